@@ -1,0 +1,3 @@
+// Catch2's main for rankshim_test, in a file of its own because it is slow to compile. (Catch2 3 brings its own.)
+#define CATCH_CONFIG_MAIN
+#include <catch2/catch.hpp>

@@ -1,0 +1,83 @@
+"""Fixtures of all end-to-end tests.
+
+RANKSHIM   the binary under test, an absolute path (default: dist/rankshim, as scripts/build makes it)
+CI=true    what cannot be tried here fails instead of being skipped
+"""
+
+import importlib.util
+import os
+import pathlib
+import signal
+
+import pytest
+
+from lib import network as networks
+from lib.events import NotInTime
+from lib.process import clean_environment, run
+from lib.requirements import cannot
+
+REPOSITORY = pathlib.Path(__file__).resolve().parent.parent
+# The longest that one test may take; a hang becomes a failure with a traceback.
+LONGEST_TEST = 240
+
+
+def pytest_collection_modifyitems(items):
+    """The quick ones first: a plain mistake shows in seconds."""
+    items.sort(key=lambda item: item.get_closest_marker("torch") is not None)
+
+
+@pytest.fixture(autouse=True)
+def bounded():
+    """Ends a test that hangs."""
+
+    def too_long(*_):
+        raise NotInTime(f"the test took longer than {LONGEST_TEST} s")
+
+    before = signal.signal(signal.SIGALRM, too_long)
+    signal.alarm(LONGEST_TEST)
+    yield
+    signal.alarm(0)
+    signal.signal(signal.SIGALRM, before)
+
+
+@pytest.fixture(scope="session")
+def rankshim():
+    """The binary under test."""
+    path = os.environ.get("RANKSHIM") or str(REPOSITORY / "dist" / "rankshim")
+    if not os.path.isabs(path):
+        pytest.exit(f"RANKSHIM must be an absolute path, not {path}", returncode=4)
+    if not os.access(path, os.X_OK):
+        pytest.exit(f"no binary at {path}: scripts/build makes it, or set RANKSHIM", returncode=4)
+    return path
+
+
+@pytest.fixture
+def shim(rankshim):
+    """Runs rankshim on this machine itself to its end: shim("explain", ..., env={...})."""
+
+    def start(*arguments, env=None, timeout=30):
+        return run([rankshim, *arguments], clean_environment(env), timeout=timeout, name="rankshim")
+
+    return start
+
+
+@pytest.fixture(scope="session")
+def namespaces():
+    """Says why not where this machine cannot have nodes as namespaces."""
+    return networks.why_not()
+
+
+@pytest.fixture
+def network(namespaces):
+    """A small cluster: add nodes with .node(NAME) and a name server with .dns()."""
+    if namespaces:
+        cannot(namespaces)
+    with networks.Network() as network:
+        yield network
+
+
+@pytest.fixture(scope="session")
+def torch():
+    """Real PyTorch in the interpreter that runs the tests."""
+    if importlib.util.find_spec("torch") is None:
+        cannot("PyTorch is not installed (scripts/setup puts it into .venv)")

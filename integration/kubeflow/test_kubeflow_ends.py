@@ -1,0 +1,150 @@
+"""How programs end under rankshim as PID 1: exit codes, signals, and what they leave behind."""
+
+import os
+import signal
+import time
+
+import pytest
+
+from lib.events import until
+
+TERMINATED, KILLED = 143, 137
+RUN_FOREVER = "echo READY; while :; do sleep 1000 & wait $!; done"
+
+
+@pytest.fixture
+def pod(network):
+    """One node without a platform's variables: nothing but PID 1 and what it starts."""
+    return network.node("pod")
+
+
+@pytest.mark.parametrize("code", [0, 1, 3, 42, 64, 75, 78, 126, 127, 128, 137, 255])
+def test_a_programs_exit_code_is_ours(pod, rankshim, code):
+    assert pod.run([rankshim, "--", "sh", "-c", f"exit {code}"], {}).code == code
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL, signal.SIGSEGV, signal.SIGUSR1, signal.SIGRTMIN])
+def test_a_program_that_a_signal_ended_gives_128_plus_its_number(pod, rankshim, number):
+    assert pod.run([rankshim, "--", "sh", "-c", f"kill -{int(number)} $$"], {}).code == 128 + number
+
+
+def test_a_program_that_is_not_there_is_127_and_one_that_cannot_run_is_126(pod, rankshim, tmp_path):
+    assert pod.run([rankshim, "--", "no-such-program"], {}).code == 127
+    plain = tmp_path / "plain"
+    plain.write_text("echo no\n")
+    done = pod.run([rankshim, "--", str(plain)], {})
+    assert done.code == 126
+    assert str(plain) in done.stderr
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1,
+                                    signal.SIGUSR2, signal.SIGRTMIN + 3])
+def test_a_signal_from_outside_reaches_the_program(pod, rankshim, number):
+    program = pod.start([rankshim, "--", "python3", "-I", "-S", "-c", f"""
+import os, signal
+def caught(number, frame):
+    print("CAUGHT", number, flush=True)
+    os._exit(7)
+signal.signal({int(number)}, caught)
+print("READY", flush=True)
+while True: signal.pause()
+"""], {})
+    program.wait_line("READY")
+    program.signal(number)
+    program.wait_line(f"CAUGHT {int(number)}")
+    assert program.wait() == 7, "a program's own end counts, after a stop too"
+
+
+def test_a_term_reaches_the_programs_whole_group(pod, rankshim):
+    # bash with a job in the foreground acts on TERM only when the job has ended: both must get it.
+    program = pod.start([rankshim, "--", "bash", "-c", "trap 'echo TRAPPED' TERM; sleep 1000; echo READY-NOT"], {})
+    until(lambda: any(line.startswith("sleep") for line in program.tree().values()), 10, "sleep runs")
+    program.signal(signal.SIGTERM)
+    program.wait_line("TRAPPED")
+    program.wait()
+
+
+def test_without_a_grace_a_program_has_as_long_as_it_needs_to_save(pod, rankshim):
+    program = pod.start([rankshim, "--", "sh", "-c",
+                         "trap 'echo SAVING; sleep 2; echo SAVED; exit 0' TERM; " + RUN_FOREVER], {})
+    program.wait_line("READY")
+    program.signal(signal.SIGTERM)
+    program.wait_line("SAVING")
+    program.wait_line("SAVED")
+    assert program.wait() == 0
+
+
+def test_a_grace_kills_what_does_not_listen_sessions_of_its_own_too(pod, rankshim):
+    deaf = "trap '' TERM; echo DEAF; while :; do sleep 1000; done"
+    program = pod.start(
+        [rankshim, "--grace=1s", "--", "sh", "-c", f'setsid sh -c "{deaf}" & trap "" TERM; {RUN_FOREVER}'], {}
+    )
+    program.wait_line("DEAF")
+    program.wait_line("READY")
+    sent = time.monotonic()
+    program.signal(signal.SIGTERM)
+    code = program.wait()
+    assert 0.9 < program.ended - sent < 4
+    # The program's own end counts, and it ended by our KILL after the stop.
+    assert code in (KILLED, TERMINATED)
+
+
+def test_leftovers_get_a_term_then_their_time_then_a_kill(pod, rankshim):
+    left = "trap 'echo LEFTOVER GOT TERM' TERM; echo LEFTOVER; while :; do sleep 1000 & wait $!; done"
+    started = "setsid sh -c \"$1\" & read line < \"$2\"; exit 3"
+    fifo = f"/tmp/rankshim-{os.getpid()}-{time.monotonic_ns()}"
+    os.mkfifo(fifo)
+    try:
+        program = pod.start([rankshim, "--leftover-grace=1s", "--", "sh", "-c", started, "sh", left, fifo], {})
+        program.wait_line("LEFTOVER$")
+        with open(fifo, "w", encoding="ascii") as gate:
+            gate.write("go\n")
+        ended = program.wait_line("LEFTOVER GOT TERM")
+        assert program.wait() == 3
+        assert 0.9 < program.ended - ended.at < 4
+    finally:
+        os.unlink(fifo)
+
+
+def test_leftovers_that_go_when_told_to_cost_no_time(pod, rankshim):
+    program = pod.start([rankshim, "--", "sh", "-c", "setsid sleep 1000 & echo READY; exit 5"], {})
+    ready = program.wait_line("READY")
+    assert program.wait() == 5
+    assert program.ended - ready.at < 2
+
+
+def test_orphans_are_reaped(pod, rankshim):
+    orphan = "(sh -c 'exit 0' & sh -c 'exit 1' &); echo READY; "
+    program = pod.start([rankshim, "--", "sh", "-c", orphan + RUN_FOREVER], {})
+    program.wait_line("READY")
+
+    def zombies():
+        states = []
+        for pid in program.tree():
+            try:
+                with open(f"/proc/{pid}/stat", encoding="ascii") as stat:
+                    states.append(stat.read().rsplit(")", 1)[1].split()[0])
+            except OSError:
+                pass
+        return states.count("Z")
+
+    until(lambda: zombies() == 0, 5, "no zombie is left")
+    program.kill()
+
+
+def test_it_works_as_a_plain_process_too(shim):
+    assert shim("--", "sh", "-c", "exit 9").code == 9
+    done = shim("--", "sh", "-c", "setsid sleep 60 & echo $!; exit 4")
+    assert done.code == 4
+    assert not os.path.exists(f"/proc/{done.stdout.strip()}"), "what it left behind is still there"
+
+
+def test_nothing_of_ours_reaches_standard_output_or_changes_the_environment_of_a_node_alone(pod, rankshim):
+    bare = pod.run(["env"], {"COLOUR": "blue"})
+    under = pod.run([rankshim, "--", "env"], {"COLOUR": "blue"})
+    assert sorted(under.stdout.splitlines()) == sorted(bare.stdout.splitlines())
+
+
+def test_settings_are_removed_from_the_programs_environment(pod, rankshim):
+    done = pod.run([rankshim, "--", "env"], {"RANKSHIM_LOG_LEVEL": "warn"})
+    assert "RANKSHIM" not in done.stdout

@@ -1,0 +1,89 @@
+"""Stopping torchrun: in its rendezvous, in training, and when the workers don't listen."""
+
+import pathlib
+import signal
+import time
+
+import pytest
+
+from lib.events import until
+from lib.kubeflow import PORT, operator_1_5
+
+pytestmark = [pytest.mark.torch, pytest.mark.usefixtures("torch")]
+
+STOPPING = str(pathlib.Path(__file__).resolve().parent / "workers" / "stopping.py")
+MASTER = "job-master-0"
+TERMINATED = 143
+START = 60  # for torchrun and its workers to be there, on a busy machine
+
+
+@pytest.fixture
+def master(network):
+    """The master of a job of two whose worker never comes."""
+    node = network.node(MASTER)
+    network.dns().publish(MASTER, node)
+    return node
+
+
+def agent(process):
+    """The command lines of torchrun's agent, as long as it is there."""
+    return [line for line in process.tree().values() if "torch.distributed.run" in line and "rankshim" not in line]
+
+
+def test_a_term_in_the_rendezvous_ends_the_container_within_two_seconds(master, rankshim):
+    process = master.start([rankshim, "--", STOPPING, "plain"], operator_1_5(0, 2, MASTER))
+    until(lambda: process.listens(int(PORT)), START, "the agent waits for its peer")
+    assert agent(process), "torchrun as PID 1's child ignores nothing, but the store's wait does not return"
+    sent = time.monotonic()
+    process.signal(signal.SIGTERM)
+    assert process.wait() == TERMINATED
+    assert process.ended - sent < 2.5
+
+
+def test_a_term_while_torchrun_is_still_loading_does_too(master, rankshim):
+    process = master.start([rankshim, "--", STOPPING, "plain"], operator_1_5(0, 2, MASTER))
+    until(lambda: agent(process), START, "the agent's process exists")
+    sent = time.monotonic()
+    process.signal(signal.SIGTERM)
+    assert process.wait() == TERMINATED
+    assert process.ended - sent < 2.5
+
+
+def training(node, rankshim, what, *options, workers=1):
+    """A node alone under torchrun, in training."""
+    process = node.start([rankshim, f"--nproc-per-node={workers}", *options, "--", STOPPING, what], {})
+    for rank in range(workers):
+        process.wait_line(f"TRAINING rank={rank}", START)
+    return process
+
+
+@pytest.fixture
+def alone(network):
+    """A node without a platform."""
+    return network.node("alone")
+
+
+def test_a_term_in_training_reaches_every_worker_and_a_clean_end_is_0(alone, rankshim):
+    process = training(alone, rankshim, "save", workers=2)
+    process.signal(signal.SIGTERM)
+    assert process.wait() == 0
+    assert process.stdout.count("GOT SIGTERM") == 2 and process.stdout.count("SAVED") == 2
+
+
+def test_a_term_in_training_that_the_worker_dies_of_is_143(alone, rankshim):
+    process = training(alone, rankshim, "plain")
+    process.signal(signal.SIGTERM)
+    assert process.wait() == TERMINATED
+
+
+def test_workers_that_ignore_a_term_are_killed_when_the_grace_is_over(alone, rankshim):
+    process = training(alone, rankshim, "deaf", "--grace=2s", workers=2)
+    sent = time.monotonic()
+    process.signal(signal.SIGTERM)
+    assert process.wait() == TERMINATED
+    assert 1.9 < process.ended - sent < 5
+
+
+@pytest.mark.parametrize("end, code", [("3", 3), ("-9", 137)])
+def test_the_workers_own_end_is_the_exit_code_though_torchrun_says_1(alone, rankshim, end, code):
+    assert alone.run([rankshim, "--", STOPPING, end], {}, timeout=START).code == code

@@ -1,0 +1,120 @@
+"""Real PyTorch jobs on nodes of their own, each under its own rankshim as PID 1."""
+
+import pathlib
+import re
+import sys
+
+import pytest
+
+from lib.kubeflow import operator_1_5, operator_1_9, operator_elastic
+from lib.process import clean_environment, run
+from lib.results import results
+
+pytestmark = [pytest.mark.torch, pytest.mark.usefixtures("torch")]
+
+WORKERS = pathlib.Path(__file__).resolve().parent / "workers"
+DDP, ALLREDUCE = str(WORKERS / "ddp.py"), str(WORKERS / "allreduce.py")
+MASTER = "job-master-0"
+# A whole job; a torch start takes 2 s on an idle core, and the machine may not be idle.
+JOB = 180
+OMP = {"OMP_NUM_THREADS": "1"}
+
+
+@pytest.fixture
+def pods(network):
+    """The nodes of a job with a master and a worker, and their name server."""
+    network.pods = [network.node(MASTER), network.node("job-worker-0")]
+    network.server = network.dns()
+    return network
+
+
+def together(processes, workers_per_node=1):
+    """Waits for all; asserts that they trained as one job and ended well; their results by rank."""
+    found = {}
+    for process in processes:
+        assert process.wait(JOB) == 0, process.transcript()
+        found |= results(process)
+    world = len(processes) * workers_per_node
+    assert sorted(found) == list(range(world)), "every rank once"
+    assert {result["world"] for result in found.values()} == {str(world)}
+    assert len({(result["loss"], result["weight"]) for result in found.values()}) == 1, found
+    return found
+
+
+def test_two_pods_train_together_though_the_masters_record_comes_late(pods, rankshim):
+    master, worker = (
+        pod.start([rankshim, "--", DDP], operator_1_5(rank, 2, MASTER) | OMP) for rank, pod in enumerate(pods.pods)
+    )
+    worker.wait_line(rf"(?i)wait.*{MASTER}", stream="stderr")
+    assert not results(worker)
+    pods.server.publish(MASTER, pods.pods[0])
+    found = together([master, worker])
+    assert (found[0]["local_rank"], found[1]["local_rank"]) == ("0", "0")
+    for process in (master, worker):
+        said = [line for line in process.stderr.splitlines() if re.match("rankshim", line)]
+        assert not [line for line in said if "error" in line.lower()]
+
+
+def test_the_newer_operators_pods_train_with_two_workers_each_and_an_empty_pet_standalone(pods, rankshim):
+    pods.server.publish(MASTER, pods.pods[0])
+    processes = [
+        pod.start([rankshim, "--", ALLREDUCE],
+                  operator_1_9(rank, 2, MASTER, workers_per_node=2) | OMP | {"PET_STANDALONE": ""})
+        for rank, pod in enumerate(pods.pods)
+    ]
+    found = together(processes, workers_per_node=2)
+    assert [found[rank]["local_rank"] for rank in range(4)] == ["0", "1", "0", "1"]
+
+
+def test_the_oldest_operators_pods_meet_though_the_master_is_told_localhost(pods, rankshim):
+    pods.server.publish(MASTER, pods.pods[0])
+    processes = [
+        pod.start([rankshim, "--", ALLREDUCE], operator_1_5(rank, 2, "localhost" if rank == 0 else MASTER) | OMP)
+        for rank, pod in enumerate(pods.pods)
+    ]
+    together(processes)
+
+
+def test_an_elastic_job_without_a_master_meets_at_the_first_worker(network, rankshim):
+    nodes = [network.node("job-worker-0"), network.node("job-worker-1")]
+    network.dns().publish("job-worker-0", nodes[0])
+    processes = [node.start([rankshim, "--", ALLREDUCE], operator_elastic("1:2", "job-worker-0") | OMP)
+                 for node in nodes]
+    together(processes)
+
+
+def test_a_plain_python_program_joins_by_the_operators_own_variables(pods, rankshim):
+    master, worker = (
+        pod.start([rankshim, "--", "python", ALLREDUCE], operator_1_5(rank, 2, MASTER) | OMP)
+        for rank, pod in enumerate(pods.pods)
+    )
+    worker.wait_line(rf"(?i)wait.*{MASTER}", stream="stderr")
+    pods.server.publish(MASTER, pods.pods[0])
+    found = together([master, worker])
+    assert found[0]["local_rank"] == "None", "LOCAL_RANK is never set for a program"
+
+
+def test_a_script_that_wants_local_rank_as_an_argument_gets_it(pods, rankshim):
+    pods.server.publish(MASTER, pods.pods[0])
+    processes = [
+        pod.start([rankshim, "--launcher=launch", "--", ALLREDUCE], operator_1_5(rank, 2, MASTER) | OMP)
+        for rank, pod in enumerate(pods.pods)
+    ]
+    found = together(processes)
+    assert {result["argument"] for result in found.values()} == {"0"}
+
+
+def test_a_node_alone_trains_alone_on_loopback(network, rankshim):
+    node = network.node("alone")
+    done = node.run([rankshim, "--", ALLREDUCE], OMP, timeout=JOB)
+    assert done.code == 0
+    assert results(done)[0]["world"] == "1"
+
+
+def test_the_demonstration_works_without_namespaces_and_says_so(rankshim):
+    demo = WORKERS.parent / "demo.py"
+    done = run([sys.executable, "-I", str(demo), rankshim, "--loopback"], clean_environment(), timeout=JOB)
+    assert done.code == 0, done.transcript()
+    assert "loopback" in done.stdout
+    assert "Equal loss" in done.stdout
+    assert len(done.stdout.splitlines()) <= 30

@@ -1,0 +1,157 @@
+"""A command whose output lines are events."""
+
+import logging
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from dataclasses import dataclass
+
+from lib.events import NotInTime
+
+log = logging.getLogger("rankshim.integration")
+
+# The kernel kills our children with us, however we end: nothing outlives a test run.
+DIE_WITH_US = ("setpriv", "--pdeathsig", "KILL", "--")
+
+
+# This interpreter's folder first: `python` on a node is the one with torch.
+PATH = f"{os.path.dirname(sys.executable)}:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+
+def clean_environment(variables=None):
+    """An environment of exactly these variables, and PATH and HOME; nothing else of ours gets in."""
+    return {"PATH": PATH, "HOME": os.environ.get("HOME", "/"), **(variables or {})}
+
+
+def exit_code(returncode):
+    """A wait status in the shell's convention: N, or 128 + signal."""
+    return 128 - returncode if returncode < 0 else returncode
+
+
+@dataclass(frozen=True)
+class Line:
+    """One line of output: `at` is time.monotonic(), `stream` is "stdout" or "stderr"."""
+
+    at: float
+    stream: str
+    text: str
+
+
+class Process:
+    """A running command. Must be started from the main thread (the kernel's parent-death signal
+    belongs to the thread) and ended by wait() or kill()."""
+
+    def __init__(self, argv, env, *, name="", cwd=None, wrapper=(), pass_fds=()):
+        """`env` is the command's whole environment; `wrapper` starts `argv` in another place."""
+        self.name = name or os.path.basename(argv[0])
+        self.argv = list(argv)
+        self.lines = []
+        self._changed = threading.Condition()
+        self.started = time.monotonic()
+        self.popen = subprocess.Popen(
+            [*DIE_WITH_US, *wrapper, *argv],
+            env=env, cwd=cwd, pass_fds=pass_fds, start_new_session=True,
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        )
+        self._readers = [
+            threading.Thread(target=self._read, args=(stream, pipe), daemon=True)
+            for stream, pipe in (("stdout", self.popen.stdout), ("stderr", self.popen.stderr))
+        ]
+        for reader in self._readers:
+            reader.start()
+
+    def _read(self, stream, pipe):
+        for raw in pipe:
+            line = Line(time.monotonic(), stream, raw.decode(errors="replace").rstrip("\n"))
+            log.info("%s %s| %s", self.name, stream[3:], line.text)
+            with self._changed:
+                self.lines.append(line)
+                self._changed.notify_all()
+        pipe.close()
+
+    @property
+    def pid(self):
+        """The command's process id as this process sees it."""
+        return self.popen.pid
+
+    def wait_line(self, pattern, timeout=30, *, stream=None, since=0):
+        """The first line from lines[since:] that contains the regular expression `pattern`.
+
+        Fails at once when the command has ended without it.
+        """
+        wanted = re.compile(pattern)
+        deadline = time.monotonic() + timeout
+        seen = since
+        with self._changed:
+            while True:
+                for line in self.lines[seen:]:
+                    if wanted.search(line.text) and stream in (None, line.stream):
+                        return line
+                seen = len(self.lines)
+                if not any(reader.is_alive() for reader in self._readers):
+                    raise NotInTime(f"{self.name} ended without the line /{pattern}/:\n{self.transcript()}")
+                if time.monotonic() > deadline:
+                    raise NotInTime(f"no line /{pattern}/ from {self.name} in {timeout:g} s:\n{self.transcript()}")
+                # A reader's end notifies nobody: look again now and then.
+                self._changed.wait(min(0.1, max(0.0, deadline - time.monotonic())))
+
+    def wait(self, timeout=30):
+        """Waits for the end and all output; the exit code in the shell's convention."""
+        try:
+            self.popen.wait(timeout)
+        except subprocess.TimeoutExpired:
+            raise NotInTime(f"{self.name} did not end in {timeout:g} s:\n{self.transcript()}") from None
+        self.ended = time.monotonic()
+        for reader in self._readers:
+            # Bounded: something that was left behind might still hold the pipe.
+            reader.join(5)
+        return exit_code(self.popen.returncode)
+
+    def signal(self, number):
+        """Sends a signal to the command itself."""
+        os.kill(self.pid, number)
+
+    def kill(self):
+        """Ends it and its whole session, whatever its state. May be called again."""
+        if self.popen.poll() is None:
+            try:
+                os.killpg(self.popen.pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+        self.popen.wait(10)
+        for reader in self._readers:
+            reader.join(5)
+
+    def text(self, stream):
+        """All of one stream so far."""
+        return "".join(line.text + "\n" for line in list(self.lines) if line.stream == stream)
+
+    @property
+    def stdout(self):
+        return self.text("stdout")
+
+    @property
+    def stderr(self):
+        return self.text("stderr")
+
+    def transcript(self):
+        """The last lines of both streams with times since the start, for a person."""
+        shown = list(self.lines)[-60:]
+        return "\n".join(f"  {line.at - self.started:7.3f} {line.stream[3:]}| {line.text}" for line in shown)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.kill()
+
+
+def run(argv, env, *, timeout=30, **how):
+    """Runs a command to its end; the ended Process with its exit code as `.code`."""
+    with Process(argv, env, **how) as process:
+        process.code = process.wait(timeout)
+        return process

@@ -1,0 +1,123 @@
+#include "explain/explain.h"
+
+#include <spdlog/fmt/fmt.h>
+
+#include <algorithm>
+#include <array>
+
+#include "explain/json.h"
+#include "explain/shell_quote.h"
+
+namespace rankshim::explain {
+namespace {
+
+/// Facts that belong to the topology of either kind; the others are torchrun's business and show in the command.
+constexpr std::array<Fact, 13> shown_facts = {
+    Fact::nnodes,       Fact::node_rank,     Fact::nproc_per_node, Fact::master_addr, Fact::master_port,
+    Fact::run_id,       Fact::rdzv_backend,  Fact::rdzv_endpoint,  Fact::rdzv_id,     Fact::rank,
+    Fact::world_size,   Fact::local_rank,    Fact::local_world_size};
+
+std::string_view granularity_name(const Topology& topology) {
+  return topology.granularity == platform::Granularity::process ? "process" : "node";
+}
+
+std::string waiting(const Topology& topology, const LaunchPlan& plan, const Settings& settings) {
+  if (plan.wait == wait::Until::none) return "nothing";
+  const Facts& facts = topology.facts;
+  const std::string limit = format_time(*settings.time(Option::wait_timeout));
+  if (plan.wait == wait::Until::name) {
+    return fmt::format("the name {}, at most {}", facts.text(Fact::master_addr), limit);
+  }
+  return fmt::format("{}:{} to answer, at most {}", facts.text(Fact::master_addr), facts.text(Fact::master_port), limit);
+}
+
+std::string json_environment(const EnvironmentChange& change) {
+  std::string set;
+  for (const auto& [name, value] : change.set) {
+    set += fmt::format("{}{}: {}", set.empty() ? "" : ", ", json::quote(name), json::quote(value));
+  }
+  return fmt::format("{{\"set\": {{{}}}, \"unset\": {}}}", set, json::list(change.unset));
+}
+
+}  // namespace
+
+std::string as_text(const Topology& topology, const LaunchPlan& plan, const Settings& settings) {
+  std::string out = fmt::format("platform     {}\ngranularity  {}\n\n", topology.platform, granularity_name(topology));
+  std::size_t widest = 0;
+  for (const Fact fact : shown_facts) widest = std::max(widest, topology.facts.text(fact).size());
+  for (const Fact fact : shown_facts) {
+    const auto& value = topology.facts[fact];
+    if (value) out += fmt::format("  {:<16}  {:<{}}  {}\n", name(fact), value->text, widest, value->source());
+  }
+  out += fmt::format("\nwaits for    {}\n", waiting(topology, plan, settings));
+
+  std::size_t widest_name = 0;
+  for (const auto& [name, value] : plan.environment.set) widest_name = std::max(widest_name, name.size());
+  if (plan.environment.set.empty() && plan.environment.unset.empty()) {
+    out += "environment  unchanged\n";
+  } else {
+    out += "environment\n";
+    for (const auto& [name, value] : plan.environment.set) {
+      out += fmt::format("  set    {:<{}}  {}\n", name, widest_name, shell_quote(value));
+    }
+    for (const std::string& name : plan.environment.unset) out += fmt::format("  unset  {}\n", name);
+  }
+  if (!plan.argv.empty()) out += fmt::format("command\n  {}\n", shell_quote(plan.argv));
+  return out;
+}
+
+std::string as_json(const Topology& topology, const LaunchPlan& plan) {
+  std::string facts;
+  for (const Fact fact : shown_facts) {
+    const auto& value = topology.facts[fact];
+    if (!value) continue;
+    facts += fmt::format("{}\n    {}: {{\"value\": {}, \"source\": {}}}", facts.empty() ? "" : ",",
+                         json::quote(name(fact)), json::quote(value->text), json::quote(value->source()));
+  }
+  std::vector<std::string> warnings = topology.warnings;
+  warnings.insert(warnings.end(), plan.warnings.begin(), plan.warnings.end());
+  return fmt::format(
+      "{{\n  \"platform\": {},\n  \"granularity\": {},\n  \"topology\": {{{}\n  }},\n  \"environment\": {},\n"
+      "  \"command\": {},\n  \"warnings\": {}\n}}\n",
+      json::quote(topology.platform), json::quote(granularity_name(topology)), facts, json_environment(plan.environment),
+      json::list(plan.argv), json::list(warnings));
+}
+
+std::string as_json(const Faults& faults) {
+  std::string errors;
+  for (const Fault& fault : faults) {
+    errors += fmt::format("{}{{\"what\": {}, \"names\": {}, \"fix\": {}}}", errors.empty() ? "" : ", ",
+                          json::quote(fault.what), json::list(fault.names), json::quote(fault.fix));
+  }
+  return fmt::format("{{\"errors\": [{}]}}\n", errors);
+}
+
+std::string environment(const EnvironmentChange& change, std::string_view format) {
+  if (format == "json") return json_environment(change) + "\n";
+  std::string out;
+  if (format == "sh") {
+    for (const std::string& name : change.unset) out += fmt::format("unset {}\n", name);
+  }
+  for (const auto& [name, value] : change.set) {
+    const std::string quoted = shell_quote(value);
+    if (format == "sh") {
+      out += fmt::format("export {}={}\n", name, quoted);
+    } else {  // readers of .env files agree on plain words and on double quotes only
+      out += fmt::format("{}={}\n", name, quoted == value ? value : json::quote(value));
+    }
+  }
+  return out;
+}
+
+std::string profile_list(std::span<const platform::Profile> profiles) {
+  std::size_t widest = 0;
+  for (const auto& profile : profiles) widest = std::max(widest, profile.name.size());
+  std::string out;
+  for (const auto& profile : profiles) {
+    out += fmt::format("{:<{}}  {}{}\n", profile.name, widest, profile.title,
+                       profile.opt_in ? fmt::format(" (only by --platform {})", profile.name) : "");
+  }
+  return out;
+}
+
+}  // namespace rankshim::explain

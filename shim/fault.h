@@ -1,0 +1,27 @@
+#pragma once
+
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+namespace rankshim {
+
+/// Something wrong that the person who started us can put right. Faults are values: a stage collects all it finds
+/// and hands them on, so that one run shows every mistake at once.
+struct Fault {
+  std::string what;                ///< what is wrong, with the values that say so
+  std::vector<std::string> names;  ///< the variables, options, keys or files it is about
+  std::string fix;                 ///< what to do, ending with the option or variable that settles it
+};
+
+using Faults = std::vector<Fault>;
+
+/// A stage's value, or everything that was wrong with its input.
+template <class Value>
+using Outcome = std::variant<Value, Faults>;
+
+/// The fault as the one line that goes to stderr: what is wrong, then what to do.
+inline std::string to_line(const Fault& fault) { return fault.what + "; " + fault.fix; }
+
+}  // namespace rankshim

@@ -1,0 +1,50 @@
+#include "install.h"
+
+#include <fcntl.h>
+#include <spdlog/fmt/fmt.h>
+#include <sys/sendfile.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+
+namespace rankshim {
+namespace {
+
+std::string failed(const char* call, const std::string& path) {
+  return fmt::format("cannot {} {}: {}", call, path, std::strerror(errno));
+}
+
+std::string copy(int from, int to, const std::string& path) {
+  while (true) {
+    const ssize_t sent = sendfile(to, from, nullptr, 1 << 20);
+    if (sent == 0) return {};
+    if (sent < 0) return failed("write", path);
+  }
+}
+
+}  // namespace
+
+std::string install(const std::string& folder) {
+  const int from = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+  if (from < 0) return failed("read", "/proc/self/exe");
+  const std::string target = folder + "/rankshim";
+  const std::string temporary = fmt::format("{}.{}", target, getpid());
+  const int to = open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0700);
+  if (to < 0) {
+    std::string what = failed("create", temporary);
+    close(from);
+    return what;
+  }
+  std::string what = copy(from, to, temporary);
+  if (what.empty() && fchmod(to, 0755) != 0) what = failed("change the mode of", temporary);
+  if (close(to) != 0 && what.empty()) what = failed("write", temporary);
+  if (what.empty() && std::rename(temporary.c_str(), target.c_str()) != 0) what = failed("create", target);
+  if (!what.empty()) unlink(temporary.c_str());
+  close(from);
+  return what;
+}
+
+}  // namespace rankshim

@@ -1,0 +1,80 @@
+#include <algorithm>
+#include <array>
+
+#include "launch/launch.h"
+
+namespace rankshim {
+namespace {
+
+/// torchrun's variables for the facts that we know too (torch/distributed/argparse_util.py: PET_ + flag).
+constexpr std::array<std::pair<std::string_view, Fact>, 5> pet_facts = {{{"PET_NNODES", Fact::nnodes},
+                                                                         {"PET_NODE_RANK", Fact::node_rank},
+                                                                         {"PET_NPROC_PER_NODE", Fact::nproc_per_node},
+                                                                         {"PET_MASTER_ADDR", Fact::master_addr},
+                                                                         {"PET_MASTER_PORT", Fact::master_port}}};
+
+void set_known(EnvironmentChange& change, const Facts& facts, std::string_view name, Fact fact) {
+  if (facts.has(fact)) change.set.emplace_back(name, facts.text(fact));
+}
+
+/// Torch's variables for a process that exists already.
+void set_process(EnvironmentChange& change, const Facts& facts) {
+  set_known(change, facts, "RANK", Fact::rank);
+  set_known(change, facts, "WORLD_SIZE", Fact::world_size);
+  set_known(change, facts, "LOCAL_RANK", Fact::local_rank);
+  set_known(change, facts, "LOCAL_WORLD_SIZE", Fact::local_world_size);
+  set_known(change, facts, "MASTER_ADDR", Fact::master_addr);
+  set_known(change, facts, "MASTER_PORT", Fact::master_port);
+}
+
+void set_node(EnvironmentChange& change, const Topology& topology, const Node& node) {
+  const Facts& facts = topology.facts;
+  set_known(change, facts, "NNODES", Fact::nnodes);
+  set_known(change, facts, "NODE_RANK", Fact::node_rank);
+  set_known(change, facts, "NPROC_PER_NODE", Fact::nproc_per_node);
+  set_known(change, facts, "MASTER_ADDR", Fact::master_addr);
+  set_known(change, facts, "MASTER_PORT", Fact::master_port);
+  set_known(change, facts, "PORT", Fact::master_port);  // what OpenMMLab's scripts call it
+  // One worker per node is its own env:// process; the platform's RANK and WORLD_SIZE stay.
+  const Environment& environment = node.environment();
+  if (!topology.elastic && facts.text(Fact::nproc_per_node) == "1" && !environment.get("RANK") &&
+      !environment.get("WORLD_SIZE")) {
+    set_known(change, facts, "RANK", Fact::node_rank);
+    set_known(change, facts, "WORLD_SIZE", Fact::nnodes);
+  }
+}
+
+/// Keeps the platform's PET_* in step with ours; torchrun dies of empty ones (int('')).
+void set_pet(EnvironmentChange& change, const Topology& topology, bool add, const Environment& environment) {
+  for (const auto& [name, fact] : pet_facts) {
+    if (topology.facts.has(fact) && (add || environment.get(name))) set_known(change, topology.facts, name, fact);
+  }
+  for (const std::string& entry : environment.entries()) {
+    const std::string_view name = entry_name(entry);
+    if (!name.starts_with("PET_") || environment.get(name)) continue;
+    const bool is_set = std::any_of(change.set.begin(), change.set.end(), [&](const auto& s) { return s.first == name; });
+    if (!is_set) change.unset.emplace_back(name);
+  }
+}
+
+}  // namespace
+
+Environment EnvironmentChange::apply(Environment environment) const {
+  for (const std::string& name : unset) environment.unset(name);
+  for (const auto& [name, value] : set) environment.set(name, value);
+  return environment;
+}
+
+EnvironmentChange environment_change(const Topology& topology, const Settings& settings, const Node& node) {
+  EnvironmentChange change;
+  if (!topology.idle_role.empty()) return change;
+  if (topology.granularity == platform::Granularity::process) {
+    set_process(change, topology.facts);
+  } else {
+    set_node(change, topology, node);
+  }
+  set_pet(change, topology, settings.flag(Option::export_pet), node.environment());
+  return change;
+}
+
+}  // namespace rankshim

@@ -1,0 +1,58 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "fault.h"
+#include "node/node.h"
+#include "settings/settings.h"
+#include "supervise/supervise.h"
+#include "topology/topology.h"
+#include "wait/wait.h"
+
+namespace rankshim {
+
+enum class Launcher : std::uint8_t {
+  none,      ///< the command itself, or a script by the interpreter alone
+  torchrun,  ///< python -m torch.distributed.run
+  launch,    ///< python -m torch.distributed.launch, which gives the script --local_rank
+};
+
+/// What is added to and taken from our own environment for the command.
+struct EnvironmentChange {
+  std::vector<std::pair<std::string, std::string>> set;
+  std::vector<std::string> unset;
+
+  /// `environment` with the change.
+  [[nodiscard]] Environment apply(Environment environment) const;
+};
+
+/// What will be started and how.
+struct LaunchPlan {
+  Launcher launcher = Launcher::none;
+  std::vector<std::string> argv;
+  EnvironmentChange environment;
+  supervise::SignalScope scope = supervise::SignalScope::group;
+  wait::Until wait = wait::Until::none;
+  std::vector<std::string> warnings;
+};
+
+/// Whether the command's first word is a Python script: x.py or -m MODULE.
+bool is_script(const std::vector<std::string>& command);
+
+/// Makes the plan; pure. `master_address` is the master's literal address, once the waiting has found it: a c10d job
+/// needs it for the own address that peers can reach. `command` may be empty (env, wait): then only the
+/// environment and the waiting count.
+Outcome<LaunchPlan> plan_launch(const Topology& topology, const Settings& settings,
+                                const std::vector<std::string>& command, const Node& node,
+                                const std::optional<std::string>& master_address);
+
+/// The variables that say the topology, in order: NNODES, NODE_RANK, NPROC_PER_NODE, MASTER_ADDR, MASTER_PORT, PORT, and
+/// RANK and WORLD_SIZE where they are to be set.
+EnvironmentChange environment_change(const Topology& topology, const Settings& settings, const Node& node);
+
+}  // namespace rankshim

@@ -1,0 +1,66 @@
+#include "log/log.h"
+
+#include <poll.h>
+#include <spdlog/logger.h>
+#include <spdlog/sinks/sink.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <memory>
+
+namespace rankshim::log {
+namespace {
+
+// A pipe that poll calls writable takes PIPE_BUF bytes without blocking (pipe(7)); more could block us.
+constexpr std::size_t longest_line = 4096;
+
+std::uint64_t dropped_lines = 0;
+
+/// Derived from sinks::sink, not base_sink: the pattern formatter would cost 61 kB for a prefix.
+class StderrSink final : public spdlog::sinks::sink {
+ public:
+  void log(const spdlog::details::log_msg& message) override {
+    std::string line = "rankshim: ";
+    if (message.level == spdlog::level::warn) line += "warning: ";
+    if (message.level >= spdlog::level::err) line += "error: ";
+    line.append(message.payload.data(), message.payload.size());
+    if (line.size() >= longest_line) line.resize(longest_line - 1);
+    line += '\n';
+    pollfd descriptor{STDERR_FILENO, POLLOUT, 0};
+    const bool ready = poll(&descriptor, 1, 0) == 1 && (descriptor.revents & POLLOUT) != 0;
+    if (!ready || ::write(STDERR_FILENO, line.data(), line.size()) < 0) ++dropped_lines;
+  }
+  void flush() override {}
+  void set_pattern(const std::string& /*pattern*/) override {}
+  void set_formatter(std::unique_ptr<spdlog::formatter> /*formatter*/) override {}
+};
+
+spdlog::logger& logger() {
+  static spdlog::logger instance("rankshim", std::make_shared<StderrSink>());
+  return instance;
+}
+
+spdlog::level::level_enum to_spdlog(Level level) {
+  switch (level) {
+    case Level::debug: return spdlog::level::debug;
+    case Level::info: return spdlog::level::info;
+    case Level::warn: return spdlog::level::warn;
+    case Level::error: break;
+  }
+  return spdlog::level::err;
+}
+
+}  // namespace
+
+void set_level(Level level) { logger().set_level(to_spdlog(level)); }
+bool enabled(Level level) { return logger().should_log(to_spdlog(level)); }
+std::uint64_t dropped() { return dropped_lines; }
+
+void write(Level level, std::string_view text) {
+  const int saved = errno;  // a log line between a failed call and the look at errno must not change it
+  logger().log(to_spdlog(level), spdlog::string_view_t(text.data(), text.size()));
+  errno = saved;
+}
+
+}  // namespace rankshim::log

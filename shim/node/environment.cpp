@@ -1,0 +1,58 @@
+#include "node/environment.h"
+
+#include <algorithm>
+#include <array>
+
+namespace rankshim {
+
+Environment Environment::from(const char* const* environ) {
+  Environment result;
+  for (; environ != nullptr && *environ != nullptr; ++environ) result.entries_.emplace_back(*environ);
+  return result;
+}
+
+std::string_view entry_name(std::string_view entry) {
+  const auto equals = entry.find('=');
+  return equals == std::string_view::npos ? std::string_view{} : entry.substr(0, equals);
+}
+
+std::optional<std::string_view> Environment::get(std::string_view name) const {
+  for (const std::string& entry : entries_) {
+    if (entry_name(entry) != name) continue;
+    const std::string_view value = std::string_view(entry).substr(name.size() + 1);
+    if (value.empty()) return std::nullopt;
+    return value;
+  }
+  return std::nullopt;
+}
+
+bool Environment::has(std::string_view name) const {
+  return std::any_of(entries_.begin(), entries_.end(), [&](const auto& entry) { return entry_name(entry) == name; });
+}
+
+void Environment::set(std::string_view name, std::string_view value) {
+  std::string entry;
+  entry.reserve(name.size() + value.size() + 1);
+  entry.append(name).append("=").append(value);
+  const auto first =
+      std::find_if(entries_.begin(), entries_.end(), [&](const auto& old) { return entry_name(old) == name; });
+  if (first == entries_.end()) {
+    entries_.push_back(std::move(entry));
+    return;
+  }
+  *first = std::move(entry);
+  entries_.erase(
+      std::remove_if(first + 1, entries_.end(), [&](const auto& old) { return entry_name(old) == name; }),
+      entries_.end());
+}
+
+void Environment::unset(std::string_view name) {
+  std::erase_if(entries_, [&](const auto& entry) { return entry_name(entry) == name; });
+}
+
+bool is_service_link(std::string_view value) {
+  constexpr std::array<std::string_view, 3> protocols = {"tcp://", "udp://", "sctp://"};
+  return std::any_of(protocols.begin(), protocols.end(), [&](auto prefix) { return value.starts_with(prefix); });
+}
+
+}  // namespace rankshim

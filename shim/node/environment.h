@@ -1,0 +1,45 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace rankshim {
+
+/// A process environment: the entries as they came, in their order. An empty variable counts as not set when it is
+/// read (platforms emit empty ones), but is kept in the entries.
+class Environment {
+ public:
+  Environment() = default;
+  explicit Environment(std::vector<std::string> entries) : entries_(std::move(entries)) {}
+
+  /// Copies a null-terminated array as in environ(7).
+  static Environment from(const char* const* environ);
+
+  /// The variable's value; nothing where it is not set or empty.
+  [[nodiscard]] std::optional<std::string_view> get(std::string_view name) const;
+
+  /// Whether an entry of that name exists, an empty one too.
+  [[nodiscard]] bool has(std::string_view name) const;
+
+  /// Sets or replaces; a name that stands twice is left once.
+  void set(std::string_view name, std::string_view value);
+
+  void unset(std::string_view name);
+
+  /// All entries as NAME=VALUE, what is malformed too.
+  [[nodiscard]] const std::vector<std::string>& entries() const { return entries_; }
+
+ private:
+  std::vector<std::string> entries_;
+};
+
+/// The name part of an entry; empty where there is no '='.
+std::string_view entry_name(std::string_view entry);
+
+/// Whether a value is what Kubernetes injects as NAME_PORT for a Service (`tcp://10.0.0.1:80`), and so no port of ours.
+/// Source: Kubernetes documentation, "Accessing the Service", environment variables.
+bool is_service_link(std::string_view value);
+
+}  // namespace rankshim

@@ -1,0 +1,34 @@
+#include "node/environment.h"
+
+#include <catch2/catch.hpp>
+
+namespace rankshim {
+namespace {
+
+TEST_CASE("an empty variable counts as not set but stays where it is") {
+  const Environment environment({"A=1", "B=", "odd", "AB=2"});
+  CHECK(environment.get("A") == "1");
+  CHECK_FALSE(environment.get("B").has_value());
+  CHECK(environment.has("B"));
+  CHECK_FALSE(environment.has("odd"));
+  CHECK(environment.entries().size() == 4);
+}
+
+TEST_CASE("setting replaces in place, and a name that stood twice stands once") {
+  Environment environment({"A=1", "B=2", "A=3"});
+  environment.set("A", "4");
+  CHECK(environment.entries() == std::vector<std::string>{"A=4", "B=2"});
+  environment.unset("A");
+  environment.set("C", "5=6");
+  CHECK(environment.entries() == std::vector<std::string>{"B=2", "C=5=6"});
+  CHECK(environment.get("C") == "5=6");
+}
+
+TEST_CASE("service links are told by their protocol") {
+  CHECK(is_service_link("tcp://10.0.0.1:80"));
+  CHECK(is_service_link("sctp://[fd00::1]:80"));
+  CHECK_FALSE(is_service_link("23456"));
+}
+
+}  // namespace
+}  // namespace rankshim

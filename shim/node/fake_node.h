@@ -1,0 +1,46 @@
+#pragma once
+
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "node/node.h"
+
+namespace rankshim {
+
+/// A node that a test makes up.
+class FakeNode final : public Node {
+ public:
+  explicit FakeNode(std::vector<std::string> variables) : Node(Environment(std::move(variables))) {}
+
+  std::map<std::string, std::string> files;
+  std::string name = "fake-host";
+  std::optional<DeviceCount> devices;
+  unsigned cpu_count = 4;
+  std::set<std::uint16_t> taken_ports;
+  std::set<std::string, std::less<>> own_addresses = {"127.0.0.1"};
+  std::set<std::string, std::less<>> programs = {"/usr/bin/python3"};
+
+  [[nodiscard]] std::optional<std::string> file(const std::string& path) const override {
+    const auto found = files.find(path);
+    return found == files.end() ? std::nullopt : std::optional(found->second);
+  }
+  [[nodiscard]] std::string host_name() const override { return name; }
+  [[nodiscard]] std::optional<DeviceCount> accelerators() const override { return devices; }
+  [[nodiscard]] DeviceCount cpus() const override { return {cpu_count, "cgroup CPU quota"}; }
+  [[nodiscard]] bool port_is_free(std::uint16_t port) const override { return !taken_ports.contains(port); }
+  [[nodiscard]] bool owns_address(std::string_view literal) const override { return own_addresses.contains(literal); }
+  [[nodiscard]] std::optional<std::string> address_towards(std::string_view peer) const override {
+    return own_addresses.contains(peer) ? std::string(peer) : "10.9.9.9";
+  }
+  [[nodiscard]] std::optional<std::string> find_program(std::string_view program) const override {
+    for (const std::string& path : programs) {
+      if (path == program || std::string_view(path).substr(path.rfind('/') + 1) == program) return path;
+    }
+    return std::nullopt;
+  }
+};
+
+}  // namespace rankshim

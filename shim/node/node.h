@@ -1,0 +1,72 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "node/environment.h"
+
+namespace rankshim {
+
+/// A number of devices and what was counted, for the reader ("/dev/nvidia[0-9]*").
+struct DeviceCount {
+  unsigned count = 0;
+  std::string what;
+};
+
+/// This node as seen from inside: all that the pure stages may ask of the world. Nothing here touches the network.
+/// Tests stand in for it.
+class Node {
+ public:
+  explicit Node(Environment environment) : environment_(std::move(environment)) {}
+  virtual ~Node() = default;
+  Node(const Node&) = delete;
+  Node& operator=(const Node&) = delete;
+
+  [[nodiscard]] const Environment& environment() const { return environment_; }
+
+  /// The file's content, at most 1 MiB of it; nothing where it cannot be read.
+  [[nodiscard]] virtual std::optional<std::string> file(const std::string& path) const = 0;
+
+  /// gethostname(2); empty where it fails.
+  [[nodiscard]] virtual std::string host_name() const = 0;
+
+  /// The accelerators that a worker could use; nothing where there is none.
+  [[nodiscard]] virtual std::optional<DeviceCount> accelerators() const = 0;
+
+  /// The CPUs this container may use: its cgroup's quota and its affinity, rounded up, at least 1.
+  [[nodiscard]] virtual DeviceCount cpus() const = 0;
+
+  /// Whether a listener could bind 127.0.0.1:PORT now.
+  [[nodiscard]] virtual bool port_is_free(std::uint16_t port) const = 0;
+
+  /// Whether some interface of this node has this literal address.
+  [[nodiscard]] virtual bool owns_address(std::string_view literal) const = 0;
+
+  /// The own address from which packets to the literal address `peer` would leave (empty: the default route's);
+  /// nothing where there is no route. The kernel's routing table is asked, nothing is sent.
+  [[nodiscard]] virtual std::optional<std::string> address_towards(std::string_view peer) const = 0;
+
+  /// The full path that running `program` by PATH would execute (execvp(3)); nothing where there is none.
+  [[nodiscard]] virtual std::optional<std::string> find_program(std::string_view program) const = 0;
+
+ private:
+  Environment environment_;
+};
+
+/// The node this process runs on.
+class RealNode final : public Node {
+ public:
+  using Node::Node;
+  [[nodiscard]] std::optional<std::string> file(const std::string& path) const override;
+  [[nodiscard]] std::string host_name() const override;
+  [[nodiscard]] std::optional<DeviceCount> accelerators() const override;
+  [[nodiscard]] DeviceCount cpus() const override;
+  [[nodiscard]] bool port_is_free(std::uint16_t port) const override;
+  [[nodiscard]] bool owns_address(std::string_view literal) const override;
+  [[nodiscard]] std::optional<std::string> address_towards(std::string_view peer) const override;
+  [[nodiscard]] std::optional<std::string> find_program(std::string_view program) const override;
+};
+
+}  // namespace rankshim

@@ -1,0 +1,221 @@
+#include "platform/expression.h"
+
+#include <algorithm>
+#include <limits>
+
+namespace rankshim::platform {
+namespace {
+
+constexpr std::string_view blanks = " \t\r\n";
+constexpr std::string_view no_stops;
+constexpr std::string_view argument_stops = ",()";
+constexpr std::string_view default_stops = "}";
+
+std::string_view trim(std::string_view text) {
+  const auto first = text.find_first_not_of(blanks);
+  if (first == std::string_view::npos) return {};
+  return text.substr(first, text.find_last_not_of(blanks) - first + 1);
+}
+
+bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
+bool is_name_part(char c) { return is_letter(c) || (c >= '0' && c <= '9'); }
+
+std::string quoted(std::string_view text) { return "'" + std::string(text) + "'"; }
+
+/// Recursive descent over one place. Members return nothing once `error` is set.
+class Parser {
+ public:
+  Parser(std::string_view text, Tables& tables, std::string& error)
+      : text_(text), tables_(tables), error_(error) {}
+
+  std::optional<std::uint16_t> whole() {
+    const auto root = part(no_stops);
+    if (root && at_ != text_.size()) return fail("nothing may follow the function's closing parenthesis");
+    return root;
+  }
+
+ private:
+  using Index = std::optional<std::uint16_t>;
+
+  /// A place up to one of the stop characters or the end.
+  Index part(std::string_view stops) {
+    if (depth_ == deepest_nesting)
+      return fail("it is nested more than " + std::to_string(deepest_nesting) + " deep");
+    ++depth_;
+    skip_blanks();
+    const std::string_view name = name_here();
+    const bool is_call = !name.empty() && at_ + name.size() < text_.size() && text_[at_ + name.size()] == '(';
+    const Index result = is_call ? call(name) : text_and_variables(stops);
+    if (is_call) skip_blanks();
+    --depth_;
+    return result;
+  }
+
+  Index text_and_variables(std::string_view stops) {
+    std::vector<std::uint16_t> parts;
+    while (at_ < text_.size() && stops.find(text_[at_]) == std::string_view::npos) {
+      const Index next = text_[at_] == '$' ? variable() : literal(stops);
+      if (!next) return next;
+      parts.push_back(*next);
+    }
+    if (!parts.empty()) trim_end(parts);
+    if (parts.empty()) return fail("something is expected here");
+    if (parts.size() == 1) return parts.front();
+    return with_children({.op = Op::join}, parts);
+  }
+
+  /// Blanks before a stop belong to no text.
+  void trim_end(std::vector<std::uint16_t>& parts) {
+    Step& last = tables_.steps[parts.back()];
+    if (last.op != Op::text) return;
+    last.text = last.text.substr(0, last.text.find_last_not_of(blanks) + 1);
+    if (last.text.empty()) parts.pop_back();
+  }
+
+  Index literal(std::string_view stops) {
+    const std::size_t start = at_;
+    while (at_ < text_.size() && text_[at_] != '$' && stops.find(text_[at_]) == std::string_view::npos) ++at_;
+    return add({.op = Op::text, .text = text_.substr(start, at_ - start)});
+  }
+
+  Index variable() {
+    if (text_.substr(at_, 2) != "${") return fail("'$' begins a variable and is written ${NAME}");
+    at_ += 2;
+    const std::string_view name = name_here();
+    if (name.empty()) return fail("a variable's name is expected here");
+    at_ += name.size();
+    std::vector<std::uint16_t> fallback;
+    if (text_.substr(at_, 2) == ":-") {
+      at_ += 2;
+      const Index value = part(default_stops);
+      if (!value) return value;
+      fallback.push_back(*value);
+    }
+    if (at_ == text_.size() || text_[at_] != '}') return fail("'}' or ':-' is expected here");
+    ++at_;
+    return with_children({.op = Op::variable, .text = name}, fallback);
+  }
+
+  Index call(std::string_view name) {
+    const auto* signature =
+        std::find_if(signatures.begin(), signatures.end(), [&](auto& s) { return s.name == name; });
+    const bool is_join = name == "join";
+    if (signature == signatures.end() && !is_join) return fail("there is no function " + quoted(name));
+    at_ += name.size() + 1;
+    std::vector<std::uint16_t> arguments;
+    skip_blanks();
+    while (at_ == text_.size() || text_[at_] != ')') {
+      const Index argument = part(argument_stops);
+      if (!argument) return argument;
+      arguments.push_back(*argument);
+      if (at_ == text_.size() || text_[at_] == '(') return fail("',' or ')' is expected here");
+      if (text_[at_] == ')') break;
+      if (text_[at_] != ',') return fail("',' or ')' is expected here");
+      ++at_;
+    }
+    ++at_;
+    const std::size_t least = is_join ? 2 : signature->least, most = is_join ? any_count : signature->most;
+    if (arguments.size() < least || arguments.size() > most)
+      return fail(quoted(name) + " takes " + std::to_string(least) +
+                  (most == least       ? ""
+                   : most == any_count ? " or more"
+                                       : " to " + std::to_string(most)) +
+                  " arguments, not " + std::to_string(arguments.size()));
+    if (is_join) return with_children({.op = Op::join}, arguments);
+    return with_children({.op = Op::call, .function = signature->function}, arguments);
+  }
+
+  Index with_children(Step step, const std::vector<std::uint16_t>& children) {
+    if (tables_.children.size() + children.size() > std::numeric_limits<std::uint16_t>::max())
+      return too_large();
+    step.first_child = static_cast<std::uint16_t>(tables_.children.size());
+    step.child_count = static_cast<std::uint16_t>(children.size());
+    tables_.children.insert(tables_.children.end(), children.begin(), children.end());
+    return add(step);
+  }
+
+  Index add(const Step& step) {
+    if (tables_.steps.size() > std::numeric_limits<std::uint16_t>::max()) return too_large();
+    tables_.steps.push_back(step);
+    return static_cast<std::uint16_t>(tables_.steps.size() - 1);
+  }
+
+  Index too_large() { return fail("the profile is too large"); }
+
+  Index fail(const std::string& what) {
+    error_ = quoted(text_) + ", character " + std::to_string(at_ + 1) + ": " + what;
+    return std::nullopt;
+  }
+
+  [[nodiscard]] std::string_view name_here() const {
+    if (at_ == text_.size() || !is_letter(text_[at_])) return {};
+    std::size_t end = at_;
+    while (end < text_.size() && is_name_part(text_[end])) ++end;
+    return text_.substr(at_, end - at_);
+  }
+
+  void skip_blanks() {
+    while (at_ < text_.size() && blanks.find(text_[at_]) != std::string_view::npos) ++at_;
+  }
+
+  std::string_view text_;
+  Tables& tables_;
+  std::string& error_;
+  std::size_t at_ = 0;
+  unsigned depth_ = 0;
+};
+
+/// Where the '=' of EXPR=GLOB stands, calls skipped.
+std::size_t find_equals(std::string_view condition) {
+  unsigned open = 0;
+  for (std::size_t i = 0; i < condition.size(); ++i) {
+    if (condition[i] == '(') ++open;
+    if (condition[i] == ')' && open > 0) --open;
+    if (condition[i] == '=' && open == 0) return i;
+  }
+  return std::string_view::npos;
+}
+
+}  // namespace
+
+std::optional<std::uint16_t> parse_place(std::string_view place, Tables& tables, std::string& error) {
+  return Parser(trim(place), tables, error).whole();
+}
+
+std::optional<Condition> parse_condition(std::string_view condition, Tables& tables, std::string& error) {
+  std::string_view expression = trim(condition);
+  const bool negative = expression.starts_with('!');
+  if (negative) expression.remove_prefix(1);
+  const std::size_t equals = find_equals(expression);
+  const bool has_glob = equals != std::string_view::npos;
+  Condition result;
+  result.sign = has_glob ? (negative ? Sign::unlike : Sign::like) : (negative ? Sign::not_set : Sign::set);
+  if (has_glob) result.glob = expression.substr(equals + 1);
+  expression = trim(expression.substr(0, equals));
+  constexpr std::size_t longest_glob = 256;  // bounds the work of matching
+  if ((has_glob && result.glob.empty()) || result.glob.size() > longest_glob) {
+    error = quoted(condition) + ": behind '=' stand 1 to 256 characters";
+    return std::nullopt;
+  }
+  if (expression.find('(') == std::string_view::npos) {
+    if (expression.empty() || !is_letter(expression.front()) ||
+        !std::all_of(expression.begin(), expression.end(), is_name_part)) {
+      error = quoted(condition) +
+              ": a condition is a variable's name or a function call, with ! before it or =GLOB behind";
+      return std::nullopt;
+    }
+    if (tables.steps.size() > std::numeric_limits<std::uint16_t>::max()) {
+      error = "the profile is too large";
+      return std::nullopt;
+    }
+    tables.steps.push_back({.op = Op::variable, .text = expression});
+    result.root = static_cast<std::uint16_t>(tables.steps.size() - 1);
+    return result;
+  }
+  const auto root = parse_place(expression, tables, error);
+  if (!root) return std::nullopt;
+  result.root = *root;
+  return result;
+}
+
+}  // namespace rankshim::platform

@@ -1,0 +1,134 @@
+#include "platform/expression.h"
+
+#include <catch2/catch.hpp>
+
+using namespace rankshim::platform;
+
+namespace {
+
+/// The tree as text: 'text', $NAME, $NAME|default, (part part), function<argument argument>.
+std::string show(const Tables& tables, std::uint16_t root) {
+  const Step& step = tables.steps[root];
+  std::string children;
+  for (std::size_t i = 0; i < step.child_count; ++i)
+    children += (i == 0 ? "" : " ") + show(tables, tables.children[step.first_child + i]);
+  switch (step.op) {
+    case Op::text:
+      return "'" + std::string(step.text) + "'";
+    case Op::variable:
+      return "$" + std::string(step.text) + (children.empty() ? "" : "|" + children);
+    case Op::join:
+      return "(" + children + ")";
+    case Op::call:
+      break;
+  }
+  return std::string(signatures[static_cast<std::size_t>(step.function) - 1].name) + "<" + children + ">";
+}
+
+std::string parsed(std::string_view place) {
+  Tables tables;
+  std::string error;
+  const auto root = parse_place(place, tables, error);
+  return root ? show(tables, *root) : "error: " + error;
+}
+
+}  // namespace
+
+TEST_CASE("a place is parsed into steps") {
+  CHECK(parsed("29500") == "'29500'");
+  CHECK(parsed("${RANK}") == "$RANK");
+  CHECK(parsed("  ${RANK} ") == "$RANK");
+  CHECK(parsed("${A}-${B}-${C:-0}.${A}") == "($A '-' $B '-' $C|'0' '.' $A)");
+  CHECK(parsed("${A:-${B:-${C}}}") == "$A|$B|$C");
+  CHECK(parsed("${A:-x${B}}") == "$A|('x' $B)");
+  CHECK(parsed("${A:-first_host(${B})}") == "$A|first_host<$B>");
+  CHECK(parsed("hostname()") == "hostname<>");
+  CHECK(parsed("hostname( )") == "hostname<>");
+  CHECK(parsed("first_host(${VC_WORKER_HOSTS})") == "first_host<$VC_WORKER_HOSTS>");
+  CHECK(parsed("position( hostname() , ${HOSTS} )") == "position<hostname<> $HOSTS>");
+  CHECK(parsed("only_if(${A:-not set}, not set, ${B})") == "only_if<$A|'not set' 'not set' $B>");
+  CHECK(parsed("join(before(hostname(), -0), -0.svc)") == "(before<hostname<> '-0'> '-0.svc')");
+  CHECK(parsed("variable(VC_${ROLE}_HOSTS)") == "variable<('VC_' $ROLE '_HOSTS')>");
+  CHECK(parsed("add(1, 2, 3, 4)") == "add<'1' '2' '3' '4'>");
+  CHECK(parsed("a place (of text)") == "'a place (of text)'");
+}
+
+TEST_CASE("what is wrong with a place is said with its position") {
+  CHECK(parsed("") == "error: '', character 1: something is expected here");
+  CHECK(parsed("$RANK") == "error: '$RANK', character 1: '$' begins a variable and is written ${NAME}");
+  CHECK(parsed("${RANK") == "error: '${RANK', character 7: '}' or ':-' is expected here");
+  CHECK(parsed("${}") == "error: '${}', character 3: a variable's name is expected here");
+  CHECK(parsed("${1A}") == "error: '${1A}', character 3: a variable's name is expected here");
+  CHECK(parsed("${A:-}") == "error: '${A:-}', character 6: something is expected here");
+  CHECK(parsed("${A:=x}") == "error: '${A:=x}', character 4: '}' or ':-' is expected here");
+  CHECK(parsed("frist_host(${A})") ==
+        "error: 'frist_host(${A})', character 1: there is no function 'frist_host'");
+  CHECK(parsed("first_host(${A}") == "error: 'first_host(${A}', character 16: ',' or ')' is expected here");
+  CHECK(
+      parsed("first_host(${A}) ${B}") ==
+      "error: 'first_host(${A}) ${B}', character 18: nothing may follow the function's closing parenthesis");
+  CHECK(parsed("first_host()") ==
+        "error: 'first_host()', character 13: 'first_host' takes 1 arguments, not 0");
+  CHECK(parsed("add(1)") == "error: 'add(1)', character 7: 'add' takes 2 or more arguments, not 1");
+  CHECK(parsed("add(1,,2)") == "error: 'add(1,,2)', character 7: something is expected here");
+  CHECK(parsed("add(1,") == "error: 'add(1,', character 7: something is expected here");
+  CHECK(parsed("add(1, a b(c))") == "error: 'add(1, a b(c))', character 11: ',' or ')' is expected here");
+}
+
+TEST_CASE("nesting is bounded, so that parsing and evaluating use bounded stack") {
+  std::string calls = "${A}", defaults = "x";
+  for (unsigned i = 0; i < deepest_nesting - 1; ++i) calls = "host(" + calls + ")";
+  CHECK(parsed(calls).starts_with("host<host<"));
+  CHECK(parsed("host(" + calls + ")").find("it is nested more than 16 deep") != std::string::npos);
+  for (int i = 0; i < 20'000; ++i) defaults = "${A:-" + defaults;
+  CHECK(parsed(defaults).find("it is nested more than 16 deep") != std::string::npos);
+}
+
+TEST_CASE("a profile of more steps than an index can name is refused") {
+  Tables tables;
+  std::string error;
+  for (int i = 0; i < 65'536; ++i) REQUIRE(parse_place("x", tables, error));
+  CHECK_FALSE(parse_place("x", tables, error));
+  CHECK(error.find("the profile is too large") != std::string::npos);
+  CHECK_FALSE(parse_condition("A", tables, error));
+}
+
+TEST_CASE("a condition asks a variable or a call") {
+  struct Case {
+    const char* text;
+    Sign sign;
+    const char* expression;
+    const char* glob;
+  };
+  for (const Case& one :
+       {Case{"RANK", Sign::set, "$RANK", ""}, Case{"!LOCAL_RANK", Sign::not_set, "$LOCAL_RANK", ""},
+        Case{"MASTER_ADDR=*-master-0", Sign::like, "$MASTER_ADDR", "*-master-0"},
+        Case{"!MLP_ROLE=worker", Sign::unlike, "$MLP_ROLE", "worker"},
+        Case{"hostname()=*-worker-?", Sign::like, "hostname<>", "*-worker-?"},
+        Case{"file(/etc/a=b)", Sign::set, "file<'/etc/a=b'>", ""},
+        Case{"!larger(${A}, ${B})", Sign::not_set, "larger<$A $B>", ""},
+        Case{"A=b=c", Sign::like, "$A", "b=c"}}) {
+    CAPTURE(one.text);
+    Tables tables;
+    std::string error;
+    const auto condition = parse_condition(one.text, tables, error);
+    REQUIRE(condition);
+    CHECK(condition->sign == one.sign);
+    CHECK(show(tables, condition->root) == one.expression);
+    CHECK(condition->glob == one.glob);
+  }
+}
+
+TEST_CASE("a condition that makes no sense is refused") {
+  for (const char* text :
+       {"", "!", "1A", "A B", "${A}", "A=", "=x", "hostname(", "nothing_like_it()", "A-B"}) {
+    CAPTURE(text);
+    Tables tables;
+    std::string error;
+    CHECK_FALSE(parse_condition(text, tables, error));
+    CHECK_FALSE(error.empty());
+  }
+  Tables tables;
+  std::string error;
+  CHECK_FALSE(parse_condition("A=" + std::string(257, '*'), tables, error));
+}

@@ -1,0 +1,99 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+/// The named functions that a profile's expressions may call. Each yields a text or nothing; with an argument
+/// that is nothing, every function is nothing. Lists are separated by commas, blanks or newlines.
+namespace rankshim::platform {
+
+enum class Function : std::uint8_t {
+  none,
+  // What this node says; recognise.cpp evaluates these.
+  hostname,       ///< hostname()            this node's host name
+  hostname_like,  ///< hostname_like(GLOB)   the same, where it fits the glob
+  file,           ///< file(PATH)            what the file holds, without blanks around it; PATH is absolute
+  variable,       ///< variable(NAME)        the variable of a name that is put together:
+                  ///< variable(VC_${ROLE}_HOSTS)
+  only_if,        ///< only_if(TEXT, GLOB, RESULT)  RESULT where TEXT fits the glob
+  // Of the texts alone.
+  before,       ///< before(TEXT, MARK)    what stands before the last MARK in TEXT
+  after,        ///< after(TEXT, MARK)     what stands after the last MARK in TEXT
+  ordinal,      ///< ordinal(NAME)         N of NAME-N; a domain behind it does not matter
+  host,         ///< host(ADDRESS)         HOST of HOST, HOST:PORT, [V6] or [V6]:PORT
+  port,         ///< port(ADDRESS)         PORT of HOST:PORT or [V6]:PORT
+  hosts,        ///< hosts(LIST)           the hosts of a list or a host file (see host_list), by comma
+  first_host,   ///< first_host(LIST)      the first of hosts(LIST)
+  position,     ///< position(HOST, LIST)  the index of HOST in hosts(LIST), from 0; see position
+  count,        ///< count(LIST)           how many entries the list has, each as often as it stands there
+  slurm_hosts,  ///< slurm_hosts(LIST)     Slurm's host list written out, by comma; see expand_slurm
+  add,  ///< add(A, B, …)          whole numbers up to 64 bits; nothing where one is none or the result is
+  subtract,  ///< subtract(A, B)          negative or too large
+  multiply,  ///< multiply(A, B, …)
+  divide,    ///< divide(A, B)          nothing where a rest would remain
+  modulo,    ///< modulo(A, B)
+  larger,    ///< larger(A, B)          A where A > B
+};
+
+/// A function's name and how many arguments it takes.
+struct Signature {
+  std::string_view name;
+  Function function;
+  std::uint8_t least;
+  std::uint8_t most;
+};
+
+inline constexpr std::uint8_t any_count = 32;
+inline constexpr auto signatures = std::to_array<Signature>({
+    {"hostname", Function::hostname, 0, 0},
+    {"hostname_like", Function::hostname_like, 1, 1},
+    {"file", Function::file, 1, 1},
+    {"variable", Function::variable, 1, 1},
+    {"only_if", Function::only_if, 3, 3},
+    {"before", Function::before, 2, 2},
+    {"after", Function::after, 2, 2},
+    {"ordinal", Function::ordinal, 1, 1},
+    {"host", Function::host, 1, 1},
+    {"port", Function::port, 1, 1},
+    {"hosts", Function::hosts, 1, 1},
+    {"first_host", Function::first_host, 1, 1},
+    {"position", Function::position, 2, 2},
+    {"count", Function::count, 1, 1},
+    {"slurm_hosts", Function::slurm_hosts, 1, 1},
+    {"add", Function::add, 2, any_count},
+    {"subtract", Function::subtract, 2, 2},
+    {"multiply", Function::multiply, 2, any_count},
+    {"divide", Function::divide, 2, 2},
+    {"modulo", Function::modulo, 2, 2},
+    {"larger", Function::larger, 2, 2},
+});
+
+/// Evaluates a function of the texts alone; nothing for the others. The arguments are as many as its
+/// signature says.
+std::optional<std::string> compute(Function function, std::span<const std::string> arguments);
+
+/// Whether the whole text fits the glob: `*` is any run of characters, `?` any one, all else itself.
+bool fits(std::string_view text, std::string_view glob);
+
+/// The hosts of a list or host file, in their order, each once. An entry may have `:PORT` or `:SLOTS` behind
+/// it and brackets around a V6 address. `slots=8` and the like, bare numbers (LSF's `h1 8 h2 8`) and all from
+/// `#` to the end of a line belong to no name and are left out.
+std::vector<std::string_view> host_list(std::string_view list);
+
+/// The index of `host` in host_list(list): by the whole name, case aside, or, where none is the same, by the
+/// part before the first dot if one of the two has no dot and only one host of the list fits so.
+std::optional<std::size_t> position(std::string_view host, std::string_view list);
+
+/// Slurm's host list (`n[1-3,07],gpu[0-1]x[2-3]`) written out as `scontrol show hostnames` does: in the
+/// list's order, of several brackets the last running fastest, numbers as wide as the low end of their range
+/// is written; a suffix behind a bracket is kept. Nothing where the list is malformed or has more than 65,536
+/// hosts.
+std::optional<std::vector<std::string>> expand_slurm(std::string_view list);
+
+}  // namespace rankshim::platform

@@ -1,0 +1,274 @@
+#include "platform/reader.h"
+
+#include <toml++/toml.h>
+
+#include <algorithm>
+#include <deque>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "platform/expression.h"
+
+namespace rankshim::platform {
+
+struct OwnedProfile::Storage {
+  std::string name;
+  std::string document;
+  toml::table table;  // owns the strings that the views below point into
+  Tables tables;
+  std::deque<std::vector<Condition>> conditions;  // a deque: its elements stay where they are
+  std::vector<Alternative> match;
+  std::vector<Place> places;
+  std::vector<Role> roles;
+  Profile profile;
+};
+
+namespace {
+
+std::string joined(std::span<const std::string_view> names) {
+  std::string result;
+  for (const std::string_view name : names) result.append(result.empty() ? "" : ", ").append(name);
+  return result;
+}
+
+/// The depth of nesting decides how much stack parsing and freeing take. Dotted keys nest without bound in
+/// toml++ 3.3; no profile needs one, so dots outside strings and comments are counted and refused where they
+/// are many.
+std::optional<std::size_t> line_of_too_many_dots(std::string_view document) {
+  constexpr std::size_t most = 256;
+  std::size_t dots = 0, line = 1;
+  for (std::size_t i = 0; i < document.size(); ++i) {
+    const char c = document[i];
+    if (c == '\n') ++line;
+    if (c == '.' && ++dots > most) return line;
+    if (c == '#') {
+      i = std::min(document.find('\n', i), document.size()) - 1;
+    } else if (c == '"' || c == '\'') {
+      const std::string_view three = document.substr(i, 3);
+      const bool multi = three.size() == 3 && three[1] == c && three[2] == c;
+      i += multi ? 3 : 1;
+      while (i < document.size()) {
+        if (document[i] == '\\' && c == '"') {
+          i += 2;
+          continue;
+        }
+        if (document[i] == '\n') {
+          ++line;
+          if (!multi) break;
+        }
+        if (document[i] == c && (!multi || document.substr(i, 3) == three)) {
+          i += multi ? 2 : 0;
+          break;
+        }
+        ++i;
+      }
+    }
+  }
+  return std::nullopt;
+}
+
+/// Goes through one parsed document and collects faults.
+class Reader {
+ public:
+  Reader(std::string_view path, Tables& tables, Faults& faults)
+      : path_(path), tables_(tables), faults_(faults) {}
+
+  void fault(const toml::node& where, std::string what, std::string fix) { fault(where.source(), what, fix); }
+
+  void fault(const toml::source_region& where, const std::string& what, const std::string& fix) {
+    fault(where.begin.line, what, fix);
+  }
+
+  void fault(std::size_t line, const std::string& what, const std::string& fix) {
+    constexpr std::size_t most = 50;  // what follows is seldom news
+    if (faults_.size() == most) return;
+    faults_.push_back(
+        {std::string(path_) + ":" + std::to_string(line) + ": " + what, {std::string(path_)}, fix});
+  }
+
+  /// The value of a key, of that type; nothing, and a fault, where it is of another. Every key that is asked
+  /// for is known to `reject_unknown`.
+  template <class Type>
+  const Type* get(const toml::table& table, std::string_view key, std::string_view wanted) {
+    const toml::node* node = table.get(key);
+    if (node == nullptr) return nullptr;
+    const Type* value = node->template as<Type>();
+    if (value == nullptr)
+      fault(*node, "'" + std::string(key) + "' is not " + std::string(wanted),
+            "write " + std::string(wanted));
+    return value;
+  }
+
+  void reject_unknown(const toml::table& table, std::span<const std::string_view> known) {
+    for (const auto& [key, node] : table)
+      if (std::find(known.begin(), known.end(), std::string_view(key)) == known.end())
+        fault(node, "there is no key '" + std::string(std::string_view(key)) + "' here",
+              "use one of " + joined(known));
+  }
+
+  std::string_view required_text(const toml::table& table, std::string_view key) {
+    const auto* text = get<toml::value<std::string>>(table, key, "a string");
+    if (text != nullptr && !text->get().empty()) return text->get();
+    fault(std::max(table.source().begin.line, toml::source_index{1}),
+          "'" + std::string(key) + "' is missing or empty", "say in a few words what this is");
+    return {};
+  }
+
+  /// All that a profile says of itself as a whole.
+  void head(const toml::table& top, Profile& profile) {
+    profile.title = required_text(top, "title");
+    if (const auto* granularity =
+            get<toml::value<std::string>>(top, "granularity", "\"node\" or \"process\"")) {
+      if (granularity->get() == "process")
+        profile.granularity = Granularity::process;
+      else if (granularity->get() != "node")
+        fault(*granularity, "'granularity' is '" + granularity->get() + "'", "write \"node\" or \"process\"");
+    }
+    if (const auto* opt_in = get<toml::value<bool>>(top, "opt_in", "true or false"))
+      profile.opt_in = opt_in->get();
+    if (const auto* fallback = get<toml::value<std::int64_t>>(top, "fallback", "a number from 0 to 9")) {
+      if (fallback->get() < 0 || fallback->get() > 9)
+        fault(*fallback, "'fallback' is " + std::to_string(fallback->get()), "write a number from 0 to 9");
+      else
+        profile.fallback = static_cast<std::uint8_t>(fallback->get());
+    }
+  }
+
+  /// The tables of `[[key]]`.
+  std::vector<const toml::table*> tables_of(const toml::table& table, std::string_view key,
+                                            std::span<const std::string_view> known) {
+    std::vector<const toml::table*> result;
+    const auto* array = get<toml::array>(table, key, "a list of tables, [[" + std::string(key) + "]]");
+    if (array == nullptr) return result;
+    for (const toml::node& element : *array) {
+      if (const auto* one = element.as_table()) {
+        reject_unknown(*one, known);
+        result.push_back(one);
+      } else {
+        fault(element, "'" + std::string(key) + "' holds what is no table",
+              "write [[" + std::string(key) + "]]");
+      }
+    }
+    return result;
+  }
+
+  std::vector<Condition> conditions(const toml::table& table, std::string_view key) {
+    std::vector<Condition> result;
+    const auto* array = get<toml::array>(table, key, "a list of conditions");
+    if (array == nullptr || array->empty()) {
+      if (array != nullptr || !table.contains(key))
+        fault(table, "'" + std::string(key) + "' is missing or empty", "list at least one condition");
+      return result;
+    }
+    for (const toml::node& element : *array) {
+      const auto* text = element.as_string();
+      std::string error = "a condition is a string";
+      const auto condition = text == nullptr ? std::nullopt : parse_condition(text->get(), tables_, error);
+      if (condition)
+        result.push_back(*condition);
+      else
+        fault(element, error, "correct the condition");
+    }
+    return result;
+  }
+
+  void place(Fact fact, const toml::node& node, std::vector<Place>& places) {
+    const auto* text = node.as_string();
+    std::string error = "a place is a string";
+    const auto root = text == nullptr ? std::nullopt : parse_place(text->get(), tables_, error);
+    if (root)
+      places.push_back({fact, *root});
+    else
+      fault(node, std::string(name(fact)) + ": " + error, "correct the place");
+  }
+
+  std::vector<Place> places(const toml::table& facts) {
+    std::vector<Place> result;
+    reject_unknown(facts, fact_names);
+    for (std::size_t i = 0; i < fact_count; ++i) {
+      const toml::node* node = facts.get(fact_names[i]);
+      if (node == nullptr) continue;
+      if (const auto* array = node->as_array()) {
+        for (const toml::node& element : *array) place(static_cast<Fact>(i), element, result);
+      } else {
+        place(static_cast<Fact>(i), *node, result);
+      }
+    }
+    return result;
+  }
+
+ private:
+  std::string_view path_;
+  Tables& tables_;
+  Faults& faults_;
+};
+
+}  // namespace
+
+OwnedProfile::OwnedProfile() : storage_(std::make_unique<Storage>()) {}
+OwnedProfile::~OwnedProfile() = default;
+OwnedProfile::OwnedProfile(OwnedProfile&&) noexcept = default;
+OwnedProfile& OwnedProfile::operator=(OwnedProfile&&) noexcept = default;
+
+const Profile& OwnedProfile::profile() const { return storage_->profile; }
+
+Outcome<OwnedProfile> read_profile(std::string name, std::string document, std::string_view path) {
+  OwnedProfile result;
+  OwnedProfile::Storage& storage = *result.storage_;
+  Faults faults;
+  Reader reader(path, storage.tables, faults);
+  storage.name = std::move(name);
+  storage.document = std::move(document);
+
+  if (storage.document.size() > longest_document) {
+    reader.fault(1, "the profile is longer than 64 KiB", "shorten it");
+    return faults;
+  }
+  if (const auto line = line_of_too_many_dots(storage.document)) {
+    reader.fault(*line, "there are more dots outside strings than a profile can need",
+                 "write tables as [name]");
+    return faults;
+  }
+  try {
+    storage.table = toml::parse(std::string_view(storage.document));
+  } catch (const toml::parse_error& error) {
+    reader.fault(error.source(), std::string(error.description()), "correct the TOML");
+    return faults;
+  }
+
+  const toml::table& top = storage.table;
+  static constexpr auto known = std::to_array<std::string_view>(
+      {"title", "granularity", "opt_in", "fallback", "match", "facts", "idle_role"});
+  reader.reject_unknown(top, known);
+  Profile& profile = storage.profile;
+  profile.name = storage.name;
+  profile.text = storage.document;
+  reader.head(top, profile);
+
+  static constexpr auto match_keys = std::to_array<std::string_view>({"all"});
+  for (const toml::table* one : reader.tables_of(top, "match", match_keys))
+    storage.match.push_back({storage.conditions.emplace_back(reader.conditions(*one, "all"))});
+  if (storage.match.empty() && !profile.opt_in && faults.empty())
+    reader.fault(1, "nothing says how the platform is recognised", "write [[match]], or opt_in = true");
+
+  static constexpr auto role_keys = std::to_array<std::string_view>({"name", "when"});
+  for (const toml::table* one : reader.tables_of(top, "idle_role", role_keys))
+    storage.roles.push_back({reader.required_text(*one, "name"),
+                             {storage.conditions.emplace_back(reader.conditions(*one, "when"))}});
+
+  if (const auto* facts = reader.get<toml::table>(top, "facts", "a table, [facts]"))
+    storage.places = reader.places(*facts);
+  if (storage.places.empty() && faults.empty())
+    reader.fault(1, "there are no facts", "write at least one in [facts]");
+  if (!faults.empty()) return faults;
+
+  profile.match = storage.match;
+  profile.places = storage.places;
+  profile.roles = storage.roles;
+  profile.steps = storage.tables.steps;
+  profile.children = storage.tables.children;
+  return result;
+}
+
+}  // namespace rankshim::platform

@@ -1,0 +1,247 @@
+#include "platform/recognise.h"
+
+#include <algorithm>
+
+#include "settings/nearest.h"
+
+namespace rankshim::platform {
+namespace {
+
+constexpr std::string_view blanks = " \t\r\n";
+constexpr std::size_t longest_value =
+    1 << 20;  // as much as a file may hold; bounds what a profile can put together
+
+/// Evaluates the expressions of one profile on one node. The depth of the recursion is that of the nesting,
+/// which the parser bounds.
+class Evaluation {
+ public:
+  Evaluation(const Profile& profile, const Node& node, std::vector<std::string>& warnings)
+      : profile_(profile), node_(node), warnings_(warnings) {}
+
+  std::optional<Value> value(std::uint16_t root) {
+    const Step& step = profile_.steps[root];
+    switch (step.op) {
+      case Op::text:
+        return something({std::string(step.text), Origin::fallback, {}});
+      case Op::variable:
+        if (const auto text = variable(step.text))
+          return Value{std::string(*text), Origin::variable, std::string(step.text)};
+        return step.child_count == 0 ? std::nullopt : value(child(step, 0));
+      case Op::join:
+        return join(step);
+      case Op::call:
+        return call(step);
+    }
+    return std::nullopt;
+  }
+
+  bool holds(const Condition& condition) {
+    const Step& step = profile_.steps[condition.root];
+    // Almost all conditions ask a variable; they need no copy of it.
+    if (step.op == Op::variable && step.child_count == 0) return holds(condition, variable(step.text));
+    const auto result = value(condition.root);
+    return holds(condition, result ? std::optional<std::string_view>(result->text) : std::nullopt);
+  }
+
+  bool holds(const Alternative& alternative) {
+    return std::all_of(alternative.conditions.begin(), alternative.conditions.end(),
+                       [&](const Condition& condition) { return holds(condition); });
+  }
+
+ private:
+  static bool holds(const Condition& condition, std::optional<std::string_view> value) {
+    switch (condition.sign) {
+      case Sign::set:
+        return value.has_value();
+      case Sign::not_set:
+        return !value;
+      case Sign::like:
+        return value && fits(*value, condition.glob);
+      case Sign::unlike:
+        return !value || !fits(*value, condition.glob);
+    }
+    return false;
+  }
+
+  [[nodiscard]] std::uint16_t child(const Step& step, std::size_t index) const {
+    return profile_.children[step.first_child + index];
+  }
+
+  static std::optional<Value> something(Value value) {
+    if (value.text.empty() || value.text.size() > longest_value) return std::nullopt;
+    return value;
+  }
+
+  std::optional<std::string_view> variable(std::string_view name) {
+    const auto value = node_.environment().get(name);
+    if (!value || !is_service_link(*value)) return value;
+    std::string warning =
+        std::string(name) + "=" + std::string(*value) + " is a Kubernetes service link: ignored";
+    if (std::find(warnings_.begin(), warnings_.end(), warning) == warnings_.end())
+      warnings_.push_back(std::move(warning));
+    return std::nullopt;
+  }
+
+  /// Adds what `part` came from to the detail of what is derived from it.
+  static void note_source(Value& derived, const Value& part) {
+    const std::string name = part.origin == Origin::hostname ? "hostname" : part.detail;
+    if (name.empty()) return;
+    derived.origin = Origin::derived;
+    if ((", " + derived.detail + ", ").find(", " + name + ", ") != std::string::npos) return;
+    derived.detail += (derived.detail.empty() ? "" : ", ") + name;
+  }
+
+  std::optional<Value> join(const Step& step) {
+    Value result;
+    for (std::size_t i = 0; i < step.child_count; ++i) {
+      const auto part = value(child(step, i));
+      if (!part || result.text.size() + part->text.size() > longest_value) return std::nullopt;
+      result.text += part->text;
+      note_source(result, *part);
+    }
+    return something(std::move(result));
+  }
+
+  std::optional<Value> call(const Step& step) {
+    if (step.function == Function::only_if) {
+      const auto condition = value(child(step, 0)), glob = value(child(step, 1));
+      if (!condition || !glob || !fits(condition->text, glob->text)) return std::nullopt;
+      return value(child(step, 2));
+    }
+    Value result;
+    std::vector<std::string> arguments;
+    arguments.reserve(step.child_count);
+    for (std::size_t i = 0; i < step.child_count; ++i) {
+      auto argument = value(child(step, i));
+      if (!argument) return std::nullopt;
+      note_source(result, *argument);
+      arguments.push_back(std::move(argument->text));
+    }
+    switch (step.function) {
+      case Function::hostname:
+        return something({node_.host_name(), Origin::hostname, {}});
+      case Function::hostname_like: {
+        std::string name = node_.host_name();
+        if (!fits(name, arguments[0])) return std::nullopt;
+        return something({std::move(name), Origin::hostname, {}});
+      }
+      case Function::file:
+        return file(arguments[0]);
+      case Function::variable: {
+        const auto text = variable(arguments[0]);
+        return text ? std::optional(Value{std::string(*text), Origin::variable, arguments[0]}) : std::nullopt;
+      }
+      default:
+        break;
+    }
+    auto text = compute(step.function, arguments);
+    if (!text) return std::nullopt;
+    result.text = std::move(*text);
+    return something(std::move(result));
+  }
+
+  std::optional<Value> file(const std::string& path) {
+    if (!path.starts_with('/')) return std::nullopt;
+    const auto content = node_.file(path);
+    if (!content) return std::nullopt;
+    const auto first = content->find_first_not_of(blanks);
+    if (first == std::string::npos) return std::nullopt;
+    return something(
+        {content->substr(first, content->find_last_not_of(blanks) - first + 1), Origin::file, path});
+  }
+
+  const Profile& profile_;
+  const Node& node_;
+  std::vector<std::string>& warnings_;
+};
+
+struct Match {
+  const Profile* profile;
+  std::size_t signs;
+
+  [[nodiscard]] bool operator<(const Match& other) const {
+    if (profile->fallback != other.profile->fallback) return profile->fallback < other.profile->fallback;
+    if (signs != other.signs) return signs > other.signs;
+    return profile->name < other.profile->name;
+  }
+};
+
+/// How many positive conditions the most specific fulfilled alternative has; nothing where none is fulfilled.
+std::optional<std::size_t> fulfilled(const Profile& profile, const Node& node,
+                                     std::vector<std::string>& warnings) {
+  std::optional<std::size_t> best;
+  Evaluation evaluation(profile, node, warnings);
+  for (const Alternative& alternative : profile.match) {
+    if (!evaluation.holds(alternative)) continue;
+    const auto positive =
+        std::count_if(alternative.conditions.begin(), alternative.conditions.end(),
+                      [](const Condition& c) { return c.sign == Sign::set || c.sign == Sign::like; });
+    best = std::max(best.value_or(0), static_cast<std::size_t>(positive));
+  }
+  return best;
+}
+
+Fault unknown_platform(std::span<const Profile> profiles, std::string_view wanted) {
+  std::vector<std::string_view> names = {"auto", "none"};
+  for (const Profile& profile : profiles) names.push_back(profile.name);
+  const std::string_view near = nearest(wanted, names);
+  Fault fault{"there is no platform '" + std::string(wanted) + "'", {"--platform"}, {}};
+  if (!near.empty()) fault.fix = "did you mean " + std::string(near) + "? ";
+  fault.fix += "`rankshim platforms` lists them; choose one with --platform";
+  return fault;
+}
+
+}  // namespace
+
+std::optional<Value> evaluate(const Profile& profile, std::uint16_t root, const Node& node,
+                              std::vector<std::string>& warnings) {
+  return Evaluation(profile, node, warnings).value(root);
+}
+
+Facts read_facts(const Profile& profile, const Node& node, std::vector<std::string>& warnings) {
+  Facts facts;
+  Evaluation evaluation(profile, node, warnings);
+  for (const Place& place : profile.places)
+    if (!facts.has(place.fact)) facts[place.fact] = evaluation.value(place.root);
+  return facts;
+}
+
+const Profile* find(std::span<const Profile> profiles, std::string_view name) {
+  const auto found = std::find_if(profiles.begin(), profiles.end(),
+                                  [&](const Profile& profile) { return profile.name == name; });
+  return found == profiles.end() ? nullptr : &*found;
+}
+
+Outcome<Platform> recognise(std::span<const Profile> profiles, std::string_view wanted, const Node& node) {
+  Platform result;
+  if (wanted == "none") {
+    result.name = "none";
+    return result;
+  }
+  const Profile* winner = nullptr;
+  if (wanted == "auto") {
+    std::vector<Match> matches;
+    for (const Profile& profile : profiles) {
+      if (profile.opt_in) continue;
+      if (const auto signs = fulfilled(profile, node, result.warnings)) matches.push_back({&profile, *signs});
+    }
+    std::sort(matches.begin(), matches.end());
+    if (matches.empty()) return result;
+    winner = matches.front().profile;
+    for (const Match& other : std::span(matches).subspan(1))
+      result.also_matched.emplace_back(other.profile->name);
+  } else if ((winner = find(profiles, wanted)) == nullptr) {
+    return Faults{unknown_platform(profiles, wanted)};
+  }
+
+  result.name = winner->name;
+  result.granularity = winner->granularity;
+  result.facts = read_facts(*winner, node, result.warnings);
+  Evaluation evaluation(*winner, node, result.warnings);
+  const auto role = std::find_if(winner->roles.begin(), winner->roles.end(),
+                                 [&](const Role& one) { return evaluation.holds(one.when); });
+  if (role != winner->roles.end()) result.idle_role = role->name;
+  return result;
+}
+
+}  // namespace rankshim::platform

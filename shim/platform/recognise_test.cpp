@@ -1,0 +1,181 @@
+#include "platform/recognise.h"
+
+#include <catch2/catch.hpp>
+#include <deque>
+
+#include "node/fake_node.h"
+#include "platform/reader.h"
+
+using namespace rankshim;
+using namespace rankshim::platform;
+
+namespace {
+
+/// Profiles made of documents; a deque, for profiles are views into what owns them.
+class Profiles {
+ public:
+  Profiles& add(std::string name, std::string document) {
+    auto outcome = read_profile(name, std::move(document), name + ".toml");
+    if (const auto* faults = std::get_if<Faults>(&outcome)) FAIL(to_line(faults->front()));
+    owned_.push_back(std::move(std::get<OwnedProfile>(outcome)));
+    profiles_.push_back(owned_.back().profile());
+    return *this;
+  }
+  operator std::span<const Profile>() const { return profiles_; }
+
+ private:
+  std::deque<OwnedProfile> owned_;
+  std::vector<Profile> profiles_;
+};
+
+std::string match(const std::string& conditions, const std::string& facts = "nnodes = \"1\"") {
+  return "title = \"X\"\n[[match]]\nall = [" + conditions + "]\n[facts]\n" + facts + "\n";
+}
+
+Platform recognised(std::span<const Profile> profiles, const Node& node, std::string_view wanted = "auto") {
+  auto outcome = recognise(profiles, wanted, node);
+  if (const auto* faults = std::get_if<Faults>(&outcome)) FAIL(to_line(faults->front()));
+  return std::get<Platform>(std::move(outcome));
+}
+
+/// VALUE (SOURCE) of a place on a node.
+std::string found(const std::string& place, const Node& node, std::vector<std::string>* warnings = nullptr) {
+  Profiles profiles;
+  profiles.add("x", match("\"X\"", "nnodes = '" + place + "'"));
+  std::vector<std::string> own;
+  const auto value = read_facts(std::span<const Profile>(profiles)[0], node,
+                                warnings == nullptr ? own : *warnings)[Fact::nnodes];
+  return value ? value->text + " (" + value->source() + ")" : "(nothing)";
+}
+
+}  // namespace
+
+TEST_CASE("a place's value carries its source") {
+  FakeNode node(
+      {"A=one", "B=two", "EMPTY=", "LIST=h1,h2", "ROLE=WORKER", "VC_WORKER_HOSTS=w0,w1", "DIR=/data"});
+  node.name = "job-worker-3";
+  node.files = {{"/etc/hosts.list", "\n h7\nh8 \n"}, {"/data/rank", "5"}, {"/empty", " \n"}};
+  CHECK(found("${A}", node) == "one (env A)");
+  CHECK(found("${EMPTY}", node) == "(nothing)");
+  CHECK(found("${EMPTY:-${B}}", node) == "two (env B)");
+  CHECK(found("${NONE:-7}", node) == "7 (default)");
+  CHECK(found("7", node) == "7 (default)");
+  CHECK(found("${A}-${B}.${A}", node) == "one-two.one (derived from A, B)");
+  CHECK(found("${A}-${NONE}", node) == "(nothing)");
+  CHECK(found("${A}-${NONE:-0}", node) == "one-0 (derived from A)");
+  CHECK(found("first_host(${LIST})", node) == "h1 (derived from LIST)");
+  CHECK(found("first_host(${NONE})", node) == "(nothing)");
+  CHECK(found("hostname()", node) == "job-worker-3 (hostname)");
+  CHECK(found("hostname_like(*-worker-*)", node) == "job-worker-3 (hostname)");
+  CHECK(found("hostname_like(*-master-*)", node) == "(nothing)");
+  CHECK(found("ordinal(hostname())", node) == "3 (derived from hostname)");
+  CHECK(found("file(/etc/hosts.list)", node) == "h7\nh8 (file /etc/hosts.list)");
+  CHECK(found("first_host(file(/etc/hosts.list))", node) == "h7 (derived from /etc/hosts.list)");
+  CHECK(found("file(${DIR}/rank)", node) == "5 (file /data/rank)");
+  CHECK(found("file(/empty)", node) == "(nothing)");
+  CHECK(found("file(etc/hosts.list)", node) == "(nothing)");
+  CHECK(found("file(/none)", node) == "(nothing)");
+  CHECK(found("variable(VC_${ROLE}_HOSTS)", node) == "w0,w1 (env VC_WORKER_HOSTS)");
+  CHECK(found("only_if(${ROLE}, WORK*, ${A})", node) == "one (env A)");
+  CHECK(found("only_if(${ROLE}, MASTER, ${A})", node) == "(nothing)");
+  CHECK(found("join(${A}, before(hostname(), -worker-))", node) == "onejob (derived from A, hostname)");
+}
+
+TEST_CASE("a Kubernetes service link counts as not set, and is warned of once") {
+  const FakeNode node({"MASTER_PORT=tcp://10.0.0.1:80"});
+  std::vector<std::string> warnings;
+  CHECK(found("${MASTER_PORT:-${MASTER_PORT:-1}}", node, &warnings) == "1 (default)");
+  CHECK(warnings ==
+        std::vector<std::string>{"MASTER_PORT=tcp://10.0.0.1:80 is a Kubernetes service link: ignored"});
+  Profiles profiles;
+  profiles.add("x", match("\"MASTER_PORT\""));
+  CHECK(recognised(profiles, node).name == "single-node");
+}
+
+TEST_CASE("a value that a profile puts together has a bound") {
+  std::string text;
+  for (int i = 0; i < 20; ++i) text += "${A}";
+  CHECK(found(text, FakeNode({"A=" + std::string(100'000, 'x')})) == "(nothing)");
+}
+
+TEST_CASE("conditions are fulfilled by what is there and what is not") {
+  FakeNode node({"A=one", "EMPTY=", "N=4", "M=2"});
+  node.name = "job-master-0";
+  node.files = {{"/etc/x", "x"}};
+  for (const char* fulfilled :
+       {"A", "!EMPTY", "!NONE", "A=o*", "!A=x", "!NONE=x", "hostname()=*-master-0", "file(/etc/x)",
+        "larger(${N}, ${M})", "!larger(${M}, ${N})", "hostname_like(job-*)"}) {
+    Profiles profiles;
+    profiles.add("x", match("\"" + std::string(fulfilled) + "\""));
+    CAPTURE(fulfilled);
+    CHECK(recognised(profiles, node).name == "x");
+  }
+  for (const char* not_fulfilled :
+       {"EMPTY", "NONE", "!A", "A=x", "!A=o*", "NONE=*", "EMPTY=*", "hostname()=x", "file(/etc/y)"}) {
+    Profiles profiles;
+    profiles.add("x", match("\"" + std::string(not_fulfilled) + "\""));
+    CAPTURE(not_fulfilled);
+    CHECK(recognised(profiles, node).name == "single-node");
+  }
+}
+
+TEST_CASE("the most specific profile wins and the others are listed") {
+  Profiles profiles;
+  profiles.add("by-hand", match("\"A\", \"B\", \"C\", \"D\"") + "").add("one", match("\"A\""));
+  profiles.add("two", match("\"A\", \"B\"")).add("absent", match("\"A\", \"!X\", \"!Y\", \"!Z\""));
+  profiles.add("last", "fallback = 2\n" + match("\"A\", \"B\", \"C\""));
+  profiles.add("early", "fallback = 1\n" + match("\"A\""));
+  profiles.add("asked", "opt_in = true\n" + match("\"A\", \"B\", \"C\""));
+  const Platform platform = recognised(profiles, FakeNode({"A=1", "B=1", "C=1"}));
+  CHECK(platform.name == "two");
+  CHECK(platform.also_matched == std::vector<std::string>{"absent", "one", "early", "last"});
+}
+
+TEST_CASE("of several alternatives the most specific that is fulfilled counts") {
+  Profiles profiles;
+  profiles.add("a", match("\"A\", \"B\""));
+  profiles.add("b",
+               "title = \"X\"\n[[match]]\nall = [\"A\"]\n[[match]]\nall = [\"A\", \"B\", "
+               "\"C\"]\n[facts]\nnnodes = \"1\"\n");
+  CHECK(recognised(profiles, FakeNode({"A=1", "B=1"})).name == "a");
+  CHECK(recognised(profiles, FakeNode({"A=1", "B=1", "C=1"})).name == "b");
+}
+
+TEST_CASE("a platform can be asked for by name, recognised or not") {
+  Profiles profiles;
+  profiles.add("slurm", "opt_in = true\ngranularity = \"process\"\n" + match("\"NONE\"", "rank = \"${R}\""));
+  const FakeNode node({"R=3"});
+  const Platform platform = recognised(profiles, node, "slurm");
+  CHECK(platform.name == "slurm");
+  CHECK(platform.granularity == Granularity::process);
+  CHECK(platform.facts.text(Fact::rank) == "3");
+  CHECK(recognised(profiles, node).name == "single-node");
+  CHECK(recognised(profiles, node, "none").name == "none");
+  CHECK(recognised(profiles, node, "none").facts.text(Fact::rank).empty());
+}
+
+TEST_CASE("an unknown platform is a fault that names the nearest") {
+  Profiles profiles;
+  profiles.add("volcano", match("\"A\""));
+  const auto outcome = recognise(profiles, "vulcano", FakeNode({}));
+  REQUIRE(std::holds_alternative<Faults>(outcome));
+  CHECK(to_line(std::get<Faults>(outcome).at(0)) ==
+        "there is no platform 'vulcano'; did you mean volcano? `rankshim platforms` lists them; choose one "
+        "with --platform");
+}
+
+TEST_CASE("a role that does not train is named") {
+  Profiles profiles;
+  profiles.add("mpi",
+               match("\"ROLE\"") + "[[idle_role]]\nname = \"MPI launcher\"\nwhen = [\"ROLE=launcher\"]\n");
+  CHECK(recognised(profiles, FakeNode({"ROLE=launcher"})).idle_role == "MPI launcher");
+  CHECK(recognised(profiles, FakeNode({"ROLE=worker"})).idle_role.empty());
+}
+
+TEST_CASE("a profile is found by its name") {
+  Profiles profiles;
+  profiles.add("a", match("\"A\"")).add("b", match("\"B\""));
+  REQUIRE(find(profiles, "b") != nullptr);
+  CHECK(find(profiles, "b")->name == "b");
+  CHECK(find(profiles, "c") == nullptr);
+}

@@ -1,0 +1,12 @@
+#pragma once
+
+#include <span>
+#include <string_view>
+
+namespace rankshim {
+
+/// The known name with the least edit distance to `wrong`, case aside; empty where none is near enough to be a typing
+/// mistake.
+std::string_view nearest(std::string_view wrong, std::span<const std::string_view> known);
+
+}  // namespace rankshim

@@ -1,0 +1,390 @@
+#include "settings/settings.h"
+
+#include <spdlog/fmt/fmt.h>
+#include <toml++/toml.h>
+
+#include <algorithm>
+#include <charconv>
+
+#include "exit_code.h"
+#include "settings/exit_map.h"
+#include "settings/nearest.h"
+
+namespace rankshim {
+namespace {
+
+constexpr std::string_view variable_prefix = "RANKSHIM_";
+/// Said about us rather than to us: the release's version, as installers and images export it.
+constexpr std::string_view version_variable = "RANKSHIM_VERSION";
+
+constexpr std::array<std::pair<std::string_view, Subcommand>, 5> subcommands = {{{"explain", Subcommand::explain},
+                                                                                 {"env", Subcommand::env},
+                                                                                 {"wait", Subcommand::wait},
+                                                                                 {"platforms", Subcommand::platforms},
+                                                                                 {"install", Subcommand::install}}};
+
+std::string variable_name(const OptionInfo& option) {
+  std::string name(variable_prefix);
+  for (const char c : option.name) name += c == '-' ? '_' : static_cast<char>(c >= 'a' && c <= 'z' ? c - 'a' + 'A' : c);
+  return name;
+}
+
+const OptionInfo* find_option(std::string_view name) {
+  const auto found = std::find_if(options.begin(), options.end(), [&](const auto& o) { return o.name == name; });
+  return found == options.end() ? nullptr : &*found;
+}
+
+bool is_one_of(std::string_view value, std::string_view choices) {
+  while (!choices.empty()) {
+    const auto bar = choices.find('|');
+    if (choices.substr(0, bar) == value) return true;
+    choices = bar == std::string_view::npos ? std::string_view{} : choices.substr(bar + 1);
+  }
+  return false;
+}
+
+std::string with_commas(std::string_view choices) {
+  std::string text(choices);
+  for (std::size_t at = 0; (at = text.find('|', at)) != std::string::npos; at += 2) text.replace(at, 1, ", ");
+  return text;
+}
+
+/// The value as it is kept ("1" becomes "true"); nothing where the kind does not allow it.
+std::optional<std::string> normalise(const OptionInfo& option, std::string_view text) {
+  switch (option.kind) {
+    case ValueKind::text: break;
+    case ValueKind::choice:
+      if (!is_one_of(text, option.argument)) return std::nullopt;
+      break;
+    case ValueKind::time:
+      if (!parse_time(text)) return std::nullopt;
+      break;
+    case ValueKind::boolean:
+      if (text == "1" || text == "true") return "true";
+      if (text == "0" || text == "false") return "false";
+      return std::nullopt;
+    case ValueKind::exit_map:
+      if (!ExitMap::parse(text)) return std::nullopt;
+      break;
+  }
+  return std::string(text);
+}
+
+std::string wanted(const OptionInfo& option) {
+  switch (option.kind) {
+    case ValueKind::choice: return "one of " + with_commas(option.argument);
+    case ValueKind::time: return "a time such as 90s, 10m, 2h or a number of seconds";
+    case ValueKind::boolean: return "1, 0, true or false";
+    case ValueKind::exit_map: return "FROM[-TO]=CODE,... with codes from 0 to 255, or wait=, config=, stopped=CODE";
+    case ValueKind::text: break;
+  }
+  return std::string(option.argument);
+}
+
+/// Reads one invocation; the sources are asked in the order of who wins, and the first to set an option keeps it.
+class Reader {
+ public:
+  explicit Reader(const Node& node) : node_(node) {}
+
+  std::variant<Invocation, Rejected> read(const std::vector<std::string>& arguments) {
+    read_command_line(arguments);
+    const bool shows_text = invocation_.subcommand == Subcommand::help || invocation_.subcommand == Subcommand::version ||
+                            invocation_.subcommand == Subcommand::licenses;
+    if (!shows_text) {
+      read_variables();
+      read_config();
+    }
+    for (const OptionInfo& option : options) {
+      auto& value = invocation_.settings[option.option];
+      if (!value && !option.fallback.empty()) value = Value{std::string(option.fallback), Origin::fallback, ""};
+    }
+    check_subcommand();
+    if (rejected_.faults.empty()) return std::move(invocation_);
+    rejected_.json = invocation_.settings.text(Option::format) == "json";
+    return std::move(rejected_);
+  }
+
+ private:
+  void reject(int code, Fault fault) {
+    if (rejected_.exit_code == 0 || code == exit_code::usage) rejected_.exit_code = code;
+    rejected_.faults.push_back(std::move(fault));
+  }
+
+  void take(const OptionInfo& option, std::string_view text, Origin origin, const std::string& detail) {
+    auto& value = invocation_.settings[option.option];
+    const std::optional<std::string> normal = normalise(option, text);
+    if (!normal) {
+      const int code = origin == Origin::option ? exit_code::usage : exit_code::configuration;
+      reject(code, {fmt::format("{}={} is not {}", detail, text, wanted(option)),
+                    {detail},
+                    fmt::format("set {} to {}", detail, wanted(option))});
+      return;
+    }
+    if (!value || origin == Origin::option) value = Value{*normal, origin, detail};  // the last --name on the line counts
+  }
+
+  void unknown_option(std::string_view name) {
+    std::vector<std::string_view> known = {"help", "version", "licenses"};
+    for (const OptionInfo& option : options) known.push_back(option.name);
+    const std::string_view near = nearest(name.substr(std::min<std::size_t>(2, name.size())), known);
+    reject(exit_code::usage, {fmt::format("unknown option {}", name),
+                              {std::string(name)},
+                              near.empty() ? std::string("see rankshim --help")
+                                           : fmt::format("did you mean --{}? See rankshim --help", near)});
+  }
+
+  void read_command_line(const std::vector<std::string>& arguments) {
+    std::size_t at = 0;
+    if (!arguments.empty()) {
+      for (const auto& [word, subcommand] : subcommands) {
+        if (arguments[0] == word) {
+          invocation_.subcommand = subcommand;
+          at = 1;
+        }
+      }
+    }
+    for (; at < arguments.size(); ++at) {
+      const std::string_view word = arguments[at];
+      if (word == "--") {
+        ++at;
+        break;
+      }
+      if (word == "-m" || word.size() < 2 || word[0] != '-') break;  // the command begins here
+      if (word == "--help" || word == "-h") return set_text(Subcommand::help);
+      if (word == "--version") return set_text(Subcommand::version);
+      if (word == "--licenses") return set_text(Subcommand::licenses);
+      const auto equals = word.find('=');
+      const std::string_view name = word.substr(0, equals);
+      const OptionInfo* option = name.starts_with("--") ? find_option(name.substr(2)) : nullptr;
+      if (option == nullptr) {
+        unknown_option(name);
+        continue;
+      }
+      const std::string detail(name);
+      if (equals != std::string_view::npos) {
+        take(*option, word.substr(equals + 1), Origin::option, detail);
+      } else if (option->kind == ValueKind::boolean) {
+        take(*option, "true", Origin::option, detail);
+      } else if (at + 1 < arguments.size()) {
+        take(*option, arguments[++at], Origin::option, detail);
+      } else {
+        reject(exit_code::usage, {fmt::format("{} needs a value", detail),
+                                  {detail},
+                                  fmt::format("give {}={}", detail, option->argument)});
+      }
+    }
+    invocation_.arguments.assign(arguments.begin() + static_cast<std::ptrdiff_t>(std::min(at, arguments.size())),
+                                 arguments.end());
+  }
+
+  void set_text(Subcommand subcommand) { invocation_.subcommand = subcommand; }
+
+  void read_variables() {
+    for (const std::string& entry : node_.environment().entries()) {
+      const std::string_view name = entry_name(entry);
+      if (!name.starts_with(variable_prefix) || name == version_variable) continue;
+      const std::string_view value = std::string_view(entry).substr(name.size() + 1);
+      if (value.empty() || is_service_link(value)) continue;
+      const auto option = std::find_if(options.begin(), options.end(), [&](const OptionInfo& candidate) {
+        return candidate.has_variable && variable_name(candidate) == name;
+      });
+      if (option != options.end()) {
+        take(*option, value, Origin::variable, std::string(name));
+      } else if (!is_service_link_name(name)) {
+        unknown_variable(name);
+      }
+    }
+  }
+
+  void unknown_variable(std::string_view name) {
+    std::vector<std::string> names;
+    for (const OptionInfo& option : options) {
+      if (option.has_variable) names.push_back(variable_name(option));
+    }
+    const std::vector<std::string_view> known(names.begin(), names.end());
+    const std::string_view near = nearest(name, known);
+    reject(exit_code::configuration,
+           {fmt::format("unknown variable {}", name),
+            {std::string(name)},
+            near.empty() ? fmt::format("unset {}; rankshim --help lists the settings", name)
+                         : fmt::format("did you mean {}?", near)});
+  }
+
+  void read_config() {
+    // The file's own name has no key, so the command line and the variable have already been read.
+    const auto& chosen = invocation_.settings[Option::config];
+    const std::string path = chosen ? chosen->text : std::string(info(Option::config).fallback);
+    const std::optional<std::string> document = node_.file(path);
+    if (!document) {
+      if (chosen) {
+        reject(exit_code::configuration, {fmt::format("the configuration file {} cannot be read", path),
+                                          {chosen->detail},
+                                          fmt::format("correct {}", chosen->detail)});
+      }
+      return;
+    }
+    try {
+      const toml::table table = toml::parse(*document, path);
+      for (const auto& [key, node] : table) read_key(path, key.str(), node);
+    } catch (const toml::parse_error& error) {
+      reject(exit_code::configuration, {fmt::format("{}:{}: {}", path, error.source().begin.line, error.description()),
+                                        {path},
+                                        fmt::format("correct {}", path)});
+    }
+  }
+
+  void read_key(const std::string& path, std::string_view key, const toml::node& node) {
+    const OptionInfo* option = find_option(key);
+    const std::string where = fmt::format("{}:{}", path, key);
+    const std::string line = fmt::format("{}:{}", path, node.source().begin.line);
+    if (option == nullptr || !option->has_key) {
+      std::vector<std::string_view> known;
+      for (const OptionInfo& candidate : options) {
+        if (candidate.has_key) known.push_back(candidate.name);
+      }
+      const std::string_view near = nearest(key, known);
+      reject(exit_code::configuration,
+             {fmt::format("{}: unknown key {}", line, key),
+              {where},
+              near.empty() ? fmt::format("remove {} from {}", key, path) : fmt::format("did you mean {}?", near)});
+      return;
+    }
+    if (const std::optional<std::string> text = key_text(node)) {
+      if (!text->empty()) take(*option, *text, Origin::config, where);
+      return;
+    }
+    reject(exit_code::configuration, {fmt::format("{}: {} must be {}", line, key, wanted(*option)),
+                                      {where},
+                                      fmt::format("correct {} in {}", key, path)});
+  }
+
+  /// A string, number, boolean or list of such as the text that a variable would hold.
+  static std::optional<std::string> key_text(const toml::node& node) {
+    if (const auto* text = node.as_string()) return text->get();
+    if (const auto* number = node.as_integer()) return fmt::format("{}", number->get());
+    if (const auto* truth = node.as_boolean()) return truth->get() ? "true" : "false";
+    const toml::array* list = node.as_array();
+    if (list == nullptr) return std::nullopt;
+    std::string joined;
+    for (const toml::node& item : *list) {
+      const auto text = item.is_array() ? std::nullopt : key_text(item);
+      if (!text) return std::nullopt;
+      if (!joined.empty()) joined += ',';
+      joined += *text;
+    }
+    return joined;
+  }
+
+  void check_subcommand() {
+    const auto& arguments = invocation_.arguments;
+    const auto usage = [&](std::string what, std::string fix) {
+      reject(exit_code::usage, {std::move(what), {}, std::move(fix)});
+    };
+    switch (invocation_.subcommand) {
+      case Subcommand::run:
+        if (arguments.empty() && rejected_.faults.empty()) {
+          usage("no command was given", "name one: rankshim [OPTIONS] [--] COMMAND [ARG...], or see rankshim --help");
+        }
+        break;
+      case Subcommand::env:
+      case Subcommand::wait:
+        if (!arguments.empty()) usage(fmt::format("unexpected argument {}", arguments[0]), "see rankshim --help");
+        break;
+      case Subcommand::platforms:
+        if (arguments.size() > 1) usage(fmt::format("unexpected argument {}", arguments[1]), "name one profile");
+        break;
+      case Subcommand::install:
+        if (arguments.size() != 1) usage("install needs one folder", "rankshim install DIR");
+        break;
+      case Subcommand::explain:
+      case Subcommand::help:
+      case Subcommand::version:
+      case Subcommand::licenses: break;
+    }
+    check_format();
+  }
+
+  void check_format() {
+    auto& format = invocation_.settings[Option::format];
+    std::string_view choices;
+    if (invocation_.subcommand == Subcommand::explain) choices = "text|json";
+    if (invocation_.subcommand == Subcommand::env) choices = "sh|json|dotenv";
+    if (!format) {
+      if (!choices.empty()) format = Value{std::string(choices.substr(0, choices.find('|'))), Origin::fallback, ""};
+      return;
+    }
+    if (is_one_of(format->text, choices)) return;
+    reject(exit_code::usage,
+           {choices.empty() ? "--format is for explain and env" : fmt::format("--format={} is not known", format->text),
+            {"--format"},
+            choices.empty() ? "leave it out" : fmt::format("use one of {}", with_commas(choices))});
+  }
+
+  const Node& node_;
+  Invocation invocation_;
+  Rejected rejected_;
+};
+
+struct Unit {
+  std::string_view suffix;
+  std::int64_t milliseconds;
+};
+constexpr std::array<Unit, 4> units = {{{"ms", 1}, {"s", 1000}, {"m", 60'000}, {"h", 3'600'000}}};
+
+bool all_digits(std::string_view text) {
+  return !text.empty() && text.find_first_not_of("0123456789") == std::string_view::npos;
+}
+
+}  // namespace
+
+std::string_view Settings::text(Option option) const {
+  const auto& value = (*this)[option];
+  return value ? std::string_view(value->text) : std::string_view{};
+}
+
+std::optional<std::chrono::milliseconds> Settings::time(Option option) const {
+  const auto& value = (*this)[option];
+  return value ? parse_time(value->text) : std::nullopt;
+}
+
+std::variant<Invocation, Rejected> read_settings(const std::vector<std::string>& arguments, const Node& node) {
+  return Reader(node).read(arguments);
+}
+
+std::optional<std::chrono::milliseconds> parse_time(std::string_view text) {
+  std::int64_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc{} || number < 0) return std::nullopt;
+  std::string_view suffix(end, static_cast<std::size_t>(text.data() + text.size() - end));
+  if (suffix.empty()) suffix = "s";
+  const auto unit = std::find_if(units.begin(), units.end(), [&](const Unit& u) { return u.suffix == suffix; });
+  constexpr std::int64_t longest = std::int64_t{100} * 365 * 24 * 3'600'000;
+  if (unit == units.end() || number > longest / unit->milliseconds) return std::nullopt;
+  return std::chrono::milliseconds(number * unit->milliseconds);
+}
+
+std::string format_time(std::chrono::milliseconds time) {
+  const auto unit = std::find_if(units.rbegin(), units.rend(), [&](const Unit& u) {
+    return time.count() != 0 && time.count() % u.milliseconds == 0;
+  });
+  return unit == units.rend() ? "0s" : fmt::format("{}{}", time.count() / unit->milliseconds, unit->suffix);
+}
+
+bool is_service_link_name(std::string_view name) {
+  if (name.ends_with("_SERVICE_HOST") || name.ends_with("_SERVICE_PORT") || name == "RANKSHIM_SERVICE_HOST") return true;
+  if (name.find("_SERVICE_PORT_") != std::string_view::npos) return true;  // a named port
+  const auto port = name.find("_PORT_");                                    // NAME_PORT_80_TCP[_PROTO|_PORT|_ADDR]
+  if (port == std::string_view::npos) return false;
+  std::string_view rest = name.substr(port + 6);
+  const auto digits = rest.substr(0, rest.find('_'));
+  if (!all_digits(digits) || digits.size() == rest.size()) return false;
+  rest = rest.substr(digits.size() + 1);
+  for (const std::string_view protocol : {"TCP", "UDP", "SCTP"}) {
+    if (!rest.starts_with(protocol)) continue;
+    const std::string_view tail = rest.substr(protocol.size());
+    return tail.empty() || tail == "_PROTO" || tail == "_PORT" || tail == "_ADDR";
+  }
+  return false;
+}
+
+}  // namespace rankshim

@@ -1,0 +1,66 @@
+#pragma once
+
+#include <array>
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "fault.h"
+#include "node/node.h"
+#include "settings/options.h"
+#include "topology/fact.h"
+
+namespace rankshim {
+
+/// The settings after command line > RANKSHIM_* > configuration file > default. Values were checked against their kind.
+class Settings {
+ public:
+  /// The value and where it came from; nothing where it was not set and has no default.
+  [[nodiscard]] const std::optional<Value>& operator[](Option option) const { return values_[index(option)]; }
+  [[nodiscard]] std::optional<Value>& operator[](Option option) { return values_[index(option)]; }
+
+  [[nodiscard]] std::string_view text(Option option) const;
+  [[nodiscard]] bool flag(Option option) const { return text(option) == "true"; }
+  [[nodiscard]] std::optional<std::chrono::milliseconds> time(Option option) const;
+
+ private:
+  static constexpr std::size_t index(Option option) { return static_cast<std::size_t>(option); }
+  std::array<std::optional<Value>, option_count> values_;
+};
+
+enum class Subcommand : std::uint8_t { run, explain, env, wait, platforms, install, help, version, licenses };
+
+/// A command line that was understood.
+struct Invocation {
+  Subcommand subcommand = Subcommand::run;
+  std::vector<std::string> arguments;  ///< the command, or the subcommand's own arguments
+  Settings settings;
+};
+
+/// A command line or settings that cannot be used.
+struct Rejected {
+  int exit_code = 0;  ///< exit_code::usage for the command line, exit_code::configuration for variables and the file
+  Faults faults;
+  bool json = false;  ///< --format json was asked for
+};
+
+/// Reads `arguments` (argv without argv[0]), RANKSHIM_* and the configuration file. Every fault found is reported; one of
+/// the command line decides the exit code.
+std::variant<Invocation, Rejected> read_settings(const std::vector<std::string>& arguments, const Node& node);
+
+/// "90s", "10m", "2h", "250ms", a bare number of seconds; nothing where it is none or above 100 years.
+std::optional<std::chrono::milliseconds> parse_time(std::string_view text);
+
+/// "1h30m" style is not read; this prints "10m", "90s", "250ms": the largest unit that divides.
+std::string format_time(std::chrono::milliseconds time);
+
+/// Whether a variable named RANKSHIM_… was injected by Kubernetes for a Service of that name, and so is not a setting.
+bool is_service_link_name(std::string_view name);
+
+/// `--help`, for 80 columns.
+std::string help_text();
+
+}  // namespace rankshim

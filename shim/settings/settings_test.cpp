@@ -1,0 +1,186 @@
+#include "settings/settings.h"
+
+#include <catch2/catch.hpp>
+#include <fstream>
+#include <sstream>
+#include <toml++/toml.h>
+
+#include "exit_code.h"
+#include "node/fake_node.h"
+#include "settings/exit_map.h"
+
+namespace rankshim {
+namespace {
+
+std::variant<Invocation, Rejected> read(const std::vector<std::string>& arguments, std::vector<std::string> variables = {},
+                                        const std::string& config = "") {
+  FakeNode node(std::move(variables));
+  if (!config.empty()) node.files["/etc/rankshim.toml"] = config;
+  return read_settings(arguments, node);
+}
+
+Invocation accepted(const std::variant<Invocation, Rejected>& result) {
+  if (const auto* rejected = std::get_if<Rejected>(&result)) FAIL(to_line(rejected->faults.front()));
+  return std::get<Invocation>(result);
+}
+
+Rejected refused(const std::variant<Invocation, Rejected>& result) {
+  REQUIRE(std::holds_alternative<Rejected>(result));
+  return std::get<Rejected>(result);
+}
+
+TEST_CASE("the command line wins over the variable, the variable over the file, the file over the default") {
+  const std::string file = "wait-timeout = 30\nwait = \"dns\"\nlog-level = \"debug\"";
+  const auto result = accepted(read({"--wait-timeout=10s", "x"}, {"RANKSHIM_WAIT_TIMEOUT=20s", "RANKSHIM_WAIT=port"}, file));
+  CHECK(result.settings.text(Option::wait_timeout) == "10s");
+  CHECK(result.settings[Option::wait_timeout]->source() == "option --wait-timeout");
+  CHECK(result.settings.text(Option::wait) == "port");
+  CHECK(result.settings[Option::wait]->source() == "env RANKSHIM_WAIT");
+  CHECK(result.settings.text(Option::log_level) == "debug");
+  CHECK(result.settings[Option::log_level]->source() == "config /etc/rankshim.toml:log-level");
+  CHECK(result.settings[Option::launcher]->source() == "default");
+  CHECK_FALSE(result.settings[Option::grace].has_value());
+}
+
+TEST_CASE("options end at the first word that is none, and everything after -- is the command") {
+  struct Row {
+    std::vector<std::string> line;
+    std::vector<std::string> command;
+  };
+  const std::vector<Row> rows = {{{"train.py", "--wait=none"}, {"train.py", "--wait=none"}},
+                                 {{"--wait", "none", "train.py"}, {"train.py"}},
+                                 {{"-m", "pkg.train", "--x"}, {"-m", "pkg.train", "--x"}},
+                                 {{"--export-pet", "bash", "run.sh"}, {"bash", "run.sh"}},
+                                 {{"--", "explain", "--help"}, {"explain", "--help"}},
+                                 {{"--", "--odd"}, {"--odd"}},
+                                 {{"-", "x"}, {"-", "x"}}};
+  for (const Row& row : rows) {
+    const auto result = accepted(read(row.line));
+    CHECK(result.subcommand == Subcommand::run);
+    CHECK(result.arguments == row.command);
+  }
+}
+
+TEST_CASE("a subcommand is recognised only as the first argument") {
+  CHECK(accepted(read({"explain", "--format", "json", "train.py"})).subcommand == Subcommand::explain);
+  CHECK(accepted(read({"env"})).subcommand == Subcommand::env);
+  CHECK(accepted(read({"--wait=none", "env"})).subcommand == Subcommand::run);
+  CHECK(accepted(read({"install", "/x"})).arguments == std::vector<std::string>{"/x"});
+}
+
+TEST_CASE("what cannot be used is refused with the right code, the name and the nearest known one") {
+  struct Row {
+    std::vector<std::string> line;
+    std::vector<std::string> variables;
+    std::string config;
+    int code;
+    std::string says;
+  };
+  const std::vector<Row> rows = {
+      {{"--wiat=none", "x"}, {}, "", exit_code::usage, "unknown option --wiat; did you mean --wait?"},
+      {{"-x", "x"}, {}, "", exit_code::usage, "unknown option -x"},
+      {{"--wait=soon", "x"}, {}, "", exit_code::usage, "--wait=soon is not one of auto, port, dns, none"},
+      {{"--wait"}, {}, "", exit_code::usage, "--wait needs a value"},
+      {{}, {}, "", exit_code::usage, "no command was given"},
+      {{"env", "x"}, {}, "", exit_code::usage, "unexpected argument x"},
+      {{"--format=json", "x"}, {}, "", exit_code::usage, "--format is for explain and env"},
+      {{"explain", "--format=xml"}, {}, "", exit_code::usage, "--format=xml is not known; use one of text, json"},
+      {{"x"}, {"RANKSHIM_MASTER_ADRR=a"}, "", exit_code::configuration,
+       "unknown variable RANKSHIM_MASTER_ADRR; did you mean RANKSHIM_MASTER_ADDR?"},
+      {{"x"}, {"RANKSHIM_GRACE=soon"}, "", exit_code::configuration, "RANKSHIM_GRACE=soon is not a time"},
+      {{"x"}, {}, "maste-port = 1", exit_code::configuration,
+       "/etc/rankshim.toml:1: unknown key maste-port; did you mean master-port?"},
+      {{"x"}, {}, "\nwait = ", exit_code::configuration, "/etc/rankshim.toml:2: "},
+      {{"x"}, {}, "wait = {a = 1}", exit_code::configuration, "/etc/rankshim.toml:1: wait must be"},
+      {{"--config=/none", "x"}, {}, "", exit_code::configuration, "the configuration file /none cannot be read"},
+      {{"--exit-map=3=999", "x"}, {}, "", exit_code::usage, "--exit-map=3=999 is not FROM[-TO]=CODE"},
+  };
+  for (const Row& row : rows) {
+    const auto rejected = refused(read(row.line, row.variables, row.config));
+    CHECK(rejected.exit_code == row.code);
+    CHECK_THAT(to_line(rejected.faults.front()), Catch::Contains(row.says));
+  }
+}
+
+TEST_CASE("every mistake is told at once, and one of the command line decides the code") {
+  const auto rejected = refused(read({"--wiat=1", "x"}, {"RANKSHIM_NOODES=1", "RANKSHIM_WAIT=never"}));
+  CHECK(rejected.faults.size() == 3);
+  CHECK(rejected.exit_code == exit_code::usage);
+}
+
+TEST_CASE("an empty variable counts as not set, and Kubernetes' service links are no settings") {
+  CHECK(accepted(read({"x"}, {"RANKSHIM_WAIT=", "RANKSHIM_NONSENSE="})).settings.text(Option::wait) == "auto");
+  accepted(read({"x"}, {"RANKSHIM_SERVICE_HOST=10.0.0.1", "RANKSHIM_SERVICE_PORT=80", "RANKSHIM_SERVICE_PORT_HTTP=80",
+                        "RANKSHIM_PORT=tcp://10.0.0.1:80", "RANKSHIM_PORT_80_TCP=tcp://10.0.0.1:80",
+                        "RANKSHIM_PORT_80_TCP_PROTO=tcp", "RANKSHIM_PORT_80_TCP_ADDR=10.0.0.1",
+                        "RANKSHIM_WEB_SERVICE_HOST=10.0.0.1", "RANKSHIM_WEB_PORT_80_TCP_PORT=80",
+                        "RANKSHIM_MASTER_PORT=tcp://10.0.0.1:80", "RANKSHIM_VERSION=1.2.3"}));
+  CHECK_FALSE(is_service_link_name("RANKSHIM_MASTER_PORT"));
+  CHECK_FALSE(is_service_link_name("RANKSHIM_PORT_X_TCP"));
+}
+
+TEST_CASE("times are read with their unit and printed back") {
+  using std::chrono::milliseconds;
+  CHECK(parse_time("90s") == milliseconds(90'000));
+  CHECK(parse_time("10m") == milliseconds(600'000));
+  CHECK(parse_time("2h") == milliseconds(7'200'000));
+  CHECK(parse_time("250ms") == milliseconds(250));
+  CHECK(parse_time("7") == milliseconds(7'000));
+  for (const char* wrong : {"", "s", "-1", "1.5s", "1 s", "1d", "99999999999h", "0x1"}) CHECK_FALSE(parse_time(wrong));
+  CHECK(format_time(milliseconds(600'000)) == "10m");
+  CHECK(format_time(milliseconds(90'000)) == "90s");
+  CHECK(format_time(milliseconds(0)) == "0s");
+}
+
+TEST_CASE("the exit map changes numbers, ranges and causes, a cause first") {
+  const auto map = ExitMap::parse("3=0,64-78=1,stopped=0,wait=200");
+  REQUIRE(map);
+  CHECK(map->apply(Cause::none, 3) == 0);
+  CHECK(map->apply(Cause::none, 70) == 1);
+  CHECK(map->apply(Cause::none, 4) == 4);
+  CHECK(map->apply(Cause::stopped, 143) == 0);
+  CHECK(map->apply(Cause::wait, 75) == 200);
+  CHECK(map->apply(Cause::config, 78) == 1);
+  for (const char* wrong : {"3", "a=1", "3=", "5-3=1", "300=1", "1=256"}) CHECK_FALSE(ExitMap::parse(wrong));
+}
+
+TEST_CASE("the documented configuration file has every key with its built-in default") {
+  std::ifstream file(RANKSHIM_SOURCE_DIR "/config/rankshim.toml");
+  std::stringstream content;
+  content << file.rdbuf();
+  const std::string text = content.str();
+  const toml::table table = toml::parse(text);
+  for (const OptionInfo& option : options) {
+    if (!option.has_key) continue;
+    INFO(option.name);
+    if (option.fallback.empty()) {
+      CHECK(text.find("\n# " + std::string(option.name) + " = ") != std::string::npos);
+      CHECK_FALSE(table.contains(option.name));
+    } else {
+      REQUIRE(table.contains(option.name));
+      const auto* string = table.get(option.name)->as_string();
+      const auto* truth = table.get(option.name)->as_boolean();
+      CHECK((string != nullptr ? string->get() : truth->get() ? "true" : "false") == option.fallback);
+    }
+  }
+  for (const auto& [key, value] : table) {
+    const bool known = std::any_of(options.begin(), options.end(), [&](const auto& o) { return o.name == key.str(); });
+    CHECK(known);
+  }
+  std::string uncommented;  // the examples behind '#' must be accepted too
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    const bool example = line.starts_with("# ") && line.find(" = ") != std::string::npos && line[2] >= 'a' && line[2] <= 'z';
+    if (example) uncommented += line.substr(2) + "\n";
+  }
+  accepted(read({"x"}, {}, uncommented));
+}
+
+TEST_CASE("the help fits 80 columns and names every option") {
+  std::istringstream lines(help_text());
+  for (std::string line; std::getline(lines, line);) CHECK(line.size() <= 80);
+  for (const OptionInfo& option : options) CHECK(help_text().find("  --" + std::string(option.name)) != std::string::npos);
+}
+
+}  // namespace
+}  // namespace rankshim

@@ -1,0 +1,119 @@
+#include "supervise/kernel.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/ioctl.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <termios.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+
+namespace rankshim::supervise::kernel {
+namespace {
+
+/// What rt_sigaction(2) itself takes; libc's struct sigaction is another.
+struct Action {
+  // NOLINTNEXTLINE(performance-no-int-to-ptr): the kernel's 0 and 1
+  void (*handler)(int) = SIG_DFL;
+  unsigned long flags = 0;
+  void (*restorer)() = nullptr;
+  SignalSet mask = 0;
+};
+
+int result(long value) { return value < 0 ? -errno : static_cast<int>(value); }
+
+siginfo_t to_siginfo(int signal, const Payload& payload) {
+  siginfo_t info{};
+  info.si_signo = signal;
+  info.si_code = payload.code;
+  info.si_pid = payload.sender;
+  info.si_uid = payload.user;
+  static_assert(sizeof(info.si_value) == sizeof(payload.value));
+  std::memcpy(&info.si_value, &payload.value, sizeof(payload.value));
+  return info;
+}
+
+}  // namespace
+
+int set_signal_mask(SignalSet blocked, SignalSet* before) {
+  return result(syscall(SYS_rt_sigprocmask, SIG_SETMASK, &blocked, before, sizeof(SignalSet)));
+}
+
+int is_ignored(int signal) {
+  Action action;
+  const int done = result(syscall(SYS_rt_sigaction, signal, nullptr, &action, sizeof(SignalSet)));
+  return done < 0 ? done : static_cast<int>(action.handler == SIG_IGN);
+}
+
+int set_ignored(int signal, bool ignored) {
+  Action action;
+  action.handler = ignored ? SIG_IGN : SIG_DFL;
+  return result(syscall(SYS_rt_sigaction, signal, &action, nullptr, sizeof(SignalSet)));
+}
+
+int signal_descriptor(int existing, SignalSet signals) {
+  return result(syscall(SYS_signalfd4, existing, &signals, sizeof(SignalSet), O_CLOEXEC | O_NONBLOCK));
+}
+
+// The order of clone's arguments differs among architectures; all after the first are 0.
+pid_t fork() { return result(syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0)); }
+
+void exit_now(int code) {
+  while (true) syscall(SYS_exit_group, code);
+}
+
+int send(pid_t target, int signal) { return result(syscall(SYS_kill, target, signal)); }
+
+int queue(pid_t process, int signal, const Payload& payload) {
+  const siginfo_t info = to_siginfo(signal, payload);
+  return result(syscall(SYS_rt_sigqueueinfo, process, signal, &info));
+}
+
+int queue_to_group(pid_t leader, int signal, const Payload& payload) {
+  constexpr unsigned to_process_group = 4;  // PIDFD_SIGNAL_PROCESS_GROUP (linux/pidfd.h), younger than our headers
+  const int descriptor = pidfd_open(leader);
+  if (descriptor < 0) return -ENOSYS;
+  const siginfo_t info = to_siginfo(signal, payload);
+  const int sent = result(syscall(SYS_pidfd_send_signal, descriptor, signal, &info, to_process_group));
+  close(descriptor);
+  return sent == -EINVAL ? -ENOSYS : sent;
+}
+
+int pidfd_open(pid_t process) { return result(syscall(SYS_pidfd_open, process, 0)); }
+
+int pidfd_send(int pidfd, int signal, const Payload* payload) {
+  if (payload == nullptr) return result(syscall(SYS_pidfd_send_signal, pidfd, signal, nullptr, 0));
+  const siginfo_t info = to_siginfo(signal, *payload);
+  return result(syscall(SYS_pidfd_send_signal, pidfd, signal, &info, 0));
+}
+
+pid_t reap(int& status) { return result(wait4(-1, &status, WNOHANG, nullptr)); }
+
+int set_process_group(pid_t process, pid_t group) { return result(setpgid(process, group)); }
+
+int become_subreaper() { return result(prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)); }
+
+pid_t foreground_group(int terminal) {
+  pid_t group = 0;
+  const int done = result(ioctl(terminal, TIOCGPGRP, &group));
+  return done < 0 ? done : group;
+}
+
+int set_foreground_group(int terminal, pid_t group) { return result(ioctl(terminal, TIOCSPGRP, &group)); }
+
+int make_pipe(int (&ends)[2]) { return result(pipe2(ends, O_CLOEXEC)); }
+
+void reserve_standard_descriptors() {
+  int descriptor = -1;
+  do {
+    descriptor = open("/", O_PATH | O_CLOEXEC);
+  } while (descriptor >= 0 && descriptor <= STDERR_FILENO);
+  if (descriptor >= 0) close(descriptor);
+}
+
+}  // namespace rankshim::supervise::kernel

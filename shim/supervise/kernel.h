@@ -1,0 +1,67 @@
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+
+/// The system calls of the supervisor, and nothing else. Each returns what the kernel returns: a value of 0 or more, or
+/// −errno. They are raw where libc interferes: musl hides the signals 32 to 34, and both libcs do work of their own
+/// around fork that costs time and may fail. All but `fork` may be used in the child between fork and exec.
+namespace rankshim::supervise::kernel {
+
+/// Bit N−1 is signal N, all 64 of them.
+using SignalSet = std::uint64_t;
+
+/// Replaces the mask of blocked signals; `before` may be null.
+int set_signal_mask(SignalSet blocked, SignalSet* before);
+
+/// Whether the signal's disposition is "ignored": 1 or 0.
+int is_ignored(int signal);
+
+/// "Ignored" or the default; there are no handlers in this program.
+int set_ignored(int signal, bool ignored);
+
+/// A close-on-exec, non-blocking signalfd for these signals, or the same descriptor with another set.
+int signal_descriptor(int existing, SignalSet signals);
+
+/// A child that shares nothing, without libc's own work around it: only this folder's calls are allowed in it before
+/// exec or `exit_now`.
+pid_t fork();
+[[noreturn]] void exit_now(int code);
+
+/// kill(2): 0 and negative numbers mean groups and, for −1, everything.
+int send(pid_t target, int signal);
+
+/// What a queued signal carries to its receiver (sigqueue(3)).
+struct Payload {
+  int code = 0;  ///< si_code, negative: the kernel lets nobody pretend to be the kernel
+  pid_t sender = 0;
+  uid_t user = 0;
+  std::uint64_t value = 0;
+};
+int queue(pid_t process, int signal, const Payload& payload);
+/// To each member of the group whose leader is this child of ours, ended or not. −ENOSYS before Linux 6.9.
+int queue_to_group(pid_t leader, int signal, const Payload& payload);
+
+int pidfd_open(pid_t process);
+int pidfd_send(int pidfd, int signal, const Payload* payload);
+
+/// Reaps one ended child: its number, 0 when none has ended, −ECHILD when there is none at all.
+pid_t reap(int& status);
+
+int set_process_group(pid_t process, pid_t group);
+int become_subreaper();
+
+/// The terminal's foreground process group; −ENOTTY and the like where it is not our controlling terminal.
+pid_t foreground_group(int terminal);
+int set_foreground_group(int terminal, pid_t group);
+
+/// A close-on-exec pipe.
+int make_pipe(int (&ends)[2]);
+
+/// Gives the numbers 0 to 2, where they are closed, to descriptors that cannot be read, written or polled, so that
+/// nothing of ours gets them: a log line must not go to a socket that happens to be number 2. The command finds them
+/// closed, as they came.
+void reserve_standard_descriptors();
+
+}  // namespace rankshim::supervise::kernel

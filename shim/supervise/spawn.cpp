@@ -1,0 +1,148 @@
+#include "supervise/spawn.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <cstddef>
+#include <cstring>
+#include <string_view>
+
+#include "log/log.h"
+#include "supervise/kernel.h"
+#include "supervise/signals.h"
+
+namespace rankshim::supervise {
+namespace {
+
+// Where no PATH is set; musl's own default, a superset of glibc's.
+constexpr std::string_view default_path = "/usr/local/bin:/bin:/usr/bin";
+constexpr const char* shell = "/bin/sh";
+
+std::string_view path_of(const std::vector<std::string>& environment) {
+  constexpr std::string_view name = "PATH=";
+  for (const std::string& entry : environment) {
+    if (entry.starts_with(name)) return std::string_view(entry).substr(name.size());
+  }
+  return default_path;
+}
+
+// exec takes char* for history's sake and changes nothing.
+char* pointer(const std::string& text) { return const_cast<char*>(text.c_str()); }  // NOLINT
+
+/// Errors after which execvp(3) tries the next folder of PATH.
+bool look_further(int error) {
+  return error == ENOENT || error == ENOTDIR || error == EACCES || error == ESTALE || error == ENODEV ||
+         error == ETIMEDOUT;
+}
+
+}  // namespace
+
+/// What the child tells through the close-on-exec pipe; shorter than PIPE_BUF, so it arrives whole.
+struct Spawn::Report {
+  enum class Stage : int { terminal, exec } stage;
+  int error;
+  std::size_t candidate;
+};
+
+std::vector<std::string> executable_candidates(const std::string& name,
+                                               const std::vector<std::string>& environment) {
+  if (name.empty() || name.find('/') != std::string::npos) return {name};
+  std::vector<std::string> candidates;
+  std::string_view rest = path_of(environment);
+  while (true) {
+    const std::size_t colon = rest.find(':');
+    const std::string_view folder = rest.substr(0, colon);
+    // An empty entry is the working directory.
+    candidates.push_back(folder.empty() ? name : std::string(folder) + '/' + name);
+    if (colon == std::string_view::npos) return candidates;
+    rest.remove_prefix(colon + 1);
+  }
+}
+
+Spawn::Spawn(const Command& command)
+    : candidates_(executable_candidates(command.argv.front(), command.environment)) {
+  shell_argv_ = {const_cast<char*>(shell), nullptr};  // NOLINT(cppcoreguidelines-pro-type-const-cast)
+  for (const std::string& argument : command.argv) {
+    if (!argv_.empty()) shell_argv_.push_back(pointer(argument));
+    argv_.push_back(pointer(argument));
+  }
+  for (const std::string& entry : command.environment) environment_.push_back(pointer(entry));
+  for (auto* list : {&argv_, &shell_argv_, &environment_}) list->push_back(nullptr);
+}
+
+Spawn::~Spawn() {
+  if (report_ >= 0) close(report_);
+}
+
+std::optional<SpawnFailure> Spawn::start(int terminal) {
+  int ends[2];
+  const int piped = kernel::make_pipe(ends);
+  if (piped < 0) return SpawnFailure{"pipe", {}, -piped};
+  pid_ = kernel::fork();
+  if (pid_ == 0) become_command(ends[1], terminal);
+  close(ends[1]);
+  report_ = ends[0];
+  if (pid_ < 0) return SpawnFailure{"fork", {}, -pid_};
+  // In both processes, so that the group exists for each of them from the next line on. Here it fails when the child was
+  // quicker and has already executed the command, which is as good.
+  kernel::set_process_group(pid_, pid_);
+  return std::nullopt;
+}
+
+// Between fork and exec: system calls only, no allocation, no exception.
+void Spawn::become_command(int report, int terminal) {
+  kernel::set_process_group(0, 0);
+  Report said{};
+  if (terminal >= 0) {
+    // SIGTTOU is still blocked, so a background process may do this.
+    const int done = kernel::set_foreground_group(terminal, getpid());
+    if (done < 0) {
+      said = {Report::Stage::terminal, -done, 0};
+      [[maybe_unused]] const auto written = write(report, &said, sizeof(said));
+    }
+  }
+  if (inherited_as_ignored(SIGCHLD)) kernel::set_ignored(SIGCHLD, true);
+  kernel::set_signal_mask(inherited_mask(), nullptr);
+
+  said = {Report::Stage::exec, ENOENT, 0};
+  for (std::size_t candidate = 0; candidate < candidates_.size(); ++candidate) {
+    const char* path = candidates_[candidate].c_str();
+    execve(path, argv_.data(), environment_.data());
+    const int error = errno;
+    if (error == ENOEXEC) {
+      shell_argv_[1] = pointer(candidates_[candidate]);
+      execve(shell, shell_argv_.data(), environment_.data());
+    }
+    // A file that may not be executed is remembered, and said, unless a later folder has one that may.
+    if (!look_further(error) || (error == EACCES && said.error != EACCES)) {
+      said = {Report::Stage::exec, error, candidate};
+    }
+    if (!look_further(error)) break;
+  }
+  [[maybe_unused]] const auto written = write(report, &said, sizeof(said));
+  kernel::exit_now(127);
+}
+
+std::optional<SpawnFailure> Spawn::failure() {
+  std::optional<SpawnFailure> failed;
+  Report said{};
+  while (report_ >= 0 && read(report_, &said, sizeof(said)) == static_cast<ssize_t>(sizeof(said))) {
+    if (said.stage == Report::Stage::terminal) {
+      log::warn("the command could not be brought to the terminal's foreground: {}", std::strerror(said.error));
+      continue;
+    }
+    failed = SpawnFailure{"execve", candidates_[said.candidate], said.error};
+    if (said.error != ENOENT) continue;
+    // A script whose interpreter is missing is "not found" too: then the file that is there is named.
+    const auto there = [](const std::string& path) { return access(path.c_str(), F_OK) == 0; };
+    const auto found = std::ranges::find_if(candidates_, there);
+    failed->path = found != candidates_.end() ? *found : argv_.front();
+  }
+  if (report_ >= 0) close(report_);
+  report_ = -1;
+  return failed;
+}
+
+}  // namespace rankshim::supervise

@@ -1,0 +1,56 @@
+#pragma once
+
+#include <sys/types.h>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace rankshim::supervise {
+
+struct Command {
+  std::vector<std::string> argv;         ///< not empty; argv[0] is looked up by PATH of `environment` (execvp(3))
+  std::vector<std::string> environment;  ///< NAME=VALUE
+};
+
+/// Why a command was not started.
+struct SpawnFailure {
+  std::string call;  ///< what was refused: "pipe", "fork", "execve"
+  std::string path;  ///< of execve: the file it was about
+  int error = 0;     ///< errno
+};
+
+/// The files that execvp(3) would try for `name`, in order.
+std::vector<std::string> executable_candidates(const std::string& name, const std::vector<std::string>& environment);
+
+/// A command on its way into a process of its own.
+class Spawn {
+ public:
+  explicit Spawn(const Command& command);
+  ~Spawn();
+  Spawn(const Spawn&) = delete;
+  Spawn& operator=(const Spawn&) = delete;
+
+  /// Starts it in a process group of its own, with the signal mask and the ignored signals that we inherited, in the
+  /// foreground of `terminal` where that is a descriptor and not −1. All signals stay blocked in the child until the
+  /// moment before exec: one that is sent to it from now on is never lost. Whether exec succeeds is not waited for.
+  std::optional<SpawnFailure> start(int terminal);
+
+  [[nodiscard]] pid_t pid() const { return pid_; }
+
+  /// To be asked when the process has ended: whether it never became the command, and why.
+  std::optional<SpawnFailure> failure();
+
+ private:
+  struct Report;
+  [[noreturn]] void become_command(int report, int terminal);
+
+  std::vector<std::string> candidates_;
+  std::vector<char*> argv_;
+  std::vector<char*> shell_argv_;  // for a file that is no program: /bin/sh FILE ARG…
+  std::vector<char*> environment_;
+  pid_t pid_ = 0;
+  int report_ = -1;
+};
+
+}  // namespace rankshim::supervise

@@ -1,0 +1,438 @@
+#include "supervise/supervise.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <boost/asio/bind_cancellation_slot.hpp>
+#include <boost/asio/cancellation_signal.hpp>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <exception>
+#include <string_view>
+
+#include "log/log.h"
+#include "supervise/kernel.h"
+#include "supervise/terminal.h"
+#include "supervise/tree.h"
+#include "supervise/workers.h"
+
+namespace rankshim::supervise {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+
+constexpr milliseconds agent_patience{1000};          // then an agent without workers is killed
+constexpr milliseconds grace_after_stop{30'000};      // for leftovers, where no --grace is given
+constexpr milliseconds kill_again{100};               // a fork may have slipped through a walk of the tree
+constexpr milliseconds kill_patience{5000};           // what is there after that sits in the kernel
+constexpr milliseconds try_again{5};                  // a full queue, a refused call
+constexpr unsigned reaped_at_once = 1000;             // then signals get their turn
+constexpr std::size_t names_in_a_warning = 5;
+
+enum class Phase : std::uint8_t { running, leftovers, killing, finished };
+
+/// One command from its start to the end of all it started. Whatever is still to be done lies in members (`reap_due_`,
+/// the deadlines, `backlog_`) before it is tried: an exception on the way (memory) loses none of it.
+class Supervisor {
+ public:
+  Supervisor(boost::asio::io_context& io, SignalQueue& signals, const Command& command, const Policy& policy)
+      : io_(io), signals_(signals), command_(command), policy_(policy), timer_(io), spawn_(command) {}
+
+  Ending run();
+
+ private:
+  using Deadline = std::optional<Clock::time_point>;
+
+  void step();
+  void listen();
+  boost::asio::awaitable<void> receive();
+  void arm_timer();
+  void act_on_deadlines();
+
+  void on_signal(const Received& signal);
+  void on_stop(int signal);
+  void pass_on(const Received& signal);
+  void pass_on_backlog();
+  int deliver(const Received& signal);
+  int walk_group(int signal, const kernel::Payload& payload);
+  int send_to_all(int signal, const kernel::Payload* payload = nullptr);
+
+  void reap();
+  void on_command_end(int status);
+  void not_started(const SpawnFailure& failed);
+  void begin_leftovers();
+  void kill_all(std::string_view why);
+  void give_up();
+
+  [[nodiscard]] std::optional<std::vector<Process>> everything() const;
+  void warn_once(bool& warned, std::string_view what, int error) const;
+
+  boost::asio::io_context& io_;
+  SignalQueue& signals_;
+  const Command& command_;
+  const Policy policy_;
+  boost::asio::steady_timer timer_;
+  Deadline timer_set_for_;
+  boost::asio::cancellation_signal stop_listening_;
+  bool listening_ = false;
+
+  Terminal terminal_;
+  Spawn spawn_;
+  const bool pid_1_ = getpid() == 1;
+  Phase phase_ = Phase::running;
+  bool command_ended_ = false;  // and reaped: its number may belong to another process
+  bool reap_due_ = false;
+  Clock::time_point started_;
+  Clock::time_point stopped_;
+  SignalSet stops_passed_ = 0;
+  std::vector<Received> backlog_;  // real-time signals that the command's queue did not take yet
+
+  Deadline agent_due_;
+  Deadline kill_due_;
+  Deadline give_up_due_;
+  Deadline retry_due_;
+
+  bool warned_send_ = false;
+  bool warned_reap_ = false;
+  bool warned_exception_ = false;
+  Ending ending_;
+};
+
+std::string seconds(milliseconds time) {
+  return time.count() % 1000 == 0 ? fmt::format("{} s", time.count() / 1000) : fmt::format("{} ms", time.count());
+}
+
+Ending Supervisor::run() {
+  if (!pid_1_) {
+    const int done = kernel::become_subreaper();
+    if (done < 0) {
+      log::warn("cannot become the reaper of orphans ({}): what leaves the command's process tree is not ended with it",
+                std::strerror(-done));
+    }
+  }
+  started_ = Clock::now();
+  if (const std::optional<SpawnFailure> failed = spawn_.start(terminal_.descriptor())) {
+    not_started(*failed);
+    return ending_;
+  }
+  reap_due_ = true;  // children from before our exec may have ended
+  while (phase_ != Phase::finished) step();
+
+  timer_.cancel();
+  stop_listening_.emit(boost::asio::cancellation_type::terminal);
+  while (listening_) step();
+  terminal_.take_back();
+  return ending_;
+}
+
+// Once the command runs nothing may end us but its end: whatever is thrown is said once, and the loop goes on.
+void Supervisor::step() {
+  try {
+    if (!listening_ && phase_ != Phase::finished) listen();
+    arm_timer();
+    if (io_.stopped()) io_.restart();
+    if (reap_due_) {
+      io_.poll_one();
+    } else {
+      io_.run_one();
+    }
+    act_on_deadlines();
+    if (reap_due_) reap();
+  } catch (const std::exception& error) {
+    if (!warned_exception_) log::warn("supervision goes on after an error of its own: {}", error.what());
+    warned_exception_ = true;
+    poll(nullptr, 0, static_cast<int>(try_again.count()));  // should it be lasting: not at full speed
+  }
+}
+
+void Supervisor::listen() {
+  boost::asio::co_spawn(io_, receive(),
+                        boost::asio::bind_cancellation_slot(stop_listening_.slot(), [this](std::exception_ptr error) {
+                          listening_ = false;
+                          if (error && phase_ != Phase::finished) std::rethrow_exception(error);
+                        }));
+  listening_ = true;
+}
+
+boost::asio::awaitable<void> Supervisor::receive() {
+  while (phase_ != Phase::finished) on_signal(co_await signals_.next());
+}
+
+void Supervisor::arm_timer() {
+  Deadline next;
+  for (const Deadline& due : {agent_due_, kill_due_, give_up_due_, retry_due_}) {
+    if (due && (!next || *due < *next)) next = due;
+  }
+  if (next == timer_set_for_) return;
+  timer_set_for_.reset();
+  if (next) {
+    timer_.expires_at(*next);
+    timer_.async_wait([](const boost::system::error_code&) {});  // to wake the loop, which then looks at the deadlines
+  } else {
+    timer_.cancel();
+  }
+  timer_set_for_ = next;
+}
+
+void Supervisor::act_on_deadlines() {
+  if (!timer_set_for_) return;
+  const Clock::time_point now = Clock::now();
+  const auto is_over = [now](Deadline& due) {
+    if (!due || *due > now) return false;
+    due.reset();
+    return true;
+  };
+  if (is_over(retry_due_)) {
+    reap_due_ = true;
+    pass_on_backlog();
+  }
+  if (is_over(agent_due_) && !has_worker(spawn_.pid(), command_.environment)) {
+    kill_all(fmt::format("the launcher has no worker yet and did not follow {} within {}",
+                         signal_name(ending_.stop_signal.value_or(SIGTERM)), seconds(agent_patience)));
+  }
+  if (is_over(kill_due_)) {
+    if (phase_ == Phase::killing) {
+      kill_due_ = now + kill_again;
+      send_to_all(SIGKILL);
+    } else {
+      kill_all(command_ended_ ? "what the command left did not end after SIGTERM" : "the grace is over");
+    }
+  }
+  if (is_over(give_up_due_)) give_up();
+}
+
+// ---- signals ----
+
+void Supervisor::on_signal(const Received& signal) {
+  if (signal.number == SIGCHLD) {
+    reap_due_ = true;
+    return;
+  }
+  // Of our own making: a log line into a broken pipe or a file that is full.
+  if ((signal.number == SIGPIPE || signal.number == SIGXFSZ) && signal.sender == getpid()) return;
+  const bool stop = asks_to_stop(signal.number) && !inherited_as_ignored(signal.number);
+  switch (phase_) {
+    case Phase::running:
+      if (stop && policy_.agent && (stops_passed_ & bit(signal.number)) != 0) {
+        log::debug("{} again: not passed on, the launcher would start its waiting anew", signal_name(signal.number));
+        return;
+      }
+      pass_on(signal);
+      if (stop) on_stop(signal.number);
+      return;
+    case Phase::leftovers:
+      if (stop && (signal.number == SIGINT || signal.number == SIGQUIT)) {
+        kill_all(fmt::format("{} came while waiting for what the command left", signal_name(signal.number)));
+      }
+      return;
+    case Phase::killing:
+    case Phase::finished: return;
+  }
+}
+
+void Supervisor::on_stop(int signal) {
+  stops_passed_ |= bit(signal);
+  if (ending_.stop_signal) return;
+  ending_.stop_signal = signal;
+  stopped_ = Clock::now();
+  if (policy_.grace) kill_due_ = stopped_ + *policy_.grace;
+  if (policy_.agent && !has_worker(spawn_.pid(), command_.environment)) agent_due_ = stopped_ + agent_patience;
+  log::info("{} received and passed on{}", signal_name(signal),
+            policy_.grace ? fmt::format("; what is left in {} is killed", seconds(*policy_.grace)) : "");
+}
+
+void Supervisor::pass_on(const Received& signal) {
+  const bool real_time = signal.number >= first_real_time_signal;
+  if (real_time && !backlog_.empty()) {
+    backlog_.push_back(signal);
+    return;
+  }
+  const int done = deliver(signal);
+  if (done == -EAGAIN && real_time) {
+    // The receiver's queue is full. Ours is left to fill too, so that senders are told instead of signals being lost.
+    backlog_.push_back(signal);
+    signals_.hold_real_time(true);
+    retry_due_ = Clock::now() + try_again;
+  } else if (done < 0 && done != -ESRCH) {
+    warn_once(warned_send_, fmt::format("{} could not be passed on", signal_name(signal.number)), done);
+  }
+}
+
+void Supervisor::pass_on_backlog() {
+  if (backlog_.empty()) return;
+  std::size_t sent = 0;
+  while (sent < backlog_.size() && (command_ended_ || deliver(backlog_[sent]) != -EAGAIN)) ++sent;
+  backlog_.erase(backlog_.begin(), backlog_.begin() + static_cast<std::ptrdiff_t>(sent));
+  if (backlog_.empty()) {
+    signals_.hold_real_time(false);
+  } else {
+    retry_due_ = Clock::now() + try_again;
+  }
+}
+
+/// Only while the command is not reaped: until then its number, and its group's, is its own.
+int Supervisor::deliver(const Received& signal) {
+  const pid_t command = spawn_.pid();
+  const bool queued = signal.code < 0 && signal.code != SI_TKILL;  // by sigqueue(3) and its like: with a value
+  // A real-time signal is always queued: kill(2) would silently merge it with others when the receiver's queue is full.
+  const bool real_time = signal.number >= first_real_time_signal;
+  const kernel::Payload payload{.code = queued ? signal.code : SI_QUEUE,
+                                .sender = static_cast<pid_t>(signal.sender),
+                                .user = signal.user,
+                                .value = signal.value};
+  if (policy_.scope == SignalScope::tree) return send_to_all(signal.number, queued ? &payload : nullptr);
+  if (policy_.scope == SignalScope::group) {
+    int done = queued || real_time ? kernel::queue_to_group(command, signal.number, payload) : -ENOSYS;
+    if (done == -ENOSYS && queued) done = walk_group(signal.number, payload);
+    if (done == -ENOSYS) done = kernel::send(-command, signal.number);
+    if (done != -ESRCH) return done;  // otherwise the command has left its group for another
+  }
+  return queued || real_time ? kernel::queue(command, signal.number, payload) : kernel::send(command, signal.number);
+}
+
+/// For kernels before 6.9, which give values to processes only.
+int Supervisor::walk_group(int signal, const kernel::Payload& payload) {
+  std::optional<std::vector<Process>> members = everything();
+  if (!members) return -ENOSYS;
+  std::erase_if(*members, [this](const Process& process) { return process.group != spawn_.pid(); });
+  return members->empty() ? -ESRCH : send_each(*members, signal, &payload);
+}
+
+/// To everything there is. All of a PID namespace by one call where that is ours; otherwise our own descendants.
+int Supervisor::send_to_all(int signal, const kernel::Payload* payload) {
+  if (pid_1_ && payload == nullptr) return kernel::send(-1, signal);
+  if (const std::optional<std::vector<Process>> all = everything()) return send_each(*all, signal, payload);
+  if (pid_1_) return kernel::send(-1, signal);
+  if (command_ended_) return -ESRCH;  // without /proc nobody can say who is left
+  const int done = kernel::send(-spawn_.pid(), signal);
+  return done == -ESRCH ? kernel::send(spawn_.pid(), signal) : done;
+}
+
+std::optional<std::vector<Process>> Supervisor::everything() const {
+  try {
+    return descendants(getpid());
+  } catch (const std::bad_alloc&) {
+    return std::nullopt;
+  }
+}
+
+// ---- ends ----
+
+void Supervisor::reap() {
+  for (unsigned reaped = 0; reaped < reaped_at_once; ++reaped) {
+    int status = 0;
+    const pid_t pid = kernel::reap(status);
+    if (pid > 0) {
+      if (pid == spawn_.pid() && !command_ended_) {
+        on_command_end(status);
+      } else if (phase_ == Phase::killing && WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL) {
+        ++ending_.leftovers_killed;
+      }
+      continue;
+    }
+    reap_due_ = false;
+    if (pid == -ECHILD) {
+      // Without a child nobody will tell of the command's end any more: that must not look like success.
+      if (!command_ended_) not_started({"wait4", {}, ECHILD});
+      ending_.leftovers = std::max(ending_.leftovers, ending_.leftovers_killed);
+      phase_ = Phase::finished;
+    } else if (pid < 0) {
+      retry_due_ = Clock::now() + try_again;
+      warn_once(warned_reap_, "cannot ask for ended processes", pid);
+    } else if (command_ended_ && phase_ == Phase::running) {
+      begin_leftovers();
+    }
+    return;
+  }
+}
+
+void Supervisor::on_command_end(int status) {
+  command_ended_ = true;
+  ending_.ran = std::chrono::duration_cast<milliseconds>(Clock::now() - started_);
+  agent_due_.reset();
+  if (const std::optional<SpawnFailure> failed = spawn_.failure()) {
+    not_started(*failed);
+  } else if (WIFSIGNALED(status)) {
+    ending_.kind = Ending::Kind::signalled;
+    ending_.number = WTERMSIG(status);
+    ending_.killed_by_us = phase_ == Phase::killing && ending_.number == SIGKILL;
+  } else {
+    ending_.number = WEXITSTATUS(status);
+  }
+}
+
+void Supervisor::not_started(const SpawnFailure& failed) {
+  ending_.kind = Ending::Kind::not_started;
+  ending_.number = failed.error;
+  ending_.failed_call = failed.call;
+  ending_.failed_path = failed.path;
+}
+
+void Supervisor::begin_leftovers() {
+  phase_ = Phase::leftovers;
+  const Clock::time_point now = Clock::now();
+  if (!ending_.stop_signal) {
+    kill_due_ = now + policy_.leftover_grace;
+  } else if (!policy_.grace) {
+    kill_due_ = now + grace_after_stop;
+  }  // otherwise it is set already: one grace for all
+  if (const std::optional<std::vector<Process>> left = everything()) {
+    ending_.leftovers = static_cast<unsigned>(std::ranges::count_if(*left, &Process::alive));
+  }
+  send_to_all(SIGTERM);
+  send_to_all(SIGCONT);  // what is stopped could not follow
+}
+
+void Supervisor::kill_all(std::string_view why) {
+  phase_ = Phase::killing;
+  const Clock::time_point now = Clock::now();
+  agent_due_.reset();
+  kill_due_ = now + kill_again;
+  give_up_due_ = now + kill_patience;
+  send_to_all(SIGKILL);
+  log::warn("{}: everything is killed", why);
+}
+
+/// Not even KILL ends a process that waits in the kernel for a dead file server or a driver. It is named, and left.
+void Supervisor::give_up() {
+  phase_ = Phase::finished;
+  if (!command_ended_) {
+    ending_.kind = Ending::Kind::signalled;
+    ending_.number = SIGKILL;
+    ending_.killed_by_us = true;
+    ending_.ran = std::chrono::duration_cast<milliseconds>(Clock::now() - started_);
+  }
+  std::string names;
+  if (std::optional<std::vector<Process>> left = everything()) {
+    std::erase_if(*left, [](const Process& process) { return !process.alive(); });
+    for (std::size_t index = 0; index < std::min(left->size(), names_in_a_warning); ++index) {
+      const pid_t pid = (*left)[index].pid;
+      std::string name = read_proc(pid, "comm", 64).value_or("?");
+      while (name.ends_with('\n')) name.pop_back();
+      names += fmt::format("{}{} ({}, {})", names.empty() ? ": " : ", ", pid, name,
+                           read_proc(pid, "wchan", 64).value_or("?"));
+    }
+    if (left->size() > names_in_a_warning) names += fmt::format(" and {} more", left->size() - names_in_a_warning);
+  }
+  log::warn("not even SIGKILL ended within {} what is left; it is left behind{}", seconds(kill_patience), names);
+}
+
+void Supervisor::warn_once(bool& warned, std::string_view what, int error) const {
+  if (!warned) log::warn("{}: {}", what, std::strerror(-error));
+  warned = true;
+}
+
+}  // namespace
+
+Ending supervise(boost::asio::io_context& io, SignalQueue& signals, const Command& command, const Policy& policy) {
+  return Supervisor(io, signals, command, policy).run();
+}
+
+}  // namespace rankshim::supervise

@@ -1,0 +1,79 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace rankshim {
+
+/// What can be known of a node's place in the job. The names are those of `explain --format json`.
+enum class Fact : std::uint8_t {
+  nnodes,            ///< "N" or "MIN:MAX"
+  node_rank,         ///< 0 to nnodes − 1
+  nproc_per_node,    ///< workers on this node; a number, or auto, gpu, cpu until the topology stage counts
+  master_addr,       ///< host of node 0
+  master_port,       ///< port of torch's store on node 0
+  run_id,            ///< the job's name, equal on all nodes
+  rdzv_backend,      ///< elastic jobs only, from here
+  rdzv_endpoint,     ///<
+  rdzv_id,           ///<
+  rdzv_conf,         ///< k=v,k=v as torchrun takes it
+  max_restarts,      ///< torchrun's --max_restarts
+  rank,              ///< granularity process only, from here: this worker's number in the job
+  world_size,        ///<
+  local_rank,        ///<
+  local_world_size,  ///<
+};
+
+inline constexpr std::array<std::string_view, 15> fact_names = {
+    "nnodes",    "node_rank", "nproc_per_node", "master_addr", "master_port", "run_id",     "rdzv_backend",    "rdzv_endpoint",
+    "rdzv_id",   "rdzv_conf", "max_restarts",   "rank",        "world_size",  "local_rank", "local_world_size"};
+inline constexpr std::size_t fact_count = fact_names.size();
+
+constexpr std::string_view name(Fact fact) { return fact_names[static_cast<std::size_t>(fact)]; }
+
+/// Where a value came from.
+enum class Origin : std::uint8_t {
+  option,    ///< detail: "--master-addr"
+  variable,  ///< detail: the variable's name
+  file,      ///< detail: the path
+  config,    ///< detail: "PATH:KEY"
+  hostname,  ///< this node's own name
+  devices,   ///< detail: what was counted
+  derived,   ///< detail: what it was derived from
+  fallback,  ///< a default of ours
+};
+
+/// A value and its source.
+struct Value {
+  std::string text;
+  Origin origin = Origin::fallback;
+  std::string detail;
+
+  /// The source in the words of `explain`: "env PET_NNODES", "option --nnodes", "derived from master_addr", "default" …
+  [[nodiscard]] std::string source() const;
+
+  /// Said outright by the user: command line, RANKSHIM_*, configuration file.
+  [[nodiscard]] bool from_user() const;
+};
+
+/// Facts by their enum; what is not known is absent.
+class Facts {
+ public:
+  [[nodiscard]] const std::optional<Value>& operator[](Fact fact) const { return values_[index(fact)]; }
+  [[nodiscard]] std::optional<Value>& operator[](Fact fact) { return values_[index(fact)]; }
+  [[nodiscard]] bool has(Fact fact) const { return values_[index(fact)].has_value(); }
+  /// The fact's text, empty where it is absent.
+  [[nodiscard]] std::string_view text(Fact fact) const {
+    return has(fact) ? std::string_view(values_[index(fact)]->text) : std::string_view{};
+  }
+
+ private:
+  static constexpr std::size_t index(Fact fact) { return static_cast<std::size_t>(fact); }
+  std::array<std::optional<Value>, fact_count> values_;
+};
+
+}  // namespace rankshim

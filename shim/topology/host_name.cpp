@@ -1,0 +1,60 @@
+#include <arpa/inet.h>
+#include <netinet/in.h>
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <cstring>
+
+#include "topology/topology.h"
+
+namespace rankshim {
+namespace {
+
+/// Lower case, without brackets and trailing dot; an IPv6 literal in its canonical form.
+std::string canonical(std::string_view host) {
+  if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
+  if (host.size() > 1 && host.ends_with('.')) host.remove_suffix(1);
+  std::string text(host);
+  std::transform(text.begin(), text.end(), text.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  in6_addr v6{};
+  std::array<char, INET6_ADDRSTRLEN> out{};
+  if (inet_pton(AF_INET6, text.c_str(), &v6) == 1 &&
+      inet_ntop(AF_INET6, &v6, out.data(), out.size()) != nullptr) {
+    return out.data();
+  }
+  return text;
+}
+
+}  // namespace
+
+bool is_literal(std::string_view host) {
+  const std::string text = canonical(host);
+  in6_addr address{};
+  return inet_pton(AF_INET, text.c_str(), &address) == 1 || inet_pton(AF_INET6, text.c_str(), &address) == 1;
+}
+
+bool is_localhost_name(std::string_view host) {
+  const std::string name = canonical(host);
+  return name == "localhost" || name == "localhost.localdomain" || name == "ip6-localhost" ||
+         name == "ip6-loopback" || name.ends_with(".localhost");
+}
+
+bool is_loopback(std::string_view host) {
+  const std::string name = canonical(host);
+  in_addr v4{};
+  if (inet_pton(AF_INET, name.c_str(), &v4) == 1) return (ntohl(v4.s_addr) >> 24U) == 127;
+  return name == "::1" || is_localhost_name(host);
+}
+
+bool same_host(std::string_view a, std::string_view b) {
+  std::string left = canonical(a);
+  std::string right = canonical(b);
+  if (left == right) return true;
+  if (left.size() > right.size()) std::swap(left, right);
+  return !left.empty() && !is_literal(left) && !is_literal(right) && right.starts_with(left) &&
+         right[left.size()] == '.';
+}
+
+}  // namespace rankshim

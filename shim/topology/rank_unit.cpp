@@ -1,0 +1,185 @@
+#include "topology/rank_unit.h"
+
+#include <spdlog/fmt/fmt.h>
+
+#include <optional>
+#include <utility>
+
+#include "topology/topology.h"
+
+namespace rankshim {
+namespace {
+
+constexpr const char* settle = "set RANKSHIM_RANK_UNIT=node or =process (--rank-unit)";
+
+/// A variable that should be a number.
+struct Number {
+  std::string name;
+  std::optional<unsigned> value;
+
+  Number(std::string variable, const Node& node, Faults& faults) : name(std::move(variable)) {
+    const auto text = node.environment().get(name);
+    if (!text) return;
+    value = parse_count(*text);
+    if (value) return;
+    // Ascend's operator writes LOCAL_RANK="0,1,2,3": no number, but no mistake either.
+    if (name == "LOCAL_RANK") return;
+    faults.push_back({fmt::format("{}={} is not a number", name, *text), {name},
+                      fmt::format("correct or unset {}, or set RANKSHIM_PLATFORM=none", name)});
+  }
+
+  [[nodiscard]] std::string said() const { return fmt::format("{}={}", name, *value); }
+  [[nodiscard]] Value as_value(unsigned number) const {
+    if (value == number) return {fmt::format("{}", number), Origin::variable, name};
+    return {fmt::format("{}", number), Origin::derived, name};
+  }
+};
+
+std::string said(const Facts& facts, Fact fact) {
+  const Value& value = *facts[fact];
+  return value.origin == Origin::variable ? fmt::format("{}={}", value.detail, value.text)
+                                          : fmt::format("{}={} ({})", name(fact), value.text, value.source());
+}
+
+std::string name_of(const Facts& facts, Fact fact) {
+  const Value& value = *facts[fact];
+  return value.origin == Origin::variable || value.origin == Origin::option ? value.detail : std::string(name(fact));
+}
+
+class RankReader {
+ public:
+  RankReader(std::string_view unit, const Node& node, Facts& facts, platform::Granularity& granularity, Faults& faults)
+      : unit_(unit), node_(node), facts_(facts), granularity_(granularity), faults_(faults),
+        rank_("RANK", node, faults), world_size_("WORLD_SIZE", node, faults),
+        local_rank_("LOCAL_RANK", node, faults), local_world_size_("LOCAL_WORLD_SIZE", node, faults),
+        nnodes_(known(Fact::nnodes)), node_rank_(known(Fact::node_rank)), nproc_(known(Fact::nproc_per_node)) {}
+
+  void read() {
+    if (!rank_.value && !world_size_.value) return;
+    if (unit_ == "process") return read_processes();
+    if (unit_ == "node" || !counts_processes()) return read_nodes();
+    if (nnodes_ && contradicts_nodes()) return;
+    if (node_rank_ && nnodes_) return;
+    if (nnodes_ && rank_.value == 0U) return read_nodes();  // the job's first process is on its first node
+    if (world_size_.value == 1U && rank_.value.value_or(0) == 0) return read_nodes();  // the same in both units
+    refuse();
+  }
+
+ private:
+  [[nodiscard]] std::optional<unsigned> known(Fact fact) const { return parse_count(facts_.text(fact)); }
+
+  /// Whether something says that RANK and WORLD_SIZE count processes.
+  [[nodiscard]] bool counts_processes() const {
+    if (node_.environment().get("LOCAL_RANK") || local_world_size_.value) return true;
+    if (!nnodes_ || !world_size_.value || *world_size_.value == *nnodes_) return false;
+    return true;  // WORLD_SIZE is known not to be the number of nodes
+  }
+
+  void read_nodes() {
+    if (world_size_.value && world_size_.value == 0U) {
+      faults_.push_back({"WORLD_SIZE=0 is not a number of nodes", {"WORLD_SIZE"},
+                         "correct or unset WORLD_SIZE, or set RANKSHIM_NNODES"});
+      return;
+    }
+    if (!nnodes_ && world_size_.value) {
+      facts_[Fact::nnodes] = world_size_.as_value(*world_size_.value);
+      nnodes_ = world_size_.value;
+    }
+    if (!rank_.value) return;
+    if (!node_rank_) {
+      facts_[Fact::node_rank] = rank_.as_value(*rank_.value);
+    } else if (world_size_.value == nnodes_ && *rank_.value != *node_rank_ && !facts_[Fact::node_rank]->from_user()) {
+      contradiction(Fact::node_rank, rank_);
+    }
+  }
+
+  /// Whether WORLD_SIZE can be neither the number of nodes nor that of their processes; then says so.
+  bool contradicts_nodes() {
+    if (!world_size_.value || *nnodes_ == 0 || facts_[Fact::nnodes]->from_user()) return false;
+    const bool fits = nproc_ ? *world_size_.value == *nnodes_ * *nproc_ : *world_size_.value % *nnodes_ == 0;
+    if (fits || *world_size_.value == *nnodes_) return false;
+    contradiction(Fact::nnodes, world_size_);
+    return true;
+  }
+
+  void read_processes() {
+    if (local_rank_.value) return read_existing_process();
+    // One launcher per node, and the platform counted its first worker.
+    const std::optional<unsigned> per_node = nproc_ ? nproc_ : local_world_size_.value;
+    if (!per_node || *per_node == 0) {
+      faults_.push_back({fmt::format("--rank-unit=process, but how many processes a node has is not known"),
+                         {"RANK", "WORLD_SIZE"},
+                         "set RANKSHIM_NPROC_PER_NODE (--nproc-per-node)"});
+      return;
+    }
+    divide(Fact::nnodes, nnodes_, world_size_, *per_node);
+    divide(Fact::node_rank, node_rank_, rank_, *per_node);
+  }
+
+  void divide(Fact fact, const std::optional<unsigned>& already, const Number& number, unsigned per_node) {
+    if (already || !number.value) return;
+    if (*number.value % per_node != 0) {
+      faults_.push_back({fmt::format("{} is no multiple of the {} workers of a node", number.said(), per_node),
+                         {number.name, "NPROC_PER_NODE"},
+                         "correct RANKSHIM_NPROC_PER_NODE (--nproc-per-node) or RANKSHIM_RANK_UNIT (--rank-unit)"});
+      return;
+    }
+    facts_[fact] = {fmt::format("{}", *number.value / per_node), Origin::derived,
+                    fmt::format("{} and {} workers per node", number.name, per_node)};
+  }
+
+  void read_existing_process() {
+    granularity_ = platform::Granularity::process;
+    const auto put = [&](Fact fact, const Number& number) {
+      if (number.value && !facts_.has(fact)) facts_[fact] = number.as_value(*number.value);
+    };
+    put(Fact::rank, rank_);
+    put(Fact::world_size, world_size_);
+    put(Fact::local_rank, local_rank_);
+    put(Fact::local_world_size, local_world_size_);
+    if (!facts_.has(Fact::local_world_size) && nproc_) {
+      facts_[Fact::local_world_size] = facts_[Fact::nproc_per_node];
+    }
+  }
+
+  void refuse() {
+    std::string all;
+    std::vector<std::string> names;
+    for (const std::string name : {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "NPROC_PER_NODE"}) {
+      const auto value = node_.environment().get(name);
+      if (!value) continue;
+      all += fmt::format("{}{}={}", all.empty() ? "" : " ", name, *value);
+      names.push_back(name);
+    }
+    faults_.push_back({fmt::format("cannot tell whether RANK and WORLD_SIZE count nodes or processes: {}", all),
+                       std::move(names), settle});
+  }
+
+  void contradiction(Fact fact, const Number& number) {
+    faults_.push_back({fmt::format("{} contradicts {}", said(facts_, fact), number.said()),
+                       {name_of(facts_, fact), number.name},
+                       fmt::format("correct one of them, or {}", settle)});
+  }
+
+  std::string_view unit_;
+  const Node& node_;
+  Facts& facts_;
+  platform::Granularity& granularity_;
+  Faults& faults_;
+  Number rank_;
+  Number world_size_;
+  Number local_rank_;
+  Number local_world_size_;
+  std::optional<unsigned> nnodes_;
+  std::optional<unsigned> node_rank_;
+  std::optional<unsigned> nproc_;
+};
+
+}  // namespace
+
+void read_ranks(std::string_view unit, const Node& node, Facts& facts, platform::Granularity& granularity,
+                Faults& faults) {
+  RankReader(unit, node, facts, granularity, faults).read();
+}
+
+}  // namespace rankshim

@@ -1,0 +1,60 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "fault.h"
+#include "node/node.h"
+#include "platform/profile.h"
+#include "platform/recognise.h"
+#include "settings/settings.h"
+#include "topology/fact.h"
+
+namespace rankshim {
+
+/// This node's place in the job: facts that were checked and can be true together, each with its source.
+struct Topology {
+  std::string platform;
+  platform::Granularity granularity = platform::Granularity::node;
+  Facts facts;
+  /// Nothing at all says that there are other nodes, so a program's environment is left as it is.
+  bool alone = false;
+  /// MIN:MAX nodes, or a rendezvous that is not static: ranks are given out by torch.
+  bool elastic = false;
+  /// This node is where the master listens; nothing where that shows only once the master's name resolves.
+  std::optional<bool> host;
+  /// Why nothing trains in this container ("MPI launcher"); empty where it does.
+  std::string idle_role;
+  std::vector<std::string> warnings;
+
+  [[nodiscard]] unsigned number(Fact fact) const;  ///< 0 where it is absent or no plain number
+};
+
+/// Puts together what the user, the platform and generic variables say; finds contradictions and what is missing; fills in what
+/// follows. `generic` is the profile of the generic variables.
+Outcome<Topology> resolve_topology(const Settings& settings, const platform::Platform& platform,
+                                   const platform::Profile* generic, const Node& node);
+
+/// The port where none is given: the same on all nodes, for ever. 20000 + CRC-32 (IEEE 802.3, as in zlib) of the run id
+/// mod 10000.
+std::uint16_t default_port(std::string_view run_id);
+
+/// A decimal number without sign, at most 1,000,000,000; nothing otherwise.
+std::optional<unsigned> parse_count(std::string_view text);
+
+/// localhost and its like by name; not 127.0.0.1.
+bool is_localhost_name(std::string_view host);
+
+/// A literal IPv4 or IPv6 address, with or without brackets.
+bool is_literal(std::string_view host);
+
+/// A literal loopback address or a localhost name.
+bool is_loopback(std::string_view host);
+
+/// Whether two texts name one host: letter case, a trailing dot, brackets and a name with and without its domain aside.
+bool same_host(std::string_view a, std::string_view b);
+
+}  // namespace rankshim

@@ -1,0 +1,217 @@
+#include "topology/topology.h"
+
+#include <catch2/catch.hpp>
+
+#include "node/fake_node.h"
+#include "platform/builtin.h"
+
+namespace rankshim {
+namespace {
+
+Outcome<Topology> resolve(const Node& node, std::vector<std::string> options = {}) {
+  options.emplace_back("x");
+  const auto read = read_settings(options, node);
+  REQUIRE(std::holds_alternative<Invocation>(read));
+  const Settings& settings = std::get<Invocation>(read).settings;
+  const auto profiles = platform::builtin_profiles();
+  const auto platform = platform::recognise(profiles, settings.text(Option::platform), node);
+  if (const auto* faults = std::get_if<Faults>(&platform)) return *faults;
+  return resolve_topology(settings, std::get<platform::Platform>(platform), platform::find(profiles, "generic"), node);
+}
+
+Topology resolved(const Node& node, std::vector<std::string> options = {}) {
+  auto result = resolve(node, std::move(options));
+  if (const auto* faults = std::get_if<Faults>(&result)) FAIL(to_line(faults->front()));
+  return std::get<Topology>(result);
+}
+
+TEST_CASE("a node without any variables is alone at 127.0.0.1:29500, or the next free port") {
+  FakeNode node({});
+  auto topology = resolved(node);
+  CHECK(topology.platform == "single-node");
+  CHECK(topology.alone);
+  CHECK(topology.facts.text(Fact::nnodes) == "1");
+  CHECK(topology.facts.text(Fact::node_rank) == "0");
+  CHECK(topology.facts.text(Fact::nproc_per_node) == "1");
+  CHECK(topology.facts.text(Fact::master_addr) == "127.0.0.1");
+  CHECK(topology.facts.text(Fact::master_port) == "29500");
+  CHECK(topology.facts[Fact::master_port]->source() == "default");
+  node.taken_ports = {29500, 29501};
+  CHECK(resolved(node).facts.text(Fact::master_port) == "29502");
+}
+
+TEST_CASE("generic variables give nodes, their source and who hosts") {
+  const FakeNode node({"NNODES=3", "NODE_RANK=1", "NPROC_PER_NODE=8", "MASTER_ADDR=m", "MASTER_PORT=1234"});
+  const auto topology = resolved(node);
+  CHECK(topology.platform == "generic");
+  CHECK(topology.facts[Fact::nnodes]->source() == "env NNODES");
+  CHECK(topology.facts.text(Fact::node_rank) == "1");
+  CHECK(topology.facts.text(Fact::nproc_per_node) == "8");
+  CHECK(topology.facts.text(Fact::run_id) == "m");
+  CHECK(topology.facts[Fact::run_id]->source() == "derived from master_addr");
+  CHECK(topology.host == false);
+  CHECK_FALSE(topology.alone);
+}
+
+TEST_CASE("RANK and WORLD_SIZE without anything that says processes count nodes") {
+  const FakeNode node({"RANK=2", "WORLD_SIZE=3", "MASTER_ADDR=m", "MASTER_PORT=1"});
+  const auto topology = resolved(node);
+  CHECK(topology.facts.text(Fact::nnodes) == "3");
+  CHECK(topology.facts[Fact::nnodes]->source() == "env WORLD_SIZE");
+  CHECK(topology.facts.text(Fact::node_rank) == "2");
+  CHECK(topology.facts[Fact::node_rank]->source() == "env RANK");
+}
+
+TEST_CASE("what counts processes is told apart where it can be, and settled by --rank-unit where it cannot") {
+  const std::vector<std::string> processes = {"RANK=8", "WORLD_SIZE=16", "NPROC_PER_NODE=8", "MASTER_ADDR=m"};
+  const FakeNode node(processes);
+  CHECK(resolved(node).facts.text(Fact::nnodes) == "16");
+  CHECK(resolved(node, {"--rank-unit=process"}).facts.text(Fact::nnodes) == "2");
+  CHECK(resolved(node, {"--rank-unit=process"}).facts.text(Fact::node_rank) == "1");
+
+  const FakeNode known({"RANK=1", "WORLD_SIZE=16", "NNODES=2", "NODE_RANK=1", "NPROC_PER_NODE=8", "MASTER_ADDR=m"});
+  CHECK(resolved(known).facts.text(Fact::nnodes) == "2");
+
+  const FakeNode first({"RANK=0", "WORLD_SIZE=16", "NNODES=2", "MASTER_ADDR=m"});
+  CHECK(resolved(first).facts.text(Fact::node_rank) == "0");
+
+  const FakeNode worker({"RANK=9", "WORLD_SIZE=16", "LOCAL_RANK=1", "LOCAL_WORLD_SIZE=8", "MASTER_ADDR=m"});
+  const auto topology = resolved(worker, {"--rank-unit=process"});
+  CHECK(topology.granularity == platform::Granularity::process);
+  CHECK(topology.facts.text(Fact::rank) == "9");
+  CHECK(topology.facts.text(Fact::nnodes) == "2");
+}
+
+TEST_CASE("what is incomplete or contradictory is refused, names its variables and ends with what settles it") {
+  struct Row {
+    std::vector<std::string> variables;
+    std::vector<std::string> names;
+    std::string says;
+    std::string settles;
+  };
+  const std::vector<Row> rows = {
+      {{"WORLD_SIZE=3"}, {"WORLD_SIZE", "NODE_RANK"}, "WORLD_SIZE=3", "--node-rank"},
+      {{"NNODES=2", "MASTER_ADDR=m"}, {"NNODES", "NODE_RANK"}, "NNODES=2", "--node-rank"},
+      {{"NNODES=2", "NODE_RANK=0"}, {"NNODES", "MASTER_ADDR"}, "where the master is", "--master-addr"},
+      {{"NODE_RANK=1"}, {"NODE_RANK"}, "NODE_RANK=1 says that there are other nodes", "--nnodes"},
+      {{"RANK=0"}, {"RANK"}, "RANK=0 says that there are other nodes", "--nnodes"},
+      {{"MASTER_ADDR=10.0.0.5"}, {"MASTER_ADDR"}, "but not how many", "--nnodes"},
+      {{"NNODES=2", "NODE_RANK=2", "MASTER_ADDR=m"}, {"NODE_RANK", "NNODES"}, "NODE_RANK=2 is not below NNODES=2", "--node-rank"},
+      {{"NNODES=1", "NODE_RANK=1"}, {"NODE_RANK", "NNODES"}, "is not below NNODES=1", "--node-rank"},
+      {{"NNODES=x"}, {"NNODES"}, "NNODES=x is not a number of nodes", "--nnodes"},
+      {{"NNODES=0"}, {"NNODES"}, "NNODES=0 is not a number of nodes", "--nnodes"},
+      {{"NNODES=3:2", "MASTER_ADDR=m"}, {"NNODES"}, "MIN above MAX", "--nnodes"},
+      {{"NNODES=2", "NODE_RANK=x", "MASTER_ADDR=m"}, {"NODE_RANK", "NNODES"}, "NODE_RANK=x is not a number", "--node-rank"},
+      {{"NNODES=2", "NODE_RANK=0", "MASTER_ADDR=m", "MASTER_PORT=0"}, {"MASTER_PORT"}, "is not a port", "--master-port"},
+      {{"NNODES=2", "NODE_RANK=0", "MASTER_ADDR=m", "MASTER_PORT=65536"}, {"MASTER_PORT"}, "is not a port", "--master-port"},
+      {{"NNODES=2", "NODE_RANK=1", "MASTER_ADDR=localhost"}, {"MASTER_ADDR"}, "this node itself", "--master-addr"},
+      {{"NPROC_PER_NODE=gpu"}, {"NPROC_PER_NODE"}, "no accelerator is visible", "--nproc-per-node"},
+      {{"NPROC_PER_NODE=many"}, {"NPROC_PER_NODE"}, "is not a number of workers", "--nproc-per-node"},
+      {{"NNODES=2", "NODE_RANK=0", "WORLD_SIZE=2", "RANK=1", "MASTER_ADDR=m"}, {"NODE_RANK", "RANK"}, "NODE_RANK=0 contradicts RANK=1", "--rank-unit"},
+      {{"NNODES=2", "WORLD_SIZE=3", "RANK=0", "MASTER_ADDR=m"}, {"NNODES", "WORLD_SIZE"}, "NNODES=2 contradicts WORLD_SIZE=3", "--rank-unit"},
+      {{"RANK=1", "WORLD_SIZE=16", "LOCAL_WORLD_SIZE=8", "MASTER_ADDR=m"}, {"RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE"}, "count nodes or processes", "--rank-unit"},
+      {{"PET_NNODES=1:3", "PET_RDZV_BACKEND=c10d"}, {"PET_NNODES", "PET_RDZV_ENDPOINT"}, "where it meets", "--rdzv-endpoint"},
+      {{"PET_NNODES=3", "PET_NODE_RANK=1", "PET_MASTER_ADDR=m", "NNODES=2"}, {"PET_NNODES", "NNODES"}, "PET_NNODES=3 contradicts NNODES=2", "--nnodes"},
+      {{"PET_NNODES=3", "PET_NODE_RANK=1", "PET_MASTER_ADDR=m", "MASTER_ADDR=n"}, {"PET_MASTER_ADDR", "MASTER_ADDR"}, "PET_MASTER_ADDR=m contradicts MASTER_ADDR=n", "--master-addr"},
+  };
+  for (const Row& row : rows) {
+    CAPTURE(row.variables);
+    const FakeNode node(row.variables);
+    auto result = resolve(node);
+    REQUIRE(std::holds_alternative<Faults>(result));
+    const Fault& fault = std::get<Faults>(result).front();
+    CHECK(fault.names == row.names);
+    CHECK_THAT(fault.what, Catch::Contains(row.says));
+    CHECK_THAT(fault.fix, Catch::Contains(row.settles));
+    CHECK(std::holds_alternative<Topology>(resolve(node, {"--platform=none"})));
+  }
+}
+
+TEST_CASE("what the user says outright wins over everything") {
+  const FakeNode node({"PET_NNODES=3", "PET_NODE_RANK=1", "PET_MASTER_ADDR=m", "PET_MASTER_PORT=1", "NNODES=2",
+                       "RANKSHIM_MASTER_ADDR=other"});
+  const auto topology = resolved(node, {"--nnodes=4", "--node-rank=3"});
+  CHECK(topology.facts.text(Fact::nnodes) == "4");
+  CHECK(topology.facts[Fact::nnodes]->source() == "option --nnodes");
+  CHECK(topology.facts.text(Fact::node_rank) == "3");
+  CHECK(topology.facts.text(Fact::master_addr) == "other");
+  CHECK(topology.facts[Fact::master_addr]->source() == "env RANKSHIM_MASTER_ADDR");
+}
+
+TEST_CASE("two spellings of one address are no contradiction") {
+  CHECK(same_host("job-master-0", "job-master-0.ns.svc.cluster.local."));
+  CHECK(same_host("[FD00::1]", "fd00:0::1"));
+  CHECK(same_host("Master", "master."));
+  CHECK_FALSE(same_host("job-master-0", "job-master-01"));
+  CHECK_FALSE(same_host("10.0.0.1", "10.0.0.1.example"));
+  const FakeNode node({"PET_NNODES=2", "PET_NODE_RANK=1", "PET_MASTER_ADDR=m.ns.svc", "MASTER_ADDR=m"});
+  CHECK(resolved(node).facts.text(Fact::master_addr) == "m.ns.svc");
+}
+
+TEST_CASE("PORT counts only where nothing else gives one and there are several nodes") {
+  const std::vector<std::string> job = {"NNODES=2", "NODE_RANK=1", "MASTER_ADDR=m", "PORT=8080"};
+  CHECK(resolved(FakeNode(job)).facts[Fact::master_port]->source() == "env PORT");
+  auto with_port = job;
+  with_port.emplace_back("MASTER_PORT=1234");
+  CHECK(resolved(FakeNode(with_port)).facts.text(Fact::master_port) == "1234");
+  CHECK(resolved(FakeNode({"PORT=8080"})).facts.text(Fact::master_port) == "29500");
+}
+
+TEST_CASE("a Kubernetes service link is no port: it is ignored with a warning, and the run id gives the port") {
+  const FakeNode node({"NNODES=2", "NODE_RANK=1", "MASTER_ADDR=m", "MASTER_PORT=tcp://10.0.0.1:80", "PORT=tcp://10.0.0.2:1"});
+  const auto topology = resolved(node);
+  CHECK(topology.facts.text(Fact::master_port) == std::to_string(default_port("m")));
+  CHECK(topology.facts[Fact::master_port]->source() == "derived from run_id");
+  REQUIRE(topology.warnings.size() == 2);
+  CHECK_THAT(topology.warnings[0], Catch::Contains("MASTER_PORT"));
+}
+
+TEST_CASE("the default port is 20000 plus the CRC-32 of the run id mod 10000") {
+  CHECK(default_port("123456789") == 20000 + 0xCBF43926U % 10000);  // the check value of CRC-32
+  CHECK(default_port("") == 20000);
+}
+
+TEST_CASE("workers per node come from the user, the platform, the devices, else 1") {
+  FakeNode node({"NNODES=2", "NODE_RANK=0", "MASTER_ADDR=m"});
+  CHECK(resolved(node).facts[Fact::nproc_per_node]->source() == "default");
+  node.devices = DeviceCount{4, "/dev/nvidia[0-9]*"};
+  CHECK(resolved(node).facts.text(Fact::nproc_per_node) == "4");
+  CHECK(resolved(node).facts[Fact::nproc_per_node]->source() == "devices /dev/nvidia[0-9]*");
+  CHECK(resolved(node, {"--nproc-per-node=cpu"}).facts[Fact::nproc_per_node]->source() == "devices cgroup CPU quota");
+  CHECK(resolved(node, {"--nproc-per-node=9"}).facts.text(Fact::nproc_per_node) == "9");
+  CHECK(resolved(node, {"--nproc-per-node=gpu"}).facts.text(Fact::nproc_per_node) == "4");
+
+  FakeNode greedy({"NPROC_PER_NODE=8"});
+  greedy.devices = DeviceCount{4, "/dev/nvidia[0-9]*"};
+  auto result = resolve(greedy);
+  REQUIRE(std::holds_alternative<Faults>(result));
+  CHECK_THAT(std::get<Faults>(result).front().what, Catch::Contains("only 4 of /dev/nvidia"));
+}
+
+TEST_CASE("an elastic job has a rendezvous, and the node of that name hosts it") {
+  FakeNode node({"PET_NNODES=1:3", "PET_RDZV_BACKEND=c10d", "PET_RDZV_ENDPOINT=job-worker-0:29400", "PET_RDZV_ID=job",
+                 "PET_MAX_RESTARTS=7"});
+  node.name = "job-worker-0";
+  auto topology = resolved(node);
+  CHECK(topology.elastic);
+  CHECK(topology.facts.text(Fact::nnodes) == "1:3");
+  CHECK_FALSE(topology.facts.has(Fact::node_rank));
+  CHECK(topology.facts.text(Fact::rdzv_endpoint) == "job-worker-0:29400");
+  CHECK(topology.facts.text(Fact::rdzv_id) == "job");
+  CHECK(topology.facts.text(Fact::max_restarts) == "7");
+  CHECK(topology.host == true);
+  node.name = "job-worker-1";
+  CHECK_FALSE(resolved(node).host.has_value());
+}
+
+TEST_CASE("the master that is told localhost takes its own name as the run id, as the others know it") {
+  FakeNode master({"MASTER_ADDR=localhost", "MASTER_PORT=23456", "RANK=0", "WORLD_SIZE=2", "PYTHONUNBUFFERED=0"});
+  master.name = "job-master-0";
+  FakeNode worker({"MASTER_ADDR=job-master-0", "MASTER_PORT=23456", "RANK=1", "WORLD_SIZE=2", "PYTHONUNBUFFERED=0"});
+  worker.name = "job-worker-0";
+  CHECK(resolved(master).facts.text(Fact::run_id) == "job-master-0");
+  CHECK(resolved(worker).facts.text(Fact::run_id) == "job-master-0");
+}
+
+}  // namespace
+}  // namespace rankshim

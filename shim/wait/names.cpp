@@ -1,0 +1,153 @@
+#include "wait/names.h"
+
+#include <algorithm>
+#include <charconv>
+
+namespace rankshim::wait {
+
+namespace ip = boost::asio::ip;
+
+namespace {
+
+constexpr std::size_t longest_name = 253;
+constexpr unsigned most_ndots = 15;  // RES_MAXNDOTS
+
+char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
+
+bool same(std::string_view a, std::string_view b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](char x, char y) { return lower(x) == lower(y); });
+}
+
+/// Cuts `text` up to one of `ends` off its front; the end itself is dropped.
+std::string_view cut(std::string_view& text, std::string_view ends) {
+  const std::size_t end = text.find_first_of(ends);
+  const std::string_view front = text.substr(0, end);
+  text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
+  return front;
+}
+
+/// The next word of a line; empty at its end.
+std::string_view next_word(std::string_view& line) {
+  std::string_view word;
+  while (word.empty() && !line.empty()) word = cut(line, " \t\r\f\v");
+  return word;
+}
+
+std::string_view without_dots(std::string_view domain) {
+  while (domain.starts_with('.')) domain.remove_prefix(1);
+  while (domain.ends_with('.')) domain.remove_suffix(1);
+  return domain;
+}
+
+void read_option(std::string_view option, ResolvConf& conf) {
+  constexpr std::string_view ndots = "ndots:";
+  if (option == "use-vc") conf.tcp = true;
+  if (!option.starts_with(ndots)) return;
+  option.remove_prefix(ndots.size());
+  unsigned value = 0;
+  const auto [end, error] = std::from_chars(option.data(), option.data() + option.size(), value);
+  if (error == std::errc{}) conf.ndots = std::min(value, most_ndots);
+}
+
+}  // namespace
+
+std::optional<ip::address> literal(std::string_view host) {
+  if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
+  boost::system::error_code error;
+  const ip::address address = ip::make_address(std::string(host), error);
+  if (error) return std::nullopt;
+  return address;
+}
+
+bool is_localhost(std::string_view name) {
+  constexpr std::string_view localhost = "localhost";
+  if (name.ends_with('.')) name.remove_suffix(1);
+  if (name.size() < localhost.size()) return false;
+  const std::size_t at = name.size() - localhost.size();
+  return same(name.substr(at), localhost) && (at == 0 || name[at - 1] == '.');
+}
+
+std::vector<ip::address> in_hosts(std::string_view file, std::string_view name) {
+  if (name.ends_with('.')) name.remove_suffix(1);
+  std::vector<ip::address> found;
+  while (!file.empty()) {
+    std::string_view line = cut(file, "\n");
+    line = line.substr(0, line.find('#'));
+    const std::optional<ip::address> address = literal(next_word(line));
+    if (!address || std::find(found.begin(), found.end(), *address) != found.end()) continue;
+    for (std::string_view alias = next_word(line); !alias.empty(); alias = next_word(line)) {
+      if (same(alias, name)) {
+        found.push_back(*address);
+        break;
+      }
+    }
+  }
+  return found;
+}
+
+ResolvConf read_resolv_conf(std::string_view file, std::string_view host_name) {
+  ResolvConf conf;
+  bool has_search = false;
+  while (!file.empty()) {
+    std::string_view line = cut(file, "\n");
+    if (line.starts_with('#') || line.starts_with(';')) continue;
+    const std::string_view keyword = next_word(line);
+    const bool domain = keyword == "domain";
+    if (domain || keyword == "search") {  // the last of these lines counts
+      conf.search.clear();
+      has_search = true;
+    }
+    for (std::string_view word = next_word(line); !word.empty(); word = next_word(line)) {
+      if (word.starts_with('#') || word.starts_with(';')) break;
+      if (keyword == "nameserver") {
+        conf.servers.emplace_back(word);
+      } else if (domain || keyword == "search") {
+        conf.search.emplace_back(without_dots(word));
+      } else if (keyword == "options") {
+        read_option(word, conf);
+      }
+      if (domain || keyword == "nameserver") break;
+    }
+  }
+  const std::size_t dot = host_name.find('.');
+  if (!has_search && dot != std::string_view::npos) conf.search.emplace_back(without_dots(host_name.substr(dot)));
+  return conf;
+}
+
+std::vector<std::string> candidates(std::string_view name, const ResolvConf& conf) {
+  std::vector<std::string> names;
+  const auto add = [&names](std::string candidate) {
+    const bool known = std::find(names.begin(), names.end(), candidate) != names.end();
+    if (!known && !candidate.empty() && candidate.size() <= longest_name) names.push_back(std::move(candidate));
+  };
+  if (name.ends_with('.')) {
+    name.remove_suffix(1);
+    add(std::string(name));
+    return names;
+  }
+  const auto dots = static_cast<std::size_t>(std::count(name.begin(), name.end(), '.'));
+  if (dots >= conf.ndots) add(std::string(name));
+  for (const std::string& domain : conf.search) {
+    std::string candidate(name);
+    if (!domain.empty()) candidate.append(1, '.').append(domain);
+    add(std::move(candidate));
+  }
+  add(std::string(name));
+  return names;
+}
+
+std::size_t likeliest(std::string_view name, const ResolvConf& conf, const std::vector<std::string>& candidates) {
+  if (name.ends_with('.')) return 0;
+  for (std::size_t dot = name.find('.'); dot != std::string_view::npos; dot = name.find('.', dot + 1)) {
+    const std::string_view end = name.substr(dot + 1);
+    for (const std::string& domain : conf.search) {
+      if (!domain.starts_with(end) || (domain.size() > end.size() && domain[end.size()] != '.')) continue;
+      const std::string whole = std::string(name).append(domain, end.size(), std::string::npos);
+      const auto found = std::find(candidates.begin(), candidates.end(), whole);
+      if (found != candidates.end()) return static_cast<std::size_t>(found - candidates.begin());
+    }
+  }
+  return 0;
+}
+
+}  // namespace rankshim::wait

@@ -1,0 +1,175 @@
+#include "wait/port.h"
+
+#include <net/if.h>
+#include <sched.h>
+#include <sys/ioctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+#include <cstdio>
+#include <cstring>
+#include <vector>
+
+#include "wait/test_network.h"
+
+namespace rankshim::wait {
+namespace {
+
+using namespace test;
+using asio::ip::make_address;
+using asio::ip::tcp;
+using Addresses = std::vector<asio::ip::address>;
+
+PortLook look(asio::io_context& context, const Addresses& addresses, std::uint16_t port,
+              std::chrono::milliseconds limit = std::chrono::seconds(10), Pace pace = quick()) {
+  return run(context, look_at_port(context.get_executor(), addresses, port, pace, Clock::now() + limit));
+}
+
+/// A port that is bound and not listened at: connections are refused, and nobody else gets it.
+struct ClosedPort {
+  explicit ClosedPort(asio::io_context& context) : acceptor(context, tcp::v4()) {
+    acceptor.bind({asio::ip::address_v4::loopback(), 0});
+  }
+  [[nodiscard]] std::uint16_t number() const { return acceptor.local_endpoint().port(); }
+  tcp::acceptor acceptor;
+};
+
+TEST_CASE("a port that accepts and keeps the connection is open") {
+  asio::io_context context;
+  tcp::acceptor acceptor(context, {asio::ip::address_v4::loopback(), 0});
+  const PortLook seen = look(context, {make_address("127.0.0.1")}, acceptor.local_endpoint().port());
+  CHECK(seen.state == PortState::open);
+  CHECK(seen.address == make_address("127.0.0.1"));
+}
+
+TEST_CASE("a port is open on IPv6 too") {
+  asio::io_context context;
+  tcp::acceptor acceptor(context, tcp::v6());
+  boost::system::error_code error;
+  acceptor.bind({asio::ip::address_v6::loopback(), 0}, error);
+  if (error) {
+    WARN("skipped: this machine has no ::1");
+    return;
+  }
+  acceptor.listen();
+  CHECK(look(context, {make_address("::1")}, acceptor.local_endpoint().port()).state == PortState::open);
+}
+
+TEST_CASE("a port without listener is closed") {
+  asio::io_context context;
+  const ClosedPort port(context);
+  const PortLook seen = look(context, {make_address("127.0.0.1")}, port.number());
+  CHECK(seen.state == PortState::closed);
+  CHECK(seen.reason() == "port closed (connection refused)");
+}
+
+TEST_CASE("a connection that the other side closes at once is not open") {
+  for (const bool reset : {false, true}) {
+    CAPTURE(reset);
+    asio::io_context context;
+    tcp::acceptor acceptor(context, {asio::ip::address_v4::loopback(), 0});
+    acceptor.async_accept([&](boost::system::error_code, tcp::socket peer) {
+      if (reset) peer.set_option(asio::socket_base::linger(true, 0));
+      peer.close();
+    });
+    Pace pace = quick();
+    pace.settle = std::chrono::hours(1);  // the event ends it, not the time
+    const PortLook seen = look(context, {make_address("127.0.0.1")}, acceptor.local_endpoint().port(),
+                               std::chrono::seconds(10), pace);
+    CHECK(seen.state == PortState::hung_up);
+    CHECK_THAT(seen.reason(), Catch::Contains("hangs up"));
+  }
+}
+
+TEST_CASE("a server that speaks first is open without more waiting") {
+  asio::io_context context;
+  tcp::acceptor acceptor(context, {asio::ip::address_v4::loopback(), 0});
+  tcp::socket peer(context);
+  acceptor.async_accept(peer, [&](boost::system::error_code) { asio::write(peer, asio::buffer("hello", 5)); });
+  Pace pace = quick();
+  pace.settle = std::chrono::hours(1);
+  CHECK(look(context, {make_address("127.0.0.1")}, acceptor.local_endpoint().port(), std::chrono::seconds(10), pace)
+            .state == PortState::open);
+}
+
+TEST_CASE("the probe sends nothing and closes") {
+  asio::io_context context;
+  tcp::acceptor acceptor(context, {asio::ip::address_v4::loopback(), 0});
+  CHECK(look(context, {make_address("127.0.0.1")}, acceptor.local_endpoint().port()).state == PortState::open);
+  tcp::socket peer = acceptor.accept();
+  std::array<char, 1> byte{};
+  boost::system::error_code error;
+  CHECK(peer.read_some(asio::buffer(byte), error) == 0);
+  CHECK(error == asio::error::eof);
+}
+
+TEST_CASE("the address that answers is found among those that don't") {
+  asio::io_context context;
+  tcp::acceptor acceptor(context, {make_address("127.0.0.3"), 0});
+  const PortLook seen = look(context, {make_address("127.0.0.2"), make_address("127.0.0.3")},
+                             acceptor.local_endpoint().port());
+  CHECK(seen.state == PortState::open);
+  CHECK(seen.address == make_address("127.0.0.3"));
+}
+
+TEST_CASE("a dropped SYN is no answer in time") {
+  asio::io_context context;
+  tcp::acceptor acceptor(context, tcp::v4());
+  acceptor.bind({asio::ip::address_v4::loopback(), 0});
+  acceptor.listen(0);
+  std::vector<tcp::socket> fillers;  // with the queue full Linux drops what comes
+  for (int i = 0; i < 4; ++i) {
+    tcp::socket& filler = fillers.emplace_back(context, tcp::v4());
+    filler.non_blocking(true);
+    boost::system::error_code error;
+    filler.connect(acceptor.local_endpoint(), error);
+  }
+  const PortLook seen = look(context, {make_address("127.0.0.1")}, acceptor.local_endpoint().port());
+  CHECK(seen.state == PortState::silent);
+  CHECK(seen.reason() == "no answer from the port (connecting timed out)");
+  Pace patient = quick();
+  patient.connect = std::chrono::hours(1);
+  CHECK(look(context, {make_address("127.0.0.1")}, acceptor.local_endpoint().port(), std::chrono::milliseconds(5),
+             patient).state == PortState::silent);
+}
+
+TEST_CASE("a socket connected to itself is not a master") {
+  // Where nobody listens on a port that the kernel may also give to a connecting socket, the two can meet. In a network
+  // namespace with a single such port they always do.
+  constexpr std::uint16_t port = 40000;
+  constexpr int no_namespace = 99;
+  const pid_t child = fork();
+  if (child == 0) {
+    const int control = unshare(CLONE_NEWNET) == 0 ? socket(AF_INET, SOCK_DGRAM, 0) : -1;
+    ifreq loopback{};
+    std::strcpy(loopback.ifr_name, "lo");
+    loopback.ifr_flags = IFF_UP;
+    FILE* range = std::fopen("/proc/sys/net/ipv4/ip_local_port_range", "w");
+    if (control < 0 || ioctl(control, SIOCSIFFLAGS, &loopback) != 0 || range == nullptr) _exit(no_namespace);
+    std::fprintf(range, "%d %d", port, port);
+    if (std::fclose(range) != 0) _exit(no_namespace);
+    asio::io_context context;
+    _exit(static_cast<int>(look(context, {make_address("127.0.0.1")}, port).state));
+  }
+  int status = 0;
+  REQUIRE(waitpid(child, &status, 0) == child);
+  REQUIRE(WIFEXITED(status));
+  if (WEXITSTATUS(status) == no_namespace) {
+    WARN("skipped: no network namespace without root");
+    return;
+  }
+  CHECK(WEXITSTATUS(status) == static_cast<int>(PortState::closed));
+}
+
+TEST_CASE("an own address is told from a foreign one") {
+  CHECK(is_own(make_address("127.0.0.1")));
+  CHECK(is_own(make_address("127.0.0.9")));
+  CHECK_FALSE(is_own(make_address("192.0.2.1")));  // RFC 5737: nobody's
+  CHECK_FALSE(is_own(make_address("2001:db8::1")));
+  CHECK_FALSE(is_own(make_address("0.0.0.0")));
+  CHECK_FALSE(is_own(make_address("224.0.0.1")));
+}
+
+}  // namespace
+}  // namespace rankshim::wait

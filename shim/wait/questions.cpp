@@ -1,0 +1,215 @@
+#include "wait/questions.h"
+
+#include <netinet/in.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <new>
+
+namespace rankshim::wait {
+
+namespace asio = boost::asio;
+namespace ip = boost::asio::ip;
+
+namespace {
+
+constexpr int tries = 2;
+/// What the second address family gets once the first has answered (RFC 8305 §3 names 50 ms): a server that answers
+/// A and drops AAAA must not cost seconds.
+constexpr std::chrono::milliseconds second_family{50};
+
+Verdict verdict_of(ares_status_t status) {
+  switch (status) {
+    case ARES_SUCCESS:
+    case ARES_ENODATA: return Verdict::no_address;
+    case ARES_ENOTFOUND: return Verdict::no_name;
+    case ARES_ESERVFAIL: return Verdict::server_failure;
+    case ARES_EREFUSED:
+    case ARES_ENOTIMP: return Verdict::refused;
+    case ARES_EBADNAME:
+    case ARES_EBADQUERY:
+    case ARES_EBADSTR: return Verdict::bad_name;
+    case ARES_ECONNREFUSED:
+    case ARES_ENOSERVER: return Verdict::unreachable;
+    case ARES_ETIMEOUT:
+    case ARES_ECANCELLED:
+    case ARES_EDESTRUCTION: return Verdict::silent;
+    default: return Verdict::malformed;
+  }
+}
+
+bool negative(Verdict verdict) { return verdict == Verdict::no_name || verdict == Verdict::no_address; }
+
+void read_record(const ares_dns_record_t& record, Question& question) {
+  // All addresses of the answer, whatever their owner: a CNAME's target follows it in the same section.
+  for (std::size_t i = 0; i < ares_dns_record_rr_cnt(&record, ARES_SECTION_ANSWER); ++i) {
+    const ares_dns_rr_t* rr = ares_dns_record_rr_get_const(&record, ARES_SECTION_ANSWER, i);
+    if (ares_dns_rr_get_type(rr) == ARES_REC_TYPE_A) {
+      if (const in_addr* raw = ares_dns_rr_get_addr(rr, ARES_RR_A_ADDR)) {
+        question.addresses.emplace_back(ip::address_v4(ntohl(raw->s_addr)));
+      }
+    } else if (ares_dns_rr_get_type(rr) == ARES_REC_TYPE_AAAA) {
+      if (const ares_in6_addr* raw = ares_dns_rr_get_addr6(rr, ARES_RR_AAAA_ADDR)) {
+        ip::address_v6::bytes_type bytes{};
+        std::memcpy(bytes.data(), raw, bytes.size());
+        question.addresses.emplace_back(ip::address_v6(bytes));
+      }
+    }
+  }
+  for (std::size_t i = 0; i < ares_dns_record_rr_cnt(&record, ARES_SECTION_AUTHORITY); ++i) {
+    const ares_dns_rr_t* rr = ares_dns_record_rr_get_const(&record, ARES_SECTION_AUTHORITY, i);
+    if (ares_dns_rr_get_type(rr) == ARES_REC_TYPE_SOA) {
+      question.negative_ttl = std::min(ares_dns_rr_get_ttl(rr), ares_dns_rr_get_u32(rr, ARES_RR_SOA_MINIMUM));
+    }
+  }
+}
+
+/// c-ares is C and knows no exceptions: none may leave here.
+void on_answer(void* argument, ares_status_t status, std::size_t /*timeouts*/,
+               const ares_dns_record_t* record) noexcept {
+  Question& question = *static_cast<Question*>(argument);
+  question.done = true;
+  question.out_of_memory = status == ARES_ENOMEM;
+  question.verdict = verdict_of(status);
+  try {
+    if (record != nullptr && (status == ARES_SUCCESS || negative(question.verdict))) read_record(*record, question);
+  } catch (const std::bad_alloc&) {
+    question.out_of_memory = true;
+  }
+  if (!question.addresses.empty()) question.verdict = Verdict::found;
+}
+
+void on_socket(void* argument, ares_socket_t socket, int readable, int writable) noexcept {
+  const std::uint32_t events = (readable != 0 ? EPOLLIN : 0U) | (writable != 0 ? EPOLLOUT : 0U);
+  static_cast<PollSet*>(argument)->watch(socket, events, static_cast<std::uint64_t>(socket));
+}
+
+/// "[fd00::a]:53,10.0.0.1:53" as a person writes it.
+std::string readable(std::string_view servers) {
+  constexpr std::string_view usual_port = ":53";
+  std::string text;
+  while (!servers.empty()) {
+    const std::size_t comma = servers.find(',');
+    std::string_view server = servers.substr(0, comma);
+    servers.remove_prefix(comma == std::string_view::npos ? servers.size() : comma + 1);
+    if (server.ends_with(usual_port)) {
+      server.remove_suffix(usual_port.size());
+      if (server.starts_with('[') && server.ends_with(']')) server = server.substr(1, server.size() - 2);
+    }
+    if (!text.empty()) text += ", ";
+    text += server;
+  }
+  return text;
+}
+
+/// A and AAAA of one name.
+struct Pair {
+  const Question* v4;  ///< null: not asked
+  const Question* v6;
+
+  [[nodiscard]] bool done() const { return (v4 == nullptr || v4->done) && (v6 == nullptr || v6->done); }
+  [[nodiscard]] bool found() const {
+    return (v4 != nullptr && !v4->addresses.empty()) || (v6 != nullptr && !v6->addresses.empty());
+  }
+  [[nodiscard]] Reply reply(const std::string& name) const {
+    Reply reply{name, Verdict::silent, {}, {}};
+    for (const Question* question : {v4, v6}) {
+      if (question == nullptr) continue;
+      if (question->out_of_memory) throw std::bad_alloc();
+      reply.addresses.insert(reply.addresses.end(), question->addresses.begin(), question->addresses.end());
+      if (question->negative_ttl) reply.negative_ttl = question->negative_ttl;
+    }
+    const Verdict one = v4 != nullptr ? v4->verdict : v6->verdict;
+    const Verdict other = v6 != nullptr ? v6->verdict : v4->verdict;
+    // An address beats everything; an answer beats none, for some servers fail on AAAA alone.
+    reply.verdict = one;
+    for (const Verdict better : {Verdict::no_name, Verdict::no_address, Verdict::found}) {
+      if (one == better || other == better) reply.verdict = better;
+    }
+    return reply;
+  }
+};
+
+}  // namespace
+
+Questions::Questions(const asio::any_io_executor& executor, const ResolvConf& conf, std::chrono::milliseconds answer)
+    : poll_(executor) {
+  std::string no_file = "/dev/null";  // the file was read by names.h: c-ares drops search lines above 512 characters
+  ares_options options{};
+  options.flags = ARES_FLAG_NOSEARCH | (conf.tcp ? ARES_FLAG_USEVC : 0);  // no EDNS, as glibc and musl ask
+  options.timeout = static_cast<int>(answer.count());
+  options.tries = tries;
+  options.udp_max_queries = 1;  // a source port each: A and AAAA from one port meet conntrack's race and cost seconds
+  options.resolvconf_path = no_file.data();
+  options.sock_state_cb = on_socket;
+  options.sock_state_cb_data = &poll_;
+  ares_channel_t* channel = nullptr;
+  const int status = ares_init_options(&channel, &options,
+                                       ARES_OPT_FLAGS | ARES_OPT_TIMEOUTMS | ARES_OPT_TRIES |
+                                           ARES_OPT_UDP_MAX_QUERIES | ARES_OPT_RESOLVCONF | ARES_OPT_SOCK_STATE_CB);
+  if (status != ARES_SUCCESS) throw std::bad_alloc();  // with these options nothing else can fail
+  channel_.reset(channel);
+
+  std::string list;
+  for (const std::string& server : conf.servers) {  // one by one: a word that is no server spoils only itself
+    const std::string longer = list.empty() ? server : list + "," + server;
+    if (ares_set_servers_csv(channel, longer.c_str()) == ARES_SUCCESS) list = longer;
+  }
+  if (list.empty()) list = "127.0.0.1";  // resolv.conf(5)
+  ares_set_servers_csv(channel, list.c_str());
+  const std::unique_ptr<char, decltype(&ares_free_string)> csv(ares_get_servers_csv(channel),
+                                                               [](void* text) { ares_free_string(text); });
+  servers_ = csv ? readable(csv.get()) : list;
+}
+
+Question* Questions::pose(const std::string& name, ares_dns_rec_type_t type) {
+  Question& question = questions_.emplace_back();
+  // On failure it has called back already.
+  ares_query_dnsrec(channel_.get(), name.c_str(), ARES_CLASS_IN, type, on_answer, &question, nullptr);
+  return &question;
+}
+
+asio::awaitable<void> Questions::step(Clock::time_point deadline) {
+  timeval most{};
+  if (ares_timeout(channel_.get(), nullptr, &most) != nullptr) {
+    deadline = std::min(
+        deadline, Clock::now() + std::chrono::seconds(most.tv_sec) + std::chrono::microseconds(most.tv_usec));
+  }
+  const auto ready = co_await poll_.wait(deadline);
+  std::array<ares_fd_events_t, 16> events{};
+  std::size_t count = 0;
+  for (const epoll_event& event : ready.first(std::min(ready.size(), events.size()))) {
+    const bool writable = (event.events & EPOLLOUT) != 0;
+    const bool readable = (event.events & ~static_cast<std::uint32_t>(EPOLLOUT)) != 0;  // errors are read, too
+    unsigned what = 0;
+    if (readable) what |= ARES_FD_EVENT_READ;
+    if (writable) what |= ARES_FD_EVENT_WRITE;
+    events[count++] = {static_cast<ares_socket_t>(event.data.u64), what};
+  }
+  ares_process_fds(channel_.get(), events.data(), count, ARES_PROCESS_FLAG_NONE);
+}
+
+asio::awaitable<std::vector<Reply>> Questions::ask(std::span<const std::string> names, Families families,
+                                                   Clock::time_point deadline) {
+  std::vector<Pair> pairs;
+  for (const std::string& name : names) {
+    pairs.push_back({families == Families::v6 ? nullptr : pose(name, ARES_REC_TYPE_A),
+                     families == Families::v4 ? nullptr : pose(name, ARES_REC_TYPE_AAAA)});
+  }
+  for (const Pair* halfway = nullptr; Clock::now() < deadline;) {
+    const auto first = std::find_if(pairs.begin(), pairs.end(), [](const Pair& p) { return !p.done() || p.found(); });
+    if (first == pairs.end() || first->done()) break;
+    if (first->found() && halfway != &*first) {
+      halfway = &*first;
+      deadline = std::min(deadline, Clock::now() + second_family);
+    }
+    co_await step(deadline);
+  }
+  ares_cancel(channel_.get());
+  std::vector<Reply> replies;
+  for (std::size_t i = 0; i < names.size(); ++i) replies.push_back(pairs[i].reply(names[i]));
+  co_return replies;
+}
+
+}  // namespace rankshim::wait

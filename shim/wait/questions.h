@@ -1,0 +1,73 @@
+#pragma once
+
+#include <ares.h>
+
+#include <boost/asio/any_io_executor.hpp>
+#include <boost/asio/awaitable.hpp>
+#include <boost/asio/ip/address.hpp>
+#include <chrono>
+#include <cstdint>
+#include <list>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "wait/names.h"
+#include "wait/poll_set.h"
+#include "wait/resolver.h"
+
+namespace rankshim::wait {
+
+/// One question to a name server, and what came of it.
+struct Question {
+  bool done = false;
+  Verdict verdict = Verdict::silent;
+  std::vector<boost::asio::ip::address> addresses;
+  std::optional<std::uint32_t> negative_ttl;  ///< of the SOA that came with a negative answer (RFC 2308 §5)
+  bool out_of_memory = false;
+};
+
+/// What A and AAAA together say of one name.
+struct Reply {
+  std::string name;
+  Verdict verdict = Verdict::silent;
+  std::vector<boost::asio::ip::address> addresses;
+  std::optional<std::uint32_t> negative_ttl;
+};
+
+enum class Families : std::uint8_t { both, v4, v6 };
+
+/// Questions to the name servers of one resolv.conf, by c-ares. Made for one look and thrown away: so the file is
+/// always the present one, and destroying it is all that cancelling takes.
+class Questions {
+ public:
+  /// Throws std::bad_alloc, and system_error as PollSet does.
+  Questions(const boost::asio::any_io_executor& executor, const ResolvConf& conf, std::chrono::milliseconds answer);
+  Questions(const Questions&) = delete;
+  Questions& operator=(const Questions&) = delete;
+
+  /// Who is asked: "10.96.0.10, 10.96.0.11".
+  [[nodiscard]] const std::string& servers() const { return servers_; }
+
+  /// Asks for all names at once; ends when one has an address and those before it have none, when all are answered, or
+  /// at the deadline. One reply for each name, in their order.
+  boost::asio::awaitable<std::vector<Reply>> ask(std::span<const std::string> names, Families families,
+                                                 Clock::time_point deadline);
+
+ private:
+  struct Destroy {
+    void operator()(ares_channel_t* channel) const { ares_destroy(channel); }
+  };
+
+  Question* pose(const std::string& name, ares_dns_rec_type_t type);
+  boost::asio::awaitable<void> step(Clock::time_point deadline);
+
+  PollSet poll_;                   // c-ares reports its sockets to it until the channel is destroyed …
+  std::list<Question> questions_;  // … and its answers to these, so both outlive it
+  std::unique_ptr<ares_channel_t, Destroy> channel_;
+  std::string servers_;
+};
+
+}  // namespace rankshim::wait

@@ -1,0 +1,183 @@
+#include "wait/resolver.h"
+
+#include <fcntl.h>
+#include <spdlog/fmt/fmt.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "wait/names.h"
+#include "wait/questions.h"
+
+namespace rankshim::wait {
+
+namespace asio = boost::asio;
+namespace ip = boost::asio::ip;
+
+namespace {
+
+constexpr std::size_t largest_file = 1 << 20;
+
+/// The file's content; empty where it cannot be read, which hosts(5) and resolv.conf(5) treat alike.
+std::string content(const std::string& path) {
+  std::string text;
+  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return text;
+  std::array<char, 4096> block{};
+  for (ssize_t n = 0; text.size() < largest_file && (n = read(fd, block.data(), block.size())) > 0;) {
+    text.append(block.data(), static_cast<std::size_t>(n));
+  }
+  close(fd);
+  return text;
+}
+
+std::string host_name() {
+  std::array<char, 256> name{};
+  if (gethostname(name.data(), name.size() - 1) != 0) return {};
+  return name.data();
+}
+
+bool negative(Verdict verdict) { return verdict == Verdict::no_name || verdict == Verdict::no_address; }
+
+std::string_view answer_in_words(Verdict verdict) {
+  switch (verdict) {
+    case Verdict::found: return "found";
+    case Verdict::no_name: return "no such name (NXDOMAIN)";
+    case Verdict::no_address: return "no address (NODATA)";
+    case Verdict::server_failure: return "server failure (SERVFAIL)";
+    case Verdict::refused: return "refused (REFUSED)";
+    case Verdict::malformed: return "an answer that makes no sense";
+    case Verdict::unreachable: return "cannot be reached";
+    case Verdict::silent: return "no answer";
+    case Verdict::bad_name: break;
+  }
+  return "not a valid name";
+}
+
+}  // namespace
+
+std::string Answer::reason() const {
+  switch (verdict) {
+    case Verdict::found: return "resolves";
+    case Verdict::no_name: return fmt::format("no such name yet (asked {})", servers);
+    case Verdict::no_address: return fmt::format("the name exists, but has no address yet (asked {})", servers);
+    case Verdict::server_failure: return fmt::format("the name server fails (SERVFAIL from {})", servers);
+    case Verdict::refused: return fmt::format("the name server refuses to answer (REFUSED from {})", servers);
+    case Verdict::malformed: return fmt::format("the name server's answer makes no sense (asked {})", servers);
+    case Verdict::unreachable: return fmt::format("the name server {} cannot be reached", servers);
+    case Verdict::silent: return fmt::format("no answer from the name server {}", servers);
+    case Verdict::bad_name: break;
+  }
+  return "not a valid name";
+}
+
+std::string Answer::account() const {
+  std::string text = "asked " + servers;
+  for (std::size_t i = 0; i < asked.size(); ++i) {
+    const bool first_of_kind = i == 0 || asked[i].verdict != asked[i - 1].verdict;
+    const bool last_of_kind = i + 1 == asked.size() || asked[i].verdict != asked[i + 1].verdict;
+    if (first_of_kind && i > 0) text += ';';
+    text += first_of_kind ? " for " : ", ";
+    text += asked[i].name;
+    if (last_of_kind) text.append(" (A, AAAA): ").append(answer_in_words(asked[i].verdict));
+  }
+  return text;
+}
+
+Resolver::Resolver(asio::any_io_executor executor, std::string name, Files files, Pace pace)
+    : executor_(std::move(executor)), name_(std::move(name)), files_(std::move(files)), pace_(pace) {}
+
+asio::awaitable<void> Resolver::look(Clock::time_point deadline) {
+  std::vector<ip::address> known;
+  if (const auto address = literal(name_)) {
+    known.push_back(*address);
+  } else if (known = in_hosts(content(files_.hosts), name_); known.empty() && is_localhost(name_)) {
+    known = {ip::address_v4::loopback(), ip::address_v6::loopback()};
+  }
+  if (known.empty()) {
+    co_await ask_servers(deadline);
+  } else {
+    answer_ = {std::move(known), Verdict::found, {}, {}};
+    looked_ = true;
+  }
+}
+
+/// A thorough look asks for the whole search list, the first name alone because it mostly has the answer, then the rest
+/// at once. Between two of them, while the answer is "not yet", only the likeliest name is asked for, by one question:
+/// NXDOMAIN holds for A and AAAA alike (RFC 8020). So we look twenty times as often as an `until nslookup` loop and
+/// still ask less in the long run, which a name server notices when 4,096 nodes wait.
+asio::awaitable<void> Resolver::ask_servers(Clock::time_point deadline) {
+  stands_for_ = std::chrono::milliseconds(0);
+  const ResolvConf conf = read_resolv_conf(content(files_.resolv_conf), host_name());
+  const std::vector<std::string> names = candidates(name_, conf);
+  if (names.empty()) {
+    answer_ = {{}, Verdict::bad_name, {}, {}};
+    looked_ = true;
+    co_return;
+  }
+  const std::size_t likely = likeliest(name_, conf, names);
+  Questions questions(executor_, conf, pace_.answer);
+  const std::string servers =
+      questions.servers() + (conf.servers.empty() ? " (no nameserver in " + files_.resolv_conf + ")" : "");
+  const auto begin = Clock::now();
+
+  const bool same_list = std::equal(names.begin(), names.end(), answer_.asked.begin(), answer_.asked.end(),
+                                    [](const std::string& name, const Asked& asked) { return name == asked.name; });
+  if (same_list && answer_.servers == servers && answer_.addresses.empty() &&
+      negative(answer_.asked[likely].verdict) && begin < next_thorough_) {
+    const std::span<const std::string> name(&names[likely], 1);
+    Reply reply = (co_await questions.ask(name, Families::v4, deadline)).front();
+    if (reply.verdict == Verdict::no_address) {
+      reply = (co_await questions.ask(name, Families::v6, deadline)).front();
+      if (reply.verdict == Verdict::no_name) reply.verdict = Verdict::no_address;  // the first half said that it exists
+    }
+    if (reply.verdict != Verdict::found) {
+      if (reply.verdict == Verdict::silent && Clock::now() >= deadline) co_return;
+      answer_.asked[likely].verdict = answer_.verdict = reply.verdict;
+      note_negative_ttl(reply.negative_ttl);
+      co_return;
+    }
+  }
+
+  const std::span<const std::string> all(names);
+  std::vector<Reply> replies = co_await questions.ask(all.first(1), Families::both, deadline);
+  if (replies.front().addresses.empty() && all.size() > 1) {
+    std::vector<Reply> rest = co_await questions.ask(all.subspan(1), Families::both, deadline);
+    std::move(rest.begin(), rest.end(), std::back_inserter(replies));
+  }
+  const auto found = std::find_if(replies.begin(), replies.end(), [](const Reply& r) { return !r.addresses.empty(); });
+  const auto end = Clock::now();
+  if (looked_ && found == replies.end() && end >= deadline) co_return;  // cut short: what we knew says more
+  looked_ = true;
+  // Where a part of the list takes seconds (a forwarder into nowhere), it must not keep us from asking for the rest.
+  next_thorough_ = end + std::max<Clock::duration>(pace_.thorough, 10 * (end - begin));
+
+  answer_ = {{}, replies[std::min(likely, replies.size() - 1)].verdict, servers, {}};
+  for (const Reply& reply : replies) {
+    if (answer_.verdict == Verdict::bad_name) answer_.verdict = reply.verdict;
+    answer_.asked.push_back({reply.name, reply.verdict});
+  }
+  if (found != replies.end()) {
+    answer_.addresses = std::move(found->addresses);
+    answer_.verdict = Verdict::found;
+  } else {
+    note_negative_ttl(replies[likely].negative_ttl);
+  }
+}
+
+/// A server that caches counts the SOA's TTL down, and until it is at zero it will say the same (RFC 2308 §5). An
+/// authoritative one always sends the full TTL and may say something else at any time, so a TTL tells nothing until
+/// a longer one has been seen. A second less, for they are whole seconds. Longer than Pace::longest we sleep for no
+/// TTL: several replicas behind one address each have a cache of their own, and another may know already.
+void Resolver::note_negative_ttl(std::optional<std::uint32_t> ttl) {
+  stands_for_ = std::chrono::milliseconds(0);
+  if (!ttl) return;
+  longest_ttl_ = std::max(longest_ttl_, *ttl);
+  if (*ttl < longest_ttl_ && *ttl > 1) {
+    stands_for_ = std::min<std::chrono::milliseconds>(std::chrono::seconds(*ttl - 1), pace_.longest);
+  }
+}
+
+}  // namespace rankshim::wait

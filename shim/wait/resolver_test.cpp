@@ -1,0 +1,314 @@
+#include "wait/resolver.h"
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+
+#include "wait/test_network.h"
+
+namespace rankshim::wait {
+namespace {
+
+using namespace test;
+using Names = std::vector<std::string>;
+
+constexpr std::string_view k8s = "search ns.svc.cluster.local svc.cluster.local cluster.local\noptions ndots:5\n";
+
+/// A resolver, its files and its name server.
+struct Fixture {
+  Fixture(std::string name, DnsServer::Handler handler, std::string_view conf = {}, Pace pace = quick())
+      : server(context, std::move(handler)),
+        resolv_conf(std::string(conf) + "nameserver " + server.address() + "\n"),
+        resolver(context.get_executor(), std::move(name), {resolv_conf.path(), hosts.path()}, pace) {}
+
+  const Answer& look(std::chrono::milliseconds limit = std::chrono::seconds(10)) {
+    run(context, one_look(limit));
+    return resolver.answer();
+  }
+  asio::awaitable<int> one_look(std::chrono::milliseconds limit) {
+    co_await resolver.look(Clock::now() + limit);
+    co_return 0;
+  }
+  Names addresses() {
+    Names texts;
+    for (const auto& address : look().addresses) texts.push_back(address.to_string());
+    return texts;
+  }
+
+  asio::io_context context;
+  DnsServer server;
+  TemporaryFile resolv_conf;
+  TemporaryFile hosts;
+  Resolver resolver;
+};
+
+DnsServer::Handler always(DnsAnswer answer) {
+  return [answer](const DnsQuestion&) { return answer; };
+}
+
+/// The answer for one name; NXDOMAIN for all others.
+DnsServer::Handler only(std::string name, DnsAnswer answer) {
+  return [name, answer](const DnsQuestion& question) {
+    return question.name == name ? answer : DnsAnswer{.rcode = nxdomain};
+  };
+}
+
+TEST_CASE("a literal address, a name of the hosts file and localhost need no question") {
+  struct Row {
+    std::string name;
+    Names expected;
+  };
+  const std::vector<Row> rows = {{"10.1.2.3", {"10.1.2.3"}},
+                                 {"[fd00::1]", {"fd00::1"}},
+                                 {"job-0", {"10.1.2.4", "fd00::4"}},
+                                 {"job-0.", {"10.1.2.4", "fd00::4"}},
+                                 {"localhost", {"127.0.0.1", "::1"}},
+                                 {"x.localhost", {"127.0.0.1", "::1"}}};
+  for (const Row& row : rows) {
+    CAPTURE(row.name);
+    Fixture fixture(row.name, always({.rcode = nxdomain}));
+    fixture.hosts.write("10.1.2.4 JOB-0\nfd00::4 job-0\n");
+    CHECK(fixture.addresses() == row.expected);
+    CHECK(fixture.server.asked().empty());
+  }
+}
+
+TEST_CASE("the hosts file is read again at each look") {
+  Fixture fixture("job-0", always({.rcode = nxdomain}));
+  CHECK(fixture.addresses().empty());
+  fixture.hosts.write("10.1.2.4 job-0\n");
+  CHECK(fixture.addresses() == Names{"10.1.2.4"});
+}
+
+TEST_CASE("one address family suffices, whatever the other says") {
+  for (const Rcode other : {noerror, nxdomain, servfail, rcode_refused}) {
+    for (const std::uint16_t family : {type_a, type_aaaa}) {
+      CAPTURE(int(other), family);
+      Fixture fixture("job-0.", [=](const DnsQuestion& question) -> DnsAnswer {
+        if (question.type != family) return {.rcode = other};
+        return {.addresses = {"10.0.0.1", "fd00::1"}};
+      });
+      CHECK(fixture.addresses() == Names{family == type_a ? "10.0.0.1" : "fd00::1"});
+    }
+  }
+}
+
+TEST_CASE("a server that answers A and drops AAAA costs no time-out") {
+  Pace pace = quick();
+  pace.answer = std::chrono::seconds(30);
+  Fixture fixture("job-0.", [](const DnsQuestion& question) -> DnsAnswer {
+    return {.addresses = {"10.0.0.1"}, .silent = question.type == type_aaaa};
+  }, {}, pace);
+  CHECK(fixture.addresses() == Names{"10.0.0.1"});
+}
+
+TEST_CASE("IPv4 comes before IPv6, and a CNAME is followed") {
+  Fixture fixture("job-0.", always({.addresses = {"10.0.0.1", "10.0.0.2", "fd00::1"}, .cname = "pod.example"}));
+  CHECK(fixture.addresses() == Names{"10.0.0.1", "10.0.0.2", "fd00::1"});
+}
+
+TEST_CASE("a CNAME into nowhere is no address") {
+  Fixture fixture("job-0.", always({.cname = "pod.example"}));
+  CHECK(fixture.look().verdict == Verdict::no_address);
+}
+
+TEST_CASE("a truncated answer is asked for again by TCP") {
+  Fixture fixture("job-0.", [](const DnsQuestion& question) -> DnsAnswer {
+    return {.addresses = {"10.0.0.1"}, .truncated = !question.tcp};
+  });
+  CHECK(fixture.addresses() == Names{"10.0.0.1"});
+  CHECK(std::count(fixture.server.asked().begin(), fixture.server.asked().end(), "job-0 A tcp") == 1);
+}
+
+TEST_CASE("with use-vc all questions go by TCP") {
+  Fixture fixture("job-0.", always({.addresses = {"10.0.0.1"}}), "options use-vc\n");
+  CHECK(fixture.addresses() == Names{"10.0.0.1"});
+  for (const std::string& asked : fixture.server.asked()) CHECK_THAT(asked, Catch::EndsWith(" tcp"));
+}
+
+TEST_CASE("where the first name of the search list has the address nothing else is asked") {
+  Fixture fixture("job-0", always({.addresses = {"10.0.0.1"}}), k8s);
+  CHECK(fixture.addresses() == Names{"10.0.0.1"});
+  CHECK(fixture.server.asked() == Names{"job-0.ns.svc.cluster.local A", "job-0.ns.svc.cluster.local AAAA"});
+}
+
+TEST_CASE("the first name of the search list that has an address wins") {
+  Fixture fixture("job-0", [](const DnsQuestion& question) -> DnsAnswer {
+    if (question.name == "job-0") return {.addresses = {"10.0.0.9"}};
+    if (question.name == "job-0.cluster.local") return {.addresses = {"10.0.0.3"}};
+    return {.rcode = nxdomain};
+  }, k8s);
+  CHECK(fixture.addresses() == Names{"10.0.0.3"});
+}
+
+TEST_CASE("what is asked and answered can be told") {
+  struct Row {
+    DnsServer::Handler handler;
+    Verdict verdict;
+    std::string reason;
+    std::string account;
+  };
+  const std::vector<Row> rows = {
+      {always({.rcode = nxdomain}), Verdict::no_name, "no such name yet (asked S)",
+       "asked S for job-0.a.example, job-0 (A, AAAA): no such name (NXDOMAIN)"},
+      {always({}), Verdict::no_address, "the name exists, but has no address yet (asked S)",
+       "asked S for job-0.a.example, job-0 (A, AAAA): no address (NODATA)"},
+      {always({.rcode = servfail}), Verdict::server_failure, "the name server fails (SERVFAIL from S)",
+       "asked S for job-0.a.example, job-0 (A, AAAA): server failure (SERVFAIL)"},
+      {always({.rcode = rcode_refused}), Verdict::refused, "the name server refuses to answer (REFUSED from S)",
+       "asked S for job-0.a.example, job-0 (A, AAAA): refused (REFUSED)"},
+      {always({.silent = true}), Verdict::silent, "no answer from the name server S",
+       "asked S for job-0.a.example, job-0 (A, AAAA): no answer"},
+      {only("job-0", {.silent = true}), Verdict::no_name, "no such name yet (asked S)",
+       "asked S for job-0.a.example (A, AAAA): no such name (NXDOMAIN); for job-0 (A, AAAA): no answer"},
+  };
+  for (const Row& row : rows) {
+    CAPTURE(row.reason);
+    Fixture fixture("job-0", row.handler, "search a.example\n");
+    const auto with_server = [&](std::string text) {
+      return text.replace(text.find(" S") + 1, 1, fixture.server.address());
+    };
+    const bool cut = row.verdict == Verdict::silent;  // waiting for the time-out would add nothing
+    const Answer& answer = fixture.look(cut ? std::chrono::milliseconds(50) : std::chrono::seconds(10));
+    CHECK(answer.verdict == row.verdict);
+    CHECK(answer.reason() == with_server(row.reason));
+    CHECK(answer.account() == with_server(row.account));
+  }
+}
+
+TEST_CASE("a server whose port is closed is one that cannot be reached") {
+  asio::io_context context;
+  asio::ip::udp::socket closed(context, {asio::ip::address_v4::loopback(), 0});
+  const std::string server = "127.0.0.1:" + std::to_string(closed.local_endpoint().port());
+  closed.close();
+  Fixture fixture("job-0.", always({}));
+  fixture.resolv_conf.write("nameserver " + server + "\n");
+  CHECK(fixture.look().verdict == Verdict::unreachable);
+  CHECK(fixture.look().servers == server);
+}
+
+TEST_CASE("the second server is asked where the first fails, is silent or is no address") {
+  asio::io_context other;
+  for (const DnsAnswer& first : {DnsAnswer{.rcode = servfail}, DnsAnswer{.silent = true}}) {
+    Fixture fixture("job-0.", always({.addresses = {"10.0.0.1"}}));
+    DnsServer bad(fixture.context, always(first));
+    fixture.resolv_conf.write("nameserver " + bad.address() + "\nnameserver no-address\nnameserver " +
+                              fixture.server.address() + "\n");
+    CHECK(fixture.addresses() == Names{"10.0.0.1"});
+    CHECK_FALSE(bad.asked().empty());
+  }
+}
+
+TEST_CASE("without resolv.conf the name server is this node, and we say why") {
+  asio::io_context context;
+  TemporaryFile hosts;
+  Resolver resolver(context.get_executor(), "job-0.", {"/nonexistent/resolv.conf", hosts.path()}, quick());
+  const auto look = [&]() -> asio::awaitable<int> {
+    co_await resolver.look(Clock::now() + std::chrono::milliseconds(200));
+    co_return 0;
+  };
+  run(context, look());
+  CHECK(resolver.answer().servers == "127.0.0.1 (no nameserver in /nonexistent/resolv.conf)");
+}
+
+TEST_CASE("resolv.conf is read again at each look") {
+  Fixture fixture("job-0", only("job-0.b.example", {.addresses = {"10.0.0.1"}}), "search a.example\n");
+  CHECK(fixture.addresses().empty());
+  fixture.resolv_conf.write("search b.example\nnameserver " + fixture.server.address() + "\n");
+  CHECK(fixture.addresses() == Names{"10.0.0.1"});
+}
+
+TEST_CASE("what cannot be a name is said to be none") {
+  for (const std::string& name : {std::string("a..b"), std::string("a b"), std::string(64, 'x'), std::string(300, 'x')}) {
+    CAPTURE(name);
+    Fixture fixture(name, always({.rcode = nxdomain}), k8s);
+    CHECK(fixture.look().verdict == Verdict::bad_name);
+    CHECK(fixture.server.asked().empty());
+  }
+}
+
+TEST_CASE("underscores are fine in a name") {
+  Fixture fixture("job_master_0.", always({.addresses = {"10.0.0.1"}}));
+  CHECK(fixture.addresses() == Names{"10.0.0.1"});
+}
+
+TEST_CASE("between thorough looks only the likeliest name is asked for, by one question") {
+  Pace pace = quick();
+  pace.thorough = std::chrono::hours(1);
+  bool there = false;
+  Fixture fixture("job-0.ns", [&](const DnsQuestion& question) -> DnsAnswer {
+    if (there && question.name == "job-0.ns.svc.cluster.local") return {.addresses = {"10.0.0.1"}};
+    return {.rcode = nxdomain};
+  }, k8s, pace);
+  fixture.look();
+  CHECK(fixture.server.asked().size() == 8);
+  CHECK(fixture.look().account() ==
+        "asked " + fixture.server.address() +
+            " for job-0.ns.ns.svc.cluster.local, job-0.ns.svc.cluster.local, job-0.ns.cluster.local, job-0.ns (A, AAAA): "
+            "no such name (NXDOMAIN)");
+  REQUIRE(fixture.server.asked().size() == 9);
+  CHECK(fixture.server.asked().back() == "job-0.ns.svc.cluster.local A");
+  there = true;
+  CHECK(fixture.addresses() == Names{"10.0.0.1"});
+}
+
+TEST_CASE("a name that exists without an address is watched in both families") {
+  Pace pace = quick();
+  pace.thorough = std::chrono::hours(1);
+  bool there = false;
+  Fixture fixture("job-0", [&](const DnsQuestion&) -> DnsAnswer {
+    if (there) return {.addresses = {"fd00::1"}};
+    return {};
+  }, k8s, pace);
+  CHECK(fixture.look().verdict == Verdict::no_address);
+  CHECK(fixture.look().verdict == Verdict::no_address);
+  CHECK(fixture.server.asked().size() == 10);
+  there = true;
+  CHECK(fixture.addresses() == Names{"fd00::1"});
+}
+
+TEST_CASE("the whole search list is asked for again now and then") {
+  Pace pace = quick();
+  pace.thorough = std::chrono::milliseconds(0);
+  bool there = false;
+  Fixture fixture("job-0", [&](const DnsQuestion& question) -> DnsAnswer {
+    if (there && question.name == "job-0") return {.addresses = {"10.0.0.1"}};
+    return {.rcode = nxdomain};
+  }, k8s, pace);
+  CHECK(fixture.look().verdict == Verdict::no_name);
+  there = true;
+  const auto enough = Clock::now() + std::chrono::seconds(10);
+  while (fixture.look().addresses.empty() && Clock::now() < enough) continue;  // ten times as long as the first took
+  CHECK(fixture.addresses() == Names{"10.0.0.1"});
+}
+
+TEST_CASE("a look cut short leaves the last answer alone") {
+  bool silent = false;
+  Fixture fixture("job-0.", [&](const DnsQuestion&) -> DnsAnswer { return {.rcode = nxdomain, .silent = silent}; });
+  CHECK(fixture.look().verdict == Verdict::no_name);
+  silent = true;
+  CHECK(fixture.look(std::chrono::milliseconds(5)).verdict == Verdict::no_name);
+  CHECK(fixture.look().verdict == Verdict::silent);
+}
+
+TEST_CASE("a negative answer stands only while its TTL is seen to run down") {
+  std::uint32_t ttl = 30;
+  Pace pace = quick();
+  pace.longest = std::chrono::seconds(2);
+  Fixture fixture("job-0.", [&](const DnsQuestion&) -> DnsAnswer { return {.rcode = nxdomain, .soa_ttl = ttl}; }, {},
+                  pace);
+  struct Row {
+    std::uint32_t ttl;
+    std::chrono::milliseconds stands;
+  };
+  using std::chrono::seconds;
+  for (const Row& row : {Row{30, seconds(0)}, Row{30, seconds(0)}, Row{20, seconds(2)}, Row{2, seconds(1)},
+                         Row{1, seconds(0)}, Row{30, seconds(0)}, Row{29, seconds(2)}}) {
+    CAPTURE(row.ttl);
+    ttl = row.ttl;
+    fixture.look();
+    CHECK(fixture.resolver.stands_for() == row.stands);
+  }
+}
+
+}  // namespace
+}  // namespace rankshim::wait

@@ -1,0 +1,215 @@
+#include "wait/wait.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/this_coro.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <optional>
+#include <random>
+#include <utility>
+
+#include "log/log.h"
+#include "wait/names.h"
+#include "wait/port.h"
+#include "wait/resolver.h"
+
+namespace rankshim::wait {
+
+namespace asio = boost::asio;
+namespace ip = boost::asio::ip;
+using std::chrono::milliseconds;
+
+namespace {
+
+milliseconds since(Clock::time_point begin) {
+  return std::chrono::duration_cast<milliseconds>(Clock::now() - begin);
+}
+
+/// "3.2 s", "42 s"
+std::string seconds(milliseconds time) {
+  const auto tenths = time.count() / 100;
+  return tenths < 100 && tenths % 10 != 0 ? fmt::format("{}.{} s", tenths / 10, tenths % 10)
+                                          : fmt::format("{} s", tenths / 10);
+}
+
+std::string list(const std::vector<ip::address>& addresses) {
+  constexpr std::size_t most = 3;  // a service of the whole job can have thousands
+  std::string text;
+  for (std::size_t i = 0; i < std::min(addresses.size(), most); ++i) {
+    text += (i > 0 ? ", " : "") + addresses[i].to_string();
+  }
+  if (addresses.size() > most) text += fmt::format(" and {} more", addresses.size() - most);
+  return text;
+}
+
+/// The lines while we wait. Each text is said once between two reports, so that an answer which flips between the
+/// replicas of a name server does not fill the log.
+class Reporter {
+ public:
+  Reporter(std::string master, Pace pace, milliseconds timeout)
+      : master_(std::move(master)), pace_(pace), timeout_(timeout) {}
+
+  void not_yet(const std::string& reason) {
+    const auto now = Clock::now();
+    if (said_.empty()) {
+      log::info("waiting for master {}: {}", master_, reason);
+      last_report_ = now;
+    } else if (now - last_report_ >= pace_.report) {
+      log::info("still waiting for master {} after {} of {}: {}", master_, seconds(since(begin_)), seconds(timeout_),
+                reason);
+      said_.clear();
+      last_report_ = now;
+    } else if (std::find(said_.begin(), said_.end(), reason) == said_.end()) {
+      log::info("master {}: {}", master_, reason);
+    } else {
+      return;
+    }
+    said_.push_back(reason);
+  }
+
+  void reached(std::string_view how) const {
+    if (!said_.empty()) log::info("master {} {} after {}", master_, how, seconds(since(begin_)));
+  }
+
+ private:
+  std::string master_;
+  Pace pace_;
+  milliseconds timeout_;
+  Clock::time_point begin_ = Clock::now();
+  Clock::time_point last_report_;
+  std::vector<std::string> said_;
+};
+
+/// What is known of the master, and what that means.
+class Waiting {
+ public:
+  Waiting(asio::any_io_executor executor, Master master, Limits limits)
+      : executor_(std::move(executor)),
+        master_(std::move(master)),
+        limits_(std::move(limits)),
+        resolver_(executor_, master_.host, {limits_.resolv_conf, limits_.hosts}, limits_.pace),
+        begin_(Clock::now()),
+        step_begin_(begin_),
+        deadline_(begin_ + limits_.timeout),
+        random_(static_cast<unsigned>(begin_.time_since_epoch().count() ^ getpid())) {}
+
+  /// One look at the name, or at the port, or both; true when the master is reached.
+  asio::awaitable<bool> look() {
+    // While the port is waited for the name is asked for now and then: a pod may come back with another address.
+    if (addresses_.empty() || Clock::now() - last_lookup_ >= limits_.pace.thorough) co_await look_up();
+    if (addresses_.empty()) co_return false;
+    if (master_.until == Until::name || (mine_ && master_.may_be_mine)) co_return true;
+    const PortLook port = co_await look_at_port(executor_, addresses_, master_.port, limits_.pace, deadline_);
+    if (!port_ || port.state == PortState::open || Clock::now() < deadline_) port_ = port;
+    co_return port.state == PortState::open;
+  }
+
+  [[nodiscard]] bool over() const { return hopeless() || Clock::now() >= deadline_; }
+
+  /// Short at first, when a record or a port is about to appear; longer and longer, for a job that has waited minutes
+  /// can wait two seconds more; each node a little differently, so that thousands don't ask in step. The SOA of
+  /// a negative answer can make it longer, never longer than Pace::longest.
+  [[nodiscard]] Clock::time_point next_look() {
+    const Pace& pace = limits_.pace;
+    milliseconds sleep = std::clamp(since(step_begin_) / 20, pace.shortest, pace.longest);
+    if (addresses_.empty()) sleep = std::max(sleep, resolver_.stands_for());
+    const auto jitter = static_cast<int>(random_() % 201) - 100;  // ± 10 %
+    return std::min(deadline_, Clock::now() + std::chrono::microseconds(sleep) * (1000 + jitter) / 1000);
+  }
+
+  [[nodiscard]] std::string name() const {
+    const auto address = literal(master_.host);
+    const std::string host = address && address->is_v6() ? "[" + address->to_string() + "]" : master_.host;
+    return master_.port == 0 ? host : fmt::format("{}:{}", host, master_.port);
+  }
+
+  [[nodiscard]] std::string reason() const {
+    if (addresses_.empty()) return resolver_.answer().reason();
+    const std::string port = port_ ? port_->reason() : "not tried yet";
+    return literal(master_.host) ? port : "resolves to " + list(addresses_) + ", " + port;
+  }
+
+  [[nodiscard]] std::string how_reached() const {
+    if (port_) return "is open";
+    return "resolves to " + list(addresses_) + (mine_ ? ", an address of this node," : "");
+  }
+
+  [[nodiscard]] Reached reached() const {
+    Reached result{{}, mine_, since(begin_)};
+    for (const ip::address& address : addresses_) {
+      const bool first = port_ && port_->state == PortState::open && address == port_->address;
+      result.addresses.insert(first ? result.addresses.begin() : result.addresses.end(), address.to_string());
+    }
+    return result;
+  }
+
+  [[nodiscard]] Unreachable unreachable() const {
+    if (hopeless()) return {fmt::format("master {}: '{}' is no host name and no address", name(), master_.host)};
+    std::string why;
+    if (!addresses_.empty()) {
+      why = reason();
+    } else if (ever_resolved_.empty()) {
+      why = "its name never resolved: " + resolver_.answer().account();
+    } else {
+      why = fmt::format("its name was {} and is gone: {}", ever_resolved_, resolver_.answer().account());
+    }
+    return {fmt::format("master {} not reached in {}: {}", name(), seconds(since(begin_)), why)};
+  }
+
+ private:
+  [[nodiscard]] bool hopeless() const { return resolver_.answer().verdict == Verdict::bad_name; }
+
+  asio::awaitable<void> look_up() {
+    co_await resolver_.look(deadline_);
+    last_lookup_ = Clock::now();
+    const Answer& answer = resolver_.answer();
+    if (!answer.addresses.empty()) {
+      if (ever_resolved_.empty()) step_begin_ = last_lookup_;  // a new thing to wait for: quickly again
+      ever_resolved_ = list(answer.addresses);
+      addresses_ = answer.addresses;
+      mine_ = std::any_of(addresses_.begin(), addresses_.end(), is_own);
+    } else if (answer.verdict == Verdict::no_name || answer.verdict == Verdict::no_address) {
+      addresses_.clear();  // gone; a name server that fails for a while says nothing about the master
+    }
+  }
+
+  asio::any_io_executor executor_;
+  Master master_;
+  Limits limits_;
+  Resolver resolver_;
+  Clock::time_point begin_;
+  Clock::time_point step_begin_;
+  Clock::time_point deadline_;
+  Clock::time_point last_lookup_;
+  std::minstd_rand random_;
+  std::vector<ip::address> addresses_;
+  std::string ever_resolved_;
+  std::optional<PortLook> port_;
+  bool mine_ = false;
+};
+
+}  // namespace
+
+asio::awaitable<Result> wait_for(Master master, Limits limits) {
+  if (master.until == Until::none) co_return Reached{};
+  const auto executor = co_await asio::this_coro::executor;
+  const Pace pace = limits.pace;
+  const milliseconds timeout = limits.timeout;
+  Waiting waiting(executor, std::move(master), std::move(limits));
+  Reporter reporter(waiting.name(), pace, timeout);
+  asio::steady_timer timer(executor);
+  while (!co_await waiting.look()) {
+    if (!waiting.over()) {
+      reporter.not_yet(waiting.reason());
+      timer.expires_at(waiting.next_look());
+      co_await timer.async_wait(asio::use_awaitable);
+    }
+    if (waiting.over()) co_return waiting.unreachable();
+  }
+  reporter.reached(waiting.how_reached());
+  co_return waiting.reached();
+}
+
+}  // namespace rankshim::wait

@@ -1,0 +1,340 @@
+#include "wait/wait.h"
+
+#include <dirent.h>
+
+#include <boost/asio/experimental/awaitable_operators.hpp>
+#include <boost/asio/redirect_error.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <catch2/catch.hpp>
+
+#include "wait/test_network.h"
+
+namespace rankshim::wait {
+namespace {
+
+using namespace test;
+using asio::ip::make_address;
+using asio::ip::tcp;
+using Names = std::vector<std::string>;
+
+/// A master's port on 127.0.0.1 that is bound, so that nobody else gets it, and listens when the test says so.
+struct MasterPort {
+  explicit MasterPort(asio::io_context& context, const char* address = "127.0.0.1") : acceptor(context, tcp::v4()) {
+    acceptor.bind({make_address(address), 0});
+  }
+  [[nodiscard]] std::uint16_t number() const { return acceptor.local_endpoint().port(); }
+  tcp::acceptor acceptor;
+};
+
+struct Fixture {
+  explicit Fixture(DnsServer::Handler handler)
+      : server(context, std::move(handler)), resolv_conf("nameserver " + server.address() + "\n") {
+    limits.resolv_conf = resolv_conf.path();
+    limits.hosts = hosts.path();
+    limits.pace = quick();
+    limits.timeout = std::chrono::seconds(15);
+  }
+
+  Result wait(Master master) { return run(context, wait_for(std::move(master), limits)); }
+  Reached reach(Master master) {
+    Result result = wait(std::move(master));
+    if (const auto* failure = std::get_if<Unreachable>(&result)) FAIL(failure->what);
+    return std::get<Reached>(std::move(result));
+  }
+  /// Why it fails; "S" stands for the server.
+  std::string why_not(Master master) {
+    Result result = wait(std::move(master));
+    REQUIRE(std::holds_alternative<Unreachable>(result));
+    return neutral(std::get<Unreachable>(result).what);
+  }
+  /// What stderr says, without what differs from run to run.
+  [[nodiscard]] std::string said() const { return neutral(captured.text()); }
+  [[nodiscard]] std::string neutral(std::string text) const {
+    for (std::size_t at = 0; (at = text.find(server.address())) != std::string::npos;) {
+      text.replace(at, server.address().size(), "S");
+    }
+    for (const std::string_view word : {" after ", " not reached in "}) {  // the time
+      for (std::size_t at = 0; (at = text.find(word, at)) != std::string::npos;) {
+        at += word.size();
+        text.replace(at, text.find('s', at) - at, "N ");
+      }
+    }
+    return text;
+  }
+
+  asio::io_context context;
+  DnsServer server;
+  TemporaryFile resolv_conf;
+  TemporaryFile hosts;
+  Limits limits;
+  CapturedStderr captured;
+};
+
+DnsServer::Handler always(DnsAnswer answer) {
+  return [answer](const DnsQuestion&) { return answer; };
+}
+
+/// The same answer for the first `count` questions, then the other.
+DnsServer::Handler at_first(int count, DnsAnswer first, DnsAnswer then) {
+  return [=](const DnsQuestion&) mutable { return count-- > 0 ? first : then; };
+}
+
+TEST_CASE("nothing is waited for, and nothing asked, where there is nothing to wait for") {
+  Fixture fixture(always({.rcode = nxdomain}));
+  CHECK(fixture.reach({"job-0.", 23456, Until::none, false}).addresses.empty());
+  CHECK(fixture.server.asked().empty());
+}
+
+TEST_CASE("a name that resolves at the first look is reached without a word") {
+  Fixture fixture(always({.addresses = {"10.0.0.1", "fd00::1"}}));
+  const Reached reached = fixture.reach({"job-0.", 23456, Until::name, false});
+  CHECK(reached.addresses == Names{"10.0.0.1", "fd00::1"});
+  CHECK_FALSE(reached.mine);
+  CHECK(fixture.said().empty());
+}
+
+TEST_CASE("a literal address needs no name server, and its port can be waited for") {
+  Fixture fixture(always({.rcode = nxdomain}));
+  CHECK(fixture.reach({"[fd00::1]", 23456, Until::name, false}).addresses == Names{"fd00::1"});
+  MasterPort port(fixture.context);
+  port.acceptor.listen();
+  CHECK(fixture.reach({"127.0.0.1", port.number(), Until::port, false}).addresses == Names{"127.0.0.1"});
+  CHECK(fixture.server.asked().empty());
+  CHECK(fixture.said().empty());
+}
+
+TEST_CASE("a name that appears is noticed, and two lines tell the story") {
+  Fixture fixture(at_first(20, {.rcode = nxdomain}, {.addresses = {"10.0.0.1"}}));
+  CHECK(fixture.reach({"job-0.", 23456, Until::name, false}).addresses == Names{"10.0.0.1"});
+  CHECK(fixture.said() ==
+        "rankshim: waiting for master job-0.:23456: no such name yet (asked S)\n"
+        "rankshim: master job-0.:23456 resolves to 10.0.0.1 after N s\n");
+}
+
+TEST_CASE("a name server that fails, or is silent for a while, is waited out") {
+  Fixture fixture(at_first(8, {.rcode = servfail}, {.addresses = {"10.0.0.1"}}));
+  CHECK(fixture.reach({"job-0.", 0, Until::name, false}).addresses == Names{"10.0.0.1"});
+  CHECK(fixture.said() ==
+        "rankshim: waiting for master job-0.: the name server fails (SERVFAIL from S)\n"
+        "rankshim: master job-0. resolves to 10.0.0.1 after N s\n");
+  Fixture silent(at_first(2, {.silent = true}, {.addresses = {"10.0.0.1"}}));
+  CHECK(silent.reach({"job-0.", 0, Until::name, false}).addresses == Names{"10.0.0.1"});
+}
+
+TEST_CASE("each change of the reason is a line") {
+  int looks = 0;
+  asio::io_context* context = nullptr;
+  std::optional<MasterPort> port;
+  Fixture fixture([&](const DnsQuestion& question) -> DnsAnswer {
+    if (question.type != type_a) return {};
+    if (!port) port.emplace(*context);
+    if (++looks < 5) return {.rcode = nxdomain};
+    if (looks < 10) return {};
+    if (looks == 11) port->acceptor.listen();  // the name is asked for again, so the port was seen closed before
+    return {.addresses = {"127.0.0.1"}};
+  });
+  context = &fixture.context;
+  port.emplace(fixture.context);
+  CHECK(fixture.reach({"job-0.", port->number(), Until::port, false}).addresses == Names{"127.0.0.1"});
+  const std::string master = "job-0.:" + std::to_string(port->number());
+  CHECK(fixture.said() == "rankshim: waiting for master " + master +
+                              ": no such name yet (asked S)\n"
+                              "rankshim: master " + master +
+                              ": the name exists, but has no address yet (asked S)\n"
+                              "rankshim: master " + master +
+                              ": resolves to 127.0.0.1, port closed (connection refused)\n"
+                              "rankshim: master " + master + " is open after N s\n");
+}
+
+TEST_CASE("while nothing changes there is a line now and then") {
+  Fixture fixture(at_first(30, {.rcode = nxdomain}, {.addresses = {"10.0.0.1"}}));
+  fixture.limits.pace.report = std::chrono::milliseconds(0);
+  fixture.reach({"job-0.", 23456, Until::name, false});
+  CHECK_THAT(fixture.said(), Catch::Contains("rankshim: still waiting for master job-0.:23456 after N s of 15 s: "
+                                             "no such name yet (asked S)\n"));
+}
+
+TEST_CASE("an answer that flips does not fill the log") {
+  int questions = 0;
+  Fixture fixture([&](const DnsQuestion&) -> DnsAnswer {
+    if (++questions > 200) return {.addresses = {"10.0.0.1"}};
+    return {.rcode = questions / 4 % 2 == 0 ? nxdomain : servfail};
+  });
+  fixture.reach({"job-0.", 23456, Until::name, false});
+  const std::string said = fixture.said();
+  CHECK(std::count(said.begin(), said.end(), '\n') == 3);
+}
+
+TEST_CASE("a proxy that accepts and hangs up is not the master; a master that stays is") {
+  Fixture fixture(always({.addresses = {"127.0.0.1"}}));
+  MasterPort port(fixture.context);
+  port.acceptor.listen();
+  std::vector<tcp::socket> kept;
+  const auto serve = [&]() -> asio::awaitable<void> {
+    for (int i = 0; i < 3; ++i) (co_await port.acceptor.async_accept(asio::use_awaitable)).close();
+    kept.push_back(co_await port.acceptor.async_accept(asio::use_awaitable));
+  };
+  asio::co_spawn(fixture.context, serve(), asio::detached);
+  fixture.reach({"job-0.", port.number(), Until::port, false});
+  CHECK(kept.size() == 1);
+  CHECK_THAT(fixture.said(), Catch::Contains("resolves to 127.0.0.1, the port accepts and hangs up at once"));
+}
+
+TEST_CASE("a master that moves to another address is found there") {
+  int looks = 0;
+  Fixture fixture([&](const DnsQuestion& question) -> DnsAnswer {
+    if (question.type != type_a) return {};
+    return {.addresses = {++looks < 3 ? "127.0.0.2" : "127.0.0.3"}};
+  });
+  MasterPort port(fixture.context, "127.0.0.3");
+  port.acceptor.listen();
+  CHECK(fixture.reach({"job-0.", port.number(), Until::port, false}).addresses == Names{"127.0.0.3"});
+}
+
+TEST_CASE("the address that answered comes first") {
+  Fixture fixture(always({.addresses = {"127.0.0.2", "127.0.0.3"}}));
+  MasterPort port(fixture.context, "127.0.0.3");
+  port.acceptor.listen();
+  CHECK(fixture.reach({"job-0.", port.number(), Until::port, false}).addresses == Names{"127.0.0.3", "127.0.0.2"});
+}
+
+TEST_CASE("who finds that the master is itself does not wait for its own port, if it may be") {
+  Fixture fixture(always({.addresses = {"127.0.0.1"}}));
+  MasterPort closed(fixture.context);
+  CHECK(fixture.reach({"job-0.", closed.number(), Until::port, true}).mine);
+  CHECK(fixture.reach({"job-0.", closed.number(), Until::name, false}).mine);
+  fixture.limits.timeout = std::chrono::milliseconds(30);
+  CHECK_THAT(fixture.why_not({"job-0.", closed.number(), Until::port, false}), Catch::Contains("port closed"));
+}
+
+TEST_CASE("a name server that fails while the port is waited for changes nothing") {
+  int questions = 0;
+  std::optional<MasterPort> port;
+  Fixture fixture([&](const DnsQuestion&) -> DnsAnswer {
+    if (++questions <= 2) return {.addresses = {"127.0.0.1"}};
+    if (questions == 8) port->acceptor.listen();
+    return {.rcode = servfail};
+  });
+  port.emplace(fixture.context);
+  CHECK(fixture.reach({"job-0.", port->number(), Until::port, false}).addresses == Names{"127.0.0.1"});
+  CHECK_THAT(fixture.said(), !Catch::Contains("SERVFAIL"));
+}
+
+TEST_CASE("the line at the end says which step never succeeded, who was asked, and the last answer") {
+  struct Row {
+    DnsAnswer answer;
+    std::string expected;
+  };
+  const std::vector<Row> rows = {
+      {{.rcode = nxdomain}, "its name never resolved: asked S for job-0 (A, AAAA): no such name (NXDOMAIN)"},
+      {{}, "its name never resolved: asked S for job-0 (A, AAAA): no address (NODATA)"},
+      {{.rcode = servfail}, "its name never resolved: asked S for job-0 (A, AAAA): server failure (SERVFAIL)"},
+      {{.silent = true}, "its name never resolved: asked S for job-0 (A, AAAA): no answer"},
+      {{.addresses = {"127.0.0.1"}}, "resolves to 127.0.0.1, port closed (connection refused)"},
+  };
+  for (const Row& row : rows) {
+    Fixture fixture(always(row.answer));
+    MasterPort closed(fixture.context);
+    fixture.limits.timeout = std::chrono::milliseconds(100);
+    CHECK(fixture.why_not({"job-0.", closed.number(), Until::port, false}) ==
+          "master job-0.:" + std::to_string(closed.number()) + " not reached in N s: " + row.expected);
+  }
+}
+
+TEST_CASE("a name that was there and is gone is said to be gone") {
+  int questions = 0;
+  Fixture fixture([&](const DnsQuestion&) -> DnsAnswer {
+    if (++questions <= 2) return {.addresses = {"127.0.0.1"}};
+    return {.rcode = nxdomain};
+  });
+  MasterPort closed(fixture.context);
+  fixture.limits.timeout = std::chrono::milliseconds(300);
+  CHECK_THAT(fixture.why_not({"job-0.", closed.number(), Until::port, false}),
+             Catch::Contains("its name was 127.0.0.1 and is gone: asked S for job-0 (A, AAAA): no such name"));
+}
+
+TEST_CASE("a text that can be no name is not waited for") {
+  Fixture fixture(always({.rcode = nxdomain}));
+  fixture.limits.timeout = std::chrono::hours(1);
+  CHECK(fixture.why_not({"job 0", 23456, Until::port, false}) ==
+        "master job 0:23456: 'job 0' is no host name and no address");
+}
+
+std::size_t open_descriptors() {
+  std::size_t count = 0;
+  DIR* folder = opendir("/proc/self/fd");
+  while (readdir(folder) != nullptr) ++count;
+  closedir(folder);
+  return count;
+}
+
+/// Waits until the test's timer is cancelled; whether that ended it, and nothing is left open.
+void check_cancelled_by(Fixture& fixture, Master master, asio::steady_timer& stop) {
+  using namespace asio::experimental::awaitable_operators;
+  stop.expires_at(asio::steady_timer::time_point::max());
+  fixture.limits.timeout = std::chrono::hours(1);
+  const std::size_t before = open_descriptors();
+  const auto race = [&]() -> asio::awaitable<bool> {
+    const auto signal = [&]() -> asio::awaitable<void> {
+      boost::system::error_code error;
+      co_await stop.async_wait(asio::redirect_error(asio::use_awaitable, error));
+    };
+    const auto result = co_await (wait_for(master, fixture.limits) || signal());
+    co_return result.index() == 1;
+  };
+  CHECK(run(fixture.context, race()));
+  CHECK(open_descriptors() == before);
+  fixture.context.restart();
+  fixture.context.poll();  // nothing that is still queued may touch what is gone
+}
+
+TEST_CASE("cancelled while a name server is silent, it ends at once and leaves nothing open") {
+  asio::steady_timer* stop = nullptr;
+  Fixture fixture([&](const DnsQuestion&) -> DnsAnswer {
+    stop->cancel();
+    return {.silent = true};
+  });
+  fixture.limits.pace.answer = std::chrono::hours(1);
+  asio::steady_timer timer(fixture.context);
+  stop = &timer;
+  check_cancelled_by(fixture, {"job-0.", 23456, Until::port, false}, timer);
+}
+
+TEST_CASE("cancelled while it asks by TCP, it ends at once and leaves nothing open") {
+  asio::steady_timer* stop = nullptr;
+  Fixture fixture([&](const DnsQuestion& question) -> DnsAnswer {
+    if (question.tcp) stop->cancel();
+    return {.truncated = true};
+  });
+  asio::steady_timer timer(fixture.context);
+  stop = &timer;
+  check_cancelled_by(fixture, {"job-0.", 23456, Until::port, false}, timer);
+}
+
+TEST_CASE("cancelled while it sleeps, it ends at once and leaves nothing open") {
+  asio::steady_timer* stop = nullptr;
+  Fixture fixture([&](const DnsQuestion&) -> DnsAnswer {
+    stop->expires_after(std::chrono::milliseconds(20));  // the answer is on its way, then it sleeps for an hour
+    return {.rcode = nxdomain};
+  });
+  fixture.limits.pace.shortest = fixture.limits.pace.longest = std::chrono::hours(1);
+  asio::steady_timer timer(fixture.context);
+  stop = &timer;
+  check_cancelled_by(fixture, {"job-0.", 23456, Until::port, false}, timer);
+}
+
+TEST_CASE("cancelled while it tries the port, it ends at once and leaves nothing open") {
+  Fixture fixture(always({.addresses = {"127.0.0.1", "127.0.0.2"}}));
+  fixture.limits.pace.settle = std::chrono::hours(1);
+  tcp::acceptor acceptor(fixture.context, {asio::ip::address_v4::loopback(), 0});
+  asio::steady_timer timer(fixture.context);
+  const auto accept = [&]() -> asio::awaitable<void> {
+    const tcp::socket peer = co_await acceptor.async_accept(asio::use_awaitable);
+    timer.cancel();  // the peer is closed only now that the probe is cancelled
+  };
+  asio::co_spawn(fixture.context, accept(), asio::detached);
+  check_cancelled_by(fixture, {"job-0.", acceptor.local_endpoint().port(), Until::port, false}, timer);
+}
+
+}  // namespace
+}  // namespace rankshim::wait
