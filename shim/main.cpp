@@ -201,6 +201,7 @@ int print_environment(const Invocation& invocation, const Node& node) {
     return fail_in_shell(invocation.settings, exit_code::configuration);
   }
   const Topology& topology = std::get<Job>(resolved).topology;
+  for (const std::string& warning : topology.warnings) log::warn("{}", warning);
   print(explain::environment(environment_change(topology, invocation.settings, node), format));
   return exit_code::ok;
 }

@@ -43,10 +43,10 @@ def test_a_signal_from_outside_reaches_the_program(pod, rankshim, number):
     program = pod.start([rankshim, "--", "python3", "-I", "-S", "-c", f"""
 import os, signal
 def caught(number, frame):
-    print("CAUGHT", number, flush=True)
+    os.write(1, b"CAUGHT %d\\n" % number)
     os._exit(7)
 signal.signal({int(number)}, caught)
-print("READY", flush=True)
+os.write(1, b"READY\\n")
 while True: signal.pause()
 """], {})
     program.wait_line("READY")

@@ -223,12 +223,14 @@ def test_a_signal_while_waiting_for_the_name_ends_it_at_once(cluster, rankshim, 
 
 @pytest.mark.parametrize("broken", ["closed port", "silent server"])
 def test_a_term_ends_every_other_kind_of_waiting_too(cluster, rankshim, broken):
+    dns = cluster.dns() if broken == "closed port" else cluster.broken_dns("silent")
     if broken == "closed port":
-        cluster.dns().publish(MASTER, cluster.master)
-    else:
-        cluster.broken_dns("silent")
+        dns.publish(MASTER, cluster.master)
     worker = cluster.worker.start([rankshim, "--", "train.py"], worker_env())
-    worker.wait_line(WAITING)
+    if broken == "closed port":
+        worker.wait_line(WAITING)
+    else:
+        dns.wait_query(f"{MASTER}.default.svc.cluster.local")
     sent = time.monotonic()
     worker.signal(signal.SIGTERM)
     assert worker.wait() == TERMINATED

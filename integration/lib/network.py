@@ -269,6 +269,8 @@ class Network:
         if address6:
             namespace.ip("-6", "addr", "add", f"{address6}/64", "dev", "eth0", "nodad")
         namespace.ip("link", "set", "eth0", "up")
+        # As in a pod; nothing is there.
+        namespace.ip("route", "add", "default", "via", f"{NODES}1")
 
     def close(self):
         for thing in reversed(self._open):

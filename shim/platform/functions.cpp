@@ -185,6 +185,23 @@ bool append_hosts(std::span<const Dimension> dimensions, const std::string& pref
   return true;
 }
 
+/// The tasks of node `node` by Slurm's `2(x3),1`.
+Text tasks_of(std::string_view list, std::uint64_t node) {
+  while (true) {
+    const std::string_view entry = list.substr(0, list.find(','));
+    const auto open = entry.find("(x");
+    Number repeated = 1;
+    if (open != std::string_view::npos && entry.ends_with(')'))
+      repeated = to_number(entry.substr(open + 2, entry.size() - open - 3));
+    const Number tasks = to_number(entry.substr(0, open));
+    if (!tasks || !repeated) return std::nullopt;
+    if (node < *repeated) return std::to_string(*tasks);
+    if (entry.size() == list.size()) return std::nullopt;
+    node -= *repeated;
+    list.remove_prefix(entry.size() + 1);
+  }
+}
+
 /// The end of the first entry of a host list: a separator that is not in brackets.
 std::size_t entry_end(std::string_view list) {
   bool inside = false;
@@ -305,6 +322,10 @@ std::optional<std::string> compute(Function function, std::span<const std::strin
       if (!hosts) return std::nullopt;
       return by_comma(std::vector<std::string_view>(hosts->begin(), hosts->end()));
     }
+    case Function::slurm_tasks: {
+      const Number node = to_number(second);
+      return node ? tasks_of(first, *node) : std::nullopt;
+    }
     case Function::add:
     case Function::subtract:
     case Function::multiply:
@@ -315,8 +336,11 @@ std::optional<std::string> compute(Function function, std::span<const std::strin
     case Function::none:
     case Function::hostname:
     case Function::hostname_like:
+    case Function::domain:
+    case Function::address:
     case Function::file:
     case Function::variable:
+    case Function::only_variable:
     case Function::only_if:
       break;
   }

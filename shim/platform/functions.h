@@ -16,29 +16,38 @@ namespace rankshim::platform {
 enum class Function : std::uint8_t {
   none,
   // What this node says; recognise.cpp evaluates these.
-  hostname,       ///< hostname()            this node's host name
-  hostname_like,  ///< hostname_like(GLOB)   the same, where it fits the glob
-  file,           ///< file(PATH)            what the file holds, without blanks around it; PATH is absolute
-  variable,       ///< variable(NAME)        the variable of a name that is put together:
-                  ///< variable(VC_${ROLE}_HOSTS)
+
+  hostname,       ///< hostname()           this node's host name
+  hostname_like,  ///< hostname_like(GLOB)  the same, where it fits the glob
+  domain,         ///< domain()             what stands behind the host name in its full name, by /etc/hosts
+  address,        ///< address()            this node's own address on its default route
+  file,           ///< file(PATH)           what the file holds, without blanks around it; PATH is absolute
+  variable,       ///< variable(NAME)       the variable of a name put together: variable(VC_${ROLE}_HOSTS)
+  only_variable,  ///< only_variable(GLOB)  the variable whose name fits the glob, where it is the only one
   only_if,        ///< only_if(TEXT, GLOB, RESULT)  RESULT where TEXT fits the glob
+
   // Of the texts alone.
+
   before,       ///< before(TEXT, MARK)    what stands before the last MARK in TEXT
   after,        ///< after(TEXT, MARK)     what stands after the last MARK in TEXT
   ordinal,      ///< ordinal(NAME)         N of NAME-N; a domain behind it does not matter
   host,         ///< host(ADDRESS)         HOST of HOST, HOST:PORT, [V6] or [V6]:PORT
   port,         ///< port(ADDRESS)         PORT of HOST:PORT or [V6]:PORT
-  hosts,        ///< hosts(LIST)           the hosts of a list or a host file (see host_list), by comma
+  hosts,        ///< hosts(LIST, …)        the hosts of the lists or host files (see host_list), by comma
   first_host,   ///< first_host(LIST)      the first of hosts(LIST)
   position,     ///< position(HOST, LIST)  the index of HOST in hosts(LIST), from 0; see position
   count,        ///< count(LIST)           how many entries the list has, each as often as it stands there
   slurm_hosts,  ///< slurm_hosts(LIST)     Slurm's host list written out, by comma; see expand_slurm
-  add,  ///< add(A, B, …)          whole numbers up to 64 bits; nothing where one is none or the result is
-  subtract,  ///< subtract(A, B)          negative or too large
+  slurm_tasks,  ///< slurm_tasks(LIST, N)  the tasks of node N, from 0, by a SLURM_*TASKS_PER_NODE such as 2(x3),1
+
+  // Whole numbers of up to 64 bits; nothing where an argument is none or the result would be none.
+
+  add,       ///< add(A, B, …)
+  subtract,  ///< subtract(A, B)
   multiply,  ///< multiply(A, B, …)
-  divide,    ///< divide(A, B)          nothing where a rest would remain
+  divide,    ///< divide(A, B)   nothing where a rest would remain
   modulo,    ///< modulo(A, B)
-  larger,    ///< larger(A, B)          A where A > B
+  larger,    ///< larger(A, B)   A where A > B
 };
 
 /// A function's name and how many arguments it takes.
@@ -53,19 +62,23 @@ inline constexpr std::uint8_t any_count = 32;
 inline constexpr auto signatures = std::to_array<Signature>({
     {"hostname", Function::hostname, 0, 0},
     {"hostname_like", Function::hostname_like, 1, 1},
+    {"domain", Function::domain, 0, 0},
+    {"address", Function::address, 0, 0},
     {"file", Function::file, 1, 1},
     {"variable", Function::variable, 1, 1},
+    {"only_variable", Function::only_variable, 1, 1},
     {"only_if", Function::only_if, 3, 3},
     {"before", Function::before, 2, 2},
     {"after", Function::after, 2, 2},
     {"ordinal", Function::ordinal, 1, 1},
     {"host", Function::host, 1, 1},
     {"port", Function::port, 1, 1},
-    {"hosts", Function::hosts, 1, 1},
+    {"hosts", Function::hosts, 1, any_count},
     {"first_host", Function::first_host, 1, 1},
     {"position", Function::position, 2, 2},
     {"count", Function::count, 1, 1},
     {"slurm_hosts", Function::slurm_hosts, 1, 1},
+    {"slurm_tasks", Function::slurm_tasks, 2, 2},
     {"add", Function::add, 2, any_count},
     {"subtract", Function::subtract, 2, 2},
     {"multiply", Function::multiply, 2, any_count},

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "platform/variables.h"
 #include "settings/nearest.h"
 
 namespace rankshim::platform {
@@ -15,8 +16,9 @@ constexpr std::size_t longest_value =
 /// which the parser bounds.
 class Evaluation {
  public:
-  Evaluation(const Profile& profile, const Node& node, std::vector<std::string>& warnings)
-      : profile_(profile), node_(node), warnings_(warnings) {}
+  Evaluation(const Profile& profile, const Node& node, const Variables& variables,
+             std::vector<std::string>& warnings)
+      : profile_(profile), node_(node), variables_(variables), warnings_(warnings) {}
 
   std::optional<Value> value(std::uint16_t root) {
     const Step& step = profile_.steps[root];
@@ -73,7 +75,7 @@ class Evaluation {
   }
 
   std::optional<std::string_view> variable(std::string_view name) {
-    const auto value = node_.environment().get(name);
+    const auto value = variables_.get(name);
     if (!value || !is_service_link(*value)) return value;
     std::string warning =
         std::string(name) + "=" + std::string(*value) + " is a Kubernetes service link: ignored";
@@ -152,6 +154,7 @@ class Evaluation {
 
   const Profile& profile_;
   const Node& node_;
+  const Variables& variables_;
   std::vector<std::string>& warnings_;
 };
 
@@ -167,10 +170,8 @@ struct Match {
 };
 
 /// How many positive conditions the most specific fulfilled alternative has; nothing where none is fulfilled.
-std::optional<std::size_t> fulfilled(const Profile& profile, const Node& node,
-                                     std::vector<std::string>& warnings) {
+std::optional<std::size_t> fulfilled(const Profile& profile, Evaluation evaluation) {
   std::optional<std::size_t> best;
-  Evaluation evaluation(profile, node, warnings);
   for (const Alternative& alternative : profile.match) {
     if (!evaluation.holds(alternative)) continue;
     const auto positive =
@@ -179,6 +180,13 @@ std::optional<std::size_t> fulfilled(const Profile& profile, const Node& node,
     best = std::max(best.value_or(0), static_cast<std::size_t>(positive));
   }
   return best;
+}
+
+Facts read_facts(const Profile& profile, Evaluation evaluation) {
+  Facts facts;
+  for (const Place& place : profile.places)
+    if (!facts.has(place.fact)) facts[place.fact] = evaluation.value(place.root);
+  return facts;
 }
 
 Fault unknown_platform(std::span<const Profile> profiles, std::string_view wanted) {
@@ -193,17 +201,8 @@ Fault unknown_platform(std::span<const Profile> profiles, std::string_view wante
 
 }  // namespace
 
-std::optional<Value> evaluate(const Profile& profile, std::uint16_t root, const Node& node,
-                              std::vector<std::string>& warnings) {
-  return Evaluation(profile, node, warnings).value(root);
-}
-
 Facts read_facts(const Profile& profile, const Node& node, std::vector<std::string>& warnings) {
-  Facts facts;
-  Evaluation evaluation(profile, node, warnings);
-  for (const Place& place : profile.places)
-    if (!facts.has(place.fact)) facts[place.fact] = evaluation.value(place.root);
-  return facts;
+  return read_facts(profile, Evaluation(profile, node, Variables(node.environment()), warnings));
 }
 
 const Profile* find(std::span<const Profile> profiles, std::string_view name) {
@@ -218,12 +217,16 @@ Outcome<Platform> recognise(std::span<const Profile> profiles, std::string_view 
     result.name = "none";
     return result;
   }
+  const Variables variables(node.environment());
+  const auto evaluation_of = [&](const Profile& profile) {
+    return Evaluation(profile, node, variables, result.warnings);
+  };
   const Profile* winner = nullptr;
   if (wanted == "auto") {
     std::vector<Match> matches;
     for (const Profile& profile : profiles) {
       if (profile.opt_in) continue;
-      if (const auto signs = fulfilled(profile, node, result.warnings)) matches.push_back({&profile, *signs});
+      if (const auto signs = fulfilled(profile, evaluation_of(profile))) matches.push_back({&profile, *signs});
     }
     std::sort(matches.begin(), matches.end());
     if (matches.empty()) return result;
@@ -236,8 +239,8 @@ Outcome<Platform> recognise(std::span<const Profile> profiles, std::string_view 
 
   result.name = winner->name;
   result.granularity = winner->granularity;
-  result.facts = read_facts(*winner, node, result.warnings);
-  Evaluation evaluation(*winner, node, result.warnings);
+  result.facts = read_facts(*winner, evaluation_of(*winner));
+  Evaluation evaluation = evaluation_of(*winner);
   const auto role = std::find_if(winner->roles.begin(), winner->roles.end(),
                                  [&](const Role& one) { return evaluation.holds(one.when); });
   if (role != winner->roles.end()) result.idle_role = role->name;

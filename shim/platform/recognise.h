@@ -1,7 +1,5 @@
 #pragma once
 
-#include <cstdint>
-#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -36,12 +34,5 @@ Facts read_facts(const Profile& profile, const Node& node, std::vector<std::stri
 
 /// The profile of that name; nullptr where there is none.
 const Profile* find(std::span<const Profile> profiles, std::string_view name);
-
-/// Evaluates one expression of a profile; nothing where it yields nothing or an empty text. Sources: a bare
-/// variable is "env NAME", file(PATH) "file PATH", hostname() "hostname", text alone "default", all else
-/// "derived from" the variables and files that it used. Values that are Kubernetes service links count as not
-/// set, with a warning.
-std::optional<Value> evaluate(const Profile& profile, std::uint16_t root, const Node& node,
-                              std::vector<std::string>& warnings);
 
 }  // namespace rankshim::platform

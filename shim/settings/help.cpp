@@ -64,10 +64,10 @@ std::string help_text() {
   }
   out +=
       "\n"
-      "Exit codes: the command's own, or 128 + its signal; 64 wrong usage; 71 the system\n"
-      "refused; 75 the master did not come in time; 78 environment or configuration\n"
-      "incomplete or contradictory; 126, 127 the command cannot be executed, is not\n"
-      "found.\n";
+      "Exit codes: the command's own, or 128 + its signal; 64 wrong usage; 71 the\n"
+      "system refused; 75 the master did not come in time; 78 environment or\n"
+      "configuration incomplete or contradictory; 126, 127 the command cannot be\n"
+      "executed, is not found.\n";
   return out;
 }
 

@@ -60,9 +60,6 @@ int signal_descriptor(int existing, SignalSet signals) {
   return result(syscall(SYS_signalfd4, existing, &signals, sizeof(SignalSet), O_CLOEXEC | O_NONBLOCK));
 }
 
-// The order of clone's arguments differs among architectures; all after the first are 0.
-pid_t fork() { return result(syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0)); }
-
 void exit_now(int code) {
   while (true) syscall(SYS_exit_group, code);
 }

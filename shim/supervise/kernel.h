@@ -6,7 +6,7 @@
 
 /// The system calls of the supervisor, and nothing else. Each returns what the kernel returns: a value of 0 or more, or
 /// −errno. They are raw where libc interferes: musl hides the signals 32 to 34, and both libcs do work of their own
-/// around fork that costs time and may fail. All but `fork` may be used in the child between fork and exec.
+/// around them. All of them may be used in a child between vfork and exec.
 namespace rankshim::supervise::kernel {
 
 /// Bit N−1 is signal N, all 64 of them.
@@ -24,9 +24,7 @@ int set_ignored(int signal, bool ignored);
 /// A close-on-exec, non-blocking signalfd for these signals, or the same descriptor with another set.
 int signal_descriptor(int existing, SignalSet signals);
 
-/// A child that shares nothing, without libc's own work around it: only this folder's calls are allowed in it before
-/// exec or `exit_now`.
-pid_t fork();
+/// Ends this process at once, also one that shares its memory with its parent.
 [[noreturn]] void exit_now(int code);
 
 /// kill(2): 0 and negative numbers mean groups and, for −1, everything.

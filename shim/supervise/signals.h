@@ -61,8 +61,8 @@ class SignalQueue {
   /// together with the end of the waiting still reaches the command.
   boost::asio::awaitable<Received> next_ending();
 
-  /// Leaves real-time signals in the kernel's queue, whose length bounds what their sender can queue, until told
-  /// otherwise. For the time in which the receiver's queue is full.
+  /// Leaves real-time signals in the kernel's queue, whose limit tells their sender to stop, until told otherwise. For a
+  /// receiver that takes none.
   void hold_real_time(bool hold);
 
  private:

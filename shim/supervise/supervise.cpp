@@ -34,6 +34,7 @@ constexpr milliseconds kill_again{100};               // a fork may have slipped
 constexpr milliseconds kill_patience{5000};           // what is there after that sits in the kernel
 constexpr milliseconds try_again{5};                  // a full queue, a refused call
 constexpr unsigned reaped_at_once = 1000;             // then signals get their turn
+constexpr std::size_t longest_backlog = 10'000;  // real-time signals; more stay in the kernel, which tells their sender
 constexpr std::size_t names_in_a_warning = 5;
 
 enum class Phase : std::uint8_t { running, leftovers, killing, finished };
@@ -250,31 +251,24 @@ void Supervisor::on_stop(int signal) {
 
 void Supervisor::pass_on(const Received& signal) {
   const bool real_time = signal.number >= first_real_time_signal;
-  if (real_time && !backlog_.empty()) {
+  int done = -EAGAIN;
+  if (!real_time || backlog_.empty()) done = deliver(signal);
+  if (done == -EAGAIN && real_time) {  // the receiver's queue is full
     backlog_.push_back(signal);
-    return;
-  }
-  const int done = deliver(signal);
-  if (done == -EAGAIN && real_time) {
-    // The receiver's queue is full. Ours is left to fill too, so that senders are told instead of signals being lost.
-    backlog_.push_back(signal);
-    signals_.hold_real_time(true);
     retry_due_ = Clock::now() + try_again;
+    if (backlog_.size() == longest_backlog) signals_.hold_real_time(true);
   } else if (done < 0 && done != -ESRCH) {
     warn_once(warned_send_, fmt::format("{} could not be passed on", signal_name(signal.number)), done);
   }
 }
 
 void Supervisor::pass_on_backlog() {
-  if (backlog_.empty()) return;
   std::size_t sent = 0;
   while (sent < backlog_.size() && (command_ended_ || deliver(backlog_[sent]) != -EAGAIN)) ++sent;
+  const bool was_full = backlog_.size() >= longest_backlog;
   backlog_.erase(backlog_.begin(), backlog_.begin() + static_cast<std::ptrdiff_t>(sent));
-  if (backlog_.empty()) {
-    signals_.hold_real_time(false);
-  } else {
-    retry_due_ = Clock::now() + try_again;
-  }
+  if (was_full && backlog_.size() < longest_backlog) signals_.hold_real_time(false);
+  if (!backlog_.empty()) retry_due_ = Clock::now() + try_again;
 }
 
 /// Only while the command is not reaped: until then its number, and its group's, is its own.

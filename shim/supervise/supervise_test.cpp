@@ -9,6 +9,7 @@
 #include <chrono>
 #include <csignal>
 #include <fstream>
+#include <thread>
 
 #include "supervise/kernel.h"
 #include "supervise/trial.h"
@@ -43,12 +44,11 @@ while True:
 
 /// Keeps a folder for one test.
 struct Folder {
-  std::string path = [] {
-    std::string name = "/tmp/rankshim-test-XXXXXX";
-    REQUIRE(mkdtemp(name.data()) != nullptr);
-    return name;
-  }();
+  std::string path = "/tmp/rankshim-test-XXXXXX";
+  Folder() { REQUIRE(mkdtemp(path.data()) != nullptr); }
   ~Folder() { [[maybe_unused]] const int done = std::system(("rm -rf " + path).c_str()); }
+  Folder(const Folder&) = delete;
+  Folder& operator=(const Folder&) = delete;
   std::string file(const std::string& name, const std::string& content, mode_t mode) const {
     const std::string full = path + "/" + name;
     std::ofstream(full) << content;
@@ -214,10 +214,9 @@ print("all", signal.sigtimedwait({40}, 0), flush=True)
 }
 
 TEST_CASE("the scope says who gets a signal", "[supervise]") {
-  // The command, a child in its group and one in a session of its own; each says that it got the signal. The pipe holds
-  // the command back until both are ready.
+  // The command, a child in its group and one in a session of its own; each says that it got the signal, and stays.
   const std::string family = R"(
-say() { trap "echo $1; exit 0" USR1; echo ready; exec 3<> <(:); while :; do read -r -t 3600 -u 3; done; }
+say() { trap "echo $1" USR1; echo ready; exec 3<> <(:); while :; do read -r -t 3600 -u 3; done; }
 export -f say
 say member &
 setsid bash -c 'say stranger' &
@@ -236,11 +235,14 @@ say command
       for (int ready = 0; ready < 3; ++ready) REQUIRE(trial.line() == "ready");
       trial.signal(SIGUSR1);
       std::vector<std::string> said;
-      for (std::string line = trial.line(); !line.empty(); line = trial.line()) said.push_back(line);
+      for (std::size_t count = 0; count < wanted.size(); ++count) said.push_back(trial.line());
       std::ranges::sort(said);
       CHECK(said == wanted);
+      trial.signal(SIGTERM);
+      CHECK(trial.line().empty());  // no more was said, and nobody is left
       const Ending ending = trial.ending();
-      CHECK(ending.number == 0);
+      CHECK(ending.kind == Kind::signalled);
+      CHECK(ending.number == SIGTERM);
       CHECK(ending.leftovers_killed == 0);
     }
   }
@@ -248,7 +250,7 @@ say command
 
 TEST_CASE("without a grace a stop leaves the command all the time it wants", "[supervise]") {
   for (const Mode mode : modes()) {
-    Trial trial(mode, "trap 'echo asked' TERM; echo ready; for i in 1 2; do read -r; done < <(exec sleep 0.3); exit 3", {});
+    Trial trial(mode, "trap 'echo asked; exit 3' TERM; echo ready; " + forever, {});
     REQUIRE(trial.line() == "ready");
     trial.signal(SIGTERM);
     const Ending ending = trial.ending();
@@ -282,40 +284,195 @@ TEST_CASE("when the grace is over everything is killed, sessions of their own to
 }
 
 TEST_CASE("what the command leaves behind gets TERM, then KILL", "[supervise]") {
+  // Each starts a process in a session of its own, waits until it is as it should be, and ends.
+  const auto leave = [](const std::string& child) {
+    return "coproc setsid bash -c '" + child + "'; read -r -u ${COPROC[0]}; exit 6";
+  };
+  struct Case {
+    std::string script;
+    std::chrono::milliseconds grace;
+    unsigned killed;
+    std::string said;
+  };
+  const std::vector<Case> cases = {
+      {leave("trap \"echo asked >&2; exit\" TERM; echo ready; " + forever), 1h, 0, "asked"},
+      {leave("trap \"\" TERM; echo ready; " + forever), 100ms, 1, ""},
+      // One that is stopped can follow, too.
+      {"setsid sleep 3600 & child=$!; until kill -STOP $child && [[ $(ps -o state= $child) == T ]]; do :; done; exit 6",
+       1h, 0, ""}};
   for (const Mode mode : modes()) {
-    INFO(name(mode));
-    Policy patient;
-    patient.leftover_grace = 1h;
-    {
-      Trial trial(mode, "setsid bash -c 'trap \"echo asked; exit\" TERM; echo ready; " + forever + "' & read -r < <(:); exit 4",
-                  patient);
-      // It may be asked before it listens: then it ends without a word.
-      std::vector<std::string> said;
-      for (std::string line = trial.line(); !line.empty(); line = trial.line()) said.push_back(line);
+    for (const Case& wanted : cases) {
+      INFO(name(mode) << ": " << wanted.script);
+      Policy policy;
+      policy.leftover_grace = wanted.grace;
+      Trial trial(mode, "exec 2>&1; " + wanted.script, policy);
+      CHECK(trial.line() == wanted.said);
       const Ending ending = trial.ending();
-      CHECK(ending.number == 4);
-      CHECK(ending.leftovers == 1);
-      CHECK(ending.leftovers_killed == 0);
-    }
-    {  // one that is stopped can follow, too
-      Trial trial(mode, "bash -c 'echo $$; kill -STOP $$' & read -r < <(:); until [[ $(ps -o state= $!) == T ]]; do :; done",
-                  patient);
-      const Ending ending = trial.ending();
-      CHECK(ending.number == 0);
-      CHECK(ending.leftovers == 1);
-      CHECK(ending.leftovers_killed == 0);
-    }
-    Policy short_grace;
-    short_grace.leftover_grace = 100ms;
-    {
-      Trial trial(mode, "mkfifo $$.x 2>/dev/null; coproc { trap '' TERM; echo ready; " + forever + "; }; read -r -u ${COPROC[0]}; exit 6",
-                  short_grace, [] { REQUIRE(chdir("/tmp") == 0); });
-      const Ending ending = trial.ending();
+      CHECK(ending.kind == Kind::exited);
       CHECK(ending.number == 6);
       CHECK(ending.leftovers == 1);
-      CHECK(ending.leftovers_killed == 1);
+      CHECK(ending.leftovers_killed == wanted.killed);
       CHECK_FALSE(ending.killed_by_us);
       CHECK(trial.line().empty());
     }
+  }
+}
+
+TEST_CASE("after a stop the leftovers have what remains of the grace", "[supervise]") {
+  const std::string script = "coproc setsid bash -c 'trap \"\" TERM; echo ready; " + forever +
+                             "'; read -r -u ${COPROC[0]}; trap 'exit 3' TERM; echo ready; " + forever;
+  for (const Mode mode : modes()) {
+    INFO(name(mode));
+    Policy policy;
+    policy.grace = 300ms;
+    policy.leftover_grace = 1h;
+    Trial trial(mode, script, policy);
+    REQUIRE(trial.line() == "ready");
+    trial.signal(SIGTERM);
+    const Ending ending = trial.ending();
+    CHECK(ending.kind == Kind::exited);
+    CHECK(ending.number == 3);
+    CHECK(ending.stop_signal == SIGTERM);
+    CHECK(ending.leftovers == 1);
+    CHECK(ending.leftovers_killed == 1);
+  }
+}
+
+TEST_CASE("INT kills what is left, TERM does not hurry it", "[supervise]") {
+  const std::string script = "coproc setsid bash -c 'trap \"echo asked >&2\" TERM; echo ready; " + forever +
+                             "'; read -r -u ${COPROC[0]}; exit 2";
+  for (const Mode mode : modes()) {
+    Policy policy;
+    policy.leftover_grace = 1h;
+    Trial trial(mode, "exec 2>&1; " + script, policy);
+    REQUIRE(trial.line() == "asked");
+    trial.signal(SIGTERM);
+    trial.signal(SIGINT);
+    const Ending ending = trial.ending();
+    CHECK(ending.number == 2);
+    CHECK(ending.leftovers_killed == 1);
+    CHECK_FALSE(ending.stop_signal);
+    CHECK(trial.line().empty());
+  }
+}
+
+TEST_CASE("a command that leaves nothing ends at once", "[supervise]") {
+  for (const Mode mode : modes()) {
+    const Ending ending = run(mode, "true & wait; setsid true & wait; exit 1");
+    CHECK(ending.leftovers == 0);
+    CHECK(ending.number == 1);
+  }
+}
+
+TEST_CASE("all orphans are reaped", "[supervise]") {
+  // Each process leaves the next behind, and the last says so; meanwhile nothing but zombies is left.
+  const std::string orphans = R"(
+import os
+r, w = os.pipe()
+for index in range(10000):
+    if os.fork() == 0:
+        if os.fork() == 0:
+            os.read(r, 1)
+            os._exit(0)
+        os._exit(0)
+    os.wait()
+    if index % 100 == 99: os.write(w, b"x" * 100)
+)";
+  for (const Mode mode : modes()) {
+    INFO(name(mode));
+    const Ending ending = Trial(mode, std::vector<std::string>{"python3", "-c", orphans}, {}).ending();
+    CHECK(ending.kind == Kind::exited);
+    CHECK(ending.number == 0);
+    CHECK(ending.leftovers_killed == 0);
+  }
+}
+
+TEST_CASE("blocked and ignored signals reach the command as they came", "[supervise]") {
+  // Of the program itself, whose constructor takes the mask, this is tried in integration/supervise.
+  const std::string show = "grep -E 'SigIgn' /proc/self/status";
+  for (const Mode mode : modes()) {
+    INFO(name(mode));
+    Trial trial(mode, show, {}, [] {
+      for (const int ignored : {SIGHUP, SIGCHLD, SIGTTOU, 33, 64}) kernel::set_ignored(ignored, true);
+    });
+    const SignalSet wanted = bit(SIGHUP) | bit(SIGCHLD) | bit(SIGTTOU) | bit(33) | bit(64);
+    const std::string line = trial.line();
+    REQUIRE(line.starts_with("SigIgn:"));
+    // bash itself waits for children: it sets SIGCHLD to its default.
+    CHECK((std::stoull(line.substr(7), nullptr, 16) | bit(SIGCHLD)) == wanted);
+    CHECK(trial.ending().number == 0);
+  }
+}
+
+TEST_CASE("an ignored SIGCHLD does not hang us, and the command gets it back", "[supervise]") {
+  for (const Mode mode : modes()) {
+    INFO(name(mode));
+    Trial trial(mode, std::vector<std::string>{"grep", "SigIgn", "/proc/self/status"}, {},
+                [] { kernel::set_ignored(SIGCHLD, true); });
+    CHECK(trial.line() == "SigIgn:\t0000000000010000");
+    CHECK(trial.ending().number == 0);
+  }
+}
+
+TEST_CASE("a stop signal that was inherited as ignored stops nothing", "[supervise]") {
+  for (const Mode mode : modes()) {
+    Policy policy;
+    policy.grace = 1ms;
+    Trial trial(mode, "trap 'echo told' USR1; trap 'exit 8' TERM; echo ready; " + forever, policy,
+                [] { kernel::set_ignored(SIGHUP, true); });
+    REQUIRE(trial.line() == "ready");
+    trial.signal(SIGHUP);
+    trial.signal(SIGUSR1);  // behind it
+    CHECK(trial.line() == "told");
+    trial.signal(SIGUSR2);  // ends it, without a grace that a stop would have started
+    const Ending ending = trial.ending();
+    CHECK(ending.number == SIGUSR2);
+    CHECK_FALSE(ending.stop_signal);
+  }
+}
+
+TEST_CASE("an agent without workers ends within two seconds of a stop", "[supervise]") {
+  Policy policy;
+  policy.scope = SignalScope::child;
+  policy.agent = true;
+  for (const Mode mode : modes()) {
+    INFO(name(mode));
+    // Its helper, a child that has the agent's own environment, is no worker.
+    Trial trial(mode, "trap '' INT; setsid sleep 3600 & echo ready; " + forever, policy, [] { unsetenv("LOCAL_RANK"); });
+    REQUIRE(trial.line() == "ready");
+    const auto start = std::chrono::steady_clock::now();
+    trial.signal(SIGINT);
+    const Ending ending = trial.ending();
+    CHECK(std::chrono::steady_clock::now() - start < 2s);
+    CHECK(ending.killed_by_us);
+    CHECK(ending.stop_signal == SIGINT);
+    CHECK(trial.line().empty());
+  }
+}
+
+TEST_CASE("an agent with a worker has its time, and gets each stop signal once", "[supervise]") {
+  Policy policy;
+  policy.scope = SignalScope::child;
+  policy.agent = true;
+  // It notes each TERM and ends with USR1, long after an agent without workers would have been killed.
+  const std::string agent = "terms=0; trap 'terms=$((terms + 1)); echo asked' TERM; trap 'echo noted' USR2; "
+                            "trap 'exit $terms' USR1; LOCAL_RANK=0 setsid sleep 3600 & "
+                            "until grep -qz LOCAL_RANK=0 /proc/$!/environ; do :; done; echo ready; " + forever;
+  for (const Mode mode : modes()) {
+    INFO(name(mode));
+    Trial trial(mode, agent, policy, [] { unsetenv("LOCAL_RANK"); });
+    REQUIRE(trial.line() == "ready");
+    trial.signal(SIGTERM);
+    REQUIRE(trial.line() == "asked");
+    trial.signal(SIGTERM);
+    trial.signal(SIGUSR2);
+    REQUIRE(trial.line() == "noted");
+    // The one sleep here: that nothing happens takes time to see.
+    std::this_thread::sleep_for(1300ms);
+    trial.signal(SIGUSR1);
+    const Ending ending = trial.ending();
+    CHECK(ending.kind == Kind::exited);
+    CHECK(ending.number == 1);
+    CHECK_FALSE(ending.killed_by_us);
   }
 }

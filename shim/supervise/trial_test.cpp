@@ -20,16 +20,9 @@ namespace {
 
 constexpr int too_long_ms = 30'000;
 
-/// The test program blocks all signals before main, as the program does: it must be possible to end it all the same, and
-/// its other tests' children must not inherit that.
-struct UnblockSignals final : Catch::TestEventListenerBase {
-  using TestEventListenerBase::TestEventListenerBase;
-  void testRunStarting(const Catch::TestRunInfo& info) override {
-    TestEventListenerBase::testRunStarting(info);
-    kernel::set_signal_mask(inherited_mask(), nullptr);
-  }
-};
-CATCH_REGISTER_LISTENER(UnblockSignals)
+// The test program, too, blocks all signals before main. It must be possible to end it all the same, and the children of
+// its other tests must not inherit that.
+[[maybe_unused]] const int unblocked = kernel::set_signal_mask(inherited_mask(), nullptr);
 
 /// What fits through a pipe of an Ending.
 struct FlatEnding {

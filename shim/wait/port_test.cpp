@@ -121,9 +121,9 @@ TEST_CASE("a dropped SYN is no answer in time") {
   std::vector<tcp::socket> fillers;  // with the queue full Linux drops what comes
   for (int i = 0; i < 4; ++i) {
     tcp::socket& filler = fillers.emplace_back(context, tcp::v4());
-    filler.non_blocking(true);
-    boost::system::error_code error;
-    filler.connect(acceptor.local_endpoint(), error);
+    filler.native_non_blocking(true);
+    const tcp::endpoint peer = acceptor.local_endpoint();
+    connect(filler.native_handle(), peer.data(), static_cast<socklen_t>(peer.size()));
   }
   const PortLook seen = look(context, {make_address("127.0.0.1")}, acceptor.local_endpoint().port());
   CHECK(seen.state == PortState::silent);

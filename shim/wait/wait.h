@@ -47,7 +47,8 @@ using Result = std::variant<Reached, Unreachable>;
 /// Waits for the master on the coroutine's executor. Logs one line when waiting starts (not where the first look
 /// succeeds), one when the reason changes, one each 30 s. Cancelling the coroutine (terminal cancellation) ends it at
 /// once by boost::system::system_error and closes all it opened. Never throws for what the network does; that the
-/// kernel has no descriptor or memory for an epoll set is a system_error, too.
+/// kernel has no descriptor or memory for an epoll set is a system_error, too. (`wait_for(…) || other` gives one flat
+/// variant: Reached, Unreachable, or what `other` gives.)
 boost::asio::awaitable<Result> wait_for(Master master, Limits limits);
 
 }  // namespace rankshim::wait

@@ -123,17 +123,14 @@ TEST_CASE("a name server that fails, or is silent for a while, is waited out") {
 
 TEST_CASE("each change of the reason is a line") {
   int looks = 0;
-  asio::io_context* context = nullptr;
   std::optional<MasterPort> port;
   Fixture fixture([&](const DnsQuestion& question) -> DnsAnswer {
-    if (question.type != type_a) return {};
-    if (!port) port.emplace(*context);
-    if (++looks < 5) return {.rcode = nxdomain};
+    if (question.type == type_a) ++looks;
+    if (looks < 5) return {.rcode = nxdomain};
     if (looks < 10) return {};
     if (looks == 11) port->acceptor.listen();  // the name is asked for again, so the port was seen closed before
     return {.addresses = {"127.0.0.1"}};
   });
-  context = &fixture.context;
   port.emplace(fixture.context);
   CHECK(fixture.reach({"job-0.", port->number(), Until::port, false}).addresses == Names{"127.0.0.1"});
   const std::string master = "job-0.:" + std::to_string(port->number());
@@ -157,11 +154,12 @@ TEST_CASE("while nothing changes there is a line now and then") {
 TEST_CASE("an answer that flips does not fill the log") {
   int questions = 0;
   Fixture fixture([&](const DnsQuestion&) -> DnsAnswer {
-    if (++questions > 200) return {.addresses = {"10.0.0.1"}};
+    if (++questions > 60) return {.addresses = {"10.0.0.1", "fd00::1"}};
     return {.rcode = questions / 4 % 2 == 0 ? nxdomain : servfail};
   });
   fixture.reach({"job-0.", 23456, Until::name, false});
   const std::string said = fixture.said();
+  CAPTURE(said);
   CHECK(std::count(said.begin(), said.end(), '\n') == 3);
 }
 
@@ -280,12 +278,12 @@ void check_cancelled_by(Fixture& fixture, Master master, asio::steady_timer& sto
       co_await stop.async_wait(asio::redirect_error(asio::use_awaitable, error));
     };
     const auto result = co_await (wait_for(master, fixture.limits) || signal());
-    co_return result.index() == 1;
+    co_return std::holds_alternative<std::monostate>(result);
   };
   CHECK(run(fixture.context, race()));
-  CHECK(open_descriptors() == before);
   fixture.context.restart();
-  fixture.context.poll();  // nothing that is still queued may touch what is gone
+  fixture.context.poll();  // nothing that is still queued may touch what is gone; the other sides close too
+  CHECK(open_descriptors() == before);
 }
 
 TEST_CASE("cancelled while a name server is silent, it ends at once and leaves nothing open") {

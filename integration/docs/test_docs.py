@@ -1,0 +1,85 @@
+"""The documents keep their word: every console example is run, every link leads somewhere."""
+
+import os
+import pathlib
+import re
+import subprocess
+
+import pytest
+
+REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
+DOCUMENTS = sorted(
+    path
+    for path in [*REPOSITORY.glob("*.md"), *REPOSITORY.glob("docs/*.md"), *REPOSITORY.glob("integration/*/*.md")]
+)
+# Commands of ```sh blocks that are too large for an example; each is run elsewhere.
+RUN_ELSEWHERE = {
+    "scripts/demo": "test_demo_ends_well in integration/kubeflow",
+    "scripts/test": "this very run",
+    "scripts/build": "scripts/test",
+    "scripts/build aarch64": "scripts/test",
+    "scripts/setup": "scripts/test",
+    "scripts/bench": "scripts/test",
+}
+
+
+def blocks(language):
+    for document in DOCUMENTS:
+        for number, match in enumerate(re.finditer(rf"^```{language}\n(.*?)^```", document.read_text(), re.M | re.S)):
+            yield pytest.param(match[1], id=f"{document.relative_to(REPOSITORY)}-{number}")
+
+
+def examples(block):
+    """The commands of a console block ("$ " begins one, "> " goes on) with the output that the document shows."""
+    command, shown = None, []
+    for line in block.splitlines(keepends=True):
+        if line.startswith("$ "):
+            if command is not None:
+                yield command, "".join(shown)
+            command, shown = line[2:], []
+        elif line.startswith("> ") and not shown:
+            command += line[2:]
+        else:
+            shown.append(line)
+    if command is not None:
+        yield command, "".join(shown)
+
+
+@pytest.mark.parametrize("block", blocks("console"))
+def test_a_console_example_prints_what_the_document_shows(block, rankshim, tmp_path):
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "rankshim").symlink_to(rankshim)
+    (tmp_path / "bin" / "python3").symlink_to("/usr/bin/python3")
+    environment = {"PATH": f"{tmp_path}/bin:/usr/bin:/bin", "HOME": str(tmp_path)}
+    found = list(examples(block))
+    assert found, "a console block without a command"
+    for command, shown in found:
+        done = subprocess.run(
+            ["bash", "-c", command],
+            env=environment,
+            cwd=tmp_path,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            timeout=30,
+            text=True,
+        )
+        assert done.stdout == shown, command
+
+
+@pytest.mark.parametrize("block", blocks("sh"))
+def test_a_shell_block_names_only_scripts_that_a_test_runs(block):
+    for line in block.splitlines():
+        command = line.split("#")[0].strip()
+        if not command:
+            continue
+        assert command in RUN_ELSEWHERE, f"{command}: run it in a test and say where"
+        script = REPOSITORY / command.split()[0]
+        assert os.access(script, os.X_OK)
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(REPOSITORY)))
+def test_every_link_between_documents_leads_somewhere(document):
+    for target in re.findall(r"\]\(([^)#]+)[^)]*\)", document.read_text()):
+        if not target.startswith(("http:", "https:")):
+            assert (document.parent / target).exists(), target

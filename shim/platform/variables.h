@@ -1,0 +1,30 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "node/environment.h"
+
+namespace rankshim::platform {
+
+/// An index over an environment. Recognising asks for some hundred names, and a pod can have a thousand variables: a
+/// search through all of them for each name would show in the time of a start.
+class Variables {
+ public:
+  /// Views into `environment`, which has to outlive it and stay as it is.
+  explicit Variables(const Environment& environment);
+
+  /// As Environment::get.
+  [[nodiscard]] std::optional<std::string_view> get(std::string_view name) const;
+
+ private:
+  [[nodiscard]] std::size_t slot_of(std::string_view name) const;
+
+  const std::vector<std::string>& entries_;
+  std::vector<std::uint32_t> slots_;  // open addressing; the entry's index + 1, 0 where the slot is free
+};
+
+}  // namespace rankshim::platform
