@@ -13,8 +13,8 @@ from lib.requirements import cannot
 
 SHIM_IMAGE = "localhost/rankshim"
 USER_IMAGE = "localhost/user"
-# Long enough for a machine with two slow cores; the build is made from nothing.
-BUILD_TIMEOUT = 600
+# The build is made from nothing: minutes on two idle cores, and the machine may not be idle.
+BUILD_TIMEOUT = 1500
 
 
 @pytest.fixture(scope="session")

@@ -161,12 +161,18 @@ def _full_name(image):
     return image if slash and ("." in registry or registry == "localhost") else f"localhost/{image}"
 
 
-def build(engine, dockerfile, context, tag, *, timeout, options=()):
-    """`podman build` with the machine's network, and pip configured in there as it is out here."""
+def build(engine, dockerfile, context, tag, *, timeout):
+    """`podman build` with the machine's network, and pip configured in there as it is out here.
+
+    zig's cache is the machine's too: it holds the C++ library, minutes of compiling, by its hash.
+    """
+    cache = pathlib.Path.home() / ".cache" / "zig"
+    cache.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="rankshim-build-") as folder:
         engine.must(
-            "build", "--pull=never", "--network=host", *_pip_options(pathlib.Path(folder)), *options,
-            "--file", dockerfile, "--tag", tag, context, timeout=timeout, env=_proxies(),
+            "build", "--pull=never", "--layers=false", "--network=host", *_pip_options(pathlib.Path(folder)),
+            f"--volume={cache}:/root/.cache/zig", "--file", dockerfile, "--tag", tag, context,
+            timeout=timeout, env=_proxies(),
         )
 
 
@@ -176,7 +182,8 @@ def _proxies():
 
 
 def _pip_options(folder):
-    """Options for `podman build` that give pip in there this machine's indexes and certificates.
+    """Options for `podman build` that give pip in there this machine's indexes and certificates, all but
+    folders of this machine.
 
     What is mounted is in no image: a build on another machine needs none of it.
     """
@@ -185,17 +192,13 @@ def _pip_options(folder):
     for line in sorted(listed.stdout.splitlines(), key=lambda line: line.startswith(":env:")):
         key, _, value = line.partition("=")  # the environment comes last, and wins
         settings[key.partition(".")[2]] = str(ast.literal_eval(value))
-    mounts = []
+    lines, mounts = [], []
+    for key in ("index-url", "extra-index-url", "trusted-host"):
+        if places := [place for place in settings.get(key, "").split() if not place.startswith(("file:", "/"))]:
+            lines.append(f"{key} = {' '.join(places)}\n")
     if "cert" in settings:
         mounts.append((settings["cert"], "/run/pip-certificates"))
-        settings["cert"] = "/run/pip-certificates"
-    for option in ("index-url", "extra-index-url", "find-links"):
-        for place in settings.get(option, "").split():
-            local = place.removeprefix("file://")
-            if local.startswith("/") and os.path.exists(local):
-                mounts.append((local, local))
-    # One line for each, whatever was folded over several in the original.
-    lines = [f"{key} = {' '.join(value.split())}\n" for key, value in settings.items() if key != "config-file"]
+        lines.append("cert = /run/pip-certificates\n")
     configuration = folder / "pip.conf"
     configuration.write_text("[global]\n" + "".join(lines))
     mounts.append((configuration, "/etc/pip.conf"))

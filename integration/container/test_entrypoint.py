@@ -71,7 +71,8 @@ def test_a_terminal_is_the_commands(engine):
     script = "test -t 0 && test -t 1 && cut -d' ' -f5,8 /proc/$$/stat"
     done = engine.podman("run", "--rm", "-t", USER_IMAGE, "sh", "-c", script)
     assert done.code == 0, done.transcript()
-    process_group, foreground = done.stdout.split()
+    # On a terminal our own lines on stderr come before it.
+    process_group, foreground = done.stdout.splitlines()[-1].split()
     assert process_group == foreground
 
 

@@ -163,7 +163,7 @@ def verdict(nodes, processes, took):
         for process in processes:
             print(f"{process.name}:\n{process.transcript()}")
         return 1
-    show(f"Equal loss and weights: the nodes trained together. {took:.0f} s in all, nothing left behind.")
+    show(f"Equal loss and weights: the nodes trained together. {took:.0f} s in all.")
     return 0
 
 

@@ -4,6 +4,7 @@ import contextlib
 import json
 import pathlib
 import re
+import sys
 
 import pytest
 
@@ -255,3 +256,27 @@ def test_a_service_link_in_master_port_is_ignored_with_a_warning(shim):
     document = explained(shim("explain", "--format", "json", "--", "train.py", env=env))
     assert values(document)["master_port"] == "23456"
     assert any("MASTER_PORT" in json.dumps(warning) for warning in document["warnings"])
+
+
+@pytest.mark.parametrize("reads, warned", [("--local_rank", True), ("--local_rank or LOCAL_RANK", False)])
+def test_a_script_that_only_knows_local_rank_as_an_argument_is_warned_about(rankshim, tmp_path, reads, warned):
+    (tmp_path / "train.py").write_text(f"# reads {reads}\n")
+    done = run([rankshim, "explain", "--format", "json", "--", "train.py"], clean_environment(), cwd=tmp_path)
+    assert any("--launcher" in warning for warning in explained(done)["warnings"]) == warned
+
+
+@pytest.mark.parametrize("installed", ["python", "python3"])
+def test_the_interpreter_is_whichever_the_image_has(rankshim, tmp_path, installed):
+    (tmp_path / installed).symlink_to(sys.executable)
+    here_only = ["env", f"PATH={tmp_path}", rankshim, "explain", "--format", "json", "--", "train.py"]
+    done = run(here_only, clean_environment())
+    assert pathlib.Path(explained(done)["command"][0]).name == installed
+
+
+def test_the_interpreter_that_the_user_names_is_taken(shim):
+    done = shim("explain", "--format", "json", "--python=/opt/conda/bin/python", "--", "-m", "pkg.train", "--lr", "1")
+    document = explained(done)
+    assert document["command"][0] == "/opt/conda/bin/python"
+    assert launcher_flags(document["command"])[1][-2:] == ["--lr", "1"]
+    assert "pkg.train" in document["command"]
+    assert any("/opt/conda/bin/python" in warning for warning in document["warnings"]), "it is not there"

@@ -104,13 +104,6 @@ def test_a_script_that_wants_local_rank_as_an_argument_gets_it(pods, rankshim):
     assert {result["argument"] for result in found.values()} == {"0"}
 
 
-def test_a_node_alone_trains_alone_on_loopback(network, rankshim):
-    node = network.node("alone")
-    done = node.run([rankshim, "--", ALLREDUCE], OMP, timeout=JOB)
-    assert done.code == 0
-    assert results(done)[0]["world"] == "1"
-
-
 def test_the_demonstration_works_without_namespaces_and_says_so(rankshim):
     demo = WORKERS.parent / "demo.py"
     done = run([sys.executable, "-I", str(demo), rankshim, "--loopback"], clean_environment(), timeout=JOB)

@@ -19,7 +19,7 @@ import tempfile
 
 from lib.dns import AuthoritativeAndCache, Dnsmasq, StubDns
 from lib.events import until
-from lib.process import DIE_WITH_US, Process, clean_environment
+from lib.process import DIE_WITH_US, Process, children, clean_environment, descendants
 
 # Inside private namespaces any addresses will do: these look like a cluster's.
 NODES = "10.244.0."
@@ -168,7 +168,7 @@ class NodeProcess(Process):
         )
         super().__init__(argv, clean_environment(), name=name, cwd=cwd, wrapper=wrapper)
         self._init = until(
-            lambda: self.popen.poll() is not None or _children(self.popen.pid), 20, "unshare makes its child"
+            lambda: self.popen.poll() is not None or children(self.popen.pid), 20, "unshare makes its child"
         )
 
     @property
@@ -184,14 +184,12 @@ class NodeProcess(Process):
 
     def tree(self):
         """Every process on the node: {host pid: command line}."""
-        found, todo = {}, [self.init]
-        while todo:
-            pid = todo.pop()
+        found = {}
+        for pid in [self.init, *descendants(self.init)]:
             try:
                 found[pid] = pathlib.Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode().strip()
-            except OSError:
-                continue
-            todo += _children(pid)
+            except OSError:  # it has just ended
+                pass
         return found
 
     def listens(self, port):
@@ -204,18 +202,6 @@ class NodeProcess(Process):
                 if fields[1].endswith(wanted) and fields[3] == TCP_LISTEN:
                     return True
         return False
-
-
-def _children(pid):
-    """Host process ids of the children of all threads of `pid`."""
-    try:
-        return [
-            int(child)
-            for task in os.listdir(f"/proc/{pid}/task")
-            for child in pathlib.Path(f"/proc/{pid}/task/{task}/children").read_text().split()
-        ]
-    except OSError:
-        return []
 
 
 class Network:

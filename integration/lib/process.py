@@ -2,6 +2,7 @@
 
 import logging
 import os
+import pathlib
 import re
 import signal
 import subprocess
@@ -14,8 +15,9 @@ from lib.events import NotInTime
 
 log = logging.getLogger("rankshim.integration")
 
-# The kernel kills our children with us, however we end: nothing outlives a test run.
-DIE_WITH_US = ("setpriv", "--pdeathsig", "KILL", "--")
+# The kernel kills our children with us, however we end: nothing outlives a test run. And a run in a
+# shell's background or under nohup must not hand its ignored signals on to what is tested.
+DIE_WITH_US = ("env", "--default-signal", "setpriv", "--pdeathsig", "KILL", "--")
 
 
 # This interpreter's folder first: `python` on a node is the one with torch.
@@ -30,6 +32,26 @@ def clean_environment(variables=None):
 def exit_code(returncode):
     """A wait status in the shell's convention: N, or 128 + signal."""
     return 128 - returncode if returncode < 0 else returncode
+
+
+def children(pid):
+    """Process ids of the children of all threads of `pid`; none where it has ended."""
+    try:
+        return [
+            int(child)
+            for task in os.listdir(f"/proc/{pid}/task")
+            for child in pathlib.Path(f"/proc/{pid}/task/{task}/children").read_text().split()
+        ]
+    except OSError:
+        return []
+
+
+def descendants(pid):
+    """Process ids of everything below `pid`, parents first."""
+    found = children(pid)
+    for child in found:  # grows while it is read
+        found += children(child)
+    return found
 
 
 @dataclass(frozen=True)
@@ -116,12 +138,13 @@ class Process:
         os.kill(self.pid, number)
 
     def kill(self):
-        """Ends it and its whole session, whatever its state. May be called again."""
+        """Ends it and all that it started, in sessions of their own too. May be called again."""
         if self.popen.poll() is None:
-            try:
-                os.killpg(self.popen.pid, signal.SIGKILL)
-            except ProcessLookupError:
-                pass
+            for pid in [*descendants(self.popen.pid), self.popen.pid]:
+                try:
+                    os.kill(pid, signal.SIGKILL)
+                except ProcessLookupError:
+                    pass
         self.popen.wait(10)
         for reader in self._readers:
             reader.join(5)

@@ -12,7 +12,7 @@
 
 /// The recorded environments: testdata/PROFILE/CASE.txt, read as they are found, so that a new platform needs
 /// its TOML file and these alone. Above the line `=>` stand variables as `env` prints them, `hostname: NAME`
-/// and `file PATH: TEXT` (\n is a newline); below it all that has to come of them, no more and no less:
+/// and `file PATH: TEXT` (\n and \t as in C); below it all that has to come of them, no more and no less:
 ///
 ///     also: OTHER, …          profiles that are recognised too
 ///     role: NAME              a role that does not train
@@ -33,7 +33,12 @@ struct Recording {
 };
 
 std::string unescaped(std::string text) {
-  for (std::size_t at = 0; (at = text.find("\\n", at)) != std::string::npos;) text.replace(at, 2, "\n");
+  for (std::size_t at = 0; (at = text.find('\\', at)) != std::string::npos; ++at) {
+    REQUIRE(at + 1 < text.size());
+    const char escaped = text[at + 1];
+    REQUIRE((escaped == 'n' || escaped == 't'));
+    text.replace(at, 2, escaped == 'n' ? "\n" : "\t");
+  }
   return text;
 }
 

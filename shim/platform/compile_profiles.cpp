@@ -8,6 +8,7 @@
 #include <fstream>
 #include <iterator>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "platform/reader.h"
@@ -80,28 +81,56 @@ std::string table(std::string& out, const std::string& type, const std::string& 
   return table_name;
 }
 
-std::string conditions(std::string& out, const std::string& table_name, const Alternative& alternative) {
+/// One pool for the texts of all profiles: what is in several of them, or part of another, is there once.
+std::string common_pool(const std::vector<OwnedProfile>& profiles) {
+  std::vector<std::string_view> texts;
+  const auto add_globs = [&](const Profile& profile, const Alternative& alternative) {
+    for (const Condition& condition : alternative.conditions) texts.push_back(profile.view(condition.glob));
+  };
+  for (const OwnedProfile& owned : profiles) {
+    const Profile& profile = owned.profile();
+    for (const Step& step : profile.steps) texts.push_back(profile.view(step.text));
+    for (const Alternative& alternative : profile.match) add_globs(profile, alternative);
+    for (const Role& role : profile.roles) add_globs(profile, role.when);
+  }
+  std::sort(texts.begin(), texts.end(),
+            [](auto a, auto b) { return a.size() != b.size() ? a.size() > b.size() : a < b; });
+  std::string pool;
+  for (const std::string_view text : texts)
+    if (pool.find(text) == std::string::npos) pool += text;
+  return pool;
+}
+
+std::string piece(const std::string& pool, std::string_view text) {
+  return "{" + number(pool.find(text)) + ", " + number(text.size()) + "}";
+}
+
+std::string conditions(std::string& out, const std::string& table_name, const Profile& profile,
+                       const Alternative& alternative, const std::string& pool) {
   std::vector<std::string> rows;
   for (const Condition& c : alternative.conditions)
-    rows.push_back(std::string("{Sign::") + name(c.sign) + ", " + number(c.root) + ", " + literal(c.glob) +
-                   "}");
+    rows.push_back(std::string("{Sign::") + name(c.sign) + ", " + number(c.root) + ", " +
+                   piece(pool, profile.view(c.glob)) + "}");
   return table(out, "Condition", table_name, rows);
 }
 
 /// Writes the tables of one profile to `out`; the row of the table of profiles.
-std::string write(const Profile& profile, std::string& out, const std::string& prefix) {
+std::string write(const Profile& profile, std::string& out, const std::string& prefix,
+                  const std::string& pool) {
   std::vector<std::string> match, roles, places, steps, children;
   for (const Alternative& alternative : profile.match)
-    match.push_back("{" + conditions(out, prefix + "match_" + number(match.size()), alternative) + "}");
+    match.push_back(
+        "{" + conditions(out, prefix + "match_" + number(match.size()), profile, alternative, pool) + "}");
   for (const Role& role : profile.roles)
     roles.push_back("{" + literal(role.name) + ", {" +
-                    conditions(out, prefix + "role_" + number(roles.size()), role.when) + "}}");
+                    conditions(out, prefix + "role_" + number(roles.size()), profile, role.when, pool) +
+                    "}}");
   for (const Place& place : profile.places)
     places.push_back("{Fact::" + std::string(rankshim::name(place.fact)) + ", " + number(place.root) + "}");
   for (const Step& step : profile.steps)
     steps.push_back(std::string("{Op::") + name(step.op) + ", Function::" + name(step.function) + ", " +
-                    number(step.first_child) + ", " + number(step.child_count) + ", " + literal(step.text) +
-                    "}");
+                    number(step.child_count) + ", " + number(step.first_child) + ", " +
+                    piece(pool, profile.view(step.text)) + "}");
   for (const std::uint16_t child : profile.children) children.push_back(number(child));
 
   const std::string text = prefix + "text";
@@ -115,13 +144,13 @@ std::string write(const Profile& profile, std::string& out, const std::string& p
   row += ", " + table(out, "Step", prefix + "steps", steps);
   row += ", " + table(out, "std::uint16_t", prefix + "children", children);
   out += "\n";
-  return row + "}";
+  return row + ", pool}";
 }
 
 int compile(const std::string& output, std::vector<std::filesystem::path> files) {
   std::sort(files.begin(), files.end(), [](const auto& a, const auto& b) { return a.stem() < b.stem(); });
   std::string out = "// Written by compile_profiles from config/platforms/*.toml; not to be edited.\n\n";
-  std::vector<std::string> rows;
+  std::vector<OwnedProfile> profiles;
   bool failed = false;
   for (const auto& file : files) {
     std::ifstream in(file, std::ios::binary);
@@ -131,17 +160,25 @@ int compile(const std::string& output, std::vector<std::filesystem::path> files)
       failed = true;
       continue;
     }
-    const auto outcome = read_profile(file.stem().string(), document, file.string());
+    auto outcome = read_profile(file.stem().string(), document, file.string());
     if (const auto* faults = std::get_if<Faults>(&outcome)) {
       for (const Fault& fault : *faults) std::fprintf(stderr, "%s\n", to_line(fault).c_str());
       failed = true;
       continue;
     }
-    rows.push_back(write(std::get<OwnedProfile>(outcome).profile(), out, "p" + number(rows.size()) + "_"));
+    profiles.push_back(std::move(std::get<OwnedProfile>(outcome)));
   }
   if (failed) return EXIT_FAILURE;
-  const std::string profiles = table(out, "Profile", "profiles", rows);
-  out += "constexpr std::span<const Profile> all_profiles = " + profiles + ";\n";
+  const std::string pool = common_pool(profiles);
+  if (pool.size() > 0xFFFF) {
+    std::fprintf(stderr, "the texts of all profiles together are longer than a Piece can say\n");
+    return EXIT_FAILURE;
+  }
+  out += "constexpr std::string_view pool =\n    " + literal(pool) + ";\n\n";
+  std::vector<std::string> rows;
+  for (const OwnedProfile& owned : profiles)
+    rows.push_back(write(owned.profile(), out, "p" + number(rows.size()) + "_", pool));
+  table(out, "Profile", "all_profiles", rows);
   std::ofstream stream(output, std::ios::binary);
   stream << out;
   stream.close();

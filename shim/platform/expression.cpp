@@ -22,6 +22,24 @@ bool is_name_part(char c) { return is_letter(c) || (c >= '0' && c <= '9'); }
 
 std::string quoted(std::string_view text) { return "'" + std::string(text) + "'"; }
 
+constexpr std::size_t most_children = std::numeric_limits<std::uint8_t>::max();
+constexpr std::size_t largest_index = std::numeric_limits<std::uint16_t>::max();
+constexpr const char* too_large = "the profile is too large";
+
+/// Adds a text to the pool; nothing where an index cannot name it any more.
+std::optional<Piece> add_text(std::string_view text, Tables& tables) {
+  if (tables.pool.size() > largest_index || text.size() > largest_index) return std::nullopt;
+  const Piece piece{static_cast<std::uint16_t>(tables.pool.size()), static_cast<std::uint16_t>(text.size())};
+  tables.pool += text;
+  return piece;
+}
+
+std::optional<std::uint16_t> add_step(const Step& step, Tables& tables) {
+  if (tables.steps.size() > largest_index) return std::nullopt;
+  tables.steps.push_back(step);
+  return static_cast<std::uint16_t>(tables.steps.size() - 1);
+}
+
 /// Recursive descent over one place. Members return nothing once `error` is set.
 class Parser {
  public:
@@ -61,21 +79,22 @@ class Parser {
     if (!parts.empty()) trim_end(parts);
     if (parts.empty()) return fail("something is expected here");
     if (parts.size() == 1) return parts.front();
-    return with_children({.op = Op::join}, parts);
+    return with_children({.op = Op::join}, {}, parts);
   }
 
   /// Blanks before a stop belong to no text.
   void trim_end(std::vector<std::uint16_t>& parts) {
     Step& last = tables_.steps[parts.back()];
     if (last.op != Op::text) return;
-    last.text = last.text.substr(0, last.text.find_last_not_of(blanks) + 1);
-    if (last.text.empty()) parts.pop_back();
+    const auto text = std::string_view(tables_.pool).substr(last.text.at, last.text.size);
+    last.text.size = static_cast<std::uint16_t>(text.find_last_not_of(blanks) + 1);
+    if (last.text.size == 0) parts.pop_back();
   }
 
   Index literal(std::string_view stops) {
     const std::size_t start = at_;
     while (at_ < text_.size() && text_[at_] != '$' && stops.find(text_[at_]) == std::string_view::npos) ++at_;
-    return add({.op = Op::text, .text = text_.substr(start, at_ - start)});
+    return with_children({.op = Op::text}, text_.substr(start, at_ - start), {});
   }
 
   Index variable() {
@@ -93,7 +112,7 @@ class Parser {
     }
     if (at_ == text_.size() || text_[at_] != '}') return fail("'}' or ':-' is expected here");
     ++at_;
-    return with_children({.op = Op::variable, .text = name}, fallback);
+    return with_children({.op = Op::variable}, name, fallback);
   }
 
   Index call(std::string_view name) {
@@ -121,26 +140,22 @@ class Parser {
                    : most == any_count ? " or more"
                                        : " to " + std::to_string(most)) +
                   " arguments, not " + std::to_string(arguments.size()));
-    if (is_join) return with_children({.op = Op::join}, arguments);
-    return with_children({.op = Op::call, .function = signature->function}, arguments);
+    if (is_join) return with_children({.op = Op::join}, {}, arguments);
+    return with_children({.op = Op::call, .function = signature->function}, {}, arguments);
   }
 
-  Index with_children(Step step, const std::vector<std::uint16_t>& children) {
-    if (tables_.children.size() + children.size() > std::numeric_limits<std::uint16_t>::max())
-      return too_large();
+  Index with_children(Step step, std::string_view text, const std::vector<std::uint16_t>& children) {
+    const auto piece = add_text(text, tables_);
+    if (!piece || children.size() > most_children ||
+        tables_.children.size() + children.size() > largest_index)
+      return fail(too_large);
+    step.text = *piece;
     step.first_child = static_cast<std::uint16_t>(tables_.children.size());
-    step.child_count = static_cast<std::uint16_t>(children.size());
+    step.child_count = static_cast<std::uint8_t>(children.size());
     tables_.children.insert(tables_.children.end(), children.begin(), children.end());
-    return add(step);
+    const Index index = add_step(step, tables_);
+    return index ? index : fail(too_large);
   }
-
-  Index add(const Step& step) {
-    if (tables_.steps.size() > std::numeric_limits<std::uint16_t>::max()) return too_large();
-    tables_.steps.push_back(step);
-    return static_cast<std::uint16_t>(tables_.steps.size() - 1);
-  }
-
-  Index too_large() { return fail("the profile is too large"); }
 
   Index fail(const std::string& what) {
     error_ = quoted(text_) + ", character " + std::to_string(at_ + 1) + ": " + what;
@@ -190,29 +205,33 @@ std::optional<Condition> parse_condition(std::string_view condition, Tables& tab
   const bool has_glob = equals != std::string_view::npos;
   Condition result;
   result.sign = has_glob ? (negative ? Sign::unlike : Sign::like) : (negative ? Sign::not_set : Sign::set);
-  if (has_glob) result.glob = expression.substr(equals + 1);
-  expression = trim(expression.substr(0, equals));
-  constexpr std::size_t longest_glob = 256;  // bounds the work of matching
-  if ((has_glob && result.glob.empty()) || result.glob.size() > longest_glob) {
-    error = quoted(condition) + ": behind '=' stand 1 to 256 characters";
-    return std::nullopt;
-  }
-  if (expression.find('(') == std::string_view::npos) {
-    if (expression.empty() || !is_letter(expression.front()) ||
-        !std::all_of(expression.begin(), expression.end(), is_name_part)) {
-      error = quoted(condition) +
-              ": a condition is a variable's name or a function call, with ! before it or =GLOB behind";
+  if (has_glob) {
+    const std::string_view glob = expression.substr(equals + 1);
+    expression = trim(expression.substr(0, equals));
+    constexpr std::size_t longest_glob = 256;  // bounds the work of matching
+    if (glob.empty() || glob.size() > longest_glob) {
+      error = quoted(condition) + ": behind '=' stand 1 to 256 characters";
       return std::nullopt;
     }
-    if (tables.steps.size() > std::numeric_limits<std::uint16_t>::max()) {
-      error = "the profile is too large";
+    const auto piece = add_text(glob, tables);
+    if (!piece) {
+      error = too_large;
       return std::nullopt;
     }
-    tables.steps.push_back({.op = Op::variable, .text = expression});
-    result.root = static_cast<std::uint16_t>(tables.steps.size() - 1);
-    return result;
+    result.glob = *piece;
   }
-  const auto root = parse_place(expression, tables, error);
+  std::optional<std::uint16_t> root;
+  if (expression.find('(') != std::string_view::npos) {
+    root = parse_place(expression, tables, error);
+  } else if (expression.empty() || !is_letter(expression.front()) ||
+             !std::all_of(expression.begin(), expression.end(), is_name_part)) {
+    error = quoted(condition) +
+            ": a condition is a variable's name or a function call, with ! before it or =GLOB behind";
+  } else {
+    const auto name = add_text(expression, tables);
+    root = name ? add_step({.op = Op::variable, .text = *name}, tables) : std::nullopt;
+    if (!root) error = too_large;
+  }
   if (!root) return std::nullopt;
   result.root = *root;
   return result;

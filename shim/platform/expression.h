@@ -20,10 +20,11 @@
 /// may not contain `$`, nor, within a call, commas and parentheses, nor, within a default, a closing brace.
 namespace rankshim::platform {
 
-/// The tables that expressions are parsed into; the texts are views into what was parsed.
+/// The tables that expressions are parsed into.
 struct Tables {
   std::vector<Step> steps;
   std::vector<std::uint16_t> children;
+  std::string pool;
 };
 
 /// Calls may be nested this deep.

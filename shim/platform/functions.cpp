@@ -191,8 +191,9 @@ Text tasks_of(std::string_view list, std::uint64_t node) {
     const std::string_view entry = list.substr(0, list.find(','));
     const auto open = entry.find("(x");
     Number repeated = 1;
-    if (open != std::string_view::npos && entry.ends_with(')'))
-      repeated = to_number(entry.substr(open + 2, entry.size() - open - 3));
+    if (open != std::string_view::npos)
+      repeated =
+          entry.ends_with(')') ? to_number(entry.substr(open + 2, entry.size() - open - 3)) : std::nullopt;
     const Number tasks = to_number(entry.substr(0, open));
     if (!tasks || !repeated) return std::nullopt;
     if (node < *repeated) return std::to_string(*tasks);
@@ -303,8 +304,11 @@ std::optional<std::string> compute(Function function, std::span<const std::strin
       return something(split_address(first).first);
     case Function::port:
       return something(split_address(first).second);
-    case Function::hosts:
-      return something(by_comma(host_list(first)));
+    case Function::hosts: {
+      std::string all;
+      for (const std::string& list : arguments) all += list + '\n';
+      return something(by_comma(host_list(all)));
+    }
     case Function::first_host: {
       const auto hosts = host_list(first);
       return hosts.empty() ? Text{} : Text{std::string(hosts.front())};

@@ -38,7 +38,8 @@ enum class Function : std::uint8_t {
   position,     ///< position(HOST, LIST)  the index of HOST in hosts(LIST), from 0; see position
   count,        ///< count(LIST)           how many entries the list has, each as often as it stands there
   slurm_hosts,  ///< slurm_hosts(LIST)     Slurm's host list written out, by comma; see expand_slurm
-  slurm_tasks,  ///< slurm_tasks(LIST, N)  the tasks of node N, from 0, by a SLURM_*TASKS_PER_NODE such as 2(x3),1
+  slurm_tasks,  ///< slurm_tasks(LIST, N)  the tasks of node N, from 0, by a SLURM_*TASKS_PER_NODE such as
+                ///< 2(x3),1
 
   // Whole numbers of up to 64 bits; nothing where an argument is none or the result would be none.
 

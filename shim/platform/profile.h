@@ -12,6 +12,12 @@
 /// memory.
 namespace rankshim::platform {
 
+/// A part of Profile::pool. A third of a string_view's size: the built-in profiles have a thousand of them.
+struct Piece {
+  std::uint16_t at = 0;
+  std::uint16_t size = 0;
+};
+
 /// One step of an expression (expression.h has the grammar). The steps of all expressions of a profile lie in
 /// one table; the children of a step follow each other in the table of children.
 enum class Op : std::uint8_t {
@@ -24,9 +30,9 @@ enum class Op : std::uint8_t {
 struct Step {
   Op op = Op::text;
   Function function = Function::none;
+  std::uint8_t child_count = 0;
   std::uint16_t first_child = 0;  ///< index into Profile::children
-  std::uint16_t child_count = 0;
-  std::string_view text = {};
+  Piece text = {};
 };
 
 /// What a condition asks of its expression, which is a variable or a function call.
@@ -41,7 +47,7 @@ enum class Sign : std::uint8_t {
 struct Condition {
   Sign sign = Sign::set;
   std::uint16_t root = 0;  ///< index into Profile::steps
-  std::string_view glob;
+  Piece glob = {};
 };
 
 /// One way to be recognised: all conditions hold.
@@ -79,6 +85,9 @@ struct Profile {
   std::span<const Role> roles;
   std::span<const Step> steps;
   std::span<const std::uint16_t> children;
+  std::string_view pool;  ///< what the texts and globs are pieces of
+
+  [[nodiscard]] std::string_view view(Piece piece) const { return pool.substr(piece.at, piece.size); }
 };
 
 }  // namespace rankshim::platform

@@ -268,6 +268,7 @@ Outcome<OwnedProfile> read_profile(std::string name, std::string document, std::
   profile.roles = storage.roles;
   profile.steps = storage.tables.steps;
   profile.children = storage.tables.children;
+  profile.pool = storage.tables.pool;
   return result;
 }
 

@@ -49,14 +49,14 @@ TEST_CASE("a profile is read from TOML, and stays readable when it is moved") {
   REQUIRE(profile.match.size() == 1);
   REQUIRE(profile.match[0].conditions.size() == 2);
   CHECK(profile.match[0].conditions[1].sign == Sign::not_set);
-  CHECK(profile.steps[profile.match[0].conditions[1].root].text == "LOCAL_RANK");
+  CHECK(profile.view(profile.steps[profile.match[0].conditions[1].root].text) == "LOCAL_RANK");
   REQUIRE(profile.places.size() == 3);
   CHECK(profile.places[0].fact == Fact::nnodes);
-  CHECK(profile.steps[profile.places[1].root].text == "INVENTED_RANK");
+  CHECK(profile.view(profile.steps[profile.places[1].root].text) == "INVENTED_RANK");
   CHECK(profile.steps[profile.places[2].root].function == Function::ordinal);
   REQUIRE(profile.roles.size() == 1);
   CHECK(profile.roles[0].name == "parameter server");
-  CHECK(profile.roles[0].when.conditions[0].glob == "ps");
+  CHECK(profile.view(profile.roles[0].when.conditions[0].glob) == "ps");
 }
 
 TEST_CASE("granularity, opt_in and fallback are read") {

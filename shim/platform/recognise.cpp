@@ -24,10 +24,10 @@ class Evaluation {
     const Step& step = profile_.steps[root];
     switch (step.op) {
       case Op::text:
-        return something({std::string(step.text), Origin::fallback, {}});
+        return something({std::string(profile_.view(step.text)), Origin::fallback, {}});
       case Op::variable:
-        if (const auto text = variable(step.text))
-          return Value{std::string(*text), Origin::variable, std::string(step.text)};
+        if (const auto text = variable(profile_.view(step.text)))
+          return Value{std::string(*text), Origin::variable, std::string(profile_.view(step.text))};
         return step.child_count == 0 ? std::nullopt : value(child(step, 0));
       case Op::join:
         return join(step);
@@ -40,7 +40,8 @@ class Evaluation {
   bool holds(const Condition& condition) {
     const Step& step = profile_.steps[condition.root];
     // Almost all conditions ask a variable; they need no copy of it.
-    if (step.op == Op::variable && step.child_count == 0) return holds(condition, variable(step.text));
+    if (step.op == Op::variable && step.child_count == 0)
+      return holds(condition, variable(profile_.view(step.text)));
     const auto result = value(condition.root);
     return holds(condition, result ? std::optional<std::string_view>(result->text) : std::nullopt);
   }
@@ -51,16 +52,16 @@ class Evaluation {
   }
 
  private:
-  static bool holds(const Condition& condition, std::optional<std::string_view> value) {
+  [[nodiscard]] bool holds(const Condition& condition, std::optional<std::string_view> value) const {
     switch (condition.sign) {
       case Sign::set:
         return value.has_value();
       case Sign::not_set:
         return !value;
       case Sign::like:
-        return value && fits(*value, condition.glob);
+        return value && fits(*value, profile_.view(condition.glob));
       case Sign::unlike:
-        return !value || !fits(*value, condition.glob);
+        return !value || !fits(*value, profile_.view(condition.glob));
     }
     return false;
   }
@@ -108,7 +109,13 @@ class Evaluation {
     if (step.function == Function::only_if) {
       const auto condition = value(child(step, 0)), glob = value(child(step, 1));
       if (!condition || !glob || !fits(condition->text, glob->text)) return std::nullopt;
-      return value(child(step, 2));
+      auto chosen = value(child(step, 2));
+      // A text has no source of its own: what chose it is its source.
+      if (chosen && chosen->origin == Origin::fallback) {
+        note_source(*chosen, *condition);
+        note_source(*chosen, *glob);
+      }
+      return chosen;
     }
     Value result;
     std::vector<std::string> arguments;
@@ -127,6 +134,14 @@ class Evaluation {
         if (!fits(name, arguments[0])) return std::nullopt;
         return something({std::move(name), Origin::hostname, {}});
       }
+      case Function::domain:
+        return domain();
+      case Function::address: {
+        auto own = node_.address_towards({});
+        return own ? something({std::move(*own), Origin::derived, "this node's own address"}) : std::nullopt;
+      }
+      case Function::only_variable:
+        return only_variable(arguments[0]);
       case Function::file:
         return file(arguments[0]);
       case Function::variable: {
@@ -140,6 +155,39 @@ class Evaluation {
     if (!text) return std::nullopt;
     result.text = std::move(*text);
     return something(std::move(result));
+  }
+
+  std::optional<Value> only_variable(std::string_view glob) {
+    std::string_view found;
+    for (const std::string& entry : node_.environment().entries()) {
+      const std::string_view name = entry_name(entry);
+      if (name.empty() || name == found || !fits(name, glob) || !variable(name)) continue;
+      if (!found.empty()) return std::nullopt;
+      found = name;
+    }
+    if (found.empty()) return std::nullopt;
+    return Value{std::string(*variable(found)), Origin::variable, std::string(found)};
+  }
+
+  /// A pod with a subdomain has its full name in /etc/hosts; the kubelet writes it (Kubernetes documentation,
+  /// "DNS for Services and Pods").
+  std::optional<Value> domain() {
+    const auto content = node_.file("/etc/hosts");
+    const std::string own = node_.host_name() + ".";
+    if (!content || own.size() == 1) return std::nullopt;
+    std::string_view rest = *content;
+    while (!rest.empty()) {
+      std::string_view line = rest.substr(0, rest.find('\n'));
+      rest.remove_prefix(std::min(line.size() + 1, rest.size()));
+      line = line.substr(0, line.find('#'));
+      for (std::size_t at = 0; (at = line.find(own, at)) != std::string_view::npos; ++at) {
+        if (at == 0 || blanks.find(line[at - 1]) == std::string_view::npos) continue;
+        const std::string_view name = line.substr(at + own.size());
+        return something(
+            {std::string(name.substr(0, name.find_first_of(blanks))), Origin::file, "/etc/hosts"});
+      }
+    }
+    return std::nullopt;
   }
 
   std::optional<Value> file(const std::string& path) {
@@ -226,9 +274,11 @@ Outcome<Platform> recognise(std::span<const Profile> profiles, std::string_view 
     std::vector<Match> matches;
     for (const Profile& profile : profiles) {
       if (profile.opt_in) continue;
-      if (const auto signs = fulfilled(profile, evaluation_of(profile))) matches.push_back({&profile, *signs});
+      if (const auto signs = fulfilled(profile, evaluation_of(profile))) {
+        const Match match{&profile, *signs};
+        matches.insert(std::upper_bound(matches.begin(), matches.end(), match), match);
+      }
     }
-    std::sort(matches.begin(), matches.end());
     if (matches.empty()) return result;
     winner = matches.front().profile;
     for (const Match& other : std::span(matches).subspan(1))

@@ -30,6 +30,10 @@ Outcome<Platform> recognise(std::span<const Profile> profiles, std::string_view 
 
 /// What the profile's places yield on this node, whether it is recognised or not. Warnings are appended, each
 /// once.
+///
+/// A fact's source is "env NAME" for a bare variable, "file PATH" for file(PATH), "hostname" for hostname(),
+/// "default" for text alone, else "derived from" the variables and files that were used. Values that are
+/// Kubernetes service links count as not set, with a warning.
 Facts read_facts(const Profile& profile, const Node& node, std::vector<std::string>& warnings);
 
 /// The profile of that name; nullptr where there is none.

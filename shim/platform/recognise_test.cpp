@@ -78,7 +78,24 @@ TEST_CASE("a place's value carries its source") {
   CHECK(found("variable(VC_${ROLE}_HOSTS)", node) == "w0,w1 (env VC_WORKER_HOSTS)");
   CHECK(found("only_if(${ROLE}, WORK*, ${A})", node) == "one (env A)");
   CHECK(found("only_if(${ROLE}, MASTER, ${A})", node) == "(nothing)");
+  CHECK(found("only_if(${ROLE}, WORKER, 0)", node) == "0 (derived from ROLE)");
+  CHECK(found("only_variable(VC_*_HOSTS)", node) == "w0,w1 (env VC_WORKER_HOSTS)");
+  CHECK(found("only_variable(*)", node) == "(nothing)");
+  CHECK(found("only_variable(X*)", node) == "(nothing)");
+  CHECK(found("address()", node) == "10.9.9.9 (derived from this node's own address)");
   CHECK(found("join(${A}, before(hostname(), -worker-))", node) == "onejob (derived from A, hostname)");
+}
+
+TEST_CASE("the domain is what /etc/hosts has behind the own name") {
+  FakeNode node({});
+  node.name = "job-1";
+  CHECK(found("domain()", node) == "(nothing)");
+  node.files = {{"/etc/hosts",
+                 "127.0.0.1\tlocalhost\n# 10.0.0.9 job-1.no\n10.0.0.2 old-job-1.no job-10.no\n"
+                 "10.0.0.1\tjob-1.svc.default.svc.cluster.local\tjob-1\n"}};
+  CHECK(found("domain()", node) == "svc.default.svc.cluster.local (file /etc/hosts)");
+  node.files = {{"/etc/hosts", "10.0.0.1 job-1"}};
+  CHECK(found("domain()", node) == "(nothing)");
 }
 
 TEST_CASE("a Kubernetes service link counts as not set, and is warned of once") {

@@ -10,8 +10,8 @@
 
 namespace rankshim::platform {
 
-/// An index over an environment. Recognising asks for some hundred names, and a pod can have a thousand variables: a
-/// search through all of them for each name would show in the time of a start.
+/// An index over an environment. Recognising asks for some hundred names, and a pod can have a thousand
+/// variables: a search through all of them for each name would show in the time of a start.
 class Variables {
  public:
   /// Views into `environment`, which has to outlive it and stay as it is.

@@ -6,11 +6,14 @@ using namespace rankshim;
 using platform::Variables;
 
 TEST_CASE("the index finds what the environment finds") {
-  std::vector<std::string> entries = {"A=1", "EMPTY=", "A=2", "no equals sign", "=C:=x", "E=a=b", "LATER=", "LATER=set"};
-  for (int i = 0; i < 1000; ++i) entries.push_back("SERVICE_" + std::to_string(i) + "_PORT=" + std::to_string(i));
+  std::vector<std::string> entries = {"A=1",   "EMPTY=", "A=2",    "no equals sign",
+                                      "=C:=x", "E=a=b",  "LATER=", "LATER=set"};
+  for (int i = 0; i < 1000; ++i)
+    entries.push_back("SERVICE_" + std::to_string(i) + "_PORT=" + std::to_string(i));
   const Environment environment(entries);
   const Variables variables(environment);
-  for (const char* name : {"A", "EMPTY", "E", "LATER", "NONE", "SERVICE_0_PORT", "SERVICE_999_PORT", "SERVICE_1000_PORT"}) {
+  for (const char* name :
+       {"A", "EMPTY", "E", "LATER", "NONE", "SERVICE_0_PORT", "SERVICE_999_PORT", "SERVICE_1000_PORT"}) {
     CAPTURE(name);
     CHECK(variables.get(name) == environment.get(name));
   }

@@ -72,7 +72,8 @@ int queue(pid_t process, int signal, const Payload& payload) {
 }
 
 int queue_to_group(pid_t leader, int signal, const Payload& payload) {
-  constexpr unsigned to_process_group = 4;  // PIDFD_SIGNAL_PROCESS_GROUP (linux/pidfd.h), younger than our headers
+  constexpr unsigned to_process_group =
+      4;  // PIDFD_SIGNAL_PROCESS_GROUP (linux/pidfd.h), younger than our headers
   const int descriptor = pidfd_open(leader);
   if (descriptor < 0) return -ENOSYS;
   const siginfo_t info = to_siginfo(signal, payload);
@@ -91,6 +92,12 @@ int pidfd_send(int pidfd, int signal, const Payload* payload) {
 
 pid_t reap(int& status) { return result(wait4(-1, &status, WNOHANG, nullptr)); }
 
+int has_children() {
+  siginfo_t info;
+  const int done = result(waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT));
+  return done == 0 ? 1 : done == -ECHILD ? 0 : done;
+}
+
 int set_process_group(pid_t process, pid_t group) { return result(setpgid(process, group)); }
 
 int become_subreaper() { return result(prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)); }
@@ -103,7 +110,7 @@ pid_t foreground_group(int terminal) {
 
 int set_foreground_group(int terminal, pid_t group) { return result(ioctl(terminal, TIOCSPGRP, &group)); }
 
-int make_pipe(int (&ends)[2]) { return result(pipe2(ends, O_CLOEXEC)); }
+int make_pipe(int (&ends)[2]) { return result(pipe2(ends, O_CLOEXEC | O_NONBLOCK)); }
 
 void reserve_standard_descriptors() {
   int descriptor = -1;

@@ -4,9 +4,9 @@
 
 #include <cstdint>
 
-/// The system calls of the supervisor, and nothing else. Each returns what the kernel returns: a value of 0 or more, or
-/// −errno. They are raw where libc interferes: musl hides the signals 32 to 34, and both libcs do work of their own
-/// around them. All of them may be used in a child between vfork and exec.
+/// The system calls of the supervisor, and nothing else. Each returns what the kernel returns: a value of 0
+/// or more, or −errno. They are raw where libc interferes: musl hides the signals 32 to 34, and both libcs do
+/// work of their own around them. All of them may be used in a child between vfork and exec.
 namespace rankshim::supervise::kernel {
 
 /// Bit N−1 is signal N, all 64 of them.
@@ -47,6 +47,9 @@ int pidfd_send(int pidfd, int signal, const Payload* payload);
 /// Reaps one ended child: its number, 0 when none has ended, −ECHILD when there is none at all.
 pid_t reap(int& status);
 
+/// Whether there is any child, ended or not: 1 or 0.
+int has_children();
+
 int set_process_group(pid_t process, pid_t group);
 int become_subreaper();
 
@@ -54,12 +57,12 @@ int become_subreaper();
 pid_t foreground_group(int terminal);
 int set_foreground_group(int terminal, pid_t group);
 
-/// A close-on-exec pipe.
+/// A close-on-exec, non-blocking pipe.
 int make_pipe(int (&ends)[2]);
 
-/// Gives the numbers 0 to 2, where they are closed, to descriptors that cannot be read, written or polled, so that
-/// nothing of ours gets them: a log line must not go to a socket that happens to be number 2. The command finds them
-/// closed, as they came.
+/// Gives the numbers 0 to 2, where they are closed, to descriptors that cannot be read, written or polled, so
+/// that nothing of ours gets them: a log line must not go to a socket that happens to be number 2. The
+/// command finds them closed, as they came.
 void reserve_standard_descriptors();
 
 }  // namespace rankshim::supervise::kernel

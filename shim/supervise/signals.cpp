@@ -1,8 +1,8 @@
 #include "supervise/signals.h"
 
-#include <csignal>
 #include <boost/asio/buffer.hpp>
 #include <boost/asio/use_awaitable.hpp>
+#include <csignal>
 #include <string_view>
 #include <system_error>
 
@@ -18,12 +18,13 @@ constexpr int rtmin = 34;  // SIGRTMIN of glibc and of everybody who types it
 
 // x86 and Arm share these numbers (asm-generic/signal.h).
 constexpr std::array<std::string_view, first_real_time_signal> names = {
-    "",        "SIGHUP",  "SIGINT",    "SIGQUIT", "SIGILL",  "SIGTRAP", "SIGABRT", "SIGBUS",  "SIGFPE",  "SIGKILL", "SIGUSR1",
-    "SIGSEGV", "SIGUSR2", "SIGPIPE",   "SIGALRM", "SIGTERM", "SIGSTKFLT", "SIGCHLD", "SIGCONT", "SIGSTOP", "SIGTSTP", "SIGTTIN",
-    "SIGTTOU", "SIGURG",  "SIGXCPU",   "SIGXFSZ", "SIGVTALRM", "SIGPROF", "SIGWINCH", "SIGIO", "SIGPWR",  "SIGSYS"};
+    "",          "SIGHUP",  "SIGINT",    "SIGQUIT", "SIGILL",   "SIGTRAP", "SIGABRT", "SIGBUS",
+    "SIGFPE",    "SIGKILL", "SIGUSR1",   "SIGSEGV", "SIGUSR2",  "SIGPIPE", "SIGALRM", "SIGTERM",
+    "SIGSTKFLT", "SIGCHLD", "SIGCONT",   "SIGSTOP", "SIGTSTP",  "SIGTTIN", "SIGTTOU", "SIGURG",
+    "SIGXCPU",   "SIGXFSZ", "SIGVTALRM", "SIGPROF", "SIGWINCH", "SIGIO",   "SIGPWR",  "SIGSYS"};
 
-constexpr SignalSet harmless_by_default = bit(SIGCHLD) | bit(SIGCONT) | bit(SIGSTOP) | bit(SIGTSTP) | bit(SIGTTIN) |
-                                          bit(SIGTTOU) | bit(SIGURG) | bit(SIGWINCH);
+constexpr SignalSet harmless_by_default = bit(SIGCHLD) | bit(SIGCONT) | bit(SIGSTOP) | bit(SIGTSTP) |
+                                          bit(SIGTTIN) | bit(SIGTTOU) | bit(SIGURG) | bit(SIGWINCH);
 
 // SIGCHLD's own disposition is changed below; what it was is remembered for the command.
 bool child_signal_was_ignored = false;
@@ -46,7 +47,8 @@ bool inherited_as_ignored(int signal) {
 }
 
 std::string signal_name(int signal) {
-  if (signal > 0 && signal < first_real_time_signal) return std::string(names[static_cast<std::size_t>(signal)]);
+  if (signal > 0 && signal < first_real_time_signal)
+    return std::string(names[static_cast<std::size_t>(signal)]);
   if (signal > rtmin && signal <= last_signal) return fmt::format("SIGRTMIN+{}", signal - rtmin);
   if (signal == rtmin) return "SIGRTMIN";
   return fmt::format("signal {}", signal);
@@ -77,7 +79,8 @@ boost::asio::awaitable<Received> SignalQueue::next_ending() {
 }
 
 void SignalQueue::hold_real_time(bool hold) {
-  kernel::signal_descriptor(descriptor_.native_handle(), hold ? all_signals & ~real_time_signals : all_signals);
+  kernel::signal_descriptor(descriptor_.native_handle(),
+                            hold ? all_signals & ~real_time_signals : all_signals);
 }
 
 // What was read lies in a member before anyone is told of it: a cancelled wait leaves it there.

@@ -10,19 +10,21 @@
 #include <cstdint>
 #include <string>
 
-/// Signals as the kernel counts them: 1 to 64. musl hides 32 to 34 from its own functions and numbers SIGRTMIN 35, so
-/// sets are our own 64 bits and the calls are raw system calls; RTMIN here is 34, as kill(1), systemd and container
-/// engines mean it.
+/// Signals as the kernel counts them: 1 to 64. musl hides 32 to 34 from its own functions and numbers
+/// SIGRTMIN 35, so sets are our own 64 bits and the calls are raw system calls; RTMIN here is 34, as kill(1),
+/// systemd and container engines mean it.
 namespace rankshim::supervise {
 
 /// Bit N−1 is signal N.
 using SignalSet = std::uint64_t;
 
 inline constexpr int last_signal = 64;
-inline constexpr int first_real_time_signal = 32;  ///< the kernel's; 32 and 33 belong to the libcs, but can be sent
+inline constexpr int first_real_time_signal =
+    32;  ///< the kernel's; 32 and 33 belong to the libcs, but can be sent
 constexpr SignalSet bit(int signal) { return SignalSet{1} << (signal - 1); }
 
-/// The mask of blocked signals that we inherited, taken when all were blocked: before main and any other initialiser.
+/// The mask of blocked signals that we inherited, taken when all were blocked: before main and any other
+/// initialiser.
 SignalSet inherited_mask();
 
 /// Whether the signal was ignored when we were started; the command gets it so again. One system call.
@@ -45,24 +47,26 @@ struct Received {
   std::uint64_t value = 0;  ///< si_value of a queued one
 };
 
-/// The blocked signals, read one by one in the kernel's order through a signalfd. Make it once, before anything else
-/// opens a descriptor and before the first child: it keeps the closed ones of 0–2 from being given to our own files, and
-/// sets an ignored SIGCHLD to its default, without which no child's end could be waited for.
+/// The blocked signals, read one by one in the kernel's order through a signalfd. Make it once, before
+/// anything else opens a descriptor and before the first child: it keeps the closed ones of 0–2 from being
+/// given to our own files, and sets an ignored SIGCHLD to its default, without which no child's end could be
+/// waited for.
 class SignalQueue {
  public:
   /// Throws std::system_error where the kernel refuses the descriptor.
   explicit SignalQueue(boost::asio::io_context& io);
 
-  /// The next signal; SIGCHLD too. Cancelling loses none, as long as its result, once there, is not thrown away.
+  /// The next signal; SIGCHLD too. Cancelling loses none, as long as its result, once there, is not thrown
+  /// away.
   boost::asio::awaitable<Received> next();
 
-  /// The next signal that would have ended a process that does not handle it, and that we did not inherit as ignored;
-  /// others are dropped. For the time before the command exists. It stays in the queue, so that one which arrives
-  /// together with the end of the waiting still reaches the command.
+  /// The next signal that would have ended a process that does not handle it, and that we did not inherit as
+  /// ignored; others are dropped. For the time before the command exists. It stays in the queue, so that one
+  /// which arrives together with the end of the waiting still reaches the command.
   boost::asio::awaitable<Received> next_ending();
 
-  /// Leaves real-time signals in the kernel's queue, whose limit tells their sender to stop, until told otherwise. For a
-  /// receiver that takes none.
+  /// Leaves real-time signals in the kernel's queue, whose limit tells their sender to stop, until told
+  /// otherwise. For a receiver that takes none.
   void hold_real_time(bool hold);
 
  private:

@@ -80,20 +80,22 @@ std::optional<SpawnFailure> Spawn::start(int terminal) {
   int ends[2];
   const int piped = kernel::make_pipe(ends);
   if (piped < 0) return SpawnFailure{"pipe", {}, -piped};
-  // vfork is quicker, but we stand still until exec: a Ctrl-Z just before it would stop us both. So not on a terminal.
+  // vfork is quicker, but we stand still until exec: a Ctrl-Z just before it would stop us both. So not on a
+  // terminal.
   pid_ = terminal < 0 ? vfork() : fork();
   if (pid_ == 0) become_command(ends[1], terminal);
   const int error = errno;
   close(ends[1]);
   report_ = ends[0];
   if (pid_ < 0) return SpawnFailure{"fork", {}, error};
-  // In both processes, so that the group exists for each of them from the next line on. Here it fails when the child was
-  // quicker and has already executed the command, which is as good.
+  // In both processes, so that the group exists for each of them from the next line on. Here it fails when
+  // the child was quicker and has already executed the command, which is as good.
   kernel::set_process_group(pid_, pid_);
   return std::nullopt;
 }
 
-// Between fork and exec, perhaps in our own memory: system calls only, no allocation, no exception, no return.
+// Between fork and exec, perhaps in our own memory: system calls only, no allocation, no exception, no
+// return.
 void Spawn::become_command(int report, int terminal) {
   kernel::set_process_group(0, 0);
   Report said{};
@@ -132,7 +134,8 @@ std::optional<SpawnFailure> Spawn::failure() {
   Report said{};
   while (report_ >= 0 && read(report_, &said, sizeof(said)) == static_cast<ssize_t>(sizeof(said))) {
     if (said.stage == Report::Stage::terminal) {
-      log::warn("the command could not be brought to the terminal's foreground: {}", std::strerror(said.error));
+      log::warn("the command could not be brought to the terminal's foreground: {}",
+                std::strerror(said.error));
       continue;
     }
     failed = SpawnFailure{"execve", candidates_[said.candidate], said.error};

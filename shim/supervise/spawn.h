@@ -9,7 +9,7 @@
 namespace rankshim::supervise {
 
 struct Command {
-  std::vector<std::string> argv;         ///< not empty; argv[0] is looked up by PATH of `environment` (execvp(3))
+  std::vector<std::string> argv;  ///< not empty; argv[0] is looked up by PATH of `environment` (execvp(3))
   std::vector<std::string> environment;  ///< NAME=VALUE
 };
 
@@ -21,7 +21,8 @@ struct SpawnFailure {
 };
 
 /// The files that execvp(3) would try for `name`, in order.
-std::vector<std::string> executable_candidates(const std::string& name, const std::vector<std::string>& environment);
+std::vector<std::string> executable_candidates(const std::string& name,
+                                               const std::vector<std::string>& environment);
 
 /// A command on its way into a process of its own.
 class Spawn {
@@ -31,9 +32,10 @@ class Spawn {
   Spawn(const Spawn&) = delete;
   Spawn& operator=(const Spawn&) = delete;
 
-  /// Starts it in a process group of its own, with the signal mask and the ignored signals that we inherited, in the
-  /// foreground of `terminal` where that is a descriptor and not −1. All signals stay blocked in the child until the
-  /// moment before exec: one that is sent to it from now on is never lost. Whether exec succeeds is not waited for.
+  /// Starts it in a process group of its own, with the signal mask and the ignored signals that we inherited,
+  /// in the foreground of `terminal` where that is a descriptor and not −1. All signals stay blocked in the
+  /// child until the moment before exec: one that is sent to it from now on is never lost. Whether exec
+  /// succeeds is not waited for.
   std::optional<SpawnFailure> start(int terminal);
 
   [[nodiscard]] pid_t pid() const { return pid_; }

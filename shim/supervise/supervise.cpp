@@ -28,19 +28,21 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-constexpr milliseconds agent_patience{1000};          // then an agent without workers is killed
-constexpr milliseconds grace_after_stop{30'000};      // for leftovers, where no --grace is given
-constexpr milliseconds kill_again{100};               // a fork may have slipped through a walk of the tree
-constexpr milliseconds kill_patience{5000};           // what is there after that sits in the kernel
-constexpr milliseconds try_again{5};                  // a full queue, a refused call
-constexpr unsigned reaped_at_once = 1000;             // then signals get their turn
-constexpr std::size_t longest_backlog = 10'000;  // real-time signals; more stay in the kernel, which tells their sender
+constexpr milliseconds agent_patience{1000};      // then an agent without workers is killed
+constexpr milliseconds grace_after_stop{30'000};  // for leftovers, where no --grace is given
+constexpr milliseconds kill_again{100};           // a fork may have slipped through a walk of the tree
+constexpr milliseconds kill_patience{5000};       // what is there after that sits in the kernel
+constexpr milliseconds try_again{5};              // a full queue, a refused call
+constexpr unsigned reaped_at_once = 1000;         // then signals get their turn
+constexpr std::size_t longest_backlog =
+    10'000;  // real-time signals; more stay in the kernel, which tells their sender
 constexpr std::size_t names_in_a_warning = 5;
 
 enum class Phase : std::uint8_t { running, leftovers, killing, finished };
 
-/// One command from its start to the end of all it started. Whatever is still to be done lies in members (`reap_due_`,
-/// the deadlines, `backlog_`) before it is tried: an exception on the way (memory) loses none of it.
+/// One command from its start to the end of all it started. Whatever is still to be done lies in members
+/// (`reap_due_`, the deadlines, `backlog_`) before it is tried: an exception on the way (memory) loses none
+/// of it.
 class Supervisor {
  public:
   Supervisor(boost::asio::io_context& io, SignalQueue& signals, const Command& command, const Policy& policy)
@@ -73,6 +75,7 @@ class Supervisor {
   void give_up();
 
   [[nodiscard]] std::optional<std::vector<Process>> everything() const;
+  [[nodiscard]] bool nothing_left() const;
   void warn_once(bool& warned, std::string_view what, int error) const;
 
   boost::asio::io_context& io_;
@@ -87,6 +90,9 @@ class Supervisor {
   Terminal terminal_;
   Spawn spawn_;
   const bool pid_1_ = getpid() == 1;
+  // Children from before our exec are none of the command's (`exec > >(tee log); exec rankshim …` in a
+  // shell): they are reaped, but neither signalled nor waited for.
+  std::vector<Process> before_us_;
   Phase phase_ = Phase::running;
   bool command_ended_ = false;  // and reaped: its number may belong to another process
   bool reap_due_ = false;
@@ -107,17 +113,21 @@ class Supervisor {
 };
 
 std::string seconds(milliseconds time) {
-  return time.count() % 1000 == 0 ? fmt::format("{} s", time.count() / 1000) : fmt::format("{} ms", time.count());
+  return time.count() % 1000 == 0 ? fmt::format("{} s", time.count() / 1000)
+                                  : fmt::format("{} ms", time.count());
 }
 
 Ending Supervisor::run() {
   if (!pid_1_) {
     const int done = kernel::become_subreaper();
     if (done < 0) {
-      log::warn("cannot become the reaper of orphans ({}): what leaves the command's process tree is not ended with it",
-                std::strerror(-done));
+      log::warn(
+          "cannot become the reaper of orphans ({}): what leaves the command's process tree is not ended "
+          "with it",
+          std::strerror(-done));
     }
   }
+  if (kernel::has_children() == 1) before_us_ = everything().value_or(std::vector<Process>{});
   started_ = Clock::now();
   if (const std::optional<SpawnFailure> failed = spawn_.start(terminal_.descriptor())) {
     not_started(*failed);
@@ -133,7 +143,8 @@ Ending Supervisor::run() {
   return ending_;
 }
 
-// Once the command runs nothing may end us but its end: whatever is thrown is said once, and the loop goes on.
+// Once the command runs nothing may end us but its end: whatever is thrown is said once, and the loop goes
+// on.
 void Supervisor::step() {
   try {
     if (!listening_ && phase_ != Phase::finished) listen();
@@ -149,16 +160,20 @@ void Supervisor::step() {
   } catch (const std::exception& error) {
     if (!warned_exception_) log::warn("supervision goes on after an error of its own: {}", error.what());
     warned_exception_ = true;
-    poll(nullptr, 0, static_cast<int>(try_again.count()));  // should it be lasting: not at full speed
+    // Should it be lasting: not at full speed, and the command's end is noticed even if signals cannot be
+    // read.
+    poll(nullptr, 0, static_cast<int>(try_again.count()));
+    reap_due_ = true;
   }
 }
 
 void Supervisor::listen() {
-  boost::asio::co_spawn(io_, receive(),
-                        boost::asio::bind_cancellation_slot(stop_listening_.slot(), [this](std::exception_ptr error) {
-                          listening_ = false;
-                          if (error && phase_ != Phase::finished) std::rethrow_exception(error);
-                        }));
+  boost::asio::co_spawn(
+      io_, receive(),
+      boost::asio::bind_cancellation_slot(stop_listening_.slot(), [this](std::exception_ptr error) {
+        listening_ = false;
+        if (error && phase_ != Phase::finished) std::rethrow_exception(error);
+      }));
   listening_ = true;
 }
 
@@ -175,7 +190,8 @@ void Supervisor::arm_timer() {
   timer_set_for_.reset();
   if (next) {
     timer_.expires_at(*next);
-    timer_.async_wait([](const boost::system::error_code&) {});  // to wake the loop, which then looks at the deadlines
+    timer_.async_wait(
+        [](const boost::system::error_code&) {});  // to wake the loop, which then looks at the deadlines
   } else {
     timer_.cancel();
   }
@@ -222,7 +238,8 @@ void Supervisor::on_signal(const Received& signal) {
   switch (phase_) {
     case Phase::running:
       if (stop && policy_.agent && (stops_passed_ & bit(signal.number)) != 0) {
-        log::debug("{} again: not passed on, the launcher would start its waiting anew", signal_name(signal.number));
+        log::debug("{} again: not passed on, the launcher would start its waiting anew",
+                   signal_name(signal.number));
         return;
       }
       pass_on(signal);
@@ -234,7 +251,8 @@ void Supervisor::on_signal(const Received& signal) {
       }
       return;
     case Phase::killing:
-    case Phase::finished: return;
+    case Phase::finished:
+      return;
   }
 }
 
@@ -244,7 +262,8 @@ void Supervisor::on_stop(int signal) {
   ending_.stop_signal = signal;
   stopped_ = Clock::now();
   if (policy_.grace) kill_due_ = stopped_ + *policy_.grace;
-  if (policy_.agent && !has_worker(spawn_.pid(), command_.environment)) agent_due_ = stopped_ + agent_patience;
+  if (policy_.agent && !has_worker(spawn_.pid(), command_.environment))
+    agent_due_ = stopped_ + agent_patience;
   log::info("{} received and passed on{}", signal_name(signal),
             policy_.grace ? fmt::format("; what is left in {} is killed", seconds(*policy_.grace)) : "");
 }
@@ -274,8 +293,10 @@ void Supervisor::pass_on_backlog() {
 /// Only while the command is not reaped: until then its number, and its group's, is its own.
 int Supervisor::deliver(const Received& signal) {
   const pid_t command = spawn_.pid();
-  const bool queued = signal.code < 0 && signal.code != SI_TKILL;  // by sigqueue(3) and its like: with a value
-  // A real-time signal is always queued: kill(2) would silently merge it with others when the receiver's queue is full.
+  const bool queued =
+      signal.code < 0 && signal.code != SI_TKILL;  // by sigqueue(3) and its like: with a value
+  // A real-time signal is always queued: kill(2) would silently merge it with others when the receiver's
+  // queue is full.
   const bool real_time = signal.number >= first_real_time_signal;
   const kernel::Payload payload{.code = queued ? signal.code : SI_QUEUE,
                                 .sender = static_cast<pid_t>(signal.sender),
@@ -288,7 +309,8 @@ int Supervisor::deliver(const Received& signal) {
     if (done == -ENOSYS) done = kernel::send(-command, signal.number);
     if (done != -ESRCH) return done;  // otherwise the command has left its group for another
   }
-  return queued || real_time ? kernel::queue(command, signal.number, payload) : kernel::send(command, signal.number);
+  return queued || real_time ? kernel::queue(command, signal.number, payload)
+                             : kernel::send(command, signal.number);
 }
 
 /// For kernels before 6.9, which give values to processes only.
@@ -299,9 +321,10 @@ int Supervisor::walk_group(int signal, const kernel::Payload& payload) {
   return members->empty() ? -ESRCH : send_each(*members, signal, &payload);
 }
 
-/// To everything there is. All of a PID namespace by one call where that is ours; otherwise our own descendants.
+/// To all that the command started. All of a PID namespace by one call where that is ours; otherwise our own
+/// descendants.
 int Supervisor::send_to_all(int signal, const kernel::Payload* payload) {
-  if (pid_1_ && payload == nullptr) return kernel::send(-1, signal);
+  if (pid_1_ && before_us_.empty() && payload == nullptr) return kernel::send(-1, signal);
   if (const std::optional<std::vector<Process>> all = everything()) return send_each(*all, signal, payload);
   if (pid_1_) return kernel::send(-1, signal);
   if (command_ended_) return -ESRCH;  // without /proc nobody can say who is left
@@ -311,10 +334,18 @@ int Supervisor::send_to_all(int signal, const kernel::Payload* payload) {
 
 std::optional<std::vector<Process>> Supervisor::everything() const {
   try {
-    return descendants(getpid());
+    return descendants(getpid(), before_us_);
   } catch (const std::bad_alloc&) {
     return std::nullopt;
   }
+}
+
+/// Whether only children from before us are left, of which the kernel does not say that they are not the
+/// command's.
+bool Supervisor::nothing_left() const {
+  if (before_us_.empty()) return false;
+  const std::optional<std::vector<Process>> left = everything();
+  return left && std::ranges::none_of(*left, &Process::alive);
 }
 
 // ---- ends ----
@@ -340,6 +371,8 @@ void Supervisor::reap() {
     } else if (pid < 0) {
       retry_due_ = Clock::now() + try_again;
       warn_once(warned_reap_, "cannot ask for ended processes", pid);
+    } else if (command_ended_ && nothing_left()) {
+      phase_ = Phase::finished;
     } else if (command_ended_ && phase_ == Phase::running) {
       begin_leftovers();
     }
@@ -394,7 +427,8 @@ void Supervisor::kill_all(std::string_view why) {
   log::warn("{}: everything is killed", why);
 }
 
-/// Not even KILL ends a process that waits in the kernel for a dead file server or a driver. It is named, and left.
+/// Not even KILL ends a process that waits in the kernel for a dead file server or a driver. It is named, and
+/// left.
 void Supervisor::give_up() {
   phase_ = Phase::finished;
   if (!command_ended_) {
@@ -413,9 +447,11 @@ void Supervisor::give_up() {
       names += fmt::format("{}{} ({}, {})", names.empty() ? ": " : ", ", pid, name,
                            read_proc(pid, "wchan", 64).value_or("?"));
     }
-    if (left->size() > names_in_a_warning) names += fmt::format(" and {} more", left->size() - names_in_a_warning);
+    if (left->size() > names_in_a_warning)
+      names += fmt::format(" and {} more", left->size() - names_in_a_warning);
   }
-  log::warn("not even SIGKILL ended within {} what is left; it is left behind{}", seconds(kill_patience), names);
+  log::warn("not even SIGKILL ended within {} what is left; it is left behind{}", seconds(kill_patience),
+            names);
 }
 
 void Supervisor::warn_once(bool& warned, std::string_view what, int error) const {
@@ -425,7 +461,8 @@ void Supervisor::warn_once(bool& warned, std::string_view what, int error) const
 
 }  // namespace
 
-Ending supervise(boost::asio::io_context& io, SignalQueue& signals, const Command& command, const Policy& policy) {
+Ending supervise(boost::asio::io_context& io, SignalQueue& signals, const Command& command,
+                 const Policy& policy) {
   return Supervisor(io, signals, command, policy).run();
 }
 

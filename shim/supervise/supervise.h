@@ -21,13 +21,14 @@ enum class SignalScope : std::uint8_t {
 
 struct Policy {
   SignalScope scope = SignalScope::group;
-  /// After a stop signal was passed on: how long until everything left is killed. Nothing: as long as the platform allows.
+  /// After a stop signal was passed on: how long until everything left is killed. Nothing: as long as the
+  /// platform allows.
   std::optional<std::chrono::milliseconds> grace;
   /// After the command's own end: how long what it left has between TERM and KILL.
   std::chrono::milliseconds leftover_grace{5000};
-  /// The command is torchrun's agent. While it has no worker nothing can be lost, and a stop signal that it does not follow
-  /// at once is followed by KILL within two seconds. And a stop signal is passed to it once only: torchrun takes a
-  /// second one as the start of another 30 s.
+  /// The command is torchrun's agent. While it has no worker nothing can be lost, and a stop signal that it
+  /// does not follow at once is followed by KILL within two seconds. And a stop signal is passed to it once
+  /// only: torchrun takes a second one as the start of another 30 s.
   bool agent = false;
 };
 
@@ -41,21 +42,26 @@ struct Ending {
   Kind kind = Kind::exited;
   int number = 0;
   std::string failed_call;
-  std::string failed_path;         ///< of "execve": the file that was found and refused, or the name that was not found
-  std::optional<int> stop_signal;  ///< the first stop signal (TERM, INT, HUP, QUIT) that came while the command ran
-  bool killed_by_us = false;       ///< the command itself ended by a KILL of ours
-  unsigned leftovers = 0;          ///< processes that were still there when the command had ended
-  unsigned leftovers_killed = 0;   ///< of these, how many had to be killed
+  std::string
+      failed_path;  ///< of "execve": the file that was found and refused, or the name that was not found
+  std::optional<int>
+      stop_signal;  ///< the first stop signal (TERM, INT, HUP, QUIT) that came while the command ran
+  bool killed_by_us = false;      ///< the command itself ended by a KILL of ours
+  unsigned leftovers = 0;         ///< processes that were still there when the command had ended
+  unsigned leftovers_killed = 0;  ///< of these, how many had to be killed
   std::chrono::milliseconds ran{0};
 };
 
-/// Starts the command, passes signals on, reaps whatever ends, and winds down until nothing that the command started is
-/// left. Runs `io` until then. Works as PID 1 and, as child subreaper, not as PID 1; what kernel or seccomp lacks
-/// (pidfd, subreaper, /proc) is done without, with a warning. Nothing after the start ends it early.
+/// Starts the command, passes signals on, reaps whatever ends, and winds down until nothing that the command
+/// started is left. Runs `io` until then. Works as PID 1 and, as child subreaper, not as PID 1; what kernel
+/// or seccomp lacks (pidfd, subreaper, /proc) is done without, with a warning. Nothing after the start ends
+/// it early. Children that we had before (of a shell that became us) are reaped, but neither signalled nor
+/// waited for.
 ///
-/// A stop signal that we inherited as ignored (nohup) is passed on and stops nothing. Once the command has ended, a
-/// TERM or HUP changes nothing more, for everything has got its TERM by then; INT or QUIT, from a person who does not
-/// want to wait, kills what is left.
-Ending supervise(boost::asio::io_context& io, SignalQueue& signals, const Command& command, const Policy& policy);
+/// A stop signal that we inherited as ignored (nohup) is passed on and stops nothing. Once the command has
+/// ended, a TERM or HUP changes nothing more, for everything has got its TERM by then; INT or QUIT, from a
+/// person who does not want to wait, kills what is left.
+Ending supervise(boost::asio::io_context& io, SignalQueue& signals, const Command& command,
+                 const Policy& policy);
 
 }  // namespace rankshim::supervise

@@ -19,7 +19,8 @@ Terminal::Terminal() {
     foreground = kernel::foreground_group(candidate);
   }
   group_ = getpgrp();
-  // In a PID namespace below the terminal's both are 0: outside of it. Then we take what we are given, as other inits do.
+  // In a PID namespace below the terminal's both are 0: outside of it. Then we take what we are given, as
+  // other inits do.
   if (foreground == group_) {
     descriptor_ = candidate;
   } else if (candidate != STDIN_FILENO) {

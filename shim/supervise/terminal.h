@@ -4,12 +4,12 @@
 
 namespace rankshim::supervise {
 
-/// Our controlling terminal, where we are in its foreground and so may hand it to the command. Without one, or in the
-/// background, everything here does nothing; no failure is more than a debug line.
+/// Our controlling terminal, where we are in its foreground and so may hand it to the command. Without one,
+/// or in the background, everything here does nothing; no failure is more than a debug line.
 class Terminal {
  public:
-  /// Looks at stdin, and where that is something else and the session is ours at /dev/tty. (Where it is not ours, a shell
-  /// may have other programs of a pipeline in our group, which must keep the terminal.)
+  /// Looks at stdin, and where that is something else and the session is ours at /dev/tty. (Where it is not
+  /// ours, a shell may have other programs of a pipeline in our group, which must keep the terminal.)
   Terminal();
   ~Terminal();
   Terminal(const Terminal&) = delete;

@@ -61,7 +61,8 @@ int send_one(const Process& process, int signal, const kernel::Payload* payload)
     if (descriptor >= 0) {
       sent = kernel::pidfd_send(descriptor, signal, payload);
     } else {  // no pidfd to be had: the look just taken is the best there is
-      sent = payload == nullptr ? kernel::send(process.pid, signal) : kernel::queue(process.pid, signal, *payload);
+      sent = payload == nullptr ? kernel::send(process.pid, signal)
+                                : kernel::queue(process.pid, signal, *payload);
     }
   }
   if (descriptor >= 0) close(descriptor);
@@ -77,7 +78,8 @@ std::optional<Process> parse_stat(std::string_view line) {
   constexpr int start_field = 22;
   const std::size_t open = line.find(" (");
   const std::size_t close = line.rfind(") ");
-  if (open == std::string_view::npos || close == std::string_view::npos || close + 2 >= line.size()) return std::nullopt;
+  if (open == std::string_view::npos || close == std::string_view::npos || close + 2 >= line.size())
+    return std::nullopt;
   Process process;
   process.state = line[close + 2];
   bool good = parse(line.substr(0, open), process.pid);
@@ -94,17 +96,22 @@ std::optional<Process> parse_stat(std::string_view line) {
   return good ? std::optional(process) : std::nullopt;
 }
 
-std::optional<std::vector<Process>> descendants(pid_t ancestor) {
+std::optional<std::vector<Process>> descendants(pid_t ancestor, const std::vector<Process>& except) {
   std::optional<std::vector<Process>> all = all_processes();
   if (!all) return std::nullopt;
+  const auto excepted = [&](const Process& process) {
+    return std::ranges::any_of(except, [&](const Process& other) {
+      return other.pid == process.pid && other.start == process.start;
+    });
+  };
   const auto descends = [&](const Process& process) {
+    const Process* at = &process;
     // Bounded, because parents change while /proc is being read and could look like a circle.
-    pid_t parent = process.parent;
-    for (std::size_t step = 0; step <= all->size() && parent != 0; ++step) {
-      if (parent == ancestor) return true;
-      const auto found = std::ranges::lower_bound(*all, parent, {}, &Process::pid);
-      if (found == all->end() || found->pid != parent) return false;
-      parent = found->parent;
+    for (std::size_t step = 0; step <= all->size() && !excepted(*at); ++step) {
+      if (at->parent == ancestor) return true;
+      const auto parent = std::ranges::lower_bound(*all, at->parent, {}, &Process::pid);
+      if (parent == all->end() || parent->pid != at->parent) return false;
+      at = &*parent;
     }
     return false;
   };

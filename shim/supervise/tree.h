@@ -10,7 +10,8 @@
 
 #include "supervise/kernel.h"
 
-/// What /proc knows of processes. /proc may be missing, or show another PID namespace's numbers: then nothing is known.
+/// What /proc knows of processes. /proc may be missing, or show another PID namespace's numbers: then nothing
+/// is known.
 namespace rankshim::supervise {
 
 struct Process {
@@ -25,11 +26,12 @@ struct Process {
 /// One line of /proc/PID/stat.
 std::optional<Process> parse_stat(std::string_view line);
 
-/// All processes that descend from `ancestor`, without it, by number; nothing where /proc does not tell.
-std::optional<std::vector<Process>> descendants(pid_t ancestor);
+/// All processes that descend from `ancestor`, by number, without it, without `except` and without what
+/// descends from those; nothing where /proc does not tell.
+std::optional<std::vector<Process>> descendants(pid_t ancestor, const std::vector<Process>& except = {});
 
-/// Sends a signal to each of these, and never to another process that has got one's number since. Those that have ended
-/// are passed over. Returns the first refusal as −errno, else 0.
+/// Sends a signal to each of these, and never to another process that has got one's number since. Those that
+/// have ended are passed over. Returns the first refusal as −errno, else 0.
 int send_each(const std::vector<Process>& processes, int signal, const kernel::Payload* payload);
 
 /// A file of /proc/PID, at most `limit` bytes of it; nothing where it cannot be read.

@@ -43,7 +43,8 @@ TEST_CASE("a process's line in /proc is understood whatever its name is", "[tree
     CHECK(process->start == 987654);
     CHECK(process->alive());
   }
-  for (const std::string broken : {"", "123", "123 (x)", "123 (x) ", "123 (x) S", "123 (x) S 7 42", "x (y) S 7 42 1"}) {
+  for (const std::string broken :
+       {"", "123", "123 (x)", "123 (x) ", "123 (x) S", "123 (x) S 7 42", "x (y) S 7 42 1"}) {
     CHECK_FALSE(parse_stat(broken));
   }
   CHECK_FALSE(parse_stat("123 (x) Z 7 42" + rest)->alive());

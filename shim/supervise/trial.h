@@ -20,8 +20,8 @@ enum class Mode : unsigned char {
 std::vector<Mode> modes();
 const char* name(Mode mode);
 
-/// A command under supervise(). What the command and its children write to stdout can be read line by line: lines are
-/// the events that tests wait for. The destructor ends everything.
+/// A command under supervise(). What the command and its children write to stdout can be read line by line:
+/// lines are the events that tests wait for. The destructor ends everything.
 class Trial {
  public:
   /// `before` runs in the new process before anything of ours does, all signals being unblocked again.

@@ -20,8 +20,8 @@ namespace {
 
 constexpr int too_long_ms = 30'000;
 
-// The test program, too, blocks all signals before main. It must be possible to end it all the same, and the children of
-// its other tests must not inherit that.
+// The test program, too, blocks all signals before main. It must be possible to end it all the same, and the
+// children of its other tests must not inherit that.
 [[maybe_unused]] const int unblocked = kernel::set_signal_mask(inherited_mask(), nullptr);
 
 /// What fits through a pipe of an Ending.
@@ -35,8 +35,15 @@ struct FlatEnding {
 };
 
 FlatEnding flatten(const Ending& ending) {
-  FlatEnding flat{ending.kind,      ending.number,           ending.stop_signal.value_or(0), ending.killed_by_us,
-                  ending.leftovers, ending.leftovers_killed, ending.ran.count(),             {}, {}};
+  FlatEnding flat{ending.kind,
+                  ending.number,
+                  ending.stop_signal.value_or(0),
+                  ending.killed_by_us,
+                  ending.leftovers,
+                  ending.leftovers_killed,
+                  ending.ran.count(),
+                  {},
+                  {}};
   ending.failed_call.copy(flat.call, sizeof(flat.call) - 1);
   ending.failed_path.copy(flat.path, sizeof(flat.path) - 1);
   return flat;
@@ -71,7 +78,8 @@ std::vector<std::string> environment() {
   if (mode == Mode::pid_1 && !own_proc()) kernel::exit_now(99);
   dup2(output, STDOUT_FILENO);
   if (before) before();
-  // What the constructor before main does in the program; what is inherited is what it found in the test program.
+  // What the constructor before main does in the program; what is inherited is what it found in the test
+  // program.
   kernel::set_signal_mask(~SignalSet{0}, nullptr);
   try {
     boost::asio::io_context io(1);
@@ -97,7 +105,8 @@ const char* name(Mode mode) { return mode == Mode::pid_1 ? "as PID 1" : "as subr
 std::vector<Mode> modes() {
   static const bool namespaces = permitted(Mode::pid_1);
   if (namespaces) return {Mode::pid_1, Mode::subreaper};
-  if (std::getenv("CI") != nullptr) FAIL("PID namespaces are not permitted here: nothing can be tried as PID 1");
+  if (std::getenv("CI") != nullptr)
+    FAIL("PID namespaces are not permitted here: nothing can be tried as PID 1");
   WARN("PID namespaces are not permitted here: not tried as PID 1");
   return {Mode::subreaper};
 }

@@ -25,8 +25,8 @@ bool marked(std::string_view entries) {
 bool has_worker(pid_t agent, const std::vector<std::string>& agent_environment) {
   const std::optional<std::vector<Process>> below = descendants(agent);
   if (!below) return true;
-  const bool agent_is_marked =
-      std::ranges::any_of(agent_environment, [](const std::string& entry) { return entry.starts_with(mark); });
+  const bool agent_is_marked = std::ranges::any_of(
+      agent_environment, [](const std::string& entry) { return entry.starts_with(mark); });
   return std::ranges::any_of(*below, [&](const Process& process) {
     if (!process.alive()) return false;
     if (agent_is_marked) return true;

@@ -15,7 +15,8 @@ constexpr unsigned most_ndots = 15;  // RES_MAXNDOTS
 char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
 
 bool same(std::string_view a, std::string_view b) {
-  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](char x, char y) { return lower(x) == lower(y); });
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                    [](char x, char y) { return lower(x) == lower(y); });
 }
 
 /// Cuts `text` up to one of `ends` off its front; the end itself is dropped.
@@ -110,7 +111,8 @@ ResolvConf read_resolv_conf(std::string_view file, std::string_view host_name) {
     }
   }
   const std::size_t dot = host_name.find('.');
-  if (!has_search && dot != std::string_view::npos) conf.search.emplace_back(without_dots(host_name.substr(dot)));
+  if (!has_search && dot != std::string_view::npos)
+    conf.search.emplace_back(without_dots(host_name.substr(dot)));
   return conf;
 }
 
@@ -118,7 +120,8 @@ std::vector<std::string> candidates(std::string_view name, const ResolvConf& con
   std::vector<std::string> names;
   const auto add = [&names](std::string candidate) {
     const bool known = std::find(names.begin(), names.end(), candidate) != names.end();
-    if (!known && !candidate.empty() && candidate.size() <= longest_name) names.push_back(std::move(candidate));
+    if (!known && !candidate.empty() && candidate.size() <= longest_name)
+      names.push_back(std::move(candidate));
   };
   if (name.ends_with('.')) {
     name.remove_suffix(1);
@@ -136,7 +139,8 @@ std::vector<std::string> candidates(std::string_view name, const ResolvConf& con
   return names;
 }
 
-std::size_t likeliest(std::string_view name, const ResolvConf& conf, const std::vector<std::string>& candidates) {
+std::size_t likeliest(std::string_view name, const ResolvConf& conf,
+                      const std::vector<std::string>& candidates) {
   if (name.ends_with('.')) return 0;
   for (std::size_t dot = name.find('.'); dot != std::string_view::npos; dot = name.find('.', dot + 1)) {
     const std::string_view end = name.substr(dot + 1);

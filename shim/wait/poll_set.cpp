@@ -1,6 +1,8 @@
 #include "wait/poll_set.h"
 
-#include <boost/asio/experimental/awaitable_operators.hpp>
+#include <sys/timerfd.h>
+
+#include <algorithm>
 #include <boost/asio/use_awaitable.hpp>
 #include <boost/system/system_error.hpp>
 #include <cerrno>
@@ -9,12 +11,21 @@ namespace rankshim::wait {
 
 namespace asio = boost::asio;
 
+namespace {
+
+constexpr std::uint64_t timer_tag = ~std::uint64_t{0};
+
+int checked(int descriptor, const char* call) {
+  if (descriptor < 0) throw boost::system::system_error(errno, boost::system::system_category(), call);
+  return descriptor;
+}
+
+}  // namespace
+
 PollSet::PollSet(const asio::any_io_executor& executor) : set_(executor), timer_(executor) {
-  const int descriptor = epoll_create1(EPOLL_CLOEXEC);
-  if (descriptor < 0) {
-    throw boost::system::system_error(errno, boost::system::system_category(), "epoll_create1");
-  }
-  set_.assign(descriptor);
+  set_.assign(checked(epoll_create1(EPOLL_CLOEXEC), "epoll_create1"));
+  timer_.assign(checked(timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK), "timerfd_create"));
+  watch(timer_.native_handle(), EPOLLIN, timer_tag);
 }
 
 void PollSet::watch(int fd, std::uint32_t events, std::uint64_t tag) noexcept {
@@ -29,17 +40,20 @@ void PollSet::watch(int fd, std::uint32_t events, std::uint64_t tag) noexcept {
   }
 }
 
-std::span<const epoll_event> PollSet::ready() noexcept {
-  const int count = epoll_wait(set_.native_handle(), events_.data(), static_cast<int>(events_.size()), 0);
-  return {events_.data(), count > 0 ? static_cast<std::size_t>(count) : 0};
-}
-
 asio::awaitable<std::span<const epoll_event>> PollSet::wait(Clock::time_point deadline) {
-  using namespace asio::experimental::awaitable_operators;
-  timer_.expires_at(deadline);
-  co_await (set_.async_wait(asio::posix::stream_descriptor::wait_read, asio::use_awaitable) ||
-            timer_.async_wait(asio::use_awaitable));
-  co_return ready();
+  const auto left = std::max(deadline - Clock::now(), Clock::duration(1));  // 0 would disarm it
+  const auto seconds = std::chrono::floor<std::chrono::seconds>(left);
+  itimerspec alarm{};
+  alarm.it_value.tv_sec = static_cast<time_t>(seconds.count());
+  alarm.it_value.tv_nsec = static_cast<long>((left - seconds).count());
+  timerfd_settime(timer_.native_handle(), 0, &alarm,
+                  nullptr);  // what it had to tell from before is gone by this
+
+  co_await set_.async_wait(asio::posix::stream_descriptor::wait_read, asio::use_awaitable);
+  const int count = epoll_wait(set_.native_handle(), events_.data(), static_cast<int>(events_.size()), 0);
+  const auto end = std::remove_if(events_.begin(), events_.begin() + std::max(count, 0),
+                                  [](const epoll_event& event) { return event.data.u64 == timer_tag; });
+  co_return std::span<const epoll_event>(events_.begin(), end);
 }
 
 }  // namespace rankshim::wait

@@ -7,7 +7,7 @@
 #include <boost/asio/ip/tcp.hpp>
 #include <cerrno>
 #include <cstring>
-#include <deque>
+#include <list>
 
 namespace rankshim::wait {
 
@@ -21,7 +21,8 @@ constexpr std::size_t most_at_once = 16;
 /// One connection on its way to be called open.
 class Attempt {
  public:
-  Attempt(ip::address address, PollSet& poll, std::uint64_t tag) : look_{PortState::silent, std::move(address), 0}, poll_(poll), tag_(tag) {}
+  Attempt(ip::address address, PollSet& poll)
+      : look_{PortState::silent, std::move(address), 0}, poll_(poll) {}
   ~Attempt() { end(); }
   Attempt(const Attempt&) = delete;
   Attempt& operator=(const Attempt&) = delete;
@@ -34,7 +35,7 @@ class Attempt {
     if (fd_ < 0) return fail(errno);
     if (connect(fd_, peer.data(), static_cast<socklen_t>(peer.size())) == 0) return connected();
     if (errno != EINPROGRESS) return fail(errno);
-    poll_.watch(fd_, EPOLLOUT, tag_);
+    poll_.watch(fd_, EPOLLOUT, tag());
   }
 
   void on_event() {
@@ -51,24 +52,27 @@ class Attempt {
     if (pending() && now >= until_) end(connected_ ? PortState::open : PortState::silent);
   }
 
+  [[nodiscard]] std::uint64_t tag() const { return reinterpret_cast<std::uintptr_t>(this); }
   [[nodiscard]] bool pending() const { return fd_ >= 0; }
   [[nodiscard]] Clock::time_point until() const { return until_; }
   [[nodiscard]] const PortLook& look() const { return look_; }
 
  private:
   void connected() {
-    // Where nobody listens on a port of our own that the kernel may also hand out, it can connect a socket to itself.
+    // Where nobody listens on a port of our own that the kernel may also hand out, it can connect a socket to
+    // itself.
     ip::tcp::endpoint self;
     ip::tcp::endpoint peer;
     auto self_length = static_cast<socklen_t>(self.capacity());
     auto peer_length = static_cast<socklen_t>(peer.capacity());
-    if (getsockname(fd_, self.data(), &self_length) != 0 || getpeername(fd_, peer.data(), &peer_length) != 0) {
+    if (getsockname(fd_, self.data(), &self_length) != 0 ||
+        getpeername(fd_, peer.data(), &peer_length) != 0) {
       return end(PortState::hung_up);
     }
     if (self == peer) return end(PortState::closed);
     connected_ = true;
     until_ = Clock::now() + settle_;
-    poll_.watch(fd_, EPOLLIN | EPOLLRDHUP, tag_);
+    poll_.watch(fd_, EPOLLIN | EPOLLRDHUP, tag());
   }
 
   void on_traffic() {
@@ -80,16 +84,22 @@ class Attempt {
 
   void fail(int error) {
     switch (error) {
-      case ECONNREFUSED: return end(PortState::closed);
+      case ECONNREFUSED:
+        return end(PortState::closed);
       case ECONNRESET:
       case ECONNABORTED:
-      case EPIPE: return end(PortState::hung_up);
-      case ETIMEDOUT: return end(PortState::silent);
+      case EPIPE:
+        return end(PortState::hung_up);
+      case ETIMEDOUT:
+        return end(PortState::silent);
       case EHOSTUNREACH:
       case EHOSTDOWN:
       case ENETDOWN:
-      case ENETUNREACH: return end(PortState::no_route);
-      default: look_.error = error; return end(PortState::failed);
+      case ENETUNREACH:
+        return end(PortState::no_route);
+      default:
+        look_.error = error;
+        return end(PortState::failed);
     }
   }
 
@@ -104,7 +114,6 @@ class Attempt {
 
   PortLook look_;
   PollSet& poll_;
-  std::uint64_t tag_;
   int fd_ = -1;
   bool connected_ = false;
   std::chrono::milliseconds settle_{0};
@@ -115,12 +124,18 @@ class Attempt {
 
 std::string PortLook::reason() const {
   switch (state) {
-    case PortState::failed: return std::string("cannot connect: ") + std::strerror(error);
-    case PortState::no_route: return "no route to it";
-    case PortState::silent: return "no answer from the port (connecting timed out)";
-    case PortState::closed: return "port closed (connection refused)";
-    case PortState::hung_up: return "the port accepts and hangs up at once (a proxy with nothing behind it?)";
-    case PortState::open: break;
+    case PortState::failed:
+      return std::string("cannot connect: ") + std::strerror(error);
+    case PortState::no_route:
+      return "no route to it";
+    case PortState::silent:
+      return "no answer from the port (connecting timed out)";
+    case PortState::closed:
+      return "port closed (connection refused)";
+    case PortState::hung_up:
+      return "the port accepts and hangs up at once (a proxy with nothing behind it?)";
+    case PortState::open:
+      break;
   }
   return "port open";
 }
@@ -128,9 +143,9 @@ std::string PortLook::reason() const {
 asio::awaitable<PortLook> look_at_port(asio::any_io_executor executor, std::span<const ip::address> addresses,
                                        std::uint16_t port, Pace pace, Clock::time_point deadline) {
   PollSet poll(executor);
-  std::deque<Attempt> attempts;
+  std::list<Attempt> attempts;
   for (const ip::address& address : addresses.first(std::min(addresses.size(), most_at_once))) {
-    attempts.emplace_back(address, poll, attempts.size()).begin(port, pace, deadline);
+    attempts.emplace_back(address, poll).begin(port, pace, deadline);
   }
   PortLook best;
   for (;;) {
@@ -144,8 +159,13 @@ asio::awaitable<PortLook> look_at_port(asio::any_io_executor executor, std::span
       }
     }
     if (best.state == PortState::open || next == Clock::time_point::max()) break;
-    for (const epoll_event& event : co_await poll.wait(next)) attempts[event.data.u64].on_event();
-    for (Attempt& attempt : attempts) attempt.on_time(Clock::now());
+    const auto events = co_await poll.wait(next);
+    for (Attempt& attempt : attempts) {
+      for (const epoll_event& event : events) {
+        if (event.data.u64 == attempt.tag()) attempt.on_event();
+      }
+      attempt.on_time(Clock::now());
+    }
   }
   co_return best;
 }

@@ -31,16 +31,16 @@ struct PortLook {
   [[nodiscard]] std::string reason() const;
 };
 
-/// Connects to all addresses at once (the first 16), sends nothing and closes again, which torch's TCPStore takes as a
-/// peer that went away. Ends with the first connection that stays open for Pace::settle: a mesh's proxy accepts
-/// anything, and hangs up when nothing is behind it. Deadline and Pace::connect bound the connecting. Throws only
-/// system_error when cancelled, or as PollSet does.
+/// Connects to all addresses at once (the first 16), sends nothing and closes again, which torch's TCPStore
+/// takes as a peer that went away. Ends with the first connection that stays open for Pace::settle: a mesh's
+/// proxy accepts anything, and hangs up when nothing is behind it. Deadline and Pace::connect bound the
+/// connecting. Throws only system_error when cancelled, or as PollSet does.
 boost::asio::awaitable<PortLook> look_at_port(boost::asio::any_io_executor executor,
-                                              std::span<const boost::asio::ip::address> addresses, std::uint16_t port,
-                                              Pace pace, Clock::time_point deadline);
+                                              std::span<const boost::asio::ip::address> addresses,
+                                              std::uint16_t port, Pace pace, Clock::time_point deadline);
 
-/// Whether the address is one of this node's: the kernel lets us bind it. (Where net.ipv4.ip_nonlocal_bind is set it
-/// lets us bind anything.)
+/// Whether the address is one of this node's: the kernel lets us bind it. (Where net.ipv4.ip_nonlocal_bind is
+/// set it lets us bind anything.)
 [[nodiscard]] bool is_own(const boost::asio::ip::address& address);
 
 }  // namespace rankshim::wait

@@ -86,17 +86,20 @@ TEST_CASE("a server that speaks first is open without more waiting") {
   asio::io_context context;
   tcp::acceptor acceptor(context, {asio::ip::address_v4::loopback(), 0});
   tcp::socket peer(context);
-  acceptor.async_accept(peer, [&](boost::system::error_code) { asio::write(peer, asio::buffer("hello", 5)); });
+  acceptor.async_accept(peer,
+                        [&](boost::system::error_code) { asio::write(peer, asio::buffer("hello", 5)); });
   Pace pace = quick();
   pace.settle = std::chrono::hours(1);
-  CHECK(look(context, {make_address("127.0.0.1")}, acceptor.local_endpoint().port(), std::chrono::seconds(10), pace)
+  CHECK(look(context, {make_address("127.0.0.1")}, acceptor.local_endpoint().port(), std::chrono::seconds(10),
+             pace)
             .state == PortState::open);
 }
 
 TEST_CASE("the probe sends nothing and closes") {
   asio::io_context context;
   tcp::acceptor acceptor(context, {asio::ip::address_v4::loopback(), 0});
-  CHECK(look(context, {make_address("127.0.0.1")}, acceptor.local_endpoint().port()).state == PortState::open);
+  CHECK(look(context, {make_address("127.0.0.1")}, acceptor.local_endpoint().port()).state ==
+        PortState::open);
   tcp::socket peer = acceptor.accept();
   std::array<char, 1> byte{};
   boost::system::error_code error;
@@ -107,8 +110,8 @@ TEST_CASE("the probe sends nothing and closes") {
 TEST_CASE("the address that answers is found among those that don't") {
   asio::io_context context;
   tcp::acceptor acceptor(context, {make_address("127.0.0.3"), 0});
-  const PortLook seen = look(context, {make_address("127.0.0.2"), make_address("127.0.0.3")},
-                             acceptor.local_endpoint().port());
+  const PortLook seen =
+      look(context, {make_address("127.0.0.2"), make_address("127.0.0.3")}, acceptor.local_endpoint().port());
   CHECK(seen.state == PortState::open);
   CHECK(seen.address == make_address("127.0.0.3"));
 }
@@ -130,13 +133,14 @@ TEST_CASE("a dropped SYN is no answer in time") {
   CHECK(seen.reason() == "no answer from the port (connecting timed out)");
   Pace patient = quick();
   patient.connect = std::chrono::hours(1);
-  CHECK(look(context, {make_address("127.0.0.1")}, acceptor.local_endpoint().port(), std::chrono::milliseconds(5),
-             patient).state == PortState::silent);
+  CHECK(look(context, {make_address("127.0.0.1")}, acceptor.local_endpoint().port(),
+             std::chrono::milliseconds(5), patient)
+            .state == PortState::silent);
 }
 
 TEST_CASE("a socket connected to itself is not a master") {
-  // Where nobody listens on a port that the kernel may also give to a connecting socket, the two can meet. In a network
-  // namespace with a single such port they always do.
+  // Where nobody listens on a port that the kernel may also give to a connecting socket, the two can meet. In
+  // a network namespace with a single such port they always do.
   constexpr std::uint16_t port = 40000;
   constexpr int no_namespace = 99;
   const pid_t child = fork();

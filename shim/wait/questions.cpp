@@ -15,27 +15,35 @@ namespace ip = boost::asio::ip;
 namespace {
 
 constexpr int tries = 2;
-/// What the second address family gets once the first has answered (RFC 8305 §3 names 50 ms): a server that answers
-/// A and drops AAAA must not cost seconds.
+/// What the second address family gets once the first has answered (RFC 8305 §3 names 50 ms): a server that
+/// answers A and drops AAAA must not cost seconds.
 constexpr std::chrono::milliseconds second_family{50};
 
 Verdict verdict_of(ares_status_t status) {
   switch (status) {
     case ARES_SUCCESS:
-    case ARES_ENODATA: return Verdict::no_address;
-    case ARES_ENOTFOUND: return Verdict::no_name;
-    case ARES_ESERVFAIL: return Verdict::server_failure;
+    case ARES_ENODATA:
+      return Verdict::no_address;
+    case ARES_ENOTFOUND:
+      return Verdict::no_name;
+    case ARES_ESERVFAIL:
+      return Verdict::server_failure;
     case ARES_EREFUSED:
-    case ARES_ENOTIMP: return Verdict::refused;
+    case ARES_ENOTIMP:
+      return Verdict::refused;
     case ARES_EBADNAME:
     case ARES_EBADQUERY:
-    case ARES_EBADSTR: return Verdict::bad_name;
+    case ARES_EBADSTR:
+      return Verdict::bad_name;
     case ARES_ECONNREFUSED:
-    case ARES_ENOSERVER: return Verdict::unreachable;
+    case ARES_ENOSERVER:
+      return Verdict::unreachable;
     case ARES_ETIMEOUT:
     case ARES_ECANCELLED:
-    case ARES_EDESTRUCTION: return Verdict::silent;
-    default: return Verdict::malformed;
+    case ARES_EDESTRUCTION:
+      return Verdict::silent;
+    default:
+      return Verdict::malformed;
   }
 }
 
@@ -73,7 +81,8 @@ void on_answer(void* argument, ares_status_t status, std::size_t /*timeouts*/,
   question.out_of_memory = status == ARES_ENOMEM;
   question.verdict = verdict_of(status);
   try {
-    if (record != nullptr && (status == ARES_SUCCESS || negative(question.verdict))) read_record(*record, question);
+    if (record != nullptr && (status == ARES_SUCCESS || negative(question.verdict)))
+      read_record(*record, question);
   } catch (const std::bad_alloc&) {
     question.out_of_memory = true;
   }
@@ -133,21 +142,25 @@ struct Pair {
 
 }  // namespace
 
-Questions::Questions(const asio::any_io_executor& executor, const ResolvConf& conf, std::chrono::milliseconds answer)
+Questions::Questions(const asio::any_io_executor& executor, const ResolvConf& conf,
+                     std::chrono::milliseconds answer)
     : poll_(executor) {
-  std::string no_file = "/dev/null";  // the file was read by names.h: c-ares drops search lines above 512 characters
+  std::string no_file =
+      "/dev/null";  // the file was read by names.h: c-ares drops search lines above 512 characters
   ares_options options{};
   options.flags = ARES_FLAG_NOSEARCH | (conf.tcp ? ARES_FLAG_USEVC : 0);  // no EDNS, as glibc and musl ask
   options.timeout = static_cast<int>(answer.count());
   options.tries = tries;
-  options.udp_max_queries = 1;  // a source port each: A and AAAA from one port meet conntrack's race and cost seconds
+  options.udp_max_queries =
+      1;  // a source port each: A and AAAA from one port meet conntrack's race and cost seconds
   options.resolvconf_path = no_file.data();
   options.sock_state_cb = on_socket;
   options.sock_state_cb_data = &poll_;
   ares_channel_t* channel = nullptr;
-  const int status = ares_init_options(&channel, &options,
-                                       ARES_OPT_FLAGS | ARES_OPT_TIMEOUTMS | ARES_OPT_TRIES |
-                                           ARES_OPT_UDP_MAX_QUERIES | ARES_OPT_RESOLVCONF | ARES_OPT_SOCK_STATE_CB);
+  const int status =
+      ares_init_options(&channel, &options,
+                        ARES_OPT_FLAGS | ARES_OPT_TIMEOUTMS | ARES_OPT_TRIES | ARES_OPT_UDP_MAX_QUERIES |
+                            ARES_OPT_RESOLVCONF | ARES_OPT_SOCK_STATE_CB);
   if (status != ARES_SUCCESS) throw std::bad_alloc();  // with these options nothing else can fail
   channel_.reset(channel);
 
@@ -181,7 +194,8 @@ asio::awaitable<void> Questions::step(Clock::time_point deadline) {
   std::size_t count = 0;
   for (const epoll_event& event : ready.first(std::min(ready.size(), events.size()))) {
     const bool writable = (event.events & EPOLLOUT) != 0;
-    const bool readable = (event.events & ~static_cast<std::uint32_t>(EPOLLOUT)) != 0;  // errors are read, too
+    const bool readable =
+        (event.events & ~static_cast<std::uint32_t>(EPOLLOUT)) != 0;  // errors are read, too
     unsigned what = 0;
     if (readable) what |= ARES_FD_EVENT_READ;
     if (writable) what |= ARES_FD_EVENT_WRITE;
@@ -198,7 +212,8 @@ asio::awaitable<std::vector<Reply>> Questions::ask(std::span<const std::string> 
                      families == Families::v4 ? nullptr : pose(name, ARES_REC_TYPE_AAAA)});
   }
   for (const Pair* halfway = nullptr; Clock::now() < deadline;) {
-    const auto first = std::find_if(pairs.begin(), pairs.end(), [](const Pair& p) { return !p.done() || p.found(); });
+    const auto first =
+        std::find_if(pairs.begin(), pairs.end(), [](const Pair& p) { return !p.done() || p.found(); });
     if (first == pairs.end() || first->done()) break;
     if (first->found() && halfway != &*first) {
       halfway = &*first;

@@ -39,20 +39,21 @@ struct Reply {
 
 enum class Families : std::uint8_t { both, v4, v6 };
 
-/// Questions to the name servers of one resolv.conf, by c-ares. Made for one look and thrown away: so the file is
-/// always the present one, and destroying it is all that cancelling takes.
+/// Questions to the name servers of one resolv.conf, by c-ares. Made for one look and thrown away: so the
+/// file is always the present one, and destroying it is all that cancelling takes.
 class Questions {
  public:
   /// Throws std::bad_alloc, and system_error as PollSet does.
-  Questions(const boost::asio::any_io_executor& executor, const ResolvConf& conf, std::chrono::milliseconds answer);
+  Questions(const boost::asio::any_io_executor& executor, const ResolvConf& conf,
+            std::chrono::milliseconds answer);
   Questions(const Questions&) = delete;
   Questions& operator=(const Questions&) = delete;
 
   /// Who is asked: "10.96.0.10, 10.96.0.11".
   [[nodiscard]] const std::string& servers() const { return servers_; }
 
-  /// Asks for all names at once; ends when one has an address and those before it have none, when all are answered, or
-  /// at the deadline. One reply for each name, in their order.
+  /// Asks for all names at once; ends when one has an address and those before it have none, when all are
+  /// answered, or at the deadline. One reply for each name, in their order.
   boost::asio::awaitable<std::vector<Reply>> ask(std::span<const std::string> names, Families families,
                                                  Clock::time_point deadline);
 

@@ -43,15 +43,24 @@ bool negative(Verdict verdict) { return verdict == Verdict::no_name || verdict =
 
 std::string_view answer_in_words(Verdict verdict) {
   switch (verdict) {
-    case Verdict::found: return "found";
-    case Verdict::no_name: return "no such name (NXDOMAIN)";
-    case Verdict::no_address: return "no address (NODATA)";
-    case Verdict::server_failure: return "server failure (SERVFAIL)";
-    case Verdict::refused: return "refused (REFUSED)";
-    case Verdict::malformed: return "an answer that makes no sense";
-    case Verdict::unreachable: return "cannot be reached";
-    case Verdict::silent: return "no answer";
-    case Verdict::bad_name: break;
+    case Verdict::found:
+      return "found";
+    case Verdict::no_name:
+      return "no such name (NXDOMAIN)";
+    case Verdict::no_address:
+      return "no address (NODATA)";
+    case Verdict::server_failure:
+      return "server failure (SERVFAIL)";
+    case Verdict::refused:
+      return "refused (REFUSED)";
+    case Verdict::malformed:
+      return "an answer that makes no sense";
+    case Verdict::unreachable:
+      return "cannot be reached";
+    case Verdict::silent:
+      return "no answer";
+    case Verdict::bad_name:
+      break;
   }
   return "not a valid name";
 }
@@ -60,15 +69,24 @@ std::string_view answer_in_words(Verdict verdict) {
 
 std::string Answer::reason() const {
   switch (verdict) {
-    case Verdict::found: return "resolves";
-    case Verdict::no_name: return fmt::format("no such name yet (asked {})", servers);
-    case Verdict::no_address: return fmt::format("the name exists, but has no address yet (asked {})", servers);
-    case Verdict::server_failure: return fmt::format("the name server fails (SERVFAIL from {})", servers);
-    case Verdict::refused: return fmt::format("the name server refuses to answer (REFUSED from {})", servers);
-    case Verdict::malformed: return fmt::format("the name server's answer makes no sense (asked {})", servers);
-    case Verdict::unreachable: return fmt::format("the name server {} cannot be reached", servers);
-    case Verdict::silent: return fmt::format("no answer from the name server {}", servers);
-    case Verdict::bad_name: break;
+    case Verdict::found:
+      return "resolves";
+    case Verdict::no_name:
+      return fmt::format("no such name yet (asked {})", servers);
+    case Verdict::no_address:
+      return fmt::format("the name exists, but has no address yet (asked {})", servers);
+    case Verdict::server_failure:
+      return fmt::format("the name server fails (SERVFAIL from {})", servers);
+    case Verdict::refused:
+      return fmt::format("the name server refuses to answer (REFUSED from {})", servers);
+    case Verdict::malformed:
+      return fmt::format("the name server's answer makes no sense (asked {})", servers);
+    case Verdict::unreachable:
+      return fmt::format("the name server {} cannot be reached", servers);
+    case Verdict::silent:
+      return fmt::format("no answer from the name server {}", servers);
+    case Verdict::bad_name:
+      break;
   }
   return "not a valid name";
 }
@@ -104,57 +122,78 @@ asio::awaitable<void> Resolver::look(Clock::time_point deadline) {
   }
 }
 
-/// A thorough look asks for the whole search list, the first name alone because it mostly has the answer, then the rest
-/// at once. Between two of them, while the answer is "not yet", only the likeliest name is asked for, by one question:
-/// NXDOMAIN holds for A and AAAA alike (RFC 8020). So we look twenty times as often as an `until nslookup` loop and
-/// still ask less in the long run, which a name server notices when 4,096 nodes wait.
+/// What one look has in common for its questions.
+struct Resolver::Round {
+  std::vector<std::string> names;
+  std::size_t likely = 0;
+  std::string servers;
+  Clock::time_point deadline;
+};
+
+/// A thorough look asks for the whole search list. Between two of them, while the answer is "not yet", only
+/// the likeliest name is asked for, by one question: NXDOMAIN holds for A and AAAA alike (RFC 8020). So we
+/// look twenty times as often as an `until nslookup` loop and still ask less in the long run, which a name
+/// server notices when 4,096 nodes wait.
 asio::awaitable<void> Resolver::ask_servers(Clock::time_point deadline) {
   stands_for_ = std::chrono::milliseconds(0);
   const ResolvConf conf = read_resolv_conf(content(files_.resolv_conf), host_name());
-  const std::vector<std::string> names = candidates(name_, conf);
-  if (names.empty()) {
+  Round round{candidates(name_, conf), 0, {}, deadline};
+  if (round.names.empty()) {
     answer_ = {{}, Verdict::bad_name, {}, {}};
     looked_ = true;
     co_return;
   }
-  const std::size_t likely = likeliest(name_, conf, names);
+  round.likely = likeliest(name_, conf, round.names);
   Questions questions(executor_, conf, pace_.answer);
-  const std::string servers =
-      questions.servers() + (conf.servers.empty() ? " (no nameserver in " + files_.resolv_conf + ")" : "");
+  round.servers = questions.servers();
+  if (conf.servers.empty()) round.servers += " (no nameserver in " + files_.resolv_conf + ")";
+  if (!glance_is_enough(round) || !co_await glance(questions, round))
+    co_await look_thoroughly(questions, round);
+}
+
+bool Resolver::glance_is_enough(const Round& round) const {
+  return Clock::now() < next_thorough_ && answer_.addresses.empty() && answer_.servers == round.servers &&
+         std::equal(round.names.begin(), round.names.end(), answer_.asked.begin(), answer_.asked.end(),
+                    [](const std::string& name, const Asked& asked) { return name == asked.name; }) &&
+         negative(answer_.asked[round.likely].verdict);
+}
+
+/// Asks for the likeliest name alone; false where there is something to be seen.
+asio::awaitable<bool> Resolver::glance(Questions& questions, const Round& round) {
+  const std::span<const std::string> name(&round.names[round.likely], 1);
+  Reply reply = (co_await questions.ask(name, Families::v4, round.deadline)).front();
+  if (reply.verdict == Verdict::no_address) {
+    reply = (co_await questions.ask(name, Families::v6, round.deadline)).front();
+    if (reply.verdict == Verdict::no_name) reply.verdict = Verdict::no_address;  // A said that it exists
+  }
+  if (reply.verdict == Verdict::found) co_return false;
+  if (reply.verdict != Verdict::silent || Clock::now() < round.deadline) {
+    answer_.asked[round.likely].verdict = answer_.verdict = reply.verdict;
+    note_negative_ttl(reply.negative_ttl);
+  }
+  co_return true;
+}
+
+/// The first name is asked for alone, because it mostly has the answer, then the rest at once.
+asio::awaitable<void> Resolver::look_thoroughly(Questions& questions, const Round& round) {
   const auto begin = Clock::now();
-
-  const bool same_list = std::equal(names.begin(), names.end(), answer_.asked.begin(), answer_.asked.end(),
-                                    [](const std::string& name, const Asked& asked) { return name == asked.name; });
-  if (same_list && answer_.servers == servers && answer_.addresses.empty() &&
-      negative(answer_.asked[likely].verdict) && begin < next_thorough_) {
-    const std::span<const std::string> name(&names[likely], 1);
-    Reply reply = (co_await questions.ask(name, Families::v4, deadline)).front();
-    if (reply.verdict == Verdict::no_address) {
-      reply = (co_await questions.ask(name, Families::v6, deadline)).front();
-      if (reply.verdict == Verdict::no_name) reply.verdict = Verdict::no_address;  // the first half said that it exists
-    }
-    if (reply.verdict != Verdict::found) {
-      if (reply.verdict == Verdict::silent && Clock::now() >= deadline) co_return;
-      answer_.asked[likely].verdict = answer_.verdict = reply.verdict;
-      note_negative_ttl(reply.negative_ttl);
-      co_return;
-    }
-  }
-
-  const std::span<const std::string> all(names);
-  std::vector<Reply> replies = co_await questions.ask(all.first(1), Families::both, deadline);
+  const std::span<const std::string> all(round.names);
+  std::vector<Reply> replies = co_await questions.ask(all.first(1), Families::both, round.deadline);
   if (replies.front().addresses.empty() && all.size() > 1) {
-    std::vector<Reply> rest = co_await questions.ask(all.subspan(1), Families::both, deadline);
-    std::move(rest.begin(), rest.end(), std::back_inserter(replies));
+    for (Reply& reply : co_await questions.ask(all.subspan(1), Families::both, round.deadline)) {
+      replies.push_back(std::move(reply));
+    }
   }
-  const auto found = std::find_if(replies.begin(), replies.end(), [](const Reply& r) { return !r.addresses.empty(); });
+  const auto found =
+      std::find_if(replies.begin(), replies.end(), [](const Reply& r) { return !r.addresses.empty(); });
   const auto end = Clock::now();
-  if (looked_ && found == replies.end() && end >= deadline) co_return;  // cut short: what we knew says more
+  if (looked_ && found == replies.end() && end >= round.deadline)
+    co_return;  // cut short: what we knew says more
   looked_ = true;
-  // Where a part of the list takes seconds (a forwarder into nowhere), it must not keep us from asking for the rest.
+  // Where a part of the list takes seconds (a forwarder into nowhere) it must not keep us from glancing.
   next_thorough_ = end + std::max<Clock::duration>(pace_.thorough, 10 * (end - begin));
 
-  answer_ = {{}, replies[std::min(likely, replies.size() - 1)].verdict, servers, {}};
+  answer_ = {{}, replies[std::min(round.likely, replies.size() - 1)].verdict, round.servers, {}};
   for (const Reply& reply : replies) {
     if (answer_.verdict == Verdict::bad_name) answer_.verdict = reply.verdict;
     answer_.asked.push_back({reply.name, reply.verdict});
@@ -163,19 +202,20 @@ asio::awaitable<void> Resolver::ask_servers(Clock::time_point deadline) {
     answer_.addresses = std::move(found->addresses);
     answer_.verdict = Verdict::found;
   } else {
-    note_negative_ttl(replies[likely].negative_ttl);
+    note_negative_ttl(replies[round.likely].negative_ttl);
   }
 }
 
-/// A server that caches counts the SOA's TTL down, and until it is at zero it will say the same (RFC 2308 §5). An
-/// authoritative one always sends the full TTL and may say something else at any time, so a TTL tells nothing until
-/// a longer one has been seen. A second less, for they are whole seconds. Longer than Pace::longest we sleep for no
-/// TTL: several replicas behind one address each have a cache of their own, and another may know already.
+/// A server that caches counts the SOA's TTL down, and until it is at zero it will say the same (RFC 2308
+/// §5). An authoritative one always sends the full TTL and may say something else at any time, so a TTL tells
+/// nothing until a longer one has been seen. A second less, for they are whole seconds. Longer than
+/// Pace::longest we sleep for no TTL: several replicas behind one address each have a cache of their own, and
+/// another may know already.
 void Resolver::note_negative_ttl(std::optional<std::uint32_t> ttl) {
   stands_for_ = std::chrono::milliseconds(0);
   if (!ttl) return;
   longest_ttl_ = std::max(longest_ttl_, *ttl);
-  if (*ttl < longest_ttl_ && *ttl > 1) {
+  if (*ttl<longest_ttl_&& * ttl> 1) {
     stands_for_ = std::min<std::chrono::milliseconds>(std::chrono::seconds(*ttl - 1), pace_.longest);
   }
 }

@@ -45,8 +45,11 @@ struct Answer {
   [[nodiscard]] std::string account() const;
 };
 
-/// Looks a name up again and again: literals, the hosts file, localhost, then DNS by the search list. Both files are
-/// read anew at each look (the kubelet and Docker write them while we wait). One thread, one look at a time.
+class Questions;
+
+/// Looks a name up again and again: literals, the hosts file, localhost, then DNS by the search list. Both
+/// files are read anew at each look (the kubelet and Docker write them while we wait). One thread, one look
+/// at a time.
 class Resolver {
  public:
   struct Files {
@@ -55,8 +58,8 @@ class Resolver {
   };
   Resolver(boost::asio::any_io_executor executor, std::string name, Files files, Pace pace);
 
-  /// One look; its result is answer(). Whoever has not answered by `deadline` counts as silent, except that a look cut
-  /// short by it leaves an earlier answer alone. Throws system_error when cancelled.
+  /// One look; its result is answer(). Whoever has not answered by `deadline` counts as silent, except that a
+  /// look cut short by it leaves an earlier answer alone. Throws system_error when cancelled.
   boost::asio::awaitable<void> look(Clock::time_point deadline);
   [[nodiscard]] const Answer& answer() const { return answer_; }
 
@@ -64,7 +67,11 @@ class Resolver {
   [[nodiscard]] std::chrono::milliseconds stands_for() const { return stands_for_; }
 
  private:
+  struct Round;
   boost::asio::awaitable<void> ask_servers(Clock::time_point deadline);
+  [[nodiscard]] bool glance_is_enough(const Round& round) const;
+  boost::asio::awaitable<bool> glance(Questions& questions, const Round& round);
+  boost::asio::awaitable<void> look_thoroughly(Questions& questions, const Round& round);
   void note_negative_ttl(std::optional<std::uint32_t> ttl);
 
   boost::asio::any_io_executor executor_;

@@ -11,7 +11,8 @@ namespace {
 using namespace test;
 using Names = std::vector<std::string>;
 
-constexpr std::string_view k8s = "search ns.svc.cluster.local svc.cluster.local cluster.local\noptions ndots:5\n";
+constexpr std::string_view k8s =
+    "search ns.svc.cluster.local svc.cluster.local cluster.local\noptions ndots:5\n";
 
 /// A resolver, its files and its name server.
 struct Fixture {
@@ -57,12 +58,9 @@ TEST_CASE("a literal address, a name of the hosts file and localhost need no que
     std::string name;
     Names expected;
   };
-  const std::vector<Row> rows = {{"10.1.2.3", {"10.1.2.3"}},
-                                 {"[fd00::1]", {"fd00::1"}},
-                                 {"job-0", {"10.1.2.4", "fd00::4"}},
-                                 {"job-0.", {"10.1.2.4", "fd00::4"}},
-                                 {"localhost", {"127.0.0.1", "::1"}},
-                                 {"x.localhost", {"127.0.0.1", "::1"}}};
+  const std::vector<Row> rows = {{"10.1.2.3", {"10.1.2.3"}},          {"[fd00::1]", {"fd00::1"}},
+                                 {"job-0", {"10.1.2.4", "fd00::4"}},  {"job-0.", {"10.1.2.4", "fd00::4"}},
+                                 {"localhost", {"127.0.0.1", "::1"}}, {"x.localhost", {"127.0.0.1", "::1"}}};
   for (const Row& row : rows) {
     CAPTURE(row.name);
     Fixture fixture(row.name, always({.rcode = nxdomain}));
@@ -95,14 +93,18 @@ TEST_CASE("one address family suffices, whatever the other says") {
 TEST_CASE("a server that answers A and drops AAAA costs no time-out") {
   Pace pace = quick();
   pace.answer = std::chrono::seconds(30);
-  Fixture fixture("job-0.", [](const DnsQuestion& question) -> DnsAnswer {
-    return {.addresses = {"10.0.0.1"}, .silent = question.type == type_aaaa};
-  }, {}, pace);
+  Fixture fixture(
+      "job-0.",
+      [](const DnsQuestion& question) -> DnsAnswer {
+        return {.addresses = {"10.0.0.1"}, .silent = question.type == type_aaaa};
+      },
+      {}, pace);
   CHECK(fixture.addresses() == Names{"10.0.0.1"});
 }
 
 TEST_CASE("IPv4 comes before IPv6, and a CNAME is followed") {
-  Fixture fixture("job-0.", always({.addresses = {"10.0.0.1", "10.0.0.2", "fd00::1"}, .cname = "pod.example"}));
+  Fixture fixture("job-0.",
+                  always({.addresses = {"10.0.0.1", "10.0.0.2", "fd00::1"}, .cname = "pod.example"}));
   CHECK(fixture.addresses() == Names{"10.0.0.1", "10.0.0.2", "fd00::1"});
 }
 
@@ -132,11 +134,14 @@ TEST_CASE("where the first name of the search list has the address nothing else 
 }
 
 TEST_CASE("the first name of the search list that has an address wins") {
-  Fixture fixture("job-0", [](const DnsQuestion& question) -> DnsAnswer {
-    if (question.name == "job-0") return {.addresses = {"10.0.0.9"}};
-    if (question.name == "job-0.cluster.local") return {.addresses = {"10.0.0.3"}};
-    return {.rcode = nxdomain};
-  }, k8s);
+  Fixture fixture(
+      "job-0",
+      [](const DnsQuestion& question) -> DnsAnswer {
+        if (question.name == "job-0") return {.addresses = {"10.0.0.9"}};
+        if (question.name == "job-0.cluster.local") return {.addresses = {"10.0.0.3"}};
+        return {.rcode = nxdomain};
+      },
+      k8s);
   CHECK(fixture.addresses() == Names{"10.0.0.3"});
 }
 
@@ -154,7 +159,8 @@ TEST_CASE("what is asked and answered can be told") {
        "asked S for job-0.a.example, job-0 (A, AAAA): no address (NODATA)"},
       {always({.rcode = servfail}), Verdict::server_failure, "the name server fails (SERVFAIL from S)",
        "asked S for job-0.a.example, job-0 (A, AAAA): server failure (SERVFAIL)"},
-      {always({.rcode = rcode_refused}), Verdict::refused, "the name server refuses to answer (REFUSED from S)",
+      {always({.rcode = rcode_refused}), Verdict::refused,
+       "the name server refuses to answer (REFUSED from S)",
        "asked S for job-0.a.example, job-0 (A, AAAA): refused (REFUSED)"},
       {always({.silent = true}), Verdict::silent, "no answer from the name server S",
        "asked S for job-0.a.example, job-0 (A, AAAA): no answer"},
@@ -218,7 +224,8 @@ TEST_CASE("resolv.conf is read again at each look") {
 }
 
 TEST_CASE("what cannot be a name is said to be none") {
-  for (const std::string& name : {std::string("a..b"), std::string("a b"), std::string(64, 'x'), std::string(300, 'x')}) {
+  for (const std::string& name :
+       {std::string("a..b"), std::string("a b"), std::string(64, 'x'), std::string(300, 'x')}) {
     CAPTURE(name);
     Fixture fixture(name, always({.rcode = nxdomain}), k8s);
     CHECK(fixture.look().verdict == Verdict::bad_name);
@@ -235,16 +242,19 @@ TEST_CASE("between thorough looks only the likeliest name is asked for, by one q
   Pace pace = quick();
   pace.thorough = std::chrono::hours(1);
   bool there = false;
-  Fixture fixture("job-0.ns", [&](const DnsQuestion& question) -> DnsAnswer {
-    if (there && question.name == "job-0.ns.svc.cluster.local") return {.addresses = {"10.0.0.1"}};
-    return {.rcode = nxdomain};
-  }, k8s, pace);
+  Fixture fixture(
+      "job-0.ns",
+      [&](const DnsQuestion& question) -> DnsAnswer {
+        if (there && question.name == "job-0.ns.svc.cluster.local") return {.addresses = {"10.0.0.1"}};
+        return {.rcode = nxdomain};
+      },
+      k8s, pace);
   fixture.look();
   CHECK(fixture.server.asked().size() == 8);
-  CHECK(fixture.look().account() ==
-        "asked " + fixture.server.address() +
-            " for job-0.ns.ns.svc.cluster.local, job-0.ns.svc.cluster.local, job-0.ns.cluster.local, job-0.ns (A, AAAA): "
-            "no such name (NXDOMAIN)");
+  CHECK(fixture.look().account() == "asked " + fixture.server.address() +
+                                        " for job-0.ns.ns.svc.cluster.local, job-0.ns.svc.cluster.local, "
+                                        "job-0.ns.cluster.local, job-0.ns (A, AAAA): "
+                                        "no such name (NXDOMAIN)");
   REQUIRE(fixture.server.asked().size() == 9);
   CHECK(fixture.server.asked().back() == "job-0.ns.svc.cluster.local A");
   there = true;
@@ -255,10 +265,13 @@ TEST_CASE("a name that exists without an address is watched in both families") {
   Pace pace = quick();
   pace.thorough = std::chrono::hours(1);
   bool there = false;
-  Fixture fixture("job-0", [&](const DnsQuestion&) -> DnsAnswer {
-    if (there) return {.addresses = {"fd00::1"}};
-    return {};
-  }, k8s, pace);
+  Fixture fixture(
+      "job-0",
+      [&](const DnsQuestion&) -> DnsAnswer {
+        if (there) return {.addresses = {"fd00::1"}};
+        return {};
+      },
+      k8s, pace);
   CHECK(fixture.look().verdict == Verdict::no_address);
   CHECK(fixture.look().verdict == Verdict::no_address);
   CHECK(fixture.server.asked().size() == 10);
@@ -270,20 +283,25 @@ TEST_CASE("the whole search list is asked for again now and then") {
   Pace pace = quick();
   pace.thorough = std::chrono::milliseconds(0);
   bool there = false;
-  Fixture fixture("job-0", [&](const DnsQuestion& question) -> DnsAnswer {
-    if (there && question.name == "job-0") return {.addresses = {"10.0.0.1"}};
-    return {.rcode = nxdomain};
-  }, k8s, pace);
+  Fixture fixture(
+      "job-0",
+      [&](const DnsQuestion& question) -> DnsAnswer {
+        if (there && question.name == "job-0") return {.addresses = {"10.0.0.1"}};
+        return {.rcode = nxdomain};
+      },
+      k8s, pace);
   CHECK(fixture.look().verdict == Verdict::no_name);
   there = true;
   const auto enough = Clock::now() + std::chrono::seconds(10);
-  while (fixture.look().addresses.empty() && Clock::now() < enough) continue;  // ten times as long as the first took
+  while (fixture.look().addresses.empty() && Clock::now() < enough)
+    continue;  // ten times as long as the first took
   CHECK(fixture.addresses() == Names{"10.0.0.1"});
 }
 
 TEST_CASE("a look cut short leaves the last answer alone") {
   bool silent = false;
-  Fixture fixture("job-0.", [&](const DnsQuestion&) -> DnsAnswer { return {.rcode = nxdomain, .silent = silent}; });
+  Fixture fixture("job-0.",
+                  [&](const DnsQuestion&) -> DnsAnswer { return {.rcode = nxdomain, .silent = silent}; });
   CHECK(fixture.look().verdict == Verdict::no_name);
   silent = true;
   CHECK(fixture.look(std::chrono::milliseconds(5)).verdict == Verdict::no_name);
@@ -294,8 +312,9 @@ TEST_CASE("a negative answer stands only while its TTL is seen to run down") {
   std::uint32_t ttl = 30;
   Pace pace = quick();
   pace.longest = std::chrono::seconds(2);
-  Fixture fixture("job-0.", [&](const DnsQuestion&) -> DnsAnswer { return {.rcode = nxdomain, .soa_ttl = ttl}; }, {},
-                  pace);
+  Fixture fixture(
+      "job-0.", [&](const DnsQuestion&) -> DnsAnswer { return {.rcode = nxdomain, .soa_ttl = ttl}; }, {},
+      pace);
   struct Row {
     std::uint32_t ttl;
     std::chrono::milliseconds stands;

@@ -57,7 +57,8 @@ class DnsServer {
   using Handler = std::function<DnsAnswer(const DnsQuestion&)>;
 
   DnsServer(asio::io_context& context, Handler handler)
-      : handler_(std::move(handler)), acceptor_(context, {asio::ip::address_v4::loopback(), 0}),
+      : handler_(std::move(handler)),
+        acceptor_(context, {asio::ip::address_v4::loopback(), 0}),
         udp_(context, {asio::ip::address_v4::loopback(), acceptor_.local_endpoint().port()}) {
     asio::co_spawn(context, serve_udp(), asio::detached);
     asio::co_spawn(context, serve_tcp(), asio::detached);
@@ -158,7 +159,8 @@ class DnsServer {
     std::array<char, 1500> buffer{};
     for (;;) {
       asio::ip::udp::endpoint peer;
-      const std::size_t size = co_await udp_.async_receive_from(asio::buffer(buffer), peer, asio::use_awaitable);
+      const std::size_t size =
+          co_await udp_.async_receive_from(asio::buffer(buffer), peer, asio::use_awaitable);
       const std::string text = reply({buffer.data(), size}, false);
       if (!text.empty()) co_await udp_.async_send_to(asio::buffer(text), peer, asio::use_awaitable);
     }

@@ -44,8 +44,8 @@ std::string list(const std::vector<ip::address>& addresses) {
   return text;
 }
 
-/// The lines while we wait. Each text is said once between two reports, so that an answer which flips between the
-/// replicas of a name server does not fill the log.
+/// The lines while we wait. Each text is said once between two reports, so that an answer which flips between
+/// the replicas of a name server does not fill the log.
 class Reporter {
  public:
   Reporter(std::string master, Pace pace, milliseconds timeout)
@@ -57,8 +57,8 @@ class Reporter {
       log::info("waiting for master {}: {}", master_, reason);
       last_report_ = now;
     } else if (now - last_report_ >= pace_.report) {
-      log::info("still waiting for master {} after {} of {}: {}", master_, seconds(since(begin_)), seconds(timeout_),
-                reason);
+      log::info("still waiting for master {} after {} of {}: {}", master_, seconds(since(begin_)),
+                seconds(timeout_), reason);
       said_.clear();
       last_report_ = now;
     } else if (std::find(said_.begin(), said_.end(), reason) == said_.end()) {
@@ -92,12 +92,13 @@ class Waiting {
         resolver_(executor_, master_.host, {limits_.resolv_conf, limits_.hosts}, limits_.pace),
         begin_(Clock::now()),
         step_begin_(begin_),
-        deadline_(begin_ + limits_.timeout),
+        deadline_(begin_ + std::min<milliseconds>(limits_.timeout, std::chrono::years(1))),
         random_(static_cast<unsigned>(begin_.time_since_epoch().count() ^ getpid())) {}
 
   /// One look at the name, or at the port, or both; true when the master is reached.
   asio::awaitable<bool> look() {
-    // While the port is waited for the name is asked for now and then: a pod may come back with another address.
+    // While the port is waited for the name is asked for now and then: a pod may come back with another
+    // address.
     if (addresses_.empty() || Clock::now() - last_lookup_ >= limits_.pace.thorough) co_await look_up();
     if (addresses_.empty()) co_return false;
     if (master_.until == Until::name || (mine_ && master_.may_be_mine)) co_return true;
@@ -108,9 +109,9 @@ class Waiting {
 
   [[nodiscard]] bool over() const { return hopeless() || Clock::now() >= deadline_; }
 
-  /// Short at first, when a record or a port is about to appear; longer and longer, for a job that has waited minutes
-  /// can wait two seconds more; each node a little differently, so that thousands don't ask in step. The SOA of
-  /// a negative answer can make it longer, never longer than Pace::longest.
+  /// Short at first, when a record or a port is about to appear; longer and longer, for a job that has waited
+  /// minutes can wait two seconds more; each node a little differently, so that thousands don't ask in step.
+  /// The SOA of a negative answer can make it longer, never longer than Pace::longest.
   [[nodiscard]] Clock::time_point next_look() {
     const Pace& pace = limits_.pace;
     milliseconds sleep = std::clamp(since(step_begin_) / 20, pace.shortest, pace.longest);
@@ -146,7 +147,8 @@ class Waiting {
   }
 
   [[nodiscard]] Unreachable unreachable() const {
-    if (hopeless()) return {fmt::format("master {}: '{}' is no host name and no address", name(), master_.host)};
+    if (hopeless())
+      return {fmt::format("master {}: '{}' is no host name and no address", name(), master_.host)};
     std::string why;
     if (!addresses_.empty()) {
       why = reason();

@@ -17,9 +17,11 @@ using asio::ip::make_address;
 using asio::ip::tcp;
 using Names = std::vector<std::string>;
 
-/// A master's port on 127.0.0.1 that is bound, so that nobody else gets it, and listens when the test says so.
+/// A master's port on 127.0.0.1 that is bound, so that nobody else gets it, and listens when the test says
+/// so.
 struct MasterPort {
-  explicit MasterPort(asio::io_context& context, const char* address = "127.0.0.1") : acceptor(context, tcp::v4()) {
+  explicit MasterPort(asio::io_context& context, const char* address = "127.0.0.1")
+      : acceptor(context, tcp::v4()) {
     acceptor.bind({make_address(address), 0});
   }
   [[nodiscard]] std::uint16_t number() const { return acceptor.local_endpoint().port(); }
@@ -123,32 +125,38 @@ TEST_CASE("a name server that fails, or is silent for a while, is waited out") {
 
 TEST_CASE("each change of the reason is a line") {
   int looks = 0;
-  std::optional<MasterPort> port;
+  MasterPort* port = nullptr;
   Fixture fixture([&](const DnsQuestion& question) -> DnsAnswer {
     if (question.type == type_a) ++looks;
     if (looks < 5) return {.rcode = nxdomain};
     if (looks < 10) return {};
-    if (looks == 11) port->acceptor.listen();  // the name is asked for again, so the port was seen closed before
+    if (looks == 11)
+      port->acceptor.listen();  // the name is asked for again, so the port was seen closed before
     return {.addresses = {"127.0.0.1"}};
   });
-  port.emplace(fixture.context);
+  MasterPort own(fixture.context);
+  port = &own;
   CHECK(fixture.reach({"job-0.", port->number(), Until::port, false}).addresses == Names{"127.0.0.1"});
   const std::string master = "job-0.:" + std::to_string(port->number());
   CHECK(fixture.said() == "rankshim: waiting for master " + master +
                               ": no such name yet (asked S)\n"
-                              "rankshim: master " + master +
+                              "rankshim: master " +
+                              master +
                               ": the name exists, but has no address yet (asked S)\n"
-                              "rankshim: master " + master +
+                              "rankshim: master " +
+                              master +
                               ": resolves to 127.0.0.1, port closed (connection refused)\n"
-                              "rankshim: master " + master + " is open after N s\n");
+                              "rankshim: master " +
+                              master + " is open after N s\n");
 }
 
 TEST_CASE("while nothing changes there is a line now and then") {
   Fixture fixture(at_first(30, {.rcode = nxdomain}, {.addresses = {"10.0.0.1"}}));
   fixture.limits.pace.report = std::chrono::milliseconds(0);
   fixture.reach({"job-0.", 23456, Until::name, false});
-  CHECK_THAT(fixture.said(), Catch::Contains("rankshim: still waiting for master job-0.:23456 after N s of 15 s: "
-                                             "no such name yet (asked S)\n"));
+  CHECK_THAT(fixture.said(),
+             Catch::Contains("rankshim: still waiting for master job-0.:23456 after N s of 15 s: "
+                             "no such name yet (asked S)\n"));
 }
 
 TEST_CASE("an answer that flips does not fill the log") {
@@ -193,7 +201,8 @@ TEST_CASE("the address that answered comes first") {
   Fixture fixture(always({.addresses = {"127.0.0.2", "127.0.0.3"}}));
   MasterPort port(fixture.context, "127.0.0.3");
   port.acceptor.listen();
-  CHECK(fixture.reach({"job-0.", port.number(), Until::port, false}).addresses == Names{"127.0.0.3", "127.0.0.2"});
+  CHECK(fixture.reach({"job-0.", port.number(), Until::port, false}).addresses ==
+        Names{"127.0.0.3", "127.0.0.2"});
 }
 
 TEST_CASE("who finds that the master is itself does not wait for its own port, if it may be") {
@@ -202,18 +211,20 @@ TEST_CASE("who finds that the master is itself does not wait for its own port, i
   CHECK(fixture.reach({"job-0.", closed.number(), Until::port, true}).mine);
   CHECK(fixture.reach({"job-0.", closed.number(), Until::name, false}).mine);
   fixture.limits.timeout = std::chrono::milliseconds(30);
-  CHECK_THAT(fixture.why_not({"job-0.", closed.number(), Until::port, false}), Catch::Contains("port closed"));
+  CHECK_THAT(fixture.why_not({"job-0.", closed.number(), Until::port, false}),
+             Catch::Contains("port closed"));
 }
 
 TEST_CASE("a name server that fails while the port is waited for changes nothing") {
   int questions = 0;
-  std::optional<MasterPort> port;
+  MasterPort* port = nullptr;
   Fixture fixture([&](const DnsQuestion&) -> DnsAnswer {
     if (++questions <= 2) return {.addresses = {"127.0.0.1"}};
     if (questions == 8) port->acceptor.listen();
     return {.rcode = servfail};
   });
-  port.emplace(fixture.context);
+  MasterPort own(fixture.context);
+  port = &own;
   CHECK(fixture.reach({"job-0.", port->number(), Until::port, false}).addresses == Names{"127.0.0.1"});
   CHECK_THAT(fixture.said(), !Catch::Contains("SERVFAIL"));
 }
@@ -226,7 +237,8 @@ TEST_CASE("the line at the end says which step never succeeded, who was asked, a
   const std::vector<Row> rows = {
       {{.rcode = nxdomain}, "its name never resolved: asked S for job-0 (A, AAAA): no such name (NXDOMAIN)"},
       {{}, "its name never resolved: asked S for job-0 (A, AAAA): no address (NODATA)"},
-      {{.rcode = servfail}, "its name never resolved: asked S for job-0 (A, AAAA): server failure (SERVFAIL)"},
+      {{.rcode = servfail},
+       "its name never resolved: asked S for job-0 (A, AAAA): server failure (SERVFAIL)"},
       {{.silent = true}, "its name never resolved: asked S for job-0 (A, AAAA): no answer"},
       {{.addresses = {"127.0.0.1"}}, "resolves to 127.0.0.1, port closed (connection refused)"},
   };
@@ -247,8 +259,9 @@ TEST_CASE("a name that was there and is gone is said to be gone") {
   });
   MasterPort closed(fixture.context);
   fixture.limits.timeout = std::chrono::milliseconds(300);
-  CHECK_THAT(fixture.why_not({"job-0.", closed.number(), Until::port, false}),
-             Catch::Contains("its name was 127.0.0.1 and is gone: asked S for job-0 (A, AAAA): no such name"));
+  CHECK_THAT(
+      fixture.why_not({"job-0.", closed.number(), Until::port, false}),
+      Catch::Contains("its name was 127.0.0.1 and is gone: asked S for job-0 (A, AAAA): no such name"));
 }
 
 TEST_CASE("a text that can be no name is not waited for") {
@@ -312,7 +325,8 @@ TEST_CASE("cancelled while it asks by TCP, it ends at once and leaves nothing op
 TEST_CASE("cancelled while it sleeps, it ends at once and leaves nothing open") {
   asio::steady_timer* stop = nullptr;
   Fixture fixture([&](const DnsQuestion&) -> DnsAnswer {
-    stop->expires_after(std::chrono::milliseconds(20));  // the answer is on its way, then it sleeps for an hour
+    stop->expires_after(
+        std::chrono::milliseconds(20));  // the answer is on its way, then it sleeps for an hour
     return {.rcode = nxdomain};
   });
   fixture.limits.pace.shortest = fixture.limits.pace.longest = std::chrono::hours(1);

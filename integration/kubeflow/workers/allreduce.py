@@ -13,7 +13,7 @@ import torch.distributed as dist
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("--local_rank", "--local-rank", default="not given")
+    parser.add_argument("--local_rank", "--local-rank", default="none")
     arguments = parser.parse_args()
     # init_method is not given: torch takes env://, as the examples of Arena and cube-studio do.
     dist.init_process_group("gloo")

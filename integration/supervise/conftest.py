@@ -1,0 +1,78 @@
+"""Every behaviour is tried twice: as PID 1 of a PID namespace, and as an ordinary process."""
+
+import os
+import subprocess
+
+import pytest
+
+from lib.events import until
+from lib.process import Process, clean_environment
+from lib.requirements import cannot
+
+PID_1 = ("unshare", "--pid", "--fork", "--mount-proc", "--kill-child")
+
+
+def children(pid):
+    """The child processes of `pid`."""
+    try:
+        with open(f"/proc/{pid}/task/{pid}/children") as file:
+            return [int(child) for child in file.read().split()]
+    except FileNotFoundError:
+        return []
+
+
+def name(pid):
+    """The process's name, "" when it is gone."""
+    try:
+        with open(f"/proc/{pid}/comm") as file:
+            return file.read().strip()
+    except (FileNotFoundError, ProcessLookupError):
+        return ""
+
+
+def status(pid, field):
+    """A field of /proc/PID/status."""
+    with open(f"/proc/{pid}/status") as file:
+        return next(line.split(":", 1)[1].strip() for line in file if line.startswith(field + ":"))
+
+
+class Supervised(Process):
+    """A command under rankshim."""
+
+    def find(self):
+        """rankshim's own number, in our PID namespace; None while it is not there yet."""
+        pids = [self.pid]
+        while pids:
+            pid = pids.pop()
+            if name(pid) == "rankshim":
+                return pid
+            pids += children(pid)
+        return None
+
+    def shim(self):
+        """rankshim's own number, as soon as there is one."""
+        return until(self.find, 10, "rankshim runs")
+
+    def send(self, number):
+        """Sends a signal to rankshim itself."""
+        os.kill(self.shim(), number)
+
+
+@pytest.fixture(params=["pid 1", "subreaper"])
+def start(request, rankshim):
+    """Starts a command under rankshim: start(COMMAND..., options=[...], before=[wrapper inside the namespace],
+    around=[wrapper outside of it]); ended with the test."""
+    if request.param == "pid 1" and subprocess.run([*PID_1, "true"], capture_output=True).returncode != 0:
+        cannot("PID namespaces are not permitted")
+    started = []
+
+    def run(*command, options=(), before=(), around=(), env=None, **how):
+        wrapper = [*around, *(PID_1 if request.param == "pid 1" else ()), *before]
+        process = Supervised([rankshim, *options, "--", *command], clean_environment(env), wrapper=wrapper,
+                             name="rankshim", **how)
+        started.append(process)
+        return process
+
+    yield run
+    for process in started:
+        process.kill()

@@ -1,0 +1,57 @@
+"""System calls that fail: the command's end is told truly all the same, and nothing is left."""
+
+import subprocess
+
+import pytest
+
+from lib.requirements import cannot
+
+
+@pytest.fixture
+def failing(start):
+    """Starts a command while a system call fails: failing("prctl:error=EINVAL", COMMAND...)."""
+    if subprocess.run(["strace", "-e", "trace=none", "true"], capture_output=True).returncode != 0:
+        cannot("strace cannot trace here")
+
+    def run(failure, *command):
+        inject = ["strace", "-qq", "-f", "-o", "/dev/null", "-e", f"trace={failure.split(':')[0]}",
+                  "-e", f"inject={failure}"]
+        return start(*command, before=inject)
+
+    return run
+
+
+@pytest.mark.parametrize("failure", [
+    "prctl:error=EINVAL",  # no subreaper, as under qemu-user
+    "pidfd_open:error=ENOSYS",
+    "setpgid:error=EPERM",
+    "getsid:error=EPERM",
+    "ioctl:error=EIO",
+    "wait4:error=EINTR:when=1",
+    "wait4:error=ENOMEM:when=2",
+    "rt_sigaction:error=EINVAL",
+    "close:error=EIO",
+    "epoll_pwait:error=EINTR:when=1",
+    "waitid:error=EIO",
+])
+def test_a_secondary_call_that_fails_changes_nothing(failing, failure):
+    assert failing(failure, "sh", "-c", "exit 7").wait(timeout=20) == 7
+
+
+@pytest.mark.parametrize("failure", ["vfork:error=EAGAIN", "signalfd4:error=EMFILE", "pipe2:error=ENFILE:when=1"])
+def test_where_nothing_can_be_started_it_ends_with_71_and_says_why(failing, failure):
+    process = failing(failure, "true")
+    assert process.wait(timeout=20) == 71
+    assert "rankshim: error: " in process.stderr
+
+
+def test_what_cannot_be_executed_ends_with_126_and_what_is_not_there_with_127(start, tmp_path):
+    script = tmp_path / "script"
+    script.write_text("#!/no/such/interpreter\n")
+    script.chmod(0o755)
+    plain = tmp_path / "plain"
+    plain.write_text("")
+    for command, code in [("no-such-command", 127), ("/no/such/file", 127), (script, 127), (plain, 126), (tmp_path, 126)]:
+        process = start(str(command))
+        assert process.wait() == code
+        assert str(command) in process.stderr

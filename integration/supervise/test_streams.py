@@ -1,0 +1,53 @@
+"""What belongs to the command reaches it untouched."""
+
+import fcntl
+import os
+import signal
+import sys
+
+import pytest
+
+DESCRIPTORS = "import os, sys; os.write(int(sys.argv[1]), str(sorted(map(int, os.listdir('/proc/self/fd')))).encode())"
+
+
+@pytest.mark.parametrize("closed", [(0,), (1,), (2,), (0, 1, 2)], ids=str)
+def test_a_closed_stream_stays_closed_and_nothing_of_ours_takes_its_place(start, closed):
+    reader, writer = os.pipe()
+    shell = " ".join(f"{number}>&-" for number in closed)
+    process = start(sys.executable, "-c", DESCRIPTORS, str(writer),
+                    before=["sh", "-c", f'exec "$@" {shell}', "sh"], pass_fds=[writer])
+    assert process.wait() == 0
+    os.close(writer)
+    with os.fdopen(reader) as file:
+        seen = eval(file.read())
+    # The listing itself has one more descriptor open: the lowest number that is free.
+    expected = {0, 1, 2, writer} - set(closed)
+    assert set(seen) - expected <= {min(set(range(20)) - expected)}
+
+
+def test_other_descriptors_reach_the_command(start):
+    reader, writer = os.pipe()
+    process = start("bash", "-c", f"echo hello >&{writer}", pass_fds=[writer])
+    assert process.wait() == 0
+    os.close(writer)
+    with os.fdopen(reader) as file:
+        assert file.read() == "hello\n"
+
+
+def test_a_full_stderr_neither_stops_us_nor_becomes_non_blocking(start):
+    reader, writer = os.pipe()
+    fcntl.fcntl(writer, fcntl.F_SETFL, os.O_NONBLOCK)
+    try:
+        while True:
+            os.write(writer, b"x" * 4096)
+    except BlockingIOError:
+        fcntl.fcntl(writer, fcntl.F_SETFL, 0)
+    process = start("sh", "-c", "trap 'exit 3' TERM; echo ready; while :; do sleep 0.01; done",
+                    before=["bash", "-c", f'exec "$@" 2>&{writer}', "bash"], pass_fds=[writer],
+                    options=["--signal-scope", "child"])  # or the shell would say on stderr that sleep was ended, and wait
+    process.wait_line("ready")
+    process.send(signal.SIGTERM)
+    assert process.wait(timeout=10) == 3
+    assert fcntl.fcntl(writer, fcntl.F_GETFL) & os.O_NONBLOCK == 0
+    os.close(reader)
+    os.close(writer)

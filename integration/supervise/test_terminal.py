@@ -1,0 +1,129 @@
+"""Job control on a terminal: the command has it while it runs, and whoever had it before has it afterwards."""
+
+import os
+import pty
+import signal
+import sys
+import time
+
+import pytest
+
+from lib.events import NotInTime
+
+# Makes stdin its controlling terminal, and its own group the foreground, as a container engine or a terminal does; then
+# runs the rest of its arguments as a child, as a shell would, and says at the end who has the terminal.
+SHELL = """
+import fcntl, os, signal, sys, termios
+os.setsid()
+fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+signal.signal(signal.SIGTTOU, signal.SIG_IGN)
+child = os.fork()
+if child == 0:
+    os.setpgid(0, 0)
+    if sys.argv[1] == "foreground": os.tcsetpgrp(0, os.getpgrp())
+    signal.signal(signal.SIGTTOU, signal.SIG_DFL)
+    os.execvp(sys.argv[2], sys.argv[2:])
+os.waitpid(child, os.WUNTRACED)
+print("shell: the terminal is", "rankshim's" if os.tcgetpgrp(0) == child else "another's", flush=True)
+"""
+
+WHOSE = """
+import os, sys
+print("command: the terminal is", "mine" if os.tcgetpgrp(0) == os.getpgrp() else "another's", flush=True)
+"""
+
+
+class Terminal:
+    """A program on a pseudo terminal of its own."""
+
+    def __init__(self, *argv):
+        self.master, slave = pty.openpty()
+        self.seen = ""
+        self.pid = os.fork()
+        if self.pid == 0:
+            for number in (0, 1, 2):
+                os.dup2(slave, number)
+            os.closerange(3, 100)
+            os.execvp(argv[0], argv)
+        os.close(slave)
+        os.set_blocking(self.master, False)
+
+    def wait_text(self, text, timeout=20):
+        """Reads until the text has appeared."""
+        deadline = time.monotonic() + timeout
+        while text not in self.seen:
+            if time.monotonic() > deadline:
+                raise NotInTime(f"no {text!r} in {self.seen!r}")
+            try:
+                self.seen += os.read(self.master, 4096).decode()
+            except BlockingIOError:
+                time.sleep(0.005)
+            except OSError:  # EIO: nobody has it open any more
+                assert text in self.seen, self.seen
+                return
+
+    def type(self, keys):
+        """Types them."""
+        os.write(self.master, keys)
+
+    def close(self):
+        """Ends everything on it: the hang-up reaches the session's leader, KILL the rest."""
+        os.kill(self.pid, signal.SIGKILL)
+        os.waitpid(self.pid, 0)
+        os.close(self.master)
+
+
+@pytest.fixture
+def shell(rankshim):
+    """Runs a command under rankshim as a job of a shell on a terminal."""
+    terminals = []
+
+    def run(place, *command):
+        terminal = Terminal(sys.executable, "-c", SHELL, place, rankshim, "--", *command)
+        terminals.append(terminal)
+        return terminal
+
+    yield run
+    for terminal in terminals:
+        terminal.close()
+
+
+def test_the_command_gets_the_terminal_and_gives_it_back(shell):
+    terminal = shell("foreground", sys.executable, "-c", WHOSE)
+    terminal.wait_text("command: the terminal is mine")
+    terminal.wait_text("shell: the terminal is rankshim's")
+
+
+def test_in_the_background_it_takes_no_terminal(shell):
+    terminal = shell("background", sys.executable, "-c", WHOSE)
+    terminal.wait_text("command: the terminal is another's")
+    terminal.wait_text("shell: the terminal is another's")
+
+
+def test_ctrl_c_reaches_the_command_once(shell):
+    terminal = shell("foreground", "bash", "-c", "trap 'echo got INT; exit' INT; echo ready; read -r line; read -r line")
+    terminal.wait_text("ready")
+    terminal.type(b"\x03")
+    terminal.wait_text("got INT")
+    terminal.wait_text("shell: the terminal is rankshim's")
+    assert terminal.seen.count("got INT") == 1
+
+
+def test_the_command_reads_what_is_typed(shell):
+    terminal = shell("foreground", "sh", "-c", "echo ready; read line; echo got $line")
+    terminal.wait_text("ready")
+    terminal.type(b"hello\n")
+    terminal.wait_text("got hello")
+
+
+def test_an_interactive_shell_under_it_has_job_control(shell):
+    terminal = shell("foreground", "bash", "--norc", "-mc", "echo mode $-; sleep 100 & kill %1; wait; echo over")
+    terminal.wait_text("mode")
+    terminal.wait_text("over")
+    assert "no job control" not in terminal.seen
+
+
+def test_nested_it_works_as_well(shell, rankshim):
+    terminal = shell("foreground", rankshim, "--", sys.executable, "-c", WHOSE)
+    terminal.wait_text("command: the terminal is mine")
+    terminal.wait_text("shell: the terminal is rankshim's")
