@@ -12,6 +12,7 @@
 #include "fault.h"
 #include "install.h"
 #include "launch/launch.h"
+#include "launch/log_folder.h"
 #include "licenses.h"
 #include "log/log.h"
 #include "node/node.h"
@@ -74,8 +75,9 @@ Outcome<Job> resolve(const Settings& settings, const std::vector<std::string>& c
 }
 
 /// Waits for the master. Returns the exit code where that ends us: it never came, or a signal did.
-std::optional<int> wait_for_master(boost::asio::io_context& io, supervise::SignalQueue& signals, const Job& job,
-                                   const Settings& settings, const ExitMap& exit_map, wait::Reached& reached) {
+std::optional<int> wait_for_master(boost::asio::io_context& io, supervise::SignalQueue& signals,
+                                   const Job& job, const Settings& settings, const ExitMap& exit_map,
+                                   wait::Reached& reached) {
   using namespace boost::asio::experimental::awaitable_operators;
   const Facts& facts = job.topology.facts;
   wait::Master master{std::string(facts.text(Fact::master_addr)),
@@ -85,22 +87,23 @@ std::optional<int> wait_for_master(boost::asio::io_context& io, supervise::Signa
   limits.timeout = *settings.time(Option::wait_timeout);
 
   std::optional<int> code;
-  boost::asio::co_spawn(
-      io, wait::wait_for(std::move(master), std::move(limits)) || signals.next_ending(),
-      [&](const std::exception_ptr& error, std::variant<wait::Reached, wait::Unreachable, supervise::Received> first) {
-        if (error) {  // out of memory or descriptors
-          log::error("the system refused to wait for the master");
-          code = exit_code::system;
-        } else if (const auto* signal = std::get_if<supervise::Received>(&first)) {
-          log::info("{} while waiting for the master; nothing was started", supervise::signal_name(signal->number));
-          code = exit_map.apply(Cause::stopped, exit_code::signal_base + signal->number);
-        } else if (const auto* unreachable = std::get_if<wait::Unreachable>(&first)) {
-          log::error("{}", unreachable->what);
-          code = exit_map.apply(Cause::wait, exit_code::unreachable);
-        } else {
-          reached = std::move(std::get<wait::Reached>(first));
-        }
-      });
+  boost::asio::co_spawn(io, wait::wait_for(std::move(master), std::move(limits)) || signals.next_ending(),
+                        [&](const std::exception_ptr& error,
+                            std::variant<wait::Reached, wait::Unreachable, supervise::Received> first) {
+                          if (error) {  // out of memory or descriptors
+                            log::error("the system refused to wait for the master");
+                            code = exit_code::system;
+                          } else if (const auto* signal = std::get_if<supervise::Received>(&first)) {
+                            log::info("{} while waiting for the master; nothing was started",
+                                      supervise::signal_name(signal->number));
+                            code = exit_map.apply(Cause::stopped, exit_code::signal_base + signal->number);
+                          } else if (const auto* unreachable = std::get_if<wait::Unreachable>(&first)) {
+                            log::error("{}", unreachable->what);
+                            code = exit_map.apply(Cause::wait, exit_code::unreachable);
+                          } else {
+                            reached = std::move(std::get<wait::Reached>(first));
+                          }
+                        });
   io.run();
   io.restart();
   return code;
@@ -109,7 +112,8 @@ std::optional<int> wait_for_master(boost::asio::io_context& io, supervise::Signa
 void announce(const Job& job) {
   const Facts& facts = job.topology.facts;
   const std::string what = job.plan.launcher == Launcher::none ? job.plan.argv.front() : "torchrun";
-  if (!job.topology.idle_role.empty() || job.topology.platform == "none") return log::info("starting {}", what);
+  if (!job.topology.idle_role.empty() || job.topology.platform == "none")
+    return log::info("starting {}", what);
   if (job.topology.granularity == platform::Granularity::process) {
     return log::info("rank {} of {} on {}, master {}:{}; starting {}", facts.text(Fact::rank),
                      facts.text(Fact::world_size), job.topology.platform, facts.text(Fact::master_addr),
@@ -121,7 +125,8 @@ void announce(const Job& job) {
   const auto& rank = facts[Fact::node_rank];
   log::info("{} of {} nodes on {}, {} {}, master {}:{}; starting {}",
             rank ? fmt::format("node {} ({})", rank->text, rank->source()) : "one", facts.text(Fact::nnodes),
-            job.topology.platform, workers, noun, facts.text(Fact::master_addr), facts.text(Fact::master_port), what);
+            job.topology.platform, workers, noun, facts.text(Fact::master_addr),
+            facts.text(Fact::master_port), what);
 }
 
 /// The whole way: wait, launch, supervise, say how it ended.
@@ -145,7 +150,8 @@ int run(const Invocation& invocation, const Node& node) {
     if (invocation.subcommand == Subcommand::wait) return exit_code::ok;
     if (job.topology.elastic) {  // who hosts, and by which address peers reach us, shows only now
       if (!job.topology.host) job.topology.host = reached.mine;
-      const auto address = reached.addresses.empty() ? std::nullopt : std::optional(reached.addresses.front());
+      const auto address =
+          reached.addresses.empty() ? std::nullopt : std::optional(reached.addresses.front());
       auto plan = plan_launch(job.topology, settings, invocation.arguments, node, address);
       if (auto* known = std::get_if<LaunchPlan>(&plan)) job.plan = std::move(*known);
     }
@@ -158,6 +164,9 @@ int run(const Invocation& invocation, const Node& node) {
   policy.grace = settings.time(Option::grace);
   policy.leftover_grace = *settings.time(Option::leftover_grace);
   policy.agent = job.plan.launcher != Launcher::none;
+  const LogFolder log_folder(job.plan, node);
+  policy.log_folder = log_folder.path();
+  policy.workers = job.topology.number(Fact::nproc_per_node);
   const supervise::Command command{job.plan.argv, job.plan.environment.apply(node.environment()).entries()};
   const Verdict verdict = judge(supervise::supervise(io, signals, command, policy), job.plan);
   if (verdict.failed) {
@@ -165,7 +174,8 @@ int run(const Invocation& invocation, const Node& node) {
   } else {
     log::info("{}", verdict.sentence);
   }
-  if (log::dropped() != 0) log::warn("{} lines of ours were lost because stderr could not take them", log::dropped());
+  if (log::dropped() != 0)
+    log::warn("{} lines of ours were lost because stderr could not take them", log::dropped());
   return exit_map.apply(verdict.cause, verdict.code);
 }
 
@@ -241,14 +251,25 @@ int main(int argc, char** argv) {
   set_log_level(invocation.settings);
   switch (invocation.subcommand) {
     case Subcommand::run:
-    case Subcommand::wait: return run(invocation, node);
-    case Subcommand::explain: return explain_job(invocation, node);
-    case Subcommand::env: return print_environment(invocation, node);
-    case Subcommand::platforms: return print_platforms(invocation.arguments);
-    case Subcommand::install: return install_binary(invocation.arguments.front());
-    case Subcommand::help: print(help_text()); return exit_code::ok;
-    case Subcommand::version: print("rankshim " RANKSHIM_VERSION "\n"); return exit_code::ok;
-    case Subcommand::licenses: print(licenses()); return exit_code::ok;
+    case Subcommand::wait:
+      return run(invocation, node);
+    case Subcommand::explain:
+      return explain_job(invocation, node);
+    case Subcommand::env:
+      return print_environment(invocation, node);
+    case Subcommand::platforms:
+      return print_platforms(invocation.arguments);
+    case Subcommand::install:
+      return install_binary(invocation.arguments.front());
+    case Subcommand::help:
+      print(help_text());
+      return exit_code::ok;
+    case Subcommand::version:
+      print("rankshim " RANKSHIM_VERSION "\n");
+      return exit_code::ok;
+    case Subcommand::licenses:
+      print(licenses());
+      return exit_code::ok;
   }
   return exit_code::usage;
 }

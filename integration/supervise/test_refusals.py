@@ -14,9 +14,10 @@ def failing(start):
         cannot("strace cannot trace here")
 
     def run(failure, *command):
-        inject = ["strace", "-qq", "-f", "-o", "/dev/null", "-e", f"trace={failure.split(':')[0]}",
+        # -D: strace becomes a child, and rankshim PID 1 where it should be. Without -f the command is left alone.
+        inject = ["strace", "-D", "-qq", "-o", "/dev/null", "-e", f"trace={failure.split(':')[0]}",
                   "-e", f"inject={failure}"]
-        return start(*command, before=inject)
+        return start(*command, before=inject, options=["--leftover-grace", "100ms"])
 
     return run
 
@@ -31,7 +32,10 @@ def failing(start):
     "wait4:error=ENOMEM:when=2",
     "rt_sigaction:error=EINVAL",
     "close:error=EIO",
-    "epoll_pwait:error=EINTR:when=1",
+    "epoll_pwait,epoll_wait:error=EINTR:when=1",
+    "read:error=EIO:when=1",
+    "read:error=EIO",
+    "timerfd_settime:error=EINVAL",
     "waitid:error=EIO",
 ])
 def test_a_secondary_call_that_fails_changes_nothing(failing, failure):

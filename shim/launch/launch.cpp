@@ -5,17 +5,19 @@
 #include <algorithm>
 #include <array>
 
+#include "launch/log_folder.h"
+
 namespace rankshim {
 namespace {
 
 using platform::Granularity;
 
-/// Flags of torchrun that the environment can turn on and the command line cannot turn off, or that would speak
-/// for another job than ours (torch/distributed/run.py, check_env and env).
+/// Flags of torchrun that the environment can turn on and the command line cannot turn off, or that would
+/// speak for another job than ours (torch/distributed/run.py, check_env and env).
 constexpr std::array<std::string_view, 15> pet_ours = {
-    "PET_NNODES",   "PET_NODE_RANK",    "PET_NPROC_PER_NODE", "PET_MASTER_ADDR",  "PET_MASTER_PORT",
-    "PET_RDZV_ID",  "PET_RDZV_BACKEND", "PET_RDZV_ENDPOINT",  "PET_RDZV_CONF",    "PET_STANDALONE",
-    "PET_LOCAL_ADDR", "PET_MAX_RESTARTS", "PET_MODULE",       "PET_NO_PYTHON",    "PET_RUN_PATH"};
+    "PET_NNODES",     "PET_NODE_RANK",    "PET_NPROC_PER_NODE", "PET_MASTER_ADDR", "PET_MASTER_PORT",
+    "PET_RDZV_ID",    "PET_RDZV_BACKEND", "PET_RDZV_ENDPOINT",  "PET_RDZV_CONF",   "PET_STANDALONE",
+    "PET_LOCAL_ADDR", "PET_MAX_RESTARTS", "PET_MODULE",         "PET_NO_PYTHON",   "PET_RUN_PATH"};
 
 std::string without_brackets(std::string_view host) {
   if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
@@ -46,9 +48,13 @@ std::string interpreter(const Settings& settings, const Node& node, std::vector<
 
 class Planner {
  public:
-  Planner(const Topology& topology, const Settings& settings, const std::vector<std::string>& command, const Node& node,
-          const std::optional<std::string>& master_address)
-      : topology_(topology), settings_(settings), command_(command), node_(node), master_address_(master_address) {}
+  Planner(const Topology& topology, const Settings& settings, const std::vector<std::string>& command,
+          const Node& node, const std::optional<std::string>& master_address)
+      : topology_(topology),
+        settings_(settings),
+        command_(command),
+        node_(node),
+        master_address_(master_address) {}
 
   Outcome<LaunchPlan> plan() {
     choose_launcher();
@@ -75,24 +81,28 @@ class Planner {
     if (plan_.launcher == Launcher::none) return;
     const auto& said = *settings_[Option::launcher];
     if (!per_node) {
-      faults_.push_back({fmt::format("{}={}, but the platform {} has already started one process per accelerator",
-                                     said.detail, wanted, topology_.platform),
-                         {said.detail},
-                         "leave --launcher (RANKSHIM_LAUNCHER) at auto"});
+      faults_.push_back(
+          {fmt::format("{}={}, but the platform {} has already started one process per accelerator",
+                       said.detail, wanted, topology_.platform),
+           {said.detail},
+           "leave --launcher (RANKSHIM_LAUNCHER) at auto"});
     } else if (!command_.empty() && !is_script(command_)) {
-      faults_.push_back({fmt::format("{}={} starts a script, but {} is a program", said.detail, wanted, command_[0]),
-                         {said.detail},
-                         "give script.py or -m MODULE, or leave --launcher (RANKSHIM_LAUNCHER) at auto"});
+      faults_.push_back(
+          {fmt::format("{}={} starts a script, but {} is a program", said.detail, wanted, command_[0]),
+           {said.detail},
+           "give script.py or -m MODULE, or leave --launcher (RANKSHIM_LAUNCHER) at auto"});
     }
   }
 
   void check_idle() {
-    const std::string what = fmt::format("this container is a {} of {}", topology_.idle_role, topology_.platform);
+    const std::string what =
+        fmt::format("this container is a {} of {}", topology_.idle_role, topology_.platform);
     if (!is_script(command_)) {
       plan_.warnings.push_back(what + ", which does not train; the program runs as it is");
       return;
     }
-    faults_.push_back({fmt::format("{}, where {} would train alone", what, command_[0]), {topology_.platform},
+    faults_.push_back({fmt::format("{}, where {} would train alone", what, command_[0]),
+                       {topology_.platform},
                        "start it on the training nodes, or set RANKSHIM_PLATFORM (--platform)"});
   }
 
@@ -110,7 +120,8 @@ class Planner {
           change.unset.emplace_back(name);
         }
       }
-      // A rank 0 that survives could take no new node in: MASTER_ADDR is not published for the new round (torch 2.13).
+      // A rank 0 that survives could take no new node in: MASTER_ADDR is not published for the new round
+      // (torch 2.13).
       constexpr std::string_view share = "TORCH_DISABLE_SHARE_RDZV_TCP_STORE";
       if (topology_.elastic && !environment.get(share)) change.set.emplace_back(share, "1");
     }
@@ -131,12 +142,15 @@ class Planner {
     plan_.argv.insert(plan_.argv.end(), command_.begin(), command_.end());
   }
 
-  void flag(std::string_view name, std::string_view value) { plan_.argv.push_back(fmt::format("--{}={}", name, value)); }
+  void flag(std::string_view name, std::string_view value) {
+    plan_.argv.push_back(fmt::format("--{}={}", name, value));
+  }
 
   /// Underscores and full names: the one spelling that every version of torch takes (research: torchrun).
   void add_launcher() {
     plan_.argv.emplace_back("-m");
-    plan_.argv.emplace_back(plan_.launcher == Launcher::launch ? "torch.distributed.launch" : "torch.distributed.run");
+    plan_.argv.emplace_back(plan_.launcher == Launcher::launch ? "torch.distributed.launch"
+                                                               : "torch.distributed.run");
     flag("nnodes", text(Fact::nnodes));
     flag("nproc_per_node", text(Fact::nproc_per_node));
     if (topology_.elastic) {
@@ -150,6 +164,7 @@ class Planner {
       if (topology_.facts.has(Fact::rdzv_conf)) flag("rdzv_conf", text(Fact::rdzv_conf));
     }
     flag("max_restarts", text(Fact::max_restarts));
+    if (!node_.environment().get("PET_LOG_DIR")) flag("log_dir", log_folder_template(node_));
   }
 
   void add_elastic() {
@@ -160,11 +175,12 @@ class Planner {
     flag("rdzv_id", text(Fact::rdzv_id));
     std::string conf(text(Fact::rdzv_conf));
     if (backend == "c10d" && conf.find("is_host=") == std::string::npos) {
-      conf = fmt::format("is_host={}{}{}", topology_.host.value_or(false) ? "true" : "false", conf.empty() ? "" : ",", conf);
+      conf = fmt::format("is_host={}{}{}", topology_.host.value_or(false) ? "true" : "false",
+                         conf.empty() ? "" : ",", conf);
     }
     if (!conf.empty()) flag("rdzv_conf", conf);
-    // Two agents that are both PID 1 and share a host name count as one node without it; and it is what rank 0
-    // tells the others to connect to.
+    // Two agents that are both PID 1 and share a host name count as one node without it; and it is what rank
+    // 0 tells the others to connect to.
     if (const std::string own = local_address(); !own.empty()) flag("local_addr", own);
   }
 
@@ -179,7 +195,8 @@ class Planner {
     if (wanted == "child") plan_.scope = SignalScope::child;
     if (wanted == "group") plan_.scope = SignalScope::group;
     if (wanted == "tree") plan_.scope = SignalScope::tree;
-    // torchrun passes TERM, INT, HUP and QUIT to its workers itself; its group would reach those of old versions twice.
+    // torchrun passes TERM, INT, HUP and QUIT to its workers itself; its group would reach those of old
+    // versions twice.
     if (wanted == "auto" && plan_.launcher != Launcher::none) plan_.scope = SignalScope::child;
   }
 
@@ -197,10 +214,12 @@ class Planner {
     } else {
       plan_.wait = wanted == "port" ? Until::port : Until::name;
     }
-    if (plan_.wait == Until::port && topology_.host.value_or(false)) plan_.wait = Until::name;  // the port is ours to open
+    if (plan_.wait == Until::port && topology_.host.value_or(false))
+      plan_.wait = Until::name;  // the port is ours to open
   }
 
-  /// Where the platform counts WORLD_SIZE in processes and RANK in nodes, env:// in a program would wait for ever.
+  /// Where the platform counts WORLD_SIZE in processes and RANK in nodes, env:// in a program would wait for
+  /// ever.
   void warn_program() {
     const Environment& environment = node_.environment();
     const auto world = parse_count(environment.get("WORLD_SIZE").value_or(""));
@@ -209,21 +228,23 @@ class Planner {
     const unsigned nproc = topology_.number(Fact::nproc_per_node);
     if (topology_.granularity != Granularity::node || nnodes < 2 || nproc < 2 || !world || !rank) return;
     if (*world != nnodes * nproc || *rank != topology_.number(Fact::node_rank)) return;
-    plan_.warnings.push_back(fmt::format(
-        "WORLD_SIZE={} counts processes but RANK={} counts nodes: a program that joins by them waits for ever; give "
-        "the script to rankshim instead (rankshim -- train.py)",
-        *world, *rank));
+    plan_.warnings.push_back(
+        fmt::format("WORLD_SIZE={} counts processes but RANK={} counts nodes: a program that joins by them "
+                    "waits for ever; give "
+                    "the script to rankshim instead (rankshim -- train.py)",
+                    *world, *rank));
   }
 
   void warn_script() {
     if (plan_.launcher == Launcher::launch || command_[0] == "-m") return;
     const auto source = node_.file(command_[0]);
     if (!source) return;
-    const bool old_flag =
-        source->find("--local_rank") != std::string::npos || source->find("--local-rank") != std::string::npos;
+    const bool old_flag = source->find("--local_rank") != std::string::npos ||
+                          source->find("--local-rank") != std::string::npos;
     if (!old_flag || source->find("LOCAL_RANK") != std::string::npos) return;
     plan_.warnings.push_back(fmt::format(
-        "{} mentions --local_rank and not LOCAL_RANK: if it needs the argument, use --launcher=launch", command_[0]));
+        "{} mentions --local_rank and not LOCAL_RANK: if it needs the argument, use --launcher=launch",
+        command_[0]));
   }
 
   const Topology& topology_;

@@ -35,21 +35,27 @@ LaunchPlan planned(const Node& node, Words line) {
   return std::get<LaunchPlan>(result.plan);
 }
 
-Environment environment_of(const LaunchPlan& plan, const Node& node) { return plan.environment.apply(node.environment()); }
+Environment environment_of(const LaunchPlan& plan, const Node& node) {
+  return plan.environment.apply(node.environment());
+}
 
-const Words kubeflow = {"PATH=/usr/bin", "RANK=1", "WORLD_SIZE=3", "MASTER_ADDR=job-master-0", "MASTER_PORT=23456",
-                        "PYTHONUNBUFFERED=0"};
+const Words kubeflow = {"PATH=/usr/bin",     "RANK=1",
+                        "WORLD_SIZE=3",      "MASTER_ADDR=job-master-0",
+                        "MASTER_PORT=23456", "PYTHONUNBUFFERED=0"};
 
 TEST_CASE("a script goes to torchrun with underscore flags and a static rendezvous") {
   const FakeNode node(kubeflow);
   const LaunchPlan result = planned(node, {"train.py", "--epochs", "2"});
   CHECK(result.launcher == Launcher::torchrun);
-  CHECK(shell_quote(result.argv) ==
-        "python3 -u -m torch.distributed.run --nnodes=3 --nproc_per_node=1 --rdzv_backend=static --node_rank=1 "
-        "--master_addr=job-master-0 --master_port=23456 --rdzv_id=job-master-0 --max_restarts=0 train.py --epochs 2");
+  CHECK(
+      shell_quote(result.argv) ==
+      "python3 -u -m torch.distributed.run --nnodes=3 --nproc_per_node=1 --rdzv_backend=static --node_rank=1 "
+      "--master_addr=job-master-0 --master_port=23456 --rdzv_id=job-master-0 --max_restarts=0 "
+      "--log_dir=/tmp/rankshim-XXXXXX train.py --epochs 2");
   CHECK(result.scope == supervise::SignalScope::child);
   CHECK(result.wait == wait::Until::port);
-  CHECK(shell_quote(planned(node, {"-m", "pkg.train"}).argv).ends_with("--max_restarts=0 -m pkg.train"));
+  CHECK(shell_quote(planned(node, {"-m", "pkg.train"}).argv)
+            .ends_with("--log_dir=/tmp/rankshim-XXXXXX -m pkg.train"));
 }
 
 TEST_CASE("--launcher launch uses torch.distributed.launch, none runs the script by the interpreter alone") {
@@ -64,7 +70,8 @@ TEST_CASE("max_restarts is the option's, then PET_MAX_RESTARTS, then 0") {
   variables.emplace_back("PET_MAX_RESTARTS=4");
   const FakeNode node(variables);
   CHECK_THAT(shell_quote(planned(node, {"train.py"}).argv), Catch::Contains("--max_restarts=4"));
-  CHECK_THAT(shell_quote(planned(node, {"--max-restarts=2", "train.py"}).argv), Catch::Contains("--max_restarts=2"));
+  CHECK_THAT(shell_quote(planned(node, {"--max-restarts=2", "train.py"}).argv),
+             Catch::Contains("--max_restarts=2"));
 }
 
 TEST_CASE("a program runs as it is, with the variables that its scripts read") {
@@ -82,7 +89,9 @@ TEST_CASE("a program runs as it is, with the variables that its scripts read") {
   CHECK(environment_of(planned(node, {"--export-pet", "bash", "x"}), node).get("PET_NNODES") == "3");
 }
 
-TEST_CASE("RANK and WORLD_SIZE are set for env:// only where the platform set none and there is one worker per node") {
+TEST_CASE(
+    "RANK and WORLD_SIZE are set for env:// only where the platform set none and there is one worker per "
+    "node") {
   const FakeNode one({"NNODES=3", "NODE_RANK=1", "MASTER_ADDR=m"});
   CHECK(environment_of(planned(one, {"x"}), one).get("RANK") == "1");
   CHECK(environment_of(planned(one, {"x"}), one).get("WORLD_SIZE") == "3");
@@ -103,8 +112,8 @@ TEST_CASE("an environment that rankshim wrote resolves to the same topology") {
     const auto before = plan(first, {"x"});
     const FakeNode second(environment_of(std::get<LaunchPlan>(before.plan), first).entries());
     const auto after = plan(second, {"x"});
-    for (const Fact fact : {Fact::nnodes, Fact::node_rank, Fact::nproc_per_node, Fact::master_addr, Fact::master_port,
-                            Fact::run_id, Fact::rdzv_endpoint}) {
+    for (const Fact fact : {Fact::nnodes, Fact::node_rank, Fact::nproc_per_node, Fact::master_addr,
+                            Fact::master_port, Fact::run_id, Fact::rdzv_endpoint}) {
       CHECK(before.topology.facts.text(fact) == after.topology.facts.text(fact));
     }
   }
@@ -118,8 +127,8 @@ TEST_CASE("a node alone leaves a program's environment as it is, but for our own
 }
 
 TEST_CASE("PET_ variables never reach torchrun with another value than ours, and empty ones reach nobody") {
-  const FakeNode node({"PET_NNODES=3", "PET_NODE_RANK=1", "PET_NPROC_PER_NODE=2", "PET_MASTER_ADDR=m", "PET_MASTER_PORT=5",
-                       "PET_STANDALONE=", "PET_RDZV_ENDPOINT=", "PET_LOG_DIR=/logs"});
+  const FakeNode node({"PET_NNODES=3", "PET_NODE_RANK=1", "PET_NPROC_PER_NODE=2", "PET_MASTER_ADDR=m",
+                       "PET_MASTER_PORT=5", "PET_STANDALONE=", "PET_RDZV_ENDPOINT=", "PET_LOG_DIR=/logs"});
   const Environment script = environment_of(planned(node, {"--nnodes=4", "train.py"}), node);
   CHECK_FALSE(script.has("PET_NNODES"));
   CHECK_FALSE(script.has("PET_STANDALONE"));
@@ -131,14 +140,14 @@ TEST_CASE("PET_ variables never reach torchrun with another value than ours, and
 }
 
 TEST_CASE("an elastic job meets by c10d, with who hosts and the own address said outright") {
-  FakeNode node({"PET_NNODES=1:3", "PET_RDZV_BACKEND=c10d", "PET_RDZV_ENDPOINT=job-worker-0:29400", "PET_RDZV_ID=job",
-                 "PET_RDZV_CONF=join_timeout=60"});
+  FakeNode node({"PET_NNODES=1:3", "PET_RDZV_BACKEND=c10d", "PET_RDZV_ENDPOINT=job-worker-0:29400",
+                 "PET_RDZV_ID=job", "PET_RDZV_CONF=join_timeout=60"});
   node.name = "job-worker-0";
   const LaunchPlan result = planned(node, {"train.py"});
   CHECK(shell_quote(result.argv) ==
         "python3 -u -m torch.distributed.run --nnodes=1:3 --nproc_per_node=1 --rdzv_backend=c10d "
         "--rdzv_endpoint=job-worker-0:29400 --rdzv_id=job --rdzv_conf=is_host=true,join_timeout=60 "
-        "--local_addr=10.9.9.9 --max_restarts=0 train.py");
+        "--local_addr=10.9.9.9 --max_restarts=0 --log_dir=/tmp/rankshim-XXXXXX train.py");
   CHECK(environment_of(result, node).get("TORCH_DISABLE_SHARE_RDZV_TCP_STORE") == "1");
   CHECK(result.wait == wait::Until::name);
   node.name = "job-worker-1";
@@ -170,15 +179,17 @@ TEST_CASE("a script that reads --local_rank and not LOCAL_RANK gets a warning") 
 }
 
 TEST_CASE("a program is warned where WORLD_SIZE counts processes and RANK nodes") {
-  const FakeNode node({"PET_NNODES=2", "PET_NODE_RANK=1", "PET_NPROC_PER_NODE=4", "PET_MASTER_ADDR=m", "PET_MASTER_PORT=5",
-                       "RANK=1", "WORLD_SIZE=8", "MASTER_ADDR=m", "MASTER_PORT=5"});
-  CHECK_THAT(planned(node, {"python", "x.py"}).warnings.at(0), Catch::Contains("WORLD_SIZE=8 counts processes"));
+  const FakeNode node({"PET_NNODES=2", "PET_NODE_RANK=1", "PET_NPROC_PER_NODE=4", "PET_MASTER_ADDR=m",
+                       "PET_MASTER_PORT=5", "RANK=1", "WORLD_SIZE=8", "MASTER_ADDR=m", "MASTER_PORT=5"});
+  CHECK_THAT(planned(node, {"python", "x.py"}).warnings.at(0),
+             Catch::Contains("WORLD_SIZE=8 counts processes"));
   CHECK(planned(node, {"x.py"}).warnings.empty());
 }
 
 TEST_CASE("processes that exist already get torch's variables and no second launcher") {
-  const FakeNode node({"TORCHELASTIC_RUN_ID=r", "RANK=3", "WORLD_SIZE=4", "LOCAL_RANK=1", "LOCAL_WORLD_SIZE=2",
-                       "GROUP_RANK=1", "GROUP_WORLD_SIZE=2", "MASTER_ADDR=m", "MASTER_PORT=5"});
+  const FakeNode node({"TORCHELASTIC_RUN_ID=r", "RANK=3", "WORLD_SIZE=4", "LOCAL_RANK=1",
+                       "LOCAL_WORLD_SIZE=2", "GROUP_RANK=1", "GROUP_WORLD_SIZE=2", "MASTER_ADDR=m",
+                       "MASTER_PORT=5"});
   const LaunchPlan result = planned(node, {"train.py"});
   CHECK(result.argv == Words{"python3", "-u", "train.py"});
   CHECK(environment_of(result, node).get("RANK") == "3");

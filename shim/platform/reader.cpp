@@ -1,7 +1,5 @@
 #include "platform/reader.h"
 
-#include <toml++/toml.h>
-
 #include <algorithm>
 #include <deque>
 #include <optional>
@@ -9,6 +7,7 @@
 #include <vector>
 
 #include "platform/expression.h"
+#include "toml.h"
 
 namespace rankshim::platform {
 

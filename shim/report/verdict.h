@@ -16,9 +16,10 @@ struct Verdict {
   bool failed = false;   ///< worth an error line
 };
 
-/// The command's own end counts, after a stop too. Under torchrun, whose code is 1 whatever happened once it was stopped
-/// (research: torchrun, "Exit codes"), a stop that did not end in 0 is 128 + the stop's signal, also where the KILL was
-/// ours.
+/// The command's own end counts, after a stop too. Under torchrun, whose code is 1 whatever happened
+/// (research: torchrun, "Exit codes"), in this order: the first worker that failed by itself, before any
+/// stop; 0 if all workers ended with 0; 128 + the stop's signal, also where the KILL was ours; torchrun's own
+/// code.
 Verdict judge(const supervise::Ending& ending, const LaunchPlan& plan);
 
 }  // namespace rankshim

@@ -1,7 +1,6 @@
 #include "settings/settings.h"
 
 #include <spdlog/fmt/fmt.h>
-#include <toml++/toml.h>
 
 #include <algorithm>
 #include <charconv>
@@ -9,6 +8,7 @@
 #include "exit_code.h"
 #include "settings/exit_map.h"
 #include "settings/nearest.h"
+#include "toml.h"
 
 namespace rankshim {
 namespace {
@@ -17,20 +17,23 @@ constexpr std::string_view variable_prefix = "RANKSHIM_";
 /// Said about us rather than to us: the release's version, as installers and images export it.
 constexpr std::string_view version_variable = "RANKSHIM_VERSION";
 
-constexpr std::array<std::pair<std::string_view, Subcommand>, 5> subcommands = {{{"explain", Subcommand::explain},
-                                                                                 {"env", Subcommand::env},
-                                                                                 {"wait", Subcommand::wait},
-                                                                                 {"platforms", Subcommand::platforms},
-                                                                                 {"install", Subcommand::install}}};
+constexpr std::array<std::pair<std::string_view, Subcommand>, 5> subcommands = {
+    {{"explain", Subcommand::explain},
+     {"env", Subcommand::env},
+     {"wait", Subcommand::wait},
+     {"platforms", Subcommand::platforms},
+     {"install", Subcommand::install}}};
 
 std::string variable_name(const OptionInfo& option) {
   std::string name(variable_prefix);
-  for (const char c : option.name) name += c == '-' ? '_' : static_cast<char>(c >= 'a' && c <= 'z' ? c - 'a' + 'A' : c);
+  for (const char c : option.name)
+    name += c == '-' ? '_' : static_cast<char>(c >= 'a' && c <= 'z' ? c - 'a' + 'A' : c);
   return name;
 }
 
 const OptionInfo* find_option(std::string_view name) {
-  const auto found = std::find_if(options.begin(), options.end(), [&](const auto& o) { return o.name == name; });
+  const auto found =
+      std::find_if(options.begin(), options.end(), [&](const auto& o) { return o.name == name; });
   return found == options.end() ? nullptr : &*found;
 }
 
@@ -52,7 +55,8 @@ std::string with_commas(std::string_view choices) {
 /// The value as it is kept ("1" becomes "true"); nothing where the kind does not allow it.
 std::optional<std::string> normalise(const OptionInfo& option, std::string_view text) {
   switch (option.kind) {
-    case ValueKind::text: break;
+    case ValueKind::text:
+      break;
     case ValueKind::choice:
       if (!is_one_of(text, option.argument)) return std::nullopt;
       break;
@@ -72,23 +76,30 @@ std::optional<std::string> normalise(const OptionInfo& option, std::string_view 
 
 std::string wanted(const OptionInfo& option) {
   switch (option.kind) {
-    case ValueKind::choice: return "one of " + with_commas(option.argument);
-    case ValueKind::time: return "a time such as 90s, 10m, 2h or a number of seconds";
-    case ValueKind::boolean: return "1, 0, true or false";
-    case ValueKind::exit_map: return "FROM[-TO]=CODE,... with codes from 0 to 255, or wait=, config=, stopped=CODE";
-    case ValueKind::text: break;
+    case ValueKind::choice:
+      return "one of " + with_commas(option.argument);
+    case ValueKind::time:
+      return "a time such as 90s, 10m, 2h or a number of seconds";
+    case ValueKind::boolean:
+      return "1, 0, true or false";
+    case ValueKind::exit_map:
+      return "FROM[-TO]=CODE,... with codes from 0 to 255, or wait=, config=, stopped=CODE";
+    case ValueKind::text:
+      break;
   }
   return std::string(option.argument);
 }
 
-/// Reads one invocation; the sources are asked in the order of who wins, and the first to set an option keeps it.
+/// Reads one invocation; the sources are asked in the order of who wins, and the first to set an option keeps
+/// it.
 class Reader {
  public:
   explicit Reader(const Node& node) : node_(node) {}
 
   std::variant<Invocation, Rejected> read(const std::vector<std::string>& arguments) {
     read_command_line(arguments);
-    const bool shows_text = invocation_.subcommand == Subcommand::help || invocation_.subcommand == Subcommand::version ||
+    const bool shows_text = invocation_.subcommand == Subcommand::help ||
+                            invocation_.subcommand == Subcommand::version ||
                             invocation_.subcommand == Subcommand::licenses;
     if (!shows_text) {
       read_variables();
@@ -96,7 +107,8 @@ class Reader {
     }
     for (const OptionInfo& option : options) {
       auto& value = invocation_.settings[option.option];
-      if (!value && !option.fallback.empty()) value = Value{std::string(option.fallback), Origin::fallback, ""};
+      if (!value && !option.fallback.empty())
+        value = Value{std::string(option.fallback), Origin::fallback, ""};
     }
     check_subcommand();
     if (rejected_.faults.empty()) return std::move(invocation_);
@@ -120,7 +132,8 @@ class Reader {
                     fmt::format("set {} to {}", detail, wanted(option))});
       return;
     }
-    if (!value || origin == Origin::option) value = Value{*normal, origin, detail};  // the last --name on the line counts
+    if (!value || origin == Origin::option)
+      value = Value{*normal, origin, detail};  // the last --name on the line counts
   }
 
   void unknown_option(std::string_view name) {
@@ -173,8 +186,8 @@ class Reader {
                                   fmt::format("give {}={}", detail, option->argument)});
       }
     }
-    invocation_.arguments.assign(arguments.begin() + static_cast<std::ptrdiff_t>(std::min(at, arguments.size())),
-                                 arguments.end());
+    invocation_.arguments.assign(
+        arguments.begin() + static_cast<std::ptrdiff_t>(std::min(at, arguments.size())), arguments.end());
   }
 
   void set_text(Subcommand subcommand) { invocation_.subcommand = subcommand; }
@@ -227,9 +240,10 @@ class Reader {
       const toml::table table = toml::parse(*document, path);
       for (const auto& [key, node] : table) read_key(path, key.str(), node);
     } catch (const toml::parse_error& error) {
-      reject(exit_code::configuration, {fmt::format("{}:{}: {}", path, error.source().begin.line, error.description()),
-                                        {path},
-                                        fmt::format("correct {}", path)});
+      reject(exit_code::configuration,
+             {fmt::format("{}:{}: {}", path, error.source().begin.line, error.description()),
+              {path},
+              fmt::format("correct {}", path)});
     }
   }
 
@@ -243,10 +257,10 @@ class Reader {
         if (candidate.has_key) known.push_back(candidate.name);
       }
       const std::string_view near = nearest(key, known);
-      reject(exit_code::configuration,
-             {fmt::format("{}: unknown key {}", line, key),
-              {where},
-              near.empty() ? fmt::format("remove {} from {}", key, path) : fmt::format("did you mean {}?", near)});
+      reject(exit_code::configuration, {fmt::format("{}: unknown key {}", line, key),
+                                        {where},
+                                        near.empty() ? fmt::format("remove {} from {}", key, path)
+                                                     : fmt::format("did you mean {}?", near)});
       return;
     }
     if (const std::optional<std::string> text = key_text(node)) {
@@ -283,15 +297,18 @@ class Reader {
     switch (invocation_.subcommand) {
       case Subcommand::run:
         if (arguments.empty() && rejected_.faults.empty()) {
-          usage("no command was given", "name one: rankshim [OPTIONS] [--] COMMAND [ARG...], or see rankshim --help");
+          usage("no command was given",
+                "name one: rankshim [OPTIONS] [--] COMMAND [ARG...], or see rankshim --help");
         }
         break;
       case Subcommand::env:
       case Subcommand::wait:
-        if (!arguments.empty()) usage(fmt::format("unexpected argument {}", arguments[0]), "see rankshim --help");
+        if (!arguments.empty())
+          usage(fmt::format("unexpected argument {}", arguments[0]), "see rankshim --help");
         break;
       case Subcommand::platforms:
-        if (arguments.size() > 1) usage(fmt::format("unexpected argument {}", arguments[1]), "name one profile");
+        if (arguments.size() > 1)
+          usage(fmt::format("unexpected argument {}", arguments[1]), "name one profile");
         break;
       case Subcommand::install:
         if (arguments.size() != 1) usage("install needs one folder", "rankshim install DIR");
@@ -299,7 +316,8 @@ class Reader {
       case Subcommand::explain:
       case Subcommand::help:
       case Subcommand::version:
-      case Subcommand::licenses: break;
+      case Subcommand::licenses:
+        break;
     }
     check_format();
   }
@@ -310,12 +328,14 @@ class Reader {
     if (invocation_.subcommand == Subcommand::explain) choices = "text|json";
     if (invocation_.subcommand == Subcommand::env) choices = "sh|json|dotenv";
     if (!format) {
-      if (!choices.empty()) format = Value{std::string(choices.substr(0, choices.find('|'))), Origin::fallback, ""};
+      if (!choices.empty())
+        format = Value{std::string(choices.substr(0, choices.find('|'))), Origin::fallback, ""};
       return;
     }
     if (is_one_of(format->text, choices)) return;
     reject(exit_code::usage,
-           {choices.empty() ? "--format is for explain and env" : fmt::format("--format={} is not known", format->text),
+           {choices.empty() ? "--format is for explain and env"
+                            : fmt::format("--format={} is not known", format->text),
             {"--format"},
             choices.empty() ? "leave it out" : fmt::format("use one of {}", with_commas(choices))});
   }
@@ -347,7 +367,8 @@ std::optional<std::chrono::milliseconds> Settings::time(Option option) const {
   return value ? parse_time(value->text) : std::nullopt;
 }
 
-std::variant<Invocation, Rejected> read_settings(const std::vector<std::string>& arguments, const Node& node) {
+std::variant<Invocation, Rejected> read_settings(const std::vector<std::string>& arguments,
+                                                 const Node& node) {
   return Reader(node).read(arguments);
 }
 
@@ -357,7 +378,8 @@ std::optional<std::chrono::milliseconds> parse_time(std::string_view text) {
   if (error != std::errc{} || number < 0) return std::nullopt;
   std::string_view suffix(end, static_cast<std::size_t>(text.data() + text.size() - end));
   if (suffix.empty()) suffix = "s";
-  const auto unit = std::find_if(units.begin(), units.end(), [&](const Unit& u) { return u.suffix == suffix; });
+  const auto unit =
+      std::find_if(units.begin(), units.end(), [&](const Unit& u) { return u.suffix == suffix; });
   constexpr std::int64_t longest = std::int64_t{100} * 365 * 24 * 3'600'000;
   if (unit == units.end() || number > longest / unit->milliseconds) return std::nullopt;
   return std::chrono::milliseconds(number * unit->milliseconds);
@@ -371,9 +393,10 @@ std::string format_time(std::chrono::milliseconds time) {
 }
 
 bool is_service_link_name(std::string_view name) {
-  if (name.ends_with("_SERVICE_HOST") || name.ends_with("_SERVICE_PORT") || name == "RANKSHIM_SERVICE_HOST") return true;
+  if (name.ends_with("_SERVICE_HOST") || name.ends_with("_SERVICE_PORT") || name == "RANKSHIM_SERVICE_HOST")
+    return true;
   if (name.find("_SERVICE_PORT_") != std::string_view::npos) return true;  // a named port
-  const auto port = name.find("_PORT_");                                    // NAME_PORT_80_TCP[_PROTO|_PORT|_ADDR]
+  const auto port = name.find("_PORT_");  // NAME_PORT_80_TCP[_PROTO|_PORT|_ADDR]
   if (port == std::string_view::npos) return false;
   std::string_view rest = name.substr(port + 6);
   const auto digits = rest.substr(0, rest.find('_'));

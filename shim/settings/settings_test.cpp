@@ -3,16 +3,17 @@
 #include <catch2/catch.hpp>
 #include <fstream>
 #include <sstream>
-#include <toml++/toml.h>
 
 #include "exit_code.h"
 #include "node/fake_node.h"
 #include "settings/exit_map.h"
+#include "toml.h"
 
 namespace rankshim {
 namespace {
 
-std::variant<Invocation, Rejected> read(const std::vector<std::string>& arguments, std::vector<std::string> variables = {},
+std::variant<Invocation, Rejected> read(const std::vector<std::string>& arguments,
+                                        std::vector<std::string> variables = {},
                                         const std::string& config = "") {
   FakeNode node(std::move(variables));
   if (!config.empty()) node.files["/etc/rankshim.toml"] = config;
@@ -31,7 +32,8 @@ Rejected refused(const std::variant<Invocation, Rejected>& result) {
 
 TEST_CASE("the command line wins over the variable, the variable over the file, the file over the default") {
   const std::string file = "wait-timeout = 30\nwait = \"dns\"\nlog-level = \"debug\"";
-  const auto result = accepted(read({"--wait-timeout=10s", "x"}, {"RANKSHIM_WAIT_TIMEOUT=20s", "RANKSHIM_WAIT=port"}, file));
+  const auto result =
+      accepted(read({"--wait-timeout=10s", "x"}, {"RANKSHIM_WAIT_TIMEOUT=20s", "RANKSHIM_WAIT=port"}, file));
   CHECK(result.settings.text(Option::wait_timeout) == "10s");
   CHECK(result.settings[Option::wait_timeout]->source() == "option --wait-timeout");
   CHECK(result.settings.text(Option::wait) == "port");
@@ -84,15 +86,30 @@ TEST_CASE("what cannot be used is refused with the right code, the name and the 
       {{}, {}, "", exit_code::usage, "no command was given"},
       {{"env", "x"}, {}, "", exit_code::usage, "unexpected argument x"},
       {{"--format=json", "x"}, {}, "", exit_code::usage, "--format is for explain and env"},
-      {{"explain", "--format=xml"}, {}, "", exit_code::usage, "--format=xml is not known; use one of text, json"},
-      {{"x"}, {"RANKSHIM_MASTER_ADRR=a"}, "", exit_code::configuration,
+      {{"explain", "--format=xml"},
+       {},
+       "",
+       exit_code::usage,
+       "--format=xml is not known; use one of text, json"},
+      {{"x"},
+       {"RANKSHIM_MASTER_ADRR=a"},
+       "",
+       exit_code::configuration,
        "unknown variable RANKSHIM_MASTER_ADRR; did you mean RANKSHIM_MASTER_ADDR?"},
       {{"x"}, {"RANKSHIM_GRACE=soon"}, "", exit_code::configuration, "RANKSHIM_GRACE=soon is not a time"},
-      {{"x"}, {}, "maste-port = 1", exit_code::configuration,
+      {{"x"},
+       {},
+       "maste-port = 1",
+       exit_code::configuration,
        "/etc/rankshim.toml:1: unknown key maste-port; did you mean master-port?"},
       {{"x"}, {}, "\nwait = ", exit_code::configuration, "/etc/rankshim.toml:2: "},
+      {{"x"}, {}, "[=]", exit_code::configuration, "/etc/rankshim.toml:1: "},
       {{"x"}, {}, "wait = {a = 1}", exit_code::configuration, "/etc/rankshim.toml:1: wait must be"},
-      {{"--config=/none", "x"}, {}, "", exit_code::configuration, "the configuration file /none cannot be read"},
+      {{"--config=/none", "x"},
+       {},
+       "",
+       exit_code::configuration,
+       "the configuration file /none cannot be read"},
       {{"--exit-map=3=999", "x"}, {}, "", exit_code::usage, "--exit-map=3=999 is not FROM[-TO]=CODE"},
   };
   for (const Row& row : rows) {
@@ -109,12 +126,14 @@ TEST_CASE("every mistake is told at once, and one of the command line decides th
 }
 
 TEST_CASE("an empty variable counts as not set, and Kubernetes' service links are no settings") {
-  CHECK(accepted(read({"x"}, {"RANKSHIM_WAIT=", "RANKSHIM_NONSENSE="})).settings.text(Option::wait) == "auto");
-  accepted(read({"x"}, {"RANKSHIM_SERVICE_HOST=10.0.0.1", "RANKSHIM_SERVICE_PORT=80", "RANKSHIM_SERVICE_PORT_HTTP=80",
-                        "RANKSHIM_PORT=tcp://10.0.0.1:80", "RANKSHIM_PORT_80_TCP=tcp://10.0.0.1:80",
-                        "RANKSHIM_PORT_80_TCP_PROTO=tcp", "RANKSHIM_PORT_80_TCP_ADDR=10.0.0.1",
-                        "RANKSHIM_WEB_SERVICE_HOST=10.0.0.1", "RANKSHIM_WEB_PORT_80_TCP_PORT=80",
-                        "RANKSHIM_MASTER_PORT=tcp://10.0.0.1:80", "RANKSHIM_VERSION=1.2.3"}));
+  CHECK(accepted(read({"x"}, {"RANKSHIM_WAIT=", "RANKSHIM_NONSENSE="})).settings.text(Option::wait) ==
+        "auto");
+  accepted(read(
+      {"x"}, {"RANKSHIM_SERVICE_HOST=10.0.0.1", "RANKSHIM_SERVICE_PORT=80", "RANKSHIM_SERVICE_PORT_HTTP=80",
+              "RANKSHIM_PORT=tcp://10.0.0.1:80", "RANKSHIM_PORT_80_TCP=tcp://10.0.0.1:80",
+              "RANKSHIM_PORT_80_TCP_PROTO=tcp", "RANKSHIM_PORT_80_TCP_ADDR=10.0.0.1",
+              "RANKSHIM_WEB_SERVICE_HOST=10.0.0.1", "RANKSHIM_WEB_PORT_80_TCP_PORT=80",
+              "RANKSHIM_MASTER_PORT=tcp://10.0.0.1:80", "RANKSHIM_VERSION=1.2.3"}));
   CHECK_FALSE(is_service_link_name("RANKSHIM_MASTER_PORT"));
   CHECK_FALSE(is_service_link_name("RANKSHIM_PORT_X_TCP"));
 }
@@ -126,7 +145,8 @@ TEST_CASE("times are read with their unit and printed back") {
   CHECK(parse_time("2h") == milliseconds(7'200'000));
   CHECK(parse_time("250ms") == milliseconds(250));
   CHECK(parse_time("7") == milliseconds(7'000));
-  for (const char* wrong : {"", "s", "-1", "1.5s", "1 s", "1d", "99999999999h", "0x1"}) CHECK_FALSE(parse_time(wrong));
+  for (const char* wrong : {"", "s", "-1", "1.5s", "1 s", "1d", "99999999999h", "0x1"})
+    CHECK_FALSE(parse_time(wrong));
   CHECK(format_time(milliseconds(600'000)) == "10m");
   CHECK(format_time(milliseconds(90'000)) == "90s");
   CHECK(format_time(milliseconds(0)) == "0s");
@@ -164,13 +184,15 @@ TEST_CASE("the documented configuration file has every key with its built-in def
     }
   }
   for (const auto& [key, value] : table) {
-    const bool known = std::any_of(options.begin(), options.end(), [&](const auto& o) { return o.name == key.str(); });
+    const bool known =
+        std::any_of(options.begin(), options.end(), [&](const auto& o) { return o.name == key.str(); });
     CHECK(known);
   }
   std::string uncommented;  // the examples behind '#' must be accepted too
   std::istringstream lines(text);
   for (std::string line; std::getline(lines, line);) {
-    const bool example = line.starts_with("# ") && line.find(" = ") != std::string::npos && line[2] >= 'a' && line[2] <= 'z';
+    const bool example =
+        line.starts_with("# ") && line.find(" = ") != std::string::npos && line[2] >= 'a' && line[2] <= 'z';
     if (example) uncommented += line.substr(2) + "\n";
   }
   accepted(read({"x"}, {}, uncommented));
@@ -179,7 +201,8 @@ TEST_CASE("the documented configuration file has every key with its built-in def
 TEST_CASE("the help fits 80 columns and names every option") {
   std::istringstream lines(help_text());
   for (std::string line; std::getline(lines, line);) CHECK(line.size() <= 80);
-  for (const OptionInfo& option : options) CHECK(help_text().find("  --" + std::string(option.name)) != std::string::npos);
+  for (const OptionInfo& option : options)
+    CHECK(help_text().find("  --" + std::string(option.name)) != std::string::npos);
 }
 
 }  // namespace

@@ -68,6 +68,7 @@ class Supervisor {
   int send_to_all(int signal, const kernel::Payload* payload = nullptr);
 
   void reap();
+  void watch_workers();
   void on_command_end(int status);
   void not_started(const SpawnFailure& failed);
   void begin_leftovers();
@@ -106,6 +107,7 @@ class Supervisor {
   Deadline give_up_due_;
   Deadline retry_due_;
 
+  std::optional<WorkerWatch> watch_;
   bool warned_send_ = false;
   bool warned_reap_ = false;
   bool warned_exception_ = false;
@@ -133,6 +135,7 @@ Ending Supervisor::run() {
     not_started(*failed);
     return ending_;
   }
+  watch_workers();
   reap_due_ = true;  // children from before our exec may have ended
   while (phase_ != Phase::finished) step();
 
@@ -261,6 +264,7 @@ void Supervisor::on_stop(int signal) {
   if (ending_.stop_signal) return;
   ending_.stop_signal = signal;
   stopped_ = Clock::now();
+  ending_.stopped_at = stopped_;
   if (policy_.grace) kill_due_ = stopped_ + *policy_.grace;
   if (policy_.agent && !has_worker(spawn_.pid(), command_.environment))
     agent_due_ = stopped_ + agent_patience;
@@ -380,6 +384,16 @@ void Supervisor::reap() {
   }
 }
 
+void Supervisor::watch_workers() {
+  if (!policy_.agent || policy_.log_folder.empty()) return;
+  try {
+    watch_.emplace(io_, policy_.log_folder, policy_.workers);
+    watch_->begin(spawn_.pid());
+  } catch (const std::exception& error) {
+    log::warn("the launcher's workers cannot be followed: {}", error.what());
+  }
+}
+
 void Supervisor::on_command_end(int status) {
   command_ended_ = true;
   ending_.ran = std::chrono::duration_cast<milliseconds>(Clock::now() - started_);
@@ -392,6 +406,13 @@ void Supervisor::on_command_end(int status) {
     ending_.killed_by_us = phase_ == Phase::killing && ending_.number == SIGKILL;
   } else {
     ending_.number = WEXITSTATUS(status);
+  }
+  // Last, because it reads files and may throw: the command's own end is recorded by now.
+  if (watch_) {
+    watch_->finish();
+    ending_.workers = watch_->ends();
+    ending_.workers_seen = watch_->seen();
+    ending_.attempts = watch_->attempts();
   }
 }
 

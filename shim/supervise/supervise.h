@@ -9,6 +9,7 @@
 
 #include "supervise/signals.h"
 #include "supervise/spawn.h"
+#include "supervise/worker_watch.h"
 
 namespace rankshim::supervise {
 
@@ -30,6 +31,10 @@ struct Policy {
   /// does not follow at once is followed by KILL within two seconds. And a stop signal is passed to it once
   /// only: torchrun takes a second one as the start of another 30 s.
   bool agent = false;
+  /// The agent's --log_dir, which exists, and how many workers it starts here: by these its workers are
+  /// followed. Empty: they are not.
+  std::string log_folder;
+  unsigned workers = 0;
 };
 
 /// How the command ended.
@@ -50,6 +55,10 @@ struct Ending {
   unsigned leftovers = 0;         ///< processes that were still there when the command had ended
   unsigned leftovers_killed = 0;  ///< of these, how many had to be killed
   std::chrono::milliseconds ran{0};
+  std::optional<std::chrono::steady_clock::time_point> stopped_at;  ///< when stop_signal came
+  std::vector<WorkerEnd> workers;  ///< the agent's, of its last attempt, in the order of their ends
+  unsigned workers_seen = 0;       ///< how many that attempt had
+  unsigned attempts = 0;           ///< 1 + the agent's restarts; 0 where no worker was seen
 };
 
 /// Starts the command, passes signals on, reaps whatever ends, and winds down until nothing that the command

@@ -24,7 +24,8 @@ struct Number {
     if (value) return;
     // Ascend's operator writes LOCAL_RANK="0,1,2,3": no number, but no mistake either.
     if (name == "LOCAL_RANK") return;
-    faults.push_back({fmt::format("{}={} is not a number", name, *text), {name},
+    faults.push_back({fmt::format("{}={} is not a number", name, *text),
+                      {name},
                       fmt::format("correct or unset {}, or set RANKSHIM_PLATFORM=none", name)});
   }
 
@@ -43,25 +44,39 @@ std::string said(const Facts& facts, Fact fact) {
 
 std::string name_of(const Facts& facts, Fact fact) {
   const Value& value = *facts[fact];
-  return value.origin == Origin::variable || value.origin == Origin::option ? value.detail : std::string(name(fact));
+  return value.origin == Origin::variable || value.origin == Origin::option ? value.detail
+                                                                            : std::string(name(fact));
 }
 
 class RankReader {
  public:
-  RankReader(std::string_view unit, const Node& node, Facts& facts, platform::Granularity& granularity, Faults& faults)
-      : unit_(unit), node_(node), facts_(facts), granularity_(granularity), faults_(faults),
-        rank_("RANK", node, faults), world_size_("WORLD_SIZE", node, faults),
-        local_rank_("LOCAL_RANK", node, faults), local_world_size_("LOCAL_WORLD_SIZE", node, faults),
-        nnodes_(known(Fact::nnodes)), node_rank_(known(Fact::node_rank)), nproc_(known(Fact::nproc_per_node)) {}
+  RankReader(std::string_view unit, const Node& node, Facts& facts, platform::Granularity& granularity,
+             Faults& faults)
+      : unit_(unit),
+        node_(node),
+        facts_(facts),
+        granularity_(granularity),
+        faults_(faults),
+        rank_("RANK", node, faults),
+        world_size_("WORLD_SIZE", node, faults),
+        local_rank_("LOCAL_RANK", node, faults),
+        local_world_size_("LOCAL_WORLD_SIZE", node, faults),
+        nnodes_(known(Fact::nnodes)),
+        node_rank_(known(Fact::node_rank)),
+        nproc_(known(Fact::nproc_per_node)) {}
 
   void read() {
     if (!rank_.value && !world_size_.value) return;
+    // training-operator from 1.7 on, with PET_NNODES lost: its WORLD_SIZE counts processes, so the number of
+    // nodes is missing.
+    if (unit_ == "auto" && !facts_.has(Fact::nnodes) && node_.environment().get("PET_NODE_RANK")) return;
     if (unit_ == "process") return read_processes();
     if (unit_ == "node" || !counts_processes()) return read_nodes();
     if (nnodes_ && contradicts_nodes()) return;
     if (node_rank_ && nnodes_) return;
     if (nnodes_ && rank_.value == 0U) return read_nodes();  // the job's first process is on its first node
-    if (world_size_.value == 1U && rank_.value.value_or(0) == 0) return read_nodes();  // the same in both units
+    if (world_size_.value == 1U && rank_.value.value_or(0) == 0)
+      return read_nodes();  // the same in both units
     refuse();
   }
 
@@ -77,18 +92,20 @@ class RankReader {
 
   void read_nodes() {
     if (world_size_.value && world_size_.value == 0U) {
-      faults_.push_back({"WORLD_SIZE=0 is not a number of nodes", {"WORLD_SIZE"},
+      faults_.push_back({"WORLD_SIZE=0 is not a number of nodes",
+                         {"WORLD_SIZE"},
                          "correct or unset WORLD_SIZE, or set RANKSHIM_NNODES"});
       return;
     }
-    if (!nnodes_ && world_size_.value) {
+    if (!facts_.has(Fact::nnodes) && world_size_.value) {
       facts_[Fact::nnodes] = world_size_.as_value(*world_size_.value);
       nnodes_ = world_size_.value;
     }
     if (!rank_.value) return;
-    if (!node_rank_) {
+    if (!facts_.has(Fact::node_rank)) {
       facts_[Fact::node_rank] = rank_.as_value(*rank_.value);
-    } else if (world_size_.value == nnodes_ && *rank_.value != *node_rank_ && !facts_[Fact::node_rank]->from_user()) {
+    } else if (nnodes_ && world_size_.value == nnodes_ && node_rank_ && *rank_.value != *node_rank_ &&
+               !facts_[Fact::node_rank]->from_user()) {
       contradiction(Fact::node_rank, rank_);
     }
   }
@@ -119,9 +136,10 @@ class RankReader {
   void divide(Fact fact, const std::optional<unsigned>& already, const Number& number, unsigned per_node) {
     if (already || !number.value) return;
     if (*number.value % per_node != 0) {
-      faults_.push_back({fmt::format("{} is no multiple of the {} workers of a node", number.said(), per_node),
-                         {number.name, "NPROC_PER_NODE"},
-                         "correct RANKSHIM_NPROC_PER_NODE (--nproc-per-node) or RANKSHIM_RANK_UNIT (--rank-unit)"});
+      faults_.push_back(
+          {fmt::format("{} is no multiple of the {} workers of a node", number.said(), per_node),
+           {number.name, "NPROC_PER_NODE"},
+           "correct RANKSHIM_NPROC_PER_NODE (--nproc-per-node) or RANKSHIM_RANK_UNIT (--rank-unit)"});
       return;
     }
     facts_[fact] = {fmt::format("{}", *number.value / per_node), Origin::derived,
@@ -145,14 +163,16 @@ class RankReader {
   void refuse() {
     std::string all;
     std::vector<std::string> names;
-    for (const std::string name : {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "NPROC_PER_NODE"}) {
+    for (const std::string name :
+         {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "NPROC_PER_NODE"}) {
       const auto value = node_.environment().get(name);
       if (!value) continue;
       all += fmt::format("{}{}={}", all.empty() ? "" : " ", name, *value);
       names.push_back(name);
     }
-    faults_.push_back({fmt::format("cannot tell whether RANK and WORLD_SIZE count nodes or processes: {}", all),
-                       std::move(names), settle});
+    faults_.push_back(
+        {fmt::format("cannot tell whether RANK and WORLD_SIZE count nodes or processes: {}", all),
+         std::move(names), settle});
   }
 
   void contradiction(Fact fact, const Number& number) {

@@ -16,16 +16,17 @@ using platform::Granularity;
 constexpr const char* last_resort = "or set RANKSHIM_PLATFORM=none";
 
 /// Facts that the user can say outright, and the option that says them.
-constexpr std::array<std::pair<Fact, Option>, 10> user_facts = {{{Fact::nnodes, Option::nnodes},
-                                                                 {Fact::node_rank, Option::node_rank},
-                                                                 {Fact::nproc_per_node, Option::nproc_per_node},
-                                                                 {Fact::master_addr, Option::master_addr},
-                                                                 {Fact::master_port, Option::master_port},
-                                                                 {Fact::run_id, Option::run_id},
-                                                                 {Fact::rdzv_backend, Option::rdzv_backend},
-                                                                 {Fact::rdzv_endpoint, Option::rdzv_endpoint},
-                                                                 {Fact::rdzv_conf, Option::rdzv_conf},
-                                                                 {Fact::max_restarts, Option::max_restarts}}};
+constexpr std::array<std::pair<Fact, Option>, 10> user_facts = {
+    {{Fact::nnodes, Option::nnodes},
+     {Fact::node_rank, Option::node_rank},
+     {Fact::nproc_per_node, Option::nproc_per_node},
+     {Fact::master_addr, Option::master_addr},
+     {Fact::master_port, Option::master_port},
+     {Fact::run_id, Option::run_id},
+     {Fact::rdzv_backend, Option::rdzv_backend},
+     {Fact::rdzv_endpoint, Option::rdzv_endpoint},
+     {Fact::rdzv_conf, Option::rdzv_conf},
+     {Fact::max_restarts, Option::max_restarts}}};
 
 std::string option_for(Fact fact) {
   for (const auto& [candidate, option] : user_facts) {
@@ -64,7 +65,8 @@ bool same_value(Fact fact, std::string_view a, std::string_view b) {
 std::pair<std::string, std::string> split_endpoint(std::string_view endpoint) {
   const auto colon = endpoint.rfind(':');
   const bool bare_v6 = !endpoint.starts_with('[') && endpoint.find(':') != colon;
-  if (colon == std::string_view::npos || bare_v6 || endpoint.ends_with(']')) return {std::string(endpoint), ""};
+  if (colon == std::string_view::npos || bare_v6 || endpoint.ends_with(']'))
+    return {std::string(endpoint), ""};
   return {std::string(endpoint.substr(0, colon)), std::string(endpoint.substr(colon + 1))};
 }
 
@@ -85,7 +87,8 @@ class Resolver {
 
   Outcome<Topology> resolve() {
     for (std::size_t i = 0; i < fact_count; ++i) choose(static_cast<Fact>(i));
-    if (reads_variables_ && topology_.idle_role.empty() && topology_.granularity == Granularity::node) {
+    if (reads_variables_ && topology_.idle_role.empty() && topology_.granularity == Granularity::node &&
+        !platform_says_all()) {
       read_ranks(settings_.text(Option::rank_unit), node_, facts(), topology_.granularity, faults_);
     }
     if (!faults_.empty()) return std::move(faults_);  // what follows would only repeat them
@@ -108,7 +111,8 @@ class Resolver {
     faults_.push_back({std::move(what), std::move(names), std::move(fix)});
   }
 
-  // ---- who wins -----------------------------------------------------------------------------------------------------
+  // ---- who wins
+  // -----------------------------------------------------------------------------------------------------
 
   void choose(Fact wanted) {
     for (const auto& [candidate, option] : user_facts) {
@@ -128,15 +132,24 @@ class Resolver {
     if (address && platform_is_elastic()) {
       fact(wanted) = own;  // c10d meets at the endpoint; MASTER_ADDR is what a static job would use
     } else if (address && own->origin != Origin::variable) {
-      topology_.warnings.push_back(fmt::format("{} is used instead of {}", said(wanted, *generic), said(wanted, *own)));
+      topology_.warnings.push_back(
+          fmt::format("{} is used instead of {}", said(wanted, *generic), said(wanted, *own)));
       fact(wanted) = generic;
     } else if (wanted == Fact::nproc_per_node && !parse_count(own->text)) {
       fact(wanted) = generic;  // "auto" leaves the number open
     } else {
       fault(fmt::format("{} contradicts {}", said(wanted, *own), said(wanted, *generic)),
             {name_of(wanted, *own), name_of(wanted, *generic)},
-            fmt::format("correct one of them, or settle it with {} ({})", option_for(wanted), variable_for(wanted)));
+            fmt::format("correct one of them, or settle it with {} ({})", option_for(wanted),
+                        variable_for(wanted)));
     }
+  }
+
+  /// A platform that says the nodes in words of its own may count anything in RANK and WORLD_SIZE:
+  /// training-operator from 1.7 on has processes there, and all pods where PET_NNODES leaves the master out.
+  [[nodiscard]] bool platform_says_all() const {
+    const Facts& own = platform_.facts;
+    return platform_.name != "generic" && own.has(Fact::nnodes) && own.has(Fact::node_rank);
   }
 
   [[nodiscard]] bool platform_is_elastic() const {
@@ -144,7 +157,8 @@ class Resolver {
     return backend && backend->text != "static";
   }
 
-  // ---- one launcher per node ----------------------------------------------------------------------------------------
+  // ---- one launcher per node
+  // ----------------------------------------------------------------------------------------
 
   void complete_node() {
     if (!check_nnodes()) return;
@@ -170,14 +184,16 @@ class Resolver {
     const auto min = parse_count(text.substr(0, colon));
     const auto max = colon == std::string_view::npos ? min : parse_count(text.substr(colon + 1));
     if (!min || !max || *min == 0 || *max < *min) {
-      const char* why = min && max && *min != 0 ? "has MIN above MAX" : "is not a number of nodes, N or MIN:MAX";
+      const char* why =
+          min && max && *min != 0 ? "has MIN above MAX" : "is not a number of nodes, N or MIN:MAX";
       fault(fmt::format("{} {}", said(Fact::nnodes, *nnodes), why), {name_of(Fact::nnodes, *nnodes)},
             fmt::format("correct it, settle it with --nnodes (RANKSHIM_NNODES), {}", last_resort));
       return false;
     }
     if (*min < *max) {
       if (backend && backend->text == "static") {
-        fault(fmt::format("{} is a range, but {}", said(Fact::nnodes, *nnodes), said(Fact::rdzv_backend, *backend)),
+        fault(fmt::format("{} is a range, but {}", said(Fact::nnodes, *nnodes),
+                          said(Fact::rdzv_backend, *backend)),
               {name_of(Fact::nnodes, *nnodes), name_of(Fact::rdzv_backend, *backend)},
               "set --nnodes (RANKSHIM_NNODES) to one number, or --rdzv-backend=c10d (RANKSHIM_RDZV_BACKEND)");
         return false;
@@ -189,7 +205,8 @@ class Resolver {
     return true;
   }
 
-  /// Whether something says that there are other nodes though their number is not known; then says what is missing.
+  /// Whether something says that there are other nodes though their number is not known; then says what is
+  /// missing.
   bool says_others() {
     std::string evidence;
     std::vector<std::string> names;
@@ -210,9 +227,11 @@ class Resolver {
 
   void complete_single() {
     if (const auto& rank = fact(Fact::node_rank); rank && rank->text != "0") {
-      fault(fmt::format("{} is not below {}", said(Fact::node_rank, *rank), said(Fact::nnodes, *fact(Fact::nnodes))),
+      fault(fmt::format("{} is not below {}", said(Fact::node_rank, *rank),
+                        said(Fact::nnodes, *fact(Fact::nnodes))),
             {name_of(Fact::node_rank, *rank), name_of(Fact::nnodes, *fact(Fact::nnodes))},
-            fmt::format("correct one of them, settle it with --node-rank (RANKSHIM_NODE_RANK), {}", last_resort));
+            fmt::format("correct one of them, settle it with --node-rank (RANKSHIM_NODE_RANK), {}",
+                        last_resort));
       return;
     }
     if (!fact(Fact::node_rank)) fact(Fact::node_rank) = Value{"0", Origin::fallback, ""};
@@ -225,9 +244,9 @@ class Resolver {
       constexpr std::uint16_t last_tried = torch_port + 100;
       std::uint16_t port = torch_port;
       while (port < last_tried && !node_.port_is_free(port)) ++port;
-      fact(Fact::master_port) = port == torch_port
-                                    ? Value{"29500", Origin::fallback, ""}
-                                    : Value{fmt::format("{}", port), Origin::derived, "29500, which is in use"};
+      fact(Fact::master_port) =
+          port == torch_port ? Value{"29500", Origin::fallback, ""}
+                             : Value{fmt::format("{}", port), Origin::derived, "29500, which is in use"};
     }
   }
 
@@ -239,10 +258,12 @@ class Resolver {
             {name_of(Fact::nnodes, nnodes), "NODE_RANK"},
             "set NODE_RANK (0 on the master), or --node-rank (RANKSHIM_NODE_RANK)");
     } else if (const auto number = parse_count(rank->text); !number || *number >= *parse_count(nnodes.text)) {
-      fault(number ? fmt::format("{} is not below {}", said(Fact::node_rank, *rank), said(Fact::nnodes, nnodes))
-                   : fmt::format("{} is not a number", said(Fact::node_rank, *rank)),
+      fault(number
+                ? fmt::format("{} is not below {}", said(Fact::node_rank, *rank), said(Fact::nnodes, nnodes))
+                : fmt::format("{} is not a number", said(Fact::node_rank, *rank)),
             {name_of(Fact::node_rank, *rank), name_of(Fact::nnodes, nnodes)},
-            fmt::format("correct one of them, settle it with --node-rank (RANKSHIM_NODE_RANK), {}", last_resort));
+            fmt::format("correct one of them, settle it with --node-rank (RANKSHIM_NODE_RANK), {}",
+                        last_resort));
     } else {
       topology_.host = *number == 0;
     }
@@ -283,9 +304,12 @@ class Resolver {
     fact(Fact::rdzv_id) = Value{fact(Fact::run_id)->text, Origin::derived, "run_id"};
     complete_port();
     if (!fact(Fact::master_port)) return;
-    const std::string text = fmt::format("{}:{}", fact(Fact::master_addr)->text, fact(Fact::master_port)->text);
-    if (!has_endpoint) endpoint = Value{text, Origin::derived, "master_addr and master_port"};
-    else if (endpoint->text != text) *endpoint = Value{text, Origin::derived, endpoint->detail};
+    const std::string text =
+        fmt::format("{}:{}", fact(Fact::master_addr)->text, fact(Fact::master_port)->text);
+    if (!has_endpoint)
+      endpoint = Value{text, Origin::derived, "master_addr and master_port"};
+    else if (endpoint->text != text)
+      *endpoint = Value{text, Origin::derived, endpoint->detail};
     decide_elastic_host();
   }
 
@@ -296,13 +320,16 @@ class Resolver {
     const auto max = parse_count(nnodes.substr(nnodes.find(':') + 1));
     const auto number = parse_count(rank->text);
     if (number && *number < max.value_or(0)) return;
-    // training-operator counts the workers alone in PET_NNODES, but ranks the master too (research: elastic.go).
-    fault(fmt::format("{} is not below {}", said(Fact::node_rank, *rank), said(Fact::nnodes, *fact(Fact::nnodes))),
+    // training-operator counts the workers alone in PET_NNODES, but ranks the master too (research:
+    // elastic.go).
+    fault(fmt::format("{} is not below {}", said(Fact::node_rank, *rank),
+                      said(Fact::nnodes, *fact(Fact::nnodes))),
           {name_of(Fact::node_rank, *rank), name_of(Fact::nnodes, *fact(Fact::nnodes))},
           fmt::format("correct one of them, settle it with --nnodes (RANKSHIM_NNODES), {}", last_resort));
   }
 
-  /// The store of c10d is at the endpoint: node 0 where there are ranks, else the node whose name or address that is.
+  /// The store of c10d is at the endpoint: node 0 where there are ranks, else the node whose name or address
+  /// that is.
   void decide_elastic_host() {
     if (fact(Fact::rdzv_backend)->text != "c10d") {
       topology_.host = false;  // etcd is a service of its own
@@ -310,11 +337,23 @@ class Resolver {
     }
     const std::string& host = fact(Fact::master_addr)->text;
     const std::string own = node_.host_name();
-    if (const auto rank = parse_count(facts().text(Fact::node_rank))) {
+    const auto rank = parse_count(facts().text(Fact::node_rank));
+    if (rank && !rank_0_is_elsewhere(host)) {
       topology_.host = *rank == 0;
     } else if (same_host(host, own) || is_loopback(host) || node_.owns_address(host)) {
       topology_.host = true;
     }
+  }
+
+  /// Whether node 0 is told to be another host than the endpoint's: an elastic PyTorchJob with a master gives
+  /// it rank 0, but meets at its first worker (kubeflow/trainer@v1.9.4:pkg/controller.v1/pytorch/elastic.go).
+  [[nodiscard]] bool rank_0_is_elsewhere(std::string_view endpoint) const {
+    if (!reads_variables_) return false;
+    for (const char* variable : {"PET_MASTER_ADDR", "MASTER_ADDR"}) {
+      const auto address = node_.environment().get(variable);
+      if (address && !is_loopback(*address) && !same_host(*address, endpoint)) return true;
+    }
+    return false;
   }
 
   void check_loopback() {
@@ -332,7 +371,8 @@ class Resolver {
     }
   }
 
-  // ---- processes that exist already -----------------------------------------------------------------------------------
+  // ---- processes that exist already
+  // -----------------------------------------------------------------------------------
 
   void complete_process() {
     for (const Fact needed : {Fact::rank, Fact::world_size, Fact::local_rank}) {
@@ -340,9 +380,10 @@ class Resolver {
       if (value && parse_count(value->text)) continue;
       std::string upper;
       for (const char c : name(needed)) upper += static_cast<char>(c >= 'a' && c <= 'z' ? c - 'a' + 'A' : c);
-      fault(value ? fmt::format("{} is not a number", said(needed, *value))
-                  : fmt::format("the platform {} has started one process per accelerator, but {} is not known",
-                                topology_.platform, name(needed)),
+      fault(value
+                ? fmt::format("{} is not a number", said(needed, *value))
+                : fmt::format("the platform {} has started one process per accelerator, but {} is not known",
+                              topology_.platform, name(needed)),
             {value ? name_of(needed, *value) : upper}, fmt::format("set {}, {}", upper, last_resort));
     }
     if (!faults_.empty()) return;
@@ -358,13 +399,16 @@ class Resolver {
       fact(Fact::nproc_per_node) = Value{fmt::format("{}", local), Origin::derived, "local_world_size"};
     }
     if (local != 0 && world % local == 0 && !fact(Fact::nnodes)) {
-      fact(Fact::nnodes) = Value{fmt::format("{}", world / local), Origin::derived, "world_size and local_world_size"};
+      fact(Fact::nnodes) =
+          Value{fmt::format("{}", world / local), Origin::derived, "world_size and local_world_size"};
     }
     if (!fact(Fact::master_addr)) {
       if (world > 1 && facts().text(Fact::nnodes) != "1") {
-        fault(fmt::format("{}, but nothing says where rank 0 is", said(Fact::world_size, *fact(Fact::world_size))),
+        fault(fmt::format("{}, but nothing says where rank 0 is",
+                          said(Fact::world_size, *fact(Fact::world_size))),
               {name_of(Fact::world_size, *fact(Fact::world_size)), "MASTER_ADDR"},
-              "set MASTER_ADDR to the name or address of rank 0's node, or --master-addr (RANKSHIM_MASTER_ADDR)");
+              "set MASTER_ADDR to the name or address of rank 0's node, or --master-addr "
+              "(RANKSHIM_MASTER_ADDR)");
         return;
       }
       fact(Fact::master_addr) = Value{"127.0.0.1", Origin::fallback, ""};
@@ -386,7 +430,8 @@ class Resolver {
     if (facts().text(Fact::nnodes) != "1") check_loopback();
   }
 
-  // ---- what follows ---------------------------------------------------------------------------------------------------
+  // ---- what follows
+  // ---------------------------------------------------------------------------------------------------
 
   void complete_nproc() {
     auto& nproc = fact(Fact::nproc_per_node);
@@ -418,10 +463,11 @@ class Resolver {
     if (!number || *number == 0) {
       fault(fmt::format("{} is not a number of workers, auto, gpu or cpu", said(Fact::nproc_per_node, nproc)),
             {name_of(Fact::nproc_per_node, nproc)},
-            fmt::format("correct it, settle it with --nproc-per-node (RANKSHIM_NPROC_PER_NODE), {}", last_resort));
+            fmt::format("correct it, settle it with --nproc-per-node (RANKSHIM_NPROC_PER_NODE), {}",
+                        last_resort));
     } else if (visible && *number > visible->count && !nproc.from_user()) {
-      fault(fmt::format("{}, but only {} of {} are visible here", said(Fact::nproc_per_node, nproc), visible->count,
-                        visible->what),
+      fault(fmt::format("{}, but only {} of {} are visible here", said(Fact::nproc_per_node, nproc),
+                        visible->count, visible->what),
             {name_of(Fact::nproc_per_node, nproc)},
             "give the container its devices, or set --nproc-per-node (RANKSHIM_NPROC_PER_NODE)");
     }
@@ -480,7 +526,8 @@ class Resolver {
     if (!port && !topology_.elastic && reads_variables_) {
       if (const auto text = node_.environment().get("PORT")) {
         if (is_service_link(*text)) {
-          topology_.warnings.push_back(fmt::format("PORT={} is a Kubernetes service link and is ignored", *text));
+          topology_.warnings.push_back(
+              fmt::format("PORT={} is a Kubernetes service link and is ignored", *text));
         } else {
           port = Value{std::string(*text), Origin::variable, "PORT"};
         }

@@ -16,7 +16,8 @@ Outcome<Topology> resolve(const Node& node, std::vector<std::string> options = {
   const auto profiles = platform::builtin_profiles();
   const auto platform = platform::recognise(profiles, settings.text(Option::platform), node);
   if (const auto* faults = std::get_if<Faults>(&platform)) return *faults;
-  return resolve_topology(settings, std::get<platform::Platform>(platform), platform::find(profiles, "generic"), node);
+  return resolve_topology(settings, std::get<platform::Platform>(platform),
+                          platform::find(profiles, "generic"), node);
 }
 
 Topology resolved(const Node& node, std::vector<std::string> options = {}) {
@@ -69,7 +70,8 @@ TEST_CASE("what counts processes is told apart where it can be, and settled by -
   CHECK(resolved(node, {"--rank-unit=process"}).facts.text(Fact::nnodes) == "2");
   CHECK(resolved(node, {"--rank-unit=process"}).facts.text(Fact::node_rank) == "1");
 
-  const FakeNode known({"RANK=1", "WORLD_SIZE=16", "NNODES=2", "NODE_RANK=1", "NPROC_PER_NODE=8", "MASTER_ADDR=m"});
+  const FakeNode known(
+      {"RANK=1", "WORLD_SIZE=16", "NNODES=2", "NODE_RANK=1", "NPROC_PER_NODE=8", "MASTER_ADDR=m"});
   CHECK(resolved(known).facts.text(Fact::nnodes) == "2");
 
   const FakeNode first({"RANK=0", "WORLD_SIZE=16", "NNODES=2", "MASTER_ADDR=m"});
@@ -82,7 +84,8 @@ TEST_CASE("what counts processes is told apart where it can be, and settled by -
   CHECK(topology.facts.text(Fact::nnodes) == "2");
 }
 
-TEST_CASE("what is incomplete or contradictory is refused, names its variables and ends with what settles it") {
+TEST_CASE(
+    "what is incomplete or contradictory is refused, names its variables and ends with what settles it") {
   struct Row {
     std::vector<std::string> variables;
     std::vector<std::string> names;
@@ -96,23 +99,73 @@ TEST_CASE("what is incomplete or contradictory is refused, names its variables a
       {{"NODE_RANK=1"}, {"NODE_RANK"}, "NODE_RANK=1 says that there are other nodes", "--nnodes"},
       {{"RANK=0"}, {"RANK"}, "RANK=0 says that there are other nodes", "--nnodes"},
       {{"MASTER_ADDR=10.0.0.5"}, {"MASTER_ADDR"}, "but not how many", "--nnodes"},
-      {{"NNODES=2", "NODE_RANK=2", "MASTER_ADDR=m"}, {"NODE_RANK", "NNODES"}, "NODE_RANK=2 is not below NNODES=2", "--node-rank"},
+      {{"NNODES=2", "NODE_RANK=2", "MASTER_ADDR=m"},
+       {"NODE_RANK", "NNODES"},
+       "NODE_RANK=2 is not below NNODES=2",
+       "--node-rank"},
       {{"NNODES=1", "NODE_RANK=1"}, {"NODE_RANK", "NNODES"}, "is not below NNODES=1", "--node-rank"},
       {{"NNODES=x"}, {"NNODES"}, "NNODES=x is not a number of nodes", "--nnodes"},
       {{"NNODES=0"}, {"NNODES"}, "NNODES=0 is not a number of nodes", "--nnodes"},
       {{"NNODES=3:2", "MASTER_ADDR=m"}, {"NNODES"}, "MIN above MAX", "--nnodes"},
-      {{"NNODES=2", "NODE_RANK=x", "MASTER_ADDR=m"}, {"NODE_RANK", "NNODES"}, "NODE_RANK=x is not a number", "--node-rank"},
-      {{"NNODES=2", "NODE_RANK=0", "MASTER_ADDR=m", "MASTER_PORT=0"}, {"MASTER_PORT"}, "is not a port", "--master-port"},
-      {{"NNODES=2", "NODE_RANK=0", "MASTER_ADDR=m", "MASTER_PORT=65536"}, {"MASTER_PORT"}, "is not a port", "--master-port"},
-      {{"NNODES=2", "NODE_RANK=1", "MASTER_ADDR=localhost"}, {"MASTER_ADDR"}, "this node itself", "--master-addr"},
+      {{"NNODES=2", "NODE_RANK=x", "MASTER_ADDR=m"},
+       {"NODE_RANK", "NNODES"},
+       "NODE_RANK=x is not a number",
+       "--node-rank"},
+      {{"NNODES=2", "NODE_RANK=0", "MASTER_ADDR=m", "MASTER_PORT=0"},
+       {"MASTER_PORT"},
+       "is not a port",
+       "--master-port"},
+      {{"NNODES=2", "NODE_RANK=0", "MASTER_ADDR=m", "MASTER_PORT=65536"},
+       {"MASTER_PORT"},
+       "is not a port",
+       "--master-port"},
+      {{"NNODES=2", "NODE_RANK=1", "MASTER_ADDR=localhost"},
+       {"MASTER_ADDR"},
+       "this node itself",
+       "--master-addr"},
       {{"NPROC_PER_NODE=gpu"}, {"NPROC_PER_NODE"}, "no accelerator is visible", "--nproc-per-node"},
       {{"NPROC_PER_NODE=many"}, {"NPROC_PER_NODE"}, "is not a number of workers", "--nproc-per-node"},
-      {{"NNODES=2", "NODE_RANK=0", "WORLD_SIZE=2", "RANK=1", "MASTER_ADDR=m"}, {"NODE_RANK", "RANK"}, "NODE_RANK=0 contradicts RANK=1", "--rank-unit"},
-      {{"NNODES=2", "WORLD_SIZE=3", "RANK=0", "MASTER_ADDR=m"}, {"NNODES", "WORLD_SIZE"}, "NNODES=2 contradicts WORLD_SIZE=3", "--rank-unit"},
-      {{"RANK=1", "WORLD_SIZE=16", "LOCAL_WORLD_SIZE=8", "MASTER_ADDR=m"}, {"RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE"}, "count nodes or processes", "--rank-unit"},
-      {{"PET_NNODES=1:3", "PET_RDZV_BACKEND=c10d"}, {"PET_NNODES", "PET_RDZV_ENDPOINT"}, "where it meets", "--rdzv-endpoint"},
-      {{"PET_NNODES=3", "PET_NODE_RANK=1", "PET_MASTER_ADDR=m", "NNODES=2"}, {"PET_NNODES", "NNODES"}, "PET_NNODES=3 contradicts NNODES=2", "--nnodes"},
-      {{"PET_NNODES=3", "PET_NODE_RANK=1", "PET_MASTER_ADDR=m", "MASTER_ADDR=n"}, {"PET_MASTER_ADDR", "MASTER_ADDR"}, "PET_MASTER_ADDR=m contradicts MASTER_ADDR=n", "--master-addr"},
+      {{"NNODES=2", "NODE_RANK=0", "WORLD_SIZE=2", "RANK=1", "MASTER_ADDR=m"},
+       {"NODE_RANK", "RANK"},
+       "NODE_RANK=0 contradicts RANK=1",
+       "--rank-unit"},
+      {{"NNODES=2", "WORLD_SIZE=3", "RANK=0", "MASTER_ADDR=m"},
+       {"NNODES", "WORLD_SIZE"},
+       "NNODES=2 contradicts WORLD_SIZE=3",
+       "--rank-unit"},
+      {{"RANK=1", "WORLD_SIZE=16", "LOCAL_WORLD_SIZE=8", "MASTER_ADDR=m"},
+       {"RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE"},
+       "count nodes or processes",
+       "--rank-unit"},
+      {{"PET_NNODES=3:1", "PET_NODE_RANK=1", "PET_MASTER_ADDR=m", "RANK=1", "WORLD_SIZE=3"},
+       {"PET_NNODES"},
+       "MIN above MAX",
+       "--nnodes"},
+      {{"PET_NNODES=all", "PET_NODE_RANK=1", "PET_MASTER_ADDR=m", "RANK=1", "WORLD_SIZE=3"},
+       {"PET_NNODES"},
+       "is not a number of nodes",
+       "--nnodes"},
+      {{"NNODES=3", "NODE_RANK=x", "MASTER_ADDR=m", "RANK=1", "WORLD_SIZE=3"},
+       {"NODE_RANK", "NNODES"},
+       "NODE_RANK=x is not a number",
+       "--node-rank"},
+      {{"PET_NODE_RANK=1", "RANK=1", "WORLD_SIZE=24", "PET_NPROC_PER_NODE=8", "MASTER_ADDR=m",
+        "MASTER_PORT=1"},
+       {"PET_NODE_RANK", "MASTER_ADDR"},
+       "but not how many",
+       "--nnodes"},
+      {{"PET_NNODES=1:3", "PET_RDZV_BACKEND=c10d"},
+       {"PET_NNODES", "PET_RDZV_ENDPOINT"},
+       "where it meets",
+       "--rdzv-endpoint"},
+      {{"PET_NNODES=3", "PET_NODE_RANK=1", "PET_MASTER_ADDR=m", "NNODES=2"},
+       {"PET_NNODES", "NNODES"},
+       "PET_NNODES=3 contradicts NNODES=2",
+       "--nnodes"},
+      {{"PET_NNODES=3", "PET_NODE_RANK=1", "PET_MASTER_ADDR=m", "MASTER_ADDR=n"},
+       {"PET_MASTER_ADDR", "MASTER_ADDR"},
+       "PET_MASTER_ADDR=m contradicts MASTER_ADDR=n",
+       "--master-addr"},
   };
   for (const Row& row : rows) {
     CAPTURE(row.variables);
@@ -127,9 +180,18 @@ TEST_CASE("what is incomplete or contradictory is refused, names its variables a
   }
 }
 
+TEST_CASE("RANK and WORLD_SIZE change nothing where the platform says the nodes in its own words") {
+  const FakeNode elastic({"PET_NNODES=2:3", "PET_NODE_RANK=1", "PET_MASTER_ADDR=m", "PET_RDZV_BACKEND=c10d",
+                          "PET_RDZV_ENDPOINT=m:1", "RANK=1", "WORLD_SIZE=3"});
+  CHECK(resolved(elastic).facts.text(Fact::nnodes) == "2:3");
+  const FakeNode processes(
+      {"PET_NNODES=2", "PET_NODE_RANK=1", "PET_MASTER_ADDR=m", "RANK=1", "WORLD_SIZE=17"});
+  CHECK(resolved(processes).facts.text(Fact::nnodes) == "2");
+}
+
 TEST_CASE("what the user says outright wins over everything") {
-  const FakeNode node({"PET_NNODES=3", "PET_NODE_RANK=1", "PET_MASTER_ADDR=m", "PET_MASTER_PORT=1", "NNODES=2",
-                       "RANKSHIM_MASTER_ADDR=other"});
+  const FakeNode node({"PET_NNODES=3", "PET_NODE_RANK=1", "PET_MASTER_ADDR=m", "PET_MASTER_PORT=1",
+                       "NNODES=2", "RANKSHIM_MASTER_ADDR=other"});
   const auto topology = resolved(node, {"--nnodes=4", "--node-rank=3"});
   CHECK(topology.facts.text(Fact::nnodes) == "4");
   CHECK(topology.facts[Fact::nnodes]->source() == "option --nnodes");
@@ -157,8 +219,10 @@ TEST_CASE("PORT counts only where nothing else gives one and there are several n
   CHECK(resolved(FakeNode({"PORT=8080"})).facts.text(Fact::master_port) == "29500");
 }
 
-TEST_CASE("a Kubernetes service link is no port: it is ignored with a warning, and the run id gives the port") {
-  const FakeNode node({"NNODES=2", "NODE_RANK=1", "MASTER_ADDR=m", "MASTER_PORT=tcp://10.0.0.1:80", "PORT=tcp://10.0.0.2:1"});
+TEST_CASE(
+    "a Kubernetes service link is no port: it is ignored with a warning, and the run id gives the port") {
+  const FakeNode node(
+      {"NNODES=2", "NODE_RANK=1", "MASTER_ADDR=m", "MASTER_PORT=tcp://10.0.0.1:80", "PORT=tcp://10.0.0.2:1"});
   const auto topology = resolved(node);
   CHECK(topology.facts.text(Fact::master_port) == std::to_string(default_port("m")));
   CHECK(topology.facts[Fact::master_port]->source() == "derived from run_id");
@@ -177,7 +241,8 @@ TEST_CASE("workers per node come from the user, the platform, the devices, else 
   node.devices = DeviceCount{4, "/dev/nvidia[0-9]*"};
   CHECK(resolved(node).facts.text(Fact::nproc_per_node) == "4");
   CHECK(resolved(node).facts[Fact::nproc_per_node]->source() == "devices /dev/nvidia[0-9]*");
-  CHECK(resolved(node, {"--nproc-per-node=cpu"}).facts[Fact::nproc_per_node]->source() == "devices cgroup CPU quota");
+  CHECK(resolved(node, {"--nproc-per-node=cpu"}).facts[Fact::nproc_per_node]->source() ==
+        "devices cgroup CPU quota");
   CHECK(resolved(node, {"--nproc-per-node=9"}).facts.text(Fact::nproc_per_node) == "9");
   CHECK(resolved(node, {"--nproc-per-node=gpu"}).facts.text(Fact::nproc_per_node) == "4");
 
@@ -189,8 +254,8 @@ TEST_CASE("workers per node come from the user, the platform, the devices, else 
 }
 
 TEST_CASE("an elastic job has a rendezvous, and the node of that name hosts it") {
-  FakeNode node({"PET_NNODES=1:3", "PET_RDZV_BACKEND=c10d", "PET_RDZV_ENDPOINT=job-worker-0:29400", "PET_RDZV_ID=job",
-                 "PET_MAX_RESTARTS=7"});
+  FakeNode node({"PET_NNODES=1:3", "PET_RDZV_BACKEND=c10d", "PET_RDZV_ENDPOINT=job-worker-0:29400",
+                 "PET_RDZV_ID=job", "PET_MAX_RESTARTS=7"});
   node.name = "job-worker-0";
   auto topology = resolved(node);
   CHECK(topology.elastic);
@@ -204,10 +269,28 @@ TEST_CASE("an elastic job has a rendezvous, and the node of that name hosts it")
   CHECK_FALSE(resolved(node).host.has_value());
 }
 
-TEST_CASE("the master that is told localhost takes its own name as the run id, as the others know it") {
-  FakeNode master({"MASTER_ADDR=localhost", "MASTER_PORT=23456", "RANK=0", "WORLD_SIZE=2", "PYTHONUNBUFFERED=0"});
+TEST_CASE("of an elastic job with ranks node 0 hosts, unless it is told to be elsewhere") {
+  const std::vector<std::string> job = {"PET_NNODES=1:3", "PET_NODE_RANK=0", "PET_RDZV_BACKEND=c10d",
+                                        "PET_RDZV_ENDPOINT=job-worker-0:1"};
+  FakeNode node(job);
+  node.name = "any";
+  CHECK(resolved(node).host == true);
+  auto with_master = job;
+  with_master.emplace_back("PET_MASTER_ADDR=job-master-0");
+  FakeNode master(with_master);
   master.name = "job-master-0";
-  FakeNode worker({"MASTER_ADDR=job-master-0", "MASTER_PORT=23456", "RANK=1", "WORLD_SIZE=2", "PYTHONUNBUFFERED=0"});
+  CHECK_FALSE(resolved(master).host.has_value());
+  FakeNode worker(with_master);
+  worker.name = "job-worker-0";
+  CHECK(resolved(worker).host == true);
+}
+
+TEST_CASE("the master that is told localhost takes its own name as the run id, as the others know it") {
+  FakeNode master(
+      {"MASTER_ADDR=localhost", "MASTER_PORT=23456", "RANK=0", "WORLD_SIZE=2", "PYTHONUNBUFFERED=0"});
+  master.name = "job-master-0";
+  FakeNode worker(
+      {"MASTER_ADDR=job-master-0", "MASTER_PORT=23456", "RANK=1", "WORLD_SIZE=2", "PYTHONUNBUFFERED=0"});
   worker.name = "job-worker-0";
   CHECK(resolved(master).facts.text(Fact::run_id) == "job-master-0");
   CHECK(resolved(worker).facts.text(Fact::run_id) == "job-master-0");

@@ -1,0 +1,60 @@
+#include "launch/log_folder.h"
+
+#include <ftw.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+#include "log/log.h"
+
+namespace rankshim {
+namespace {
+
+constexpr const char* user_variable = "PET_LOG_DIR";
+
+int remove_entry(const char* path, const struct stat* /*status*/, int /*type*/, FTW* /*where*/) {
+  static_cast<void>(std::remove(path));  // what stays, stays: it is a temporary folder
+  return 0;
+}
+
+}  // namespace
+
+std::string log_folder_template(const Node& node) {
+  return std::string(node.environment().get("TMPDIR").value_or("/tmp")) + "/rankshim-XXXXXX";
+}
+
+LogFolder::LogFolder(LaunchPlan& plan, const Node& node) {
+  if (plan.launcher == Launcher::none) return;
+  if (const auto chosen = node.environment().get(user_variable)) {
+    path_ = *chosen;
+    // torchrun would make it too, but only just before its workers.
+    if (mkdir(path_.c_str(), 0777) != 0 && errno != EEXIST) path_.clear();
+    return;
+  }
+  const std::string flag = "--log_dir=" + log_folder_template(node);
+  const auto argument = std::find(plan.argv.begin(), plan.argv.end(), flag);
+  if (argument == plan.argv.end()) return;
+  std::string name = log_folder_template(node);
+  if (mkdtemp(name.data()) == nullptr) {
+    log::warn("cannot make a folder like {} ({}): the workers' own exit codes will not be known; set TMPDIR",
+              name, std::strerror(errno));
+    plan.argv.erase(argument);
+    return;
+  }
+  path_ = name;
+  temporary_ = true;
+  *argument = "--log_dir=" + name;
+}
+
+LogFolder::~LogFolder() {
+  if (!temporary_) return;
+  constexpr int open_folders = 16;
+  nftw(path_.c_str(), remove_entry, open_folders, FTW_DEPTH | FTW_PHYS | FTW_MOUNT);
+}
+
+}  // namespace rankshim

@@ -1,0 +1,250 @@
+#include "supervise/worker_watch.h"
+
+#include <dirent.h>
+#include <poll.h>
+#include <sys/inotify.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <charconv>
+#include <cstring>
+
+#include "log/log.h"
+#include "supervise/kernel.h"
+#include "supervise/tree.h"
+
+namespace rankshim::supervise {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::steady_clock;
+
+// Between the attempt's folder and the last worker lie a few milliseconds of forking each; an agent that
+// starts none within this time has failed by itself.
+constexpr milliseconds look_again{10};
+constexpr milliseconds look_at_most{5000};
+
+/// struct pidfd_info of linux/pidfd.h, as far as it goes here; exit information since Linux 6.15.
+struct PidfdInfo {
+  std::uint64_t mask;
+  std::uint64_t cgroup_id;
+  std::uint32_t pid, tgid, ppid;
+  std::uint32_t ids[8];
+  std::int32_t exit_code;
+};
+static_assert(sizeof(PidfdInfo) == 64, "PIDFD_INFO_SIZE_VER0");
+constexpr unsigned long pidfd_get_info = _IOWR(0xFF, 11, PidfdInfo);
+constexpr std::uint64_t pidfd_info_exit = 1U << 3U;
+
+/// The wait status of a process that its parent has already reaped.
+std::optional<int> reaped_status(int pidfd) {
+  PidfdInfo info{};
+  info.mask = pidfd_info_exit;
+  if (ioctl(pidfd, pidfd_get_info, &info) != 0 || (info.mask & pidfd_info_exit) == 0) return std::nullopt;
+  return info.exit_code;
+}
+
+/// The wait status of a zombie: the last but one of /proc/PID/stat's 52 fields, which is 0 for those who may
+/// not trace the process (proc(5)), so that a zero counts only where it is our own user's.
+std::optional<int> zombie_status(pid_t pid) {
+  const std::optional<std::string> stat_line = read_proc(pid, "stat", 1024);
+  if (!stat_line) return std::nullopt;
+  const auto name_end = stat_line->rfind(')');  // the name may hold blanks and brackets itself
+  if (name_end == std::string::npos || name_end + 2 >= stat_line->size() ||
+      (*stat_line)[name_end + 2] != 'Z') {
+    return std::nullopt;
+  }
+  constexpr unsigned fields_after_name = 50;  // field 3 is the state, field 52 the exit code
+  std::size_t at = name_end + 1;
+  for (unsigned field = 1; field < fields_after_name; ++field) {
+    at = stat_line->find(' ', at + 1);
+    if (at == std::string::npos) return std::nullopt;
+  }
+  int status = 0;
+  const char* begin = stat_line->data() + at + 1;
+  if (std::from_chars(begin, stat_line->data() + stat_line->size(), status).ec != std::errc{})
+    return std::nullopt;
+  if (status != 0) return status;
+  struct stat owner{};
+  const std::string folder = "/proc/" + std::to_string(pid);
+  if (::stat(folder.c_str(), &owner) != 0 || owner.st_uid != geteuid()) return std::nullopt;
+  return status;
+}
+
+/// The number in a worker's LOCAL_RANK; nothing where it cannot be read or it has none.
+std::optional<unsigned> local_rank_of(pid_t pid) {
+  constexpr std::size_t longest_environment = std::size_t{8} << 20U;
+  const std::optional<std::string> environment = read_proc(pid, "environ", longest_environment);
+  if (!environment) return std::nullopt;
+  std::string_view rest = *environment;
+  constexpr std::string_view mark = "LOCAL_RANK=";
+  while (!rest.empty()) {
+    const auto end = rest.find('\0');
+    const std::string_view entry = rest.substr(0, end);
+    rest = end == std::string_view::npos ? std::string_view{} : rest.substr(end + 1);
+    if (!entry.starts_with(mark)) continue;
+    unsigned rank = 0;
+    const std::string_view digits = entry.substr(mark.size());
+    if (std::from_chars(digits.data(), digits.data() + digits.size(), rank).ec == std::errc{}) return rank;
+  }
+  return std::nullopt;
+}
+
+bool is_folder(const std::string& path) {
+  struct stat status{};
+  return ::stat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode);
+}
+
+}  // namespace
+
+WorkerWatch::WorkerWatch(boost::asio::io_context& io, std::string log_folder, unsigned workers)
+    : io_(io), log_folder_(std::move(log_folder)), expected_(workers), inotify_(io), timer_(io) {}
+
+void WorkerWatch::begin(pid_t agent) {
+  agent_ = agent;
+  const int descriptor = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
+  if (descriptor < 0) {
+    log::warn("cannot watch the launcher's workers ({}): its own exit code is all there will be",
+              std::strerror(errno));
+    return;
+  }
+  inotify_.assign(descriptor);
+  watch_folder(log_folder_);
+  listen();
+}
+
+/// Watches a folder, then looks at what was in it before the watch began.
+void WorkerWatch::watch_folder(const std::string& folder) {
+  const int watch = inotify_add_watch(inotify_.native_handle(), folder.c_str(), IN_CREATE | IN_ONLYDIR);
+  if (watch < 0) return;
+  folders_[watch] = folder;
+  const std::unique_ptr<DIR, int (*)(DIR*)> open(opendir(folder.c_str()), closedir);
+  if (!open || folder == log_folder_) return;  // the log folder may hold other runs
+  while (const dirent* entry = readdir(open.get())) on_entry(folder, entry->d_name);
+}
+
+void WorkerWatch::listen() {
+  inotify_.async_wait(boost::asio::posix::stream_descriptor::wait_read,
+                      [this](const boost::system::error_code& error) {
+                        if (error) return;
+                        read_events();
+                        listen();
+                      });
+}
+
+void WorkerWatch::read_events() {
+  alignas(inotify_event) std::array<char, 4096> buffer{};
+  while (true) {
+    const ssize_t got = read(inotify_.native_handle(), buffer.data(), buffer.size());
+    if (got <= 0) return;
+    for (std::size_t at = 0; at < static_cast<std::size_t>(got);) {
+      inotify_event event{};
+      std::memcpy(&event, buffer.data() + at, sizeof event);
+      const char* name = buffer.data() + at + sizeof event;
+      at += sizeof event + event.len;
+      const auto folder = folders_.find(event.wd);
+      if (event.len != 0 && folder != folders_.end()) on_entry(std::string(folder->second), name);
+    }
+  }
+}
+
+/// torchrun makes LOG_FOLDER/RUN_ID_XXXXXX/attempt_N just before it starts that attempt's workers
+/// (torch/distributed/elastic/multiprocessing/api.py, DefaultLogsSpecs.reify; in 1.13
+/// local_elastic_agent.py).
+void WorkerWatch::on_entry(const std::string& folder, const std::string& name) {
+  const std::string path = folder + "/" + name;
+  if (folder == log_folder_) {
+    if (is_folder(path)) watch_folder(path);
+  } else if (name.starts_with("attempt_")) {
+    begin_attempt();
+  }
+}
+
+void WorkerWatch::begin_attempt() {
+  if (finished_) return;
+  ++attempts_;
+  for (const auto& [pid, worker] : workers_) earlier_.push_back(pid);
+  workers_.clear();
+  ends_.clear();
+  look_until_ = steady_clock::now() + look_at_most;
+  look_for_workers();
+}
+
+void WorkerWatch::look_for_workers() {
+  if (finished_) return;
+  if (const std::optional<std::vector<Process>> below = descendants(agent_)) {
+    for (const Process& process : *below) {
+      if (process.parent != agent_ || workers_.contains(process.pid)) continue;
+      if (std::find(earlier_.begin(), earlier_.end(), process.pid) != earlier_.end()) continue;
+      add_worker(process.pid);
+    }
+  }
+  if (workers_.size() >= expected_ || steady_clock::now() >= look_until_) return;
+  timer_.expires_after(look_again);
+  timer_.async_wait([this](const boost::system::error_code& error) {
+    if (!error) look_for_workers();
+  });
+}
+
+void WorkerWatch::add_worker(pid_t pid) {
+  std::optional<unsigned> rank = local_rank_of(pid);
+  if (!rank) {
+    // Between fork and exec it still has the agent's environment; a zombie has none any more. Its parent
+    // starts them in the order of their ranks.
+    const std::optional<std::string> stat_line = read_proc(pid, "stat", 1024);
+    const std::optional<Process> process = stat_line ? parse_stat(*stat_line) : std::nullopt;
+    if (!process || process->alive()) return;  // gone, not ready yet, or no worker
+    rank = static_cast<unsigned>(workers_.size());
+  }
+  Worker& worker = workers_[pid];
+  worker.local_rank = *rank;
+  const int descriptor = kernel::pidfd_open(pid);
+  if (descriptor < 0) {
+    if (descriptor != -ESRCH) log::debug("cannot follow worker {} ({})", pid, std::strerror(-descriptor));
+    return;
+  }
+  worker.pidfd = std::make_unique<boost::asio::posix::stream_descriptor>(io_, descriptor);
+  worker.pidfd->async_wait(boost::asio::posix::stream_descriptor::wait_read,
+                           [this, pid](const boost::system::error_code& error) {
+                             if (!error) on_end(pid);
+                           });
+}
+
+void WorkerWatch::on_end(pid_t pid) {
+  const auto found = workers_.find(pid);
+  if (found == workers_.end() || !found->second.pidfd) return;
+  Worker& worker = found->second;
+  worker.ended = true;
+  std::optional<int> status = zombie_status(pid);
+  if (!status) status = reaped_status(worker.pidfd->native_handle());
+  ends_.push_back({pid, worker.local_rank, status.value_or(0), status.has_value(), steady_clock::now()});
+  log::debug("worker {} (pid {}) ended with wait status {}", worker.local_rank, pid,
+             status ? std::to_string(*status) : std::string("unknown"));
+  worker.pidfd.reset();
+}
+
+void WorkerWatch::finish() {
+  boost::system::error_code ignored;
+  if (inotify_.is_open()) {
+    read_events();
+    inotify_.close(ignored);
+  }
+  finished_ = true;
+  timer_.cancel();
+  for (auto& [pid, worker] : workers_) {
+    if (worker.ended || !worker.pidfd) continue;
+    pollfd ready{worker.pidfd->native_handle(), POLLIN, 0};
+    if (poll(&ready, 1, 0) == 1) {
+      on_end(pid);
+    } else {
+      worker.pidfd.reset();
+    }
+  }
+}
+
+}  // namespace rankshim::supervise

@@ -1,0 +1,83 @@
+#pragma once
+
+#include <sys/types.h>
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/posix/stream_descriptor.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+/// Who the launcher's workers are, and how each ended: torchrun says 1 whatever happened to them, and they
+/// are its children, not ours.
+namespace rankshim::supervise {
+
+/// How one worker ended.
+struct WorkerEnd {
+  pid_t pid = 0;
+  unsigned local_rank = 0;
+  int status = 0;             ///< as wait(2) gives it
+  bool status_known = false;  ///< the kernel told; otherwise only that it ended
+  std::chrono::steady_clock::time_point when;
+};
+
+/// Follows the agent's workers from their start, without polling while they run: inotify on the launcher's
+/// log folder tells when an attempt begins, a pidfd each when a worker has ended. What the kernel lacks or
+/// refuses (inotify, pidfd, /proc) leaves ends unknown, and nothing else.
+class WorkerWatch {
+ public:
+  /// `log_folder` is what the launcher was given as --log_dir; it exists. `workers` is how many one attempt
+  /// starts here.
+  WorkerWatch(boost::asio::io_context& io, std::string log_folder, unsigned workers);
+
+  /// The agent runs now. Call it once.
+  void begin(pid_t agent);
+
+  /// Looks at all that has happened and not been looked at; call it before judging. Stops watching.
+  void finish();
+
+  /// The workers of the last attempt that have ended, in the order of their ends.
+  [[nodiscard]] const std::vector<WorkerEnd>& ends() const { return ends_; }
+  /// Workers seen in the last attempt.
+  [[nodiscard]] unsigned seen() const { return static_cast<unsigned>(workers_.size()); }
+  /// Attempts that began: 1 plus the agent's restarts; 0 before the first worker.
+  [[nodiscard]] unsigned attempts() const { return attempts_; }
+
+ private:
+  struct Worker {
+    unsigned local_rank = 0;
+    bool ended = false;
+    std::unique_ptr<boost::asio::posix::stream_descriptor> pidfd;
+  };
+
+  void watch_folder(const std::string& folder);
+  void listen();
+  void read_events();
+  void on_entry(const std::string& folder, const std::string& name);
+  void begin_attempt();
+  void look_for_workers();
+  void add_worker(pid_t pid);
+  void on_end(pid_t pid);
+
+  boost::asio::io_context& io_;
+  std::string log_folder_;
+  unsigned expected_;
+  pid_t agent_ = 0;
+  boost::asio::posix::stream_descriptor inotify_;
+  std::map<int, std::string> folders_;  // by inotify's watch descriptor
+  boost::asio::steady_timer timer_;
+  std::chrono::steady_clock::time_point look_until_;
+  std::map<pid_t, Worker> workers_;
+  std::vector<pid_t> earlier_;  // of the attempts before
+  std::vector<WorkerEnd> ends_;
+  unsigned attempts_ = 0;
+  bool finished_ = false;
+};
+
+}  // namespace rankshim::supervise
