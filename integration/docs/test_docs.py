@@ -45,7 +45,7 @@ def examples(block):
         yield command, "".join(shown)
 
 
-@pytest.mark.parametrize("block", blocks("console"))
+@pytest.mark.parametrize("block", list(blocks("console")))
 def test_a_console_example_prints_what_the_document_shows(block, rankshim, tmp_path):
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin" / "rankshim").symlink_to(rankshim)
@@ -67,7 +67,7 @@ def test_a_console_example_prints_what_the_document_shows(block, rankshim, tmp_p
         assert done.stdout == shown, command
 
 
-@pytest.mark.parametrize("block", blocks("sh"))
+@pytest.mark.parametrize("block", list(blocks("sh")))
 def test_a_shell_block_names_only_scripts_that_a_test_runs(block):
     for line in block.splitlines():
         command = line.split("#")[0].strip()

@@ -7,11 +7,12 @@ namespace rankshim {
 namespace {
 
 /// torchrun's variables for the facts that we know too (torch/distributed/argparse_util.py: PET_ + flag).
-constexpr std::array<std::pair<std::string_view, Fact>, 5> pet_facts = {{{"PET_NNODES", Fact::nnodes},
-                                                                         {"PET_NODE_RANK", Fact::node_rank},
-                                                                         {"PET_NPROC_PER_NODE", Fact::nproc_per_node},
-                                                                         {"PET_MASTER_ADDR", Fact::master_addr},
-                                                                         {"PET_MASTER_PORT", Fact::master_port}}};
+constexpr std::array<std::pair<std::string_view, Fact>, 5> pet_facts = {
+    {{"PET_NNODES", Fact::nnodes},
+     {"PET_NODE_RANK", Fact::node_rank},
+     {"PET_NPROC_PER_NODE", Fact::nproc_per_node},
+     {"PET_MASTER_ADDR", Fact::master_addr},
+     {"PET_MASTER_PORT", Fact::master_port}}};
 
 void set_known(EnvironmentChange& change, const Facts& facts, std::string_view name, Fact fact) {
   if (facts.has(fact)) change.set.emplace_back(name, facts.text(fact));
@@ -47,12 +48,14 @@ void set_node(EnvironmentChange& change, const Topology& topology, const Node& n
 /// Keeps the platform's PET_* in step with ours; torchrun dies of empty ones (int('')).
 void set_pet(EnvironmentChange& change, const Topology& topology, bool add, const Environment& environment) {
   for (const auto& [name, fact] : pet_facts) {
-    if (topology.facts.has(fact) && (add || environment.get(name))) set_known(change, topology.facts, name, fact);
+    if (topology.facts.has(fact) && (add || environment.get(name)))
+      set_known(change, topology.facts, name, fact);
   }
   for (const std::string& entry : environment.entries()) {
     const std::string_view name = entry_name(entry);
     if (!name.starts_with("PET_") || environment.get(name)) continue;
-    const bool is_set = std::any_of(change.set.begin(), change.set.end(), [&](const auto& s) { return s.first == name; });
+    const bool is_set =
+        std::any_of(change.set.begin(), change.set.end(), [&](const auto& s) { return s.first == name; });
     if (!is_set) change.unset.emplace_back(name);
   }
 }

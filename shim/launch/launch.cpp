@@ -207,7 +207,9 @@ class Planner {
     if (!has_master || wanted == "none") return;
     const std::string_view master = text(Fact::master_addr);
     if (wanted == "auto") {
-      const bool joins = plan_.launcher != Launcher::none || topology_.granularity == Granularity::process;
+      // `rankshim wait` has no command: it was asked for the master itself, not for its name alone.
+      const bool joins = plan_.launcher != Launcher::none || command_.empty() ||
+                         topology_.granularity == Granularity::process;
       const bool needs_no_wait = topology_.alone && (is_literal(master) || is_localhost_name(master));
       if (topology_.platform == "none" || needs_no_wait) return;
       plan_.wait = joins ? Until::port : Until::name;

@@ -58,6 +58,13 @@ TEST_CASE("a script goes to torchrun with underscore flags and a static rendezvo
             .ends_with("--log_dir=/tmp/rankshim-XXXXXX -m pkg.train"));
 }
 
+TEST_CASE("rankshim wait without a command waits for the master's port, on the master for its name") {
+  const FakeNode worker(kubeflow);
+  CHECK(planned(worker, {"wait"}).wait == wait::Until::port);
+  CHECK(planned(worker, {"wait", "--wait=dns"}).wait == wait::Until::name);
+  CHECK(planned(worker, {"wait", "--node-rank=0"}).wait == wait::Until::name);
+}
+
 TEST_CASE("--launcher launch uses torch.distributed.launch, none runs the script by the interpreter alone") {
   const FakeNode node(kubeflow);
   CHECK(planned(node, {"--launcher=launch", "train.py"}).argv[3] == "torch.distributed.launch");

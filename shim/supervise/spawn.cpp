@@ -81,13 +81,14 @@ std::optional<SpawnFailure> Spawn::start(int terminal) {
   const int piped = kernel::make_pipe(ends);
   if (piped < 0) return SpawnFailure{"pipe", {}, -piped};
   // vfork is quicker, but we stand still until exec: a Ctrl-Z just before it would stop us both. So not on a
-  // terminal.
-  pid_ = terminal < 0 ? vfork() : fork();
-  if (pid_ == 0) become_command(ends[1], terminal);
+  // terminal. The child makes system calls only and does not return from here, so it may be more than exec.
+  const pid_t child = terminal < 0 ? vfork() : fork();  // NOLINT(clang-analyzer-security.insecureAPI.vfork)
+  if (child == 0) become_command(ends[1], terminal);    // NOLINT(clang-analyzer-unix.Vfork)
   const int error = errno;
   close(ends[1]);
+  pid_ = child;
   report_ = ends[0];
-  if (pid_ < 0) return SpawnFailure{"fork", {}, error};
+  if (child < 0) return SpawnFailure{"fork", {}, error};
   // In both processes, so that the group exists for each of them from the next line on. Here it fails when
   // the child was quicker and has already executed the command, which is as good.
   kernel::set_process_group(pid_, pid_);

@@ -5,6 +5,7 @@
 #include <sys/inotify.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -45,7 +46,9 @@ constexpr std::uint64_t pidfd_info_exit = 1U << 3U;
 std::optional<int> reaped_status(int pidfd) {
   PidfdInfo info{};
   info.mask = pidfd_info_exit;
-  if (ioctl(pidfd, pidfd_get_info, &info) != 0 || (info.mask & pidfd_info_exit) == 0) return std::nullopt;
+  // By number: musl's ioctl() takes an int where glibc's takes an unsigned long.
+  const long done = syscall(SYS_ioctl, pidfd, pidfd_get_info, &info);
+  if (done != 0 || (info.mask & pidfd_info_exit) == 0) return std::nullopt;
   return info.exit_code;
 }
 
