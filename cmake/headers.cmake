@@ -4,6 +4,11 @@ set(headers_dir "${PROJECT_BINARY_DIR}/headers")
 set(headers_definitions
     FMT_HEADER_ONLY
     "FMT_STATIC_THOUSANDS_SEPARATOR=','"
+    FMT_USE_FLOAT=0  # we format no floating-point number (one would come out empty)
+    FMT_USE_DOUBLE=0
+    FMT_USE_LONG_DOUBLE=0
+    FMT_USE_INT128=0
+    SPDLOG_NO_EXCEPTIONS  # else its handler of errors in formatting brings strftime, time zones and fprintf along
     SPDLOG_NO_THREAD_ID
     SPDLOG_NO_TLS
     SPDLOG_NO_ATOMIC_LEVELS

@@ -7,8 +7,8 @@
 
 namespace rankshim {
 
-/// Something wrong that the person who started us can put right. Faults are values: a stage collects all it finds
-/// and hands them on, so that one run shows every mistake at once.
+/// Something wrong that the person who started us can put right. Faults are values: a stage collects all it
+/// finds and hands them on, so that one run shows every mistake at once.
 struct Fault {
   std::string what;                ///< what is wrong, with the values that say so
   std::vector<std::string> names;  ///< the variables, options, keys or files it is about

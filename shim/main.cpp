@@ -26,8 +26,6 @@
 #include "topology/topology.h"
 #include "wait/wait.h"
 
-extern char** environ;
-
 namespace rankshim {
 namespace {
 

@@ -137,7 +137,7 @@ def make_base_image(engine, names):
             _succeed(["tar", "-C", tree, "-cf", new, "."])
             new.rename(archive)
     path = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-    engine.must("import", "--change", f"ENV PATH={path}", archive, names[0], timeout=120)
+    engine.must("import", "--change", f"ENV PATH={path}", archive, names[0], timeout=600)
     for name in names[1:]:
         engine.must("tag", names[0], name)
 

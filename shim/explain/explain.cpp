@@ -11,11 +11,12 @@
 namespace rankshim::explain {
 namespace {
 
-/// Facts that belong to the topology of either kind; the others are torchrun's business and show in the command.
+/// Facts that belong to the topology of either kind; the others are torchrun's business and show in the
+/// command.
 constexpr std::array<Fact, 13> shown_facts = {
-    Fact::nnodes,       Fact::node_rank,     Fact::nproc_per_node, Fact::master_addr, Fact::master_port,
-    Fact::run_id,       Fact::rdzv_backend,  Fact::rdzv_endpoint,  Fact::rdzv_id,     Fact::rank,
-    Fact::world_size,   Fact::local_rank,    Fact::local_world_size};
+    Fact::nnodes,     Fact::node_rank,    Fact::nproc_per_node,  Fact::master_addr, Fact::master_port,
+    Fact::run_id,     Fact::rdzv_backend, Fact::rdzv_endpoint,   Fact::rdzv_id,     Fact::rank,
+    Fact::world_size, Fact::local_rank,   Fact::local_world_size};
 
 std::string_view granularity_name(const Topology& topology) {
   return topology.granularity == platform::Granularity::process ? "process" : "node";
@@ -28,7 +29,8 @@ std::string waiting(const Topology& topology, const LaunchPlan& plan, const Sett
   if (plan.wait == wait::Until::name) {
     return fmt::format("the name {}, at most {}", facts.text(Fact::master_addr), limit);
   }
-  return fmt::format("{}:{} to answer, at most {}", facts.text(Fact::master_addr), facts.text(Fact::master_port), limit);
+  return fmt::format("{}:{} to answer, at most {}", facts.text(Fact::master_addr),
+                     facts.text(Fact::master_port), limit);
 }
 
 std::string json_environment(const EnvironmentChange& change) {
@@ -42,7 +44,8 @@ std::string json_environment(const EnvironmentChange& change) {
 }  // namespace
 
 std::string as_text(const Topology& topology, const LaunchPlan& plan, const Settings& settings) {
-  std::string out = fmt::format("platform     {}\ngranularity  {}\n\n", topology.platform, granularity_name(topology));
+  std::string out =
+      fmt::format("platform     {}\ngranularity  {}\n\n", topology.platform, granularity_name(topology));
   std::size_t widest = 0;
   for (const Fact fact : shown_facts) widest = std::max(widest, topology.facts.text(fact).size());
   for (const Fact fact : shown_facts) {
@@ -79,8 +82,8 @@ std::string as_json(const Topology& topology, const LaunchPlan& plan) {
   return fmt::format(
       "{{\n  \"platform\": {},\n  \"granularity\": {},\n  \"topology\": {{{}\n  }},\n  \"environment\": {},\n"
       "  \"command\": {},\n  \"warnings\": {}\n}}\n",
-      json::quote(topology.platform), json::quote(granularity_name(topology)), facts, json_environment(plan.environment),
-      json::list(plan.argv), json::list(warnings));
+      json::quote(topology.platform), json::quote(granularity_name(topology)), facts,
+      json_environment(plan.environment), json::list(plan.argv), json::list(warnings));
 }
 
 std::string as_json(const Faults& faults) {

@@ -14,7 +14,8 @@
 /// What explain, env and platforms print. Everything ends with a newline.
 namespace rankshim::explain {
 
-/// For a person: what was found and from where, what will be waited for, the environment, the command line to copy.
+/// For a person: what was found and from where, what will be waited for, the environment, the command line to
+/// copy.
 std::string as_text(const Topology& topology, const LaunchPlan& plan, const Settings& settings);
 
 /// For programs; the form is a contract (see the README's reference).

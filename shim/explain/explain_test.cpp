@@ -30,7 +30,8 @@ TEST_CASE("faults have a form for programs") {
 
 TEST_CASE("the environment is written for a shell, a .env file and programs") {
   const EnvironmentChange change{{{"NNODES", "2"}, {"NOTE", "it's"}}, {"PET_STANDALONE"}};
-  CHECK(explain::environment(change, "sh") == "unset PET_STANDALONE\nexport NNODES=2\nexport NOTE='it'\\''s'\n");
+  CHECK(explain::environment(change, "sh") ==
+        "unset PET_STANDALONE\nexport NNODES=2\nexport NOTE='it'\\''s'\n");
   CHECK(explain::environment(change, "dotenv") == "NNODES=2\nNOTE=\"it's\"\n");
   CHECK(explain::environment(change, "json") ==
         "{\"set\": {\"NNODES\": \"2\", \"NOTE\": \"it's\"}, \"unset\": [\"PET_STANDALONE\"]}\n");

@@ -36,13 +36,11 @@ std::string quote(std::string_view text) {
   while (!text.empty()) {
     const std::size_t length = utf8_length(text);
     const unsigned char c = static_cast<unsigned char>(text[0]);
-    if (length == 0) {
+    if (length == 0 || c < 0x20) {
       out += fmt::format("\\u{:04x}", c);
     } else if (c == '"' || c == '\\') {
       out += '\\';
       out += text[0];
-    } else if (c < 0x20) {
-      out += fmt::format("\\u{:04x}", c);
     } else {
       out += text.substr(0, length);
     }

@@ -44,15 +44,15 @@ struct LaunchPlan {
 /// Whether the command's first word is a Python script: x.py or -m MODULE.
 bool is_script(const std::vector<std::string>& command);
 
-/// Makes the plan; pure. `master_address` is the master's literal address, once the waiting has found it: a c10d job
-/// needs it for the own address that peers can reach. `command` may be empty (env, wait): then only the
-/// environment and the waiting count.
+/// Makes the plan; pure. `master_address` is the master's literal address, once the waiting has found it: a
+/// c10d job needs it for the own address that peers can reach. `command` may be empty (env, wait): then only
+/// the environment and the waiting count.
 Outcome<LaunchPlan> plan_launch(const Topology& topology, const Settings& settings,
                                 const std::vector<std::string>& command, const Node& node,
                                 const std::optional<std::string>& master_address);
 
-/// The variables that say the topology, in order: NNODES, NODE_RANK, NPROC_PER_NODE, MASTER_ADDR, MASTER_PORT, PORT, and
-/// RANK and WORLD_SIZE where they are to be set.
+/// The variables that say the topology, in order: NNODES, NODE_RANK, NPROC_PER_NODE, MASTER_ADDR,
+/// MASTER_PORT, PORT, and RANK and WORLD_SIZE where they are to be set.
 EnvironmentChange environment_change(const Topology& topology, const Settings& settings, const Node& node);
 
 }  // namespace rankshim

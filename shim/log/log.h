@@ -6,9 +6,9 @@
 #include <string_view>
 #include <utility>
 
-/// Our lines on stderr. A line goes out whole, and only if stderr can take it at once: the descriptor is shared with
-/// the command, so it is never made non-blocking and never waited for; what does not fit is dropped and counted.
-/// Single-threaded; not for signal handlers or the child between fork and exec.
+/// Our lines on stderr. A line goes out whole, and only if stderr can take it at once: the descriptor is
+/// shared with the command, so it is never made non-blocking and never waited for; what does not fit is
+/// dropped and counted. Single-threaded; not for signal handlers or the child between fork and exec.
 namespace rankshim::log {
 
 enum class Level : std::uint8_t { debug, info, warn, error };

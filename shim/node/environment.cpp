@@ -27,15 +27,16 @@ std::optional<std::string_view> Environment::get(std::string_view name) const {
 }
 
 bool Environment::has(std::string_view name) const {
-  return std::any_of(entries_.begin(), entries_.end(), [&](const auto& entry) { return entry_name(entry) == name; });
+  return std::any_of(entries_.begin(), entries_.end(),
+                     [&](const auto& entry) { return entry_name(entry) == name; });
 }
 
 void Environment::set(std::string_view name, std::string_view value) {
   std::string entry;
   entry.reserve(name.size() + value.size() + 1);
   entry.append(name).append("=").append(value);
-  const auto first =
-      std::find_if(entries_.begin(), entries_.end(), [&](const auto& old) { return entry_name(old) == name; });
+  const auto first = std::find_if(entries_.begin(), entries_.end(),
+                                  [&](const auto& old) { return entry_name(old) == name; });
   if (first == entries_.end()) {
     entries_.push_back(std::move(entry));
     return;
@@ -52,7 +53,8 @@ void Environment::unset(std::string_view name) {
 
 bool is_service_link(std::string_view value) {
   constexpr std::array<std::string_view, 3> protocols = {"tcp://", "udp://", "sctp://"};
-  return std::any_of(protocols.begin(), protocols.end(), [&](auto prefix) { return value.starts_with(prefix); });
+  return std::any_of(protocols.begin(), protocols.end(),
+                     [&](auto prefix) { return value.starts_with(prefix); });
 }
 
 }  // namespace rankshim

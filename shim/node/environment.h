@@ -7,8 +7,8 @@
 
 namespace rankshim {
 
-/// A process environment: the entries as they came, in their order. An empty variable counts as not set when it is
-/// read (platforms emit empty ones), but is kept in the entries.
+/// A process environment: the entries as they came, in their order. An empty variable counts as not set when
+/// it is read (platforms emit empty ones), but is kept in the entries.
 class Environment {
  public:
   Environment() = default;
@@ -38,8 +38,8 @@ class Environment {
 /// The name part of an entry; empty where there is no '='.
 std::string_view entry_name(std::string_view entry);
 
-/// Whether a value is what Kubernetes injects as NAME_PORT for a Service (`tcp://10.0.0.1:80`), and so no port of ours.
-/// Source: Kubernetes documentation, "Accessing the Service", environment variables.
+/// Whether a value is what Kubernetes injects as NAME_PORT for a Service (`tcp://10.0.0.1:80`), and so no
+/// port of ours. Source: Kubernetes documentation, "Accessing the Service", environment variables.
 bool is_service_link(std::string_view value);
 
 }  // namespace rankshim

@@ -31,7 +31,9 @@ class FakeNode final : public Node {
   [[nodiscard]] std::optional<DeviceCount> accelerators() const override { return devices; }
   [[nodiscard]] DeviceCount cpus() const override { return {cpu_count, "cgroup CPU quota"}; }
   [[nodiscard]] bool port_is_free(std::uint16_t port) const override { return !taken_ports.contains(port); }
-  [[nodiscard]] bool owns_address(std::string_view literal) const override { return own_addresses.contains(literal); }
+  [[nodiscard]] bool owns_address(std::string_view literal) const override {
+    return own_addresses.contains(literal);
+  }
   [[nodiscard]] std::optional<std::string> address_towards(std::string_view peer) const override {
     return own_addresses.contains(peer) ? std::string(peer) : "10.9.9.9";
   }

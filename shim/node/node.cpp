@@ -65,8 +65,8 @@ std::optional<long> number_in(std::string_view text) {
   return value;
 }
 
-/// The CPU quota of our cgroup, rounded up; nothing where there is no limit. Inside a container its cgroup is the root
-/// of the hierarchy that it sees (cgroup_namespaces(7)).
+/// The CPU quota of our cgroup, rounded up; nothing where there is no limit. Inside a container its cgroup is
+/// the root of the hierarchy that it sees (cgroup_namespaces(7)).
 std::optional<long> cgroup_cpus(const Node& node) {
   if (const auto max = node.file("/sys/fs/cgroup/cpu.max")) {  // v2: "QUOTA PERIOD", QUOTA may be "max"
     const auto quota = number_in(*max);
@@ -76,7 +76,8 @@ std::optional<long> cgroup_cpus(const Node& node) {
     if (!period || *period <= 0) return std::nullopt;
     return (*quota + *period - 1) / *period;
   }
-  for (const std::string folder : {"/sys/fs/cgroup/cpu/", "/sys/fs/cgroup/cpu,cpuacct/"}) {  // v1: −1 is no limit
+  for (const std::string folder :
+       {"/sys/fs/cgroup/cpu/", "/sys/fs/cgroup/cpu,cpuacct/"}) {  // v1: −1 is no limit
     const auto quota_text = node.file(folder + "cpu.cfs_quota_us");
     const auto period_text = node.file(folder + "cpu.cfs_period_us");
     if (!quota_text || !period_text) continue;
@@ -114,7 +115,8 @@ std::optional<DeviceCount> RealNode::accelerators() const {
   if (!folder) return std::nullopt;
   unsigned count = 0;
   constexpr std::string_view prefix = "nvidia";
-  while (const dirent* entry = readdir(folder.get())) {  // /dev/nvidiactl, nvidia-uvm and their like have no digit there
+  while (const dirent* entry =
+             readdir(folder.get())) {  // /dev/nvidiactl, nvidia-uvm and their like have no digit there
     const std::string_view name = entry->d_name;
     if (name.starts_with(prefix) && name.size() > prefix.size() &&
         name.find_first_not_of("0123456789", prefix.size()) == std::string_view::npos) {
@@ -154,8 +156,10 @@ bool RealNode::owns_address(std::string_view literal) const {
 }
 
 std::optional<std::string> RealNode::address_towards(std::string_view peer) const {
-  // Connecting a datagram socket only looks up the route (udp(7)); 192.0.2.1 and 2001:db8::1 are nobody's (RFC 5737, 3849).
-  for (const std::string_view target : {peer, std::string_view("192.0.2.1"), std::string_view("2001:db8::1")}) {
+  // Connecting a datagram socket only looks up the route (udp(7)); 192.0.2.1 and 2001:db8::1 are nobody's
+  // (RFC 5737, 3849).
+  for (const std::string_view target :
+       {peer, std::string_view("192.0.2.1"), std::string_view("2001:db8::1")}) {
     const SocketAddress address = socket_address(target, 9);
     if (address.length == 0) continue;
     const Descriptor probe(socket(address.storage.ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
@@ -164,9 +168,10 @@ std::optional<std::string> RealNode::address_towards(std::string_view peer) cons
     socklen_t length = sizeof own;
     if (getsockname(probe.number(), reinterpret_cast<sockaddr*>(&own), &length) != 0) continue;
     std::array<char, INET6_ADDRSTRLEN> text{};
-    const void* bytes = own.ss_family == AF_INET
-                            ? static_cast<const void*>(&reinterpret_cast<const sockaddr_in*>(&own)->sin_addr)
-                            : static_cast<const void*>(&reinterpret_cast<const sockaddr_in6*>(&own)->sin6_addr);
+    const void* bytes =
+        own.ss_family == AF_INET
+            ? static_cast<const void*>(&reinterpret_cast<const sockaddr_in*>(&own)->sin_addr)
+            : static_cast<const void*>(&reinterpret_cast<const sockaddr_in6*>(&own)->sin6_addr);
     if (inet_ntop(own.ss_family, bytes, text.data(), text.size()) != nullptr) return std::string(text.data());
   }
   return std::nullopt;
@@ -174,7 +179,7 @@ std::optional<std::string> RealNode::address_towards(std::string_view peer) cons
 
 std::optional<std::string> RealNode::find_program(std::string_view program) const {
   const auto runs = [](const std::string& path) {
-    struct stat status {};
+    struct stat status{};
     return stat(path.c_str(), &status) == 0 && S_ISREG(status.st_mode) && access(path.c_str(), X_OK) == 0;
   };
   if (program.find('/') != std::string_view::npos) {

@@ -15,8 +15,8 @@ struct DeviceCount {
   std::string what;
 };
 
-/// This node as seen from inside: all that the pure stages may ask of the world. Nothing here touches the network.
-/// Tests stand in for it.
+/// This node as seen from inside: all that the pure stages may ask of the world. Nothing here touches the
+/// network. Tests stand in for it.
 class Node {
  public:
   explicit Node(Environment environment) : environment_(std::move(environment)) {}
@@ -44,8 +44,8 @@ class Node {
   /// Whether some interface of this node has this literal address.
   [[nodiscard]] virtual bool owns_address(std::string_view literal) const = 0;
 
-  /// The own address from which packets to the literal address `peer` would leave (empty: the default route's);
-  /// nothing where there is no route. The kernel's routing table is asked, nothing is sent.
+  /// The own address from which packets to the literal address `peer` would leave (empty: the default
+  /// route's); nothing where there is no route. The kernel's routing table is asked, nothing is sent.
   [[nodiscard]] virtual std::optional<std::string> address_towards(std::string_view peer) const = 0;
 
   /// The full path that running `program` by PATH would execute (execvp(3)); nothing where there is none.

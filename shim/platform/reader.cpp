@@ -73,7 +73,9 @@ class Reader {
   Reader(std::string_view path, Tables& tables, Faults& faults)
       : path_(path), tables_(tables), faults_(faults) {}
 
-  void fault(const toml::node& where, std::string what, std::string fix) { fault(where.source(), what, fix); }
+  void fault(const toml::node& where, const std::string& what, const std::string& fix) {
+    fault(where.source(), what, fix);
+  }
 
   void fault(const toml::source_region& where, const std::string& what, const std::string& fix) {
     fault(where.begin.line, what, fix);

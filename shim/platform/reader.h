@@ -26,7 +26,7 @@ class OwnedProfile {
 };
 
 /// A longer document is refused: no profile needs it, and nesting is bounded by it.
-inline constexpr std::size_t longest_document = 64 * 1024;
+inline constexpr std::size_t longest_document = std::size_t{64} * 1024;
 
 /// Reads one TOML document; `name` is the file's name without .toml. Every fault begins with "PATH:LINE: "
 /// and names `path`. Used by the build for the built-in profiles and at run time for a user's own, so that

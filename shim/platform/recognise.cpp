@@ -283,8 +283,9 @@ Outcome<Platform> recognise(std::span<const Profile> profiles, std::string_view 
     winner = matches.front().profile;
     for (const Match& other : std::span(matches).subspan(1))
       result.also_matched.emplace_back(other.profile->name);
-  } else if ((winner = find(profiles, wanted)) == nullptr) {
-    return Faults{unknown_platform(profiles, wanted)};
+  } else {
+    winner = find(profiles, wanted);
+    if (winner == nullptr) return Faults{unknown_platform(profiles, wanted)};
   }
 
   result.name = winner->name;

@@ -15,8 +15,8 @@ enum class Cause : std::uint8_t {
   stopped,  ///< a stop was asked for
 };
 
-/// `--exit-map`: FROM[-TO]=CODE or CAUSE=CODE, separated by commas. A cause's rule goes before a number's; of several that
-/// fit, the first.
+/// `--exit-map`: FROM[-TO]=CODE or CAUSE=CODE, separated by commas. A cause's rule goes before a number's; of
+/// several that fit, the first.
 class ExitMap {
  public:
   /// Nothing where the text has not that form or a code is above 255.

@@ -9,45 +9,71 @@ namespace rankshim {
 
 /// Every option, in the order of `--help`. `--name`, `RANKSHIM_NAME` and the key `name` are one setting.
 enum class Option : std::uint8_t {
-  platform, rank_unit, nnodes, node_rank, nproc_per_node, master_addr, master_port, run_id,
-  launcher, python, max_restarts, rdzv_backend, rdzv_endpoint, rdzv_conf, local_addr, export_pet,
-  wait, wait_timeout,
-  signal_scope, grace, leftover_grace, exit_map,
-  log_level, config, format,
+  platform,
+  rank_unit,
+  nnodes,
+  node_rank,
+  nproc_per_node,
+  master_addr,
+  master_port,
+  run_id,
+  launcher,
+  python,
+  max_restarts,
+  rdzv_backend,
+  rdzv_endpoint,
+  rdzv_conf,
+  local_addr,
+  export_pet,
+  wait,
+  wait_timeout,
+  signal_scope,
+  grace,
+  leftover_grace,
+  exit_map,
+  log_level,
+  config,
+  format,
 };
 
-/// What a value must look like. Facts of the topology are texts here: the topology stage judges them wherever they come from.
+/// What a value must look like. Facts of the topology are texts here: the topology stage judges them wherever
+/// they come from.
 enum class ValueKind : std::uint8_t { text, choice, time, boolean, exit_map };
 
 struct OptionInfo {
   Option option;
-  std::string_view group;     ///< heading in --help, set on the first of a group
-  std::string_view name;      ///< "master-addr"
+  std::string_view group;  ///< heading in --help, set on the first of a group
+  std::string_view name;   ///< "master-addr"
   ValueKind kind;
   std::string_view argument;  ///< for --help: "HOST"; choices as "auto|port|dns|none"
   std::string_view fallback;  ///< the built-in default as text; empty where there is none
   std::string_view help;
-  bool has_variable = true;   ///< RANKSHIM_NAME exists
-  bool has_key = true;        ///< the configuration file has the key
+  bool has_variable = true;  ///< RANKSHIM_NAME exists
+  bool has_key = true;       ///< the configuration file has the key
 };
 
 /// The one table behind the command line, the variables, the file, `--help` and the reference.
 inline constexpr std::array options = {
-    OptionInfo{Option::platform, "Where this node stands", "platform", ValueKind::text, "auto|none|NAME", "auto",
-               "whose variables to read; none: no mapping, no wait"},
+    OptionInfo{Option::platform, "Where this node stands", "platform", ValueKind::text, "auto|none|NAME",
+               "auto", "whose variables to read; none: no mapping, no wait"},
     OptionInfo{Option::rank_unit, "", "rank-unit", ValueKind::choice, "auto|node|process", "auto",
                "what RANK and WORLD_SIZE count"},
     OptionInfo{Option::nnodes, "", "nnodes", ValueKind::text, "N|MIN:MAX", "", "nodes in the job"},
-    OptionInfo{Option::node_rank, "", "node-rank", ValueKind::text, "N", "", "this node's number, 0 to nnodes-1"},
+    OptionInfo{Option::node_rank, "", "node-rank", ValueKind::text, "N", "",
+               "this node's number, 0 to nnodes-1"},
     OptionInfo{Option::nproc_per_node, "", "nproc-per-node", ValueKind::text, "N|auto|gpu|cpu", "",
                "workers on this node"},
-    OptionInfo{Option::master_addr, "", "master-addr", ValueKind::text, "HOST", "", "name or address of node 0"},
-    OptionInfo{Option::master_port, "", "master-port", ValueKind::text, "PORT", "", "port of torch's store on node 0"},
+    OptionInfo{Option::master_addr, "", "master-addr", ValueKind::text, "HOST", "",
+               "name or address of node 0"},
+    OptionInfo{Option::master_port, "", "master-port", ValueKind::text, "PORT", "",
+               "port of torch's store on node 0"},
     OptionInfo{Option::run_id, "", "run-id", ValueKind::text, "ID", "", "the job's name, equal on all nodes"},
 
-    OptionInfo{Option::launcher, "What is started", "launcher", ValueKind::choice, "auto|torchrun|launch|none", "auto",
-               "auto: torchrun for a script, none for a program; launch: torch.distributed.launch, for scripts that "
-               "read --local_rank"},
+    OptionInfo{
+        Option::launcher, "What is started", "launcher", ValueKind::choice, "auto|torchrun|launch|none",
+        "auto",
+        "auto: torchrun for a script, none for a program; launch: torch.distributed.launch, for scripts that "
+        "read --local_rank"},
     OptionInfo{Option::python, "", "python", ValueKind::text, "PATH", "",
                "the interpreter for scripts; else python3 or python by PATH"},
     OptionInfo{Option::max_restarts, "", "max-restarts", ValueKind::text, "N", "",
@@ -62,13 +88,14 @@ inline constexpr std::array options = {
     OptionInfo{Option::export_pet, "", "export-pet", ValueKind::boolean, "", "false",
                "give a program PET_* too, for scripts older than NNODES"},
 
-    OptionInfo{Option::wait, "Waiting for the master", "wait", ValueKind::choice, "auto|port|dns|none", "auto",
-               "auto: port where we start the launcher, dns for a program, none for a node alone"},
+    OptionInfo{Option::wait, "Waiting for the master", "wait", ValueKind::choice, "auto|port|dns|none",
+               "auto", "auto: port where we start the launcher, dns for a program, none for a node alone"},
     OptionInfo{Option::wait_timeout, "", "wait-timeout", ValueKind::time, "TIME", "10m",
                "then exit 75, saying what never came"},
 
-    OptionInfo{Option::signal_scope, "Signals and the end", "signal-scope", ValueKind::choice, "auto|child|group|tree",
-               "auto", "who gets a signal; auto: torchrun alone, a program's process group"},
+    OptionInfo{Option::signal_scope, "Signals and the end", "signal-scope", ValueKind::choice,
+               "auto|child|group|tree", "auto",
+               "who gets a signal; auto: torchrun alone, a program's process group"},
     OptionInfo{Option::grace, "", "grace", ValueKind::time, "TIME", "",
                "from a stop signal until everything is killed; else as long as the platform allows"},
     OptionInfo{Option::leftover_grace, "", "leftover-grace", ValueKind::time, "TIME", "5s",
@@ -76,22 +103,24 @@ inline constexpr std::array options = {
     OptionInfo{Option::exit_map, "", "exit-map", ValueKind::exit_map, "FROM[-TO]=CODE,...", "",
                "change exit codes; FROM may be a cause: wait, config, stopped"},
 
-    OptionInfo{Option::log_level, "Output and settings", "log-level", ValueKind::choice, "error|warn|info|debug", "info",
-               "a run that works prints two lines at info"},
+    OptionInfo{Option::log_level, "Output and settings", "log-level", ValueKind::choice,
+               "error|warn|info|debug", "info", "a run that works prints two lines at info"},
     OptionInfo{Option::config, "", "config", ValueKind::text, "FILE", "/etc/rankshim.toml",
                "the configuration file; the default one need not exist", true, false},
-    OptionInfo{Option::format, "", "format", ValueKind::text, "FORMAT", "", "explain: text|json; env: sh|json|dotenv",
-               false, false},
+    OptionInfo{Option::format, "", "format", ValueKind::text, "FORMAT", "",
+               "explain: text|json; env: sh|json|dotenv", false, false},
 };
 inline constexpr std::size_t option_count = options.size();
 
 constexpr const OptionInfo& info(Option option) { return options[static_cast<std::size_t>(option)]; }
 
-static_assert([] {
-  for (std::size_t i = 0; i < options.size(); ++i) {
-    if (static_cast<std::size_t>(options[i].option) != i) return false;
-  }
-  return true;
-}(), "the table must be in the enum's order");
+static_assert(
+    [] {
+      for (std::size_t i = 0; i < options.size(); ++i) {
+        if (static_cast<std::size_t>(options[i].option) != i) return false;
+      }
+      return true;
+    }(),
+    "the table must be in the enum's order");
 
 }  // namespace rankshim

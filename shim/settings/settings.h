@@ -15,7 +15,8 @@
 
 namespace rankshim {
 
-/// The settings after command line > RANKSHIM_* > configuration file > default. Values were checked against their kind.
+/// The settings after command line > RANKSHIM_* > configuration file > default. Values were checked against
+/// their kind.
 class Settings {
  public:
   /// The value and where it came from; nothing where it was not set and has no default.
@@ -42,13 +43,14 @@ struct Invocation {
 
 /// A command line or settings that cannot be used.
 struct Rejected {
-  int exit_code = 0;  ///< exit_code::usage for the command line, exit_code::configuration for variables and the file
+  int exit_code =
+      0;  ///< exit_code::usage for the command line, exit_code::configuration for variables and the file
   Faults faults;
   bool json = false;  ///< --format json was asked for
 };
 
-/// Reads `arguments` (argv without argv[0]), RANKSHIM_* and the configuration file. Every fault found is reported; one of
-/// the command line decides the exit code.
+/// Reads `arguments` (argv without argv[0]), RANKSHIM_* and the configuration file. Every fault found is
+/// reported; one of the command line decides the exit code.
 std::variant<Invocation, Rejected> read_settings(const std::vector<std::string>& arguments, const Node& node);
 
 /// "90s", "10m", "2h", "250ms", a bare number of seconds; nothing where it is none or above 100 years.
@@ -57,7 +59,8 @@ std::optional<std::chrono::milliseconds> parse_time(std::string_view text);
 /// "1h30m" style is not read; this prints "10m", "90s", "250ms": the largest unit that divides.
 std::string format_time(std::chrono::milliseconds time);
 
-/// Whether a variable named RANKSHIM_… was injected by Kubernetes for a Service of that name, and so is not a setting.
+/// Whether a variable named RANKSHIM_… was injected by Kubernetes for a Service of that name, and so is not a
+/// setting.
 bool is_service_link_name(std::string_view name);
 
 /// `--help`, for 80 columns.

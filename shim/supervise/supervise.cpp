@@ -173,7 +173,7 @@ void Supervisor::step() {
 void Supervisor::listen() {
   boost::asio::co_spawn(
       io_, receive(),
-      boost::asio::bind_cancellation_slot(stop_listening_.slot(), [this](std::exception_ptr error) {
+      boost::asio::bind_cancellation_slot(stop_listening_.slot(), [this](const std::exception_ptr& error) {
         listening_ = false;
         if (error && phase_ != Phase::finished) std::rethrow_exception(error);
       }));

@@ -29,8 +29,9 @@ enum class Fact : std::uint8_t {
 };
 
 inline constexpr std::array<std::string_view, 15> fact_names = {
-    "nnodes",    "node_rank", "nproc_per_node", "master_addr", "master_port", "run_id",     "rdzv_backend",    "rdzv_endpoint",
-    "rdzv_id",   "rdzv_conf", "max_restarts",   "rank",        "world_size",  "local_rank", "local_world_size"};
+    "nnodes",       "node_rank",    "nproc_per_node", "master_addr", "master_port",
+    "run_id",       "rdzv_backend", "rdzv_endpoint",  "rdzv_id",     "rdzv_conf",
+    "max_restarts", "rank",         "world_size",     "local_rank",  "local_world_size"};
 inline constexpr std::size_t fact_count = fact_names.size();
 
 constexpr std::string_view name(Fact fact) { return fact_names[static_cast<std::size_t>(fact)]; }
@@ -53,7 +54,8 @@ struct Value {
   Origin origin = Origin::fallback;
   std::string detail;
 
-  /// The source in the words of `explain`: "env PET_NNODES", "option --nnodes", "derived from master_addr", "default" …
+  /// The source in the words of `explain`: "env PET_NNODES", "option --nnodes", "derived from master_addr",
+  /// "default" …
   [[nodiscard]] std::string source() const;
 
   /// Said outright by the user: command line, RANKSHIM_*, configuration file.

@@ -10,10 +10,10 @@
 
 namespace rankshim {
 
-/// Reads RANK and WORLD_SIZE into `facts`, where they are needed: for what is not known yet of nnodes and node_rank, or, where
-/// they number processes that already exist, rank, world_size, local_rank and local_world_size (then `granularity` becomes
-/// process). `unit` is --rank-unit. What cannot be decided from this node alone is a fault that names --rank-unit; what
-/// contradicts known facts is one that names both.
+/// Reads RANK and WORLD_SIZE into `facts`, where they are needed: for what is not known yet of nnodes and
+/// node_rank, or, where they number processes that already exist, rank, world_size, local_rank and
+/// local_world_size (then `granularity` becomes process). `unit` is --rank-unit. What cannot be decided from
+/// this node alone is a fault that names --rank-unit; what contradicts known facts is one that names both.
 void read_ranks(std::string_view unit, const Node& node, Facts& facts, platform::Granularity& granularity,
                 Faults& faults);
 

@@ -33,13 +33,13 @@ struct Topology {
   [[nodiscard]] unsigned number(Fact fact) const;  ///< 0 where it is absent or no plain number
 };
 
-/// Puts together what the user, the platform and generic variables say; finds contradictions and what is missing; fills in what
-/// follows. `generic` is the profile of the generic variables.
+/// Puts together what the user, the platform and generic variables say; finds contradictions and what is
+/// missing; fills in what follows. `generic` is the profile of the generic variables.
 Outcome<Topology> resolve_topology(const Settings& settings, const platform::Platform& platform,
                                    const platform::Profile* generic, const Node& node);
 
-/// The port where none is given: the same on all nodes, for ever. 20000 + CRC-32 (IEEE 802.3, as in zlib) of the run id
-/// mod 10000.
+/// The port where none is given: the same on all nodes, for ever. 20000 + CRC-32 (IEEE 802.3, as in zlib) of
+/// the run id mod 10000.
 std::uint16_t default_port(std::string_view run_id);
 
 /// A decimal number without sign, at most 1,000,000,000; nothing otherwise.
@@ -54,7 +54,8 @@ bool is_literal(std::string_view host);
 /// A literal loopback address or a localhost name.
 bool is_loopback(std::string_view host);
 
-/// Whether two texts name one host: letter case, a trailing dot, brackets and a name with and without its domain aside.
+/// Whether two texts name one host: letter case, a trailing dot, brackets and a name with and without its
+/// domain aside.
 bool same_host(std::string_view a, std::string_view b);
 
 }  // namespace rankshim

@@ -55,7 +55,7 @@ void read_option(std::string_view option, ResolvConf& conf) {
 std::optional<ip::address> literal(std::string_view host) {
   if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
   boost::system::error_code error;
-  const ip::address address = ip::make_address(std::string(host), error);
+  ip::address address = ip::make_address(std::string(host), error);
   if (error) return std::nullopt;
   return address;
 }

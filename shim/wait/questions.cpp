@@ -166,7 +166,9 @@ Questions::Questions(const asio::any_io_executor& executor, const ResolvConf& co
 
   std::string list;
   for (const std::string& server : conf.servers) {  // one by one: a word that is no server spoils only itself
-    const std::string longer = list.empty() ? server : list + "," + server;
+    std::string longer = list;
+    if (!longer.empty()) longer += ',';
+    longer += server;
     if (ares_set_servers_csv(channel, longer.c_str()) == ARES_SUCCESS) list = longer;
   }
   if (list.empty()) list = "127.0.0.1";  // resolv.conf(5)
@@ -223,6 +225,7 @@ asio::awaitable<std::vector<Reply>> Questions::ask(std::span<const std::string> 
   }
   ares_cancel(channel_.get());
   std::vector<Reply> replies;
+  replies.reserve(names.size());
   for (std::size_t i = 0; i < names.size(); ++i) replies.push_back(pairs[i].reply(names[i]));
   co_return replies;
 }

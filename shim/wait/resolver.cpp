@@ -153,8 +153,9 @@ asio::awaitable<void> Resolver::ask_servers(Clock::time_point deadline) {
 
 bool Resolver::glance_is_enough(const Round& round) const {
   return Clock::now() < next_thorough_ && answer_.addresses.empty() && answer_.servers == round.servers &&
-         std::equal(round.names.begin(), round.names.end(), answer_.asked.begin(), answer_.asked.end(),
-                    [](const std::string& name, const Asked& asked) { return name == asked.name; }) &&
+         std::equal(
+             round.names.begin(), round.names.end(), answer_.asked.begin(), answer_.asked.end(),
+             [](const std::string& name, const Asked& asked) { return name == asked.name; }) &&
          negative(answer_.asked[round.likely].verdict);
 }
 
@@ -215,7 +216,7 @@ void Resolver::note_negative_ttl(std::optional<std::uint32_t> ttl) {
   stands_for_ = std::chrono::milliseconds(0);
   if (!ttl) return;
   longest_ttl_ = std::max(longest_ttl_, *ttl);
-  if (*ttl<longest_ttl_&& * ttl> 1) {
+  if (*ttl < longest_ttl_ && *ttl > 1) {
     stands_for_ = std::min<std::chrono::milliseconds>(std::chrono::seconds(*ttl - 1), pace_.longest);
   }
 }
