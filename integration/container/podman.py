@@ -162,16 +162,11 @@ def _full_name(image):
 
 
 def build(engine, dockerfile, context, tag, *, timeout):
-    """`podman build` with the machine's network, and pip configured in there as it is out here.
-
-    zig's cache is the machine's too: it holds the C++ library, minutes of compiling, by its hash.
-    """
-    cache = pathlib.Path.home() / ".cache" / "zig"
-    cache.mkdir(parents=True, exist_ok=True)
+    """`podman build` with the machine's network, and pip configured in there as it is out here."""
     with tempfile.TemporaryDirectory(prefix="rankshim-build-") as folder:
         engine.must(
             "build", "--pull=never", "--layers=false", "--network=host", *_pip_options(pathlib.Path(folder)),
-            f"--volume={cache}:/root/.cache/zig", "--file", dockerfile, "--tag", tag, context,
+            "--file", dockerfile, "--tag", tag, context,
             timeout=timeout, env=_proxies(),
         )
 

@@ -16,6 +16,7 @@ DOCUMENTS = sorted(
 RUN_ELSEWHERE = {
     "scripts/demo": "test_demo_ends_well in integration/kubeflow",
     "scripts/test": "this very run",
+    "scripts/test containers": "by hand, before a release: it compiles for minutes",
     "scripts/build": "scripts/test",
     "scripts/build aarch64": "scripts/test",
     "scripts/setup": "scripts/test",

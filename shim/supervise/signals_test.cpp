@@ -1,5 +1,6 @@
 #include "supervise/signals.h"
 
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -61,6 +62,7 @@ TEST_CASE("which signals end a process is what the kernel does", "[signals]") {
   for (int signal = 1; signal <= last_signal; ++signal) {
     const pid_t child = fork();
     if (child == 0) {
+      prctl(PR_SET_DUMPABLE, 0);  // no core files
       kernel::set_signal_mask(0, nullptr);
       kernel::set_ignored(signal, false);  // Catch has handlers of its own
       kernel::send(getpid(), signal);
