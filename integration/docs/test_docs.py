@@ -12,15 +12,13 @@ DOCUMENTS = sorted(
     path
     for path in [*REPOSITORY.glob("*.md"), *REPOSITORY.glob("docs/*.md"), *REPOSITORY.glob("integration/*/*.md")]
 )
-# Commands of ```sh blocks that are too large for an example; each is run elsewhere.
+# Commands of ```sh blocks that are too large for an example, and where they are run.
 RUN_ELSEWHERE = {
-    "scripts/demo": "test_demo_ends_well in integration/kubeflow",
+    "scripts/demo": "by hand",
     "scripts/test": "this very run",
-    "scripts/test containers": "by hand, before a release: it compiles for minutes",
+    "scripts/test release": "by hand, before a release: it compiles for minutes",
     "scripts/build": "scripts/test",
-    "scripts/build aarch64": "scripts/test",
     "scripts/setup": "scripts/test",
-    "scripts/bench": "scripts/test",
 }
 
 
