@@ -126,8 +126,7 @@ class Planner {
       if (topology_.elastic && !environment.get(share)) change.set.emplace_back(share, "1");
     }
     for (const std::string& entry : environment.entries()) {
-      const std::string_view name = entry_name(entry);
-      if (name.starts_with("RANKSHIM_")) change.unset.emplace_back(name);
+      if (entry.starts_with("RANKSHIM_")) change.unset.emplace_back(entry_name(entry));
     }
   }
 
