@@ -11,11 +11,14 @@
 #include "explain/explain.h"
 #include "fault.h"
 #include "install.h"
+#include "launch/interface.h"
 #include "launch/launch.h"
 #include "launch/log_folder.h"
 #include "licenses.h"
 #include "log/log.h"
+#include "node/env_file.h"
 #include "node/node.h"
+#include "node/recorded_node.h"
 #include "platform/builtin.h"
 #include "platform/recognise.h"
 #include "report/verdict.h"
@@ -58,13 +61,14 @@ struct Job {
   LaunchPlan plan;
 };
 
-Outcome<Job> resolve(const Settings& settings, const std::vector<std::string>& command, const Node& node) {
+Outcome<Job> resolve(const Settings& settings, const std::vector<std::string>& command, const Node& node,
+                     bool for_program = false) {
   const auto profiles = platform::builtin_profiles();
   auto platform = platform::recognise(profiles, settings.text(Option::platform), node);
   if (auto* faults = std::get_if<Faults>(&platform)) return std::move(*faults);
 
   auto topology = resolve_topology(settings, std::get<platform::Platform>(platform),
-                                   platform::find(profiles, "generic"), node);
+                                   platform::find(profiles, "generic"), node, for_program);
   if (auto* faults = std::get_if<Faults>(&topology)) return std::move(*faults);
 
   auto plan = plan_launch(std::get<Topology>(topology), settings, command, node, std::nullopt);
@@ -119,6 +123,7 @@ void announce(const Job& job) {
   }
   const std::string_view workers = facts.text(Fact::nproc_per_node);
   const std::string_view noun = workers == "1" ? "worker" : "workers";
+  if (job.topology.alone && workers.empty()) return log::info("one node; starting {}", what);
   if (job.topology.alone) return log::info("one node, {} {}; starting {}", workers, noun, what);
   const auto& rank = facts[Fact::node_rank];
   log::info("{} of {} nodes on {}, {} {}, master {}:{}; starting {}",
@@ -131,7 +136,8 @@ void announce(const Job& job) {
 int run(const Invocation& invocation, const Node& node) {
   const Settings& settings = invocation.settings;
   const ExitMap exit_map = ExitMap::parse(settings.text(Option::exit_map)).value_or(ExitMap{});
-  auto resolved = resolve(settings, invocation.arguments, node);
+  const bool program = invocation.subcommand == Subcommand::run && !is_script(invocation.arguments);
+  auto resolved = resolve(settings, invocation.arguments, node, program);
   if (const auto* faults = std::get_if<Faults>(&resolved)) {
     report(*faults, false);
     return exit_map.apply(Cause::config, exit_code::configuration);
@@ -142,19 +148,20 @@ int run(const Invocation& invocation, const Node& node) {
 
   boost::asio::io_context io;
   supervise::SignalQueue signals(io);
+  std::optional<std::string> address;  // the master's
   if (job.plan.wait != wait::Until::none) {
     wait::Reached reached;
     if (const auto code = wait_for_master(io, signals, job, settings, exit_map, reached)) return *code;
     if (invocation.subcommand == Subcommand::wait) return exit_code::ok;
+    if (!reached.addresses.empty()) address = reached.addresses.front();
     if (job.topology.elastic) {  // who hosts, and by which address peers reach us, shows only now
       if (!job.topology.host) job.topology.host = reached.mine;
-      const auto address =
-          reached.addresses.empty() ? std::nullopt : std::optional(reached.addresses.front());
       auto plan = plan_launch(job.topology, settings, invocation.arguments, node, address);
       if (auto* known = std::get_if<LaunchPlan>(&plan)) job.plan = std::move(*known);
     }
   }
   if (invocation.subcommand == Subcommand::wait) return exit_code::ok;
+  name_interface(job.plan, job.topology, settings, node, address);
   announce(job);
 
   supervise::Policy policy;
@@ -193,6 +200,26 @@ int explain_job(const Invocation& invocation, const Node& node) {
   for (const std::string& warning : job.topology.warnings) log::warn("{}", warning);
   for (const std::string& warning : job.plan.warnings) log::warn("{}", warning);
   return exit_code::ok;
+}
+
+/// explain --env-file: the same for a node that is only described.
+int explain_recorded(const std::vector<std::string>& arguments, const Settings& settings, const Node& here) {
+  const std::string path(settings.text(Option::env_file));
+  const auto text = here.file(path);
+  auto recorded = text ? read_env_file(path, *text)
+                       : Outcome<Recorded>(Faults{{path + " cannot be read", {path}, "correct --env-file"}});
+  if (const auto* faults = std::get_if<Faults>(&recorded)) {
+    report(*faults, settings.text(Option::format) == "json");
+    return exit_code::configuration;
+  }
+  const RecordedNode node(std::move(std::get<Recorded>(recorded)), arguments, here);
+  for (const std::string& note : node.notes()) log::warn("{}: {}", path, note);
+  const auto read = read_settings(arguments, node);
+  if (const auto* rejected = std::get_if<Rejected>(&read)) {
+    report(rejected->faults, rejected->json);
+    return rejected->exit_code;
+  }
+  return explain_job(std::get<Invocation>(read), node);
 }
 
 /// eval "$(…)" swallows our exit code, so the failure has to be in what the shell reads.
@@ -252,7 +279,8 @@ int main(int argc, char** argv) {
     case Subcommand::wait:
       return run(invocation, node);
     case Subcommand::explain:
-      return explain_job(invocation, node);
+      return invocation.settings[Option::env_file] ? explain_recorded(arguments, invocation.settings, node)
+                                                   : explain_job(invocation, node);
     case Subcommand::env:
       return print_environment(invocation, node);
     case Subcommand::platforms:
