@@ -10,6 +10,7 @@
 
 #include "exit_code.h"
 #include "job/job.h"
+#include "launch/interface.h"
 #include "launch/log_folder.h"
 #include "log/log.h"
 #include "report/verdict.h"
@@ -68,6 +69,7 @@ void announce(const Job& job) {
   }
   const std::string_view workers = facts.text(Fact::nproc_per_node);
   const std::string_view noun = workers == "1" ? "worker" : "workers";
+  if (job.topology.alone && workers.empty()) return log::info("one node; starting {}", what);
   if (job.topology.alone) return log::info("one node, {} {}; starting {}", workers, noun, what);
   const auto& rank = facts[Fact::node_rank];
   log::info("{} of {} nodes on {}, {} {}, master {}:{}; starting {}",
@@ -81,7 +83,8 @@ void announce(const Job& job) {
 int run_job(const Invocation& invocation, const Node& node) {
   const Settings& settings = invocation.settings;
   const ExitMap exit_map = ExitMap::parse(settings.text(Option::exit_map)).value_or(ExitMap{});
-  auto resolved = resolve_job(settings, invocation.arguments, node);
+  const bool program = invocation.subcommand == Subcommand::run && !is_script(invocation.arguments);
+  auto resolved = resolve_job(settings, invocation.arguments, node, program);
   if (const auto* faults = std::get_if<Faults>(&resolved)) {
     for (const Fault& fault : *faults) log::error("{}", to_line(fault));
     return exit_map.apply(Cause::config, exit_code::configuration);
@@ -92,19 +95,20 @@ int run_job(const Invocation& invocation, const Node& node) {
 
   boost::asio::io_context io;
   supervise::SignalQueue signals(io);
+  std::optional<std::string> address;  // the master's
   if (job.plan.wait != wait::Until::none) {
     wait::Reached reached;
     if (const auto code = wait_for_master(io, signals, job, settings, exit_map, reached)) return *code;
     if (invocation.subcommand == Subcommand::wait) return exit_code::ok;
+    if (!reached.addresses.empty()) address = reached.addresses.front();
     if (job.topology.elastic) {  // who hosts, and by which address peers reach us, shows only now
       if (!job.topology.host) job.topology.host = reached.mine;
-      const auto address =
-          reached.addresses.empty() ? std::nullopt : std::optional(reached.addresses.front());
       auto plan = plan_launch(job.topology, settings, invocation.arguments, node, address);
       if (auto* known = std::get_if<LaunchPlan>(&plan)) job.plan = std::move(*known);
     }
   }
   if (invocation.subcommand == Subcommand::wait) return exit_code::ok;
+  name_interface(job.plan, job.topology, settings, node, address);
   announce(job);
 
   supervise::Policy policy;

@@ -320,6 +320,8 @@ class Reader {
       case Subcommand::licenses:
         break;
     }
+    if (invocation_.settings[Option::env_file] && invocation_.subcommand != Subcommand::explain)
+      usage("--env-file is for explain", "leave it out");
     check_format();
   }
 
