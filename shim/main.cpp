@@ -18,6 +18,7 @@
 #include "node/recorded_node.h"
 #include "platform/builtin.h"
 #include "settings/settings.h"
+#include "status/status.h"
 
 namespace rankshim {
 namespace {
@@ -31,7 +32,8 @@ void print(std::string_view text) {
   }
 }
 
-void set_log_level(const Settings& settings) {
+void set_log(const Settings& settings) {
+  log::set_json(settings.text(Option::log_format) == "json");
   const std::string_view level = settings.text(Option::log_level);
   log::set_level(level == "debug"   ? log::Level::debug
                  : level == "warn"  ? log::Level::warn
@@ -117,6 +119,16 @@ int print_platforms(const std::vector<std::string>& arguments) {
   return exit_code::ok;
 }
 
+/// Fails where no instance answers, where it has failed, and where it is not in the phase that is asked for.
+int print_status(const Settings& settings, const Node& node) {
+  const std::string answer =
+      status::ask(status::socket_paths(settings.text(Option::run_dir), node.environment()));
+  if (answer.empty())
+    log::error("no rankshim of this container answers; is one running, with this --run-dir?");
+  print(answer);
+  return status::is_well(answer, settings.text(Option::phase)) ? exit_code::ok : exit_code::not_well;
+}
+
 int install_binary(const std::string& folder) {
   const std::string what = install(folder);
   if (what.empty()) return exit_code::ok;
@@ -134,7 +146,7 @@ int main(int argc, char** argv) {
     return rejected->exit_code;
   }
   const Invocation& invocation = std::get<Invocation>(read);
-  set_log_level(invocation.settings);
+  set_log(invocation.settings);
   switch (invocation.subcommand) {
     case Subcommand::run:
     case Subcommand::wait:
@@ -148,6 +160,8 @@ int main(int argc, char** argv) {
       return print_platforms(invocation.arguments);
     case Subcommand::install:
       return install_binary(invocation.arguments.front());
+    case Subcommand::status:
+      return print_status(invocation.settings, node);
     case Subcommand::help:
       print(help_text());
       return exit_code::ok;

@@ -3,16 +3,22 @@
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/experimental/awaitable_operators.hpp>
 #include <boost/asio/io_context.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <csignal>
 #include <optional>
 #include <string>
 #include <utility>
 #include <variant>
 
 #include "exit_code.h"
+#include "job/conclude.h"
+#include "job/hooks.h"
 #include "job/job.h"
+#include "job/witness.h"
 #include "launch/interface.h"
 #include "launch/log_folder.h"
 #include "log/log.h"
+#include "report/redact.h"
 #include "report/verdict.h"
 #include "settings/exit_map.h"
 #include "supervise/signals.h"
@@ -22,10 +28,26 @@
 namespace rankshim {
 namespace {
 
-/// Waits for the master. Returns the exit code where that ends us: it never came, or a signal did.
-std::optional<int> wait_for_master(boost::asio::io_context& io, supervise::SignalQueue& signals,
-                                   const Job& job, const Settings& settings, const ExitMap& exit_map,
-                                   wait::Reached& reached) {
+/// An end before the command was started.
+Verdict not_started(int code, Cause cause, std::string sentence, bool failed = true) {
+  Verdict verdict;
+  verdict.code = code;
+  verdict.cause = cause;
+  verdict.sentence = std::move(sentence);
+  verdict.failed = failed;
+  return verdict;
+}
+
+std::string what_is_awaited(const Job& job) {
+  const Facts& facts = job.topology.facts;
+  if (job.plan.wait == wait::Until::name) return "the name " + std::string(facts.text(Fact::master_addr));
+  return std::string(facts.text(Fact::master_addr)) + ":" + std::string(facts.text(Fact::master_port)) +
+         " to answer";
+}
+
+/// Waits for the master. Returns how it ended where that ends us: the master never came, or a signal did.
+std::optional<Verdict> wait_for_master(boost::asio::io_context& io, supervise::SignalQueue& signals,
+                                       const Job& job, const Settings& settings, wait::Reached& reached) {
   using namespace boost::asio::experimental::awaitable_operators;
   const Facts& facts = job.topology.facts;
   wait::Master master{std::string(facts.text(Fact::master_addr)),
@@ -34,27 +56,31 @@ std::optional<int> wait_for_master(boost::asio::io_context& io, supervise::Signa
   wait::Limits limits;
   limits.timeout = *settings.time(Option::wait_timeout);
 
-  std::optional<int> code;
-  boost::asio::co_spawn(io, wait::wait_for(std::move(master), std::move(limits)) || signals.next_ending(),
-                        [&](const std::exception_ptr& error,
-                            std::variant<wait::Reached, wait::Unreachable, supervise::Received> first) {
-                          if (error) {  // out of memory or descriptors
-                            log::error("the system refused to wait for the master");
-                            code = exit_code::system;
-                          } else if (const auto* signal = std::get_if<supervise::Received>(&first)) {
-                            log::info("{} while waiting for the master; nothing was started",
-                                      supervise::signal_name(signal->number));
-                            code = exit_map.apply(Cause::stopped, exit_code::signal_base + signal->number);
-                          } else if (const auto* unreachable = std::get_if<wait::Unreachable>(&first)) {
-                            log::error("{}", unreachable->what);
-                            code = exit_map.apply(Cause::wait, exit_code::unreachable);
-                          } else {
-                            reached = std::move(std::get<wait::Reached>(first));
-                          }
-                        });
-  io.run();
-  io.restart();
-  return code;
+  bool over = false;
+  std::optional<Verdict> end;
+  boost::asio::co_spawn(
+      io, wait::wait_for(std::move(master), std::move(limits)) || signals.next_ending(),
+      [&](const std::exception_ptr& error,
+          std::variant<wait::Reached, wait::Unreachable, supervise::Received> first) {
+        over = true;
+        if (error) {  // out of memory or descriptors
+          end = not_started(exit_code::system, Cause::none, "the system refused to wait for the master");
+        } else if (const auto* signal = std::get_if<supervise::Received>(&first)) {
+          end = not_started(
+              exit_code::signal_base + signal->number, Cause::stopped,
+              supervise::signal_name(signal->number) + " while waiting for the master; nothing was started",
+              false);
+        } else if (const auto* unreachable = std::get_if<wait::Unreachable>(&first)) {
+          end = not_started(exit_code::unreachable, Cause::wait, unreachable->what);
+        } else {
+          reached = std::move(std::get<wait::Reached>(first));
+        }
+      });
+  while (!over) {  // not until nothing is left to do: questions about our status may always come
+    if (io.stopped()) io.restart();
+    io.run_one();
+  }
+  return end;
 }
 
 void announce(const Job& job) {
@@ -78,28 +104,85 @@ void announce(const Job& job) {
             facts.text(Fact::master_port), what);
 }
 
+/// The hook that comes before anything is read. Returns how it ended where that ends us.
+std::optional<Verdict> run_pre_start(boost::asio::io_context& io, supervise::SignalQueue& signals,
+                                     const Settings& settings, const Node& node, Witness& witness) {
+  const std::string command(settings.text(Option::pre_start));
+  if (command.empty()) return std::nullopt;
+  witness.enter("pre-start");
+  const auto limit = *settings.time(Option::pre_start_timeout);
+  const supervise::Ending hook = run_hook(io, signals, command, node.environment(), limit);
+  if (hook.stop_signal) {
+    return not_started(
+        exit_code::signal_base + *hook.stop_signal, Cause::stopped,
+        supervise::signal_name(*hook.stop_signal) + " during the pre-start hook; nothing was started", false);
+  }
+  if (code_of(hook) == 0) return std::nullopt;
+  return not_started(code_of(hook), Cause::none,
+                     "the pre-start hook " + describe(hook, limit) + "; nothing was started");
+}
+
+/// What the workers, the agent and the kernel have left to say of a failure.
+Evidence gather(const supervise::Ending& ending, const Job& job, const Node& node, const Settings& settings,
+                const Witness& witness) {
+  Evidence evidence;
+  evidence.memory = witness.memory();
+  if (ending.kind == supervise::Ending::Kind::exited && ending.number == 0) return evidence;
+  const Redactor redactor(node.environment(), settings.text(Option::redact));
+  const auto read = [&](const std::string& path) {
+    if (!is_newer(path, ending.started_at)) return PythonError{};
+    const PythonError error = read_error_file(node, path);
+    return PythonError{redactor.apply(error.message), redactor.apply(error.traceback)};
+  };
+  if (!ending.attempt_folder.empty()) {
+    for (unsigned worker = 0; worker < job.topology.number(Fact::nproc_per_node); ++worker)
+      evidence.workers.push_back(read(ending.attempt_folder + "/" + std::to_string(worker) + "/error.json"));
+  }
+  if (job.plan.launcher != Launcher::none && !ending.stop_signal) {
+    std::string path(node.environment().get(agent_error_variable).value_or(""));
+    for (const auto& [name, value] : job.plan.environment.set) {
+      if (name == agent_error_variable) path = value;
+    }
+    if (!path.empty()) evidence.agent = read(path);
+  }
+  evidence.shm = describe_shm();
+  return evidence;
+}
+
 }  // namespace
 
 int run_job(const Invocation& invocation, const Node& node) {
   const Settings& settings = invocation.settings;
-  const ExitMap exit_map = ExitMap::parse(settings.text(Option::exit_map)).value_or(ExitMap{});
-  const bool program = invocation.subcommand == Subcommand::run && !is_script(invocation.arguments);
+  const bool only_wait = invocation.subcommand == Subcommand::wait;
+  boost::asio::io_context io;
+  supervise::SignalQueue signals(io);
+  Witness witness(io, settings, node);
+  Conclusion conclusion(io, signals, settings, node, witness, !only_wait);
+
+  if (!only_wait) {
+    if (const auto end = run_pre_start(io, signals, settings, node, witness)) return conclusion.reach(*end);
+  }
+  witness.enter("resolve");
+  const bool program = !only_wait && !is_script(invocation.arguments);
   auto resolved = resolve_job(settings, invocation.arguments, node, program);
   if (const auto* faults = std::get_if<Faults>(&resolved)) {
     for (const Fault& fault : *faults) log::error("{}", to_line(fault));
-    return exit_map.apply(Cause::config, exit_code::configuration);
+    return conclusion.reach(not_started(exit_code::configuration, Cause::config, to_line(faults->front())),
+                            Conclusion::said);
   }
   Job& job = std::get<Job>(resolved);
+  witness.set_job(job);
+  conclusion.set_job(job);
   for (const std::string& warning : job.topology.warnings) log::warn("{}", warning);
   for (const std::string& warning : job.plan.warnings) log::warn("{}", warning);
 
-  boost::asio::io_context io;
-  supervise::SignalQueue signals(io);
   std::optional<std::string> address;  // the master's
   if (job.plan.wait != wait::Until::none) {
+    witness.enter("wait", what_is_awaited(job));
+    witness.begin();
     wait::Reached reached;
-    if (const auto code = wait_for_master(io, signals, job, settings, exit_map, reached)) return *code;
-    if (invocation.subcommand == Subcommand::wait) return exit_code::ok;
+    if (const auto end = wait_for_master(io, signals, job, settings, reached)) return conclusion.reach(*end);
+    if (only_wait) return exit_code::ok;
     if (!reached.addresses.empty()) address = reached.addresses.front();
     if (job.topology.elastic) {  // who hosts, and by which address peers reach us, shows only now
       if (!job.topology.host) job.topology.host = reached.mine;
@@ -107,9 +190,10 @@ int run_job(const Invocation& invocation, const Node& node) {
       if (auto* known = std::get_if<LaunchPlan>(&plan)) job.plan = std::move(*known);
     }
   }
-  if (invocation.subcommand == Subcommand::wait) return exit_code::ok;
+  if (only_wait) return exit_code::ok;
   name_interface(job.plan, job.topology, settings, node, address);
   announce(job);
+  witness.enter(job.plan.launcher == Launcher::none ? "run" : "launch");
 
   supervise::Policy policy;
   policy.scope = job.plan.scope;
@@ -119,16 +203,13 @@ int run_job(const Invocation& invocation, const Node& node) {
   const LogFolder log_folder(job.plan, node);
   policy.log_folder = log_folder.path();
   policy.workers = job.topology.number(Fact::nproc_per_node);
+  policy.observer = &witness;
   const supervise::Command command{job.plan.argv, job.plan.environment.apply(node.environment()).entries()};
-  const Verdict verdict = judge(supervise::supervise(io, signals, command, policy), job.plan);
-  if (verdict.failed) {
-    log::error("{}", verdict.sentence);
-  } else {
-    log::info("{}", verdict.sentence);
-  }
-  if (log::dropped() != 0)
-    log::warn("{} lines of ours were lost because stderr could not take them", log::dropped());
-  return exit_map.apply(verdict.cause, verdict.code);
+  const supervise::Ending ending = supervise::supervise(io, signals, command, policy);
+  witness.over();
+  const Evidence evidence = gather(ending, job, node, settings, witness);
+  const bool launcher_code = settings.text(Option::exit_code) == "launcher";
+  return conclusion.reach(judge(ending, job.plan, evidence, launcher_code), ending, evidence);
 }
 
 }  // namespace rankshim

@@ -124,6 +124,8 @@ class Planner {
       // (torch 2.13).
       constexpr std::string_view share = "TORCH_DISABLE_SHARE_RDZV_TCP_STORE";
       if (topology_.elastic && !environment.get(share)) change.set.emplace_back(share, "1");
+      if (!environment.get(agent_error_variable) && !environment.get("PET_LOG_DIR"))
+        change.set.emplace_back(agent_error_variable, agent_error_file(log_folder_template(node_)));
     }
     share_cpus(launches);
     for (const std::string& entry : environment.entries()) {

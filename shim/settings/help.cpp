@@ -48,6 +48,8 @@ std::string help_text() {
       "       rankshim wait [OPTIONS]     only wait for the master\n"
       "       rankshim platforms [NAME]   the built-in profiles; one in full\n"
       "       rankshim install DIR        copy this binary there\n"
+      "       rankshim status [--phase PHASE]\n"
+      "         what the instance of this container is doing; fails if it has failed\n"
       "       rankshim --version | --help | --licenses\n"
       "\n"
       "Every option --some-name is also the variable RANKSHIM_SOME_NAME and the key\n"

@@ -32,15 +32,27 @@ enum class Option : std::uint8_t {
   grace,
   leftover_grace,
   exit_map,
+  exit_code,
+  hold_on_failure,
+  report,
+  termination_log,
+  redact,
+  run_dir,
+  pre_start,
+  pre_start_timeout,
+  post_stop,
+  post_stop_timeout,
   log_level,
+  log_format,
   config,
   format,
   env_file,
+  phase,
 };
 
 /// What a value must look like. Facts of the topology are texts here: the topology stage judges them wherever
 /// they come from.
-enum class ValueKind : std::uint8_t { text, choice, time, boolean, exit_map };
+enum class ValueKind : std::uint8_t { text, choice, time, boolean, exit_map, pattern };
 
 struct OptionInfo {
   Option option;
@@ -105,16 +117,43 @@ inline constexpr std::array options = {
     OptionInfo{Option::leftover_grace, "", "leftover-grace", ValueKind::time, "TIME", "5s",
                "what the command leaves behind has this long between TERM and KILL"},
     OptionInfo{Option::exit_map, "", "exit-map", ValueKind::exit_map, "FROM[-TO]=CODE,...", "",
-               "change exit codes; FROM may be a cause: wait, config, stopped"},
+               "change exit codes; FROM may be a cause: oom, wait, config, stopped"},
+    OptionInfo{Option::exit_code, "", "exit-code", ValueKind::choice, "cause|launcher", "cause",
+               "cause: under torchrun the end of the worker that failed first; launcher: torchrun's own"},
+    OptionInfo{Option::hold_on_failure, "", "hold-on-failure", ValueKind::time, "TIME", "",
+               "keep a failed container this long, to look into it; a TERM ends it"},
+
+    OptionInfo{Option::report, "What is told", "report", ValueKind::text, "FILE", "",
+               "write how it ended there, as JSON"},
+    OptionInfo{Option::termination_log, "", "termination-log", ValueKind::text, "PATH|none",
+               "/dev/termination-log",
+               "why it failed, for kubectl describe; the default file is used where it exists"},
+    OptionInfo{Option::redact, "", "redact", ValueKind::pattern, "REGEX", "",
+               "take this out of exceptions and tracebacks"},
+    OptionInfo{Option::run_dir, "", "run-dir", ValueKind::text, "DIR", "",
+               "where rankshim status finds us; else /run, /dev/shm or TMPDIR"},
+
+    OptionInfo{Option::pre_start, "Hooks", "pre-start", ValueKind::text, "CMD", "",
+               "run by /bin/sh before anything is read; its failure is ours"},
+    OptionInfo{Option::pre_start_timeout, "", "pre-start-timeout", ValueKind::time, "TIME", "10m",
+               "then it is killed"},
+    OptionInfo{Option::post_stop, "", "post-stop", ValueKind::text, "CMD", "",
+               "run by /bin/sh at the end, with the report's path in RANKSHIM_REPORT"},
+    OptionInfo{Option::post_stop_timeout, "", "post-stop-timeout", ValueKind::time, "TIME", "30s",
+               "then it is killed"},
 
     OptionInfo{Option::log_level, "Output and settings", "log-level", ValueKind::choice,
                "error|warn|info|debug", "info", "a run that works prints two lines at info"},
+    OptionInfo{Option::log_format, "", "log-format", ValueKind::choice, "text|json", "text",
+               "json: one object a line"},
     OptionInfo{Option::config, "", "config", ValueKind::text, "FILE", "/etc/rankshim.toml",
                "the configuration file; the default one need not exist", true, false},
     OptionInfo{Option::format, "", "format", ValueKind::text, "FORMAT", "",
                "explain: text|json; env: sh|json|dotenv", false, false},
     OptionInfo{Option::env_file, "", "env-file", ValueKind::text, "FILE", "",
                "explain: of the pod whose env, env -0 or YAML this is", false, false},
+    OptionInfo{Option::phase, "", "phase", ValueKind::text, "PHASE", "",
+               "status: fail unless it is in this phase, such as run", false, false},
 };
 inline constexpr std::size_t option_count = options.size();
 

@@ -6,6 +6,7 @@
 #include <charconv>
 
 #include "exit_code.h"
+#include "pattern/pattern.h"
 #include "settings/exit_map.h"
 #include "settings/nearest.h"
 #include "toml.h"
@@ -17,12 +18,13 @@ constexpr std::string_view variable_prefix = "RANKSHIM_";
 /// Said about us rather than to us: the release's version, as installers and images export it.
 constexpr std::string_view version_variable = "RANKSHIM_VERSION";
 
-constexpr std::array<std::pair<std::string_view, Subcommand>, 5> subcommands = {
+constexpr std::array<std::pair<std::string_view, Subcommand>, 6> subcommands = {
     {{"explain", Subcommand::explain},
      {"env", Subcommand::env},
      {"wait", Subcommand::wait},
      {"platforms", Subcommand::platforms},
-     {"install", Subcommand::install}}};
+     {"install", Subcommand::install},
+     {"status", Subcommand::status}}};
 
 std::string variable_name(const OptionInfo& option) {
   std::string name(variable_prefix);
@@ -70,6 +72,9 @@ std::optional<std::string> normalise(const OptionInfo& option, std::string_view 
     case ValueKind::exit_map:
       if (!ExitMap::parse(text)) return std::nullopt;
       break;
+    case ValueKind::pattern:
+      if (!Pattern::compile(text)) return std::nullopt;
+      break;
   }
   return std::string(text);
 }
@@ -83,7 +88,10 @@ std::string wanted(const OptionInfo& option) {
     case ValueKind::boolean:
       return "1, 0, true or false";
     case ValueKind::exit_map:
-      return "FROM[-TO]=CODE,... with codes from 0 to 255, or wait=, config=, stopped=CODE";
+      return "FROM[-TO]=CODE,... with codes from 0 to 255, or oom=, wait=, config=, "
+             "stopped=CODE";
+    case ValueKind::pattern:
+      return "a regular expression of literals, . [] * + ? | () ^ $ and \\d \\w \\s";
     case ValueKind::text:
       break;
   }
@@ -304,6 +312,7 @@ class Reader {
         break;
       case Subcommand::env:
       case Subcommand::wait:
+      case Subcommand::status:
         if (!arguments.empty())
           usage(fmt::format("unexpected argument {}", arguments[0]), "see rankshim --help");
         break;
@@ -323,6 +332,8 @@ class Reader {
     if (invocation_.settings[Option::env_file] && invocation_.subcommand != Subcommand::explain)
       usage("--env-file is for explain", "leave it out");
     check_format();
+    if (invocation_.subcommand != Subcommand::status && invocation_.settings[Option::phase])
+      usage("--phase is for status", "leave it out");
   }
 
   void check_format() {

@@ -69,6 +69,7 @@ class Supervisor {
 
   void reap();
   void watch_workers();
+  void take_workers();
   void on_command_end(int status);
   void not_started(const SpawnFailure& failed);
   void begin_leftovers();
@@ -102,6 +103,7 @@ class Supervisor {
   Deadline retry_due_;
 
   std::optional<WorkerWatch> watch_;
+  bool observed_ = false;
   bool warned_reap_ = false;
   bool warned_exception_ = false;
   Ending ending_;
@@ -124,11 +126,14 @@ Ending Supervisor::run() {
   }
   delivery_.leave_alone_present_children();
   started_ = Clock::now();
+  ending_.started_at = started_;
   if (const std::optional<SpawnFailure> failed = spawn_.start(terminal_.descriptor())) {
     not_started(*failed);
     return ending_;
   }
   delivery_.begin(spawn_.pid());
+  ending_.pid = spawn_.pid();
+  if (policy_.limit) kill_due_ = started_ + *policy_.limit;
   watch_workers();
   reap_due_ = true;  // children from before our exec may have ended
   while (phase_ != Phase::finished) step();
@@ -145,6 +150,10 @@ Ending Supervisor::run() {
 void Supervisor::step() {
   try {
     if (!listening_ && phase_ != Phase::finished) listen();
+    if (policy_.observer != nullptr && !observed_) {
+      observed_ = true;
+      policy_.observer->started(spawn_.pid(), watch_ ? &*watch_ : nullptr);
+    }
     arm_timer();
     if (io_.stopped()) io_.restart();
     if (reap_due_) {
@@ -154,6 +163,7 @@ void Supervisor::step() {
     }
     act_on_deadlines();
     if (reap_due_) reap();
+    if (phase_ == Phase::finished) take_workers();
   } catch (const std::exception& error) {
     if (!warned_exception_) log::warn("supervision goes on after an error of its own: {}", error.what());
     warned_exception_ = true;
@@ -214,7 +224,9 @@ void Supervisor::act_on_deadlines() {
       kill_due_ = now + kill_again;
       delivery_.to_all(SIGKILL);
     } else {
-      kill_all(command_ended_ ? "what the command left did not end after SIGTERM" : "the grace is over");
+      kill_all(command_ended_        ? "what the command left did not end after SIGTERM"
+               : ending_.stop_signal ? "the grace is over"
+                                     : "its time is over");
     }
   }
   if (is_over(give_up_due_)) give_up();
@@ -262,6 +274,7 @@ void Supervisor::on_stop(int signal) {
     agent_due_ = stopped_ + agent_patience;
   log::info("{} received and passed on{}", signal_name(signal),
             policy_.grace ? fmt::format("; what is left in {} is killed", seconds(*policy_.grace)) : "");
+  if (policy_.observer != nullptr) policy_.observer->stopping(signal);
 }
 
 // ---- ends ----
@@ -273,7 +286,10 @@ void Supervisor::reap() {
     if (pid > 0) {
       if (pid == spawn_.pid() && !command_ended_) {
         on_command_end(status);
-      } else if (phase_ == Phase::killing && WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL) {
+        continue;
+      }
+      if (watch_) watch_->on_reaped(pid, status);
+      if (phase_ == Phase::killing && WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL) {
         ++ending_.leftovers_killed;
       }
       continue;
@@ -320,13 +336,23 @@ void Supervisor::on_command_end(int status) {
   } else {
     ending_.number = WEXITSTATUS(status);
   }
-  // Last, because it reads files and may throw: the command's own end is recorded by now.
+  ending_.ended_at = Clock::now();
+  // Last, because these read files and may throw: the command's own end is recorded by now.
   if (watch_) {
-    watch_->finish();
-    ending_.workers = watch_->ends();
-    ending_.workers_seen = watch_->seen();
-    ending_.attempts = watch_->attempts();
+    watch_->agent_ended();
+    ending_.ended_at = Clock::now();  // what ended before the agent was looked at, and stands before it
   }
+  if (policy_.observer != nullptr) policy_.observer->command_ended();
+}
+
+void Supervisor::take_workers() {
+  if (!watch_) return;
+  watch_->finish();
+  ending_.workers = watch_->ends();
+  ending_.workers_seen = watch_->seen();
+  ending_.attempts = watch_->attempts();
+  ending_.first_worker_at = watch_->first_seen();
+  ending_.attempt_folder = watch_->attempt_folder();
 }
 
 void Supervisor::not_started(const SpawnFailure& failed) {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "supervise/delivery.h"
+#include "supervise/observer.h"
 #include "supervise/signals.h"
 #include "supervise/spawn.h"
 #include "supervise/worker_watch.h"
@@ -29,6 +30,10 @@ struct Policy {
   /// followed. Empty: they are not.
   std::string log_folder;
   unsigned workers = 0;
+  /// How long the command may run before everything is killed; nothing: for ever. For hooks.
+  std::optional<std::chrono::milliseconds> limit;
+  /// Told what happens; may be null.
+  Observer* observer = nullptr;
 };
 
 /// How the command ended.
@@ -48,11 +53,16 @@ struct Ending {
   bool killed_by_us = false;      ///< the command itself ended by a KILL of ours
   unsigned leftovers = 0;         ///< processes that were still there when the command had ended
   unsigned leftovers_killed = 0;  ///< of these, how many had to be killed
+  pid_t pid = 0;                  ///< the command's; 0 where it was not started
   std::chrono::milliseconds ran{0};
+  std::chrono::steady_clock::time_point started_at;                 ///< just before the command's start
+  std::optional<std::chrono::steady_clock::time_point> ended_at;    ///< when the command had ended
   std::optional<std::chrono::steady_clock::time_point> stopped_at;  ///< when stop_signal came
   std::vector<WorkerEnd> workers;  ///< the agent's, of its last attempt, in the order of their ends
   unsigned workers_seen = 0;       ///< how many that attempt had
-  unsigned attempts = 0;           ///< 1 + the agent's restarts; 0 where no worker was seen
+  std::optional<std::chrono::steady_clock::time_point> first_worker_at;
+  std::string attempt_folder;  ///< see WorkerWatch
+  unsigned attempts = 0;       ///< 1 + the agent's restarts; 0 where no worker was seen
 };
 
 /// Starts the command, passes signals on, reaps whatever ends, and winds down until nothing that the command
