@@ -1,8 +1,5 @@
 #include <unistd.h>
 
-#include <boost/asio/co_spawn.hpp>
-#include <boost/asio/experimental/awaitable_operators.hpp>
-#include <boost/asio/io_context.hpp>
 #include <string>
 #include <variant>
 #include <vector>
@@ -11,23 +8,16 @@
 #include "explain/explain.h"
 #include "fault.h"
 #include "install.h"
-#include "launch/interface.h"
+#include "job/job.h"
+#include "job/run_job.h"
 #include "launch/launch.h"
-#include "launch/log_folder.h"
 #include "licenses.h"
 #include "log/log.h"
 #include "node/env_file.h"
 #include "node/node.h"
 #include "node/recorded_node.h"
 #include "platform/builtin.h"
-#include "platform/recognise.h"
-#include "report/verdict.h"
-#include "settings/exit_map.h"
 #include "settings/settings.h"
-#include "supervise/signals.h"
-#include "supervise/supervise.h"
-#include "topology/topology.h"
-#include "wait/wait.h"
 
 namespace rankshim {
 namespace {
@@ -55,138 +45,9 @@ void report(const Faults& faults, bool json) {
   if (json) print(explain::as_json(faults));
 }
 
-/// What this node is to do: everything up to, and not including, the first thing that touches the world.
-struct Job {
-  Topology topology;
-  LaunchPlan plan;
-};
-
-Outcome<Job> resolve(const Settings& settings, const std::vector<std::string>& command, const Node& node,
-                     bool for_program = false) {
-  const auto profiles = platform::builtin_profiles();
-  auto platform = platform::recognise(profiles, settings.text(Option::platform), node);
-  if (auto* faults = std::get_if<Faults>(&platform)) return std::move(*faults);
-
-  auto topology = resolve_topology(settings, std::get<platform::Platform>(platform),
-                                   platform::find(profiles, "generic"), node, for_program);
-  if (auto* faults = std::get_if<Faults>(&topology)) return std::move(*faults);
-
-  auto plan = plan_launch(std::get<Topology>(topology), settings, command, node, std::nullopt);
-  if (auto* faults = std::get_if<Faults>(&plan)) return std::move(*faults);
-  return Job{std::move(std::get<Topology>(topology)), std::move(std::get<LaunchPlan>(plan))};
-}
-
-/// Waits for the master. Returns the exit code where that ends us: it never came, or a signal did.
-std::optional<int> wait_for_master(boost::asio::io_context& io, supervise::SignalQueue& signals,
-                                   const Job& job, const Settings& settings, const ExitMap& exit_map,
-                                   wait::Reached& reached) {
-  using namespace boost::asio::experimental::awaitable_operators;
-  const Facts& facts = job.topology.facts;
-  wait::Master master{std::string(facts.text(Fact::master_addr)),
-                      static_cast<std::uint16_t>(job.topology.number(Fact::master_port)), job.plan.wait,
-                      !job.topology.host.has_value()};
-  wait::Limits limits;
-  limits.timeout = *settings.time(Option::wait_timeout);
-
-  std::optional<int> code;
-  boost::asio::co_spawn(io, wait::wait_for(std::move(master), std::move(limits)) || signals.next_ending(),
-                        [&](const std::exception_ptr& error,
-                            std::variant<wait::Reached, wait::Unreachable, supervise::Received> first) {
-                          if (error) {  // out of memory or descriptors
-                            log::error("the system refused to wait for the master");
-                            code = exit_code::system;
-                          } else if (const auto* signal = std::get_if<supervise::Received>(&first)) {
-                            log::info("{} while waiting for the master; nothing was started",
-                                      supervise::signal_name(signal->number));
-                            code = exit_map.apply(Cause::stopped, exit_code::signal_base + signal->number);
-                          } else if (const auto* unreachable = std::get_if<wait::Unreachable>(&first)) {
-                            log::error("{}", unreachable->what);
-                            code = exit_map.apply(Cause::wait, exit_code::unreachable);
-                          } else {
-                            reached = std::move(std::get<wait::Reached>(first));
-                          }
-                        });
-  io.run();
-  io.restart();
-  return code;
-}
-
-void announce(const Job& job) {
-  const Facts& facts = job.topology.facts;
-  const std::string what = job.plan.launcher == Launcher::none ? job.plan.argv.front() : "torchrun";
-  if (!job.topology.idle_role.empty() || job.topology.platform == "none")
-    return log::info("starting {}", what);
-  if (job.topology.granularity == platform::Granularity::process) {
-    return log::info("rank {} of {} on {}, master {}:{}; starting {}", facts.text(Fact::rank),
-                     facts.text(Fact::world_size), job.topology.platform, facts.text(Fact::master_addr),
-                     facts.text(Fact::master_port), what);
-  }
-  const std::string_view workers = facts.text(Fact::nproc_per_node);
-  const std::string_view noun = workers == "1" ? "worker" : "workers";
-  if (job.topology.alone && workers.empty()) return log::info("one node; starting {}", what);
-  if (job.topology.alone) return log::info("one node, {} {}; starting {}", workers, noun, what);
-  const auto& rank = facts[Fact::node_rank];
-  log::info("{} of {} nodes on {}, {} {}, master {}:{}; starting {}",
-            rank ? fmt::format("node {} ({})", rank->text, rank->source()) : "one", facts.text(Fact::nnodes),
-            job.topology.platform, workers, noun, facts.text(Fact::master_addr),
-            facts.text(Fact::master_port), what);
-}
-
-/// The whole way: wait, launch, supervise, say how it ended.
-int run(const Invocation& invocation, const Node& node) {
-  const Settings& settings = invocation.settings;
-  const ExitMap exit_map = ExitMap::parse(settings.text(Option::exit_map)).value_or(ExitMap{});
-  const bool program = invocation.subcommand == Subcommand::run && !is_script(invocation.arguments);
-  auto resolved = resolve(settings, invocation.arguments, node, program);
-  if (const auto* faults = std::get_if<Faults>(&resolved)) {
-    report(*faults, false);
-    return exit_map.apply(Cause::config, exit_code::configuration);
-  }
-  Job& job = std::get<Job>(resolved);
-  for (const std::string& warning : job.topology.warnings) log::warn("{}", warning);
-  for (const std::string& warning : job.plan.warnings) log::warn("{}", warning);
-
-  boost::asio::io_context io;
-  supervise::SignalQueue signals(io);
-  std::optional<std::string> address;  // the master's
-  if (job.plan.wait != wait::Until::none) {
-    wait::Reached reached;
-    if (const auto code = wait_for_master(io, signals, job, settings, exit_map, reached)) return *code;
-    if (invocation.subcommand == Subcommand::wait) return exit_code::ok;
-    if (!reached.addresses.empty()) address = reached.addresses.front();
-    if (job.topology.elastic) {  // who hosts, and by which address peers reach us, shows only now
-      if (!job.topology.host) job.topology.host = reached.mine;
-      auto plan = plan_launch(job.topology, settings, invocation.arguments, node, address);
-      if (auto* known = std::get_if<LaunchPlan>(&plan)) job.plan = std::move(*known);
-    }
-  }
-  if (invocation.subcommand == Subcommand::wait) return exit_code::ok;
-  name_interface(job.plan, job.topology, settings, node, address);
-  announce(job);
-
-  supervise::Policy policy;
-  policy.scope = job.plan.scope;
-  policy.grace = settings.time(Option::grace);
-  policy.leftover_grace = *settings.time(Option::leftover_grace);
-  policy.agent = job.plan.launcher != Launcher::none;
-  const LogFolder log_folder(job.plan, node);
-  policy.log_folder = log_folder.path();
-  policy.workers = job.topology.number(Fact::nproc_per_node);
-  const supervise::Command command{job.plan.argv, job.plan.environment.apply(node.environment()).entries()};
-  const Verdict verdict = judge(supervise::supervise(io, signals, command, policy), job.plan);
-  if (verdict.failed) {
-    log::error("{}", verdict.sentence);
-  } else {
-    log::info("{}", verdict.sentence);
-  }
-  if (log::dropped() != 0)
-    log::warn("{} lines of ours were lost because stderr could not take them", log::dropped());
-  return exit_map.apply(verdict.cause, verdict.code);
-}
-
 int explain_job(const Invocation& invocation, const Node& node) {
   const bool json = invocation.settings.text(Option::format) == "json";
-  const auto resolved = resolve(invocation.settings, invocation.arguments, node);
+  const auto resolved = resolve_job(invocation.settings, invocation.arguments, node);
   if (const auto* faults = std::get_if<Faults>(&resolved)) {
     report(*faults, json);
     return exit_code::configuration;
@@ -229,7 +90,7 @@ int fail_in_shell(const Settings& settings, int code) {
 }
 
 int print_environment(const Invocation& invocation, const Node& node) {
-  const auto resolved = resolve(invocation.settings, {}, node);
+  const auto resolved = resolve_job(invocation.settings, {}, node);
   const std::string_view format = invocation.settings.text(Option::format);
   if (const auto* faults = std::get_if<Faults>(&resolved)) {
     report(*faults, format == "json");
@@ -277,7 +138,7 @@ int main(int argc, char** argv) {
   switch (invocation.subcommand) {
     case Subcommand::run:
     case Subcommand::wait:
-      return run(invocation, node);
+      return run_job(invocation, node);
     case Subcommand::explain:
       return invocation.settings[Option::env_file] ? explain_recorded(arguments, invocation.settings, node)
                                                    : explain_job(invocation, node);

@@ -127,8 +127,7 @@ class Planner {
     }
     share_cpus(launches);
     for (const std::string& entry : environment.entries()) {
-      const std::string_view name = entry_name(entry);
-      if (name.starts_with("RANKSHIM_")) change.unset.emplace_back(name);
+      if (entry.starts_with("RANKSHIM_")) change.unset.emplace_back(entry_name(entry));
     }
   }
 

@@ -194,8 +194,9 @@ class Reader {
 
   void read_variables() {
     for (const std::string& entry : node_.environment().entries()) {
+      if (!entry.starts_with(variable_prefix)) continue;
       const std::string_view name = entry_name(entry);
-      if (!name.starts_with(variable_prefix) || name == version_variable) continue;
+      if (name.empty() || name == version_variable) continue;
       const std::string_view value = std::string_view(entry).substr(name.size() + 1);
       if (value.empty() || is_service_link(value)) continue;
       const auto option = std::find_if(options.begin(), options.end(), [&](const OptionInfo& candidate) {

@@ -1,4 +1,4 @@
-#include "explain/json.h"
+#include "json/json.h"
 
 #include <spdlog/fmt/fmt.h>
 
