@@ -13,6 +13,7 @@
 #include "install.h"
 #include "launch/launch.h"
 #include "launch/log_folder.h"
+#include "launch/policy.h"
 #include "licenses.h"
 #include "log/log.h"
 #include "node/node.h"
@@ -142,6 +143,8 @@ int run(const Invocation& invocation, const Node& node) {
 
   boost::asio::io_context io;
   supervise::SignalQueue signals(io);
+  if (const auto signal = supervise::parse_signal(settings.text(Option::parent_death_signal)))
+    supervise::end_with_parent(*signal);
   if (job.plan.wait != wait::Until::none) {
     wait::Reached reached;
     if (const auto code = wait_for_master(io, signals, job, settings, exit_map, reached)) return *code;
@@ -157,11 +160,7 @@ int run(const Invocation& invocation, const Node& node) {
   if (invocation.subcommand == Subcommand::wait) return exit_code::ok;
   announce(job);
 
-  supervise::Policy policy;
-  policy.scope = job.plan.scope;
-  policy.grace = settings.time(Option::grace);
-  policy.leftover_grace = *settings.time(Option::leftover_grace);
-  policy.agent = job.plan.launcher != Launcher::none;
+  supervise::Policy policy = plan_supervision(job.plan, settings);
   const LogFolder log_folder(job.plan, node);
   policy.log_folder = log_folder.path();
   policy.workers = job.topology.number(Fact::nproc_per_node);

@@ -125,10 +125,24 @@ class Planner {
       constexpr std::string_view share = "TORCH_DISABLE_SHARE_RDZV_TCP_STORE";
       if (topology_.elastic && !environment.get(share)) change.set.emplace_back(share, "1");
     }
+    if (launches) set_for_stop(environment);
     for (const std::string& entry : environment.entries()) {
       const std::string_view name = entry_name(entry);
       if (name.starts_with("RANKSHIM_")) change.unset.emplace_back(name);
     }
+  }
+
+  /// How torchrun and its workers end, where the user left that open: torchrun has the same time as we give
+  /// it before it kills its workers (torch/distributed/launcher/api.py, whole seconds), and workers that hang
+  /// show where (faulthandler in Python's library).
+  void set_for_stop(const Environment& environment) {
+    auto& set = plan_.environment.set;
+    constexpr std::string_view timeout = "TORCH_ELASTIC_SHUTDOWN_TIMEOUT";
+    const auto grace = settings_.time(Option::grace);
+    if (grace && !environment.get(timeout))
+      set.emplace_back(timeout, std::to_string(std::max<std::int64_t>(1, (grace->count() + 999) / 1000)));
+    constexpr std::string_view handler = "PYTHONFAULTHANDLER";
+    if (settings_.flag(Option::stacks) && !environment.has(handler)) set.emplace_back(handler, "1");
   }
 
   void build_argv() {
