@@ -9,8 +9,8 @@
 
 namespace rankshim {
 
-Outcome<Job> resolve_job(const Settings& settings, const std::vector<std::string>& command,
-                         const Node& node, bool runs_program) {
+Outcome<Job> resolve_job(const Settings& settings, const std::vector<std::string>& command, const Node& node,
+                         bool runs_program) {
   const auto profiles = platform::builtin_profiles();
   auto platform = platform::recognise(profiles, settings.text(Option::platform), node);
   if (auto* faults = std::get_if<Faults>(&platform)) return std::move(*faults);

@@ -46,8 +46,8 @@ void Environment::set(std::string_view name, std::string_view value) {
   std::string entry;
   entry.reserve(name.size() + value.size() + 1);
   entry.append(name).append("=").append(value);
-  const auto first = std::find_if(entries_.begin(), entries_.end(),
-                                  [&](const auto& old) { return is_named(old, name); });
+  const auto first =
+      std::find_if(entries_.begin(), entries_.end(), [&](const auto& old) { return is_named(old, name); });
   if (first == entries_.end()) {
     entries_.push_back(std::move(entry));
     return;
