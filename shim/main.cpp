@@ -13,7 +13,9 @@
 #include "launch/launch.h"
 #include "licenses.h"
 #include "log/log.h"
+#include "node/env_file.h"
 #include "node/node.h"
+#include "node/recorded_node.h"
 #include "platform/builtin.h"
 #include "settings/settings.h"
 #include "status/status.h"
@@ -61,6 +63,26 @@ int explain_job(const Invocation& invocation, const Node& node) {
   for (const std::string& warning : job.topology.warnings) log::warn("{}", warning);
   for (const std::string& warning : job.plan.warnings) log::warn("{}", warning);
   return exit_code::ok;
+}
+
+/// explain --env-file: the same for a node that is only described.
+int explain_recorded(const std::vector<std::string>& arguments, const Settings& settings, const Node& here) {
+  const std::string path(settings.text(Option::env_file));
+  const auto text = here.file(path);
+  auto recorded = text ? read_env_file(path, *text)
+                       : Outcome<Recorded>(Faults{{path + " cannot be read", {path}, "correct --env-file"}});
+  if (const auto* faults = std::get_if<Faults>(&recorded)) {
+    report(*faults, settings.text(Option::format) == "json");
+    return exit_code::configuration;
+  }
+  const RecordedNode node(std::move(std::get<Recorded>(recorded)), arguments, here);
+  for (const std::string& note : node.notes()) log::warn("{}: {}", path, note);
+  const auto read = read_settings(arguments, node);
+  if (const auto* rejected = std::get_if<Rejected>(&read)) {
+    report(rejected->faults, rejected->json);
+    return rejected->exit_code;
+  }
+  return explain_job(std::get<Invocation>(read), node);
 }
 
 /// eval "$(…)" swallows our exit code, so the failure has to be in what the shell reads.
@@ -130,7 +152,8 @@ int main(int argc, char** argv) {
     case Subcommand::wait:
       return run_job(invocation, node);
     case Subcommand::explain:
-      return explain_job(invocation, node);
+      return invocation.settings[Option::env_file] ? explain_recorded(arguments, invocation.settings, node)
+                                                   : explain_job(invocation, node);
     case Subcommand::env:
       return print_environment(invocation, node);
     case Subcommand::platforms:

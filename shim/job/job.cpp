@@ -9,14 +9,14 @@
 
 namespace rankshim {
 
-Outcome<Job> resolve_job(const Settings& settings, const std::vector<std::string>& command,
-                         const Node& node) {
+Outcome<Job> resolve_job(const Settings& settings, const std::vector<std::string>& command, const Node& node,
+                         bool runs_program) {
   const auto profiles = platform::builtin_profiles();
   auto platform = platform::recognise(profiles, settings.text(Option::platform), node);
   if (auto* faults = std::get_if<Faults>(&platform)) return std::move(*faults);
 
   auto topology = resolve_topology(settings, std::get<platform::Platform>(platform),
-                                   platform::find(profiles, "generic"), node);
+                                   platform::find(profiles, "generic"), node, runs_program);
   if (auto* faults = std::get_if<Faults>(&topology)) return std::move(*faults);
 
   auto plan = plan_launch(std::get<Topology>(topology), settings, command, node, std::nullopt);

@@ -18,6 +18,9 @@ struct Job {
 };
 
 /// Settings, platform, topology and plan for `command` (empty: the environment and the waiting only); pure.
-Outcome<Job> resolve_job(const Settings& settings, const std::vector<std::string>& command, const Node& node);
+/// `runs_program`: a program is about to run, which where nothing says that there are other nodes needs
+/// neither workers nor a port: they are not looked for.
+Outcome<Job> resolve_job(const Settings& settings, const std::vector<std::string>& command, const Node& node,
+                         bool runs_program = false);
 
 }  // namespace rankshim

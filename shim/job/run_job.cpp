@@ -15,6 +15,7 @@
 #include "job/hooks.h"
 #include "job/job.h"
 #include "job/witness.h"
+#include "launch/interface.h"
 #include "launch/log_folder.h"
 #include "log/log.h"
 #include "report/redact.h"
@@ -94,6 +95,7 @@ void announce(const Job& job) {
   }
   const std::string_view workers = facts.text(Fact::nproc_per_node);
   const std::string_view noun = workers == "1" ? "worker" : "workers";
+  if (job.topology.alone && workers.empty()) return log::info("one node; starting {}", what);
   if (job.topology.alone) return log::info("one node, {} {}; starting {}", workers, noun, what);
   const auto& rank = facts[Fact::node_rank];
   log::info("{} of {} nodes on {}, {} {}, master {}:{}; starting {}",
@@ -161,7 +163,8 @@ int run_job(const Invocation& invocation, const Node& node) {
     if (const auto end = run_pre_start(io, signals, settings, node, witness)) return conclusion.reach(*end);
   }
   witness.enter("resolve");
-  auto resolved = resolve_job(settings, invocation.arguments, node);
+  const bool program = !only_wait && !is_script(invocation.arguments);
+  auto resolved = resolve_job(settings, invocation.arguments, node, program);
   if (const auto* faults = std::get_if<Faults>(&resolved)) {
     for (const Fault& fault : *faults) log::error("{}", to_line(fault));
     return conclusion.reach(not_started(exit_code::configuration, Cause::config, to_line(faults->front())),
@@ -173,21 +176,22 @@ int run_job(const Invocation& invocation, const Node& node) {
   for (const std::string& warning : job.topology.warnings) log::warn("{}", warning);
   for (const std::string& warning : job.plan.warnings) log::warn("{}", warning);
 
+  std::optional<std::string> address;  // the master's
   if (job.plan.wait != wait::Until::none) {
     witness.enter("wait", what_is_awaited(job));
     witness.begin();
     wait::Reached reached;
     if (const auto end = wait_for_master(io, signals, job, settings, reached)) return conclusion.reach(*end);
     if (only_wait) return exit_code::ok;
+    if (!reached.addresses.empty()) address = reached.addresses.front();
     if (job.topology.elastic) {  // who hosts, and by which address peers reach us, shows only now
       if (!job.topology.host) job.topology.host = reached.mine;
-      const auto address =
-          reached.addresses.empty() ? std::nullopt : std::optional(reached.addresses.front());
       auto plan = plan_launch(job.topology, settings, invocation.arguments, node, address);
       if (auto* known = std::get_if<LaunchPlan>(&plan)) job.plan = std::move(*known);
     }
   }
   if (only_wait) return exit_code::ok;
+  name_interface(job.plan, job.topology, settings, node, address);
   announce(job);
   witness.enter(job.plan.launcher == Launcher::none ? "run" : "launch");
 

@@ -127,10 +127,25 @@ class Planner {
       if (!environment.get(agent_error_variable) && !environment.get("PET_LOG_DIR"))
         change.set.emplace_back(agent_error_variable, agent_error_file(log_folder_template(node_)));
     }
+    share_cpus(launches);
     for (const std::string& entry : environment.entries()) {
-      const std::string_view name = entry_name(entry);
-      if (name.starts_with("RANKSHIM_")) change.unset.emplace_back(name);
+      if (entry.starts_with("RANKSHIM_")) change.unset.emplace_back(entry_name(entry));
     }
+  }
+
+  /// Every worker would start a thread per CPU of the machine; torchrun, where nothing is said, gives each
+  /// one thread and a banner.
+  void share_cpus(bool launches) {
+    const Environment& environment = node_.environment();
+    const bool created = topology_.granularity == Granularity::process;
+    const unsigned workers = topology_.number(created ? Fact::local_world_size : Fact::nproc_per_node);
+    if ((!launches && !created) || workers < 2 || !node_.is_here() || environment.get("OMP_NUM_THREADS"))
+      return;
+    // Slurm has already shared them out (srun(1), --cpus-per-task).
+    const auto per_task =
+        created ? parse_count(environment.get("SLURM_CPUS_PER_TASK").value_or("")) : std::nullopt;
+    const unsigned threads = per_task ? *per_task : node_.cpus().count / workers;
+    plan_.environment.set.emplace_back("OMP_NUM_THREADS", fmt::format("{}", std::max(threads, 1U)));
   }
 
   void build_argv() {

@@ -24,6 +24,7 @@ enum class Option : std::uint8_t {
   rdzv_endpoint,
   rdzv_conf,
   local_addr,
+  nccl_ifname,
   export_pet,
   wait,
   wait_timeout,
@@ -46,6 +47,7 @@ enum class Option : std::uint8_t {
   config,
   format,
   phase,
+  env_file,
 };
 
 /// What a value must look like. Facts of the topology are texts here: the topology stage judges them wherever
@@ -97,6 +99,8 @@ inline constexpr std::array options = {
     OptionInfo{Option::rdzv_conf, "", "rdzv-conf", ValueKind::text, "K=V,K=V", "", "torchrun's --rdzv_conf"},
     OptionInfo{Option::local_addr, "", "local-addr", ValueKind::text, "ADDR", "",
                "this node's address for c10d; else the one that routes to the master"},
+    OptionInfo{Option::nccl_ifname, "", "nccl-ifname", ValueKind::boolean, "", "false",
+               "set NCCL_SOCKET_IFNAME to the interface that routes to the master"},
     OptionInfo{Option::export_pet, "", "export-pet", ValueKind::boolean, "", "false",
                "give a program PET_* too, for scripts older than NNODES"},
 
@@ -148,6 +152,8 @@ inline constexpr std::array options = {
                "explain: text|json; env: sh|json|dotenv", false, false},
     OptionInfo{Option::phase, "", "phase", ValueKind::text, "PHASE", "",
                "status: fail unless it is in this phase, such as run", false, false},
+    OptionInfo{Option::env_file, "", "env-file", ValueKind::text, "FILE", "",
+               "explain: of the pod whose env, env -0 or YAML this is", false, false},
 };
 inline constexpr std::size_t option_count = options.size();
 

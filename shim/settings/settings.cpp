@@ -202,8 +202,9 @@ class Reader {
 
   void read_variables() {
     for (const std::string& entry : node_.environment().entries()) {
+      if (!entry.starts_with(variable_prefix)) continue;
       const std::string_view name = entry_name(entry);
-      if (!name.starts_with(variable_prefix) || name == version_variable) continue;
+      if (name.empty() || name == version_variable) continue;
       const std::string_view value = std::string_view(entry).substr(name.size() + 1);
       if (value.empty() || is_service_link(value)) continue;
       const auto option = std::find_if(options.begin(), options.end(), [&](const OptionInfo& candidate) {
@@ -328,6 +329,8 @@ class Reader {
       case Subcommand::licenses:
         break;
     }
+    if (invocation_.settings[Option::env_file] && invocation_.subcommand != Subcommand::explain)
+      usage("--env-file is for explain", "leave it out");
     check_format();
     if (invocation_.subcommand != Subcommand::status && invocation_.settings[Option::phase])
       usage("--phase is for status", "leave it out");

@@ -9,6 +9,7 @@
 #include <boost/asio/bind_cancellation_slot.hpp>
 #include <boost/asio/cancellation_signal.hpp>
 #include <boost/asio/co_spawn.hpp>
+#include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <cerrno>
 #include <csignal>
@@ -17,6 +18,7 @@
 #include <string_view>
 
 #include "log/log.h"
+#include "supervise/delivery.h"
 #include "supervise/kernel.h"
 #include "supervise/terminal.h"
 #include "supervise/tree.h"
@@ -32,21 +34,25 @@ constexpr milliseconds agent_patience{1000};      // then an agent without worke
 constexpr milliseconds grace_after_stop{30'000};  // for leftovers, where no --grace is given
 constexpr milliseconds kill_again{100};           // a fork may have slipped through a walk of the tree
 constexpr milliseconds kill_patience{5000};       // what is there after that sits in the kernel
-constexpr milliseconds try_again{5};              // a full queue, a refused call
+constexpr milliseconds try_again{5};              // a refused call
 constexpr unsigned reaped_at_once = 1000;         // then signals get their turn
-constexpr std::size_t longest_backlog =
-    10'000;  // real-time signals; more stay in the kernel, which tells their sender
 constexpr std::size_t names_in_a_warning = 5;
 
 enum class Phase : std::uint8_t { running, leftovers, killing, finished };
 
 /// One command from its start to the end of all it started. Whatever is still to be done lies in members
-/// (`reap_due_`, the deadlines, `backlog_`) before it is tried: an exception on the way (memory) loses none
-/// of it.
+/// (`reap_due_`, the deadlines, what `delivery_` holds) before it is tried: an exception on the way (memory)
+/// loses none of it.
 class Supervisor {
  public:
   Supervisor(boost::asio::io_context& io, SignalQueue& signals, const Command& command, const Policy& policy)
-      : io_(io), signals_(signals), command_(command), policy_(policy), timer_(io), spawn_(command) {}
+      : io_(io),
+        signals_(signals),
+        command_(command),
+        policy_(policy),
+        timer_(io),
+        spawn_(command),
+        delivery_(signals, policy.scope) {}
 
   Ending run();
 
@@ -61,11 +67,6 @@ class Supervisor {
 
   void on_signal(const Received& signal);
   void on_stop(int signal);
-  void pass_on(const Received& signal);
-  void pass_on_backlog();
-  int deliver(const Received& signal);
-  int walk_group(int signal, const kernel::Payload& payload);
-  int send_to_all(int signal, const kernel::Payload* payload = nullptr);
 
   void reap();
   void watch_workers();
@@ -76,8 +77,6 @@ class Supervisor {
   void kill_all(std::string_view why);
   void give_up();
 
-  [[nodiscard]] std::optional<std::vector<Process>> everything() const;
-  [[nodiscard]] bool nothing_left() const;
   void warn_once(bool& warned, std::string_view what, int error) const;
 
   boost::asio::io_context& io_;
@@ -91,17 +90,13 @@ class Supervisor {
 
   Terminal terminal_;
   Spawn spawn_;
-  const bool pid_1_ = getpid() == 1;
-  // Children from before our exec are none of the command's (`exec > >(tee log); exec rankshim …` in a
-  // shell): they are reaped, but neither signalled nor waited for.
-  std::vector<Process> before_us_;
+  Delivery delivery_;
   Phase phase_ = Phase::running;
   bool command_ended_ = false;  // and reaped: its number may belong to another process
   bool reap_due_ = false;
   Clock::time_point started_;
   Clock::time_point stopped_;
   SignalSet stops_passed_ = 0;
-  std::vector<Received> backlog_;  // real-time signals that the command's queue did not take yet
 
   Deadline agent_due_;
   Deadline kill_due_;
@@ -110,7 +105,6 @@ class Supervisor {
 
   std::optional<WorkerWatch> watch_;
   bool observed_ = false;
-  bool warned_send_ = false;
   bool warned_reap_ = false;
   bool warned_exception_ = false;
   Ending ending_;
@@ -122,7 +116,7 @@ std::string seconds(milliseconds time) {
 }
 
 Ending Supervisor::run() {
-  if (!pid_1_) {
+  if (getpid() != 1) {
     const int done = kernel::become_subreaper();
     if (done < 0) {
       log::warn(
@@ -131,13 +125,14 @@ Ending Supervisor::run() {
           std::strerror(-done));
     }
   }
-  if (kernel::has_children() == 1) before_us_ = everything().value_or(std::vector<Process>{});
+  delivery_.leave_alone_present_children();
   started_ = Clock::now();
   ending_.started_at = started_;
   if (const std::optional<SpawnFailure> failed = spawn_.start(terminal_.descriptor())) {
     not_started(*failed);
     return ending_;
   }
+  delivery_.begin(spawn_.pid());
   ending_.pid = spawn_.pid();
   if (policy_.limit) kill_due_ = started_ + *policy_.limit;
   watch_workers();
@@ -145,8 +140,14 @@ Ending Supervisor::run() {
   while (phase_ != Phase::finished) step();
 
   timer_.cancel();
-  stop_listening_.emit(boost::asio::cancellation_type::terminal);
-  while (listening_) step();
+  // From inside of the loop, where it takes effect at once: Boost 1.81 posts what is emitted outside, by the
+  // address of something that may belong to the next command (after a hook) by then.
+  bool told = false;
+  boost::asio::post(io_, [&] {
+    if (listening_) stop_listening_.emit(boost::asio::cancellation_type::terminal);
+    told = true;
+  });
+  while (listening_ || !told) step();
   terminal_.take_back();
   return ending_;
 }
@@ -196,7 +197,7 @@ boost::asio::awaitable<void> Supervisor::receive() {
 
 void Supervisor::arm_timer() {
   Deadline next;
-  for (const Deadline& due : {agent_due_, kill_due_, give_up_due_, retry_due_}) {
+  for (const Deadline& due : {agent_due_, kill_due_, give_up_due_, retry_due_, delivery_.due()}) {
     if (due && (!next || *due < *next)) next = due;
   }
   if (next == timer_set_for_) return;
@@ -219,10 +220,8 @@ void Supervisor::act_on_deadlines() {
     due.reset();
     return true;
   };
-  if (is_over(retry_due_)) {
-    reap_due_ = true;
-    pass_on_backlog();
-  }
+  if (is_over(retry_due_)) reap_due_ = true;
+  if (delivery_.due() && *delivery_.due() <= now) delivery_.try_again();
   if (is_over(agent_due_) && !has_worker(spawn_.pid(), command_.environment)) {
     kill_all(fmt::format("the launcher has no worker yet and did not follow {} within {}",
                          signal_name(ending_.stop_signal.value_or(SIGTERM)), seconds(agent_patience)));
@@ -230,7 +229,7 @@ void Supervisor::act_on_deadlines() {
   if (is_over(kill_due_)) {
     if (phase_ == Phase::killing) {
       kill_due_ = now + kill_again;
-      send_to_all(SIGKILL);
+      delivery_.to_all(SIGKILL);
     } else {
       kill_all(command_ended_        ? "what the command left did not end after SIGTERM"
                : ending_.stop_signal ? "the grace is over"
@@ -257,7 +256,7 @@ void Supervisor::on_signal(const Received& signal) {
                    signal_name(signal.number));
         return;
       }
-      pass_on(signal);
+      delivery_.pass_on(signal);
       if (stop) on_stop(signal.number);
       return;
     case Phase::leftovers:
@@ -283,86 +282,6 @@ void Supervisor::on_stop(int signal) {
   log::info("{} received and passed on{}", signal_name(signal),
             policy_.grace ? fmt::format("; what is left in {} is killed", seconds(*policy_.grace)) : "");
   if (policy_.observer != nullptr) policy_.observer->stopping(signal);
-}
-
-void Supervisor::pass_on(const Received& signal) {
-  const bool real_time = signal.number >= first_real_time_signal;
-  int done = -EAGAIN;
-  if (!real_time || backlog_.empty()) done = deliver(signal);
-  if (done == -EAGAIN && real_time) {  // the receiver's queue is full
-    backlog_.push_back(signal);
-    retry_due_ = Clock::now() + try_again;
-    if (backlog_.size() == longest_backlog) signals_.hold_real_time(true);
-  } else if (done < 0 && done != -ESRCH) {
-    warn_once(warned_send_, fmt::format("{} could not be passed on", signal_name(signal.number)), done);
-  }
-}
-
-void Supervisor::pass_on_backlog() {
-  std::size_t sent = 0;
-  while (sent < backlog_.size() && (command_ended_ || deliver(backlog_[sent]) != -EAGAIN)) ++sent;
-  const bool was_full = backlog_.size() >= longest_backlog;
-  backlog_.erase(backlog_.begin(), backlog_.begin() + static_cast<std::ptrdiff_t>(sent));
-  if (was_full && backlog_.size() < longest_backlog) signals_.hold_real_time(false);
-  if (!backlog_.empty()) retry_due_ = Clock::now() + try_again;
-}
-
-/// Only while the command is not reaped: until then its number, and its group's, is its own.
-int Supervisor::deliver(const Received& signal) {
-  const pid_t command = spawn_.pid();
-  const bool queued =
-      signal.code < 0 && signal.code != SI_TKILL;  // by sigqueue(3) and its like: with a value
-  // A real-time signal is always queued: kill(2) would silently merge it with others when the receiver's
-  // queue is full.
-  const bool real_time = signal.number >= first_real_time_signal;
-  const kernel::Payload payload{.code = queued ? signal.code : SI_QUEUE,
-                                .sender = static_cast<pid_t>(signal.sender),
-                                .user = signal.user,
-                                .value = signal.value};
-  if (policy_.scope == SignalScope::tree) return send_to_all(signal.number, queued ? &payload : nullptr);
-  if (policy_.scope == SignalScope::group) {
-    int done = queued || real_time ? kernel::queue_to_group(command, signal.number, payload) : -ENOSYS;
-    if (done == -ENOSYS && queued) done = walk_group(signal.number, payload);
-    if (done == -ENOSYS) done = kernel::send(-command, signal.number);
-    if (done != -ESRCH) return done;  // otherwise the command has left its group for another
-  }
-  return queued || real_time ? kernel::queue(command, signal.number, payload)
-                             : kernel::send(command, signal.number);
-}
-
-/// For kernels before 6.9, which give values to processes only.
-int Supervisor::walk_group(int signal, const kernel::Payload& payload) {
-  std::optional<std::vector<Process>> members = everything();
-  if (!members) return -ENOSYS;
-  std::erase_if(*members, [this](const Process& process) { return process.group != spawn_.pid(); });
-  return members->empty() ? -ESRCH : send_each(*members, signal, &payload);
-}
-
-/// To all that the command started. All of a PID namespace by one call where that is ours; otherwise our own
-/// descendants.
-int Supervisor::send_to_all(int signal, const kernel::Payload* payload) {
-  if (pid_1_ && before_us_.empty() && payload == nullptr) return kernel::send(-1, signal);
-  if (const std::optional<std::vector<Process>> all = everything()) return send_each(*all, signal, payload);
-  if (pid_1_) return kernel::send(-1, signal);
-  if (command_ended_) return -ESRCH;  // without /proc nobody can say who is left
-  const int done = kernel::send(-spawn_.pid(), signal);
-  return done == -ESRCH ? kernel::send(spawn_.pid(), signal) : done;
-}
-
-std::optional<std::vector<Process>> Supervisor::everything() const {
-  try {
-    return descendants(getpid(), before_us_);
-  } catch (const std::bad_alloc&) {
-    return std::nullopt;
-  }
-}
-
-/// Whether only children from before us are left, of which the kernel does not say that they are not the
-/// command's.
-bool Supervisor::nothing_left() const {
-  if (before_us_.empty()) return false;
-  const std::optional<std::vector<Process>> left = everything();
-  return left && std::ranges::none_of(*left, &Process::alive);
 }
 
 // ---- ends ----
@@ -391,7 +310,7 @@ void Supervisor::reap() {
     } else if (pid < 0) {
       retry_due_ = Clock::now() + try_again;
       warn_once(warned_reap_, "cannot ask for ended processes", pid);
-    } else if (command_ended_ && nothing_left()) {
+    } else if (command_ended_ && delivery_.nothing_left()) {
       phase_ = Phase::finished;
     } else if (command_ended_ && phase_ == Phase::running) {
       begin_leftovers();
@@ -412,6 +331,7 @@ void Supervisor::watch_workers() {
 
 void Supervisor::on_command_end(int status) {
   command_ended_ = true;
+  delivery_.command_ended();
   ending_.ran = std::chrono::duration_cast<milliseconds>(Clock::now() - started_);
   agent_due_.reset();
   if (const std::optional<SpawnFailure> failed = spawn_.failure()) {
@@ -457,11 +377,11 @@ void Supervisor::begin_leftovers() {
   } else if (!policy_.grace) {
     kill_due_ = now + grace_after_stop;
   }  // otherwise it is set already: one grace for all
-  if (const std::optional<std::vector<Process>> left = everything()) {
+  if (const std::optional<std::vector<Process>> left = delivery_.everything()) {
     ending_.leftovers = static_cast<unsigned>(std::ranges::count_if(*left, &Process::alive));
   }
-  send_to_all(SIGTERM);
-  send_to_all(SIGCONT);  // what is stopped could not follow
+  delivery_.to_all(SIGTERM);
+  delivery_.to_all(SIGCONT);  // what is stopped could not follow
 }
 
 void Supervisor::kill_all(std::string_view why) {
@@ -470,7 +390,7 @@ void Supervisor::kill_all(std::string_view why) {
   agent_due_.reset();
   kill_due_ = now + kill_again;
   give_up_due_ = now + kill_patience;
-  send_to_all(SIGKILL);
+  delivery_.to_all(SIGKILL);
   log::warn("{}: everything is killed", why);
 }
 
@@ -485,7 +405,7 @@ void Supervisor::give_up() {
     ending_.ran = std::chrono::duration_cast<milliseconds>(Clock::now() - started_);
   }
   std::string names;
-  if (std::optional<std::vector<Process>> left = everything()) {
+  if (std::optional<std::vector<Process>> left = delivery_.everything()) {
     std::erase_if(*left, [](const Process& process) { return !process.alive(); });
     for (std::size_t index = 0; index < std::min(left->size(), names_in_a_warning); ++index) {
       const pid_t pid = (*left)[index].pid;

@@ -7,19 +7,13 @@
 #include <string>
 #include <vector>
 
+#include "supervise/delivery.h"
 #include "supervise/observer.h"
 #include "supervise/signals.h"
 #include "supervise/spawn.h"
 #include "supervise/worker_watch.h"
 
 namespace rankshim::supervise {
-
-/// Who gets a signal that we pass on.
-enum class SignalScope : std::uint8_t {
-  child,  ///< the command alone (torchrun passes signals to its workers itself)
-  group,  ///< the command's process group
-  tree,   ///< everything the command started, sessions of their own too
-};
 
 struct Policy {
   SignalScope scope = SignalScope::group;
