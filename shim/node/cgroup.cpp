@@ -22,7 +22,7 @@ std::optional<long> cpus(std::string_view quota_text, std::string_view period_te
   return *quota / *period + (*quota % *period != 0 ? 1 : 0);
 }
 
-std::optional<long> limit_of(const Node& node, std::string folder, bool v2) {
+std::optional<long> limit_of(const Node& node, const std::string& folder, bool v2) {
   if (v2) {  // "QUOTA PERIOD"
     const auto max = node.file(folder + "/cpu.max");
     const auto blank = max ? max->find(' ') : std::string::npos;

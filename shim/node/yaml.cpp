@@ -229,9 +229,10 @@ class Reader {
     }
     const std::size_t length = c == 'x' ? 2 : c == 'u' ? 4 : c == 'U' ? 8 : 0;
     if (length == 0 || part.size() < length) return false;
+    const std::string_view digits = part.substr(0, length);
     unsigned code = 0;
-    const auto [end, error] = std::from_chars(part.data(), part.data() + length, code, 16);
-    if (error != std::errc{} || end != part.data() + length || code > 0x10FFFF) return false;
+    const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), code, 16);
+    if (error != std::errc{} || end != digits.data() + digits.size() || code > 0x10FFFF) return false;
     append_utf8(out, code);
     part.remove_prefix(length);
     return true;

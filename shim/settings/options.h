@@ -46,8 +46,8 @@ enum class Option : std::uint8_t {
   log_format,
   config,
   format,
-  phase,
   env_file,
+  phase,
 };
 
 /// What a value must look like. Facts of the topology are texts here: the topology stage judges them wherever
@@ -150,10 +150,10 @@ inline constexpr std::array options = {
                "the configuration file; the default one need not exist", true, false},
     OptionInfo{Option::format, "", "format", ValueKind::text, "FORMAT", "",
                "explain: text|json; env: sh|json|dotenv", false, false},
-    OptionInfo{Option::phase, "", "phase", ValueKind::text, "PHASE", "",
-               "status: fail unless it is in this phase, such as run", false, false},
     OptionInfo{Option::env_file, "", "env-file", ValueKind::text, "FILE", "",
                "explain: of the pod whose env, env -0 or YAML this is", false, false},
+    OptionInfo{Option::phase, "", "phase", ValueKind::text, "PHASE", "",
+               "status: fail unless it is in this phase, such as run", false, false},
 };
 inline constexpr std::size_t option_count = options.size();
 
