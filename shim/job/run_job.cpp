@@ -17,10 +17,12 @@
 #include "job/witness.h"
 #include "launch/interface.h"
 #include "launch/log_folder.h"
+#include "launch/policy.h"
 #include "log/log.h"
 #include "report/redact.h"
 #include "report/verdict.h"
 #include "settings/exit_map.h"
+#include "supervise/signal_text.h"
 #include "supervise/signals.h"
 #include "supervise/supervise.h"
 #include "wait/wait.h"
@@ -156,6 +158,8 @@ int run_job(const Invocation& invocation, const Node& node) {
   const bool only_wait = invocation.subcommand == Subcommand::wait;
   boost::asio::io_context io;
   supervise::SignalQueue signals(io);
+  if (const auto signal = supervise::parse_signal(settings.text(Option::parent_death_signal)))
+    supervise::end_with_parent(*signal);
   Witness witness(io, settings, node);
   Conclusion conclusion(io, signals, settings, node, witness, !only_wait);
 
@@ -195,11 +199,7 @@ int run_job(const Invocation& invocation, const Node& node) {
   announce(job);
   witness.enter(job.plan.launcher == Launcher::none ? "run" : "launch");
 
-  supervise::Policy policy;
-  policy.scope = job.plan.scope;
-  policy.grace = settings.time(Option::grace);
-  policy.leftover_grace = *settings.time(Option::leftover_grace);
-  policy.agent = job.plan.launcher != Launcher::none;
+  supervise::Policy policy = plan_supervision(job.plan, settings);
   const LogFolder log_folder(job.plan, node);
   policy.log_folder = log_folder.path();
   policy.workers = job.topology.number(Fact::nproc_per_node);

@@ -30,8 +30,7 @@ std::string killed_meanwhile(const std::string& what) {
 }  // namespace
 
 Witness::Witness(boost::asio::io_context& io, const Settings& settings, const Node& node)
-    : io_(io),
-      settings_(settings),
+    : settings_(settings),
       node_(node),
       termination_log_(std::string(settings.text(Option::termination_log))),
       timer_(io),

@@ -58,7 +58,6 @@ class Witness final : public supervise::Observer, private status::Source {
   void watch_memory();
   void on_memory_event();
 
-  boost::asio::io_context& io_;
   const Settings& settings_;
   const Node& node_;
   const Job* job_ = nullptr;

@@ -128,6 +128,7 @@ class Planner {
         change.set.emplace_back(agent_error_variable, agent_error_file(log_folder_template(node_)));
     }
     share_cpus(launches);
+    if (launches) set_for_stop(environment);
     for (const std::string& entry : environment.entries()) {
       if (entry.starts_with("RANKSHIM_")) change.unset.emplace_back(entry_name(entry));
     }
@@ -146,6 +147,19 @@ class Planner {
         created ? parse_count(environment.get("SLURM_CPUS_PER_TASK").value_or("")) : std::nullopt;
     const unsigned threads = per_task ? *per_task : node_.cpus().count / workers;
     plan_.environment.set.emplace_back("OMP_NUM_THREADS", fmt::format("{}", std::max(threads, 1U)));
+  }
+
+  /// How torchrun and its workers end, where the user left that open: torchrun has the same time as we give
+  /// it before it kills its workers (torch/distributed/launcher/api.py, whole seconds), and workers that hang
+  /// show where (faulthandler in Python's library).
+  void set_for_stop(const Environment& environment) {
+    auto& set = plan_.environment.set;
+    constexpr std::string_view timeout = "TORCH_ELASTIC_SHUTDOWN_TIMEOUT";
+    const auto grace = settings_.time(Option::grace);
+    if (grace && !environment.get(timeout))
+      set.emplace_back(timeout, std::to_string(std::max<std::int64_t>(1, (grace->count() + 999) / 1000)));
+    constexpr std::string_view handler = "PYTHONFAULTHANDLER";
+    if (settings_.flag(Option::stacks) && !environment.has(handler)) set.emplace_back(handler, "1");
   }
 
   void build_argv() {

@@ -57,8 +57,9 @@ std::string help_text() {
       "the variable over the file.\n";
   for (const OptionInfo& option : options) {
     if (!option.group.empty()) out += fmt::format("\n{}:\n", option.group);
-    std::string head = fmt::format("  --{}", option.name);
-    if (option.kind != ValueKind::boolean) head += fmt::format(" {}", option.argument);
+    const bool boolean = option.kind == ValueKind::boolean;
+    std::string head = fmt::format("  --{}{}", boolean ? "[no-]" : "", option.name);
+    if (!boolean) head += fmt::format(" {}", option.argument);
     out += head;
     std::string help(option.help);
     if (!option.fallback.empty()) help += fmt::format(" [{}]", option.fallback);

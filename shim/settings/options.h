@@ -31,6 +31,16 @@ enum class Option : std::uint8_t {
   signal_scope,
   grace,
   leftover_grace,
+  pre_stop_delay,
+  rewrite_signal,
+  worker_signals,
+  term_signal,
+  stacks,
+  subreaper,
+  warn_on_reap,
+  parent_death_signal,
+  child_death_signal,
+  ctty,
   exit_map,
   exit_code,
   hold_on_failure,
@@ -52,7 +62,17 @@ enum class Option : std::uint8_t {
 
 /// What a value must look like. Facts of the topology are texts here: the topology stage judges them wherever
 /// they come from.
-enum class ValueKind : std::uint8_t { text, choice, time, boolean, exit_map, pattern };
+enum class ValueKind : std::uint8_t {
+  text,
+  choice,
+  time,
+  boolean,
+  exit_map,
+  pattern,
+  signal,
+  signals,     ///< a list, or none
+  signal_map,  ///< FROM=TO,...
+};
 
 struct OptionInfo {
   Option option;
@@ -116,6 +136,26 @@ inline constexpr std::array options = {
                "from a stop signal until everything is killed; else as long as the platform allows"},
     OptionInfo{Option::leftover_grace, "", "leftover-grace", ValueKind::time, "TIME", "5s",
                "what the command leaves behind has this long between TERM and KILL"},
+    OptionInfo{Option::pre_stop_delay, "", "pre-stop-delay", ValueKind::time, "TIME", "0s",
+               "a TERM is passed on this much later, for load balancers; part of the grace"},
+    OptionInfo{Option::rewrite_signal, "", "rewrite-signal", ValueKind::signal_map, "FROM=TO,...", "",
+               "pass TO on where FROM arrives; TO may be none"},
+    OptionInfo{Option::worker_signals, "", "worker-signals", ValueKind::signals, "SIG,...|none", "USR1,USR2",
+               "go to torchrun's workers, for they would end torchrun itself"},
+    OptionInfo{Option::term_signal, "", "term-signal", ValueKind::signal, "SIG", "TERM",
+               "what we send to what the command leaves behind"},
+    OptionInfo{Option::stacks, "", "stacks", ValueKind::boolean, "", "true",
+               "what did not stop shows its stacks before it is killed"},
+    OptionInfo{Option::subreaper, "", "subreaper", ValueKind::boolean, "", "true",
+               "adopt orphans where we are not PID 1"},
+    OptionInfo{Option::warn_on_reap, "", "warn-on-reap", ValueKind::boolean, "", "false",
+               "a line for each orphan that was reaped"},
+    OptionInfo{Option::parent_death_signal, "", "parent-death-signal", ValueKind::signal, "SIG", "",
+               "what we get when our parent ends"},
+    OptionInfo{Option::child_death_signal, "", "child-death-signal", ValueKind::signal, "SIG", "",
+               "what the command gets when we end"},
+    OptionInfo{Option::ctty, "", "ctty", ValueKind::boolean, "", "false",
+               "the command gets a session of its own, with stdin as its terminal"},
     OptionInfo{Option::exit_map, "", "exit-map", ValueKind::exit_map, "FROM[-TO]=CODE,...", "",
                "change exit codes; FROM may be a cause: oom, wait, config, stopped"},
     OptionInfo{Option::exit_code, "", "exit-code", ValueKind::choice, "cause|launcher", "cause",

@@ -9,6 +9,7 @@
 #include "pattern/pattern.h"
 #include "settings/exit_map.h"
 #include "settings/nearest.h"
+#include "supervise/signal_text.h"
 #include "toml.h"
 
 namespace rankshim {
@@ -75,6 +76,15 @@ std::optional<std::string> normalise(const OptionInfo& option, std::string_view 
     case ValueKind::pattern:
       if (!Pattern::compile(text)) return std::nullopt;
       break;
+    case ValueKind::signal:
+      if (!supervise::parse_signal(text)) return std::nullopt;
+      break;
+    case ValueKind::signals:
+      if (!supervise::parse_signals(text)) return std::nullopt;
+      break;
+    case ValueKind::signal_map:
+      if (!supervise::SignalMap::parse(text)) return std::nullopt;
+      break;
   }
   return std::string(text);
 }
@@ -92,6 +102,12 @@ std::string wanted(const OptionInfo& option) {
              "stopped=CODE";
     case ValueKind::pattern:
       return "a regular expression of literals, . [] * + ? | () ^ $ and \\d \\w \\s";
+    case ValueKind::signal:
+      return "a signal such as TERM, SIGUSR1, RTMIN+3 or 15";
+    case ValueKind::signals:
+      return "signals such as USR1,RTMIN+3,15, or none";
+    case ValueKind::signal_map:
+      return "FROM=TO,... with signals such as TERM, RTMIN+3 or 15; TO may be none";
     case ValueKind::text:
       break;
   }
@@ -177,6 +193,12 @@ class Reader {
       const auto equals = word.find('=');
       const std::string_view name = word.substr(0, equals);
       const OptionInfo* option = name.starts_with("--") ? find_option(name.substr(2)) : nullptr;
+      bool truth = true;
+      if (option == nullptr && name.starts_with("--no-") && equals == std::string_view::npos) {
+        option = find_option(name.substr(5));
+        if (option != nullptr && option->kind != ValueKind::boolean) option = nullptr;
+        truth = false;
+      }
       if (option == nullptr) {
         unknown_option(name);
         continue;
@@ -185,7 +207,7 @@ class Reader {
       if (equals != std::string_view::npos) {
         take(*option, word.substr(equals + 1), Origin::option, detail);
       } else if (option->kind == ValueKind::boolean) {
-        take(*option, "true", Origin::option, detail);
+        take(*option, truth ? "true" : "false", Origin::option, detail);
       } else if (at + 1 < arguments.size()) {
         take(*option, arguments[++at], Origin::option, detail);
       } else {

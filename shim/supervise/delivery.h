@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "supervise/kernel.h"
@@ -27,8 +28,12 @@ class Delivery {
  public:
   using Clock = std::chrono::steady_clock;
 
-  /// `signals` is told to leave real-time signals in the kernel's queue while too many are kept here.
-  Delivery(SignalQueue& signals, SignalScope scope) : signals_(signals), scope_(scope) {}
+  /// `signals` is told to leave real-time signals in the kernel's queue while too many are kept here. Those
+  /// of `for_workers` go to the workers of a launcher, which `environment` is of, instead of to the launcher:
+  /// kept until there are workers and each of them can take it (workers.h).
+  Delivery(SignalQueue& signals, SignalScope scope, SignalSet for_workers,
+           const std::vector<std::string>& environment)
+      : signals_(signals), scope_(scope), for_workers_(for_workers), environment_(environment) {}
 
   /// Children from before our exec are none of the command's (`exec > >(tee log); exec rankshim …` in a
   /// shell): they are reaped, but neither signalled nor waited for. Call it before the command is started.
@@ -59,18 +64,30 @@ class Delivery {
   [[nodiscard]] bool nothing_left() const;
 
  private:
+  struct Kept {
+    Received signal;
+    unsigned refused = 0;  ///< how often the kernel refused it
+  };
+
   int deliver(const Received& signal);
+  int deliver_to_workers(const Received& signal);
   int walk_group(int signal, const kernel::Payload& payload);
+  void keep(const Received& signal);
+  void set_due(bool progress);
+  [[nodiscard]] bool is_for_workers(int signal) const { return (for_workers_ & bit(signal)) != 0; }
 
   SignalQueue& signals_;
   const SignalScope scope_;
+  const SignalSet for_workers_;
+  const std::vector<std::string>& environment_;
   const bool pid_1_ = getpid() == 1;
   pid_t command_ = 0;
   bool command_ended_ = false;
   std::vector<Process> before_us_;
-  std::vector<Received> kept_;  // real-time signals that the command's queue did not take yet
+  std::vector<Kept> kept_;  // in the order of their arrival
+  SignalSet kept_numbers_ = 0;
+  std::chrono::milliseconds delay_{0};
   std::optional<Clock::time_point> due_;
-  bool warned_ = false;
 };
 
 }  // namespace rankshim::supervise

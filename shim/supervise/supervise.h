@@ -2,6 +2,7 @@
 
 #include <boost/asio/io_context.hpp>
 #include <chrono>
+#include <csignal>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -23,8 +24,8 @@ struct Policy {
   /// After the command's own end: how long what it left has between TERM and KILL.
   std::chrono::milliseconds leftover_grace{5000};
   /// The command is torchrun's agent. While it has no worker nothing can be lost, and a stop signal that it
-  /// does not follow at once is followed by KILL within two seconds. And a stop signal is passed to it once
-  /// only: torchrun takes a second one as the start of another 30 s.
+  /// does not follow at once is followed by KILL within two seconds. And only the first stop signal is passed
+  /// to it: torchrun takes a second one as the start of another 30 s. A second INT kills everything.
   bool agent = false;
   /// The agent's --log_dir, which exists, and how many workers it starts here: by these its workers are
   /// followed. Empty: they are not.
@@ -34,6 +35,22 @@ struct Policy {
   std::optional<std::chrono::milliseconds> limit;
   /// Told what happens; may be null.
   Observer* observer = nullptr;
+  /// Of an agent: these go to its workers instead (delivery.h).
+  SignalSet worker_signals = 0;
+  /// What is passed on in the place of what arrives. A signal stops if what arrived or what is passed on asks
+  /// to stop; one that is not passed on does nothing at all.
+  SignalMap rewrite;
+  /// What we send ourselves to what the command left behind.
+  int term_signal = SIGTERM;
+  /// Between a TERM and its passing on, part of the grace; any further stop signal ends it.
+  std::chrono::milliseconds pre_stop_delay{0};
+  /// What did not stop shows its stacks before it is killed (stacks.h).
+  bool stacks = false;
+  bool subreaper = true;      ///< where we are not PID 1
+  bool warn_on_reap = false;  ///< a line for each orphan that was reaped
+  /// The command gets a session of its own, with stdin as its controlling terminal.
+  bool ctty = false;
+  int child_death_signal = 0;  ///< what the command gets when we end; 0: nothing
 };
 
 /// How the command ended.
