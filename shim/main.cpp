@@ -1,5 +1,6 @@
 #include <unistd.h>
 
+#include <boost/asio/bind_cancellation_slot.hpp>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/experimental/awaitable_operators.hpp>
 #include <boost/asio/io_context.hpp>
@@ -16,8 +17,8 @@
 #include "licenses.h"
 #include "log/log.h"
 #include "node/node.h"
-#include "platform/builtin.h"
 #include "platform/recognise.h"
+#include "platform/user_profiles.h"
 #include "report/verdict.h"
 #include "settings/exit_map.h"
 #include "settings/settings.h"
@@ -59,8 +60,11 @@ struct Job {
 };
 
 Outcome<Job> resolve(const Settings& settings, const std::vector<std::string>& command, const Node& node) {
-  const auto profiles = platform::builtin_profiles();
-  auto platform = platform::recognise(profiles, settings.text(Option::platform), node);
+  auto set = platform::read_profiles(settings.text(Option::profile), node);
+  if (auto* faults = std::get_if<Faults>(&set)) return std::move(*faults);
+  const auto& known = std::get<platform::ProfileSet>(set);
+  const auto profiles = known.profiles();
+  auto platform = platform::recognise(profiles, settings.text(Option::platform), node, known.own());
   if (auto* faults = std::get_if<Faults>(&platform)) return std::move(*faults);
 
   auto topology = resolve_topology(settings, std::get<platform::Platform>(platform),
@@ -107,6 +111,53 @@ std::optional<int> wait_for_master(boost::asio::io_context& io, supervise::Signa
   return code;
 }
 
+/// Resolves the job once what the platform has yet to write is there. The exit code where that never comes.
+std::variant<Job, int> resolve_when_ready(boost::asio::io_context& io, supervise::SignalQueue& signals,
+                                          const Invocation& invocation, const Node& node,
+                                          const ExitMap& exit_map) {
+  std::optional<int> code;
+  boost::asio::cancellation_signal enough;
+  bool waiting = false;
+  const auto limit = *invocation.settings.time(Option::wait_timeout);
+  const auto end = std::chrono::steady_clock::now() + limit;
+  auto resolved = resolve(invocation.settings, invocation.arguments, node);
+  for (auto* faults = std::get_if<Faults>(&resolved); faults != nullptr;
+       faults = std::get_if<Faults>(&resolved)) {
+    if (!faults->front().passes) {
+      report(*faults, false);
+      return exit_map.apply(Cause::config, exit_code::configuration);
+    }
+    if (!waiting) {
+      waiting = true;
+      log::info("waiting at most {}: {}", format_time(limit), faults->front().what);
+      boost::asio::co_spawn(
+          io, signals.next_ending(),
+          boost::asio::bind_cancellation_slot(
+              enough.slot(), [&](const std::exception_ptr& error, supervise::Received signal) {
+                if (error) return;  // cancelled: it is enough
+                log::info("{} while waiting for the platform; nothing was started",
+                          supervise::signal_name(signal.number));
+                code = exit_map.apply(Cause::stopped, exit_code::signal_base + signal.number);
+              }));
+    }
+    if (std::chrono::steady_clock::now() >= end) {
+      log::error("{}", faults->front().what);
+      code = exit_map.apply(Cause::wait, exit_code::unreachable);
+    }
+    if (code) return *code;
+    io.run_for(std::chrono::seconds(1));  // nothing tells when a file of a ConfigMap is written anew
+    if (code) return *code;
+    resolved = resolve(invocation.settings, invocation.arguments, node);
+  }
+  if (waiting) {
+    enough.emit(boost::asio::cancellation_type::terminal);
+    io.run();
+    io.restart();
+    if (code) return *code;
+  }
+  return std::move(std::get<Job>(resolved));
+}
+
 void announce(const Job& job) {
   const Facts& facts = job.topology.facts;
   const std::string what = job.plan.launcher == Launcher::none ? job.plan.argv.front() : "torchrun";
@@ -131,17 +182,14 @@ void announce(const Job& job) {
 int run(const Invocation& invocation, const Node& node) {
   const Settings& settings = invocation.settings;
   const ExitMap exit_map = ExitMap::parse(settings.text(Option::exit_map)).value_or(ExitMap{});
-  auto resolved = resolve(settings, invocation.arguments, node);
-  if (const auto* faults = std::get_if<Faults>(&resolved)) {
-    report(*faults, false);
-    return exit_map.apply(Cause::config, exit_code::configuration);
-  }
+  boost::asio::io_context io;
+  supervise::SignalQueue signals(io);
+  auto resolved = resolve_when_ready(io, signals, invocation, node, exit_map);
+  if (const auto* code = std::get_if<int>(&resolved)) return *code;
   Job& job = std::get<Job>(resolved);
   for (const std::string& warning : job.topology.warnings) log::warn("{}", warning);
   for (const std::string& warning : job.plan.warnings) log::warn("{}", warning);
 
-  boost::asio::io_context io;
-  supervise::SignalQueue signals(io);
   if (job.plan.wait != wait::Until::none) {
     wait::Reached reached;
     if (const auto code = wait_for_master(io, signals, job, settings, exit_map, reached)) return *code;
@@ -214,18 +262,31 @@ int print_environment(const Invocation& invocation, const Node& node) {
   return exit_code::ok;
 }
 
-int print_platforms(const std::vector<std::string>& arguments) {
-  const auto profiles = platform::builtin_profiles();
-  if (arguments.empty()) {
-    print(explain::profile_list(profiles));
+int print_platforms(const Invocation& invocation, const Node& node) {
+  const auto& arguments = invocation.arguments;
+  if (!arguments.empty() && arguments[0] == "check") {
+    const Faults faults = platform::check_profile(arguments[1], node);
+    report(faults, false);
+    if (!faults.empty()) return exit_code::configuration;
+    print(fmt::format("{} is a profile\n", arguments[1]));
     return exit_code::ok;
   }
-  const platform::Profile* profile = platform::find(profiles, arguments[0]);
-  if (profile == nullptr) {
-    log::error("no built-in profile is named {}; rankshim platforms lists them", arguments[0]);
+  const auto read = platform::read_profiles(invocation.settings.text(Option::profile), node);
+  if (const auto* faults = std::get_if<Faults>(&read)) {
+    report(*faults, false);
+    return exit_code::configuration;
+  }
+  const auto& set = std::get<platform::ProfileSet>(read);
+  if (arguments.empty()) {
+    print(explain::profile_list(set.profiles()));
+    return exit_code::ok;
+  }
+  const std::string document = set.document(arguments[0]);
+  if (document.empty()) {
+    log::error("no profile is named {}; rankshim platforms lists them", arguments[0]);
     return exit_code::usage;
   }
-  print(profile->text);
+  print(document);
   return exit_code::ok;
 }
 
@@ -256,7 +317,7 @@ int main(int argc, char** argv) {
     case Subcommand::env:
       return print_environment(invocation, node);
     case Subcommand::platforms:
-      return print_platforms(invocation.arguments);
+      return print_platforms(invocation, node);
     case Subcommand::install:
       return install_binary(invocation.arguments.front());
     case Subcommand::help:

@@ -27,6 +27,12 @@ class FakeNode final : public Node {
     const auto found = files.find(path);
     return found == files.end() ? std::nullopt : std::optional(found->second);
   }
+  [[nodiscard]] std::vector<std::string> folder(const std::string& path) const override {
+    std::vector<std::string> names;
+    for (const auto& [file, content] : files)
+      if (file.starts_with(path + "/")) names.push_back(file.substr(path.size() + 1));
+    return names;
+  }
   [[nodiscard]] std::string host_name() const override { return name; }
   [[nodiscard]] std::optional<DeviceCount> accelerators() const override { return devices; }
   [[nodiscard]] DeviceCount cpus() const override { return {cpu_count, "cgroup CPU quota"}; }

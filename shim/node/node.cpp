@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cctype>
 #include <charconv>
@@ -102,6 +103,15 @@ std::optional<std::string> RealNode::file(const std::string& path) const {
     content.append(chunk.data(), static_cast<std::size_t>(got));
   }
   return content;
+}
+
+std::vector<std::string> RealNode::folder(const std::string& path) const {
+  std::vector<std::string> names;
+  const std::unique_ptr<DIR, int (*)(DIR*)> folder(opendir(path.c_str()), closedir);
+  if (!folder) return names;
+  while (const dirent* entry = readdir(folder.get())) names.emplace_back(entry->d_name);
+  std::sort(names.begin(), names.end());
+  return names;
 }
 
 std::string RealNode::host_name() const {

@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "node/environment.h"
 
@@ -28,6 +29,9 @@ class Node {
 
   /// The file's content, at most 1 MiB of it; nothing where it cannot be read.
   [[nodiscard]] virtual std::optional<std::string> file(const std::string& path) const = 0;
+
+  /// The names in a folder, sorted; none where it cannot be read.
+  [[nodiscard]] virtual std::vector<std::string> folder(const std::string& path) const = 0;
 
   /// gethostname(2); empty where it fails.
   [[nodiscard]] virtual std::string host_name() const = 0;
@@ -60,6 +64,7 @@ class RealNode final : public Node {
  public:
   using Node::Node;
   [[nodiscard]] std::optional<std::string> file(const std::string& path) const override;
+  [[nodiscard]] std::vector<std::string> folder(const std::string& path) const override;
   [[nodiscard]] std::string host_name() const override;
   [[nodiscard]] std::optional<DeviceCount> accelerators() const override;
   [[nodiscard]] DeviceCount cpus() const override;
