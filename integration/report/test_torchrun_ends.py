@@ -178,7 +178,8 @@ def test_workers_that_ignore_a_term_are_killed_after_the_grace_and_nobody_failed
     assert case.report["outcome"] == "stopped"
     assert case.cause is None
     assert case.report["stop_signal"] == "SIGTERM" and case.report["killed_by_rankshim"]
-    assert [worker(case, rank)["signal"] for rank in (0, 1)] == ["SIGKILL", "SIGKILL"]
+    ends = {worker(case, rank)["signal"] for rank in (0, 1)}
+    assert ends <= {"SIGABRT", "SIGKILL"}, "the ABRT shows where it hung, and ends Python too"
     assert case.report["phases"]["wind-down"] >= 2
     assert "SIGTERM had asked it to stop" in case.log
 
