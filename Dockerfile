@@ -1,12 +1,14 @@
 # The one binary in an image of its own, for COPY --from=rankshim /rankshim /usr/local/bin/rankshim
 FROM debian:bookworm AS build
-WORKDIR /rankshim
+# zig's cache is keyed by its own place too: a build with this checkout's path can share one.
+ARG FOLDER=/rankshim
+WORKDIR $FOLDER
 COPY scripts/setup scripts/setup
 COPY scripts/pins scripts/pins
 RUN scripts/setup build
 COPY . .
-RUN scripts/build
+RUN scripts/build && cp dist/rankshim /rankshim.built
 
 FROM scratch
-COPY --from=build /rankshim/dist/rankshim /rankshim
+COPY --from=build /rankshim.built /rankshim
 ENTRYPOINT ["/rankshim"]

@@ -7,6 +7,7 @@ namespace rankshim {
 namespace exit_code {
 
 inline constexpr int ok = 0;
+inline constexpr int not_well = 1;      ///< status: no instance, or not as asked for
 inline constexpr int usage = 64;        ///< EX_USAGE: wrong command line
 inline constexpr int system = 71;       ///< EX_OSERR: the system refused (fork, memory, descriptors)
 inline constexpr int unreachable = 75;  ///< EX_TEMPFAIL: the master or a peer did not come in time

@@ -31,7 +31,8 @@ def image_folder():
             bases = podman.base_names(project) + podman.base_names(user)
             podman.make_base_image(engine, sorted(set(bases)))
             started = time.monotonic()
-            podman.build(engine, project, podman.REPOSITORY, SHIM_IMAGE, timeout=BUILD_TIMEOUT)
+            podman.build(engine, project, podman.REPOSITORY, SHIM_IMAGE,
+                         f"--build-arg=FOLDER={podman.REPOSITORY}", timeout=BUILD_TIMEOUT)
             log.info("building the Dockerfile took %.0f s", time.monotonic() - started)
             podman.build(engine, user, here, USER_IMAGE, timeout=BUILD_TIMEOUT)
         yield folder

@@ -161,11 +161,18 @@ def _full_name(image):
     return image if slash and ("." in registry or registry == "localhost") else f"localhost/{image}"
 
 
-def build(engine, dockerfile, context, tag, *, timeout):
-    """`podman build` with the machine's network, and pip configured in there as it is out here."""
+def build(engine, dockerfile, context, tag, *options, timeout):
+    """`podman build` with the machine's network, pip configured in there as it is out here, and zig's cache.
+
+    The cache (zig's own libc++ and musl, compiled) is keyed by content and by zig's place, so the build has the same
+    path as this checkout (FOLDER in the Dockerfile). Without it the build takes minutes more.
+    """
+    zig_cache = pathlib.Path.home() / ".cache" / "zig"
+    zig_cache.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="rankshim-build-") as folder:
         engine.must(
             "build", "--pull=never", "--layers=false", "--network=host", *_pip_options(pathlib.Path(folder)),
+            f"--volume={zig_cache}:/root/.cache/zig", *options,
             "--file", dockerfile, "--tag", tag, context,
             timeout=timeout, env=_proxies(),
         )

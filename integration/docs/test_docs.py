@@ -14,9 +14,10 @@ DOCUMENTS = sorted(
 )
 # Commands of ```sh blocks that are too large for an example, and where they are run.
 RUN_ELSEWHERE = {
-    "scripts/demo": "by hand",
+    "scripts/demo": "integration/scripts",
     "scripts/test": "this very run",
     "scripts/test release": "by hand, before a release: it compiles for minutes",
+    "scripts/test quick": "a part of this very run",
     "scripts/build": "scripts/test",
     "scripts/setup": "scripts/test",
 }

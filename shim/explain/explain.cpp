@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <array>
 
-#include "explain/json.h"
 #include "explain/shell_quote.h"
+#include "json/json.h"
 
 namespace rankshim::explain {
 namespace {

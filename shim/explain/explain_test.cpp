@@ -2,8 +2,8 @@
 
 #include <catch2/catch.hpp>
 
-#include "explain/json.h"
 #include "explain/shell_quote.h"
+#include "json/json.h"
 
 namespace rankshim {
 namespace {

@@ -52,8 +52,9 @@ void set_pet(EnvironmentChange& change, const Topology& topology, bool add, cons
       set_known(change, topology.facts, name, fact);
   }
   for (const std::string& entry : environment.entries()) {
+    if (!entry.starts_with("PET_")) continue;
     const std::string_view name = entry_name(entry);
-    if (!name.starts_with("PET_") || environment.get(name)) continue;
+    if (environment.get(name)) continue;
     const bool is_set =
         std::any_of(change.set.begin(), change.set.end(), [&](const auto& s) { return s.first == name; });
     if (!is_set) change.unset.emplace_back(name);

@@ -124,11 +124,42 @@ class Planner {
       // (torch 2.13).
       constexpr std::string_view share = "TORCH_DISABLE_SHARE_RDZV_TCP_STORE";
       if (topology_.elastic && !environment.get(share)) change.set.emplace_back(share, "1");
+      if (!environment.get(agent_error_variable) && !environment.get("PET_LOG_DIR"))
+        change.set.emplace_back(agent_error_variable, agent_error_file(log_folder_template(node_)));
     }
+    share_cpus(launches);
+    if (launches) set_for_stop(environment);
     for (const std::string& entry : environment.entries()) {
-      const std::string_view name = entry_name(entry);
-      if (name.starts_with("RANKSHIM_")) change.unset.emplace_back(name);
+      if (entry.starts_with("RANKSHIM_")) change.unset.emplace_back(entry_name(entry));
     }
+  }
+
+  /// Every worker would start a thread per CPU of the machine; torchrun, where nothing is said, gives each
+  /// one thread and a banner.
+  void share_cpus(bool launches) {
+    const Environment& environment = node_.environment();
+    const bool created = topology_.granularity == Granularity::process;
+    const unsigned workers = topology_.number(created ? Fact::local_world_size : Fact::nproc_per_node);
+    if ((!launches && !created) || workers < 2 || !node_.is_here() || environment.get("OMP_NUM_THREADS"))
+      return;
+    // Slurm has already shared them out (srun(1), --cpus-per-task).
+    const auto per_task =
+        created ? parse_count(environment.get("SLURM_CPUS_PER_TASK").value_or("")) : std::nullopt;
+    const unsigned threads = per_task ? *per_task : node_.cpus().count / workers;
+    plan_.environment.set.emplace_back("OMP_NUM_THREADS", fmt::format("{}", std::max(threads, 1U)));
+  }
+
+  /// How torchrun and its workers end, where the user left that open: torchrun has the same time as we give
+  /// it before it kills its workers (torch/distributed/launcher/api.py, whole seconds), and workers that hang
+  /// show where (faulthandler in Python's library).
+  void set_for_stop(const Environment& environment) {
+    auto& set = plan_.environment.set;
+    constexpr std::string_view timeout = "TORCH_ELASTIC_SHUTDOWN_TIMEOUT";
+    const auto grace = settings_.time(Option::grace);
+    if (grace && !environment.get(timeout))
+      set.emplace_back(timeout, std::to_string(std::max<std::int64_t>(1, (grace->count() + 999) / 1000)));
+    constexpr std::string_view handler = "PYTHONFAULTHANDLER";
+    if (settings_.flag(Option::stacks) && !environment.has(handler)) set.emplace_back(handler, "1");
   }
 
   void build_argv() {

@@ -81,6 +81,27 @@ TEST_CASE("max_restarts is the option's, then PET_MAX_RESTARTS, then 0") {
              Catch::Contains("--max_restarts=2"));
 }
 
+TEST_CASE("workers that we start share the CPUs, unless the user or the scheduler has said how") {
+  const auto threads = [](Words variables, Words line) {
+    FakeNode node(std::move(variables));
+    node.cpu_count = 12;
+    const LaunchPlan result = planned(node, std::move(line));
+    for (const auto& [name, value] : result.environment.set)
+      if (name == "OMP_NUM_THREADS") return value;
+    return std::string("open");
+  };
+  CHECK(threads({}, {"--nproc-per-node=4", "train.py"}) == "3");
+  CHECK(threads({}, {"--nproc-per-node=16", "train.py"}) == "1");
+  CHECK(threads({}, {"--nproc-per-node=1", "train.py"}) == "open");
+  CHECK(threads({"OMP_NUM_THREADS=2"}, {"--nproc-per-node=4", "train.py"}) == "open");
+  CHECK(threads({}, {"--nproc-per-node=4", "bash", "run.sh"}) == "open");
+  const Words created = {"RANK=1", "WORLD_SIZE=4", "LOCAL_RANK=1", "LOCAL_WORLD_SIZE=4", "MASTER_ADDR=m"};
+  CHECK(threads(created, {"--rank-unit=process", "python", "train.py"}) == "3");
+  Words slurm = created;
+  slurm.emplace_back("SLURM_CPUS_PER_TASK=5");
+  CHECK(threads(slurm, {"--rank-unit=process", "python", "train.py"}) == "5");
+}
+
 TEST_CASE("a program runs as it is, with the variables that its scripts read") {
   const FakeNode node({"NNODES=3", "NODE_RANK=1", "NPROC_PER_NODE=8", "MASTER_ADDR=m", "MASTER_PORT=1234"});
   const LaunchPlan result = planned(node, {"bash", "tools/dist_train.sh", "c.py", "8"});

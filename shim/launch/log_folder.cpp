@@ -28,6 +28,8 @@ std::string log_folder_template(const Node& node) {
   return std::string(node.environment().get("TMPDIR").value_or("/tmp")) + "/rankshim-XXXXXX";
 }
 
+std::string agent_error_file(const std::string& folder) { return folder + "/error.json"; }
+
 LogFolder::LogFolder(LaunchPlan& plan, const Node& node) {
   if (plan.launcher == Launcher::none) return;
   if (const auto chosen = node.environment().get(user_variable)) {
@@ -44,11 +46,16 @@ LogFolder::LogFolder(LaunchPlan& plan, const Node& node) {
     log::warn("cannot make a folder like {} ({}): the workers' own exit codes will not be known; set TMPDIR",
               name, std::strerror(errno));
     plan.argv.erase(argument);
+    std::erase_if(plan.environment.set,
+                  [](const auto& entry) { return entry.first == agent_error_variable; });
     return;
   }
   path_ = name;
   temporary_ = true;
   *argument = "--log_dir=" + name;
+  for (auto& [variable, value] : plan.environment.set) {
+    if (variable == agent_error_variable) value = agent_error_file(name);
+  }
 }
 
 LogFolder::~LogFolder() {

@@ -1,10 +1,14 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "launch/launch.h"
 
 namespace rankshim {
+
+/// Where a process under torch's @record, the agent too, writes why it failed.
+inline constexpr std::string_view agent_error_variable = "TORCHELASTIC_ERROR_FILE";
 
 /// Where the launcher keeps what it knows of its workers, for as long as this object lives: the user's own
 /// PET_LOG_DIR, or a temporary folder of ours that goes with it. torchrun would otherwise make one under /tmp
@@ -29,5 +33,8 @@ class LogFolder {
 
 /// The --log_dir that a plan has until the folder is made.
 std::string log_folder_template(const Node& node);
+
+/// The agent's error file in such a folder.
+std::string agent_error_file(const std::string& folder);
 
 }  // namespace rankshim

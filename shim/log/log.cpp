@@ -6,8 +6,12 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <memory>
+#include <string>
+
+#include "json/json.h"
 
 namespace rankshim::log {
 namespace {
@@ -17,14 +21,35 @@ constexpr std::size_t longest_line = 4096;
 
 std::uint64_t dropped_lines = 0;
 
+bool as_json = false;
+
+std::string plain_line(spdlog::level::level_enum level, std::string_view text) {
+  std::string line = "rankshim: ";
+  if (level == spdlog::level::warn) line += "warning: ";
+  if (level >= spdlog::level::err) line += "error: ";
+  return line.append(text);
+}
+
+std::string json_line(spdlog::level::level_enum level, std::string_view text) {
+  const std::string_view name = level >= spdlog::level::err    ? "error"
+                                : level == spdlog::level::warn ? "warn"
+                                : level == spdlog::level::info ? "info"
+                                                               : "debug";
+  while (true) {
+    json::Object object;
+    object.raw("time", json::moment(std::chrono::system_clock::now()));
+    std::string line = object.text("level", name).text("message", text).str();
+    if (line.size() < longest_line) return line;
+    text = text.substr(0, text.size() / 2);  // cut inside, so that it stays an object
+  }
+}
+
 /// Derived from sinks::sink, not base_sink: the pattern formatter would cost 61 kB for a prefix.
 class StderrSink final : public spdlog::sinks::sink {
  public:
   void log(const spdlog::details::log_msg& message) override {
-    std::string line = "rankshim: ";
-    if (message.level == spdlog::level::warn) line += "warning: ";
-    if (message.level >= spdlog::level::err) line += "error: ";
-    line.append(message.payload.data(), message.payload.size());
+    const std::string_view text(message.payload.data(), message.payload.size());
+    std::string line = as_json ? json_line(message.level, text) : plain_line(message.level, text);
     if (line.size() >= longest_line) line.resize(longest_line - 1);
     line += '\n';
     pollfd descriptor{STDERR_FILENO, POLLOUT, 0};
@@ -58,6 +83,7 @@ spdlog::level::level_enum to_spdlog(Level level) {
 }  // namespace
 
 void set_level(Level level) { logger().set_level(to_spdlog(level)); }
+void set_json(bool json) { as_json = json; }
 bool enabled(Level level) { return logger().should_log(to_spdlog(level)); }
 std::uint64_t dropped() { return dropped_lines; }
 

@@ -14,12 +14,15 @@ namespace rankshim::log {
 enum class Level : std::uint8_t { debug, info, warn, error };
 
 void set_level(Level level);
+
+/// Each line becomes a JSON object with "time", "level" and "message".
+void set_json(bool json);
 [[nodiscard]] bool enabled(Level level);
 
 /// Lines that stderr could not take so far.
 [[nodiscard]] std::uint64_t dropped();
 
-/// Writes "rankshim: TEXT", warnings and errors with their level in front of the text.
+/// Writes "rankshim: TEXT", warnings and errors with their level in front of the text; see set_json.
 void write(Level level, std::string_view text);
 
 template <class... Args>

@@ -4,9 +4,20 @@
 #include <array>
 
 namespace rankshim {
+namespace {
+
+/// Whether an entry is NAME=…: most differ in their first letters, so that no one looks for its '='.
+bool is_named(std::string_view entry, std::string_view name) {
+  return entry.size() > name.size() && entry[name.size()] == '=' && entry.starts_with(name) && !name.empty();
+}
+
+}  // namespace
 
 Environment Environment::from(const char* const* environ) {
   Environment result;
+  std::size_t count = 0;
+  while (environ != nullptr && environ[count] != nullptr) ++count;
+  result.entries_.reserve(count);
   for (; environ != nullptr && *environ != nullptr; ++environ) result.entries_.emplace_back(*environ);
   return result;
 }
@@ -18,7 +29,7 @@ std::string_view entry_name(std::string_view entry) {
 
 std::optional<std::string_view> Environment::get(std::string_view name) const {
   for (const std::string& entry : entries_) {
-    if (entry_name(entry) != name) continue;
+    if (!is_named(entry, name)) continue;
     const std::string_view value = std::string_view(entry).substr(name.size() + 1);
     if (value.empty()) return std::nullopt;
     return value;
@@ -28,27 +39,27 @@ std::optional<std::string_view> Environment::get(std::string_view name) const {
 
 bool Environment::has(std::string_view name) const {
   return std::any_of(entries_.begin(), entries_.end(),
-                     [&](const auto& entry) { return entry_name(entry) == name; });
+                     [&](const auto& entry) { return is_named(entry, name); });
 }
 
 void Environment::set(std::string_view name, std::string_view value) {
   std::string entry;
   entry.reserve(name.size() + value.size() + 1);
   entry.append(name).append("=").append(value);
-  const auto first = std::find_if(entries_.begin(), entries_.end(),
-                                  [&](const auto& old) { return entry_name(old) == name; });
+  const auto first =
+      std::find_if(entries_.begin(), entries_.end(), [&](const auto& old) { return is_named(old, name); });
   if (first == entries_.end()) {
     entries_.push_back(std::move(entry));
     return;
   }
   *first = std::move(entry);
   entries_.erase(
-      std::remove_if(first + 1, entries_.end(), [&](const auto& old) { return entry_name(old) == name; }),
+      std::remove_if(first + 1, entries_.end(), [&](const auto& old) { return is_named(old, name); }),
       entries_.end());
 }
 
 void Environment::unset(std::string_view name) {
-  std::erase_if(entries_, [&](const auto& entry) { return entry_name(entry) == name; });
+  std::erase_if(entries_, [&](const auto& entry) { return is_named(entry, name); });
 }
 
 bool is_service_link(std::string_view value) {

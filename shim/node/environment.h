@@ -3,6 +3,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace rankshim {
@@ -29,7 +30,8 @@ class Environment {
   void unset(std::string_view name);
 
   /// All entries as NAME=VALUE, what is malformed too.
-  [[nodiscard]] const std::vector<std::string>& entries() const { return entries_; }
+  [[nodiscard]] const std::vector<std::string>& entries() const& { return entries_; }
+  [[nodiscard]] std::vector<std::string> entries() && { return std::move(entries_); }
 
  private:
   std::vector<std::string> entries_;

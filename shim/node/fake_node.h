@@ -16,6 +16,7 @@ class FakeNode final : public Node {
   explicit FakeNode(std::vector<std::string> variables) : Node(Environment(std::move(variables))) {}
 
   std::map<std::string, std::string> files;
+  std::map<std::string, std::vector<std::string>, std::less<>> folders;
   std::string name = "fake-host";
   std::optional<DeviceCount> devices;
   unsigned cpu_count = 4;
@@ -27,11 +28,11 @@ class FakeNode final : public Node {
     const auto found = files.find(path);
     return found == files.end() ? std::nullopt : std::optional(found->second);
   }
-  [[nodiscard]] std::vector<std::string> folder(const std::string& path) const override {
-    std::vector<std::string> names;
-    for (const auto& [file, content] : files)
-      if (file.starts_with(path + "/")) names.push_back(file.substr(path.size() + 1));
-    return names;
+  void each_name(const char* folder, void (*see)(void* context, std::string_view name),
+                 void* context) const override {
+    const auto found = folders.find(folder);
+    if (found == folders.end()) return;
+    for (const std::string& entry : found->second) see(context, entry);
   }
   [[nodiscard]] std::string host_name() const override { return name; }
   [[nodiscard]] std::optional<DeviceCount> accelerators() const override { return devices; }
@@ -42,6 +43,9 @@ class FakeNode final : public Node {
   }
   [[nodiscard]] std::optional<std::string> address_towards(std::string_view peer) const override {
     return own_addresses.contains(peer) ? std::string(peer) : "10.9.9.9";
+  }
+  [[nodiscard]] std::string interface_towards(std::string_view peer) const override {
+    return own_addresses.contains(peer) && peer.starts_with("127.") ? "lo" : "eth0";
   }
   [[nodiscard]] std::optional<std::string> find_program(std::string_view program) const override {
     for (const std::string& path : programs) {

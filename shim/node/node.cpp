@@ -3,17 +3,20 @@
 #include <arpa/inet.h>
 #include <dirent.h>
 #include <fcntl.h>
+#include <ifaddrs.h>
 #include <netinet/in.h>
 #include <sched.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <array>
-#include <cctype>
-#include <charconv>
+#include <cstring>
 #include <memory>
+#include <utility>
+
+#include "node/accelerators.h"
+#include "node/cgroup.h"
 
 namespace rankshim {
 namespace {
@@ -39,6 +42,12 @@ struct SocketAddress {
   sockaddr_storage storage{};
   socklen_t length = 0;
   [[nodiscard]] const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&storage); }
+  /// The address itself and its size.
+  [[nodiscard]] std::pair<const void*, std::size_t> bytes() const {
+    if (storage.ss_family == AF_INET)
+      return {&reinterpret_cast<const sockaddr_in*>(&storage)->sin_addr, sizeof(in_addr)};
+    return {&reinterpret_cast<const sockaddr_in6*>(&storage)->sin6_addr, sizeof(in6_addr)};
+  }
 };
 
 SocketAddress socket_address(std::string_view literal, std::uint16_t port) {
@@ -59,34 +68,23 @@ SocketAddress socket_address(std::string_view literal, std::uint16_t port) {
   return result;
 }
 
-std::optional<long> number_in(std::string_view text) {
-  long value = 0;
-  const auto result = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (result.ec != std::errc{}) return std::nullopt;
-  return value;
-}
-
-/// The CPU quota of our cgroup, rounded up; nothing where there is no limit. Inside a container its cgroup is
-/// the root of the hierarchy that it sees (cgroup_namespaces(7)).
-std::optional<long> cgroup_cpus(const Node& node) {
-  if (const auto max = node.file("/sys/fs/cgroup/cpu.max")) {  // v2: "QUOTA PERIOD", QUOTA may be "max"
-    const auto quota = number_in(*max);
-    const auto blank = max->find(' ');
-    if (!quota || blank == std::string::npos) return std::nullopt;
-    const auto period = number_in(std::string_view(*max).substr(blank + 1));
-    if (!period || *period <= 0) return std::nullopt;
-    return (*quota + *period - 1) / *period;
+/// The own address from which packets to `peer` would leave, or on the default route; the length is 0 where
+/// there is no route. Connecting a datagram socket only looks up the route (udp(7)); 192.0.2.1 and
+/// 2001:db8::1 are nobody's (RFC 5737, 3849).
+SocketAddress source_address(std::string_view peer) {
+  for (const std::string_view target :
+       {peer, std::string_view("192.0.2.1"), std::string_view("2001:db8::1")}) {
+    const SocketAddress address = socket_address(target, 9);
+    if (address.length == 0) continue;
+    const Descriptor probe(socket(address.storage.ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+    if (probe.number() < 0 || connect(probe.number(), address.get(), address.length) != 0) continue;
+    SocketAddress own;
+    socklen_t length = sizeof own.storage;
+    if (getsockname(probe.number(), reinterpret_cast<sockaddr*>(&own.storage), &length) != 0) continue;
+    own.length = length;
+    return own;
   }
-  for (const std::string folder :
-       {"/sys/fs/cgroup/cpu/", "/sys/fs/cgroup/cpu,cpuacct/"}) {  // v1: −1 is no limit
-    const auto quota_text = node.file(folder + "cpu.cfs_quota_us");
-    const auto period_text = node.file(folder + "cpu.cfs_period_us");
-    if (!quota_text || !period_text) continue;
-    const auto quota = number_in(*quota_text);
-    const auto period = number_in(*period_text);
-    if (quota && period && *quota > 0 && *period > 0) return (*quota + *period - 1) / *period;
-  }
-  return std::nullopt;
+  return {};
 }
 
 }  // namespace
@@ -105,13 +103,14 @@ std::optional<std::string> RealNode::file(const std::string& path) const {
   return content;
 }
 
-std::vector<std::string> RealNode::folder(const std::string& path) const {
-  std::vector<std::string> names;
-  const std::unique_ptr<DIR, int (*)(DIR*)> folder(opendir(path.c_str()), closedir);
-  if (!folder) return names;
-  while (const dirent* entry = readdir(folder.get())) names.emplace_back(entry->d_name);
-  std::sort(names.begin(), names.end());
-  return names;
+void RealNode::each_name(const char* folder, void (*see)(void* context, std::string_view name),
+                         void* context) const {
+  const std::unique_ptr<DIR, int (*)(DIR*)> open_folder(opendir(folder), closedir);
+  if (!open_folder) return;
+  while (const dirent* entry = readdir(open_folder.get())) {
+    const std::string_view name = entry->d_name;
+    if (name != "." && name != "..") see(context, name);
+  }
 }
 
 std::string RealNode::host_name() const {
@@ -120,28 +119,13 @@ std::string RealNode::host_name() const {
   return name.data();
 }
 
-std::optional<DeviceCount> RealNode::accelerators() const {
-  const std::unique_ptr<DIR, int (*)(DIR*)> folder(opendir("/dev"), closedir);
-  if (!folder) return std::nullopt;
-  unsigned count = 0;
-  constexpr std::string_view prefix = "nvidia";
-  while (const dirent* entry =
-             readdir(folder.get())) {  // /dev/nvidiactl, nvidia-uvm and their like have no digit there
-    const std::string_view name = entry->d_name;
-    if (name.starts_with(prefix) && name.size() > prefix.size() &&
-        name.find_first_not_of("0123456789", prefix.size()) == std::string_view::npos) {
-      ++count;
-    }
-  }
-  if (count == 0) return std::nullopt;
-  return DeviceCount{count, "/dev/nvidia[0-9]*"};
-}
+std::optional<DeviceCount> RealNode::accelerators() const { return visible_accelerators(*this); }
 
 DeviceCount RealNode::cpus() const {
   cpu_set_t set;
   CPU_ZERO(&set);
   long count = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : sysconf(_SC_NPROCESSORS_ONLN);
-  std::string what = "CPU affinity";
+  const char* what = "CPU affinity";
   if (const auto quota = cgroup_cpus(*this); quota && *quota < count) {
     count = *quota;
     what = "cgroup CPU quota";
@@ -166,25 +150,28 @@ bool RealNode::owns_address(std::string_view literal) const {
 }
 
 std::optional<std::string> RealNode::address_towards(std::string_view peer) const {
-  // Connecting a datagram socket only looks up the route (udp(7)); 192.0.2.1 and 2001:db8::1 are nobody's
-  // (RFC 5737, 3849).
-  for (const std::string_view target :
-       {peer, std::string_view("192.0.2.1"), std::string_view("2001:db8::1")}) {
-    const SocketAddress address = socket_address(target, 9);
-    if (address.length == 0) continue;
-    const Descriptor probe(socket(address.storage.ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
-    if (probe.number() < 0 || connect(probe.number(), address.get(), address.length) != 0) continue;
-    sockaddr_storage own{};
-    socklen_t length = sizeof own;
-    if (getsockname(probe.number(), reinterpret_cast<sockaddr*>(&own), &length) != 0) continue;
-    std::array<char, INET6_ADDRSTRLEN> text{};
-    const void* bytes =
-        own.ss_family == AF_INET
-            ? static_cast<const void*>(&reinterpret_cast<const sockaddr_in*>(&own)->sin_addr)
-            : static_cast<const void*>(&reinterpret_cast<const sockaddr_in6*>(&own)->sin6_addr);
-    if (inet_ntop(own.ss_family, bytes, text.data(), text.size()) != nullptr) return std::string(text.data());
+  const SocketAddress own = source_address(peer);
+  if (own.length == 0) return std::nullopt;
+  std::array<char, INET6_ADDRSTRLEN> text{};
+  const auto [bytes, size] = own.bytes();
+  if (inet_ntop(own.storage.ss_family, bytes, text.data(), text.size()) == nullptr) return std::nullopt;
+  return std::string(text.data());
+}
+
+std::string RealNode::interface_towards(std::string_view peer) const {
+  const SocketAddress own = source_address(peer);
+  ifaddrs* list = nullptr;
+  if (own.length == 0 || getifaddrs(&list) != 0) return {};
+  const std::unique_ptr<ifaddrs, void (*)(ifaddrs*)> owner(list, freeifaddrs);
+  for (const ifaddrs* entry = list; entry != nullptr; entry = entry->ifa_next) {
+    if (entry->ifa_addr == nullptr || entry->ifa_addr->sa_family != own.storage.ss_family) continue;
+    SocketAddress candidate;
+    std::memcpy(&candidate.storage, entry->ifa_addr,
+                own.storage.ss_family == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6));
+    const auto [bytes, size] = candidate.bytes();
+    if (std::memcmp(bytes, own.bytes().first, size) == 0) return entry->ifa_name;
   }
-  return std::nullopt;
+  return {};
 }
 
 std::optional<std::string> RealNode::find_program(std::string_view program) const {

@@ -4,7 +4,6 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "node/environment.h"
 
@@ -27,19 +26,24 @@ class Node {
 
   [[nodiscard]] const Environment& environment() const { return environment_; }
 
+  /// False for a node that is only described (recorded_node.h): its devices, CPUs and ports are not to be
+  /// found here.
+  [[nodiscard]] virtual bool is_here() const { return true; }
+
   /// The file's content, at most 1 MiB of it; nothing where it cannot be read.
   [[nodiscard]] virtual std::optional<std::string> file(const std::string& path) const = 0;
 
-  /// The names in a folder, sorted; none where it cannot be read.
-  [[nodiscard]] virtual std::vector<std::string> folder(const std::string& path) const = 0;
+  /// Hands each name in a folder to `see`, in no order; no one where the folder cannot be read.
+  virtual void each_name(const char* folder, void (*see)(void* context, std::string_view name),
+                         void* context) const = 0;
 
   /// gethostname(2); empty where it fails.
   [[nodiscard]] virtual std::string host_name() const = 0;
 
-  /// The accelerators that a worker could use; nothing where there is none.
+  /// The accelerators that a worker could use (accelerators.h); nothing where there is none.
   [[nodiscard]] virtual std::optional<DeviceCount> accelerators() const = 0;
 
-  /// The CPUs this container may use: its cgroup's quota and its affinity, rounded up, at least 1.
+  /// The CPUs this container may use: its cgroup's quota, rounded up, or its affinity, at least 1.
   [[nodiscard]] virtual DeviceCount cpus() const = 0;
 
   /// Whether a listener could bind 127.0.0.1:PORT now.
@@ -51,6 +55,10 @@ class Node {
   /// The own address from which packets to the literal address `peer` would leave (empty: the default
   /// route's); nothing where there is no route. The kernel's routing table is asked, nothing is sent.
   [[nodiscard]] virtual std::optional<std::string> address_towards(std::string_view peer) const = 0;
+
+  /// The name of the interface that has the address which address_towards(peer) gives; empty where there is
+  /// none.
+  [[nodiscard]] virtual std::string interface_towards(std::string_view peer) const = 0;
 
   /// The full path that running `program` by PATH would execute (execvp(3)); nothing where there is none.
   [[nodiscard]] virtual std::optional<std::string> find_program(std::string_view program) const = 0;
@@ -64,13 +72,15 @@ class RealNode final : public Node {
  public:
   using Node::Node;
   [[nodiscard]] std::optional<std::string> file(const std::string& path) const override;
-  [[nodiscard]] std::vector<std::string> folder(const std::string& path) const override;
+  void each_name(const char* folder, void (*see)(void* context, std::string_view name),
+                 void* context) const override;
   [[nodiscard]] std::string host_name() const override;
   [[nodiscard]] std::optional<DeviceCount> accelerators() const override;
   [[nodiscard]] DeviceCount cpus() const override;
   [[nodiscard]] bool port_is_free(std::uint16_t port) const override;
   [[nodiscard]] bool owns_address(std::string_view literal) const override;
   [[nodiscard]] std::optional<std::string> address_towards(std::string_view peer) const override;
+  [[nodiscard]] std::string interface_towards(std::string_view peer) const override;
   [[nodiscard]] std::optional<std::string> find_program(std::string_view program) const override;
 };
 

@@ -40,9 +40,17 @@ std::string ProfileSet::document(std::string_view name) const {
 Outcome<ProfileSet> read_profiles(std::string_view file, const Node& node) {
   std::vector<std::string> paths;
   if (!file.empty()) paths.emplace_back(file);
-  for (const std::string& entry : node.folder(profile_folder))
-    if (entry.ends_with(extension) && !entry.starts_with('.'))
-      paths.push_back(std::string(profile_folder) + "/" + entry);
+  std::vector<std::string> found;
+  node.each_name(
+      profile_folder,
+      [](void* context, std::string_view entry) {
+        if (entry.ends_with(extension) && !entry.starts_with('.'))
+          static_cast<std::vector<std::string>*>(context)->push_back(std::string(profile_folder) + "/" +
+                                                                     std::string(entry));
+      },
+      &found);
+  std::sort(found.begin(), found.end());
+  paths.insert(paths.end(), found.begin(), found.end());
   ProfileSet set;
   Faults faults;
   for (const std::string& path : paths) {

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <csignal>
 #include <cstring>
 
 #include "exit_code.h"
@@ -48,20 +49,82 @@ int code_of(int status) {
   return WIFSIGNALED(status) ? exit_code::signal_base + WTERMSIG(status) : WEXITSTATUS(status);
 }
 
-std::string end_of(int status) {
-  return WIFSIGNALED(status) ? fmt::format("was ended by {}", supervise::signal_name(WTERMSIG(status)))
-                             : fmt::format("ended with code {}", WEXITSTATUS(status));
+/// What a Python process that was killed for its memory's sake says of its own child: torch's DataLoader
+/// (torch/utils/data/_utils/signal_handling.py).
+constexpr std::string_view loader_killed = "killed by signal: Killed";
+
+void add_error(const PythonError* error, RootCause& root) {
+  if (error != nullptr && !error->message.empty()) root.error = error;
 }
 
-/// The first worker of the last attempt that failed by itself: what the agent ends after that, and what a
-/// stop ends, comes later.
-const supervise::WorkerEnd* root_cause(const Ending& ending) {
-  const bool command_failed = ending.kind == Ending::Kind::signalled || ending.number != 0;
+/// Whether the kernel's counter of kills for want of memory explains this end.
+bool out_of_memory(const RootCause& root, const Evidence& evidence) {
+  if (!evidence.memory.known || evidence.memory.oom_kills == 0) return false;
+  if (root.code == exit_code::signal_base + SIGKILL) return true;
+  return root.error != nullptr && root.error->message.find(loader_killed) != std::string::npos;
+}
+
+/// The first worker of the last attempt that failed by itself: what the agent ends after that, what a stop
+/// ends, and what is ended because its agent is gone, comes later.
+std::optional<RootCause> failed_worker(const Ending& ending, const Evidence& evidence) {
+  if (ending.kind == Ending::Kind::exited && ending.number == 0) return std::nullopt;
   for (const supervise::WorkerEnd& worker : ending.workers) {
-    if (ending.stopped_at && worker.when >= *ending.stopped_at) return nullptr;
-    if (command_failed && worker.status_known && worker.status != 0) return &worker;
+    if (ending.stopped_at && worker.when >= *ending.stopped_at) return std::nullopt;
+    if (ending.ended_at && worker.when > *ending.ended_at) return std::nullopt;
+    RootCause root;
+    root.who = "worker";
+    root.local_rank = worker.local_rank;
+    root.rank = worker.rank;
+    root.pid = worker.pid;
+    root.when = worker.when;
+    if (worker.local_rank < evidence.workers.size()) add_error(&evidence.workers[worker.local_rank], root);
+    if (worker.status_known) {
+      if (worker.status == 0) continue;
+      root.source = "kernel";
+      root.code = code_of(worker.status);
+      if (WIFSIGNALED(worker.status)) root.signal = WTERMSIG(worker.status);
+    } else {
+      if (root.error == nullptr) continue;
+      root.source = "error file";
+      root.code = 1;  // Python's own for an exception that nobody caught
+    }
+    root.out_of_memory = out_of_memory(root, evidence);
+    return root;
   }
-  return nullptr;
+  return std::nullopt;
+}
+
+/// The command itself as the cause of its end.
+RootCause failed_command(const Ending& ending, const Verdict& verdict, bool launcher,
+                         const Evidence& evidence) {
+  RootCause root;
+  root.who = launcher ? "launcher" : "program";
+  root.pid = ending.pid;
+  root.code = verdict.code;
+  root.when = ending.ended_at;
+  root.source = "kernel";
+  if (ending.kind == Ending::Kind::signalled) root.signal = ending.number;
+  add_error(&evidence.agent, root);
+  root.out_of_memory = !ending.killed_by_us && out_of_memory(root, evidence);
+  return root;
+}
+
+/// What a person has to know besides the exit code or signal: " (ValueError: boom)".
+std::string explanation(const RootCause& root, const Evidence& evidence) {
+  std::string text;
+  if (root.out_of_memory) {
+    text = "out of memory";
+    if (evidence.memory.limit) text += ": the limit is " + mebibytes(*evidence.memory.limit);
+    if (evidence.memory.peak) text += ", the peak was " + mebibytes(*evidence.memory.peak);
+  }
+  if (root.error != nullptr) {
+    constexpr std::size_t longest = 300;
+    if (!text.empty()) text += "; ";
+    text += root.error->message.substr(0, std::min(root.error->message.find('\n'), longest));
+  }
+  const bool bus = root.signal == SIGBUS || text.find("Bus error") != std::string::npos;
+  if (bus && !evidence.shm.empty()) text += (text.empty() ? "" : "; ") + evidence.shm;
+  return text.empty() ? text : " (" + text + ")";
 }
 
 bool all_workers_succeeded(const Ending& ending) {
@@ -70,16 +133,27 @@ bool all_workers_succeeded(const Ending& ending) {
                      [](const auto& worker) { return worker.status_known && worker.status == 0; });
 }
 
+/// "worker 1 (rank 9, pid 17)"
+std::string name_of(const RootCause& root) {
+  std::string name = "worker " + std::to_string(*root.local_rank) + " (";
+  if (root.rank) name += "rank " + std::to_string(*root.rank) + ", ";
+  return name + "pid " + std::to_string(root.pid) + ")";
+}
+
 /// What torchrun's workers say, where its own code says nothing.
-void judge_workers(const Ending& ending, Verdict& verdict) {
+void judge_workers(const Ending& ending, const Evidence& evidence, Verdict& verdict) {
   if (verdict.code == 0) return;
-  if (const supervise::WorkerEnd* worker = root_cause(ending)) {
-    verdict.code = code_of(worker->status);
-    verdict.sentence = fmt::format("worker {} (pid {}) failed first: it {}; {}", worker->local_rank,
-                                   worker->pid, end_of(worker->status), verdict.sentence);
+  verdict.root = failed_worker(ending, evidence);
+  if (verdict.root) {
+    const RootCause& root = *verdict.root;
+    verdict.code = root.code;
+    const std::string end = root.signal ? "was ended by " + supervise::signal_name(*root.signal)
+                                        : "ended with code " + std::to_string(root.code);
+    verdict.sentence =
+        name_of(root) + " failed first: it " + end + explanation(root, evidence) + "; " + verdict.sentence;
   } else if (ending.stop_signal && all_workers_succeeded(ending)) {
     verdict.code = 0;
-    verdict.sentence = fmt::format("all workers ended with code 0; {}", verdict.sentence);
+    verdict.sentence = "all workers ended with code 0; " + verdict.sentence;
   } else if (ending.stop_signal) {
     verdict.code = exit_code::signal_base + *ending.stop_signal;
   }
@@ -87,25 +161,34 @@ void judge_workers(const Ending& ending, Verdict& verdict) {
 
 }  // namespace
 
-Verdict judge(const Ending& ending, const LaunchPlan& plan) {
+Verdict judge(const Ending& ending, const LaunchPlan& plan, const Evidence& evidence, bool launcher_code) {
   const std::string& program = plan.argv.front();
   if (ending.kind == Ending::Kind::not_started) return not_started(ending, program);
 
   Verdict verdict;
   const bool signalled = ending.kind == Ending::Kind::signalled;
+  const bool launcher = plan.launcher != Launcher::none;
   const std::string after = duration(ending.ran);
-  const std::string name = plan.launcher == Launcher::none ? program : "torchrun";
-  verdict.code = signalled ? exit_code::signal_base + ending.number : ending.number;
-  verdict.sentence = signalled ? fmt::format("{} was ended by {} after {}", name,
-                                             supervise::signal_name(ending.number), after)
-                               : fmt::format("{} ended with code {} after {}", name, ending.number, after);
+  const std::string name = launcher ? "torchrun" : program;
+  const int own_code = signalled ? exit_code::signal_base + ending.number : ending.number;
+  verdict.code = own_code;
+  verdict.sentence = name +
+                     (signalled ? " was ended by " + supervise::signal_name(ending.number)
+                                : " ended with code " + std::to_string(ending.number)) +
+                     " after " + after;
   if (ending.killed_by_us) verdict.sentence += ", killed by rankshim as it had not stopped";
   if (ending.stop_signal) {
     verdict.cause = Cause::stopped;
-    verdict.sentence += fmt::format("; {} had asked it to stop", supervise::signal_name(*ending.stop_signal));
+    verdict.sentence += "; " + supervise::signal_name(*ending.stop_signal) + " had asked it to stop";
   }
-  if (plan.launcher != Launcher::none) judge_workers(ending, verdict);
-  verdict.failed = verdict.code != 0 && (!ending.stop_signal || root_cause(ending) != nullptr);
+  if (launcher) judge_workers(ending, evidence, verdict);
+  if (!verdict.root && own_code != 0 && !ending.stop_signal) {
+    verdict.root = failed_command(ending, verdict, launcher, evidence);
+    verdict.sentence += explanation(*verdict.root, evidence);
+  }
+  if (verdict.root) verdict.cause = verdict.root->out_of_memory ? Cause::oom : Cause::none;
+  if (launcher_code) verdict.code = own_code;
+  verdict.failed = verdict.code != 0 && verdict.root.has_value();
   if (ending.leftovers_killed != 0) {
     verdict.sentence += fmt::format("; {} of {} processes that it left behind had to be killed",
                                     ending.leftovers_killed, ending.leftovers);

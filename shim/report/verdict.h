@@ -1,12 +1,33 @@
 #pragma once
 
+#include <sys/types.h>
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
 #include <string>
+#include <string_view>
 
 #include "launch/launch.h"
+#include "report/evidence.h"
 #include "settings/exit_map.h"
 #include "supervise/supervise.h"
 
 namespace rankshim {
+
+/// Who failed first by itself, and how.
+struct RootCause {
+  std::string_view who;  ///< "worker", "launcher", "program"
+  std::optional<unsigned> local_rank;
+  std::optional<unsigned> rank;
+  pid_t pid = 0;
+  int code = 0;                        ///< in the shell's convention
+  std::optional<int> signal;           ///< that ended it
+  bool out_of_memory = false;          ///< the kernel killed it, or a process of it, at the cgroup's limit
+  const PythonError* error = nullptr;  ///< into the evidence; null where it left none
+  std::string_view source;             ///< who told: "kernel", "error file"
+  std::optional<std::chrono::steady_clock::time_point> when;
+};
 
 /// How it ended, for the exit code and for a person.
 struct Verdict {
@@ -14,12 +35,15 @@ struct Verdict {
   Cause cause = Cause::none;
   std::string sentence;  ///< "train.py ended with code 3 after 12 s"
   bool failed = false;   ///< worth an error line
+  std::optional<RootCause> root;
 };
 
 /// The command's own end counts, after a stop too. Under torchrun, whose code is 1 whatever happened
 /// (research: torchrun, "Exit codes"), in this order: the first worker that failed by itself, before any
-/// stop; 0 if all workers ended with 0; 128 + the stop's signal, also where the KILL was ours; torchrun's own
-/// code.
-Verdict judge(const supervise::Ending& ending, const LaunchPlan& plan);
+/// stop and before the agent's end; 0 if all workers ended with 0; 128 + the stop's signal, also where the
+/// KILL was ours; torchrun's own code. `launcher_code`: torchrun's own code always (--exit-code launcher).
+/// `evidence` must outlive the verdict.
+Verdict judge(const supervise::Ending& ending, const LaunchPlan& plan, const Evidence& evidence,
+              bool launcher_code = false);
 
 }  // namespace rankshim

@@ -15,8 +15,8 @@ std::optional<int> exit_code_in(std::string_view text) {
   return value;
 }
 
-constexpr std::array<std::pair<std::string_view, Cause>, 3> causes = {
-    {{"wait", Cause::wait}, {"config", Cause::config}, {"stopped", Cause::stopped}}};
+constexpr std::array<std::pair<std::string_view, Cause>, 4> causes = {
+    {{"oom", Cause::oom}, {"wait", Cause::wait}, {"config", Cause::config}, {"stopped", Cause::stopped}}};
 
 }  // namespace
 

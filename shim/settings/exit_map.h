@@ -10,6 +10,7 @@ namespace rankshim {
 /// Why we end, where it is more than the command's own end.
 enum class Cause : std::uint8_t {
   none,
+  oom,      ///< killed for want of memory
   wait,     ///< the master did not come in time
   config,   ///< environment or configuration incomplete or contradictory
   stopped,  ///< a stop was asked for

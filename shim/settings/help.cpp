@@ -49,6 +49,8 @@ std::string help_text() {
       "       rankshim platforms [NAME]   the profiles; one in full\n"
       "       rankshim platforms check FILE  whether it is a profile\n"
       "       rankshim install DIR        copy this binary there\n"
+      "       rankshim status [--phase PHASE]\n"
+      "         what the instance of this container is doing; fails if it has failed\n"
       "       rankshim --version | --help | --licenses\n"
       "\n"
       "Every option --some-name is also the variable RANKSHIM_SOME_NAME and the key\n"
@@ -56,8 +58,9 @@ std::string help_text() {
       "the variable over the file.\n";
   for (const OptionInfo& option : options) {
     if (!option.group.empty()) out += fmt::format("\n{}:\n", option.group);
-    std::string head = fmt::format("  --{}", option.name);
-    if (option.kind != ValueKind::boolean) head += fmt::format(" {}", option.argument);
+    const bool boolean = option.kind == ValueKind::boolean;
+    std::string head = fmt::format("  --{}{}", boolean ? "[no-]" : "", option.name);
+    if (!boolean) head += fmt::format(" {}", option.argument);
     out += head;
     std::string help(option.help);
     if (!option.fallback.empty()) help += fmt::format(" [{}]", option.fallback);

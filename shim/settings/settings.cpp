@@ -6,8 +6,10 @@
 #include <charconv>
 
 #include "exit_code.h"
+#include "pattern/pattern.h"
 #include "settings/exit_map.h"
 #include "settings/nearest.h"
+#include "supervise/signal_text.h"
 #include "toml.h"
 
 namespace rankshim {
@@ -17,12 +19,13 @@ constexpr std::string_view variable_prefix = "RANKSHIM_";
 /// Said about us rather than to us: the release's version, as installers and images export it.
 constexpr std::string_view version_variable = "RANKSHIM_VERSION";
 
-constexpr std::array<std::pair<std::string_view, Subcommand>, 5> subcommands = {
+constexpr std::array<std::pair<std::string_view, Subcommand>, 6> subcommands = {
     {{"explain", Subcommand::explain},
      {"env", Subcommand::env},
      {"wait", Subcommand::wait},
      {"platforms", Subcommand::platforms},
-     {"install", Subcommand::install}}};
+     {"install", Subcommand::install},
+     {"status", Subcommand::status}}};
 
 std::string variable_name(const OptionInfo& option) {
   std::string name(variable_prefix);
@@ -70,6 +73,18 @@ std::optional<std::string> normalise(const OptionInfo& option, std::string_view 
     case ValueKind::exit_map:
       if (!ExitMap::parse(text)) return std::nullopt;
       break;
+    case ValueKind::pattern:
+      if (!Pattern::compile(text)) return std::nullopt;
+      break;
+    case ValueKind::signal:
+      if (!supervise::parse_signal(text)) return std::nullopt;
+      break;
+    case ValueKind::signals:
+      if (!supervise::parse_signals(text)) return std::nullopt;
+      break;
+    case ValueKind::signal_map:
+      if (!supervise::SignalMap::parse(text)) return std::nullopt;
+      break;
   }
   return std::string(text);
 }
@@ -83,7 +98,16 @@ std::string wanted(const OptionInfo& option) {
     case ValueKind::boolean:
       return "1, 0, true or false";
     case ValueKind::exit_map:
-      return "FROM[-TO]=CODE,... with codes from 0 to 255, or wait=, config=, stopped=CODE";
+      return "FROM[-TO]=CODE,... with codes from 0 to 255, or oom=, wait=, config=, "
+             "stopped=CODE";
+    case ValueKind::pattern:
+      return "a regular expression of literals, . [] * + ? | () ^ $ and \\d \\w \\s";
+    case ValueKind::signal:
+      return "a signal such as TERM, SIGUSR1, RTMIN+3 or 15";
+    case ValueKind::signals:
+      return "signals such as USR1,RTMIN+3,15, or none";
+    case ValueKind::signal_map:
+      return "FROM=TO,... with signals such as TERM, RTMIN+3 or 15; TO may be none";
     case ValueKind::text:
       break;
   }
@@ -169,6 +193,12 @@ class Reader {
       const auto equals = word.find('=');
       const std::string_view name = word.substr(0, equals);
       const OptionInfo* option = name.starts_with("--") ? find_option(name.substr(2)) : nullptr;
+      bool truth = true;
+      if (option == nullptr && name.starts_with("--no-") && equals == std::string_view::npos) {
+        option = find_option(name.substr(5));
+        if (option != nullptr && option->kind != ValueKind::boolean) option = nullptr;
+        truth = false;
+      }
       if (option == nullptr) {
         unknown_option(name);
         continue;
@@ -177,7 +207,7 @@ class Reader {
       if (equals != std::string_view::npos) {
         take(*option, word.substr(equals + 1), Origin::option, detail);
       } else if (option->kind == ValueKind::boolean) {
-        take(*option, "true", Origin::option, detail);
+        take(*option, truth ? "true" : "false", Origin::option, detail);
       } else if (at + 1 < arguments.size()) {
         take(*option, arguments[++at], Origin::option, detail);
       } else {
@@ -194,8 +224,9 @@ class Reader {
 
   void read_variables() {
     for (const std::string& entry : node_.environment().entries()) {
+      if (!entry.starts_with(variable_prefix)) continue;
       const std::string_view name = entry_name(entry);
-      if (!name.starts_with(variable_prefix) || name == version_variable) continue;
+      if (name.empty() || name == version_variable) continue;
       const std::string_view value = std::string_view(entry).substr(name.size() + 1);
       if (value.empty() || is_service_link(value)) continue;
       const auto option = std::find_if(options.begin(), options.end(), [&](const OptionInfo& candidate) {
@@ -303,6 +334,7 @@ class Reader {
         break;
       case Subcommand::env:
       case Subcommand::wait:
+      case Subcommand::status:
         if (!arguments.empty())
           usage(fmt::format("unexpected argument {}", arguments[0]), "see rankshim --help");
         break;
@@ -321,7 +353,11 @@ class Reader {
       case Subcommand::licenses:
         break;
     }
+    if (invocation_.settings[Option::env_file] && invocation_.subcommand != Subcommand::explain)
+      usage("--env-file is for explain", "leave it out");
     check_format();
+    if (invocation_.subcommand != Subcommand::status && invocation_.settings[Option::phase])
+      usage("--phase is for status", "leave it out");
   }
 
   void check_format() {

@@ -32,7 +32,18 @@ class Settings {
   std::array<std::optional<Value>, option_count> values_;
 };
 
-enum class Subcommand : std::uint8_t { run, explain, env, wait, platforms, install, help, version, licenses };
+enum class Subcommand : std::uint8_t {
+  run,
+  explain,
+  env,
+  wait,
+  platforms,
+  install,
+  status,
+  help,
+  version,
+  licenses
+};
 
 /// A command line that was understood.
 struct Invocation {

@@ -63,6 +63,25 @@ TEST_CASE("options end at the first word that is none, and everything after -- i
   }
 }
 
+TEST_CASE("a boolean is turned off by --no-NAME, and only a boolean is") {
+  CHECK_FALSE(accepted(read({"--no-subreaper", "x"})).settings.flag(Option::subreaper));
+  CHECK(accepted(read({"--no-subreaper", "--subreaper", "x"})).settings.flag(Option::subreaper));
+  CHECK_FALSE(accepted(read({"--subreaper=0", "x"})).settings.flag(Option::subreaper));
+  CHECK_FALSE(accepted(read({"--no-stacks", "x"}, {"RANKSHIM_STACKS=true"})).settings.flag(Option::stacks));
+  CHECK(refused(read({"--no-grace", "x"})).exit_code == exit_code::usage);
+  CHECK(refused(read({"--no-subreaper=1", "x"})).exit_code == exit_code::usage);
+}
+
+TEST_CASE("signals are checked wherever they come from") {
+  CHECK(accepted(read({"--term-signal=SIGINT", "x"})).settings.text(Option::term_signal) == "SIGINT");
+  CHECK(accepted(read({"x"}, {}, "worker-signals = [\"USR1\", 40]")).settings.text(Option::worker_signals) ==
+        "USR1,40");
+  for (const char* wrong : {"--term-signal=TERMINATE", "--worker-signals=USR3", "--rewrite-signal=TERM",
+                            "--rewrite-signal=KILL=TERM", "--child-death-signal=0"}) {
+    CHECK(refused(read({wrong, "x"})).exit_code == exit_code::usage);
+  }
+}
+
 TEST_CASE("a subcommand is recognised only as the first argument") {
   CHECK(accepted(read({"explain", "--format", "json", "train.py"})).subcommand == Subcommand::explain);
   CHECK(accepted(read({"env"})).subcommand == Subcommand::env);
@@ -201,8 +220,10 @@ TEST_CASE("the documented configuration file has every key with its built-in def
 TEST_CASE("the help fits 80 columns and names every option") {
   std::istringstream lines(help_text());
   for (std::string line; std::getline(lines, line);) CHECK(line.size() <= 80);
-  for (const OptionInfo& option : options)
-    CHECK(help_text().find("  --" + std::string(option.name)) != std::string::npos);
+  for (const OptionInfo& option : options) {
+    const std::string no = option.kind == ValueKind::boolean ? "[no-]" : "";
+    CHECK(help_text().find("  --" + no + std::string(option.name)) != std::string::npos);
+  }
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <termios.h>
@@ -90,7 +91,9 @@ int pidfd_send(int pidfd, int signal, const Payload* payload) {
   return result(syscall(SYS_pidfd_send_signal, pidfd, signal, &info, 0));
 }
 
-pid_t reap(int& status) { return result(wait4(-1, &status, WNOHANG, nullptr)); }
+pid_t reap(int& status, bool stopped_too) {
+  return result(wait4(-1, &status, WNOHANG | (stopped_too ? WUNTRACED : 0), nullptr));
+}
 
 int has_children() {
   siginfo_t info;
@@ -101,6 +104,32 @@ int has_children() {
 int set_process_group(pid_t process, pid_t group) { return result(setpgid(process, group)); }
 
 int become_subreaper() { return result(prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)); }
+
+int start_session() { return result(setsid()); }
+
+int take_controlling_terminal(int terminal) { return result(ioctl(terminal, TIOCSCTTY, 0)); }
+
+int leave_controlling_terminal(int terminal) { return result(ioctl(terminal, TIOCNOTTY, 0)); }
+
+int set_parent_death_signal(int signal) { return result(prctl(PR_SET_PDEATHSIG, signal, 0, 0, 0)); }
+
+int stop_self() {
+  constexpr SignalSet all = ~SignalSet{0};
+  constexpr SignalSet stop = SignalSet{1} << (SIGTSTP - 1);
+  SignalSet pending = 0;
+  set_signal_mask(all & ~stop, nullptr);
+  send(getpid(), SIGTSTP);  // here it stands still
+  set_signal_mask(all, nullptr);
+  syscall(SYS_rt_sigpending, &pending, sizeof(SignalSet));
+  return (pending & (SignalSet{1} << (SIGCONT - 1))) != 0 ? 1 : 0;
+}
+
+int forbid_core(pid_t process) {
+  rlimit limit{};
+  if (prlimit(process, RLIMIT_CORE, nullptr, &limit) != 0) return -errno;
+  limit.rlim_cur = limit.rlim_max == 0 ? 0 : 1;
+  return result(prlimit(process, RLIMIT_CORE, &limit, nullptr));
+}
 
 pid_t foreground_group(int terminal) {
   pid_t group = 0;

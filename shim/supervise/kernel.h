@@ -44,14 +44,35 @@ int queue_to_group(pid_t leader, int signal, const Payload& payload);
 int pidfd_open(pid_t process);
 int pidfd_send(int pidfd, int signal, const Payload* payload);
 
-/// Reaps one ended child: its number, 0 when none has ended, −ECHILD when there is none at all.
-pid_t reap(int& status);
+/// Reaps one ended child: its number, 0 when none has ended, −ECHILD when there is none at all. With
+/// `stopped_too` a child that was stopped is told of as well, once, and is not reaped (WIFSTOPPED).
+pid_t reap(int& status, bool stopped_too);
 
 /// Whether there is any child, ended or not: 1 or 0.
 int has_children();
 
 int set_process_group(pid_t process, pid_t group);
 int become_subreaper();
+
+/// A session of its own for this process, which must not lead a group; and `terminal` as its controlling
+/// terminal.
+int start_session();
+int take_controlling_terminal(int terminal);
+/// As the session's leader, gives up its controlling terminal. The kernel then sends HUP and CONT to its
+/// foreground group.
+int leave_controlling_terminal(int terminal);
+
+/// What this process gets when its parent ends; 0: nothing. Of a child only from its exec on if that changes
+/// no rights.
+int set_parent_death_signal(int signal);
+
+/// Stops this process as Ctrl-Z would, until SIGCONT. Where nobody could continue it (an orphaned group, PID
+/// 1) the kernel does not stop it. 1: it was stopped and continued; 0: it was not stopped.
+int stop_self();
+
+/// The limit on the size of core files: 1 byte, which the kernel takes for "no core at all", also where a
+/// program reads them (core(5) calls only 0 that, but a pipe ignores 0); 0 where 1 is not allowed.
+int forbid_core(pid_t process);
 
 /// The terminal's foreground process group; −ENOTTY and the like where it is not our controlling terminal.
 pid_t foreground_group(int terminal);

@@ -1,9 +1,11 @@
 #include "supervise/signals.h"
 
-#include <boost/asio/buffer.hpp>
+#include <unistd.h>
+
 #include <boost/asio/use_awaitable.hpp>
+#include <cerrno>
 #include <csignal>
-#include <string_view>
+#include <cstring>
 #include <system_error>
 
 #include "log/log.h"
@@ -14,15 +16,6 @@ namespace {
 
 constexpr SignalSet all_signals = ~SignalSet{0};
 constexpr SignalSet real_time_signals = all_signals << (first_real_time_signal - 1);
-constexpr int rtmin = 34;  // SIGRTMIN of glibc and of everybody who types it
-
-// x86 and Arm share these numbers (asm-generic/signal.h).
-constexpr std::array<std::string_view, first_real_time_signal> names = {
-    "",          "SIGHUP",  "SIGINT",    "SIGQUIT", "SIGILL",   "SIGTRAP", "SIGABRT", "SIGBUS",
-    "SIGFPE",    "SIGKILL", "SIGUSR1",   "SIGSEGV", "SIGUSR2",  "SIGPIPE", "SIGALRM", "SIGTERM",
-    "SIGSTKFLT", "SIGCHLD", "SIGCONT",   "SIGSTOP", "SIGTSTP",  "SIGTTIN", "SIGTTOU", "SIGURG",
-    "SIGXCPU",   "SIGXFSZ", "SIGVTALRM", "SIGPROF", "SIGWINCH", "SIGIO",   "SIGPWR",  "SIGSYS"};
-
 constexpr SignalSet harmless_by_default = bit(SIGCHLD) | bit(SIGCONT) | bit(SIGSTOP) | bit(SIGTSTP) |
                                           bit(SIGTTIN) | bit(SIGTTOU) | bit(SIGURG) | bit(SIGWINCH);
 
@@ -31,6 +24,10 @@ bool child_signal_was_ignored = false;
 
 int open_signal_descriptor() {
   kernel::reserve_standard_descriptors();
+  // Once more: that the one before main was refused (seccomp) would not have been told, and without it no
+  // child's end would be.
+  const int masked = kernel::set_signal_mask(all_signals, nullptr);
+  if (masked < 0) throw std::system_error(-masked, std::system_category(), "sigprocmask");
   const int descriptor = kernel::signal_descriptor(-1, all_signals);
   if (descriptor < 0) throw std::system_error(-descriptor, std::system_category(), "signalfd");
   if (kernel::is_ignored(SIGCHLD) == 1) {
@@ -46,18 +43,18 @@ bool inherited_as_ignored(int signal) {
   return signal == SIGCHLD ? child_signal_was_ignored : kernel::is_ignored(signal) == 1;
 }
 
-std::string signal_name(int signal) {
-  if (signal > 0 && signal < first_real_time_signal)
-    return std::string(names[static_cast<std::size_t>(signal)]);
-  if (signal > rtmin && signal <= last_signal) return fmt::format("SIGRTMIN+{}", signal - rtmin);
-  if (signal == rtmin) return "SIGRTMIN";
-  return fmt::format("signal {}", signal);
-}
-
 bool ends_by_default(int signal) { return (harmless_by_default & bit(signal)) == 0; }
 
 bool asks_to_stop(int signal) {
   return signal == SIGTERM || signal == SIGINT || signal == SIGHUP || signal == SIGQUIT;
+}
+
+void end_with_parent(int signal) {
+  const pid_t parent = getppid();
+  const int done = kernel::set_parent_death_signal(signal);
+  if (done < 0)
+    log::warn("{} at our parent's end cannot be had: {}", signal_name(signal), std::strerror(-done));
+  if (getppid() != parent) kernel::send(getpid(), signal);
 }
 
 SignalQueue::SignalQueue(boost::asio::io_context& io) : descriptor_(io, open_signal_descriptor()) {}
@@ -83,13 +80,21 @@ void SignalQueue::hold_real_time(bool hold) {
                             hold ? all_signals & ~real_time_signals : all_signals);
 }
 
-// What was read lies in a member before anyone is told of it: a cancelled wait leaves it there.
+// What was read lies in a member before anyone is told of it: a cancelled wait leaves it there. Read first
+// and waited for then, by a wait that looks again itself: a read that says "nothing" wrongly loses nothing.
 boost::asio::awaitable<void> SignalQueue::fill() {
-  if (first_ != end_) co_return;
-  const std::size_t bytes =
-      co_await descriptor_.async_read_some(boost::asio::buffer(read_), boost::asio::use_awaitable);
-  first_ = 0;
-  end_ = bytes / sizeof(signalfd_siginfo);
+  while (first_ == end_) {
+    const ssize_t got = read(descriptor_.native_handle(), read_.data(), sizeof(read_));
+    if (got > 0) {
+      first_ = 0;
+      end_ = static_cast<std::size_t>(got) / sizeof(signalfd_siginfo);
+    } else if (got < 0 && errno != EAGAIN && errno != EINTR) {
+      throw std::system_error(errno, std::system_category(), "signalfd");
+    } else {
+      co_await descriptor_.async_wait(boost::asio::posix::stream_descriptor::wait_read,
+                                      boost::asio::use_awaitable);
+    }
+  }
 }
 
 Received SignalQueue::front() const {

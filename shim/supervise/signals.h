@@ -8,20 +8,13 @@
 #include <boost/asio/posix/stream_descriptor.hpp>
 #include <cstddef>
 #include <cstdint>
-#include <string>
+
+#include "supervise/signal_text.h"
 
 /// Signals as the kernel counts them: 1 to 64. musl hides 32 to 34 from its own functions and numbers
 /// SIGRTMIN 35, so sets are our own 64 bits and the calls are raw system calls; RTMIN here is 34, as kill(1),
 /// systemd and container engines mean it.
 namespace rankshim::supervise {
-
-/// Bit N−1 is signal N.
-using SignalSet = std::uint64_t;
-
-inline constexpr int last_signal = 64;
-inline constexpr int first_real_time_signal =
-    32;  ///< the kernel's; 32 and 33 belong to the libcs, but can be sent
-constexpr SignalSet bit(int signal) { return SignalSet{1} << (signal - 1); }
 
 /// The mask of blocked signals that we inherited, taken when all were blocked: before main and any other
 /// initialiser.
@@ -30,14 +23,15 @@ SignalSet inherited_mask();
 /// Whether the signal was ignored when we were started; the command gets it so again. One system call.
 bool inherited_as_ignored(int signal);
 
-/// "SIGTERM", "SIGRTMIN+3", "signal 32".
-std::string signal_name(int signal);
-
 /// Whether the signal's default action ends a process (signal(7)).
 bool ends_by_default(int signal);
 
 /// TERM, INT, HUP and QUIT: what platforms, terminals and people ask to stop with.
 bool asks_to_stop(int signal);
+
+/// From now on the kernel sends us this signal when our parent ends; it is then passed on like any other. A
+/// parent that ended during the call counts. A refusal is a warning.
+void end_with_parent(int signal);
 
 struct Received {
   int number = 0;

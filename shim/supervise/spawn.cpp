@@ -76,14 +76,16 @@ Spawn::~Spawn() {
   if (report_ >= 0) close(report_);
 }
 
-std::optional<SpawnFailure> Spawn::start(int terminal) {
+std::optional<SpawnFailure> Spawn::start(const Start& how) {
+  const pid_t parent = getpid();
   int ends[2];
   const int piped = kernel::make_pipe(ends);
   if (piped < 0) return SpawnFailure{"pipe", {}, -piped};
   // vfork is quicker, but we stand still until exec: a Ctrl-Z just before it would stop us both. So not on a
   // terminal. The child makes system calls only and does not return from here, so it may be more than exec.
-  const pid_t child = terminal < 0 ? vfork() : fork();  // NOLINT(clang-analyzer-security.insecureAPI.vfork)
-  if (child == 0) become_command(ends[1], terminal);    // NOLINT(clang-analyzer-unix.Vfork)
+  const bool on_terminal = how.terminal >= 0 || how.new_session;
+  const pid_t child = on_terminal ? fork() : vfork();    // NOLINT(clang-analyzer-security.insecureAPI.vfork)
+  if (child == 0) become_command(ends[1], how, parent);  // NOLINT(clang-analyzer-unix.Vfork)
   const int error = errno;
   close(ends[1]);
   pid_ = child;
@@ -91,22 +93,25 @@ std::optional<SpawnFailure> Spawn::start(int terminal) {
   if (child < 0) return SpawnFailure{"fork", {}, error};
   // In both processes, so that the group exists for each of them from the next line on. Here it fails when
   // the child was quicker and has already executed the command, which is as good.
-  kernel::set_process_group(pid_, pid_);
+  if (!how.new_session) kernel::set_process_group(pid_, pid_);  // a group's leader cannot start a session
   return std::nullopt;
 }
 
 // Between fork and exec, perhaps in our own memory: system calls only, no allocation, no exception, no
 // return.
-void Spawn::become_command(int report, int terminal) {
-  kernel::set_process_group(0, 0);
+void Spawn::become_command(int report, const Start& how, pid_t parent) {
   Report said{};
-  if (terminal >= 0) {
-    // SIGTTOU is still blocked, so a background process may do this.
-    const int done = kernel::set_foreground_group(terminal, getpid());
-    if (done < 0) {
-      said = {Report::Stage::terminal, -done, 0};
-      [[maybe_unused]] const auto written = write(report, &said, sizeof(said));
-    }
+  // SIGTTOU is still blocked, so a background process may set the foreground.
+  int done = how.new_session ? kernel::start_session() : kernel::set_process_group(0, 0);
+  if (how.new_session && done >= 0) done = kernel::take_controlling_terminal(STDIN_FILENO);
+  if (!how.new_session) done = how.terminal < 0 ? 0 : kernel::set_foreground_group(how.terminal, getpid());
+  if (done < 0) {
+    said = {Report::Stage::terminal, -done, 0};
+    [[maybe_unused]] const auto written = write(report, &said, sizeof(said));
+  }
+  if (how.death_signal != 0) {
+    kernel::set_parent_death_signal(how.death_signal);
+    if (getppid() != parent) kernel::send(getpid(), how.death_signal);  // it ended before that
   }
   if (inherited_as_ignored(SIGCHLD)) kernel::set_ignored(SIGCHLD, true);
   kernel::set_signal_mask(inherited_mask(), nullptr);
@@ -135,8 +140,7 @@ std::optional<SpawnFailure> Spawn::failure() {
   Report said{};
   while (report_ >= 0 && read(report_, &said, sizeof(said)) == static_cast<ssize_t>(sizeof(said))) {
     if (said.stage == Report::Stage::terminal) {
-      log::warn("the command could not be brought to the terminal's foreground: {}",
-                std::strerror(said.error));
+      log::warn("the command could not be given the terminal: {}", std::strerror(said.error));
       continue;
     }
     failed = SpawnFailure{"execve", candidates_[said.candidate], said.error};

@@ -36,7 +36,15 @@ class Spawn {
   /// in the foreground of `terminal` where that is a descriptor and not −1. All signals stay blocked in the
   /// child until the moment before exec: one that is sent to it from now on is never lost. Whether exec
   /// succeeds is not waited for.
-  std::optional<SpawnFailure> start(int terminal);
+  std::optional<SpawnFailure> start(int terminal) { return start(Start{.terminal = terminal}); }
+
+  /// The same with more to be done in the child.
+  struct Start {
+    int terminal = -1;
+    bool new_session = false;  ///< with stdin as its controlling terminal, instead of a group of its own
+    int death_signal = 0;      ///< what the command gets when we end; 0: nothing
+  };
+  std::optional<SpawnFailure> start(const Start& how);
 
   [[nodiscard]] pid_t pid() const { return pid_; }
 
@@ -45,7 +53,7 @@ class Spawn {
 
  private:
   struct Report;
-  [[noreturn]] void become_command(int report, int terminal);
+  [[noreturn]] void become_command(int report, const Start& how, pid_t parent);
 
   std::vector<std::string> candidates_;
   std::vector<char*> argv_;

@@ -15,9 +15,12 @@
 #include <cstring>
 #include <exception>
 #include <string_view>
+#include <utility>
 
 #include "log/log.h"
+#include "supervise/delivery.h"
 #include "supervise/kernel.h"
+#include "supervise/stacks.h"
 #include "supervise/terminal.h"
 #include "supervise/tree.h"
 #include "supervise/workers.h"
@@ -32,21 +35,25 @@ constexpr milliseconds agent_patience{1000};      // then an agent without worke
 constexpr milliseconds grace_after_stop{30'000};  // for leftovers, where no --grace is given
 constexpr milliseconds kill_again{100};           // a fork may have slipped through a walk of the tree
 constexpr milliseconds kill_patience{5000};       // what is there after that sits in the kernel
-constexpr milliseconds try_again{5};              // a full queue, a refused call
+constexpr milliseconds try_again{5};              // a refused call
 constexpr unsigned reaped_at_once = 1000;         // then signals get their turn
-constexpr std::size_t longest_backlog =
-    10'000;  // real-time signals; more stay in the kernel, which tells their sender
-constexpr std::size_t names_in_a_warning = 5;
 
 enum class Phase : std::uint8_t { running, leftovers, killing, finished };
 
 /// One command from its start to the end of all it started. Whatever is still to be done lies in members
-/// (`reap_due_`, the deadlines, `backlog_`) before it is tried: an exception on the way (memory) loses none
-/// of it.
+/// (`reap_due_`, the deadlines, what `delivery_` holds) before it is tried: an exception on the way (memory)
+/// loses none of it.
 class Supervisor {
  public:
   Supervisor(boost::asio::io_context& io, SignalQueue& signals, const Command& command, const Policy& policy)
-      : io_(io), signals_(signals), command_(command), policy_(policy), timer_(io), spawn_(command) {}
+      : io_(io),
+        signals_(signals),
+        command_(command),
+        policy_(policy),
+        timer_(io),
+        terminal_(policy.ctty),
+        spawn_(command),
+        delivery_(signals, policy.scope, policy.agent ? policy.worker_signals : 0, command.environment) {}
 
   Ending run();
 
@@ -59,24 +66,27 @@ class Supervisor {
   void arm_timer();
   void act_on_deadlines();
 
-  void on_signal(const Received& signal);
-  void on_stop(int signal);
-  void pass_on(const Received& signal);
-  void pass_on_backlog();
-  int deliver(const Received& signal);
-  int walk_group(int signal, const kernel::Payload& payload);
-  int send_to_all(int signal, const kernel::Payload* payload = nullptr);
+  void on_signal(const Received& arrived);
+  void on_running_signal(const Received& signal, bool stop);
+  void on_stop(int signal, bool delayed);
+  [[nodiscard]] bool delays(int signal) const;
+  void pass_on_delayed();
 
   void reap();
   void watch_workers();
+  void take_workers();
   void on_command_end(int status);
+  void on_orphan_end(pid_t pid, int status);
+  [[nodiscard]] bool was_killed(int status) const;
+  void on_command_stopped(int signal);
+  void continue_command();
   void not_started(const SpawnFailure& failed);
   void begin_leftovers();
+  void kill_at(Clock::time_point start, milliseconds grace);
+  void show_stacks();
   void kill_all(std::string_view why);
   void give_up();
 
-  [[nodiscard]] std::optional<std::vector<Process>> everything() const;
-  [[nodiscard]] bool nothing_left() const;
   void warn_once(bool& warned, std::string_view what, int error) const;
 
   boost::asio::io_context& io_;
@@ -90,25 +100,25 @@ class Supervisor {
 
   Terminal terminal_;
   Spawn spawn_;
-  const bool pid_1_ = getpid() == 1;
-  // Children from before our exec are none of the command's (`exec > >(tee log); exec rankshim …` in a
-  // shell): they are reaped, but neither signalled nor waited for.
-  std::vector<Process> before_us_;
+  Delivery delivery_;
   Phase phase_ = Phase::running;
   bool command_ended_ = false;  // and reaped: its number may belong to another process
   bool reap_due_ = false;
   Clock::time_point started_;
-  Clock::time_point stopped_;
-  SignalSet stops_passed_ = 0;
-  std::vector<Received> backlog_;  // real-time signals that the command's queue did not take yet
+  std::optional<Received> delayed_;  // a TERM that waits for --pre-stop-delay
+  bool interrupted_ = false;         // by INT
+  bool command_stopped_ = false;     // by the terminal
+  bool asked_for_stacks_ = false;
 
+  Deadline delayed_due_;
   Deadline agent_due_;
+  Deadline stacks_due_;
   Deadline kill_due_;
   Deadline give_up_due_;
   Deadline retry_due_;
 
   std::optional<WorkerWatch> watch_;
-  bool warned_send_ = false;
+  bool observed_ = false;
   bool warned_reap_ = false;
   bool warned_exception_ = false;
   Ending ending_;
@@ -120,7 +130,7 @@ std::string seconds(milliseconds time) {
 }
 
 Ending Supervisor::run() {
-  if (!pid_1_) {
+  if (getpid() != 1 && policy_.subreaper) {
     const int done = kernel::become_subreaper();
     if (done < 0) {
       log::warn(
@@ -129,12 +139,18 @@ Ending Supervisor::run() {
           std::strerror(-done));
     }
   }
-  if (kernel::has_children() == 1) before_us_ = everything().value_or(std::vector<Process>{});
+  delivery_.leave_alone_present_children();
   started_ = Clock::now();
-  if (const std::optional<SpawnFailure> failed = spawn_.start(terminal_.descriptor())) {
+  ending_.started_at = started_;
+  if (const std::optional<SpawnFailure> failed = spawn_.start({.terminal = terminal_.descriptor(),
+                                                               .new_session = policy_.ctty,
+                                                               .death_signal = policy_.child_death_signal})) {
     not_started(*failed);
     return ending_;
   }
+  delivery_.begin(spawn_.pid());
+  ending_.pid = spawn_.pid();
+  if (policy_.limit) kill_due_ = started_ + *policy_.limit;
   watch_workers();
   reap_due_ = true;  // children from before our exec may have ended
   while (phase_ != Phase::finished) step();
@@ -151,6 +167,10 @@ Ending Supervisor::run() {
 void Supervisor::step() {
   try {
     if (!listening_ && phase_ != Phase::finished) listen();
+    if (policy_.observer != nullptr && !observed_) {
+      observed_ = true;
+      policy_.observer->started(spawn_.pid(), watch_ ? &*watch_ : nullptr);
+    }
     arm_timer();
     if (io_.stopped()) io_.restart();
     if (reap_due_) {
@@ -160,6 +180,7 @@ void Supervisor::step() {
     }
     act_on_deadlines();
     if (reap_due_) reap();
+    if (phase_ == Phase::finished) take_workers();
   } catch (const std::exception& error) {
     if (!warned_exception_) log::warn("supervision goes on after an error of its own: {}", error.what());
     warned_exception_ = true;
@@ -186,7 +207,8 @@ boost::asio::awaitable<void> Supervisor::receive() {
 
 void Supervisor::arm_timer() {
   Deadline next;
-  for (const Deadline& due : {agent_due_, kill_due_, give_up_due_, retry_due_}) {
+  for (const Deadline& due :
+       {delayed_due_, agent_due_, stacks_due_, kill_due_, give_up_due_, retry_due_, delivery_.due()}) {
     if (due && (!next || *due < *next)) next = due;
   }
   if (next == timer_set_for_) return;
@@ -209,20 +231,22 @@ void Supervisor::act_on_deadlines() {
     due.reset();
     return true;
   };
-  if (is_over(retry_due_)) {
-    reap_due_ = true;
-    pass_on_backlog();
-  }
+  if (is_over(retry_due_)) reap_due_ = true;
+  if (delivery_.due() && *delivery_.due() <= now) delivery_.try_again();
+  if (is_over(delayed_due_)) pass_on_delayed();
   if (is_over(agent_due_) && !has_worker(spawn_.pid(), command_.environment)) {
     kill_all(fmt::format("the launcher has no worker yet and did not follow {} within {}",
                          signal_name(ending_.stop_signal.value_or(SIGTERM)), seconds(agent_patience)));
   }
+  if (is_over(stacks_due_)) show_stacks();
   if (is_over(kill_due_)) {
     if (phase_ == Phase::killing) {
       kill_due_ = now + kill_again;
-      send_to_all(SIGKILL);
+      delivery_.to_all(SIGKILL);
     } else {
-      kill_all(command_ended_ ? "what the command left did not end after SIGTERM" : "the grace is over");
+      kill_all(command_ended_        ? "what the command left did not end in its time"
+               : ending_.stop_signal ? "the grace is over"
+                                     : "its time is over");
     }
   }
   if (is_over(give_up_due_)) give_up();
@@ -230,23 +254,23 @@ void Supervisor::act_on_deadlines() {
 
 // ---- signals ----
 
-void Supervisor::on_signal(const Received& signal) {
-  if (signal.number == SIGCHLD) {
+void Supervisor::on_signal(const Received& arrived) {
+  if (arrived.number == SIGCHLD) {
     reap_due_ = true;
     return;
   }
-  // Of our own making: a log line into a broken pipe or a file that is full.
-  if ((signal.number == SIGPIPE || signal.number == SIGXFSZ) && signal.sender == getpid()) return;
-  const bool stop = asks_to_stop(signal.number) && !inherited_as_ignored(signal.number);
+  // Of our own making: a log line into a broken pipe or a file that is full, a terminal that we gave up.
+  const bool can_be_ours = arrived.number == SIGPIPE || arrived.number == SIGXFSZ ||
+                           (policy_.ctty && (arrived.number == SIGHUP || arrived.number == SIGCONT));
+  if (can_be_ours && arrived.sender == getpid()) return;
+  Received signal = arrived;
+  signal.number = policy_.rewrite.apply(arrived.number);
+  if (signal.number == 0) return;
+  const bool stop = (asks_to_stop(arrived.number) && !inherited_as_ignored(arrived.number)) ||
+                    (signal.number != arrived.number && asks_to_stop(signal.number));
   switch (phase_) {
     case Phase::running:
-      if (stop && policy_.agent && (stops_passed_ & bit(signal.number)) != 0) {
-        log::debug("{} again: not passed on, the launcher would start its waiting anew",
-                   signal_name(signal.number));
-        return;
-      }
-      pass_on(signal);
-      if (stop) on_stop(signal.number);
+      on_running_signal(signal, stop);
       return;
     case Phase::leftovers:
       if (stop && (signal.number == SIGINT || signal.number == SIGQUIT)) {
@@ -259,97 +283,52 @@ void Supervisor::on_signal(const Received& signal) {
   }
 }
 
-void Supervisor::on_stop(int signal) {
-  stops_passed_ |= bit(signal);
-  if (ending_.stop_signal) return;
+void Supervisor::on_running_signal(const Received& signal, bool stop) {
+  if (signal.number == SIGCONT && command_stopped_) return continue_command();
+  if (!stop) return delivery_.pass_on(signal);
+  const bool interrupted = std::exchange(interrupted_, interrupted_ || signal.number == SIGINT);
+  if (!ending_.stop_signal) {
+    const bool delayed = delays(signal.number);
+    if (delayed) {
+      delayed_ = signal;
+      delayed_due_ = Clock::now() + policy_.pre_stop_delay;
+    } else {
+      delivery_.pass_on(signal);
+    }
+    return on_stop(signal.number, delayed);
+  }
+  const bool was_delayed = delayed_.has_value();
+  pass_on_delayed();
+  if (policy_.agent && interrupted && signal.number == SIGINT) return kill_all("a second SIGINT");
+  if (policy_.agent) {
+    log::debug("{} is not passed on: the launcher would start its waiting anew", signal_name(signal.number));
+  } else if (!was_delayed || signal.number != SIGTERM) {
+    delivery_.pass_on(signal);
+  }
+}
+
+void Supervisor::on_stop(int signal, bool delayed) {
+  const Clock::time_point now = Clock::now();
   ending_.stop_signal = signal;
-  stopped_ = Clock::now();
-  ending_.stopped_at = stopped_;
-  if (policy_.grace) kill_due_ = stopped_ + *policy_.grace;
-  if (policy_.agent && !has_worker(spawn_.pid(), command_.environment))
-    agent_due_ = stopped_ + agent_patience;
-  log::info("{} received and passed on{}", signal_name(signal),
-            policy_.grace ? fmt::format("; what is left in {} is killed", seconds(*policy_.grace)) : "");
+  ending_.stopped_at = now;
+  if (policy_.grace) kill_at(now, *policy_.grace);
+  if (policy_.agent && !has_worker(spawn_.pid(), command_.environment)) agent_due_ = now + agent_patience;
+  std::string what = signal_name(signal) + " received and passed on";
+  if (delayed) what += " in " + seconds(policy_.pre_stop_delay);
+  if (policy_.grace) what += "; what is left in " + seconds(*policy_.grace) + " is killed";
+  log::info("{}", what);
+  if (policy_.observer != nullptr) policy_.observer->stopping(signal);
 }
 
-void Supervisor::pass_on(const Received& signal) {
-  const bool real_time = signal.number >= first_real_time_signal;
-  int done = -EAGAIN;
-  if (!real_time || backlog_.empty()) done = deliver(signal);
-  if (done == -EAGAIN && real_time) {  // the receiver's queue is full
-    backlog_.push_back(signal);
-    retry_due_ = Clock::now() + try_again;
-    if (backlog_.size() == longest_backlog) signals_.hold_real_time(true);
-  } else if (done < 0 && done != -ESRCH) {
-    warn_once(warned_send_, fmt::format("{} could not be passed on", signal_name(signal.number)), done);
-  }
+/// Not while an agent has no worker: nobody is served yet.
+bool Supervisor::delays(int signal) const {
+  return signal == SIGTERM && policy_.pre_stop_delay.count() != 0 &&
+         !(policy_.agent && !has_worker(spawn_.pid(), command_.environment));
 }
 
-void Supervisor::pass_on_backlog() {
-  std::size_t sent = 0;
-  while (sent < backlog_.size() && (command_ended_ || deliver(backlog_[sent]) != -EAGAIN)) ++sent;
-  const bool was_full = backlog_.size() >= longest_backlog;
-  backlog_.erase(backlog_.begin(), backlog_.begin() + static_cast<std::ptrdiff_t>(sent));
-  if (was_full && backlog_.size() < longest_backlog) signals_.hold_real_time(false);
-  if (!backlog_.empty()) retry_due_ = Clock::now() + try_again;
-}
-
-/// Only while the command is not reaped: until then its number, and its group's, is its own.
-int Supervisor::deliver(const Received& signal) {
-  const pid_t command = spawn_.pid();
-  const bool queued =
-      signal.code < 0 && signal.code != SI_TKILL;  // by sigqueue(3) and its like: with a value
-  // A real-time signal is always queued: kill(2) would silently merge it with others when the receiver's
-  // queue is full.
-  const bool real_time = signal.number >= first_real_time_signal;
-  const kernel::Payload payload{.code = queued ? signal.code : SI_QUEUE,
-                                .sender = static_cast<pid_t>(signal.sender),
-                                .user = signal.user,
-                                .value = signal.value};
-  if (policy_.scope == SignalScope::tree) return send_to_all(signal.number, queued ? &payload : nullptr);
-  if (policy_.scope == SignalScope::group) {
-    int done = queued || real_time ? kernel::queue_to_group(command, signal.number, payload) : -ENOSYS;
-    if (done == -ENOSYS && queued) done = walk_group(signal.number, payload);
-    if (done == -ENOSYS) done = kernel::send(-command, signal.number);
-    if (done != -ESRCH) return done;  // otherwise the command has left its group for another
-  }
-  return queued || real_time ? kernel::queue(command, signal.number, payload)
-                             : kernel::send(command, signal.number);
-}
-
-/// For kernels before 6.9, which give values to processes only.
-int Supervisor::walk_group(int signal, const kernel::Payload& payload) {
-  std::optional<std::vector<Process>> members = everything();
-  if (!members) return -ENOSYS;
-  std::erase_if(*members, [this](const Process& process) { return process.group != spawn_.pid(); });
-  return members->empty() ? -ESRCH : send_each(*members, signal, &payload);
-}
-
-/// To all that the command started. All of a PID namespace by one call where that is ours; otherwise our own
-/// descendants.
-int Supervisor::send_to_all(int signal, const kernel::Payload* payload) {
-  if (pid_1_ && before_us_.empty() && payload == nullptr) return kernel::send(-1, signal);
-  if (const std::optional<std::vector<Process>> all = everything()) return send_each(*all, signal, payload);
-  if (pid_1_) return kernel::send(-1, signal);
-  if (command_ended_) return -ESRCH;  // without /proc nobody can say who is left
-  const int done = kernel::send(-spawn_.pid(), signal);
-  return done == -ESRCH ? kernel::send(spawn_.pid(), signal) : done;
-}
-
-std::optional<std::vector<Process>> Supervisor::everything() const {
-  try {
-    return descendants(getpid(), before_us_);
-  } catch (const std::bad_alloc&) {
-    return std::nullopt;
-  }
-}
-
-/// Whether only children from before us are left, of which the kernel does not say that they are not the
-/// command's.
-bool Supervisor::nothing_left() const {
-  if (before_us_.empty()) return false;
-  const std::optional<std::vector<Process>> left = everything();
-  return left && std::ranges::none_of(*left, &Process::alive);
+void Supervisor::pass_on_delayed() {
+  delayed_due_.reset();
+  if (delayed_) delivery_.pass_on(*std::exchange(delayed_, std::nullopt));
 }
 
 // ---- ends ----
@@ -357,12 +336,16 @@ bool Supervisor::nothing_left() const {
 void Supervisor::reap() {
   for (unsigned reaped = 0; reaped < reaped_at_once; ++reaped) {
     int status = 0;
-    const pid_t pid = kernel::reap(status);
+    const pid_t pid = kernel::reap(status, terminal_.is_there());
     if (pid > 0) {
-      if (pid == spawn_.pid() && !command_ended_) {
+      const bool command = pid == spawn_.pid() && !command_ended_;
+      if (WIFSTOPPED(status)) {
+        if (command) on_command_stopped(WSTOPSIG(status));
+      } else if (command) {
         on_command_end(status);
-      } else if (phase_ == Phase::killing && WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL) {
-        ++ending_.leftovers_killed;
+      } else {
+        if (watch_) watch_->on_reaped(pid, status);
+        on_orphan_end(pid, status);
       }
       continue;
     }
@@ -375,13 +358,40 @@ void Supervisor::reap() {
     } else if (pid < 0) {
       retry_due_ = Clock::now() + try_again;
       warn_once(warned_reap_, "cannot ask for ended processes", pid);
-    } else if (command_ended_ && nothing_left()) {
+    } else if (command_ended_ && delivery_.nothing_left()) {
       phase_ = Phase::finished;
     } else if (command_ended_ && phase_ == Phase::running) {
       begin_leftovers();
     }
     return;
   }
+}
+
+/// Whether this end is our work: by KILL, or by the ABRT that is to show stacks.
+bool Supervisor::was_killed(int status) const {
+  if (!WIFSIGNALED(status)) return false;
+  return (WTERMSIG(status) == SIGKILL && phase_ == Phase::killing) ||
+         (WTERMSIG(status) == SIGABRT && asked_for_stacks_);
+}
+
+void Supervisor::on_orphan_end(pid_t pid, int status) {
+  if (command_ended_ && was_killed(status)) ++ending_.leftovers_killed;
+  if (policy_.warn_on_reap) log::warn("reaped a process that its parent had left: {}", pid);
+}
+
+/// By Ctrl-Z, or by reading or writing in the background: who waits for us is to see us stopped, with the
+/// terminal ours again. Where nobody can ever continue us the kernel lets nobody stop; nor may the command.
+void Supervisor::on_command_stopped(int signal) {
+  if (signal != SIGTSTP && signal != SIGTTIN && signal != SIGTTOU) return;
+  command_stopped_ = true;
+  terminal_.take_back();
+  if (kernel::stop_self() == 0) continue_command();
+}
+
+void Supervisor::continue_command() {
+  command_stopped_ = false;
+  terminal_.lend(spawn_.pid());
+  kernel::send(-spawn_.pid(), SIGCONT);
 }
 
 void Supervisor::watch_workers() {
@@ -396,24 +406,37 @@ void Supervisor::watch_workers() {
 
 void Supervisor::on_command_end(int status) {
   command_ended_ = true;
+  delivery_.command_ended();
   ending_.ran = std::chrono::duration_cast<milliseconds>(Clock::now() - started_);
   agent_due_.reset();
+  delayed_due_.reset();
+  delayed_.reset();
   if (const std::optional<SpawnFailure> failed = spawn_.failure()) {
     not_started(*failed);
   } else if (WIFSIGNALED(status)) {
     ending_.kind = Ending::Kind::signalled;
-    ending_.number = WTERMSIG(status);
-    ending_.killed_by_us = phase_ == Phase::killing && ending_.number == SIGKILL;
+    ending_.killed_by_us = was_killed(status);
+    ending_.number = ending_.killed_by_us ? SIGKILL : WTERMSIG(status);
   } else {
     ending_.number = WEXITSTATUS(status);
   }
-  // Last, because it reads files and may throw: the command's own end is recorded by now.
+  ending_.ended_at = Clock::now();
+  // Last, because these read files and may throw: the command's own end is recorded by now.
   if (watch_) {
-    watch_->finish();
-    ending_.workers = watch_->ends();
-    ending_.workers_seen = watch_->seen();
-    ending_.attempts = watch_->attempts();
+    watch_->agent_ended();
+    ending_.ended_at = Clock::now();  // what ended before the agent was looked at, and stands before it
   }
+  if (policy_.observer != nullptr) policy_.observer->command_ended();
+}
+
+void Supervisor::take_workers() {
+  if (!watch_) return;
+  watch_->finish();
+  ending_.workers = watch_->ends();
+  ending_.workers_seen = watch_->seen();
+  ending_.attempts = watch_->attempts();
+  ending_.first_worker_at = watch_->first_seen();
+  ending_.attempt_folder = watch_->attempt_folder();
 }
 
 void Supervisor::not_started(const SpawnFailure& failed) {
@@ -427,24 +450,42 @@ void Supervisor::begin_leftovers() {
   phase_ = Phase::leftovers;
   const Clock::time_point now = Clock::now();
   if (!ending_.stop_signal) {
-    kill_due_ = now + policy_.leftover_grace;
+    kill_at(now, policy_.leftover_grace);
   } else if (!policy_.grace) {
-    kill_due_ = now + grace_after_stop;
+    kill_at(now, grace_after_stop);
   }  // otherwise it is set already: one grace for all
-  if (const std::optional<std::vector<Process>> left = everything()) {
+  if (const std::optional<std::vector<Process>> left = delivery_.everything()) {
     ending_.leftovers = static_cast<unsigned>(std::ranges::count_if(*left, &Process::alive));
   }
-  send_to_all(SIGTERM);
-  send_to_all(SIGCONT);  // what is stopped could not follow
+  delivery_.to_all(policy_.term_signal);
+  delivery_.to_all(SIGCONT);  // what is stopped could not follow
+}
+
+void Supervisor::kill_at(Clock::time_point start, milliseconds grace) {
+  kill_due_ = start + grace;
+  if (policy_.stacks) stacks_due_ = *kill_due_ - time_for_stacks(grace);
+}
+
+/// Not the agent's, as long as it has workers: it waits for them, and sees them end.
+void Supervisor::show_stacks() {
+  std::optional<std::vector<Process>> left = delivery_.everything();
+  if (!left) return;
+  if (policy_.agent && left->size() > 1)
+    std::erase_if(*left, [this](const Process& process) { return process.pid == spawn_.pid(); });
+  asked_for_stacks_ = true;
+  const std::size_t asked = ask_for_stacks(*left);
+  log::warn("{} processes have not stopped: they are asked for their stacks by SIGABRT, then killed", asked);
 }
 
 void Supervisor::kill_all(std::string_view why) {
   phase_ = Phase::killing;
   const Clock::time_point now = Clock::now();
   agent_due_.reset();
+  stacks_due_.reset();
+  delayed_due_.reset();
   kill_due_ = now + kill_again;
   give_up_due_ = now + kill_patience;
-  send_to_all(SIGKILL);
+  delivery_.to_all(SIGKILL);
   log::warn("{}: everything is killed", why);
 }
 
@@ -458,19 +499,8 @@ void Supervisor::give_up() {
     ending_.killed_by_us = true;
     ending_.ran = std::chrono::duration_cast<milliseconds>(Clock::now() - started_);
   }
-  std::string names;
-  if (std::optional<std::vector<Process>> left = everything()) {
-    std::erase_if(*left, [](const Process& process) { return !process.alive(); });
-    for (std::size_t index = 0; index < std::min(left->size(), names_in_a_warning); ++index) {
-      const pid_t pid = (*left)[index].pid;
-      std::string name = read_proc(pid, "comm", 64).value_or("?");
-      while (name.ends_with('\n')) name.pop_back();
-      names += fmt::format("{}{} ({}, {})", names.empty() ? ": " : ", ", pid, name,
-                           read_proc(pid, "wchan", 64).value_or("?"));
-    }
-    if (left->size() > names_in_a_warning)
-      names += fmt::format(" and {} more", left->size() - names_in_a_warning);
-  }
+  const std::optional<std::vector<Process>> left = delivery_.everything();
+  const std::string names = left ? where_they_wait(*left) : std::string();
   log::warn("not even SIGKILL ended within {} what is left; it is left behind{}", seconds(kill_patience),
             names);
 }

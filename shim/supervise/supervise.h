@@ -2,23 +2,19 @@
 
 #include <boost/asio/io_context.hpp>
 #include <chrono>
+#include <csignal>
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "supervise/delivery.h"
+#include "supervise/observer.h"
 #include "supervise/signals.h"
 #include "supervise/spawn.h"
 #include "supervise/worker_watch.h"
 
 namespace rankshim::supervise {
-
-/// Who gets a signal that we pass on.
-enum class SignalScope : std::uint8_t {
-  child,  ///< the command alone (torchrun passes signals to its workers itself)
-  group,  ///< the command's process group
-  tree,   ///< everything the command started, sessions of their own too
-};
 
 struct Policy {
   SignalScope scope = SignalScope::group;
@@ -28,13 +24,33 @@ struct Policy {
   /// After the command's own end: how long what it left has between TERM and KILL.
   std::chrono::milliseconds leftover_grace{5000};
   /// The command is torchrun's agent. While it has no worker nothing can be lost, and a stop signal that it
-  /// does not follow at once is followed by KILL within two seconds. And a stop signal is passed to it once
-  /// only: torchrun takes a second one as the start of another 30 s.
+  /// does not follow at once is followed by KILL within two seconds. And only the first stop signal is passed
+  /// to it: torchrun takes a second one as the start of another 30 s. A second INT kills everything.
   bool agent = false;
   /// The agent's --log_dir, which exists, and how many workers it starts here: by these its workers are
   /// followed. Empty: they are not.
   std::string log_folder;
   unsigned workers = 0;
+  /// How long the command may run before everything is killed; nothing: for ever. For hooks.
+  std::optional<std::chrono::milliseconds> limit;
+  /// Told what happens; may be null.
+  Observer* observer = nullptr;
+  /// Of an agent: these go to its workers instead (delivery.h).
+  SignalSet worker_signals = 0;
+  /// What is passed on in the place of what arrives. A signal stops if what arrived or what is passed on asks
+  /// to stop; one that is not passed on does nothing at all.
+  SignalMap rewrite;
+  /// What we send ourselves to what the command left behind.
+  int term_signal = SIGTERM;
+  /// Between a TERM and its passing on, part of the grace; any further stop signal ends it.
+  std::chrono::milliseconds pre_stop_delay{0};
+  /// What did not stop shows its stacks before it is killed (stacks.h).
+  bool stacks = false;
+  bool subreaper = true;      ///< where we are not PID 1
+  bool warn_on_reap = false;  ///< a line for each orphan that was reaped
+  /// The command gets a session of its own, with stdin as its controlling terminal.
+  bool ctty = false;
+  int child_death_signal = 0;  ///< what the command gets when we end; 0: nothing
 };
 
 /// How the command ended.
@@ -54,11 +70,16 @@ struct Ending {
   bool killed_by_us = false;      ///< the command itself ended by a KILL of ours
   unsigned leftovers = 0;         ///< processes that were still there when the command had ended
   unsigned leftovers_killed = 0;  ///< of these, how many had to be killed
+  pid_t pid = 0;                  ///< the command's; 0 where it was not started
   std::chrono::milliseconds ran{0};
+  std::chrono::steady_clock::time_point started_at;                 ///< just before the command's start
+  std::optional<std::chrono::steady_clock::time_point> ended_at;    ///< when the command had ended
   std::optional<std::chrono::steady_clock::time_point> stopped_at;  ///< when stop_signal came
   std::vector<WorkerEnd> workers;  ///< the agent's, of its last attempt, in the order of their ends
   unsigned workers_seen = 0;       ///< how many that attempt had
-  unsigned attempts = 0;           ///< 1 + the agent's restarts; 0 where no worker was seen
+  std::optional<std::chrono::steady_clock::time_point> first_worker_at;
+  std::string attempt_folder;  ///< see WorkerWatch
+  unsigned attempts = 0;       ///< 1 + the agent's restarts; 0 where no worker was seen
 };
 
 /// Starts the command, passes signals on, reaps whatever ends, and winds down until nothing that the command

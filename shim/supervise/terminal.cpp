@@ -10,7 +10,11 @@
 
 namespace rankshim::supervise {
 
-Terminal::Terminal() {
+Terminal::Terminal(bool command_has_its_own) {
+  if (command_has_its_own) {
+    kernel::leave_controlling_terminal(STDIN_FILENO);
+    return;
+  }
   int candidate = STDIN_FILENO;
   pid_t foreground = kernel::foreground_group(candidate);
   if (foreground < 0 && getsid(0) == getpid()) {
@@ -18,24 +22,36 @@ Terminal::Terminal() {
     if (candidate < 0) return;
     foreground = kernel::foreground_group(candidate);
   }
+  if (foreground < 0) {
+    if (candidate != STDIN_FILENO) close(candidate);
+    return;
+  }
+  descriptor_ = candidate;
   group_ = getpgrp();
   // In a PID namespace below the terminal's both are 0: outside of it. Then we take what we are given, as
   // other inits do.
-  if (foreground == group_) {
-    descriptor_ = candidate;
-  } else if (candidate != STDIN_FILENO) {
-    close(candidate);
-  }
+  lent_ = foreground == group_;
 }
 
 Terminal::~Terminal() {
   if (descriptor_ > STDIN_FILENO) close(descriptor_);
 }
 
-void Terminal::take_back() const {
-  if (descriptor_ < 0 || group_ == 0) return;
+void Terminal::lend(pid_t group) {
+  if (descriptor_ < 0 || lent_ || kernel::foreground_group(descriptor_) != group_) return;
+  const int done = kernel::set_foreground_group(descriptor_, group);
+  if (done < 0) {
+    log::warn("the command could not be given the terminal: {}", std::strerror(-done));
+  } else {
+    lent_ = true;
+  }
+}
+
+void Terminal::take_back() {
+  if (!lent_ || group_ == 0) return;
+  lent_ = false;
   const int done = kernel::set_foreground_group(descriptor_, group_);
-  if (done < 0) log::debug("the terminal could not be taken back: {}", std::strerror(-done));
+  if (done < 0) log::warn("the terminal could not be taken back: {}", std::strerror(-done));
 }
 
 }  // namespace rankshim::supervise

@@ -55,12 +55,13 @@ int send_one(const Process& process, int signal, const kernel::Payload* payload)
   const int descriptor = kernel::pidfd_open(process.pid);
   if (descriptor == -ESRCH) return -ESRCH;
   // Opened first and looked at then: if it is still the same, the descriptor is of the same.
-  const std::optional<Process> now = read_process(process.pid);
+  std::optional<Process> now = read_process(process.pid);
+  if (!now && errno != ENOENT && errno != ESRCH) now = read_process(process.pid);
   int sent = -ESRCH;
   if (now && now->start == process.start) {
-    if (descriptor >= 0) {
-      sent = kernel::pidfd_send(descriptor, signal, payload);
-    } else {  // no pidfd to be had: the look just taken is the best there is
+    sent = descriptor >= 0 ? kernel::pidfd_send(descriptor, signal, payload) : -ENOSYS;
+    if (sent == -ENOSYS || sent == -EPERM || sent == -EINVAL) {
+      // No pidfd to be had (old kernels, seccomp): the look just taken is the best there is.
       sent = payload == nullptr ? kernel::send(process.pid, signal)
                                 : kernel::queue(process.pid, signal, *payload);
     }

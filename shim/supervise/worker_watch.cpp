@@ -79,21 +79,17 @@ std::optional<int> zombie_status(pid_t pid) {
   return status;
 }
 
-/// The number in a worker's LOCAL_RANK; nothing where it cannot be read or it has none.
-std::optional<unsigned> local_rank_of(pid_t pid) {
-  constexpr std::size_t longest_environment = std::size_t{8} << 20U;
-  const std::optional<std::string> environment = read_proc(pid, "environ", longest_environment);
-  if (!environment) return std::nullopt;
-  std::string_view rest = *environment;
-  constexpr std::string_view mark = "LOCAL_RANK=";
-  while (!rest.empty()) {
-    const auto end = rest.find('\0');
-    const std::string_view entry = rest.substr(0, end);
-    rest = end == std::string_view::npos ? std::string_view{} : rest.substr(end + 1);
+/// A number that the process has in its environment, behind `mark` ("RANK="); nothing where it has none.
+std::optional<unsigned> number_behind(std::string_view mark, std::string_view environment) {
+  while (!environment.empty()) {
+    const auto end = environment.find('\0');
+    const std::string_view entry = environment.substr(0, end);
+    environment = end == std::string_view::npos ? std::string_view{} : environment.substr(end + 1);
     if (!entry.starts_with(mark)) continue;
-    unsigned rank = 0;
+    unsigned number = 0;
     const std::string_view digits = entry.substr(mark.size());
-    if (std::from_chars(digits.data(), digits.data() + digits.size(), rank).ec == std::errc{}) return rank;
+    if (std::from_chars(digits.data(), digits.data() + digits.size(), number).ec == std::errc{})
+      return number;
   }
   return std::nullopt;
 }
@@ -164,13 +160,14 @@ void WorkerWatch::on_entry(const std::string& folder, const std::string& name) {
   if (folder == log_folder_) {
     if (is_folder(path)) watch_folder(path);
   } else if (name.starts_with("attempt_")) {
-    begin_attempt();
+    begin_attempt(path);
   }
 }
 
-void WorkerWatch::begin_attempt() {
-  if (finished_) return;
+void WorkerWatch::begin_attempt(const std::string& folder) {
+  if (finished_ || folder == attempt_folder_) return;
   ++attempts_;
+  attempt_folder_ = folder;
   for (const auto& [pid, worker] : workers_) earlier_.push_back(pid);
   workers_.clear();
   ends_.clear();
@@ -195,17 +192,21 @@ void WorkerWatch::look_for_workers() {
 }
 
 void WorkerWatch::add_worker(pid_t pid) {
-  std::optional<unsigned> rank = local_rank_of(pid);
-  if (!rank) {
+  constexpr std::size_t longest_environment = std::size_t{8} << 20U;
+  const std::string environment = read_proc(pid, "environ", longest_environment).value_or("");
+  std::optional<unsigned> local_rank = number_behind("LOCAL_RANK=", environment);
+  if (!local_rank) {
     // Between fork and exec it still has the agent's environment; a zombie has none any more. Its parent
     // starts them in the order of their ranks.
     const std::optional<std::string> stat_line = read_proc(pid, "stat", 1024);
     const std::optional<Process> process = stat_line ? parse_stat(*stat_line) : std::nullopt;
     if (!process || process->alive()) return;  // gone, not ready yet, or no worker
-    rank = static_cast<unsigned>(workers_.size());
+    local_rank = static_cast<unsigned>(workers_.size());
   }
+  if (!first_seen_) first_seen_ = steady_clock::now();
   Worker& worker = workers_[pid];
-  worker.local_rank = *rank;
+  worker.local_rank = *local_rank;
+  worker.rank = number_behind("RANK=", environment);
   const int descriptor = kernel::pidfd_open(pid);
   if (descriptor < 0) {
     if (descriptor != -ESRCH) log::debug("cannot follow worker {} ({})", pid, std::strerror(-descriptor));
@@ -218,36 +219,49 @@ void WorkerWatch::add_worker(pid_t pid) {
                            });
 }
 
-void WorkerWatch::on_end(pid_t pid) {
+void WorkerWatch::on_end(pid_t pid, std::optional<int> status) {
   const auto found = workers_.find(pid);
   if (found == workers_.end() || !found->second.pidfd) return;
   Worker& worker = found->second;
   worker.ended = true;
-  std::optional<int> status = zombie_status(pid);
+  if (!status) status = zombie_status(pid);
   if (!status) status = reaped_status(worker.pidfd->native_handle());
-  ends_.push_back({pid, worker.local_rank, status.value_or(0), status.has_value(), steady_clock::now()});
+  ends_.push_back(
+      {pid, worker.local_rank, worker.rank, status.value_or(0), status.has_value(), steady_clock::now()});
   log::debug("worker {} (pid {}) ended with wait status {}", worker.local_rank, pid,
              status ? std::to_string(*status) : std::string("unknown"));
   worker.pidfd.reset();
 }
 
-void WorkerWatch::finish() {
-  boost::system::error_code ignored;
-  if (inotify_.is_open()) {
-    read_events();
-    inotify_.close(ignored);
-  }
-  finished_ = true;
-  timer_.cancel();
+void WorkerWatch::on_reaped(pid_t pid, int status) { on_end(pid, status); }
+
+std::vector<WorkerState> WorkerWatch::states() const {
+  std::vector<WorkerState> states;
+  for (const auto& [pid, worker] : workers_)
+    states.push_back({pid, worker.local_rank, worker.rank, worker.ended});
+  return states;
+}
+
+void WorkerWatch::look() {
+  if (inotify_.is_open()) read_events();
   for (auto& [pid, worker] : workers_) {
     if (worker.ended || !worker.pidfd) continue;
     pollfd ready{worker.pidfd->native_handle(), POLLIN, 0};
-    if (poll(&ready, 1, 0) == 1) {
-      on_end(pid);
-    } else {
-      worker.pidfd.reset();
-    }
+    if (poll(&ready, 1, 0) == 1) on_end(pid);
   }
+}
+
+void WorkerWatch::agent_ended() {
+  look();
+  finished_ = true;
+  timer_.cancel();
+  boost::system::error_code ignored;
+  if (inotify_.is_open()) inotify_.close(ignored);
+}
+
+void WorkerWatch::finish() {
+  agent_ended();
+  for (auto& [pid, worker] : workers_) worker.pidfd.reset();
 }
 
 }  // namespace rankshim::supervise

@@ -22,9 +22,18 @@ namespace rankshim::supervise {
 struct WorkerEnd {
   pid_t pid = 0;
   unsigned local_rank = 0;
-  int status = 0;             ///< as wait(2) gives it
-  bool status_known = false;  ///< the kernel told; otherwise only that it ended
+  std::optional<unsigned> rank;  ///< in the whole job, where its environment could be read
+  int status = 0;                ///< as wait(2) gives it
+  bool status_known = false;     ///< the kernel told; otherwise only that it ended
   std::chrono::steady_clock::time_point when;
+};
+
+/// A worker of the current attempt.
+struct WorkerState {
+  pid_t pid = 0;
+  unsigned local_rank = 0;
+  std::optional<unsigned> rank;
+  bool ended = false;
 };
 
 /// Follows the agent's workers from their start, without polling while they run: inotify on the launcher's
@@ -39,19 +48,37 @@ class WorkerWatch {
   /// The agent runs now. Call it once.
   void begin(pid_t agent);
 
-  /// Looks at all that has happened and not been looked at; call it before judging. Stops watching.
+  /// Looks at all that has happened and not been looked at.
+  void look();
+
+  /// A worker that lost its agent was reaped by us, with this wait status.
+  void on_reaped(pid_t pid, int status);
+
+  /// No further attempt is expected; workers that still run are followed to their ends.
+  void agent_ended();
+
+  /// Looks once more, then stops watching.
   void finish();
 
   /// The workers of the last attempt that have ended, in the order of their ends.
   [[nodiscard]] const std::vector<WorkerEnd>& ends() const { return ends_; }
   /// Workers seen in the last attempt.
   [[nodiscard]] unsigned seen() const { return static_cast<unsigned>(workers_.size()); }
+  /// Those same workers, by process number.
+  [[nodiscard]] std::vector<WorkerState> states() const;
+  /// When the first worker of all was seen.
+  [[nodiscard]] std::optional<std::chrono::steady_clock::time_point> first_seen() const {
+    return first_seen_;
+  }
+  /// The launcher's folder of the last attempt, with LOCAL_RANK/error.json in it; empty before the first.
+  [[nodiscard]] const std::string& attempt_folder() const { return attempt_folder_; }
   /// Attempts that began: 1 plus the agent's restarts; 0 before the first worker.
   [[nodiscard]] unsigned attempts() const { return attempts_; }
 
  private:
   struct Worker {
     unsigned local_rank = 0;
+    std::optional<unsigned> rank;
     bool ended = false;
     std::unique_ptr<boost::asio::posix::stream_descriptor> pidfd;
   };
@@ -60,10 +87,10 @@ class WorkerWatch {
   void listen();
   void read_events();
   void on_entry(const std::string& folder, const std::string& name);
-  void begin_attempt();
+  void begin_attempt(const std::string& folder);
   void look_for_workers();
   void add_worker(pid_t pid);
-  void on_end(pid_t pid);
+  void on_end(pid_t pid, std::optional<int> status = std::nullopt);
 
   boost::asio::io_context& io_;
   std::string log_folder_;
@@ -77,6 +104,8 @@ class WorkerWatch {
   std::vector<pid_t> earlier_;  // of the attempts before
   std::vector<WorkerEnd> ends_;
   unsigned attempts_ = 0;
+  std::string attempt_folder_;
+  std::optional<std::chrono::steady_clock::time_point> first_seen_;
   bool finished_ = false;
 };
 

@@ -2,8 +2,11 @@
 
 #include <sys/types.h>
 
+#include <optional>
 #include <string>
 #include <vector>
+
+#include "supervise/tree.h"
 
 namespace rankshim::supervise {
 
@@ -12,5 +15,15 @@ namespace rankshim::supervise {
 /// look, a launcher with a LOCAL_RANK of its own) any descendant counts, and if none can be seen, yes: better
 /// wait than lose work.
 bool has_worker(pid_t agent, const std::vector<std::string>& agent_environment);
+
+/// A launcher's workers now: its descendants that have a LOCAL_RANK, without what these started; its children
+/// where it has one itself. Nothing where /proc does not tell.
+std::optional<std::vector<Process>> workers_of(pid_t agent,
+                                               const std::vector<std::string>& agent_environment);
+
+/// Whether this process can take the signal: it has a handler for it, or ignores or blocks it (proc(5),
+/// SigCgt, SigIgn, SigBlk). A Python script installs its handlers only when it has imported what it needs;
+/// one that is older than a minute and has none will have none.
+bool can_take(const Process& worker, int signal);
 
 }  // namespace rankshim::supervise

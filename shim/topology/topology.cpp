@@ -74,8 +74,8 @@ std::pair<std::string, std::string> split_endpoint(std::string_view endpoint) {
 class Resolver {
  public:
   Resolver(const Settings& settings, const platform::Platform& platform, const platform::Profile* generic,
-           const Node& node)
-      : settings_(settings), platform_(platform), node_(node) {
+           const Node& node, bool for_program)
+      : settings_(settings), platform_(platform), node_(node), for_program_(for_program) {
     topology_.platform = platform.name;
     topology_.granularity = platform.granularity;
     topology_.idle_role = platform.idle_role;
@@ -209,7 +209,14 @@ class Resolver {
 
   void complete_node() {
     if (!check_nnodes()) return;
-    complete_nproc();
+    const auto& nproc = fact(Fact::nproc_per_node);
+    const bool one = !topology_.elastic && (!fact(Fact::nnodes) || fact(Fact::nnodes)->text == "1");
+    const bool needs_workers = !one || !for_program_ || (nproc && nproc->text != "auto");
+    if (needs_workers) {
+      complete_nproc();
+    } else {
+      fact(Fact::nproc_per_node).reset();
+    }
     complete_restarts();
     if (!fact(Fact::nnodes)) {
       if (says_others() || platform_lacks_nnodes()) return;
@@ -301,7 +308,7 @@ class Resolver {
     topology_.host = true;
     topology_.alone = true;
     complete_run_id();
-    if (check_port() && !fact(Fact::master_port)) {
+    if (check_port() && !fact(Fact::master_port) && !for_program_) {
       constexpr std::uint16_t torch_port = 29500;
       constexpr std::uint16_t last_tried = torch_port + 100;
       std::uint16_t port = torch_port;
@@ -506,27 +513,37 @@ class Resolver {
 
   void complete_nproc() {
     auto& nproc = fact(Fact::nproc_per_node);
-    const auto visible = node_.accelerators();
-    const auto from_devices = [&] {
-      return visible ? Value{fmt::format("{}", visible->count), Origin::devices, visible->what}
-                     : Value{"1", Origin::fallback, ""};
-    };
-    if (!nproc || nproc->text == "auto") {
-      nproc = from_devices();
-    } else if (nproc->text == "cpu") {
+    const std::string said_workers = nproc ? nproc->text : "auto";
+    if (!node_.is_here()) return complete_nproc_elsewhere();
+    if (said_workers == "cpu") {
       const DeviceCount cpus = node_.cpus();
       nproc = Value{fmt::format("{}", cpus.count), Origin::devices, cpus.what};
-    } else if (nproc->text == "gpu") {
-      if (!visible) {
-        fault(fmt::format("{}, but no accelerator is visible here", said(Fact::nproc_per_node, *nproc)),
-              {name_of(Fact::nproc_per_node, *nproc)},
-              "give the container its devices, or set --nproc-per-node (RANKSHIM_NPROC_PER_NODE)");
-        return;
-      }
-      nproc = from_devices();
-    } else {
-      check_nproc(*nproc, visible);
+      return;
     }
+    // What the user says outright stands, and one worker needs no accelerator: nothing to look for.
+    const bool number = parse_count(said_workers).value_or(0) != 0;
+    if (number && (nproc->from_user() || said_workers == "1")) return;
+    const auto visible = node_.accelerators();
+    if (said_workers != "auto" && said_workers != "gpu") return check_nproc(*nproc, visible);
+    if (!visible && said_workers == "gpu") {
+      fault(fmt::format("{}, but no accelerator is visible here", said(Fact::nproc_per_node, *nproc)),
+            {name_of(Fact::nproc_per_node, *nproc)},
+            "give the container its devices, or set --nproc-per-node (RANKSHIM_NPROC_PER_NODE)");
+      return;
+    }
+    nproc = visible ? Value{fmt::format("{}", visible->count), Origin::devices, visible->what}
+                    : Value{"1", Origin::fallback, ""};
+  }
+
+  /// A node that is only described: its devices cannot be counted here.
+  void complete_nproc_elsewhere() {
+    auto& nproc = fact(Fact::nproc_per_node);
+    if (nproc && parse_count(nproc->text)) return check_nproc(*nproc, std::nullopt);
+    if (!nproc || nproc->text == "auto") nproc = Value{"1", Origin::fallback, ""};
+    if (nproc->text != "1" && nproc->text != "gpu" && nproc->text != "cpu")
+      return check_nproc(*nproc, std::nullopt);
+    topology_.warnings.emplace_back(
+        "nproc_per_node is counted on the node itself: its devices are not known here");
   }
 
   void check_nproc(const Value& nproc, const std::optional<DeviceCount>& visible) {
@@ -536,10 +553,10 @@ class Resolver {
             {name_of(Fact::nproc_per_node, nproc)},
             fmt::format("correct it, settle it with --nproc-per-node (RANKSHIM_NPROC_PER_NODE), {}",
                         last_resort));
-    } else if (visible && *number > visible->count && !nproc.from_user()) {
-      fault(fmt::format("{}, but only {} of {} are visible here", said(Fact::nproc_per_node, nproc),
-                        visible->count, visible->what),
-            {name_of(Fact::nproc_per_node, nproc)},
+    } else if (visible && *number > visible->count) {
+      fault(fmt::format("{}, but only {} accelerators are visible here ({})",
+                        said(Fact::nproc_per_node, nproc), visible->count, visible->what),
+            {name_of(Fact::nproc_per_node, nproc), visible->what},
             "give the container its devices, or set --nproc-per-node (RANKSHIM_NPROC_PER_NODE)");
     }
   }
@@ -625,6 +642,7 @@ class Resolver {
   const platform::Platform& platform_;
   const Node& node_;
   Facts generic_;
+  bool for_program_ = false;
   bool reads_variables_ = true;
   Topology topology_;
   Faults faults_;
@@ -635,8 +653,8 @@ class Resolver {
 unsigned Topology::number(Fact fact) const { return parse_count(facts.text(fact)).value_or(0); }
 
 Outcome<Topology> resolve_topology(const Settings& settings, const platform::Platform& platform,
-                                   const platform::Profile* generic, const Node& node) {
-  return Resolver(settings, platform, generic, node).resolve();
+                                   const platform::Profile* generic, const Node& node, bool for_program) {
+  return Resolver(settings, platform, generic, node, for_program).resolve();
 }
 
 std::uint16_t default_port(std::string_view run_id) {

@@ -35,9 +35,12 @@ struct Topology {
 };
 
 /// Puts together what the user, the platform and generic variables say; finds contradictions and what is
-/// missing; fills in what follows. `generic` is the profile of the generic variables.
+/// missing; fills in what follows. `generic` is the profile of the generic variables. `for_program`: where
+/// the node turns out to be alone, nobody will be told how many workers it has and which port is free, so
+/// neither is looked for.
 Outcome<Topology> resolve_topology(const Settings& settings, const platform::Platform& platform,
-                                   const platform::Profile* generic, const Node& node);
+                                   const platform::Profile* generic, const Node& node,
+                                   bool for_program = false);
 
 /// The port where none is given: the same on all nodes, for ever. 20000 + CRC-32 (IEEE 802.3, as in zlib) of
 /// the run id mod 10000.

@@ -8,7 +8,7 @@
 namespace rankshim {
 namespace {
 
-Outcome<Topology> resolve(const Node& node, std::vector<std::string> options = {}) {
+Outcome<Topology> resolve(const Node& node, std::vector<std::string> options = {}, bool for_program = false) {
   options.emplace_back("x");
   const auto read = read_settings(options, node);
   REQUIRE(std::holds_alternative<Invocation>(read));
@@ -17,7 +17,7 @@ Outcome<Topology> resolve(const Node& node, std::vector<std::string> options = {
   const auto platform = platform::recognise(profiles, settings.text(Option::platform), node);
   if (const auto* faults = std::get_if<Faults>(&platform)) return *faults;
   return resolve_topology(settings, std::get<platform::Platform>(platform),
-                          platform::find(profiles, "generic"), node);
+                          platform::find(profiles, "generic"), node, for_program);
 }
 
 Topology resolved(const Node& node, std::vector<std::string> options = {}) {
@@ -253,7 +253,27 @@ TEST_CASE("workers per node come from the user, the platform, the devices, else 
   greedy.devices = DeviceCount{4, "/dev/nvidia[0-9]*"};
   auto result = resolve(greedy);
   REQUIRE(std::holds_alternative<Faults>(result));
-  CHECK_THAT(std::get<Faults>(result).front().what, Catch::Contains("only 4 of /dev/nvidia"));
+  CHECK_THAT(std::get<Faults>(result).front().what,
+             Catch::Contains("only 4 accelerators are visible here (/dev/nvidia"));
+}
+
+TEST_CASE("a program alone is told neither workers nor a port, so nothing is looked for") {
+  FakeNode node({});
+  node.devices = DeviceCount{4, "/dev/nvidia[0-9]*"};
+  const auto alone = std::get<Topology>(resolve(node, {}, true));
+  CHECK(alone.alone);
+  CHECK_FALSE(alone.facts.has(Fact::nproc_per_node));
+  CHECK_FALSE(alone.facts.has(Fact::master_port));
+
+  FakeNode greedy({"NPROC_PER_NODE=8"});
+  greedy.devices = node.devices;
+  CHECK(std::holds_alternative<Faults>(resolve(greedy, {}, true)));
+
+  FakeNode job({"NNODES=2", "NODE_RANK=0", "MASTER_ADDR=m"});
+  job.devices = node.devices;
+  const auto many = std::get<Topology>(resolve(job, {}, true));
+  CHECK(many.facts.text(Fact::nproc_per_node) == "4");
+  CHECK(many.facts.has(Fact::master_port));
 }
 
 TEST_CASE("an elastic job has a rendezvous, and the node of that name hosts it") {

@@ -1,8 +1,9 @@
-#include "explain/json.h"
+#include "json/json.h"
 
 #include <spdlog/fmt/fmt.h>
 
 #include <cstddef>
+#include <ctime>
 
 namespace rankshim::json {
 namespace {
@@ -27,6 +28,12 @@ std::size_t utf8_length(std::string_view text) {
     return continues(1, low, high) && continues(2) && continues(3) ? 4 : 0;
   }
   return 0;
+}
+
+/// A number with at least `width` digits.
+std::string padded(std::int64_t number, std::size_t width) {
+  std::string digits = std::to_string(number);
+  return digits.size() < width ? std::string(width - digits.size(), '0') + digits : digits;
 }
 
 }  // namespace
@@ -57,5 +64,32 @@ std::string list(const std::vector<std::string>& texts) {
   }
   return out + "]";
 }
+
+std::string moment(std::chrono::system_clock::time_point when) {
+  const auto milliseconds =
+      std::chrono::duration_cast<std::chrono::milliseconds>(when.time_since_epoch()).count();
+  const std::time_t whole = milliseconds / 1000;
+  std::tm utc{};
+  gmtime_r(&whole, &utc);
+  return '"' + padded(utc.tm_year + 1900, 4) + '-' + padded(utc.tm_mon + 1, 2) + '-' +
+         padded(utc.tm_mday, 2) + 'T' + padded(utc.tm_hour, 2) + ':' + padded(utc.tm_min, 2) + ':' +
+         padded(utc.tm_sec, 2) + '.' + padded(milliseconds % 1000, 3) + "Z\"";
+}
+
+std::string seconds(std::chrono::milliseconds time) {
+  return std::to_string(time.count() / 1000) + '.' + padded(time.count() % 1000, 3);
+}
+
+Object& Object::raw(std::string_view name, std::string_view value) {
+  if (!members_.empty()) members_ += ", ";
+  members_ += quote(name);
+  members_ += ": ";
+  members_ += value;
+  return *this;
+}
+
+Object& Object::text(std::string_view name, std::string_view value) { return raw(name, quote(value)); }
+Object& Object::number(std::string_view name, std::int64_t value) { return raw(name, std::to_string(value)); }
+Object& Object::flag(std::string_view name, bool value) { return raw(name, value ? "true" : "false"); }
 
 }  // namespace rankshim::json

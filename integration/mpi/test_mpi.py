@@ -1,0 +1,80 @@
+"""rankshim under real Open MPI and MPICH, on one node and on two."""
+
+import pathlib
+import shutil
+
+import pytest
+
+from lib.network import BECOME_NODE
+from lib.process import clean_environment
+from lib.requirements import cannot
+from lib.results import results
+
+pytestmark = [pytest.mark.torch, pytest.mark.usefixtures("torch")]
+
+ALLREDUCE = str(pathlib.Path(__file__).resolve().parents[1] / "kubeflow" / "workers" / "allreduce.py")
+JOB = 180
+OPEN_MPI = ("mpirun.openmpi", "--allow-run-as-root", "--oversubscribe")
+MPICH = ("mpiexec.mpich",)
+
+
+@pytest.fixture(params=["open-mpi", "mpich"])
+def mpi(request):
+    """The launcher's name, as the profiles have it."""
+    program = (OPEN_MPI if request.param == "open-mpi" else MPICH)[0]
+    if shutil.which(program, path=clean_environment()["PATH"]) is None:
+        cannot(f"missing: {program} (scripts/setup installs it)")
+    return request.param
+
+
+def start(node, argv, variables):
+    """A launcher on the node's network, outside its other namespaces, where its stand-in for ssh works."""
+    node.namespace.ip("route", "replace", "unreachable", "default")  # a name server is not to be waited for
+    exact = [f"{name}={value}" for name, value in clean_environment(variables).items()]
+    return node.start_beside(["env", "-i", *exact, *argv], name=argv[0])
+
+
+def trained(process, rankshim_says):
+    assert process.wait(JOB) == 0, process.transcript()
+    found = results(process)
+    assert sorted(found) == [0, 1], process.transcript()
+    assert {result["world"] for result in found.values()} == {"2"}
+    assert rankshim_says in process.stderr
+    return found
+
+
+def test_processes_of_one_node_train_together(mpi, network, rankshim):
+    node = network.node("alone")
+    launcher = OPEN_MPI if mpi == "open-mpi" else MPICH
+    process = start(node, [*launcher, "-n", "2", rankshim, "--", ALLREDUCE], {"OMP_NUM_THREADS": "1"})
+    platform = "open-mpi" if mpi == "open-mpi" else "hydra"
+    found = trained(process, f"rank 1 of 2 on {platform}, master 127.0.0.1:")
+    assert [found[rank]["local_rank"] for rank in (0, 1)] == ["0", "1"]
+
+
+def test_processes_of_two_nodes_train_together_by_their_shells_own_hand(mpi, network, rankshim, tmp_path):
+    nodes = [network.node("first"), network.node("second")]
+    shell = tmp_path / "ssh"  # in place of ssh: HOST COMMAND..., for whoever is asked to go to a node
+    shell.write_text("#!/bin/bash\nwhile [[ $1 == -* ]]; do shift; done\nhost=$1\nshift\ncase $host in\n" + "".join(
+        f"  {node.address}) exec {' '.join(node.namespace.entry)} unshare --mount --uts -- "
+        f"sh -c '{BECOME_NODE}' become-node {node._etc} {node.hostname} bash -c \"$*\" ;;\n" for node in nodes
+    ) + "esac\n")
+    shell.chmod(0o755)
+    hosts = [node.address for node in nodes]
+    if mpi == "open-mpi":
+        launcher = [*OPEN_MPI, "--mca", "plm_rsh_agent", str(shell), "--host", ",".join(f"{host}:1" for host in hosts)]
+    else:
+        launcher = [*MPICH, "-launcher", "ssh", "-launcher-exec", str(shell), "-hosts", ",".join(hosts), "-ppn", "1"]
+    # Neither says where rank 0 is.
+    lost = start(nodes[0], [*launcher, "-n", "2", rankshim, "--", ALLREDUCE], {})
+    assert lost.wait(JOB) == 78, lost.transcript()
+    assert "MASTER_ADDR" in lost.stderr
+    # A script that joins by itself takes the variables into its shell.
+    script = f'eval "$({rankshim} env --master-addr={hosts[0]})" && exec python -u {ALLREDUCE}'
+    if mpi == "open-mpi":
+        command = [rankshim, f"--master-addr={hosts[0]}", "--", ALLREDUCE]
+    else:
+        command = ["bash", "-c", script]
+    process = start(nodes[0], [*launcher, "-n", "2", *command],
+                    {"OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "eth0"})
+    trained(process, "")

@@ -1,0 +1,90 @@
+"""Nodes whose own name leads nowhere: gloo has to be told the interface."""
+
+import pathlib
+
+import pytest
+
+from lib.events import until
+from lib.network import has_ipv6
+from lib.requirements import cannot
+from lib.results import results
+
+pytestmark = [pytest.mark.torch, pytest.mark.usefixtures("torch")]
+
+ALLREDUCE = str(pathlib.Path(__file__).resolve().parents[1] / "kubeflow" / "workers" / "allreduce.py")
+JOB = 180
+PORT = "23456"
+
+
+def variables(rank, master, more=None):
+    """What a job started by hand says on every node."""
+    return {"NNODES": "2", "NODE_RANK": str(rank), "NPROC_PER_NODE": "1", "MASTER_ADDR": master, "MASTER_PORT": PORT,
+            "OMP_NUM_THREADS": "1", **(more or {})}
+
+
+@pytest.fixture
+def strangers(network):
+    """Two nodes: the first knows its own name as Debian writes it, at loopback, the second not at all."""
+    nodes = [network.node("host-a"), network.node("host-b")]
+    nodes[0].hosts("127.0.0.1 localhost\n127.0.1.1 host-a\n")
+    nodes[1].hosts("127.0.0.1 localhost\n")
+    network.dns()
+    return nodes
+
+
+def ended(processes):
+    for process in processes:
+        assert process.wait(JOB) == 0, process.transcript()
+    found = {rank: result for process in processes for rank, result in results(process).items()}
+    assert sorted(found) == [0, 1]
+    assert {result["world"] for result in found.values()} == {"2"}
+
+
+def test_nodes_train_together_though_their_own_names_lead_nowhere(strangers, rankshim):
+    master = strangers[0].address
+    processes = [
+        node.start([rankshim, "--log-level=debug", "--", ALLREDUCE], variables(rank, master))
+        for rank, node in enumerate(strangers)
+    ]
+    ended(processes)
+    for process in processes:
+        assert "this node's interface to the others is eth0" in process.stderr
+
+
+def test_without_rankshim_the_same_nodes_cannot_reach_each_other(strangers):
+    processes = [
+        node.start(["python", ALLREDUCE],
+                   {"RANK": str(rank), "WORLD_SIZE": "2", "MASTER_ADDR": strangers[0].address, "MASTER_PORT": PORT,
+                    "OMP_NUM_THREADS": "1"})
+        for rank, node in enumerate(strangers)
+    ]
+    # One of them says it, the other hangs.
+    until(lambda: any("connectFullMesh failed" in process.stderr for process in processes), JOB, "gloo gives up")
+    assert not results(processes[0]) and not results(processes[1])
+
+
+def test_the_interface_and_nccls_are_what_the_command_gets(strangers, rankshim):
+    shown = strangers[1].run([rankshim, "--wait=none", "--nccl-ifname", "--", "env"], variables(1, strangers[0].address))
+    assert "GLOO_SOCKET_IFNAME=eth0" in shown.stdout.splitlines()
+    assert "NCCL_SOCKET_IFNAME==eth0" in shown.stdout.splitlines()
+    chosen = strangers[1].run([rankshim, "--wait=none", "--", "env"],
+                              variables(1, strangers[0].address, {"GLOO_SOCKET_IFNAME": "ib0"}))
+    assert "GLOO_SOCKET_IFNAME=ib0" in chosen.stdout.splitlines()
+    strangers[1].hosts(f"127.0.0.1 localhost\n{strangers[1].address} host-b\n")
+    known = strangers[1].run([rankshim, "--wait=none", "--", "env"], variables(1, strangers[0].address))
+    assert "SOCKET_IFNAME" not in known.stdout
+
+
+def test_nodes_that_have_only_ipv6_train_together(network, rankshim):
+    if not has_ipv6():
+        cannot("new network namespaces get no IPv6")
+    nodes = [network.node("host-a"), network.node("host-b")]
+    for node in nodes:
+        node.namespace.ip("-4", "addr", "flush", "dev", "eth0")
+        node.hosts("::1 localhost\n")
+        node.resolv_conf("")
+    processes = [
+        node.start([rankshim, "--", "python", ALLREDUCE], variables(rank, nodes[0].address6))
+        for rank, node in enumerate(nodes)
+    ]
+    ended(processes)

@@ -1,0 +1,190 @@
+"""How torchrun's workers can end, and that the exit code, the report, the termination log and the last line on stderr
+say the truth about each. Two jobs run at a time: the next one starts while one is waited for."""
+
+import json
+import os
+import pathlib
+import signal
+import socket
+import tempfile
+
+import pytest
+
+from lib.process import Process, clean_environment
+from lib.requirements import cannot
+
+pytestmark = [pytest.mark.torch, pytest.mark.usefixtures("torch")]
+
+WORKER = str(pathlib.Path(__file__).with_name("worker.py"))
+MEMORY = pathlib.Path("/sys/fs/cgroup/memory")
+LIMIT = 512 << 20
+LONG = 120  # for torchrun, its workers and their end on a busy machine
+
+# The worker's end, with rankshim's options.
+CASES = {
+    "raise": ["--redact", r"sk-\w+"],
+    "exit": [],
+    "kill": [],
+    "segfault": [],
+    "memory": [],
+    "agent": [],
+    "deaf": ["--grace", "2s"],
+    "restart": ["--max-restarts", "1"],
+}
+
+
+def free_port():
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return listener.getsockname()[1]
+
+
+class Case:
+    """One job on its way to its end."""
+
+    def __init__(self, rankshim, end, folder, wrapper):
+        self.folder = pathlib.Path(folder)
+        (self.folder / "meet").mkdir(parents=True)
+        options = [f"--report={self.folder}/report.json", f"--termination-log={self.folder}/log",
+                   f"--run-dir={self.folder}", "--nproc-per-node=2", f"--master-port={free_port()}", *CASES[end]]
+        environment = {"MEET": f"{self.folder}/meet", "MY_TOKEN": "hunter2-hunter2"}
+        self.process = Process([rankshim, *options, "--", WORKER, end], clean_environment(environment),
+                               name=end, wrapper=wrapper)
+
+    def end(self):
+        """Waits; itself with all that is to be looked at."""
+        self.code = self.process.wait(LONG)
+        self.report = json.loads((self.folder / "report.json").read_text())
+        self.log = (self.folder / "log").read_text()
+        self.last_line = self.process.stderr.splitlines()[-1]
+        self.cause = self.report["root_cause"]
+        assert self.report["version"] == 1
+        assert self.report["exit_code"] == self.code
+        assert self.last_line.endswith(self.report["verdict"])
+        assert len(self.log.encode()) <= 4096
+        return self
+
+
+@pytest.fixture(scope="module")
+def memory_group():
+    """A memory cgroup (v1) with a limit; None where there can be none."""
+    group = MEMORY / f"rankshim-{os.getpid()}"
+    try:
+        group.mkdir()
+        (group / "memory.limit_in_bytes").write_text(str(LIMIT))
+    except OSError:
+        yield None
+        return
+    yield group
+    group.rmdir()
+
+
+@pytest.fixture(scope="module")
+def job(rankshim, memory_group):
+    """job(END): the ended Case."""
+    with tempfile.TemporaryDirectory(prefix="report-") as folder:
+        started = {}
+
+        def start(end):
+            wrapper = ()
+            if end == "memory":
+                if memory_group is None:
+                    return
+                wrapper = ("sh", "-c", f'echo $$ >{memory_group}/cgroup.procs; exec "$@"', "sh")
+            if end not in started:
+                started[end] = Case(rankshim, end, f"{folder}/{end}", wrapper)
+
+        def ended(end):
+            start(end)
+            following = [*CASES, None][list(CASES).index(end) + 1]
+            if following:
+                start(following)
+            return started[end].end()
+
+        yield ended
+        for case in started.values():
+            case.process.kill()
+
+
+def worker(case, rank):
+    """The report's words on a worker."""
+    return next(told for told in case.report["workers"] if told["rank"] == rank)
+
+
+def test_an_exception_is_told_with_its_traceback_and_without_secrets(job):
+    case = job("raise")
+    assert case.code == 1
+    assert case.report["outcome"] == "failed"
+    assert (case.cause["who"], case.cause["rank"], case.cause["local_rank"], case.cause["node_rank"]) == ("worker", 1, 1, 0)
+    assert case.cause["host"] == socket.gethostname()
+    assert case.cause["exception"] == "ValueError: boom with [redacted] and [redacted]"
+    assert any("fail_in_a_call" in line for line in case.cause["traceback"])
+    assert not case.cause["out_of_memory"]
+    assert "(ValueError: boom with [redacted] and [redacted])" in case.last_line
+    assert case.log.startswith("worker 1 (rank 1, pid ") and "fail_in_a_call" in case.log
+    for text in (json.dumps(case.report), case.log, case.last_line):
+        assert "sk-secret1" not in text and "hunter2" not in text
+    assert {"resolve", "launch", "run", "wind-down"} <= set(case.report["phases"])
+    assert case.report["resources"]["max_rss_bytes"] > 10 << 20
+    assert case.report["resources"]["user_seconds"] > 0
+
+
+def test_sys_exit_42_is_42(job):
+    case = job("exit")
+    assert case.code == 42
+    assert (case.cause["who"], case.cause["rank"], case.cause["exit_code"]) == ("worker", 1, 42)
+    assert case.cause["source"] == "kernel"
+    assert worker(case, 1)["exit_code"] == 42
+    assert worker(case, 0)["signal"] == "SIGTERM", "the agent ended it, after the failure"
+    assert case.log.startswith("worker 1 (rank 1, pid ") and "exit code 42" in case.log
+
+
+def test_a_killed_worker_is_137_and_not_out_of_memory(job):
+    case = job("kill")
+    assert case.code == 137
+    assert (case.cause["rank"], case.cause["signal"], case.cause["out_of_memory"]) == (1, "SIGKILL", False)
+
+
+def test_a_segmentation_fault_is_139(job):
+    case = job("segfault")
+    assert case.code == 139
+    assert (case.cause["rank"], case.cause["signal"]) == (1, "SIGSEGV")
+
+
+def test_a_worker_over_the_memory_limit_is_told_as_out_of_memory(job, memory_group):
+    if memory_group is None:
+        cannot("no memory cgroup can be made in /sys/fs/cgroup/memory")
+    case = job("memory")
+    assert case.code == 137
+    assert (case.cause["rank"], case.cause["signal"], case.cause["out_of_memory"]) == (1, "SIGKILL", True)
+    memory = case.report["memory"]
+    assert memory["oom_kills"] >= 1 and memory["limit_bytes"] == LIMIT and memory["peak_bytes"] <= LIMIT
+    assert "out of memory: the limit is 512 MiB" in case.last_line
+    assert "out of memory" in case.log
+
+
+def test_when_the_agent_is_killed_its_workers_are_ended_and_the_report_says_so(job):
+    case = job("agent")
+    assert case.code == 137
+    assert (case.cause["who"], case.cause["signal"]) == ("launcher", "SIGKILL")
+    assert case.report["leftovers"] == {"found": 2, "killed": 0}
+    assert [worker(case, rank)["signal"] for rank in (0, 1)] == ["SIGTERM", "SIGTERM"]
+    assert case.log.startswith("torchrun was ended by SIGKILL") and "2 processes that it left behind" in case.log
+
+
+def test_workers_that_ignore_a_term_are_killed_after_the_grace_and_nobody_failed(job):
+    case = job("deaf")
+    assert case.code == 128 + signal.SIGTERM
+    assert case.report["outcome"] == "stopped"
+    assert case.cause is None
+    assert case.report["stop_signal"] == "SIGTERM" and case.report["killed_by_rankshim"]
+    assert [worker(case, rank)["signal"] for rank in (0, 1)] == ["SIGKILL", "SIGKILL"]
+    assert case.report["phases"]["wind-down"] >= 2
+    assert "SIGTERM had asked it to stop" in case.log
+
+
+def test_of_several_attempts_the_last_ones_failure_counts(job):
+    case = job("restart")
+    assert case.code == 4
+    assert case.report["restarts"] == 1
+    assert (case.cause["rank"], case.cause["exit_code"]) == (1, 4)

@@ -1,0 +1,80 @@
+"""A worker under torchrun whose rank 1 comes to the end that it is told: `worker.py raise|exit|kill|...`; the others
+wait to be told to stop."""
+
+import os
+import resource
+import signal
+import sys
+import time
+
+RANK = int(os.environ["RANK"])
+
+
+def say(text):
+    os.write(1, f"{text}\n".encode())
+
+
+def fail_in_a_call():
+    raise ValueError("boom with sk-secret1 and " + os.environ["MY_TOKEN"])
+
+
+def raise_an_exception():
+    from torch.distributed.elastic.multiprocessing.errors import record
+
+    record(fail_in_a_call)()
+
+
+def use_memory():
+    held = []
+    while True:
+        held.append(b"x" * (8 << 20))
+
+
+def kill_the_agent():
+    os.kill(os.getppid(), signal.SIGKILL)
+    wait()
+
+
+def stop_everything():
+    """Both ignore TERM, as a worker in a collective does; the agent's parent is rankshim."""
+    with open(f"/proc/{os.getppid()}/stat") as stat:
+        os.kill(int(stat.read().rsplit(")", 1)[1].split()[1]), signal.SIGTERM)
+    wait()
+
+
+def fail_in_each_attempt():
+    sys.exit(3 + int(os.environ["TORCHELASTIC_RESTART_COUNT"]))
+
+
+def wait():
+    while True:
+        time.sleep(1000)
+
+
+ENDS = {
+    "raise": raise_an_exception,
+    "exit": lambda: sys.exit(42),
+    "kill": lambda: os.kill(os.getpid(), signal.SIGKILL),
+    "segfault": lambda: os.kill(os.getpid(), signal.SIGSEGV),
+    "memory": use_memory,
+    "agent": kill_the_agent,
+    "deaf": stop_everything,
+    "restart": fail_in_each_attempt,
+}
+
+
+def main(end):
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    if end == "deaf":
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    ready = os.path.join(os.environ["MEET"], os.environ["TORCHELASTIC_RESTART_COUNT"])
+    if RANK == 1:
+        while not os.path.exists(ready):  # the other one is there
+            time.sleep(0.01)
+        ENDS[end]()
+    open(ready, "w").close()
+    wait()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

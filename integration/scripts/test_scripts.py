@@ -1,0 +1,58 @@
+"""The project's own scripts, as a user calls them. scripts/test, which runs this, calls the others."""
+
+import pathlib
+import subprocess
+
+import pytest
+
+from lib import network as networks
+from lib.process import clean_environment, run
+from lib.requirements import cannot
+
+REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
+SECONDS = 200  # none of them should take a quarter of it
+
+
+def script(*words):
+    return run([str(REPOSITORY / "scripts" / words[0]), *words[1:]], clean_environment(), timeout=SECONDS)
+
+
+@pytest.mark.torch
+def test_the_demonstration_trains_two_nodes_together_and_tells_what_happened(torch, namespaces):
+    if namespaces:
+        cannot(namespaces)
+    done = script("demo")
+    assert done.code == 0, done.transcript()
+    lines = done.stdout.splitlines()
+    resolved = {line.split()[0]: line.split()[1:] for line in lines if line.startswith("  ") and len(line.split()) > 2}
+    assert resolved["nnodes"] == ["2", "env", "WORLD_SIZE", "2", "env", "WORLD_SIZE"]
+    assert resolved["node_rank"] == ["0", "env", "RANK", "1", "env", "RANK"]
+    published = next(i for i, line in enumerate(lines) if "published" in line)
+    assert any("waiting" in line.lower() for line in lines[:published])
+    (master,) = [line.split() for line in lines if line.startswith("  job-master-0 ")]
+    (worker,) = [line.split() for line in lines if line.startswith("  job-worker-0 ")]
+    # node, seconds waited, "s", rank, world size, loss, weights, exit code
+    assert [master[i] for i in (3, 4, 7)] == ["0", "2", "0"]
+    assert [worker[i] for i in (3, 4, 7)] == ["1", "2", "0"]
+    assert master[5:7] == worker[5:7]
+
+
+def test_bench_measures_all_three_inits_in_one_table(rankshim, namespaces):
+    if namespaces:
+        cannot(namespaces)
+    # Whether a budget is met says nothing on a machine that runs tests.
+    done = script("bench", "--rounds", "5", "--idle", "1", rankshim)
+    assert done.code in (0, 1), done.transcript()
+    rows = [line.split("|")[1:-1] for line in done.stdout.splitlines() if line.startswith("| ")]
+    assert [cell.strip() for cell in rows[0][1:4]] == ["rankshim", "tini-static", "catatonit"]
+    named = " ".join(row[0] for row in rows)
+    for what in ("size", "start of /bin/true", "idle memory", "wake-ups", "system calls"):
+        assert what in named
+
+
+def test_a_script_refuses_an_argument_that_it_does_not_know():
+    for words in (("setup", "nonsense"), ("build", "nonsense"), ("test", "nonsense")):
+        done = subprocess.run([REPOSITORY / "scripts" / words[0], *words[1:]], capture_output=True, text=True,
+                              stdin=subprocess.DEVNULL, timeout=SECONDS)
+        assert done.returncode == 64, words
+        assert "usage" in done.stderr

@@ -1,0 +1,51 @@
+#!/usr/bin/env bash
+# cluster.sh FOLDER: a private Slurm of two nodes, node0 and node1, both on this machine; all its state is in FOLDER.
+# Prints "ready" when both are idle. Meant as PID 1 of a namespace: everything ends with it.
+set -euo pipefail
+folder=$1
+mkdir -p "$folder"/{state,run,node0,node1}
+chmod 755 "$folder" "$folder/run"
+head -c 128 /dev/urandom >"$folder/munge.key"
+chmod 600 "$folder/munge.key"
+cat >"$folder/cgroup.conf" <<END
+CgroupPlugin=cgroup/v1
+CgroupMountpoint=/sys/fs/cgroup
+CgroupAutomount=no
+END
+cat >"$folder/slurm.conf" <<END
+ClusterName=test
+SlurmctldHost=$(hostname)(127.0.0.1)
+SlurmUser=root
+SlurmdUser=root
+AuthType=auth/munge
+AuthInfo=socket=$folder/run/munge.sock
+CryptoType=crypto/munge
+SlurmctldPidFile=$folder/run/slurmctld.pid
+SlurmctldLogFile=$folder/slurmctld.log
+SlurmdPidFile=$folder/run/slurmd-%n.pid
+SlurmdLogFile=$folder/slurmd-%n.log
+SlurmdSpoolDir=$folder/%n
+StateSaveLocation=$folder/state
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+SwitchType=switch/none
+MpiDefault=none
+SelectType=select/cons_tres
+SelectTypeParameters=CR_Core
+JobAcctGatherType=jobacct_gather/none
+AccountingStorageType=accounting_storage/none
+ReturnToService=2
+SlurmdParameters=config_overrides
+InactiveLimit=0
+KillWait=5
+NodeName=node[0-1] NodeHostname=$(hostname) NodeAddr=127.0.0.1 Port=[6820-6821] CPUs=4 RealMemory=500 State=UNKNOWN
+PartitionName=all Nodes=ALL Default=YES MaxTime=INFINITE State=UP OverSubscribe=YES
+END
+export SLURM_CONF=$folder/slurm.conf
+munged --force --key-file="$folder/munge.key" --socket="$folder/run/munge.sock" --pid-file="$folder/run/munged.pid" \
+  --log-file="$folder/munged.log" --seed-file="$folder/run/munge.seed"
+slurmctld -i -f "$SLURM_CONF"
+for node in node0 node1; do slurmd -N "$node" -f "$SLURM_CONF"; done
+until [[ $(sinfo -h -o %t%D 2>/dev/null) == idle2 ]]; do sleep 0.1; done
+echo ready
+while true; do wait -n || sleep 1; done  # the daemons' orphans come here too

@@ -1,0 +1,196 @@
+"""The options about signals and processes, each by what it changes."""
+
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from lib.events import until
+from supervise.conftest import children, status
+
+# Says each signal that it gets; ends with 3 at QUIT.
+LISTENER = """
+import signal, sys
+wanted = set(signal.valid_signals()) - {signal.SIGKILL, signal.SIGSTOP, signal.SIGCHLD}
+signal.pthread_sigmask(signal.SIG_BLOCK, wanted)
+print("ready", flush=True)
+while (number := signal.sigwait(wanted)) != signal.SIGQUIT:
+    print(f"got {int(number)}", flush=True)
+sys.exit(3)
+"""
+
+
+def test_signals_are_rewritten_and_a_dropped_stop_stops_nothing(start):
+    process = start(sys.executable, "-c", LISTENER, options=["--rewrite-signal", "TERM=INT,HUP=none,40=RTMIN+7", "--grace", "1h"])
+    process.wait_line("ready", stream="stdout")
+    process.send(signal.SIGHUP)
+    for number in (40, signal.SIGTERM, signal.SIGUSR1):
+        process.send(number)
+        process.wait_line({40: "got 41", signal.SIGTERM: "got 2", signal.SIGUSR1: "got 10"}[number], stream="stdout")
+    process.send(signal.SIGQUIT)
+    assert process.wait() == 3
+    assert "got 1\n" not in process.stdout
+    assert process.stderr.count("received and passed on") == 1
+
+
+def test_a_term_is_delayed_and_a_second_stop_ends_the_delay(start):
+    process = start(sys.executable, "-c", LISTENER, options=["--pre-stop-delay", "1h"])
+    process.wait_line("ready", stream="stdout")
+    process.send(signal.SIGTERM)
+    process.wait_line("SIGTERM received and passed on in 3600 s")
+    process.send(signal.SIGUSR1)
+    process.wait_line("got 10", stream="stdout")
+    assert "got 15" not in process.stdout
+    process.send(signal.SIGTERM)
+    process.wait_line("got 15", stream="stdout")
+    process.send(signal.SIGQUIT)
+    assert process.wait() == 3
+    assert process.stdout.count("got 15") == 1
+
+
+def test_a_delay_that_is_over_passes_the_term_on(start):
+    process = start(sys.executable, "-c", LISTENER, options=["--pre-stop-delay", "50ms"])
+    process.wait_line("ready", stream="stdout")
+    process.send(signal.SIGTERM)
+    process.wait_line("got 15", stream="stdout")
+    process.send(signal.SIGQUIT)
+    assert process.wait() == 3
+
+
+def test_leftovers_get_the_term_signal(start):
+    leave = "coproc setsid bash -c 'trap \"echo asked >&2; exit\" INT; exec 3<> <(:); wait $!; echo r; while :; do read -r -t 3600 -u 3; done'; "
+    process = start("bash", "-c", leave + "read -r -u ${COPROC[0]}; exit 6", options=["--term-signal", "INT", "--leftover-grace", "1h"])
+    assert process.wait() == 6
+    assert "asked" in process.stderr
+
+
+def test_each_reaped_orphan_is_told(start):
+    process = start("sh", "-c", "(true &); (true &); sleep 0.1; exit 4", options=["--warn-on-reap"])
+    assert process.wait() == 4
+    assert process.stderr.count("reaped a process that its parent had left") == 2
+
+
+def test_without_the_subreaper_orphans_go_elsewhere(rankshim, start):
+    process = start("sh", "-c", "(sleep 0.2 &); exec sleep 0.4", options=["--no-subreaper"])
+    shim = process.shim()
+    assert process.wait() == 0
+    assert shim and "cannot become the reaper" not in process.stderr
+
+
+def test_the_command_gets_its_death_signal_when_rankshim_is_killed(start):
+    process = start("sleep", "1000", options=["--child-death-signal", "KILL"])
+    shim = process.shim()
+    command = until(lambda: children(shim), 60, "the command runs")[0]
+    until(lambda: status(command, "Name") == "sleep", 60, "the command is there")
+    os.kill(shim, signal.SIGKILL)
+    until(lambda: not os.path.exists(f"/proc/{command}") or status(command, "State").startswith("Z"), 60,
+          "the command is ended too")
+    process.wait()
+
+
+def test_rankshim_gets_its_death_signal_when_its_parent_ends(rankshim):
+    # The parent says its child's number and ends when told; rankshim then passes USR1 on, which ends the command.
+    parent = subprocess.Popen(["sh", "-c", '"$0" --parent-death-signal USR1 -- sh -c "echo up; exec sleep 1000" & read -r word', rankshim],
+                              stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    assert parent.stdout.readline() == b"up\n"
+    parent.kill()
+    assert parent.stdout.read() == b""  # at its end when nobody is left who could write it
+    parent.wait()
+
+
+@pytest.mark.parametrize("wrong", ["--term-signal=NONE", "--rewrite-signal=KILL=TERM", "--worker-signals=X", "--no-grace"])
+def test_what_is_no_signal_is_refused(shim, wrong):
+    result = shim(wrong, "--", "true")
+    assert result.code == 64 and wrong.split("=")[0] in result.stderr
+
+
+# A launcher's agent and its worker as torchrun has them: the worker in a session of its own, with LOCAL_RANK.
+AGENT = """
+import os, signal, subprocess, sys
+os.environ.pop("LOCAL_RANK", None)
+signal.signal(signal.SIGTERM, lambda *_: print("agent got TERM", flush=True))
+signal.signal(signal.SIGINT, lambda *_: print("agent got INT", flush=True))
+worker = subprocess.Popen([sys.executable, "-c", os.environ["WORKER"]], start_new_session=True, env={**os.environ, "LOCAL_RANK": "0"})
+sys.exit(worker.wait())
+"""
+
+
+@pytest.fixture
+def agent(start, tmp_path):
+    """Runs WORKER under a stand-in for `python -m torch.distributed.run`: agent(WORKER, OPTIONS...)."""
+    package = tmp_path / "torch" / "distributed"
+    package.mkdir(parents=True)
+    (tmp_path / "torch" / "__init__.py").touch()
+    (package / "__init__.py").touch()
+    (package / "run.py").write_text(AGENT)
+    (tmp_path / "train.py").touch()
+
+    def run(worker, *options, **env):
+        env = {"PYTHONPATH": str(tmp_path), "WORKER": worker, **env}
+        return start(str(tmp_path / "train.py"), options=["--python", sys.executable, *options], env=env)
+
+    return run
+
+
+def test_usr1_is_kept_until_the_worker_can_take_it_and_never_reaches_the_agent(agent, tmp_path):
+    go = tmp_path / "go"
+    os.mkfifo(go)
+    process = agent(f"""
+import signal, sys
+print("worker starts", flush=True)
+open({str(go)!r}).read()
+signal.signal(signal.SIGUSR1, lambda *_: (print("worker got USR1", flush=True), sys.exit(5)))
+print("worker is ready", flush=True)
+while True: signal.pause()
+""")
+    process.wait_line("worker starts", stream="stdout", timeout=60)
+    process.send(signal.SIGUSR1)
+    process.wait_line("SIGUSR1 is kept until", timeout=60)
+    go.write_text("on")
+    process.wait_line("worker is ready", stream="stdout", timeout=60)
+    process.wait_line("worker got USR1", stream="stdout", timeout=60)
+    assert process.wait(60) == 5
+
+
+def test_a_second_term_is_not_passed_to_the_agent_and_a_second_int_kills(agent):
+    process = agent('import signal; print("up", flush=True); signal.pthread_sigmask(signal.SIG_BLOCK, {2, 15}); signal.sigwait({60})',
+                    "--log-level", "debug")
+    process.wait_line("up", stream="stdout", timeout=60)
+    process.send(signal.SIGTERM)
+    process.wait_line("agent got TERM", stream="stdout", timeout=60)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        process.send(number)
+        process.wait_line(f"{signal.Signals(number).name} is not passed on", timeout=60)
+    process.send(signal.SIGINT)
+    assert process.wait(60) == 128 + signal.SIGTERM
+    assert process.stdout.count("agent got") == 1
+    assert "a second SIGINT: everything is killed" in process.stderr
+
+
+HANGS = """
+import signal, time
+def where_it_hangs():
+    print("up", flush=True)
+    while True: time.sleep(1000)
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+where_it_hangs()
+"""
+
+
+@pytest.mark.parametrize("stacks", [True, False])
+def test_a_worker_that_hangs_shows_its_stack_before_it_is_killed(agent, stacks):
+    process = agent(HANGS, "--grace", "3s", *([] if stacks else ["--no-stacks"]))
+    process.wait_line("up", stream="stdout", timeout=60)
+    process.send(signal.SIGTERM)
+    assert process.wait(60) == 128 + signal.SIGTERM
+    assert ("in where_it_hangs" in process.stderr) == stacks
+
+
+def test_torchrun_gets_the_grace_and_the_fault_handler_unless_they_are_set(agent):
+    show = "import os; print(os.environ['TORCH_ELASTIC_SHUTDOWN_TIMEOUT'], os.environ['PYTHONFAULTHANDLER'], flush=True)"
+    process = agent(show, "--grace", "2500ms")
+    assert process.wait(60) == 0 and process.stdout.splitlines() == ["3 1"]
+    process = agent(show, "--grace", "25s", TORCH_ELASTIC_SHUTDOWN_TIMEOUT="7", PYTHONFAULTHANDLER="0")
+    assert process.wait(60) == 0 and process.stdout.splitlines() == ["7 0"]

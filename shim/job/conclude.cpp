@@ -1,0 +1,108 @@
+#include "job/conclude.h"
+
+#include <unistd.h>
+
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+
+#include "job/hooks.h"
+#include "log/log.h"
+#include "report/exit_report.h"
+#include "report/files.h"
+#include "settings/exit_map.h"
+
+namespace rankshim {
+namespace {
+
+void say_verdict(const Verdict& verdict) {
+  if (verdict.failed) {
+    log::error("{}", verdict.sentence);
+  } else {
+    log::info("{}", verdict.sentence);
+  }
+}
+
+}  // namespace
+
+int Conclusion::reach(const Verdict& verdict, Saying saying) {
+  if (saying == say) say_verdict(verdict);
+  return conclude(verdict, nullptr, Evidence{});
+}
+
+int Conclusion::reach(const Verdict& verdict, const supervise::Ending& ending, const Evidence& evidence) {
+  say_verdict(verdict);
+  return conclude(verdict, &ending, evidence);
+}
+
+int Conclusion::conclude(const Verdict& verdict, const supervise::Ending* ending, const Evidence& evidence) {
+  if (log::dropped() != 0)
+    log::warn("{} lines of ours were lost because stderr could not take them", log::dropped());
+  const ExitMap exit_map = ExitMap::parse(settings_.text(Option::exit_map)).value_or(ExitMap{});
+  const int code = exit_map.apply(verdict.cause, verdict.code);
+
+  const std::string path(settings_.text(Option::report));
+  const bool hook = whole_ && settings_[Option::post_stop].has_value();
+  const bool tells = !path.empty() || hook || verdict.code != 0 || verdict.failed;
+  if (!tells) {  // the usual end: nothing to write, at most a provisional word to take back
+    witness_.termination_log().finish({});
+    return code;
+  }
+  ExitReport report;
+  report.verdict = &verdict;
+  report.exit_code = code;
+  report.job = job_;
+  report.ending = ending;
+  report.evidence = &evidence;
+  report.host = node_.host_name();
+  report.phases = witness_.phases();
+  report.end = std::chrono::steady_clock::now();
+  const std::string json = path.empty() && !hook ? std::string() : as_json(report);
+  if (!path.empty()) replace_file(path, json);
+  witness_.termination_log().finish(termination_message(report));
+  if (hook) run_post_stop(json, path);
+  if (const auto time = settings_.time(Option::hold_on_failure); time && whole_ && verdict.failed)
+    hold(*time);
+  return code;
+}
+
+/// It finds a report even where none was asked for.
+void Conclusion::run_post_stop(const std::string& report, const std::string& path) {
+  witness_.enter("post-stop");
+  std::string file = path;
+  if (file.empty()) {
+    file = std::string(node_.environment().get("TMPDIR").value_or("/tmp")) + "/rankshim-report-" +
+           std::to_string(getpid());
+    replace_file(file, report);
+  }
+  Environment environment = node_.environment();
+  environment.set("RANKSHIM_REPORT", file);
+  const auto limit = *settings_.time(Option::post_stop_timeout);
+  const std::string command(settings_.text(Option::post_stop));
+  const supervise::Ending ending = run_hook(io_, signals_, command, environment, limit);
+  if (code_of(ending) != 0) log::warn("the post-stop hook {}", describe(ending, limit));
+  if (path.empty()) unlink(file.c_str());
+}
+
+/// Nothing of the job runs any more; what a person starts in the container ends as an orphan of ours, which
+/// the kernel reaps where SIGCHLD is ignored.
+void Conclusion::hold(std::chrono::milliseconds time) {
+  if (signal(SIGCHLD, SIG_IGN) == SIG_ERR) log::debug("SIGCHLD cannot be ignored");
+  witness_.enter("held");
+  witness_.failed();
+  log::info("the container is kept for {}, to look into it; a TERM ends it", format_time(time));
+  bool over = false;
+  boost::asio::steady_timer timer(io_);
+  timer.expires_after(time);
+  timer.async_wait([&over](const boost::system::error_code&) { over = true; });
+  boost::asio::co_spawn(io_, signals_.next_ending(),
+                        [&over](const std::exception_ptr&, const supervise::Received&) { over = true; });
+  while (!over) {
+    if (io_.stopped()) io_.restart();
+    io_.run_one();
+  }
+}
+
+}  // namespace rankshim

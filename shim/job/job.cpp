@@ -1,0 +1,30 @@
+#include "job/job.h"
+
+#include <optional>
+#include <utility>
+#include <variant>
+
+#include "platform/recognise.h"
+#include "platform/user_profiles.h"
+
+namespace rankshim {
+
+Outcome<Job> resolve_job(const Settings& settings, const std::vector<std::string>& command, const Node& node,
+                         bool runs_program) {
+  auto set = platform::read_profiles(settings.text(Option::profile), node);
+  if (auto* faults = std::get_if<Faults>(&set)) return std::move(*faults);
+  const auto& known = std::get<platform::ProfileSet>(set);
+  const auto profiles = known.profiles();
+  auto platform = platform::recognise(profiles, settings.text(Option::platform), node, known.own());
+  if (auto* faults = std::get_if<Faults>(&platform)) return std::move(*faults);
+
+  auto topology = resolve_topology(settings, std::get<platform::Platform>(platform),
+                                   platform::find(profiles, "generic"), node, runs_program);
+  if (auto* faults = std::get_if<Faults>(&topology)) return std::move(*faults);
+
+  auto plan = plan_launch(std::get<Topology>(topology), settings, command, node, std::nullopt);
+  if (auto* faults = std::get_if<Faults>(&plan)) return std::move(*faults);
+  return Job{std::move(std::get<Topology>(topology)), std::move(std::get<LaunchPlan>(plan))};
+}
+
+}  // namespace rankshim

@@ -1,0 +1,26 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "fault.h"
+#include "launch/launch.h"
+#include "node/node.h"
+#include "settings/settings.h"
+#include "topology/topology.h"
+
+namespace rankshim {
+
+/// What this node is to do: everything up to, and not including, the first thing that touches the world.
+struct Job {
+  Topology topology;
+  LaunchPlan plan;
+};
+
+/// Settings, platform, topology and plan for `command` (empty: the environment and the waiting only); pure.
+/// `runs_program`: a program is about to run, which where nothing says that there are other nodes needs
+/// neither workers nor a port: they are not looked for.
+Outcome<Job> resolve_job(const Settings& settings, const std::vector<std::string>& command, const Node& node,
+                         bool runs_program = false);
+
+}  // namespace rankshim

@@ -1,0 +1,260 @@
+#include "job/run_job.h"
+
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/experimental/awaitable_operators.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <csignal>
+#include <optional>
+#include <string>
+#include <utility>
+#include <variant>
+
+#include "exit_code.h"
+#include "job/conclude.h"
+#include "job/hooks.h"
+#include "job/job.h"
+#include "job/witness.h"
+#include "launch/interface.h"
+#include "launch/log_folder.h"
+#include "launch/policy.h"
+#include "log/log.h"
+#include "report/redact.h"
+#include "report/verdict.h"
+#include "settings/exit_map.h"
+#include "supervise/signal_text.h"
+#include "supervise/signals.h"
+#include "supervise/supervise.h"
+#include "wait/wait.h"
+
+namespace rankshim {
+namespace {
+
+/// An end before the command was started.
+Verdict not_started(int code, Cause cause, std::string sentence, bool failed = true) {
+  Verdict verdict;
+  verdict.code = code;
+  verdict.cause = cause;
+  verdict.sentence = std::move(sentence);
+  verdict.failed = failed;
+  return verdict;
+}
+
+std::string what_is_awaited(const Job& job) {
+  const Facts& facts = job.topology.facts;
+  if (job.plan.wait == wait::Until::name) return "the name " + std::string(facts.text(Fact::master_addr));
+  return std::string(facts.text(Fact::master_addr)) + ":" + std::string(facts.text(Fact::master_port)) +
+         " to answer";
+}
+
+/// Waits for the master. Returns how it ended where that ends us: the master never came, or a signal did.
+std::optional<Verdict> wait_for_master(boost::asio::io_context& io, supervise::SignalQueue& signals,
+                                       const Job& job, const Settings& settings, wait::Reached& reached) {
+  using namespace boost::asio::experimental::awaitable_operators;
+  const Facts& facts = job.topology.facts;
+  wait::Master master{std::string(facts.text(Fact::master_addr)),
+                      static_cast<std::uint16_t>(job.topology.number(Fact::master_port)), job.plan.wait,
+                      !job.topology.host.has_value()};
+  wait::Limits limits;
+  limits.timeout = *settings.time(Option::wait_timeout);
+
+  bool over = false;
+  std::optional<Verdict> end;
+  boost::asio::co_spawn(
+      io, wait::wait_for(std::move(master), std::move(limits)) || signals.next_ending(),
+      [&](const std::exception_ptr& error,
+          std::variant<wait::Reached, wait::Unreachable, supervise::Received> first) {
+        over = true;
+        if (error) {  // out of memory or descriptors
+          end = not_started(exit_code::system, Cause::none, "the system refused to wait for the master");
+        } else if (const auto* signal = std::get_if<supervise::Received>(&first)) {
+          end = not_started(
+              exit_code::signal_base + signal->number, Cause::stopped,
+              supervise::signal_name(signal->number) + " while waiting for the master; nothing was started",
+              false);
+        } else if (const auto* unreachable = std::get_if<wait::Unreachable>(&first)) {
+          end = not_started(exit_code::unreachable, Cause::wait, unreachable->what);
+        } else {
+          reached = std::move(std::get<wait::Reached>(first));
+        }
+      });
+  while (!over) {  // not until nothing is left to do: questions about our status may always come
+    if (io.stopped()) io.restart();
+    io.run_one();
+  }
+  return end;
+}
+
+/// Resolves again, once a second, while what the platform has yet to write is not there: nothing tells when a
+/// file of a ConfigMap is written anew. Returns how it ended where that ends us.
+std::optional<Verdict> wait_for_platform(boost::asio::io_context& io, supervise::SignalQueue& signals,
+                                         const Invocation& invocation, const Node& node, bool program,
+                                         Outcome<Job>& resolved) {
+  using namespace boost::asio::experimental::awaitable_operators;
+  const auto limit = *invocation.settings.time(Option::wait_timeout);
+  const auto end = std::chrono::steady_clock::now() + limit;
+  boost::asio::steady_timer tick(io);
+  bool said = false;
+  for (auto* faults = std::get_if<Faults>(&resolved); faults != nullptr && faults->front().passes;
+       faults = std::get_if<Faults>(&resolved)) {
+    if (!said) log::info("waiting at most {}: {}", format_time(limit), faults->front().what);
+    said = true;
+    if (std::chrono::steady_clock::now() >= end)
+      return not_started(exit_code::unreachable, Cause::wait, faults->front().what);
+    bool over = false;
+    std::optional<Verdict> stopped;
+    tick.expires_after(std::chrono::seconds(1));
+    boost::asio::co_spawn(
+        io, tick.async_wait(boost::asio::use_awaitable) || signals.next_ending(),
+        [&](const std::exception_ptr& error, std::variant<std::monostate, supervise::Received> first) {
+          over = true;
+          if (error) {  // out of memory or descriptors
+            stopped =
+                not_started(exit_code::system, Cause::none, "the system refused to wait for the platform");
+          } else if (const auto* signal = std::get_if<supervise::Received>(&first)) {
+            stopped = not_started(exit_code::signal_base + signal->number, Cause::stopped,
+                                  supervise::signal_name(signal->number) +
+                                      " while waiting for the platform; nothing was started",
+                                  false);
+          }
+        });
+    while (!over) {
+      if (io.stopped()) io.restart();
+      io.run_one();
+    }
+    if (stopped) return stopped;
+    resolved = resolve_job(invocation.settings, invocation.arguments, node, program);
+  }
+  return std::nullopt;
+}
+
+void announce(const Job& job) {
+  const Facts& facts = job.topology.facts;
+  const std::string what = job.plan.launcher == Launcher::none ? job.plan.argv.front() : "torchrun";
+  if (!job.topology.idle_role.empty() || job.topology.platform == "none")
+    return log::info("starting {}", what);
+  if (job.topology.granularity == platform::Granularity::process) {
+    return log::info("rank {} of {} on {}, master {}:{}; starting {}", facts.text(Fact::rank),
+                     facts.text(Fact::world_size), job.topology.platform, facts.text(Fact::master_addr),
+                     facts.text(Fact::master_port), what);
+  }
+  const std::string_view workers = facts.text(Fact::nproc_per_node);
+  const std::string_view noun = workers == "1" ? "worker" : "workers";
+  if (job.topology.alone && workers.empty()) return log::info("one node; starting {}", what);
+  if (job.topology.alone) return log::info("one node, {} {}; starting {}", workers, noun, what);
+  const auto& rank = facts[Fact::node_rank];
+  log::info("{} of {} nodes on {}, {} {}, master {}:{}; starting {}",
+            rank ? fmt::format("node {} ({})", rank->text, rank->source()) : "one", facts.text(Fact::nnodes),
+            job.topology.platform, workers, noun, facts.text(Fact::master_addr),
+            facts.text(Fact::master_port), what);
+}
+
+/// The hook that comes before anything is read. Returns how it ended where that ends us.
+std::optional<Verdict> run_pre_start(boost::asio::io_context& io, supervise::SignalQueue& signals,
+                                     const Settings& settings, const Node& node, Witness& witness) {
+  const std::string command(settings.text(Option::pre_start));
+  if (command.empty()) return std::nullopt;
+  witness.enter("pre-start");
+  const auto limit = *settings.time(Option::pre_start_timeout);
+  const supervise::Ending hook = run_hook(io, signals, command, node.environment(), limit);
+  if (hook.stop_signal) {
+    return not_started(
+        exit_code::signal_base + *hook.stop_signal, Cause::stopped,
+        supervise::signal_name(*hook.stop_signal) + " during the pre-start hook; nothing was started", false);
+  }
+  if (code_of(hook) == 0) return std::nullopt;
+  return not_started(code_of(hook), Cause::none,
+                     "the pre-start hook " + describe(hook, limit) + "; nothing was started");
+}
+
+/// What the workers, the agent and the kernel have left to say of a failure.
+Evidence gather(const supervise::Ending& ending, const Job& job, const Node& node, const Settings& settings,
+                const Witness& witness) {
+  Evidence evidence;
+  evidence.memory = witness.memory();
+  if (ending.kind == supervise::Ending::Kind::exited && ending.number == 0) return evidence;
+  const Redactor redactor(node.environment(), settings.text(Option::redact));
+  const auto read = [&](const std::string& path) {
+    if (!is_newer(path, ending.started_at)) return PythonError{};
+    const PythonError error = read_error_file(node, path);
+    return PythonError{redactor.apply(error.message), redactor.apply(error.traceback)};
+  };
+  if (!ending.attempt_folder.empty()) {
+    for (unsigned worker = 0; worker < job.topology.number(Fact::nproc_per_node); ++worker)
+      evidence.workers.push_back(read(ending.attempt_folder + "/" + std::to_string(worker) + "/error.json"));
+  }
+  if (job.plan.launcher != Launcher::none && !ending.stop_signal) {
+    std::string path(node.environment().get(agent_error_variable).value_or(""));
+    for (const auto& [name, value] : job.plan.environment.set) {
+      if (name == agent_error_variable) path = value;
+    }
+    if (!path.empty()) evidence.agent = read(path);
+  }
+  evidence.shm = describe_shm();
+  return evidence;
+}
+
+}  // namespace
+
+int run_job(const Invocation& invocation, const Node& node) {
+  const Settings& settings = invocation.settings;
+  const bool only_wait = invocation.subcommand == Subcommand::wait;
+  boost::asio::io_context io;
+  supervise::SignalQueue signals(io);
+  if (const auto signal = supervise::parse_signal(settings.text(Option::parent_death_signal)))
+    supervise::end_with_parent(*signal);
+  Witness witness(io, settings, node);
+  Conclusion conclusion(io, signals, settings, node, witness, !only_wait);
+
+  if (!only_wait) {
+    if (const auto end = run_pre_start(io, signals, settings, node, witness)) return conclusion.reach(*end);
+  }
+  witness.enter("resolve");
+  const bool program = !only_wait && !is_script(invocation.arguments);
+  auto resolved = resolve_job(settings, invocation.arguments, node, program);
+  if (const auto end = wait_for_platform(io, signals, invocation, node, program, resolved))
+    return conclusion.reach(*end);
+  if (const auto* faults = std::get_if<Faults>(&resolved)) {
+    for (const Fault& fault : *faults) log::error("{}", to_line(fault));
+    return conclusion.reach(not_started(exit_code::configuration, Cause::config, to_line(faults->front())),
+                            Conclusion::said);
+  }
+  Job& job = std::get<Job>(resolved);
+  witness.set_job(job);
+  conclusion.set_job(job);
+  for (const std::string& warning : job.topology.warnings) log::warn("{}", warning);
+  for (const std::string& warning : job.plan.warnings) log::warn("{}", warning);
+
+  std::optional<std::string> address;  // the master's
+  if (job.plan.wait != wait::Until::none) {
+    witness.enter("wait", what_is_awaited(job));
+    witness.begin();
+    wait::Reached reached;
+    if (const auto end = wait_for_master(io, signals, job, settings, reached)) return conclusion.reach(*end);
+    if (only_wait) return exit_code::ok;
+    if (!reached.addresses.empty()) address = reached.addresses.front();
+    if (job.topology.elastic) {  // who hosts, and by which address peers reach us, shows only now
+      if (!job.topology.host) job.topology.host = reached.mine;
+      auto plan = plan_launch(job.topology, settings, invocation.arguments, node, address);
+      if (auto* known = std::get_if<LaunchPlan>(&plan)) job.plan = std::move(*known);
+    }
+  }
+  if (only_wait) return exit_code::ok;
+  name_interface(job.plan, job.topology, settings, node, address);
+  announce(job);
+  witness.enter(job.plan.launcher == Launcher::none ? "run" : "launch");
+
+  supervise::Policy policy = plan_supervision(job.plan, settings);
+  const LogFolder log_folder(job.plan, node);
+  policy.log_folder = log_folder.path();
+  policy.workers = job.topology.number(Fact::nproc_per_node);
+  policy.observer = &witness;
+  const supervise::Command command{job.plan.argv, job.plan.environment.apply(node.environment()).entries()};
+  const supervise::Ending ending = supervise::supervise(io, signals, command, policy);
+  witness.over();
+  const Evidence evidence = gather(ending, job, node, settings, witness);
+  const bool launcher_code = settings.text(Option::exit_code) == "launcher";
+  return conclusion.reach(judge(ending, job.plan, evidence, launcher_code), ending, evidence);
+}
+
+}  // namespace rankshim

@@ -1,0 +1,44 @@
+#include "launch/interface.h"
+
+#include <catch2/catch.hpp>
+
+#include "node/fake_node.h"
+
+namespace rankshim {
+namespace {
+
+using Change = std::vector<std::pair<std::string, std::string>>;
+
+Change named(std::vector<std::string> variables, const std::string& hosts, const std::string& master,
+             bool nccl = false) {
+  FakeNode node(std::move(variables));  // its name is fake-host
+  node.files["/etc/hosts"] = hosts;
+  node.own_addresses = {"127.0.0.1", "::1", "10.0.0.7", "fd00::7"};
+  Settings settings;
+  settings[Option::nccl_ifname] = Value{nccl ? "true" : "false", Origin::option, "--nccl-ifname"};
+  Topology topology;
+  topology.facts[Fact::nnodes] = Value{"2", Origin::option, "--nnodes"};
+  LaunchPlan plan;
+  name_interface(plan, topology, settings, node, master);
+  return plan.environment.set;
+}
+
+TEST_CASE("gloo is told the interface where peers could not reach us by our own name") {
+  const Change gloo = {{"GLOO_SOCKET_IFNAME", "eth0"}};
+  CHECK(named({}, "", "10.0.0.1") == gloo);
+  CHECK(named({}, "127.0.1.1 fake-host\n", "10.0.0.1") == gloo);
+  CHECK(named({}, "10.0.0.7 fake-host\n::1 fake-host\n", "10.0.0.1") == gloo);
+  CHECK(named({}, "10.9.9.9 fake-host\n", "10.0.0.1") == gloo);  // left from another life
+  CHECK(named({}, "", "127.0.0.1") == gloo);                     // the master is told "localhost"
+  CHECK(named({}, "10.0.0.7 fake-host\n", "10.0.0.1").empty());
+  CHECK(named({}, "fd00::7 fake-host.x fake-host\n", "fd00::1").empty());
+  CHECK(named({"GLOO_SOCKET_IFNAME=ib0"}, "", "10.0.0.1").empty());
+}
+
+TEST_CASE("NCCL's interface is set only on request") {
+  CHECK(named({}, "10.0.0.7 fake-host\n", "10.0.0.1", true) == Change{{"NCCL_SOCKET_IFNAME", "=eth0"}});
+  CHECK(named({"NCCL_SOCKET_IFNAME=ib"}, "10.0.0.7 fake-host\n", "10.0.0.1", true).empty());
+}
+
+}  // namespace
+}  // namespace rankshim

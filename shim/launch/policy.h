@@ -1,0 +1,13 @@
+#pragma once
+
+#include "launch/launch.h"
+#include "settings/settings.h"
+#include "supervise/supervise.h"
+
+namespace rankshim {
+
+/// What the settings and the plan say to the supervisor. The workers' log folder, which must exist first, is
+/// the caller's to add.
+supervise::Policy plan_supervision(const LaunchPlan& plan, const Settings& settings);
+
+}  // namespace rankshim

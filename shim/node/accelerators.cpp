@@ -1,0 +1,286 @@
+#include "node/accelerators.h"
+
+#include <algorithm>
+#include <array>
+#include <bitset>
+#include <charconv>
+
+namespace rankshim {
+namespace {
+
+constexpr std::string_view digits = "0123456789";
+
+/// Devices that are a numbered file in /dev.
+struct Kind {
+  std::string_view prefix;   ///< of the file's name, before its number
+  std::string_view what;     ///< for the reader
+  std::string_view mounted;  ///< the container runtime's variable
+  std::string_view shown;    ///< the process's own
+  bool indexed;              ///< the numbers in `shown` are below the number of devices
+};
+
+/// Sources: NVIDIA's as in the header; Ascend Docker Runtime and CANN documentation; Intel Gaudi
+/// documentation, "Multiple Tenants on Docker" and "Runtime Environment Variables"; Cambricon/
+/// cambricon-k8s-device-plugin (MLU_VISIBLE_DEVICES); Moore Threads MUSA SDK and mt-container-toolkit
+/// documentation.
+constexpr std::array<Kind, 6> kinds = {{
+    {"nvidia", "/dev/nvidia[0-9]*", "NVIDIA_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES", true},
+    {"davinci", "/dev/davinci[0-9]*", "ASCEND_VISIBLE_DEVICES", "ASCEND_RT_VISIBLE_DEVICES", false},
+    {"vdavinci", "/dev/vdavinci[0-9]*", "ASCEND_VISIBLE_DEVICES", "ASCEND_RT_VISIBLE_DEVICES", false},
+    {"hl", "/dev/hl[0-9]*", "HABANA_VISIBLE_DEVICES", "HABANA_VISIBLE_MODULES", false},
+    {"cambricon_dev", "/dev/cambricon_dev[0-9]*", "CAMBRICON_VISIBLE_DEVICES", "MLU_VISIBLE_DEVICES", true},
+    {"mtgpu.", "/dev/mtgpu.[0-9]*", "MTHREADS_VISIBLE_DEVICES", "MUSA_VISIBLE_DEVICES", true},
+}};
+constexpr std::size_t nvidia = 0;
+constexpr std::size_t habana = 3;
+
+bool is_numbered(std::string_view name, std::string_view prefix) {
+  return name.size() > prefix.size() && name.starts_with(prefix) &&
+         name.find_first_not_of(digits, prefix.size()) == std::string_view::npos;
+}
+
+/// What the one pass over /dev sees.
+struct Devices {
+  std::array<unsigned, kinds.size()> counts{};
+  bool kfd = false;    ///< AMD's compute driver
+  bool dri = false;    ///< graphics cards, Intel's and AMD's among them
+  bool accel = false;  ///< the kernel's compute accelerators: Habana's newer driver, others' NPUs
+};
+
+void see_device(void* devices, std::string_view name) {
+  auto& seen = *static_cast<Devices*>(devices);
+  if (name == "kfd") seen.kfd = true;
+  if (name == "dri") seen.dri = true;
+  if (name == "accel") seen.accel = true;
+  for (std::size_t i = 0; i < kinds.size(); ++i) {
+    if (is_numbered(name, kinds[i].prefix)) ++seen.counts[i];
+  }
+}
+
+void count_name(void* count, std::string_view /*name*/) { ++*static_cast<unsigned*>(count); }
+
+/// Counts the names in a folder for which `fits` holds.
+unsigned count_where(const Node& node, const char* folder, bool (*fits)(const Node&, std::string_view name)) {
+  struct Count {
+    const Node& node;
+    bool (*fits)(const Node&, std::string_view);
+    unsigned number;
+  } count{node, fits, 0};
+  const auto see = [](void* context, std::string_view name) {
+    auto& into = *static_cast<Count*>(context);
+    if (into.fits(into.node, name)) ++into.number;
+  };
+  node.each_name(folder, see, &count);
+  return count.number;
+}
+
+bool has_vendor(const Node& node, std::string path, std::string_view vendor) {
+  const auto text = node.file(path.append("/device/vendor"));
+  return text && text->starts_with(vendor);
+}
+
+/// Intel's Habana, not its NPUs: PCI vendor 1da3 (linux:drivers/accel/habanalabs).
+bool is_habana(const Node& node, std::string_view name) {
+  constexpr std::string_view vendor = "0x1da3";
+  return is_numbered(name, "accel") &&
+         has_vendor(node, std::string("/sys/class/accel/").append(name), vendor);
+}
+
+bool is_render_node(const Node& /*node*/, std::string_view name) { return is_numbered(name, "renderD"); }
+
+/// An Intel card. The one in PCI slot 00:02.0 is the processor's own graphics: no accelerator anybody trains
+/// on.
+bool is_intel(const Node& node, std::string_view name) {
+  constexpr std::string_view vendor = "0x8086";
+  const std::string path = std::string("/sys/class/drm/").append(name);
+  if (!is_render_node(node, name) || !has_vendor(node, path, vendor)) return false;
+  const auto properties = node.file(path + "/device/uevent");
+  return !properties || properties->find("PCI_SLOT_NAME=0000:00:02.0") == std::string::npos;
+}
+
+/// The number behind NAME in "NAME NUMBER" lines; 0 where it is not there.
+unsigned property(std::string_view properties, std::string_view name) {
+  for (auto at = properties.find(name); at != std::string_view::npos; at = properties.find(name, at + 1)) {
+    const auto end = at + name.size();
+    if ((at != 0 && properties[at - 1] != '\n') || end >= properties.size() || properties[end] != ' ')
+      continue;
+    unsigned value = 0;
+    std::from_chars(properties.data() + end + 1, properties.data() + properties.size(), value);
+    return value;
+  }
+  return 0;
+}
+
+/// A node of the topology is a GPU where it has SIMDs (a processor has 0), and ours where its render node is
+/// in this container. What the device cgroup forbids cannot be read
+/// (linux:drivers/gpu/drm/amd/amdkfd/kfd_topology.c node_show).
+bool is_amd(const Node& node, std::string_view name) {
+  const auto properties =
+      node.file(std::string("/sys/class/kfd/kfd/topology/nodes/").append(name).append("/properties"));
+  return properties && property(*properties, "simd_count") != 0;
+}
+
+bool is_amd_with_render_node(const Node& node, std::string_view name) {
+  const std::string path = std::string("/sys/class/drm/").append(name);
+  return is_render_node(node, name) && has_vendor(node, path, "0x1002");
+}
+
+class Counter {
+ public:
+  explicit Counter(const Node& node) : environment_(node.environment()) {}
+
+  void begin(unsigned present, std::string_view what) {
+    count_ = present;
+    what_ = what;
+  }
+  /// An empty list of a container runtime's is none.
+  void mounted(std::string_view variable) {
+    if (const auto list = environment_.get(variable)) limit(count_mounted(*list, count_), variable);
+  }
+  /// An empty list of the process's own hides all. False where there is no list.
+  bool shown(std::string_view variable, bool indexed) {
+    if (!environment_.has(variable)) return false;
+    limit(count_shown(environment_.get(variable).value_or(""), count_, indexed), variable);
+    return true;
+  }
+  [[nodiscard]] std::optional<DeviceCount> result() const {
+    if (count_ == 0) return std::nullopt;
+    return DeviceCount{count_, std::string(what_)};
+  }
+
+ private:
+  void limit(unsigned count, std::string_view variable) {
+    if (count == count_ || count_ == 0) return;
+    count_ = count;
+    what_ = variable;
+  }
+
+  const Environment& environment_;
+  unsigned count_ = 0;
+  std::string_view what_;
+};
+
+std::optional<DeviceCount> amd(const Node& node, bool dri) {
+  Counter counter(node);
+  unsigned present = count_where(node, "/sys/class/kfd/kfd/topology/nodes", is_amd);
+  if (dri) {
+    // A container may have some of the cards only; where no driver says whose the nodes are, all count.
+    const unsigned mine = count_where(node, "/dev/dri", is_amd_with_render_node);
+    if (mine != 0) present = std::min(present, mine);
+  }
+  counter.begin(present, "/dev/kfd");
+  counter.mounted("AMD_VISIBLE_DEVICES");
+  counter.shown("ROCR_VISIBLE_DEVICES", true);
+  // HIP takes CUDA's list where it has none of its own (ROCm documentation, "GPU isolation techniques").
+  if (!counter.shown("HIP_VISIBLE_DEVICES", true)) counter.shown("CUDA_VISIBLE_DEVICES", true);
+  return counter.result();
+}
+
+std::optional<DeviceCount> intel(const Node& node) {
+  Counter counter(node);
+  counter.begin(count_where(node, "/dev/dri", is_intel), "/dev/dri/renderD*");
+  counter.shown("ZE_AFFINITY_MASK", true);
+  return counter.result();
+}
+
+/// Cuts the first entry off a list by comma, without blanks.
+std::string_view next_entry(std::string_view& list) {
+  const auto comma = list.find(',');
+  std::string_view entry = list.substr(0, comma);
+  list = comma == std::string_view::npos ? std::string_view{} : list.substr(comma + 1);
+  while (entry.starts_with(' ')) entry.remove_prefix(1);
+  while (entry.ends_with(' ')) entry.remove_suffix(1);
+  return entry;
+}
+
+/// The number that a text begins with.
+std::optional<unsigned> leading_number(std::string_view& text) {
+  unsigned value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc{}) return std::nullopt;
+  text.remove_prefix(static_cast<std::size_t>(end - text.data()));
+  return value;
+}
+
+/// The number of devices in one entry of a runtime's list: 4 of "0-3", else 1.
+unsigned in_range(std::string_view entry) {
+  const auto first = leading_number(entry);
+  if (!first || !entry.starts_with('-')) return 1;
+  entry.remove_prefix(1);
+  const auto last = leading_number(entry);
+  constexpr unsigned most = 1U << 16U;
+  return last && entry.empty() && *last >= *first ? std::min(*last - *first, most) + 1 : 1;
+}
+
+}  // namespace
+
+unsigned count_mounted(std::string_view list, unsigned present) {
+  if (list == "all" || list == "void") return present;
+  if (list == "none") return 0;
+  unsigned count = 0;
+  constexpr unsigned most = 1U << 16U;
+  bool slices = false;
+  while (!list.empty() && count < most) {
+    const std::string_view entry = next_entry(list);
+    if (entry.empty()) continue;
+    slices =
+        slices || entry.starts_with("MIG-") ||
+        (digits.find(entry.front()) != std::string_view::npos && entry.find(':') != std::string_view::npos);
+    count += in_range(entry);
+  }
+  return slices && present != 0 ? count : std::min(count, present);
+}
+
+unsigned count_shown(std::string_view list, unsigned present, bool indexed) {
+  constexpr std::size_t most = 1024;
+  std::bitset<most> seen;
+  unsigned count = 0;
+  const std::string_view whole = list;
+  bool slices = list.starts_with("MIG-");
+  const bool unique_ids = slices || list.starts_with("GPU-");
+  while (!list.empty() && count < most) {
+    const std::string_view before = whole.substr(0, whole.size() - list.size());
+    std::string_view entry = next_entry(list);
+    if (unique_ids) {
+      if (!entry.starts_with(whole.substr(0, 4))) break;
+      if (before.find(entry) != std::string_view::npos) return 0;
+    } else {
+      const auto number = leading_number(entry);
+      if (!number || *number >= most || (indexed && *number >= present)) break;
+      if (entry.starts_with('.')) {  // Intel: a tile of the card
+        slices = true;
+      } else if (seen.test(*number)) {
+        return 0;
+      }
+      seen.set(*number);
+    }
+    ++count;
+  }
+  return slices && present != 0 ? count : std::min(count, present);
+}
+
+std::optional<DeviceCount> visible_accelerators(const Node& node) {
+  Devices devices;
+  node.each_name("/dev", see_device, &devices);
+  for (std::size_t i = 0; i < kinds.size(); ++i) {
+    const Kind& kind = kinds[i];
+    Counter counter(node);
+    counter.begin(devices.counts[i], kind.what);
+    if (i == nvidia && devices.counts[i] == 0) {  // before the first use of a driver its files are missing
+      unsigned cards = 0;
+      node.each_name("/proc/driver/nvidia/gpus", count_name, &cards);
+      counter.begin(cards, "/proc/driver/nvidia/gpus");
+    } else if (i == habana && devices.counts[i] == 0 && devices.accel) {
+      counter.begin(count_where(node, "/dev/accel", is_habana), "/dev/accel/accel[0-9]*");
+    }
+    counter.mounted(kind.mounted);
+    counter.shown(kind.shown, kind.indexed);
+    if (auto count = counter.result()) return count;
+  }
+  if (devices.kfd) {
+    if (auto count = amd(node, devices.dri)) return count;
+  }
+  return devices.dri ? intel(node) : std::nullopt;
+}
+
+}  // namespace rankshim

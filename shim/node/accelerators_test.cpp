@@ -1,0 +1,141 @@
+#include "node/accelerators.h"
+
+#include <catch2/catch.hpp>
+
+#include "node/fake_node.h"
+
+namespace rankshim {
+namespace {
+
+using Words = std::vector<std::string>;
+
+/// "COUNT WHAT", or "none".
+std::string counted(const Node& node) {
+  const auto found = visible_accelerators(node);
+  return found ? std::to_string(found->count) + " " + found->what : "none";
+}
+
+/// /dev with what stands there anyhow, and PREFIX0, PREFIX1, …
+Words devices(const std::string& prefix, unsigned count) {
+  Words names = {"null",         "tty", "nvidiactl", "nvidia-uvm", "nvidia-caps", "davinci_manager",
+                 "hl_controlD0", "hlx"};
+  for (unsigned i = 0; i < count; ++i) names.push_back(prefix + std::to_string(i));
+  return names;
+}
+
+TEST_CASE("numbered devices are counted, less what the runtime's list and the process's own leave out") {
+  struct Row {
+    std::string prefix;
+    unsigned present;
+    Words variables;
+    std::string expected;
+  };
+  const std::vector<Row> rows = {
+      {"nvidia", 0, {}, "none"},
+      {"nvidia", 4, {}, "4 /dev/nvidia[0-9]*"},
+      {"nvidia", 4, {"NVIDIA_VISIBLE_DEVICES=all"}, "4 /dev/nvidia[0-9]*"},
+      {"nvidia", 4, {"NVIDIA_VISIBLE_DEVICES="}, "4 /dev/nvidia[0-9]*"},
+      {"nvidia", 4, {"NVIDIA_VISIBLE_DEVICES=void"}, "4 /dev/nvidia[0-9]*"},  // CDI mounts them instead
+      {"nvidia", 4, {"NVIDIA_VISIBLE_DEVICES=none"}, "none"},
+      {"nvidia", 8, {"NVIDIA_VISIBLE_DEVICES=4,5"}, "2 NVIDIA_VISIBLE_DEVICES"},  // a privileged container
+      {"nvidia", 2, {"NVIDIA_VISIBLE_DEVICES=GPU-1a,GPU-2b"}, "2 /dev/nvidia[0-9]*"},
+      {"nvidia", 8, {"NVIDIA_VISIBLE_DEVICES=GPU-1a,GPU-2b,GPU-3c"}, "3 NVIDIA_VISIBLE_DEVICES"},
+      {"nvidia", 1, {"NVIDIA_VISIBLE_DEVICES=MIG-1a,MIG-2b"}, "2 NVIDIA_VISIBLE_DEVICES"},
+      {"nvidia", 1, {"NVIDIA_VISIBLE_DEVICES=0:0,0:1,0:2"}, "3 NVIDIA_VISIBLE_DEVICES"},
+      {"nvidia", 0, {"NVIDIA_VISIBLE_DEVICES=GPU-1a,GPU-2b"}, "none"},
+      {"nvidia", 8, {"CUDA_VISIBLE_DEVICES=0,1,2"}, "3 CUDA_VISIBLE_DEVICES"},
+      {"nvidia", 8, {"CUDA_VISIBLE_DEVICES=0,1,-1,2"}, "2 CUDA_VISIBLE_DEVICES"},
+      {"nvidia", 2, {"CUDA_VISIBLE_DEVICES=0,2,1"}, "1 CUDA_VISIBLE_DEVICES"},
+      {"nvidia", 8, {"CUDA_VISIBLE_DEVICES=1,1"}, "none"},
+      {"nvidia", 8, {"CUDA_VISIBLE_DEVICES="}, "none"},
+      {"nvidia", 8, {"CUDA_VISIBLE_DEVICES=-1"}, "none"},
+      {"nvidia", 8, {"CUDA_VISIBLE_DEVICES=NoDevFiles"}, "none"},
+      {"nvidia", 8, {"CUDA_VISIBLE_DEVICES=GPU-1a,GPU-2b"}, "2 CUDA_VISIBLE_DEVICES"},
+      {"nvidia", 8, {"CUDA_VISIBLE_DEVICES=GPU-1a,0,GPU-2b"}, "1 CUDA_VISIBLE_DEVICES"},
+      {"nvidia", 8, {"NVIDIA_VISIBLE_DEVICES=4,5", "CUDA_VISIBLE_DEVICES=0,1,2"}, "2 NVIDIA_VISIBLE_DEVICES"},
+      {"davinci", 8, {}, "8 /dev/davinci[0-9]*"},
+      {"davinci", 8, {"ASCEND_VISIBLE_DEVICES=0-2,4"}, "4 ASCEND_VISIBLE_DEVICES"},
+      {"davinci", 2, {"ASCEND_VISIBLE_DEVICES=Ascend910-1,Ascend910-5"}, "2 /dev/davinci[0-9]*"},
+      {"davinci", 8, {"ASCEND_RT_VISIBLE_DEVICES=4,5,6"}, "3 ASCEND_RT_VISIBLE_DEVICES"},
+      {"davinci", 2, {"ASCEND_RT_VISIBLE_DEVICES=6,7"}, "2 /dev/davinci[0-9]*"},  // the host's numbers
+      {"vdavinci", 1, {"ASCEND_VISIBLE_DEVICES=100"}, "1 /dev/vdavinci[0-9]*"},
+      {"hl", 8, {"HABANA_VISIBLE_DEVICES=all"}, "8 /dev/hl[0-9]*"},
+      {"hl", 8, {"HABANA_VISIBLE_MODULES=4,5"}, "2 HABANA_VISIBLE_MODULES"},
+      {"cambricon_dev", 4, {"MLU_VISIBLE_DEVICES=0,1"}, "2 MLU_VISIBLE_DEVICES"},
+      {"mtgpu.", 8, {"MTHREADS_VISIBLE_DEVICES=all", "MUSA_VISIBLE_DEVICES=0"}, "1 MUSA_VISIBLE_DEVICES"},
+  };
+  for (const Row& row : rows) {
+    FakeNode node(row.variables);
+    node.folders["/dev"] = devices(row.prefix, row.present);
+    INFO(row.prefix << row.present << " " << (row.variables.empty() ? "" : row.variables.front()));
+    CHECK(counted(node) == row.expected);
+  }
+}
+
+TEST_CASE("before a driver's first use its cards are found in /proc") {
+  FakeNode node({});
+  node.folders["/proc/driver/nvidia/gpus"] = {"0000:01:00.0", "0000:02:00.0"};
+  CHECK(counted(node) == "2 /proc/driver/nvidia/gpus");
+}
+
+TEST_CASE("AMD's cards are the topology's nodes with SIMDs that this container has a render node of") {
+  Words variables;
+  const auto node = [&] {
+    FakeNode made(variables);
+    made.folders["/dev"] = {"kfd", "dri"};
+    made.folders["/sys/class/kfd/kfd/topology/nodes"] = {"0", "1", "2", "3"};
+    const std::string nodes = "/sys/class/kfd/kfd/topology/nodes/";
+    made.files[nodes + "0/properties"] = "cpu_cores_count 64\nsimd_count 0\n";
+    made.files[nodes + "1/properties"] = "cpu_cores_count 0\nsimd_count 304\n";
+    made.files[nodes + "2/properties"] = "cpu_cores_count 0\nsimd_count 304\n";  // 3 is another container's
+    return counted(made);
+  };
+  CHECK(node() == "2 /dev/kfd");
+  variables = {"HIP_VISIBLE_DEVICES=1"};
+  CHECK(node() == "1 HIP_VISIBLE_DEVICES");
+  variables = {"ROCR_VISIBLE_DEVICES=1", "HIP_VISIBLE_DEVICES=1"};
+  CHECK(node() == "none");
+  variables = {"ROCR_VISIBLE_DEVICES=GPU-1a"};
+  CHECK(node() == "1 ROCR_VISIBLE_DEVICES");
+  variables = {"CUDA_VISIBLE_DEVICES=0"};
+  CHECK(node() == "1 CUDA_VISIBLE_DEVICES");
+
+  FakeNode limited({});
+  limited.folders = {{"/dev", {"kfd", "dri"}},
+                     {"/dev/dri", {"card0", "renderD129"}},
+                     {"/sys/class/kfd/kfd/topology/nodes", {"1", "2"}}};
+  limited.files = {{"/sys/class/kfd/kfd/topology/nodes/1/properties", "simd_count 304\n"},
+                   {"/sys/class/kfd/kfd/topology/nodes/2/properties", "simd_count 304\n"},
+                   {"/sys/class/drm/renderD129/device/vendor", "0x1002\n"}};
+  CHECK(counted(limited) == "1 /dev/kfd");
+}
+
+TEST_CASE("Intel's cards are render nodes, but not the processor's own graphics") {
+  FakeNode node({});
+  node.folders = {{"/dev", {"dri"}}, {"/dev/dri", {"card0", "renderD128", "renderD129", "renderD130"}}};
+  const std::string drm = "/sys/class/drm/renderD";
+  for (const char* number : {"128", "129", "130"}) node.files[drm + number + "/device/vendor"] = "0x8086\n";
+  node.files[drm + "128/device/uevent"] = "DRIVER=i915\nPCI_SLOT_NAME=0000:00:02.0\n";
+  node.files[drm + "129/device/uevent"] = "DRIVER=xe\nPCI_SLOT_NAME=0000:3a:00.0\n";
+  CHECK(counted(node) == "2 /dev/dri/renderD*");
+  CHECK(count_shown("0.0,0.1,1.0", 2, true) == 3);
+}
+
+TEST_CASE("Habana's newer driver has accel devices, other makers' are not counted") {
+  FakeNode node({});
+  node.folders = {{"/dev", {"accel"}}, {"/dev/accel", {"accel0", "accel1", "accel_controlD0"}}};
+  node.files = {{"/sys/class/accel/accel0/device/vendor", "0x1da3\n"},
+                {"/sys/class/accel/accel1/device/vendor", "0x8086\n"}};
+  CHECK(counted(node) == "1 /dev/accel/accel[0-9]*");
+}
+
+TEST_CASE("lists of any length and form are counted without harm") {
+  CHECK(count_mounted("0-4294967295", 8) == 8);
+  CHECK(count_mounted("5-1,,,", 8) == 1);
+  CHECK(count_mounted(std::string(1 << 20, ','), 8) == 0);
+  CHECK(count_shown(std::string(1 << 20, ','), 8, true) == 0);
+  CHECK(count_shown("99999999999999999999", 8, false) == 0);
+}
+
+}  // namespace
+}  // namespace rankshim

@@ -1,0 +1,26 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "fault.h"
+#include "node/environment.h"
+
+namespace rankshim {
+
+/// What a file says of a pod.
+struct Recorded {
+  Environment environment;
+  std::string host_name;           ///< empty where the file does not say it
+  std::string address;             ///< the pod's, empty likewise
+  std::string hosts;               ///< what its /etc/hosts must hold
+  std::vector<std::string> notes;  ///< what the file leaves open
+};
+
+/// Reads what `env -0` or `env` printed in a pod, or a Pod as `kubectl get pod NAME -o yaml` prints it (the
+/// container that kubectl would choose; values by fieldRef and resourceFieldRef are looked up in the Pod).
+/// `path` is for faults. In the output of a plain `env` a line without NAME= goes on the value before it.
+Outcome<Recorded> read_env_file(const std::string& path, std::string_view text);
+
+}  // namespace rankshim

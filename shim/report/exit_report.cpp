@@ -1,0 +1,206 @@
+#include "report/exit_report.h"
+
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "json/json.h"
+#include "report/files.h"
+#include "supervise/signals.h"
+
+namespace rankshim {
+namespace {
+
+using std::chrono::duration_cast;
+using std::chrono::milliseconds;
+using std::chrono::steady_clock;
+using std::chrono::system_clock;
+
+constexpr int report_version = 1;
+constexpr std::size_t longest_verdict = 1024;
+constexpr std::size_t traceback_lines = 50;
+
+/// A moment of the monotonic clock by the calendar, as good as the calendar is now.
+std::string moment(steady_clock::time_point when) {
+  return json::moment(system_clock::now() +
+                      duration_cast<system_clock::duration>(when - steady_clock::now()));
+}
+
+std::string since(steady_clock::time_point begin, steady_clock::time_point end) {
+  return json::seconds(std::max(milliseconds(0), duration_cast<milliseconds>(end - begin)));
+}
+
+std::string_view outcome(const ExitReport& report) {
+  if (report.verdict->failed) return report.ending == nullptr ? "not started" : "failed";
+  if (report.verdict->cause == Cause::stopped) return "stopped";
+  return report.verdict->code == 0 ? "succeeded" : "failed";
+}
+
+/// "exit_code" or "signal", as a wait status says.
+void add_status(json::Object& object, int status) {
+  if (WIFSIGNALED(status)) {
+    object.text("signal", supervise::signal_name(WTERMSIG(status)));
+  } else {
+    object.number("exit_code", WEXITSTATUS(status));
+  }
+}
+
+std::vector<std::string> last_lines(std::string_view text) {
+  std::vector<std::string> lines;
+  while (!text.empty() && text.back() == '\n') text.remove_suffix(1);
+  while (!text.empty() && lines.size() < traceback_lines) {
+    const auto end = text.rfind('\n');
+    const std::string_view line = end == std::string_view::npos ? text : text.substr(end + 1);
+    lines.emplace_back(line);
+    text.remove_suffix(std::min(text.size(), line.size() + 1));
+  }
+  std::reverse(lines.begin(), lines.end());
+  return lines;
+}
+
+/// The rank in the job, where it is known or follows from the node's.
+std::optional<unsigned> rank_of(std::optional<unsigned> rank, unsigned local_rank, const ExitReport& report) {
+  if (rank || report.job == nullptr || report.job->topology.elastic) return rank;
+  const Topology& topology = report.job->topology;
+  if (!topology.facts.has(Fact::node_rank)) return rank;
+  return topology.number(Fact::node_rank) * topology.number(Fact::nproc_per_node) + local_rank;
+}
+
+std::string node_json(const ExitReport& report) {
+  json::Object node;
+  node.text("host", report.host);
+  if (report.job == nullptr) return node.str();
+  const Topology& topology = report.job->topology;
+  node.text("platform", topology.platform);
+  if (topology.facts.has(Fact::run_id)) node.text("run_id", topology.facts.text(Fact::run_id));
+  if (topology.facts.has(Fact::nnodes)) node.text("nnodes", topology.facts.text(Fact::nnodes));
+  if (topology.facts.has(Fact::node_rank)) node.number("node_rank", topology.number(Fact::node_rank));
+  return node.str();
+}
+
+std::string root_json(const ExitReport& report) {
+  if (!report.verdict->root) return "null";
+  const RootCause& root = *report.verdict->root;
+  json::Object object;
+  object.text("who", root.who).text("host", report.host);
+  const Topology* topology = report.job != nullptr ? &report.job->topology : nullptr;
+  if (topology != nullptr && topology->facts.has(Fact::node_rank))
+    object.number("node_rank", topology->number(Fact::node_rank));
+  if (root.local_rank) {
+    object.number("local_rank", *root.local_rank);
+    if (const auto rank = rank_of(root.rank, *root.local_rank, report)) object.number("rank", *rank);
+  } else if (topology != nullptr && topology->facts.has(Fact::rank)) {  // a worker that the platform started
+    object.number("local_rank", topology->number(Fact::local_rank))
+        .number("rank", topology->number(Fact::rank));
+  }
+  object.number("pid", root.pid);
+  if (root.signal) {
+    object.text("signal", supervise::signal_name(*root.signal));
+  } else {
+    object.number("exit_code", root.code);
+  }
+  object.flag("out_of_memory", root.out_of_memory);
+  if (root.when) object.raw("time", moment(*root.when));
+  object.text("source", root.source);
+  if (root.error != nullptr) {
+    object.text("exception", root.error->message);
+    object.raw("traceback", json::list(last_lines(root.error->traceback)));
+  }
+  return object.str();
+}
+
+std::string workers_json(const ExitReport& report) {
+  std::string list;
+  for (const supervise::WorkerEnd& worker : report.ending->workers) {
+    json::Object object;
+    object.number("local_rank", worker.local_rank);
+    if (const auto rank = rank_of(worker.rank, worker.local_rank, report)) object.number("rank", *rank);
+    object.number("pid", worker.pid);
+    if (worker.status_known) add_status(object, worker.status);
+    object.raw("time", moment(worker.when)).raw("seconds", since(report.ending->started_at, worker.when));
+    list += (list.empty() ? "" : ", ") + object.str();
+  }
+  return "[" + list + "]";
+}
+
+/// By name; a phase that was entered twice is added up. torchrun's start is the time until its first worker.
+std::string phases_json(const ExitReport& report) {
+  json::Object object;
+  for (std::size_t at = 0; at < report.phases.size(); ++at) {
+    const Phase& phase = report.phases[at];
+    const auto end = at + 1 < report.phases.size() ? report.phases[at + 1].begin : report.end;
+    const auto first = report.ending != nullptr ? report.ending->first_worker_at.value_or(end) : end;
+    if (phase.name == "launch" && first < end) {
+      object.raw("launch", since(phase.begin, first)).raw("run", since(first, end));
+    } else {
+      object.raw(phase.name, since(phase.begin, end));
+    }
+  }
+  return object.str();
+}
+
+/// Of the command and all that descended from it and was waited for; the largest of them for memory.
+std::string resources_json() {
+  rusage used{};
+  if (getrusage(RUSAGE_CHILDREN, &used) != 0) return "{}";
+  const auto milliseconds_of = [](const timeval& time) {
+    return milliseconds(static_cast<std::int64_t>(time.tv_sec) * 1000 + time.tv_usec / 1000);
+  };
+  json::Object object;
+  object.number("max_rss_bytes", static_cast<std::int64_t>(used.ru_maxrss) * 1024);
+  object.raw("user_seconds", json::seconds(milliseconds_of(used.ru_utime)));
+  object.raw("system_seconds", json::seconds(milliseconds_of(used.ru_stime)));
+  return object.str();
+}
+
+std::string memory_json(const MemoryReading& memory) {
+  if (!memory.known) return "null";
+  json::Object object;
+  object.number("oom_kills", static_cast<std::int64_t>(memory.oom_kills));
+  if (memory.limit) object.number("limit_bytes", static_cast<std::int64_t>(*memory.limit));
+  if (memory.peak) object.number("peak_bytes", static_cast<std::int64_t>(*memory.peak));
+  object.flag("oom_group", memory.kills_all);
+  return object.str();
+}
+
+}  // namespace
+
+std::string as_json(const ExitReport& report) {
+  const supervise::Ending* ending = report.ending;
+  json::Object object;
+  object.number("version", report_version).text("rankshim", RANKSHIM_VERSION);
+  object.text("outcome", outcome(report)).number("exit_code", report.exit_code);
+  object.text("verdict", report.verdict->sentence);
+  object.raw("node", node_json(report)).raw("root_cause", root_json(report));
+  if (!report.phases.empty()) object.raw("started", moment(report.phases.front().begin));
+  object.raw("ended", moment(report.end)).raw("phases", phases_json(report));
+  if (ending != nullptr) {
+    if (ending->stop_signal) object.text("stop_signal", supervise::signal_name(*ending->stop_signal));
+    object.flag("killed_by_rankshim", ending->killed_by_us);
+    object.raw(
+        "leftovers",
+        json::Object().number("found", ending->leftovers).number("killed", ending->leftovers_killed).str());
+    object.number("restarts", ending->attempts == 0 ? 0 : ending->attempts - 1);
+    object.raw("workers", workers_json(report));
+  }
+  object.raw("resources", resources_json()).raw("memory", memory_json(report.evidence->memory));
+  return object.str() + "\n";
+}
+
+std::string termination_message(const ExitReport& report) {
+  const Verdict& verdict = *report.verdict;
+  if (report.exit_code == 0 && !verdict.failed) return {};
+  std::string text(cut(verdict.sentence, longest_verdict));
+  text += "\nexit code " + std::to_string(report.exit_code) + ", host " + report.host + "\n";
+  if (!verdict.root || verdict.root->error == nullptr) return text;
+  std::vector<std::string> lines = last_lines(verdict.root->error->traceback);
+  std::size_t first = lines.size();
+  std::size_t room = TerminationLog::longest - text.size();
+  while (first > 0 && lines[first - 1].size() + 1 <= room) room -= lines[--first].size() + 1;
+  for (; first < lines.size(); ++first) text += lines[first] + "\n";
+  return text;
+}
+
+}  // namespace rankshim

@@ -1,0 +1,164 @@
+#include "report/exit_report.h"
+
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+#include <cstdlib>
+#include <fstream>
+#include <sstream>
+
+#include "node/fake_node.h"
+#include "platform/json_field.h"
+#include "report/files.h"
+#include "report/redact.h"
+
+using namespace rankshim;
+using namespace std::chrono_literals;
+
+namespace {
+
+std::string content(const std::string& path) {
+  std::ifstream file(path);
+  std::stringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+/// A folder that goes with the test.
+struct Folder {
+  Folder() { REQUIRE(mkdtemp(path.data()) != nullptr); }
+  ~Folder() {
+    unlink((path + "/file").c_str());
+    rmdir(path.c_str());
+  }
+  Folder(const Folder&) = delete;
+  Folder& operator=(const Folder&) = delete;
+  std::string path = "/tmp/rankshim-test-XXXXXX";
+};
+
+}  // namespace
+
+TEST_CASE("the report has a worker's end, its exception and the phases", "[report]") {
+  const std::chrono::steady_clock::time_point start = std::chrono::steady_clock::now() - 1min;
+  Evidence evidence;
+  PythonError error{"ValueError: \"boom\"", "Traceback:\n  line 1\nValueError: \"boom\"\n"};
+  supervise::Ending ending;
+  ending.number = 1;
+  ending.started_at = start + 1s;
+  ending.first_worker_at = start + 3s;
+  ending.workers = {{17, 1, 9, 1 << 8, true, start + 5s}};
+  ending.attempts = 3;
+  Verdict verdict;
+  verdict.code = 1;
+  verdict.failed = true;
+  verdict.sentence = "worker 1 failed first";
+  RootCause root;
+  root.who = "worker";
+  root.local_rank = 1;
+  root.rank = 9;
+  root.pid = 17;
+  root.code = 1;
+  root.error = &error;
+  root.source = "kernel";
+  verdict.root = root;
+  ExitReport report;
+  report.verdict = &verdict;
+  report.exit_code = 1;
+  report.ending = &ending;
+  report.evidence = &evidence;
+  report.host = "pod-0";
+  report.phases = {{"resolve", start}, {"launch", start + 1s}, {"wind-down", start + 6s}};
+  report.end = start + 6500ms;
+
+  const std::string json = as_json(report);
+  const auto field = [&](std::string_view path) { return platform::json_field(json, path).value_or(""); };
+  CHECK(field("version") == "1");
+  CHECK(field("outcome") == "failed");
+  CHECK(field("root_cause.rank") == "9");
+  CHECK(field("root_cause.exception") == "ValueError: \"boom\"");
+  CHECK(field("root_cause.traceback.2") == "ValueError: \"boom\"");
+  CHECK(field("root_cause.host") == "pod-0");
+  CHECK(field("workers.0.exit_code") == "1");
+  CHECK(field("workers.0.seconds") == "4.000");
+  CHECK(field("restarts") == "2");
+  CHECK(field("phases.resolve") == "1.000");
+  CHECK(field("phases.launch") == "2.000");
+  CHECK(field("phases.run") == "3.000");
+  CHECK(field("phases.wind-down") == "0.500");
+
+  const std::string message = termination_message(report);
+  CHECK(message ==
+        "worker 1 failed first\nexit code 1, host pod-0\nTraceback:\n  line 1\nValueError: \"boom\"\n");
+}
+
+TEST_CASE("the termination message keeps to its 4096 bytes and is empty on success", "[report]") {
+  Verdict verdict;
+  verdict.code = 1;
+  verdict.failed = true;
+  for (int i = 0; i < 1000; ++i) verdict.sentence += "ä";
+  PythonError error;
+  for (int i = 0; i < 300; ++i) error.traceback += "line " + std::to_string(i) + " of a long traceback ä\n";
+  error.message = "ValueError";
+  RootCause root;
+  root.error = &error;
+  verdict.root = root;
+  Evidence evidence;
+  ExitReport report;
+  report.verdict = &verdict;
+  report.exit_code = 1;
+  report.evidence = &evidence;
+  const std::string message = termination_message(report);
+  CHECK(message.size() <= TerminationLog::longest);
+  CHECK(message.find('\n') <= 1024);
+  CHECK(message.ends_with("line 299 of a long traceback ä\n"));
+
+  verdict = Verdict{};
+  report.exit_code = 0;
+  CHECK(termination_message(report).empty());
+}
+
+TEST_CASE("a text is cut between characters", "[report]") {
+  CHECK(cut("abc", 5) == "abc");
+  CHECK(cut("abc", 2) == "ab");
+  CHECK(cut("aä", 2) == "a");
+  CHECK(cut("€", 2).empty());
+}
+
+TEST_CASE("the termination log is written in place, and a provisional word is taken back", "[report]") {
+  const Folder folder;
+  const std::string path = folder.path + "/file";
+  TerminationLog log(path);
+  log.finish("");
+  CHECK(access(path.c_str(), F_OK) != 0);
+  log.provisional("a long provisional word");
+  CHECK(content(path) == "a long provisional word\n");
+  log.finish("why");
+  CHECK(content(path) == "why");
+  log.finish("");
+  CHECK(content(path).empty());
+  replace_file(path, "report");
+  CHECK(content(path) == "report");
+  TerminationLog("none").provisional("x");
+}
+
+TEST_CASE("an error file of torch's is understood in its old and its new form", "[report]") {
+  FakeNode node({});
+  node.files["/a"] =
+      R"({"message": {"message": "ValueError: boom", "extraInfo": {"py_callstack": "Traceback\n x", "timestamp": "1"}}})";
+  node.files["/b"] = R"({"message": "RuntimeError: x", "timestamp": 1})";
+  node.files["/c"] = "{ malformed";
+  CHECK(read_error_file(node, "/a").message == "ValueError: boom");
+  CHECK(read_error_file(node, "/a").traceback == "Traceback\n x");
+  CHECK(read_error_file(node, "/b").message == "RuntimeError: x");
+  CHECK(read_error_file(node, "/c").message.empty());
+  CHECK(read_error_file(node, "/missing").message.empty());
+}
+
+TEST_CASE("secrets of the environment and what the user names are taken out", "[report]") {
+  const Environment environment(
+      {"HF_TOKEN=hf_12345", "db_password=swordfish", "MY_TOKEN=true", "HOME=/root/x"});
+  const Redactor redactor(environment, "user=\\w+");
+  CHECK(redactor.apply("hf_12345 swordfish true /root/x\nuser=me, user=you\n") ==
+        "[redacted] [redacted] true /root/x\n[redacted], [redacted]\n");
+  CHECK(Redactor(environment, "").apply("user=me") == "user=me");
+}

@@ -1,0 +1,44 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+
+/// How what we have to say gets into files. Whatever fails is a warning: nothing secondary ends the job.
+namespace rankshim {
+
+/// Replaces the file as a whole, by a new one beside it: a reader sees the old or the new. Warns where it
+/// cannot be written.
+void replace_file(const std::string& path, std::string_view text);
+
+/// Kubernetes' termination message: the file that its kubelet shows in the pod's status when the container
+/// has ended, at most 4096 bytes (Kubernetes documentation, "Determine the Reason for Pod Failure"). It is a
+/// mount of its own, so it is written in place.
+class TerminationLog {
+ public:
+  static constexpr std::size_t longest = 4096;
+
+  /// The default path is used where it exists and is never made; another one is made where it is missing.
+  /// "none" writes nothing.
+  explicit TerminationLog(std::string path);
+
+  /// Whether there is such a file now.
+  [[nodiscard]] bool exists() const;
+
+  /// Adds a line that stands there should we be killed before the end.
+  void provisional(std::string_view line);
+
+  /// What stands there for good; on success nothing, which removes what was provisional.
+  void finish(std::string_view text);
+
+ private:
+  void write(std::string_view text);
+
+  std::string path_;
+  bool make_ = false;
+  std::string provisional_;
+};
+
+/// The longest start of a UTF-8 text that has at most `size` bytes and cuts no character.
+std::string_view cut(std::string_view text, std::size_t size);
+
+}  // namespace rankshim

@@ -1,0 +1,110 @@
+#include "report/memory.h"
+
+#include <algorithm>
+#include <charconv>
+#include <string_view>
+
+namespace rankshim {
+namespace {
+
+constexpr std::string_view v1_root = "/sys/fs/cgroup/memory";
+constexpr std::string_view v2_root = "/sys/fs/cgroup";
+// v1 writes "no limit" as the largest number of whole pages.
+constexpr std::uint64_t no_limit = std::uint64_t{1} << 60U;
+
+std::optional<std::uint64_t> number_in(std::string_view text) {
+  std::uint64_t number = 0;
+  if (std::from_chars(text.data(), text.data() + text.size(), number).ec != std::errc{}) return std::nullopt;
+  return number;
+}
+
+std::optional<std::uint64_t> number_of(const Node& node, const std::string& path) {
+  return number_in(node.file(path).value_or(""));
+}
+
+/// The number behind "KEY " at the start of a line.
+std::optional<std::uint64_t> line_of(std::string_view text, std::string_view key) {
+  while (!text.empty()) {
+    const std::string_view line = text.substr(0, text.find('\n'));
+    text.remove_prefix(std::min(line.size() + 1, text.size()));
+    if (line.starts_with(key) && line.size() > key.size() && line[key.size()] == ' ')
+      return number_in(line.substr(key.size() + 1));
+  }
+  return std::nullopt;
+}
+
+/// Whether a word is one of a list by commas.
+bool lists(std::string_view list, std::string_view word) {
+  while (!list.empty()) {
+    const std::string_view entry = list.substr(0, list.find(','));
+    if (entry == word) return true;
+    list.remove_prefix(std::min(entry.size() + 1, list.size()));
+  }
+  return false;
+}
+
+/// The limit that holds: the smallest of the cgroup's own and of those above it, as far as they can be seen.
+std::optional<std::uint64_t> smallest_limit(const Node& node, const MemoryGroup& group) {
+  const std::string_view root = group.v2 ? v2_root : v1_root;
+  const std::string file = group.v2 ? "/memory.max" : "/memory.limit_in_bytes";
+  std::optional<std::uint64_t> smallest;
+  for (std::string folder = group.folder; folder.size() >= root.size(); folder.resize(folder.rfind('/'))) {
+    const auto limit = number_of(node, folder + file);
+    if (limit && *limit < no_limit && (!smallest || *limit < *smallest)) smallest = limit;
+  }
+  return smallest;
+}
+
+}  // namespace
+
+MemoryGroup find_memory_group(const Node& node) {
+  const std::string groups = node.file("/proc/self/cgroup").value_or("");
+  std::string_view rest = groups;
+  std::string_view v1;
+  std::string_view v2;
+  while (!rest.empty()) {  // HIERARCHY:CONTROLLERS:PATH; v2 is 0 and names none (cgroups(7))
+    const std::string_view line = rest.substr(0, rest.find('\n'));
+    rest.remove_prefix(std::min(line.size() + 1, rest.size()));
+    const auto first = line.find(':');
+    const auto second = first == std::string_view::npos ? first : line.find(':', first + 1);
+    if (second == std::string_view::npos) continue;
+    if (lists(line.substr(first + 1, second - first - 1), "memory")) v1 = line.substr(second + 1);
+    if (line.starts_with("0::")) v2 = line.substr(second + 1);
+  }
+  MemoryGroup group;
+  group.v2 = v1.empty();
+  if (v1.empty() && v2.empty()) return group;
+  const std::string root(group.v2 ? v2_root : v1_root);
+  const std::string_view path = group.v2 ? v2 : v1;
+  const std::string probe = group.v2 ? "/memory.events" : "/memory.oom_control";
+  for (const std::string& folder : {root + std::string(path == "/" ? "" : path), root}) {
+    if (node.file(folder + probe)) {
+      group.folder = folder;
+      return group;
+    }
+  }
+  return group;
+}
+
+MemoryReading read_memory(const Node& node, const MemoryGroup& group) {
+  MemoryReading reading;
+  if (group.folder.empty()) return reading;
+  const std::string events =
+      node.file(group.folder + (group.v2 ? "/memory.events" : "/memory.oom_control")).value_or("");
+  const auto kills = line_of(events, "oom_kill");
+  reading.known = kills.has_value();
+  reading.oom_kills = kills.value_or(0);
+  reading.limit = smallest_limit(node, group);
+  if (group.v2) {
+    reading.pressed = line_of(events, "max").value_or(0) + line_of(events, "oom").value_or(0);
+    reading.peak = number_of(node, group.folder + "/memory.peak");
+    reading.kills_all = number_of(node, group.folder + "/memory.oom.group") == 1U;
+  } else {
+    reading.peak = number_of(node, group.folder + "/memory.max_usage_in_bytes");
+  }
+  return reading;
+}
+
+std::string mebibytes(std::uint64_t bytes) { return std::to_string((bytes + (1U << 19U)) >> 20U) + " MiB"; }
+
+}  // namespace rankshim

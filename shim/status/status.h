@@ -1,0 +1,59 @@
+#pragma once
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/posix/stream_descriptor.hpp>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "node/environment.h"
+
+/// `rankshim status`: a Unix socket that says what this container's instance is doing.
+namespace rankshim::status {
+
+/// What answers a question.
+class Source {
+ public:
+  Source() = default;
+  virtual ~Source() = default;
+  Source(const Source&) = delete;
+  Source& operator=(const Source&) = delete;
+
+  /// One JSON object; docs/report.md says what is in it.
+  [[nodiscard]] virtual std::string status() const = 0;
+};
+
+/// Where the socket may be, in this order: `run_dir` (where it is not empty), /run, /dev/shm, $TMPDIR.
+std::vector<std::string> socket_paths(std::string_view run_dir, const Environment& environment);
+
+/// The instance's side: everybody of our own user, and root, who connects gets the text and is hung up.
+class Socket {
+ public:
+  Socket(boost::asio::io_context& io, const Source& source) : source_(source), listener_(io) {}
+  ~Socket();
+  Socket(const Socket&) = delete;
+  Socket& operator=(const Socket&) = delete;
+
+  /// Listens at the first path where that is possible; warns where it is at none. Another instance that
+  /// answers at a path keeps it, and this one has no socket; what an instance that is gone left is replaced.
+  void open(const std::vector<std::string>& paths);
+
+ private:
+  enum class Opened : unsigned char { yes, no, taken };
+  Opened open_at(const std::string& path);
+  void listen();
+  void answer();
+
+  const Source& source_;
+  boost::asio::posix::stream_descriptor listener_;
+  std::string path_;
+};
+
+/// The asking side: the text of the first path that answers; empty where none does. An instance of another
+/// user's, or of another PID namespace (a shared /dev/shm), is none.
+std::string ask(const std::vector<std::string>& paths);
+
+/// Whether that answer is one of an instance that has not failed, and is in `phase` where that is not empty.
+bool is_well(std::string_view answer, std::string_view phase);
+
+}  // namespace rankshim::status
