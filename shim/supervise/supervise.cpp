@@ -9,6 +9,7 @@
 #include <boost/asio/bind_cancellation_slot.hpp>
 #include <boost/asio/cancellation_signal.hpp>
 #include <boost/asio/co_spawn.hpp>
+#include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <cerrno>
 #include <csignal>
@@ -156,8 +157,14 @@ Ending Supervisor::run() {
   while (phase_ != Phase::finished) step();
 
   timer_.cancel();
-  stop_listening_.emit(boost::asio::cancellation_type::terminal);
-  while (listening_) step();
+  // From inside of the loop, where it takes effect at once: Boost 1.81 posts what is emitted outside, by the
+  // address of something that may belong to the next command (after a hook) by then.
+  bool told = false;
+  boost::asio::post(io_, [&] {
+    if (listening_) stop_listening_.emit(boost::asio::cancellation_type::terminal);
+    told = true;
+  });
+  while (listening_ || !told) step();
   terminal_.take_back();
   return ending_;
 }

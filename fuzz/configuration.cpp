@@ -1,0 +1,18 @@
+/// The configuration file, NUL, variables and words of the command line.
+
+#include "node/fake_node.h"
+#include "settings/settings.h"
+#include "target.h"
+
+int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  using namespace rankshim;
+  constexpr std::size_t most_words = 32;
+  auto parts = fuzz::split(fuzz::text_of(data, size), '\0', most_words);
+  const std::string file = parts.front();
+  parts.erase(parts.begin());
+  FakeNode node(parts);
+  node.files["/etc/rankshim.toml"] = file;
+  const auto read = read_settings(parts, node);
+  if (const auto* rejected = std::get_if<Rejected>(&read)) fuzz::must(!rejected->faults.empty());
+  return 0;
+}

@@ -1,0 +1,34 @@
+/// Lists of visible devices, and the files that say what a node may use: the list, the number of devices,
+/// NUL, the files' text.
+
+#include "node/accelerators.h"
+#include "node/cgroup.h"
+#include "node/fake_node.h"
+#include "target.h"
+
+int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  using namespace rankshim;
+  const auto parts = fuzz::split(fuzz::text_of(data, size), '\0', 2);
+  const std::string& list = parts.front();
+  constexpr unsigned most = 16;
+  const unsigned present = list.empty() ? 0 : static_cast<unsigned char>(list.back()) % most;
+  const bool slices = list.find("MIG-") != std::string::npos || list.find_first_of(":.") != std::string::npos;
+  for (const unsigned count :
+       {count_mounted(list, present), count_shown(list, present, true), count_shown(list, present, false)}) {
+    fuzz::must(slices || count <= present);
+  }
+  FakeNode node({"CUDA_VISIBLE_DEVICES=" + list, "ROCR_VISIBLE_DEVICES=" + list});
+  for (const char* path :
+       {"/proc/self/cgroup", "/sys/fs/cgroup/cpu.max", "/sys/fs/cgroup/cpu/cpu.cfs_quota_us",
+        "/sys/fs/cgroup/cpu/cpu.cfs_period_us", "/sys/class/drm/renderD1/device/vendor",
+        "/sys/class/kfd/kfd/topology/nodes/1/properties"}) {
+    node.files[path] = parts.back();
+  }
+  node.folders = {{"/dev", {"kfd", "dri", "accel", "nvidia0", list}},
+                  {"/dev/dri", {"renderD1", list}},
+                  {"/dev/accel", {list}},
+                  {"/sys/class/kfd/kfd/topology/nodes", {"1"}}};
+  visible_accelerators(node);
+  cgroup_cpus(node);
+  return 0;
+}

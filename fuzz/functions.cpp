@@ -1,0 +1,20 @@
+/// The functions of profiles, node lists and rank tables among them: the first line names the function, each
+/// further NUL-separated part is an argument.
+
+#include "platform/functions.h"
+
+#include "target.h"
+
+int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  using namespace rankshim;
+  const auto text = fuzz::text_of(data, size);
+  const auto line = text.find('\n');
+  if (line == std::string_view::npos) return 0;
+  for (const platform::Signature& signature : platform::signatures) {
+    if (signature.name != text.substr(0, line)) continue;
+    auto arguments = fuzz::split(text.substr(line + 1), '\0', signature.most);
+    if (arguments.size() < signature.least) return 0;
+    platform::compute(signature.function, arguments);
+  }
+  return 0;
+}

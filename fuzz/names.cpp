@@ -1,0 +1,18 @@
+/// The hosts file and resolv.conf: a name, NUL, the file.
+
+#include "wait/names.h"
+
+#include "target.h"
+
+int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  using namespace rankshim;
+  const auto parts = fuzz::split(fuzz::text_of(data, size), '\0', 2);
+  const std::string& name = parts.front();
+  const std::string& file = parts.back();
+  (void)wait::literal(name);
+  (void)wait::in_hosts(file, name);
+  const auto conf = wait::read_resolv_conf(file, name);
+  const auto candidates = wait::candidates(name, conf);
+  if (!candidates.empty()) fuzz::must(wait::likeliest(name, conf, candidates) < candidates.size());
+  return 0;
+}

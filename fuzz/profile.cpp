@@ -1,0 +1,22 @@
+/// A user's profile: the document, then, behind the first NUL, the variables that it is tried on.
+
+#include "node/fake_node.h"
+#include "platform/reader.h"
+#include "platform/recognise.h"
+#include "target.h"
+
+int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  using namespace rankshim;
+  constexpr std::size_t most_variables = 64;
+  auto parts = fuzz::split(fuzz::text_of(data, size), '\0', most_variables);
+  const auto read = platform::read_profile("x", std::move(parts.front()), "x.toml");
+  if (const auto* faults = std::get_if<Faults>(&read)) {
+    fuzz::must(!faults->empty());
+    return 0;
+  }
+  parts.erase(parts.begin());
+  const FakeNode node(std::move(parts));
+  std::vector<std::string> warnings;
+  platform::read_facts(std::get<platform::OwnedProfile>(read).profile(), node, warnings);
+  return 0;
+}

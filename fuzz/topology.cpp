@@ -1,0 +1,35 @@
+/// Any environment, variables separated by newlines: what comes of it is a topology or faults.
+
+#include "topology/topology.h"
+
+#include "node/fake_node.h"
+#include "platform/builtin.h"
+#include "target.h"
+
+int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  using namespace rankshim;
+  constexpr std::size_t most_variables = 64;
+  const FakeNode node(fuzz::split(fuzz::text_of(data, size), '\n', most_variables));
+  const auto read = read_settings({"x"}, node);
+  const auto* invocation = std::get_if<Invocation>(&read);
+  if (invocation == nullptr) return 0;
+  const auto profiles = platform::builtin_profiles();
+  const auto platform = platform::recognise(profiles, invocation->settings.text(Option::platform), node);
+  const auto* known = std::get_if<platform::Platform>(&platform);
+  if (known == nullptr) return 0;
+  const auto resolved =
+      resolve_topology(invocation->settings, *known, platform::find(profiles, "generic"), node);
+  if (const auto* faults = std::get_if<Faults>(&resolved)) {
+    fuzz::must(!faults->empty());
+    return 0;
+  }
+  const auto& topology = std::get<Topology>(resolved);
+  if (topology.elastic || !topology.idle_role.empty()) return 0;
+  if (topology.granularity == platform::Granularity::node) {
+    fuzz::must(topology.number(Fact::node_rank) < topology.number(Fact::nnodes));
+  } else {
+    fuzz::must(topology.number(Fact::rank) < topology.number(Fact::world_size));
+  }
+  fuzz::must(topology.facts.has(Fact::master_port) && topology.facts.has(Fact::master_addr));
+  return 0;
+}
