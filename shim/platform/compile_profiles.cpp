@@ -189,8 +189,10 @@ int compile(const std::string& output, std::vector<std::filesystem::path> files)
   table(out, "Profile", "all_profiles", rows);
   std::string documents;
   for (const OwnedProfile& owned : profiles) documents.append(owned.document()).append(1, '\0');
+  const std::string packed = pack(documents);
   std::vector<std::string> bytes;
-  for (const char c : pack(documents)) bytes.push_back(number(static_cast<unsigned char>(c)));
+  bytes.reserve(packed.size());
+  for (const char c : packed) bytes.push_back(number(static_cast<unsigned char>(c)));
   table(out, "unsigned char", "packed_bytes", bytes);
   out +=
       "const std::string_view packed_documents(reinterpret_cast<const char*>(packed_bytes), sizeof "
