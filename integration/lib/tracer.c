@@ -1,24 +1,19 @@
-/* Stops a program, and not its children, at each of its system calls, to send it a signal there or to let one of them
-   fail. Built by the tests (lib/tracer.py). One process runs a whole table of cases, a few milliseconds each.
+/* Stops a program, and not its children, at each of its system calls, to send it a signal there. Built by the tests
+   (lib/tracer.py). One process runs a whole table of cases, a few milliseconds each.
 
      tracer [--pid-1] [--limit SECONDS] count -- COMMAND...
      tracer [--pid-1] [--limit SECONDS] signal NUMBER -- COMMAND...
-     tracer [--pid-1] [--limit SECONDS] fail NUMBER,ERRNO;NUMBER,ERRNO;... -- COMMAND...
 
    count   prints "INDEX NUMBER" for each system call after the exec, in order
    signal  for each system call from the first that finds signals blocked (as PID 1; otherwise from the first of all) to
            a few after the one that makes the first child: a run that gets the signal just before that call; prints "INDEX STATUS LEFT"
-   fail    a run for each pair, in which the call with that index fails with that errno; prints "INDEX STATUS LEFT"
 
    STATUS is the exit code, 128 + a signal, or "hung"; LEFT counts processes of the command that outlived the program.
    --pid-1: as PID 1 of a PID namespace with its own /proc. */
 #define _GNU_SOURCE
-#include <elf.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,10 +21,7 @@
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
 #include <sys/syscall.h>
-#include <sys/uio.h>
-#include <sys/user.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #define SYSCALL_STOP (SIGTRAP | 0x80)
@@ -71,32 +63,6 @@ static long entering(pid_t pid) {
   return info.op == PTRACE_SYSCALL_INFO_ENTRY ? (long)info.entry.nr : NEVER;
 }
 
-/* Lets the call that is about to begin do nothing. */
-static void skip_call(pid_t pid) {
-#if defined(__x86_64__)
-  if (ptrace(PTRACE_POKEUSER, pid, offsetof(struct user_regs_struct, orig_rax), -1L) != 0) die("skip");
-#elif defined(__aarch64__)
-  int none = -1;
-  struct iovec data = {&none, sizeof none};
-  if (ptrace(PTRACE_SETREGSET, pid, NT_ARM_SYSTEM_CALL, &data) != 0) die("skip");
-#else
-#error "which register holds the system call's number here?"
-#endif
-}
-
-/* What the call that has just been skipped returns. */
-static void set_result(pid_t pid, long value) {
-#if defined(__x86_64__)
-  if (ptrace(PTRACE_POKEUSER, pid, offsetof(struct user_regs_struct, rax), value) != 0) die("result");
-#elif defined(__aarch64__)
-  struct user_regs_struct registers;
-  struct iovec data = {&registers, sizeof registers};
-  if (ptrace(PTRACE_GETREGSET, pid, NT_PRSTATUS, &data) != 0) die("result");
-  registers.regs[0] = (unsigned long)value;
-  if (ptrace(PTRACE_SETREGSET, pid, NT_PRSTATUS, &data) != 0) die("result");
-#endif
-}
-
 static int makes_a_child(long number) {
 #ifdef SYS_vfork
   if (number == SYS_vfork) return 1;
@@ -110,9 +76,7 @@ static int makes_a_child(long number) {
 struct run {
   long target;    /* index of the call at which something is done */
   int send;       /* this signal, or 0 */
-  int error;      /* or this errno, or 0 */
   int print;      /* each call */
-  long number;    /* of that call */
   long child;     /* index of the call that made the first child, or NEVER */
   char status[16];
   int left;
@@ -159,7 +123,7 @@ static void trace(struct run *run) {
   if (waitpid(pid, &status, 0) != pid || !WIFSTOPPED(status)) die("the program was not started");
   if (ptrace(PTRACE_SETOPTIONS, pid, 0, PTRACE_O_TRACESYSGOOD | PTRACE_O_EXITKILL) != 0) die("PTRACE_SETOPTIONS");
   long index = 0;
-  int watching = 1, failing = 0, pass = 0;
+  int watching = 1, pass = 0;
   run->child = NEVER;
   for (;;) {
     if (ptrace(watching ? PTRACE_SYSCALL : PTRACE_CONT, pid, 0, (long)pass) != 0 && errno != ESRCH) die("continue");
@@ -171,23 +135,11 @@ static void trace(struct run *run) {
       continue;
     }
     const long number = entering(pid);
-    if (number == NEVER) {
-      if (failing) {
-        set_result(pid, -run->error);
-        watching = failing = 0;
-      }
-      continue;
-    }
+    if (number == NEVER) continue;
     if (run->print) printf("%ld %ld\n", index, number);
     if (index == run->target) {
-      run->number = number;
-      if (run->send) {
-        kill(pid, run->send);
-        watching = 0;
-      } else {
-        skip_call(pid);
-        failing = 1;
-      }
+      kill(pid, run->send);
+      watching = 0;
     }
     if (run->child == NEVER && makes_a_child(number)) run->child = index;
     ++index;
@@ -250,16 +202,6 @@ int main(int argc, char **argv) {
       trace(&run);
       if (run.child == NEVER) run.child = child;
       printf("%ld %s %d\n", index, run.status, run.left);
-    }
-  } else if (strcmp(what, "fail") == 0 && table) {
-    char *rest = NULL;
-    for (char *pair = strtok_r(table, ";", &rest); pair; pair = strtok_r(NULL, ";", &rest)) {
-      run.target = atol(pair);
-      run.number = NEVER;
-      const char *comma = strchr(pair, ',');
-      run.error = comma ? atoi(comma + 1) : EIO;
-      trace(&run);
-      printf("%ld %d %s %d\n", run.number, run.error, run.status, run.left);
     }
   } else {
     return 64;
