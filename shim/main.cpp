@@ -69,8 +69,12 @@ int explain_job(const Invocation& invocation, const Node& node) {
 int explain_recorded(const std::vector<std::string>& arguments, const Settings& settings, const Node& here) {
   const std::string path(settings.text(Option::env_file));
   const auto text = here.file(path);
-  auto recorded = text ? read_env_file(path, *text)
-                       : Outcome<Recorded>(Faults{{path + " cannot be read", {path}, "correct --env-file"}});
+  if (!text) {
+    report({{path + " cannot be read", {path}, "correct --env-file"}},
+           settings.text(Option::format) == "json");
+    return exit_code::configuration;
+  }
+  auto recorded = read_env_file(path, *text);
   if (const auto* faults = std::get_if<Faults>(&recorded)) {
     report(*faults, settings.text(Option::format) == "json");
     return exit_code::configuration;

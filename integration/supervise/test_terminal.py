@@ -1,9 +1,12 @@
 """Job control on a terminal: the command has it while it runs, and whoever had it before has it afterwards."""
 
+import fcntl
 import os
 import pty
 import signal
+import struct
 import sys
+import termios
 import time
 
 import pytest
@@ -25,6 +28,55 @@ if child == 0:
     os.execvp(sys.argv[2], sys.argv[2:])
 os.waitpid(child, os.WUNTRACED)
 print("shell: the terminal is", "rankshim's" if os.tcgetpgrp(0) == child else "another's", flush=True)
+"""
+
+# The same with job control: tells when the job has stopped, and continues it in the foreground on a line "fg".
+JOB_SHELL = """
+import fcntl, os, signal, sys, termios
+os.setsid()
+fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+signal.signal(signal.SIGTTOU, signal.SIG_IGN)
+job = os.fork()
+if job == 0:
+    os.setpgid(0, 0)
+    os.tcsetpgrp(0, os.getpgrp())
+    signal.signal(signal.SIGTTOU, signal.SIG_DFL)
+    os.execvp(sys.argv[1], sys.argv[1:])
+while True:
+    _, status = os.waitpid(job, os.WUNTRACED)
+    owner = os.tcgetpgrp(0)
+    os.tcsetpgrp(0, os.getpgrp())
+    if not os.WIFSTOPPED(status): break
+    print("shell: stopped by", os.WSTOPSIG(status), "with the terminal", "rankshim's" if owner == job else "another's", flush=True)
+    while sys.stdin.readline().strip() != "fg": pass
+    os.tcsetpgrp(0, job)
+    os.killpg(job, signal.SIGCONT)
+print("shell: ended with", os.waitstatus_to_exitcode(status), flush=True)
+"""
+
+# Says what it reads and by whom the terminal is had, each time.
+READER = """
+import os, signal, sys
+signal.signal(signal.SIGCONT, lambda *_: os.write(1, b"command: continued\\n"))
+print("command: ready", flush=True)
+for line in iter(sys.stdin.readline, "end\\n"):
+    print("command: got", line.strip(), "and the terminal is", "mine" if os.tcgetpgrp(0) == os.getpgrp() else "another's", flush=True)
+sys.exit(7)
+"""
+
+# What a container engine's `run -t` does: the leader of a session on the terminal, and nobody else.
+LEADER = """
+import fcntl, os, sys, termios
+os.setsid()
+fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+os.execvp(sys.argv[1], sys.argv[1:])
+"""
+
+SESSION = """
+import os
+tty = os.open("/dev/tty", os.O_RDWR)
+print("command: leads its session:", os.getsid(0) == os.getpid(),
+      "and has the terminal:", os.tcgetpgrp(tty) == os.getpgrp(), flush=True)
 """
 
 WHOSE = """
@@ -127,3 +179,62 @@ def test_nested_it_works_as_well(shell, rankshim):
     terminal = shell("foreground", rankshim, "--", sys.executable, "-c", WHOSE)
     terminal.wait_text("command: the terminal is mine")
     terminal.wait_text("shell: the terminal is rankshim's")
+
+
+@pytest.fixture
+def terminal():
+    """A program on a terminal, ended with the test."""
+    terminals = []
+
+    def run(*argv):
+        terminals.append(Terminal(sys.executable, "-c", *argv))
+        return terminals[-1]
+
+    yield run
+    for one in terminals:
+        one.close()
+
+
+def test_ctrl_z_stops_rankshim_with_the_command_and_fg_continues_both(terminal, rankshim):
+    shell = terminal(JOB_SHELL, rankshim, "--", sys.executable, "-c", READER)
+    shell.wait_text("command: ready")
+    for number in range(2):
+        shell.type(b"\x1a")
+        shell.wait_text(f"shell: stopped by {int(signal.SIGTSTP)} with the terminal rankshim's")
+        shell.seen = ""
+        shell.type(b"fg\n")
+        shell.wait_text("command: continued")
+        shell.type(b"hello %d\n" % number)
+        shell.wait_text(f"command: got hello {number} and the terminal is mine")
+    shell.type(b"end\n")
+    shell.wait_text("shell: ended with 7")
+
+
+def test_ctrl_z_and_fg_go_through_a_nested_rankshim(terminal, rankshim):
+    shell = terminal(JOB_SHELL, rankshim, "--", rankshim, "--", sys.executable, "-c", READER)
+    shell.wait_text("command: ready")
+    shell.type(b"\x1a")
+    shell.wait_text("shell: stopped by")
+    shell.type(b"fg\n")
+    shell.wait_text("command: continued")
+    shell.type(b"hello\n")
+    shell.wait_text("command: got hello and the terminal is mine")
+    shell.type(b"end\n")
+    shell.wait_text("shell: ended with 7")
+
+
+def test_ctty_gives_the_command_a_session_with_the_terminal(terminal, rankshim):
+    leader = terminal(LEADER, rankshim, "--ctty", "--", sys.executable, "-c", SESSION)
+    leader.wait_text("command: leads its session: True and has the terminal: True")
+
+
+def test_without_ctty_the_command_stays_in_rankshims_session(terminal, rankshim):
+    leader = terminal(LEADER, rankshim, "--", sys.executable, "-c", SESSION)
+    leader.wait_text("command: leads its session: False and has the terminal: True")
+
+
+def test_a_change_of_the_windows_size_reaches_the_command(terminal, rankshim):
+    leader = terminal(LEADER, rankshim, "--", "bash", "-c", "trap 'echo got WINCH; exit' WINCH; echo ready; while :; do read -r -t 0.1; done")
+    leader.wait_text("ready")
+    fcntl.ioctl(leader.master, termios.TIOCSWINSZ, struct.pack("HHHH", 50, 120, 0, 0))
+    leader.wait_text("got WINCH")

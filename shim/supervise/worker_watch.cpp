@@ -237,6 +237,7 @@ void WorkerWatch::on_reaped(pid_t pid, int status) { on_end(pid, status); }
 
 std::vector<WorkerState> WorkerWatch::states() const {
   std::vector<WorkerState> states;
+  states.reserve(workers_.size());
   for (const auto& [pid, worker] : workers_)
     states.push_back({pid, worker.local_rank, worker.rank, worker.ended});
   return states;
