@@ -84,7 +84,7 @@ def test_a_grace_kills_what_does_not_listen_sessions_of_its_own_too(pod, rankshi
     sent = time.monotonic()
     program.signal(signal.SIGTERM)
     code = program.wait()
-    assert 0.9 < program.ended - sent < 4
+    assert 0.75 < program.ended - sent < 4  # the last fifth is for its stacks
     # The program's own end counts, and it ended by our KILL after the stop.
     assert code in (KILLED, TERMINATED)
 
@@ -101,7 +101,7 @@ def test_leftovers_get_a_term_then_their_time_then_a_kill(pod, rankshim):
             gate.write("go\n")
         ended = program.wait_line("LEFTOVER GOT TERM")
         assert program.wait() == 3
-        assert 0.9 < program.ended - ended.at < 4
+        assert 0.75 < program.ended - ended.at < 4  # the last fifth is for its stacks
     finally:
         os.unlink(fifo)
 
