@@ -126,18 +126,23 @@ class Terminal:
 
 
 @pytest.fixture
-def shell(rankshim):
-    """Runs a command under rankshim as a job of a shell on a terminal."""
+def terminal():
+    """A program on a terminal, ended with the test."""
     terminals = []
 
-    def run(place, *command):
-        terminal = Terminal(sys.executable, "-c", SHELL, place, rankshim, "--", *command)
-        terminals.append(terminal)
-        return terminal
+    def run(*argv):
+        terminals.append(Terminal(sys.executable, "-c", *argv))
+        return terminals[-1]
 
     yield run
-    for terminal in terminals:
-        terminal.close()
+    for one in terminals:
+        one.close()
+
+
+@pytest.fixture
+def shell(terminal, rankshim):
+    """Runs a command under rankshim as a job of a shell on a terminal."""
+    return lambda place, *command: terminal(SHELL, place, rankshim, "--", *command)
 
 
 def test_the_command_gets_the_terminal_and_gives_it_back(shell):
@@ -179,20 +184,6 @@ def test_nested_it_works_as_well(shell, rankshim):
     terminal = shell("foreground", rankshim, "--", sys.executable, "-c", WHOSE)
     terminal.wait_text("command: the terminal is mine")
     terminal.wait_text("shell: the terminal is rankshim's")
-
-
-@pytest.fixture
-def terminal():
-    """A program on a terminal, ended with the test."""
-    terminals = []
-
-    def run(*argv):
-        terminals.append(Terminal(sys.executable, "-c", *argv))
-        return terminals[-1]
-
-    yield run
-    for one in terminals:
-        one.close()
 
 
 def test_ctrl_z_stops_rankshim_with_the_command_and_fg_continues_both(terminal, rankshim):
