@@ -29,6 +29,9 @@ Ending run(Mode mode, const std::string& script, const Policy& policy = {}) {
 /// end.
 const std::string wait_ready = "exec 3<> <(:); wait $!; echo ready; while :; do read -r -t 3600 -u 3; done";
 
+/// For shells: waits until the last child, `setsid sleep 3600`, has come to sleep(1), environment and all.
+const std::string until_asleep = "until grep -q ^sleep /proc/$!/cmdline; do :; done; ";
+
 /// A Python command that says what it gets, in order; real-time signals with their values.
 const char* const listener = R"(
 import os, signal, sys
@@ -403,7 +406,7 @@ TEST_CASE("an agent without workers ends within two seconds of a stop", "[superv
   for (const Mode mode : modes()) {
     INFO(name(mode));
     // Its helper, a child that has the agent's own environment, is no worker.
-    Trial trial(mode, "trap '' INT; setsid sleep 3600 & " + wait_ready, policy,
+    Trial trial(mode, "trap '' INT; setsid sleep 3600 & " + until_asleep + wait_ready, policy,
                 [] { unsetenv("LOCAL_RANK"); });
     REQUIRE(trial.line() == "ready");
     const auto start = std::chrono::steady_clock::now();
@@ -423,9 +426,8 @@ TEST_CASE("an agent with a worker has its time, and gets each stop signal once",
   // It notes each TERM and ends with USR1, long after an agent without workers would have been killed.
   const std::string agent =
       "terms=0; trap 'terms=$((terms + 1)); echo asked' TERM; trap 'echo noted' USR2; "
-      "trap 'exit $terms' USR1; LOCAL_RANK=0 setsid sleep 3600 & "
-      "until grep -qz LOCAL_RANK=0 /proc/$!/environ; do :; done; " +
-      wait_ready;
+      "trap 'exit $terms' USR1; LOCAL_RANK=0 setsid sleep 3600 & " +
+      until_asleep + wait_ready;
   for (const Mode mode : modes()) {
     INFO(name(mode));
     Trial trial(mode, agent, policy, [] { unsetenv("LOCAL_RANK"); });

@@ -62,7 +62,8 @@ bool has_worker(pid_t agent, const std::vector<std::string>& agent_environment) 
     if (!process.alive()) return false;
     if (agent_is_marked) return true;
     const std::optional<std::string> environment = read_proc(process.pid, "environ", longest_environment);
-    return !environment || marked(*environment);
+    // Empty: it is within execve(2). It could be a worker, so it is not one that nobody needs to wait for.
+    return !environment || environment->empty() || marked(*environment);
   });
 }
 
