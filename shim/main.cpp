@@ -16,7 +16,7 @@
 #include "node/env_file.h"
 #include "node/node.h"
 #include "node/recorded_node.h"
-#include "platform/builtin.h"
+#include "platform/user_profiles.h"
 #include "settings/settings.h"
 #include "status/status.h"
 
@@ -108,18 +108,31 @@ int print_environment(const Invocation& invocation, const Node& node) {
   return exit_code::ok;
 }
 
-int print_platforms(const std::vector<std::string>& arguments) {
-  const auto profiles = platform::builtin_profiles();
-  if (arguments.empty()) {
-    print(explain::profile_list(profiles));
+int print_platforms(const Invocation& invocation, const Node& node) {
+  const auto& arguments = invocation.arguments;
+  if (!arguments.empty() && arguments[0] == "check") {
+    const Faults faults = platform::check_profile(arguments[1], node);
+    report(faults, false);
+    if (!faults.empty()) return exit_code::configuration;
+    print(fmt::format("{} is a profile\n", arguments[1]));
     return exit_code::ok;
   }
-  const platform::Profile* profile = platform::find(profiles, arguments[0]);
-  if (profile == nullptr) {
-    log::error("no built-in profile is named {}; rankshim platforms lists them", arguments[0]);
+  const auto read = platform::read_profiles(invocation.settings.text(Option::profile), node);
+  if (const auto* faults = std::get_if<Faults>(&read)) {
+    report(*faults, false);
+    return exit_code::configuration;
+  }
+  const auto& set = std::get<platform::ProfileSet>(read);
+  if (arguments.empty()) {
+    print(explain::profile_list(set.profiles()));
+    return exit_code::ok;
+  }
+  const std::string document = set.document(arguments[0]);
+  if (document.empty()) {
+    log::error("no profile is named {}; rankshim platforms lists them", arguments[0]);
     return exit_code::usage;
   }
-  print(profile->text);
+  print(document);
   return exit_code::ok;
 }
 
@@ -161,7 +174,7 @@ int main(int argc, char** argv) {
     case Subcommand::env:
       return print_environment(invocation, node);
     case Subcommand::platforms:
-      return print_platforms(invocation.arguments);
+      return print_platforms(invocation, node);
     case Subcommand::install:
       return install_binary(invocation.arguments.front());
     case Subcommand::status:

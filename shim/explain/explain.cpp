@@ -13,10 +13,10 @@ namespace {
 
 /// Facts that belong to the topology of either kind; the others are torchrun's business and show in the
 /// command.
-constexpr std::array<Fact, 13> shown_facts = {
-    Fact::nnodes,     Fact::node_rank,    Fact::nproc_per_node,  Fact::master_addr, Fact::master_port,
-    Fact::run_id,     Fact::rdzv_backend, Fact::rdzv_endpoint,   Fact::rdzv_id,     Fact::rank,
-    Fact::world_size, Fact::local_rank,   Fact::local_world_size};
+constexpr std::array<Fact, 14> shown_facts = {
+    Fact::nnodes, Fact::node_rank,  Fact::nproc_per_node, Fact::master_addr,     Fact::master_port,
+    Fact::run_id, Fact::attempt,    Fact::rdzv_backend,   Fact::rdzv_endpoint,   Fact::rdzv_id,
+    Fact::rank,   Fact::world_size, Fact::local_rank,     Fact::local_world_size};
 
 std::string_view granularity_name(const Topology& topology) {
   return topology.granularity == platform::Granularity::process ? "process" : "node";
@@ -45,7 +45,14 @@ std::string json_environment(const EnvironmentChange& change) {
 
 std::string as_text(const Topology& topology, const LaunchPlan& plan, const Settings& settings) {
   std::string out =
-      fmt::format("platform     {}\ngranularity  {}\n\n", topology.platform, granularity_name(topology));
+      fmt::format("platform     {}\ngranularity  {}\n", topology.platform, granularity_name(topology));
+  if (!topology.also_matched.empty()) {
+    out += "also matched ";
+    for (const std::string& other : topology.also_matched)
+      out += (&other == &topology.also_matched.front() ? "" : ", ") + other;
+    out += '\n';
+  }
+  out += '\n';
   std::size_t widest = 0;
   for (const Fact fact : shown_facts) widest = std::max(widest, topology.facts.text(fact).size());
   for (const Fact fact : shown_facts) {
@@ -80,10 +87,14 @@ std::string as_json(const Topology& topology, const LaunchPlan& plan) {
   std::vector<std::string> warnings = topology.warnings;
   warnings.insert(warnings.end(), plan.warnings.begin(), plan.warnings.end());
   return fmt::format(
-      "{{\n  \"platform\": {},\n  \"granularity\": {},\n  \"topology\": {{{}\n  }},\n  \"environment\": {},\n"
+      "{{\n  \"platform\": {},{}\n  \"granularity\": {},\n  \"topology\": {{{}\n  }},\n  \"environment\": "
+      "{},\n"
       "  \"command\": {},\n  \"warnings\": {}\n}}\n",
-      json::quote(topology.platform), json::quote(granularity_name(topology)), facts,
-      json_environment(plan.environment), json::list(plan.argv), json::list(warnings));
+      json::quote(topology.platform),
+      topology.also_matched.empty() ? std::string()
+                                    : "\n  \"also_matched\": " + json::list(topology.also_matched) + ",",
+      json::quote(granularity_name(topology)), facts, json_environment(plan.environment),
+      json::list(plan.argv), json::list(warnings));
 }
 
 std::string as_json(const Faults& faults) {

@@ -2,13 +2,12 @@
 
 #include <unistd.h>
 
-#include <boost/asio/co_spawn.hpp>
-#include <boost/asio/steady_timer.hpp>
 #include <cerrno>
 #include <csignal>
 #include <cstring>
 
 #include "job/hooks.h"
+#include "job/pause.h"
 #include "log/log.h"
 #include "report/exit_report.h"
 #include "report/files.h"
@@ -93,16 +92,7 @@ void Conclusion::hold(std::chrono::milliseconds time) {
   witness_.enter("held");
   witness_.failed();
   log::info("the container is kept for {}, to look into it; a TERM ends it", format_time(time));
-  bool over = false;
-  boost::asio::steady_timer timer(io_);
-  timer.expires_after(time);
-  timer.async_wait([&over](const boost::system::error_code&) { over = true; });
-  boost::asio::co_spawn(io_, signals_.next_ending(),
-                        [&over](const std::exception_ptr&, const supervise::Received&) { over = true; });
-  while (!over) {
-    if (io_.stopped()) io_.restart();
-    io_.run_one();
-  }
+  pause(io_, signals_, time);
 }
 
 }  // namespace rankshim

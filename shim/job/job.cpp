@@ -4,15 +4,18 @@
 #include <utility>
 #include <variant>
 
-#include "platform/builtin.h"
 #include "platform/recognise.h"
+#include "platform/user_profiles.h"
 
 namespace rankshim {
 
 Outcome<Job> resolve_job(const Settings& settings, const std::vector<std::string>& command, const Node& node,
                          bool runs_program) {
-  const auto profiles = platform::builtin_profiles();
-  auto platform = platform::recognise(profiles, settings.text(Option::platform), node);
+  auto set = platform::read_profiles(settings.text(Option::profile), node);
+  if (auto* faults = std::get_if<Faults>(&set)) return std::move(*faults);
+  const auto& known = std::get<platform::ProfileSet>(set);
+  const auto profiles = known.profiles();
+  auto platform = platform::recognise(profiles, settings.text(Option::platform), node, known.own());
   if (auto* faults = std::get_if<Faults>(&platform)) return std::move(*faults);
 
   auto topology = resolve_topology(settings, std::get<platform::Platform>(platform),

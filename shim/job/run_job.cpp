@@ -14,6 +14,7 @@
 #include "job/conclude.h"
 #include "job/hooks.h"
 #include "job/job.h"
+#include "job/pause.h"
 #include "job/witness.h"
 #include "launch/interface.h"
 #include "launch/log_folder.h"
@@ -83,6 +84,38 @@ std::optional<Verdict> wait_for_master(boost::asio::io_context& io, supervise::S
     io.run_one();
   }
   return end;
+}
+
+/// Resolves the job once what the platform has yet to write is there, or how it ended where that never comes.
+std::variant<Job, Faults, Verdict> resolve_when_ready(boost::asio::io_context& io,
+                                                      supervise::SignalQueue& signals,
+                                                      const Invocation& invocation, const Node& node,
+                                                      Witness& witness) {
+  const Settings& settings = invocation.settings;
+  const bool program = invocation.subcommand == Subcommand::run && !is_script(invocation.arguments);
+  const auto limit = *settings.time(Option::wait_timeout);
+  const auto end = std::chrono::steady_clock::now() + limit;
+  for (bool waits = false;;) {
+    auto resolved = resolve_job(settings, invocation.arguments, node, program);
+    if (auto* job = std::get_if<Job>(&resolved)) return std::move(*job);
+    auto& faults = std::get<Faults>(resolved);
+    if (!faults.front().passes) return std::move(faults);
+    if (!waits) {
+      waits = true;
+      log::info("waiting at most {}: {}", format_time(limit), faults.front().what);
+      witness.enter("wait", faults.front().what);
+      witness.begin();
+    }
+    if (std::chrono::steady_clock::now() >= end)
+      return not_started(exit_code::unreachable, Cause::wait, faults.front().what);
+    // Nothing tells when a file of a ConfigMap is written anew.
+    if (const auto signal = pause(io, signals, std::chrono::seconds(1))) {
+      return not_started(
+          exit_code::signal_base + signal->number, Cause::stopped,
+          supervise::signal_name(signal->number) + " while waiting for the platform; nothing was started",
+          false);
+    }
+  }
 }
 
 void announce(const Job& job) {
@@ -167,8 +200,8 @@ int run_job(const Invocation& invocation, const Node& node) {
     if (const auto end = run_pre_start(io, signals, settings, node, witness)) return conclusion.reach(*end);
   }
   witness.enter("resolve");
-  const bool program = !only_wait && !is_script(invocation.arguments);
-  auto resolved = resolve_job(settings, invocation.arguments, node, program);
+  auto resolved = resolve_when_ready(io, signals, invocation, node, witness);
+  if (const auto* verdict = std::get_if<Verdict>(&resolved)) return conclusion.reach(*verdict);
   if (const auto* faults = std::get_if<Faults>(&resolved)) {
     for (const Fault& fault : *faults) log::error("{}", to_line(fault));
     return conclusion.reach(not_started(exit_code::configuration, Cause::config, to_line(faults->front())),

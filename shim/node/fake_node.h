@@ -30,6 +30,9 @@ class FakeNode final : public Node {
   }
   void each_name(const char* folder, void (*see)(void* context, std::string_view name),
                  void* context) const override {
+    const std::string prefix = std::string(folder) + "/";
+    for (const auto& [file, content] : files)
+      if (file.starts_with(prefix)) see(context, std::string_view(file).substr(prefix.size()));
     const auto found = folders.find(folder);
     if (found == folders.end()) return;
     for (const std::string& entry : found->second) see(context, entry);

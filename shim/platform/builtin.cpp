@@ -1,7 +1,10 @@
 #include "platform/builtin.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <string_view>
+
+#include "platform/packed_text.h"
 
 namespace rankshim::platform {
 namespace {
@@ -13,5 +16,16 @@ using namespace std::string_view_literals;
 }  // namespace
 
 std::span<const Profile> builtin_profiles() { return all_profiles; }
+
+std::string builtin_document(std::string_view name) {
+  // All documents are packed as one, so that each profits by the others; a NUL stands behind each.
+  std::string rest = unpack(packed_documents, documents_size);
+  for (const Profile& profile : all_profiles) {
+    const auto end = std::min(rest.find('\0'), rest.size());
+    if (profile.name == name) return rest.substr(0, end);
+    rest.erase(0, end + 1);
+  }
+  return {};
+}
 
 }  // namespace rankshim::platform

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "platform/packed_text.h"
 #include "platform/reader.h"
 
 namespace rankshim::platform {
@@ -92,6 +93,8 @@ std::string common_pool(const std::vector<OwnedProfile>& profiles) {
     for (const Step& step : profile.steps) texts.push_back(profile.view(step.text));
     for (const Alternative& alternative : profile.match) add_globs(profile, alternative);
     for (const Role& role : profile.roles) add_globs(profile, role.when);
+    for (const Role& role : profile.refusals) add_globs(profile, role.when);
+    for (const Role& role : profile.pending) add_globs(profile, role.when);
   }
   std::sort(texts.begin(), texts.end(),
             [](auto a, auto b) { return a.size() != b.size() ? a.size() > b.size() : a < b; });
@@ -117,14 +120,20 @@ std::string conditions(std::string& out, const std::string& table_name, const Pr
 /// Writes the tables of one profile to `out`; the row of the table of profiles.
 std::string write(const Profile& profile, std::string& out, const std::string& prefix,
                   const std::string& pool) {
-  std::vector<std::string> match, roles, places, steps, children;
+  std::vector<std::string> match, places, steps, children;
   for (const Alternative& alternative : profile.match)
     match.push_back(
         "{" + conditions(out, prefix + "match_" + number(match.size()), profile, alternative, pool) + "}");
-  for (const Role& role : profile.roles)
-    roles.push_back("{" + literal(role.name) + ", {" +
-                    conditions(out, prefix + "role_" + number(roles.size()), profile, role.when, pool) +
-                    "}}");
+  const auto states = [&](const std::string& kind, std::span<const Role> all) {
+    std::vector<std::string> rows;
+    for (const Role& role : all)
+      rows.push_back("{" + literal(role.name) + ", {" +
+                     conditions(out, prefix + kind + "_" + number(rows.size()), profile, role.when, pool) +
+                     "}}");
+    return table(out, "Role", prefix + kind, rows);
+  };
+  const std::string roles = states("role", profile.roles), refusals = states("refusal", profile.refusals),
+                    pending = states("pending", profile.pending);
   for (const Place& place : profile.places)
     places.push_back("{Fact::" + std::string(rankshim::name(place.fact)) + ", " + number(place.root) + "}");
   for (const Step& step : profile.steps)
@@ -133,14 +142,13 @@ std::string write(const Profile& profile, std::string& out, const std::string& p
                     piece(pool, profile.view(step.text)) + "}");
   for (const std::uint16_t child : profile.children) children.push_back(number(child));
 
-  const std::string text = prefix + "text";
-  out += "constexpr std::string_view " + text + " =\n    " + literal(profile.text) + ";\n";
-  std::string row = "{" + literal(profile.name) + ", " + literal(profile.title) + ", " + text +
+  std::string row = "{" + literal(profile.name) + ", " + literal(profile.title) + ", " +
+                    literal(profile.supersedes) +
                     ", Granularity::" + (profile.granularity == Granularity::process ? "process" : "node") +
                     (profile.opt_in ? ", true, " : ", false, ") + number(profile.fallback);
   row += ", " + table(out, "Alternative", prefix + "match", match);
   row += ", " + table(out, "Place", prefix + "places", places);
-  row += ", " + table(out, "Role", prefix + "roles", roles);
+  row += ", " + roles + ", " + refusals + ", " + pending;
   row += ", " + table(out, "Step", prefix + "steps", steps);
   row += ", " + table(out, "std::uint16_t", prefix + "children", children);
   out += "\n";
@@ -179,6 +187,17 @@ int compile(const std::string& output, std::vector<std::filesystem::path> files)
   for (const OwnedProfile& owned : profiles)
     rows.push_back(write(owned.profile(), out, "p" + number(rows.size()) + "_", pool));
   table(out, "Profile", "all_profiles", rows);
+  std::string documents;
+  for (const OwnedProfile& owned : profiles) documents.append(owned.document()).append(1, '\0');
+  const std::string packed = pack(documents);
+  std::vector<std::string> bytes;
+  bytes.reserve(packed.size());
+  for (const char c : packed) bytes.push_back(number(static_cast<unsigned char>(c)));
+  table(out, "unsigned char", "packed_bytes", bytes);
+  out +=
+      "const std::string_view packed_documents(reinterpret_cast<const char*>(packed_bytes), sizeof "
+      "packed_bytes);\n";
+  out += "constexpr std::size_t documents_size = " + number(documents.size()) + ";\n";
   std::ofstream stream(output, std::ios::binary);
   stream << out;
   stream.close();

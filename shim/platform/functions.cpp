@@ -5,6 +5,8 @@
 #include <set>
 #include <utility>
 
+#include "platform/json_field.h"
+
 namespace rankshim::platform {
 namespace {
 
@@ -96,6 +98,16 @@ Text ordinal(std::string_view name) {
   return number ? Text{std::to_string(*number)} : Text{};
 }
 
+/// The list's entry of that number; nothing where it has fewer.
+Text entry(std::string_view list, std::uint64_t number) {
+  for (std::size_t at = list.find_first_not_of(separators); at != std::string_view::npos; --number) {
+    const auto end = std::min(list.find_first_of(separators, at), list.size());
+    if (number == 0) return std::string(list.substr(at, end - at));
+    at = list.find_first_not_of(separators, end);
+  }
+  return std::nullopt;
+}
+
 std::string by_comma(std::span<const std::string_view> parts) {
   std::string result;
   for (const std::string_view part : parts) {
@@ -117,10 +129,12 @@ std::size_t count(std::string_view list) {
 constexpr std::size_t most_hosts = 65'536;      // more than any Slurm cluster has nodes
 constexpr std::size_t longest_host_name = 253;  // DNS
 
-/// A range of a bracket: low to high, written `width` wide.
+/// A range of a bracket: low to high, written `width` wide; or a box, whose corners are two texts of that
+/// width.
 struct Range {
   std::uint64_t low, high;
   std::size_t width;
+  std::string_view low_corner, high_corner;
 };
 
 /// A part of a host expression: a literal, then the ranges of the bracket behind it (none at the end).
@@ -129,7 +143,35 @@ struct Dimension {
   std::vector<Range> ranges;
 };
 
+/// The digit's value, base 36 (Slurm's coordinates of machines with several dimensions); 36 where it is none.
+unsigned coordinate(char c) {
+  if (is_digit(c)) return static_cast<unsigned>(c - '0');
+  return c >= 'A' && c <= 'Z' ? static_cast<unsigned>(c - 'A') + 10 : 36;
+}
+
+std::optional<Range> parse_box(std::string_view low, std::string_view high) {
+  constexpr std::size_t most_dimensions = 5;  // SchedMD/slurm:slurm/slurm.h HIGHEST_DIMENSIONS
+  if (low.empty() || low.size() > most_dimensions || low.size() != high.size()) return std::nullopt;
+  for (std::size_t i = 0; i < low.size(); ++i)
+    if (coordinate(low[i]) > coordinate(high[i]) || coordinate(high[i]) == 36) return std::nullopt;
+  return Range{0, 0, low.size(), low, high};
+}
+
+/// The next coordinates of the box, the last running fastest; false behind the last.
+bool next_in_box(std::string& at, const Range& box) {
+  for (std::size_t i = at.size(); i-- > 0;) {
+    if (at[i] != box.high_corner[i]) {
+      at[i] = at[i] == '9' ? 'A' : static_cast<char>(at[i] + 1);
+      return true;
+    }
+    at[i] = box.low_corner[i];
+  }
+  return false;
+}
+
 std::optional<Range> parse_range(std::string_view text) {
+  if (const auto times = text.find('x'); times != std::string_view::npos)
+    return parse_box(text.substr(0, times), text.substr(times + 1));
   const auto dash = text.find('-');
   const std::string_view low = text.substr(0, dash);
   std::string_view high = dash == std::string_view::npos ? low : text.substr(dash + 1);
@@ -137,7 +179,7 @@ std::optional<Range> parse_range(std::string_view text) {
   constexpr std::size_t longest = 18;
   if (!all_digits(low) || !all_digits(high) || low.size() > longest || high.size() > longest)
     return std::nullopt;
-  const Range range{*to_number(low), *to_number(high), low.size()};
+  const Range range{*to_number(low), *to_number(high), low.size(), {}, {}};
   if (range.low > range.high || range.high - range.low >= most_hosts) return std::nullopt;
   return range;
 }
@@ -176,6 +218,13 @@ bool append_hosts(std::span<const Dimension> dimensions, const std::string& pref
     return true;
   }
   for (const Range& range : dimensions.front().ranges) {
+    if (!range.low_corner.empty()) {
+      std::string digits(range.low_corner);
+      do {
+        if (!append_hosts(dimensions.subspan(1), base + digits, hosts)) return false;
+      } while (next_in_box(digits, range));
+      continue;
+    }
     for (std::uint64_t number = range.low; number <= range.high; ++number) {
       std::string digits = std::to_string(number);
       if (digits.size() < range.width) digits.insert(0, range.width - digits.size(), '0');
@@ -298,6 +347,8 @@ std::optional<std::string> compute(Function function, std::span<const std::strin
       const auto mark = first.rfind(second);
       return mark == std::string_view::npos ? Text{} : something(first.substr(mark + second.size()));
     }
+    case Function::until:
+      return something(first.substr(0, first.find(second)));
     case Function::ordinal:
       return ordinal(first);
     case Function::host:
@@ -326,6 +377,17 @@ std::optional<std::string> compute(Function function, std::span<const std::strin
       if (!hosts) return std::nullopt;
       return by_comma(std::vector<std::string_view>(hosts->begin(), hosts->end()));
     }
+    case Function::entry: {
+      const Number number = to_number(second);
+      return number ? entry(first, *number) : std::nullopt;
+    }
+    case Function::rest: {
+      const auto line = first.find('\n');
+      const auto end = line == std::string_view::npos ? first.find_first_of(separators) : line;
+      return end == std::string_view::npos ? Text{} : something(first.substr(end + 1));
+    }
+    case Function::field:
+      return json_field(first, second);
     case Function::slurm_tasks: {
       const Number node = to_number(second);
       return node ? tasks_of(first, *node) : std::nullopt;
@@ -345,7 +407,9 @@ std::optional<std::string> compute(Function function, std::span<const std::strin
     case Function::file:
     case Function::variable:
     case Function::only_variable:
+    case Function::variables:
     case Function::only_if:
+    case Function::unless:
       break;
   }
   return std::nullopt;

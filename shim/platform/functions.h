@@ -24,12 +24,15 @@ enum class Function : std::uint8_t {
   file,           ///< file(PATH)           what the file holds, without blanks around it; PATH is absolute
   variable,       ///< variable(NAME)       the variable of a name put together: variable(VC_${ROLE}_HOSTS)
   only_variable,  ///< only_variable(GLOB)  the variable whose name fits the glob, where it is the only one
+  variables,      ///< variables(GLOB)      the names of the variables that fit, by comma
   only_if,        ///< only_if(TEXT, GLOB, RESULT)  RESULT where TEXT fits the glob
+  unless,         ///< unless(PLACE, RESULT)        RESULT where PLACE yields nothing
 
   // Of the texts alone.
 
   before,       ///< before(TEXT, MARK)    what stands before the last MARK in TEXT
   after,        ///< after(TEXT, MARK)     what stands after the last MARK in TEXT
+  until,        ///< until(TEXT, MARK)     what stands before the first MARK in TEXT, or all of it
   ordinal,      ///< ordinal(NAME)         N of NAME-N; a domain behind it does not matter
   host,         ///< host(ADDRESS)         HOST of HOST, HOST:PORT, [V6] or [V6]:PORT
   port,         ///< port(ADDRESS)         PORT of HOST:PORT or [V6]:PORT
@@ -38,6 +41,9 @@ enum class Function : std::uint8_t {
   position,     ///< position(HOST, LIST)  the index of HOST in hosts(LIST), from 0; see position
   count,        ///< count(LIST)           how many entries the list has, each as often as it stands there
   slurm_hosts,  ///< slurm_hosts(LIST)     Slurm's host list written out, by comma; see expand_slurm
+  entry,        ///< entry(LIST, N)        the list's entry of that number, from 0
+  rest,         ///< rest(LIST)            the list without its first line, or entry where it is one line
+  field,        ///< field(JSON, PATH)     see json_field
   slurm_tasks,  ///< slurm_tasks(LIST, N)  the tasks of node N, from 0, by a SLURM_*TASKS_PER_NODE such as
                 ///< 2(x3),1
 
@@ -68,9 +74,12 @@ inline constexpr auto signatures = std::to_array<Signature>({
     {"file", Function::file, 1, 1},
     {"variable", Function::variable, 1, 1},
     {"only_variable", Function::only_variable, 1, 1},
+    {"variables", Function::variables, 1, 1},
     {"only_if", Function::only_if, 3, 3},
+    {"unless", Function::unless, 2, 2},
     {"before", Function::before, 2, 2},
     {"after", Function::after, 2, 2},
+    {"until", Function::until, 2, 2},
     {"ordinal", Function::ordinal, 1, 1},
     {"host", Function::host, 1, 1},
     {"port", Function::port, 1, 1},
@@ -79,6 +88,9 @@ inline constexpr auto signatures = std::to_array<Signature>({
     {"position", Function::position, 2, 2},
     {"count", Function::count, 1, 1},
     {"slurm_hosts", Function::slurm_hosts, 1, 1},
+    {"entry", Function::entry, 2, 2},
+    {"rest", Function::rest, 1, 1},
+    {"field", Function::field, 2, 2},
     {"slurm_tasks", Function::slurm_tasks, 2, 2},
     {"add", Function::add, 2, any_count},
     {"subtract", Function::subtract, 2, 2},
@@ -106,8 +118,9 @@ std::optional<std::size_t> position(std::string_view host, std::string_view list
 
 /// Slurm's host list (`n[1-3,07],gpu[0-1]x[2-3]`) written out as `scontrol show hostnames` does: in the
 /// list's order, of several brackets the last running fastest, numbers as wide as the low end of their range
-/// is written; a suffix behind a bracket is kept. Nothing where the list is malformed or has more than 65,536
-/// hosts.
+/// is written; a suffix behind a bracket is kept. `n[000x133]` is a box of a machine with several dimensions:
+/// every digit runs from the low corner's to the high one's, base 36, the last fastest. Nothing where the
+/// list is malformed or has more than 65,536 hosts.
 std::optional<std::vector<std::string>> expand_slurm(std::string_view list);
 
 }  // namespace rankshim::platform

@@ -62,9 +62,10 @@ struct Place {
   std::uint16_t root = 0;
 };
 
-/// A part of the job that does not train, though it has the platform's variables.
+/// A state of this node that changes what is to be done: a role that does not train though it has the
+/// platform's variables, or something of the platform's that is not ready yet.
 struct Role {
-  std::string_view name;  ///< for the reader: "MPI launcher", "parameter server"
+  std::string_view name;  ///< for the reader: "MPI launcher", "the rank table /user/… is initializing"
   Alternative when;
 };
 
@@ -73,7 +74,9 @@ enum class Granularity : std::uint8_t { node, process };
 struct Profile {
   std::string_view name;   ///< the file's name without .toml
   std::string_view title;  ///< for a person
-  std::string_view text;   ///< the whole TOML document, for `rankshim platforms NAME`
+  /// Globs by comma: profiles that are less specific than this one, whatever they ask for, and whose facts
+  /// need not agree with it.
+  std::string_view supersedes;
   Granularity granularity = Granularity::node;
   /// Recognised by name only (`--platform NAME`), never by itself.
   bool opt_in = false;
@@ -81,8 +84,10 @@ struct Profile {
   /// that tools read and people set by hand.
   std::uint8_t fallback = 0;
   std::span<const Alternative> match;
-  std::span<const Place> places;  ///< by fact; those of one fact in the document's order
-  std::span<const Role> roles;
+  std::span<const Place> places;   ///< by fact; those of one fact in the document's order
+  std::span<const Role> roles;     ///< that do not train
+  std::span<const Role> refusals;  ///< what can mean two things, and is not guessed
+  std::span<const Role> pending;   ///< what has to end before the facts are right
   std::span<const Step> steps;
   std::span<const std::uint16_t> children;
   std::string_view pool;  ///< what the texts and globs are pieces of

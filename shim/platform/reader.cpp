@@ -19,7 +19,8 @@ struct OwnedProfile::Storage {
   std::deque<std::vector<Condition>> conditions;  // a deque: its elements stay where they are
   std::vector<Alternative> match;
   std::vector<Place> places;
-  std::vector<Role> roles;
+  std::vector<Role> roles, refusals, pending;
+  std::string supersedes;
   Profile profile;
 };
 
@@ -154,6 +155,33 @@ class Reader {
     return result;
   }
 
+  /// The `all` of a [[match]], alone and with each of its `any`.
+  std::vector<std::vector<Condition>> alternatives(const toml::table& table) {
+    std::vector<std::vector<Condition>> result;
+    const bool has_any = table.contains("any");
+    std::vector<Condition> all;
+    if (!has_any || table.contains("all")) all = conditions(table, "all");
+    if (!has_any) return {all};
+    for (const Condition& one : conditions(table, "any")) {
+      result.push_back(all);
+      result.back().push_back(one);
+    }
+    return result;
+  }
+
+  std::string globs(const toml::table& table, std::string_view key) {
+    std::string result;
+    const auto* array = get<toml::array>(table, key, "a list of profiles' names");
+    if (array == nullptr) return result;
+    for (const toml::node& element : *array) {
+      if (const auto* text = element.as_string())
+        result.append(result.empty() ? "" : ",").append(text->get());
+      else
+        fault(element, "'" + std::string(key) + "' holds what is no string", "write profiles' names");
+    }
+    return result;
+  }
+
   std::vector<Condition> conditions(const toml::table& table, std::string_view key) {
     std::vector<Condition> result;
     const auto* array = get<toml::array>(table, key, "a list of conditions");
@@ -213,6 +241,7 @@ OwnedProfile::OwnedProfile(OwnedProfile&&) noexcept = default;
 OwnedProfile& OwnedProfile::operator=(OwnedProfile&&) noexcept = default;
 
 const Profile& OwnedProfile::profile() const { return storage_->profile; }
+std::string_view OwnedProfile::document() const { return storage_->document; }
 
 Outcome<OwnedProfile> read_profile(std::string name, std::string document, std::string_view path) {
   OwnedProfile result;
@@ -239,24 +268,32 @@ Outcome<OwnedProfile> read_profile(std::string name, std::string document, std::
   }
 
   const toml::table& top = storage.table;
-  static constexpr auto known = std::to_array<std::string_view>(
-      {"title", "granularity", "opt_in", "fallback", "match", "facts", "idle_role"});
+  static constexpr auto known =
+      std::to_array<std::string_view>({"title", "granularity", "opt_in", "fallback", "supersedes", "match",
+                                       "facts", "idle_role", "refuse", "pending"});
   reader.reject_unknown(top, known);
   Profile& profile = storage.profile;
   profile.name = storage.name;
-  profile.text = storage.document;
   reader.head(top, profile);
 
-  static constexpr auto match_keys = std::to_array<std::string_view>({"all"});
+  profile.supersedes = storage.supersedes = reader.globs(top, "supersedes");
+
+  static constexpr auto match_keys = std::to_array<std::string_view>({"all", "any"});
   for (const toml::table* one : reader.tables_of(top, "match", match_keys))
-    storage.match.push_back({storage.conditions.emplace_back(reader.conditions(*one, "all"))});
+    for (auto& alternative : reader.alternatives(*one))
+      storage.match.push_back({storage.conditions.emplace_back(std::move(alternative))});
   if (storage.match.empty() && !profile.opt_in && faults.empty())
     reader.fault(1, "nothing says how the platform is recognised", "write [[match]], or opt_in = true");
 
   static constexpr auto role_keys = std::to_array<std::string_view>({"name", "when"});
-  for (const toml::table* one : reader.tables_of(top, "idle_role", role_keys))
-    storage.roles.push_back({reader.required_text(*one, "name"),
-                             {storage.conditions.emplace_back(reader.conditions(*one, "when"))}});
+  const auto read_roles = [&](std::string_view key, std::vector<Role>& roles) {
+    for (const toml::table* one : reader.tables_of(top, key, role_keys))
+      roles.push_back({reader.required_text(*one, "name"),
+                       {storage.conditions.emplace_back(reader.conditions(*one, "when"))}});
+  };
+  read_roles("idle_role", storage.roles);
+  read_roles("refuse", storage.refusals);
+  read_roles("pending", storage.pending);
 
   if (const auto* facts = reader.get<toml::table>(top, "facts", "a table, [facts]"))
     storage.places = reader.places(*facts);
@@ -267,6 +304,8 @@ Outcome<OwnedProfile> read_profile(std::string name, std::string document, std::
   profile.match = storage.match;
   profile.places = storage.places;
   profile.roles = storage.roles;
+  profile.refusals = storage.refusals;
+  profile.pending = storage.pending;
   profile.steps = storage.tables.steps;
   profile.children = storage.tables.children;
   profile.pool = storage.tables.pool;

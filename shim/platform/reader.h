@@ -18,6 +18,7 @@ class OwnedProfile {
   OwnedProfile(OwnedProfile&&) noexcept;
   OwnedProfile& operator=(OwnedProfile&&) noexcept;
   [[nodiscard]] const Profile& profile() const;
+  [[nodiscard]] std::string_view document() const;
 
  private:
   friend Outcome<OwnedProfile> read_profile(std::string name, std::string document, std::string_view path);
@@ -36,13 +37,22 @@ inline constexpr std::size_t longest_document = std::size_t{64} * 1024;
 ///     granularity = "node"                      or "process": one process per worker exists already
 ///     opt_in      = false                       recognised by name only
 ///     fallback    = 0                           see Profile
+///     supersedes  = ["volcano", "kubeflow-*"]   globs of profiles that are less specific, whatever they ask
+///     for
 ///     [[match]]                                 one way to be recognised; required unless opt_in
 ///     all = ["NAME", "!NAME", "NAME=GLOB", "!NAME=GLOB", "hostname()=*-worker-*", "file(/etc/x)"]
-///     [facts]                                   each of fact.h: a place or a list of places (expression.h)
-///     node_rank = ["${A_RANK}", "ordinal(hostname())"]
+///     any = ["A", "B"]                          of these at least one, besides all of `all`; one of the two
+///     may lack [facts]                                   each of fact.h: a place or a list of places
+///     (expression.h) node_rank = ["${A_RANK}", "ordinal(hostname())"]
 ///     [[idle_role]]                             a part of the job that does not train
 ///     name = "MPI launcher"
-///     when = ["ROLE=launcher"]                  as in match
+///     when = ["ROLE=launcher"]                  as `all` in match
+///     [[refuse]]                                what can mean two things; --platform NAME settles it
+///     name = "A and B cannot both be the number of GPUs"
+///     when = ["!only_if(${A}, ${B}, 1)"]
+///     [[pending]]                               what has to be over before the facts can be read
+///     name = "the rank table is initializing"
+///     when = ["field(file(/user/x.json), status)=initializing"]
 Outcome<OwnedProfile> read_profile(std::string name, std::string document, std::string_view path);
 
 }  // namespace rankshim::platform

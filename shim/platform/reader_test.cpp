@@ -42,7 +42,7 @@ TEST_CASE("a profile is read from TOML, and stays readable when it is moved") {
   const Profile& profile = owned.profile();
   CHECK(profile.name == "invented");
   CHECK(profile.title == "Invented");
-  CHECK(profile.text == good);
+  CHECK(owned.document() == good);
   CHECK(profile.granularity == Granularity::node);
   CHECK_FALSE(profile.opt_in);
   CHECK(profile.fallback == 0);
@@ -99,8 +99,8 @@ when = []
              "8: nnodes: a place is a string"});
   CHECK(
       faults_of(
-          "title = \"X\"\n[[match]]\nall = [\"A\",\n  \"B C\", 3]\nany = []\n[facts]\nnnodes = \"1\"\n") ==
-      Lines{"5: there is no key 'any' here",
+          "title = \"X\"\n[[match]]\nall = [\"A\",\n  \"B C\", 3]\nor = []\n[facts]\nnnodes = \"1\"\n") ==
+      Lines{"5: there is no key 'or' here",
             "4: 'B C': a condition is a variable's name or a function call, with ! before it or =GLOB behind",
             "4: a condition is a string"});
   CHECK(faults_of("title = \"X\"\nmatch = [1]\n[facts]\nnnodes = \"1\"\n") ==

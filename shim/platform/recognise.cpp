@@ -1,6 +1,7 @@
 #include "platform/recognise.h"
 
 #include <algorithm>
+#include <array>
 
 #include "platform/variables.h"
 #include "settings/nearest.h"
@@ -49,6 +50,24 @@ class Evaluation {
   bool holds(const Alternative& alternative) {
     return std::all_of(alternative.conditions.begin(), alternative.conditions.end(),
                        [&](const Condition& condition) { return holds(condition); });
+  }
+
+  /// Appends the variables and files that an expression reads, each once: all, or those that are not there.
+  void add_inputs(std::uint16_t root, bool all, std::vector<std::string>& names) {
+    const Step& step = profile_.steps[root];
+    const auto add = [&](std::string_view name, bool there) {
+      if ((all || !there) && std::find(names.begin(), names.end(), name) == names.end())
+        names.emplace_back(name);
+    };
+    if (step.op == Op::variable) {
+      add(profile_.view(step.text), variable(profile_.view(step.text)).has_value());
+    } else if (step.function == Function::variables) {
+      if (const auto glob = value(child(step, 0))) add(glob->text, false);
+    } else if (step.function == Function::file || step.function == Function::variable ||
+               step.function == Function::only_variable) {
+      if (const auto name = value(child(step, 0))) add(name->text, value(root).has_value());
+    }
+    for (std::size_t i = 0; i < step.child_count; ++i) add_inputs(child(step, i), all, names);
   }
 
  private:
@@ -117,6 +136,8 @@ class Evaluation {
       }
       return chosen;
     }
+    if (step.function == Function::unless)
+      return value(child(step, 0)) ? std::nullopt : value(child(step, 1));
     Value result;
     std::vector<std::string> arguments;
     arguments.reserve(step.child_count);
@@ -142,6 +163,8 @@ class Evaluation {
       }
       case Function::only_variable:
         return only_variable(arguments[0]);
+      case Function::variables:
+        return all_variables(arguments[0]);
       case Function::file:
         return file(arguments[0]);
       case Function::variable: {
@@ -155,6 +178,17 @@ class Evaluation {
     if (!text) return std::nullopt;
     result.text = std::move(*text);
     return something(std::move(result));
+  }
+
+  std::optional<Value> all_variables(const std::string& glob) {
+    Value names{{}, Origin::derived, glob};
+    for (const std::string& entry : node_.environment().entries()) {
+      const std::string_view name = entry_name(entry);
+      if (name.empty() || !fits(name, glob) || !variable(name)) continue;
+      if (!names.text.empty()) names.text += ',';
+      names.text += name;
+    }
+    return something(std::move(names));
   }
 
   std::optional<Value> only_variable(std::string_view glob) {
@@ -209,13 +243,28 @@ class Evaluation {
 struct Match {
   const Profile* profile;
   std::size_t signs;
+  bool own;
 
   [[nodiscard]] bool operator<(const Match& other) const {
-    if (profile->fallback != other.profile->fallback) return profile->fallback < other.profile->fallback;
+    const auto& a = *profile;
+    const auto& b = *other.profile;
+    if (a.fallback != b.fallback) return a.fallback < b.fallback;
+    if (own != other.own) return own;
+    if (a.granularity != b.granularity) return a.granularity == Granularity::process;
     if (signs != other.signs) return signs > other.signs;
-    return profile->name < other.profile->name;
+    return a.name < b.name;
   }
 };
+
+bool supersedes(const Profile& profile, const Profile& other) {
+  std::string_view globs = profile.supersedes;
+  while (!globs.empty()) {
+    const std::string_view glob = globs.substr(0, globs.find(','));
+    if (&profile != &other && fits(other.name, glob)) return true;
+    globs.remove_prefix(std::min(glob.size() + 1, globs.size()));
+  }
+  return false;
+}
 
 /// How many positive conditions the most specific fulfilled alternative has; nothing where none is fulfilled.
 std::optional<std::size_t> fulfilled(const Profile& profile, Evaluation evaluation) {
@@ -235,6 +284,31 @@ Facts read_facts(const Profile& profile, Evaluation evaluation) {
   for (const Place& place : profile.places)
     if (!facts.has(place.fact)) facts[place.fact] = evaluation.value(place.root);
   return facts;
+}
+
+/// Numbers on which two platforms of one job cannot differ.
+constexpr auto decisive = std::to_array<Fact>({Fact::nnodes, Fact::node_rank, Fact::rank, Fact::world_size});
+
+/// "NAME=VALUE", or "nnodes=VALUE (derived from …)".
+std::string said(Fact fact, const Value& value) {
+  if (value.origin == Origin::variable) return value.detail + "=" + value.text;
+  return std::string(name(fact)) + "=" + value.text + " (" + value.source() + ")";
+}
+
+void compare(const Platform& winner, const Profile& other, const Facts& theirs, Faults& faults) {
+  for (const Fact fact : decisive) {
+    const auto &mine = winner.facts[fact], &its = theirs[fact];
+    if (!mine || !its || mine->text == its->text) continue;
+    Fault fault{said(fact, *mine) + " of " + winner.name + " contradicts " + said(fact, *its) + " of " +
+                    std::string(other.name),
+                {},
+                "settle it with --platform (RANKSHIM_PLATFORM=" + winner.name + " or " +
+                    std::string(other.name) + ")"};
+    mine->append_inputs(name(fact), fault.names);
+    its->append_inputs(name(fact), fault.names);
+    faults.push_back(std::move(fault));
+    return;
+  }
 }
 
 Fault unknown_platform(std::span<const Profile> profiles, std::string_view wanted) {
@@ -259,7 +333,18 @@ const Profile* find(std::span<const Profile> profiles, std::string_view name) {
   return found == profiles.end() ? nullptr : &*found;
 }
 
-Outcome<Platform> recognise(std::span<const Profile> profiles, std::string_view wanted, const Node& node) {
+std::vector<std::string> missing_inputs(const Profile& profile, Fact fact, const Node& node) {
+  const Variables variables(node.environment());
+  std::vector<std::string> names, warnings;
+  Evaluation evaluation(profile, node, variables, warnings);
+  for (const bool all : {false, true})
+    for (const Place& place : profile.places)
+      if (place.fact == fact && (!all || names.empty())) evaluation.add_inputs(place.root, all, names);
+  return names;
+}
+
+Outcome<Platform> recognise(std::span<const Profile> profiles, std::string_view wanted, const Node& node,
+                            std::size_t own) {
   Platform result;
   if (wanted == "none") {
     result.name = "none";
@@ -269,32 +354,60 @@ Outcome<Platform> recognise(std::span<const Profile> profiles, std::string_view 
   const auto evaluation_of = [&](const Profile& profile) {
     return Evaluation(profile, node, variables, result.warnings);
   };
+  std::vector<Match> matches;
   const Profile* winner = nullptr;
   if (wanted == "auto") {
-    std::vector<Match> matches;
     for (const Profile& profile : profiles) {
       if (profile.opt_in) continue;
       if (const auto signs = fulfilled(profile, evaluation_of(profile))) {
-        const Match match{&profile, *signs};
+        const Match match{&profile, *signs, &profile < profiles.data() + own};
         matches.insert(std::upper_bound(matches.begin(), matches.end(), match), match);
       }
     }
     if (matches.empty()) return result;
+    const auto first = std::find_if(matches.begin(), matches.end(), [&](const Match& match) {
+      return std::none_of(matches.begin(), matches.end(),
+                          [&](const Match& other) { return supersedes(*other.profile, *match.profile); });
+    });
+    if (first != matches.end()) std::rotate(matches.begin(), first, first + 1);
     winner = matches.front().profile;
     for (const Match& other : std::span(matches).subspan(1))
-      result.also_matched.emplace_back(other.profile->name);
+      if (other.profile->fallback <= winner->fallback) result.also_matched.emplace_back(other.profile->name);
   } else {
     winner = find(profiles, wanted);
     if (winner == nullptr) return Faults{unknown_platform(profiles, wanted)};
   }
 
+  result.profile = winner;
   result.name = winner->name;
   result.granularity = winner->granularity;
   result.facts = read_facts(*winner, evaluation_of(*winner));
   Evaluation evaluation = evaluation_of(*winner);
-  const auto role = std::find_if(winner->roles.begin(), winner->roles.end(),
-                                 [&](const Role& one) { return evaluation.holds(one.when); });
-  if (role != winner->roles.end()) result.idle_role = role->name;
+  const auto state = [&](std::span<const Role> states, std::vector<std::string>& names) {
+    const auto found = std::find_if(states.begin(), states.end(),
+                                    [&](const Role& one) { return evaluation.holds(one.when); });
+    if (found == states.end()) return std::string();
+    for (const Condition& condition : found->when.conditions)
+      evaluation.add_inputs(condition.root, true, names);
+    return std::string(found->name);
+  };
+  std::vector<std::string> names;
+  result.idle_role = state(winner->roles, names);
+  result.pending = state(winner->pending, result.pending_names);
+  if (wanted != "auto" || !result.idle_role.empty() || !result.pending.empty()) return result;
+
+  Faults faults;
+  names.clear();
+  if (std::string what = state(winner->refusals, names); !what.empty())
+    faults.push_back({std::move(what), std::move(names),
+                      "correct them, or take them as this profile does with --platform (RANKSHIM_PLATFORM=" +
+                          result.name + ")"});
+  for (const Match& other : matches) {
+    if (other.profile == winner || other.profile->fallback != 0 || supersedes(*winner, *other.profile))
+      continue;
+    compare(result, *other.profile, read_facts(*other.profile, evaluation_of(*other.profile)), faults);
+  }
+  if (!faults.empty()) return faults;
   return result;
 }
 

@@ -17,16 +17,33 @@ struct Platform {
       "single-node";  ///< the profile's, "single-node" where none was recognised, "none" where not asked
   Granularity granularity = Granularity::node;
   Facts facts;  ///< as the profile's places gave them, units and words not yet interpreted
-  std::vector<std::string> also_matched;  ///< other profiles that were recognised, the most specific first
-  std::string idle_role;                  ///< this container's role, where it is one that does not train
-  std::vector<std::string> warnings;      ///< service links ignored, and the like
+  /// Other profiles that were recognised, the most specific first; what is only for where no platform is
+  /// recognised is not among them.
+  std::vector<std::string> also_matched;
+  /// The profile, which has to outlive this; nullptr where none was recognised or asked for.
+  const Profile* profile = nullptr;
+  /// What has to be over before the facts can be read; empty where nothing has.
+  std::string pending;
+  std::vector<std::string> pending_names;  ///< its variables and files
+  std::string idle_role;                   ///< this container's role, where it is one that does not train
+  std::vector<std::string> warnings;       ///< service links ignored, and the like
 };
 
 /// Finds the platform. `wanted` is "auto", "none" or a profile's name. Of several profiles that are
-/// recognised, the lowest `fallback` wins, then the one whose fulfilled alternative has the most positive
-/// conditions (that something is there; what must not be there makes nothing more specific), then the name
-/// that sorts first. An unknown name is a fault that lists the nearest.
-Outcome<Platform> recognise(std::span<const Profile> profiles, std::string_view wanted, const Node& node);
+/// recognised, the most specific wins, by this rule: the lowest `fallback`; then a user's own (the first
+/// `own` of `profiles`); then one that another does not supersede; then granularity process, whose variables
+/// are of this very process; then the one whose fulfilled alternative has the most positive conditions (that
+/// something is there; what must not be there makes nothing more specific); then the name that sorts first. A
+/// platform that is recognised too, is not superseded and gives another nnodes, node_rank, rank or world_size
+/// is a fault that names both places: which of the two counts is not ours to guess. An unknown name is a
+/// fault that lists the nearest.
+Outcome<Platform> recognise(std::span<const Profile> profiles, std::string_view wanted, const Node& node,
+                            std::size_t own = 0);
+
+/// The variables and files of the fact's places that are not set or cannot be read, each once: what a person
+/// has to look for where the fact is missing. All of them where every one is there but none of the places
+/// yields anything.
+std::vector<std::string> missing_inputs(const Profile& profile, Fact fact, const Node& node);
 
 /// What the profile's places yield on this node, whether it is recognised or not. Warnings are appended, each
 /// once.

@@ -145,7 +145,16 @@ TEST_CASE("the most specific profile wins and the others are listed") {
   profiles.add("asked", "opt_in = true\n" + match("\"A\", \"B\", \"C\""));
   const Platform platform = recognised(profiles, FakeNode({"A=1", "B=1", "C=1"}));
   CHECK(platform.name == "two");
-  CHECK(platform.also_matched == std::vector<std::string>{"absent", "one", "early", "last"});
+  CHECK(platform.also_matched == std::vector<std::string>{"absent", "one"});
+}
+
+TEST_CASE("what a profile supersedes is less specific, and so is granularity node beside process") {
+  Profiles profiles;
+  profiles.add("outer", match("\"A\", \"B\", \"C\""))
+      .add("worker", "granularity = \"process\"\n" + match("\"A\""));
+  CHECK(recognised(profiles, FakeNode({"A=1", "B=1", "C=1"})).name == "worker");
+  profiles.add("above", "supersedes = [\"out*\", \"worker\"]\n" + match("\"A\""));
+  CHECK(recognised(profiles, FakeNode({"A=1", "B=1", "C=1"})).name == "above");
 }
 
 TEST_CASE("of several alternatives the most specific that is fulfilled counts") {

@@ -10,6 +10,7 @@ namespace rankshim {
 /// Every option, in the order of `--help`. `--name`, `RANKSHIM_NAME` and the key `name` are one setting.
 enum class Option : std::uint8_t {
   platform,
+  profile,
   rank_unit,
   nnodes,
   node_rank,
@@ -90,6 +91,8 @@ struct OptionInfo {
 inline constexpr std::array options = {
     OptionInfo{Option::platform, "Where this node stands", "platform", ValueKind::text, "auto|none|NAME",
                "auto", "whose variables to read; none: no mapping, no wait"},
+    OptionInfo{Option::profile, "", "profile", ValueKind::text, "FILE", "",
+               "a profile of your own, besides those in /etc/rankshim.d"},
     OptionInfo{Option::rank_unit, "", "rank-unit", ValueKind::choice, "auto|node|process", "auto",
                "what RANK and WORLD_SIZE count"},
     OptionInfo{Option::nnodes, "", "nnodes", ValueKind::text, "N|MIN:MAX", "", "nodes in the job"},

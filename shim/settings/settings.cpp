@@ -339,7 +339,9 @@ class Reader {
           usage(fmt::format("unexpected argument {}", arguments[0]), "see rankshim --help");
         break;
       case Subcommand::platforms:
-        if (arguments.size() > 1)
+        if (!arguments.empty() && arguments[0] == "check") {
+          if (arguments.size() != 2) usage("platforms check needs one file", "rankshim platforms check FILE");
+        } else if (arguments.size() > 1)
           usage(fmt::format("unexpected argument {}", arguments[1]), "name one profile");
         break;
       case Subcommand::install:

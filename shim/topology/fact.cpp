@@ -1,5 +1,7 @@
 #include "topology/fact.h"
 
+#include <algorithm>
+
 namespace rankshim {
 
 std::string Value::source() const {
@@ -22,6 +24,15 @@ std::string Value::source() const {
       break;
   }
   return "default";
+}
+
+void Value::append_inputs(std::string_view fact, std::vector<std::string>& names) const {
+  std::string_view rest = detail.empty() ? fact : std::string_view(detail);
+  while (!rest.empty()) {
+    const std::string_view one = rest.substr(0, rest.find(", "));
+    names.emplace_back(one);
+    rest.remove_prefix(std::min(one.size() + 2, rest.size()));
+  }
 }
 
 bool Value::from_user() const {

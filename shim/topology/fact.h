@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace rankshim {
 
@@ -17,6 +18,7 @@ enum class Fact : std::uint8_t {
   master_addr,       ///< host of node 0
   master_port,       ///< port of torch's store on node 0
   run_id,            ///< the job's name, equal on all nodes
+  attempt,           ///< how often the platform has started the job before; 0 the first time
   rdzv_backend,      ///< elastic jobs only, from here
   rdzv_endpoint,     ///<
   rdzv_id,           ///<
@@ -28,10 +30,10 @@ enum class Fact : std::uint8_t {
   local_world_size,  ///<
 };
 
-inline constexpr std::array<std::string_view, 15> fact_names = {
-    "nnodes",       "node_rank",    "nproc_per_node", "master_addr", "master_port",
-    "run_id",       "rdzv_backend", "rdzv_endpoint",  "rdzv_id",     "rdzv_conf",
-    "max_restarts", "rank",         "world_size",     "local_rank",  "local_world_size"};
+inline constexpr std::array<std::string_view, 16> fact_names = {
+    "nnodes",  "node_rank",    "nproc_per_node", "master_addr",     "master_port", "run_id",
+    "attempt", "rdzv_backend", "rdzv_endpoint",  "rdzv_id",         "rdzv_conf",   "max_restarts",
+    "rank",    "world_size",   "local_rank",     "local_world_size"};
 inline constexpr std::size_t fact_count = fact_names.size();
 
 constexpr std::string_view name(Fact fact) { return fact_names[static_cast<std::size_t>(fact)]; }
@@ -57,6 +59,9 @@ struct Value {
   /// The source in the words of `explain`: "env PET_NNODES", "option --nnodes", "derived from master_addr",
   /// "default" …
   [[nodiscard]] std::string source() const;
+
+  /// Appends the variables and files that it comes from, or `fact` where there is none.
+  void append_inputs(std::string_view fact, std::vector<std::string>& names) const;
 
   /// Said outright by the user: command line, RANKSHIM_*, configuration file.
   [[nodiscard]] bool from_user() const;

@@ -195,7 +195,78 @@ class RankReader {
   std::optional<unsigned> nproc_;
 };
 
+/// Compares torch's variables with the facts of a platform.
+class RankChecker {
+ public:
+  RankChecker(const Node& node, const Facts& facts, std::string_view platform, Faults& faults)
+      : node_(node), facts_(facts), platform_(platform), faults_(faults) {}
+
+  void check_processes() {
+    check_same(Fact::rank, "RANK");
+    check_same(Fact::world_size, "WORLD_SIZE");
+    check_same(Fact::local_rank, "LOCAL_RANK");
+    check_same(Fact::local_world_size, "LOCAL_WORLD_SIZE");
+  }
+
+  void check_node() {
+    const auto nnodes = known(Fact::nnodes), node_rank = known(Fact::node_rank),
+               nproc = known(Fact::nproc_per_node);
+    if (!nnodes || *nnodes == 0 || !node_rank || facts_.has(Fact::rdzv_backend)) return;
+    const auto world = number("WORLD_SIZE"), rank = number("RANK"), local = number("LOCAL_RANK");
+    const unsigned per_node = nproc ? *nproc : world && *world % *nnodes == 0 ? *world / *nnodes : 0;
+    if (world && *world != *nnodes && *world != *nnodes * per_node)
+      return contradiction(Fact::nnodes, "WORLD_SIZE");
+    if (local && world && world != nnodes && rank && *rank == *node_rank * per_node + *local && *local != 0)
+      return contradiction(Fact::nnodes, "LOCAL_RANK");
+    if (!rank || local || *rank == *node_rank) return;
+    if (*rank < *node_rank * per_node || *rank >= (*node_rank + 1) * per_node)
+      contradiction(Fact::node_rank, "RANK");
+  }
+
+ private:
+  [[nodiscard]] std::optional<unsigned> known(Fact fact) const { return parse_count(facts_.text(fact)); }
+
+  /// The variable as a number; nothing where the fact was read from it.
+  [[nodiscard]] std::optional<unsigned> number(std::string_view variable) const {
+    return parse_count(node_.environment().get(variable).value_or(""));
+  }
+
+  void check_same(Fact fact, std::string_view variable) {
+    const auto mine = known(fact), theirs = number(variable);
+    if (mine && theirs && *mine != *theirs) contradiction(fact, variable);
+  }
+
+  void contradiction(Fact fact, std::string_view variable) {
+    if (facts_[fact]->from_user()) return;  // who has said it outright need not hear of it
+    std::vector<std::string> names;
+    facts_[fact]->append_inputs(name(fact), names);
+    names.emplace_back(variable);
+    faults_.push_back(
+        {fmt::format("{}, by {}, contradicts {}={}", said(facts_, fact), platform_, variable,
+                     node_.environment().get(variable).value_or("")),
+         std::move(names),
+         fmt::format(
+             "unset {} if it is left over, or settle it with --platform (RANKSHIM_PLATFORM={} takes that "
+             "platform's)",
+             variable, platform_)});
+  }
+
+  const Node& node_;
+  const Facts& facts_;
+  std::string_view platform_;
+  Faults& faults_;
+};
+
 }  // namespace
+
+void check_ranks(const Node& node, const Facts& facts, platform::Granularity granularity,
+                 std::string_view platform, Faults& faults) {
+  RankChecker checker(node, facts, platform, faults);
+  if (granularity == platform::Granularity::process)
+    checker.check_processes();
+  else
+    checker.check_node();
+}
 
 void read_ranks(std::string_view unit, const Node& node, Facts& facts, platform::Granularity& granularity,
                 Faults& faults) {

@@ -17,4 +17,11 @@ namespace rankshim {
 void read_ranks(std::string_view unit, const Node& node, Facts& facts, platform::Granularity& granularity,
                 Faults& faults);
 
+/// Whether RANK, WORLD_SIZE, LOCAL_RANK and LOCAL_WORLD_SIZE can be true beside the facts of a platform that
+/// has words of its own: the same numbers, or, in granularity node, those of one of the node's processes.
+/// What cannot is a fault that names both: left over from an outer platform, or this is one of several
+/// processes that exist already.
+void check_ranks(const Node& node, const Facts& facts, platform::Granularity granularity,
+                 std::string_view platform, Faults& faults);
+
 }  // namespace rankshim

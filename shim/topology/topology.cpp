@@ -2,6 +2,7 @@
 
 #include <spdlog/fmt/fmt.h>
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <utility>
@@ -78,6 +79,7 @@ class Resolver {
     topology_.platform = platform.name;
     topology_.granularity = platform.granularity;
     topology_.idle_role = platform.idle_role;
+    topology_.also_matched = platform.also_matched;
     topology_.warnings = platform.warnings;
     reads_variables_ = platform.name != "none";
     if (generic != nullptr && reads_variables_ && platform.name != generic->name) {
@@ -86,11 +88,20 @@ class Resolver {
   }
 
   Outcome<Topology> resolve() {
+    if (!platform_.pending.empty()) {
+      faults_.push_back({platform_.pending + ", so the facts of " + platform_.name + " are not there yet",
+                         platform_.pending_names,
+                         "start when it is complete (run and wait do), " + std::string(last_resort), true});
+      return std::move(faults_);
+    }
     for (std::size_t i = 0; i < fact_count; ++i) choose(static_cast<Fact>(i));
     if (reads_variables_ && topology_.idle_role.empty() && topology_.granularity == Granularity::node &&
-        !platform_says_all()) {
+        !platform_says_all() && !platform_has_words()) {
       read_ranks(settings_.text(Option::rank_unit), node_, facts(), topology_.granularity, faults_);
     }
+    if (topology_.idle_role.empty() && settings_.text(Option::platform) == "auto" &&
+        settings_.text(Option::rank_unit) == "auto" && (has_own_words() || is_worker_with_pet()))
+      check_ranks(node_, facts(), topology_.granularity, topology_.platform, faults_);
     if (!faults_.empty()) return std::move(faults_);  // what follows would only repeat them
     if (!topology_.idle_role.empty()) return std::move(topology_);
 
@@ -152,6 +163,42 @@ class Resolver {
     return platform_.name != "generic" && own.has(Fact::nnodes) && own.has(Fact::node_rank);
   }
 
+  /// It has words of its own for the nodes: if they are not there, that is what is wrong, and RANK is no
+  /// substitute.
+  [[nodiscard]] bool platform_has_words() const {
+    if (!has_own_words() || settings_.text(Option::rank_unit) != "auto") return false;
+    const auto says = [&](Fact fact) {
+      return std::any_of(platform_.profile->places.begin(), platform_.profile->places.end(),
+                         [&](const platform::Place& place) { return place.fact == fact; });
+    };
+    return says(Fact::nnodes) && says(Fact::node_rank);
+  }
+
+  /// torchrun's own variables beside those of a worker: left over in one of its workers, or an outer
+  /// torchrun's.
+  [[nodiscard]] bool is_worker_with_pet() const {
+    return platform_.profile != nullptr && platform_.profile->fallback == 1 &&
+           node_.environment().get("LOCAL_RANK").has_value();
+  }
+
+  /// A platform was recognised, not only names that anybody may set.
+  [[nodiscard]] bool has_own_words() const {
+    return platform_.profile != nullptr && platform_.profile->fallback == 0;
+  }
+
+  /// What the platform says a missing fact in, ": A, B are not set", for the end of a sentence; the names are
+  /// appended.
+  std::string missing(Fact fact, std::vector<std::string>& names) const {
+    if (platform_.profile == nullptr || platform_.name == "generic") return {};
+    std::string all;
+    const auto inputs = platform::missing_inputs(*platform_.profile, fact, node_);
+    for (const std::string& input : inputs) {
+      all += (all.empty() ? ": " : ", ") + input;
+      names.push_back(input);
+    }
+    return all.empty() ? all : all + (inputs.size() == 1 ? " does not say" : " do not say");
+  }
+
   [[nodiscard]] bool platform_is_elastic() const {
     const auto& backend = platform_.facts[Fact::rdzv_backend];
     return backend && backend->text != "static";
@@ -172,7 +219,7 @@ class Resolver {
     }
     complete_restarts();
     if (!fact(Fact::nnodes)) {
-      if (says_others()) return;
+      if (says_others() || platform_lacks_nnodes()) return;
       fact(Fact::nnodes) = Value{"1", Origin::fallback, ""};
     }
     if (fact(Fact::nnodes)->text == "1" && !topology_.elastic) return complete_single();
@@ -227,8 +274,23 @@ class Resolver {
       add(said(known, *value), name_of(known, *value));
     }
     if (names.empty()) return false;
-    fault(fmt::format("{} says that there are other nodes, but not how many", evidence), std::move(names),
+    const std::string why = missing(Fact::nnodes, names);
+    for (const char* generic : {"NNODES", "WORLD_SIZE"}) names.emplace_back(generic);
+    fault(fmt::format("{} says that there are other nodes, but not how many{}", evidence, why),
+          std::move(names),
           "set NNODES on every node, or --nnodes (RANKSHIM_NNODES); 1 if this node is alone");
+    return true;
+  }
+
+  /// A platform that says how many nodes there are in words of its own, and did not: one node is no guess to
+  /// make.
+  bool platform_lacks_nnodes() {
+    if (!has_own_words()) return false;
+    std::vector<std::string> names;
+    const std::string why = missing(Fact::nnodes, names);
+    if (why.empty()) return false;
+    fault("this is " + platform_.name + ", but nothing says how many nodes there are" + why, std::move(names),
+          "set it, or --nnodes (RANKSHIM_NNODES); 1 if this node is alone");
     return true;
   }
 
@@ -261,9 +323,10 @@ class Resolver {
     const Value nnodes = *fact(Fact::nnodes);
     const auto& rank = fact(Fact::node_rank);
     if (!rank) {
-      fault(fmt::format("{}, but nothing says which of them this node is", said(Fact::nnodes, nnodes)),
-            {name_of(Fact::nnodes, nnodes), "NODE_RANK"},
-            "set NODE_RANK (0 on the master), or --node-rank (RANKSHIM_NODE_RANK)");
+      std::vector<std::string> names = {name_of(Fact::nnodes, nnodes), "NODE_RANK", "RANK"};
+      const std::string why = missing(Fact::node_rank, names);
+      fault(fmt::format("{}, but nothing says which of them this node is{}", said(Fact::nnodes, nnodes), why),
+            std::move(names), "set NODE_RANK (0 on the master), or --node-rank (RANKSHIM_NODE_RANK)");
     } else if (const auto number = parse_count(rank->text); !number || *number >= *parse_count(nnodes.text)) {
       fault(number
                 ? fmt::format("{} is not below {}", said(Fact::node_rank, *rank), said(Fact::nnodes, nnodes))
@@ -275,8 +338,10 @@ class Resolver {
       topology_.host = *number == 0;
     }
     if (!fact(Fact::master_addr)) {
-      fault(fmt::format("{}, but nothing says where the master is", said(Fact::nnodes, nnodes)),
-            {name_of(Fact::nnodes, nnodes), "MASTER_ADDR"},
+      std::vector<std::string> names = {name_of(Fact::nnodes, nnodes), "MASTER_ADDR"};
+      const std::string why = missing(Fact::master_addr, names);
+      fault(fmt::format("{}, but nothing says where the master is{}", said(Fact::nnodes, nnodes), why),
+            std::move(names),
             "set MASTER_ADDR to node 0's name or address, or --master-addr (RANKSHIM_MASTER_ADDR)");
       return;
     }
@@ -387,11 +452,13 @@ class Resolver {
       if (value && parse_count(value->text)) continue;
       std::string upper;
       for (const char c : name(needed)) upper += static_cast<char>(c >= 'a' && c <= 'z' ? c - 'a' + 'A' : c);
-      fault(value
-                ? fmt::format("{} is not a number", said(needed, *value))
-                : fmt::format("the platform {} has started one process per accelerator, but {} is not known",
-                              topology_.platform, name(needed)),
-            {value ? name_of(needed, *value) : upper}, fmt::format("set {}, {}", upper, last_resort));
+      std::vector<std::string> names = {value ? name_of(needed, *value) : upper};
+      const std::string why = value ? std::string() : missing(needed, names);
+      fault(value ? fmt::format("{} is not a number", said(needed, *value))
+                  : fmt::format(
+                        "the platform {} has started one process per accelerator, but {} is not known{}",
+                        topology_.platform, name(needed), why),
+            std::move(names), fmt::format("set {}, {}", upper, last_resort));
     }
     if (!faults_.empty()) return;
     const unsigned world = topology_.number(Fact::world_size);
@@ -411,9 +478,13 @@ class Resolver {
     }
     if (!fact(Fact::master_addr)) {
       if (world > 1 && facts().text(Fact::nnodes) != "1") {
-        fault(fmt::format("{}, but nothing says where rank 0 is",
-                          said(Fact::world_size, *fact(Fact::world_size))),
-              {name_of(Fact::world_size, *fact(Fact::world_size)), "MASTER_ADDR"},
+        std::vector<std::string> names = {name_of(Fact::world_size, *fact(Fact::world_size)), "MASTER_ADDR"};
+        const std::string why = missing(Fact::master_addr, names);
+        missing(Fact::nnodes, names);  // for on one node it would not matter
+        missing(Fact::local_world_size, names);
+        fault(fmt::format("{}, but nothing says where rank 0 is{}",
+                          said(Fact::world_size, *fact(Fact::world_size)), why),
+              std::move(names),
               "set MASTER_ADDR to the name or address of rank 0's node, or --master-addr "
               "(RANKSHIM_MASTER_ADDR)");
         return;
@@ -506,7 +577,19 @@ class Resolver {
     }
   }
 
+  /// A job that is started anew must not meet what is left of the one before: the attempt is part of the run
+  /// id, and so of the default port, unless the user has said the run id.
   void complete_run_id() {
+    find_run_id();
+    Value& run_id = *fact(Fact::run_id);
+    const auto& attempt = fact(Fact::attempt);
+    if (!attempt || attempt->text == "0" || run_id.from_user()) return;
+    run_id = Value{
+        run_id.text + "." + attempt->text, Origin::derived,
+        fmt::format("{} and {}", run_id.detail.empty() ? run_id.source() : run_id.detail, attempt->detail)};
+  }
+
+  void find_run_id() {
     auto& run_id = fact(Fact::run_id);
     if (run_id) return;
     if (reads_variables_) {

@@ -28,6 +28,7 @@ struct Topology {
   std::optional<bool> host;
   /// Why nothing trains in this container ("MPI launcher"); empty where it does.
   std::string idle_role;
+  std::vector<std::string> also_matched;  ///< other platforms that were recognised, the most specific first
   std::vector<std::string> warnings;
 
   [[nodiscard]] unsigned number(Fact fact) const;  ///< 0 where it is absent or no plain number

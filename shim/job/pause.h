@@ -1,0 +1,16 @@
+#pragma once
+
+#include <boost/asio/io_context.hpp>
+#include <chrono>
+#include <optional>
+
+#include "supervise/signals.h"
+
+namespace rankshim {
+
+/// Lets `time` pass, with everything else on `io` going on. A signal that would have ended us ends the pause:
+/// it is returned, and stays in the queue. Only while no command runs.
+std::optional<supervise::Received> pause(boost::asio::io_context& io, supervise::SignalQueue& signals,
+                                         std::chrono::milliseconds time);
+
+}  // namespace rankshim

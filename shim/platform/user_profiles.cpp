@@ -1,0 +1,74 @@
+#include "platform/user_profiles.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "platform/builtin.h"
+#include "platform/recognise.h"
+
+namespace rankshim::platform {
+namespace {
+
+constexpr std::string_view extension = ".toml";
+
+std::string name_of(std::string_view path) {
+  path.remove_prefix(path.rfind('/') + 1);  // npos + 1 is 0
+  if (path.ends_with(extension)) path.remove_suffix(extension.size());
+  return std::string(path);
+}
+
+Outcome<OwnedProfile> read(const std::string& path, const Node& node) {
+  auto document = node.file(path);
+  if (!document)
+    return Faults{
+        {path + ": cannot be read", {path}, "name a readable file with --profile (RANKSHIM_PROFILE)"}};
+  return read_profile(name_of(path), std::move(*document), path);
+}
+
+}  // namespace
+
+std::span<const Profile> ProfileSet::profiles() const {
+  return all_.empty() ? builtin_profiles() : std::span<const Profile>(all_);
+}
+
+std::string ProfileSet::document(std::string_view name) const {
+  for (const OwnedProfile& one : owned_)
+    if (one.profile().name == name) return std::string(one.document());
+  return builtin_document(name);
+}
+
+Outcome<ProfileSet> read_profiles(std::string_view file, const Node& node) {
+  std::vector<std::string> paths;
+  const auto take = [](void* to, std::string_view entry) {
+    if (entry.ends_with(extension) && !entry.starts_with('.'))
+      static_cast<std::vector<std::string>*>(to)->push_back(std::string(profile_folder) + "/" +
+                                                            std::string(entry));
+  };
+  node.each_name(profile_folder, take, &paths);
+  std::sort(paths.begin(), paths.end());
+  if (!file.empty()) paths.emplace(paths.begin(), file);
+  ProfileSet set;
+  Faults faults;
+  for (const std::string& path : paths) {
+    if (!file.empty() && path != paths.front() && name_of(path) == name_of(file)) continue;
+    auto outcome = read(path, node);
+    if (auto* wrong = std::get_if<Faults>(&outcome))
+      faults.insert(faults.end(), wrong->begin(), wrong->end());
+    else
+      set.owned_.push_back(std::move(std::get<OwnedProfile>(outcome)));
+  }
+  if (!faults.empty()) return faults;
+  if (set.owned_.empty()) return set;
+  for (const OwnedProfile& one : set.owned_) set.all_.push_back(one.profile());
+  for (const Profile& one : builtin_profiles())
+    if (find(std::span(set.all_).first(set.owned_.size()), one.name) == nullptr) set.all_.push_back(one);
+  return set;
+}
+
+Faults check_profile(const std::string& path, const Node& node) {
+  const auto outcome = read(path, node);
+  const auto* faults = std::get_if<Faults>(&outcome);
+  return faults == nullptr ? Faults{} : *faults;
+}
+
+}  // namespace rankshim::platform

@@ -1,0 +1,77 @@
+#include "platform/user_profiles.h"
+
+#include <catch2/catch.hpp>
+
+#include "node/fake_node.h"
+#include "platform/builtin.h"
+#include "platform/recognise.h"
+
+using namespace rankshim;
+using namespace rankshim::platform;
+
+namespace {
+
+const std::string invented = R"(title = "Invented"
+[[match]]
+any = ["INVENTED_RANK", "INVENTED_SIZE"]
+[facts]
+nnodes = "${INVENTED_SIZE}"
+node_rank = "${INVENTED_RANK}"
+)";
+
+ProfileSet read(const Node& node, std::string_view file = {}) {
+  auto outcome = read_profiles(file, node);
+  if (const auto* faults = std::get_if<Faults>(&outcome)) FAIL(to_line(faults->front()));
+  return std::move(std::get<ProfileSet>(outcome));
+}
+
+}  // namespace
+
+TEST_CASE("without profiles of users the built-in ones are all there are") {
+  const FakeNode node({});
+  const ProfileSet set = read(node);
+  CHECK(set.own() == 0);
+  CHECK(set.profiles().data() == builtin_profiles().data());
+  CHECK(set.document("dstack").starts_with("# dstack"));
+  CHECK(set.document("dstak").empty());
+}
+
+TEST_CASE("users' profiles come first and replace built-in ones by name") {
+  FakeNode node({"INVENTED_RANK=1", "INVENTED_SIZE=2", "DSTACK_NODE_RANK=0", "DSTACK_NODES_NUM=3",
+                 "DSTACK_MASTER_NODE_IP=10.0.0.1"});
+  node.files["/etc/rankshim.d/invented.toml"] = invented;
+  node.files["/etc/rankshim.d/dstack.toml"] = "title = \"x\"\nopt_in = true\n[facts]\nnnodes = \"1\"\n";
+  node.files["/etc/rankshim.d/notes.txt"] = "not a profile";
+  node.folders["/etc/rankshim.d"] = {"notes.txt", "invented.toml", "dstack.toml"};
+  const ProfileSet set = read(node);
+  CHECK(set.own() == 2);
+  CHECK(set.profiles().size() == builtin_profiles().size() + 1);
+  CHECK(set.document("dstack").starts_with("title = \"x\""));
+  const auto outcome = recognise(set.profiles(), "auto", node, set.own());
+  REQUIRE(std::holds_alternative<Platform>(outcome));
+  CHECK(std::get<Platform>(outcome).name == "invented");
+}
+
+TEST_CASE("--profile adds one file, and wins over the folder's of the same name") {
+  FakeNode node({});
+  node.files["/here/invented.toml"] = invented;
+  node.files["/etc/rankshim.d/invented.toml"] = "not read";
+  node.folders["/etc/rankshim.d"] = {"invented.toml"};
+  CHECK(read(node, "/here/invented.toml").document("invented") == invented);
+}
+
+TEST_CASE("every mistake in every profile is a fault that names its file and line") {
+  FakeNode node({});
+  node.files["/etc/rankshim.d/a.toml"] = "title = 1\n";
+  node.files["/etc/rankshim.d/b.toml"] =
+      "title = \"b\"\n[[match]]\nall = [\"A\"]\n[facts]\nnnodes = \"${A\"\n";
+  node.folders["/etc/rankshim.d"] = {"a.toml", "b.toml"};
+  const auto outcome = read_profiles("/nowhere.toml", node);
+  REQUIRE(std::holds_alternative<Faults>(outcome));
+  std::string all;
+  for (const Fault& fault : std::get<Faults>(outcome)) all += to_line(fault) + "\n";
+  CHECK(all.find("/nowhere.toml: cannot be read") != std::string::npos);
+  CHECK(all.find("/etc/rankshim.d/a.toml:1: 'title' is not a string") != std::string::npos);
+  CHECK(all.find("/etc/rankshim.d/b.toml:5: nnodes: ") != std::string::npos);
+  CHECK(check_profile("/etc/rankshim.d/b.toml", node).size() == 1);
+}

@@ -1,0 +1,246 @@
+#include <catch2/catch.hpp>
+
+#include "platform/builtin.h"
+#include "platform/recording.h"
+#include "topology/topology.h"
+
+/// What profiles and topology promise together: nobody trains alone in silence, and nothing is guessed.
+
+namespace rankshim {
+namespace {
+
+Outcome<Topology> resolve(const Node& node, std::vector<std::string> options = {}) {
+  options.emplace_back("x");
+  const auto read = read_settings(options, node);
+  REQUIRE(std::holds_alternative<Invocation>(read));
+  const Settings& settings = std::get<Invocation>(read).settings;
+  const auto profiles = platform::builtin_profiles();
+  const auto platform = platform::recognise(profiles, settings.text(Option::platform), node);
+  if (const auto* faults = std::get_if<Faults>(&platform)) return *faults;
+  return resolve_topology(settings, std::get<platform::Platform>(platform),
+                          platform::find(profiles, "generic"), node);
+}
+
+/// What two nodes of one job must not be told differently, as one text.
+std::string place(const Topology& topology) {
+  const Facts& facts = topology.facts;
+  const bool process = topology.granularity == platform::Granularity::process;
+  std::string text = process ? "rank " : "node ";
+  text.append(facts.text(process ? Fact::rank : Fact::node_rank)).append(" of ");
+  text.append(facts.text(process ? Fact::world_size : Fact::nnodes)).append(", master ");
+  return text.append(facts.text(Fact::master_addr));
+}
+
+/// Whether the faults name it, or variables of its kind (VC_*_HOSTS).
+bool names(const Faults& faults, std::string_view name) {
+  return std::any_of(faults.begin(), faults.end(), [&](const Fault& fault) {
+    return std::any_of(fault.names.begin(), fault.names.end(),
+                       [&](const std::string& one) { return platform::fits(name, one); });
+  });
+}
+
+/// A platform's one sign cannot be named where it is lost; an error it has to be all the same.
+bool is_the_only_sign(std::string_view variable) {
+  return variable == "TORCHELASTIC_RUN_ID" || variable == "MINDX_TASK_ID" || variable == "TORCHX_JOB_ID";
+}
+
+void check_without(const std::string& missing, const Node& node, const std::string& expected) {
+  INFO("without " << missing);
+  const auto outcome = resolve(node);
+  if (const auto* topology = std::get_if<Topology>(&outcome)) {
+    // A file can be the platform's only sign; without it there is none.
+    if (missing.starts_with('/') && topology->platform == "single-node") return;
+    if (!topology->idle_role.empty()) return;          // a script is refused there
+    const bool host = topology->host.value_or(false);  // which may be told its own name or localhost
+    CHECK((host ? place(*topology).substr(0, expected.find(',')) : place(*topology)) ==
+          (host ? expected.substr(0, expected.find(',')) : expected));
+  } else {
+    const auto& faults = std::get<Faults>(outcome);
+    INFO(to_line(faults.front()));
+    CHECK((names(faults, missing) || is_the_only_sign(missing)));
+  }
+}
+
+struct Row {
+  std::vector<std::string> variables;
+  std::vector<std::string> names;
+  std::string hostname = "some-host";
+};
+
+}  // namespace
+
+TEST_CASE(
+    "with one variable or file of a recorded environment missing the place is the same, or it is named") {
+  for (const platform::Recording& recording : platform::recordings()) {
+    INFO(recording.path.string());
+    FakeNode whole(recording.variables);
+    recording.apply(whole);
+    const auto outcome = resolve(whole);
+    const auto* topology = std::get_if<Topology>(&outcome);
+    if (topology == nullptr || topology->alone || topology->elastic || !topology->idle_role.empty()) continue;
+    const std::string expected = place(*topology);
+    for (std::size_t i = 0; i < recording.variables.size(); ++i) {
+      auto variables = recording.variables;
+      variables.erase(variables.begin() + static_cast<std::ptrdiff_t>(i));
+      FakeNode node(variables);
+      recording.apply(node);
+      check_without(std::string(entry_name(recording.variables[i])), node, expected);
+    }
+    for (const auto& [path, content] : recording.files) {
+      FakeNode node(recording.variables);
+      recording.apply(node);
+      const bool mounted = path.starts_with("/etc/");  // a ConfigMap's files come and go together
+      std::erase_if(node.files, [&](const auto& file) {
+        return file.first == path || (mounted && file.first.starts_with("/etc/"));
+      });
+      check_without(path, node, expected);
+    }
+  }
+}
+
+TEST_CASE("what contradicts itself or can mean two things is refused, and both variables are named") {
+  const std::vector<Row> rows = {
+      // RANK and WORLD_SIZE in nodes or in processes
+      {{"RANK=9", "WORLD_SIZE=16", "LOCAL_RANK=1", "MASTER_ADDR=m"}, {"RANK", "WORLD_SIZE", "LOCAL_RANK"}},
+      {{"RANK=1", "WORLD_SIZE=16", "LOCAL_WORLD_SIZE=8", "MASTER_ADDR=m"},
+       {"WORLD_SIZE", "LOCAL_WORLD_SIZE"}},
+      {{"NNODES=2", "WORLD_SIZE=3", "RANK=0", "MASTER_ADDR=m"}, {"NNODES", "WORLD_SIZE"}},
+      {{"NNODES=2", "NODE_RANK=0", "WORLD_SIZE=2", "RANK=1", "MASTER_ADDR=m"}, {"NODE_RANK", "RANK"}},
+      {{"PET_NNODES=2", "PET_NPROC_PER_NODE=8", "PET_NODE_RANK=1", "PET_MASTER_ADDR=a-master-0",
+        "PET_MASTER_PORT=23456", "MASTER_ADDR=a-master-0", "MASTER_PORT=23456", "RANK=1", "WORLD_SIZE=3"},
+       {"PET_NNODES", "WORLD_SIZE"}},
+      {{"PET_NNODES=2", "PET_NPROC_PER_NODE=8", "PET_NODE_RANK=1", "PET_MASTER_ADDR=a-master-0",
+        "PET_MASTER_PORT=23456", "MASTER_ADDR=a-master-0", "MASTER_PORT=23456", "RANK=0", "WORLD_SIZE=16"},
+       {"PET_NODE_RANK", "RANK"}},
+      {{"NODE_RANK=1", "LOCAL_WORLD_SIZE=8", "WORLD_SIZE=12", "MASTER_ADDR=m", "MASTER_PORT=1"},
+       {"WORLD_SIZE", "LOCAL_WORLD_SIZE"}},
+      // a platform's own words against RANK, WORLD_SIZE and the generic names
+      {{"DSTACK_NODES_NUM=2", "DSTACK_NODE_RANK=1", "DSTACK_MASTER_NODE_IP=10.0.0.1", "WORLD_SIZE=3"},
+       {"DSTACK_NODES_NUM", "WORLD_SIZE"}},
+      {{"DSTACK_NODES_NUM=2", "DSTACK_NODE_RANK=1", "DSTACK_MASTER_NODE_IP=10.0.0.1", "RANK=0",
+        "WORLD_SIZE=2"},
+       {"DSTACK_NODE_RANK", "RANK"}},
+      {{"DSTACK_NODES_NUM=2", "DSTACK_NODE_RANK=1", "DSTACK_MASTER_NODE_IP=10.0.0.1", "NODE_RANK=0"},
+       {"DSTACK_NODE_RANK", "NODE_RANK"}},
+      {{"SKYPILOT_NODE_RANK=1", "SKYPILOT_NODE_IPS=a\nb", "SKYPILOT_NUM_NODES=2", "NNODES=3"},
+       {"SKYPILOT_NUM_NODES", "NNODES"}},
+      {{R"(CLUSTER_SPEC={"cluster":{"workerpool0":["a:1"],"workerpool1":["b:1","c:1"]},"task":{"type":"workerpool1","index":1}})",
+        "RANK=1", "WORLD_SIZE=3"},
+       {"CLUSTER_SPEC", "RANK"}},
+      {{"MASTER_ADDR=m-0.m", "MASTER_PORT=1", "RANK=1", "WORLD_SIZE=5", "VC_TASK_INDEX=0",
+        "VC_MASTER_HOSTS=m-master-0.m", "VC_WORKER_HOSTS=m-worker-0.m,m-worker-1.m"},
+       {"WORLD_SIZE", "VC_MASTER_HOSTS"},
+       "m-worker-0"},
+      // LOCAL_RANK, a list on Ascend
+      {{"MINDX_TASK_ID=u", "LOCAL_RANK=0,1,2", "LOCAL_WORLD_SIZE=4", "WORLD_SIZE=8", "RANK=0",
+        "MASTER_ADDR=m"},
+       {"LOCAL_RANK", "LOCAL_WORLD_SIZE"}},
+      {{"MINDX_TASK_ID=u", "LOCAL_RANK=0,1,2,3", "LOCAL_WORLD_SIZE=4", "WORLD_SIZE=10", "RANK=0",
+        "MASTER_ADDR=m"},
+       {"WORLD_SIZE", "LOCAL_WORLD_SIZE"}},
+      // GPU_NUM, of the pod or of the job; NODE_NUM, nodes or GPUs
+      {{"NODE_LIST=a:8,b:8", "INDEX=1", "GPU_NUM=8", "GPU_NUM_PER_NODE=8", "RANK=1", "WORLD_SIZE=2",
+        "MASTER_ADDR=a"},
+       {"GPU_NUM", "GPU_NUM_PER_NODE"}},
+      {{"GPU_NUM=8", "NPROC_PER_NODE=2", "RANK=1", "WORLD_SIZE=2", "MASTER_ADDR=a-master-0",
+        "MASTER_PORT=23456"},
+       {"GPU_NUM", "NPROC_PER_NODE"}},
+      {{"HOST_NUM=2", "HOST_GPU_NUM=8", "NODE_NUM=2", "INDEX=1", "CHIEF_IP=10.0.0.1"},
+       {"NODE_NUM", "HOST_GPU_NUM"}},
+      {{"NODE_LIST=a:8,b:8,c:8", "INDEX=1", "GPU_NUM_PER_NODE=8", "HOST_NUM=2", "CHIEF_IP=10.0.0.1"},
+       {"NODE_LIST", "HOST_NUM"}},
+      // the rank within the node, taken for the node's number
+      {{"OMPI_COMM_WORLD_SIZE=4", "OMPI_COMM_WORLD_RANK=1", "OMPI_COMM_WORLD_LOCAL_SIZE=2",
+        "OMPI_COMM_WORLD_LOCAL_RANK=1", "OMPI_COMM_WORLD_NODE_RANK=1", "NODE_RANK=1", "MASTER_ADDR=m"},
+       {"NODE_RANK", "OMPI_COMM_WORLD_NODE_RANK"}},
+      {{"OMPI_COMM_WORLD_SIZE=2", "OMPI_COMM_WORLD_RANK=1", "OMPI_COMM_WORLD_LOCAL_SIZE=1",
+        "OMPI_COMM_WORLD_LOCAL_RANK=0", "OMPI_COMM_WORLD_NODE_RANK=0", "NODE_RANK=0", "MASTER_ADDR=m"},
+       {"NODE_RANK", "OMPI_COMM_WORLD_NODE_RANK"}},
+      // left over from an outer platform
+      {{"OMPI_COMM_WORLD_SIZE=4", "OMPI_COMM_WORLD_RANK=3", "OMPI_COMM_WORLD_LOCAL_SIZE=2",
+        "OMPI_COMM_WORLD_LOCAL_RANK=1", "RANK=1", "WORLD_SIZE=4", "MASTER_ADDR=m"},
+       {"OMPI_COMM_WORLD_RANK", "RANK"}},
+      {{"OMPI_COMM_WORLD_SIZE=2", "OMPI_COMM_WORLD_RANK=1", "OMPI_COMM_WORLD_LOCAL_SIZE=2",
+        "OMPI_COMM_WORLD_LOCAL_RANK=1", "LWS_GROUP_SIZE=2", "LWS_WORKER_INDEX=1", "LWS_LEADER_ADDRESS=l"},
+       {"OMPI_COMM_WORLD_SIZE", "LWS_GROUP_SIZE"}},
+      {{"PMI_RANK=3", "PMI_SIZE=4", "MPI_LOCALRANKID=1", "MPI_LOCALNRANKS=2", "MASTER_ADDR=m",
+        "WORLD_SIZE=2"},
+       {"PMI_SIZE", "WORLD_SIZE"}},
+      {{"DSTACK_NODES_NUM=2", "DSTACK_NODE_RANK=1", "DSTACK_MASTER_NODE_IP=10.0.0.1", "RANK=9",
+        "LOCAL_RANK=1", "WORLD_SIZE=16"},
+       {"DSTACK_NODES_NUM", "LOCAL_RANK"}},
+      // inside torchrun already
+      {{"TORCHELASTIC_RUN_ID=r", "RANK=9", "WORLD_SIZE=8", "LOCAL_RANK=1", "LOCAL_WORLD_SIZE=8",
+        "GROUP_RANK=1", "GROUP_WORLD_SIZE=2", "MASTER_ADDR=m", "MASTER_PORT=1"},
+       {"RANK", "WORLD_SIZE"}},
+      // two platforms that disagree
+      {{"DSTACK_NODES_NUM=2", "DSTACK_NODE_RANK=1", "DSTACK_MASTER_NODE_IP=10.0.0.1", "SKYPILOT_NODE_RANK=0",
+        "SKYPILOT_NUM_NODES=2", "SKYPILOT_NODE_IPS=10.0.0.1\n10.0.0.2"},
+       {"DSTACK_NODE_RANK", "SKYPILOT_NODE_RANK"}},
+      {{"SLURM_JOB_ID=1", "SLURM_STEP_ID=0", "SLURM_NODEID=1", "SLURM_STEP_NUM_NODES=4", "SLURM_NTASKS=4",
+        "SLURM_STEP_NODELIST=n[1-4]", "LEPTON_JOB_WORKER_INDEX=1", "LEPTON_JOB_TOTAL_WORKERS=2"},
+       {"SLURM_STEP_NUM_NODES", "LEPTON_JOB_TOTAL_WORKERS"}},
+      {{"SM_HOSTS=[\"algo-1\",\"algo-2\"]", "SM_CURRENT_HOST=algo-2", "OMPI_COMM_WORLD_SIZE=2",
+        "OMPI_COMM_WORLD_RANK=1", "OMPI_COMM_WORLD_LOCAL_SIZE=2", "OMPI_COMM_WORLD_LOCAL_RANK=1"},
+       {"SM_HOSTS", "OMPI_COMM_WORLD_SIZE"}},
+      // which of a job's parts train together
+      {{"PAI_JOB_NAME=j", "PAI_TASK_ROLE_LIST=ps,worker", "PAI_CURRENT_TASK_ROLE_NAME=worker",
+        "PAI_CURRENT_TASK_ROLE_CURRENT_TASK_INDEX=0", "PAI_TASK_ROLE_TASK_COUNT_worker=2",
+        "PAI_HOST_IP_worker_0=a"},
+       {"PAI_TASK_ROLE_LIST", "PAI_CURRENT_TASK_ROLE_NAME"}},
+  };
+  for (const Row& row : rows) {
+    std::string all;
+    for (const std::string& variable : row.variables) all += variable + " ";
+    INFO(all);
+    FakeNode node(row.variables);
+    node.name = row.hostname;
+    const auto outcome = resolve(node);
+    REQUIRE(std::holds_alternative<Faults>(outcome));
+    const auto& faults = std::get<Faults>(outcome);
+    INFO(to_line(faults.front()));
+    for (const std::string& name : row.names) {
+      INFO(name);
+      CHECK(names(faults, name));
+    }
+    CHECK(to_line(faults.front()).find("RANKSHIM_") != std::string::npos);  // what settles it
+  }
+}
+
+TEST_CASE("what the user says outright settles what is refused") {
+  const FakeNode two({"DSTACK_NODES_NUM=2", "DSTACK_NODE_RANK=1", "DSTACK_MASTER_NODE_IP=10.0.0.1",
+                      "SKYPILOT_NODE_RANK=0", "SKYPILOT_NUM_NODES=2",
+                      "SKYPILOT_NODE_IPS=10.0.0.1\n10.0.0.2"});
+  const auto outcome = resolve(two, {"--platform=skypilot"});
+  REQUIRE(std::holds_alternative<Topology>(outcome));
+  CHECK(std::get<Topology>(outcome).facts.text(Fact::node_rank) == "0");
+}
+
+TEST_CASE("an attempt is part of the run id, and so of the port, unless the user says the run id") {
+  const auto port = [](std::vector<std::string> said, const char* attempt) {
+    const FakeNode node({"AWS_BATCH_JOB_ID=j#1", "AWS_BATCH_JOB_NODE_INDEX=1", "AWS_BATCH_JOB_NUM_NODES=2",
+                         "AWS_BATCH_JOB_MAIN_NODE_INDEX=0",
+                         "AWS_BATCH_JOB_MAIN_NODE_PRIVATE_IPV4_ADDRESS=10.0.0.1",
+                         std::string("AWS_BATCH_JOB_ATTEMPT=") + attempt});
+    const auto outcome = resolve(node, std::move(said));
+    REQUIRE(std::holds_alternative<Topology>(outcome));
+    const Facts& facts = std::get<Topology>(outcome).facts;
+    return std::string(facts.text(Fact::run_id)) + " " + std::string(facts.text(Fact::master_port));
+  };
+  CHECK(port({}, "1") == "j " + std::to_string(default_port("j")));
+  CHECK(port({}, "2") == "j.1 " + std::to_string(default_port("j.1")));
+  CHECK(port({"--run-id=mine"}, "2") == "mine " + std::to_string(default_port("mine")));
+}
+
+TEST_CASE("a rank table that is initializing is a fault that passes and names its file") {
+  FakeNode node({});
+  node.files["/user/config/jobstart_hccl.json"] = R"({"status": "initializing"})";
+  const auto outcome = resolve(node);
+  REQUIRE(std::holds_alternative<Faults>(outcome));
+  const Fault& fault = std::get<Faults>(outcome).front();
+  CHECK(fault.passes);
+  CHECK(names({fault}, "/user/config/jobstart_hccl.json"));
+  CHECK(fault.what.find("initializing") != std::string::npos);
+}
+
+}  // namespace rankshim
