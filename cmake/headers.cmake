@@ -14,6 +14,7 @@ set(headers_definitions
     SPDLOG_NO_ATOMIC_LEVELS
     SPDLOG_DISABLE_DEFAULT_LOGGER
     TOML_ENABLE_FORMATTERS=0
+    TOML_EXCEPTIONS=0
     TOML_FLOAT_CHARCONV=1  # else toml++ parses floats by stringstream and locale
     BOOST_ASIO_DISABLE_THREADS
     BOOST_ASIO_NO_DEPRECATED

@@ -19,6 +19,7 @@
 #include "platform/user_profiles.h"
 #include "settings/settings.h"
 #include "status/status.h"
+#include "supervise/last_resort.h"
 
 namespace rankshim {
 namespace {
@@ -196,10 +197,11 @@ int main(int argc, char** argv) {
 }  // namespace rankshim
 
 int main(int argc, char** argv) {
+  rankshim::supervise::last_resort::arm();
   try {
     return rankshim::main(argc, argv);
-  } catch (const std::exception&) {  // memory, or a loop that cannot be made; nothing runs yet
-    rankshim::log::error("the system refused memory or descriptors before anything was started");
+  } catch (const std::exception& error) {  // a loop that cannot be made; nothing runs yet
+    rankshim::log::error("the system refused what supervision needs: {}", error.what());
     return rankshim::exit_code::system;
   }
 }

@@ -125,11 +125,11 @@ std::string environment(const EnvironmentChange& change, std::string_view format
 
 std::string profile_list(std::span<const platform::Profile> profiles) {
   std::size_t widest = 0;
-  for (const auto& profile : profiles) widest = std::max(widest, profile.name.size());
+  for (const auto& profile : profiles) widest = std::max(widest, profile.name().size());
   std::string out;
   for (const auto& profile : profiles) {
-    out += fmt::format("{:<{}}  {}{}\n", profile.name, widest, profile.title,
-                       profile.opt_in ? fmt::format(" (only by --platform {})", profile.name) : "");
+    out += fmt::format("{:<{}}  {}{}\n", profile.name(), widest, profile.title(),
+                       profile.opt_in ? fmt::format(" (only by --platform {})", profile.name()) : "");
   }
   return out;
 }

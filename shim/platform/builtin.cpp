@@ -22,7 +22,7 @@ std::string builtin_document(std::string_view name) {
   std::string rest = unpack(packed_documents, documents_size);
   for (const Profile& profile : all_profiles) {
     const auto end = std::min(rest.find('\0'), rest.size());
-    if (profile.name == name) return rest.substr(0, end);
+    if (profile.name() == name) return rest.substr(0, end);
     rest.erase(0, end + 1);
   }
   return {};

@@ -50,16 +50,16 @@ TEST_CASE("every recorded environment is recognised and gives its facts") {
 
 TEST_CASE("every built-in profile has a recorded environment, a title and a source for what it says") {
   for (const Profile& profile : builtin_profiles()) {
-    INFO(profile.name);
+    INFO(profile.name());
     CHECK(std::filesystem::is_directory(std::filesystem::path(RANKSHIM_SOURCE_DIR) /
-                                        "shim/platform/testdata" / std::string(profile.name)));
-    CHECK_FALSE(profile.title.empty());
-    CHECK(builtin_document(profile.name).find("ource") != std::string::npos);
+                                        "shim/platform/testdata" / std::string(profile.name())));
+    CHECK_FALSE(profile.title().empty());
+    CHECK(builtin_document(profile.name()).find("ource") != std::string::npos);
   }
 }
 
 TEST_CASE("the built-in profiles are sorted by name, and each is there once") {
   const auto profiles = builtin_profiles();
   REQUIRE_FALSE(profiles.empty());
-  for (std::size_t i = 1; i < profiles.size(); ++i) CHECK(profiles[i - 1].name < profiles[i].name);
+  for (std::size_t i = 1; i < profiles.size(); ++i) CHECK(profiles[i - 1].name() < profiles[i].name());
 }

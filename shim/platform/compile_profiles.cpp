@@ -7,10 +7,12 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "platform/expression.h"
 #include "platform/packed_text.h"
 #include "platform/reader.h"
 
@@ -44,6 +46,8 @@ const char* name(Op op) {
       return "text";
     case Op::variable:
       return "variable";
+    case Op::either:
+      return "either";
     case Op::join:
       return "join";
     case Op::call:
@@ -72,88 +76,154 @@ std::string name(Function function) {
   return found == signatures.end() ? "none" : std::string(found->name);
 }
 
-/// `constexpr TYPE NAME[] = {…};` and what a span of it is written as; an empty table is an empty span.
-std::string table(std::string& out, const std::string& type, const std::string& table_name,
+/// `constexpr TYPE NAME[] = {…};`
+std::string table(const std::string& type, const std::string& table_name,
                   const std::vector<std::string>& rows) {
-  if (rows.empty()) return "{}";
-  out += "constexpr " + type + " " + table_name + "[] = {\n";
+  std::string out = "constexpr " + type + " " + table_name + "[] = {\n";
   for (const std::string& row : rows) out += "    " + row + ",\n";
-  out += "};\n";
-  return table_name;
+  return out + "};\n";
 }
 
-/// One pool for the texts of all profiles: what is in several of them, or part of another, is there once.
-std::string common_pool(const std::vector<OwnedProfile>& profiles) {
-  std::vector<std::string_view> texts;
-  const auto add_globs = [&](const Profile& profile, const Alternative& alternative) {
-    for (const Condition& condition : alternative.conditions) texts.push_back(profile.view(condition.glob));
-  };
-  for (const OwnedProfile& owned : profiles) {
-    const Profile& profile = owned.profile();
-    for (const Step& step : profile.steps) texts.push_back(profile.view(step.text));
-    for (const Alternative& alternative : profile.match) add_globs(profile, alternative);
-    for (const Role& role : profile.roles) add_globs(profile, role.when);
-    for (const Role& role : profile.refusals) add_globs(profile, role.when);
-    for (const Role& role : profile.pending) add_globs(profile, role.when);
+/// Puts the tables of profiles together: what several of them have, or one has twice, is there once.
+class Common {
+ public:
+  /// The profile over the common tables, as the row of the table of profiles.
+  std::string add(const Profile& profile) {
+    const Tables& its = *profile.tables;
+    const auto alternatives = rows<Alternative>(
+        profile.match(), [&](const Alternative& one) { return Alternative{conditions(its, one)}; });
+    const auto roles = [&](std::span<const Role> all) {
+      return range(tables_.roles, rows<Role>(all, [&](const Role& role) {
+                     return Role{text(its.text(role.name)), {conditions(its, role.when)}};
+                   }));
+    };
+    const auto places =
+        rows<Place>(profile.places(), [&](const Place& one) { return Place{one.fact, step(its, one.root)}; });
+    std::string row = "{&all_tables, " + number(text(profile.name())) + ", " + number(text(profile.title())) +
+                      ", " + number(text(profile.supersedes())) +
+                      ", Granularity::" + (profile.granularity == Granularity::process ? "process" : "node") +
+                      (profile.opt_in ? ", true, " : ", false, ") + number(profile.fallback);
+    for (const Range one : {range(tables_.alternatives, alternatives), range(tables_.places, places),
+                            roles(profile.roles()), roles(profile.refusals()), roles(profile.pending())})
+      row += ", " + written(one);
+    return row + "}";
   }
-  std::sort(texts.begin(), texts.end(),
-            [](auto a, auto b) { return a.size() != b.size() ? a.size() > b.size() : a < b; });
-  std::string pool;
-  for (const std::string_view text : texts)
-    if (pool.find(text) == std::string::npos) pool += text;
-  return pool;
-}
 
-std::string piece(const std::string& pool, std::string_view text) {
-  return "{" + number(pool.find(text)) + ", " + number(text.size()) + "}";
-}
+  /// Writes the tables; nothing where there is too much for an index.
+  [[nodiscard]] std::optional<std::string> write() const {
+    const std::string pool = common_pool();
+    constexpr std::size_t most = 0xFFFF;
+    for (const std::size_t size : {pool.size(), texts_.size(), tables_.steps.size(), tables_.children.size(),
+                                   tables_.conditions.size(), tables_.alternatives.size(),
+                                   tables_.places.size(), tables_.roles.size()})
+      if (size > most) return std::nullopt;
+    std::string out;
+    std::vector<std::string> lines;
+    const auto put = [&](const char* type, const char* table_name) {
+      out += table(type, table_name, lines);
+      lines.clear();
+    };
+    for (const Step& one : tables_.steps)
+      lines.push_back(std::string("{Op::") + name(one.op) + ", Function::" + name(one.function) + ", " +
+                      number(one.index) + "}");
+    put("Step", "all_steps");
+    for (const std::uint16_t one : tables_.children) lines.push_back(number(one));
+    put("std::uint16_t", "all_children");
+    for (const std::string& one : texts_)
+      lines.push_back("{" + number(pool.find(one)) + ", " + number(one.size()) + "}");
+    put("Piece", "all_texts");
+    for (const Condition& one : tables_.conditions)
+      lines.push_back(std::string("{Sign::") + name(one.sign) + ", " + number(one.root) + ", " +
+                      number(one.glob) + "}");
+    put("Condition", "all_conditions");
+    for (const Alternative& one : tables_.alternatives) lines.push_back("{" + written(one.conditions) + "}");
+    put("Alternative", "all_alternatives");
+    for (const Place& one : tables_.places)
+      lines.push_back("{Fact::" + std::string(rankshim::name(one.fact)) + ", " + number(one.root) + "}");
+    put("Place", "all_places");
+    for (const Role& one : tables_.roles)
+      lines.push_back("{" + number(one.name) + ", {" + written(one.when.conditions) + "}}");
+    put("Role", "all_roles");
+    return out +
+           "constexpr Tables all_tables = {all_steps, all_children, all_texts, all_conditions,\n"
+           "    all_alternatives, all_places, all_roles,\n    " +
+           literal(pool) + "};\n";
+  }
 
-std::string conditions(std::string& out, const std::string& table_name, const Profile& profile,
-                       const Alternative& alternative, const std::string& pool) {
-  std::vector<std::string> rows;
-  for (const Condition& c : alternative.conditions)
-    rows.push_back(std::string("{Sign::") + name(c.sign) + ", " + number(c.root) + ", " +
-                   piece(pool, profile.view(c.glob)) + "}");
-  return table(out, "Condition", table_name, rows);
-}
+ private:
+  TextIndex text(std::string_view text) {
+    const auto found = std::find(texts_.begin(), texts_.end(), text);
+    const auto index = found - texts_.begin();
+    if (found == texts_.end()) texts_.emplace_back(text);
+    return static_cast<TextIndex>(index);
+  }
 
-/// Writes the tables of one profile to `out`; the row of the table of profiles.
-std::string write(const Profile& profile, std::string& out, const std::string& prefix,
-                  const std::string& pool) {
-  std::vector<std::string> match, places, steps, children;
-  for (const Alternative& alternative : profile.match)
-    match.push_back(
-        "{" + conditions(out, prefix + "match_" + number(match.size()), profile, alternative, pool) + "}");
-  const auto states = [&](const std::string& kind, std::span<const Role> all) {
-    std::vector<std::string> rows;
-    for (const Role& role : all)
-      rows.push_back("{" + literal(role.name) + ", {" +
-                     conditions(out, prefix + kind + "_" + number(rows.size()), profile, role.when, pool) +
-                     "}}");
-    return table(out, "Role", prefix + kind, rows);
-  };
-  const std::string roles = states("role", profile.roles), refusals = states("refusal", profile.refusals),
-                    pending = states("pending", profile.pending);
-  for (const Place& place : profile.places)
-    places.push_back("{Fact::" + std::string(rankshim::name(place.fact)) + ", " + number(place.root) + "}");
-  for (const Step& step : profile.steps)
-    steps.push_back(std::string("{Op::") + name(step.op) + ", Function::" + name(step.function) + ", " +
-                    number(step.child_count) + ", " + number(step.first_child) + ", " +
-                    piece(pool, profile.view(step.text)) + "}");
-  for (const std::uint16_t child : profile.children) children.push_back(number(child));
+  std::uint16_t step(const Tables& its, std::uint16_t root) {
+    Step one = its.steps[root];
+    if (one.op == Op::text || one.op == Op::variable) {
+      one.index = text(its.text(one.index));
+    } else {
+      std::vector<std::uint16_t> list{static_cast<std::uint16_t>(its.children_of(one).size())};
+      for (const std::uint16_t child : its.children_of(one)) list.push_back(step(its, child));
+      one.index = place_of(tables_.children, list, [](auto a, auto b) { return a == b; });
+    }
+    return place_of(tables_.steps, {one}, [](const Step& a, const Step& b) {
+      return a.op == b.op && a.function == b.function && a.index == b.index;
+    });
+  }
 
-  std::string row = "{" + literal(profile.name) + ", " + literal(profile.title) + ", " +
-                    literal(profile.supersedes) +
-                    ", Granularity::" + (profile.granularity == Granularity::process ? "process" : "node") +
-                    (profile.opt_in ? ", true, " : ", false, ") + number(profile.fallback);
-  row += ", " + table(out, "Alternative", prefix + "match", match);
-  row += ", " + table(out, "Place", prefix + "places", places);
-  row += ", " + roles + ", " + refusals + ", " + pending;
-  row += ", " + table(out, "Step", prefix + "steps", steps);
-  row += ", " + table(out, "std::uint16_t", prefix + "children", children);
-  out += "\n";
-  return row + ", pool}";
-}
+  Range conditions(const Tables& its, const Alternative& alternative) {
+    const auto list = rows<Condition>(its.conditions_of(alternative), [&](const Condition& one) {
+      const bool has_glob = one.sign == Sign::like || one.sign == Sign::unlike;
+      return Condition{one.sign, step(its, one.root), text(has_glob ? its.text(one.glob) : "")};
+    });
+    const auto same = [](const Condition& a, const Condition& b) {
+      return a.sign == b.sign && a.root == b.root && a.glob == b.glob;
+    };
+    return {place_of(tables_.conditions, list, same), static_cast<std::uint16_t>(list.size())};
+  }
+
+  template <class Row, class Make>
+  static std::vector<Row> rows(std::span<const Row> all, const Make& make) {
+    std::vector<Row> result;
+    std::transform(all.begin(), all.end(), std::back_inserter(result), make);
+    return result;
+  }
+
+  /// Where the list stands in the table; it is appended where it does not yet.
+  template <class Row, class Same>
+  static std::uint16_t place_of(std::vector<Row>& table, const std::vector<Row>& list, const Same& same) {
+    const auto found = std::search(table.begin(), table.end(), list.begin(), list.end(), same);
+    const auto index = found - table.begin();
+    if (found == table.end()) table.insert(table.end(), list.begin(), list.end());
+    return static_cast<std::uint16_t>(index);
+  }
+
+  template <class Row>
+  static Range range(std::vector<Row>& table, const std::vector<Row>& list) {
+    const auto first = static_cast<std::uint16_t>(table.size());
+    table.insert(table.end(), list.begin(), list.end());
+    return {first, static_cast<std::uint16_t>(list.size())};
+  }
+
+  static std::string written(Range range) {
+    return "{" + number(range.first) + ", " + number(range.count) + "}";
+  }
+
+  /// What is part of another text is not there for itself.
+  [[nodiscard]] std::string common_pool() const {
+    std::vector<std::string_view> texts(texts_.begin(), texts_.end());
+    std::sort(texts.begin(), texts.end(),
+              [](auto a, auto b) { return a.size() != b.size() ? a.size() > b.size() : a < b; });
+    std::string pool;
+    for (const std::string_view text : texts)
+      if (pool.find(text) == std::string::npos) pool += text;
+    return pool;
+  }
+
+  OwnedTables tables_;  // but for the texts
+  std::vector<std::string> texts_;
+};
 
 int compile(const std::string& output, std::vector<std::filesystem::path> files) {
   std::sort(files.begin(), files.end(), [](const auto& a, const auto& b) { return a.stem() < b.stem(); });
@@ -177,23 +247,22 @@ int compile(const std::string& output, std::vector<std::filesystem::path> files)
     profiles.push_back(std::move(std::get<OwnedProfile>(outcome)));
   }
   if (failed) return EXIT_FAILURE;
-  const std::string pool = common_pool(profiles);
-  if (pool.size() > 0xFFFF) {
-    std::fprintf(stderr, "the texts of all profiles together are longer than a Piece can say\n");
+  Common common;
+  std::vector<std::string> rows;
+  for (const OwnedProfile& owned : profiles) rows.push_back(common.add(owned.profile()));
+  const auto tables = common.write();
+  if (!tables) {
+    std::fprintf(stderr, "all profiles together have more than an index can say\n");
     return EXIT_FAILURE;
   }
-  out += "constexpr std::string_view pool =\n    " + literal(pool) + ";\n\n";
-  std::vector<std::string> rows;
-  for (const OwnedProfile& owned : profiles)
-    rows.push_back(write(owned.profile(), out, "p" + number(rows.size()) + "_", pool));
-  table(out, "Profile", "all_profiles", rows);
+  out += *tables + table("Profile", "all_profiles", rows);
   std::string documents;
   for (const OwnedProfile& owned : profiles) documents.append(owned.document()).append(1, '\0');
   const std::string packed = pack(documents);
   std::vector<std::string> bytes;
   bytes.reserve(packed.size());
   for (const char c : packed) bytes.push_back(number(static_cast<unsigned char>(c)));
-  table(out, "unsigned char", "packed_bytes", bytes);
+  out += table("unsigned char", "packed_bytes", bytes);
   out +=
       "const std::string_view packed_documents(reinterpret_cast<const char*>(packed_bytes), sizeof "
       "packed_bytes);\n";

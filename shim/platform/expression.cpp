@@ -22,19 +22,10 @@ bool is_name_part(char c) { return is_letter(c) || (c >= '0' && c <= '9'); }
 
 std::string quoted(std::string_view text) { return "'" + std::string(text) + "'"; }
 
-constexpr std::size_t most_children = std::numeric_limits<std::uint8_t>::max();
 constexpr std::size_t largest_index = std::numeric_limits<std::uint16_t>::max();
 constexpr const char* too_large = "the profile is too large";
 
-/// Adds a text to the pool; nothing where an index cannot name it any more.
-std::optional<Piece> add_text(std::string_view text, Tables& tables) {
-  if (tables.pool.size() > largest_index || text.size() > largest_index) return std::nullopt;
-  const Piece piece{static_cast<std::uint16_t>(tables.pool.size()), static_cast<std::uint16_t>(text.size())};
-  tables.pool += text;
-  return piece;
-}
-
-std::optional<std::uint16_t> add_step(const Step& step, Tables& tables) {
+std::optional<std::uint16_t> add_step(const Step& step, OwnedTables& tables) {
   if (tables.steps.size() > largest_index) return std::nullopt;
   tables.steps.push_back(step);
   return static_cast<std::uint16_t>(tables.steps.size() - 1);
@@ -43,7 +34,7 @@ std::optional<std::uint16_t> add_step(const Step& step, Tables& tables) {
 /// Recursive descent over one place. Members return nothing once `error` is set.
 class Parser {
  public:
-  Parser(std::string_view text, Tables& tables, std::string& error)
+  Parser(std::string_view text, OwnedTables& tables, std::string& error)
       : text_(text), tables_(tables), error_(error) {}
 
   std::optional<std::uint16_t> whole() {
@@ -79,22 +70,23 @@ class Parser {
     if (!parts.empty()) trim_end(parts);
     if (parts.empty()) return fail("something is expected here");
     if (parts.size() == 1) return parts.front();
-    return with_children({.op = Op::join}, {}, parts);
+    return with_children(Op::join, Function::none, parts);
   }
 
   /// Blanks before a stop belong to no text.
   void trim_end(std::vector<std::uint16_t>& parts) {
-    Step& last = tables_.steps[parts.back()];
+    const Step& last = tables_.steps[parts.back()];
     if (last.op != Op::text) return;
-    const auto text = std::string_view(tables_.pool).substr(last.text.at, last.text.size);
-    last.text.size = static_cast<std::uint16_t>(text.find_last_not_of(blanks) + 1);
-    if (last.text.size == 0) parts.pop_back();
+    Piece& piece = tables_.texts[last.index];
+    const auto text = std::string_view(tables_.pool).substr(piece.at, piece.size);
+    piece.size = static_cast<std::uint16_t>(text.find_last_not_of(blanks) + 1);
+    if (piece.size == 0) parts.pop_back();
   }
 
   Index literal(std::string_view stops) {
     const std::size_t start = at_;
     while (at_ < text_.size() && text_[at_] != '$' && stops.find(text_[at_]) == std::string_view::npos) ++at_;
-    return with_children({.op = Op::text}, text_.substr(start, at_ - start), {});
+    return with_text(Op::text, text_.substr(start, at_ - start));
   }
 
   Index variable() {
@@ -103,16 +95,17 @@ class Parser {
     const std::string_view name = name_here();
     if (name.empty()) return fail("a variable's name is expected here");
     at_ += name.size();
-    std::vector<std::uint16_t> fallback;
-    if (text_.substr(at_, 2) == ":-") {
+    Index result = with_text(Op::variable, name);
+    if (result && text_.substr(at_, 2) == ":-") {
       at_ += 2;
       const Index value = part(default_stops);
       if (!value) return value;
-      fallback.push_back(*value);
+      result = with_children(Op::either, Function::none, {*result, *value});
     }
+    if (!result) return result;
     if (at_ == text_.size() || text_[at_] != '}') return fail("'}' or ':-' is expected here");
     ++at_;
-    return with_children({.op = Op::variable}, name, fallback);
+    return result;
   }
 
   Index call(std::string_view name) {
@@ -140,19 +133,24 @@ class Parser {
                    : most == any_count ? " or more"
                                        : " to " + std::to_string(most)) +
                   " arguments, not " + std::to_string(arguments.size()));
-    if (is_join) return with_children({.op = Op::join}, {}, arguments);
-    return with_children({.op = Op::call, .function = signature->function}, {}, arguments);
+    if (is_join) return with_children(Op::join, Function::none, arguments);
+    return with_children(Op::call, signature->function, arguments);
   }
 
-  Index with_children(Step step, std::string_view text, const std::vector<std::uint16_t>& children) {
-    const auto piece = add_text(text, tables_);
-    if (!piece || children.size() > most_children ||
-        tables_.children.size() + children.size() > largest_index)
-      return fail(too_large);
-    step.text = *piece;
-    step.first_child = static_cast<std::uint16_t>(tables_.children.size());
-    step.child_count = static_cast<std::uint8_t>(children.size());
+  Index with_text(Op op, std::string_view text) {
+    const auto index = add_text(text, tables_);
+    return index ? added({.op = op, .index = *index}) : fail(too_large);
+  }
+
+  Index with_children(Op op, Function function, const std::vector<std::uint16_t>& children) {
+    if (tables_.children.size() + children.size() >= largest_index) return fail(too_large);
+    const auto index = static_cast<std::uint16_t>(tables_.children.size());
+    tables_.children.push_back(static_cast<std::uint16_t>(children.size()));
     tables_.children.insert(tables_.children.end(), children.begin(), children.end());
+    return added({op, function, index});
+  }
+
+  Index added(const Step& step) {
     const Index index = add_step(step, tables_);
     return index ? index : fail(too_large);
   }
@@ -174,7 +172,7 @@ class Parser {
   }
 
   std::string_view text_;
-  Tables& tables_;
+  OwnedTables& tables_;
   std::string& error_;
   std::size_t at_ = 0;
   unsigned depth_ = 0;
@@ -193,11 +191,22 @@ std::size_t find_equals(std::string_view condition) {
 
 }  // namespace
 
-std::optional<std::uint16_t> parse_place(std::string_view place, Tables& tables, std::string& error) {
+std::optional<TextIndex> add_text(std::string_view text, OwnedTables& tables) {
+  if (tables.texts.size() > largest_index || tables.pool.size() > largest_index ||
+      text.size() > largest_index)
+    return std::nullopt;
+  tables.texts.push_back(
+      {static_cast<std::uint16_t>(tables.pool.size()), static_cast<std::uint16_t>(text.size())});
+  tables.pool += text;
+  return static_cast<TextIndex>(tables.texts.size() - 1);
+}
+
+std::optional<std::uint16_t> parse_place(std::string_view place, OwnedTables& tables, std::string& error) {
   return Parser(trim(place), tables, error).whole();
 }
 
-std::optional<Condition> parse_condition(std::string_view condition, Tables& tables, std::string& error) {
+std::optional<Condition> parse_condition(std::string_view condition, OwnedTables& tables,
+                                         std::string& error) {
   std::string_view expression = trim(condition);
   const bool negative = expression.starts_with('!');
   if (negative) expression.remove_prefix(1);
@@ -213,12 +222,12 @@ std::optional<Condition> parse_condition(std::string_view condition, Tables& tab
       error = quoted(condition) + ": behind '=' stand 1 to 256 characters";
       return std::nullopt;
     }
-    const auto piece = add_text(glob, tables);
-    if (!piece) {
+    const auto text = add_text(glob, tables);
+    if (!text) {
       error = too_large;
       return std::nullopt;
     }
-    result.glob = *piece;
+    result.glob = *text;
   }
   std::optional<std::uint16_t> root;
   if (expression.find('(') != std::string_view::npos) {
@@ -229,7 +238,7 @@ std::optional<Condition> parse_condition(std::string_view condition, Tables& tab
             ": a condition is a variable's name or a function call, with ! before it or =GLOB behind";
   } else {
     const auto name = add_text(expression, tables);
-    root = name ? add_step({.op = Op::variable, .text = *name}, tables) : std::nullopt;
+    root = name ? add_step({.op = Op::variable, .index = *name}, tables) : std::nullopt;
     if (!root) error = too_large;
   }
   if (!root) return std::nullopt;

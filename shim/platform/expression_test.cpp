@@ -9,28 +9,27 @@ namespace {
 /// The tree as text: 'text', $NAME, $NAME|default, (part part), function<argument argument>.
 std::string show(const Tables& tables, std::uint16_t root) {
   const Step& step = tables.steps[root];
-  const std::string text = tables.pool.substr(step.text.at, step.text.size);
+  if (step.op == Op::text) return "'" + std::string(tables.text(step.index)) + "'";
+  if (step.op == Op::variable) return "$" + std::string(tables.text(step.index));
   std::string children;
-  for (std::size_t i = 0; i < step.child_count; ++i)
-    children += (i == 0 ? "" : " ") + show(tables, tables.children[step.first_child + i]);
+  for (const std::uint16_t child : tables.children_of(step))
+    children += (children.empty() ? "" : step.op == Op::either ? "|" : " ") + show(tables, child);
   switch (step.op) {
-    case Op::text:
-      return "'" + text + "'";
-    case Op::variable:
-      return "$" + text + (children.empty() ? "" : "|" + children);
+    case Op::either:
+      return children;
     case Op::join:
       return "(" + children + ")";
-    case Op::call:
+    default:
       break;
   }
   return std::string(signatures[static_cast<std::size_t>(step.function) - 1].name) + "<" + children + ">";
 }
 
 std::string parsed(std::string_view place) {
-  Tables tables;
+  OwnedTables tables;
   std::string error;
   const auto root = parse_place(place, tables, error);
-  return root ? show(tables, *root) : "error: " + error;
+  return root ? show(tables.view(), *root) : "error: " + error;
 }
 
 }  // namespace
@@ -86,7 +85,7 @@ TEST_CASE("nesting is bounded, so that parsing and evaluating use bounded stack"
 }
 
 TEST_CASE("a profile of more steps than an index can name is refused") {
-  Tables tables;
+  OwnedTables tables;
   std::string error;
   for (int i = 0; i < 65'536; ++i) REQUIRE(parse_place("x", tables, error));
   CHECK_FALSE(parse_place("x", tables, error));
@@ -110,13 +109,13 @@ TEST_CASE("a condition asks a variable or a call") {
         Case{"!larger(${A}, ${B})", Sign::not_set, "larger<$A $B>", ""},
         Case{"A=b=c", Sign::like, "$A", "b=c"}}) {
     CAPTURE(one.text);
-    Tables tables;
+    OwnedTables tables;
     std::string error;
     const auto condition = parse_condition(one.text, tables, error);
     REQUIRE(condition);
     CHECK(condition->sign == one.sign);
-    CHECK(show(tables, condition->root) == one.expression);
-    CHECK(tables.pool.substr(condition->glob.at, condition->glob.size) == one.glob);
+    CHECK(show(tables.view(), condition->root) == one.expression);
+    if (*one.glob != '\0') CHECK(tables.view().text(condition->glob) == one.glob);
   }
 }
 
@@ -124,12 +123,12 @@ TEST_CASE("a condition that makes no sense is refused") {
   for (const char* text :
        {"", "!", "1A", "A B", "${A}", "A=", "=x", "hostname(", "nothing_like_it()", "A-B"}) {
     CAPTURE(text);
-    Tables tables;
+    OwnedTables tables;
     std::string error;
     CHECK_FALSE(parse_condition(text, tables, error));
     CHECK_FALSE(error.empty());
   }
-  Tables tables;
+  OwnedTables tables;
   std::string error;
   CHECK_FALSE(parse_condition("A=" + std::string(257, '*'), tables, error));
 }

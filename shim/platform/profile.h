@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string_view>
@@ -7,32 +8,41 @@
 #include "platform/functions.h"
 #include "topology/fact.h"
 
-/// The model of a profile: what config/platforms/*.toml says. All views, so that the built-in profiles are
-/// constant tables made at build time and a user's own, read at run time, are the same thing over owned
-/// memory.
+/// The model of a profile: what config/platforms/*.toml says. Tables of small numbers that name each other:
+/// the built-in profiles share one set of them, made at build time, and a user's own profile, read at run
+/// time, has the same over memory of its own.
 namespace rankshim::platform {
 
-/// A part of Profile::pool. A third of a string_view's size: the built-in profiles have a thousand of them.
+/// A part of Tables::pool.
 struct Piece {
   std::uint16_t at = 0;
   std::uint16_t size = 0;
 };
 
-/// One step of an expression (expression.h has the grammar). The steps of all expressions of a profile lie in
-/// one table; the children of a step follow each other in the table of children.
+/// The index of a Piece in Tables::texts.
+using TextIndex = std::uint16_t;
+
+/// Some that follow each other in their table.
+struct Range {
+  std::uint16_t first = 0;
+  std::uint16_t count = 0;
+};
+
 enum class Op : std::uint8_t {
-  text,      ///< `text` as it stands
-  variable,  ///< the environment variable `text`; the child, where there is one, is the default of ${NAME:-…}
+  text,      ///< the text as it stands
+  variable,  ///< the environment variable of that name
+  either,    ///< the first child that yields something: ${NAME:-…}
   join,      ///< the children's texts one after the other; nothing if one of them is nothing
   call,      ///< `function` on the children
 };
 
+/// One step of an expression (expression.h has the grammar).
 struct Step {
   Op op = Op::text;
   Function function = Function::none;
-  std::uint8_t child_count = 0;
-  std::uint16_t first_child = 0;  ///< index into Profile::children
-  Piece text = {};
+  /// Of a text or a variable its TextIndex; else the index into Tables::children of how many children there
+  /// are, behind which stand their indices into Tables::steps.
+  std::uint16_t index = 0;
 };
 
 /// What a condition asks of its expression, which is a variable or a function call.
@@ -46,13 +56,13 @@ enum class Sign : std::uint8_t {
 /// A sign by which a platform is recognised.
 struct Condition {
   Sign sign = Sign::set;
-  std::uint16_t root = 0;  ///< index into Profile::steps
-  Piece glob = {};
+  std::uint16_t root = 0;  ///< index into Tables::steps
+  TextIndex glob = 0;      ///< of `like` and `unlike`
 };
 
-/// One way to be recognised: all conditions hold.
+/// One way to be recognised: all these conditions hold.
 struct Alternative {
-  std::span<const Condition> conditions;
+  Range conditions;
 };
 
 /// A place where a fact is looked for: an expression, by the index of its root. A fact's first place that
@@ -65,34 +75,66 @@ struct Place {
 /// A state of this node that changes what is to be done: a role that does not train though it has the
 /// platform's variables, or something of the platform's that is not ready yet.
 struct Role {
-  std::string_view name;  ///< for the reader: "MPI launcher", "the rank table /user/… is initializing"
+  TextIndex name = 0;  ///< for the reader: "MPI launcher", "the rank table /user/… is initializing"
   Alternative when;
+};
+
+struct Tables {
+  std::span<const Step> steps;
+  std::span<const std::uint16_t> children;
+  std::span<const Piece> texts;
+  std::span<const Condition> conditions;
+  std::span<const Alternative> alternatives;
+  std::span<const Place> places;
+  std::span<const Role> roles;
+  std::string_view pool;
+
+  [[nodiscard]] std::string_view text(TextIndex index) const {
+    return pool.substr(texts[index].at, texts[index].size);
+  }
+  [[nodiscard]] std::span<const std::uint16_t> children_of(const Step& step) const {
+    return children.subspan(step.index + std::size_t{1}, children[step.index]);
+  }
+  [[nodiscard]] std::span<const Condition> conditions_of(const Alternative& alternative) const {
+    return part(conditions, alternative.conditions);
+  }
+  template <class Row>
+  static std::span<const Row> part(std::span<const Row> rows, Range range) {
+    return rows.subspan(range.first, range.count);
+  }
 };
 
 enum class Granularity : std::uint8_t { node, process };
 
 struct Profile {
-  std::string_view name;   ///< the file's name without .toml
-  std::string_view title;  ///< for a person
-  /// Globs by comma: profiles that are less specific than this one, whatever they ask for, and whose facts
-  /// need not agree with it.
-  std::string_view supersedes;
+  const Tables* tables = nullptr;
+  TextIndex name_text = 0, title_text = 0, supersedes_text = 0;
   Granularity granularity = Granularity::node;
   /// Recognised by name only (`--platform NAME`), never by itself.
   bool opt_in = false;
   /// 0 is a platform. Above it is what remains where no platform is recognised, the lower number first: names
   /// that tools read and people set by hand.
   std::uint8_t fallback = 0;
-  std::span<const Alternative> match;
-  std::span<const Place> places;   ///< by fact; those of one fact in the document's order
-  std::span<const Role> roles;     ///< that do not train
-  std::span<const Role> refusals;  ///< what can mean two things, and is not guessed
-  std::span<const Role> pending;   ///< what has to end before the facts are right
-  std::span<const Step> steps;
-  std::span<const std::uint16_t> children;
-  std::string_view pool;  ///< what the texts and globs are pieces of
+  Range match_range, places_range, roles_range, refusals_range, pending_range;
 
-  [[nodiscard]] std::string_view view(Piece piece) const { return pool.substr(piece.at, piece.size); }
+  /// The file's name without .toml.
+  [[nodiscard]] std::string_view name() const { return tables->text(name_text); }
+  /// For a person.
+  [[nodiscard]] std::string_view title() const { return tables->text(title_text); }
+  /// Globs by comma: profiles that are less specific than this one, whatever they ask for, and whose facts
+  /// need not agree with it.
+  [[nodiscard]] std::string_view supersedes() const { return tables->text(supersedes_text); }
+  [[nodiscard]] std::span<const Alternative> match() const {
+    return Tables::part(tables->alternatives, match_range);
+  }
+  /// By fact; those of one fact in the document's order.
+  [[nodiscard]] std::span<const Place> places() const { return Tables::part(tables->places, places_range); }
+  /// That do not train.
+  [[nodiscard]] std::span<const Role> roles() const { return Tables::part(tables->roles, roles_range); }
+  /// What can mean two things, and is not guessed.
+  [[nodiscard]] std::span<const Role> refusals() const { return Tables::part(tables->roles, refusals_range); }
+  /// What has to end before the facts are right.
+  [[nodiscard]] std::span<const Role> pending() const { return Tables::part(tables->roles, pending_range); }
 };
 
 }  // namespace rankshim::platform

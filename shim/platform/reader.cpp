@@ -1,7 +1,7 @@
 #include "platform/reader.h"
 
 #include <algorithm>
-#include <deque>
+#include <limits>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -12,15 +12,9 @@
 namespace rankshim::platform {
 
 struct OwnedProfile::Storage {
-  std::string name;
   std::string document;
-  toml::table table;  // owns the strings that the views below point into
-  Tables tables;
-  std::deque<std::vector<Condition>> conditions;  // a deque: its elements stay where they are
-  std::vector<Alternative> match;
-  std::vector<Place> places;
-  std::vector<Role> roles, refusals, pending;
-  std::string supersedes;
+  OwnedTables owned;
+  Tables tables;  // of `owned`
   Profile profile;
 };
 
@@ -71,7 +65,7 @@ std::optional<std::size_t> line_of_too_many_dots(std::string_view document) {
 /// Goes through one parsed document and collects faults.
 class Reader {
  public:
-  Reader(std::string_view path, Tables& tables, Faults& faults)
+  Reader(std::string_view path, OwnedTables& tables, Faults& faults)
       : path_(path), tables_(tables), faults_(faults) {}
 
   void fault(const toml::node& where, const std::string& what, const std::string& fix) {
@@ -109,17 +103,23 @@ class Reader {
               "use one of " + joined(known));
   }
 
-  std::string_view required_text(const toml::table& table, std::string_view key) {
+  TextIndex required_text(const toml::table& table, std::string_view key) {
     const auto* text = get<toml::value<std::string>>(table, key, "a string");
-    if (text != nullptr && !text->get().empty()) return text->get();
+    if (text != nullptr && !text->get().empty()) return text_index(text->get());
     fault(std::max(table.source().begin.line, toml::source_index{1}),
           "'" + std::string(key) + "' is missing or empty", "say in a few words what this is");
     return {};
   }
 
+  TextIndex text_index(std::string_view text) {
+    const auto index = add_text(text, tables_);
+    if (!index) too_large();
+    return index.value_or(0);
+  }
+
   /// All that a profile says of itself as a whole.
   void head(const toml::table& top, Profile& profile) {
-    profile.title = required_text(top, "title");
+    profile.title_text = required_text(top, "title");
     if (const auto* granularity =
             get<toml::value<std::string>>(top, "granularity", "\"node\" or \"process\"")) {
       if (granularity->get() == "process")
@@ -155,18 +155,31 @@ class Reader {
     return result;
   }
 
-  /// The `all` of a [[match]], alone and with each of its `any`.
-  std::vector<std::vector<Condition>> alternatives(const toml::table& table) {
-    std::vector<std::vector<Condition>> result;
-    const bool has_any = table.contains("any");
-    std::vector<Condition> all;
-    if (!has_any || table.contains("all")) all = conditions(table, "all");
-    if (!has_any) return {all};
-    for (const Condition& one : conditions(table, "any")) {
-      result.push_back(all);
-      result.back().push_back(one);
+  /// The `all` of each [[match]], alone and with each of its `any`.
+  Range alternatives(const toml::table& top) {
+    static constexpr auto keys = std::to_array<std::string_view>({"all", "any"});
+    const std::size_t first = tables_.alternatives.size();
+    for (const toml::table* one : tables_of(top, "match", keys)) {
+      const bool has_any = one->contains("any");
+      std::vector<Condition> all;
+      if (!has_any || one->contains("all")) all = conditions(*one, "all");
+      if (!has_any) tables_.alternatives.push_back(added(all));
+      if (!has_any) continue;
+      for (const Condition& any : conditions(*one, "any")) {
+        all.push_back(any);
+        tables_.alternatives.push_back(added(all));
+        all.pop_back();
+      }
     }
-    return result;
+    return range(tables_.alternatives, first);
+  }
+
+  Range roles(const toml::table& top, std::string_view key) {
+    static constexpr auto keys = std::to_array<std::string_view>({"name", "when"});
+    const std::size_t first = tables_.roles.size();
+    for (const toml::table* one : tables_of(top, key, keys))
+      tables_.roles.push_back({required_text(*one, "name"), added(conditions(*one, "when"))});
+    return range(tables_.roles, first);
   }
 
   std::string globs(const toml::table& table, std::string_view key) {
@@ -202,34 +215,49 @@ class Reader {
     return result;
   }
 
-  void place(Fact fact, const toml::node& node, std::vector<Place>& places) {
+  void place(Fact fact, const toml::node& node) {
     const auto* text = node.as_string();
     std::string error = "a place is a string";
     const auto root = text == nullptr ? std::nullopt : parse_place(text->get(), tables_, error);
     if (root)
-      places.push_back({fact, *root});
+      tables_.places.push_back({fact, *root});
     else
       fault(node, std::string(name(fact)) + ": " + error, "correct the place");
   }
 
-  std::vector<Place> places(const toml::table& facts) {
-    std::vector<Place> result;
+  Range places(const toml::table& facts) {
+    const std::size_t first = tables_.places.size();
     reject_unknown(facts, fact_names);
     for (std::size_t i = 0; i < fact_count; ++i) {
       const toml::node* node = facts.get(fact_names[i]);
       if (node == nullptr) continue;
       if (const auto* array = node->as_array()) {
-        for (const toml::node& element : *array) place(static_cast<Fact>(i), element, result);
+        for (const toml::node& element : *array) place(static_cast<Fact>(i), element);
       } else {
-        place(static_cast<Fact>(i), *node, result);
+        place(static_cast<Fact>(i), *node);
       }
     }
-    return result;
+    return range(tables_.places, first);
   }
 
  private:
+  Alternative added(const std::vector<Condition>& conditions) {
+    const std::size_t first = tables_.conditions.size();
+    tables_.conditions.insert(tables_.conditions.end(), conditions.begin(), conditions.end());
+    return {range(tables_.conditions, first)};
+  }
+
+  /// The rows from `first` on.
+  template <class Row>
+  Range range(const std::vector<Row>& rows, std::size_t first) {
+    if (rows.size() > std::numeric_limits<std::uint16_t>::max()) too_large();
+    return {static_cast<std::uint16_t>(first), static_cast<std::uint16_t>(rows.size() - first)};
+  }
+
+  void too_large() { fault(1, "the profile is too large", "shorten it"); }
+
   std::string_view path_;
-  Tables& tables_;
+  OwnedTables& tables_;
   Faults& faults_;
 };
 
@@ -243,12 +271,11 @@ OwnedProfile& OwnedProfile::operator=(OwnedProfile&&) noexcept = default;
 const Profile& OwnedProfile::profile() const { return storage_->profile; }
 std::string_view OwnedProfile::document() const { return storage_->document; }
 
-Outcome<OwnedProfile> read_profile(std::string name, std::string document, std::string_view path) {
+Outcome<OwnedProfile> read_profile(std::string_view name, std::string document, std::string_view path) {
   OwnedProfile result;
   OwnedProfile::Storage& storage = *result.storage_;
   Faults faults;
-  Reader reader(path, storage.tables, faults);
-  storage.name = std::move(name);
+  Reader reader(path, storage.owned, faults);
   storage.document = std::move(document);
 
   if (storage.document.size() > longest_document) {
@@ -260,55 +287,35 @@ Outcome<OwnedProfile> read_profile(std::string name, std::string document, std::
                  "write tables as [name]");
     return faults;
   }
-  try {
-    storage.table = toml::parse(std::string_view(storage.document));
-  } catch (const toml::parse_error& error) {
-    reader.fault(error.source(), std::string(error.description()), "correct the TOML");
+  const toml::parse_result parsed = toml::parse(std::string_view(storage.document));
+  if (!parsed) {
+    reader.fault(parsed.error().source(), std::string(parsed.error().description()), "correct the TOML");
     return faults;
   }
-
-  const toml::table& top = storage.table;
+  const toml::table& top = parsed.table();
   static constexpr auto known =
       std::to_array<std::string_view>({"title", "granularity", "opt_in", "fallback", "supersedes", "match",
                                        "facts", "idle_role", "refuse", "pending"});
   reader.reject_unknown(top, known);
   Profile& profile = storage.profile;
-  profile.name = storage.name;
+  profile.name_text = reader.text_index(name);
   reader.head(top, profile);
-
-  profile.supersedes = storage.supersedes = reader.globs(top, "supersedes");
-
-  static constexpr auto match_keys = std::to_array<std::string_view>({"all", "any"});
-  for (const toml::table* one : reader.tables_of(top, "match", match_keys))
-    for (auto& alternative : reader.alternatives(*one))
-      storage.match.push_back({storage.conditions.emplace_back(std::move(alternative))});
-  if (storage.match.empty() && !profile.opt_in && faults.empty())
+  profile.supersedes_text = reader.text_index(reader.globs(top, "supersedes"));
+  profile.match_range = reader.alternatives(top);
+  if (profile.match_range.count == 0 && !profile.opt_in && faults.empty())
     reader.fault(1, "nothing says how the platform is recognised", "write [[match]], or opt_in = true");
 
-  static constexpr auto role_keys = std::to_array<std::string_view>({"name", "when"});
-  const auto read_roles = [&](std::string_view key, std::vector<Role>& roles) {
-    for (const toml::table* one : reader.tables_of(top, key, role_keys))
-      roles.push_back({reader.required_text(*one, "name"),
-                       {storage.conditions.emplace_back(reader.conditions(*one, "when"))}});
-  };
-  read_roles("idle_role", storage.roles);
-  read_roles("refuse", storage.refusals);
-  read_roles("pending", storage.pending);
-
+  profile.roles_range = reader.roles(top, "idle_role");
+  profile.refusals_range = reader.roles(top, "refuse");
+  profile.pending_range = reader.roles(top, "pending");
   if (const auto* facts = reader.get<toml::table>(top, "facts", "a table, [facts]"))
-    storage.places = reader.places(*facts);
-  if (storage.places.empty() && faults.empty())
+    profile.places_range = reader.places(*facts);
+  if (profile.places_range.count == 0 && faults.empty())
     reader.fault(1, "there are no facts", "write at least one in [facts]");
   if (!faults.empty()) return faults;
 
-  profile.match = storage.match;
-  profile.places = storage.places;
-  profile.roles = storage.roles;
-  profile.refusals = storage.refusals;
-  profile.pending = storage.pending;
-  profile.steps = storage.tables.steps;
-  profile.children = storage.tables.children;
-  profile.pool = storage.tables.pool;
+  storage.tables = storage.owned.view();
+  profile.tables = &storage.tables;
   return result;
 }
 

@@ -10,7 +10,7 @@
 
 namespace rankshim::platform {
 
-/// A profile and the memory that its views point into.
+/// A profile and the memory that its tables lie in.
 class OwnedProfile {
  public:
   OwnedProfile();
@@ -21,7 +21,8 @@ class OwnedProfile {
   [[nodiscard]] std::string_view document() const;
 
  private:
-  friend Outcome<OwnedProfile> read_profile(std::string name, std::string document, std::string_view path);
+  friend Outcome<OwnedProfile> read_profile(std::string_view name, std::string document,
+                                            std::string_view path);
   struct Storage;
   std::unique_ptr<Storage> storage_;
 };
@@ -53,6 +54,6 @@ inline constexpr std::size_t longest_document = std::size_t{64} * 1024;
 ///     [[pending]]                               what has to be over before the facts can be read
 ///     name = "the rank table is initializing"
 ///     when = ["field(file(/user/x.json), status)=initializing"]
-Outcome<OwnedProfile> read_profile(std::string name, std::string document, std::string_view path);
+Outcome<OwnedProfile> read_profile(std::string_view name, std::string document, std::string_view path);
 
 }  // namespace rankshim::platform

@@ -40,23 +40,25 @@ TEST_CASE("a profile is read from TOML, and stays readable when it is moved") {
   REQUIRE(std::holds_alternative<OwnedProfile>(outcome));
   const OwnedProfile owned = std::move(std::get<OwnedProfile>(outcome));
   const Profile& profile = owned.profile();
-  CHECK(profile.name == "invented");
-  CHECK(profile.title == "Invented");
+  CHECK(profile.name() == "invented");
+  CHECK(profile.title() == "Invented");
   CHECK(owned.document() == good);
   CHECK(profile.granularity == Granularity::node);
   CHECK_FALSE(profile.opt_in);
   CHECK(profile.fallback == 0);
-  REQUIRE(profile.match.size() == 1);
-  REQUIRE(profile.match[0].conditions.size() == 2);
-  CHECK(profile.match[0].conditions[1].sign == Sign::not_set);
-  CHECK(profile.view(profile.steps[profile.match[0].conditions[1].root].text) == "LOCAL_RANK");
-  REQUIRE(profile.places.size() == 3);
-  CHECK(profile.places[0].fact == Fact::nnodes);
-  CHECK(profile.view(profile.steps[profile.places[1].root].text) == "INVENTED_RANK");
-  CHECK(profile.steps[profile.places[2].root].function == Function::ordinal);
-  REQUIRE(profile.roles.size() == 1);
-  CHECK(profile.roles[0].name == "parameter server");
-  CHECK(profile.view(profile.roles[0].when.conditions[0].glob) == "ps");
+  const Tables& tables = *profile.tables;
+  REQUIRE(profile.match().size() == 1);
+  const auto conditions = tables.conditions_of(profile.match()[0]);
+  REQUIRE(conditions.size() == 2);
+  CHECK(conditions[1].sign == Sign::not_set);
+  CHECK(tables.text(tables.steps[conditions[1].root].index) == "LOCAL_RANK");
+  REQUIRE(profile.places().size() == 3);
+  CHECK(profile.places()[0].fact == Fact::nnodes);
+  CHECK(tables.text(tables.steps[profile.places()[1].root].index) == "INVENTED_RANK");
+  CHECK(tables.steps[profile.places()[2].root].function == Function::ordinal);
+  REQUIRE(profile.roles().size() == 1);
+  CHECK(tables.text(profile.roles()[0].name) == "parameter server");
+  CHECK(tables.text(tables.conditions_of(profile.roles()[0].when)[0].glob) == "ps");
 }
 
 TEST_CASE("granularity, opt_in and fallback are read") {

@@ -19,17 +19,21 @@ class Evaluation {
  public:
   Evaluation(const Profile& profile, const Node& node, const Variables& variables,
              std::vector<std::string>& warnings)
-      : profile_(profile), node_(node), variables_(variables), warnings_(warnings) {}
+      : tables_(*profile.tables), node_(node), variables_(variables), warnings_(warnings) {}
 
   std::optional<Value> value(std::uint16_t root) {
-    const Step& step = profile_.steps[root];
+    const Step& step = tables_.steps[root];
     switch (step.op) {
       case Op::text:
-        return something({std::string(profile_.view(step.text)), Origin::fallback, {}});
+        return something({std::string(tables_.text(step.index)), Origin::fallback, {}});
       case Op::variable:
-        if (const auto text = variable(profile_.view(step.text)))
-          return Value{std::string(*text), Origin::variable, std::string(profile_.view(step.text))};
-        return step.child_count == 0 ? std::nullopt : value(child(step, 0));
+        if (const auto text = variable(tables_.text(step.index)))
+          return Value{std::string(*text), Origin::variable, std::string(tables_.text(step.index))};
+        return std::nullopt;
+      case Op::either: {
+        auto first = value(child(step, 0));
+        return first ? first : value(child(step, 1));
+      }
       case Op::join:
         return join(step);
       case Op::call:
@@ -39,35 +43,36 @@ class Evaluation {
   }
 
   bool holds(const Condition& condition) {
-    const Step& step = profile_.steps[condition.root];
+    const Step& step = tables_.steps[condition.root];
     // Almost all conditions ask a variable; they need no copy of it.
-    if (step.op == Op::variable && step.child_count == 0)
-      return holds(condition, variable(profile_.view(step.text)));
+    if (step.op == Op::variable) return holds(condition, variable(tables_.text(step.index)));
     const auto result = value(condition.root);
     return holds(condition, result ? std::optional<std::string_view>(result->text) : std::nullopt);
   }
 
   bool holds(const Alternative& alternative) {
-    return std::all_of(alternative.conditions.begin(), alternative.conditions.end(),
+    const auto conditions = tables_.conditions_of(alternative);
+    return std::all_of(conditions.begin(), conditions.end(),
                        [&](const Condition& condition) { return holds(condition); });
   }
 
   /// Appends the variables and files that an expression reads, each once: all, or those that are not there.
   void add_inputs(std::uint16_t root, bool all, std::vector<std::string>& names) {
-    const Step& step = profile_.steps[root];
+    const Step& step = tables_.steps[root];
     const auto add = [&](std::string_view name, bool there) {
       if ((all || !there) && std::find(names.begin(), names.end(), name) == names.end())
         names.emplace_back(name);
     };
     if (step.op == Op::variable) {
-      add(profile_.view(step.text), variable(profile_.view(step.text)).has_value());
+      add(tables_.text(step.index), variable(tables_.text(step.index)).has_value());
     } else if (step.function == Function::variables) {
       if (const auto glob = value(child(step, 0))) add(glob->text, false);
     } else if (step.function == Function::file || step.function == Function::variable ||
                step.function == Function::only_variable) {
       if (const auto name = value(child(step, 0))) add(name->text, value(root).has_value());
     }
-    for (std::size_t i = 0; i < step.child_count; ++i) add_inputs(child(step, i), all, names);
+    if (step.op == Op::text || step.op == Op::variable) return;
+    for (const std::uint16_t one : tables_.children_of(step)) add_inputs(one, all, names);
   }
 
  private:
@@ -78,15 +83,15 @@ class Evaluation {
       case Sign::not_set:
         return !value;
       case Sign::like:
-        return value && fits(*value, profile_.view(condition.glob));
+        return value && fits(*value, tables_.text(condition.glob));
       case Sign::unlike:
-        return !value || !fits(*value, profile_.view(condition.glob));
+        return !value || !fits(*value, tables_.text(condition.glob));
     }
     return false;
   }
 
   [[nodiscard]] std::uint16_t child(const Step& step, std::size_t index) const {
-    return profile_.children[step.first_child + index];
+    return tables_.children_of(step)[index];
   }
 
   static std::optional<Value> something(Value value) {
@@ -115,8 +120,8 @@ class Evaluation {
 
   std::optional<Value> join(const Step& step) {
     Value result;
-    for (std::size_t i = 0; i < step.child_count; ++i) {
-      const auto part = value(child(step, i));
+    for (const std::uint16_t one : tables_.children_of(step)) {
+      const auto part = value(one);
       if (!part || result.text.size() + part->text.size() > longest_value) return std::nullopt;
       result.text += part->text;
       note_source(result, *part);
@@ -140,9 +145,10 @@ class Evaluation {
       return value(child(step, 0)) ? std::nullopt : value(child(step, 1));
     Value result;
     std::vector<std::string> arguments;
-    arguments.reserve(step.child_count);
-    for (std::size_t i = 0; i < step.child_count; ++i) {
-      auto argument = value(child(step, i));
+    const auto children = tables_.children_of(step);
+    arguments.reserve(children.size());
+    for (const std::uint16_t one : children) {
+      auto argument = value(one);
       if (!argument) return std::nullopt;
       note_source(result, *argument);
       arguments.push_back(std::move(argument->text));
@@ -234,7 +240,7 @@ class Evaluation {
         {content->substr(first, content->find_last_not_of(blanks) - first + 1), Origin::file, path});
   }
 
-  const Profile& profile_;
+  const Tables& tables_;
   const Node& node_;
   const Variables& variables_;
   std::vector<std::string>& warnings_;
@@ -252,15 +258,15 @@ struct Match {
     if (own != other.own) return own;
     if (a.granularity != b.granularity) return a.granularity == Granularity::process;
     if (signs != other.signs) return signs > other.signs;
-    return a.name < b.name;
+    return a.name() < b.name();
   }
 };
 
 bool supersedes(const Profile& profile, const Profile& other) {
-  std::string_view globs = profile.supersedes;
+  std::string_view globs = profile.supersedes();
   while (!globs.empty()) {
     const std::string_view glob = globs.substr(0, globs.find(','));
-    if (&profile != &other && fits(other.name, glob)) return true;
+    if (&profile != &other && fits(other.name(), glob)) return true;
     globs.remove_prefix(std::min(glob.size() + 1, globs.size()));
   }
   return false;
@@ -269,11 +275,12 @@ bool supersedes(const Profile& profile, const Profile& other) {
 /// How many positive conditions the most specific fulfilled alternative has; nothing where none is fulfilled.
 std::optional<std::size_t> fulfilled(const Profile& profile, Evaluation evaluation) {
   std::optional<std::size_t> best;
-  for (const Alternative& alternative : profile.match) {
+  for (const Alternative& alternative : profile.match()) {
     if (!evaluation.holds(alternative)) continue;
-    const auto positive =
-        std::count_if(alternative.conditions.begin(), alternative.conditions.end(),
-                      [](const Condition& c) { return c.sign == Sign::set || c.sign == Sign::like; });
+    const auto conditions = profile.tables->conditions_of(alternative);
+    const auto positive = std::count_if(conditions.begin(), conditions.end(), [](const Condition& c) {
+      return c.sign == Sign::set || c.sign == Sign::like;
+    });
     best = std::max(best.value_or(0), static_cast<std::size_t>(positive));
   }
   return best;
@@ -281,7 +288,7 @@ std::optional<std::size_t> fulfilled(const Profile& profile, Evaluation evaluati
 
 Facts read_facts(const Profile& profile, Evaluation evaluation) {
   Facts facts;
-  for (const Place& place : profile.places)
+  for (const Place& place : profile.places())
     if (!facts.has(place.fact)) facts[place.fact] = evaluation.value(place.root);
   return facts;
 }
@@ -300,10 +307,10 @@ void compare(const Platform& winner, const Profile& other, const Facts& theirs, 
     const auto &mine = winner.facts[fact], &its = theirs[fact];
     if (!mine || !its || mine->text == its->text) continue;
     Fault fault{said(fact, *mine) + " of " + winner.name + " contradicts " + said(fact, *its) + " of " +
-                    std::string(other.name),
+                    std::string(other.name()),
                 {},
                 "settle it with --platform (RANKSHIM_PLATFORM=" + winner.name + " or " +
-                    std::string(other.name) + ")"};
+                    std::string(other.name()) + ")"};
     mine->append_inputs(name(fact), fault.names);
     its->append_inputs(name(fact), fault.names);
     faults.push_back(std::move(fault));
@@ -313,7 +320,7 @@ void compare(const Platform& winner, const Profile& other, const Facts& theirs, 
 
 Fault unknown_platform(std::span<const Profile> profiles, std::string_view wanted) {
   std::vector<std::string_view> names = {"auto", "none"};
-  for (const Profile& profile : profiles) names.push_back(profile.name);
+  for (const Profile& profile : profiles) names.push_back(profile.name());
   const std::string_view near = nearest(wanted, names);
   Fault fault{"there is no platform '" + std::string(wanted) + "'", {"--platform"}, {}};
   if (!near.empty()) fault.fix = "did you mean " + std::string(near) + "? ";
@@ -329,7 +336,7 @@ Facts read_facts(const Profile& profile, const Node& node, std::vector<std::stri
 
 const Profile* find(std::span<const Profile> profiles, std::string_view name) {
   const auto found = std::find_if(profiles.begin(), profiles.end(),
-                                  [&](const Profile& profile) { return profile.name == name; });
+                                  [&](const Profile& profile) { return profile.name() == name; });
   return found == profiles.end() ? nullptr : &*found;
 }
 
@@ -338,7 +345,7 @@ std::vector<std::string> missing_inputs(const Profile& profile, Fact fact, const
   std::vector<std::string> names, warnings;
   Evaluation evaluation(profile, node, variables, warnings);
   for (const bool all : {false, true})
-    for (const Place& place : profile.places)
+    for (const Place& place : profile.places())
       if (place.fact == fact && (!all || names.empty())) evaluation.add_inputs(place.root, all, names);
   return names;
 }
@@ -372,14 +379,15 @@ Outcome<Platform> recognise(std::span<const Profile> profiles, std::string_view 
     if (first != matches.end()) std::rotate(matches.begin(), first, first + 1);
     winner = matches.front().profile;
     for (const Match& other : std::span(matches).subspan(1))
-      if (other.profile->fallback <= winner->fallback) result.also_matched.emplace_back(other.profile->name);
+      if (other.profile->fallback <= winner->fallback)
+        result.also_matched.emplace_back(other.profile->name());
   } else {
     winner = find(profiles, wanted);
     if (winner == nullptr) return Faults{unknown_platform(profiles, wanted)};
   }
 
   result.profile = winner;
-  result.name = winner->name;
+  result.name = winner->name();
   result.granularity = winner->granularity;
   result.facts = read_facts(*winner, evaluation_of(*winner));
   Evaluation evaluation = evaluation_of(*winner);
@@ -387,18 +395,18 @@ Outcome<Platform> recognise(std::span<const Profile> profiles, std::string_view 
     const auto found = std::find_if(states.begin(), states.end(),
                                     [&](const Role& one) { return evaluation.holds(one.when); });
     if (found == states.end()) return std::string();
-    for (const Condition& condition : found->when.conditions)
+    for (const Condition& condition : winner->tables->conditions_of(found->when))
       evaluation.add_inputs(condition.root, true, names);
-    return std::string(found->name);
+    return std::string(winner->tables->text(found->name));
   };
   std::vector<std::string> names;
-  result.idle_role = state(winner->roles, names);
-  result.pending = state(winner->pending, result.pending_names);
+  result.idle_role = state(winner->roles(), names);
+  result.pending = state(winner->pending(), result.pending_names);
   if (wanted != "auto" || !result.idle_role.empty() || !result.pending.empty()) return result;
 
   Faults faults;
   names.clear();
-  if (std::string what = state(winner->refusals, names); !what.empty())
+  if (std::string what = state(winner->refusals(), names); !what.empty())
     faults.push_back({std::move(what), std::move(names),
                       "correct them, or take them as this profile does with --platform (RANKSHIM_PLATFORM=" +
                           result.name + ")"});

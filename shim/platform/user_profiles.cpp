@@ -33,7 +33,7 @@ std::span<const Profile> ProfileSet::profiles() const {
 
 std::string ProfileSet::document(std::string_view name) const {
   for (const OwnedProfile& one : owned_)
-    if (one.profile().name == name) return std::string(one.document());
+    if (one.profile().name() == name) return std::string(one.document());
   return builtin_document(name);
 }
 
@@ -61,7 +61,7 @@ Outcome<ProfileSet> read_profiles(std::string_view file, const Node& node) {
   if (set.owned_.empty()) return set;
   for (const OwnedProfile& one : set.owned_) set.all_.push_back(one.profile());
   for (const Profile& one : builtin_profiles())
-    if (find(std::span(set.all_).first(set.owned_.size()), one.name) == nullptr) set.all_.push_back(one);
+    if (find(std::span(set.all_).first(set.owned_.size()), one.name()) == nullptr) set.all_.push_back(one);
   return set;
 }
 

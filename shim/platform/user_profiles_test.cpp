@@ -42,7 +42,6 @@ TEST_CASE("users' profiles come first and replace built-in ones by name") {
   node.files["/etc/rankshim.d/invented.toml"] = invented;
   node.files["/etc/rankshim.d/dstack.toml"] = "title = \"x\"\nopt_in = true\n[facts]\nnnodes = \"1\"\n";
   node.files["/etc/rankshim.d/notes.txt"] = "not a profile";
-  node.folders["/etc/rankshim.d"] = {"notes.txt", "invented.toml", "dstack.toml"};
   const ProfileSet set = read(node);
   CHECK(set.own() == 2);
   CHECK(set.profiles().size() == builtin_profiles().size() + 1);
@@ -56,7 +55,6 @@ TEST_CASE("--profile adds one file, and wins over the folder's of the same name"
   FakeNode node({});
   node.files["/here/invented.toml"] = invented;
   node.files["/etc/rankshim.d/invented.toml"] = "not read";
-  node.folders["/etc/rankshim.d"] = {"invented.toml"};
   CHECK(read(node, "/here/invented.toml").document("invented") == invented);
 }
 
@@ -65,7 +63,6 @@ TEST_CASE("every mistake in every profile is a fault that names its file and lin
   node.files["/etc/rankshim.d/a.toml"] = "title = 1\n";
   node.files["/etc/rankshim.d/b.toml"] =
       "title = \"b\"\n[[match]]\nall = [\"A\"]\n[facts]\nnnodes = \"${A\"\n";
-  node.folders["/etc/rankshim.d"] = {"a.toml", "b.toml"};
   const auto outcome = read_profiles("/nowhere.toml", node);
   REQUIRE(std::holds_alternative<Faults>(outcome));
   std::string all;

@@ -267,15 +267,16 @@ class Reader {
       }
       return;
     }
-    try {
-      const toml::table table = toml::parse(*document, path);
-      for (const auto& [key, node] : table) read_key(path, key.str(), node);
-    } catch (const toml::parse_error& error) {
+    const toml::parse_result parsed = toml::parse(*document, path);
+    if (!parsed) {
+      const toml::parse_error& error = parsed.error();
       reject(exit_code::configuration,
              {fmt::format("{}:{}: {}", path, error.source().begin.line, error.description()),
               {path},
               fmt::format("correct {}", path)});
+      return;
     }
+    for (const auto& [key, node] : parsed.table()) read_key(path, key.str(), node);
   }
 
   void read_key(const std::string& path, std::string_view key, const toml::node& node) {

@@ -188,7 +188,9 @@ TEST_CASE("the documented configuration file has every key with its built-in def
   std::stringstream content;
   content << file.rdbuf();
   const std::string text = content.str();
-  const toml::table table = toml::parse(text);
+  const toml::parse_result parsed = toml::parse(text);
+  REQUIRE(parsed);
+  const toml::table& table = parsed.table();
   for (const OptionInfo& option : options) {
     if (!option.has_key) continue;
     INFO(option.name);

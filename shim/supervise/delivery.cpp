@@ -6,9 +6,9 @@
 #include <cerrno>
 #include <csignal>
 #include <cstring>
-#include <new>
 
 #include "log/log.h"
+#include "supervise/last_resort.h"
 #include "supervise/workers.h"
 
 namespace rankshim::supervise {
@@ -46,11 +46,12 @@ void Delivery::command_ended() {
 }
 
 void Delivery::pass_on(const Received& signal) {
+  last_resort::owe(signal.number);
   const bool waits = (kept_numbers_ & bit(signal.number)) != 0;
   if (waits && signal.number < first_real_time_signal) return;  // merged, as the kernel would
   if (!waits) {
     const int done = deliver(signal);
-    if (done >= 0 || done == -ESRCH) return;
+    if (done >= 0 || done == -ESRCH) return last_resort::settle(signal.number);
     if (is_for_workers(signal.number)) {
       log::info("{} is kept until the launcher's workers can take it", signal_name(signal.number));
     } else {
@@ -86,9 +87,10 @@ void Delivery::try_again() {
     const int number = kept.signal.number;
     if ((waiting & bit(number)) != 0) return false;
     const int done = deliver(kept.signal);
-    if (done >= 0 || done == -ESRCH) return true;
-    if (done != -EAGAIN && ++kept.refused >= most_refusals) {
-      log::warn("{} could not be passed on: {}", signal_name(number), std::strerror(-done));
+    const bool refused = done != -EAGAIN && ++kept.refused >= most_refusals;
+    if (refused) log::warn("{} could not be passed on: {}", signal_name(number), std::strerror(-done));
+    if (done >= 0 || done == -ESRCH || refused) {
+      last_resort::settle(number);
       return true;
     }
     waiting |= bit(number);
@@ -150,13 +152,7 @@ int Delivery::to_all(int signal, const kernel::Payload* payload) {
   return done == -ESRCH ? kernel::send(command_, signal) : done;
 }
 
-std::optional<std::vector<Process>> Delivery::everything() const {
-  try {
-    return descendants(getpid(), before_us_);
-  } catch (const std::bad_alloc&) {
-    return std::nullopt;
-  }
-}
+std::optional<std::vector<Process>> Delivery::everything() const { return descendants(getpid(), before_us_); }
 
 bool Delivery::nothing_left() const {
   if (before_us_.empty()) return false;

@@ -61,6 +61,12 @@ int signal_descriptor(int existing, SignalSet signals) {
   return result(syscall(SYS_signalfd4, existing, &signals, sizeof(SignalSet), O_CLOEXEC | O_NONBLOCK));
 }
 
+int take_signal(SignalSet signals, std::chrono::milliseconds time) {
+  const timespec limit{static_cast<time_t>(time.count() / 1000),
+                       static_cast<long>(time.count() % 1000) * 1'000'000};
+  return result(syscall(SYS_rt_sigtimedwait, &signals, nullptr, &limit, sizeof(SignalSet)));
+}
+
 void exit_now(int code) {
   while (true) syscall(SYS_exit_group, code);
 }

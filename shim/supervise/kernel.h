@@ -2,6 +2,7 @@
 
 #include <sys/types.h>
 
+#include <chrono>
 #include <cstdint>
 
 /// The system calls of the supervisor, and nothing else. Each returns what the kernel returns: a value of 0
@@ -23,6 +24,9 @@ int set_ignored(int signal, bool ignored);
 
 /// A close-on-exec, non-blocking signalfd for these signals, or the same descriptor with another set.
 int signal_descriptor(int existing, SignalSet signals);
+
+/// The next of these blocked signals, taken from the kernel; −EAGAIN when none came in that time.
+int take_signal(SignalSet signals, std::chrono::milliseconds time);
 
 /// Ends this process at once, also one that shares its memory with its parent.
 [[noreturn]] void exit_now(int code);

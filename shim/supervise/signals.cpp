@@ -10,6 +10,7 @@
 
 #include "log/log.h"
 #include "supervise/kernel.h"
+#include "supervise/last_resort.h"
 
 namespace rankshim::supervise {
 namespace {
@@ -71,6 +72,7 @@ boost::asio::awaitable<Received> SignalQueue::next_ending() {
     co_await fill();
     const Received signal = front();
     if (ends_by_default(signal.number) && !inherited_as_ignored(signal.number)) co_return signal;
+    last_resort::settle(signal.number);
     ++first_;
   }
 }
@@ -88,6 +90,7 @@ boost::asio::awaitable<void> SignalQueue::fill() {
     if (got > 0) {
       first_ = 0;
       end_ = static_cast<std::size_t>(got) / sizeof(signalfd_siginfo);
+      for (std::size_t i = 0; i < end_; ++i) last_resort::owe(static_cast<int>(read_[i].ssi_signo));
     } else if (got < 0 && errno != EAGAIN && errno != EINTR) {
       throw std::system_error(errno, std::system_category(), "signalfd");
     } else {

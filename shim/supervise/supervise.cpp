@@ -18,9 +18,11 @@
 #include <string_view>
 #include <utility>
 
+#include "exit_code.h"
 #include "log/log.h"
 #include "supervise/delivery.h"
 #include "supervise/kernel.h"
+#include "supervise/last_resort.h"
 #include "supervise/stacks.h"
 #include "supervise/terminal.h"
 #include "supervise/tree.h"
@@ -150,6 +152,9 @@ Ending Supervisor::run() {
     return ending_;
   }
   delivery_.begin(spawn_.pid());
+  if (!policy_.limit)
+    last_resort::command_runs(
+        spawn_.pid(), policy_.scope == SignalScope::child ? spawn_.pid() : -spawn_.pid(), policy_.grace);
   ending_.pid = spawn_.pid();
   if (policy_.limit) kill_due_ = started_ + *policy_.limit;
   watch_workers();
@@ -262,6 +267,7 @@ void Supervisor::act_on_deadlines() {
 // ---- signals ----
 
 void Supervisor::on_signal(const Received& arrived) {
+  last_resort::settle(arrived.number);
   if (arrived.number == SIGCHLD) {
     reap_due_ = true;
     return;
@@ -298,6 +304,7 @@ void Supervisor::on_running_signal(const Received& signal, bool stop) {
     const bool delayed = delays(signal.number);
     if (delayed) {
       delayed_ = signal;
+      last_resort::owe(signal.number);
       delayed_due_ = Clock::now() + policy_.pre_stop_delay;
     } else {
       delivery_.pass_on(signal);
@@ -428,7 +435,9 @@ void Supervisor::on_command_end(int status) {
     ending_.number = WEXITSTATUS(status);
   }
   ending_.ended_at = Clock::now();
-  // Last, because these read files and may throw: the command's own end is recorded by now.
+  if (!policy_.limit)
+    last_resort::command_ended(
+        ending_.kind == Ending::Kind::signalled ? exit_code::signal_base + ending_.number : ending_.number);
   if (watch_) {
     watch_->agent_ended();
     ending_.ended_at = Clock::now();  // what ended before the agent was looked at, and stands before it

@@ -43,6 +43,8 @@ class Trial {
 
   /// Waits for the end.
   Ending ending();
+  /// The same where the supervisor ends itself and tells nothing: its exit code.
+  int exit_code();
 
  private:
   pid_t pid_ = -1;

@@ -21,8 +21,12 @@ namespace {
 constexpr int too_long_ms = 30'000;
 
 // The test program, too, blocks all signals before main. It must be possible to end it all the same, and the
-// children of its other tests must not inherit that.
-[[maybe_unused]] const int unblocked = kernel::set_signal_mask(inherited_mask(), nullptr);
+// children of its other tests must not inherit that. And whoever runs it may have signals ignored: nohup
+// SIGHUP, a shell's background job SIGINT and SIGQUIT.
+[[maybe_unused]] const bool like_from_a_terminal = [] {
+  for (int signal = 1; signal <= 64; ++signal) kernel::set_ignored(signal, false);
+  return kernel::set_signal_mask(inherited_mask(), nullptr) == 0;
+}();
 
 /// What fits through a pipe of an Ending.
 struct FlatEnding {
@@ -176,6 +180,14 @@ Ending Trial::ending() {
   waitpid(pid_, nullptr, 0);
   pid_ = -1;
   return ending;
+}
+
+int Trial::exit_code() {
+  int status = 0;
+  REQUIRE(waitpid(pid_, &status, 0) == pid_);
+  pid_ = -1;
+  REQUIRE(WIFEXITED(status));
+  return WEXITSTATUS(status);
 }
 
 }  // namespace rankshim::supervise

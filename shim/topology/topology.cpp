@@ -82,7 +82,7 @@ class Resolver {
     topology_.also_matched = platform.also_matched;
     topology_.warnings = platform.warnings;
     reads_variables_ = platform.name != "none";
-    if (generic != nullptr && reads_variables_ && platform.name != generic->name) {
+    if (generic != nullptr && reads_variables_ && platform.name != generic->name()) {
       generic_ = platform::read_facts(*generic, node, topology_.warnings);
     }
   }
@@ -168,7 +168,8 @@ class Resolver {
   [[nodiscard]] bool platform_has_words() const {
     if (!has_own_words() || settings_.text(Option::rank_unit) != "auto") return false;
     const auto says = [&](Fact fact) {
-      return std::any_of(platform_.profile->places.begin(), platform_.profile->places.end(),
+      const auto places = platform_.profile->places();
+      return std::any_of(places.begin(), places.end(),
                          [&](const platform::Place& place) { return place.fact == fact; });
     };
     return says(Fact::nnodes) && says(Fact::node_rank);

@@ -73,19 +73,14 @@ void read_record(const ares_dns_record_t& record, Question& question) {
   }
 }
 
-/// c-ares is C and knows no exceptions: none may leave here.
 void on_answer(void* argument, ares_status_t status, std::size_t /*timeouts*/,
                const ares_dns_record_t* record) noexcept {
   Question& question = *static_cast<Question*>(argument);
   question.done = true;
   question.out_of_memory = status == ARES_ENOMEM;
   question.verdict = verdict_of(status);
-  try {
-    if (record != nullptr && (status == ARES_SUCCESS || negative(question.verdict)))
-      read_record(*record, question);
-  } catch (const std::bad_alloc&) {
-    question.out_of_memory = true;
-  }
+  if (record != nullptr && (status == ARES_SUCCESS || negative(question.verdict)))
+    read_record(*record, question);
   if (!question.addresses.empty()) question.verdict = Verdict::found;
 }
 
