@@ -77,6 +77,9 @@ std::vector<std::string> environment() {
                                  const std::function<void()>& before, int output, int result) {
   if (mode == Mode::pid_1 && !own_proc()) kernel::exit_now(99);
   dup2(output, STDOUT_FILENO);
+  // Whoever runs the tests may have signals ignored: nohup SIGHUP, a shell's background job SIGINT and
+  // SIGQUIT.
+  for (int signal = 1; signal <= 64; ++signal) kernel::set_ignored(signal, false);
   if (before) before();
   // What the constructor before main does in the program; what is inherited is what it found in the test
   // program.
