@@ -17,6 +17,11 @@ from lib.process import clean_environment, run
 from lib.requirements import cannot
 
 REPOSITORY = pathlib.Path(__file__).resolve().parent.parent
+# Whoever runs the tests may have signals ignored (a shell's background job SIGINT and SIGQUIT, nohup SIGHUP); what the
+# tests start would inherit that. SIGPIPE and SIGXFSZ, which Python ignores itself, subprocess gives back.
+for number in signal.valid_signals() - {signal.SIGPIPE, signal.SIGXFSZ}:
+    if signal.getsignal(number) == signal.SIG_IGN:
+        signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
 # The longest that one test may take; a hang becomes a failure with a traceback.
 LONGEST_TEST = 240
 

@@ -60,7 +60,7 @@ def test_a_delay_that_is_over_passes_the_term_on(start):
 
 
 def test_leftovers_get_the_term_signal(start):
-    leave = "coproc setsid bash -c 'trap \"echo asked >&2; exit\" INT; exec 3<> <(:); wait $!; echo r; while :; do read -r -t 3600 -u 3; done'; "
+    leave = "coproc setsid bash -c 'trap \"echo asked >&2; exit\" INT; exec 3<> <(:); wait $!; echo r; while :; do read -r -t 0.2 -u 3; done'; "
     process = start("bash", "-c", leave + "read -r -u ${COPROC[0]}; exit 6", options=["--term-signal", "INT", "--leftover-grace", "1h"])
     assert process.wait() == 6
     assert "asked" in process.stderr

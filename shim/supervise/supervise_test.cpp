@@ -26,8 +26,9 @@ Ending run(Mode mode, const std::string& script, const Policy& policy = {}) {
 }
 
 /// For shells: says "ready" and waits for signals, without ending and without a child that a signal could
-/// end.
-const std::string wait_ready = "exec 3<> <(:); wait $!; echo ready; while :; do read -r -t 3600 -u 3; done";
+/// end. In short pieces: a trap whose signal comes between two of bash's commands runs only when the second
+/// is over.
+const std::string wait_ready = "exec 3<> <(:); wait $!; echo ready; while :; do read -r -t 0.2 -u 3; done";
 
 /// For shells: waits until the last child, `setsid sleep 3600`, has come to sleep(1), environment and all.
 const std::string until_asleep = "until grep -q ^sleep /proc/$!/cmdline; do :; done; ";
@@ -147,7 +148,7 @@ TEST_CASE("the scope says who gets a signal", "[supervise]") {
   // The command, a child in its group and one in a session of its own; each says that it got the signal, and
   // stays.
   const std::string family = R"(
-say() { trap "echo $1" USR1; exec 3<> <(:); wait $!; echo ready; while :; do read -r -t 3600 -u 3; done; }
+say() { trap "echo $1" USR1; exec 3<> <(:); wait $!; echo ready; while :; do read -r -t 0.2 -u 3; done; }
 export -f say
 say member &
 setsid bash -c 'say stranger' &

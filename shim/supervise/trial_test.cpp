@@ -21,8 +21,12 @@ namespace {
 constexpr int too_long_ms = 30'000;
 
 // The test program, too, blocks all signals before main. It must be possible to end it all the same, and the
-// children of its other tests must not inherit that.
-[[maybe_unused]] const int unblocked = kernel::set_signal_mask(inherited_mask(), nullptr);
+// children of its other tests must not inherit that. And whoever runs it may have signals ignored: nohup
+// SIGHUP, a shell's background job SIGINT and SIGQUIT.
+[[maybe_unused]] const bool like_from_a_terminal = [] {
+  for (int signal = 1; signal <= 64; ++signal) kernel::set_ignored(signal, false);
+  return kernel::set_signal_mask(inherited_mask(), nullptr) == 0;
+}();
 
 /// What fits through a pipe of an Ending.
 struct FlatEnding {
@@ -77,9 +81,6 @@ std::vector<std::string> environment() {
                                  const std::function<void()>& before, int output, int result) {
   if (mode == Mode::pid_1 && !own_proc()) kernel::exit_now(99);
   dup2(output, STDOUT_FILENO);
-  // Whoever runs the tests may have signals ignored: nohup SIGHUP, a shell's background job SIGINT and
-  // SIGQUIT.
-  for (int signal = 1; signal <= 64; ++signal) kernel::set_ignored(signal, false);
   if (before) before();
   // What the constructor before main does in the program; what is inherited is what it found in the test
   // program.
