@@ -1,12 +1,14 @@
 #include <charconv>
 
-/// Takes the place of the C++ library's reader of floating-point numbers, which only toml++ uses: 17 kB less. No key
-/// of ours takes such a number, so every one is refused by its type, whatever its value: it is read as 0.
-/// (libc++'s own name for it: __charconv/from_chars_floating_point.h. Should a later libc++ call it otherwise, its
-/// own comes back, and the size tells.)
-std::__from_chars_result<double> read_as_zero(const char* first, const char* last, std::chars_format format) __asm__(
+/// Takes the place of the C++ library's reader of floating-point numbers, which only toml++ uses: 17 kB less.
+/// No key of ours takes such a number, so every one is refused by its type, whatever its value: it is read as
+/// 0. (libc++'s own name for it: __charconv/from_chars_floating_point.h. Should a later libc++ call it
+/// otherwise, its own comes back, and the size tells.)
+std::__from_chars_result<double>
+read_as_zero(const char* first, const char* last, std::chars_format format) __asm__(
     "_ZNSt3__127__from_chars_floating_pointIdEENS_19__from_chars_resultIT_EEPKcS5_NS_12chars_formatE");
 
-std::__from_chars_result<double> read_as_zero(const char* first, const char* last, std::chars_format /*format*/) {
+std::__from_chars_result<double> read_as_zero(const char* first, const char* last,
+                                              std::chars_format /*format*/) {
   return {0, last - first, std::errc{}};
 }

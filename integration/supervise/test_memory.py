@@ -1,0 +1,46 @@
+"""Where the system refuses memory."""
+
+import os
+import resource
+import signal
+import subprocess
+
+from lib.process import Process, clean_environment, descendants
+from supervise.conftest import name, status
+
+# More children than a list of processes has room for without more memory.
+MANY_CHILDREN = """
+trap 'echo asked; exit 9' TERM
+trap 'echo noted' USR1
+for i in $(seq 1000); do sleep 1000 & done
+echo ready
+while :; do wait; done
+"""
+
+
+def test_refused_before_the_command_runs_it_is_71_and_said(rankshim, tmp_path):
+    recorded = tmp_path / "pod.env"
+    recorded.write_text("".join(f"NAME_{i}=VALUE\n" for i in range(40_000)))
+    done = subprocess.run(["prlimit", "--as=1000000", rankshim, "explain", "--env-file", recorded], check=False,
+                          env=clean_environment(), capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (
+        71, "rankshim: error: the system refused memory: raise the limit (ulimit -v, the container's)\n")
+
+
+def test_refused_while_the_command_runs_signals_and_the_exit_code_are_still_true(rankshim):
+    # Not as PID 1, where everything can be signalled without a list of it.
+    argv = [rankshim, "--signal-scope", "tree", "--", "bash", "-c", MANY_CHILDREN]
+    with Process(argv, clean_environment()) as process:
+        process.wait_line("ready", stream="stdout")
+        size = int(status(process.pid, "VmSize").split()[0]) * 1024
+        resource.prlimit(process.pid, resource.RLIMIT_AS, (size, size))
+        process.signal(signal.SIGUSR1)
+        process.wait_line("noted", stream="stdout")
+        process.wait_line("the system refused memory; from here on only signals are passed on")
+        children = descendants(process.pid)
+        process.signal(signal.SIGTERM)
+        process.wait_line("asked", stream="stdout")
+        for child in children:  # with the command's end nothing holds them together, nor ends them
+            if name(child) == "sleep":
+                os.kill(child, signal.SIGKILL)
+        assert process.wait() == 9
