@@ -4,8 +4,10 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <ifaddrs.h>
+#include <net/if.h>
 #include <netinet/in.h>
 #include <sched.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -13,6 +15,7 @@
 #include <array>
 #include <cstring>
 #include <memory>
+#include <span>
 #include <utility>
 
 #include "node/accelerators.h"
@@ -68,10 +71,44 @@ SocketAddress socket_address(std::string_view literal, std::uint16_t port) {
   return result;
 }
 
+/// The name of the interface that has this address. For IPv4 by one call on a socket that is there:
+/// getifaddrs asks the kernel for all that it knows of all interfaces, which takes longer than our whole
+/// start.
+std::string interface_with(const SocketAddress& own, int socket) {
+  const auto [wanted, size] = own.bytes();
+  if (own.storage.ss_family == AF_INET) {
+    std::array<ifreq, 64> requests{};
+    ifconf list{};
+    list.ifc_len = sizeof requests;
+    list.ifc_req = requests.data();
+    if (ioctl(socket, SIOCGIFCONF, &list) == 0 && static_cast<std::size_t>(list.ifc_len) < sizeof requests) {
+      for (const ifreq& one :
+           std::span(requests).first(static_cast<std::size_t>(list.ifc_len) / sizeof(ifreq))) {
+        SocketAddress candidate;
+        std::memcpy(&candidate.storage, &one.ifr_addr, sizeof(sockaddr_in));
+        if (std::memcmp(candidate.bytes().first, wanted, size) == 0) return one.ifr_name;
+      }
+      return {};
+    }
+  }
+  ifaddrs* list = nullptr;
+  if (getifaddrs(&list) != 0) return {};
+  const std::unique_ptr<ifaddrs, void (*)(ifaddrs*)> owner(list, freeifaddrs);
+  for (const ifaddrs* entry = list; entry != nullptr; entry = entry->ifa_next) {
+    if (entry->ifa_addr == nullptr || entry->ifa_addr->sa_family != own.storage.ss_family) continue;
+    SocketAddress candidate;
+    std::memcpy(&candidate.storage, entry->ifa_addr,
+                own.storage.ss_family == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6));
+    if (std::memcmp(candidate.bytes().first, wanted, size) == 0) return entry->ifa_name;
+  }
+  return {};
+}
+
 /// The own address from which packets to `peer` would leave, or on the default route; the length is 0 where
 /// there is no route. Connecting a datagram socket only looks up the route (udp(7)); 192.0.2.1 and
-/// 2001:db8::1 are nobody's (RFC 5737, 3849).
-SocketAddress source_address(std::string_view peer) {
+/// 2001:db8::1 are nobody's (RFC 5737, 3849). `interface` may be null; else it gets the name of that
+/// address's.
+SocketAddress source_address(std::string_view peer, std::string* interface) {
   for (const std::string_view target :
        {peer, std::string_view("192.0.2.1"), std::string_view("2001:db8::1")}) {
     const SocketAddress address = socket_address(target, 9);
@@ -82,6 +119,7 @@ SocketAddress source_address(std::string_view peer) {
     socklen_t length = sizeof own.storage;
     if (getsockname(probe.number(), reinterpret_cast<sockaddr*>(&own.storage), &length) != 0) continue;
     own.length = length;
+    if (interface != nullptr) *interface = interface_with(own, probe.number());
     return own;
   }
   return {};
@@ -150,7 +188,7 @@ bool RealNode::owns_address(std::string_view literal) const {
 }
 
 std::optional<std::string> RealNode::address_towards(std::string_view peer) const {
-  const SocketAddress own = source_address(peer);
+  const SocketAddress own = source_address(peer, nullptr);
   if (own.length == 0) return std::nullopt;
   std::array<char, INET6_ADDRSTRLEN> text{};
   const auto [bytes, size] = own.bytes();
@@ -159,19 +197,9 @@ std::optional<std::string> RealNode::address_towards(std::string_view peer) cons
 }
 
 std::string RealNode::interface_towards(std::string_view peer) const {
-  const SocketAddress own = source_address(peer);
-  ifaddrs* list = nullptr;
-  if (own.length == 0 || getifaddrs(&list) != 0) return {};
-  const std::unique_ptr<ifaddrs, void (*)(ifaddrs*)> owner(list, freeifaddrs);
-  for (const ifaddrs* entry = list; entry != nullptr; entry = entry->ifa_next) {
-    if (entry->ifa_addr == nullptr || entry->ifa_addr->sa_family != own.storage.ss_family) continue;
-    SocketAddress candidate;
-    std::memcpy(&candidate.storage, entry->ifa_addr,
-                own.storage.ss_family == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6));
-    const auto [bytes, size] = candidate.bytes();
-    if (std::memcmp(bytes, own.bytes().first, size) == 0) return entry->ifa_name;
-  }
-  return {};
+  std::string interface;
+  source_address(peer, &interface);
+  return interface;
 }
 
 std::optional<std::string> RealNode::find_program(std::string_view program) const {

@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <boost/asio/redirect_error.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <cerrno>
 #include <csignal>
@@ -61,20 +62,20 @@ void end_with_parent(int signal) {
 SignalQueue::SignalQueue(boost::asio::io_context& io) : descriptor_(io, open_signal_descriptor()) {}
 
 boost::asio::awaitable<Received> SignalQueue::next() {
-  co_await fill();
+  if (!co_await fill()) co_return Received{};
   const Received signal = front();
   ++first_;
   co_return signal;
 }
 
 boost::asio::awaitable<Received> SignalQueue::next_ending() {
-  while (true) {
-    co_await fill();
+  while (co_await fill()) {
     const Received signal = front();
     if (ends_by_default(signal.number) && !inherited_as_ignored(signal.number)) co_return signal;
     last_resort::settle(signal.number);
     ++first_;
   }
+  co_return Received{};
 }
 
 void SignalQueue::hold_real_time(bool hold) {
@@ -84,7 +85,7 @@ void SignalQueue::hold_real_time(bool hold) {
 
 // What was read lies in a member before anyone is told of it: a cancelled wait leaves it there. Read first
 // and waited for then, by a wait that looks again itself: a read that says "nothing" wrongly loses nothing.
-boost::asio::awaitable<void> SignalQueue::fill() {
+boost::asio::awaitable<bool> SignalQueue::fill() {
   while (first_ == end_) {
     const ssize_t got = read(descriptor_.native_handle(), read_.data(), sizeof(read_));
     if (got > 0) {
@@ -94,10 +95,13 @@ boost::asio::awaitable<void> SignalQueue::fill() {
     } else if (got < 0 && errno != EAGAIN && errno != EINTR) {
       throw std::system_error(errno, std::system_category(), "signalfd");
     } else {
+      boost::system::error_code error;  // not thrown: every supervision ends with a cancelled wait
       co_await descriptor_.async_wait(boost::asio::posix::stream_descriptor::wait_read,
-                                      boost::asio::use_awaitable);
+                                      boost::asio::redirect_error(boost::asio::use_awaitable, error));
+      if (error) co_return false;
     }
   }
+  co_return true;
 }
 
 Received SignalQueue::front() const {

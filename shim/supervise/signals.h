@@ -50,8 +50,8 @@ class SignalQueue {
   /// Throws std::system_error where the kernel refuses the descriptor.
   explicit SignalQueue(boost::asio::io_context& io);
 
-  /// The next signal; SIGCHLD too. Cancelling loses none, as long as its result, once there, is not thrown
-  /// away.
+  /// The next signal; SIGCHLD too. Cancelling yields number 0, and loses none, as long as the result, once
+  /// there, is not thrown away.
   boost::asio::awaitable<Received> next();
 
   /// The next signal that would have ended a process that does not handle it, and that we did not inherit as
@@ -64,7 +64,7 @@ class SignalQueue {
   void hold_real_time(bool hold);
 
  private:
-  boost::asio::awaitable<void> fill();
+  boost::asio::awaitable<bool> fill();  ///< whether there is a signal: false when cancelled
   [[nodiscard]] Received front() const;
 
   std::array<signalfd_siginfo, 8> read_{};

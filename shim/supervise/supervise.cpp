@@ -214,7 +214,9 @@ void Supervisor::listen() {
 }
 
 boost::asio::awaitable<void> Supervisor::receive() {
-  while (phase_ != Phase::finished) on_signal(co_await signals_.next());
+  while (phase_ != Phase::finished) {
+    if (const Received signal = co_await signals_.next(); signal.number != 0) on_signal(signal);
+  }
 }
 
 void Supervisor::arm_timer() {
