@@ -12,12 +12,22 @@ std::uint32_t hash(std::string_view name) {
   return value;
 }
 
+/// Of a few characters only, so that a name that is not there costs next to nothing.
+std::size_t mark(std::string_view name) {
+  const auto first = static_cast<unsigned char>(name.front());
+  const auto last = static_cast<unsigned char>(name.back());
+  return (name.size() * 37 + first * 5U + last * 11U) % 1024;
+}
+
 }  // namespace
 
 Variables::Variables(const Environment& environment)
     : entries_(environment.entries()), slots_(std::bit_ceil(entries_.size() * 2 + 1)) {
   for (std::size_t i = 0; i < entries_.size(); ++i) {
-    std::uint32_t& slot = slots_[slot_of(entry_name(entries_[i]))];
+    const std::string_view name = entry_name(entries_[i]);
+    if (name.empty()) continue;
+    marks_.set(mark(name));
+    std::uint32_t& slot = slots_[slot_of(name)];
     if (slot == 0) slot = static_cast<std::uint32_t>(i + 1);  // of a name that stands twice the first counts
   }
 }
@@ -30,8 +40,9 @@ std::size_t Variables::slot_of(std::string_view name) const {
 }
 
 std::optional<std::string_view> Variables::get(std::string_view name) const {
+  if (name.empty() || !marks_[mark(name)]) return std::nullopt;
   const std::uint32_t found = slots_[slot_of(name)];
-  if (found == 0 || name.empty()) return std::nullopt;
+  if (found == 0) return std::nullopt;
   const std::string_view value = std::string_view(entries_[found - 1]).substr(name.size() + 1);
   return value.empty() ? std::nullopt : std::optional(value);
 }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <bitset>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -24,6 +25,8 @@ class Variables {
   [[nodiscard]] std::size_t slot_of(std::string_view name) const;
 
   const std::vector<std::string>& entries_;
+  std::bitset<1024>
+      marks_;  // of the names that are there: most that are asked for are not, and few hash alike
   std::vector<std::uint32_t> slots_;  // open addressing; the entry's index + 1, 0 where the slot is free
 };
 
