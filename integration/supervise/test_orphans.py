@@ -1,25 +1,40 @@
 """What ends without a parent."""
 
 import os
+import pathlib
+import shutil
+import subprocess
+
+import pytest
 
 from lib.events import until
+from lib.requirements import cannot
 from supervise.conftest import children, status
 
-ORPHANS = "i=0; while [ $i -lt {} ]; do (: &); i=$((i+1)); done"
+
+@pytest.fixture(scope="module")
+def orphans(tmp_path_factory):
+    """A program that makes orphans: lib/orphans.c."""
+    if shutil.which("cc") is None:
+        cannot("there is no C compiler")
+    program = tmp_path_factory.mktemp("orphans") / "orphans"
+    subprocess.run(["cc", "-O1", "-o", program, pathlib.Path(__file__).parent.parent / "lib" / "orphans.c"], check=True)
+    return program
 
 
-def test_ten_thousand_orphans_leave_nothing_and_take_no_memory(start, tmp_path):
+def test_ten_thousand_orphans_at_once_and_a_hundred_thousand_in_a_row_leave_nothing(start, orphans, tmp_path):
     go = tmp_path / "go"
     os.mkfifo(go)
-    steps = [ORPHANS.format(100), "echo warm", f"read word <{go}", ORPHANS.format(10_000), "echo done", f"read word <{go}"]
-    process = start("dash", "-c", "; ".join(steps))
+    wait = f"read word <{go}"
+    many = f"{orphans} 10000 1 && {orphans} 1000 100"
+    process = start("dash", "-c", f"{orphans} 100 1; echo warm; {wait}; {many} && echo done; {wait}")
     process.wait_line("warm")
     shim = process.shim()
     before = int(status(shim, "VmRSS").split()[0])
     go.write_text("on\n")
-    process.wait_line("done", timeout=120)
+    process.wait_line("done", timeout=200)
     # Only the command is left: a zombie would be listed.
-    until(lambda: len(children(shim)) == 1, 10, "all orphans are reaped")
+    until(lambda: len(children(shim)) == 1, 30, "all orphans are reaped")
     assert int(status(shim, "VmRSS").split()[0]) <= before + 16
     go.write_text("on\n")
     assert process.wait() == 0

@@ -59,7 +59,7 @@ def test_a_storm_of_signals_loses_none(start):
     shim = process.shim()
     queued = {40: 0, 41: 0}
     mixed = [signal.SIGUSR1, signal.SIGUSR2, signal.SIGHUP, signal.SIGWINCH, signal.SIGURG]
-    for index in range(20_000):
+    for index in range(50_000):  # two each
         os.kill(shim, mixed[index % len(mixed)])
         number = 40 + index % 2
         queued[number] += queue(shim, number, index)
@@ -75,7 +75,7 @@ def test_real_time_signals_arrive_as_often_as_they_were_queued(start):
     process = start(sys.executable, "-c", COUNTER.replace("signal.SIGTERM", "64"))
     process.wait_line("ready", stream="stdout")
     shim = process.shim()
-    queued = sum(queue(shim, 40, index) for index in range(20_000))
+    queued = sum(queue(shim, 40, index) for index in range(100_000))
     assert queue(shim, 64, 0)
     assert process.wait() == 0
     assert process.stdout.split()[1:] == [f"40:{queued}"]
