@@ -1,6 +1,8 @@
 #include <unistd.h>
 
+#include <boost/system/system_error.hpp>
 #include <string>
+#include <system_error>
 #include <variant>
 #include <vector>
 
@@ -193,6 +195,11 @@ int main(int argc, char** argv) {
   return exit_code::usage;
 }
 
+int refused(const std::string& why) {
+  log::error("the system refused what watching over a process needs: {}", why);
+  return exit_code::system;
+}
+
 }  // namespace
 }  // namespace rankshim
 
@@ -200,8 +207,9 @@ int main(int argc, char** argv) {
   rankshim::supervise::last_resort::arm();
   try {
     return rankshim::main(argc, argv);
-  } catch (const std::exception& error) {  // a loop that cannot be made; nothing runs yet
-    rankshim::log::error("the system refused what supervision needs: {}", error.what());
-    return rankshim::exit_code::system;
+  } catch (const boost::system::system_error& error) {  // a loop that cannot be made; nothing runs yet
+    return rankshim::refused(error.code().message());
+  } catch (const std::system_error& error) {
+    return rankshim::refused(error.code().message());
   }
 }

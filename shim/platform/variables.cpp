@@ -14,9 +14,9 @@ std::uint32_t hash(std::string_view name) {
 
 /// Of a few characters only, so that a name that is not there costs next to nothing.
 std::size_t mark(std::string_view name) {
-  const auto first = static_cast<unsigned char>(name.front());
-  const auto last = static_cast<unsigned char>(name.back());
-  return (name.size() * 37 + first * 5U + last * 11U) % 1024;
+  const std::size_t first = static_cast<unsigned char>(name.front());
+  const std::size_t last = static_cast<unsigned char>(name.back());
+  return (name.size() * 37 + first * 5 + last * 11) % 1024;
 }
 
 }  // namespace

@@ -518,6 +518,8 @@ void Supervisor::give_up() {
     ending_.ran = std::chrono::duration_cast<milliseconds>(Clock::now() - started_);
   }
   const std::optional<std::vector<Process>> left = delivery_.everything();
+  if (!left && getpid() != 1)
+    return log::warn("without /proc what is left cannot be found; it is left behind");
   const std::string names = left ? where_they_wait(*left) : std::string();
   log::warn("not even SIGKILL ended within {} what is left; it is left behind{}", seconds(kill_patience),
             names);

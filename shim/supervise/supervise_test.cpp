@@ -28,7 +28,9 @@ Ending run(Mode mode, const std::string& script, const Policy& policy = {}) {
 /// For shells: says "ready" and waits for signals, without ending and without a child that a signal could
 /// end. In short pieces: a trap whose signal comes between two of bash's commands runs only when the second
 /// is over.
-const std::string wait_ready = "exec 3<> <(:); wait $!; echo ready; while :; do read -r -t 0.2 -u 3; done";
+const std::string quiet_descriptor = "exec 3<> <(:); wait $!; ";  // before any child: $! could be its number
+const std::string ready_loop = "echo ready; while :; do read -r -t 0.2 -u 3; done";
+const std::string wait_ready = quiet_descriptor + ready_loop;
 
 /// For shells: waits until the last child, `setsid sleep 3600`, has come to sleep(1), environment and all.
 const std::string until_asleep = "until grep -q ^sleep /proc/$!/cmdline; do :; done; ";
@@ -148,7 +150,8 @@ TEST_CASE("the scope says who gets a signal", "[supervise]") {
   // The command, a child in its group and one in a session of its own; each says that it got the signal, and
   // stays.
   const std::string family = R"(
-say() { trap "echo $1" USR1; exec 3<> <(:); wait $!; echo ready; while :; do read -r -t 0.2 -u 3; done; }
+exec 3<> <(:); wait $!
+say() { trap "echo $1" USR1; echo ready; while :; do read -r -t 0.2 -u 3; done; }
 export -f say
 say member &
 setsid bash -c 'say stranger' &
@@ -195,8 +198,8 @@ TEST_CASE("without a grace a stop leaves the command all the time it wants", "[s
 }
 
 TEST_CASE("when the grace is over everything is killed, sessions of their own too", "[supervise]") {
-  const std::string deaf =
-      "trap '' TERM; setsid bash -c 'trap \"\" TERM; " + wait_ready + "' & " + wait_ready;
+  const std::string deaf = "trap '' TERM; " + quiet_descriptor + "setsid bash -c 'trap \"\" TERM; " +
+                           wait_ready + "' & " + ready_loop;
   for (const Mode mode : modes()) {
     INFO(name(mode));
     Policy policy;
@@ -253,8 +256,8 @@ TEST_CASE("what the command leaves behind gets TERM, then KILL", "[supervise]") 
 }
 
 TEST_CASE("after a stop the leftovers have what remains of the grace", "[supervise]") {
-  const std::string script = "coproc setsid bash -c 'trap \"\" TERM; " + wait_ready +
-                             "'; read -r -u ${COPROC[0]}; trap 'exit 3' TERM; " + wait_ready;
+  const std::string script = quiet_descriptor + "coproc setsid bash -c 'trap \"\" TERM; " + wait_ready +
+                             "'; read -r -u ${COPROC[0]}; trap 'exit 3' TERM; " + ready_loop;
   for (const Mode mode : modes()) {
     INFO(name(mode));
     Policy policy;
@@ -403,8 +406,8 @@ TEST_CASE("an agent without workers ends within two seconds of a stop", "[superv
   for (const Mode mode : modes()) {
     INFO(name(mode));
     // Its helper, a child that has the agent's own environment, is no worker.
-    Trial trial(mode, "trap '' INT; setsid sleep 3600 & " + until_asleep + wait_ready, policy,
-                [] { unsetenv("LOCAL_RANK"); });
+    Trial trial(mode, "trap '' INT; " + quiet_descriptor + "setsid sleep 3600 & " + until_asleep + ready_loop,
+                policy, [] { unsetenv("LOCAL_RANK"); });
     REQUIRE(trial.line() == "ready");
     const auto start = std::chrono::steady_clock::now();
     trial.signal(SIGINT);
@@ -423,8 +426,8 @@ TEST_CASE("an agent with a worker has its time, and gets each stop signal once",
   // It notes each TERM and ends with USR1, long after an agent without workers would have been killed.
   const std::string agent =
       "terms=0; trap 'terms=$((terms + 1)); echo asked' TERM; trap 'echo noted' USR2; "
-      "trap 'exit $terms' USR1; LOCAL_RANK=0 setsid sleep 3600 & " +
-      until_asleep + wait_ready;
+      "trap 'exit $terms' USR1; " +
+      quiet_descriptor + "LOCAL_RANK=0 setsid sleep 3600 & " + until_asleep + ready_loop;
   for (const Mode mode : modes()) {
     INFO(name(mode));
     Trial trial(mode, agent, policy, [] { unsetenv("LOCAL_RANK"); });
