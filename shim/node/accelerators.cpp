@@ -48,7 +48,7 @@ struct Devices {
 };
 
 void see_device(void* devices, std::string_view name) {
-  if (std::string_view("acdhkmnv").find(name.front()) == std::string_view::npos)
+  if (name.empty() || std::string_view("acdhkmnv").find(name.front()) == std::string_view::npos)
     return;  // most of them, at once
   auto& seen = *static_cast<Devices*>(devices);
   if (name == "kfd") seen.kfd = true;
