@@ -2,7 +2,6 @@
 # without taking the system's libc headers along.
 set(headers_dir "${PROJECT_BINARY_DIR}/headers")
 set(headers_definitions
-    FMT_HEADER_ONLY
     "FMT_STATIC_THOUSANDS_SEPARATOR=','"
     FMT_USE_FLOAT=0  # we format no floating-point number (one would come out empty)
     FMT_USE_DOUBLE=0
@@ -22,7 +21,11 @@ set(headers_definitions
     BOOST_DISABLE_CURRENT_LOCATION
     _LARGEFILE64_SOURCE)
 
-foreach(library boost/asio.hpp spdlog/spdlog.h fmt/format.h toml++/toml.h catch2)
+set(libraries boost/asio.hpp spdlog/spdlog.h fmt/format.h toml++/toml.h)
+if(NOT RANKSHIM_STATIC)
+  list(APPEND libraries catch2)
+endif()
+foreach(library ${libraries})
   find_path(RANKSHIM_INCLUDE_${library} "${library}" NO_CMAKE_FIND_ROOT_PATH REQUIRED)
   mark_as_advanced(RANKSHIM_INCLUDE_${library})
   string(REGEX REPLACE "/.*" "" folder "${library}")
@@ -34,12 +37,6 @@ add_library(headers INTERFACE)
 target_include_directories(headers SYSTEM INTERFACE "${headers_dir}")
 target_compile_definitions(headers INTERFACE ${headers_definitions})
 
-# Catch2 2 is one header; 3 (Ubuntu 24.04) is a library with others.
-add_library(catch2 INTERFACE)
-target_link_libraries(catch2 INTERFACE headers)
-if(NOT EXISTS "${headers_dir}/catch2/catch.hpp")
-  find_package(Catch2 3 REQUIRED)
-  file(WRITE "${PROJECT_BINARY_DIR}/catch3/catch2/catch.hpp" "#include <catch2/catch_all.hpp>\nusing namespace Catch;\n")
-  target_include_directories(catch2 SYSTEM INTERFACE "${PROJECT_BINARY_DIR}/catch3")
-  target_link_libraries(catch2 INTERFACE Catch2::Catch2WithMain)
-endif()
+add_library(fmt STATIC EXCLUDE_FROM_ALL "${PROJECT_SOURCE_DIR}/cmake/fmt.cpp")
+target_compile_options(fmt PRIVATE ${without_exceptions})
+target_link_libraries(fmt PUBLIC headers)

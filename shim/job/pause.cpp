@@ -9,6 +9,13 @@
 
 namespace rankshim {
 
+void run_until(boost::asio::io_context& io, const bool& over) {
+  while (!over) {
+    if (io.stopped()) io.restart();
+    io.run_one();
+  }
+}
+
 std::optional<supervise::Received> pause(boost::asio::io_context& io, supervise::SignalQueue& signals,
                                          std::chrono::milliseconds time) {
   using namespace boost::asio::experimental::awaitable_operators;
@@ -21,10 +28,7 @@ std::optional<supervise::Received> pause(boost::asio::io_context& io, supervise:
         over = true;
         if (const auto* received = std::get_if<supervise::Received>(&first)) signal = *received;
       });
-  while (!over) {  // not until nothing is left to do: questions about our status may always come
-    if (io.stopped()) io.restart();
-    io.run_one();
-  }
+  run_until(io, over);
   return signal;
 }
 

@@ -8,6 +8,10 @@
 
 namespace rankshim {
 
+/// Lets `io` work until what it does sets `over`: not until it has nothing left to do, for questions about
+/// our status may always come.
+void run_until(boost::asio::io_context& io, const bool& over);
+
 /// Lets `time` pass, with everything else on `io` going on. A signal that would have ended us ends the pause:
 /// it is returned, and stays in the queue. Only while no command runs.
 std::optional<supervise::Received> pause(boost::asio::io_context& io, supervise::SignalQueue& signals,

@@ -79,10 +79,7 @@ std::optional<Verdict> wait_for_master(boost::asio::io_context& io, supervise::S
           reached = std::move(std::get<wait::Reached>(first));
         }
       });
-  while (!over) {  // not until nothing is left to do: questions about our status may always come
-    if (io.stopped()) io.restart();
-    io.run_one();
-  }
+  run_until(io, over);
   return end;
 }
 

@@ -51,6 +51,13 @@ struct SocketAddress {
       return {&reinterpret_cast<const sockaddr_in*>(&storage)->sin_addr, sizeof(in_addr)};
     return {&reinterpret_cast<const sockaddr_in6*>(&storage)->sin6_addr, sizeof(in6_addr)};
   }
+  /// Whether the other is of the same family and the same address, whatever its port.
+  [[nodiscard]] bool same_address(const sockaddr& other) const {
+    if (other.sa_family != storage.ss_family) return false;
+    const auto [address, size] = bytes();
+    const auto offset = reinterpret_cast<const char*>(address) - reinterpret_cast<const char*>(&storage);
+    return std::memcmp(address, reinterpret_cast<const char*>(&other) + offset, size) == 0;
+  }
 };
 
 SocketAddress socket_address(std::string_view literal, std::uint16_t port) {
@@ -75,7 +82,6 @@ SocketAddress socket_address(std::string_view literal, std::uint16_t port) {
 /// getifaddrs asks the kernel for all that it knows of all interfaces, which takes longer than our whole
 /// start.
 std::string interface_with(const SocketAddress& own, int socket) {
-  const auto [wanted, size] = own.bytes();
   if (own.storage.ss_family == AF_INET) {
     std::array<ifreq, 64> requests{};
     ifconf list{};
@@ -84,9 +90,7 @@ std::string interface_with(const SocketAddress& own, int socket) {
     if (ioctl(socket, SIOCGIFCONF, &list) == 0 && static_cast<std::size_t>(list.ifc_len) < sizeof requests) {
       for (const ifreq& one :
            std::span(requests).first(static_cast<std::size_t>(list.ifc_len) / sizeof(ifreq))) {
-        SocketAddress candidate;
-        std::memcpy(&candidate.storage, &one.ifr_addr, sizeof(sockaddr_in));
-        if (std::memcmp(candidate.bytes().first, wanted, size) == 0) return one.ifr_name;
+        if (own.same_address(one.ifr_addr)) return one.ifr_name;
       }
       return {};
     }
@@ -95,11 +99,7 @@ std::string interface_with(const SocketAddress& own, int socket) {
   if (getifaddrs(&list) != 0) return {};
   const std::unique_ptr<ifaddrs, void (*)(ifaddrs*)> owner(list, freeifaddrs);
   for (const ifaddrs* entry = list; entry != nullptr; entry = entry->ifa_next) {
-    if (entry->ifa_addr == nullptr || entry->ifa_addr->sa_family != own.storage.ss_family) continue;
-    SocketAddress candidate;
-    std::memcpy(&candidate.storage, entry->ifa_addr,
-                own.storage.ss_family == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6));
-    if (std::memcmp(candidate.bytes().first, wanted, size) == 0) return entry->ifa_name;
+    if (entry->ifa_addr != nullptr && own.same_address(*entry->ifa_addr)) return entry->ifa_name;
   }
   return {};
 }

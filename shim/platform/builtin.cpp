@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "platform/packed_text.h"
+#include "platform/recognise.h"
 
 namespace rankshim::platform {
 namespace {
@@ -18,6 +19,7 @@ using namespace std::string_view_literals;
 std::span<const Profile> builtin_profiles() { return all_profiles; }
 
 std::string builtin_document(std::string_view name) {
+  if (find(all_profiles, name) == nullptr) return {};
   // All documents are packed as one, so that each profits by the others; a NUL stands behind each.
   std::string rest = unpack(packed_documents, documents_size);
   for (const Profile& profile : all_profiles) {

@@ -44,7 +44,7 @@ constexpr unsigned reaped_at_once = 1000;         // then signals get their turn
 enum class Phase : std::uint8_t { running, leftovers, killing, finished };
 
 /// One command from its start to the end of all it started. Whatever is still to be done lies in members
-/// (`reap_due_`, the deadlines, what `delivery_` holds) before it is tried: an exception on the way (memory)
+/// (`reap_due_`, the deadlines, what `delivery_` holds) before it is tried: what Asio throws on the way
 /// loses none of it.
 class Supervisor {
  public:

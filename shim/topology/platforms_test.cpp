@@ -1,25 +1,12 @@
 #include <catch2/catch.hpp>
 
-#include "platform/builtin.h"
 #include "platform/recording.h"
-#include "topology/topology.h"
+#include "topology/resolve_for_test.h"
 
 /// What profiles and topology promise together: nobody trains alone in silence, and nothing is guessed.
 
 namespace rankshim {
 namespace {
-
-Outcome<Topology> resolve(const Node& node, std::vector<std::string> options = {}) {
-  options.emplace_back("x");
-  const auto read = read_settings(options, node);
-  REQUIRE(std::holds_alternative<Invocation>(read));
-  const Settings& settings = std::get<Invocation>(read).settings;
-  const auto profiles = platform::builtin_profiles();
-  const auto platform = platform::recognise(profiles, settings.text(Option::platform), node);
-  if (const auto* faults = std::get_if<Faults>(&platform)) return *faults;
-  return resolve_topology(settings, std::get<platform::Platform>(platform),
-                          platform::find(profiles, "generic"), node);
-}
 
 /// What two nodes of one job must not be told differently, as one text.
 std::string place(const Topology& topology) {

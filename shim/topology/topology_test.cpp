@@ -3,22 +3,10 @@
 #include <catch2/catch.hpp>
 
 #include "node/fake_node.h"
-#include "platform/builtin.h"
+#include "topology/resolve_for_test.h"
 
 namespace rankshim {
 namespace {
-
-Outcome<Topology> resolve(const Node& node, std::vector<std::string> options = {}, bool for_program = false) {
-  options.emplace_back("x");
-  const auto read = read_settings(options, node);
-  REQUIRE(std::holds_alternative<Invocation>(read));
-  const Settings& settings = std::get<Invocation>(read).settings;
-  const auto profiles = platform::builtin_profiles();
-  const auto platform = platform::recognise(profiles, settings.text(Option::platform), node);
-  if (const auto* faults = std::get_if<Faults>(&platform)) return *faults;
-  return resolve_topology(settings, std::get<platform::Platform>(platform),
-                          platform::find(profiles, "generic"), node, for_program);
-}
 
 Topology resolved(const Node& node, std::vector<std::string> options = {}) {
   auto result = resolve(node, std::move(options));
