@@ -20,6 +20,11 @@ set(headers_definitions
     BOOST_ASIO_HAS_TIMERFD=1  # Asio looks for glibc only; without it an idle loop on musl wakes every 300 s
     BOOST_DISABLE_CURRENT_LOCATION
     _LARGEFILE64_SOURCE)
+if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
+  # clang refuses spdlog 1.12's strings as constant expressions (https://github.com/fmtlib/fmt/issues/4807); g++ checks
+  # our formats.
+  list(APPEND headers_definitions "FMT_CONSTEVAL=")
+endif()
 
 set(libraries boost/asio.hpp spdlog/spdlog.h fmt/format.h toml++/toml.h)
 if(NOT RANKSHIM_STATIC)
