@@ -15,6 +15,7 @@ set(headers_definitions
     TOML_ENABLE_FORMATTERS=0
     TOML_EXCEPTIONS=0
     TOML_FLOAT_CHARCONV=1  # else toml++ parses floats by stringstream and locale
+    BOOST_ASIO_SEPARATE_COMPILATION  # shim/asio.cpp
     BOOST_ASIO_DISABLE_THREADS
     BOOST_ASIO_NO_DEPRECATED
     BOOST_ASIO_HAS_TIMERFD=1  # Asio looks for glibc only; without it an idle loop on musl wakes every 300 s

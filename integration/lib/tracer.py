@@ -19,9 +19,9 @@ def build(folder):
     return program
 
 
-def run(tracer, *arguments, pid_1, timeout=200):
-    """The tracer's lines, each as its words."""
-    done = subprocess.run([tracer, *(["--pid-1"] if pid_1 else []), "--limit", "60", *arguments],
+def run(tracer, *arguments, pid_1, within=(), timeout=200):
+    """The tracer's lines, each as its words; `within` is a command that starts it."""
+    done = subprocess.run([*within, tracer, *(["--pid-1"] if pid_1 else []), "--limit", "60", *arguments],
                           stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, timeout=timeout)
     assert done.returncode == 0
     return [line.split() for line in done.stdout.splitlines()]

@@ -36,6 +36,14 @@ def status(pid, field):
         return next(line.split(":", 1)[1].strip() for line in file if line.startswith(field + ":"))
 
 
+def ended(pid):
+    """Whether the process is a zombie or gone."""
+    try:
+        return status(pid, "State").startswith("Z")
+    except (FileNotFoundError, ProcessLookupError):
+        return True
+
+
 class Supervised(Process):
     """A command under rankshim."""
 

@@ -1,56 +1,72 @@
-"""Each system call that rankshim makes, refused."""
+"""Each system call that rankshim makes, and each of its child before the exec, refused in turn."""
 
-import collections
+import errno
 import json
-import re
 import subprocess
 
 import pytest
 
-from lib.process import clean_environment
+from lib import tracer as tracers
 from lib.requirements import cannot
+from supervise.conftest import PID_1
 
-REFUSALS = ("ENOMEM", "EAGAIN", "EINTR", "EIO", "ENOSYS", "EPERM", "EMFILE")
-# Before main, and what cannot fail.
-NOT_OURS = {"execve", "exit", "exit_group", "arch_prctl", "set_tid_address"}
-COMMAND = ("/bin/sh", "-c", "exit 7")
+REFUSALS = (errno.ENOMEM, errno.EAGAIN, errno.EINTR, errno.EIO, errno.ENOSYS, errno.EPERM, errno.EMFILE)
+# What runs, its exit code where nothing goes wrong, and rankshim's options.
+SCENES = {
+    "a command that fails": ("exit 7", 7),
+    "what it leaves behind": ("sleep 1000 & exit 7", 7, "--leftover-grace=0"),
+    "a stop that it does not follow": ("trap '' TERM; sleep 1000 & kill -TERM $PPID; wait; wait", 137, "--grace=0"),
+}
 
 
-@pytest.fixture
-def strace(rankshim, tmp_path):
-    """Runs COMMAND under rankshim under strace (without -f: the command is not touched): its end and the report."""
-    log, report = tmp_path / "calls", tmp_path / "report.json"
+@pytest.fixture(scope="module")
+def tracer(tmp_path_factory):
+    if subprocess.run([*PID_1, "true"], capture_output=True).returncode != 0:
+        cannot("PID namespaces are not permitted")
+    return tracers.build(tmp_path_factory.mktemp("tracer"))
 
-    def run(*options):
-        report.unlink(missing_ok=True)
-        done = subprocess.run(["strace", "-o", log, *options, rankshim, "--report", report, "--", *COMMAND], check=False,
-                              env=clean_environment(), capture_output=True, text=True, timeout=30)
-        return done, report.read_text() if report.exists() else ""
 
-    run.log = log
+@pytest.fixture(params=[True, False], ids=["pid 1", "subreaper"])
+def refuse(request, tracer, rankshim, tmp_path):
+    """Runs a scene once for each call and error: (call, error, exit code, processes left, stderr, report) of each."""
+
+    def run(scene, whose="refuse"):
+        script, _, *options = SCENES[scene]
+        # In a PID namespace of its own in any case: in a large /proc a walk through it is a thousand calls.
+        ends = tracers.run(tracer, "--folder", tmp_path, whose, ",".join(map(str, REFUSALS)), "--", rankshim, *options,
+                           "--", "/bin/sh", "-c", script, pid_1=request.param, within=PID_1)
+        for index, call, error, status, left in ends:
+            name = tmp_path / f"{index}-{error}"
+            report = name.with_suffix(".json")
+            yield (f"{index}: {call}", errno.errorcode[int(error)], status, int(left), name.with_suffix(".err").read_text(),
+                   json.loads(report.read_text()) if report.exists() else None)
+
     return run
 
 
-def test_a_refused_call_never_hangs_never_claims_success_and_is_told(strace):
-    done, _ = strace()
-    if "PTRACE" in done.stderr:
-        cannot("ptrace is not permitted")
-    assert done.returncode == 7
-    calls, seen = [], collections.Counter()
-    for name in re.findall(r"^(\w+)\(", strace.log.read_text(), re.MULTILINE):
-        seen[name] += 1
-        if name not in NOT_OURS:
-            calls.append((name, seen[name]))
-    assert len(calls) > 50
-    wrong = []
-    for name, number in calls:
-        for refusal in REFUSALS:
-            done, report = strace("-e", f"inject={name}:error={refusal}:when={number}")
-            last = done.stderr.splitlines()[-1:]
-            # It ran and its code is told, or it was not started and a line says what was refused.
-            right = done.returncode == 7 or (done.returncode == 71 and "refused" in last[0])
-            # The report can lack only where a call of its own was refused, or nothing could be set up at all.
-            told = json.loads(report)["exit_code"] if report else None
-            if not right or told not in (done.returncode, None):
-                wrong.append((name, number, refusal, done.returncode, told, last))
-    assert not wrong
+def wrong(end, code):
+    """What is not right about a run's end, or None."""
+    _, _, status, left, said, report = end
+    last = said.splitlines()[-1] if said else ""
+    if left and "cannot become the reaper" not in said:
+        return f"{left} processes left"
+    # The command ran and its code is told, or it was not started and the last line says what was refused.
+    if status != str(code) and (status, True) not in (("71", "refused" in last), ("126", "cannot be executed" in last)):
+        return f"exit {status}"
+    # The report can lack only where a call of its own was refused, or nothing could be set up at all.
+    if report is not None and str(report["exit_code"]) != status:
+        return f"exit {status}, but the report says {report['exit_code']}"
+    return None
+
+
+@pytest.mark.parametrize("scene", SCENES)
+def test_a_refused_call_never_hangs_never_claims_success_leaves_nothing_and_is_told(refuse, scene):
+    ends = list(refuse(scene))
+    assert len(ends) > 7 * 50
+    assert [(end, why) for end in ends if (why := wrong(end, SCENES[scene][1]))] == []
+
+
+def test_a_refused_call_of_the_child_before_its_exec_is_told(refuse):
+    ends = list(refuse("a command that fails", "refuse-child"))
+    assert len(ends) >= len(REFUSALS) * 3
+    assert [(end, why) for end in ends if (why := wrong(end, 7))] == []

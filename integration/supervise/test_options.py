@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from lib.events import until
-from supervise.conftest import children, status
+from supervise.conftest import children, ended, status
 
 # Says each signal that it gets; ends with 3 at QUIT.
 LISTENER = """
@@ -85,8 +85,7 @@ def test_the_command_gets_its_death_signal_when_rankshim_is_killed(start):
     command = until(lambda: children(shim), 60, "the command runs")[0]
     until(lambda: status(command, "Name") == "sleep", 60, "the command is there")
     os.kill(shim, signal.SIGKILL)
-    until(lambda: not os.path.exists(f"/proc/{command}") or status(command, "State").startswith("Z"), 60,
-          "the command is ended too")
+    until(lambda: ended(command), 60, "the command is ended too")
     process.wait()
 
 

@@ -7,9 +7,11 @@
 #include <csignal>
 #include <optional>
 #include <string>
+#include <system_error>
 #include <utility>
 #include <variant>
 
+#include "asio.h"
 #include "exit_code.h"
 #include "job/conclude.h"
 #include "job/hooks.h"
@@ -188,6 +190,7 @@ int run_job(const Invocation& invocation, const Node& node) {
   const bool only_wait = invocation.subcommand == Subcommand::wait;
   boost::asio::io_context io;
   supervise::SignalQueue signals(io);
+  if (const int error = loop_refusal(); error != 0) throw std::system_error(error, std::generic_category());
   if (const auto signal = supervise::parse_signal(settings.text(Option::parent_death_signal)))
     supervise::end_with_parent(*signal);
   Witness witness(io, settings, node);
