@@ -8,7 +8,7 @@ file(GLOB fuzz_parts CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/shim/node/*.cpp" "
      "${PROJECT_SOURCE_DIR}/shim/settings/*.cpp" "${PROJECT_SOURCE_DIR}/shim/topology/*.cpp")
 list(FILTER fuzz_parts EXCLUDE REGEX "_test\\.cpp$|/compile_profiles\\.cpp$")
 add_library(fuzz_parts OBJECT EXCLUDE_FROM_ALL ${fuzz_parts} shim/pattern/pattern.cpp
-            shim/supervise/signal_text.cpp shim/wait/names.cpp "${generated}/builtin_profiles.inc")
+            shim/asio.cpp shim/supervise/signal_text.cpp shim/wait/names.cpp "${generated}/builtin_profiles.inc")
 target_include_directories(fuzz_parts PUBLIC shim "${generated}")
 target_compile_definitions(fuzz_parts PUBLIC "RANKSHIM_VERSION=\"${PROJECT_VERSION}\"")
 # Not optimised: it compiles in a third of the time, and the inputs are small.

@@ -4,15 +4,6 @@
 #include <array>
 
 namespace rankshim {
-namespace {
-
-/// Whether an entry is NAME=…: most differ in their first letters, so that no one looks for its '='.
-bool is_named(std::string_view entry, std::string_view name) {
-  return entry.size() > name.size() && entry[name.size()] == '=' && entry.starts_with(name) && !name.empty();
-}
-
-}  // namespace
-
 Environment Environment::from(const char* const* environ) {
   Environment result;
   std::size_t count = 0;
@@ -20,6 +11,10 @@ Environment Environment::from(const char* const* environ) {
   result.entries_.reserve(count);
   for (; environ != nullptr && *environ != nullptr; ++environ) result.entries_.emplace_back(*environ);
   return result;
+}
+
+bool is_named(std::string_view entry, std::string_view name) {
+  return entry.size() > name.size() && entry[name.size()] == '=' && entry.starts_with(name) && !name.empty();
 }
 
 std::string_view entry_name(std::string_view entry) {

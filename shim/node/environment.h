@@ -40,6 +40,9 @@ class Environment {
 /// The name part of an entry; empty where there is no '='.
 std::string_view entry_name(std::string_view entry);
 
+/// Whether an entry is NAME=…: most differ in their first letters, so that no one looks for its '='.
+bool is_named(std::string_view entry, std::string_view name);
+
 /// Whether a value is what Kubernetes injects as NAME_PORT for a Service (`tcp://10.0.0.1:80`), and so no
 /// port of ours. Source: Kubernetes documentation, "Accessing the Service", environment variables.
 bool is_service_link(std::string_view value);

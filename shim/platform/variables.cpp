@@ -35,7 +35,7 @@ Variables::Variables(const Environment& environment)
 std::size_t Variables::slot_of(std::string_view name) const {
   const std::size_t mask = slots_.size() - 1;
   std::size_t slot = hash(name) & mask;
-  while (slots_[slot] != 0 && entry_name(entries_[slots_[slot] - 1]) != name) slot = (slot + 1) & mask;
+  while (slots_[slot] != 0 && !is_named(entries_[slots_[slot] - 1], name)) slot = (slot + 1) & mask;
   return slot;
 }
 
