@@ -59,3 +59,4 @@ def test_what_cannot_be_executed_ends_with_126_and_what_is_not_there_with_127(st
         process = start(str(command))
         assert process.wait() == code
         assert str(command) in process.stderr
+        assert ("interpreter" in process.stderr) == (command == script)

@@ -3,9 +3,12 @@
 import fcntl
 import os
 import signal
+import subprocess
 import sys
 
 import pytest
+
+from supervise.conftest import PID_1
 
 DESCRIPTORS = "import os, sys; os.write(int(sys.argv[1]), str(sorted(map(int, os.listdir('/proc/self/fd')))).encode())"
 
@@ -32,6 +35,20 @@ def test_other_descriptors_reach_the_command(start):
     os.close(writer)
     with os.fdopen(reader) as file:
         assert file.read() == "hello\n"
+
+
+@pytest.mark.parametrize("before", [PID_1, ()], ids=["pid 1", "subreaper"])
+def test_descriptors_that_were_passed_to_us_are_for_the_command(rankshim, before):
+    # As sd_listen_fds(3) has it: who is not LISTEN_PID leaves them alone.
+    script = 'export LISTEN_PID={}; exec "$0" --log-level=error -- sh -c "echo \\$LISTEN_PID \\$\\$"'
+
+    def told(value):
+        words = [*before, "sh", "-c", script.format(value), rankshim]
+        return subprocess.run(words, capture_output=True, text=True, check=True).stdout.split()
+
+    for_us, command = told("$$")
+    assert for_us == command
+    assert told("77777")[0] == "77777"
 
 
 def test_a_full_stderr_neither_stops_us_nor_becomes_non_blocking(start):

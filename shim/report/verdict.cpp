@@ -33,7 +33,13 @@ Verdict not_started(const Ending& ending, const std::string& program) {
         fmt::format("the system refused to start {}: {}: {}", program, ending.failed_call, reason);
   } else if (ending.number == ENOENT || ending.number == ENOTDIR) {
     verdict.code = exit_code::not_found;
-    verdict.sentence = fmt::format("{} was not found: {}", program, reason);
+    verdict.sentence =
+        ending.failed_interpreter
+            ? fmt::format(
+                  "{} cannot be executed: it is there, but not the interpreter that its first line names, or "
+                  "its dynamic loader",
+                  ending.failed_path)
+            : fmt::format("{} was not found: {}", program, reason);
   } else if (ending.number == ENOMEM || ending.number == EMFILE || ending.number == ENFILE) {
     verdict.code = exit_code::system;
     verdict.sentence = fmt::format("the system refused to start {}: {}", program, reason);

@@ -4,9 +4,11 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <charconv>
 #include <csignal>
 #include <cstddef>
 #include <cstring>
+#include <string>
 #include <string_view>
 
 #include "log/log.h"
@@ -68,7 +70,11 @@ Spawn::Spawn(const Command& command)
     if (!argv_.empty()) shell_argv_.push_back(pointer(argument));
     argv_.push_back(pointer(argument));
   }
-  for (const std::string& entry : command.environment) environment_.push_back(pointer(entry));
+  const std::string ours = "LISTEN_PID=" + std::to_string(getpid());
+  for (const std::string& entry : command.environment) {
+    if (entry == ours) listen_pid_ = environment_.size();
+    environment_.push_back(pointer(entry));
+  }
   for (auto* list : {&argv_, &shell_argv_, &environment_}) list->push_back(nullptr);
 }
 
@@ -113,6 +119,12 @@ void Spawn::become_command(int report, const Start& how, pid_t parent) {
     kernel::set_parent_death_signal(how.death_signal);
     if (getppid() != parent) kernel::send(getpid(), how.death_signal);  // it ended before that
   }
+  if (listen_pid_ < environment_.size()) {
+    *std::to_chars(listen_pid_entry_.data() + std::strlen("LISTEN_PID="), listen_pid_entry_.end() - 1,
+                   getpid())
+         .ptr = 0;
+    environment_[listen_pid_] = listen_pid_entry_.data();
+  }
   if (inherited_as_ignored(SIGCHLD)) kernel::set_ignored(SIGCHLD, true);
   kernel::set_signal_mask(inherited_mask(), nullptr);
 
@@ -148,7 +160,8 @@ std::optional<SpawnFailure> Spawn::failure() {
     // A script whose interpreter is missing is "not found" too: then the file that is there is named.
     const auto there = [](const std::string& path) { return access(path.c_str(), F_OK) == 0; };
     const auto found = std::ranges::find_if(candidates_, there);
-    failed->path = found != candidates_.end() ? *found : argv_.front();
+    failed->interpreter = found != candidates_.end();
+    failed->path = failed->interpreter ? *found : argv_.front();
   }
   if (report_ >= 0) close(report_);
   report_ = -1;

@@ -2,6 +2,9 @@
 
 #include <sys/types.h>
 
+#include <array>
+#include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -18,6 +21,8 @@ struct SpawnFailure {
   std::string call;  ///< what was refused: "pipe", "fork", "execve"
   std::string path;  ///< of execve: the file it was about
   int error = 0;     ///< errno
+  bool interpreter =
+      false;  ///< ENOENT, and `path` is there: what it names in its first line or as its loader is not
 };
 
 /// The files that execvp(3) would try for `name`, in order.
@@ -59,6 +64,10 @@ class Spawn {
   std::vector<char*> argv_;
   std::vector<char*> shell_argv_;  // for a file that is no program: /bin/sh FILE ARG…
   std::vector<char*> environment_;
+  /// Descriptors that are passed on say for whom they are (sd_listen_fds(3)): where that is us, it is the
+  /// command.
+  std::size_t listen_pid_ = SIZE_MAX;
+  std::array<char, 32> listen_pid_entry_{"LISTEN_PID="};
   pid_t pid_ = 0;
   int report_ = -1;
 };

@@ -55,6 +55,7 @@ TEST_CASE("what cannot be executed says which file and why", "[spawn]") {
       CHECK(ending.failed_call == "execve");
       CHECK(ending.number == wanted.error);
       CHECK(ending.failed_path == wanted.path);
+      CHECK(ending.failed_interpreter == (wanted.command == orphaned));
     }
   }
 }

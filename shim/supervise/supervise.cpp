@@ -462,6 +462,7 @@ void Supervisor::not_started(const SpawnFailure& failed) {
   ending_.number = failed.error;
   ending_.failed_call = failed.call;
   ending_.failed_path = failed.path;
+  ending_.failed_interpreter = failed.interpreter;
 }
 
 void Supervisor::begin_leftovers() {

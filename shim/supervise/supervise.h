@@ -65,6 +65,7 @@ struct Ending {
   std::string failed_call;
   std::string
       failed_path;  ///< of "execve": the file that was found and refused, or the name that was not found
+  bool failed_interpreter = false;  ///< that file is there, but not what it names to run it
   std::optional<int>
       stop_signal;  ///< the first stop signal (TERM, INT, HUP, QUIT) that came while the command ran
   bool killed_by_us = false;      ///< the command itself ended by a KILL of ours

@@ -36,6 +36,7 @@ struct FlatEnding {
   unsigned leftovers, leftovers_killed;
   long ran;
   char call[16], path[512];
+  bool interpreter;
 };
 
 FlatEnding flatten(const Ending& ending) {
@@ -47,7 +48,8 @@ FlatEnding flatten(const Ending& ending) {
                   ending.leftovers_killed,
                   ending.ran.count(),
                   {},
-                  {}};
+                  {},
+                  ending.failed_interpreter};
   ending.failed_call.copy(flat.call, sizeof(flat.call) - 1);
   ending.failed_path.copy(flat.path, sizeof(flat.path) - 1);
   return flat;
@@ -172,6 +174,7 @@ Ending Trial::ending() {
   ending.number = flat.number;
   ending.failed_call = flat.call;
   ending.failed_path = flat.path;
+  ending.failed_interpreter = flat.interpreter;
   if (flat.stop_signal != 0) ending.stop_signal = flat.stop_signal;
   ending.killed_by_us = flat.killed_by_us;
   ending.leftovers = flat.leftovers;
