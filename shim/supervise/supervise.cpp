@@ -248,9 +248,13 @@ void Supervisor::act_on_deadlines() {
   if (is_over(retry_due_)) reap_due_ = true;
   if (delivery_.due() && *delivery_.due() <= now) delivery_.try_again();
   if (is_over(delayed_due_)) pass_on_delayed();
-  if (is_over(agent_due_) && !has_worker(spawn_.pid(), command_.environment)) {
-    kill_all(fmt::format("the launcher has no worker yet and did not follow {} within {}",
-                         signal_name(ending_.stop_signal.value_or(SIGTERM)), seconds(agent_patience)));
+  if (is_over(agent_due_)) {
+    const Presence worker = find_worker(spawn_.pid(), command_.environment);
+    if (worker == Presence::perhaps) agent_due_ = now + try_again;
+    if (worker == Presence::none) {
+      kill_all(fmt::format("the launcher has no worker yet and did not follow {} within {}",
+                           signal_name(ending_.stop_signal.value_or(SIGTERM)), seconds(agent_patience)));
+    }
   }
   if (is_over(stacks_due_)) show_stacks();
   if (is_over(kill_due_)) {
@@ -328,7 +332,8 @@ void Supervisor::on_stop(int signal, bool delayed) {
   ending_.stop_signal = signal;
   ending_.stopped_at = now;
   if (policy_.grace) kill_at(now, *policy_.grace);
-  if (policy_.agent && !has_worker(spawn_.pid(), command_.environment)) agent_due_ = now + agent_patience;
+  if (policy_.agent && find_worker(spawn_.pid(), command_.environment) != Presence::some)
+    agent_due_ = now + agent_patience;
   std::string what = signal_name(signal) + " received and passed on";
   if (delayed) what += " in " + seconds(policy_.pre_stop_delay);
   if (policy_.grace) what += "; what is left in " + seconds(*policy_.grace) + " is killed";
@@ -339,7 +344,7 @@ void Supervisor::on_stop(int signal, bool delayed) {
 /// Not while an agent has no worker: nobody is served yet.
 bool Supervisor::delays(int signal) const {
   return signal == SIGTERM && policy_.pre_stop_delay.count() != 0 &&
-         !(policy_.agent && !has_worker(spawn_.pid(), command_.environment));
+         !(policy_.agent && find_worker(spawn_.pid(), command_.environment) == Presence::none);
 }
 
 void Supervisor::pass_on_delayed() {

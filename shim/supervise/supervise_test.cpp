@@ -33,7 +33,8 @@ const std::string ready_loop = "echo ready; while :; do read -r -t 0.2 -u 3; don
 const std::string wait_ready = quiet_descriptor + ready_loop;
 
 /// For shells: waits until the last child, `setsid sleep 3600`, has come to sleep(1), environment and all.
-const std::string until_asleep = "until grep -q ^sleep /proc/$!/cmdline; do :; done; ";
+const std::string until_asleep =
+    "until [[ $(< /proc/$!/comm) == sleep ]] && grep -q . /proc/$!/environ; do :; done; ";
 
 /// A Python command that says what it gets, in order; real-time signals with their values.
 const char* const listener = R"(

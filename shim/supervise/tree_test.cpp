@@ -80,7 +80,7 @@ TEST_CASE("a signal never reaches another process with the same number", "[tree]
 
 TEST_CASE("a worker is a descendant with the LOCAL_RANK that the agent does not have", "[workers]") {
   const Child child;  // has our own environment
-  CHECK_FALSE(has_worker(child.pid, {"PATH=/bin"}));
+  CHECK(find_worker(child.pid, {"PATH=/bin"}) == Presence::none);
   // The environment that a process was started with is what /proc shows.
   int ready[2];
   REQUIRE(pipe(ready) == 0);
@@ -92,11 +92,11 @@ TEST_CASE("a worker is a descendant with the LOCAL_RANK that the agent does not 
   }
   char byte = 0;
   REQUIRE(read(ready[0], &byte, 1) == 1);
-  CHECK(has_worker(getpid(), {"PATH=/bin"}));
-  CHECK(has_worker(getpid(), {"LOCAL_RANK=0"}));
+  CHECK(find_worker(getpid(), {"PATH=/bin"}) == Presence::some);
+  CHECK(find_worker(getpid(), {"LOCAL_RANK=0"}) == Presence::some);
   kernel::send(worker, SIGKILL);
   waitpid(worker, nullptr, 0);
   close(ready[0]);
   close(ready[1]);
-  CHECK_FALSE(has_worker(getpid(), {"PATH=/bin"}));
+  CHECK(find_worker(getpid(), {"PATH=/bin"}) == Presence::none);
 }

@@ -54,17 +54,19 @@ SignalSet signals_in(std::string_view status, std::string_view field) {
 
 }  // namespace
 
-bool has_worker(pid_t agent, const std::vector<std::string>& agent_environment) {
+Presence find_worker(pid_t agent, const std::vector<std::string>& agent_environment) {
   const std::optional<std::vector<Process>> below = descendants(agent);
-  if (!below) return true;
+  if (!below) return Presence::some;
   const bool agent_is_marked = environment_is_marked(agent_environment);
-  return std::ranges::any_of(*below, [&](const Process& process) {
-    if (!process.alive()) return false;
-    if (agent_is_marked) return true;
+  Presence found = Presence::none;
+  for (const Process& process : *below) {
+    if (!process.alive()) continue;
+    if (agent_is_marked) return Presence::some;
     const std::optional<std::string> environment = read_proc(process.pid, "environ", longest_environment);
-    // Empty: it is within execve(2). It could be a worker, so it is not one that nobody needs to wait for.
-    return !environment || environment->empty() || marked(*environment);
-  });
+    if (!environment || marked(*environment)) return Presence::some;
+    if (environment->empty()) found = Presence::perhaps;  // it is within execve(2)
+  }
+  return found;
 }
 
 std::optional<std::vector<Process>> workers_of(pid_t agent,

@@ -2,6 +2,7 @@
 
 #include <sys/types.h>
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -10,11 +11,17 @@
 
 namespace rankshim::supervise {
 
+enum class Presence : std::uint8_t {
+  none,
+  perhaps,  ///< a process is within execve(2): in a moment it can be told
+  some,
+};
+
 /// Whether a launcher's agent has a worker now: a descendant whose environment has the LOCAL_RANK that the
 /// launcher gives each of them and does not have itself. Where that cannot be told (no /proc, no right to
 /// look, a launcher with a LOCAL_RANK of its own) any descendant counts, and if none can be seen, yes: better
 /// wait than lose work.
-bool has_worker(pid_t agent, const std::vector<std::string>& agent_environment);
+Presence find_worker(pid_t agent, const std::vector<std::string>& agent_environment);
 
 /// A launcher's workers now: its descendants that have a LOCAL_RANK, without what these started; its children
 /// where it has one itself. Nothing where /proc does not tell.

@@ -73,7 +73,10 @@ class RankReader {
     if (unit_ == "process") return read_processes();
     if (unit_ == "node" || !counts_processes()) return read_nodes();
     if (nnodes_ && contradicts_nodes()) return;
-    if (node_rank_ && nnodes_) return;
+    if (node_rank_ && nnodes_) {
+      if (!is_of_this_node()) contradiction(Fact::node_rank, rank_);
+      return;
+    }
     if (nnodes_ && rank_.value == 0U) return read_nodes();  // the job's first process is on its first node
     if (world_size_.value == 1U && rank_.value.value_or(0) == 0)
       return read_nodes();  // the same in both units
@@ -88,6 +91,15 @@ class RankReader {
     if (node_.environment().get("LOCAL_RANK") || local_world_size_.value) return true;
     if (!nnodes_ || !world_size_.value || *world_size_.value == *nnodes_) return false;
     return true;  // WORLD_SIZE is known not to be the number of nodes
+  }
+
+  /// Whether RANK can be that of the node, or of its first process: of any other there is one already, or the
+  /// node is not this one.
+  [[nodiscard]] bool is_of_this_node() const {
+    if (!rank_.value || local_rank_.value || facts_[Fact::node_rank]->from_user() || *nnodes_ == 0)
+      return true;
+    const unsigned per_node = nproc_ ? *nproc_ : world_size_.value.value_or(0) / *nnodes_;
+    return *rank_.value == *node_rank_ || *rank_.value == *node_rank_ * per_node;
   }
 
   void read_nodes() {
