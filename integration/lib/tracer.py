@@ -4,6 +4,7 @@ import os
 import shutil
 import subprocess
 
+from lib.process import clean_environment
 from lib.requirements import cannot
 
 
@@ -22,6 +23,6 @@ def build(folder):
 def run(tracer, *arguments, pid_1, within=(), timeout=200):
     """The tracer's lines, each as its words; `within` is a command that starts it."""
     done = subprocess.run([*within, tracer, *(["--pid-1"] if pid_1 else []), "--limit", "60", *arguments],
-                          stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, timeout=timeout)
+                          stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, timeout=timeout, env=clean_environment())
     assert done.returncode == 0
     return [line.split() for line in done.stdout.splitlines()]
