@@ -3,7 +3,8 @@
 // Each round runs every command once, in turn, so that what else the machine does meets all alike. Words NAME=VALUE in
 // front of a command are its whole environment beside PATH. -p: each command is PID 1 of a new PID namespace (needs
 // root), and sees what a pod has: in /dev the devices of every container (OCI runtime-spec, config-linux.md, Default
-// Devices), in /etc/hosts its own name (kubelet writes it). Prints one line a round: the nanoseconds of each command. Ends with 1 if a command does not end with 0.
+// Devices), in /etc/hosts its own name (kubelet writes it). Prints one line a round: the nanoseconds of each command.
+// Ends with 1 if a command does not end with 0.
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <sched.h>

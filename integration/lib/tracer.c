@@ -209,7 +209,6 @@ static void trace(struct run *run) {
       if (ptrace(PTRACE_CONT, stopped, 0, 0) != 0) die("continue");
       watched = (pid_t)made;
       stopped = early;
-      run->child = 0;
     } else if (stopped != pid && watched == 0) {
       early = stopped; /* the child's first stop can come before its parent's word of it */
       stopped = 0;
@@ -222,8 +221,10 @@ static void trace(struct run *run) {
     } else {
       const long number = entering(stopped);
       if (number == NEVER) {
-        if (refused) set_result(stopped, -run->refuse);
-        if (refused) watched = NEVER;
+        if (refused) {
+          set_result(stopped, -run->refuse);
+          watched = NEVER;
+        }
         continue;
       }
       if (run->print) printf("%ld %ld\n", index, number);
