@@ -72,8 +72,7 @@ Spawn::Spawn(const Command& command)
   }
   const std::string ours = "LISTEN_PID=" + std::to_string(getpid());
   for (const std::string& entry : command.environment) {
-    if (entry == ours) listen_pid_ = environment_.size();
-    environment_.push_back(pointer(entry));
+    environment_.push_back(entry == ours ? listen_pid_.data() : pointer(entry));
   }
   for (auto* list : {&argv_, &shell_argv_, &environment_}) list->push_back(nullptr);
 }
@@ -119,12 +118,7 @@ void Spawn::become_command(int report, const Start& how, pid_t parent) {
     kernel::set_parent_death_signal(how.death_signal);
     if (getppid() != parent) kernel::send(getpid(), how.death_signal);  // it ended before that
   }
-  if (listen_pid_ < environment_.size()) {
-    *std::to_chars(listen_pid_entry_.data() + std::strlen("LISTEN_PID="), listen_pid_entry_.end() - 1,
-                   getpid())
-         .ptr = 0;
-    environment_[listen_pid_] = listen_pid_entry_.data();
-  }
+  *std::to_chars(listen_pid_.data() + std::strlen("LISTEN_PID="), listen_pid_.end() - 1, getpid()).ptr = 0;
   if (inherited_as_ignored(SIGCHLD)) kernel::set_ignored(SIGCHLD, true);
   kernel::set_signal_mask(inherited_mask(), nullptr);
 

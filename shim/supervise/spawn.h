@@ -3,8 +3,6 @@
 #include <sys/types.h>
 
 #include <array>
-#include <cstddef>
-#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -66,8 +64,7 @@ class Spawn {
   std::vector<char*> environment_;
   /// Descriptors that are passed on say for whom they are (sd_listen_fds(3)): where that is us, it is the
   /// command.
-  std::size_t listen_pid_ = SIZE_MAX;
-  std::array<char, 32> listen_pid_entry_{"LISTEN_PID="};
+  std::array<char, 32> listen_pid_{"LISTEN_PID="};
   pid_t pid_ = 0;
   int report_ = -1;
 };
