@@ -18,7 +18,6 @@ set(headers_definitions
     BOOST_ASIO_SEPARATE_COMPILATION  # shim/asio.cpp
     BOOST_ASIO_DISABLE_THREADS
     BOOST_ASIO_NO_DEPRECATED
-    BOOST_ASIO_HAS_TIMERFD=1  # Asio looks for glibc only; without it an idle loop on musl wakes every 300 s
     BOOST_DISABLE_CURRENT_LOCATION
     _LARGEFILE64_SOURCE)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")

@@ -1,37 +1,24 @@
-#define BOOST_ASIO_SOURCE
-#include "asio.h"
+/// Boost.Asio's part that is no template, compiled once, with two habits of its loop mended
+/// (boost/asio/detail/impl/epoll_reactor.ipp): where a timer is due the loop sleeps that long itself, so that
+/// there is no timerfd whose setting the kernel could refuse unnoticed, and where none is it does not wake up
+/// every 5 minutes.
 
-#include <sys/epoll.h>
+#define BOOST_ASIO_SOURCE
+
 #include <sys/timerfd.h>
 
 #include <boost/asio.hpp>
 #include <boost/asio/detail/epoll_reactor.hpp>
 #include <boost/asio/detail/timer_queue_set.hpp>
-#include <cerrno>
 #include <limits>
 
-namespace rankshim {
-namespace {
-
-int first_refusal = 0;
-
-int watch(int set, int operation, int descriptor, epoll_event* event) {
-  const int done = epoll_ctl(set, operation, descriptor, event);
-  if (done != 0 && operation == EPOLL_CTL_ADD && first_refusal == 0) first_refusal = errno;
-  return done;
-}
-
-}  // namespace
-
-int loop_refusal() { return first_refusal; }
-
-}  // namespace rankshim
-
-// How long the loop sleeps where no timer is due: as long as there is nothing, instead of 300 s.
-#define wait_duration_usec(most) wait_duration_usec(std::numeric_limits<long>::max())
-#define epoll_ctl rankshim::watch
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wconversion"  // Asio's own, which the macro brings here
+#define timerfd_create(clock, flags) (-1)
+#define wait_duration_msec(most) wait_duration_msec(msec < 0 ? std::numeric_limits<int>::max() : msec)
 #include <boost/asio/detail/impl/epoll_reactor.ipp>
-#undef epoll_ctl
-#undef wait_duration_usec
+#undef wait_duration_msec
+#undef timerfd_create
+#pragma GCC diagnostic pop
 
 #include <boost/asio/impl/src.hpp>

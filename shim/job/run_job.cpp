@@ -7,11 +7,9 @@
 #include <csignal>
 #include <optional>
 #include <string>
-#include <system_error>
 #include <utility>
 #include <variant>
 
-#include "asio.h"
 #include "exit_code.h"
 #include "job/conclude.h"
 #include "job/hooks.h"
@@ -190,7 +188,6 @@ int run_job(const Invocation& invocation, const Node& node) {
   const bool only_wait = invocation.subcommand == Subcommand::wait;
   boost::asio::io_context io;
   supervise::SignalQueue signals(io);
-  if (const int error = loop_refusal(); error != 0) throw std::system_error(error, std::generic_category());
   if (const auto signal = supervise::parse_signal(settings.text(Option::parent_death_signal)))
     supervise::end_with_parent(*signal);
   Witness witness(io, settings, node);
@@ -219,7 +216,6 @@ int run_job(const Invocation& invocation, const Node& node) {
     witness.begin();
     wait::Reached reached;
     if (const auto end = wait_for_master(io, signals, job, settings, reached)) return conclusion.reach(*end);
-    if (only_wait) return exit_code::ok;
     if (!reached.addresses.empty()) address = reached.addresses.front();
     if (job.topology.elastic) {  // who hosts, and by which address peers reach us, shows only now
       if (!job.topology.host) job.topology.host = reached.mine;
@@ -227,7 +223,10 @@ int run_job(const Invocation& invocation, const Node& node) {
       if (auto* known = std::get_if<LaunchPlan>(&plan)) job.plan = std::move(*known);
     }
   }
-  if (only_wait) return exit_code::ok;
+  if (only_wait) {
+    witness.termination_log().finish({});
+    return exit_code::ok;
+  }
   name_interface(job.plan, job.topology, settings, node, address);
   announce(job);
   witness.enter(job.plan.launcher == Launcher::none ? "run" : "launch");

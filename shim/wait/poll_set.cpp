@@ -15,9 +15,9 @@ namespace {
 
 constexpr std::uint64_t timer_tag = ~std::uint64_t{0};
 
-int checked(int descriptor, const char* call) {
-  if (descriptor < 0) throw boost::system::system_error(errno, boost::system::system_category(), call);
-  return descriptor;
+int checked(int result, const char* call) {
+  if (result < 0) throw boost::system::system_error(errno, boost::system::system_category(), call);
+  return result;
 }
 
 }  // namespace
@@ -25,7 +25,10 @@ int checked(int descriptor, const char* call) {
 PollSet::PollSet(const asio::any_io_executor& executor) : set_(executor), timer_(executor) {
   set_.assign(checked(epoll_create1(EPOLL_CLOEXEC), "epoll_create1"));
   timer_.assign(checked(timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK), "timerfd_create"));
-  watch(timer_.native_handle(), EPOLLIN, timer_tag);
+  epoll_event event{};
+  event.events = EPOLLIN;
+  event.data.u64 = timer_tag;
+  checked(epoll_ctl(set_.native_handle(), EPOLL_CTL_ADD, timer_.native_handle(), &event), "epoll_ctl");
 }
 
 void PollSet::watch(int fd, std::uint32_t events, std::uint64_t tag) noexcept {
@@ -46,8 +49,8 @@ asio::awaitable<std::span<const epoll_event>> PollSet::wait(Clock::time_point de
   itimerspec alarm{};
   alarm.it_value.tv_sec = static_cast<time_t>(seconds.count());
   alarm.it_value.tv_nsec = static_cast<long>((left - seconds).count());
-  timerfd_settime(timer_.native_handle(), 0, &alarm,
-                  nullptr);  // what it had to tell from before is gone by this
+  // What it had to tell from before is gone by this. Not set, it would never end the wait.
+  checked(timerfd_settime(timer_.native_handle(), 0, &alarm, nullptr), "timerfd_settime");
 
   co_await set_.async_wait(asio::posix::stream_descriptor::wait_read, asio::use_awaitable);
   const int count = epoll_wait(set_.native_handle(), events_.data(), static_cast<int>(events_.size()), 0);

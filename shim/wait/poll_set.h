@@ -28,6 +28,7 @@ class PollSet {
   void watch(int fd, std::uint32_t events, std::uint64_t tag) noexcept;
 
   /// What is ready now, or next; empty when the deadline has come, seldom before. Valid until the next call.
+  /// Throws boost::system::system_error where the timer cannot be set.
   boost::asio::awaitable<std::span<const epoll_event>> wait(Clock::time_point deadline);
 
  private:
