@@ -38,14 +38,15 @@ bool is_literal(std::string_view host) {
 bool is_localhost_name(std::string_view host) {
   const std::string name = canonical(host);
   return name == "localhost" || name == "localhost.localdomain" || name == "ip6-localhost" ||
-         name == "ip6-loopback" || name.ends_with(".localhost");
+         name == "ip6-loopback" || name.ends_with(".localhost") || name == "0.0.0.0" || name == "::";
 }
 
 bool is_loopback(std::string_view host) {
+  if (is_localhost_name(host)) return true;
   const std::string name = canonical(host);
   in_addr v4{};
   if (inet_pton(AF_INET, name.c_str(), &v4) == 1) return (ntohl(v4.s_addr) >> 24U) == 127;
-  return name == "::1" || is_localhost_name(host);
+  return name == "::1";
 }
 
 bool same_host(std::string_view a, std::string_view b) {

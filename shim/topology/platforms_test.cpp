@@ -13,7 +13,9 @@ std::string place(const Topology& topology) {
   const Facts& facts = topology.facts;
   const bool process = topology.granularity == platform::Granularity::process;
   std::string text = process ? "rank " : "node ";
-  text.append(facts.text(process ? Fact::rank : Fact::node_rank)).append(" of ");
+  // Elastic nodes rank themselves.
+  if (!topology.elastic) text.append(facts.text(process ? Fact::rank : Fact::node_rank));
+  text.append(" of ");
   text.append(facts.text(process ? Fact::world_size : Fact::nnodes)).append(", master ");
   return text.append(facts.text(Fact::master_addr));
 }
@@ -64,7 +66,7 @@ TEST_CASE(
     recording.apply(whole);
     const auto outcome = resolve(whole);
     const auto* topology = std::get_if<Topology>(&outcome);
-    if (topology == nullptr || topology->alone || topology->elastic || !topology->idle_role.empty()) continue;
+    if (topology == nullptr || topology->alone || !topology->idle_role.empty()) continue;
     const std::string expected = place(*topology);
     for (std::size_t i = 0; i < recording.variables.size(); ++i) {
       auto variables = recording.variables;
@@ -170,7 +172,27 @@ TEST_CASE("what contradicts itself or can mean two things is refused, and both v
       {{"SM_HOSTS=[\"algo-1\",\"algo-2\"]", "SM_CURRENT_HOST=algo-2", "OMPI_COMM_WORLD_SIZE=2",
         "OMPI_COMM_WORLD_RANK=1", "OMPI_COMM_WORLD_LOCAL_SIZE=2", "OMPI_COMM_WORLD_LOCAL_RANK=1"},
        {"SM_HOSTS", "OMPI_COMM_WORLD_SIZE"}},
+      // an elastic job that does not say where it meets; the master's name is not that
+      {{"PET_NNODES=1:3", "PET_RDZV_BACKEND=c10d", "PET_MAX_RESTARTS=3", "MASTER_ADDR=e-master-0",
+        "MASTER_PORT=23456", "RANK=1", "WORLD_SIZE=3"},
+       {"PET_RDZV_BACKEND", "PET_RDZV_ENDPOINT"}},
+      // on the host network the host name is the node's, and its number is none of the job's
+      {{"LWS_LEADER_ADDRESS=vllm-1.vllm.default", "LWS_GROUP_SIZE=4"}, {"LWS_WORKER_INDEX"}, "gpu-node-3"},
+      {{"TORCHX_JOB_ID=j", "VC_TASK_INDEX=0", "VC_T_0_HOSTS=a-t-0-0.a", "VC_T_0_NUM=1",
+        "VC_T_1_HOSTS=a-t-1-0.a", "VC_T_1_NUM=1"},
+       {"VC_*_HOSTS"},
+       "gpu-node-1-0"},
+      // an existing process of several, with what says so lost
+      {{"DSTACK_NODES_NUM=2", "DSTACK_NODE_RANK=1", "DSTACK_MASTER_NODE_IP=10.0.0.1", "RANK=8",
+        "LOCAL_RANK=0", "WORLD_SIZE=16"},
+       {"DSTACK_NODES_NUM", "LOCAL_RANK"}},
+      // this node itself is not the master of another
+      {{"NNODES=2", "NODE_RANK=1", "MASTER_ADDR=0.0.0.0"}, {"MASTER_ADDR"}},
       // which of a job's parts train together
+      {{"TORCHX_JOB_ID=j", "VC_TASK_INDEX=0", "VC_T_0_HOSTS=a-t-0-0.a", "VC_T_0_NUM=1",
+        "VC_R_0_HOSTS=a-r-0-0.a", "VC_R_0_NUM=1"},
+       {"VC_*_0_HOSTS"},
+       "a-t-0-0"},
       {{"PAI_JOB_NAME=j", "PAI_TASK_ROLE_LIST=ps,worker", "PAI_CURRENT_TASK_ROLE_NAME=worker",
         "PAI_CURRENT_TASK_ROLE_CURRENT_TASK_INDEX=0", "PAI_TASK_ROLE_TASK_COUNT_worker=2",
         "PAI_HOST_IP_worker_0=a"},

@@ -228,7 +228,7 @@ class RankChecker {
     const unsigned per_node = nproc ? *nproc : world && *world % *nnodes == 0 ? *world / *nnodes : 0;
     if (world && *world != *nnodes && *world != *nnodes * per_node)
       return contradiction(Fact::nnodes, "WORLD_SIZE");
-    if (local && world && world != nnodes && rank && *rank == *node_rank * per_node + *local && *local != 0)
+    if (local && world && world != nnodes && rank && *rank == *node_rank * per_node + *local)
       return contradiction(Fact::nnodes, "LOCAL_RANK");
     if (!rank || local || *rank == *node_rank) return;
     if (*rank < *node_rank * per_node || *rank >= (*node_rank + 1) * per_node)

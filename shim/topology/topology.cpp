@@ -325,7 +325,12 @@ class Resolver {
     const auto& rank = fact(Fact::node_rank);
     if (!rank) {
       std::vector<std::string> names = {name_of(Fact::nnodes, nnodes), "NODE_RANK", "RANK"};
-      const std::string why = missing(Fact::node_rank, names);
+      std::string why = missing(Fact::node_rank, names);
+      if (const auto& endpoint = fact(Fact::rdzv_endpoint); endpoint && !fact(Fact::rdzv_backend)) {
+        why += fmt::format(", and without PET_RDZV_BACKEND the nodes do not rank themselves at {}",
+                           endpoint->text);
+        names.emplace_back("PET_RDZV_BACKEND");
+      }
       fault(fmt::format("{}, but nothing says which of them this node is{}", said(Fact::nnodes, nnodes), why),
             std::move(names), "set NODE_RANK (0 on the master), or --node-rank (RANKSHIM_NODE_RANK)");
     } else if (const auto number = parse_count(rank->text); !number || *number >= *parse_count(nnodes.text)) {
@@ -604,6 +609,10 @@ class Resolver {
     // Where the master itself is told "localhost" (pytorch-operator up to 1.3), the others are told its name.
     if (others && topology_.host.value_or(false) && is_localhost_name(master) && !node_.host_name().empty()) {
       run_id = Value{node_.host_name(), Origin::hostname, ""};
+      topology_.warnings.push_back(fmt::format(
+          "{}: the others have to have {} for it, this node's own name, which is the run id; if they "
+          "have another, set RANKSHIM_RUN_ID (--run-id) on all nodes",
+          said(Fact::master_addr, *fact(Fact::master_addr)), run_id->text));
       return;
     }
     run_id = Value{master, Origin::derived, "master_addr"};

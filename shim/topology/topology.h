@@ -49,7 +49,8 @@ std::uint16_t default_port(std::string_view run_id);
 /// A decimal number without sign, at most 1,000,000,000; nothing otherwise.
 std::optional<unsigned> parse_count(std::string_view text);
 
-/// localhost and its like by name; not 127.0.0.1.
+/// localhost and its like by name, or an unspecified address, which as a destination is this host too (ip(7),
+/// RFC 4291 2.5.2); not 127.0.0.1.
 bool is_localhost_name(std::string_view host);
 
 /// A literal IPv4 or IPv6 address, with or without brackets.
