@@ -116,7 +116,7 @@ def test_status_tells_what_is_waited_for_and_that_is_well(shim, start, tmp_path)
 
 
 def test_a_stale_socket_is_replaced_and_a_living_one_is_left(shim, start, tmp_path):
-    first = start(f"--run-dir={tmp_path}", "--", "sleep", "1000", env=JOB)
+    first = start(f"--run-dir={tmp_path}", "--child-death-signal=KILL", "--", "sleep", "1000", env=JOB)
     answers(shim, tmp_path)
     second = start(f"--run-dir={tmp_path}", "--log-level=debug", "--", "sleep", "1000", env=JOB)
     second.wait_line("another rankshim answers", 60)

@@ -27,6 +27,10 @@ std::string killed_meanwhile(const std::string& what) {
          "; if this is the last word, the container was killed before it could say more";
 }
 
+std::string the_limit(const MemoryReading& reading) {
+  return "the memory limit" + (reading.limit ? " of " + mebibytes(*reading.limit) : std::string());
+}
+
 }  // namespace
 
 Witness::Witness(boost::asio::io_context& io, const Settings& settings, const Node& node)
@@ -56,12 +60,21 @@ void Witness::begin() {
 void Witness::look_around() {
   memory_group_ = find_memory_group(node_);
   memory_before_ = read_memory(node_, memory_group_);
-  if (memory_before_->kills_all)
-    log::debug("memory.oom.group is set: a process over the memory limit takes the whole container along");
+  if (command_ != 0) tell_of_oom_group();
   if (memory_group_.v2 && memory_before_->known && termination_log_.exists()) watch_memory();
   if (job_ == nullptr) return;
   if (!job_->topology.alone || job_->plan.launcher != Launcher::none)
     socket_.open(status::socket_paths(settings_.text(Option::run_dir), node_.environment()));
+}
+
+/// Written at once: who takes the last of the memory in one go leaves us no time between the limit and the
+/// KILL.
+void Witness::tell_of_oom_group() {
+  if (!memory_before_->kills_all) return;
+  const std::string what = "memory.oom.group is set: a process over " + the_limit(*memory_before_) +
+                           " takes the whole container along";
+  log::info("{}", what);
+  termination_log_.provisional(killed_meanwhile(what));
 }
 
 /// The kernel reports a change of memory.events as a modification (cgroup-v2.rst, "memory.events").
@@ -83,9 +96,7 @@ void Witness::on_memory_event() {
   memory_events_.close(ignored);
   const MemoryReading reading = read_memory(node_, memory_group_);
   if (reading.pressed <= memory_before_->pressed) return watch_memory();  // another counter's
-  termination_log_.provisional(killed_meanwhile(
-      "the memory limit" + (reading.limit ? " of " + mebibytes(*reading.limit) : std::string()) +
-      " was reached"));
+  termination_log_.provisional(killed_meanwhile(the_limit(reading) + " was reached"));
 }
 
 MemoryReading Witness::memory() const {
@@ -99,6 +110,7 @@ MemoryReading Witness::memory() const {
 void Witness::started(pid_t command, const supervise::WorkerWatch* workers) {
   command_ = command;
   workers_ = workers;
+  if (memory_before_) tell_of_oom_group();
   begin();
 }
 

@@ -51,7 +51,7 @@ TerminationLog::TerminationLog(std::string path) : path_(std::move(path)), make_
   if (path_ == "none") path_.clear();
 }
 
-bool TerminationLog::exists() const { return !path_.empty() && access(path_.c_str(), W_OK) == 0; }
+bool TerminationLog::exists() const { return !path_.empty() && (make_ || access(path_.c_str(), W_OK) == 0); }
 
 void TerminationLog::provisional(std::string_view line) {
   provisional_ += line;

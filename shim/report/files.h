@@ -21,7 +21,7 @@ class TerminationLog {
   /// "none" writes nothing.
   explicit TerminationLog(std::string path);
 
-  /// Whether there is such a file now.
+  /// Whether there is such a file now, or will be with the first word.
   [[nodiscard]] bool exists() const;
 
   /// Adds a line that stands there should we be killed before the end.

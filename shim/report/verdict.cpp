@@ -118,8 +118,14 @@ RootCause failed_command(const Ending& ending, const Verdict& verdict, bool laun
 /// What a person has to know besides the exit code or signal: " (ValueError: boom)".
 std::string explanation(const RootCause& root, const Evidence& evidence) {
   std::string text;
+  const std::uint64_t kills = evidence.memory.known ? evidence.memory.oom_kills : 0;
   if (root.out_of_memory) {
     text = "out of memory";
+  } else if (kills != 0) {  // whose, and whether it is why, only the program knows
+    text = "the kernel killed " + (kills == 1 ? "a process" : std::to_string(kills) + " processes") +
+           " for want of memory";
+  }
+  if (!text.empty()) {
     if (evidence.memory.limit) text += ": the limit is " + mebibytes(*evidence.memory.limit);
     if (evidence.memory.peak) text += ", the peak was " + mebibytes(*evidence.memory.peak);
   }

@@ -111,7 +111,11 @@ TEST_CASE("a KILL is told as out of memory only where the kernel counted one", "
   program.number = 137;  // a shell that says how its child ended
   CHECK(judge(program, plan(Launcher::none), one).cause == Cause::oom);
   program.number = 1;
-  CHECK(judge(program, plan(Launcher::none), one).cause == Cause::none);
+  const Verdict other = judge(program, plan(Launcher::none), one);
+  CHECK(other.cause == Cause::none);
+  CHECK(other.sentence.ends_with(" (the kernel killed a process for want of memory: the limit is 512 MiB)"));
+  CHECK(judge(program, plan(Launcher::none), with_kills(2)).sentence.find("killed 2 processes") !=
+        std::string::npos);
 }
 
 TEST_CASE("a data loader that was killed for its memory is out of memory", "[verdict]") {

@@ -1,0 +1,178 @@
+"""What is told of memory under cgroup v2, with memory.oom.group 0 and 1. The memory controller of this machine may be
+cgroup v1's: a small virtual machine plays all scenes in one boot. It is emulated, which works everywhere: a /dev/kvm
+that can be opened may still not run a kernel."""
+
+import collections
+import json
+import pathlib
+import re
+import shlex
+import shutil
+import subprocess
+
+import pytest
+
+from lib.process import clean_environment, run
+from lib.requirements import cannot
+
+HERE = pathlib.Path(__file__).resolve().parent / "cgroup2"
+KERNEL = HERE.parents[2] / ".venv" / "share" / "linux" / "vmlinuz"
+LIMIT = 64 << 20
+BOOT = 180  # seconds, for a machine that is busy with other things; idle, it is a tenth
+
+GROUP_IS_SET = "memory.oom.group is set: a process over the memory limit of 64 MiB takes the whole container along"
+LAST_WORD = "if this is the last word, the container was killed before it could say more"
+
+
+def until(words, files):
+    """Shell: waits until the words stand there; goes on without them after a while, for the test to say so."""
+    return f"i=0; until grep -qs '{words}' {files} || [ $((i += 1)) = 200 ]; do usleep 20000; done"
+
+
+WATCHED = until("^inotify", "/proc/1/fdinfo/*")  # rankshim sees what becomes of memory.events
+REACHED = until("was reached", "/dev/termination-log")
+
+# memory.oom.group, rankshim's options, and the script that is its command.
+SCENES = {
+    "program": (0, [], f"{WATCHED}; exec hog"),
+    "shell": (0, [], f"{WATCHED}; hog; exit $?"),
+    "launcher": (0, [], f"{WATCHED}; hog || exit 1"),
+    "together": (1, [], f"{WATCHED}; hog"),
+    "named": (1, ["--termination-log=/scene/named/mine"],
+              f"{WATCHED}; hog softly; {until('was reached', '/scene/named/mine')}; hog"),
+    "failing": (1, [], f"{WATCHED}; hog softly; {REACHED}; grep -q 'was reached' /dev/termination-log && exit 3"),
+    "fine": (1, [], f"{WATCHED}; hog softly; {REACHED}; grep -q 'was reached' /dev/termination-log"),
+}
+
+
+class Scene:
+    """What is left of a scene: `code`, and the texts `log` (the termination log), `stderr`, `mine`."""
+
+    def __init__(self, files):
+        self.code = int(files["code"])
+        self.log = files["log"]
+        self.mine = files["mine"]
+        self.stderr = files["stderr"]
+        self.report = json.loads(files["report"]) if "report" in files else None
+        self.events = {key: int(count) for key, count in map(str.split, files["events"].splitlines())}
+
+    @property
+    def cause(self):
+        return self.report["root_cause"]
+
+
+def is_static(program):
+    headers = subprocess.run(["readelf", "--program-headers", program], check=True, capture_output=True).stdout
+    return b"INTERP" not in headers
+
+
+def why_not(rankshim):
+    """Why there can be no virtual machine here; None where there can."""
+    for tool in ("busybox", "cc", "qemu-system-x86_64", "readelf"):
+        if shutil.which(tool) is None:
+            return f"missing: {tool} (scripts/setup installs it)"
+    if not KERNEL.exists():
+        return f"missing: {KERNEL} (scripts/setup unpacks it)"
+    for program in (rankshim, shutil.which("busybox")):
+        if not is_static(program):
+            return f"{program} is not static, and the virtual machine has no libraries"
+    return None
+
+
+def make_root(folder, rankshim):
+    """The archive that the kernel unpacks as the machine's file system."""
+    root = folder / "root"
+    for name in ("bin", "dev", "proc", "sys"):
+        (root / name).mkdir(parents=True)
+    shutil.copy(shutil.which("busybox"), root / "bin" / "busybox")
+    shutil.copy(rankshim, root / "bin" / "rankshim")
+    subprocess.run(["cc", "-static", "-O1", "-o", root / "bin" / "hog", HERE / "hog.c"], check=True)
+    shutil.copy(HERE / "init.sh", root / "init")
+    (root / "init").chmod(0o755)
+    (root / "scenes").write_text("".join(
+        shlex.join(["scene", name, str(group), *options, "--", "sh", "-c", script]) + "\n"
+        for name, (group, options, script) in SCENES.items()))
+    archive = folder / "initramfs"
+    names = "".join(f"{path.relative_to(root)}\n" for path in sorted(root.rglob("*")))
+    with archive.open("wb") as file:
+        subprocess.run(["busybox", "cpio", "-o", "-H", "newc"], check=True, cwd=root, input=names.encode(), stdout=file,
+                       stderr=subprocess.DEVNULL)
+    return archive
+
+
+@pytest.fixture(scope="module")
+def scenes(rankshim, tmp_path_factory):
+    """Every Scene by its name."""
+    if reason := why_not(rankshim):
+        cannot(reason)
+    archive = make_root(tmp_path_factory.mktemp("cgroup2"), rankshim)
+    machine = run(["qemu-system-x86_64", "-accel", "tcg", "-smp", "1", "-m", "512", "-nodefaults", "-display", "none",
+                   "-serial", "stdio", "-no-reboot", "-kernel", str(KERNEL), "-initrd", str(archive),
+                   "-append", "console=ttyS0 panic=-1 loglevel=1"], clean_environment(), timeout=BOOT, name="machine")
+    assert machine.code == 0, machine.transcript()
+    told = collections.defaultdict(lambda: collections.defaultdict(str))
+    for scene, what, line in re.findall(r"^(\w+) (\w+)\| (.*?)\r?$", machine.stdout, re.MULTILINE):
+        told[scene][what] += line + "\n"
+    assert sorted(told) == sorted(SCENES), machine.transcript()
+    return {name: Scene(files) for name, files in told.items()}
+
+
+def test_a_program_over_the_limit_is_137_and_out_of_memory(scenes):
+    scene = scenes["program"]
+    assert scene.code == 137
+    assert scene.events["oom_kill"] == 1 and scene.events["oom_group_kill"] == 0
+    assert scene.report["outcome"] == "failed" and scene.report["exit_code"] == 137
+    assert (scene.cause["who"], scene.cause["signal"], scene.cause["out_of_memory"]) == ("program", "SIGKILL", True)
+    memory = scene.report["memory"]
+    assert memory["oom_kills"] == 1 and memory["limit_bytes"] == LIMIT and memory["oom_group"] is False
+    assert LIMIT - (1 << 20) < memory["peak_bytes"] <= LIMIT
+    verdict = scene.report["verdict"]
+    assert "was ended by SIGKILL" in verdict and "(out of memory: the limit is 64 MiB, the peak was 64 MiB)" in verdict
+    assert scene.log.startswith(f"{verdict}\nexit code 137") and scene.stderr.endswith(f"{verdict}\n")
+    assert "memory.oom.group" not in scene.stderr and LAST_WORD not in scene.log
+
+
+def test_a_shell_that_passes_its_childs_kill_on_is_out_of_memory_too(scenes):
+    scene = scenes["shell"]
+    assert scene.code == 137
+    assert (scene.cause["who"], scene.cause["exit_code"], scene.cause["out_of_memory"]) == ("program", 137, True)
+    assert scene.report["memory"]["oom_kills"] == 1
+    assert "sh ended with code 137" in scene.log and "(out of memory: the limit is 64 MiB" in scene.log
+
+
+def test_a_launcher_that_ends_by_itself_after_its_childs_kill_keeps_its_code_and_the_kill_is_told(scenes):
+    scene = scenes["launcher"]
+    assert scene.code == 1
+    assert (scene.cause["who"], scene.cause["exit_code"]) == ("program", 1)
+    assert scene.report["memory"]["oom_kills"] == 1
+    assert "sh ended with code 1" in scene.log
+    assert "the kernel killed a process for want of memory: the limit is 64 MiB, the peak was 64 MiB" in scene.log
+    assert scene.stderr.endswith(f"{scene.report['verdict']}\n")
+
+
+def test_with_oom_group_a_process_over_the_limit_takes_pid_1_along_and_the_word_on_memory_stands(scenes):
+    scene = scenes["together"]
+    assert scene.code == 137
+    assert scene.events["oom_group_kill"] == 1 and scene.events["oom_kill"] >= 2
+    assert scene.report is None, "rankshim was killed before its end"
+    assert GROUP_IS_SET in scene.stderr and "ended" not in scene.stderr
+    assert scene.log.startswith("rankshim, at 2") and GROUP_IS_SET in scene.log and LAST_WORD in scene.log
+
+
+def test_that_the_limit_was_reached_is_in_a_termination_log_of_any_name_before_the_kill(scenes):
+    scene = scenes["named"]
+    assert scene.code == 137
+    assert scene.events["oom_group_kill"] == 1 and scene.report is None
+    assert GROUP_IS_SET in scene.mine and f"the memory limit of 64 MiB was reached; {LAST_WORD}" in scene.mine
+    assert scene.log == ""
+
+
+def test_the_verdict_replaces_the_provisional_word_and_success_takes_it_back(scenes):
+    failing = scenes["failing"]
+    assert failing.code == 3
+    assert failing.events["oom_kill"] == 0 and failing.report["memory"]["oom_kills"] == 0
+    assert failing.report["memory"]["oom_group"] is True
+    assert failing.cause["exit_code"] == 3 and failing.cause["out_of_memory"] is False
+    assert failing.log.startswith(f"{failing.report['verdict']}\nexit code 3") and LAST_WORD not in failing.log
+    fine = scenes["fine"]
+    assert (fine.code, fine.report["outcome"], fine.log) == (0, "succeeded", "")
