@@ -3,15 +3,19 @@
 // Each round runs every command once, in turn, so that what else the machine does meets all alike. Words NAME=VALUE in
 // front of a command are its whole environment beside PATH. -p: each command is PID 1 of a new PID namespace (needs
 // root), and sees what a pod has: in /dev the devices of every container (OCI runtime-spec, config-linux.md, Default
-// Devices), in /etc/hosts its own name (kubelet writes it). Prints one line a round: the nanoseconds of each command.
+// Devices), and a network with its own address, which its name stands for in /etc/hosts (kubelet writes it). Prints one line a round: the nanoseconds of each command.
 // Ends with 1 if a command does not end with 0.
 #define _GNU_SOURCE
+#include <arpa/inet.h>
 #include <fcntl.h>
+#include <net/if.h>
+#include <netinet/in.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
@@ -46,7 +50,20 @@ static void must(int done, const char* what) {
 
 static void link_to(const char* target, const char* name) { must(symlink(target, name), name); }
 
-// In a mount namespace of our own, gone with us.
+// An interface of a network namespace that has nothing but its loopback.
+static void own_address(const char* address) {
+  struct ifreq request = {.ifr_name = "lo", .ifr_flags = IFF_UP};
+  struct sockaddr_in own = {.sin_family = AF_INET};
+  const int any = socket(AF_INET, SOCK_DGRAM, 0);
+  must(ioctl(any, SIOCSIFFLAGS, &request), "lo up");
+  own.sin_addr.s_addr = inet_addr(address);
+  strcpy(request.ifr_name, "lo:0");
+  memcpy(&request.ifr_addr, &own, sizeof own);
+  must(ioctl(any, SIOCSIFADDR, &request), address);
+  close(any);
+}
+
+// In namespaces of our own, gone with us.
 static void look_like_a_pod(void) {
   static const struct {
     const char* name;
@@ -54,7 +71,8 @@ static void look_like_a_pod(void) {
   } devices[] = {{"null", 1, 3}, {"zero", 1, 5}, {"full", 1, 7}, {"random", 1, 8}, {"urandom", 1, 9}, {"tty", 5, 0}};
   char name[256] = "";
   umask(0);
-  must(unshare(CLONE_NEWNS), "unshare");
+  must(unshare(CLONE_NEWNS | CLONE_NEWNET), "unshare");
+  own_address("10.244.0.11");
   must(mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL), "mount /");
   must(mount("tmpfs", "/dev", "tmpfs", MS_NOSUID, "mode=755,size=64k"), "mount /dev");
   must(chdir("/dev"), "/dev");
