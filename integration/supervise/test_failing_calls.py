@@ -17,7 +17,7 @@ SCENES = {
     "what it leaves behind": ("sleep 1000 & exit 7", 7, "--leftover-grace=0"),
     # It ends by itself, as a KILL would have it, where the KILL of the shell is what was refused.
     "a stop that it does not follow": ("trap '' TERM; sleep 1000 & kill -TERM $PPID; wait; wait; exit 137", 137,
-                                       "--grace=0"),
+                                       "--grace=20ms"),
 }
 
 

@@ -12,9 +12,11 @@ namespace {
 /// into /etc/hosts; a name that only DNS knows is treated as unknown, which costs nothing: the interface is
 /// right there too.
 bool own_name_is_reachable(const Node& node) {
-  const auto addresses = wait::in_hosts(node.file("/etc/hosts").value_or(""), node.host_name());
-  return !addresses.empty() && std::all_of(addresses.begin(), addresses.end(), [&](const auto& address) {
-    return !address.is_loopback() && node.owns_address(address.to_string());
+  const std::string hosts = node.file("/etc/hosts").value_or("");
+  auto addresses = wait::addresses_in_hosts(hosts, node.host_name());
+  std::erase_if(addresses, [](std::string_view address) { return !is_literal(address); });
+  return !addresses.empty() && std::all_of(addresses.begin(), addresses.end(), [&](std::string_view address) {
+    return !is_loopback(address) && node.owns_address(address);
   });
 }
 

@@ -145,8 +145,9 @@ class Counter {
     limit(count_shown(environment_.get(variable).value_or(""), count_, indexed), variable);
     return true;
   }
+  [[nodiscard]] bool is_empty() const { return count_ == 0; }
   [[nodiscard]] std::optional<DeviceCount> result() const {
-    if (count_ == 0) return std::nullopt;
+    if (is_empty()) return std::nullopt;
     return DeviceCount{count_, std::string(what_)};
   }
 
@@ -275,6 +276,7 @@ std::optional<DeviceCount> visible_accelerators(const Node& node) {
     } else if (i == habana && devices.counts[i] == 0 && devices.accel) {
       counter.begin(count_where(node, "/dev/accel", is_habana), "/dev/accel/accel[0-9]*");
     }
+    if (counter.is_empty()) continue;
     counter.mounted(kind.mounted);
     counter.shown(kind.shown, kind.indexed);
     if (auto count = counter.result()) return count;

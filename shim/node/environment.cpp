@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 
 namespace rankshim {
 Environment Environment::from(const char* const* environ) {
@@ -14,7 +15,8 @@ Environment Environment::from(const char* const* environ) {
 }
 
 bool is_named(std::string_view entry, std::string_view name) {
-  return entry.size() > name.size() && entry[name.size()] == '=' && entry.starts_with(name) && !name.empty();
+  return entry.size() > name.size() && entry[name.size()] == '=' && !name.empty() &&
+         std::memcmp(entry.data(), name.data(), name.size()) == 0;
 }
 
 std::string_view entry_name(std::string_view entry) {
@@ -58,6 +60,7 @@ void Environment::unset(std::string_view name) {
 }
 
 bool is_service_link(std::string_view value) {
+  if (value.size() < 7 || (value[3] != ':' && value[4] != ':')) return false;  // most of them, at once
   constexpr std::array<std::string_view, 3> protocols = {"tcp://", "udp://", "sctp://"};
   return std::any_of(protocols.begin(), protocols.end(),
                      [&](auto prefix) { return value.starts_with(prefix); });

@@ -68,20 +68,25 @@ bool is_localhost(std::string_view name) {
   return same(name.substr(at), localhost) && (at == 0 || name[at - 1] == '.');
 }
 
-std::vector<ip::address> in_hosts(std::string_view file, std::string_view name) {
+std::vector<std::string_view> addresses_in_hosts(std::string_view file, std::string_view name) {
   if (name.ends_with('.')) name.remove_suffix(1);
-  std::vector<ip::address> found;
+  std::vector<std::string_view> found;
   while (!file.empty()) {
     std::string_view line = cut(file, "\n");
     line = line.substr(0, line.find('#'));
-    const std::optional<ip::address> address = literal(next_word(line));
-    if (!address || std::find(found.begin(), found.end(), *address) != found.end()) continue;
-    for (std::string_view alias = next_word(line); !alias.empty(); alias = next_word(line)) {
-      if (same(alias, name)) {
-        found.push_back(*address);
-        break;
-      }
-    }
+    const std::string_view address = next_word(line);
+    std::string_view alias = next_word(line);
+    while (!alias.empty() && !same(alias, name)) alias = next_word(line);
+    if (!alias.empty()) found.push_back(address);
+  }
+  return found;
+}
+
+std::vector<ip::address> in_hosts(std::string_view file, std::string_view name) {
+  std::vector<ip::address> found;
+  for (const std::string_view text : addresses_in_hosts(file, name)) {
+    const std::optional<ip::address> address = literal(text);
+    if (address && std::find(found.begin(), found.end(), *address) == found.end()) found.push_back(*address);
   }
   return found;
 }
