@@ -230,6 +230,7 @@ class RankChecker {
       return contradiction(Fact::nnodes, "WORLD_SIZE");
     if (local && world && world != nnodes && rank && *rank == *node_rank * per_node + *local)
       return contradiction(Fact::nnodes, "LOCAL_RANK");
+    if (rank && world == nnodes && *rank != *node_rank) return contradiction(Fact::node_rank, "RANK");
     if (!rank || local || *rank == *node_rank) return;
     if (*rank < *node_rank * per_node || *rank >= (*node_rank + 1) * per_node)
       contradiction(Fact::node_rank, "RANK");

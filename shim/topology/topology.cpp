@@ -118,8 +118,11 @@ class Resolver {
   Facts& facts() { return topology_.facts; }
   std::optional<Value>& fact(Fact fact) { return topology_.facts[fact]; }
 
-  void fault(std::string what, std::vector<std::string> names, std::string fix) {
-    faults_.push_back({std::move(what), std::move(names), std::move(fix)});
+  /// A name may be that of all that a value was derived from, by comma: each is one of its own.
+  void fault(std::string what, const std::vector<std::string>& names, std::string fix) {
+    std::vector<std::string> each;
+    for (const std::string& name : names) Value{{}, Origin::derived, name}.append_inputs({}, each);
+    faults_.push_back({std::move(what), std::move(each), std::move(fix)});
   }
 
   // ---- who wins
