@@ -186,7 +186,7 @@ inline constexpr std::array options = {
                "then it is killed"},
 
     OptionInfo{Option::log_level, "Output and settings", "log-level", ValueKind::choice,
-               "error|warn|info|debug", "info", "a run that works prints two or three lines at info"},
+               "error|warn|info|debug", "info", "a run that works prints 2 or 3 lines at info"},
     OptionInfo{Option::log_format, "", "log-format", ValueKind::choice, "text|json", "text",
                "json: one object a line"},
     OptionInfo{Option::config, "", "config", ValueKind::text, "FILE", "/etc/rankshim.toml",

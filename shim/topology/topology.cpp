@@ -280,8 +280,7 @@ class Resolver {
     if (names.empty()) return false;
     const std::string why = missing(Fact::nnodes, names);
     for (const char* generic : {"NNODES", "WORLD_SIZE"}) names.emplace_back(generic);
-    fault(fmt::format("{} says that there are other nodes, but not how many{}", evidence, why),
-          std::move(names),
+    fault(fmt::format("{} says that there are other nodes, but not how many{}", evidence, why), names,
           "set NNODES on every node, or --nnodes (RANKSHIM_NNODES); 1 if this node is alone");
     return true;
   }
@@ -335,7 +334,7 @@ class Resolver {
         names.emplace_back("PET_RDZV_BACKEND");
       }
       fault(fmt::format("{}, but nothing says which of them this node is{}", said(Fact::nnodes, nnodes), why),
-            std::move(names), "set NODE_RANK (0 on the master), or --node-rank (RANKSHIM_NODE_RANK)");
+            names, "set NODE_RANK (0 on the master), or --node-rank (RANKSHIM_NODE_RANK)");
     } else if (const auto number = parse_count(rank->text); !number || *number >= *parse_count(nnodes.text)) {
       fault(number
                 ? fmt::format("{} is not below {}", said(Fact::node_rank, *rank), said(Fact::nnodes, nnodes))
@@ -349,8 +348,7 @@ class Resolver {
     if (!fact(Fact::master_addr)) {
       std::vector<std::string> names = {name_of(Fact::nnodes, nnodes), "MASTER_ADDR"};
       const std::string why = missing(Fact::master_addr, names);
-      fault(fmt::format("{}, but nothing says where the master is{}", said(Fact::nnodes, nnodes), why),
-            std::move(names),
+      fault(fmt::format("{}, but nothing says where the master is{}", said(Fact::nnodes, nnodes), why), names,
             "set MASTER_ADDR to node 0's name or address, or --master-addr (RANKSHIM_MASTER_ADDR)");
       return;
     }
@@ -467,7 +465,7 @@ class Resolver {
                   : fmt::format(
                         "the platform {} has started one process per accelerator, but {} is not known{}",
                         topology_.platform, name(needed), why),
-            std::move(names), fmt::format("set {}, {}", upper, last_resort));
+            names, fmt::format("set {}, {}", upper, last_resort));
     }
     if (!faults_.empty()) return;
     const unsigned world = topology_.number(Fact::world_size);
@@ -493,7 +491,7 @@ class Resolver {
         missing(Fact::local_world_size, names);
         fault(fmt::format("{}, but nothing says where rank 0 is{}",
                           said(Fact::world_size, *fact(Fact::world_size)), why),
-              std::move(names),
+              names,
               "set MASTER_ADDR to the name or address of rank 0's node, or --master-addr "
               "(RANKSHIM_MASTER_ADDR)");
         return;
