@@ -292,7 +292,7 @@ class Resolver {
     std::vector<std::string> names;
     const std::string why = missing(Fact::nnodes, names);
     if (why.empty()) return false;
-    fault("this is " + platform_.name + ", but nothing says how many nodes there are" + why, std::move(names),
+    fault("this is " + platform_.name + ", but nothing says how many nodes there are" + why, names,
           "set it, or --nnodes (RANKSHIM_NNODES); 1 if this node is alone");
     return true;
   }
