@@ -34,7 +34,7 @@ def train(network, tmp_path):
     network.dns().publish(MASTER, pods[0])
     surroundings = {
         "PATH": f"{pathlib.Path(sys.executable).parent}:{os.environ['PATH']}", "PYTHONPATH": str(PROJECT),
-        "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": "",
+        "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": "", "TMPDIR": str(tmp_path),  # torch leaves its log folder there
     }
 
     def run(*before, environment):

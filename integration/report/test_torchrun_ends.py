@@ -30,6 +30,7 @@ CASES = {
     "agent": [],
     "deaf": ["--grace", "2s"],
     "restart": ["--max-restarts", "1"],
+    "notice": [],
 }
 
 
@@ -55,7 +56,8 @@ class Case:
         """Waits; itself with all that is to be looked at."""
         self.code = self.process.wait(LONG)
         self.report = json.loads((self.folder / "report.json").read_text())
-        self.log = (self.folder / "log").read_text()
+        log = self.folder / "log"
+        self.log = log.read_text() if log.exists() else ""
         self.last_line = self.process.stderr.splitlines()[-1]
         self.cause = self.report["root_cause"]
         assert self.report["version"] == 1
@@ -189,3 +191,10 @@ def test_of_several_attempts_the_last_ones_failure_counts(job):
     assert case.code == 4
     assert case.report["restarts"] == 1
     assert (case.cause["rank"], case.cause["exit_code"]) == (1, 4)
+
+
+def test_a_preemption_notice_reaches_every_worker_and_not_the_agent_that_it_would_end(job):
+    case = job("notice")
+    assert case.code == 0
+    assert (case.report["outcome"], case.cause, case.log) == ("succeeded", None, "")
+    assert [worker(case, rank)["exit_code"] for rank in (0, 1)] == [0, 0]

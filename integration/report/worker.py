@@ -35,10 +35,10 @@ def kill_the_agent():
     wait()
 
 
-def stop_everything():
-    """Both ignore TERM, as a worker in a collective does; the agent's parent is rankshim."""
+def tell_rankshim(number):
+    """Sends the agent's parent a signal."""
     with open(f"/proc/{os.getppid()}/stat") as stat:
-        os.kill(int(stat.read().rsplit(")", 1)[1].split()[1]), signal.SIGTERM)
+        os.kill(int(stat.read().rsplit(")", 1)[1].split()[1]), number)
     wait()
 
 
@@ -58,15 +58,18 @@ ENDS = {
     "segfault": lambda: os.kill(os.getpid(), signal.SIGSEGV),
     "memory": use_memory,
     "agent": kill_the_agent,
-    "deaf": stop_everything,
+    "deaf": lambda: tell_rankshim(signal.SIGTERM),
+    "notice": lambda: tell_rankshim(signal.SIGUSR1),
     "restart": fail_in_each_attempt,
 }
 
 
 def main(end):
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    if end == "deaf":
+    if end == "deaf":  # as a worker in a collective is
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    if end == "notice":  # of a preemption: saves its state and ends
+        signal.signal(signal.SIGUSR1, lambda *_: sys.exit(0))
     ready = os.path.join(os.environ["MEET"], os.environ["TORCHELASTIC_RESTART_COUNT"])
     if RANK == 1:
         while not os.path.exists(ready):  # the other one is there

@@ -182,6 +182,7 @@ std::string as_json(const ExitReport& report) {
     object.raw(
         "leftovers",
         json::Object().number("found", ending->leftovers).number("killed", ending->leftovers_killed).str());
+    if (!ending->left_behind.empty()) object.text("left_behind", ending->left_behind);
     object.number("restarts", ending->attempts == 0 ? 0 : ending->attempts - 1);
     object.raw("workers", workers_json(report));
   }

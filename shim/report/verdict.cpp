@@ -184,11 +184,13 @@ Verdict judge(const Ending& ending, const LaunchPlan& plan, const Evidence& evid
   const std::string name = launcher ? "torchrun" : program;
   const int own_code = signalled ? exit_code::signal_base + ending.number : ending.number;
   verdict.code = own_code;
+  const bool remains = !ending.ended_at && !ending.left_behind.empty();
   verdict.sentence = name +
-                     (signalled ? " was ended by " + supervise::signal_name(ending.number)
-                                : " ended with code " + std::to_string(ending.number)) +
+                     (remains     ? " did not end, not even by SIGKILL,"
+                      : signalled ? " was ended by " + supervise::signal_name(ending.number)
+                                  : " ended with code " + std::to_string(ending.number)) +
                      " after " + after;
-  if (ending.killed_by_us) verdict.sentence += ", killed by rankshim as it had not stopped";
+  if (ending.killed_by_us && !remains) verdict.sentence += ", killed by rankshim as it had not stopped";
   if (ending.stop_signal) {
     verdict.cause = Cause::stopped;
     verdict.sentence += "; " + supervise::signal_name(*ending.stop_signal) + " had asked it to stop";
@@ -207,6 +209,8 @@ Verdict judge(const Ending& ending, const LaunchPlan& plan, const Evidence& evid
   } else if (ending.leftovers != 0) {
     verdict.sentence += fmt::format("; {} processes that it left behind were stopped", ending.leftovers);
   }
+  if (!ending.left_behind.empty())
+    verdict.sentence += "; SIGKILL did not end " + ending.left_behind + ", which waits in the kernel";
   return verdict;
 }
 

@@ -30,7 +30,7 @@ std::string where_they_wait(const std::vector<Process>& processes) {
     if (!process.alive() || ++named > named_at_most) continue;
     std::string name = read_proc(process.pid, "comm", 64).value_or("?");
     while (name.ends_with('\n')) name.pop_back();
-    names += (names.empty() ? ": " : ", ") + std::to_string(process.pid) + " (" + name + ", " +
+    names += (names.empty() ? "" : ", ") + std::to_string(process.pid) + " (" + name + ", " +
              read_proc(process.pid, "wchan", 64).value_or("?") + ")";
   }
   if (named > named_at_most) names += " and " + std::to_string(named - named_at_most) + " more";

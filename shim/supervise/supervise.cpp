@@ -526,9 +526,9 @@ void Supervisor::give_up() {
   const std::optional<std::vector<Process>> left = delivery_.everything();
   if (!left && getpid() != 1)
     return log::warn("without /proc what is left cannot be found; it is left behind");
-  const std::string names = left ? where_they_wait(*left) : std::string();
-  log::warn("not even SIGKILL ended within {} what is left; it is left behind{}", seconds(kill_patience),
-            names);
+  if (left) ending_.left_behind = where_they_wait(*left);
+  log::warn("not even SIGKILL ended within {} what is left; it is left behind{}{}", seconds(kill_patience),
+            ending_.left_behind.empty() ? "" : ": ", ending_.left_behind);
 }
 
 void Supervisor::warn_once(bool& warned, std::string_view what, int error) const {

@@ -71,6 +71,7 @@ struct Ending {
   bool killed_by_us = false;      ///< the command itself ended by a KILL of ours
   unsigned leftovers = 0;         ///< processes that were still there when the command had ended
   unsigned leftovers_killed = 0;  ///< of these, how many had to be killed
+  std::string left_behind;        ///< what not even KILL ended, for a person: "PID (NAME, WAIT CHANNEL), …"
   pid_t pid = 0;                  ///< the command's; 0 where it was not started
   std::chrono::milliseconds ran{0};
   std::chrono::steady_clock::time_point started_at;                 ///< just before the command's start
