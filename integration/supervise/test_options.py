@@ -8,7 +8,8 @@ import sys
 import pytest
 
 from lib.events import until
-from supervise.conftest import children, ended, status
+from lib.process import clean_environment, run
+from supervise.conftest import PID_1, children, ended, status
 
 # Says each signal that it gets; ends with 3 at QUIT.
 LISTENER = """
@@ -103,6 +104,60 @@ def test_rankshim_gets_its_death_signal_when_its_parent_ends(rankshim):
 def test_what_is_no_signal_is_refused(shim, wrong):
     result = shim(wrong, "--", "true")
     assert result.code == 64 and wrong.split("=")[0] in result.stderr
+
+
+# Process, group and session of the command, and the session of rankshim.
+WHERE = "import os; print(os.getpid(), os.getpgrp(), os.getsid(0), os.getsid(os.getppid()))"
+
+
+@pytest.mark.parametrize("options", [[], ["--signal-scope=child"], ["--ctty"]], ids=" ".join)
+def test_the_command_leads_a_group_of_its_own_and_a_session_where_it_is_asked_for(start, options):
+    process = start(sys.executable, "-c", WHERE, options=options)
+    assert process.wait() == 0
+    command, group, session, ours = map(int, process.stdout.split())
+    assert group == command
+    assert (session == command) == ("--ctty" in options)
+    assert (session == ours) == ("--ctty" not in options)
+
+
+def test_as_pid_1_or_not_there_is_nothing_to_warn_of(start):
+    process = start("true")
+    assert process.wait() == 0
+    assert [line for line in process.stderr.splitlines() if "warning" in line] == []
+
+
+# What runs, the map, and the code that comes of it.
+EXITS = {
+    "a number": ("exit 3", "3=0", 0),
+    "another number": ("exit 4", "3=0", 4),
+    "success": ("exit 0", "0=9", 9),
+    "a range": ("exit 99", "90-99=1", 1),
+    "a signal": ("ulimit -c 0; kill -SEGV $$", "139=0", 0),
+    "a stop": ("kill -TERM $PPID; sleep 100", "143=0", 0),
+    "a stop by its cause": ("kill -TERM $PPID; sleep 100", "143=9,stopped=0", 0),
+    "a code that only looks like a stop": ("exit 143", "stopped=0", 143),
+    "what is not there": ("exec /no/such/file", "127=1", 1),
+}
+
+
+@pytest.mark.parametrize("script, exits, code", EXITS.values(), ids=EXITS.keys())
+def test_exit_codes_are_mapped(start, script, exits, code):
+    assert start("sh", "-c", script, options=["--exit-map", exits]).wait() == code
+
+
+def test_a_refusal_and_a_wait_in_vain_have_causes_to_be_mapped(start):
+    refused = start("true", options=["--exit-map", "config=9"], env={"WORLD_SIZE": "3"})
+    assert refused.wait() == 9
+    job = {"NNODES": "2", "NODE_RANK": "1", "MASTER_ADDR": "no-such-master.invalid", "MASTER_PORT": "29500"}
+    waited = start("true", options=["--exit-map", "75=1,wait=9", "--wait-timeout", "50ms"], env=job)
+    assert waited.wait() == 9
+
+
+@pytest.mark.parametrize("before", [PID_1, ()], ids=["pid 1", "subreaper"])
+def test_the_commands_options_are_its_own_without_dashes_before_it(rankshim, before):
+    done = run([rankshim, "--log-level=error", "sh", "-c", 'echo "$@"; exit 5', "sh", "-v", "--version", "--", "-h"],
+               clean_environment(), wrapper=before)
+    assert (done.code, done.stdout) == (5, "-v --version -- -h\n")
 
 
 # A launcher's agent and its worker as torchrun has them: the worker in a session of its own, with LOCAL_RANK.

@@ -3,6 +3,7 @@
 import os
 import pathlib
 import shutil
+import signal
 import subprocess
 
 import pytest
@@ -38,3 +39,18 @@ def test_ten_thousand_orphans_at_once_and_a_hundred_thousand_in_a_row_leave_noth
     assert int(status(shim, "VmRSS").split()[0]) <= before + 16
     go.write_text("on\n")
     assert process.wait() == 0
+
+
+# Left behind; asked to end, it stays and makes orphans that end at once.
+LINGERER = "trap 'for _ in {1..50}; do (true &); done; echo asked >&2' TERM; exec 3<> <(:); wait $!; echo up; " \
+           "while :; do read -r -t 0.2 -u 3; done"
+
+
+def test_orphans_that_end_after_the_command_are_reaped_too(start):
+    script = 'coproc setsid bash -c "$0"; read -r -u ${COPROC[0]}; exit 6'
+    process = start("bash", "-c", script, LINGERER, options=["--leftover-grace", "1h"])
+    shim = process.shim()
+    process.wait_line("asked")
+    until(lambda: len(children(shim)) == 1, 30, "only what was left behind is there")
+    process.send(signal.SIGINT)
+    assert process.wait() == 6

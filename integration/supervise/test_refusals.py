@@ -1,5 +1,6 @@
 """System calls that fail: the command's end is told truly all the same, and nothing is left."""
 
+import json
 import subprocess
 
 import pytest
@@ -60,3 +61,13 @@ def test_what_cannot_be_executed_ends_with_126_and_what_is_not_there_with_127(st
         assert process.wait() == code
         assert str(command) in process.stderr
         assert ("interpreter" in process.stderr) == (command == script)
+
+
+def test_what_cannot_be_executed_is_told_once_and_by_us_alone(start, tmp_path):
+    # A child that goes on with its parent's work after a failed exec would say it too, and run the hook twice.
+    report = tmp_path / "report.json"
+    process = start("/no/such/file", options=["--post-stop", "echo hook", f"--report={report}"])
+    assert process.wait() == 127
+    assert process.stdout == "hook\n"
+    assert len([line for line in process.stderr.splitlines() if "error" in line]) == 1
+    assert json.loads(report.read_text())["exit_code"] == 127

@@ -10,8 +10,9 @@ import sys
 import pytest
 
 from lib.events import until
+from lib.process import descendants
 from lib.requirements import cannot
-from supervise.conftest import children, name
+from supervise.conftest import PID_1, children, name, status
 
 SYS_KILL = {"x86_64": 62, "aarch64": 129}[os.uname().machine]
 
@@ -132,3 +133,87 @@ def test_signals_are_blocked_two_system_calls_after_exec(start, rankshim, tmp_pa
     calls = [line.split("(")[0] for line in trace.read_text().splitlines()]
     assert calls[0] == "execve"
     assert calls.index("rt_sigprocmask") <= 3
+
+
+@pytest.mark.parametrize("number", [signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU], ids=str)
+def test_without_a_terminal_a_stop_signal_stops_the_command_alone_and_cont_continues_it(start, number):
+    process = start(sys.executable, "-c", COUNTER)
+    process.wait_line("ready", stream="stdout")
+    shim = process.shim()
+    (command,) = children(shim)
+    process.send(number)
+    until(lambda: status(command, "State").startswith("T"), 10, "the command is stopped")
+    assert status(shim, "State").startswith("S")
+    process.send(signal.SIGCONT)
+    until(lambda: status(command, "State").startswith("S"), 10, "the command goes on")
+    process.send(signal.SIGUSR1)
+    process.send(signal.SIGTERM)
+    assert process.wait() == 0
+    assert process.stdout.splitlines() == ["ready", "10:1"]
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGSEGV, 40], ids=str)
+def test_a_signal_that_the_command_sends_to_its_init_comes_back(start, number):
+    # To PID 1 the kernel passes from within its namespace only what it has asked for.
+    process = start("bash", "-c", f"trap 'exit 5' {int(number)}; kill -{int(number)} $PPID; while :; do sleep 0.05; done")
+    assert process.wait() == 5
+
+
+def test_a_sigchld_that_a_user_sends_ends_nothing_and_hides_no_other(start):
+    process = start(sys.executable, "-c", COUNTER)
+    process.wait_line("ready", stream="stdout")
+    shim = process.shim()
+    for index in range(100):
+        os.kill(shim, signal.SIGCHLD)
+        queue(shim, signal.SIGCHLD, index)
+    process.send(signal.SIGUSR1)
+    process.send(signal.SIGTERM)
+    assert process.wait() == 0
+    assert process.stdout.splitlines() == ["ready", "10:1"]
+
+
+# Ends with 6 and leaves a process behind that, asked to end, makes another with the number that the command had, in a
+# group and session with this number as well. That one says which signals it gets.
+NAMESAKE = """
+import os, signal, sys
+signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+number = os.getpid()
+up, ready = os.pipe()
+if os.fork():
+    os.read(up, 1)
+    os._exit(6)
+os.setsid()
+os.write(ready, b"x")
+for asked in (signal.SIGTERM, signal.SIGCONT): signal.sigwait({asked})
+try:
+    with open("/proc/sys/kernel/ns_last_pid", "w") as file: file.write(str(number - 1))
+except OSError as error:
+    print("refused:", error, flush=True)
+if os.fork() == 0:
+    os.setsid()
+    print("namesake" if os.getpid() == number else "stranger", number, flush=True)
+    while True: print("got", int(signal.sigwait(signal.valid_signals())), flush=True)
+while True: signal.pause()
+"""
+
+
+def test_a_signal_after_the_commands_end_does_not_reach_who_has_its_number_now(start):
+    # In a PID namespace of our own: nobody else takes a number there.
+    init = [*PID_1, "sh", "-c", '"$@"; exit $?', "sh"]
+    process = start(sys.executable, "-c", NAMESAKE, around=init, options=["--leftover-grace", "1h"])
+    line = process.wait_line("namesake|stranger|refused", stream="stdout").text
+    if line.startswith("refused"):
+        cannot(f"the next process's number cannot be chosen: {line}")
+    assert line.startswith("namesake")
+    number = line.split()[-1]
+    (namesake,) = [pid for pid in descendants(process.pid) if status(pid, "NSpid").split()[-1] == number
+                   and status(pid, "NSpgid").split()[-1] == number and name(pid) != "rankshim"]
+    shim = process.shim()
+    for sent in (signal.SIGHUP, signal.SIGUSR1, signal.SIGTERM, signal.SIGWINCH, 40):
+        os.kill(shim, sent)
+    until(lambda: int(status(shim, "ShdPnd"), 16) == 0 and status(shim, "State").startswith("S"), 10, "all are taken")
+    os.kill(namesake, 64)  # behind all others
+    process.wait_line("got 64", stream="stdout")
+    process.send(signal.SIGINT)  # ends what is left
+    assert process.wait() == 6
+    assert [text for text in process.stdout.splitlines() if text.startswith("got")] == ["got 64"]

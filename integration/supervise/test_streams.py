@@ -68,3 +68,28 @@ def test_a_full_stderr_neither_stops_us_nor_becomes_non_blocking(start):
     assert fcntl.fcntl(writer, fcntl.F_GETFL) & os.O_NONBLOCK == 0
     os.close(reader)
     os.close(writer)
+
+
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_whatever_is_told_the_commands_stdout_has_only_its_own(start, form):
+    options = ["--log-level=debug", f"--log-format={form}", "--warn-on-reap"]
+    process = start("sh", "-c", "(true &); kill -HUP $PPID; sleep 10", options=options)
+    assert process.wait() == 128 + signal.SIGHUP
+    assert process.stdout == ""
+    for told in ("reaped a process", "SIGHUP received", "ended by SIGHUP"):
+        assert told in process.stderr
+
+
+@pytest.mark.parametrize("question", ["--version", "--help", "--licenses"])
+def test_an_answer_is_on_stdout_and_a_complaint_on_stderr(shim, question):
+    answer = shim(question)
+    assert (answer.code, answer.stderr) == (0, "") and "rankshim" in answer.stdout
+    complaint = shim(question + "x")
+    assert (complaint.code, complaint.stdout) == (64, "") and question + "x" in complaint.stderr
+
+
+def test_the_command_starts_where_we_were_started_and_our_files_are_named_from_there(start, tmp_path):
+    process = start("pwd", "-P", cwd=tmp_path, options=["--report=report.json", "--post-stop", "pwd -P"])
+    assert process.wait() == 0
+    assert process.stdout.splitlines() == [str(tmp_path.resolve())] * 2
+    assert (tmp_path / "report.json").exists()

@@ -5,13 +5,17 @@ import os
 import pty
 import signal
 import struct
+import subprocess
 import sys
 import termios
 import time
 
 import pytest
 
-from lib.events import NotInTime
+from lib.events import NotInTime, until
+from lib.process import descendants
+from lib.requirements import cannot
+from supervise.conftest import PID_1, children, ended, name
 
 # Makes stdin its controlling terminal, and its own group the foreground, as a container engine or a terminal does; then
 # runs the rest of its arguments as a child, as a shell would, and says at the end who has the terminal.
@@ -54,6 +58,10 @@ while True:
 print("shell: ended with", os.waitstatus_to_exitcode(status), flush=True)
 """
 
+# The same with the job in the background at first, as after `&`.
+BACKGROUND_SHELL = JOB_SHELL.replace("    os.tcsetpgrp(0, os.getpgrp())\n    signal", "    signal", 1)
+assert BACKGROUND_SHELL != JOB_SHELL
+
 # Says what it reads and by whom the terminal is had, each time.
 READER = """
 import os, signal, sys
@@ -77,6 +85,16 @@ import os
 tty = os.open("/dev/tty", os.O_RDWR)
 print("command: leads its session:", os.getsid(0) == os.getpid(),
       "and has the terminal:", os.tcgetpgrp(tty) == os.getpgrp(), flush=True)
+"""
+
+# Has its terminal by name only: stdin is something else.
+BY_NAME = """
+import os, sys
+tty = open("/dev/tty")
+print("command: ready", flush=True)
+print("command: got", tty.readline().strip(), "and the terminal is",
+      "mine" if os.tcgetpgrp(tty.fileno()) == os.getpgrp() else "another's", flush=True)
+sys.exit(7)
 """
 
 WHOSE = """
@@ -118,6 +136,17 @@ class Terminal:
         """Types them."""
         os.write(self.master, keys)
 
+    def status(self):
+        """Its exit code, when it has ended."""
+        ended = until(lambda: os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT), 20, "its end")
+        return ended.si_status
+
+    def hang_up(self):
+        """As when the window is closed or the line is cut."""
+        nothing = os.open(os.devnull, os.O_RDWR)
+        os.dup2(nothing, self.master)
+        os.close(nothing)
+
     def close(self):
         """Ends everything on it: the hang-up reaches the session's leader, KILL the rest."""
         os.kill(self.pid, signal.SIGKILL)
@@ -130,8 +159,8 @@ def terminal():
     """A program on a terminal, ended with the test."""
     terminals = []
 
-    def run(*argv):
-        terminals.append(Terminal(sys.executable, "-c", *argv))
+    def run(*argv, around=()):
+        terminals.append(Terminal(*around, sys.executable, "-c", *argv))
         return terminals[-1]
 
     yield run
@@ -143,6 +172,16 @@ def terminal():
 def shell(terminal, rankshim):
     """Runs a command under rankshim as a job of a shell on a terminal."""
     return lambda place, *command: terminal(SHELL, place, rankshim, "--", *command)
+
+
+@pytest.fixture(params=["pid 1", "subreaper"])
+def leader(request, terminal, rankshim):
+    """Runs rankshim with these words as the leader of a session on a terminal, as a container engine's `run -t` does;
+    `before` is a wrapper."""
+    if request.param == "pid 1" and subprocess.run([*PID_1, "true"], capture_output=True).returncode != 0:
+        cannot("PID namespaces are not permitted")
+    around = PID_1 if request.param == "pid 1" else ()
+    return lambda *words, before=(): terminal(LEADER, *before, rankshim, *words, around=around)
 
 
 def test_the_command_gets_the_terminal_and_gives_it_back(shell):
@@ -229,3 +268,122 @@ def test_a_change_of_the_windows_size_reaches_the_command(terminal, rankshim):
     leader.wait_text("ready")
     fcntl.ioctl(leader.master, termios.TIOCSWINSZ, struct.pack("HHHH", 50, 120, 0, 0))
     leader.wait_text("got WINCH")
+
+
+def test_a_background_job_that_reads_stops_with_rankshim_and_fg_continues_both(terminal, rankshim):
+    shell = terminal(BACKGROUND_SHELL, rankshim, "--", sys.executable, "-c", READER)
+    shell.wait_text(f"shell: stopped by {int(signal.SIGTSTP)} with the terminal another's")
+    shell.type(b"fg\n")
+    shell.wait_text("command: continued")
+    shell.type(b"hello\n")
+    shell.wait_text("command: got hello and the terminal is mine")
+    shell.type(b"end\n")
+    shell.wait_text("shell: ended with 7")
+
+
+def test_ctrl_z_where_nobody_could_continue_it_stops_nothing(leader):
+    terminal = leader("--", sys.executable, "-c", READER)
+    terminal.wait_text("command: ready")
+    for number in range(2):
+        terminal.seen = ""
+        terminal.type(b"\x1a")
+        terminal.wait_text("command: continued")
+        terminal.type(b"hello %d\n" % number)
+        terminal.wait_text(f"command: got hello {number} and the terminal is mine")
+    terminal.type(b"end\n")
+    assert terminal.status() == 7
+
+
+def test_with_a_terminal_too_blocked_and_ignored_signals_reach_the_command_as_they_came(leader):
+    # The hand-over needs TSTP, TTIN and TTOU held back for a moment.
+    env = ["env", "--default-signal", "--block-signal=USR2,TTIN", "--ignore-signal=USR1,TTOU"]
+    terminal = leader("--", "grep", "-E", "Sig(Blk|Ign)", "/proc/self/status", before=env)
+    assert terminal.status() == 0
+    terminal.wait_text("ended with code 0")
+    seen = dict(line.split(":\t") for line in terminal.seen.splitlines() if line.startswith("Sig"))
+    assert {field: int(value, 16) for field, value in seen.items()} == {
+        "SigBlk": 1 << (signal.SIGUSR2 - 1) | 1 << (signal.SIGTTIN - 1),
+        "SigIgn": 1 << (signal.SIGUSR1 - 1) | 1 << (signal.SIGTTOU - 1),
+    }
+
+
+def test_what_giving_the_terminal_up_sends_us_is_no_stop_and_not_passed_on(leader):
+    terminal = leader("--ctty", "--", sys.executable, "-c", READER)
+    terminal.wait_text("command: ready")
+    terminal.type(b"hello\n")
+    terminal.wait_text("command: got hello and the terminal is mine")
+    terminal.type(b"end\n")
+    assert terminal.status() == 7
+    terminal.wait_text("ended with code 7")
+    assert "SIGHUP" not in terminal.seen and "command: continued" not in terminal.seen
+
+
+@pytest.mark.parametrize("options", [[], ["--ctty"]], ids=["lent", "its own"])
+def test_a_terminal_that_hangs_up_asks_the_command_to_stop_and_its_code_is_told(leader, options, tmp_path):
+    told = tmp_path / "told"
+    terminal = leader(*options, "--", "bash", "-c", f"trap 'echo HUP >>{told}; exit 5' HUP; echo ready; while :; do sleep 0.05; done")
+    terminal.wait_text("ready")
+    terminal.hang_up()
+    assert terminal.status() == 5
+    assert told.read_text() == "HUP\n"
+
+
+@pytest.mark.parametrize("stdin", ["</dev/null", "<&-"])
+def test_the_command_gets_the_terminal_though_its_stdin_is_another(leader, stdin):
+    terminal = leader("--", sys.executable, "-c", BY_NAME, before=["sh", "-c", f'exec "$@" {stdin}', "sh"])
+    terminal.wait_text("command: ready")
+    terminal.type(b"hello\n")
+    terminal.wait_text("command: got hello and the terminal is mine")
+    assert terminal.status() == 7
+
+
+def test_a_terminal_that_cannot_be_handed_over_is_told_and_stops_nothing(leader):
+    # The child's first call is the handing over; ours is refused too, and /dev/tty is asked instead.
+    if subprocess.run(["strace", "-e", "trace=none", "true"], capture_output=True).returncode != 0:
+        cannot("strace cannot trace here")
+    refuse = ["strace", "-D", "-qq", "-f", "-o", "/dev/null", "-e", "trace=ioctl", "-e", "inject=ioctl:error=EPERM:when=1"]
+    terminal = leader("--", "sh", "-c", "exit 7", before=refuse)
+    terminal.wait_text("the command could not be given the terminal: Operation not permitted")
+    assert terminal.status() == 7
+
+
+def test_in_the_background_its_own_lines_do_not_stop_it(terminal, rankshim):
+    # `stty tostop`: who writes in the background gets TTOU.
+    forbid = ["sh", "-c", "trap '' TTOU; stty tostop; trap - TTOU; exec \"$@\"", "sh"]
+    shell = terminal(BACKGROUND_SHELL, *forbid, rankshim, "--", "sh", "-c", "exit 7")
+    shell.wait_text("shell: ended with 7")
+    assert "rankshim: " in shell.seen and "stopped" not in shell.seen
+
+
+def test_a_stopped_job_is_ended_by_term_and_cont_as_a_shells_kill_sends_them(terminal, rankshim):
+    shell = terminal(JOB_SHELL, rankshim, "--", sys.executable, "-c", READER)
+    shell.wait_text("command: ready")
+    shell.type(b"\x1a")
+    shell.wait_text("shell: stopped by")
+    (job,) = children(shell.pid)
+    for number in (signal.SIGTERM, signal.SIGCONT):
+        os.killpg(job, number)
+    until(lambda: ended(job), 20, "the job's end")
+    shell.type(b"fg\n")
+    shell.wait_text(f"shell: ended with {128 + signal.SIGTERM}")
+
+
+@pytest.mark.parametrize("options, call", [
+    ((), "setpgid"), ((), "ioctl"), ((), "rt_sigprocmask"), ((), "execve"),
+    (("--ctty",), "setsid"), (("--ctty",), "ioctl"), (("--ctty",), "execve"),
+])
+def test_a_signal_between_fork_and_exec_on_a_terminal_is_not_lost(leader, options, call):
+    # As without a terminal (test_signals.py). -D: strace is a child, and rankshim the leader, and PID 1.
+    if subprocess.run(["strace", "-e", "trace=none", "true"], capture_output=True).returncode != 0:
+        cannot("strace cannot trace here")
+    hold = ["strace", "-D", "-qq", "-f", "-o", "/dev/null", "-e", f"trace={call}", "-e", f"inject={call}:delay_enter=300000"]
+    terminal = leader(*options, "--", "sleep", "100", before=hold)
+
+    def held_child():
+        for shim in (pid for pid in [terminal.pid, *descendants(terminal.pid)] if name(pid) == "rankshim"):
+            if any(name(pid) == "rankshim" for pid in children(shim)):
+                return shim
+        return None
+
+    os.kill(until(held_child, 20, "rankshim has a child that is not yet the command"), signal.SIGTERM)
+    assert terminal.status() == 128 + signal.SIGTERM

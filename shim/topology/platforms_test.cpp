@@ -197,6 +197,10 @@ TEST_CASE("what contradicts itself or can mean two things is refused, and both v
         "AWS_BATCH_JOB_MAIN_NODE_PRIVATE_IPV4_ADDRESS=10.0.0.1"},
        {"AWS_BATCH_JOB_NODE_INDEX", "AWS_BATCH_JOB_NUM_NODES"}},
       {{"SM_HOSTS=[\"algo-1\",\"algo-2\"]", "SM_CURRENT_HOST=algo-3"}, {"SM_CURRENT_HOST", "SM_HOSTS"}},
+      {{"CLUSTER_SPEC={\"cluster\":", "CLOUD_ML_JOB_ID=1", "WORLD_SIZE=2", "RANK=1", "MASTER_ADDR=a"},
+       {"CLUSTER_SPEC"}},
+      {{"AZUREML_RUN_ID=r", "AZUREML_NODE_COUNT=2", "NODE_RANK=1", "AZUREML_CR_NODE_RANK=0", "MASTER_ADDR=a"},
+       {"NODE_RANK", "AZUREML_CR_NODE_RANK"}},
       // what may be another of a job's parts
       {{"SLURM_JOB_ID=99", "SLURM_HET_SIZE=2", "SLURM_NNODES=1", "SLURM_NTASKS=1", "SLURM_STEP_ID=0",
         "SLURM_STEP_NUM_NODES=1", "SLURM_STEP_NUM_TASKS=1", "SLURM_STEP_NODELIST=n1", "SLURM_NODEID=0",
