@@ -63,6 +63,11 @@ static void own_address(const char* address) {
   close(any);
 }
 
+// Kubernetes documentation, "Adding entries to Pod /etc/hosts with HostAliases".
+static const char kubelets_hosts[] =
+    "# Kubernetes-managed hosts file.\n127.0.0.1\tlocalhost\n::1\tlocalhost ip6-localhost ip6-loopback\n"
+    "fe00::0\tip6-localnet\nfe00::0\tip6-mcastprefix\nfe00::1\tip6-allnodes\nfe00::2\tip6-allrouters\n";
+
 // In namespaces of our own, gone with us.
 static void look_like_a_pod(void) {
   static const struct {
@@ -89,7 +94,7 @@ static void look_like_a_pod(void) {
   link_to("pts/ptmx", "ptmx");
   must(gethostname(name, sizeof name - 1), "gethostname");
   FILE* hosts = fopen("/dev/shm/hosts", "w");
-  if (!hosts || fprintf(hosts, "127.0.0.1\tlocalhost\n10.244.0.11\t%s\n", name) < 0 || fclose(hosts) != 0) must(-1, "hosts");
+  if (!hosts || fprintf(hosts, "%s10.244.0.11\t%s\n", kubelets_hosts, name) < 0 || fclose(hosts) != 0) must(-1, "hosts");
   must(mount("/dev/shm/hosts", "/etc/hosts", NULL, MS_BIND, NULL), "mount /etc/hosts");
   must(chdir("/"), "/");
 }

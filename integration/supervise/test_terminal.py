@@ -328,6 +328,16 @@ def test_a_terminal_that_hangs_up_asks_the_command_to_stop_and_its_code_is_told(
     assert told.read_text() == "HUP\n"
 
 
+def test_ctrl_c_while_what_the_command_left_is_waited_for_kills_it(leader):
+    deaf = "trap 'echo asked >&2' TERM; echo up; while :; do sleep 0.1; done"
+    script = f'coproc setsid bash -c "{deaf}"; read -r -u ${{COPROC[0]}}; exit 6'
+    terminal = leader("--leftover-grace=60s", "--", "bash", "-c", script)
+    terminal.wait_text("asked")
+    terminal.type(b"\x03")
+    terminal.wait_text("everything is killed")
+    assert terminal.status() == 6
+
+
 @pytest.mark.parametrize("stdin", ["</dev/null", "<&-"])
 def test_the_command_gets_the_terminal_though_its_stdin_is_another(leader, stdin):
     terminal = leader("--", sys.executable, "-c", BY_NAME, before=["sh", "-c", f'exec "$@" {stdin}', "sh"])

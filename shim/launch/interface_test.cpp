@@ -35,6 +35,15 @@ TEST_CASE("gloo is told the interface where peers could not reach us by our own 
   CHECK(named({"GLOO_SOCKET_IFNAME=ib0"}, "", "10.0.0.1").empty());
 }
 
+TEST_CASE(
+    "the pod's address in the kubelet's hosts file is the own one; on the host network it need not be") {
+  const std::string pod = "# Kubernetes-managed hosts file.\n";
+  const std::string host = "# Kubernetes-managed hosts file (host network).\n";
+  CHECK(named({}, pod + "10.9.9.9 fake-host\n", "10.0.0.1").empty());
+  CHECK_FALSE(named({}, pod + "127.0.0.1 fake-host\n", "10.0.0.1").empty());
+  CHECK_FALSE(named({}, host + "10.9.9.9 fake-host\n", "10.0.0.1").empty());
+}
+
 TEST_CASE("NCCL's interface is set only on request") {
   CHECK(named({}, "10.0.0.7 fake-host\n", "10.0.0.1", true) == Change{{"NCCL_SOCKET_IFNAME", "=eth0"}});
   CHECK(named({"NCCL_SOCKET_IFNAME=ib"}, "10.0.0.7 fake-host\n", "10.0.0.1", true).empty());

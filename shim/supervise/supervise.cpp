@@ -449,6 +449,7 @@ void Supervisor::on_command_end(int status) {
     watch_->agent_ended();
     ending_.ended_at = Clock::now();  // what ended before the agent was looked at, and stands before it
   }
+  terminal_.take_back();  // a Ctrl-C is for us now: what is left would have it otherwise
   if (policy_.observer != nullptr) policy_.observer->command_ended();
 }
 
