@@ -202,6 +202,9 @@ TEST_CASE("what contradicts itself or can mean two things is refused, and both v
       {{"AZUREML_RUN_ID=r", "AZUREML_NODE_COUNT=2", "NODE_RANK=1", "AZUREML_CR_NODE_RANK=0", "MASTER_ADDR=a"},
        {"NODE_RANK", "AZUREML_CR_NODE_RANK"}},
       // what may be another of a job's parts
+      {{"JOB_COMPLETION_INDEX=0", "NNODES=2", "MASTER_ADDR=js-workers-0-0.sub"},
+       {"JOB_COMPLETION_INDEX", "NNODES"},
+       "js-workers-1-0"},
       {{"SLURM_JOB_ID=99", "SLURM_HET_SIZE=2", "SLURM_NNODES=1", "SLURM_NTASKS=1", "SLURM_STEP_ID=0",
         "SLURM_STEP_NUM_NODES=1", "SLURM_STEP_NUM_TASKS=1", "SLURM_STEP_NODELIST=n1", "SLURM_NODEID=0",
         "SLURM_PROCID=0", "SLURM_LOCALID=0"},
