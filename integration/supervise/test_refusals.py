@@ -1,18 +1,16 @@
 """System calls that fail: the command's end is told truly all the same, and nothing is left."""
 
 import json
-import subprocess
 
 import pytest
 
-from lib.requirements import cannot
+from lib.requirements import needs_strace
 
 
 @pytest.fixture
 def failing(start):
     """Starts a command while a system call fails: failing("prctl:error=EINVAL", COMMAND...)."""
-    if subprocess.run(["strace", "-e", "trace=none", "true"], capture_output=True).returncode != 0:
-        cannot("strace cannot trace here")
+    needs_strace()
 
     def run(failure, *command):
         # -D: strace becomes a child, and rankshim PID 1 where it should be. Without -f the command is left alone.

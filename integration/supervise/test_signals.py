@@ -4,14 +4,13 @@ import ctypes
 import errno
 import os
 import signal
-import subprocess
 import sys
 
 import pytest
 
 from lib.events import until
 from lib.process import descendants
-from lib.requirements import cannot
+from lib.requirements import cannot, needs_strace
 from supervise.conftest import PID_1, children, name, status
 
 SYS_KILL = {"x86_64": 62, "aarch64": 129}[os.uname().machine]
@@ -86,8 +85,7 @@ def test_real_time_signals_arrive_as_often_as_they_were_queued(start):
 @pytest.mark.parametrize("call", ["setpgid", "rt_sigprocmask", "execve"])
 def test_a_signal_between_fork_and_exec_is_not_lost(start, call, scope):
     # strace holds every process at this system call: the signal comes when the child is there and not yet the command.
-    if subprocess.run(["strace", "-e", "trace=none", "true"], capture_output=True).returncode != 0:
-        cannot("strace cannot trace here")
+    needs_strace()
     hold = ["strace", "-qq", "-f", "-o", "/dev/null", "-e", f"trace={call}",
             "-e", f"inject={call}:delay_enter=300000"]
     process = start("sleep", "100", around=hold, options=["--signal-scope", scope])

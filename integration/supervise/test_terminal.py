@@ -14,7 +14,7 @@ import pytest
 
 from lib.events import NotInTime, until
 from lib.process import descendants
-from lib.requirements import cannot
+from lib.requirements import cannot, needs_strace
 from supervise.conftest import PID_1, children, ended, name
 
 # Makes stdin its controlling terminal, and its own group the foreground, as a container engine or a terminal does; then
@@ -240,17 +240,22 @@ def test_ctrl_z_stops_rankshim_with_the_command_and_fg_continues_both(terminal, 
     shell.wait_text("shell: ended with 7")
 
 
-def test_ctrl_z_and_fg_go_through_a_nested_rankshim(terminal, rankshim):
-    shell = terminal(JOB_SHELL, rankshim, "--", rankshim, "--", sys.executable, "-c", READER)
-    shell.wait_text("command: ready")
-    shell.type(b"\x1a")
-    shell.wait_text("shell: stopped by")
+def goes_on_in_the_foreground_to_its_end(shell):
+    """A stopped job whose command is READER."""
     shell.type(b"fg\n")
     shell.wait_text("command: continued")
     shell.type(b"hello\n")
     shell.wait_text("command: got hello and the terminal is mine")
     shell.type(b"end\n")
     shell.wait_text("shell: ended with 7")
+
+
+def test_ctrl_z_and_fg_go_through_a_nested_rankshim(terminal, rankshim):
+    shell = terminal(JOB_SHELL, rankshim, "--", rankshim, "--", sys.executable, "-c", READER)
+    shell.wait_text("command: ready")
+    shell.type(b"\x1a")
+    shell.wait_text("shell: stopped by")
+    goes_on_in_the_foreground_to_its_end(shell)
 
 
 def test_ctty_gives_the_command_a_session_with_the_terminal(terminal, rankshim):
@@ -273,12 +278,7 @@ def test_a_change_of_the_windows_size_reaches_the_command(terminal, rankshim):
 def test_a_background_job_that_reads_stops_with_rankshim_and_fg_continues_both(terminal, rankshim):
     shell = terminal(BACKGROUND_SHELL, rankshim, "--", sys.executable, "-c", READER)
     shell.wait_text(f"shell: stopped by {int(signal.SIGTSTP)} with the terminal another's")
-    shell.type(b"fg\n")
-    shell.wait_text("command: continued")
-    shell.type(b"hello\n")
-    shell.wait_text("command: got hello and the terminal is mine")
-    shell.type(b"end\n")
-    shell.wait_text("shell: ended with 7")
+    goes_on_in_the_foreground_to_its_end(shell)
 
 
 def test_ctrl_z_where_nobody_could_continue_it_stops_nothing(leader):
@@ -349,8 +349,7 @@ def test_the_command_gets_the_terminal_though_its_stdin_is_another(leader, stdin
 
 def test_a_terminal_that_cannot_be_handed_over_is_told_and_stops_nothing(leader):
     # The child's first call is the handing over; ours is refused too, and /dev/tty is asked instead.
-    if subprocess.run(["strace", "-e", "trace=none", "true"], capture_output=True).returncode != 0:
-        cannot("strace cannot trace here")
+    needs_strace()
     refuse = ["strace", "-D", "-qq", "-f", "-o", "/dev/null", "-e", "trace=ioctl", "-e", "inject=ioctl:error=EPERM:when=1"]
     terminal = leader("--", "sh", "-c", "exit 7", before=refuse)
     terminal.wait_text("the command could not be given the terminal: Operation not permitted")
@@ -384,8 +383,7 @@ def test_a_stopped_job_is_ended_by_term_and_cont_as_a_shells_kill_sends_them(ter
 ])
 def test_a_signal_between_fork_and_exec_on_a_terminal_is_not_lost(leader, options, call):
     # As without a terminal (test_signals.py). -D: strace is a child, and rankshim the leader, and PID 1.
-    if subprocess.run(["strace", "-e", "trace=none", "true"], capture_output=True).returncode != 0:
-        cannot("strace cannot trace here")
+    needs_strace()
     hold = ["strace", "-D", "-qq", "-f", "-o", "/dev/null", "-e", f"trace={call}", "-e", f"inject={call}:delay_enter=300000"]
     terminal = leader(*options, "--", "sleep", "100", before=hold)
 
