@@ -96,7 +96,7 @@ class Planner {
 
   void check_idle() {
     const std::string what =
-        fmt::format("this container is a {} of {}", topology_.idle_role, topology_.platform);
+        fmt::format("this container's role on {} is '{}'", topology_.platform, topology_.idle_role);
     if (!is_script(command_)) {
       plan_.warnings.push_back(what + ", which does not train; the program runs as it is");
       return;

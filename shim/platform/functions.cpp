@@ -399,6 +399,11 @@ std::optional<std::string> compute(Function function, std::span<const std::strin
     case Function::modulo:
     case Function::larger:
       return calculate(function, arguments);
+    case Function::differ: {
+      const Number number = to_number(first);
+      const bool same = first == second || (number && number == to_number(second));
+      return same ? Text{} : Text{first};
+    }
     case Function::none:
     case Function::hostname:
     case Function::hostname_like:

@@ -24,7 +24,7 @@ enum class Function : std::uint8_t {
   file,           ///< file(PATH)           what the file holds, without blanks around it; PATH is absolute
   variable,       ///< variable(NAME)       the variable of a name put together: variable(VC_${ROLE}_HOSTS)
   only_variable,  ///< only_variable(GLOB)  the variable whose name fits the glob, where it is the only one
-  variables,      ///< variables(GLOB)      the names of the variables that fit, by comma
+  variables,      ///< variables(GLOB)      the names of the variables that fit and are not 0, by comma
   only_if,        ///< only_if(TEXT, GLOB, RESULT)  RESULT where TEXT fits the glob
   unless,         ///< unless(PLACE, RESULT)        RESULT where PLACE yields nothing
 
@@ -55,6 +55,8 @@ enum class Function : std::uint8_t {
   divide,    ///< divide(A, B)   nothing where a rest would remain
   modulo,    ///< modulo(A, B)
   larger,    ///< larger(A, B)   A where A > B
+
+  differ,  ///< differ(A, B)   A where the two are neither the same text nor the same number
 };
 
 /// A function's name and how many arguments it takes.
@@ -98,6 +100,7 @@ inline constexpr auto signatures = std::to_array<Signature>({
     {"divide", Function::divide, 2, 2},
     {"modulo", Function::modulo, 2, 2},
     {"larger", Function::larger, 2, 2},
+    {"differ", Function::differ, 2, 2},
 });
 
 /// Evaluates a function of the texts alone; nothing for the others. The arguments are as many as its

@@ -25,7 +25,7 @@ TEST_CASE("every function has one signature, and none is left out") {
     CHECK(static_cast<std::size_t>(signatures[i].function) == i + 1);
     CHECK(signatures[i].least <= signatures[i].most);
   }
-  CHECK(static_cast<std::size_t>(Function::larger) == signatures.size());
+  CHECK(static_cast<std::size_t>(Function::differ) == signatures.size());
 }
 
 TEST_CASE("a function of the texts yields its text or nothing") {
@@ -110,6 +110,10 @@ TEST_CASE("a function of the texts yields its text or nothing") {
       {Function::modulo, {"7", "0"}, "(nothing)"},
       {Function::larger, {"16", "2"}, "16"},
       {Function::larger, {"2", "2"}, "(nothing)"},
+      {Function::differ, {"2", "3"}, "2"},
+      {Function::differ, {"2", "02"}, "(nothing)"},
+      {Function::differ, {"a", "a"}, "(nothing)"},
+      {Function::differ, {"2", "2-"}, "2"},
       {Function::divide, {" 16\n", "8"}, "2"},
       {Function::divide, {"-16", "8"}, "(nothing)"},
       {Function::divide, {"1.5", "1"}, "(nothing)"},

@@ -190,7 +190,9 @@ class Evaluation {
     Value names{{}, Origin::derived, glob};
     for (const std::string& entry : node_.environment().entries()) {
       const std::string_view name = entry_name(entry);
-      if (name.empty() || !fits(name, glob) || !variable(name)) continue;
+      if (name.empty() || !fits(name, glob)) continue;
+      const auto text = variable(name);
+      if (!text || *text == "0") continue;
       if (!names.text.empty()) names.text += ',';
       names.text += name;
     }
