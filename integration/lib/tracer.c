@@ -14,7 +14,8 @@
            run in which that call does nothing and returns the error; prints "INDEX NUMBER ERROR STATUS LEFT"
    refuse-child  the same for the calls of the first child that vfork(2) made, up to its exec
 
-   With --folder a run's stderr is in FOLDER/INDEX-ERROR.err, and RANKSHIM_REPORT names FOLDER/INDEX-ERROR.json.
+   With --folder a run's stderr is in FOLDER/INDEX-ERROR.err, and RANKSHIM_REPORT names FOLDER/INDEX-ERROR.json;
+   the command finds FOLDER/INDEX-ERROR in RUN.
    STATUS is the exit code, 128 + a signal, or "hung"; LEFT counts processes of the command that outlived the program.
    --pid-1: as PID 1 of a PID namespace with its own /proc. */
 #define _GNU_SOURCE
@@ -65,6 +66,8 @@ static pid_t start(void) {
     char path[4096];
     snprintf(path, sizeof path, "%s/%s.json", folder, run_name);
     setenv("RANKSHIM_REPORT", path, 1);
+    snprintf(path, sizeof path, "%s/%s", folder, run_name);
+    setenv("RUN", path, 1);
     snprintf(path, sizeof path, "%s/%s.err", folder, run_name);
     const int file = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
     if (file < 0 || dup2(file, 2) < 0) die(path);

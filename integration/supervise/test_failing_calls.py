@@ -1,8 +1,11 @@
 """Each system call that rankshim makes, and each of its child before the exec, refused in turn."""
 
+import contextlib
 import errno
 import json
+import socket
 import subprocess
+import threading
 
 import pytest
 
@@ -11,11 +14,14 @@ from lib.requirements import cannot
 from supervise.conftest import PID_1
 
 REFUSALS = (errno.ENOMEM, errno.EAGAIN, errno.EINTR, errno.EIO, errno.ENOSYS, errno.EPERM, errno.EMFILE)
+# What says that the command ran, whatever is told of it.
+RAN = '>"$RUN.ran"; '
 # What runs, its exit code where nothing goes wrong, and rankshim's options.
 SCENES = {
     "a command that fails": ("exit 7", 7),
     "what it leaves behind": ("sleep 1000 & exit 7", 7, "--leftover-grace=0"),
     # It ends by itself, as a KILL would have it, where the KILL of the shell is what was refused.
+    "a wait for the master": ("exit 7", 7, "--nnodes=2", "--node-rank=1", "--master-addr=localhost", "--wait-timeout=10s"),
     "a stop that it does not follow": ("trap '' TERM; sleep 1000 & kill -TERM $PPID; wait; wait; exit 137", 137,
                                        "--grace=20ms"),
 }
@@ -28,34 +34,56 @@ def tracer(tmp_path_factory):
     return tracers.build(tmp_path_factory.mktemp("tracer"))
 
 
+@pytest.fixture(scope="module")
+def master():
+    """The port of a master that answers."""
+    with socket.create_server(("127.0.0.1", 0), backlog=128) as server:
+        def answer():
+            with contextlib.suppress(OSError):  # the test's end
+                while True:
+                    server.accept()[0].close()
+
+        thread = threading.Thread(target=answer)
+        thread.start()
+        yield server.getsockname()[1]
+        server.shutdown(socket.SHUT_RDWR)
+        thread.join()
+
+
 @pytest.fixture(params=[True, False], ids=["pid 1", "subreaper"])
-def refuse(request, tracer, rankshim, tmp_path):
-    """Runs a scene once for each call and error: (call, error, exit code, processes left, stderr, report) of each."""
+def refuse(request, tracer, rankshim, master, tmp_path):
+    """Runs a scene once for each call and error: (call, error, exit code, processes left, stderr, report, whether the
+    command ran) of each."""
 
     def run(scene, whose="refuse"):
         script, _, *options = SCENES[scene]
         # In a PID namespace of its own in any case: in a large /proc a walk through it is a thousand calls.
         ends = tracers.run(tracer, "--folder", tmp_path, whose, ",".join(map(str, REFUSALS)), "--", rankshim, *options,
-                           "--", "/bin/sh", "-c", script, pid_1=request.param, within=PID_1)
+                           f"--master-port={master}", "--", "/bin/sh", "-c", RAN + script, pid_1=request.param, within=PID_1)
         for index, call, error, status, left in ends:
             name = tmp_path / f"{index}-{error}"
             report = name.with_suffix(".json")
             yield (f"{index}: {call}", errno.errorcode[int(error)], status, int(left), name.with_suffix(".err").read_text(),
-                   json.loads(report.read_text()) if report.exists() else None)
+                   json.loads(report.read_text()) if report.exists() else None,
+                   name.with_suffix(".ran").exists())
 
     return run
 
 
 def wrong(end, code):
     """What is not right about a run's end, or None."""
-    _, _, status, left, said, report = end
+    _, _, status, left, said, report, ran = end
     last = said.splitlines()[-1] if said else ""
     if left and "cannot become the reaper" not in said:
         return f"{left} processes left"
     # The command ran and its code is told, or it was not started and the last line says what was refused.
-    if status != str(code) and (status, True) not in (("71", "refused" in last), ("126", "cannot be executed" in last)):
-        return f"exit {status}"
+    if ran and status != str(code):
+        return f"exit {status} of a command that ran"
+    if not ran and (status, True) not in (("71", "refused" in last), ("126", "cannot be executed" in last)):
+        return f"exit {status} of a command that did not run"
     # The report can lack only where a call of its own was refused, or nothing could be set up at all.
+    if report is None and "the report cannot be written" not in said and "refused what watching over" not in said:
+        return "no report, and nothing says so"
     if report is not None and str(report["exit_code"]) != status:
         return f"exit {status}, but the report says {report['exit_code']}"
     return None

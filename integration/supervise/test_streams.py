@@ -37,6 +37,18 @@ def test_other_descriptors_reach_the_command(start):
         assert file.read() == "hello\n"
 
 
+def test_who_reads_another_descriptor_sees_its_end_when_the_command_closes_it(rankshim):
+    reader, writer = os.pipe()
+    command = [rankshim, "--log-level=error", "--", "bash", "-c", f"exec {writer}>&-; read line"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, pass_fds=[writer]) as process:
+        os.close(writer)
+        with os.fdopen(reader) as file:
+            assert file.read() == ""  # and does not wait for our own end
+        assert process.poll() is None
+        process.communicate(b"go on\n", timeout=20)
+    assert process.returncode == 0
+
+
 @pytest.mark.parametrize("before", [PID_1, ()], ids=["pid 1", "subreaper"])
 def test_descriptors_that_were_passed_to_us_are_for_the_command(rankshim, before):
     # As sd_listen_fds(3) has it: who is not LISTEN_PID leaves them alone.

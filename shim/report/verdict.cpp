@@ -43,6 +43,11 @@ Verdict not_started(const Ending& ending, const std::string& program) {
   } else if (ending.number == ENOMEM || ending.number == EMFILE || ending.number == ENFILE) {
     verdict.code = exit_code::system;
     verdict.sentence = fmt::format("the system refused to start {}: {}", program, reason);
+  } else if (ending.number == ENOEXEC) {
+    verdict.code = exit_code::not_executable;
+    verdict.sentence = fmt::format(
+        "{} cannot be executed: this machine has no format for it; was it built for another architecture?",
+        ending.failed_path);
   } else {
     verdict.code = exit_code::not_executable;
     verdict.sentence = fmt::format("{} cannot be executed: {}", program, reason);

@@ -1,5 +1,8 @@
 #include "supervise/spawn.h"
 
+#include <dirent.h>
+#include <elf.h>
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -8,6 +11,7 @@
 #include <csignal>
 #include <cstddef>
 #include <cstring>
+#include <memory>
 #include <string>
 #include <string_view>
 
@@ -39,6 +43,16 @@ bool look_further(int error) {
          error == ETIMEDOUT;
 }
 
+/// Whether the file is a program, for this machine or another. Between fork and exec: system calls only.
+bool is_program(const char* path) {
+  char magic[SELFMAG] = {};
+  const int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (file < 0) return false;
+  const bool whole = read(file, magic, sizeof(magic)) == static_cast<ssize_t>(sizeof(magic));
+  close(file);
+  return whole && std::memcmp(magic, ELFMAG, SELFMAG) == 0;
+}
+
 }  // namespace
 
 /// What the child tells through the close-on-exec pipe; shorter than PIPE_BUF, so it arrives whole.
@@ -60,6 +74,19 @@ std::vector<std::string> executable_candidates(const std::string& name,
     candidates.push_back(folder.empty() ? name : std::string(folder) + '/' + name);
     if (colon == std::string_view::npos) return candidates;
     rest.remove_prefix(colon + 1);
+  }
+}
+
+void close_what_was_passed_on() {
+  const std::unique_ptr<DIR, int (*)(DIR*)> folder(opendir("/proc/self/fd"), closedir);
+  if (folder == nullptr) return;
+  while (const dirent* entry = readdir(folder.get())) {
+    const std::string_view name = entry->d_name;
+    int descriptor = 0;
+    if (std::from_chars(name.data(), name.data() + name.size(), descriptor).ec != std::errc{}) continue;
+    if (descriptor <= STDERR_FILENO) continue;
+    const int flags = fcntl(descriptor, F_GETFD);
+    if (flags >= 0 && (flags & FD_CLOEXEC) == 0) close(descriptor);
   }
 }
 
@@ -127,7 +154,8 @@ void Spawn::become_command(int report, const Start& how, pid_t parent) {
     const char* path = candidates_[candidate].c_str();
     execve(path, argv_.data(), environment_.data());
     const int error = errno;
-    if (error == ENOEXEC) {
+    // The shell reads what is no program; execvp(3) would have it read another machine's program too.
+    if (error == ENOEXEC && !is_program(path)) {
       shell_argv_[1] = pointer(candidates_[candidate]);
       execve(shell, shell_argv_.data(), environment_.data());
     }

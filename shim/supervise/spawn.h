@@ -69,4 +69,9 @@ class Spawn {
   int report_ = -1;
 };
 
+/// Closes those descriptors above 2 that the command was given and we were too: who reads the other end of
+/// such a pipe sees its end when the command closes it. Ours are all close-on-exec, and stay. Without /proc
+/// it does nothing.
+void close_what_was_passed_on();
+
 }  // namespace rankshim::supervise

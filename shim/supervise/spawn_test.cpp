@@ -35,6 +35,10 @@ TEST_CASE("what cannot be executed says which file and why", "[spawn]") {
   const Folder folder;
   const std::string plain = folder.file("plain", "", 0644);
   const std::string orphaned = folder.file("orphaned", "#!/no/such/interpreter\n", 0755);
+  const std::string foreign = folder.file("foreign",
+                                          "\x7f"
+                                          "ELF of another machine\nexit 3\n",
+                                          0755);
   struct Case {
     std::string command;
     int error;
@@ -45,6 +49,7 @@ TEST_CASE("what cannot be executed says which file and why", "[spawn]") {
                                    {plain, EACCES, plain},
                                    {folder.path, EACCES, folder.path},
                                    {orphaned, ENOENT, orphaned},
+                                   {foreign, ENOEXEC, foreign},
                                    {plain + "/below", ENOENT, plain + "/below"},
                                    {"", ENOENT, ""}};
   for (const Mode mode : modes()) {

@@ -152,9 +152,11 @@ Ending Supervisor::run() {
     return ending_;
   }
   delivery_.begin(spawn_.pid());
-  if (!policy_.limit)
+  if (!policy_.limit) {
     last_resort::command_runs(
         spawn_.pid(), policy_.scope == SignalScope::child ? spawn_.pid() : -spawn_.pid(), policy_.grace);
+    close_what_was_passed_on();
+  }
   ending_.pid = spawn_.pid();
   if (policy_.limit) kill_due_ = started_ + *policy_.limit;
   watch_workers();
@@ -499,7 +501,9 @@ void Supervisor::show_stacks() {
     std::erase_if(*left, [this](const Process& process) { return process.pid == spawn_.pid(); });
   asked_for_stacks_ = true;
   const std::size_t asked = ask_for_stacks(*left);
-  log::warn("{} processes have not stopped: they are asked for their stacks by SIGABRT, then killed", asked);
+  if (asked == 0) return;
+  log::warn("{} not stopped: asked for stacks by SIGABRT, then killed",
+            asked == 1 ? "1 process has" : fmt::format("{} processes have", asked));
 }
 
 void Supervisor::kill_all(std::string_view why) {
