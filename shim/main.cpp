@@ -21,7 +21,9 @@
 #include "platform/user_profiles.h"
 #include "settings/settings.h"
 #include "status/status.h"
+#include "supervise/kernel.h"
 #include "supervise/last_resort.h"
+#include "supervise/signals.h"
 
 namespace rankshim {
 namespace {
@@ -167,6 +169,10 @@ int main(int argc, char** argv) {
   }
   const Invocation& invocation = std::get<Invocation>(read);
   set_log(invocation.settings);
+  // Before anything was read all signals were blocked, for those who supervise.
+  const bool supervises =
+      invocation.subcommand == Subcommand::run || invocation.subcommand == Subcommand::wait;
+  if (!supervises) supervise::kernel::set_signal_mask(supervise::inherited_mask(), nullptr);
   switch (invocation.subcommand) {
     case Subcommand::run:
     case Subcommand::wait:

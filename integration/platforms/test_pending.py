@@ -6,6 +6,8 @@ import subprocess
 
 import pytest
 
+from lib.events import until
+
 LONG = 60
 
 
@@ -15,7 +17,7 @@ def waiting(rankshim, tmp_path):
     table = tmp_path / "hccl.json"
     table.write_text('{"status": "initializing"}')
     process = subprocess.Popen(
-        [rankshim, "--wait", "none", "--", "/bin/echo", "started"],
+        [rankshim, "--wait", "none", f"--run-dir={tmp_path}", "--", "/bin/echo", "started"],
         env={"RANK_TABLE_FILE": str(table), "PATH": "/usr/bin:/bin"},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
@@ -58,3 +60,10 @@ def test_explain_does_not_wait_but_says_so(rankshim, tmp_path):
     )
     assert done.returncode == 78
     assert "RANK_TABLE_FILE" in json.loads(done.stdout)["errors"][0]["names"]
+
+
+def test_the_status_is_told_while_the_rank_table_is_waited_for(waiting, rankshim, tmp_path):
+    ask = [rankshim, "status", f"--run-dir={tmp_path}"]
+    told = until(lambda: json.loads(subprocess.run(ask, capture_output=True, text=True).stdout or "{}"), LONG, "an answer")
+    assert told["phase"] == "wait"
+    assert told["waiting_for"].startswith("the rank table is initializing")

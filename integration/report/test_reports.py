@@ -1,36 +1,21 @@
-"""The report, the termination log, the status, the hooks and the JSON log, with plain programs."""
+"""The report, the termination log, the status and the JSON log, with plain programs."""
 
+import contextlib
 import json
 import os
 import signal
-
-import pytest
+import socket
+import sys
 
 from lib.events import until
-from lib.process import Process, clean_environment, run
-
-# The master of a job of two, which waits for nobody: a plain program alone has no status.
-JOB = {"NNODES": "2", "NODE_RANK": "0", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29511", "RANKSHIM_WAIT": "none"}
+from lib.process import clean_environment, run
+from report.conftest import JOB, answers, status, told
 
 
-@pytest.fixture
-def start(rankshim):
-    """Starts rankshim with arguments; ended with the test."""
-    started = []
-
-    def begin(*arguments, env=None):
-        process = Process([rankshim, *arguments], clean_environment(env), name="rankshim")
-        started.append(process)
-        return process
-
-    yield begin
-    for process in started:
-        process.kill()
-
-
-def told(path):
-    """The report."""
-    return json.loads(path.read_text())
+def wait_channel(pid):
+    """Where in the kernel it waits."""
+    with open(f"/proc/{pid}/wchan") as file:
+        return file.read()
 
 
 def test_a_programs_end_is_in_the_report_and_success_leaves_the_termination_log_empty(shim, tmp_path):
@@ -56,12 +41,40 @@ def test_what_could_not_be_started_is_reported_too(shim, tmp_path):
     assert "NODE_RANK" in told(report)["verdict"] and "NODE_RANK" in log.read_text()
     assert shim(*options, "--", "no-such-program").code == 127
     assert "no-such-program was not found" in log.read_text()
+    assert told(report)["outcome"] == "not started" and "workers" not in told(report)
 
 
 def test_a_report_that_cannot_be_written_is_a_warning(shim):
     done = shim("--report=/proc/no/report", "--termination-log=/proc/no/log", "--", "sh", "-c", "exit 4")
     assert done.code == 4
     assert done.stderr.count("cannot be written") == 2
+
+
+def test_a_report_goes_through_links_and_into_pipes(shim, tmp_path):
+    target, link, pipe = tmp_path / "target", tmp_path / "link", tmp_path / "pipe"
+    target.write_text("old")
+    link.symlink_to(target)
+    assert shim(f"--report={link}", "--", "true").code == 0
+    assert link.is_symlink() and told(target)["outcome"] == "succeeded"
+    os.mkfifo(pipe)
+    with open(os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)) as reader:
+        assert shim(f"--report={pipe}", "--", "true").code == 0
+        assert json.loads(reader.read())["outcome"] == "succeeded"
+    assert pipe.is_fifo()
+
+
+def test_of_two_secrets_the_longer_is_taken_out_whole(shim, tmp_path):
+    report = tmp_path / "report.json"
+    # As torch's own record() writes it, which rankshim names in the agent's environment.
+    worker = tmp_path / "worker.py"
+    worker.write_text("import json, os; json.dump({'message': {'message': 'no login for ' + os.environ['B_SECRET']}}, "
+                      "open(os.environ['TORCHELASTIC_ERROR_FILE'], 'w')); raise SystemExit(1)")
+    (tmp_path / "torch" / "distributed").mkdir(parents=True)
+    (tmp_path / "torch" / "distributed" / "run.py").write_text(worker.read_text())
+    done = shim(f"--python={sys.executable}", f"--report={report}", "--", str(worker),
+                env={"PYTHONPATH": str(tmp_path), "A_TOKEN": "abcdef", "B_SECRET": "abcdef-more"})
+    assert done.code == 1
+    assert "no login for [redacted])" in done.stderr and "more" not in report.read_text()
 
 
 def test_while_it_stops_a_provisional_word_stands_in_the_termination_log(start, tmp_path):
@@ -77,17 +90,6 @@ def test_while_it_stops_a_provisional_word_stands_in_the_termination_log(start, 
     go.write_text("on\n")
     assert program.wait(60) == 0
     assert log.read_text() == ""
-
-
-def status(shim, folder, *options):
-    """The exit code of `rankshim status`, and what it told."""
-    asked = shim("status", f"--run-dir={folder}", *options)
-    return asked.code, json.loads(asked.stdout or "{}")
-
-
-def answers(shim, folder):
-    """Until an instance answers."""
-    return until(lambda: status(shim, folder)[1], 60, "an answer to rankshim status")
 
 
 def test_status_tells_the_phase_and_is_for_probes(shim, start, tmp_path):
@@ -129,53 +131,24 @@ def test_a_stale_socket_is_replaced_and_a_living_one_is_left(shim, start, tmp_pa
     assert until(lambda: status(shim, tmp_path)[1].get("pid"), 60, "an answer") == third.pid
 
 
-def test_a_pre_start_hook_comes_before_anything_is_read(shim, tmp_path):
-    done = shim("--pre-start=echo HOOK", "--", "echo", "PROGRAM")
-    assert done.code == 0
-    assert done.stdout.split() == ["HOOK", "PROGRAM"]
-
-
-@pytest.mark.parametrize("hook, code, words", [
-    ("exit 9", 9, "the pre-start hook ended with code 9; nothing was started"),
-    ("sleep 1000", 137, "it took longer than 250ms; nothing was started"),
-])
-def test_a_pre_start_hook_that_fails_is_our_end(shim, tmp_path, hook, code, words):
-    done = shim(f"--pre-start={hook}", "--pre-start-timeout=250ms", "--", "echo", "PROGRAM")
-    assert done.code == code
-    assert words in done.stderr
-    assert done.stdout == ""
-
-
-def test_a_term_during_the_pre_start_hook_ends_it(start):
-    program = start("--pre-start=echo HOOK; sleep 1000", "--", "echo", "PROGRAM")
-    program.wait_line("HOOK", 60)
-    program.signal(signal.SIGTERM)
-    assert program.wait(60) == 143
-    assert "PROGRAM" not in program.stdout
-
-
-def test_the_post_stop_hook_gets_the_report_and_changes_nothing(shim, tmp_path):
-    hook = "cat $RANKSHIM_REPORT; exit 5"
-    done = shim(f"--post-stop={hook}", "--", "sh", "-c", "exit 3")
-    assert done.code == 3
-    assert json.loads(done.stdout)["exit_code"] == 3
-    assert "the post-stop hook ended with code 5" in done.stderr
-    report = tmp_path / "report.json"
-    assert shim(f"--report={report}", "--post-stop=echo $RANKSHIM_REPORT", "--", "true").stdout == f"{report}\n"
-
-
-def test_a_failed_container_is_held_until_a_term(shim, start, tmp_path):
-    report = tmp_path / "report.json"
-    program = start("--hold-on-failure=30m", f"--report={report}", f"--run-dir={tmp_path}", "--",
-                    "sh", "-c", "sleep 0.3; exit 6", env=JOB)
-    program.wait_line("the container is kept for 30m", 60)
-    assert told(report)["exit_code"] == 6
-    code, answer = status(shim, tmp_path)
-    assert (code, answer["phase"], answer["failed"]) == (1, "held", True)
-    program.signal(signal.SIGTERM)
-    assert program.wait(60) == 6
-    assert shim("--hold-on-failure=30m", "--", "true").code == 0
-    assert shim("--hold-on-failure=100ms", "--", "false").code == 1
+def test_who_asks_for_the_status_of_a_stopped_instance_can_be_ended(start, rankshim, tmp_path):
+    program = start(f"--run-dir={tmp_path}", "--", "sleep", "1000", env=JOB)
+    place = str(tmp_path / "rankshim.sock")
+    until(lambda: os.path.exists(place), 60, "the socket")
+    program.signal(signal.SIGSTOP)
+    with contextlib.ExitStack() as stack:
+        asking = 0
+        with contextlib.suppress(BlockingIOError):  # until the queue is full
+            while asking < 100:
+                one = stack.enter_context(socket.socket(socket.AF_UNIX))
+                one.setblocking(False)
+                one.connect(place)
+                asking += 1
+        assert 0 < asking < 100
+        waits = start("status", f"--run-dir={tmp_path}")
+        until(lambda: "unix_wait" in wait_channel(waits.pid), 60, "it waits to be taken")
+        waits.signal(signal.SIGTERM)
+        assert waits.wait(60) == 143
 
 
 def test_the_log_can_be_json(rankshim):

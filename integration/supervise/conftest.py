@@ -2,6 +2,7 @@
 
 import os
 import subprocess
+import sys
 
 import pytest
 
@@ -64,6 +65,48 @@ class Supervised(Process):
     def send(self, number):
         """Sends a signal to rankshim itself."""
         os.kill(self.shim(), number)
+
+
+# A launcher's agent and its worker as torchrun has them: the worker in a session of its own, with LOCAL_RANK, its attempt's
+# folder in the log folder; the agent says 1, whatever the worker's code.
+AGENT = """
+import os, pathlib, signal, subprocess, sys, tempfile
+os.environ.pop("LOCAL_RANK", None)
+for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+    signal.signal(number, lambda number, _: print("agent got", signal.Signals(number).name[3:], flush=True))
+logs = os.environ.get("PET_LOG_DIR") or next((word.partition("=")[2] for word in sys.argv if word.startswith("--log_dir=")), "")
+attempt = ""
+if logs:
+    attempt = tempfile.mkdtemp(prefix="run_", dir=logs) + "/attempt_0"
+    pathlib.Path(attempt, "0").mkdir(parents=True)
+worker = subprocess.Popen([sys.executable, "-c", os.environ["WORKER"]], start_new_session=True,
+                          env={**os.environ, "LOCAL_RANK": "0", "TORCHELASTIC_ERROR_FILE": attempt + "/0/error.json"})
+sys.exit(1 if worker.wait() != 0 else 0)
+"""
+
+
+@pytest.fixture
+def torch_stand_in(tmp_path):
+    """A folder for PYTHONPATH with a stand-in for `python -m torch.distributed.run` that runs the Python text WORKER, and
+    a train.py."""
+    package = tmp_path / "torch" / "distributed"
+    package.mkdir(parents=True)
+    (tmp_path / "torch" / "__init__.py").touch()
+    (package / "__init__.py").touch()
+    (package / "run.py").write_text(AGENT)
+    (tmp_path / "train.py").touch()
+    return tmp_path
+
+
+@pytest.fixture
+def agent(start, torch_stand_in):
+    """Runs WORKER under the stand-in: agent(WORKER, OPTIONS...)."""
+
+    def run(worker, *options, before=(), **env):
+        env = {"PYTHONPATH": str(torch_stand_in), "WORKER": worker, **env}
+        return start(str(torch_stand_in / "train.py"), options=["--python", sys.executable, *options], before=before, env=env)
+
+    return run
 
 
 @pytest.fixture(params=["pid 1", "subreaper"])

@@ -27,3 +27,14 @@ def test_nothing_is_due_while_the_command_runs(start):
     assert not has_timer(shim)
     process.send(15)
     assert process.wait() == 143
+
+
+def test_it_sleeps_until_what_is_due(start):
+    process = start("sh", "-c", "trap 'echo asked' TERM; echo up; while :; do sleep 0.1; done", options=["--grace=1h"])
+    process.wait_line("up", 20)
+    process.send(15)
+    process.wait_line("asked", 20)
+    shim = process.shim()
+    until(lambda: 3000 * 1000 < sleeps(shim) <= 3600 * 1000, 10, "it sleeps until the grace is over")
+    assert not has_timer(shim)
+    process.kill()

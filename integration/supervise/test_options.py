@@ -160,34 +160,6 @@ def test_the_commands_options_are_its_own_without_dashes_before_it(rankshim, bef
     assert (done.code, done.stdout) == (5, "-v --version -- -h\n")
 
 
-# A launcher's agent and its worker as torchrun has them: the worker in a session of its own, with LOCAL_RANK.
-AGENT = """
-import os, signal, subprocess, sys
-os.environ.pop("LOCAL_RANK", None)
-signal.signal(signal.SIGTERM, lambda *_: print("agent got TERM", flush=True))
-signal.signal(signal.SIGINT, lambda *_: print("agent got INT", flush=True))
-worker = subprocess.Popen([sys.executable, "-c", os.environ["WORKER"]], start_new_session=True, env={**os.environ, "LOCAL_RANK": "0"})
-sys.exit(worker.wait())
-"""
-
-
-@pytest.fixture
-def agent(start, tmp_path):
-    """Runs WORKER under a stand-in for `python -m torch.distributed.run`: agent(WORKER, OPTIONS...)."""
-    package = tmp_path / "torch" / "distributed"
-    package.mkdir(parents=True)
-    (tmp_path / "torch" / "__init__.py").touch()
-    (package / "__init__.py").touch()
-    (package / "run.py").write_text(AGENT)
-    (tmp_path / "train.py").touch()
-
-    def run(worker, *options, **env):
-        env = {"PYTHONPATH": str(tmp_path), "WORKER": worker, **env}
-        return start(str(tmp_path / "train.py"), options=["--python", sys.executable, *options], env=env)
-
-    return run
-
-
 def test_usr1_is_kept_until_the_worker_can_take_it_and_never_reaches_the_agent(agent, tmp_path):
     go = tmp_path / "go"
     os.mkfifo(go)
@@ -240,6 +212,45 @@ def test_a_worker_that_hangs_shows_its_stack_before_it_is_killed(agent, stacks):
     process.send(signal.SIGTERM)
     assert process.wait(60) == 128 + signal.SIGTERM
     assert ("in where_it_hangs" in process.stderr) == stacks
+
+
+def test_a_hang_up_that_is_ignored_does_not_reach_the_agent(agent):
+    # As under nohup. torchrun handles it whatever it inherited, and would end its workers.
+    process = agent('import signal; print("up", flush=True); signal.pause()', "--log-level=debug",
+                    before=("env", "--ignore-signal=HUP"))
+    process.wait_line("up", stream="stdout", timeout=60)
+    process.send(signal.SIGHUP)
+    process.send(signal.SIGTERM)
+    process.wait_line("agent got TERM", stream="stdout", timeout=60)
+    process.send(signal.SIGINT)
+    process.wait_line("SIGINT is not passed on", timeout=60)
+    process.send(signal.SIGINT)
+    assert process.wait(60) == 143
+    assert "agent got HUP" not in process.stdout
+
+
+def test_what_fails_before_the_term_is_passed_on_has_failed_by_itself(agent, tmp_path):
+    go = tmp_path / "go"
+    os.mkfifo(go)
+    process = agent(f'import sys; print("up", flush=True); open({str(go)!r}).read(); sys.exit(5)', "--pre-stop-delay=60s")
+    process.wait_line("up", stream="stdout", timeout=60)
+    process.send(signal.SIGTERM)
+    process.wait_line("SIGTERM received and passed on in 60 s", timeout=60)
+    go.write_text("on")
+    assert process.wait(60) == 5
+    assert "had asked it to stop" not in process.stderr
+
+
+def test_another_launchers_workers_in_the_same_log_folder_change_nothing(agent, tmp_path):
+    go = tmp_path / "go"
+    os.mkfifo(go)
+    logs = tmp_path / "shared" / "logs"  # which nobody has made yet
+    process = agent(f'import sys; print("up", flush=True); open({str(go)!r}).read(); sys.exit(42)', PET_LOG_DIR=str(logs))
+    process.wait_line("up", stream="stdout", timeout=60)
+    (logs / "another_run" / "attempt_0").mkdir(parents=True)
+    go.write_text("on")
+    assert process.wait(60) == 42
+    assert "worker 0" in process.stderr and "failed first: it ended with code 42" in process.stderr
 
 
 def test_torchrun_gets_the_grace_and_the_fault_handler_unless_they_are_set(agent):

@@ -1,6 +1,7 @@
 """Job control on a terminal: the command has it while it runs, and whoever had it before has it afterwards."""
 
 import fcntl
+import json
 import os
 import pty
 import signal
@@ -336,6 +337,29 @@ def test_ctrl_c_while_what_the_command_left_is_waited_for_kills_it(leader):
     terminal.type(b"\x03")
     terminal.wait_text("everything is killed")
     assert terminal.status() == 6
+
+
+def test_ctrl_c_is_a_stop(leader, tmp_path):
+    report = tmp_path / "report.json"
+    terminal = leader(f"--report={report}", "--hold-on-failure=30m", "--", "sh", "-c", "echo up; exec sleep 1000")
+    terminal.wait_text("up")
+    terminal.type(b"\x03")
+    assert terminal.status() == 130
+    told = json.loads(report.read_text())
+    assert (told["outcome"], told["stop_signal"], told["root_cause"]) == ("stopped", "SIGINT", None)
+
+
+def test_a_second_ctrl_c_kills_what_torchrun_does_not_end(leader, torch_stand_in, monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", str(torch_stand_in))
+    monkeypatch.setenv("WORKER", "import signal; print('worker is up', flush=True); signal.pause()")
+    terminal = leader("--python", sys.executable, "--", str(torch_stand_in / "train.py"))
+    terminal.wait_text("worker is up", 60)
+    terminal.type(b"\x03")
+    terminal.wait_text("agent got INT", 60)
+    terminal.type(b"\x03")
+    terminal.wait_text("a second SIGINT: everything is killed", 60)
+    assert terminal.status() == 130
+    assert terminal.seen.count("agent got") == 1
 
 
 @pytest.mark.parametrize("stdin", ["</dev/null", "<&-"])

@@ -59,16 +59,19 @@ int Conclusion::conclude(const Verdict& verdict, const supervise::Ending* ending
   report.phases = witness_.phases();
   report.end = std::chrono::steady_clock::now();
   const std::string json = path.empty() && !hook ? std::string() : as_json(report);
-  if (!path.empty()) replace_file(path, json);
+  const bool written = !path.empty() && replace_file(path, json);
   witness_.termination_log().finish(termination_message(report));
-  if (hook) run_post_stop(json, path);
-  if (const auto time = settings_.time(Option::hold_on_failure); time && whole_ && verdict.failed)
+  // Who asked to stop, at whatever moment, does not want to look into it.
+  bool stopped = ending != nullptr && (ending->stop_signal || ending->late_signal);
+  if (hook) stopped |= run_post_stop(json, written ? path : std::string());
+  if (const auto time = settings_.time(Option::hold_on_failure); time && whole_ && verdict.failed && !stopped)
     hold(*time);
   return code;
 }
 
-/// It finds a report even where none was asked for.
-void Conclusion::run_post_stop(const std::string& report, const std::string& path) {
+/// It finds a report even where none was asked for, or could be written. Returns whether a signal asked to
+/// stop.
+bool Conclusion::run_post_stop(const std::string& report, const std::string& path) {
   witness_.enter("post-stop");
   std::string file = path;
   if (file.empty()) {
@@ -80,9 +83,10 @@ void Conclusion::run_post_stop(const std::string& report, const std::string& pat
   environment.set("RANKSHIM_REPORT", file);
   const auto limit = *settings_.time(Option::post_stop_timeout);
   const std::string command(settings_.text(Option::post_stop));
-  const supervise::Ending ending = run_hook(io_, signals_, command, environment, limit);
+  const supervise::Ending ending = run_hook(io_, signals_, settings_, command, environment, limit);
   if (code_of(ending) != 0) log::warn("the post-stop hook {}", describe(ending, limit));
   if (path.empty()) unlink(file.c_str());
+  return asked_to_stop(ending).has_value();
 }
 
 /// Nothing of the job runs any more; what a person starts in the container ends as an orphan of ours, which

@@ -35,7 +35,7 @@ class Conclusion {
 
  private:
   int conclude(const Verdict& verdict, const supervise::Ending* ending, const Evidence& evidence);
-  void run_post_stop(const std::string& report, const std::string& path);
+  bool run_post_stop(const std::string& report, const std::string& path);
   void hold(std::chrono::milliseconds time);
 
   boost::asio::io_context& io_;

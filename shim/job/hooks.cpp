@@ -3,17 +3,21 @@
 #include <cstring>
 
 #include "exit_code.h"
-#include "settings/settings.h"
+#include "launch/policy.h"
 
 namespace rankshim {
 
 using supervise::Ending;
 
-Ending run_hook(boost::asio::io_context& io, supervise::SignalQueue& signals, const std::string& command,
-                const Environment& environment, std::chrono::milliseconds limit) {
-  supervise::Policy policy;
+Ending run_hook(boost::asio::io_context& io, supervise::SignalQueue& signals, const Settings& settings,
+                const std::string& command, const Environment& environment, std::chrono::milliseconds limit) {
+  supervise::Policy policy = plan_supervision(settings);
   policy.limit = limit;
   return supervise::supervise(io, signals, {{"/bin/sh", "-c", command}, environment.entries()}, policy);
+}
+
+std::optional<int> asked_to_stop(const Ending& hook) {
+  return hook.stop_signal ? hook.stop_signal : hook.late_signal;
 }
 
 std::string describe(const Ending& hook, std::chrono::milliseconds limit) {

@@ -142,12 +142,13 @@ std::optional<Verdict> run_pre_start(boost::asio::io_context& io, supervise::Sig
   const std::string command(settings.text(Option::pre_start));
   if (command.empty()) return std::nullopt;
   witness.enter("pre-start");
+  witness.begin();
   const auto limit = *settings.time(Option::pre_start_timeout);
-  const supervise::Ending hook = run_hook(io, signals, command, node.environment(), limit);
-  if (hook.stop_signal) {
-    return not_started(
-        exit_code::signal_base + *hook.stop_signal, Cause::stopped,
-        supervise::signal_name(*hook.stop_signal) + " during the pre-start hook; nothing was started", false);
+  const supervise::Ending hook = run_hook(io, signals, settings, command, node.environment(), limit);
+  if (const auto signal = asked_to_stop(hook)) {
+    return not_started(exit_code::signal_base + *signal, Cause::stopped,
+                       supervise::signal_name(*signal) + " during the pre-start hook; nothing was started",
+                       false);
   }
   if (code_of(hook) == 0) return std::nullopt;
   return not_started(code_of(hook), Cause::none,

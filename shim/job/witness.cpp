@@ -62,8 +62,8 @@ void Witness::look_around() {
   memory_before_ = read_memory(node_, memory_group_);
   if (command_ != 0) tell_of_oom_group();
   if (memory_group_.v2 && memory_before_->known && termination_log_.exists()) watch_memory();
-  if (job_ == nullptr) return;
-  if (!job_->topology.alone || job_->plan.launcher != Launcher::none)
+  // Without a job yet this is a hook, or a waiting for what the platform has to write.
+  if (job_ == nullptr || !job_->topology.alone || job_->plan.launcher != Launcher::none)
     socket_.open(status::socket_paths(settings_.text(Option::run_dir), node_.environment()));
 }
 

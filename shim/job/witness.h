@@ -34,7 +34,7 @@ class Witness final : public supervise::Observer, private status::Source {
   /// The job that this is about; it must outlive the witness.
   void set_job(const Job& job);
 
-  /// From a moment on, look at the secondary things.
+  /// From a moment on, look at the secondary things. Once only.
   void begin();
 
   /// It has failed and is held: answers say so.

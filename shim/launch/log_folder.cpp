@@ -22,6 +22,13 @@ int remove_entry(const char* path, const struct stat* /*status*/, int /*type*/, 
   return 0;
 }
 
+/// The folder with all above it.
+bool make_folders(const std::string& path) {
+  for (auto end = path.find('/', 1); end != std::string::npos; end = path.find('/', end + 1))
+    mkdir(path.substr(0, end).c_str(), 0777);  // what cannot be made shows at the last one
+  return mkdir(path.c_str(), 0777) == 0 || errno == EEXIST;
+}
+
 }  // namespace
 
 std::string log_folder_template(const Node& node) {
@@ -35,7 +42,10 @@ LogFolder::LogFolder(LaunchPlan& plan, const Node& node) {
   if (const auto chosen = node.environment().get(user_variable)) {
     path_ = *chosen;
     // torchrun would make it too, but only just before its workers.
-    if (mkdir(path_.c_str(), 0777) != 0 && errno != EEXIST) path_.clear();
+    if (make_folders(path_)) return;
+    log::warn("cannot make the folder {}={} ({}): the workers' own exit codes will not be known",
+              user_variable, path_, std::strerror(errno));
+    path_.clear();
     return;
   }
   const std::string flag = "--log_dir=" + log_folder_template(node);

@@ -6,22 +6,27 @@
 
 namespace rankshim {
 
-supervise::Policy plan_supervision(const LaunchPlan& plan, const Settings& settings) {
+supervise::Policy plan_supervision(const Settings& settings) {
   using supervise::parse_signal;
   supervise::Policy policy;
-  policy.scope = plan.scope;
-  policy.agent = plan.launcher != Launcher::none;
   policy.grace = settings.time(Option::grace);
   policy.leftover_grace = *settings.time(Option::leftover_grace);
-  policy.pre_stop_delay = *settings.time(Option::pre_stop_delay);
   policy.rewrite =
       supervise::SignalMap::parse(settings.text(Option::rewrite_signal)).value_or(policy.rewrite);
-  policy.worker_signals = supervise::parse_signals(settings.text(Option::worker_signals)).value_or(0);
   policy.term_signal = parse_signal(settings.text(Option::term_signal)).value_or(SIGTERM);
   policy.child_death_signal = parse_signal(settings.text(Option::child_death_signal)).value_or(0);
-  policy.stacks = settings.flag(Option::stacks);
   policy.subreaper = settings.flag(Option::subreaper);
   policy.warn_on_reap = settings.flag(Option::warn_on_reap);
+  return policy;
+}
+
+supervise::Policy plan_supervision(const LaunchPlan& plan, const Settings& settings) {
+  supervise::Policy policy = plan_supervision(settings);
+  policy.scope = plan.scope;
+  policy.agent = plan.launcher != Launcher::none;
+  policy.pre_stop_delay = *settings.time(Option::pre_stop_delay);
+  policy.worker_signals = supervise::parse_signals(settings.text(Option::worker_signals)).value_or(0);
+  policy.stacks = settings.flag(Option::stacks);
   policy.ctty = settings.flag(Option::ctty);
   return policy;
 }

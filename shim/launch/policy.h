@@ -10,4 +10,7 @@ namespace rankshim {
 /// the caller's to add.
 supervise::Policy plan_supervision(const LaunchPlan& plan, const Settings& settings);
 
+/// The part of it that holds for hooks too.
+supervise::Policy plan_supervision(const Settings& settings);
+
 }  // namespace rankshim

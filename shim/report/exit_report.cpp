@@ -32,8 +32,16 @@ std::string since(steady_clock::time_point begin, steady_clock::time_point end) 
   return json::seconds(std::max(milliseconds(0), duration_cast<milliseconds>(end - begin)));
 }
 
+/// How the command ended; null where it never began.
+const supervise::Ending* end_of_command(const ExitReport& report) {
+  const supervise::Ending* const ending = report.ending;
+  const bool never = ending != nullptr && ending->kind == supervise::Ending::Kind::not_started &&
+                     ending->failed_call != "wait4";
+  return never ? nullptr : ending;
+}
+
 std::string_view outcome(const ExitReport& report) {
-  if (report.verdict->failed) return report.ending == nullptr ? "not started" : "failed";
+  if (report.verdict->failed) return end_of_command(report) == nullptr ? "not started" : "failed";
   if (report.verdict->cause == Cause::stopped) return "stopped";
   return report.verdict->code == 0 ? "succeeded" : "failed";
 }
@@ -168,7 +176,7 @@ std::string memory_json(const MemoryReading& memory) {
 }  // namespace
 
 std::string as_json(const ExitReport& report) {
-  const supervise::Ending* ending = report.ending;
+  const supervise::Ending* const ending = end_of_command(report);
   json::Object object;
   object.number("version", report_version).text("rankshim", RANKSHIM_VERSION);
   object.text("outcome", outcome(report)).number("exit_code", report.exit_code);

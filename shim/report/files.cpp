@@ -29,22 +29,59 @@ int fill(int file, std::string_view text) {
   return ftruncate(file, static_cast<off_t>(text.size())) == 0 ? 0 : errno;
 }
 
-}  // namespace
-
-void replace_file(const std::string& path, std::string_view text) {
+/// Another file takes its place at once, so that nobody ever reads half of one; 0 or errno.
+int replace(const std::string& path, std::string_view text) {
   std::string temporary = path + ".XXXXXX";
   const int file = mkostemp(temporary.data(), O_CLOEXEC);
-  int error = file < 0 ? errno : fill(file, text);
-  if (file >= 0) {
-    constexpr mode_t readable = 0644;  // mkostemp's is 0600
-    if (fchmod(file, readable) != 0) log::debug("cannot make {} readable for others", path);
-    if (close(file) != 0 && error == 0) error = errno;
-    if (error == 0 && rename(temporary.c_str(), path.c_str()) != 0) error = errno;
-    if (error != 0) unlink(temporary.c_str());
+  if (file < 0) return errno;
+  int error = fill(file, text);
+  constexpr mode_t readable = 0644;  // mkostemp's is 0600
+  if (fchmod(file, readable) != 0) log::debug("cannot make {} readable for others", path);
+  if (close(file) != 0 && error == 0) error = errno;
+  if (error == 0 && rename(temporary.c_str(), path.c_str()) != 0) error = errno;
+  if (error != 0) unlink(temporary.c_str());
+  return error;
+}
+
+/// Whether there is something that must not be replaced: a pipe, a terminal, a device.
+bool is_stream(const std::string& path) {
+  struct stat status{};
+  return stat(path.c_str(), &status) == 0 && !S_ISREG(status.st_mode) && !S_ISDIR(status.st_mode);
+}
+
+/// Writes to what is there; 0 or errno. Nobody who does not read can stop us.
+int write_to(const std::string& path, std::string_view text) {
+  const int file = open(path.c_str(), O_WRONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+  if (file < 0) return errno;
+  int error = 0;
+  while (!text.empty() && error == 0) {
+    const ssize_t written = write(file, text.data(), text.size());
+    if (written >= 0) {
+      text.remove_prefix(static_cast<std::size_t>(written));
+    } else if (errno != EINTR) {
+      error = errno;
+    }
   }
+  close(file);
+  return error;
+}
+
+/// Where a link leads; the path itself where it is none or leads nowhere.
+std::string target_of(const std::string& path) {
+  char* const real = realpath(path.c_str(), nullptr);
+  std::string target = real == nullptr ? path : real;
+  std::free(real);  // NOLINT(cppcoreguidelines-no-malloc): realpath(3)'s
+  return target;
+}
+
+}  // namespace
+
+bool replace_file(const std::string& path, std::string_view text) {
+  const int error = is_stream(path) ? write_to(path, text) : replace(target_of(path), text);
   if (error != 0)
     log::warn("the report cannot be written to {} ({}); set --report (RANKSHIM_REPORT)", path,
               std::strerror(error));
+  return error == 0;
 }
 
 TerminationLog::TerminationLog(std::string path) : path_(std::move(path)), make_(path_ != default_path) {

@@ -6,9 +6,9 @@
 /// How what we have to say gets into files. Whatever fails is a warning: nothing secondary ends the job.
 namespace rankshim {
 
-/// Replaces the file as a whole, by a new one beside it: a reader sees the old or the new. Warns where it
-/// cannot be written.
-void replace_file(const std::string& path, std::string_view text);
+/// Replaces the file, or the one that a link leads to, as a whole, by a new one beside it: a reader sees the
+/// old or the new. Into a pipe or device it is written. Warns where it cannot be written, and returns false.
+bool replace_file(const std::string& path, std::string_view text);
 
 /// Kubernetes' termination message: the file that its kubelet shows in the pod's status when the container
 /// has ended, at most 4096 bytes (Kubernetes documentation, "Determine the Reason for Pod Failure"). It is a

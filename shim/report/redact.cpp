@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <functional>
 
 namespace rankshim {
 namespace {
@@ -28,6 +29,8 @@ Redactor::Redactor(const Environment& environment, std::string_view pattern) {
       break;
     }
   }
+  // One may begin with another.
+  std::ranges::sort(secrets_, std::ranges::greater{}, &std::string::size);
 }
 
 std::string Redactor::apply(std::string_view text) const {

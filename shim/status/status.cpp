@@ -16,6 +16,7 @@ namespace {
 
 constexpr std::string_view file_name = "/rankshim.sock";
 constexpr int backlog = 8;
+constexpr timeval patience{5, 0};
 
 /// The address of a path; a length of 0 where it is too long for one.
 struct Address {
@@ -46,6 +47,8 @@ int connect_to(const std::string& path, int flags) {
   if (address.length == 0) return -1;
   const int connection = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | flags, 0);
   if (connection < 0) return -1;
+  // connect(2) waits for this long too, where so many ask that the queue is full.
+  setsockopt(connection, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
   if (connect(connection, address.get(), address.length) == 0) return connection;
   const int error = errno;
   close(connection);
@@ -144,7 +147,6 @@ std::string ask(const std::vector<std::string>& paths) {
     if (connection < 0) continue;
     std::string answer;
     if (is_trusted(connection, true)) {
-      const timeval patience{5, 0};
       setsockopt(connection, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
       std::array<char, 4096> buffer{};
       ssize_t got = 0;

@@ -54,7 +54,7 @@ class Supervisor {
         command_(command),
         policy_(policy),
         timer_(io),
-        terminal_(policy.ctty),
+        terminal_(policy.ctty, policy.agent),
         spawn_(command),
         delivery_(signals, policy.scope, policy.agent ? policy.worker_signals : 0, command.environment) {}
 
@@ -70,7 +70,7 @@ class Supervisor {
   void act_on_deadlines();
 
   void on_signal(const Received& arrived);
-  void on_running_signal(const Received& signal, bool stop);
+  void on_running_signal(const Received& signal, bool stop, bool interrupt);
   void on_stop(int signal, bool delayed);
   [[nodiscard]] bool delays(int signal) const;
   void pass_on_delayed();
@@ -289,9 +289,12 @@ void Supervisor::on_signal(const Received& arrived) {
   if (signal.number == 0) return;
   const bool stop = (asks_to_stop(arrived.number) && !inherited_as_ignored(arrived.number)) ||
                     (signal.number != arrived.number && asks_to_stop(signal.number));
+  if (phase_ != Phase::running && !ending_.late_signal && command_ended_ && ends_by_default(arrived.number) &&
+      !inherited_as_ignored(arrived.number))
+    ending_.late_signal = signal.number;
   switch (phase_) {
     case Phase::running:
-      on_running_signal(signal, stop);
+      on_running_signal(signal, stop, arrived.number == SIGINT);
       return;
     case Phase::leftovers:
       if (stop && (signal.number == SIGINT || signal.number == SIGQUIT)) {
@@ -304,10 +307,14 @@ void Supervisor::on_signal(const Received& arrived) {
   }
 }
 
-void Supervisor::on_running_signal(const Received& signal, bool stop) {
+void Supervisor::on_running_signal(const Received& signal, bool stop, bool interrupt) {
   if (signal.number == SIGCONT && command_stopped_) return continue_command();
+  // torchrun handles them whatever it inherited
+  // (pytorch/pytorch@v2.13.0:torch/distributed/elastic/agent/server/ api.py), and would end what nohup is to
+  // keep.
+  if (!stop && policy_.agent && asks_to_stop(signal.number)) return;
   if (!stop) return delivery_.pass_on(signal);
-  const bool interrupted = std::exchange(interrupted_, interrupted_ || signal.number == SIGINT);
+  const bool interrupted = std::exchange(interrupted_, interrupted_ || interrupt);
   if (!ending_.stop_signal) {
     const bool delayed = delays(signal.number);
     if (delayed) {
@@ -321,7 +328,7 @@ void Supervisor::on_running_signal(const Received& signal, bool stop) {
   }
   const bool was_delayed = delayed_.has_value();
   pass_on_delayed();
-  if (policy_.agent && interrupted && signal.number == SIGINT) return kill_all("a second SIGINT");
+  if (policy_.agent && interrupted && interrupt) return kill_all("a second SIGINT");
   if (policy_.agent) {
     log::debug("{} is not passed on: the launcher would start its waiting anew", signal_name(signal.number));
   } else if (!was_delayed || signal.number != SIGTERM) {
@@ -332,8 +339,8 @@ void Supervisor::on_running_signal(const Received& signal, bool stop) {
 void Supervisor::on_stop(int signal, bool delayed) {
   const Clock::time_point now = Clock::now();
   ending_.stop_signal = signal;
-  ending_.stopped_at = now;
-  if (policy_.grace) kill_at(now, *policy_.grace);
+  if (!delayed) ending_.stopped_at = now;
+  if (policy_.grace && !(kill_due_ && *kill_due_ < now + *policy_.grace)) kill_at(now, *policy_.grace);
   if (policy_.agent && find_worker(spawn_.pid(), command_.environment) != Presence::some)
     agent_due_ = now + agent_patience;
   std::string what = signal_name(signal) + " received and passed on";
@@ -351,7 +358,9 @@ bool Supervisor::delays(int signal) const {
 
 void Supervisor::pass_on_delayed() {
   delayed_due_.reset();
-  if (delayed_) delivery_.pass_on(*std::exchange(delayed_, std::nullopt));
+  if (!delayed_) return;
+  delivery_.pass_on(*std::exchange(delayed_, std::nullopt));
+  ending_.stopped_at = Clock::now();
 }
 
 // ---- ends ----
@@ -433,7 +442,14 @@ void Supervisor::on_command_end(int status) {
   ending_.ran = std::chrono::duration_cast<milliseconds>(Clock::now() - started_);
   agent_due_.reset();
   delayed_due_.reset();
-  delayed_.reset();
+  if (std::exchange(delayed_, std::nullopt))  // nobody had asked the command to stop
+    ending_.late_signal = std::exchange(ending_.stop_signal, std::nullopt);
+  // Its terminal asked it, and not us.
+  if (WIFSIGNALED(status) && (WTERMSIG(status) == SIGINT || WTERMSIG(status) == SIGQUIT) &&
+      terminal_.descriptor() >= 0 && !ending_.stop_signal) {
+    ending_.stop_signal = WTERMSIG(status);
+    ending_.stopped_at = Clock::now();
+  }
   if (const std::optional<SpawnFailure> failed = spawn_.failure()) {
     not_started(*failed);
   } else if (WIFSIGNALED(status)) {

@@ -68,15 +68,17 @@ struct Ending {
   bool failed_interpreter = false;  ///< that file is there, but not what it names to run it
   std::optional<int>
       stop_signal;  ///< the first stop signal (TERM, INT, HUP, QUIT) that came while the command ran
-  bool killed_by_us = false;      ///< the command itself ended by a KILL of ours
-  unsigned leftovers = 0;         ///< processes that were still there when the command had ended
-  unsigned leftovers_killed = 0;  ///< of these, how many had to be killed
-  std::string left_behind;        ///< what not even KILL ended, for a person: "PID (NAME, WAIT CHANNEL), …"
-  pid_t pid = 0;                  ///< the command's; 0 where it was not started
+  std::optional<int> late_signal;  ///< the first that came after its end and would have ended us; also a stop
+                                   ///< signal that was not passed on before its end
+  bool killed_by_us = false;       ///< the command itself ended by a KILL of ours
+  unsigned leftovers = 0;          ///< processes that were still there when the command had ended
+  unsigned leftovers_killed = 0;   ///< of these, how many had to be killed
+  std::string left_behind;         ///< what not even KILL ended, for a person: "PID (NAME, WAIT CHANNEL), …"
+  pid_t pid = 0;                   ///< the command's; 0 where it was not started
   std::chrono::milliseconds ran{0};
   std::chrono::steady_clock::time_point started_at;                 ///< just before the command's start
   std::optional<std::chrono::steady_clock::time_point> ended_at;    ///< when the command had ended
-  std::optional<std::chrono::steady_clock::time_point> stopped_at;  ///< when stop_signal came
+  std::optional<std::chrono::steady_clock::time_point> stopped_at;  ///< when stop_signal was passed on
   std::vector<WorkerEnd> workers;  ///< the agent's, of its last attempt, in the order of their ends
   unsigned workers_seen = 0;       ///< how many that attempt had
   std::optional<std::chrono::steady_clock::time_point> first_worker_at;
@@ -90,9 +92,10 @@ struct Ending {
 /// it early. Children that we had before (of a shell that became us) are reaped, but neither signalled nor
 /// waited for.
 ///
-/// A stop signal that we inherited as ignored (nohup) is passed on and stops nothing. Once the command has
-/// ended, a TERM or HUP changes nothing more, for everything has got its TERM by then; INT or QUIT, from a
-/// person who does not want to wait, kills what is left.
+/// A stop signal that we inherited as ignored (nohup) is passed on and stops nothing; to an agent, which
+/// would stop all the same, it is not passed on. Once the command has ended, a TERM or HUP changes nothing
+/// more, for everything has got its TERM by then, but is told; INT or QUIT, from a person who does not want
+/// to wait, kills what is left. On a terminal that the command had, the end by INT or QUIT is a stop.
 Ending supervise(boost::asio::io_context& io, SignalQueue& signals, const Command& command,
                  const Policy& policy);
 

@@ -1,6 +1,7 @@
 #include "supervise/terminal.h"
 
 #include <fcntl.h>
+#include <termios.h>
 #include <unistd.h>
 
 #include <cstring>
@@ -10,7 +11,7 @@
 
 namespace rankshim::supervise {
 
-Terminal::Terminal(bool command_has_its_own) {
+Terminal::Terminal(bool command_has_its_own, bool keep) {
   if (command_has_its_own) {
     kernel::leave_controlling_terminal(STDIN_FILENO);
     return;
@@ -30,7 +31,9 @@ Terminal::Terminal(bool command_has_its_own) {
   group_ = getpgrp();
   // In a PID namespace below the terminal's both are 0: outside of it. Then we take what we are given, as
   // other inits do.
-  lent_ = foreground == group_;
+  termios settings{};
+  keep_ = keep && tcgetattr(candidate, &settings) == 0 && (settings.c_lflag & TOSTOP) == 0;
+  lent_ = foreground == group_ && !keep_;
 }
 
 Terminal::~Terminal() {
@@ -38,7 +41,7 @@ Terminal::~Terminal() {
 }
 
 void Terminal::lend(pid_t group) {
-  if (descriptor_ < 0 || lent_ || kernel::foreground_group(descriptor_) != group_) return;
+  if (descriptor_ < 0 || keep_ || lent_ || kernel::foreground_group(descriptor_) != group_) return;
   const int done = kernel::set_foreground_group(descriptor_, group);
   if (done < 0) {
     log::warn("the command could not be given the terminal: {}", std::strerror(-done));

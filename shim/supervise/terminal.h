@@ -13,7 +13,9 @@ class Terminal {
   /// ours, a shell may have other programs of a pipeline in our group, which must keep the terminal.)
   /// `command_has_its_own`: the command gets stdin as the terminal of a session of its own, which only the
   /// leader of ours can give up; everything else here does nothing then.
-  explicit Terminal(bool command_has_its_own);
+  /// `keep`: the command does without the foreground, so that what is typed (Ctrl-C) comes to us. Not where
+  /// what writes in the background is stopped (stty tostop).
+  Terminal(bool command_has_its_own, bool keep);
   ~Terminal();
   Terminal(const Terminal&) = delete;
   Terminal& operator=(const Terminal&) = delete;
@@ -33,6 +35,7 @@ class Terminal {
  private:
   int descriptor_ = -1;
   pid_t group_ = 0;
+  bool keep_ = false;
   bool lent_ = false;
 };
 

@@ -79,19 +79,31 @@ std::optional<int> zombie_status(pid_t pid) {
   return status;
 }
 
-/// A number that the process has in its environment, behind `mark` ("RANK="); nothing where it has none.
-std::optional<unsigned> number_behind(std::string_view mark, std::string_view environment) {
+/// What the process has in its environment behind `mark` ("RANK="); empty where it has none.
+std::string_view text_behind(std::string_view mark, std::string_view environment) {
   while (!environment.empty()) {
     const auto end = environment.find('\0');
     const std::string_view entry = environment.substr(0, end);
+    if (entry.starts_with(mark)) return entry.substr(mark.size());
     environment = end == std::string_view::npos ? std::string_view{} : environment.substr(end + 1);
-    if (!entry.starts_with(mark)) continue;
-    unsigned number = 0;
-    const std::string_view digits = entry.substr(mark.size());
-    if (std::from_chars(digits.data(), digits.data() + digits.size(), number).ec == std::errc{})
-      return number;
   }
-  return std::nullopt;
+  return {};
+}
+
+std::optional<unsigned> number_behind(std::string_view mark, std::string_view environment) {
+  unsigned number = 0;
+  const std::string_view digits = text_behind(mark, environment);
+  if (std::from_chars(digits.data(), digits.data() + digits.size(), number).ec != std::errc{})
+    return std::nullopt;
+  return number;
+}
+
+/// Takes the last part off a path and returns it.
+std::string_view take_name(std::string_view& path) {
+  const auto slash = path.rfind('/');
+  const std::string_view name = path.substr(slash == std::string_view::npos ? 0 : slash + 1);
+  path = path.substr(0, slash == std::string_view::npos ? 0 : slash);
+  return name;
 }
 
 bool is_folder(const std::string& path) {
@@ -160,13 +172,34 @@ void WorkerWatch::on_entry(const std::string& folder, const std::string& name) {
   if (folder == log_folder_) {
     if (is_folder(path)) watch_folder(path);
   } else if (name.starts_with("attempt_")) {
-    begin_attempt(path);
+    begin_attempt(folder.substr(log_folder_.size() + 1), name);
   }
 }
 
-void WorkerWatch::begin_attempt(const std::string& folder) {
-  if (finished_ || folder == attempt_folder_) return;
-  ++attempts_;
+/// Other launchers may use the same log folder at the same time.
+bool WorkerWatch::may_be_ours(const std::string& run) const {
+  return run == run_ || (!run_is_known_ && workers_.empty());
+}
+
+/// Which folder is our launcher's its workers know (torch/distributed/elastic/agent/server/
+/// local_elastic_agent.py: TORCHELASTIC_ERROR_FILE is RUN/ATTEMPT/LOCAL_RANK/error.json).
+void WorkerWatch::take_folder_of(std::string_view environment) {
+  std::string_view path = text_behind("TORCHELASTIC_ERROR_FILE=", environment);
+  take_name(path);
+  take_name(path);
+  const std::string attempt(take_name(path));
+  const std::string run(take_name(path));
+  if (run.empty() || !attempt.starts_with("attempt_")) return;
+  run_ = run;
+  run_is_known_ = true;
+  attempt_folder_ = log_folder_ + "/" + run + "/" + attempt;
+}
+
+void WorkerWatch::begin_attempt(const std::string& run, const std::string& attempt) {
+  const std::string folder = log_folder_ + "/" + run + "/" + attempt;
+  if (finished_ || folder == attempt_folder_ || !may_be_ours(run)) return;
+  if (attempts_ == 0 || !workers_.empty()) ++attempts_;
+  run_ = run;
   attempt_folder_ = folder;
   for (const auto& [pid, worker] : workers_) earlier_.push_back(pid);
   workers_.clear();
@@ -203,6 +236,7 @@ void WorkerWatch::add_worker(pid_t pid) {
     if (!process || process->alive()) return;  // gone, not ready yet, or no worker
     local_rank = static_cast<unsigned>(workers_.size());
   }
+  if (!run_is_known_) take_folder_of(environment);
   if (!first_seen_) first_seen_ = steady_clock::now();
   Worker& worker = workers_[pid];
   worker.local_rank = *local_rank;

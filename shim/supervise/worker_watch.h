@@ -87,7 +87,9 @@ class WorkerWatch {
   void listen();
   void read_events();
   void on_entry(const std::string& folder, const std::string& name);
-  void begin_attempt(const std::string& folder);
+  void begin_attempt(const std::string& run, const std::string& attempt);
+  [[nodiscard]] bool may_be_ours(const std::string& run) const;
+  void take_folder_of(std::string_view environment);
   void look_for_workers();
   void add_worker(pid_t pid);
   void on_end(pid_t pid, std::optional<int> status = std::nullopt);
@@ -104,6 +106,8 @@ class WorkerWatch {
   std::vector<pid_t> earlier_;  // of the attempts before
   std::vector<WorkerEnd> ends_;
   unsigned attempts_ = 0;
+  std::string run_;  // the name of the launcher's own folder in the log folder, which others may share
+  bool run_is_known_ = false;  // by a worker's own word
   std::string attempt_folder_;
   std::optional<std::chrono::steady_clock::time_point> first_seen_;
   bool finished_ = false;

@@ -1,0 +1,42 @@
+"""What the tests of the report, the status and the hooks share."""
+
+import json
+
+import pytest
+
+from lib.events import until
+from lib.process import Process, clean_environment
+
+# The master of a job of two, which waits for nobody: a plain program alone has no status.
+JOB = {"NNODES": "2", "NODE_RANK": "0", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29511", "RANKSHIM_WAIT": "none"}
+
+
+@pytest.fixture
+def start(rankshim):
+    """Starts rankshim with arguments; ended with the test."""
+    started = []
+
+    def begin(*arguments, env=None):
+        process = Process([rankshim, *arguments], clean_environment(env), name="rankshim")
+        started.append(process)
+        return process
+
+    yield begin
+    for process in started:
+        process.kill()
+
+
+def told(path):
+    """The report."""
+    return json.loads(path.read_text())
+
+
+def status(shim, folder, *options):
+    """The exit code of `rankshim status`, and what it told."""
+    asked = shim("status", f"--run-dir={folder}", *options)
+    return asked.code, json.loads(asked.stdout or "{}")
+
+
+def answers(shim, folder):
+    """Until an instance answers."""
+    return until(lambda: status(shim, folder)[1], 60, "an answer to rankshim status")

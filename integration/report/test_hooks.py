@@ -1,0 +1,125 @@
+"""The hooks and the hold, with plain programs, and that a signal is theirs at every moment."""
+
+import json
+import signal
+
+import pytest
+
+from report.conftest import JOB, answers, status, told
+
+
+@pytest.fixture
+def leaves(tmp_path):
+    """leaves(CODE): a script that leaves a process which says ASKED when it is asked to stop, and goes on until the file
+    `go` is there."""
+    go, up = tmp_path / "go", tmp_path / "up"
+
+    def script(code):
+        return (f"(trap 'echo ASKED' TERM; : >{up}; while [ ! -e {go} ]; do sleep 0.02; done) & "
+                f"while [ ! -e {up} ]; do sleep 0.02; done; exit {code}")
+
+    return script
+
+
+def test_a_pre_start_hook_comes_before_anything_is_read(shim, tmp_path):
+    done = shim("--pre-start=echo HOOK", "--", "echo", "PROGRAM")
+    assert done.code == 0
+    assert done.stdout.split() == ["HOOK", "PROGRAM"]
+
+
+@pytest.mark.parametrize("hook, code, words", [
+    ("exit 9", 9, "the pre-start hook ended with code 9; nothing was started"),
+    ("sleep 1000", 137, "it took longer than 250ms; nothing was started"),
+])
+def test_a_pre_start_hook_that_fails_is_our_end(shim, tmp_path, hook, code, words):
+    done = shim(f"--pre-start={hook}", "--pre-start-timeout=250ms", "--", "echo", "PROGRAM")
+    assert done.code == code
+    assert words in done.stderr
+    assert done.stdout == ""
+
+
+def test_a_term_during_the_pre_start_hook_ends_it(start):
+    program = start("--pre-start=echo HOOK; sleep 1000", "--", "echo", "PROGRAM")
+    program.wait_line("HOOK", 60)
+    program.signal(signal.SIGTERM)
+    assert program.wait(60) == 143
+    assert "PROGRAM" not in program.stdout
+
+
+def test_the_post_stop_hook_gets_the_report_and_changes_nothing(shim, tmp_path):
+    hook = "cat $RANKSHIM_REPORT; exit 5"
+    done = shim(f"--post-stop={hook}", "--", "sh", "-c", "exit 3")
+    assert done.code == 3
+    assert json.loads(done.stdout)["exit_code"] == 3
+    assert "the post-stop hook ended with code 5" in done.stderr
+    report = tmp_path / "report.json"
+    assert shim(f"--report={report}", "--post-stop=echo $RANKSHIM_REPORT", "--", "true").stdout == f"{report}\n"
+
+
+def test_a_failed_container_is_held_until_a_term(shim, start, tmp_path):
+    report = tmp_path / "report.json"
+    program = start("--hold-on-failure=30m", f"--report={report}", f"--run-dir={tmp_path}", "--",
+                    "sh", "-c", "sleep 0.3; exit 6", env=JOB)
+    program.wait_line("the container is kept for 30m", 60)
+    assert told(report)["exit_code"] == 6
+    code, answer = status(shim, tmp_path)
+    assert (code, answer["phase"], answer["failed"]) == (1, "held", True)
+    program.signal(signal.SIGTERM)
+    assert program.wait(60) == 6
+    assert shim("--hold-on-failure=30m", "--", "true").code == 0
+    assert shim("--hold-on-failure=100ms", "--", "false").code == 1
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGUSR1])
+def test_a_signal_while_what_the_pre_start_hook_left_is_waited_for_starts_nothing(start, leaves, tmp_path, number):
+    program = start(f"--pre-start={leaves(0)}", "--leftover-grace=60s", "--", "echo", "PROGRAM")
+    program.wait_line("ASKED", 60)
+    program.signal(number)
+    (tmp_path / "go").touch()
+    assert program.wait(60) == 128 + number
+    assert "PROGRAM" not in program.stdout
+    assert "during the pre-start hook; nothing was started" in program.stderr
+
+
+def test_a_hook_has_the_grace_of_any_command(start):
+    program = start("--grace=200ms", "--pre-start=trap '' TERM; echo HOOK; sleep 1000", "--", "echo", "PROGRAM")
+    program.wait_line("HOOK", 60)
+    program.signal(signal.SIGTERM)
+    assert program.wait(60) == 143
+    assert "PROGRAM" not in program.stdout
+
+
+def test_a_signal_that_is_to_be_dropped_is_dropped_in_a_hook_too(start, tmp_path):
+    go = tmp_path / "go"
+    hook = f"echo HOOK; while [ ! -e {go} ]; do sleep 0.02; done"
+    program = start("--rewrite-signal=HUP=none", f"--pre-start={hook}", "--", "echo", "PROGRAM")
+    program.wait_line("HOOK", 60)
+    program.signal(signal.SIGHUP)
+    go.touch()
+    assert program.wait(60) == 0
+    assert "PROGRAM" in program.stdout
+
+
+def test_the_status_is_told_during_the_pre_start_hook_too(start, shim, tmp_path):
+    program = start(f"--run-dir={tmp_path}", "--pre-start=sleep 1000", "--", "true")
+    assert answers(shim, tmp_path)["phase"] == "pre-start"
+    assert status(shim, tmp_path)[0] == 0
+    program.signal(signal.SIGTERM)
+    assert program.wait(60) == 143
+
+
+def test_where_the_report_cannot_be_written_the_post_stop_hook_gets_it_all_the_same(shim):
+    done = shim("--report=/proc/no/report", "--post-stop=cat $RANKSHIM_REPORT", "--", "sh", "-c", "exit 3")
+    assert json.loads(done.stdout)["exit_code"] == 3
+
+
+def test_who_was_asked_to_stop_is_not_held(start, leaves, tmp_path):
+    program = start("--hold-on-failure=30m", "--leftover-grace=60s", "--", "sh", "-c", leaves(3))
+    program.wait_line("ASKED", 60)
+    program.signal(signal.SIGTERM)
+    (tmp_path / "go").touch()
+    assert program.wait(60) == 3
+    program = start("--hold-on-failure=30m", "--post-stop=echo HOOK; sleep 1000", "--", "sh", "-c", "exit 3")
+    program.wait_line("HOOK", 60)
+    program.signal(signal.SIGTERM)
+    assert program.wait(60) == 3
