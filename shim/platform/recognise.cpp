@@ -72,6 +72,8 @@ class Evaluation {
       if (const auto name = value(child(step, 0))) add(name->text, value(root).has_value());
     }
     if (step.op == Op::text || step.op == Op::variable) return;
+    // What may be left out, as another text stands for it, is not missing.
+    if (step.op == Op::either && !all && tables_.steps[child(step, 1)].op == Op::text) return;
     for (const std::uint16_t one : tables_.children_of(step)) add_inputs(one, all, names);
   }
 
