@@ -1,5 +1,6 @@
 """The options about signals and processes, each by what it changes."""
 
+import json
 import os
 import signal
 import subprocess
@@ -239,6 +240,15 @@ def test_what_fails_before_the_term_is_passed_on_has_failed_by_itself(agent, tmp
     go.write_text("on")
     assert process.wait(60) == 5
     assert "had asked it to stop" not in process.stderr
+
+
+def test_a_delay_longer_than_the_grace_is_a_stop_all_the_same(start, tmp_path):
+    report = tmp_path / "report.json"
+    process = start("sh", "-c", "echo up; exec sleep 1000", options=["--pre-stop-delay=60s", "--grace=100ms", f"--report={report}"])
+    process.wait_line("up", timeout=60)
+    process.send(signal.SIGTERM)
+    assert process.wait(60) == 137
+    assert json.loads(report.read_text())["outcome"] == "stopped"
 
 
 def test_another_launchers_workers_in_the_same_log_folder_change_nothing(agent, tmp_path):

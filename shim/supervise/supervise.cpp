@@ -289,10 +289,12 @@ void Supervisor::on_signal(const Received& arrived) {
   if (signal.number == 0) return;
   const bool stop = (asks_to_stop(arrived.number) && !inherited_as_ignored(arrived.number)) ||
                     (signal.number != arrived.number && asks_to_stop(signal.number));
-  if (phase_ != Phase::running && !ending_.late_signal && command_ended_ && ends_by_default(arrived.number) &&
+  // Between its end and the look at what it left: who asks then has not stopped it.
+  const Phase phase = command_ended_ && phase_ == Phase::running ? Phase::leftovers : phase_;
+  if (phase != Phase::running && !ending_.late_signal && ends_by_default(arrived.number) &&
       !inherited_as_ignored(arrived.number))
     ending_.late_signal = signal.number;
-  switch (phase_) {
+  switch (phase) {
     case Phase::running:
       on_running_signal(signal, stop, arrived.number == SIGINT);
       return;
@@ -309,9 +311,8 @@ void Supervisor::on_signal(const Received& arrived) {
 
 void Supervisor::on_running_signal(const Received& signal, bool stop, bool interrupt) {
   if (signal.number == SIGCONT && command_stopped_) return continue_command();
-  // torchrun handles them whatever it inherited
-  // (pytorch/pytorch@v2.13.0:torch/distributed/elastic/agent/server/ api.py), and would end what nohup is to
-  // keep.
+  // torchrun handles them whatever it inherited, and would end what nohup is to keep
+  // (pytorch/pytorch@v2.13.0:torch/distributed/elastic/multiprocessing/api.py, PContext.start).
   if (!stop && policy_.agent && asks_to_stop(signal.number)) return;
   if (!stop) return delivery_.pass_on(signal);
   const bool interrupted = std::exchange(interrupted_, interrupted_ || interrupt);
@@ -442,7 +443,7 @@ void Supervisor::on_command_end(int status) {
   ending_.ran = std::chrono::duration_cast<milliseconds>(Clock::now() - started_);
   agent_due_.reset();
   delayed_due_.reset();
-  if (std::exchange(delayed_, std::nullopt))  // nobody had asked the command to stop
+  if (std::exchange(delayed_, std::nullopt) && !was_killed(status))  // nobody had asked the command to stop
     ending_.late_signal = std::exchange(ending_.stop_signal, std::nullopt);
   // Its terminal asked it, and not us.
   if (WIFSIGNALED(status) && (WTERMSIG(status) == SIGINT || WTERMSIG(status) == SIGQUIT) &&
@@ -529,6 +530,7 @@ void Supervisor::kill_all(std::string_view why) {
   stacks_due_.reset();
   delayed_due_.reset();
   kill_due_ = now + kill_again;
+  if (ending_.stop_signal && !ending_.stopped_at) ending_.stopped_at = now;
   give_up_due_ = now + kill_patience;
   delivery_.to_all(SIGKILL);
   log::warn("{}: everything is killed", why);
