@@ -51,6 +51,7 @@ def test_a_command_that_not_even_kill_ends_is_named_with_where_it_waits_and_left
     until(lambda: waits_in_the_kernel(process), 10, "the writer waits")
     process.send(signal.SIGTERM)
     process.wait_line("dd did not end, not even by SIGKILL, after ")
+    until(report.exists, 10, "the report")
     told = json.loads(report.read_text())
     assert told["outcome"] == "stopped" and told["exit_code"] == 137
     assert "(dd, " in told["left_behind"] and told["left_behind"] in told["verdict"]
