@@ -413,7 +413,8 @@ Outcome<Platform> recognise(std::span<const Profile> profiles, std::string_view 
                       "correct them, or take them as this profile does with --platform (RANKSHIM_PLATFORM=" +
                           result.name + ")"});
   for (const Match& other : matches) {
-    if (other.profile == winner || other.profile->fallback != 0 || supersedes(*winner, *other.profile))
+    // Of the names that anybody may set torchrun's are a launcher's own; the generic ones are compared later.
+    if (other.profile == winner || other.profile->fallback > 1 || supersedes(*winner, *other.profile))
       continue;
     compare(result, *other.profile, read_facts(*other.profile, evaluation_of(*other.profile)), faults);
   }

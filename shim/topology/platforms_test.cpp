@@ -255,6 +255,62 @@ TEST_CASE("what contradicts itself or can mean two things is refused, and both v
        {"DSTACK_NODES_NUM", "LOCAL_RANK"}},
       // this node itself is not the master of another
       {{"NNODES=2", "NODE_RANK=1", "MASTER_ADDR=0.0.0.0"}, {"MASTER_ADDR"}},
+      // Slurm's variables handed on to a container by name, and not enough of them
+      {{"SLURM_NNODES=4", "SLURM_NODEID=3", "SLURM_PROCID=3", "SLURM_NTASKS=4"},
+       {"SLURM_NNODES", "SLURM_JOB_NODELIST"}},
+      {{"SLURM_NODEID=1", "SLURM_NNODES=2", "SLURM_PROCID=1"}, {"SLURM_NNODES", "SLURM_JOB_NODELIST"}},
+      {{"SLURM_PROCID=1", "SLURM_NNODES=2", "SLURMD_NODENAME=n2"}, {"SLURM_NODEID"}},
+      {{"SLURM_NTASKS=4", "SLURM_PROCID=3"}, {"SLURM_NNODES"}},
+      {{"SLURM_PROCID=5", "SLURM_NTASKS=8", "SLURM_LOCALID=1", "SLURM_NODELIST=n[1-2]"},
+       {"SLURM_NTASKS", "SLURM_STEP_NODELIST"}},
+      {{"SLURM_JOB_ID=9", "SLURM_NODEID=3", "SLURM_PROCID=3"}, {"SLURM_NODEID", "SLURM_NNODES"}},
+      {{"SLURM_JOB_ID=9", "SLURM_PROCID=3"}, {"SLURM_NNODES"}},
+      {{"SLURM_JOB_ID=7", "SLURM_NTASKS=8", "SLURM_NODEID=0", "SLURM_NNODES=1", "SLURM_PROCID=0",
+        "SLURM_LOCALID=0"},
+       {"SLURM_STEP_ID"}},
+      {{"SLURM_JOB_ID=9", "SLURM_NNODES=2", "SLURM_NTASKS=8", "MASTER_ADDR=n1", "SLURM_LOCALID=0"},
+       {"SLURM_PROCID"}},
+      // torchrun's names beside a platform
+      {{"PET_NNODES=2", "PET_NODE_RANK=1", "PET_MASTER_ADDR=n1", "PET_MASTER_PORT=29500", "SLURM_JOB_ID=1",
+        "SLURM_JOB_NUM_NODES=1", "SLURM_JOB_NODELIST=n2", "SLURM_NODEID=0", "SLURM_PROCID=0"},
+       {"SLURM_JOB_NUM_NODES", "PET_NNODES"}},
+      {{"DSTACK_NODES_NUM=2", "DSTACK_NODE_RANK=1", "DSTACK_MASTER_NODE_IP=10.0.0.1", "PET_NNODES=4",
+        "PET_NODE_RANK=3", "PET_MASTER_ADDR=q"},
+       {"DSTACK_NODES_NUM", "PET_NNODES"}},
+      // another node than the platform's only one, by hand
+      {{"MASTER_ADDR=n1", "MASTER_PORT=29500", "WORLD_SIZE=2", "RANK=1", "SLURM_JOB_ID=1",
+        "SLURM_JOB_NUM_NODES=1", "SLURM_JOB_NODELIST=n2", "SLURM_NODEID=0", "SLURM_PROCID=0"},
+       {"SLURM_NODEID", "RANK"}},
+      {{"MASTER_ADDR=n1", "MASTER_PORT=29500", "WORLD_SIZE=2", "RANK=1", "LSB_JOBID=1",
+        "LSB_MCPU_HOSTS=n2 8"},
+       {"LSB_MCPU_HOSTS", "RANK"},
+       "n2"},
+      {{"MASTER_ADDR=n1", "MASTER_PORT=29500", "WORLD_SIZE=2", "RANK=1", "SKYPILOT_NODE_RANK=0",
+        "SKYPILOT_NODE_IPS=n1", "SKYPILOT_NUM_NODES=1"},
+       {"SKYPILOT_NODE_RANK", "RANK"}},
+      {{"MASTER_ADDR=n1", "MASTER_PORT=29500", "WORLD_SIZE=2", "RANK=1", "MA_NUM_HOSTS=1", "MA_VJ_NAME=a",
+        "MA_TASK_NAME=worker"},
+       {"MA_NUM_HOSTS", "RANK"}},
+      // processes that exist: their node, and how many there are on it
+      {{"AZUREML_RUN_ID=p", "AZUREML_NODE_COUNT=2", "NODE_RANK=2", "RANK=6", "LOCAL_RANK=2", "WORLD_SIZE=8",
+        "MASTER_ADDR=10.0.0.4", "MASTER_PORT=6105"},
+       {"NODE_RANK", "AZUREML_NODE_COUNT"}},
+      {{"TORCHELASTIC_RUN_ID=a", "LOCAL_RANK=1", "RANK=9", "WORLD_SIZE=16", "LOCAL_WORLD_SIZE=8",
+        "GROUP_RANK=2", "GROUP_WORLD_SIZE=2", "MASTER_ADDR=n1", "MASTER_PORT=29500"},
+       {"GROUP_RANK", "GROUP_WORLD_SIZE"}},
+      {{"SLURM_JOB_ID=1", "SLURM_STEP_ID=0", "SLURM_STEP_NUM_NODES=1", "SLURM_STEP_NUM_TASKS=2",
+        "SLURM_STEP_NODELIST=n[1-2]", "SLURM_NODEID=1", "SLURM_PROCID=1", "SLURM_LOCALID=0"},
+       {"SLURM_STEP_NUM_NODES", "SLURM_STEP_NODELIST"}},
+      {{"OMPI_COMM_WORLD_SIZE=16", "OMPI_COMM_WORLD_RANK=9", "OMPI_COMM_WORLD_LOCAL_SIZE=8",
+        "OMPI_COMM_WORLD_LOCAL_RANK=1", "MASTER_ADDR=n1", "NODE_RANK=2", "NNODES=2"},
+       {"NODE_RANK", "NNODES"}},
+      {{"OMPI_COMM_WORLD_SIZE=16", "OMPI_COMM_WORLD_RANK=9", "OMPI_COMM_WORLD_LOCAL_SIZE=8",
+        "OMPI_COMM_WORLD_LOCAL_RANK=1", "MASTER_ADDR=n1", "NNODES=1"},
+       {"OMPI_COMM_WORLD_LOCAL_SIZE", "NNODES"}},
+      {{"OMPI_COMM_WORLD_SIZE=16", "OMPI_COMM_WORLD_RANK=9", "OMPI_COMM_WORLD_LOCAL_SIZE=8",
+        "OMPI_COMM_WORLD_LOCAL_RANK=1", "MASTER_ADDR=n1", "NPROC_PER_NODE=4"},
+       {"OMPI_COMM_WORLD_LOCAL_SIZE", "NPROC_PER_NODE"}},
+      // ROWS
       // which of a job's parts train together
       {{"TORCHX_JOB_ID=j", "VC_TASK_INDEX=0", "VC_T_0_HOSTS=a-t-0-0.a", "VC_T_0_NUM=1",
         "VC_R_0_HOSTS=a-r-0-0.a", "VC_R_0_NUM=1"},
@@ -281,6 +337,14 @@ TEST_CASE("what contradicts itself or can mean two things is refused, and both v
     }
     CHECK(to_line(faults.front()).find("RANKSHIM_") != std::string::npos);  // what settles it
   }
+}
+
+TEST_CASE("torch's variables made of Slurm's count processes, those of the first task too") {
+  const FakeNode node({"MASTER_ADDR=n1", "MASTER_PORT=29500", "WORLD_SIZE=8", "RANK=0", "LOCAL_RANK=0",
+                       "SLURM_PROCID=0", "SLURM_LOCALID=0", "SLURM_NTASKS=8"});
+  const auto outcome = resolve(node);
+  REQUIRE(std::holds_alternative<Topology>(outcome));
+  CHECK(place(std::get<Topology>(outcome)) == "rank 0 of 8, master n1");
 }
 
 TEST_CASE("what the user says outright settles what is refused") {
