@@ -35,7 +35,7 @@ bool is_the_only_sign(std::string_view variable) {
 
 /// Nothing else says that this part of the job does not train.
 bool is_the_only_sign_of_the_role(std::string_view variable) {
-  return variable == "K_MPI_JOB_ROLE" || variable == "NODE_TYPE" || variable == "MLP_ROLE";
+  return variable == "K_MPI_JOB_ROLE" || variable == "NODE_TYPE";
 }
 
 void check_without(const std::string& missing, const Node& node, const std::string& expected) {
@@ -58,6 +58,34 @@ void check_without(const std::string& missing, const Node& node, const std::stri
   }
 }
 
+/// Calls check(NAME, NODE) with each of the recording's variables and files missing.
+template <class Check>
+void without_each(const platform::Recording& recording, Check check) {
+  for (std::size_t i = 0; i < recording.variables.size(); ++i) {
+    auto variables = recording.variables;
+    variables.erase(variables.begin() + static_cast<std::ptrdiff_t>(i));
+    FakeNode node(variables);
+    recording.apply(node);
+    check(std::string(entry_name(recording.variables[i])), node);
+  }
+  for (const auto& [path, content] : recording.files) {
+    FakeNode node(recording.variables);
+    recording.apply(node);
+    const bool mounted = path.starts_with("/etc/");  // a ConfigMap's files come and go together
+    std::erase_if(node.files, [&](const auto& file) {
+      return file.first == path || (mounted && file.first.starts_with("/etc/"));
+    });
+    check(path, node);
+  }
+}
+
+/// Without it nothing is left that tells of other nodes: an Indexed Job's one variable, a rank table at its
+/// usual place, what is set by hand.
+bool is_all_there_is(std::string_view missing) {
+  return missing == "JOB_COMPLETION_INDEX" || missing == "/user/config/jobstart_hccl.json" ||
+         missing == "NNODES";
+}
+
 struct Row {
   std::vector<std::string> variables;
   std::vector<std::string> names;
@@ -76,22 +104,25 @@ TEST_CASE(
     const auto* topology = std::get_if<Topology>(&outcome);
     if (topology == nullptr || topology->alone) continue;
     const std::string expected = topology->idle_role.empty() ? place(*topology) : std::string();
-    for (std::size_t i = 0; i < recording.variables.size(); ++i) {
-      auto variables = recording.variables;
-      variables.erase(variables.begin() + static_cast<std::ptrdiff_t>(i));
-      FakeNode node(variables);
-      recording.apply(node);
-      check_without(std::string(entry_name(recording.variables[i])), node, expected);
-    }
-    for (const auto& [path, content] : recording.files) {
-      FakeNode node(recording.variables);
-      recording.apply(node);
-      const bool mounted = path.starts_with("/etc/");  // a ConfigMap's files come and go together
-      std::erase_if(node.files, [&](const auto& file) {
-        return file.first == path || (mounted && file.first.starts_with("/etc/"));
-      });
-      check_without(path, node, expected);
-    }
+    without_each(recording, [&](const std::string& missing, const Node& node) {
+      check_without(missing, node, expected);
+    });
+  }
+}
+
+TEST_CASE("what is refused does not train alone because a variable or file is missing too") {
+  for (const platform::Recording& recording : platform::recordings()) {
+    FakeNode whole(recording.variables);
+    recording.apply(whole);
+    if (!std::holds_alternative<Faults>(resolve(whole))) continue;
+    INFO(recording.path.string());
+    without_each(recording, [&](const std::string& missing, const Node& node) {
+      INFO("without " << missing);
+      const auto outcome = resolve(node);
+      const auto* topology = std::get_if<Topology>(&outcome);
+      CHECK((topology == nullptr || !topology->alone || !topology->idle_role.empty() ||
+             is_all_there_is(missing)));
+    });
   }
 }
 
@@ -370,6 +401,43 @@ TEST_CASE("an attempt is part of the run id, and so of the port, unless the user
   CHECK(port({}, "1") == "j " + std::to_string(default_port("j")));
   CHECK(port({}, "2") == "j.1 " + std::to_string(default_port("j.1")));
   CHECK(port({"--run-id=mine"}, "2") == "mine " + std::to_string(default_port("mine")));
+}
+
+TEST_CASE("a rank table that does not agree with itself or with RANK_SIZE is refused") {
+  const auto refused = [](std::string table, std::vector<std::string> variables = {}) {
+    variables.emplace_back("XDL_IP=10.0.0.2");
+    FakeNode node(std::move(variables));
+    node.files["/user/config/jobstart_hccl.json"] = std::move(table);
+    const auto outcome = resolve(node);
+    const auto* faults = std::get_if<Faults>(&outcome);
+    return faults != nullptr && names(*faults, "/user/config/jobstart_hccl.json");
+  };
+  const auto table = [](const char* servers) {
+    return std::string(R"({"status":"completed","server_count":")") + servers +
+           R"(","server_list":[{"server_id":"10.0.0.1","device":[{"device_id":"0","rank_id":"0"},)"
+           R"({"device_id":"1","rank_id":"1"}]},{"server_id":"10.0.0.2","device":[{"device_id":"0","rank_id":"2"}]}]})";
+  };
+  CHECK(refused(table("3")));
+  CHECK(refused(table("2"), {"RANK_SIZE=4"}));
+  CHECK_FALSE(refused(table("2"), {"RANK_SIZE=3"}));
+
+  FakeNode smaller({"XDL_IP=10.0.0.2"});
+  smaller.files["/user/config/jobstart_hccl.json"] = table("2");
+  const auto outcome = resolve(smaller);
+  REQUIRE(std::holds_alternative<Topology>(outcome));
+  CHECK(std::get<Topology>(outcome).facts.text(Fact::nproc_per_node) == "1");  // not the first server's
+}
+
+TEST_CASE("SageMaker's resourceconfig.json that says no host, or several groups, is refused and named") {
+  for (const char* content : {R"({"hosts":["algo-1","algo-2"]})",
+                              R"({"current_host":"algo-2","hosts":["algo-1","algo-2"],"instance_groups":)"
+                              R"([{"instance_group_name":"a"},{"instance_group_name":"b"}]})"}) {
+    FakeNode node({});
+    node.files["/opt/ml/input/config/resourceconfig.json"] = content;
+    const auto outcome = resolve(node);
+    REQUIRE(std::holds_alternative<Faults>(outcome));
+    CHECK(names(std::get<Faults>(outcome), "/opt/ml/input/config/resourceconfig.json"));
+  }
 }
 
 TEST_CASE("a rank table that is initializing is a fault that passes and names its file") {
