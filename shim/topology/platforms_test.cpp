@@ -79,11 +79,11 @@ void without_each(const platform::Recording& recording, Check check) {
   }
 }
 
-/// Without it nothing is left that tells of other nodes: an Indexed Job's one variable, a rank table at its
-/// usual place, what is set by hand.
+/// Without it nothing is left that tells of other nodes: an Indexed Job's or TensorFlow's one variable, a
+/// rank table at its usual place, what is set by hand.
 bool is_all_there_is(std::string_view missing) {
-  return missing == "JOB_COMPLETION_INDEX" || missing == "/user/config/jobstart_hccl.json" ||
-         missing == "NNODES";
+  return missing == "JOB_COMPLETION_INDEX" || missing == "TF_CONFIG" ||
+         missing == "/user/config/jobstart_hccl.json" || missing == "NNODES";
 }
 
 struct Row {
@@ -385,6 +385,24 @@ TEST_CASE("what the user says outright settles what is refused") {
   const auto outcome = resolve(two, {"--platform=skypilot"});
   REQUIRE(std::holds_alternative<Topology>(outcome));
   CHECK(std::get<Topology>(outcome).facts.text(Fact::node_rank) == "0");
+}
+
+TEST_CASE("other frameworks' launchers of one process, and single processes of any launcher, are alone") {
+  for (std::vector<std::string> variables :
+       std::vector<std::vector<std::string>>{{"HOROVOD_RANK=0", "HOROVOD_SIZE=1"},
+                                             {"NUM_PROCESSES=1", "PROCESS_ID=0", "COORDINATOR_ADDRESS=j"},
+                                             {"PADDLE_NNODES=1", "PADDLE_MASTER=p:1"},
+                                             {R"(TF_CONFIG={"cluster":{"worker":["a:1"]}})"},
+                                             {"MS_WORKER_NUM=1"},
+                                             {"PMI_RANK=0"},
+                                             {"PMI_SIZE=1"},
+                                             {"SLURM_JOB_ID=7", "SLURM_NNODES=1", "SLURM_NTASKS=8"}}) {
+    INFO(variables.front());
+    const FakeNode node(std::move(variables));
+    const auto outcome = resolve(node);
+    REQUIRE(std::holds_alternative<Topology>(outcome));
+    CHECK(std::get<Topology>(outcome).alone);
+  }
 }
 
 TEST_CASE("an attempt is part of the run id, and so of the port, unless the user says the run id") {
