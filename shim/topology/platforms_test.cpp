@@ -354,6 +354,7 @@ TEST_CASE("what contradicts itself or can mean two things is refused, and both v
       {{"PMI_SIZE=4"}, {"PMI_RANK"}},
       {{"PMI_SIZE=4", "PMI_LOCAL_RANK=1", "PMI_LOCAL_SIZE=2"}, {"PMI_RANK"}},
       {{"MPI_LOCALRANKID=1", "MPI_LOCALNRANKS=4"}, {"PMI_RANK", "PMI_SIZE"}},
+      {{"MVP_COMM_WORLD_LOCAL_RANK=1"}, {"MVP_COMM_WORLD_RANK", "MVP_COMM_WORLD_SIZE"}},
       {{"MV2_COMM_WORLD_LOCAL_RANK=1"}, {"MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_SIZE"}},
       // a heterogeneous cluster of SageMaker
       {{"SM_CURRENT_HOST=algo-2", "SM_HOSTS=[\"algo-1\",\"algo-2\"]", "SM_IS_HETERO=true"},
@@ -398,6 +399,18 @@ TEST_CASE("what contradicts itself or can mean two things is refused, and both v
       {{"MA_NUM_HOSTS=3", "MA_VJ_NAME=v", "MA_TASK_NAME=worker", "VC_TASK_INDEX=1", "VC_WORKER_NUM=2"},
        {"MA_NUM_HOSTS", "VC_WORKER_NUM"},
        "v-worker-1"},
+      {{"DLTS_JOB_ID=j", "DLTS_NUM_WORKER=2", "DLTS_ROLE_NAME=worker", "DLTS_ROLE_IDX=1", "DLWS_ROLE_IDX=0",
+        "DLTS_SD_worker0_IP=10.0.0.1"},
+       {"DLTS_ROLE_IDX", "DLWS_ROLE_IDX"}},
+      {{"DLTS_JOB_ID=j", "DLTS_NUM_WORKER=2", "DLTS_ROLE_NAME=worker", "DLTS_ROLE_IDX=1",
+        "DLTS_NUM_GPU_PER_WORKER=4", "DLWS_NUM_GPU_PER_WORKER=8", "DLTS_SD_worker0_IP=10.0.0.1"},
+       {"DLTS_NUM_GPU_PER_WORKER", "DLWS_NUM_GPU_PER_WORKER"}},
+      {{"PALS_RANKID=5", "PMI_RANK=4", "PMI_SIZE=8", "PALS_LOCAL_RANKID=1", "PALS_LOCAL_SIZE=4",
+        "MASTER_ADDR=m"},
+       {"PALS_RANKID", "PMI_RANK"}},
+      {{"AZ_BATCH_HOST_LIST=10.9.9.9,10.9.9.4", "AZ_BATCH_MASTER_NODE=10.9.9.9:6000",
+        "AZ_BATCH_IS_CURRENT_NODE_MASTER=false"},
+       {"AZ_BATCH_IS_CURRENT_NODE_MASTER", "AZ_BATCH_MASTER_NODE"}},
       // other nodes or roles, and which this one is is not said
       {{"AZ_BATCH_HOST_LIST=10.0.0.4,10.0.0.5", "AZ_BATCH_MASTER_NODE=10.0.0.4:6000",
         "AZ_BATCH_IS_CURRENT_NODE_MASTER=false", "AZ_BATCH_NODE_ID=tvm-2", "AZ_BATCH_JOB_ID=j",
@@ -515,9 +528,14 @@ TEST_CASE("a rank table that does not agree with itself or with RANK_SIZE is ref
            R"(","server_list":[{"server_id":"10.0.0.1","device":[{"device_id":"0","rank_id":"0"},)"
            R"({"device_id":"1","rank_id":"1"}]},{"server_id":"10.0.0.2","device":[{"device_id":"0","rank_id":"2"}]}]})";
   };
+  const std::string named = "RANK_TABLE_FILE=/user/config/jobstart_hccl.json";
   CHECK(refused(table("3")));
   CHECK(refused(table("2"), {"RANK_SIZE=4"}));
   CHECK_FALSE(refused(table("2"), {"RANK_SIZE=3"}));
+  // one process per NPU
+  CHECK(refused(table("3"), {named, "RANK_SIZE=3", "RANK_ID=2", "DEVICE_ID=0"}));
+  CHECK(refused(table("2"), {named, "RANK_SIZE=4", "RANK_ID=2", "DEVICE_ID=0"}));
+  CHECK_FALSE(refused(table("2"), {named, "RANK_SIZE=3", "RANK_ID=2", "DEVICE_ID=0"}));
 
   FakeNode smaller({"XDL_IP=10.0.0.2"});
   smaller.files["/user/config/jobstart_hccl.json"] = table("2");
