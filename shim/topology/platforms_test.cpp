@@ -434,6 +434,8 @@ TEST_CASE("what contradicts itself or can mean two things is refused, and both v
       {{"PADDLE_TRAINERS_NUM=4", "PADDLE_TRAINER_ID=0"}, {"PADDLE_TRAINERS_NUM"}},
       {{"TF_CONFIG={\"cluster\":{\"worker\":[\"a:1\",\"b:1\"]},\"task\":{\"type\":\"worker\",\"index\":0}}"},
        {"TF_CONFIG"}},
+      {{R"(TF_CONFIG={"cluster":{"chief":["a:1"],"worker":["b:1"]},"task":{"type":"worker","index":0}})"},
+       {"TF_CONFIG"}},
       {{"MS_WORKER_NUM=8", "MS_ROLE=MS_WORKER", "MS_SCHED_HOST=a"}, {"MS_WORKER_NUM"}},
       // which of a job's parts train together
       {{"TORCHX_JOB_ID=j", "VC_TASK_INDEX=0", "VC_T_0_HOSTS=a-t-0-0.a", "VC_T_0_NUM=1",
@@ -536,6 +538,10 @@ TEST_CASE("a rank table that does not agree with itself or with RANK_SIZE is ref
   CHECK(refused(table("3"), {named, "RANK_SIZE=3", "RANK_ID=2", "DEVICE_ID=0"}));
   CHECK(refused(table("2"), {named, "RANK_SIZE=4", "RANK_ID=2", "DEVICE_ID=0"}));
   CHECK_FALSE(refused(table("2"), {named, "RANK_SIZE=3", "RANK_ID=2", "DEVICE_ID=0"}));
+
+  FakeNode other({"XDL_IP=10.0.0.2"});
+  other.files["/user/serverid/devindex/config/hccl.json"] = table("3");
+  CHECK(std::holds_alternative<Faults>(resolve(other)));
 
   FakeNode smaller({"XDL_IP=10.0.0.2"});
   smaller.files["/user/config/jobstart_hccl.json"] = table("2");
