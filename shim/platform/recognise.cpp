@@ -113,11 +113,14 @@ class Evaluation {
 
   /// Adds what `part` came from to the detail of what is derived from it.
   static void note_source(Value& derived, const Value& part) {
-    const std::string name = part.origin == Origin::hostname ? "hostname" : part.detail;
-    if (name.empty()) return;
-    derived.origin = Origin::derived;
-    if ((", " + derived.detail + ", ").find(", " + name + ", ") != std::string::npos) return;
-    derived.detail += (derived.detail.empty() ? "" : ", ") + name;
+    std::string_view rest = part.origin == Origin::hostname ? "hostname" : std::string_view(part.detail);
+    while (!rest.empty()) {  // itself derived from several perhaps
+      const std::string name(rest.substr(0, rest.find(", ")));
+      rest.remove_prefix(std::min(name.size() + 2, rest.size()));
+      derived.origin = Origin::derived;
+      if ((", " + derived.detail + ", ").find(", " + name + ", ") != std::string::npos) continue;
+      derived.detail += (derived.detail.empty() ? "" : ", ") + name;
+    }
   }
 
   std::optional<Value> join(const Step& step) {
@@ -415,7 +418,8 @@ Outcome<Platform> recognise(std::span<const Profile> profiles, std::string_view 
                       "correct them, or take them as this profile does with --platform (RANKSHIM_PLATFORM=" +
                           result.name + ")"});
   for (const Match& other : matches) {
-    if (other.profile == winner || other.profile->fallback != 0 || supersedes(*winner, *other.profile))
+    // Of the names that anybody may set torchrun's are a launcher's own; the generic ones are compared later.
+    if (other.profile == winner || other.profile->fallback > 1 || supersedes(*winner, *other.profile))
       continue;
     compare(result, *other.profile, read_facts(*other.profile, evaluation_of(*other.profile)), faults);
   }

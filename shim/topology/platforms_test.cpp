@@ -35,7 +35,7 @@ bool is_the_only_sign(std::string_view variable) {
 
 /// Nothing else says that this part of the job does not train.
 bool is_the_only_sign_of_the_role(std::string_view variable) {
-  return variable == "K_MPI_JOB_ROLE" || variable == "NODE_TYPE" || variable == "MLP_ROLE";
+  return variable == "K_MPI_JOB_ROLE" || variable == "NODE_TYPE";
 }
 
 void check_without(const std::string& missing, const Node& node, const std::string& expected) {
@@ -58,6 +58,34 @@ void check_without(const std::string& missing, const Node& node, const std::stri
   }
 }
 
+/// Calls check(NAME, NODE) with each of the recording's variables and files missing.
+template <class Check>
+void without_each(const platform::Recording& recording, Check check) {
+  for (std::size_t i = 0; i < recording.variables.size(); ++i) {
+    auto variables = recording.variables;
+    variables.erase(variables.begin() + static_cast<std::ptrdiff_t>(i));
+    FakeNode node(variables);
+    recording.apply(node);
+    check(std::string(entry_name(recording.variables[i])), node);
+  }
+  for (const auto& [path, content] : recording.files) {
+    FakeNode node(recording.variables);
+    recording.apply(node);
+    const bool mounted = path.starts_with("/etc/");  // a ConfigMap's files come and go together
+    std::erase_if(node.files, [&](const auto& file) {
+      return file.first == path || (mounted && file.first.starts_with("/etc/"));
+    });
+    check(path, node);
+  }
+}
+
+/// Without it nothing is left that tells of other nodes: an Indexed Job's or TensorFlow's one variable, a
+/// rank table at its usual place, what is set by hand.
+bool is_all_there_is(std::string_view missing) {
+  return missing == "JOB_COMPLETION_INDEX" || missing == "TF_CONFIG" ||
+         missing == "/user/config/jobstart_hccl.json" || missing == "NNODES";
+}
+
 struct Row {
   std::vector<std::string> variables;
   std::vector<std::string> names;
@@ -76,22 +104,25 @@ TEST_CASE(
     const auto* topology = std::get_if<Topology>(&outcome);
     if (topology == nullptr || topology->alone) continue;
     const std::string expected = topology->idle_role.empty() ? place(*topology) : std::string();
-    for (std::size_t i = 0; i < recording.variables.size(); ++i) {
-      auto variables = recording.variables;
-      variables.erase(variables.begin() + static_cast<std::ptrdiff_t>(i));
-      FakeNode node(variables);
-      recording.apply(node);
-      check_without(std::string(entry_name(recording.variables[i])), node, expected);
-    }
-    for (const auto& [path, content] : recording.files) {
-      FakeNode node(recording.variables);
-      recording.apply(node);
-      const bool mounted = path.starts_with("/etc/");  // a ConfigMap's files come and go together
-      std::erase_if(node.files, [&](const auto& file) {
-        return file.first == path || (mounted && file.first.starts_with("/etc/"));
-      });
-      check_without(path, node, expected);
-    }
+    without_each(recording, [&](const std::string& missing, const Node& node) {
+      check_without(missing, node, expected);
+    });
+  }
+}
+
+TEST_CASE("what is refused does not train alone because a variable or file is missing too") {
+  for (const platform::Recording& recording : platform::recordings()) {
+    FakeNode whole(recording.variables);
+    recording.apply(whole);
+    if (!std::holds_alternative<Faults>(resolve(whole))) continue;
+    INFO(recording.path.string());
+    without_each(recording, [&](const std::string& missing, const Node& node) {
+      INFO("without " << missing);
+      const auto outcome = resolve(node);
+      const auto* topology = std::get_if<Topology>(&outcome);
+      CHECK((topology == nullptr || !topology->alone || !topology->idle_role.empty() ||
+             is_all_there_is(missing)));
+    });
   }
 }
 
@@ -255,6 +286,157 @@ TEST_CASE("what contradicts itself or can mean two things is refused, and both v
        {"DSTACK_NODES_NUM", "LOCAL_RANK"}},
       // this node itself is not the master of another
       {{"NNODES=2", "NODE_RANK=1", "MASTER_ADDR=0.0.0.0"}, {"MASTER_ADDR"}},
+      // Slurm's variables handed on to a container by name, and not enough of them
+      {{"SLURM_NNODES=4", "SLURM_NODEID=3", "SLURM_PROCID=3", "SLURM_NTASKS=4"},
+       {"SLURM_NNODES", "SLURM_JOB_NODELIST"}},
+      {{"SLURM_NODEID=1", "SLURM_NNODES=2", "SLURM_PROCID=1"}, {"SLURM_NNODES", "SLURM_JOB_NODELIST"}},
+      {{"SLURM_PROCID=1", "SLURM_NNODES=2", "SLURMD_NODENAME=n2"}, {"SLURM_NODEID"}},
+      {{"SLURM_NTASKS=4", "SLURM_PROCID=3"}, {"SLURM_NNODES"}},
+      {{"SLURM_PROCID=5", "SLURM_NTASKS=8", "SLURM_LOCALID=1", "SLURM_NODELIST=n[1-2]"},
+       {"SLURM_NTASKS", "SLURM_STEP_NODELIST"}},
+      {{"SLURM_JOB_ID=9", "SLURM_NODEID=3", "SLURM_PROCID=3"}, {"SLURM_NODEID", "SLURM_NNODES"}},
+      {{"SLURM_JOB_ID=9", "SLURM_PROCID=3"}, {"SLURM_NNODES"}},
+      {{"SLURM_JOB_ID=9", "SLURM_PROCID=3", "SLURM_NTASKS=4", "SLURM_JOB_NUM_NODES=1",
+        "SLURM_JOB_NODELIST=n1"},
+       {"SLURM_LOCALID"}},
+      {{"SLURM_JOB_ID=9", "SLURM_STEP_ID=0", "SLURM_NODEID=0", "SLURM_NTASKS=4", "SLURM_NNODES=1"},
+       {"SLURM_PROCID", "SLURM_LOCALID"}},
+      {{"SLURM_JOB_ID=7", "SLURM_NTASKS=8", "SLURM_NODEID=0", "SLURM_NNODES=1", "SLURM_PROCID=0",
+        "SLURM_LOCALID=0"},
+       {"SLURM_STEP_ID"}},
+      {{"SLURM_JOB_ID=9", "SLURM_NNODES=2", "SLURM_NTASKS=8", "MASTER_ADDR=n1", "SLURM_LOCALID=0"},
+       {"SLURM_PROCID"}},
+      // torchrun's names beside a platform
+      {{"PET_NNODES=2", "PET_NODE_RANK=1", "PET_MASTER_ADDR=n1", "PET_MASTER_PORT=29500", "SLURM_JOB_ID=1",
+        "SLURM_JOB_NUM_NODES=1", "SLURM_JOB_NODELIST=n2", "SLURM_NODEID=0", "SLURM_PROCID=0"},
+       {"SLURM_JOB_NUM_NODES", "PET_NNODES"}},
+      {{"DSTACK_NODES_NUM=2", "DSTACK_NODE_RANK=1", "DSTACK_MASTER_NODE_IP=10.0.0.1", "PET_NNODES=4",
+        "PET_NODE_RANK=3", "PET_MASTER_ADDR=q"},
+       {"DSTACK_NODES_NUM", "PET_NNODES"}},
+      // another node than the platform's only one, by hand
+      {{"MASTER_ADDR=n1", "MASTER_PORT=29500", "WORLD_SIZE=2", "RANK=1", "SLURM_JOB_ID=1",
+        "SLURM_JOB_NUM_NODES=1", "SLURM_JOB_NODELIST=n2", "SLURM_NODEID=0", "SLURM_PROCID=0"},
+       {"SLURM_NODEID", "RANK"}},
+      {{"MASTER_ADDR=n1", "MASTER_PORT=29500", "WORLD_SIZE=2", "RANK=1", "LSB_JOBID=1",
+        "LSB_MCPU_HOSTS=n2 8"},
+       {"LSB_MCPU_HOSTS", "RANK"},
+       "n2"},
+      {{"MASTER_ADDR=n1", "MASTER_PORT=29500", "WORLD_SIZE=2", "RANK=1", "SKYPILOT_NODE_RANK=0",
+        "SKYPILOT_NODE_IPS=n1", "SKYPILOT_NUM_NODES=1"},
+       {"SKYPILOT_NODE_RANK", "RANK"}},
+      {{"MASTER_ADDR=n1", "MASTER_PORT=29500", "WORLD_SIZE=2", "RANK=1", "MA_NUM_HOSTS=1", "MA_VJ_NAME=a",
+        "MA_TASK_NAME=worker"},
+       {"MA_NUM_HOSTS", "RANK"}},
+      // processes that exist: their node, and how many there are on it
+      {{"AZUREML_RUN_ID=p", "AZUREML_NODE_COUNT=2", "NODE_RANK=2", "RANK=6", "LOCAL_RANK=2", "WORLD_SIZE=8",
+        "MASTER_ADDR=10.0.0.4", "MASTER_PORT=6105"},
+       {"NODE_RANK", "AZUREML_NODE_COUNT"}},
+      {{"TORCHELASTIC_RUN_ID=a", "LOCAL_RANK=1", "RANK=9", "WORLD_SIZE=16", "LOCAL_WORLD_SIZE=8",
+        "GROUP_RANK=2", "GROUP_WORLD_SIZE=2", "MASTER_ADDR=n1", "MASTER_PORT=29500"},
+       {"GROUP_RANK", "GROUP_WORLD_SIZE"}},
+      {{"SLURM_JOB_ID=1", "SLURM_STEP_ID=0", "SLURM_STEP_NUM_NODES=1", "SLURM_STEP_NUM_TASKS=2",
+        "SLURM_STEP_NODELIST=n[1-2]", "SLURM_NODEID=1", "SLURM_PROCID=1", "SLURM_LOCALID=0"},
+       {"SLURM_STEP_NUM_NODES", "SLURM_STEP_NODELIST"}},
+      {{"OMPI_COMM_WORLD_SIZE=16", "OMPI_COMM_WORLD_RANK=9", "OMPI_COMM_WORLD_LOCAL_SIZE=8",
+        "OMPI_COMM_WORLD_LOCAL_RANK=1", "MASTER_ADDR=n1", "NODE_RANK=2", "NNODES=2"},
+       {"NODE_RANK", "NNODES"}},
+      {{"OMPI_COMM_WORLD_SIZE=16", "OMPI_COMM_WORLD_RANK=9", "OMPI_COMM_WORLD_LOCAL_SIZE=8",
+        "OMPI_COMM_WORLD_LOCAL_RANK=1", "MASTER_ADDR=n1", "NNODES=1"},
+       {"OMPI_COMM_WORLD_LOCAL_SIZE", "NNODES"}},
+      {{"OMPI_COMM_WORLD_SIZE=16", "OMPI_COMM_WORLD_RANK=9", "OMPI_COMM_WORLD_LOCAL_SIZE=8",
+        "OMPI_COMM_WORLD_LOCAL_RANK=1", "MASTER_ADDR=n1", "NPROC_PER_NODE=4"},
+       {"OMPI_COMM_WORLD_LOCAL_SIZE", "NPROC_PER_NODE"}},
+      // process launchers with what says so lost
+      {{"PALS_RANKID=5"}, {"PMI_SIZE", "PALS_LOCAL_RANKID"}},
+      {{"PALS_LOCAL_RANKID=1"}, {"PALS_RANKID", "PMI_SIZE"}},
+      {{"PMIX_RANK=1"}, {"WORLD_SIZE", "LOCAL_RANK"}},
+      {{"PMI_RANK=3"}, {"PMI_SIZE"}},
+      {{"PMI_SIZE=4"}, {"PMI_RANK"}},
+      {{"PMI_SIZE=4", "PMI_LOCAL_RANK=1", "PMI_LOCAL_SIZE=2"}, {"PMI_RANK"}},
+      {{"MPI_LOCALRANKID=1", "MPI_LOCALNRANKS=4"}, {"PMI_RANK", "PMI_SIZE"}},
+      {{"MVP_COMM_WORLD_LOCAL_RANK=1"}, {"MVP_COMM_WORLD_RANK", "MVP_COMM_WORLD_SIZE"}},
+      {{"MV2_COMM_WORLD_LOCAL_RANK=1"}, {"MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_SIZE"}},
+      // a heterogeneous cluster of SageMaker
+      {{"SM_CURRENT_HOST=algo-2", "SM_HOSTS=[\"algo-1\",\"algo-2\"]", "SM_IS_HETERO=true"},
+       {"SM_IS_HETERO", "SM_CURRENT_INSTANCE_GROUP_HOSTS"}},
+      {{"SM_CURRENT_HOST=algo-2", "SM_HOSTS=[\"algo-1\",\"algo-2\"]", "SM_INSTANCE_GROUPS=[\"a\",\"b\"]",
+        "SM_CURRENT_INSTANCE_GROUP=b", "SM_CURRENT_INSTANCE_GROUP_HOSTS=[\"algo-2\"]",
+        "SM_DISTRIBUTION_INSTANCE_GROUPS=[]"},
+       {"SM_INSTANCE_GROUPS", "SM_DISTRIBUTION_INSTANCE_GROUPS"}},
+      // what a replica is told as JSON, damaged
+      {{"CLUSTER_SPEC={\"cluster\":{\"workerpool0\":[\"a:1\"],\"workerpool1\":[\"b:1\"]}}"},
+       {"CLUSTER_SPEC"}},
+      {{"CLUSTER_SPEC={\"cluster\":{\"workerpool0\":[\"a:1\"],\"workerpool1\":[\"b:1\"],\"task\":{\"ty"},
+       {"CLUSTER_SPEC"}},
+      {{"CLUSTER_SPEC={\"task\":{\"type\":\"workerpool0\",\"index\":0},\"cluster\":{\"workerpool0\":[\"a:1\"]"
+        ",\"work"},
+       {"CLUSTER_SPEC"}},
+      {{"CLUSTER_SPEC={cluster:{workerpool0:[a:1],workerpool1:[b:1]},task:{type:workerpool1,index:0}}"},
+       {"CLUSTER_SPEC"}},
+      {{"CLUSTER_SPEC={\\\"cluster\\\":{\\\"workerpool0\\\":[\\\"a:1\\\"],\\\"workerpool1\\\":[\\\"b:1\\\"]},"
+        "\\\"task\\\":{\\\"type\\\":\\\"workerpool1\\\",\\\"index\\\":0}}"},
+       {"CLUSTER_SPEC"}},
+      // one number by two names
+      {{"DLTS_JOB_ID=j", "DLTS_NUM_WORKER=2", "DLWS_NUM_WORKER=3", "DLTS_ROLE_NAME=worker", "DLTS_ROLE_IDX=1",
+        "DLTS_SD_worker0_IP=10.0.0.1"},
+       {"DLTS_NUM_WORKER", "DLWS_NUM_WORKER"}},
+      {{"ELASTIC_JOB_NAME=j", "DLROVER_MASTER_ADDR=d:50001", "NODE_TYPE=worker", "MASTER_ADDR=m",
+        "NODE_NUM=2", "NODE_RANK=1", "WORKER_NUM=3"},
+       {"NODE_NUM", "WORKER_NUM"}},
+      {{"ELASTIC_JOB_NAME=j", "DLROVER_MASTER_ADDR=d:50001", "NODE_TYPE=worker", "MASTER_ADDR=m",
+        "NODE_NUM=2", "NODE_RANK=1", "WORKER_RANK=0"},
+       {"NODE_RANK", "WORKER_RANK"}},
+      {{"ELASTIC_JOB_NAME=j", "DLROVER_MASTER_ADDR=d:50001", "NODE_TYPE=worker", "MASTER_ADDR=m",
+        "NODE_NUM=2", "NODE_RANK=1", "WORLD_SIZE=4"},
+       {"NODE_NUM", "WORLD_SIZE"}},
+      {{"ELASTIC_JOB_NAME=j", "DLROVER_MASTER_ADDR=d:50001", "NODE_TYPE=worker", "MASTER_ADDR=m",
+        "NODE_NUM=2", "NODE_RANK=1", "RANK=0", "WORLD_SIZE=2"},
+       {"NODE_RANK", "RANK"}},
+      {{"MA_NUM_HOSTS=3", "MA_VJ_NAME=v", "MA_TASK_NAME=worker", "VC_TASK_INDEX=1",
+        "VC_WORKER_HOSTS=v-worker-0.v,v-worker-1.v"},
+       {"MA_NUM_HOSTS", "VC_WORKER_HOSTS"},
+       "v-worker-1"},
+      {{"MA_NUM_HOSTS=3", "MA_VJ_NAME=v", "MA_TASK_NAME=worker", "VC_TASK_INDEX=1", "VC_WORKER_NUM=2"},
+       {"MA_NUM_HOSTS", "VC_WORKER_NUM"},
+       "v-worker-1"},
+      {{"DLTS_JOB_ID=j", "DLTS_NUM_WORKER=2", "DLTS_ROLE_NAME=worker", "DLTS_ROLE_IDX=1", "DLWS_ROLE_IDX=0",
+        "DLTS_SD_worker0_IP=10.0.0.1"},
+       {"DLTS_ROLE_IDX", "DLWS_ROLE_IDX"}},
+      {{"DLTS_JOB_ID=j", "DLTS_NUM_WORKER=2", "DLTS_ROLE_NAME=worker", "DLTS_ROLE_IDX=1",
+        "DLTS_NUM_GPU_PER_WORKER=4", "DLWS_NUM_GPU_PER_WORKER=8", "DLTS_SD_worker0_IP=10.0.0.1"},
+       {"DLTS_NUM_GPU_PER_WORKER", "DLWS_NUM_GPU_PER_WORKER"}},
+      {{"PALS_RANKID=5", "PMI_RANK=4", "PMI_SIZE=8", "PALS_LOCAL_RANKID=1", "PALS_LOCAL_SIZE=4",
+        "MASTER_ADDR=m"},
+       {"PALS_RANKID", "PMI_RANK"}},
+      {{"AZ_BATCH_HOST_LIST=10.9.9.9,10.9.9.4", "AZ_BATCH_MASTER_NODE=10.9.9.9:6000",
+        "AZ_BATCH_IS_CURRENT_NODE_MASTER=false"},
+       {"AZ_BATCH_IS_CURRENT_NODE_MASTER", "AZ_BATCH_MASTER_NODE"}},
+      // other nodes or roles, and which this one is is not said
+      {{"AZ_BATCH_HOST_LIST=10.0.0.4,10.0.0.5", "AZ_BATCH_MASTER_NODE=10.0.0.4:6000",
+        "AZ_BATCH_IS_CURRENT_NODE_MASTER=false", "AZ_BATCH_NODE_ID=tvm-2", "AZ_BATCH_JOB_ID=j",
+        "AZ_BATCH_TASK_ID=t"},
+       {"AZ_BATCH_HOST_LIST"}},
+      {{"ARNOLD_WORKER_NUM=2", "ARNOLD_SERVER_NUM=1", "ARNOLD_ID=0", "METIS_WORKER_0_HOST=a"},
+       {"ARNOLD_ROLE"}},
+      {{"MLP_ROLE_INDEX=0", "MLP_WORKER_NUM=2", "MLP_WORKER_0_HOST=a", "MLP_WORKER_0_PORT=1"}, {"MLP_ROLE"}},
+      {{"VC_WORKER_HOSTS=same.rec", "VC_WORKER_NUM=1", "VC_PS_HOSTS=rec-ps-0.rec", "VC_PS_NUM=1"},
+       {"VC_TASK_INDEX", "VC_WORKER_HOSTS"},
+       "same"},
+      {{"CM_RANK=1", "CM_WORKER_SIZE=16", "CM_LOCAL_WORKER=8", "CM_CHIEF_IP=10.0.0.1"}, {"WORLD_SIZE"}},
+      {{"BEAKER_REPLICA_RANK=0", "BEAKER_REPLICA_COUNT=2"}, {"BEAKER_LEADER_REPLICA_HOSTNAME"}},
+      // other frameworks' launchers
+      {{"HOROVOD_RANK=0", "HOROVOD_SIZE=8"}, {"HOROVOD_SIZE"}},
+      {{"HOROVOD_RANK=3"}, {"HOROVOD_RANK"}},
+      {{"NUM_PROCESSES=2", "PROCESS_ID=0", "COORDINATOR_ADDRESS=j-worker-0", "COORDINATOR_PORT=6666"},
+       {"NUM_PROCESSES"}},
+      {{"PROCESS_ID=1", "COORDINATOR_ADDRESS=j-worker-0"}, {"NUM_PROCESSES"}},
+      {{"PADDLE_NNODES=2", "PADDLE_MASTER=p-worker-0:36543"}, {"PADDLE_NNODES"}},
+      {{"PADDLE_TRAINERS_NUM=4", "PADDLE_TRAINER_ID=0"}, {"PADDLE_TRAINERS_NUM"}},
+      {{"TF_CONFIG={\"cluster\":{\"worker\":[\"a:1\",\"b:1\"]},\"task\":{\"type\":\"worker\",\"index\":0}}"},
+       {"TF_CONFIG"}},
+      {{R"(TF_CONFIG={"cluster":{"chief":["a:1"],"worker":["b:1"]},"task":{"type":"worker","index":0}})"},
+       {"TF_CONFIG"}},
+      {{"MS_WORKER_NUM=8", "MS_ROLE=MS_WORKER", "MS_SCHED_HOST=a"}, {"MS_WORKER_NUM"}},
       // which of a job's parts train together
       {{"TORCHX_JOB_ID=j", "VC_TASK_INDEX=0", "VC_T_0_HOSTS=a-t-0-0.a", "VC_T_0_NUM=1",
         "VC_R_0_HOSTS=a-r-0-0.a", "VC_R_0_NUM=1"},
@@ -283,6 +465,14 @@ TEST_CASE("what contradicts itself or can mean two things is refused, and both v
   }
 }
 
+TEST_CASE("torch's variables made of Slurm's count processes, those of the first task too") {
+  const FakeNode node({"MASTER_ADDR=n1", "MASTER_PORT=29500", "WORLD_SIZE=8", "RANK=0", "LOCAL_RANK=0",
+                       "SLURM_PROCID=0", "SLURM_LOCALID=0", "SLURM_NTASKS=8"});
+  const auto outcome = resolve(node);
+  REQUIRE(std::holds_alternative<Topology>(outcome));
+  CHECK(place(std::get<Topology>(outcome)) == "rank 0 of 8, master n1");
+}
+
 TEST_CASE("what the user says outright settles what is refused") {
   const FakeNode two({"DSTACK_NODES_NUM=2", "DSTACK_NODE_RANK=1", "DSTACK_MASTER_NODE_IP=10.0.0.1",
                       "SKYPILOT_NODE_RANK=0", "SKYPILOT_NUM_NODES=2",
@@ -290,6 +480,24 @@ TEST_CASE("what the user says outright settles what is refused") {
   const auto outcome = resolve(two, {"--platform=skypilot"});
   REQUIRE(std::holds_alternative<Topology>(outcome));
   CHECK(std::get<Topology>(outcome).facts.text(Fact::node_rank) == "0");
+}
+
+TEST_CASE("other frameworks' launchers of one process, and single processes of any launcher, are alone") {
+  for (std::vector<std::string> variables :
+       std::vector<std::vector<std::string>>{{"HOROVOD_RANK=0", "HOROVOD_SIZE=1"},
+                                             {"NUM_PROCESSES=1", "PROCESS_ID=0", "COORDINATOR_ADDRESS=j"},
+                                             {"PADDLE_NNODES=1", "PADDLE_MASTER=p:1"},
+                                             {R"(TF_CONFIG={"cluster":{"worker":["a:1"]}})"},
+                                             {"MS_WORKER_NUM=1"},
+                                             {"PMI_RANK=0"},
+                                             {"PMI_SIZE=1"},
+                                             {"SLURM_JOB_ID=7", "SLURM_NNODES=1", "SLURM_NTASKS=8"}}) {
+    INFO(variables.front());
+    const FakeNode node(std::move(variables));
+    const auto outcome = resolve(node);
+    REQUIRE(std::holds_alternative<Topology>(outcome));
+    CHECK(std::get<Topology>(outcome).alone);
+  }
 }
 
 TEST_CASE("an attempt is part of the run id, and so of the port, unless the user says the run id") {
@@ -306,6 +514,52 @@ TEST_CASE("an attempt is part of the run id, and so of the port, unless the user
   CHECK(port({}, "1") == "j " + std::to_string(default_port("j")));
   CHECK(port({}, "2") == "j.1 " + std::to_string(default_port("j.1")));
   CHECK(port({"--run-id=mine"}, "2") == "mine " + std::to_string(default_port("mine")));
+}
+
+TEST_CASE("a rank table that does not agree with itself or with RANK_SIZE is refused") {
+  const auto refused = [](std::string table, std::vector<std::string> variables = {}) {
+    variables.emplace_back("XDL_IP=10.0.0.2");
+    FakeNode node(std::move(variables));
+    node.files["/user/config/jobstart_hccl.json"] = std::move(table);
+    const auto outcome = resolve(node);
+    const auto* faults = std::get_if<Faults>(&outcome);
+    return faults != nullptr && names(*faults, "/user/config/jobstart_hccl.json");
+  };
+  const auto table = [](const char* servers) {
+    return std::string(R"({"status":"completed","server_count":")") + servers +
+           R"(","server_list":[{"server_id":"10.0.0.1","device":[{"device_id":"0","rank_id":"0"},)"
+           R"({"device_id":"1","rank_id":"1"}]},{"server_id":"10.0.0.2","device":[{"device_id":"0","rank_id":"2"}]}]})";
+  };
+  const std::string named = "RANK_TABLE_FILE=/user/config/jobstart_hccl.json";
+  CHECK(refused(table("3")));
+  CHECK(refused(table("2"), {"RANK_SIZE=4"}));
+  CHECK_FALSE(refused(table("2"), {"RANK_SIZE=3"}));
+  // one process per NPU
+  CHECK(refused(table("3"), {named, "RANK_SIZE=3", "RANK_ID=2", "DEVICE_ID=0"}));
+  CHECK(refused(table("2"), {named, "RANK_SIZE=4", "RANK_ID=2", "DEVICE_ID=0"}));
+  CHECK_FALSE(refused(table("2"), {named, "RANK_SIZE=3", "RANK_ID=2", "DEVICE_ID=0"}));
+
+  FakeNode other({"XDL_IP=10.0.0.2"});
+  other.files["/user/serverid/devindex/config/hccl.json"] = table("3");
+  CHECK(std::holds_alternative<Faults>(resolve(other)));
+
+  FakeNode smaller({"XDL_IP=10.0.0.2"});
+  smaller.files["/user/config/jobstart_hccl.json"] = table("2");
+  const auto outcome = resolve(smaller);
+  REQUIRE(std::holds_alternative<Topology>(outcome));
+  CHECK(std::get<Topology>(outcome).facts.text(Fact::nproc_per_node) == "1");  // not the first server's
+}
+
+TEST_CASE("SageMaker's resourceconfig.json that says no host, or several groups, is refused and named") {
+  for (const char* content : {R"({"hosts":["algo-1","algo-2"]})",
+                              R"({"current_host":"algo-2","hosts":["algo-1","algo-2"],"instance_groups":)"
+                              R"([{"instance_group_name":"a"},{"instance_group_name":"b"}]})"}) {
+    FakeNode node({});
+    node.files["/opt/ml/input/config/resourceconfig.json"] = content;
+    const auto outcome = resolve(node);
+    REQUIRE(std::holds_alternative<Faults>(outcome));
+    CHECK(names(std::get<Faults>(outcome), "/opt/ml/input/config/resourceconfig.json"));
+  }
 }
 
 TEST_CASE("a rank table that is initializing is a fault that passes and names its file") {

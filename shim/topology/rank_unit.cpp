@@ -232,8 +232,8 @@ class RankChecker {
       return contradiction(Fact::nnodes, "LOCAL_RANK");
     if (rank && world == nnodes && *rank != *node_rank) return contradiction(Fact::node_rank, "RANK");
     if (!rank || local || *rank == *node_rank) return;
-    if (*rank < *node_rank * per_node || *rank >= (*node_rank + 1) * per_node)
-      contradiction(Fact::node_rank, "RANK");
+    // Of any other than the node's first process there is one already, or the node is not this one.
+    if (per_node == 0 || *rank != *node_rank * per_node) contradiction(Fact::node_rank, "RANK");
   }
 
  private:

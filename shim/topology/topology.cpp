@@ -471,7 +471,9 @@ class Resolver {
     const unsigned world = topology_.number(Fact::world_size);
     check_below(Fact::rank, Fact::world_size);
     if (fact(Fact::local_world_size)) check_below(Fact::local_rank, Fact::local_world_size);
-    if (!faults_.empty()) return;
+    if (parse_count(facts().text(Fact::node_rank)) && parse_count(facts().text(Fact::nnodes)))
+      check_below(Fact::node_rank, Fact::nnodes);
+    if (!faults_.empty() || !check_local_size()) return;
 
     topology_.host = topology_.number(Fact::rank) == 0;
     topology_.alone = world == 1;
@@ -509,6 +511,28 @@ class Resolver {
     fault(fmt::format("{} is not below {}", said(smaller, *fact(smaller)), said(larger, *fact(larger))),
           {name_of(smaller, *fact(smaller)), name_of(larger, *fact(larger))},
           fmt::format("correct one of them, {}", last_resort));
+  }
+
+  /// Whether as many processes on this node can be true; says so where they cannot.
+  bool check_local_size() {
+    const unsigned world = topology_.number(Fact::world_size),
+                   local = topology_.number(Fact::local_world_size);
+    if (local == 0) return true;
+    const auto contradicts = [&](Fact other, const std::string& more) {
+      const Value &mine = *fact(Fact::local_world_size), &its = *fact(other);
+      if (mine.from_user() || its.from_user()) return;  // who has said it outright need not hear of it
+      fault(fmt::format("{} contradicts {}{}", said(Fact::local_world_size, mine), said(other, its), more),
+            {name_of(Fact::local_world_size, mine), name_of(other, its)},
+            fmt::format("correct one of them, settle it with {} ({}), {}", option_for(other),
+                        variable_for(other), last_resort));
+    };
+    const auto nnodes = parse_count(facts().text(Fact::nnodes)),
+               nproc = parse_count(facts().text(Fact::nproc_per_node));
+    // Every other node has one at least; they need not be spread evenly.
+    if (nnodes && *nnodes != 0 && (*nnodes == 1 ? local != world : local + *nnodes - 1 > world))
+      contradicts(Fact::nnodes, fmt::format(" and {}", said(Fact::world_size, *fact(Fact::world_size))));
+    if (nproc && *nproc != local) contradicts(Fact::nproc_per_node, "");
+    return faults_.empty();
   }
 
   void check_loopback_process() {
