@@ -1,10 +1,13 @@
 """The hooks and the hold, with plain programs, and that a signal is theirs at every moment."""
 
 import json
+import os
 import signal
+import subprocess
 
 import pytest
 
+from lib.process import clean_environment
 from report.conftest import JOB, answers, status, told
 
 
@@ -106,6 +109,30 @@ def test_the_status_is_told_during_the_pre_start_hook_too(start, shim, tmp_path)
     assert status(shim, tmp_path)[0] == 0
     program.signal(signal.SIGTERM)
     assert program.wait(60) == 143
+
+
+def test_a_stop_that_was_acted_upon_does_not_reach_the_post_stop_hook(start):
+    job = {"NNODES": "2", "NODE_RANK": "1", "MASTER_ADDR": "no-such-master.invalid"}
+    program = start("--post-stop=sleep 0.2; echo HOOK", "--", "train.py", env=job)
+    program.wait_line("waiting for master", 60)
+    program.signal(signal.SIGTERM)
+    assert program.wait(60) == 143
+    assert program.stdout == "HOOK\n"
+
+
+def test_a_log_reader_that_goes_away_ends_neither_the_waiting_nor_the_hold(rankshim):
+    job = {"NNODES": "2", "NODE_RANK": "1", "MASTER_ADDR": "no-such-master.invalid"}
+    for options, env, code in [(["--wait-timeout=300ms"], job, 75), (["--hold-on-failure=300ms"], {}, 1)]:
+        reader, writer = os.pipe()
+        os.close(reader)
+        done = subprocess.run([rankshim, *options, "--", "false"], stderr=writer, env=clean_environment(env), timeout=60)
+        os.close(writer)
+        assert done.returncode == code
+
+
+def test_where_a_pipe_took_the_report_the_post_stop_hook_has_it_in_a_file(shim):
+    done = shim("--report=/dev/stderr", "--post-stop=cat $RANKSHIM_REPORT", "--", "true")
+    assert json.loads(done.stdout)["exit_code"] == 0
 
 
 def test_where_the_report_cannot_be_written_the_post_stop_hook_gets_it_all_the_same(shim):

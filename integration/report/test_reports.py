@@ -5,6 +5,7 @@ import json
 import os
 import signal
 import socket
+import subprocess
 import sys
 
 from lib.events import until
@@ -61,6 +62,23 @@ def test_a_report_goes_through_links_and_into_pipes(shim, tmp_path):
         assert shim(f"--report={pipe}", "--", "true").code == 0
         assert json.loads(reader.read())["outcome"] == "succeeded"
     assert pipe.is_fifo()
+    target.unlink()
+    assert shim(f"--report={link}", "--", "true").code == 0
+    assert link.is_symlink() and target.exists()
+
+
+def test_a_report_to_stdout_stands_behind_what_the_command_wrote(rankshim, tmp_path):
+    with (tmp_path / "out").open("w+") as out:
+        subprocess.run([rankshim, "--report=/dev/stdout", "--", "echo", "output"], stdout=out, env=clean_environment(), check=True)
+        out.seek(0)
+        first, report = out.read().splitlines()
+    assert first == "output" and json.loads(report)["exit_code"] == 0
+
+
+def test_a_report_reaches_a_shells_pipe(rankshim, tmp_path):
+    script = f'"$0" --report=>(cat >{tmp_path}/got) -- true; wait $!'
+    subprocess.run(["bash", "-c", script, rankshim], env=clean_environment(), check=True, timeout=60)
+    assert told(tmp_path / "got")["exit_code"] == 0
 
 
 def test_of_two_secrets_the_longer_is_taken_out_whole(shim, tmp_path):

@@ -251,6 +251,14 @@ def test_a_delay_longer_than_the_grace_is_a_stop_all_the_same(start, tmp_path):
     assert json.loads(report.read_text())["outcome"] == "stopped"
 
 
+def test_stacks_asked_for_within_a_delay_are_no_failure(agent):
+    process = agent('print("up", flush=True); import signal; signal.pause()', "--pre-stop-delay=60s", "--grace=1s")
+    process.wait_line("up", stream="stdout", timeout=60)
+    process.send(signal.SIGTERM)
+    assert process.wait(60) == 143
+    assert "failed first" not in process.stderr
+
+
 def test_another_launchers_workers_in_the_same_log_folder_change_nothing(agent, tmp_path):
     go = tmp_path / "go"
     os.mkfifo(go)

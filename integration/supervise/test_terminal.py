@@ -349,6 +349,16 @@ def test_ctrl_c_is_a_stop(leader, tmp_path):
     assert (told["outcome"], told["stop_signal"], told["root_cause"]) == ("stopped", "SIGINT", None)
 
 
+def test_after_a_ctrl_c_the_grace_is_for_what_the_command_left_too(leader):
+    deaf = "trap '' TERM; echo up; while :; do sleep 0.1; done"
+    script = f'coproc setsid bash -c "{deaf}"; read -r -u ${{COPROC[0]}}; echo ready; exec sleep 1000'
+    terminal = leader("--grace=100ms", "--leftover-grace=60s", "--", "bash", "-c", script)
+    terminal.wait_text("ready")
+    terminal.type(b"\x03")
+    terminal.wait_text("had to be killed")
+    assert terminal.status() == 130
+
+
 def test_a_second_ctrl_c_kills_what_torchrun_does_not_end(leader, torch_stand_in, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", str(torch_stand_in))
     monkeypatch.setenv("WORKER", "import signal; print('worker is up', flush=True); signal.pause()")

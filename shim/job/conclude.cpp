@@ -24,6 +24,10 @@ void say_verdict(const Verdict& verdict) {
   }
 }
 
+bool was_asked_to_stop(const supervise::Ending& ending) {
+  return ending.stop_signal || (ending.late_signal && supervise::asks_to_stop(*ending.late_signal));
+}
+
 }  // namespace
 
 int Conclusion::reach(const Verdict& verdict, Saying saying) {
@@ -62,7 +66,7 @@ int Conclusion::conclude(const Verdict& verdict, const supervise::Ending* ending
   const bool written = !path.empty() && replace_file(path, json);
   witness_.termination_log().finish(termination_message(report));
   // Who asked to stop, at whatever moment, does not want to look into it.
-  bool stopped = ending != nullptr && (ending->stop_signal || ending->late_signal);
+  bool stopped = ending != nullptr && was_asked_to_stop(*ending);
   if (hook) stopped |= run_post_stop(json, written ? path : std::string());
   if (const auto time = settings_.time(Option::hold_on_failure); time && whole_ && verdict.failed && !stopped)
     hold(*time);
@@ -86,7 +90,7 @@ bool Conclusion::run_post_stop(const std::string& report, const std::string& pat
   const supervise::Ending ending = run_hook(io_, signals_, settings_, command, environment, limit);
   if (code_of(ending) != 0) log::warn("the post-stop hook {}", describe(ending, limit));
   if (path.empty()) unlink(file.c_str());
-  return asked_to_stop(ending).has_value();
+  return was_asked_to_stop(ending);
 }
 
 /// Nothing of the job runs any more; what a person starts in the container ends as an orphan of ours, which

@@ -26,7 +26,10 @@ std::optional<supervise::Received> pause(boost::asio::io_context& io, supervise:
       io, timer.async_wait(boost::asio::use_awaitable) || signals.next_ending(),
       [&](const std::exception_ptr& /*error*/, std::variant<std::monostate, supervise::Received> first) {
         over = true;
-        if (const auto* received = std::get_if<supervise::Received>(&first)) signal = *received;
+        if (const auto* received = std::get_if<supervise::Received>(&first)) {
+          signal = *received;
+          signals.drop();
+        }
       });
   run_until(io, over);
   return signal;

@@ -13,7 +13,7 @@ namespace rankshim {
 void run_until(boost::asio::io_context& io, const bool& over);
 
 /// Lets `time` pass, with everything else on `io` going on. A signal that would have ended us ends the pause:
-/// it is returned, and stays in the queue. Only while no command runs.
+/// it is returned, and reaches nobody else. Only while no command runs.
 std::optional<supervise::Received> pause(boost::asio::io_context& io, supervise::SignalQueue& signals,
                                          std::chrono::milliseconds time);
 

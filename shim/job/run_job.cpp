@@ -69,6 +69,7 @@ std::optional<Verdict> wait_for_master(boost::asio::io_context& io, supervise::S
         if (error) {  // out of memory or descriptors
           end = not_started(exit_code::system, Cause::none, "the system refused to wait for the master");
         } else if (const auto* signal = std::get_if<supervise::Received>(&first)) {
+          signals.drop();
           end = not_started(
               exit_code::signal_base + signal->number, Cause::stopped,
               supervise::signal_name(signal->number) + " while waiting for the master; nothing was started",

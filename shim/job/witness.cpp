@@ -31,6 +31,9 @@ std::string the_limit(const MemoryReading& reading) {
   return "the memory limit" + (reading.limit ? " of " + mebibytes(*reading.limit) : std::string());
 }
 
+/// Nobody asks a plain program on a node alone.
+bool has_status(const Job& job) { return !job.topology.alone || job.plan.launcher != Launcher::none; }
+
 }  // namespace
 
 Witness::Witness(boost::asio::io_context& io, const Settings& settings, const Node& node)
@@ -46,7 +49,10 @@ void Witness::enter(std::string_view phase, std::string waiting_for) {
   waiting_for_ = std::move(waiting_for);
 }
 
-void Witness::set_job(const Job& job) { job_ = &job; }
+void Witness::set_job(const Job& job) {
+  job_ = &job;
+  if (!has_status(job)) socket_.close();
+}
 
 void Witness::begin() {
   if (begun_) return;
@@ -63,7 +69,7 @@ void Witness::look_around() {
   if (command_ != 0) tell_of_oom_group();
   if (memory_group_.v2 && memory_before_->known && termination_log_.exists()) watch_memory();
   // Without a job yet this is a hook, or a waiting for what the platform has to write.
-  if (job_ == nullptr || !job_->topology.alone || job_->plan.launcher != Launcher::none)
+  if (job_ == nullptr || has_status(*job_))
     socket_.open(status::socket_paths(settings_.text(Option::run_dir), node_.environment()));
 }
 

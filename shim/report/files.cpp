@@ -1,10 +1,13 @@
 #include "report/files.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
+#include <climits>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -43,45 +46,68 @@ int replace(const std::string& path, std::string_view text) {
   return error;
 }
 
-/// Whether there is something that must not be replaced: a pipe, a terminal, a device.
-bool is_stream(const std::string& path) {
-  struct stat status{};
-  return stat(path.c_str(), &status) == 0 && !S_ISREG(status.st_mode) && !S_ISDIR(status.st_mode);
+/// What has this file open: stdout or stderr, or −1. Replaced, it would lose what they have written.
+int stream_of(const struct stat& file) {
+  for (const int stream : {STDOUT_FILENO, STDERR_FILENO}) {
+    struct stat open_file{};
+    if (fstat(stream, &open_file) == 0 && open_file.st_dev == file.st_dev && open_file.st_ino == file.st_ino)
+      return stream;
+  }
+  return -1;
 }
 
-/// Writes to what is there; 0 or errno. Nobody who does not read can stop us.
-int write_to(const std::string& path, std::string_view text) {
-  const int file = open(path.c_str(), O_WRONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
-  if (file < 0) return errno;
-  int error = 0;
-  while (!text.empty() && error == 0) {
+/// Writes behind what is there; 0 or errno. Who does not read is waited for a moment.
+int append(int file, std::string_view text) {
+  constexpr int patience = 2000;  // ms, for the next few bytes each
+  while (!text.empty()) {
     const ssize_t written = write(file, text.data(), text.size());
     if (written >= 0) {
       text.remove_prefix(static_cast<std::size_t>(written));
-    } else if (errno != EINTR) {
-      error = errno;
+      continue;
     }
+    pollfd ready{file, POLLOUT, 0};
+    if (errno == EAGAIN && poll(&ready, 1, patience) <= 0) return ETIMEDOUT;
+    if (errno != EAGAIN && errno != EINTR) return errno;
   }
+  return 0;
+}
+
+/// To a pipe, a terminal or a device.
+int write_to(const std::string& path, std::string_view text) {
+  const int file = open(path.c_str(), O_WRONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+  if (file < 0) return errno;
+  const int error = append(file, text);
   close(file);
   return error;
 }
 
-/// Where a link leads; the path itself where it is none or leads nowhere.
-std::string target_of(const std::string& path) {
-  char* const real = realpath(path.c_str(), nullptr);
-  std::string target = real == nullptr ? path : real;
-  std::free(real);  // NOLINT(cppcoreguidelines-no-malloc): realpath(3)'s
-  return target;
+/// Where a link leads, though nothing be there yet.
+std::string target_of(std::string path) {
+  constexpr int most_links = 40;  // path_resolution(7)
+  std::array<char, PATH_MAX> target{};
+  for (int links = 0; links < most_links; ++links) {
+    const ssize_t length = readlink(path.c_str(), target.data(), target.size());
+    if (length <= 0) break;
+    const std::string_view next(target.data(), static_cast<std::size_t>(length));
+    path = next.starts_with('/') ? std::string(next) : path.substr(0, path.rfind('/') + 1).append(next);
+  }
+  return path;
 }
 
 }  // namespace
 
 bool replace_file(const std::string& path, std::string_view text) {
-  const int error = is_stream(path) ? write_to(path, text) : replace(target_of(path), text);
+  struct stat status{};
+  const bool there = stat(path.c_str(), &status) == 0;
+  const int stream = there ? stream_of(status) : -1;
+  const bool replaces = !there || (stream < 0 && (S_ISREG(status.st_mode) || S_ISDIR(status.st_mode)));
+  const int error = replaces                  ? replace(target_of(path), text)
+                    : S_ISREG(status.st_mode) ? append(stream, text)
+                                              : write_to(path, text);
   if (error != 0)
     log::warn("the report cannot be written to {} ({}); set --report (RANKSHIM_REPORT)", path,
               std::strerror(error));
-  return error == 0;
+  return replaces && error == 0;
 }
 
 TerminationLog::TerminationLog(std::string path) : path_(std::move(path)), make_(path_ != default_path) {

@@ -7,7 +7,8 @@
 namespace rankshim {
 
 /// Replaces the file, or the one that a link leads to, as a whole, by a new one beside it: a reader sees the
-/// old or the new. Into a pipe or device it is written. Warns where it cannot be written, and returns false.
+/// old or the new. To a pipe, a device, and what is our stdout or stderr, it is written. Warns where it
+/// cannot be. Returns whether a file is there now that can be read.
 bool replace_file(const std::string& path, std::string_view text);
 
 /// Kubernetes' termination message: the file that its kubelet shows in the pod's status when the container

@@ -67,8 +67,14 @@ std::vector<std::string> socket_paths(std::string_view run_dir, const Environmen
   return paths;
 }
 
-Socket::~Socket() {
-  if (!path_.empty()) unlink(path_.c_str());
+Socket::~Socket() { close(); }
+
+void Socket::close() {
+  if (path_.empty()) return;
+  unlink(path_.c_str());
+  path_.clear();
+  boost::system::error_code ignored;
+  listener_.close(ignored);
 }
 
 void Socket::open(const std::vector<std::string>& paths) {
@@ -99,15 +105,15 @@ Socket::Opened Socket::open_at(const std::string& path) {
   if (bound != 0 && errno == EADDRINUSE) {
     const int other = connect_to(path, SOCK_NONBLOCK);
     if (other >= 0 || errno == EAGAIN) {
-      if (other >= 0) close(other);
-      close(descriptor);
+      if (other >= 0) ::close(other);
+      ::close(descriptor);
       return Opened::taken;
     }
     if (errno == ECONNREFUSED && unlink(path.c_str()) == 0)
       bound = bind(descriptor, address.get(), address.length);
   }
   if (bound != 0 || ::listen(descriptor, backlog) != 0) {
-    close(descriptor);
+    ::close(descriptor);
     return Opened::no;
   }
   listener_.assign(descriptor);
@@ -138,7 +144,7 @@ void Socket::answer() {
     if (send(connection, text.data(), text.size(), MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
       log::debug("nobody took the answer to a status question");
   }
-  close(connection);
+  ::close(connection);
 }
 
 std::string ask(const std::vector<std::string>& paths) {

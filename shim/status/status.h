@@ -38,6 +38,9 @@ class Socket {
   /// answers at a path keeps it, and this one has no socket; what an instance that is gone left is replaced.
   void open(const std::vector<std::string>& paths);
 
+  /// Nobody is answered any more, and the path is free.
+  void close();
+
  private:
   enum class Opened : unsigned char { yes, no, taken };
   Opened open_at(const std::string& path);

@@ -51,6 +51,10 @@ bool asks_to_stop(int signal) {
   return signal == SIGTERM || signal == SIGINT || signal == SIGHUP || signal == SIGQUIT;
 }
 
+bool is_of_our_own_making(const Received& signal) {
+  return (signal.number == SIGPIPE || signal.number == SIGXFSZ) && signal.sender == getpid();
+}
+
 void end_with_parent(int signal) {
   const pid_t parent = getppid();
   const int done = kernel::set_parent_death_signal(signal);
@@ -71,11 +75,18 @@ boost::asio::awaitable<Received> SignalQueue::next() {
 boost::asio::awaitable<Received> SignalQueue::next_ending() {
   while (co_await fill()) {
     const Received signal = front();
-    if (ends_by_default(signal.number) && !inherited_as_ignored(signal.number)) co_return signal;
-    last_resort::settle(signal.number);
-    ++first_;
+    if (ends_by_default(signal.number) && !inherited_as_ignored(signal.number) &&
+        !is_of_our_own_making(signal))
+      co_return signal;
+    drop();
   }
   co_return Received{};
+}
+
+void SignalQueue::drop() {
+  if (first_ == end_) return;
+  last_resort::settle(front().number);
+  ++first_;
 }
 
 void SignalQueue::hold_real_time(bool hold) {

@@ -16,6 +16,14 @@
 /// systemd and container engines mean it.
 namespace rankshim::supervise {
 
+struct Received {
+  int number = 0;
+  int code = 0;             ///< si_code
+  std::int64_t sender = 0;  ///< pid, 0 from outside our PID namespace or from the kernel
+  std::uint32_t user = 0;   ///< the sender's uid
+  std::uint64_t value = 0;  ///< si_value of a queued one
+};
+
 /// The mask of blocked signals that we inherited, taken when all were blocked: before main and any other
 /// initialiser.
 SignalSet inherited_mask();
@@ -29,17 +37,12 @@ bool ends_by_default(int signal);
 /// TERM, INT, HUP and QUIT: what platforms, terminals and people ask to stop with.
 bool asks_to_stop(int signal);
 
+/// Whether it came of a line of ours: into a broken pipe, or into a file that is full.
+bool is_of_our_own_making(const Received& signal);
+
 /// From now on the kernel sends us this signal when our parent ends; it is then passed on like any other. A
 /// parent that ended during the call counts. A refusal is a warning.
 void end_with_parent(int signal);
-
-struct Received {
-  int number = 0;
-  int code = 0;             ///< si_code
-  std::int64_t sender = 0;  ///< pid, 0 from outside our PID namespace or from the kernel
-  std::uint32_t user = 0;   ///< the sender's uid
-  std::uint64_t value = 0;  ///< si_value of a queued one
-};
 
 /// The blocked signals, read one by one in the kernel's order through a signalfd. Make it once, before
 /// anything else opens a descriptor and before the first child: it keeps the closed ones of 0–2 from being
@@ -58,6 +61,9 @@ class SignalQueue {
   /// ignored; others are dropped. For the time before the command exists. It stays in the queue, so that one
   /// which arrives together with the end of the waiting still reaches the command.
   boost::asio::awaitable<Received> next_ending();
+
+  /// What next_ending() told was acted upon, and is to reach nobody else.
+  void drop();
 
   /// Leaves real-time signals in the kernel's queue, whose limit tells their sender to stop, until told
   /// otherwise. For a receiver that takes none.

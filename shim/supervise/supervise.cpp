@@ -85,7 +85,8 @@ class Supervisor {
   void continue_command();
   void not_started(const SpawnFailure& failed);
   void begin_leftovers();
-  void kill_at(Clock::time_point start, milliseconds grace);
+  void kill_by(Clock::time_point start, milliseconds grace);
+  void end_delay();
   void show_stacks();
   void kill_all(std::string_view why);
   void give_up();
@@ -109,6 +110,7 @@ class Supervisor {
   bool reap_due_ = false;
   Clock::time_point started_;
   std::optional<Received> delayed_;  // a TERM that waits for --pre-stop-delay
+  bool stopping_ = false;            // a stop signal came to us while the command ran
   bool interrupted_ = false;         // by INT
   bool command_stopped_ = false;     // by the terminal
   bool asked_for_stacks_ = false;
@@ -155,7 +157,7 @@ Ending Supervisor::run() {
   if (!policy_.limit) {
     last_resort::command_runs(
         spawn_.pid(), policy_.scope == SignalScope::child ? spawn_.pid() : -spawn_.pid(), policy_.grace);
-    close_what_was_passed_on();
+    if (policy_.close_descriptors) close_what_was_passed_on();
   }
   ending_.pid = spawn_.pid();
   if (policy_.limit) kill_due_ = started_ + *policy_.limit;
@@ -280,10 +282,10 @@ void Supervisor::on_signal(const Received& arrived) {
     reap_due_ = true;
     return;
   }
-  // Of our own making: a log line into a broken pipe or a file that is full, a terminal that we gave up.
-  const bool can_be_ours = arrived.number == SIGPIPE || arrived.number == SIGXFSZ ||
-                           (policy_.ctty && (arrived.number == SIGHUP || arrived.number == SIGCONT));
-  if (can_be_ours && arrived.sender == getpid()) return;
+  // A terminal that we gave up.
+  const bool gave_up =
+      policy_.ctty && (arrived.number == SIGHUP || arrived.number == SIGCONT) && arrived.sender == getpid();
+  if (gave_up || is_of_our_own_making(arrived)) return;
   Received signal = arrived;
   signal.number = policy_.rewrite.apply(arrived.number);
   if (signal.number == 0) return;
@@ -291,7 +293,8 @@ void Supervisor::on_signal(const Received& arrived) {
                     (signal.number != arrived.number && asks_to_stop(signal.number));
   // Between its end and the look at what it left: who asks then has not stopped it.
   const Phase phase = command_ended_ && phase_ == Phase::running ? Phase::leftovers : phase_;
-  if (phase != Phase::running && !ending_.late_signal && ends_by_default(arrived.number) &&
+  const bool hook = policy_.limit.has_value();
+  if ((hook || phase != Phase::running) && !ending_.late_signal && ends_by_default(arrived.number) &&
       !inherited_as_ignored(arrived.number))
     ending_.late_signal = signal.number;
   switch (phase) {
@@ -313,7 +316,9 @@ void Supervisor::on_running_signal(const Received& signal, bool stop, bool inter
   if (signal.number == SIGCONT && command_stopped_) return continue_command();
   // torchrun handles them whatever it inherited, and would end what nohup is to keep
   // (pytorch/pytorch@v2.13.0:torch/distributed/elastic/multiprocessing/api.py, PContext.start).
-  if (!stop && policy_.agent && asks_to_stop(signal.number)) return;
+  if (!stop && policy_.agent && asks_to_stop(signal.number) &&
+      (policy_.worker_signals & bit(signal.number)) == 0)
+    return;
   if (!stop) return delivery_.pass_on(signal);
   const bool interrupted = std::exchange(interrupted_, interrupted_ || interrupt);
   if (!ending_.stop_signal) {
@@ -339,9 +344,10 @@ void Supervisor::on_running_signal(const Received& signal, bool stop, bool inter
 
 void Supervisor::on_stop(int signal, bool delayed) {
   const Clock::time_point now = Clock::now();
+  stopping_ = true;
   ending_.stop_signal = signal;
   if (!delayed) ending_.stopped_at = now;
-  if (policy_.grace && !(kill_due_ && *kill_due_ < now + *policy_.grace)) kill_at(now, *policy_.grace);
+  if (policy_.grace) kill_by(now, *policy_.grace);
   if (policy_.agent && find_worker(spawn_.pid(), command_.environment) != Presence::some)
     agent_due_ = now + agent_patience;
   std::string what = signal_name(signal) + " received and passed on";
@@ -443,13 +449,16 @@ void Supervisor::on_command_end(int status) {
   ending_.ran = std::chrono::duration_cast<milliseconds>(Clock::now() - started_);
   agent_due_.reset();
   delayed_due_.reset();
-  if (std::exchange(delayed_, std::nullopt) && !was_killed(status))  // nobody had asked the command to stop
+  if (std::exchange(delayed_, std::nullopt)) {  // nobody had asked the command to stop
     ending_.late_signal = std::exchange(ending_.stop_signal, std::nullopt);
+    stopping_ = false;
+  }
   // Its terminal asked it, and not us.
   if (WIFSIGNALED(status) && (WTERMSIG(status) == SIGINT || WTERMSIG(status) == SIGQUIT) &&
-      terminal_.descriptor() >= 0 && !ending_.stop_signal) {
+      (terminal_.descriptor() >= 0 || policy_.ctty) && !ending_.stop_signal) {
     ending_.stop_signal = WTERMSIG(status);
     ending_.stopped_at = Clock::now();
+    if (policy_.grace) kill_by(*ending_.stopped_at, *policy_.grace);
   }
   if (const std::optional<SpawnFailure> failed = spawn_.failure()) {
     not_started(*failed);
@@ -493,10 +502,10 @@ void Supervisor::not_started(const SpawnFailure& failed) {
 void Supervisor::begin_leftovers() {
   phase_ = Phase::leftovers;
   const Clock::time_point now = Clock::now();
-  if (!ending_.stop_signal) {
-    kill_at(now, policy_.leftover_grace);
+  if (!stopping_) {
+    kill_by(now, policy_.leftover_grace);
   } else if (!policy_.grace) {
-    kill_at(now, grace_after_stop);
+    kill_by(now, grace_after_stop);
   }  // otherwise it is set already: one grace for all
   if (const std::optional<std::vector<Process>> left = delivery_.everything()) {
     ending_.leftovers = static_cast<unsigned>(std::ranges::count_if(*left, &Process::alive));
@@ -505,15 +514,25 @@ void Supervisor::begin_leftovers() {
   delivery_.to_all(SIGCONT);  // what is stopped could not follow
 }
 
-void Supervisor::kill_at(Clock::time_point start, milliseconds grace) {
+/// An earlier deadline stays.
+void Supervisor::kill_by(Clock::time_point start, milliseconds grace) {
+  if (kill_due_ && *kill_due_ < start + grace) return;
   kill_due_ = start + grace;
   if (policy_.stacks) stacks_due_ = *kill_due_ - time_for_stacks(grace);
+}
+
+/// Whatever --pre-stop-delay says: from here on ends are our work.
+void Supervisor::end_delay() {
+  delayed_due_.reset();
+  delayed_.reset();
+  if (ending_.stop_signal && !ending_.stopped_at) ending_.stopped_at = Clock::now();
 }
 
 /// Not the agent's, as long as it has workers: it waits for them, and sees them end.
 void Supervisor::show_stacks() {
   std::optional<std::vector<Process>> left = delivery_.everything();
   if (!left) return;
+  end_delay();
   if (policy_.agent && left->size() > 1)
     std::erase_if(*left, [this](const Process& process) { return process.pid == spawn_.pid(); });
   asked_for_stacks_ = true;
@@ -528,9 +547,8 @@ void Supervisor::kill_all(std::string_view why) {
   const Clock::time_point now = Clock::now();
   agent_due_.reset();
   stacks_due_.reset();
-  delayed_due_.reset();
+  end_delay();
   kill_due_ = now + kill_again;
-  if (ending_.stop_signal && !ending_.stopped_at) ending_.stopped_at = now;
   give_up_due_ = now + kill_patience;
   delivery_.to_all(SIGKILL);
   log::warn("{}: everything is killed", why);

@@ -50,6 +50,8 @@ struct Policy {
   bool warn_on_reap = false;  ///< a line for each orphan that was reaped
   /// The command gets a session of its own, with stdin as its controlling terminal.
   bool ctty = false;
+  /// Descriptors above 2 are closed here once the command has them.
+  bool close_descriptors = true;
   int child_death_signal = 0;  ///< what the command gets when we end; 0: nothing
 };
 
@@ -68,13 +70,14 @@ struct Ending {
   bool failed_interpreter = false;  ///< that file is there, but not what it names to run it
   std::optional<int>
       stop_signal;  ///< the first stop signal (TERM, INT, HUP, QUIT) that came while the command ran
-  std::optional<int> late_signal;  ///< the first that came after its end and would have ended us; also a stop
-                                   ///< signal that was not passed on before its end
-  bool killed_by_us = false;       ///< the command itself ended by a KILL of ours
-  unsigned leftovers = 0;          ///< processes that were still there when the command had ended
-  unsigned leftovers_killed = 0;   ///< of these, how many had to be killed
-  std::string left_behind;         ///< what not even KILL ended, for a person: "PID (NAME, WAIT CHANNEL), …"
-  pid_t pid = 0;                   ///< the command's; 0 where it was not started
+  /// The first signal that came after its end and would have ended us; a stop signal that was not passed on
+  /// before its end; of a hook (Policy::limit), also one that came while it ran.
+  std::optional<int> late_signal;
+  bool killed_by_us = false;      ///< the command itself ended by a KILL of ours
+  unsigned leftovers = 0;         ///< processes that were still there when the command had ended
+  unsigned leftovers_killed = 0;  ///< of these, how many had to be killed
+  std::string left_behind;        ///< what not even KILL ended, for a person: "PID (NAME, WAIT CHANNEL), …"
+  pid_t pid = 0;                  ///< the command's; 0 where it was not started
   std::chrono::milliseconds ran{0};
   std::chrono::steady_clock::time_point started_at;                 ///< just before the command's start
   std::optional<std::chrono::steady_clock::time_point> ended_at;    ///< when the command had ended
