@@ -6,6 +6,7 @@
 #include "json/json.h"
 #include "log/log.h"
 #include "supervise/signals.h"
+#include "supervise/spawn.h"
 #include "supervise/worker_watch.h"
 
 namespace rankshim {
@@ -66,11 +67,21 @@ void Witness::begin() {
 void Witness::look_around() {
   memory_group_ = find_memory_group(node_);
   memory_before_ = read_memory(node_, memory_group_);
-  if (command_ != 0) tell_of_oom_group();
+  if (command_ != 0) on_command();
   if (memory_group_.v2 && memory_before_->known && termination_log_.exists()) watch_memory();
   // Without a job yet this is a hook, or a waiting for what the platform has to write.
   if (job_ == nullptr || has_status(*job_))
     socket_.open(status::socket_paths(settings_.text(Option::run_dir), node_.environment()));
+}
+
+/// What comes a moment after the command's start, or at it where the moment is over.
+void Witness::on_command() {
+  tell_of_oom_group();
+  for (const Option file : {Option::report, Option::termination_log}) {
+    const std::string_view path = settings_.text(file);  // of a shell's >(COMMAND): written at the end
+    if (path.starts_with("/dev/fd/") || path.starts_with("/proc/self/fd/")) return;
+  }
+  supervise::close_what_was_passed_on();
 }
 
 /// Written at once: who takes the last of the memory in one go leaves us no time between the limit and the
@@ -116,7 +127,7 @@ MemoryReading Witness::memory() const {
 void Witness::started(pid_t command, const supervise::WorkerWatch* workers) {
   command_ = command;
   workers_ = workers;
-  if (memory_before_) tell_of_oom_group();
+  if (memory_before_) on_command();
   begin();
 }
 

@@ -55,6 +55,7 @@ class Witness final : public supervise::Observer, private status::Source {
  private:
   [[nodiscard]] std::string status() const override;
   void look_around();
+  void on_command();
   void tell_of_oom_group();
   void watch_memory();
   void on_memory_event();

@@ -1,7 +1,6 @@
 #include "launch/policy.h"
 
 #include <csignal>
-#include <string_view>
 
 #include "supervise/signal_text.h"
 
@@ -29,10 +28,6 @@ supervise::Policy plan_supervision(const LaunchPlan& plan, const Settings& setti
   policy.worker_signals = supervise::parse_signals(settings.text(Option::worker_signals)).value_or(0);
   policy.stacks = settings.flag(Option::stacks);
   policy.ctty = settings.flag(Option::ctty);
-  for (const Option file : {Option::report, Option::termination_log}) {
-    const std::string_view path = settings.text(file);  // of a shell's >(COMMAND): written at the end
-    if (path.starts_with("/dev/fd/") || path.starts_with("/proc/self/fd/")) policy.close_descriptors = false;
-  }
   return policy;
 }
 

@@ -157,7 +157,6 @@ Ending Supervisor::run() {
   if (!policy_.limit) {
     last_resort::command_runs(
         spawn_.pid(), policy_.scope == SignalScope::child ? spawn_.pid() : -spawn_.pid(), policy_.grace);
-    if (policy_.close_descriptors) close_what_was_passed_on();
   }
   ending_.pid = spawn_.pid();
   if (policy_.limit) kill_due_ = started_ + *policy_.limit;

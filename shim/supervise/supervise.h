@@ -50,8 +50,6 @@ struct Policy {
   bool warn_on_reap = false;  ///< a line for each orphan that was reaped
   /// The command gets a session of its own, with stdin as its controlling terminal.
   bool ctty = false;
-  /// Descriptors above 2 are closed here once the command has them.
-  bool close_descriptors = true;
   int child_death_signal = 0;  ///< what the command gets when we end; 0: nothing
 };
 
