@@ -140,6 +140,24 @@ def test_where_the_report_cannot_be_written_the_post_stop_hook_gets_it_all_the_s
     assert json.loads(done.stdout)["exit_code"] == 3
 
 
+def test_a_term_that_becomes_an_int_kills_no_leftovers(start, leaves, tmp_path):
+    program = start("--rewrite-signal=TERM=INT", "--leftover-grace=60s", "--", "sh", "-c", leaves(3))
+    program.wait_line("ASKED", 60)
+    program.signal(signal.SIGTERM)
+    (tmp_path / "go").touch()
+    assert program.wait(60) == 3
+    assert "everything is killed" not in program.stderr
+
+
+def test_a_stop_after_another_signal_is_a_stop(start, leaves, tmp_path):
+    program = start("--hold-on-failure=30m", "--leftover-grace=60s", "--", "sh", "-c", leaves(3))
+    program.wait_line("ASKED", 60)
+    program.signal(signal.SIGUSR1)
+    program.signal(signal.SIGTERM)
+    (tmp_path / "go").touch()
+    assert program.wait(60) == 3
+
+
 def test_who_was_asked_to_stop_is_not_held(start, leaves, tmp_path):
     program = start("--hold-on-failure=30m", "--leftover-grace=60s", "--", "sh", "-c", leaves(3))
     program.wait_line("ASKED", 60)

@@ -75,6 +75,24 @@ def test_a_report_to_stdout_stands_behind_what_the_command_wrote(rankshim, tmp_p
     assert first == "output" and json.loads(report)["exit_code"] == 0
 
 
+def test_the_termination_message_to_stdout_stands_behind_what_the_command_wrote(rankshim, tmp_path):
+    with (tmp_path / "out").open("w+") as out:
+        code = subprocess.run([rankshim, "--termination-log=/dev/stdout", "--", "sh", "-c", "echo output; exit 3"], stdout=out,
+                              env=clean_environment()).returncode
+        out.seek(0)
+        lines = out.read().splitlines()
+    assert code == 3
+    assert lines[0] == "output" and lines[1].startswith("sh ended with code 3") and len(lines) == 3
+
+
+def test_a_report_reaches_a_socket(rankshim):
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        subprocess.run([rankshim, "--report=/dev/stdout", "--", "true"], stdout=theirs, env=clean_environment(), check=True)
+        theirs.close()
+        assert json.loads(ours.makefile().read())["exit_code"] == 0
+
+
 def test_a_report_reaches_a_shells_pipe(rankshim, tmp_path):
     script = f'"$0" --report=>(cat >{tmp_path}/got) -- true; wait $!'
     subprocess.run(["bash", "-c", script, rankshim], env=clean_environment(), check=True, timeout=60)

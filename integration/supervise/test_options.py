@@ -259,6 +259,37 @@ def test_stacks_asked_for_within_a_delay_are_no_failure(agent):
     assert "failed first" not in process.stderr
 
 
+# An agent that goes back to a rendezvous, where it does not listen, when its worker has ended.
+DEAF_AGENT = """
+import os, signal, subprocess, sys, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+subprocess.run([sys.executable, "-c", os.environ["WORKER"]], start_new_session=True, env={**os.environ, "LOCAL_RANK": "0"})
+while True: time.sleep(1000)
+"""
+
+
+def test_an_agent_that_has_lost_its_workers_within_the_delay_is_not_waited_for(agent, torch_stand_in, tmp_path):
+    go = tmp_path / "go"
+    os.mkfifo(go)
+    (torch_stand_in / "torch" / "distributed" / "run.py").write_text(DEAF_AGENT)
+    process = agent(f'print("up", flush=True); open({str(go)!r}).read()', "--pre-stop-delay=1s")
+    process.wait_line("up", stream="stdout", timeout=60)
+    process.send(signal.SIGTERM)
+    process.wait_line("passed on in 1 s", timeout=60)
+    go.write_text("on")
+    process.wait_line("the launcher has no worker yet and did not follow SIGTERM", timeout=60)
+    assert process.wait(60) == 143
+
+
+def test_a_term_that_becomes_another_signal_is_delayed_too(start):
+    process = start(sys.executable, "-c", LISTENER, options=["--rewrite-signal=TERM=QUIT", "--pre-stop-delay=60s"])
+    process.wait_line("ready", timeout=60)
+    process.send(signal.SIGTERM)
+    process.wait_line("SIGQUIT received and passed on in 60 s", timeout=60)
+    process.send(signal.SIGINT)  # ends the delay
+    assert process.wait(60) == 3
+
+
 def test_another_launchers_workers_in_the_same_log_folder_change_nothing(agent, tmp_path):
     go = tmp_path / "go"
     os.mkfifo(go)

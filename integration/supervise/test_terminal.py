@@ -359,6 +359,28 @@ def test_after_a_ctrl_c_the_grace_is_for_what_the_command_left_too(leader):
     assert terminal.status() == 130
 
 
+def test_after_a_ctrl_c_what_is_left_has_the_grace_of_any_stop(leader, tmp_path):
+    saved = tmp_path / "saved"
+    saves = f"trap 'sleep 0.5; : >{saved}; exit' TERM; echo up; while :; do sleep 0.05; done"
+    script = f'coproc setsid bash -c "{saves}"; read -r -u ${{COPROC[0]}}; echo ready; exec sleep 1000'
+    terminal = leader("--grace=60s", "--leftover-grace=100ms", "--", "bash", "-c", script)
+    terminal.wait_text("ready")
+    terminal.type(b"\x03")
+    assert terminal.status() == 130
+    assert saved.exists()
+
+
+def test_a_launcher_that_reads_what_is_typed_gets_the_terminal(leader, torch_stand_in, monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", str(torch_stand_in))
+    read = "print('ready', flush=True); print('got', input(), flush=True)"
+    (torch_stand_in / "torch" / "distributed" / "run.py").write_text(read)
+    terminal = leader("--python", sys.executable, "--", str(torch_stand_in / "train.py"))
+    terminal.wait_text("ready", 60)
+    terminal.type(b"hello\n")
+    terminal.wait_text("got hello", 60)
+    assert terminal.status() == 0
+
+
 def test_a_second_ctrl_c_kills_what_torchrun_does_not_end(leader, torch_stand_in, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", str(torch_stand_in))
     monkeypatch.setenv("WORKER", "import signal; print('worker is up', flush=True); signal.pause()")

@@ -12,6 +12,7 @@
 #include "report/exit_report.h"
 #include "report/files.h"
 #include "settings/exit_map.h"
+#include "supervise/spawn.h"
 
 namespace rankshim {
 namespace {
@@ -79,17 +80,16 @@ bool Conclusion::run_post_stop(const std::string& report, const std::string& pat
   witness_.enter("post-stop");
   std::string file = path;
   if (file.empty()) {
-    file = std::string(node_.environment().get("TMPDIR").value_or("/tmp")) + "/rankshim-report-" +
-           std::to_string(getpid());
-    replace_file(file, report);
+    file = new_file(std::string(node_.environment().get("TMPDIR").value_or("/tmp")), report);
   }
+  supervise::close_what_was_passed_on();  // to the command, not to the hook
   Environment environment = node_.environment();
   environment.set("RANKSHIM_REPORT", file);
   const auto limit = *settings_.time(Option::post_stop_timeout);
   const std::string command(settings_.text(Option::post_stop));
   const supervise::Ending ending = run_hook(io_, signals_, settings_, command, environment, limit);
   if (code_of(ending) != 0) log::warn("the post-stop hook {}", describe(ending, limit));
-  if (path.empty()) unlink(file.c_str());
+  if (path.empty() && !file.empty()) unlink(file.c_str());
   return was_asked_to_stop(ending);
 }
 

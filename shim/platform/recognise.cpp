@@ -309,15 +309,29 @@ std::string said(Fact fact, const Value& value) {
   return std::string(name(fact)) + "=" + value.text + " (" + value.source() + ")";
 }
 
+/// Whether both are the same number of nodes, as 2, 02 and 2:2 are.
+bool same_number(const std::string& a, const std::string& b) {
+  const auto least = [](const std::string& text) {
+    const auto colon = text.find(':');
+    const bool range = colon != std::string::npos && text.substr(0, colon) != text.substr(colon + 1);
+    return range ? text : text.substr(0, colon);
+  };
+  const std::string left = least(a), right = least(b);
+  return left == right || !compute(Function::differ, std::array{left, right});
+}
+
 void compare(const Platform& winner, const Profile& other, const Facts& theirs, Faults& faults) {
   for (const Fact fact : decisive) {
     const auto &mine = winner.facts[fact], &its = theirs[fact];
-    if (!mine || !its || mine->text == its->text) continue;
-    Fault fault{said(fact, *mine) + " of " + winner.name + " contradicts " + said(fact, *its) + " of " +
-                    std::string(other.name()),
-                {},
-                "settle it with --platform (RANKSHIM_PLATFORM=" + winner.name + " or " +
-                    std::string(other.name()) + ")"};
+    if (!mine || !its || same_number(mine->text, its->text)) continue;
+    Fault fault{
+        said(fact, *mine) + " of " + winner.name + " contradicts " + said(fact, *its) + " of " +
+            std::string(other.name()),
+        {},
+        other.fallback != 0
+            ? "unset what is left over, or settle it with --platform (RANKSHIM_PLATFORM=" + winner.name + ")"
+            : "settle it with --platform (RANKSHIM_PLATFORM=" + winner.name + " or " +
+                  std::string(other.name()) + ")"};
     mine->append_inputs(name(fact), fault.names);
     its->append_inputs(name(fact), fault.names);
     faults.push_back(std::move(fault));

@@ -1,10 +1,12 @@
 #include "platform/user_profiles.h"
 
 #include <algorithm>
+#include <functional>
 #include <utility>
 
 #include "platform/builtin.h"
 #include "platform/recognise.h"
+#include "sort.h"
 
 namespace rankshim::platform {
 namespace {
@@ -45,7 +47,7 @@ Outcome<ProfileSet> read_profiles(std::string_view file, const Node& node) {
                                                             std::string(entry));
   };
   node.each_name(profile_folder, take, &paths);
-  std::sort(paths.begin(), paths.end());
+  insertion_sort(paths, std::less<>{});
   if (!file.empty()) paths.emplace(paths.begin(), file);
   ProfileSet set;
   Faults faults;

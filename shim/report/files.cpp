@@ -2,15 +2,18 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <array>
 #include <cerrno>
+#include <charconv>
 #include <climits>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <optional>
 
 #include "log/log.h"
 
@@ -46,21 +49,46 @@ int replace(const std::string& path, std::string_view text) {
   return error;
 }
 
-/// What has this file open: stdout or stderr, or −1. Replaced, it would lose what they have written.
-int stream_of(const struct stat& file) {
-  for (const int stream : {STDOUT_FILENO, STDERR_FILENO}) {
-    struct stat open_file{};
-    if (fstat(stream, &open_file) == 0 && open_file.st_dev == file.st_dev && open_file.st_ino == file.st_ino)
-      return stream;
+/// What is no file to be replaced: a pipe, a terminal, a device, a socket, or a file that was opened for us.
+struct Stream {
+  int descriptor = -1;  // where it is open here; else it is to be opened
+  mode_t type = 0;
+};
+
+/// The descriptor that the path names.
+int descriptor_named(std::string_view path) {
+  if (path == "/dev/stdout") return STDOUT_FILENO;
+  if (path == "/dev/stderr") return STDERR_FILENO;
+  for (const std::string_view folder : {"/dev/fd/", "/proc/self/fd/"}) {
+    int descriptor = -1;
+    if (path.starts_with(folder)) {
+      std::from_chars(path.data() + folder.size(), path.data() + path.size(), descriptor);
+      return descriptor;
+    }
   }
   return -1;
 }
 
+std::optional<Stream> stream_at(const std::string& path) {
+  struct stat status{};
+  if (stat(path.c_str(), &status) != 0) return std::nullopt;
+  Stream stream{descriptor_named(path), status.st_mode & S_IFMT};
+  // By another name too: replaced, it would lose what stdout and stderr have written.
+  for (const int own : {STDOUT_FILENO, STDERR_FILENO}) {
+    struct stat open_file{};
+    if (fstat(own, &open_file) == 0 && open_file.st_dev == status.st_dev && open_file.st_ino == status.st_ino)
+      stream.descriptor = own;
+  }
+  if (stream.descriptor < 0 && (stream.type == S_IFREG || stream.type == S_IFDIR)) return std::nullopt;
+  return stream;
+}
+
 /// Writes behind what is there; 0 or errno. Who does not read is waited for a moment.
-int append(int file, std::string_view text) {
+int append(int file, std::string_view text, bool socket) {
   constexpr int patience = 2000;  // ms, for the next few bytes each
   while (!text.empty()) {
-    const ssize_t written = write(file, text.data(), text.size());
+    const ssize_t written = socket ? send(file, text.data(), text.size(), MSG_DONTWAIT | MSG_NOSIGNAL)
+                                   : write(file, text.data(), text.size());
     if (written >= 0) {
       text.remove_prefix(static_cast<std::size_t>(written));
       continue;
@@ -72,11 +100,14 @@ int append(int file, std::string_view text) {
   return 0;
 }
 
-/// To a pipe, a terminal or a device.
-int write_to(const std::string& path, std::string_view text) {
+/// 0 or errno. A pipe or terminal is opened anew: only so a write that would wait does not, for us alone.
+int write_to(const Stream& stream, const std::string& path, std::string_view text) {
+  const bool socket = stream.type == S_IFSOCK;
+  if (stream.descriptor >= 0 && (socket || stream.type == S_IFREG))
+    return append(stream.descriptor, text, socket);
   const int file = open(path.c_str(), O_WRONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
   if (file < 0) return errno;
-  const int error = append(file, text);
+  const int error = append(file, text, false);
   close(file);
   return error;
 }
@@ -97,17 +128,23 @@ std::string target_of(std::string path) {
 }  // namespace
 
 bool replace_file(const std::string& path, std::string_view text) {
-  struct stat status{};
-  const bool there = stat(path.c_str(), &status) == 0;
-  const int stream = there ? stream_of(status) : -1;
-  const bool replaces = !there || (stream < 0 && (S_ISREG(status.st_mode) || S_ISDIR(status.st_mode)));
-  const int error = replaces                  ? replace(target_of(path), text)
-                    : S_ISREG(status.st_mode) ? append(stream, text)
-                                              : write_to(path, text);
+  const std::optional<Stream> stream = stream_at(path);
+  const int error = stream ? write_to(*stream, path, text) : replace(target_of(path), text);
   if (error != 0)
     log::warn("the report cannot be written to {} ({}); set --report (RANKSHIM_REPORT)", path,
               std::strerror(error));
-  return replaces && error == 0;
+  return !stream && error == 0;
+}
+
+std::string new_file(const std::string& folder, std::string_view text) {
+  std::string path = folder + "/rankshim-report-XXXXXX";
+  const int file = mkostemp(path.data(), O_CLOEXEC);
+  int error = file < 0 ? errno : fill(file, text);
+  if (file >= 0 && close(file) != 0 && error == 0) error = errno;
+  if (error == 0) return path;
+  log::warn("the report for the hook cannot be written to {} ({}); set TMPDIR", folder, std::strerror(error));
+  if (file >= 0) unlink(path.c_str());
+  return {};
 }
 
 TerminationLog::TerminationLog(std::string path) : path_(std::move(path)), make_(path_ != default_path) {
@@ -117,6 +154,7 @@ TerminationLog::TerminationLog(std::string path) : path_(std::move(path)), make_
 bool TerminationLog::exists() const { return !path_.empty() && (make_ || access(path_.c_str(), W_OK) == 0); }
 
 void TerminationLog::provisional(std::string_view line) {
+  if (stream_at(path_)) return;  // what is written there stays
   provisional_ += line;
   provisional_ += '\n';
   write(provisional_);
@@ -129,17 +167,23 @@ void TerminationLog::finish(std::string_view text) {
 
 void TerminationLog::write(std::string_view text) {
   if (path_.empty()) return;
+  if (const std::optional<Stream> stream = stream_at(path_)) {
+    const int error = write_to(*stream, path_, cut(text, longest));
+    if (error != 0) warn(error);
+    return;
+  }
   constexpr mode_t everybody = 0666;
   const int file =
       open(path_.c_str(), O_WRONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK | (make_ ? O_CREAT : 0), everybody);
   if (file < 0 && errno == ENOENT && !make_) return;
   int error = file < 0 ? errno : fill(file, cut(text, longest));
   if (file >= 0 && close(file) != 0 && error == 0) error = errno;
-  if (error != 0)
-    log::warn(
-        "the termination log {} cannot be written ({}); set --termination-log "
-        "(RANKSHIM_TERMINATION_LOG)",
-        path_, std::strerror(error));
+  if (error != 0) warn(error);
+}
+
+void TerminationLog::warn(int error) const {
+  log::warn("the termination log {} cannot be written ({}); set --termination-log (RANKSHIM_TERMINATION_LOG)",
+            path_, std::strerror(error));
 }
 
 std::string_view cut(std::string_view text, std::size_t size) {

@@ -7,9 +7,13 @@
 namespace rankshim {
 
 /// Replaces the file, or the one that a link leads to, as a whole, by a new one beside it: a reader sees the
-/// old or the new. To a pipe, a device, and what is our stdout or stderr, it is written. Warns where it
-/// cannot be. Returns whether a file is there now that can be read.
+/// old or the new. To a pipe, a device, and what is open here (/dev/stdout, /dev/fd/N), it is written. Warns
+/// where it cannot be. Returns whether a file is there now that can be read.
 bool replace_file(const std::string& path, std::string_view text);
+
+/// Puts the text into a new file of its own in that folder, and returns its path; warns where that cannot be,
+/// and returns an empty one.
+std::string new_file(const std::string& folder, std::string_view text);
 
 /// Kubernetes' termination message: the file that its kubelet shows in the pod's status when the container
 /// has ended, at most 4096 bytes (Kubernetes documentation, "Determine the Reason for Pod Failure"). It is a
@@ -33,6 +37,7 @@ class TerminationLog {
 
  private:
   void write(std::string_view text);
+  void warn(int error) const;
 
   std::string path_;
   bool make_ = false;

@@ -2,7 +2,8 @@
 
 #include <algorithm>
 #include <array>
-#include <cstddef>
+
+#include "sort.h"
 
 namespace rankshim {
 namespace {
@@ -26,13 +27,11 @@ Redactor::Redactor(const Environment& environment, std::string_view pattern) {
     for (const std::string_view word : secret_words) {
       if (upper.find(word) == std::string::npos) continue;
       secrets_.emplace_back(value);
-      // The longer first: one may begin with another.
-      for (std::size_t at = secrets_.size() - 1; at > 0 && secrets_[at].size() > secrets_[at - 1].size();
-           --at)
-        secrets_[at].swap(secrets_[at - 1]);
       break;
     }
   }
+  // The longer first: one may begin with another.
+  insertion_sort(secrets_, [](const std::string& a, const std::string& b) { return a.size() > b.size(); });
 }
 
 std::string Redactor::apply(std::string_view text) const {

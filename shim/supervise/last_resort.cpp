@@ -20,12 +20,15 @@ using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 using namespace std::chrono_literals;
 
+constexpr Clock::time_point never = Clock::time_point::max();
+
 struct State {
   pid_t command = 0;  // 0: none runs
   pid_t target = 0;
   std::optional<milliseconds> grace;
   int code = exit_code::system;  // to end with while no command runs
   SignalSet owed = 0;
+  Clock::time_point kill_due = never;
 };
 constinit State state;
 
@@ -58,26 +61,25 @@ void reap() {
   say("rankshim: error: the system refused memory; from here on only signals are passed on, and the exit "
       "code\n");
   constexpr SignalSet all = ~SignalSet{0};
-  constexpr auto never = Clock::time_point::max();
-  Clock::time_point kill_due = never;
   while (true) {
     // First what was taken before; a signal that comes in this moment again is merged with it, as ever.
     int signal = 1;
     while (signal <= 64 && (state.owed & bit(signal)) == 0) ++signal;
     if (signal > 64) {
       const auto left =
-          std::chrono::ceil<milliseconds>(std::min<Clock::duration>(kill_due - Clock::now(), 1s));
+          std::chrono::ceil<milliseconds>(std::min<Clock::duration>(state.kill_due - Clock::now(), 1s));
       signal = kernel::take_signal(all, std::max(left, 1ms));
     }
     if (signal > 0) {
       settle(signal);
       if (signal != SIGCHLD) deliver(signal);
-      if (state.grace && kill_due == never && asks_to_stop(signal)) kill_due = Clock::now() + *state.grace;
+      if (state.grace && state.kill_due == never && asks_to_stop(signal))
+        state.kill_due = Clock::now() + *state.grace;
     }
-    if (Clock::now() >= kill_due) {
+    if (Clock::now() >= state.kill_due) {
       deliver(SIGKILL);
       if (getpid() == 1) kernel::send(-1, SIGKILL);
-      kill_due = never;
+      state.kill_due = never;
       state.grace.reset();
     }
     reap();
@@ -92,7 +94,10 @@ void command_runs(pid_t command, pid_t target, std::optional<milliseconds> grace
   state.command = command;
   state.target = target;
   state.grace = grace;
+  state.kill_due = never;
 }
+
+void kill_at(Clock::time_point when) { state.kill_due = when; }
 
 void command_ended(int code) {
   state.command = 0;

@@ -18,6 +18,9 @@ void arm();
 /// `grace` is counted from a stop signal on; whoever is left after it is killed.
 void command_runs(pid_t command, pid_t target, std::optional<std::chrono::milliseconds> grace);
 
+/// A stop signal was passed on, or will be: whoever is left at that time is killed.
+void kill_at(std::chrono::steady_clock::time_point when);
+
 /// It was reaped; this is the exit code that says how it ended.
 void command_ended(int code);
 

@@ -153,11 +153,12 @@ void Spawn::become_command(int report, const Start& how, pid_t parent) {
   for (std::size_t candidate = 0; candidate < candidates_.size(); ++candidate) {
     const char* path = candidates_[candidate].c_str();
     execve(path, argv_.data(), environment_.data());
-    const int error = errno;
+    int error = errno;
     // The shell reads what is no program; execvp(3) would have it read another machine's program too.
     if (error == ENOEXEC && !is_program(path)) {
       shell_argv_[1] = pointer(candidates_[candidate]);
       execve(shell, shell_argv_.data(), environment_.data());
+      error = errno;
     }
     // A file that may not be executed is remembered, and said, unless a later folder has one that may.
     if (!look_further(error) || (error == EACCES && said.error != EACCES)) {

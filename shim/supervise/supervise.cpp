@@ -70,10 +70,11 @@ class Supervisor {
   void act_on_deadlines();
 
   void on_signal(const Received& arrived);
-  void on_running_signal(const Received& signal, bool stop, bool interrupt);
+  void on_running_signal(const Received& signal, bool stop, int arrived);
   void on_stop(int signal, bool delayed);
   [[nodiscard]] bool delays(int signal) const;
   void pass_on_delayed();
+  void expect_agent();
 
   void reap();
   void watch_workers();
@@ -293,16 +294,18 @@ void Supervisor::on_signal(const Received& arrived) {
   // Between its end and the look at what it left: who asks then has not stopped it.
   const Phase phase = command_ended_ && phase_ == Phase::running ? Phase::leftovers : phase_;
   const bool hook = policy_.limit.has_value();
-  if ((hook || phase != Phase::running) && !ending_.late_signal && ends_by_default(arrived.number) &&
+  const bool first =
+      !ending_.late_signal || (asks_to_stop(arrived.number) && !asks_to_stop(*ending_.late_signal));
+  if ((hook || phase != Phase::running) && first && ends_by_default(arrived.number) &&
       !inherited_as_ignored(arrived.number))
-    ending_.late_signal = signal.number;
+    ending_.late_signal = arrived.number;
   switch (phase) {
     case Phase::running:
-      on_running_signal(signal, stop, arrived.number == SIGINT);
+      on_running_signal(signal, stop, arrived.number);
       return;
     case Phase::leftovers:
-      if (stop && (signal.number == SIGINT || signal.number == SIGQUIT)) {
-        kill_all(fmt::format("{} came while waiting for what the command left", signal_name(signal.number)));
+      if (stop && (arrived.number == SIGINT || arrived.number == SIGQUIT)) {
+        kill_all(fmt::format("{} came while waiting for what the command left", signal_name(arrived.number)));
       }
       return;
     case Phase::killing:
@@ -311,7 +314,7 @@ void Supervisor::on_signal(const Received& arrived) {
   }
 }
 
-void Supervisor::on_running_signal(const Received& signal, bool stop, bool interrupt) {
+void Supervisor::on_running_signal(const Received& signal, bool stop, int arrived) {
   if (signal.number == SIGCONT && command_stopped_) return continue_command();
   // torchrun handles them whatever it inherited, and would end what nohup is to keep
   // (pytorch/pytorch@v2.13.0:torch/distributed/elastic/multiprocessing/api.py, PContext.start).
@@ -319,24 +322,25 @@ void Supervisor::on_running_signal(const Received& signal, bool stop, bool inter
       (policy_.worker_signals & bit(signal.number)) == 0)
     return;
   if (!stop) return delivery_.pass_on(signal);
-  const bool interrupted = std::exchange(interrupted_, interrupted_ || interrupt);
+  const bool interrupted = std::exchange(interrupted_, interrupted_ || arrived == SIGINT);
   if (!ending_.stop_signal) {
-    const bool delayed = delays(signal.number);
+    last_resort::owe(signal.number);
+    const bool delayed = delays(arrived);
     if (delayed) {
       delayed_ = signal;
-      last_resort::owe(signal.number);
       delayed_due_ = Clock::now() + policy_.pre_stop_delay;
     } else {
+      last_resort::settle(signal.number);
       delivery_.pass_on(signal);
     }
     return on_stop(signal.number, delayed);
   }
   const bool was_delayed = delayed_.has_value();
   pass_on_delayed();
-  if (policy_.agent && interrupted && interrupt) return kill_all("a second SIGINT");
+  if (policy_.agent && interrupted && arrived == SIGINT) return kill_all("a second SIGINT");
   if (policy_.agent) {
     log::debug("{} is not passed on: the launcher would start its waiting anew", signal_name(signal.number));
-  } else if (!was_delayed || signal.number != SIGTERM) {
+  } else if (!was_delayed || arrived != SIGTERM) {
     delivery_.pass_on(signal);
   }
 }
@@ -346,9 +350,11 @@ void Supervisor::on_stop(int signal, bool delayed) {
   stopping_ = true;
   ending_.stop_signal = signal;
   if (!delayed) ending_.stopped_at = now;
-  if (policy_.grace) kill_by(now, *policy_.grace);
-  if (policy_.agent && find_worker(spawn_.pid(), command_.environment) != Presence::some)
-    agent_due_ = now + agent_patience;
+  if (policy_.grace) {
+    kill_by(now, *policy_.grace);
+    if (!policy_.limit) last_resort::kill_at(*kill_due_);
+  }
+  if (!delayed) expect_agent();
   std::string what = signal_name(signal) + " received and passed on";
   if (delayed) what += " in " + seconds(policy_.pre_stop_delay);
   if (policy_.grace) what += "; what is left in " + seconds(*policy_.grace) + " is killed";
@@ -367,6 +373,13 @@ void Supervisor::pass_on_delayed() {
   if (!delayed_) return;
   delivery_.pass_on(*std::exchange(delayed_, std::nullopt));
   ending_.stopped_at = Clock::now();
+  expect_agent();
+}
+
+/// An agent without a worker has nothing to lose and may not listen at all.
+void Supervisor::expect_agent() {
+  if (policy_.agent && find_worker(spawn_.pid(), command_.environment) != Presence::some)
+    agent_due_ = Clock::now() + agent_patience;
 }
 
 // ---- ends ----
@@ -422,6 +435,8 @@ void Supervisor::on_orphan_end(pid_t pid, int status) {
 void Supervisor::on_command_stopped(int signal) {
   if (signal != SIGTSTP && signal != SIGTTIN && signal != SIGTTOU) return;
   command_stopped_ = true;
+  // A launcher that reads what is typed, or lets its workers (torch 1.13).
+  if (signal != SIGTSTP && terminal_.share(spawn_.pid())) return continue_command();
   terminal_.take_back();
   if (kernel::stop_self() == 0) continue_command();
 }
@@ -457,6 +472,7 @@ void Supervisor::on_command_end(int status) {
       (terminal_.descriptor() >= 0 || policy_.ctty) && !ending_.stop_signal) {
     ending_.stop_signal = WTERMSIG(status);
     ending_.stopped_at = Clock::now();
+    stopping_ = true;
     if (policy_.grace) kill_by(*ending_.stopped_at, *policy_.grace);
   }
   if (const std::optional<SpawnFailure> failed = spawn_.failure()) {

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <cstring>
+#include <utility>
 
 #include "log/log.h"
 #include "supervise/kernel.h"
@@ -48,6 +49,12 @@ void Terminal::lend(pid_t group) {
   } else {
     lent_ = true;
   }
+}
+
+bool Terminal::share(pid_t group) {
+  if (!std::exchange(keep_, false)) return false;
+  lend(group);
+  return lent_;
 }
 
 void Terminal::take_back() {

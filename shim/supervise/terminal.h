@@ -29,6 +29,9 @@ class Terminal {
   /// To the command's group, where we are in the foreground now.
   void lend(pid_t group);
 
+  /// The command wants the foreground after all. Returns whether it has it now.
+  bool share(pid_t group);
+
   /// Back to our own group.
   void take_back();
 

@@ -12,6 +12,8 @@
 #include <cstdio>
 #include <memory>
 
+#include "sort.h"
+
 namespace rankshim::supervise {
 namespace {
 
@@ -47,7 +49,8 @@ std::optional<std::vector<Process>> all_processes() {
     if (!parse(std::string_view(entry->d_name), pid)) continue;
     if (const std::optional<Process> process = read_process(pid)) processes.push_back(*process);
   }
-  std::ranges::sort(processes, {}, &Process::pid);
+  // The kernel lists them in this order (fs/proc/base.c, next_tgid), which it does not promise.
+  insertion_sort(processes, [](const Process& a, const Process& b) { return a.pid < b.pid; });
   return processes;
 }
 

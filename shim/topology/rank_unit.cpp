@@ -2,6 +2,7 @@
 
 #include <spdlog/fmt/fmt.h>
 
+#include <algorithm>
 #include <optional>
 #include <utility>
 
@@ -221,8 +222,10 @@ class RankChecker {
   }
 
   void check_node() {
-    const auto nnodes = known(Fact::nnodes), node_rank = known(Fact::node_rank),
-               nproc = known(Fact::nproc_per_node);
+    const auto nnodes = known(Fact::nnodes), node_rank = known(Fact::node_rank);
+    // WORLD_SIZE is the platform's, whatever the user makes of it.
+    const auto& workers = facts_[Fact::nproc_per_node];
+    const auto nproc = workers && workers->from_user() ? std::nullopt : known(Fact::nproc_per_node);
     if (!nnodes || *nnodes == 0 || !node_rank || facts_.has(Fact::rdzv_backend)) return;
     const auto world = number("WORLD_SIZE"), rank = number("RANK"), local = number("LOCAL_RANK");
     const unsigned per_node = nproc ? *nproc : world && *world % *nnodes == 0 ? *world / *nnodes : 0;
@@ -253,6 +256,7 @@ class RankChecker {
     if (facts_[fact]->from_user()) return;  // who has said it outright need not hear of it
     std::vector<std::string> names;
     facts_[fact]->append_inputs(name(fact), names);
+    if (std::find(names.begin(), names.end(), variable) != names.end()) return;  // it was read from that
     names.emplace_back(variable);
     faults_.push_back(
         {fmt::format("{}, by {}, contradicts {}={}", said(facts_, fact), platform_, variable,

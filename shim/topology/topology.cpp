@@ -84,6 +84,7 @@ class Resolver {
     reads_variables_ = platform.name != "none";
     if (generic != nullptr && reads_variables_ && platform.name != generic->name()) {
       generic_ = platform::read_facts(*generic, node, topology_.warnings);
+      if (platform.granularity == Granularity::node) add_torchrun_facts();
     }
   }
 
@@ -116,12 +117,35 @@ class Resolver {
 
  private:
   Facts& facts() { return topology_.facts; }
+
+  /// torchrun's own names, set by hand beside a platform's, say what nobody else does; but not of an elastic
+  /// job.
+  void add_torchrun_facts() {
+    constexpr std::array<std::pair<Fact, std::string_view>, 5> names = {
+        {{Fact::nnodes, "PET_NNODES"},
+         {Fact::node_rank, "PET_NODE_RANK"},
+         {Fact::nproc_per_node, "PET_NPROC_PER_NODE"},
+         {Fact::master_addr, "PET_MASTER_ADDR"},
+         {Fact::master_port, "PET_MASTER_PORT"}}};
+    const Environment& environment = node_.environment();
+    if (environment.get("PET_RDZV_BACKEND").value_or("static") != "static" ||
+        environment.get("PET_NNODES").value_or("").find(':') != std::string_view::npos)
+      return;
+    for (const auto& [fact, variable] : names) {
+      const auto text = environment.get(variable);
+      const bool said = generic_.has(fact) || (fact != Fact::nproc_per_node && platform_.facts.has(fact));
+      if (text && !said && !is_service_link(*text))
+        generic_[fact] = Value{std::string(*text), Origin::variable, std::string(variable)};
+    }
+  }
   std::optional<Value>& fact(Fact fact) { return topology_.facts[fact]; }
 
   /// A name may be that of all that a value was derived from, by comma: each is one of its own.
   void fault(std::string what, const std::vector<std::string>& names, std::string fix) {
     std::vector<std::string> each;
     for (const std::string& name : names) Value{{}, Origin::derived, name}.append_inputs({}, each);
+    for (auto one = each.begin(); one != each.end();)
+      one = std::find(each.begin(), one, *one) == one ? one + 1 : each.erase(one);
     faults_.push_back({std::move(what), std::move(each), std::move(fix)});
   }
 
@@ -149,8 +173,8 @@ class Resolver {
       topology_.warnings.push_back(
           fmt::format("{} is used instead of {}", said(wanted, *generic), said(wanted, *own)));
       fact(wanted) = generic;
-    } else if (wanted == Fact::nproc_per_node && !parse_count(own->text)) {
-      fact(wanted) = generic;  // "auto" leaves the number open
+    } else if (wanted == Fact::nproc_per_node && !(parse_count(own->text) && parse_count(generic->text))) {
+      fact(wanted) = parse_count(own->text) ? own : generic;  // "auto" leaves the number open
     } else {
       fault(fmt::format("{} contradicts {}", said(wanted, *own), said(wanted, *generic)),
             {name_of(wanted, *own), name_of(wanted, *generic)},
@@ -518,20 +542,26 @@ class Resolver {
     const unsigned world = topology_.number(Fact::world_size),
                    local = topology_.number(Fact::local_world_size);
     if (local == 0) return true;
-    const auto contradicts = [&](Fact other, const std::string& more) {
+    const auto contradicts = [&](Fact other, const std::string& more, const std::string& settled) {
       const Value &mine = *fact(Fact::local_world_size), &its = *fact(other);
       if (mine.from_user() || its.from_user()) return;  // who has said it outright need not hear of it
       fault(fmt::format("{} contradicts {}{}", said(Fact::local_world_size, mine), said(other, its), more),
-            {name_of(Fact::local_world_size, mine), name_of(other, its)},
-            fmt::format("correct one of them, settle it with {} ({}), {}", option_for(other),
-                        variable_for(other), last_resort));
+            {name_of(Fact::local_world_size, mine), name_of(other, its)}, settled);
     };
     const auto nnodes = parse_count(facts().text(Fact::nnodes)),
                nproc = parse_count(facts().text(Fact::nproc_per_node));
     // Every other node has one at least; they need not be spread evenly.
     if (nnodes && *nnodes != 0 && (*nnodes == 1 ? local != world : local + *nnodes - 1 > world))
-      contradicts(Fact::nnodes, fmt::format(" and {}", said(Fact::world_size, *fact(Fact::world_size))));
-    if (nproc && *nproc != local) contradicts(Fact::nproc_per_node, "");
+      contradicts(Fact::nnodes, fmt::format(" and {}", said(Fact::world_size, *fact(Fact::world_size))),
+                  fmt::format("correct one of them, settle it with {} ({}), {}", option_for(Fact::nnodes),
+                              variable_for(Fact::nnodes), last_resort));
+    const bool even = !nnodes || *nnodes * local == world;
+    if (nproc && *nproc != local && even)
+      contradicts(
+          Fact::nproc_per_node, "",
+          fmt::format("unset {}; for one launcher per node set RANKSHIM_PLATFORM=generic, with NNODES "
+                      "and NODE_RANK",
+                      name_of(Fact::nproc_per_node, *fact(Fact::nproc_per_node))));
     return faults_.empty();
   }
 
