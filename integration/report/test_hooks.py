@@ -149,21 +149,17 @@ def test_a_term_that_becomes_an_int_kills_no_leftovers(start, leaves, tmp_path):
     assert "everything is killed" not in program.stderr
 
 
-def test_a_stop_after_another_signal_is_a_stop(start, leaves, tmp_path):
+@pytest.mark.parametrize("numbers", [[signal.SIGTERM], [signal.SIGUSR1, signal.SIGTERM]], ids=["TERM", "USR1 before it"])
+def test_who_was_asked_to_stop_among_the_leftovers_is_not_held(start, leaves, tmp_path, numbers):
     program = start("--hold-on-failure=30m", "--leftover-grace=60s", "--", "sh", "-c", leaves(3))
     program.wait_line("ASKED", 60)
-    program.signal(signal.SIGUSR1)
-    program.signal(signal.SIGTERM)
+    for number in numbers:
+        program.signal(number)
     (tmp_path / "go").touch()
     assert program.wait(60) == 3
 
 
-def test_who_was_asked_to_stop_is_not_held(start, leaves, tmp_path):
-    program = start("--hold-on-failure=30m", "--leftover-grace=60s", "--", "sh", "-c", leaves(3))
-    program.wait_line("ASKED", 60)
-    program.signal(signal.SIGTERM)
-    (tmp_path / "go").touch()
-    assert program.wait(60) == 3
+def test_who_was_asked_to_stop_in_the_post_stop_hook_is_not_held(start):
     program = start("--hold-on-failure=30m", "--post-stop=echo HOOK; sleep 1000", "--", "sh", "-c", "exit 3")
     program.wait_line("HOOK", 60)
     program.signal(signal.SIGTERM)

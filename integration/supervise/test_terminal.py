@@ -329,9 +329,14 @@ def test_a_terminal_that_hangs_up_asks_the_command_to_stop_and_its_code_is_told(
     assert told.read_text() == "HUP\n"
 
 
+def leaving(left, then):
+    """A script that leaves the script `left` in a session of its own as soon as that says a line, and does `then`."""
+    return f'coproc setsid bash -c "{left}"; read -r -u ${{COPROC[0]}}; {then}'
+
+
 def test_ctrl_c_while_what_the_command_left_is_waited_for_kills_it(leader):
     deaf = "trap 'echo asked >&2' TERM; echo up; while :; do sleep 0.1; done"
-    script = f'coproc setsid bash -c "{deaf}"; read -r -u ${{COPROC[0]}}; exit 6'
+    script = leaving(deaf, "exit 6")
     terminal = leader("--leftover-grace=60s", "--", "bash", "-c", script)
     terminal.wait_text("asked")
     terminal.type(b"\x03")
@@ -351,7 +356,7 @@ def test_ctrl_c_is_a_stop(leader, tmp_path):
 
 def test_after_a_ctrl_c_the_grace_is_for_what_the_command_left_too(leader):
     deaf = "trap '' TERM; echo up; while :; do sleep 0.1; done"
-    script = f'coproc setsid bash -c "{deaf}"; read -r -u ${{COPROC[0]}}; echo ready; exec sleep 1000'
+    script = leaving(deaf, "echo ready; exec sleep 1000")
     terminal = leader("--grace=100ms", "--leftover-grace=60s", "--", "bash", "-c", script)
     terminal.wait_text("ready")
     terminal.type(b"\x03")
@@ -362,7 +367,7 @@ def test_after_a_ctrl_c_the_grace_is_for_what_the_command_left_too(leader):
 def test_after_a_ctrl_c_what_is_left_has_the_grace_of_any_stop(leader, tmp_path):
     saved = tmp_path / "saved"
     saves = f"trap 'sleep 0.5; : >{saved}; exit' TERM; echo up; while :; do sleep 0.05; done"
-    script = f'coproc setsid bash -c "{saves}"; read -r -u ${{COPROC[0]}}; echo ready; exec sleep 1000'
+    script = leaving(saves, "echo ready; exec sleep 1000")
     terminal = leader("--grace=60s", "--leftover-grace=100ms", "--", "bash", "-c", script)
     terminal.wait_text("ready")
     terminal.type(b"\x03")

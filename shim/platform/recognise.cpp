@@ -316,8 +316,7 @@ bool same_number(const std::string& a, const std::string& b) {
     const bool range = colon != std::string::npos && text.substr(0, colon) != text.substr(colon + 1);
     return range ? text : text.substr(0, colon);
   };
-  const std::string left = least(a), right = least(b);
-  return left == right || !compute(Function::differ, std::array{left, right});
+  return !compute(Function::differ, std::array{least(a), least(b)});
 }
 
 void compare(const Platform& winner, const Profile& other, const Facts& theirs, Faults& faults) {

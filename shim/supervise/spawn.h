@@ -38,8 +38,8 @@ class Spawn {
   /// Starts it in a process group of its own, with the signal mask and the ignored signals that we inherited,
   /// in the foreground of `terminal` where that is a descriptor and not −1. All signals stay blocked in the
   /// child until the moment before exec: one that is sent to it from now on is never lost. Whether exec
-  /// succeeds is not waited for; on no terminal, how long
-  /// it takes (an image or a file system that is slow) is: we stand still until then.
+  /// succeeds is not waited for; but without a terminal we stand still as long as exec takes (an image or a
+  /// file system that is slow).
   std::optional<SpawnFailure> start(int terminal) { return start(Start{.terminal = terminal}); }
 
   /// The same with more to be done in the child.
