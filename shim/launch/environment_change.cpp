@@ -63,10 +63,11 @@ void set_pet(EnvironmentChange& change, const Topology& topology, bool add, cons
 
 }  // namespace
 
-Environment EnvironmentChange::apply(Environment environment) const {
-  for (const std::string& name : unset) environment.unset(name);
-  for (const auto& [name, value] : set) environment.set(name, value);
-  return environment;
+Environment EnvironmentChange::apply(const Environment& environment) const {
+  Environment changed = environment.copy(set.size());
+  for (const std::string& name : unset) changed.unset(name);
+  for (const auto& [name, value] : set) changed.set(name, value);
+  return changed;
 }
 
 EnvironmentChange environment_change(const Topology& topology, const Settings& settings, const Node& node) {

@@ -28,7 +28,7 @@ struct EnvironmentChange {
   std::vector<std::string> unset;
 
   /// `environment` with the change.
-  [[nodiscard]] Environment apply(Environment environment) const;
+  [[nodiscard]] Environment apply(const Environment& environment) const;
 };
 
 /// What will be started and how.

@@ -42,18 +42,33 @@ bool is_numbered(std::string_view name, std::string_view prefix) {
 /// What the one pass over /dev sees.
 struct Devices {
   std::array<unsigned, kinds.size()> counts{};
+  bool kmsg = false;   ///< the kernel's log: this is a machine's own /dev, or as good as that, no container's
   bool kfd = false;    ///< AMD's compute driver
   bool dri = false;    ///< graphics cards, Intel's and AMD's among them
   bool accel = false;  ///< the kernel's compute accelerators: Habana's newer driver, others' NPUs
 };
 
 void see_device(void* devices, std::string_view name) {
-  if (name.empty() || std::string_view("acdhkmnv").find(name.front()) == std::string_view::npos)
-    return;  // most of them, at once
   auto& seen = *static_cast<Devices*>(devices);
-  if (name == "kfd") seen.kfd = true;
-  if (name == "dri") seen.dri = true;
-  if (name == "accel") seen.accel = true;
+  switch (name.front()) {  // most are none of them, and a machine has hundreds
+    case 'a':
+      seen.accel = seen.accel || name == "accel";
+      return;
+    case 'k':
+      seen.kfd = seen.kfd || name == "kfd";
+      seen.kmsg = seen.kmsg || name == "kmsg";
+      return;
+    case 'c':
+    case 'd':
+    case 'h':
+    case 'm':
+    case 'n':
+    case 'v':
+      break;
+    default:
+      return;
+  }
+  seen.dri = seen.dri || name == "dri";
   for (std::size_t i = 0; i < kinds.size(); ++i) {
     if (is_numbered(name, kinds[i].prefix)) ++seen.counts[i];
   }
@@ -269,7 +284,9 @@ std::optional<DeviceCount> visible_accelerators(const Node& node) {
     const Kind& kind = kinds[i];
     Counter counter(node);
     counter.begin(devices.counts[i], kind.what);
-    if (i == nvidia && devices.counts[i] == 0) {  // before the first use of a driver its files are missing
+    // Before the first use of a driver a machine lacks its files. A container without them has no card,
+    // though /proc shows those of the machine to all (canonical/lxd issue 7840).
+    if (i == nvidia && devices.counts[i] == 0 && devices.kmsg) {
       unsigned cards = 0;
       node.each_name("/proc/driver/nvidia/gpus", count_name, &cards);
       counter.begin(cards, "/proc/driver/nvidia/gpus");

@@ -72,9 +72,12 @@ TEST_CASE("numbered devices are counted, less what the runtime's list and the pr
   }
 }
 
-TEST_CASE("before a driver's first use its cards are found in /proc") {
+TEST_CASE("before a driver's first use its cards are found in /proc, but not by a container that has none") {
   FakeNode node({});
   node.folders["/proc/driver/nvidia/gpus"] = {"0000:01:00.0", "0000:02:00.0"};
+  node.folders["/dev"] = {"null", "zero", "shm"};
+  CHECK(counted(node) == "none");
+  node.folders["/dev"].emplace_back("kmsg");
   CHECK(counted(node) == "2 /proc/driver/nvidia/gpus");
 }
 

@@ -14,14 +14,12 @@ Environment Environment::from(const char* const* environ) {
   return result;
 }
 
-bool is_named(std::string_view entry, std::string_view name) {
-  return entry.size() > name.size() && entry[name.size()] == '=' && !name.empty() &&
-         std::memcmp(entry.data(), name.data(), name.size()) == 0;
-}
-
 std::string_view entry_name(std::string_view entry) {
-  const auto equals = entry.find('=');
-  return equals == std::string_view::npos ? std::string_view{} : entry.substr(0, equals);
+  if (entry.empty()) return {};
+  // find() looks at one character after the other.
+  const auto* equals = static_cast<const char*>(std::memchr(entry.data(), '=', entry.size()));
+  if (equals == nullptr) return {};
+  return entry.substr(0, static_cast<std::size_t>(equals - entry.data()));
 }
 
 std::optional<std::string_view> Environment::get(std::string_view name) const {
@@ -57,6 +55,13 @@ void Environment::set(std::string_view name, std::string_view value) {
 
 void Environment::unset(std::string_view name) {
   std::erase_if(entries_, [&](const auto& entry) { return is_named(entry, name); });
+}
+
+Environment Environment::copy(std::size_t more) const {
+  Environment result;
+  result.entries_.reserve(entries_.size() + more);
+  result.entries_.insert(result.entries_.end(), entries_.begin(), entries_.end());
+  return result;
 }
 
 bool is_service_link(std::string_view value) {

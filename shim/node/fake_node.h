@@ -32,7 +32,8 @@ class FakeNode final : public Node {
                  void* context) const override {
     const std::string prefix = std::string(folder) + "/";
     for (const auto& [file, content] : files)
-      if (file.starts_with(prefix)) see(context, std::string_view(file).substr(prefix.size()));
+      if (file.starts_with(prefix) && file[prefix.size()] != '.')
+        see(context, std::string_view(file).substr(prefix.size()));
     const auto found = folders.find(folder);
     if (found == folders.end()) return;
     for (const std::string& entry : found->second) see(context, entry);

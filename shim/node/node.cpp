@@ -163,7 +163,7 @@ void RealNode::each_name(const char* folder, void (*see)(void* context, std::str
       std::uint16_t length = 0;
       std::memcpy(&length, entries.data() + at + offsetof(Entry, length), sizeof length);
       const std::string_view name = entries.data() + at + name_at;
-      if (name != "." && name != "..") see(context, name);
+      if (name.front() != '.') see(context, name);
       at += length;
     }
   }

@@ -33,7 +33,8 @@ class Node {
   /// The file's content, at most 1 MiB of it; nothing where it cannot be read.
   [[nodiscard]] virtual std::optional<std::string> file(const std::string& path) const = 0;
 
-  /// Hands each name in a folder to `see`, in no order; no one where the folder cannot be read.
+  /// Hands each name in a folder to `see`, in no order, but for those that begin with a dot; no one where
+  /// the folder cannot be read.
   virtual void each_name(const char* folder, void (*see)(void* context, std::string_view name),
                          void* context) const = 0;
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "platform/expression.h"
+#include "sort.h"
 #include "toml.h"
 
 namespace rankshim::platform {
@@ -163,15 +164,26 @@ class Reader {
       const bool has_any = one->contains("any");
       std::vector<Condition> all;
       if (!has_any || one->contains("all")) all = conditions(*one, "all");
-      if (!has_any) tables_.alternatives.push_back(added(all));
+      if (!has_any) alternative(all);
       if (!has_any) continue;
       for (const Condition& any : conditions(*one, "any")) {
-        all.push_back(any);
-        tables_.alternatives.push_back(added(all));
-        all.pop_back();
+        auto each = all;
+        each.push_back(any);
+        alternative(std::move(each));
       }
     }
     return range(tables_.alternatives, first);
+  }
+
+  /// What is decided soonest is asked first, as most alternatives of most profiles do not hold.
+  void alternative(std::vector<Condition> all) {
+    const auto cost = [&](const Condition& one) {
+      const bool is_call = tables_.steps[one.root].op != Op::variable;
+      const bool holds_of_nothing = one.sign == Sign::not_set || one.sign == Sign::unlike;
+      return (is_call ? 2 : 0) + (holds_of_nothing ? 1 : 0);
+    };
+    insertion_sort(all, [&](const Condition& a, const Condition& b) { return cost(a) < cost(b); });
+    tables_.alternatives.push_back(added(all));
   }
 
   Range roles(const toml::table& top, std::string_view key) {

@@ -101,6 +101,8 @@ class Evaluation {
     return value;
   }
 
+  bool is_unset(const Step& step) { return step.op == Op::variable && !variable(tables_.text(step.index)); }
+
   std::optional<std::string_view> variable(std::string_view name) {
     const auto value = variables_.get(name);
     if (!value || !is_service_link(*value)) return value;
@@ -136,8 +138,10 @@ class Evaluation {
 
   std::optional<Value> call(const Step& step) {
     if (step.function == Function::only_if) {
-      const auto condition = value(child(step, 0)), glob = value(child(step, 1));
-      if (!condition || !glob || !fits(condition->text, glob->text)) return std::nullopt;
+      const auto condition = value(child(step, 0));
+      if (!condition) return std::nullopt;
+      const auto glob = value(child(step, 1));
+      if (!glob || !fits(condition->text, glob->text)) return std::nullopt;
       auto chosen = value(child(step, 2));
       // A text has no source of its own: what chose it is its source.
       if (chosen && chosen->origin == Origin::fallback) {
@@ -148,9 +152,11 @@ class Evaluation {
     }
     if (step.function == Function::unless)
       return value(child(step, 0)) ? std::nullopt : value(child(step, 1));
+    const auto children = tables_.children_of(step);
+    // Most are asked about a variable that is not there.
+    if (!children.empty() && is_unset(tables_.steps[children.front()])) return std::nullopt;
     Value result;
     std::vector<std::string> arguments;
-    const auto children = tables_.children_of(step);
     arguments.reserve(children.size());
     for (const std::uint16_t one : children) {
       auto argument = value(one);

@@ -42,7 +42,7 @@ std::string ProfileSet::document(std::string_view name) const {
 Outcome<ProfileSet> read_profiles(std::string_view file, const Node& node) {
   std::vector<std::string> paths;
   const auto take = [](void* to, std::string_view entry) {
-    if (entry.ends_with(extension) && !entry.starts_with('.'))
+    if (entry.ends_with(extension))
       static_cast<std::vector<std::string>*>(to)->push_back(std::string(profile_folder) + "/" +
                                                             std::string(entry));
   };

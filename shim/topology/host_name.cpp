@@ -18,6 +18,7 @@ std::string canonical(std::string_view host) {
   std::string text(host);
   std::transform(text.begin(), text.end(), text.begin(),
                  [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  if (text.find(':') == std::string::npos) return text;
   in6_addr v6{};
   std::array<char, INET6_ADDRSTRLEN> out{};
   if (inet_pton(AF_INET6, text.c_str(), &v6) == 1 &&
@@ -27,23 +28,24 @@ std::string canonical(std::string_view host) {
   return text;
 }
 
+bool names_localhost(const std::string& name) {
+  return name == "localhost" || name == "localhost.localdomain" || name == "ip6-localhost" ||
+         name == "ip6-loopback" || name.ends_with(".localhost") || name == "0.0.0.0" || name == "::";
+}
+
 }  // namespace
 
 bool is_literal(std::string_view host) {
   const std::string text = canonical(host);
   in6_addr address{};
-  return inet_pton(AF_INET, text.c_str(), &address) == 1 || inet_pton(AF_INET6, text.c_str(), &address) == 1;
+  return inet_pton(text.find(':') == std::string::npos ? AF_INET : AF_INET6, text.c_str(), &address) == 1;
 }
 
-bool is_localhost_name(std::string_view host) {
-  const std::string name = canonical(host);
-  return name == "localhost" || name == "localhost.localdomain" || name == "ip6-localhost" ||
-         name == "ip6-loopback" || name.ends_with(".localhost") || name == "0.0.0.0" || name == "::";
-}
+bool is_localhost_name(std::string_view host) { return names_localhost(canonical(host)); }
 
 bool is_loopback(std::string_view host) {
-  if (is_localhost_name(host)) return true;
   const std::string name = canonical(host);
+  if (names_localhost(name)) return true;
   in_addr v4{};
   if (inet_pton(AF_INET, name.c_str(), &v4) == 1) return (ntohl(v4.s_addr) >> 24U) == 127;
   return name == "::1";

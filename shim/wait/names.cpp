@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cstring>
 
 namespace rankshim::wait {
 
@@ -19,19 +20,28 @@ bool same(std::string_view a, std::string_view b) {
                     [](char x, char y) { return lower(x) == lower(y); });
 }
 
-/// Cuts `text` up to one of `ends` off its front; the end itself is dropped.
-std::string_view cut(std::string_view& text, std::string_view ends) {
-  const std::size_t end = text.find_first_of(ends);
-  const std::string_view front = text.substr(0, end);
-  text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
-  return front;
+/// Cuts the first line off `text`, without what ends it.
+std::string_view next_line(std::string_view& text) {
+  const void* found = text.empty() ? nullptr : std::memchr(text.data(), '\n', text.size());
+  const std::size_t end = found == nullptr
+                              ? text.size()
+                              : static_cast<std::size_t>(static_cast<const char*>(found) - text.data());
+  const std::string_view line = text.substr(0, end);
+  text.remove_prefix(std::min(end + 1, text.size()));
+  return line;
 }
+
+bool is_blank(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
 
 /// The next word of a line; empty at its end.
 std::string_view next_word(std::string_view& line) {
-  std::string_view word;
-  while (word.empty() && !line.empty()) word = cut(line, " \t\r\f\v");
-  return word;
+  const char* word = line.data();
+  const char* const end = word + line.size();
+  while (word != end && is_blank(*word)) ++word;
+  const char* after = word;
+  while (after != end && !is_blank(*after)) ++after;
+  line = {after, static_cast<std::size_t>(end - after)};
+  return {word, static_cast<std::size_t>(after - word)};
 }
 
 std::string_view without_dots(std::string_view domain) {
@@ -72,7 +82,7 @@ std::vector<std::string_view> addresses_in_hosts(std::string_view file, std::str
   if (name.ends_with('.')) name.remove_suffix(1);
   std::vector<std::string_view> found;
   while (!file.empty()) {
-    std::string_view line = cut(file, "\n");
+    std::string_view line = next_line(file);
     line = line.substr(0, line.find('#'));
     const std::string_view address = next_word(line);
     std::string_view alias = next_word(line);
@@ -95,7 +105,7 @@ ResolvConf read_resolv_conf(std::string_view file, std::string_view host_name) {
   ResolvConf conf;
   bool has_search = false;
   while (!file.empty()) {
-    std::string_view line = cut(file, "\n");
+    std::string_view line = next_line(file);
     if (line.starts_with('#') || line.starts_with(';')) continue;
     const std::string_view keyword = next_word(line);
     const bool domain = keyword == "domain";
