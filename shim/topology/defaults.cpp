@@ -1,0 +1,134 @@
+#include <spdlog/fmt/fmt.h>
+
+#include "topology/resolver.h"
+
+namespace rankshim {
+
+void Resolver::complete_nproc() {
+  auto& nproc = fact(Fact::nproc_per_node);
+  const std::string said_workers = nproc ? nproc->text : "auto";
+  if (!node_.is_here()) return complete_nproc_elsewhere();
+  if (said_workers == "cpu") {
+    const DeviceCount cpus = node_.cpus();
+    nproc = Value{fmt::format("{}", cpus.count), Origin::devices, cpus.what};
+    return;
+  }
+  // What the user says outright stands, and one worker needs no accelerator: nothing to look for.
+  const bool number = parse_count(said_workers).value_or(0) != 0;
+  if (number && (nproc->from_user() || said_workers == "1")) return;
+  const auto visible = node_.accelerators();
+  if (said_workers != "auto" && said_workers != "gpu") return check_nproc(*nproc, visible);
+  if (!visible && said_workers == "gpu") {
+    fault(fmt::format("{}, but no accelerator is visible here", said(Fact::nproc_per_node, *nproc)),
+          {name_of(Fact::nproc_per_node, *nproc)},
+          "give the container its devices, or set --nproc-per-node (RANKSHIM_NPROC_PER_NODE)");
+    return;
+  }
+  nproc = visible ? Value{fmt::format("{}", visible->count), Origin::devices, visible->what}
+                  : Value{"1", Origin::fallback, ""};
+}
+
+void Resolver::complete_nproc_elsewhere() {
+  auto& nproc = fact(Fact::nproc_per_node);
+  if (nproc && parse_count(nproc->text)) return check_nproc(*nproc, std::nullopt);
+  if (!nproc || nproc->text == "auto") nproc = Value{"1", Origin::fallback, ""};
+  if (nproc->text != "1" && nproc->text != "gpu" && nproc->text != "cpu")
+    return check_nproc(*nproc, std::nullopt);
+  topology_.warnings.emplace_back(
+      "nproc_per_node is counted on the node itself: its devices are not known here");
+}
+
+void Resolver::check_nproc(const Value& nproc, const std::optional<DeviceCount>& visible) {
+  const auto number = parse_count(nproc.text);
+  if (!number || *number == 0) {
+    fault(fmt::format("{} is not a number of workers, auto, gpu or cpu", said(Fact::nproc_per_node, nproc)),
+          {name_of(Fact::nproc_per_node, nproc)},
+          fmt::format("correct it, settle it with --nproc-per-node (RANKSHIM_NPROC_PER_NODE), {}",
+                      last_resort));
+  } else if (visible && *number > visible->count) {
+    fault(fmt::format("{}, but only {} accelerators are visible here ({})", said(Fact::nproc_per_node, nproc),
+                      visible->count, visible->what),
+          {name_of(Fact::nproc_per_node, nproc), visible->what},
+          "give the container its devices, or set --nproc-per-node (RANKSHIM_NPROC_PER_NODE)");
+  }
+}
+
+void Resolver::complete_restarts() {
+  auto& restarts = fact(Fact::max_restarts);
+  if (!restarts && reads_variables_) {
+    if (const auto text = node_.environment().get("PET_MAX_RESTARTS")) {
+      restarts = Value{std::string(*text), Origin::variable, "PET_MAX_RESTARTS"};
+    }
+  }
+  if (!restarts) {
+    restarts = Value{"0", Origin::fallback, ""};
+  } else if (!parse_count(restarts->text)) {
+    fault(fmt::format("{} is not a number", said(Fact::max_restarts, *restarts)),
+          {name_of(Fact::max_restarts, *restarts)},
+          "correct it, or settle it with --max-restarts (RANKSHIM_MAX_RESTARTS)");
+  }
+}
+
+void Resolver::complete_run_id() {
+  find_run_id();
+  Value& run_id = *fact(Fact::run_id);
+  const auto& attempt = fact(Fact::attempt);
+  if (!attempt || attempt->text == "0" || run_id.from_user()) return;
+  run_id = Value{
+      run_id.text + "." + attempt->text, Origin::derived,
+      fmt::format("{} and {}", run_id.detail.empty() ? run_id.source() : run_id.detail, attempt->detail)};
+}
+
+void Resolver::find_run_id() {
+  auto& run_id = fact(Fact::run_id);
+  if (run_id) return;
+  if (reads_variables_) {
+    if (const auto text = node_.environment().get("PET_RDZV_ID")) {
+      run_id = Value{std::string(*text), Origin::variable, "PET_RDZV_ID"};
+      return;
+    }
+  }
+  const std::string& master = fact(Fact::master_addr)->text;
+  const bool others = !topology_.alone && facts().text(Fact::nnodes) != "1";
+  // Where the master itself is told "localhost" (pytorch-operator up to 1.3), the others are told its name.
+  if (others && topology_.host.value_or(false) && is_localhost_name(master) && !node_.host_name().empty()) {
+    run_id = Value{node_.host_name(), Origin::hostname, ""};
+    topology_.warnings.push_back(fmt::format(
+        "{}: the others have to have {} for it, this node's own name, which is the run id; if they "
+        "have another, set RANKSHIM_RUN_ID (--run-id) on all nodes",
+        said(Fact::master_addr, *fact(Fact::master_addr)), run_id->text));
+    return;
+  }
+  run_id = Value{master, Origin::derived, "master_addr"};
+}
+
+bool Resolver::check_port() {
+  const auto& port = fact(Fact::master_port);
+  if (!port) return true;
+  const auto number = parse_count(port->text);
+  if (number && *number >= 1 && *number <= 65535) return true;
+  fault(fmt::format("{} is not a port, 1 to 65535", said(Fact::master_port, *port)),
+        {name_of(Fact::master_port, *port)},
+        fmt::format("correct it, settle it with --master-port (RANKSHIM_MASTER_PORT), {}", last_resort));
+  return false;
+}
+
+void Resolver::complete_port() {
+  auto& port = fact(Fact::master_port);
+  // PORT means many things; it is the master's only where we already know of other nodes.
+  if (!port && !topology_.elastic && reads_variables_) {
+    if (const auto text = node_.environment().get("PORT")) {
+      if (is_service_link(*text)) {
+        topology_.warnings.push_back(
+            fmt::format("PORT={} is a Kubernetes service link and is ignored", *text));
+      } else {
+        port = Value{std::string(*text), Origin::variable, "PORT"};
+      }
+    }
+  }
+  if (!check_port() || port) return;
+  const std::string& run_id = fact(Fact::run_id)->text;
+  port = Value{fmt::format("{}", default_port(run_id)), Origin::derived, "run_id"};
+}
+
+}  // namespace rankshim

@@ -1,0 +1,247 @@
+#include <spdlog/fmt/fmt.h>
+
+#include "topology/resolver.h"
+
+namespace rankshim {
+namespace {
+
+/// The host and the port of "host:port", "[v6]:port" or a bare host.
+std::pair<std::string, std::string> split_endpoint(std::string_view endpoint) {
+  const auto colon = endpoint.rfind(':');
+  const bool bare_v6 = !endpoint.starts_with('[') && endpoint.find(':') != colon;
+  if (colon == std::string_view::npos || bare_v6 || endpoint.ends_with(']'))
+    return {std::string(endpoint), ""};
+  return {std::string(endpoint.substr(0, colon)), std::string(endpoint.substr(colon + 1))};
+}
+
+}  // namespace
+
+void Resolver::complete_node() {
+  if (!check_nnodes()) return;
+  const auto& nproc = fact(Fact::nproc_per_node);
+  const bool one = !topology_.elastic && (!fact(Fact::nnodes) || fact(Fact::nnodes)->text == "1");
+  const bool needs_workers = !one || !for_program_ || (nproc && nproc->text != "auto");
+  if (needs_workers) {
+    complete_nproc();
+  } else {
+    fact(Fact::nproc_per_node).reset();
+  }
+  complete_restarts();
+  if (!fact(Fact::nnodes)) {
+    if (says_others() || platform_lacks_nnodes()) return;
+    fact(Fact::nnodes) = Value{"1", Origin::fallback, ""};
+  }
+  if (fact(Fact::nnodes)->text == "1" && !topology_.elastic) return complete_single();
+  topology_.elastic ? complete_elastic() : complete_static();
+  check_loopback();
+}
+
+bool Resolver::check_nnodes() {
+  const auto& backend = fact(Fact::rdzv_backend);
+  topology_.elastic = backend && backend->text != "static";
+  auto& nnodes = fact(Fact::nnodes);
+  if (!nnodes) return true;
+  const std::string_view text = nnodes->text;
+  const auto colon = text.find(':');
+  const auto min = parse_count(text.substr(0, colon));
+  const auto max = colon == std::string_view::npos ? min : parse_count(text.substr(colon + 1));
+  if (!min || !max || *min == 0 || *max < *min) {
+    const char* why =
+        min && max && *min != 0 ? "has MIN above MAX" : "is not a number of nodes, N or MIN:MAX";
+    fault(fmt::format("{} {}", said(Fact::nnodes, *nnodes), why), {name_of(Fact::nnodes, *nnodes)},
+          fmt::format("correct it, settle it with --nnodes (RANKSHIM_NNODES), {}", last_resort));
+    return false;
+  }
+  if (*min < *max) {
+    if (backend && backend->text == "static") {
+      fault(fmt::format("{} is a range, but {}", said(Fact::nnodes, *nnodes),
+                        said(Fact::rdzv_backend, *backend)),
+            {name_of(Fact::nnodes, *nnodes), name_of(Fact::rdzv_backend, *backend)},
+            "set --nnodes (RANKSHIM_NNODES) to one number, or --rdzv-backend=c10d (RANKSHIM_RDZV_BACKEND)");
+      return false;
+    }
+    topology_.elastic = true;
+  } else if (!topology_.elastic) {
+    nnodes->text = fmt::format("{}", *min);
+  }
+  return true;
+}
+
+bool Resolver::says_others() {
+  std::string evidence;
+  std::vector<std::string> names;
+  const auto add = [&](std::string_view text, std::string variable) {
+    evidence += fmt::format("{}{}", evidence.empty() ? "" : ", ", text);
+    names.push_back(std::move(variable));
+  };
+  for (const Fact known : {Fact::node_rank, Fact::master_addr, Fact::rdzv_endpoint}) {
+    const auto& value = fact(known);
+    if (!value || (known == Fact::master_addr && is_loopback(value->text))) continue;
+    add(said(known, *value), name_of(known, *value));
+  }
+  if (names.empty()) return false;
+  const std::string why = missing(Fact::nnodes, names);
+  for (const char* generic : {"NNODES", "WORLD_SIZE"}) names.emplace_back(generic);
+  fault(fmt::format("{} says that there are other nodes, but not how many{}", evidence, why), names,
+        "set NNODES on every node, or --nnodes (RANKSHIM_NNODES); 1 if this node is alone");
+  return true;
+}
+
+bool Resolver::platform_lacks_nnodes() {
+  if (!has_own_words()) return false;
+  std::vector<std::string> names;
+  const std::string why = missing(Fact::nnodes, names);
+  if (why.empty()) return false;
+  fault("this is " + platform_.name + ", but nothing says how many nodes there are" + why, names,
+        "set it, or --nnodes (RANKSHIM_NNODES); 1 if this node is alone");
+  return true;
+}
+
+void Resolver::complete_single() {
+  if (const auto& rank = fact(Fact::node_rank); rank && rank->text != "0") {
+    fault(
+        fmt::format("{} is not below {}", said(Fact::node_rank, *rank),
+                    said(Fact::nnodes, *fact(Fact::nnodes))),
+        {name_of(Fact::node_rank, *rank), name_of(Fact::nnodes, *fact(Fact::nnodes))},
+        fmt::format("correct one of them, settle it with --node-rank (RANKSHIM_NODE_RANK), {}", last_resort));
+    return;
+  }
+  if (!fact(Fact::node_rank)) fact(Fact::node_rank) = Value{"0", Origin::fallback, ""};
+  if (!fact(Fact::master_addr)) fact(Fact::master_addr) = Value{"127.0.0.1", Origin::fallback, ""};
+  topology_.host = true;
+  topology_.alone = true;
+  complete_run_id();
+  if (check_port() && !fact(Fact::master_port) && !for_program_) {
+    constexpr std::uint16_t torch_port = 29500;
+    constexpr std::uint16_t last_tried = torch_port + 100;
+    std::uint16_t port = torch_port;
+    while (port < last_tried && !node_.port_is_free(port)) ++port;
+    fact(Fact::master_port) = port == torch_port
+                                  ? Value{"29500", Origin::fallback, ""}
+                                  : Value{fmt::format("{}", port), Origin::derived, "29500, which is in use"};
+  }
+}
+
+void Resolver::complete_static() {
+  const Value nnodes = *fact(Fact::nnodes);
+  const auto& rank = fact(Fact::node_rank);
+  if (!rank) {
+    std::vector<std::string> names = {name_of(Fact::nnodes, nnodes), "NODE_RANK", "RANK"};
+    std::string why = missing(Fact::node_rank, names);
+    if (const auto& endpoint = fact(Fact::rdzv_endpoint); endpoint && !fact(Fact::rdzv_backend)) {
+      why += fmt::format(", and without PET_RDZV_BACKEND the nodes do not rank themselves at {}",
+                         endpoint->text);
+      names.emplace_back("PET_RDZV_BACKEND");
+    }
+    fault(fmt::format("{}, but nothing says which of them this node is{}", said(Fact::nnodes, nnodes), why),
+          names, "set NODE_RANK (0 on the master), or --node-rank (RANKSHIM_NODE_RANK)");
+  } else if (const auto number = parse_count(rank->text); !number || *number >= *parse_count(nnodes.text)) {
+    fault(
+        number ? fmt::format("{} is not below {}", said(Fact::node_rank, *rank), said(Fact::nnodes, nnodes))
+               : fmt::format("{} is not a number", said(Fact::node_rank, *rank)),
+        {name_of(Fact::node_rank, *rank), name_of(Fact::nnodes, nnodes)},
+        fmt::format("correct one of them, settle it with --node-rank (RANKSHIM_NODE_RANK), {}", last_resort));
+  } else {
+    topology_.host = *number == 0;
+  }
+  if (!fact(Fact::master_addr)) {
+    std::vector<std::string> names = {name_of(Fact::nnodes, nnodes), "MASTER_ADDR"};
+    const std::string why = missing(Fact::master_addr, names);
+    fault(fmt::format("{}, but nothing says where the master is{}", said(Fact::nnodes, nnodes), why), names,
+          "set MASTER_ADDR to node 0's name or address, or --master-addr (RANKSHIM_MASTER_ADDR)");
+    return;
+  }
+  complete_run_id();
+  complete_port();
+}
+
+void Resolver::complete_elastic() {
+  if (!fact(Fact::rdzv_backend)) fact(Fact::rdzv_backend) = Value{"c10d", Origin::derived, "nnodes"};
+  auto& endpoint = fact(Fact::rdzv_endpoint);
+  const bool has_endpoint = endpoint.has_value();
+  if (has_endpoint) {
+    const auto [host, port] = split_endpoint(endpoint->text);
+    if (host.empty()) {
+      fault(fmt::format("{} names no host", said(Fact::rdzv_endpoint, *endpoint)),
+            {name_of(Fact::rdzv_endpoint, *endpoint)},
+            "correct it to HOST:PORT, or set --rdzv-endpoint (RANKSHIM_RDZV_ENDPOINT)");
+      return;
+    }
+    fact(Fact::master_addr) = Value{host, Origin::derived, "rdzv_endpoint"};
+    fact(Fact::master_port).reset();
+    if (!port.empty()) fact(Fact::master_port) = Value{port, Origin::derived, "rdzv_endpoint"};
+  } else if (!fact(Fact::master_addr)) {
+    const Value nnodes = *fact(Fact::nnodes);
+    fault(fmt::format("{} is an elastic job, but nothing says where it meets", said(Fact::nnodes, nnodes)),
+          {name_of(Fact::nnodes, nnodes), "PET_RDZV_ENDPOINT"},
+          "set --rdzv-endpoint (RANKSHIM_RDZV_ENDPOINT) to HOST:PORT of one node");
+    return;
+  }
+  check_elastic_rank();
+  complete_run_id();
+  fact(Fact::rdzv_id) = Value{fact(Fact::run_id)->text, Origin::derived, "run_id"};
+  complete_port();
+  if (!fact(Fact::master_port)) return;
+  const std::string text = fmt::format("{}:{}", fact(Fact::master_addr)->text, fact(Fact::master_port)->text);
+  if (!has_endpoint)
+    endpoint = Value{text, Origin::derived, "master_addr and master_port"};
+  else if (endpoint->text != text)
+    *endpoint = Value{text, Origin::derived, endpoint->detail};
+  decide_elastic_host();
+}
+
+void Resolver::check_elastic_rank() {
+  const auto& rank = fact(Fact::node_rank);
+  if (!rank) return;
+  const std::string_view nnodes = fact(Fact::nnodes)->text;
+  const auto max = parse_count(nnodes.substr(nnodes.find(':') + 1));
+  const auto number = parse_count(rank->text);
+  if (number && *number < max.value_or(0)) return;
+  // training-operator counts the workers alone in PET_NNODES, but ranks the master too (research:
+  // elastic.go).
+  fault(fmt::format("{} is not below {}", said(Fact::node_rank, *rank),
+                    said(Fact::nnodes, *fact(Fact::nnodes))),
+        {name_of(Fact::node_rank, *rank), name_of(Fact::nnodes, *fact(Fact::nnodes))},
+        fmt::format("correct one of them, settle it with --nnodes (RANKSHIM_NNODES), {}", last_resort));
+}
+
+void Resolver::decide_elastic_host() {
+  if (fact(Fact::rdzv_backend)->text != "c10d") {
+    topology_.host = false;  // etcd is a service of its own
+    return;
+  }
+  const std::string& host = fact(Fact::master_addr)->text;
+  const std::string own = node_.host_name();
+  const auto rank = parse_count(facts().text(Fact::node_rank));
+  if (rank && !rank_0_is_elsewhere(host)) {
+    topology_.host = *rank == 0;
+  } else if (same_host(host, own) || is_loopback(host) || node_.owns_address(host)) {
+    topology_.host = true;
+  }
+}
+
+bool Resolver::rank_0_is_elsewhere(std::string_view endpoint) const {
+  if (!reads_variables_) return false;
+  for (const char* variable : {"PET_MASTER_ADDR", "MASTER_ADDR"}) {
+    const auto address = node_.environment().get(variable);
+    if (address && !is_loopback(*address) && !same_host(*address, endpoint)) return true;
+  }
+  return false;
+}
+
+void Resolver::check_loopback() {
+  if (!faults_.empty() || topology_.host.value_or(true)) return;
+  const auto& master = fact(Fact::master_addr);
+  if (!master || !is_loopback(master->text) || master->from_user()) return;
+  if (is_localhost_name(master->text)) {
+    fault(fmt::format("{} on node {} is this node itself, not the master", said(Fact::master_addr, *master),
+                      facts().text(Fact::node_rank)),
+          {name_of(Fact::master_addr, *master)},
+          "set MASTER_ADDR to node 0's name or address, or --master-addr (RANKSHIM_MASTER_ADDR)");
+  } else {
+    topology_.warnings.push_back(fmt::format("{} is this machine itself: right only if all nodes are on it",
+                                             said(Fact::master_addr, *master)));
+  }
+}
+
+}  // namespace rankshim

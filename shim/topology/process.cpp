@@ -1,0 +1,92 @@
+#include <spdlog/fmt/fmt.h>
+
+#include "topology/resolver.h"
+
+namespace rankshim {
+
+void Resolver::complete_process() {
+  for (const Fact needed : {Fact::rank, Fact::world_size, Fact::local_rank}) {
+    const auto& value = fact(needed);
+    if (value && parse_count(value->text)) continue;
+    std::string upper;
+    for (const char c : name(needed)) upper += static_cast<char>(c >= 'a' && c <= 'z' ? c - 'a' + 'A' : c);
+    std::vector<std::string> names = {value ? name_of(needed, *value) : upper};
+    const std::string why = value ? std::string() : missing(needed, names);
+    fault(value
+              ? fmt::format("{} is not a number", said(needed, *value))
+              : fmt::format("the platform {} has started one process per accelerator, but {} is not known{}",
+                            topology_.platform, name(needed), why),
+          names, fmt::format("set {}, {}", upper, last_resort));
+  }
+  if (!faults_.empty()) return;
+  const unsigned world = topology_.number(Fact::world_size);
+  check_below(Fact::rank, Fact::world_size);
+  if (fact(Fact::local_world_size)) check_below(Fact::local_rank, Fact::local_world_size);
+  if (parse_count(facts().text(Fact::node_rank)) && parse_count(facts().text(Fact::nnodes)))
+    check_below(Fact::node_rank, Fact::nnodes);
+  if (!faults_.empty() || !check_local_size()) return;
+
+  topology_.host = topology_.number(Fact::rank) == 0;
+  topology_.alone = world == 1;
+  const unsigned local = topology_.number(Fact::local_world_size);
+  if (local != 0 && !fact(Fact::nproc_per_node)) {
+    fact(Fact::nproc_per_node) = Value{fmt::format("{}", local), Origin::derived, "local_world_size"};
+  }
+  if (local != 0 && world % local == 0 && !fact(Fact::nnodes)) {
+    fact(Fact::nnodes) =
+        Value{fmt::format("{}", world / local), Origin::derived, "world_size and local_world_size"};
+  }
+  if (!fact(Fact::master_addr)) {
+    if (world > 1 && facts().text(Fact::nnodes) != "1") {
+      std::vector<std::string> names = {name_of(Fact::world_size, *fact(Fact::world_size)), "MASTER_ADDR"};
+      const std::string why = missing(Fact::master_addr, names);
+      missing(Fact::nnodes, names);  // for on one node it would not matter
+      missing(Fact::local_world_size, names);
+      fault(fmt::format("{}, but nothing says where rank 0 is{}",
+                        said(Fact::world_size, *fact(Fact::world_size)), why),
+            names,
+            "set MASTER_ADDR to the name or address of rank 0's node, or --master-addr "
+            "(RANKSHIM_MASTER_ADDR)");
+      return;
+    }
+    fact(Fact::master_addr) = Value{"127.0.0.1", Origin::fallback, ""};
+  }
+  complete_run_id();
+  complete_port();
+  if (facts().text(Fact::nnodes) != "1") check_loopback();
+}
+
+void Resolver::check_below(Fact smaller, Fact larger) {
+  const unsigned limit = topology_.number(larger);
+  if (topology_.number(smaller) < limit) return;
+  fault(fmt::format("{} is not below {}", said(smaller, *fact(smaller)), said(larger, *fact(larger))),
+        {name_of(smaller, *fact(smaller)), name_of(larger, *fact(larger))},
+        fmt::format("correct one of them, {}", last_resort));
+}
+
+bool Resolver::check_local_size() {
+  const unsigned world = topology_.number(Fact::world_size), local = topology_.number(Fact::local_world_size);
+  if (local == 0) return true;
+  const auto contradicts = [&](Fact other, const std::string& more, const std::string& settled) {
+    const Value &mine = *fact(Fact::local_world_size), &its = *fact(other);
+    if (mine.from_user() || its.from_user()) return;  // who has said it outright need not hear of it
+    fault(fmt::format("{} contradicts {}{}", said(Fact::local_world_size, mine), said(other, its), more),
+          {name_of(Fact::local_world_size, mine), name_of(other, its)}, settled);
+  };
+  const auto nnodes = parse_count(facts().text(Fact::nnodes)),
+             nproc = parse_count(facts().text(Fact::nproc_per_node));
+  // Every other node has one at least; they need not be spread evenly.
+  if (nnodes && *nnodes != 0 && (*nnodes == 1 ? local != world : local + *nnodes - 1 > world))
+    contradicts(Fact::nnodes, fmt::format(" and {}", said(Fact::world_size, *fact(Fact::world_size))),
+                fmt::format("correct one of them, settle it with {} ({}), {}", option_for(Fact::nnodes),
+                            variable_for(Fact::nnodes), last_resort));
+  const bool even = !nnodes || *nnodes * local == world;
+  if (nproc && *nproc != local && even)
+    contradicts(Fact::nproc_per_node, "",
+                fmt::format("unset {}; for one launcher per node set RANKSHIM_PLATFORM=generic, with NNODES "
+                            "and NODE_RANK",
+                            name_of(Fact::nproc_per_node, *fact(Fact::nproc_per_node))));
+  return faults_.empty();
+}
+
+}  // namespace rankshim

@@ -1,0 +1,144 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "topology/topology.h"
+
+namespace rankshim {
+
+/// The way out of every refusal, for the end of its fix.
+constexpr const char* last_resort = "or set RANKSHIM_PLATFORM=none";
+
+/// The option that says a fact: "--nnodes".
+std::string option_for(Fact fact);
+
+/// The variable that a user would set for a fact.
+std::string variable_for(Fact fact);
+
+/// "NODE_RANK=1", "--nnodes=2", "nnodes=2 (derived from …)".
+std::string said(Fact fact, const Value& value);
+
+/// What a fault names for a value: the variable, option or file that it comes from.
+std::string name_of(Fact fact, const Value& value);
+
+/// One resolving: what the user, the platform and the generic variables say becomes a topology, or faults.
+/// What is completed in its own file has its part here: node.cpp, process.cpp, defaults.cpp.
+class Resolver {
+ public:
+  /// What it is given has to outlive it; parameters as of resolve_topology.
+  Resolver(const Settings& settings, const platform::Platform& platform, const platform::Profile* generic,
+           const Node& node, bool for_program);
+
+  /// Once only.
+  Outcome<Topology> resolve();
+
+ private:
+  Facts& facts() { return topology_.facts; }
+  std::optional<Value>& fact(Fact fact) { return topology_.facts[fact]; }
+
+  /// A name may be that of all that a value was derived from, by comma: each is one of its own.
+  void fault(std::string what, const std::vector<std::string>& names, std::string fix);
+
+  /// torchrun's own names, set by hand beside a platform's, say what nobody else does; but not of an elastic
+  /// job.
+  void add_torchrun_facts();
+
+  // ---- topology.cpp: who wins
+
+  /// Takes the fact from who comes first: the user's option, the platform, the generic variables.
+  void choose(Fact wanted);
+
+  /// A platform that says the nodes in words of its own may count anything in RANK and WORLD_SIZE:
+  /// training-operator from 1.7 on has processes there, and all pods where PET_NNODES leaves the master out.
+  [[nodiscard]] bool platform_says_all() const;
+
+  /// It has words of its own for the nodes: if they are not there, that is what is wrong, and RANK is no
+  /// substitute.
+  [[nodiscard]] bool platform_has_words() const;
+
+  /// torchrun's own variables beside those of a worker: left over in one of its workers, or an outer
+  /// torchrun's.
+  [[nodiscard]] bool is_worker_with_pet() const;
+
+  /// A platform was recognised, not only names that anybody may set.
+  [[nodiscard]] bool has_own_words() const;
+
+  [[nodiscard]] bool platform_is_elastic() const;
+
+  /// What the platform says a missing fact in, ": A, B are not set", for the end of a sentence; the names are
+  /// appended.
+  std::string missing(Fact fact, std::vector<std::string>& names) const;
+
+  // ---- node.cpp: one launcher per node
+
+  void complete_node();
+
+  /// nnodes is "N" or "MIN:MAX"; decides whether the job is elastic. False where it makes no sense.
+  bool check_nnodes();
+
+  /// Whether something says that there are other nodes though their number is not known; then says what is
+  /// missing.
+  bool says_others();
+
+  /// A platform that says how many nodes there are in words of its own, and did not: one node is no guess to
+  /// make.
+  bool platform_lacks_nnodes();
+
+  void complete_single();
+  void complete_static();
+  void complete_elastic();
+  void check_elastic_rank();
+
+  /// The store of c10d is at the endpoint: node 0 where there are ranks, else the node whose name or address
+  /// that is.
+  void decide_elastic_host();
+
+  /// Whether node 0 is told to be another host than the endpoint's: an elastic PyTorchJob with a master gives
+  /// it rank 0, but meets at its first worker (kubeflow/trainer@v1.9.4:pkg/controller.v1/pytorch/elastic.go).
+  [[nodiscard]] bool rank_0_is_elsewhere(std::string_view endpoint) const;
+
+  /// A node that is not the master cannot reach it at its own loopback.
+  void check_loopback();
+
+  // ---- process.cpp: processes that exist already
+
+  void complete_process();
+  void check_below(Fact smaller, Fact larger);
+
+  /// Whether as many processes on this node can be true; says so where they cannot.
+  bool check_local_size();
+
+  // ---- defaults.cpp: what follows from the rest
+
+  /// "auto", "gpu" and "cpu" become numbers.
+  void complete_nproc();
+
+  /// A node that is only described: its devices cannot be counted here.
+  void complete_nproc_elsewhere();
+  void check_nproc(const Value& nproc, const std::optional<DeviceCount>& visible);
+  void complete_restarts();
+
+  /// A job that is started anew must not meet what is left of the one before: the attempt is part of the run
+  /// id, and so of the default port, unless the user has said the run id.
+  void complete_run_id();
+  void find_run_id();
+
+  /// False where the port is no port; then says so.
+  bool check_port();
+  void complete_port();
+
+  const Settings& settings_;
+  const platform::Platform& platform_;
+  const Node& node_;
+  Facts generic_;
+  bool for_program_ = false;
+  bool reads_variables_ = true;
+  Topology topology_;
+  Faults faults_;
+};
+
+}  // namespace rankshim
