@@ -10,6 +10,7 @@
 #include "explain/explain.h"
 #include "fault.h"
 #include "install.h"
+#include "job/conclude.h"
 #include "job/job.h"
 #include "job/run_job.h"
 #include "launch/launch.h"
@@ -88,7 +89,7 @@ int explain_recorded(const std::vector<std::string>& arguments, const Settings& 
   for (const std::string& note : node.notes()) log::warn("{}: {}", path, note);
   const auto read = read_settings(arguments, node);
   if (const auto* rejected = std::get_if<Rejected>(&read)) {
-    report(rejected->faults, rejected->json);
+    report(rejected->faults, rejected->invocation.settings.text(Option::format) == "json");
     return rejected->exit_code;
   }
   return explain_job(std::get<Invocation>(read), node);
@@ -163,9 +164,12 @@ int main(int argc, char** argv) {
   const std::vector<std::string> arguments(argv + (argc > 0 ? 1 : 0), argv + argc);
   auto read = read_settings(arguments, node);
   if (const auto* rejected = std::get_if<Rejected>(&read)) {
-    report(rejected->faults, rejected->json);
-    if (!arguments.empty() && arguments[0] == "env") print(fmt::format("exit {}\n", rejected->exit_code));
-    return rejected->exit_code;
+    const Invocation& understood = rejected->invocation;
+    set_log(understood.settings);
+    report(rejected->faults, understood.settings.text(Option::format) == "json");
+    if (understood.subcommand == Subcommand::env) print(fmt::format("exit {}\n", rejected->exit_code));
+    const bool whole = understood.subcommand == Subcommand::run || understood.subcommand == Subcommand::wait;
+    return whole ? conclude_rejected(*rejected, node) : rejected->exit_code;
   }
   const Invocation& invocation = std::get<Invocation>(read);
   set_log(invocation.settings);

@@ -84,6 +84,20 @@ def test_a_signal_while_what_the_pre_start_hook_left_is_waited_for_starts_nothin
     assert "during the pre-start hook; nothing was started" in program.stderr
 
 
+def test_what_a_pre_start_hook_leaves_running_is_stopped_and_told(shim):
+    done = shim("--pre-start=sleep 1000 & true", "--", "echo", "PROGRAM")
+    assert (done.code, done.stdout) == (0, "PROGRAM\n")
+    assert "what the pre-start hook left running was stopped" in done.stderr
+
+
+def test_a_term_among_the_leftovers_gives_them_the_grace(start, leaves):
+    program = start("--grace=200ms", "--no-stacks", "--leftover-grace=1h", "--", "sh", "-c", leaves(3))
+    program.wait_line("ASKED", 60)
+    program.signal(signal.SIGTERM)
+    program.wait_line("SIGTERM received; what the command left is killed in at most 200 ms", 60)
+    assert program.wait(60) == 3
+
+
 def test_a_hook_has_the_grace_of_any_command(start):
     program = start("--grace=200ms", "--pre-start=trap '' TERM; echo HOOK; sleep 1000", "--", "echo", "PROGRAM")
     program.wait_line("HOOK", 60)

@@ -10,6 +10,7 @@ import sys
 
 from lib.events import until
 from lib.process import clean_environment, run
+from lib.requirements import cannot
 from report.conftest import JOB, answers, status, told
 
 
@@ -43,6 +44,31 @@ def test_what_could_not_be_started_is_reported_too(shim, tmp_path):
     assert shim(*options, "--", "no-such-program").code == 127
     assert "no-such-program was not found" in log.read_text()
     assert told(report)["outcome"] == "not started" and "workers" not in told(report)
+
+
+def test_settings_that_cannot_be_used_leave_a_report_and_a_termination_log_too(shim, tmp_path):
+    log = tmp_path / "log"
+    report = tmp_path / "report.json"
+    options = [f"--report={report}", f"--termination-log={log}", "--log-format=json", "--exit-map=config=9", "--", "true"]
+    done = shim(*options, env={"RANKSHIM_GRACE": "5 sec"})
+    assert done.code == 9
+    assert "RANKSHIM_GRACE=5 sec" in json.loads(done.stderr)["message"]
+    assert told(report)["outcome"] == "not started" and told(report)["exit_code"] == 9
+    assert "RANKSHIM_GRACE=5 sec" in log.read_text()
+    assert shim(f"--termination-log={log}", "--no-such-option", "--", "true").code == 64
+    assert "unknown option --no-such-option" in log.read_text()
+
+
+def test_a_report_is_written_in_place_where_it_cannot_be_replaced(rankshim, tmp_path, namespaces):
+    if namespaces:
+        cannot(namespaces)
+    source, target = tmp_path / "source", tmp_path / "target"
+    source.write_text("old" * 1000)
+    target.touch()
+    script = 'mount --bind "$1" "$2"; "$3" --report "$2" -- sh -c "exit 3"'
+    done = run(["unshare", "--mount", "sh", "-c", script, "sh", source, target, rankshim], clean_environment())
+    assert done.code == 3 and "cannot be written" not in done.stderr
+    assert told(source)["exit_code"] == 3
 
 
 def test_a_report_that_cannot_be_written_is_a_warning(shim):

@@ -146,6 +146,13 @@ def test_exit_codes_are_mapped(start, script, exits, code):
     assert start("sh", "-c", script, options=["--exit-map", exits]).wait() == code
 
 
+def test_the_last_line_tells_of_a_code_that_was_mapped(start):
+    for script, exits, code in [("exit 3", "3=0", 0), ("exit 0", "0=7", 7)]:
+        process = start("sh", "-c", script, options=["--exit-map", exits, "--hold-on-failure", "1h" if code == 0 else "0"])
+        assert process.wait() == code
+        assert process.stderr.splitlines()[-1].endswith(f"; --exit-map makes the exit code {code}")
+
+
 def test_a_refusal_and_a_wait_in_vain_have_causes_to_be_mapped(start):
     refused = start("true", options=["--exit-map", "config=9"], env={"WORLD_SIZE": "3"})
     assert refused.wait() == 9
@@ -242,21 +249,19 @@ def test_what_fails_before_the_term_is_passed_on_has_failed_by_itself(agent, tmp
     assert "had asked it to stop" not in process.stderr
 
 
-def test_a_delay_longer_than_the_grace_is_a_stop_all_the_same(start, tmp_path):
-    report = tmp_path / "report.json"
-    process = start("sh", "-c", "echo up; exec sleep 1000", options=["--pre-stop-delay=60s", "--grace=100ms", f"--report={report}"])
-    process.wait_line("up", timeout=60)
+def test_a_delay_in_which_the_grace_would_end_is_refused(start):
+    refused = start("true", options=["--pre-stop-delay=2s"], env={"RANKSHIM_GRACE": "2s"})
+    assert refused.wait() == 64
+    assert "--pre-stop-delay=2s is not below RANKSHIM_GRACE=2s" in refused.stderr
+
+
+def test_nobody_is_asked_for_stacks_or_killed_before_the_delayed_term_came(start):
+    process = start(sys.executable, "-c", LISTENER, options=["--pre-stop-delay=900ms", "--grace=1s"])
+    process.wait_line("ready", stream="stdout")
     process.send(signal.SIGTERM)
+    process.wait_line("got 15", stream="stdout")
     assert process.wait(60) == 137
-    assert json.loads(report.read_text())["outcome"] == "stopped"
-
-
-def test_stacks_asked_for_within_a_delay_are_no_failure(agent):
-    process = agent('print("up", flush=True); import signal; signal.pause()', "--pre-stop-delay=60s", "--grace=1s")
-    process.wait_line("up", stream="stdout", timeout=60)
-    process.send(signal.SIGTERM)
-    assert process.wait(60) == 143
-    assert "failed first" not in process.stderr
+    assert "SIGABRT" not in process.stderr
 
 
 # An agent that goes back to a rendezvous, where it does not listen, when its worker has ended.
@@ -285,7 +290,7 @@ def test_a_term_that_becomes_another_signal_is_delayed_too(start):
     process = start(sys.executable, "-c", LISTENER, options=["--rewrite-signal=TERM=QUIT", "--pre-stop-delay=60s"])
     process.wait_line("ready", timeout=60)
     process.send(signal.SIGTERM)
-    process.wait_line("SIGQUIT received and passed on in 60 s", timeout=60)
+    process.wait_line("SIGTERM received and passed on as SIGQUIT in 60 s", timeout=60)
     process.send(signal.SIGINT)  # ends the delay
     assert process.wait(60) == 3
 

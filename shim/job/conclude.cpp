@@ -6,6 +6,7 @@
 #include <csignal>
 #include <cstring>
 
+#include "exit_code.h"
 #include "job/hooks.h"
 #include "job/pause.h"
 #include "log/log.h"
@@ -32,20 +33,21 @@ bool was_asked_to_stop(const supervise::Ending& ending) {
 }  // namespace
 
 int Conclusion::reach(const Verdict& verdict, Saying saying) {
-  if (saying == say) say_verdict(verdict);
-  return conclude(verdict, nullptr, Evidence{});
+  return conclude(verdict, nullptr, Evidence{}, saying);
 }
 
 int Conclusion::reach(const Verdict& verdict, const supervise::Ending& ending, const Evidence& evidence) {
-  say_verdict(verdict);
-  return conclude(verdict, &ending, evidence);
+  return conclude(verdict, &ending, evidence, say);
 }
 
-int Conclusion::conclude(const Verdict& verdict, const supervise::Ending* ending, const Evidence& evidence) {
-  if (log::dropped() != 0)
-    log::warn("{} lines of ours were lost because stderr could not take them", log::dropped());
+int Conclusion::conclude(Verdict verdict, const supervise::Ending* ending, const Evidence& evidence,
+                         Saying saying) {
   const ExitMap exit_map = ExitMap::parse(settings_.text(Option::exit_map)).value_or(ExitMap{});
   const int code = exit_map.apply(verdict.cause, verdict.code);
+  if (code != verdict.code) verdict.sentence += "; --exit-map makes the exit code " + std::to_string(code);
+  if (saying == say) say_verdict(verdict);
+  if (log::dropped() != 0)
+    log::warn("{} lines of ours were lost because stderr could not take them", log::dropped());
 
   const std::string path(settings_.text(Option::report));
   const bool hook = whole_ && settings_[Option::post_stop].has_value();
@@ -69,9 +71,31 @@ int Conclusion::conclude(const Verdict& verdict, const supervise::Ending* ending
   // Who asked to stop, at whatever moment, does not want to look into it.
   bool stopped = ending != nullptr && was_asked_to_stop(*ending);
   if (hook) stopped |= run_post_stop(json, written ? path : std::string());
-  if (const auto time = settings_.time(Option::hold_on_failure); time && whole_ && verdict.failed && !stopped)
+  if (const auto time = settings_.time(Option::hold_on_failure);
+      time && whole_ && verdict.failed && code != 0 && !stopped)
     hold(*time);
   return code;
+}
+
+int conclude_rejected(const Rejected& rejected, const Node& node) {
+  const Settings& settings = rejected.invocation.settings;
+  Verdict verdict;
+  verdict.code = rejected.exit_code;
+  verdict.cause = verdict.code == exit_code::configuration ? Cause::config : Cause::none;
+  verdict.sentence = to_line(rejected.faults.front());
+  verdict.failed = true;
+  const Evidence evidence;
+  ExitReport report;
+  report.verdict = &verdict;
+  report.exit_code =
+      ExitMap::parse(settings.text(Option::exit_map)).value_or(ExitMap{}).apply(verdict.cause, verdict.code);
+  report.evidence = &evidence;
+  report.host = node.host_name();
+  report.end = std::chrono::steady_clock::now();
+  if (const std::string path(settings.text(Option::report)); !path.empty())
+    replace_file(path, as_json(report));
+  TerminationLog(std::string(settings.text(Option::termination_log))).finish(termination_message(report));
+  return report.exit_code;
 }
 
 /// It finds a report even where none was asked for, or could be written. Returns whether a signal asked to

@@ -34,7 +34,7 @@ class Conclusion {
   int reach(const Verdict& verdict, const supervise::Ending& ending, const Evidence& evidence);
 
  private:
-  int conclude(const Verdict& verdict, const supervise::Ending* ending, const Evidence& evidence);
+  int conclude(Verdict verdict, const supervise::Ending* ending, const Evidence& evidence, Saying saying);
   bool run_post_stop(const std::string& report, const std::string& path);
   void hold(std::chrono::milliseconds time);
 
@@ -46,5 +46,9 @@ class Conclusion {
   bool whole_;
   const Job* job_ = nullptr;
 };
+
+/// What settings that cannot be used leave in the report and the termination log, by as much of them as was
+/// understood. Returns the code to exit with.
+int conclude_rejected(const Rejected& rejected, const Node& node);
 
 }  // namespace rankshim

@@ -151,6 +151,8 @@ std::optional<Verdict> run_pre_start(boost::asio::io_context& io, supervise::Sig
                        supervise::signal_name(*signal) + " during the pre-start hook; nothing was started",
                        false);
   }
+  if (hook.leftovers != 0)
+    log::warn("what the pre-start hook left running was stopped: start it from the command");
   if (code_of(hook) == 0) return std::nullopt;
   return not_started(code_of(hook), Cause::none,
                      "the pre-start hook " + describe(hook, limit) + "; nothing was started");

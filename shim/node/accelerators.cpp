@@ -49,6 +49,7 @@ struct Devices {
 };
 
 void see_device(void* devices, std::string_view name) {
+  if (name.empty()) return;
   auto& seen = *static_cast<Devices*>(devices);
   switch (name.front()) {  // most are none of them, and a machine has hundreds
     case 'a':

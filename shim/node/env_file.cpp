@@ -112,6 +112,13 @@ class Pod {
   void choose_container() {
     container_ = "spec.containers.0.";
     const auto wanted = at("metadata.annotations.kubectl.kubernetes.io/default-container");
+    if (!wanted && at("spec.containers.1.name")) {
+      const auto first = at("spec.containers.0.name");
+      note(
+          fmt::format("of the Pod's containers the first{} is read; the annotation "
+                      "kubectl.kubernetes.io/default-container names another",
+                      first ? fmt::format(", {},", *first) : ""));
+    }
     if (!wanted) return;
     for (const yaml::Entry& entry : document_) {
       const std::string_view path = entry.path;

@@ -95,7 +95,9 @@ TEST_CASE("a Pod gives the first container's variables, with what they refer to,
   CHECK(pod.host_name == "job-node-0-2");
   CHECK(pod.address == "10.1.2.3");
   CHECK(pod.hosts == "10.1.2.3\tjob-node-0-2.job.team.svc.cluster.local\tjob-node-0-2\n");
-  CHECK(pod.notes == Words{"SECRET is left out, its value comes from secretKeyRef"});
+  CHECK(pod.notes == Words{"of the Pod's containers the first is read; the annotation "
+                           "kubectl.kubernetes.io/default-container names another",
+                           "SECRET is left out, its value comes from secretKeyRef"});
 }
 
 TEST_CASE("the annotation that kubectl follows chooses the container") {

@@ -49,6 +49,19 @@ int replace(const std::string& path, std::string_view text) {
   return error;
 }
 
+/// What cannot be replaced: a mount (a Kubernetes volume's subPath), a file in a folder that is not ours.
+bool stays_in_place(int error) {
+  return error == EBUSY || error == EXDEV || error == EACCES || error == EPERM || error == EROFS;
+}
+
+/// 0 or errno.
+int rewrite(const std::string& path, std::string_view text) {
+  const int file = open(path.c_str(), O_WRONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+  if (file < 0) return errno;
+  const int error = fill(file, text);
+  return close(file) != 0 && error == 0 ? errno : error;
+}
+
 /// What is no file to be replaced: a pipe, a terminal, a device, a socket, or a file that was opened for us.
 struct Stream {
   int descriptor = -1;  // where it is open here; else it is to be opened
@@ -129,7 +142,8 @@ std::string target_of(std::string path) {
 
 bool replace_file(const std::string& path, std::string_view text) {
   const std::optional<Stream> stream = stream_at(path);
-  const int error = stream ? write_to(*stream, path, text) : replace(target_of(path), text);
+  int error = stream ? write_to(*stream, path, text) : replace(target_of(path), text);
+  if (!stream && stays_in_place(error) && rewrite(path, text) == 0) error = 0;
   if (error != 0)
     log::warn("the report cannot be written to {} ({}); set --report (RANKSHIM_REPORT)", path,
               std::strerror(error));

@@ -209,10 +209,14 @@ Verdict judge(const Ending& ending, const LaunchPlan& plan, const Evidence& evid
   if (launcher_code) verdict.code = own_code;
   verdict.failed = verdict.code != 0 && verdict.root.has_value();
   if (ending.leftovers_killed != 0) {
-    verdict.sentence += fmt::format("; {} of {} processes that it left behind had to be killed",
-                                    ending.leftovers_killed, ending.leftovers);
+    verdict.sentence += ending.leftovers == 1
+                            ? "; a process that it left behind had to be killed"
+                            : fmt::format("; {} of {} processes that it left behind had to be killed",
+                                          ending.leftovers_killed, ending.leftovers);
   } else if (ending.leftovers != 0) {
-    verdict.sentence += fmt::format("; {} processes that it left behind were stopped", ending.leftovers);
+    verdict.sentence += ending.leftovers == 1 ? "; a process that it left behind was stopped"
+                                              : fmt::format("; {} processes that it left behind were stopped",
+                                                            ending.leftovers);
   }
   if (!ending.left_behind.empty())
     verdict.sentence += "; SIGKILL did not end " + ending.left_behind + ", which waits in the kernel";

@@ -135,8 +135,9 @@ class Reader {
         value = Value{std::string(option.fallback), Origin::fallback, ""};
     }
     check_subcommand();
+    check_delay();
     if (rejected_.faults.empty()) return std::move(invocation_);
-    rejected_.json = invocation_.settings.text(Option::format) == "json";
+    rejected_.invocation = std::move(invocation_);
     return std::move(rejected_);
   }
 
@@ -359,6 +360,21 @@ class Reader {
     check_format();
     if (invocation_.subcommand != Subcommand::status && invocation_.settings[Option::phase])
       usage("--phase is for status", "leave it out");
+  }
+
+  /// What is asked to stop must hear of it before it is killed.
+  void check_delay() {
+    const auto &delay = invocation_.settings[Option::pre_stop_delay],
+               &grace = invocation_.settings[Option::grace];
+    const auto waits = invocation_.settings.time(Option::pre_stop_delay),
+               lasts = invocation_.settings.time(Option::grace);
+    if (!waits || !lasts || waits->count() == 0 || *waits < *lasts) return;
+    const bool typed = delay->origin == Origin::option || grace->origin == Origin::option;
+    reject(typed ? exit_code::usage : exit_code::configuration,
+           {fmt::format("{}={} is not below {}={}: the command would be killed before it is asked to stop",
+                        delay->detail, delay->text, grace->detail, grace->text),
+            {delay->detail, grace->detail},
+            "make the delay shorter, or the grace longer"});
   }
 
   void check_format() {

@@ -57,7 +57,7 @@ struct Rejected {
   int exit_code =
       0;  ///< exit_code::usage for the command line, exit_code::configuration for variables and the file
   Faults faults;
-  bool json = false;  ///< --format json was asked for
+  Invocation invocation;  ///< what was understood all the same, defaults included
 };
 
 /// Reads `arguments` (argv without argv[0]), RANKSHIM_* and the configuration file. Every fault found is

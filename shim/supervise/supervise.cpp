@@ -71,7 +71,7 @@ class Supervisor {
 
   void on_signal(const Received& arrived);
   void on_running_signal(const Received& signal, bool stop, int arrived);
-  void on_stop(int signal, bool delayed);
+  void on_stop(int arrived, int passed_on, bool delayed);
   [[nodiscard]] bool delays(int signal) const;
   void pass_on_delayed();
   void expect_agent();
@@ -304,8 +304,14 @@ void Supervisor::on_signal(const Received& arrived) {
       on_running_signal(signal, stop, arrived.number);
       return;
     case Phase::leftovers:
-      if (stop && (arrived.number == SIGINT || arrived.number == SIGQUIT)) {
+      if (!stop) return;
+      if (arrived.number == SIGINT || arrived.number == SIGQUIT) {
         kill_all(fmt::format("{} came while waiting for what the command left", signal_name(arrived.number)));
+      } else if (policy_.grace && !stopping_) {
+        stopping_ = true;  // once: another one grants no new grace
+        kill_by(Clock::now(), *policy_.grace);
+        log::info("{} received; what the command left is killed in at most {}", signal_name(arrived.number),
+                  seconds(*policy_.grace));
       }
       return;
     case Phase::killing:
@@ -333,7 +339,7 @@ void Supervisor::on_running_signal(const Received& signal, bool stop, int arrive
       last_resort::settle(signal.number);
       delivery_.pass_on(signal);
     }
-    return on_stop(signal.number, delayed);
+    return on_stop(arrived, signal.number, delayed);
   }
   const bool was_delayed = delayed_.has_value();
   pass_on_delayed();
@@ -345,21 +351,22 @@ void Supervisor::on_running_signal(const Received& signal, bool stop, int arrive
   }
 }
 
-void Supervisor::on_stop(int signal, bool delayed) {
+void Supervisor::on_stop(int arrived, int passed_on, bool delayed) {
   const Clock::time_point now = Clock::now();
   stopping_ = true;
-  ending_.stop_signal = signal;
+  ending_.stop_signal = arrived;
   if (!delayed) ending_.stopped_at = now;
   if (policy_.grace) {
     kill_by(now, *policy_.grace);
     if (!policy_.limit) last_resort::kill_at(*kill_due_);
   }
   if (!delayed) expect_agent();
-  std::string what = signal_name(signal) + " received and passed on";
+  std::string what = signal_name(arrived) + " received and passed on";
+  if (passed_on != arrived) what += " as " + signal_name(passed_on);
   if (delayed) what += " in " + seconds(policy_.pre_stop_delay);
   if (policy_.grace) what += "; what is left in " + seconds(*policy_.grace) + " is killed";
   log::info("{}", what);
-  if (policy_.observer != nullptr) policy_.observer->stopping(signal);
+  if (policy_.observer != nullptr) policy_.observer->stopping(arrived);
 }
 
 /// Not while an agent has no worker: nobody is served yet.
@@ -527,13 +534,18 @@ void Supervisor::begin_leftovers() {
   }
   delivery_.to_all(policy_.term_signal);
   delivery_.to_all(SIGCONT);  // what is stopped could not follow
+  if (stopping_ && !policy_.grace)
+    log::info("what the command left is asked to stop, and killed in {}", seconds(grace_after_stop));
 }
 
 /// An earlier deadline stays.
 void Supervisor::kill_by(Clock::time_point start, milliseconds grace) {
   if (kill_due_ && *kill_due_ < start + grace) return;
   kill_due_ = start + grace;
-  if (policy_.stacks) stacks_due_ = *kill_due_ - time_for_stacks(grace);
+  if (!policy_.stacks) return;
+  stacks_due_ = *kill_due_ - time_for_stacks(grace);
+  // Nobody is shown for not having followed what has yet to be passed on.
+  if (delayed_due_ && *stacks_due_ <= *delayed_due_) stacks_due_.reset();
 }
 
 /// Whatever --pre-stop-delay says: from here on ends are our work.
@@ -547,7 +559,6 @@ void Supervisor::end_delay() {
 void Supervisor::show_stacks() {
   std::optional<std::vector<Process>> left = delivery_.everything();
   if (!left) return;
-  end_delay();
   if (policy_.agent && left->size() > 1)
     std::erase_if(*left, [this](const Process& process) { return process.pid == spawn_.pid(); });
   asked_for_stacks_ = true;

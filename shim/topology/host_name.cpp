@@ -48,7 +48,7 @@ bool is_loopback(std::string_view host) {
   if (names_localhost(name)) return true;
   in_addr v4{};
   if (inet_pton(AF_INET, name.c_str(), &v4) == 1) return (ntohl(v4.s_addr) >> 24U) == 127;
-  return name == "::1";
+  return name == "::1" || name.starts_with("::ffff:127.");
 }
 
 bool same_host(std::string_view a, std::string_view b) {

@@ -1,5 +1,8 @@
 #include <spdlog/fmt/fmt.h>
 
+#include <algorithm>
+#include <cctype>
+
 #include "topology/resolver.h"
 
 namespace rankshim {
@@ -12,6 +15,20 @@ std::pair<std::string, std::string> split_endpoint(std::string_view endpoint) {
   if (colon == std::string_view::npos || bare_v6 || endpoint.ends_with(']'))
     return {std::string(endpoint), ""};
   return {std::string(endpoint.substr(0, colon)), std::string(endpoint.substr(colon + 1))};
+}
+
+/// Whether a host can be of that name, or have that address.
+bool is_host(std::string_view text) {
+  const bool letters = std::all_of(text.begin(), text.end(), [](unsigned char c) {
+    return std::isalnum(c) != 0 ||
+           std::string_view(".-_:%[]").find(static_cast<char>(c)) != std::string_view::npos;
+  });
+  return letters && (text.find(':') == std::string_view::npos || is_literal(text.substr(0, text.find('%'))));
+}
+
+bool is_port(std::string_view text) {
+  const auto number = parse_count(text);
+  return number && *number >= 1 && *number <= 65535;
 }
 
 }  // namespace
@@ -151,8 +168,22 @@ void Resolver::complete_static() {
           "set MASTER_ADDR to node 0's name or address, or --master-addr (RANKSHIM_MASTER_ADDR)");
     return;
   }
+  if (!check_master_addr()) return;
   complete_run_id();
   complete_port();
+}
+
+bool Resolver::check_master_addr() {
+  auto& master = fact(Fact::master_addr);
+  std::string& host = master->text;
+  if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
+  if (is_host(host)) return true;
+  fault(fmt::format("{} is no name and no address of a host", said(Fact::master_addr, *master)),
+        {name_of(Fact::master_addr, *master)},
+        fmt::format(
+            "correct it (the port is MASTER_PORT's), settle it with --master-addr (RANKSHIM_MASTER_ADDR), {}",
+            last_resort));
+  return false;
 }
 
 void Resolver::complete_elastic() {
@@ -161,8 +192,10 @@ void Resolver::complete_elastic() {
   const bool has_endpoint = endpoint.has_value();
   if (has_endpoint) {
     const auto [host, port] = split_endpoint(endpoint->text);
-    if (host.empty()) {
-      fault(fmt::format("{} names no host", said(Fact::rdzv_endpoint, *endpoint)),
+    const bool c10d = fact(Fact::rdzv_backend)->text == "c10d";
+    if (host.empty() || (c10d && (!is_host(host) || (!port.empty() && !is_port(port))))) {
+      fault(host.empty() ? fmt::format("{} names no host", said(Fact::rdzv_endpoint, *endpoint))
+                         : fmt::format("{} is not HOST:PORT", said(Fact::rdzv_endpoint, *endpoint)),
             {name_of(Fact::rdzv_endpoint, *endpoint)},
             "correct it to HOST:PORT, or set --rdzv-endpoint (RANKSHIM_RDZV_ENDPOINT)");
       return;

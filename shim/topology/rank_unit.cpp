@@ -71,6 +71,11 @@ class RankReader {
     // training-operator from 1.7 on, with PET_NNODES lost: its WORLD_SIZE counts processes, so the number of
     // nodes is missing.
     if (unit_ == "auto" && !facts_.has(Fact::nnodes) && node_.environment().get("PET_NODE_RANK")) return;
+    // A node's rank of its own says that RANK is none: WORLD_SIZE is then of processes for some (Lightning,
+    // Composer).
+    if (unit_ == "auto" && !rank_.value && !nnodes_ && world_size_.value.value_or(1) > 1 &&
+        node_.environment().get("NODE_RANK"))
+      return refuse();
     if (unit_ == "process") return read_processes();
     if (unit_ == "node" || !counts_processes()) return read_nodes();
     if (nnodes_ && contradicts_nodes()) return;
@@ -177,7 +182,7 @@ class RankReader {
     std::string all;
     std::vector<std::string> names;
     for (const std::string name :
-         {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "NPROC_PER_NODE"}) {
+         {"RANK", "NODE_RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "NPROC_PER_NODE"}) {
       const auto value = node_.environment().get(name);
       if (!value) continue;
       all += fmt::format("{}{}={}", all.empty() ? "" : " ", name, *value);

@@ -47,6 +47,9 @@ class Resolver {
   /// job.
   void add_torchrun_facts();
 
+  /// Numbers without leading zeros: a shell's arithmetic takes 010 for 8, and 08 for a mistake.
+  void normalise();
+
   // ---- topology.cpp: who wins
 
   /// Takes the fact from who comes first: the user's option, the platform, the generic variables.
@@ -103,6 +106,9 @@ class Resolver {
 
   /// A node that is not the master cannot reach it at its own loopback.
   void check_loopback();
+
+  /// False where nothing can be of that name; then says so. An address loses its brackets.
+  bool check_master_addr();
 
   // ---- process.cpp: processes that exist already
 

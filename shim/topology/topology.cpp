@@ -94,6 +94,7 @@ Outcome<Topology> Resolver::resolve() {
   if (!faults_.empty()) return std::move(faults_);  // what follows would only repeat them
   if (!topology_.idle_role.empty()) return std::move(topology_);
 
+  normalise();
   if (topology_.granularity == Granularity::process) {
     complete_process();
   } else {
@@ -101,6 +102,15 @@ Outcome<Topology> Resolver::resolve() {
   }
   if (!faults_.empty()) return std::move(faults_);
   return std::move(topology_);
+}
+
+void Resolver::normalise() {
+  for (const Fact number : {Fact::node_rank, Fact::nproc_per_node, Fact::master_port, Fact::max_restarts,
+                            Fact::rank, Fact::world_size, Fact::local_rank, Fact::local_world_size}) {
+    auto& value = fact(number);
+    if (const auto count = value ? parse_count(value->text) : std::nullopt)
+      value->text = std::to_string(*count);
+  }
 }
 
 void Resolver::add_torchrun_facts() {

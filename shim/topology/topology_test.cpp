@@ -42,6 +42,21 @@ TEST_CASE("generic variables give nodes, their source and who hosts") {
   CHECK_FALSE(topology.alone);
 }
 
+TEST_CASE(
+    "numbers lose their leading zeros and an address its brackets: programs would take them otherwise") {
+  const FakeNode node({"NNODES=012", "NODE_RANK=08", "MASTER_ADDR=[fd00::1]", "MASTER_PORT=029500"});
+  const auto topology = resolved(node);
+  CHECK(topology.facts.text(Fact::nnodes) == "12");
+  CHECK(topology.facts.text(Fact::node_rank) == "8");
+  CHECK(topology.facts.text(Fact::master_addr) == "fd00::1");
+  CHECK(topology.facts.text(Fact::master_port) == "29500");
+}
+
+TEST_CASE("an address that is this machine itself by way of IPv6 is one") {
+  CHECK(is_loopback("::ffff:127.0.0.1"));
+  CHECK_FALSE(is_loopback("::ffff:10.0.0.1"));
+}
+
 TEST_CASE("RANK and WORLD_SIZE without anything that says processes count nodes") {
   const FakeNode node({"RANK=2", "WORLD_SIZE=3", "MASTER_ADDR=m", "MASTER_PORT=1"});
   const auto topology = resolved(node);
@@ -95,6 +110,26 @@ TEST_CASE(
        "NODE_RANK=2 is not below NNODES=2",
        "--node-rank"},
       {{"NNODES=1", "NODE_RANK=1"}, {"NODE_RANK", "NNODES"}, "is not below NNODES=1", "--node-rank"},
+      {{"NODE_RANK=1", "WORLD_SIZE=16", "MASTER_ADDR=m"},
+       {"NODE_RANK", "WORLD_SIZE"},
+       "cannot tell whether",
+       "--rank-unit"},
+      {{"NNODES=2", "NODE_RANK=1", "MASTER_ADDR=$(POD_IP)"},
+       {"MASTER_ADDR"},
+       "MASTER_ADDR=$(POD_IP) is no name and no address",
+       "--master-addr"},
+      {{"NNODES=2", "NODE_RANK=1", "MASTER_ADDR=m:2222", "MASTER_PORT=1"},
+       {"MASTER_ADDR"},
+       "is no name and no address",
+       "--master-addr"},
+      {{"PET_NNODES=2:3", "PET_RDZV_BACKEND=c10d", "PET_RDZV_ENDPOINT=m:65536"},
+       {"PET_RDZV_ENDPOINT"},
+       "PET_RDZV_ENDPOINT=m:65536 is not HOST:PORT",
+       "--rdzv-endpoint"},
+      {{"PET_NNODES=2:3", "PET_RDZV_BACKEND=c10d", "PET_RDZV_ENDPOINT=m1:1,m2:2"},
+       {"PET_RDZV_ENDPOINT"},
+       "is not HOST:PORT",
+       "--rdzv-endpoint"},
       {{"NNODES=x"}, {"NNODES"}, "NNODES=x is not a number of nodes", "--nnodes"},
       {{"NNODES=0"}, {"NNODES"}, "NNODES=0 is not a number of nodes", "--nnodes"},
       {{"NNODES=3:2", "MASTER_ADDR=m"}, {"NNODES"}, "MIN above MAX", "--nnodes"},
