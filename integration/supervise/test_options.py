@@ -256,7 +256,7 @@ def test_a_delay_in_which_the_grace_would_end_is_refused(start):
 
 
 def test_nobody_is_asked_for_stacks_or_killed_before_the_delayed_term_came(start):
-    process = start(sys.executable, "-c", LISTENER, options=["--pre-stop-delay=900ms", "--grace=1s"])
+    process = start(sys.executable, "-c", LISTENER, options=["--pre-stop-delay=3300ms", "--grace=4s"])
     process.wait_line("ready", stream="stdout")
     process.send(signal.SIGTERM)
     process.wait_line("got 15", stream="stdout")
@@ -293,6 +293,14 @@ def test_a_term_that_becomes_another_signal_is_delayed_too(start):
     process.wait_line("SIGTERM received and passed on as SIGQUIT in 60 s", timeout=60)
     process.send(signal.SIGINT)  # ends the delay
     assert process.wait(60) == 3
+
+
+def test_after_a_stop_that_was_rewritten_torchruns_code_is_that_of_the_signal_that_came(agent):
+    process = agent('print("up", flush=True); import signal; signal.pause()', "--rewrite-signal=TERM=INT", "--grace=500ms")
+    process.wait_line("up", stream="stdout", timeout=60)
+    process.send(signal.SIGTERM)
+    process.wait_line("SIGTERM received and passed on as SIGINT", timeout=60)
+    assert process.wait(60) == 143
 
 
 def test_another_launchers_workers_in_the_same_log_folder_change_nothing(agent, tmp_path):

@@ -29,7 +29,11 @@ int fill(int file, std::string_view text) {
   while (done < text.size()) {
     const ssize_t written = pwrite(file, text.data() + done, text.size() - done, static_cast<off_t>(done));
     if (written < 0 && errno == EINTR) continue;
-    if (written <= 0) return written < 0 ? errno : EIO;
+    if (written <= 0) {
+      const int error = written < 0 ? errno : EIO;
+      if (ftruncate(file, static_cast<off_t>(done)) != 0) log::debug("half a file cannot be cut");
+      return error;
+    }
     done += static_cast<std::size_t>(written);
   }
   return ftruncate(file, static_cast<off_t>(text.size())) == 0 ? 0 : errno;
@@ -143,7 +147,7 @@ std::string target_of(std::string path) {
 bool replace_file(const std::string& path, std::string_view text) {
   const std::optional<Stream> stream = stream_at(path);
   int error = stream ? write_to(*stream, path, text) : replace(target_of(path), text);
-  if (!stream && stays_in_place(error) && rewrite(path, text) == 0) error = 0;
+  if (!stream && stays_in_place(error)) error = rewrite(path, text);
   if (error != 0)
     log::warn("the report cannot be written to {} ({}); set --report (RANKSHIM_REPORT)", path,
               std::strerror(error));

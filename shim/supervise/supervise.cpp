@@ -87,7 +87,6 @@ class Supervisor {
   void not_started(const SpawnFailure& failed);
   void begin_leftovers();
   void kill_by(Clock::time_point start, milliseconds grace);
-  void end_delay();
   void show_stacks();
   void kill_all(std::string_view why);
   void give_up();
@@ -260,7 +259,8 @@ void Supervisor::act_on_deadlines() {
                            signal_name(ending_.stop_signal.value_or(SIGTERM)), seconds(agent_patience)));
     }
   }
-  if (is_over(stacks_due_)) show_stacks();
+  // Who has yet to hear of the stop has not failed to follow it.
+  if (is_over(stacks_due_) && !delayed_) show_stacks();
   if (is_over(kill_due_)) {
     if (phase_ == Phase::killing) {
       kill_due_ = now + kill_again;
@@ -307,11 +307,12 @@ void Supervisor::on_signal(const Received& arrived) {
       if (!stop) return;
       if (arrived.number == SIGINT || arrived.number == SIGQUIT) {
         kill_all(fmt::format("{} came while waiting for what the command left", signal_name(arrived.number)));
-      } else if (policy_.grace && !stopping_) {
-        stopping_ = true;  // once: another one grants no new grace
+      } else if (policy_.grace) {
+        const Deadline before = kill_due_;
         kill_by(Clock::now(), *policy_.grace);
-        log::info("{} received; what the command left is killed in at most {}", signal_name(arrived.number),
-                  seconds(*policy_.grace));
+        if (kill_due_ != before)
+          log::info("{} received; what the command left is killed in {}", signal_name(arrived.number),
+                    seconds(*policy_.grace));
       }
       return;
     case Phase::killing:
@@ -542,17 +543,7 @@ void Supervisor::begin_leftovers() {
 void Supervisor::kill_by(Clock::time_point start, milliseconds grace) {
   if (kill_due_ && *kill_due_ < start + grace) return;
   kill_due_ = start + grace;
-  if (!policy_.stacks) return;
-  stacks_due_ = *kill_due_ - time_for_stacks(grace);
-  // Nobody is shown for not having followed what has yet to be passed on.
-  if (delayed_due_ && *stacks_due_ <= *delayed_due_) stacks_due_.reset();
-}
-
-/// Whatever --pre-stop-delay says: from here on ends are our work.
-void Supervisor::end_delay() {
-  delayed_due_.reset();
-  delayed_.reset();
-  if (ending_.stop_signal && !ending_.stopped_at) ending_.stopped_at = Clock::now();
+  if (policy_.stacks) stacks_due_ = *kill_due_ - time_for_stacks(grace);
 }
 
 /// Not the agent's, as long as it has workers: it waits for them, and sees them end.
@@ -573,7 +564,6 @@ void Supervisor::kill_all(std::string_view why) {
   const Clock::time_point now = Clock::now();
   agent_due_.reset();
   stacks_due_.reset();
-  end_delay();
   kill_due_ = now + kill_again;
   give_up_due_ = now + kill_patience;
   delivery_.to_all(SIGKILL);

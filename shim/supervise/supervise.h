@@ -66,8 +66,8 @@ struct Ending {
   std::string
       failed_path;  ///< of "execve": the file that was found and refused, or the name that was not found
   bool failed_interpreter = false;  ///< that file is there, but not what it names to run it
-  std::optional<int>
-      stop_signal;  ///< the first stop signal (TERM, INT, HUP, QUIT) that came while the command ran
+  std::optional<int> stop_signal;  ///< the first that asked to stop while the command ran, as it came (before
+                                   ///< Policy::rewrite)
   /// The first signal that came after its end and would have ended us; a stop signal that was not passed on
   /// before its end; of a hook (Policy::limit), also one that came while it ran.
   std::optional<int> late_signal;
@@ -94,9 +94,10 @@ struct Ending {
 /// waited for.
 ///
 /// A stop signal that we inherited as ignored (nohup) is passed on and stops nothing; to an agent, which
-/// would stop all the same, it is not passed on. Once the command has ended, a TERM or HUP changes nothing
-/// more, for everything has got its TERM by then, but is told; INT or QUIT, from a person who does not want
-/// to wait, kills what is left. On a terminal that the command had, the end by INT or QUIT is a stop.
+/// would stop all the same, it is not passed on. Once the command has ended, a TERM or HUP can only
+/// shorten what is left, to Policy::grace, for everything has got its TERM by then; INT or QUIT, from a
+/// person who does not want to wait, kills what is left. On a terminal that the command had, the end by INT
+/// or QUIT is a stop.
 Ending supervise(boost::asio::io_context& io, SignalQueue& signals, const Command& command,
                  const Policy& policy);
 

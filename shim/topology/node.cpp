@@ -17,13 +17,20 @@ std::pair<std::string, std::string> split_endpoint(std::string_view endpoint) {
   return {std::string(endpoint.substr(0, colon)), std::string(endpoint.substr(colon + 1))};
 }
 
-/// Whether a host can be of that name, or have that address.
+std::string without_brackets(std::string_view host) {
+  const bool has = host.starts_with('[') && host.ends_with(']');
+  return std::string(has ? host.substr(1, host.size() - 2) : host);
+}
+
+/// Whether a host can be of that name, or have that address (with a zone perhaps, RFC 4007 11).
 bool is_host(std::string_view text) {
-  const bool letters = std::all_of(text.begin(), text.end(), [](unsigned char c) {
+  const std::string host = without_brackets(text);
+  const std::string bare = host.substr(0, host.find('%'));
+  const bool letters = std::all_of(host.begin(), host.end(), [](unsigned char c) {
     return std::isalnum(c) != 0 ||
-           std::string_view(".-_:%[]").find(static_cast<char>(c)) != std::string_view::npos;
+           std::string_view(".-_:%").find(static_cast<char>(c)) != std::string_view::npos;
   });
-  return letters && (text.find(':') == std::string_view::npos || is_literal(text.substr(0, text.find('%'))));
+  return letters && !bare.empty() && (bare.find(':') == std::string::npos || is_literal(bare));
 }
 
 bool is_port(std::string_view text) {
@@ -151,7 +158,9 @@ void Resolver::complete_static() {
       names.emplace_back("PET_RDZV_BACKEND");
     }
     fault(fmt::format("{}, but nothing says which of them this node is{}", said(Fact::nnodes, nnodes), why),
-          names, "set NODE_RANK (0 on the master), or --node-rank (RANKSHIM_NODE_RANK)");
+          names,
+          fmt::format("set {}NODE_RANK (0 on the master), or --node-rank (RANKSHIM_NODE_RANK)",
+                      nnodes.detail == "WORLD_SIZE" ? "NNODES and " : ""));
   } else if (const auto number = parse_count(rank->text); !number || *number >= *parse_count(nnodes.text)) {
     fault(
         number ? fmt::format("{} is not below {}", said(Fact::node_rank, *rank), said(Fact::nnodes, nnodes))
@@ -175,9 +184,8 @@ void Resolver::complete_static() {
 
 bool Resolver::check_master_addr() {
   auto& master = fact(Fact::master_addr);
-  std::string& host = master->text;
-  if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
-  if (is_host(host)) return true;
+  master->text = without_brackets(master->text);
+  if (is_host(master->text)) return true;
   fault(fmt::format("{} is no name and no address of a host", said(Fact::master_addr, *master)),
         {name_of(Fact::master_addr, *master)},
         fmt::format(
@@ -200,14 +208,17 @@ void Resolver::complete_elastic() {
             "correct it to HOST:PORT, or set --rdzv-endpoint (RANKSHIM_RDZV_ENDPOINT)");
       return;
     }
-    fact(Fact::master_addr) = Value{host, Origin::derived, "rdzv_endpoint"};
+    fact(Fact::master_addr) = Value{without_brackets(host), Origin::derived, "rdzv_endpoint"};
     fact(Fact::master_port).reset();
     if (!port.empty()) fact(Fact::master_port) = Value{port, Origin::derived, "rdzv_endpoint"};
+    normalise();
   } else if (!fact(Fact::master_addr)) {
     const Value nnodes = *fact(Fact::nnodes);
     fault(fmt::format("{} is an elastic job, but nothing says where it meets", said(Fact::nnodes, nnodes)),
           {name_of(Fact::nnodes, nnodes), "PET_RDZV_ENDPOINT"},
           "set --rdzv-endpoint (RANKSHIM_RDZV_ENDPOINT) to HOST:PORT of one node");
+    return;
+  } else if (!check_master_addr()) {
     return;
   }
   check_elastic_rank();
@@ -215,7 +226,10 @@ void Resolver::complete_elastic() {
   fact(Fact::rdzv_id) = Value{fact(Fact::run_id)->text, Origin::derived, "run_id"};
   complete_port();
   if (!fact(Fact::master_port)) return;
-  const std::string text = fmt::format("{}:{}", fact(Fact::master_addr)->text, fact(Fact::master_port)->text);
+  const std::string& host = fact(Fact::master_addr)->text;
+  const bool v6 = host.find(':') != std::string::npos;
+  const std::string text =
+      fmt::format("{}:{}", v6 ? fmt::format("[{}]", host) : host, fact(Fact::master_port)->text);
   if (!has_endpoint)
     endpoint = Value{text, Origin::derived, "master_addr and master_port"};
   else if (endpoint->text != text)

@@ -51,7 +51,7 @@ void Resolver::complete_process() {
     }
     fact(Fact::master_addr) = Value{"127.0.0.1", Origin::fallback, ""};
   }
-  if (!check_master_addr()) return;
+  if (!topology_.alone && !check_master_addr()) return;
   complete_run_id();
   complete_port();
   if (facts().text(Fact::nnodes) != "1") check_loopback();

@@ -71,11 +71,7 @@ class RankReader {
     // training-operator from 1.7 on, with PET_NNODES lost: its WORLD_SIZE counts processes, so the number of
     // nodes is missing.
     if (unit_ == "auto" && !facts_.has(Fact::nnodes) && node_.environment().get("PET_NODE_RANK")) return;
-    // A node's rank of its own says that RANK is none: WORLD_SIZE is then of processes for some (Lightning,
-    // Composer).
-    if (unit_ == "auto" && !rank_.value && !nnodes_ && world_size_.value.value_or(1) > 1 &&
-        node_.environment().get("NODE_RANK"))
-      return refuse();
+    if (unit_ == "auto" && !rank_.value && is_anything()) return refuse_world_size();
     if (unit_ == "process") return read_processes();
     if (unit_ == "node" || !counts_processes()) return read_nodes();
     if (nnodes_ && contradicts_nodes()) return;
@@ -178,11 +174,26 @@ class RankReader {
     }
   }
 
+  /// WORLD_SIZE beside a NODE_RANK and no RANK: of processes for some (MosaicML's Composer, Lightning,
+  /// ClearML), of nodes for who sets it by hand.
+  [[nodiscard]] bool is_anything() const {
+    const auto& node_rank = facts_[Fact::node_rank];
+    return world_size_.value.value_or(1) > 1 && !facts_.has(Fact::nnodes) && nproc_ != 1U && node_rank &&
+           node_rank->origin == Origin::variable && node_rank->detail == "NODE_RANK";
+  }
+
+  void refuse_world_size() {
+    faults_.push_back({fmt::format("cannot tell whether {} counts nodes or processes, beside {}",
+                                   world_size_.said(), said(facts_, Fact::node_rank)),
+                       {"NODE_RANK", "WORLD_SIZE"},
+                       fmt::format("set NNODES (--nnodes), or {}", settle)});
+  }
+
   void refuse() {
     std::string all;
     std::vector<std::string> names;
     for (const std::string name :
-         {"RANK", "NODE_RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "NPROC_PER_NODE"}) {
+         {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "NPROC_PER_NODE"}) {
       const auto value = node_.environment().get(name);
       if (!value) continue;
       all += fmt::format("{}{}={}", all.empty() ? "" : " ", name, *value);

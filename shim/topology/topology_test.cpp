@@ -52,6 +52,29 @@ TEST_CASE(
   CHECK(topology.facts.text(Fact::master_port) == "29500");
 }
 
+TEST_CASE("an elastic job's port loses its leading zeros, and an address its brackets but in the endpoint") {
+  const FakeNode node({"PET_NNODES=2:3", "PET_RDZV_BACKEND=c10d", "PET_RDZV_ENDPOINT=[fe80::1%eth0]:029400"});
+  const auto topology = resolved(node);
+  CHECK(topology.facts.text(Fact::master_addr) == "fe80::1%eth0");
+  CHECK(topology.facts.text(Fact::master_port) == "29400");
+  CHECK(topology.facts.text(Fact::rdzv_endpoint) == "[fe80::1%eth0]:29400");
+}
+
+TEST_CASE("WORLD_SIZE beside NODE_RANK is asked about only where it would count") {
+  using Words = std::vector<std::string>;
+  const std::vector<std::pair<Words, std::string>> rows = {
+      {{"NNODES=2:4", "NODE_RANK=0", "WORLD_SIZE=4", "MASTER_ADDR=m"}, "2:4"},
+      {{"NODE_RANK=1", "WORLD_SIZE=3", "NPROC_PER_NODE=1", "MASTER_ADDR=m"}, "3"},
+      {{"RANKSHIM_NODE_RANK=1", "WORLD_SIZE=3", "MASTER_ADDR=m"}, "3"},
+      {{"RANKSHIM_RANK_UNIT=node", "NODE_RANK=1", "WORLD_SIZE=3", "MASTER_ADDR=m"}, "3"},
+      {{"JOB_COMPLETION_INDEX=1", "NODE_RANK=1", "WORLD_SIZE=3", "MASTER_ADDR=m"}, "3"},
+  };
+  for (const auto& [variables, nnodes] : rows) {
+    INFO(variables.front());
+    CHECK(resolved(FakeNode(variables)).facts.text(Fact::nnodes) == nnodes);
+  }
+}
+
 TEST_CASE("an address that is this machine itself by way of IPv6 is one") {
   CHECK(is_loopback("::ffff:127.0.0.1"));
   CHECK_FALSE(is_loopback("::ffff:10.0.0.1"));
@@ -112,8 +135,13 @@ TEST_CASE(
       {{"NNODES=1", "NODE_RANK=1"}, {"NODE_RANK", "NNODES"}, "is not below NNODES=1", "--node-rank"},
       {{"NODE_RANK=1", "WORLD_SIZE=16", "MASTER_ADDR=m"},
        {"NODE_RANK", "WORLD_SIZE"},
-       "cannot tell whether",
+       "cannot tell whether WORLD_SIZE=16 counts nodes or processes",
        "--rank-unit"},
+      {{"NNODES=2", "NODE_RANK=1", "MASTER_ADDR=[]"},
+       {"MASTER_ADDR"},
+       "no name and no address",
+       "--master-addr"},
+      {{"NNODES=2:4", "MASTER_ADDR=m:2222"}, {"MASTER_ADDR"}, "no name and no address", "--master-addr"},
       {{"NNODES=2", "NODE_RANK=1", "MASTER_ADDR=$(POD_IP)"},
        {"MASTER_ADDR"},
        "MASTER_ADDR=$(POD_IP) is no name and no address",
