@@ -159,6 +159,10 @@ int install_binary(const std::string& folder) {
   return exit_code::system;
 }
 
+bool runs_job(Subcommand subcommand) {
+  return subcommand == Subcommand::run || subcommand == Subcommand::wait;
+}
+
 int main(int argc, char** argv) {
   const RealNode node(Environment::from(environ));
   const std::vector<std::string> arguments(argv + (argc > 0 ? 1 : 0), argv + argc);
@@ -168,15 +172,13 @@ int main(int argc, char** argv) {
     set_log(understood.settings);
     report(rejected->faults, understood.settings.text(Option::format) == "json");
     if (understood.subcommand == Subcommand::env) print(fmt::format("exit {}\n", rejected->exit_code));
-    const bool whole = understood.subcommand == Subcommand::run || understood.subcommand == Subcommand::wait;
-    return whole ? conclude_rejected(*rejected, node) : rejected->exit_code;
+    return runs_job(understood.subcommand) ? conclude_rejected(*rejected, node) : rejected->exit_code;
   }
   const Invocation& invocation = std::get<Invocation>(read);
   set_log(invocation.settings);
   // Before anything was read all signals were blocked, for those who supervise.
-  const bool supervises =
-      invocation.subcommand == Subcommand::run || invocation.subcommand == Subcommand::wait;
-  if (!supervises) supervise::kernel::set_signal_mask(supervise::inherited_mask(), nullptr);
+  if (!runs_job(invocation.subcommand))
+    supervise::kernel::set_signal_mask(supervise::inherited_mask(), nullptr);
   switch (invocation.subcommand) {
     case Subcommand::run:
     case Subcommand::wait:

@@ -112,14 +112,15 @@ class Pod {
   void choose_container() {
     container_ = "spec.containers.0.";
     const auto wanted = at("metadata.annotations.kubectl.kubernetes.io/default-container");
-    if (!wanted && at("spec.containers.1.name")) {
+    if (!wanted) {
       const auto first = at("spec.containers.0.name");
-      note(
-          fmt::format("of the Pod's containers the first{} is read; the annotation "
-                      "kubectl.kubernetes.io/default-container names another",
-                      first ? fmt::format(", {},", *first) : ""));
+      if (at("spec.containers.1.name"))
+        note(
+            fmt::format("of the Pod's containers the first{} is read; the annotation "
+                        "kubectl.kubernetes.io/default-container names another",
+                        first ? fmt::format(", {},", *first) : ""));
+      return;
     }
-    if (!wanted) return;
     for (const yaml::Entry& entry : document_) {
       const std::string_view path = entry.path;
       constexpr std::string_view containers = "spec.containers.";

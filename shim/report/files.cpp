@@ -58,9 +58,11 @@ bool stays_in_place(int error) {
   return error == EBUSY || error == EXDEV || error == EACCES || error == EPERM || error == EROFS;
 }
 
-/// 0 or errno.
-int rewrite(const std::string& path, std::string_view text) {
-  const int file = open(path.c_str(), O_WRONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+/// In place, by a new file only where `make` says so; 0 or errno.
+int rewrite(const std::string& path, std::string_view text, bool make) {
+  constexpr mode_t everybody = 0666;
+  const int file =
+      open(path.c_str(), O_WRONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK | (make ? O_CREAT : 0), everybody);
   if (file < 0) return errno;
   const int error = fill(file, text);
   return close(file) != 0 && error == 0 ? errno : error;
@@ -147,7 +149,7 @@ std::string target_of(std::string path) {
 bool replace_file(const std::string& path, std::string_view text) {
   const std::optional<Stream> stream = stream_at(path);
   int error = stream ? write_to(*stream, path, text) : replace(target_of(path), text);
-  if (!stream && stays_in_place(error)) error = rewrite(path, text);
+  if (!stream && stays_in_place(error)) error = rewrite(path, text, false);
   if (error != 0)
     log::warn("the report cannot be written to {} ({}); set --report (RANKSHIM_REPORT)", path,
               std::strerror(error));
@@ -190,13 +192,8 @@ void TerminationLog::write(std::string_view text) {
     if (error != 0) warn(error);
     return;
   }
-  constexpr mode_t everybody = 0666;
-  const int file =
-      open(path_.c_str(), O_WRONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK | (make_ ? O_CREAT : 0), everybody);
-  if (file < 0 && errno == ENOENT && !make_) return;
-  int error = file < 0 ? errno : fill(file, cut(text, longest));
-  if (file >= 0 && close(file) != 0 && error == 0) error = errno;
-  if (error != 0) warn(error);
+  const int error = rewrite(path_, cut(text, longest), make_);
+  if (error != 0 && (error != ENOENT || make_)) warn(error);
 }
 
 void TerminationLog::warn(int error) const {

@@ -4,6 +4,11 @@
 
 namespace rankshim {
 
+bool is_port(std::string_view text) {
+  const auto number = parse_count(text);
+  return number && *number >= 1 && *number <= 65535;
+}
+
 void Resolver::complete_nproc() {
   auto& nproc = fact(Fact::nproc_per_node);
   const std::string said_workers = nproc ? nproc->text : "auto";
@@ -104,9 +109,7 @@ void Resolver::find_run_id() {
 
 bool Resolver::check_port() {
   const auto& port = fact(Fact::master_port);
-  if (!port) return true;
-  const auto number = parse_count(port->text);
-  if (number && *number >= 1 && *number <= 65535) return true;
+  if (!port || is_port(port->text)) return true;
   fault(fmt::format("{} is not a port, 1 to 65535", said(Fact::master_port, *port)),
         {name_of(Fact::master_port, *port)},
         fmt::format("correct it, settle it with --master-port (RANKSHIM_MASTER_PORT), {}", last_resort));

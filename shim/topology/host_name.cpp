@@ -13,7 +13,7 @@ namespace {
 
 /// Lower case, without brackets and trailing dot; an IPv6 literal in its canonical form.
 std::string canonical(std::string_view host) {
-  if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
+  host = without_brackets(host);
   if (host.size() > 1 && host.ends_with('.')) host.remove_suffix(1);
   std::string text(host);
   std::transform(text.begin(), text.end(), text.begin(),
@@ -34,6 +34,20 @@ bool names_localhost(const std::string& name) {
 }
 
 }  // namespace
+
+std::string_view without_brackets(std::string_view host) {
+  return host.starts_with('[') && host.ends_with(']') ? host.substr(1, host.size() - 2) : host;
+}
+
+bool is_host(std::string_view text) {
+  const std::string_view host = without_brackets(text);
+  const std::string_view bare = host.substr(0, host.find('%'));
+  const bool letters = std::all_of(host.begin(), host.end(), [](unsigned char c) {
+    return std::isalnum(c) != 0 ||
+           std::string_view(".-_:%").find(static_cast<char>(c)) != std::string_view::npos;
+  });
+  return letters && !bare.empty() && (bare.find(':') == std::string_view::npos || is_literal(bare));
+}
 
 bool is_literal(std::string_view host) {
   const std::string text = canonical(host);

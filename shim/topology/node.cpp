@@ -1,8 +1,5 @@
 #include <spdlog/fmt/fmt.h>
 
-#include <algorithm>
-#include <cctype>
-
 #include "topology/resolver.h"
 
 namespace rankshim {
@@ -15,27 +12,6 @@ std::pair<std::string, std::string> split_endpoint(std::string_view endpoint) {
   if (colon == std::string_view::npos || bare_v6 || endpoint.ends_with(']'))
     return {std::string(endpoint), ""};
   return {std::string(endpoint.substr(0, colon)), std::string(endpoint.substr(colon + 1))};
-}
-
-std::string without_brackets(std::string_view host) {
-  const bool has = host.starts_with('[') && host.ends_with(']');
-  return std::string(has ? host.substr(1, host.size() - 2) : host);
-}
-
-/// Whether a host can be of that name, or have that address (with a zone perhaps, RFC 4007 11).
-bool is_host(std::string_view text) {
-  const std::string host = without_brackets(text);
-  const std::string bare = host.substr(0, host.find('%'));
-  const bool letters = std::all_of(host.begin(), host.end(), [](unsigned char c) {
-    return std::isalnum(c) != 0 ||
-           std::string_view(".-_:%").find(static_cast<char>(c)) != std::string_view::npos;
-  });
-  return letters && !bare.empty() && (bare.find(':') == std::string::npos || is_literal(bare));
-}
-
-bool is_port(std::string_view text) {
-  const auto number = parse_count(text);
-  return number && *number >= 1 && *number <= 65535;
 }
 
 }  // namespace
@@ -184,7 +160,7 @@ void Resolver::complete_static() {
 
 bool Resolver::check_master_addr() {
   auto& master = fact(Fact::master_addr);
-  master->text = without_brackets(master->text);
+  master->text = std::string(without_brackets(master->text));
   if (is_host(master->text)) return true;
   fault(fmt::format("{} is no name and no address of a host", said(Fact::master_addr, *master)),
         {name_of(Fact::master_addr, *master)},
@@ -208,7 +184,7 @@ void Resolver::complete_elastic() {
             "correct it to HOST:PORT, or set --rdzv-endpoint (RANKSHIM_RDZV_ENDPOINT)");
       return;
     }
-    fact(Fact::master_addr) = Value{without_brackets(host), Origin::derived, "rdzv_endpoint"};
+    fact(Fact::master_addr) = Value{std::string(without_brackets(host)), Origin::derived, "rdzv_endpoint"};
     fact(Fact::master_port).reset();
     if (!port.empty()) fact(Fact::master_port) = Value{port, Origin::derived, "rdzv_endpoint"};
     normalise();

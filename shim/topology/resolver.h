@@ -25,6 +25,9 @@ std::string said(Fact fact, const Value& value);
 /// What a fault names for a value: the variable, option or file that it comes from.
 std::string name_of(Fact fact, const Value& value);
 
+/// A decimal number from 1 to 65535.
+bool is_port(std::string_view text);
+
 /// One resolving: what the user, the platform and the generic variables say becomes a topology, or faults.
 /// What is completed in its own file has its part here: node.cpp, process.cpp, defaults.cpp.
 class Resolver {
