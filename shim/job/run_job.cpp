@@ -164,11 +164,11 @@ Evidence gather(const supervise::Ending& ending, const Job& job, const Node& nod
   Evidence evidence;
   evidence.memory = witness.memory();
   if (ending.kind == supervise::Ending::Kind::exited && ending.number == 0) return evidence;
-  const Redactor redactor(node.environment(), settings.text(Option::redact));
+  Redactor redactor(node.environment(), settings.text(Option::redact));
   const auto read = [&](const std::string& path) {
     if (!is_newer(path, ending.started_at)) return PythonError{};
     const PythonError error = read_error_file(node, path);
-    return PythonError{redactor.apply(error.message), redactor.apply(error.traceback)};
+    return PythonError{redactor.message(error.message), redactor.traceback(error.traceback)};
   };
   if (!ending.attempt_folder.empty()) {
     for (unsigned worker = 0; worker < job.topology.number(Fact::nproc_per_node); ++worker)

@@ -1,251 +1,143 @@
 #include "pattern/pattern.h"
 
-#include <utility>
+#include <charconv>
 
 namespace rankshim {
+namespace {
 
-/// Reads a pattern and builds its steps (Thompson's construction). A part is where it is entered and the one
-/// step whose way on is still open.
-class PatternReader {
- public:
-  PatternReader(Pattern& pattern, std::string_view text) : pattern_(pattern), rest_(text) {}
+constexpr std::size_t longest_pattern = 1000;
+constexpr unsigned most_repetitions = 10'000;
 
-  bool read() {
-    const Part whole = alternatives();
-    if (!good_ || !rest_.empty()) return false;
-    link(whole.last, step(Pattern::Kind::match));
-    pattern_.start_ = whole.first;
-    return true;
+/// What POSIX has for `\` and that letter; empty where it has nothing. libc's own letters differ: glibc knows
+/// no \d and no \t.
+std::string_view named_set(char letter, bool in_set) {
+  switch (letter) {
+    case 'd':
+      return in_set ? "0-9" : "[0-9]";
+    case 'w':
+      return in_set ? "[:alnum:]_" : "[[:alnum:]_]";
+    case 's':
+      return in_set ? "[:space:]" : "[[:space:]]";
+    case 't':
+      return "\t";
+    case 'D':
+      return in_set ? "" : "[^0-9]";
+    case 'W':
+      return in_set ? "" : "[^[:alnum:]_]";
+    case 'S':
+      return in_set ? "" : "[^[:space:]]";
+    default:
+      return "";
   }
+}
 
- private:
-  using Kind = Pattern::Kind;
-  struct Part {
-    std::uint16_t first = 0;
-    std::uint16_t last = 0;
-  };
+bool is_letter_or_digit(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+}
 
-  std::uint16_t step(Kind kind) {
-    pattern_.steps_.push_back({.kind = kind});
-    return static_cast<std::uint16_t>(pattern_.steps_.size() - 1);
-  }
-  /// A split whose two ways lead to one place is a step that takes nothing.
-  void link(std::uint16_t from, std::uint16_t to) {
-    pattern_.steps_[from].next = to;
-    pattern_.steps_[from].other = to;
-  }
-  std::uint16_t split(std::uint16_t one, std::uint16_t other) {
-    const std::uint16_t made = step(Kind::split);
-    pattern_.steps_[made].next = one;
-    pattern_.steps_[made].other = other;
-    return made;
-  }
-  bool take(char c) {
-    if (!rest_.starts_with(c)) return false;
-    rest_.remove_prefix(1);
-    return true;
-  }
-
-  Part alternatives() {
-    Part part = sequence();
-    while (take('|')) {
-      const Part other = sequence();
-      const std::uint16_t join = step(Kind::split);
-      link(part.last, join);
-      link(other.last, join);
-      part = {split(part.first, other.first), join};
-    }
-    return part;
-  }
-
-  Part sequence() {
-    const std::uint16_t first = step(Kind::split);
-    Part part{first, first};
-    while (good_ && !rest_.empty() && rest_[0] != '|' && rest_[0] != ')') {
-      const Part next = repeated();
-      link(part.last, next.first);
-      part.last = next.last;
-    }
-    return part;
-  }
-
-  Part repeated() {
-    Part part = atom();
-    while (good_ && !rest_.empty() && (rest_[0] == '*' || rest_[0] == '+' || rest_[0] == '?')) {
-      const char how_often = rest_[0];
-      rest_.remove_prefix(1);
-      const std::uint16_t after = step(Kind::split);
-      const std::uint16_t choice = split(part.first, after);
-      link(part.last, how_often == '?' ? after : choice);
-      part = {how_often == '+' ? part.first : choice, after};
-    }
-    return part;
-  }
-
-  Part atom() {
-    const char c = rest_[0];
-    rest_.remove_prefix(1);
-    if (c == '(') {
-      const Part inner = alternatives();
-      good_ = good_ && take(')');
-      return inner;
-    }
-    if (c == '^' || c == '$') {
-      const std::uint16_t place = step(c == '^' ? Kind::begin : Kind::end);
-      return {place, place};
-    }
-    Pattern::ByteSet set;
-    if (c == '.') {
-      set.invert();
-    } else if (c == '[') {
-      bracket(set);
-    } else if (c == '\\') {
-      escaped(set);
+/// The set that begins at `text[at]`, a '[', as POSIX writes it; moves `at` to its ']'. Nothing where it has
+/// no end, or a letter behind `\` that means no set.
+std::optional<std::string> read_set(std::string_view text, std::size_t& at) {
+  std::string out = "[";
+  ++at;
+  if (at < text.size() && text[at] == '^') out += text[at++];
+  for (bool first = true; at < text.size(); ++at, first = false) {
+    if (text[at] == ']' && !first) return out + ']';
+    if (text[at] == '[' && at + 1 < text.size() && text.find_first_of(":.=", at + 1) == at + 1) {
+      const std::string_view begin = text.substr(at, 2);
+      const auto end = text.find(std::string{begin[1], ']'}, at + 2);
+      if (end == std::string_view::npos) return std::nullopt;
+      out += text.substr(at, end + 2 - at);
+      at = end + 1;
+    } else if (text[at] == '\\' && at + 1 < text.size() && is_letter_or_digit(text[at + 1])) {
+      const std::string_view set = named_set(text[++at], true);
+      if (set.empty()) return std::nullopt;
+      out += set;
     } else {
-      good_ = good_ && c != '*' && c != '+' && c != '?';
-      set.add(static_cast<unsigned char>(c));
+      out += text[at];
     }
-    const std::uint16_t place = step(Kind::set);
-    pattern_.steps_[place].set = static_cast<std::uint16_t>(pattern_.sets_.size());
-    pattern_.sets_.push_back(set);
-    return {place, place};
   }
-
-  static void add_range(Pattern::ByteSet& set, unsigned from, unsigned to) {
-    for (unsigned byte = from; byte <= to; ++byte) set.add(static_cast<unsigned char>(byte));
-  }
-
-  /// What stands behind a backslash, which was taken; the character, where it stands for one.
-  std::optional<char> escaped(Pattern::ByteSet& set) {
-    if (rest_.empty()) return good_ = false, std::nullopt;
-    const char c = rest_[0];
-    rest_.remove_prefix(1);
-    Pattern::ByteSet named;
-    switch (c) {
-      case 'd':
-      case 'D':
-        add_range(named, '0', '9');
-        break;
-      case 'w':
-      case 'W':
-        add_range(named, '0', '9');
-        add_range(named, 'A', 'Z');
-        add_range(named, 'a', 'z');
-        named.add('_');
-        break;
-      case 's':
-      case 'S':
-        add_range(named, '\t', '\r');
-        named.add(' ');
-        break;
-      case 't':
-        set.add('\t');
-        return '\t';
-      default:
-        if ((c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z')) good_ = false;
-        set.add(static_cast<unsigned char>(c));
-        return c;
-    }
-    if (c == 'D' || c == 'W' || c == 'S') named.invert();
-    for (unsigned part = 0; part < 4; ++part) set.bits[part] |= named.bits[part];
-    return std::nullopt;
-  }
-
-  /// One character of a bracket's inside, or a named set, which is added.
-  std::optional<char> bracket_item(Pattern::ByteSet& set) {
-    if (rest_.empty()) return good_ = false, std::nullopt;
-    if (take('\\')) return escaped(set);
-    const char c = rest_[0];
-    rest_.remove_prefix(1);
-    set.add(static_cast<unsigned char>(c));
-    return c;
-  }
-
-  void bracket(Pattern::ByteSet& set) {
-    const bool inverted = take('^');
-    do {  // a ] that comes first is one of the set
-      const std::optional<char> from = bracket_item(set);
-      if (!good_) return;
-      if (from && rest_.size() > 1 && rest_[0] == '-' && rest_[1] != ']') {
-        rest_.remove_prefix(1);
-        const std::optional<char> to = bracket_item(set);
-        good_ = good_ && to && static_cast<unsigned char>(*from) <= static_cast<unsigned char>(*to);
-        if (!good_) return;
-        add_range(set, static_cast<unsigned char>(*from), static_cast<unsigned char>(*to));
-      }
-      if (rest_.empty()) good_ = false;
-    } while (good_ && rest_[0] != ']');
-    if (good_) rest_.remove_prefix(1);
-    if (inverted) set.invert();
-  }
-
-  Pattern& pattern_;
-  std::string_view rest_;
-  bool good_ = true;
-};
-
-std::optional<Pattern> Pattern::compile(std::string_view text) {
-  constexpr std::size_t longest = 1000;  // a step's number fits into 16 bits, and parentheses onto the stack
-  if (text.empty() || text.size() > longest) return std::nullopt;
-  Pattern pattern;
-  if (!PatternReader(pattern, text).read()) return std::nullopt;
-  return pattern;
+  return std::nullopt;
 }
 
-/// Goes on from the places without taking a byte, as far as it goes.
-void Pattern::follow(Places& places, std::vector<bool>& seen, bool at_begin, bool at_end) const {
-  const auto reach = [&](std::uint16_t place) {
-    if (seen[place]) return;
-    seen[place] = true;
-    places.push_back(place);
-  };
-  for (std::size_t at = 0; at < places.size(); ++at) {  // grows meanwhile
-    const Step step = steps_[places[at]];
-    if (step.kind == Kind::split) {
-      reach(step.next);
-      reach(step.other);
-    } else if ((step.kind == Kind::begin && at_begin) || (step.kind == Kind::end && at_end)) {
-      reach(step.next);
-    }
+/// The largest number in the "{N}" or "{N,M}" that begins at `at`; 0 where there is none.
+unsigned bound_at(std::string_view text, std::size_t at) {
+  unsigned largest = 0;
+  for (++at; at < text.size() && text[at] != '}'; ++at) {
+    unsigned number = 0;
+    const auto [end, error] = std::from_chars(text.data() + at, text.data() + text.size(), number);
+    if (error != std::errc{}) continue;
+    largest = std::max(largest, number);
+    at = static_cast<std::size_t>(end - text.data()) - 1;
   }
+  return largest;
 }
 
-/// The length of the longest match that begins there; 0 for none.
-std::size_t Pattern::longest_match(std::string_view text, std::size_t from) const {
-  std::size_t longest = 0;
-  Places places{start_};
-  std::vector<bool> seen(steps_.size());
-  seen[start_] = true;
-  for (std::size_t at = from;; ++at) {
-    follow(places, seen, at == 0, at == text.size());
-    Places next;
-    std::vector<bool> next_seen(steps_.size());
-    for (const std::uint16_t place : places) {
-      const Step& step = steps_[place];
-      if (step.kind == Kind::match) longest = at - from;
-      if (step.kind != Kind::set || at == text.size()) continue;
-      if (!sets_[step.set].has(static_cast<unsigned char>(text[at])) || next_seen[step.next]) continue;
-      next_seen[step.next] = true;
-      next.push_back(step.next);
-    }
-    if (next.empty()) return longest;
-    places = std::move(next);
-    seen = std::move(next_seen);
-  }
-}
-
-std::string Pattern::replace(std::string_view text, std::string_view by) const {
+/// As POSIX writes it; nothing where libc may not have it.
+std::optional<std::string> as_posix(std::string_view text) {
   std::string out;
-  for (std::size_t at = 0; at < text.size();) {
-    const std::size_t length = longest_match(text, at);
-    if (length == 0) {
-      out += text[at++];
+  unsigned repetitions = 1;
+  for (std::size_t at = 0; at < text.size(); ++at) {
+    if (text[at] == '[') {
+      const auto set = read_set(text, at);
+      if (!set) return std::nullopt;
+      out += *set;
+    } else if (text[at] == '\\') {
+      if (++at == text.size()) return std::nullopt;
+      const std::string_view set = named_set(text[at], false);
+      if (set.empty() && is_letter_or_digit(text[at])) return std::nullopt;
+      if (set.empty()) out += '\\', out += text[at];
+      out += set;
     } else {
-      out += by;
-      at += length;
+      if (text[at] == '{') {
+        const unsigned bound = std::max(bound_at(text, at), 1U);
+        if (bound > most_repetitions || (repetitions *= bound) > most_repetitions) return std::nullopt;
+      }
+      out += text[at];
     }
   }
   return out;
+}
+
+}  // namespace
+
+void Pattern::Free::operator()(regex_t* compiled) const {
+  regfree(compiled);
+  delete compiled;
+}
+
+std::optional<Pattern> Pattern::compile(std::string_view text) {
+  if (text.empty() || text.size() > longest_pattern || text.find('\0') != std::string_view::npos)
+    return std::nullopt;
+  const auto posix = as_posix(text);
+  if (!posix) return std::nullopt;
+  auto compiled = std::make_unique<regex_t>();
+  if (regcomp(compiled.get(), posix->c_str(), REG_EXTENDED) != 0) return std::nullopt;
+  Pattern pattern;
+  pattern.compiled_.reset(compiled.release());
+  return pattern;
+}
+
+std::optional<std::string> Pattern::replace(const std::string& text, std::string_view by,
+                                            Clock::time_point end) const {
+  std::string out;
+  const char* rest = text.c_str();
+  int flags = 0;
+  regmatch_t match{};
+  while (regexec(compiled_.get(), rest, 1, &match, flags) == 0) {
+    if (Clock::now() >= end) return std::nullopt;
+    out.append(rest, static_cast<std::size_t>(match.rm_so));
+    rest += match.rm_eo;
+    if (match.rm_so != match.rm_eo) {
+      out += by;
+    } else if (*rest == '\0') {
+      return out;
+    } else {
+      out += *rest++;
+    }
+    flags = REG_NOTBOL;
+  }
+  return out + rest;
 }
 
 }  // namespace rankshim

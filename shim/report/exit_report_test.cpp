@@ -10,7 +10,6 @@
 #include "node/fake_node.h"
 #include "platform/json_field.h"
 #include "report/files.h"
-#include "report/redact.h"
 
 using namespace rankshim;
 using namespace std::chrono_literals;
@@ -152,13 +151,4 @@ TEST_CASE("an error file of torch's is understood in its old and its new form", 
   CHECK(read_error_file(node, "/b").message == "RuntimeError: x");
   CHECK(read_error_file(node, "/c").message.empty());
   CHECK(read_error_file(node, "/missing").message.empty());
-}
-
-TEST_CASE("secrets of the environment and what the user names are taken out", "[report]") {
-  const Environment environment(
-      {"HF_TOKEN=hf_12345", "db_password=swordfish", "MY_TOKEN=true", "HOME=/root/x"});
-  const Redactor redactor(environment, "user=\\w+");
-  CHECK(redactor.apply("hf_12345 swordfish true /root/x\nuser=me, user=you\n") ==
-        "[redacted] [redacted] true /root/x\n[redacted], [redacted]\n");
-  CHECK(Redactor(environment, "").apply("user=me") == "user=me");
 }

@@ -3,53 +3,150 @@
 #include <algorithm>
 #include <array>
 
-#include "sort.h"
-
 namespace rankshim {
 namespace {
 
 constexpr std::string_view redacted = "[redacted]";
-constexpr std::array<std::string_view, 8> secret_words = {
-    "TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL", "API_KEY", "ACCESS_KEY", "PRIVATE_KEY"};
+constexpr std::string_view too_long = "[redacted: too long]";
+// Anywhere in the name.
+constexpr std::array<std::string_view, 12> secret_words = {
+    "TOKEN",  "SECRET",  "PASSWORD", "PASSWD", "PASSPHRASE", "CREDENTIAL",
+    "APIKEY", "API_KEY", "JWT",      "COOKIE", "BEARER",     "CONNECTION_STRING"};
+// At its end; PWD and OLDPWD are folders.
+constexpr std::array<std::string_view, 6> secret_ends = {"_PASS", "_PWD", "_KEY", "AUTH", "DSN", "PASSCODE"};
 // A shorter value is no secret but a word like "true", which would be taken out everywhere.
 constexpr std::size_t shortest_secret = 6;
+// Lines of a secret that has several: "-----BEGIN" and "}" are in many texts.
+constexpr std::size_t shortest_line_of_secret = 16;
+
+/// As Python's repr() writes the lines of a text into one.
+std::string as_repr(std::string_view text) {
+  std::string out;
+  for (const char c : text) {
+    if (c == '\n')
+      out += "\\n";
+    else if (c == '\t')
+      out += "\\t";
+    else if (c == '\r')
+      out += "\\r";
+    else if (c == '\\')
+      out += "\\\\";
+    else
+      out += c;
+  }
+  return out;
+}
+
+void add_secret(std::vector<std::string>& secrets, std::string_view value) {
+  while (!value.empty() && (value.back() == '\n' || value.back() == '\r')) value.remove_suffix(1);
+  if (value.size() < shortest_secret) return;
+  secrets.emplace_back(value);
+  if (std::string shown = as_repr(value); shown != value) secrets.push_back(std::move(shown));
+  if (value.find('\n') == std::string_view::npos) return;
+  while (!value.empty()) {
+    const std::string_view line = value.substr(0, value.find('\n'));
+    value.remove_prefix(std::min(value.size(), line.size() + 1));
+    if (line.size() >= shortest_line_of_secret && !line.starts_with("-----")) secrets.emplace_back(line);
+  }
+}
+
+/// Without the password of each URL: `scheme://user:password@host`.
+std::string without_url_passwords(std::string_view text) {
+  constexpr std::string_view mark = "://";
+  std::string out;
+  for (auto at = text.find(mark); at != std::string_view::npos; at = text.find(mark)) {
+    out += text.substr(0, at + mark.size());
+    text.remove_prefix(at + mark.size());
+    // A password may hold an '@' itself: the last one before the path counts.
+    const std::string_view authority = text.substr(0, text.find_first_of("/?#'\"` \t\n"));
+    const auto host = authority.rfind('@');
+    const auto colon = authority.find(':');
+    if (host == std::string_view::npos || colon == std::string_view::npos || colon + 1 >= host) continue;
+    out += text.substr(0, colon + 1);
+    out += redacted;
+    text.remove_prefix(host);
+  }
+  return out.append(text);
+}
+
+/// The beginning of a long line, up to the end of a word.
+std::string_view cut_line(std::string_view line) {
+  if (line.size() <= Redactor::longest_line) return line;
+  const auto blank = line.rfind(' ', Redactor::longest_line);
+  return line.substr(0, blank == std::string_view::npos ? 0 : blank);
+}
 
 }  // namespace
 
-Redactor::Redactor(const Environment& environment, std::string_view pattern) {
+bool is_secret_name(std::string_view name) {
+  std::string upper(name);
+  for (char& c : upper) c = static_cast<char>(c >= 'a' && c <= 'z' ? c - 'a' + 'A' : c);
+  return std::ranges::any_of(secret_words,
+                             [&](auto word) { return upper.find(word) != std::string::npos; }) ||
+         std::ranges::any_of(secret_ends, [&](auto end) { return upper.ends_with(end); });
+}
+
+Redactor::Redactor(const Environment& environment, std::string_view pattern, std::chrono::nanoseconds time)
+    : left_(time) {
   if (!pattern.empty()) pattern_ = Pattern::compile(pattern);
   for (const std::string& entry : environment.entries()) {
     const std::string_view name = entry_name(entry);
-    const std::string_view value = std::string_view(entry).substr(std::min(name.size() + 1, entry.size()));
-    if (value.size() < shortest_secret) continue;
-    std::string upper(name);
-    for (char& c : upper) c = static_cast<char>(c >= 'a' && c <= 'z' ? c - 'a' + 'A' : c);
-    for (const std::string_view word : secret_words) {
-      if (upper.find(word) == std::string::npos) continue;
-      secrets_.emplace_back(value);
-      break;
-    }
+    if (is_secret_name(name))
+      add_secret(secrets_, std::string_view(entry).substr(std::min(name.size() + 1, entry.size())));
   }
-  // The longer first: one may begin with another.
-  insertion_sort(secrets_, [](const std::string& a, const std::string& b) { return a.size() > b.size(); });
+  // One may begin with another.
+  std::ranges::stable_sort(secrets_, std::ranges::greater{}, &std::string::size);
 }
 
-std::string Redactor::apply(std::string_view text) const {
-  std::string kept(text);
-  for (const std::string& secret : secrets_) {
-    for (std::size_t at = 0; (at = kept.find(secret, at)) != std::string::npos; at += redacted.size())
-      kept.replace(at, secret.size(), redacted);
+std::string Redactor::message(std::string_view text) {
+  if (text.size() > longest_message) {
+    const auto end = text.rfind('\n', longest_message);
+    text = text.substr(0, end == std::string_view::npos ? longest_message : end);
   }
-  if (!pattern_) return kept;
+  return lines(text);
+}
+
+std::string Redactor::traceback(std::string_view text) {
+  while (!text.empty() && text.back() == '\n') text.remove_suffix(1);
+  std::size_t begin = text.size();
+  for (std::size_t line = 0; line < most_lines && begin != 0; ++line) {
+    const auto before = begin == text.size() ? text.rfind('\n') : text.rfind('\n', begin - 2);
+    begin = before == std::string_view::npos ? 0 : before + 1;
+  }
+  return lines(text.substr(begin));
+}
+
+std::string Redactor::lines(std::string_view text) {
+  const auto begin = Pattern::Clock::now();
+  end_ = begin + std::chrono::duration_cast<Pattern::Clock::duration>(left_);
+  auto kept = without_secrets(without_url_passwords(text));
   std::string out;
-  std::string_view rest = kept;
-  while (!rest.empty()) {
-    const std::string_view line = rest.substr(0, rest.find('\n'));
-    rest.remove_prefix(line.size());
-    out += pattern_->replace(line, redacted);
+  for (std::string_view rest = kept ? std::string_view(*kept) : std::string_view(); kept && !rest.empty();) {
+    const std::string_view whole = rest.substr(0, rest.find('\n'));
+    rest.remove_prefix(whole.size());
+    const std::string_view line = cut_line(whole);
+    const auto done = pattern_ ? pattern_->replace(std::string(line), redacted, end_) : std::string(line);
+    if (!done)
+      kept.reset();
+    else
+      out += *done;
+    if (line.size() < whole.size()) out += " [cut]";
     if (!rest.empty()) out += '\n', rest.remove_prefix(1);
   }
-  return out;
+  left_ = std::max(end_ - Pattern::Clock::now(), Pattern::Clock::duration::zero());
+  return kept ? out : std::string(too_long);
+}
+
+std::optional<std::string> Redactor::without_secrets(std::string text) const {
+  for (const std::string& secret : secrets_) {
+    if (Pattern::Clock::now() >= end_) return std::nullopt;
+    std::string out;
+    std::size_t from = 0;
+    for (std::size_t at = 0; (at = text.find(secret, from)) != std::string::npos; from = at + secret.size())
+      out.append(text, from, at - from).append(redacted);
+    if (from != 0) text = out.append(text, from);
+  }
+  return text;
 }
 
 }  // namespace rankshim

@@ -1,0 +1,88 @@
+#include "report/redact.h"
+
+#include <catch2/catch.hpp>
+
+namespace rankshim {
+namespace {
+
+std::string redacted(const std::vector<std::string>& environment, std::string_view text,
+                     std::string_view pattern = {}) {
+  return Redactor(Environment(environment), pattern).message(text);
+}
+
+TEST_CASE("a name that speaks of a secret is one", "[redact]") {
+  for (const char* name :
+       {"HF_TOKEN", "AWS_SECRET_ACCESS_KEY", "AWS_ACCESS_KEY_ID_SECRET", "DB_PASS", "MYSQL_PWD",
+        "OPENAI_APIKEY", "WANDB_API_KEY", "SIGNING_KEY", "PASSPHRASE", "REGISTRY_AUTH", "MY_JWT",
+        "SESSION_COOKIE", "SENTRY_DSN", "AZURE_STORAGE_CONNECTION_STRING", "db_password", "GIT_PASSWD"}) {
+    INFO(name);
+    CHECK(is_secret_name(name));
+  }
+  for (const char* name : {"PWD", "OLDPWD", "SSH_AUTH_SOCK", "KEYBOARD", "PATH", "AUTHOR", "MONKEY"}) {
+    INFO(name);
+    CHECK_FALSE(is_secret_name(name));
+  }
+}
+
+TEST_CASE("values of secret variables are taken out, the longer first", "[redact]") {
+  CHECK(redacted({"A_TOKEN=hunter22", "B_TOKEN=hunter22-more"}, "hunter22-more, hunter22") ==
+        "[redacted], [redacted]");
+  CHECK(redacted({"A_TOKEN=true"}, "true") == "true");
+  CHECK(redacted({"A_KEY=line one is long enough\nline two is long enough\n"},
+                 "'line one is long enough\\nline two is long enough' and line two is long enough") ==
+        "'[redacted]' and [redacted]");
+}
+
+TEST_CASE("the password of a URL is taken out", "[redact]") {
+  CHECK(redacted({}, "postgres://me:se@cret@db:5432/x, http://host:80/a@b, s3://bucket/key") ==
+        "postgres://me:[redacted]@db:5432/x, http://host:80/a@b, s3://bucket/key");
+  CHECK(redacted({}, "cannot reach 'amqp://u:p@h'") == "cannot reach 'amqp://u:[redacted]@h'");
+}
+
+TEST_CASE("a long text is cut where no half of a secret is left", "[redact]") {
+  const std::string line = std::string(4000, 'a') + " sk-" + std::string(400, 'b');
+  CHECK(redacted({}, line + "\nnext", "sk-b{400}") == std::string(4000, 'a') + " [cut]\nnext");
+  CHECK(redacted({"A_TOKEN=" + std::string(400, 'b')}, line) == std::string(4000, 'a') + " sk-[redacted]");
+  CHECK(redacted({}, std::string(5000, 'a')) == " [cut]");
+  std::string many;
+  for (int i = 0; i < 20'000; ++i) many += "line " + std::to_string(i) + "\n";
+  CHECK(redacted({}, many).size() <= Redactor::longest_message);
+}
+
+TEST_CASE("of a traceback the last lines are kept", "[redact]") {
+  std::string text;
+  for (int i = 0; i < 60; ++i) text += "line " + std::to_string(i) + "\n";
+  const std::string kept = Redactor(Environment(std::vector<std::string>{}), "").traceback(text);
+  CHECK(kept.starts_with("line 10\n"));
+  CHECK(kept.ends_with("line 59"));
+  CHECK(Redactor(Environment(std::vector<std::string>{}), "").traceback("one\ntwo\n") == "one\ntwo");
+  CHECK(Redactor(Environment(std::vector<std::string>{}), "").traceback("").empty());
+}
+
+TEST_CASE("a redaction that takes too long is given up, with everything", "[redact]") {
+  Redactor redactor(Environment({"A_TOKEN=hunter22"}), "b", std::chrono::milliseconds(0));
+  CHECK(redactor.message("a hunter22") == "[redacted: too long]");
+  CHECK(redactor.traceback("a") == "[redacted: too long]");
+}
+
+TEST_CASE("patterns that go back and forth are matched within the time", "[redact]") {
+  std::string text;
+  for (int i = 0; i < 16; ++i) text += std::string(2000, 'a') + " " + std::string(2000, '@') + "\n";
+  for (const char* pattern : {".*password", "\\S+@\\S+", "(a*)*b", "a.*b|a", "(a|aa)+$"}) {
+    INFO(pattern);
+    const auto begin = std::chrono::steady_clock::now();
+    CHECK_FALSE(redacted({}, text, pattern).empty());
+    CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(10));  // before: minutes
+  }
+}
+
+TEST_CASE("secrets of the environment and what the user names are taken out", "[redact]") {
+  const std::vector<std::string> environment = {"HF_TOKEN=hf_12345", "db_password=swordfish", "MY_TOKEN=true",
+                                                "HOME=/root/x"};
+  CHECK(redacted(environment, "hf_12345 swordfish true /root/x\nuser=me, user=you\n", "user=\\w+") ==
+        "[redacted] [redacted] true /root/x\n[redacted], [redacted]\n");
+  CHECK(redacted(environment, "user=me") == "user=me");
+}
+
+}  // namespace
+}  // namespace rankshim
