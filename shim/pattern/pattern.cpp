@@ -91,7 +91,8 @@ std::optional<std::string> as_posix(std::string_view text) {
     } else {
       if (text[at] == '{') {
         const unsigned bound = std::max(bound_at(text, at), 1U);
-        if (bound > most_repetitions || (repetitions *= bound) > most_repetitions) return std::nullopt;
+        if (bound > most_repetitions / repetitions) return std::nullopt;
+        repetitions *= bound;
       }
       out += text[at];
     }

@@ -95,7 +95,7 @@ Redactor::Redactor(const Environment& environment, std::string_view pattern, std
       add_secret(secrets_, std::string_view(entry).substr(std::min(name.size() + 1, entry.size())));
   }
   // One may begin with another.
-  std::ranges::stable_sort(secrets_, std::ranges::greater{}, &std::string::size);
+  std::ranges::sort(secrets_, std::ranges::greater{}, &std::string::size);
 }
 
 std::string Redactor::message(std::string_view text) {

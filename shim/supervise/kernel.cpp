@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
+#include <sys/ptrace.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -37,6 +38,16 @@ siginfo_t to_siginfo(int signal, const Payload& payload) {
   static_assert(sizeof(info.si_value) == sizeof(payload.value));
   std::memcpy(&info.si_value, &payload.value, sizeof(payload.value));
   return info;
+}
+
+/// Whether we were the tracer of that child, which is stopped; it goes on with its signal then, but for the
+/// TRAP that execve(2) sends to who is traced (ptrace(2)).
+bool detach(pid_t process, int signal) {
+  siginfo_t info{};
+  const bool known = ptrace(PTRACE_GETSIGINFO, process, nullptr, &info) == 0;
+  const bool by_exec = signal == SIGTRAP && known && info.si_code == SI_USER && info.si_pid == process;
+  // NOLINTNEXTLINE(performance-no-int-to-ptr): what ptrace(2) wants
+  return ptrace(PTRACE_DETACH, process, nullptr, reinterpret_cast<void*>(by_exec ? 0L : long{signal})) == 0;
 }
 
 }  // namespace
@@ -97,8 +108,12 @@ int pidfd_send(int pidfd, int signal, const Payload* payload) {
   return result(syscall(SYS_pidfd_send_signal, pidfd, signal, &info, 0));
 }
 
-pid_t reap(int& status, bool stopped_too) {
-  return result(wait4(-1, &status, WNOHANG | (stopped_too ? WUNTRACED : 0), nullptr));
+pid_t reap(int& status, bool stopped_too, bool& let_go) {
+  while (true) {
+    const pid_t pid = result(wait4(-1, &status, WNOHANG | (stopped_too ? WUNTRACED : 0), nullptr));
+    if (pid <= 0 || !WIFSTOPPED(status) || !detach(pid, WSTOPSIG(status))) return pid;
+    let_go = true;
+  }
 }
 
 int has_children() {

@@ -49,8 +49,10 @@ int pidfd_open(pid_t process);
 int pidfd_send(int pidfd, int signal, const Payload* payload);
 
 /// Reaps one ended child: its number, 0 when none has ended, −ECHILD when there is none at all. With
-/// `stopped_too` a child that was stopped is told of as well, once, and is not reaped (WIFSTOPPED).
-pid_t reap(int& status, bool stopped_too);
+/// `stopped_too` a child that was stopped is told of as well, once, and is not reaped (WIFSTOPPED). A child
+/// that made us its tracer (PTRACE_TRACEME, as programs do that will not be debugged) and stopped for that is
+/// let go, with its signal, and `let_go` is set: nobody else would ever continue it.
+pid_t reap(int& status, bool stopped_too, bool& let_go);
 
 /// Whether there is any child, ended or not: 1 or 0.
 int has_children();

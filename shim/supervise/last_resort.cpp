@@ -43,8 +43,9 @@ void deliver(int signal) {
 /// Ends us when the command has ended.
 void reap() {
   int status = 0;
+  bool let_go = false;
   for (pid_t pid = 1; pid > 0;) {
-    pid = kernel::reap(status, false);
+    pid = kernel::reap(status, false, let_go);
     if (pid == -ECHILD) kernel::exit_now(exit_code::system);
     if (pid == state.command)
       kernel::exit_now(WIFSIGNALED(status) ? exit_code::signal_base + WTERMSIG(status) : WEXITSTATUS(status));

@@ -125,6 +125,7 @@ class Supervisor {
   std::optional<WorkerWatch> watch_;
   bool observed_ = false;
   bool warned_reap_ = false;
+  bool warned_traced_ = false;
   bool warned_exception_ = false;
   Ending ending_;
 };
@@ -395,7 +396,14 @@ void Supervisor::expect_agent() {
 void Supervisor::reap() {
   for (unsigned reaped = 0; reaped < reaped_at_once; ++reaped) {
     int status = 0;
-    const pid_t pid = kernel::reap(status, terminal_.is_there());
+    bool let_go = false;
+    const pid_t pid = kernel::reap(status, terminal_.is_there(), let_go);
+    if (let_go) {
+      if (!std::exchange(warned_traced_, true))
+        log::warn(
+            "a process asked to be traced by rankshim (PTRACE_TRACEME): rankshim traces nothing and lets it "
+            "go");
+    }
     if (pid > 0) {
       const bool command = pid == spawn_.pid() && !command_ended_;
       if (WIFSTOPPED(status)) {

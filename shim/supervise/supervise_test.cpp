@@ -68,6 +68,28 @@ TEST_CASE("the command's exit code and signal are told as they are", "[supervise
   }
 }
 
+TEST_CASE("a command that makes us its tracer runs and ends as any other", "[supervise]") {
+  const std::string trace_me = "import ctypes, os; ctypes.CDLL(None).ptrace(0, 0, None, None); ";
+  for (const Mode mode : modes()) {
+    INFO(name(mode));
+    const Ending exits =
+        Trial(mode, {"python3", "-c", trace_me + "os.execvp('sh', ['sh', '-c', 'exit 7'])"}, {}).ending();
+    CHECK(exits.kind == Kind::exited);
+    CHECK(exits.number == 7);
+    Trial stopped(
+        mode, {"python3", "-c", trace_me + "print('ready', flush=True); import time; time.sleep(3600)"}, {});
+    CHECK(stopped.line() == "ready");
+    stopped.signal(SIGTERM);
+    const Ending ending = stopped.ending();
+    CHECK(ending.kind == Kind::signalled);
+    CHECK(ending.number == SIGTERM);
+    const Ending trapped =
+        Trial(mode, {"python3", "-c", trace_me + "import signal; signal.raise_signal(5)"}, {}).ending();
+    CHECK(trapped.kind == Kind::signalled);
+    CHECK(trapped.number == SIGTRAP);
+  }
+}
+
 TEST_CASE("every signal is passed on once, in its order", "[supervise]") {
   const std::vector<int> wanted = {
       SIGHUP,   SIGINT,  SIGQUIT,   SIGILL,  SIGTRAP, SIGABRT, SIGBUS, SIGFPE,  SIGUSR1, SIGSEGV,   SIGUSR2,
