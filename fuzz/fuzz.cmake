@@ -13,7 +13,7 @@ target_include_directories(fuzz_parts PUBLIC shim "${generated}")
 target_compile_definitions(fuzz_parts PUBLIC "RANKSHIM_VERSION=\"${PROJECT_VERSION}\"")
 # Not optimised: it compiles in a third of the time, and the inputs are small.
 target_compile_options(fuzz_parts PUBLIC -O0 -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all)
-target_link_libraries(fuzz_parts PUBLIC headers fmt)
+target_link_libraries(fuzz_parts PUBLIC headers fmt yyjson)
 
 add_custom_target(fuzz)
 file(GLOB fuzz_targets CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/fuzz/*.cpp")

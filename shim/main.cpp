@@ -62,7 +62,7 @@ int explain_job(const Invocation& invocation, const Node& node) {
   }
   const Job& job = std::get<Job>(resolved);
   if (json) {
-    print(explain::as_json(job.topology, job.plan));
+    print(explain::as_json(job.topology, job.plan, invocation.settings));
     return exit_code::ok;
   }
   print(explain::as_text(job.topology, job.plan, invocation.settings));

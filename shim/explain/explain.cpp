@@ -33,12 +33,25 @@ std::string waiting(const Topology& topology, const LaunchPlan& plan, const Sett
                      facts.text(Fact::master_port), limit);
 }
 
-std::string json_environment(const EnvironmentChange& change) {
-  std::string set;
-  for (const auto& [name, value] : change.set) {
-    set += fmt::format("{}{}: {}", set.empty() ? "" : ", ", json::quote(name), json::quote(value));
+json::Object json_environment(const EnvironmentChange& change) {
+  json::Object set;
+  for (const auto& [name, value] : change.set) set.text(name, value);
+  json::Object object;
+  object.object("set", set).texts("unset", change.unset);
+  return object;
+}
+
+json::Object json_waiting(const Topology& topology, const LaunchPlan& plan, const Settings& settings) {
+  json::Object object;
+  if (plan.wait == wait::Until::none) {
+    object.text("for", "nothing");
+    return object;
   }
-  return fmt::format("{{\"set\": {{{}}}, \"unset\": {}}}", set, json::list(change.unset));
+  object.text("for", plan.wait == wait::Until::name ? "name" : "port");
+  object.text("host", topology.facts.text(Fact::master_addr));
+  if (plan.wait == wait::Until::port) object.number("port", topology.number(Fact::master_port));
+  object.raw("timeout_seconds", json::seconds(*settings.time(Option::wait_timeout)));
+  return object;
 }
 
 }  // namespace
@@ -76,38 +89,34 @@ std::string as_text(const Topology& topology, const LaunchPlan& plan, const Sett
   return out;
 }
 
-std::string as_json(const Topology& topology, const LaunchPlan& plan) {
-  std::string facts;
+std::string as_json(const Topology& topology, const LaunchPlan& plan, const Settings& settings) {
+  json::Object facts;
   for (const Fact fact : shown_facts) {
-    const auto& value = topology.facts[fact];
-    if (!value) continue;
-    facts += fmt::format("{}\n    {}: {{\"value\": {}, \"source\": {}}}", facts.empty() ? "" : ",",
-                         json::quote(name(fact)), json::quote(value->text), json::quote(value->source()));
+    if (const auto& value = topology.facts[fact])
+      facts.object(name(fact), json::Object().text("value", value->text).text("source", value->source()));
   }
   std::vector<std::string> warnings = topology.warnings;
   warnings.insert(warnings.end(), plan.warnings.begin(), plan.warnings.end());
-  return fmt::format(
-      "{{\n  \"platform\": {},{}\n  \"granularity\": {},\n  \"topology\": {{{}\n  }},\n  \"environment\": "
-      "{},\n"
-      "  \"command\": {},\n  \"warnings\": {}\n}}\n",
-      json::quote(topology.platform),
-      topology.also_matched.empty() ? std::string()
-                                    : "\n  \"also_matched\": " + json::list(topology.also_matched) + ",",
-      json::quote(granularity_name(topology)), facts, json_environment(plan.environment),
-      json::list(plan.argv), json::list(warnings));
+  json::Object object;
+  object.text("platform", topology.platform);
+  if (!topology.also_matched.empty()) object.texts("also_matched", topology.also_matched);
+  object.text("granularity", granularity_name(topology)).object("topology", facts);
+  object.object("wait", json_waiting(topology, plan, settings));
+  object.object("environment", json_environment(plan.environment));
+  return object.texts("command", plan.argv).texts("warnings", warnings).lines();
 }
 
 std::string as_json(const Faults& faults) {
-  std::string errors;
+  std::vector<json::Object> errors;
   for (const Fault& fault : faults) {
-    errors += fmt::format("{}{{\"what\": {}, \"names\": {}, \"fix\": {}}}", errors.empty() ? "" : ", ",
-                          json::quote(fault.what), json::list(fault.names), json::quote(fault.fix));
+    errors.emplace_back();
+    errors.back().text("what", fault.what).texts("names", fault.names).text("fix", fault.fix);
   }
-  return fmt::format("{{\"errors\": [{}]}}\n", errors);
+  return json::Object().objects("errors", errors).str() + "\n";
 }
 
 std::string environment(const EnvironmentChange& change, std::string_view format) {
-  if (format == "json") return json_environment(change) + "\n";
+  if (format == "json") return json_environment(change).str() + "\n";
   std::string out;
   if (format == "sh") {
     for (const std::string& name : change.unset) out += fmt::format("unset {}\n", name);

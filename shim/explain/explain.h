@@ -19,7 +19,7 @@ namespace rankshim::explain {
 std::string as_text(const Topology& topology, const LaunchPlan& plan, const Settings& settings);
 
 /// For programs; the form is a contract (see the README's reference).
-std::string as_json(const Topology& topology, const LaunchPlan& plan);
+std::string as_json(const Topology& topology, const LaunchPlan& plan, const Settings& settings);
 
 /// {"errors": [{"what", "names", "fix"}]}
 std::string as_json(const Faults& faults);

@@ -154,7 +154,7 @@ std::string Witness::status() const {
   if (command_ != 0) object.number("command_pid", command_);
   if (job_ != nullptr && job_->topology.facts.has(Fact::node_rank))
     object.number("node_rank", job_->topology.number(Fact::node_rank));
-  std::string list;
+  std::vector<json::Object> workers;
   if (workers_ != nullptr) {
     object.number("restarts", workers_->attempts() == 0 ? 0 : workers_->attempts() - 1);
     for (const supervise::WorkerState& worker : workers_->states()) {
@@ -162,10 +162,10 @@ std::string Witness::status() const {
       one.number("local_rank", worker.local_rank);
       if (worker.rank) one.number("rank", *worker.rank);
       one.number("pid", worker.pid).text("state", worker.ended ? "ended" : "running");
-      list += (list.empty() ? "" : ", ") + one.str();
+      workers.push_back(std::move(one));
     }
   }
-  return object.raw("workers", "[" + list + "]").str() + "\n";
+  return object.objects("workers", workers).str() + "\n";
 }
 
 }  // namespace rankshim

@@ -1,34 +1,14 @@
 #include "json/json.h"
 
-#include <spdlog/fmt/fmt.h>
+#include <yyjson.h>
 
-#include <cstddef>
+#include <cstdlib>
 #include <ctime>
+
+#include "base/text.h"
 
 namespace rankshim::json {
 namespace {
-
-/// The length of the well-formed UTF-8 sequence at the start of `text`, 0 where there is none (RFC 3629).
-std::size_t utf8_length(std::string_view text) {
-  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
-  const auto continues = [&](std::size_t i, unsigned low = 0x80, unsigned high = 0xBF) {
-    return i < text.size() && byte(i) >= low && byte(i) <= high;
-  };
-  const unsigned first = byte(0);
-  if (first < 0x80) return 1;
-  if (first >= 0xC2 && first <= 0xDF) return continues(1) ? 2 : 0;
-  if (first >= 0xE0 && first <= 0xEF) {
-    const unsigned low = first == 0xE0 ? 0xA0 : 0x80;
-    const unsigned high = first == 0xED ? 0x9F : 0xBF;
-    return continues(1, low, high) && continues(2) ? 3 : 0;
-  }
-  if (first >= 0xF0 && first <= 0xF4) {
-    const unsigned low = first == 0xF0 ? 0x90 : 0x80;
-    const unsigned high = first == 0xF4 ? 0x8F : 0xBF;
-    return continues(1, low, high) && continues(2) && continues(3) ? 4 : 0;
-  }
-  return 0;
-}
 
 /// A number with at least `width` digits.
 std::string padded(std::int64_t number, std::size_t width) {
@@ -36,33 +16,30 @@ std::string padded(std::int64_t number, std::size_t width) {
   return digits.size() < width ? std::string(width - digits.size(), '0') + digits : digits;
 }
 
+yyjson_mut_val* string(yyjson_mut_doc* document, std::string_view text) {
+  const std::string utf8 = as_utf8(text);
+  return yyjson_mut_strncpy(document, utf8.data(), utf8.size());
+}
+
+void add(yyjson_mut_doc* document, std::string_view name, yyjson_mut_val* value) {
+  yyjson_mut_obj_add(yyjson_mut_doc_get_root(document), string(document, name), value);
+}
+
+std::string written(const yyjson_mut_doc* document, yyjson_write_flag flags) {
+  std::size_t size = 0;
+  char* text = yyjson_mut_write(document, flags, &size);
+  std::string out(text == nullptr ? "" : text, size);
+  std::free(text);
+  return out;
+}
+
 }  // namespace
 
 std::string quote(std::string_view text) {
-  std::string out = "\"";
-  while (!text.empty()) {
-    const std::size_t length = utf8_length(text);
-    const unsigned char c = static_cast<unsigned char>(text[0]);
-    if (length == 0 || c < 0x20) {
-      out += fmt::format("\\u{:04x}", c);
-    } else if (c == '"' || c == '\\') {
-      out += '\\';
-      out += text[0];
-    } else {
-      out += text.substr(0, length);
-    }
-    text.remove_prefix(length == 0 ? 1 : length);
-  }
-  return out + '"';
-}
-
-std::string list(const std::vector<std::string>& texts) {
-  std::string out = "[";
-  for (const std::string& text : texts) {
-    if (out.size() > 1) out += ", ";
-    out += quote(text);
-  }
-  return out + "]";
+  const std::unique_ptr<yyjson_mut_doc, void (*)(yyjson_mut_doc*)> document(yyjson_mut_doc_new(nullptr),
+                                                                            yyjson_mut_doc_free);
+  yyjson_mut_doc_set_root(document.get(), string(document.get(), text));
+  return written(document.get(), YYJSON_WRITE_NOFLAG);
 }
 
 std::string moment(std::chrono::system_clock::time_point when) {
@@ -80,16 +57,58 @@ std::string seconds(std::chrono::milliseconds time) {
   return std::to_string(time.count() / 1000) + '.' + padded(time.count() % 1000, 3);
 }
 
-Object& Object::raw(std::string_view name, std::string_view value) {
-  if (!members_.empty()) members_ += ", ";
-  members_ += quote(name);
-  members_ += ": ";
-  members_ += value;
+void Object::Free::operator()(yyjson_mut_doc* document) const { yyjson_mut_doc_free(document); }
+
+Object::Object() : document_(yyjson_mut_doc_new(nullptr)) {
+  yyjson_mut_doc_set_root(document_.get(), yyjson_mut_obj(document_.get()));
+}
+
+Object& Object::text(std::string_view name, std::string_view value) {
+  add(document_.get(), name, string(document_.get(), value));
   return *this;
 }
 
-Object& Object::text(std::string_view name, std::string_view value) { return raw(name, quote(value)); }
-Object& Object::number(std::string_view name, std::int64_t value) { return raw(name, std::to_string(value)); }
-Object& Object::flag(std::string_view name, bool value) { return raw(name, value ? "true" : "false"); }
+Object& Object::texts(std::string_view name, const std::vector<std::string>& values) {
+  yyjson_mut_val* list = yyjson_mut_arr(document_.get());
+  for (const std::string& value : values) yyjson_mut_arr_append(list, string(document_.get(), value));
+  add(document_.get(), name, list);
+  return *this;
+}
+
+Object& Object::number(std::string_view name, std::int64_t value) {
+  add(document_.get(), name, yyjson_mut_sint(document_.get(), value));
+  return *this;
+}
+
+Object& Object::flag(std::string_view name, bool value) {
+  add(document_.get(), name, yyjson_mut_bool(document_.get(), value));
+  return *this;
+}
+
+Object& Object::object(std::string_view name, const Object& value) {
+  add(document_.get(), name,
+      yyjson_mut_val_mut_copy(document_.get(), yyjson_mut_doc_get_root(value.document_.get())));
+  return *this;
+}
+
+Object& Object::objects(std::string_view name, const std::vector<Object>& values) {
+  yyjson_mut_val* list = yyjson_mut_arr(document_.get());
+  for (const Object& value : values)
+    yyjson_mut_arr_append(
+        list, yyjson_mut_val_mut_copy(document_.get(), yyjson_mut_doc_get_root(value.document_.get())));
+  add(document_.get(), name, list);
+  return *this;
+}
+
+Object& Object::raw(std::string_view name, std::string_view value) {
+  add(document_.get(), name, yyjson_mut_rawncpy(document_.get(), value.data(), value.size()));
+  return *this;
+}
+
+std::string Object::str() const { return written(document_.get(), YYJSON_WRITE_NOFLAG); }
+
+std::string Object::lines() const {
+  return written(document_.get(), YYJSON_WRITE_PRETTY_TWO_SPACES | YYJSON_WRITE_NEWLINE_AT_END);
+}
 
 }  // namespace rankshim::json

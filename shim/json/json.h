@@ -2,18 +2,19 @@
 
 #include <chrono>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
+struct yyjson_mut_doc;
+
+/// JSON that we write, by yyjson. Texts may hold any bytes: what is no UTF-8 is taken as Latin-1, so that a
+/// document is always valid.
 namespace rankshim::json {
 
-/// A JSON string with its quotes. What is no UTF-8 is taken as Latin-1, byte by byte, so that the document is
-/// always valid.
+/// A JSON string with its quotes.
 std::string quote(std::string_view text);
-
-/// A JSON list of strings.
-std::string list(const std::vector<std::string>& texts);
 
 /// A moment as a JSON string, RFC 3339 in UTC: "2026-11-22T01:02:03.456Z".
 std::string moment(std::chrono::system_clock::time_point when);
@@ -24,15 +25,26 @@ std::string seconds(std::chrono::milliseconds time);
 /// A JSON object, member by member.
 class Object {
  public:
+  Object();
   Object& text(std::string_view name, std::string_view value);
+  Object& texts(std::string_view name, const std::vector<std::string>& values);
   Object& number(std::string_view name, std::int64_t value);
   Object& flag(std::string_view name, bool value);
+  Object& object(std::string_view name, const Object& value);
+  Object& objects(std::string_view name, const std::vector<Object>& values);
   /// `value` is JSON already.
   Object& raw(std::string_view name, std::string_view value);
-  [[nodiscard]] std::string str() const { return "{" + members_ + "}"; }
+
+  /// On one line, without its end; empty where memory is refused.
+  [[nodiscard]] std::string str() const;
+  /// For a person too: a line for each value, and its end.
+  [[nodiscard]] std::string lines() const;
 
  private:
-  std::string members_;
+  struct Free {
+    void operator()(yyjson_mut_doc* document) const;
+  };
+  std::unique_ptr<yyjson_mut_doc, Free> document_;
 };
 
 }  // namespace rankshim::json

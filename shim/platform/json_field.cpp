@@ -1,111 +1,59 @@
 #include "platform/json_field.h"
 
+#include <yyjson.h>
+
 #include <algorithm>
 #include <charconv>
+#include <cstdlib>
+#include <memory>
 
 namespace rankshim::platform {
 namespace {
 
-/// Goes through a document once, from `at` on; every member leaves false, or nothing, where it is malformed.
-class Scanner {
- public:
-  explicit Scanner(std::string_view text) : text_(text) {}
+/// The code unit that `\uXXXX` at `at` stands for; 0 where there is no such escape.
+unsigned code_unit(std::string_view text, std::size_t at) {
+  const std::string_view escape = text.substr(std::min(at, text.size()), 6);
+  if (escape.size() != 6 || !escape.starts_with("\\u")) return 0;
+  unsigned unit = 0;
+  const char* const end = escape.data() + escape.size();
+  return std::from_chars(escape.data() + 2, end, unit, 16).ptr == end ? unit : 0;
+}
 
-  /// Steps over one value; what it is written as, or nothing.
-  std::optional<std::string_view> value(unsigned depth = 0) {
-    blanks();
-    const std::size_t start = at_;
-    const char first = peek();
-    bool good = false;
-    if (first == '"') {
-      good = string(nullptr);
-    } else if (first == '{' || first == '[') {
-      good = depth < deepest_json && members([&](std::string_view) { return value(depth + 1).has_value(); });
+/// Half of a surrogate pair that stands alone is no character, and the whole document would be refused for
+/// it; Python writes one where a text was cut between the two.
+void mend_halves(std::string& text) {
+  for (std::size_t at = 0; (at = text.find('\\', at)) != std::string::npos;) {
+    const unsigned first = code_unit(text, at);
+    const unsigned second = code_unit(text, at + 6);
+    const bool high = first >= 0xD800 && first < 0xDC00, low = second >= 0xDC00 && second < 0xE000;
+    if (high && low) {
+      at += 12;
+    } else if (first >= 0xD800 && first < 0xE000) {
+      text.replace(at, 6, "\\ufffd");
+      at += 6;
     } else {
-      at_ = std::min(text_.find_first_of(",]} \t\r\n", at_), text_.size());
-      good = at_ != start;
+      at += 2;  // a backslash and what it escapes
     }
-    if (!good) return std::nullopt;
-    return text_.substr(start, at_ - start);
   }
+}
 
-  /// Goes through an object or list; `visit` gets each name (index for a list) and has to step over the
-  /// value.
-  template <class Visit>
-  bool members(const Visit& visit) {
-    blanks();
-    const bool object = peek() == '{';
-    const char end = object ? '}' : ']';
-    if (!object && peek() != '[') return false;
-    ++at_;
-    blanks();
-    if (peek() == end) return ++at_, true;
-    for (std::size_t index = 0;; ++index) {
-      std::string name;
-      if (object) {
-        blanks();
-        if (peek() != '"' || !string(&name)) return false;
-        blanks();
-        if (peek() != ':') return false;
-        ++at_;
-      } else {
-        name = std::to_string(index);
-      }
-      if (!visit(name)) return false;
-      blanks();
-      const char next = peek();
-      ++at_;
-      if (next == end) return true;
-      if (next != ',') return false;
-    }
+/// A document and the memory that it lies in.
+class Document {
+ public:
+  explicit Document(std::string_view text) : text_(text) {
+    mend_halves(text_);
+    text_.append(YYJSON_PADDING_SIZE, '\0');
+    document_.reset(
+        yyjson_read_opts(text_.data(), text.size(),
+                         YYJSON_READ_INSITU | YYJSON_READ_NUMBER_AS_RAW | YYJSON_READ_ALLOW_INVALID_UNICODE,
+                         nullptr, nullptr));
   }
-
-  /// Steps over a string, whose text goes to `out` where one is given.
-  bool string(std::string* out) {
-    for (++at_; at_ < text_.size(); ++at_) {
-      char c = text_[at_];
-      if (c == '"') return ++at_, true;
-      if (c == '\\') {
-        if (++at_ == text_.size()) return false;
-        constexpr std::string_view letters = "nrtbf";
-        c = text_[at_];
-        if (c == 'u') {
-          if (!unicode(out)) return false;
-          continue;
-        }
-        if (const auto which = letters.find(c); which != std::string_view::npos) c = "\n\r\t\b\f"[which];
-      }
-      if (out != nullptr) *out += c;
-    }
-    return false;
-  }
+  /// A null pointer where the text is no JSON.
+  [[nodiscard]] yyjson_val* root() const { return yyjson_doc_get_root(document_.get()); }
 
  private:
-  void blanks() { at_ = std::min(text_.find_first_not_of(" \t\r\n", at_), text_.size()); }
-  [[nodiscard]] char peek() const { return at_ < text_.size() ? text_[at_] : '\0'; }
-
-  /// Four digits behind \u, as UTF-8; a half of a pair is refused, for no host name needs one.
-  bool unicode(std::string* out) {
-    unsigned code = 0;
-    const std::string_view digits = text_.substr(at_ + 1, 4);
-    const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), code, 16);
-    if (error != std::errc{} || digits.size() != 4 || end != digits.data() + 4 ||
-        (code >= 0xD800 && code < 0xE000))
-      return false;
-    at_ += 4;
-    if (out == nullptr) return true;
-    if (code < 0x80) {
-      *out += static_cast<char>(code);
-    } else {
-      *out += static_cast<char>(code < 0x800 ? 0xC0 | (code >> 6U) : 0xE0 | (code >> 12U));
-      if (code >= 0x800) *out += static_cast<char>(0x80 | ((code >> 6U) & 0x3FU));
-      *out += static_cast<char>(0x80 | (code & 0x3FU));
-    }
-    return true;
-  }
-
-  std::string_view text_;
-  std::size_t at_ = 0;
+  std::string text_;
+  std::unique_ptr<yyjson_doc, void (*)(yyjson_doc*)> document_{nullptr, yyjson_doc_free};
 };
 
 void append(std::string& list, std::string_view entry) {
@@ -114,46 +62,73 @@ void append(std::string& list, std::string_view entry) {
   list += entry;
 }
 
-/// The text of one value as it is written.
-std::string text_of(std::string_view written) {
-  if (written == "null") return {};
-  std::string text;
-  if (written.front() == '"') {
-    Scanner(written).string(&text);
-    return text;
+bool is_scalar(yyjson_val* value) { return !yyjson_is_ctn(value); }
+
+/// Calls `visit` with each member or element.
+template <class Visit>
+void each(yyjson_val* container, const Visit& visit) {
+  std::size_t index = 0, count = 0;
+  yyjson_val *name = nullptr, *value = nullptr;
+  if (yyjson_is_obj(container)) {
+    yyjson_obj_foreach(container, index, count, name, value) visit(value);
+  } else {
+    yyjson_arr_foreach(container, index, count, value) visit(value);
   }
-  if (written.front() != '[') return std::string(written);
-  Scanner scanner(written);
-  bool scalars = true;
-  scanner.members([&](std::string_view) {
-    const auto element = scanner.value();
-    scalars = scalars && element && element->front() != '{' && element->front() != '[';
-    if (scalars) append(text, text_of(*element));
-    return element.has_value();
-  });
-  return scalars ? text : std::string(written);
 }
 
-std::string at_path(std::string_view written, std::string_view path) {
-  if (path.empty()) return text_of(written);
+std::string written(yyjson_val* value) {
+  std::size_t size = 0;
+  char* text = yyjson_val_write(value, YYJSON_WRITE_ALLOW_INVALID_UNICODE, &size);
+  std::string out(text == nullptr ? "" : text, size);
+  std::free(text);
+  return out;
+}
+
+std::string text_of(yyjson_val* value) {
+  if (yyjson_is_null(value)) return {};
+  if (yyjson_is_bool(value)) return yyjson_get_bool(value) ? "true" : "false";
+  if (is_scalar(value))
+    return {yyjson_is_str(value) ? yyjson_get_str(value) : yyjson_get_raw(value), yyjson_get_len(value)};
+  if (yyjson_is_obj(value)) return written(value);
+  std::string text;
+  bool scalars = true;
+  each(value, [&](yyjson_val* element) {
+    scalars = scalars && is_scalar(element);
+    if (scalars) append(text, text_of(element));
+  });
+  return scalars ? text : written(value);
+}
+
+yyjson_val* member(yyjson_val* container, std::string_view name) {
+  if (yyjson_is_obj(container)) return yyjson_obj_getn(container, name.data(), name.size());
+  std::size_t index = 0;
+  const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), index);
+  const bool number = error == std::errc{} && end == name.data() + name.size();
+  return number ? yyjson_arr_get(container, index) : nullptr;
+}
+
+std::string at_path(yyjson_val* value, std::string_view path) {
+  if (path.empty()) return text_of(value);
   const std::string_view name = path.substr(0, path.find('.'));
   path.remove_prefix(std::min(name.size() + 1, path.size()));
+  if (name != "*") {
+    yyjson_val* inner = member(value, name);
+    return inner == nullptr ? std::string() : at_path(inner, path);
+  }
   std::string text;
-  Scanner scanner(written);
-  scanner.members([&](std::string_view member) {
-    const auto inner = scanner.value();
-    if (inner && (name == "*" || name == member)) append(text, at_path(*inner, path));
-    return inner.has_value();
-  });
+  each(value, [&](yyjson_val* inner) { append(text, at_path(inner, path)); });
   return text;
 }
 
 }  // namespace
 
+bool is_json(std::string_view document) { return Document(document).root() != nullptr; }
+
 std::optional<std::string> json_field(std::string_view document, std::string_view path) {
-  const auto whole = Scanner(document).value();
-  if (!whole || std::count(path.begin(), path.end(), '.') > deepest_json) return std::nullopt;
-  std::string text = at_path(*whole, path);
+  if (std::count(path.begin(), path.end(), '.') > deepest_path) return std::nullopt;
+  const Document read(document);
+  if (read.root() == nullptr) return std::nullopt;
+  std::string text = at_path(read.root(), path);
   return text.empty() ? std::nullopt : std::optional(std::move(text));
 }
 

@@ -2,7 +2,8 @@
 
 #include <catch2/catch.hpp>
 
-using rankshim::platform::json_field;
+namespace platform = rankshim::platform;
+using platform::json_field;
 
 TEST_CASE("a path leads to a field of a JSON document") {
   struct Row {
@@ -24,7 +25,10 @@ TEST_CASE("a path leads to a field of a JSON document") {
       {R"({"a":1})", "a.b", ""},
       {R"(["x"])", "0", "x"},
       {R"("x")", "0", ""},
-      {R"({"a":"\ud800"})", "a", ""},
+      {R"({"a":"\ud83d\ude80 \\ud83d \ud83dx\ude80"})", "a", "\xF0\x9F\x9A\x80 \\ud83d \uFFFDx\uFFFD"},
+      {R"({"a":"\ud83d\ud83d\ude80\ud83d"})", "a", "\uFFFD\xF0\x9F\x9A\x80\uFFFD"},
+      {"{\"a\":\"\xff\"}", "a", "\xff"},
+      {R"({"a":12345678901234567890.10})", "a", "12345678901234567890.10"},
       {R"({"a":"\u12)", "a", ""},
       {R"({"a" 1})", "a", ""},
       {R"({"a":1,})", "a", ""},
@@ -39,11 +43,18 @@ TEST_CASE("a path leads to a field of a JSON document") {
   }
 }
 
-TEST_CASE("a document that is nested too deep, and a path that is too long, lead nowhere") {
+TEST_CASE("a document is one as a whole or not at all") {
+  CHECK(platform::is_json(R"({"a":[1,"\ud83d"]})"));
+  for (const char* broken :
+       {"", " ", "{", R"({"a":1)", R"({"a":1}})", R"({'a':1})", R"({"a":01})", R"({"a":"\u12"})"})
+    CHECK_FALSE(platform::is_json(broken));
+  CHECK_FALSE(json_field(R"({"a":1,"b":)", "a"));
+}
+
+TEST_CASE("deep documents cost no stack, and a path that is too long leads nowhere") {
   std::string deep(100'000, '[');
   deep.append("1").append(100'000, ']');
-  CHECK_FALSE(json_field(deep, "0"));
-  CHECK_FALSE(json_field("{\"a\":" + deep + "}", "a"));
+  CHECK(json_field("{\"a\":" + deep + "}", "a") == deep);
   std::string path = "0";
   for (int i = 0; i < 100; ++i) path += ".0";
   CHECK_FALSE(json_field("[[1]]", path));

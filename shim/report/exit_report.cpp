@@ -76,21 +76,19 @@ std::optional<unsigned> rank_of(std::optional<unsigned> rank, unsigned local_ran
   return topology.number(Fact::node_rank) * topology.number(Fact::nproc_per_node) + local_rank;
 }
 
-std::string node_json(const ExitReport& report) {
+json::Object node_json(const ExitReport& report) {
   json::Object node;
   node.text("host", report.host);
-  if (report.job == nullptr) return node.str();
+  if (report.job == nullptr) return node;
   const Topology& topology = report.job->topology;
   node.text("platform", topology.platform);
   if (topology.facts.has(Fact::run_id)) node.text("run_id", topology.facts.text(Fact::run_id));
   if (topology.facts.has(Fact::nnodes)) node.text("nnodes", topology.facts.text(Fact::nnodes));
   if (topology.facts.has(Fact::node_rank)) node.number("node_rank", topology.number(Fact::node_rank));
-  return node.str();
+  return node;
 }
 
-std::string root_json(const ExitReport& report) {
-  if (!report.verdict->root) return "null";
-  const RootCause& root = *report.verdict->root;
+json::Object root_json(const ExitReport& report, const RootCause& root) {
   json::Object object;
   object.text("who", root.who).text("host", report.host);
   const Topology* topology = report.job != nullptr ? &report.job->topology : nullptr;
@@ -114,13 +112,13 @@ std::string root_json(const ExitReport& report) {
   object.text("source", root.source);
   if (root.error != nullptr) {
     object.text("exception", root.error->message);
-    object.raw("traceback", json::list(last_lines(root.error->traceback)));
+    object.texts("traceback", last_lines(root.error->traceback));
   }
-  return object.str();
+  return object;
 }
 
-std::string workers_json(const ExitReport& report) {
-  std::string list;
+std::vector<json::Object> workers_json(const ExitReport& report) {
+  std::vector<json::Object> list;
   for (const supervise::WorkerEnd& worker : report.ending->workers) {
     json::Object object;
     object.number("local_rank", worker.local_rank);
@@ -128,13 +126,13 @@ std::string workers_json(const ExitReport& report) {
     object.number("pid", worker.pid);
     if (worker.status_known) add_status(object, worker.status);
     object.raw("time", moment(worker.when)).raw("seconds", since(report.ending->started_at, worker.when));
-    list += (list.empty() ? "" : ", ") + object.str();
+    list.push_back(std::move(object));
   }
-  return "[" + list + "]";
+  return list;
 }
 
 /// By name; a phase that was entered twice is added up. torchrun's start is the time until its first worker.
-std::string phases_json(const ExitReport& report) {
+json::Object phases_json(const ExitReport& report) {
   json::Object object;
   for (std::size_t at = 0; at < report.phases.size(); ++at) {
     const Phase& phase = report.phases[at];
@@ -146,31 +144,30 @@ std::string phases_json(const ExitReport& report) {
       object.raw(phase.name, since(phase.begin, end));
     }
   }
-  return object.str();
+  return object;
 }
 
 /// Of the command and all that descended from it and was waited for; the largest of them for memory.
-std::string resources_json() {
+json::Object resources_json() {
+  json::Object object;
   rusage used{};
-  if (getrusage(RUSAGE_CHILDREN, &used) != 0) return "{}";
+  if (getrusage(RUSAGE_CHILDREN, &used) != 0) return object;
   const auto milliseconds_of = [](const timeval& time) {
     return milliseconds(static_cast<std::int64_t>(time.tv_sec) * 1000 + time.tv_usec / 1000);
   };
-  json::Object object;
   object.number("max_rss_bytes", static_cast<std::int64_t>(used.ru_maxrss) * 1024);
   object.raw("user_seconds", json::seconds(milliseconds_of(used.ru_utime)));
   object.raw("system_seconds", json::seconds(milliseconds_of(used.ru_stime)));
-  return object.str();
+  return object;
 }
 
-std::string memory_json(const MemoryReading& memory) {
-  if (!memory.known) return "null";
+json::Object memory_json(const MemoryReading& memory) {
   json::Object object;
   object.number("oom_kills", static_cast<std::int64_t>(memory.oom_kills));
   if (memory.limit) object.number("limit_bytes", static_cast<std::int64_t>(*memory.limit));
   if (memory.peak) object.number("peak_bytes", static_cast<std::int64_t>(*memory.peak));
   object.flag("oom_group", memory.kills_all);
-  return object.str();
+  return object;
 }
 
 }  // namespace
@@ -181,20 +178,30 @@ std::string as_json(const ExitReport& report) {
   object.number("version", report_version).text("rankshim", RANKSHIM_VERSION);
   object.text("outcome", outcome(report)).number("exit_code", report.exit_code);
   object.text("verdict", report.verdict->sentence);
-  object.raw("node", node_json(report)).raw("root_cause", root_json(report));
+  object.object("node", node_json(report));
+  if (report.verdict->root) {
+    object.object("root_cause", root_json(report, *report.verdict->root));
+  } else {
+    object.raw("root_cause", "null");
+  }
   if (!report.phases.empty()) object.raw("started", moment(report.phases.front().begin));
-  object.raw("ended", moment(report.end)).raw("phases", phases_json(report));
+  object.raw("ended", moment(report.end)).object("phases", phases_json(report));
   if (ending != nullptr) {
     if (ending->stop_signal) object.text("stop_signal", supervise::signal_name(*ending->stop_signal));
     object.flag("killed_by_rankshim", ending->killed_by_us);
-    object.raw(
+    object.object(
         "leftovers",
-        json::Object().number("found", ending->leftovers).number("killed", ending->leftovers_killed).str());
+        json::Object().number("found", ending->leftovers).number("killed", ending->leftovers_killed));
     if (!ending->left_behind.empty()) object.text("left_behind", ending->left_behind);
     object.number("restarts", ending->attempts == 0 ? 0 : ending->attempts - 1);
-    object.raw("workers", workers_json(report));
+    object.objects("workers", workers_json(report));
   }
-  object.raw("resources", resources_json()).raw("memory", memory_json(report.evidence->memory));
+  object.object("resources", resources_json());
+  if (report.evidence->memory.known) {
+    object.object("memory", memory_json(report.evidence->memory));
+  } else {
+    object.raw("memory", "null");
+  }
   return object.str() + "\n";
 }
 

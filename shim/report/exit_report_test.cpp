@@ -146,9 +146,12 @@ TEST_CASE("an error file of torch's is understood in its old and its new form", 
       R"({"message": {"message": "ValueError: boom", "extraInfo": {"py_callstack": "Traceback\n x", "timestamp": "1"}}})";
   node.files["/b"] = R"({"message": "RuntimeError: x", "timestamp": 1})";
   node.files["/c"] = "{ malformed";
+  node.files["/d"] =
+      R"({"message": {"message": "E: \ud83d\ude80 \ud83d", "extraInfo": {}}})";  // json.dump's form
   CHECK(read_error_file(node, "/a").message == "ValueError: boom");
   CHECK(read_error_file(node, "/a").traceback == "Traceback\n x");
   CHECK(read_error_file(node, "/b").message == "RuntimeError: x");
   CHECK(read_error_file(node, "/c").message.empty());
+  CHECK(read_error_file(node, "/d").message == "E: \xF0\x9F\x9A\x80 \uFFFD");
   CHECK(read_error_file(node, "/missing").message.empty());
 }

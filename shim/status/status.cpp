@@ -10,6 +10,7 @@
 #include <cstring>
 
 #include "log/log.h"
+#include "platform/json_field.h"
 
 namespace rankshim::status {
 namespace {
@@ -166,9 +167,8 @@ std::string ask(const std::vector<std::string>& paths) {
 }
 
 bool is_well(std::string_view answer, std::string_view phase) {
-  // Quotes inside of JSON strings are escaped, so that these words can be members only.
-  if (answer.empty() || answer.find("\"failed\": true") != std::string_view::npos) return false;
-  return phase.empty() || answer.find("\"phase\": \"" + std::string(phase) + "\"") != std::string_view::npos;
+  if (platform::json_field(answer, "failed") != "false") return false;
+  return phase.empty() || platform::json_field(answer, "phase") == phase;
 }
 
 }  // namespace rankshim::status

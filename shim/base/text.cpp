@@ -1,0 +1,124 @@
+#include "base/text.h"
+
+#include <algorithm>
+
+namespace rankshim {
+namespace {
+
+constexpr std::string_view blanks = " \t\r\n\v\f";
+
+/// Whether the character at the start of `text`, `length` bytes of UTF-8, is one that a terminal obeys.
+bool is_control(std::string_view text, std::size_t length) {
+  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
+  if (length == 1) return byte(0) < 0x20 || byte(0) == 0x7F;
+  return length == 2 && byte(0) == 0xC2 && byte(1) < 0xA0;  // C1: U+0080 to U+009F
+}
+
+std::string escaped(char c) {
+  constexpr std::string_view digits = "0123456789abcdef";
+  constexpr std::string_view letters = "tnr";
+  if (const auto which = std::string_view("\t\n\r").find(c); which != std::string_view::npos)
+    return {'\\', letters[which]};
+  const auto byte = static_cast<unsigned char>(c);
+  return {'\\', 'x', digits[byte >> 4U], digits[byte & 0xFU]};
+}
+
+/// Calls `keep` with each character that can be shown, and `escape` with each byte that cannot.
+template <class Keep, class Escape>
+void each_character(std::string_view text, const Keep& keep, const Escape& escape) {
+  while (!text.empty()) {
+    const std::size_t length = utf8_length(text);
+    const std::size_t taken = std::max<std::size_t>(length, 1);
+    if (length != 0 && !is_control(text, length)) {
+      keep(text.substr(0, length));
+    } else {
+      for (const char c : text.substr(0, taken)) escape(c);
+    }
+    text.remove_prefix(taken);
+  }
+}
+
+}  // namespace
+
+std::string_view trimmed(std::string_view text) {
+  const auto first = text.find_first_not_of(blanks);
+  if (first == std::string_view::npos) return {};
+  return text.substr(first, text.find_last_not_of(blanks) - first + 1);
+}
+
+std::size_t utf8_length(std::string_view text) {
+  if (text.empty()) return 0;
+  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
+  const auto continues = [&](std::size_t i, unsigned low = 0x80, unsigned high = 0xBF) {
+    return i < text.size() && byte(i) >= low && byte(i) <= high;
+  };
+  const unsigned first = byte(0);
+  if (first < 0x80) return 1;
+  if (first >= 0xC2 && first <= 0xDF) return continues(1) ? 2 : 0;
+  if (first >= 0xE0 && first <= 0xEF) {
+    const unsigned low = first == 0xE0 ? 0xA0 : 0x80;
+    const unsigned high = first == 0xED ? 0x9F : 0xBF;
+    return continues(1, low, high) && continues(2) ? 3 : 0;
+  }
+  if (first >= 0xF0 && first <= 0xF4) {
+    const unsigned low = first == 0xF0 ? 0x90 : 0x80;
+    const unsigned high = first == 0xF4 ? 0x8F : 0xBF;
+    return continues(1, low, high) && continues(2) && continues(3) ? 4 : 0;
+  }
+  return 0;
+}
+
+std::string as_utf8(std::string_view text) {
+  std::string out;
+  out.reserve(text.size());
+  while (!text.empty()) {
+    const std::size_t length = utf8_length(text);
+    const auto byte = static_cast<unsigned char>(text[0]);
+    if (length != 0) {
+      out += text.substr(0, length);
+    } else {
+      out += static_cast<char>(0xC0U | (byte >> 6U));
+      out += static_cast<char>(0x80U | (byte & 0x3FU));
+    }
+    text.remove_prefix(std::max<std::size_t>(length, 1));
+  }
+  return out;
+}
+
+std::string printable(std::string_view text) {
+  std::string out;
+  each_character(
+      text, [&](std::string_view character) { out += character; }, [&](char c) { out += escaped(c); });
+  return out;
+}
+
+std::string quoted(std::string_view text) {
+  constexpr std::string_view special = " '\"\\$`!#&*()[]{}<>|;?~";
+  bool plain = !text.empty();
+  bool shown = true;
+  std::string inside;  // of $'...'
+  each_character(
+      text,
+      [&](std::string_view character) {
+        plain = plain && special.find(character) == std::string_view::npos;
+        if (character == "'" || character == "\\") inside += '\\';
+        inside += character;
+      },
+      [&](char c) {
+        shown = false;
+        inside += escaped(c);
+      });
+  if (!shown) return "$'" + inside + "'";
+  if (plain) return std::string(text);
+  std::string out = "'";
+  for (const char c : text) {
+    if (c == '\'') {
+      out += "'\\''";
+    } else {
+      out += c;
+    }
+  }
+  return out + "'";
+}
+
+}  // namespace rankshim

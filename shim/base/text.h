@@ -1,0 +1,27 @@
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+/// Texts from elsewhere: variables, files, other programs' words.
+namespace rankshim {
+
+/// The text without the blanks, tabs and ends of lines around it.
+std::string_view trimmed(std::string_view text);
+
+/// The length of the well-formed UTF-8 sequence at the start of `text` (RFC 3629); 0 where there is none.
+std::size_t utf8_length(std::string_view text);
+
+/// The text as well-formed UTF-8: a byte that belongs to no character is taken as Latin-1.
+std::string as_utf8(std::string_view text);
+
+/// The text as one line that a terminal shows and does not obey: control characters (C0, DEL and C1) and
+/// bytes that are no UTF-8 become \n, \r, \t or \xNN.
+std::string printable(std::string_view text);
+
+/// A value or name from elsewhere, as every message shows it: a plain word as it is, anything else in the
+/// quotes in which bash reads it back, 'a b' or $'3\n'. It is printable.
+std::string quoted(std::string_view text);
+
+}  // namespace rankshim
