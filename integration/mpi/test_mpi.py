@@ -52,7 +52,7 @@ def test_processes_of_one_node_train_together(mpi, network, rankshim):
     assert [found[rank]["local_rank"] for rank in (0, 1)] == ["0", "1"]
 
 
-def test_processes_of_two_nodes_train_together_by_their_shells_own_hand(mpi, network, rankshim, tmp_path):
+def test_the_one_process_of_each_node_is_its_launcher(mpi, network, rankshim, tmp_path):
     nodes = [network.node("first"), network.node("second")]
     shell = tmp_path / "ssh"  # in place of ssh: HOST COMMAND..., for whoever is asked to go to a node
     shell.write_text("#!/bin/bash\nwhile [[ $1 == -* ]]; do shift; done\nhost=$1\nshift\ncase $host in\n" + "".join(
@@ -69,6 +69,12 @@ def test_processes_of_two_nodes_train_together_by_their_shells_own_hand(mpi, net
     lost = start(nodes[0], [*launcher, "-n", "2", rankshim, "--", ALLREDUCE], {})
     assert lost.wait(JOB) == 78, lost.transcript()
     assert "MASTER_ADDR" in lost.stderr
+    # dist_train.sh reads these, and starts the node's workers itself.
+    program = ["bash", "-uc", "echo node $NODE_RANK of $NNODES at $MASTER_ADDR"]
+    told = start(nodes[0], [*launcher, "-n", "2", rankshim, "--wait=none", f"--master-addr={hosts[0]}", "--", *program],
+                 {})
+    assert told.wait(JOB) == 0, told.transcript()
+    assert sorted(told.stdout.splitlines()) == [f"node {rank} of 2 at {hosts[0]}" for rank in (0, 1)]
     # A script that joins by itself takes the variables into its shell.
     script = f'eval "$({rankshim} env --master-addr={hosts[0]})" && exec python -u {ALLREDUCE}'
     if mpi == "open-mpi":
@@ -77,4 +83,4 @@ def test_processes_of_two_nodes_train_together_by_their_shells_own_hand(mpi, net
         command = ["bash", "-c", script]
     process = start(nodes[0], [*launcher, "-n", "2", *command],
                     {"OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "eth0"})
-    trained(process, "")
+    trained(process, "of 2 nodes on open-mpi, 1 worker" if mpi == "open-mpi" else "")

@@ -238,7 +238,8 @@ class RankChecker {
   }
 
   void check_node() {
-    const auto nnodes = known(Fact::nnodes), node_rank = known(Fact::node_rank);
+    const auto nnodes = known(Fact::nnodes);
+    const auto node_rank = nnodes == 1U ? std::optional<unsigned>(0) : known(Fact::node_rank);
     // WORLD_SIZE is the platform's, whatever the user makes of it.
     const auto& workers = facts_[Fact::nproc_per_node];
     const auto nproc = workers && workers->from_user() ? std::nullopt : known(Fact::nproc_per_node);
@@ -247,10 +248,11 @@ class RankChecker {
     const unsigned per_node = nproc ? *nproc : world && *world % *nnodes == 0 ? *world / *nnodes : 0;
     if (world && *world != *nnodes && *world != *nnodes * per_node)
       return contradiction(Fact::nnodes, "WORLD_SIZE");
-    if (local && world && world != nnodes && rank && *rank == *node_rank * per_node + *local)
-      return contradiction(Fact::nnodes, "LOCAL_RANK");
     if (rank && world == nnodes && *rank != *node_rank) return contradiction(Fact::node_rank, "RANK");
-    if (!rank || local || *rank == *node_rank) return;
+    // A process of another node's, or of none that there can be.
+    if (rank && world && local && (world != nnodes || *local != 0))
+      return contradiction(Fact::node_rank, "RANK");
+    if (!rank || *rank == *node_rank) return;
     // Of any other than the node's first process there is one already, or the node is not this one.
     if (per_node == 0 || *rank != *node_rank * per_node) contradiction(Fact::node_rank, "RANK");
   }
@@ -269,7 +271,8 @@ class RankChecker {
   }
 
   void contradiction(Fact fact, std::string_view variable) {
-    if (facts_[fact]->from_user()) return;  // who has said it outright need not hear of it
+    if (!facts_.has(fact)) fact = Fact::nnodes;  // the one node's rank need not be said
+    if (facts_[fact]->from_user()) return;       // who has said it outright need not hear of it
     std::vector<std::string> names;
     facts_[fact]->append_inputs(name(fact), names);
     if (std::find(names.begin(), names.end(), variable) != names.end()) return;  // it was read from that

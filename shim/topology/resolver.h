@@ -66,14 +66,18 @@ class Resolver {
   /// substitute.
   [[nodiscard]] bool platform_has_words() const;
 
-  /// torchrun's own variables beside those of a worker: left over in one of its workers, or an outer
-  /// torchrun's.
-  [[nodiscard]] bool is_worker_with_pet() const;
-
   /// A platform was recognised, not only names that anybody may set.
   [[nodiscard]] bool has_own_words() const;
 
   [[nodiscard]] bool platform_is_elastic() const;
+
+  /// RANK, WORLD_SIZE and LOCAL_RANK are all there, and can be true beside the platform's nodes: a process
+  /// that something (DeepSpeed, Ray Train) has started there, and no node's launcher.
+  [[nodiscard]] bool is_started_process() const;
+
+  /// What MPI has started is the node's launcher where it is the only one on its node: its rank is the
+  /// node's.
+  void become_launcher();
 
   /// What the platform says a missing fact in, ": A, B are not set", for the end of a sentence; the names are
   /// appended.
@@ -146,6 +150,7 @@ class Resolver {
   Facts generic_;
   bool for_program_ = false;
   bool reads_variables_ = true;
+  bool is_started_process_ = false;
   Topology topology_;
   Faults faults_;
 };

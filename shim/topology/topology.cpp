@@ -83,13 +83,21 @@ Outcome<Topology> Resolver::resolve() {
                        "start when it is complete (run and wait do), " + std::string(last_resort), true});
     return std::move(faults_);
   }
+  is_started_process_ = is_started_process();
   for (std::size_t i = 0; i < fact_count; ++i) choose(static_cast<Fact>(i));
-  if (reads_variables_ && topology_.idle_role.empty() && topology_.granularity == Granularity::node &&
-      !platform_says_all() && !platform_has_words()) {
+  if (is_started_process_) {
+    auto& workers =
+        fact(Fact::nproc_per_node);  // the platform's, of which as many were started as was asked for
+    if (workers && !workers->from_user() && workers->detail != "NPROC_PER_NODE") workers.reset();
+    read_ranks("process", node_, facts(), topology_.granularity, faults_);
+  } else if (reads_variables_ && topology_.idle_role.empty() && topology_.granularity == Granularity::node &&
+             !platform_says_all() && !platform_has_words()) {
     read_ranks(settings_.text(Option::rank_unit), node_, facts(), topology_.granularity, faults_);
   }
+  if (topology_.idle_role.empty()) become_launcher();
   if (topology_.idle_role.empty() && settings_.text(Option::platform) == "auto" &&
-      settings_.text(Option::rank_unit) == "auto" && (has_own_words() || is_worker_with_pet()))
+      settings_.text(Option::rank_unit) == "auto" && !is_started_process_ &&
+      (has_own_words() || node_.environment().get("LOCAL_RANK")))
     check_ranks(node_, facts(), topology_.granularity, topology_.platform, faults_);
   if (!faults_.empty()) return std::move(faults_);  // what follows would only repeat them
   if (!topology_.idle_role.empty()) return std::move(topology_);
@@ -155,7 +163,9 @@ void Resolver::choose(Fact wanted) {
     return;
   }
   const bool address = wanted == Fact::master_addr || wanted == Fact::master_port;
-  if (address && platform_is_elastic()) {
+  if (address && is_started_process_) {
+    fact(wanted) = generic;  // of who has started it
+  } else if (address && platform_is_elastic()) {
     fact(wanted) = own;  // c10d meets at the endpoint; MASTER_ADDR is what a static job would use
   } else if (address && own->origin != Origin::variable) {
     topology_.warnings.push_back(
@@ -186,11 +196,6 @@ bool Resolver::platform_has_words() const {
   return says(Fact::nnodes) && says(Fact::node_rank);
 }
 
-bool Resolver::is_worker_with_pet() const {
-  return platform_.profile != nullptr && platform_.profile->fallback == 1 &&
-         node_.environment().get("LOCAL_RANK").has_value();
-}
-
 bool Resolver::has_own_words() const {
   return platform_.profile != nullptr && platform_.profile->fallback == 0;
 }
@@ -209,6 +214,53 @@ std::string Resolver::missing(Fact fact, std::vector<std::string>& names) const 
 bool Resolver::platform_is_elastic() const {
   const auto& backend = platform_.facts[Fact::rdzv_backend];
   return backend && backend->text != "static";
+}
+
+bool Resolver::is_started_process() const {
+  if (!reads_variables_ || !topology_.idle_role.empty() || topology_.granularity != Granularity::node ||
+      settings_.text(Option::rank_unit) != "auto" || settings_[Option::node_rank] || platform_is_elastic() ||
+      (settings_.text(Option::platform) != "auto" && has_own_words()))
+    return false;
+  const auto number = [&](std::string_view variable) {
+    return parse_count(node_.environment().get(variable).value_or(""));
+  };
+  const auto rank = number("RANK"), world = number("WORLD_SIZE"), local = number("LOCAL_RANK");
+  if (!rank || !world || !local) return false;
+  const auto known = [&](Fact fact) {
+    const auto& value = platform_.facts[fact] ? platform_.facts[fact] : generic_[fact];
+    return value ? parse_count(value->text) : std::nullopt;
+  };
+  const auto nnodes = known(Fact::nnodes);
+  const auto node_rank = nnodes == 1U ? std::optional<unsigned>(0) : known(Fact::node_rank);
+  if (!nnodes || *nnodes == 0 || !node_rank) return true;
+  // As the platform says: the one process of its node.
+  if (has_own_words() && *world == *nnodes && *rank == *node_rank && *local == 0) return false;
+  const auto local_world = number("LOCAL_WORLD_SIZE");
+  if (*world % *nnodes != 0 || (local_world && *local_world * *nnodes != *world)) return *nnodes <= *world;
+  return *rank == *node_rank * (*world / *nnodes) + *local || *rank == *local * *nnodes + *node_rank;
+}
+
+void Resolver::become_launcher() {
+  const auto &world = fact(Fact::world_size), &rank = fact(Fact::rank), &local = fact(Fact::local_rank);
+  if (topology_.granularity != Granularity::process || settings_.text(Option::rank_unit) == "process" ||
+      facts().text(Fact::local_world_size) != "1" || !world || !rank || !parse_count(rank->text) ||
+      (local && local->detail == "LOCAL_RANK"))  // a worker, by torch's own name
+    return;
+  auto& nnodes = fact(Fact::nnodes);
+  if (nnodes && !same_value(Fact::nnodes, nnodes->text, world->text)) return;  // not so on every node
+  auto& node_rank = fact(Fact::node_rank);
+  if (node_rank && !node_rank->from_user() && !same_value(Fact::node_rank, node_rank->text, rank->text)) {
+    fault(fmt::format("{} contradicts {}, the one process of its node", said(Fact::node_rank, *node_rank),
+                      said(Fact::rank, *rank)),
+          {name_of(Fact::node_rank, *node_rank), name_of(Fact::rank, *rank)},
+          "correct one of them, or settle it with --node-rank (RANKSHIM_NODE_RANK)");
+    return;
+  }
+  if (!nnodes) nnodes = world;
+  if (!node_rank) node_rank = rank;
+  topology_.granularity = Granularity::node;
+  for (const Fact of_process : {Fact::rank, Fact::world_size, Fact::local_rank, Fact::local_world_size})
+    fact(of_process).reset();
 }
 
 unsigned Topology::number(Fact fact) const { return parse_count(facts.text(fact)).value_or(0); }
