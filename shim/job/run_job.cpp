@@ -48,14 +48,22 @@ std::string what_is_awaited(const Job& job) {
          " to answer";
 }
 
+/// Whether the master is another node, as far as names tell before they are looked up.
+bool is_elsewhere(const Topology& topology, const Node& node) {
+  const std::string_view master = topology.facts.text(Fact::master_addr);
+  return !topology.host.value_or(false) && topology.facts.text(Fact::nnodes) != "1" && !is_loopback(master) &&
+         !same_host(master, node.host_name());
+}
+
 /// Waits for the master. Returns how it ended where that ends us: the master never came, or a signal did.
 std::optional<Verdict> wait_for_master(boost::asio::io_context& io, supervise::SignalQueue& signals,
-                                       const Job& job, const Settings& settings, wait::Reached& reached) {
+                                       const Job& job, const Settings& settings, const Node& node,
+                                       wait::Reached& reached) {
   using namespace boost::asio::experimental::awaitable_operators;
   const Facts& facts = job.topology.facts;
   wait::Master master{std::string(facts.text(Fact::master_addr)),
                       static_cast<std::uint16_t>(job.topology.number(Fact::master_port)), job.plan.wait,
-                      !job.topology.host.has_value()};
+                      !job.topology.host.has_value(), is_elsewhere(job.topology, node)};
   wait::Limits limits;
   limits.timeout = *settings.time(Option::wait_timeout);
 
@@ -219,7 +227,8 @@ int run_job(const Invocation& invocation, const Node& node) {
     witness.enter("wait", what_is_awaited(job));
     witness.begin();
     wait::Reached reached;
-    if (const auto end = wait_for_master(io, signals, job, settings, reached)) return conclusion.reach(*end);
+    if (const auto end = wait_for_master(io, signals, job, settings, node, reached))
+      return conclusion.reach(*end);
     if (!reached.addresses.empty()) address = reached.addresses.front();
     if (job.topology.elastic) {  // who hosts, and by which address peers reach us, shows only now
       if (!job.topology.host) job.topology.host = reached.mine;

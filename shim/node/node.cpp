@@ -127,6 +127,18 @@ SocketAddress source_address(std::string_view peer, std::string* interface) {
   return {};
 }
 
+/// Unspecified, broadcast and multicast addresses can be bound, but are no host's.
+bool is_nobodys(const SocketAddress& address) {
+  if (address.storage.ss_family == AF_INET) {
+    in_addr v4{};
+    std::memcpy(&v4, address.bytes().first, sizeof v4);
+    return v4.s_addr == INADDR_ANY || v4.s_addr == INADDR_BROADCAST || IN_MULTICAST(ntohl(v4.s_addr));
+  }
+  in6_addr v6{};
+  std::memcpy(&v6, address.bytes().first, sizeof v6);
+  return IN6_IS_ADDR_UNSPECIFIED(&v6) || IN6_IS_ADDR_MULTICAST(&v6);
+}
+
 }  // namespace
 
 std::optional<std::string> RealNode::file(const std::string& path) const {
@@ -200,7 +212,7 @@ bool RealNode::port_is_free(std::uint16_t port) const {
 
 bool RealNode::owns_address(std::string_view literal) const {
   const SocketAddress address = socket_address(literal, 0);
-  if (address.length == 0) return false;
+  if (address.length == 0 || is_nobodys(address)) return false;
   const Descriptor probe(socket(address.storage.ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
   return probe.number() >= 0 && bind(probe.number(), address.get(), address.length) == 0;
 }

@@ -44,6 +44,18 @@ std::string list(const std::vector<ip::address>& addresses) {
   return text;
 }
 
+/// ::ffff:127.0.0.1 is 127.0.0.1.
+ip::address unmapped(const ip::address& address) {
+  if (!address.is_v6() || !address.to_v6().is_v4_mapped()) return address;
+  return ip::make_address_v4(ip::v4_mapped, address.to_v6());
+}
+
+/// Whether no host at all has that address.
+bool is_nobodys(const ip::address& address) {
+  const ip::address plain = unmapped(address);
+  return plain.is_unspecified() || plain.is_multicast() || plain == ip::address_v4::broadcast();
+}
+
 /// The lines while we wait. Each text is said once between two reports, so that an answer which flips between
 /// the replicas of a name server does not fill the log.
 class Reporter {
@@ -127,6 +139,7 @@ class Waiting {
   }
 
   [[nodiscard]] std::string reason() const {
+    if (!useless_.empty()) return fmt::format("resolves to {}, which is no other node's address", useless_);
     if (addresses_.empty()) return resolver_.answer().reason();
     const std::string port = port_ ? port_->reason() : "not tried yet";
     return literal(master_.host) ? port : "resolves to " + list(addresses_) + ", " + port;
@@ -150,7 +163,7 @@ class Waiting {
     if (hopeless())
       return {fmt::format("master {}: '{}' is no host name and no address", name(), master_.host)};
     std::string why;
-    if (!addresses_.empty()) {
+    if (!addresses_.empty() || !useless_.empty()) {
       why = reason();
     } else if (ever_resolved_.empty()) {
       why = "its name never resolved: " + resolver_.answer().account();
@@ -163,16 +176,28 @@ class Waiting {
  private:
   [[nodiscard]] bool hopeless() const { return resolver_.answer().verdict == Verdict::bad_name; }
 
+  [[nodiscard]] bool is_useless(const ip::address& address) const {
+    return is_nobodys(address) ||
+           (master_.elsewhere && unmapped(address).is_loopback() && !literal(master_.host));
+  }
+
   asio::awaitable<void> look_up() {
     co_await resolver_.look(deadline_);
     last_lookup_ = Clock::now();
     const Answer& answer = resolver_.answer();
-    if (!answer.addresses.empty()) {
+    std::vector<ip::address> useful = answer.addresses;
+    std::erase_if(useful, [this](const ip::address& address) { return is_useless(address); });
+    if (!useful.empty()) {
       if (ever_resolved_.empty()) step_begin_ = last_lookup_;  // a new thing to wait for: quickly again
-      ever_resolved_ = list(answer.addresses);
-      addresses_ = answer.addresses;
-      mine_ = std::any_of(addresses_.begin(), addresses_.end(), is_own);
+      ever_resolved_ = list(useful);
+      mine_ = std::any_of(useful.begin(), useful.end(), is_own);
+      addresses_ = std::move(useful);
+      useless_.clear();
+    } else if (!answer.addresses.empty()) {
+      useless_ = list(answer.addresses);
+      addresses_.clear();
     } else if (answer.verdict == Verdict::no_name || answer.verdict == Verdict::no_address) {
+      useless_.clear();
       addresses_.clear();  // gone; a name server that fails for a while says nothing about the master
     }
   }
@@ -187,6 +212,7 @@ class Waiting {
   Clock::time_point last_lookup_;
   std::minstd_rand random_;
   std::vector<ip::address> addresses_;
+  std::string useless_;  // what the name stands for, where that can be nobody
   std::string ever_resolved_;
   std::optional<PortLook> port_;
   bool mine_ = false;

@@ -21,6 +21,10 @@ struct Master {
   /// Don't wait for the port where the name turns out to be an address of this node's: in an elastic job
   /// without ranks nobody else could tell that this node is the one that will listen there.
   bool may_be_mine = false;
+  /// It is another node, as far as is known: a name that resolves to a loopback address has not got its
+  /// record yet (a hosts file or a name server gives it a placeholder), for that is every node itself. A
+  /// loopback address that was given as such is taken at its word.
+  bool elsewhere = false;
 };
 
 struct Limits {

@@ -353,5 +353,25 @@ TEST_CASE("cancelled while it tries the port, it ends at once and leaves nothing
   check_cancelled_by(fixture, {"job-0.", acceptor.local_endpoint().port(), Until::port, false}, timer);
 }
 
+TEST_CASE("a name that stands for every node itself has not got its record yet") {
+  for (const std::string placeholder :
+       {"127.0.0.1", "127.0.1.1", "::1", "::ffff:127.0.0.1", "0.0.0.0", "255.255.255.255"}) {
+    INFO(placeholder);
+    Fixture fixture(always({.rcode = nxdomain}));
+    MasterPort port(fixture.context);
+    port.acceptor.listen();
+    fixture.hosts.write(placeholder + " job-0\n");
+    fixture.limits.timeout = std::chrono::milliseconds(200);
+    CHECK_THAT(fixture.why_not({"job-0", port.number(), Until::port, true, true}),
+               Catch::Contains("which is no other node's address"));
+  }
+}
+
+TEST_CASE("a loopback address of this node's own name, or given as such, is an address") {
+  Fixture fixture(always({.addresses = {"127.0.0.1"}}));
+  CHECK(fixture.reach({"job-0.", 1, Until::name, true, false}).mine);
+  CHECK(fixture.reach({"127.0.0.1", 1, Until::name, true, true}).mine);
+}
+
 }  // namespace
 }  // namespace rankshim::wait
