@@ -17,9 +17,11 @@ Outcome<Job> resolve_job(const Settings& settings, const std::vector<std::string
   const auto profiles = known.profiles();
   auto platform = platform::recognise(profiles, settings.text(Option::platform), node, known.own());
   if (auto* faults = std::get_if<Faults>(&platform)) return std::move(*faults);
+  auto& found = std::get<platform::Platform>(platform);
+  found.command_finds_master =
+      !command.empty() && found.profile != nullptr && platform::is_agent(*found.profile, command.front());
 
-  auto topology = resolve_topology(settings, std::get<platform::Platform>(platform),
-                                   platform::find(profiles, "generic"), node, runs_program);
+  auto topology = resolve_topology(settings, found, platform::find(profiles, "generic"), node, runs_program);
   if (auto* faults = std::get_if<Faults>(&topology)) return std::move(*faults);
 
   auto plan = plan_launch(std::get<Topology>(topology), settings, command, node, std::nullopt);

@@ -139,10 +139,13 @@ void announce(const Job& job) {
   if (job.topology.alone && workers.empty()) return log::info("one node; starting {}", what);
   if (job.topology.alone) return log::info("one node, {} {}; starting {}", workers, noun, what);
   const auto& rank = facts[Fact::node_rank];
-  log::info("{} of {} nodes on {}, {} {}, master {}:{}; starting {}",
+  const std::string master =
+      facts.has(Fact::master_addr)
+          ? fmt::format("master {}:{}", facts.text(Fact::master_addr), facts.text(Fact::master_port))
+          : std::string("a master that it finds itself");
+  log::info("{} of {} nodes on {}, {} {}, {}; starting {}",
             rank ? fmt::format("node {} ({})", rank->text, rank->source()) : "one", facts.text(Fact::nnodes),
-            job.topology.platform, workers, noun, facts.text(Fact::master_addr),
-            facts.text(Fact::master_port), what);
+            job.topology.platform, workers, noun, master, what);
 }
 
 /// The hook that comes before anything is read. Returns how it ended where that ends us.

@@ -100,7 +100,7 @@ class Common {
     const auto places =
         rows<Place>(profile.places(), [&](const Place& one) { return Place{one.fact, step(its, one.root)}; });
     std::string row = "{&all_tables, " + number(text(profile.name())) + ", " + number(text(profile.title())) +
-                      ", " + number(text(profile.supersedes())) +
+                      ", " + number(text(profile.supersedes())) + ", " + number(text(profile.agents())) +
                       ", Granularity::" + (profile.granularity == Granularity::process ? "process" : "node") +
                       (profile.opt_in ? ", true, " : ", false, ") + number(profile.fallback);
     for (const Range one : {range(tables_.alternatives, alternatives), range(tables_.places, places),

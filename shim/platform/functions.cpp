@@ -108,6 +108,17 @@ Text entry(std::string_view list, std::uint64_t number) {
   return std::nullopt;
 }
 
+/// The number of the list's first entry that is that text.
+std::optional<std::size_t> index(std::string_view text, std::string_view list) {
+  std::size_t number = 0;
+  for (std::size_t at = list.find_first_not_of(separators); at != std::string_view::npos; ++number) {
+    const auto end = std::min(list.find_first_of(separators, at), list.size());
+    if (list.substr(at, end - at) == text) return number;
+    at = list.find_first_not_of(separators, end);
+  }
+  return std::nullopt;
+}
+
 std::string by_comma(std::span<const std::string_view> parts) {
   std::string result;
   for (const std::string_view part : parts) {
@@ -380,6 +391,10 @@ std::optional<std::string> compute(Function function, std::span<const std::strin
     case Function::entry: {
       const Number number = to_number(second);
       return number ? entry(first, *number) : std::nullopt;
+    }
+    case Function::index: {
+      const auto number = index(first, second);
+      return number ? Text{std::to_string(*number)} : Text{};
     }
     case Function::rest: {
       const auto line = first.find('\n');

@@ -19,7 +19,8 @@ enum class Function : std::uint8_t {
 
   hostname,       ///< hostname()           this node's host name
   hostname_like,  ///< hostname_like(GLOB)  the same, where it fits the glob
-  domain,         ///< domain()             what stands behind the host name in its full name, by /etc/hosts
+  domain,         ///< domain()             what stands behind the host name's first label, by itself or by
+                  ///< /etc/hosts
   address,        ///< address()            this node's own address on its default route
   file,           ///< file(PATH)           what the file holds, without blanks around it; PATH is absolute
   variable,       ///< variable(NAME)       the variable of a name put together: variable(VC_${ROLE}_HOSTS)
@@ -42,6 +43,7 @@ enum class Function : std::uint8_t {
   count,        ///< count(LIST)           how many entries the list has, each as often as it stands there
   slurm_hosts,  ///< slurm_hosts(LIST)     Slurm's host list written out, by comma; see expand_slurm
   entry,        ///< entry(LIST, N)        the list's entry of that number, from 0
+  index,        ///< index(TEXT, LIST)    the number of the list's first entry that is that text, from 0
   rest,         ///< rest(LIST)            the list without its first line, or entry where it is one line
   field,        ///< field(JSON, PATH)     see json_field
   slurm_tasks,  ///< slurm_tasks(LIST, N)  the tasks of node N, from 0, by a SLURM_*TASKS_PER_NODE such as
@@ -91,6 +93,7 @@ inline constexpr auto signatures = std::to_array<Signature>({
     {"count", Function::count, 1, 1},
     {"slurm_hosts", Function::slurm_hosts, 1, 1},
     {"entry", Function::entry, 2, 2},
+    {"index", Function::index, 2, 2},
     {"rest", Function::rest, 1, 1},
     {"field", Function::field, 2, 2},
     {"slurm_tasks", Function::slurm_tasks, 2, 2},

@@ -108,7 +108,7 @@ enum class Granularity : std::uint8_t { node, process };
 
 struct Profile {
   const Tables* tables = nullptr;
-  TextIndex name_text = 0, title_text = 0, supersedes_text = 0;
+  TextIndex name_text = 0, title_text = 0, supersedes_text = 0, agents_text = 0;
   Granularity granularity = Granularity::node;
   /// Recognised by name only (`--platform NAME`), never by itself.
   bool opt_in = false;
@@ -124,6 +124,8 @@ struct Profile {
   /// Globs by comma: profiles that are less specific than this one, whatever they ask for, and whose facts
   /// need not agree with it.
   [[nodiscard]] std::string_view supersedes() const { return tables->text(supersedes_text); }
+  /// Globs by comma: programs that ask the platform themselves where the master is, and need it from nobody.
+  [[nodiscard]] std::string_view agents() const { return tables->text(agents_text); }
   [[nodiscard]] std::span<const Alternative> match() const {
     return Tables::part(tables->alternatives, match_range);
   }

@@ -194,15 +194,15 @@ class Reader {
     return range(tables_.roles, first);
   }
 
-  std::string globs(const toml::table& table, std::string_view key) {
+  std::string globs(const toml::table& table, std::string_view key, const std::string& what) {
     std::string result;
-    const auto* array = get<toml::array>(table, key, "a list of profiles' names");
+    const auto* array = get<toml::array>(table, key, "a list of " + what);
     if (array == nullptr) return result;
     for (const toml::node& element : *array) {
       if (const auto* text = element.as_string())
         result.append(result.empty() ? "" : ",").append(text->get());
       else
-        fault(element, "'" + std::string(key) + "' holds what is no string", "write profiles' names");
+        fault(element, "'" + std::string(key) + "' holds what is no string", "write " + what);
     }
     return result;
   }
@@ -306,13 +306,14 @@ Outcome<OwnedProfile> read_profile(std::string_view name, std::string document, 
   }
   const toml::table& top = parsed.table();
   static constexpr auto known =
-      std::to_array<std::string_view>({"title", "granularity", "opt_in", "fallback", "supersedes", "match",
-                                       "facts", "idle_role", "refuse", "pending"});
+      std::to_array<std::string_view>({"title", "granularity", "opt_in", "fallback", "supersedes", "agents",
+                                       "match", "facts", "idle_role", "refuse", "pending"});
   reader.reject_unknown(top, known);
   Profile& profile = storage.profile;
   profile.name_text = reader.text_index(name);
   reader.head(top, profile);
-  profile.supersedes_text = reader.text_index(reader.globs(top, "supersedes"));
+  profile.supersedes_text = reader.text_index(reader.globs(top, "supersedes", "profiles' names"));
+  profile.agents_text = reader.text_index(reader.globs(top, "agents", "programs' names"));
   profile.match_range = reader.alternatives(top);
   if (profile.match_range.count == 0 && !profile.opt_in && faults.empty())
     reader.fault(1, "nothing says how the platform is recognised", "write [[match]], or opt_in = true");

@@ -222,11 +222,14 @@ class Evaluation {
     return Value{std::string(*variable(found)), Origin::variable, std::string(found)};
   }
 
-  /// A pod with a subdomain has its full name in /etc/hosts; the kubelet writes it (Kubernetes documentation,
-  /// "DNS for Services and Pods").
+  /// With setHostnameAsFQDN a pod's host name is its full one; else a pod with a subdomain has that in
+  /// /etc/hosts, where the kubelet writes it (Kubernetes documentation, "DNS for Services and Pods").
   std::optional<Value> domain() {
+    std::string own = node_.host_name();
+    if (const auto dot = own.find('.'); dot != std::string::npos)
+      return something({own.substr(dot + 1), Origin::hostname, {}});
     const auto content = node_.file("/etc/hosts");
-    const std::string own = node_.host_name() + ".";
+    own += '.';
     if (!content || own.size() == 1) return std::nullopt;
     std::string_view rest = *content;
     while (!rest.empty()) {
@@ -275,14 +278,17 @@ struct Match {
   }
 };
 
-bool supersedes(const Profile& profile, const Profile& other) {
-  std::string_view globs = profile.supersedes();
+bool fits_any(std::string_view text, std::string_view globs) {
   while (!globs.empty()) {
     const std::string_view glob = globs.substr(0, globs.find(','));
-    if (&profile != &other && fits(other.name(), glob)) return true;
+    if (fits(text, glob)) return true;
     globs.remove_prefix(std::min(glob.size() + 1, globs.size()));
   }
   return false;
+}
+
+bool supersedes(const Profile& profile, const Profile& other) {
+  return &profile != &other && fits_any(other.name(), profile.supersedes());
 }
 
 /// How many positive conditions the most specific fulfilled alternative has; nothing where none is fulfilled.
@@ -364,6 +370,10 @@ const Profile* find(std::span<const Profile> profiles, std::string_view name) {
   const auto found = std::find_if(profiles.begin(), profiles.end(),
                                   [&](const Profile& profile) { return profile.name() == name; });
   return found == profiles.end() ? nullptr : &*found;
+}
+
+bool is_agent(const Profile& profile, std::string_view program) {
+  return fits_any(program.substr(program.rfind('/') + 1), profile.agents());
 }
 
 std::vector<std::string> missing_inputs(const Profile& profile, Fact fact, const Node& node) {

@@ -26,7 +26,9 @@ struct Platform {
   std::string pending;
   std::vector<std::string> pending_names;  ///< its variables and files
   std::string idle_role;                   ///< this container's role, where it is one that does not train
-  std::vector<std::string> warnings;       ///< service links ignored, and the like
+  /// The command that is to run asks the platform itself where the master is (Profile::agents).
+  bool command_finds_master = false;
+  std::vector<std::string> warnings;  ///< service links ignored, and the like
 };
 
 /// Finds the platform. `wanted` is "auto", "none" or a profile's name. Of several profiles that are
@@ -55,5 +57,8 @@ Facts read_facts(const Profile& profile, const Node& node, std::vector<std::stri
 
 /// The profile of that name; nullptr where there is none.
 const Profile* find(std::span<const Profile> profiles, std::string_view name);
+
+/// Whether the program, given by name or path, is one of the profile's agents.
+bool is_agent(const Profile& profile, std::string_view program);
 
 }  // namespace rankshim::platform

@@ -198,6 +198,17 @@ TEST_CASE("a role that does not train is named") {
   CHECK(recognised(profiles, FakeNode({"ROLE=worker"})).idle_role.empty());
 }
 
+TEST_CASE("a program that finds the master is known by its name, with or without a path") {
+  Profiles profiles;
+  profiles.add("a", "agents = [\"one\", \"dl*-run\"]\n" + match("\"A\""));
+  const Platform platform = recognised(profiles, FakeNode({"A=1"}));
+  REQUIRE(platform.profile != nullptr);
+  CHECK(is_agent(*platform.profile, "dlrover-run"));
+  CHECK(is_agent(*platform.profile, "/opt/bin/one"));
+  CHECK_FALSE(is_agent(*platform.profile, "/opt/one/torchrun"));
+  CHECK_FALSE(is_agent(*platform.profile, ""));
+}
+
 TEST_CASE("a profile is found by its name") {
   Profiles profiles;
   profiles.add("a", match("\"A\"")).add("b", match("\"B\""));

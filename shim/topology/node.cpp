@@ -146,6 +146,7 @@ void Resolver::complete_static() {
   } else {
     topology_.host = *number == 0;
   }
+  if (!fact(Fact::master_addr) && platform_.command_finds_master) return;
   if (!fact(Fact::master_addr)) {
     std::vector<std::string> names = {name_of(Fact::nnodes, nnodes), "MASTER_ADDR"};
     const std::string why = missing(Fact::master_addr, names);
