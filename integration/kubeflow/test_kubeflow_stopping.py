@@ -63,10 +63,11 @@ def alone(network):
     return network.node("alone")
 
 
-def test_a_term_in_training_reaches_every_worker_and_a_clean_end_is_0(alone, rankshim):
-    process = training(alone, rankshim, "save", workers=2)
+@pytest.mark.parametrize("options, code", [((), TERMINATED), (("--exit-map=stopped=0",), 0)])
+def test_a_job_that_was_stopped_is_not_done_though_every_worker_saved_and_ended_with_0(alone, rankshim, options, code):
+    process = training(alone, rankshim, "save", *options, workers=2)
     process.signal(signal.SIGTERM)
-    assert process.wait() == 0
+    assert process.wait() == code
     assert process.stdout.count("GOT SIGTERM") == 2 and process.stdout.count("SAVED") == 2
 
 

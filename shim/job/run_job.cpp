@@ -190,10 +190,20 @@ Evidence gather(const supervise::Ending& ending, const Job& job, const Node& nod
     for (const auto& [name, value] : job.plan.environment.set) {
       if (name == agent_error_variable) path = value;
     }
+    evidence.agent_tells = !path.empty() && job.plan.launcher == Launcher::torchrun;
     if (!path.empty()) evidence.agent = read(path);
   }
   evidence.shm = describe_shm();
   return evidence;
+}
+
+/// Where this node stands among the job's: by its last workers' own word, for an elastic job's nodes come and
+/// go, else by the topology. Nothing of a node alone.
+std::optional<supervise::Place> place_of(const supervise::Ending& ending, const Job& job) {
+  const Topology& topology = job.topology;
+  if (topology.alone) return std::nullopt;
+  if (ending.place || topology.elastic || !topology.facts.has(Fact::node_rank)) return ending.place;
+  return supervise::Place{topology.number(Fact::node_rank), topology.number(Fact::nnodes)};
 }
 
 }  // namespace
@@ -257,7 +267,8 @@ int run_job(const Invocation& invocation, const Node& node) {
   witness.over();
   const Evidence evidence = gather(ending, job, node, settings, witness);
   const bool launcher_code = settings.text(Option::exit_code) == "launcher";
-  return conclusion.reach(judge(ending, job.plan, evidence, launcher_code), ending, evidence);
+  return conclusion.reach(judge(ending, job.plan, evidence, place_of(ending, job), launcher_code), ending,
+                          evidence);
 }
 
 }  // namespace rankshim

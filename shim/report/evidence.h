@@ -20,9 +20,10 @@ struct PythonError {
 struct Evidence {
   /// By local rank, of the last attempt; shorter where no further worker wrote one.
   std::vector<PythonError> workers;
-  PythonError agent;     ///< the launcher's own
-  MemoryReading memory;  ///< at the end, with oom_kills since the start
-  std::string shm;       ///< what /dev/shm has left: "/dev/shm has 0 MiB of 64 MiB left"
+  PythonError agent;         ///< the launcher's own, or a copy of the worker's that failed first
+  bool agent_tells = false;  ///< it would have told there if it had failed by itself
+  MemoryReading memory;      ///< at the end, with oom_kills since the start
+  std::string shm;           ///< what /dev/shm has left: "/dev/shm has 0 MiB of 64 MiB left"
 };
 
 /// The error file that torch.distributed.elastic writes for a worker or the agent: {"message": {"message",

@@ -107,7 +107,7 @@ json::Object root_json(const ExitReport& report, const RootCause& root) {
   } else {
     object.number("exit_code", root.code);
   }
-  object.flag("out_of_memory", root.out_of_memory);
+  object.flag("out_of_memory", root.out_of_memory).flag("lost_peer", root.lost_peer);
   if (root.when) object.raw("time", moment(*root.when));
   object.text("source", root.source);
   if (root.error != nullptr) {

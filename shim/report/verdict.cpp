@@ -10,6 +10,7 @@
 #include <cstring>
 
 #include "exit_code.h"
+#include "report/lost_peer.h"
 
 namespace rankshim {
 namespace {
@@ -75,10 +76,33 @@ bool out_of_memory(const RootCause& root, const Evidence& evidence) {
   return root.error != nullptr && root.error->message.find(loader_killed) != std::string::npos;
 }
 
-/// The first worker of the last attempt that failed by itself: what the agent ends after that, what a stop
+/// Whether the launcher failed itself and ended its workers for it, as it does when its rendezvous' store is
+/// gone. It tells by an exception that is no copy of a worker's (torch/distributed/elastic/multiprocessing/
+/// errors, record). Where it cannot tell, workers that all ended by a TERM that we did not send say it.
+bool launcher_failed(const Ending& ending, const Evidence& evidence) {
+  const std::string& told = evidence.agent.message;
+  if (!told.empty()) {
+    return std::ranges::none_of(evidence.workers,
+                                [&told](const PythonError& worker) { return worker.message == told; });
+  }
+  if (evidence.agent_tells || ending.workers.empty()) return false;
+  return ending.workers.size() == ending.workers_seen &&
+         std::ranges::all_of(ending.workers, [](const supervise::WorkerEnd& worker) {
+           return worker.status_known && WIFSIGNALED(worker.status) && WTERMSIG(worker.status) == SIGTERM;
+         });
+}
+
+/// As a worker ends to which the launcher sends TERM, and KILL 30 s later.
+bool ended_by_launcher(const RootCause& root) {
+  return root.error == nullptr && !root.out_of_memory &&
+         (root.code == exit_code::signal_base + SIGTERM || root.code == exit_code::signal_base + SIGKILL);
+}
+
+/// The first worker of the last set that failed by itself: what the agent ends after that, what a stop
 /// ends, and what is ended because its agent is gone, comes later.
 std::optional<RootCause> failed_worker(const Ending& ending, const Evidence& evidence) {
   if (ending.kind == Ending::Kind::exited && ending.number == 0) return std::nullopt;
+  const bool launcher_first = launcher_failed(ending, evidence);
   for (const supervise::WorkerEnd& worker : ending.workers) {
     if (ending.stopped_at && worker.when >= *ending.stopped_at) return std::nullopt;
     if (ending.ended_at && worker.when > *ending.ended_at) return std::nullopt;
@@ -100,6 +124,7 @@ std::optional<RootCause> failed_worker(const Ending& ending, const Evidence& evi
       root.code = 1;  // Python's own for an exception that nobody caught
     }
     root.out_of_memory = out_of_memory(root, evidence);
+    if (launcher_first && ended_by_launcher(root)) continue;
     return root;
   }
   return std::nullopt;
@@ -150,6 +175,12 @@ bool all_workers_succeeded(const Ending& ending) {
                      [](const auto& worker) { return worker.status_known && worker.status == 0; });
 }
 
+/// The training was over when the stop came; the launcher waited for the other nodes' ends.
+bool were_done_before_stop(const Ending& ending) {
+  return all_workers_succeeded(ending) && ending.stopped_at &&
+         ending.workers.back().when < *ending.stopped_at;
+}
+
 /// "worker 1 (rank 9, pid 17)"
 std::string name_of(const RootCause& root) {
   std::string name = "worker " + std::to_string(*root.local_rank) + " (";
@@ -157,28 +188,48 @@ std::string name_of(const RootCause& root) {
   return name + "pid " + std::to_string(root.pid) + ")";
 }
 
+/// Whether the cause is probably on another node: an exception that says so, or the ABRT by which the
+/// watchdog of NCCL's process group ends a worker whose collective does not come to its end
+/// (torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp, TORCH_NCCL_ASYNC_ERROR_HANDLING).
+bool lost_peer(const RootCause& root, const std::optional<supervise::Place>& place) {
+  if (!place || place->nodes < 2) return false;
+  return root.signal == SIGABRT || (root.error != nullptr && tells_of_lost_peer(root.error->message));
+}
+
+constexpr std::string_view before_here = "; another node probably failed before";
+
 /// What torchrun's workers say, where its own code says nothing.
-void judge_workers(const Ending& ending, const Evidence& evidence, Verdict& verdict) {
-  if (verdict.code == 0) return;
+void judge_workers(const Ending& ending, const Evidence& evidence,
+                   const std::optional<supervise::Place>& place, Verdict& verdict) {
+  if (verdict.code == 0 && !ending.stop_signal) return;
   verdict.root = failed_worker(ending, evidence);
   if (verdict.root) {
-    const RootCause& root = *verdict.root;
+    RootCause& root = *verdict.root;
+    root.lost_peer = lost_peer(root, place);
     verdict.code = root.code;
     const std::string end = root.signal ? "was ended by " + supervise::signal_name(*root.signal)
                                         : "ended with code " + std::to_string(root.code);
-    verdict.sentence =
-        name_of(root) + " failed first: it " + end + explanation(root, evidence) + "; " + verdict.sentence;
-  } else if (ending.stop_signal && all_workers_succeeded(ending)) {
+    std::string first = " failed first";
+    if (place && place->nodes > 1)
+      first +=
+          " on this node (" + std::to_string(place->node_rank) + " of " + std::to_string(place->nodes) + ")";
+    verdict.sentence = name_of(root) + first + ": it " + end + explanation(root, evidence) +
+                       (root.lost_peer ? std::string(before_here) : std::string()) + "; " + verdict.sentence;
+  } else if (ending.stop_signal && were_done_before_stop(ending)) {
     verdict.code = 0;
-    verdict.sentence = "all workers ended with code 0; " + verdict.sentence;
+    verdict.cause = Cause::none;
+    verdict.sentence = "all workers had ended with code 0 before; " + verdict.sentence;
   } else if (ending.stop_signal) {
     verdict.code = exit_code::signal_base + *ending.stop_signal;
+    if (all_workers_succeeded(ending))
+      verdict.sentence = "all workers ended with code 0 then; " + verdict.sentence;
   }
 }
 
 }  // namespace
 
-Verdict judge(const Ending& ending, const LaunchPlan& plan, const Evidence& evidence, bool launcher_code) {
+Verdict judge(const Ending& ending, const LaunchPlan& plan, const Evidence& evidence,
+              const std::optional<supervise::Place>& place, bool launcher_code) {
   const std::string& program = plan.argv.front();
   if (ending.kind == Ending::Kind::not_started) return not_started(ending, program);
 
@@ -200,10 +251,14 @@ Verdict judge(const Ending& ending, const LaunchPlan& plan, const Evidence& evid
     verdict.cause = Cause::stopped;
     verdict.sentence += "; " + supervise::signal_name(*ending.stop_signal) + " had asked it to stop";
   }
-  if (launcher) judge_workers(ending, evidence, verdict);
+  if (launcher) judge_workers(ending, evidence, place, verdict);
   if (!verdict.root && own_code != 0 && !ending.stop_signal) {
     verdict.root = failed_command(ending, verdict, launcher, evidence);
     verdict.sentence += explanation(*verdict.root, evidence);
+    verdict.root->lost_peer = lost_peer(*verdict.root, place);
+    if (verdict.root->lost_peer) verdict.sentence += before_here;
+    if (launcher && !ending.workers.empty() && launcher_failed(ending, evidence))
+      verdict.sentence += "; it ended its workers itself";
   }
   if (verdict.root) verdict.cause = verdict.root->out_of_memory ? Cause::oom : Cause::none;
   if (launcher_code) verdict.code = own_code;

@@ -24,6 +24,7 @@ struct RootCause {
   int code = 0;                        ///< in the shell's convention
   std::optional<int> signal;           ///< that ended it
   bool out_of_memory = false;          ///< the kernel killed it, or a process of it, at the cgroup's limit
+  bool lost_peer = false;              ///< as a worker ends whose peer on another node is gone (lost_peer.h)
   const PythonError* error = nullptr;  ///< into the evidence; null where it left none
   std::string_view source;             ///< who told: "kernel", "error file"
   std::optional<std::chrono::steady_clock::time_point> when;
@@ -39,11 +40,13 @@ struct Verdict {
 };
 
 /// The command's own end counts, after a stop too. Under torchrun, whose code is 1 whatever happened
-/// (research: torchrun, "Exit codes"), in this order: the first worker that failed by itself, before any
-/// stop and before the agent's end; 0 if all workers ended with 0; 128 + the stop's signal, also where the
-/// KILL was ours; torchrun's own code. `launcher_code`: torchrun's own code always (--exit-code launcher).
-/// `evidence` must outlive the verdict.
+/// (research: torchrun, "Exit codes"), in this order: the first worker of the last set that failed by itself,
+/// before any stop and before the agent's end; 0 if all workers had ended with 0 before a stop; 128 + the
+/// stop's signal, however the workers ended then: a job that was stopped is not done; torchrun's own code,
+/// also where torchrun failed itself and ended its workers. `place` is this node's among the job's, nothing
+/// where it is alone. `launcher_code`: torchrun's own code always (--exit-code launcher). `evidence` must
+/// outlive the verdict.
 Verdict judge(const supervise::Ending& ending, const LaunchPlan& plan, const Evidence& evidence,
-              bool launcher_code = false);
+              const std::optional<supervise::Place>& place = std::nullopt, bool launcher_code = false);
 
 }  // namespace rankshim

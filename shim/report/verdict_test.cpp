@@ -71,7 +71,32 @@ TEST_CASE("the first worker that failed by itself is the cause, with its own cod
   CHECK(verdict.sentence ==
         "worker 1 (rank 9, pid 101) failed first: it ended with code 42; torchrun ended with code 1 after "
         "10.0 s");
-  CHECK(judge(ending, plan(Launcher::torchrun), evidence, true).code == 1);
+  CHECK(judge(ending, plan(Launcher::torchrun), evidence, std::nullopt, true).code == 1);
+}
+
+TEST_CASE("of several nodes each says that it speaks for itself, and hints at another that it lost",
+          "[verdict]") {
+  const std::optional<supervise::Place> place{{.node_rank = 1, .nodes = 2}};
+  const Verdict own = judge(torchrun({worker(1, exited(42), 2s)}), plan(Launcher::torchrun), {}, place);
+  CHECK(
+      own.sentence ==
+      "worker 1 (rank 9, pid 101) failed first on this node (1 of 2): it ended with code 42; torchrun ended "
+      "with code 1 after 10.0 s");
+  CHECK_FALSE(own.root.value().lost_peer);
+
+  const Evidence gloo = with_error(
+      1, "RuntimeError: [../gloo/transport/tcp/pair.cc:547] Connection closed by peer [10.0.0.1]:4711");
+  const Ending raised = torchrun({worker(1, exited(1), 2s)});
+  const Verdict lost = judge(raised, plan(Launcher::torchrun), gloo, place);
+  CHECK(lost.root.value().lost_peer);
+  CHECK(lost.sentence ==
+        "worker 1 (rank 9, pid 101) failed first on this node (1 of 2): it ended with code 1 (RuntimeError: "
+        "[../gloo/transport/tcp/pair.cc:547] Connection closed by peer [10.0.0.1]:4711); another node "
+        "probably failed before; torchrun ended with code 1 after 10.0 s");
+  CHECK_FALSE(judge(raised, plan(Launcher::torchrun), gloo).root.value().lost_peer);  // a node alone
+
+  const Verdict watchdog = judge(torchrun({worker(0, SIGABRT, 2s)}), plan(Launcher::torchrun), {}, place);
+  CHECK(watchdog.sentence.find("SIGABRT; another node probably failed before;") != std::string::npos);
 }
 
 TEST_CASE("what ends after the agent or after a stop is no cause", "[verdict]") {
@@ -95,6 +120,71 @@ TEST_CASE("what ends after the agent or after a stop is no cause", "[verdict]") 
   CHECK_FALSE(after.failed);
   CHECK_FALSE(after.root);
   CHECK(after.cause == Cause::stopped);
+}
+
+TEST_CASE("a launcher that was asked to stop is stopped, whatever its workers made of it", "[verdict]") {
+  const Evidence evidence;
+  Ending saved = torchrun({worker(0, 0, 6s), worker(1, 0, 7s)});  // checkpoints, and an end with 0
+  saved.stop_signal = SIGTERM;
+  saved.stopped_at = start + 5s;
+  for (const int code : {0, 1}) {  // 0: the signal was --worker-signals'
+    saved.number = code;
+    const Verdict verdict = judge(saved, plan(Launcher::torchrun), evidence);
+    CHECK(verdict.code == 143);
+    CHECK(verdict.cause == Cause::stopped);
+    CHECK_FALSE(verdict.failed);
+    CHECK(verdict.sentence.starts_with("all workers ended with code 0 then; torchrun ended with code "));
+  }
+
+  Ending failed = torchrun({worker(0, exited(3), 4s), worker(1, 0, 6s)});
+  failed.stop_signal = SIGTERM;
+  failed.stopped_at = start + 5s;
+  CHECK(judge(failed, plan(Launcher::torchrun), evidence).code == 3);
+
+  Ending done = torchrun({worker(0, 0, 3s), worker(1, 0, 4s)});  // while torchrun waited for other nodes
+  done.stop_signal = SIGTERM;
+  done.stopped_at = start + 5s;
+  const Verdict verdict = judge(done, plan(Launcher::torchrun), evidence);
+  CHECK(verdict.code == 0);
+  CHECK(verdict.cause == Cause::none);
+
+  Ending program;
+  program.stop_signal = SIGTERM;
+  CHECK(judge(program, plan(Launcher::none), evidence).code == 0);
+}
+
+TEST_CASE("a launcher that failed itself and ended its workers is the cause", "[verdict]") {
+  const std::optional<supervise::Place> place{{.node_rank = 1, .nodes = 2}};
+  const Ending ended = torchrun({worker(0, SIGTERM, 9s), worker(1, SIGKILL, 9s)});
+  Evidence store;
+  store.agent_tells = true;
+  store.agent.message = "RendezvousConnectionError: The connection to the C10d store has failed.";
+  const Verdict verdict = judge(ended, plan(Launcher::torchrun), store, place);
+  CHECK(verdict.code == 1);
+  REQUIRE(verdict.root);
+  CHECK(verdict.root->who == "launcher");
+  CHECK(verdict.root->error == &store.agent);
+  CHECK(
+      verdict.sentence ==
+      "torchrun ended with code 1 after 10.0 s (RendezvousConnectionError: The connection to the C10d store "
+      "has failed.); another node probably failed before; it ended its workers itself");
+
+  // A worker that failed before torchrun did, over the same.
+  CHECK(judge(torchrun({worker(1, exited(42), 2s), worker(0, SIGTERM, 9s)}), plan(Launcher::torchrun), store)
+            .code == 42);
+  // A copy of a worker's exception.
+  Evidence copied = with_error(0, "SystemExit: 143");
+  copied.agent_tells = true;
+  copied.agent.message = "SystemExit: 143";
+  CHECK(judge(torchrun({worker(0, exited(143), 2s)}), plan(Launcher::torchrun), copied).root.value().who ==
+        "worker");
+
+  // Where torchrun would have told and did not, somebody else sent the TERM.
+  const Ending terminated = torchrun({worker(0, SIGTERM, 9s), worker(1, SIGTERM, 9s)});
+  Evidence silent;
+  CHECK(judge(terminated, plan(Launcher::torchrun), silent).code == 1);
+  silent.agent_tells = true;
+  CHECK(judge(terminated, plan(Launcher::torchrun), silent).code == 143);
 }
 
 TEST_CASE("a KILL is told as out of memory only where the kernel counted one", "[verdict]") {

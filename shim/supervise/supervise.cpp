@@ -517,6 +517,7 @@ void Supervisor::take_workers() {
   watch_->finish();
   ending_.workers = watch_->ends();
   ending_.workers_seen = watch_->seen();
+  ending_.place = watch_->place();
   ending_.attempts = watch_->attempts();
   ending_.first_worker_at = watch_->first_seen();
   ending_.attempt_folder = watch_->attempt_folder();

@@ -80,8 +80,9 @@ struct Ending {
   std::chrono::steady_clock::time_point started_at;                 ///< just before the command's start
   std::optional<std::chrono::steady_clock::time_point> ended_at;    ///< when the command had ended
   std::optional<std::chrono::steady_clock::time_point> stopped_at;  ///< when stop_signal was passed on
-  std::vector<WorkerEnd> workers;  ///< the agent's, of its last attempt, in the order of their ends
-  unsigned workers_seen = 0;       ///< how many that attempt had
+  std::vector<WorkerEnd> workers;  ///< the agent's, of its last set, in the order of their ends
+  unsigned workers_seen = 0;       ///< how many that set had
+  std::optional<Place> place;      ///< of this node among that set's
   std::optional<std::chrono::steady_clock::time_point> first_worker_at;
   std::string attempt_folder;  ///< see WorkerWatch
   unsigned attempts = 0;       ///< 1 + the agent's restarts; 0 where no worker was seen

@@ -14,6 +14,7 @@
 #include <cerrno>
 #include <charconv>
 #include <cstring>
+#include <utility>
 
 #include "log/log.h"
 #include "supervise/kernel.h"
@@ -195,10 +196,16 @@ void WorkerWatch::take_folder_of(std::string_view environment) {
   attempt_folder_ = log_folder_ + "/" + run + "/" + attempt;
 }
 
+/// A folder that is there already is told of twice at its beginning, by the watch and by the look at what was
+/// there before. And torchrun removes it and makes it anew for the new workers after a change of membership,
+/// which is no attempt more, when the workers before have ended.
 void WorkerWatch::begin_attempt(const std::string& run, const std::string& attempt) {
   const std::string folder = log_folder_ + "/" + run + "/" + attempt;
-  if (finished_ || folder == attempt_folder_ || !may_be_ours(run)) return;
-  if (attempts_ == 0 || !workers_.empty()) ++attempts_;
+  if (finished_ || !may_be_ours(run)) return;
+  const bool again = folder == attempt_folder_;
+  if (again && (workers_.empty() || !all_have_ended())) return;
+  restarted_ = !again && !workers_.empty();
+  if (attempts_ == 0 || restarted_) ++attempts_;
   run_ = run;
   attempt_folder_ = folder;
   for (const auto& [pid, worker] : workers_) earlier_.push_back(pid);
@@ -206,6 +213,38 @@ void WorkerWatch::begin_attempt(const std::string& run, const std::string& attem
   ends_.clear();
   look_until_ = steady_clock::now() + look_at_most;
   look_for_workers();
+}
+
+bool WorkerWatch::all_have_ended() const {
+  return std::ranges::all_of(workers_, [](const auto& entry) {
+    if (entry.second.ended) return true;
+    const std::optional<std::string> stat_line = read_proc(entry.first, "stat", 1024);
+    const std::optional<Process> process = stat_line ? parse_stat(*stat_line) : std::nullopt;
+    return !process || !process->alive();
+  });
+}
+
+/// Of the first worker of a set; says what has changed since the set before.
+void WorkerWatch::take_place(std::string_view environment) {
+  const std::optional<Place> before = std::exchange(place_, std::nullopt);
+  const std::optional<unsigned> node_rank = number_behind("GROUP_RANK=", environment);
+  const std::optional<unsigned> nodes = number_behind("GROUP_WORLD_SIZE=", environment);
+  if (node_rank && nodes) place_ = Place{*node_rank, *nodes};
+  if (!earlier_.empty()) {
+    std::string what = "torchrun has started new workers";
+    if (restarted_) what += fmt::format(" (restart {})", attempts_ - 1);
+    if (place_ && before && place_->nodes != before->nodes) {
+      what += place_->nodes < before->nodes  ? ": a node was lost"
+              : place_->nodes <= most_nodes_ ? ": a node came back"
+                                             : ": a node has joined";
+      what += fmt::format("; the job has {} {} now, {} before", place_->nodes,
+                          place_->nodes == 1 ? "node" : "nodes", before->nodes);
+    } else if (!restarted_) {
+      what += ": the job's nodes have changed";
+    }
+    log::info("{}", what);
+  }
+  if (place_) most_nodes_ = std::max(most_nodes_, place_->nodes);
 }
 
 void WorkerWatch::look_for_workers() {
@@ -238,6 +277,7 @@ void WorkerWatch::add_worker(pid_t pid) {
   }
   if (!run_is_known_) take_folder_of(environment);
   if (!first_seen_) first_seen_ = steady_clock::now();
+  if (workers_.empty()) take_place(environment);
   Worker& worker = workers_[pid];
   worker.local_rank = *local_rank;
   worker.rank = number_behind("RANK=", environment);

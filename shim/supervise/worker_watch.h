@@ -36,9 +36,17 @@ struct WorkerState {
   bool ended = false;
 };
 
+/// Where the launcher placed this node when it started its last set of workers: an elastic job's nodes come
+/// and go (torch/distributed/elastic/agent/server/local_elastic_agent.py: GROUP_RANK, GROUP_WORLD_SIZE).
+struct Place {
+  unsigned node_rank = 0;
+  unsigned nodes = 0;
+};
+
 /// Follows the agent's workers from their start, without polling while they run: inotify on the launcher's
-/// log folder tells when an attempt begins, a pidfd each when a worker has ended. What the kernel lacks or
-/// refuses (inotify, pidfd, /proc) leaves ends unknown, and nothing else.
+/// log folder tells when a set of workers begins, a pidfd each when a worker has ended. A set is followed by
+/// another after a restart, in a folder of its own, and after a change of membership, in the same one made
+/// anew. What the kernel lacks or refuses (inotify, pidfd, /proc) leaves ends unknown, and nothing else.
 class WorkerWatch {
  public:
   /// `log_folder` is what the launcher was given as --log_dir; it exists. `workers` is how many one attempt
@@ -60,9 +68,9 @@ class WorkerWatch {
   /// Looks once more, then stops watching.
   void finish();
 
-  /// The workers of the last attempt that have ended, in the order of their ends.
+  /// The workers of the last set that have ended, in the order of their ends.
   [[nodiscard]] const std::vector<WorkerEnd>& ends() const { return ends_; }
-  /// Workers seen in the last attempt.
+  /// Workers seen in the last set.
   [[nodiscard]] unsigned seen() const { return static_cast<unsigned>(workers_.size()); }
   /// Those same workers, by process number.
   [[nodiscard]] std::vector<WorkerState> states() const;
@@ -74,6 +82,8 @@ class WorkerWatch {
   [[nodiscard]] const std::string& attempt_folder() const { return attempt_folder_; }
   /// Attempts that began: 1 plus the agent's restarts; 0 before the first worker.
   [[nodiscard]] unsigned attempts() const { return attempts_; }
+  /// Of the last set; nothing where its environment could not be read.
+  [[nodiscard]] const std::optional<Place>& place() const { return place_; }
 
  private:
   struct Worker {
@@ -88,6 +98,8 @@ class WorkerWatch {
   void read_events();
   void on_entry(const std::string& folder, const std::string& name);
   void begin_attempt(const std::string& run, const std::string& attempt);
+  [[nodiscard]] bool all_have_ended() const;
+  void take_place(std::string_view environment);
   [[nodiscard]] bool may_be_ours(const std::string& run) const;
   void take_folder_of(std::string_view environment);
   void look_for_workers();
@@ -103,9 +115,12 @@ class WorkerWatch {
   boost::asio::steady_timer timer_;
   std::chrono::steady_clock::time_point look_until_;
   std::map<pid_t, Worker> workers_;
-  std::vector<pid_t> earlier_;  // of the attempts before
+  std::vector<pid_t> earlier_;  // of the sets before
   std::vector<WorkerEnd> ends_;
   unsigned attempts_ = 0;
+  bool restarted_ = false;  // the set that is being looked for is a restart's
+  std::optional<Place> place_;
+  unsigned most_nodes_ = 0;  // that the job ever had
   std::string run_;  // the name of the launcher's own folder in the log folder, which others may share
   bool run_is_known_ = false;  // by a worker's own word
   std::string attempt_folder_;

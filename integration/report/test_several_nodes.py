@@ -1,0 +1,131 @@
+"""What each node says at the end of a job of two on loopback, under the real torchrun."""
+
+import json
+import os
+import signal
+import socket
+
+import pytest
+
+from lib.process import Process, clean_environment, descendants
+
+pytestmark = [pytest.mark.torch, pytest.mark.usefixtures("torch")]
+
+LONG = 120  # for torchrun, its workers and their end on a busy machine
+
+# Rank RANK of the job's WORLD_SIZE says that it is there, and ends by the rule of the test.
+WORKER = """
+import os, signal, sys, time
+world, node = os.environ["WORLD_SIZE"], os.environ["NODE"]
+print(f"UP world={world}", flush=True)
+END
+time.sleep(1000)
+"""
+
+ALL_REDUCE = """
+import torch, torch.distributed as dist
+from torch.distributed.elastic.multiprocessing.errors import record
+@record
+def train():
+    dist.init_process_group("gloo")
+    dist.all_reduce(torch.ones(1))
+    print("REDUCED", flush=True)
+    if node == "1": os._exit(42)
+    dist.all_reduce(torch.ones(1))
+train()
+"""
+
+
+def free_port():
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return listener.getsockname()[1]
+
+
+class Node:
+    """One of the two: rankshim with the real torchrun, and what it tells at its end."""
+
+    def __init__(self, rankshim, folder, node, port, script, options):
+        self.folder = folder / f"node-{node}"
+        self.folder.mkdir()
+        environment = {"NODE": str(node), "RANK": str(node), "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1",
+                       "MASTER_PORT": str(port), "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"}
+        arguments = ["--nproc-per-node=1", f"--report={self.folder}/report.json", f"--run-dir={self.folder}",
+                     f"--termination-log={self.folder}/log", *options]
+        self.process = Process([rankshim, *arguments, "--", script], clean_environment(environment), name=f"node {node}")
+
+    def end(self):
+        """Waits; itself with all that is to be looked at."""
+        self.code = self.process.wait(LONG)
+        self.report = json.loads((self.folder / "report.json").read_text())
+        log = self.folder / "log"
+        self.log = log.read_text() if log.exists() else ""
+        self.last_line = self.process.stderr.splitlines()[-1]
+        self.cause = self.report["root_cause"]
+        return self
+
+    def lose(self):
+        """As a machine is lost: all of it at once."""
+        for pid in [self.process.pid, *descendants(self.process.pid)]:
+            os.kill(pid, signal.SIGKILL)
+
+
+@pytest.fixture
+def nodes(rankshim, tmp_path):
+    """start(NODE, END, OPTION...): one node of a job whose workers do END."""
+    port, started = free_port(), []
+
+    def start(node, end, *options):
+        script = tmp_path / "worker.py"
+        script.write_text(WORKER.replace("END", end))
+        started.append(Node(rankshim, tmp_path, node, port, str(script), options))
+        return started[-1]
+
+    yield start
+    for node in started:
+        node.process.kill()
+
+
+def elastic(nodes, end):
+    """Two nodes of an elastic job, of which the second one joins when the first one trains."""
+    options = ["--nnodes=1:2", "--rdzv-conf=last_call_timeout=1"]
+    first = nodes(0, end, *options)
+    first.process.wait_line("UP world=1", LONG)
+    second = nodes(1, end, *options)
+    first.process.wait_line("UP world=2", LONG)
+    return first, second
+
+
+def test_after_a_change_of_membership_the_new_workers_count(nodes):
+    first, _ = elastic(nodes, 'if world == "2" and node == "0": sys.exit(42)')
+    first.end()
+    assert first.code == 42
+    assert "torchrun has started new workers: a node has joined; the job has 2 nodes now, 1 before" in first.process.stderr
+    assert (first.cause["who"], first.cause["exit_code"]) == ("worker", 42)
+    assert [worker["exit_code"] for worker in first.report["workers"]] == [42]
+    assert "failed first on this node (" in first.last_line and " of 2): it ended with code 42" in first.last_line
+    assert "exit code 42" in first.log
+
+
+def test_when_torchruns_store_is_gone_torchrun_is_the_cause_and_not_the_worker_that_it_ended(nodes):
+    first, second = elastic(nodes, "")
+    second.process.wait_line("UP world=2", LONG)
+    first.lose()
+    second.end()
+    assert second.code == 1
+    assert second.cause["who"] == "launcher" and second.cause["lost_peer"]
+    assert second.cause["exception"].startswith("RendezvousConnectionError: ")
+    assert [worker["signal"] for worker in second.report["workers"]] == ["SIGTERM"]
+    assert second.last_line.startswith("rankshim: error: torchrun ended with code 1 ")
+    assert second.last_line.endswith("; another node probably failed before; it ended its workers itself")
+
+
+def test_a_worker_that_lost_its_peer_says_that_another_node_probably_failed_before(nodes):
+    first, second = nodes(0, ALL_REDUCE), nodes(1, ALL_REDUCE)
+    second.end()
+    first.end()
+    assert (second.code, second.cause["lost_peer"]) == (42, False)
+    assert "failed first on this node (1 of 2): it ended with code 42; torchrun" in second.last_line
+    assert (first.code, first.cause["lost_peer"]) == (1, True)
+    assert "failed first on this node (0 of 2): it ended with code 1 (RuntimeError: " in first.last_line
+    assert "; another node probably failed before; torchrun ended with code 1" in first.last_line
