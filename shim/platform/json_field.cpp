@@ -46,13 +46,15 @@ class Document {
     document_.reset(
         yyjson_read_opts(text_.data(), text.size(),
                          YYJSON_READ_INSITU | YYJSON_READ_NUMBER_AS_RAW | YYJSON_READ_ALLOW_INVALID_UNICODE,
-                         nullptr, nullptr));
+                         nullptr, &error_));
   }
   /// A null pointer where the text is no JSON.
   [[nodiscard]] yyjson_val* root() const { return yyjson_doc_get_root(document_.get()); }
+  [[nodiscard]] const yyjson_read_err& error() const { return error_; }
 
  private:
   std::string text_;
+  yyjson_read_err error_{};
   std::unique_ptr<yyjson_doc, void (*)(yyjson_doc*)> document_{nullptr, yyjson_doc_free};
 };
 
@@ -122,7 +124,11 @@ std::string at_path(yyjson_val* value, std::string_view path) {
 
 }  // namespace
 
-bool is_json(std::string_view document) { return Document(document).root() != nullptr; }
+std::string json_error(std::string_view document) {
+  const Document read(document);
+  if (read.root() != nullptr) return {};
+  return std::string(read.error().msg) + " at byte " + std::to_string(read.error().pos);
+}
 
 std::optional<std::string> json_field(std::string_view document, std::string_view path) {
   if (std::count(path.begin(), path.end(), '.') > deepest_path) return std::nullopt;

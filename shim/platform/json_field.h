@@ -9,9 +9,10 @@ namespace rankshim::platform {
 /// A path may have this many dots.
 inline constexpr unsigned deepest_path = 32;
 
-/// Whether the text is a JSON document (RFC 8259). A text that is no UTF-8 within its strings may pass; so
-/// may the half of a surrogate pair (`\ud83d`), which is read as U+FFFD.
-bool is_json(std::string_view document);
+/// Why the text is no JSON document (RFC 8259), such as "unexpected end of data at byte 17"; empty where it
+/// is one. Bytes that are no UTF-8 may pass within strings, and so may the half of a surrogate pair
+/// (`\ud83d`), which is read as U+FFFD.
+std::string json_error(std::string_view document);
 
 /// What a path leads to in a JSON document: members' names and lists' indices from 0, by dots, `*` being
 /// every member or element in turn (`server_list.*.server_id`). A string is its text, another scalar as it is

@@ -44,10 +44,11 @@ TEST_CASE("a path leads to a field of a JSON document") {
 }
 
 TEST_CASE("a document is one as a whole or not at all") {
-  CHECK(platform::is_json(R"({"a":[1,"\ud83d"]})"));
+  CHECK(platform::json_error(R"({"a":[1,"\ud83d"]})").empty());
+  CHECK(platform::json_error(R"({"a":1)") == "unexpected end of data at byte 6");
   for (const char* broken :
        {"", " ", "{", R"({"a":1)", R"({"a":1}})", R"({'a':1})", R"({"a":01})", R"({"a":"\u12"})"})
-    CHECK_FALSE(platform::is_json(broken));
+    CHECK_FALSE(platform::json_error(broken).empty());
   CHECK_FALSE(json_field(R"({"a":1,"b":)", "a"));
 }
 

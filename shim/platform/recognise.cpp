@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "platform/json_field.h"
 #include "platform/variables.h"
 #include "settings/nearest.h"
 
@@ -18,8 +19,13 @@ constexpr std::size_t longest_value =
 class Evaluation {
  public:
   Evaluation(const Profile& profile, const Node& node, const Variables& variables,
-             std::vector<std::string>& warnings)
-      : tables_(*profile.tables), node_(node), variables_(variables), warnings_(warnings) {}
+             std::vector<std::string>& warnings, Faults& unreadable)
+      : profile_(profile),
+        tables_(*profile.tables),
+        node_(node),
+        variables_(variables),
+        warnings_(warnings),
+        unreadable_(unreadable) {}
 
   std::optional<Value> value(std::uint16_t root) {
     const Step& step = tables_.steps[root];
@@ -156,12 +162,14 @@ class Evaluation {
     // Most are asked about a variable that is not there.
     if (!children.empty() && is_unset(tables_.steps[children.front()])) return std::nullopt;
     Value result;
+    Value first;  // where the first argument comes from
     std::vector<std::string> arguments;
     arguments.reserve(children.size());
     for (const std::uint16_t one : children) {
       auto argument = value(one);
       if (!argument) return std::nullopt;
       note_source(result, *argument);
+      if (arguments.empty()) note_source(first, *argument);
       arguments.push_back(std::move(argument->text));
     }
     switch (step.function) {
@@ -192,9 +200,26 @@ class Evaluation {
         break;
     }
     auto text = compute(step.function, arguments);
+    if (!text && step.function == Function::field) check_document(first, arguments[0]);
     if (!text) return std::nullopt;
     result.text = std::move(*text);
     return something(std::move(result));
+  }
+
+  /// A document that is there and cannot be read says something, only not what: to go on without it may be to
+  /// train alone. `from` has where it comes from.
+  void check_document(const Value& from, const std::string& document) {
+    const std::string error = json_error(document);
+    if (error.empty()) return;
+    Fault fault{from.detail + " is no JSON (" + error + ")",
+                {},
+                "correct it, or say which platform this is with --platform (RANKSHIM_PLATFORM)"};
+    from.append_inputs("a document", fault.names);
+    // Where a platform writes its file while we look, what is half of it becomes whole.
+    fault.passes = !profile_.pending().empty() && node_.file(fault.names.back()).has_value();
+    const bool said = std::any_of(unreadable_.begin(), unreadable_.end(),
+                                  [&](const Fault& other) { return other.what == fault.what; });
+    if (!said) unreadable_.push_back(std::move(fault));
   }
 
   std::optional<Value> all_variables(const std::string& glob) {
@@ -256,10 +281,12 @@ class Evaluation {
         {content->substr(first, content->find_last_not_of(blanks) - first + 1), Origin::file, path});
   }
 
+  const Profile& profile_;
   const Tables& tables_;
   const Node& node_;
   const Variables& variables_;
   std::vector<std::string>& warnings_;
+  Faults& unreadable_;
 };
 
 struct Match {
@@ -363,7 +390,9 @@ Fault unknown_platform(std::span<const Profile> profiles, std::string_view wante
 }  // namespace
 
 Facts read_facts(const Profile& profile, const Node& node, std::vector<std::string>& warnings) {
-  return read_facts(profile, Evaluation(profile, node, Variables(node.environment()), warnings));
+  Faults unreadable;  // found when the profile was recognised, if it was
+  const Variables variables(node.environment());
+  return read_facts(profile, Evaluation(profile, node, variables, warnings, unreadable));
 }
 
 const Profile* find(std::span<const Profile> profiles, std::string_view name) {
@@ -379,7 +408,8 @@ bool is_agent(const Profile& profile, std::string_view program) {
 std::vector<std::string> missing_inputs(const Profile& profile, Fact fact, const Node& node) {
   const Variables variables(node.environment());
   std::vector<std::string> names, warnings;
-  Evaluation evaluation(profile, node, variables, warnings);
+  Faults unreadable;
+  Evaluation evaluation(profile, node, variables, warnings, unreadable);
   for (const bool all : {false, true})
     for (const Place& place : profile.places())
       if (place.fact == fact && (!all || names.empty())) evaluation.add_inputs(place.root, all, names);
@@ -394,8 +424,9 @@ Outcome<Platform> recognise(std::span<const Profile> profiles, std::string_view 
     return result;
   }
   const Variables variables(node.environment());
+  Faults unreadable;
   const auto evaluation_of = [&](const Profile& profile) {
-    return Evaluation(profile, node, variables, result.warnings);
+    return Evaluation(profile, node, variables, result.warnings, unreadable);
   };
   std::vector<Match> matches;
   const Profile* winner = nullptr;
@@ -407,6 +438,7 @@ Outcome<Platform> recognise(std::span<const Profile> profiles, std::string_view 
         matches.insert(std::upper_bound(matches.begin(), matches.end(), match), match);
       }
     }
+    if (!unreadable.empty()) return unreadable;
     if (matches.empty()) return result;
     const auto first = std::find_if(matches.begin(), matches.end(), [&](const Match& match) {
       return std::none_of(matches.begin(), matches.end(),
@@ -435,9 +467,11 @@ Outcome<Platform> recognise(std::span<const Profile> profiles, std::string_view 
       evaluation.add_inputs(condition.root, true, names);
     return std::string(winner->tables->text(found->name));
   };
+  if (!unreadable.empty()) return unreadable;
   std::vector<std::string> names;
   result.idle_role = state(winner->roles(), names);
   result.pending = state(winner->pending(), result.pending_names);
+  if (!unreadable.empty()) return unreadable;
   if (wanted != "auto" || !result.idle_role.empty() || !result.pending.empty()) return result;
 
   Faults faults;
@@ -452,6 +486,7 @@ Outcome<Platform> recognise(std::span<const Profile> profiles, std::string_view 
       continue;
     compare(result, *other.profile, read_facts(*other.profile, evaluation_of(*other.profile)), faults);
   }
+  if (!unreadable.empty()) return unreadable;
   if (!faults.empty()) return faults;
   return result;
 }

@@ -809,4 +809,35 @@ TEST_CASE("a rank table that is initializing is a fault that passes and names it
   CHECK(fault.what.find("initializing") != std::string::npos);
 }
 
+TEST_CASE("a document that is set and cannot be read is refused and named, in every profile that reads it") {
+  struct Row {
+    std::vector<std::string> variables;
+    std::string file, name;
+  };
+  constexpr const char* broken = R"({"cluster": {"worker": ["a:1", "b:1"]}, "task": {"type": "worker")";
+  const std::vector<Row> rows = {
+      {{std::string("TF_CONFIG=") + broken}, "", "TF_CONFIG"},
+      {{std::string("CLUSTER_SPEC=") + broken}, "", "CLUSTER_SPEC"},
+      {{"SM_HOSTS=[\"algo-1\",", "SM_CURRENT_HOST=algo-1"}, "", "SM_HOSTS"},
+      {{}, "/opt/ml/input/config/resourceconfig.json", ""},
+      {{"DET_MASTER=m", "DET_CLUSTER_ID=x", "DET_EXPERIMENT_ID=1", "DET_SLOT_IDS=[0]"},
+       "/run/determined/info/rendezvous.json",
+       ""},
+      {{}, "/user/config/jobstart_hccl.json", ""},
+  };
+  for (const Row& row : rows) {
+    FakeNode node(row.variables);
+    if (!row.file.empty()) node.files[row.file] = broken;
+    INFO(row.file << row.name);
+    const auto outcome = resolve(node);
+    REQUIRE(std::holds_alternative<Faults>(outcome));
+    const Fault& fault = std::get<Faults>(outcome).front();
+    CHECK_THAT(fault.what, Catch::Contains("is no JSON (unexpected end of data at byte"));
+    CHECK(fault.names == std::vector<std::string>{row.file.empty() ? row.name : row.file});
+    CHECK(fault.passes == (row.file == "/user/config/jobstart_hccl.json"));  // it is written while we look
+  }
+  CHECK(std::holds_alternative<Topology>(
+      resolve(FakeNode({std::string("TF_CONFIG=") + broken}), {"--platform=none"})));
+}
+
 }  // namespace rankshim
