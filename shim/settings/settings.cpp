@@ -114,6 +114,20 @@ std::string wanted(const OptionInfo& option) {
   return std::string(option.argument);
 }
 
+/// What stands between the values of an option that takes a list; '\0' where it takes none.
+char between_values(ValueKind kind) {
+  switch (kind) {
+    case ValueKind::exit_map:
+    case ValueKind::signals:
+    case ValueKind::signal_map:
+      return ',';
+    case ValueKind::pattern:
+      return '|';
+    default:
+      return '\0';
+  }
+}
+
 /// Reads one invocation; the sources are asked in the order of who wins, and the first to set an option keeps
 /// it.
 class Reader {
@@ -149,7 +163,11 @@ class Reader {
 
   void take(const OptionInfo& option, std::string_view text, Origin origin, const std::string& detail) {
     auto& value = invocation_.settings[option.option];
-    const std::optional<std::string> normal = normalise(option, text);
+    const bool again = value && origin == Origin::option;
+    const char between = between_values(option.kind);
+    const std::string all =
+        again && between != '\0' ? value->text + between + std::string(text) : std::string(text);
+    const std::optional<std::string> normal = normalise(option, all);
     if (!normal) {
       const int code = origin == Origin::option ? exit_code::usage : exit_code::configuration;
       reject(code, {fmt::format("{}={} is not {}", detail, text, wanted(option)),
@@ -157,8 +175,14 @@ class Reader {
                     fmt::format("set {} to {}", detail, wanted(option))});
       return;
     }
-    if (!value || origin == Origin::option)
-      value = Value{*normal, origin, detail};  // the last --name on the line counts
+    if (again && between == '\0' && value->text != *normal) {
+      reject(exit_code::usage,
+             {fmt::format("{}={} comes after {}={}", detail, text, value->detail, value->text),
+              {detail},
+              "give it once"});
+      return;
+    }
+    if (!value || again) value = Value{*normal, origin, detail};
   }
 
   void unknown_option(std::string_view name) {
@@ -296,7 +320,7 @@ class Reader {
                                                      : fmt::format("did you mean {}?", near)});
       return;
     }
-    if (const std::optional<std::string> text = key_text(node)) {
+    if (const std::optional<std::string> text = key_text(*option, node)) {
       if (!text->empty()) take(*option, *text, Origin::config, where);
       return;
     }
@@ -306,17 +330,18 @@ class Reader {
   }
 
   /// A string, number, boolean or list of such as the text that a variable would hold.
-  static std::optional<std::string> key_text(const toml::node& node) {
+  static std::optional<std::string> key_text(const OptionInfo& option, const toml::node& node) {
     if (const auto* text = node.as_string()) return text->get();
     if (const auto* number = node.as_integer()) return fmt::format("{}", number->get());
     if (const auto* truth = node.as_boolean()) return truth->get() ? "true" : "false";
     const toml::array* list = node.as_array();
     if (list == nullptr) return std::nullopt;
+    const char between = between_values(option.kind);
     std::string joined;
     for (const toml::node& item : *list) {
-      const auto text = item.is_array() ? std::nullopt : key_text(item);
+      const auto text = item.is_array() ? std::nullopt : key_text(option, item);
       if (!text) return std::nullopt;
-      if (!joined.empty()) joined += ',';
+      if (!joined.empty()) joined += between == '\0' ? ',' : between;
       joined += *text;
     }
     return joined;
