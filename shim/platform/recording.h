@@ -16,6 +16,7 @@
 ///     also: OTHER, …          profiles that are recognised too
 ///     role: NAME              a role that does not train
 ///     pending: NAME           what has to be over first
+///     refused: WHAT           what can mean two things, and nothing else
 ///     FACT: VALUE (SOURCE)
 ///
 /// Lines that begin with # say where the environment comes from.
