@@ -8,6 +8,8 @@ import socket
 import subprocess
 import sys
 
+import pytest
+
 from lib.events import until
 from lib.process import clean_environment, run
 from lib.requirements import cannot
@@ -91,6 +93,43 @@ def test_a_report_goes_through_links_and_into_pipes(shim, tmp_path):
     target.unlink()
     assert shim(f"--report={link}", "--", "true").code == 0
     assert link.is_symlink() and target.exists()
+
+
+@pytest.mark.parametrize("middle", [False, True], ids=["the file", "a folder above it"])
+@pytest.mark.parametrize("option", ["--report", "--termination-log"])
+def test_another_users_link_where_others_can_write_is_not_followed(shim, tmp_path, option, middle):
+    if os.geteuid() != 0:
+        cannot("a file of another user needs root")
+    shared, target = tmp_path / "shared", tmp_path / "mine" / "report"
+    shared.mkdir()
+    shared.chmod(0o777)
+    target.parent.mkdir()
+    target.write_text("precious")
+    link = shared / "link"
+    link.symlink_to(target.parent if middle else target)
+    os.lchown(link, 1234, 1234)
+    path = link / "report" if middle else link
+    done = shim(f"{option}={path}", "--", "sh", "-c", "exit 4")
+    assert (done.code, target.read_text()) == (4, "precious")
+    assert "a symbolic link that another user made" in done.stderr
+    os.lchown(link, 0, 0)
+    assert shim(f"{option}={path}", "--", "false").code == 1
+    assert "precious" not in target.read_text()
+
+
+def test_a_report_has_the_mode_and_owner_of_the_old_one_else_what_the_umask_leaves(rankshim, tmp_path):
+    report = tmp_path / "report"
+    command = f"umask 027; exec {rankshim} --report={report} -- true"
+    assert subprocess.run(["sh", "-c", command], env=clean_environment(), check=False).returncode == 0
+    assert report.stat().st_mode & 0o777 == 0o640
+    report.chmod(0o604)
+    if os.geteuid() == 0:
+        os.chown(report, 1234, 1235)
+    before = report.stat()
+    assert subprocess.run(["sh", "-c", command], env=clean_environment(), check=False).returncode == 0
+    after = report.stat()
+    assert (after.st_mode, after.st_uid, after.st_gid) == (before.st_mode, before.st_uid, before.st_gid)
+    assert after.st_ino != before.st_ino
 
 
 def test_a_report_to_stdout_stands_behind_what_the_command_wrote(rankshim, tmp_path):

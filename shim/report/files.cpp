@@ -6,16 +6,16 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <array>
 #include <cerrno>
 #include <charconv>
-#include <climits>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <optional>
 
 #include "log/log.h"
+#include "report/place.h"
 
 namespace rankshim {
 namespace {
@@ -39,17 +39,40 @@ int fill(int file, std::string_view text) {
   return ftruncate(file, static_cast<off_t>(text.size())) == 0 ? 0 : errno;
 }
 
-/// Another file takes its place at once, so that nobody ever reads half of one; 0 or errno.
-int replace(const std::string& path, std::string_view text) {
-  std::string temporary = path + ".XXXXXX";
-  const int file = mkostemp(temporary.data(), O_CLOEXEC);
-  if (file < 0) return errno;
+/// A new file in the folder, under a name that nobody has; its number, or −errno. Its mode is what `mode` and
+/// the umask make.
+int make_beside(const Place& place, mode_t mode, std::string& name) {
+  constexpr int tries = 100;
+  for (int i = 0; i < tries; ++i) {
+    const auto salt = static_cast<std::uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count());
+    name = fmt::format("{}.{:08x}", place.name(), static_cast<std::uint32_t>(salt ^ (salt >> 32U)));
+    const int file =
+        openat(place.folder(), name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode);
+    if (file >= 0) return file;
+    if (errno != EEXIST) break;
+  }
+  return -errno;
+}
+
+/// Another file takes its place at once, so that nobody ever reads half of one; 0 or errno. It gets the mode
+/// and, as far as we may, the owner of the one that was there.
+int replace(const Place& place, std::string_view text) {
+  constexpr mode_t everybody = 0666;
+  constexpr mode_t permissions = 0777;
+  struct stat before{};
+  const bool is_there = fstatat(place.folder(), place.name().c_str(), &before, AT_SYMLINK_NOFOLLOW) == 0;
+  std::string temporary;
+  const int file = make_beside(place, is_there ? 0600 : everybody, temporary);
+  if (file < 0) return -file;
   int error = fill(file, text);
-  constexpr mode_t readable = 0644;  // mkostemp's is 0600
-  if (fchmod(file, readable) != 0) log::debug("cannot make {} readable for others", path);
+  if (is_there && fchown(file, before.st_uid, before.st_gid) != 0)
+    log::debug("{} has another owner now", place.name());
+  if (is_there && fchmod(file, before.st_mode & permissions) != 0)
+    log::debug("{} has another mode now", place.name());
   if (close(file) != 0 && error == 0) error = errno;
-  if (error == 0 && rename(temporary.c_str(), path.c_str()) != 0) error = errno;
-  if (error != 0) unlink(temporary.c_str());
+  if (error == 0 && renameat(place.folder(), temporary.c_str(), place.folder(), place.name().c_str()) != 0)
+    error = errno;
+  if (error != 0) unlinkat(place.folder(), temporary.c_str(), 0);
   return error;
 }
 
@@ -58,11 +81,14 @@ bool stays_in_place(int error) {
   return error == EBUSY || error == EXDEV || error == EACCES || error == EPERM || error == EROFS;
 }
 
+/// How a file is opened to be written that is there, whatever it is; never waits for who reads a pipe.
+constexpr int to_write = O_WRONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK;
+
 /// In place, by a new file only where `make` says so; 0 or errno.
-int rewrite(const std::string& path, std::string_view text, bool make) {
+int rewrite(const Place& place, std::string_view text, bool make) {
   constexpr mode_t everybody = 0666;
   const int file =
-      open(path.c_str(), O_WRONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK | (make ? O_CREAT : 0), everybody);
+      openat(place.folder(), place.name().c_str(), to_write | O_NOFOLLOW | (make ? O_CREAT : 0), everybody);
   if (file < 0) return errno;
   const int error = fill(file, text);
   return close(file) != 0 && error == 0 ? errno : error;
@@ -88,9 +114,11 @@ int descriptor_named(std::string_view path) {
   return -1;
 }
 
-std::optional<Stream> stream_at(const std::string& path) {
+std::optional<Stream> stream_at(const std::string& path, const Place& place) {
   struct stat status{};
-  if (stat(path.c_str(), &status) != 0) return std::nullopt;
+  const int follow = place.is_open_file() ? 0 : AT_SYMLINK_NOFOLLOW;
+  if (place.error() != 0 || fstatat(place.folder(), place.name().c_str(), &status, follow) != 0)
+    return std::nullopt;
   Stream stream{descriptor_named(path), status.st_mode & S_IFMT};
   // By another name too: replaced, it would lose what stdout and stderr have written.
   for (const int own : {STDOUT_FILENO, STDERR_FILENO}) {
@@ -98,7 +126,8 @@ std::optional<Stream> stream_at(const std::string& path) {
     if (fstat(own, &open_file) == 0 && open_file.st_dev == status.st_dev && open_file.st_ino == status.st_ino)
       stream.descriptor = own;
   }
-  if (stream.descriptor < 0 && (stream.type == S_IFREG || stream.type == S_IFDIR)) return std::nullopt;
+  const bool file = stream.type == S_IFREG || stream.type == S_IFDIR;
+  if (stream.descriptor < 0 && file && !place.is_open_file()) return std::nullopt;
   return stream;
 }
 
@@ -120,39 +149,33 @@ int append(int file, std::string_view text, bool socket) {
 }
 
 /// 0 or errno. A pipe or terminal is opened anew: only so a write that would wait does not, for us alone.
-int write_to(const Stream& stream, const std::string& path, std::string_view text) {
+int write_to(const Stream& stream, const Place& place, std::string_view text) {
   const bool socket = stream.type == S_IFSOCK;
   if (stream.descriptor >= 0 && (socket || stream.type == S_IFREG))
     return append(stream.descriptor, text, socket);
-  const int file = open(path.c_str(), O_WRONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+  const int follow = place.is_open_file() ? 0 : O_NOFOLLOW;
+  const int file = openat(place.folder(), place.name().c_str(), to_write | follow);
   if (file < 0) return errno;
   const int error = append(file, text, false);
   close(file);
   return error;
 }
 
-/// Where a link leads, though nothing be there yet.
-std::string target_of(std::string path) {
-  constexpr int most_links = 40;  // path_resolution(7)
-  std::array<char, PATH_MAX> target{};
-  for (int links = 0; links < most_links; ++links) {
-    const ssize_t length = readlink(path.c_str(), target.data(), target.size());
-    if (length <= 0) break;
-    const std::string_view next(target.data(), static_cast<std::size_t>(length));
-    path = next.starts_with('/') ? std::string(next) : path.substr(0, path.rfind('/') + 1).append(next);
-  }
-  return path;
+std::string why(int error) {
+  return error == ELOOP ? "a symbolic link that another user made, where others can write, is not followed"
+                        : std::strerror(error);
 }
 
 }  // namespace
 
 bool replace_file(const std::string& path, std::string_view text) {
-  const std::optional<Stream> stream = stream_at(path);
-  int error = stream ? write_to(*stream, path, text) : replace(target_of(path), text);
-  if (!stream && stays_in_place(error)) error = rewrite(path, text, false);
+  const Place place(path);
+  const std::optional<Stream> stream = stream_at(path, place);
+  int error = place.error();
+  if (error == 0) error = stream ? write_to(*stream, place, text) : replace(place, text);
+  if (!stream && stays_in_place(error)) error = rewrite(place, text, false);
   if (error != 0)
-    log::warn("the report cannot be written to {} ({}); set --report (RANKSHIM_REPORT)", path,
-              std::strerror(error));
+    log::warn("the report cannot be written to {} ({}); set --report (RANKSHIM_REPORT)", path, why(error));
   return !stream && error == 0;
 }
 
@@ -174,7 +197,7 @@ TerminationLog::TerminationLog(std::string path) : path_(std::move(path)), make_
 bool TerminationLog::exists() const { return !path_.empty() && (make_ || access(path_.c_str(), W_OK) == 0); }
 
 void TerminationLog::provisional(std::string_view line) {
-  if (stream_at(path_)) return;  // what is written there stays
+  if (stream_at(path_, Place(path_))) return;  // what is written there stays
   provisional_ += line;
   provisional_ += '\n';
   write(provisional_);
@@ -187,18 +210,17 @@ void TerminationLog::finish(std::string_view text) {
 
 void TerminationLog::write(std::string_view text) {
   if (path_.empty()) return;
-  if (const std::optional<Stream> stream = stream_at(path_)) {
-    const int error = write_to(*stream, path_, cut(text, longest));
-    if (error != 0) warn(error);
-    return;
-  }
-  const int error = rewrite(path_, cut(text, longest), make_);
+  const Place place(path_);
+  const std::optional<Stream> stream = stream_at(path_, place);
+  int error = place.error();
+  if (error == 0)
+    error = stream ? write_to(*stream, place, cut(text, longest)) : rewrite(place, cut(text, longest), make_);
   if (error != 0 && (error != ENOENT || make_)) warn(error);
 }
 
 void TerminationLog::warn(int error) const {
   log::warn("the termination log {} cannot be written ({}); set --termination-log (RANKSHIM_TERMINATION_LOG)",
-            path_, std::strerror(error));
+            path_, why(error));
 }
 
 std::string_view cut(std::string_view text, std::size_t size) {
