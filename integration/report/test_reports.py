@@ -32,7 +32,9 @@ def test_a_programs_end_is_in_the_report_and_success_leaves_the_termination_log_
     assert shim(*options, "--", "sh", "-c", "exit 3").code == 3
     assert told(report)["outcome"] == "failed"
     assert told(report)["root_cause"]["who"] == "program" and told(report)["root_cause"]["exit_code"] == 3
-    assert log.read_text().startswith("sh ended with code 3 after ")
+    assert not log.exists(), "it is for what the log's own end does not say"
+    assert shim(*options, "--", "sh", "-c", "kill -9 $$").code == 137
+    assert log.read_text().startswith("sh was ended by SIGKILL after ")
     assert sorted(os.listdir(tmp_path)) == ["log", "report.json"]
 
 
@@ -74,8 +76,8 @@ def test_a_report_is_written_in_place_where_it_cannot_be_replaced(rankshim, tmp_
 
 
 def test_a_report_that_cannot_be_written_is_a_warning(shim):
-    done = shim("--report=/proc/no/report", "--termination-log=/proc/no/log", "--", "sh", "-c", "exit 4")
-    assert done.code == 4
+    done = shim("--report=/proc/no/report", "--termination-log=/proc/no/log", "--", "sh", "-c", "kill -9 $$")
+    assert done.code == 137
     assert done.stderr.count("cannot be written") == 2
 
 
@@ -142,12 +144,12 @@ def test_a_report_to_stdout_stands_behind_what_the_command_wrote(rankshim, tmp_p
 
 def test_the_termination_message_to_stdout_stands_behind_what_the_command_wrote(rankshim, tmp_path):
     with (tmp_path / "out").open("w+") as out:
-        code = subprocess.run([rankshim, "--termination-log=/dev/stdout", "--", "sh", "-c", "echo output; exit 3"], stdout=out,
+        code = subprocess.run([rankshim, "--termination-log=/dev/stdout", "--", "sh", "-c", "echo output; kill -9 $$"], stdout=out,
                               env=clean_environment()).returncode
         out.seek(0)
         lines = out.read().splitlines()
-    assert code == 3
-    assert lines[0] == "output" and lines[1].startswith("sh ended with code 3") and len(lines) == 3
+    assert code == 137
+    assert lines[0] == "output" and lines[1].startswith("sh was ended by SIGKILL") and len(lines) == 3
 
 
 def test_a_report_reaches_a_socket(rankshim):

@@ -18,12 +18,6 @@ def fail_in_a_call():
     raise ValueError("boom with sk-secret1 and " + os.environ["MY_TOKEN"])
 
 
-def raise_an_exception():
-    from torch.distributed.elastic.multiprocessing.errors import record
-
-    record(fail_in_a_call)()
-
-
 def use_memory():
     held = []
     while True:
@@ -52,7 +46,7 @@ def wait():
 
 
 ENDS = {
-    "raise": raise_an_exception,
+    "raise": fail_in_a_call,
     "exit": lambda: sys.exit(42),
     "kill": lambda: os.kill(os.getpid(), signal.SIGKILL),
     "segfault": lambda: os.kill(os.getpid(), signal.SIGSEGV),

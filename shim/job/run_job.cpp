@@ -17,8 +17,8 @@
 #include "job/pause.h"
 #include "job/witness.h"
 #include "launch/interface.h"
-#include "launch/log_folder.h"
 #include "launch/policy.h"
+#include "launch/temporary_folder.h"
 #include "log/log.h"
 #include "report/redact.h"
 #include "report/verdict.h"
@@ -258,8 +258,8 @@ int run_job(const Invocation& invocation, const Node& node) {
   witness.enter(job.plan.launcher == Launcher::none ? "run" : "launch");
 
   supervise::Policy policy = plan_supervision(job.plan, settings);
-  const LogFolder log_folder(job.plan, node);
-  policy.log_folder = log_folder.path();
+  const TemporaryFolder folder(job.plan, node);
+  policy.log_folder = folder.log_folder();
   policy.workers = job.topology.number(Fact::nproc_per_node);
   policy.observer = &witness;
   const supervise::Command command{job.plan.argv, job.plan.environment.apply(node.environment()).entries()};

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <array>
 
-#include "launch/log_folder.h"
+#include "launch/temporary_folder.h"
 
 namespace rankshim {
 namespace {
@@ -125,13 +125,28 @@ class Planner {
       constexpr std::string_view share = "TORCH_DISABLE_SHARE_RDZV_TCP_STORE";
       if (topology_.elastic && !environment.get(share)) change.set.emplace_back(share, "1");
       if (!environment.get(agent_error_variable) && !environment.get("PET_LOG_DIR"))
-        change.set.emplace_back(agent_error_variable, agent_error_file(log_folder_template(node_)));
+        change.set.emplace_back(agent_error_variable, agent_error_file(temporary_folder_template(node_)));
     }
+    add_site(launches);
     share_cpus(launches);
     if (launches) set_for_stop(environment);
     for (const std::string& entry : environment.entries()) {
       if (entry.starts_with("RANKSHIM_")) change.unset.emplace_back(entry_name(entry));
     }
+  }
+
+  /// Our part in Python's start, where there is a worker to record.
+  void add_site(bool launches) {
+    const bool worker = topology_.granularity == Granularity::process && is_script(command_);
+    if (!settings_.flag(Option::record) || !(launches || worker)) return;
+    const Environment& environment = node_.environment();
+    const std::string folder = temporary_folder_template(node_);
+    const auto path = environment.get(python_path_variable);
+    auto& set = plan_.environment.set;
+    set.emplace_back(python_path_variable, python_folder(folder) + (path ? ":" + std::string(*path) : ""));
+    if (worker && !environment.get(agent_error_variable))
+      set.emplace_back(agent_error_variable, agent_error_file(folder));
+    plan_.site = PythonSite{.had_path = path.has_value(), .job = {}, .records = true};
   }
 
   /// Every worker would start a thread per CPU of the machine; torchrun, where nothing is said, gives each
@@ -195,7 +210,7 @@ class Planner {
       if (topology_.facts.has(Fact::rdzv_conf)) flag("rdzv_conf", text(Fact::rdzv_conf));
     }
     flag("max_restarts", text(Fact::max_restarts));
-    if (!node_.environment().get("PET_LOG_DIR")) flag("log_dir", log_folder_template(node_));
+    if (!node_.environment().get("PET_LOG_DIR")) flag("log_dir", temporary_folder_template(node_));
   }
 
   void add_elastic() {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "fault.h"
+#include "launch/python_site.h"
 #include "node/node.h"
 #include "settings/settings.h"
 #include "supervise/supervise.h"
@@ -24,7 +25,7 @@ enum class Launcher : std::uint8_t {
 
 /// What is added to and taken from our own environment for the command.
 struct EnvironmentChange {
-  std::vector<std::pair<std::string, std::string>> set;
+  Variables set;
   std::vector<std::string> unset;
 
   /// `environment` with the change.
@@ -36,6 +37,7 @@ struct LaunchPlan {
   Launcher launcher = Launcher::none;
   std::vector<std::string> argv;
   EnvironmentChange environment;
+  std::optional<PythonSite> site;  ///< where Python processes are to start with our part
   supervise::SignalScope scope = supervise::SignalScope::group;
   wait::Until wait = wait::Until::none;
   std::vector<std::string> warnings;

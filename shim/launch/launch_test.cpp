@@ -214,6 +214,26 @@ TEST_CASE("a program is warned where WORLD_SIZE counts processes and RANK nodes"
   CHECK(planned(node, {"x.py"}).warnings.empty());
 }
 
+TEST_CASE(
+    "workers whose script we launch are recorded, with our folder before what the user has in PYTHONPATH") {
+  const FakeNode node(kubeflow);
+  const LaunchPlan script = planned(node, {"train.py"});
+  REQUIRE(script.site);
+  CHECK(script.site->records);
+  CHECK_FALSE(script.site->had_path);
+  CHECK_FALSE(script.site->job);
+  CHECK(environment_of(script, node).get("PYTHONPATH") == "/tmp/rankshim-XXXXXX/python");
+  CHECK_FALSE(planned(node, {"--no-record", "train.py"}).site);
+
+  const FakeNode own({"PYTHONPATH=/a:/b", "TMPDIR=/scratch"});
+  const LaunchPlan with_path = planned(own, {"train.py"});
+  CHECK(with_path.site->had_path);
+  CHECK(environment_of(with_path, own).get("PYTHONPATH") == "/scratch/rankshim-XXXXXX/python:/a:/b");
+  const LaunchPlan program = planned(own, {"python", "train.py"});
+  CHECK_FALSE(program.site);
+  CHECK(environment_of(program, own).get("PYTHONPATH") == "/a:/b");
+}
+
 TEST_CASE("processes that exist already get torch's variables and no second launcher") {
   const FakeNode node({"TORCHELASTIC_RUN_ID=r", "RANK=3", "WORLD_SIZE=4", "LOCAL_RANK=1",
                        "LOCAL_WORLD_SIZE=2", "GROUP_RANK=1", "GROUP_WORLD_SIZE=2", "MASTER_ADDR=m",
@@ -221,6 +241,8 @@ TEST_CASE("processes that exist already get torch's variables and no second laun
   const LaunchPlan result = planned(node, {"train.py"});
   CHECK(result.argv == Words{"python3", "-u", "train.py"});
   CHECK(environment_of(result, node).get("RANK") == "3");
+  CHECK(result.site);
+  CHECK(environment_of(result, node).get("TORCHELASTIC_ERROR_FILE") == "/tmp/rankshim-XXXXXX/error.json");
   CHECK(result.wait == wait::Until::port);
   CHECK(std::holds_alternative<Faults>(plan(node, {"--launcher=torchrun", "train.py"}).plan));
 }

@@ -28,7 +28,7 @@ struct Evidence {
 
 /// The error file that torch.distributed.elastic writes for a worker or the agent: {"message": {"message",
 /// "extraInfo": {"py_callstack"}}}, or {"message": TEXT} (torch/distributed/elastic/multiprocessing/errors,
-/// ErrorHandler). Only a script's @record and an agent's exception write one, sys.exit() and signals do not.
+/// ErrorHandler). A script's @record, our part in Python's start and an agent's exception write one.
 PythonError read_error_file(const Node& node, const std::string& path);
 
 /// Whether the file was written since then; a shared folder may hold that of an earlier run.

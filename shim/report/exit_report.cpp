@@ -170,6 +170,16 @@ json::Object memory_json(const MemoryReading& memory) {
   return object;
 }
 
+/// Whether all that is known is the exit code that somebody chose: the container's log says more.
+bool only_a_code(const ExitReport& report) {
+  const Verdict& verdict = *report.verdict;
+  const supervise::Ending* const ending = end_of_command(report);
+  if (ending == nullptr || !verdict.root || verdict.root->error != nullptr || verdict.root->signal)
+    return false;
+  const bool killed = ending->leftovers_killed != 0 || !ending->left_behind.empty();
+  return !killed && report.evidence->memory.oom_kills == 0;
+}
+
 }  // namespace
 
 std::string as_json(const ExitReport& report) {
@@ -207,7 +217,7 @@ std::string as_json(const ExitReport& report) {
 
 std::string termination_message(const ExitReport& report) {
   const Verdict& verdict = *report.verdict;
-  if (report.exit_code == 0 && !verdict.failed) return {};
+  if ((report.exit_code == 0 && !verdict.failed) || only_a_code(report)) return {};
   std::string text(cut(verdict.sentence, longest_verdict));
   text += "\nexit code " + std::to_string(report.exit_code) + ", host " + report.host + "\n";
   if (!verdict.root || verdict.root->error == nullptr) return text;

@@ -35,7 +35,8 @@ struct ExitReport {
 std::string as_json(const ExitReport& report);
 
 /// What belongs into the termination log: the verdict, at most 1 KiB of it, then as much of the traceback's
-/// end as fits. Empty on success.
+/// end as fits. Empty on success, and where nothing is
+/// known but an exit code that the command chose: Kubernetes' FallbackToLogsOnError then shows the log's end.
 std::string termination_message(const ExitReport& report);
 
 }  // namespace rankshim

@@ -116,6 +116,38 @@ TEST_CASE("the termination message keeps to its 4096 bytes and is empty on succe
   CHECK(termination_message(report).empty());
 }
 
+TEST_CASE("the termination message is empty where nothing is known but the exit code", "[report]") {
+  Verdict verdict;
+  verdict.code = 3;
+  verdict.failed = true;
+  verdict.sentence = "run.sh ended with code 3 after 1.0 s";
+  verdict.root = RootCause{.who = "program", .code = 3};
+  Evidence evidence;
+  supervise::Ending ending;
+  ending.number = 3;
+  ExitReport report;
+  report.verdict = &verdict;
+  report.exit_code = 3;
+  report.ending = &ending;
+  report.evidence = &evidence;
+  CHECK(termination_message(report).empty());
+
+  const PythonError error{"ValueError: boom", "ValueError: boom\n"};
+  verdict.root->error = &error;
+  CHECK_FALSE(termination_message(report).empty());
+  verdict.root->error = nullptr;
+  verdict.root->signal = 9;
+  CHECK_FALSE(termination_message(report).empty());
+  verdict.root->signal.reset();
+  evidence.memory.oom_kills = 1;
+  CHECK_FALSE(termination_message(report).empty());
+  evidence.memory.oom_kills = 0;
+  ending.leftovers_killed = 1;
+  CHECK_FALSE(termination_message(report).empty());
+  report.ending = nullptr;  // what rankshim itself found out
+  CHECK_FALSE(termination_message(report).empty());
+}
+
 TEST_CASE("a text is cut between characters", "[report]") {
   CHECK(cut("abc", 5) == "abc");
   CHECK(cut("abc", 2) == "ab");

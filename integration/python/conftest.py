@@ -1,0 +1,45 @@
+"""rankshim's part in Python's start, as rankshim writes it, on the Python of the tests."""
+
+import json
+import pathlib
+import sys
+
+import pytest
+
+from lib.process import clean_environment, run
+
+SOURCE = pathlib.Path(__file__).resolve().parents[2] / "shim" / "launch" / "python" / "sitecustomize.py"
+
+
+class Site:
+    """A folder with our sitecustomize in a folder of its own, and Python processes that start with it."""
+
+    def __init__(self, folder, had_path, job, records):
+        self.folder = folder
+        self.python = folder / "site" / "python"
+        self.python.mkdir(parents=True, exist_ok=True)
+        (self.python / "sitecustomize.py").write_text(
+            f"{SOURCE.read_text()}\n\nserve({had_path}, {job!r}, {records})\n")
+        self.error_file = folder / "error.json"
+
+    def run(self, argv, *, path="", worker=False, env=None):
+        """Runs `argv` with our folder in front of PYTHONPATH, as a worker of torchrun if that is wanted."""
+        variables = {"PYTHONPATH": f"{self.python}{path}", **(env or {})}
+        if worker:
+            variables |= {"LOCAL_RANK": "0", "TORCHELASTIC_ERROR_FILE": str(self.error_file)}
+        return run([str(word) for word in argv], clean_environment(variables), name="python")
+
+    def worker(self, text, *options, **how):
+        """Runs a script as a worker; the ended process, with its error file as `.error` (None: there is none)."""
+        script = self.folder / "script.py"
+        script.write_text(text)
+        done = self.run([sys.executable, *options, script], worker=True, **how)
+        done.error = json.loads(self.error_file.read_text())["message"] if self.error_file.exists() else None
+        assert not [name for name in self.folder.iterdir() if name.name.startswith("error.json.")]
+        return done
+
+
+@pytest.fixture
+def site(tmp_path):
+    """site(had_path=…, job=…, records=…): a Site."""
+    return lambda had_path=False, job=None, records=True: Site(tmp_path, had_path, job, records)

@@ -1,0 +1,267 @@
+"""rankshim's part in each Python process of the command.
+
+Python imports the first `sitecustomize` on its path when it starts. rankshim puts this one there by a folder of its
+own in PYTHONPATH, with a call of serve() behind it that has the job's values. It takes the folder off again and gives
+way to the image's own sitecustomize. And
+
+- in a torchrun, it sets the PET_* variables of the job for what the command line leaves out, so that it joins;
+- in a worker, it writes the exception that ends the script where torch's @record would.
+
+It must run on every Python, also on one that is too old to be served, cost nearly nothing, and never say anything.
+"""
+
+import os
+import sys
+
+FOLDER = os.path.dirname(os.path.abspath(__file__))
+ERROR_FILE = "TORCHELASTIC_ERROR_FILE"
+LAUNCHERS = ("torch.distributed.run", "torch.distributed.launch")
+# What says with which nodes torchrun meets (torch/distributed/run.py; torch/distributed/argparse_util.py).
+MEETING = ("PET_NNODES", "PET_NODE_RANK", "PET_MASTER_ADDR", "PET_MASTER_PORT", "PET_RDZV_BACKEND", "PET_RDZV_ENDPOINT",
+           "PET_RDZV_ID", "PET_RDZV_CONF", "PET_LOCAL_ADDR")
+# torchrun's flags that take no value; all others do.
+SWITCHES = ("standalone", "module", "no_python", "run_path", "virtual_local_rank", "use_env", "help")
+
+
+# ---- as if we were not here ----
+
+def without_us(text, had_path):
+    """PYTHONPATH as the user left it; None for unset. Whoever appends to an unset one gets an empty entry, which means
+    the working directory: it must be there again."""
+    parts = text.split(os.pathsep)
+    rest = [part for part in parts if part != FOLDER]
+    if len(rest) == len(parts):
+        return text
+    if had_path or not rest:
+        return os.pathsep.join(rest) if rest else None
+    return os.pathsep.join("" if part == FOLDER else part for part in parts)
+
+
+def leave_path(had_path):
+    """Takes our folder off sys.path."""
+    here = None
+    if not had_path and os.pathsep in os.environ.get("PYTHONPATH", ""):
+        try:
+            here = os.getcwd()
+        except OSError:
+            pass
+    for at in reversed([at for at, entry in enumerate(sys.path) if entry == FOLDER]):
+        if here is None or here in sys.path:
+            del sys.path[at]
+        else:
+            sys.path[at] = here
+    sys.path_importer_cache.pop(FOLDER, None)
+
+
+def leave_environment(had_path):
+    """Takes our folder out of what children inherit."""
+    text = os.environ.get("PYTHONPATH")
+    left = None if text is None else without_us(text, had_path)
+    if left is not None:
+        os.environ["PYTHONPATH"] = left
+    else:
+        os.environ.pop("PYTHONPATH", None)
+
+
+# ---- a torchrun of the command's ----
+
+def torchrun_arguments(words):
+    """What follows torchrun's name in a command line of Python; None where it is another program."""
+    words = words[1:]
+    while words and words[0].startswith("-") and words[0] != "-":
+        option = words.pop(0)
+        if option.startswith("--"):
+            if option == "--check-hash-based-pycs":
+                words[:1] = []
+            continue
+        for at, letter in enumerate(option[1:], 2):
+            if letter == "c":
+                return None
+            if letter in "mWX":
+                value = option[at:] or (words.pop(0) if words else "")
+                if letter == "m":
+                    return words if value in LAUNCHERS else None
+                break
+    if not words:
+        return None
+    script = words[0].replace(os.sep, ".")
+    is_torchrun = os.path.basename(words[0]) == "torchrun" or script.endswith(tuple("." + name + ".py" for name in LAUNCHERS))
+    return words[1:] if is_torchrun else None
+
+
+def given_flags(arguments):
+    """The flags before the training script, by their names with underscores."""
+    given = {}
+    words = list(arguments)
+    while words and words[0].startswith("-") and words[0] != "--":
+        word = words.pop(0)
+        if not word.startswith("--"):
+            name = {"-t": "tee", "-r": "redirects"}.get(word[:2], word)
+            given[name] = word[2:] or (words.pop(0) if words and name in ("tee", "redirects") else "")
+            continue
+        name, equals, value = word[2:].partition("=")
+        name = name.replace("-", "_")
+        if not equals and not any(switch.startswith(name) for switch in SWITCHES):
+            value = words.pop(0) if words else ""
+        given[name] = value
+    return given
+
+
+def is_local(place):
+    """Whether HOST or HOST:PORT is this machine's own."""
+    return place.startswith(("localhost", "127.", "[::1]", "0.0.0.0")) or place == "::1"
+
+
+def join(given, job):
+    """Sets the job's PET_* in the environment of this torchrun, which reads them where the flag is not given. One that
+    is to stay on this node gets none, not the platform's own either: a `--standalone` would wait for the other nodes."""
+
+    def flag(name):
+        # argparse takes any beginning of a name that no other flag has
+        for start, value in given.items():
+            if start == name or (len(start) > 3 and name.startswith(start)):
+                return value
+        return None
+
+    def known(name):
+        return os.environ.get(name) or job.get(name, "")
+
+    nodes = flag("nnodes") or os.environ.get("PET_NNODES")
+    endpoint = flag("rdzv_endpoint")
+    here = is_local(endpoint or flag("master_addr") or "") and not is_local(known("PET_MASTER_ADDR"))
+    if flag("standalone") is not None or os.environ.get("PET_STANDALONE", "0") not in ("", "0") or nodes in ("1", "1:1") \
+            or (here and flag("nnodes") is None):
+        for name in MEETING:
+            os.environ.pop(name, None)
+        return
+    backend = flag("rdzv_backend") or known("PET_RDZV_BACKEND") or "static"
+    wanted = ["PET_NNODES", "PET_NPROC_PER_NODE"]
+    if backend == "static":
+        wanted += ["PET_NODE_RANK", "PET_MASTER_ADDR", "PET_MASTER_PORT"]
+    elif not endpoint and backend in ("c10d", known("PET_RDZV_BACKEND")):
+        wanted += ["PET_RDZV_BACKEND", "PET_RDZV_ENDPOINT", "PET_RDZV_ID", "PET_RDZV_CONF", "PET_LOCAL_ADDR"]
+    for name in wanted:
+        if known(name):
+            os.environ[name] = known(name)
+
+
+def keep_logs(given, logs):
+    """Gives this torchrun a log folder that goes with the command, in the place of one in /tmp that nobody removes;
+    unless somebody is to read what is in it."""
+    named = ("log_dir", "tee", "redirects")
+    if not any(name in given or os.environ.get("PET_" + name.upper()) for name in named):
+        os.environ["PET_LOG_DIR"] = logs
+
+
+# ---- a worker ----
+
+def write_error(path, message, stack):
+    """Writes the error file as torch's ErrorHandler.record_exception does, at once, unless there is one
+    (torch/distributed/elastic/multiprocessing/errors/error_handler.py)."""
+    import json
+    import time
+
+    if os.path.exists(path):
+        return
+    extra = {"py_callstack": stack, "timestamp": str(int(time.time()))}
+    unfinished = "%s.%d" % (path, os.getpid())
+    with open(unfinished, "w") as file:
+        json.dump({"message": {"message": message, "extraInfo": extra}}, file)
+    os.rename(unfinished, path)
+
+
+def record(path):
+    """From now on the exception that ends this process is written to `path`."""
+    import atexit
+    from _thread import get_ident
+
+    worker, main_thread = os.getpid(), get_ident()
+    before = sys.excepthook
+    text = []  # of sys.exit("TEXT")
+
+    def tell(kind, value, trace):
+        if os.getpid() != worker or not issubclass(kind, Exception):  # a fork's; @record leaves Ctrl-C out too
+            return
+        import traceback
+
+        try:
+            words = str(value)
+        except Exception:
+            words = "<unprintable>"
+        write_error(path, "%s: %s" % (kind.__name__, words), "".join(traceback.format_exception(kind, value, trace)))
+
+    def excepthook(kind, value, trace):
+        try:
+            tell(kind, value, trace)
+        except Exception:
+            pass
+        before(kind, value, trace)
+
+    def at_exit():
+        # Python calls no hook for sys.exit(TEXT), and not ours where the script has set another one.
+        try:
+            if sys.excepthook is not excepthook and getattr(sys, "last_value", None) is not None:
+                tell(sys.last_type, sys.last_value, sys.last_traceback)
+            elif text and os.getpid() == worker:
+                write_error(path, text[0], "SystemExit: %s\n" % text[0])
+        except Exception:
+            pass
+
+    class exit(object):
+        """sys.exit, which sees the text first. A class, because one whose __init__ is the real function leaves no
+        frame of ours in the traceback."""
+
+        def __new__(cls, *arguments):
+            if get_ident() == main_thread:
+                text[:] = [one for one in arguments if isinstance(one, str)]
+            return object.__new__(cls)
+
+        __init__ = sys.exit
+
+    sys.excepthook = excepthook
+    sys.exit = exit
+    atexit.register(at_exit)
+
+
+# ---- at Python's start ----
+
+def prepare(had_path, job, folder):
+    """Does what this process needs before the image's own sitecustomize; a worker's error file, else None."""
+    with open("/proc/self/cmdline", "rb") as file:
+        arguments = torchrun_arguments(file.read().decode("latin-1").split("\0")[:-1])
+    logs = folder + "/logs"
+    if arguments is not None:
+        if job is not None:
+            given = given_flags(arguments)
+            join(given, job)
+            keep_logs(given, logs)
+            os.environ.setdefault(ERROR_FILE, folder + "/error.json")
+        return None
+    if not os.environ.get(ERROR_FILE) or not os.environ.get("LOCAL_RANK"):
+        return None
+    leave_environment(had_path)
+    for name, value in list((job or {}).items()) + [("PET_LOG_DIR", logs)]:
+        if os.environ.get(name) == value:
+            del os.environ[name]
+    return os.environ[ERROR_FILE]
+
+
+def serve(had_path, job, records):
+    """`had_path`: the user has a PYTHONPATH. `job`: the PET_* for a torchrun that the command starts, as far as they are
+    not in its environment; None where it is rankshim's own. `records`: of workers."""
+    error_file = None
+    leave_path(had_path)
+    try:
+        error_file = prepare(had_path, job, os.path.dirname(FOLDER))
+    except Exception:
+        pass
+    try:
+        us = sys.modules.pop("sitecustomize")  # kept: Python 2 empties a module that nobody holds
+        if FOLDER not in sys.path:
+            import sitecustomize  # the image's own; without one Python is told so, and expects it
+    finally:
+        if error_file and records:
+            try:
+                record(error_file)
+            except Exception:
+                pass

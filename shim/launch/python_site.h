@@ -1,0 +1,31 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace rankshim {
+
+/// Where Python looks for modules first. The command's has a folder of ours in front.
+inline constexpr std::string_view python_path_variable = "PYTHONPATH";
+
+using Variables = std::vector<std::pair<std::string, std::string>>;
+
+/// Our part in the start of each Python process of the command (python/sitecustomize.py).
+struct PythonSite {
+  bool had_path = false;  ///< the user has a PYTHONPATH
+  /// What a torchrun that the command starts is given for what its command line leaves out: the PET_* that
+  /// are not in the command's environment. Nothing where torchrun is to be left alone.
+  std::optional<Variables> job;
+  bool records = false;  ///< the exceptions of workers
+};
+
+/// The module's text, for sitecustomize.py.
+std::string python_site_source(const PythonSite& site);
+
+/// The variable that leads Python to the module.
+Variables::iterator python_path(Variables& variables);
+
+}  // namespace rankshim

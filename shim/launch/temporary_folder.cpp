@@ -1,0 +1,126 @@
+#include "launch/temporary_folder.h"
+
+#include <fcntl.h>
+#include <ftw.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <utility>
+
+#include "launch/python_site.h"
+#include "log/log.h"
+
+namespace rankshim {
+namespace {
+
+constexpr const char* user_variable = "PET_LOG_DIR";
+
+int remove_entry(const char* path, const struct stat* /*status*/, int /*type*/, FTW* /*where*/) {
+  static_cast<void>(std::remove(path));  // what stays, stays: it is a temporary folder
+  return 0;
+}
+
+/// The folder with all above it.
+bool make_folders(const std::string& path) {
+  for (auto end = path.find('/', 1); end != std::string::npos; end = path.find('/', end + 1))
+    mkdir(path.substr(0, end).c_str(), 0777);  // what cannot be made shows at the last one
+  return mkdir(path.c_str(), 0777) == 0 || errno == EEXIST;
+}
+
+bool write_new_file(const std::string& path, std::string_view text) {
+  const int descriptor = open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+  if (descriptor < 0) return false;
+  const bool written = write(descriptor, text.data(), text.size()) == static_cast<ssize_t>(text.size());
+  return (close(descriptor) == 0) && written;
+}
+
+/// Our part in Python's start. The processes of a command that we run as root may belong to another user
+/// (gosu, su): they may read it by its name.
+bool write_site(const std::string& folder, const PythonSite& site) {
+  const std::string python = python_folder(folder);
+  const std::string file = python + "/sitecustomize.py";
+  if (mkdir(python.c_str(), 0700) != 0 || !write_new_file(file, python_site_source(site))) return false;
+  const bool shared = site.job && geteuid() == 0;
+  return !shared || (chmod(folder.c_str(), 0711) == 0 && chmod(python.c_str(), 0755) == 0 &&
+                     chmod(file.c_str(), 0644) == 0);
+}
+
+/// Puts the folder's name where the plan has the template.
+void name(std::string& text, const std::string& wanted, const std::string& folder) {
+  if (const auto at = text.find(wanted); at != std::string::npos) text.replace(at, wanted.size(), folder);
+}
+
+}  // namespace
+
+std::string temporary_folder_template(const Node& node) {
+  const std::string_view folder = node.environment().get("TMPDIR").value_or("/tmp");
+  return std::string(folder.starts_with('/') ? folder : "/tmp") + "/rankshim-XXXXXX";
+}
+
+std::string agent_error_file(const std::string& folder) { return folder + "/error.json"; }
+
+std::string python_folder(const std::string& folder) { return folder + "/python"; }
+
+TemporaryFolder::TemporaryFolder(LaunchPlan& plan, const Node& node) {
+  const auto chosen = node.environment().get(user_variable);
+  if (plan.launcher != Launcher::none && chosen) use_log_folder_of_user(std::string(*chosen));
+  const std::string wanted = temporary_folder_template(node);
+  const std::string flag = "--log_dir=" + wanted;
+  const auto argument = std::find(plan.argv.begin(), plan.argv.end(), flag);
+  if (argument == plan.argv.end() && !plan.site) return;
+  const bool made = make(node);
+  if (!made && argument != plan.argv.end()) {
+    log::warn(
+        "cannot make a folder like {} ({}): the workers' own exit codes and exceptions will not be known; "
+        "set TMPDIR",
+        wanted, std::strerror(errno));
+  }
+  if (plan.site && (!made || !write_site(path_, *plan.site))) {
+    plan.environment.set.erase(python_path(plan.environment.set));
+    plan.site.reset();
+  }
+  if (argument != plan.argv.end()) {
+    if (made) {
+      log_folder_ = path_;
+      name(*argument, wanted, path_);
+    } else {
+      plan.argv.erase(argument);
+    }
+  }
+  if (!made)
+    std::erase_if(plan.environment.set,
+                  [&](const auto& entry) { return entry.second == agent_error_file(wanted); });
+  for (auto& [variable, value] : plan.environment.set) {
+    if (variable == agent_error_variable || variable == python_path_variable) name(value, wanted, path_);
+  }
+}
+
+void TemporaryFolder::use_log_folder_of_user(std::string folder) {
+  // torchrun would make it too, but only just before its workers.
+  if (make_folders(folder)) {
+    log_folder_ = std::move(folder);
+  } else {
+    log::warn("cannot make the folder {}={} ({}): the workers' own exit codes will not be known",
+              user_variable, folder, std::strerror(errno));
+  }
+}
+
+bool TemporaryFolder::make(const Node& node) {
+  std::string path = temporary_folder_template(node);
+  if (mkdtemp(path.data()) == nullptr) return false;
+  path_ = std::move(path);
+  return true;
+}
+
+TemporaryFolder::~TemporaryFolder() {
+  if (path_.empty()) return;
+  constexpr int open_folders = 16;
+  nftw(path_.c_str(), remove_entry, open_folders, FTW_DEPTH | FTW_PHYS | FTW_MOUNT);
+}
+
+}  // namespace rankshim
