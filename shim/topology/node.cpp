@@ -1,5 +1,6 @@
 #include <spdlog/fmt/fmt.h>
 
+#include "platform/unknown_platform.h"
 #include "topology/resolver.h"
 
 namespace rankshim {
@@ -30,6 +31,7 @@ void Resolver::complete_node() {
   if (!fact(Fact::nnodes)) {
     if (says_others() || platform_lacks_nnodes()) return;
     fact(Fact::nnodes) = Value{"1", Origin::fallback, ""};
+    check_unknown_platform();
   }
   if (fact(Fact::nnodes)->text == "1" && !topology_.elastic) return complete_single();
   topology_.elastic ? complete_elastic() : complete_static();
@@ -95,6 +97,31 @@ bool Resolver::platform_lacks_nnodes() {
   fault("this is " + platform_.name + ", but nothing says how many nodes there are" + why, names,
         "set it, or --nnodes (RANKSHIM_NNODES); 1 if this node is alone");
   return true;
+}
+
+void Resolver::check_unknown_platform() {
+  if (!reads_variables_ || has_own_words()) return;
+  const auto signs = platform::signs_of_several_nodes(node_.environment());
+  if (signs.empty()) return;
+  std::string what;
+  std::vector<std::string> names;
+  for (const std::string& sign : signs) {
+    constexpr std::size_t most = 5;
+    if (names.size() < most) what += fmt::format("{}{}", what.empty() ? "" : ", ", sign);
+    names.emplace_back(entry_name(sign));
+  }
+  what += fmt::format(
+      " {} like a job of several nodes, but no known platform is recognised, and this node is taken to be "
+      "alone",
+      signs.size() == 1 ? "looks" : "look");
+  const std::string fix =
+      "say which node this is with --nnodes, --node-rank and --master-addr (RANKSHIM_NNODES, "
+      "RANKSHIM_NODE_RANK, "
+      "RANKSHIM_MASTER_ADDR) or with a profile of your own (--profile); RANKSHIM_NNODES=1 if it is alone";
+  if (settings_.flag(Option::strict))
+    fault(std::move(what), names, fix);
+  else
+    topology_.warnings.push_back(what + "; " + fix);
 }
 
 void Resolver::complete_single() {

@@ -116,6 +116,16 @@ TEST_CASE(
   }
 }
 
+TEST_CASE("a recorded environment of one node is no suspected job of several") {
+  for (const platform::Recording& recording : platform::recordings()) {
+    if (recording.path.parent_path().filename() != "single-node") continue;
+    INFO(recording.path.string());
+    FakeNode node(recording.variables);
+    recording.apply(node);
+    CHECK(std::holds_alternative<Topology>(resolve(node, {"--strict"})));
+  }
+}
+
 TEST_CASE("what is refused does not train alone because a variable or file is missing too") {
   for (const platform::Recording& recording : platform::recordings()) {
     FakeNode whole(recording.variables);

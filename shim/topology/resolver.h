@@ -98,6 +98,10 @@ class Resolver {
   /// make.
   bool platform_lacks_nnodes();
 
+  /// A node that is alone because nothing that is known says otherwise: what looks like a job of several
+  /// nodes all the same is a warning, with --strict a fault.
+  void check_unknown_platform();
+
   void complete_single();
   void complete_static();
   void complete_elastic();

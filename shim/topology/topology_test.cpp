@@ -327,6 +327,31 @@ TEST_CASE("a program alone is told neither workers nor a port, so nothing is loo
   CHECK(many.facts.has(Fact::master_port));
 }
 
+TEST_CASE(
+    "what looks like a job of several nodes on an unknown platform is a warning, with --strict a fault") {
+  const FakeNode node({"FOO_REPLICA=0", "FOO_REPLICA_TOTAL=2", "FOO_NODE_RANK=1"});
+  const Topology warned = resolved(node);
+  CHECK(warned.alone);
+  REQUIRE(warned.warnings.size() == 1);
+  CHECK(warned.warnings[0].starts_with(
+      "FOO_REPLICA_TOTAL=2, FOO_NODE_RANK=1 look like a job of several nodes"));
+  CHECK(warned.warnings[0].find("--master-addr") != std::string::npos);
+
+  const auto strict = resolve(node, {"--strict"});
+  REQUIRE(std::holds_alternative<Faults>(strict));
+  CHECK(std::get<Faults>(strict)[0].names == std::vector<std::string>{"FOO_REPLICA_TOTAL", "FOO_NODE_RANK"});
+
+  // Names that anybody sets say nothing of nodes where they are this machine's own.
+  CHECK(resolved(FakeNode({"MASTER_ADDR=localhost", "FOO_NODE_RANK=1"})).warnings.size() == 1);
+  // Who says it is not asked again, and a known platform knows better.
+  CHECK(resolved(node, {"--nnodes=1", "--strict"}).warnings.empty());
+  CHECK(resolved(FakeNode({"NNODES=1", "FOO_NODE_RANK=1"}), {"--strict"}).warnings.empty());
+  CHECK(resolved(FakeNode({"SKYPILOT_NUM_NODES=1", "SKYPILOT_NODE_RANK=0", "SKYPILOT_NODE_IPS=10.0.0.1",
+                           "FOO_NODE_RANK=1"}),
+                 {"--strict"})
+            .warnings.empty());
+}
+
 TEST_CASE("an elastic job has a rendezvous, and the node of that name hosts it") {
   FakeNode node({"PET_NNODES=1:3", "PET_RDZV_BACKEND=c10d", "PET_RDZV_ENDPOINT=job-worker-0:29400",
                  "PET_RDZV_ID=job", "PET_MAX_RESTARTS=7"});

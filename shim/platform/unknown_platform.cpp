@@ -1,0 +1,206 @@
+#include "platform/unknown_platform.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+#include "platform/functions.h"
+
+namespace rankshim::platform {
+namespace {
+
+/// How names end that say which node this is, and nothing else. They are whole words: NODE_RANK ends
+/// ACME_NODE_RANK, and RANK ends both.
+constexpr auto index_words = std::to_array<std::string_view>(
+    {"RANK",        "NODERANK",      "NODE_INDEX",    "NODE_IDX",     "NODE_ID",    "NODEID",
+     "NODE_NUMBER", "REPLICA",       "REPLICA_INDEX", "REPLICA_IDX",  "REPLICA_ID", "REPLICA_NUMBER",
+     "TASK_INDEX",  "TASK_IDX",      "TASK_NUMBER",   "WORKER_INDEX", "WORKER_IDX", "WORKER_NUMBER",
+     "HOST_INDEX",  "HOST_IDX",      "MACHINE_INDEX", "MACHINE_ID",   "POD_INDEX",  "RANK_ID",
+     "RANK_INDEX",  "PROCESS_INDEX", "PROCNO"});
+
+/// How names end that say how many nodes there are.
+constexpr auto number_words = std::to_array<std::string_view>(
+    {"NNODES",          "NUM_NODES",   "N_NODES",       "NODE_COUNT",     "NODES_COUNT",
+     "NODE_NUM",        "NODES_NUM",   "NODE_TOTAL",    "NODES_TOTAL",    "TOTAL_NODES",
+     "NUMBER_OF_NODES", "NODES",       "NUM_REPLICAS",  "N_REPLICAS",     "REPLICA_COUNT",
+     "REPLICAS_COUNT",  "REPLICA_NUM", "REPLICA_TOTAL", "REPLICAS_TOTAL", "TOTAL_REPLICAS",
+     "NUM_HOSTS",       "HOST_COUNT",  "HOST_NUM",      "HOSTS_TOTAL",    "NUM_MACHINES",
+     "MACHINE_COUNT",   "MACHINE_NUM", "TASK_COUNT",    "TASK_TOTAL",     "TASKS_TOTAL",
+     "WORLD_SIZE",      "RANK_SIZE",   "NUM_RANKS",     "NRANKS",         "RANK_COUNT",
+     "RANKS_TOTAL"});
+
+/// Alone they say too little; of one prefix they are an index and how many there are.
+constexpr auto index_ends = std::to_array<std::string_view>({"INDEX", "IDX", "ID", "NUMBER", "RANK"});
+constexpr auto number_ends = std::to_array<std::string_view>({"COUNT", "SIZE", "TOTAL", "NUM"});
+
+/// Names that end so and mean something else.
+constexpr auto others = std::to_array<std::string_view>({
+    // what is said of one machine, and a matrix's rank
+    "LOCAL_RANK",
+    "LOCAL_WORLD_SIZE",
+    "*_LOCAL_RANK",
+    "*_LOCAL_WORLD_SIZE",
+    "*LORA*",
+    "*ADAPTER*",
+    "*LOW_RANK*",
+    "*PAGE*RANK",
+    "*SEARCH*",
+    "*SORT*RANK",
+    "*GPU*",
+    "*CPU*",
+    "*CORE*",
+    "*THREAD*",
+    "*DEVICE*",
+    "*NUMA*",
+    "OMP_*",
+    "MKL_*",
+    "NCCL_*",
+    "CUDA_*",
+    "TORCH_*",
+    "XLA_*",
+    // what is asked of a scheduler or scaler, and not there
+    "*MAX*",
+    "*MIN*",
+    "*DEFAULT*",
+    "*LIMIT*",
+    "*DESIRED*",
+    "*REQUESTED*",
+    // tasks that have nothing to do with each other
+    "*ARRAY*",
+    "*SHARD*",
+    "*CHUNK*",
+    "*FOLD*",
+    "*SPLIT*",
+    "*PARTITION*",
+    "*RETRY*",
+    "*ATTEMPT*",
+    "BATCH_*",
+    "NOMAD_*",
+    "CLOUD_RUN_*",
+    "CE_*",
+    "JOB_INDEX",
+    "CF_*",
+    "INSTANCE_INDEX",
+    "SLURM_*",
+    "SGE_*",
+    "PBS_*",
+    "LSB_*",
+    // CI systems and test runners
+    "CI_*",
+    "CIRCLE_*",
+    "BUILDKITE_*",
+    "GITLAB_*",
+    "GITHUB_*",
+    "RUNNER_*",
+    "TRAVIS_*",
+    "DRONE_*",
+    "JENKINS_*",
+    "TEAMCITY_*",
+    "BITBUCKET_*",
+    "SEMAPHORE_*",
+    "APPVEYOR_*",
+    "KNAPSACK_*",
+    "CYPRESS_*",
+    "PLAYWRIGHT_*",
+    "TEST_*",
+    "PYTEST_*",
+    "SYSTEM_*",
+    "AGENT_*",
+    // servers, and Kubernetes' links to them
+    "*_SERVICE_*",
+    "*_PORT*",
+    "*DATABASE*",
+    "*_DB_*",
+    "DB_*",
+    "REDIS_*",
+    "MONGO*",
+    "MYSQL_*",
+    "MARIADB_*",
+    "PG*",
+    "POSTGRES*",
+    "*KAFKA*",
+    "*ZOOKEEPER*",
+    "ZOO_*",
+    "ETCD_*",
+    "CASSANDRA_*",
+    "*ELASTIC*",
+    "ES_*",
+    "OPENSEARCH_*",
+    "RABBITMQ_*",
+    "CONSUL_*",
+    "VAULT_*",
+    "CLICKHOUSE_*",
+    "COCKROACH_*",
+    "*CACHE*",
+    "*SHOP*",
+    "*ORDER*",
+    "*PAGE*",
+    "*INGRESS*",
+    "*DEPLOYMENT*",
+    "WEB_*",
+    "APP_*",
+    "API_*",
+    "NGINX_*",
+    "NODE_APP_*",
+    "VLLM_*",
+    "SGLANG_*",
+    "RAY_*",
+    "DASK_*",
+    "SPARK_*",
+    "CELERY_*",
+});
+
+/// A number that an index or a count of nodes can be; identifiers are larger.
+std::optional<std::uint32_t> small_number(std::string_view text) {
+  constexpr std::uint32_t largest = 65'535;
+  std::uint32_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc{} || end != text.data() + text.size() || number > largest) return std::nullopt;
+  return number;
+}
+
+/// Whether the name is that word, or ends with it behind an underscore.
+bool ends_with_word(std::string_view name, std::string_view word) {
+  return name.ends_with(word) && (name.size() == word.size() || name[name.size() - word.size() - 1] == '_');
+}
+
+template <std::size_t count>
+bool ends_with_any(std::string_view name, const std::array<std::string_view, count>& words) {
+  return std::any_of(words.begin(), words.end(), [&](auto word) { return ends_with_word(name, word); });
+}
+
+/// Whether a number of the same prefix is above the index: ROCKET_SIZE=2 beside ROCKET_INDEX=0.
+bool has_number_above(std::string_view name, std::uint32_t index, const Environment& environment) {
+  for (const std::string_view end : index_ends) {
+    if (name.size() <= end.size() + 1 || !ends_with_word(name, end)) continue;
+    const std::string prefix(name.substr(0, name.size() - end.size()));
+    for (const std::string_view other : number_ends) {
+      const auto number = small_number(environment.get(prefix + std::string(other)).value_or(""));
+      if (number && *number > 1 && *number > index) return true;
+    }
+  }
+  return false;
+}
+
+}  // namespace
+
+std::vector<std::string> signs_of_several_nodes(const Environment& environment) {
+  std::vector<std::string> signs;
+  for (const std::string& entry : environment.entries()) {
+    const std::string_view name = entry_name(entry);
+    if (name.empty()) continue;
+    const auto value = small_number(std::string_view(entry).substr(name.size() + 1));
+    if (!value) continue;
+    const bool says = (*value > 0 && ends_with_any(name, index_words)) ||
+                      (*value > 1 && ends_with_any(name, number_words)) ||
+                      has_number_above(name, *value, environment);
+    const auto is_other = [&](std::string_view glob) { return fits(name, glob); };
+    if (says && std::none_of(others.begin(), others.end(), is_other)) signs.push_back(entry);
+  }
+  return signs;
+}
+
+}  // namespace rankshim::platform

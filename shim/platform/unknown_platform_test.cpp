@@ -1,0 +1,71 @@
+#include "platform/unknown_platform.h"
+
+#include <catch2/catch.hpp>
+
+namespace rankshim::platform {
+namespace {
+
+std::vector<std::string> signs(std::vector<std::string> entries) {
+  return signs_of_several_nodes(Environment(std::move(entries)));
+}
+
+}  // namespace
+
+TEST_CASE("an index above 0 and a number above 1 are signs of several nodes") {
+  for (const char* sign : {"FOO_REPLICA=1", "FOO_REPLICA_TOTAL=2", "ACME_NODE_RANK=3", "ACME_RANK=1",
+                           "NODE_INDEX=1", "FOO_TASK_INDEX=7", "FOO_WORKER_INDEX=1", "FOO_NNODES=2",
+                           "NUM_NODES=4", "FOO_NODE_COUNT=2", "TOTAL_NODES=2", "FOO_NODES=2",
+                           "ACME_WORLD_SIZE=16", "FOO_NUM_MACHINES=2", "POD_INDEX=1", "MYJOB_TASK_COUNT=3"}) {
+    INFO(sign);
+    CHECK(signs({"PATH=/bin", sign}) == std::vector<std::string>{sign});
+  }
+}
+
+TEST_CASE("an index and a number of one prefix are a sign together, on node 0 too") {
+  CHECK(signs({"ROCKET_INDEX=0", "ROCKET_SIZE=2"}) == std::vector<std::string>{"ROCKET_INDEX=0"});
+  CHECK(signs({"ROCKET_NUM=3", "ROCKET_ID=2"}) == std::vector<std::string>{"ROCKET_ID=2"});
+  CHECK(signs({"ROCKET_INDEX=3"}).empty());
+  CHECK(signs({"ROCKET_SIZE=2"}).empty());
+  CHECK(signs({"ROCKET_INDEX=2", "ROCKET_SIZE=2"}).empty());
+  CHECK(signs({"ROCKET_INDEX=0", "ROCKET_SIZE=1"}).empty());
+  CHECK(signs({"ROCKET_INDEX=0", "OTHER_SIZE=2"}).empty());
+}
+
+TEST_CASE("one node of one is no sign") {
+  CHECK(signs({"FOO_REPLICA=0", "FOO_REPLICA_TOTAL=1", "ACME_NODE_RANK=0", "FOO_NNODES=1", "NODE_COUNT="})
+            .empty());
+}
+
+TEST_CASE("what counts other things is no sign of several nodes") {
+  for (const char* other :
+       {// tasks that have nothing to do with each other
+        "NOMAD_ALLOC_INDEX=2", "CLOUD_RUN_TASK_INDEX=3", "CLOUD_RUN_TASK_COUNT=10", "JOB_INDEX=4",
+        "SGE_TASK_ID=7", "SLURM_ARRAY_TASK_ID=7", "SLURM_ARRAY_TASK_COUNT=9", "AWS_BATCH_JOB_ARRAY_INDEX=7",
+        "BATCH_TASK_INDEX=3", "BATCH_TASK_COUNT=10", "PBS_ARRAY_INDEX=2", "LSB_JOBINDEX=3",
+        "CF_INSTANCE_INDEX=1", "INSTANCE_INDEX=1", "PARALLEL_SEQ=4",
+        // CI systems and test runners
+        "CI_NODE_INDEX=2", "CI_NODE_TOTAL=4", "CIRCLE_NODE_INDEX=1", "CIRCLE_NODE_TOTAL=4",
+        "BUILDKITE_PARALLEL_JOB=1", "BUILDKITE_PARALLEL_JOB_COUNT=5", "GITHUB_RUN_NUMBER=71",
+        "TEST_SHARD_INDEX=1", "SEMAPHORE_JOB_INDEX=2", "SEMAPHORE_JOB_COUNT=4", "BITBUCKET_PARALLEL_STEP=1",
+        // Kubernetes' links, servers, a web shop's
+        "TASK_SERVICE_PORT=80", "REPLICA_SERVICE_PORT_HTTP=8080", "NODE_PORT=3000", "SHOP_REPLICA_COUNT=3",
+        "WEB_REPLICAS_COUNT=3", "REDIS_REPLICA_COUNT=2", "KAFKA_NODE_ID=2", "KAFKA_CFG_NODE_ID=2",
+        "MAX_NODES=8", "PAGE_RANK=3", "SEARCH_RANK=3", "ES_NODES=3", "NODE_APP_INSTANCE=1", "NODE_VERSION=18",
+        "NODE_ENV=production", "NODE_MAJOR=20", "WEB_CONCURRENCY=4", "CART_ITEM_COUNT=3", "ORDER_INDEX=4",
+        // one machine's
+        "OMP_NUM_THREADS=8", "MKL_NUM_THREADS=8", "NUMBER_OF_PROCESSORS=16", "LOCAL_RANK=1",
+        "LOCAL_WORLD_SIZE=8", "OMPI_COMM_WORLD_LOCAL_RANK=1", "GPU_COUNT=8", "NVIDIA_DEVICE_INDEX=3",
+        "HOSTNAME=node-3", "RANDOM_INDEX=4", "SHLVL=2", "COLUMNS=120", "NUM_WORKERS=8", "UVICORN_WORKERS=4",
+        // a model's
+        "LORA_RANK=64", "QLORA_RANK=16", "NUM_TASKS=4", "FOLD_INDEX=3", "VLLM_DP_RANK=1",
+        // no number, and larger than one
+        "FOO_NODE_ID=a1", "FOO_NODE_ID=4294967296", "FOO_NODE_RANK=-1", "FOO_NODES=a,b", "FOO_RANK=1.5"}) {
+    INFO(other);
+    CHECK(signs({other}).empty());
+  }
+  CHECK(signs({"CI_NODE_INDEX=2", "CI_NODE_COUNT=4", "SHARD_INDEX=0", "SHARD_COUNT=4", "SPLIT_ID=1",
+               "SPLIT_TOTAL=2"})
+            .empty());
+}
+
+}  // namespace rankshim::platform
