@@ -148,7 +148,8 @@ int print_status(const Settings& settings, const Node& node) {
       status::ask(status::socket_paths(settings.text(Option::run_dir), node.environment()));
   if (answer.empty())
     log::error("no rankshim of this container answers; is one running, with this --run-dir?");
-  print(answer);
+  else
+    print(answer + "\n");
   return status::is_well(answer, settings.text(Option::phase)) ? exit_code::ok : exit_code::not_well;
 }
 

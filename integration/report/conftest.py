@@ -7,7 +7,7 @@ import pytest
 from lib.events import until
 from lib.process import Process, clean_environment
 
-# The master of a job of two, which waits for nobody: a plain program alone has no status.
+# The master of a job of two, which waits for nobody.
 JOB = {"NNODES": "2", "NODE_RANK": "0", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29511", "RANKSHIM_WAIT": "none"}
 
 

@@ -254,6 +254,78 @@ def test_who_asks_for_the_status_of_a_stopped_instance_can_be_ended(start, ranks
         assert waits.wait(60) == 143
 
 
+def test_a_plain_program_on_a_node_alone_has_a_status_from_its_first_moment(shim, start, tmp_path):
+    program = start(f"--run-dir={tmp_path}", "--", "sleep", "1000")
+    code, answer = status(shim, tmp_path, "--phase=run")  # as a liveness probe: once
+    assert (code, answer["phase"], answer["pid"]) == (0, "run", program.pid)
+
+
+def test_what_is_held_has_a_status_however_early_it_failed(shim, start, tmp_path):
+    for options in [["--nnodes=x", "--", "true"], ["--", "false"]]:
+        log = tmp_path / "log"
+        program = start(f"--run-dir={tmp_path}", f"--termination-log={log}", "--hold-on-failure=30m", *options)
+        program.wait_line("the container is kept", 60)
+        code, answer = status(shim, tmp_path)
+        assert (code, answer["phase"], answer["failed"]) == (1, "held", True)
+        program.signal(signal.SIGTERM)
+        program.wait(60)
+
+
+def test_a_run_dir_is_the_only_place(shim, start, tmp_path):
+    missing = tmp_path / "missing"
+    program = start(f"--run-dir={missing}", "--", "sleep", "1000", env={"TMPDIR": str(tmp_path)})
+    program.wait_line(f"no socket can be made in {missing}/rankshim.sock", 60)
+    assert not (tmp_path / "rankshim.sock").exists()
+    start("--", "sleep", "1000", env={"TMPDIR": str(tmp_path)})
+    assert shim("status", f"--run-dir={missing}").code == 1
+
+
+def test_a_file_that_is_not_our_socket_is_left(start, tmp_path):
+    place = tmp_path / "rankshim.sock"
+    place.write_text("precious")
+    start(f"--run-dir={tmp_path}", "--", "sleep", "1000").wait_line("File exists", 60)
+    assert place.read_text() == "precious"
+
+
+@pytest.mark.parametrize("answer, code", [
+    (b'{"phase":"run","failed":false}', 0),
+    (b'{"phase":"run","failed":false}\x1b]0;title\x07', 1),
+    (b'{"failed":false,"x":"' + bytes(300_000) + b'"}', 1),
+    (b"[]", 1),
+])
+def test_only_an_object_of_bounded_size_is_an_answer(rankshim, tmp_path, answer, code):
+    done = asked_of(rankshim, tmp_path, answer)
+    assert (done.code, done.stdout) == (code, answer.decode() + "\n" if code == 0 else "")
+
+
+def test_a_stranger_is_no_instance_even_for_root(rankshim, tmp_path):
+    if os.geteuid() != 0:
+        cannot("only root can be another user")
+    tmp_path.chmod(0o755)
+    done = asked_of(rankshim, tmp_path, b'{"phase":"run","failed":false}', as_user=65534)
+    assert (done.code, done.stdout) == (1, "")
+
+
+def asked_of(rankshim, folder, answer, as_user=None):
+    """`rankshim status` where somebody else answers every question."""
+    place = socket.socket(socket.AF_UNIX)
+    place.bind(str(folder / "rankshim.sock"))
+    served = os.fork()
+    if served == 0:
+        if as_user is not None:
+            os.setuid(as_user)
+        place.listen()  # whoever listens is the peer
+        while True:
+            with contextlib.suppress(OSError):
+                place.accept()[0].sendall(answer)
+    place.close()
+    try:
+        return run([rankshim, "status", f"--run-dir={folder}"], clean_environment())
+    finally:
+        os.kill(served, signal.SIGKILL)
+        os.waitpid(served, 0)
+
+
 def test_the_log_can_be_json(rankshim):
     done = run([rankshim, "--log-format=json", "--", "sh", "-c", "exit 3"], clean_environment())
     lines = [json.loads(line) for line in done.stderr.splitlines()]

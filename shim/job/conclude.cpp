@@ -121,8 +121,7 @@ bool Conclusion::run_post_stop(const std::string& report, const std::string& pat
 /// the kernel reaps where SIGCHLD is ignored.
 void Conclusion::hold(std::chrono::milliseconds time) {
   if (signal(SIGCHLD, SIG_IGN) == SIG_ERR) log::debug("SIGCHLD cannot be ignored");
-  witness_.enter("held");
-  witness_.failed();
+  witness_.held();
   log::info("the container is kept for {}, to look into it; a TERM ends it", format_time(time));
   pause(io_, signals_, time);
 }

@@ -32,9 +32,6 @@ std::string the_limit(const MemoryReading& reading) {
   return "the memory limit" + (reading.limit ? " of " + mebibytes(*reading.limit) : std::string());
 }
 
-/// Nobody asks a plain program on a node alone.
-bool has_status(const Job& job) { return !job.topology.alone || job.plan.launcher != Launcher::none; }
-
 }  // namespace
 
 Witness::Witness(boost::asio::io_context& io, const Settings& settings, const Node& node)
@@ -50,17 +47,12 @@ void Witness::enter(std::string_view phase, std::string waiting_for) {
   waiting_for_ = std::move(waiting_for);
 }
 
-void Witness::set_job(const Job& job) {
-  job_ = &job;
-  if (!has_status(job)) socket_.close();
-}
-
 void Witness::begin() {
   if (begun_) return;
   begun_ = true;
   timer_.expires_after(a_moment);
   timer_.async_wait([this](const boost::system::error_code& error) {
-    if (!error) look_around();
+    if (!error && !failed_) look_around();
   });
 }
 
@@ -69,9 +61,20 @@ void Witness::look_around() {
   memory_before_ = read_memory(node_, memory_group_);
   if (command_ != 0) on_command();
   if (memory_group_.v2 && memory_before_->known && termination_log_.exists()) watch_memory();
-  // Without a job yet this is a hook, or a waiting for what the platform has to write.
-  if (job_ == nullptr || has_status(*job_))
-    socket_.open(status::socket_paths(settings_.text(Option::run_dir), node_.environment()));
+  open_socket();
+}
+
+void Witness::open_socket() {
+  socket_.open(status::socket_paths(settings_.text(Option::run_dir), node_.environment()));
+}
+
+void Witness::held() {
+  enter("held");
+  failed_ = true;
+  timer_.cancel();
+  boost::system::error_code ignored;
+  memory_events_.close(ignored);  // the verdict stays in the termination log
+  open_socket();
 }
 
 /// What comes a moment after the command's start, or at it where the moment is over.

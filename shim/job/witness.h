@@ -32,13 +32,13 @@ class Witness final : public supervise::Observer, private status::Source {
   void enter(std::string_view phase, std::string waiting_for = {});
 
   /// The job that this is about; it must outlive the witness.
-  void set_job(const Job& job);
+  void set_job(const Job& job) { job_ = &job; }
 
   /// From a moment on, look at the secondary things. Once only.
   void begin();
 
-  /// It has failed and is held: answers say so.
-  void failed() { failed_ = true; }
+  /// It has failed and the container is kept: answers say so, however early that was.
+  void held();
 
   void started(pid_t command, const supervise::WorkerWatch* workers) override;
   void stopping(int signal) override;
@@ -55,6 +55,7 @@ class Witness final : public supervise::Observer, private status::Source {
  private:
   [[nodiscard]] std::string status() const override;
   void look_around();
+  void open_socket();
   void on_command();
   void tell_of_oom_group();
   void watch_memory();

@@ -25,6 +25,10 @@ void add(yyjson_mut_doc* document, std::string_view name, yyjson_mut_val* value)
   yyjson_mut_obj_add(yyjson_mut_doc_get_root(document), string(document, name), value);
 }
 
+struct FreeDocument {
+  void operator()(yyjson_doc* document) const { yyjson_doc_free(document); }
+};
+
 std::string written(const yyjson_mut_doc* document, yyjson_write_flag flags) {
   std::size_t size = 0;
   char* text = yyjson_mut_write(document, flags, &size);
@@ -55,6 +59,20 @@ std::string moment(std::chrono::system_clock::time_point when) {
 
 std::string seconds(std::chrono::milliseconds time) {
   return std::to_string(time.count() / 1000) + '.' + padded(time.count() % 1000, 3);
+}
+
+std::string ascii_object(std::string_view text) {
+  std::string copy(text);
+  const std::unique_ptr<yyjson_doc, FreeDocument> document(
+      yyjson_read_opts(copy.data(), copy.size(), YYJSON_READ_NUMBER_AS_RAW, nullptr, nullptr));
+  if (!yyjson_is_obj(yyjson_doc_get_root(document.get()))) return {};
+  std::size_t size = 0;
+  char* written = yyjson_write(document.get(), YYJSON_WRITE_ESCAPE_UNICODE, &size);
+  std::string out;
+  for (const char c : std::string_view(written == nullptr ? "" : written, size))
+    out += c == '\x7F' ? std::string("\\u007f") : std::string(1, c);  // DEL is ASCII
+  std::free(written);
+  return out;
 }
 
 void Object::Free::operator()(yyjson_mut_doc* document) const { yyjson_mut_doc_free(document); }

@@ -22,6 +22,9 @@ std::string moment(std::chrono::system_clock::time_point when);
 /// A duration as a JSON number of seconds: 1.234.
 std::string seconds(std::chrono::milliseconds time);
 
+/// The JSON object that the text is, on one line of ASCII, which a terminal can show; empty where it is none.
+std::string ascii_object(std::string_view text);
+
 /// A JSON object, member by member.
 class Object {
  public:

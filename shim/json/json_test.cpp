@@ -22,5 +22,11 @@ TEST_CASE("an object is written member by member, with others inside") {
   CHECK(Object().number("a", 1).lines() == "{\n  \"a\": 1\n}\n");
 }
 
+TEST_CASE("an object of somebody else's becomes one line that a terminal can show") {
+  CHECK(ascii_object("{\"a\" :\n[1.50, \"\x7f\xC2\x9B\\u001b\"]}") == R"({"a":[1.50,"\u007f\u009B\u001B"]})");
+  for (const char* none : {"", "[]", "{}{}", "\x1b]0;title\x07{}", "{\"a\":\"\x1b\"}", "{\"a\":\"\xff\"}"})
+    CHECK(ascii_object(none).empty());
+}
+
 }  // namespace
 }  // namespace rankshim::json

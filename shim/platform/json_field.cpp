@@ -53,9 +53,12 @@ class Document {
   [[nodiscard]] const yyjson_read_err& error() const { return error_; }
 
  private:
+  struct Free {
+    void operator()(yyjson_doc* document) const { yyjson_doc_free(document); }
+  };
   std::string text_;
   yyjson_read_err error_{};
-  std::unique_ptr<yyjson_doc, void (*)(yyjson_doc*)> document_{nullptr, yyjson_doc_free};
+  std::unique_ptr<yyjson_doc, Free> document_;
 };
 
 void append(std::string& list, std::string_view entry) {

@@ -23,7 +23,8 @@ class Source {
   [[nodiscard]] virtual std::string status() const = 0;
 };
 
-/// Where the socket may be, in this order: `run_dir` (where it is not empty), /run, /dev/shm, $TMPDIR.
+/// Where the socket may be: in `run_dir` and nowhere else; where that is empty, in /run, /dev/shm or $TMPDIR,
+/// in this order.
 std::vector<std::string> socket_paths(std::string_view run_dir, const Environment& environment);
 
 /// The instance's side: everybody of our own user, and root, who connects gets the text and is hung up.
@@ -34,16 +35,18 @@ class Socket {
   Socket(const Socket&) = delete;
   Socket& operator=(const Socket&) = delete;
 
-  /// Listens at the first path where that is possible; warns where it is at none. Another instance that
-  /// answers at a path keeps it, and this one has no socket; what an instance that is gone left is replaced.
+  /// Listens at the first path where that is possible; warns where it is at none, and does nothing where it
+  /// listens already. Another instance of this container that answers at a path keeps it, and this one has no
+  /// socket; one of another container (a shared /dev/shm) keeps its path, and the next is tried. What an
+  /// instance of our own user's that is gone left is replaced.
   void open(const std::vector<std::string>& paths);
 
   /// Nobody is answered any more, and the path is free.
   void close();
 
  private:
-  enum class Opened : unsigned char { yes, no, taken };
-  Opened open_at(const std::string& path);
+  /// 0, or an errno: EADDRINUSE where another instance of this container answers.
+  int open_at(const std::string& path);
   void listen();
   void answer();
 
@@ -52,8 +55,10 @@ class Socket {
   std::string path_;
 };
 
-/// The asking side: the text of the first path that answers; empty where none does. An instance of another
-/// user's, or of another PID namespace (a shared /dev/shm), is none.
+/// The asking side: the text of the first path that answers, one JSON object in ASCII; empty where none does
+/// within half a second, for an instance opens its socket a moment after its start. One that answers has five
+/// seconds, with at most 64 KiB. An instance of another PID namespace is none, nor one of a user who is
+/// neither root, nor we, nor who runs our PID 1.
 std::string ask(const std::vector<std::string>& paths);
 
 /// Whether that answer is one of an instance that has not failed, and is in `phase` where that is not empty.
