@@ -121,4 +121,10 @@ std::string quoted(std::string_view text) {
   return out + "'";
 }
 
+std::string_view cut(std::string_view text, std::size_t size) {
+  if (text.size() <= size) return text;
+  while (size > 0 && (static_cast<unsigned char>(text[size]) & 0xC0U) == 0x80U) --size;
+  return text.substr(0, size);
+}
+
 }  // namespace rankshim

@@ -24,4 +24,7 @@ std::string printable(std::string_view text);
 /// quotes in which bash reads it back, 'a b' or $'3\n'. It is printable.
 std::string quoted(std::string_view text);
 
+/// The longest start of a UTF-8 text that has at most `size` bytes and cuts no character.
+std::string_view cut(std::string_view text, std::size_t size);
+
 }  // namespace rankshim

@@ -32,5 +32,12 @@ TEST_CASE("a value in a message stands in the quotes in which a shell reads it b
   CHECK(quoted("it's \\\x1b") == "$'it\\'s \\\\\\x1b'");
 }
 
+TEST_CASE("a text is cut between characters", "[text]") {
+  CHECK(cut("abc", 5) == "abc");
+  CHECK(cut("abc", 2) == "ab");
+  CHECK(cut("aä", 2) == "a");
+  CHECK(cut("€", 2).empty());
+}
+
 }  // namespace
 }  // namespace rankshim

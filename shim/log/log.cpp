@@ -1,6 +1,5 @@
 #include "log/log.h"
 
-#include <poll.h>
 #include <spdlog/logger.h>
 #include <spdlog/sinks/sink.h>
 #include <unistd.h>
@@ -11,12 +10,14 @@
 #include <memory>
 #include <string>
 
+#include "base/text.h"
 #include "json/json.h"
+#include "log/without_waiting.h"
 
 namespace rankshim::log {
 namespace {
 
-// A pipe that poll calls writable takes PIPE_BUF bytes without blocking (pipe(7)); more could block us.
+// PIPE_BUF: a pipe takes as many bytes at once or none of them (pipe(7)).
 constexpr std::size_t longest_line = 4096;
 
 std::uint64_t dropped_lines = 0;
@@ -40,7 +41,7 @@ std::string json_line(spdlog::level::level_enum level, std::string_view text) {
     object.raw("time", json::moment(std::chrono::system_clock::now()));
     std::string line = object.text("level", name).text("message", text).str();
     if (line.size() < longest_line) return line;
-    text = text.substr(0, text.size() / 2);  // cut inside, so that it stays an object
+    text = cut(text, text.size() / 2);  // cut inside, so that it stays an object
   }
 }
 
@@ -50,11 +51,9 @@ class StderrSink final : public spdlog::sinks::sink {
   void log(const spdlog::details::log_msg& message) override {
     const std::string_view text(message.payload.data(), message.payload.size());
     std::string line = as_json ? json_line(message.level, text) : plain_line(message.level, text);
-    if (line.size() >= longest_line) line.resize(longest_line - 1);
+    if (line.size() >= longest_line) line.resize(cut(line, longest_line - 1).size());
     line += '\n';
-    pollfd descriptor{STDERR_FILENO, POLLOUT, 0};
-    const bool ready = poll(&descriptor, 1, 0) == 1 && (descriptor.revents & POLLOUT) != 0;
-    if (!ready || ::write(STDERR_FILENO, line.data(), line.size()) < 0) ++dropped_lines;
+    if (!write_without_waiting(STDERR_FILENO, line)) ++dropped_lines;
   }
   void flush() override {}
   void set_pattern(const std::string& /*pattern*/) override {}

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "base/text.h"
 #include "json/json.h"
 #include "report/files.h"
 #include "supervise/signals.h"

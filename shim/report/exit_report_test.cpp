@@ -7,6 +7,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "base/text.h"
 #include "node/fake_node.h"
 #include "platform/json_field.h"
 #include "report/files.h"
@@ -146,13 +147,6 @@ TEST_CASE("the termination message is empty where nothing is known but the exit 
   CHECK_FALSE(termination_message(report).empty());
   report.ending = nullptr;  // what rankshim itself found out
   CHECK_FALSE(termination_message(report).empty());
-}
-
-TEST_CASE("a text is cut between characters", "[report]") {
-  CHECK(cut("abc", 5) == "abc");
-  CHECK(cut("abc", 2) == "ab");
-  CHECK(cut("aä", 2) == "a");
-  CHECK(cut("€", 2).empty());
 }
 
 TEST_CASE("the termination log is written in place, and a provisional word is taken back", "[report]") {

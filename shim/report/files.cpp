@@ -14,6 +14,7 @@
 #include <cstring>
 #include <optional>
 
+#include "base/text.h"
 #include "log/log.h"
 #include "report/place.h"
 
@@ -221,12 +222,6 @@ void TerminationLog::write(std::string_view text) {
 void TerminationLog::warn(int error) const {
   log::warn("the termination log {} cannot be written ({}); set --termination-log (RANKSHIM_TERMINATION_LOG)",
             path_, why(error));
-}
-
-std::string_view cut(std::string_view text, std::size_t size) {
-  if (text.size() <= size) return text;
-  while (size > 0 && (static_cast<unsigned char>(text[size]) & 0xC0U) == 0x80U) --size;
-  return text.substr(0, size);
 }
 
 }  // namespace rankshim

@@ -45,7 +45,4 @@ class TerminationLog {
   std::string provisional_;
 };
 
-/// The longest start of a UTF-8 text that has at most `size` bytes and cuts no character.
-std::string_view cut(std::string_view text, std::size_t size);
-
 }  // namespace rankshim
