@@ -245,6 +245,28 @@ bool append_hosts(std::span<const Dimension> dimensions, const std::string& pref
   return true;
 }
 
+/// An entry of Open MPI's node regex: NAME, or PREFIX[WIDTH:RANGES]SUFFIX. No dimensions where it is
+/// malformed.
+std::vector<Dimension> parse_orte_entry(std::string_view entry) {
+  const auto open = entry.find('[');
+  if (open == std::string_view::npos) return {{entry, {}}};
+  const auto colon = entry.find(':', open), close = entry.find(']', open);
+  if (colon > close || close == std::string_view::npos) return {};
+  const Number width = to_number(entry.substr(open + 1, colon - open - 1));
+  if (!width || *width > longest_host_name) return {};
+  Dimension numbers{entry.substr(0, open), {}};
+  for (std::string_view ranges = entry.substr(colon + 1, close - colon - 1);;) {
+    const auto comma = ranges.find(',');
+    auto range = parse_range(ranges.substr(0, comma));
+    if (!range || !range->low_corner.empty()) return {};
+    range->width = *width;
+    numbers.ranges.push_back(*range);
+    if (comma == std::string_view::npos) break;
+    ranges.remove_prefix(comma + 1);
+  }
+  return {std::move(numbers), {entry.substr(close + 1), {}}};
+}
+
 /// The tasks of node `node` by Slurm's `2(x3),1`.
 Text tasks_of(std::string_view list, std::uint64_t node) {
   while (true) {
@@ -346,6 +368,19 @@ std::optional<std::vector<std::string>> expand_slurm(std::string_view list) {
   return hosts;
 }
 
+std::optional<std::vector<std::string>> expand_orte(std::string_view regex) {
+  std::string_view names = regex.substr(0, regex.find('@'));
+  std::vector<std::string> hosts;
+  while (!names.empty()) {
+    const std::size_t end = entry_end(names);
+    const auto dimensions = parse_orte_entry(names.substr(0, end));
+    if (dimensions.empty() || !append_hosts(dimensions, {}, hosts)) return std::nullopt;
+    names.remove_prefix(std::min(end + 1, names.size()));
+  }
+  if (hosts.empty()) return std::nullopt;
+  return hosts;
+}
+
 std::optional<std::string> compute(Function function, std::span<const std::string> arguments) {
   const std::string_view first = arguments.empty() ? std::string_view{} : std::string_view(arguments[0]);
   const std::string_view second = arguments.size() < 2 ? std::string_view{} : std::string_view(arguments[1]);
@@ -385,6 +420,11 @@ std::optional<std::string> compute(Function function, std::span<const std::strin
     }
     case Function::slurm_hosts: {
       const auto hosts = expand_slurm(first);
+      if (!hosts) return std::nullopt;
+      return by_comma(std::vector<std::string_view>(hosts->begin(), hosts->end()));
+    }
+    case Function::orte_hosts: {
+      const auto hosts = expand_orte(first);
       if (!hosts) return std::nullopt;
       return by_comma(std::vector<std::string_view>(hosts->begin(), hosts->end()));
     }

@@ -42,6 +42,7 @@ enum class Function : std::uint8_t {
   position,     ///< position(HOST, LIST)  the index of HOST in hosts(LIST), from 0; see position
   count,        ///< count(LIST)           how many entries the list has, each as often as it stands there
   slurm_hosts,  ///< slurm_hosts(LIST)     Slurm's host list written out, by comma; see expand_slurm
+  orte_hosts,   ///< orte_hosts(REGEX)    Open MPI's node regex written out, by comma; see expand_orte
   entry,        ///< entry(LIST, N)        the list's entry of that number, from 0
   index,        ///< index(TEXT, LIST)    the number of the list's first entry that is that text, from 0
   rest,         ///< rest(LIST)            the list without its first line, or entry where it is one line
@@ -92,6 +93,7 @@ inline constexpr auto signatures = std::to_array<Signature>({
     {"position", Function::position, 2, 2},
     {"count", Function::count, 1, 1},
     {"slurm_hosts", Function::slurm_hosts, 1, 1},
+    {"orte_hosts", Function::orte_hosts, 1, 1},
     {"entry", Function::entry, 2, 2},
     {"index", Function::index, 2, 2},
     {"rest", Function::rest, 1, 1},
@@ -128,5 +130,12 @@ std::optional<std::size_t> position(std::string_view host, std::string_view list
 /// every digit runs from the low corner's to the high one's, base 36, the last fastest. Nothing where the
 /// list is malformed or has more than 65,536 hosts.
 std::optional<std::vector<std::string>> expand_slurm(std::string_view list);
+
+/// The hosts of Open MPI's orte_node_regex (2 to 4; open-mpi/ompi@v4.1.x:orte/mca/regx/base/
+/// regx_base_default_fns.c orte_regx_base_extract_node_names): `head,n[2:1-3,7].example@0(5)` is head,
+/// n01.example, n02.example, n03.example, n07.example; behind `@` stand the daemons' numbers. The first host
+/// is where mpirun runs, whether a process of the job does or not. Nothing where it is malformed or has more
+/// than 65,536 hosts.
+std::optional<std::vector<std::string>> expand_orte(std::string_view regex);
 
 }  // namespace rankshim::platform

@@ -149,6 +149,27 @@ TEST_CASE("a malformed or boundless Slurm host list is nothing") {
   CHECK(slurm(std::string(300, 'n')) == "(nothing)");
 }
 
+TEST_CASE("Open MPI's node regex is written out as its daemons do") {
+  const auto written = [](std::string_view regex) {
+    std::string all;
+    for (const std::string& host : expand_orte(regex).value_or(std::vector<std::string>{"(nothing)"}))
+      all += (all.empty() ? "" : " ") + host;
+    return all;
+  };
+  // What mpirun of Open MPI 4.1.4 handed on, and what its users' logs show.
+  CHECK(written("pi-launcher,pi-worker-[1:0-1].pi.default.svc@0(3)") ==
+        "pi-launcher pi-worker-0.pi.default.svc pi-worker-1.pi.default.svc");
+  CHECK(written("pi-launcher,a[2:1-2],b@0(4)") == "pi-launcher a01 a02 b");
+  CHECK(written("algo-[1:1-2]@0(2)") == "algo-1 algo-2");
+  CHECK(written("n[2:9-10,7]x,m@0(3),4294967295") == "n09x n10x n07x m");
+  CHECK(written("[3:1-2]@0(2)") == "001 002");
+  CHECK(written("a,b") == "a b");
+  for (const char* malformed :
+       {"", "@0(2)", "a[", "a[2:", "a[2:1-3", "a[1-3]@0(3)", "a[2:]@0", "a[2:3-1]@0", "a[x:1-2]@0",
+        "a[2:1,]@0", ",a@0", "a,,b@0", "a[9999:1-2]@0", "a[1:0-70000]@0"})
+    CHECK(written(malformed) == "(nothing)");
+}
+
 TEST_CASE("a glob fits the whole text") {
   CHECK(fits("job-master-0", "*-master-0"));
   CHECK(fits("job-master-0", "job-*-?"));
