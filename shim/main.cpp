@@ -68,6 +68,7 @@ int explain_job(const Invocation& invocation, const Node& node) {
   print(explain::as_text(job.topology, job.plan, invocation.settings));
   for (const std::string& warning : job.topology.warnings) log::warn("{}", warning);
   for (const std::string& warning : job.plan.warnings) log::warn("{}", warning);
+  if (!job.plan.missing.empty()) log::warn("{}", job.plan.missing);
   return exit_code::ok;
 }
 

@@ -139,10 +139,13 @@ def test_it_works_as_a_plain_process_too(shim):
     assert not os.path.exists(f"/proc/{done.stdout.strip()}"), "what it left behind is still there"
 
 
-def test_nothing_of_ours_reaches_standard_output_or_changes_the_environment_of_a_node_alone(pod, rankshim):
-    bare = pod.run(["env"], {"COLOUR": "blue"})
-    under = pod.run([rankshim, "--", "env"], {"COLOUR": "blue"})
-    assert sorted(under.stdout.splitlines()) == sorted(bare.stdout.splitlines())
+def test_nothing_of_ours_reaches_standard_output_and_a_node_alone_is_given_its_five_variables(pod, rankshim):
+    given = {"COLOUR": "blue", "PORT": "8080"}
+    bare = pod.run(["env"], given)
+    under = pod.run([rankshim, "--", "env"], given)
+    added = ["NNODES=1", "NODE_RANK=0", "NPROC_PER_NODE=1", "MASTER_ADDR=127.0.0.1", "MASTER_PORT=29500"]
+    assert sorted(under.stdout.splitlines()) == sorted(bare.stdout.splitlines() + added)
+    assert pod.run([rankshim, "--", "bash", "-uc", "exit $NODE_RANK"], {}).code == 0
 
 
 def test_settings_are_removed_from_the_programs_environment(pod, rankshim):

@@ -151,3 +151,40 @@ def test_an_unknown_option_is_wrong_usage_with_the_nearest_name(shim):
 def test_an_empty_variable_counts_as_not_set(shim):
     done = shim("--", *PROGRAM, env={"WORLD_SIZE": "", "RANK": "", "MASTER_ADDR": "", "RANKSHIM_NODE_RANK": ""})
     assert (done.code, done.stdout) == (0, "STARTED\n")
+
+
+# Nobody answers for the worker's master: whoever waited for it first would be at it for ten minutes.
+
+
+@pytest.mark.parametrize("command", [["none.py"], ["torchrun", "none.py"], ["no-such-program"]], ids=" ".join)
+def test_what_is_not_there_is_127_before_anything_is_waited_for(shim, tmp_path, command):
+    torchrun = tmp_path / "torchrun"
+    torchrun.write_text("#!/bin/sh\n")
+    torchrun.chmod(0o755)
+    done = shim("--", *command, env=WORKER | {"PATH": f"{tmp_path}:/usr/bin:/bin"})
+    assert done.code == 127, done.transcript()
+    assert command[-1] in done.stderr
+
+
+def test_an_interpreter_without_torch_is_78_before_anything_is_waited_for(shim, tmp_path):
+    python = tmp_path / "python3"
+    python.write_text("#!/bin/sh\nexec /usr/bin/python3 -I -S \"$@\"\n")  # without any site-packages
+    python.chmod(0o755)
+    (tmp_path / "train.py").touch()
+    done = shim("--python", str(python), "--", str(tmp_path / "train.py"), env=WORKER)
+    assert done.code == CONFIGURATION, done.transcript()
+    assert f"no torch in {python}" in done.stderr
+    assert "--python" in done.stderr
+
+
+def test_an_option_of_ours_behind_the_two_dashes_is_wrong_usage(shim):
+    for subcommand in ([], ["explain"]):
+        done = shim(*subcommand, "--", "--nproc-per-node", "2", "train.py")
+        assert done.code == USAGE
+        assert "give the options before --" in done.stderr
+
+
+def test_a_torchrun_that_contradicts_its_platform_is_refused(shim):
+    done = shim("--", "torchrun", "--standalone", "train.py", env=PET_WORKER)
+    assert done.code == CONFIGURATION
+    assert "torchrun --standalone contradicts PET_NNODES=3" in done.stderr

@@ -1,13 +1,15 @@
 """Real PyTorch jobs on nodes of their own, each under its own rankshim as PID 1."""
 
+import contextlib
 import pathlib
 import re
+import socket
 import sys
 
 import pytest
 
 from lib.kubeflow import operator_1_5, operator_1_9, operator_elastic
-from lib.process import clean_environment, run
+from lib.process import Process, clean_environment, run
 from lib.results import results
 
 pytestmark = [pytest.mark.torch, pytest.mark.usefixtures("torch")]
@@ -94,14 +96,41 @@ def test_a_plain_python_program_joins_by_the_operators_own_variables(pods, ranks
     assert found[0]["local_rank"] == "None", "LOCAL_RANK is never set for a program"
 
 
-def test_a_script_that_wants_local_rank_as_an_argument_gets_it(pods, rankshim):
+@pytest.mark.parametrize("command", [["torchrun"], ["python", "-u", "-m", "torch.distributed.run"]], ids=" ".join)
+def test_a_torchrun_of_the_users_joins_where_without_rankshim_each_trains_alone(pods, rankshim, command):
     pods.server.publish(MASTER, pods.pods[0])
-    processes = [
-        pod.start([rankshim, "--launcher=launch", "--", ALLREDUCE], operator_1_5(rank, 2, MASTER) | OMP)
-        for rank, pod in enumerate(pods.pods)
-    ]
-    found = together(processes)
-    assert {result["argument"] for result in found.values()} == {"0"}
+
+    def start(*before):
+        return [pod.start([*before, *command, ALLREDUCE], operator_1_5(rank, 2, MASTER) | OMP)
+                for rank, pod in enumerate(pods.pods)]
+
+    for process in start():
+        assert process.wait(JOB) == 0, process.transcript()
+        assert [result["world"] for result in results(process).values()] == ["1"]
+    together(start(rankshim, "--"))
+
+
+def test_two_elastic_torchruns_of_the_users_meet_on_one_machine(rankshim):
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        endpoint = f"127.0.0.1:{listener.getsockname()[1]}"
+    command = ["torchrun", "--nnodes=2", "--rdzv_backend=c10d", f"--rdzv_endpoint={endpoint}", ALLREDUCE]
+    with contextlib.ExitStack() as stack:
+        together([stack.enter_context(Process([rankshim, "--", *command], clean_environment(OMP)))
+                  for _ in range(2)])
+
+
+@pytest.mark.parametrize("spelling", ["--local_rank", "--local-rank"])
+def test_a_script_that_knows_one_spelling_of_local_rank_gets_that_one(rankshim, tmp_path, spelling):
+    script = tmp_path / "old.py"
+    script.write_text(
+        "import argparse\nparser = argparse.ArgumentParser(allow_abbrev=False)\n"
+        f"parser.add_argument('{spelling}')\nprint(parser.parse_args())\n"
+    )
+    done = run([rankshim, "--launcher=launch", "--nproc-per-node=2", "--", str(script)], clean_environment(OMP),
+               timeout=JOB)
+    assert done.code == 0, done.transcript()
+    assert sorted(done.stdout.splitlines()) == ["Namespace(local_rank='0')", "Namespace(local_rank='1')"]
 
 
 def test_the_demonstration_works_without_namespaces_and_says_so(rankshim):

@@ -97,6 +97,7 @@ std::string as_json(const Topology& topology, const LaunchPlan& plan, const Sett
   }
   std::vector<std::string> warnings = topology.warnings;
   warnings.insert(warnings.end(), plan.warnings.begin(), plan.warnings.end());
+  if (!plan.missing.empty()) warnings.push_back(plan.missing);
   json::Object object;
   object.text("platform", topology.platform);
   if (!topology.also_matched.empty()) object.texts("also_matched", topology.also_matched);

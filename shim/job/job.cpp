@@ -9,8 +9,8 @@
 
 namespace rankshim {
 
-Outcome<Job> resolve_job(const Settings& settings, const std::vector<std::string>& command, const Node& node,
-                         bool runs_program) {
+Outcome<Job> resolve_job(const Settings& settings, const std::vector<std::string>& command,
+                         const Node& node) {
   auto set = platform::read_profiles(settings.text(Option::profile), node);
   if (auto* faults = std::get_if<Faults>(&set)) return std::move(*faults);
   const auto& known = std::get<platform::ProfileSet>(set);
@@ -21,7 +21,9 @@ Outcome<Job> resolve_job(const Settings& settings, const std::vector<std::string
   found.command_finds_master =
       !command.empty() && found.profile != nullptr && platform::is_agent(*found.profile, command.front());
 
-  auto topology = resolve_topology(settings, found, platform::find(profiles, "generic"), node, runs_program);
+  const auto torchrun = own_torchrun(settings, command);
+  auto topology = resolve_topology(settings, found, platform::find(profiles, "generic"), node,
+                                   torchrun ? &*torchrun : nullptr);
   if (auto* faults = std::get_if<Faults>(&topology)) return std::move(*faults);
 
   auto plan = plan_launch(std::get<Topology>(topology), settings, command, node, std::nullopt);

@@ -18,9 +18,6 @@ struct Job {
 };
 
 /// Settings, platform, topology and plan for `command` (empty: the environment and the waiting only); pure.
-/// `runs_program`: a program is about to run, which where nothing says that there are other nodes needs
-/// neither workers nor a port: they are not looked for.
-Outcome<Job> resolve_job(const Settings& settings, const std::vector<std::string>& command, const Node& node,
-                         bool runs_program = false);
+Outcome<Job> resolve_job(const Settings& settings, const std::vector<std::string>& command, const Node& node);
 
 }  // namespace rankshim

@@ -98,11 +98,10 @@ std::variant<Job, Faults, Verdict> resolve_when_ready(boost::asio::io_context& i
                                                       const Invocation& invocation, const Node& node,
                                                       Witness& witness) {
   const Settings& settings = invocation.settings;
-  const bool program = invocation.subcommand == Subcommand::run && !is_script(invocation.arguments);
   const auto limit = *settings.time(Option::wait_timeout);
   const auto end = std::chrono::steady_clock::now() + limit;
   for (bool waits = false;;) {
-    auto resolved = resolve_job(settings, invocation.arguments, node, program);
+    auto resolved = resolve_job(settings, invocation.arguments, node);
     if (auto* job = std::get_if<Job>(&resolved)) return std::move(*job);
     auto& faults = std::get<Faults>(resolved);
     if (!faults.front().passes) return std::move(faults);
@@ -124,6 +123,33 @@ std::variant<Job, Faults, Verdict> resolve_when_ready(boost::asio::io_context& i
   }
 }
 
+/// Asks the interpreter whether it finds torch, and the module that is to run: torch imports for seconds, and
+/// who waits for others would learn only then that it cannot take part. Returns how it ended where that ends
+/// us; an interpreter that does not answer ends nothing.
+std::optional<Verdict> check_python(boost::asio::io_context& io, supervise::SignalQueue& signals,
+                                    const Job& job, const Settings& settings, const Node& node) {
+  if (job.plan.python.empty()) return std::nullopt;
+  constexpr int absent = 100;
+  std::vector<std::string> argv = job.plan.python;
+  argv.insert(argv.end(),
+              {"-c", "import importlib.util,sys; sys.exit(0 if importlib.util.find_spec('torch') else 100)"});
+  supervise::Policy policy = plan_supervision(settings);
+  policy.limit = std::chrono::seconds(20);
+  const supervise::Ending asked =
+      supervise::supervise(io, signals, {argv, node.environment().entries()}, policy);
+  if (const auto signal = asked_to_stop(asked)) {
+    return not_started(
+        exit_code::signal_base + *signal, Cause::stopped,
+        supervise::signal_name(*signal) + " before the waiting for the master; nothing was started", false);
+  }
+  if (asked.kind != supervise::Ending::Kind::exited || asked.number != absent) return std::nullopt;
+  return not_started(
+      exit_code::configuration, Cause::config,
+      fmt::format("no torch in {}: install it there, or name the interpreter that has it by --python "
+                  "(RANKSHIM_PYTHON)",
+                  node.find_program(argv.front()).value_or(argv.front())));
+}
+
 void announce(const Job& job) {
   const Facts& facts = job.topology.facts;
   const std::string what = job.plan.launcher == Launcher::none ? job.plan.argv.front() : "torchrun";
@@ -136,7 +162,8 @@ void announce(const Job& job) {
   }
   const std::string_view workers = facts.text(Fact::nproc_per_node);
   const std::string_view noun = workers == "1" ? "worker" : "workers";
-  if (job.topology.alone && workers.empty()) return log::info("one node; starting {}", what);
+  if (job.topology.alone && job.plan.launcher == Launcher::none)
+    return log::info("one node; starting {}", what);
   if (job.topology.alone) return log::info("one node, {} {}; starting {}", workers, noun, what);
   const auto& rank = facts[Fact::node_rank];
   const std::string master =
@@ -235,6 +262,11 @@ int run_job(const Invocation& invocation, const Node& node) {
   for (const std::string& warning : job.topology.warnings) log::warn("{}", warning);
   for (const std::string& warning : job.plan.warnings) log::warn("{}", warning);
 
+  if (!only_wait && job.plan.wait != wait::Until::none) {
+    if (!job.plan.missing.empty())
+      return conclusion.reach(not_started(exit_code::not_found, Cause::none, job.plan.missing));
+    if (const auto end = check_python(io, signals, job, settings, node)) return conclusion.reach(*end);
+  }
   std::optional<std::string> address;  // the master's
   if (job.plan.wait != wait::Until::none) {
     witness.enter("wait", what_is_awaited(job));

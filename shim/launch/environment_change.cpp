@@ -28,6 +28,15 @@ void set_process(EnvironmentChange& change, const Facts& facts) {
   set_known(change, facts, "MASTER_PORT", Fact::master_port);
 }
 
+/// What scripts for elastic jobs read, for NNODES is no number there (LLaMA-Factory, launcher.py).
+void set_elastic(EnvironmentChange& change, const Facts& facts) {
+  const std::string_view nnodes = facts.text(Fact::nnodes);
+  const auto colon = nnodes.find(':');
+  change.set.emplace_back("MIN_NNODES", nnodes.substr(0, colon));
+  change.set.emplace_back("MAX_NNODES", colon == std::string_view::npos ? nnodes : nnodes.substr(colon + 1));
+  set_known(change, facts, "RDZV_ID", Fact::rdzv_id);
+}
+
 void set_node(EnvironmentChange& change, const Topology& topology, const Node& node) {
   const Facts& facts = topology.facts;
   set_known(change, facts, "NNODES", Fact::nnodes);
@@ -35,9 +44,12 @@ void set_node(EnvironmentChange& change, const Topology& topology, const Node& n
   set_known(change, facts, "NPROC_PER_NODE", Fact::nproc_per_node);
   set_known(change, facts, "MASTER_ADDR", Fact::master_addr);
   set_known(change, facts, "MASTER_PORT", Fact::master_port);
-  set_known(change, facts, "PORT", Fact::master_port);  // what OpenMMLab's scripts call it
-  // One worker per node is its own env:// process; the platform's RANK and WORLD_SIZE stay.
   const Environment& environment = node.environment();
+  if (topology.elastic) set_elastic(change, facts);
+  if (topology.alone) return;
+  // What OpenMMLab's scripts call it; to others it is their web server's.
+  if (!environment.get("PORT")) set_known(change, facts, "PORT", Fact::master_port);
+  // One worker per node is its own env:// process; the platform's RANK and WORLD_SIZE stay.
   if (!topology.elastic && facts.text(Fact::nproc_per_node) == "1" && !environment.get("RANK") &&
       !environment.get("WORLD_SIZE")) {
     set_known(change, facts, "RANK", Fact::node_rank);

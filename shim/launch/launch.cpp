@@ -5,7 +5,10 @@
 #include <algorithm>
 #include <array>
 
+#include "launch/program_warnings.h"
 #include "launch/temporary_folder.h"
+#include "launch/torchrun_flags.h"
+#include "topology/python_words.h"
 
 namespace rankshim {
 namespace {
@@ -19,26 +22,18 @@ constexpr std::array<std::string_view, 15> pet_ours = {
     "PET_RDZV_ID",    "PET_RDZV_BACKEND", "PET_RDZV_ENDPOINT",  "PET_RDZV_CONF",   "PET_STANDALONE",
     "PET_LOCAL_ADDR", "PET_MAX_RESTARTS", "PET_MODULE",         "PET_NO_PYTHON",   "PET_RUN_PATH"};
 
-std::string without_brackets(std::string_view host) {
-  if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
-  return std::string(host);
+/// Variables that say how torchrun starts the script, rather than where.
+bool is_script_kind(std::string_view name) {
+  return name == "PET_MODULE" || name == "PET_NO_PYTHON" || name == "PET_RUN_PATH";
 }
 
 /// The interpreter for scripts: the first folder of PATH that has python3 or python decides which.
-std::string interpreter(const Settings& settings, const Node& node, std::vector<std::string>& warnings) {
-  if (const auto& chosen = settings[Option::python]) {
-    if (!node.find_program(chosen->text)) {
-      warnings.push_back(fmt::format("{}={} cannot be executed", chosen->detail, chosen->text));
-    }
-    return chosen->text;
-  }
+std::string interpreter(const Settings& settings, const Node& node) {
+  if (const auto& chosen = settings[Option::python]) return chosen->text;
   const auto python3 = node.find_program("python3");
   const auto python = node.find_program("python");
-  if (!python3 && !python) {
-    warnings.emplace_back("neither python3 nor python is in PATH; set RANKSHIM_PYTHON (--python)");
-    return "python3";
-  }
-  if (!python3 || !python) return python3 ? "python3" : "python";
+  if (!python) return "python3";
+  if (!python3) return "python";
   std::string_view path = node.environment().get("PATH").value_or("");
   const auto position = [&](const std::string& program) {
     return path.find(std::string_view(program).substr(0, program.rfind('/')));
@@ -54,7 +49,8 @@ class Planner {
         settings_(settings),
         command_(command),
         node_(node),
-        master_address_(master_address) {}
+        master_address_(master_address),
+        torchrun_(own_torchrun(settings, command)) {}
 
   Outcome<LaunchPlan> plan() {
     choose_launcher();
@@ -64,20 +60,36 @@ class Planner {
     build_argv();
     choose_scope();
     choose_wait();
-    if (plan_.launcher == Launcher::none && !command_.empty() && !is_script(command_)) warn_program();
-    if (is_script(command_)) warn_script();
+    if (command_.empty()) return std::move(plan_);
+    if (plan_.launcher != Launcher::none) {
+      warn_script();
+    } else {
+      for (std::string& warning : program_warnings(topology_, settings_, command_, node_))
+        plan_.warnings.push_back(std::move(warning));
+    }
+    plan_.missing = find_missing();
     return std::move(plan_);
   }
 
  private:
   [[nodiscard]] std::string_view text(Fact fact) const { return topology_.facts.text(fact); }
 
+  /// Whether the command goes through a launcher where nothing forbids it.
+  [[nodiscard]] bool can_launch() const { return is_script(command_) || torchrun_; }
+
   void choose_launcher() {
     const std::string_view wanted = settings_.text(Option::launcher);
     const bool per_node = topology_.granularity == Granularity::node;
     if (wanted == "torchrun") plan_.launcher = Launcher::torchrun;
     if (wanted == "launch") plan_.launcher = Launcher::launch;
-    if (wanted == "auto" && is_script(command_) && per_node) plan_.launcher = Launcher::torchrun;
+    if (wanted == "auto" && can_launch() && per_node) plan_.launcher = Launcher::torchrun;
+    if (torchrun_ && !per_node) {
+      plan_.warnings.push_back(
+          fmt::format("{} has already started one process per accelerator, and torchrun would start workers "
+                      "in each of them; give the script to rankshim instead (rankshim -- train.py)",
+                      topology_.platform));
+      torchrun_.reset();
+    }
     if (plan_.launcher == Launcher::none) return;
     const auto& said = *settings_[Option::launcher];
     if (!per_node) {
@@ -86,7 +98,7 @@ class Planner {
                        said.detail, wanted, topology_.platform),
            {said.detail},
            "leave --launcher (RANKSHIM_LAUNCHER) at auto"});
-    } else if (!command_.empty() && !is_script(command_)) {
+    } else if (!command_.empty() && !can_launch()) {
       faults_.push_back(
           {fmt::format("{}={} starts a script, but {} is a program", said.detail, wanted, command_[0]),
            {said.detail},
@@ -97,7 +109,7 @@ class Planner {
   void check_idle() {
     const std::string what =
         fmt::format("this container's role on {} is '{}'", topology_.platform, topology_.idle_role);
-    if (!is_script(command_)) {
+    if (!can_launch()) {
       plan_.warnings.push_back(what + ", which does not train; the program runs as it is");
       return;
     }
@@ -111,10 +123,12 @@ class Planner {
     auto& change = plan_.environment;
     change = environment_change(topology_, settings_, node_);
     const bool launches = plan_.launcher != Launcher::none;
-    if (topology_.alone && topology_.granularity == Granularity::node && !launches) change.set.clear();
+    if (topology_.alone && topology_.platform == "none" && !launches) change.set.clear();
     if (launches) {
       for (const std::string_view name : pet_ours) {
         if (!environment.has(name)) continue;
+        // How the user's own torchrun starts his script is his.
+        if (torchrun_ && environment.get(name) && is_script_kind(name)) continue;
         std::erase_if(change.set, [&](const auto& entry) { return entry.first == name; });
         if (std::find(change.unset.begin(), change.unset.end(), name) == change.unset.end()) {
           change.unset.emplace_back(name);
@@ -124,7 +138,12 @@ class Planner {
       // (torch 2.13).
       constexpr std::string_view share = "TORCH_DISABLE_SHARE_RDZV_TCP_STORE";
       if (topology_.elastic && !environment.get(share)) change.set.emplace_back(share, "1");
-      if (!environment.get(agent_error_variable) && !environment.get("PET_LOG_DIR"))
+      if (const auto* flag = torchrun_ ? torchrun_->find("log_dir") : nullptr) {
+        plan_.log_dir = flag->value;
+      } else {
+        plan_.log_dir = std::string(environment.get("PET_LOG_DIR").value_or(""));
+      }
+      if (!environment.get(agent_error_variable) && plan_.log_dir.empty())
         change.set.emplace_back(agent_error_variable, agent_error_file(temporary_folder_template(node_)));
     }
     add_site(launches);
@@ -179,60 +198,81 @@ class Planner {
 
   void build_argv() {
     if (command_.empty()) return;
-    if (!is_script(command_)) {
-      plan_.argv = command_;
+    const bool by_us = is_script(command_);
+    if (by_us) plan_.argv = {interpreter(settings_, node_), "-u"};
+    const std::size_t own_words = plan_.argv.size();
+    if (plan_.launcher == Launcher::none) {
+      plan_.argv.insert(plan_.argv.end(), command_.begin(), command_.end());
       return;
     }
-    plan_.argv = {interpreter(settings_, node_, plan_.warnings), "-u"};
-    if (plan_.launcher != Launcher::none) add_launcher();
+    const std::string log_dir = plan_.log_dir.empty() ? temporary_folder_template(node_) : std::string();
+    auto flags = torchrun_flags(topology_, settings_, node_, master_address_, log_dir);
+    if (torchrun_) {
+      plan_.python = by_us ? plan_.argv : torchrun_->interpreter;
+      if (!torchrun_->program.empty()) plan_.python = interpreter_of(torchrun_->program);
+      const auto argv = fill_in(command_, *torchrun_, topology_, std::move(flags));
+      plan_.argv.insert(plan_.argv.end(), argv.begin(), argv.end());
+      return;
+    }
+    plan_.python.assign(plan_.argv.begin(), plan_.argv.begin() + static_cast<std::ptrdiff_t>(own_words));
+    plan_.argv.insert(plan_.argv.end(), {"-m", "torch.distributed.run"});
+    for (const TorchrunFlag& flag : flags)
+      plan_.argv.push_back(fmt::format("--{}={}", flag.name, flag.value));
     plan_.argv.insert(plan_.argv.end(), command_.begin(), command_.end());
+    if (plan_.launcher != Launcher::launch) return;
+    // Behind the script, as torch.distributed.launch does it; torchrun puts the number in
+    // (torch/distributed/elastic/utils/api.py, macros).
+    const auto script = plan_.argv.end() - static_cast<std::ptrdiff_t>(command_.size());
+    plan_.argv.insert(script + (command_[0] == "-m" ? 2 : 1), local_rank_spelling() + "=${local_rank}");
   }
 
-  void flag(std::string_view name, std::string_view value) {
-    plan_.argv.push_back(fmt::format("--{}={}", name, value));
-  }
-
-  /// Underscores and full names: the one spelling that every version of torch takes (research: torchrun).
-  void add_launcher() {
-    plan_.argv.emplace_back("-m");
-    plan_.argv.emplace_back(plan_.launcher == Launcher::launch ? "torch.distributed.launch"
-                                                               : "torch.distributed.run");
-    flag("nnodes", text(Fact::nnodes));
-    flag("nproc_per_node", text(Fact::nproc_per_node));
-    if (topology_.elastic) {
-      add_elastic();
-    } else {
-      flag("rdzv_backend", "static");
-      flag("node_rank", text(Fact::node_rank));
-      flag("master_addr", without_brackets(text(Fact::master_addr)));
-      flag("master_port", text(Fact::master_port));
-      flag("rdzv_id", text(Fact::run_id));
-      if (topology_.facts.has(Fact::rdzv_conf)) flag("rdzv_conf", text(Fact::rdzv_conf));
+  /// torch from 2.0 on passes --local-rank, and before --local_rank: the script gets the one that it reads.
+  /// The older one where that does not show: who needs the argument is mostly older than 2.0.
+  [[nodiscard]] std::string local_rank_spelling() const {
+    std::string path = command_[0];
+    if (path == "-m") {
+      path = command_.size() > 1 ? command_[1] : std::string();
+      std::replace(path.begin(), path.end(), '.', '/');
+      path += ".py";
     }
-    flag("max_restarts", text(Fact::max_restarts));
-    if (!node_.environment().get("PET_LOG_DIR")) flag("log_dir", temporary_folder_template(node_));
+    const std::string text = node_.file(path).value_or("");
+    const bool only_dash =
+        text.find("--local-rank") != std::string::npos && text.find("--local_rank") == std::string::npos;
+    return only_dash ? "--local-rank" : "--local_rank";
   }
 
-  void add_elastic() {
-    const std::string_view backend = text(Fact::rdzv_backend);
-    flag("rdzv_backend", backend);
-    flag("rdzv_endpoint",
-         fmt::format("{}:{}", without_brackets(text(Fact::master_addr)), text(Fact::master_port)));
-    flag("rdzv_id", text(Fact::rdzv_id));
-    std::string conf(text(Fact::rdzv_conf));
-    if (backend == "c10d" && conf.find("is_host=") == std::string::npos) {
-      conf = fmt::format("is_host={}{}{}", topology_.host.value_or(false) ? "true" : "false",
-                         conf.empty() ? "" : ",", conf);
+  /// The interpreter that a torchrun's first line names; nothing where it names another program.
+  [[nodiscard]] std::vector<std::string> interpreter_of(const std::string& program) const {
+    const std::string text = node_.file(node_.find_program(program).value_or("")).value_or("");
+    const std::string line = text.substr(0, text.find('\n'));
+    if (!line.starts_with("#!") || line.find(' ') != std::string::npos) return {};
+    std::vector<std::string> python = {line.substr(2)};
+    if (!base_name(python[0]).starts_with("python")) return {};
+    return python;
+  }
+
+  /// What would be found out only after the waiting. A program that waits for nothing is executed at once,
+  /// which says it better.
+  [[nodiscard]] std::string find_missing() const {
+    if (!node_.is_here()) return {};
+    if (plan_.launcher == Launcher::none && plan_.wait == wait::Until::none) return {};
+    const std::string& program = plan_.argv.front();
+    // A file that is there and cannot be executed is another matter: executing it says why.
+    const bool is_path = program.find('/') != std::string::npos;
+    if (!node_.find_program(program) && !(is_path && node_.file(program))) {
+      if (!is_script(command_)) return fmt::format("{} was not found{}", program, is_path ? "" : " in PATH");
+      const auto& chosen = settings_[Option::python];
+      return chosen ? fmt::format("{}={} was not found", chosen->detail, chosen->text)
+                    : "neither python3 nor python is in PATH; set RANKSHIM_PYTHON (--python)";
     }
-    if (!conf.empty()) flag("rdzv_conf", conf);
-    // Two agents that are both PID 1 and share a host name count as one node without it; and it is what rank
-    // 0 tells the others to connect to.
-    if (const std::string own = local_address(); !own.empty()) flag("local_addr", own);
-  }
-
-  [[nodiscard]] std::string local_address() const {
-    if (const auto& said = settings_[Option::local_addr]) return said->text;
-    return node_.address_towards(master_address_.value_or(std::string(text(Fact::master_addr)))).value_or("");
+    std::string script;
+    if (torchrun_) {
+      script = torchrun_->script(command_);
+    } else if (is_script(command_) && command_[0] != "-m") {
+      script = command_[0];
+    }
+    if (script.empty() || node_.file(script)) return {};
+    return fmt::format("the script {} cannot be read", script);
   }
 
   void choose_scope() {
@@ -266,25 +306,8 @@ class Planner {
       plan_.wait = Until::name;  // the port is ours to open
   }
 
-  /// Where the platform counts WORLD_SIZE in processes and RANK in nodes, env:// in a program would wait for
-  /// ever.
-  void warn_program() {
-    const Environment& environment = node_.environment();
-    const auto world = parse_count(environment.get("WORLD_SIZE").value_or(""));
-    const auto rank = parse_count(environment.get("RANK").value_or(""));
-    const unsigned nnodes = topology_.number(Fact::nnodes);
-    const unsigned nproc = topology_.number(Fact::nproc_per_node);
-    if (topology_.granularity != Granularity::node || nnodes < 2 || nproc < 2 || !world || !rank) return;
-    if (*world != nnodes * nproc || *rank != topology_.number(Fact::node_rank)) return;
-    plan_.warnings.push_back(
-        fmt::format("WORLD_SIZE={} counts processes but RANK={} counts nodes: a program that joins by them "
-                    "waits for ever; give "
-                    "the script to rankshim instead (rankshim -- train.py)",
-                    *world, *rank));
-  }
-
   void warn_script() {
-    if (plan_.launcher == Launcher::launch || command_[0] == "-m") return;
+    if (plan_.launcher == Launcher::launch || torchrun_ || command_[0] == "-m") return;
     const auto source = node_.file(command_[0]);
     if (!source) return;
     const bool old_flag = source->find("--local_rank") != std::string::npos ||
@@ -300,11 +323,18 @@ class Planner {
   const std::vector<std::string>& command_;
   const Node& node_;
   const std::optional<std::string>& master_address_;
+  std::optional<TorchrunCommand> torchrun_;  ///< the command, where it is the launcher
   LaunchPlan plan_;
   Faults faults_;
 };
 
 }  // namespace
+
+std::optional<TorchrunCommand> own_torchrun(const Settings& settings,
+                                            const std::vector<std::string>& command) {
+  if (settings.text(Option::launcher) == "none") return std::nullopt;
+  return read_torchrun(command);
+}
 
 bool is_script(const std::vector<std::string>& command) {
   return !command.empty() && (command[0] == "-m" || command[0].ends_with(".py"));

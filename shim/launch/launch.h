@@ -20,7 +20,7 @@ namespace rankshim {
 enum class Launcher : std::uint8_t {
   none,      ///< the command itself, or a script by the interpreter alone
   torchrun,  ///< python -m torch.distributed.run
-  launch,    ///< python -m torch.distributed.launch, which gives the script --local_rank
+  launch,    ///< torchrun too, which gives the script --local_rank, as torch.distributed.launch does
 };
 
 /// What is added to and taken from our own environment for the command.
@@ -40,8 +40,18 @@ struct LaunchPlan {
   std::optional<PythonSite> site;  ///< where Python processes are to start with our part
   supervise::SignalScope scope = supervise::SignalScope::group;
   wait::Until wait = wait::Until::none;
+  /// With a launcher, the user's own folder for its workers' logs; empty: a temporary one.
+  std::string log_dir;
+  /// The interpreter that needs torch, with its options; empty where it is not known, or needs none.
+  std::vector<std::string> python;
+  /// What is not there of what is to be started, a sentence; empty where all is, as far as is known.
+  std::string missing;
   std::vector<std::string> warnings;
 };
+
+/// The command as torchrun's, where it is one and --launcher lets it be the launcher.
+std::optional<TorchrunCommand> own_torchrun(const Settings& settings,
+                                            const std::vector<std::string>& command);
 
 /// Whether the command's first word is a Python script: x.py or -m MODULE.
 bool is_script(const std::vector<std::string>& command);
@@ -54,7 +64,7 @@ Outcome<LaunchPlan> plan_launch(const Topology& topology, const Settings& settin
                                 const std::optional<std::string>& master_address);
 
 /// The variables that say the topology, in order: NNODES, NODE_RANK, NPROC_PER_NODE, MASTER_ADDR,
-/// MASTER_PORT, PORT, and RANK and WORLD_SIZE where they are to be set.
+/// MASTER_PORT, and where they are to be set PORT, RANK and WORLD_SIZE, MIN_NNODES, MAX_NNODES and RDZV_ID.
 EnvironmentChange environment_change(const Topology& topology, const Settings& settings, const Node& node);
 
 }  // namespace rankshim

@@ -1,5 +1,6 @@
 #include "launch/launch.h"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 
 #include "explain/shell_quote.h"
@@ -22,8 +23,10 @@ Planned plan(const Node& node, Words line) {
   const auto& invocation = std::get<Invocation>(read);
   const auto profiles = platform::builtin_profiles();
   const auto platform = platform::recognise(profiles, invocation.settings.text(Option::platform), node);
-  const auto topology = resolve_topology(invocation.settings, std::get<platform::Platform>(platform),
-                                         platform::find(profiles, "generic"), node);
+  const auto torchrun = own_torchrun(invocation.settings, invocation.arguments);
+  const auto topology =
+      resolve_topology(invocation.settings, std::get<platform::Platform>(platform),
+                       platform::find(profiles, "generic"), node, torchrun ? &*torchrun : nullptr);
   if (const auto* faults = std::get_if<Faults>(&topology)) FAIL(to_line(faults->front()));
   const auto& known = std::get<Topology>(topology);
   return {known, plan_launch(known, invocation.settings, invocation.arguments, node, std::nullopt)};
@@ -65,9 +68,10 @@ TEST_CASE("rankshim wait without a command waits for the master's port, on the m
   CHECK(planned(worker, {"wait", "--node-rank=0"}).wait == wait::Until::name);
 }
 
-TEST_CASE("--launcher launch uses torch.distributed.launch, none runs the script by the interpreter alone") {
+TEST_CASE("--launcher launch gives the script --local_rank, none runs the script by the interpreter alone") {
   const FakeNode node(kubeflow);
-  CHECK(planned(node, {"--launcher=launch", "train.py"}).argv[3] == "torch.distributed.launch");
+  CHECK(shell_quote(planned(node, {"--launcher=launch", "train.py", "--x"}).argv)
+            .ends_with(" train.py '--local_rank=${local_rank}' --x"));
   CHECK(planned(node, {"--launcher=none", "train.py"}).argv == Words{"python3", "-u", "train.py"});
   CHECK(std::holds_alternative<Faults>(plan(node, {"--launcher=torchrun", "bash", "x"}).plan));
 }
@@ -147,10 +151,11 @@ TEST_CASE("an environment that rankshim wrote resolves to the same topology") {
   }
 }
 
-TEST_CASE("a node alone leaves a program's environment as it is, but for our own variables") {
+TEST_CASE("a program alone has the five variables, but PORT, RANK and WORLD_SIZE are left as they are") {
   const FakeNode node({"A=1", "RANKSHIM_WAIT=none", "NPROC_PER_NODE=2"});
   const Environment environment = environment_of(planned(node, {"x"}), node);
-  CHECK(environment.entries() == Words{"A=1", "NPROC_PER_NODE=2"});
+  CHECK(environment.entries() == Words{"A=1", "NPROC_PER_NODE=2", "NNODES=1", "NODE_RANK=0",
+                                       "MASTER_ADDR=127.0.0.1", "MASTER_PORT=29500"});
   CHECK(planned(node, {"x"}).wait == wait::Until::none);
 }
 
@@ -193,8 +198,7 @@ TEST_CASE("the interpreter is the option's, else python3 or python, whichever PA
   CHECK(planned(node, {"--python=/usr/bin/python", "train.py"}).argv[0] == "/usr/bin/python");
   node.programs = {};
   const LaunchPlan nothing = planned(node, {"train.py"});
-  REQUIRE(nothing.warnings.size() == 1);
-  CHECK_THAT(nothing.warnings[0], Catch::Contains("neither python3 nor python is in PATH"));
+  CHECK_THAT(nothing.missing, Catch::Contains("neither python3 nor python is in PATH"));
 }
 
 TEST_CASE("a script that reads --local_rank and not LOCAL_RANK gets a warning") {
@@ -206,11 +210,15 @@ TEST_CASE("a script that reads --local_rank and not LOCAL_RANK gets a warning") 
   CHECK(planned(node, {"--launcher=launch", "old.py"}).warnings.empty());
 }
 
-TEST_CASE("a program is warned where WORLD_SIZE counts processes and RANK nodes") {
-  const FakeNode node({"PET_NNODES=2", "PET_NODE_RANK=1", "PET_NPROC_PER_NODE=4", "PET_MASTER_ADDR=m",
-                       "PET_MASTER_PORT=5", "RANK=1", "WORLD_SIZE=8", "MASTER_ADDR=m", "MASTER_PORT=5"});
+TEST_CASE("a script that joins by env:// is warned where WORLD_SIZE counts processes and RANK nodes") {
+  FakeNode node({"PET_NNODES=2", "PET_NODE_RANK=1", "PET_NPROC_PER_NODE=4", "PET_MASTER_ADDR=m",
+                 "PET_MASTER_PORT=5", "RANK=1", "WORLD_SIZE=8", "MASTER_ADDR=m", "MASTER_PORT=5"});
+  node.files["x.py"] = "dist.init_process_group('gloo')";
+  node.files["lightning.py"] = "Trainer(num_nodes=2)";
   CHECK_THAT(planned(node, {"python", "x.py"}).warnings.at(0),
              Catch::Contains("WORLD_SIZE=8 counts processes"));
+  CHECK(planned(node, {"python", "lightning.py"}).warnings.empty());
+  CHECK(planned(node, {"bash", "x.sh"}).warnings.empty());
   CHECK(planned(node, {"x.py"}).warnings.empty());
 }
 
@@ -245,6 +253,167 @@ TEST_CASE("processes that exist already get torch's variables and no second laun
   CHECK(environment_of(result, node).get("TORCHELASTIC_ERROR_FILE") == "/tmp/rankshim-XXXXXX/error.json");
   CHECK(result.wait == wait::Until::port);
   CHECK(std::holds_alternative<Faults>(plan(node, {"--launcher=torchrun", "train.py"}).plan));
+}
+
+TEST_CASE("a command that is torchrun is the launcher, and gets the flags that the user left out") {
+  FakeNode node(kubeflow);
+  node.programs = {"/usr/bin/python3", "/usr/bin/torchrun"};
+  const LaunchPlan result =
+      planned(node, {"torchrun", "--nproc-per-node", "2", "--max_restarts=1", "train.py", "--nnodes", "9"});
+  CHECK(result.launcher == Launcher::torchrun);
+  CHECK(shell_quote(result.argv) ==
+        "torchrun --nnodes=3 --rdzv_backend=static --node_rank=1 --master_addr=job-master-0 "
+        "--master_port=23456 --rdzv_id=job-master-0 --log_dir=/tmp/rankshim-XXXXXX --nproc-per-node 2 "
+        "--max_restarts=1 train.py --nnodes 9");
+  CHECK(result.scope == supervise::SignalScope::child);
+  CHECK(result.wait == wait::Until::port);
+  CHECK(environment_of(result, node).has("TORCHELASTIC_ERROR_FILE"));
+
+  const Words module = {"python3", "-u", "-m", "torch.distributed.run", "-m", "train"};
+  CHECK(shell_quote(planned(node, module).argv)
+            .starts_with("python3 -u -m torch.distributed.run --nnodes=3 --nproc_per_node=1 "));
+  CHECK(planned(node, module).python == Words{"python3", "-u"});
+  CHECK(shell_quote(planned(node, {"-m", "torch.distributed.run", "train.py"}).argv)
+            .starts_with("python3 -u -m torch.distributed.run --nnodes=3 "));
+  Words none = {"--launcher=none", "--"};
+  none.insert(none.end(), module.begin(), module.end());
+  CHECK(planned(node, none).argv == module);
+}
+
+TEST_CASE("the user's own log folder is followed instead of a temporary one") {
+  const FakeNode node(kubeflow);
+  const LaunchPlan result = planned(node, {"torchrun", "--log-dir", "/logs", "train.py"});
+  CHECK(result.log_dir == "/logs");
+  CHECK(shell_quote(result.argv).find("--log_dir") == std::string::npos);
+  CHECK_FALSE(environment_of(result, node).has("TORCHELASTIC_ERROR_FILE"));
+}
+
+TEST_CASE("a torchrun that makes its own rendezvous is told only of the workers and the logs") {
+  FakeNode node({});
+  node.devices = DeviceCount{2, "/dev/nvidia[0-9]*"};
+  CHECK(shell_quote(planned(node, {"torchrun", "--standalone", "train.py"}).argv) ==
+        "torchrun --nproc_per_node=2 --max_restarts=0 --log_dir=/tmp/rankshim-XXXXXX --standalone train.py");
+  CHECK(shell_quote(planned(node, {"torchrun", "--nproc_per_node", "auto", "train.py"}).argv)
+            .ends_with("--log_dir=/tmp/rankshim-XXXXXX train.py"));
+}
+
+TEST_CASE("an elastic torchrun of the user's is told who hosts and the own address") {
+  FakeNode node({});
+  node.name = "h";
+  const Words command = {"torchrun", "--nnodes",        "1:2", "--rdzv_backend",
+                         "c10d",     "--rdzv_endpoint", "h:7", "--rdzv-conf=join_timeout=60",
+                         "train.py"};
+  CHECK(shell_quote(planned(node, command).argv) ==
+        "torchrun --nproc_per_node=1 --rdzv_id=h --rdzv_conf=is_host=true,join_timeout=60 "
+        "--local_addr=10.9.9.9 --max_restarts=0 --log_dir=/tmp/rankshim-XXXXXX --nnodes 1:2 --rdzv_backend "
+        "c10d --rdzv_endpoint h:7 train.py");
+}
+
+TEST_CASE("agents that meet at the loopback without ranks find out themselves which of them hosts") {
+  const FakeNode node({});
+  const Words line = {"--nnodes=1:2", "--rdzv-endpoint=127.0.0.1:7", "train.py"};
+  CHECK(shell_quote(planned(node, line).argv).find("is_host") == std::string::npos);
+  const FakeNode ranked({"NODE_RANK=1"});
+  CHECK_THAT(shell_quote(planned(ranked, line).argv), Catch::Contains("is_host=false"));
+}
+
+TEST_CASE("torchrun inside processes that exist already is a program, with a warning") {
+  const FakeNode node({"RANK=3", "WORLD_SIZE=4", "LOCAL_RANK=1", "LOCAL_WORLD_SIZE=2", "MASTER_ADDR=m"});
+  const Words command = {"--rank-unit=process", "torchrun", "train.py"};
+  CHECK(planned(node, command).argv == Words{"torchrun", "train.py"});
+  CHECK_THAT(planned(node, command).warnings.at(0), Catch::Contains("in each of them"));
+}
+
+TEST_CASE("launchers that have to be told of the other nodes get a warning, unless they are told") {
+  const FakeNode node(kubeflow);
+  const auto warnings = [&](Words line) { return planned(node, std::move(line)).warnings; };
+  CHECK_THAT(warnings({"accelerate", "launch", "x.py"}).at(0),
+             Catch::Contains("accelerate does not read NNODES") && Catch::Contains("--machine_rank"));
+  CHECK(warnings({"accelerate", "launch", "--machine-rank=1", "x.py"}).empty());
+  CHECK(warnings({"accelerate", "config"}).empty());
+  CHECK(warnings({"python", "-m", "accelerate.commands.launch", "x.py"}).size() == 1);
+  CHECK(warnings({"python", "/usr/bin/deepspeed", "x.py"}).size() == 1);
+  CHECK(warnings({"tune", "run", "x"}).size() == 1);
+  CHECK(warnings({"composer", "x.py"}).size() == 1);
+  CHECK(warnings({"horovodrun", "-np", "2", "x"}).size() == 1);
+  const FakeNode alone({});
+  CHECK(planned(alone, {"deepspeed", "x.py"}).warnings.empty());
+}
+
+TEST_CASE("workers that are asked for and a program do not go together without a word") {
+  const FakeNode node({});
+  CHECK_THAT(planned(node, {"--nproc-per-node=4", "--", "python", "train.py"}).warnings.at(0),
+             Catch::Contains("--nproc-per-node=4, but python is a program"));
+  CHECK(planned(node, {"--nproc-per-node=4", "--", "bash", "run.sh"}).warnings.empty());
+}
+
+TEST_CASE("PORT is set on several nodes where it is not set") {
+  FakeNode own(kubeflow);
+  CHECK(environment_of(planned(own, {"bash"}), own).get("PORT") == "23456");
+  auto variables = kubeflow;
+  variables.emplace_back("PORT=8080");
+  const FakeNode web(variables);
+  CHECK(environment_of(planned(web, {"bash"}), web).get("PORT") == "8080");
+}
+
+TEST_CASE("a program of an elastic job gets the numbers that NNODES is not") {
+  const FakeNode node({"PET_NNODES=1:3", "PET_RDZV_BACKEND=c10d", "PET_RDZV_ENDPOINT=w:1", "PET_RDZV_ID=j"});
+  const Environment environment = environment_of(planned(node, {"bash"}), node);
+  CHECK(environment.get("NNODES") == "1:3");
+  CHECK(environment.get("MIN_NNODES") == "1");
+  CHECK(environment.get("MAX_NNODES") == "3");
+  CHECK(environment.get("RDZV_ID") == "j");
+}
+
+TEST_CASE("without a mapping a program's environment stays as it is") {
+  const FakeNode node({"NNODES=2", "MASTER_ADDR=m"});
+  CHECK(environment_of(planned(node, {"--platform=none", "bash"}), node).entries() ==
+        Words{"NNODES=2", "MASTER_ADDR=m"});
+}
+
+TEST_CASE("what is not there is found before anything is waited for") {
+  FakeNode node(kubeflow);
+  node.programs = {"/usr/bin/python3", "/usr/bin/torchrun", "/usr/bin/bash"};
+  node.files["train.py"] = "";
+  const auto missing = [&](Words line) { return planned(node, std::move(line)).missing; };
+  CHECK(missing({"bash"}).empty());
+  CHECK(missing({"train.py"}).empty());
+  CHECK(missing({"torchrun", "--nnodes", "3", "train.py"}).empty());
+  CHECK(missing({"torchrun", "--no_python", "none.py"}).empty());
+  CHECK(missing({"no-such"}) == "no-such was not found in PATH");
+  CHECK(missing({"none.py"}) == "the script none.py cannot be read");
+  CHECK(missing({"torchrun", "none.py"}) == "the script none.py cannot be read");
+  CHECK(missing({"--python=/no/python", "train.py"}) == "--python=/no/python was not found");
+}
+
+TEST_CASE("torchrun's first line names the interpreter that needs torch") {
+  FakeNode node(kubeflow);
+  node.programs = {"/usr/bin/torchrun"};
+  node.files["/usr/bin/torchrun"] = "#!/opt/venv/bin/python3\nimport sys\n";
+  CHECK(planned(node, {"torchrun", "train.py"}).python == Words{"/opt/venv/bin/python3"});
+  node.files["/usr/bin/torchrun"] = "#!/bin/sh\n'''exec' /a/python \"$0\" \"$@\"\n";
+  CHECK(planned(node, {"torchrun", "train.py"}).python.empty());
+}
+
+TEST_CASE("--launcher launch writes the argument as the script does") {
+  FakeNode node({});
+  const auto argument = [&](Words words) {
+    words.insert(words.begin(), "--launcher=launch");
+    const LaunchPlan result = planned(node, std::move(words));
+    return std::find_if(
+               result.argv.begin(), result.argv.end(),
+               [](const std::string& word) { return word.find("${local_rank}") != std::string::npos; })
+        ->substr(0, 12);
+  };
+  node.files["old.py"] = "add_argument('--local_rank')";
+  node.files["new.py"] = "add_argument('--local-rank')";
+  node.files["both.py"] = "add_argument('--local-rank', '--local_rank')";
+  node.files["pkg/new.py"] = node.files["new.py"];
+  CHECK(argument({"old.py"}) == "--local_rank");
+  CHECK(argument({"new.py"}) == "--local-rank");
+  CHECK(argument({"both.py"}) == "--local_rank");
+  CHECK(argument({"-m", "pkg.new"}) == "--local-rank");
+  CHECK(argument({"-m", "pkg.other"}) == "--local_rank");
 }
 
 }  // namespace

@@ -18,8 +18,6 @@
 namespace rankshim {
 namespace {
 
-constexpr const char* user_variable = "PET_LOG_DIR";
-
 int remove_entry(const char* path, const struct stat* /*status*/, int /*type*/, FTW* /*where*/) {
   static_cast<void>(std::remove(path));  // what stays, stays: it is a temporary folder
   return 0;
@@ -67,8 +65,7 @@ std::string agent_error_file(const std::string& folder) { return folder + "/erro
 std::string python_folder(const std::string& folder) { return folder + "/python"; }
 
 TemporaryFolder::TemporaryFolder(LaunchPlan& plan, const Node& node) {
-  const auto chosen = node.environment().get(user_variable);
-  if (plan.launcher != Launcher::none && chosen) use_log_folder_of_user(std::string(*chosen));
+  if (!plan.log_dir.empty()) use_log_folder_of_user(plan.log_dir);
   const std::string wanted = temporary_folder_template(node);
   const std::string flag = "--log_dir=" + wanted;
   const auto argument = std::find(plan.argv.begin(), plan.argv.end(), flag);
@@ -105,8 +102,8 @@ void TemporaryFolder::use_log_folder_of_user(std::string folder) {
   if (make_folders(folder)) {
     log_folder_ = std::move(folder);
   } else {
-    log::warn("cannot make the folder {}={} ({}): the workers' own exit codes will not be known",
-              user_variable, folder, std::strerror(errno));
+    log::warn("cannot make the folder {} ({}): the workers' own exit codes will not be known", folder,
+              std::strerror(errno));
   }
 }
 

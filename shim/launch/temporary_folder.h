@@ -23,7 +23,7 @@ class TemporaryFolder {
   TemporaryFolder(const TemporaryFolder&) = delete;
   TemporaryFolder& operator=(const TemporaryFolder&) = delete;
 
-  /// Where the launcher keeps what it knows of its workers: the user's own PET_LOG_DIR, or the temporary
+  /// Where the launcher keeps what it knows of its workers: the user's own folder, or the temporary
   /// folder. Empty where there is none.
   [[nodiscard]] const std::string& log_folder() const { return log_folder_; }
 

@@ -110,11 +110,10 @@ inline constexpr std::array options = {
                "port of torch's store on node 0"},
     OptionInfo{Option::run_id, "", "run-id", ValueKind::text, "ID", "", "the job's name, equal on all nodes"},
 
-    OptionInfo{
-        Option::launcher, "What is started", "launcher", ValueKind::choice, "auto|torchrun|launch|none",
-        "auto",
-        "auto: torchrun for a script, none for a program; launch: torch.distributed.launch, for scripts that "
-        "read --local_rank"},
+    OptionInfo{Option::launcher, "What is started", "launcher", ValueKind::choice,
+               "auto|torchrun|launch|none", "auto",
+               "auto: torchrun for a script, none for a program; launch: torchrun, and the script is given "
+               "--local_rank"},
     OptionInfo{Option::python, "", "python", ValueKind::text, "PATH", "",
                "the interpreter for scripts; else python3 or python by PATH"},
     OptionInfo{Option::max_restarts, "", "max-restarts", ValueKind::text, "N", "",

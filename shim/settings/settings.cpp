@@ -352,6 +352,14 @@ class Reader {
     const auto usage = [&](std::string what, std::string fix) {
       reject(exit_code::usage, {std::move(what), {}, std::move(fix)});
     };
+    const bool takes_command =
+        invocation_.subcommand == Subcommand::run || invocation_.subcommand == Subcommand::explain;
+    const std::string_view first =
+        takes_command && !arguments.empty() ? std::string_view(arguments[0]) : std::string_view{};
+    if (first.starts_with("--") && find_option(first.substr(2, first.substr(2).find('='))) != nullptr) {
+      usage(fmt::format("the command begins with {}, which is an option of rankshim", first),
+            "give the options before --, and the command behind it");
+    }
     switch (invocation_.subcommand) {
       case Subcommand::run:
         if (arguments.empty() && rejected_.faults.empty()) {

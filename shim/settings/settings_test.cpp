@@ -44,6 +44,15 @@ TEST_CASE("the command line wins over the variable, the variable over the file, 
   CHECK_FALSE(result.settings[Option::grace].has_value());
 }
 
+TEST_CASE("an option of ours behind -- is a mistake, for it would be the command") {
+  for (const char* word : {"--nnodes", "--nnodes=2"}) {
+    CHECK(std::get<Rejected>(read_settings({"--", word, "2", "train.py"}, FakeNode({}))).exit_code ==
+          exit_code::usage);
+    CHECK(std::get<Rejected>(read_settings({"explain", "--", word}, FakeNode({}))).exit_code ==
+          exit_code::usage);
+  }
+}
+
 TEST_CASE("options end at the first word that is none, and everything after -- is the command") {
   struct Row {
     std::vector<std::string> line;

@@ -118,17 +118,6 @@ bool Resolver::check_port() {
 
 void Resolver::complete_port() {
   auto& port = fact(Fact::master_port);
-  // PORT means many things; it is the master's only where we already know of other nodes.
-  if (!port && !topology_.elastic && reads_variables_) {
-    if (const auto text = node_.environment().get("PORT")) {
-      if (is_service_link(*text)) {
-        topology_.warnings.push_back(
-            fmt::format("PORT={} is a Kubernetes service link and is ignored", *text));
-      } else {
-        port = Value{std::string(*text), Origin::variable, "PORT"};
-      }
-    }
-  }
   if (!check_port() || port) return;
   const std::string& run_id = fact(Fact::run_id)->text;
   port = Value{fmt::format("{}", default_port(run_id)), Origin::derived, "run_id"};

@@ -18,15 +18,10 @@ std::pair<std::string, std::string> split_endpoint(std::string_view endpoint) {
 }  // namespace
 
 void Resolver::complete_node() {
+  leave_own_rendezvous();
+  use_static_endpoint();
   if (!check_nnodes()) return;
-  const auto& nproc = fact(Fact::nproc_per_node);
-  const bool one = !topology_.elastic && (!fact(Fact::nnodes) || fact(Fact::nnodes)->text == "1");
-  const bool needs_workers = !one || !for_program_ || (nproc && nproc->text != "auto");
-  if (needs_workers) {
-    complete_nproc();
-  } else {
-    fact(Fact::nproc_per_node).reset();
-  }
+  complete_nproc();
   complete_restarts();
   if (!fact(Fact::nnodes)) {
     if (says_others() || platform_lacks_nnodes()) return;
@@ -36,6 +31,29 @@ void Resolver::complete_node() {
   if (fact(Fact::nnodes)->text == "1" && !topology_.elastic) return complete_single();
   topology_.elastic ? complete_elastic() : complete_static();
   check_loopback();
+}
+
+void Resolver::leave_own_rendezvous() {
+  if (torchrun_ == nullptr) return;
+  const auto& nnodes = fact(Fact::nnodes);
+  if (nnodes && nnodes->text != "1" && nnodes->text != "1:1") return;
+  const bool nowhere = torchrun_->facts.has(Fact::rdzv_backend) && !fact(Fact::rdzv_endpoint) &&
+                       !fact(Fact::master_addr) && !fact(Fact::node_rank);
+  if (!torchrun_->meets_itself && !nowhere) return;
+  fact(Fact::rdzv_backend).reset();
+  fact(Fact::rdzv_endpoint).reset();
+}
+
+void Resolver::use_static_endpoint() {
+  auto& endpoint = fact(Fact::rdzv_endpoint);
+  if (torchrun_ == nullptr || !torchrun_->facts.has(Fact::rdzv_endpoint) || !endpoint) return;
+  const auto& backend = fact(Fact::rdzv_backend);
+  const auto& nnodes = fact(Fact::nnodes);
+  if (backend ? backend->text != "static" : nnodes && nnodes->text.find(':') != std::string::npos) return;
+  auto [host, port] = split_endpoint(endpoint->text);
+  fact(Fact::master_addr) = Value{std::move(host), endpoint->origin, endpoint->detail};
+  if (!port.empty()) fact(Fact::master_port) = Value{std::move(port), endpoint->origin, endpoint->detail};
+  endpoint.reset();
 }
 
 bool Resolver::check_nnodes() {
@@ -79,6 +97,9 @@ bool Resolver::says_others() {
   for (const Fact known : {Fact::node_rank, Fact::master_addr, Fact::rdzv_endpoint}) {
     const auto& value = fact(known);
     if (!value || (known == Fact::master_addr && is_loopback(value->text))) continue;
+    // torchrun's own words for a lone node are often whole: --node_rank=0 beside no --nnodes.
+    if (known == Fact::node_rank && torchrun_ != nullptr && torchrun_->facts.has(known) && value->text == "0")
+      continue;
     add(said(known, *value), name_of(known, *value));
   }
   if (names.empty()) return false;
@@ -138,7 +159,7 @@ void Resolver::complete_single() {
   topology_.host = true;
   topology_.alone = true;
   complete_run_id();
-  if (check_port() && !fact(Fact::master_port) && !for_program_) {
+  if (check_port() && !fact(Fact::master_port)) {
     constexpr std::uint16_t torch_port = 29500;
     constexpr std::uint16_t last_tried = torch_port + 100;
     std::uint16_t port = torch_port;
@@ -214,7 +235,12 @@ void Resolver::complete_elastic() {
     }
     fact(Fact::master_addr) = Value{std::string(without_brackets(host)), Origin::derived, "rdzv_endpoint"};
     fact(Fact::master_port).reset();
-    if (!port.empty()) fact(Fact::master_port) = Value{port, Origin::derived, "rdzv_endpoint"};
+    if (!port.empty()) {
+      fact(Fact::master_port) = Value{port, Origin::derived, "rdzv_endpoint"};
+    } else if (c10d && torchrun_ != nullptr && torchrun_->facts.has(Fact::rdzv_endpoint)) {
+      // What torchrun itself makes of it (elastic/rendezvous/c10d_rendezvous_backend.py).
+      fact(Fact::master_port) = Value{"29400", Origin::fallback, ""};
+    }
     normalise();
   } else if (!fact(Fact::master_addr)) {
     const Value nnodes = *fact(Fact::nnodes);
@@ -285,10 +311,12 @@ void Resolver::check_loopback() {
   const auto& master = fact(Fact::master_addr);
   if (!master || !is_loopback(master->text) || master->from_user()) return;
   if (is_localhost_name(master->text)) {
-    fault(fmt::format("{} on node {} is this node itself, not the master", said(Fact::master_addr, *master),
-                      facts().text(Fact::node_rank)),
-          {name_of(Fact::master_addr, *master)},
-          "set MASTER_ADDR to node 0's name or address, or --master-addr (RANKSHIM_MASTER_ADDR)");
+    fault(
+        fmt::format("{} on node {} is this node itself, not the master", said(Fact::master_addr, *master),
+                    facts().text(Fact::node_rank)),
+        {name_of(Fact::master_addr, *master)},
+        "set MASTER_ADDR to node 0's name or address, or --master-addr (RANKSHIM_MASTER_ADDR); 127.0.0.1 for "
+        "a trial with all nodes on one machine");
   } else {
     topology_.warnings.push_back(fmt::format("{} is this machine itself: right only if all nodes are on it",
                                              said(Fact::master_addr, *master)));

@@ -34,7 +34,7 @@ class Resolver {
  public:
   /// What it is given has to outlive it; parameters as of resolve_topology.
   Resolver(const Settings& settings, const platform::Platform& platform, const platform::Profile* generic,
-           const Node& node, bool for_program);
+           const Node& node, const TorchrunCommand* torchrun);
 
   /// Once only.
   Outcome<Topology> resolve();
@@ -57,6 +57,13 @@ class Resolver {
 
   /// Takes the fact from who comes first: the user's option, the platform, the generic variables.
   void choose(Fact wanted);
+
+  /// Takes the fact from torchrun's own flags, for the command is torchrun; false where they do not say it.
+  /// Whatever else says another thing is a fault: torchrun would have taken its flag.
+  bool choose_from_torchrun(Fact wanted);
+
+  /// Whether the job can be as torchrun's flag says and as `other` says.
+  [[nodiscard]] bool agrees(Fact fact, const Value& flag, const Value& other) const;
 
   /// A platform that says the nodes in words of its own may count anything in RANK and WORLD_SIZE:
   /// training-operator from 1.7 on has processes there, and all pods where PET_NNODES leaves the master out.
@@ -89,6 +96,14 @@ class Resolver {
 
   /// nnodes is "N" or "MIN:MAX"; decides whether the job is elastic. False where it makes no sense.
   bool check_nnodes();
+
+  /// A lone torchrun with a rendezvous of its own (--standalone, c10d without an endpoint) needs none from
+  /// us.
+  void leave_own_rendezvous();
+
+  /// torchrun's static rendezvous is at --rdzv_endpoint, where that is given (torch/distributed/run.py,
+  /// get_rdzv_endpoint, and elastic/rendezvous/static_tcp_rendezvous.py).
+  void use_static_endpoint();
 
   /// Whether something says that there are other nodes though their number is not known; then says what is
   /// missing.
@@ -152,7 +167,7 @@ class Resolver {
   const platform::Platform& platform_;
   const Node& node_;
   Facts generic_;
-  bool for_program_ = false;
+  const TorchrunCommand* torchrun_ = nullptr;  ///< null once the granularity is known to be process
   bool reads_variables_ = true;
   bool is_started_process_ = false;
   Topology topology_;

@@ -62,8 +62,8 @@ std::string name_of(Fact fact, const Value& value) {
 }
 
 Resolver::Resolver(const Settings& settings, const platform::Platform& platform,
-                   const platform::Profile* generic, const Node& node, bool for_program)
-    : settings_(settings), platform_(platform), node_(node), for_program_(for_program) {
+                   const platform::Profile* generic, const Node& node, const TorchrunCommand* torchrun)
+    : settings_(settings), platform_(platform), node_(node), torchrun_(torchrun) {
   topology_.platform = platform.name;
   topology_.granularity = platform.granularity;
   topology_.idle_role = platform.idle_role;
@@ -84,6 +84,7 @@ Outcome<Topology> Resolver::resolve() {
     return std::move(faults_);
   }
   is_started_process_ = is_started_process();
+  if (is_started_process_) torchrun_ = nullptr;
   for (std::size_t i = 0; i < fact_count; ++i) choose(static_cast<Fact>(i));
   if (is_started_process_) {
     auto& workers =
@@ -95,6 +96,11 @@ Outcome<Topology> Resolver::resolve() {
     read_ranks(settings_.text(Option::rank_unit), node_, facts(), topology_.granularity, faults_);
   }
   if (topology_.idle_role.empty()) become_launcher();
+  if (topology_.granularity == Granularity::process) {
+    torchrun_ = nullptr;
+  } else if (platform_.granularity == Granularity::process) {
+    for (std::size_t i = 0; i < fact_count; ++i) choose_from_torchrun(static_cast<Fact>(i));
+  }
   if (topology_.idle_role.empty() && settings_.text(Option::platform) == "auto" &&
       settings_.text(Option::rank_unit) == "auto" && !is_started_process_ &&
       (has_own_words() || node_.environment().get("LOCAL_RANK")))
@@ -149,6 +155,7 @@ void Resolver::fault(std::string what, const std::vector<std::string>& names, st
 }
 
 void Resolver::choose(Fact wanted) {
+  if (topology_.granularity == Granularity::node && choose_from_torchrun(wanted)) return;
   for (const auto& [candidate, option] : user_facts) {
     if (candidate == wanted && settings_[option]) {
       fact(wanted) = settings_[option];
@@ -178,6 +185,56 @@ void Resolver::choose(Fact wanted) {
           {name_of(wanted, *own), name_of(wanted, *generic)},
           fmt::format("correct one of them, or settle it with {} ({})", option_for(wanted),
                       variable_for(wanted)));
+  }
+}
+
+bool Resolver::choose_from_torchrun(Fact wanted) {
+  if (torchrun_ == nullptr || !torchrun_->facts.has(wanted)) return false;
+  const Value& flag = *torchrun_->facts[wanted];
+  const std::optional<Value> before = std::exchange(fact(wanted), flag);
+  std::vector<const std::optional<Value>*> others = {&before};
+  for (const auto& [candidate, option] : user_facts) {
+    if (candidate == wanted) others.push_back(&settings_[option]);
+  }
+  if (reads_variables_) {
+    others.push_back(&platform_.facts[wanted]);
+    others.push_back(&generic_[wanted]);
+  }
+  for (const std::optional<Value>* other : others) {
+    if (!*other || agrees(wanted, flag, **other)) continue;
+    const bool by_name = wanted != Fact::nnodes || torchrun_->find("nnodes") != nullptr;  // or --standalone
+    const std::string said_by_flag = by_name ? said(wanted, flag) : flag.detail;
+    fault(fmt::format("{} contradicts {}", said_by_flag, said(wanted, **other)),
+          {flag.detail, name_of(wanted, **other)},
+          fmt::format("take {} out of the command, for rankshim fills it in, or correct {}; --launcher=none "
+                      "(RANKSHIM_LAUNCHER) leaves torchrun to itself",
+                      flag.detail.substr(flag.detail.find(' ') + 1), name_of(wanted, **other)));
+    break;
+  }
+  return true;
+}
+
+bool Resolver::agrees(Fact fact, const Value& flag, const Value& other) const {
+  if (same_value(fact, flag.text, other.text)) return true;
+  if (other.from_user()) return false;
+  switch (fact) {
+    case Fact::run_id:  // torchrun's flags beat its variables
+    case Fact::rdzv_conf:
+    case Fact::max_restarts:
+      return true;
+    case Fact::master_addr:
+    case Fact::master_port:
+      return other.origin != Origin::variable;
+    case Fact::nproc_per_node:  // "auto" leaves the number open
+      return !parse_count(flag.text) || !parse_count(other.text);
+    case Fact::nnodes: {
+      const auto colon = flag.text.find(':');
+      const auto min = parse_count(flag.text.substr(0, colon)), number = parse_count(other.text);
+      const auto max = colon == std::string::npos ? min : parse_count(flag.text.substr(colon + 1));
+      return min && max && number && *min <= *number && *number <= *max;
+    }
+    default:
+      return false;
   }
 }
 
@@ -266,8 +323,9 @@ void Resolver::become_launcher() {
 unsigned Topology::number(Fact fact) const { return parse_count(facts.text(fact)).value_or(0); }
 
 Outcome<Topology> resolve_topology(const Settings& settings, const platform::Platform& platform,
-                                   const platform::Profile* generic, const Node& node, bool for_program) {
-  return Resolver(settings, platform, generic, node, for_program).resolve();
+                                   const platform::Profile* generic, const Node& node,
+                                   const TorchrunCommand* torchrun) {
+  return Resolver(settings, platform, generic, node, torchrun).resolve();
 }
 
 std::uint16_t default_port(std::string_view run_id) {

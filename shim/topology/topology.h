@@ -12,6 +12,7 @@
 #include "platform/recognise.h"
 #include "settings/settings.h"
 #include "topology/fact.h"
+#include "topology/torchrun_command.h"
 
 namespace rankshim {
 
@@ -20,7 +21,7 @@ struct Topology {
   std::string platform;
   platform::Granularity granularity = platform::Granularity::node;
   Facts facts;
-  /// Nothing at all says that there are other nodes, so a program's environment is left as it is.
+  /// There are no other nodes: nobody has to be waited for.
   bool alone = false;
   /// MIN:MAX nodes, or a rendezvous that is not static: ranks are given out by torch.
   bool elastic = false;
@@ -35,12 +36,11 @@ struct Topology {
 };
 
 /// Puts together what the user, the platform and generic variables say; finds contradictions and what is
-/// missing; fills in what follows. `generic` is the profile of the generic variables. `for_program`: where
-/// the node turns out to be alone, nobody will be told how many workers it has and which port is free, so
-/// neither is looked for.
+/// missing; fills in what follows. `generic` is the profile of the generic variables. `torchrun`: the command
+/// is torchrun with these flags, which nothing else may contradict; null where it is not.
 Outcome<Topology> resolve_topology(const Settings& settings, const platform::Platform& platform,
                                    const platform::Profile* generic, const Node& node,
-                                   bool for_program = false);
+                                   const TorchrunCommand* torchrun = nullptr);
 
 /// The port where none is given: the same on all nodes, for ever. 20000 + CRC-32 (IEEE 802.3, as in zlib) of
 /// the run id mod 10000.

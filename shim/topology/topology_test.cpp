@@ -264,23 +264,18 @@ TEST_CASE("two spellings of one address are no contradiction") {
   CHECK(resolved(node).facts.text(Fact::master_addr) == "m.ns.svc");
 }
 
-TEST_CASE("PORT counts only where nothing else gives one and there are several nodes") {
-  const std::vector<std::string> job = {"NNODES=2", "NODE_RANK=1", "MASTER_ADDR=m", "PORT=8080"};
-  CHECK(resolved(FakeNode(job)).facts[Fact::master_port]->source() == "env PORT");
-  auto with_port = job;
-  with_port.emplace_back("MASTER_PORT=1234");
-  CHECK(resolved(FakeNode(with_port)).facts.text(Fact::master_port) == "1234");
-  CHECK(resolved(FakeNode({"PORT=8080"})).facts.text(Fact::master_port) == "29500");
+TEST_CASE("PORT is never the master's port: it is mostly a web server's") {
+  const FakeNode node({"NNODES=2", "NODE_RANK=1", "MASTER_ADDR=m", "PORT=8080"});
+  CHECK(resolved(node).facts[Fact::master_port]->source() == "derived from run_id");
 }
 
 TEST_CASE(
     "a Kubernetes service link is no port: it is ignored with a warning, and the run id gives the port") {
-  const FakeNode node(
-      {"NNODES=2", "NODE_RANK=1", "MASTER_ADDR=m", "MASTER_PORT=tcp://10.0.0.1:80", "PORT=tcp://10.0.0.2:1"});
+  const FakeNode node({"NNODES=2", "NODE_RANK=1", "MASTER_ADDR=m", "MASTER_PORT=tcp://10.0.0.1:80"});
   const auto topology = resolved(node);
   CHECK(topology.facts.text(Fact::master_port) == std::to_string(default_port("m")));
   CHECK(topology.facts[Fact::master_port]->source() == "derived from run_id");
-  REQUIRE(topology.warnings.size() == 2);
+  REQUIRE(topology.warnings.size() == 1);
   CHECK_THAT(topology.warnings[0], Catch::Contains("MASTER_PORT"));
 }
 
@@ -308,23 +303,12 @@ TEST_CASE("workers per node come from the user, the platform, the devices, else 
              Catch::Contains("only 4 accelerators are visible here (/dev/nvidia"));
 }
 
-TEST_CASE("a program alone is told neither workers nor a port, so nothing is looked for") {
-  FakeNode node({});
-  node.devices = DeviceCount{4, "/dev/nvidia[0-9]*"};
-  const auto alone = std::get<Topology>(resolve(node, {}, true));
-  CHECK(alone.alone);
-  CHECK_FALSE(alone.facts.has(Fact::nproc_per_node));
-  CHECK_FALSE(alone.facts.has(Fact::master_port));
-
-  FakeNode greedy({"NPROC_PER_NODE=8"});
-  greedy.devices = node.devices;
-  CHECK(std::holds_alternative<Faults>(resolve(greedy, {}, true)));
-
-  FakeNode job({"NNODES=2", "NODE_RANK=0", "MASTER_ADDR=m"});
-  job.devices = node.devices;
-  const auto many = std::get<Topology>(resolve(job, {}, true));
-  CHECK(many.facts.text(Fact::nproc_per_node) == "4");
-  CHECK(many.facts.has(Fact::master_port));
+TEST_CASE("the generic RDZV_BACKEND makes a job elastic") {
+  const auto topology =
+      resolved(FakeNode({"NNODES=2", "NODE_RANK=1", "MASTER_ADDR=m", "MASTER_PORT=1", "RDZV_BACKEND=c10d"}));
+  CHECK(topology.elastic);
+  CHECK(topology.facts.text(Fact::rdzv_endpoint) == "m:1");
+  CHECK(topology.host == false);
 }
 
 TEST_CASE(
