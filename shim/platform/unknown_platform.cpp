@@ -7,8 +7,6 @@
 #include <optional>
 #include <string_view>
 
-#include "platform/functions.h"
-
 namespace rankshim::platform {
 namespace {
 
@@ -23,135 +21,45 @@ constexpr auto index_words = std::to_array<std::string_view>(
 
 /// How names end that say how many nodes there are.
 constexpr auto number_words = std::to_array<std::string_view>(
-    {"NNODES",          "NUM_NODES",   "N_NODES",       "NODE_COUNT",     "NODES_COUNT",
-     "NODE_NUM",        "NODES_NUM",   "NODE_TOTAL",    "NODES_TOTAL",    "TOTAL_NODES",
-     "NUMBER_OF_NODES", "NODES",       "NUM_REPLICAS",  "N_REPLICAS",     "REPLICA_COUNT",
-     "REPLICAS_COUNT",  "REPLICA_NUM", "REPLICA_TOTAL", "REPLICAS_TOTAL", "TOTAL_REPLICAS",
-     "NUM_HOSTS",       "HOST_COUNT",  "HOST_NUM",      "HOSTS_TOTAL",    "NUM_MACHINES",
-     "MACHINE_COUNT",   "MACHINE_NUM", "TASK_COUNT",    "TASK_TOTAL",     "TASKS_TOTAL",
-     "WORLD_SIZE",      "RANK_SIZE",   "NUM_RANKS",     "NRANKS",         "RANK_COUNT",
-     "RANKS_TOTAL"});
+    {"NNODES",         "NNODE",           "NUM_NODES",   "N_NODES",       "NODE_COUNT",
+     "NODES_COUNT",    "NODE_NUM",        "NODES_NUM",   "NODE_TOTAL",    "NODES_TOTAL",
+     "TOTAL_NODES",    "NUMBER_OF_NODES", "NODES",       "NUM_REPLICAS",  "N_REPLICAS",
+     "REPLICA_COUNT",  "REPLICAS_COUNT",  "REPLICA_NUM", "REPLICA_TOTAL", "REPLICAS_TOTAL",
+     "TOTAL_REPLICAS", "NUM_HOSTS",       "HOST_COUNT",  "HOST_NUM",      "HOSTS_TOTAL",
+     "NUM_MACHINES",   "MACHINE_COUNT",   "MACHINE_NUM", "TASK_COUNT",    "TASK_TOTAL",
+     "TASKS_TOTAL",    "WORLD_SIZE",      "RANK_SIZE",   "NUM_RANKS",     "NRANKS",
+     "RANK_COUNT",     "RANKS_TOTAL"});
 
 /// Alone they say too little; of one prefix they are an index and how many there are.
 constexpr auto index_ends = std::to_array<std::string_view>({"INDEX", "IDX", "ID", "NUMBER", "RANK"});
 constexpr auto number_ends = std::to_array<std::string_view>({"COUNT", "SIZE", "TOTAL", "NUM"});
 
-/// Names that end so and mean something else.
-constexpr auto others = std::to_array<std::string_view>({
-    // what is said of one machine, and a matrix's rank
-    "LOCAL_RANK",
-    "LOCAL_WORLD_SIZE",
-    "*_LOCAL_RANK",
-    "*_LOCAL_WORLD_SIZE",
-    "*LORA*",
-    "*ADAPTER*",
-    "*LOW_RANK*",
-    "*PAGE*RANK",
-    "*SEARCH*",
-    "*SORT*RANK",
-    "*GPU*",
-    "*CPU*",
-    "*CORE*",
-    "*THREAD*",
-    "*DEVICE*",
-    "*NUMA*",
-    "OMP_*",
-    "MKL_*",
-    "NCCL_*",
-    "CUDA_*",
-    "TORCH_*",
-    "XLA_*",
-    // what is asked of a scheduler or scaler, and not there
-    "*MAX*",
-    "*MIN*",
-    "*DEFAULT*",
-    "*LIMIT*",
-    "*DESIRED*",
-    "*REQUESTED*",
-    // tasks that have nothing to do with each other
-    "*ARRAY*",
-    "*SHARD*",
-    "*CHUNK*",
-    "*FOLD*",
-    "*SPLIT*",
-    "*PARTITION*",
-    "*RETRY*",
-    "*ATTEMPT*",
-    "BATCH_*",
-    "NOMAD_*",
-    "CLOUD_RUN_*",
-    "CE_*",
-    "JOB_INDEX",
-    "CF_*",
-    "INSTANCE_INDEX",
-    "SLURM_*",
-    "SGE_*",
-    "PBS_*",
-    "LSB_*",
-    // CI systems and test runners
-    "CI_*",
-    "CIRCLE_*",
-    "BUILDKITE_*",
-    "GITLAB_*",
-    "GITHUB_*",
-    "RUNNER_*",
-    "TRAVIS_*",
-    "DRONE_*",
-    "JENKINS_*",
-    "TEAMCITY_*",
-    "BITBUCKET_*",
-    "SEMAPHORE_*",
-    "APPVEYOR_*",
-    "KNAPSACK_*",
-    "CYPRESS_*",
-    "PLAYWRIGHT_*",
-    "TEST_*",
-    "PYTEST_*",
-    "SYSTEM_*",
-    "AGENT_*",
-    // servers, and Kubernetes' links to them
-    "*_SERVICE_*",
-    "*_PORT*",
-    "*DATABASE*",
-    "*_DB_*",
-    "DB_*",
-    "REDIS_*",
-    "MONGO*",
-    "MYSQL_*",
-    "MARIADB_*",
-    "PG*",
-    "POSTGRES*",
-    "*KAFKA*",
-    "*ZOOKEEPER*",
-    "ZOO_*",
-    "ETCD_*",
-    "CASSANDRA_*",
-    "*ELASTIC*",
-    "ES_*",
-    "OPENSEARCH_*",
-    "RABBITMQ_*",
-    "CONSUL_*",
-    "VAULT_*",
-    "CLICKHOUSE_*",
-    "COCKROACH_*",
-    "*CACHE*",
-    "*SHOP*",
-    "*ORDER*",
-    "*PAGE*",
-    "*INGRESS*",
-    "*DEPLOYMENT*",
-    "WEB_*",
-    "APP_*",
-    "API_*",
-    "NGINX_*",
-    "NODE_APP_*",
-    "VLLM_*",
-    "SGLANG_*",
-    "RAY_*",
-    "DASK_*",
-    "SPARK_*",
-    "CELERY_*",
-});
+/// Words of names that end so and mean something else: what is said of one machine, a matrix's rank, what is
+/// asked of a scheduler or scaler, tasks that have nothing to do with each other, servers.
+constexpr auto other_words = std::to_array<std::string_view>(
+    {"LOCAL",      "GPU",       "CPU",        "CORE",     "CORES",         "THREAD",     "THREADS",
+     "DEVICE",     "NUMA",      "LORA",       "QLORA",    "ADAPTER",       "LOW",        "PAGE",
+     "SEARCH",     "SORT",      "MAX",        "MIN",      "DEFAULT",       "LIMIT",      "DESIRED",
+     "REQUESTED",  "ARRAY",     "SHARD",      "SHARDS",   "CHUNK",         "FOLD",       "SPLIT",
+     "PARTITION",  "RETRY",     "ATTEMPT",    "PARALLEL", "SERVICE",       "PORT",       "DATABASE",
+     "DB",         "CACHE",     "SHOP",       "ORDER",    "INGRESS",       "DEPLOYMENT", "CASSANDRA",
+     "CLICKHOUSE", "COCKROACH", "CONSUL",     "ELASTIC",  "ELASTICSEARCH", "ES",         "ETCD",
+     "KAFKA",      "MARIADB",   "MONGO",      "MONGODB",  "MYSQL",         "NGINX",      "OPENSEARCH",
+     "PG",         "POSTGRES",  "POSTGRESQL", "RABBITMQ", "REDIS",         "VAULT",      "ZOO",
+     "ZOOKEEPER"});
+
+/// First words of names that belong to those who mean something else: libraries, arrays of tasks, CI systems
+/// and test runners, web servers, inference servers.
+constexpr auto other_owners = std::to_array<std::string_view>(
+    {"OMP",      "MKL",      "NCCL",    "CUDA",       "TORCH",     "XLA",       "BATCH",
+     "NOMAD",    "CLOUD",    "CE",      "CF",         "INSTANCE",  "SLURM",     "SGE",
+     "PBS",      "LSB",      "CI",      "CIRCLE",     "BUILDKITE", "GITLAB",    "GITHUB",
+     "RUNNER",   "TRAVIS",   "DRONE",   "JENKINS",    "TEAMCITY",  "BITBUCKET", "SEMAPHORE",
+     "APPVEYOR", "KNAPSACK", "CYPRESS", "PLAYWRIGHT", "TEST",      "PYTEST",    "SYSTEM",
+     "AGENT",    "WEB",      "APP",     "API",        "CELERY",    "VLLM",      "SGLANG"});
+
+/// Whole names: IBM Code Engine's array of instances, and what npm's process manager says of a web server.
+constexpr auto other_names = std::to_array<std::string_view>({"JOB_INDEX", "NODE_APP_INSTANCE"});
 
 /// A number that an index or a count of nodes can be; identifiers are larger.
 std::optional<std::uint32_t> small_number(std::string_view text) {
@@ -170,6 +78,22 @@ bool ends_with_word(std::string_view name, std::string_view word) {
 template <std::size_t count>
 bool ends_with_any(std::string_view name, const std::array<std::string_view, count>& words) {
   return std::any_of(words.begin(), words.end(), [&](auto word) { return ends_with_word(name, word); });
+}
+
+template <std::size_t count>
+bool contains(const std::array<std::string_view, count>& words, std::string_view word) {
+  return std::find(words.begin(), words.end(), word) != words.end();
+}
+
+/// Whether the name is known for something else.
+bool is_other(std::string_view name) {
+  if (contains(other_names, name) || contains(other_owners, name.substr(0, name.find('_')))) return true;
+  while (!name.empty()) {
+    const std::string_view word = name.substr(0, name.find('_'));
+    if (contains(other_words, word)) return true;
+    name.remove_prefix(std::min(word.size() + 1, name.size()));
+  }
+  return false;
 }
 
 /// Whether a number of the same prefix is above the index: ROCKET_SIZE=2 beside ROCKET_INDEX=0.
@@ -197,8 +121,7 @@ std::vector<std::string> signs_of_several_nodes(const Environment& environment) 
     const bool says = (*value > 0 && ends_with_any(name, index_words)) ||
                       (*value > 1 && ends_with_any(name, number_words)) ||
                       has_number_above(name, *value, environment);
-    const auto is_other = [&](std::string_view glob) { return fits(name, glob); };
-    if (says && std::none_of(others.begin(), others.end(), is_other)) signs.push_back(entry);
+    if (says && !is_other(name)) signs.push_back(entry);
   }
   return signs;
 }

@@ -12,10 +12,12 @@ std::vector<std::string> signs(std::vector<std::string> entries) {
 }  // namespace
 
 TEST_CASE("an index above 0 and a number above 1 are signs of several nodes") {
-  for (const char* sign : {"FOO_REPLICA=1", "FOO_REPLICA_TOTAL=2", "ACME_NODE_RANK=3", "ACME_RANK=1",
-                           "NODE_INDEX=1", "FOO_TASK_INDEX=7", "FOO_WORKER_INDEX=1", "FOO_NNODES=2",
-                           "NUM_NODES=4", "FOO_NODE_COUNT=2", "TOTAL_NODES=2", "FOO_NODES=2",
-                           "ACME_WORLD_SIZE=16", "FOO_NUM_MACHINES=2", "POD_INDEX=1", "MYJOB_TASK_COUNT=3"}) {
+  for (const char* sign :
+       {"FOO_REPLICA=1",      "FOO_REPLICA_TOTAL=2",  "ACME_NODE_RANK=3",   "ACME_RANK=1",
+        "NODE_INDEX=1",       "FOO_TASK_INDEX=7",     "FOO_WORKER_INDEX=1", "FOO_NNODES=2",
+        "NUM_NODES=4",        "FOO_NODE_COUNT=2",     "TOTAL_NODES=2",      "FOO_NODES=2",
+        "ACME_WORLD_SIZE=16", "FOO_NUM_MACHINES=2",   "POD_INDEX=1",        "MYJOB_TASK_COUNT=3",
+        "SCORE_NODE_RANK=1",  "WORKSHOP_NODE_RANK=1", "GEMINI_NODE_RANK=1", "RAY_NODE_RANK=1"}) {
     INFO(sign);
     CHECK(signs({"PATH=/bin", sign}) == std::vector<std::string>{sign});
   }
@@ -42,7 +44,7 @@ TEST_CASE("what counts other things is no sign of several nodes") {
         "NOMAD_ALLOC_INDEX=2", "CLOUD_RUN_TASK_INDEX=3", "CLOUD_RUN_TASK_COUNT=10", "JOB_INDEX=4",
         "SGE_TASK_ID=7", "SLURM_ARRAY_TASK_ID=7", "SLURM_ARRAY_TASK_COUNT=9", "AWS_BATCH_JOB_ARRAY_INDEX=7",
         "BATCH_TASK_INDEX=3", "BATCH_TASK_COUNT=10", "PBS_ARRAY_INDEX=2", "LSB_JOBINDEX=3",
-        "CF_INSTANCE_INDEX=1", "INSTANCE_INDEX=1", "PARALLEL_SEQ=4",
+        "CF_INSTANCE_INDEX=1", "INSTANCE_INDEX=1", "NODE_APP_INSTANCE=1", "PARALLEL_SEQ=4",
         // CI systems and test runners
         "CI_NODE_INDEX=2", "CI_NODE_TOTAL=4", "CIRCLE_NODE_INDEX=1", "CIRCLE_NODE_TOTAL=4",
         "BUILDKITE_PARALLEL_JOB=1", "BUILDKITE_PARALLEL_JOB_COUNT=5", "GITHUB_RUN_NUMBER=71",

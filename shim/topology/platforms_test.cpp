@@ -465,6 +465,8 @@ TEST_CASE("what contradicts itself or can mean two things is refused, and both v
       {{"PROCESS_ID=1", "COORDINATOR_ADDRESS=j-worker-0"}, {"NUM_PROCESSES"}},
       {{"PADDLE_NNODES=2", "PADDLE_MASTER=p-worker-0:36543"}, {"PADDLE_NNODES"}},
       {{"PADDLE_TRAINERS_NUM=4", "PADDLE_TRAINER_ID=0"}, {"PADDLE_TRAINERS_NUM"}},
+      {{"PADDLE_TRAINER_ID=0", "PADDLE_TRAINER_ENDPOINTS=a:6070,b:6070"}, {"PADDLE_TRAINER_ENDPOINTS"}},
+      {{"PADDLE_TRAINER_ID=1"}, {"PADDLE_TRAINER_ID"}},
       {{"TF_CONFIG={\"cluster\":{\"worker\":[\"a:1\",\"b:1\"]},\"task\":{\"type\":\"worker\",\"index\":0}}"},
        {"TF_CONFIG"}},
       {{R"(TF_CONFIG={"cluster":{"chief":["a:1"],"worker":["b:1"]},"task":{"type":"worker","index":0}})"},
