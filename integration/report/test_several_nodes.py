@@ -45,11 +45,11 @@ def free_port():
 class Node:
     """One of the two: rankshim with the real torchrun, and what it tells at its end."""
 
-    def __init__(self, rankshim, folder, node, port, script, options):
+    def __init__(self, rankshim, folder, node, port, script, options, variables):
         self.folder = folder / f"node-{node}"
         self.folder.mkdir()
         environment = {"NODE": str(node), "RANK": str(node), "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1",
-                       "MASTER_PORT": str(port), "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"}
+                       "MASTER_PORT": str(port), "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo", **variables}
         arguments = ["--nproc-per-node=1", f"--report={self.folder}/report.json", f"--run-dir={self.folder}",
                      f"--termination-log={self.folder}/log", *options]
         self.process = Process([rankshim, *arguments, "--", script], clean_environment(environment), name=f"node {node}")
@@ -72,13 +72,13 @@ class Node:
 
 @pytest.fixture
 def nodes(rankshim, tmp_path):
-    """start(NODE, END, OPTION...): one node of a job whose workers do END."""
+    """start(NODE, END, OPTION..., VARIABLE=VALUE): one node of a job whose workers do END."""
     port, started = free_port(), []
 
-    def start(node, end, *options):
+    def start(node, end, *options, **variables):
         script = tmp_path / "worker.py"
         script.write_text(WORKER.replace("END", end))
-        started.append(Node(rankshim, tmp_path, node, port, str(script), options))
+        started.append(Node(rankshim, tmp_path, node, port, str(script), options, variables))
         return started[-1]
 
     yield start
@@ -129,3 +129,26 @@ def test_a_worker_that_lost_its_peer_says_that_another_node_probably_failed_befo
     assert (first.code, first.cause["lost_peer"]) == (1, True)
     assert "failed first on this node (0 of 2): it ended with code 1 (RuntimeError: " in first.last_line
     assert "; another node probably failed before; torchrun ended with code 1" in first.last_line
+
+
+def test_a_torchrun_that_waits_for_the_others_when_its_workers_are_done_is_not_taken_for_one_without_workers(nodes, shim):
+    end = 'if node == "1": sys.exit(0)'
+    nodes(0, end)
+    second = nodes(1, end, TORCH_ELASTIC_SHUTDOWN_TIMEOUT="2", LOGLEVEL="INFO")
+    # Then it is in its exit barrier, where it is deaf.
+    second.process.wait_line(r"Waiting \d+ seconds for other agents to finish", LONG)
+    second.process.signal(signal.SIGTERM)
+    second.end()
+    assert second.code == 0
+    assert "has no worker yet" not in second.process.stderr
+    assert second.last_line.startswith("rankshim: all workers had ended with code 0 before; torchrun ")
+    assert (second.report["outcome"], second.cause, second.log) == ("succeeded", None, "")
+
+
+@pytest.mark.parametrize("options", [(), ("--nnodes=2:3",)], ids=["static", "elastic"])
+def test_nodes_that_never_come_are_75(nodes, options):
+    node = nodes(0, "", "--wait-timeout=1s", *options).end()
+    assert node.code == 75
+    assert node.report["outcome"] == "failed" and not node.report["workers"]
+    assert node.last_line.startswith("rankshim: error: the other nodes did not come in time; torchrun ")
+    assert "the other nodes did not come in time" in node.log and "exit code 75" in node.log

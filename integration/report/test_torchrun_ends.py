@@ -4,6 +4,7 @@ say the truth about each. Two jobs run at a time: the next one starts while one 
 import json
 import os
 import pathlib
+import re
 import signal
 import socket
 import tempfile
@@ -184,6 +185,8 @@ def test_workers_that_ignore_a_term_are_killed_after_the_grace_and_nobody_failed
     assert ends <= {"SIGABRT", "SIGKILL"}, "the ABRT shows where it hung, and ends Python too"
     assert case.report["phases"]["wind-down"] >= 2
     assert "SIGTERM had asked it to stop" in case.log
+    assert re.search(r"; worker 0 \(rank 0, pid \d+, state S, in \w+\), worker 1 \(rank 1, .*\) did not stop in 1\.\d s", case.last_line)
+    assert case.report["leftovers"] == {"found": 0, "killed": 0}
 
 
 def test_of_several_attempts_the_last_ones_failure_counts(job):

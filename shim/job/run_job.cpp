@@ -26,6 +26,7 @@
 #include "supervise/signal_text.h"
 #include "supervise/signals.h"
 #include "supervise/supervise.h"
+#include "supervise/working_directory.h"
 #include "wait/wait.h"
 
 namespace rankshim {
@@ -233,9 +234,30 @@ std::optional<supervise::Place> place_of(const supervise::Ending& ending, const 
   return supervise::Place{topology.number(Fact::node_rank), topology.number(Fact::nnodes)};
 }
 
+/// While the command runs our working directory is another one (supervise/working_directory.h).
+Invocation with_absolute_paths(Invocation invocation) {
+  for (const Option option : {Option::report, Option::termination_log, Option::run_dir}) {
+    std::optional<Value>& path = invocation.settings[option];
+    if (path && path->text != "none") path->text = supervise::absolute_path(std::move(path->text));
+  }
+  return invocation;
+}
+
+/// What torchrun waits for before its first worker; nothing on a node that is the whole job.
+std::optional<supervise::Policy::Meeting> plan_meeting(const Job& job, const Settings& settings) {
+  const Topology& topology = job.topology;
+  if (job.plan.launcher == Launcher::none || (!topology.elastic && topology.number(Fact::nnodes) < 2))
+    return std::nullopt;
+  supervise::Policy::Meeting meeting;
+  meeting.port = static_cast<std::uint16_t>(topology.number(Fact::master_port));
+  if (!topology.elastic) meeting.limit = settings.time(Option::wait_timeout);
+  return meeting;
+}
+
 }  // namespace
 
-int run_job(const Invocation& invocation, const Node& node) {
+int run_job(const Invocation& given, const Node& node) {
+  const Invocation invocation = with_absolute_paths(given);
   const Settings& settings = invocation.settings;
   const bool only_wait = invocation.subcommand == Subcommand::wait;
   boost::asio::io_context io;
@@ -293,6 +315,7 @@ int run_job(const Invocation& invocation, const Node& node) {
   const TemporaryFolder folder(job.plan, node);
   policy.log_folder = folder.log_folder();
   policy.workers = job.topology.number(Fact::nproc_per_node);
+  policy.meeting = plan_meeting(job, settings);
   policy.observer = &witness;
   const supervise::Command command{job.plan.argv, job.plan.environment.apply(node.environment()).entries()};
   const supervise::Ending ending = supervise::supervise(io, signals, command, policy);

@@ -187,6 +187,23 @@ TEST_CASE("an elastic job meets by c10d, with who hosts and the own address said
   CHECK(planned(node, {"train.py"}).wait == wait::Until::port);
 }
 
+TEST_CASE("torch waits for the other nodes as long as --wait-timeout says") {
+  const FakeNode job(kubeflow);
+  const auto argv = [](const Node& node, const std::string& timeout) {
+    return shell_quote(planned(node, {"--wait-timeout=" + timeout, "train.py"}).argv);
+  };
+  CHECK_THAT(argv(job, "2m"), !Catch::Contains("rdzv_conf"));  // we end it then
+  CHECK_THAT(argv(job, "30m"), Catch::Contains("--rdzv_conf=timeout=1860 "));
+  CHECK_THAT(argv(FakeNode({}), "30m"), !Catch::Contains("rdzv_conf"));
+
+  FakeNode elastic({"PET_NNODES=2:3", "PET_RDZV_BACKEND=c10d", "PET_RDZV_ENDPOINT=job-worker-0:29400"});
+  CHECK_THAT(argv(elastic, "2m"), Catch::Contains("join_timeout=120 "));
+  CHECK_THAT(argv(elastic, "10m"), !Catch::Contains("join_timeout"));  // torch's own
+  elastic = FakeNode({"PET_NNODES=2:3", "PET_RDZV_BACKEND=c10d", "PET_RDZV_ENDPOINT=job-worker-0:29400",
+                      "PET_RDZV_CONF=join_timeout=60"});
+  CHECK_THAT(argv(elastic, "2m"), Catch::Contains("join_timeout=60 "));
+}
+
 TEST_CASE("the interpreter is the option's, else python3 or python, whichever PATH has first") {
   FakeNode node({"PATH=/env/bin:/usr/bin"});
   node.programs = {"/usr/bin/python3", "/env/bin/python"};

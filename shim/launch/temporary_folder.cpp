@@ -14,6 +14,7 @@
 
 #include "launch/python_site.h"
 #include "log/log.h"
+#include "supervise/working_directory.h"
 
 namespace rankshim {
 namespace {
@@ -98,6 +99,7 @@ TemporaryFolder::TemporaryFolder(LaunchPlan& plan, const Node& node) {
 }
 
 void TemporaryFolder::use_log_folder_of_user(std::string folder) {
+  folder = supervise::absolute_path(std::move(folder));
   // torchrun would make it too, but only just before its workers.
   if (make_folders(folder)) {
     log_folder_ = std::move(folder);

@@ -3,9 +3,16 @@
 #include <spdlog/fmt/fmt.h>
 
 #include <algorithm>
+#include <chrono>
 
 namespace rankshim {
 namespace {
+
+/// How long torch's rendezvous wait for the other nodes, where nothing is said: the static one
+/// (torch/distributed/launcher/api.py, LaunchConfig), the others (torch/distributed/elastic/rendezvous/
+/// dynamic_rendezvous.py, RendezvousTimeout).
+constexpr std::chrono::seconds torch_store_timeout{900};
+constexpr std::chrono::seconds torch_join_timeout{600};
 
 std::string without(std::string_view host) { return std::string(without_brackets(host)); }
 
@@ -26,7 +33,7 @@ class FlagWriter {
       flag("master_addr", without(text(Fact::master_addr)));
       flag("master_port", text(Fact::master_port));
       flag("rdzv_id", text(Fact::run_id));
-      if (topology_.facts.has(Fact::rdzv_conf)) flag("rdzv_conf", text(Fact::rdzv_conf));
+      if (const std::string conf = rendezvous_conf(); !conf.empty()) flag("rdzv_conf", conf);
     }
     flag("max_restarts", text(Fact::max_restarts));
     if (!log_dir.empty()) flag("log_dir", log_dir);
@@ -38,12 +45,24 @@ class FlagWriter {
 
   void flag(std::string_view name, std::string_view value) { flags_.push_back({name, std::string(value)}); }
 
+  /// What the user says, and how long torch waits: in an elastic job as long as --wait-timeout says, for
+  /// nobody but torch can see whether enough nodes are there; in a static one, which we end then, longer.
+  [[nodiscard]] std::string rendezvous_conf() const {
+    std::string conf(text(Fact::rdzv_conf));
+    const auto limit = std::chrono::ceil<std::chrono::seconds>(*settings_.time(Option::wait_timeout));
+    const bool differs = topology_.elastic ? limit != torch_join_timeout : limit >= torch_store_timeout;
+    const std::string_view key = topology_.elastic ? "join_timeout=" : "timeout=";
+    if (topology_.alone || !differs || conf.find(key) != std::string::npos) return conf;
+    const auto wanted = topology_.elastic ? limit : limit + std::chrono::seconds(60);
+    return fmt::format("{}{}{}{}", conf, conf.empty() ? "" : ",", key, wanted.count());
+  }
+
   void add_elastic() {
     const std::string_view backend = text(Fact::rdzv_backend);
     flag("rdzv_backend", backend);
     flag("rdzv_endpoint", fmt::format("{}:{}", without(text(Fact::master_addr)), text(Fact::master_port)));
     flag("rdzv_id", text(Fact::rdzv_id));
-    std::string conf(text(Fact::rdzv_conf));
+    std::string conf = rendezvous_conf();
     if (backend == "c10d" && conf.find("is_host=") == std::string::npos && knows_host()) {
       conf = fmt::format("is_host={}{}{}", topology_.host.value_or(false) ? "true" : "false",
                          conf.empty() ? "" : ",", conf);

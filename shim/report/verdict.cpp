@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <csignal>
 #include <cstring>
@@ -198,6 +199,20 @@ bool lost_peer(const RootCause& root, const std::optional<supervise::Place>& pla
 
 constexpr std::string_view before_here = "; another node probably failed before";
 
+/// Whether torchrun gave up its rendezvous before its first worker, or lost the node that hosted it, which
+/// perhaps gave up first.
+bool never_met(const Ending& ending, const RootCause& root) {
+  constexpr std::array<std::string_view, 2> signs = {
+      "RendezvousTimeoutError",  // torch/distributed/elastic/rendezvous/dynamic_rendezvous.py
+      "waiting for clients",     // torch/csrc/distributed/c10d/TCPStore.cpp: the static rendezvous' host
+  };
+  if (ending.attempts != 0 || root.error == nullptr) return false;
+  const std::string& told = root.error->message;
+  return tells_of_lost_peer(told) || std::ranges::any_of(signs, [&told](std::string_view sign) {
+           return told.find(sign) != std::string::npos;
+         });
+}
+
 /// What torchrun's workers say, where its own code says nothing.
 void judge_workers(const Ending& ending, const Evidence& evidence,
                    const std::optional<supervise::Place>& place, Verdict& verdict) {
@@ -246,11 +261,21 @@ Verdict judge(const Ending& ending, const LaunchPlan& plan, const Evidence& evid
                       : signalled ? " was ended by " + supervise::signal_name(ending.number)
                                   : " ended with code " + std::to_string(ending.number)) +
                      " after " + after;
-  if (ending.killed_by_us && !remains) verdict.sentence += ", killed by rankshim as it had not stopped";
+  if (ending.killed_by_us && !remains)
+    verdict.sentence +=
+        ending.never_met ? ", killed by rankshim" : ", killed by rankshim as it had not stopped";
   if (ending.stop_signal) {
     verdict.cause = Cause::stopped;
     verdict.sentence += "; " + supervise::signal_name(*ending.stop_signal) + " had asked it to stop";
   }
+  if (ending.never_met) {
+    verdict.code = exit_code::unreachable;
+    verdict.cause = Cause::wait;
+    verdict.failed = true;
+    verdict.sentence = "the other nodes did not come in time; " + verdict.sentence;
+    return verdict;
+  }
+  if (!ending.did_not_stop.empty()) verdict.sentence += "; " + ending.did_not_stop;
   if (launcher) judge_workers(ending, evidence, place, verdict);
   if (!verdict.root && own_code != 0 && !ending.stop_signal) {
     verdict.root = failed_command(ending, verdict, launcher, evidence);
@@ -261,6 +286,11 @@ Verdict judge(const Ending& ending, const LaunchPlan& plan, const Evidence& evid
       verdict.sentence += "; it ended its workers itself";
   }
   if (verdict.root) verdict.cause = verdict.root->out_of_memory ? Cause::oom : Cause::none;
+  if (verdict.root && launcher && never_met(ending, *verdict.root)) {
+    verdict.code = exit_code::unreachable;
+    verdict.cause = Cause::wait;
+    verdict.sentence = "the other nodes did not come in time; " + verdict.sentence;
+  }
   if (launcher_code) verdict.code = own_code;
   verdict.failed = verdict.code != 0 && verdict.root.has_value();
   if (ending.leftovers_killed != 0) {

@@ -243,3 +243,44 @@ TEST_CASE("a bus error names what is left of /dev/shm", "[verdict]") {
   const Verdict verdict = judge(torchrun({worker(0, SIGBUS, 1s)}), plan(Launcher::torchrun), evidence);
   CHECK(verdict.sentence.find("SIGBUS (/dev/shm has 0 MiB of 64 MiB left)") != std::string::npos);
 }
+
+TEST_CASE("nodes that never came are 75, whoever gave up", "[verdict]") {
+  Evidence evidence;
+  for (const char* const given_up :
+       {"DistNetworkError: Failed to recv, got 0 bytes. Connection was likely closed. Did the remote server "
+        "shutdown or crash?",
+        "RendezvousTimeoutError: ",
+        "DistStoreError: Timed out after 901 seconds waiting for clients. 1/2 clients joined."}) {
+    evidence.agent.message = given_up;
+    Ending ending = torchrun({});
+    ending.attempts = 0;
+    const Verdict verdict = judge(ending, plan(Launcher::torchrun), evidence);
+    CHECK(verdict.code == 75);
+    CHECK(verdict.cause == Cause::wait);
+    CHECK(verdict.sentence.starts_with(
+        "the other nodes did not come in time; torchrun ended with code 1 after"));
+    CHECK(judge(torchrun({}), plan(Launcher::torchrun), evidence).code == 1);  // later, for its next workers
+  }
+
+  Ending killed = torchrun({});
+  killed.kind = Ending::Kind::signalled;
+  killed.number = SIGKILL;
+  killed.killed_by_us = true;
+  killed.never_met = true;
+  const Verdict verdict = judge(killed, plan(Launcher::torchrun), {});
+  CHECK(verdict.code == 75);
+  CHECK(verdict.failed);
+  CHECK(verdict.cause == Cause::wait);
+  CHECK(
+      verdict.sentence ==
+      "the other nodes did not come in time; torchrun was ended by SIGKILL after 10.0 s, killed by rankshim");
+}
+
+TEST_CASE("who did not stop stands in the verdict", "[verdict]") {
+  Ending ending = torchrun({});
+  ending.stop_signal = SIGTERM;
+  ending.did_not_stop = "worker 0 (rank 8, pid 17, state S, in futex_do_wait) did not stop in 1.6 s";
+  CHECK(judge(ending, plan(Launcher::torchrun), {})
+            .sentence.ends_with("; SIGTERM had asked it to stop; worker 0 (rank 8, pid 17, state S, in "
+                                "futex_do_wait) did not stop in 1.6 s"));
+}

@@ -40,6 +40,14 @@ void Delivery::leave_alone_present_children() {
 void Delivery::command_ended() {
   command_ended_ = true;
   if (kept_.size() >= most_kept) signals_.hold_real_time(false);
+  SignalSet told = 0;
+  for (const Kept& kept : kept_) {
+    const int number = kept.signal.number;
+    if (is_for_workers(number) && (told & bit(number)) == 0)
+      log::warn("{} is given up: the launcher has ended before its workers could take it",
+                signal_name(number));
+    told |= bit(number);
+  }
   kept_.clear();
   kept_numbers_ = 0;
   due_.reset();
@@ -130,8 +138,12 @@ int Delivery::deliver_to_workers(const Received& signal) {
   if (!ready) return -EAGAIN;
   const kernel::Payload payload = payload_of(signal);
   const int sent = send_each(*workers, signal.number, is_queued(signal) ? &payload : nullptr);
-  if (sent < 0)
+  if (sent < 0) {
     log::warn("{} did not reach every worker: {}", signal_name(signal.number), std::strerror(-sent));
+  } else {
+    log::info("{} passed on to {}", signal_name(signal.number),
+              workers->size() == 1 ? "the launcher's worker" : fmt::format("{} workers", workers->size()));
+  }
   return 0;  // again, some would get it twice
 }
 
@@ -150,6 +162,16 @@ int Delivery::to_all(int signal, const kernel::Payload* payload) {
   if (command_ended_) return -ESRCH;  // without /proc nobody can say who is left
   const int done = kernel::send(-command_, signal);
   return done == -ESRCH ? kernel::send(command_, signal) : done;
+}
+
+void Delivery::to_stopped(int signal) {
+  std::optional<std::vector<Process>> all = everything();
+  if (!all) {
+    to_all(signal);
+    return;
+  }
+  std::erase_if(*all, [](const Process& process) { return process.state != 'T' && process.state != 't'; });
+  send_each(*all, signal, nullptr);
 }
 
 std::optional<std::vector<Process>> Delivery::everything() const { return descendants(getpid(), before_us_); }

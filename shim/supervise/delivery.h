@@ -56,6 +56,9 @@ class Delivery {
   /// own descendants. 0 or −errno.
   int to_all(int signal, const kernel::Payload* payload = nullptr);
 
+  /// To those of them that are stopped (job control, a debugger); to all where /proc does not tell who is.
+  void to_stopped(int signal);
+
   /// Everything that the command started and left, by /proc; nothing where that does not tell.
   [[nodiscard]] std::optional<std::vector<Process>> everything() const;
 

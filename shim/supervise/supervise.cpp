@@ -12,6 +12,7 @@
 #include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <cerrno>
+#include <charconv>
 #include <csignal>
 #include <cstring>
 #include <exception>
@@ -23,10 +24,12 @@
 #include "supervise/delivery.h"
 #include "supervise/kernel.h"
 #include "supervise/last_resort.h"
+#include "supervise/rendezvous.h"
 #include "supervise/stacks.h"
 #include "supervise/terminal.h"
 #include "supervise/tree.h"
 #include "supervise/workers.h"
+#include "supervise/working_directory.h"
 
 namespace rankshim::supervise {
 namespace {
@@ -34,12 +37,13 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-constexpr milliseconds agent_patience{1000};      // then an agent without workers is killed
-constexpr milliseconds grace_after_stop{30'000};  // for leftovers, where no --grace is given
-constexpr milliseconds kill_again{100};           // a fork may have slipped through a walk of the tree
-constexpr milliseconds kill_patience{5000};       // what is there after that sits in the kernel
-constexpr milliseconds try_again{5};              // a refused call
-constexpr unsigned reaped_at_once = 1000;         // then signals get their turn
+constexpr milliseconds agent_patience{1000};         // then an agent without workers is killed
+constexpr milliseconds grace_after_stop{30'000};     // for leftovers, where no --grace is given
+constexpr milliseconds kill_again{100};              // a fork may have slipped through a walk of the tree
+constexpr milliseconds kill_patience{5000};          // what is there after that sits in the kernel
+constexpr milliseconds look_at_meeting_again{1000};  // when the time is over, and it still imports
+constexpr milliseconds try_again{5};                 // a refused call
+constexpr unsigned reaped_at_once = 1000;            // then signals get their turn
 
 enum class Phase : std::uint8_t { running, leftovers, killing, finished };
 
@@ -75,6 +79,10 @@ class Supervisor {
   [[nodiscard]] bool delays(int signal) const;
   void pass_on_delayed();
   void expect_agent();
+  [[nodiscard]] bool agent_had_workers() const;
+  [[nodiscard]] milliseconds agent_shutdown() const;
+  void on_agent_late();
+  void look_at_meeting();
 
   void reap();
   void watch_workers();
@@ -88,6 +96,7 @@ class Supervisor {
   void begin_leftovers();
   void kill_by(Clock::time_point start, milliseconds grace);
   void show_stacks();
+  void tell_who_hangs(const std::vector<Process>& left, std::string_view what_now);
   void kill_all(std::string_view why);
   void give_up();
 
@@ -114,15 +123,20 @@ class Supervisor {
   bool interrupted_ = false;         // by INT
   bool command_stopped_ = false;     // by the terminal
   bool asked_for_stacks_ = false;
+  bool looked_at_leftovers_ = false;
+  Clock::time_point meeting_told_;  // when a line last told of it, or the agent's start
 
   Deadline delayed_due_;
   Deadline agent_due_;
+  Deadline meeting_due_;
+  Deadline hang_due_;  // a moment before torchrun kills the workers that have not stopped
   Deadline stacks_due_;
   Deadline kill_due_;
   Deadline give_up_due_;
   Deadline retry_due_;
 
   std::optional<WorkerWatch> watch_;
+  WorkingDirectory working_directory_;
   bool observed_ = false;
   bool warned_reap_ = false;
   bool warned_traced_ = false;
@@ -161,6 +175,12 @@ Ending Supervisor::run() {
   }
   ending_.pid = spawn_.pid();
   if (policy_.limit) kill_due_ = started_ + *policy_.limit;
+  if (!policy_.limit) working_directory_.leave();  // hooks are short
+  if (policy_.meeting) {
+    meeting_told_ = started_;
+    meeting_due_ = started_ + std::min(policy_.meeting->told_every,
+                                       policy_.meeting->limit.value_or(policy_.meeting->told_every));
+  }
   watch_workers();
   reap_due_ = true;  // children from before our exec may have ended
   while (phase_ != Phase::finished) step();
@@ -175,6 +195,7 @@ Ending Supervisor::run() {
   });
   while (listening_ || !told) step();
   terminal_.take_back();
+  working_directory_.come_back();
   return ending_;
 }
 
@@ -224,9 +245,10 @@ boost::asio::awaitable<void> Supervisor::receive() {
 }
 
 void Supervisor::arm_timer() {
+  if (watch_ && watch_->first_seen()) meeting_due_.reset();
   Deadline next;
-  for (const Deadline& due :
-       {delayed_due_, agent_due_, stacks_due_, kill_due_, give_up_due_, retry_due_, delivery_.due()}) {
+  for (const Deadline& due : {delayed_due_, agent_due_, meeting_due_, hang_due_, stacks_due_, kill_due_,
+                              give_up_due_, retry_due_, delivery_.due()}) {
     if (due && (!next || *due < *next)) next = due;
   }
   if (next == timer_set_for_) return;
@@ -252,13 +274,11 @@ void Supervisor::act_on_deadlines() {
   if (is_over(retry_due_)) reap_due_ = true;
   if (delivery_.due() && *delivery_.due() <= now) delivery_.try_again();
   if (is_over(delayed_due_)) pass_on_delayed();
-  if (is_over(agent_due_)) {
-    const Presence worker = find_worker(spawn_.pid(), command_.environment);
-    if (worker == Presence::perhaps) agent_due_ = now + try_again;
-    if (worker == Presence::none) {
-      kill_all(fmt::format("the launcher has no worker yet and did not follow {} within {}",
-                           signal_name(ending_.stop_signal.value_or(SIGTERM)), seconds(agent_patience)));
-    }
+  if (is_over(agent_due_)) on_agent_late();
+  if (is_over(meeting_due_)) look_at_meeting();
+  if (is_over(hang_due_)) {
+    if (const std::optional<std::vector<Process>> left = delivery_.everything(); left && watch_)
+      tell_who_hangs(*left, "; the launcher kills what has not stopped");
   }
   // Who has yet to hear of the stop has not failed to follow it.
   if (is_over(stacks_due_) && !delayed_) show_stacks();
@@ -267,6 +287,9 @@ void Supervisor::act_on_deadlines() {
       kill_due_ = now + kill_again;
       delivery_.to_all(SIGKILL);
     } else {
+      if (const std::optional<std::vector<Process>> left = delivery_.everything();
+          left && ending_.stop_signal && !command_ended_ && !asked_for_stacks_)
+        tell_who_hangs(*left, "");
       kill_all(command_ended_        ? "what the command left did not end in its time"
                : ending_.stop_signal ? "the grace is over"
                                      : "its time is over");
@@ -355,6 +378,7 @@ void Supervisor::on_running_signal(const Received& signal, bool stop, int arrive
 
 void Supervisor::on_stop(int arrived, int passed_on, bool delayed) {
   const Clock::time_point now = Clock::now();
+  meeting_due_.reset();
   stopping_ = true;
   ending_.stop_signal = arrived;
   if (!delayed) ending_.stopped_at = now;
@@ -385,10 +409,73 @@ void Supervisor::pass_on_delayed() {
   expect_agent();
 }
 
-/// An agent without a worker has nothing to lose and may not listen at all.
+/// An agent that never had a worker has nothing to lose and may not listen at all. One whose workers have all
+/// ended is on its way to its own end.
 void Supervisor::expect_agent() {
-  if (policy_.agent && find_worker(spawn_.pid(), command_.environment) != Presence::some)
-    agent_due_ = Clock::now() + agent_patience;
+  if (!policy_.agent) return;
+  const Clock::time_point now = Clock::now();
+  const bool had_workers = agent_had_workers();
+  if (had_workers && (!policy_.grace || agent_shutdown() < *policy_.grace))
+    hang_due_ = now + agent_shutdown() - time_for_stacks(agent_shutdown());
+  if (find_worker(spawn_.pid(), command_.environment) == Presence::some) return;
+  if (!had_workers) {
+    agent_due_ = now + agent_patience;
+  } else if (!policy_.grace) {
+    agent_due_ = now + agent_shutdown();
+  }
+}
+
+bool Supervisor::agent_had_workers() const { return watch_ && watch_->first_seen(); }
+
+/// What torchrun gives its workers after a stop (torch/distributed/launcher/api.py, whole seconds).
+milliseconds Supervisor::agent_shutdown() const {
+  constexpr std::string_view mark = "TORCH_ELASTIC_SHUTDOWN_TIMEOUT=";
+  unsigned seconds = 30;
+  for (const std::string& entry : command_.environment) {
+    if (entry.starts_with(mark))
+      std::from_chars(entry.data() + mark.size(), entry.data() + entry.size(), seconds);
+  }
+  return std::chrono::seconds(seconds);
+}
+
+void Supervisor::on_agent_late() {
+  const Presence worker = find_worker(spawn_.pid(), command_.environment);
+  if (worker == Presence::perhaps) agent_due_ = Clock::now() + try_again;
+  if (worker != Presence::none) return;
+  const std::string stop = signal_name(ending_.stop_signal.value_or(SIGTERM));
+  if (agent_had_workers()) {
+    kill_all(fmt::format("the launcher, whose workers have all ended, did not follow {} within {}", stop,
+                         seconds(agent_shutdown())));
+  } else {
+    kill_all(fmt::format("the launcher has no worker yet and did not follow {} within {}", stop,
+                         seconds(agent_patience)));
+  }
+}
+
+/// Nobody answers for torch's store: that the agent is there and has no worker is all that can be known.
+void Supervisor::look_at_meeting() {
+  if (!watch_ && find_worker(spawn_.pid(), command_.environment) == Presence::some) return;
+  const Clock::time_point now = Clock::now();
+  const std::optional<milliseconds> limit = policy_.meeting->limit;
+  const milliseconds told_every = policy_.meeting->told_every;
+  const bool meets = is_in_rendezvous(spawn_.pid(), policy_.meeting->port);
+  if (meets && limit && now >= started_ + *limit) {
+    ending_.never_met = true;
+    return kill_all(fmt::format("the other nodes did not come within {}", seconds(*limit)));
+  }
+  if (now >= meeting_told_ + told_every) {
+    meeting_told_ += told_every;
+    const std::string since = seconds(std::chrono::duration_cast<milliseconds>(meeting_told_ - started_));
+    if (meets) {
+      log::info("waiting for the other nodes: torchrun has no worker yet, {} after its start{}", since,
+                limit ? "; at most " + seconds(*limit) : std::string());
+    } else {
+      log::info("torchrun has not come to the master's port yet, {} after its start: it still loads", since);
+    }
+  }
+  meeting_due_ = meeting_told_ + told_every;
+  if (limit && *meeting_due_ > started_ + *limit)
+    meeting_due_ = std::max(started_ + *limit, now + look_at_meeting_again);
 }
 
 // ---- ends ----
@@ -442,7 +529,7 @@ bool Supervisor::was_killed(int status) const {
 }
 
 void Supervisor::on_orphan_end(pid_t pid, int status) {
-  if (command_ended_ && was_killed(status)) ++ending_.leftovers_killed;
+  if (looked_at_leftovers_ && was_killed(status)) ++ending_.leftovers_killed;
   if (policy_.warn_on_reap) log::warn("reaped a process that its parent had left: {}", pid);
 }
 
@@ -478,6 +565,8 @@ void Supervisor::on_command_end(int status) {
   delivery_.command_ended();
   ending_.ran = std::chrono::duration_cast<milliseconds>(Clock::now() - started_);
   agent_due_.reset();
+  meeting_due_.reset();
+  hang_due_.reset();
   delayed_due_.reset();
   if (std::exchange(delayed_, std::nullopt)) {  // nobody had asked the command to stop
     ending_.late_signal = std::exchange(ending_.stop_signal, std::nullopt);
@@ -533,6 +622,7 @@ void Supervisor::not_started(const SpawnFailure& failed) {
 
 void Supervisor::begin_leftovers() {
   phase_ = Phase::leftovers;
+  looked_at_leftovers_ = true;
   const Clock::time_point now = Clock::now();
   if (!stopping_) {
     kill_by(now, policy_.leftover_grace);
@@ -543,7 +633,7 @@ void Supervisor::begin_leftovers() {
     ending_.leftovers = static_cast<unsigned>(std::ranges::count_if(*left, &Process::alive));
   }
   delivery_.to_all(policy_.term_signal);
-  delivery_.to_all(SIGCONT);  // what is stopped could not follow
+  delivery_.to_stopped(SIGCONT);  // which could not follow
   if (stopping_ && !policy_.grace)
     log::info("what the command left is asked to stop, and killed in {}", seconds(grace_after_stop));
 }
@@ -562,16 +652,28 @@ void Supervisor::show_stacks() {
   if (policy_.agent && left->size() > 1)
     std::erase_if(*left, [this](const Process& process) { return process.pid == spawn_.pid(); });
   asked_for_stacks_ = true;
-  const std::size_t asked = ask_for_stacks(*left);
-  if (asked == 0) return;
-  log::warn("{} not stopped: asked for stacks by SIGABRT, then killed",
-            asked == 1 ? "1 process has" : fmt::format("{} processes have", asked));
+  if (std::ranges::none_of(*left, &Process::alive)) return;
+  tell_who_hangs(*left, ": asked for stacks by SIGABRT, then killed");
+  ask_for_stacks(*left);
+}
+
+void Supervisor::tell_who_hangs(const std::vector<Process>& left, std::string_view what_now) {
+  const std::string who = who_hangs(left, watch_ ? watch_->states() : std::vector<WorkerState>{});
+  if (who.empty()) return;
+  const Clock::time_point since =
+      command_ended_ ? ending_.ended_at.value_or(started_) : ending_.stopped_at.value_or(started_);
+  const auto tenths = std::chrono::duration_cast<milliseconds>(Clock::now() - since).count() / 100;
+  const std::string what = fmt::format("{} did not stop in {}.{} s", who, tenths / 10, tenths % 10);
+  if (!command_ended_) ending_.did_not_stop = what;
+  log::warn("{}{}", what, what_now);
 }
 
 void Supervisor::kill_all(std::string_view why) {
   phase_ = Phase::killing;
   const Clock::time_point now = Clock::now();
   agent_due_.reset();
+  meeting_due_.reset();
+  hang_due_.reset();
   stacks_due_.reset();
   kill_due_ = now + kill_again;
   give_up_due_ = now + kill_patience;

@@ -23,14 +23,24 @@ struct Policy {
   std::optional<std::chrono::milliseconds> grace;
   /// After the command's own end: how long what it left has between TERM and KILL.
   std::chrono::milliseconds leftover_grace{5000};
-  /// The command is torchrun's agent. While it has no worker nothing can be lost, and a stop signal that it
-  /// does not follow at once is followed by KILL within two seconds. And only the first stop signal is passed
+  /// The command is torchrun's agent. Until it has its first worker nothing can be lost, and a stop signal
+  /// that it does not follow at once is followed by KILL within two seconds; when all its workers have ended
+  /// it has its own time, or the grace. And only the first stop signal is passed
   /// to it: torchrun takes a second one as the start of another 30 s. A second INT kills everything.
   bool agent = false;
   /// The agent's --log_dir, which exists, and how many workers it starts here: by these its workers are
   /// followed. Empty: they are not.
   std::string log_folder;
   unsigned workers = 0;
+  /// Of an agent that waits for other nodes before it starts its first worker.
+  struct Meeting {
+    std::uint16_t port = 0;  ///< of the store, where they meet
+    /// From the agent's start; then it is killed. Nothing: until the agent gives up itself, as in an elastic
+    /// job, where nobody can see from outside whether enough nodes are there.
+    std::optional<std::chrono::milliseconds> limit;
+    std::chrono::milliseconds told_every{30'000};  ///< a line that says so
+  };
+  std::optional<Meeting> meeting;
   /// How long the command may run before everything is killed; nothing: for ever. For hooks.
   std::optional<std::chrono::milliseconds> limit;
   /// Told what happens; may be null.
@@ -74,8 +84,12 @@ struct Ending {
   bool killed_by_us = false;      ///< the command itself ended by a KILL of ours
   unsigned leftovers = 0;         ///< processes that were still there when the command had ended
   unsigned leftovers_killed = 0;  ///< of these, how many had to be killed
-  std::string left_behind;        ///< what not even KILL ended, for a person: "PID (NAME, WAIT CHANNEL), …"
-  pid_t pid = 0;                  ///< the command's; 0 where it was not started
+  /// Who had not stopped when their time was over, before stacks and KILL: "worker 0 (rank 8, pid 17, state
+  /// S, in futex_do_wait) did not stop in 1.6 s".
+  std::string did_not_stop;
+  bool never_met = false;   ///< it was killed at Policy::Meeting's limit
+  std::string left_behind;  ///< what not even KILL ended, for a person: "PID (NAME, WAIT CHANNEL), …"
+  pid_t pid = 0;            ///< the command's; 0 where it was not started
   std::chrono::milliseconds ran{0};
   std::chrono::steady_clock::time_point started_at;                 ///< just before the command's start
   std::optional<std::chrono::steady_clock::time_point> ended_at;    ///< when the command had ended

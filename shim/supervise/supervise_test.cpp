@@ -1,5 +1,8 @@
 #include "supervise/supervise.h"
 
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -467,5 +470,51 @@ TEST_CASE("an agent with a worker has its time, and gets each stop signal once",
     CHECK(ending.kind == Kind::exited);
     CHECK(ending.number == 1);
     CHECK_FALSE(ending.killed_by_us);
+  }
+}
+
+TEST_CASE("an agent that waits for other nodes is told of, and ended when its time is over", "[supervise]") {
+  for (const Mode mode : modes()) {
+    INFO(name(mode));
+    const int free = socket(AF_INET, SOCK_STREAM, 0);
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    socklen_t size = sizeof address;
+    REQUIRE(bind(free, reinterpret_cast<const sockaddr*>(&address), size) == 0);
+    REQUIRE(getsockname(free, reinterpret_cast<sockaddr*>(&address), &size) == 0);
+    close(free);
+    const std::uint16_t port = ntohs(address.sin_port);
+    // It imports until USR1 comes; then it is in the rendezvous.
+    const std::string agent = R"(
+import signal, socket, sys
+signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR1})
+signal.sigwait({signal.SIGUSR1})
+store = socket.create_server(("", int(sys.argv[1])))
+while True: signal.pause()
+)";
+    Policy policy;
+    policy.scope = SignalScope::child;
+    policy.agent = true;
+    policy.meeting = {.port = port, .limit = 100ms, .told_every = 40ms};
+    Trial trial(mode, std::vector<std::string>{"python3", "-c", agent, std::to_string(port)}, policy,
+                [] { dup2(STDOUT_FILENO, STDERR_FILENO); });
+    std::string line;
+    for (const char* const since : {"40 ms", "80 ms", "120 ms"}) {  // the limit is over, and it is left alone
+      line = trial.line();
+      CHECK(line == std::string("rankshim: torchrun has not come to the master's port yet, ") + since +
+                        " after its start: it still loads");
+    }
+    trial.signal(SIGUSR1);
+    do line = trial.line();
+    while (line.find("still loads") != std::string::npos);
+    if (line.find("has no worker yet") != std::string::npos) {  // not on its first look after the limit
+      CHECK(line.starts_with("rankshim: waiting for the other nodes: torchrun has no worker yet, "));
+      CHECK(line.ends_with(" after its start; at most 100 ms"));
+      line = trial.line();
+    }
+    CHECK(line.find("the other nodes did not come within 100 ms: everything is killed") != std::string::npos);
+    const Ending ending = trial.ending();
+    CHECK(ending.never_met);
+    CHECK(ending.killed_by_us);
   }
 }

@@ -32,7 +32,7 @@ constexpr int too_long_ms = 30'000;
 struct FlatEnding {
   Ending::Kind kind;
   int number, stop_signal;
-  bool killed_by_us;
+  bool killed_by_us, never_met;
   unsigned leftovers, leftovers_killed;
   long ran;
   char call[16], path[512];
@@ -44,6 +44,7 @@ FlatEnding flatten(const Ending& ending) {
                   ending.number,
                   ending.stop_signal.value_or(0),
                   ending.killed_by_us,
+                  ending.never_met,
                   ending.leftovers,
                   ending.leftovers_killed,
                   ending.ran.count(),
@@ -177,6 +178,7 @@ Ending Trial::ending() {
   ending.failed_interpreter = flat.interpreter;
   if (flat.stop_signal != 0) ending.stop_signal = flat.stop_signal;
   ending.killed_by_us = flat.killed_by_us;
+  ending.never_met = flat.never_met;
   ending.leftovers = flat.leftovers;
   ending.leftovers_killed = flat.leftovers_killed;
   ending.ran = std::chrono::milliseconds(flat.ran);
