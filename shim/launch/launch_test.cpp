@@ -196,12 +196,12 @@ TEST_CASE("torch waits for the other nodes as long as --wait-timeout says") {
   CHECK_THAT(argv(job, "30m"), Catch::Contains("--rdzv_conf=timeout=1860 "));
   CHECK_THAT(argv(FakeNode({}), "30m"), !Catch::Contains("rdzv_conf"));
 
-  FakeNode elastic({"PET_NNODES=2:3", "PET_RDZV_BACKEND=c10d", "PET_RDZV_ENDPOINT=job-worker-0:29400"});
+  const FakeNode elastic({"PET_NNODES=2:3", "PET_RDZV_BACKEND=c10d", "PET_RDZV_ENDPOINT=job-worker-0:29400"});
   CHECK_THAT(argv(elastic, "2m"), Catch::Contains("join_timeout=120 "));
   CHECK_THAT(argv(elastic, "10m"), !Catch::Contains("join_timeout"));  // torch's own
-  elastic = FakeNode({"PET_NNODES=2:3", "PET_RDZV_BACKEND=c10d", "PET_RDZV_ENDPOINT=job-worker-0:29400",
-                      "PET_RDZV_CONF=join_timeout=60"});
-  CHECK_THAT(argv(elastic, "2m"), Catch::Contains("join_timeout=60 "));
+  const FakeNode said({"PET_NNODES=2:3", "PET_RDZV_BACKEND=c10d", "PET_RDZV_ENDPOINT=job-worker-0:29400",
+                       "PET_RDZV_CONF=join_timeout=60"});
+  CHECK_THAT(argv(said, "2m"), Catch::Contains("join_timeout=60 "));
 }
 
 TEST_CASE("the interpreter is the option's, else python3 or python, whichever PATH has first") {
