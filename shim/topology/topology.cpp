@@ -93,6 +93,9 @@ Outcome<Topology> Resolver::resolve() {
     read_ranks("process", node_, facts(), topology_.granularity, faults_);
   } else if (reads_variables_ && topology_.idle_role.empty() && topology_.granularity == Granularity::node &&
              !platform_says_all() && !platform_has_words()) {
+    const auto wrong =
+        torchrun_ == nullptr ? std::nullopt : check_beside_ranks(*torchrun_, node_.environment());
+    if (wrong) return Faults{*wrong};
     read_ranks(settings_.text(Option::rank_unit), node_, facts(), topology_.granularity, faults_);
   }
   if (topology_.idle_role.empty()) become_launcher();
@@ -204,11 +207,8 @@ bool Resolver::choose_from_torchrun(Fact wanted) {
     if (!*other || agrees(wanted, flag, **other)) continue;
     const bool by_name = wanted != Fact::nnodes || torchrun_->find("nnodes") != nullptr;  // or --standalone
     const std::string said_by_flag = by_name ? said(wanted, flag) : flag.detail;
-    fault(fmt::format("{} contradicts {}", said_by_flag, said(wanted, **other)),
-          {flag.detail, name_of(wanted, **other)},
-          fmt::format("take {} out of the command, for rankshim fills it in, or correct {}; --launcher=none "
-                      "(RANKSHIM_LAUNCHER) leaves torchrun to itself",
-                      flag.detail.substr(flag.detail.find(' ') + 1), name_of(wanted, **other)));
+    Fault wrong = flag_contradicts(said_by_flag, said(wanted, **other), name_of(wanted, **other));
+    fault(std::move(wrong.what), wrong.names, std::move(wrong.fix));
     break;
   }
   return true;

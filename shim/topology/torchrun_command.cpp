@@ -1,10 +1,13 @@
 #include "topology/torchrun_command.h"
 
+#include <spdlog/fmt/fmt.h>
+
 #include <algorithm>
 #include <array>
 #include <utility>
 
 #include "topology/python_words.h"
+#include "topology/resolver.h"
 #include "topology/topology.h"
 
 namespace rankshim {
@@ -168,6 +171,37 @@ const TorchrunCommand::Flag* TorchrunCommand::find(std::string_view name) const 
 std::string TorchrunCommand::script(const std::vector<std::string>& command) const {
   if (script_at >= command.size() || find("module") != nullptr || find("no_python") != nullptr) return {};
   return command[script_at];
+}
+
+Fault flag_contradicts(const std::string& flag, const std::string& other, const std::string& name) {
+  const std::string option = flag.substr(flag.find(' ') + 1);
+  return {fmt::format("{} contradicts {}", flag, other),
+          {flag.substr(0, flag.find('=')), name},
+          fmt::format("take {} out of the command: rankshim fills in what is not there; or correct {}; "
+                      "--launcher=none (RANKSHIM_LAUNCHER) leaves torchrun to itself",
+                      option.substr(0, option.find('=')), name)};
+}
+
+std::optional<Fault> check_beside_ranks(const TorchrunCommand& torchrun, const Environment& environment) {
+  const Facts& facts = torchrun.facts;
+  const auto& nnodes = facts[Fact::nnodes];
+  const auto world = parse_count(environment.get("WORLD_SIZE").value_or(""));
+  const auto rank = parse_count(environment.get("RANK").value_or(""));
+  const auto count = nnodes ? parse_count(nnodes->text) : std::nullopt;
+  if (!count || *count == 0 || !world) return std::nullopt;
+  const auto contradicts = [](const std::string& flag, const std::string& variable, unsigned number) {
+    return flag_contradicts(flag, fmt::format("{}={}", variable, number), variable);
+  };
+  const auto workers = parse_count(facts.text(Fact::nproc_per_node));
+  const bool processes = workers ? *count * *workers == *world : *count > 1 && *world % *count == 0;
+  if (*world != *count && !processes)
+    return contradicts(torchrun.find("nnodes") != nullptr ? said(Fact::nnodes, *nnodes) : nnodes->detail,
+                       "WORLD_SIZE", *world);
+  const auto node_rank = parse_count(facts.text(Fact::node_rank));
+  if (!node_rank || !rank || *rank == *node_rank) return std::nullopt;
+  const unsigned each = *world / *count;
+  if (processes && each > 1 && *rank / each == *node_rank) return std::nullopt;
+  return contradicts(said(Fact::node_rank, *facts[Fact::node_rank]), "RANK", *rank);
 }
 
 std::optional<TorchrunCommand> read_torchrun(const std::vector<std::string>& command) {

@@ -6,6 +6,8 @@
 #include <string_view>
 #include <vector>
 
+#include "fault.h"
+#include "node/environment.h"
 #include "topology/fact.h"
 
 namespace rankshim {
@@ -45,5 +47,13 @@ struct TorchrunCommand {
 /// any other. Flags are taken as argparse takes them: both spellings, --x=v and --x v, and unique beginnings
 /// (torch/distributed/run.py, get_args_parser; torch 1.9 to 2.15).
 std::optional<TorchrunCommand> read_torchrun(const std::vector<std::string>& command);
+
+/// The fault of a flag ("torchrun --nnodes=1") that cannot be true beside `other` ("PET_NNODES=2"), which is
+/// named `name`.
+Fault flag_contradicts(const std::string& flag, const std::string& other, const std::string& name);
+
+/// Where torchrun is given the nodes by flags: a fault if RANK and WORLD_SIZE can be true beside them neither
+/// as numbers of nodes nor as numbers of processes.
+std::optional<Fault> check_beside_ranks(const TorchrunCommand& torchrun, const Environment& environment);
 
 }  // namespace rankshim

@@ -138,6 +138,26 @@ TEST_CASE("torchrun's flags that say the same, more, or what nobody else says ar
   CHECK(fixed.facts.text(Fact::master_port) == "7");
 }
 
+TEST_CASE("torchrun's flags may not contradict RANK and WORLD_SIZE, whatever they count") {
+  const auto line = [](const std::string& rank, const std::string& world, const Words& flags) {
+    Words command = {"torchrun"};
+    command.insert(command.end(), flags.begin(), flags.end());
+    command.emplace_back("t.py");
+    const Words variables = {"RANK=" + rank, "WORLD_SIZE=" + world, "MASTER_ADDR=m", "MASTER_PORT=1"};
+    return fault_of(variables, command);
+  };
+  CHECK_THAT(line("1", "3", {"--standalone"}),
+             Catch::StartsWith("torchrun --standalone contradicts WORLD_SIZE=3"));
+  CHECK_THAT(line("0", "3", {"--nnodes=1"}),
+             Catch::StartsWith("torchrun --nnodes=1 contradicts WORLD_SIZE=3"));
+  CHECK_THAT(line("1", "3", {"--nnodes=3", "--node_rank=2"}),
+             Catch::StartsWith("torchrun --node_rank=2 contradicts RANK=1"));
+  CHECK(line("1", "3", {"--nnodes=3", "--node_rank=1"}) == "no fault");
+  CHECK(line("1", "16", {"--nnodes=2", "--node_rank=1", "--nproc_per_node=8"}) == "no fault");
+  CHECK(line("8", "16", {"--nnodes=2", "--node_rank=1", "--nproc_per_node=8"}) == "no fault");
+  CHECK(line("1", "3", {}) == "no fault");
+}
+
 TEST_CASE("a lone torchrun with a rendezvous of its own meets nobody") {
   for (const Words& command :
        {Words{"torchrun", "--standalone", "t.py"}, Words{"torchrun", "--rdzv_backend=c10d", "t.py"},
