@@ -28,14 +28,13 @@ def left(start, tmp_path):
 
 def test_the_command_and_the_hooks_have_ours_and_we_have_none_while_the_command_runs(left):
     hook = 'pwd >hook; cp "$RANKSHIM_REPORT" hooks-report'
-    process, here, go = left("--report=report.json", "--termination-log=log", "--run-dir=.", "--post-stop", hook)
+    process, here, go = left("--report=report.json", "--run-dir=.", "--post-stop", hook)
     go("exit 3")
     assert process.wait() == 3
     assert process.stdout.splitlines()[0] == str(here)
     assert (here / "hook").read_text().strip() == str(here)
     assert json.loads((here / "report.json").read_text()) == json.loads((here / "hooks-report").read_text())
-    assert "exit code 3" in (here / "log").read_text()
-    assert sorted(path.name for path in here.iterdir()) == ["hook", "hooks-report", "log", "report.json"]
+    assert sorted(path.name for path in here.iterdir()) == ["hook", "hooks-report", "report.json"]
 
 
 def test_a_working_directory_that_is_gone_at_the_end_is_a_warning(left):

@@ -244,11 +244,11 @@ Invocation with_absolute_paths(Invocation invocation) {
 }
 
 /// What torchrun waits for before its first worker; nothing on a node that is the whole job.
-std::optional<supervise::Policy::Meeting> plan_meeting(const Job& job, const Settings& settings) {
+std::optional<supervise::MeetingPlan> plan_meeting(const Job& job, const Settings& settings) {
   const Topology& topology = job.topology;
   if (job.plan.launcher == Launcher::none || (!topology.elastic && topology.number(Fact::nnodes) < 2))
     return std::nullopt;
-  supervise::Policy::Meeting meeting;
+  supervise::MeetingPlan meeting;
   meeting.port = static_cast<std::uint16_t>(topology.number(Fact::master_port));
   if (!topology.elastic) meeting.limit = settings.time(Option::wait_timeout);
   return meeting;

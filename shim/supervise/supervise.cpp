@@ -24,7 +24,7 @@
 #include "supervise/delivery.h"
 #include "supervise/kernel.h"
 #include "supervise/last_resort.h"
-#include "supervise/rendezvous.h"
+#include "supervise/seconds.h"
 #include "supervise/stacks.h"
 #include "supervise/terminal.h"
 #include "supervise/tree.h"
@@ -37,13 +37,12 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-constexpr milliseconds agent_patience{1000};         // then an agent without workers is killed
-constexpr milliseconds grace_after_stop{30'000};     // for leftovers, where no --grace is given
-constexpr milliseconds kill_again{100};              // a fork may have slipped through a walk of the tree
-constexpr milliseconds kill_patience{5000};          // what is there after that sits in the kernel
-constexpr milliseconds look_at_meeting_again{1000};  // when the time is over, and it still imports
-constexpr milliseconds try_again{5};                 // a refused call
-constexpr unsigned reaped_at_once = 1000;            // then signals get their turn
+constexpr milliseconds agent_patience{1000};      // then an agent without workers is killed
+constexpr milliseconds grace_after_stop{30'000};  // for leftovers, where no --grace is given
+constexpr milliseconds kill_again{100};           // a fork may have slipped through a walk of the tree
+constexpr milliseconds kill_patience{5000};       // what is there after that sits in the kernel
+constexpr milliseconds try_again{5};              // a refused call
+constexpr unsigned reaped_at_once = 1000;         // then signals get their turn
 
 enum class Phase : std::uint8_t { running, leftovers, killing, finished };
 
@@ -124,11 +123,9 @@ class Supervisor {
   bool command_stopped_ = false;     // by the terminal
   bool asked_for_stacks_ = false;
   bool looked_at_leftovers_ = false;
-  Clock::time_point meeting_told_;  // when a line last told of it, or the agent's start
 
   Deadline delayed_due_;
   Deadline agent_due_;
-  Deadline meeting_due_;
   Deadline hang_due_;  // a moment before torchrun kills the workers that have not stopped
   Deadline stacks_due_;
   Deadline kill_due_;
@@ -136,6 +133,7 @@ class Supervisor {
   Deadline retry_due_;
 
   std::optional<WorkerWatch> watch_;
+  std::optional<Meeting> meeting_;  // until the first worker, a stop or the end
   WorkingDirectory working_directory_;
   bool observed_ = false;
   bool warned_reap_ = false;
@@ -143,11 +141,6 @@ class Supervisor {
   bool warned_exception_ = false;
   Ending ending_;
 };
-
-std::string seconds(milliseconds time) {
-  return time.count() % 1000 == 0 ? fmt::format("{} s", time.count() / 1000)
-                                  : fmt::format("{} ms", time.count());
-}
 
 Ending Supervisor::run() {
   if (getpid() != 1 && policy_.subreaper) {
@@ -176,11 +169,7 @@ Ending Supervisor::run() {
   ending_.pid = spawn_.pid();
   if (policy_.limit) kill_due_ = started_ + *policy_.limit;
   if (!policy_.limit) working_directory_.leave();  // hooks are short
-  if (policy_.meeting) {
-    meeting_told_ = started_;
-    meeting_due_ = started_ + std::min(policy_.meeting->told_every,
-                                       policy_.meeting->limit.value_or(policy_.meeting->told_every));
-  }
+  if (policy_.meeting) meeting_.emplace(*policy_.meeting, spawn_.pid(), started_);
   watch_workers();
   reap_due_ = true;  // children from before our exec may have ended
   while (phase_ != Phase::finished) step();
@@ -245,9 +234,10 @@ boost::asio::awaitable<void> Supervisor::receive() {
 }
 
 void Supervisor::arm_timer() {
-  if (watch_ && watch_->first_seen()) meeting_due_.reset();
+  if (watch_ && watch_->first_seen()) meeting_.reset();
   Deadline next;
-  for (const Deadline& due : {delayed_due_, agent_due_, meeting_due_, hang_due_, stacks_due_, kill_due_,
+  const Deadline meeting_due = meeting_ ? Deadline(meeting_->due()) : std::nullopt;
+  for (const Deadline& due : {delayed_due_, agent_due_, meeting_due, hang_due_, stacks_due_, kill_due_,
                               give_up_due_, retry_due_, delivery_.due()}) {
     if (due && (!next || *due < *next)) next = due;
   }
@@ -275,9 +265,9 @@ void Supervisor::act_on_deadlines() {
   if (delivery_.due() && *delivery_.due() <= now) delivery_.try_again();
   if (is_over(delayed_due_)) pass_on_delayed();
   if (is_over(agent_due_)) on_agent_late();
-  if (is_over(meeting_due_)) look_at_meeting();
-  if (is_over(hang_due_)) {
-    if (const std::optional<std::vector<Process>> left = delivery_.everything(); left && watch_)
+  if (meeting_ && meeting_->due() <= now) look_at_meeting();
+  if (is_over(hang_due_) && watch_->some_run()) {
+    if (const std::optional<std::vector<Process>> left = delivery_.everything())
       tell_who_hangs(*left, "; the launcher kills what has not stopped");
   }
   // Who has yet to hear of the stop has not failed to follow it.
@@ -378,7 +368,7 @@ void Supervisor::on_running_signal(const Received& signal, bool stop, int arrive
 
 void Supervisor::on_stop(int arrived, int passed_on, bool delayed) {
   const Clock::time_point now = Clock::now();
-  meeting_due_.reset();
+  meeting_.reset();
   stopping_ = true;
   ending_.stop_signal = arrived;
   if (!delayed) ending_.stopped_at = now;
@@ -414,11 +404,11 @@ void Supervisor::pass_on_delayed() {
 void Supervisor::expect_agent() {
   if (!policy_.agent) return;
   const Clock::time_point now = Clock::now();
-  const bool had_workers = agent_had_workers();
-  if (had_workers && (!policy_.grace || agent_shutdown() < *policy_.grace))
-    hang_due_ = now + agent_shutdown() - time_for_stacks(agent_shutdown());
-  if (find_worker(spawn_.pid(), command_.environment) == Presence::some) return;
-  if (!had_workers) {
+  if (find_worker(spawn_.pid(), command_.environment) == Presence::some) {
+    const milliseconds patience = agent_shutdown();
+    if (agent_had_workers() && (!policy_.grace || patience < *policy_.grace))
+      hang_due_ = now + patience - time_for_stacks(patience);
+  } else if (!agent_had_workers()) {
     agent_due_ = now + agent_patience;
   } else if (!policy_.grace) {
     agent_due_ = now + agent_shutdown();
@@ -452,30 +442,11 @@ void Supervisor::on_agent_late() {
   }
 }
 
-/// Nobody answers for torch's store: that the agent is there and has no worker is all that can be known.
 void Supervisor::look_at_meeting() {
-  if (!watch_ && find_worker(spawn_.pid(), command_.environment) == Presence::some) return;
-  const Clock::time_point now = Clock::now();
-  const std::optional<milliseconds> limit = policy_.meeting->limit;
-  const milliseconds told_every = policy_.meeting->told_every;
-  const bool meets = is_in_rendezvous(spawn_.pid(), policy_.meeting->port);
-  if (meets && limit && now >= started_ + *limit) {
-    ending_.never_met = true;
-    return kill_all(fmt::format("the other nodes did not come within {}", seconds(*limit)));
-  }
-  if (now >= meeting_told_ + told_every) {
-    meeting_told_ += told_every;
-    const std::string since = seconds(std::chrono::duration_cast<milliseconds>(meeting_told_ - started_));
-    if (meets) {
-      log::info("waiting for the other nodes: torchrun has no worker yet, {} after its start{}", since,
-                limit ? "; at most " + seconds(*limit) : std::string());
-    } else {
-      log::info("torchrun has not come to the master's port yet, {} after its start: it still loads", since);
-    }
-  }
-  meeting_due_ = meeting_told_ + told_every;
-  if (limit && *meeting_due_ > started_ + *limit)
-    meeting_due_ = std::max(started_ + *limit, now + look_at_meeting_again);
+  if (!watch_ && find_worker(spawn_.pid(), command_.environment) == Presence::some) return meeting_.reset();
+  if (!meeting_->is_over(Clock::now())) return;
+  ending_.never_met = true;
+  kill_all(fmt::format("the other nodes did not come within {}", seconds(*policy_.meeting->limit)));
 }
 
 // ---- ends ----
@@ -565,7 +536,7 @@ void Supervisor::on_command_end(int status) {
   delivery_.command_ended();
   ending_.ran = std::chrono::duration_cast<milliseconds>(Clock::now() - started_);
   agent_due_.reset();
-  meeting_due_.reset();
+  meeting_.reset();
   hang_due_.reset();
   delayed_due_.reset();
   if (std::exchange(delayed_, std::nullopt)) {  // nobody had asked the command to stop
@@ -672,7 +643,7 @@ void Supervisor::kill_all(std::string_view why) {
   phase_ = Phase::killing;
   const Clock::time_point now = Clock::now();
   agent_due_.reset();
-  meeting_due_.reset();
+  meeting_.reset();
   hang_due_.reset();
   stacks_due_.reset();
   kill_due_ = now + kill_again;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "supervise/delivery.h"
+#include "supervise/meeting.h"
 #include "supervise/observer.h"
 #include "supervise/signals.h"
 #include "supervise/spawn.h"
@@ -32,15 +33,8 @@ struct Policy {
   /// followed. Empty: they are not.
   std::string log_folder;
   unsigned workers = 0;
-  /// Of an agent that waits for other nodes before it starts its first worker.
-  struct Meeting {
-    std::uint16_t port = 0;  ///< of the store, where they meet
-    /// From the agent's start; then it is killed. Nothing: until the agent gives up itself, as in an elastic
-    /// job, where nobody can see from outside whether enough nodes are there.
-    std::optional<std::chrono::milliseconds> limit;
-    std::chrono::milliseconds told_every{30'000};  ///< a line that says so
-  };
-  std::optional<Meeting> meeting;
+  /// The agent waits for other nodes before it starts its first worker. Nothing: it waits for nobody.
+  std::optional<MeetingPlan> meeting;
   /// How long the command may run before everything is killed; nothing: for ever. For hooks.
   std::optional<std::chrono::milliseconds> limit;
   /// Told what happens; may be null.
@@ -87,7 +81,7 @@ struct Ending {
   /// Who had not stopped when their time was over, before stacks and KILL: "worker 0 (rank 8, pid 17, state
   /// S, in futex_do_wait) did not stop in 1.6 s".
   std::string did_not_stop;
-  bool never_met = false;   ///< it was killed at Policy::Meeting's limit
+  bool never_met = false;   ///< it was killed at MeetingPlan's limit
   std::string left_behind;  ///< what not even KILL ended, for a person: "PID (NAME, WAIT CHANNEL), …"
   pid_t pid = 0;            ///< the command's; 0 where it was not started
   std::chrono::milliseconds ran{0};

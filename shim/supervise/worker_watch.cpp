@@ -309,6 +309,10 @@ void WorkerWatch::on_end(pid_t pid, std::optional<int> status) {
 
 void WorkerWatch::on_reaped(pid_t pid, int status) { on_end(pid, status); }
 
+bool WorkerWatch::some_run() const {
+  return std::ranges::any_of(workers_, [](const auto& entry) { return !entry.second.ended; });
+}
+
 std::vector<WorkerState> WorkerWatch::states() const {
   std::vector<WorkerState> states;
   states.reserve(workers_.size());

@@ -72,6 +72,8 @@ class WorkerWatch {
   [[nodiscard]] const std::vector<WorkerEnd>& ends() const { return ends_; }
   /// Workers seen in the last set.
   [[nodiscard]] unsigned seen() const { return static_cast<unsigned>(workers_.size()); }
+  /// Whether one of those has not ended.
+  [[nodiscard]] bool some_run() const;
   /// Those same workers, by process number.
   [[nodiscard]] std::vector<WorkerState> states() const;
   /// When the first worker of all was seen.
