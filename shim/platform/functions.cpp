@@ -346,9 +346,12 @@ std::optional<std::size_t> position(std::string_view host, std::string_view list
   if (same != hosts.end()) return static_cast<std::size_t>(same - hosts.begin());
   std::optional<std::size_t> found;
   for (std::size_t i = 0; i < hosts.size(); ++i) {
-    const std::string_view mine = first_label(host), other = first_label(hosts[i]);
-    if ((mine.size() != host.size() && other.size() != hosts[i].size()) || !same_name(mine, other)) continue;
-    if (all_digits(mine) || found) return std::nullopt;  // the first number of an address is no name
+    const std::string_view shorter = host.size() < hosts[i].size() ? host : hosts[i];
+    const std::string_view longer = host.size() < hosts[i].size() ? hosts[i] : host;
+    const bool is_full_name = longer.size() > shorter.size() && longer[shorter.size()] == '.' &&
+                              same_name(longer.substr(0, shorter.size()), shorter);
+    if (!is_full_name) continue;
+    if (all_digits(first_label(shorter)) || found) return std::nullopt;  // a part of an address is no name
     found = i;
   }
   return found;

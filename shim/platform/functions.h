@@ -120,8 +120,9 @@ bool fits(std::string_view text, std::string_view glob);
 /// `#` to the end of a line belong to no name and are left out.
 std::vector<std::string_view> host_list(std::string_view list);
 
-/// The index of `host` in host_list(list): by the whole name, case aside, or, where none is the same, by the
-/// part before the first dot if one of the two has no dot and only one host of the list fits so.
+/// The index of `host` in host_list(list): by the whole name, case aside, or, where none is the same, if one
+/// of the two is the beginning of the other before a dot (a name and its full name) and only one host of the
+/// list fits so.
 std::optional<std::size_t> position(std::string_view host, std::string_view list);
 
 /// Slurm's host list (`n[1-3,07],gpu[0-1]x[2-3]`) written out as `scontrol show hostnames` does: in the
