@@ -332,3 +332,5 @@ def test_the_log_can_be_json(rankshim):
     assert [line["level"] for line in lines] == ["info", "error"]
     assert lines[-1]["message"].startswith("sh ended with code 3")
     assert lines[-1]["time"].endswith("Z")
+    assert [line["phase"] for line in lines] == ["resolve", "wind-down"]
+    assert (lines[-1]["node_rank"], lines[-1]["run_id"]) == (0, "127.0.0.1")

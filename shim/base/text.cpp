@@ -88,7 +88,8 @@ std::string as_utf8(std::string_view text) {
 std::string printable(std::string_view text) {
   std::string out;
   each_character(
-      text, [&](std::string_view character) { out += character; }, [&](char c) { out += escaped(c); });
+      text, [&](std::string_view character) { out += character; },
+      [&](char c) { out += c == '\t' ? std::string(1, c) : escaped(c); });
   return out;
 }
 

@@ -16,12 +16,12 @@ std::size_t utf8_length(std::string_view text);
 /// The text as well-formed UTF-8: a byte that belongs to no character is taken as Latin-1.
 std::string as_utf8(std::string_view text);
 
-/// The text as one line that a terminal shows and does not obey: control characters (C0, DEL and C1) and
-/// bytes that are no UTF-8 become \n, \r, \t or \xNN.
+/// The text as one line that a terminal shows and does not obey: control characters (C0 but for the tab, DEL
+/// and C1) and bytes that are no UTF-8 become \n, \r or \xNN.
 std::string printable(std::string_view text);
 
 /// A value or name from elsewhere, as every message shows it: a plain word as it is, anything else in the
-/// quotes in which bash reads it back, 'a b' or $'3\n'. It is printable.
+/// quotes in which bash reads it back, 'a b' or $'3\n'. It is printable, and has no tab.
 std::string quoted(std::string_view text);
 
 /// The longest start of a UTF-8 text that has at most `size` bytes and cuts no character.

@@ -19,7 +19,7 @@ TEST_CASE("a text is always UTF-8, bytes that are none are Latin-1") {
 
 TEST_CASE("a terminal is shown a text and does not obey it") {
   CHECK(printable("训练 ü") == "训练 ü");
-  CHECK(printable("a\nb\t\x1b]0;title\x07") == "a\\nb\\t\\x1b]0;title\\x07");
+  CHECK(printable("a\nb\t\x1b]0;title\x07") == "a\\nb\t\\x1b]0;title\\x07");
   CHECK(printable("\x7f \xC2\x9B \x9b") == "\\x7f \\xc2\\x9b \\x9b");
 }
 
@@ -28,6 +28,7 @@ TEST_CASE("a value in a message stands in the quotes in which a shell reads it b
   CHECK(quoted("训练") == "训练");
   CHECK(quoted("").append(quoted("a b")) == "'''a b'");
   CHECK(quoted("it's $HOME") == "'it'\\''s $HOME'");
+  CHECK(quoted("a\tb") == "$'a\\tb'");
   CHECK(quoted("3\n") == "$'3\\n'");
   CHECK(quoted("it's \\\x1b") == "$'it\\'s \\\\\\x1b'");
 }

@@ -120,9 +120,11 @@ std::string environment(const EnvironmentChange& change, std::string_view format
   if (format == "json") return json_environment(change).str() + "\n";
   std::string out;
   if (format == "sh") {
-    for (const std::string& name : change.unset) out += fmt::format("unset {}\n", name);
+    for (const std::string& name : change.unset)
+      if (is_shell_name(name)) out += fmt::format("unset {}\n", name);
   }
   for (const auto& [name, value] : change.set) {
+    if (!is_shell_name(name)) continue;
     const std::string quoted = shell_quote(value);
     if (format == "sh") {
       out += fmt::format("export {}={}\n", name, quoted);

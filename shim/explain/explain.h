@@ -24,7 +24,8 @@ std::string as_json(const Topology& topology, const LaunchPlan& plan, const Sett
 /// {"errors": [{"what", "names", "fix"}]}
 std::string as_json(const Faults& faults);
 
-/// The variables for `eval`, as JSON, or for a .env file; `format` is sh, json or dotenv.
+/// The variables for `eval`, as JSON, or for a .env file; `format` is sh, json or dotenv. A name that no
+/// shell's variable can have, which `eval` would run, is in JSON only.
 std::string environment(const EnvironmentChange& change, std::string_view format);
 
 /// One line per profile.

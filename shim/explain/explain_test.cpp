@@ -26,6 +26,10 @@ TEST_CASE("the environment is written for a shell, a .env file and programs") {
   CHECK(explain::environment(change, "sh") ==
         "unset PET_STANDALONE\nexport NNODES=2\nexport NOTE='it'\\''s'\n");
   CHECK(explain::environment(change, "dotenv") == "NNODES=2\nNOTE=\"it's\"\n");
+  const EnvironmentChange hostile{{{"A B", "x"}, {"1A", "x"}, {"", "x"}, {"_a1", "x"}},
+                                  {"PET_X $(touch pwned)", "PET_Y"}};
+  CHECK(explain::environment(hostile, "sh") == "unset PET_Y\nexport _a1=x\n");
+  CHECK(explain::environment(hostile, "dotenv") == "_a1=x\n");
   const std::string json = explain::environment(change, "json");
   CHECK(platform::json_field(json, "set").value_or("") == R"({"NNODES":"2","NOTE":"it's"})");
   CHECK(platform::json_field(json, "unset") == "PET_STANDALONE");

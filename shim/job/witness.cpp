@@ -45,6 +45,15 @@ Witness::Witness(boost::asio::io_context& io, const Settings& settings, const No
 void Witness::enter(std::string_view phase, std::string waiting_for) {
   phases_.push_back({phase, steady_clock::now()});
   waiting_for_ = std::move(waiting_for);
+  log::set_phase(phase);
+}
+
+void Witness::set_job(const Job& job) {
+  job_ = &job;
+  const Facts& facts = job.topology.facts;
+  log::set_node(
+      facts.has(Fact::node_rank) ? std::optional(job.topology.number(Fact::node_rank)) : std::nullopt,
+      facts.text(Fact::run_id));
 }
 
 void Witness::begin() {

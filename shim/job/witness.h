@@ -32,7 +32,7 @@ class Witness final : public supervise::Observer, private status::Source {
   void enter(std::string_view phase, std::string waiting_for = {});
 
   /// The job that this is about; it must outlive the witness.
-  void set_job(const Job& job) { job_ = &job; }
+  void set_job(const Job& job);
 
   /// From a moment on, look at the secondary things. Once only.
   void begin();

@@ -8,6 +8,7 @@
 #include <chrono>
 #include <cstring>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "base/text.h"
@@ -24,6 +25,14 @@ std::uint64_t dropped_lines = 0;
 
 bool as_json = false;
 
+/// What JSON lines tell beside the message.
+struct Context {
+  std::string phase;
+  std::optional<unsigned> node_rank;
+  std::string run_id;
+};
+Context context;  // NOLINT(cert-err58-cpp)
+
 std::string plain_line(spdlog::level::level_enum level, std::string_view text) {
   std::string line = "rankshim: ";
   if (level == spdlog::level::warn) line += "warning: ";
@@ -39,7 +48,11 @@ std::string json_line(spdlog::level::level_enum level, std::string_view text) {
   while (true) {
     json::Object object;
     object.raw("time", json::moment(std::chrono::system_clock::now()));
-    std::string line = object.text("level", name).text("message", text).str();
+    object.text("level", name).text("message", text);
+    if (!context.phase.empty()) object.text("phase", context.phase);
+    if (context.node_rank) object.number("node_rank", *context.node_rank);
+    if (!context.run_id.empty()) object.text("run_id", context.run_id);
+    std::string line = object.str();
     if (line.size() < longest_line) return line;
     text = cut(text, text.size() / 2);  // cut inside, so that it stays an object
   }
@@ -49,7 +62,7 @@ std::string json_line(spdlog::level::level_enum level, std::string_view text) {
 class StderrSink final : public spdlog::sinks::sink {
  public:
   void log(const spdlog::details::log_msg& message) override {
-    const std::string_view text(message.payload.data(), message.payload.size());
+    const std::string text = printable({message.payload.data(), message.payload.size()});
     std::string line = as_json ? json_line(message.level, text) : plain_line(message.level, text);
     if (line.size() >= longest_line) line.resize(cut(line, longest_line - 1).size());
     line += '\n';
@@ -83,6 +96,11 @@ spdlog::level::level_enum to_spdlog(Level level) {
 
 void set_level(Level level) { logger().set_level(to_spdlog(level)); }
 void set_json(bool json) { as_json = json; }
+void set_phase(std::string_view phase) { context.phase = phase; }
+void set_node(std::optional<unsigned> node_rank, std::string_view run_id) {
+  context.node_rank = node_rank;
+  context.run_id = run_id;
+}
 bool enabled(Level level) { return logger().should_log(to_spdlog(level)); }
 std::uint64_t dropped() { return dropped_lines; }
 

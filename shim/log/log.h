@@ -3,6 +3,7 @@
 #include <spdlog/fmt/fmt.h>
 
 #include <cstdint>
+#include <optional>
 #include <string_view>
 #include <utility>
 
@@ -15,14 +16,19 @@ enum class Level : std::uint8_t { debug, info, warn, error };
 
 void set_level(Level level);
 
-/// Each line becomes a JSON object with "time", "level" and "message".
+/// Each line becomes a JSON object with "time", "level" and "message", and what is known of "phase",
+/// "node_rank" and "run_id".
 void set_json(bool json);
+void set_phase(std::string_view phase);
+void set_node(std::optional<unsigned> node_rank, std::string_view run_id);
+
 [[nodiscard]] bool enabled(Level level);
 
 /// Lines that stderr could not take so far.
 [[nodiscard]] std::uint64_t dropped();
 
-/// Writes "rankshim: TEXT", warnings and errors with their level in front of the text; see set_json.
+/// Writes "rankshim: TEXT", warnings and errors with their level in front of the text; see set_json. What a
+/// terminal would obey is escaped, whatever the text is made of: a line stays one line.
 void write(Level level, std::string_view text);
 
 template <class... Args>

@@ -4,7 +4,10 @@
 #include <array>
 #include <cstring>
 
+#include "base/text.h"
+
 namespace rankshim {
+
 Environment Environment::from(const char* const* environ) {
   Environment result;
   std::size_t count = 0;
@@ -25,7 +28,7 @@ std::string_view entry_name(std::string_view entry) {
 std::optional<std::string_view> Environment::get(std::string_view name) const {
   for (const std::string& entry : entries_) {
     if (!is_named(entry, name)) continue;
-    const std::string_view value = std::string_view(entry).substr(name.size() + 1);
+    const std::string_view value = trimmed(std::string_view(entry).substr(name.size() + 1));
     if (value.empty()) return std::nullopt;
     return value;
   }

@@ -19,7 +19,8 @@ class Environment {
   /// Copies a null-terminated array as in environ(7).
   static Environment from(const char* const* environ);
 
-  /// The variable's value; nothing where it is not set or empty.
+  /// The variable's value, without blanks and ends of lines around it (who writes a number by `echo` leaves
+  /// one); nothing where it is not set or empty.
   [[nodiscard]] std::optional<std::string_view> get(std::string_view name) const;
 
   /// Whether an entry of that name exists, an empty one too.

@@ -5,6 +5,7 @@
 #include <set>
 #include <utility>
 
+#include "base/text.h"
 #include "platform/json_field.h"
 
 namespace rankshim::platform {
@@ -36,9 +37,7 @@ std::string_view first_label(std::string_view name) { return name.substr(0, name
 Text something(std::string_view text) { return text.empty() ? Text{} : Text{std::string(text)}; }
 
 Number to_number(std::string_view text) {
-  const auto first = text.find_first_not_of(blanks);
-  if (first == std::string_view::npos) return std::nullopt;
-  text = text.substr(first, text.find_last_not_of(blanks) - first + 1);
+  text = trimmed(text);
   std::uint64_t number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   if (error != std::errc{} || end != text.data() + text.size()) return std::nullopt;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "base/text.h"
 #include "platform/json_field.h"
 #include "platform/variables.h"
 #include "settings/nearest.h"
@@ -112,8 +113,7 @@ class Evaluation {
   std::optional<std::string_view> variable(std::string_view name) {
     const auto value = variables_.get(name);
     if (!value || !is_service_link(*value)) return value;
-    std::string warning =
-        std::string(name) + "=" + std::string(*value) + " is a Kubernetes service link: ignored";
+    std::string warning = quoted(name) + "=" + quoted(*value) + std::string(link_ignored);
     if (std::find(warnings_.begin(), warnings_.end(), warning) == warnings_.end())
       warnings_.push_back(std::move(warning));
     return std::nullopt;
@@ -275,10 +275,7 @@ class Evaluation {
     if (!path.starts_with('/')) return std::nullopt;
     const auto content = node_.file(path);
     if (!content) return std::nullopt;
-    const auto first = content->find_first_not_of(blanks);
-    if (first == std::string::npos) return std::nullopt;
-    return something(
-        {content->substr(first, content->find_last_not_of(blanks) - first + 1), Origin::file, path});
+    return something({std::string(trimmed(*content)), Origin::file, path});
   }
 
   const Profile& profile_;
@@ -344,8 +341,8 @@ constexpr auto decisive = std::to_array<Fact>({Fact::nnodes, Fact::node_rank, Fa
 
 /// "NAME=VALUE", or "nnodes=VALUE (derived from …)".
 std::string said(Fact fact, const Value& value) {
-  if (value.origin == Origin::variable) return value.detail + "=" + value.text;
-  return std::string(name(fact)) + "=" + value.text + " (" + value.source() + ")";
+  if (value.origin == Origin::variable) return printable(value.detail) + "=" + quoted(value.text);
+  return std::string(name(fact)) + "=" + quoted(value.text) + " (" + value.source() + ")";
 }
 
 /// Whether both are the same number of nodes, as 2, 02 and 2:2 are.
@@ -380,9 +377,13 @@ void compare(const Platform& winner, const Profile& other, const Facts& theirs, 
 Fault unknown_platform(std::span<const Profile> profiles, std::string_view wanted) {
   std::vector<std::string_view> names = {"auto", "none"};
   for (const Profile& profile : profiles) names.push_back(profile.name());
-  const std::string_view near = nearest(wanted, names);
-  Fault fault{"there is no platform '" + std::string(wanted) + "'", {"--platform"}, {}};
-  if (!near.empty()) fault.fix = "did you mean " + std::string(near) + "? ";
+  const std::string begin = std::string(wanted) + "-";
+  std::string near;
+  for (const std::string_view name : names)
+    if (name.starts_with(begin)) near += (near.empty() ? "" : ", ") + std::string(name);
+  if (near.empty()) near = nearest(wanted, names);
+  Fault fault{"there is no platform " + quoted(wanted), {"--platform"}, {}};
+  if (!near.empty()) fault.fix = "did you mean " + near + "? ";
   fault.fix += "`rankshim platforms` lists them; choose one with --platform";
   return fault;
 }

@@ -42,6 +42,9 @@ struct Platform {
 Outcome<Platform> recognise(std::span<const Profile> profiles, std::string_view wanted, const Node& node,
                             std::size_t own = 0);
 
+/// How the warning of a Kubernetes service link ends, which begins with the variable.
+inline constexpr std::string_view link_ignored = " is a Kubernetes service link and is ignored";
+
 /// The variables and files of the fact's places that are not set or cannot be read, each once: what a person
 /// has to look for where the fact is missing. All of them where every one is there but none of the places
 /// yields anything.

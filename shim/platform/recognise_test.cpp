@@ -102,8 +102,8 @@ TEST_CASE("a Kubernetes service link counts as not set, and is warned of once") 
   const FakeNode node({"MASTER_PORT=tcp://10.0.0.1:80"});
   std::vector<std::string> warnings;
   CHECK(found("${MASTER_PORT:-${MASTER_PORT:-1}}", node, &warnings) == "1 (default)");
-  CHECK(warnings ==
-        std::vector<std::string>{"MASTER_PORT=tcp://10.0.0.1:80 is a Kubernetes service link: ignored"});
+  CHECK(warnings == std::vector<std::string>{
+                        "MASTER_PORT=tcp://10.0.0.1:80 is a Kubernetes service link and is ignored"});
   Profiles profiles;
   profiles.add("x", match("\"MASTER_PORT\""));
   CHECK(recognised(profiles, node).name == "single-node");
@@ -186,8 +186,11 @@ TEST_CASE("an unknown platform is a fault that names the nearest") {
   const auto outcome = recognise(profiles, "vulcano", FakeNode({}));
   REQUIRE(std::holds_alternative<Faults>(outcome));
   CHECK(to_line(std::get<Faults>(outcome).at(0)) ==
-        "there is no platform 'vulcano'; did you mean volcano? `rankshim platforms` lists them; choose one "
+        "there is no platform vulcano; did you mean volcano? `rankshim platforms` lists them; choose one "
         "with --platform");
+  profiles.add("kubeflow-a", match("\"B\"")).add("kubeflow-b", match("\"C\""));
+  const auto family = recognise(profiles, "kubeflow", FakeNode({}));
+  CHECK_THAT(std::get<Faults>(family).at(0).fix, Catch::StartsWith("did you mean kubeflow-a, kubeflow-b? "));
 }
 
 TEST_CASE("a role that does not train is named") {

@@ -2,6 +2,8 @@
 
 #include <bit>
 
+#include "base/text.h"
+
 namespace rankshim::platform {
 namespace {
 
@@ -43,7 +45,7 @@ std::optional<std::string_view> Variables::get(std::string_view name) const {
   if (name.empty() || !marks_[mark(name)]) return std::nullopt;
   const std::uint32_t found = slots_[slot_of(name)];
   if (found == 0) return std::nullopt;
-  const std::string_view value = std::string_view(entries_[found - 1]).substr(name.size() + 1);
+  const std::string_view value = trimmed(std::string_view(entries_[found - 1]).substr(name.size() + 1));
   return value.empty() ? std::nullopt : std::optional(value);
 }
 

@@ -62,7 +62,7 @@ std::vector<std::string> last_lines(std::string_view text) {
   while (!text.empty() && lines.size() < traceback_lines) {
     const auto end = text.rfind('\n');
     const std::string_view line = end == std::string_view::npos ? text : text.substr(end + 1);
-    lines.emplace_back(line);
+    lines.push_back(printable(line));
     text.remove_suffix(std::min(text.size(), line.size() + 1));
   }
   std::reverse(lines.begin(), lines.end());
@@ -219,7 +219,7 @@ std::string as_json(const ExitReport& report) {
 std::string termination_message(const ExitReport& report) {
   const Verdict& verdict = *report.verdict;
   if ((report.exit_code == 0 && !verdict.failed) || only_a_code(report)) return {};
-  std::string text(cut(verdict.sentence, longest_verdict));
+  std::string text(cut(printable(verdict.sentence), longest_verdict));
   text += "\nexit code " + std::to_string(report.exit_code) + ", host " + report.host + "\n";
   if (!verdict.root || verdict.root->error == nullptr) return text;
   std::vector<std::string> lines = last_lines(verdict.root->error->traceback);

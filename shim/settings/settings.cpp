@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <charconv>
 
+#include "base/text.h"
 #include "exit_code.h"
 #include "pattern/pattern.h"
 #include "settings/exit_map.h"
@@ -162,6 +163,7 @@ class Reader {
   }
 
   void take(const OptionInfo& option, std::string_view text, Origin origin, const std::string& detail) {
+    if (option.kind != ValueKind::pattern) text = trimmed(text);
     auto& value = invocation_.settings[option.option];
     const bool again = value && origin == Origin::option;
     const char between = between_values(option.kind);
@@ -170,16 +172,16 @@ class Reader {
     const std::optional<std::string> normal = normalise(option, all);
     if (!normal) {
       const int code = origin == Origin::option ? exit_code::usage : exit_code::configuration;
-      reject(code, {fmt::format("{}={} is not {}", detail, text, wanted(option)),
+      reject(code, {fmt::format("{}={} is not {}", detail, quoted(text), wanted(option)),
                     {detail},
                     fmt::format("set {} to {}", detail, wanted(option))});
       return;
     }
     if (again && between == '\0' && value->text != *normal) {
-      reject(exit_code::usage,
-             {fmt::format("{}={} comes after {}={}", detail, text, value->detail, value->text),
-              {detail},
-              "give it once"});
+      reject(exit_code::usage, {fmt::format("{}={} comes after {}={}", detail, quoted(text), value->detail,
+                                            quoted(value->text)),
+                                {detail},
+                                "give it once"});
       return;
     }
     if (!value || again) value = Value{*normal, origin, detail};
@@ -189,7 +191,7 @@ class Reader {
     std::vector<std::string_view> known = {"help", "version", "licenses"};
     for (const OptionInfo& option : options) known.push_back(option.name);
     const std::string_view near = nearest(name.substr(std::min<std::size_t>(2, name.size())), known);
-    reject(exit_code::usage, {fmt::format("unknown option {}", name),
+    reject(exit_code::usage, {fmt::format("unknown option {}", quoted(name)),
                               {std::string(name)},
                               near.empty() ? std::string("see rankshim --help")
                                            : fmt::format("did you mean --{}? See rankshim --help", near)});
@@ -273,9 +275,9 @@ class Reader {
     const std::vector<std::string_view> known(names.begin(), names.end());
     const std::string_view near = nearest(name, known);
     reject(exit_code::configuration,
-           {fmt::format("unknown variable {}", name),
+           {fmt::format("unknown variable {}", quoted(name)),
             {std::string(name)},
-            near.empty() ? fmt::format("unset {}; rankshim --help lists the settings", name)
+            near.empty() ? fmt::format("unset {}; rankshim --help lists the settings", quoted(name))
                          : fmt::format("did you mean {}?", near)});
   }
 
@@ -286,9 +288,10 @@ class Reader {
     const std::optional<std::string> document = node_.file(path);
     if (!document) {
       if (chosen) {
-        reject(exit_code::configuration, {fmt::format("the configuration file {} cannot be read", path),
-                                          {chosen->detail},
-                                          fmt::format("correct {}", chosen->detail)});
+        reject(exit_code::configuration,
+               {fmt::format("the configuration file {} cannot be read", quoted(path)),
+                {chosen->detail},
+                fmt::format("correct {}", chosen->detail)});
       }
       return;
     }
@@ -314,9 +317,9 @@ class Reader {
         if (candidate.has_key) known.push_back(candidate.name);
       }
       const std::string_view near = nearest(key, known);
-      reject(exit_code::configuration, {fmt::format("{}: unknown key {}", line, key),
+      reject(exit_code::configuration, {fmt::format("{}: unknown key {}", line, quoted(key)),
                                         {where},
-                                        near.empty() ? fmt::format("remove {} from {}", key, path)
+                                        near.empty() ? fmt::format("remove {} from {}", quoted(key), path)
                                                      : fmt::format("did you mean {}?", near)});
       return;
     }
@@ -371,13 +374,13 @@ class Reader {
       case Subcommand::wait:
       case Subcommand::status:
         if (!arguments.empty())
-          usage(fmt::format("unexpected argument {}", arguments[0]), "see rankshim --help");
+          usage(fmt::format("unexpected argument {}", quoted(arguments[0])), "see rankshim --help");
         break;
       case Subcommand::platforms:
         if (!arguments.empty() && arguments[0] == "check") {
           if (arguments.size() != 2) usage("platforms check needs one file", "rankshim platforms check FILE");
         } else if (arguments.size() > 1)
-          usage(fmt::format("unexpected argument {}", arguments[1]), "name one profile");
+          usage(fmt::format("unexpected argument {}", quoted(arguments[1])), "name one profile");
         break;
       case Subcommand::install:
         if (arguments.size() != 1) usage("install needs one folder", "rankshim install DIR");
@@ -423,7 +426,7 @@ class Reader {
     if (is_one_of(format->text, choices)) return;
     reject(exit_code::usage,
            {choices.empty() ? "--format is for explain and env"
-                            : fmt::format("--format={} is not known", format->text),
+                            : fmt::format("--format={} is not known", quoted(format->text)),
             {"--format"},
             choices.empty() ? "leave it out" : fmt::format("use one of {}", with_commas(choices))});
   }

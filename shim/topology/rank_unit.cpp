@@ -6,6 +6,7 @@
 #include <optional>
 #include <utility>
 
+#include "base/text.h"
 #include "topology/topology.h"
 
 namespace rankshim {
@@ -25,7 +26,7 @@ struct Number {
     if (value) return;
     // Ascend's operator writes LOCAL_RANK="0,1,2,3": no number, but no mistake either.
     if (name == "LOCAL_RANK") return;
-    faults.push_back({fmt::format("{}={} is not a number", name, *text),
+    faults.push_back({fmt::format("{}={} is not a number", name, quoted(*text)),
                       {name},
                       fmt::format("correct or unset {}, or set RANKSHIM_PLATFORM=none", name)});
   }
@@ -39,8 +40,9 @@ struct Number {
 
 std::string said(const Facts& facts, Fact fact) {
   const Value& value = *facts[fact];
-  return value.origin == Origin::variable ? fmt::format("{}={}", value.detail, value.text)
-                                          : fmt::format("{}={} ({})", name(fact), value.text, value.source());
+  return value.origin == Origin::variable
+             ? fmt::format("{}={}", printable(value.detail), quoted(value.text))
+             : fmt::format("{}={} ({})", name(fact), quoted(value.text), value.source());
 }
 
 std::string name_of(const Facts& facts, Fact fact) {
@@ -196,7 +198,7 @@ class RankReader {
          {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "NPROC_PER_NODE"}) {
       const auto value = node_.environment().get(name);
       if (!value) continue;
-      all += fmt::format("{}{}={}", all.empty() ? "" : " ", name, *value);
+      all += fmt::format("{}{}={}", all.empty() ? "" : " ", name, quoted(*value));
       names.push_back(name);
     }
     faults_.push_back(
@@ -279,7 +281,7 @@ class RankChecker {
     names.emplace_back(variable);
     faults_.push_back(
         {fmt::format("{}, by {}, contradicts {}={}", said(facts_, fact), platform_, variable,
-                     node_.environment().get(variable).value_or("")),
+                     quoted(node_.environment().get(variable).value_or(""))),
          std::move(names),
          fmt::format(
              "unset {} if it is left over, or settle it with --platform (RANKSHIM_PLATFORM={} takes that "

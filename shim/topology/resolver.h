@@ -50,6 +50,9 @@ class Resolver {
   /// job.
   void add_torchrun_facts();
 
+  /// A service link looks like the port that somebody set; which one counts instead is no secret.
+  void tell_port_beside_links();
+
   /// Numbers without leading zeros: a shell's arithmetic takes 010 for 8, and 08 for a mistake.
   void normalise();
 

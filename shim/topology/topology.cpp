@@ -7,6 +7,7 @@
 #include <charconv>
 #include <utility>
 
+#include "base/text.h"
 #include "topology/rank_unit.h"
 #include "topology/resolver.h"
 
@@ -52,9 +53,9 @@ std::string variable_for(Fact fact) {
 
 std::string said(Fact fact, const Value& value) {
   if (value.origin == Origin::variable || value.origin == Origin::option) {
-    return fmt::format("{}={}", value.detail, value.text);
+    return fmt::format("{}={}", printable(value.detail), quoted(value.text));
   }
-  return fmt::format("{}={} ({})", name(fact), value.text, value.source());
+  return fmt::format("{}={} ({})", name(fact), quoted(value.text), value.source());
 }
 
 std::string name_of(Fact fact, const Value& value) {
@@ -118,7 +119,16 @@ Outcome<Topology> Resolver::resolve() {
     complete_node();
   }
   if (!faults_.empty()) return std::move(faults_);
+  tell_port_beside_links();
   return std::move(topology_);
+}
+
+void Resolver::tell_port_beside_links() {
+  if (!fact(Fact::master_port)) return;
+  for (std::string& warning : topology_.warnings) {
+    if (warning.ends_with(platform::link_ignored) && warning.find("PORT=") != std::string::npos)
+      warning += "; " + said(Fact::master_port, *fact(Fact::master_port)) + " is used";
+  }
 }
 
 void Resolver::normalise() {

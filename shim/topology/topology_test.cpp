@@ -52,6 +52,31 @@ TEST_CASE(
   CHECK(topology.facts.text(Fact::master_port) == "29500");
 }
 
+TEST_CASE("blanks and ends of lines around a value do not count, and a message shows what is odd in one") {
+  const auto topology =
+      resolved(FakeNode({"WORLD_SIZE=3\n", "RANK= 1 ", "MASTER_ADDR=m\r\n", "MASTER_PORT=\t1234"}));
+  CHECK(topology.facts.text(Fact::nnodes) == "3");
+  CHECK(topology.facts.text(Fact::node_rank) == "1");
+  CHECK(topology.facts.text(Fact::master_addr) == "m");
+  CHECK(topology.facts.text(Fact::master_port) == "1234");
+  CHECK(resolved(FakeNode({"RANKSHIM_NNODES=2 ", "NODE_RANK=1", "MASTER_ADDR=m"})).facts.text(Fact::nnodes) ==
+        "2");
+
+  const auto outcome = resolve(FakeNode({"NNODES=2\n3 \x1b[2J", "NODE_RANK=1", "MASTER_ADDR=m"}));
+  REQUIRE(std::holds_alternative<Faults>(outcome));
+  CHECK_THAT(std::get<Faults>(outcome).front().what, Catch::Contains("NNODES=$'2\\n3 \\x1b[2J' is not"));
+}
+
+TEST_CASE("a service link's warning says which port is the master's") {
+  const auto topology =
+      resolved(FakeNode({"NNODES=2", "NODE_RANK=1", "MASTER_ADDR=m", "MASTER_PORT=tcp://10.0.0.1:80"}));
+  REQUIRE(topology.warnings.size() == 1);
+  CHECK(topology.warnings.front() ==
+        "MASTER_PORT=tcp://10.0.0.1:80 is a Kubernetes service link and is ignored; master_port=21192 "
+        "(derived from "
+        "run_id) is used");
+}
+
 TEST_CASE("an elastic job's port loses its leading zeros, and an address its brackets but in the endpoint") {
   const FakeNode node({"PET_NNODES=2:3", "PET_RDZV_BACKEND=c10d", "PET_RDZV_ENDPOINT=[fe80::1%eth0]:029400"});
   const auto topology = resolved(node);
@@ -144,7 +169,7 @@ TEST_CASE(
       {{"NNODES=2:4", "MASTER_ADDR=m:2222"}, {"MASTER_ADDR"}, "no name and no address", "--master-addr"},
       {{"NNODES=2", "NODE_RANK=1", "MASTER_ADDR=$(POD_IP)"},
        {"MASTER_ADDR"},
-       "MASTER_ADDR=$(POD_IP) is no name and no address",
+       "MASTER_ADDR='$(POD_IP)' is no name and no address",
        "--master-addr"},
       {{"NNODES=2", "NODE_RANK=1", "MASTER_ADDR=m:2222", "MASTER_PORT=1"},
        {"MASTER_ADDR"},

@@ -96,7 +96,7 @@ TEST_CASE("without a platform torchrun's flags are the topology") {
   CHECK(topology_of({}, {"torchrun", "--nproc_per_node=8", "t.py"}).facts.text(Fact::nproc_per_node) == "8");
   CHECK_THAT(fault_of({}, {"torchrun", "--nnodes=2", "--master_addr=m", "t.py"}),
              Catch::Contains("torchrun --nnodes=2, but nothing says which of them this node is"));
-  CHECK_THAT(fault_of({}, {"torchrun", "--nnodes=$NNODES", "t.py"}), Catch::Contains("--nnodes=$NNODES"));
+  CHECK_THAT(fault_of({}, {"torchrun", "--nnodes=$NNODES", "t.py"}), Catch::Contains("--nnodes='$NNODES'"));
 }
 
 TEST_CASE("torchrun's flags may not contradict the platform, nor what rankshim was told") {
