@@ -12,6 +12,8 @@ from lib.kubeflow import PORT, operator_1_5, operator_1_9
 from lib.network import DNS_ADDRESS, SEARCH, has_ipv6
 
 MASTER = "job-master-0"
+# Waits as a script does, without an interpreter that has torch.
+NEVER_STARTED = ["--wait=port", "--", "true"]
 UNREACHABLE, TERMINATED = 75, 143
 # rankshim's own line about a wait; what exactly it says is for people.
 WAITING = rf"(?i)wait.*{MASTER}"
@@ -183,7 +185,7 @@ def test_a_name_that_never_appears_ends_in_75_with_what_was_asked(cluster, ranks
 
 def test_a_port_that_never_opens_ends_in_75_with_the_port(cluster, rankshim):
     cluster.dns().publish(MASTER, cluster.master)
-    worker = cluster.worker.run([rankshim, "--wait-timeout=1500ms", "--", "train.py"], worker_env())
+    worker = cluster.worker.run([rankshim, "--wait-timeout=1500ms", *NEVER_STARTED], worker_env())
     assert worker.code == UNREACHABLE
     last = worker.stderr.splitlines()[-1]
     assert PORT in last and MASTER in last and re.search("(?i)refused", last)
@@ -221,7 +223,7 @@ def test_a_cached_negative_answer_delays_by_its_own_time_only(cluster, rankshim)
                                           (signal.SIGUSR1, 138)])
 def test_a_signal_while_waiting_for_the_name_ends_it_at_once(cluster, rankshim, number, code):
     cluster.dns()
-    worker = cluster.worker.start([rankshim, "--", "train.py"], worker_env())
+    worker = cluster.worker.start([rankshim, *NEVER_STARTED], worker_env())
     worker.wait_line(WAITING)
     sent = time.monotonic()
     worker.signal(number)
@@ -234,7 +236,7 @@ def test_a_term_ends_every_other_kind_of_waiting_too(cluster, rankshim, broken):
     dns = cluster.dns() if broken == "closed port" else cluster.broken_dns("silent")
     if broken == "closed port":
         dns.publish(MASTER, cluster.master)
-    worker = cluster.worker.start([rankshim, "--", "train.py"], worker_env())
+    worker = cluster.worker.start([rankshim, *NEVER_STARTED], worker_env())
     if broken == "closed port":
         worker.wait_line(WAITING)
     else:
