@@ -37,6 +37,16 @@ def test_signals_are_rewritten_and_a_dropped_stop_stops_nothing(start):
     assert process.stderr.count("received and passed on") == 1
 
 
+def test_what_is_left_behind_gets_a_term_and_no_cont_unless_it_is_stopped(start, tmp_path):
+    ready = tmp_path / "ready"
+    os.mkfifo(ready)
+    listener = LISTENER.replace('print("ready", flush=True)', f'print("ready", flush=True); open({str(ready)!r}, "w").close()')
+    process = start("sh", "-c", 'setsid "$0" -c "$1" & read -r word <"$2"; exit 0', sys.executable, listener, str(ready),
+                    options=["--leftover-grace=500ms"])
+    assert process.wait(60) == 0
+    assert "got 15" in process.stdout and "got 18" not in process.stdout
+
+
 def test_a_term_is_delayed_and_a_second_stop_ends_the_delay(start):
     process = start(sys.executable, "-c", LISTENER, options=["--pre-stop-delay", "1h"])
     process.wait_line("ready", stream="stdout")
