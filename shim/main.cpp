@@ -111,7 +111,9 @@ int print_environment(const Invocation& invocation, const Node& node) {
   }
   const Topology& topology = std::get<Job>(resolved).topology;
   for (const std::string& warning : topology.warnings) log::warn("{}", warning);
-  print(explain::environment(environment_change(topology, invocation.settings, node), format));
+  const auto& pet = invocation.settings[Option::export_pet];
+  const bool with_pet = pet->from_user() && pet->text == "true";
+  print(explain::environment(environment_change(topology, node, with_pet), format));
   return exit_code::ok;
 }
 

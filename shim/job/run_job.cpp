@@ -199,7 +199,7 @@ std::optional<Verdict> run_pre_start(boost::asio::io_context& io, supervise::Sig
 
 /// What the workers, the agent and the kernel have left to say of a failure.
 Evidence gather(const supervise::Ending& ending, const Job& job, const Node& node, const Settings& settings,
-                const Witness& witness) {
+                const Witness& witness, const TemporaryFolder& folder) {
   Evidence evidence;
   evidence.memory = witness.memory();
   if (ending.kind == supervise::Ending::Kind::exited && ending.number == 0) return evidence;
@@ -213,11 +213,12 @@ Evidence gather(const supervise::Ending& ending, const Job& job, const Node& nod
     for (unsigned worker = 0; worker < job.topology.number(Fact::nproc_per_node); ++worker)
       evidence.workers.push_back(read(ending.attempt_folder + "/" + std::to_string(worker) + "/error.json"));
   }
-  if (job.plan.launcher != Launcher::none && !ending.stop_signal) {
+  if ((job.plan.launcher != Launcher::none || job.plan.site) && !ending.stop_signal) {
     std::string path(node.environment().get(agent_error_variable).value_or(""));
     for (const auto& [name, value] : job.plan.environment.set) {
       if (name == agent_error_variable) path = value;
     }
+    if (path.empty() && job.plan.site) path = agent_error_file(folder.path());  // of a program's torchrun
     evidence.agent_tells = !path.empty() && job.plan.launcher == Launcher::torchrun;
     if (!path.empty()) evidence.agent = read(path);
   }
@@ -320,7 +321,7 @@ int run_job(const Invocation& given, const Node& node) {
   const supervise::Command command{job.plan.argv, job.plan.environment.apply(node.environment()).entries()};
   const supervise::Ending ending = supervise::supervise(io, signals, command, policy);
   witness.over();
-  const Evidence evidence = gather(ending, job, node, settings, witness);
+  const Evidence evidence = gather(ending, job, node, settings, witness, folder);
   const bool launcher_code = settings.text(Option::exit_code) == "launcher";
   return conclusion.reach(judge(ending, job.plan, evidence, place_of(ending, job), launcher_code), ending,
                           evidence);

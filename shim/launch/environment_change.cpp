@@ -82,7 +82,7 @@ Environment EnvironmentChange::apply(const Environment& environment) const {
   return changed;
 }
 
-EnvironmentChange environment_change(const Topology& topology, const Settings& settings, const Node& node) {
+EnvironmentChange environment_change(const Topology& topology, const Node& node, bool with_pet) {
   EnvironmentChange change;
   if (!topology.idle_role.empty()) return change;
   if (topology.granularity == platform::Granularity::process) {
@@ -90,7 +90,7 @@ EnvironmentChange environment_change(const Topology& topology, const Settings& s
   } else {
     set_node(change, topology, node);
   }
-  set_pet(change, topology, settings.flag(Option::export_pet), node.environment());
+  set_pet(change, topology, with_pet, node.environment());
   return change;
 }
 

@@ -8,6 +8,7 @@
 #include "launch/program_warnings.h"
 #include "launch/temporary_folder.h"
 #include "launch/torchrun_flags.h"
+#include "launch/torchrun_job.h"
 #include "topology/python_words.h"
 
 namespace rankshim {
@@ -121,7 +122,7 @@ class Planner {
   void change_environment() {
     const Environment& environment = node_.environment();
     auto& change = plan_.environment;
-    change = environment_change(topology_, settings_, node_);
+    change = environment_change(topology_, node_);
     const bool launches = plan_.launcher != Launcher::none;
     if (topology_.alone && topology_.platform == "none" && !launches) change.set.clear();
     if (launches) {
@@ -154,18 +155,27 @@ class Planner {
     }
   }
 
-  /// Our part in Python's start, where there is a worker to record.
+  /// Our part in Python's start: where there is a worker to record, or a torchrun that could train alone.
   void add_site(bool launches) {
-    const bool worker = topology_.granularity == Granularity::process && is_script(command_);
-    if (!settings_.flag(Option::record) || !(launches || worker)) return;
+    if (command_.empty()) return;
+    const bool created = topology_.granularity == Granularity::process;
+    const bool records = settings_.flag(Option::record);
+    const bool worker = records && (launches || (created && is_script(command_)));
+    const bool joins = settings_.flag(Option::export_pet) && !launches && !created && !topology_.alone &&
+                       topology_.idle_role.empty();
+    if (!worker && !joins) return;
     const Environment& environment = node_.environment();
     const std::string folder = temporary_folder_template(node_);
     const auto path = environment.get(python_path_variable);
+    PythonSite site{.had_path = path.has_value(), .job = {}, .records = records};
+    if (joins)
+      site.job =
+          torchrun_job(topology_, settings_, node_, master_address_, plan_.environment.apply(environment));
     auto& set = plan_.environment.set;
     set.emplace_back(python_path_variable, python_folder(folder) + (path ? ":" + std::string(*path) : ""));
-    if (worker && !environment.get(agent_error_variable))
+    if (created && !environment.get(agent_error_variable))
       set.emplace_back(agent_error_variable, agent_error_file(folder));
-    plan_.site = PythonSite{.had_path = path.has_value(), .job = {}, .records = true};
+    plan_.site = std::move(site);
   }
 
   /// Every worker would start a thread per CPU of the machine; torchrun, where nothing is said, gives each

@@ -65,6 +65,7 @@ Outcome<LaunchPlan> plan_launch(const Topology& topology, const Settings& settin
 
 /// The variables that say the topology, in order: NNODES, NODE_RANK, NPROC_PER_NODE, MASTER_ADDR,
 /// MASTER_PORT, and where they are to be set PORT, RANK and WORLD_SIZE, MIN_NNODES, MAX_NNODES and RDZV_ID.
-EnvironmentChange environment_change(const Topology& topology, const Settings& settings, const Node& node);
+/// The platform's PET_* are kept in step; `with_pet`: those that it did not set are added.
+EnvironmentChange environment_change(const Topology& topology, const Node& node, bool with_pet = false);
 
 }  // namespace rankshim

@@ -118,7 +118,6 @@ TEST_CASE("a program runs as it is, with the variables that its scripts read") {
   CHECK_FALSE(environment.has("RANK"));
   CHECK_FALSE(environment.has("LOCAL_RANK"));
   CHECK_FALSE(environment.has("PET_NNODES"));
-  CHECK(environment_of(planned(node, {"--export-pet", "bash", "x"}), node).get("PET_NNODES") == "3");
 }
 
 TEST_CASE(
@@ -254,9 +253,30 @@ TEST_CASE(
   const LaunchPlan with_path = planned(own, {"train.py"});
   CHECK(with_path.site->had_path);
   CHECK(environment_of(with_path, own).get("PYTHONPATH") == "/scratch/rankshim-XXXXXX/python:/a:/b");
-  const LaunchPlan program = planned(own, {"python", "train.py"});
+  const LaunchPlan program = planned(own, {"python", "train.py"});  // alone
   CHECK_FALSE(program.site);
   CHECK(environment_of(program, own).get("PYTHONPATH") == "/a:/b");
+}
+
+TEST_CASE("a torchrun inside a program on several nodes is told of the job, and nobody else") {
+  const FakeNode node(
+      {"NNODES=3", "NODE_RANK=1", "NPROC_PER_NODE=8", "MASTER_ADDR=m", "MASTER_PORT=1234", "PET_NNODES=3"});
+  const LaunchPlan program = planned(node, {"bash", "run.sh"});
+  REQUIRE(program.site);
+  CHECK(program.site->job == Variables{{"PET_NPROC_PER_NODE", "8"},
+                                       {"PET_NODE_RANK", "1"},
+                                       {"PET_MASTER_ADDR", "m"},
+                                       {"PET_MASTER_PORT", "1234"},
+                                       {"PET_RDZV_ENDPOINT", "m:1234"},
+                                       {"PET_RDZV_ID", "m"},
+                                       {"PET_RDZV_CONF", "is_host=false"},
+                                       {"PET_LOCAL_ADDR", "10.9.9.9"}});
+  CHECK(program.site->records);
+  CHECK_FALSE(environment_of(program, node).has("PET_NODE_RANK"));
+  CHECK_FALSE(environment_of(program, node).has("TORCHELASTIC_ERROR_FILE"));
+  CHECK_FALSE(planned(node, {"--no-export-pet", "bash", "run.sh"}).site);
+  CHECK_FALSE(planned(node, {"train.py"}).site->job);
+  CHECK_FALSE(planned(FakeNode({}), {"bash", "run.sh"}).site);
 }
 
 TEST_CASE("processes that exist already get torch's variables and no second launcher") {

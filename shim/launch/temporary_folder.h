@@ -23,6 +23,9 @@ class TemporaryFolder {
   TemporaryFolder(const TemporaryFolder&) = delete;
   TemporaryFolder& operator=(const TemporaryFolder&) = delete;
 
+  /// Empty where there is none.
+  [[nodiscard]] const std::string& path() const { return path_; }
+
   /// Where the launcher keeps what it knows of its workers: the user's own folder, or the temporary
   /// folder. Empty where there is none.
   [[nodiscard]] const std::string& log_folder() const { return log_folder_; }

@@ -127,8 +127,8 @@ inline constexpr std::array options = {
                "this node's address for c10d; else the one that routes to the master"},
     OptionInfo{Option::nccl_ifname, "", "nccl-ifname", ValueKind::boolean, "", "false",
                "set NCCL_SOCKET_IFNAME to the interface that routes to the master"},
-    OptionInfo{Option::export_pet, "", "export-pet", ValueKind::boolean, "", "false",
-               "give a program PET_* too, for scripts older than NNODES"},
+    OptionInfo{Option::export_pet, "", "export-pet", ValueKind::boolean, "", "true",
+               "a torchrun inside a program joins; env: said outright, PET_* too"},
     OptionInfo{Option::record, "", "record", ValueKind::boolean, "", "true",
                "record the exceptions of workers whose script has no @record"},
 

@@ -235,7 +235,10 @@ def prepare(had_path, job, folder):
             given = given_flags(arguments)
             join(given, job)
             keep_logs(given, logs)
-            os.environ.setdefault(ERROR_FILE, folder + "/error.json")
+            own = folder + "/error.json"
+            if os.path.exists(own):
+                os.unlink(own)  # an earlier torchrun's, whose failure the command got over
+            os.environ.setdefault(ERROR_FILE, own)
         return None
     if not os.environ.get(ERROR_FILE) or not os.environ.get("LOCAL_RANK"):
         return None

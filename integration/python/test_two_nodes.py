@@ -1,0 +1,69 @@
+"""Real torchruns inside of programs on two nodes: together under rankshim, alone without."""
+
+import json
+import pathlib
+
+import pytest
+
+from lib.kubeflow import operator_1_5, operator_1_9
+from lib.results import results
+
+pytestmark = [pytest.mark.torch, pytest.mark.usefixtures("torch")]
+
+ALLREDUCE = str(pathlib.Path(__file__).resolve().parents[1] / "kubeflow" / "workers" / "allreduce.py")
+MASTER = "job-master-0"
+JOB = 180
+OMP = {"OMP_NUM_THREADS": "1"}
+
+
+@pytest.fixture
+def pods(network):
+    """Two nodes whose master can be found."""
+    network.pods = [network.node(MASTER), network.node("job-worker-0")]
+    network.dns().publish(MASTER, network.pods[0])
+    return network.pods
+
+
+def worlds(processes):
+    """The world sizes that their workers saw; all must have ended well."""
+    for process in processes:
+        assert process.wait(JOB) == 0, process.transcript()
+    return [[result["world"] for result in results(process).values()] for process in processes]
+
+
+DOORS = {
+    "a script": "torchrun --nproc_per_node=1 {}",
+    "a module": "exec python -m torch.distributed.run {}",
+    "an own backend": "env NODE_RANK=0 torchrun --rdzv_backend=c10d {}",
+}
+
+
+@pytest.mark.parametrize("door", DOORS)
+def test_a_torchrun_in_a_shell_script_joins(pods, rankshim, tmp_path, door):
+    script = tmp_path / "run.sh"
+    script.write_text(f"set -eu\n{DOORS[door].format(ALLREDUCE)}\n")
+    environments = [operator_1_5(rank, 2, MASTER) | OMP for rank in (0, 1)]
+    started = [pod.start([rankshim, "--", "bash", str(script)], environment) for pod, environment in zip(pods, environments)]
+    assert worlds(started) == [["2"], ["2"]]
+    if door == "a script":
+        bare = [pod.start(["bash", str(script)], environment) for pod, environment in zip(pods, environments)]
+        assert worlds(bare) == [["1"], ["1"]], "what rankshim is there for"
+
+
+def test_a_nested_standalone_is_alone_also_where_the_platform_says_otherwise(pods, rankshim, tmp_path):
+    command = ["torchrun", "--standalone", "--nproc_per_node=1", ALLREDUCE]
+    process = pods[0].start([rankshim, "--", "env", *command], operator_1_9(0, 2, MASTER, 1) | OMP)
+    assert worlds([process]) == [["1"]]
+
+
+def test_the_exception_of_a_torchrun_inside_a_program_is_told_and_no_folder_is_left(pods, rankshim, tmp_path):
+    (tmp_path / "tmp").mkdir()
+    (tmp_path / "train.py").write_text("raise ValueError('boom')\n")
+    options = [f"--report={tmp_path}/report.json", f"--termination-log={tmp_path}/log"]
+    process = pods[0].start(
+        [rankshim, *options, "--", "sh", "-c", f"torchrun --standalone {tmp_path}/train.py; exit 5"],
+        operator_1_5(0, 2, MASTER) | OMP | {"TMPDIR": f"{tmp_path}/tmp"})
+    assert process.wait(JOB) == 5
+    assert json.loads((tmp_path / "report.json").read_text())["root_cause"]["exception"] == "ValueError: boom"
+    assert (tmp_path / "log").read_text().endswith("ValueError: boom\n")
+    assert list((tmp_path / "tmp").iterdir()) == []
