@@ -197,6 +197,16 @@ std::optional<Verdict> run_pre_start(boost::asio::io_context& io, supervise::Sig
                      "the pre-start hook " + describe(hook, limit) + "; nothing was started");
 }
 
+/// What a look at the processes is to find; nothing where each worker has its own rankshim, or none trains
+/// here.
+supervise::JobSize size_of(const Topology& topology) {
+  if (topology.alone || topology.granularity != platform::Granularity::node || !topology.idle_role.empty())
+    return {};
+  const std::string_view nodes = topology.facts.text(Fact::nnodes);
+  return {.nodes = parse_count(nodes.substr(0, nodes.find(':'))).value_or(0),
+          .workers = topology.number(Fact::nproc_per_node)};
+}
+
 /// What the workers, the agent and the kernel have left to say of a failure.
 Evidence gather(const supervise::Ending& ending, const Job& job, const Node& node, const Settings& settings,
                 const Witness& witness, const TemporaryFolder& folder) {
@@ -317,6 +327,7 @@ int run_job(const Invocation& given, const Node& node) {
   policy.log_folder = folder.log_folder();
   policy.workers = job.topology.number(Fact::nproc_per_node);
   policy.meeting = plan_meeting(job, settings);
+  policy.job = size_of(job.topology);
   policy.observer = &witness;
   const supervise::Command command{job.plan.argv, job.plan.environment.apply(node.environment()).entries()};
   const supervise::Ending ending = supervise::supervise(io, signals, command, policy);

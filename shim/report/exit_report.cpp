@@ -199,6 +199,7 @@ std::string as_json(const ExitReport& report) {
   object.raw("ended", moment(report.end)).object("phases", phases_json(report));
   if (ending != nullptr) {
     if (ending->stop_signal) object.text("stop_signal", supervise::signal_name(*ending->stop_signal));
+    if (!ending->trains_alone.empty()) object.text("trains_alone", ending->trains_alone);
     object.flag("killed_by_rankshim", ending->killed_by_us);
     object.object(
         "leftovers",

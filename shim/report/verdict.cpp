@@ -303,6 +303,13 @@ Verdict judge(const Ending& ending, const LaunchPlan& plan, const Evidence& evid
                                               : fmt::format("; {} processes that it left behind were stopped",
                                                             ending.leftovers);
   }
+  if (ending.ended_for_it) {
+    verdict.code = exit_code::configuration;
+    verdict.cause = Cause::config;
+    verdict.failed = true;
+    verdict.sentence =
+        "this node trains alone: " + ending.trains_alone + ", and --strict ends that; " + verdict.sentence;
+  }
   if (!ending.left_behind.empty())
     verdict.sentence += "; SIGKILL did not end " + ending.left_behind + ", which waits in the kernel";
   return verdict;

@@ -43,9 +43,9 @@ struct Verdict {
 /// (research: torchrun, "Exit codes"), in this order: the first worker of the last set that failed by itself,
 /// before any stop and before the agent's end; 0 if all workers had ended with 0 before a stop; 128 + the
 /// stop's signal, however the workers ended then: a job that was stopped is not done; torchrun's own code,
-/// also where torchrun failed itself and ended its workers. `place` is this node's among the job's, nothing
-/// where it is alone. `launcher_code`: torchrun's own code always (--exit-code launcher). `evidence` must
-/// outlive the verdict.
+/// also where torchrun failed itself and ended its workers. Where --strict ended a node that trains alone,
+/// that is the cause, and 78. `place` is this node's among the job's, nothing where it is alone.
+/// `launcher_code`: torchrun's own code always (--exit-code launcher). `evidence` must outlive the verdict.
 Verdict judge(const supervise::Ending& ending, const LaunchPlan& plan, const Evidence& evidence,
               const std::optional<supervise::Place>& place = std::nullopt, bool launcher_code = false);
 

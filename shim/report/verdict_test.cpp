@@ -58,6 +58,26 @@ Evidence with_kills(std::uint64_t kills) {
 
 }  // namespace
 
+TEST_CASE("a node that --strict ended because it trains alone is 78, whatever the command's end",
+          "[verdict]") {
+  supervise::Ending ending;
+  ending.kind = supervise::Ending::Kind::signalled;
+  ending.number = SIGTERM;
+  ending.stop_signal = SIGTERM;
+  ending.trains_alone = "worker 12 (torchrun) has WORLD_SIZE=8, the job has 16";
+  ending.ended_for_it = true;
+  LaunchPlan plan;
+  plan.argv = {"bash", "run.sh"};
+  const Evidence evidence;
+  const Verdict verdict = judge(ending, plan, evidence);
+  CHECK(verdict.code == 78);
+  CHECK(verdict.failed);
+  CHECK(verdict.cause == Cause::config);
+  CHECK(verdict.sentence.starts_with(
+      "this node trains alone: worker 12 (torchrun) has WORLD_SIZE=8, the job has 16, and "
+      "--strict ends that; bash was ended by SIGTERM after "));
+}
+
 TEST_CASE("the first worker that failed by itself is the cause, with its own code", "[verdict]") {
   const Ending ending = torchrun({worker(0, 0, 1s), worker(1, exited(42), 2s), worker(0, SIGTERM, 3s)});
   const Evidence evidence;

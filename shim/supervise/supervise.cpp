@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <boost/asio/bind_cancellation_slot.hpp>
 #include <boost/asio/cancellation_signal.hpp>
 #include <boost/asio/co_spawn.hpp>
@@ -43,6 +44,10 @@ constexpr milliseconds kill_again{100};           // a fork may have slipped thr
 constexpr milliseconds kill_patience{5000};       // what is there after that sits in the kernel
 constexpr milliseconds try_again{5};              // a refused call
 constexpr unsigned reaped_at_once = 1000;         // then signals get their turn
+// Most launchers have their workers after the first, slow ones (imports from a network's file system) after
+// the last.
+constexpr std::array<milliseconds, 3> looks_for_lone_training = {milliseconds(5'000), milliseconds(20'000),
+                                                                 milliseconds(60'000)};
 
 enum class Phase : std::uint8_t { running, leftovers, killing, finished };
 
@@ -91,6 +96,8 @@ class Supervisor {
   [[nodiscard]] bool was_killed(int status) const;
   void on_command_stopped(int signal);
   void continue_command();
+  void look_for_lone_training();
+  void end_lone_training();
   void not_started(const SpawnFailure& failed);
   void begin_leftovers();
   void kill_by(Clock::time_point start, milliseconds grace);
@@ -131,6 +138,8 @@ class Supervisor {
   Deadline kill_due_;
   Deadline give_up_due_;
   Deadline retry_due_;
+  Deadline look_due_;
+  std::size_t looks_ = 0;  // for lone training, so far
 
   std::optional<WorkerWatch> watch_;
   std::optional<Meeting> meeting_;  // until the first worker, a stop or the end
@@ -167,6 +176,7 @@ Ending Supervisor::run() {
         spawn_.pid(), policy_.scope == SignalScope::child ? spawn_.pid() : -spawn_.pid(), policy_.grace);
   }
   ending_.pid = spawn_.pid();
+  if (policy_.job.nodes > 1) look_due_ = started_ + looks_for_lone_training.front();
   if (policy_.limit) kill_due_ = started_ + *policy_.limit;
   if (!policy_.limit) working_directory_.leave();  // hooks are short
   if (policy_.meeting) meeting_.emplace(*policy_.meeting, spawn_.pid(), started_);
@@ -238,7 +248,7 @@ void Supervisor::arm_timer() {
   Deadline next;
   const Deadline meeting_due = meeting_ ? Deadline(meeting_->due()) : std::nullopt;
   for (const Deadline& due : {delayed_due_, agent_due_, meeting_due, hang_due_, stacks_due_, kill_due_,
-                              give_up_due_, retry_due_, delivery_.due()}) {
+                              give_up_due_, retry_due_, look_due_, delivery_.due()}) {
     if (due && (!next || *due < *next)) next = due;
   }
   if (next == timer_set_for_) return;
@@ -286,6 +296,7 @@ void Supervisor::act_on_deadlines() {
     }
   }
   if (is_over(give_up_due_)) give_up();
+  if (is_over(look_due_)) look_for_lone_training();
 }
 
 // ---- signals ----
@@ -533,6 +544,7 @@ void Supervisor::watch_workers() {
 
 void Supervisor::on_command_end(int status) {
   command_ended_ = true;
+  look_due_.reset();
   delivery_.command_ended();
   ending_.ran = std::chrono::duration_cast<milliseconds>(Clock::now() - started_);
   agent_due_.reset();
@@ -570,6 +582,31 @@ void Supervisor::on_command_end(int status) {
   }
   terminal_.take_back();  // a Ctrl-C is for us now: what is left would have it otherwise
   if (policy_.observer != nullptr) policy_.observer->command_ended();
+}
+
+void Supervisor::look_for_lone_training() {
+  if (ending_.stop_signal) return;
+  ending_.trains_alone = lone_training(see_processes(spawn_.pid(), command_.environment), policy_.job);
+  if (ending_.trains_alone.empty()) {
+    if (++looks_ < looks_for_lone_training.size()) look_due_ = started_ + looks_for_lone_training[looks_];
+    return;
+  }
+  log::warn("this node trains alone: {}", ending_.trains_alone);
+  if (policy_.strict) end_lone_training();
+}
+
+void Supervisor::end_lone_training() {
+  const Clock::time_point now = Clock::now();
+  ending_.ended_for_it = true;
+  ending_.stop_signal = SIGTERM;
+  ending_.stopped_at = now;
+  stopping_ = true;
+  Received stop;
+  stop.number = SIGTERM;
+  delivery_.pass_on(stop);
+  kill_by(now, policy_.grace.value_or(grace_after_stop));
+  expect_agent();
+  if (policy_.observer != nullptr) policy_.observer->stopping(SIGTERM);
 }
 
 void Supervisor::take_workers() {

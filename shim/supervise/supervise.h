@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "supervise/delivery.h"
+#include "supervise/lone_training.h"
 #include "supervise/meeting.h"
 #include "supervise/observer.h"
 #include "supervise/signals.h"
@@ -35,6 +36,10 @@ struct Policy {
   unsigned workers = 0;
   /// The agent waits for other nodes before it starts its first worker. Nothing: it waits for nobody.
   std::optional<MeetingPlan> meeting;
+  /// By these a few looks, soon after the start and never again, find a node that trains alone, which is a
+  /// warning; `strict`: the end of the command, as by a TERM.
+  JobSize job;
+  bool strict = false;
   /// How long the command may run before everything is killed; nothing: for ever. For hooks.
   std::optional<std::chrono::milliseconds> limit;
   /// Told what happens; may be null.
@@ -75,6 +80,8 @@ struct Ending {
   /// The first signal that came after its end and would have ended us; a stop signal that was not passed on
   /// before its end; of a hook (Policy::limit), also one that came while it ran.
   std::optional<int> late_signal;
+  std::string trains_alone;       ///< as lone_training() says it; empty where nothing looked like that
+  bool ended_for_it = false;      ///< by us (Policy::strict)
   bool killed_by_us = false;      ///< the command itself ended by a KILL of ours
   unsigned leftovers = 0;         ///< processes that were still there when the command had ended
   unsigned leftovers_killed = 0;  ///< of these, how many had to be killed
