@@ -1,6 +1,6 @@
 """Whatever the launcher: a node of several whose workers know only each other is noticed soon after the start."""
 
-from conftest import JOB, told
+from report.conftest import JOB, told
 
 # As any launcher starts them: the first has this node's size, the second the job's.
 LONE = "env LOCAL_RANK=0 LOCAL_WORLD_SIZE=2 WORLD_SIZE=2 sleep 1000; exit 3"
