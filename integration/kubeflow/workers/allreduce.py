@@ -34,6 +34,7 @@ def main():
         f"loss={loss.item():.6f} weight={weight.sum().item():.8f} argument={arguments.local_rank}\n"
     )
     sys.stdout.flush()
+    dist.barrier()  # nobody leaves while another still communicates
     dist.destroy_process_group()
 
 

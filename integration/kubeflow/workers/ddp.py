@@ -35,6 +35,10 @@ def main(steps):
         f"loss={mean.item():.6f} weight={weight:.8f}\n"
     )
     sys.stdout.flush()
+    # As torch wants it: nobody leaves while another still communicates, and no reference keeps the group's threads
+    # alive longer than the interpreter (pytorch/pytorch#190489).
+    dist.barrier()
+    del model, optimizer, loss
     dist.destroy_process_group()
 
 
