@@ -1,10 +1,11 @@
 // Times fork + exec + wait: bench_spawn [-p] ROUNDS COMMAND... [++ COMMAND...]...
 //
-// Each round runs every command once, in turn, so that what else the machine does meets all alike. Words NAME=VALUE in
-// front of a command are its whole environment beside PATH. -p: each command is PID 1 of a new PID namespace (needs
-// root), and sees what a pod has: in /dev the devices of every container (OCI runtime-spec, config-linux.md, Default
-// Devices), and a network with its own address, which its name stands for in /etc/hosts (kubelet writes it). Prints one
-// line a round: the nanoseconds of each command. Ends with 1 if a command does not end with 0.
+// Each round runs every command once, in random order, so that what else the machine does meets all alike and none
+// always follows the same other, which leaves it warm caches. Words NAME=VALUE in front of a command are its whole
+// environment beside PATH. -p: each command is PID 1 of a new PID namespace (needs root), and sees what a pod has: in
+// /dev the devices of every container (OCI runtime-spec, config-linux.md, Default Devices), and a network with its own
+// address, which its name stands for in /etc/hosts (kubelet writes it). Prints one line a round: the nanoseconds of each
+// command, in the order of the command line. Ends with 1 if a command does not end with 0.
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <fcntl.h>
@@ -133,17 +134,27 @@ int main(int argc, char** argv) {
   const int out = fcntl(1, F_DUPFD_CLOEXEC, 3);
   dup2(null, 1);
   close(null);
+  unsigned seed = 1;  // the same order in each call
   for (int round = 0; round < rounds; ++round) {
+    int order[max_commands];
+    long long took[max_commands];
     for (int i = 0; i < count; ++i) {
+      const int j = rand_r(&seed) % (i + 1);
+      order[i] = order[j];
+      order[j] = i;
+    }
+    for (int i = 0; i < count; ++i) {
+      const int which = order[i];
       const long long start = now();
-      const pid_t child = clone(execute, stack + sizeof stack, flags, &commands[i]);
+      const pid_t child = clone(execute, stack + sizeof stack, flags, &commands[which]);
       int status = -1;
       if (child < 0 || waitpid(child, &status, 0) != child || status != 0) {
-        dprintf(out, "command %d: child %d, wait status %d\n", i, child, status);
+        dprintf(out, "command %d: child %d, wait status %d\n", which, child, status);
         return 1;
       }
-      dprintf(out, "%lld%c", now() - start, i + 1 < count ? ' ' : '\n');
+      took[which] = now() - start;
     }
+    for (int i = 0; i < count; ++i) dprintf(out, "%lld%c", took[i], i + 1 < count ? ' ' : '\n');
   }
   return 0;
 }
