@@ -8,6 +8,7 @@
 
 #include <cerrno>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 
 namespace rankshim {
@@ -31,8 +32,10 @@ std::string install(const std::string& folder) {
   const int from = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
   if (from < 0) return failed("read", "/proc/self/exe");
   const std::string target = folder + "/rankshim";
-  const std::string temporary = fmt::format("{}.{}", target, getpid());
-  const int to = open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0700);
+  // A name that nobody has: our number can be that of a copy that was interrupted, for in a container it is
+  // always 1.
+  std::string temporary = target + ".XXXXXX";
+  const int to = mkostemp(temporary.data(), O_CLOEXEC);
   if (to < 0) {
     std::string what = failed("create", temporary);
     close(from);

@@ -1,6 +1,8 @@
 #include <unistd.h>
 
+#include <array>
 #include <boost/system/system_error.hpp>
+#include <optional>
 #include <string>
 #include <system_error>
 #include <variant>
@@ -29,13 +31,29 @@
 namespace rankshim {
 namespace {
 
-/// Writes all of `text` to stdout; what cannot be written is lost (nobody is left to read it).
-void print(std::string_view text) {
+/// Writes all of `text`; what cannot be written is lost (nobody is left to read it).
+void print(int descriptor, std::string_view text) {
   while (!text.empty()) {
-    const ssize_t written = write(STDOUT_FILENO, text.data(), text.size());
+    const ssize_t written = write(descriptor, text.data(), text.size());
     if (written <= 0) return;
     text.remove_prefix(static_cast<std::size_t>(written));
   }
+}
+
+void print(std::string_view text) { print(STDOUT_FILENO, text); }
+
+/// All that stdin has, at most 1 MiB; nothing where it cannot be read.
+std::optional<std::string> read_stdin() {
+  constexpr std::size_t most = std::size_t{1} << 20U;
+  std::string content;
+  std::array<char, 4096> chunk{};
+  while (content.size() < most) {
+    const ssize_t got = read(STDIN_FILENO, chunk.data(), chunk.size());
+    if (got < 0) return std::nullopt;
+    if (got == 0) break;
+    content.append(chunk.data(), static_cast<std::size_t>(got));
+  }
+  return content;
 }
 
 void set_log(const Settings& settings) {
@@ -75,7 +93,7 @@ int explain_job(const Invocation& invocation, const Node& node) {
 /// explain --env-file: the same for a node that is only described.
 int explain_recorded(const std::vector<std::string>& arguments, const Settings& settings, const Node& here) {
   const std::string path(settings.text(Option::env_file));
-  const auto text = here.file(path);
+  const auto text = path == "-" ? read_stdin() : here.file(path);
   if (!text) {
     report({{path + " cannot be read", {path}, "correct --env-file"}},
            settings.text(Option::format) == "json");
@@ -174,7 +192,12 @@ int main(int argc, char** argv) {
   if (const auto* rejected = std::get_if<Rejected>(&read)) {
     const Invocation& understood = rejected->invocation;
     set_log(understood.settings);
-    report(rejected->faults, understood.settings.text(Option::format) == "json");
+    if (arguments.empty() && rejected->exit_code == exit_code::usage &&
+        understood.settings.text(Option::log_format) != "json") {
+      print(STDERR_FILENO, short_help());
+    } else {
+      report(rejected->faults, understood.settings.text(Option::format) == "json");
+    }
     if (understood.subcommand == Subcommand::env) print(fmt::format("exit {}\n", rejected->exit_code));
     return runs_job(understood.subcommand) ? conclude_rejected(*rejected, node) : rejected->exit_code;
   }

@@ -75,4 +75,13 @@ std::string help_text() {
   return out;
 }
 
+std::string_view short_help() {
+  return "rankshim: no command was given. It starts PyTorch on this node of a job, as the container's "
+         "entrypoint:\n"
+         "  rankshim -- train.py --epochs 3    launch a script, as this platform says\n"
+         "  rankshim -- bash run.sh            run a program with the job's variables\n"
+         "  rankshim explain -- train.py       what would happen and why; starts nothing\n"
+         "  rankshim --help                    all options\n";
+}
+
 }  // namespace rankshim

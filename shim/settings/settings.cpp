@@ -383,7 +383,8 @@ class Reader {
           usage(fmt::format("unexpected argument {}", quoted(arguments[1])), "name one profile");
         break;
       case Subcommand::install:
-        if (arguments.size() != 1) usage("install needs one folder", "rankshim install DIR");
+        if (arguments.size() != 1 || arguments[0].empty())
+          usage("install needs one folder", "rankshim install DIR");
         break;
       case Subcommand::explain:
       case Subcommand::help:

@@ -77,4 +77,7 @@ bool is_service_link_name(std::string_view name);
 /// `--help`, for 80 columns.
 std::string help_text();
 
+/// What to do, for who gave nothing at all: a few lines.
+std::string_view short_help();
+
 }  // namespace rankshim

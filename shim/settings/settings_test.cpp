@@ -134,6 +134,7 @@ TEST_CASE("what cannot be used is refused with the right code, the name and the 
       {{"--wait"}, {}, "", exit_code::usage, "--wait needs a value"},
       {{}, {}, "", exit_code::usage, "no command was given"},
       {{"env", "x"}, {}, "", exit_code::usage, "unexpected argument x"},
+      {{"install", ""}, {}, "", exit_code::usage, "install needs one folder"},
       {{"--format=json", "x"}, {}, "", exit_code::usage, "--format is for explain and env"},
       {{"explain", "--format=xml"},
        {},
