@@ -108,15 +108,17 @@ class Planner {
   }
 
   void check_idle() {
-    const std::string what =
-        fmt::format("this container's role on {} is '{}'", topology_.platform, topology_.idle_role);
+    const std::string what = fmt::format("this container's role on {} is '{}' ({})", topology_.platform,
+                                         topology_.idle_role, topology_.idle_because);
     if (!can_launch()) {
       plan_.warnings.push_back(what + ", which does not train; the program runs as it is");
       return;
     }
-    faults_.push_back({fmt::format("{}, where {} would train alone", what, command_[0]),
-                       {topology_.platform},
-                       "start it on the training nodes, or set RANKSHIM_PLATFORM (--platform)"});
+    faults_.push_back({fmt::format("{}, where {} would train alone", what, command_[0]), topology_.idle_names,
+                       fmt::format("{}, or say this node's place with --platform=generic, --nnodes, "
+                                   "--node-rank and --master-addr",
+                                   topology_.idle_fix.empty() ? "start it where the job's training tasks run"
+                                                              : topology_.idle_fix)});
   }
 
   void change_environment() {

@@ -94,7 +94,8 @@ class Common {
         profile.match(), [&](const Alternative& one) { return Alternative{conditions(its, one)}; });
     const auto roles = [&](std::span<const Role> all) {
       return range(tables_.roles, rows<Role>(all, [&](const Role& role) {
-                     return Role{text(its.text(role.name)), {conditions(its, role.when)}};
+                     return Role{
+                         text(its.text(role.name)), text(its.text(role.fix)), {conditions(its, role.when)}};
                    }));
     };
     const auto places =
@@ -142,7 +143,8 @@ class Common {
       lines.push_back("{Fact::" + std::string(rankshim::name(one.fact)) + ", " + number(one.root) + "}");
     put("Place", "all_places");
     for (const Role& one : tables_.roles)
-      lines.push_back("{" + number(one.name) + ", {" + written(one.when.conditions) + "}}");
+      lines.push_back("{" + number(one.name) + ", " + number(one.fix) + ", {" + written(one.when.conditions) +
+                      "}}");
     put("Role", "all_roles");
     return out +
            "constexpr Tables all_tables = {all_steps, all_children, all_texts, all_conditions,\n"

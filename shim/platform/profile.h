@@ -76,6 +76,7 @@ struct Place {
 /// platform's variables, or something of the platform's that is not ready yet.
 struct Role {
   TextIndex name = 0;  ///< for the reader: "MPI launcher", "the rank table /user/… is initializing"
+  TextIndex fix = 0;   ///< what to do, for the reader; empty where the platform has no better advice than any
   Alternative when;
 };
 

@@ -187,10 +187,13 @@ class Reader {
   }
 
   Range roles(const toml::table& top, std::string_view key) {
-    static constexpr auto keys = std::to_array<std::string_view>({"name", "when"});
+    static constexpr auto keys = std::to_array<std::string_view>({"name", "fix", "when"});
     const std::size_t first = tables_.roles.size();
-    for (const toml::table* one : tables_of(top, key, keys))
-      tables_.roles.push_back({required_text(*one, "name"), added(conditions(*one, "when"))});
+    for (const toml::table* one : tables_of(top, key, keys)) {
+      const auto* fix = get<toml::value<std::string>>(*one, "fix", "a string");
+      tables_.roles.push_back({required_text(*one, "name"), text_index(fix == nullptr ? "" : fix->get()),
+                               added(conditions(*one, "when"))});
+    }
     return range(tables_.roles, first);
   }
 

@@ -47,6 +47,7 @@ inline constexpr std::size_t longest_document = std::size_t{64} * 1024;
 ///     (expression.h) node_rank = ["${A_RANK}", "ordinal(hostname())"]
 ///     [[idle_role]]                             a part of the job that does not train
 ///     name = "MPI launcher"
+///     fix  = "start it with mpirun"             what to do instead; also in refuse; may lack
 ///     when = ["ROLE=launcher"]                  as `all` in match
 ///     [[refuse]]                                what can mean two things; --platform NAME settles it
 ///     name = "A and B cannot both be the number of GPUs"

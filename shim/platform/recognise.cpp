@@ -286,6 +286,174 @@ class Evaluation {
   Faults& unreadable_;
 };
 
+/// The calls that decide whether a place counts at all: where they yield nothing there is nothing to correct.
+bool is_gate(Function function) { return function == Function::larger || function == Function::differ; }
+
+/// Says in a person's words why expressions of one profile yield nothing, or a condition holds.
+class Reasons {
+ public:
+  Reasons(const Profile& profile, const Node& node, const Variables& variables, const Evaluation& evaluation)
+      : tables_(*profile.tables), node_(node), variables_(variables), evaluation_(evaluation) {}
+
+  /// Why an expression that yields nothing does so.
+  void add_lack(std::uint16_t root, Lack& lack) {
+    const Step& step = tables_.steps[root];
+    if (step.op == Op::variable) return add_unset(tables_.text(step.index), lack);
+    if (step.op == Op::text) return;
+    if (step.op == Op::call) return add_lack_of_call(step, lack);
+    for (const std::uint16_t one : tables_.children_of(step))
+      if (!evaluation_.value(one)) add_lack(one, lack);
+  }
+
+  /// The variables by which a condition holds: "ROLE=launcher", "STEP_ID is not set"; each once.
+  void add_evidence(const Condition& condition, std::vector<std::string>& evidence) {
+    std::vector<std::string> names, found;
+    evaluation_.add_inputs(condition.root, true, names);
+    for (const std::string& name : names)
+      for (const std::string& entry : node_.environment().entries())
+        if (const auto its = entry_name(entry); !its.empty() && fits(its, name) && variables_.get(its))
+          found.push_back(shown(its, *variables_.get(its)));
+    const bool asks_for_none = condition.sign == Sign::not_set || condition.sign == Sign::unlike;
+    if (found.empty())
+      for (const std::string& name : names) {
+        if (name.front() == '/')
+          found.push_back(asks_for_none ? "there is no " + name : name);
+        else if (asks_for_none)
+          found.push_back(name + " is not set");
+      }
+    for (std::string& one : found) add_once(std::move(one), evidence);
+  }
+
+ private:
+  /// NAME=VALUE, of a value that can be a long document its beginning.
+  static std::string shown(std::string_view name, std::string_view value) {
+    constexpr std::size_t longest_shown = 80;
+    const std::string_view start = cut(value, longest_shown);
+    return std::string(name) + "=" + quoted(start) + (start.size() < value.size() ? "…" : "");
+  }
+
+  /// A value as what it came from: NAME=VALUE, a file's path, "this node's name gpu-3".
+  static std::string shown(const Value& value) {
+    switch (value.origin) {
+      case Origin::variable:
+        return shown(value.detail, value.text);
+      case Origin::hostname:
+        return "this node's name " + quoted(value.text);
+      case Origin::fallback:
+        return value.text;
+      default:
+        return value.detail;
+    }
+  }
+
+  static void add_once(std::string text, std::vector<std::string>& all) {
+    if (std::find(all.begin(), all.end(), text) == all.end()) all.push_back(std::move(text));
+  }
+
+  void add_unset(std::string_view name, Lack& lack) {
+    if (node_.environment().has(name)) {
+      const auto text = node_.environment().get(name);
+      return add_unusable(
+          Value{{}, Origin::variable, std::string(name)},
+          text ? shown(name, *text) + " is a Kubernetes service link" : std::string(name) + " is empty",
+          lack);
+    }
+    add_once(std::string(name), lack.unset);
+    add_once(std::string(name), lack.names);
+  }
+
+  static void add_unusable(const Value& what, std::string why, Lack& lack,
+                           const std::string& verb = "correct ") {
+    add_once(std::move(why), lack.unusable);
+    std::vector<std::string> names;
+    what.append_inputs({}, names);
+    for (std::string& name : names) {
+      if (name.find(' ') != std::string::npos) continue;  // this node's own address
+      if (lack.remedy.find(name) == std::string::npos)
+        lack.remedy += (lack.remedy.empty() ? "" : ", or ") + verb + name;
+      add_once(std::move(name), lack.names);
+    }
+  }
+
+  void add_lack_of_call(const Step& step, Lack& lack) {
+    const auto children = tables_.children_of(step);
+    if (step.function == Function::unless) return add_lack(children[1], lack);
+    std::vector<Value> arguments;
+    for (const std::uint16_t one : children) {
+      if (step.function == Function::only_if && arguments.size() == 2) {
+        if (!fits(arguments[0].text, arguments[1].text)) return;  // another place's case
+        return add_lack(one, lack);
+      }
+      auto argument = evaluation_.value(one);
+      if (!argument) return add_lack(one, lack);
+      arguments.push_back(std::move(*argument));
+    }
+    if (step.function == Function::file) return add_lack_of_file(arguments[0], lack);
+    if (step.function == Function::variable || step.function == Function::variables ||
+        step.function == Function::only_variable)
+      return add_unset(arguments[0].text, lack);
+    if (arguments.empty() || is_gate(step.function)) return;
+    add_unusable(arguments[0], shown(arguments[0]) + " " + complaint(step.function, arguments), lack);
+    for (const Value& argument : arguments)
+      if (argument.origin != Origin::fallback && argument.origin != Origin::hostname)
+        argument.append_inputs({}, lack.names);
+  }
+
+  void add_lack_of_file(const Value& path, Lack& lack) {
+    if (path.origin == Origin::fallback) {  // where it usually is
+      add_once(path.text, lack.absent);
+      return add_once(path.text, lack.names);
+    }
+    path.append_inputs({}, lack.names);
+    const Value file{{}, Origin::file, path.text};
+    if (!path.text.starts_with('/'))
+      return add_unusable(path, shown(path) + " is no path from the root", lack);
+    if (node_.file(path.text)) return add_unusable(file, shown(path) + " is an empty file", lack);
+    add_unusable(file, shown(path) + " cannot be read here", lack, "mount ");
+  }
+
+  /// What is wrong with the first argument.
+  static std::string complaint(Function function, const std::vector<Value>& arguments) {
+    const auto second = [&] { return arguments.size() > 1 ? shown(arguments[1]) : std::string(); };
+    switch (function) {
+      case Function::slurm_hosts:
+        return "is no host list of Slurm's";
+      case Function::hosts:
+      case Function::first_host:
+        return "names no host";
+      case Function::count:
+        return "lists nothing";
+      case Function::entry:
+        return "has no entry " + second();
+      case Function::position:
+        return "is not in " + second();
+      case Function::field:
+        return "has no " + second() + " in it";
+      case Function::ordinal:
+        return "does not end in a number";
+      case Function::host:
+        return "names no host";
+      case Function::port:
+        return "has no port";
+      case Function::before:
+      case Function::after:
+      case Function::until:
+        return "has no '" + second() + "' in it";
+      case Function::slurm_tasks:
+        return "does not say the tasks of node " + second();
+      case Function::divide:
+        return "is no multiple of " + second();
+      default:
+        return arguments.size() > 1 ? "does not go with " + second() : "cannot be used";
+    }
+  }
+
+  const Tables& tables_;
+  const Node& node_;
+  const Variables& variables_;
+  Evaluation evaluation_;
+};
+
 struct Match {
   const Profile* profile;
   std::size_t signs;
@@ -300,6 +468,15 @@ struct Match {
     if (signs != other.signs) return signs > other.signs;
     return a.name() < b.name();
   }
+};
+
+/// One of a profile's roles, refusals or pending states, in which this node is; the name is empty where in
+/// none.
+struct State {
+  std::string name;
+  std::string because;
+  std::string fix;
+  std::vector<std::string> names;
 };
 
 bool fits_any(std::string_view text, std::string_view globs) {
@@ -364,9 +541,9 @@ void compare(const Platform& winner, const Profile& other, const Facts& theirs, 
             std::string(other.name()),
         {},
         other.fallback != 0
-            ? "unset what is left over, or settle it with --platform (RANKSHIM_PLATFORM=" + winner.name + ")"
-            : "settle it with --platform (RANKSHIM_PLATFORM=" + winner.name + " or " +
-                  std::string(other.name()) + ")"};
+            ? "unset what is left over, or settle it with --platform=" + winner.name + " (RANKSHIM_PLATFORM)"
+            : "settle it with --platform=" + winner.name + " or --platform=" + std::string(other.name()) +
+                  " (RANKSHIM_PLATFORM)"};
     mine->append_inputs(name(fact), fault.names);
     its->append_inputs(name(fact), fault.names);
     faults.push_back(std::move(fault));
@@ -406,14 +583,38 @@ bool is_agent(const Profile& profile, std::string_view program) {
   return fits_any(program.substr(program.rfind('/') + 1), profile.agents());
 }
 
-std::vector<std::string> missing_inputs(const Profile& profile, Fact fact, const Node& node) {
+Lack lack_of(const Profile& profile, Fact fact, const Node& node) {
   const Variables variables(node.environment());
-  std::vector<std::string> names, warnings;
+  std::vector<std::string> warnings;
   Faults unreadable;
   Evaluation evaluation(profile, node, variables, warnings, unreadable);
-  for (const bool all : {false, true})
+  Reasons reasons(profile, node, variables, evaluation);
+  Lack lack;
+  for (const Place& place : profile.places()) {
+    if (place.fact != fact) continue;
+    reasons.add_lack(place.root, lack);
+    evaluation.add_inputs(place.root, false, lack.names);
+  }
+  if (!lack.remedy.empty()) lack.remedy += ", or ";
+  return lack;
+}
+
+std::vector<std::string> ignored_variables(std::span<const Profile> profiles, const Node& node) {
+  const Variables variables(node.environment());
+  std::vector<std::string> warnings, inputs, names;
+  Faults unreadable;
+  for (const Profile& profile : profiles) {
+    Evaluation evaluation(profile, node, variables, warnings, unreadable);
+    if (profile.opt_in || !fulfilled(profile, evaluation)) continue;
     for (const Place& place : profile.places())
-      if (place.fact == fact && (!all || names.empty())) evaluation.add_inputs(place.root, all, names);
+      if (place.fact == Fact::master_addr ||
+          std::find(decisive.begin(), decisive.end(), place.fact) != decisive.end())
+        evaluation.add_inputs(place.root, true, inputs);
+  }
+  for (const char* name : {"RANK", "WORLD_SIZE", "LOCAL_RANK"}) inputs.emplace_back(name);
+  for (std::string& name : inputs)
+    if (variables.get(name) && std::find(names.begin(), names.end(), name) == names.end())
+      names.push_back(std::move(name));
   return names;
 }
 
@@ -422,6 +623,12 @@ Outcome<Platform> recognise(std::span<const Profile> profiles, std::string_view 
   Platform result;
   if (wanted == "none") {
     result.name = "none";
+    std::string ignored;
+    for (const std::string& name : ignored_variables(profiles, node))
+      ignored += (ignored.empty() ? "" : ", ") + name;
+    if (!ignored.empty())
+      result.warnings.push_back("the platform is none, so these are ignored: " + ignored +
+                                "; where other nodes are not named by options, this one trains alone");
     return result;
   }
   const Variables variables(node.environment());
@@ -460,27 +667,39 @@ Outcome<Platform> recognise(std::span<const Profile> profiles, std::string_view 
   result.granularity = winner->granularity;
   result.facts = read_facts(*winner, evaluation_of(*winner));
   Evaluation evaluation = evaluation_of(*winner);
-  const auto state = [&](std::span<const Role> states, std::vector<std::string>& names) {
+  const auto state = [&](std::span<const Role> states) {
+    State one;
     const auto found = std::find_if(states.begin(), states.end(),
-                                    [&](const Role& one) { return evaluation.holds(one.when); });
-    if (found == states.end()) return std::string();
-    for (const Condition& condition : winner->tables->conditions_of(found->when))
-      evaluation.add_inputs(condition.root, true, names);
-    return std::string(winner->tables->text(found->name));
+                                    [&](const Role& role) { return evaluation.holds(role.when); });
+    if (found == states.end()) return one;
+    one.name = winner->tables->text(found->name);
+    one.fix = winner->tables->text(found->fix);
+    Reasons reasons(*winner, node, variables, evaluation);
+    std::vector<std::string> evidence;
+    for (const Condition& condition : winner->tables->conditions_of(found->when)) {
+      evaluation.add_inputs(condition.root, true, one.names);
+      reasons.add_evidence(condition, evidence);
+    }
+    for (const std::string& each : evidence) one.because += (one.because.empty() ? "" : ", ") + each;
+    return one;
   };
   if (!unreadable.empty()) return unreadable;
-  std::vector<std::string> names;
-  result.idle_role = state(winner->roles(), names);
-  result.pending = state(winner->pending(), result.pending_names);
+  State idle = state(winner->roles()), pending = state(winner->pending());
+  result.idle_role = std::move(idle.name);
+  result.idle_because = std::move(idle.because);
+  result.idle_fix = std::move(idle.fix);
+  result.idle_names = std::move(idle.names);
+  result.pending = std::move(pending.name);
+  result.pending_names = std::move(pending.names);
   if (!unreadable.empty()) return unreadable;
   if (wanted != "auto" || !result.idle_role.empty() || !result.pending.empty()) return result;
 
   Faults faults;
-  names.clear();
-  if (std::string what = state(winner->refusals(), names); !what.empty())
-    faults.push_back({std::move(what), std::move(names),
-                      "correct them, or take them as this profile does with --platform (RANKSHIM_PLATFORM=" +
-                          result.name + ")"});
+  if (State refused = state(winner->refusals()); !refused.name.empty())
+    faults.push_back({refused.name + " (" + refused.because + ")", std::move(refused.names),
+                      (refused.fix.empty() ? "correct it" : refused.fix) +
+                          ", or take it as the profile does with --platform=" + result.name +
+                          " (RANKSHIM_PLATFORM)"});
   for (const Match& other : matches) {
     // Of the names that anybody may set torchrun's are a launcher's own; the generic ones are compared later.
     if (other.profile == winner || other.profile->fallback > 1 || supersedes(*winner, *other.profile))

@@ -26,6 +26,9 @@ struct Platform {
   std::string pending;
   std::vector<std::string> pending_names;  ///< its variables and files
   std::string idle_role;                   ///< this container's role, where it is one that does not train
+  std::string idle_because;                ///< the variables that say so: "ROLE=launcher"
+  std::string idle_fix;                    ///< what to do instead, where the profile knows
+  std::vector<std::string> idle_names;     ///< the variables and files
   /// The command that is to run asks the platform itself where the master is (Profile::agents).
   bool command_finds_master = false;
   std::vector<std::string> warnings;  ///< service links ignored, and the like
@@ -45,10 +48,21 @@ Outcome<Platform> recognise(std::span<const Profile> profiles, std::string_view 
 /// How the warning of a Kubernetes service link ends, which begins with the variable.
 inline constexpr std::string_view link_ignored = " is a Kubernetes service link and is ignored";
 
-/// The variables and files of the fact's places that are not set or cannot be read, each once: what a person
-/// has to look for where the fact is missing. All of them where every one is there but none of the places
-/// yields anything.
-std::vector<std::string> missing_inputs(const Profile& profile, Fact fact, const Node& node);
+/// Why a fact is not known: what a person has to look for.
+struct Lack {
+  std::vector<std::string> unset;     ///< variables that would say it, and are not set
+  std::vector<std::string> absent;    ///< files likewise
+  std::vector<std::string> unusable;  ///< what is there and says nothing: "LIST=[] is no list of hosts"
+  std::vector<std::string> names;     ///< the variables and files of all these
+  std::string remedy;  ///< what to do about `unusable`, for the start of a fix: "correct LIST, or "
+};
+
+/// Why none of the fact's places yields anything; each reason once.
+Lack lack_of(const Profile& profile, Fact fact, const Node& node);
+
+/// The variables that are set, and by which this node would be recognised and get its place: those that
+/// `--platform none` ignores.
+std::vector<std::string> ignored_variables(std::span<const Profile> profiles, const Node& node);
 
 /// What the profile's places yield on this node, whether it is recognised or not. Warnings are appended, each
 /// once.

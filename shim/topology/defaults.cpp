@@ -48,8 +48,7 @@ void Resolver::check_nproc(const Value& nproc, const std::optional<DeviceCount>&
   if (!number || *number == 0) {
     fault(fmt::format("{} is not a number of workers, auto, gpu or cpu", said(Fact::nproc_per_node, nproc)),
           {name_of(Fact::nproc_per_node, nproc)},
-          fmt::format("correct it, settle it with --nproc-per-node (RANKSHIM_NPROC_PER_NODE), {}",
-                      last_resort));
+          "correct it, or settle it with --nproc-per-node (RANKSHIM_NPROC_PER_NODE)");
   } else if (visible && *number > visible->count) {
     fault(fmt::format("{}, but only {} accelerators are visible here ({})", said(Fact::nproc_per_node, nproc),
                       visible->count, visible->what),
@@ -112,7 +111,7 @@ bool Resolver::check_port() {
   if (!port || is_port(port->text)) return true;
   fault(fmt::format("{} is not a port, 1 to 65535", said(Fact::master_port, *port)),
         {name_of(Fact::master_port, *port)},
-        fmt::format("correct it, settle it with --master-port (RANKSHIM_MASTER_PORT), {}", last_resort));
+        "correct it, or settle it with --master-port (RANKSHIM_MASTER_PORT)");
   return false;
 }
 

@@ -6,6 +6,9 @@
 namespace rankshim {
 namespace {
 
+constexpr const char* settle_place =
+    "correct one of them, or settle it with --nnodes and --node-rank (RANKSHIM_NNODES, RANKSHIM_NODE_RANK)";
+
 /// The host and the port of "host:port", "[v6]:port" or a bare host.
 std::pair<std::string, std::string> split_endpoint(std::string_view endpoint) {
   const auto colon = endpoint.rfind(':');
@@ -69,7 +72,7 @@ bool Resolver::check_nnodes() {
     const char* why =
         min && max && *min != 0 ? "has MIN above MAX" : "is not a number of nodes, N or MIN:MAX";
     fault(fmt::format("{} {}", said(Fact::nnodes, *nnodes), why), {name_of(Fact::nnodes, *nnodes)},
-          fmt::format("correct it, settle it with --nnodes (RANKSHIM_NNODES), {}", last_resort));
+          "correct it, or settle it with --nnodes (RANKSHIM_NNODES)");
     return false;
   }
   if (*min < *max) {
@@ -103,20 +106,25 @@ bool Resolver::says_others() {
     add(said(known, *value), name_of(known, *value));
   }
   if (names.empty()) return false;
-  const std::string why = missing(Fact::nnodes, names);
+  const Missing missing = this->missing(Fact::nnodes, names);
   for (const char* generic : {"NNODES", "WORLD_SIZE"}) names.emplace_back(generic);
-  fault(fmt::format("{} says that there are other nodes, but not how many{}", evidence, why), names,
-        "set NNODES on every node, or --nnodes (RANKSHIM_NNODES); 1 if this node is alone");
+  const char* says = evidence.find(", ") == std::string::npos ? "says" : "say";
+  fault(fmt::format("{} {} that there are other nodes, but not how many{}", evidence, says, missing.why),
+        names,
+        fmt::format("{}set NNODES on every node (1 if this node is alone), or --nnodes (RANKSHIM_NNODES)",
+                    missing.remedy));
   return true;
 }
 
 bool Resolver::platform_lacks_nnodes() {
   if (!has_own_words()) return false;
   std::vector<std::string> names;
-  const std::string why = missing(Fact::nnodes, names);
-  if (why.empty()) return false;
-  fault("this is " + platform_.name + ", but nothing says how many nodes there are" + why, names,
-        "set it, or --nnodes (RANKSHIM_NNODES); 1 if this node is alone");
+  const Missing missing = this->missing(Fact::nnodes, names);
+  if (missing.why.empty()) return false;
+  fault(fmt::format("this is {}, but nothing says how many nodes there are{}", platform_.name, missing.why),
+        names,
+        fmt::format("{}set NNODES on every node (1 if this node is alone), or --nnodes (RANKSHIM_NNODES)",
+                    missing.remedy));
   return true;
 }
 
@@ -147,11 +155,9 @@ void Resolver::check_unknown_platform() {
 
 void Resolver::complete_single() {
   if (const auto& rank = fact(Fact::node_rank); rank && rank->text != "0") {
-    fault(
-        fmt::format("{} is not below {}", said(Fact::node_rank, *rank),
-                    said(Fact::nnodes, *fact(Fact::nnodes))),
-        {name_of(Fact::node_rank, *rank), name_of(Fact::nnodes, *fact(Fact::nnodes))},
-        fmt::format("correct one of them, settle it with --node-rank (RANKSHIM_NODE_RANK), {}", last_resort));
+    fault(fmt::format("{} is not below {}", said(Fact::node_rank, *rank),
+                      said(Fact::nnodes, *fact(Fact::nnodes))),
+          {name_of(Fact::node_rank, *rank), name_of(Fact::nnodes, *fact(Fact::nnodes))}, settle_place);
     return;
   }
   if (!fact(Fact::node_rank)) fact(Fact::node_rank) = Value{"0", Origin::fallback, ""};
@@ -175,31 +181,33 @@ void Resolver::complete_static() {
   const auto& rank = fact(Fact::node_rank);
   if (!rank) {
     std::vector<std::string> names = {name_of(Fact::nnodes, nnodes), "NODE_RANK", "RANK"};
-    std::string why = missing(Fact::node_rank, names);
+    Missing missing = this->missing(Fact::node_rank, names);
     if (const auto& endpoint = fact(Fact::rdzv_endpoint); endpoint && !fact(Fact::rdzv_backend)) {
-      why += fmt::format(", and without PET_RDZV_BACKEND the nodes do not rank themselves at {}",
-                         endpoint->text);
+      missing.why += fmt::format(", and without PET_RDZV_BACKEND the nodes do not rank themselves at {}",
+                                 endpoint->text);
       names.emplace_back("PET_RDZV_BACKEND");
     }
-    fault(fmt::format("{}, but nothing says which of them this node is{}", said(Fact::nnodes, nnodes), why),
+    fault(fmt::format("{}, but nothing says which of them this node is{}", said(Fact::nnodes, nnodes),
+                      missing.why),
           names,
-          fmt::format("set {}NODE_RANK (0 on the master), or --node-rank (RANKSHIM_NODE_RANK)",
-                      nnodes.detail == "WORLD_SIZE" ? "NNODES and " : ""));
+          fmt::format("{}set {}NODE_RANK (0 on the master), or --node-rank (RANKSHIM_NODE_RANK)",
+                      missing.remedy, nnodes.detail == "WORLD_SIZE" ? "NNODES and " : ""));
   } else if (const auto number = parse_count(rank->text); !number || *number >= *parse_count(nnodes.text)) {
-    fault(
-        number ? fmt::format("{} is not below {}", said(Fact::node_rank, *rank), said(Fact::nnodes, nnodes))
-               : fmt::format("{} is not a number", said(Fact::node_rank, *rank)),
-        {name_of(Fact::node_rank, *rank), name_of(Fact::nnodes, nnodes)},
-        fmt::format("correct one of them, settle it with --node-rank (RANKSHIM_NODE_RANK), {}", last_resort));
+    fault(number ? fmt::format("{} is not below {}", said(Fact::node_rank, *rank), said(Fact::nnodes, nnodes))
+                 : fmt::format("{} is not a number", said(Fact::node_rank, *rank)),
+          {name_of(Fact::node_rank, *rank), name_of(Fact::nnodes, nnodes)}, settle_place);
   } else {
     topology_.host = *number == 0;
   }
   if (!fact(Fact::master_addr) && platform_.command_finds_master) return;
   if (!fact(Fact::master_addr)) {
     std::vector<std::string> names = {name_of(Fact::nnodes, nnodes), "MASTER_ADDR"};
-    const std::string why = missing(Fact::master_addr, names);
-    fault(fmt::format("{}, but nothing says where the master is{}", said(Fact::nnodes, nnodes), why), names,
-          "set MASTER_ADDR to node 0's name or address, or --master-addr (RANKSHIM_MASTER_ADDR)");
+    const Missing missing = this->missing(Fact::master_addr, names);
+    fault(
+        fmt::format("{}, but nothing says where the master is{}", said(Fact::nnodes, nnodes), missing.why),
+        names,
+        fmt::format("{}set MASTER_ADDR to node 0's name or address, or --master-addr (RANKSHIM_MASTER_ADDR)",
+                    missing.remedy));
     return;
   }
   if (!check_master_addr()) return;
@@ -213,9 +221,7 @@ bool Resolver::check_master_addr() {
   if (is_host(master->text)) return true;
   fault(fmt::format("{} is no name and no address of a host", said(Fact::master_addr, *master)),
         {name_of(Fact::master_addr, *master)},
-        fmt::format(
-            "correct it (the port is MASTER_PORT's), settle it with --master-addr (RANKSHIM_MASTER_ADDR), {}",
-            last_resort));
+        "correct it (the port is MASTER_PORT's), or settle it with --master-addr (RANKSHIM_MASTER_ADDR)");
   return false;
 }
 
@@ -279,7 +285,7 @@ void Resolver::check_elastic_rank() {
   fault(fmt::format("{} is not below {}", said(Fact::node_rank, *rank),
                     said(Fact::nnodes, *fact(Fact::nnodes))),
         {name_of(Fact::node_rank, *rank), name_of(Fact::nnodes, *fact(Fact::nnodes))},
-        fmt::format("correct one of them, settle it with --nnodes (RANKSHIM_NNODES), {}", last_resort));
+        "correct one of them, or settle it with --nnodes (RANKSHIM_NNODES)");
 }
 
 void Resolver::decide_elastic_host() {

@@ -11,12 +11,18 @@ void Resolver::complete_process() {
     std::string upper;
     for (const char c : name(needed)) upper += static_cast<char>(c >= 'a' && c <= 'z' ? c - 'a' + 'A' : c);
     std::vector<std::string> names = {value ? name_of(needed, *value) : upper};
-    const std::string why = value ? std::string() : missing(needed, names);
-    fault(value
-              ? fmt::format("{} is not a number", said(needed, *value))
-              : fmt::format("the platform {} has started one process per accelerator, but {} is not known{}",
-                            topology_.platform, name(needed), why),
-          names, fmt::format("set {}, {}", upper, last_resort));
+    if (value) {
+      fault(fmt::format("{} is not a number", said(needed, *value)), names,
+            fmt::format("correct it, {}", settle_process));
+      continue;
+    }
+    const Missing missing = this->missing(needed, names);
+    fault(fmt::format("the platform {} has started one process per accelerator, but {} is not known{}",
+                      topology_.platform, name(needed), missing.why),
+          names,
+          missing.unset.empty()
+              ? fmt::format("{}{}", missing.remedy, settle_process + std::string_view("or ").size())
+              : fmt::format("{}set {}, {}", missing.remedy, missing.unset, settle_process));
   }
   if (!faults_.empty()) return;
   const unsigned world = topology_.number(Fact::world_size);
@@ -39,14 +45,15 @@ void Resolver::complete_process() {
   if (!fact(Fact::master_addr)) {
     if (world > 1 && facts().text(Fact::nnodes) != "1") {
       std::vector<std::string> names = {name_of(Fact::world_size, *fact(Fact::world_size)), "MASTER_ADDR"};
-      const std::string why = missing(Fact::master_addr, names);
-      missing(Fact::nnodes, names);  // for on one node it would not matter
-      missing(Fact::local_world_size, names);
+      const Missing missing = this->missing(Fact::master_addr, names);
+      this->missing(Fact::nnodes, names);  // for on one node it would not matter
+      this->missing(Fact::local_world_size, names);
       fault(fmt::format("{}, but nothing says where rank 0 is{}",
-                        said(Fact::world_size, *fact(Fact::world_size)), why),
+                        said(Fact::world_size, *fact(Fact::world_size)), missing.why),
             names,
-            "set MASTER_ADDR to the name or address of rank 0's node, or --master-addr "
-            "(RANKSHIM_MASTER_ADDR)");
+            fmt::format("{}set MASTER_ADDR to the name or address of rank 0's node, or --master-addr "
+                        "(RANKSHIM_MASTER_ADDR)",
+                        missing.remedy));
       return;
     }
     fact(Fact::master_addr) = Value{"127.0.0.1", Origin::fallback, ""};
@@ -62,7 +69,7 @@ void Resolver::check_below(Fact smaller, Fact larger) {
   if (topology_.number(smaller) < limit) return;
   fault(fmt::format("{} is not below {}", said(smaller, *fact(smaller)), said(larger, *fact(larger))),
         {name_of(smaller, *fact(smaller)), name_of(larger, *fact(larger))},
-        fmt::format("correct one of them, {}", last_resort));
+        fmt::format("correct one of them, {}", settle_process));
 }
 
 bool Resolver::check_local_size() {
@@ -79,14 +86,12 @@ bool Resolver::check_local_size() {
   // Every other node has one at least; they need not be spread evenly.
   if (nnodes && *nnodes != 0 && (*nnodes == 1 ? local != world : local + *nnodes - 1 > world))
     contradicts(Fact::nnodes, fmt::format(" and {}", said(Fact::world_size, *fact(Fact::world_size))),
-                fmt::format("correct one of them, settle it with {} ({}), {}", option_for(Fact::nnodes),
-                            variable_for(Fact::nnodes), last_resort));
+                "correct one of them, or settle it with --nnodes (RANKSHIM_NNODES)");
   const bool even = !nnodes || *nnodes * local == world;
   if (nproc && *nproc != local && even)
     contradicts(Fact::nproc_per_node, "",
-                fmt::format("unset {}; for one launcher per node set RANKSHIM_PLATFORM=generic, with NNODES "
-                            "and NODE_RANK",
-                            name_of(Fact::nproc_per_node, *fact(Fact::nproc_per_node))));
+                fmt::format("correct one of them, or settle it with --nproc-per-node "
+                            "(RANKSHIM_NPROC_PER_NODE)"));
   return faults_.empty();
 }
 

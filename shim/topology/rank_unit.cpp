@@ -12,7 +12,7 @@
 namespace rankshim {
 namespace {
 
-constexpr const char* settle = "set RANKSHIM_RANK_UNIT=node or =process (--rank-unit)";
+constexpr const char* settle = "set --rank-unit=node or --rank-unit=process (RANKSHIM_RANK_UNIT)";
 
 /// A variable that should be a number.
 struct Number {
@@ -28,7 +28,9 @@ struct Number {
     if (name == "LOCAL_RANK") return;
     faults.push_back({fmt::format("{}={} is not a number", name, quoted(*text)),
                       {name},
-                      fmt::format("correct or unset {}, or set RANKSHIM_PLATFORM=none", name)});
+                      fmt::format("correct or unset {}, or settle it with --nnodes and --node-rank "
+                                  "(RANKSHIM_NNODES, RANKSHIM_NODE_RANK)",
+                                  name)});
   }
 
   [[nodiscard]] std::string said() const { return fmt::format("{}={}", name, *value); }
@@ -110,7 +112,7 @@ class RankReader {
     if (world_size_.value && world_size_.value == 0U) {
       faults_.push_back({"WORLD_SIZE=0 is not a number of nodes",
                          {"WORLD_SIZE"},
-                         "correct or unset WORLD_SIZE, or set RANKSHIM_NNODES"});
+                         "correct or unset WORLD_SIZE, or settle it with --nnodes (RANKSHIM_NNODES)"});
       return;
     }
     if (!facts_.has(Fact::nnodes) && world_size_.value) {
@@ -142,7 +144,7 @@ class RankReader {
     if (!per_node || *per_node == 0) {
       faults_.push_back({fmt::format("--rank-unit=process, but how many processes a node has is not known"),
                          {"RANK", "WORLD_SIZE"},
-                         "set RANKSHIM_NPROC_PER_NODE (--nproc-per-node)"});
+                         "set --nproc-per-node (RANKSHIM_NPROC_PER_NODE)"});
       return;
     }
     divide(Fact::nnodes, nnodes_, world_size_, *per_node);
@@ -155,7 +157,8 @@ class RankReader {
       faults_.push_back(
           {fmt::format("{} is no multiple of the {} workers of a node", number.said(), per_node),
            {number.name, "NPROC_PER_NODE"},
-           "correct RANKSHIM_NPROC_PER_NODE (--nproc-per-node) or RANKSHIM_RANK_UNIT (--rank-unit)"});
+           "correct --nproc-per-node (RANKSHIM_NPROC_PER_NODE), or set --rank-unit=node "
+           "(RANKSHIM_RANK_UNIT)"});
       return;
     }
     facts_[fact] = {fmt::format("{}", *number.value / per_node), Origin::derived,
@@ -209,7 +212,9 @@ class RankReader {
   void contradiction(Fact fact, const Number& number) {
     faults_.push_back({fmt::format("{} contradicts {}", said(facts_, fact), number.said()),
                        {name_of(facts_, fact), number.name},
-                       fmt::format("correct one of them, or {}", settle)});
+                       fmt::format("correct one of them, or settle it with --{} (RANKSHIM_{})",
+                                   fact == Fact::nnodes ? "nnodes" : "node-rank",
+                                   fact == Fact::nnodes ? "NNODES" : "NODE_RANK")});
   }
 
   std::string_view unit_;

@@ -10,8 +10,9 @@
 
 namespace rankshim {
 
-/// The way out of every refusal, for the end of its fix.
-constexpr const char* last_resort = "or set RANKSHIM_PLATFORM=none";
+/// What settles the place of a process whose platform's own variables cannot be used, for the end of a fix.
+constexpr const char* settle_process =
+    "or set RANK, WORLD_SIZE and LOCAL_RANK with --platform=generic (RANKSHIM_PLATFORM)";
 
 /// The option that says a fact: "--nnodes".
 std::string option_for(Fact fact);
@@ -76,6 +77,9 @@ class Resolver {
   /// substitute.
   [[nodiscard]] bool platform_has_words() const;
 
+  /// Then RANK and WORLD_SIZE have nothing to add, whatever they count.
+  [[nodiscard]] bool user_says_place() const;
+
   /// A platform was recognised, not only names that anybody may set.
   [[nodiscard]] bool has_own_words() const;
 
@@ -89,9 +93,14 @@ class Resolver {
   /// node's.
   void become_launcher();
 
-  /// What the platform says a missing fact in, ": A, B are not set", for the end of a sentence; the names are
-  /// appended.
-  std::string missing(Fact fact, std::vector<std::string>& names) const;
+  /// Why the platform does not say a fact.
+  struct Missing {
+    std::string why;     ///< ": LIST=[] is no list of hosts; A and B are not set", for the end of a sentence
+    std::string remedy;  ///< "correct LIST, or ", for the start of a fix
+    std::string unset;   ///< "A or B", what would say it
+  };
+  /// Appends the names of the variables and files that would say it.
+  Missing missing(Fact fact, std::vector<std::string>& names) const;
 
   // ---- node.cpp: one launcher per node
 

@@ -29,6 +29,10 @@ constexpr std::array<std::pair<Fact, Option>, 10> user_facts = {
      {Fact::rdzv_conf, Option::rdzv_conf},
      {Fact::max_restarts, Option::max_restarts}}};
 
+/// Names that people and platforms give to the number of nodes, and others to something else.
+constexpr auto count_hints = std::to_array<const char*>({"NODE_COUNT", "NUM_NODES", "WORLD_SIZE"});
+constexpr auto rank_hints = std::to_array<const char*>({"NODE_INDEX", "NODE_ID", "RANK"});
+
 bool same_value(Fact fact, std::string_view a, std::string_view b) {
   if (a == b) return true;
   if (fact == Fact::master_addr) return same_host(a, b);
@@ -68,6 +72,9 @@ Resolver::Resolver(const Settings& settings, const platform::Platform& platform,
   topology_.platform = platform.name;
   topology_.granularity = platform.granularity;
   topology_.idle_role = platform.idle_role;
+  topology_.idle_because = platform.idle_because;
+  topology_.idle_fix = platform.idle_fix;
+  topology_.idle_names = platform.idle_names;
   topology_.also_matched = platform.also_matched;
   topology_.warnings = platform.warnings;
   reads_variables_ = platform.name != "none";
@@ -81,7 +88,9 @@ Outcome<Topology> Resolver::resolve() {
   if (!platform_.pending.empty()) {
     faults_.push_back({platform_.pending + ", so the facts of " + platform_.name + " are not there yet",
                        platform_.pending_names,
-                       "start when it is complete (run and wait do), " + std::string(last_resort), true});
+                       "wait until it is complete, as run and wait do up to --wait-timeout "
+                       "(RANKSHIM_WAIT_TIMEOUT)",
+                       true});
     return std::move(faults_);
   }
   is_started_process_ = is_started_process();
@@ -93,7 +102,7 @@ Outcome<Topology> Resolver::resolve() {
     if (workers && !workers->from_user() && workers->detail != "NPROC_PER_NODE") workers.reset();
     read_ranks("process", node_, facts(), topology_.granularity, faults_);
   } else if (reads_variables_ && topology_.idle_role.empty() && topology_.granularity == Granularity::node &&
-             !platform_says_all() && !platform_has_words()) {
+             !platform_says_all() && !platform_has_words() && !user_says_place()) {
     const auto wrong =
         torchrun_ == nullptr ? std::nullopt : check_beside_ranks(*torchrun_, node_.environment());
     if (wrong) return Faults{*wrong};
@@ -263,19 +272,38 @@ bool Resolver::platform_has_words() const {
   return says(Fact::nnodes) && says(Fact::node_rank);
 }
 
+bool Resolver::user_says_place() const { return settings_[Option::nnodes] && settings_[Option::node_rank]; }
+
 bool Resolver::has_own_words() const {
   return platform_.profile != nullptr && platform_.profile->fallback == 0;
 }
 
-std::string Resolver::missing(Fact fact, std::vector<std::string>& names) const {
-  if (platform_.profile == nullptr || platform_.name == "generic") return {};
-  std::string all;
-  const auto inputs = platform::missing_inputs(*platform_.profile, fact, node_);
-  for (const std::string& input : inputs) {
-    all += (all.empty() ? ": " : ", ") + input;
-    names.push_back(input);
+Resolver::Missing Resolver::missing(Fact fact, std::vector<std::string>& names) const {
+  Missing missing;
+  platform::Lack lack;
+  if (platform_.profile != nullptr && platform_.name != "generic")
+    lack = platform::lack_of(*platform_.profile, fact, node_);
+  names.insert(names.end(), lack.names.begin(), lack.names.end());
+  missing.remedy = lack.remedy;
+  missing.unset = fmt::format("{}", fmt::join(lack.unset, " or "));
+  std::vector<std::string>& reasons = lack.unusable;
+  const auto add = [&](const std::vector<std::string>& all, const char* one, const char* many) {
+    if (!all.empty())
+      reasons.push_back(fmt::format("{} {}", fmt::join(all, ", "), all.size() == 1 ? one : many));
+  };
+  add(lack.unset, "is not set", "are not set");
+  add(lack.absent, "is not there", "are not there");
+  std::span<const char* const> hints;
+  if (fact == Fact::nnodes) hints = count_hints;
+  if (fact == Fact::node_rank) hints = rank_hints;
+  for (const char* hint : hints) {
+    const auto text = node_.environment().get(hint);
+    if (!text || std::find(names.begin(), names.end(), hint) != names.end()) continue;
+    reasons.push_back(fmt::format("{}={} may say it, but not surely", hint, *text));
+    names.emplace_back(hint);
   }
-  return all.empty() ? all : all + (inputs.size() == 1 ? " does not say" : " do not say");
+  if (!reasons.empty()) missing.why = fmt::format(": {}", fmt::join(reasons, "; "));
+  return missing;
 }
 
 bool Resolver::platform_is_elastic() const {

@@ -29,6 +29,9 @@ struct Topology {
   std::optional<bool> host;
   /// Why nothing trains in this container ("MPI launcher"); empty where it does.
   std::string idle_role;
+  std::string idle_because;               ///< the variables that say so
+  std::string idle_fix;                   ///< what the platform's user does instead; empty where nobody knows
+  std::vector<std::string> idle_names;    ///< the variables and files
   std::vector<std::string> also_matched;  ///< other platforms that were recognised, the most specific first
   std::vector<std::string> warnings;
 

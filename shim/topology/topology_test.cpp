@@ -207,11 +207,11 @@ TEST_CASE(
       {{"NNODES=2", "NODE_RANK=0", "WORLD_SIZE=2", "RANK=1", "MASTER_ADDR=m"},
        {"NODE_RANK", "RANK"},
        "NODE_RANK=0 contradicts RANK=1",
-       "--rank-unit"},
+       "--node-rank"},
       {{"NNODES=2", "WORLD_SIZE=3", "RANK=0", "MASTER_ADDR=m"},
        {"NNODES", "WORLD_SIZE"},
        "NNODES=2 contradicts WORLD_SIZE=3",
-       "--rank-unit"},
+       "--nnodes"},
       {{"RANK=1", "WORLD_SIZE=16", "LOCAL_WORLD_SIZE=8", "MASTER_ADDR=m"},
        {"RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE"},
        "count nodes or processes",
@@ -230,7 +230,7 @@ TEST_CASE(
        "--node-rank"},
       {{"PET_NODE_RANK=1", "RANK=1", "WORLD_SIZE=24", "PET_NPROC_PER_NODE=8", "MASTER_ADDR=m",
         "MASTER_PORT=1"},
-       {"PET_NODE_RANK", "MASTER_ADDR", "PET_NNODES", "NNODES", "WORLD_SIZE"},
+       {"PET_NODE_RANK", "MASTER_ADDR", "PET_NNODES", "WORLD_SIZE", "NNODES"},
        "but not how many",
        "--nnodes"},
       {{"PET_NNODES=1:3", "PET_RDZV_BACKEND=c10d"},
@@ -255,7 +255,7 @@ TEST_CASE(
     CHECK(fault.names == row.names);
     CHECK_THAT(fault.what, Catch::Contains(row.says));
     CHECK_THAT(fault.fix, Catch::Contains(row.settles));
-    CHECK(std::holds_alternative<Topology>(resolve(node, {"--platform=none"})));
+    CHECK(fault.fix.find("none") == std::string::npos);  // where this node would train alone
   }
 }
 
