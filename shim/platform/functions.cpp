@@ -14,7 +14,6 @@ namespace {
 using Text = std::optional<std::string>;
 using Number = std::optional<std::uint64_t>;
 
-constexpr std::string_view blanks = " \t\r\n";
 constexpr std::string_view separators = ", \t\r\n";
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }

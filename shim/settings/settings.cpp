@@ -172,14 +172,14 @@ class Reader {
     const std::optional<std::string> normal = normalise(option, all);
     if (!normal) {
       const int code = origin == Origin::option ? exit_code::usage : exit_code::configuration;
-      reject(code, {fmt::format("{}={} is not {}", detail, quoted(text), wanted(option)),
+      reject(code, {fmt::format("{}={} is not {}", detail, rankshim::quoted(text), wanted(option)),
                     {detail},
                     fmt::format("set {} to {}", detail, wanted(option))});
       return;
     }
     if (again && between == '\0' && value->text != *normal) {
-      reject(exit_code::usage, {fmt::format("{}={} comes after {}={}", detail, quoted(text), value->detail,
-                                            quoted(value->text)),
+      reject(exit_code::usage, {fmt::format("{}={} comes after {}={}", detail, rankshim::quoted(text),
+                                            value->detail, rankshim::quoted(value->text)),
                                 {detail},
                                 "give it once"});
       return;
@@ -191,7 +191,7 @@ class Reader {
     std::vector<std::string_view> known = {"help", "version", "licenses"};
     for (const OptionInfo& option : options) known.push_back(option.name);
     const std::string_view near = nearest(name.substr(std::min<std::size_t>(2, name.size())), known);
-    reject(exit_code::usage, {fmt::format("unknown option {}", quoted(name)),
+    reject(exit_code::usage, {fmt::format("unknown option {}", rankshim::quoted(name)),
                               {std::string(name)},
                               near.empty() ? std::string("see rankshim --help")
                                            : fmt::format("did you mean --{}? See rankshim --help", near)});
@@ -275,9 +275,9 @@ class Reader {
     const std::vector<std::string_view> known(names.begin(), names.end());
     const std::string_view near = nearest(name, known);
     reject(exit_code::configuration,
-           {fmt::format("unknown variable {}", quoted(name)),
+           {fmt::format("unknown variable {}", rankshim::quoted(name)),
             {std::string(name)},
-            near.empty() ? fmt::format("unset {}; rankshim --help lists the settings", quoted(name))
+            near.empty() ? fmt::format("unset {}; rankshim --help lists the settings", rankshim::quoted(name))
                          : fmt::format("did you mean {}?", near)});
   }
 
@@ -289,7 +289,7 @@ class Reader {
     if (!document) {
       if (chosen) {
         reject(exit_code::configuration,
-               {fmt::format("the configuration file {} cannot be read", quoted(path)),
+               {fmt::format("the configuration file {} cannot be read", rankshim::quoted(path)),
                 {chosen->detail},
                 fmt::format("correct {}", chosen->detail)});
       }
@@ -317,10 +317,11 @@ class Reader {
         if (candidate.has_key) known.push_back(candidate.name);
       }
       const std::string_view near = nearest(key, known);
-      reject(exit_code::configuration, {fmt::format("{}: unknown key {}", line, quoted(key)),
-                                        {where},
-                                        near.empty() ? fmt::format("remove {} from {}", quoted(key), path)
-                                                     : fmt::format("did you mean {}?", near)});
+      reject(exit_code::configuration,
+             {fmt::format("{}: unknown key {}", line, rankshim::quoted(key)),
+              {where},
+              near.empty() ? fmt::format("remove {} from {}", rankshim::quoted(key), path)
+                           : fmt::format("did you mean {}?", near)});
       return;
     }
     if (const std::optional<std::string> text = key_text(*option, node)) {
@@ -374,13 +375,13 @@ class Reader {
       case Subcommand::wait:
       case Subcommand::status:
         if (!arguments.empty())
-          usage(fmt::format("unexpected argument {}", quoted(arguments[0])), "see rankshim --help");
+          usage(fmt::format("unexpected argument {}", rankshim::quoted(arguments[0])), "see rankshim --help");
         break;
       case Subcommand::platforms:
         if (!arguments.empty() && arguments[0] == "check") {
           if (arguments.size() != 2) usage("platforms check needs one file", "rankshim platforms check FILE");
         } else if (arguments.size() > 1)
-          usage(fmt::format("unexpected argument {}", quoted(arguments[1])), "name one profile");
+          usage(fmt::format("unexpected argument {}", rankshim::quoted(arguments[1])), "name one profile");
         break;
       case Subcommand::install:
         if (arguments.size() != 1 || arguments[0].empty())
@@ -427,7 +428,7 @@ class Reader {
     if (is_one_of(format->text, choices)) return;
     reject(exit_code::usage,
            {choices.empty() ? "--format is for explain and env"
-                            : fmt::format("--format={} is not known", quoted(format->text)),
+                            : fmt::format("--format={} is not known", rankshim::quoted(format->text)),
             {"--format"},
             choices.empty() ? "leave it out" : fmt::format("use one of {}", with_commas(choices))});
   }
