@@ -116,7 +116,7 @@ class Planner {
     }
     faults_.push_back({fmt::format("{}, where {} would train alone", what, command_[0]), topology_.idle_names,
                        fmt::format("{}, or say this node's place with --platform=generic, --nnodes, "
-                                   "--node-rank and --master-addr",
+                                   "--node-rank and --master-addr (RANKSHIM_PLATFORM, …)",
                                    topology_.idle_fix.empty() ? "start it where the job's training tasks run"
                                                               : topology_.idle_fix)});
   }

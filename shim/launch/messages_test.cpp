@@ -39,7 +39,8 @@ TEST_CASE("what is set but cannot be used is named with its value and why") {
        "SLURM_STEP_NODELIST is not set; correct SLURM_JOB_NODELIST, or set MASTER_ADDR to node 0's name or "
        "address, or --master-addr (RANKSHIM_MASTER_ADDR)"},
       {{"PBS_JOBID=1", "PBS_NODEFILE=/var/spool/x"},
-       "this is pbs, but nothing says how many nodes there are: PBS_NODEFILE=/var/spool/x cannot be read "
+       "this is pbs (PBS_JOBID=1, PBS_NODEFILE=/var/spool/x), but nothing says how many nodes there are: "
+       "PBS_NODEFILE=/var/spool/x cannot be read "
        "here; PBS_NUM_NODES is not set; mount /var/spool/x, or set NNODES on every node (1 if this node is "
        "alone), or --nnodes "
        "(RANKSHIM_NNODES)"},
@@ -73,12 +74,12 @@ TEST_CASE("a role that does not train names what says so, and never what would b
         "SLURM_STEP_NUM_NODES is not set, SLURM_STEP_NODELIST is not set, SLURM_JOB_NUM_NODES=2), where "
         "train.py "
         "would train alone; start it with srun, or say this node's place with --platform=generic, --nnodes, "
-        "--node-rank and --master-addr");
+        "--node-rank and --master-addr (RANKSHIM_PLATFORM, …)");
   CHECK(line_for({{"MLP_ROLE=server", "MLP_ROLE_INDEX=0", "MLP_WORKER_NUM=2", "MLP_WORKER_0_HOST=a"}, ""}) ==
         "this container's role on volcengine-mlp is 'parameter server or scheduler' (MLP_ROLE=server), where "
         "train.py would train alone; start it where the job's training tasks run, or say this node's place "
         "with "
-        "--platform=generic, --nnodes, --node-rank and --master-addr");
+        "--platform=generic, --nnodes, --node-rank and --master-addr (RANKSHIM_PLATFORM, …)");
 }
 
 TEST_CASE("--platform none names the rank variables that it ignores, and only those") {

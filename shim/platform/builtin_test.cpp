@@ -18,6 +18,8 @@ namespace {
 
 std::vector<std::string> described(const Platform& platform) {
   std::vector<std::string> lines;
+  for (const Fault& doubt : platform.doubts) lines.push_back("refused: " + doubt.what);
+  if (!lines.empty()) return lines;
   std::string also;
   for (const std::string& other : platform.also_matched) also += (also.empty() ? "also: " : ", ") + other;
   if (!also.empty()) lines.push_back(also);

@@ -213,7 +213,8 @@ class Evaluation {
     if (error.empty()) return;
     Fault fault{from.detail + " is no JSON (" + error + ")",
                 {},
-                "correct it, or say which platform this is with --platform (RANKSHIM_PLATFORM)"};
+                "correct it, or say this node's place with --platform=generic, --nnodes, --node-rank and "
+                "--master-addr (RANKSHIM_PLATFORM, …)"};
     from.append_inputs("a document", fault.names);
     // Where a platform writes its file while we look, what is half of it becomes whole.
     fault.passes = !profile_.pending().empty() && node_.file(fault.names.back()).has_value();
@@ -506,6 +507,23 @@ std::optional<std::size_t> fulfilled(const Profile& profile, Evaluation evaluati
   return best;
 }
 
+/// By what the profile was recognised: what is there, of the first way that is fulfilled.
+void add_recognised(const Profile& profile, const Node& node, const Variables& variables,
+                    Evaluation evaluation, Platform& platform) {
+  const auto ways = profile.match();
+  const auto way =
+      std::find_if(ways.begin(), ways.end(), [&](const Alternative& one) { return evaluation.holds(one); });
+  if (way == ways.end()) return;
+  Reasons reasons(profile, node, variables, evaluation);
+  std::vector<std::string> evidence;
+  for (const Condition& condition : profile.tables->conditions_of(*way)) {
+    if (condition.sign == Sign::not_set || condition.sign == Sign::unlike) continue;
+    evaluation.add_inputs(condition.root, true, platform.evidence_names);
+    reasons.add_evidence(condition, evidence);
+  }
+  for (const std::string& one : evidence) platform.evidence += (platform.evidence.empty() ? "" : ", ") + one;
+}
+
 Facts read_facts(const Profile& profile, Evaluation evaluation) {
   Facts facts;
   for (const Place& place : profile.places())
@@ -536,14 +554,10 @@ void compare(const Platform& winner, const Profile& other, const Facts& theirs, 
   for (const Fact fact : decisive) {
     const auto &mine = winner.facts[fact], &its = theirs[fact];
     if (!mine || !its || same_number(mine->text, its->text)) continue;
-    Fault fault{
-        said(fact, *mine) + " of " + winner.name + " contradicts " + said(fact, *its) + " of " +
-            std::string(other.name()),
-        {},
-        other.fallback != 0
-            ? "unset what is left over, or settle it with --platform=" + winner.name + " (RANKSHIM_PLATFORM)"
-            : "settle it with --platform=" + winner.name + " or --platform=" + std::string(other.name()) +
-                  " (RANKSHIM_PLATFORM)"};
+    Fault fault{said(fact, *mine) + " of " + winner.name + " contradicts " + said(fact, *its) + " of " +
+                    std::string(other.name()),
+                {},
+                other.fallback != 0 ? "unset what is left over" : "unset what is not this job's"};
     mine->append_inputs(name(fact), fault.names);
     its->append_inputs(name(fact), fault.names);
     faults.push_back(std::move(fault));
@@ -666,6 +680,7 @@ Outcome<Platform> recognise(std::span<const Profile> profiles, std::string_view 
   result.name = winner->name();
   result.granularity = winner->granularity;
   result.facts = read_facts(*winner, evaluation_of(*winner));
+  add_recognised(*winner, node, variables, evaluation_of(*winner), result);
   Evaluation evaluation = evaluation_of(*winner);
   const auto state = [&](std::span<const Role> states) {
     State one;
@@ -697,9 +712,7 @@ Outcome<Platform> recognise(std::span<const Profile> profiles, std::string_view 
   Faults faults;
   if (State refused = state(winner->refusals()); !refused.name.empty())
     faults.push_back({refused.name + " (" + refused.because + ")", std::move(refused.names),
-                      (refused.fix.empty() ? "correct it" : refused.fix) +
-                          ", or take it as the profile does with --platform=" + result.name +
-                          " (RANKSHIM_PLATFORM)"});
+                      refused.fix.empty() ? "correct it" : refused.fix});
   for (const Match& other : matches) {
     // Of the names that anybody may set torchrun's are a launcher's own; the generic ones are compared later.
     if (other.profile == winner || other.profile->fallback > 1 || supersedes(*winner, *other.profile))
@@ -707,7 +720,7 @@ Outcome<Platform> recognise(std::span<const Profile> profiles, std::string_view 
     compare(result, *other.profile, read_facts(*other.profile, evaluation_of(*other.profile)), faults);
   }
   if (!unreadable.empty()) return unreadable;
-  if (!faults.empty()) return faults;
+  result.doubts = std::move(faults);
   return result;
 }
 

@@ -29,6 +29,12 @@ struct Platform {
   std::string idle_because;                ///< the variables that say so: "ROLE=launcher"
   std::string idle_fix;                    ///< what to do instead, where the profile knows
   std::vector<std::string> idle_names;     ///< the variables and files
+  /// By what it was recognised, as a person reads it: "SLURM_JOB_ID=7, SLURM_STEP_ID=0".
+  std::string evidence;
+  std::vector<std::string> evidence_names;
+  /// What can mean two things, or contradicts another platform: faults, unless the user says the node's
+  /// place.
+  Faults doubts;
   /// The command that is to run asks the platform itself where the master is (Profile::agents).
   bool command_finds_master = false;
   std::vector<std::string> warnings;  ///< service links ignored, and the like
@@ -40,7 +46,7 @@ struct Platform {
 /// are of this very process; then the one whose fulfilled alternative has the most positive conditions (that
 /// something is there; what must not be there makes nothing more specific); then the name that sorts first. A
 /// platform that is recognised too, is not superseded and gives another nnodes, node_rank, rank or world_size
-/// is a fault that names both places: which of the two counts is not ours to guess. An unknown name is a
+/// is a doubt that names both places: which of the two counts is not ours to guess. An unknown name is a
 /// fault that lists the nearest.
 Outcome<Platform> recognise(std::span<const Profile> profiles, std::string_view wanted, const Node& node,
                             std::size_t own = 0);

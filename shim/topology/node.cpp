@@ -6,9 +6,6 @@
 namespace rankshim {
 namespace {
 
-constexpr const char* settle_place =
-    "correct one of them, or settle it with --nnodes and --node-rank (RANKSHIM_NNODES, RANKSHIM_NODE_RANK)";
-
 /// The host and the port of "host:port", "[v6]:port" or a bare host.
 std::pair<std::string, std::string> split_endpoint(std::string_view endpoint) {
   const auto colon = endpoint.rfind(':');
@@ -106,6 +103,12 @@ bool Resolver::says_others() {
     add(said(known, *value), name_of(known, *value));
   }
   if (names.empty()) return false;
+  // An address of this node's own has no name.
+  if (facts().has(Fact::master_addr) && fact(Fact::master_addr)->origin == Origin::derived &&
+      has_own_words()) {
+    evidence += fmt::format(" of {} ({})", platform_.name, platform_.evidence);
+    names.insert(names.end(), platform_.evidence_names.begin(), platform_.evidence_names.end());
+  }
   const Missing missing = this->missing(Fact::nnodes, names);
   for (const char* generic : {"NNODES", "WORLD_SIZE"}) names.emplace_back(generic);
   const char* says = evidence.find(", ") == std::string::npos ? "says" : "say";
@@ -121,7 +124,9 @@ bool Resolver::platform_lacks_nnodes() {
   std::vector<std::string> names;
   const Missing missing = this->missing(Fact::nnodes, names);
   if (missing.why.empty()) return false;
-  fault(fmt::format("this is {}, but nothing says how many nodes there are{}", platform_.name, missing.why),
+  names.insert(names.end(), platform_.evidence_names.begin(), platform_.evidence_names.end());
+  fault(fmt::format("this is {} ({}), but nothing says how many nodes there are{}", platform_.name,
+                    platform_.evidence, missing.why),
         names,
         fmt::format("{}set NNODES on every node (1 if this node is alone), or --nnodes (RANKSHIM_NNODES)",
                     missing.remedy));
@@ -185,6 +190,7 @@ void Resolver::complete_static() {
     if (const auto& endpoint = fact(Fact::rdzv_endpoint); endpoint && !fact(Fact::rdzv_backend)) {
       missing.why += fmt::format(", and without PET_RDZV_BACKEND the nodes do not rank themselves at {}",
                                  endpoint->text);
+      missing.remedy += "set --rdzv-backend (RANKSHIM_RDZV_BACKEND), or ";
       names.emplace_back("PET_RDZV_BACKEND");
     }
     fault(fmt::format("{}, but nothing says which of them this node is{}", said(Fact::nnodes, nnodes),
@@ -274,12 +280,14 @@ void Resolver::complete_elastic() {
 }
 
 void Resolver::check_elastic_rank() {
-  const auto& rank = fact(Fact::node_rank);
+  auto& rank = fact(Fact::node_rank);
   if (!rank) return;
   const std::string_view nnodes = fact(Fact::nnodes)->text;
   const auto max = parse_count(nnodes.substr(nnodes.find(':') + 1));
   const auto number = parse_count(rank->text);
   if (number && *number < max.value_or(0)) return;
+  if (fact(Fact::nnodes)->from_user() && !rank->from_user())
+    return rank.reset();  // torch ranks the nodes itself
   // training-operator counts the workers alone in PET_NNODES, but ranks the master too (research:
   // elastic.go).
   fault(fmt::format("{} is not below {}", said(Fact::node_rank, *rank),

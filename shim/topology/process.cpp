@@ -13,16 +13,17 @@ void Resolver::complete_process() {
     std::vector<std::string> names = {value ? name_of(needed, *value) : upper};
     if (value) {
       fault(fmt::format("{} is not a number", said(needed, *value)), names,
-            fmt::format("correct it, {}", settle_process));
+            fmt::format("correct it, or {}", settle_process));
       continue;
     }
     const Missing missing = this->missing(needed, names);
-    fault(fmt::format("the platform {} has started one process per accelerator, but {} is not known{}",
-                      topology_.platform, name(needed), missing.why),
+    names.insert(names.end(), platform_.evidence_names.begin(), platform_.evidence_names.end());
+    fault(fmt::format("{} ({}) has started one process per accelerator, but {} is not known{}",
+                      topology_.platform, platform_.evidence, name(needed), missing.why),
           names,
           missing.unset.empty()
-              ? fmt::format("{}{}", missing.remedy, settle_process + std::string_view("or ").size())
-              : fmt::format("{}set {}, {}", missing.remedy, missing.unset, settle_process));
+              ? fmt::format("{}{}", missing.remedy, settle_process)
+              : fmt::format("{}set {}, or {}", missing.remedy, missing.unset, settle_process));
   }
   if (!faults_.empty()) return;
   const unsigned world = topology_.number(Fact::world_size);
@@ -67,9 +68,10 @@ void Resolver::complete_process() {
 void Resolver::check_below(Fact smaller, Fact larger) {
   const unsigned limit = topology_.number(larger);
   if (topology_.number(smaller) < limit) return;
-  fault(fmt::format("{} is not below {}", said(smaller, *fact(smaller)), said(larger, *fact(larger))),
-        {name_of(smaller, *fact(smaller)), name_of(larger, *fact(larger))},
-        fmt::format("correct one of them, {}", settle_process));
+  fault(
+      fmt::format("{} is not below {}", said(smaller, *fact(smaller)), said(larger, *fact(larger))),
+      {name_of(smaller, *fact(smaller)), name_of(larger, *fact(larger))},
+      smaller == Fact::node_rank ? settle_place : fmt::format("correct one of them, or {}", settle_process));
 }
 
 bool Resolver::check_local_size() {

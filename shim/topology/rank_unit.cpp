@@ -109,7 +109,7 @@ class RankReader {
   }
 
   void read_nodes() {
-    if (world_size_.value && world_size_.value == 0U) {
+    if (world_size_.value == 0U && !(facts_.has(Fact::nnodes) && facts_[Fact::nnodes]->from_user())) {
       faults_.push_back({"WORLD_SIZE=0 is not a number of nodes",
                          {"WORLD_SIZE"},
                          "correct or unset WORLD_SIZE, or settle it with --nnodes (RANKSHIM_NNODES)"});
@@ -173,7 +173,7 @@ class RankReader {
     put(Fact::rank, rank_);
     put(Fact::world_size, world_size_);
     put(Fact::local_rank, local_rank_);
-    put(Fact::local_world_size, local_world_size_);
+    if (local_world_size_.value != 0U) put(Fact::local_world_size, local_world_size_);
     if (!facts_.has(Fact::local_world_size) && nproc_) {
       facts_[Fact::local_world_size] = facts_[Fact::nproc_per_node];
     }
@@ -289,8 +289,7 @@ class RankChecker {
                      quoted(node_.environment().get(variable).value_or(""))),
          std::move(names),
          fmt::format(
-             "unset {} if it is left over, or settle it with --platform (RANKSHIM_PLATFORM={} takes that "
-             "platform's)",
+             "unset {} if it is left over, or take the platform's with --platform={} (RANKSHIM_PLATFORM)",
              variable, platform_)});
   }
 

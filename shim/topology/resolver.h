@@ -12,7 +12,17 @@ namespace rankshim {
 
 /// What settles the place of a process whose platform's own variables cannot be used, for the end of a fix.
 constexpr const char* settle_process =
-    "or set RANK, WORLD_SIZE and LOCAL_RANK with --platform=generic (RANKSHIM_PLATFORM)";
+    "set RANK, WORLD_SIZE and LOCAL_RANK with --platform=generic (RANKSHIM_PLATFORM)";
+
+/// What settles numbers of nodes that cannot go together.
+constexpr const char* settle_place =
+    "correct one of them, or settle it with --nnodes and --node-rank (RANKSHIM_NNODES, RANKSHIM_NODE_RANK)";
+
+/// What settles a node's place altogether, and that of one of an elastic job.
+constexpr const char* settle_node =
+    "say this node's place with --nnodes, --node-rank and --master-addr (RANKSHIM_NNODES, …)";
+constexpr const char* settle_elastic =
+    "say where the job meets with --nnodes, --rdzv-backend and --rdzv-endpoint (RANKSHIM_NNODES, …)";
 
 /// The option that says a fact: "--nnodes".
 std::string option_for(Fact fact);

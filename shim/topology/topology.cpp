@@ -93,6 +93,16 @@ Outcome<Topology> Resolver::resolve() {
                        true});
     return std::move(faults_);
   }
+  if (!user_says_place() && !platform_.doubts.empty()) {
+    const Facts& own = platform_.facts;
+    const bool elastic = own.has(Fact::rdzv_backend) || own.has(Fact::rdzv_endpoint);
+    const char* settle = topology_.granularity == Granularity::process ? settle_process
+                         : elastic                                     ? settle_elastic
+                                                                       : settle_node;
+    for (const Fault& doubt : platform_.doubts)
+      faults_.push_back({doubt.what, doubt.names, fmt::format("{}, or {}", doubt.fix, settle)});
+    return std::move(faults_);
+  }
   is_started_process_ = is_started_process();
   if (is_started_process_) torchrun_ = nullptr;
   for (std::size_t i = 0; i < fact_count; ++i) choose(static_cast<Fact>(i));
@@ -272,7 +282,9 @@ bool Resolver::platform_has_words() const {
   return says(Fact::nnodes) && says(Fact::node_rank);
 }
 
-bool Resolver::user_says_place() const { return settings_[Option::nnodes] && settings_[Option::node_rank]; }
+bool Resolver::user_says_place() const {
+  return settings_[Option::nnodes] && (settings_[Option::node_rank] || settings_[Option::rdzv_endpoint]);
+}
 
 bool Resolver::has_own_words() const {
   return platform_.profile != nullptr && platform_.profile->fallback == 0;
@@ -339,6 +351,7 @@ void Resolver::become_launcher() {
   const auto &world = fact(Fact::world_size), &rank = fact(Fact::rank), &local = fact(Fact::local_rank);
   if (topology_.granularity != Granularity::process || settings_.text(Option::rank_unit) == "process" ||
       facts().text(Fact::local_world_size) != "1" || !world || !rank || !parse_count(rank->text) ||
+      topology_.number(Fact::world_size) == 0 ||
       (local && local->detail == "LOCAL_RANK"))  // a worker, by torch's own name
     return;
   auto& nnodes = fact(Fact::nnodes);
