@@ -371,7 +371,7 @@ class Reasons {
     for (std::string& name : names) {
       if (name.find(' ') != std::string::npos) continue;  // this node's own address
       if (lack.remedy.find(name) == std::string::npos)
-        lack.remedy += (lack.remedy.empty() ? "" : ", or ") + verb + name;
+        lack.remedy.append(lack.remedy.empty() ? "" : ", or ").append(verb).append(name);
       add_once(std::move(name), lack.names);
     }
   }

@@ -85,7 +85,8 @@ struct State {
     node.name = hostname;
     node.files = files;
     std::vector<std::string> words;
-    for (const auto& [name, value] : options) words.push_back(name + "=" + value);
+    words.reserve(options.size());
+    for (const auto& [name, value] : options) words.emplace_back(name).append("=").append(value);
     return resolve(node, std::move(words));
   }
 };
