@@ -56,9 +56,9 @@ def test_settings_that_cannot_be_used_leave_a_report_and_a_termination_log_too(s
     options = [f"--report={report}", f"--termination-log={log}", "--log-format=json", "--exit-map=config=9", "--", "true"]
     done = shim(*options, env={"RANKSHIM_GRACE": "5 sec"})
     assert done.code == 9
-    assert "RANKSHIM_GRACE=5 sec" in json.loads(done.stderr)["message"]
+    assert "RANKSHIM_GRACE='5 sec'" in json.loads(done.stderr)["message"]
     assert told(report)["outcome"] == "not started" and told(report)["exit_code"] == 9
-    assert "RANKSHIM_GRACE=5 sec" in log.read_text()
+    assert "RANKSHIM_GRACE='5 sec'" in log.read_text()
     assert shim(f"--termination-log={log}", "--no-such-option", "--", "true").code == 64
     assert "unknown option --no-such-option" in log.read_text()
 

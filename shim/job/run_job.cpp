@@ -1,5 +1,6 @@
 #include "job/run_job.h"
 
+#include <algorithm>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/experimental/awaitable_operators.hpp>
 #include <boost/asio/io_context.hpp>
@@ -135,7 +136,8 @@ std::optional<Verdict> check_python(boost::asio::io_context& io, supervise::Sign
   argv.insert(argv.end(),
               {"-c", "import importlib.util,sys; sys.exit(0 if importlib.util.find_spec('torch') else 100)"});
   supervise::Policy policy = plan_supervision(settings);
-  policy.limit = std::chrono::seconds(20);
+  policy.limit =
+      std::min<std::chrono::milliseconds>(std::chrono::seconds(20), *settings.time(Option::wait_timeout));
   const supervise::Ending asked =
       supervise::supervise(io, signals, {argv, node.environment().entries()}, policy);
   if (const auto signal = asked_to_stop(asked)) {

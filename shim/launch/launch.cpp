@@ -147,7 +147,8 @@ class Planner {
         plan_.log_dir = std::string(environment.get("PET_LOG_DIR").value_or(""));
       }
       if (!environment.get(agent_error_variable) && plan_.log_dir.empty())
-        change.set.emplace_back(agent_error_variable, agent_error_file(temporary_folder_template(node_)));
+        change.set.emplace_back(agent_error_variable,
+                                agent_error_file(temporary_folder_template(node_, plan_.launcher)));
     }
     add_site(launches);
     share_cpus(launches);
@@ -167,8 +168,12 @@ class Planner {
                        topology_.idle_role.empty();
     if (!worker && !joins) return;
     const Environment& environment = node_.environment();
-    const std::string folder = temporary_folder_template(node_);
+    const std::string folder = temporary_folder_template(node_, plan_.launcher);
     const auto path = environment.get(python_path_variable);
+    // A folder with a colon would be two in PYTHONPATH, and a text above the kernel's limit for one would
+    // keep the command from being executed (execve(2), MAX_ARG_STRLEN).
+    constexpr std::size_t longest_path = std::size_t{120} << 10U;
+    if (folder.find(':') != std::string::npos || (path && path->size() > longest_path)) return;
     PythonSite site{.had_path = path.has_value(), .job = {}, .records = records};
     if (joins)
       site.job =
@@ -217,7 +222,8 @@ class Planner {
       plan_.argv.insert(plan_.argv.end(), command_.begin(), command_.end());
       return;
     }
-    const std::string log_dir = plan_.log_dir.empty() ? temporary_folder_template(node_) : std::string();
+    const std::string log_dir =
+        plan_.log_dir.empty() ? temporary_folder_template(node_, plan_.launcher) : std::string();
     auto flags = torchrun_flags(topology_, settings_, node_, master_address_, log_dir);
     if (torchrun_) {
       plan_.python = by_us ? plan_.argv : torchrun_->interpreter;

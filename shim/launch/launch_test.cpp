@@ -287,7 +287,7 @@ TEST_CASE("processes that exist already get torch's variables and no second laun
   CHECK(result.argv == Words{"python3", "-u", "train.py"});
   CHECK(environment_of(result, node).get("RANK") == "3");
   CHECK(result.site);
-  CHECK(environment_of(result, node).get("TORCHELASTIC_ERROR_FILE") == "/tmp/rankshim-XXXXXX/error.json");
+  CHECK(environment_of(result, node).get("TORCHELASTIC_ERROR_FILE") == "/dev/shm/rankshim-XXXXXX/error.json");
   CHECK(result.wait == wait::Until::port);
   CHECK(std::holds_alternative<Faults>(plan(node, {"--launcher=torchrun", "train.py"}).plan));
 }

@@ -44,9 +44,26 @@ bool write_site(const std::string& folder, const PythonSite& site) {
   const std::string python = python_folder(folder);
   const std::string file = python + "/sitecustomize.py";
   if (mkdir(python.c_str(), 0700) != 0 || !write_new_file(file, python_site_source(site))) return false;
-  const bool shared = site.job && geteuid() == 0;
+  // Not a rendezvous' configuration, which may hold a password.
+  const auto is_private = [](const auto& entry) {
+    return entry.first == "PET_RDZV_CONF" && entry.second != "is_host=true" &&
+           entry.second != "is_host=false";
+  };
+  const bool shared = site.job && geteuid() == 0 && std::ranges::none_of(*site.job, is_private);
   return !shared || (chmod(folder.c_str(), 0711) == 0 && chmod(python.c_str(), 0755) == 0 &&
                      chmod(file.c_str(), 0644) == 0);
+}
+
+constexpr const char* in_tmp = "/tmp/rankshim-XXXXXX";
+
+/// The template, or one in /tmp where others could put a folder of theirs into the place of ours: what lies
+/// in it is executed.
+std::string safe_place(const std::string& wanted) {
+  struct stat status{};
+  if (stat(wanted.substr(0, wanted.rfind('/')).c_str(), &status) != 0) return wanted;
+  const bool ours = status.st_uid == 0 || status.st_uid == geteuid();
+  const bool others_write = (status.st_mode & (S_IWGRP | S_IWOTH)) != 0 && (status.st_mode & S_ISVTX) == 0;
+  return ours && !others_write ? wanted : in_tmp;
 }
 
 /// Puts the folder's name where the plan has the template.
@@ -56,9 +73,11 @@ void name(std::string& text, const std::string& wanted, const std::string& folde
 
 }  // namespace
 
-std::string temporary_folder_template(const Node& node) {
-  const std::string_view folder = node.environment().get("TMPDIR").value_or("/tmp");
-  return std::string(folder.starts_with('/') ? folder : "/tmp") + "/rankshim-XXXXXX";
+std::string temporary_folder_template(const Node& node, Launcher launcher) {
+  const std::string_view usual = launcher == Launcher::none ? "/dev/shm" : "/tmp";
+  std::string_view chosen = node.environment().get("TMPDIR").value_or(usual);
+  while (chosen.size() > 1 && chosen.ends_with('/')) chosen.remove_suffix(1);
+  return std::string(chosen.starts_with('/') ? chosen : usual) + "/rankshim-XXXXXX";
 }
 
 std::string agent_error_file(const std::string& folder) { return folder + "/error.json"; }
@@ -67,11 +86,12 @@ std::string python_folder(const std::string& folder) { return folder + "/python"
 
 TemporaryFolder::TemporaryFolder(LaunchPlan& plan, const Node& node) {
   if (!plan.log_dir.empty()) use_log_folder_of_user(plan.log_dir);
-  const std::string wanted = temporary_folder_template(node);
+  const std::string wanted = temporary_folder_template(node, plan.launcher);
   const std::string flag = "--log_dir=" + wanted;
   const auto argument = std::find(plan.argv.begin(), plan.argv.end(), flag);
   if (argument == plan.argv.end() && !plan.site) return;
-  const bool made = make(node);
+  const std::string place = safe_place(wanted);
+  const bool made = make(place) || (wanted.starts_with("/dev/shm/") && make(in_tmp));
   if (!made && argument != plan.argv.end()) {
     log::warn(
         "cannot make a folder like {} ({}): the workers' own exit codes and exceptions will not be known; "
@@ -109,8 +129,7 @@ void TemporaryFolder::use_log_folder_of_user(std::string folder) {
   }
 }
 
-bool TemporaryFolder::make(const Node& node) {
-  std::string path = temporary_folder_template(node);
+bool TemporaryFolder::make(std::string path) {
   if (mkdtemp(path.data()) == nullptr) return false;
   path_ = std::move(path);
   return true;
@@ -118,6 +137,10 @@ bool TemporaryFolder::make(const Node& node) {
 
 TemporaryFolder::~TemporaryFolder() {
   if (path_.empty()) return;
+  // The usual case first: nothing but what we wrote.
+  const std::string python = python_folder(path_);
+  unlink((python + "/sitecustomize.py").c_str());
+  if (rmdir(python.c_str()) == 0 && rmdir(path_.c_str()) == 0) return;
   constexpr int open_folders = 16;
   nftw(path_.c_str(), remove_entry, open_folders, FTW_DEPTH | FTW_PHYS | FTW_MOUNT);
 }

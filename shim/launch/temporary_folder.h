@@ -32,14 +32,16 @@ class TemporaryFolder {
 
  private:
   void use_log_folder_of_user(std::string folder);
-  bool make(const Node& node);
+  bool make(std::string path);
 
   std::string path_;
   std::string log_folder_;
 };
 
-/// The folder's name in a plan until it is made.
-std::string temporary_folder_template(const Node& node);
+/// The folder's name in a plan until it is made: in TMPDIR, else a launcher's in /tmp, for it may hold its
+/// workers' logs, and a program's in /dev/shm, where a few small files cost a tenth of the time. Where there
+/// is no /dev/shm that can be written, it is made in /tmp.
+std::string temporary_folder_template(const Node& node, Launcher launcher);
 
 /// Where in such a folder the agent tells why it failed, and where Python finds our part.
 std::string agent_error_file(const std::string& folder);

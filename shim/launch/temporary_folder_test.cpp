@@ -25,7 +25,7 @@ struct Place {
 };
 
 LaunchPlan plan_of_launcher(const Node& node) {
-  const std::string folder = temporary_folder_template(node);
+  const std::string folder = temporary_folder_template(node, Launcher::torchrun);
   LaunchPlan plan;
   plan.launcher = Launcher::torchrun;
   plan.argv = {"python3", "--log_dir=" + folder, "train.py"};
@@ -65,6 +65,31 @@ TEST_CASE("without a place for a temporary folder the plan does without it") {
   CHECK(plan.argv == std::vector<std::string>{"python3", "train.py"});
   CHECK(plan.environment.set.empty());
   CHECK_FALSE(plan.site);
+}
+
+TEST_CASE("a program's files are in memory, a launcher's on disk, and all where TMPDIR says") {
+  CHECK(temporary_folder_template(FakeNode({}), Launcher::none) == "/dev/shm/rankshim-XXXXXX");
+  CHECK(temporary_folder_template(FakeNode({}), Launcher::torchrun) == "/tmp/rankshim-XXXXXX");
+  for (const Launcher launcher : {Launcher::none, Launcher::torchrun})
+    CHECK(temporary_folder_template(FakeNode({"TMPDIR=/a/"}), launcher) == "/a/rankshim-XXXXXX");
+}
+
+TEST_CASE("where others could replace the temporary folder it is made in /tmp") {
+  const Place place;
+  fs::permissions(place.path, fs::perms::all);
+  LaunchPlan plan = plan_of_launcher(place.node);
+  CHECK(TemporaryFolder(plan, place.node).log_folder().starts_with("/tmp/rankshim-"));
+  fs::permissions(place.path, fs::perms::all | fs::perms::sticky_bit);
+  LaunchPlan sticky = plan_of_launcher(place.node);
+  CHECK(TemporaryFolder(sticky, place.node).log_folder().starts_with(place.path.string()));
+}
+
+TEST_CASE("a rendezvous' configuration is shown to no other user") {
+  const Place place;
+  LaunchPlan plan = plan_of_launcher(place.node);
+  plan.site->job = Variables{{"PET_RDZV_CONF", "is_host=true,password=x"}};
+  const TemporaryFolder folder(plan, place.node);
+  CHECK((fs::status(folder.log_folder()).permissions() & fs::perms::all) == fs::perms::owner_all);
 }
 
 TEST_CASE("a torchrun that another user's process may start can read our part") {

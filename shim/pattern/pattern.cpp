@@ -6,7 +6,8 @@ namespace rankshim {
 namespace {
 
 constexpr std::size_t longest_pattern = 1000;
-constexpr unsigned most_repetitions = 10'000;
+constexpr unsigned most_repetitions = 512;
+constexpr unsigned longest_repetition = 255;  // RE_DUP_MAX, regcomp(3)
 
 /// What POSIX has for `\` and that letter; empty where it has nothing. libc's own letters differ: glibc knows
 /// no \d and no \t.
@@ -76,7 +77,7 @@ unsigned bound_at(std::string_view text, std::size_t at) {
 /// As POSIX writes it; nothing where libc may not have it.
 std::optional<std::string> as_posix(std::string_view text) {
   std::string out;
-  unsigned repetitions = 1;
+  unsigned repetitions = 0;
   for (std::size_t at = 0; at < text.size(); ++at) {
     if (text[at] == '[') {
       const auto set = read_set(text, at);
@@ -90,9 +91,11 @@ std::optional<std::string> as_posix(std::string_view text) {
       out += set;
     } else {
       if (text[at] == '{') {
-        const unsigned bound = std::max(bound_at(text, at), 1U);
-        if (bound > most_repetitions / repetitions) return std::nullopt;
-        repetitions *= bound;
+        const bool of_one =
+            at != 0 && std::string_view("()|*+?{}^").find(text[at - 1]) == std::string_view::npos;
+        const unsigned bound = bound_at(text, at);
+        repetitions += bound;
+        if (!of_one || bound > longest_repetition || repetitions > most_repetitions) return std::nullopt;
       }
       out += text[at];
     }

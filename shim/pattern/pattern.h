@@ -17,7 +17,8 @@ class Pattern {
   using Clock = std::chrono::steady_clock;
 
   /// Nothing where it is malformed, empty or longer than 1,000 bytes, where it refers back to what it matched
-  /// (that needs backtracking), or where its repetitions multiply to more than 10,000 (libc writes them out).
+  /// (that needs backtracking), or where a `{N,M}` follows anything but one character or set, or all of them
+  /// add up to more than 512: libc writes each out, and compiles a nested one for minutes.
   static std::optional<Pattern> compile(std::string_view text);
 
   /// The text, one line, with each match (the leftmost, then the longest, never empty) replaced; nothing

@@ -39,6 +39,8 @@ TEST_CASE("each leftmost, longest match is replaced", "[pattern]") {
       {"a\\.b", "a.b axb", "# axb"},
       {"hf_[A-Za-z0-9]+|sk-\\w+", "token hf_abc123, sk-9z.", "token #, #."},
       {"a{2,3}", "a aa aaaa", "a # #a"},
+      {"AKIA[0-9A-Z]{16}", "AKIA0123456789ABCDEF", "#"},
+      {"a\\{2", "a{2", "#"},
       {"[[:digit:]]+", "x12", "x#"},
       {"\xc3\xa4", "\xc3\xa4 a", "# a"},
   };
@@ -52,7 +54,8 @@ TEST_CASE("each leftmost, longest match is replaced", "[pattern]") {
 
 TEST_CASE("what is malformed is no pattern", "[pattern]") {
   for (const std::string text :
-       {"", "(", "(a", "[", "[a", "[]", "[z-a]", "\\", "\\q", "[\\", "(a)\\1", "[\\D]", "(a{200}){200}"}) {
+       {"", "(", "(a", "[", "[a", "[]", "[z-a]", "\\", "\\q", "[\\", "(a)\\1", "[\\D]", "(a{200}){200}",
+        "((x?){100}){100}", "a*{9}", "a{256}", "a{200}b{200}c{200}", "{2}"}) {
     INFO(text);
     CHECK_FALSE(Pattern::compile(text));
   }

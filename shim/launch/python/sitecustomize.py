@@ -218,6 +218,7 @@ def record(path):
 
         __init__ = sys.exit
 
+    exit.__module__, exit.__qualname__ = "sys", "exit"  # so it can be pickled by its name
     sys.excepthook = excepthook
     sys.exit = exit
     atexit.register(at_exit)
