@@ -1,5 +1,8 @@
 #include "base/text.h"
 
+#include <arpa/inet.h>
+#include <netinet/in.h>
+
 #include <algorithm>
 
 namespace rankshim {
@@ -120,6 +123,14 @@ std::string quoted(std::string_view text) {
     }
   }
   return out + "'";
+}
+
+std::string host_port(std::string_view host, std::string_view port) {
+  in6_addr address{};
+  const std::string bare(host.substr(0, host.find('%')));
+  std::string out(host);
+  if (inet_pton(AF_INET6, bare.c_str(), &address) == 1) out = "[" + out + "]";
+  return out.append(":").append(port);
 }
 
 std::string_view cut(std::string_view text, std::size_t size) {

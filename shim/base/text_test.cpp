@@ -33,6 +33,15 @@ TEST_CASE("a value in a message stands in the quotes in which a shell reads it b
   CHECK(quoted("it's \\\x1b") == "$'it\\'s \\\\\\x1b'");
 }
 
+TEST_CASE("an IPv6 address has brackets in front of its port, and nothing else has") {
+  CHECK(host_port("fd00::1", "29500") == "[fd00::1]:29500");
+  CHECK(host_port("fe80::1%eth0", "29500") == "[fe80::1%eth0]:29500");
+  CHECK(host_port("[fd00::1]", "29500") == "[fd00::1]:29500");
+  CHECK(host_port("10.1.2.3", "29500") == "10.1.2.3:29500");
+  CHECK(host_port("job-master-0", "29500") == "job-master-0:29500");
+  CHECK(host_port("https://etcd", "2379") == "https://etcd:2379");
+}
+
 TEST_CASE("a text is cut between characters", "[text]") {
   CHECK(cut("abc", 5) == "abc");
   CHECK(cut("abc", 2) == "ab");

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 
+#include "base/text.h"
 #include "explain/shell_quote.h"
 #include "json/json.h"
 
@@ -29,8 +30,8 @@ std::string waiting(const Topology& topology, const LaunchPlan& plan, const Sett
   if (plan.wait == wait::Until::name) {
     return fmt::format("the name {}, at most {}", facts.text(Fact::master_addr), limit);
   }
-  return fmt::format("{}:{} to answer, at most {}", facts.text(Fact::master_addr),
-                     facts.text(Fact::master_port), limit);
+  return fmt::format("{} to answer, at most {}",
+                     host_port(facts.text(Fact::master_addr), facts.text(Fact::master_port)), limit);
 }
 
 json::Object json_environment(const EnvironmentChange& change) {

@@ -11,6 +11,7 @@
 #include <utility>
 #include <variant>
 
+#include "base/text.h"
 #include "exit_code.h"
 #include "job/conclude.h"
 #include "job/hooks.h"
@@ -46,8 +47,7 @@ Verdict not_started(int code, Cause cause, std::string sentence, bool failed = t
 std::string what_is_awaited(const Job& job) {
   const Facts& facts = job.topology.facts;
   if (job.plan.wait == wait::Until::name) return "the name " + std::string(facts.text(Fact::master_addr));
-  return std::string(facts.text(Fact::master_addr)) + ":" + std::string(facts.text(Fact::master_port)) +
-         " to answer";
+  return host_port(facts.text(Fact::master_addr), facts.text(Fact::master_port)) + " to answer";
 }
 
 /// Whether the master is another node, as far as names tell before they are looked up.
@@ -159,9 +159,9 @@ void announce(const Job& job) {
   if (!job.topology.idle_role.empty() || job.topology.platform == "none")
     return log::info("starting {}", what);
   if (job.topology.granularity == platform::Granularity::process) {
-    return log::info("rank {} of {} on {}, master {}:{}; starting {}", facts.text(Fact::rank),
-                     facts.text(Fact::world_size), job.topology.platform, facts.text(Fact::master_addr),
-                     facts.text(Fact::master_port), what);
+    return log::info("rank {} of {} on {}, master {}; starting {}", facts.text(Fact::rank),
+                     facts.text(Fact::world_size), job.topology.platform,
+                     host_port(facts.text(Fact::master_addr), facts.text(Fact::master_port)), what);
   }
   const std::string_view workers = facts.text(Fact::nproc_per_node);
   const std::string_view noun = workers == "1" ? "worker" : "workers";
@@ -171,7 +171,7 @@ void announce(const Job& job) {
   const auto& rank = facts[Fact::node_rank];
   const std::string master =
       facts.has(Fact::master_addr)
-          ? fmt::format("master {}:{}", facts.text(Fact::master_addr), facts.text(Fact::master_port))
+          ? "master " + host_port(facts.text(Fact::master_addr), facts.text(Fact::master_port))
           : std::string("a master that it finds itself");
   log::info("{} of {} nodes on {}, {} {}, {}; starting {}",
             rank ? fmt::format("node {} ({})", rank->text, rank->source()) : "one", facts.text(Fact::nnodes),

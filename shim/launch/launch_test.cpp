@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 
+#include "explain/explain.h"
 #include "explain/shell_quote.h"
 #include "node/fake_node.h"
 #include "platform/builtin.h"
@@ -184,6 +185,26 @@ TEST_CASE("an elastic job meets by c10d, with who hosts and the own address said
   CHECK(result.wait == wait::Until::name);
   node.name = "job-worker-1";
   CHECK(planned(node, {"train.py"}).wait == wait::Until::port);
+}
+
+TEST_CASE("an IPv6 address has brackets in every endpoint, and none as master_addr") {
+  const FakeNode node({"NNODES=3", "NODE_RANK=1", "MASTER_ADDR=fd00::1", "MASTER_PORT=1234"});
+  CHECK_THAT(shell_quote(planned(node, {"train.py"}).argv), Catch::Contains(" --master_addr=fd00::1 "));
+  CHECK_THAT(shell_quote(planned(node, {"--nnodes", "1:3", "train.py"}).argv),
+             Catch::Contains(" '--rdzv_endpoint=[fd00::1]:1234' "));
+  const auto job = planned(node, {"bash", "run.sh"}).site->job.value();
+  const auto has = [&](std::string_view name, std::string_view value) {
+    return std::find(job.begin(), job.end(), Variables::value_type(name, value)) != job.end();
+  };
+  CHECK(has("PET_MASTER_ADDR", "fd00::1"));
+  CHECK(has("PET_RDZV_ENDPOINT", "[fd00::1]:1234"));
+  const auto text = [&](const Words& line) {
+    const auto read = read_settings(line, node);
+    const Planned found = plan(node, line);
+    return explain::as_text(found.topology, std::get<LaunchPlan>(found.plan),
+                            std::get<Invocation>(read).settings);
+  };
+  CHECK_THAT(text({"train.py"}), Catch::Contains("waits for    [fd00::1]:1234 to answer"));
 }
 
 TEST_CASE("torch waits for the other nodes as long as --wait-timeout says") {

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <chrono>
 
+#include "base/text.h"
+
 namespace rankshim {
 namespace {
 
@@ -60,7 +62,7 @@ class FlagWriter {
   void add_elastic() {
     const std::string_view backend = text(Fact::rdzv_backend);
     flag("rdzv_backend", backend);
-    flag("rdzv_endpoint", fmt::format("{}:{}", without(text(Fact::master_addr)), text(Fact::master_port)));
+    flag("rdzv_endpoint", host_port(without(text(Fact::master_addr)), text(Fact::master_port)));
     flag("rdzv_id", text(Fact::rdzv_id));
     std::string conf = rendezvous_conf();
     if (backend == "c10d" && conf.find("is_host=") == std::string::npos && knows_host()) {

@@ -2,6 +2,8 @@
 
 #include <spdlog/fmt/fmt.h>
 
+#include "base/text.h"
+
 namespace rankshim {
 
 Variables torchrun_job(const Topology& topology, const Settings& settings, const Node& node,
@@ -18,7 +20,7 @@ Variables torchrun_job(const Topology& topology, const Settings& settings, const
   set("PET_MASTER_ADDR", host);
   set("PET_MASTER_PORT", facts.text(Fact::master_port));
   set("PET_RDZV_BACKEND", facts.text(Fact::rdzv_backend));
-  set("PET_RDZV_ENDPOINT", fmt::format("{}:{}", host, facts.text(Fact::master_port)));
+  set("PET_RDZV_ENDPOINT", host_port(host, facts.text(Fact::master_port)));
   set("PET_RDZV_ID", facts.text(topology.elastic ? Fact::rdzv_id : Fact::run_id));
   std::string conf(facts.text(Fact::rdzv_conf));
   if (topology.host && conf.find("is_host=") == std::string::npos)

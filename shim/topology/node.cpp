@@ -1,5 +1,6 @@
 #include <spdlog/fmt/fmt.h>
 
+#include "base/text.h"
 #include "platform/unknown_platform.h"
 #include "topology/resolver.h"
 
@@ -268,10 +269,7 @@ void Resolver::complete_elastic() {
   fact(Fact::rdzv_id) = Value{fact(Fact::run_id)->text, Origin::derived, "run_id"};
   complete_port();
   if (!fact(Fact::master_port)) return;
-  const std::string& host = fact(Fact::master_addr)->text;
-  const bool v6 = host.find(':') != std::string::npos;
-  const std::string text =
-      fmt::format("{}:{}", v6 ? fmt::format("[{}]", host) : host, fact(Fact::master_port)->text);
+  const std::string text = host_port(fact(Fact::master_addr)->text, fact(Fact::master_port)->text);
   if (!has_endpoint)
     endpoint = Value{text, Origin::derived, "master_addr and master_port"};
   else if (endpoint->text != text)

@@ -10,6 +10,7 @@
 #include <random>
 #include <utility>
 
+#include "base/text.h"
 #include "log/log.h"
 #include "wait/names.h"
 #include "wait/port.h"
@@ -134,8 +135,8 @@ class Waiting {
 
   [[nodiscard]] std::string name() const {
     const auto address = literal(master_.host);
-    const std::string host = address && address->is_v6() ? "[" + address->to_string() + "]" : master_.host;
-    return master_.port == 0 ? host : fmt::format("{}:{}", host, master_.port);
+    const std::string host = address ? address->to_string() : master_.host;
+    return master_.port == 0 ? host : host_port(host, std::to_string(master_.port));
   }
 
   [[nodiscard]] std::string reason() const {
