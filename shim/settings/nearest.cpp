@@ -9,7 +9,10 @@
 namespace rankshim {
 namespace {
 
+/// Both spellings of an option's name are the same.
 bool same(char a, char b) {
+  if (a == '_') a = '-';
+  if (b == '_') b = '-';
   return std::tolower(static_cast<unsigned char>(a)) == std::tolower(static_cast<unsigned char>(b));
 }
 
@@ -29,18 +32,27 @@ std::size_t distance(std::string_view a, std::string_view b) {
   return row[b.size()];
 }
 
+bool begins_with(std::string_view name, std::string_view begin) {
+  return name.size() >= begin.size() && std::equal(begin.begin(), begin.end(), name.begin(), same);
+}
+
 }  // namespace
 
 std::string_view nearest(std::string_view wrong, std::span<const std::string_view> known) {
   constexpr std::size_t longest = 64;  // a longer name is no typing mistake, and the distance is quadratic
   if (wrong.size() > longest) return {};
+  constexpr std::size_t shortest_beginning = 3;  // a shorter one is that of anything
   std::string_view best;
+  bool best_begins = false;
   std::size_t best_distance = wrong.size() / 3 + 2;
   for (const std::string_view candidate : known) {
+    const bool begins = wrong.size() >= shortest_beginning && begins_with(candidate, wrong);
+    if (best_begins && !begins) continue;
     const std::size_t d = distance(wrong, candidate);
-    if (d < best_distance) {
+    if (d < best_distance || (begins && !best_begins)) {
       best_distance = d;
       best = candidate;
+      best_begins = begins;
     }
   }
   return best;

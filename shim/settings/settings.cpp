@@ -268,17 +268,19 @@ class Reader {
   }
 
   void unknown_variable(std::string_view name) {
-    std::vector<std::string> names;
+    const OptionInfo* near = nullptr;
+    std::vector<std::string_view> known;
     for (const OptionInfo& option : options) {
-      if (option.has_variable) names.push_back(variable_name(option));
+      if (option.has_variable) known.push_back(option.name);
     }
-    const std::vector<std::string_view> known(names.begin(), names.end());
-    const std::string_view near = nearest(name, known);
-    reject(exit_code::configuration,
-           {fmt::format("unknown variable {}", rankshim::quoted(name)),
-            {std::string(name)},
-            near.empty() ? fmt::format("unset {}; rankshim --help lists the settings", rankshim::quoted(name))
-                         : fmt::format("did you mean {}?", near)});
+    if (const auto found = nearest(name.substr(variable_prefix.size()), known); !found.empty())
+      near = find_option(found);
+    reject(
+        exit_code::configuration,
+        {fmt::format("unknown variable {}", rankshim::quoted(name)),
+         {std::string(name)},
+         near == nullptr ? fmt::format("unset {}; rankshim --help lists the settings", rankshim::quoted(name))
+                         : fmt::format("did you mean {}?", variable_name(*near))});
   }
 
   void read_config() {

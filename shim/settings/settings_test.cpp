@@ -129,6 +129,17 @@ TEST_CASE("what cannot be used is refused with the right code, the name and the 
   };
   const std::vector<Row> rows = {
       {{"--wiat=none", "x"}, {}, "", exit_code::usage, "unknown option --wiat; did you mean --wait?"},
+      {{"--nproc=2", "x"},
+       {},
+       "",
+       exit_code::usage,
+       "unknown option --nproc; did you mean --nproc-per-node?"},
+      {{"--master_port=2", "x"}, {}, "", exit_code::usage, "did you mean --master-port?"},
+      {{"x"},
+       {"RANKSHIM_NPROC=2"},
+       "",
+       exit_code::configuration,
+       "unknown variable RANKSHIM_NPROC; did you mean RANKSHIM_NPROC_PER_NODE?"},
       {{"-x", "x"}, {}, "", exit_code::usage, "unknown option -x"},
       {{"--wait=soon", "x"}, {}, "", exit_code::usage, "--wait=soon is not one of auto, port, dns, none"},
       {{"--wait"}, {}, "", exit_code::usage, "--wait needs a value"},
