@@ -1,7 +1,10 @@
 #include <spdlog/fmt/fmt.h>
 
+#include <algorithm>
+
 #include "base/text.h"
 #include "platform/unknown_platform.h"
+#include "topology/near_miss.h"
 #include "topology/resolver.h"
 
 namespace rankshim {
@@ -124,7 +127,7 @@ bool Resolver::platform_lacks_nnodes() {
   if (!has_own_words()) return false;
   std::vector<std::string> names;
   const Missing missing = this->missing(Fact::nnodes, names);
-  if (missing.why.empty()) return false;
+  if (!missing.is_expected) return false;
   names.insert(names.end(), platform_.evidence_names.begin(), platform_.evidence_names.end());
   fault(fmt::format("this is {} ({}), but nothing says how many nodes there are{}", platform_.name,
                     platform_.evidence, missing.why),
@@ -137,7 +140,8 @@ bool Resolver::platform_lacks_nnodes() {
 void Resolver::check_unknown_platform() {
   if (!reads_variables_ || has_own_words()) return;
   const auto signs = platform::signs_of_several_nodes(node_.environment());
-  if (signs.empty()) return;
+  const auto misses = near_misses_of_several_nodes(node_.environment());
+  if (signs.empty() && misses.empty()) return;
   std::string what;
   std::vector<std::string> names;
   for (const std::string& sign : signs) {
@@ -145,15 +149,21 @@ void Resolver::check_unknown_platform() {
     if (names.size() < most) what += fmt::format("{}{}", what.empty() ? "" : ", ", sign);
     names.emplace_back(entry_name(sign));
   }
-  what += fmt::format(
-      " {} like a job of several nodes, but no known platform is recognised, and this node is taken to be "
-      "alone",
-      signs.size() == 1 ? "looks" : "look");
+  if (!signs.empty())
+    what += fmt::format(" {} like a job of several nodes, but no known platform is recognised",
+                        signs.size() == 1 ? "looks" : "look");
+  for (const NearMiss& miss : misses) {
+    what += fmt::format("{}{}", what.empty() ? "" : "; ", miss.text);
+    names.push_back(miss.name);
+  }
+  what += misses.empty() ? ", and this node is taken to be alone" : "; this node is taken to be alone";
   const std::string fix =
       "say which node this is with --nnodes, --node-rank and --master-addr (RANKSHIM_NNODES, "
       "RANKSHIM_NODE_RANK, "
       "RANKSHIM_MASTER_ADDR) or with a profile of your own (--profile); RANKSHIM_NNODES=1 if it is alone";
-  if (settings_.flag(Option::strict))
+  const bool only_empty = signs.empty() && std::all_of(misses.begin(), misses.end(),
+                                                       [](const NearMiss& miss) { return miss.is_empty; });
+  if (settings_.flag(Option::strict) && !only_empty)
     fault(std::move(what), names, fix);
   else
     topology_.warnings.push_back(what + "; " + fix);
@@ -257,9 +267,11 @@ void Resolver::complete_elastic() {
     normalise();
   } else if (!fact(Fact::master_addr)) {
     const Value nnodes = *fact(Fact::nnodes);
-    fault(fmt::format("{} is an elastic job, but nothing says where it meets", said(Fact::nnodes, nnodes)),
-          {name_of(Fact::nnodes, nnodes), "PET_RDZV_ENDPOINT"},
-          "set --rdzv-endpoint (RANKSHIM_RDZV_ENDPOINT) to HOST:PORT of one node");
+    std::vector<std::string> names = {name_of(Fact::nnodes, nnodes), "PET_RDZV_ENDPOINT"};
+    const Missing missing = this->missing(Fact::master_addr, names);
+    fault(fmt::format("{} is an elastic job, but nothing says where it meets{}", said(Fact::nnodes, nnodes),
+                      missing.why),
+          names, "set --rdzv-endpoint (RANKSHIM_RDZV_ENDPOINT) to HOST:PORT of one node");
     return;
   } else if (!check_master_addr()) {
     return;

@@ -108,6 +108,7 @@ class Resolver {
     std::string why;     ///< ": LIST=[] is no list of hosts; A and B are not set", for the end of a sentence
     std::string remedy;  ///< "correct LIST, or ", for the start of a fix
     std::string unset;   ///< "A or B", what would say it
+    bool is_expected = false;  ///< there is more than near misses: something that should say it does not
   };
   /// Appends the names of the variables and files that would say it.
   Missing missing(Fact fact, std::vector<std::string>& names) const;
@@ -136,7 +137,7 @@ class Resolver {
   bool platform_lacks_nnodes();
 
   /// A node that is alone because nothing that is known says otherwise: what looks like a job of several
-  /// nodes all the same is a warning, with --strict a fault.
+  /// nodes all the same is a warning, with --strict a fault; variables that are only empty stay a warning.
   void check_unknown_platform();
 
   void complete_single();

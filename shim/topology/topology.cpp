@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/text.h"
+#include "topology/near_miss.h"
 #include "topology/rank_unit.h"
 #include "topology/resolver.h"
 
@@ -32,6 +33,26 @@ constexpr std::array<std::pair<Fact, Option>, 10> user_facts = {
 /// Names that people and platforms give to the number of nodes, and others to something else.
 constexpr auto count_hints = std::to_array<const char*>({"NODE_COUNT", "NUM_NODES", "WORLD_SIZE"});
 constexpr auto rank_hints = std::to_array<const char*>({"NODE_INDEX", "NODE_ID", "RANK"});
+
+/// The variables that anybody may set to say a fact.
+std::vector<std::string_view> names_for(Fact fact) {
+  switch (fact) {
+    case Fact::nnodes:
+      return {"NNODES", "WORLD_SIZE"};
+    case Fact::node_rank:
+      return {"NODE_RANK", "RANK"};
+    case Fact::master_addr:
+      return {"MASTER_ADDR"};
+    case Fact::rank:
+      return {"RANK"};
+    case Fact::world_size:
+      return {"WORLD_SIZE"};
+    case Fact::local_rank:
+      return {"LOCAL_RANK"};
+    default:
+      return {};
+  }
+}
 
 bool same_value(Fact fact, std::string_view a, std::string_view b) {
   if (a == b) return true;
@@ -114,7 +135,9 @@ Outcome<Topology> Resolver::resolve() {
   } else if (reads_variables_ && topology_.idle_role.empty() && topology_.granularity == Granularity::node &&
              !platform_says_all() && !platform_has_words() && !user_says_place()) {
     const auto wrong =
-        torchrun_ == nullptr ? std::nullopt : check_beside_ranks(*torchrun_, node_.environment());
+        torchrun_ == nullptr
+            ? std::nullopt
+            : check_beside_ranks(*torchrun_, facts(), settings_.text(Option::rank_unit), node_.environment());
     if (wrong) return Faults{*wrong};
     read_ranks(settings_.text(Option::rank_unit), node_, facts(), topology_.granularity, faults_);
   }
@@ -313,6 +336,12 @@ Resolver::Missing Resolver::missing(Fact fact, std::vector<std::string>& names) 
     if (!text || std::find(names.begin(), names.end(), hint) != names.end()) continue;
     reasons.push_back(fmt::format("{}={} may say it, but not surely", hint, *text));
     names.emplace_back(hint);
+  }
+  missing.is_expected = !reasons.empty();
+  for (NearMiss& miss : near_misses(node_.environment(), names_for(fact))) {
+    if (std::find(lack.unset.begin(), lack.unset.end(), miss.name) != lack.unset.end()) continue;
+    reasons.push_back(std::move(miss.text));
+    names.push_back(std::move(miss.name));
   }
   if (!reasons.empty()) missing.why = fmt::format(": {}", fmt::join(reasons, "; "));
   return missing;

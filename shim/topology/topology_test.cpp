@@ -234,7 +234,7 @@ TEST_CASE(
        "but not how many",
        "--nnodes"},
       {{"PET_NNODES=1:3", "PET_RDZV_BACKEND=c10d"},
-       {"PET_NNODES", "PET_RDZV_ENDPOINT"},
+       {"PET_NNODES", "PET_RDZV_ENDPOINT", "PET_MASTER_ADDR"},
        "where it meets",
        "--rdzv-endpoint"},
       {{"PET_NNODES=3", "PET_NODE_RANK=1", "PET_MASTER_ADDR=m", "NNODES=2"},

@@ -52,8 +52,9 @@ std::optional<TorchrunCommand> read_torchrun(const std::vector<std::string>& com
 /// named `name`.
 Fault flag_contradicts(const std::string& flag, const std::string& other, const std::string& name);
 
-/// Where torchrun is given the nodes by flags: a fault if RANK and WORLD_SIZE can be true beside them neither
-/// as numbers of nodes nor as numbers of processes.
-std::optional<Fault> check_beside_ranks(const TorchrunCommand& torchrun, const Environment& environment);
+/// A fault if RANK and WORLD_SIZE can be true beside torchrun's own flags neither as numbers of nodes nor as
+/// numbers of processes. `known` are the facts so far, the flags' among them; `unit` is that of --rank-unit.
+std::optional<Fault> check_beside_ranks(const TorchrunCommand& torchrun, const Facts& known,
+                                        std::string_view unit, const Environment& environment);
 
 }  // namespace rankshim

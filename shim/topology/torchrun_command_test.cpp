@@ -158,6 +158,32 @@ TEST_CASE("torchrun's flags may not contradict RANK and WORLD_SIZE, whatever the
   CHECK(line("1", "3", {}) == "no fault");
 }
 
+TEST_CASE("torchrun's --node_rank may not contradict RANK, wherever the number of nodes comes from") {
+  const Words on_first = {"torchrun", "--node_rank", "0", "t.py"};
+  for (const Words& variables :
+       {Words{"RANK=1", "WORLD_SIZE=2", "MASTER_ADDR=m"}, Words{"RANK=1", "NNODES=2", "MASTER_ADDR=m"},
+        Words{"RANK=1", "WORLD_SIZE=2", "NNODES=2", "MASTER_ADDR=m"}}) {
+    CAPTURE(variables);
+    CHECK_THAT(fault_of(variables, on_first),
+               Catch::StartsWith("torchrun --node_rank=0 contradicts RANK=1; take --node_rank out"));
+  }
+  CHECK_THAT(fault_of({"NODE_RANK=1", "NNODES=2", "MASTER_ADDR=m"}, on_first),
+             Catch::StartsWith("torchrun --node_rank=0 contradicts NODE_RANK=1"));
+  CHECK_THAT(fault_of({"RANK=1", "MASTER_ADDR=m"},
+                      {"torchrun", "--nnodes=2", "--node_rank=0", "--nproc_per_node=1", "t.py"}),
+             Catch::StartsWith("torchrun --node_rank=0 contradicts RANK=1"));
+  const auto same = topology_of({"RANK=1", "WORLD_SIZE=2", "MASTER_ADDR=m"},
+                                {"torchrun", "--nnodes=2", "--node_rank=1", "--nproc_per_node=1", "t.py"});
+  CHECK(same.facts.text(Fact::node_rank) == "1");
+  CHECK(fault_of({"RANK=1", "WORLD_SIZE=2", "MASTER_ADDR=m"}, {"torchrun", "--node_rank=1", "t.py"}) ==
+        "no fault");
+  CHECK(fault_of({"RANK=1", "WORLD_SIZE=2", "LOCAL_RANK=1", "LOCAL_WORLD_SIZE=2", "MASTER_ADDR=m"},
+                 on_first) == "no fault");
+  CHECK(first_fault(resolve(FakeNode({"RANK=8", "WORLD_SIZE=16", "MASTER_ADDR=m"}),
+                            {"--rank-unit=process", "--nproc-per-node=8"},
+                            {"torchrun", "--node_rank=1", "t.py"})) == "no fault");
+}
+
 TEST_CASE("a lone torchrun with a rendezvous of its own meets nobody") {
   for (const Words& command :
        {Words{"torchrun", "--standalone", "t.py"}, Words{"torchrun", "--rdzv_backend=c10d", "t.py"},

@@ -1,0 +1,80 @@
+#include "topology/near_miss.h"
+
+#include <spdlog/fmt/fmt.h>
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "base/text.h"
+#include "topology/topology.h"
+
+namespace rankshim {
+namespace {
+
+/// What people write instead, without underscores, beside the name's own letters.
+constexpr auto spellings = std::to_array<std::pair<std::string_view, std::string_view>>(
+    {{"NNODE", "NNODES"}, {"MASTERADDRESS", "MASTER_ADDR"}, {"MASTERADRESS", "MASTER_ADDR"}});
+
+/// What says a node's place.
+constexpr auto place_names =
+    std::to_array<std::string_view>({"NNODES", "WORLD_SIZE", "NODE_RANK", "RANK", "MASTER_ADDR"});
+
+char upper(char c) { return static_cast<char>(c >= 'a' && c <= 'z' ? c - 'a' + 'A' : c); }
+
+/// Whether both have the same letters, without underscores and case.
+bool same_letters(std::string_view a, std::string_view b) {
+  while (true) {
+    while (a.starts_with('_')) a.remove_prefix(1);
+    while (b.starts_with('_')) b.remove_prefix(1);
+    if (a.empty() || b.empty()) return a.empty() && b.empty();
+    if (upper(a.front()) != upper(b.front())) return false;
+    a.remove_prefix(1);
+    b.remove_prefix(1);
+  }
+}
+
+bool is_nearly(std::string_view name, std::string_view wanted) {
+  if (name.empty() || upper(name.front()) != wanted.front()) return false;  // as nearly all of them
+  return same_letters(name, wanted) ||
+         std::any_of(spellings.begin(), spellings.end(), [&](const auto& spelling) {
+           return spelling.second == wanted && same_letters(name, spelling.first);
+         });
+}
+
+/// Whether a lone node would not have this value.
+bool says_others(std::string_view wanted, std::string_view value) {
+  if (wanted == "MASTER_ADDR") return !is_loopback(value);
+  const auto number = parse_count(value);
+  return number && *number > (wanted == "NNODES" || wanted == "WORLD_SIZE" ? 1U : 0U);
+}
+
+std::vector<NearMiss> find(const Environment& environment, std::span<const std::string_view> all,
+                           bool of_several_nodes) {
+  std::vector<NearMiss> misses;
+  for (const std::string& entry : environment.entries()) {
+    const std::string_view name = entry_name(entry);
+    for (const std::string_view wanted : all) {
+      if (!is_nearly(name, wanted) || environment.get(wanted)) continue;
+      const auto value = environment.get(name);
+      if (name == wanted)
+        misses.push_back({std::string(name), fmt::format("{} is set, but empty", name), true});
+      else if (value && (!of_several_nodes || says_others(wanted, *value)))
+        misses.push_back({std::string(name), fmt::format("{}={} is set, but the name is {}", printable(name),
+                                                         quoted(*value), wanted)});
+    }
+  }
+  return misses;
+}
+
+}  // namespace
+
+std::vector<NearMiss> near_misses(const Environment& environment, std::span<const std::string_view> wanted) {
+  return find(environment, wanted, false);
+}
+
+std::vector<NearMiss> near_misses_of_several_nodes(const Environment& environment) {
+  return find(environment, place_names, true);
+}
+
+}  // namespace rankshim

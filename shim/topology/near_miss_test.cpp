@@ -1,0 +1,88 @@
+#include "topology/near_miss.h"
+
+#include <catch2/catch.hpp>
+
+#include "node/fake_node.h"
+#include "topology/resolve_for_test.h"
+
+namespace rankshim {
+namespace {
+
+using Words = std::vector<std::string>;
+
+std::string joined(const std::vector<NearMiss>& misses) {
+  std::string all;
+  for (const NearMiss& miss : misses) all += (all.empty() ? "" : "; ") + miss.text;
+  return all;
+}
+
+std::string fault_of(const Words& variables) {
+  const auto outcome = resolve(FakeNode(variables));
+  const auto* faults = std::get_if<Faults>(&outcome);
+  return faults == nullptr ? std::string("no fault") : to_line(faults->front());
+}
+
+TEST_CASE("a variable of nearly the right name is named with the right one") {
+  constexpr std::string_view wanted[] = {"NNODES", "WORLD_SIZE", "NODE_RANK", "RANK", "MASTER_ADDR"};
+  const std::vector<std::pair<Words, std::string>> cases = {
+      {{"WORLDSIZE=2"}, "WORLDSIZE=2 is set, but the name is WORLD_SIZE"},
+      {{"world_size=2"}, "world_size=2 is set, but the name is WORLD_SIZE"},
+      {{"NODERANK=0"}, "NODERANK=0 is set, but the name is NODE_RANK"},
+      {{"NNODE=2"}, "NNODE=2 is set, but the name is NNODES"},
+      {{"N_NODES=2"}, "N_NODES=2 is set, but the name is NNODES"},
+      {{"MASTER_ADDRESS=a b"}, "MASTER_ADDRESS='a b' is set, but the name is MASTER_ADDR"},
+      {{"MASTERADDR=m"}, "MASTERADDR=m is set, but the name is MASTER_ADDR"},
+      {{"WORLD_SIZE="}, "WORLD_SIZE is set, but empty"},
+      {{"RANK= "}, "RANK is set, but empty"},
+      {{"WORLD_SIZE=", "WORLDSIZE=2"},
+       "WORLD_SIZE is set, but empty; WORLDSIZE=2 is set, but the name is WORLD_SIZE"},
+      {{"WORLD_SIZE=2", "WORLDSIZE=3"}, ""},
+      {{"WORLDSIZE="}, ""},
+      {{"WORLD=2", "WORLD_SIZES=2", "MY_RANK=1", "_=x", "=x", "x"}, ""}};
+  for (const auto& [variables, text] : cases) {
+    CAPTURE(variables);
+    CHECK(joined(near_misses(Environment(variables), wanted)) == text);
+  }
+}
+
+TEST_CASE("of a lone node only those near misses count that it would not have") {
+  const auto misses = [](Words variables) {
+    return near_misses_of_several_nodes(Environment(std::move(variables))).size();
+  };
+  CHECK(misses({"WORLDSIZE=1", "NODERANK=0", "NNODE=1", "MASTERADDR=localhost", "rank=first"}) == 0);
+  CHECK(misses({"WORLDSIZE=2", "NODERANK=1", "NNODE=2", "MASTERADDR=m", "RANK="}) == 5);
+}
+
+TEST_CASE("what is missing is told with its near misses") {
+  CHECK_THAT(fault_of({"WORLDSIZE=2", "RANK=1", "MASTER_ADDR=m"}),
+             Catch::Contains("but not how many: WORLDSIZE=2 is set, but the name is WORLD_SIZE; "));
+  CHECK_THAT(fault_of({"WORLD_SIZE=", "RANK=1", "MASTER_ADDR=m"}),
+             Catch::Contains("but not how many: WORLD_SIZE is set, but empty; "));
+  CHECK_THAT(fault_of({"NNODES=2", "NODERANK=1", "MASTER_ADDR=m"}),
+             Catch::Contains("this node is: NODERANK=1 is set, but the name is NODE_RANK; "));
+  CHECK_THAT(fault_of({"NNODES=2", "NODE_RANK=1", "MASTER_ADDRESS=m"}),
+             Catch::Contains("the master is: MASTER_ADDRESS=m is set, but the name is MASTER_ADDR; "));
+  CHECK_THAT(fault_of({"NNODES=1:2", "MASTERADDR=m"}),
+             Catch::Contains("it meets: MASTERADDR=m is set, but the name is MASTER_ADDR; "));
+}
+
+TEST_CASE(
+    "a node that is taken to be alone is warned of near misses, with --strict wrong names are a fault") {
+  for (const char* variable : {"WORLDSIZE=2", "NODERANK=1", "NNODE=2", "MASTER_ADDRESS=m", "MASTERADDR=m",
+                               "WORLD_SIZE=", "RANK=", "NODE_RANK=", "NNODES=", "MASTER_ADDR="}) {
+    CAPTURE(variable);
+    const auto outcome = resolve(FakeNode({variable}));
+    REQUIRE(std::holds_alternative<Topology>(outcome));
+    const auto& topology = std::get<Topology>(outcome);
+    CHECK(topology.alone);
+    REQUIRE(topology.warnings.size() == 1);
+    CHECK_THAT(topology.warnings.front(), Catch::Contains(" is set, but "));
+    CHECK_THAT(topology.warnings.front(), Catch::Contains("this node is taken to be alone"));
+    const bool is_empty = std::string_view(variable).ends_with('=');
+    CHECK(std::holds_alternative<Faults>(resolve(FakeNode({variable}), {"--strict"})) == !is_empty);
+    CHECK(std::get<Topology>(resolve(FakeNode({variable}), {"--nnodes=1"})).warnings.empty());
+  }
+}
+
+}  // namespace
+}  // namespace rankshim
