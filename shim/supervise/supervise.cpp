@@ -243,7 +243,10 @@ boost::asio::awaitable<void> Supervisor::receive() {
   }
 }
 
+// Once all is over no deadline counts any more: the last steps only take the listening back, and one that
+// passes meanwhile (the next KILL's) would begin the end anew.
 void Supervisor::arm_timer() {
+  if (phase_ == Phase::finished) return;
   if (watch_ && watch_->first_seen()) meeting_.reset();
   Deadline next;
   const Deadline meeting_due = meeting_ ? Deadline(meeting_->due()) : std::nullopt;
@@ -264,7 +267,7 @@ void Supervisor::arm_timer() {
 }
 
 void Supervisor::act_on_deadlines() {
-  if (!timer_set_for_) return;
+  if (!timer_set_for_ || phase_ == Phase::finished) return;
   const Clock::time_point now = Clock::now();
   const auto is_over = [now](Deadline& due) {
     if (!due || *due > now) return false;

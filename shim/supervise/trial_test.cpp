@@ -13,6 +13,7 @@
 #include <cstring>
 
 #include "supervise/kernel.h"
+#include "supervise/tree.h"
 #include "supervise/trial.h"
 
 namespace rankshim::supervise {
@@ -138,7 +139,10 @@ Trial::Trial(Mode mode, const std::string& script, const Policy& policy, const s
 
 Trial::~Trial() {
   if (pid_ > 0) {
+    // A subreaper's end is not that of what it started.
+    const std::vector<Process> below = descendants(pid_).value_or(std::vector<Process>{});
     ::kill(pid_, SIGKILL);
+    for (const Process& process : below) ::kill(process.pid, SIGKILL);
     waitpid(pid_, nullptr, 0);
   }
   close(output_);
