@@ -27,9 +27,12 @@ using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
 // Between the attempt's folder and the last worker lie a few milliseconds of forking each; an agent that
-// starts none within this time has failed by itself.
+// starts none within this time has failed by itself. A look goes through all of /proc.
 constexpr milliseconds look_again{10};
 constexpr milliseconds look_at_most{5000};
+// At the agent's end: as much as the kernel holds for us where nobody changed it (inotify(7),
+// max_queued_events: 16384 of 32 bytes).
+constexpr unsigned buffers_at_once = 128;
 
 /// struct pidfd_info of linux/pidfd.h, as far as it goes here; exit information since Linux 6.15.
 struct PidfdInfo {
@@ -107,9 +110,11 @@ std::string_view take_name(std::string_view& path) {
   return name;
 }
 
-bool is_folder(const std::string& path) {
+/// Of the user that the launcher runs as: we never change it. In a log folder that others can write in too,
+/// theirs are none of ours.
+bool is_own_folder(const std::string& path) {
   struct stat status{};
-  return ::stat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode);
+  return lstat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode) && status.st_uid == geteuid();
 }
 
 }  // namespace
@@ -149,31 +154,40 @@ void WorkerWatch::listen() {
                       });
 }
 
-void WorkerWatch::read_events() {
+/// One buffer: whoever floods the folder with events is not to keep signals waiting. Returns whether there
+/// was one.
+bool WorkerWatch::read_events() {
   alignas(inotify_event) std::array<char, 4096> buffer{};
-  while (true) {
-    const ssize_t got = read(inotify_.native_handle(), buffer.data(), buffer.size());
-    if (got <= 0) return;
-    for (std::size_t at = 0; at < static_cast<std::size_t>(got);) {
-      inotify_event event{};
-      std::memcpy(&event, buffer.data() + at, sizeof event);
-      const char* name = buffer.data() + at + sizeof event;
-      at += sizeof event + event.len;
-      const auto folder = folders_.find(event.wd);
-      if (event.len != 0 && folder != folders_.end()) on_entry(std::string(folder->second), name);
+  const ssize_t got = read(inotify_.native_handle(), buffer.data(), buffer.size());
+  if (got <= 0) return false;
+  for (std::size_t at = 0; at < static_cast<std::size_t>(got);) {
+    inotify_event event{};
+    std::memcpy(&event, buffer.data() + at, sizeof event);
+    const char* name = buffer.data() + at + sizeof event;
+    at += sizeof event + event.len;
+    const auto folder = folders_.find(event.wd);
+    if (folder == folders_.end()) continue;
+    if ((event.mask & IN_IGNORED) != 0) {
+      folders_.erase(folder);  // it is gone, and the kernel's watch with it
+    } else if (event.len != 0) {
+      on_entry(std::string(folder->second), name);
     }
   }
+  return true;
 }
 
 /// torchrun makes LOG_FOLDER/RUN_ID_XXXXXX/attempt_N just before it starts that attempt's workers
 /// (torch/distributed/elastic/multiprocessing/api.py, DefaultLogsSpecs.reify; in 1.13
 /// local_elastic_agent.py).
 void WorkerWatch::on_entry(const std::string& folder, const std::string& name) {
-  const std::string path = folder + "/" + name;
   if (folder == log_folder_) {
-    if (is_folder(path)) watch_folder(path);
+    const std::string path = folder + "/" + name;
+    if (may_be_ours(name) && is_own_folder(path)) watch_folder(path);
   } else if (name.starts_with("attempt_")) {
-    begin_attempt(folder.substr(log_folder_.size() + 1), name);
+    const std::string run = folder.substr(log_folder_.size() + 1);
+    if (finished_ || !may_be_ours(run)) return;
+    noted_ = Attempt{run, name};
+    look_soon();
   }
 }
 
@@ -199,20 +213,19 @@ void WorkerWatch::take_folder_of(std::string_view environment) {
 /// A folder that is there already is told of twice at its beginning, by the watch and by the look at what was
 /// there before. And torchrun removes it and makes it anew for the new workers after a change of membership,
 /// which is no attempt more, when the workers before have ended.
-void WorkerWatch::begin_attempt(const std::string& run, const std::string& attempt) {
-  const std::string folder = log_folder_ + "/" + run + "/" + attempt;
-  if (finished_ || !may_be_ours(run)) return;
+void WorkerWatch::begin_attempt(const Attempt& attempt) {
+  const std::string folder = log_folder_ + "/" + attempt.run + "/" + attempt.name;
+  if (!may_be_ours(attempt.run)) return;
   const bool again = folder == attempt_folder_;
   if (again && (workers_.empty() || !all_have_ended())) return;
   restarted_ = !again && !workers_.empty();
   if (attempts_ == 0 || restarted_) ++attempts_;
-  run_ = run;
+  run_ = attempt.run;
   attempt_folder_ = folder;
   for (const auto& [pid, worker] : workers_) earlier_.push_back(pid);
   workers_.clear();
   ends_.clear();
   look_until_ = steady_clock::now() + look_at_most;
-  look_for_workers();
 }
 
 bool WorkerWatch::all_have_ended() const {
@@ -247,8 +260,21 @@ void WorkerWatch::take_place(std::string_view environment) {
   if (place_) most_nodes_ = std::max(most_nodes_, place_->nodes);
 }
 
+/// However often it is asked for within that time, it is one look.
+void WorkerWatch::look_soon() {
+  if (std::exchange(look_is_due_, true)) return;
+  timer_.expires_after(look_again);
+  timer_.async_wait([this](const boost::system::error_code& error) {
+    if (error) return;
+    look_is_due_ = false;
+    look_for_workers();
+  });
+}
+
 void WorkerWatch::look_for_workers() {
   if (finished_) return;
+  if (noted_) begin_attempt(*std::exchange(noted_, std::nullopt));
+  ++looks_;
   if (const std::optional<std::vector<Process>> below = descendants(agent_)) {
     for (const Process& process : *below) {
       if (process.parent != agent_ || workers_.contains(process.pid)) continue;
@@ -256,11 +282,7 @@ void WorkerWatch::look_for_workers() {
       add_worker(process.pid);
     }
   }
-  if (workers_.size() >= expected_ || steady_clock::now() >= look_until_) return;
-  timer_.expires_after(look_again);
-  timer_.async_wait([this](const boost::system::error_code& error) {
-    if (!error) look_for_workers();
-  });
+  if (workers_.size() < expected_ && steady_clock::now() < look_until_) look_soon();
 }
 
 void WorkerWatch::add_worker(pid_t pid) {
@@ -322,7 +344,10 @@ std::vector<WorkerState> WorkerWatch::states() const {
 }
 
 void WorkerWatch::look() {
-  if (inotify_.is_open()) read_events();
+  if (inotify_.is_open()) {
+    for (unsigned taken = 0; taken < buffers_at_once && read_events();) ++taken;
+    if (noted_) look_for_workers();
+  }
   for (auto& [pid, worker] : workers_) {
     if (worker.ended || !worker.pidfd) continue;
     pollfd ready{worker.pidfd->native_handle(), POLLIN, 0};

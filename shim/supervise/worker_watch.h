@@ -84,6 +84,8 @@ class WorkerWatch {
   [[nodiscard]] const std::string& attempt_folder() const { return attempt_folder_; }
   /// Attempts that began: 1 plus the agent's restarts; 0 before the first worker.
   [[nodiscard]] unsigned attempts() const { return attempts_; }
+  /// How often it went through /proc for workers.
+  [[nodiscard]] std::uint64_t looks() const { return looks_; }
   /// Of the last set; nothing where its environment could not be read.
   [[nodiscard]] const std::optional<Place>& place() const { return place_; }
 
@@ -95,15 +97,22 @@ class WorkerWatch {
     std::unique_ptr<boost::asio::posix::stream_descriptor> pidfd;
   };
 
+  /// The folders' names.
+  struct Attempt {
+    std::string run;
+    std::string name;
+  };
+
   void watch_folder(const std::string& folder);
   void listen();
-  void read_events();
+  bool read_events();
   void on_entry(const std::string& folder, const std::string& name);
-  void begin_attempt(const std::string& run, const std::string& attempt);
+  void begin_attempt(const Attempt& attempt);
   [[nodiscard]] bool all_have_ended() const;
   void take_place(std::string_view environment);
   [[nodiscard]] bool may_be_ours(const std::string& run) const;
   void take_folder_of(std::string_view environment);
+  void look_soon();
   void look_for_workers();
   void add_worker(pid_t pid);
   void on_end(pid_t pid, std::optional<int> status = std::nullopt);
@@ -115,6 +124,9 @@ class WorkerWatch {
   boost::asio::posix::stream_descriptor inotify_;
   std::map<int, std::string> folders_;  // by inotify's watch descriptor
   boost::asio::steady_timer timer_;
+  std::optional<Attempt> noted_;  // the newest one, which has not begun
+  bool look_is_due_ = false;      // the timer runs
+  std::uint64_t looks_ = 0;
   std::chrono::steady_clock::time_point look_until_;
   std::map<pid_t, Worker> workers_;
   std::vector<pid_t> earlier_;  // of the sets before

@@ -1,5 +1,6 @@
 #include "supervise/worker_watch.h"
 
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -122,5 +123,54 @@ TEST_CASE("new workers are followed after a change of membership, in the folder 
   agent.step("end()");
   run_until(io, [&] { return watch.ends().size() == 2; });
   CHECK(watch.ends()[0].status == SIGTERM);
+  watch.finish();
+}
+
+TEST_CASE("a flood of attempt folders costs a look every 10 ms at most", "[worker_watch]") {
+  const Folder folder;
+  boost::asio::io_context io;
+  WorkerWatch watch(io, folder.path, 2);
+  const Agent agent(folder.path);
+  const auto begun = std::chrono::steady_clock::now();
+  watch.begin(agent.pid());
+  const std::string run = folder.path + "/run_y";
+  REQUIRE(mkdir(run.c_str(), 0700) == 0);
+  io.run_one();  // it is watched now
+  for (int attempt = 0; attempt < 600; ++attempt)
+    REQUIRE(mkdir((run + "/attempt_" + std::to_string(attempt)).c_str(), 0700) == 0);
+
+  // Some of them in a piece: others are served in between.
+  io.run_one();
+  CHECK(watch.attempt_folder() != run + "/attempt_599");
+  run_until(io, [&] { return watch.attempt_folder() == run + "/attempt_599"; });
+  const auto took = std::chrono::steady_clock::now() - begun;
+  CHECK(watch.looks() >= 1);
+  CHECK(watch.looks() <= static_cast<std::uint64_t>(took / 10ms));
+  CHECK(watch.attempts() == 1);
+
+  agent.step("start(0, 0, 1)");  // in a folder of its own, which its workers name
+  run_until(io, [&] { return watch.seen() == 2; });
+  CHECK(watch.attempt_folder() == folder.path + "/run_x/attempt_0");
+  watch.finish();
+}
+
+TEST_CASE("a folder of another user is none of the launcher's", "[worker_watch]") {
+  if (geteuid() != 0) {
+    WARN("only root can give a folder away: not tried");
+    return;
+  }
+  const Folder folder;
+  boost::asio::io_context io;
+  WorkerWatch watch(io, folder.path, 2);
+  const Agent agent(folder.path);
+  watch.begin(agent.pid());
+  REQUIRE(mkdir((folder.path + "/other").c_str(), 0700) == 0);
+  REQUIRE(chown((folder.path + "/other").c_str(), 65534, 65534) == 0);
+  REQUIRE(mkdir((folder.path + "/other/attempt_0").c_str(), 0700) == 0);
+  watch.look();
+  CHECK(watch.looks() == 0);
+  CHECK(watch.attempt_folder().empty());
+  agent.step("start(0, 0, 1)");
+  run_until(io, [&] { return watch.seen() == 2; });
   watch.finish();
 }
