@@ -1,6 +1,7 @@
 #include "supervise/workers.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <charconv>
 #include <cstdint>
 #include <ctime>
@@ -63,6 +64,8 @@ Presence find_worker(pid_t agent, const std::vector<std::string>& agent_environm
     if (!process.alive()) continue;
     if (agent_is_marked) return Presence::some;
     const std::optional<std::string> environment = read_proc(process.pid, "environ", longest_environment);
+    // One that has ended meanwhile is nobody's worker: a launcher's beginning has short-lived helpers.
+    if (!environment && (errno == ENOENT || errno == ESRCH)) continue;
     if (!environment || marked(*environment)) return Presence::some;
     if (environment->empty()) found = Presence::perhaps;  // it is within execve(2)
   }
