@@ -81,8 +81,9 @@ def wrong(end, code):
         return f"exit {status} of a command that ran"
     if not ran and (status, True) not in (("71", "refused" in last), ("126", "cannot be executed" in last)):
         return f"exit {status} of a command that did not run"
-    # The report can lack only where a call of its own was refused, or nothing could be set up at all.
-    if report is None and "the report cannot be written" not in said and "refused what watching over" not in said:
+    # The report can lack only where a call of its own was refused, or nothing could be set up at all, memory included.
+    excused = ("the report cannot be written", "refused what watching over", "the system refused memory: raise the limit")
+    if report is None and not any(words in said for words in excused):
         return "no report, and nothing says so"
     if report is not None and str(report["exit_code"]) != status:
         return f"exit {status}, but the report says {report['exit_code']}"

@@ -30,15 +30,16 @@ std::string_view truth(bool value) { return value ? "True" : "False"; }
 
 }  // namespace
 
-std::string python_site_source(const PythonSite& site) {
+std::string_view python_site_module() { return module_text; }
+
+std::string python_site_call(const PythonSite& site) {
   std::string job = "None";
   if (site.job) {
     job = "{";
     for (const auto& [name, value] : *site.job) job += quoted(name) + ": " + quoted(value) + ", ";
     job += "}";
   }
-  std::string text(module_text);
-  text += "\n\nserve(";
+  std::string text = "\n\nserve(";
   text += truth(site.had_path);
   text += ", " + job + ", ";
   text += truth(site.records);

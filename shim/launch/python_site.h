@@ -22,8 +22,10 @@ struct PythonSite {
   bool records = false;  ///< the exceptions of workers
 };
 
-/// The module's text, for sitecustomize.py.
-std::string python_site_source(const PythonSite& site);
+/// The module's text, for sitecustomize.py: what is the same for all, and behind it the call that serves this
+/// site. Apart, for a copy of the first would be the largest piece of memory of a start.
+std::string_view python_site_module();
+std::string python_site_call(const PythonSite& site);
 
 /// The variable that leads Python to the module.
 Variables::iterator python_path(Variables& variables);

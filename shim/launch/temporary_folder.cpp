@@ -31,11 +31,15 @@ bool make_folders(const std::string& path) {
   return mkdir(path.c_str(), 0777) == 0 || errno == EEXIST;
 }
 
-bool write_new_file(const std::string& path, std::string_view text) {
+/// Writes a new file of both texts.
+bool write_new_file(const std::string& path, std::string_view head, std::string_view tail) {
   const int descriptor = open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
   if (descriptor < 0) return false;
-  const bool written = write(descriptor, text.data(), text.size()) == static_cast<ssize_t>(text.size());
-  return (close(descriptor) == 0) && written;
+  const auto append = [&](std::string_view text) {
+    return write(descriptor, text.data(), text.size()) == static_cast<ssize_t>(text.size());
+  };
+  const bool written = append(head) && append(tail);
+  return close(descriptor) == 0 && written;
 }
 
 /// Our part in Python's start. The processes of a command that we run as root may belong to another user
@@ -43,7 +47,8 @@ bool write_new_file(const std::string& path, std::string_view text) {
 bool write_site(const std::string& folder, const PythonSite& site) {
   const std::string python = python_folder(folder);
   const std::string file = python + "/sitecustomize.py";
-  if (mkdir(python.c_str(), 0700) != 0 || !write_new_file(file, python_site_source(site))) return false;
+  if (mkdir(python.c_str(), 0700) != 0 || !write_new_file(file, python_site_module(), python_site_call(site)))
+    return false;
   // Not a rendezvous' configuration, which may hold a password.
   const auto is_private = [](const auto& entry) {
     return entry.first == "PET_RDZV_CONF" && entry.second != "is_host=true" &&
