@@ -99,7 +99,7 @@ int explain_recorded(const std::vector<std::string>& arguments, const Settings& 
            settings.text(Option::format) == "json");
     return exit_code::configuration;
   }
-  auto recorded = read_env_file(path, *text);
+  auto recorded = read_env_file(path, *text, settings.text(Option::container));
   if (const auto* faults = std::get_if<Faults>(&recorded)) {
     report(*faults, settings.text(Option::format) == "json");
     return exit_code::configuration;

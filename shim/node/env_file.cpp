@@ -2,9 +2,12 @@
 
 #include <spdlog/fmt/fmt.h>
 
+#include <algorithm>
 #include <optional>
 #include <utility>
 
+#include "base/text.h"
+#include "json/flat_json.h"
 #include "node/yaml.h"
 
 namespace rankshim {
@@ -57,25 +60,26 @@ Recorded read_lines(std::string_view text) {
   return from_entries(std::move(entries));
 }
 
-/// One Pod of the flat form that yaml::read gives.
+/// One Pod of the flat form.
 class Pod {
  public:
-  explicit Pod(std::vector<yaml::Entry> document) : document_(std::move(document)) {}
+  explicit Pod(std::vector<flat::Entry> document) : document_(std::move(document)) {}
 
   [[nodiscard]] std::optional<std::string_view> at(std::string_view path) const {
-    for (const yaml::Entry& entry : document_) {
+    for (const flat::Entry& entry : document_) {
       if (entry.path == path) return entry.text;
     }
     return std::nullopt;
   }
 
-  Recorded read() {
-    choose_container();
+  /// `wanted`: the container's name; empty where the Pod itself is to say.
+  Outcome<Recorded> read(std::string_view wanted) {
+    if (auto fault = choose_container(wanted)) return Faults{std::move(*fault)};
     Variable variable;
     std::string_view index;
-    for (const yaml::Entry& entry : document_) {
+    for (const flat::Entry& entry : document_) {
       std::string_view rest = entry.path;
-      if (!rest.starts_with(container_)) continue;
+      if (container_.empty() || !rest.starts_with(container_)) continue;
       rest.remove_prefix(container_.size());
       if (rest.starts_with("envFrom.0.")) note("what its envFrom brings is not in the file");
       if (!rest.starts_with("env.")) continue;
@@ -108,29 +112,74 @@ class Pod {
     recorded_.notes.push_back(std::move(text));
   }
 
-  /// kubectl's choice: the annotation, else the first one.
-  void choose_container() {
-    container_ = "spec.containers.0.";
-    const auto wanted = at("metadata.annotations.kubectl.kubernetes.io/default-container");
-    if (!wanted) {
-      const auto first = at("spec.containers.0.name");
-      if (at("spec.containers.1.name"))
-        note(
-            fmt::format("of the Pod's containers the first{} is read; the annotation "
-                        "kubectl.kubernetes.io/default-container names another",
-                        first ? fmt::format(", {},", *first) : ""));
-      return;
+  struct Container {
+    std::string path;  ///< "spec.containers.0."
+    std::string_view name;
+    bool runs_rankshim = false;
+  };
+
+  /// Those of a list of the Pod's: "spec.containers." or "spec.initContainers."
+  [[nodiscard]] std::vector<Container> containers(std::string_view list) const {
+    std::vector<Container> found;
+    for (const flat::Entry& entry : document_) {
+      std::string_view rest = entry.path;
+      if (!rest.starts_with(list)) continue;
+      rest.remove_prefix(list.size());
+      const auto dot = rest.find('.');
+      if (dot == std::string_view::npos) continue;
+      const std::string_view path = std::string_view(entry.path).substr(0, list.size() + dot + 1);
+      if (found.empty() || found.back().path != path) found.push_back({std::string(path), "", false});
+      const std::string_view key = rest.substr(dot + 1);
+      if (key == "name") found.back().name = entry.text;
+      if (key.starts_with("command.") || key.starts_with("args."))
+        found.back().runs_rankshim |= is_rankshim(entry.text);
     }
-    for (const yaml::Entry& entry : document_) {
-      const std::string_view path = entry.path;
-      constexpr std::string_view containers = "spec.containers.";
-      constexpr std::string_view name = ".name";
-      if (entry.text != *wanted || !path.starts_with(containers) || !path.ends_with(name)) continue;
-      const std::string_view number =
-          path.substr(containers.size(), path.size() - containers.size() - name.size());
-      if (number.find('.') == std::string_view::npos)
-        container_ = path.substr(0, path.size() - name.size() + 1);
+    return found;
+  }
+
+  /// Whether a word of a command is rankshim's path, or a line for a shell that begins with it.
+  static bool is_rankshim(std::string_view word) {
+    word = trimmed(word);
+    word = word.substr(0, word.find_first_of(" \t\n"));
+    return word.substr(word.rfind('/') + 1) == "rankshim";
+  }
+
+  /// The wanted one. Where none is: of those that run rankshim, if there are any, the one that kubectl would
+  /// choose, by the annotation or as the first. Init containers only install rankshim, so they are chosen by
+  /// name alone. A fault where the wanted one is not there.
+  std::optional<Fault> choose_container(std::string_view wanted) {
+    const std::vector<Container> workers = containers("spec.containers.");
+    if (!wanted.empty()) {
+      std::string names;
+      for (const auto& group : {workers, containers("spec.initContainers.")}) {
+        for (const Container& container : group) {
+          if (container.name == wanted) return container_ = container.path, std::nullopt;
+          names.append(names.empty() ? "" : ", ").append(container.name);
+        }
+      }
+      return Fault{fmt::format("the Pod has no container {}, it has {}", quoted(wanted),
+                               names.empty() ? "none" : names),
+                   {"--container"},
+                   "correct --container"};
     }
+    const bool some = std::any_of(workers.begin(), workers.end(),
+                                  [](const Container& container) { return container.runs_rankshim; });
+    const auto annotated = at("metadata.annotations.kubectl.kubernetes.io/default-container");
+    const Container* chosen = nullptr;
+    bool others = false;
+    for (const Container& container : workers) {
+      if (container.runs_rankshim != some) continue;
+      others = chosen != nullptr;
+      if (chosen == nullptr || container.name == annotated) chosen = &container;
+      if (container.name == annotated) break;
+    }
+    if (chosen == nullptr) return std::nullopt;
+    container_ = chosen->path;
+    if (others && chosen->name != annotated)
+      note(fmt::format("of the Pod's containers{} the first{} is read; --container names another",
+                       some ? " that run rankshim" : "",
+                       chosen->name.empty() ? "" : fmt::format(", {},", chosen->name)));
+    return std::nullopt;
   }
 
   void read_key(Variable& variable, std::string_view key, std::string_view text) {
@@ -215,34 +264,56 @@ class Pod {
     if (!recorded_.environment.has("HOSTNAME")) recorded_.environment.set("HOSTNAME", host);
   }
 
-  std::vector<yaml::Entry> document_;
+  std::vector<flat::Entry> document_;
   std::string container_;
   Recorded recorded_;
 };
 
 Faults refused(const std::string& path, std::string what) {
-  return {{fmt::format("{}: {}", path, what),
-           {path},
-           "give --env-file what env -0 or env printed in the pod, or kubectl get pod NAME -o yaml"}};
+  return {
+      {fmt::format("{}: {}", path, what),
+       {path},
+       "give --env-file what env -0 or env printed in the pod, or kubectl get pod NAME -o yaml (or json)"}};
 }
 
-Outcome<Recorded> read_pod(const std::string& path, std::string_view text) {
-  auto document = yaml::read(text);
-  if (const auto* mistake = std::get_if<yaml::Mistake>(&document)) {
+/// The Pod of a List of one, as kubectl prints it for a selector; a Pod as it is. False where there are
+/// several.
+bool take_from_list(std::vector<flat::Entry>& document) {
+  const bool list = std::any_of(document.begin(), document.end(), [](const flat::Entry& entry) {
+    return entry.path == "kind" && (entry.text == "List" || entry.text == "PodList");
+  });
+  if (!list) return true;
+  constexpr std::string_view only = "items.0.";
+  std::vector<flat::Entry> pod;
+  for (flat::Entry& entry : document) {
+    if (entry.path.starts_with("items.1.")) return false;
+    if (entry.path.starts_with(only)) pod.push_back({entry.path.substr(only.size()), std::move(entry.text)});
+  }
+  document = std::move(pod);
+  return true;
+}
+
+Outcome<Recorded> read_pod(const std::string& path, flat::Document document, std::string_view container) {
+  if (const auto* mistake = std::get_if<flat::Mistake>(&document)) {
     return Faults{{fmt::format("{}:{}: {}", path, mistake->line, mistake->what),
                    {path},
-                   "give --env-file a Pod as kubectl get pod NAME -o yaml prints it"}};
+                   "give --env-file a Pod as kubectl get pod NAME -o yaml (or json) prints it"}};
   }
-  Pod pod(std::move(std::get<std::vector<yaml::Entry>>(document)));
+  auto& entries = std::get<std::vector<flat::Entry>>(document);
+  if (!take_from_list(entries)) return refused(path, "it is a List of several Pods, and one is read");
+  Pod pod(std::move(entries));
   const auto kind = pod.at("kind");
   if (kind != "Pod") return refused(path, fmt::format("its kind is {}, not Pod", kind.value_or("not said")));
-  return pod.read();
+  return pod.read(container);
 }
 
 }  // namespace
 
-Outcome<Recorded> read_env_file(const std::string& path, std::string_view text) {
+Outcome<Recorded> read_env_file(const std::string& path, std::string_view text, std::string_view container) {
+  Faults no_pod = {
+      {path + " is no Pod, so it has no containers", {path, "--container"}, "leave out --container"}};
   if (text.find('\0') != std::string_view::npos) {
+    if (!container.empty()) return no_pod;
     Recorded recorded = read_separated(text);
     if (!recorded.environment.entries().empty()) return recorded;
     return refused(path, "no NAME=VALUE in it");
@@ -250,8 +321,10 @@ Outcome<Recorded> read_env_file(const std::string& path, std::string_view text) 
   for (std::string_view rest = text; !rest.empty();) {  // the first line that says something decides
     const std::string_view line = next_line(rest, '\n');
     if (line.empty() || line.starts_with('#') || line == "---") continue;
-    if (end_of_name(line, '=') != std::string_view::npos) return read_lines(text);
-    if (end_of_name(line, ':') != std::string_view::npos) return read_pod(path, text);
+    if (end_of_name(line, '=') != std::string_view::npos)
+      return container.empty() ? Outcome<Recorded>(read_lines(text)) : no_pod;
+    if (line.starts_with('{')) return read_pod(path, json::read_flat(text), container);
+    if (end_of_name(line, ':') != std::string_view::npos) return read_pod(path, yaml::read(text), container);
     break;
   }
   return refused(path, "neither variables nor a Pod");

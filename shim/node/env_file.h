@@ -18,9 +18,12 @@ struct Recorded {
   std::vector<std::string> notes;  ///< what the file leaves open
 };
 
-/// Reads what `env -0` or `env` printed in a pod, or a Pod as `kubectl get pod NAME -o yaml` prints it (the
-/// container that kubectl would choose; values by fieldRef and resourceFieldRef are looked up in the Pod).
-/// `path` is for faults. In the output of a plain `env` a line without NAME= goes on the value before it.
-Outcome<Recorded> read_env_file(const std::string& path, std::string_view text);
+/// Reads what `env -0` or `env` printed in a pod, or a Pod as `kubectl get pod NAME -o yaml` or `-o json`
+/// prints it, also in a List of one (values by fieldRef and resourceFieldRef are looked up in the Pod).
+/// `container` names the Pod's container; where it is empty: the one that runs rankshim, else kubectl's
+/// choice. `path` is for faults. In the output of a plain `env` a line without NAME= goes on the value before
+/// it.
+Outcome<Recorded> read_env_file(const std::string& path, std::string_view text,
+                                std::string_view container = {});
 
 }  // namespace rankshim

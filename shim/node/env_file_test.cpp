@@ -10,14 +10,14 @@ namespace {
 using Words = std::vector<std::string>;
 using namespace std::string_literals;
 
-Recorded read(std::string_view text) {
-  auto read = read_env_file("pod", text);
+Recorded read(std::string_view text, std::string_view container = {}) {
+  auto read = read_env_file("pod", text, container);
   if (const auto* faults = std::get_if<Faults>(&read)) FAIL(to_line(faults->front()));
   return std::get<Recorded>(read);
 }
 
-std::string refusal(std::string_view text) {
-  const auto read = read_env_file("pod", text);
+std::string refusal(std::string_view text, std::string_view container = {}) {
+  const auto read = read_env_file("pod", text, container);
   return std::holds_alternative<Faults>(read) ? std::get<Faults>(read).front().what : "none";
 }
 
@@ -95,8 +95,7 @@ TEST_CASE("a Pod gives the first container's variables, with what they refer to,
   CHECK(pod.host_name == "job-node-0-2");
   CHECK(pod.address == "10.1.2.3");
   CHECK(pod.hosts == "10.1.2.3\tjob-node-0-2.job.team.svc.cluster.local\tjob-node-0-2\n");
-  CHECK(pod.notes == Words{"of the Pod's containers the first is read; the annotation "
-                           "kubectl.kubernetes.io/default-container names another",
+  CHECK(pod.notes == Words{"of the Pod's containers the first is read; --container names another",
                            "SECRET is left out, its value comes from secretKeyRef"});
 }
 
@@ -106,10 +105,106 @@ TEST_CASE("the annotation that kubectl follows chooses the container") {
   CHECK(read(text).environment.get("OTHER") == "1");
 }
 
+constexpr std::string_view pod_json = R"json({
+    "apiVersion": "v1",
+    "kind": "Pod",
+    "metadata": {"annotations": {"batch.kubernetes.io/job-completion-index": "2", "note": "two\nlines: here\n"},
+                 "name": "job-node-0-2-x7k2p", "namespace": "team"},
+    "spec": {
+        "containers": [
+            {"args": [], "env": [
+                {"name": "PET_NNODES", "value": "3"},
+                {"name": "PET_NODE_RANK", "valueFrom": {"fieldRef": {"apiVersion": "v1",
+                    "fieldPath": "metadata.annotations['batch.kubernetes.io/job-completion-index']"}}},
+                {"name": "PET_MASTER_ADDR", "value": "job-node-0-0.job"},
+                {"name": "ENDPOINT", "value": "$(PET_MASTER_ADDR):29500 $(NOBODY) $$(PET_NNODES)"},
+                {"name": "LONG", "value": "it's folded over lines"},
+                {"name": "SECRET", "valueFrom": {"secretKeyRef": {"key": "k", "name": "n"}}},
+                {"name": "CPUS", "valueFrom": {"resourceFieldRef": {"resource": "limits.cpu"}}},
+                {"name": "EMPTY"}],
+             "image": "x", "resources": {"limits": {"cpu": 4}}, "stdin": true, "lifecycle": null},
+            {"name": "sidecar", "env": [{"name": "OTHER", "value": "1"}]}],
+        "hostname": "job-node-0-2", "subdomain": "job"},
+    "status": {"podIP": "10.1.2.3"}
+})json";
+
+void check_equal(const Recorded& a, const Recorded& b) {
+  CHECK(a.environment.entries() == b.environment.entries());
+  CHECK(a.host_name == b.host_name);
+  CHECK(a.address == b.address);
+  CHECK(a.hosts == b.hosts);
+  CHECK(a.notes == b.notes);
+}
+
+TEST_CASE("a Pod as JSON, and a List of it, give what its YAML gives") {
+  check_equal(read(pod_json), read(pod_yaml));
+  const std::string pod(pod_json);
+  check_equal(read("{\"items\": [" + pod + "], \"kind\": \"List\"}"), read(pod_yaml));
+  check_equal(read("kind: List\nitems:\n- kind: Pod\n  metadata:\n    name: a\n"),
+              read("kind: Pod\nmetadata:\n  name: a\n"));
+  CHECK(refusal("{\"kind\": \"List\", \"items\": [" + pod + "," + pod + "]}") ==
+        "pod: it is a List of several Pods, and one is read");
+  CHECK(refusal("{\"kind\": \"List\", \"items\": []}") == "pod: its kind is not said, not Pod");
+}
+
+TEST_CASE("a container is chosen by its name, else because it runs rankshim") {
+  constexpr std::string_view pod = R"(kind: Pod
+spec:
+  initContainers:
+  - name: copy
+    command: []
+    args:
+    - rankshim
+    env:
+    - name: WHO
+      value: copy
+  containers:
+  - name: proxy
+    args:
+    - --cluster=rankshim
+    env:
+    - name: WHO
+      value: proxy
+  - name: trainer
+    command:
+    - sh
+    - -c
+    - |
+      /opt/rankshim -- train.py
+    env:
+    - name: WHO
+      value: trainer
+)";
+  CHECK(read(pod).environment.get("WHO") == "trainer");
+  CHECK(read(pod).notes.empty());
+  for (const char* name : {"copy", "proxy", "trainer"}) {
+    CHECK(read(pod, name).environment.get("WHO") == name);
+    CHECK(read(pod, name).notes.empty());
+  }
+  CHECK(refusal(pod, "sidecar") == "the Pod has no container sidecar, it has proxy, trainer, copy");
+  CHECK(refusal("A=1\n", "trainer") == "pod is no Pod, so it has no containers");
+  CHECK(refusal("A=1\0"s, "trainer") == "pod is no Pod, so it has no containers");
+  std::string both(pod);
+  both.replace(both.find("--cluster="), 10, "/opt/");
+  CHECK(read(both).environment.get("WHO") == "proxy");
+  CHECK(
+      read(both).notes ==
+      Words{
+          "of the Pod's containers that run rankshim the first, proxy, is read; --container names another"});
+  both.replace(both.find("spec:"), 0,
+               "metadata:\n  annotations:\n    kubectl.kubernetes.io/default-container: trainer\n");
+  CHECK(read(both).environment.get("WHO") == "trainer");
+  CHECK(read(both).notes.empty());
+}
+
 TEST_CASE("what is no pod is refused with its line") {
   CHECK(refusal("") == "pod: neither variables nor a Pod");
   CHECK(refusal("hello world\n") == "pod: neither variables nor a Pod");
-  CHECK(refusal("{\"kind\": \"Pod\"}\n") == "pod: neither variables nor a Pod");
+  CHECK(refusal("{\"kind\": \"Job\"}\n") == "pod: its kind is Job, not Pod");
+  CHECK_THAT(refusal("{\n\"kind\": Pod}\n"), Catch::StartsWith("pod:2: it is no JSON: "));
+  std::string deep = "{\"a\":";
+  for (int i = 0; i < 100; ++i) deep += '[';
+  CHECK(refusal(deep + "1" + std::string(100, ']') + "}") == "pod:1: the document is too deep");
   CHECK(refusal("kind: Job\n") == "pod: its kind is Job, not Pod");
   CHECK(refusal("apiVersion: v1\n") == "pod: its kind is not said, not Pod");
   CHECK_THAT(refusal("kind: Pod\nspec: {a: b}\n"), Catch::StartsWith("pod:2: only what kubectl"));
@@ -120,10 +215,10 @@ TEST_CASE("what is no pod is refused with its line") {
 
 std::string flat(std::string_view text) {
   const auto document = yaml::read(text);
-  if (const auto* mistake = std::get_if<yaml::Mistake>(&document))
+  if (const auto* mistake = std::get_if<flat::Mistake>(&document))
     return std::to_string(mistake->line) + ": " + mistake->what;
   std::string out;
-  for (const auto& [path, value] : std::get<std::vector<yaml::Entry>>(document))
+  for (const auto& [path, value] : std::get<std::vector<flat::Entry>>(document))
     out += path + "=" + value + ";";
   return out;
 }

@@ -7,9 +7,8 @@
 namespace rankshim::yaml {
 namespace {
 
-constexpr std::size_t most_entries = 20'000;
-constexpr std::size_t most_path_bytes = 16U << 20U;
-constexpr unsigned deepest = 32;
+using flat::Entry;
+using flat::Mistake;
 
 bool is_item(std::string_view text) { return text == "-" || text.starts_with("- "); }
 
@@ -50,7 +49,7 @@ class Reader {
  public:
   explicit Reader(std::string_view text) : rest_(text) {}
 
-  std::variant<std::vector<Entry>, Mistake> read() {
+  flat::Document read() {
     next_line();
     if (text_ == "---") next_line();
     if (!end_) read_block("", indent_, 0);
@@ -69,7 +68,7 @@ class Reader {
 
   void emit(const std::string& path, std::string text) {
     path_bytes_ += path.size();
-    if (entries_.size() >= most_entries || path_bytes_ > most_path_bytes)
+    if (entries_.size() >= flat::most_entries || path_bytes_ > flat::most_path_bytes)
       return fail("the document is too large");
     entries_.push_back({path, std::move(text)});
   }
@@ -101,7 +100,7 @@ class Reader {
   }
 
   void read_block(const std::string& path, std::size_t indent, unsigned depth) {
-    if (depth > deepest) return fail("the document is too deep");
+    if (depth > flat::deepest) return fail("the document is too deep");
     is_item(text_) ? read_list(path, indent, depth) : read_mapping(path, indent, depth);
   }
 
@@ -295,6 +294,6 @@ class Reader {
 
 }  // namespace
 
-std::variant<std::vector<Entry>, Mistake> read(std::string_view text) { return Reader(text).read(); }
+flat::Document read(std::string_view text) { return Reader(text).read(); }
 
 }  // namespace rankshim::yaml

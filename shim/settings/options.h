@@ -60,6 +60,7 @@ enum class Option : std::uint8_t {
   config,
   format,
   env_file,
+  container,
   phase,
 };
 
@@ -199,7 +200,9 @@ inline constexpr std::array options = {
     OptionInfo{Option::format, "", "format", ValueKind::text, "FORMAT", "",
                "explain: text|json; env: sh|json|dotenv", false, false},
     OptionInfo{Option::env_file, "", "env-file", ValueKind::text, "FILE", "",
-               "explain: of the pod whose env, env -0 or YAML this is", false, false},
+               "explain: of the pod whose env, env -0, YAML or JSON this is", false, false},
+    OptionInfo{Option::container, "", "container", ValueKind::text, "NAME", "",
+               "explain: the container of --env-file's Pod; else the one that runs rankshim", false, false},
     OptionInfo{Option::phase, "", "phase", ValueKind::text, "PHASE", "",
                "status: fail unless it is in this phase, such as run", false, false},
 };

@@ -397,6 +397,8 @@ class Reader {
     }
     if (invocation_.settings[Option::env_file] && invocation_.subcommand != Subcommand::explain)
       usage("--env-file is for explain", "leave it out");
+    if (invocation_.settings[Option::container] && !invocation_.settings[Option::env_file])
+      usage("--container is for explain --env-file", "leave it out, or give --env-file the Pod");
     check_format();
     if (invocation_.subcommand != Subcommand::status && invocation_.settings[Option::phase])
       usage("--phase is for status", "leave it out");

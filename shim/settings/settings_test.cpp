@@ -76,6 +76,7 @@ TEST_CASE("a boolean is turned off by --no-NAME, and only a boolean is") {
   CHECK_FALSE(accepted(read({"--no-subreaper", "x"})).settings.flag(Option::subreaper));
   CHECK_FALSE(accepted(read({"--subreaper=0", "x"})).settings.flag(Option::subreaper));
   CHECK_FALSE(accepted(read({"--no-stacks", "x"}, {"RANKSHIM_STACKS=true"})).settings.flag(Option::stacks));
+  CHECK(refused(read({"explain", "--container", "c"})).exit_code == exit_code::usage);
   CHECK(refused(read({"--no-grace", "x"})).exit_code == exit_code::usage);
   CHECK(refused(read({"--no-subreaper=1", "x"})).exit_code == exit_code::usage);
 }

@@ -1,0 +1,12 @@
+#pragma once
+
+#include <string_view>
+
+#include "base/flat.h"
+
+namespace rankshim::json {
+
+/// Reads a JSON document; numbers stay as they are written. It is as bounded as flat.h says.
+flat::Document read_flat(std::string_view text);
+
+}  // namespace rankshim::json
