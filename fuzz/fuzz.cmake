@@ -4,7 +4,7 @@ if(NOT CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
   message(FATAL_ERROR "RANKSHIM_FUZZ needs clang++ (the preset fuzz chooses it)")
 endif()
 
-file(GLOB fuzz_parts CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/shim/base/*.cpp"
+file(GLOB fuzz_parts CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/shim/base/*.cpp" "${PROJECT_SOURCE_DIR}/shim/json/*.cpp"
      "${PROJECT_SOURCE_DIR}/shim/node/*.cpp" "${PROJECT_SOURCE_DIR}/shim/platform/*.cpp"
      "${PROJECT_SOURCE_DIR}/shim/settings/*.cpp" "${PROJECT_SOURCE_DIR}/shim/topology/*.cpp")
 list(FILTER fuzz_parts EXCLUDE REGEX "_test\\.cpp$|/compile_profiles\\.cpp$")
