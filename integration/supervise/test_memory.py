@@ -21,7 +21,7 @@ while :; do wait; done
 def test_refused_before_the_command_runs_it_is_71_and_said(rankshim, tmp_path):
     recorded = tmp_path / "pod.env"
     recorded.write_text("".join(f"NAME_{i}=VALUE\n" for i in range(40_000)))
-    done = subprocess.run(["prlimit", "--as=1000000", rankshim, "explain", "--env-file", recorded], check=False,
+    done = subprocess.run(["prlimit", "--as=1500000", rankshim, "explain", "--env-file", recorded], check=False,
                           env=clean_environment(), capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (
         71, "rankshim: error: the system refused memory: raise the limit (ulimit -v, the container's)\n")
