@@ -1,6 +1,6 @@
 /// What --env-file is given: a Pod, or what env printed.
 
-#include "node/env_file.h"
+#include "pod/env_file.h"
 
 #include "target.h"
 

@@ -4,12 +4,12 @@ if(NOT CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
   message(FATAL_ERROR "RANKSHIM_FUZZ needs clang++ (the preset fuzz chooses it)")
 endif()
 
-file(GLOB fuzz_parts CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/shim/base/*.cpp" "${PROJECT_SOURCE_DIR}/shim/json/*.cpp"
-     "${PROJECT_SOURCE_DIR}/shim/node/*.cpp" "${PROJECT_SOURCE_DIR}/shim/platform/*.cpp"
-     "${PROJECT_SOURCE_DIR}/shim/settings/*.cpp" "${PROJECT_SOURCE_DIR}/shim/topology/*.cpp")
+set(fuzz_folders base node pod platform settings topology)
+list(TRANSFORM fuzz_folders REPLACE "(.+)" "${PROJECT_SOURCE_DIR}/shim/\\1/*.cpp")
+file(GLOB fuzz_parts CONFIGURE_DEPENDS ${fuzz_folders})
 list(FILTER fuzz_parts EXCLUDE REGEX "_test\\.cpp$|/compile_profiles\\.cpp$")
-add_library(fuzz_parts OBJECT EXCLUDE_FROM_ALL ${fuzz_parts} shim/pattern/pattern.cpp
-            shim/asio.cpp shim/supervise/signal_text.cpp shim/wait/names.cpp "${generated}/builtin_profiles.inc")
+add_library(fuzz_parts OBJECT EXCLUDE_FROM_ALL ${fuzz_parts} shim/torchrun/torchrun_command.cpp shim/wait/names.cpp
+            "${generated}/builtin_profiles.inc")
 target_include_directories(fuzz_parts PUBLIC shim "${generated}")
 target_compile_definitions(fuzz_parts PUBLIC "RANKSHIM_VERSION=\"${PROJECT_VERSION}\"")
 # Not optimised: it compiles in a third of the time, and the inputs are small.

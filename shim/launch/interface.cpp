@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "log/log.h"
+#include "base/log.h"
 #include "wait/names.h"
 
 namespace rankshim {

@@ -7,9 +7,9 @@
 
 #include "launch/program_warnings.h"
 #include "launch/temporary_folder.h"
-#include "launch/torchrun_flags.h"
-#include "launch/torchrun_job.h"
 #include "topology/python_words.h"
+#include "torchrun/torchrun_flags.h"
+#include "torchrun/torchrun_job.h"
 
 namespace rankshim {
 namespace {

@@ -7,12 +7,12 @@
 #include <utility>
 #include <vector>
 
-#include "fault.h"
-#include "launch/python_site.h"
+#include "base/fault.h"
+#include "init/supervise.h"
 #include "node/node.h"
 #include "settings/settings.h"
-#include "supervise/supervise.h"
 #include "topology/topology.h"
+#include "torchrun/python_site.h"
 #include "wait/wait.h"
 
 namespace rankshim {

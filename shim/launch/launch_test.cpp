@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 
-#include "explain/explain.h"
-#include "explain/shell_quote.h"
+#include "cli/explain.h"
+#include "cli/shell_quote.h"
 #include "node/fake_node.h"
 #include "platform/builtin.h"
 

@@ -2,7 +2,7 @@
 
 #include <csignal>
 
-#include "supervise/signal_text.h"
+#include "base/signal_text.h"
 
 namespace rankshim {
 

@@ -1,8 +1,8 @@
 #pragma once
 
+#include "init/supervise.h"
 #include "launch/launch.h"
 #include "settings/settings.h"
-#include "supervise/supervise.h"
 
 namespace rankshim {
 

@@ -12,9 +12,9 @@
 #include <cstring>
 #include <utility>
 
-#include "launch/python_site.h"
-#include "log/log.h"
-#include "supervise/working_directory.h"
+#include "base/log.h"
+#include "init/working_directory.h"
+#include "torchrun/python_site.h"
 
 namespace rankshim {
 namespace {

@@ -5,8 +5,8 @@
 #include <span>
 #include <string_view>
 
+#include "base/fact.h"
 #include "platform/functions.h"
-#include "topology/fact.h"
 
 /// The model of a profile: what config/platforms/*.toml says. Tables of small numbers that name each other:
 /// the built-in profiles share one set of them, made at build time, and a user's own profile, read at run

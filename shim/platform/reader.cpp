@@ -6,9 +6,9 @@
 #include <utility>
 #include <vector>
 
+#include "base/sort.h"
+#include "base/toml.h"
 #include "platform/expression.h"
-#include "sort.h"
-#include "toml.h"
 
 namespace rankshim::platform {
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "fault.h"
+#include "base/fault.h"
 #include "platform/profile.h"
 
 namespace rankshim::platform {

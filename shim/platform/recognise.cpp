@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <array>
 
+#include "base/nearest.h"
 #include "base/text.h"
 #include "platform/json_field.h"
 #include "platform/variables.h"
-#include "settings/nearest.h"
 
 namespace rankshim::platform {
 namespace {

@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "fault.h"
+#include "base/fault.h"
 #include "node/node.h"
 #include "platform/profile.h"
 

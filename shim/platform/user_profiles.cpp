@@ -4,9 +4,9 @@
 #include <functional>
 #include <utility>
 
+#include "base/sort.h"
 #include "platform/builtin.h"
 #include "platform/recognise.h"
-#include "sort.h"
 
 namespace rankshim::platform {
 namespace {

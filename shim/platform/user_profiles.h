@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "fault.h"
+#include "base/fault.h"
 #include "node/node.h"
 #include "platform/reader.h"
 

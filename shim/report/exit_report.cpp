@@ -6,10 +6,10 @@
 
 #include <algorithm>
 
+#include "base/json.h"
 #include "base/text.h"
-#include "json/json.h"
+#include "init/signals.h"
 #include "report/files.h"
-#include "supervise/signals.h"
 
 namespace rankshim {
 namespace {

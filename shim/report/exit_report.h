@@ -5,10 +5,10 @@
 #include <string_view>
 #include <vector>
 
-#include "job/job.h"
-#include "report/evidence.h"
+#include "init/supervise.h"
 #include "report/verdict.h"
-#include "supervise/supervise.h"
+#include "run/job.h"
+#include "torchrun/evidence.h"
 
 namespace rankshim {
 

@@ -14,8 +14,8 @@
 #include <cstring>
 #include <optional>
 
+#include "base/log.h"
 #include "base/text.h"
-#include "log/log.h"
 #include "report/place.h"
 
 namespace rankshim {

@@ -6,8 +6,8 @@
 #include <string_view>
 #include <vector>
 
+#include "base/pattern.h"
 #include "node/environment.h"
-#include "pattern/pattern.h"
 
 namespace rankshim {
 

@@ -10,8 +10,8 @@
 #include <csignal>
 #include <cstring>
 
-#include "exit_code.h"
-#include "report/lost_peer.h"
+#include "base/exit_code.h"
+#include "torchrun/lost_peer.h"
 
 namespace rankshim {
 namespace {

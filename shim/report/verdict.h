@@ -8,10 +8,10 @@
 #include <string>
 #include <string_view>
 
+#include "init/supervise.h"
 #include "launch/launch.h"
-#include "report/evidence.h"
 #include "settings/exit_map.h"
-#include "supervise/supervise.h"
+#include "torchrun/evidence.h"
 
 namespace rankshim {
 

@@ -3,7 +3,7 @@
 #include <catch2/catch.hpp>
 #include <csignal>
 
-#include "report/evidence.h"
+#include "torchrun/evidence.h"
 
 using namespace rankshim;
 using supervise::Ending;

@@ -5,13 +5,13 @@
 #include <algorithm>
 #include <charconv>
 
+#include "base/exit_code.h"
+#include "base/nearest.h"
+#include "base/pattern.h"
+#include "base/signal_text.h"
 #include "base/text.h"
-#include "exit_code.h"
-#include "pattern/pattern.h"
+#include "base/toml.h"
 #include "settings/exit_map.h"
-#include "settings/nearest.h"
-#include "supervise/signal_text.h"
-#include "toml.h"
 
 namespace rankshim {
 namespace {

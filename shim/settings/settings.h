@@ -8,10 +8,10 @@
 #include <string_view>
 #include <vector>
 
-#include "fault.h"
+#include "base/fact.h"
+#include "base/fault.h"
 #include "node/node.h"
 #include "settings/options.h"
-#include "topology/fact.h"
 
 namespace rankshim {
 

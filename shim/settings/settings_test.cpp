@@ -4,10 +4,10 @@
 #include <fstream>
 #include <sstream>
 
-#include "exit_code.h"
+#include "base/exit_code.h"
+#include "base/toml.h"
 #include "node/fake_node.h"
 #include "settings/exit_map.h"
-#include "toml.h"
 
 namespace rankshim {
 namespace {

@@ -3,10 +3,10 @@
 #include <string>
 #include <string_view>
 
-#include "fault.h"
+#include "base/fact.h"
+#include "base/fault.h"
 #include "node/node.h"
 #include "platform/profile.h"
-#include "topology/fact.h"
 
 namespace rankshim {
 

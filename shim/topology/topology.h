@@ -6,13 +6,13 @@
 #include <string_view>
 #include <vector>
 
-#include "fault.h"
+#include "base/fact.h"
+#include "base/fault.h"
 #include "node/node.h"
 #include "platform/profile.h"
 #include "platform/recognise.h"
 #include "settings/settings.h"
-#include "topology/fact.h"
-#include "topology/torchrun_command.h"
+#include "torchrun/torchrun_command.h"
 
 namespace rankshim {
 

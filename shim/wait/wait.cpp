@@ -10,8 +10,8 @@
 #include <random>
 #include <utility>
 
+#include "base/log.h"
 #include "base/text.h"
-#include "log/log.h"
 #include "wait/names.h"
 #include "wait/port.h"
 #include "wait/resolver.h"

@@ -1,0 +1,43 @@
+#include "base/fact.h"
+
+#include <algorithm>
+
+namespace rankshim {
+
+std::string Value::source() const {
+  switch (origin) {
+    case Origin::option:
+      return "option " + detail;
+    case Origin::variable:
+      return "env " + detail;
+    case Origin::file:
+      return "file " + detail;
+    case Origin::config:
+      return "config " + detail;
+    case Origin::hostname:
+      return "hostname";
+    case Origin::devices:
+      return "devices " + detail;
+    case Origin::derived:
+      return "derived from " + detail;
+    case Origin::fallback:
+      break;
+  }
+  return "default";
+}
+
+void Value::append_inputs(std::string_view fact, std::vector<std::string>& names) const {
+  std::string_view rest = detail.empty() ? fact : std::string_view(detail);
+  while (!rest.empty()) {
+    const std::string_view one = rest.substr(0, rest.find(", "));
+    names.emplace_back(one);
+    rest.remove_prefix(std::min(one.size() + 2, rest.size()));
+  }
+}
+
+bool Value::from_user() const {
+  return origin == Origin::option || origin == Origin::config ||
+         (origin == Origin::variable && std::string_view(detail).starts_with("RANKSHIM_"));
+}
+
+}  // namespace rankshim

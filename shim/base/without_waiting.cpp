@@ -1,0 +1,63 @@
+#include "base/without_waiting.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <string>
+
+namespace rankshim::log {
+namespace {
+
+#ifndef RWF_NOWAIT
+constexpr int RWF_NOWAIT = 8;
+#endif
+
+/// pwritev2(2) where the descriptor stands; by number, for musl has it only since 1.2.5. Pipes and devices
+/// take RWF_NOWAIT since Linux 6.x, terminals and most file systems not.
+ssize_t write_now(int descriptor, std::string_view line) {
+  const iovec part{const_cast<char*>(line.data()),
+                   line.size()};  // NOLINT(cppcoreguidelines-pro-type-const-cast)
+  return syscall(SYS_pwritev2, descriptor, &part, 1, -1L, -1L, RWF_NOWAIT);
+}
+
+bool is_refused(int error) {
+  return error == EOPNOTSUPP || error == ENOSYS || error == EINVAL || error == EPERM;
+}
+
+/// Opened anew it has flags of its own.
+ssize_t write_by_own_description(int descriptor, std::string_view line) {
+  const std::string path = "/proc/self/fd/" + std::to_string(descriptor);
+  const int own = open(path.c_str(), O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+  if (own >= 0) {
+    const ssize_t written = write(own, line.data(), line.size());
+    close(own);
+    return written;
+  }
+  // Without /proc, or another user's: poll, and hope that nobody else fills the pipe in between.
+  pollfd ready{descriptor, POLLOUT, 0};
+  if (poll(&ready, 1, 0) != 1 || (ready.revents & POLLOUT) == 0) return -1;
+  return write(descriptor, line.data(), line.size());
+}
+
+}  // namespace
+
+bool write_without_waiting(int descriptor, std::string_view line) {
+  const ssize_t written = write_now(descriptor, line);
+  if (written >= 0) return true;
+  const bool refused = is_refused(errno);
+  struct stat status{};
+  if ((!refused && errno != EAGAIN) || fstat(descriptor, &status) != 0) return false;
+  if (S_ISREG(status.st_mode)) return write(descriptor, line.data(), line.size()) >= 0;
+  if (!refused) return false;
+  if (S_ISSOCK(status.st_mode))
+    return send(descriptor, line.data(), line.size(), MSG_DONTWAIT | MSG_NOSIGNAL) >= 0;
+  return write_by_own_description(descriptor, line) >= 0;
+}
+
+}  // namespace rankshim::log

@@ -1,0 +1,150 @@
+#include "cli/explain.h"
+
+#include <spdlog/fmt/fmt.h>
+
+#include <algorithm>
+#include <array>
+
+#include "base/json.h"
+#include "base/text.h"
+#include "cli/shell_quote.h"
+
+namespace rankshim::explain {
+namespace {
+
+/// Facts that belong to the topology of either kind; the others are torchrun's business and show in the
+/// command.
+constexpr std::array<Fact, 14> shown_facts = {
+    Fact::nnodes, Fact::node_rank,  Fact::nproc_per_node, Fact::master_addr,     Fact::master_port,
+    Fact::run_id, Fact::attempt,    Fact::rdzv_backend,   Fact::rdzv_endpoint,   Fact::rdzv_id,
+    Fact::rank,   Fact::world_size, Fact::local_rank,     Fact::local_world_size};
+
+std::string_view granularity_name(const Topology& topology) {
+  return topology.granularity == platform::Granularity::process ? "process" : "node";
+}
+
+std::string waiting(const Topology& topology, const LaunchPlan& plan, const Settings& settings) {
+  if (plan.wait == wait::Until::none) return "nothing";
+  const Facts& facts = topology.facts;
+  const std::string limit = format_time(*settings.time(Option::wait_timeout));
+  if (plan.wait == wait::Until::name) {
+    return fmt::format("the name {}, at most {}", facts.text(Fact::master_addr), limit);
+  }
+  return fmt::format("{} to answer, at most {}",
+                     host_port(facts.text(Fact::master_addr), facts.text(Fact::master_port)), limit);
+}
+
+json::Object json_environment(const EnvironmentChange& change) {
+  json::Object set;
+  for (const auto& [name, value] : change.set) set.text(name, value);
+  json::Object object;
+  object.object("set", set).texts("unset", change.unset);
+  return object;
+}
+
+json::Object json_waiting(const Topology& topology, const LaunchPlan& plan, const Settings& settings) {
+  json::Object object;
+  if (plan.wait == wait::Until::none) {
+    object.text("for", "nothing");
+    return object;
+  }
+  object.text("for", plan.wait == wait::Until::name ? "name" : "port");
+  object.text("host", topology.facts.text(Fact::master_addr));
+  if (plan.wait == wait::Until::port) object.number("port", topology.number(Fact::master_port));
+  object.raw("timeout_seconds", json::seconds(*settings.time(Option::wait_timeout)));
+  return object;
+}
+
+}  // namespace
+
+std::string as_text(const Topology& topology, const LaunchPlan& plan, const Settings& settings) {
+  std::string out =
+      fmt::format("platform     {}\ngranularity  {}\n", topology.platform, granularity_name(topology));
+  if (!topology.also_matched.empty()) {
+    out += "also matched ";
+    for (const std::string& other : topology.also_matched)
+      out += (&other == &topology.also_matched.front() ? "" : ", ") + other;
+    out += '\n';
+  }
+  out += '\n';
+  std::size_t widest = 0;
+  for (const Fact fact : shown_facts) widest = std::max(widest, topology.facts.text(fact).size());
+  for (const Fact fact : shown_facts) {
+    const auto& value = topology.facts[fact];
+    if (value) out += fmt::format("  {:<16}  {:<{}}  {}\n", name(fact), value->text, widest, value->source());
+  }
+  out += fmt::format("\nwaits for    {}\n", waiting(topology, plan, settings));
+
+  std::size_t widest_name = 0;
+  for (const auto& [name, value] : plan.environment.set) widest_name = std::max(widest_name, name.size());
+  if (plan.environment.set.empty() && plan.environment.unset.empty()) {
+    out += "environment  unchanged\n";
+  } else {
+    out += "environment\n";
+    for (const auto& [name, value] : plan.environment.set) {
+      out += fmt::format("  set    {:<{}}  {}\n", name, widest_name, shell_quote(value));
+    }
+    for (const std::string& name : plan.environment.unset) out += fmt::format("  unset  {}\n", name);
+  }
+  if (!plan.argv.empty()) out += fmt::format("command\n  {}\n", shell_quote(plan.argv));
+  return out;
+}
+
+std::string as_json(const Topology& topology, const LaunchPlan& plan, const Settings& settings) {
+  json::Object facts;
+  for (const Fact fact : shown_facts) {
+    if (const auto& value = topology.facts[fact])
+      facts.object(name(fact), json::Object().text("value", value->text).text("source", value->source()));
+  }
+  std::vector<std::string> warnings = topology.warnings;
+  warnings.insert(warnings.end(), plan.warnings.begin(), plan.warnings.end());
+  if (!plan.missing.empty()) warnings.push_back(plan.missing);
+  json::Object object;
+  object.text("platform", topology.platform);
+  if (!topology.also_matched.empty()) object.texts("also_matched", topology.also_matched);
+  object.text("granularity", granularity_name(topology)).object("topology", facts);
+  object.object("wait", json_waiting(topology, plan, settings));
+  object.object("environment", json_environment(plan.environment));
+  return object.texts("command", plan.argv).texts("warnings", warnings).lines();
+}
+
+std::string as_json(const Faults& faults) {
+  std::vector<json::Object> errors;
+  for (const Fault& fault : faults) {
+    errors.emplace_back();
+    errors.back().text("what", fault.what).texts("names", fault.names).text("fix", fault.fix);
+  }
+  return json::Object().objects("errors", errors).str() + "\n";
+}
+
+std::string environment(const EnvironmentChange& change, std::string_view format) {
+  if (format == "json") return json_environment(change).str() + "\n";
+  std::string out;
+  if (format == "sh") {
+    for (const std::string& name : change.unset)
+      if (is_shell_name(name)) out += fmt::format("unset {}\n", name);
+  }
+  for (const auto& [name, value] : change.set) {
+    if (!is_shell_name(name)) continue;
+    const std::string quoted = shell_quote(value);
+    if (format == "sh") {
+      out += fmt::format("export {}={}\n", name, quoted);
+    } else {  // readers of .env files agree on plain words and on double quotes only
+      out += fmt::format("{}={}\n", name, quoted == value ? value : json::quote(value));
+    }
+  }
+  return out;
+}
+
+std::string profile_list(std::span<const platform::Profile> profiles) {
+  std::size_t widest = 0;
+  for (const auto& profile : profiles) widest = std::max(widest, profile.name().size());
+  std::string out;
+  for (const auto& profile : profiles) {
+    out += fmt::format("{:<{}}  {}{}\n", profile.name(), widest, profile.title(),
+                       profile.opt_in ? fmt::format(" (only by --platform {})", profile.name()) : "");
+  }
+  return out;
+}
+
+}  // namespace rankshim::explain

@@ -1,0 +1,34 @@
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/fault.h"
+#include "launch/launch.h"
+#include "platform/profile.h"
+#include "settings/settings.h"
+#include "topology/topology.h"
+
+/// What explain, env and platforms print. Everything ends with a newline.
+namespace rankshim::explain {
+
+/// For a person: what was found and from where, what will be waited for, the environment, the command line to
+/// copy.
+std::string as_text(const Topology& topology, const LaunchPlan& plan, const Settings& settings);
+
+/// For programs; the form is a contract (see the README's reference).
+std::string as_json(const Topology& topology, const LaunchPlan& plan, const Settings& settings);
+
+/// {"errors": [{"what", "names", "fix"}]}
+std::string as_json(const Faults& faults);
+
+/// The variables for `eval`, as JSON, or for a .env file; `format` is sh, json or dotenv. A name that no
+/// shell's variable can have, which `eval` would run, is in JSON only.
+std::string environment(const EnvironmentChange& change, std::string_view format);
+
+/// One line per profile.
+std::string profile_list(std::span<const platform::Profile> profiles);
+
+}  // namespace rankshim::explain

@@ -1,0 +1,39 @@
+#include "cli/explain.h"
+
+#include <catch2/catch.hpp>
+
+#include "cli/shell_quote.h"
+#include "platform/json_field.h"
+
+namespace rankshim {
+namespace {
+
+TEST_CASE("a shell reads a quoted word back as it was") {
+  CHECK(shell_quote("--nnodes=3") == "--nnodes=3");
+  CHECK(shell_quote("") == "''");
+  CHECK(shell_quote("a b") == "'a b'");
+  CHECK(shell_quote("it's $HOME") == "'it'\\''s $HOME'");
+}
+
+TEST_CASE("faults have a form for programs") {
+  const std::string json = explain::as_json(Faults{{"X=1 is odd", {"X"}, "unset X"}});
+  CHECK(platform::json_field(json, "errors").value_or("") ==
+        R"([{"what":"X=1 is odd","names":["X"],"fix":"unset X"}])");
+}
+
+TEST_CASE("the environment is written for a shell, a .env file and programs") {
+  const EnvironmentChange change{{{"NNODES", "2"}, {"NOTE", "it's"}}, {"PET_STANDALONE"}};
+  CHECK(explain::environment(change, "sh") ==
+        "unset PET_STANDALONE\nexport NNODES=2\nexport NOTE='it'\\''s'\n");
+  CHECK(explain::environment(change, "dotenv") == "NNODES=2\nNOTE=\"it's\"\n");
+  const EnvironmentChange hostile{{{"A B", "x"}, {"1A", "x"}, {"", "x"}, {"_a1", "x"}},
+                                  {"PET_X $(touch pwned)", "PET_Y"}};
+  CHECK(explain::environment(hostile, "sh") == "unset PET_Y\nexport _a1=x\n");
+  CHECK(explain::environment(hostile, "dotenv") == "_a1=x\n");
+  const std::string json = explain::environment(change, "json");
+  CHECK(platform::json_field(json, "set").value_or("") == R"({"NNODES":"2","NOTE":"it's"})");
+  CHECK(platform::json_field(json, "unset") == "PET_STANDALONE");
+}
+
+}  // namespace
+}  // namespace rankshim

@@ -1,0 +1,53 @@
+#include "cli/install.h"
+
+#include <fcntl.h>
+#include <spdlog/fmt/fmt.h>
+#include <sys/sendfile.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+namespace rankshim {
+namespace {
+
+std::string failed(const char* call, const std::string& path) {
+  return fmt::format("cannot {} {}: {}", call, path, std::strerror(errno));
+}
+
+std::string copy(int from, int to, const std::string& path) {
+  while (true) {
+    const ssize_t sent = sendfile(to, from, nullptr, 1 << 20);
+    if (sent == 0) return {};
+    if (sent < 0) return failed("write", path);
+  }
+}
+
+}  // namespace
+
+std::string install(const std::string& folder) {
+  const int from = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+  if (from < 0) return failed("read", "/proc/self/exe");
+  const std::string target = folder + "/rankshim";
+  // A name that nobody has: our number can be that of a copy that was interrupted, for in a container it is
+  // always 1.
+  std::string temporary = target + ".XXXXXX";
+  const int to = mkostemp(temporary.data(), O_CLOEXEC);
+  if (to < 0) {
+    std::string what = failed("create", temporary);
+    close(from);
+    return what;
+  }
+  std::string what = copy(from, to, temporary);
+  if (what.empty() && fchmod(to, 0755) != 0) what = failed("change the mode of", temporary);
+  if (close(to) != 0 && what.empty()) what = failed("write", temporary);
+  if (what.empty() && std::rename(temporary.c_str(), target.c_str()) != 0) what = failed("create", target);
+  if (!what.empty()) unlink(temporary.c_str());
+  close(from);
+  return what;
+}
+
+}  // namespace rankshim

@@ -1,0 +1,185 @@
+#include "init/delivery.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+
+#include "base/log.h"
+#include "init/last_resort.h"
+#include "torchrun/workers.h"
+
+namespace rankshim::supervise {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr milliseconds first_delay{5};
+constexpr milliseconds longest_delay{1000};  // a full queue may be emptied at any time
+constexpr std::size_t most_kept = 10'000;    // more stay in the kernel, which tells their sender
+constexpr unsigned most_refusals = 8;        // over more than a second
+
+/// By sigqueue(3) and its like: with a value.
+bool is_queued(const Received& signal) { return signal.code < 0 && signal.code != SI_TKILL; }
+
+kernel::Payload payload_of(const Received& signal) {
+  return {.code = is_queued(signal) ? signal.code : SI_QUEUE,
+          .sender = static_cast<pid_t>(signal.sender),
+          .user = signal.user,
+          .value = signal.value};
+}
+
+}  // namespace
+
+void Delivery::leave_alone_present_children() {
+  if (kernel::has_children() == 1) before_us_ = everything().value_or(std::vector<Process>{});
+}
+
+void Delivery::command_ended() {
+  command_ended_ = true;
+  if (kept_.size() >= most_kept) signals_.hold_real_time(false);
+  SignalSet told = 0;
+  for (const Kept& kept : kept_) {
+    const int number = kept.signal.number;
+    if (is_for_workers(number) && (told & bit(number)) == 0)
+      log::warn("{} is given up: the launcher has ended before its workers could take it",
+                signal_name(number));
+    told |= bit(number);
+  }
+  kept_.clear();
+  kept_numbers_ = 0;
+  due_.reset();
+}
+
+void Delivery::pass_on(const Received& signal) {
+  last_resort::owe(signal.number);
+  const bool waits = (kept_numbers_ & bit(signal.number)) != 0;
+  if (waits && signal.number < first_real_time_signal) return;  // merged, as the kernel would
+  if (!waits) {
+    const int done = deliver(signal);
+    if (done >= 0 || done == -ESRCH) return last_resort::settle(signal.number);
+    if (is_for_workers(signal.number)) {
+      log::info("{} is kept until the launcher's workers can take it", signal_name(signal.number));
+    } else {
+      log::debug("{} is kept: {}", signal_name(signal.number), std::strerror(-done));
+    }
+  }
+  keep(signal);
+}
+
+void Delivery::keep(const Received& signal) {
+  kept_.push_back({signal});
+  kept_numbers_ |= bit(signal.number);
+  if (kept_.size() == most_kept) signals_.hold_real_time(true);
+  if (!due_) set_due(true);
+}
+
+/// Sooner after something was delivered. What waits for workers waits for as long again as a quarter of the
+/// time it has waited: no wake-ups worth the name in hours of waiting for peers.
+void Delivery::set_due(bool progress) {
+  due_.reset();
+  if (kept_.empty()) return;
+  delay_ = progress ? first_delay : delay_ + delay_ / 4 + milliseconds{1};
+  const bool only_for_workers =
+      std::ranges::all_of(kept_, [this](const Kept& kept) { return is_for_workers(kept.signal.number); });
+  if (!only_for_workers) delay_ = std::min(delay_, longest_delay);
+  due_ = Clock::now() + delay_;
+}
+
+void Delivery::try_again() {
+  const std::size_t before = kept_.size();
+  SignalSet waiting = 0;  // later ones of the same number stay behind it
+  std::erase_if(kept_, [&](Kept& kept) {
+    const int number = kept.signal.number;
+    if ((waiting & bit(number)) != 0) return false;
+    const int done = deliver(kept.signal);
+    const bool refused = done != -EAGAIN && ++kept.refused >= most_refusals;
+    if (refused) log::warn("{} could not be passed on: {}", signal_name(number), std::strerror(-done));
+    if (done >= 0 || done == -ESRCH || refused) {
+      last_resort::settle(number);
+      return true;
+    }
+    waiting |= bit(number);
+    return false;
+  });
+  kept_numbers_ = waiting;
+  if (before >= most_kept && kept_.size() < most_kept) signals_.hold_real_time(false);
+  set_due(kept_.size() < before);
+}
+
+/// Only while the command is not reaped: until then its number, and its group's, is its own.
+int Delivery::deliver(const Received& signal) {
+  if (is_for_workers(signal.number)) return deliver_to_workers(signal);
+  const bool queued = is_queued(signal);
+  // A real-time signal is always queued: kill(2) would silently merge it with others when the receiver's
+  // queue is full.
+  const bool real_time = signal.number >= first_real_time_signal;
+  const kernel::Payload payload = payload_of(signal);
+  if (scope_ == SignalScope::tree) return to_all(signal.number, queued ? &payload : nullptr);
+  if (scope_ == SignalScope::group) {
+    int done = queued || real_time ? kernel::queue_to_group(command_, signal.number, payload) : -ENOSYS;
+    if (done == -ENOSYS && queued) done = walk_group(signal.number, payload);
+    if (done == -ENOSYS) done = kernel::send(-command_, signal.number);
+    if (done != -ESRCH) return done;  // otherwise the command has left its group for another
+  }
+  return queued || real_time ? kernel::queue(command_, signal.number, payload)
+                             : kernel::send(command_, signal.number);
+}
+
+/// −EAGAIN while there is no worker, or one that the signal's default action would end because it has not
+/// come to install its handler.
+int Delivery::deliver_to_workers(const Received& signal) {
+  const std::optional<std::vector<Process>> workers = workers_of(command_, environment_);
+  if (!workers || workers->empty()) return -EAGAIN;
+  const bool ready =
+      std::ranges::all_of(*workers, [&](const Process& worker) { return can_take(worker, signal.number); });
+  if (!ready) return -EAGAIN;
+  const kernel::Payload payload = payload_of(signal);
+  const int sent = send_each(*workers, signal.number, is_queued(signal) ? &payload : nullptr);
+  if (sent < 0) {
+    log::warn("{} did not reach every worker: {}", signal_name(signal.number), std::strerror(-sent));
+  } else {
+    log::info("{} passed on to {}", signal_name(signal.number),
+              workers->size() == 1 ? "the launcher's worker" : fmt::format("{} workers", workers->size()));
+  }
+  return 0;  // again, some would get it twice
+}
+
+/// For kernels before 6.9, which give values to processes only.
+int Delivery::walk_group(int signal, const kernel::Payload& payload) {
+  std::optional<std::vector<Process>> members = everything();
+  if (!members) return -ENOSYS;
+  std::erase_if(*members, [this](const Process& process) { return process.group != command_; });
+  return members->empty() ? -ESRCH : send_each(*members, signal, &payload);
+}
+
+int Delivery::to_all(int signal, const kernel::Payload* payload) {
+  if (pid_1_ && before_us_.empty() && payload == nullptr) return kernel::send(-1, signal);
+  if (const std::optional<std::vector<Process>> all = everything()) return send_each(*all, signal, payload);
+  if (pid_1_) return kernel::send(-1, signal);
+  if (command_ended_) return -ESRCH;  // without /proc nobody can say who is left
+  const int done = kernel::send(-command_, signal);
+  return done == -ESRCH ? kernel::send(command_, signal) : done;
+}
+
+void Delivery::to_stopped(int signal) {
+  std::optional<std::vector<Process>> all = everything();
+  if (!all) {
+    to_all(signal);
+    return;
+  }
+  std::erase_if(*all, [](const Process& process) { return process.state != 'T' && process.state != 't'; });
+  send_each(*all, signal, nullptr);
+}
+
+std::optional<std::vector<Process>> Delivery::everything() const { return descendants(getpid(), before_us_); }
+
+bool Delivery::nothing_left() const {
+  if (before_us_.empty()) return false;
+  const std::optional<std::vector<Process>> left = everything();
+  return left && std::ranges::none_of(*left, &Process::alive);
+}
+
+}  // namespace rankshim::supervise

@@ -1,0 +1,79 @@
+#include "init/last_resort.h"
+
+#include <catch2/catch.hpp>
+#include <csignal>
+#include <new>
+
+#include "init/trial.h"
+
+using namespace rankshim::supervise;
+
+namespace {
+
+/// As if memory were refused in that moment.
+class Refusal final : public Observer {
+ public:
+  explicit Refusal(bool at_once) : at_once_(at_once) {}
+  void started(pid_t /*command*/, const WorkerWatch* /*workers*/) override {
+    if (at_once_) std::get_new_handler()();
+  }
+  void stopping(int /*signal*/) override { std::get_new_handler()(); }
+  void command_ended() override {}
+
+ private:
+  const bool at_once_;
+};
+
+constexpr const char* ends_with_terms =
+    "trap 'echo asked; exit 9' TERM; trap 'echo noted' USR1; exec 3<> <(:); echo ready; "
+    "while :; do read -r -t 0.2 -u 3; done";
+
+}  // namespace
+
+TEST_CASE("where memory is refused signals are still passed on and the exit code is the command's",
+          "[supervise]") {
+  for (const Mode mode : modes()) {
+    INFO(name(mode));
+    Refusal refusal(true);
+    Policy policy;
+    policy.observer = &refusal;
+    Trial trial(mode, ends_with_terms, policy, last_resort::arm);
+    REQUIRE(trial.line() == "ready");
+    trial.signal(SIGUSR1);
+    CHECK(trial.line() == "noted");
+    trial.signal(SIGTERM);
+    CHECK(trial.line() == "asked");
+    CHECK(trial.exit_code() == 9);
+  }
+}
+
+TEST_CASE("where memory is refused the grace is still kept", "[supervise]") {
+  for (const Mode mode : modes()) {
+    INFO(name(mode));
+    Refusal refusal(true);
+    Policy policy;
+    policy.observer = &refusal;
+    policy.grace = std::chrono::milliseconds(100);
+    Trial trial(mode, "trap 'echo asked' TERM; echo ready; while :; do sleep 3600; done", policy,
+                last_resort::arm);
+    REQUIRE(trial.line() == "ready");
+    trial.signal(SIGTERM);
+    CHECK(trial.exit_code() == 128 + SIGKILL);
+  }
+}
+
+TEST_CASE("a signal that was taken and not yet delivered when memory is refused is delivered",
+          "[supervise]") {
+  for (const Mode mode : modes()) {
+    INFO(name(mode));
+    Refusal refusal(false);
+    Policy policy;
+    policy.observer = &refusal;
+    policy.pre_stop_delay = std::chrono::hours(1);  // the TERM waits for its delivery
+    Trial trial(mode, ends_with_terms, policy, last_resort::arm);
+    REQUIRE(trial.line() == "ready");
+    trial.signal(SIGTERM);
+    CHECK(trial.line() == "asked");
+    CHECK(trial.exit_code() == 9);
+  }
+}

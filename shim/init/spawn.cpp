@@ -1,0 +1,194 @@
+#include "init/spawn.h"
+
+#include <dirent.h>
+#include <elf.h>
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <csignal>
+#include <cstddef>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "base/log.h"
+#include "init/kernel.h"
+#include "init/signals.h"
+
+namespace rankshim::supervise {
+namespace {
+
+// Where no PATH is set; musl's own default, a superset of glibc's.
+constexpr std::string_view default_path = "/usr/local/bin:/bin:/usr/bin";
+constexpr const char* shell = "/bin/sh";
+
+std::string_view path_of(const std::vector<std::string>& environment) {
+  constexpr std::string_view name = "PATH=";
+  for (const std::string& entry : environment) {
+    if (entry.starts_with(name)) return std::string_view(entry).substr(name.size());
+  }
+  return default_path;
+}
+
+// exec takes char* for history's sake and changes nothing.
+char* pointer(const std::string& text) { return const_cast<char*>(text.c_str()); }  // NOLINT
+
+/// Errors after which execvp(3) tries the next folder of PATH.
+bool look_further(int error) {
+  return error == ENOENT || error == ENOTDIR || error == EACCES || error == ESTALE || error == ENODEV ||
+         error == ETIMEDOUT;
+}
+
+/// Whether the file is a program, for this machine or another. Between fork and exec: system calls only.
+bool is_program(const char* path) {
+  char magic[SELFMAG] = {};
+  const int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (file < 0) return false;
+  const bool whole = read(file, magic, sizeof(magic)) == static_cast<ssize_t>(sizeof(magic));
+  close(file);
+  return whole && std::memcmp(magic, ELFMAG, SELFMAG) == 0;
+}
+
+}  // namespace
+
+/// What the child tells through the close-on-exec pipe; shorter than PIPE_BUF, so it arrives whole.
+struct Spawn::Report {
+  enum class Stage : int { terminal, exec } stage;
+  int error;
+  std::size_t candidate;
+};
+
+std::vector<std::string> executable_candidates(const std::string& name,
+                                               const std::vector<std::string>& environment) {
+  if (name.empty() || name.find('/') != std::string::npos) return {name};
+  std::vector<std::string> candidates;
+  std::string_view rest = path_of(environment);
+  while (true) {
+    const std::size_t colon = rest.find(':');
+    const std::string_view folder = rest.substr(0, colon);
+    // An empty entry is the working directory.
+    candidates.push_back(folder.empty() ? name : std::string(folder) + '/' + name);
+    if (colon == std::string_view::npos) return candidates;
+    rest.remove_prefix(colon + 1);
+  }
+}
+
+void close_what_was_passed_on() {
+  const std::unique_ptr<DIR, int (*)(DIR*)> folder(opendir("/proc/self/fd"), closedir);
+  if (folder == nullptr) return;
+  while (const dirent* entry = readdir(folder.get())) {
+    const std::string_view name = entry->d_name;
+    int descriptor = 0;
+    if (std::from_chars(name.data(), name.data() + name.size(), descriptor).ec != std::errc{}) continue;
+    if (descriptor <= STDERR_FILENO) continue;
+    const int flags = fcntl(descriptor, F_GETFD);
+    if (flags >= 0 && (flags & FD_CLOEXEC) == 0) close(descriptor);
+  }
+}
+
+Spawn::Spawn(const Command& command)
+    : candidates_(executable_candidates(command.argv.front(), command.environment)) {
+  shell_argv_ = {const_cast<char*>(shell), nullptr};  // NOLINT(cppcoreguidelines-pro-type-const-cast)
+  for (const std::string& argument : command.argv) {
+    if (!argv_.empty()) shell_argv_.push_back(pointer(argument));
+    argv_.push_back(pointer(argument));
+  }
+  const std::string ours = "LISTEN_PID=" + std::to_string(getpid());
+  for (const std::string& entry : command.environment) {
+    environment_.push_back(entry == ours ? listen_pid_.data() : pointer(entry));
+  }
+  for (auto* list : {&argv_, &shell_argv_, &environment_}) list->push_back(nullptr);
+}
+
+Spawn::~Spawn() {
+  if (report_ >= 0) close(report_);
+}
+
+std::optional<SpawnFailure> Spawn::start(const Start& how) {
+  const pid_t parent = getpid();
+  int ends[2];
+  const int piped = kernel::make_pipe(ends);
+  if (piped < 0) return SpawnFailure{"pipe", {}, -piped};
+  // vfork is quicker, but we stand still until exec: a Ctrl-Z just before it would stop us both. So not on a
+  // terminal. The child makes system calls only and does not return from here, so it may be more than exec.
+  const bool on_terminal = how.terminal >= 0 || how.new_session;
+  const pid_t child = on_terminal ? fork() : vfork();    // NOLINT(clang-analyzer-security.insecureAPI.vfork)
+  if (child == 0) become_command(ends[1], how, parent);  // NOLINT(clang-analyzer-unix.Vfork)
+  const int error = errno;
+  close(ends[1]);
+  pid_ = child;
+  report_ = ends[0];
+  if (child < 0) return SpawnFailure{"fork", {}, error};
+  // In both processes, so that the group exists for each of them from the next line on. Here it fails when
+  // the child was quicker and has already executed the command, which is as good.
+  if (!how.new_session) kernel::set_process_group(pid_, pid_);  // a group's leader cannot start a session
+  return std::nullopt;
+}
+
+// Between fork and exec, perhaps in our own memory: system calls only, no allocation, no exception, no
+// return.
+void Spawn::become_command(int report, const Start& how, pid_t parent) {
+  Report said{};
+  // SIGTTOU is still blocked, so a background process may set the foreground.
+  int done = how.new_session ? kernel::start_session() : kernel::set_process_group(0, 0);
+  if (how.new_session && done >= 0) done = kernel::take_controlling_terminal(STDIN_FILENO);
+  if (!how.new_session) done = how.terminal < 0 ? 0 : kernel::set_foreground_group(how.terminal, getpid());
+  if (done < 0) {
+    said = {Report::Stage::terminal, -done, 0};
+    [[maybe_unused]] const auto written = write(report, &said, sizeof(said));
+  }
+  if (how.death_signal != 0) {
+    kernel::set_parent_death_signal(how.death_signal);
+    if (getppid() != parent) kernel::send(getpid(), how.death_signal);  // it ended before that
+  }
+  *std::to_chars(listen_pid_.data() + std::strlen("LISTEN_PID="), listen_pid_.end() - 1, getpid()).ptr = 0;
+  if (inherited_as_ignored(SIGCHLD)) kernel::set_ignored(SIGCHLD, true);
+  kernel::set_signal_mask(inherited_mask(), nullptr);
+
+  said = {Report::Stage::exec, ENOENT, 0};
+  for (std::size_t candidate = 0; candidate < candidates_.size(); ++candidate) {
+    const char* path = candidates_[candidate].c_str();
+    execve(path, argv_.data(), environment_.data());
+    int error = errno;
+    // The shell reads what is no program; execvp(3) would have it read another machine's program too.
+    if (error == ENOEXEC && !is_program(path)) {
+      shell_argv_[1] = pointer(candidates_[candidate]);
+      execve(shell, shell_argv_.data(), environment_.data());
+      error = errno;
+    }
+    // A file that may not be executed is remembered, and said, unless a later folder has one that may.
+    if (!look_further(error) || (error == EACCES && said.error != EACCES)) {
+      said = {Report::Stage::exec, error, candidate};
+    }
+    if (!look_further(error)) break;
+  }
+  [[maybe_unused]] const auto written = write(report, &said, sizeof(said));
+  kernel::exit_now(127);
+}
+
+std::optional<SpawnFailure> Spawn::failure() {
+  std::optional<SpawnFailure> failed;
+  Report said{};
+  while (report_ >= 0 && read(report_, &said, sizeof(said)) == static_cast<ssize_t>(sizeof(said))) {
+    if (said.stage == Report::Stage::terminal) {
+      log::warn("the command could not be given the terminal: {}", std::strerror(said.error));
+      continue;
+    }
+    failed = SpawnFailure{"execve", candidates_[said.candidate], said.error};
+    if (said.error != ENOENT) continue;
+    // A script whose interpreter is missing is "not found" too: then the file that is there is named.
+    const auto there = [](const std::string& path) { return access(path.c_str(), F_OK) == 0; };
+    const auto found = std::ranges::find_if(candidates_, there);
+    failed->interpreter = found != candidates_.end();
+    failed->path = failed->interpreter ? *found : argv_.front();
+  }
+  if (report_ >= 0) close(report_);
+  report_ = -1;
+  return failed;
+}
+
+}  // namespace rankshim::supervise

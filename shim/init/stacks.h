@@ -1,0 +1,29 @@
+#pragma once
+
+#include <chrono>
+#include <string>
+#include <vector>
+
+#include "init/tree.h"
+#include "torchrun/worker_watch.h"
+
+namespace rankshim::supervise {
+
+/// How much of the time that processes have to end is kept for their stacks: the last fifth, at most a
+/// second. Python's fault handler writes them within milliseconds.
+std::chrono::milliseconds time_for_stacks(std::chrono::milliseconds grace);
+
+/// Asks each of these to show where it hangs, by SIGABRT: Python prints every thread's stack where
+/// PYTHONFAULTHANDLER is set (faulthandler in Python's library), others just end. No core file is written.
+void ask_for_stacks(const std::vector<Process>& processes);
+
+/// Who has not stopped, for a person: "worker 1 (rank 9, pid 17, state S, in futex_do_wait), …" of the
+/// workers that still run, else "17 (python3, state S, in futex_do_wait), …" of all these; "" of none. The
+/// state is that of proc(5): R running, S sleeping, D in the kernel, T stopped.
+std::string who_hangs(const std::vector<Process>& processes, const std::vector<WorkerState>& workers);
+
+/// For what not even SIGKILL ends: ": PID (NAME, WAIT CHANNEL), …" of those that live, "" of none. The wait
+/// channel is the function of the kernel in which it waits (proc(5)), "0" or "?" where that is not told.
+std::string where_they_wait(const std::vector<Process>& processes);
+
+}  // namespace rankshim::supervise

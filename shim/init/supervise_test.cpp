@@ -1,0 +1,552 @@
+#include "init/supervise.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <chrono>
+#include <csignal>
+#include <thread>
+
+#include "init/kernel.h"
+#include "init/trial.h"
+
+using namespace rankshim::supervise;
+using namespace std::chrono_literals;
+using Kind = Ending::Kind;
+
+namespace {
+
+constexpr int rtmin = 34;
+
+/// Runs a command to its end.
+Ending run(Mode mode, const std::string& script, const Policy& policy = {}) {
+  return Trial(mode, script, policy).ending();
+}
+
+/// For shells: says "ready" and waits for signals, without ending and without a child that a signal could
+/// end. In short pieces: a trap whose signal comes between two of bash's commands runs only when the second
+/// is over.
+const std::string quiet_descriptor = "exec 3<> <(:); wait $!; ";  // before any child: $! could be its number
+const std::string ready_loop = "echo ready; while :; do read -r -t 0.2 -u 3; done";
+const std::string wait_ready = quiet_descriptor + ready_loop;
+
+/// For shells: waits until the last child, `setsid sleep 3600`, has come to sleep(1), environment and all.
+const std::string until_asleep =
+    "until [[ $(< /proc/$!/comm) == sleep ]] && grep -q . /proc/$!/environ; do :; done; ";
+
+/// A Python command that says what it gets, in order; real-time signals with their values.
+const char* const listener = R"(
+import os, signal, sys
+numbers = set(signal.valid_signals()) - {signal.SIGKILL, signal.SIGSTOP, signal.SIGCHLD}
+signal.pthread_sigmask(signal.SIG_BLOCK, numbers)
+print("ready", flush=True)
+while True:
+    info = signal.sigwaitinfo(numbers)
+    print(info.si_signo, flush=True)
+    if info.si_signo == signal.SIGTERM: sys.exit(5)
+)";
+
+}  // namespace
+
+TEST_CASE("the command's exit code and signal are told as they are", "[supervise]") {
+  for (const Mode mode : modes()) {
+    INFO(name(mode));
+    for (const int code : {0, 1, 7, 127, 255}) {
+      const Ending ending = run(mode, "exit " + std::to_string(code));
+      CHECK(ending.kind == Kind::exited);
+      CHECK(ending.number == code);
+      CHECK_FALSE(ending.stop_signal);
+    }
+    for (const int signal : {SIGTERM, SIGKILL, SIGSEGV, SIGUSR1}) {
+      const Ending ending = run(mode, "ulimit -c 0; kill -" + std::to_string(signal) + " $$");
+      CHECK(ending.kind == Kind::signalled);
+      CHECK(ending.number == signal);
+      CHECK_FALSE(ending.killed_by_us);
+    }
+  }
+}
+
+TEST_CASE("a command that makes us its tracer runs and ends as any other", "[supervise]") {
+  const std::string trace_me = "import ctypes, os; ctypes.CDLL(None).ptrace(0, 0, None, None); ";
+  for (const Mode mode : modes()) {
+    INFO(name(mode));
+    const Ending exits =
+        Trial(mode, {"python3", "-c", trace_me + "os.execvp('sh', ['sh', '-c', 'exit 7'])"}, {}).ending();
+    CHECK(exits.kind == Kind::exited);
+    CHECK(exits.number == 7);
+    Trial stopped(
+        mode, {"python3", "-c", trace_me + "print('ready', flush=True); import time; time.sleep(3600)"}, {});
+    CHECK(stopped.line() == "ready");
+    stopped.signal(SIGTERM);
+    const Ending ending = stopped.ending();
+    CHECK(ending.kind == Kind::signalled);
+    CHECK(ending.number == SIGTERM);
+    const Ending trapped =
+        Trial(mode, {"python3", "-c", trace_me + "import signal; signal.raise_signal(5)"}, {}).ending();
+    CHECK(trapped.kind == Kind::signalled);
+    CHECK(trapped.number == SIGTRAP);
+  }
+}
+
+TEST_CASE("every signal is passed on once, in its order", "[supervise]") {
+  const std::vector<int> wanted = {
+      SIGHUP,   SIGINT,  SIGQUIT,   SIGILL,  SIGTRAP, SIGABRT, SIGBUS, SIGFPE,  SIGUSR1, SIGSEGV,   SIGUSR2,
+      SIGPIPE,  SIGALRM, SIGSTKFLT, SIGTSTP, SIGTTIN, SIGTTOU, SIGURG, SIGXCPU, SIGXFSZ, SIGVTALRM, SIGPROF,
+      SIGWINCH, SIGIO,   SIGPWR,    SIGSYS,  rtmin,   35,      40,     63,      64,      SIGTERM};
+  for (const Mode mode : modes()) {
+    for (const SignalScope scope : {SignalScope::child, SignalScope::group, SignalScope::tree}) {
+      INFO(name(mode) << ", scope " << static_cast<int>(scope));
+      Policy policy;
+      policy.scope = scope;
+      Trial trial(mode, std::vector<std::string>{"python3", "-c", listener}, policy);
+      REQUIRE(trial.line() == "ready");
+      for (const int signal : wanted) {
+        trial.signal(signal);
+        CHECK(trial.line() == std::to_string(signal));
+      }
+      const Ending ending = trial.ending();
+      CHECK(ending.number == 5);
+      CHECK(ending.stop_signal == SIGHUP);
+      CHECK(trial.line().empty());
+    }
+  }
+}
+
+TEST_CASE("a real-time signal arrives as often as it was queued, with its values in order", "[supervise]") {
+  const std::string counter = R"(
+import signal, sys
+numbers = {40, 41, signal.SIGTERM}
+signal.pthread_sigmask(signal.SIG_BLOCK, numbers)
+print("ready", flush=True)
+seen = {40: 0, 41: 0}
+while True:
+    info = signal.sigwaitinfo(numbers)
+    if info.si_signo == signal.SIGTERM: break
+    seen[info.si_signo] += 1
+    if sum(seen.values()) == 6000: print(seen[40], seen[41], flush=True)
+)";
+  for (const Mode mode : modes()) {
+    for (const SignalScope scope : {SignalScope::child, SignalScope::group}) {
+      INFO(name(mode) << ", scope " << static_cast<int>(scope));
+      Policy policy;
+      policy.scope = scope;
+      Trial trial(mode, std::vector<std::string>{"python3", "-c", counter}, policy);
+      REQUIRE(trial.line() == "ready");
+      for (int index = 0; index < 3000; ++index) {
+        trial.queue(40, index);
+        trial.signal(41);
+      }
+      CHECK(trial.line() == "3000 3000");
+      trial.signal(SIGTERM);
+      CHECK(trial.ending().number == 0);
+    }
+  }
+}
+
+TEST_CASE("a real-time signal waits for room in the command's queue", "[supervise]") {
+  // The command may have 50 signals pending and takes none until it gets USR1. As root the limit counts for
+  // it alone.
+  const std::string slow = R"(
+import resource, signal
+resource.setrlimit(resource.RLIMIT_SIGPENDING, (50, 50))
+signal.pthread_sigmask(signal.SIG_BLOCK, {40, signal.SIGUSR1})
+print("ready", flush=True)
+signal.sigwait({signal.SIGUSR1})
+for index in range(200): signal.sigwait({40})
+print("all", signal.sigtimedwait({40}, 0), flush=True)
+)";
+  for (const Mode mode : modes()) {
+    Policy policy;
+    policy.scope = SignalScope::child;
+    Trial trial(mode, std::vector<std::string>{"python3", "-c", slow}, policy);
+    REQUIRE(trial.line() == "ready");
+    for (int index = 0; index < 200; ++index) trial.queue(40, index);
+    trial.signal(SIGUSR1);  // passes those that wait
+    CHECK(trial.line() == "all None");
+    CHECK(trial.ending().number == 0);
+  }
+}
+
+TEST_CASE("the scope says who gets a signal", "[supervise]") {
+  // The command, a child in its group and one in a session of its own; each says that it got the signal, and
+  // stays.
+  const std::string family = R"(
+exec 3<> <(:); wait $!
+say() { trap "echo $1" USR1; echo ready; while :; do read -r -t 0.2 -u 3; done; }
+export -f say
+say member &
+setsid bash -c 'say stranger' &
+say command
+)";
+  const std::vector<std::pair<SignalScope, std::vector<std::string>>> cases = {
+      {SignalScope::child, {"command"}},
+      {SignalScope::group, {"command", "member"}},
+      {SignalScope::tree, {"command", "member", "stranger"}}};
+  for (const Mode mode : modes()) {
+    for (const auto& [scope, wanted] : cases) {
+      INFO(name(mode) << ", scope " << static_cast<int>(scope));
+      Policy policy;
+      policy.scope = scope;
+      Trial trial(mode, family, policy);
+      for (int ready = 0; ready < 3; ++ready) REQUIRE(trial.line() == "ready");
+      trial.signal(SIGUSR1);
+      std::vector<std::string> said;
+      for (std::size_t count = 0; count < wanted.size(); ++count) said.push_back(trial.line());
+      std::ranges::sort(said);
+      CHECK(said == wanted);
+      trial.signal(SIGTERM);
+      CHECK(trial.line().empty());  // no more was said, and nobody is left
+      const Ending ending = trial.ending();
+      CHECK(ending.kind == Kind::signalled);
+      CHECK(ending.number == SIGTERM);
+      CHECK(ending.leftovers_killed == 0);
+    }
+  }
+}
+
+TEST_CASE("without a grace a stop leaves the command all the time it wants", "[supervise]") {
+  for (const Mode mode : modes()) {
+    Trial trial(mode, "trap 'echo asked; exit 3' TERM; " + wait_ready, {});
+    REQUIRE(trial.line() == "ready");
+    trial.signal(SIGTERM);
+    const Ending ending = trial.ending();
+    CHECK(trial.line() == "asked");
+    CHECK(ending.kind == Kind::exited);
+    CHECK(ending.number == 3);
+    CHECK(ending.stop_signal == SIGTERM);
+    CHECK_FALSE(ending.killed_by_us);
+  }
+}
+
+TEST_CASE("when the grace is over everything is killed, sessions of their own too", "[supervise]") {
+  const std::string deaf = "trap '' TERM; " + quiet_descriptor + "setsid bash -c 'trap \"\" TERM; " +
+                           wait_ready + "' & " + ready_loop;
+  for (const Mode mode : modes()) {
+    INFO(name(mode));
+    Policy policy;
+    policy.grace = 200ms;
+    policy.leftover_grace = 1h;
+    Trial trial(mode, deaf, policy);
+    for (int ready = 0; ready < 2; ++ready) REQUIRE(trial.line() == "ready");
+    const auto start = std::chrono::steady_clock::now();
+    trial.signal(SIGTERM);
+    const Ending ending = trial.ending();
+    CHECK(std::chrono::steady_clock::now() - start >= 200ms);
+    CHECK(ending.kind == Kind::signalled);
+    CHECK(ending.number == SIGKILL);
+    CHECK(ending.killed_by_us);
+    CHECK(ending.stop_signal == SIGTERM);
+    CHECK(trial.line().empty());  // nobody is left who could write
+  }
+}
+
+TEST_CASE("what the command leaves behind gets TERM, then KILL", "[supervise]") {
+  // Each starts a process in a session of its own, waits until it is as it should be, and ends.
+  const auto leave = [](const std::string& child) {
+    return "coproc setsid bash -c '" + child + "'; read -r -u ${COPROC[0]}; exit 6";
+  };
+  struct Case {
+    std::string script;
+    std::chrono::milliseconds grace;
+    unsigned killed;
+    std::string said;
+  };
+  const std::vector<Case> cases = {
+      {leave("trap \"echo asked >&2; exit\" TERM; " + wait_ready), 1h, 0, "asked"},
+      {leave("trap \"\" TERM; " + wait_ready), 100ms, 1, ""},
+      // One that is stopped can follow, too.
+      {"setsid sleep 3600 & child=$!; until kill -STOP $child && [[ $(ps -o state= $child) == T ]]; do :; "
+       "done; exit 6",
+       1h, 0, ""}};
+  for (const Mode mode : modes()) {
+    for (const Case& wanted : cases) {
+      INFO(name(mode) << ": " << wanted.script);
+      Policy policy;
+      policy.leftover_grace = wanted.grace;
+      Trial trial(mode, "exec 2>&1; " + wanted.script, policy);
+      CHECK(trial.line() == wanted.said);
+      const Ending ending = trial.ending();
+      CHECK(ending.kind == Kind::exited);
+      CHECK(ending.number == 6);
+      CHECK(ending.leftovers == 1);
+      CHECK(ending.leftovers_killed == wanted.killed);
+      CHECK_FALSE(ending.killed_by_us);
+      CHECK(trial.line().empty());
+    }
+  }
+}
+
+TEST_CASE("after a stop the leftovers have what remains of the grace", "[supervise]") {
+  const std::string script = quiet_descriptor + "coproc setsid bash -c 'trap \"\" TERM; " + wait_ready +
+                             "'; read -r -u ${COPROC[0]}; trap 'exit 3' TERM; " + ready_loop;
+  for (const Mode mode : modes()) {
+    INFO(name(mode));
+    Policy policy;
+    policy.grace = 300ms;
+    policy.leftover_grace = 1h;
+    Trial trial(mode, script, policy);
+    REQUIRE(trial.line() == "ready");
+    trial.signal(SIGTERM);
+    const Ending ending = trial.ending();
+    CHECK(ending.kind == Kind::exited);
+    CHECK(ending.number == 3);
+    CHECK(ending.stop_signal == SIGTERM);
+    CHECK(ending.leftovers == 1);
+    CHECK(ending.leftovers_killed == 1);
+  }
+}
+
+TEST_CASE("INT kills what is left, TERM does not hurry it", "[supervise]") {
+  const std::string script = "coproc setsid bash -c 'trap \"echo asked >&2\" TERM; " + wait_ready +
+                             "'; read -r -u ${COPROC[0]}; exit 2";
+  for (const Mode mode : modes()) {
+    Policy policy;
+    policy.leftover_grace = 1h;
+    Trial trial(mode, "exec 2>&1; " + script, policy);
+    REQUIRE(trial.line() == "asked");
+    trial.signal(SIGTERM);
+    trial.signal(SIGINT);
+    const Ending ending = trial.ending();
+    CHECK(ending.number == 2);
+    CHECK(ending.leftovers_killed == 1);
+    CHECK_FALSE(ending.stop_signal);
+    CHECK(trial.line().empty());
+  }
+}
+
+TEST_CASE("a command that leaves nothing ends at once", "[supervise]") {
+  for (const Mode mode : modes()) {
+    const Ending ending = run(mode, "true & wait; setsid true & wait; exit 1");
+    CHECK(ending.leftovers == 0);
+    CHECK(ending.number == 1);
+  }
+}
+
+TEST_CASE("a child from before our time is neither waited for nor ended", "[supervise]") {
+  for (const Mode mode : modes()) {
+    INFO(name(mode));
+    Policy policy;
+    policy.leftover_grace = 1h;
+    // It reads what we write, as `tee` does after a shell's `exec > >(tee log)`, and so outlives us.
+    Trial trial(mode, "exit 3", policy, [] {
+      int pipe[2];
+      if (pipe2(pipe, O_CLOEXEC) != 0 || fork() != 0) return;
+      close(pipe[1]);
+      char byte = 0;
+      [[maybe_unused]] const auto at_our_end = read(pipe[0], &byte, 1);
+      kernel::exit_now(0);
+    });
+    const Ending ending = trial.ending();
+    CHECK(ending.number == 3);
+    CHECK(ending.leftovers == 0);
+  }
+}
+
+namespace {
+
+/// Starts a process that ends after its parent, or before it and is not waited for. By vfork, because copies
+/// of this program would take most of the time.
+int leave_orphan() {
+  const pid_t child = vfork();
+  if (child == 0) {
+    if (vfork() < 0) kernel::exit_now(1);
+    kernel::exit_now(0);  // both
+  }
+  int status = 1;
+  waitpid(child, &status, 0);
+  return status;
+}
+
+}  // namespace
+
+TEST_CASE("helper: leaves three thousand orphans", "[.orphans]") {
+  for (int index = 0; index < 3'000; ++index) REQUIRE(leave_orphan() == 0);
+}
+
+TEST_CASE("three thousand orphans are reaped", "[supervise]") {
+  char program[4096] = {};
+  REQUIRE(readlink("/proc/self/exe", program, sizeof(program) - 1) > 0);
+  for (const Mode mode : modes()) {
+    INFO(name(mode));
+    const Ending ending =
+        Trial(mode, std::vector<std::string>{program, "[.orphans]", "-o", "/dev/null"}, {}).ending();
+    CHECK(ending.kind == Kind::exited);
+    CHECK(ending.number == 0);
+    CHECK(ending.leftovers_killed == 0);
+  }
+}
+
+TEST_CASE("blocked and ignored signals reach the command as they came", "[supervise]") {
+  // Of the program itself, whose constructor takes the mask, this is tried in integration/supervise.
+  const std::string show = "grep -E 'SigIgn' /proc/self/status";
+  for (const Mode mode : modes()) {
+    INFO(name(mode));
+    Trial trial(mode, show, {}, [] {
+      for (const int ignored : {SIGHUP, SIGCHLD, SIGTTOU, 33, 64}) kernel::set_ignored(ignored, true);
+    });
+    const SignalSet wanted = bit(SIGHUP) | bit(SIGCHLD) | bit(SIGTTOU) | bit(33) | bit(64);
+    const std::string line = trial.line();
+    REQUIRE(line.starts_with("SigIgn:"));
+    // bash itself waits for children: it sets SIGCHLD to its default.
+    CHECK((std::stoull(line.substr(7), nullptr, 16) | bit(SIGCHLD)) == wanted);
+    CHECK(trial.ending().number == 0);
+  }
+}
+
+TEST_CASE("an ignored SIGCHLD does not hang us, and the command gets it back", "[supervise]") {
+  for (const Mode mode : modes()) {
+    INFO(name(mode));
+    Trial trial(mode, std::vector<std::string>{"grep", "SigIgn", "/proc/self/status"}, {},
+                [] { kernel::set_ignored(SIGCHLD, true); });
+    CHECK(trial.line() == "SigIgn:\t0000000000010000");
+    CHECK(trial.ending().number == 0);
+  }
+}
+
+TEST_CASE("a stop signal that was inherited as ignored stops nothing", "[supervise]") {
+  for (const Mode mode : modes()) {
+    Policy policy;
+    policy.grace = 1ms;
+    Trial trial(mode, "trap 'echo told' USR1; trap 'exit 8' TERM; " + wait_ready, policy,
+                [] { kernel::set_ignored(SIGHUP, true); });
+    REQUIRE(trial.line() == "ready");
+    trial.signal(SIGHUP);
+    trial.signal(SIGUSR1);  // behind it
+    CHECK(trial.line() == "told");
+    trial.signal(SIGUSR2);  // ends it, without a grace that a stop would have started
+    const Ending ending = trial.ending();
+    CHECK(ending.number == SIGUSR2);
+    CHECK_FALSE(ending.stop_signal);
+  }
+}
+
+TEST_CASE("an agent without workers ends within two seconds of a stop", "[supervise]") {
+  Policy policy;
+  policy.scope = SignalScope::child;
+  policy.agent = true;
+  for (const Mode mode : modes()) {
+    INFO(name(mode));
+    // Its helper, a child that has the agent's own environment, is no worker.
+    Trial trial(mode, "trap '' INT; " + quiet_descriptor + "setsid sleep 3600 & " + until_asleep + ready_loop,
+                policy, [] { unsetenv("LOCAL_RANK"); });
+    REQUIRE(trial.line() == "ready");
+    const auto start = std::chrono::steady_clock::now();
+    trial.signal(SIGINT);
+    const Ending ending = trial.ending();
+    CHECK(std::chrono::steady_clock::now() - start < 2s);
+    CHECK(ending.killed_by_us);
+    CHECK(ending.stop_signal == SIGINT);
+    CHECK(trial.line().empty());
+  }
+}
+
+TEST_CASE("an agent with a worker has its time, and gets each stop signal once", "[supervise]") {
+  Policy policy;
+  policy.scope = SignalScope::child;
+  policy.agent = true;
+  // It notes each TERM and ends with USR1, long after an agent without workers would have been killed.
+  const std::string agent =
+      "terms=0; trap 'terms=$((terms + 1)); echo asked' TERM; trap 'echo noted' USR2; "
+      "trap 'exit $terms' USR1; " +
+      quiet_descriptor + "LOCAL_RANK=0 setsid sleep 3600 & " + until_asleep + ready_loop;
+  for (const Mode mode : modes()) {
+    INFO(name(mode));
+    Trial trial(mode, agent, policy, [] { unsetenv("LOCAL_RANK"); });
+    REQUIRE(trial.line() == "ready");
+    trial.signal(SIGTERM);
+    REQUIRE(trial.line() == "asked");
+    trial.signal(SIGTERM);
+    trial.signal(SIGUSR2);
+    REQUIRE(trial.line() == "noted");
+    // The one sleep here: that nothing happens takes time to see.
+    std::this_thread::sleep_for(1300ms);
+    trial.signal(SIGUSR1);
+    const Ending ending = trial.ending();
+    CHECK(ending.kind == Kind::exited);
+    CHECK(ending.number == 1);
+    CHECK_FALSE(ending.killed_by_us);
+  }
+}
+
+TEST_CASE("a deadline that passes while the last process is reaped kills nothing again", "[supervise]") {
+  // Longer than what lies between two KILLs.
+  struct SlowObserver : Observer {
+    void started(pid_t, const WorkerWatch*) override {}
+    void stopping(int) override {}
+    void command_ended() override { std::this_thread::sleep_for(150ms); }
+  } observer;
+  Policy policy;
+  policy.grace = 0ms;
+  policy.observer = &observer;
+  for (const Mode mode : modes()) {
+    INFO(name(mode));
+    Trial trial(mode, "trap '' TERM; " + wait_ready, policy, [] { dup2(STDOUT_FILENO, STDERR_FILENO); });
+    REQUIRE(trial.line() == "ready");
+    trial.signal(SIGTERM);
+    CHECK(trial.ending().killed_by_us);
+    std::string last;
+    for (std::string line = trial.line(); !line.empty(); line = trial.line()) last = line;
+    CHECK(last == "rankshim: warning: the grace is over: everything is killed");
+  }
+}
+
+TEST_CASE("an agent that waits for other nodes is told of, and ended when its time is over", "[supervise]") {
+  for (const Mode mode : modes()) {
+    INFO(name(mode));
+    const int free = socket(AF_INET, SOCK_STREAM, 0);
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    socklen_t size = sizeof address;
+    REQUIRE(bind(free, reinterpret_cast<const sockaddr*>(&address), size) == 0);
+    REQUIRE(getsockname(free, reinterpret_cast<sockaddr*>(&address), &size) == 0);
+    close(free);
+    const std::uint16_t port = ntohs(address.sin_port);
+    // It imports until USR1 comes; then it is in the rendezvous. It says "ready" when
+    // USR1 can no longer end it.
+    const std::string agent = R"(
+import os, signal, socket, sys
+signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR1})
+os.write(1, b"ready\n")  # in one piece: the messages come through the same pipe
+signal.sigwait({signal.SIGUSR1})
+store = socket.create_server(("", int(sys.argv[1])))
+while True: signal.pause()
+)";
+    Policy policy;
+    policy.scope = SignalScope::child;
+    policy.agent = true;
+    policy.meeting = {.port = port, .limit = 100ms, .told_every = 40ms};
+    Trial trial(mode, std::vector<std::string>{"python3", "-c", agent, std::to_string(port)}, policy,
+                [] { dup2(STDOUT_FILENO, STDERR_FILENO); });
+    constexpr std::string_view still_loads = "rankshim: torchrun has not come to the master's port yet, ";
+    // Lines of more than two intervals: the limit is over, and it is left alone while it loads.
+    std::string line;
+    bool ready = false;
+    for (unsigned told = 0; told < 4 || !ready;) {
+      line = trial.line();
+      if (line == "ready") {
+        ready = true;
+      } else {
+        REQUIRE(line.starts_with(still_loads));
+        REQUIRE(line.ends_with(" after its start: it still loads"));
+        ++told;
+      }
+    }
+    trial.signal(SIGUSR1);
+    do line = trial.line();
+    while (line.find("still loads") != std::string::npos);
+    if (line.find("has no worker yet") != std::string::npos) {  // not on its first look after the limit
+      CHECK(line.starts_with("rankshim: waiting for the other nodes: torchrun has no worker yet, "));
+      CHECK(line.ends_with(" after its start; at most 100 ms"));
+      line = trial.line();
+    }
+    CHECK(line.find("the other nodes did not come within 100 ms: everything is killed") != std::string::npos);
+    const Ending ending = trial.ending();
+    CHECK(ending.never_met);
+    CHECK(ending.killed_by_us);
+  }
+}

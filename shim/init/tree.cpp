@@ -1,0 +1,156 @@
+#include "init/tree.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <charconv>
+#include <cstddef>
+#include <cstdio>
+#include <memory>
+
+#include "base/sort.h"
+
+namespace rankshim::supervise {
+namespace {
+
+constexpr std::size_t longest_stat = 1024;
+
+template <class Number>
+bool parse(std::string_view text, Number& number) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  return error == std::errc{} && end == text.data() + text.size();
+}
+
+std::optional<Process> read_process(pid_t pid) {
+  const std::optional<std::string> line = read_proc(pid, "stat", longest_stat);
+  return line ? parse_stat(*line) : std::nullopt;
+}
+
+/// Whether /proc shows the numbers of our own PID namespace.
+bool proc_is_ours() {
+  std::array<char, 16> target{};
+  const ssize_t length = readlink("/proc/self", target.data(), target.size());
+  pid_t self = 0;
+  return length > 0 && parse(std::string_view(target.data(), static_cast<std::size_t>(length)), self) &&
+         self == getpid();
+}
+
+std::optional<std::vector<Process>> all_processes() {
+  if (!proc_is_ours()) return std::nullopt;
+  const std::unique_ptr<DIR, int (*)(DIR*)> folder(opendir("/proc"), closedir);
+  if (folder == nullptr) return std::nullopt;
+  std::vector<Process> processes;
+  while (const dirent* entry = readdir(folder.get())) {
+    pid_t pid = 0;
+    if (!parse(std::string_view(entry->d_name), pid)) continue;
+    if (const std::optional<Process> process = read_process(pid)) processes.push_back(*process);
+  }
+  // The kernel lists them in this order (fs/proc/base.c, next_tgid), which it does not promise.
+  insertion_sort(processes, [](const Process& a, const Process& b) { return a.pid < b.pid; });
+  return processes;
+}
+
+int send_one(const Process& process, int signal, const kernel::Payload* payload) {
+  const int descriptor = kernel::pidfd_open(process.pid);
+  if (descriptor == -ESRCH) return -ESRCH;
+  // Opened first and looked at then: if it is still the same, the descriptor is of the same.
+  std::optional<Process> now = read_process(process.pid);
+  if (!now && errno != ENOENT && errno != ESRCH) now = read_process(process.pid);
+  int sent = -ESRCH;
+  if (now && now->start == process.start) {
+    sent = descriptor >= 0 ? kernel::pidfd_send(descriptor, signal, payload) : -ENOSYS;
+    if (sent == -ENOSYS || sent == -EPERM || sent == -EINVAL) {
+      // No pidfd to be had (old kernels, seccomp): the look just taken is the best there is.
+      sent = payload == nullptr ? kernel::send(process.pid, signal)
+                                : kernel::queue(process.pid, signal, *payload);
+    }
+  }
+  if (descriptor >= 0) close(descriptor);
+  return sent;
+}
+
+}  // namespace
+
+std::optional<Process> parse_stat(std::string_view line) {
+  // "PID (NAME) STATE PPID PGRP …": the name may hold blanks and parentheses; the start time is field 22.
+  constexpr int parent_field = 4;
+  constexpr int group_field = 5;
+  constexpr int start_field = 22;
+  const std::size_t open = line.find(" (");
+  const std::size_t close = line.rfind(") ");
+  if (open == std::string_view::npos || close == std::string_view::npos || close + 2 >= line.size())
+    return std::nullopt;
+  Process process;
+  process.state = line[close + 2];
+  bool good = parse(line.substr(0, open), process.pid);
+  std::string_view rest = line.substr(close + 3);
+  for (int field = parent_field; good && field <= start_field; ++field) {
+    if (!rest.starts_with(' ')) return std::nullopt;
+    rest.remove_prefix(1);
+    const std::string_view value = rest.substr(0, rest.find_first_of(" \n"));
+    rest.remove_prefix(value.size());
+    if (field == parent_field) good = parse(value, process.parent);
+    if (field == group_field) good = parse(value, process.group);
+    if (field == start_field) good = parse(value, process.start);
+  }
+  return good ? std::optional(process) : std::nullopt;
+}
+
+std::optional<std::vector<Process>> descendants(pid_t ancestor, const std::vector<Process>& except) {
+  std::optional<std::vector<Process>> all = all_processes();
+  if (!all) return std::nullopt;
+  const auto excepted = [&](const Process& process) {
+    return std::ranges::any_of(except, [&](const Process& other) {
+      return other.pid == process.pid && other.start == process.start;
+    });
+  };
+  const auto descends = [&](const Process& process) {
+    const Process* at = &process;
+    // Bounded, because parents change while /proc is being read and could look like a circle.
+    for (std::size_t step = 0; step <= all->size() && !excepted(*at); ++step) {
+      if (at->parent == ancestor) return true;
+      const auto parent = std::ranges::lower_bound(*all, at->parent, {}, &Process::pid);
+      if (parent == all->end() || parent->pid != at->parent) return false;
+      at = &*parent;
+    }
+    return false;
+  };
+  std::vector<Process> found;
+  std::ranges::copy_if(*all, std::back_inserter(found), descends);
+  return found;
+}
+
+int send_each(const std::vector<Process>& processes, int signal, const kernel::Payload* payload) {
+  int refused = 0;
+  for (const Process& process : processes) {
+    if (!process.alive()) continue;
+    const int sent = send_one(process, signal, payload);
+    if (sent < 0 && sent != -ESRCH && refused == 0) refused = sent;
+  }
+  return refused;
+}
+
+std::optional<std::string> read_proc(pid_t pid, const char* file, std::size_t limit) {
+  std::array<char, 64> path{};
+  std::snprintf(path.data(), path.size(), "/proc/%d/%s", pid, file);
+  const int descriptor = open(path.data(), O_RDONLY | O_CLOEXEC);
+  if (descriptor < 0) return std::nullopt;
+  std::string content;
+  ssize_t got = 0;
+  do {
+    const std::size_t before = content.size();
+    content.resize(std::min(limit, before + std::max<std::size_t>(before, longest_stat)));
+    got = read(descriptor, content.data() + before, content.size() - before);
+    content.resize(before + static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
+  } while (got > 0 && content.size() < limit);
+  const int error = errno;
+  close(descriptor);
+  errno = error;
+  return got < 0 ? std::nullopt : std::optional(content);
+}
+
+}  // namespace rankshim::supervise

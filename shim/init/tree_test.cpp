@@ -1,0 +1,102 @@
+#include "init/tree.h"
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+#include <cerrno>
+#include <csignal>
+
+#include "init/kernel.h"
+#include "torchrun/workers.h"
+
+using namespace rankshim::supervise;
+
+namespace {
+
+/// A child that waits for a signal; ended by the destructor.
+struct Child {
+  pid_t pid = fork();
+  Child() {
+    while (pid == 0) pause();
+  }
+  ~Child() {
+    kernel::send(pid, SIGKILL);
+    waitpid(pid, nullptr, 0);
+  }
+  Child(const Child&) = delete;
+  Child& operator=(const Child&) = delete;
+};
+
+}  // namespace
+
+TEST_CASE("a process's line in /proc is understood whatever its name is", "[tree]") {
+  const std::string rest = " 42 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 987654 10 20 18446744073709551615\n";
+  for (const std::string name : {"sh", "a b", "x) R 1 (y", ")", "", "(("}) {
+    INFO(name);
+    const auto process = parse_stat("123 (" + name + ") S 7 42" + rest);
+    REQUIRE(process);
+    CHECK(process->pid == 123);
+    CHECK(process->parent == 7);
+    CHECK(process->group == 42);
+    CHECK(process->state == 'S');
+    CHECK(process->start == 987654);
+    CHECK(process->alive());
+  }
+  for (const std::string broken :
+       {"", "123", "123 (x)", "123 (x) ", "123 (x) S", "123 (x) S 7 42", "x (y) S 7 42 1"}) {
+    CHECK_FALSE(parse_stat(broken));
+  }
+  CHECK_FALSE(parse_stat("123 (x) Z 7 42" + rest)->alive());
+}
+
+TEST_CASE("descendants are found, and nothing else", "[tree]") {
+  const Child child;
+  const auto below = descendants(getpid());
+  REQUIRE(below);
+  bool found = false;
+  for (const Process& process : *below) {
+    CHECK(process.pid != getpid());
+    found = found || process.pid == child.pid;
+  }
+  CHECK(found);
+  CHECK(descendants(child.pid)->empty());
+}
+
+TEST_CASE("a signal never reaches another process with the same number", "[tree]") {
+  const Child child;
+  auto below = *descendants(getpid());
+  std::erase_if(below, [&](const Process& process) { return process.pid != child.pid; });
+  REQUIRE(below.size() == 1);
+  below[0].start += 1;  // as if the number had been given to it since
+  CHECK(send_each(below, SIGKILL, nullptr) == 0);
+  CHECK(waitpid(child.pid, nullptr, WNOHANG) == 0);
+  below[0].start -= 1;
+  CHECK(send_each(below, SIGUSR1, nullptr) == 0);
+  int status = 0;
+  CHECK(waitpid(child.pid, &status, 0) == child.pid);
+  CHECK(WTERMSIG(status) == SIGUSR1);
+}
+
+TEST_CASE("a worker is a descendant with the LOCAL_RANK that the agent does not have", "[workers]") {
+  const Child child;  // has our own environment
+  CHECK(find_worker(child.pid, {"PATH=/bin"}) == Presence::none);
+  // The environment that a process was started with is what /proc shows.
+  int ready[2];
+  REQUIRE(pipe(ready) == 0);
+  const pid_t worker = fork();
+  if (worker == 0) {
+    dup2(ready[1], STDOUT_FILENO);
+    execlp("env", "env", "A=1", "LOCAL_RANK=3", "sh", "-c", "echo ready; exec sleep 3600", nullptr);
+    kernel::exit_now(127);
+  }
+  char byte = 0;
+  REQUIRE(read(ready[0], &byte, 1) == 1);
+  CHECK(find_worker(getpid(), {"PATH=/bin"}) == Presence::some);
+  CHECK(find_worker(getpid(), {"LOCAL_RANK=0"}) == Presence::some);
+  kernel::send(worker, SIGKILL);
+  waitpid(worker, nullptr, 0);
+  close(ready[0]);
+  close(ready[1]);
+  CHECK(find_worker(getpid(), {"PATH=/bin"}) == Presence::none);
+}

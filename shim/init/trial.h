@@ -1,0 +1,56 @@
+#pragma once
+
+#include <sys/types.h>
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "init/supervise.h"
+
+/// For tests: supervise() in a process of its own, with real commands.
+namespace rankshim::supervise {
+
+enum class Mode : unsigned char {
+  pid_1,      ///< as PID 1 of a PID namespace with its own /proc
+  subreaper,  ///< as an ordinary process
+};
+
+/// The modes that this machine permits. Missing ones are said, and are an error where CI is set.
+std::vector<Mode> modes();
+const char* name(Mode mode);
+
+/// A command under supervise(). What the command and its children write to stdout can be read line by line:
+/// lines are the events that tests wait for. The destructor ends everything.
+class Trial {
+ public:
+  /// `before` runs in the new process before anything of ours does, all signals being unblocked again.
+  Trial(Mode mode, const std::vector<std::string>& argv, const Policy& policy,
+        const std::function<void()>& before = {});
+  /// The same for a shell script.
+  Trial(Mode mode, const std::string& script, const Policy& policy, const std::function<void()>& before = {});
+  ~Trial();
+  Trial(const Trial&) = delete;
+  Trial& operator=(const Trial&) = delete;
+
+  /// The supervisor's number.
+  [[nodiscard]] pid_t pid() const { return pid_; }
+  void signal(int number) const;
+  void queue(int number, int value) const;
+
+  /// The next line of the command's output. At its end, when every process that could write it is gone, "".
+  std::string line();
+
+  /// Waits for the end.
+  Ending ending();
+  /// The same where the supervisor ends itself and tells nothing: its exit code.
+  int exit_code();
+
+ private:
+  pid_t pid_ = -1;
+  int output_ = -1;
+  int result_ = -1;
+  std::string unread_;
+};
+
+}  // namespace rankshim::supervise

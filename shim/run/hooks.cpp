@@ -1,0 +1,41 @@
+#include "run/hooks.h"
+
+#include <cstring>
+
+#include "base/exit_code.h"
+#include "launch/policy.h"
+
+namespace rankshim {
+
+using supervise::Ending;
+
+Ending run_hook(boost::asio::io_context& io, supervise::SignalQueue& signals, const Settings& settings,
+                const std::string& command, const Environment& environment, std::chrono::milliseconds limit) {
+  supervise::Policy policy = plan_supervision(settings);
+  policy.limit = limit;
+  return supervise::supervise(io, signals, {{"/bin/sh", "-c", command}, environment.entries()}, policy);
+}
+
+std::optional<int> asked_to_stop(const Ending& hook) {
+  return hook.stop_signal ? hook.stop_signal : hook.late_signal;
+}
+
+std::string describe(const Ending& hook, std::chrono::milliseconds limit) {
+  switch (hook.kind) {
+    case Ending::Kind::not_started:
+      return "cannot be started: " + hook.failed_call + ": " + std::strerror(hook.number);
+    case Ending::Kind::exited:
+      return "ended with code " + std::to_string(hook.number);
+    case Ending::Kind::signalled:
+      break;
+  }
+  return "was ended by " + supervise::signal_name(hook.number) +
+         (hook.killed_by_us && !hook.stop_signal ? ", as it took longer than " + format_time(limit) : "");
+}
+
+int code_of(const Ending& hook) {
+  if (hook.kind == Ending::Kind::not_started) return exit_code::system;
+  return hook.kind == Ending::Kind::signalled ? exit_code::signal_base + hook.number : hook.number;
+}
+
+}  // namespace rankshim

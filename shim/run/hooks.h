@@ -1,0 +1,31 @@
+#pragma once
+
+#include <boost/asio/io_context.hpp>
+#include <chrono>
+#include <optional>
+#include <string>
+
+#include "init/signals.h"
+#include "init/supervise.h"
+#include "node/environment.h"
+#include "settings/settings.h"
+
+namespace rankshim {
+
+/// Runs `command` by /bin/sh -c to its end, under the rules that the settings have for any command: signals
+/// are passed on to its process group, after a stop it has --grace, after `limit` it is killed, and what it
+/// leaves behind is ended.
+supervise::Ending run_hook(boost::asio::io_context& io, supervise::SignalQueue& signals,
+                           const Settings& settings, const std::string& command,
+                           const Environment& environment, std::chrono::milliseconds limit);
+
+/// The signal that asked the hook, or us after its end, to stop.
+std::optional<int> asked_to_stop(const supervise::Ending& hook);
+
+/// "ended with code 3", "was ended by SIGKILL, as it took longer than 10m", "cannot be started: …".
+std::string describe(const supervise::Ending& hook, std::chrono::milliseconds limit);
+
+/// The hook's end as an exit code: its own, 128 + its signal, or 71 where it could not be started.
+int code_of(const supervise::Ending& hook);
+
+}  // namespace rankshim

@@ -1,0 +1,343 @@
+#include "run/run_job.h"
+
+#include <algorithm>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/experimental/awaitable_operators.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <csignal>
+#include <optional>
+#include <string>
+#include <utility>
+#include <variant>
+
+#include "base/exit_code.h"
+#include "base/log.h"
+#include "base/signal_text.h"
+#include "base/text.h"
+#include "init/signals.h"
+#include "init/supervise.h"
+#include "init/working_directory.h"
+#include "launch/interface.h"
+#include "launch/policy.h"
+#include "launch/temporary_folder.h"
+#include "report/redact.h"
+#include "report/verdict.h"
+#include "run/conclude.h"
+#include "run/hooks.h"
+#include "run/job.h"
+#include "run/pause.h"
+#include "run/witness.h"
+#include "settings/exit_map.h"
+#include "wait/wait.h"
+
+namespace rankshim {
+namespace {
+
+/// An end before the command was started.
+Verdict not_started(int code, Cause cause, std::string sentence, bool failed = true) {
+  Verdict verdict;
+  verdict.code = code;
+  verdict.cause = cause;
+  verdict.sentence = std::move(sentence);
+  verdict.failed = failed;
+  return verdict;
+}
+
+std::string what_is_awaited(const Job& job) {
+  const Facts& facts = job.topology.facts;
+  if (job.plan.wait == wait::Until::name) return "the name " + std::string(facts.text(Fact::master_addr));
+  return host_port(facts.text(Fact::master_addr), facts.text(Fact::master_port)) + " to answer";
+}
+
+/// Whether the master is another node, as far as names tell before they are looked up.
+bool is_elsewhere(const Topology& topology, const Node& node) {
+  const std::string_view master = topology.facts.text(Fact::master_addr);
+  return !topology.host.value_or(false) && topology.facts.text(Fact::nnodes) != "1" && !is_loopback(master) &&
+         !same_host(master, node.host_name());
+}
+
+/// Waits for the master. Returns how it ended where that ends us: the master never came, or a signal did.
+std::optional<Verdict> wait_for_master(boost::asio::io_context& io, supervise::SignalQueue& signals,
+                                       const Job& job, const Settings& settings, const Node& node,
+                                       wait::Reached& reached) {
+  using namespace boost::asio::experimental::awaitable_operators;
+  const Facts& facts = job.topology.facts;
+  wait::Master master{std::string(facts.text(Fact::master_addr)),
+                      static_cast<std::uint16_t>(job.topology.number(Fact::master_port)), job.plan.wait,
+                      !job.topology.host.has_value(), is_elsewhere(job.topology, node)};
+  wait::Limits limits;
+  limits.timeout = *settings.time(Option::wait_timeout);
+
+  bool over = false;
+  std::optional<Verdict> end;
+  boost::asio::co_spawn(
+      io, wait::wait_for(std::move(master), std::move(limits)) || signals.next_ending(),
+      [&](const std::exception_ptr& error,
+          std::variant<wait::Reached, wait::Unreachable, supervise::Received> first) {
+        over = true;
+        if (error) {  // out of memory or descriptors
+          end = not_started(exit_code::system, Cause::none, "the system refused to wait for the master");
+        } else if (const auto* signal = std::get_if<supervise::Received>(&first)) {
+          signals.drop();
+          end = not_started(
+              exit_code::signal_base + signal->number, Cause::stopped,
+              supervise::signal_name(signal->number) + " while waiting for the master; nothing was started",
+              false);
+        } else if (const auto* unreachable = std::get_if<wait::Unreachable>(&first)) {
+          end = not_started(exit_code::unreachable, Cause::wait, unreachable->what);
+        } else {
+          reached = std::move(std::get<wait::Reached>(first));
+        }
+      });
+  run_until(io, over);
+  return end;
+}
+
+/// Resolves the job once what the platform has yet to write is there, or how it ended where that never comes.
+std::variant<Job, Faults, Verdict> resolve_when_ready(boost::asio::io_context& io,
+                                                      supervise::SignalQueue& signals,
+                                                      const Invocation& invocation, const Node& node,
+                                                      Witness& witness) {
+  const Settings& settings = invocation.settings;
+  const auto limit = *settings.time(Option::wait_timeout);
+  const auto end = std::chrono::steady_clock::now() + limit;
+  for (bool waits = false;;) {
+    auto resolved = resolve_job(settings, invocation.arguments, node);
+    if (auto* job = std::get_if<Job>(&resolved)) return std::move(*job);
+    auto& faults = std::get<Faults>(resolved);
+    if (!faults.front().passes) return std::move(faults);
+    if (!waits) {
+      waits = true;
+      log::info("waiting at most {}: {}", format_time(limit), faults.front().what);
+      witness.enter("wait", faults.front().what);
+      witness.begin();
+    }
+    if (std::chrono::steady_clock::now() >= end)
+      return not_started(exit_code::unreachable, Cause::wait, faults.front().what);
+    // Nothing tells when a file of a ConfigMap is written anew.
+    if (const auto signal = pause(io, signals, std::chrono::seconds(1))) {
+      return not_started(
+          exit_code::signal_base + signal->number, Cause::stopped,
+          supervise::signal_name(signal->number) + " while waiting for the platform; nothing was started",
+          false);
+    }
+  }
+}
+
+/// Asks the interpreter whether it finds torch, and the module that is to run: torch imports for seconds, and
+/// who waits for others would learn only then that it cannot take part. Returns how it ended where that ends
+/// us; an interpreter that does not answer ends nothing.
+std::optional<Verdict> check_python(boost::asio::io_context& io, supervise::SignalQueue& signals,
+                                    const Job& job, const Settings& settings, const Node& node) {
+  if (job.plan.python.empty()) return std::nullopt;
+  constexpr int absent = 100;
+  std::vector<std::string> argv = job.plan.python;
+  argv.insert(argv.end(),
+              {"-c", "import importlib.util,sys; sys.exit(0 if importlib.util.find_spec('torch') else 100)"});
+  supervise::Policy policy = plan_supervision(settings);
+  policy.limit =
+      std::min<std::chrono::milliseconds>(std::chrono::seconds(20), *settings.time(Option::wait_timeout));
+  const supervise::Ending asked =
+      supervise::supervise(io, signals, {argv, node.environment().entries()}, policy);
+  if (const auto signal = asked_to_stop(asked)) {
+    return not_started(
+        exit_code::signal_base + *signal, Cause::stopped,
+        supervise::signal_name(*signal) + " before the waiting for the master; nothing was started", false);
+  }
+  if (asked.kind != supervise::Ending::Kind::exited || asked.number != absent) return std::nullopt;
+  return not_started(
+      exit_code::configuration, Cause::config,
+      fmt::format("no torch in {}: install it there, or name the interpreter that has it by --python "
+                  "(RANKSHIM_PYTHON)",
+                  node.find_program(argv.front()).value_or(argv.front())));
+}
+
+void announce(const Job& job) {
+  const Facts& facts = job.topology.facts;
+  const std::string what = job.plan.launcher == Launcher::none ? job.plan.argv.front() : "torchrun";
+  if (!job.topology.idle_role.empty() || job.topology.platform == "none")
+    return log::info("starting {}", what);
+  if (job.topology.granularity == platform::Granularity::process) {
+    return log::info("rank {} of {} on {}, master {}; starting {}", facts.text(Fact::rank),
+                     facts.text(Fact::world_size), job.topology.platform,
+                     host_port(facts.text(Fact::master_addr), facts.text(Fact::master_port)), what);
+  }
+  const std::string_view workers = facts.text(Fact::nproc_per_node);
+  const std::string_view noun = workers == "1" ? "worker" : "workers";
+  if (job.topology.alone && job.plan.launcher == Launcher::none)
+    return log::info("one node; starting {}", what);
+  if (job.topology.alone) return log::info("one node, {} {}; starting {}", workers, noun, what);
+  const auto& rank = facts[Fact::node_rank];
+  const std::string master =
+      facts.has(Fact::master_addr)
+          ? "master " + host_port(facts.text(Fact::master_addr), facts.text(Fact::master_port))
+          : std::string("a master that it finds itself");
+  log::info("{} of {} nodes on {}, {} {}, {}; starting {}",
+            rank ? fmt::format("node {} ({})", rank->text, rank->source()) : "one", facts.text(Fact::nnodes),
+            job.topology.platform, workers, noun, master, what);
+}
+
+/// The hook that comes before anything is read. Returns how it ended where that ends us.
+std::optional<Verdict> run_pre_start(boost::asio::io_context& io, supervise::SignalQueue& signals,
+                                     const Settings& settings, const Node& node, Witness& witness) {
+  const std::string command(settings.text(Option::pre_start));
+  if (command.empty()) return std::nullopt;
+  witness.enter("pre-start");
+  witness.begin();
+  const auto limit = *settings.time(Option::pre_start_timeout);
+  const supervise::Ending hook = run_hook(io, signals, settings, command, node.environment(), limit);
+  if (const auto signal = asked_to_stop(hook)) {
+    return not_started(exit_code::signal_base + *signal, Cause::stopped,
+                       supervise::signal_name(*signal) + " during the pre-start hook; nothing was started",
+                       false);
+  }
+  if (hook.leftovers != 0)
+    log::warn("what the pre-start hook left running was stopped: start it from the command");
+  if (code_of(hook) == 0) return std::nullopt;
+  return not_started(code_of(hook), Cause::none,
+                     "the pre-start hook " + describe(hook, limit) + "; nothing was started");
+}
+
+/// What a look at the processes is to find; nothing where each worker has its own rankshim, or none trains
+/// here.
+supervise::JobSize size_of(const Topology& topology) {
+  if (topology.alone || topology.granularity != platform::Granularity::node || !topology.idle_role.empty())
+    return {};
+  const std::string_view nodes = topology.facts.text(Fact::nnodes);
+  return {.nodes = parse_count(nodes.substr(0, nodes.find(':'))).value_or(0),
+          .workers = topology.number(Fact::nproc_per_node)};
+}
+
+/// What the workers, the agent and the kernel have left to say of a failure.
+Evidence gather(const supervise::Ending& ending, const Job& job, const Node& node, const Settings& settings,
+                const Witness& witness, const TemporaryFolder& folder) {
+  Evidence evidence;
+  evidence.memory = witness.memory();
+  if (ending.kind == supervise::Ending::Kind::exited && ending.number == 0) return evidence;
+  Redactor redactor(node.environment(), settings.text(Option::redact));
+  const auto read = [&](const std::string& path) {
+    if (!is_newer(path, ending.started_at)) return PythonError{};
+    const PythonError error = read_error_file(node, path);
+    return PythonError{redactor.message(error.message), redactor.traceback(error.traceback)};
+  };
+  if (!ending.attempt_folder.empty()) {
+    for (unsigned worker = 0; worker < job.topology.number(Fact::nproc_per_node); ++worker)
+      evidence.workers.push_back(read(ending.attempt_folder + "/" + std::to_string(worker) + "/error.json"));
+  }
+  if ((job.plan.launcher != Launcher::none || job.plan.site) && !ending.stop_signal) {
+    std::string path(node.environment().get(agent_error_variable).value_or(""));
+    for (const auto& [name, value] : job.plan.environment.set) {
+      if (name == agent_error_variable) path = value;
+    }
+    if (path.empty() && job.plan.site) path = agent_error_file(folder.path());  // of a program's torchrun
+    evidence.agent_tells = !path.empty() && job.plan.launcher == Launcher::torchrun;
+    if (!path.empty()) evidence.agent = read(path);
+  }
+  evidence.shm = describe_shm();
+  return evidence;
+}
+
+/// Where this node stands among the job's: by its last workers' own word, for an elastic job's nodes come and
+/// go, else by the topology. Nothing of a node alone.
+std::optional<supervise::Place> place_of(const supervise::Ending& ending, const Job& job) {
+  const Topology& topology = job.topology;
+  if (topology.alone) return std::nullopt;
+  if (ending.place || topology.elastic || !topology.facts.has(Fact::node_rank)) return ending.place;
+  return supervise::Place{topology.number(Fact::node_rank), topology.number(Fact::nnodes)};
+}
+
+/// While the command runs our working directory is another one (init/working_directory.h).
+Invocation with_absolute_paths(Invocation invocation) {
+  for (const Option option : {Option::report, Option::termination_log, Option::run_dir}) {
+    std::optional<Value>& path = invocation.settings[option];
+    if (path && path->text != "none") path->text = supervise::absolute_path(std::move(path->text));
+  }
+  return invocation;
+}
+
+/// What torchrun waits for before its first worker; nothing on a node that is the whole job.
+std::optional<supervise::MeetingPlan> plan_meeting(const Job& job, const Settings& settings) {
+  const Topology& topology = job.topology;
+  if (job.plan.launcher == Launcher::none || (!topology.elastic && topology.number(Fact::nnodes) < 2))
+    return std::nullopt;
+  supervise::MeetingPlan meeting;
+  meeting.port = static_cast<std::uint16_t>(topology.number(Fact::master_port));
+  if (!topology.elastic) meeting.limit = settings.time(Option::wait_timeout);
+  return meeting;
+}
+
+}  // namespace
+
+int run_job(const Invocation& given, const Node& node) {
+  const Invocation invocation = with_absolute_paths(given);
+  const Settings& settings = invocation.settings;
+  const bool only_wait = invocation.subcommand == Subcommand::wait;
+  boost::asio::io_context io;
+  supervise::SignalQueue signals(io);
+  if (const auto signal = supervise::parse_signal(settings.text(Option::parent_death_signal)))
+    supervise::end_with_parent(*signal);
+  Witness witness(io, settings, node);
+  Conclusion conclusion(io, signals, settings, node, witness, !only_wait);
+
+  if (!only_wait) {
+    if (const auto end = run_pre_start(io, signals, settings, node, witness)) return conclusion.reach(*end);
+  }
+  witness.enter("resolve");
+  auto resolved = resolve_when_ready(io, signals, invocation, node, witness);
+  if (const auto* verdict = std::get_if<Verdict>(&resolved)) return conclusion.reach(*verdict);
+  if (const auto* faults = std::get_if<Faults>(&resolved)) {
+    for (const Fault& fault : *faults) log::error("{}", to_line(fault));
+    return conclusion.reach(not_started(exit_code::configuration, Cause::config, to_line(faults->front())),
+                            Conclusion::said);
+  }
+  Job& job = std::get<Job>(resolved);
+  witness.set_job(job);
+  conclusion.set_job(job);
+  for (const std::string& warning : job.topology.warnings) log::warn("{}", warning);
+  for (const std::string& warning : job.plan.warnings) log::warn("{}", warning);
+
+  if (!only_wait && job.plan.wait != wait::Until::none) {
+    if (!job.plan.missing.empty())
+      return conclusion.reach(not_started(exit_code::not_found, Cause::none, job.plan.missing));
+    if (const auto end = check_python(io, signals, job, settings, node)) return conclusion.reach(*end);
+  }
+  std::optional<std::string> address;  // the master's
+  if (job.plan.wait != wait::Until::none) {
+    witness.enter("wait", what_is_awaited(job));
+    witness.begin();
+    wait::Reached reached;
+    if (const auto end = wait_for_master(io, signals, job, settings, node, reached))
+      return conclusion.reach(*end);
+    if (!reached.addresses.empty()) address = reached.addresses.front();
+    if (job.topology.elastic) {  // who hosts, and by which address peers reach us, shows only now
+      if (!job.topology.host) job.topology.host = reached.mine;
+      auto plan = plan_launch(job.topology, settings, invocation.arguments, node, address);
+      if (auto* known = std::get_if<LaunchPlan>(&plan)) job.plan = std::move(*known);
+    }
+  }
+  if (only_wait) {
+    witness.termination_log().finish({});
+    return exit_code::ok;
+  }
+  name_interface(job.plan, job.topology, settings, node, address);
+  announce(job);
+  witness.enter(job.plan.launcher == Launcher::none ? "run" : "launch");
+
+  supervise::Policy policy = plan_supervision(job.plan, settings);
+  const TemporaryFolder folder(job.plan, node);
+  policy.log_folder = folder.log_folder();
+  policy.workers = job.topology.number(Fact::nproc_per_node);
+  policy.meeting = plan_meeting(job, settings);
+  policy.job = size_of(job.topology);
+  policy.observer = &witness;
+  const supervise::Command command{job.plan.argv, job.plan.environment.apply(node.environment()).entries()};
+  const supervise::Ending ending = supervise::supervise(io, signals, command, policy);
+  witness.over();
+  const Evidence evidence = gather(ending, job, node, settings, witness, folder);
+  const bool launcher_code = settings.text(Option::exit_code) == "launcher";
+  return conclusion.reach(judge(ending, job.plan, evidence, place_of(ending, job), launcher_code), ending,
+                          evidence);
+}
+
+}  // namespace rankshim

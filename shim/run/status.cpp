@@ -1,0 +1,234 @@
+#include "run/status.h"
+
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/time.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <optional>
+
+#include "base/json.h"
+#include "base/log.h"
+#include "base/text.h"
+#include "platform/json_field.h"
+
+namespace rankshim::status {
+namespace {
+
+using std::chrono::steady_clock;
+
+constexpr std::string_view file_name = "/rankshim.sock";
+constexpr int backlog = 8;
+constexpr std::chrono::seconds patience{5};  // with all that is asked
+constexpr std::size_t longest_answer = std::size_t{64} << 10U;
+constexpr std::chrono::milliseconds a_moment{500};  // an instance that has just begun has no socket yet
+
+/// The address of a path; a length of 0 where it is too long for one.
+struct Address {
+  sockaddr_un place{};
+  socklen_t length = 0;
+
+  explicit Address(const std::string& path) {
+    place.sun_family = AF_UNIX;
+    if (path.size() >= sizeof place.sun_path) return;
+    std::memcpy(place.sun_path, path.c_str(), path.size() + 1);
+    length = sizeof place;
+  }
+  [[nodiscard]] const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&place); }
+};
+
+/// Who is on the other side; nothing where the kernel does not tell.
+std::optional<ucred> peer_of(int connection) {
+  ucred peer{};
+  socklen_t size = sizeof peer;
+  if (getsockopt(connection, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0) return std::nullopt;
+  return peer;
+}
+
+/// Whether the other side is in our PID namespace.
+bool peer_is_here(int connection) {
+  const auto peer = peer_of(connection);
+  return peer && peer->pid != 0;
+}
+
+/// An instance answers its own user and root.
+bool may_ask(int connection) {
+  const auto peer = peer_of(connection);
+  return peer && (peer->uid == geteuid() || peer->uid == 0);
+}
+
+/// Whether that instance is one of this container, and its user one who could be: root, we, or who runs our
+/// PID 1. The folder may be anybody's.
+bool may_answer(int connection) {
+  const auto peer = peer_of(connection);
+  if (!peer || peer->pid == 0) return false;  // no number in our PID namespace
+  struct stat first{};
+  return peer->uid == 0 || peer->uid == geteuid() ||
+         (stat("/proc/1", &first) == 0 && first.st_uid == peer->uid);
+}
+
+/// A time as the socket's options want it, never 0, which is for ever.
+timeval as_timeval(steady_clock::duration time) {
+  const auto left =
+      std::max<std::int64_t>(1, std::chrono::duration_cast<std::chrono::microseconds>(time).count());
+  return {left / 1'000'000, left % 1'000'000};
+}
+
+/// A connection to whoever listens there, or −1.
+int connect_to(const std::string& path, int flags, steady_clock::duration time) {
+  const Address address(path);
+  if (address.length == 0) return -1;
+  const int connection = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | flags, 0);
+  if (connection < 0) return -1;
+  // connect(2) waits for this long too, where so many ask that the queue is full.
+  const timeval limit = as_timeval(time);
+  setsockopt(connection, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
+  if (connect(connection, address.get(), address.length) == 0) return connection;
+  const int error = errno;
+  close(connection);
+  errno = error;
+  return -1;
+}
+
+/// What an instance of this container says there until `end`, as JSON that a terminal can show; empty where
+/// it is not one object.
+std::string answer_at(const std::string& path, steady_clock::time_point end) {
+  const int connection = connect_to(path, 0, end - steady_clock::now());
+  if (connection < 0) return {};
+  std::string answer;
+  std::array<char, 4096> buffer{};
+  while (may_answer(connection) && answer.size() <= longest_answer) {
+    const timeval time = as_timeval(end - steady_clock::now());
+    setsockopt(connection, SOL_SOCKET, SO_RCVTIMEO, &time, sizeof time);
+    const ssize_t got = read(connection, buffer.data(), buffer.size());
+    if (got < 0) answer.clear();
+    if (got <= 0) break;
+    answer.append(buffer.data(), static_cast<std::size_t>(got));
+  }
+  close(connection);
+  return answer.size() > longest_answer ? std::string() : json::ascii_object(answer);
+}
+
+/// Whether that is a socket of our own user's; any other file is not ours to remove.
+bool is_own_socket(const std::string& path) {
+  struct stat status{};
+  return lstat(path.c_str(), &status) == 0 && S_ISSOCK(status.st_mode) && status.st_uid == geteuid();
+}
+
+}  // namespace
+
+std::vector<std::string> socket_paths(std::string_view run_dir, const Environment& environment) {
+  if (!run_dir.empty()) return {std::string(run_dir) + std::string(file_name)};
+  std::vector<std::string> paths;
+  for (const std::string_view folder :
+       {std::string_view("/run"), std::string_view("/dev/shm"), environment.get("TMPDIR").value_or("/tmp")})
+    paths.push_back(std::string(folder) + std::string(file_name));
+  return paths;
+}
+
+Socket::~Socket() { close(); }
+
+void Socket::close() {
+  if (path_.empty()) return;
+  unlink(path_.c_str());
+  path_.clear();
+  boost::system::error_code ignored;
+  listener_.close(ignored);
+}
+
+void Socket::open(const std::vector<std::string>& paths) {
+  if (!path_.empty()) return;
+  int error = 0;
+  for (const std::string& path : paths) {
+    error = open_at(path);
+    if (error == 0) {
+      path_ = path;
+      return listen();
+    }
+    if (error == EADDRINUSE) {
+      log::debug("another rankshim answers at {}: rankshim status asks that one", path);
+      return;
+    }
+  }
+  log::warn(
+      "rankshim status will find nothing: no socket can be made in {} ({}); set --run-dir (RANKSHIM_RUN_DIR)",
+      paths.size() == 1 ? quoted(paths.front()) : "/run, /dev/shm or TMPDIR", std::strerror(error));
+}
+
+int Socket::open_at(const std::string& path) {
+  const Address address(path);
+  if (address.length == 0) return ENAMETOOLONG;
+  const int descriptor = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  if (descriptor < 0) return errno;
+  int error = bind(descriptor, address.get(), address.length) == 0 ? 0 : errno;
+  if (error == EADDRINUSE) {
+    const int other = connect_to(path, SOCK_NONBLOCK, patience);
+    if (other >= 0) {
+      if (!peer_is_here(other)) error = EBUSY;
+      ::close(other);
+    } else if (errno == ECONNREFUSED && is_own_socket(path) && unlink(path.c_str()) == 0) {
+      error = bind(descriptor, address.get(), address.length) == 0 ? 0 : errno;
+    } else if (errno != EAGAIN) {  // which is a queue that is full
+      error = EEXIST;
+    }
+  }
+  if (error == 0 && ::listen(descriptor, backlog) != 0) error = errno;
+  if (error != 0) {
+    ::close(descriptor);
+    return error;
+  }
+  listener_.assign(descriptor);
+  return 0;
+}
+
+void Socket::listen() {
+  listener_.async_wait(boost::asio::posix::stream_descriptor::wait_read,
+                       [this](const boost::system::error_code& error) {
+                         if (error) return;
+                         answer();
+                         listen();
+                       });
+}
+
+/// The text fits into the socket's buffer, so nobody who does not read can delay us.
+void Socket::answer() {
+  const int connection = accept4(listener_.native_handle(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
+  if (connection < 0) {
+    if (errno == EAGAIN || errno == ECONNABORTED || errno == EINTR) return;
+    log::warn("rankshim status can be asked no longer: {}", std::strerror(errno));
+    boost::system::error_code ignored;
+    listener_.close(ignored);  // out of descriptors: the loop would spin on what it cannot accept
+    return;
+  }
+  if (may_ask(connection)) {
+    const std::string text = source_.status();
+    if (send(connection, text.data(), text.size(), MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
+      log::debug("nobody took the answer to a status question");
+  }
+  ::close(connection);
+}
+
+std::string ask(const std::vector<std::string>& paths) {
+  const auto begin = steady_clock::now();
+  while (true) {
+    for (const std::string& path : paths) {
+      std::string answer = answer_at(path, begin + patience);
+      if (!answer.empty()) return answer;
+    }
+    if (steady_clock::now() - begin >= a_moment) return {};
+    usleep(20'000);
+  }
+}
+
+bool is_well(std::string_view answer, std::string_view phase) {
+  if (platform::json_field(answer, "failed") != "false") return false;
+  return phase.empty() || platform::json_field(answer, "phase") == phase;
+}
+
+}  // namespace rankshim::status

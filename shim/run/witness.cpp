@@ -1,0 +1,183 @@
+#include "run/witness.h"
+
+#include <sys/inotify.h>
+#include <unistd.h>
+
+#include "base/json.h"
+#include "base/log.h"
+#include "init/signals.h"
+#include "init/spawn.h"
+#include "torchrun/worker_watch.h"
+
+namespace rankshim {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::steady_clock;
+using std::chrono::system_clock;
+
+// A command that has ended by then has paid nothing for the reports of longer ones; every launcher takes
+// longer to start its first worker.
+constexpr milliseconds a_moment{100};
+
+std::string now() { return json::moment(system_clock::now()); }
+
+/// What a kubelet shows where nobody could write more.
+std::string killed_meanwhile(const std::string& what) {
+  return "rankshim, at " + now().substr(1, 19) + "Z: " + what +
+         "; if this is the last word, the container was killed before it could say more";
+}
+
+std::string the_limit(const MemoryReading& reading) {
+  return "the memory limit" + (reading.limit ? " of " + mebibytes(*reading.limit) : std::string());
+}
+
+}  // namespace
+
+Witness::Witness(boost::asio::io_context& io, const Settings& settings, const Node& node)
+    : settings_(settings),
+      node_(node),
+      termination_log_(std::string(settings.text(Option::termination_log))),
+      timer_(io),
+      memory_events_(io),
+      socket_(io, *this) {}
+
+void Witness::enter(std::string_view phase, std::string waiting_for) {
+  phases_.push_back({phase, steady_clock::now()});
+  waiting_for_ = std::move(waiting_for);
+  log::set_phase(phase);
+}
+
+void Witness::set_job(const Job& job) {
+  job_ = &job;
+  const Facts& facts = job.topology.facts;
+  log::set_node(
+      facts.has(Fact::node_rank) ? std::optional(job.topology.number(Fact::node_rank)) : std::nullopt,
+      facts.text(Fact::run_id));
+}
+
+void Witness::begin() {
+  if (begun_) return;
+  begun_ = true;
+  timer_.expires_after(a_moment);
+  timer_.async_wait([this](const boost::system::error_code& error) {
+    if (!error && !failed_) look_around();
+  });
+}
+
+void Witness::look_around() {
+  memory_group_ = find_memory_group(node_);
+  memory_before_ = read_memory(node_, memory_group_);
+  if (command_ != 0) on_command();
+  if (memory_group_.v2 && memory_before_->known && termination_log_.exists()) watch_memory();
+  open_socket();
+}
+
+void Witness::open_socket() {
+  socket_.open(status::socket_paths(settings_.text(Option::run_dir), node_.environment()));
+}
+
+void Witness::held() {
+  enter("held");
+  failed_ = true;
+  timer_.cancel();
+  boost::system::error_code ignored;
+  memory_events_.close(ignored);  // the verdict stays in the termination log
+  open_socket();
+}
+
+/// What comes a moment after the command's start, or at it where the moment is over.
+void Witness::on_command() {
+  tell_of_oom_group();
+  for (const Option file : {Option::report, Option::termination_log}) {
+    const std::string_view path = settings_.text(file);  // of a shell's >(COMMAND): written at the end
+    if (path.starts_with("/dev/fd/") || path.starts_with("/proc/self/fd/")) return;
+  }
+  supervise::close_what_was_passed_on();
+}
+
+/// Written at once: who takes the last of the memory in one go leaves us no time between the limit and the
+/// KILL.
+void Witness::tell_of_oom_group() {
+  if (!memory_before_->kills_all) return;
+  const std::string what = "memory.oom.group is set: a process over " + the_limit(*memory_before_) +
+                           " takes the whole container along";
+  log::info("{}", what);
+  termination_log_.provisional(killed_meanwhile(what));
+}
+
+/// The kernel reports a change of memory.events as a modification (cgroup-v2.rst, "memory.events").
+void Witness::watch_memory() {
+  const int descriptor = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
+  if (descriptor < 0) return;
+  memory_events_.assign(descriptor);
+  const std::string file = memory_group_.folder + "/memory.events";
+  if (inotify_add_watch(descriptor, file.c_str(), IN_MODIFY) < 0) return;
+  memory_events_.async_wait(boost::asio::posix::stream_descriptor::wait_read,
+                            [this](const boost::system::error_code& error) {
+                              if (!error) on_memory_event();
+                            });
+}
+
+/// Once only: under memory pressure the counters rise all the time.
+void Witness::on_memory_event() {
+  boost::system::error_code ignored;
+  memory_events_.close(ignored);
+  const MemoryReading reading = read_memory(node_, memory_group_);
+  if (reading.pressed <= memory_before_->pressed) return watch_memory();  // another counter's
+  termination_log_.provisional(killed_meanwhile(the_limit(reading) + " was reached"));
+}
+
+MemoryReading Witness::memory() const {
+  if (!memory_before_) return {};
+  MemoryReading reading = read_memory(node_, memory_group_);
+  reading.known = reading.known && memory_before_->known;
+  reading.oom_kills -= std::min(memory_before_->oom_kills, reading.oom_kills);
+  return reading;
+}
+
+void Witness::started(pid_t command, const supervise::WorkerWatch* workers) {
+  command_ = command;
+  workers_ = workers;
+  if (memory_before_) on_command();
+  begin();
+}
+
+void Witness::stopping(int signal) {
+  enter("wind-down");
+  termination_log_.provisional(
+      killed_meanwhile(supervise::signal_name(signal) + " came, and the job was stopping"));
+}
+
+void Witness::command_ended() {
+  if (phases_.back().name != "wind-down") enter("wind-down");
+}
+
+std::string Witness::status() const {
+  const Phase& phase = phases_.back();
+  const bool launched = phase.name == "launch" && workers_ != nullptr && workers_->seen() != 0;
+  const auto begin = launched ? workers_->first_seen().value_or(phase.begin) : phase.begin;
+  const auto past = std::chrono::duration_cast<milliseconds>(steady_clock::now() - begin);
+  json::Object object;
+  object.number("version", 1).text("phase", launched ? "run" : phase.name).flag("failed", failed_);
+  object.raw("since", json::moment(system_clock::now() - past)).raw("seconds", json::seconds(past));
+  if (!waiting_for_.empty()) object.text("waiting_for", waiting_for_);
+  object.number("pid", getpid());
+  if (command_ != 0) object.number("command_pid", command_);
+  if (job_ != nullptr && job_->topology.facts.has(Fact::node_rank))
+    object.number("node_rank", job_->topology.number(Fact::node_rank));
+  std::vector<json::Object> workers;
+  if (workers_ != nullptr) {
+    object.number("restarts", workers_->attempts() == 0 ? 0 : workers_->attempts() - 1);
+    for (const supervise::WorkerState& worker : workers_->states()) {
+      json::Object one;
+      one.number("local_rank", worker.local_rank);
+      if (worker.rank) one.number("rank", *worker.rank);
+      one.number("pid", worker.pid).text("state", worker.ended ? "ended" : "running");
+      workers.push_back(std::move(one));
+    }
+  }
+  return object.objects("workers", workers).str() + "\n";
+}
+
+}  // namespace rankshim

@@ -1,0 +1,82 @@
+#pragma once
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/posix/stream_descriptor.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <chrono>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "init/observer.h"
+#include "node/node.h"
+#include "report/exit_report.h"
+#include "report/files.h"
+#include "report/memory.h"
+#include "run/job.h"
+#include "run/status.h"
+#include "settings/settings.h"
+
+namespace rankshim {
+
+/// Sees what happens from our start to our end: the phases, the memory cgroup's counters, the provisional
+/// word in the termination log, and the answers to `rankshim status`. Nothing of it comes before the
+/// command's start: where there is something to wait for it begins a moment after the waiting has, else a
+/// moment after the start; a command that ends sooner costs nothing.
+class Witness final : public supervise::Observer, private status::Source {
+ public:
+  Witness(boost::asio::io_context& io, const Settings& settings, const Node& node);
+
+  /// A phase begins. `waiting_for` says for what, where it is a waiting.
+  void enter(std::string_view phase, std::string waiting_for = {});
+
+  /// The job that this is about; it must outlive the witness.
+  void set_job(const Job& job);
+
+  /// From a moment on, look at the secondary things. Once only.
+  void begin();
+
+  /// It has failed and the container is kept: answers say so, however early that was.
+  void held();
+
+  void started(pid_t command, const supervise::WorkerWatch* workers) override;
+  void stopping(int signal) override;
+  void command_ended() override;
+  /// No worker can be asked about any more.
+  void over() { workers_ = nullptr; }
+
+  [[nodiscard]] const std::vector<Phase>& phases() const { return phases_; }
+  TerminationLog& termination_log() { return termination_log_; }
+
+  /// The counters now, with the kills since the beginning; unknown where that was not seen.
+  [[nodiscard]] MemoryReading memory() const;
+
+ private:
+  [[nodiscard]] std::string status() const override;
+  void look_around();
+  void open_socket();
+  void on_command();
+  void tell_of_oom_group();
+  void watch_memory();
+  void on_memory_event();
+
+  const Settings& settings_;
+  const Node& node_;
+  const Job* job_ = nullptr;
+  std::vector<Phase> phases_;
+  std::string waiting_for_;
+  bool failed_ = false;
+  bool begun_ = false;
+  pid_t command_ = 0;
+  const supervise::WorkerWatch* workers_ = nullptr;
+
+  TerminationLog termination_log_;
+  MemoryGroup memory_group_;
+  std::optional<MemoryReading> memory_before_;
+  boost::asio::steady_timer timer_;
+  boost::asio::posix::stream_descriptor memory_events_;
+  status::Socket socket_;
+};
+
+}  // namespace rankshim

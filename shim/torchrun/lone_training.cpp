@@ -1,0 +1,165 @@
+#include "torchrun/lone_training.h"
+
+#include <spdlog/fmt/fmt.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <set>
+
+#include "init/tree.h"
+
+namespace rankshim::supervise {
+namespace {
+
+constexpr std::size_t longest_environment = std::size_t{8} << 20U;
+constexpr std::size_t longest_command_line = std::size_t{64} << 10U;
+
+/// The entries of /proc/PID/environ or cmdline, each of which ends with a zero byte.
+std::vector<std::string_view> entries_of(std::string_view text) {
+  std::vector<std::string_view> entries;
+  while (!text.empty()) {
+    const auto end = text.find('\0');
+    entries.push_back(text.substr(0, end));
+    text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
+  }
+  return entries;
+}
+
+std::string_view value_of(const std::vector<std::string_view>& environment, std::string_view name) {
+  for (const std::string_view entry : environment) {
+    if (entry.size() > name.size() && entry.starts_with(name) && entry[name.size()] == '=')
+      return entry.substr(name.size() + 1);
+  }
+  return {};
+}
+
+unsigned number(std::string_view text) {
+  unsigned value = 0;
+  std::from_chars(text.data(), text.data() + text.size(), value);
+  return value;
+}
+
+std::string_view base_name(std::string_view path) { return path.substr(path.rfind('/') + 1); }
+
+bool is_interpreter(std::string_view name) {
+  constexpr std::array<std::string_view, 6> shells = {"sh", "bash", "dash", "zsh", "ksh", "busybox"};
+  return name.starts_with("python") || std::ranges::find(shells, name) != shells.end();
+}
+
+/// The word that keeps a torchrun on this node. Values that follow in a word of their own are not asked
+/// about: what is missed shows by the workers.
+std::string_view lone_word(const std::vector<std::string_view>& words, std::size_t at) {
+  constexpr std::array<std::string_view, 2> exact = {"--standalone", "--nnodes=1"};
+  constexpr std::array<std::string_view, 5> begin = {"--nnodes=1:1", "--rdzv_endpoint=localhost",
+                                                     "--rdzv-endpoint=localhost", "--rdzv_endpoint=127.",
+                                                     "--rdzv-endpoint=127."};
+  for (; at < words.size() && words[at].starts_with("--"); ++at) {
+    const std::string_view word = words[at];
+    if (std::ranges::find(exact, word) != exact.end() ||
+        std::ranges::any_of(begin, [&](std::string_view start) { return word.starts_with(start); }))
+      return word;
+    if (word.find('=') == std::string_view::npos) ++at;
+  }
+  return {};
+}
+
+/// "worker 4711 (torchrun, started by run.sh)"
+std::string describe(std::string_view what, const SeenProcess& process, const std::vector<SeenProcess>& all) {
+  const auto parent_of = [&](const SeenProcess& child) {
+    return std::ranges::find(all, child.parent, &SeenProcess::pid);
+  };
+  std::string text = fmt::format("{} {}", what, process.pid);
+  auto parent = parent_of(process);
+  if (parent == all.end()) return text;
+  const bool worker = process.world_size != 0;
+  if (!worker) return fmt::format("{} (started by {})", text, parent->name);
+  const auto starter = parent_of(*parent);
+  text += " (" + parent->name;
+  if (starter != all.end()) text += ", started by " + starter->name;
+  return text + ")";
+}
+
+}  // namespace
+
+std::string lone_training(const std::vector<SeenProcess>& processes, const JobSize& job) {
+  if (job.nodes < 2) return {};
+  const SeenProcess* lone = nullptr;
+  unsigned own = 0;
+  for (const SeenProcess& process : processes) {
+    if (process.world_size == 0) continue;
+    unsigned here = process.local_world_size;
+    if (here == 0) {  // its launcher does not say: those beside it, or what the job has here
+      std::set<unsigned> ranks;
+      for (const SeenProcess& other : processes) {
+        if (other.world_size == process.world_size) ranks.insert(other.local_rank);
+      }
+      here = std::max(static_cast<unsigned>(ranks.size()), job.workers);
+    }
+    if (process.world_size > here) return {};  // it has met others
+    if (lone == nullptr) {
+      lone = &process;
+      own = std::max(here, process.world_size);
+    }
+  }
+  if (lone != nullptr) {
+    return fmt::format("{} has WORLD_SIZE={}, the job has {}", describe("worker", *lone, processes),
+                       lone->world_size, job.nodes * own);
+  }
+  const auto agent =
+      std::ranges::find_if(processes, [](const auto& process) { return !process.alone_by.empty(); });
+  if (agent == processes.end()) return {};
+  return fmt::format("{} was told to stay on this node ({}), the job has {} nodes",
+                     describe("torchrun", *agent, processes), agent->alone_by, job.nodes);
+}
+
+SeenProcess read_command_line(std::string_view text) {
+  SeenProcess process;
+  const std::vector<std::string_view> words = entries_of(text);
+  if (words.empty()) return process;
+  std::string_view name = base_name(words[0]);
+  std::size_t at = 1;
+  if (is_interpreter(name)) {  // its script or module says more
+    while (at < words.size() && words[at].starts_with('-') && words[at] != "-c" && !words[at].ends_with('m'))
+      ++at;
+    if (at < words.size() && words[at] != "-c") {
+      if (words[at].starts_with('-')) ++at;
+      if (at < words.size()) name = base_name(words[at]);
+      ++at;
+    }
+  }
+  const bool torchrun =
+      name == "torchrun" || name == "torch.distributed.run" || name == "torch.distributed.launch";
+  process.name = torchrun ? "torchrun" : name;
+  if (torchrun) process.alone_by = lone_word(words, at);
+  return process;
+}
+
+std::vector<SeenProcess> see_processes(pid_t command, const std::vector<std::string>& own_environment) {
+  std::vector<SeenProcess> seen;
+  const auto below = descendants(command);
+  if (!below) return seen;
+  std::vector<std::string_view> own(own_environment.begin(), own_environment.end());
+  const bool own_rank = !value_of(own, "LOCAL_RANK").empty();
+  const auto look = [&](pid_t pid, pid_t parent) {
+    SeenProcess process = read_command_line(read_proc(pid, "cmdline", longest_command_line).value_or(""));
+    process.pid = pid;
+    process.parent = parent;
+    const std::string text = read_proc(pid, "environ", longest_environment).value_or("");
+    const auto environment = entries_of(text);
+    const std::string_view rank = value_of(environment, "LOCAL_RANK");
+    if (!rank.empty() && !own_rank) {
+      process.local_rank = number(rank);
+      process.world_size = number(value_of(environment, "WORLD_SIZE"));
+      process.local_world_size = number(value_of(environment, "LOCAL_WORLD_SIZE"));
+    }
+    seen.push_back(std::move(process));
+  };
+  look(command, 0);
+  for (const Process& process : *below) {
+    if (process.alive() && process.state != 'D') look(process.pid, process.parent);
+  }
+  return seen;
+}
+
+}  // namespace rankshim::supervise

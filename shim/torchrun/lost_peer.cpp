@@ -1,0 +1,44 @@
+#include "torchrun/lost_peer.h"
+
+#include <algorithm>
+#include <array>
+
+namespace rankshim {
+namespace {
+
+/// Each with the file that writes it (pytorch/pytorch@v2.13.0, its third_party/gloo and NVIDIA/nccl).
+constexpr std::array<std::string_view, 15> signs = {
+    // gloo/transport/tcp/pair.cc and unbound_buffer.cc put their own path before what they say: "Connection
+    // closed by peer", what the kernel says of the connection, "Timed out waiting 1800000ms for recv
+    // operation
+    // to complete".
+    "gloo/transport/",
+    "Connection closed by peer",
+    "Gloo connectFullMesh failed",  // gloo/rendezvous/context.cc: a worker that never came
+    // src/init.cc, ncclGetErrorString(); torch/csrc/distributed/c10d/NCCLUtils.cpp
+    "remote process exited or there was a network error",
+    "NCCL remote error",
+    "ncclRemoteError",
+    // torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp: the watchdog
+    "Watchdog caught collective operation timeout",
+    "NCCL communicator was aborted",
+    "Some NCCL operations have failed or timed out",
+    // torch/csrc/distributed/c10d/Utils.hpp: the connection to the store, which is node 0's
+    "Connection was likely closed. Did the remote server shutdown or crash?",
+    "DistNetworkError: Connection reset by peer",
+    "DistNetworkError: Broken pipe",
+    // torch/csrc/distributed/c10d/socket.cpp, TCPStore.cpp: who does not answer, or never comes
+    "The client socket has timed out",
+    "wait timeout after",
+    // torch/distributed/elastic/rendezvous/c10d_rendezvous_backend.py
+    "The connection to the C10d store has failed",
+};
+
+}  // namespace
+
+bool tells_of_lost_peer(std::string_view exception) {
+  return std::ranges::any_of(
+      signs, [exception](std::string_view sign) { return exception.find(sign) != std::string_view::npos; });
+}
+
+}  // namespace rankshim

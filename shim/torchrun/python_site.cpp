@@ -1,0 +1,54 @@
+#include "torchrun/python_site.h"
+
+#include <algorithm>
+
+namespace rankshim {
+namespace {
+
+constexpr std::string_view module_text =
+#include "python_site.inc"
+    ;
+
+/// A literal of Python's, old and new. What is no plain ASCII is written by the byte, as torchrun reads it.
+std::string quoted(std::string_view text) {
+  constexpr std::string_view hex = "0123456789abcdef";
+  std::string literal = "\"";
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (byte < 0x20 || byte >= 0x7f || c == '"' || c == '\\') {
+      literal += "\\x";
+      literal += hex[byte >> 4U];
+      literal += hex[byte & 15U];
+    } else {
+      literal += c;
+    }
+  }
+  return literal + "\"";
+}
+
+std::string_view truth(bool value) { return value ? "True" : "False"; }
+
+}  // namespace
+
+std::string_view python_site_module() { return module_text; }
+
+std::string python_site_call(const PythonSite& site) {
+  std::string job = "None";
+  if (site.job) {
+    job = "{";
+    for (const auto& [name, value] : *site.job) job += quoted(name) + ": " + quoted(value) + ", ";
+    job += "}";
+  }
+  std::string text = "\n\nserve(";
+  text += truth(site.had_path);
+  text += ", " + job + ", ";
+  text += truth(site.records);
+  return text + ")\n";
+}
+
+Variables::iterator python_path(Variables& variables) {
+  return std::find_if(variables.begin(), variables.end(),
+                      [](const auto& entry) { return entry.first == python_path_variable; });
+}
+
+}  // namespace rankshim

@@ -1,0 +1,96 @@
+#include "torchrun/rendezvous.h"
+
+#include <dirent.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cstdio>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "init/tree.h"
+
+namespace rankshim::supervise {
+namespace {
+
+constexpr std::size_t longest_table = std::size_t{16}
+                                      << 20U;  // of a host's network, with all its connections
+
+/// Takes the next word off a line.
+std::string_view take_word(std::string_view& line) {
+  line.remove_prefix(std::min(line.find_first_not_of(' '), line.size()));
+  const std::string_view word = line.substr(0, line.find(' '));
+  line.remove_prefix(word.size());
+  return word;
+}
+
+template <class Number>
+bool parse(std::string_view text, Number& number, int base) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number, base);
+  return error == std::errc{} && end == text.data() + text.size();
+}
+
+/// "0100007F:5FD8": the address in hexadecimal, and the port.
+bool has_port(std::string_view address, std::uint16_t port) {
+  unsigned number = 0;
+  const auto colon = address.rfind(':');
+  return colon != std::string_view::npos && parse(address.substr(colon + 1), number, 16) && number == port;
+}
+
+bool holds_one_of(pid_t process, const std::vector<std::uint64_t>& sockets) {
+  std::array<char, 64> path{};
+  std::snprintf(path.data(), path.size(), "/proc/%d/fd", process);
+  const std::unique_ptr<DIR, int (*)(DIR*)> folder(opendir(path.data()), closedir);
+  if (!folder) return false;
+  while (const dirent* entry = readdir(folder.get())) {
+    std::array<char, 64> target{};
+    const ssize_t length = readlinkat(dirfd(folder.get()), entry->d_name, target.data(), target.size());
+    std::string_view name(target.data(), static_cast<std::size_t>(std::max<ssize_t>(length, 0)));
+    if (!name.starts_with("socket:[") || !name.ends_with(']')) continue;
+    name = name.substr(8, name.size() - 9);
+    std::uint64_t socket = 0;
+    if (parse(name, socket, 10) && std::ranges::find(sockets, socket) != sockets.end()) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+std::vector<std::uint64_t> sockets_at(std::string_view table, std::uint16_t port) {
+  std::vector<std::uint64_t> sockets;
+  while (!table.empty()) {
+    std::string_view line = table.substr(0, table.find('\n'));
+    table.remove_prefix(std::min(line.size() + 1, table.size()));
+    take_word(line);  // "0:"
+    const std::string_view local = take_word(line);
+    const std::string_view remote = take_word(line);
+    const std::string_view state = take_word(line);
+    constexpr std::string_view established = "01";  // include/net/tcp_states.h
+    constexpr std::string_view listening = "0A";
+    if (!(state == listening && has_port(local, port)) && !(state == established && has_port(remote, port)))
+      continue;
+    for (int column = 0; column < 5; ++column) take_word(line);  // queues, timer, retransmits, user, timeout
+    std::uint64_t socket = 0;
+    if (parse(take_word(line), socket, 10)) sockets.push_back(socket);
+  }
+  return sockets;
+}
+
+bool is_in_rendezvous(pid_t agent, std::uint16_t port) {
+  std::vector<std::uint64_t> sockets;
+  for (const char* const table : {"net/tcp", "net/tcp6"}) {
+    const std::vector<std::uint64_t> found =
+        sockets_at(read_proc(agent, table, longest_table).value_or(""), port);
+    sockets.insert(sockets.end(), found.begin(), found.end());
+  }
+  if (sockets.empty()) return false;
+  if (holds_one_of(agent, sockets)) return true;
+  const std::optional<std::vector<Process>> below = descendants(agent);
+  return below && std::ranges::any_of(
+                      *below, [&](const Process& process) { return holds_one_of(process.pid, sockets); });
+}
+
+}  // namespace rankshim::supervise

@@ -1,0 +1,371 @@
+#include "torchrun/worker_watch.h"
+
+#include <dirent.h>
+#include <poll.h>
+#include <sys/inotify.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <charconv>
+#include <cstring>
+#include <utility>
+
+#include "base/log.h"
+#include "init/kernel.h"
+#include "init/tree.h"
+
+namespace rankshim::supervise {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::steady_clock;
+
+// Between the attempt's folder and the last worker lie a few milliseconds of forking each; an agent that
+// starts none within this time has failed by itself. A look goes through all of /proc.
+constexpr milliseconds look_again{10};
+constexpr milliseconds look_at_most{5000};
+// At the agent's end: as much as the kernel holds for us where nobody changed it (inotify(7),
+// max_queued_events: 16384 of 32 bytes).
+constexpr unsigned buffers_at_once = 128;
+
+/// struct pidfd_info of linux/pidfd.h, as far as it goes here; exit information since Linux 6.15.
+struct PidfdInfo {
+  std::uint64_t mask;
+  std::uint64_t cgroup_id;
+  std::uint32_t pid, tgid, ppid;
+  std::uint32_t ids[8];
+  std::int32_t exit_code;
+};
+static_assert(sizeof(PidfdInfo) == 64, "PIDFD_INFO_SIZE_VER0");
+constexpr unsigned long pidfd_get_info = _IOWR(0xFF, 11, PidfdInfo);
+constexpr std::uint64_t pidfd_info_exit = 1U << 3U;
+
+/// The wait status of a process that its parent has already reaped.
+std::optional<int> reaped_status(int pidfd) {
+  PidfdInfo info{};
+  info.mask = pidfd_info_exit;
+  // By number: musl's ioctl() takes an int where glibc's takes an unsigned long.
+  const long done = syscall(SYS_ioctl, pidfd, pidfd_get_info, &info);
+  if (done != 0 || (info.mask & pidfd_info_exit) == 0) return std::nullopt;
+  return info.exit_code;
+}
+
+/// The wait status of a zombie: the last but one of /proc/PID/stat's 52 fields, which is 0 for those who may
+/// not trace the process (proc(5)), so that a zero counts only where it is our own user's.
+std::optional<int> zombie_status(pid_t pid) {
+  const std::optional<std::string> stat_line = read_proc(pid, "stat", 1024);
+  if (!stat_line) return std::nullopt;
+  const auto name_end = stat_line->rfind(')');  // the name may hold blanks and brackets itself
+  if (name_end == std::string::npos || name_end + 2 >= stat_line->size() ||
+      (*stat_line)[name_end + 2] != 'Z') {
+    return std::nullopt;
+  }
+  constexpr unsigned fields_after_name = 50;  // field 3 is the state, field 52 the exit code
+  std::size_t at = name_end + 1;
+  for (unsigned field = 1; field < fields_after_name; ++field) {
+    at = stat_line->find(' ', at + 1);
+    if (at == std::string::npos) return std::nullopt;
+  }
+  int status = 0;
+  const char* begin = stat_line->data() + at + 1;
+  if (std::from_chars(begin, stat_line->data() + stat_line->size(), status).ec != std::errc{})
+    return std::nullopt;
+  if (status != 0) return status;
+  struct stat owner{};
+  const std::string folder = "/proc/" + std::to_string(pid);
+  if (::stat(folder.c_str(), &owner) != 0 || owner.st_uid != geteuid()) return std::nullopt;
+  return status;
+}
+
+/// What the process has in its environment behind `mark` ("RANK="); empty where it has none.
+std::string_view text_behind(std::string_view mark, std::string_view environment) {
+  while (!environment.empty()) {
+    const auto end = environment.find('\0');
+    const std::string_view entry = environment.substr(0, end);
+    if (entry.starts_with(mark)) return entry.substr(mark.size());
+    environment = end == std::string_view::npos ? std::string_view{} : environment.substr(end + 1);
+  }
+  return {};
+}
+
+std::optional<unsigned> number_behind(std::string_view mark, std::string_view environment) {
+  unsigned number = 0;
+  const std::string_view digits = text_behind(mark, environment);
+  if (std::from_chars(digits.data(), digits.data() + digits.size(), number).ec != std::errc{})
+    return std::nullopt;
+  return number;
+}
+
+/// Takes the last part off a path and returns it.
+std::string_view take_name(std::string_view& path) {
+  const auto slash = path.rfind('/');
+  const std::string_view name = path.substr(slash == std::string_view::npos ? 0 : slash + 1);
+  path = path.substr(0, slash == std::string_view::npos ? 0 : slash);
+  return name;
+}
+
+/// Of the user that the launcher runs as: we never change it. In a log folder that others can write in too,
+/// theirs are none of ours.
+bool is_own_folder(const std::string& path) {
+  struct stat status{};
+  return lstat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode) && status.st_uid == geteuid();
+}
+
+}  // namespace
+
+WorkerWatch::WorkerWatch(boost::asio::io_context& io, std::string log_folder, unsigned workers)
+    : io_(io), log_folder_(std::move(log_folder)), expected_(workers), inotify_(io), timer_(io) {}
+
+void WorkerWatch::begin(pid_t agent) {
+  agent_ = agent;
+  const int descriptor = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
+  if (descriptor < 0) {
+    log::warn("cannot watch the launcher's workers ({}): its own exit code is all there will be",
+              std::strerror(errno));
+    return;
+  }
+  inotify_.assign(descriptor);
+  watch_folder(log_folder_);
+  listen();
+}
+
+/// Watches a folder, then looks at what was in it before the watch began.
+void WorkerWatch::watch_folder(const std::string& folder) {
+  const int watch = inotify_add_watch(inotify_.native_handle(), folder.c_str(), IN_CREATE | IN_ONLYDIR);
+  if (watch < 0) return;
+  folders_[watch] = folder;
+  const std::unique_ptr<DIR, int (*)(DIR*)> open(opendir(folder.c_str()), closedir);
+  if (!open || folder == log_folder_) return;  // the log folder may hold other runs
+  while (const dirent* entry = readdir(open.get())) on_entry(folder, entry->d_name);
+}
+
+void WorkerWatch::listen() {
+  inotify_.async_wait(boost::asio::posix::stream_descriptor::wait_read,
+                      [this](const boost::system::error_code& error) {
+                        if (error) return;
+                        read_events();
+                        listen();
+                      });
+}
+
+/// One buffer: whoever floods the folder with events is not to keep signals waiting. Returns whether there
+/// was one.
+bool WorkerWatch::read_events() {
+  alignas(inotify_event) std::array<char, 4096> buffer{};
+  const ssize_t got = read(inotify_.native_handle(), buffer.data(), buffer.size());
+  if (got <= 0) return false;
+  for (std::size_t at = 0; at < static_cast<std::size_t>(got);) {
+    inotify_event event{};
+    std::memcpy(&event, buffer.data() + at, sizeof event);
+    const char* name = buffer.data() + at + sizeof event;
+    at += sizeof event + event.len;
+    const auto folder = folders_.find(event.wd);
+    if (folder == folders_.end()) continue;
+    if ((event.mask & IN_IGNORED) != 0) {
+      folders_.erase(folder);  // it is gone, and the kernel's watch with it
+    } else if (event.len != 0) {
+      on_entry(std::string(folder->second), name);
+    }
+  }
+  return true;
+}
+
+/// torchrun makes LOG_FOLDER/RUN_ID_XXXXXX/attempt_N just before it starts that attempt's workers
+/// (torch/distributed/elastic/multiprocessing/api.py, DefaultLogsSpecs.reify; in 1.13
+/// local_elastic_agent.py).
+void WorkerWatch::on_entry(const std::string& folder, const std::string& name) {
+  if (folder == log_folder_) {
+    const std::string path = folder + "/" + name;
+    if (may_be_ours(name) && is_own_folder(path)) watch_folder(path);
+  } else if (name.starts_with("attempt_")) {
+    const std::string run = folder.substr(log_folder_.size() + 1);
+    if (finished_ || !may_be_ours(run)) return;
+    noted_ = Attempt{run, name};
+    look_soon();
+  }
+}
+
+/// Other launchers may use the same log folder at the same time.
+bool WorkerWatch::may_be_ours(const std::string& run) const {
+  return run == run_ || (!run_is_known_ && workers_.empty());
+}
+
+/// Which folder is our launcher's its workers know (torch/distributed/elastic/agent/server/
+/// local_elastic_agent.py: TORCHELASTIC_ERROR_FILE is RUN/ATTEMPT/LOCAL_RANK/error.json).
+void WorkerWatch::take_folder_of(std::string_view environment) {
+  std::string_view path = text_behind("TORCHELASTIC_ERROR_FILE=", environment);
+  take_name(path);
+  take_name(path);
+  const std::string attempt(take_name(path));
+  const std::string run(take_name(path));
+  if (run.empty() || !attempt.starts_with("attempt_")) return;
+  run_ = run;
+  run_is_known_ = true;
+  attempt_folder_ = log_folder_ + "/" + run + "/" + attempt;
+}
+
+/// A folder that is there already is told of twice at its beginning, by the watch and by the look at what was
+/// there before. And torchrun removes it and makes it anew for the new workers after a change of membership,
+/// which is no attempt more, when the workers before have ended.
+void WorkerWatch::begin_attempt(const Attempt& attempt) {
+  const std::string folder = log_folder_ + "/" + attempt.run + "/" + attempt.name;
+  if (!may_be_ours(attempt.run)) return;
+  const bool again = folder == attempt_folder_;
+  if (again && (workers_.empty() || !all_have_ended())) return;
+  restarted_ = !again && !workers_.empty();
+  if (attempts_ == 0 || restarted_) ++attempts_;
+  run_ = attempt.run;
+  attempt_folder_ = folder;
+  for (const auto& [pid, worker] : workers_) earlier_.push_back(pid);
+  workers_.clear();
+  ends_.clear();
+  look_until_ = steady_clock::now() + look_at_most;
+}
+
+bool WorkerWatch::all_have_ended() const {
+  return std::ranges::all_of(workers_, [](const auto& entry) {
+    if (entry.second.ended) return true;
+    const std::optional<std::string> stat_line = read_proc(entry.first, "stat", 1024);
+    const std::optional<Process> process = stat_line ? parse_stat(*stat_line) : std::nullopt;
+    return !process || !process->alive();
+  });
+}
+
+/// Of the first worker of a set; says what has changed since the set before.
+void WorkerWatch::take_place(std::string_view environment) {
+  const std::optional<Place> before = std::exchange(place_, std::nullopt);
+  const std::optional<unsigned> node_rank = number_behind("GROUP_RANK=", environment);
+  const std::optional<unsigned> nodes = number_behind("GROUP_WORLD_SIZE=", environment);
+  if (node_rank && nodes) place_ = Place{*node_rank, *nodes};
+  if (!earlier_.empty()) {
+    std::string what = "torchrun has started new workers";
+    if (restarted_) what += fmt::format(" (restart {})", attempts_ - 1);
+    if (place_ && before && place_->nodes != before->nodes) {
+      what += place_->nodes < before->nodes  ? ": a node was lost"
+              : place_->nodes <= most_nodes_ ? ": a node came back"
+                                             : ": a node has joined";
+      what += fmt::format("; the job has {} {} now, {} before", place_->nodes,
+                          place_->nodes == 1 ? "node" : "nodes", before->nodes);
+    } else if (!restarted_) {
+      what += ": the job's nodes have changed";
+    }
+    log::info("{}", what);
+  }
+  if (place_) most_nodes_ = std::max(most_nodes_, place_->nodes);
+}
+
+/// However often it is asked for within that time, it is one look.
+void WorkerWatch::look_soon() {
+  if (std::exchange(look_is_due_, true)) return;
+  timer_.expires_after(look_again);
+  timer_.async_wait([this](const boost::system::error_code& error) {
+    if (error) return;
+    look_is_due_ = false;
+    look_for_workers();
+  });
+}
+
+void WorkerWatch::look_for_workers() {
+  if (finished_) return;
+  if (noted_) begin_attempt(*std::exchange(noted_, std::nullopt));
+  ++looks_;
+  if (const std::optional<std::vector<Process>> below = descendants(agent_)) {
+    for (const Process& process : *below) {
+      if (process.parent != agent_ || workers_.contains(process.pid)) continue;
+      if (std::find(earlier_.begin(), earlier_.end(), process.pid) != earlier_.end()) continue;
+      add_worker(process.pid);
+    }
+  }
+  if (workers_.size() < expected_ && steady_clock::now() < look_until_) look_soon();
+}
+
+void WorkerWatch::add_worker(pid_t pid) {
+  constexpr std::size_t longest_environment = std::size_t{8} << 20U;
+  const std::string environment = read_proc(pid, "environ", longest_environment).value_or("");
+  std::optional<unsigned> local_rank = number_behind("LOCAL_RANK=", environment);
+  if (!local_rank) {
+    // Between fork and exec it still has the agent's environment; a zombie has none any more. Its parent
+    // starts them in the order of their ranks.
+    const std::optional<std::string> stat_line = read_proc(pid, "stat", 1024);
+    const std::optional<Process> process = stat_line ? parse_stat(*stat_line) : std::nullopt;
+    if (!process || process->alive()) return;  // gone, not ready yet, or no worker
+    local_rank = static_cast<unsigned>(workers_.size());
+  }
+  if (!run_is_known_) take_folder_of(environment);
+  if (!first_seen_) first_seen_ = steady_clock::now();
+  if (workers_.empty()) take_place(environment);
+  Worker& worker = workers_[pid];
+  worker.local_rank = *local_rank;
+  worker.rank = number_behind("RANK=", environment);
+  const int descriptor = kernel::pidfd_open(pid);
+  if (descriptor < 0) {
+    if (descriptor != -ESRCH) log::debug("cannot follow worker {} ({})", pid, std::strerror(-descriptor));
+    return;
+  }
+  worker.pidfd = std::make_unique<boost::asio::posix::stream_descriptor>(io_, descriptor);
+  worker.pidfd->async_wait(boost::asio::posix::stream_descriptor::wait_read,
+                           [this, pid](const boost::system::error_code& error) {
+                             if (!error) on_end(pid);
+                           });
+}
+
+void WorkerWatch::on_end(pid_t pid, std::optional<int> status) {
+  const auto found = workers_.find(pid);
+  if (found == workers_.end() || !found->second.pidfd) return;
+  Worker& worker = found->second;
+  worker.ended = true;
+  if (!status) status = zombie_status(pid);
+  if (!status) status = reaped_status(worker.pidfd->native_handle());
+  ends_.push_back(
+      {pid, worker.local_rank, worker.rank, status.value_or(0), status.has_value(), steady_clock::now()});
+  log::debug("worker {} (pid {}) ended with wait status {}", worker.local_rank, pid,
+             status ? std::to_string(*status) : std::string("unknown"));
+  worker.pidfd.reset();
+}
+
+void WorkerWatch::on_reaped(pid_t pid, int status) { on_end(pid, status); }
+
+bool WorkerWatch::some_run() const {
+  return std::ranges::any_of(workers_, [](const auto& entry) { return !entry.second.ended; });
+}
+
+std::vector<WorkerState> WorkerWatch::states() const {
+  std::vector<WorkerState> states;
+  states.reserve(workers_.size());
+  for (const auto& [pid, worker] : workers_)
+    states.push_back({pid, worker.local_rank, worker.rank, worker.ended});
+  return states;
+}
+
+void WorkerWatch::look() {
+  if (inotify_.is_open()) {
+    for (unsigned taken = 0; taken < buffers_at_once && read_events();) ++taken;
+    if (noted_) look_for_workers();
+  }
+  for (auto& [pid, worker] : workers_) {
+    if (worker.ended || !worker.pidfd) continue;
+    pollfd ready{worker.pidfd->native_handle(), POLLIN, 0};
+    if (poll(&ready, 1, 0) == 1) on_end(pid);
+  }
+}
+
+void WorkerWatch::agent_ended() {
+  look();
+  finished_ = true;
+  timer_.cancel();
+  boost::system::error_code ignored;
+  if (inotify_.is_open()) inotify_.close(ignored);
+}
+
+void WorkerWatch::finish() {
+  agent_ended();
+  for (auto& [pid, worker] : workers_) worker.pidfd.reset();
+}
+
+}  // namespace rankshim::supervise
