@@ -11,6 +11,7 @@
 #include "base/exit_code.h"
 #include "base/fault.h"
 #include "base/log.h"
+#include "base/read_file.h"
 #include "cli/explain.h"
 #include "cli/install.h"
 #include "cli/licenses.h"
@@ -42,12 +43,11 @@ void print(int descriptor, std::string_view text) {
 
 void print(std::string_view text) { print(STDOUT_FILENO, text); }
 
-/// All that stdin has, at most 1 MiB; nothing where it cannot be read.
+/// What stdin has, as read_file() reads a file; nothing where it cannot be read.
 std::optional<std::string> read_stdin() {
-  constexpr std::size_t most = std::size_t{1} << 20U;
   std::string content;
   std::array<char, 4096> chunk{};
-  while (content.size() < most) {
+  while (content.size() <= largest_file) {
     const ssize_t got = read(STDIN_FILENO, chunk.data(), chunk.size());
     if (got < 0) return std::nullopt;
     if (got == 0) break;
@@ -96,6 +96,11 @@ int explain_recorded(const std::vector<std::string>& arguments, const Settings& 
   const auto text = path == "-" ? read_stdin() : here.file(path);
   if (!text) {
     report({{path + " cannot be read", {path}, "correct --env-file"}},
+           settings.text(Option::format) == "json");
+    return exit_code::configuration;
+  }
+  if (text->size() > largest_file) {
+    report({{path + " is larger than 1 MiB", {path}, "leave out what is not this Pod"}},
            settings.text(Option::format) == "json");
     return exit_code::configuration;
   }

@@ -2,6 +2,7 @@
 #include <array>
 
 #include "launch/launch.h"
+#include "platform/variables.h"
 
 namespace rankshim {
 namespace {
@@ -63,10 +64,11 @@ void set_pet(EnvironmentChange& change, const Topology& topology, bool add, cons
     if (topology.facts.has(fact) && (add || environment.get(name)))
       set_known(change, topology.facts, name, fact);
   }
+  const platform::Variables variables(environment);
   for (const std::string& entry : environment.entries()) {
     if (!entry.starts_with("PET_")) continue;
     const std::string_view name = entry_name(entry);
-    if (environment.get(name)) continue;
+    if (name.empty() || variables.get(name)) continue;
     const bool is_set =
         std::any_of(change.set.begin(), change.set.end(), [&](const auto& s) { return s.first == name; });
     if (!is_set) change.unset.emplace_back(name);
@@ -76,8 +78,7 @@ void set_pet(EnvironmentChange& change, const Topology& topology, bool add, cons
 }  // namespace
 
 Environment EnvironmentChange::apply(const Environment& environment) const {
-  Environment changed = environment.copy(set.size());
-  for (const std::string& name : unset) changed.unset(name);
+  Environment changed = environment.without(unset, set.size());
   for (const auto& [name, value] : set) changed.set(name, value);
   return changed;
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <unordered_set>
 
 #include "base/text.h"
 
@@ -60,10 +61,12 @@ void Environment::unset(std::string_view name) {
   std::erase_if(entries_, [&](const auto& entry) { return is_named(entry, name); });
 }
 
-Environment Environment::copy(std::size_t more) const {
+Environment Environment::without(const std::vector<std::string>& names, std::size_t more) const {
+  const std::unordered_set<std::string_view> unset(names.begin(), names.end());
   Environment result;
   result.entries_.reserve(entries_.size() + more);
-  result.entries_.insert(result.entries_.end(), entries_.begin(), entries_.end());
+  for (const std::string& entry : entries_)
+    if (!unset.contains(entry_name(entry))) result.entries_.push_back(entry);
   return result;
 }
 

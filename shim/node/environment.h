@@ -31,8 +31,8 @@ class Environment {
 
   void unset(std::string_view name);
 
-  /// A copy that has room for as many more.
-  [[nodiscard]] Environment copy(std::size_t more) const;
+  /// A copy without these, which has room for as many more. Linear, however many they are.
+  [[nodiscard]] Environment without(const std::vector<std::string>& names, std::size_t more) const;
 
   /// All entries as NAME=VALUE, what is malformed too.
   [[nodiscard]] const std::vector<std::string>& entries() const& { return entries_; }

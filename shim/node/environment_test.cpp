@@ -24,6 +24,11 @@ TEST_CASE("setting replaces in place, and a name that stood twice stands once") 
   CHECK(environment.get("C") == "5=6");
 }
 
+TEST_CASE("what is left out is left out wherever it stands, and what is malformed stays") {
+  const Environment environment({"A=1", "B=2", "A=3", "odd", "=x"});
+  CHECK(environment.without({"A", "C"}, 0).entries() == std::vector<std::string>{"B=2", "odd", "=x"});
+}
+
 TEST_CASE("service links are told by their protocol") {
   CHECK(is_service_link("tcp://10.0.0.1:80"));
   CHECK(is_service_link("sctp://[fd00::1]:80"));

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cerrno>
 #include <map>
 #include <set>
 #include <string>
@@ -16,6 +17,7 @@ class FakeNode final : public Node {
   explicit FakeNode(std::vector<std::string> variables) : Node(Environment(std::move(variables))) {}
 
   std::map<std::string, std::string> files;
+  std::set<std::string> unreadable;
   std::map<std::string, std::vector<std::string>, std::less<>> folders;
   std::string name = "fake-host";
   std::optional<DeviceCount> devices;
@@ -26,6 +28,7 @@ class FakeNode final : public Node {
 
   [[nodiscard]] std::optional<std::string> file(const std::string& path) const override {
     const auto found = files.find(path);
+    errno = unreadable.contains(path) ? EACCES : ENOENT;
     return found == files.end() ? std::nullopt : std::optional(found->second);
   }
   void each_name(const char* folder, void (*see)(void* context, std::string_view name),

@@ -20,13 +20,12 @@
 #include <span>
 #include <utility>
 
+#include "base/read_file.h"
 #include "node/accelerators.h"
 #include "node/cgroup.h"
 
 namespace rankshim {
 namespace {
-
-constexpr std::size_t largest_file = 1 << 20;
 
 class Descriptor {
  public:
@@ -141,19 +140,7 @@ bool is_nobodys(const SocketAddress& address) {
 
 }  // namespace
 
-std::optional<std::string> RealNode::file(const std::string& path) const {
-  const Descriptor descriptor(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK));
-  if (descriptor.number() < 0) return std::nullopt;
-  std::string content;
-  std::array<char, 4096> chunk{};
-  while (content.size() < largest_file) {
-    const ssize_t got = read(descriptor.number(), chunk.data(), chunk.size());
-    if (got < 0) return std::nullopt;
-    if (got == 0) break;
-    content.append(chunk.data(), static_cast<std::size_t>(got));
-  }
-  return content;
-}
+std::optional<std::string> RealNode::file(const std::string& path) const { return read_file(path); }
 
 // By the kernel's own records (getdents(2)): opendir clears 2 KiB first and asks one time more, which shows
 // in our start.

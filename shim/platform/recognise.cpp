@@ -4,6 +4,7 @@
 #include <array>
 
 #include "base/nearest.h"
+#include "base/read_file.h"
 #include "base/text.h"
 #include "platform/json_field.h"
 #include "platform/variables.h"
@@ -218,6 +219,10 @@ class Evaluation {
     from.append_inputs("a document", fault.names);
     // Where a platform writes its file while we look, what is half of it becomes whole.
     fault.passes = !profile_.pending().empty() && node_.file(fault.names.back()).has_value();
+    add_unreadable(std::move(fault));
+  }
+
+  void add_unreadable(Fault fault) {
     const bool said = std::any_of(unreadable_.begin(), unreadable_.end(),
                                   [&](const Fault& other) { return other.what == fault.what; });
     if (!said) unreadable_.push_back(std::move(fault));
@@ -276,6 +281,14 @@ class Evaluation {
     if (!path.starts_with('/')) return std::nullopt;
     const auto content = node_.file(path);
     if (!content) return std::nullopt;
+    if (content->size() > largest_file) {  // a list that is cut would count too few nodes
+      add_unreadable(
+          {path + " is larger than 1 MiB",
+           {path},
+           "shorten it, or say this node's place with --platform=generic, --nnodes, --node-rank and "
+           "--master-addr (RANKSHIM_PLATFORM, …)"});
+      return std::nullopt;
+    }
     return something({std::string(trimmed(*content)), Origin::file, path});
   }
 

@@ -3,6 +3,7 @@
 #include <catch2/catch.hpp>
 #include <deque>
 
+#include "base/read_file.h"
 #include "node/fake_node.h"
 #include "platform/reader.h"
 
@@ -49,6 +50,16 @@ std::string found(const std::string& place, const Node& node, std::vector<std::s
 }
 
 }  // namespace
+
+TEST_CASE("a file that is too large to be read whole is refused, for a list that is cut counts too few") {
+  Profiles profiles;
+  profiles.add("x", match("\"X\"", "nnodes = 'count(file(/hosts))'"));
+  FakeNode node({"X=1"});
+  node.files["/hosts"] = std::string(largest_file + 1, 'h');
+  const auto outcome = recognise(profiles, "auto", node);
+  REQUIRE(std::holds_alternative<Faults>(outcome));
+  CHECK_THAT(std::get<Faults>(outcome).front().what, Catch::Contains("/hosts is larger than 1 MiB"));
+}
 
 TEST_CASE("a place's value carries its source") {
   FakeNode node(

@@ -3,14 +3,17 @@
 #include <spdlog/fmt/fmt.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <charconv>
 
 #include "base/exit_code.h"
 #include "base/nearest.h"
 #include "base/pattern.h"
+#include "base/read_file.h"
 #include "base/signal_text.h"
 #include "base/text.h"
 #include "base/toml.h"
+#include "base/toml_nesting.h"
 #include "settings/exit_map.h"
 
 namespace rankshim {
@@ -289,12 +292,27 @@ class Reader {
     const std::string path = chosen ? chosen->text : std::string(info(Option::config).fallback);
     const std::optional<std::string> document = node_.file(path);
     if (!document) {
-      if (chosen) {
-        reject(exit_code::configuration,
-               {fmt::format("the configuration file {} cannot be read", rankshim::quoted(path)),
-                {chosen->detail},
-                fmt::format("correct {}", chosen->detail)});
-      }
+      if (!chosen && (errno == ENOENT || errno == ENOTDIR)) return;
+      reject(exit_code::configuration, {fmt::format("the configuration file {} cannot be read ({})",
+                                                    rankshim::quoted(path), why_unreadable(errno)),
+                                        {chosen ? chosen->detail : path},
+                                        chosen ? fmt::format("correct {}", chosen->detail)
+                                               : fmt::format("make {} readable, or remove it", path)});
+      return;
+    }
+    if (document->size() > largest_file) {
+      reject(exit_code::configuration,
+             {fmt::format("the configuration file {} is larger than 1 MiB", rankshim::quoted(path)),
+              {path},
+              "shorten it"});
+      return;
+    }
+    if (const auto line = line_of_too_many_dots(*document)) {
+      reject(exit_code::configuration,
+             {fmt::format("{}:{}: there are more dots outside strings than a configuration can need", path,
+                          *line),
+              {path},
+              "write one key on each line"});
       return;
     }
     const toml::parse_result parsed = toml::parse(*document, path);

@@ -5,6 +5,7 @@
 #include <sstream>
 
 #include "base/exit_code.h"
+#include "base/read_file.h"
 #include "base/toml.h"
 #include "node/fake_node.h"
 #include "settings/exit_map.h"
@@ -224,6 +225,25 @@ TEST_CASE("the exit map changes numbers, ranges and causes, a cause first") {
   CHECK(map->apply(Cause::wait, 75) == 200);
   CHECK(map->apply(Cause::config, 78) == 1);
   for (const char* wrong : {"3", "a=1", "3=", "5-3=1", "300=1", "1=256"}) CHECK_FALSE(ExitMap::parse(wrong));
+}
+
+TEST_CASE("a configuration that is too large, too deep or not to be read is refused") {
+  const auto fault = [](const FakeNode& node) {
+    const Rejected rejected = refused(read_settings({"x"}, node));
+    CHECK(rejected.exit_code == exit_code::configuration);
+    return to_line(rejected.faults.front());
+  };
+  FakeNode node({});
+  accepted(read_settings({"x"}, node));
+  node.files["/etc/rankshim.toml"] = "wait = \"none\"\n#" + std::string(largest_file, 'x');
+  CHECK_THAT(fault(node), Catch::Contains("/etc/rankshim.toml is larger than 1 MiB"));
+  std::string key = "\n\na";
+  for (int i = 0; i < 250'000; ++i) key += ".b";
+  node.files["/etc/rankshim.toml"] = key + " = 1\n";
+  CHECK_THAT(fault(node), Catch::Contains("/etc/rankshim.toml:3: there are more dots"));
+  node.files.clear();
+  node.unreadable = {"/etc/rankshim.toml"};
+  CHECK_THAT(fault(node), Catch::Contains("/etc/rankshim.toml cannot be read (Permission denied)"));
 }
 
 TEST_CASE("the documented configuration file has every key with its built-in default") {

@@ -1,13 +1,15 @@
 #include "wait/resolver.h"
 
-#include <fcntl.h>
 #include <spdlog/fmt/fmt.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <utility>
 
+#include "base/log.h"
+#include "base/read_file.h"
 #include "wait/names.h"
 #include "wait/questions.h"
 
@@ -17,21 +19,6 @@ namespace asio = boost::asio;
 namespace ip = boost::asio::ip;
 
 namespace {
-
-constexpr std::size_t largest_file = 1 << 20;
-
-/// The file's content; empty where it cannot be read, which hosts(5) and resolv.conf(5) treat alike.
-std::string content(const std::string& path) {
-  std::string text;
-  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (fd < 0) return text;
-  std::array<char, 4096> block{};
-  for (ssize_t n = 0; text.size() < largest_file && (n = read(fd, block.data(), block.size())) > 0;) {
-    text.append(block.data(), static_cast<std::size_t>(n));
-  }
-  close(fd);
-  return text;
-}
 
 std::string host_name() {
   std::array<char, 256> name{};
@@ -107,11 +94,27 @@ std::string Answer::account() const {
 Resolver::Resolver(asio::any_io_executor executor, std::string name, Files files, Pace pace)
     : executor_(std::move(executor)), name_(std::move(name)), files_(std::move(files)), pace_(pace) {}
 
+/// hosts(5) and resolv.conf(5) treat a file that cannot be read as an empty one.
+std::string Resolver::content_of(const std::string& path) {
+  std::optional<std::string> content = read_file(path);
+  const int error = errno;
+  const bool absent = !content && (error == ENOENT || error == ENOTDIR);
+  const bool whole = content && content->size() <= largest_file;
+  if (!absent && !whole && std::find(warned_of_.begin(), warned_of_.end(), path) == warned_of_.end()) {
+    warned_of_.push_back(path);
+    if (content)
+      log::warn("{} is larger than 1 MiB; what follows is not read", path);
+    else
+      log::warn("{} cannot be read ({}): it counts as empty", path, why_unreadable(error));
+  }
+  return std::move(content).value_or("");
+}
+
 asio::awaitable<void> Resolver::look(Clock::time_point deadline) {
   std::vector<ip::address> known;
   if (const auto address = literal(name_)) {
     known.push_back(*address);
-  } else if (known = in_hosts(content(files_.hosts), name_); known.empty() && is_localhost(name_)) {
+  } else if (known = in_hosts(content_of(files_.hosts), name_); known.empty() && is_localhost(name_)) {
     known = {ip::address_v4::loopback(), ip::address_v6::loopback()};
   }
   if (known.empty()) {
@@ -136,7 +139,7 @@ struct Resolver::Round {
 /// server notices when 4,096 nodes wait.
 asio::awaitable<void> Resolver::ask_servers(Clock::time_point deadline) {
   stands_for_ = std::chrono::milliseconds(0);
-  const ResolvConf conf = read_resolv_conf(content(files_.resolv_conf), host_name());
+  const ResolvConf conf = read_resolv_conf(content_of(files_.resolv_conf), host_name());
   Round round{candidates(name_, conf), 0, {}, deadline};
   if (round.names.empty()) {
     answer_ = {{}, Verdict::bad_name, {}, {}};

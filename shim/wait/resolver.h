@@ -72,6 +72,7 @@ class Resolver {
   [[nodiscard]] bool glance_is_enough(const Round& round) const;
   boost::asio::awaitable<bool> glance(Questions& questions, const Round& round);
   boost::asio::awaitable<void> look_thoroughly(Questions& questions, const Round& round);
+  std::string content_of(const std::string& path);
   void note_negative_ttl(std::optional<std::uint32_t> ttl);
 
   boost::asio::any_io_executor executor_;
@@ -79,6 +80,7 @@ class Resolver {
   Files files_;
   Pace pace_;
   Answer answer_;
+  std::vector<std::string> warned_of_;  // files that cannot be read
   bool looked_ = false;
   Clock::time_point next_thorough_;
   std::uint32_t longest_ttl_ = 0;

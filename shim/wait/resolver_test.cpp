@@ -1,5 +1,8 @@
 #include "wait/resolver.h"
 
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <catch2/catch.hpp>
 
@@ -326,6 +329,29 @@ TEST_CASE("a negative answer stands only while its TTL is seen to run down") {
     ttl = row.ttl;
     fixture.look();
     CHECK(fixture.resolver.stands_for() == row.stands);
+  }
+}
+
+TEST_CASE("a FIFO in the place of the hosts file or resolv.conf is ignored with a warning") {
+  asio::io_context context;
+  const TemporaryFile hosts, conf;
+  for (const TemporaryFile* file : {&hosts, &conf}) {
+    REQUIRE(unlink(file->path().c_str()) == 0);
+    REQUIRE(mkfifo(file->path().c_str(), 0600) == 0);
+  }
+  CapturedStderr captured;
+  Resolver resolver(context.get_executor(), "job-0.", {conf.path(), hosts.path()}, quick());
+  for (int look = 0; look < 2; ++look) {
+    run(context, [&]() -> asio::awaitable<int> {
+      co_await resolver.look(Clock::now() + std::chrono::milliseconds(50));
+      co_return 0;
+    }());
+  }
+  const std::string said = captured.text();
+  for (const TemporaryFile* file : {&hosts, &conf}) {
+    const auto first = said.find(file->path() + " cannot be read (it is no regular file)");
+    CHECK(first != std::string::npos);
+    CHECK(said.find(file->path(), first + 1) == std::string::npos);  // said once
   }
 }
 
