@@ -30,7 +30,7 @@ class Node {
   /// found here.
   [[nodiscard]] virtual bool is_here() const { return true; }
 
-  /// The file's content, as read_file() reads it (base/read_file.h).
+  /// The file's content, or an errno, as read_file() reads it (base/read_file.h).
   [[nodiscard]] virtual std::optional<std::string> file(const std::string& path) const = 0;
 
   /// Hands each name in a folder to `see`, in no order, but for those that begin with a dot; no one where

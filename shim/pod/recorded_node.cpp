@@ -1,6 +1,7 @@
 #include "pod/recorded_node.h"
 
 #include <algorithm>
+#include <cerrno>
 
 namespace rankshim {
 
@@ -10,7 +11,9 @@ std::optional<std::string> RecordedNode::file(const std::string& path) const {
     return word == path ||
            (word.ends_with(path) && word.size() > path.size() && word[word.size() - path.size() - 1] == '=');
   });
-  return named ? here_.file(path) : std::nullopt;
+  if (named) return here_.file(path);
+  errno = ENOENT;
+  return std::nullopt;
 }
 
 }  // namespace rankshim
