@@ -8,7 +8,7 @@ import pytest
 
 from lib.process import clean_environment, run
 
-SOURCE = pathlib.Path(__file__).resolve().parents[2] / "shim" / "launch" / "python" / "sitecustomize.py"
+SOURCE = pathlib.Path(__file__).resolve().parents[2] / "shim" / "torchrun" / "python" / "sitecustomize.py"
 
 
 class Site:
@@ -16,7 +16,7 @@ class Site:
 
     def __init__(self, folder, had_path, job, records):
         self.folder = folder
-        self.python = folder / "site" / "python"
+        self.python = folder / "rankshim-site"
         self.python.mkdir(parents=True, exist_ok=True)
         (self.python / "sitecustomize.py").write_text(
             f"{SOURCE.read_text()}\n\nserve({had_path}, {job!r}, {records})\n")

@@ -41,7 +41,7 @@ def pet(site, tmp_path):
         return found
 
     run.script = str(script)
-    run.logs = str(subject.folder / "site" / "logs")
+    run.logs = str(subject.python / "logs")
     run.subject = subject
     return run
 

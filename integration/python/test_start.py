@@ -33,7 +33,7 @@ def told(site, options=(), python=sys.executable, **how):
 def own(tmp_path):
     """A folder with a sitecustomize of the image's."""
     (tmp_path / "own").mkdir()
-    (tmp_path / "own" / "sitecustomize.py").write_text("import sys\nassert 'site/python' not in str(sys.path)\n")
+    (tmp_path / "own" / "sitecustomize.py").write_text("import sys\nassert 'rankshim-site' not in str(sys.path)\n")
     return str(tmp_path / "own")
 
 

@@ -179,7 +179,7 @@ class Planner {
       site.job =
           torchrun_job(topology_, settings_, node_, master_address_, plan_.environment.apply(environment));
     auto& set = plan_.environment.set;
-    set.emplace_back(python_path_variable, python_folder(folder) + (path ? ":" + std::string(*path) : ""));
+    set.emplace_back(python_path_variable, folder + (path ? ":" + std::string(*path) : ""));
     if (created && !environment.get(agent_error_variable))
       set.emplace_back(agent_error_variable, agent_error_file(folder));
     plan_.site = std::move(site);

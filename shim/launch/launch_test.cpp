@@ -279,13 +279,13 @@ TEST_CASE(
   CHECK(script.site->records);
   CHECK_FALSE(script.site->had_path);
   CHECK_FALSE(script.site->job);
-  CHECK(environment_of(script, node).get("PYTHONPATH") == "/tmp/rankshim-XXXXXX/python");
+  CHECK(environment_of(script, node).get("PYTHONPATH") == "/tmp/rankshim-XXXXXX");
   CHECK_FALSE(planned(node, {"--no-record", "train.py"}).site);
 
   const FakeNode own({"PYTHONPATH=/a:/b", "TMPDIR=/scratch"});
   const LaunchPlan with_path = planned(own, {"train.py"});
   CHECK(with_path.site->had_path);
-  CHECK(environment_of(with_path, own).get("PYTHONPATH") == "/scratch/rankshim-XXXXXX/python:/a:/b");
+  CHECK(environment_of(with_path, own).get("PYTHONPATH") == "/scratch/rankshim-XXXXXX:/a:/b");
   const LaunchPlan program = planned(own, {"python", "train.py"});  // alone
   CHECK_FALSE(program.site);
   CHECK(environment_of(program, own).get("PYTHONPATH") == "/a:/b");

@@ -3,9 +3,11 @@
 #include <fcntl.h>
 #include <ftw.h>
 #include <sys/stat.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
@@ -31,32 +33,32 @@ bool make_folders(const std::string& path) {
   return mkdir(path.c_str(), 0777) == 0 || errno == EEXIST;
 }
 
-/// Writes a new file of both texts.
-bool write_new_file(const std::string& path, std::string_view head, std::string_view tail) {
-  const int descriptor = open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+std::string site_file(const std::string& folder) { return folder + "/sitecustomize.py"; }
+
+/// Writes a new file of both texts with that mode, whatever the umask.
+bool write_new_file(const std::string& path, std::string_view head, std::string_view tail, mode_t mode) {
+  const int descriptor = open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
   if (descriptor < 0) return false;
-  const auto append = [&](std::string_view text) {
-    return write(descriptor, text.data(), text.size()) == static_cast<ssize_t>(text.size());
-  };
-  const bool written = append(head) && append(tail);
+  const std::array parts{iovec{const_cast<char*>(head.data()), head.size()},   // writev() only reads
+                         iovec{const_cast<char*>(tail.data()), tail.size()}};  // NOLINT(*-const-cast)
+  const bool written =
+      writev(descriptor, parts.data(), parts.size()) == static_cast<ssize_t>(head.size() + tail.size()) &&
+      (mode == 0600 || fchmod(descriptor, mode) == 0);
   return close(descriptor) == 0 && written;
 }
 
 /// Our part in Python's start. The processes of a command that we run as root may belong to another user
-/// (gosu, su): they may read it by its name.
+/// (gosu, su): they may read it.
 bool write_site(const std::string& folder, const PythonSite& site) {
-  const std::string python = python_folder(folder);
-  const std::string file = python + "/sitecustomize.py";
-  if (mkdir(python.c_str(), 0700) != 0 || !write_new_file(file, python_site_module(), python_site_call(site)))
-    return false;
   // Not a rendezvous' configuration, which may hold a password.
   const auto is_private = [](const auto& entry) {
     return entry.first == "PET_RDZV_CONF" && entry.second != "is_host=true" &&
            entry.second != "is_host=false";
   };
   const bool shared = site.job && geteuid() == 0 && std::ranges::none_of(*site.job, is_private);
-  return !shared || (chmod(folder.c_str(), 0711) == 0 && chmod(python.c_str(), 0755) == 0 &&
-                     chmod(file.c_str(), 0644) == 0);
+  return write_new_file(site_file(folder), python_site_module(), python_site_call(site),
+                        shared ? 0644 : 0600) &&
+         (!shared || chmod(folder.c_str(), 0755) == 0);
 }
 
 constexpr const char* in_tmp = "/tmp/rankshim-XXXXXX";
@@ -86,8 +88,6 @@ std::string temporary_folder_template(const Node& node, Launcher launcher) {
 }
 
 std::string agent_error_file(const std::string& folder) { return folder + "/error.json"; }
-
-std::string python_folder(const std::string& folder) { return folder + "/python"; }
 
 TemporaryFolder::TemporaryFolder(LaunchPlan& plan, const Node& node) {
   if (!plan.log_dir.empty()) use_log_folder_of_user(plan.log_dir);
@@ -143,9 +143,8 @@ bool TemporaryFolder::make(std::string path) {
 TemporaryFolder::~TemporaryFolder() {
   if (path_.empty()) return;
   // The usual case first: nothing but what we wrote.
-  const std::string python = python_folder(path_);
-  unlink((python + "/sitecustomize.py").c_str());
-  if (rmdir(python.c_str()) == 0 && rmdir(path_.c_str()) == 0) return;
+  unlink(site_file(path_).c_str());
+  if (rmdir(path_.c_str()) == 0) return;
   constexpr int open_folders = 16;
   nftw(path_.c_str(), remove_entry, open_folders, FTW_DEPTH | FTW_PHYS | FTW_MOUNT);
 }

@@ -12,7 +12,7 @@ inline constexpr std::string_view agent_error_variable = "TORCHELASTIC_ERROR_FIL
 
 /// The files that a command needs of ours, for as long as this object lives, in one temporary folder: the
 /// launcher's logs and the error files in them (torchrun would otherwise make a folder under /tmp that nobody
-/// removes), and in a folder of its own our part in Python's start (python_site.h).
+/// removes), and our part in Python's start (python_site.h).
 class TemporaryFolder {
  public:
   /// Makes the folder that a plan needs, and writes its name into the plan. Where none can be made (a
@@ -43,8 +43,7 @@ class TemporaryFolder {
 /// is no /dev/shm that can be written, it is made in /tmp.
 std::string temporary_folder_template(const Node& node, Launcher launcher);
 
-/// Where in such a folder the agent tells why it failed, and where Python finds our part.
+/// Where in such a folder the agent tells why it failed.
 std::string agent_error_file(const std::string& folder);
-std::string python_folder(const std::string& folder);
 
 }  // namespace rankshim

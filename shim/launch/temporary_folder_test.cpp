@@ -30,7 +30,7 @@ LaunchPlan plan_of_launcher(const Node& node) {
   plan.launcher = Launcher::torchrun;
   plan.argv = {"python3", "--log_dir=" + folder, "train.py"};
   plan.environment.set = {{"TORCHELASTIC_ERROR_FILE", agent_error_file(folder)},
-                          {"PYTHONPATH", python_folder(folder) + ":/a"}};
+                          {"PYTHONPATH", folder + ":/a"}};
   plan.site = PythonSite{.had_path = true, .job = {}, .records = true};
   return plan;
 }
@@ -49,8 +49,8 @@ TEST_CASE("a command's temporary folder holds our part in Python's start, and go
     REQUIRE(fs::is_directory(path));
     CHECK(plan.argv[1] == "--log_dir=" + path);
     CHECK(plan.environment.set ==
-          Variables{{"TORCHELASTIC_ERROR_FILE", path + "/error.json"}, {"PYTHONPATH", path + "/python:/a"}});
-    CHECK(content(path + "/python/sitecustomize.py").ends_with("\n\nserve(True, None, True)\n"));
+          Variables{{"TORCHELASTIC_ERROR_FILE", path + "/error.json"}, {"PYTHONPATH", path + ":/a"}});
+    CHECK(content(path + "/sitecustomize.py").ends_with("\n\nserve(True, None, True)\n"));
     CHECK((fs::status(path).permissions() & fs::perms::all) == fs::perms::owner_all);
     fs::create_directories(path + "/attempt_0/0");
   }
@@ -98,15 +98,15 @@ TEST_CASE("a torchrun that another user's process may start can read our part") 
   plan.site->job = Variables{{"PET_NNODES", "2"}, {"PET_RDZV_ID", "a\"b\\\n"}};
   const TemporaryFolder folder(plan, place.node);
   const std::string path = folder.log_folder();
-  CHECK(content(path + "/python/sitecustomize.py")
+  CHECK(content(path + "/sitecustomize.py")
             .ends_with(
                 "serve(True, {\"PET_NNODES\": \"2\", \"PET_RDZV_ID\": \"a\\x22b\\x5c\\x0a\", }, True)\n"));
   const auto others = [](const std::string& name) {
     return fs::status(name).permissions() & fs::perms::others_all;
   };
   if (geteuid() == 0) {
-    CHECK(others(path) == fs::perms::others_exec);
-    CHECK(others(path + "/python/sitecustomize.py") == fs::perms::others_read);
+    CHECK(others(path) == (fs::perms::others_read | fs::perms::others_exec));
+    CHECK(others(path + "/sitecustomize.py") == fs::perms::others_read);
   }
 }
 

@@ -226,17 +226,17 @@ def record(path):
 
 # ---- at Python's start ----
 
-def prepare(had_path, job, folder):
+def prepare(had_path, job):
     """Does what this process needs before the image's own sitecustomize; a worker's error file, else None."""
     with open("/proc/self/cmdline", "rb") as file:
         arguments = torchrun_arguments(file.read().decode("latin-1").split("\0")[:-1])
-    logs = folder + "/logs"
+    logs = FOLDER + "/logs"
     if arguments is not None:
         if job is not None:
             given = given_flags(arguments)
             join(given, job)
             keep_logs(given, logs)
-            own = folder + "/error.json"
+            own = FOLDER + "/error.json"
             if os.path.exists(own):
                 os.unlink(own)  # an earlier torchrun's, whose failure the command got over
             os.environ.setdefault(ERROR_FILE, own)
@@ -256,7 +256,7 @@ def serve(had_path, job, records):
     error_file = None
     leave_path(had_path)
     try:
-        error_file = prepare(had_path, job, os.path.dirname(FOLDER))
+        error_file = prepare(had_path, job)
     except Exception:
         pass
     try:
