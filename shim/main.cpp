@@ -73,12 +73,14 @@ void report(const Faults& faults, bool json) {
 
 int explain_job(const Invocation& invocation, const Node& node) {
   const bool json = invocation.settings.text(Option::format) == "json";
-  const auto resolved = resolve_job(invocation.settings, invocation.arguments, node);
+  auto resolved = resolve_job(invocation.settings, invocation.arguments, node);
   if (const auto* faults = std::get_if<Faults>(&resolved)) {
     report(*faults, json);
     return exit_code::configuration;
   }
-  const Job& job = std::get<Job>(resolved);
+  Job& job = std::get<Job>(resolved);
+  Redactor redactor(node.environment(), invocation.settings.text(Option::redact));
+  explain::redact(job.topology, job.plan, redactor);
   if (json) {
     print(explain::as_json(job.topology, job.plan, invocation.settings));
     return exit_code::ok;
@@ -171,7 +173,7 @@ int print_platforms(const Invocation& invocation, const Node& node) {
 /// Fails where no instance answers, where it has failed, and where it is not in the phase that is asked for.
 int print_status(const Settings& settings, const Node& node) {
   const std::string answer =
-      status::ask(status::socket_paths(settings.text(Option::run_dir), node.environment()));
+      status::ask(status::socket_folders(settings.text(Option::run_dir), node.environment()));
   if (answer.empty())
     log::error("no rankshim of this container answers; is one running, with this --run-dir?");
   else
@@ -194,8 +196,10 @@ int main(int argc, char** argv) {
   const RealNode node(Environment::from(environ));
   const std::vector<std::string> arguments(argv + (argc > 0 ? 1 : 0), argv + argc);
   auto read = read_settings(arguments, node);
-  if (const auto* rejected = std::get_if<Rejected>(&read)) {
+  if (auto* rejected = std::get_if<Rejected>(&read)) {
     const Invocation& understood = rejected->invocation;
+    Redactor redactor(node.environment(), understood.settings.text(Option::redact));
+    rejected->faults = redacted(std::move(rejected->faults), redactor);
     set_log(understood.settings);
     if (arguments.empty() && rejected->exit_code == exit_code::usage &&
         understood.settings.text(Option::log_format) != "json") {

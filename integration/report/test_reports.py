@@ -11,7 +11,7 @@ import sys
 import pytest
 
 from lib.events import until
-from lib.process import clean_environment, run
+from lib.process import Process, clean_environment, run
 from lib.requirements import cannot
 from report.conftest import JOB, answers, status, told
 
@@ -223,8 +223,8 @@ def test_status_tells_what_is_waited_for_and_that_is_well(shim, start, tmp_path)
 def test_a_stale_socket_is_replaced_and_a_living_one_is_left(shim, start, tmp_path):
     first = start(f"--run-dir={tmp_path}", "--child-death-signal=KILL", "--", "sleep", "1000", env=JOB)
     answers(shim, tmp_path)
-    second = start(f"--run-dir={tmp_path}", "--log-level=debug", "--", "sleep", "1000", env=JOB)
-    second.wait_line("another rankshim answers", 60)
+    second = start(f"--run-dir={tmp_path}", "--", "sleep", "1000", env=JOB)
+    second.wait_line("warning: another rankshim answers", 60)
     assert status(shim, tmp_path)[1]["pid"] == first.pid
     second.signal(signal.SIGTERM)
     second.wait(60)
@@ -274,17 +274,51 @@ def test_what_is_held_has_a_status_however_early_it_failed(shim, start, tmp_path
 def test_a_run_dir_is_the_only_place(shim, start, tmp_path):
     missing = tmp_path / "missing"
     program = start(f"--run-dir={missing}", "--", "sleep", "1000", env={"TMPDIR": str(tmp_path)})
-    program.wait_line(f"no socket can be made in {missing}/rankshim.sock", 60)
+    program.wait_line(f"no socket can be made in {missing} ", 60)
     assert not (tmp_path / "rankshim.sock").exists()
     start("--", "sleep", "1000", env={"TMPDIR": str(tmp_path)})
     assert shim("status", f"--run-dir={missing}").code == 1
 
 
-def test_a_file_that_is_not_our_socket_is_left(start, tmp_path):
+@pytest.mark.attack
+def test_a_file_that_is_not_our_socket_is_left(shim, start, tmp_path):
     place = tmp_path / "rankshim.sock"
     place.write_text("precious")
-    start(f"--run-dir={tmp_path}", "--", "sleep", "1000").wait_line("File exists", 60)
+    program = start(f"--run-dir={tmp_path}", "--", "sleep", "1000")
+    program.wait_line("what is at .*/rankshim.sock is no socket of this user's", 60)
+    assert answers(shim, tmp_path)["pid"] == program.pid
+    program.signal(signal.SIGTERM)
+    program.wait(60)
+    assert place.read_text() == "precious" and os.listdir(tmp_path) == ["rankshim.sock"]
+
+
+@pytest.mark.attack
+def test_a_file_that_took_the_place_of_our_socket_is_left(shim, start, tmp_path):
+    program = start(f"--run-dir={tmp_path}", "--", "sleep", "1000")
+    answers(shim, tmp_path)
+    place = tmp_path / "rankshim.sock"
+    place.unlink()
+    place.write_text("precious")
+    program.signal(signal.SIGTERM)
+    program.wait(60)
     assert place.read_text() == "precious"
+
+
+@pytest.mark.attack
+def test_two_containers_that_share_a_run_folder_both_have_a_status(shim, start, rankshim, tmp_path):
+    if os.geteuid() != 0:
+        cannot("only root can have a PID namespace here")
+    first = start(f"--run-dir={tmp_path}", "--", "sleep", "1000")
+    assert answers(shim, tmp_path)["pid"] == first.pid
+    script = f"{rankshim} status --run-dir={tmp_path}; read line"
+    second = Process(["unshare", "--pid", "--fork", "--mount-proc", "--kill-child", rankshim, f"--run-dir={tmp_path}",
+                      "--", "sh", "-c", script], clean_environment())
+    try:
+        second.wait_line("another container's rankshim answers at .*/rankshim.sock; rankshim status finds this one", 60)
+        assert json.loads(second.wait_line("^{", 60, stream="stdout").text)["pid"] == 1
+        assert status(shim, tmp_path)[1]["pid"] == first.pid
+    finally:
+        second.kill()
 
 
 @pytest.mark.parametrize("answer, code", [

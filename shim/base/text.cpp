@@ -17,15 +17,6 @@ bool is_control(std::string_view text, std::size_t length) {
   return length == 2 && byte(0) == 0xC2 && byte(1) < 0xA0;  // C1: U+0080 to U+009F
 }
 
-std::string escaped(char c) {
-  constexpr std::string_view digits = "0123456789abcdef";
-  constexpr std::string_view letters = "tnr";
-  if (const auto which = std::string_view("\t\n\r").find(c); which != std::string_view::npos)
-    return {'\\', letters[which]};
-  const auto byte = static_cast<unsigned char>(c);
-  return {'\\', 'x', digits[byte >> 4U], digits[byte & 0xFU]};
-}
-
 /// Calls `keep` with each character that can be shown, and `escape` with each byte that cannot.
 template <class Keep, class Escape>
 void each_character(std::string_view text, const Keep& keep, const Escape& escape) {
@@ -86,6 +77,15 @@ std::string as_utf8(std::string_view text) {
     text.remove_prefix(std::max<std::size_t>(length, 1));
   }
   return out;
+}
+
+std::string escaped(char c) {
+  constexpr std::string_view digits = "0123456789abcdef";
+  constexpr std::string_view letters = "tnr";
+  if (const auto which = std::string_view("\t\n\r").find(c); which != std::string_view::npos)
+    return {'\\', letters[which]};
+  const auto byte = static_cast<unsigned char>(c);
+  return {'\\', 'x', digits[byte >> 4U], digits[byte & 0xFU]};
 }
 
 std::string printable(std::string_view text) {

@@ -16,6 +16,9 @@ std::size_t utf8_length(std::string_view text);
 /// The text as well-formed UTF-8: a byte that belongs to no character is taken as Latin-1.
 std::string as_utf8(std::string_view text);
 
+/// A byte as \t, \n, \r or \xNN, as Python's repr() and bash's $'' write it.
+std::string escaped(char c);
+
 /// The text as one line that a terminal shows and does not obey: control characters (C0 but for the tab, DEL
 /// and C1) and bytes that are no UTF-8 become \n, \r or \xNN.
 std::string printable(std::string_view text);

@@ -57,6 +57,15 @@ json::Object json_waiting(const Topology& topology, const LaunchPlan& plan, cons
 
 }  // namespace
 
+void redact(Topology& topology, LaunchPlan& plan, Redactor& redactor) {
+  for (const Fact fact : shown_facts) {
+    if (auto& value = topology.facts[fact]) value->text = redactor.whole(value->text);
+  }
+  for (auto& [name, value] : plan.environment.set) value = redactor.whole(value);
+  plan.argv = redactor.words(std::move(plan.argv));
+  plan.missing = redactor.whole(plan.missing);
+}
+
 std::string as_text(const Topology& topology, const LaunchPlan& plan, const Settings& settings) {
   std::string out =
       fmt::format("platform     {}\ngranularity  {}\n", topology.platform, granularity_name(topology));

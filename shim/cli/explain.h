@@ -8,11 +8,15 @@
 #include "base/fault.h"
 #include "launch/launch.h"
 #include "platform/profile.h"
+#include "report/redact.h"
 #include "settings/settings.h"
 #include "topology/topology.h"
 
 /// What explain, env and platforms print. Everything ends with a newline.
 namespace rankshim::explain {
+
+/// Takes secrets out of all values that are shown, and of the command.
+void redact(Topology& topology, LaunchPlan& plan, Redactor& redactor);
 
 /// For a person: what was found and from where, what will be waited for, the environment, the command line to
 /// copy.

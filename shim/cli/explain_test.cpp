@@ -21,6 +21,24 @@ TEST_CASE("faults have a form for programs") {
         R"([{"what":"X=1 is odd","names":["X"],"fix":"unset X"}])");
 }
 
+TEST_CASE("explain shows no secret in values, arguments and texts", "[attack]") {
+  Redactor redactor(Environment({"ETCD_PASSWORD=swordfish"}), "");
+  Topology topology;
+  topology.facts[Fact::rdzv_endpoint] = Value{"http://me:hunter22@etcd:2379", Origin::option, "--x"};
+  topology.facts[Fact::run_id] = Value{"job-swordfish", Origin::option, "--x"};
+  LaunchPlan plan;
+  plan.argv = {"python3", "--rdzv_conf=password=swordfish", "train.py", "--hf-token=hf_1234567"};
+  plan.environment.set = {{"RDZV_ID", "job-swordfish"}};
+  plan.missing = "the script swordfish.py cannot be read";
+  explain::redact(topology, plan, redactor);
+  CHECK(topology.facts.text(Fact::rdzv_endpoint) == "http://me:[redacted]@etcd:2379");
+  CHECK(topology.facts.text(Fact::run_id) == "job-[redacted]");
+  CHECK(plan.argv == std::vector<std::string>{"python3", "--rdzv_conf=password=[redacted]", "train.py",
+                                              "--hf-token=[redacted]"});
+  CHECK(plan.environment.set[0].second == "job-[redacted]");
+  CHECK(plan.missing == "the script [redacted].py cannot be read");
+}
+
 TEST_CASE("the environment is written for a shell, a .env file and programs") {
   const EnvironmentChange change{{{"NNODES", "2"}, {"NOTE", "it's"}}, {"PET_STANDALONE"}};
   CHECK(explain::environment(change, "sh") ==

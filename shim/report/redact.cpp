@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <array>
 
+#include "base/text.h"
+
 namespace rankshim {
 namespace {
 
-constexpr std::string_view redacted = "[redacted]";
+constexpr std::string_view redacted_mark = "[redacted]";
 constexpr std::string_view too_long = "[redacted: too long]";
 // Anywhere in the name.
 constexpr std::array<std::string_view, 12> secret_words = {
@@ -19,18 +21,13 @@ constexpr std::size_t shortest_secret = 6;
 // Lines of a secret that has several: "-----BEGIN" and "}" are in many texts.
 constexpr std::size_t shortest_line_of_secret = 16;
 
-/// As Python's repr() writes the lines of a text into one.
-std::string as_repr(std::string_view text) {
+/// As Python's repr() writes a text into one line, where that puts ' around it, or \" is `quote`.
+std::string as_repr(std::string_view text, char quote) {
   std::string out;
   for (const char c : text) {
-    if (c == '\n')
-      out += "\\n";
-    else if (c == '\t')
-      out += "\\t";
-    else if (c == '\r')
-      out += "\\r";
-    else if (c == '\\')
-      out += "\\\\";
+    if (c == quote || c == '\\') out += '\\';
+    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7F)
+      out += escaped(c);
     else
       out += c;
   }
@@ -41,11 +38,17 @@ void add_secret(std::vector<std::string>& secrets, std::string_view value) {
   while (!value.empty() && (value.back() == '\n' || value.back() == '\r')) value.remove_suffix(1);
   if (value.size() < shortest_secret) return;
   secrets.emplace_back(value);
-  if (std::string shown = as_repr(value); shown != value) secrets.push_back(std::move(shown));
+  std::string before(value);
+  for (const char quote : {'\'', '"', '\0'}) {
+    std::string shown = as_repr(value, quote);
+    if (shown != value && shown != before) secrets.push_back(shown);
+    before = std::move(shown);
+  }
   if (value.find('\n') == std::string_view::npos) return;
   while (!value.empty()) {
-    const std::string_view line = value.substr(0, value.find('\n'));
+    std::string_view line = value.substr(0, value.find('\n'));
     value.remove_prefix(std::min(value.size(), line.size() + 1));
+    if (line.ends_with('\r')) line.remove_suffix(1);
     if (line.size() >= shortest_line_of_secret && !line.starts_with("-----")) secrets.emplace_back(line);
   }
 }
@@ -63,16 +66,49 @@ std::string without_url_passwords(std::string_view text) {
     const auto colon = authority.find(':');
     if (host == std::string_view::npos || colon == std::string_view::npos || colon + 1 >= host) continue;
     out += text.substr(0, colon + 1);
-    out += redacted;
+    out += redacted_mark;
     text.remove_prefix(host);
   }
   return out.append(text);
 }
 
+/// Whether an option or a key of that name is given a secret: its last word says so, and `--tokenizer`,
+/// `--max-tokens` and `--key` do not.
+bool is_secret_option(std::string_view name) {
+  constexpr auto ends = std::to_array<std::string_view>(
+      {"token", "secret", "password", "passwd", "passphrase", "passcode", "pass", "pwd", "credential",
+       "credentials", "apikey", "jwt", "cookie", "auth", "dsn", "bearer"});
+  while (name.starts_with('-')) name.remove_prefix(1);
+  const auto between = name.find_last_of("-_.");
+  std::string last(name.substr(between == std::string_view::npos ? 0 : between + 1));
+  for (char& c : last) c = static_cast<char>(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);
+  return std::ranges::find(ends, last) != ends.end() || (last == "key" && between != std::string_view::npos);
+}
+
+/// Without the VALUE of each KEY=VALUE in a list of them, a URL's question or a shell's line.
+std::string without_named_secrets(std::string_view text) {
+  constexpr std::string_view of_key = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.";
+  std::string out;
+  for (auto equals = text.find('='); equals != std::string_view::npos; equals = text.find('=')) {
+    const auto before = text.find_last_not_of(of_key, equals == 0 ? 0 : equals - 1);
+    const auto begin = before == std::string_view::npos ? 0 : before + 1;
+    const std::string_view value =
+        text.substr(equals + 1, text.find_first_of(" ,;&|'\"\t\n)", equals + 1) - (equals + 1));
+    const bool secret = begin < equals && value.size() >= shortest_secret && !value.starts_with('$') &&
+                        is_secret_option(text.substr(begin, equals - begin));
+    out += text.substr(0, equals + 1);
+    text.remove_prefix(equals + 1);
+    if (!secret) continue;
+    out += redacted_mark;
+    text.remove_prefix(value.size());
+  }
+  return out.append(text);
+}
+
 /// The beginning of a long line, up to the end of a word.
-std::string_view cut_line(std::string_view line) {
-  if (line.size() <= Redactor::longest_line) return line;
-  const auto blank = line.rfind(' ', Redactor::longest_line);
+std::string_view cut_line(std::string_view line, std::size_t longest) {
+  if (line.size() <= longest) return line;
+  const auto blank = line.rfind(' ', longest);
   return line.substr(0, blank == std::string_view::npos ? 0 : blank);
 }
 
@@ -103,8 +139,10 @@ std::string Redactor::message(std::string_view text) {
     const auto end = text.rfind('\n', longest_message);
     text = text.substr(0, end == std::string_view::npos ? longest_message : end);
   }
-  return lines(text);
+  return lines(text, longest_line);
 }
+
+std::string Redactor::whole(std::string_view text) { return lines(text, std::string_view::npos); }
 
 std::string Redactor::traceback(std::string_view text) {
   while (!text.empty() && text.back() == '\n') text.remove_suffix(1);
@@ -113,10 +151,10 @@ std::string Redactor::traceback(std::string_view text) {
     const auto before = begin == text.size() ? text.rfind('\n') : text.rfind('\n', begin - 2);
     begin = before == std::string_view::npos ? 0 : before + 1;
   }
-  return lines(text.substr(begin));
+  return lines(text.substr(begin), longest_line);
 }
 
-std::string Redactor::lines(std::string_view text) {
+std::string Redactor::lines(std::string_view text, std::size_t longest) {
   const auto begin = Pattern::Clock::now();
   end_ = begin + std::chrono::duration_cast<Pattern::Clock::duration>(left_);
   auto kept = without_secrets(without_url_passwords(text));
@@ -124,8 +162,9 @@ std::string Redactor::lines(std::string_view text) {
   for (std::string_view rest = kept ? std::string_view(*kept) : std::string_view(); kept && !rest.empty();) {
     const std::string_view whole = rest.substr(0, rest.find('\n'));
     rest.remove_prefix(whole.size());
-    const std::string_view line = cut_line(whole);
-    const auto done = pattern_ ? pattern_->replace(std::string(line), redacted, end_) : std::string(line);
+    const std::string_view line = cut_line(whole, longest);
+    const auto done =
+        pattern_ ? pattern_->replace(std::string(line), redacted_mark, end_) : std::string(line);
     if (!done)
       kept.reset();
     else
@@ -137,13 +176,36 @@ std::string Redactor::lines(std::string_view text) {
   return kept ? out : std::string(too_long);
 }
 
+std::vector<std::string> Redactor::words(std::vector<std::string> command) {
+  bool is_secret = false;  // the word before said that this one is
+  for (std::string& word : command) {
+    const bool is_option = word.starts_with('-');
+    const bool was_named = is_secret && !is_option && word.size() >= shortest_secret;
+    const auto equals = word.find('=');
+    is_secret = is_option && equals == std::string::npos && is_secret_option(word);
+    if (was_named)
+      word = redacted_mark;
+    else if (is_option && equals != std::string::npos && is_secret_option(word.substr(0, equals)) &&
+             word.size() - equals > shortest_secret)
+      word = word.substr(0, equals + 1).append(redacted_mark);
+    else
+      word = whole(without_named_secrets(word));
+  }
+  return command;
+}
+
+Faults redacted(Faults faults, Redactor& redactor) {
+  for (Fault& fault : faults) fault.what = redactor.whole(fault.what);
+  return faults;
+}
+
 std::optional<std::string> Redactor::without_secrets(std::string text) const {
   for (const std::string& secret : secrets_) {
     if (Pattern::Clock::now() >= end_) return std::nullopt;
     std::string out;
     std::size_t from = 0;
     for (std::size_t at = 0; (at = text.find(secret, from)) != std::string::npos; from = at + secret.size())
-      out.append(text, from, at - from).append(redacted);
+      out.append(text, from, at - from).append(redacted_mark);
     if (from != 0) text = out.append(text, from);
   }
   return text;

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/fault.h"
 #include "base/pattern.h"
 #include "node/environment.h"
 
@@ -36,8 +37,15 @@ class Redactor {
   /// The same for the last `most_lines` lines of a traceback.
   [[nodiscard]] std::string traceback(std::string_view text);
 
+  /// The same for a text of our own, or of this node's person, of which nothing is to be cut.
+  [[nodiscard]] std::string whole(std::string_view text);
+
+  /// The words of a command line. What an option or a key says to be a secret is one here, too: `--token X`,
+  /// `--api-key=X`, `protocol=https,password=X`.
+  [[nodiscard]] std::vector<std::string> words(std::vector<std::string> command);
+
  private:
-  [[nodiscard]] std::string lines(std::string_view text);
+  [[nodiscard]] std::string lines(std::string_view text, std::size_t longest);
   [[nodiscard]] std::optional<std::string> without_secrets(std::string text) const;
 
   std::vector<std::string> secrets_;  // the longer first
@@ -45,6 +53,9 @@ class Redactor {
   std::chrono::nanoseconds left_;
   Pattern::Clock::time_point end_;
 };
+
+/// What was wrong, as a log and a report may tell it.
+Faults redacted(Faults faults, Redactor& redactor);
 
 /// Whether a variable of that name holds a secret: AWS_SECRET_ACCESS_KEY, HF_TOKEN, DB_PASS, SENTRY_DSN.
 bool is_secret_name(std::string_view name);

@@ -33,6 +33,33 @@ TEST_CASE("values of secret variables are taken out, the longer first", "[redact
         "'[redacted]' and [redacted]");
 }
 
+TEST_CASE("a secret of several lines is one as repr() and JSON show it, too", "[redact][attack]") {
+  const std::vector<std::string> environment = {
+      "A_KEY={\"user\": 'me',\r\n\t\"pin\": \"0000-1111-2222\"}\x1b\n"};
+  for (const char* shown : {R"({"user": \'me\',\r\n\t"pin": "0000-1111-2222"}\x1b)",
+                            R"({\"user\": 'me',\r\n\t\"pin\": \"0000-1111-2222\"}\x1b)",
+                            R"({"user": 'me',\r\n\t"pin": "0000-1111-2222"}\x1b)",
+                            "{\"user\": 'me',\r\n\t\"pin\": \"0000-1111-2222\"}\x1b"})
+    CHECK(redacted(environment, "<" + std::string(shown) + ">") == "<[redacted]>");
+  CHECK(redacted({"A_KEY=-----BEGIN KEY-----\r\nMIIEvQIBADANBgkqhkiG\r\n"}, "at MIIEvQIBADANBgkqhkiG.") ==
+        "at [redacted].");
+}
+
+TEST_CASE("what an option or a key calls a secret is one in a command", "[redact][attack]") {
+  Redactor redactor(Environment({"A_TOKEN=hunter22"}), "");
+  const std::vector<std::string> command = redactor.words(
+      {"train.py", "--tokenizer=gpt2-large", "--max-tokens", "100000", "--hf-token", "hf_1234567",
+       "--api_key=abcdefgh ijk", "--password", "$PASSWORD_OF_DB", "--token", "-v", "x-hunter22",
+       "--rdzv_conf=timeout=900,password=swordfish,is_host=1", "--key=layer_0", "--auth=no",
+       "TOKEN=abcdefg TOKEN=$HF_TOKEN exec curl 'https://h/?access_token=abcdefg&x=1'"});
+  CHECK(command ==
+        std::vector<std::string>{
+            "train.py", "--tokenizer=gpt2-large", "--max-tokens", "100000", "--hf-token", "[redacted]",
+            "--api_key=[redacted]", "--password", "[redacted]", "--token", "-v", "x-[redacted]",
+            "--rdzv_conf=timeout=900,password=[redacted],is_host=1", "--key=layer_0", "--auth=no",
+            "TOKEN=[redacted] TOKEN=$HF_TOKEN exec curl 'https://h/?access_token=[redacted]&x=1'"});
+}
+
 TEST_CASE("the password of a URL is taken out", "[redact]") {
   CHECK(redacted({}, "postgres://me:se@cret@db:5432/x, http://host:80/a@b, s3://bucket/key") ==
         "postgres://me:[redacted]@db:5432/x, http://host:80/a@b, s3://bucket/key");

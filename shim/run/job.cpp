@@ -6,11 +6,13 @@
 
 #include "platform/recognise.h"
 #include "platform/user_profiles.h"
+#include "report/redact.h"
 
 namespace rankshim {
 
-Outcome<Job> resolve_job(const Settings& settings, const std::vector<std::string>& command,
-                         const Node& node) {
+namespace {
+
+Outcome<Job> resolve(const Settings& settings, const std::vector<std::string>& command, const Node& node) {
   auto set = platform::read_profiles(settings.text(Option::profile), node);
   if (auto* faults = std::get_if<Faults>(&set)) return std::move(*faults);
   const auto& known = std::get<platform::ProfileSet>(set);
@@ -29,6 +31,22 @@ Outcome<Job> resolve_job(const Settings& settings, const std::vector<std::string
   auto plan = plan_launch(std::get<Topology>(topology), settings, command, node, std::nullopt);
   if (auto* faults = std::get_if<Faults>(&plan)) return std::move(*faults);
   return Job{std::move(std::get<Topology>(topology)), std::move(std::get<LaunchPlan>(plan))};
+}
+
+}  // namespace
+
+Outcome<Job> resolve_job(const Settings& settings, const std::vector<std::string>& command,
+                         const Node& node) {
+  auto resolved = resolve(settings, command, node);
+  auto* const faults = std::get_if<Faults>(&resolved);
+  auto* const job = std::get_if<Job>(&resolved);
+  const bool silent = job != nullptr && job->topology.warnings.empty() && job->plan.warnings.empty();
+  if (silent) return resolved;  // as nearly every start; looking for secrets would show in its time
+  Redactor redactor(node.environment(), settings.text(Option::redact));
+  if (faults != nullptr) return redacted(std::move(*faults), redactor);
+  for (auto* warnings : {&job->topology.warnings, &job->plan.warnings})
+    for (std::string& warning : *warnings) warning = redactor.whole(warning);
+  return resolved;
 }
 
 }  // namespace rankshim

@@ -18,6 +18,7 @@ struct Job {
 };
 
 /// Settings, platform, topology and plan for `command` (empty: the environment and the waiting only); pure.
+/// Faults and warnings are redacted (report/redact.h).
 Outcome<Job> resolve_job(const Settings& settings, const std::vector<std::string>& command, const Node& node);
 
 }  // namespace rankshim

@@ -16,6 +16,7 @@
 #include "base/json.h"
 #include "base/log.h"
 #include "base/text.h"
+#include "init/tree.h"
 #include "platform/json_field.h"
 
 namespace rankshim::status {
@@ -23,7 +24,7 @@ namespace {
 
 using std::chrono::steady_clock;
 
-constexpr std::string_view file_name = "/rankshim.sock";
+constexpr std::string_view plain_name = "/rankshim.sock";
 constexpr int backlog = 8;
 constexpr std::chrono::seconds patience{5};  // with all that is asked
 constexpr std::size_t longest_answer = std::size_t{64} << 10U;
@@ -49,12 +50,6 @@ std::optional<ucred> peer_of(int connection) {
   socklen_t size = sizeof peer;
   if (getsockopt(connection, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0) return std::nullopt;
   return peer;
-}
-
-/// Whether the other side is in our PID namespace.
-bool peer_is_here(int connection) {
-  const auto peer = peer_of(connection);
-  return peer && peer->pid != 0;
 }
 
 /// An instance answers its own user and root.
@@ -121,44 +116,88 @@ bool is_own_socket(const std::string& path) {
   return lstat(path.c_str(), &status) == 0 && S_ISSOCK(status.st_mode) && status.st_uid == geteuid();
 }
 
+/// "pid:[4026531836]" as the name of a socket that only this PID namespace has; empty where /proc is missing.
+std::string namespace_name() {
+  std::array<char, 64> link{};
+  const ssize_t length = readlink("/proc/self/ns/pid", link.data(), link.size());
+  std::string_view number(link.data(), static_cast<std::size_t>(std::max<ssize_t>(length, 0)));
+  if (!number.starts_with("pid:[") || !number.ends_with("]")) return {};
+  number = number.substr(5, number.size() - 6);
+  return "/rankshim-" + std::string(number) + ".sock";
+}
+
+std::vector<std::string> paths_in(const std::vector<std::string>& folders) {
+  std::vector<std::string> paths;
+  const std::string own = namespace_name();
+  for (const std::string_view name : {plain_name, std::string_view(own)}) {
+    for (const std::string& folder : folders)
+      if (!name.empty()) paths.push_back(folder + std::string(name));
+  }
+  return paths;
+}
+
+/// Whether that process started us, directly or not.
+bool is_ancestor(pid_t process) {
+  constexpr int deepest = 1000;
+  pid_t at = getppid();
+  for (int step = 0; at > 0 && at != process && step < deepest; ++step) {
+    const auto line = supervise::read_proc(at, "stat", 1024);
+    const auto read = line ? supervise::parse_stat(*line) : std::nullopt;
+    at = read ? read->parent : 0;
+  }
+  return at == process;
+}
+
 }  // namespace
 
-std::vector<std::string> socket_paths(std::string_view run_dir, const Environment& environment) {
-  if (!run_dir.empty()) return {std::string(run_dir) + std::string(file_name)};
-  std::vector<std::string> paths;
-  for (const std::string_view folder :
-       {std::string_view("/run"), std::string_view("/dev/shm"), environment.get("TMPDIR").value_or("/tmp")})
-    paths.push_back(std::string(folder) + std::string(file_name));
-  return paths;
+std::vector<std::string> socket_folders(std::string_view run_dir, const Environment& environment) {
+  if (!run_dir.empty()) return {std::string(run_dir)};
+  return {"/run", "/dev/shm", std::string(environment.get("TMPDIR").value_or("/tmp"))};
 }
 
 Socket::~Socket() { close(); }
 
 void Socket::close() {
   if (path_.empty()) return;
-  unlink(path_.c_str());
+  struct stat now{};
+  if (lstat(path_.c_str(), &now) == 0 && now.st_dev == device_ && now.st_ino == inode_) unlink(path_.c_str());
   path_.clear();
   boost::system::error_code ignored;
   listener_.close(ignored);
 }
 
-void Socket::open(const std::vector<std::string>& paths) {
+void Socket::open(const std::vector<std::string>& folders) {
   if (!path_.empty()) return;
-  int error = 0;
-  for (const std::string& path : paths) {
-    error = open_at(path);
+  int first_error = 0;
+  std::string in_the_way;
+  for (const std::string& path : paths_in(folders)) {
+    const int error = open_at(path);
+    if (error == EADDRINUSE) return tell_of_keeper(path);
     if (error == 0) {
       path_ = path;
+      struct stat made{};
+      if (lstat(path_.c_str(), &made) == 0) device_ = made.st_dev, inode_ = made.st_ino;
+      if (!in_the_way.empty())
+        log::warn("{}; rankshim status finds this one at {}, and asks it", in_the_way, quoted(path));
       return listen();
     }
-    if (error == EADDRINUSE) {
-      log::debug("another rankshim answers at {}: rankshim status asks that one", path);
-      return;
-    }
+    if (first_error == 0) first_error = error;
+    if (in_the_way.empty() && error == EBUSY)
+      in_the_way = fmt::format("another container's rankshim answers at {}", quoted(path));
+    if (in_the_way.empty() && error == EEXIST)
+      in_the_way = fmt::format("what is at {} is no socket of this user's that was left", quoted(path));
   }
   log::warn(
       "rankshim status will find nothing: no socket can be made in {} ({}); set --run-dir (RANKSHIM_RUN_DIR)",
-      paths.size() == 1 ? quoted(paths.front()) : "/run, /dev/shm or TMPDIR", std::strerror(error));
+      folders.size() == 1 ? quoted(folders.front()) : "/run, /dev/shm or TMPDIR", std::strerror(first_error));
+}
+
+/// A rankshim within another's command is as usual as a shell within a shell.
+void Socket::tell_of_keeper(const std::string& path) const {
+  const log::Level level = is_ancestor(keeper_) ? log::Level::debug : log::Level::warn;
+  if (log::enabled(level))
+    log::write(level, fmt::format("another rankshim answers at {}: rankshim status asks that one, not this",
+                                  quoted(path)));
 }
 
 int Socket::open_at(const std::string& path) {
@@ -170,7 +209,9 @@ int Socket::open_at(const std::string& path) {
   if (error == EADDRINUSE) {
     const int other = connect_to(path, SOCK_NONBLOCK, patience);
     if (other >= 0) {
-      if (!peer_is_here(other)) error = EBUSY;
+      const auto peer = peer_of(other);
+      keeper_ = peer ? peer->pid : 0;
+      if (keeper_ == 0) error = EBUSY;  // it has no number in our PID namespace
       ::close(other);
     } else if (errno == ECONNREFUSED && is_own_socket(path) && unlink(path.c_str()) == 0) {
       error = bind(descriptor, address.get(), address.length) == 0 ? 0 : errno;
@@ -214,7 +255,8 @@ void Socket::answer() {
   ::close(connection);
 }
 
-std::string ask(const std::vector<std::string>& paths) {
+std::string ask(const std::vector<std::string>& folders) {
+  const std::vector<std::string> paths = paths_in(folders);
   const auto begin = steady_clock::now();
   while (true) {
     for (const std::string& path : paths) {

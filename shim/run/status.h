@@ -1,5 +1,7 @@
 #pragma once
 
+#include <sys/types.h>
+
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/posix/stream_descriptor.hpp>
 #include <string>
@@ -23,9 +25,9 @@ class Source {
   [[nodiscard]] virtual std::string status() const = 0;
 };
 
-/// Where the socket may be: in `run_dir` and nowhere else; where that is empty, in /run, /dev/shm or $TMPDIR,
-/// in this order.
-std::vector<std::string> socket_paths(std::string_view run_dir, const Environment& environment);
+/// The folders where the socket may be: `run_dir` and nothing else; where that is empty, /run, /dev/shm and
+/// $TMPDIR, in this order.
+std::vector<std::string> socket_folders(std::string_view run_dir, const Environment& environment);
 
 /// The instance's side: everybody of our own user, and root, who connects gets the text and is hung up.
 class Socket {
@@ -35,31 +37,36 @@ class Socket {
   Socket(const Socket&) = delete;
   Socket& operator=(const Socket&) = delete;
 
-  /// Listens at the first path where that is possible; warns where it is at none, and does nothing where it
-  /// listens already. Another instance of this container that answers at a path keeps it, and this one has no
-  /// socket; one of another container (a shared /dev/shm) keeps its path, and the next is tried. What an
-  /// instance of our own user's that is gone left is replaced.
-  void open(const std::vector<std::string>& paths);
+  /// Listens at `rankshim.sock` in the first of these folders where that is possible, and where none has room
+  /// at `rankshim-N.sock`, N being our PID namespace's number; warns of what was in the way, and where it
+  /// listens nowhere. Does nothing where it listens already. Another instance of this container keeps its
+  /// place, and this one has no socket; one of another container (a shared /dev/shm) keeps its, and the next
+  /// is tried. What an instance of our own user's that is gone left is replaced, and nothing else.
+  void open(const std::vector<std::string>& folders);
 
-  /// Nobody is answered any more, and the path is free.
+  /// Nobody is answered any more. The file is removed if it is still ours.
   void close();
 
  private:
-  /// 0, or an errno: EADDRINUSE where another instance of this container answers.
+  /// 0, or an errno: EADDRINUSE where another instance of this container answers, which `keeper_` is.
   int open_at(const std::string& path);
+  void tell_of_keeper(const std::string& path) const;
   void listen();
   void answer();
 
   const Source& source_;
   boost::asio::posix::stream_descriptor listener_;
   std::string path_;
+  dev_t device_ = 0;  // of the file at path_
+  ino_t inode_ = 0;
+  pid_t keeper_ = 0;
 };
 
-/// The asking side: the text of the first path that answers, one JSON object in ASCII; empty where none does
-/// within half a second, for an instance opens its socket a moment after its start. One that answers has five
-/// seconds, with at most 64 KiB. An instance of another PID namespace is none, nor one of a user who is
-/// neither root, nor we, nor who runs our PID 1.
-std::string ask(const std::vector<std::string>& paths);
+/// The asking side: the text of the first instance that answers in these folders, one JSON object in ASCII;
+/// empty where none does within half a second, for an instance opens its socket a moment after its start. One
+/// that answers has five seconds, with at most 64 KiB. An instance of another PID namespace is none, nor one
+/// of a user who is neither root, nor we, nor who runs our PID 1.
+std::string ask(const std::vector<std::string>& folders);
 
 /// Whether that answer is one of an instance that has not failed, and is in `phase` where that is not empty.
 bool is_well(std::string_view answer, std::string_view phase);

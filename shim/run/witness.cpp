@@ -74,7 +74,7 @@ void Witness::look_around() {
 }
 
 void Witness::open_socket() {
-  socket_.open(status::socket_paths(settings_.text(Option::run_dir), node_.environment()));
+  socket_.open(status::socket_folders(settings_.text(Option::run_dir), node_.environment()));
 }
 
 void Witness::held() {
