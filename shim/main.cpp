@@ -24,7 +24,7 @@
 #include "pod/env_file.h"
 #include "pod/recorded_node.h"
 #include "run/conclude.h"
-#include "run/job.h"
+#include "run/resolve.h"
 #include "run/run_job.h"
 #include "run/status.h"
 #include "settings/settings.h"

@@ -9,7 +9,6 @@
 
 #include "base/log.h"
 #include "init/last_resort.h"
-#include "torchrun/workers.h"
 
 namespace rankshim::supervise {
 namespace {
@@ -43,7 +42,7 @@ void Delivery::command_ended() {
   SignalSet told = 0;
   for (const Kept& kept : kept_) {
     const int number = kept.signal.number;
-    if (is_for_workers(number) && (told & bit(number)) == 0)
+    if (launcher_.is_for_workers(number) && (told & bit(number)) == 0)
       log::warn("{} is given up: the launcher has ended before its workers could take it",
                 signal_name(number));
     told |= bit(number);
@@ -60,7 +59,7 @@ void Delivery::pass_on(const Received& signal) {
   if (!waits) {
     const int done = deliver(signal);
     if (done >= 0 || done == -ESRCH) return last_resort::settle(signal.number);
-    if (is_for_workers(signal.number)) {
+    if (launcher_.is_for_workers(signal.number)) {
       log::info("{} is kept until the launcher's workers can take it", signal_name(signal.number));
     } else {
       log::debug("{} is kept: {}", signal_name(signal.number), std::strerror(-done));
@@ -82,8 +81,8 @@ void Delivery::set_due(bool progress) {
   due_.reset();
   if (kept_.empty()) return;
   delay_ = progress ? first_delay : delay_ + delay_ / 4 + milliseconds{1};
-  const bool only_for_workers =
-      std::ranges::all_of(kept_, [this](const Kept& kept) { return is_for_workers(kept.signal.number); });
+  const bool only_for_workers = std::ranges::all_of(
+      kept_, [this](const Kept& kept) { return launcher_.is_for_workers(kept.signal.number); });
   if (!only_for_workers) delay_ = std::min(delay_, longest_delay);
   due_ = Clock::now() + delay_;
 }
@@ -111,7 +110,7 @@ void Delivery::try_again() {
 
 /// Only while the command is not reaped: until then its number, and its group's, is its own.
 int Delivery::deliver(const Received& signal) {
-  if (is_for_workers(signal.number)) return deliver_to_workers(signal);
+  if (launcher_.is_for_workers(signal.number)) return deliver_to_workers(signal);
   const bool queued = is_queued(signal);
   // A real-time signal is always queued: kill(2) would silently merge it with others when the receiver's
   // queue is full.
@@ -128,21 +127,17 @@ int Delivery::deliver(const Received& signal) {
                              : kernel::send(command_, signal.number);
 }
 
-/// −EAGAIN while there is no worker, or one that the signal's default action would end because it has not
-/// come to install its handler.
+/// −EAGAIN while nobody can take it.
 int Delivery::deliver_to_workers(const Received& signal) {
-  const std::optional<std::vector<Process>> workers = workers_of(command_, environment_);
-  if (!workers || workers->empty()) return -EAGAIN;
-  const bool ready =
-      std::ranges::all_of(*workers, [&](const Process& worker) { return can_take(worker, signal.number); });
-  if (!ready) return -EAGAIN;
+  const std::vector<Process> workers = launcher_.receivers(signal.number);
+  if (workers.empty()) return -EAGAIN;
   const kernel::Payload payload = payload_of(signal);
-  const int sent = send_each(*workers, signal.number, is_queued(signal) ? &payload : nullptr);
+  const int sent = send_each(workers, signal.number, is_queued(signal) ? &payload : nullptr);
   if (sent < 0) {
     log::warn("{} did not reach every worker: {}", signal_name(signal.number), std::strerror(-sent));
   } else {
     log::info("{} passed on to {}", signal_name(signal.number),
-              workers->size() == 1 ? "the launcher's worker" : fmt::format("{} workers", workers->size()));
+              workers.size() == 1 ? "the launcher's worker" : fmt::format("{} workers", workers.size()));
   }
   return 0;  // again, some would get it twice
 }

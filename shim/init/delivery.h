@@ -4,23 +4,16 @@
 #include <unistd.h>
 
 #include <chrono>
-#include <cstdint>
 #include <optional>
-#include <string>
 #include <vector>
 
+#include "base/signal_scope.h"
 #include "init/kernel.h"
-#include "init/signals.h"
+#include "init/launcher.h"
+#include "init/signal_queue.h"
 #include "init/tree.h"
 
 namespace rankshim::supervise {
-
-/// Who gets a signal that we pass on.
-enum class SignalScope : std::uint8_t {
-  child,  ///< the command alone (torchrun passes signals to its workers itself)
-  group,  ///< the command's process group
-  tree,   ///< everything the command started, sessions of their own too
-};
 
 /// Brings signals to the command and to what it started, and never to anything else. What cannot be delivered
 /// now is kept and tried again: nothing that was handed over is lost while somebody is there to take it.
@@ -28,12 +21,10 @@ class Delivery {
  public:
   using Clock = std::chrono::steady_clock;
 
-  /// `signals` is told to leave real-time signals in the kernel's queue while too many are kept here. Those
-  /// of `for_workers` go to the workers of a launcher, which `environment` is of, instead of to the launcher:
-  /// kept until there are workers and each of them can take it (workers.h).
-  Delivery(SignalQueue& signals, SignalScope scope, SignalSet for_workers,
-           const std::vector<std::string>& environment)
-      : signals_(signals), scope_(scope), for_workers_(for_workers), environment_(environment) {}
+  /// `signals` is told to leave real-time signals in the kernel's queue while too many are kept here. What
+  /// goes to the launcher's workers is kept until there are some and each of them can take it.
+  Delivery(SignalQueue& signals, SignalScope scope, const Launcher& launcher)
+      : signals_(signals), scope_(scope), launcher_(launcher) {}
 
   /// Children from before our exec are none of the command's (`exec > >(tee log); exec rankshim …` in a
   /// shell): they are reaped, but neither signalled nor waited for. Call it before the command is started.
@@ -77,12 +68,10 @@ class Delivery {
   int walk_group(int signal, const kernel::Payload& payload);
   void keep(const Received& signal);
   void set_due(bool progress);
-  [[nodiscard]] bool is_for_workers(int signal) const { return (for_workers_ & bit(signal)) != 0; }
 
   SignalQueue& signals_;
   const SignalScope scope_;
-  const SignalSet for_workers_;
-  const std::vector<std::string>& environment_;
+  const Launcher& launcher_;
   const bool pid_1_ = getpid() == 1;
   pid_t command_ = 0;
   bool command_ended_ = false;

@@ -4,6 +4,7 @@
 #include <csignal>
 #include <new>
 
+#include "init/observer.h"
 #include "init/trial.h"
 
 using namespace rankshim::supervise;
@@ -14,7 +15,7 @@ namespace {
 class Refusal final : public Observer {
  public:
   explicit Refusal(bool at_once) : at_once_(at_once) {}
-  void started(pid_t /*command*/, const WorkerWatch* /*workers*/) override {
+  void started(pid_t /*command*/) override {
     if (at_once_) std::get_new_handler()();
   }
   void stopping(int /*signal*/) override { std::get_new_handler()(); }

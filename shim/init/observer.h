@@ -4,8 +4,6 @@
 
 namespace rankshim::supervise {
 
-class WorkerWatch;
-
 /// Who wants to know what happens while the command runs. Every call comes from the event loop and returns
 /// at once; what it throws is a warning of the supervisor's and changes nothing.
 class Observer {
@@ -15,9 +13,8 @@ class Observer {
   Observer(const Observer&) = delete;
   Observer& operator=(const Observer&) = delete;
 
-  /// The command runs. `workers` is null where no workers are followed, and valid until the supervision
-  /// is over.
-  virtual void started(pid_t command, const WorkerWatch* workers) = 0;
+  /// The command runs.
+  virtual void started(pid_t command) = 0;
 
   /// The first stop signal was passed on.
   virtual void stopping(int signal) = 0;

@@ -12,6 +12,7 @@
 #include <set>
 
 #include "init/kernel.h"
+#include "init/signal_queue.h"
 
 using namespace rankshim::supervise;
 

@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "init/launcher.h"
 #include "init/tree.h"
-#include "torchrun/worker_watch.h"
 
 namespace rankshim::supervise {
 

@@ -13,7 +13,6 @@
 #include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <cerrno>
-#include <charconv>
 #include <csignal>
 #include <cstring>
 #include <exception>
@@ -26,11 +25,11 @@
 #include "init/delivery.h"
 #include "init/kernel.h"
 #include "init/last_resort.h"
+#include "init/observer.h"
 #include "init/stacks.h"
 #include "init/terminal.h"
 #include "init/tree.h"
 #include "init/working_directory.h"
-#include "torchrun/workers.h"
 
 namespace rankshim::supervise {
 namespace {
@@ -38,16 +37,11 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-constexpr milliseconds agent_patience{1000};      // then an agent without workers is killed
 constexpr milliseconds grace_after_stop{30'000};  // for leftovers, where no --grace is given
 constexpr milliseconds kill_again{100};           // a fork may have slipped through a walk of the tree
 constexpr milliseconds kill_patience{5000};       // what is there after that sits in the kernel
 constexpr milliseconds try_again{5};              // a refused call
 constexpr unsigned reaped_at_once = 1000;         // then signals get their turn
-// Most launchers have their workers after the first, slow ones (imports from a network's file system) after
-// the last.
-constexpr std::array<milliseconds, 3> looks_for_lone_training = {milliseconds(5'000), milliseconds(20'000),
-                                                                 milliseconds(60'000)};
 
 enum class Phase : std::uint8_t { running, leftovers, killing, finished };
 
@@ -61,47 +55,57 @@ class Supervisor {
         signals_(signals),
         command_(command),
         policy_(policy),
+        launcher_(policy.launcher != nullptr ? *policy.launcher : program_),
         timer_(io),
-        terminal_(policy.ctty, policy.agent),
+        terminal_(policy.ctty, launcher_.stops_workers()),
         spawn_(command),
-        delivery_(signals, policy.scope, policy.agent ? policy.worker_signals : 0, command.environment) {}
+        delivery_(signals, policy.scope, launcher_) {}
 
   Ending run();
 
  private:
   using Deadline = std::optional<Clock::time_point>;
 
+  /// The rows of the table of deadlines, in the order in which they are looked at.
+  enum Row : std::size_t {
+    reap_again,     ///< the kernel refused to tell
+    deliver_again,  ///< the kernel refused a signal
+    end_of_delay,   ///< a TERM has waited for --pre-stop-delay
+    look,           ///< the launcher's
+    ask_for_stack,  ///< a moment before the KILL
+    kill,           ///< the first, and those that follow
+    leave_behind,   ///< not even KILL helps
+    rows,
+  };
+
   void step();
   void listen();
   boost::asio::awaitable<void> receive();
   void arm_timer();
   void act_on_deadlines();
+  void on_reap_again() { reap_due_ = true; }
+  void on_deliver_again() { delivery_.try_again(); }
 
   void on_signal(const Received& arrived);
   void on_running_signal(const Received& signal, bool stop, int arrived);
   void on_stop(int arrived, int passed_on, bool delayed);
   [[nodiscard]] bool delays(int signal) const;
   void pass_on_delayed();
-  void expect_agent();
-  [[nodiscard]] bool agent_had_workers() const;
-  [[nodiscard]] milliseconds agent_shutdown() const;
-  void on_agent_late();
-  void look_at_meeting();
+  void stop_was_passed_on();
+  void look_at_command();
 
   void reap();
-  void watch_workers();
-  void take_workers();
   void on_command_end(int status);
   void on_orphan_end(pid_t pid, int status);
   [[nodiscard]] bool was_killed(int status) const;
   void on_command_stopped(int signal);
   void continue_command();
-  void look_for_lone_training();
-  void end_lone_training();
+  void stop_as_by_term();
   void not_started(const SpawnFailure& failed);
   void begin_leftovers();
   void kill_by(Clock::time_point start, milliseconds grace);
   void show_stacks();
+  void on_kill_due();
   void tell_who_hangs(const std::vector<Process>& left, std::string_view what_now);
   void kill_all(std::string_view why);
   void give_up();
@@ -112,6 +116,8 @@ class Supervisor {
   SignalQueue& signals_;
   const Command& command_;
   const Policy policy_;
+  Launcher program_;  // that has no workers
+  Launcher& launcher_;
   boost::asio::steady_timer timer_;
   Deadline timer_set_for_;
   boost::asio::cancellation_signal stop_listening_;
@@ -131,18 +137,8 @@ class Supervisor {
   bool asked_for_stacks_ = false;
   bool looked_at_leftovers_ = false;
 
-  Deadline delayed_due_;
-  Deadline agent_due_;
-  Deadline hang_due_;  // a moment before torchrun kills the workers that have not stopped
-  Deadline stacks_due_;
-  Deadline kill_due_;
-  Deadline give_up_due_;
-  Deadline retry_due_;
-  Deadline look_due_;
-  std::size_t looks_ = 0;  // for lone training, so far
+  std::array<Deadline, rows> due_;
 
-  std::optional<WorkerWatch> watch_;
-  std::optional<Meeting> meeting_;  // until the first worker, a stop or the end
   WorkingDirectory working_directory_;
   bool observed_ = false;
   bool warned_reap_ = false;
@@ -171,16 +167,14 @@ Ending Supervisor::run() {
     return ending_;
   }
   delivery_.begin(spawn_.pid());
-  if (!policy_.limit) {
+  if (!policy_.hook) {
     last_resort::command_runs(
         spawn_.pid(), policy_.scope == SignalScope::child ? spawn_.pid() : -spawn_.pid(), policy_.grace);
   }
   ending_.pid = spawn_.pid();
-  if (policy_.job.nodes > 1) look_due_ = started_ + looks_for_lone_training.front();
-  if (policy_.limit) kill_due_ = started_ + *policy_.limit;
-  if (!policy_.limit) working_directory_.leave();  // hooks are short
-  if (policy_.meeting) meeting_.emplace(*policy_.meeting, spawn_.pid(), started_);
-  watch_workers();
+  if (policy_.limit) due_[kill] = started_ + *policy_.limit;
+  if (!policy_.hook) working_directory_.leave();  // hooks are short
+  launcher_.started(io_, spawn_.pid(), started_, command_.environment);
   reap_due_ = true;  // children from before our exec may have ended
   while (phase_ != Phase::finished) step();
 
@@ -205,7 +199,7 @@ void Supervisor::step() {
     if (!listening_ && phase_ != Phase::finished) listen();
     if (policy_.observer != nullptr && !observed_) {
       observed_ = true;
-      policy_.observer->started(spawn_.pid(), watch_ ? &*watch_ : nullptr);
+      policy_.observer->started(spawn_.pid());
     }
     arm_timer();
     if (io_.stopped()) io_.restart();
@@ -216,7 +210,10 @@ void Supervisor::step() {
     }
     act_on_deadlines();
     if (reap_due_) reap();
-    if (phase_ == Phase::finished) take_workers();
+    if (phase_ == Phase::finished) {
+      launcher_.finish();
+      ending_.workers = launcher_.record();
+    }
   } catch (const std::exception& error) {
     if (!warned_exception_) log::warn("supervision goes on after an error of its own: {}", error.what());
     warned_exception_ = true;
@@ -247,11 +244,10 @@ boost::asio::awaitable<void> Supervisor::receive() {
 // passes meanwhile (the next KILL's) would begin the end anew.
 void Supervisor::arm_timer() {
   if (phase_ == Phase::finished) return;
-  if (watch_ && watch_->first_seen()) meeting_.reset();
+  due_[deliver_again] = delivery_.due();
+  due_[look] = phase_ == Phase::running && !command_ended_ ? launcher_.due() : std::nullopt;
   Deadline next;
-  const Deadline meeting_due = meeting_ ? Deadline(meeting_->due()) : std::nullopt;
-  for (const Deadline& due : {delayed_due_, agent_due_, meeting_due, hang_due_, stacks_due_, kill_due_,
-                              give_up_due_, retry_due_, look_due_, delivery_.due()}) {
+  for (const Deadline& due : due_) {
     if (due && (!next || *due < *next)) next = due;
   }
   if (next == timer_set_for_) return;
@@ -269,37 +265,29 @@ void Supervisor::arm_timer() {
 void Supervisor::act_on_deadlines() {
   if (!timer_set_for_ || phase_ == Phase::finished) return;
   const Clock::time_point now = Clock::now();
-  const auto is_over = [now](Deadline& due) {
-    if (!due || *due > now) return false;
-    due.reset();
-    return true;
-  };
-  if (is_over(retry_due_)) reap_due_ = true;
-  if (delivery_.due() && *delivery_.due() <= now) delivery_.try_again();
-  if (is_over(delayed_due_)) pass_on_delayed();
-  if (is_over(agent_due_)) on_agent_late();
-  if (meeting_ && meeting_->due() <= now) look_at_meeting();
-  if (is_over(hang_due_) && watch_->some_run()) {
-    if (const std::optional<std::vector<Process>> left = delivery_.everything())
-      tell_who_hangs(*left, "; the launcher kills what has not stopped");
+  constexpr std::array<void (Supervisor::*)(), rows> acts = {
+      &Supervisor::on_reap_again,   &Supervisor::on_deliver_again, &Supervisor::pass_on_delayed,
+      &Supervisor::look_at_command, &Supervisor::show_stacks,      &Supervisor::on_kill_due,
+      &Supervisor::give_up};
+  for (std::size_t row = 0; row < rows; ++row) {
+    if (!due_[row] || *due_[row] > now) continue;
+    due_[row].reset();
+    (this->*acts[row])();
   }
-  // Who has yet to hear of the stop has not failed to follow it.
-  if (is_over(stacks_due_) && !delayed_) show_stacks();
-  if (is_over(kill_due_)) {
-    if (phase_ == Phase::killing) {
-      kill_due_ = now + kill_again;
-      delivery_.to_all(SIGKILL);
-    } else {
-      if (const std::optional<std::vector<Process>> left = delivery_.everything();
-          left && ending_.stop_signal && !command_ended_ && !asked_for_stacks_)
-        tell_who_hangs(*left, "");
-      kill_all(command_ended_        ? "what the command left did not end in its time"
-               : ending_.stop_signal ? "the grace is over"
-                                     : "its time is over");
-    }
+}
+
+void Supervisor::on_kill_due() {
+  if (phase_ == Phase::killing) {
+    due_[kill] = Clock::now() + kill_again;
+    delivery_.to_all(SIGKILL);
+    return;
   }
-  if (is_over(give_up_due_)) give_up();
-  if (is_over(look_due_)) look_for_lone_training();
+  if (const std::optional<std::vector<Process>> left = delivery_.everything();
+      left && ending_.stop_signal && !command_ended_ && !asked_for_stacks_)
+    tell_who_hangs(*left, "");
+  kill_all(command_ended_        ? "what the command left did not end in its time"
+           : ending_.stop_signal ? "the grace is over"
+                                 : "its time is over");
 }
 
 // ---- signals ----
@@ -321,10 +309,9 @@ void Supervisor::on_signal(const Received& arrived) {
                     (signal.number != arrived.number && asks_to_stop(signal.number));
   // Between its end and the look at what it left: who asks then has not stopped it.
   const Phase phase = command_ended_ && phase_ == Phase::running ? Phase::leftovers : phase_;
-  const bool hook = policy_.limit.has_value();
   const bool first =
       !ending_.late_signal || (asks_to_stop(arrived.number) && !asks_to_stop(*ending_.late_signal));
-  if ((hook || phase != Phase::running) && first && ends_by_default(arrived.number) &&
+  if ((policy_.hook || phase != Phase::running) && first && ends_by_default(arrived.number) &&
       !inherited_as_ignored(arrived.number))
     ending_.late_signal = arrived.number;
   switch (phase) {
@@ -336,9 +323,9 @@ void Supervisor::on_signal(const Received& arrived) {
       if (arrived.number == SIGINT || arrived.number == SIGQUIT) {
         kill_all(fmt::format("{} came while waiting for what the command left", signal_name(arrived.number)));
       } else if (policy_.grace) {
-        const Deadline before = kill_due_;
+        const Deadline before = due_[kill];
         kill_by(Clock::now(), *policy_.grace);
-        if (kill_due_ != before)
+        if (due_[kill] != before)
           log::info("{} received; what the command left is killed in {}", signal_name(arrived.number),
                     seconds(*policy_.grace));
       }
@@ -351,10 +338,9 @@ void Supervisor::on_signal(const Received& arrived) {
 
 void Supervisor::on_running_signal(const Received& signal, bool stop, int arrived) {
   if (signal.number == SIGCONT && command_stopped_) return continue_command();
-  // torchrun handles them whatever it inherited, and would end what nohup is to keep
-  // (pytorch/pytorch@v2.13.0:torch/distributed/elastic/multiprocessing/api.py, PContext.start).
-  if (!stop && policy_.agent && asks_to_stop(signal.number) &&
-      (policy_.worker_signals & bit(signal.number)) == 0)
+  // It would end what nohup is to keep.
+  if (!stop && launcher_.stops_workers() && asks_to_stop(signal.number) &&
+      !launcher_.is_for_workers(signal.number))
     return;
   if (!stop) return delivery_.pass_on(signal);
   const bool interrupted = std::exchange(interrupted_, interrupted_ || arrived == SIGINT);
@@ -363,7 +349,7 @@ void Supervisor::on_running_signal(const Received& signal, bool stop, int arrive
     const bool delayed = delays(arrived);
     if (delayed) {
       delayed_ = signal;
-      delayed_due_ = Clock::now() + policy_.pre_stop_delay;
+      due_[end_of_delay] = Clock::now() + policy_.pre_stop_delay;
     } else {
       last_resort::settle(signal.number);
       delivery_.pass_on(signal);
@@ -372,8 +358,8 @@ void Supervisor::on_running_signal(const Received& signal, bool stop, int arrive
   }
   const bool was_delayed = delayed_.has_value();
   pass_on_delayed();
-  if (policy_.agent && interrupted && arrived == SIGINT) return kill_all("a second SIGINT");
-  if (policy_.agent) {
+  if (launcher_.stops_workers() && interrupted && arrived == SIGINT) return kill_all("a second SIGINT");
+  if (launcher_.stops_workers()) {
     log::debug("{} is not passed on: the launcher would start its waiting anew", signal_name(signal.number));
   } else if (!was_delayed || arrived != SIGTERM) {
     delivery_.pass_on(signal);
@@ -382,15 +368,15 @@ void Supervisor::on_running_signal(const Received& signal, bool stop, int arrive
 
 void Supervisor::on_stop(int arrived, int passed_on, bool delayed) {
   const Clock::time_point now = Clock::now();
-  meeting_.reset();
+  launcher_.stop_came();
   stopping_ = true;
   ending_.stop_signal = arrived;
   if (!delayed) ending_.stopped_at = now;
   if (policy_.grace) {
     kill_by(now, *policy_.grace);
-    if (!policy_.limit) last_resort::kill_at(*kill_due_);
+    if (!policy_.hook) last_resort::kill_at(*due_[kill]);
   }
-  if (!delayed) expect_agent();
+  if (!delayed) stop_was_passed_on();
   std::string what = signal_name(arrived) + " received and passed on";
   if (passed_on != arrived) what += " as " + signal_name(passed_on);
   if (delayed) what += " in " + seconds(policy_.pre_stop_delay);
@@ -399,68 +385,51 @@ void Supervisor::on_stop(int arrived, int passed_on, bool delayed) {
   if (policy_.observer != nullptr) policy_.observer->stopping(arrived);
 }
 
-/// Not while an agent has no worker: nobody is served yet.
+/// Not while nobody is served yet.
 bool Supervisor::delays(int signal) const {
-  return signal == SIGTERM && policy_.pre_stop_delay.count() != 0 &&
-         !(policy_.agent && find_worker(spawn_.pid(), command_.environment) == Presence::none);
+  return signal == SIGTERM && policy_.pre_stop_delay.count() != 0 && launcher_.has_work();
 }
 
 void Supervisor::pass_on_delayed() {
-  delayed_due_.reset();
+  due_[end_of_delay].reset();
   if (!delayed_) return;
   delivery_.pass_on(*std::exchange(delayed_, std::nullopt));
   ending_.stopped_at = Clock::now();
-  expect_agent();
+  stop_was_passed_on();
 }
 
-/// An agent that never had a worker has nothing to lose and may not listen at all. One whose workers have all
-/// ended is on its way to its own end.
-void Supervisor::expect_agent() {
-  if (!policy_.agent) return;
+void Supervisor::stop_was_passed_on() { launcher_.stop_passed_on(*ending_.stop_signal, policy_.grace); }
+
+// ---- what the launcher asks for ----
+
+void Supervisor::look_at_command() {
+  if (phase_ != Phase::running || command_ended_) return;
+  const Request request = launcher_.look();
+  switch (request.kind) {
+    case Request::Kind::nothing:
+      return;
+    case Request::Kind::name_hanging:
+      if (const std::optional<std::vector<Process>> left = delivery_.everything())
+        tell_who_hangs(*left, request.text);
+      return;
+    case Request::Kind::stop:
+      return stop_as_by_term();
+    case Request::Kind::kill:
+      return kill_all(request.text);
+  }
+}
+
+void Supervisor::stop_as_by_term() {
   const Clock::time_point now = Clock::now();
-  if (find_worker(spawn_.pid(), command_.environment) == Presence::some) {
-    const milliseconds patience = agent_shutdown();
-    if (agent_had_workers() && (!policy_.grace || patience < *policy_.grace))
-      hang_due_ = now + patience - time_for_stacks(patience);
-  } else if (!agent_had_workers()) {
-    agent_due_ = now + agent_patience;
-  } else if (!policy_.grace) {
-    agent_due_ = now + agent_shutdown();
-  }
-}
-
-bool Supervisor::agent_had_workers() const { return watch_ && watch_->first_seen(); }
-
-/// What torchrun gives its workers after a stop (torch/distributed/launcher/api.py, whole seconds).
-milliseconds Supervisor::agent_shutdown() const {
-  constexpr std::string_view mark = "TORCH_ELASTIC_SHUTDOWN_TIMEOUT=";
-  unsigned seconds = 30;
-  for (const std::string& entry : command_.environment) {
-    if (entry.starts_with(mark))
-      std::from_chars(entry.data() + mark.size(), entry.data() + entry.size(), seconds);
-  }
-  return std::chrono::seconds(seconds);
-}
-
-void Supervisor::on_agent_late() {
-  const Presence worker = find_worker(spawn_.pid(), command_.environment);
-  if (worker == Presence::perhaps) agent_due_ = Clock::now() + try_again;
-  if (worker != Presence::none) return;
-  const std::string stop = signal_name(ending_.stop_signal.value_or(SIGTERM));
-  if (agent_had_workers()) {
-    kill_all(fmt::format("the launcher, whose workers have all ended, did not follow {} within {}", stop,
-                         seconds(agent_shutdown())));
-  } else {
-    kill_all(fmt::format("the launcher has no worker yet and did not follow {} within {}", stop,
-                         seconds(agent_patience)));
-  }
-}
-
-void Supervisor::look_at_meeting() {
-  if (!watch_ && find_worker(spawn_.pid(), command_.environment) == Presence::some) return meeting_.reset();
-  if (!meeting_->is_over(Clock::now())) return;
-  ending_.never_met = true;
-  kill_all(fmt::format("the other nodes did not come within {}", seconds(*policy_.meeting->limit)));
+  ending_.stop_signal = SIGTERM;
+  ending_.stopped_at = now;
+  stopping_ = true;
+  Received stop;
+  stop.number = SIGTERM;
+  delivery_.pass_on(stop);
+  kill_by(now, policy_.grace.value_or(grace_after_stop));
+  stop_was_passed_on();
+  if (policy_.observer != nullptr) policy_.observer->stopping(SIGTERM);
 }
 
 // ---- ends ----
@@ -483,7 +452,7 @@ void Supervisor::reap() {
       } else if (command) {
         on_command_end(status);
       } else {
-        if (watch_) watch_->on_reaped(pid, status);
+        launcher_.reaped(pid, status);
         on_orphan_end(pid, status);
       }
       continue;
@@ -491,11 +460,14 @@ void Supervisor::reap() {
     reap_due_ = false;
     if (pid == -ECHILD) {
       // Without a child nobody will tell of the command's end any more: that must not look like success.
-      if (!command_ended_) not_started({"wait4", {}, ECHILD});
+      if (!command_ended_) {
+        ending_.kind = Ending::Kind::withheld;
+        ending_.number = ECHILD;
+      }
       ending_.leftovers = std::max(ending_.leftovers, ending_.leftovers_killed);
       phase_ = Phase::finished;
     } else if (pid < 0) {
-      retry_due_ = Clock::now() + try_again;
+      due_[reap_again] = Clock::now() + try_again;
       warn_once(warned_reap_, "cannot ask for ended processes", pid);
     } else if (command_ended_ && delivery_.nothing_left()) {
       phase_ = Phase::finished;
@@ -535,25 +507,11 @@ void Supervisor::continue_command() {
   kernel::send(-spawn_.pid(), SIGCONT);
 }
 
-void Supervisor::watch_workers() {
-  if (!policy_.agent || policy_.log_folder.empty()) return;
-  try {
-    watch_.emplace(io_, policy_.log_folder, policy_.workers);
-    watch_->begin(spawn_.pid());
-  } catch (const std::exception& error) {
-    log::warn("the launcher's workers cannot be followed: {}", error.what());
-  }
-}
-
 void Supervisor::on_command_end(int status) {
   command_ended_ = true;
-  look_due_.reset();
   delivery_.command_ended();
   ending_.ran = std::chrono::duration_cast<milliseconds>(Clock::now() - started_);
-  agent_due_.reset();
-  meeting_.reset();
-  hang_due_.reset();
-  delayed_due_.reset();
+  due_[end_of_delay].reset();
   if (std::exchange(delayed_, std::nullopt)) {  // nobody had asked the command to stop
     ending_.late_signal = std::exchange(ending_.stop_signal, std::nullopt);
     stopping_ = false;
@@ -576,51 +534,13 @@ void Supervisor::on_command_end(int status) {
     ending_.number = WEXITSTATUS(status);
   }
   ending_.ended_at = Clock::now();
-  if (!policy_.limit)
+  if (!policy_.hook)
     last_resort::command_ended(
         ending_.kind == Ending::Kind::signalled ? exit_code::signal_base + ending_.number : ending_.number);
-  if (watch_) {
-    watch_->agent_ended();
-    ending_.ended_at = Clock::now();  // what ended before the agent was looked at, and stands before it
-  }
-  terminal_.take_back();  // a Ctrl-C is for us now: what is left would have it otherwise
+  launcher_.command_ended();
+  ending_.ended_at = Clock::now();  // the workers that ended before were looked at, and stand before it
+  terminal_.take_back();            // a Ctrl-C is for us now: what is left would have it otherwise
   if (policy_.observer != nullptr) policy_.observer->command_ended();
-}
-
-void Supervisor::look_for_lone_training() {
-  if (ending_.stop_signal) return;
-  ending_.trains_alone = lone_training(see_processes(spawn_.pid(), command_.environment), policy_.job);
-  if (ending_.trains_alone.empty()) {
-    if (++looks_ < looks_for_lone_training.size()) look_due_ = started_ + looks_for_lone_training[looks_];
-    return;
-  }
-  log::warn("this node trains alone: {}", ending_.trains_alone);
-  if (policy_.strict) end_lone_training();
-}
-
-void Supervisor::end_lone_training() {
-  const Clock::time_point now = Clock::now();
-  ending_.ended_for_it = true;
-  ending_.stop_signal = SIGTERM;
-  ending_.stopped_at = now;
-  stopping_ = true;
-  Received stop;
-  stop.number = SIGTERM;
-  delivery_.pass_on(stop);
-  kill_by(now, policy_.grace.value_or(grace_after_stop));
-  expect_agent();
-  if (policy_.observer != nullptr) policy_.observer->stopping(SIGTERM);
-}
-
-void Supervisor::take_workers() {
-  if (!watch_) return;
-  watch_->finish();
-  ending_.workers = watch_->ends();
-  ending_.workers_seen = watch_->seen();
-  ending_.place = watch_->place();
-  ending_.attempts = watch_->attempts();
-  ending_.first_worker_at = watch_->first_seen();
-  ending_.attempt_folder = watch_->attempt_folder();
 }
 
 void Supervisor::not_started(const SpawnFailure& failed) {
@@ -651,16 +571,18 @@ void Supervisor::begin_leftovers() {
 
 /// An earlier deadline stays.
 void Supervisor::kill_by(Clock::time_point start, milliseconds grace) {
-  if (kill_due_ && *kill_due_ < start + grace) return;
-  kill_due_ = start + grace;
-  if (policy_.stacks) stacks_due_ = *kill_due_ - time_for_stacks(grace);
+  if (due_[kill] && *due_[kill] < start + grace) return;
+  due_[kill] = start + grace;
+  if (policy_.stacks) due_[ask_for_stack] = *due_[kill] - time_for_stacks(grace);
 }
 
-/// Not the agent's, as long as it has workers: it waits for them, and sees them end.
+/// Who has yet to hear of the stop has not failed to follow it. And not a launcher's, as long as it has
+/// workers: it waits for them, and sees them end.
 void Supervisor::show_stacks() {
+  if (delayed_) return;
   std::optional<std::vector<Process>> left = delivery_.everything();
   if (!left) return;
-  if (policy_.agent && left->size() > 1)
+  if (launcher_.stops_workers() && left->size() > 1)
     std::erase_if(*left, [this](const Process& process) { return process.pid == spawn_.pid(); });
   asked_for_stacks_ = true;
   if (std::ranges::none_of(*left, &Process::alive)) return;
@@ -669,7 +591,7 @@ void Supervisor::show_stacks() {
 }
 
 void Supervisor::tell_who_hangs(const std::vector<Process>& left, std::string_view what_now) {
-  const std::string who = who_hangs(left, watch_ ? watch_->states() : std::vector<WorkerState>{});
+  const std::string who = who_hangs(left, launcher_.workers());
   if (who.empty()) return;
   const Clock::time_point since =
       command_ended_ ? ending_.ended_at.value_or(started_) : ending_.stopped_at.value_or(started_);
@@ -682,12 +604,9 @@ void Supervisor::tell_who_hangs(const std::vector<Process>& left, std::string_vi
 void Supervisor::kill_all(std::string_view why) {
   phase_ = Phase::killing;
   const Clock::time_point now = Clock::now();
-  agent_due_.reset();
-  meeting_.reset();
-  hang_due_.reset();
-  stacks_due_.reset();
-  kill_due_ = now + kill_again;
-  give_up_due_ = now + kill_patience;
+  due_[ask_for_stack].reset();
+  due_[kill] = now + kill_again;
+  due_[leave_behind] = now + kill_patience;
   delivery_.to_all(SIGKILL);
   log::warn("{}: everything is killed", why);
 }

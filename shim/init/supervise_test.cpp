@@ -1,8 +1,5 @@
 #include "init/supervise.h"
 
-#include <arpa/inet.h>
-#include <netinet/in.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -13,6 +10,7 @@
 #include <thread>
 
 #include "init/kernel.h"
+#include "init/observer.h"
 #include "init/trial.h"
 
 using namespace rankshim::supervise;
@@ -34,10 +32,6 @@ Ending run(Mode mode, const std::string& script, const Policy& policy = {}) {
 const std::string quiet_descriptor = "exec 3<> <(:); wait $!; ";  // before any child: $! could be its number
 const std::string ready_loop = "echo ready; while :; do read -r -t 0.2 -u 3; done";
 const std::string wait_ready = quiet_descriptor + ready_loop;
-
-/// For shells: waits until the last child, `setsid sleep 3600`, has come to sleep(1), environment and all.
-const std::string until_asleep =
-    "until [[ $(< /proc/$!/comm) == sleep ]] && grep -q . /proc/$!/environ; do :; done; ";
 
 /// A Python command that says what it gets, in order; real-time signals with their values.
 const char* const listener = R"(
@@ -425,58 +419,10 @@ TEST_CASE("a stop signal that was inherited as ignored stops nothing", "[supervi
   }
 }
 
-TEST_CASE("an agent without workers ends within two seconds of a stop", "[supervise]") {
-  Policy policy;
-  policy.scope = SignalScope::child;
-  policy.agent = true;
-  for (const Mode mode : modes()) {
-    INFO(name(mode));
-    // Its helper, a child that has the agent's own environment, is no worker.
-    Trial trial(mode, "trap '' INT; " + quiet_descriptor + "setsid sleep 3600 & " + until_asleep + ready_loop,
-                policy, [] { unsetenv("LOCAL_RANK"); });
-    REQUIRE(trial.line() == "ready");
-    const auto start = std::chrono::steady_clock::now();
-    trial.signal(SIGINT);
-    const Ending ending = trial.ending();
-    CHECK(std::chrono::steady_clock::now() - start < 2s);
-    CHECK(ending.killed_by_us);
-    CHECK(ending.stop_signal == SIGINT);
-    CHECK(trial.line().empty());
-  }
-}
-
-TEST_CASE("an agent with a worker has its time, and gets each stop signal once", "[supervise]") {
-  Policy policy;
-  policy.scope = SignalScope::child;
-  policy.agent = true;
-  // It notes each TERM and ends with USR1, long after an agent without workers would have been killed.
-  const std::string agent =
-      "terms=0; trap 'terms=$((terms + 1)); echo asked' TERM; trap 'echo noted' USR2; "
-      "trap 'exit $terms' USR1; " +
-      quiet_descriptor + "LOCAL_RANK=0 setsid sleep 3600 & " + until_asleep + ready_loop;
-  for (const Mode mode : modes()) {
-    INFO(name(mode));
-    Trial trial(mode, agent, policy, [] { unsetenv("LOCAL_RANK"); });
-    REQUIRE(trial.line() == "ready");
-    trial.signal(SIGTERM);
-    REQUIRE(trial.line() == "asked");
-    trial.signal(SIGTERM);
-    trial.signal(SIGUSR2);
-    REQUIRE(trial.line() == "noted");
-    // The one sleep here: that nothing happens takes time to see.
-    std::this_thread::sleep_for(1300ms);
-    trial.signal(SIGUSR1);
-    const Ending ending = trial.ending();
-    CHECK(ending.kind == Kind::exited);
-    CHECK(ending.number == 1);
-    CHECK_FALSE(ending.killed_by_us);
-  }
-}
-
 TEST_CASE("a deadline that passes while the last process is reaped kills nothing again", "[supervise]") {
   // Longer than what lies between two KILLs.
   struct SlowObserver : Observer {
-    void started(pid_t, const WorkerWatch*) override {}
+    void started(pid_t) override {}
     void stopping(int) override {}
     void command_ended() override { std::this_thread::sleep_for(150ms); }
   } observer;
@@ -492,61 +438,5 @@ TEST_CASE("a deadline that passes while the last process is reaped kills nothing
     std::string last;
     for (std::string line = trial.line(); !line.empty(); line = trial.line()) last = line;
     CHECK(last == "rankshim: warning: the grace is over: everything is killed");
-  }
-}
-
-TEST_CASE("an agent that waits for other nodes is told of, and ended when its time is over", "[supervise]") {
-  for (const Mode mode : modes()) {
-    INFO(name(mode));
-    const int free = socket(AF_INET, SOCK_STREAM, 0);
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    socklen_t size = sizeof address;
-    REQUIRE(bind(free, reinterpret_cast<const sockaddr*>(&address), size) == 0);
-    REQUIRE(getsockname(free, reinterpret_cast<sockaddr*>(&address), &size) == 0);
-    close(free);
-    const std::uint16_t port = ntohs(address.sin_port);
-    // It imports until USR1 comes; then it is in the rendezvous. It says "ready" when
-    // USR1 can no longer end it.
-    const std::string agent = R"(
-import os, signal, socket, sys
-signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR1})
-os.write(1, b"ready\n")  # in one piece: the messages come through the same pipe
-signal.sigwait({signal.SIGUSR1})
-store = socket.create_server(("", int(sys.argv[1])))
-while True: signal.pause()
-)";
-    Policy policy;
-    policy.scope = SignalScope::child;
-    policy.agent = true;
-    policy.meeting = {.port = port, .limit = 100ms, .told_every = 40ms};
-    Trial trial(mode, std::vector<std::string>{"python3", "-c", agent, std::to_string(port)}, policy,
-                [] { dup2(STDOUT_FILENO, STDERR_FILENO); });
-    constexpr std::string_view still_loads = "rankshim: torchrun has not come to the master's port yet, ";
-    // Lines of more than two intervals: the limit is over, and it is left alone while it loads.
-    std::string line;
-    bool ready = false;
-    for (unsigned told = 0; told < 4 || !ready;) {
-      line = trial.line();
-      if (line == "ready") {
-        ready = true;
-      } else {
-        REQUIRE(line.starts_with(still_loads));
-        REQUIRE(line.ends_with(" after its start: it still loads"));
-        ++told;
-      }
-    }
-    trial.signal(SIGUSR1);
-    do line = trial.line();
-    while (line.find("still loads") != std::string::npos);
-    if (line.find("has no worker yet") != std::string::npos) {  // not on its first look after the limit
-      CHECK(line.starts_with("rankshim: waiting for the other nodes: torchrun has no worker yet, "));
-      CHECK(line.ends_with(" after its start; at most 100 ms"));
-      line = trial.line();
-    }
-    CHECK(line.find("the other nodes did not come within 100 ms: everything is killed") != std::string::npos);
-    const Ending ending = trial.ending();
-    CHECK(ending.never_met);
-    CHECK(ending.killed_by_us);
   }
 }

@@ -8,7 +8,6 @@
 #include <csignal>
 
 #include "init/kernel.h"
-#include "torchrun/workers.h"
 
 using namespace rankshim::supervise;
 
@@ -76,27 +75,4 @@ TEST_CASE("a signal never reaches another process with the same number", "[tree]
   int status = 0;
   CHECK(waitpid(child.pid, &status, 0) == child.pid);
   CHECK(WTERMSIG(status) == SIGUSR1);
-}
-
-TEST_CASE("a worker is a descendant with the LOCAL_RANK that the agent does not have", "[workers]") {
-  const Child child;  // has our own environment
-  CHECK(find_worker(child.pid, {"PATH=/bin"}) == Presence::none);
-  // The environment that a process was started with is what /proc shows.
-  int ready[2];
-  REQUIRE(pipe(ready) == 0);
-  const pid_t worker = fork();
-  if (worker == 0) {
-    dup2(ready[1], STDOUT_FILENO);
-    execlp("env", "env", "A=1", "LOCAL_RANK=3", "sh", "-c", "echo ready; exec sleep 3600", nullptr);
-    kernel::exit_now(127);
-  }
-  char byte = 0;
-  REQUIRE(read(ready[0], &byte, 1) == 1);
-  CHECK(find_worker(getpid(), {"PATH=/bin"}) == Presence::some);
-  CHECK(find_worker(getpid(), {"LOCAL_RANK=0"}) == Presence::some);
-  kernel::send(worker, SIGKILL);
-  waitpid(worker, nullptr, 0);
-  close(ready[0]);
-  close(ready[1]);
-  CHECK(find_worker(getpid(), {"PATH=/bin"}) == Presence::none);
 }

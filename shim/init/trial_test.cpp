@@ -45,7 +45,7 @@ FlatEnding flatten(const Ending& ending) {
                   ending.number,
                   ending.stop_signal.value_or(0),
                   ending.killed_by_us,
-                  ending.never_met,
+                  ending.workers.never_met,
                   ending.leftovers,
                   ending.leftovers_killed,
                   ending.ran.count(),
@@ -182,7 +182,7 @@ Ending Trial::ending() {
   ending.failed_interpreter = flat.interpreter;
   if (flat.stop_signal != 0) ending.stop_signal = flat.stop_signal;
   ending.killed_by_us = flat.killed_by_us;
-  ending.never_met = flat.never_met;
+  ending.workers.never_met = flat.never_met;
   ending.leftovers = flat.leftovers;
   ending.leftovers_killed = flat.leftovers_killed;
   ending.ran = std::chrono::milliseconds(flat.ran);

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/fault.h"
-#include "init/supervise.h"
+#include "base/signal_scope.h"
 #include "node/node.h"
 #include "settings/settings.h"
 #include "topology/topology.h"

@@ -36,8 +36,7 @@ std::string since(steady_clock::time_point begin, steady_clock::time_point end) 
 /// How the command ended; null where it never began.
 const supervise::Ending* end_of_command(const ExitReport& report) {
   const supervise::Ending* const ending = report.ending;
-  const bool never = ending != nullptr && ending->kind == supervise::Ending::Kind::not_started &&
-                     ending->failed_call != "wait4";
+  const bool never = ending != nullptr && ending->kind == supervise::Ending::Kind::not_started;
   return never ? nullptr : ending;
 }
 
@@ -120,7 +119,7 @@ json::Object root_json(const ExitReport& report, const RootCause& root) {
 
 std::vector<json::Object> workers_json(const ExitReport& report) {
   std::vector<json::Object> list;
-  for (const supervise::WorkerEnd& worker : report.ending->workers) {
+  for (const supervise::WorkerEnd& worker : report.ending->workers.ends) {
     json::Object object;
     object.number("local_rank", worker.local_rank);
     if (const auto rank = rank_of(worker.rank, worker.local_rank, report)) object.number("rank", *rank);
@@ -138,7 +137,7 @@ json::Object phases_json(const ExitReport& report) {
   for (std::size_t at = 0; at < report.phases.size(); ++at) {
     const Phase& phase = report.phases[at];
     const auto end = at + 1 < report.phases.size() ? report.phases[at + 1].begin : report.end;
-    const auto first = report.ending != nullptr ? report.ending->first_worker_at.value_or(end) : end;
+    const auto first = report.ending != nullptr ? report.ending->workers.first_at.value_or(end) : end;
     if (phase.name == "launch" && first < end) {
       object.raw("launch", since(phase.begin, first)).raw("run", since(first, end));
     } else {
@@ -178,7 +177,7 @@ bool only_a_code(const ExitReport& report) {
   if (ending == nullptr || !verdict.root || verdict.root->error != nullptr || verdict.root->signal)
     return false;
   const bool killed = ending->leftovers_killed != 0 || !ending->left_behind.empty();
-  return !killed && report.evidence->memory.oom_kills == 0;
+  return !killed && report.details->memory.oom_kills == 0;
 }
 
 }  // namespace
@@ -199,18 +198,18 @@ std::string as_json(const ExitReport& report) {
   object.raw("ended", moment(report.end)).object("phases", phases_json(report));
   if (ending != nullptr) {
     if (ending->stop_signal) object.text("stop_signal", supervise::signal_name(*ending->stop_signal));
-    if (!ending->trains_alone.empty()) object.text("trains_alone", ending->trains_alone);
+    if (!ending->workers.trains_alone.empty()) object.text("trains_alone", ending->workers.trains_alone);
     object.flag("killed_by_rankshim", ending->killed_by_us);
     object.object(
         "leftovers",
         json::Object().number("found", ending->leftovers).number("killed", ending->leftovers_killed));
     if (!ending->left_behind.empty()) object.text("left_behind", ending->left_behind);
-    object.number("restarts", ending->attempts == 0 ? 0 : ending->attempts - 1);
+    object.number("restarts", ending->workers.attempts == 0 ? 0 : ending->workers.attempts - 1);
     object.objects("workers", workers_json(report));
   }
   object.object("resources", resources_json());
-  if (report.evidence->memory.known) {
-    object.object("memory", memory_json(report.evidence->memory));
+  if (report.details->memory.known) {
+    object.object("memory", memory_json(report.details->memory));
   } else {
     object.raw("memory", "null");
   }

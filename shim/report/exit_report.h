@@ -5,10 +5,10 @@
 #include <string_view>
 #include <vector>
 
-#include "init/supervise.h"
+#include "init/ending.h"
+#include "launch/job.h"
+#include "report/details.h"
 #include "report/verdict.h"
-#include "run/job.h"
-#include "torchrun/evidence.h"
 
 namespace rankshim {
 
@@ -25,7 +25,7 @@ struct ExitReport {
   int exit_code = 0;                 ///< after --exit-map
   const Job* job = nullptr;
   const supervise::Ending* ending = nullptr;
-  const Evidence* evidence = nullptr;  ///< never null
+  const Details* details = nullptr;  ///< never null
   std::string host;
   std::vector<Phase> phases;
   std::chrono::steady_clock::time_point end;

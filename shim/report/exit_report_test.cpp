@@ -40,14 +40,14 @@ struct Folder {
 
 TEST_CASE("the report has a worker's end, its exception and the phases", "[report]") {
   const std::chrono::steady_clock::time_point start = std::chrono::steady_clock::now() - 1min;
-  Evidence evidence;
+  Details details;
   PythonError error{"ValueError: \"boom\"", "Traceback:\n  line 1\nValueError: \"boom\"\n"};
   supervise::Ending ending;
   ending.number = 1;
   ending.started_at = start + 1s;
-  ending.first_worker_at = start + 3s;
-  ending.workers = {{17, 1, 9, 1 << 8, true, start + 5s}};
-  ending.attempts = 3;
+  ending.workers.first_at = start + 3s;
+  ending.workers.ends = {{17, 1, 9, 1 << 8, true, start + 5s}};
+  ending.workers.attempts = 3;
   Verdict verdict;
   verdict.code = 1;
   verdict.failed = true;
@@ -65,7 +65,7 @@ TEST_CASE("the report has a worker's end, its exception and the phases", "[repor
   report.verdict = &verdict;
   report.exit_code = 1;
   report.ending = &ending;
-  report.evidence = &evidence;
+  report.details = &details;
   report.host = "pod-0";
   report.phases = {{"resolve", start}, {"launch", start + 1s}, {"wind-down", start + 6s}};
   report.end = start + 6500ms;
@@ -102,11 +102,11 @@ TEST_CASE("the termination message keeps to its 4096 bytes and is empty on succe
   RootCause root;
   root.error = &error;
   verdict.root = root;
-  Evidence evidence;
+  Details details;
   ExitReport report;
   report.verdict = &verdict;
   report.exit_code = 1;
-  report.evidence = &evidence;
+  report.details = &details;
   const std::string message = termination_message(report);
   CHECK(message.size() <= TerminationLog::longest);
   CHECK(message.find('\n') <= 1024);
@@ -123,14 +123,14 @@ TEST_CASE("the termination message is empty where nothing is known but the exit 
   verdict.failed = true;
   verdict.sentence = "run.sh ended with code 3 after 1.0 s";
   verdict.root = RootCause{.who = "program", .code = 3};
-  Evidence evidence;
+  Details details;
   supervise::Ending ending;
   ending.number = 3;
   ExitReport report;
   report.verdict = &verdict;
   report.exit_code = 3;
   report.ending = &ending;
-  report.evidence = &evidence;
+  report.details = &details;
   CHECK(termination_message(report).empty());
 
   const PythonError error{"ValueError: boom", "ValueError: boom\n"};
@@ -140,9 +140,9 @@ TEST_CASE("the termination message is empty where nothing is known but the exit 
   verdict.root->signal = 9;
   CHECK_FALSE(termination_message(report).empty());
   verdict.root->signal.reset();
-  evidence.memory.oom_kills = 1;
+  details.memory.oom_kills = 1;
   CHECK_FALSE(termination_message(report).empty());
-  evidence.memory.oom_kills = 0;
+  details.memory.oom_kills = 0;
   ending.leftovers_killed = 1;
   CHECK_FALSE(termination_message(report).empty());
   report.ending = nullptr;  // what rankshim itself found out

@@ -1,5 +1,7 @@
 #include "report/memory.h"
 
+#include <sys/statvfs.h>
+
 #include <algorithm>
 #include <charconv>
 #include <string_view>
@@ -106,5 +108,13 @@ MemoryReading read_memory(const Node& node, const MemoryGroup& group) {
 }
 
 std::string mebibytes(std::uint64_t bytes) { return std::to_string((bytes + (1U << 19U)) >> 20U) + " MiB"; }
+
+std::string describe_shm() {
+  struct statvfs status{};
+  if (statvfs("/dev/shm", &status) != 0 || status.f_blocks == 0) return {};
+  const std::uint64_t unit = status.f_frsize;
+  return "/dev/shm has " + mebibytes(status.f_bavail * unit) + " of " + mebibytes(status.f_blocks * unit) +
+         " left";
+}
 
 }  // namespace rankshim

@@ -37,4 +37,7 @@ MemoryReading read_memory(const Node& node, const MemoryGroup& group);
 /// "512 MiB": bytes for a person.
 std::string mebibytes(std::uint64_t bytes);
 
+/// How full /dev/shm is; empty where there is none.
+std::string describe_shm();
+
 }  // namespace rankshim

@@ -11,6 +11,7 @@
 #include <cstring>
 
 #include "base/exit_code.h"
+#include "base/signal_text.h"
 #include "torchrun/lost_peer.h"
 
 namespace rankshim {
@@ -57,6 +58,15 @@ Verdict not_started(const Ending& ending, const std::string& program) {
   return verdict;
 }
 
+Verdict withheld(const Ending& ending, const std::string& program) {
+  Verdict verdict;
+  verdict.failed = true;
+  verdict.code = exit_code::system;
+  verdict.sentence = fmt::format("{} has ended, and the system does not tell how: wait4: {}", program,
+                                 std::strerror(ending.number));
+  return verdict;
+}
+
 /// The code that a wait status means, in the shell's convention.
 int code_of(int status) {
   return WIFSIGNALED(status) ? exit_code::signal_base + WTERMSIG(status) : WEXITSTATUS(status);
@@ -71,8 +81,8 @@ void add_error(const PythonError* error, RootCause& root) {
 }
 
 /// Whether the kernel's counter of kills for want of memory explains this end.
-bool out_of_memory(const RootCause& root, const Evidence& evidence) {
-  if (!evidence.memory.known || evidence.memory.oom_kills == 0) return false;
+bool out_of_memory(const RootCause& root, const Details& details) {
+  if (!details.memory.known || details.memory.oom_kills == 0) return false;
   if (root.code == exit_code::signal_base + SIGKILL) return true;
   return root.error != nullptr && root.error->message.find(loader_killed) != std::string::npos;
 }
@@ -80,15 +90,15 @@ bool out_of_memory(const RootCause& root, const Evidence& evidence) {
 /// Whether the launcher failed itself and ended its workers for it, as it does when its rendezvous' store is
 /// gone. It tells by an exception that is no copy of a worker's (torch/distributed/elastic/multiprocessing/
 /// errors, record). Where it cannot tell, workers that all ended by a TERM that we did not send say it.
-bool launcher_failed(const Ending& ending, const Evidence& evidence) {
-  const std::string& told = evidence.agent.message;
+bool launcher_failed(const Ending& ending, const Details& details) {
+  const std::string& told = details.agent.message;
   if (!told.empty()) {
-    return std::ranges::none_of(evidence.workers,
+    return std::ranges::none_of(details.workers,
                                 [&told](const PythonError& worker) { return worker.message == told; });
   }
-  if (evidence.agent_tells || ending.workers.empty()) return false;
-  return ending.workers.size() == ending.workers_seen &&
-         std::ranges::all_of(ending.workers, [](const supervise::WorkerEnd& worker) {
+  if (details.agent_tells || ending.workers.ends.empty()) return false;
+  return ending.workers.ends.size() == ending.workers.seen &&
+         std::ranges::all_of(ending.workers.ends, [](const supervise::WorkerEnd& worker) {
            return worker.status_known && WIFSIGNALED(worker.status) && WTERMSIG(worker.status) == SIGTERM;
          });
 }
@@ -101,10 +111,10 @@ bool ended_by_launcher(const RootCause& root) {
 
 /// The first worker of the last set that failed by itself: what the agent ends after that, what a stop
 /// ends, and what is ended because its agent is gone, comes later.
-std::optional<RootCause> failed_worker(const Ending& ending, const Evidence& evidence) {
+std::optional<RootCause> failed_worker(const Ending& ending, const Details& details) {
   if (ending.kind == Ending::Kind::exited && ending.number == 0) return std::nullopt;
-  const bool launcher_first = launcher_failed(ending, evidence);
-  for (const supervise::WorkerEnd& worker : ending.workers) {
+  const bool launcher_first = launcher_failed(ending, details);
+  for (const supervise::WorkerEnd& worker : ending.workers.ends) {
     if (ending.stopped_at && worker.when >= *ending.stopped_at) return std::nullopt;
     if (ending.ended_at && worker.when > *ending.ended_at) return std::nullopt;
     RootCause root;
@@ -113,7 +123,7 @@ std::optional<RootCause> failed_worker(const Ending& ending, const Evidence& evi
     root.rank = worker.rank;
     root.pid = worker.pid;
     root.when = worker.when;
-    if (worker.local_rank < evidence.workers.size()) add_error(&evidence.workers[worker.local_rank], root);
+    if (worker.local_rank < details.workers.size()) add_error(&details.workers[worker.local_rank], root);
     if (worker.status_known) {
       if (worker.status == 0) continue;
       root.source = "kernel";
@@ -124,7 +134,7 @@ std::optional<RootCause> failed_worker(const Ending& ending, const Evidence& evi
       root.source = "error file";
       root.code = 1;  // Python's own for an exception that nobody caught
     }
-    root.out_of_memory = out_of_memory(root, evidence);
+    root.out_of_memory = out_of_memory(root, details);
     if (launcher_first && ended_by_launcher(root)) continue;
     return root;
   }
@@ -133,7 +143,7 @@ std::optional<RootCause> failed_worker(const Ending& ending, const Evidence& evi
 
 /// The command itself as the cause of its end.
 RootCause failed_command(const Ending& ending, const Verdict& verdict, bool launcher,
-                         const Evidence& evidence) {
+                         const Details& details) {
   RootCause root;
   root.who = launcher ? "launcher" : "program";
   root.pid = ending.pid;
@@ -141,15 +151,15 @@ RootCause failed_command(const Ending& ending, const Verdict& verdict, bool laun
   root.when = ending.ended_at;
   root.source = "kernel";
   if (ending.kind == Ending::Kind::signalled) root.signal = ending.number;
-  add_error(&evidence.agent, root);
-  root.out_of_memory = !ending.killed_by_us && out_of_memory(root, evidence);
+  add_error(&details.agent, root);
+  root.out_of_memory = !ending.killed_by_us && out_of_memory(root, details);
   return root;
 }
 
 /// What a person has to know besides the exit code or signal: " (ValueError: boom)".
-std::string explanation(const RootCause& root, const Evidence& evidence) {
+std::string explanation(const RootCause& root, const Details& details) {
   std::string text;
-  const std::uint64_t kills = evidence.memory.known ? evidence.memory.oom_kills : 0;
+  const std::uint64_t kills = details.memory.known ? details.memory.oom_kills : 0;
   if (root.out_of_memory) {
     text = "out of memory";
   } else if (kills != 0) {  // whose, and whether it is why, only the program knows
@@ -157,8 +167,8 @@ std::string explanation(const RootCause& root, const Evidence& evidence) {
            " for want of memory";
   }
   if (!text.empty()) {
-    if (evidence.memory.limit) text += ": the limit is " + mebibytes(*evidence.memory.limit);
-    if (evidence.memory.peak) text += ", the peak was " + mebibytes(*evidence.memory.peak);
+    if (details.memory.limit) text += ": the limit is " + mebibytes(*details.memory.limit);
+    if (details.memory.peak) text += ", the peak was " + mebibytes(*details.memory.peak);
   }
   if (root.error != nullptr) {
     constexpr std::size_t longest = 300;
@@ -166,20 +176,20 @@ std::string explanation(const RootCause& root, const Evidence& evidence) {
     text += root.error->message.substr(0, std::min(root.error->message.find('\n'), longest));
   }
   const bool bus = root.signal == SIGBUS || text.find("Bus error") != std::string::npos;
-  if (bus && !evidence.shm.empty()) text += (text.empty() ? "" : "; ") + evidence.shm;
+  if (bus && !details.shm.empty()) text += (text.empty() ? "" : "; ") + details.shm;
   return text.empty() ? text : " (" + text + ")";
 }
 
 bool all_workers_succeeded(const Ending& ending) {
-  return ending.workers_seen != 0 && ending.workers.size() == ending.workers_seen &&
-         std::all_of(ending.workers.begin(), ending.workers.end(),
+  return ending.workers.seen != 0 && ending.workers.ends.size() == ending.workers.seen &&
+         std::all_of(ending.workers.ends.begin(), ending.workers.ends.end(),
                      [](const auto& worker) { return worker.status_known && worker.status == 0; });
 }
 
 /// The training was over when the stop came; the launcher waited for the other nodes' ends.
 bool were_done_before_stop(const Ending& ending) {
   return all_workers_succeeded(ending) && ending.stopped_at &&
-         ending.workers.back().when < *ending.stopped_at;
+         ending.workers.ends.back().when < *ending.stopped_at;
 }
 
 /// "worker 1 (rank 9, pid 17)"
@@ -206,7 +216,7 @@ bool never_met(const Ending& ending, const RootCause& root) {
       "RendezvousTimeoutError",  // torch/distributed/elastic/rendezvous/dynamic_rendezvous.py
       "waiting for clients",     // torch/csrc/distributed/c10d/TCPStore.cpp: the static rendezvous' host
   };
-  if (ending.attempts != 0 || root.error == nullptr) return false;
+  if (ending.workers.attempts != 0 || root.error == nullptr) return false;
   const std::string& told = root.error->message;
   return tells_of_lost_peer(told) || std::ranges::any_of(signs, [&told](std::string_view sign) {
            return told.find(sign) != std::string::npos;
@@ -214,10 +224,10 @@ bool never_met(const Ending& ending, const RootCause& root) {
 }
 
 /// What torchrun's workers say, where its own code says nothing.
-void judge_workers(const Ending& ending, const Evidence& evidence,
-                   const std::optional<supervise::Place>& place, Verdict& verdict) {
+void judge_workers(const Ending& ending, const Details& details, const std::optional<supervise::Place>& place,
+                   Verdict& verdict) {
   if (verdict.code == 0 && !ending.stop_signal) return;
-  verdict.root = failed_worker(ending, evidence);
+  verdict.root = failed_worker(ending, details);
   if (verdict.root) {
     RootCause& root = *verdict.root;
     root.lost_peer = lost_peer(root, place);
@@ -228,7 +238,7 @@ void judge_workers(const Ending& ending, const Evidence& evidence,
     if (place && place->nodes > 1)
       first +=
           " on this node (" + std::to_string(place->node_rank) + " of " + std::to_string(place->nodes) + ")";
-    verdict.sentence = name_of(root) + first + ": it " + end + explanation(root, evidence) +
+    verdict.sentence = name_of(root) + first + ": it " + end + explanation(root, details) +
                        (root.lost_peer ? std::string(before_here) : std::string()) + "; " + verdict.sentence;
   } else if (ending.stop_signal && were_done_before_stop(ending)) {
     verdict.code = 0;
@@ -243,10 +253,11 @@ void judge_workers(const Ending& ending, const Evidence& evidence,
 
 }  // namespace
 
-Verdict judge(const Ending& ending, const LaunchPlan& plan, const Evidence& evidence,
+Verdict judge(const Ending& ending, const LaunchPlan& plan, const Details& details,
               const std::optional<supervise::Place>& place, bool launcher_code) {
   const std::string& program = plan.argv.front();
   if (ending.kind == Ending::Kind::not_started) return not_started(ending, program);
+  if (ending.kind == Ending::Kind::withheld) return withheld(ending, program);
 
   Verdict verdict;
   const bool signalled = ending.kind == Ending::Kind::signalled;
@@ -263,12 +274,12 @@ Verdict judge(const Ending& ending, const LaunchPlan& plan, const Evidence& evid
                      " after " + after;
   if (ending.killed_by_us && !remains)
     verdict.sentence +=
-        ending.never_met ? ", killed by rankshim" : ", killed by rankshim as it had not stopped";
+        ending.workers.never_met ? ", killed by rankshim" : ", killed by rankshim as it had not stopped";
   if (ending.stop_signal) {
     verdict.cause = Cause::stopped;
     verdict.sentence += "; " + supervise::signal_name(*ending.stop_signal) + " had asked it to stop";
   }
-  if (ending.never_met) {
+  if (ending.workers.never_met) {
     verdict.code = exit_code::unreachable;
     verdict.cause = Cause::wait;
     verdict.failed = true;
@@ -276,13 +287,13 @@ Verdict judge(const Ending& ending, const LaunchPlan& plan, const Evidence& evid
     return verdict;
   }
   if (!ending.did_not_stop.empty()) verdict.sentence += "; " + ending.did_not_stop;
-  if (launcher) judge_workers(ending, evidence, place, verdict);
+  if (launcher) judge_workers(ending, details, place, verdict);
   if (!verdict.root && own_code != 0 && !ending.stop_signal) {
-    verdict.root = failed_command(ending, verdict, launcher, evidence);
-    verdict.sentence += explanation(*verdict.root, evidence);
+    verdict.root = failed_command(ending, verdict, launcher, details);
+    verdict.sentence += explanation(*verdict.root, details);
     verdict.root->lost_peer = lost_peer(*verdict.root, place);
     if (verdict.root->lost_peer) verdict.sentence += before_here;
-    if (launcher && !ending.workers.empty() && launcher_failed(ending, evidence))
+    if (launcher && !ending.workers.ends.empty() && launcher_failed(ending, details))
       verdict.sentence += "; it ended its workers itself";
   }
   if (verdict.root) verdict.cause = verdict.root->out_of_memory ? Cause::oom : Cause::none;
@@ -303,12 +314,12 @@ Verdict judge(const Ending& ending, const LaunchPlan& plan, const Evidence& evid
                                               : fmt::format("; {} processes that it left behind were stopped",
                                                             ending.leftovers);
   }
-  if (ending.ended_for_it) {
+  if (ending.workers.ended_for_it) {
     verdict.code = exit_code::configuration;
     verdict.cause = Cause::config;
     verdict.failed = true;
-    verdict.sentence =
-        "this node trains alone: " + ending.trains_alone + ", and --strict ends that; " + verdict.sentence;
+    verdict.sentence = "this node trains alone: " + ending.workers.trains_alone +
+                       ", and --strict ends that; " + verdict.sentence;
   }
   if (!ending.left_behind.empty())
     verdict.sentence += "; SIGKILL did not end " + ending.left_behind + ", which waits in the kernel";

@@ -8,10 +8,10 @@
 #include <string>
 #include <string_view>
 
-#include "init/supervise.h"
+#include "init/ending.h"
 #include "launch/launch.h"
+#include "report/details.h"
 #include "settings/exit_map.h"
-#include "torchrun/evidence.h"
 
 namespace rankshim {
 
@@ -25,7 +25,7 @@ struct RootCause {
   std::optional<int> signal;           ///< that ended it
   bool out_of_memory = false;          ///< the kernel killed it, or a process of it, at the cgroup's limit
   bool lost_peer = false;              ///< as a worker ends whose peer on another node is gone (lost_peer.h)
-  const PythonError* error = nullptr;  ///< into the evidence; null where it left none
+  const PythonError* error = nullptr;  ///< into the details; null where it left none
   std::string_view source;             ///< who told: "kernel", "error file"
   std::optional<std::chrono::steady_clock::time_point> when;
 };
@@ -45,8 +45,8 @@ struct Verdict {
 /// stop's signal, however the workers ended then: a job that was stopped is not done; torchrun's own code,
 /// also where torchrun failed itself and ended its workers. Where --strict ended a node that trains alone,
 /// that is the cause, and 78. `place` is this node's among the job's, nothing where it is alone.
-/// `launcher_code`: torchrun's own code always (--exit-code launcher). `evidence` must outlive the verdict.
-Verdict judge(const supervise::Ending& ending, const LaunchPlan& plan, const Evidence& evidence,
+/// `launcher_code`: torchrun's own code always (--exit-code launcher). `details` must outlive the verdict.
+Verdict judge(const supervise::Ending& ending, const LaunchPlan& plan, const Details& details,
               const std::optional<supervise::Place>& place = std::nullopt, bool launcher_code = false);
 
 }  // namespace rankshim

@@ -3,7 +3,7 @@
 #include <catch2/catch.hpp>
 #include <csignal>
 
-#include "torchrun/evidence.h"
+#include "report/details.h"
 
 using namespace rankshim;
 using supervise::Ending;
@@ -24,9 +24,9 @@ Ending torchrun(std::vector<WorkerEnd> workers) {
   ending.started_at = start;
   ending.ended_at = start + 10s;
   ending.ran = 10s;
-  ending.workers = std::move(workers);
-  ending.workers_seen = 2;
-  ending.attempts = 1;
+  ending.workers.ends = std::move(workers);
+  ending.workers.seen = 2;
+  ending.workers.attempts = 1;
   return ending;
 }
 
@@ -41,19 +41,19 @@ WorkerEnd worker(unsigned local_rank, int status, std::chrono::seconds after, bo
   return {static_cast<pid_t>(100 + local_rank), local_rank, local_rank + 8, status, known, start + after};
 }
 
-Evidence with_error(unsigned local_rank, const std::string& message) {
-  Evidence evidence;
-  evidence.workers.resize(2);
-  evidence.workers[local_rank].message = message;
-  return evidence;
+Details with_error(unsigned local_rank, const std::string& message) {
+  Details details;
+  details.workers.resize(2);
+  details.workers[local_rank].message = message;
+  return details;
 }
 
-Evidence with_kills(std::uint64_t kills) {
-  Evidence evidence;
-  evidence.memory.known = true;
-  evidence.memory.oom_kills = kills;
-  evidence.memory.limit = 512U << 20U;
-  return evidence;
+Details with_kills(std::uint64_t kills) {
+  Details details;
+  details.memory.known = true;
+  details.memory.oom_kills = kills;
+  details.memory.limit = 512U << 20U;
+  return details;
 }
 
 }  // namespace
@@ -64,12 +64,12 @@ TEST_CASE("a node that --strict ended because it trains alone is 78, whatever th
   ending.kind = supervise::Ending::Kind::signalled;
   ending.number = SIGTERM;
   ending.stop_signal = SIGTERM;
-  ending.trains_alone = "worker 12 (torchrun) has WORLD_SIZE=8, the job has 16";
-  ending.ended_for_it = true;
+  ending.workers.trains_alone = "worker 12 (torchrun) has WORLD_SIZE=8, the job has 16";
+  ending.workers.ended_for_it = true;
   LaunchPlan plan;
   plan.argv = {"bash", "run.sh"};
-  const Evidence evidence;
-  const Verdict verdict = judge(ending, plan, evidence);
+  const Details details;
+  const Verdict verdict = judge(ending, plan, details);
   CHECK(verdict.code == 78);
   CHECK(verdict.failed);
   CHECK(verdict.cause == Cause::config);
@@ -80,8 +80,8 @@ TEST_CASE("a node that --strict ended because it trains alone is 78, whatever th
 
 TEST_CASE("the first worker that failed by itself is the cause, with its own code", "[verdict]") {
   const Ending ending = torchrun({worker(0, 0, 1s), worker(1, exited(42), 2s), worker(0, SIGTERM, 3s)});
-  const Evidence evidence;
-  const Verdict verdict = judge(ending, plan(Launcher::torchrun), evidence);
+  const Details details;
+  const Verdict verdict = judge(ending, plan(Launcher::torchrun), details);
   CHECK(verdict.code == 42);
   CHECK(verdict.failed);
   REQUIRE(verdict.root);
@@ -91,7 +91,7 @@ TEST_CASE("the first worker that failed by itself is the cause, with its own cod
   CHECK(verdict.sentence ==
         "worker 1 (rank 9, pid 101) failed first: it ended with code 42; torchrun ended with code 1 after "
         "10.0 s");
-  CHECK(judge(ending, plan(Launcher::torchrun), evidence, std::nullopt, true).code == 1);
+  CHECK(judge(ending, plan(Launcher::torchrun), details, std::nullopt, true).code == 1);
 }
 
 TEST_CASE("of several nodes each says that it speaks for itself, and hints at another that it lost",
@@ -104,7 +104,7 @@ TEST_CASE("of several nodes each says that it speaks for itself, and hints at an
       "with code 1 after 10.0 s");
   CHECK_FALSE(own.root.value().lost_peer);
 
-  const Evidence gloo = with_error(
+  const Details gloo = with_error(
       1, "RuntimeError: [../gloo/transport/tcp/pair.cc:547] Connection closed by peer [10.0.0.1]:4711");
   const Ending raised = torchrun({worker(1, exited(1), 2s)});
   const Verdict lost = judge(raised, plan(Launcher::torchrun), gloo, place);
@@ -120,12 +120,12 @@ TEST_CASE("of several nodes each says that it speaks for itself, and hints at an
 }
 
 TEST_CASE("what ends after the agent or after a stop is no cause", "[verdict]") {
-  const Evidence evidence;
+  const Details details;
   Ending killed = torchrun({worker(0, SIGTERM, 11s), worker(1, SIGTERM, 11s)});
   killed.kind = Ending::Kind::signalled;
   killed.number = SIGKILL;
   killed.leftovers = 2;
-  const Verdict verdict = judge(killed, plan(Launcher::torchrun), evidence);
+  const Verdict verdict = judge(killed, plan(Launcher::torchrun), details);
   CHECK(verdict.code == 137);
   REQUIRE(verdict.root);
   CHECK(verdict.root->who == "launcher");
@@ -135,7 +135,7 @@ TEST_CASE("what ends after the agent or after a stop is no cause", "[verdict]") 
   Ending stopped = torchrun({worker(0, exited(3), 6s), worker(1, 0, 6s)});
   stopped.stop_signal = SIGTERM;
   stopped.stopped_at = start + 5s;
-  const Verdict after = judge(stopped, plan(Launcher::torchrun), evidence);
+  const Verdict after = judge(stopped, plan(Launcher::torchrun), details);
   CHECK(after.code == 143);
   CHECK_FALSE(after.failed);
   CHECK_FALSE(after.root);
@@ -143,13 +143,13 @@ TEST_CASE("what ends after the agent or after a stop is no cause", "[verdict]") 
 }
 
 TEST_CASE("a launcher that was asked to stop is stopped, whatever its workers made of it", "[verdict]") {
-  const Evidence evidence;
+  const Details details;
   Ending saved = torchrun({worker(0, 0, 6s), worker(1, 0, 7s)});  // checkpoints, and an end with 0
   saved.stop_signal = SIGTERM;
   saved.stopped_at = start + 5s;
   for (const int code : {0, 1}) {  // 0: the signal was --worker-signals'
     saved.number = code;
-    const Verdict verdict = judge(saved, plan(Launcher::torchrun), evidence);
+    const Verdict verdict = judge(saved, plan(Launcher::torchrun), details);
     CHECK(verdict.code == 143);
     CHECK(verdict.cause == Cause::stopped);
     CHECK_FALSE(verdict.failed);
@@ -159,24 +159,24 @@ TEST_CASE("a launcher that was asked to stop is stopped, whatever its workers ma
   Ending failed = torchrun({worker(0, exited(3), 4s), worker(1, 0, 6s)});
   failed.stop_signal = SIGTERM;
   failed.stopped_at = start + 5s;
-  CHECK(judge(failed, plan(Launcher::torchrun), evidence).code == 3);
+  CHECK(judge(failed, plan(Launcher::torchrun), details).code == 3);
 
   Ending done = torchrun({worker(0, 0, 3s), worker(1, 0, 4s)});  // while torchrun waited for other nodes
   done.stop_signal = SIGTERM;
   done.stopped_at = start + 5s;
-  const Verdict verdict = judge(done, plan(Launcher::torchrun), evidence);
+  const Verdict verdict = judge(done, plan(Launcher::torchrun), details);
   CHECK(verdict.code == 0);
   CHECK(verdict.cause == Cause::none);
 
   Ending program;
   program.stop_signal = SIGTERM;
-  CHECK(judge(program, plan(Launcher::none), evidence).code == 0);
+  CHECK(judge(program, plan(Launcher::none), details).code == 0);
 }
 
 TEST_CASE("a launcher that failed itself and ended its workers is the cause", "[verdict]") {
   const std::optional<supervise::Place> place{{.node_rank = 1, .nodes = 2}};
   const Ending ended = torchrun({worker(0, SIGTERM, 9s), worker(1, SIGKILL, 9s)});
-  Evidence store;
+  Details store;
   store.agent_tells = true;
   store.agent.message = "RendezvousConnectionError: The connection to the C10d store has failed.";
   const Verdict verdict = judge(ended, plan(Launcher::torchrun), store, place);
@@ -193,7 +193,7 @@ TEST_CASE("a launcher that failed itself and ended its workers is the cause", "[
   CHECK(judge(torchrun({worker(1, exited(42), 2s), worker(0, SIGTERM, 9s)}), plan(Launcher::torchrun), store)
             .code == 42);
   // A copy of a worker's exception.
-  Evidence copied = with_error(0, "SystemExit: 143");
+  Details copied = with_error(0, "SystemExit: 143");
   copied.agent_tells = true;
   copied.agent.message = "SystemExit: 143";
   CHECK(judge(torchrun({worker(0, exited(143), 2s)}), plan(Launcher::torchrun), copied).root.value().who ==
@@ -201,7 +201,7 @@ TEST_CASE("a launcher that failed itself and ended its workers is the cause", "[
 
   // Where torchrun would have told and did not, somebody else sent the TERM.
   const Ending terminated = torchrun({worker(0, SIGTERM, 9s), worker(1, SIGTERM, 9s)});
-  Evidence silent;
+  Details silent;
   CHECK(judge(terminated, plan(Launcher::torchrun), silent).code == 1);
   silent.agent_tells = true;
   CHECK(judge(terminated, plan(Launcher::torchrun), silent).code == 143);
@@ -209,8 +209,8 @@ TEST_CASE("a launcher that failed itself and ended its workers is the cause", "[
 
 TEST_CASE("a KILL is told as out of memory only where the kernel counted one", "[verdict]") {
   const Ending ending = torchrun({worker(1, SIGKILL, 2s)});
-  const Evidence none = with_kills(0);
-  const Evidence one = with_kills(1);
+  const Details none = with_kills(0);
+  const Details one = with_kills(1);
   CHECK(judge(ending, plan(Launcher::torchrun), none).cause == Cause::none);
   const Verdict verdict = judge(ending, plan(Launcher::torchrun), one);
   CHECK(verdict.cause == Cause::oom);
@@ -229,19 +229,18 @@ TEST_CASE("a KILL is told as out of memory only where the kernel counted one", "
 }
 
 TEST_CASE("a data loader that was killed for its memory is out of memory", "[verdict]") {
-  Evidence evidence = with_kills(1);
-  evidence.workers.resize(1);
-  evidence.workers[0].message =
-      "RuntimeError: DataLoader worker (pid 12) is killed by signal: Killed. \nmore";
-  const Verdict verdict = judge(torchrun({worker(0, exited(1), 2s)}), plan(Launcher::torchrun), evidence);
+  Details details = with_kills(1);
+  details.workers.resize(1);
+  details.workers[0].message = "RuntimeError: DataLoader worker (pid 12) is killed by signal: Killed. \nmore";
+  const Verdict verdict = judge(torchrun({worker(0, exited(1), 2s)}), plan(Launcher::torchrun), details);
   CHECK(verdict.cause == Cause::oom);
   CHECK(verdict.code == 1);
 }
 
 TEST_CASE("where the kernel does not tell, the error file does", "[verdict]") {
   const Ending ending = torchrun({worker(0, 0, 1s, false), worker(1, 0, 2s, false)});
-  const Evidence evidence = with_error(1, "ValueError: boom\nmore");
-  const Verdict verdict = judge(ending, plan(Launcher::torchrun), evidence);
+  const Details details = with_error(1, "ValueError: boom\nmore");
+  const Verdict verdict = judge(ending, plan(Launcher::torchrun), details);
   REQUIRE(verdict.root);
   CHECK(verdict.root->local_rank == 1U);
   CHECK(verdict.root->source == "error file");
@@ -250,43 +249,43 @@ TEST_CASE("where the kernel does not tell, the error file does", "[verdict]") {
 }
 
 TEST_CASE("the agent's own error stands where no worker failed", "[verdict]") {
-  Evidence evidence;
-  evidence.agent.message = "DistStoreError: Timed out";
-  const Verdict verdict = judge(torchrun({}), plan(Launcher::torchrun), evidence);
+  Details details;
+  details.agent.message = "DistStoreError: Timed out";
+  const Verdict verdict = judge(torchrun({}), plan(Launcher::torchrun), details);
   CHECK(verdict.code == 1);
   CHECK(verdict.sentence == "torchrun ended with code 1 after 10.0 s (DistStoreError: Timed out)");
 }
 
 TEST_CASE("a bus error names what is left of /dev/shm", "[verdict]") {
-  Evidence evidence;
-  evidence.shm = "/dev/shm has 0 MiB of 64 MiB left";
-  const Verdict verdict = judge(torchrun({worker(0, SIGBUS, 1s)}), plan(Launcher::torchrun), evidence);
+  Details details;
+  details.shm = "/dev/shm has 0 MiB of 64 MiB left";
+  const Verdict verdict = judge(torchrun({worker(0, SIGBUS, 1s)}), plan(Launcher::torchrun), details);
   CHECK(verdict.sentence.find("SIGBUS (/dev/shm has 0 MiB of 64 MiB left)") != std::string::npos);
 }
 
 TEST_CASE("nodes that never came are 75, whoever gave up", "[verdict]") {
-  Evidence evidence;
+  Details details;
   for (const char* const given_up :
        {"DistNetworkError: Failed to recv, got 0 bytes. Connection was likely closed. Did the remote server "
         "shutdown or crash?",
         "RendezvousTimeoutError: ",
         "DistStoreError: Timed out after 901 seconds waiting for clients. 1/2 clients joined."}) {
-    evidence.agent.message = given_up;
+    details.agent.message = given_up;
     Ending ending = torchrun({});
-    ending.attempts = 0;
-    const Verdict verdict = judge(ending, plan(Launcher::torchrun), evidence);
+    ending.workers.attempts = 0;
+    const Verdict verdict = judge(ending, plan(Launcher::torchrun), details);
     CHECK(verdict.code == 75);
     CHECK(verdict.cause == Cause::wait);
     CHECK(verdict.sentence.starts_with(
         "the other nodes did not come in time; torchrun ended with code 1 after"));
-    CHECK(judge(torchrun({}), plan(Launcher::torchrun), evidence).code == 1);  // later, for its next workers
+    CHECK(judge(torchrun({}), plan(Launcher::torchrun), details).code == 1);  // later, for its next workers
   }
 
   Ending killed = torchrun({});
   killed.kind = Ending::Kind::signalled;
   killed.number = SIGKILL;
   killed.killed_by_us = true;
-  killed.never_met = true;
+  killed.workers.never_met = true;
   const Verdict verdict = judge(killed, plan(Launcher::torchrun), {});
   CHECK(verdict.code == 75);
   CHECK(verdict.failed);

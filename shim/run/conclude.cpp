@@ -33,14 +33,14 @@ bool was_asked_to_stop(const supervise::Ending& ending) {
 }  // namespace
 
 int Conclusion::reach(const Verdict& verdict, Saying saying) {
-  return conclude(verdict, nullptr, Evidence{}, saying);
+  return conclude(verdict, nullptr, Details{}, saying);
 }
 
-int Conclusion::reach(const Verdict& verdict, const supervise::Ending& ending, const Evidence& evidence) {
-  return conclude(verdict, &ending, evidence, say);
+int Conclusion::reach(const Verdict& verdict, const supervise::Ending& ending, const Details& details) {
+  return conclude(verdict, &ending, details, say);
 }
 
-int Conclusion::conclude(Verdict verdict, const supervise::Ending* ending, const Evidence& evidence,
+int Conclusion::conclude(Verdict verdict, const supervise::Ending* ending, const Details& details,
                          Saying saying) {
   const ExitMap exit_map = ExitMap::parse(settings_.text(Option::exit_map)).value_or(ExitMap{});
   const int code = exit_map.apply(verdict.cause, verdict.code);
@@ -61,7 +61,7 @@ int Conclusion::conclude(Verdict verdict, const supervise::Ending* ending, const
   report.exit_code = code;
   report.job = job_;
   report.ending = ending;
-  report.evidence = &evidence;
+  report.details = &details;
   report.host = node_.host_name();
   report.phases = witness_.phases();
   report.end = std::chrono::steady_clock::now();
@@ -84,12 +84,12 @@ int conclude_rejected(const Rejected& rejected, const Node& node) {
   verdict.cause = verdict.code == exit_code::configuration ? Cause::config : Cause::none;
   verdict.sentence = to_line(rejected.faults.front());
   verdict.failed = true;
-  const Evidence evidence;
+  const Details details;
   ExitReport report;
   report.verdict = &verdict;
   report.exit_code =
       ExitMap::parse(settings.text(Option::exit_map)).value_or(ExitMap{}).apply(verdict.cause, verdict.code);
-  report.evidence = &evidence;
+  report.details = &details;
   report.host = node.host_name();
   report.end = std::chrono::steady_clock::now();
   if (const std::string path(settings.text(Option::report)); !path.empty())

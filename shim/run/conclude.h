@@ -3,14 +3,14 @@
 #include <boost/asio/io_context.hpp>
 #include <string>
 
-#include "init/signals.h"
-#include "init/supervise.h"
+#include "init/ending.h"
+#include "init/signal_queue.h"
+#include "launch/job.h"
 #include "node/node.h"
+#include "report/details.h"
 #include "report/verdict.h"
-#include "run/job.h"
 #include "run/witness.h"
 #include "settings/settings.h"
-#include "torchrun/evidence.h"
 
 namespace rankshim {
 
@@ -31,10 +31,10 @@ class Conclusion {
   };
   /// Of an end before anything was started. Returns the code to exit with.
   int reach(const Verdict& verdict, Saying saying = say);
-  int reach(const Verdict& verdict, const supervise::Ending& ending, const Evidence& evidence);
+  int reach(const Verdict& verdict, const supervise::Ending& ending, const Details& details);
 
  private:
-  int conclude(Verdict verdict, const supervise::Ending* ending, const Evidence& evidence, Saying saying);
+  int conclude(Verdict verdict, const supervise::Ending* ending, const Details& details, Saying saying);
   bool run_post_stop(const std::string& report, const std::string& path);
   void hold(std::chrono::milliseconds time);
 

@@ -3,7 +3,8 @@
 #include <cstring>
 
 #include "base/exit_code.h"
-#include "launch/policy.h"
+#include "init/supervise.h"
+#include "run/policy.h"
 
 namespace rankshim {
 
@@ -12,6 +13,7 @@ using supervise::Ending;
 Ending run_hook(boost::asio::io_context& io, supervise::SignalQueue& signals, const Settings& settings,
                 const std::string& command, const Environment& environment, std::chrono::milliseconds limit) {
   supervise::Policy policy = plan_supervision(settings);
+  policy.hook = true;
   policy.limit = limit;
   return supervise::supervise(io, signals, {{"/bin/sh", "-c", command}, environment.entries()}, policy);
 }
@@ -26,6 +28,8 @@ std::string describe(const Ending& hook, std::chrono::milliseconds limit) {
       return "cannot be started: " + hook.failed_call + ": " + std::strerror(hook.number);
     case Ending::Kind::exited:
       return "ended with code " + std::to_string(hook.number);
+    case Ending::Kind::withheld:
+      return std::string("ended, the system does not tell how: wait4: ") + std::strerror(hook.number);
     case Ending::Kind::signalled:
       break;
   }
@@ -34,7 +38,7 @@ std::string describe(const Ending& hook, std::chrono::milliseconds limit) {
 }
 
 int code_of(const Ending& hook) {
-  if (hook.kind == Ending::Kind::not_started) return exit_code::system;
+  if (hook.kind == Ending::Kind::not_started || hook.kind == Ending::Kind::withheld) return exit_code::system;
   return hook.kind == Ending::Kind::signalled ? exit_code::signal_base + hook.number : hook.number;
 }
 

@@ -5,8 +5,8 @@
 #include <optional>
 #include <string>
 
-#include "init/signals.h"
-#include "init/supervise.h"
+#include "init/ending.h"
+#include "init/signal_queue.h"
 #include "node/environment.h"
 #include "settings/settings.h"
 
@@ -25,7 +25,8 @@ std::optional<int> asked_to_stop(const supervise::Ending& hook);
 /// "ended with code 3", "was ended by SIGKILL, as it took longer than 10m", "cannot be started: …".
 std::string describe(const supervise::Ending& hook, std::chrono::milliseconds limit);
 
-/// The hook's end as an exit code: its own, 128 + its signal, or 71 where it could not be started.
+/// The hook's end as an exit code: its own, 128 + its signal, or 71 where it could not be started, or how it
+/// ended is not told.
 int code_of(const supervise::Ending& hook);
 
 }  // namespace rankshim

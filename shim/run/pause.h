@@ -4,7 +4,7 @@
 #include <chrono>
 #include <optional>
 
-#include "init/signals.h"
+#include "init/signal_queue.h"
 
 namespace rankshim {
 

@@ -6,6 +6,7 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <csignal>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -15,20 +16,22 @@
 #include "base/log.h"
 #include "base/signal_text.h"
 #include "base/text.h"
-#include "init/signals.h"
+#include "init/signal_queue.h"
 #include "init/supervise.h"
 #include "init/working_directory.h"
 #include "launch/interface.h"
-#include "launch/policy.h"
 #include "launch/temporary_folder.h"
 #include "report/redact.h"
 #include "report/verdict.h"
 #include "run/conclude.h"
 #include "run/hooks.h"
-#include "run/job.h"
 #include "run/pause.h"
+#include "run/policy.h"
+#include "run/resolve.h"
 #include "run/witness.h"
 #include "settings/exit_map.h"
+#include "torchrun/agent.h"
+#include "torchrun/program.h"
 #include "wait/wait.h"
 
 namespace rankshim {
@@ -136,6 +139,7 @@ std::optional<Verdict> check_python(boost::asio::io_context& io, supervise::Sign
   argv.insert(argv.end(),
               {"-c", "import importlib.util,sys; sys.exit(0 if importlib.util.find_spec('torch') else 100)"});
   supervise::Policy policy = plan_supervision(settings);
+  policy.hook = true;
   policy.limit =
       std::min<std::chrono::milliseconds>(std::chrono::seconds(20), *settings.time(Option::wait_timeout));
   const supervise::Ending asked =
@@ -201,7 +205,7 @@ std::optional<Verdict> run_pre_start(boost::asio::io_context& io, supervise::Sig
 
 /// What a look at the processes is to find; nothing where each worker has its own rankshim, or none trains
 /// here.
-supervise::JobSize size_of(const Topology& topology) {
+torchrun::JobSize size_of(const Topology& topology) {
   if (topology.alone || topology.granularity != platform::Granularity::node || !topology.idle_role.empty())
     return {};
   const std::string_view nodes = topology.facts.text(Fact::nnodes);
@@ -210,20 +214,21 @@ supervise::JobSize size_of(const Topology& topology) {
 }
 
 /// What the workers, the agent and the kernel have left to say of a failure.
-Evidence gather(const supervise::Ending& ending, const Job& job, const Node& node, const Settings& settings,
-                const Witness& witness, const TemporaryFolder& folder) {
-  Evidence evidence;
-  evidence.memory = witness.memory();
-  if (ending.kind == supervise::Ending::Kind::exited && ending.number == 0) return evidence;
+Details gather(const supervise::Ending& ending, const Job& job, const Node& node, const Settings& settings,
+               const Witness& witness, const TemporaryFolder& folder) {
+  Details details;
+  details.memory = witness.memory();
+  if (ending.kind == supervise::Ending::Kind::exited && ending.number == 0) return details;
   Redactor redactor(node.environment(), settings.text(Option::redact));
   const auto read = [&](const std::string& path) {
     if (!is_newer(path, ending.started_at)) return PythonError{};
     const PythonError error = read_error_file(node, path);
     return PythonError{redactor.message(error.message), redactor.traceback(error.traceback)};
   };
-  if (!ending.attempt_folder.empty()) {
+  if (!ending.workers.error_folder.empty()) {
     for (unsigned worker = 0; worker < job.topology.number(Fact::nproc_per_node); ++worker)
-      evidence.workers.push_back(read(ending.attempt_folder + "/" + std::to_string(worker) + "/error.json"));
+      details.workers.push_back(
+          read(ending.workers.error_folder + "/" + std::to_string(worker) + "/error.json"));
   }
   if ((job.plan.launcher != Launcher::none || job.plan.site) && !ending.stop_signal) {
     std::string path(node.environment().get(agent_error_variable).value_or(""));
@@ -231,11 +236,11 @@ Evidence gather(const supervise::Ending& ending, const Job& job, const Node& nod
       if (name == agent_error_variable) path = value;
     }
     if (path.empty() && job.plan.site) path = agent_error_file(folder.path());  // of a program's torchrun
-    evidence.agent_tells = !path.empty() && job.plan.launcher == Launcher::torchrun;
-    if (!path.empty()) evidence.agent = read(path);
+    details.agent_tells = !path.empty() && job.plan.launcher == Launcher::torchrun;
+    if (!path.empty()) details.agent = read(path);
   }
-  evidence.shm = describe_shm();
-  return evidence;
+  details.shm = describe_shm();
+  return details;
 }
 
 /// Where this node stands among the job's: by its last workers' own word, for an elastic job's nodes come and
@@ -243,7 +248,8 @@ Evidence gather(const supervise::Ending& ending, const Job& job, const Node& nod
 std::optional<supervise::Place> place_of(const supervise::Ending& ending, const Job& job) {
   const Topology& topology = job.topology;
   if (topology.alone) return std::nullopt;
-  if (ending.place || topology.elastic || !topology.facts.has(Fact::node_rank)) return ending.place;
+  const std::optional<supervise::Place>& last = ending.workers.place;
+  if (last || topology.elastic || !topology.facts.has(Fact::node_rank)) return last;
   return supervise::Place{topology.number(Fact::node_rank), topology.number(Fact::nnodes)};
 }
 
@@ -257,14 +263,28 @@ Invocation with_absolute_paths(Invocation invocation) {
 }
 
 /// What torchrun waits for before its first worker; nothing on a node that is the whole job.
-std::optional<supervise::MeetingPlan> plan_meeting(const Job& job, const Settings& settings) {
+std::optional<torchrun::MeetingPlan> plan_meeting(const Job& job, const Settings& settings) {
   const Topology& topology = job.topology;
   if (job.plan.launcher == Launcher::none || (!topology.elastic && topology.number(Fact::nnodes) < 2))
     return std::nullopt;
-  supervise::MeetingPlan meeting;
+  torchrun::MeetingPlan meeting;
   meeting.port = static_cast<std::uint16_t>(topology.number(Fact::master_port));
   if (!topology.elastic) meeting.limit = settings.time(Option::wait_timeout);
   return meeting;
+}
+
+/// By what the supervisor asks about the command's workers.
+std::unique_ptr<supervise::Launcher> make_launcher(const Job& job, const Settings& settings,
+                                                   const std::string& log_folder) {
+  const torchrun::JobSize size = size_of(job.topology);
+  const bool strict = settings.flag(Option::strict);
+  if (job.plan.launcher == Launcher::none) return std::make_unique<torchrun::Program>(size, strict);
+  torchrun::AgentPlan plan;
+  plan.log_folder = log_folder;
+  plan.workers = job.topology.number(Fact::nproc_per_node);
+  plan.worker_signals = supervise::parse_signals(settings.text(Option::worker_signals)).value_or(0);
+  plan.meeting = plan_meeting(job, settings);
+  return std::make_unique<torchrun::Agent>(std::move(plan), size, strict);
 }
 
 }  // namespace
@@ -326,18 +346,17 @@ int run_job(const Invocation& given, const Node& node) {
 
   supervise::Policy policy = plan_supervision(job.plan, settings);
   const TemporaryFolder folder(job.plan, node);
-  policy.log_folder = folder.log_folder();
-  policy.workers = job.topology.number(Fact::nproc_per_node);
-  policy.meeting = plan_meeting(job, settings);
-  policy.job = size_of(job.topology);
+  const auto launcher = make_launcher(job, settings, folder.log_folder());
+  policy.launcher = launcher.get();
   policy.observer = &witness;
+  witness.set_launcher(launcher.get());
   const supervise::Command command{job.plan.argv, job.plan.environment.apply(node.environment()).entries()};
   const supervise::Ending ending = supervise::supervise(io, signals, command, policy);
-  witness.over();
-  const Evidence evidence = gather(ending, job, node, settings, witness, folder);
+  witness.set_launcher(nullptr);
+  const Details details = gather(ending, job, node, settings, witness, folder);
   const bool launcher_code = settings.text(Option::exit_code) == "launcher";
-  return conclusion.reach(judge(ending, job.plan, evidence, place_of(ending, job), launcher_code), ending,
-                          evidence);
+  return conclusion.reach(judge(ending, job.plan, details, place_of(ending, job), launcher_code), ending,
+                          details);
 }
 
 }  // namespace rankshim

@@ -7,7 +7,6 @@
 #include "base/log.h"
 #include "init/signals.h"
 #include "init/spawn.h"
-#include "torchrun/worker_watch.h"
 
 namespace rankshim {
 namespace {
@@ -136,9 +135,8 @@ MemoryReading Witness::memory() const {
   return reading;
 }
 
-void Witness::started(pid_t command, const supervise::WorkerWatch* workers) {
+void Witness::started(pid_t command) {
   command_ = command;
-  workers_ = workers;
   if (memory_before_) on_command();
   begin();
 }
@@ -155,8 +153,10 @@ void Witness::command_ended() {
 
 std::string Witness::status() const {
   const Phase& phase = phases_.back();
-  const bool launched = phase.name == "launch" && workers_ != nullptr && workers_->seen() != 0;
-  const auto begin = launched ? workers_->first_seen().value_or(phase.begin) : phase.begin;
+  const bool follows = launcher_ != nullptr && launcher_->follows_workers();
+  const supervise::WorkerRecord record = follows ? launcher_->record() : supervise::WorkerRecord{};
+  const bool launched = phase.name == "launch" && record.seen != 0;
+  const auto begin = launched ? record.first_at.value_or(phase.begin) : phase.begin;
   const auto past = std::chrono::duration_cast<milliseconds>(steady_clock::now() - begin);
   json::Object object;
   object.number("version", 1).text("phase", launched ? "run" : phase.name).flag("failed", failed_);
@@ -167,9 +167,9 @@ std::string Witness::status() const {
   if (job_ != nullptr && job_->topology.facts.has(Fact::node_rank))
     object.number("node_rank", job_->topology.number(Fact::node_rank));
   std::vector<json::Object> workers;
-  if (workers_ != nullptr) {
-    object.number("restarts", workers_->attempts() == 0 ? 0 : workers_->attempts() - 1);
-    for (const supervise::WorkerState& worker : workers_->states()) {
+  if (follows) {
+    object.number("restarts", record.attempts == 0 ? 0 : record.attempts - 1);
+    for (const supervise::WorkerState& worker : launcher_->workers()) {
       json::Object one;
       one.number("local_rank", worker.local_rank);
       if (worker.rank) one.number("rank", *worker.rank);

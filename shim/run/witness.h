@@ -9,12 +9,13 @@
 #include <string_view>
 #include <vector>
 
+#include "init/launcher.h"
 #include "init/observer.h"
+#include "launch/job.h"
 #include "node/node.h"
 #include "report/exit_report.h"
 #include "report/files.h"
 #include "report/memory.h"
-#include "run/job.h"
 #include "run/status.h"
 #include "settings/settings.h"
 
@@ -40,11 +41,11 @@ class Witness final : public supervise::Observer, private status::Source {
   /// It has failed and the container is kept: answers say so, however early that was.
   void held();
 
-  void started(pid_t command, const supervise::WorkerWatch* workers) override;
+  void started(pid_t command) override;
   void stopping(int signal) override;
   void command_ended() override;
-  /// No worker can be asked about any more.
-  void over() { workers_ = nullptr; }
+  /// From now on answers tell of its workers; null: of none. It must live until then.
+  void set_launcher(const supervise::Launcher* launcher) { launcher_ = launcher; }
 
   [[nodiscard]] const std::vector<Phase>& phases() const { return phases_; }
   TerminationLog& termination_log() { return termination_log_; }
@@ -69,7 +70,7 @@ class Witness final : public supervise::Observer, private status::Source {
   bool failed_ = false;
   bool begun_ = false;
   pid_t command_ = 0;
-  const supervise::WorkerWatch* workers_ = nullptr;
+  const supervise::Launcher* launcher_ = nullptr;
 
   TerminationLog termination_log_;
   MemoryGroup memory_group_;

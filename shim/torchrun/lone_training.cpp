@@ -9,7 +9,10 @@
 
 #include "init/tree.h"
 
-namespace rankshim::supervise {
+namespace rankshim::torchrun {
+
+using namespace supervise;
+
 namespace {
 
 constexpr std::size_t longest_environment = std::size_t{8} << 20U;
@@ -162,4 +165,4 @@ std::vector<SeenProcess> see_processes(pid_t command, const std::vector<std::str
   return seen;
 }
 
-}  // namespace rankshim::supervise
+}  // namespace rankshim::torchrun

@@ -9,7 +9,7 @@
 
 /// Whether what the command has started trains on this node alone though the job has several: whatever the
 /// launcher, its workers' own variables say so.
-namespace rankshim::supervise {
+namespace rankshim::torchrun {
 
 /// What the job should have.
 struct JobSize {
@@ -41,4 +41,4 @@ std::vector<SeenProcess> see_processes(pid_t command, const std::vector<std::str
 /// The name and, of a torchrun, the lone word, of a command line as /proc/PID/cmdline has it.
 SeenProcess read_command_line(std::string_view words);
 
-}  // namespace rankshim::supervise
+}  // namespace rankshim::torchrun

@@ -2,7 +2,7 @@
 
 #include <catch2/catch.hpp>
 
-using namespace rankshim::supervise;
+using namespace rankshim::torchrun;
 
 namespace {
 

@@ -7,10 +7,11 @@
 #include "base/seconds.h"
 #include "torchrun/rendezvous.h"
 
-namespace rankshim::supervise {
+namespace rankshim::torchrun {
 namespace {
 
 using std::chrono::milliseconds;
+using supervise::seconds;
 
 constexpr milliseconds look_again{1000};  // when the time is over, and it still imports
 
@@ -42,4 +43,4 @@ bool Meeting::is_over(Clock::time_point now) {
   return false;
 }
 
-}  // namespace rankshim::supervise
+}  // namespace rankshim::torchrun

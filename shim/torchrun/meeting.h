@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <optional>
 
-namespace rankshim::supervise {
+namespace rankshim::torchrun {
 
 /// What an agent waits for that starts its workers only when other nodes are there.
 struct MeetingPlan {
@@ -40,4 +40,4 @@ class Meeting {
   Clock::time_point due_;
 };
 
-}  // namespace rankshim::supervise
+}  // namespace rankshim::torchrun

@@ -13,7 +13,10 @@
 
 #include "init/tree.h"
 
-namespace rankshim::supervise {
+namespace rankshim::torchrun {
+
+using namespace supervise;
+
 namespace {
 
 constexpr std::size_t longest_table = std::size_t{16}
@@ -93,4 +96,4 @@ bool is_in_rendezvous(pid_t agent, std::uint16_t port) {
                       *below, [&](const Process& process) { return holds_one_of(process.pid, sockets); });
 }
 
-}  // namespace rankshim::supervise
+}  // namespace rankshim::torchrun

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-namespace rankshim::supervise {
+namespace rankshim::torchrun {
 
 /// Whether a launcher's agent waits for the other nodes, as far as can be seen from outside: it, or a process
 /// that it started, listens at the port of the store or has a connection to it. Before, it imports torch,
@@ -17,4 +17,4 @@ bool is_in_rendezvous(pid_t agent, std::uint16_t port);
 /// or are connected to it.
 std::vector<std::uint64_t> sockets_at(std::string_view table, std::uint16_t port);
 
-}  // namespace rankshim::supervise
+}  // namespace rankshim::torchrun

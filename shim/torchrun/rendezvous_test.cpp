@@ -6,7 +6,7 @@
 
 #include <catch2/catch.hpp>
 
-using namespace rankshim::supervise;
+using namespace rankshim::torchrun;
 
 TEST_CASE("the sockets at a port are those that listen there and those connected to it", "[rendezvous]") {
   constexpr std::string_view table =

@@ -20,7 +20,10 @@
 #include "init/kernel.h"
 #include "init/tree.h"
 
-namespace rankshim::supervise {
+namespace rankshim::torchrun {
+
+using namespace supervise;
+
 namespace {
 
 using std::chrono::milliseconds;
@@ -368,4 +371,4 @@ void WorkerWatch::finish() {
   for (auto& [pid, worker] : workers_) worker.pidfd.reset();
 }
 
-}  // namespace rankshim::supervise
+}  // namespace rankshim::torchrun

@@ -14,34 +14,11 @@
 #include <string>
 #include <vector>
 
+#include "init/launcher.h"
+
 /// Who the launcher's workers are, and how each ended: torchrun says 1 whatever happened to them, and they
 /// are its children, not ours.
-namespace rankshim::supervise {
-
-/// How one worker ended.
-struct WorkerEnd {
-  pid_t pid = 0;
-  unsigned local_rank = 0;
-  std::optional<unsigned> rank;  ///< in the whole job, where its environment could be read
-  int status = 0;                ///< as wait(2) gives it
-  bool status_known = false;     ///< the kernel told; otherwise only that it ended
-  std::chrono::steady_clock::time_point when;
-};
-
-/// A worker of the current attempt.
-struct WorkerState {
-  pid_t pid = 0;
-  unsigned local_rank = 0;
-  std::optional<unsigned> rank;
-  bool ended = false;
-};
-
-/// Where the launcher placed this node when it started its last set of workers: an elastic job's nodes come
-/// and go (torch/distributed/elastic/agent/server/local_elastic_agent.py: GROUP_RANK, GROUP_WORLD_SIZE).
-struct Place {
-  unsigned node_rank = 0;
-  unsigned nodes = 0;
-};
+namespace rankshim::torchrun {
 
 /// Follows the agent's workers from their start, without polling while they run: inotify on the launcher's
 /// log folder tells when a set of workers begins, a pidfd each when a worker has ended. A set is followed by
@@ -69,13 +46,13 @@ class WorkerWatch {
   void finish();
 
   /// The workers of the last set that have ended, in the order of their ends.
-  [[nodiscard]] const std::vector<WorkerEnd>& ends() const { return ends_; }
+  [[nodiscard]] const std::vector<supervise::WorkerEnd>& ends() const { return ends_; }
   /// Workers seen in the last set.
   [[nodiscard]] unsigned seen() const { return static_cast<unsigned>(workers_.size()); }
   /// Whether one of those has not ended.
   [[nodiscard]] bool some_run() const;
   /// Those same workers, by process number.
-  [[nodiscard]] std::vector<WorkerState> states() const;
+  [[nodiscard]] std::vector<supervise::WorkerState> states() const;
   /// When the first worker of all was seen.
   [[nodiscard]] std::optional<std::chrono::steady_clock::time_point> first_seen() const {
     return first_seen_;
@@ -87,7 +64,7 @@ class WorkerWatch {
   /// How often it went through /proc for workers.
   [[nodiscard]] std::uint64_t looks() const { return looks_; }
   /// Of the last set; nothing where its environment could not be read.
-  [[nodiscard]] const std::optional<Place>& place() const { return place_; }
+  [[nodiscard]] const std::optional<supervise::Place>& place() const { return place_; }
 
  private:
   struct Worker {
@@ -130,10 +107,10 @@ class WorkerWatch {
   std::chrono::steady_clock::time_point look_until_;
   std::map<pid_t, Worker> workers_;
   std::vector<pid_t> earlier_;  // of the sets before
-  std::vector<WorkerEnd> ends_;
+  std::vector<supervise::WorkerEnd> ends_;
   unsigned attempts_ = 0;
   bool restarted_ = false;  // the set that is being looked for is a restart's
-  std::optional<Place> place_;
+  std::optional<supervise::Place> place_;
   unsigned most_nodes_ = 0;  // that the job ever had
   std::string run_;  // the name of the launcher's own folder in the log folder, which others may share
   bool run_is_known_ = false;  // by a worker's own word
@@ -142,4 +119,4 @@ class WorkerWatch {
   bool finished_ = false;
 };
 
-}  // namespace rankshim::supervise
+}  // namespace rankshim::torchrun

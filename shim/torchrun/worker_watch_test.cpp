@@ -12,6 +12,7 @@
 #include <string>
 
 using namespace rankshim::supervise;
+using namespace rankshim::torchrun;
 using namespace std::chrono_literals;
 
 namespace {

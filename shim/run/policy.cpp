@@ -1,4 +1,4 @@
-#include "launch/policy.h"
+#include "run/policy.h"
 
 #include <csignal>
 
@@ -23,10 +23,7 @@ supervise::Policy plan_supervision(const Settings& settings) {
 supervise::Policy plan_supervision(const LaunchPlan& plan, const Settings& settings) {
   supervise::Policy policy = plan_supervision(settings);
   policy.scope = plan.scope;
-  policy.agent = plan.launcher != Launcher::none;
   policy.pre_stop_delay = *settings.time(Option::pre_stop_delay);
-  policy.worker_signals = supervise::parse_signals(settings.text(Option::worker_signals)).value_or(0);
-  policy.strict = settings.flag(Option::strict);
   policy.stacks = settings.flag(Option::stacks);
   policy.ctty = settings.flag(Option::ctty);
   return policy;

@@ -1,4 +1,4 @@
-#include "run/job.h"
+#include "run/resolve.h"
 
 #include <optional>
 #include <utility>

@@ -1,7 +1,6 @@
-#include "torchrun/evidence.h"
+#include "torchrun/error_file.h"
 
 #include <sys/stat.h>
-#include <sys/statvfs.h>
 
 #include "platform/json_field.h"
 
@@ -24,14 +23,6 @@ bool is_newer(const std::string& path, std::chrono::steady_clock::time_point sta
   const auto age = std::chrono::duration_cast<std::chrono::seconds>(std::chrono::steady_clock::now() - start);
   // The file system's clock may lag a moment behind.
   return status.st_mtime + 1 >= system_clock::to_time_t(system_clock::now() - age);
-}
-
-std::string describe_shm() {
-  struct statvfs status{};
-  if (statvfs("/dev/shm", &status) != 0 || status.f_blocks == 0) return {};
-  const std::uint64_t unit = status.f_frsize;
-  return "/dev/shm has " + mebibytes(status.f_bavail * unit) + " of " + mebibytes(status.f_blocks * unit) +
-         " left";
 }
 
 }  // namespace rankshim

@@ -9,7 +9,7 @@
 
 #include "init/tree.h"
 
-namespace rankshim::supervise {
+namespace rankshim::torchrun {
 
 enum class Presence : std::uint8_t {
   none,
@@ -25,12 +25,12 @@ Presence find_worker(pid_t agent, const std::vector<std::string>& agent_environm
 
 /// A launcher's workers now: its descendants that have a LOCAL_RANK, without what these started; its children
 /// where it has one itself. Nothing where /proc does not tell.
-std::optional<std::vector<Process>> workers_of(pid_t agent,
-                                               const std::vector<std::string>& agent_environment);
+std::optional<std::vector<supervise::Process>> workers_of(pid_t agent,
+                                                          const std::vector<std::string>& agent_environment);
 
 /// Whether this process can take the signal: it has a handler for it, or ignores or blocks it (proc(5),
 /// SigCgt, SigIgn, SigBlk). A Python script installs its handlers only when it has imported what it needs;
 /// one that is older than a minute and has none will have none.
-bool can_take(const Process& worker, int signal);
+bool can_take(const supervise::Process& worker, int signal);
 
-}  // namespace rankshim::supervise
+}  // namespace rankshim::torchrun

@@ -1,4 +1,4 @@
-#include "torchrun/workers.h"
+#include "torchrun/find_workers.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -9,7 +9,10 @@
 
 #include "base/signal_text.h"
 
-namespace rankshim::supervise {
+namespace rankshim::torchrun {
+
+using namespace supervise;
+
 namespace {
 
 constexpr std::string_view mark = "LOCAL_RANK=";
@@ -96,4 +99,4 @@ bool can_take(const Process& worker, int signal) {
   return (taken & bit(signal)) != 0;
 }
 
-}  // namespace rankshim::supervise
+}  // namespace rankshim::torchrun
