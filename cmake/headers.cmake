@@ -15,7 +15,7 @@ set(headers_definitions
     TOML_ENABLE_FORMATTERS=0
     TOML_EXCEPTIONS=0
     TOML_FLOAT_CHARCONV=1  # else toml++ parses floats by stringstream and locale
-    BOOST_ASIO_SEPARATE_COMPILATION  # shim/base/asio.cpp
+    BOOST_ASIO_SEPARATE_COMPILATION  # shim/wait/asio.cpp
     BOOST_ASIO_DISABLE_THREADS
     BOOST_ASIO_NO_DEPRECATED
     BOOST_DISABLE_CURRENT_LOCATION

@@ -4,9 +4,14 @@
 #include <netinet/in.h>
 
 #include <algorithm>
+#include <cstring>
 
 namespace rankshim {
 namespace {
+
+char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
+
+bool is_blank(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
 
 constexpr std::string_view blanks = " \t\r\n\v\f";
 
@@ -137,6 +142,31 @@ std::string_view cut(std::string_view text, std::size_t size) {
   if (text.size() <= size) return text;
   while (size > 0 && (static_cast<unsigned char>(text[size]) & 0xC0U) == 0x80U) --size;
   return text.substr(0, size);
+}
+
+bool same_but_case(std::string_view a, std::string_view b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                    [](char x, char y) { return lower(x) == lower(y); });
+}
+
+std::string_view take_line(std::string_view& text) {
+  const void* found = text.empty() ? nullptr : std::memchr(text.data(), '\n', text.size());
+  const std::size_t end = found == nullptr
+                              ? text.size()
+                              : static_cast<std::size_t>(static_cast<const char*>(found) - text.data());
+  const std::string_view line = text.substr(0, end);
+  text.remove_prefix(std::min(end + 1, text.size()));
+  return line;
+}
+
+std::string_view take_word(std::string_view& line) {
+  const char* word = line.data();
+  const char* const end = word + line.size();
+  while (word != end && is_blank(*word)) ++word;
+  const char* after = word;
+  while (after != end && !is_blank(*after)) ++after;
+  line = {after, static_cast<std::size_t>(end - after)};
+  return {word, static_cast<std::size_t>(after - word)};
 }
 
 }  // namespace rankshim

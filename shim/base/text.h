@@ -33,4 +33,13 @@ std::string host_port(std::string_view host, std::string_view port);
 /// The longest start of a UTF-8 text that has at most `size` bytes and cuts no character.
 std::string_view cut(std::string_view text, std::size_t size);
 
+/// Whether two texts are the same, the case of ASCII letters aside.
+bool same_but_case(std::string_view a, std::string_view b);
+
+/// Cuts the first line off `text`, without what ends it.
+std::string_view take_line(std::string_view& text);
+
+/// Cuts the next word, between blanks, off a line; empty at its end.
+std::string_view take_word(std::string_view& line);
+
 }  // namespace rankshim

@@ -24,10 +24,10 @@ std::string_view granularity_name(const Topology& topology) {
 }
 
 std::string waiting(const Topology& topology, const LaunchPlan& plan, const Settings& settings) {
-  if (plan.wait == wait::Until::none) return "nothing";
+  if (plan.wait == Until::none) return "nothing";
   const Facts& facts = topology.facts;
   const std::string limit = format_time(*settings.time(Option::wait_timeout));
-  if (plan.wait == wait::Until::name) {
+  if (plan.wait == Until::name) {
     return fmt::format("the name {}, at most {}", facts.text(Fact::master_addr), limit);
   }
   return fmt::format("{} to answer, at most {}",
@@ -44,13 +44,13 @@ json::Object json_environment(const EnvironmentChange& change) {
 
 json::Object json_waiting(const Topology& topology, const LaunchPlan& plan, const Settings& settings) {
   json::Object object;
-  if (plan.wait == wait::Until::none) {
+  if (plan.wait == Until::none) {
     object.text("for", "nothing");
     return object;
   }
-  object.text("for", plan.wait == wait::Until::name ? "name" : "port");
+  object.text("for", plan.wait == Until::name ? "name" : "port");
   object.text("host", topology.facts.text(Fact::master_addr));
-  if (plan.wait == wait::Until::port) object.number("port", topology.number(Fact::master_port));
+  if (plan.wait == Until::port) object.number("port", topology.number(Fact::master_port));
   object.raw("timeout_seconds", json::seconds(*settings.time(Option::wait_timeout)));
   return object;
 }

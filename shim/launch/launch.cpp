@@ -273,7 +273,7 @@ class Planner {
   /// which says it better.
   [[nodiscard]] std::string find_missing() const {
     if (!node_.is_here()) return {};
-    if (plan_.launcher == Launcher::none && plan_.wait == wait::Until::none) return {};
+    if (plan_.launcher == Launcher::none && plan_.wait == Until::none) return {};
     const std::string& program = plan_.argv.front();
     // A file that is there and cannot be executed is another matter: executing it says why.
     const bool is_path = program.find('/') != std::string::npos;
@@ -305,7 +305,6 @@ class Planner {
   }
 
   void choose_wait() {
-    using wait::Until;
     const std::string_view wanted = settings_.text(Option::wait);
     const bool has_master = topology_.facts.has(Fact::master_addr) && topology_.idle_role.empty();
     if (!has_master || wanted == "none") return;

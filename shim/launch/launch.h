@@ -9,11 +9,11 @@
 
 #include "base/fault.h"
 #include "base/signal_scope.h"
+#include "launch/until.h"
 #include "node/node.h"
 #include "settings/settings.h"
 #include "topology/topology.h"
 #include "torchrun/python_site.h"
-#include "wait/wait.h"
 
 namespace rankshim {
 
@@ -39,7 +39,7 @@ struct LaunchPlan {
   EnvironmentChange environment;
   std::optional<PythonSite> site;  ///< where Python processes are to start with our part
   supervise::SignalScope scope = supervise::SignalScope::group;
-  wait::Until wait = wait::Until::none;
+  Until wait = Until::none;
   /// With a launcher, the user's own folder for its workers' logs; empty: a temporary one.
   std::string log_dir;
   /// The interpreter that needs torch, with its options; empty where it is not known, or needs none.

@@ -58,16 +58,16 @@ TEST_CASE("a script goes to torchrun with underscore flags and a static rendezvo
       "--master_addr=job-master-0 --master_port=23456 --rdzv_id=job-master-0 --max_restarts=0 "
       "--log_dir=/tmp/rankshim-XXXXXX train.py --epochs 2");
   CHECK(result.scope == supervise::SignalScope::child);
-  CHECK(result.wait == wait::Until::port);
+  CHECK(result.wait == Until::port);
   CHECK(shell_quote(planned(node, {"-m", "pkg.train"}).argv)
             .ends_with("--log_dir=/tmp/rankshim-XXXXXX -m pkg.train"));
 }
 
 TEST_CASE("rankshim wait without a command waits for the master's port, on the master for its name") {
   const FakeNode worker(kubeflow);
-  CHECK(planned(worker, {"wait"}).wait == wait::Until::port);
-  CHECK(planned(worker, {"wait", "--wait=dns"}).wait == wait::Until::name);
-  CHECK(planned(worker, {"wait", "--node-rank=0"}).wait == wait::Until::name);
+  CHECK(planned(worker, {"wait"}).wait == Until::port);
+  CHECK(planned(worker, {"wait", "--wait=dns"}).wait == Until::name);
+  CHECK(planned(worker, {"wait", "--node-rank=0"}).wait == Until::name);
 }
 
 TEST_CASE("--launcher launch gives the script --local_rank, none runs the script by the interpreter alone") {
@@ -113,7 +113,7 @@ TEST_CASE("a program runs as it is, with the variables that its scripts read") {
   const LaunchPlan result = planned(node, {"bash", "tools/dist_train.sh", "c.py", "8"});
   CHECK(result.argv == Words{"bash", "tools/dist_train.sh", "c.py", "8"});
   CHECK(result.scope == supervise::SignalScope::group);
-  CHECK(result.wait == wait::Until::name);
+  CHECK(result.wait == Until::name);
   const Environment environment = environment_of(result, node);
   CHECK(environment.get("PORT") == "1234");
   CHECK(environment.get("NODE_RANK") == "1");
@@ -157,7 +157,7 @@ TEST_CASE("a program alone has the five variables, but PORT, RANK and WORLD_SIZE
   const Environment environment = environment_of(planned(node, {"x"}), node);
   CHECK(environment.entries() == Words{"A=1", "NPROC_PER_NODE=2", "NNODES=1", "NODE_RANK=0",
                                        "MASTER_ADDR=127.0.0.1", "MASTER_PORT=29500"});
-  CHECK(planned(node, {"x"}).wait == wait::Until::none);
+  CHECK(planned(node, {"x"}).wait == Until::none);
 }
 
 TEST_CASE("PET_ variables never reach torchrun with another value than ours, and empty ones reach nobody") {
@@ -194,9 +194,9 @@ TEST_CASE("an elastic job meets by c10d, with who hosts and the own address said
         "--rdzv_endpoint=job-worker-0:29400 --rdzv_id=job --rdzv_conf=is_host=true,join_timeout=60 "
         "--local_addr=10.9.9.9 --max_restarts=0 --log_dir=/tmp/rankshim-XXXXXX train.py");
   CHECK(environment_of(result, node).get("TORCH_DISABLE_SHARE_RDZV_TCP_STORE") == "1");
-  CHECK(result.wait == wait::Until::name);
+  CHECK(result.wait == Until::name);
   node.name = "job-worker-1";
-  CHECK(planned(node, {"train.py"}).wait == wait::Until::port);
+  CHECK(planned(node, {"train.py"}).wait == Until::port);
 }
 
 TEST_CASE("an IPv6 address has brackets in every endpoint, and none as master_addr") {
@@ -321,7 +321,7 @@ TEST_CASE("processes that exist already get torch's variables and no second laun
   CHECK(environment_of(result, node).get("RANK") == "3");
   CHECK(result.site);
   CHECK(environment_of(result, node).get("TORCHELASTIC_ERROR_FILE") == "/dev/shm/rankshim-XXXXXX/error.json");
-  CHECK(result.wait == wait::Until::port);
+  CHECK(result.wait == Until::port);
   CHECK(std::holds_alternative<Faults>(plan(node, {"--launcher=torchrun", "train.py"}).plan));
 }
 
@@ -336,7 +336,7 @@ TEST_CASE("a command that is torchrun is the launcher, and gets the flags that t
         "--master_port=23456 --rdzv_id=job-master-0 --log_dir=/tmp/rankshim-XXXXXX --nproc-per-node 2 "
         "--max_restarts=1 train.py --nnodes 9");
   CHECK(result.scope == supervise::SignalScope::child);
-  CHECK(result.wait == wait::Until::port);
+  CHECK(result.wait == Until::port);
   CHECK(environment_of(result, node).has("TORCHELASTIC_ERROR_FILE"));
 
   const Words module = {"python3", "-u", "-m", "torch.distributed.run", "-m", "train"};

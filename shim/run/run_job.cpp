@@ -19,7 +19,7 @@
 #include "init/signal_queue.h"
 #include "init/supervise.h"
 #include "init/working_directory.h"
-#include "launch/interface.h"
+#include "launch/network_interface.h"
 #include "launch/temporary_folder.h"
 #include "report/redact.h"
 #include "report/verdict.h"
@@ -49,7 +49,7 @@ Verdict not_started(int code, Cause cause, std::string sentence, bool failed = t
 
 std::string what_is_awaited(const Job& job) {
   const Facts& facts = job.topology.facts;
-  if (job.plan.wait == wait::Until::name) return "the name " + std::string(facts.text(Fact::master_addr));
+  if (job.plan.wait == Until::name) return "the name " + std::string(facts.text(Fact::master_addr));
   return host_port(facts.text(Fact::master_addr), facts.text(Fact::master_port)) + " to answer";
 }
 
@@ -317,13 +317,13 @@ int run_job(const Invocation& given, const Node& node) {
   for (const std::string& warning : job.topology.warnings) log::warn("{}", warning);
   for (const std::string& warning : job.plan.warnings) log::warn("{}", warning);
 
-  if (!only_wait && job.plan.wait != wait::Until::none) {
+  if (!only_wait && job.plan.wait != Until::none) {
     if (!job.plan.missing.empty())
       return conclusion.reach(not_started(exit_code::not_found, Cause::none, job.plan.missing));
     if (const auto end = check_python(io, signals, job, settings, node)) return conclusion.reach(*end);
   }
   std::optional<std::string> address;  // the master's
-  if (job.plan.wait != wait::Until::none) {
+  if (job.plan.wait != Until::none) {
     witness.enter("wait", what_is_awaited(job));
     witness.begin();
     wait::Reached reached;

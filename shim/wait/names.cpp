@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <charconv>
-#include <cstring>
+
+#include "base/text.h"
+#include "node/hosts_file.h"
 
 namespace rankshim::wait {
 
@@ -12,37 +14,6 @@ namespace {
 
 constexpr std::size_t longest_name = 253;
 constexpr unsigned most_ndots = 15;  // RES_MAXNDOTS
-
-char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
-
-bool same(std::string_view a, std::string_view b) {
-  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
-                    [](char x, char y) { return lower(x) == lower(y); });
-}
-
-/// Cuts the first line off `text`, without what ends it.
-std::string_view next_line(std::string_view& text) {
-  const void* found = text.empty() ? nullptr : std::memchr(text.data(), '\n', text.size());
-  const std::size_t end = found == nullptr
-                              ? text.size()
-                              : static_cast<std::size_t>(static_cast<const char*>(found) - text.data());
-  const std::string_view line = text.substr(0, end);
-  text.remove_prefix(std::min(end + 1, text.size()));
-  return line;
-}
-
-bool is_blank(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
-
-/// The next word of a line; empty at its end.
-std::string_view next_word(std::string_view& line) {
-  const char* word = line.data();
-  const char* const end = word + line.size();
-  while (word != end && is_blank(*word)) ++word;
-  const char* after = word;
-  while (after != end && !is_blank(*after)) ++after;
-  line = {after, static_cast<std::size_t>(end - after)};
-  return {word, static_cast<std::size_t>(after - word)};
-}
 
 std::string_view without_dots(std::string_view domain) {
   while (domain.starts_with('.')) domain.remove_prefix(1);
@@ -75,21 +46,7 @@ bool is_localhost(std::string_view name) {
   if (name.ends_with('.')) name.remove_suffix(1);
   if (name.size() < localhost.size()) return false;
   const std::size_t at = name.size() - localhost.size();
-  return same(name.substr(at), localhost) && (at == 0 || name[at - 1] == '.');
-}
-
-std::vector<std::string_view> addresses_in_hosts(std::string_view file, std::string_view name) {
-  if (name.ends_with('.')) name.remove_suffix(1);
-  std::vector<std::string_view> found;
-  while (!file.empty()) {
-    std::string_view line = next_line(file);
-    line = line.substr(0, line.find('#'));
-    const std::string_view address = next_word(line);
-    std::string_view alias = next_word(line);
-    while (!alias.empty() && !same(alias, name)) alias = next_word(line);
-    if (!alias.empty()) found.push_back(address);
-  }
-  return found;
+  return same_but_case(name.substr(at), localhost) && (at == 0 || name[at - 1] == '.');
 }
 
 std::vector<ip::address> in_hosts(std::string_view file, std::string_view name) {
@@ -105,15 +62,15 @@ ResolvConf read_resolv_conf(std::string_view file, std::string_view host_name) {
   ResolvConf conf;
   bool has_search = false;
   while (!file.empty()) {
-    std::string_view line = next_line(file);
+    std::string_view line = take_line(file);
     if (line.starts_with('#') || line.starts_with(';')) continue;
-    const std::string_view keyword = next_word(line);
+    const std::string_view keyword = take_word(line);
     const bool domain = keyword == "domain";
     if (domain || keyword == "search") {  // the last of these lines counts
       conf.search.clear();
       has_search = true;
     }
-    for (std::string_view word = next_word(line); !word.empty(); word = next_word(line)) {
+    for (std::string_view word = take_word(line); !word.empty(); word = take_word(line)) {
       if (word.starts_with('#') || word.starts_with(';')) break;
       if (keyword == "nameserver") {
         conf.servers.emplace_back(word);

@@ -17,10 +17,6 @@ namespace rankshim::wait {
 /// Whether the name is `localhost` or below it: those never leave the node (RFC 6761 §6.3).
 [[nodiscard]] bool is_localhost(std::string_view name);
 
-/// What stands as address in the lines of a hosts(5) file that have the name, letter case aside, in the
-/// file's order; it need not be one. Views into `file`.
-[[nodiscard]] std::vector<std::string_view> addresses_in_hosts(std::string_view file, std::string_view name);
-
 /// All addresses that a hosts(5) file gives the name, in the file's order, each once.
 [[nodiscard]] std::vector<boost::asio::ip::address> in_hosts(std::string_view file, std::string_view name);
 

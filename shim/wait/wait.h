@@ -7,12 +7,10 @@
 #include <variant>
 #include <vector>
 
+#include "launch/until.h"
 #include "wait/pace.h"
 
 namespace rankshim::wait {
-
-/// How far the master must be reachable before we go on.
-enum class Until : std::uint8_t { none, name, port };
 
 struct Master {
   std::string host;  ///< a name or a literal address, IPv6 with or without brackets

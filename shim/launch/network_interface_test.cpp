@@ -1,4 +1,4 @@
-#include "launch/interface.h"
+#include "launch/network_interface.h"
 
 #include <catch2/catch.hpp>
 

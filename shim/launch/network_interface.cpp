@@ -1,9 +1,9 @@
-#include "launch/interface.h"
+#include "launch/network_interface.h"
 
 #include <algorithm>
 
 #include "base/log.h"
-#include "wait/names.h"
+#include "node/hosts_file.h"
 
 namespace rankshim {
 namespace {
@@ -13,7 +13,7 @@ namespace {
 /// right there too.
 bool own_name_is_reachable(const Node& node) {
   const std::string hosts = node.file("/etc/hosts").value_or("");
-  auto addresses = wait::addresses_in_hosts(hosts, node.host_name());
+  auto addresses = addresses_in_hosts(hosts, node.host_name());
   std::erase_if(addresses, [](std::string_view address) { return !is_literal(address); });
   // What the kubelet writes for a pod is the pod's own (Kubernetes documentation, "Adding entries to Pod
   // /etc/hosts with HostAliases"); on the host network it copies the node's file, under another header.
