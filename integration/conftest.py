@@ -2,6 +2,9 @@
 
 RANKSHIM   the binary under test, an absolute path (default: dist/rankshim, as scripts/build makes it)
 CI=true    what cannot be tried here fails instead of being skipped
+
+The tests run side by side (pytest -n 4 --dist loadgroup): each has its own folders and namespaces, and each worker of
+pytest-xdist its own loopback. Tests that share something expensive, such as an image, form an xdist_group.
 """
 
 import importlib.util
@@ -24,6 +27,12 @@ for number in signal.valid_signals() - {signal.SIGPIPE, signal.SIGXFSZ}:
         signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
 # The longest that one test may take; a hang becomes a failure with a traceback.
 LONGEST_TEST = 240
+
+
+def pytest_configure(config):
+    """Gives a worker of pytest-xdist its own network namespace, so that no two tests meet on a port of loopback."""
+    if hasattr(config, "workerinput") and networks.why_not() is None:
+        networks.leave_machine_network()
 
 
 def pytest_collection_modifyitems(items):

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 
+from lib import network as networks
 from lib.process import Process, clean_environment, run
 
 REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
@@ -56,7 +57,8 @@ class Engine:
     def __init__(self, root, *, machine_network=False):
         options = ["-n"] if machine_network else []
         command = [WITH_PODMAN, *options, "-r", root, "sh", "-c", "echo ready; exec sleep infinity"]
-        self._process = Process([str(word) for word in command], tool_environment(), name="engine")
+        self._process = Process([str(word) for word in command], tool_environment(), name="engine",
+                                wrapper=networks.machine_network() if machine_network else ())
         try:
             self._process.wait_line("ready", 30)
             cgroup = next(_cgroup2().glob(f"with-podman.{self._process.pid}"))
@@ -143,7 +145,8 @@ def make_base_image(engine, names):
 
 
 def _succeed(argv, env=None):
-    done = run([str(word) for word in argv], {**tool_environment(), **(env or {})}, timeout=600)
+    done = run([str(word) for word in argv], {**tool_environment(), **(env or {})}, timeout=600,
+               wrapper=networks.machine_network())
     assert done.code == 0, f"{argv[0]}: exit {done.code}\n{done.transcript()}"
 
 

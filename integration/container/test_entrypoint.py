@@ -9,6 +9,8 @@ import pytest
 
 from container.conftest import USER_IMAGE
 
+pytestmark = pytest.mark.xdist_group("container")
+
 MODES = {
     "plain": [],
     "locked-down": [

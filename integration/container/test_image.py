@@ -8,6 +8,8 @@ import pytest
 from container.conftest import SHIM_IMAGE, USER_IMAGE
 from lib.process import clean_environment
 
+pytestmark = pytest.mark.xdist_group("container")
+
 LARGEST_BYTES = 1 << 20
 KUBEFLOW_WORKER = {
     "RANK": "1", "WORLD_SIZE": "2", "MASTER_ADDR": "job-master-0", "MASTER_PORT": "23456", "PYTHONUNBUFFERED": "0",
@@ -37,9 +39,20 @@ def test_the_image_holds_nothing_but_the_binary(engine):
     assert int(size) <= LARGEST_BYTES
 
 
-def test_the_image_carries_no_setting_of_the_machine_that_built_it(engine):
+@pytest.mark.nightly
+def test_the_dockerfile_compiles_from_nothing(compiled_image):
+    assert compiled_image.must("run", "--rm", "--network=none", SHIM_IMAGE, "--version").startswith("rankshim ")
+    assert settings(compiled_image) == []
+
+
+def settings(engine):
+    """The variables that the image sets, but PATH."""
     (image,) = json.loads(engine.must("image", "inspect", SHIM_IMAGE))
-    assert [entry for entry in image["Config"].get("Env") or [] if not entry.startswith("PATH=")] == []
+    return [entry for entry in image["Config"].get("Env") or [] if not entry.startswith("PATH=")]
+
+
+def test_the_image_carries_no_setting_of_the_machine_that_built_it(engine):
+    assert settings(engine) == []
 
 
 def test_a_container_from_it_runs(start):

@@ -16,7 +16,7 @@ DOCUMENTS = sorted(
 RUN_ELSEWHERE = {
     "scripts/demo": "integration/scripts",
     "scripts/test": "this very run",
-    "scripts/test release": "by hand, before a release: it compiles for minutes",
+    "scripts/test nightly": "every night: it compiles for minutes",
     "scripts/test quick": "a part of this very run",
     "scripts/build": "scripts/test",
     "scripts/setup": "scripts/test",

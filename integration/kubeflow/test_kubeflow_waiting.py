@@ -209,6 +209,7 @@ def test_no_name_server_there_at_all_ends_in_75_too(cluster, rankshim):
     assert DNS_ADDRESS in worker.stderr.splitlines()[-1]
 
 
+@pytest.mark.alone
 def test_a_cached_negative_answer_delays_by_its_own_time_only(cluster, rankshim):
     dns = cluster.caching_dns(negative_ttl=2)
     worker = cluster.worker.start([rankshim, "wait", "--wait=dns"], worker_env())
@@ -219,6 +220,7 @@ def test_a_cached_negative_answer_delays_by_its_own_time_only(cluster, rankshim)
     assert worker.ended - published < 2 + 3
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("number, code", [(signal.SIGTERM, 143), (signal.SIGINT, 130), (signal.SIGHUP, 129),
                                           (signal.SIGUSR1, 138)])
 def test_a_signal_while_waiting_for_the_name_ends_it_at_once(cluster, rankshim, number, code):
@@ -231,6 +233,7 @@ def test_a_signal_while_waiting_for_the_name_ends_it_at_once(cluster, rankshim, 
     assert worker.ended - sent < 1
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("broken", ["closed port", "silent server"])
 def test_a_term_ends_every_other_kind_of_waiting_too(cluster, rankshim, broken):
     dns = cluster.dns() if broken == "closed port" else cluster.broken_dns("silent")

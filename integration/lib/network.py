@@ -11,6 +11,7 @@ A network namespace here is nothing but an open file descriptor: no name, no fil
 this process ends, in whatever way, the kernel takes all of it down, so two runs never meet.
 """
 
+import ctypes
 import os
 import pathlib
 import shutil
@@ -28,6 +29,7 @@ DNS_ADDRESS = NODES + "2"
 FIRST_NODE = 10
 CLUSTER_DOMAIN = "cluster.local"
 SEARCH = f"default.svc.{CLUSTER_DOMAIN} svc.{CLUSTER_DOMAIN} {CLUSTER_DOMAIN}"
+CLONE_NEWNET = 0x40000000  # linux/sched.h
 TCP_LISTEN = "0A"  # in /proc/net/tcp
 TOOLS = ("ip", "unshare", "nsenter", "setpriv", "mount", "hostname", "dnsmasq")
 
@@ -55,6 +57,25 @@ def why_not():
     if tried.returncode != 0:
         return "namespaces are not allowed here: " + " ".join(tried.stderr.split())
     return None
+
+
+_machine_network = None  # the descriptor of the network namespace that we have left
+
+
+def leave_machine_network():
+    """Moves this process, and all that it starts from now on, into a new network namespace with nothing but loopback."""
+    global _machine_network
+    left = os.open("/proc/self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.unshare(CLONE_NEWNET) != 0:
+        raise OSError(ctypes.get_errno(), "unshare: cannot make a network namespace")
+    _machine_network = left
+    _tool("ip", "link", "set", "lo", "up")
+
+
+def machine_network():
+    """The words before a command that needs the machine's own network; none where this process is still in it."""
+    return () if _machine_network is None else ("nsenter", f"--net=/proc/{os.getpid()}/fd/{_machine_network}", "--")
 
 
 def has_ipv6():

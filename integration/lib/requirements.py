@@ -13,6 +13,12 @@ def cannot(reason):
     pytest.skip(reason)
 
 
+def why_not_static(program):
+    """Why a place without libraries cannot run this program; None where it can."""
+    headers = subprocess.run(["readelf", "--program-headers", program], check=True, capture_output=True).stdout
+    return f"{program} is not static" if b"INTERP" in headers else None
+
+
 def needs_strace():
     """For what strace holds or refuses."""
     if subprocess.run(["strace", "-e", "trace=none", "true"], capture_output=True).returncode != 0:

@@ -13,7 +13,9 @@ import subprocess
 import pytest
 
 from lib.process import clean_environment, run
-from lib.requirements import cannot
+from lib.requirements import cannot, why_not_static
+
+pytestmark = pytest.mark.xdist_group("cgroup2")  # one boot for all
 
 HERE = pathlib.Path(__file__).resolve().parent / "cgroup2"
 KERNEL = HERE.parents[2] / ".venv" / "share" / "linux" / "vmlinuz"
@@ -61,11 +63,6 @@ class Scene:
         return self.report["root_cause"]
 
 
-def is_static(program):
-    headers = subprocess.run(["readelf", "--program-headers", program], check=True, capture_output=True).stdout
-    return b"INTERP" not in headers
-
-
 def why_not(rankshim):
     """Why there can be no virtual machine here; None where there can."""
     for tool in ("busybox", "cc", "qemu-system-x86_64", "readelf"):
@@ -73,10 +70,8 @@ def why_not(rankshim):
             return f"missing: {tool} (scripts/setup installs it)"
     if not KERNEL.exists():
         return f"missing: {KERNEL} (scripts/setup unpacks it)"
-    for program in (rankshim, shutil.which("busybox")):
-        if not is_static(program):
-            return f"{program} is not static, and the virtual machine has no libraries"
-    return None
+    # The virtual machine has no libraries.
+    return why_not_static(rankshim) or why_not_static(shutil.which("busybox"))
 
 
 def make_root(folder, rankshim):

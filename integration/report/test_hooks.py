@@ -62,7 +62,7 @@ def test_the_post_stop_hook_gets_the_report_and_changes_nothing(shim, tmp_path):
 def test_a_failed_container_is_held_until_a_term(shim, start, tmp_path):
     report = tmp_path / "report.json"
     program = start("--hold-on-failure=30m", f"--report={report}", f"--run-dir={tmp_path}", "--",
-                    "sh", "-c", "sleep 0.3; exit 6", env=JOB)
+                    "sh", "-c", "exit 6", env=JOB)
     program.wait_line("the container is kept for 30m", 60)
     assert told(report)["exit_code"] == 6
     code, answer = status(shim, tmp_path)
@@ -127,7 +127,9 @@ def test_the_status_is_told_during_the_pre_start_hook_too(start, shim, tmp_path)
 
 def test_a_stop_that_was_acted_upon_does_not_reach_the_post_stop_hook(start):
     job = {"NNODES": "2", "NODE_RANK": "1", "MASTER_ADDR": "no-such-master.invalid"}
-    program = start("--post-stop=sleep 0.2; echo HOOK", "--", "true", env=job)
+    # What was sent before the USR1 has come before it.
+    hook = "trap 'echo HOOK; exit' USR1; kill -USR1 $PPID; while :; do sleep 0.02; done"
+    program = start(f"--post-stop={hook}", "--", "true", env=job)
     program.wait_line("waiting for master", 60)
     program.signal(signal.SIGTERM)
     assert program.wait(60) == 143

@@ -1,5 +1,5 @@
 """How torchrun's workers can end, and that the exit code, the report, the termination log and the last line on stderr
-say the truth about each. Two jobs run at a time: the next one starts while one is waited for."""
+say the truth about each."""
 
 import json
 import os
@@ -7,7 +7,6 @@ import pathlib
 import re
 import signal
 import socket
-import tempfile
 
 import pytest
 
@@ -45,7 +44,7 @@ class Case:
     """One job on its way to its end."""
 
     def __init__(self, rankshim, end, folder, wrapper):
-        self.folder = pathlib.Path(folder)
+        self.folder = folder
         (self.folder / "meet").mkdir(parents=True)
         options = [f"--report={self.folder}/report.json", f"--termination-log={self.folder}/log",
                    f"--run-dir={self.folder}", "--nproc-per-node=2", f"--master-port={free_port()}", *CASES[end]]
@@ -68,45 +67,31 @@ class Case:
         return self
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def memory_group():
-    """A memory cgroup (v1) with a limit; None where there can be none."""
+    """A memory cgroup (v1) with a limit."""
     group = MEMORY / f"rankshim-{os.getpid()}"
     try:
         group.mkdir()
         (group / "memory.limit_in_bytes").write_text(str(LIMIT))
     except OSError:
-        yield None
-        return
+        cannot("no memory cgroup can be made in /sys/fs/cgroup/memory")
     yield group
     group.rmdir()
 
 
-@pytest.fixture(scope="module")
-def job(rankshim, memory_group):
+@pytest.fixture
+def job(rankshim, tmp_path):
     """job(END): the ended Case."""
-    with tempfile.TemporaryDirectory(prefix="report-") as folder:
-        started = {}
+    started = []
 
-        def start(end):
-            wrapper = ()
-            if end == "memory":
-                if memory_group is None:
-                    return
-                wrapper = ("sh", "-c", f'echo $$ >{memory_group}/cgroup.procs; exec "$@"', "sh")
-            if end not in started:
-                started[end] = Case(rankshim, end, f"{folder}/{end}", wrapper)
+    def ended(end, wrapper=()):
+        started.append(Case(rankshim, end, tmp_path, wrapper))
+        return started[-1].end()
 
-        def ended(end):
-            start(end)
-            following = [*CASES, None][list(CASES).index(end) + 1]
-            if following:
-                start(following)
-            return started[end].end()
-
-        yield ended
-        for case in started.values():
-            case.process.kill()
+    yield ended
+    for case in started:
+        case.process.kill()
 
 
 def worker(case, rank):
@@ -154,10 +139,8 @@ def test_a_segmentation_fault_is_139(job):
     assert (case.cause["rank"], case.cause["signal"]) == (1, "SIGSEGV")
 
 
-def test_a_worker_over_the_memory_limit_is_told_as_out_of_memory(job, memory_group):
-    if memory_group is None:
-        cannot("no memory cgroup can be made in /sys/fs/cgroup/memory")
-    case = job("memory")
+def test_a_worker_over_the_memory_limit_is_told_as_out_of_memory(memory_group, job):
+    case = job("memory", ("sh", "-c", f'echo $$ >{memory_group}/cgroup.procs; exec "$@"', "sh"))
     assert case.code == 137
     assert (case.cause["rank"], case.cause["signal"], case.cause["out_of_memory"]) == (1, "SIGKILL", True)
     memory = case.report["memory"]

@@ -78,17 +78,39 @@ def test_leftovers_get_the_term_signal(start):
     assert "asked" in process.stderr
 
 
-def test_each_reaped_orphan_is_told(start):
-    process = start("sh", "-c", "(true &); (true &); sleep 0.1; exit 4", options=["--warn-on-reap"])
+def test_each_reaped_orphan_is_told(start, tmp_path):
+    go = tmp_path / "go"
+    os.mkfifo(go)
+    process = start("sh", "-c", '(true &); (true &); read word <"$0"; exit 4', str(go), options=["--warn-on-reap"])
+    until(lambda: process.stderr.count("reaped a process that its parent had left") == 2, 60, "both are told")
+    go.write_text("on\n")
     assert process.wait() == 4
-    assert process.stderr.count("reaped a process that its parent had left") == 2
+    assert process.stderr.count("reaped") == 2
 
 
-def test_without_the_subreaper_orphans_go_elsewhere(rankshim, start):
-    process = start("sh", "-c", "(sleep 0.2 &); exec sleep 0.4", options=["--no-subreaper"])
-    shim = process.shim()
-    assert process.wait() == 0
-    assert shim and "cannot become the reaper" not in process.stderr
+# Prints the parent of a process whose own parent has ended, then the command's parent.
+ORPHAN = """
+import os
+until, told = os.pipe()
+if os.fork() == 0:
+    parent = os.getpid()
+    if os.fork() == 0:
+        while os.getppid() == parent: os.sched_yield()
+        print(os.getppid(), flush=True)
+    os._exit(0)
+os.wait()
+os.close(told)
+os.read(until, 1)
+print(os.getppid())
+"""
+
+
+@pytest.mark.parametrize("options, ours", [([], True), (["--no-subreaper"], False)], ids=["by default", "--no-subreaper"])
+def test_orphans_come_to_rankshim_unless_it_is_not_to_be_their_reaper(shim, options, ours):
+    done = shim(*options, "--", sys.executable, "-c", ORPHAN)
+    assert done.code == 0
+    parent, rankshim = done.stdout.split()
+    assert (parent == rankshim) == ours
 
 
 def test_the_command_gets_its_death_signal_when_rankshim_is_killed(start):

@@ -10,7 +10,7 @@ import pytest
 
 from lib.events import until
 from lib.process import descendants
-from lib.requirements import cannot, needs_strace
+from lib.requirements import cannot, needs_strace, why_not_static
 from supervise.conftest import PID_1, children, name, status
 
 SYS_KILL = {"x86_64": 62, "aarch64": 129}[os.uname().machine]
@@ -53,8 +53,8 @@ def test_each_of_the_64_signals_ends_a_command_that_does_not_handle_it(start):
 
 
 def test_a_storm_of_signals_loses_none(start):
-    # Real-time signals arrive as often as they were queued; of the others each number arrives.
-    process = start(sys.executable, "-c", COUNTER)
+    # Real-time signals arrive as often as they were queued; of the others each number arrives. 64 comes behind them all.
+    process = start(sys.executable, "-c", COUNTER.replace("signal.SIGTERM", "64"))
     process.wait_line("ready", stream="stdout")
     shim = process.shim()
     queued = {40: 0, 41: 0}
@@ -63,22 +63,11 @@ def test_a_storm_of_signals_loses_none(start):
         os.kill(shim, mixed[index % len(mixed)])
         number = 40 + index % 2
         queued[number] += queue(shim, number, index)
-    os.kill(shim, signal.SIGTERM)
+    until(lambda: queue(shim, 64, 0), 60, "the queue has room for the last one")
     assert process.wait() == 0
-    counts = dict(pair.split(":") for pair in process.stdout.split()[1:])
-    assert {int(number) for number in counts} == {*mixed, 40, 41}
-    # TERM overtakes what is still queued with a higher number: those are not read any more.
-    assert int(counts["40"]) <= queued[40]
-
-
-def test_real_time_signals_arrive_as_often_as_they_were_queued(start):
-    process = start(sys.executable, "-c", COUNTER.replace("signal.SIGTERM", "64"))
-    process.wait_line("ready", stream="stdout")
-    shim = process.shim()
-    queued = sum(queue(shim, 40, index) for index in range(100_000))
-    assert queue(shim, 64, 0)
-    assert process.wait() == 0
-    assert process.stdout.split()[1:] == [f"40:{queued}"]
+    counts = {int(number): int(count) for number, count in (pair.split(":") for pair in process.stdout.split()[1:])}
+    assert set(counts) == {*mixed, 40, 41}
+    assert {number: counts[number] for number in queued} == queued
 
 
 @pytest.mark.parametrize("scope", ["child", "group", "tree"])
@@ -98,7 +87,6 @@ def test_a_signal_between_fork_and_exec_is_not_lost(start, call, scope):
     shim = until(held_child, 20, "rankshim has a child that is not yet the command")
     os.kill(shim, signal.SIGTERM)
     assert process.wait(timeout=20) == 128 + signal.SIGTERM
-    assert process.ended - process.started < 50
 
 
 def test_blocked_and_ignored_signals_reach_the_command_as_they_came(start):
@@ -122,9 +110,8 @@ def test_an_ignored_sigchld_does_not_hang_it(start):
 
 
 def test_signals_are_blocked_two_system_calls_after_exec(start, rankshim, tmp_path):
-    with open(rankshim, "rb") as file:
-        if b"ld-linux" in file.read(4096):
-            pytest.skip("the binary under test is not static")
+    if reason := why_not_static(rankshim):
+        pytest.skip(reason)
     trace = tmp_path / "trace"
     process = start("true", before=["strace", "-qq", "-o", str(trace)])
     assert process.wait() == 0
