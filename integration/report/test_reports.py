@@ -180,6 +180,24 @@ def test_of_two_secrets_the_longer_is_taken_out_whole(shim, tmp_path):
     assert "no login for [redacted])" in done.stderr and "more" not in report.read_text()
 
 
+@pytest.mark.attack
+def test_an_exception_is_told_whatever_the_clock_of_its_file_says(shim, tmp_path):
+    error, report, worker = tmp_path / "error.json", tmp_path / "report.json", tmp_path / "worker.py"
+    worker.touch()
+    error.write_text('{"message": {"message": "of an earlier run"}}')
+    write = ("import json, os; path = os.environ['TORCHELASTIC_ERROR_FILE']; "
+             "json.dump({'message': {'message': 'of this run'}}, open(path, 'w')); os.utime(path, (0, 0)); ")
+    for script, told_of in [(write, True), ("", False)]:
+        (tmp_path / "torch" / "distributed").mkdir(parents=True, exist_ok=True)
+        (tmp_path / "torch" / "__init__.py").touch()
+        (tmp_path / "torch" / "distributed" / "__init__.py").touch()
+        (tmp_path / "torch" / "distributed" / "run.py").write_text(script + "raise SystemExit(1)")
+        done = shim(f"--python={sys.executable}", f"--report={report}", "--", str(worker),
+                    env={"PYTHONPATH": str(tmp_path), "TORCHELASTIC_ERROR_FILE": str(error)})
+        assert ("of this run" in done.stderr) == told_of
+        assert "of an earlier run" not in done.stderr
+
+
 def test_while_it_stops_a_provisional_word_stands_in_the_termination_log(start, tmp_path):
     log = tmp_path / "log"
     go = tmp_path / "go"

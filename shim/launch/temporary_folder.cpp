@@ -1,7 +1,6 @@
 #include "launch/temporary_folder.h"
 
 #include <fcntl.h>
-#include <ftw.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -9,22 +8,18 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <cstdio>
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <utility>
 
 #include "base/log.h"
+#include "base/remove_folder.h"
 #include "init/working_directory.h"
 #include "torchrun/python_site.h"
 
 namespace rankshim {
 namespace {
-
-int remove_entry(const char* path, const struct stat* /*status*/, int /*type*/, FTW* /*where*/) {
-  static_cast<void>(std::remove(path));  // what stays, stays: it is a temporary folder
-  return 0;
-}
 
 /// The folder with all above it.
 bool make_folders(const std::string& path) {
@@ -145,8 +140,9 @@ TemporaryFolder::~TemporaryFolder() {
   // The usual case first: nothing but what we wrote.
   unlink(site_file(path_).c_str());
   if (rmdir(path_.c_str()) == 0) return;
-  constexpr int open_folders = 16;
-  nftw(path_.c_str(), remove_entry, open_folders, FTW_DEPTH | FTW_PHYS | FTW_MOUNT);
+  constexpr std::chrono::seconds most{5};
+  if (!remove_folder(path_, most))
+    log::warn("the temporary folder {} cannot be removed: {}", path_, std::strerror(errno));
 }
 
 }  // namespace rankshim

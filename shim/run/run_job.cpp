@@ -213,15 +213,26 @@ torchrun::JobSize size_of(const Topology& topology) {
           .workers = topology.number(Fact::nproc_per_node)};
 }
 
-/// What the workers, the agent and the kernel have left to say of a failure.
+/// Where the launcher itself is to say why it failed; empty: nowhere.
+std::string agents_file(const Job& job, const Node& node, const TemporaryFolder& folder) {
+  if (job.plan.launcher == Launcher::none && !job.plan.site) return {};
+  std::string path(node.environment().get(agent_error_variable).value_or(""));
+  for (const auto& [name, value] : job.plan.environment.set) {
+    if (name == agent_error_variable) path = value;
+  }
+  if (path.empty() && job.plan.site) path = agent_error_file(folder.path());  // of a program's torchrun
+  return path;
+}
+
+/// What the workers, the agent and the kernel have left to say of a failure. `before` is how the agent's file
+/// looked before the start: where the user named it, an earlier run may have left one.
 Details gather(const supervise::Ending& ending, const Job& job, const Node& node, const Settings& settings,
-               const Witness& witness, const TemporaryFolder& folder) {
+               const Witness& witness, const std::string& agents, const FileState& before) {
   Details details;
   details.memory = witness.memory();
   if (ending.kind == supervise::Ending::Kind::exited && ending.number == 0) return details;
   Redactor redactor(node.environment(), settings.text(Option::redact));
   const auto read = [&](const std::string& path) {
-    if (!is_newer(path, ending.started_at)) return PythonError{};
     const PythonError error = read_error_file(node, path);
     return PythonError{redactor.message(error.message), redactor.traceback(error.traceback)};
   };
@@ -230,14 +241,9 @@ Details gather(const supervise::Ending& ending, const Job& job, const Node& node
       details.workers.push_back(
           read(ending.workers.error_folder + "/" + std::to_string(worker) + "/error.json"));
   }
-  if ((job.plan.launcher != Launcher::none || job.plan.site) && !ending.stop_signal) {
-    std::string path(node.environment().get(agent_error_variable).value_or(""));
-    for (const auto& [name, value] : job.plan.environment.set) {
-      if (name == agent_error_variable) path = value;
-    }
-    if (path.empty() && job.plan.site) path = agent_error_file(folder.path());  // of a program's torchrun
-    details.agent_tells = !path.empty() && job.plan.launcher == Launcher::torchrun;
-    if (!path.empty()) details.agent = read(path);
+  if (!agents.empty() && !ending.stop_signal) {
+    details.agent_tells = job.plan.launcher == Launcher::torchrun;
+    if (state_of(agents) != before) details.agent = read(agents);
   }
   details.shm = describe_shm();
   return details;
@@ -351,9 +357,11 @@ int run_job(const Invocation& given, const Node& node) {
   policy.observer = &witness;
   witness.set_launcher(launcher.get());
   const supervise::Command command{job.plan.argv, job.plan.environment.apply(node.environment()).entries()};
+  const std::string agents = agents_file(job, node, folder);
+  const FileState agents_before = state_of(agents);
   const supervise::Ending ending = supervise::supervise(io, signals, command, policy);
   witness.set_launcher(nullptr);
-  const Details details = gather(ending, job, node, settings, witness, folder);
+  const Details details = gather(ending, job, node, settings, witness, agents, agents_before);
   const bool launcher_code = settings.text(Option::exit_code) == "launcher";
   return conclusion.reach(judge(ending, job.plan, details, place_of(ending, job), launcher_code), ending,
                           details);

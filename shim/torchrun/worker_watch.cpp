@@ -143,9 +143,26 @@ void WorkerWatch::watch_folder(const std::string& folder) {
   const int watch = inotify_add_watch(inotify_.native_handle(), folder.c_str(), IN_CREATE | IN_ONLYDIR);
   if (watch < 0) return;
   folders_[watch] = folder;
+  // Whoever else uses the log folder is not to use up what the kernel allows us: the oldest goes.
+  constexpr std::size_t most_watches = 64;
+  if (folders_.size() > most_watches) drop_watches(folders_.size() - most_watches);
   const std::unique_ptr<DIR, int (*)(DIR*)> open(opendir(folder.c_str()), closedir);
   if (!open || folder == log_folder_) return;  // the log folder may hold other runs
   while (const dirent* entry = readdir(open.get())) on_entry(folder, entry->d_name);
+}
+
+/// Of that many folders that are not our launcher's, the oldest first; the kernel counts its numbers up.
+void WorkerWatch::drop_watches(std::size_t most) {
+  for (auto folder = folders_.begin(); folder != folders_.end() && most > 0;) {
+    const bool is_needed = folder->second == log_folder_ || folder->second == log_folder_ + "/" + run_;
+    if (is_needed) {
+      ++folder;
+      continue;
+    }
+    inotify_rm_watch(inotify_.native_handle(), folder->first);
+    folder = folders_.erase(folder);
+    --most;
+  }
 }
 
 void WorkerWatch::listen() {
@@ -211,6 +228,7 @@ void WorkerWatch::take_folder_of(std::string_view environment) {
   run_ = run;
   run_is_known_ = true;
   attempt_folder_ = log_folder_ + "/" + run + "/" + attempt;
+  drop_watches(folders_.size());
 }
 
 /// A folder that is there already is told of twice at its beginning, by the watch and by the look at what was

@@ -81,6 +81,7 @@ class WorkerWatch {
   };
 
   void watch_folder(const std::string& folder);
+  void drop_watches(std::size_t most);
   void listen();
   bool read_events();
   void on_entry(const std::string& folder, const std::string& name);

@@ -8,6 +8,8 @@
 #include <catch2/catch.hpp>
 #include <csignal>
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
 #include <functional>
 #include <string>
 
@@ -93,6 +95,16 @@ void run_until(boost::asio::io_context& io, const std::function<bool()>& happene
   }
 }
 
+/// The kernel's watches of all our inotify descriptors.
+std::size_t watches() {
+  std::size_t count = 0;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fdinfo")) {
+    std::ifstream info(entry.path());
+    for (std::string line; std::getline(info, line);) count += line.starts_with("inotify wd:") ? 1 : 0;
+  }
+  return count;
+}
+
 }  // namespace
 
 TEST_CASE("new workers are followed after a change of membership, in the folder of those before",
@@ -152,6 +164,26 @@ TEST_CASE("a flood of attempt folders costs a look every 10 ms at most", "[worke
   agent.step("start(0, 0, 1)");  // in a folder of its own, which its workers name
   run_until(io, [&] { return watch.seen() == 2; });
   CHECK(watch.attempt_folder() == folder.path + "/run_x/attempt_0");
+  watch.finish();
+}
+
+TEST_CASE(
+    "folders in the log folder are watched in bounded number, and of other launchers no longer than needed",
+    "[worker_watch][attack]") {
+  const Folder folder;
+  boost::asio::io_context io;
+  WorkerWatch watch(io, folder.path, 2);
+  const Agent agent(folder.path);
+  watch.begin(agent.pid());
+  for (int run = 0; run < 1000; ++run)
+    REQUIRE(mkdir((folder.path + "/run_" + std::to_string(run)).c_str(), 0700) == 0);
+  run_until(io, [&] { return watches() > 1; });
+  for (int step = 0; step < 100; ++step) io.run_one_for(1ms);
+  CHECK(watches() <= 64);
+  agent.step("start(0, 0, 1)");
+  run_until(io, [&] { return watch.seen() == 2; });
+  CHECK(watch.attempt_folder() == folder.path + "/run_x/attempt_0");
+  CHECK(watches() == 2);  // the log folder's and run_x's
   watch.finish();
 }
 

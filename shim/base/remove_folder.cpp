@@ -1,0 +1,120 @@
+#include "base/remove_folder.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <memory>
+
+namespace rankshim {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+/// An open folder; null where it cannot be read. Its owner may write in it from then on.
+class OpenFolder {
+ public:
+  OpenFolder(int at, const char* name)
+      : folder_(nullptr, closedir),
+        descriptor_(openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)) {
+    if (descriptor_ < 0) return;
+    struct stat status{};
+    if (fstat(descriptor_, &status) == 0) device_ = status.st_dev;
+    static_cast<void>(fchmod(descriptor_, S_IRWXU));  // where that is refused, so is what comes
+    folder_.reset(fdopendir(descriptor_));
+    if (folder_ == nullptr) close(descriptor_);
+  }
+  explicit operator bool() const { return folder_ != nullptr; }
+  [[nodiscard]] int descriptor() const { return descriptor_; }
+  [[nodiscard]] dev_t device() const { return device_; }
+
+  /// The next name but "." and ".."; null behind the last.
+  const char* next() {
+    while (const dirent* entry = readdir(folder_.get())) {
+      const std::string_view name = entry->d_name;
+      if (name != "." && name != "..") return entry->d_name;
+    }
+    return nullptr;
+  }
+  void rewind() { rewinddir(folder_.get()); }
+
+ private:
+  std::unique_ptr<DIR, int (*)(DIR*)> folder_;
+  int descriptor_;
+  dev_t device_ = 0;
+};
+
+bool remove_entry(int at, const char* name) {
+  return unlinkat(at, name, 0) == 0 || unlinkat(at, name, AT_REMOVEDIR) == 0;
+}
+
+/// Empties folders into the first one, until that one is empty.
+class Remover {
+ public:
+  Remover(OpenFolder& top, Clock::time_point end) : top_(top), end_(end) {}
+
+  void empty() {
+    for (bool progress = true; progress && in_time();) {
+      progress = false;
+      top_.rewind();
+      while (const char* name = top_.next()) {
+        if (remove_entry(top_.descriptor(), name))
+          progress = true;
+        else
+          progress |= flatten(name);
+        if (!in_time()) return;
+      }
+    }
+  }
+
+ private:
+  [[nodiscard]] bool in_time() const { return Clock::now() < end_; }
+
+  /// Removes what is in that folder and moves its folders up. Returns whether anything came of it.
+  bool flatten(const char* name) {
+    OpenFolder folder(top_.descriptor(), name);
+    if (!folder || folder.device() != top_.device()) return false;
+    bool progress = false;
+    while (const char* inner = folder.next()) {
+      progress |= remove_entry(folder.descriptor(), inner) || move_up(folder.descriptor(), inner);
+      if (!in_time()) return progress;
+    }
+    unlinkat(top_.descriptor(), name, AT_REMOVEDIR);
+    return progress;
+  }
+
+  bool move_up(int from, const char* name) {
+    {
+      const OpenFolder made_writable(from, name);
+    }
+    constexpr int tries = 16;  // where somebody has that name already
+    for (int i = 0; i < tries; ++i) {
+      std::array<char, 32> unique{};
+      std::snprintf(unique.data(), unique.size(), ".%u", ++moved_);
+      if (renameat(from, name, top_.descriptor(), unique.data()) == 0) return true;
+    }
+    return false;
+  }
+
+  OpenFolder& top_;
+  Clock::time_point end_;
+  unsigned moved_ = 0;
+};
+
+}  // namespace
+
+bool remove_folder(const std::string& path, std::chrono::milliseconds most) {
+  {
+    OpenFolder top(AT_FDCWD, path.c_str());
+    if (!top) return rmdir(path.c_str()) == 0 || errno == ENOENT;
+    Remover(top, Clock::now() + most).empty();
+  }
+  return rmdir(path.c_str()) == 0 || errno == ENOENT;
+}
+
+}  // namespace rankshim
