@@ -1,6 +1,7 @@
 """What a person sees who tries rankshim for the first time."""
 
 import subprocess
+import sys
 
 from lib.process import clean_environment
 
@@ -34,3 +35,35 @@ def test_install_into_what_is_no_folder_leaves_nothing(rankshim, tmp_path):
     assert run(rankshim, "install", str(tmp_path / "missing")).returncode == 71
     assert list(tmp_path.iterdir()) == []
     assert run(rankshim, "install", "").returncode == 64
+
+
+def test_on_a_lone_node_a_missing_script_is_told_before_python_starts(rankshim, tmp_path):
+    done = run(rankshim, f"--python={sys.executable}", "--", f"{tmp_path}/train.py")
+    assert (done.returncode, done.stderr) == (127, f"rankshim: error: the script {tmp_path}/train.py cannot be read\n")
+
+
+def test_on_a_lone_node_an_interpreter_without_torch_is_named(rankshim, tmp_path):
+    (tmp_path / "train.py").touch()
+    python = tmp_path / "python"
+    python.write_text(f'#!/bin/sh\nexec "{sys.executable}" -S "$@"\n')  # without what is installed
+    python.chmod(0o755)
+    done = run(rankshim, f"--python={python}", "--", f"{tmp_path}/train.py")
+    assert done.returncode == 78
+    assert done.stderr.startswith(f"rankshim: error: no torch in {python}: ") and "--python" in done.stderr
+
+
+def test_two_lone_jobs_on_one_machine_have_ports_of_their_own(rankshim, start):
+    tell = ("--", "sh", "-c", "echo port=$MASTER_PORT; sleep 1000")
+    first = start(*tell).wait_line("port=").text
+    assert start(*tell).wait_line("port=").text != first
+
+
+def test_a_phase_that_does_not_exist_is_an_error(rankshim):
+    done = run(rankshim, "status", "--phase=running")
+    assert done.returncode == 64 and "wind-down" in done.stderr
+
+
+def test_a_subcommand_behind_options_is_hinted_at(rankshim):
+    done = run(rankshim, "--nnodes=1", "explain", "--", "train.py")
+    assert done.returncode == 127
+    assert "a subcommand is the first word: rankshim explain [OPTIONS]" in done.stderr

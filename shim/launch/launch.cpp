@@ -269,16 +269,18 @@ class Planner {
     return python;
   }
 
-  /// What would be found out only after the waiting. A program that waits for nothing is executed at once,
-  /// which says it better.
+  /// What would be found out only after the waiting, or by Python and with another code. A program that waits
+  /// for nothing is executed at once, which says it better.
   [[nodiscard]] std::string find_missing() const {
     if (!node_.is_here()) return {};
-    if (plan_.launcher == Launcher::none && plan_.wait == Until::none) return {};
+    if (plan_.launcher == Launcher::none && plan_.wait == Until::none && !is_script(command_)) return {};
     const std::string& program = plan_.argv.front();
     // A file that is there and cannot be executed is another matter: executing it says why.
     const bool is_path = program.find('/') != std::string::npos;
     if (!node_.find_program(program) && !(is_path && node_.file(program))) {
-      if (!is_script(command_)) return fmt::format("{} was not found{}", program, is_path ? "" : " in PATH");
+      if (!is_script(command_))
+        return fmt::format("{} was not found{}{}", program, is_path ? "" : " in PATH",
+                           subcommand_hint(program));
       const auto& chosen = settings_[Option::python];
       return chosen ? fmt::format("{}={} was not found", chosen->detail, chosen->text)
                     : "neither python3 nor python is in PATH; set RANKSHIM_PYTHON (--python)";
@@ -289,7 +291,7 @@ class Planner {
     } else if (is_script(command_) && command_[0] != "-m") {
       script = command_[0];
     }
-    if (script.empty() || node_.file(script)) return {};
+    if (script.empty() || node_.file(script) || node_.file(script + "/__main__.py")) return {};
     return fmt::format("the script {} cannot be read", script);
   }
 

@@ -406,6 +406,32 @@ TEST_CASE("launchers that have to be told of the other nodes get a warning, unle
   CHECK(warnings({"tune", "run", "x"}).size() == 1);
   CHECK(warnings({"composer", "x.py"}).size() == 1);
   CHECK(warnings({"horovodrun", "-np", "2", "x"}).size() == 1);
+  const auto behind = [](Words line) {  // `env` alone would be a subcommand
+    line.insert(line.begin(), "--");
+    return line;
+  };
+  for (const Words& line : std::vector<Words>{
+           {"env", "-u", "X", "Y=Z", "accelerate", "launch", "x.py"},
+           {"bash", "-c", "cd /x && X=1 exec accelerate launch x.py"},
+           {"sh", "-euc", "if true; then 'deepspeed' x.py; fi"},
+           {"timeout", "-k", "5", "60", "nice", "-n", "5", "deepspeed", "x.py"},
+           {"gosu", "user", "env", "X=Y", "python3", "-m", "accelerate.commands.launch", "x.py"},
+           {"conda", "run", "-n", "train", "accelerate", "launch", "x.py"},
+           {"uv", "run", "--no-sync", "deepspeed", "x.py"}}) {
+    CAPTURE(line);
+    CHECK(warnings(behind(line)).size() == 1);
+  }
+  for (const Words& line : std::vector<Words>{{"env", "X=1", "bash", "deepspeed"},
+                                              {"bash", "-c", "pip install deepspeed && torchrun x.py"},
+                                              {"nohup", "pip", "install", "deepspeed"},
+                                              {"bash", "-c", "python x.py --strategy deepspeed"},
+                                              {"env", "python", "x.py", "deepspeed"},
+                                              {"echo", "accelerate", "launch"},
+                                              {"bash", "-c"},
+                                              {"env", ""}}) {
+    CAPTURE(line);
+    CHECK(warnings(behind(line)).empty());
+  }
   const FakeNode alone({});
   CHECK(planned(alone, {"deepspeed", "x.py"}).warnings.empty());
 }
@@ -454,6 +480,18 @@ TEST_CASE("what is not there is found before anything is waited for") {
   CHECK(missing({"none.py"}) == "the script none.py cannot be read");
   CHECK(missing({"torchrun", "none.py"}) == "the script none.py cannot be read");
   CHECK(missing({"--python=/no/python", "train.py"}) == "--python=/no/python was not found");
+  CHECK(missing({"status"}) ==
+        "status was not found in PATH; a subcommand is the first word: rankshim status [OPTIONS]");
+}
+
+TEST_CASE("on a lone node a script that is not there is found too, and a program is just executed") {
+  FakeNode node({});
+  node.files["folder.py/__main__.py"] = "";
+  const auto missing = [&](Words line) { return planned(node, std::move(line)).missing; };
+  CHECK(missing({"none.py"}) == "the script none.py cannot be read");
+  CHECK(missing({"--launcher=none", "none.py"}) == "the script none.py cannot be read");
+  CHECK(missing({"folder.py"}).empty());
+  CHECK(missing({"no-such"}).empty());
 }
 
 TEST_CASE("torchrun's first line names the interpreter that needs torch") {

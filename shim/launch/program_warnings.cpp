@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 #include "topology/python_words.h"
 
@@ -48,7 +49,8 @@ bool has_flag(const std::vector<std::string>& command, std::string_view flag) {
   });
 }
 
-const OtherLauncher* other_launcher(const std::vector<std::string>& command) {
+/// The one that begins with the first word.
+const OtherLauncher* launcher_at(const std::vector<std::string>& command) {
   const auto python = read_python(command);
   // An installed launcher is a Python script too: `python /usr/bin/deepspeed …`.
   const std::string_view name = base_name(python ? std::string_view(python->what) : command[0]);
@@ -59,6 +61,68 @@ const OtherLauncher* other_launcher(const std::vector<std::string>& command) {
     const bool program = !(python && python->module) && name == known.program &&
                          (known.subcommand.empty() || first == known.subcommand);
     if (module || program) return &known;
+  }
+  return nullptr;
+}
+
+template <std::size_t size>
+bool is_one_of(std::string_view word, const std::array<std::string_view, size>& words) {
+  return std::ranges::find(words, word) != words.end();
+}
+
+bool is_assignment(std::string_view word) {
+  const auto equals = word.find('=');
+  return equals != 0 && equals != std::string_view::npos && !word.starts_with('-');
+}
+
+/// The launcher behind what only leads to it: `env X=Y accelerate launch …`.
+const OtherLauncher* other_launcher(std::vector<std::string> command);
+
+/// The same for a shell's text, `cd /x && accelerate launch …`. Quotes, which would take a shell to
+/// understand, are left out.
+const OtherLauncher* launcher_in_shell(std::string_view text) {
+  std::vector<std::string> words;
+  std::string word;
+  for (const char c : std::string(text) + ';') {
+    const bool between = std::string_view(";&|(){}\n").find(c) != std::string_view::npos;
+    if (c == '"' || c == '\'') continue;
+    if (c != ' ' && c != '\t' && !between) {
+      word += c;
+      continue;
+    }
+    if (!word.empty()) words.push_back(std::exchange(word, {}));
+    if (!between) continue;
+    if (const auto* known = other_launcher(std::exchange(words, {}))) return known;
+  }
+  return nullptr;
+}
+
+const OtherLauncher* other_launcher(std::vector<std::string> command) {
+  constexpr std::array<std::string_view, 5> shells = {"sh", "bash", "dash", "zsh", "ksh"};
+  constexpr std::array<std::string_view, 6> keywords = {"exec", "then", "do", "else", "if", "!"};
+  // Each executes what follows its options and at most one word of its own (`conda run`, `gosu USER`).
+  constexpr std::array<std::string_view, 25> wrappers = {
+      "env",  "nohup",   "nice",    "ionice", "chrt",  "taskset",    "timeout",   "time", "setsid",
+      "gosu", "su-exec", "setpriv", "sudo",   "tini",  "catatonit",  "dumb-init", "uv",   "numactl",
+      "nsys", "ncu",     "strace",  "conda",  "mamba", "micromamba", "stdbuf"};
+  bool wrapped = false, value = false;
+  for (; !command.empty(); command.erase(command.begin())) {
+    if (const auto* known = launcher_at(command)) return known;
+    const std::string& word = command[0];
+    const std::string_view name = base_name(word);
+    if (is_one_of(name, shells)) {
+      const auto text = std::ranges::find_if(
+          command, [](const std::string& option) { return option[0] == '-' && option.ends_with('c'); });
+      return text == command.end() || text + 1 == command.end() ? nullptr : launcher_in_shell(*(text + 1));
+    }
+    if (is_one_of(name, wrappers)) {
+      wrapped = value = true;
+      continue;
+    }
+    const bool option = wrapped && word.starts_with('-');
+    const bool number = wrapped && word[0] >= '0' && word[0] <= '9';
+    if (!value && !option && !number && !is_assignment(word) && !is_one_of(word, keywords)) return nullptr;
+    value = option && word.find('=') == std::string::npos;
   }
   return nullptr;
 }

@@ -44,7 +44,7 @@ class FakeNode final : public Node {
   [[nodiscard]] std::string host_name() const override { return name; }
   [[nodiscard]] std::optional<DeviceCount> accelerators() const override { return devices; }
   [[nodiscard]] DeviceCount cpus() const override { return {cpu_count, "cgroup CPU quota"}; }
-  [[nodiscard]] bool port_is_free(std::uint16_t port) const override { return !taken_ports.contains(port); }
+  [[nodiscard]] bool take_port(std::uint16_t port) const override { return !taken_ports.contains(port); }
   [[nodiscard]] bool owns_address(std::string_view literal) const override {
     return own_addresses.contains(literal);
   }

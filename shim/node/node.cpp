@@ -10,9 +10,11 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include <array>
+#include <cerrno>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -138,6 +140,31 @@ bool is_nobodys(const SocketAddress& address) {
   return IN6_IS_ADDR_UNSPECIFIED(&v6) || IN6_IS_ADDR_MULTICAST(&v6);
 }
 
+/// Whether a listener could bind the port now on every address, as torch's store does.
+bool can_listen(std::uint16_t port) {
+  const Descriptor probe(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  if (probe.number() < 0) return true;  // then nobody can listen there in IPv4 either
+  const int on = 1;                     // as torch's listener does: a port in TIME_WAIT is free
+  setsockopt(probe.number(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+  const SocketAddress address = socket_address("0.0.0.0", port);
+  return bind(probe.number(), address.get(), address.length) == 0;
+}
+
+/// Names the port as ours by an abstract socket, which has the scope of a port, one network (unix(7)), and
+/// unlike a bound port keeps nobody but another rankshim from anything. It stays open for as long as we live.
+bool claim_port(std::uint16_t port) {
+  const int claim = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  if (claim < 0) return true;  // nobody can name one here
+  const std::string text = "rankshim/port/" + std::to_string(port);
+  sockaddr_un name{};
+  name.sun_family = AF_UNIX;
+  std::memcpy(name.sun_path + 1, text.data(), text.size());
+  const auto length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + text.size());
+  if (bind(claim, reinterpret_cast<const sockaddr*>(&name), length) == 0 || errno != EADDRINUSE) return true;
+  close(claim);
+  return false;
+}
+
 }  // namespace
 
 std::optional<std::string> RealNode::file(const std::string& path) const { return read_file(path); }
@@ -188,13 +215,11 @@ DeviceCount RealNode::cpus() const {
   return {count < 1 ? 1U : static_cast<unsigned>(count), what};
 }
 
-bool RealNode::port_is_free(std::uint16_t port) const {
-  const Descriptor probe(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  if (probe.number() < 0) return true;  // then nobody can listen there in IPv4 either
-  const int on = 1;                     // as torch's listener does: a port in TIME_WAIT is free
-  setsockopt(probe.number(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-  const SocketAddress address = socket_address("0.0.0.0", port);
-  return bind(probe.number(), address.get(), address.length) == 0;
+bool RealNode::take_port(std::uint16_t port) const {
+  if (port == taken_port_) return true;
+  if (!can_listen(port) || !claim_port(port)) return false;
+  taken_port_ = port;
+  return true;
 }
 
 bool RealNode::owns_address(std::string_view literal) const {

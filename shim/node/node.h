@@ -47,8 +47,10 @@ class Node {
   /// The CPUs this container may use: its cgroup's quota, rounded up, or its affinity, at least 1.
   [[nodiscard]] virtual DeviceCount cpus() const = 0;
 
-  /// Whether a listener could bind 127.0.0.1:PORT now.
-  [[nodiscard]] virtual bool port_is_free(std::uint16_t port) const = 0;
+  /// Takes 127.0.0.1:PORT for the command, which binds it seconds later. False where a listener could not
+  /// bind it now, or another rankshim that shares this network has taken it. What is taken is given back by
+  /// the end of this process.
+  [[nodiscard]] virtual bool take_port(std::uint16_t port) const = 0;
 
   /// Whether some interface of this node has this literal address.
   [[nodiscard]] virtual bool owns_address(std::string_view literal) const = 0;
@@ -78,11 +80,14 @@ class RealNode final : public Node {
   [[nodiscard]] std::string host_name() const override;
   [[nodiscard]] std::optional<DeviceCount> accelerators() const override;
   [[nodiscard]] DeviceCount cpus() const override;
-  [[nodiscard]] bool port_is_free(std::uint16_t port) const override;
+  [[nodiscard]] bool take_port(std::uint16_t port) const override;
   [[nodiscard]] bool owns_address(std::string_view literal) const override;
   [[nodiscard]] std::optional<std::string> address_towards(std::string_view peer) const override;
   [[nodiscard]] std::string interface_towards(std::string_view peer) const override;
   [[nodiscard]] std::optional<std::string> find_program(std::string_view program) const override;
+
+ private:
+  mutable std::uint16_t taken_port_ = 0;
 };
 
 }  // namespace rankshim

@@ -29,7 +29,7 @@ class RecordedNode final : public Node {
   [[nodiscard]] std::string host_name() const override { return recorded_.host_name; }
   [[nodiscard]] std::optional<DeviceCount> accelerators() const override { return std::nullopt; }
   [[nodiscard]] DeviceCount cpus() const override { return {1, "unknown"}; }
-  [[nodiscard]] bool port_is_free(std::uint16_t /*port*/) const override { return true; }
+  [[nodiscard]] bool take_port(std::uint16_t /*port*/) const override { return true; }
   [[nodiscard]] bool owns_address(std::string_view literal) const override {
     return !literal.empty() && literal == recorded_.address;
   }

@@ -12,6 +12,7 @@
 
 #include "base/exit_code.h"
 #include "base/signal_text.h"
+#include "settings/settings.h"
 #include "torchrun/lost_peer.h"
 
 namespace rankshim {
@@ -42,7 +43,7 @@ Verdict not_started(const Ending& ending, const std::string& program) {
                   "{} cannot be executed: it is there, but not the interpreter that its first line names, or "
                   "its dynamic loader",
                   ending.failed_path)
-            : fmt::format("{} was not found: {}", program, reason);
+            : fmt::format("{} was not found: {}{}", program, reason, subcommand_hint(program));
   } else if (ending.number == ENOMEM || ending.number == EMFILE || ending.number == ENFILE) {
     verdict.code = exit_code::system;
     verdict.sentence = fmt::format("the system refused to start {}: {}", program, reason);

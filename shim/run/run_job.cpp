@@ -128,9 +128,10 @@ std::variant<Job, Faults, Verdict> resolve_when_ready(boost::asio::io_context& i
   }
 }
 
-/// Asks the interpreter whether it finds torch, and the module that is to run: torch imports for seconds, and
-/// who waits for others would learn only then that it cannot take part. Returns how it ended where that ends
-/// us; an interpreter that does not answer ends nothing.
+/// Asks the interpreter of a launcher whether it finds torch, which without importing it takes it
+/// milliseconds: who waits for others would learn too late that it cannot take part, and a node alone ends
+/// with Python's own 1. Returns how it ended where that ends us; an interpreter that does not answer ends
+/// nothing.
 std::optional<Verdict> check_python(boost::asio::io_context& io, supervise::SignalQueue& signals,
                                     const Job& job, const Settings& settings, const Node& node) {
   if (job.plan.python.empty()) return std::nullopt;
@@ -147,7 +148,7 @@ std::optional<Verdict> check_python(boost::asio::io_context& io, supervise::Sign
   if (const auto signal = asked_to_stop(asked)) {
     return not_started(
         exit_code::signal_base + *signal, Cause::stopped,
-        supervise::signal_name(*signal) + " before the waiting for the master; nothing was started", false);
+        supervise::signal_name(*signal) + " while the interpreter was looked at; nothing was started", false);
   }
   if (asked.kind != supervise::Ending::Kind::exited || asked.number != absent) return std::nullopt;
   return not_started(
@@ -323,7 +324,7 @@ int run_job(const Invocation& given, const Node& node) {
   for (const std::string& warning : job.topology.warnings) log::warn("{}", warning);
   for (const std::string& warning : job.plan.warnings) log::warn("{}", warning);
 
-  if (!only_wait && job.plan.wait != Until::none) {
+  if (!only_wait) {
     if (!job.plan.missing.empty())
       return conclusion.reach(not_started(exit_code::not_found, Cause::none, job.plan.missing));
     if (const auto end = check_python(io, signals, job, settings, node)) return conclusion.reach(*end);

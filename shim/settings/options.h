@@ -203,8 +203,9 @@ inline constexpr std::array options = {
                "explain: of the pod whose env, env -0, YAML or JSON this is", false, false},
     OptionInfo{Option::container, "", "container", ValueKind::text, "NAME", "",
                "explain: the container of --env-file's Pod; else the one that runs rankshim", false, false},
-    OptionInfo{Option::phase, "", "phase", ValueKind::text, "PHASE", "",
-               "status: fail unless it is in this phase, such as run", false, false},
+    OptionInfo{Option::phase, "", "phase", ValueKind::choice,
+               "pre-start|resolve|wait|launch|run|wind-down|post-stop|held", "",
+               "status: fail unless it is in this phase", false, false},
 };
 inline constexpr std::size_t option_count = options.size();
 

@@ -507,6 +507,13 @@ std::string format_time(std::chrono::milliseconds time) {
   return unit == units.rend() ? "0s" : fmt::format("{}{}", time.count() / unit->milliseconds, unit->suffix);
 }
 
+std::string subcommand_hint(std::string_view command) {
+  const auto known = std::ranges::find(subcommands, command, &std::pair<std::string_view, Subcommand>::first);
+  return known == subcommands.end()
+             ? std::string()
+             : fmt::format("; a subcommand is the first word: rankshim {0} [OPTIONS]", command);
+}
+
 bool is_service_link_name(std::string_view name) {
   if (name.ends_with("_SERVICE_HOST") || name.ends_with("_SERVICE_PORT") || name == "RANKSHIM_SERVICE_HOST")
     return true;

@@ -74,6 +74,10 @@ std::string format_time(std::chrono::milliseconds time);
 /// setting.
 bool is_service_link_name(std::string_view name);
 
+/// For a command that was not found, where its name is a subcommand's that came behind options: what to write
+/// instead, to be put behind the sentence. Empty for all others.
+std::string subcommand_hint(std::string_view command);
+
 /// `--help`, for 80 columns.
 std::string help_text();
 

@@ -185,7 +185,7 @@ void Resolver::complete_single() {
     constexpr std::uint16_t torch_port = 29500;
     constexpr std::uint16_t last_tried = torch_port + 100;
     std::uint16_t port = torch_port;
-    while (port < last_tried && !node_.port_is_free(port)) ++port;
+    while (port < last_tried && !node_.take_port(port)) ++port;
     fact(Fact::master_port) = port == torch_port
                                   ? Value{"29500", Origin::fallback, ""}
                                   : Value{fmt::format("{}", port), Origin::derived, "29500, which is in use"};
