@@ -1,0 +1,65 @@
+"""What people write after `--`: each with the real torchrun on two nodes, together under rankshim and, as the control, alone
+without it."""
+
+import os
+import pathlib
+import shlex
+import sys
+
+import pytest
+
+from lib.kubeflow import operator_1_5
+from lib.results import results
+
+pytestmark = [pytest.mark.torch, pytest.mark.usefixtures("torch")]
+
+MASTER = "job-master-0"
+LONG = 120
+BIN = os.path.dirname(sys.executable)
+ALLREDUCE = pathlib.Path(__file__).resolve().parents[1] / "kubeflow" / "workers" / "allreduce.py"
+# A worker that has met the others, without torch's seconds.
+WORLD = "import os\nprint('RESULT rank=%s world=%s' % (os.environ['RANK'], os.environ['WORLD_SIZE']))\n"
+
+# What is written, and the script that it names, if any. TRAIN is the training script.
+DOORS = {
+    "torchrun": ("torchrun TRAIN", ""),
+    "a path": (f"{BIN}/torchrun --nproc_per_node=1 TRAIN", ""),
+    "a module": ("python -m torch.distributed.run TRAIN", ""),
+    "an unbuffered module": ("python -u -m torch.distributed.run --max_restarts=0 TRAIN", ""),
+    "launch": ("python -m torch.distributed.launch --use_env TRAIN", ""),
+    "env": ("env A=B torchrun TRAIN", ""),
+    "a shell": ("bash -c 'torchrun --nproc_per_node=1 TRAIN'", ""),
+    "a script that becomes torchrun": ("bash RUN", "set -eu\nexec torchrun --nproc_per_node=1 TRAIN\n"),
+    "a script with a module": ("bash RUN", "set -eu\npython -m torch.distributed.run TRAIN\necho done\n"),
+    "a script with its own backend": ("bash RUN", "set -eu\nenv NODE_RANK=0 torchrun --rdzv_backend=c10d TRAIN\n"),
+}
+REALLY_TRAINS = ("torchrun", "a script that becomes torchrun")
+
+
+@pytest.fixture
+def pods(network):
+    """Two nodes whose master can be found."""
+    pods = [network.node(MASTER), network.node("job-worker-0")]
+    network.dns().publish(MASTER, pods[0])
+    return pods
+
+
+def world(process):
+    """The size of the world that the one worker of a node saw; the node must have ended well."""
+    assert process.wait(LONG) == 0, process.transcript()
+    (result,) = results(process).values()
+    return result["world"]
+
+
+@pytest.mark.parametrize("door", DOORS)
+def test_through_every_door_two_nodes_train_together_and_without_rankshim_each_alone(pods, rankshim, tmp_path, door):
+    written, script = DOORS[door]
+    train, run = tmp_path / "train.py", tmp_path / "run.sh"
+    train.write_text(ALLREDUCE.read_text() if door in REALLY_TRAINS else WORLD)
+    run.write_text(script.replace("TRAIN", str(train)))
+    command = shlex.split(written.replace("TRAIN", str(train)).replace("RUN", str(run)))
+    variables = [operator_1_5(rank, 2, MASTER) | {"OMP_NUM_THREADS": "1"} for rank in (0, 1)]
+    together = [pod.start([rankshim, "--", *command], has) for pod, has in zip(pods, variables)]
+    alone = [pod.start(command, has) for pod, has in zip(pods, variables)]
+    assert [world(process) for process in together] == ["2", "2"]
+    assert [world(process) for process in alone] == ["1", "1"], "what rankshim is there for"
