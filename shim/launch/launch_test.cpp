@@ -480,7 +480,7 @@ TEST_CASE("what is not there is found before anything is waited for") {
   CHECK(missing({"none.py"}) == "the script none.py cannot be read");
   CHECK(missing({"torchrun", "none.py"}) == "the script none.py cannot be read");
   CHECK(missing({"--python=/no/python", "train.py"}) == "--python=/no/python was not found");
-  CHECK(missing({"status"}) ==
+  CHECK(missing({"--", "status"}) ==
         "status was not found in PATH; a subcommand is the first word: rankshim status [OPTIONS]");
 }
 
