@@ -34,6 +34,8 @@ DOORS = {
     "a script with its own backend": ("bash RUN", "set -eu\nenv NODE_RANK=0 torchrun --rdzv_backend=c10d TRAIN\n"),
 }
 REALLY_TRAINS = ("torchrun", "a script that becomes torchrun")
+# What differs from another one in words alone, which the tests of reading them know.
+NIGHTLY = ("a path", "an unbuffered module", "env")
 
 
 @pytest.fixture
@@ -51,7 +53,7 @@ def world(process):
     return result["world"]
 
 
-@pytest.mark.parametrize("door", DOORS)
+@pytest.mark.parametrize("door", [pytest.param(door, marks=pytest.mark.nightly) if door in NIGHTLY else door for door in DOORS])
 def test_through_every_door_two_nodes_train_together_and_without_rankshim_each_alone(pods, rankshim, tmp_path, door):
     written, script = DOORS[door]
     train, run = tmp_path / "train.py", tmp_path / "run.sh"

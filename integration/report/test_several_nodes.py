@@ -48,7 +48,9 @@ class Node:
     def __init__(self, rankshim, folder, node, port, script, options, variables):
         self.folder = folder / f"node-{node}"
         self.folder.mkdir()
-        environment = {"NODE": str(node), "RANK": str(node), "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1",
+        self.temporary = self.folder / "tmp"
+        self.temporary.mkdir()
+        environment = {"TMPDIR": str(self.temporary), "NODE": str(node), "RANK": str(node), "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1",
                        "MASTER_PORT": str(port), "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo", **variables}
         arguments = ["--nproc-per-node=1", f"--report={self.folder}/report.json", f"--run-dir={self.folder}",
                      f"--termination-log={self.folder}/log", *options]
@@ -62,6 +64,7 @@ class Node:
         self.log = log.read_text() if log.exists() else ""
         self.last_line = self.process.stderr.splitlines()[-1]
         self.cause = self.report["root_cause"]
+        assert list(self.temporary.iterdir()) == []
         return self
 
     def lose(self):

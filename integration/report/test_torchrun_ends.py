@@ -46,9 +46,10 @@ class Case:
     def __init__(self, rankshim, end, folder, wrapper):
         self.folder = folder
         (self.folder / "meet").mkdir(parents=True)
+        (self.folder / "tmp").mkdir()
         options = [f"--report={self.folder}/report.json", f"--termination-log={self.folder}/log",
                    f"--run-dir={self.folder}", "--nproc-per-node=2", f"--master-port={free_port()}", *CASES[end]]
-        environment = {"MEET": f"{self.folder}/meet", "MY_TOKEN": "hunter2-hunter2"}
+        environment = {"TMPDIR": f"{self.folder}/tmp", "MEET": f"{self.folder}/meet", "MY_TOKEN": "hunter2-hunter2"}
         self.process = Process([rankshim, *options, "--", WORKER, end], clean_environment(environment),
                                name=end, wrapper=wrapper)
 
@@ -60,6 +61,7 @@ class Case:
         self.log = log.read_text() if log.exists() else ""
         self.last_line = self.process.stderr.splitlines()[-1]
         self.cause = self.report["root_cause"]
+        assert list((self.folder / "tmp").iterdir()) == []
         assert self.report["version"] == 1
         assert self.report["exit_code"] == self.code
         assert self.last_line.endswith(self.report["verdict"])

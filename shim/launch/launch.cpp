@@ -291,7 +291,10 @@ class Planner {
     } else if (is_script(command_) && command_[0] != "-m") {
       script = command_[0];
     }
-    if (script.empty() || node_.file(script) || node_.file(script + "/__main__.py")) return {};
+    // A folder with a __main__.py is one too, and a shell's <(…) can be read only once.
+    if (script.empty() || script.starts_with("/dev/") || node_.file(script) ||
+        node_.file(script + "/__main__.py"))
+      return {};
     return fmt::format("the script {} cannot be read", script);
   }
 

@@ -486,11 +486,13 @@ TEST_CASE("what is not there is found before anything is waited for") {
 
 TEST_CASE("on a lone node a script that is not there is found too, and a program is just executed") {
   FakeNode node({});
+  node.programs = {"/usr/bin/python3", "/usr/bin/torchrun"};
   node.files["folder.py/__main__.py"] = "";
   const auto missing = [&](Words line) { return planned(node, std::move(line)).missing; };
   CHECK(missing({"none.py"}) == "the script none.py cannot be read");
   CHECK(missing({"--launcher=none", "none.py"}) == "the script none.py cannot be read");
   CHECK(missing({"folder.py"}).empty());
+  CHECK(missing({"torchrun", "/dev/fd/63"}).empty());
   CHECK(missing({"no-such"}).empty());
 }
 
