@@ -18,6 +18,7 @@
 #include "init/kernel.h"
 #include "init/last_resort.h"
 #include "init/signals.h"
+#include "init/stack.h"
 #include "launch/launch.h"
 #include "node/node.h"
 #include "platform/user_profiles.h"
@@ -252,6 +253,11 @@ int refused(const std::string& why) {
 }  // namespace rankshim
 
 int main(int argc, char** argv) {
+  if (rankshim::supervise::stack_left() < rankshim::supervise::least_stack) {
+    rankshim::print(STDERR_FILENO,
+                    "rankshim: error: the stack may not grow by 64 KiB: raise its limit (ulimit -s)\n");
+    return rankshim::exit_code::system;
+  }
   rankshim::supervise::last_resort::arm();
   try {
     return rankshim::main(argc, argv);

@@ -40,6 +40,18 @@ siginfo_t to_siginfo(int signal, const Payload& payload) {
   return info;
 }
 
+pid_t wait_for_child(int& status, int flags) {
+  const pid_t pid = result(wait4(-1, &status, flags, nullptr));
+  if (pid >= 0 || pid == -ECHILD || pid == -EINTR) return pid;
+  siginfo_t info{};  // WUNTRACED is WSTOPPED's number
+  if (waitid(P_ALL, 0, &info, WEXITED | flags) != 0) return errno == ECHILD ? -ECHILD : pid;
+  status = info.si_code == CLD_EXITED   ? W_EXITCODE(info.si_status, 0)
+           : info.si_code == CLD_KILLED ? info.si_status
+           : info.si_code == CLD_DUMPED ? info.si_status | WCOREFLAG
+                                        : W_STOPCODE(info.si_status);
+  return info.si_pid;
+}
+
 /// Whether we were the tracer of that child, which is stopped; it goes on with its signal then, but for the
 /// TRAP that execve(2) sends to who is traced (ptrace(2)).
 bool detach(pid_t process, int signal) {
@@ -72,10 +84,16 @@ int signal_descriptor(int existing, SignalSet signals) {
   return result(syscall(SYS_signalfd4, existing, &signals, sizeof(SignalSet), O_CLOEXEC | O_NONBLOCK));
 }
 
-int take_signal(SignalSet signals, std::chrono::milliseconds time) {
+int take_signal(SignalSet signals, std::chrono::milliseconds time, Payload* payload) {
   const timespec limit{static_cast<time_t>(time.count() / 1000),
                        static_cast<long>(time.count() % 1000) * 1'000'000};
-  return result(syscall(SYS_rt_sigtimedwait, &signals, nullptr, &limit, sizeof(SignalSet)));
+  siginfo_t info{};
+  const int signal = result(syscall(SYS_rt_sigtimedwait, &signals, &info, &limit, sizeof(SignalSet)));
+  if (signal > 0 && payload != nullptr) {
+    *payload = {.code = info.si_code, .sender = info.si_pid, .user = info.si_uid};
+    std::memcpy(&payload->value, &info.si_value, sizeof(payload->value));
+  }
+  return signal;
 }
 
 void exit_now(int code) {
@@ -110,7 +128,7 @@ int pidfd_send(int pidfd, int signal, const Payload* payload) {
 
 pid_t reap(int& status, bool stopped_too, bool& let_go) {
   while (true) {
-    const pid_t pid = result(wait4(-1, &status, WNOHANG | (stopped_too ? WUNTRACED : 0), nullptr));
+    const pid_t pid = wait_for_child(status, WNOHANG | (stopped_too ? WUNTRACED : 0));
     if (pid <= 0 || !WIFSTOPPED(status) || !detach(pid, WSTOPSIG(status))) return pid;
     let_go = true;
   }

@@ -25,9 +25,6 @@ int set_ignored(int signal, bool ignored);
 /// A close-on-exec, non-blocking signalfd for these signals, or the same descriptor with another set.
 int signal_descriptor(int existing, SignalSet signals);
 
-/// The next of these blocked signals, taken from the kernel; −EAGAIN when none came in that time.
-int take_signal(SignalSet signals, std::chrono::milliseconds time);
-
 /// Ends this process at once, also one that shares its memory with its parent.
 [[noreturn]] void exit_now(int code);
 
@@ -42,6 +39,11 @@ struct Payload {
   std::uint64_t value = 0;
 };
 int queue(pid_t process, int signal, const Payload& payload);
+
+/// The next of these blocked signals, taken from the kernel; −EAGAIN when none came in that time. `payload`
+/// may be null.
+int take_signal(SignalSet signals, std::chrono::milliseconds time, Payload* payload);
+
 /// To each member of the group whose leader is this child of ours, ended or not. −ENOSYS before Linux 6.9.
 int queue_to_group(pid_t leader, int signal, const Payload& payload);
 
@@ -51,7 +53,8 @@ int pidfd_send(int pidfd, int signal, const Payload* payload);
 /// Reaps one ended child: its number, 0 when none has ended, −ECHILD when there is none at all. With
 /// `stopped_too` a child that was stopped is told of as well, once, and is not reaped (WIFSTOPPED). A child
 /// that made us its tracer (PTRACE_TRACEME, as programs do that will not be debugged) and stopped for that is
-/// let go, with its signal, and `let_go` is set: nobody else would ever continue it.
+/// let go, with its signal, and `let_go` is set: nobody else would ever continue it. By wait4(2), and where
+/// that is refused by waitid(2).
 pid_t reap(int& status, bool stopped_too, bool& let_go);
 
 /// Whether there is any child, ended or not: 1 or 0.

@@ -69,7 +69,7 @@ void reap() {
     if (signal > 64) {
       const auto left =
           std::chrono::ceil<milliseconds>(std::min<Clock::duration>(state.kill_due - Clock::now(), 1s));
-      signal = kernel::take_signal(all, std::max(left, 1ms));
+      signal = kernel::take_signal(all, std::max(left, 1ms), nullptr);
     }
     if (signal > 0) {
       settle(signal);

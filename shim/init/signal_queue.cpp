@@ -1,5 +1,6 @@
 #include "init/signal_queue.h"
 
+#include <poll.h>
 #include <unistd.h>
 
 #include <boost/asio/redirect_error.hpp>
@@ -57,29 +58,58 @@ void SignalQueue::drop() {
 }
 
 void SignalQueue::hold_real_time(bool hold) {
-  kernel::signal_descriptor(descriptor_.native_handle(),
-                            hold ? all_signals & ~real_time_signals : all_signals);
+  taken_ = hold ? all_signals & ~real_time_signals : all_signals;
+  kernel::signal_descriptor(descriptor_.native_handle(), taken_);
 }
 
 // What was read lies in a member before anyone is told of it: a cancelled wait leaves it there. Read first
 // and waited for then, by a wait that looks again itself: a read that says "nothing" wrongly loses nothing.
 boost::asio::awaitable<bool> SignalQueue::fill() {
+  constexpr int a_moment = 5;  // milliseconds
+  bool told = false;           // that there is something
   while (first_ == end_) {
     const ssize_t got = read(descriptor_.native_handle(), read_.data(), sizeof(read_));
     if (got > 0) {
       first_ = 0;
       end_ = static_cast<std::size_t>(got) / sizeof(signalfd_siginfo);
       for (std::size_t i = 0; i < end_; ++i) last_resort::owe(static_cast<int>(read_[i].ssi_signo));
-    } else if (got < 0 && errno != EAGAIN && errno != EINTR) {
-      throw std::system_error(errno, std::system_category(), "signalfd");
-    } else {
-      boost::system::error_code error;  // not thrown: every supervision ends with a cancelled wait
-      co_await descriptor_.async_wait(boost::asio::posix::stream_descriptor::wait_read,
-                                      boost::asio::redirect_error(boost::asio::use_awaitable, error));
-      if (error) co_return false;
+      continue;
     }
+    const int refusal = got < 0 && errno != EAGAIN && errno != EINTR ? errno : 0;
+    // A descriptor that is refused, or never has what it is said to have: the kernel has it all the same.
+    if ((told || refusal != 0) && take_pending(std::chrono::milliseconds(0))) continue;
+    if (refusal != 0) throw std::system_error(refusal, std::system_category(), "signalfd");
+    if (told) poll(nullptr, 0, a_moment);  // not at full speed
+    boost::system::error_code error;       // not thrown: every supervision ends with a cancelled wait
+    co_await descriptor_.async_wait(boost::asio::posix::stream_descriptor::wait_read,
+                                    boost::asio::redirect_error(boost::asio::use_awaitable, error));
+    if (error) co_return false;
+    told = true;
   }
   co_return true;
+}
+
+bool SignalQueue::take_pending(std::chrono::milliseconds time) {
+  kernel::Payload payload;
+  const int signal = kernel::take_signal(taken_, time, &payload);
+  if (signal <= 0) return false;
+  first_ = 0;
+  end_ = 1;
+  read_[0] = {};
+  read_[0].ssi_signo = static_cast<std::uint32_t>(signal);
+  read_[0].ssi_code = payload.code;
+  read_[0].ssi_pid = static_cast<std::uint32_t>(payload.sender);
+  read_[0].ssi_uid = payload.user;
+  read_[0].ssi_ptr = payload.value;
+  last_resort::owe(signal);
+  return true;
+}
+
+Received SignalQueue::take(std::chrono::milliseconds time) {
+  if (first_ == end_ && !take_pending(time)) return {};
+  const Received signal = front();
+  ++first_;
+  return signal;
 }
 
 Received SignalQueue::front() const {

@@ -6,8 +6,10 @@
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/posix/stream_descriptor.hpp>
+#include <chrono>
 #include <cstddef>
 
+#include "init/kernel.h"
 #include "init/signals.h"
 
 namespace rankshim::supervise {
@@ -30,6 +32,10 @@ class SignalQueue {
   /// which arrives together with the end of the waiting still reaches the command.
   boost::asio::awaitable<Received> next_ending();
 
+  /// The next signal, without the event loop, where that can wait for nothing any more; number 0 when none
+  /// came in that time.
+  Received take(std::chrono::milliseconds time);
+
   /// What next_ending() told was acted upon, and is to reach nobody else.
   void drop();
 
@@ -39,8 +45,10 @@ class SignalQueue {
 
  private:
   boost::asio::awaitable<bool> fill();  ///< whether there is a signal: false when cancelled
+  bool take_pending(std::chrono::milliseconds time);
   [[nodiscard]] Received front() const;
 
+  SignalSet taken_ = ~SignalSet{0};  // what is not left in the kernel's queue
   std::array<signalfd_siginfo, 8> read_{};
   std::size_t first_ = 0;
   std::size_t end_ = 0;

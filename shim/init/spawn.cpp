@@ -116,7 +116,8 @@ std::optional<SpawnFailure> Spawn::start(const Start& how) {
   // vfork is quicker, but we stand still until exec: a Ctrl-Z just before it would stop us both. So not on a
   // terminal. The child makes system calls only and does not return from here, so it may be more than exec.
   const bool on_terminal = how.terminal >= 0 || how.new_session;
-  const pid_t child = on_terminal ? fork() : vfork();    // NOLINT(clang-analyzer-security.insecureAPI.vfork)
+  pid_t child = on_terminal ? fork() : vfork();   // NOLINT(clang-analyzer-security.insecureAPI.vfork)
+  if (child < 0 && !on_terminal) child = fork();  // who forbids only the one (seccomp) allows the other
   if (child == 0) become_command(ends[1], how, parent);  // NOLINT(clang-analyzer-unix.Vfork)
   const int error = errno;
   close(ends[1]);

@@ -30,6 +30,7 @@
 #include "init/terminal.h"
 #include "init/tree.h"
 #include "init/working_directory.h"
+#include "wait/loop_failed.h"
 
 namespace rankshim::supervise {
 namespace {
@@ -41,7 +42,9 @@ constexpr milliseconds grace_after_stop{30'000};  // for leftovers, where no --g
 constexpr milliseconds kill_again{100};           // a fork may have slipped through a walk of the tree
 constexpr milliseconds kill_patience{5000};       // what is there after that sits in the kernel
 constexpr milliseconds try_again{5};              // a refused call
-constexpr unsigned reaped_at_once = 1000;         // then signals get their turn
+constexpr milliseconds a_while{1000};             // then a call that is refused is refused for ever
+constexpr milliseconds look_at_proc_again{50};
+constexpr unsigned reaped_at_once = 1000;  // then signals get their turn
 
 enum class Phase : std::uint8_t { running, leftovers, killing, finished };
 
@@ -81,6 +84,9 @@ class Supervisor {
   void step();
   void listen();
   boost::asio::awaitable<void> receive();
+  void step_without_loop();
+  void finish_launcher();
+  void stop_listening();
   void arm_timer();
   void act_on_deadlines();
   void on_reap_again() { reap_due_ = true; }
@@ -95,6 +101,7 @@ class Supervisor {
   void look_at_command();
 
   void reap();
+  void reap_by_proc(int refusal);
   void on_command_end(int status);
   void on_orphan_end(pid_t pid, int status);
   [[nodiscard]] bool was_killed(int status) const;
@@ -141,6 +148,9 @@ class Supervisor {
 
   WorkingDirectory working_directory_;
   bool observed_ = false;
+  bool loop_failed_ = false;  // and never comes back
+  std::optional<Clock::time_point> reaping_refused_since_;
+  bool reaps_by_proc_ = false;
   bool warned_reap_ = false;
   bool warned_traced_ = false;
   bool warned_exception_ = false;
@@ -179,6 +189,13 @@ Ending Supervisor::run() {
   while (phase_ != Phase::finished) step();
 
   timer_.cancel();
+  stop_listening();
+  terminal_.take_back();
+  working_directory_.come_back();
+  return ending_;
+}
+
+void Supervisor::stop_listening() {
   // From inside of the loop, where it takes effect at once: Boost 1.81 posts what is emitted outside, by the
   // address of something that may belong to the next command (after a hook) by then.
   bool told = false;
@@ -186,16 +203,15 @@ Ending Supervisor::run() {
     if (listening_) stop_listening_.emit(boost::asio::cancellation_type::terminal);
     told = true;
   });
-  while (listening_ || !told) step();
-  terminal_.take_back();
-  working_directory_.come_back();
-  return ending_;
+  constexpr int most_steps = 1000;  // of a loop that cannot wait: there is nothing to wait for
+  for (int steps = 0; (listening_ || !told) && !(loop_failed_ && steps == most_steps); ++steps) step();
 }
 
 // Once the command runs nothing may end us but its end: whatever is thrown is said once, and the loop goes
 // on.
 void Supervisor::step() {
   try {
+    if (loop_failed_ && phase_ != Phase::finished) return step_without_loop();
     if (!listening_ && phase_ != Phase::finished) listen();
     if (policy_.observer != nullptr && !observed_) {
       observed_ = true;
@@ -210,10 +226,11 @@ void Supervisor::step() {
     }
     act_on_deadlines();
     if (reap_due_) reap();
-    if (phase_ == Phase::finished) {
-      launcher_.finish();
-      ending_.workers = launcher_.record();
-    }
+    if (phase_ == Phase::finished) finish_launcher();
+  } catch (const LoopFailed& error) {
+    if (!std::exchange(loop_failed_, true))
+      log::warn("the system refuses to wait for events ({}): from here on only signals and ends are followed",
+                error.code().message());
   } catch (const std::exception& error) {
     if (!warned_exception_) log::warn("supervision goes on after an error of its own: {}", error.what());
     warned_exception_ = true;
@@ -222,6 +239,23 @@ void Supervisor::step() {
     poll(nullptr, 0, static_cast<int>(try_again.count()));
     reap_due_ = true;
   }
+}
+
+/// Signals by another call, and ends by looking: without pidfds, inotify and questions for our status.
+void Supervisor::step_without_loop() {
+  arm_timer();
+  const Clock::time_point look_again = Clock::now() + a_while;
+  const auto time = std::min(timer_set_for_.value_or(look_again), look_again) - Clock::now();
+  const auto left = std::max(std::chrono::ceil<milliseconds>(time), milliseconds(1));
+  if (const Received signal = signals_.take(left); signal.number != 0) on_signal(signal);
+  act_on_deadlines();
+  reap();
+  if (phase_ == Phase::finished) finish_launcher();
+}
+
+void Supervisor::finish_launcher() {
+  launcher_.finish();
+  ending_.workers = launcher_.record();
 }
 
 void Supervisor::listen() {
@@ -445,6 +479,7 @@ void Supervisor::reap() {
             "a process asked to be traced by rankshim (PTRACE_TRACEME): rankshim traces nothing and lets it "
             "go");
     }
+    if (pid >= 0) reaping_refused_since_.reset();
     if (pid > 0) {
       const bool command = pid == spawn_.pid() && !command_ended_;
       if (WIFSTOPPED(status)) {
@@ -469,6 +504,7 @@ void Supervisor::reap() {
     } else if (pid < 0) {
       due_[reap_again] = Clock::now() + try_again;
       warn_once(warned_reap_, "cannot ask for ended processes", pid);
+      reap_by_proc(pid);
     } else if (command_ended_ && delivery_.nothing_left()) {
       phase_ = Phase::finished;
     } else if (command_ended_ && phase_ == Phase::running) {
@@ -476,6 +512,37 @@ void Supervisor::reap() {
     }
     return;
   }
+}
+
+/// Where the kernel has refused to tell for a second: /proc says who is a zombie, and with which status.
+/// Without /proc nobody will ever tell of the end, and everything is ended.
+void Supervisor::reap_by_proc(int refusal) {
+  const Clock::time_point now = Clock::now();
+  if (!reaping_refused_since_) reaping_refused_since_ = now;
+  if (now - *reaping_refused_since_ < a_while) return;
+  due_[reap_again] = now + look_at_proc_again;
+  if (!std::exchange(reaps_by_proc_, true))
+    log::warn("the system refuses to tell of ended processes ({}): /proc is asked instead",
+              std::strerror(-refusal));
+  const std::optional<std::vector<Process>> all = delivery_.everything();
+  if (!all) {
+    if (phase_ != Phase::killing) kill_all("nothing tells of ended processes");
+    return;
+  }
+  const auto command = std::ranges::find(*all, spawn_.pid(), &Process::pid);
+  if (!command_ended_ && (command == all->end() || !command->alive())) {
+    const std::optional<int> status = zombie_status(spawn_.pid());
+    on_command_end(status.value_or(0));
+    if (!status) {
+      ending_.kind = Ending::Kind::withheld;
+      ending_.number = -refusal;
+    }
+  }
+  if (!command_ended_) return;
+  if (std::ranges::none_of(*all, &Process::alive))
+    phase_ = Phase::finished;
+  else if (phase_ == Phase::running)
+    begin_leftovers();
 }
 
 /// Whether this end is our work: by KILL, or by the ABRT that is to show stacks.

@@ -2,6 +2,7 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -29,6 +30,10 @@ std::optional<Process> read_process(pid_t pid) {
   const std::optional<std::string> line = read_proc(pid, "stat", longest_stat);
   return line ? parse_stat(*line) : std::nullopt;
 }
+
+/// Whether the file lies in the process's own memory: who reads it waits for a lock that a process holds
+/// which is stuck in the kernel (a dead file server, a driver).
+bool reads_memory(std::string_view file) { return file == "environ" || file == "cmdline"; }
 
 /// Whether /proc shows the numbers of our own PID namespace.
 bool proc_is_ours() {
@@ -135,6 +140,13 @@ int send_each(const std::vector<Process>& processes, int signal, const kernel::P
 }
 
 std::optional<std::string> read_proc(pid_t pid, const char* file, std::size_t limit) {
+  if (reads_memory(file)) {
+    const std::optional<Process> process = read_process(pid);
+    if (process && process->state == 'D') {
+      errno = EBUSY;
+      return std::nullopt;
+    }
+  }
   std::array<char, 64> path{};
   std::snprintf(path.data(), path.size(), "/proc/%d/%s", pid, file);
   const int descriptor = open(path.data(), O_RDONLY | O_CLOEXEC);
@@ -151,6 +163,31 @@ std::optional<std::string> read_proc(pid_t pid, const char* file, std::size_t li
   close(descriptor);
   errno = error;
   return got < 0 ? std::nullopt : std::optional(content);
+}
+
+std::optional<int> zombie_status(pid_t pid) {
+  const std::optional<std::string> stat_line = read_proc(pid, "stat", 1024);
+  if (!stat_line) return std::nullopt;
+  const auto name_end = stat_line->rfind(')');  // the name may hold blanks and brackets itself
+  if (name_end == std::string::npos || name_end + 2 >= stat_line->size() ||
+      (*stat_line)[name_end + 2] != 'Z') {
+    return std::nullopt;
+  }
+  constexpr unsigned fields_after_name = 50;  // field 3 is the state, field 52 the exit code
+  std::size_t at = name_end + 1;
+  for (unsigned field = 1; field < fields_after_name; ++field) {
+    at = stat_line->find(' ', at + 1);
+    if (at == std::string::npos) return std::nullopt;
+  }
+  int status = 0;
+  const char* begin = stat_line->data() + at + 1;
+  if (std::from_chars(begin, stat_line->data() + stat_line->size(), status).ec != std::errc{})
+    return std::nullopt;
+  if (status != 0) return status;
+  struct stat owner{};
+  const std::string folder = "/proc/" + std::to_string(pid);
+  if (::stat(folder.c_str(), &owner) != 0 || owner.st_uid != geteuid()) return std::nullopt;
+  return status;
 }
 
 }  // namespace rankshim::supervise

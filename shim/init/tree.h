@@ -34,7 +34,13 @@ std::optional<std::vector<Process>> descendants(pid_t ancestor, const std::vecto
 /// have ended are passed over. Returns the first refusal as −errno, else 0.
 int send_each(const std::vector<Process>& processes, int signal, const kernel::Payload* payload);
 
-/// A file of /proc/PID, at most `limit` bytes of it; nothing where it cannot be read.
+/// A file of /proc/PID, at most `limit` bytes of it; nothing where it cannot be read, which errno explains.
+/// What lies in the process's memory (environ, cmdline) is EBUSY while it waits in the kernel for what no
+/// signal interrupts (state D): reading it could wait for ever.
 std::optional<std::string> read_proc(pid_t pid, const char* file, std::size_t limit);
+
+/// The wait status of a zombie: the last but one of /proc/PID/stat's 52 fields, which is 0 for those who may
+/// not trace the process (proc(5)), so that a zero counts only where it is our own user's.
+std::optional<int> zombie_status(pid_t pid);
 
 }  // namespace rankshim::supervise

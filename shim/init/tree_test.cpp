@@ -76,3 +76,29 @@ TEST_CASE("a signal never reaches another process with the same number", "[tree]
   CHECK(waitpid(child.pid, &status, 0) == child.pid);
   CHECK(WTERMSIG(status) == SIGUSR1);
 }
+
+TEST_CASE("the memory of a process that is stuck in the kernel is not read", "[tree][attack]") {
+  // Whoever calls vfork(2) stands still in the kernel, by no signal's leave, until its child has executed
+  // something or ended.
+  int ready[2];
+  REQUIRE(pipe(ready) == 0);
+  const pid_t stuck = fork();
+  if (stuck == 0) {
+    if (vfork() == 0) {
+      const pid_t own = getpid();
+      [[maybe_unused]] const auto told = write(ready[1], &own, sizeof own);
+      while (true) pause();
+    }
+    _exit(0);
+  }
+  pid_t child = 0;
+  REQUIRE(read(ready[0], &child, sizeof child) == sizeof child);
+  for (const char* file : {"environ", "cmdline"}) {
+    CHECK_FALSE(read_proc(stuck, file, 1000));
+    CHECK(errno == EBUSY);
+  }
+  CHECK(read_proc(stuck, "stat", 1000));
+  kernel::send(child, SIGKILL);
+  waitpid(stuck, nullptr, 0);
+  for (const int end : ready) close(end);
+}

@@ -14,6 +14,7 @@
 #include "run/hooks.h"
 #include "run/pause.h"
 #include "settings/exit_map.h"
+#include "wait/loop_failed.h"
 
 namespace rankshim {
 namespace {
@@ -123,7 +124,11 @@ void Conclusion::hold(std::chrono::milliseconds time) {
   if (signal(SIGCHLD, SIG_IGN) == SIG_ERR) log::debug("SIGCHLD cannot be ignored");
   witness_.held();
   log::info("the container is kept for {}, to look into it; a TERM ends it", format_time(time));
-  pause(io_, signals_, time);
+  try {
+    pause(io_, signals_, time);
+  } catch (const LoopFailed&) {  // the verdict stands; only the time to look into it is lost
+    log::warn("the system refuses to wait for events: the container is kept no longer");
+  }
 }
 
 }  // namespace rankshim

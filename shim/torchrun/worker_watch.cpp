@@ -59,33 +59,6 @@ std::optional<int> reaped_status(int pidfd) {
   return info.exit_code;
 }
 
-/// The wait status of a zombie: the last but one of /proc/PID/stat's 52 fields, which is 0 for those who may
-/// not trace the process (proc(5)), so that a zero counts only where it is our own user's.
-std::optional<int> zombie_status(pid_t pid) {
-  const std::optional<std::string> stat_line = read_proc(pid, "stat", 1024);
-  if (!stat_line) return std::nullopt;
-  const auto name_end = stat_line->rfind(')');  // the name may hold blanks and brackets itself
-  if (name_end == std::string::npos || name_end + 2 >= stat_line->size() ||
-      (*stat_line)[name_end + 2] != 'Z') {
-    return std::nullopt;
-  }
-  constexpr unsigned fields_after_name = 50;  // field 3 is the state, field 52 the exit code
-  std::size_t at = name_end + 1;
-  for (unsigned field = 1; field < fields_after_name; ++field) {
-    at = stat_line->find(' ', at + 1);
-    if (at == std::string::npos) return std::nullopt;
-  }
-  int status = 0;
-  const char* begin = stat_line->data() + at + 1;
-  if (std::from_chars(begin, stat_line->data() + stat_line->size(), status).ec != std::errc{})
-    return std::nullopt;
-  if (status != 0) return status;
-  struct stat owner{};
-  const std::string folder = "/proc/" + std::to_string(pid);
-  if (::stat(folder.c_str(), &owner) != 0 || owner.st_uid != geteuid()) return std::nullopt;
-  return status;
-}
-
 /// What the process has in its environment behind `mark` ("RANK="); empty where it has none.
 std::string_view text_behind(std::string_view mark, std::string_view environment) {
   while (!environment.empty()) {

@@ -1,22 +1,68 @@
-/// Boost.Asio's part that is no template, compiled once, with two habits of its loop mended
+/// Boost.Asio's part that is no template, compiled once, with three habits of its loop mended
 /// (boost/asio/detail/impl/epoll_reactor.ipp): where a timer is due the loop sleeps that long itself, so that
-/// there is no timerfd whose setting the kernel could refuse unnoticed, and where none is it does not wake up
-/// every 5 minutes.
+/// there is no timerfd whose setting the kernel could refuse unnoticed; where none is it does not wake up
+/// every 5 minutes; and where the kernel refuses to wait it says so instead of trying for ever.
 
 #define BOOST_ASIO_SOURCE
 
+#include <poll.h>
+#include <sys/epoll.h>
+#include <sys/syscall.h>
 #include <sys/timerfd.h>
+#include <unistd.h>
 
 #include <boost/asio.hpp>
 #include <boost/asio/detail/epoll_reactor.hpp>
 #include <boost/asio/detail/timer_queue_set.hpp>
+#include <cerrno>
+#include <chrono>
 #include <limits>
+#include <optional>
+
+#include "wait/loop_failed.h"
+
+namespace rankshim {
+namespace {
+
+/// epoll_wait(2), by whichever of its two calls is allowed. Throws LoopFailed once it has been refused for a
+/// second.
+int wait_for_events(int epoll, epoll_event* events, int most, int milliseconds) {
+  using Clock = std::chrono::steady_clock;
+  constexpr std::chrono::seconds patience{1};
+  constexpr int a_moment = 5;
+  static std::optional<Clock::time_point> refused_since;
+  int count = epoll_wait(epoll, events, most, milliseconds);
+  const auto is_forbidden = [&] { return count < 0 && (errno == EPERM || errno == ENOSYS); };
+  if (is_forbidden()) {
+    constexpr std::size_t size_of_set = 8;
+    count =
+        static_cast<int>(syscall(SYS_epoll_pwait, epoll, events, most, milliseconds, nullptr, size_of_set));
+  }
+#ifdef SYS_epoll_wait
+  if (is_forbidden()) count = static_cast<int>(syscall(SYS_epoll_wait, epoll, events, most, milliseconds));
+#endif
+  if (count >= 0 || errno == EINTR) {
+    refused_since.reset();
+    return count;
+  }
+  const int error = errno;
+  if (!refused_since) refused_since = Clock::now();
+  if (Clock::now() - *refused_since >= patience)
+    throw LoopFailed(error, std::system_category(), "epoll_wait");
+  poll(nullptr, 0, a_moment);
+  return count;
+}
+
+}  // namespace
+}  // namespace rankshim
 
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wconversion"  // Asio's own, which the macro brings here
 #define timerfd_create(clock, flags) (-1)
 #define wait_duration_msec(most) wait_duration_msec(msec < 0 ? std::numeric_limits<int>::max() : msec)
+#define epoll_wait(...) ::rankshim::wait_for_events(__VA_ARGS__)
 #include <boost/asio/detail/impl/epoll_reactor.ipp>
+#undef epoll_wait
 #undef wait_duration_msec
 #undef timerfd_create
 #pragma GCC diagnostic pop

@@ -1,0 +1,79 @@
+"""What is hostile to PID 1 itself: calls that are refused for ever, a stack that is too small."""
+
+import os
+import resource
+import shutil
+import subprocess
+
+import pytest
+
+from lib.events import until
+from lib.process import Process, clean_environment, descendants
+from lib.requirements import cannot
+
+pytestmark = pytest.mark.attack
+
+# Calls that are refused for ever, and what says that they are.
+REFUSALS = {
+    "epoll_wait by EIO": ("epoll_wait,epoll_pwait,epoll_pwait2:error=EIO", "refuses to wait for events"),
+    "epoll_wait by EPERM": ("epoll_wait,epoll_pwait,epoll_pwait2:error=EPERM", "refuses to wait for events"),
+    "wait4 by ENOMEM": ("wait4:error=ENOMEM", None),
+    "wait4 and waitid by ENOMEM": ("wait4,waitid:error=ENOMEM", "refuses to tell of ended processes"),
+    "the signals' read by EAGAIN": ("read:error=EAGAIN", None),
+    "the signals' read by EIO": ("read:error=EIO", "supervision goes on"),
+    "vfork by EPERM": ("vfork:error=EPERM", None),
+}
+
+
+@pytest.fixture(params=REFUSALS)
+def refused(request, rankshim, tmp_path):
+    """Runs rankshim with a call refused for ever: (process, what it must say)."""
+    if shutil.which("strace") is None:
+        cannot("strace is missing")
+    what, says = REFUSALS[request.param]
+    only = ["-P", "anon_inode:[signalfd]"] if what.startswith("read") else []
+    started = []
+
+    def start(*arguments):
+        process = Process(["strace", "-qq", "-o", str(tmp_path / "trace"), *only, "-e", f"inject={what}", rankshim, *arguments],
+                          clean_environment(), name="rankshim")
+        started.append(process)
+        return process, says
+
+    yield start
+    for process in started:
+        process.kill()
+
+
+def test_a_call_that_is_refused_for_ever_hides_no_end(refused):
+    process, says = refused("--", "sh", "-c", "sleep 1.5; exit 3")
+    assert process.wait(30) == 3
+    assert says is None or says in process.transcript()
+    assert descendants(os.getpid()) == []
+
+
+def test_a_call_that_is_refused_for_ever_hides_no_signal(refused):
+    process, _ = refused("--grace=2s", "--", "sh", "-c", "trap 'exit 5' TERM; sleep 1000 & echo ready; wait")
+    process.wait_line("ready")
+    shim = until(lambda: next((pid for pid in descendants(process.pid) if name_of(pid) == "rankshim"), None), 10, "rankshim")
+    os.kill(shim, 15)
+    assert process.wait(30) == 5
+    assert descendants(os.getpid()) == []
+
+
+def name_of(pid):
+    try:
+        with open(f"/proc/{pid}/comm") as file:
+            return file.read().strip()
+    except FileNotFoundError:
+        return ""
+
+
+def test_a_stack_that_is_too_small_is_told(rankshim):
+    def small():
+        resource.setrlimit(resource.RLIMIT_STACK, (40 << 10, 40 << 10))
+
+    done = subprocess.run([rankshim, "--", "true"], env=clean_environment(), preexec_fn=small, stderr=subprocess.PIPE,
+                          text=True, timeout=30, check=False)
+    assert (done.returncode, done.stderr) == (
+        71, "rankshim: error: the stack may not grow by 64 KiB: raise its limit (ulimit -s)\n")
