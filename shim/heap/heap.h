@@ -2,7 +2,7 @@
 
 #include <cstddef>
 
-/// The heap of the released binary, which is linked without another (cmake/heap_malloc.cpp makes it malloc
+/// The heap of the released binary, which is linked without another (release/heap_malloc.cpp makes it malloc
 /// and its kin). zig's takes sixteen system calls and eight pages before main; this one takes neither until
 /// its 32 KiB of zeroed pages are used up, then one mmap each 128 KiB. For one thread, and not for signal
 /// handlers: the program has one of the former and none of the latter.
