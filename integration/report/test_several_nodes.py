@@ -155,3 +155,12 @@ def test_nodes_that_never_come_are_75(nodes, options):
     assert node.report["outcome"] == "failed" and not node.report["workers"]
     assert node.last_line.startswith("rankshim: error: the other nodes did not come in time; torchrun ")
     assert "the other nodes did not come in time" in node.log and "exit code 75" in node.log
+
+
+@pytest.mark.nightly
+def test_the_wait_for_nodes_that_never_come_is_told_every_half_minute(nodes):
+    node = nodes(0, "", "--wait-timeout=70s").end()
+    assert node.code == 75
+    waits = [line for line in node.process.stderr.splitlines() if "waiting for the other nodes" in line]
+    assert waits == [f"rankshim: waiting for the other nodes: torchrun has no worker yet, {since} s after its start; at most 70 s"
+                     for since in (30, 60)]

@@ -211,7 +211,8 @@ torchrun::JobSize size_of(const Topology& topology) {
     return {};
   const std::string_view nodes = topology.facts.text(Fact::nnodes);
   return {.nodes = parse_count(nodes.substr(0, nodes.find(':'))).value_or(0),
-          .workers = topology.number(Fact::nproc_per_node)};
+          .workers = topology.number(Fact::nproc_per_node),
+          .on_loopback = is_loopback(topology.facts.text(Fact::master_addr))};
 }
 
 /// Where the launcher itself is to say why it failed; empty: nowhere.

@@ -50,21 +50,25 @@ bool is_interpreter(std::string_view name) {
   return name.starts_with("python") || std::ranges::find(shells, name) != shells.end();
 }
 
-/// The word that keeps a torchrun on this node. Values that follow in a word of their own are not asked
-/// about: what is missed shows by the workers.
-std::string_view lone_word(const std::vector<std::string_view>& words, std::size_t at) {
-  constexpr std::array<std::string_view, 2> exact = {"--standalone", "--nnodes=1"};
-  constexpr std::array<std::string_view, 5> begin = {"--nnodes=1:1", "--rdzv_endpoint=localhost",
-                                                     "--rdzv-endpoint=localhost", "--rdzv_endpoint=127.",
-                                                     "--rdzv-endpoint=127."};
+/// Reads, of torchrun's flags, the one that keeps it on this node.
+void read_lone_flag(const std::vector<std::string_view>& words, std::size_t at, SeenProcess& torchrun) {
   for (; at < words.size() && words[at].starts_with("--"); ++at) {
     const std::string_view word = words[at];
-    if (std::ranges::find(exact, word) != exact.end() ||
-        std::ranges::any_of(begin, [&](std::string_view start) { return word.starts_with(start); }))
-      return word;
-    if (word.find('=') == std::string_view::npos) ++at;
+    const auto equals = word.find('=');
+    const std::string_view name = word.substr(0, equals);
+    std::string_view value = equals == std::string_view::npos ? std::string_view{} : word.substr(equals + 1);
+    std::string written(word);
+    if (equals == std::string_view::npos && name != "--standalone" && at + 1 < words.size()) {
+      value = words[++at];
+      written += " " + std::string(value);
+    }
+    const bool meets_here = name == "--rdzv_endpoint" || name == "--rdzv-endpoint";
+    const bool alone = name == "--standalone" || (name == "--nnodes" && (value == "1" || value == "1:1"));
+    if (!alone && !(meets_here && (value.starts_with("localhost") || value.starts_with("127.")))) continue;
+    torchrun.alone_by = std::move(written);
+    torchrun.meets_on_loopback = !alone;
+    return;
   }
-  return {};
 }
 
 /// "worker 4711 (torchrun, started by run.sh)"
@@ -75,12 +79,28 @@ std::string describe(std::string_view what, const SeenProcess& process, const st
   std::string text = fmt::format("{} {}", what, process.pid);
   auto parent = parent_of(process);
   if (parent == all.end()) return text;
-  const bool worker = process.world_size != 0;
+  const bool worker = process.world_size != 0 || process.spawned_world != 0;
   if (!worker) return fmt::format("{} (started by {})", text, parent->name);
   const auto starter = parent_of(*parent);
   text += " (" + parent->name;
   if (starter != all.end()) text += ", started by " + starter->name;
   return text + ")";
+}
+
+/// One of several that their parent started for the whole of a world (torch.multiprocessing.spawn): it set
+/// WORLD_SIZE for them when it ran already, and they are as many.
+const SeenProcess* spawned_alone(const std::vector<SeenProcess>& processes, const JobSize& job) {
+  for (const SeenProcess& process : processes) {
+    const unsigned world = process.spawned_world;
+    if (world < 2 || world > job.workers) continue;
+    const auto parent = std::ranges::find(processes, process.parent, &SeenProcess::pid);
+    if (parent == processes.end() || parent->spawned_world == world) continue;
+    const auto siblings = std::ranges::count_if(processes, [&](const SeenProcess& other) {
+      return other.parent == process.parent && other.spawned_world == world;
+    });
+    if (siblings >= world) return &process;
+  }
+  return nullptr;
 }
 
 }  // namespace
@@ -105,12 +125,14 @@ std::string lone_training(const std::vector<SeenProcess>& processes, const JobSi
       own = std::max(here, process.world_size);
     }
   }
+  if (lone == nullptr && (lone = spawned_alone(processes, job)) != nullptr) own = job.workers;
   if (lone != nullptr) {
     return fmt::format("{} has WORLD_SIZE={}, the job has {}", describe("worker", *lone, processes),
-                       lone->world_size, job.nodes * own);
+                       std::max(lone->world_size, lone->spawned_world), job.nodes * own);
   }
-  const auto agent =
-      std::ranges::find_if(processes, [](const auto& process) { return !process.alone_by.empty(); });
+  const auto agent = std::ranges::find_if(processes, [&](const auto& process) {
+    return !process.alone_by.empty() && !(process.meets_on_loopback && job.on_loopback);
+  });
   if (agent == processes.end()) return {};
   return fmt::format("{} was told to stay on this node ({}), the job has {} nodes",
                      describe("torchrun", *agent, processes), agent->alone_by, job.nodes);
@@ -134,7 +156,7 @@ SeenProcess read_command_line(std::string_view text) {
   const bool torchrun =
       name == "torchrun" || name == "torch.distributed.run" || name == "torch.distributed.launch";
   process.name = torchrun ? "torchrun" : name;
-  if (torchrun) process.alone_by = lone_word(words, at);
+  if (torchrun) read_lone_flag(words, at, process);
   return process;
 }
 
@@ -151,6 +173,7 @@ std::vector<SeenProcess> see_processes(pid_t command, const std::vector<std::str
     const std::string text = read_proc(pid, "environ", longest_environment).value_or("");
     const auto environment = entries_of(text);
     const std::string_view rank = value_of(environment, "LOCAL_RANK");
+    if (rank.empty()) process.spawned_world = number(value_of(environment, "WORLD_SIZE"));
     if (!rank.empty() && !own_rank) {
       process.local_rank = number(rank);
       process.world_size = number(value_of(environment, "WORLD_SIZE"));

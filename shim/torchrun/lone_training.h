@@ -13,8 +13,9 @@ namespace rankshim::torchrun {
 
 /// What the job should have.
 struct JobSize {
-  unsigned nodes = 0;    ///< of an elastic job the fewest; below 2 nothing can be told
-  unsigned workers = 0;  ///< on this node, as far as is known
+  unsigned nodes = 0;        ///< of an elastic job the fewest; below 2 nothing can be told
+  unsigned workers = 0;      ///< on this node, as far as is known
+  bool on_loopback = false;  ///< its master is this machine itself: a trial of several nodes on one machine
 };
 
 /// A process as /proc shows it.
@@ -25,8 +26,10 @@ struct SeenProcess {
   /// WORLD_SIZE of a process that has a LOCAL_RANK too: a worker. 0: it is none.
   unsigned world_size = 0;
   unsigned local_rank = 0;
-  unsigned local_world_size = 0;  ///< 0: it does not say
-  std::string alone_by;           ///< of a torchrun: the word of its command line that keeps it on this node
+  unsigned local_world_size = 0;   ///< 0: it does not say
+  unsigned spawned_world = 0;      ///< WORLD_SIZE of one without a LOCAL_RANK, which may be anybody's
+  std::string alone_by;            ///< of a torchrun: the flag of its command line that keeps it on this node
+  bool meets_on_loopback = false;  ///< that flag is an endpoint on loopback
 };
 
 /// The sentence about a node that trains alone: "worker 4711 (torchrun, started by run_train.sh) has

@@ -19,6 +19,10 @@ SeenProcess worker(pid_t pid, pid_t parent, unsigned world, unsigned local_rank,
           .local_world_size = local_world};
 }
 
+SeenProcess spawned(pid_t pid, pid_t parent, unsigned world) {
+  return {.pid = pid, .parent = parent, .name = "python3", .spawned_world = world};
+}
+
 std::string read_alone_by(std::string_view line) { return read_command_line(line).alone_by; }
 
 /// A command line as /proc has it.
@@ -68,6 +72,23 @@ TEST_CASE("a node trains alone where its workers' world is no larger than the no
        {script, lone},
        {2, 8},
        "torchrun 12 (started by run.sh) was told to stay on this node (--standalone), the job has 2 nodes"},
+      {"spawned workers, of which nothing but their number tells",
+       {script, program(11, 10, "train.py"), spawned(12, 11, 2), spawned(13, 11, 2)},
+       {2, 8},
+       "worker 12 (train.py, started by run.sh) has WORLD_SIZE=2, the job has 16"},
+      {"what the platform says to all",
+       {spawned(10, 0, 2), spawned(11, 10, 2), spawned(12, 10, 2)},
+       {2, 8},
+       ""},
+      {"spawned workers of a larger world", {script, spawned(12, 10, 4), spawned(13, 10, 4)}, {2, 8}, ""},
+      {"spawned workers of the job's world", {script, spawned(12, 10, 2), spawned(13, 10, 2)}, {2, 1}, ""},
+      {"an endpoint of a job on one machine",
+       {{.pid = 12,
+         .name = "torchrun",
+         .alone_by = "--rdzv_endpoint=127.0.0.1:1",
+         .meets_on_loopback = true}},
+       {2, 8, true},
+       ""},
       {"a torchrun on purpose beside the job", {script, lone, agent, worker(14, 11, 16, 0, 8)}, {2, 8}, ""},
   };
   for (const Case& one : cases) {
@@ -89,6 +110,9 @@ TEST_CASE("a process has its script's name, and a torchrun says whether it stays
   CHECK(read_alone_by(words("python -m torch.distributed.run --nnodes=1 t.py")) == "--nnodes=1");
   CHECK(read_alone_by(words("python torchrun --rdzv_endpoint=localhost:0 t.py")) ==
         "--rdzv_endpoint=localhost:0");
+  CHECK(read_alone_by(words("python torchrun --nnodes 1 t.py")) == "--nnodes 1");
+  CHECK(read_alone_by(words("python torchrun --nnodes 2 --rdzv-endpoint 127.0.0.1:0 t.py")) ==
+        "--rdzv-endpoint 127.0.0.1:0");
   CHECK(read_alone_by(words("python torchrun --nnodes=16 t.py --standalone")).empty());
   CHECK(read_alone_by(words("python train.py --standalone")).empty());
 }

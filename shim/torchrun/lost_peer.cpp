@@ -7,22 +7,21 @@ namespace rankshim {
 namespace {
 
 /// Each with the file that writes it (pytorch/pytorch@v2.13.0, its third_party/gloo and NVIDIA/nccl).
-constexpr std::array<std::string_view, 15> signs = {
+constexpr std::array<std::string_view, 14> signs = {
     // gloo/transport/tcp/pair.cc and unbound_buffer.cc put their own path before what they say: "Connection
-    // closed by peer", what the kernel says of the connection, "Timed out waiting 1800000ms for recv
-    // operation
-    // to complete".
+    // closed by peer", what the kernel says, "Timed out waiting 1800000ms for recv operation to complete".
     "gloo/transport/",
     "Connection closed by peer",
     "Gloo connectFullMesh failed",  // gloo/rendezvous/context.cc: a worker that never came
-    // src/init.cc, ncclGetErrorString(); torch/csrc/distributed/c10d/NCCLUtils.cpp
+    // NVIDIA/nccl src/init.cc, ncclGetErrorString(); torch/csrc/distributed/c10d/NCCLUtils.cpp
     "remote process exited or there was a network error",
-    "NCCL remote error",
     "ncclRemoteError",
-    // torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp: the watchdog
-    "Watchdog caught collective operation timeout",
+    // NCCLUtils.cpp, waitUntilInitialized(): a worker that never came; getNcclComm(): the watchdog gave up
+    // before
+    "NCCL timeout in communicator initialization",
     "NCCL communicator was aborted",
-    "Some NCCL operations have failed or timed out",
+    // torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp, checkTimeout(): the watchdog
+    "Watchdog caught collective operation timeout",
     // torch/csrc/distributed/c10d/Utils.hpp: the connection to the store, which is node 0's
     "Connection was likely closed. Did the remote server shutdown or crash?",
     "DistNetworkError: Connection reset by peer",
