@@ -299,6 +299,7 @@ void Supervisor::arm_timer() {
 void Supervisor::act_on_deadlines() {
   if (!timer_set_for_ || phase_ == Phase::finished) return;
   const Clock::time_point now = Clock::now();
+  if (*timer_set_for_ <= now) timer_set_for_.reset();  // it has fired: what is still due then needs it anew
   constexpr std::array<void (Supervisor::*)(), rows> acts = {
       &Supervisor::on_reap_again,   &Supervisor::on_deliver_again, &Supervisor::pass_on_delayed,
       &Supervisor::look_at_command, &Supervisor::show_stacks,      &Supervisor::on_kill_due,

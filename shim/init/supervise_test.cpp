@@ -440,3 +440,37 @@ TEST_CASE("a deadline that passes while the last process is reaped kills nothing
     CHECK(last == "rankshim: warning: the grace is over: everything is killed");
   }
 }
+
+namespace {
+
+/// Two things to look at in one moment, one at a call; the second one ends the command.
+class TwoAtOnce : public Launcher {
+ public:
+  void started(boost::asio::io_context& /*io*/, pid_t /*command*/, Clock::time_point when,
+               const std::vector<std::string>& /*environment*/) override {
+    due_ = when + 20ms;
+  }
+  [[nodiscard]] std::optional<Clock::time_point> due() const override {
+    return looks_ < 2 ? std::optional(due_) : std::nullopt;
+  }
+  Request look() override {
+    return {.kind = ++looks_ == 2 ? Request::Kind::kill : Request::Kind::nothing,
+            .text = "both were looked at"};
+  }
+
+ private:
+  Clock::time_point due_;
+  int looks_ = 0;
+};
+
+}  // namespace
+
+TEST_CASE("of two looks that are due in one moment neither is forgotten", "[supervise]") {
+  for (const Mode mode : modes()) {
+    INFO(name(mode));
+    TwoAtOnce launcher;
+    Policy policy;
+    policy.launcher = &launcher;
+    CHECK(run(mode, "exec sleep 1000", policy).killed_by_us);
+  }
+}
