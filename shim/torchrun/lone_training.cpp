@@ -125,7 +125,10 @@ std::string lone_training(const std::vector<SeenProcess>& processes, const JobSi
       own = std::max(here, process.world_size);
     }
   }
-  if (lone == nullptr && (lone = spawned_alone(processes, job)) != nullptr) own = job.workers;
+  if (lone == nullptr) {
+    lone = spawned_alone(processes, job);
+    own = job.workers;
+  }
   if (lone != nullptr) {
     return fmt::format("{} has WORLD_SIZE={}, the job has {}", describe("worker", *lone, processes),
                        std::max(lone->world_size, lone->spawned_world), job.nodes * own);
