@@ -17,8 +17,7 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const auto platform = platform::recognise(profiles, invocation->settings.text(Option::platform), node);
   const auto* known = std::get_if<platform::Platform>(&platform);
   if (known == nullptr) return 0;
-  const auto resolved =
-      resolve_topology(invocation->settings, *known, platform::find(profiles, "generic"), node);
+  const auto resolved = resolve_topology(invocation->settings, *known, node);
   if (const auto* faults = std::get_if<Faults>(&resolved)) {
     fuzz::must(!faults->empty());
     return 0;

@@ -26,9 +26,8 @@ Planned plan(const Node& node, Words line) {
   const auto profiles = platform::builtin_profiles();
   const auto platform = platform::recognise(profiles, invocation.settings.text(Option::platform), node);
   const auto torchrun = own_torchrun(invocation.settings, invocation.arguments);
-  const auto topology =
-      resolve_topology(invocation.settings, std::get<platform::Platform>(platform),
-                       platform::find(profiles, "generic"), node, torchrun ? &*torchrun : nullptr);
+  const auto topology = resolve_topology(invocation.settings, std::get<platform::Platform>(platform), node,
+                                         torchrun ? &*torchrun : nullptr);
   if (const auto* faults = std::get_if<Faults>(&topology)) FAIL(to_line(faults->front()));
   const auto& known = std::get<Topology>(topology);
   return {known, plan_launch(known, invocation.settings, invocation.arguments, node, std::nullopt)};

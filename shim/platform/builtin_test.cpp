@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <cctype>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -70,6 +72,35 @@ TEST_CASE("every built-in profile has a recorded environment, a title and a sour
                                         "shim/platform/testdata" / std::string(profile.name())));
     CHECK_FALSE(profile.title().empty());
     CHECK(document_file(profile).find("ource") != std::string::npos);
+  }
+}
+
+TEST_CASE(
+    "a built-in profile has no line above 120 columns, and no call twice that is longer than its [let]") {
+  for (const Profile& profile : builtin_profiles()) {
+    INFO(profile.name());
+    const std::string document = document_file(profile);
+    std::istringstream lines(document);
+    std::vector<std::string> calls;
+    for (std::string line; std::getline(lines, line);) {
+      CHECK(line.size() <= 120);
+      if (line.starts_with('#')) continue;
+      // Every call of one within another that begins on this line.
+      for (std::size_t open = line.find('('); open != std::string::npos; open = line.find('(', open + 1)) {
+        std::size_t depth = 0, deepest = 0, end = open, start = open;
+        for (; end < line.size(); ++end) {
+          depth += line[end] == '(' ? 1 : 0;
+          deepest = std::max(deepest, depth);
+          if (line[end] == ')' && --depth == 0) break;
+        }
+        while (start > 0 && (std::isalpha(line[start - 1]) != 0 || line[start - 1] == '_')) --start;
+        if (end == line.size() || start == open || deepest < 2) continue;
+        const std::string call = line.substr(start, end - start + 1);
+        INFO(call);
+        CHECK(std::find(calls.begin(), calls.end(), call) == calls.end());
+        calls.push_back(call);
+      }
+    }
   }
 }
 

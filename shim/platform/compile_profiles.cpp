@@ -90,21 +90,24 @@ class Common {
   /// The profile over the common tables, as the row of the table of profiles.
   std::string add(const Profile& profile) {
     const Tables& its = *profile.tables;
-    const auto alternatives = rows<Alternative>(
-        profile.match(), [&](const Alternative& one) { return Alternative{conditions(its, one)}; });
+    const auto alternatives = rows<Alternative>(profile.match(), [&](const Alternative& one) {
+      return Alternative{conditions(its, its.conditions_of(one))};
+    });
     const auto roles = [&](std::span<const Role> all) {
       return range(tables_.roles, rows<Role>(all, [&](const Role& role) {
-                     return Role{
-                         text(its.text(role.name)), text(its.text(role.fix)), {conditions(its, role.when)}};
+                     return Role{text(its.text(role.name)),
+                                 text(its.text(role.fix)),
+                                 {conditions(its, its.conditions_of(role.when))}};
                    }));
     };
     const auto places =
         rows<Place>(profile.places(), [&](const Place& one) { return Place{one.fact, step(its, one.root)}; });
     std::string row = "{&all_tables, " + number(text(profile.name())) + ", " + number(text(profile.title())) +
                       ", " + number(text(profile.supersedes())) + ", " + number(text(profile.agents())) +
-                      ", Granularity::" + (profile.granularity == Granularity::process ? "process" : "node") +
-                      (profile.opt_in ? ", true, " : ", false, ") + number(profile.fallback);
-    for (const Range one : {range(tables_.alternatives, alternatives), range(tables_.places, places),
+                      ", Kind::" + std::string(kind_names[static_cast<std::size_t>(profile.kind)]) +
+                      (profile.opt_in ? ", true" : ", false");
+    for (const Range one : {conditions(its, profile.signs()), conditions(its, profile.unless()),
+                            range(tables_.alternatives, alternatives), range(tables_.places, places),
                             roles(profile.roles()), roles(profile.refusals()), roles(profile.pending())})
       row += ", " + written(one);
     return row + "}";
@@ -174,8 +177,9 @@ class Common {
     });
   }
 
-  Range conditions(const Tables& its, const Alternative& alternative) {
-    const auto list = rows<Condition>(its.conditions_of(alternative), [&](const Condition& one) {
+  Range conditions(const Tables& its, std::span<const Condition> all) {
+    if (all.empty()) return {};
+    const auto list = rows<Condition>(all, [&](const Condition& one) {
       const bool has_glob = one.sign == Sign::like || one.sign == Sign::unlike;
       return Condition{one.sign, step(its, one.root), text(has_glob ? its.text(one.glob) : "")};
     });

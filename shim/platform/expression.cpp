@@ -2,6 +2,10 @@
 
 #include <algorithm>
 #include <limits>
+#include <numeric>
+
+#include "base/nearest.h"
+#include "base/text.h"
 
 namespace rankshim::platform {
 namespace {
@@ -11,31 +15,45 @@ constexpr std::string_view no_stops;
 constexpr std::string_view argument_stops = ",()";
 constexpr std::string_view default_stops = "}";
 
-std::string_view trim(std::string_view text) {
-  const auto first = text.find_first_not_of(blanks);
-  if (first == std::string_view::npos) return {};
-  return text.substr(first, text.find_last_not_of(blanks) - first + 1);
-}
-
 bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
 bool is_name_part(char c) { return is_letter(c) || (c >= '0' && c <= '9'); }
 
-std::string quoted(std::string_view text) { return "'" + std::string(text) + "'"; }
+/// A part of the profile, as a message shows it.
+std::string shown(std::string_view text) { return "'" + std::string(text) + "'"; }
 
 constexpr std::size_t largest_index = std::numeric_limits<std::uint16_t>::max();
 constexpr const char* too_large = "the profile is too large";
 
-std::optional<std::uint16_t> add_step(const Step& step, OwnedTables& tables) {
-  if (tables.steps.size() > largest_index) return std::nullopt;
+std::optional<std::uint16_t> add_step(const Step& step, std::uint16_t size, OwnedTables& tables,
+                                      std::string& error) {
+  if (tables.steps.size() > largest_index) error = too_large;
+  if (size > largest_expression)
+    error = "the expression takes more than " + std::to_string(largest_expression) + " steps";
+  if (!error.empty()) return std::nullopt;
   tables.steps.push_back(step);
+  tables.sizes.push_back(size);
   return static_cast<std::uint16_t>(tables.steps.size() - 1);
+}
+
+std::optional<std::uint16_t> add_text_step(Op op, std::string_view text, OwnedTables& tables,
+                                           std::string& error) {
+  const auto index = add_text(text, tables);
+  if (!index) error = too_large;
+  return index ? add_step({.op = op, .index = *index}, 1, tables, error) : std::nullopt;
+}
+
+/// `text`, and the known name that was probably meant.
+std::string or_nearest(std::string text, std::string_view wrong, const std::vector<std::string_view>& known) {
+  const std::string_view near = nearest(wrong, known);
+  if (!near.empty()) text.append("; did you mean ").append(near).append("?");
+  return text;
 }
 
 /// Recursive descent over one place. Members return nothing once `error` is set.
 class Parser {
  public:
-  Parser(std::string_view text, OwnedTables& tables, std::string& error)
-      : text_(text), tables_(tables), error_(error) {}
+  Parser(std::string_view text, const Lets& lets, OwnedTables& tables, std::string& error)
+      : text_(text), lets_(lets), tables_(tables), error_(error) {}
 
   std::optional<std::uint16_t> whole() {
     const auto root = part(no_stops);
@@ -70,7 +88,7 @@ class Parser {
     if (!parts.empty()) trim_end(parts);
     if (parts.empty()) return fail("something is expected here");
     if (parts.size() == 1) return parts.front();
-    return with_children(Op::join, Function::none, parts);
+    return added(Op::join, Function::none, parts);
   }
 
   /// Blanks before a stop belong to no text.
@@ -85,22 +103,39 @@ class Parser {
 
   Index literal(std::string_view stops) {
     const std::size_t start = at_;
-    while (at_ < text_.size() && text_[at_] != '$' && stops.find(text_[at_]) == std::string_view::npos) ++at_;
-    return with_text(Op::text, text_.substr(start, at_ - start));
+    for (; at_ < text_.size() && text_[at_] != '$' && stops.find(text_[at_]) == std::string_view::npos;
+         ++at_) {
+      if (text_[at_] == '{' && !variable_ahead().empty()) return fail("a variable is written ${NAME}");
+      if (stops != argument_stops) continue;
+      if (text_[at_] == ';') return fail("arguments are separated by ','");
+      if (text_[at_] == '"' || text_[at_] == '\'') return fail("a text within a call has no quotes");
+    }
+    return checked(add_text_step(Op::text, text_.substr(start, at_ - start), tables_, error_));
+  }
+
+  /// The NAME of a {NAME} that begins here.
+  [[nodiscard]] std::string_view variable_ahead() const {
+    const std::size_t end = text_.find('}', at_);
+    const std::string_view name = text_.substr(at_ + 1, std::min(end, text_.size()) - at_ - 1);
+    const bool is_name = end != std::string_view::npos && !name.empty() && is_letter(name.front()) &&
+                         std::all_of(name.begin(), name.end(), is_name_part);
+    return is_name ? name : std::string_view();
   }
 
   Index variable() {
-    if (text_.substr(at_, 2) != "${") return fail("'$' begins a variable and is written ${NAME}");
-    at_ += 2;
+    ++at_;
+    if (at_ < text_.size() && is_letter(text_[at_])) return let();
+    if (at_ == text_.size() || text_[at_] != '{') return fail("'$' begins a variable and is written ${NAME}");
+    ++at_;
     const std::string_view name = name_here();
     if (name.empty()) return fail("a variable's name is expected here");
     at_ += name.size();
-    Index result = with_text(Op::variable, name);
+    Index result = checked(add_text_step(Op::variable, name, tables_, error_));
     if (result && text_.substr(at_, 2) == ":-") {
       at_ += 2;
       const Index value = part(default_stops);
       if (!value) return value;
-      result = with_children(Op::either, Function::none, {*result, *value});
+      result = added(Op::either, Function::none, {*result, *value});
     }
     if (!result) return result;
     if (at_ == text_.size() || text_[at_] != '}') return fail("'}' or ':-' is expected here");
@@ -108,11 +143,29 @@ class Parser {
     return result;
   }
 
+  Index let() {
+    const std::string_view name = name_here();
+    const auto found = lets_.find(name);
+    if (found == lets_.end()) {
+      std::vector<std::string_view> known;
+      for (const auto& [one, root] : lets_) known.push_back(one);
+      return fail(
+          or_nearest("there is no " + shown(name) + " in [let] above this (a variable is written ${NAME})",
+                     name, known));
+    }
+    at_ += name.size();
+    return found->second;
+  }
+
   Index call(std::string_view name) {
     const auto* signature =
         std::find_if(signatures.begin(), signatures.end(), [&](auto& s) { return s.name == name; });
     const bool is_join = name == "join";
-    if (signature == signatures.end() && !is_join) return fail("there is no function " + quoted(name));
+    if (signature == signatures.end() && !is_join) {
+      std::vector<std::string_view> known = {"join"};
+      for (const Signature& one : signatures) known.push_back(one.name);
+      return fail(or_nearest("there is no function " + shown(name), name, known));
+    }
     at_ += name.size() + 1;
     std::vector<std::uint16_t> arguments;
     skip_blanks();
@@ -128,35 +181,23 @@ class Parser {
     ++at_;
     const std::size_t least = is_join ? 2 : signature->least, most = is_join ? any_count : signature->most;
     if (arguments.size() < least || arguments.size() > most)
-      return fail(quoted(name) + " takes " + std::to_string(least) +
+      return fail(shown(name) + " takes " + std::to_string(least) +
                   (most == least       ? ""
                    : most == any_count ? " or more"
                                        : " to " + std::to_string(most)) +
                   " arguments, not " + std::to_string(arguments.size()));
-    if (is_join) return with_children(Op::join, Function::none, arguments);
-    return with_children(Op::call, signature->function, arguments);
+    if (is_join) return added(Op::join, Function::none, arguments);
+    return added(Op::call, signature->function, arguments);
   }
 
-  Index with_text(Op op, std::string_view text) {
-    const auto index = add_text(text, tables_);
-    return index ? added({.op = op, .index = *index}) : fail(too_large);
+  Index added(Op op, Function function, const std::vector<std::uint16_t>& children) {
+    return checked(add_step(op, function, children, tables_, error_));
   }
 
-  Index with_children(Op op, Function function, const std::vector<std::uint16_t>& children) {
-    if (tables_.children.size() + children.size() >= largest_index) return fail(too_large);
-    const auto index = static_cast<std::uint16_t>(tables_.children.size());
-    tables_.children.push_back(static_cast<std::uint16_t>(children.size()));
-    tables_.children.insert(tables_.children.end(), children.begin(), children.end());
-    return added({op, function, index});
-  }
-
-  Index added(const Step& step) {
-    const Index index = add_step(step, tables_);
-    return index ? index : fail(too_large);
-  }
+  Index checked(Index index) { return index ? index : fail(std::string(error_)); }
 
   Index fail(const std::string& what) {
-    error_ = quoted(text_) + ", character " + std::to_string(at_ + 1) + ": " + what;
+    error_ = shown(text_) + ", character " + std::to_string(at_ + 1) + ": " + what;
     return std::nullopt;
   }
 
@@ -172,6 +213,7 @@ class Parser {
   }
 
   std::string_view text_;
+  const Lets& lets_;
   OwnedTables& tables_;
   std::string& error_;
   std::size_t at_ = 0;
@@ -201,13 +243,36 @@ std::optional<TextIndex> add_text(std::string_view text, OwnedTables& tables) {
   return static_cast<TextIndex>(tables.texts.size() - 1);
 }
 
-std::optional<std::uint16_t> parse_place(std::string_view place, OwnedTables& tables, std::string& error) {
-  return Parser(trim(place), tables, error).whole();
+std::optional<std::uint16_t> add_step(Op op, Function function, const std::vector<std::uint16_t>& children,
+                                      OwnedTables& tables, std::string& error) {
+  if (tables.children.size() + children.size() >= largest_index) {
+    error = too_large;
+    return std::nullopt;
+  }
+  const auto index = static_cast<std::uint16_t>(tables.children.size());
+  tables.children.push_back(static_cast<std::uint16_t>(children.size()));
+  tables.children.insert(tables.children.end(), children.begin(), children.end());
+  const auto size =
+      std::accumulate(children.begin(), children.end(), std::size_t{1},
+                      [&](std::size_t sum, std::uint16_t child) { return sum + tables.sizes[child]; });
+  return add_step({op, function, index}, static_cast<std::uint16_t>(std::min(size, largest_index)), tables,
+                  error);
 }
 
-std::optional<Condition> parse_condition(std::string_view condition, OwnedTables& tables,
+std::optional<std::uint16_t> parse_place(std::string_view place, const Lets& lets, OwnedTables& tables,
                                          std::string& error) {
-  std::string_view expression = trim(condition);
+  error.clear();
+  return Parser(trimmed(place), lets, tables, error).whole();
+}
+
+std::optional<Condition> parse_condition(std::string_view condition, const Lets& lets, OwnedTables& tables,
+                                         std::string& error) {
+  error.clear();
+  const auto fail = [&](const char* what) {
+    error = shown(condition) + ": " + what;
+    return std::nullopt;
+  };
+  std::string_view expression = trimmed(condition);
   const bool negative = expression.starts_with('!');
   if (negative) expression.remove_prefix(1);
   const std::size_t equals = find_equals(expression);
@@ -216,30 +281,32 @@ std::optional<Condition> parse_condition(std::string_view condition, OwnedTables
   result.sign = has_glob ? (negative ? Sign::unlike : Sign::like) : (negative ? Sign::not_set : Sign::set);
   if (has_glob) {
     const std::string_view glob = expression.substr(equals + 1);
-    expression = trim(expression.substr(0, equals));
+    expression = expression.substr(0, equals);
     constexpr std::size_t longest_glob = 256;  // bounds the work of matching
-    if (glob.empty() || glob.size() > longest_glob) {
-      error = quoted(condition) + ": behind '=' stand 1 to 256 characters";
-      return std::nullopt;
-    }
+    if (glob.empty()) return fail("a glob is expected behind '='; of what is not set or empty write !NAME");
+    if (glob.size() > longest_glob) return fail("the glob is longer than 256 characters");
+    if (glob.starts_with('=') || expression.ends_with('!'))
+      return fail("write NAME=GLOB with one '=', and !NAME=GLOB where it must not fit");
+    if (trimmed(glob) != glob || trimmed(expression) != expression)
+      return fail("write it without blanks around '=', for a value has none around it");
+    if (glob.find_first_of("\"'") != std::string_view::npos) return fail("a glob has no quotes");
     const auto text = add_text(glob, tables);
-    if (!text) {
-      error = too_large;
-      return std::nullopt;
-    }
+    if (!text) return fail(too_large);
     result.glob = *text;
   }
   std::optional<std::uint16_t> root;
-  if (expression.find('(') != std::string_view::npos) {
-    root = parse_place(expression, tables, error);
+  if (expression.find('(') != std::string_view::npos || expression.starts_with('$')) {
+    if (expression.starts_with('$') && !std::all_of(expression.begin() + 1, expression.end(), is_name_part))
+      return fail(
+          "a condition is a variable's name without ${}, a function call or a $LET, with ! before it or "
+          "=GLOB behind");
+    root = parse_place(expression, lets, tables, error);
   } else if (expression.empty() || !is_letter(expression.front()) ||
              !std::all_of(expression.begin(), expression.end(), is_name_part)) {
-    error = quoted(condition) +
-            ": a condition is a variable's name or a function call, with ! before it or =GLOB behind";
+    return fail(
+        "a condition is a variable's name, a function call or a $LET, with ! before it or =GLOB behind");
   } else {
-    const auto name = add_text(expression, tables);
-    root = name ? add_step({.op = Op::variable, .index = *name}, tables) : std::nullopt;
-    if (!root) error = too_large;
+    root = add_text_step(Op::variable, expression, tables, error);
   }
   if (!root) return std::nullopt;
   result.root = *root;

@@ -28,7 +28,9 @@ std::string show(const Tables& tables, std::uint16_t root) {
 std::string parsed(std::string_view place) {
   OwnedTables tables;
   std::string error;
-  const auto root = parse_place(place, tables, error);
+  Lets lets;
+  lets["table"] = *parse_place("file(${TABLE:-/etc/a})", lets, tables, error);
+  const auto root = parse_place(place, lets, tables, error);
   return root ? show(tables.view(), *root) : "error: " + error;
 }
 
@@ -51,18 +53,31 @@ TEST_CASE("a place is parsed into steps") {
   CHECK(parsed("variable(VC_${ROLE}_HOSTS)") == "variable<('VC_' $ROLE '_HOSTS')>");
   CHECK(parsed("add(1, 2, 3, 4)") == "add<'1' '2' '3' '4'>");
   CHECK(parsed("a place (of text)") == "'a place (of text)'");
+  CHECK(parsed("$table") == "file<$TABLE|'/etc/a'>");
+  CHECK(parsed("x-$table.json") == "('x-' file<$TABLE|'/etc/a'> '.json')");
+  CHECK(parsed("field($table, servers.*.id)") == "field<file<$TABLE|'/etc/a'> 'servers.*.id'>");
 }
 
 TEST_CASE("what is wrong with a place is said with its position") {
   CHECK(parsed("") == "error: '', character 1: something is expected here");
-  CHECK(parsed("$RANK") == "error: '$RANK', character 1: '$' begins a variable and is written ${NAME}");
+  CHECK(parsed("$RANK") ==
+        "error: '$RANK', character 2: there is no 'RANK' in [let] above this (a variable is "
+        "written ${NAME})");
+  CHECK(parsed("$tabel").ends_with("(a variable is written ${NAME}); did you mean table?"));
+  CHECK(parsed("$1") == "error: '$1', character 2: '$' begins a variable and is written ${NAME}");
+  CHECK(parsed("{RANK}") == "error: '{RANK}', character 1: a variable is written ${NAME}");
+  CHECK(parsed("add({A}, 1)") == "error: 'add({A}, 1)', character 5: a variable is written ${NAME}");
+  CHECK(parsed("before(${A}, '-')") ==
+        "error: 'before(${A}, '-')', character 14: a text within a call has no quotes");
+  CHECK(parsed("add(${A};1)") == "error: 'add(${A};1)', character 9: arguments are separated by ','");
   CHECK(parsed("${RANK") == "error: '${RANK', character 7: '}' or ':-' is expected here");
   CHECK(parsed("${}") == "error: '${}', character 3: a variable's name is expected here");
   CHECK(parsed("${1A}") == "error: '${1A}', character 3: a variable's name is expected here");
   CHECK(parsed("${A:-}") == "error: '${A:-}', character 6: something is expected here");
   CHECK(parsed("${A:=x}") == "error: '${A:=x}', character 4: '}' or ':-' is expected here");
-  CHECK(parsed("frist_host(${A})") ==
-        "error: 'frist_host(${A})', character 1: there is no function 'frist_host'");
+  CHECK(
+      parsed("frist_host(${A})") ==
+      "error: 'frist_host(${A})', character 1: there is no function 'frist_host'; did you mean first_host?");
   CHECK(parsed("first_host(${A}") == "error: 'first_host(${A}', character 16: ',' or ')' is expected here");
   CHECK(
       parsed("first_host(${A}) ${B}") ==
@@ -84,13 +99,28 @@ TEST_CASE("nesting is bounded, so that parsing and evaluating use bounded stack"
   CHECK(parsed(defaults).find("it is nested more than 16 deep") != std::string::npos);
 }
 
+TEST_CASE("what an expression and its [let]s take together is bounded") {
+  OwnedTables tables;
+  std::string error;
+  Lets lets;
+  lets["a"] = *parse_place("${A}", lets, tables, error);
+  bool grew = true;
+  for (int i = 0; i < 12 && grew; ++i) {
+    const auto doubled = parse_place("join($a, $a)", lets, tables, error);
+    grew = doubled.has_value();
+    if (grew) lets["a"] = *doubled;
+  }
+  CHECK_FALSE(grew);
+  CHECK_THAT(error, Catch::Contains("the expression takes more than 1000 steps"));
+}
+
 TEST_CASE("a profile of more steps than an index can name is refused") {
   OwnedTables tables;
   std::string error;
-  for (int i = 0; i < 65'536; ++i) REQUIRE(parse_place("x", tables, error));
-  CHECK_FALSE(parse_place("x", tables, error));
+  for (int i = 0; i < 65'536; ++i) REQUIRE(parse_place("x", {}, tables, error));
+  CHECK_FALSE(parse_place("x", {}, tables, error));
   CHECK(error.find("the profile is too large") != std::string::npos);
-  CHECK_FALSE(parse_condition("A", tables, error));
+  CHECK_FALSE(parse_condition("A", {}, tables, error));
 }
 
 TEST_CASE("a condition asks a variable or a call") {
@@ -107,11 +137,14 @@ TEST_CASE("a condition asks a variable or a call") {
         Case{"hostname()=*-worker-?", Sign::like, "hostname<>", "*-worker-?"},
         Case{"file(/etc/a=b)", Sign::set, "file<'/etc/a=b'>", ""},
         Case{"!larger(${A}, ${B})", Sign::not_set, "larger<$A $B>", ""},
-        Case{"A=b=c", Sign::like, "$A", "b=c"}}) {
+        Case{"A=b=c", Sign::like, "$A", "b=c"}, Case{"!$table", Sign::not_set, "$T", ""},
+        Case{"$table=*,*", Sign::like, "$T", "*,*"}}) {
     CAPTURE(one.text);
     OwnedTables tables;
     std::string error;
-    const auto condition = parse_condition(one.text, tables, error);
+    Lets lets;
+    lets["table"] = *parse_place("${T}", lets, tables, error);
+    const auto condition = parse_condition(one.text, lets, tables, error);
     REQUIRE(condition);
     CHECK(condition->sign == one.sign);
     CHECK(show(tables.view(), condition->root) == one.expression);
@@ -120,15 +153,15 @@ TEST_CASE("a condition asks a variable or a call") {
 }
 
 TEST_CASE("a condition that makes no sense is refused") {
-  for (const char* text :
-       {"", "!", "1A", "A B", "${A}", "A=", "=x", "hostname(", "nothing_like_it()", "A-B"}) {
+  for (const char* text : {"", "!", "1A", "A B", "${A}", "A=", "=x", "hostname(", "nothing_like_it()", "A-B",
+                           "A = b", "A= b", "A =b", "A==b", "A!=b", "A='b'", "A=\"b\"", "$table", "$A-b"}) {
     CAPTURE(text);
     OwnedTables tables;
     std::string error;
-    CHECK_FALSE(parse_condition(text, tables, error));
+    CHECK_FALSE(parse_condition(text, {}, tables, error));
     CHECK_FALSE(error.empty());
   }
   OwnedTables tables;
   std::string error;
-  CHECK_FALSE(parse_condition("A=" + std::string(257, '*'), tables, error));
+  CHECK_FALSE(parse_condition("A=" + std::string(257, '*'), {}, tables, error));
 }

@@ -470,6 +470,7 @@ std::optional<std::string> compute(Function function, std::span<const std::strin
     case Function::only_variable:
     case Function::variables:
     case Function::only_if:
+    case Function::positive:
     case Function::unless:
       break;
   }

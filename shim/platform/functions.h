@@ -15,7 +15,7 @@ namespace rankshim::platform {
 
 enum class Function : std::uint8_t {
   none,
-  // What this node says; recognise.cpp evaluates these.
+  // What this node says; evaluation.cpp evaluates these.
 
   hostname,       ///< hostname()           this node's host name
   hostname_like,  ///< hostname_like(GLOB)  the same, where it fits the glob
@@ -27,6 +27,7 @@ enum class Function : std::uint8_t {
   only_variable,  ///< only_variable(GLOB)  the variable whose name fits the glob, where it is the only one
   variables,      ///< variables(GLOB)      the names of the variables that fit and are not 0, by comma
   only_if,        ///< only_if(TEXT, GLOB, RESULT)  RESULT where TEXT fits the glob
+  positive,       ///< positive(A)                  A where it is a number above 0
   unless,         ///< unless(PLACE, RESULT)        RESULT where PLACE yields nothing
 
   // Of the texts alone.
@@ -81,6 +82,7 @@ inline constexpr auto signatures = std::to_array<Signature>({
     {"only_variable", Function::only_variable, 1, 1},
     {"variables", Function::variables, 1, 1},
     {"only_if", Function::only_if, 3, 3},
+    {"positive", Function::positive, 1, 1},
     {"unless", Function::unless, 2, 2},
     {"before", Function::before, 2, 2},
     {"after", Function::after, 2, 2},
@@ -107,6 +109,11 @@ inline constexpr auto signatures = std::to_array<Signature>({
     {"larger", Function::larger, 2, 2},
     {"differ", Function::differ, 2, 2},
 });
+
+/// Whether evaluation.cpp asks this node for what the function yields; the other functions know no node.
+constexpr bool asks_the_node(Function function) {
+  return function >= Function::hostname && function <= Function::variables;
+}
 
 /// Evaluates a function of the texts alone; nothing for the others. The arguments are as many as its
 /// signature says.

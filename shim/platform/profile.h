@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -31,7 +32,7 @@ struct Range {
 enum class Op : std::uint8_t {
   text,      ///< the text as it stands
   variable,  ///< the environment variable of that name
-  either,    ///< the first child that yields something: ${NAME:-…}
+  either,    ///< the first child that yields something: ${NAME:-…}, or a [let] that is a list
   join,      ///< the children's texts one after the other; nothing if one of them is nothing
   call,      ///< `function` on the children
 };
@@ -60,7 +61,7 @@ struct Condition {
   TextIndex glob = 0;      ///< of `like` and `unlike`
 };
 
-/// One way to be recognised: all these conditions hold.
+/// Conditions that hold all together: one way to be recognised, or when a role is this node's.
 struct Alternative {
   Range conditions;
 };
@@ -107,17 +108,34 @@ struct Tables {
 
 enum class Granularity : std::uint8_t { node, process };
 
+/// What kind of thing set the variables. Of several profiles that are recognised one of a later kind counts
+/// only where none of an earlier kind is there.
+enum class Kind : std::uint8_t {
+  platform,  ///< a platform: each node starts its own launcher
+  launcher,  ///< a process launcher: one process per worker exists already
+  flags,     ///< a launcher's flags as variables, PET_*, which anybody may set
+  names,     ///< generic names, which anybody may set; they say what a platform leaves open
+  foreign,   ///< tells of no torch job: another framework's launcher, or a pod that is alone
+};
+
+inline constexpr std::array<std::string_view, 5> kind_names = {"platform", "launcher", "flags", "names",
+                                                               "foreign"};
+
 struct Profile {
   const Tables* tables = nullptr;
   TextIndex name_text = 0, title_text = 0, supersedes_text = 0, agents_text = 0;
-  Granularity granularity = Granularity::node;
+  Kind kind = Kind::platform;
   /// Recognised by name only (`--platform NAME`), never by itself.
   bool opt_in = false;
-  /// 0 is a platform. Above it is what remains where no platform is recognised, the lower number first: names
-  /// that tools read and people set by hand.
-  std::uint8_t fallback = 0;
-  Range match_range, places_range, roles_range, refusals_range, pending_range;
+  Range signs_range, unless_range, match_range, places_range, roles_range, refusals_range, pending_range;
 
+  /// Whether its variables are of this very process or of the node.
+  [[nodiscard]] Granularity granularity() const {
+    return kind == Kind::launcher ? Granularity::process : Granularity::node;
+  }
+  /// A platform or a launcher has words of its own; the others are names that anybody may set, or no torch
+  /// job's.
+  [[nodiscard]] bool has_own_words() const { return kind == Kind::platform || kind == Kind::launcher; }
   /// The file's name without .toml.
   [[nodiscard]] std::string_view name() const { return tables->text(name_text); }
   /// For a person.
@@ -127,6 +145,15 @@ struct Profile {
   [[nodiscard]] std::string_view supersedes() const { return tables->text(supersedes_text); }
   /// Globs by comma: programs that ask the platform themselves where the master is, and need it from nobody.
   [[nodiscard]] std::string_view agents() const { return tables->text(agents_text); }
+  /// It is recognised where one of these holds at least; the more hold, the surer.
+  [[nodiscard]] std::span<const Condition> signs() const {
+    return Tables::part(tables->conditions, signs_range);
+  }
+  /// It is not recognised where one of these holds, whatever else does.
+  [[nodiscard]] std::span<const Condition> unless() const {
+    return Tables::part(tables->conditions, unless_range);
+  }
+  /// Further ways to be recognised.
   [[nodiscard]] std::span<const Alternative> match() const {
     return Tables::part(tables->alternatives, match_range);
   }

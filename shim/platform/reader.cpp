@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/nearest.h"
 #include "base/sort.h"
 #include "base/toml.h"
 #include "base/toml_nesting.h"
@@ -28,10 +29,18 @@ std::string joined(std::span<const std::string_view> names) {
   return result;
 }
 
+bool is_negative(const Condition& condition) {
+  return condition.sign == Sign::not_set || condition.sign == Sign::unlike;
+}
+
+constexpr auto top_keys =
+    std::to_array<std::string_view>({"title", "kind", "opt_in", "signs", "unless", "supersedes", "agents",
+                                     "let", "match", "facts", "idle_role", "refuse", "pending"});
+
 /// Goes through one parsed document and collects faults.
-class Reader {
+class ProfileReader {
  public:
-  Reader(std::string_view path, OwnedTables& tables, Faults& faults)
+  ProfileReader(std::string_view path, OwnedTables& tables, Faults& faults)
       : path_(path), tables_(tables), faults_(faults) {}
 
   void fault(const toml::node& where, const std::string& what, const std::string& fix) {
@@ -63,10 +72,13 @@ class Reader {
   }
 
   void reject_unknown(const toml::table& table, std::span<const std::string_view> known) {
-    for (const auto& [key, node] : table)
-      if (std::find(known.begin(), known.end(), std::string_view(key)) == known.end())
-        fault(node, "there is no key '" + std::string(std::string_view(key)) + "' here",
-              "use one of " + joined(known));
+    for (const auto& [name, node] : table) {
+      const std::string_view key(name);
+      if (std::find(known.begin(), known.end(), key) != known.end()) continue;
+      const std::string_view near = nearest(key, known);
+      fault(node, "there is no key '" + std::string(key) + "' here",
+            (near.empty() ? "" : "did you mean " + std::string(near) + "? ") + "use one of " + joined(known));
+    }
   }
 
   TextIndex required_text(const toml::table& table, std::string_view key) {
@@ -86,21 +98,63 @@ class Reader {
   /// All that a profile says of itself as a whole.
   void head(const toml::table& top, Profile& profile) {
     profile.title_text = required_text(top, "title");
-    if (const auto* granularity =
-            get<toml::value<std::string>>(top, "granularity", "\"node\" or \"process\"")) {
-      if (granularity->get() == "process")
-        profile.granularity = Granularity::process;
-      else if (granularity->get() != "node")
-        fault(*granularity, "'granularity' is '" + granularity->get() + "'", "write \"node\" or \"process\"");
+    if (const auto* kind = get<toml::value<std::string>>(top, "kind", "a string")) {
+      const auto found = std::find(kind_names.begin(), kind_names.end(), kind->get());
+      if (found == kind_names.end())
+        fault(*kind, "there is no kind '" + kind->get() + "'", "use one of " + joined(kind_names));
+      else
+        profile.kind = static_cast<Kind>(found - kind_names.begin());
     }
     if (const auto* opt_in = get<toml::value<bool>>(top, "opt_in", "true or false"))
       profile.opt_in = opt_in->get();
-    if (const auto* fallback = get<toml::value<std::int64_t>>(top, "fallback", "a number from 0 to 9")) {
-      if (fallback->get() < 0 || fallback->get() > 9)
-        fault(*fallback, "'fallback' is " + std::to_string(fallback->get()), "write a number from 0 to 9");
-      else
-        profile.fallback = static_cast<std::uint8_t>(fallback->get());
+  }
+
+  /// [let], in the document's order: each may use those above it.
+  void lets(const toml::table& top) {
+    const auto* table = get<toml::table>(top, "let", "a table, [let]");
+    if (table == nullptr) return;
+    std::vector<std::pair<std::string, const toml::node*>> in_order;
+    for (const auto& [key, node] : *table) in_order.emplace_back(std::string(std::string_view(key)), &node);
+    insertion_sort(in_order, [](const auto& a, const auto& b) {
+      return a.second->source().begin < b.second->source().begin;
+    });
+    for (const auto& [name, node] : in_order) {
+      if (!is_name(name)) fault(*node, "'" + name + "' is no name", "use letters, digits and _");
+      std::vector<std::uint16_t> roots;
+      each(*node, [&](const toml::node& one) {
+        if (const auto root = place(name, one)) roots.push_back(*root);
+      });
+      std::string error;
+      const auto root = roots.size() == 1 ? std::optional(roots.front())
+                        : roots.empty()   ? std::nullopt
+                                          : add_step(Op::either, Function::none, roots, tables_, error);
+      if (!error.empty()) fault(*node, name + ": " + error, "shorten it");
+      if (root) lets_[name] = *root;
     }
+  }
+
+  /// `signs`, of which any is enough.
+  Range signs(const toml::table& top) {
+    if (!top.contains("signs")) return {};
+    const auto list = conditions(top, "signs");
+    const auto* array = top.get_as<toml::array>("signs");
+    if (std::any_of(list.begin(), list.end(), is_negative))
+      fault(*array, "a sign is something that is there",
+            "write what must not be there in 'unless', and what belongs together in [[match]]");
+    return added(list).conditions;
+  }
+
+  /// `unless`, none of which may hold.
+  Range unless(const toml::table& top) {
+    if (!top.contains("unless")) return {};
+    const auto* array = top.get_as<toml::array>("unless");
+    const auto* signs = top.get_as<toml::array>("signs");
+    for (std::size_t i = 0; array != nullptr && signs != nullptr && i < array->size(); ++i)
+      for (const toml::node& sign : *signs)
+        if (sign.is_string() && sign.value<std::string>() == (*array)[i].value<std::string>())
+          fault(sign, "'" + *sign.value<std::string>() + "' is a sign and in 'unless', so it never counts",
+                "leave one of them out");
+    return added(conditions(top, "unless")).conditions;
   }
 
   /// The tables of `[[key]]`.
@@ -125,19 +179,23 @@ class Reader {
   Range alternatives(const toml::table& top) {
     static constexpr auto keys = std::to_array<std::string_view>({"all", "any"});
     const std::size_t first = tables_.alternatives.size();
-    for (const toml::table* one : tables_of(top, "match", keys)) {
-      const bool has_any = one->contains("any");
-      std::vector<Condition> all;
-      if (!has_any || one->contains("all")) all = conditions(*one, "all");
-      if (!has_any) alternative(all);
-      if (!has_any) continue;
-      for (const Condition& any : conditions(*one, "any")) {
-        auto each = all;
-        each.push_back(any);
-        alternative(std::move(each));
-      }
-    }
+    for (const toml::table* one : tables_of(top, "match", keys))
+      for (auto& all : each_with_any(*one, "all")) alternative(std::move(all));
     return range(tables_.alternatives, first);
+  }
+
+  /// The conditions of `key`, of which all have to hold, with each of `any`; one of the two may lack.
+  std::vector<std::vector<Condition>> each_with_any(const toml::table& table, std::string_view key) {
+    const bool has_any = table.contains("any");
+    std::vector<Condition> all;
+    if (!has_any || table.contains(key)) all = conditions(table, key);
+    if (!has_any) return {all};
+    std::vector<std::vector<Condition>> result;
+    for (const Condition& any : conditions(table, "any")) {
+      result.push_back({any});
+      result.back().insert(result.back().end(), all.begin(), all.end());
+    }
+    return result;
   }
 
   /// What is decided soonest is asked first, as most alternatives of most profiles do not hold.
@@ -152,13 +210,23 @@ class Reader {
   }
 
   Range roles(const toml::table& top, std::string_view key) {
-    static constexpr auto keys = std::to_array<std::string_view>({"name", "fix", "when"});
+    static constexpr auto keys = std::to_array<std::string_view>({"name", "fix", "when", "any"});
     const std::size_t first = tables_.roles.size();
     for (const toml::table* one : tables_of(top, key, keys)) {
       const auto* fix = get<toml::value<std::string>>(*one, "fix", "a string");
-      tables_.roles.push_back({required_text(*one, "name"), text_index(fix == nullptr ? "" : fix->get()),
-                               added(conditions(*one, "when"))});
+      const TextIndex name = required_text(*one, "name");
+      const TextIndex advice = text_index(fix == nullptr ? "" : fix->get());
+      for (const auto& when : each_with_any(*one, "when")) {
+        if (!when.empty() && std::none_of(when.begin(), when.end(), [&](const Condition& condition) {
+              return reads_something(condition.root);
+            }))
+          fault(*one, "'when' reads no variable and no file, so a message cannot say why",
+                "name what says so");
+        tables_.roles.push_back({name, advice, added(when)});
+      }
     }
+    // What `same` says of two texts of one fact.
+    if (key == "refuse") tables_.roles.insert(tables_.roles.end(), differing_.begin(), differing_.end());
     return range(tables_.roles, first);
   }
 
@@ -183,26 +251,24 @@ class Reader {
         fault(table, "'" + std::string(key) + "' is missing or empty", "list at least one condition");
       return result;
     }
+    std::vector<std::string> texts;
     for (const toml::node& element : *array) {
       const auto* text = element.as_string();
       std::string error = "a condition is a string";
-      const auto condition = text == nullptr ? std::nullopt : parse_condition(text->get(), tables_, error);
+      const auto condition =
+          text == nullptr ? std::nullopt : parse_condition(text->get(), lets_, tables_, error);
       if (condition)
         result.push_back(*condition);
       else
         fault(element, error, "correct the condition");
+      if (text == nullptr || key == "any" || key == "signs") continue;
+      const std::string opposite = text->get().starts_with('!') ? text->get().substr(1) : "!" + text->get();
+      if (std::find(texts.begin(), texts.end(), opposite) != texts.end())
+        fault(element, "'" + text->get() + "' and '" + opposite + "' never hold together",
+              "leave one of them out");
+      texts.push_back(text->get());
     }
     return result;
-  }
-
-  void place(Fact fact, const toml::node& node) {
-    const auto* text = node.as_string();
-    std::string error = "a place is a string";
-    const auto root = text == nullptr ? std::nullopt : parse_place(text->get(), tables_, error);
-    if (root)
-      tables_.places.push_back({fact, *root});
-    else
-      fault(node, std::string(name(fact)) + ": " + error, "correct the place");
   }
 
   Range places(const toml::table& facts) {
@@ -210,17 +276,111 @@ class Reader {
     reject_unknown(facts, fact_names);
     for (std::size_t i = 0; i < fact_count; ++i) {
       const toml::node* node = facts.get(fact_names[i]);
-      if (node == nullptr) continue;
-      if (const auto* array = node->as_array()) {
-        for (const toml::node& element : *array) place(static_cast<Fact>(i), element);
-      } else {
-        place(static_cast<Fact>(i), *node);
-      }
+      if (node != nullptr) places_of(static_cast<Fact>(i), *node);
     }
     return range(tables_.places, first);
   }
 
  private:
+  /// Calls use(NODE) with a node or, where it is a list, each of its elements.
+  template <class Use>
+  static void each(const toml::node& node, const Use& use) {
+    const auto* array = node.as_array();
+    if (array == nullptr) return use(node);
+    for (const toml::node& element : *array) use(element);
+  }
+
+  static bool is_name(std::string_view text) {
+    return !text.empty() &&
+           text.find_first_not_of(
+               "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_"
+               "0123456789") == std::string_view::npos &&
+           (text.front() < '0' || text.front() > '9');
+  }
+
+  /// Of a fact or a let of that name.
+  std::optional<std::uint16_t> place(std::string_view name, const toml::node& node) {
+    const auto* text = node.as_string();
+    std::string error = "a place is a string";
+    const auto root = text == nullptr ? std::nullopt : parse_place(text->get(), lets_, tables_, error);
+    if (!root) fault(node, std::string(name) + ": " + error, "correct the place");
+    return root;
+  }
+
+  /// A fact's place, list of places, or { same = [places] }, whose places must agree.
+  void places_of(Fact fact, const toml::node& node) {
+    bool is_certain = false;  // what follows a text is never read
+    const auto add = [&](const toml::node& one) -> std::optional<std::uint16_t> {
+      if (is_certain)
+        fault(one, std::string(name(fact)) + ": the place before this one always says something",
+              "put it before that one, or leave it out");
+      const auto root = place(name(fact), one);
+      if (root) tables_.places.push_back({fact, *root});
+      is_certain = root && tables_.steps[*root].op == Op::text;
+      return root;
+    };
+    each(node, [&](const toml::node& one) {
+      const auto* table = one.as_table();
+      if (table == nullptr) {
+        add(one);
+        return;
+      }
+      static constexpr auto keys = std::to_array<std::string_view>({"same"});
+      reject_unknown(*table, keys);
+      const auto* same = get<toml::array>(*table, "same", "a list of places");
+      std::vector<std::uint16_t> roots;
+      for (std::size_t i = 0; same != nullptr && i < same->size(); ++i)
+        if (const auto root = add((*same)[i])) roots.push_back(*root);
+      if (roots.size() < 2)
+        fault(one, std::string(name(fact)) + ": 'same' has less than two places", "write { same = [A, B] }");
+      must_agree(fact, roots, one);
+    });
+  }
+
+  /// A refusal for each two of the places that can say different things.
+  void must_agree(Fact fact, const std::vector<std::uint16_t>& roots, const toml::node& where) {
+    for (std::size_t i = 0; i < roots.size(); ++i) {
+      for (std::size_t j = i + 1; j < roots.size(); ++j) {
+        std::string error;
+        const auto differ = add_step(Op::call, Function::differ, {roots[i], roots[j]}, tables_, error);
+        if (!differ) return fault(where, error, "shorten it");
+        const std::string what = inputs_of(roots[i]) + " and " + inputs_of(roots[j]) + " both say " +
+                                 std::string(name(fact)) + ", and contradict each other";
+        differing_.push_back({text_index(what), text_index(""), added({{Sign::set, *differ, 0}})});
+      }
+    }
+  }
+
+  /// The variables of an expression, or its first function.
+  std::string inputs_of(std::uint16_t root) {
+    std::vector<std::string_view> names;
+    add_variables(root, names);
+    return names.empty() ? "a file" : joined(names);
+  }
+
+  void add_variables(std::uint16_t root, std::vector<std::string_view>& names) {
+    const Step& step = tables_.steps[root];
+    const Tables view = tables_.view();
+    if (step.op == Op::variable) {
+      const std::string_view name = view.text(step.index);
+      if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
+    }
+    if (step.op == Op::variable || step.op == Op::text) return;
+    for (const std::uint16_t child : view.children_of(step)) add_variables(child, names);
+  }
+
+  /// Whether what an expression yields depends on the node.
+  [[nodiscard]] bool reads_something(std::uint16_t root) const {
+    const Step& step = tables_.steps[root];
+    if (step.op == Op::text) return false;
+    if (step.op == Op::variable) return true;
+    const auto children = tables_.view().children_of(step);
+    const bool is_call = step.op == Op::call;
+    return (is_call && asks_the_node(step.function)) ||
+           std::any_of(children.begin(), children.end(),
+                       [&](std::uint16_t child) { return reads_something(child); });
+  }
+
   Alternative added(const std::vector<Condition>& conditions) {
     const std::size_t first = tables_.conditions.size();
     tables_.conditions.insert(tables_.conditions.end(), conditions.begin(), conditions.end());
@@ -239,6 +399,8 @@ class Reader {
   std::string_view path_;
   OwnedTables& tables_;
   Faults& faults_;
+  Lets lets_;
+  std::vector<Role> differing_;
 };
 
 }  // namespace
@@ -255,7 +417,7 @@ Outcome<OwnedProfile> read_profile(std::string_view name, std::string document, 
   OwnedProfile result;
   OwnedProfile::Storage& storage = *result.storage_;
   Faults faults;
-  Reader reader(path, storage.owned, faults);
+  ProfileReader reader(path, storage.owned, faults);
   storage.document = std::move(document);
 
   if (storage.document.size() > longest_document) {
@@ -273,24 +435,24 @@ Outcome<OwnedProfile> read_profile(std::string_view name, std::string document, 
     return faults;
   }
   const toml::table& top = parsed.table();
-  static constexpr auto known =
-      std::to_array<std::string_view>({"title", "granularity", "opt_in", "fallback", "supersedes", "agents",
-                                       "match", "facts", "idle_role", "refuse", "pending"});
-  reader.reject_unknown(top, known);
+  reader.reject_unknown(top, top_keys);
   Profile& profile = storage.profile;
   profile.name_text = reader.text_index(name);
   reader.head(top, profile);
   profile.supersedes_text = reader.text_index(reader.globs(top, "supersedes", "profiles' names"));
   profile.agents_text = reader.text_index(reader.globs(top, "agents", "programs' names"));
+  reader.lets(top);
+  profile.signs_range = reader.signs(top);
+  profile.unless_range = reader.unless(top);
   profile.match_range = reader.alternatives(top);
-  if (profile.match_range.count == 0 && !profile.opt_in && faults.empty())
-    reader.fault(1, "nothing says how the platform is recognised", "write [[match]], or opt_in = true");
+  if (profile.signs_range.count == 0 && profile.match_range.count == 0 && !profile.opt_in && faults.empty())
+    reader.fault(1, "nothing says how the platform is recognised", "write signs, [[match]] or opt_in = true");
 
+  if (const auto* facts = reader.get<toml::table>(top, "facts", "a table, [facts]"))
+    profile.places_range = reader.places(*facts);
   profile.roles_range = reader.roles(top, "idle_role");
   profile.refusals_range = reader.roles(top, "refuse");
   profile.pending_range = reader.roles(top, "pending");
-  if (const auto* facts = reader.get<toml::table>(top, "facts", "a table, [facts]"))
-    profile.places_range = reader.places(*facts);
   if (profile.places_range.count == 0 && faults.empty())
     reader.fault(1, "there are no facts", "write at least one in [facts]");
   if (!faults.empty()) return faults;

@@ -9,11 +9,17 @@ namespace {
 
 constexpr const char* good = R"toml(# ten lines are enough
 title = "Invented"
+signs = ["INVENTED_JOB", "INVENTED_SIZE"]
+unless = ["LOCAL_RANK"]
+[let]
+table = "file(${TABLE:-/etc/table.json})"
+first = ["field($table, hosts.0)", "first_host(${INVENTED_HOSTS})"]
 [[match]]
-all = ["INVENTED_JOB", "!LOCAL_RANK"]
+all = ["INVENTED_NAME=a-*", "!INVENTED_ALONE"]
 [facts]
-nnodes = "${INVENTED_SIZE}"
+nnodes = { same = ["${INVENTED_SIZE}", "count(field($table, hosts))"] }
 node_rank = ["${INVENTED_RANK}", "ordinal(hostname())"]
+master_addr = "$first"
 [[idle_role]]
 name = "parameter server"
 when = ["INVENTED_ROLE=ps"]
@@ -43,38 +49,46 @@ TEST_CASE("a profile is read from TOML, and stays readable when it is moved") {
   CHECK(profile.name() == "invented");
   CHECK(profile.title() == "Invented");
   CHECK(owned.document() == good);
-  CHECK(profile.granularity == Granularity::node);
+  CHECK(profile.kind == Kind::platform);
+  CHECK(profile.granularity() == Granularity::node);
   CHECK_FALSE(profile.opt_in);
-  CHECK(profile.fallback == 0);
   const Tables& tables = *profile.tables;
+  REQUIRE(profile.signs().size() == 2);
+  CHECK(tables.text(tables.steps[profile.signs()[1].root].index) == "INVENTED_SIZE");
+  REQUIRE(profile.unless().size() == 1);
+  CHECK(tables.text(tables.steps[profile.unless()[0].root].index) == "LOCAL_RANK");
   REQUIRE(profile.match().size() == 1);
   const auto conditions = tables.conditions_of(profile.match()[0]);
   REQUIRE(conditions.size() == 2);
   CHECK(conditions[1].sign == Sign::not_set);
-  CHECK(tables.text(tables.steps[conditions[1].root].index) == "LOCAL_RANK");
-  REQUIRE(profile.places().size() == 3);
+  CHECK(tables.text(tables.steps[conditions[1].root].index) == "INVENTED_ALONE");
+  REQUIRE(profile.places().size() == 5);
   CHECK(profile.places()[0].fact == Fact::nnodes);
-  CHECK(tables.text(tables.steps[profile.places()[1].root].index) == "INVENTED_RANK");
-  CHECK(tables.steps[profile.places()[2].root].function == Function::ordinal);
+  CHECK(profile.places()[1].fact == Fact::nnodes);
+  CHECK(tables.text(tables.steps[profile.places()[2].root].index) == "INVENTED_RANK");
+  CHECK(tables.steps[profile.places()[3].root].function == Function::ordinal);
+  CHECK(tables.steps[profile.places()[4].root].op == Op::either);
+  REQUIRE(profile.refusals().size() == 1);
+  CHECK(tables.text(profile.refusals()[0].name) ==
+        "INVENTED_SIZE and TABLE both say nnodes, and contradict each other");
   REQUIRE(profile.roles().size() == 1);
   CHECK(tables.text(profile.roles()[0].name) == "parameter server");
   CHECK(tables.text(tables.conditions_of(profile.roles()[0].when)[0].glob) == "ps");
 }
 
-TEST_CASE("granularity, opt_in and fallback are read") {
+TEST_CASE("kind and opt_in are read") {
   const auto outcome = read_profile("x", R"(title = "X"
-granularity = "process"
+kind = "launcher"
 opt_in = true
-fallback = 2
 [facts]
 rank = "${X}"
 )",
                                     "x.toml");
   REQUIRE(std::holds_alternative<OwnedProfile>(outcome));
   const Profile& profile = std::get<OwnedProfile>(outcome).profile();
-  CHECK(profile.granularity == Granularity::process);
+  CHECK(profile.kind == Kind::launcher);
+  CHECK(profile.granularity() == Granularity::process);
   CHECK(profile.opt_in);
-  CHECK(profile.fallback == 2);
 }
 
 TEST_CASE("every mistake in a profile is named with its line") {
@@ -84,9 +98,8 @@ TEST_CASE("every mistake in a profile is named with its line") {
   CHECK(faults_of("title = \"X\"\n[facts]\nnnodes = \"1\"\n") ==
         Lines{"1: nothing says how the platform is recognised"});
   CHECK(faults_of(R"(tittle = "X"
-granularity = "rack"
+kind = "rack"
 opt_in = 1
-fallback = 10
 match = "A"
 [facts]
 nnode = "1"
@@ -94,19 +107,42 @@ nnodes = ["${A", 2]
 [[idle_role]]
 when = []
 )") == Lines{"1: there is no key 'tittle' here", "1: 'title' is missing or empty",
-             "2: 'granularity' is 'rack'", "3: 'opt_in' is not true or false", "4: 'fallback' is 10",
-             "5: 'match' is not a list of tables, [[match]]", "9: 'name' is missing or empty",
-             "9: 'when' is missing or empty", "7: there is no key 'nnode' here",
-             "8: nnodes: '${A', character 4: '}' or ':-' is expected here",
-             "8: nnodes: a place is a string"});
+             "2: there is no kind 'rack'", "3: 'opt_in' is not true or false",
+             "4: 'match' is not a list of tables, [[match]]", "6: there is no key 'nnode' here",
+             "7: nnodes: '${A', character 4: '}' or ':-' is expected here", "7: nnodes: a place is a string",
+             "8: 'name' is missing or empty", "8: 'when' is missing or empty"});
   CHECK(
       faults_of(
           "title = \"X\"\n[[match]]\nall = [\"A\",\n  \"B C\", 3]\nor = []\n[facts]\nnnodes = \"1\"\n") ==
-      Lines{"5: there is no key 'or' here",
-            "4: 'B C': a condition is a variable's name or a function call, with ! before it or =GLOB behind",
-            "4: a condition is a string"});
+      Lines{
+          "5: there is no key 'or' here",
+          "4: 'B C': a condition is a variable's name, a function call or a $LET, with ! before it or =GLOB "
+          "behind",
+          "4: a condition is a string"});
   CHECK(faults_of("title = \"X\"\nmatch = [1]\n[facts]\nnnodes = \"1\"\n") ==
         Lines{"2: 'match' holds what is no table"});
+}
+
+TEST_CASE("what can never match, or was surely meant otherwise, is refused") {
+  const auto with = [](const std::string& head, const std::string& facts = "nnodes = \"${A}\"\n") {
+    return faults_of("title = \"X\"\n" + head + "[facts]\n" + facts);
+  };
+  CHECK(with("signs = [\"A\"]\n").empty());
+  CHECK(with("signs = [\"A\", \"!B\"]\n") == Lines{"2: a sign is something that is there"});
+  CHECK(with("signs = [\"A\", \"B\"]\nunless = [\"B\"]\n") ==
+        Lines{"2: 'B' is a sign and in 'unless', so it never counts"});
+  CHECK(with("[[match]]\nall = [\"A\", \"!A\"]\n") == Lines{"3: '!A' and 'A' never hold together"});
+  CHECK(with("signs = [\"A\"]\n", "nnodes = [\"1\", \"${A}\"]\n") ==
+        Lines{"4: nnodes: the place before this one always says something"});
+  CHECK(with("signs = [\"A\"]\n", "nnodes = { same = [\"${A}\"] }\n") ==
+        Lines{"4: nnodes: 'same' has less than two places"});
+  CHECK(with("signs = [\"A\"]\n[let]\na = \"$b\"\nb = \"${B}\"\n")
+            .at(0)
+            .starts_with("4: a: '$b', character 2: there is no 'b' in [let] above this"));
+  CHECK(with("signs = [\"A\"]\n[[refuse]]\nname = \"wrong\"\nwhen = [\"add(1, 1)\"]\n") ==
+        Lines{"3: 'when' reads no variable and no file, so a message cannot say why"});
+  const auto outcome = read_profile("x", "title = \"X\"\nsigns = [\"A\"]\n[facts]\nnode_rnk = \"1\"\n", "x");
+  CHECK_THAT(std::get<Faults>(outcome).at(0).fix, Catch::StartsWith("did you mean node_rank? use one of"));
 }
 
 TEST_CASE("hostile documents are faults, never a crash or endless work") {

@@ -8,6 +8,7 @@
 #include "base/fault.h"
 #include "node/node.h"
 #include "platform/profile.h"
+#include "platform/reasons.h"
 
 namespace rankshim::platform {
 
@@ -20,6 +21,9 @@ struct Platform {
   /// Other profiles that were recognised, the most specific first; what is only for where no platform is
   /// recognised is not among them.
   std::vector<std::string> also_matched;
+  /// What generic names (Kind::names), and a launcher's flags as variables (Kind::flags), say beside the
+  /// platform; nothing where it is none, or is itself of mere names.
+  Facts names, flags;
   /// The profile, which has to outlive this; nullptr where none was recognised or asked for.
   const Profile* profile = nullptr;
   /// What has to be over before the facts can be read; empty where nothing has.
@@ -41,27 +45,15 @@ struct Platform {
 };
 
 /// Finds the platform. `wanted` is "auto", "none" or a profile's name. Of several profiles that are
-/// recognised, the most specific wins, by this rule: the lowest `fallback`; then a user's own (the first
-/// `own` of `profiles`); then one that another does not supersede; then granularity process, whose variables
-/// are of this very process; then the one whose fulfilled alternative has the most positive conditions (that
-/// something is there; what must not be there makes nothing more specific); then the name that sorts first. A
-/// platform that is recognised too, is not superseded and gives another nnodes, node_rank, rank or world_size
-/// is a doubt that names both places: which of the two counts is not ours to guess. An unknown name is a
-/// fault that lists the nearest.
+/// recognised, the most specific wins, by this rule: the earlier kind (Profile::kind); then a user's own (the
+/// first `own` of `profiles`); then one that another does not supersede; then granularity process, whose
+/// variables are of this very process; then the one with the most signs, or positive conditions of a
+/// [[match]] (that something is there; what must not be there makes nothing more specific); then the name
+/// that sorts first. A platform that is recognised too, is not superseded and gives another nnodes,
+/// node_rank, rank or world_size is a doubt that names both places: which of the two counts is not ours to
+/// guess. An unknown name is a fault that lists the nearest.
 Outcome<Platform> recognise(std::span<const Profile> profiles, std::string_view wanted, const Node& node,
                             std::size_t own = 0);
-
-/// How the warning of a Kubernetes service link ends, which begins with the variable.
-inline constexpr std::string_view link_ignored = " is a Kubernetes service link and is ignored";
-
-/// Why a fact is not known: what a person has to look for.
-struct Lack {
-  std::vector<std::string> unset;     ///< variables that would say it, and are not set
-  std::vector<std::string> absent;    ///< files likewise
-  std::vector<std::string> unusable;  ///< what is there and says nothing: "LIST=[] is no list of hosts"
-  std::vector<std::string> names;     ///< the variables and files of all these
-  std::string remedy;  ///< what to do about `unusable`, for the start of a fix: "correct LIST, or "
-};
 
 /// Why none of the fact's places yields anything; each reason once.
 Lack lack_of(const Profile& profile, Fact fact, const Node& node);
@@ -72,10 +64,6 @@ std::vector<std::string> ignored_variables(std::span<const Profile> profiles, co
 
 /// What the profile's places yield on this node, whether it is recognised or not. Warnings are appended, each
 /// once.
-///
-/// A fact's source is "env NAME" for a bare variable, "file PATH" for file(PATH), "hostname" for hostname(),
-/// "default" for text alone, else "derived from" the variables and files that were used. Values that are
-/// Kubernetes service links count as not set, with a warning.
 Facts read_facts(const Profile& profile, const Node& node, std::vector<std::string>& warnings);
 
 /// The profile of that name; nullptr where there is none.

@@ -90,6 +90,9 @@ TEST_CASE("a place's value carries its source") {
   CHECK(found("only_if(${ROLE}, WORK*, ${A})", node) == "one (env A)");
   CHECK(found("only_if(${ROLE}, MASTER, ${A})", node) == "(nothing)");
   CHECK(found("only_if(${ROLE}, WORKER, 0)", node) == "0 (derived from ROLE)");
+  CHECK(found("positive(${N})", FakeNode({"N=8"})) == "8 (env N)");
+  CHECK(found("positive(${N})", FakeNode({"N=0"})) == "(nothing)");
+  CHECK(found("positive(${N})", FakeNode({"N=all"})) == "(nothing)");
   CHECK(found("only_variable(VC_*_HOSTS)", node) == "w0,w1 (env VC_WORKER_HOSTS)");
   CHECK(found("only_variable(*)", node) == "(nothing)");
   CHECK(found("only_variable(X*)", node) == "(nothing)");
@@ -151,18 +154,58 @@ TEST_CASE("the most specific profile wins and the others are listed") {
   Profiles profiles;
   profiles.add("by-hand", match("\"A\", \"B\", \"C\", \"D\"") + "").add("one", match("\"A\""));
   profiles.add("two", match("\"A\", \"B\"")).add("absent", match("\"A\", \"!X\", \"!Y\", \"!Z\""));
-  profiles.add("last", "fallback = 2\n" + match("\"A\", \"B\", \"C\""));
-  profiles.add("early", "fallback = 1\n" + match("\"A\""));
+  profiles.add("last", "kind = \"names\"\n" + match("\"A\", \"B\", \"C\""));
+  profiles.add("early", "kind = \"flags\"\n" + match("\"A\""));
   profiles.add("asked", "opt_in = true\n" + match("\"A\", \"B\", \"C\""));
   const Platform platform = recognised(profiles, FakeNode({"A=1", "B=1", "C=1"}));
   CHECK(platform.name == "two");
   CHECK(platform.also_matched == std::vector<std::string>{"absent", "one"});
 }
 
+TEST_CASE("any sign is enough, the more there are the surer, and what is in unless rules all ways out") {
+  const auto profile = [](const std::string& signs, const std::string& more = "") {
+    return "title = \"X\"\nsigns = [" + signs + "]\n" + more + "[facts]\nnnodes = \"1\"\n";
+  };
+  Profiles profiles;
+  profiles.add("one", profile("\"A\", \"larger(${N}, 1)\""));
+  profiles.add("two", profile("\"A\", \"B\"", "unless = [\"X\"]\n[[match]]\nall = [\"C\"]\n"));
+  CHECK(recognised(profiles, FakeNode({"A=1", "B=1"})).name == "two");
+  CHECK(recognised(profiles, FakeNode({"A=1", "B=1"})).evidence == "A=1, B=1");
+  CHECK(recognised(profiles, FakeNode({"A=1", "N=2"})).name == "one");
+  CHECK(recognised(profiles, FakeNode({"N=2"})).name == "one");
+  CHECK(recognised(profiles, FakeNode({"N=1"})).name == "single-node");
+  CHECK(recognised(profiles, FakeNode({"C=1"})).name == "two");
+  CHECK(recognised(profiles, FakeNode({"C=1", "X=1"})).name == "single-node");
+  CHECK(recognised(profiles, FakeNode({"A=1", "B=1", "X=1"})).name == "one");
+}
+
+TEST_CASE("two names of one number have to agree, and their values are in the message") {
+  Profiles profiles;
+  profiles.add("a", "title = \"X\"\nsigns = [\"A\"]\n[facts]\nnode_rank = { same = [\"${A}\", \"${B}\"] }\n");
+  CHECK(recognised(profiles, FakeNode({"A=1", "B=01"})).doubts.empty());
+  CHECK(recognised(profiles, FakeNode({"A=1"})).facts.text(Fact::node_rank) == "1");
+  const Platform platform = recognised(profiles, FakeNode({"A=1", "B=2"}));
+  REQUIRE(platform.doubts.size() == 1);
+  CHECK(platform.doubts[0].what == "A and B both say node_rank, and contradict each other (A=1, B=2)");
+  CHECK(platform.doubts[0].names == std::vector<std::string>{"A", "B"});
+}
+
+TEST_CASE("generic names and a launcher's flags are read beside any platform but names themselves") {
+  Profiles profiles;
+  profiles.add("a", match("\"A\"", "nnodes = \"${A}\""));
+  profiles.add("n", "kind = \"names\"\n" + match("\"N\"", "nnodes = \"${N}\""));
+  profiles.add("f", "kind = \"flags\"\n" + match("\"F\"", "nnodes = \"${F}\""));
+  const Platform platform = recognised(profiles, FakeNode({"A=2", "N=3", "F=2"}));
+  CHECK(platform.name == "a");
+  CHECK(platform.names.text(Fact::nnodes) == "3");
+  CHECK(platform.flags.text(Fact::nnodes) == "2");
+  CHECK_FALSE(recognised(profiles, FakeNode({"N=3"})).names.has(Fact::nnodes));
+  CHECK(recognised(profiles, FakeNode({"X=3"})).name == "single-node");
+}
+
 TEST_CASE("what a profile supersedes is less specific, and so is granularity node beside process") {
   Profiles profiles;
-  profiles.add("outer", match("\"A\", \"B\", \"C\""))
-      .add("worker", "granularity = \"process\"\n" + match("\"A\""));
+  profiles.add("outer", match("\"A\", \"B\", \"C\"")).add("worker", "kind = \"launcher\"\n" + match("\"A\""));
   CHECK(recognised(profiles, FakeNode({"A=1", "B=1", "C=1"})).name == "worker");
   profiles.add("above", "supersedes = [\"out*\", \"worker\"]\n" + match("\"A\""));
   CHECK(recognised(profiles, FakeNode({"A=1", "B=1", "C=1"})).name == "above");
@@ -180,7 +223,7 @@ TEST_CASE("of several alternatives the most specific that is fulfilled counts") 
 
 TEST_CASE("a platform can be asked for by name, recognised or not") {
   Profiles profiles;
-  profiles.add("slurm", "opt_in = true\ngranularity = \"process\"\n" + match("\"NONE\"", "rank = \"${R}\""));
+  profiles.add("slurm", "opt_in = true\nkind = \"launcher\"\n" + match("\"NONE\"", "rank = \"${R}\""));
   const FakeNode node({"R=3"});
   const Platform platform = recognised(profiles, node, "slurm");
   CHECK(platform.name == "slurm");

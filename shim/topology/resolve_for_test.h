@@ -20,8 +20,8 @@ inline Outcome<Topology> resolve(const Node& node, std::vector<std::string> word
   const auto platform = platform::recognise(profiles, settings.text(Option::platform), node);
   if (const auto* faults = std::get_if<Faults>(&platform)) return *faults;
   const auto torchrun = read_torchrun(command);
-  return resolve_topology(settings, std::get<platform::Platform>(platform),
-                          platform::find(profiles, "generic"), node, torchrun ? &*torchrun : nullptr);
+  return resolve_topology(settings, std::get<platform::Platform>(platform), node,
+                          torchrun ? &*torchrun : nullptr);
 }
 
 }  // namespace rankshim

@@ -44,8 +44,8 @@ bool is_port(std::string_view text);
 class Resolver {
  public:
   /// What it is given has to outlive it; parameters as of resolve_topology.
-  Resolver(const Settings& settings, const platform::Platform& platform, const platform::Profile* generic,
-           const Node& node, const TorchrunCommand* torchrun);
+  Resolver(const Settings& settings, const platform::Platform& platform, const Node& node,
+           const TorchrunCommand* torchrun);
 
   /// Once only.
   Outcome<Topology> resolve();
@@ -92,6 +92,9 @@ class Resolver {
 
   /// A platform was recognised, not only names that anybody may set.
   [[nodiscard]] bool has_own_words() const;
+
+  /// What was recognised are generic names.
+  [[nodiscard]] bool is_mere_names() const;
 
   [[nodiscard]] bool platform_is_elastic() const;
 

@@ -87,8 +87,8 @@ std::string name_of(Fact fact, const Value& value) {
   return value.detail.empty() ? std::string(name(fact)) : value.detail;
 }
 
-Resolver::Resolver(const Settings& settings, const platform::Platform& platform,
-                   const platform::Profile* generic, const Node& node, const TorchrunCommand* torchrun)
+Resolver::Resolver(const Settings& settings, const platform::Platform& platform, const Node& node,
+                   const TorchrunCommand* torchrun)
     : settings_(settings), platform_(platform), node_(node), torchrun_(torchrun) {
   topology_.platform = platform.name;
   topology_.granularity = platform.granularity;
@@ -99,10 +99,8 @@ Resolver::Resolver(const Settings& settings, const platform::Platform& platform,
   topology_.also_matched = platform.also_matched;
   topology_.warnings = platform.warnings;
   reads_variables_ = platform.name != "none";
-  if (generic != nullptr && reads_variables_ && platform.name != generic->name()) {
-    generic_ = platform::read_facts(*generic, node, topology_.warnings);
-    if (platform.granularity == Granularity::node) add_torchrun_facts();
-  }
+  generic_ = platform.names;
+  if (platform.granularity == Granularity::node) add_torchrun_facts();
 }
 
 Outcome<Topology> Resolver::resolve() {
@@ -183,21 +181,15 @@ void Resolver::normalise() {
 }
 
 void Resolver::add_torchrun_facts() {
-  constexpr std::array<std::pair<Fact, std::string_view>, 5> names = {
-      {{Fact::nnodes, "PET_NNODES"},
-       {Fact::node_rank, "PET_NODE_RANK"},
-       {Fact::nproc_per_node, "PET_NPROC_PER_NODE"},
-       {Fact::master_addr, "PET_MASTER_ADDR"},
-       {Fact::master_port, "PET_MASTER_PORT"}}};
-  const Environment& environment = node_.environment();
-  if (environment.get("PET_RDZV_BACKEND").value_or("static") != "static" ||
-      environment.get("PET_NNODES").value_or("").find(':') != std::string_view::npos)
+  const Facts& flags = platform_.flags;
+  const std::string_view backend = flags.text(Fact::rdzv_backend);
+  if ((!backend.empty() && backend != "static") ||
+      flags.text(Fact::nnodes).find(':') != std::string_view::npos)
     return;
-  for (const auto& [fact, variable] : names) {
-    const auto text = environment.get(variable);
-    const bool said = generic_.has(fact) || (fact != Fact::nproc_per_node && platform_.facts.has(fact));
-    if (text && !said && !is_service_link(*text))
-      generic_[fact] = Value{std::string(*text), Origin::variable, std::string(variable)};
+  for (const Fact fact :
+       {Fact::nnodes, Fact::node_rank, Fact::nproc_per_node, Fact::master_addr, Fact::master_port}) {
+    const bool is_known = generic_.has(fact) || (fact != Fact::nproc_per_node && platform_.facts.has(fact));
+    if (!is_known) generic_[fact] = flags[fact];
   }
 }
 
@@ -292,7 +284,7 @@ bool Resolver::agrees(Fact fact, const Value& flag, const Value& other) const {
 
 bool Resolver::platform_says_all() const {
   const Facts& own = platform_.facts;
-  return platform_.name != "generic" && own.has(Fact::nnodes) && own.has(Fact::node_rank);
+  return !is_mere_names() && own.has(Fact::nnodes) && own.has(Fact::node_rank);
 }
 
 bool Resolver::platform_has_words() const {
@@ -310,13 +302,17 @@ bool Resolver::user_says_place() const {
 }
 
 bool Resolver::has_own_words() const {
-  return platform_.profile != nullptr && platform_.profile->fallback == 0;
+  return platform_.profile != nullptr && platform_.profile->has_own_words();
+}
+
+bool Resolver::is_mere_names() const {
+  return platform_.profile != nullptr && platform_.profile->kind == platform::Kind::names;
 }
 
 Resolver::Missing Resolver::missing(Fact fact, std::vector<std::string>& names) const {
   Missing missing;
   platform::Lack lack;
-  if (platform_.profile != nullptr && platform_.name != "generic")
+  if (platform_.profile != nullptr && !is_mere_names())
     lack = platform::lack_of(*platform_.profile, fact, node_);
   names.insert(names.end(), lack.names.begin(), lack.names.end());
   missing.remedy = lack.remedy;
@@ -403,9 +399,8 @@ void Resolver::become_launcher() {
 unsigned Topology::number(Fact fact) const { return parse_count(facts.text(fact)).value_or(0); }
 
 Outcome<Topology> resolve_topology(const Settings& settings, const platform::Platform& platform,
-                                   const platform::Profile* generic, const Node& node,
-                                   const TorchrunCommand* torchrun) {
-  return Resolver(settings, platform, generic, node, torchrun).resolve();
+                                   const Node& node, const TorchrunCommand* torchrun) {
+  return Resolver(settings, platform, node, torchrun).resolve();
 }
 
 std::uint16_t default_port(std::string_view run_id) {

@@ -39,11 +39,10 @@ struct Topology {
 };
 
 /// Puts together what the user, the platform and generic variables say; finds contradictions and what is
-/// missing; fills in what follows. `generic` is the profile of the generic variables. `torchrun`: the command
-/// is torchrun with these flags, which nothing else may contradict; null where it is not.
+/// missing; fills in what follows. `torchrun`: the command is torchrun with these flags, which nothing else
+/// may contradict; null where it is not.
 Outcome<Topology> resolve_topology(const Settings& settings, const platform::Platform& platform,
-                                   const platform::Profile* generic, const Node& node,
-                                   const TorchrunCommand* torchrun = nullptr);
+                                   const Node& node, const TorchrunCommand* torchrun = nullptr);
 
 /// The port where none is given: the same on all nodes, for ever. 20000 + CRC-32 (IEEE 802.3, as in zlib) of
 /// the run id mod 10000.

@@ -1,0 +1,291 @@
+#include "platform/evaluation.h"
+
+#include <algorithm>
+#include <array>
+
+#include "base/read_file.h"
+#include "base/text.h"
+#include "platform/json_field.h"
+
+namespace rankshim::platform {
+namespace {
+
+constexpr std::string_view blanks = " \t\r\n";
+constexpr std::size_t longest_value =
+    1 << 20;  // as much as a file may hold; bounds what a profile can put together
+
+std::optional<Value> something(Value value) {
+  if (value.text.empty() || value.text.size() > longest_value) return std::nullopt;
+  return value;
+}
+
+/// Adds what `part` came from to the detail of what is derived from it.
+void note_source(Value& derived, const Value& part) {
+  std::string_view rest = part.origin == Origin::hostname ? "hostname" : std::string_view(part.detail);
+  while (!rest.empty()) {  // itself derived from several perhaps
+    const std::string name(rest.substr(0, rest.find(", ")));
+    rest.remove_prefix(std::min(name.size() + 2, rest.size()));
+    derived.origin = Origin::derived;
+    if ((", " + derived.detail + ", ").find(", " + name + ", ") != std::string::npos) continue;
+    derived.detail += (derived.detail.empty() ? "" : ", ") + name;
+  }
+}
+
+}  // namespace
+
+std::optional<Value> Evaluation::value(std::uint16_t root) {
+  const Step& step = tables_.steps[root];
+  switch (step.op) {
+    case Op::text:
+      return something({std::string(tables_.text(step.index)), Origin::fallback, {}});
+    case Op::variable:
+      if (const auto text = variable(tables_.text(step.index)))
+        return Value{std::string(*text), Origin::variable, std::string(tables_.text(step.index))};
+      return std::nullopt;
+    case Op::either:
+      return either(step);
+    case Op::join:
+      return join(step);
+    case Op::call:
+      return call(step);
+  }
+  return std::nullopt;
+}
+
+bool Evaluation::holds(const Condition& condition) {
+  const Step& step = tables_.steps[condition.root];
+  // Almost all conditions ask a variable; they need no copy of it.
+  if (step.op == Op::variable) return holds(condition, variable(tables_.text(step.index)));
+  const auto result = value(condition.root);
+  return holds(condition, result ? std::optional<std::string_view>(result->text) : std::nullopt);
+}
+
+bool Evaluation::holds(const Alternative& alternative) {
+  const auto conditions = tables_.conditions_of(alternative);
+  return std::all_of(conditions.begin(), conditions.end(),
+                     [&](const Condition& condition) { return holds(condition); });
+}
+
+bool Evaluation::holds(const Condition& condition, std::optional<std::string_view> value) const {
+  switch (condition.sign) {
+    case Sign::set:
+      return value.has_value();
+    case Sign::not_set:
+      return !value;
+    case Sign::like:
+      return value && fits(*value, tables_.text(condition.glob));
+    case Sign::unlike:
+      return !value || !fits(*value, tables_.text(condition.glob));
+  }
+  return false;
+}
+
+void Evaluation::add_inputs(std::uint16_t root, bool all, std::vector<std::string>& names) {
+  const Step& step = tables_.steps[root];
+  const auto add = [&](std::string_view name, bool there) {
+    if ((all || !there) && std::find(names.begin(), names.end(), name) == names.end())
+      names.emplace_back(name);
+  };
+  if (step.op == Op::variable) {
+    add(tables_.text(step.index), variable(tables_.text(step.index)).has_value());
+  } else if (step.function == Function::variables) {
+    if (const auto glob = value(child(step, 0))) add(glob->text, false);
+  } else if (step.function == Function::file || step.function == Function::variable ||
+             step.function == Function::only_variable) {
+    if (const auto name = value(child(step, 0))) add(name->text, value(root).has_value());
+  }
+  if (step.op == Op::text || step.op == Op::variable) return;
+  // What may be left out, as another text stands for it, is not missing.
+  const auto children = tables_.children_of(step);
+  if (step.op == Op::either && !all && tables_.steps[children.back()].op == Op::text) return;
+  for (const std::uint16_t one : children) add_inputs(one, all, names);
+}
+
+bool Evaluation::is_unset(const Step& step) {
+  return step.op == Op::variable && !variable(tables_.text(step.index));
+}
+
+std::optional<std::string_view> Evaluation::variable(std::string_view name) {
+  const auto value = variables_.get(name);
+  if (!value || !is_service_link(*value)) return value;
+  std::string warning = quoted(name) + "=" + quoted(*value) + std::string(link_ignored);
+  if (std::find(warnings_.begin(), warnings_.end(), warning) == warnings_.end())
+    warnings_.push_back(std::move(warning));
+  return std::nullopt;
+}
+
+std::optional<Value> Evaluation::either(const Step& step) {
+  for (const std::uint16_t one : tables_.children_of(step))
+    if (auto first = value(one)) return first;
+  return std::nullopt;
+}
+
+std::optional<Value> Evaluation::join(const Step& step) {
+  Value result;
+  for (const std::uint16_t one : tables_.children_of(step)) {
+    const auto part = value(one);
+    if (!part || result.text.size() + part->text.size() > longest_value) return std::nullopt;
+    result.text += part->text;
+    note_source(result, *part);
+  }
+  return something(std::move(result));
+}
+
+std::optional<Value> Evaluation::only_if(const Step& step) {
+  const auto condition = value(child(step, 0));
+  if (!condition) return std::nullopt;
+  const auto glob = value(child(step, 1));
+  if (!glob || !fits(condition->text, glob->text)) return std::nullopt;
+  auto chosen = value(child(step, 2));
+  // A text has no source of its own: what chose it is its source.
+  if (chosen && chosen->origin == Origin::fallback) {
+    note_source(*chosen, *condition);
+    note_source(*chosen, *glob);
+  }
+  return chosen;
+}
+
+std::optional<Value> Evaluation::positive(const Step& step) {
+  auto number = value(child(step, 0));
+  const bool above = number && compute(Function::larger, std::array<std::string, 2>{number->text, "0"});
+  return above ? number : std::nullopt;
+}
+
+std::optional<Value> Evaluation::call(const Step& step) {
+  if (step.function == Function::only_if) return only_if(step);
+  if (step.function == Function::positive) return positive(step);
+  if (step.function == Function::unless) return value(child(step, 0)) ? std::nullopt : value(child(step, 1));
+  const auto children = tables_.children_of(step);
+  // Most are asked about a variable that is not there.
+  if (!children.empty() && is_unset(tables_.steps[children.front()])) return std::nullopt;
+  Value result;
+  Value first;  // where the first argument comes from
+  std::vector<std::string> arguments;
+  arguments.reserve(children.size());
+  for (const std::uint16_t one : children) {
+    auto argument = value(one);
+    if (!argument) return std::nullopt;
+    note_source(result, *argument);
+    if (arguments.empty()) note_source(first, *argument);
+    arguments.push_back(std::move(argument->text));
+  }
+  if (asks_the_node(step.function)) return ask(step.function, arguments);
+  auto text = compute(step.function, arguments);
+  if (!text && step.function == Function::field) check_document(first, arguments[0]);
+  if (!text) return std::nullopt;
+  result.text = std::move(*text);
+  return something(std::move(result));
+}
+
+std::optional<Value> Evaluation::ask(Function function, const std::vector<std::string>& arguments) {
+  switch (function) {
+    case Function::hostname:
+      return something({node_.host_name(), Origin::hostname, {}});
+    case Function::hostname_like: {
+      std::string name = node_.host_name();
+      if (!fits(name, arguments[0])) return std::nullopt;
+      return something({std::move(name), Origin::hostname, {}});
+    }
+    case Function::domain:
+      return domain();
+    case Function::address: {
+      auto own = node_.address_towards({});
+      return own ? something({std::move(*own), Origin::derived, "this node's own address"}) : std::nullopt;
+    }
+    case Function::file:
+      return file(arguments[0]);
+    case Function::variable: {
+      const auto text = variable(arguments[0]);
+      return text ? std::optional(Value{std::string(*text), Origin::variable, arguments[0]}) : std::nullopt;
+    }
+    case Function::only_variable:
+      return only_variable(arguments[0]);
+    case Function::variables:
+      return all_variables(arguments[0]);
+    default:
+      return std::nullopt;
+  }
+}
+
+void Evaluation::check_document(const Value& from, const std::string& document) {
+  const std::string error = json_error(document);
+  if (error.empty()) return;
+  Fault fault{from.detail + " is no JSON (" + error + ")",
+              {},
+              "correct it, or say this node's place with --platform=generic, --nnodes, --node-rank and "
+              "--master-addr (RANKSHIM_PLATFORM, …)"};
+  from.append_inputs("a document", fault.names);
+  // Where a platform writes its file while we look, what is half of it becomes whole.
+  fault.passes = !profile_.pending().empty() && node_.file(fault.names.back()).has_value();
+  add_unreadable(std::move(fault));
+}
+
+void Evaluation::add_unreadable(Fault fault) {
+  const bool is_known = std::any_of(unreadable_.begin(), unreadable_.end(),
+                                    [&](const Fault& other) { return other.what == fault.what; });
+  if (!is_known) unreadable_.push_back(std::move(fault));
+}
+
+std::optional<Value> Evaluation::all_variables(std::string_view glob) {
+  Value names{{}, Origin::derived, std::string(glob)};
+  for (const std::string& entry : node_.environment().entries()) {
+    const std::string_view name = entry_name(entry);
+    if (name.empty() || !fits(name, glob)) continue;
+    const auto text = variable(name);
+    if (!text || *text == "0") continue;
+    if (!names.text.empty()) names.text += ',';
+    names.text += name;
+  }
+  return something(std::move(names));
+}
+
+std::optional<Value> Evaluation::only_variable(std::string_view glob) {
+  std::string_view found;
+  for (const std::string& entry : node_.environment().entries()) {
+    const std::string_view name = entry_name(entry);
+    if (name.empty() || name == found || !fits(name, glob) || !variable(name)) continue;
+    if (!found.empty()) return std::nullopt;
+    found = name;
+  }
+  if (found.empty()) return std::nullopt;
+  return Value{std::string(*variable(found)), Origin::variable, std::string(found)};
+}
+
+/// With setHostnameAsFQDN a pod's host name is its full one; else a pod with a subdomain has that in
+/// /etc/hosts, where the kubelet writes it (Kubernetes documentation, "DNS for Services and Pods").
+std::optional<Value> Evaluation::domain() {
+  std::string own = node_.host_name();
+  if (const auto dot = own.find('.'); dot != std::string::npos)
+    return something({own.substr(dot + 1), Origin::hostname, {}});
+  const auto content = node_.file("/etc/hosts");
+  own += '.';
+  if (!content || own.size() == 1) return std::nullopt;
+  std::string_view rest = *content;
+  while (!rest.empty()) {
+    std::string_view line = rest.substr(0, rest.find('\n'));
+    rest.remove_prefix(std::min(line.size() + 1, rest.size()));
+    line = line.substr(0, line.find('#'));
+    for (std::size_t at = 0; (at = line.find(own, at)) != std::string_view::npos; ++at) {
+      if (at == 0 || blanks.find(line[at - 1]) == std::string_view::npos) continue;
+      const std::string_view name = line.substr(at + own.size());
+      return something({std::string(name.substr(0, name.find_first_of(blanks))), Origin::file, "/etc/hosts"});
+    }
+  }
+  return std::nullopt;
+}
+
+std::optional<Value> Evaluation::file(const std::string& path) {
+  if (!path.starts_with('/')) return std::nullopt;
+  const auto content = node_.file(path);
+  if (!content) return std::nullopt;
+  if (content->size() > largest_file) {  // a list that is cut would count too few nodes
+    add_unreadable({path + " is larger than 1 MiB",
+                    {path},
+                    "shorten it, or say this node's place with --platform=generic, --nnodes, --node-rank and "
+                    "--master-addr (RANKSHIM_PLATFORM, …)"});
+    return std::nullopt;
+  }
+  return something({std::string(trimmed(*content)), Origin::file, path});
+}
+
+}  // namespace rankshim::platform

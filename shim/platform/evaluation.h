@@ -1,0 +1,80 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/fact.h"
+#include "base/fault.h"
+#include "node/node.h"
+#include "platform/profile.h"
+#include "platform/variables.h"
+
+namespace rankshim::platform {
+
+/// How the warning of a Kubernetes service link ends, which begins with the variable.
+inline constexpr std::string_view link_ignored = " is a Kubernetes service link and is ignored";
+
+/// Evaluates the expressions of one profile on one node. All that it is given has to outlive it. The depth of
+/// the recursion and the work are bounded by the parser (expression.h).
+///
+/// A value's source is "env NAME" for a bare variable, "file PATH" for file(PATH), "hostname" for hostname(),
+/// "default" for text alone, else "derived from" the variables and files that were used. Variables whose
+/// value is a Kubernetes service link count as not set; a warning is appended to `warnings`, once each. JSON
+/// and files that are there and cannot be read are appended to `unreadable`.
+class Evaluation {
+ public:
+  Evaluation(const Profile& profile, const Node& node, const Variables& variables,
+             std::vector<std::string>& warnings, Faults& unreadable)
+      : profile_(profile),
+        tables_(*profile.tables),
+        node_(node),
+        variables_(variables),
+        warnings_(warnings),
+        unreadable_(unreadable) {}
+
+  /// What the expression of that root yields.
+  std::optional<Value> value(std::uint16_t root);
+
+  [[nodiscard]] bool holds(const Condition& condition);
+  [[nodiscard]] bool holds(const Alternative& alternative);
+
+  /// Appends the variables and files that an expression reads, each once: all, or those that are not there.
+  void add_inputs(std::uint16_t root, bool all, std::vector<std::string>& names);
+
+ private:
+  [[nodiscard]] bool holds(const Condition& condition, std::optional<std::string_view> value) const;
+  [[nodiscard]] std::uint16_t child(const Step& step, std::size_t index) const {
+    return tables_.children_of(step)[index];
+  }
+  [[nodiscard]] bool is_unset(const Step& step);
+  std::optional<std::string_view> variable(std::string_view name);
+
+  std::optional<Value> either(const Step& step);
+  std::optional<Value> join(const Step& step);
+  std::optional<Value> only_if(const Step& step);
+  std::optional<Value> positive(const Step& step);
+  std::optional<Value> call(const Step& step);
+  /// A function that asks this node.
+  std::optional<Value> ask(Function function, const std::vector<std::string>& arguments);
+
+  std::optional<Value> all_variables(std::string_view glob);
+  std::optional<Value> only_variable(std::string_view glob);
+  std::optional<Value> domain();
+  std::optional<Value> file(const std::string& path);
+
+  /// A document that is there and cannot be read says something, only not what: to go on without it may be to
+  /// train alone. `from` has where it comes from.
+  void check_document(const Value& from, const std::string& document);
+  void add_unreadable(Fault fault);
+
+  const Profile& profile_;
+  const Tables& tables_;
+  const Node& node_;
+  const Variables& variables_;
+  std::vector<std::string>& warnings_;
+  Faults& unreadable_;
+};
+
+}  // namespace rankshim::platform

@@ -1,0 +1,48 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "node/node.h"
+#include "platform/evaluation.h"
+#include "platform/profile.h"
+#include "platform/variables.h"
+
+namespace rankshim::platform {
+
+/// Why a fact is not known: what a person has to look for.
+struct Lack {
+  std::vector<std::string> unset;     ///< variables that would say it, and are not set
+  std::vector<std::string> absent;    ///< files likewise
+  std::vector<std::string> unusable;  ///< what is there and says nothing: "LIST=[] is no list of hosts"
+  std::vector<std::string> names;     ///< the variables and files of all these
+  std::string remedy;  ///< what to do about `unusable`, for the start of a fix: "correct LIST, or "
+};
+
+/// Says in a person's words why expressions of one profile yield nothing, or a condition holds.
+class Reasons {
+ public:
+  Reasons(const Profile& profile, const Node& node, const Variables& variables, const Evaluation& evaluation)
+      : tables_(*profile.tables), node_(node), variables_(variables), evaluation_(evaluation) {}
+
+  /// Why an expression that yields nothing does so.
+  void add_lack(std::uint16_t root, Lack& lack);
+
+  /// The variables and files by which a condition holds, and this node's name: "ROLE=launcher", "STEP_ID is
+  /// not set"; each once.
+  void add_evidence(const Condition& condition, std::vector<std::string>& evidence);
+
+ private:
+  void add_unset(std::string_view name, Lack& lack);
+  void add_lack_of_call(const Step& step, Lack& lack);
+  void add_lack_of_file(const Value& path, Lack& lack);
+  [[nodiscard]] bool asks_the_host_name(std::uint16_t root) const;
+
+  const Tables& tables_;
+  const Node& node_;
+  const Variables& variables_;
+  Evaluation evaluation_;
+};
+
+}  // namespace rankshim::platform
