@@ -3,8 +3,8 @@
 RANKSHIM   the binary under test, an absolute path (default: dist/rankshim, as scripts/build makes it)
 CI=true    what cannot be tried here fails instead of being skipped
 
-The tests run side by side (pytest -n 4 --dist loadgroup): each has its own folders and namespaces, and each worker of
-pytest-xdist its own loopback. Tests that share something expensive, such as an image, form an xdist_group.
+The tests run side by side (pytest -n 4): each has its own folders and namespaces, and each worker of pytest-xdist its
+own loopback.
 """
 
 import importlib.util
@@ -27,6 +27,8 @@ for number in signal.valid_signals() - {signal.SIGPIPE, signal.SIGXFSZ}:
         signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
 # The longest that one test may take; a hang becomes a failure with a traceback.
 LONGEST_TEST = 240
+# Whose tests one worker runs: they share an image or a virtual machine.
+SHARING = ("container/", "report/test_cgroup2.py")
 
 
 def pytest_configure(config):
@@ -38,6 +40,18 @@ def pytest_configure(config):
 def pytest_collection_modifyitems(items):
     """The quick ones first: a plain mistake shows in seconds."""
     items.sort(key=lambda item: item.get_closest_marker("torch") is not None)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    """Each test goes to the worker that is free, but for those that share what takes long to make."""
+    from xdist.scheduler import LoadScopeScheduling
+
+    class Scheduler(LoadScopeScheduling):
+        def _split_scope(self, nodeid):
+            return next((place for place in SHARING if nodeid.startswith(place)), nodeid)
+
+    return Scheduler(config, log)
 
 
 @pytest.fixture(autouse=True)

@@ -9,8 +9,6 @@ import pytest
 
 from container.conftest import USER_IMAGE
 
-pytestmark = pytest.mark.xdist_group("container")
-
 MODES = {
     "plain": [],
     "locked-down": [

@@ -8,8 +8,6 @@ import pytest
 from container.conftest import SHIM_IMAGE, USER_IMAGE
 from lib.process import clean_environment
 
-pytestmark = pytest.mark.xdist_group("container")
-
 LARGEST_BYTES = 1 << 20
 KUBEFLOW_WORKER = {
     "RANK": "1", "WORLD_SIZE": "2", "MASTER_ADDR": "job-master-0", "MASTER_PORT": "23456", "PYTHONUNBUFFERED": "0",

@@ -13,7 +13,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 MASTER, WORKER = "job-master-0", "job-worker-0"
 JOB = 200
 
-pytestmark = [pytest.mark.xdist_group("container"), pytest.mark.torch, pytest.mark.usefixtures("torch")]
+pytestmark = [pytest.mark.torch, pytest.mark.usefixtures("torch")]
 
 
 @pytest.fixture

@@ -15,8 +15,6 @@ import pytest
 from lib.process import clean_environment, run
 from lib.requirements import cannot, why_not_static
 
-pytestmark = pytest.mark.xdist_group("cgroup2")  # one boot for all
-
 HERE = pathlib.Path(__file__).resolve().parent / "cgroup2"
 KERNEL = HERE.parents[2] / ".venv" / "share" / "linux" / "vmlinuz"
 LIMIT = 64 << 20
