@@ -20,11 +20,17 @@ def script(*words):
     return run([str(REPOSITORY / "scripts" / words[0]), *words[1:]], environment, timeout=SECONDS)
 
 
+@pytest.fixture(params=["a binary", pytest.param("it builds one", marks=pytest.mark.nightly)])
+def demonstration(request, rankshim):
+    """The demonstration's words."""
+    return ["demo", rankshim] if request.param == "a binary" else ["demo"]
+
+
 @pytest.mark.torch
-def test_the_demonstration_trains_two_nodes_together_and_tells_what_happened(torch, namespaces):
+def test_the_demonstration_trains_two_nodes_together_and_tells_what_happened(torch, namespaces, demonstration):
     if namespaces:
         cannot(namespaces)
-    done = script("demo")
+    done = script(*demonstration)
     assert done.code == 0, done.transcript()
     lines = done.stdout.splitlines()
     resolved = {line.split()[0]: line.split()[1:] for line in lines if line.startswith("  ") and len(line.split()) > 2}
