@@ -8,7 +8,7 @@ set(fuzz_folders base node pod platform settings topology)
 list(TRANSFORM fuzz_folders REPLACE "(.+)" "${PROJECT_SOURCE_DIR}/shim/\\1/*.cpp")
 file(GLOB fuzz_parts CONFIGURE_DEPENDS ${fuzz_folders})
 list(FILTER fuzz_parts EXCLUDE REGEX "_test\\.cpp$|/compile_profiles\\.cpp$")
-add_library(fuzz_parts OBJECT EXCLUDE_FROM_ALL ${fuzz_parts} shim/torchrun/torchrun_command.cpp shim/wait/names.cpp
+add_library(fuzz_parts OBJECT EXCLUDE_FROM_ALL ${fuzz_parts} shim/wait/names.cpp
             "${generated}/builtin_profiles.inc")
 target_include_directories(fuzz_parts PUBLIC shim "${generated}")
 target_compile_definitions(fuzz_parts PUBLIC "RANKSHIM_VERSION=\"${PROJECT_VERSION}\"")

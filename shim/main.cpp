@@ -25,6 +25,7 @@
 #include "pod/env_file.h"
 #include "pod/recorded_node.h"
 #include "run/conclude.h"
+#include "run/plan.h"
 #include "run/resolve.h"
 #include "run/run_job.h"
 #include "run/status.h"
@@ -80,6 +81,7 @@ int explain_job(const Invocation& invocation, const Node& node) {
     return exit_code::configuration;
   }
   Job& job = std::get<Job>(resolved);
+  write_shown_command(job.plan, {job.topology, invocation.settings, invocation.arguments, node});
   Redactor redactor(node.environment(), invocation.settings.text(Option::redact));
   explain::redact(job.topology, job.plan, redactor);
   if (json) {

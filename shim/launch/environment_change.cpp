@@ -1,7 +1,7 @@
+#include "launch/environment_change.h"
+
 #include <algorithm>
 #include <array>
-
-#include "launch/launch.h"
 #include "platform/variables.h"
 
 namespace rankshim {

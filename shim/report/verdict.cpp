@@ -262,7 +262,7 @@ Verdict judge(const Ending& ending, const LaunchPlan& plan, const Details& detai
 
   Verdict verdict;
   const bool signalled = ending.kind == Ending::Kind::signalled;
-  const bool launcher = plan.launcher != Launcher::none;
+  const bool launcher = plan.launches();
   const std::string after = duration(ending.ran);
   const std::string name = launcher ? "torchrun" : program;
   const int own_code = signalled ? exit_code::signal_base + ending.number : ending.number;

@@ -30,7 +30,7 @@ Ending torchrun(std::vector<WorkerEnd> workers) {
   return ending;
 }
 
-LaunchPlan plan(Launcher launcher) {
+LaunchPlan plan(LauncherKind launcher) {
   LaunchPlan plan;
   plan.launcher = launcher;
   plan.argv = {"train"};
@@ -81,7 +81,7 @@ TEST_CASE("a node that --strict ended because it trains alone is 78, whatever th
 TEST_CASE("the first worker that failed by itself is the cause, with its own code", "[verdict]") {
   const Ending ending = torchrun({worker(0, 0, 1s), worker(1, exited(42), 2s), worker(0, SIGTERM, 3s)});
   const Details details;
-  const Verdict verdict = judge(ending, plan(Launcher::torchrun), details);
+  const Verdict verdict = judge(ending, plan(LauncherKind::torchrun), details);
   CHECK(verdict.code == 42);
   CHECK(verdict.failed);
   REQUIRE(verdict.root);
@@ -91,13 +91,13 @@ TEST_CASE("the first worker that failed by itself is the cause, with its own cod
   CHECK(verdict.sentence ==
         "worker 1 (rank 9, pid 101) failed first: it ended with code 42; torchrun ended with code 1 after "
         "10.0 s");
-  CHECK(judge(ending, plan(Launcher::torchrun), details, std::nullopt, true).code == 1);
+  CHECK(judge(ending, plan(LauncherKind::torchrun), details, std::nullopt, true).code == 1);
 }
 
 TEST_CASE("of several nodes each says that it speaks for itself, and hints at another that it lost",
           "[verdict]") {
   const std::optional<supervise::Place> place{{.node_rank = 1, .nodes = 2}};
-  const Verdict own = judge(torchrun({worker(1, exited(42), 2s)}), plan(Launcher::torchrun), {}, place);
+  const Verdict own = judge(torchrun({worker(1, exited(42), 2s)}), plan(LauncherKind::torchrun), {}, place);
   CHECK(
       own.sentence ==
       "worker 1 (rank 9, pid 101) failed first on this node (1 of 2): it ended with code 42; torchrun ended "
@@ -107,15 +107,15 @@ TEST_CASE("of several nodes each says that it speaks for itself, and hints at an
   const Details gloo = with_error(
       1, "RuntimeError: [../gloo/transport/tcp/pair.cc:547] Connection closed by peer [10.0.0.1]:4711");
   const Ending raised = torchrun({worker(1, exited(1), 2s)});
-  const Verdict lost = judge(raised, plan(Launcher::torchrun), gloo, place);
+  const Verdict lost = judge(raised, plan(LauncherKind::torchrun), gloo, place);
   CHECK(lost.root.value().lost_peer);
   CHECK(lost.sentence ==
         "worker 1 (rank 9, pid 101) failed first on this node (1 of 2): it ended with code 1 (RuntimeError: "
         "[../gloo/transport/tcp/pair.cc:547] Connection closed by peer [10.0.0.1]:4711); another node "
         "probably failed before; torchrun ended with code 1 after 10.0 s");
-  CHECK_FALSE(judge(raised, plan(Launcher::torchrun), gloo).root.value().lost_peer);  // a node alone
+  CHECK_FALSE(judge(raised, plan(LauncherKind::torchrun), gloo).root.value().lost_peer);  // a node alone
 
-  const Verdict watchdog = judge(torchrun({worker(0, SIGABRT, 2s)}), plan(Launcher::torchrun), {}, place);
+  const Verdict watchdog = judge(torchrun({worker(0, SIGABRT, 2s)}), plan(LauncherKind::torchrun), {}, place);
   CHECK(watchdog.sentence.find("SIGABRT; another node probably failed before;") != std::string::npos);
 }
 
@@ -125,7 +125,7 @@ TEST_CASE("what ends after the agent or after a stop is no cause", "[verdict]") 
   killed.kind = Ending::Kind::signalled;
   killed.number = SIGKILL;
   killed.leftovers = 2;
-  const Verdict verdict = judge(killed, plan(Launcher::torchrun), details);
+  const Verdict verdict = judge(killed, plan(LauncherKind::torchrun), details);
   CHECK(verdict.code == 137);
   REQUIRE(verdict.root);
   CHECK(verdict.root->who == "launcher");
@@ -135,7 +135,7 @@ TEST_CASE("what ends after the agent or after a stop is no cause", "[verdict]") 
   Ending stopped = torchrun({worker(0, exited(3), 6s), worker(1, 0, 6s)});
   stopped.stop_signal = SIGTERM;
   stopped.stopped_at = start + 5s;
-  const Verdict after = judge(stopped, plan(Launcher::torchrun), details);
+  const Verdict after = judge(stopped, plan(LauncherKind::torchrun), details);
   CHECK(after.code == 143);
   CHECK_FALSE(after.failed);
   CHECK_FALSE(after.root);
@@ -149,7 +149,7 @@ TEST_CASE("a launcher that was asked to stop is stopped, whatever its workers ma
   saved.stopped_at = start + 5s;
   for (const int code : {0, 1}) {  // 0: the signal was --worker-signals'
     saved.number = code;
-    const Verdict verdict = judge(saved, plan(Launcher::torchrun), details);
+    const Verdict verdict = judge(saved, plan(LauncherKind::torchrun), details);
     CHECK(verdict.code == 143);
     CHECK(verdict.cause == Cause::stopped);
     CHECK_FALSE(verdict.failed);
@@ -159,18 +159,18 @@ TEST_CASE("a launcher that was asked to stop is stopped, whatever its workers ma
   Ending failed = torchrun({worker(0, exited(3), 4s), worker(1, 0, 6s)});
   failed.stop_signal = SIGTERM;
   failed.stopped_at = start + 5s;
-  CHECK(judge(failed, plan(Launcher::torchrun), details).code == 3);
+  CHECK(judge(failed, plan(LauncherKind::torchrun), details).code == 3);
 
   Ending done = torchrun({worker(0, 0, 3s), worker(1, 0, 4s)});  // while torchrun waited for other nodes
   done.stop_signal = SIGTERM;
   done.stopped_at = start + 5s;
-  const Verdict verdict = judge(done, plan(Launcher::torchrun), details);
+  const Verdict verdict = judge(done, plan(LauncherKind::torchrun), details);
   CHECK(verdict.code == 0);
   CHECK(verdict.cause == Cause::none);
 
   Ending program;
   program.stop_signal = SIGTERM;
-  CHECK(judge(program, plan(Launcher::none), details).code == 0);
+  CHECK(judge(program, plan(LauncherKind::none), details).code == 0);
 }
 
 TEST_CASE("a launcher that failed itself and ended its workers is the cause", "[verdict]") {
@@ -179,7 +179,7 @@ TEST_CASE("a launcher that failed itself and ended its workers is the cause", "[
   Details store;
   store.agent_tells = true;
   store.agent.message = "RendezvousConnectionError: The connection to the C10d store has failed.";
-  const Verdict verdict = judge(ended, plan(Launcher::torchrun), store, place);
+  const Verdict verdict = judge(ended, plan(LauncherKind::torchrun), store, place);
   CHECK(verdict.code == 1);
   REQUIRE(verdict.root);
   CHECK(verdict.root->who == "launcher");
@@ -190,41 +190,43 @@ TEST_CASE("a launcher that failed itself and ended its workers is the cause", "[
       "has failed.); another node probably failed before; it ended its workers itself");
 
   // A worker that failed before torchrun did, over the same.
-  CHECK(judge(torchrun({worker(1, exited(42), 2s), worker(0, SIGTERM, 9s)}), plan(Launcher::torchrun), store)
+  CHECK(judge(torchrun({worker(1, exited(42), 2s), worker(0, SIGTERM, 9s)}), plan(LauncherKind::torchrun),
+              store)
             .code == 42);
   // A copy of a worker's exception.
   Details copied = with_error(0, "SystemExit: 143");
   copied.agent_tells = true;
   copied.agent.message = "SystemExit: 143";
-  CHECK(judge(torchrun({worker(0, exited(143), 2s)}), plan(Launcher::torchrun), copied).root.value().who ==
-        "worker");
+  CHECK(
+      judge(torchrun({worker(0, exited(143), 2s)}), plan(LauncherKind::torchrun), copied).root.value().who ==
+      "worker");
 
   // Where torchrun would have told and did not, somebody else sent the TERM.
   const Ending terminated = torchrun({worker(0, SIGTERM, 9s), worker(1, SIGTERM, 9s)});
   Details silent;
-  CHECK(judge(terminated, plan(Launcher::torchrun), silent).code == 1);
+  CHECK(judge(terminated, plan(LauncherKind::torchrun), silent).code == 1);
   silent.agent_tells = true;
-  CHECK(judge(terminated, plan(Launcher::torchrun), silent).code == 143);
+  CHECK(judge(terminated, plan(LauncherKind::torchrun), silent).code == 143);
 }
 
 TEST_CASE("a KILL is told as out of memory only where the kernel counted one", "[verdict]") {
   const Ending ending = torchrun({worker(1, SIGKILL, 2s)});
   const Details none = with_kills(0);
   const Details one = with_kills(1);
-  CHECK(judge(ending, plan(Launcher::torchrun), none).cause == Cause::none);
-  const Verdict verdict = judge(ending, plan(Launcher::torchrun), one);
+  CHECK(judge(ending, plan(LauncherKind::torchrun), none).cause == Cause::none);
+  const Verdict verdict = judge(ending, plan(LauncherKind::torchrun), one);
   CHECK(verdict.cause == Cause::oom);
   CHECK(verdict.code == 137);
   CHECK(verdict.sentence.find("SIGKILL (out of memory: the limit is 512 MiB)") != std::string::npos);
 
   Ending program;
   program.number = 137;  // a shell that says how its child ended
-  CHECK(judge(program, plan(Launcher::none), one).cause == Cause::oom);
+  CHECK(judge(program, plan(LauncherKind::none), one).cause == Cause::oom);
   program.number = 1;
-  const Verdict other = judge(program, plan(Launcher::none), one);
+  const Verdict other = judge(program, plan(LauncherKind::none), one);
   CHECK(other.cause == Cause::none);
   CHECK(other.sentence.ends_with(" (the kernel killed a process for want of memory: the limit is 512 MiB)"));
-  CHECK(judge(program, plan(Launcher::none), with_kills(2)).sentence.find("killed 2 processes") !=
+  CHECK(judge(program, plan(LauncherKind::none), with_kills(2)).sentence.find("killed 2 processes") !=
         std::string::npos);
 }
 
@@ -232,7 +234,7 @@ TEST_CASE("a data loader that was killed for its memory is out of memory", "[ver
   Details details = with_kills(1);
   details.workers.resize(1);
   details.workers[0].message = "RuntimeError: DataLoader worker (pid 12) is killed by signal: Killed. \nmore";
-  const Verdict verdict = judge(torchrun({worker(0, exited(1), 2s)}), plan(Launcher::torchrun), details);
+  const Verdict verdict = judge(torchrun({worker(0, exited(1), 2s)}), plan(LauncherKind::torchrun), details);
   CHECK(verdict.cause == Cause::oom);
   CHECK(verdict.code == 1);
 }
@@ -240,7 +242,7 @@ TEST_CASE("a data loader that was killed for its memory is out of memory", "[ver
 TEST_CASE("where the kernel does not tell, the error file does", "[verdict]") {
   const Ending ending = torchrun({worker(0, 0, 1s, false), worker(1, 0, 2s, false)});
   const Details details = with_error(1, "ValueError: boom\nmore");
-  const Verdict verdict = judge(ending, plan(Launcher::torchrun), details);
+  const Verdict verdict = judge(ending, plan(LauncherKind::torchrun), details);
   REQUIRE(verdict.root);
   CHECK(verdict.root->local_rank == 1U);
   CHECK(verdict.root->source == "error file");
@@ -251,7 +253,7 @@ TEST_CASE("where the kernel does not tell, the error file does", "[verdict]") {
 TEST_CASE("the agent's own error stands where no worker failed", "[verdict]") {
   Details details;
   details.agent.message = "DistStoreError: Timed out";
-  const Verdict verdict = judge(torchrun({}), plan(Launcher::torchrun), details);
+  const Verdict verdict = judge(torchrun({}), plan(LauncherKind::torchrun), details);
   CHECK(verdict.code == 1);
   CHECK(verdict.sentence == "torchrun ended with code 1 after 10.0 s (DistStoreError: Timed out)");
 }
@@ -259,7 +261,7 @@ TEST_CASE("the agent's own error stands where no worker failed", "[verdict]") {
 TEST_CASE("a bus error names what is left of /dev/shm", "[verdict]") {
   Details details;
   details.shm = "/dev/shm has 0 MiB of 64 MiB left";
-  const Verdict verdict = judge(torchrun({worker(0, SIGBUS, 1s)}), plan(Launcher::torchrun), details);
+  const Verdict verdict = judge(torchrun({worker(0, SIGBUS, 1s)}), plan(LauncherKind::torchrun), details);
   CHECK(verdict.sentence.find("SIGBUS (/dev/shm has 0 MiB of 64 MiB left)") != std::string::npos);
 }
 
@@ -273,12 +275,13 @@ TEST_CASE("nodes that never came are 75, whoever gave up", "[verdict]") {
     details.agent.message = given_up;
     Ending ending = torchrun({});
     ending.workers.attempts = 0;
-    const Verdict verdict = judge(ending, plan(Launcher::torchrun), details);
+    const Verdict verdict = judge(ending, plan(LauncherKind::torchrun), details);
     CHECK(verdict.code == 75);
     CHECK(verdict.cause == Cause::wait);
     CHECK(verdict.sentence.starts_with(
         "the other nodes did not come in time; torchrun ended with code 1 after"));
-    CHECK(judge(torchrun({}), plan(Launcher::torchrun), details).code == 1);  // later, for its next workers
+    CHECK(judge(torchrun({}), plan(LauncherKind::torchrun), details).code ==
+          1);  // later, for its next workers
   }
 
   Ending killed = torchrun({});
@@ -286,7 +289,7 @@ TEST_CASE("nodes that never came are 75, whoever gave up", "[verdict]") {
   killed.number = SIGKILL;
   killed.killed_by_us = true;
   killed.workers.never_met = true;
-  const Verdict verdict = judge(killed, plan(Launcher::torchrun), {});
+  const Verdict verdict = judge(killed, plan(LauncherKind::torchrun), {});
   CHECK(verdict.code == 75);
   CHECK(verdict.failed);
   CHECK(verdict.cause == Cause::wait);
@@ -299,7 +302,7 @@ TEST_CASE("who did not stop stands in the verdict", "[verdict]") {
   Ending ending = torchrun({});
   ending.stop_signal = SIGTERM;
   ending.did_not_stop = "worker 0 (rank 8, pid 17, state S, in futex_do_wait) did not stop in 1.6 s";
-  CHECK(judge(ending, plan(Launcher::torchrun), {})
+  CHECK(judge(ending, plan(LauncherKind::torchrun), {})
             .sentence.ends_with("; SIGTERM had asked it to stop; worker 0 (rank 8, pid 17, state S, in "
                                 "futex_do_wait) did not stop in 1.6 s"));
 }

@@ -7,6 +7,7 @@
 #include "platform/recognise.h"
 #include "platform/user_profiles.h"
 #include "report/redact.h"
+#include "run/plan.h"
 
 namespace rankshim {
 
@@ -24,10 +25,10 @@ Outcome<Job> resolve(const Settings& settings, const std::vector<std::string>& c
       !command.empty() && found.profile != nullptr && platform::is_agent(*found.profile, command.front());
 
   const auto torchrun = own_torchrun(settings, command);
-  auto topology = resolve_topology(settings, found, node, torchrun ? &*torchrun : nullptr);
+  auto topology = resolve_topology(settings, found, node, torchrun ? &torchrun->says : nullptr);
   if (auto* faults = std::get_if<Faults>(&topology)) return std::move(*faults);
 
-  auto plan = plan_launch(std::get<Topology>(topology), settings, command, node, std::nullopt);
+  auto plan = plan_launch({std::get<Topology>(topology), settings, command, node});
   if (auto* faults = std::get_if<Faults>(&plan)) return std::move(*faults);
   return Job{std::move(std::get<Topology>(topology)), std::move(std::get<LaunchPlan>(plan))};
 }

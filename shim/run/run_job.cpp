@@ -20,18 +20,19 @@
 #include "init/supervise.h"
 #include "init/working_directory.h"
 #include "launch/network_interface.h"
-#include "launch/temporary_folder.h"
 #include "report/redact.h"
 #include "report/verdict.h"
 #include "run/conclude.h"
 #include "run/hooks.h"
 #include "run/pause.h"
+#include "run/plan.h"
 #include "run/policy.h"
 #include "run/resolve.h"
 #include "run/witness.h"
 #include "settings/exit_map.h"
 #include "torchrun/agent.h"
 #include "torchrun/program.h"
+#include "torchrun/temporary_folder.h"
 #include "wait/wait.h"
 
 namespace rankshim {
@@ -158,9 +159,10 @@ std::optional<Verdict> check_python(boost::asio::io_context& io, supervise::Sign
                   node.find_program(argv.front()).value_or(argv.front())));
 }
 
-void announce(const Job& job) {
+void announce(const Job& job, const std::vector<std::string>& command) {
   const Facts& facts = job.topology.facts;
-  const std::string what = job.plan.launcher == Launcher::none ? job.plan.argv.front() : "torchrun";
+  const std::string& program = job.plan.interpreter.empty() ? command.front() : job.plan.interpreter;
+  const std::string what = job.plan.launches() ? "torchrun" : program;
   if (!job.topology.idle_role.empty() || job.topology.platform == "none")
     return log::info("starting {}", what);
   if (job.topology.granularity == platform::Granularity::process) {
@@ -170,8 +172,7 @@ void announce(const Job& job) {
   }
   const std::string_view workers = facts.text(Fact::nproc_per_node);
   const std::string_view noun = workers == "1" ? "worker" : "workers";
-  if (job.topology.alone && job.plan.launcher == Launcher::none)
-    return log::info("one node; starting {}", what);
+  if (job.topology.alone && !job.plan.launches()) return log::info("one node; starting {}", what);
   if (job.topology.alone) return log::info("one node, {} {}; starting {}", workers, noun, what);
   const auto& rank = facts[Fact::node_rank];
   const std::string master =
@@ -216,13 +217,13 @@ torchrun::JobSize size_of(const Topology& topology) {
 }
 
 /// Where the launcher itself is to say why it failed; empty: nowhere.
-std::string agents_file(const Job& job, const Node& node, const TemporaryFolder& folder) {
-  if (job.plan.launcher == Launcher::none && !job.plan.site) return {};
+std::string agents_file(const Job& job, const Node& node, const OwnFolder& folder) {
+  if (!job.plan.launches() && !folder.has_site) return {};
   std::string path(node.environment().get(agent_error_variable).value_or(""));
   for (const auto& [name, value] : job.plan.environment.set) {
     if (name == agent_error_variable) path = value;
   }
-  if (path.empty() && job.plan.site) path = agent_error_file(folder.path());  // of a program's torchrun
+  if (path.empty() && folder.has_site) path = agent_error_file(folder.path);  // of a program's torchrun
   return path;
 }
 
@@ -244,7 +245,7 @@ Details gather(const supervise::Ending& ending, const Job& job, const Node& node
           read(ending.workers.error_folder + "/" + std::to_string(worker) + "/error.json"));
   }
   if (!agents.empty() && !ending.stop_signal) {
-    details.agent_tells = job.plan.launcher == Launcher::torchrun;
+    details.agent_tells = job.plan.launcher == LauncherKind::torchrun;
     if (state_of(agents) != before) details.agent = read(agents);
   }
   details.shm = describe_shm();
@@ -273,8 +274,7 @@ Invocation with_absolute_paths(Invocation invocation) {
 /// What torchrun waits for before its first worker; nothing on a node that is the whole job.
 std::optional<torchrun::MeetingPlan> plan_meeting(const Job& job, const Settings& settings) {
   const Topology& topology = job.topology;
-  if (job.plan.launcher == Launcher::none || (!topology.elastic && topology.number(Fact::nnodes) < 2))
-    return std::nullopt;
+  if (!job.plan.launches() || (!topology.elastic && topology.number(Fact::nnodes) < 2)) return std::nullopt;
   torchrun::MeetingPlan meeting;
   meeting.port = static_cast<std::uint16_t>(topology.number(Fact::master_port));
   if (!topology.elastic) meeting.limit = settings.time(Option::wait_timeout);
@@ -286,7 +286,7 @@ std::unique_ptr<supervise::Launcher> make_launcher(const Job& job, const Setting
                                                    const std::string& log_folder) {
   const torchrun::JobSize size = size_of(job.topology);
   const bool strict = settings.flag(Option::strict);
-  if (job.plan.launcher == Launcher::none) return std::make_unique<torchrun::Program>(size, strict);
+  if (!job.plan.launches()) return std::make_unique<torchrun::Program>(size, strict);
   torchrun::AgentPlan plan;
   plan.log_folder = log_folder;
   plan.workers = job.topology.number(Fact::nproc_per_node);
@@ -338,28 +338,27 @@ int run_job(const Invocation& given, const Node& node) {
     if (const auto end = wait_for_master(io, signals, job, settings, node, reached))
       return conclusion.reach(*end);
     if (!reached.addresses.empty()) address = reached.addresses.front();
-    if (job.topology.elastic) {  // who hosts, and by which address peers reach us, shows only now
-      if (!job.topology.host) job.topology.host = reached.mine;
-      auto plan = plan_launch(job.topology, settings, invocation.arguments, node, address);
-      if (auto* known = std::get_if<LaunchPlan>(&plan)) job.plan = std::move(*known);
-    }
+    // Who hosts an elastic job without ranks shows only now.
+    if (job.topology.elastic && !job.topology.host) job.topology.host = reached.mine;
   }
   if (only_wait) {
     witness.termination_log().finish({});
     return exit_code::ok;
   }
-  name_interface(job.plan, job.topology, settings, node, address);
-  announce(job);
-  witness.enter(job.plan.launcher == Launcher::none ? "run" : "launch");
+  announce(job, invocation.arguments);
+  witness.enter(job.plan.launches() ? "launch" : "run");
 
+  const LaunchInput input{job.topology, settings, invocation.arguments, node};
+  const TemporaryFolder folder(job.plan, plan_site(job.plan, input, address), node);
+  write_command(job.plan, input, address, folder.own());
+  name_interface(job.plan, job.topology, settings, node, address);
   supervise::Policy policy = plan_supervision(job.plan, settings);
-  const TemporaryFolder folder(job.plan, node);
   const auto launcher = make_launcher(job, settings, folder.log_folder());
   policy.launcher = launcher.get();
   policy.observer = &witness;
   witness.set_launcher(launcher.get());
   const supervise::Command command{job.plan.argv, job.plan.environment.apply(node.environment()).entries()};
-  const std::string agents = agents_file(job, node, folder);
+  const std::string agents = agents_file(job, node, folder.own());
   const FileState agents_before = state_of(agents);
   const supervise::Ending ending = supervise::supervise(io, signals, command, policy);
   witness.set_launcher(nullptr);

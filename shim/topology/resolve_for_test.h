@@ -5,6 +5,7 @@
 #include "platform/builtin.h"
 #include "settings/settings.h"
 #include "topology/topology.h"
+#include "torchrun/torchrun_command.h"
 
 namespace rankshim {
 
@@ -21,7 +22,7 @@ inline Outcome<Topology> resolve(const Node& node, std::vector<std::string> word
   if (const auto* faults = std::get_if<Faults>(&platform)) return *faults;
   const auto torchrun = read_torchrun(command);
   return resolve_topology(settings, std::get<platform::Platform>(platform), node,
-                          torchrun ? &*torchrun : nullptr);
+                          torchrun ? &torchrun->says : nullptr);
 }
 
 }  // namespace rankshim

@@ -45,7 +45,7 @@ class Resolver {
  public:
   /// What it is given has to outlive it; parameters as of resolve_topology.
   Resolver(const Settings& settings, const platform::Platform& platform, const Node& node,
-           const TorchrunCommand* torchrun);
+           const LauncherFlags* torchrun);
 
   /// Once only.
   Outcome<Topology> resolve();
@@ -193,7 +193,7 @@ class Resolver {
   const platform::Platform& platform_;
   const Node& node_;
   Facts generic_;
-  const TorchrunCommand* torchrun_ = nullptr;  ///< null once the granularity is known to be process
+  const LauncherFlags* torchrun_ = nullptr;  ///< null once the granularity is known to be process
   bool reads_variables_ = true;
   bool is_started_process_ = false;
   Topology topology_;

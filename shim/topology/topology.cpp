@@ -88,7 +88,7 @@ std::string name_of(Fact fact, const Value& value) {
 }
 
 Resolver::Resolver(const Settings& settings, const platform::Platform& platform, const Node& node,
-                   const TorchrunCommand* torchrun)
+                   const LauncherFlags* torchrun)
     : settings_(settings), platform_(platform), node_(node), torchrun_(torchrun) {
   topology_.platform = platform.name;
   topology_.granularity = platform.granularity;
@@ -249,7 +249,7 @@ bool Resolver::choose_from_torchrun(Fact wanted) {
   }
   for (const std::optional<Value>* other : others) {
     if (!*other || agrees(wanted, flag, **other)) continue;
-    const bool by_name = wanted != Fact::nnodes || torchrun_->find("nnodes") != nullptr;  // or --standalone
+    const bool by_name = wanted != Fact::nnodes || torchrun_->names_nnodes;  // or --standalone
     const std::string said_by_flag = by_name ? said(wanted, flag) : flag.detail;
     Fault wrong = flag_contradicts(said_by_flag, said(wanted, **other), name_of(wanted, **other));
     fault(std::move(wrong.what), wrong.names, std::move(wrong.fix));
@@ -399,7 +399,7 @@ void Resolver::become_launcher() {
 unsigned Topology::number(Fact fact) const { return parse_count(facts.text(fact)).value_or(0); }
 
 Outcome<Topology> resolve_topology(const Settings& settings, const platform::Platform& platform,
-                                   const Node& node, const TorchrunCommand* torchrun) {
+                                   const Node& node, const LauncherFlags* torchrun) {
   return Resolver(settings, platform, node, torchrun).resolve();
 }
 

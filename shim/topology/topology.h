@@ -12,7 +12,7 @@
 #include "platform/profile.h"
 #include "platform/recognise.h"
 #include "settings/settings.h"
-#include "torchrun/torchrun_command.h"
+#include "topology/launcher_flags.h"
 
 namespace rankshim {
 
@@ -42,7 +42,7 @@ struct Topology {
 /// missing; fills in what follows. `torchrun`: the command is torchrun with these flags, which nothing else
 /// may contradict; null where it is not.
 Outcome<Topology> resolve_topology(const Settings& settings, const platform::Platform& platform,
-                                   const Node& node, const TorchrunCommand* torchrun = nullptr);
+                                   const Node& node, const LauncherFlags* torchrun = nullptr);
 
 /// The port where none is given: the same on all nodes, for ever. 20000 + CRC-32 (IEEE 802.3, as in zlib) of
 /// the run id mod 10000.

@@ -8,6 +8,8 @@
 #include <set>
 
 #include "init/tree.h"
+#include "topology/python_words.h"
+#include "torchrun/torchrun_command.h"
 
 namespace rankshim::torchrun {
 
@@ -43,30 +45,23 @@ unsigned number(std::string_view text) {
   return value;
 }
 
-std::string_view base_name(std::string_view path) { return path.substr(path.rfind('/') + 1); }
-
 bool is_interpreter(std::string_view name) {
   constexpr std::array<std::string_view, 6> shells = {"sh", "bash", "dash", "zsh", "ksh", "busybox"};
   return name.starts_with("python") || std::ranges::find(shells, name) != shells.end();
 }
 
-/// Reads, of torchrun's flags, the one that keeps it on this node.
-void read_lone_flag(const std::vector<std::string_view>& words, std::size_t at, SeenProcess& torchrun) {
-  for (; at < words.size() && words[at].starts_with("--"); ++at) {
-    const std::string_view word = words[at];
-    const auto equals = word.find('=');
-    const std::string_view name = word.substr(0, equals);
-    std::string_view value = equals == std::string_view::npos ? std::string_view{} : word.substr(equals + 1);
-    std::string written(word);
-    if (equals == std::string_view::npos && name != "--standalone" && at + 1 < words.size()) {
-      value = words[++at];
-      written += " " + std::string(value);
-    }
-    const bool meets_here = name == "--rdzv_endpoint" || name == "--rdzv-endpoint";
-    const bool alone = name == "--standalone" || (name == "--nnodes" && (value == "1" || value == "1:1"));
-    if (!alone && !(meets_here && (value.starts_with("localhost") || value.starts_with("127.")))) continue;
-    torchrun.alone_by = std::move(written);
-    torchrun.meets_on_loopback = !alone;
+/// Of torchrun's flags, the one that keeps it on this node.
+void read_lone_flag(const TorchrunCommand& torchrun, const std::vector<std::string>& words,
+                    SeenProcess& process) {
+  for (const TorchrunCommand::Flag& flag : torchrun.flags) {
+    const std::string_view value = flag.value;
+    const bool alone =
+        flag.name == "standalone" || (flag.name == "nnodes" && (value == "1" || value == "1:1"));
+    const bool meets_here =
+        flag.name == "rdzv_endpoint" && (value.starts_with("localhost") || value.starts_with("127."));
+    if (!alone && !meets_here) continue;
+    process.alone_by = words[flag.at] + (flag.words == 1 ? "" : " " + words[flag.at + 1]);
+    process.meets_on_loopback = !alone;
     return;
   }
 }
@@ -143,23 +138,23 @@ std::string lone_training(const std::vector<SeenProcess>& processes, const JobSi
 
 SeenProcess read_command_line(std::string_view text) {
   SeenProcess process;
-  const std::vector<std::string_view> words = entries_of(text);
+  const std::vector<std::string_view> entries = entries_of(text);
+  const std::vector<std::string> words(entries.begin(), entries.end());
   if (words.empty()) return process;
-  std::string_view name = base_name(words[0]);
-  std::size_t at = 1;
-  if (is_interpreter(name)) {  // its script or module says more
-    while (at < words.size() && words[at].starts_with('-') && words[at] != "-c" && !words[at].ends_with('m'))
-      ++at;
-    if (at < words.size() && words[at] != "-c") {
-      if (words[at].starts_with('-')) ++at;
-      if (at < words.size()) name = base_name(words[at]);
-      ++at;
-    }
+  if (const auto torchrun = read_torchrun(words)) {
+    process.name = "torchrun";
+    read_lone_flag(*torchrun, words, process);
+    return process;
   }
-  const bool torchrun =
-      name == "torchrun" || name == "torch.distributed.run" || name == "torch.distributed.launch";
-  process.name = torchrun ? "torchrun" : name;
-  if (torchrun) read_lone_flag(words, at, process);
+  process.name = base_name(words[0]);
+  if (!is_interpreter(process.name)) return process;
+  // Its script or module says more.
+  std::size_t at = 1;
+  while (at < words.size() && words[at].starts_with('-') && words[at] != "-c" && !words[at].ends_with('m'))
+    ++at;
+  if (at >= words.size() || words[at] == "-c") return process;
+  if (words[at].starts_with('-')) ++at;
+  if (at < words.size()) process.name = base_name(words[at]);
   return process;
 }
 

@@ -41,7 +41,7 @@ std::string lone_training(const std::vector<SeenProcess>& processes, const JobSi
 /// left out: reading its environment could wait with it.
 std::vector<SeenProcess> see_processes(pid_t command, const std::vector<std::string>& own_environment);
 
-/// The name and, of a torchrun, the lone word, of a command line as /proc/PID/cmdline has it.
+/// The name and, of a torchrun, what keeps it on its node, of a command line as /proc/PID/cmdline has it.
 SeenProcess read_command_line(std::string_view words);
 
 }  // namespace rankshim::torchrun

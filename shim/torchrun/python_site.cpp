@@ -1,7 +1,5 @@
 #include "torchrun/python_site.h"
 
-#include <algorithm>
-
 namespace rankshim {
 namespace {
 
@@ -44,11 +42,6 @@ std::string python_site_call(const PythonSite& site) {
   text += ", " + job + ", ";
   text += truth(site.records);
   return text + ")\n";
-}
-
-Variables::iterator python_path(Variables& variables) {
-  return std::find_if(variables.begin(), variables.end(),
-                      [](const auto& entry) { return entry.first == python_path_variable; });
 }
 
 }  // namespace rankshim

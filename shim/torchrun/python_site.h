@@ -3,15 +3,13 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <utility>
-#include <vector>
+
+#include "launch/environment_change.h"
 
 namespace rankshim {
 
 /// Where Python looks for modules first. The command's has a folder of ours in front.
 inline constexpr std::string_view python_path_variable = "PYTHONPATH";
-
-using Variables = std::vector<std::pair<std::string, std::string>>;
 
 /// Our part in the start of each Python process of the command (python/sitecustomize.py).
 struct PythonSite {
@@ -26,8 +24,5 @@ struct PythonSite {
 /// site. Apart, for a copy of the first would be the largest piece of memory of a start.
 std::string_view python_site_module();
 std::string python_site_call(const PythonSite& site);
-
-/// The variable that leads Python to the module.
-Variables::iterator python_path(Variables& variables);
 
 }  // namespace rankshim

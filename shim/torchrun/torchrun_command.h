@@ -6,9 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "base/fact.h"
-#include "base/fault.h"
-#include "node/environment.h"
+#include "topology/launcher_flags.h"
 
 namespace rankshim {
 
@@ -25,11 +23,9 @@ struct TorchrunCommand {
   std::size_t flags_at = 0;   ///< the first word behind torchrun's name
   std::size_t script_at = 0;  ///< the script or module; the number of words where there is none
   std::vector<Flag> flags;
-  /// What the flags say of the topology, as options named "torchrun --nnodes". A torchrun that meets nobody
-  /// (--standalone, an endpoint that is localhost:0) says nnodes 1 and nothing else of the rendezvous.
-  Facts facts;
-  /// It makes a rendezvous of its own for one node.
-  bool meets_itself = false;
+  /// What the flags say of the topology: torchrun meets nobody with --standalone, or at an endpoint that is
+  /// localhost:0.
+  LauncherFlags says;
   /// torch.distributed.run or .launch by an interpreter: that interpreter with its options; empty where it
   /// is rankshim's, or torchrun's own first line says it.
   std::vector<std::string> interpreter;
@@ -47,14 +43,5 @@ struct TorchrunCommand {
 /// any other. Flags are taken as argparse takes them: both spellings, --x=v and --x v, and unique beginnings
 /// (torch/distributed/run.py, get_args_parser; torch 1.9 to 2.15).
 std::optional<TorchrunCommand> read_torchrun(const std::vector<std::string>& command);
-
-/// The fault of a flag ("torchrun --nnodes=1") that cannot be true beside `other` ("PET_NNODES=2"), which is
-/// named `name`.
-Fault flag_contradicts(const std::string& flag, const std::string& other, const std::string& name);
-
-/// A fault if RANK and WORLD_SIZE can be true beside torchrun's own flags neither as numbers of nodes nor as
-/// numbers of processes. `known` are the facts so far, the flags' among them; `unit` is that of --rank-unit.
-std::optional<Fault> check_beside_ranks(const TorchrunCommand& torchrun, const Facts& known,
-                                        std::string_view unit, const Environment& environment);
 
 }  // namespace rankshim

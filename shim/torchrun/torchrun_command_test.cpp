@@ -81,8 +81,8 @@ TEST_CASE("torchrun's flags end where its script begins, however they are writte
   }
   const auto torchrun =
       read_torchrun({"torchrun", "--nnodes=2", "--node-rank", "1", "--nnodes=3", "-m", "x"});
-  CHECK(torchrun->facts.text(Fact::nnodes) == "3");
-  CHECK(torchrun->facts[Fact::node_rank]->source() == "option torchrun --node-rank");
+  CHECK(torchrun->says.facts.text(Fact::nnodes) == "3");
+  CHECK(torchrun->says.facts[Fact::node_rank]->source() == "option torchrun --node-rank");
   CHECK(torchrun->script({"torchrun", "--nnodes=2", "-m", "x"}).empty());
 }
 

@@ -97,7 +97,8 @@ class FlagWriter {
 /// A lone torchrun that makes a rendezvous of its own: --standalone, or c10d without an endpoint of ours.
 bool has_own_rendezvous(const TorchrunCommand& torchrun, const Topology& topology) {
   const auto* backend = torchrun.find("rdzv_backend");
-  return !topology.elastic && (torchrun.meets_itself || (backend != nullptr && backend->value != "static"));
+  return !topology.elastic &&
+         (torchrun.says.meets_itself || (backend != nullptr && backend->value != "static"));
 }
 
 bool is_number(std::string_view text) { return parse_count(text).has_value(); }

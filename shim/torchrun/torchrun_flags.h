@@ -19,7 +19,7 @@ struct TorchrunFlag {
 };
 
 /// What torchrun has to be told of the topology. `log_dir`: where it keeps its workers' logs; empty where the
-/// user has said so himself. `master_address` as of plan_launch.
+/// user has said so himself. `master_address` as of plan_site.
 std::vector<TorchrunFlag> torchrun_flags(const Topology& topology, const Settings& settings, const Node& node,
                                          const std::optional<std::string>& master_address,
                                          const std::string& log_dir);

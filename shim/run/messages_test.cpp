@@ -1,7 +1,7 @@
 #include <catch2/catch.hpp>
 
-#include "launch/launch.h"
 #include "node/fake_node.h"
+#include "run/plan.h"
 #include "topology/resolve_for_test.h"
 
 /// What a person reads where a node's place is not known: which variable with which value, and what to do.
@@ -24,7 +24,7 @@ std::string line_for(const Message& message) {
   const auto read = read_settings({"train.py"}, node);
   const Invocation& invocation = std::get<Invocation>(read);
   const auto plan =
-      plan_launch(std::get<Topology>(outcome), invocation.settings, invocation.arguments, node, std::nullopt);
+      plan_launch({std::get<Topology>(outcome), invocation.settings, invocation.arguments, node});
   const auto* faults = std::get_if<Faults>(&plan);
   return faults == nullptr ? "" : to_line(faults->front());
 }

@@ -1,4 +1,4 @@
-#include "launch/temporary_folder.h"
+#include "torchrun/temporary_folder.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -16,7 +16,6 @@
 #include "base/log.h"
 #include "base/remove_folder.h"
 #include "init/working_directory.h"
-#include "torchrun/python_site.h"
 
 namespace rankshim {
 namespace {
@@ -68,54 +67,30 @@ std::string safe_place(const std::string& wanted) {
   return ours && !others_write ? wanted : in_tmp;
 }
 
-/// Puts the folder's name where the plan has the template.
-void name(std::string& text, const std::string& wanted, const std::string& folder) {
-  if (const auto at = text.find(wanted); at != std::string::npos) text.replace(at, wanted.size(), folder);
-}
-
 }  // namespace
 
-std::string temporary_folder_template(const Node& node, Launcher launcher) {
-  const std::string_view usual = launcher == Launcher::none ? "/dev/shm" : "/tmp";
+std::string temporary_folder_template(const Node& node, LauncherKind launcher) {
+  const std::string_view usual = launcher == LauncherKind::none ? "/dev/shm" : "/tmp";
   std::string_view chosen = node.environment().get("TMPDIR").value_or(usual);
   while (chosen.size() > 1 && chosen.ends_with('/')) chosen.remove_suffix(1);
   return std::string(chosen.starts_with('/') ? chosen : usual) + "/rankshim-XXXXXX";
 }
 
-std::string agent_error_file(const std::string& folder) { return folder + "/error.json"; }
-
-TemporaryFolder::TemporaryFolder(LaunchPlan& plan, const Node& node) {
+TemporaryFolder::TemporaryFolder(const LaunchPlan& plan, const std::optional<PythonSite>& site,
+                                 const Node& node) {
   if (!plan.log_dir.empty()) use_log_folder_of_user(plan.log_dir);
+  const bool logs = plan.launches() && plan.log_dir.empty();
+  if (!logs && !site) return;
   const std::string wanted = temporary_folder_template(node, plan.launcher);
-  const std::string flag = "--log_dir=" + wanted;
-  const auto argument = std::find(plan.argv.begin(), plan.argv.end(), flag);
-  if (argument == plan.argv.end() && !plan.site) return;
-  const std::string place = safe_place(wanted);
-  const bool made = make(place) || (wanted.starts_with("/dev/shm/") && make(in_tmp));
-  if (!made && argument != plan.argv.end()) {
+  const bool made = make(safe_place(wanted)) || (wanted.starts_with("/dev/shm/") && make(in_tmp));
+  if (!made && logs) {
     log::warn(
         "cannot make a folder like {} ({}): the workers' own exit codes and exceptions will not be known; "
         "set TMPDIR",
         wanted, std::strerror(errno));
   }
-  if (plan.site && (!made || !write_site(path_, *plan.site))) {
-    plan.environment.set.erase(python_path(plan.environment.set));
-    plan.site.reset();
-  }
-  if (argument != plan.argv.end()) {
-    if (made) {
-      log_folder_ = path_;
-      name(*argument, wanted, path_);
-    } else {
-      plan.argv.erase(argument);
-    }
-  }
-  if (!made)
-    std::erase_if(plan.environment.set,
-                  [&](const auto& entry) { return entry.second == agent_error_file(wanted); });
-  for (auto& [variable, value] : plan.environment.set) {
-    if (variable == agent_error_variable || variable == python_path_variable) name(value, wanted, path_);
-  }
+  if (logs) log_folder_ = own_.path;
+  own_.has_site = made && site && write_site(own_.path, *site);
 }
 
 void TemporaryFolder::use_log_folder_of_user(std::string folder) {
@@ -131,18 +106,18 @@ void TemporaryFolder::use_log_folder_of_user(std::string folder) {
 
 bool TemporaryFolder::make(std::string path) {
   if (mkdtemp(path.data()) == nullptr) return false;
-  path_ = std::move(path);
+  own_.path = std::move(path);
   return true;
 }
 
 TemporaryFolder::~TemporaryFolder() {
-  if (path_.empty()) return;
+  if (own_.path.empty()) return;
   // The usual case first: nothing but what we wrote.
-  unlink(site_file(path_).c_str());
-  if (rmdir(path_.c_str()) == 0) return;
+  unlink(site_file(own_.path).c_str());
+  if (rmdir(own_.path.c_str()) == 0) return;
   constexpr std::chrono::seconds most{5};
-  if (!remove_folder(path_, most))
-    log::warn("the temporary folder {} cannot be removed: {}", path_, std::strerror(errno));
+  if (!remove_folder(own_.path, most))
+    log::warn("the temporary folder {} cannot be removed: {}", own_.path, std::strerror(errno));
 }
 
 }  // namespace rankshim

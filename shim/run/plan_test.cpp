@@ -1,4 +1,4 @@
-#include "launch/launch.h"
+#include "run/plan.h"
 
 #include <algorithm>
 #include <catch2/catch.hpp>
@@ -8,15 +8,22 @@
 #include "cli/shell_quote.h"
 #include "node/fake_node.h"
 #include "platform/builtin.h"
+#include "topology/resolve_for_test.h"
 
 namespace rankshim {
 namespace {
 
 using Words = std::vector<std::string>;
 
+/// A plan as explain shows it, with our part in Python's start.
+struct ShownPlan : LaunchPlan {
+  std::optional<PythonSite> site;
+};
+
 struct Planned {
   Topology topology;
   Outcome<LaunchPlan> plan;
+  std::optional<PythonSite> site;
 };
 
 Planned plan(const Node& node, Words line) {
@@ -27,16 +34,22 @@ Planned plan(const Node& node, Words line) {
   const auto platform = platform::recognise(profiles, invocation.settings.text(Option::platform), node);
   const auto torchrun = own_torchrun(invocation.settings, invocation.arguments);
   const auto topology = resolve_topology(invocation.settings, std::get<platform::Platform>(platform), node,
-                                         torchrun ? &*torchrun : nullptr);
+                                         torchrun ? &torchrun->says : nullptr);
   if (const auto* faults = std::get_if<Faults>(&topology)) FAIL(to_line(faults->front()));
   const auto& known = std::get<Topology>(topology);
-  return {known, plan_launch(known, invocation.settings, invocation.arguments, node, std::nullopt)};
+  const LaunchInput input{known, invocation.settings, invocation.arguments, node};
+  Planned planned{known, plan_launch(input), {}};
+  if (auto* done = std::get_if<LaunchPlan>(&planned.plan)) {
+    write_shown_command(*done, input);
+    planned.site = plan_site(*done, input, std::nullopt);
+  }
+  return planned;
 }
 
-LaunchPlan planned(const Node& node, Words line) {
+ShownPlan planned(const Node& node, Words line) {
   auto result = plan(node, std::move(line));
   if (const auto* faults = std::get_if<Faults>(&result.plan)) FAIL(to_line(faults->front()));
-  return std::get<LaunchPlan>(result.plan);
+  return {std::get<LaunchPlan>(std::move(result.plan)), std::move(result.site)};
 }
 
 Environment environment_of(const LaunchPlan& plan, const Node& node) {
@@ -49,8 +62,8 @@ const Words kubeflow = {"PATH=/usr/bin",     "RANK=1",
 
 TEST_CASE("a script goes to torchrun with underscore flags and a static rendezvous") {
   const FakeNode node(kubeflow);
-  const LaunchPlan result = planned(node, {"train.py", "--epochs", "2"});
-  CHECK(result.launcher == Launcher::torchrun);
+  const ShownPlan result = planned(node, {"train.py", "--epochs", "2"});
+  CHECK(result.launcher == LauncherKind::torchrun);
   CHECK(
       shell_quote(result.argv) ==
       "python3 -u -m torch.distributed.run --nnodes=3 --nproc_per_node=1 --rdzv_backend=static --node_rank=1 "
@@ -90,7 +103,7 @@ TEST_CASE("workers that we start share the CPUs, unless the user or the schedule
   const auto threads = [](Words variables, Words line) {
     FakeNode node(std::move(variables));
     node.cpu_count = 12;
-    const LaunchPlan result = planned(node, std::move(line));
+    const ShownPlan result = planned(node, std::move(line));
     for (const auto& [name, value] : result.environment.set)
       if (name == "OMP_NUM_THREADS") return value;
     return std::string("open");
@@ -109,7 +122,7 @@ TEST_CASE("workers that we start share the CPUs, unless the user or the schedule
 
 TEST_CASE("a program runs as it is, with the variables that its scripts read") {
   const FakeNode node({"NNODES=3", "NODE_RANK=1", "NPROC_PER_NODE=8", "MASTER_ADDR=m", "MASTER_PORT=1234"});
-  const LaunchPlan result = planned(node, {"bash", "tools/dist_train.sh", "c.py", "8"});
+  const ShownPlan result = planned(node, {"bash", "tools/dist_train.sh", "c.py", "8"});
   CHECK(result.argv == Words{"bash", "tools/dist_train.sh", "c.py", "8"});
   CHECK(result.scope == supervise::SignalScope::group);
   CHECK(result.wait == Until::name);
@@ -187,7 +200,7 @@ TEST_CASE("an elastic job meets by c10d, with who hosts and the own address said
   FakeNode node({"PET_NNODES=1:3", "PET_RDZV_BACKEND=c10d", "PET_RDZV_ENDPOINT=job-worker-0:29400",
                  "PET_RDZV_ID=job", "PET_RDZV_CONF=join_timeout=60"});
   node.name = "job-worker-0";
-  const LaunchPlan result = planned(node, {"train.py"});
+  const ShownPlan result = planned(node, {"train.py"});
   CHECK(shell_quote(result.argv) ==
         "python3 -u -m torch.distributed.run --nnodes=1:3 --nproc_per_node=1 --rdzv_backend=c10d "
         "--rdzv_endpoint=job-worker-0:29400 --rdzv_id=job --rdzv_conf=is_host=true,join_timeout=60 "
@@ -245,7 +258,7 @@ TEST_CASE("the interpreter is the option's, else python3 or python, whichever PA
   CHECK(planned(node, {"train.py"}).argv[0] == "python");
   CHECK(planned(node, {"--python=/usr/bin/python", "train.py"}).argv[0] == "/usr/bin/python");
   node.programs = {};
-  const LaunchPlan nothing = planned(node, {"train.py"});
+  const ShownPlan nothing = planned(node, {"train.py"});
   CHECK_THAT(nothing.missing, Catch::Contains("neither python3 nor python is in PATH"));
 }
 
@@ -273,7 +286,7 @@ TEST_CASE("a script that joins by env:// is warned where WORLD_SIZE counts proce
 TEST_CASE(
     "workers whose script we launch are recorded, with our folder before what the user has in PYTHONPATH") {
   const FakeNode node(kubeflow);
-  const LaunchPlan script = planned(node, {"train.py"});
+  const ShownPlan script = planned(node, {"train.py"});
   REQUIRE(script.site);
   CHECK(script.site->records);
   CHECK_FALSE(script.site->had_path);
@@ -282,10 +295,10 @@ TEST_CASE(
   CHECK_FALSE(planned(node, {"--no-record", "train.py"}).site);
 
   const FakeNode own({"PYTHONPATH=/a:/b", "TMPDIR=/scratch"});
-  const LaunchPlan with_path = planned(own, {"train.py"});
+  const ShownPlan with_path = planned(own, {"train.py"});
   CHECK(with_path.site->had_path);
   CHECK(environment_of(with_path, own).get("PYTHONPATH") == "/scratch/rankshim-XXXXXX:/a:/b");
-  const LaunchPlan program = planned(own, {"python", "train.py"});  // alone
+  const ShownPlan program = planned(own, {"python", "train.py"});  // alone
   CHECK_FALSE(program.site);
   CHECK(environment_of(program, own).get("PYTHONPATH") == "/a:/b");
 }
@@ -293,7 +306,7 @@ TEST_CASE(
 TEST_CASE("a torchrun inside a program on several nodes is told of the job, and nobody else") {
   const FakeNode node(
       {"NNODES=3", "NODE_RANK=1", "NPROC_PER_NODE=8", "MASTER_ADDR=m", "MASTER_PORT=1234", "PET_NNODES=3"});
-  const LaunchPlan program = planned(node, {"bash", "run.sh"});
+  const ShownPlan program = planned(node, {"bash", "run.sh"});
   REQUIRE(program.site);
   CHECK(program.site->job == Variables{{"PET_NPROC_PER_NODE", "8"},
                                        {"PET_NODE_RANK", "1"},
@@ -315,7 +328,7 @@ TEST_CASE("processes that exist already get torch's variables and no second laun
   const FakeNode node({"TORCHELASTIC_RUN_ID=r", "RANK=3", "WORLD_SIZE=4", "LOCAL_RANK=1",
                        "LOCAL_WORLD_SIZE=2", "GROUP_RANK=1", "GROUP_WORLD_SIZE=2", "MASTER_ADDR=m",
                        "MASTER_PORT=5"});
-  const LaunchPlan result = planned(node, {"train.py"});
+  const ShownPlan result = planned(node, {"train.py"});
   CHECK(result.argv == Words{"python3", "-u", "train.py"});
   CHECK(environment_of(result, node).get("RANK") == "3");
   CHECK(result.site);
@@ -329,7 +342,7 @@ TEST_CASE("a command that is torchrun is the launcher, and gets the flags that t
   node.programs = {"/usr/bin/python3", "/usr/bin/torchrun"};
   const LaunchPlan result =
       planned(node, {"torchrun", "--nproc-per-node", "2", "--max_restarts=1", "train.py", "--nnodes", "9"});
-  CHECK(result.launcher == Launcher::torchrun);
+  CHECK(result.launcher == LauncherKind::torchrun);
   CHECK(shell_quote(result.argv) ==
         "torchrun --nnodes=3 --rdzv_backend=static --node_rank=1 --master_addr=job-master-0 "
         "--master_port=23456 --rdzv_id=job-master-0 --log_dir=/tmp/rankshim-XXXXXX --nproc-per-node 2 "
@@ -351,7 +364,7 @@ TEST_CASE("a command that is torchrun is the launcher, and gets the flags that t
 
 TEST_CASE("the user's own log folder is followed instead of a temporary one") {
   const FakeNode node(kubeflow);
-  const LaunchPlan result = planned(node, {"torchrun", "--log-dir", "/logs", "train.py"});
+  const ShownPlan result = planned(node, {"torchrun", "--log-dir", "/logs", "train.py"});
   CHECK(result.log_dir == "/logs");
   CHECK(shell_quote(result.argv).find("--log_dir") == std::string::npos);
   CHECK_FALSE(environment_of(result, node).has("TORCHELASTIC_ERROR_FILE"));
@@ -508,7 +521,7 @@ TEST_CASE("--launcher launch writes the argument as the script does") {
   FakeNode node({});
   const auto argument = [&](Words words) {
     words.insert(words.begin(), "--launcher=launch");
-    const LaunchPlan result = planned(node, std::move(words));
+    const ShownPlan result = planned(node, std::move(words));
     return std::find_if(
                result.argv.begin(), result.argv.end(),
                [](const std::string& word) { return word.find("${local_rank}") != std::string::npos; })
@@ -523,6 +536,25 @@ TEST_CASE("--launcher launch writes the argument as the script does") {
   CHECK(argument({"both.py"}) == "--local_rank");
   CHECK(argument({"-m", "pkg.new"}) == "--local-rank");
   CHECK(argument({"-m", "pkg.other"}) == "--local_rank");
+}
+
+TEST_CASE("a command is written with our own folder's name, and without one where there is none") {
+  const FakeNode node({"PATH=/usr/bin", "PYTHONPATH=/a"});
+  const Words command = {"train.py"};
+  const auto read = read_settings(command, node);
+  const auto outcome = resolve(node, {}, command);
+  const LaunchInput input{std::get<Topology>(outcome), std::get<Invocation>(read).settings, command, node};
+  const LaunchPlan plan = std::get<LaunchPlan>(plan_launch(input));
+  LaunchPlan with = plan;
+  write_command(with, input, std::nullopt, {.path = "/tmp/x", .has_site = true});
+  CHECK(shell_quote(with.argv).find(" --log_dir=/tmp/x ") != std::string::npos);
+  CHECK(environment_of(with, node).get("TORCHELASTIC_ERROR_FILE") == "/tmp/x/error.json");
+  CHECK(environment_of(with, node).get("PYTHONPATH") == "/tmp/x:/a");
+  LaunchPlan without = plan;
+  write_command(without, input, std::nullopt, {});
+  CHECK(shell_quote(without.argv).find("--log_dir") == std::string::npos);
+  CHECK_FALSE(environment_of(without, node).get("TORCHELASTIC_ERROR_FILE"));
+  CHECK(environment_of(without, node).get("PYTHONPATH") == "/a");
 }
 
 }  // namespace

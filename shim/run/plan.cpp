@@ -1,0 +1,99 @@
+#include "run/plan.h"
+
+#include <spdlog/fmt/fmt.h>
+
+#include "launch/program_warnings.h"
+#include "torchrun/temporary_folder.h"
+
+namespace rankshim {
+namespace {
+
+using platform::Granularity;
+
+/// Chooses the launcher. `torchrun` is the command where it is torchrun itself; it is none where another
+/// launcher has created the processes already.
+Faults choose_launcher(LaunchPlan& plan, const LaunchInput& input, std::optional<TorchrunCommand>& torchrun) {
+  const auto& [topology, settings, command, node] = input;
+  const std::string_view wanted = settings.text(Option::launcher);
+  const bool per_node = topology.granularity == Granularity::node;
+  const bool can_launch = is_script(command) || torchrun;
+  if (wanted == "torchrun") plan.launcher = LauncherKind::torchrun;
+  if (wanted == "launch") plan.launcher = LauncherKind::launch;
+  if (wanted == "auto" && can_launch && per_node) plan.launcher = LauncherKind::torchrun;
+  if (torchrun && !per_node) {
+    plan.warnings.push_back(
+        fmt::format("{} has already started one process per accelerator, and torchrun would start workers "
+                    "in each of them; give the script to rankshim instead (rankshim -- train.py)",
+                    topology.platform));
+    torchrun.reset();
+  }
+  if (!plan.launches()) return {};
+  const auto& said = *settings[Option::launcher];
+  if (!per_node) {
+    return {{fmt::format("{}={}, but the platform {} has already started one process per accelerator",
+                         said.detail, wanted, topology.platform),
+             {said.detail},
+             "leave --launcher (RANKSHIM_LAUNCHER) at auto"}};
+  }
+  if (!command.empty() && !is_script(command) && !torchrun) {
+    return {{fmt::format("{}={} starts a script, but {} is a program", said.detail, wanted, command[0]),
+             {said.detail},
+             "give script.py or -m MODULE, or leave --launcher (RANKSHIM_LAUNCHER) at auto"}};
+  }
+  return {};
+}
+
+/// The Python script that is to run.
+std::string script_of(const std::vector<std::string>& command,
+                      const std::optional<TorchrunCommand>& torchrun) {
+  if (torchrun) return torchrun->script(command);
+  return is_script(command) && command[0] != "-m" ? command[0] : std::string();
+}
+
+}  // namespace
+
+Outcome<LaunchPlan> plan_launch(const LaunchInput& input) {
+  LaunchPlan plan;
+  auto torchrun = own_torchrun(input.settings, input.command);
+  Faults faults = choose_launcher(plan, input, torchrun);
+  if (auto fault = check_idle_role(plan, input, is_script(input.command) || torchrun))
+    faults.push_back(std::move(*fault));
+  if (!faults.empty()) return faults;
+  if (is_script(input.command)) plan.interpreter = find_interpreter(input.settings, input.node);
+  choose_scope(plan, input.settings);
+  choose_wait(plan, input);
+  if (plan.launches()) plan_torchrun(plan, input, torchrun ? &*torchrun : nullptr);
+  if (input.command.empty()) return plan;
+  if (!plan.launches()) {
+    for (std::string& warning : program_warnings(input.topology, input.settings, input.command, input.node))
+      plan.warnings.push_back(std::move(warning));
+  }
+  plan.missing = find_missing(plan, input, script_of(input.command, torchrun));
+  return plan;
+}
+
+void write_command(LaunchPlan& plan, const LaunchInput& input,
+                   const std::optional<std::string>& master_address, const OwnFolder& folder) {
+  const auto& [topology, settings, command, node] = input;
+  const auto torchrun = plan.launches() ? own_torchrun(settings, command) : std::nullopt;
+  const TorchrunCommand* own = torchrun ? &*torchrun : nullptr;
+  plan.environment = environment_change(topology, node);
+  if (topology.alone && topology.platform == "none" && !plan.launches()) plan.environment.set.clear();
+  if (plan.launches()) change_for_torchrun(plan, input, own, folder);
+  change_for_site(plan, input, folder);
+  share_cpus(plan, input);
+  if (plan.launches()) change_for_stop(plan, input);
+  hide_own_settings(plan.environment, node.environment());
+  if (command.empty()) return;
+  if (plan.launches()) return write_torchrun_argv(plan, input, own, master_address, folder);
+  if (!plan.interpreter.empty()) plan.argv = {plan.interpreter, "-u"};
+  plan.argv.insert(plan.argv.end(), command.begin(), command.end());
+}
+
+void write_shown_command(LaunchPlan& plan, const LaunchInput& input) {
+  write_command(plan, input, std::nullopt,
+                {.path = temporary_folder_template(input.node, plan.launcher),
+                 .has_site = plan_site(plan, input, std::nullopt).has_value()});
+}
+
+}  // namespace rankshim

@@ -1,0 +1,182 @@
+#include "torchrun/torchrun_plan.h"
+
+#include <spdlog/fmt/fmt.h>
+
+#include <algorithm>
+#include <array>
+
+#include "topology/python_words.h"
+#include "torchrun/temporary_folder.h"
+#include "torchrun/torchrun_flags.h"
+#include "torchrun/torchrun_job.h"
+
+namespace rankshim {
+namespace {
+
+using platform::Granularity;
+
+/// Flags of torchrun that the environment can turn on and the command line cannot turn off, or that would
+/// speak for another job than ours (torch/distributed/run.py, check_env and env).
+constexpr std::array<std::string_view, 15> pet_ours = {
+    "PET_NNODES",     "PET_NODE_RANK",    "PET_NPROC_PER_NODE", "PET_MASTER_ADDR", "PET_MASTER_PORT",
+    "PET_RDZV_ID",    "PET_RDZV_BACKEND", "PET_RDZV_ENDPOINT",  "PET_RDZV_CONF",   "PET_STANDALONE",
+    "PET_LOCAL_ADDR", "PET_MAX_RESTARTS", "PET_MODULE",         "PET_NO_PYTHON",   "PET_RUN_PATH"};
+
+/// Variables that say how torchrun starts the script, rather than where.
+bool is_script_kind(std::string_view name) {
+  return name == "PET_MODULE" || name == "PET_NO_PYTHON" || name == "PET_RUN_PATH";
+}
+
+/// The interpreter that a torchrun's first line names; nothing where it names another program.
+std::vector<std::string> interpreter_of(const std::string& program, const Node& node) {
+  const std::string text = node.file(node.find_program(program).value_or("")).value_or("");
+  const std::string line = text.substr(0, text.find('\n'));
+  if (!line.starts_with("#!") || line.find(' ') != std::string::npos) return {};
+  std::vector<std::string> python = {line.substr(2)};
+  if (!base_name(python[0]).starts_with("python")) return {};
+  return python;
+}
+
+/// torch from 2.0 on passes --local-rank, and before --local_rank: the script gets the one that it reads. The
+/// older one where that does not show: who needs the argument is mostly older than 2.0.
+std::string local_rank_spelling(const std::vector<std::string>& command, const Node& node) {
+  std::string path = command[0];
+  if (path == "-m") {
+    path = command.size() > 1 ? command[1] : std::string();
+    std::replace(path.begin(), path.end(), '.', '/');
+    path += ".py";
+  }
+  const std::string text = node.file(path).value_or("");
+  const bool only_dash =
+      text.find("--local-rank") != std::string::npos && text.find("--local_rank") == std::string::npos;
+  return only_dash ? "--local-rank" : "--local_rank";
+}
+
+void warn_script(LaunchPlan& plan, const LaunchInput& input) {
+  const std::string& script = input.command[0];
+  if (plan.launcher == LauncherKind::launch || script == "-m") return;
+  const auto source = input.node.file(script);
+  if (!source) return;
+  const bool old_flag =
+      source->find("--local_rank") != std::string::npos || source->find("--local-rank") != std::string::npos;
+  if (!old_flag || source->find("LOCAL_RANK") != std::string::npos) return;
+  plan.warnings.push_back(fmt::format(
+      "{} mentions --local_rank and not LOCAL_RANK: if it needs the argument, use --launcher=launch",
+      script));
+}
+
+}  // namespace
+
+std::optional<TorchrunCommand> own_torchrun(const Settings& settings,
+                                            const std::vector<std::string>& command) {
+  if (settings.text(Option::launcher) == "none") return std::nullopt;
+  return read_torchrun(command);
+}
+
+void plan_torchrun(LaunchPlan& plan, const LaunchInput& input, const TorchrunCommand* own) {
+  if (const auto* flag = own != nullptr ? own->find("log_dir") : nullptr) {
+    plan.log_dir = flag->value;
+  } else {
+    plan.log_dir = std::string(input.node.environment().get("PET_LOG_DIR").value_or(""));
+  }
+  if (input.command.empty()) return;
+  if (!plan.interpreter.empty()) plan.python = {plan.interpreter, "-u"};
+  if (own == nullptr) return warn_script(plan, input);
+  if (plan.interpreter.empty()) plan.python = own->interpreter;
+  if (!own->program.empty()) plan.python = interpreter_of(own->program, input.node);
+}
+
+std::optional<PythonSite> plan_site(const LaunchPlan& plan, const LaunchInput& input,
+                                    const std::optional<std::string>& master_address) {
+  const Topology& topology = input.topology;
+  if (input.command.empty()) return std::nullopt;
+  const bool created = topology.granularity == Granularity::process;
+  const bool records = input.settings.flag(Option::record);
+  const bool worker = records && (plan.launches() || (created && is_script(input.command)));
+  const bool joins = input.settings.flag(Option::export_pet) && !plan.launches() && !created &&
+                     !topology.alone && topology.idle_role.empty();
+  if (!worker && !joins) return std::nullopt;
+  const Environment& environment = input.node.environment();
+  const auto path = environment.get(python_path_variable);
+  // A folder with a colon would be two in PYTHONPATH, and a text above the kernel's limit for one would
+  // keep the command from being executed (execve(2), MAX_ARG_STRLEN).
+  constexpr std::size_t longest_path = std::size_t{120} << 10U;
+  const bool two_folders =
+      temporary_folder_template(input.node, plan.launcher).find(':') != std::string::npos;
+  if (two_folders || (path && path->size() > longest_path)) return std::nullopt;
+  PythonSite site{.had_path = path.has_value(), .job = {}, .records = records};
+  if (joins) {
+    site.job = torchrun_job(topology, input.settings, input.node, master_address,
+                            environment_change(topology, input.node).apply(environment));
+  }
+  return site;
+}
+
+void change_for_torchrun(LaunchPlan& plan, const LaunchInput& input, const TorchrunCommand* own,
+                         const OwnFolder& folder) {
+  const Environment& environment = input.node.environment();
+  auto& [set, unset] = plan.environment;
+  for (const std::string_view name : pet_ours) {
+    if (!environment.has(name)) continue;
+    // How the user's own torchrun starts his script is his.
+    if (own != nullptr && environment.get(name) && is_script_kind(name)) continue;
+    std::erase_if(set, [&](const auto& entry) { return entry.first == name; });
+    if (std::find(unset.begin(), unset.end(), name) == unset.end()) unset.emplace_back(name);
+  }
+  // A rank 0 that survives could take no new node in: MASTER_ADDR is not published for the new round
+  // (torch 2.13).
+  constexpr std::string_view share = "TORCH_DISABLE_SHARE_RDZV_TCP_STORE";
+  if (input.topology.elastic && !environment.get(share)) set.emplace_back(share, "1");
+  if (!environment.get(agent_error_variable) && plan.log_dir.empty() && !folder.path.empty())
+    set.emplace_back(agent_error_variable, agent_error_file(folder.path));
+}
+
+void change_for_site(LaunchPlan& plan, const LaunchInput& input, const OwnFolder& folder) {
+  if (!folder.has_site) return;
+  const Environment& environment = input.node.environment();
+  const auto path = environment.get(python_path_variable);
+  auto& set = plan.environment.set;
+  set.emplace_back(python_path_variable, folder.path + (path ? ":" + std::string(*path) : ""));
+  const bool created = input.topology.granularity == Granularity::process;
+  if (created && !environment.get(agent_error_variable))
+    set.emplace_back(agent_error_variable, agent_error_file(folder.path));
+}
+
+/// torchrun has the same time as we give it before it kills its workers (torch/distributed/launcher/api.py,
+/// whole seconds), and workers that hang show where (faulthandler in Python's library).
+void change_for_stop(LaunchPlan& plan, const LaunchInput& input) {
+  const Environment& environment = input.node.environment();
+  auto& set = plan.environment.set;
+  constexpr std::string_view timeout = "TORCH_ELASTIC_SHUTDOWN_TIMEOUT";
+  const auto grace = input.settings.time(Option::grace);
+  if (grace && !environment.get(timeout))
+    set.emplace_back(timeout, std::to_string(std::max<std::int64_t>(1, (grace->count() + 999) / 1000)));
+  constexpr std::string_view handler = "PYTHONFAULTHANDLER";
+  if (input.settings.flag(Option::stacks) && !environment.has(handler)) set.emplace_back(handler, "1");
+}
+
+void write_torchrun_argv(LaunchPlan& plan, const LaunchInput& input, const TorchrunCommand* own,
+                         const std::optional<std::string>& master_address, const OwnFolder& folder) {
+  const std::vector<std::string>& command = input.command;
+  if (!plan.interpreter.empty()) plan.argv = {plan.interpreter, "-u"};
+  auto flags = torchrun_flags(input.topology, input.settings, input.node, master_address,
+                              plan.log_dir.empty() ? folder.path : std::string());
+  if (own != nullptr) {
+    const auto argv = fill_in(command, *own, input.topology, std::move(flags));
+    plan.argv.insert(plan.argv.end(), argv.begin(), argv.end());
+    return;
+  }
+  plan.argv.insert(plan.argv.end(), {"-m", "torch.distributed.run"});
+  for (const TorchrunFlag& flag : flags) plan.argv.push_back(fmt::format("--{}={}", flag.name, flag.value));
+  plan.argv.insert(plan.argv.end(), command.begin(), command.end());
+  if (plan.launcher != LauncherKind::launch) return;
+  // Behind the script, as torch.distributed.launch does it; torchrun puts the number in
+  // (torch/distributed/elastic/utils/api.py, macros).
+  const auto script = plan.argv.end() - static_cast<std::ptrdiff_t>(command.size());
+  plan.argv.insert(script + (command[0] == "-m" ? 2 : 1),
+                   local_rank_spelling(command, input.node) + "=${local_rank}");
+}
+
+std::string agent_error_file(const std::string& folder) { return folder + "/error.json"; }
+
+}  // namespace rankshim
