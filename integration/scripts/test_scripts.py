@@ -46,6 +46,7 @@ def test_the_demonstration_trains_two_nodes_together_and_tells_what_happened(tor
     assert master[5:7] == worker[5:7]
 
 
+@pytest.mark.alone
 def test_bench_measures_all_three_inits_in_one_table(rankshim, namespaces):
     if namespaces:
         cannot(namespaces)

@@ -19,7 +19,7 @@
 namespace rankshim::supervise {
 namespace {
 
-constexpr int too_long_ms = 30'000;
+constexpr int too_long_ms = 120'000;
 
 // The test program, too, blocks all signals before main. It must be possible to end it all the same, and the
 // children of its other tests must not inherit that. And whoever runs it may have signals ignored: nohup
