@@ -7,6 +7,8 @@
 #include <utility>
 
 #include "base/text.h"
+#include "topology/ranks.h"
+#include "topology/resolver.h"
 #include "topology/topology.h"
 
 namespace rankshim {
@@ -33,19 +35,12 @@ struct Number {
                                   name)});
   }
 
-  [[nodiscard]] std::string said() const { return fmt::format("{}={}", name, *value); }
+  [[nodiscard]] std::string shown() const { return fmt::format("{}={}", name, *value); }
   [[nodiscard]] Value as_value(unsigned number) const {
     if (value == number) return {fmt::format("{}", number), Origin::variable, name};
     return {fmt::format("{}", number), Origin::derived, name};
   }
 };
-
-std::string said(const Facts& facts, Fact fact) {
-  const Value& value = *facts[fact];
-  return value.origin == Origin::variable
-             ? fmt::format("{}={}", printable(value.detail), quoted(value.text))
-             : fmt::format("{}={} ({})", name(fact), quoted(value.text), value.source());
-}
 
 std::string name_of(const Facts& facts, Fact fact) {
   const Value& value = *facts[fact];
@@ -71,41 +66,39 @@ class RankReader {
         nproc_(known(Fact::nproc_per_node)) {}
 
   void read() {
-    if (!rank_.value && !world_size_.value) return;
-    // training-operator from 1.7 on, with PET_NNODES lost: its WORLD_SIZE counts processes, so the number of
-    // nodes is missing.
-    if (unit_ == "auto" && !facts_.has(Fact::nnodes) && node_.environment().get("PET_NODE_RANK")) return;
-    if (unit_ == "auto" && !rank_.value && is_anything()) return refuse_world_size();
-    if (unit_ == "process") return read_processes();
-    if (unit_ == "node" || !counts_processes()) return read_nodes();
-    if (nnodes_ && contradicts_nodes()) return;
-    if (node_rank_ && nnodes_) {
-      if (!is_of_this_node()) contradiction(Fact::node_rank, rank_);
-      return;
+    switch (meaning_of(rank_variables(node_.environment()), known_node(), unit_)) {
+      case RankMeaning::nothing:
+      case RankMeaning::known_processes:
+        return;
+      case RankMeaning::nodes:
+        return read_nodes();
+      case RankMeaning::this_process:
+        return read_existing_process();
+      case RankMeaning::first_worker:
+        return read_first_worker();
+      case RankMeaning::unclear:
+        return refuse();
+      case RankMeaning::unclear_world_size:
+        return refuse_world_size();
+      case RankMeaning::wrong_nnodes:
+        return contradiction(Fact::nnodes, world_size_);
+      case RankMeaning::wrong_node_rank:
+        return contradiction(Fact::node_rank, rank_);
     }
-    if (nnodes_ && rank_.value == 0U) return read_nodes();  // the job's first process is on its first node
-    if (world_size_.value == 1U && rank_.value.value_or(0) == 0)
-      return read_nodes();  // the same in both units
-    refuse();
   }
 
  private:
   [[nodiscard]] std::optional<unsigned> known(Fact fact) const { return parse_count(facts_.text(fact)); }
 
-  /// Whether something says that RANK and WORLD_SIZE count processes.
-  [[nodiscard]] bool counts_processes() const {
-    if (node_.environment().get("LOCAL_RANK") || local_world_size_.value) return true;
-    if (!nnodes_ || !world_size_.value || *world_size_.value == *nnodes_) return false;
-    return true;  // WORLD_SIZE is known not to be the number of nodes
-  }
-
-  /// Whether RANK can be that of the node, or of its first process: of any other there is one already, or the
-  /// node is not this one.
-  [[nodiscard]] bool is_of_this_node() const {
-    if (!rank_.value || local_rank_.value || facts_[Fact::node_rank]->from_user() || *nnodes_ == 0)
-      return true;
-    const unsigned per_node = nproc_ ? *nproc_ : world_size_.value.value_or(0) / *nnodes_;
-    return *rank_.value == *node_rank_ || *rank_.value == *node_rank_ * per_node;
+  [[nodiscard]] KnownNode known_node() const {
+    const auto& node_rank = facts_[Fact::node_rank];
+    return {nnodes_,
+            node_rank_,
+            nproc_,
+            facts_.has(Fact::nnodes),
+            facts_.has(Fact::nnodes) && facts_[Fact::nnodes]->from_user(),
+            node_rank && node_rank->from_user(),
+            node_rank && node_rank->origin == Origin::variable && node_rank->detail == "NODE_RANK"};
   }
 
   void read_nodes() {
@@ -115,31 +108,13 @@ class RankReader {
                          "correct or unset WORLD_SIZE, or settle it with --nnodes (RANKSHIM_NNODES)"});
       return;
     }
-    if (!facts_.has(Fact::nnodes) && world_size_.value) {
+    if (!facts_.has(Fact::nnodes) && world_size_.value)
       facts_[Fact::nnodes] = world_size_.as_value(*world_size_.value);
-      nnodes_ = world_size_.value;
-    }
-    if (!rank_.value) return;
-    if (!facts_.has(Fact::node_rank)) {
-      facts_[Fact::node_rank] = rank_.as_value(*rank_.value);
-    } else if (nnodes_ && world_size_.value == nnodes_ && node_rank_ && *rank_.value != *node_rank_ &&
-               !facts_[Fact::node_rank]->from_user()) {
-      contradiction(Fact::node_rank, rank_);
-    }
+    if (rank_.value && !facts_.has(Fact::node_rank)) facts_[Fact::node_rank] = rank_.as_value(*rank_.value);
   }
 
-  /// Whether WORLD_SIZE can be neither the number of nodes nor that of their processes; then says so.
-  bool contradicts_nodes() {
-    if (!world_size_.value || *nnodes_ == 0 || facts_[Fact::nnodes]->from_user()) return false;
-    const bool fits = nproc_ ? *world_size_.value == *nnodes_ * *nproc_ : *world_size_.value % *nnodes_ == 0;
-    if (fits || *world_size_.value == *nnodes_) return false;
-    contradiction(Fact::nnodes, world_size_);
-    return true;
-  }
-
-  void read_processes() {
-    if (local_rank_.value) return read_existing_process();
-    // One launcher per node, and the platform counted its first worker.
+  /// One launcher per node, and the platform counted its first worker.
+  void read_first_worker() {
     const std::optional<unsigned> per_node = nproc_ ? nproc_ : local_world_size_.value;
     if (!per_node || *per_node == 0) {
       faults_.push_back({fmt::format("--rank-unit=process, but how many processes a node has is not known"),
@@ -155,7 +130,7 @@ class RankReader {
     if (already || !number.value) return;
     if (*number.value % per_node != 0) {
       faults_.push_back(
-          {fmt::format("{} is no multiple of the {} workers of a node", number.said(), per_node),
+          {fmt::format("{} is no multiple of the {} workers of a node", number.shown(), per_node),
            {number.name, "NPROC_PER_NODE"},
            "correct --nproc-per-node (RANKSHIM_NPROC_PER_NODE), or set --rank-unit=node "
            "(RANKSHIM_RANK_UNIT)"});
@@ -179,17 +154,9 @@ class RankReader {
     }
   }
 
-  /// WORLD_SIZE beside a NODE_RANK and no RANK: of processes for some (MosaicML's Composer, Lightning,
-  /// ClearML), of nodes for who sets it by hand.
-  [[nodiscard]] bool is_anything() const {
-    const auto& node_rank = facts_[Fact::node_rank];
-    return world_size_.value.value_or(1) > 1 && !facts_.has(Fact::nnodes) && nproc_ != 1U && node_rank &&
-           node_rank->origin == Origin::variable && node_rank->detail == "NODE_RANK";
-  }
-
   void refuse_world_size() {
     faults_.push_back({fmt::format("cannot tell whether {} counts nodes or processes, beside {}",
-                                   world_size_.said(), said(facts_, Fact::node_rank)),
+                                   world_size_.shown(), said(Fact::node_rank, *facts_[Fact::node_rank])),
                        {"NODE_RANK", "WORLD_SIZE"},
                        fmt::format("set NNODES (--nnodes), or {}", settle)});
   }
@@ -210,7 +177,7 @@ class RankReader {
   }
 
   void contradiction(Fact fact, const Number& number) {
-    faults_.push_back({fmt::format("{} contradicts {}", said(facts_, fact), number.said()),
+    faults_.push_back({fmt::format("{} contradicts {}", said(fact, *facts_[fact]), number.shown()),
                        {name_of(facts_, fact), number.name},
                        fmt::format("correct one of them, or settle it with --{} (RANKSHIM_{})",
                                    fact == Fact::nnodes ? "nnodes" : "node-rank",
@@ -245,23 +212,21 @@ class RankChecker {
   }
 
   void check_node() {
-    const auto nnodes = known(Fact::nnodes);
-    const auto node_rank = nnodes == 1U ? std::optional<unsigned>(0) : known(Fact::node_rank);
+    if (facts_.has(Fact::rdzv_backend)) return;
+    KnownNode known_node;
+    known_node.nnodes = known(Fact::nnodes);
+    known_node.node_rank = known_node.nnodes == 1U ? std::optional<unsigned>(0) : known(Fact::node_rank);
     // WORLD_SIZE is the platform's, whatever the user makes of it.
     const auto& workers = facts_[Fact::nproc_per_node];
-    const auto nproc = workers && workers->from_user() ? std::nullopt : known(Fact::nproc_per_node);
-    if (!nnodes || *nnodes == 0 || !node_rank || facts_.has(Fact::rdzv_backend)) return;
-    const auto world = number("WORLD_SIZE"), rank = number("RANK"), local = number("LOCAL_RANK");
-    const unsigned per_node = nproc ? *nproc : world && *world % *nnodes == 0 ? *world / *nnodes : 0;
-    if (world && *world != *nnodes && *world != *nnodes * per_node)
-      return contradiction(Fact::nnodes, "WORLD_SIZE");
-    if (rank && world == nnodes && *rank != *node_rank) return contradiction(Fact::node_rank, "RANK");
-    // A process of another node's, or of none that there can be.
-    if (rank && world && local && (world != nnodes || *local != 0))
-      return contradiction(Fact::node_rank, "RANK");
-    if (!rank || *rank == *node_rank) return;
-    // Of any other than the node's first process there is one already, or the node is not this one.
-    if (per_node == 0 || *rank != *node_rank * per_node) contradiction(Fact::node_rank, "RANK");
+    if (!workers || !workers->from_user()) known_node.workers = known(Fact::nproc_per_node);
+    switch (clash_of(rank_variables(node_.environment()), known_node)) {
+      case RankClash::none:
+        return;
+      case RankClash::nnodes:
+        return contradiction(Fact::nnodes, "WORLD_SIZE");
+      case RankClash::node_rank:
+        return contradiction(Fact::node_rank, "RANK");
+    }
   }
 
  private:
@@ -285,7 +250,7 @@ class RankChecker {
     if (std::find(names.begin(), names.end(), variable) != names.end()) return;  // it was read from that
     names.emplace_back(variable);
     faults_.push_back(
-        {fmt::format("{}, by {}, contradicts {}={}", said(facts_, fact), platform_, variable,
+        {fmt::format("{}, by {}, contradicts {}={}", said(fact, *facts_[fact]), platform_, variable,
                      quoted(node_.environment().get(variable).value_or(""))),
          std::move(names),
          fmt::format(
@@ -300,6 +265,41 @@ class RankChecker {
 };
 
 }  // namespace
+
+RankVariables rank_variables(const Environment& environment) {
+  const auto number = [&](std::string_view name) { return parse_count(environment.get(name).value_or("")); };
+  return {number("RANK"),
+          number("WORLD_SIZE"),
+          number("LOCAL_RANK"),
+          number("LOCAL_WORLD_SIZE"),
+          environment.get("LOCAL_RANK").has_value(),
+          environment.get("PET_NODE_RANK").has_value()};
+}
+
+std::optional<Fault> check_beside_flags(const LauncherFlags& flags, const Facts& known, std::string_view unit,
+                                        const Environment& environment) {
+  const auto& nnodes = known[Fact::nnodes];
+  KnownNode node;
+  node.has_nnodes = nnodes.has_value();
+  if (nnodes) node.nnodes = parse_count(nnodes->text);
+  node.nnodes_is_certain = flags.facts.has(Fact::nnodes);
+  node.node_rank = parse_count(flags.facts.text(Fact::node_rank));
+  node.workers = parse_count(flags.facts.text(Fact::nproc_per_node));
+  std::optional<unsigned> workers_by_unit;
+  if (unit == "process") workers_by_unit = parse_count(known.text(Fact::nproc_per_node)).value_or(0);
+  const RankVariables ranks = rank_variables(environment);
+  switch (clash_with_flags(ranks, node, workers_by_unit)) {
+    case RankClash::none:
+      return std::nullopt;
+    case RankClash::nnodes:
+      return flag_contradicts(flags.names_nnodes ? said(Fact::nnodes, *nnodes) : nnodes->detail,
+                              fmt::format("WORLD_SIZE={}", *ranks.world_size), "WORLD_SIZE");
+    case RankClash::node_rank:
+      return flag_contradicts(said(Fact::node_rank, *flags.facts[Fact::node_rank]),
+                              fmt::format("RANK={}", *ranks.rank), "RANK");
+  }
+  return std::nullopt;
+}
 
 void check_ranks(const Node& node, const Facts& facts, platform::Granularity granularity,
                  std::string_view platform, Faults& faults) {

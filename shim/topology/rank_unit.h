@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -7,6 +8,8 @@
 #include "base/fault.h"
 #include "node/node.h"
 #include "platform/profile.h"
+#include "topology/launcher_flags.h"
+#include "topology/ranks.h"
 
 namespace rankshim {
 
@@ -23,5 +26,13 @@ void read_ranks(std::string_view unit, const Node& node, Facts& facts, platform:
 /// processes that exist already.
 void check_ranks(const Node& node, const Facts& facts, platform::Granularity granularity,
                  std::string_view platform, Faults& faults);
+
+/// The variables as ranks.h takes them.
+RankVariables rank_variables(const Environment& environment);
+
+/// A fault if RANK and WORLD_SIZE can be true beside torchrun's own flags neither as numbers of nodes nor as
+/// numbers of processes. `known` are the facts so far, the flags' among them; `unit` is --rank-unit.
+std::optional<Fault> check_beside_flags(const LauncherFlags& flags, const Facts& known, std::string_view unit,
+                                        const Environment& environment);
 
 }  // namespace rankshim

@@ -135,7 +135,7 @@ Outcome<Topology> Resolver::resolve() {
     const auto wrong =
         torchrun_ == nullptr
             ? std::nullopt
-            : check_beside_ranks(*torchrun_, facts(), settings_.text(Option::rank_unit), node_.environment());
+            : check_beside_flags(*torchrun_, facts(), settings_.text(Option::rank_unit), node_.environment());
     if (wrong) return Faults{*wrong};
     read_ranks(settings_.text(Option::rank_unit), node_, facts(), topology_.granularity, faults_);
   }
@@ -353,23 +353,19 @@ bool Resolver::is_started_process() const {
       settings_.text(Option::rank_unit) != "auto" || settings_[Option::node_rank] || platform_is_elastic() ||
       (settings_.text(Option::platform) != "auto" && has_own_words()))
     return false;
-  const auto number = [&](std::string_view variable) {
-    return parse_count(node_.environment().get(variable).value_or(""));
-  };
-  const auto rank = number("RANK"), world = number("WORLD_SIZE"), local = number("LOCAL_RANK");
-  if (!rank || !world || !local) return false;
+  const RankVariables ranks = rank_variables(node_.environment());
+  if (!ranks.rank || !ranks.world_size || !ranks.local_rank) return false;
   const auto known = [&](Fact fact) {
     const auto& value = platform_.facts[fact] ? platform_.facts[fact] : generic_[fact];
     return value ? parse_count(value->text) : std::nullopt;
   };
-  const auto nnodes = known(Fact::nnodes);
-  const auto node_rank = nnodes == 1U ? std::optional<unsigned>(0) : known(Fact::node_rank);
-  if (!nnodes || *nnodes == 0 || !node_rank) return true;
-  // As the platform says: the one process of its node.
-  if (has_own_words() && *world == *nnodes && *rank == *node_rank && *local == 0) return false;
-  const auto local_world = number("LOCAL_WORLD_SIZE");
-  if (*world % *nnodes != 0 || (local_world && *local_world * *nnodes != *world)) return *nnodes <= *world;
-  return *rank == *node_rank * (*world / *nnodes) + *local || *rank == *local * *nnodes + *node_rank;
+  KnownNode node;
+  node.nnodes = known(Fact::nnodes);
+  node.node_rank = node.nnodes == 1U ? std::optional<unsigned>(0) : known(Fact::node_rank);
+  const bool is_the_only_one =
+      ranks.world_size == node.nnodes && ranks.rank == node.node_rank && *ranks.local_rank == 0;
+  if (has_own_words() && is_the_only_one) return false;  // as the platform says
+  return can_be_process_of(ranks, node);
 }
 
 void Resolver::become_launcher() {

@@ -1,0 +1,122 @@
+#include "topology/ranks.h"
+
+#include <catch2/catch.hpp>
+#include <vector>
+
+namespace rankshim {
+namespace {
+
+using Number = std::optional<unsigned>;
+constexpr Number none;
+
+RankVariables variables(Number rank, Number world, Number local = none, Number local_world = none) {
+  return {rank, world, local, local_world, local.has_value(), false};
+}
+
+KnownNode known(Number nnodes, Number node_rank, Number workers = none) {
+  return {nnodes, node_rank, workers, nnodes.has_value(), false, false, false};
+}
+
+}  // namespace
+
+TEST_CASE("RANK, WORLD_SIZE and LOCAL_RANK get their meaning beside what is known of the node") {
+  struct Case {
+    const char* what;
+    RankVariables ranks;
+    KnownNode node;
+    RankMeaning meaning;
+  };
+  const std::vector<Case> cases = {
+      {"nothing is set", variables(none, none), known(2, 1), RankMeaning::nothing},
+      {"LOCAL_RANK alone", variables(none, none, 1), known(none, none), RankMeaning::nothing},
+      {"nothing says processes", variables(1, 2), known(none, none), RankMeaning::nodes},
+      {"the same numbers as the node's", variables(1, 2), known(2, 1), RankMeaning::nodes},
+      {"another node than the known one", variables(0, 2), known(2, 1), RankMeaning::wrong_node_rank},
+      {"another node, of WORLD_SIZE nodes", variables(0, 2), known(none, 1), RankMeaning::wrong_node_rank},
+      {"two nodes of 8", variables(8, 16), known(2, 1, 8), RankMeaning::known_processes},
+      {"two nodes of any number", variables(8, 16), known(2, 1), RankMeaning::known_processes},
+      {"the second node's second process", variables(9, 16), known(2, 1, 8), RankMeaning::wrong_node_rank},
+      {"16 are not 2 times 4", variables(8, 16), known(2, 1, 4), RankMeaning::wrong_nnodes},
+      {"3 are not spread over 2", variables(1, 3), known(2, 1), RankMeaning::wrong_nnodes},
+      {"the first process is on the first node", variables(0, 16), known(2, none), RankMeaning::nodes},
+      {"a process of unknown nodes", variables(8, 16), known(2, none), RankMeaning::unclear},
+      {"LOCAL_RANK says processes", variables(9, 16, 1), known(none, none), RankMeaning::unclear},
+      {"LOCAL_WORLD_SIZE says processes", variables(1, 16, none, 8), known(none, none), RankMeaning::unclear},
+      {"one process is one node", variables(0, 1, 0), known(none, none), RankMeaning::nodes},
+      {"LOCAL_RANK beside a known node", variables(9, 16, 1), known(2, 1, 8), RankMeaning::known_processes},
+  };
+  for (const Case& one : cases) {
+    INFO(one.what);
+    CHECK(meaning_of(one.ranks, one.node, "auto") == one.meaning);
+  }
+}
+
+TEST_CASE("--rank-unit decides what is unclear") {
+  CHECK(meaning_of(variables(9, 16, 1), known(none, none), "node") == RankMeaning::nodes);
+  CHECK(meaning_of(variables(9, 16, 1), known(none, none), "process") == RankMeaning::this_process);
+  CHECK(meaning_of(variables(8, 16), known(none, none, 8), "process") == RankMeaning::first_worker);
+}
+
+TEST_CASE("what the user has said is not contradicted") {
+  KnownNode node = known(2, 1);
+  node.nnodes_is_certain = node.node_rank_is_certain = true;
+  CHECK(meaning_of(variables(0, 3), node, "auto") == RankMeaning::known_processes);
+  CHECK(meaning_of(variables(0, 2), node, "auto") == RankMeaning::nodes);
+}
+
+TEST_CASE("WORLD_SIZE alone is not read where it may count processes") {
+  KnownNode node = known(none, 1);
+  node.is_node_rank_by_hand = true;
+  CHECK(meaning_of(variables(none, 16), node, "auto") == RankMeaning::unclear_world_size);
+  node.workers = 1;
+  CHECK(meaning_of(variables(none, 16), node, "auto") == RankMeaning::nodes);
+  RankVariables kubeflow = variables(1, 16);
+  kubeflow.has_pet_node_rank = true;
+  CHECK(meaning_of(kubeflow, known(none, 1), "auto") == RankMeaning::nothing);
+}
+
+TEST_CASE("RANK, WORLD_SIZE and LOCAL_RANK are checked beside a platform's own words") {
+  struct Case {
+    const char* what;
+    RankVariables ranks;
+    KnownNode node;
+    RankClash clash;
+  };
+  const std::vector<Case> cases = {
+      {"the node's own numbers", variables(1, 2), known(2, 1), RankClash::none},
+      {"the node's first process", variables(8, 16), known(2, 1, 8), RankClash::none},
+      {"the node's one process", variables(1, 2, 0), known(2, 1, 8), RankClash::none},
+      {"RANK alone, of the node", variables(1, none), known(2, 1), RankClash::none},
+      {"RANK alone, of no node", variables(5, none), known(2, 1), RankClash::node_rank},
+      {"another number of nodes", variables(0, 3), known(2, 0), RankClash::nnodes},
+      {"another node", variables(0, 2), known(2, 1), RankClash::node_rank},
+      {"one of the node's processes, which exists", variables(9, 16, 1), known(2, 1, 8),
+       RankClash::node_rank},
+      {"too little is known", variables(9, 16), known(2, none), RankClash::none},
+  };
+  for (const Case& one : cases) {
+    INFO(one.what);
+    CHECK(clash_of(one.ranks, one.node) == one.clash);
+  }
+}
+
+TEST_CASE("beside torchrun's flags RANK may be that of any process of the node") {
+  KnownNode flags = known(2, 1, 8);
+  flags.nnodes_is_certain = true;
+  CHECK(clash_with_flags(variables(9, 16), flags, none) == RankClash::none);
+  CHECK(clash_with_flags(variables(7, 16), flags, none) == RankClash::node_rank);
+  CHECK(clash_with_flags(variables(1, 3), flags, none) == RankClash::nnodes);
+  CHECK(clash_with_flags(variables(9, none), known(none, 1), 8) == RankClash::none);
+  CHECK(clash_with_flags(variables(9, none), known(none, 1), none) == RankClash::node_rank);
+  CHECK(clash_with_flags(variables(9, none, 1), known(none, 0), none) == RankClash::none);
+}
+
+TEST_CASE("a complete process belongs to a node in blocks or in turn") {
+  CHECK(can_be_process_of(variables(9, 16, 1), known(2, 1)));
+  CHECK(can_be_process_of(variables(3, 16, 1), known(2, 1)));
+  CHECK_FALSE(can_be_process_of(variables(1, 16, 1), known(2, 1)));
+  CHECK(can_be_process_of(variables(1, 3, 0), known(2, 1)));
+  CHECK(can_be_process_of(variables(9, 16, 1), known(none, none)));
+}
+
+}  // namespace rankshim
