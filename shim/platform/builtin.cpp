@@ -12,6 +12,8 @@ namespace {
 
 using namespace std::string_view_literals;
 
+// The profiles are tables made at build time. To read their documents at the start costs 25 million
+// instructions (callgrind), eleven times what `rankshim env` takes in all with a PyTorchJob's environment.
 #include "builtin_profiles.inc"
 
 }  // namespace
