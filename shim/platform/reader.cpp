@@ -128,7 +128,7 @@ class ProfileReader {
       const auto root = roots.size() == 1 ? std::optional(roots.front())
                         : roots.empty()   ? std::nullopt
                                           : add_step(Op::either, Function::none, roots, tables_, error);
-      if (!error.empty()) fault(*node, name + ": " + error, "shorten it");
+      if (!error.empty()) fault(*node, std::string(name).append(": ").append(error), "shorten it");
       if (root) lets_[name] = *root;
     }
   }
