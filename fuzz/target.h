@@ -7,6 +7,8 @@
 #include <string_view>
 #include <vector>
 
+#include "init/kernel.h"
+
 /// What every target needs: libFuzzer calls LLVMFuzzerTestOneInput with one input after the other.
 namespace rankshim::fuzz {
 
@@ -31,5 +33,11 @@ inline void must(bool holds) {
 }
 
 }  // namespace rankshim::fuzz
+
+/// Before main all signals were blocked, as in the program; libFuzzer's own bounds come by signals.
+extern "C" int LLVMFuzzerInitialize(int* /*argc*/, char*** /*argv*/) {
+  rankshim::supervise::kernel::set_signal_mask(0, nullptr);
+  return 0;
+}
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);

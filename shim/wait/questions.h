@@ -29,6 +29,9 @@ struct Question {
   bool out_of_memory = false;
 };
 
+/// Takes the addresses, and a negative answer's TTL, out of an answer.
+void read_record(const ares_dns_record_t& record, Question& question);
+
 /// What A and AAAA together say of one name.
 struct Reply {
   std::string name;

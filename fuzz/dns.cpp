@@ -1,0 +1,15 @@
+/// An answer of a name server.
+
+#include <ares.h>
+
+#include "target.h"
+#include "wait/questions.h"
+
+int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  ares_dns_record_t* record = nullptr;
+  if (ares_dns_parse(data, size, 0, &record) != ARES_SUCCESS) return 0;
+  rankshim::wait::Question question;
+  rankshim::wait::read_record(*record, question);
+  ares_dns_record_destroy(record);
+  return 0;
+}

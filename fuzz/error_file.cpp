@@ -1,0 +1,18 @@
+/// The error file of torch's workers, which a worker that is killed leaves unfinished.
+
+#include "torchrun/error_file.h"
+
+#include "node/fake_node.h"
+#include "platform/json_field.h"
+#include "target.h"
+#include "torchrun/cut_json.h"
+
+int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  using namespace rankshim;
+  FakeNode node({});
+  node.files["/error.json"] = fuzz::text_of(data, size);
+  read_error_file(node, "/error.json");
+  const std::string closed = closed_json(fuzz::text_of(data, size));
+  if (platform::json_error(fuzz::text_of(data, size)).empty()) fuzz::must(platform::json_error(closed).empty());
+  return 0;
+}

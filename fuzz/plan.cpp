@@ -1,0 +1,35 @@
+/// A whole start up to the launch: variables, an empty part, words of the command line; separated by NUL.
+
+#include <algorithm>
+
+#include "cli/explain.h"
+#include "node/fake_node.h"
+#include "platform/json_field.h"
+#include "run/resolve.h"
+#include "target.h"
+
+int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  using namespace rankshim;
+  constexpr std::size_t most = 64;
+  std::vector<std::string> variables = fuzz::split(fuzz::text_of(data, size), '\0', most), words;
+  const auto between = std::find(variables.begin(), variables.end(), "");
+  if (between != variables.end()) words.assign(between + 1, variables.end());
+  variables.erase(between, variables.end());
+  const FakeNode node(variables);
+  const auto read = read_settings(words, node);
+  const auto* invocation = std::get_if<Invocation>(&read);
+  if (invocation == nullptr) return 0;
+  auto resolved = resolve_job(invocation->settings, invocation->arguments, node);
+  if (const auto* faults = std::get_if<Faults>(&resolved)) {
+    fuzz::must(!faults->empty() && platform::json_error(explain::as_json(*faults)).empty());
+    return 0;
+  }
+  Job& job = std::get<Job>(resolved);
+  const Environment left = job.plan.environment.apply(node.environment());
+  for (const std::string& name : job.plan.environment.unset) fuzz::must(!left.has(name));
+  Redactor redactor(node.environment(), "");
+  explain::redact(job.topology, job.plan, redactor);
+  fuzz::must(!explain::as_text(job.topology, job.plan, invocation->settings).empty());
+  fuzz::must(platform::json_error(explain::as_json(job.topology, job.plan, invocation->settings)).empty());
+  return 0;
+}

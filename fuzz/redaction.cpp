@@ -1,0 +1,22 @@
+/// The pattern of --redact, a secret, and the text that holds it, separated by NUL.
+
+#include "report/redact.h"
+
+#include "target.h"
+
+int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  using namespace rankshim;
+  const auto parts = fuzz::split(fuzz::text_of(data, size), '\0', 3);
+  if (parts.size() < 3) return 0;
+  const std::string& secret = parts[1];
+  Redactor redactor(Environment({"A_TOKEN=" + secret}), parts[0], std::chrono::milliseconds(50));
+  const std::string text = redactor.message(parts[2]);
+  fuzz::must(text.size() <= 16 * (Redactor::longest_message + 1));
+  redactor.traceback(parts[2]);
+  redactor.words({parts[2], "--token", secret, "--token=" + secret});
+  // It may stand within the mark itself, or across its ends.
+  const std::string_view mark = "[redacted: too long] [redacted] [cut]";
+  const bool shortest = secret.size() >= 6 && secret.find_first_of("\r\n[]") == std::string::npos;
+  if (shortest && mark.find(secret) == std::string_view::npos) fuzz::must(text.find(secret) == std::string::npos);
+  return 0;
+}

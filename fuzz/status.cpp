@@ -1,0 +1,16 @@
+/// What somebody answers who listens where an instance would.
+
+#include "run/status.h"
+
+#include <algorithm>
+
+#include "base/json.h"
+#include "target.h"
+
+int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  using namespace rankshim;
+  const std::string shown = json::ascii_object(fuzz::text_of(data, size));
+  fuzz::must(std::all_of(shown.begin(), shown.end(), [](char c) { return c >= ' ' && c <= '~'; }));
+  status::is_well(shown, "run");
+  return 0;
+}

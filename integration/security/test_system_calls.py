@@ -1,0 +1,100 @@
+"""docs/security.md names the system calls that rankshim makes, for who writes a seccomp profile: what strace sees of the main
+scenarios must be among them."""
+
+import json
+import os
+import pathlib
+import re
+import shutil
+import socket
+import sys
+
+import pytest
+
+from lib.process import clean_environment, run
+from lib.requirements import cannot
+
+pytestmark = pytest.mark.attack
+
+DOCUMENT = pathlib.Path(__file__).parents[2] / "docs" / "security.md"
+# torch.distributed.run as far as rankshim sees of it.
+LAUNCHER = """
+import os, subprocess, sys, tempfile
+logs = next(word.partition("=")[2] for word in sys.argv if word.startswith("--log_dir="))
+folder = tempfile.mkdtemp(dir=logs) + "/attempt_0"
+os.mkdir(folder)
+worker = subprocess.Popen(["sh", "-c", "(sleep 0.1 &); sleep 0.3; exit 3"],
+                          env={**os.environ, "LOCAL_RANK": "0", "TORCHELASTIC_ERROR_FILE": folder + "/0/error.json"})
+worker.wait()
+sys.exit(1)
+"""
+
+
+def documented():
+    """The names in the document's blocks of system calls."""
+    return set(" ".join(re.findall(r"```seccomp\n(.*?)```", DOCUMENT.read_text(), re.DOTALL)).split())
+
+
+def calls(trace):
+    """The calls of rankshim itself, and of its own children until they have executed something."""
+    lines = [line.split(maxsplit=1) for line in trace.read_text().splitlines()]
+    shim = lines[0][0]
+    makes = re.compile(r"(?:<\.\.\. )?(?:vfork|fork|clone3?)\b.* = (\d+)$")
+    ours = {shim} | {made.group(1) for pid, rest in lines if pid == shim and (made := makes.match(rest))}
+    found, executed = set(), set()
+    for pid, rest in lines:
+        name = re.match(r"(?:<\.\.\. )?(\w+)", rest)
+        if name is None or rest.startswith(("+++", "---")) or pid not in ours or pid in executed:
+            continue
+        found.add(name.group(1))
+        if pid != shim and "execve" in rest and rest.endswith("= 0"):
+            executed.add(pid)
+    return found
+
+
+@pytest.fixture(scope="module")
+def scenarios(tmp_path_factory):
+    """Arguments and environments of rankshim that between them go every way once."""
+    folder = tmp_path_factory.mktemp("security")
+    (folder / "torch" / "distributed").mkdir(parents=True)
+    for path in ("torch/__init__.py", "torch/distributed/__init__.py", "train.py"):
+        (folder / path).touch()
+    (folder / "torch" / "distributed" / "run.py").write_text(LAUNCHER)
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        port = closed.getsockname()[1]
+    told = [f"--report={folder}/report.json", f"--termination-log={folder}/log", f"--run-dir={folder}"]
+    (folder / "log").touch()
+    (folder / "config.toml").write_text('log-level = "debug"\n')
+    job = ["--nnodes=2", "--node-rank=1", f"--master-port={port}"]
+    python = {"PYTHONPATH": str(folder)}
+    return [
+        (["--", "true"], {}),
+        ([*told, f"--config={folder}/config.toml", "--pre-start=true", "--post-stop=true", "--", "sh", "-c",
+          "(setsid sleep 1000 &); sleep 0.3; exit 3"], {}),
+        (["--leftover-grace=100ms", "--", "sh", "-c", "(trap '' TERM; exec setsid sleep 1000) & sleep 0.2"], {}),
+        (["--grace=100ms", "--child-death-signal=KILL", "--parent-death-signal=TERM", "--", "sh", "-c",
+          "trap '' TERM; kill -USR1 $PPID; kill -TERM $PPID; while :; do sleep 0.05; done"], {}),
+        ([*told, f"--python={sys.executable}", "--", str(folder / "train.py")], python),
+        ([*job, "--master-addr=localhost", "--wait-timeout=1s", "--", "true"], {}),
+        ([*job, "--master-addr=no-such-master.invalid", "--wait-timeout=1s", "--", "true"], {}),
+        (["explain", "--", "train.py"], {}),
+        (["env"], {}),
+        (["platforms"], {}),
+        (["status", f"--run-dir={folder}"], {}),
+        (["install", str(folder / "bin")], {}),
+    ]
+
+
+def test_every_system_call_is_documented(rankshim, scenarios, tmp_path):
+    if shutil.which("strace") is None:
+        cannot("strace is missing")
+    seen = {}
+    for number, (arguments, environment) in enumerate(scenarios):
+        trace = tmp_path / f"trace-{number}"
+        run(["strace", "-f", "-qq", "-o", str(trace), rankshim, *arguments], clean_environment(environment))
+        for name in calls(trace):
+            seen.setdefault(name, []).append(arguments)
+    if "SECCOMP_LIST" in os.environ:  # to write the document
+        pathlib.Path(os.environ["SECCOMP_LIST"]).write_text(json.dumps(sorted(seen)))
+    assert {name: where[0] for name, where in seen.items() if name not in documented()} == {}

@@ -1,0 +1,202 @@
+"""A soak: one rankshim as PID 1 over one launcher whose workers fail, hang and leave orphans all the time, with signals of
+all kinds, a full disk and a reader of its log that stops reading; and beside it short runs, each of which must end as it
+should and leave nothing. At the end memory, descriptors and children must be what they were at the beginning.
+
+    soak.py RANKSHIM SECONDS [SEED]        as root, in a mount namespace of its own (scripts/soak)
+
+Prints its figures as one JSON object.
+"""
+
+import json
+import os
+import pathlib
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+HERE = pathlib.Path(__file__).parent
+WARM_UP = 5  # sets of workers before the first figures
+MOST_GROWTH_KIB = 256
+HARMLESS = [signal.SIGUSR1, signal.SIGUSR2, signal.SIGALRM, signal.SIGVTALRM, signal.SIGPROF, signal.SIGIO, signal.SIGPWR,
+            signal.SIGURG, signal.SIGWINCH, signal.SIGCONT, *range(signal.SIGRTMIN, signal.SIGRTMAX + 1)]
+# Script, the signal that it gets when it says "ready" or None, rankshim's options, the exit codes that are right.
+RUNS = [
+    ("exit 0", None, [], {0}),
+    ("exit 7", None, [], {7}),
+    ("kill -SEGV $$", None, [], {139}),
+    ("sleep 1000 & exit 3", None, ["--leftover-grace=0"], {3}),
+    ("(setsid sleep 1000 &); exit 3", None, ["--leftover-grace=50ms"], {3}),
+    ("trap 'exit 5' TERM; echo ready; while :; do sleep 0.05; done", signal.SIGTERM, [], {5}),
+    ("trap '' TERM INT; echo ready; while :; do sleep 0.05; done", signal.SIGTERM, ["--grace=100ms"], {137}),
+    ("echo ready; sleep 1000", signal.SIGINT, [], {130}),
+    ("echo ready; sleep 1000", signal.SIGHUP, [], {129}),
+    ("echo ready; kill -STOP $$; sleep 1000", signal.SIGTERM, ["--grace=100ms"], {137, 143}),
+    ("exit 4", None, ["--report=/dev/full", "--termination-log=/dev/full"], {4}),
+    ("yes | head -c 300000 >&2; exit 6", None, ["--log-level=debug", "--warn-on-reap"], {6}),
+    ("exit 0", None, ["--nnodes=2", "--node-rank=1", "--master-addr=localhost", "--master-port=1", "--wait=port",
+                      "--wait-timeout=100ms"], {75}),
+]
+
+
+class Long:
+    """The run that lasts, and what is seen of it."""
+
+    def __init__(self, rankshim, seed, folder):
+        script = folder / "train.py"
+        script.touch()
+        package = folder / "torch" / "distributed"
+        package.mkdir(parents=True)
+        for path in (package.parent / "__init__.py", package / "__init__.py"):
+            path.touch()
+        (package / "run.py").write_text((HERE / "agent.py").read_text())
+        self.report = folder / "report.json"
+        self.folder = folder
+        self.attempts = 0
+        self.told = b""  # the end of what was said
+        self.reads = threading.Event()
+        self.reads.set()
+        environment = {"PATH": os.environ["PATH"], "PYTHONPATH": str(folder), "TMPDIR": str(folder / "tmp"),
+                       "SOAK_SEED": str(seed)}
+        self.process = subprocess.Popen(
+            ["unshare", "--pid", "--fork", "--mount-proc", "--kill-child", rankshim, f"--python={sys.executable}",
+             "--nproc-per-node=2", "--log-level=debug", "--warn-on-reap", "--grace=5s", f"--run-dir={folder}",
+             f"--report={self.report}", f"--termination-log={folder / 'tmp' / 'log'}", "--", str(script)],
+            env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        threading.Thread(target=self.read_attempts, daemon=True).start()
+        threading.Thread(target=self.read_log, daemon=True).start()
+        self.pid = until(lambda: next(iter(children(self.process.pid)), None), "rankshim")
+
+    def read_attempts(self):
+        for line in self.process.stdout:
+            if line.startswith(b'{"attempt"'):
+                self.attempts += 1
+
+    def read_log(self):
+        """Not while it is stalled: the pipe fills, and rankshim must not wait for it."""
+        while True:
+            self.reads.wait()
+            told = os.read(self.process.stderr.fileno(), 65536)
+            if not told:
+                return
+            self.told = (self.told + told)[-4096:]
+
+    def figures(self):
+        """Memory (KiB), open descriptors, children of rankshim; the children when none of the workers' orphans is one."""
+        status = pathlib.Path(f"/proc/{self.pid}/status").read_text()
+        memory = int(next(line.split()[1] for line in status.splitlines() if line.startswith("RssAnon:")))
+        until(lambda: len(children(self.pid)) == 1, "that all orphans are reaped")
+        return {"memory_kib": memory, "descriptors": descriptors(self.pid), "children": len(children(self.pid))}
+
+
+def descriptors(pid):
+    """What it has open, but for the pidfds of the workers of the moment."""
+    names = []
+    for number in os.listdir(f"/proc/{pid}/fd"):
+        try:
+            name = os.readlink(f"/proc/{pid}/fd/{number}")
+            if name != "anon_inode:[pidfd]":
+                names.append(name.rstrip("0123456789[]"))
+        except FileNotFoundError:
+            pass
+    return sorted(names)
+
+
+def children(pid):
+    try:
+        return [int(child) for child in pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    except OSError:
+        return []
+
+
+def until(happened, what, timeout=60):
+    end = time.monotonic() + timeout
+    while not (found := happened()):
+        if time.monotonic() > end:
+            sys.exit(f"soak: {what}: not within {timeout} s")
+        time.sleep(0.02)
+    return found
+
+
+def run_once(rankshim, dice, folder):
+    """One short run: why it is not as it should be, or None."""
+    script, number, options, right = dice.choice(RUNS)
+    process = subprocess.Popen([rankshim, *options, "--", "/bin/sh", "-c", script],
+                               env={"PATH": os.environ["PATH"], "TMPDIR": str(folder)}, stdin=subprocess.DEVNULL,
+                               stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True)
+    if number is not None:
+        process.stdout.readline()
+        process.send_signal(number)
+    try:
+        process.wait(60)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        return f"{script!r} {options}: it hung"
+    process.stdout.close()
+    code = process.returncode if process.returncode >= 0 else 128 - process.returncode
+    if code not in right:
+        return f"{script!r} {options}: {code} instead of {sorted(right)}"
+    left = os.listdir(folder)
+    return f"{script!r} {options}: it left {left}" if left else None
+
+
+def main():
+    rankshim, seconds, seed = sys.argv[1], float(sys.argv[2]), int(sys.argv[3]) if len(sys.argv) > 3 else 1
+    for number in (signal.SIGINT, signal.SIGHUP):  # a shell's background job has them ignored
+        signal.signal(number, signal.SIG_DFL)
+    dice = random.Random(seed)
+    wrong = []
+    signals = runs = stalls = 0
+    with tempfile.TemporaryDirectory(prefix="soak-", ignore_cleanup_errors=True) as place:
+        folder, short = pathlib.Path(place) / "long", pathlib.Path(place) / "short"
+        (folder / "tmp").mkdir(parents=True)
+        short.mkdir()
+        subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "none", folder / "tmp"], check=True)
+        begin = time.monotonic()
+        long = Long(rankshim, seed, folder)
+        until(lambda: long.attempts >= WARM_UP, "the first sets of workers")
+        before = long.figures()
+        while time.monotonic() - begin < seconds:
+            if not pathlib.Path(f"/proc/{long.pid}").exists():
+                long.reads.set()
+                code = long.process.wait(60)
+                sys.exit(f"soak: the long run ended with {code} after {long.attempts} sets: {long.told.decode()}")
+            what = dice.random()
+            if what < 0.5:
+                os.kill(long.pid, dice.choice(HARMLESS))
+                signals += 1
+            elif what < 0.55:
+                long.reads.set() if not long.reads.is_set() else long.reads.clear()
+                stalls += 1
+            elif what < 0.65:
+                runs += 1
+                if why := run_once(rankshim, dice, short):
+                    wrong.append(why)
+            time.sleep(dice.uniform(0, 0.1))
+        long.reads.set()
+        after = long.figures()
+        attempts = long.attempts
+        os.kill(long.pid, signal.SIGTERM)
+        code = long.process.wait(60)
+        report = json.loads(long.report.read_text())
+        left = sorted(os.listdir(folder / "tmp"))
+        subprocess.run(["umount", folder / "tmp"], check=True)
+    if code not in (143, -15):
+        wrong.append(f"the long run ended with {code}")
+    if set(left) - {"full", "log"}:
+        wrong.append(f"the long run left {left}")
+    if after["children"] != before["children"] or after["descriptors"] != before["descriptors"]:
+        wrong.append("descriptors or children are not what they were")
+    if after["memory_kib"] - before["memory_kib"] > MOST_GROWTH_KIB:
+        wrong.append("memory grew")
+    print(json.dumps({"seconds": round(time.monotonic() - begin), "seed": seed, "sets_of_workers": attempts, "signals": signals,
+                      "stalls": stalls, "short_runs": runs, "before": before, "after": after,
+                      "restarts_in_report": report.get("restarts"), "wrong": wrong}))
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

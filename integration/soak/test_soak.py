@@ -1,0 +1,23 @@
+"""The soak, briefly; nightly for an hour."""
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+from lib.requirements import cannot
+
+
+@pytest.mark.parametrize("seconds", [10, pytest.param(3600, marks=pytest.mark.nightly)])
+def test_after_a_soak_memory_descriptors_and_children_are_as_before(rankshim, seconds):
+    if os.geteuid() != 0:
+        cannot("only root can have a PID namespace and a small disk")
+    soak = pathlib.Path(__file__).with_name("soak.py")
+    done = subprocess.run(["unshare", "--mount", "--propagation", "private", sys.executable, soak, rankshim, str(seconds)],
+                          stdout=subprocess.PIPE, text=True, timeout=seconds + 300, check=False)
+    figures = json.loads(done.stdout)
+    assert (figures["wrong"], done.returncode) == ([], 0), figures
+    assert figures["sets_of_workers"] > seconds / 2
