@@ -3,6 +3,8 @@
 import subprocess
 import sys
 
+import pytest
+
 from lib.process import clean_environment
 
 
@@ -23,6 +25,7 @@ def test_an_environment_is_read_from_stdin(rankshim):
     assert "env NODE_RANK" in done.stdout
 
 
+@pytest.mark.attack
 def test_install_recovers_from_a_copy_that_was_interrupted(rankshim, tmp_path):
     # In a container every rankshim is process 1, so the interrupted copy had the same number.
     command = f'echo half > "{tmp_path}/rankshim.$$"; exec "{rankshim}" install "{tmp_path}"'

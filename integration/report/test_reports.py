@@ -119,6 +119,7 @@ def test_another_users_link_where_others_can_write_is_not_followed(shim, tmp_pat
     assert "precious" not in target.read_text()
 
 
+@pytest.mark.attack
 def test_a_report_has_the_mode_and_owner_of_the_old_one_else_what_the_umask_leaves(rankshim, tmp_path):
     report = tmp_path / "report"
     command = f"umask 027; exec {rankshim} --report={report} -- true"
@@ -339,6 +340,7 @@ def test_two_containers_that_share_a_run_folder_both_have_a_status(shim, start, 
         second.kill()
 
 
+@pytest.mark.attack
 @pytest.mark.parametrize("answer, code", [
     (b'{"phase":"run","failed":false}', 0),
     (b'{"phase":"run","failed":false}\x1b]0;title\x07', 1),
@@ -350,6 +352,7 @@ def test_only_an_object_of_bounded_size_is_an_answer(rankshim, tmp_path, answer,
     assert (done.code, done.stdout) == (code, answer.decode() + "\n" if code == 0 else "")
 
 
+@pytest.mark.attack
 def test_a_stranger_is_no_instance_even_for_root(rankshim, tmp_path):
     if os.geteuid() != 0:
         cannot("only root can be another user")

@@ -73,7 +73,7 @@ def scenarios(tmp_path_factory):
         ([*told, f"--config={folder}/config.toml", "--pre-start=true", "--post-stop=true", "--", "sh", "-c",
           "(setsid sleep 1000 &); sleep 0.3; exit 3"], {}),
         (["--leftover-grace=100ms", "--", "sh", "-c", "(trap '' TERM; exec setsid sleep 1000) & sleep 0.2"], {}),
-        (["--grace=100ms", "--child-death-signal=KILL", "--parent-death-signal=TERM", "--", "sh", "-c",
+        (["--grace=100ms", "--no-new-privs", "--child-death-signal=KILL", "--parent-death-signal=TERM", "--", "sh", "-c",
           "trap '' TERM; kill -USR1 $PPID; kill -TERM $PPID; while :; do sleep 0.05; done"], {}),
         ([*told, f"--python={sys.executable}", "--", str(folder / "train.py")], python),
         ([*job, "--master-addr=localhost", "--wait-timeout=1s", "--", "true"], {}),

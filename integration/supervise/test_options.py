@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -10,6 +11,7 @@ import pytest
 
 from lib.events import until
 from lib.process import clean_environment, run
+from lib.requirements import cannot
 from supervise.conftest import PID_1, children, ended, status
 
 # Says each signal that it gets; ends with 3 at QUIT.
@@ -76,6 +78,24 @@ def test_leftovers_get_the_term_signal(start):
     process = start("bash", "-c", leave + "read -r -u ${COPROC[0]}; exit 6", options=["--term-signal", "INT", "--leftover-grace", "1h"])
     assert process.wait() == 6
     assert "asked" in process.stderr
+
+
+@pytest.mark.attack
+@pytest.mark.parametrize("options, expected", [([], "0"), (["--no-new-privs"], "1")])
+def test_a_command_can_be_kept_from_gaining_privileges(start, options, expected):
+    process = start("grep", "NoNewPrivs", "/proc/self/status", options=options)
+    assert process.wait() == 0
+    assert process.stdout.split() == ["NoNewPrivs:", expected]
+
+
+@pytest.mark.attack
+def test_a_command_that_cannot_be_kept_from_gaining_privileges_is_not_started(rankshim, tmp_path):
+    if shutil.which("strace") is None:
+        cannot("strace is missing")
+    done = run(["strace", "-f", "-qq", "-o", str(tmp_path / "trace"), "-e", "inject=prctl:error=EPERM", rankshim, "--no-subreaper",
+                "--no-new-privs", "--", "echo", "ran"], clean_environment())
+    assert (done.code, done.stdout) == (71, "")
+    assert "prctl: Operation not permitted" in done.stderr
 
 
 def test_each_reaped_orphan_is_told(start, tmp_path):

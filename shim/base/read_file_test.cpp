@@ -11,7 +11,7 @@
 
 using namespace rankshim;
 
-TEST_CASE("only a file is read, and of a large one what shows that it is too large") {
+TEST_CASE("only a file is read, and of a large one what shows that it is too large", "[attack]") {
   std::string folder = "/tmp/rankshim_read_file_test.XXXXXX";
   REQUIRE(mkdtemp(folder.data()) != nullptr);
   const std::string fifo = folder + "/fifo", large = folder + "/large", small = folder + "/small";

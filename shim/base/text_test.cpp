@@ -17,7 +17,7 @@ TEST_CASE("a text is always UTF-8, bytes that are none are Latin-1") {
   CHECK(as_utf8("\xed\xa0\x80") == "\xC3\xAD\xC2\xA0\xC2\x80");  // a surrogate is no UTF-8
 }
 
-TEST_CASE("a terminal is shown a text and does not obey it") {
+TEST_CASE("a terminal is shown a text and does not obey it", "[attack]") {
   CHECK(printable("训练 ü") == "训练 ü");
   CHECK(printable("a\nb\t\x1b]0;title\x07") == "a\\nb\t\\x1b]0;title\\x07");
   CHECK(printable("\x7f \xC2\x9B \x9b") == "\\x7f \\xc2\\x9b \\x9b");
@@ -42,7 +42,7 @@ TEST_CASE("an IPv6 address has brackets in front of its port, and nothing else h
   CHECK(host_port("https://etcd", "2379") == "https://etcd:2379");
 }
 
-TEST_CASE("a text is cut between characters", "[text]") {
+TEST_CASE("a text is cut between characters", "[text][attack]") {
   CHECK(cut("abc", 5) == "abc");
   CHECK(cut("abc", 2) == "ab");
   CHECK(cut("aä", 2) == "a");

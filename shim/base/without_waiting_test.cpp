@@ -39,7 +39,8 @@ void check(const Ends& ends) {
   CHECK(fcntl(ends.writer, F_GETFL) == flags);
 }
 
-TEST_CASE("a line that would wait is not written, and the descriptor's flags are as they were", "[log]") {
+TEST_CASE("a line that would wait is not written, and the descriptor's flags are as they were",
+          "[log][attack]") {
   SECTION("pipe") {
     Ends ends;
     REQUIRE(pipe2(&ends.reader, O_CLOEXEC) == 0);

@@ -39,7 +39,7 @@ TEST_CASE("explain shows no secret in values, arguments and texts", "[attack]") 
   CHECK(plan.missing == "the script [redacted].py cannot be read");
 }
 
-TEST_CASE("the environment is written for a shell, a .env file and programs") {
+TEST_CASE("the environment is written for a shell, a .env file and programs", "[attack]") {
   const EnvironmentChange change{{{"NNODES", "2"}, {"NOTE", "it's"}}, {"PET_STANDALONE"}};
   CHECK(explain::environment(change, "sh") ==
         "unset PET_STANDALONE\nexport NNODES=2\nexport NOTE='it'\\''s'\n");

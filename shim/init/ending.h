@@ -16,7 +16,7 @@ struct Ending {
   enum class Kind : std::uint8_t {
     exited,       ///< `number` is its exit code
     signalled,    ///< `number` is the signal that ended it
-    not_started,  ///< `number` is the errno; `failed_call` says of what ("pipe", "fork", "execve")
+    not_started,  ///< `number` is the errno; `failed_call` says of what ("pipe", "fork", "prctl", "execve")
     withheld,     ///< it ran, and the kernel does not tell how it ended; `number` is the errno of wait4
   };
   Kind kind = Kind::exited;

@@ -63,6 +63,9 @@ int has_children();
 int set_process_group(pid_t process, pid_t group);
 int become_subreaper();
 
+/// From now on no execve(2) of this process or its descendants gives privileges (PR_SET_NO_NEW_PRIVS).
+int forbid_new_privileges();
+
 /// A session of its own for this process, which must not lead a group; and `terminal` as its controlling
 /// terminal.
 int start_session();

@@ -42,6 +42,7 @@ struct Policy {
   bool warn_on_reap = false;  ///< a line for each orphan that was reaped
   /// The command gets a session of its own, with stdin as its controlling terminal.
   bool ctty = false;
+  bool no_new_privs = false;   ///< the command can gain no privileges by execve(2): PR_SET_NO_NEW_PRIVS
   int child_death_signal = 0;  ///< what the command gets when we end; 0: nothing
 };
 

@@ -57,7 +57,7 @@ bool is_program(const char* path) {
 
 /// What the child tells through the close-on-exec pipe; shorter than PIPE_BUF, so it arrives whole.
 struct Spawn::Report {
-  enum class Stage : int { terminal, exec } stage;
+  enum class Stage : int { terminal, privileges, exec } stage;
   int error;
   std::size_t candidate;
 };
@@ -146,6 +146,12 @@ void Spawn::become_command(int report, const Start& how, pid_t parent) {
     kernel::set_parent_death_signal(how.death_signal);
     if (getppid() != parent) kernel::send(getpid(), how.death_signal);  // it ended before that
   }
+  done = how.no_new_privs ? kernel::forbid_new_privileges() : 0;
+  if (done < 0) {
+    said = {Report::Stage::privileges, -done, 0};
+    [[maybe_unused]] const auto written = write(report, &said, sizeof(said));
+    kernel::exit_now(127);
+  }
   *std::to_chars(listen_pid_.data() + std::strlen("LISTEN_PID="), listen_pid_.end() - 1, getpid()).ptr = 0;
   if (inherited_as_ignored(SIGCHLD)) kernel::set_ignored(SIGCHLD, true);
   kernel::set_signal_mask(inherited_mask(), nullptr);
@@ -177,6 +183,10 @@ std::optional<SpawnFailure> Spawn::failure() {
   while (report_ >= 0 && read(report_, &said, sizeof(said)) == static_cast<ssize_t>(sizeof(said))) {
     if (said.stage == Report::Stage::terminal) {
       log::warn("the command could not be given the terminal: {}", std::strerror(said.error));
+      continue;
+    }
+    if (said.stage == Report::Stage::privileges) {
+      failed = SpawnFailure{"prctl", {}, said.error};
       continue;
     }
     failed = SpawnFailure{"execve", candidates_[said.candidate], said.error};

@@ -16,7 +16,7 @@ struct Command {
 
 /// Why a command was not started.
 struct SpawnFailure {
-  std::string call;  ///< what was refused: "pipe", "fork", "execve"
+  std::string call;  ///< what was refused: "pipe", "fork", "prctl", "execve"
   std::string path;  ///< of execve: the file it was about
   int error = 0;     ///< errno
   bool interpreter =
@@ -45,8 +45,9 @@ class Spawn {
   /// The same with more to be done in the child.
   struct Start {
     int terminal = -1;
-    bool new_session = false;  ///< with stdin as its controlling terminal, instead of a group of its own
-    int death_signal = 0;      ///< what the command gets when we end; 0: nothing
+    bool new_session = false;   ///< with stdin as its controlling terminal, instead of a group of its own
+    int death_signal = 0;       ///< what the command gets when we end; 0: nothing
+    bool no_new_privs = false;  ///< it can gain none; where that is refused it is not started
   };
   std::optional<SpawnFailure> start(const Start& how);
 

@@ -172,7 +172,8 @@ Ending Supervisor::run() {
   ending_.started_at = started_;
   if (const std::optional<SpawnFailure> failed = spawn_.start({.terminal = terminal_.descriptor(),
                                                                .new_session = policy_.ctty,
-                                                               .death_signal = policy_.child_death_signal})) {
+                                                               .death_signal = policy_.child_death_signal,
+                                                               .no_new_privs = policy_.no_new_privs})) {
     not_started(*failed);
     return ending_;
   }

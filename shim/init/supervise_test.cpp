@@ -65,7 +65,7 @@ TEST_CASE("the command's exit code and signal are told as they are", "[supervise
   }
 }
 
-TEST_CASE("a command that makes us its tracer runs and ends as any other", "[supervise]") {
+TEST_CASE("a command that makes us its tracer runs and ends as any other", "[supervise][attack]") {
   const std::string trace_me = "import ctypes, os; ctypes.CDLL(None).ptrace(0, 0, None, None); ";
   for (const Mode mode : modes()) {
     INFO(name(mode));

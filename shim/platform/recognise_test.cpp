@@ -51,7 +51,8 @@ std::string found(const std::string& place, const Node& node, std::vector<std::s
 
 }  // namespace
 
-TEST_CASE("a file that is too large to be read whole is refused, for a list that is cut counts too few") {
+TEST_CASE("a file that is too large to be read whole is refused, for a list that is cut counts too few",
+          "[attack]") {
   Profiles profiles;
   profiles.add("x", match("\"X\"", "nnodes = 'count(file(/hosts))'"));
   FakeNode node({"X=1"});

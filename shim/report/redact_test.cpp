@@ -10,7 +10,7 @@ std::string redacted(const std::vector<std::string>& environment, std::string_vi
   return Redactor(Environment(environment), pattern).message(text);
 }
 
-TEST_CASE("a name that speaks of a secret is one", "[redact]") {
+TEST_CASE("a name that speaks of a secret is one", "[redact][attack]") {
   for (const char* name :
        {"HF_TOKEN", "AWS_SECRET_ACCESS_KEY", "AWS_ACCESS_KEY_ID_SECRET", "DB_PASS", "MYSQL_PWD",
         "OPENAI_APIKEY", "WANDB_API_KEY", "SIGNING_KEY", "PASSPHRASE", "REGISTRY_AUTH", "MY_JWT",
@@ -60,13 +60,13 @@ TEST_CASE("what an option or a key calls a secret is one in a command", "[redact
             "TOKEN=[redacted] TOKEN=$HF_TOKEN exec curl 'https://h/?access_token=[redacted]&x=1'"});
 }
 
-TEST_CASE("the password of a URL is taken out", "[redact]") {
+TEST_CASE("the password of a URL is taken out", "[redact][attack]") {
   CHECK(redacted({}, "postgres://me:se@cret@db:5432/x, http://host:80/a@b, s3://bucket/key") ==
         "postgres://me:[redacted]@db:5432/x, http://host:80/a@b, s3://bucket/key");
   CHECK(redacted({}, "cannot reach 'amqp://u:p@h'") == "cannot reach 'amqp://u:[redacted]@h'");
 }
 
-TEST_CASE("a long text is cut where no half of a secret is left", "[redact]") {
+TEST_CASE("a long text is cut where no half of a secret is left", "[redact][attack]") {
   const std::string line = std::string(4000, 'a') + " sk-" + std::string(400, 'b');
   CHECK(redacted({}, line + "\nnext", "sk-b{200}b{200}") == std::string(4000, 'a') + " [cut]\nnext");
   CHECK(redacted({"A_TOKEN=" + std::string(400, 'b')}, line) == std::string(4000, 'a') + " sk-[redacted]");
@@ -86,13 +86,13 @@ TEST_CASE("of a traceback the last lines are kept", "[redact]") {
   CHECK(Redactor(Environment(std::vector<std::string>{}), "").traceback("").empty());
 }
 
-TEST_CASE("a redaction that takes too long is given up, with everything", "[redact]") {
+TEST_CASE("a redaction that takes too long is given up, with everything", "[redact][attack]") {
   Redactor redactor(Environment({"A_TOKEN=hunter22"}), "b", std::chrono::milliseconds(0));
   CHECK(redactor.message("a hunter22") == "[redacted: too long]");
   CHECK(redactor.traceback("a") == "[redacted: too long]");
 }
 
-TEST_CASE("patterns that go back and forth are matched within the time", "[redact]") {
+TEST_CASE("patterns that go back and forth are matched within the time", "[redact][attack]") {
   std::string text;
   for (int i = 0; i < 16; ++i) text += std::string(2000, 'a') + " " + std::string(2000, '@') + "\n";
   for (const char* pattern : {".*password", "\\S+@\\S+", "(a*)*b", "a.*b|a", "(a|aa)+$"}) {

@@ -15,6 +15,7 @@ supervise::Policy plan_supervision(const Settings& settings) {
       supervise::SignalMap::parse(settings.text(Option::rewrite_signal)).value_or(policy.rewrite);
   policy.term_signal = parse_signal(settings.text(Option::term_signal)).value_or(SIGTERM);
   policy.child_death_signal = parse_signal(settings.text(Option::child_death_signal)).value_or(0);
+  policy.no_new_privs = settings.flag(Option::no_new_privs);
   policy.subreaper = settings.flag(Option::subreaper);
   policy.warn_on_reap = settings.flag(Option::warn_on_reap);
   return policy;

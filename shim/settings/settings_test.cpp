@@ -227,7 +227,7 @@ TEST_CASE("the exit map changes numbers, ranges and causes, a cause first") {
   for (const char* wrong : {"3", "a=1", "3=", "5-3=1", "300=1", "1=256"}) CHECK_FALSE(ExitMap::parse(wrong));
 }
 
-TEST_CASE("a configuration that is too large, too deep or not to be read is refused") {
+TEST_CASE("a configuration that is too large, too deep or not to be read is refused", "[attack]") {
   const auto fault = [](const FakeNode& node) {
     const Rejected rejected = refused(read_settings({"x"}, node));
     CHECK(rejected.exit_code == exit_code::configuration);

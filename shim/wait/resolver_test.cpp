@@ -332,7 +332,7 @@ TEST_CASE("a negative answer stands only while its TTL is seen to run down") {
   }
 }
 
-TEST_CASE("a FIFO in the place of the hosts file or resolv.conf is ignored with a warning") {
+TEST_CASE("a FIFO in the place of the hosts file or resolv.conf is ignored with a warning", "[attack]") {
   asio::io_context context;
   const TemporaryFile hosts, conf;
   for (const TemporaryFile* file : {&hosts, &conf}) {

@@ -367,7 +367,7 @@ TEST_CASE("a name that stands for every node itself has not got its record yet")
   }
 }
 
-TEST_CASE("a loopback address of this node's own name, or given as such, is an address") {
+TEST_CASE("a loopback address of this node's own name, or given as such, is an address", "[attack]") {
   Fixture fixture(always({.addresses = {"127.0.0.1"}}));
   CHECK(fixture.reach({"job-0.", 1, Until::name, true, false}).mine);
   CHECK(fixture.reach({"127.0.0.1", 1, Until::name, true, true}).mine);
