@@ -13,7 +13,7 @@ struct Fault {
   std::string what;                ///< what is wrong, with the values that say so
   std::vector<std::string> names;  ///< the variables, options, keys or files it is about
   std::string fix;                 ///< what to do, ending with the option or variable that settles it
-  bool passes = false;             ///< it ends by itself: whoever can wait tries again
+  bool transient = false;          ///< it ends by itself: whoever can wait tries again
 };
 
 using Faults = std::vector<Fault>;

@@ -5,7 +5,7 @@
 #include <new>
 
 #include "init/observer.h"
-#include "init/trial.h"
+#include "init/supervised.h"
 
 using namespace rankshim::supervise;
 
@@ -38,13 +38,13 @@ TEST_CASE("where memory is refused signals are still passed on and the exit code
     Refusal refusal(true);
     Policy policy;
     policy.observer = &refusal;
-    Trial trial(mode, ends_with_terms, policy, last_resort::arm);
-    REQUIRE(trial.line() == "ready");
-    trial.signal(SIGUSR1);
-    CHECK(trial.line() == "noted");
-    trial.signal(SIGTERM);
-    CHECK(trial.line() == "asked");
-    CHECK(trial.exit_code() == 9);
+    Supervised command(mode, ends_with_terms, policy, last_resort::arm);
+    REQUIRE(command.line() == "ready");
+    command.signal(SIGUSR1);
+    CHECK(command.line() == "noted");
+    command.signal(SIGTERM);
+    CHECK(command.line() == "asked");
+    CHECK(command.exit_code() == 9);
   }
 }
 
@@ -55,11 +55,11 @@ TEST_CASE("where memory is refused the grace is still kept", "[supervise]") {
     Policy policy;
     policy.observer = &refusal;
     policy.grace = std::chrono::milliseconds(100);
-    Trial trial(mode, "trap 'echo asked' TERM; echo ready; while :; do sleep 3600; done", policy,
-                last_resort::arm);
-    REQUIRE(trial.line() == "ready");
-    trial.signal(SIGTERM);
-    CHECK(trial.exit_code() == 128 + SIGKILL);
+    Supervised command(mode, "trap 'echo asked' TERM; echo ready; while :; do sleep 3600; done", policy,
+                       last_resort::arm);
+    REQUIRE(command.line() == "ready");
+    command.signal(SIGTERM);
+    CHECK(command.exit_code() == 128 + SIGKILL);
   }
 }
 
@@ -71,10 +71,10 @@ TEST_CASE("a signal that was taken and not yet delivered when memory is refused 
     Policy policy;
     policy.observer = &refusal;
     policy.pre_stop_delay = std::chrono::hours(1);  // the TERM waits for its delivery
-    Trial trial(mode, ends_with_terms, policy, last_resort::arm);
-    REQUIRE(trial.line() == "ready");
-    trial.signal(SIGTERM);
-    CHECK(trial.line() == "asked");
-    CHECK(trial.exit_code() == 9);
+    Supervised command(mode, ends_with_terms, policy, last_resort::arm);
+    REQUIRE(command.line() == "ready");
+    command.signal(SIGTERM);
+    CHECK(command.line() == "asked");
+    CHECK(command.exit_code() == 9);
   }
 }

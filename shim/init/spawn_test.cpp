@@ -7,7 +7,7 @@
 #include <cstdlib>
 #include <fstream>
 
-#include "init/trial.h"
+#include "init/supervised.h"
 
 using namespace rankshim::supervise;
 using Kind = Ending::Kind;
@@ -55,7 +55,8 @@ TEST_CASE("what cannot be executed says which file and why", "[spawn]") {
   for (const Mode mode : modes()) {
     for (const Case& wanted : cases) {
       INFO(name(mode) << ": " << wanted.command);
-      const Ending ending = Trial(mode, std::vector<std::string>{wanted.command, "argument"}, {}).ending();
+      const Ending ending =
+          Supervised(mode, std::vector<std::string>{wanted.command, "argument"}, {}).ending();
       CHECK(ending.kind == Kind::not_started);
       CHECK(ending.failed_call == "execve");
       CHECK(ending.number == wanted.error);
@@ -69,7 +70,7 @@ TEST_CASE("a file that is no program is given to the shell, as execvp does", "[s
   const Folder folder;
   const std::string script = folder.file("script", "exit $(($# + 40))\n", 0755);
   for (const Mode mode : modes()) {
-    const Ending ending = Trial(mode, std::vector<std::string>{script, "a", "b"}, {}).ending();
+    const Ending ending = Supervised(mode, std::vector<std::string>{script, "a", "b"}, {}).ending();
     CHECK(ending.kind == Kind::exited);
     CHECK(ending.number == 42);
   }
@@ -87,10 +88,11 @@ TEST_CASE("PATH is searched as execvp does", "[spawn]") {
   const Mode mode = modes().front();
   const std::vector<std::string> tool = {"tool"};
   const auto path = [](const std::string& value) { return [value] { setenv("PATH", value.c_str(), 1); }; };
-  const Ending refused = Trial(mode, tool, {}, path("/no/such:" + folder.path + ":" + second.path)).ending();
+  const Ending refused =
+      Supervised(mode, tool, {}, path("/no/such:" + folder.path + ":" + second.path)).ending();
   CHECK(refused.kind == Kind::not_started);
   CHECK(refused.number == EACCES);
   CHECK(refused.failed_path == folder.path + "/tool");
   second.file("tool", "#!/bin/sh\nexit 9\n", 0755);
-  CHECK(Trial(mode, tool, {}, path("/no/such:" + folder.path + ":" + second.path)).ending().number == 9);
+  CHECK(Supervised(mode, tool, {}, path("/no/such:" + folder.path + ":" + second.path)).ending().number == 9);
 }

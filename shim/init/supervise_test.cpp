@@ -11,7 +11,7 @@
 
 #include "init/kernel.h"
 #include "init/observer.h"
-#include "init/trial.h"
+#include "init/supervised.h"
 
 using namespace rankshim::supervise;
 using namespace std::chrono_literals;
@@ -23,7 +23,7 @@ constexpr int rtmin = 34;
 
 /// Runs a command to its end.
 Ending run(Mode mode, const std::string& script, const Policy& policy = {}) {
-  return Trial(mode, script, policy).ending();
+  return Supervised(mode, script, policy).ending();
 }
 
 /// For shells: says "ready" and waits for signals, without ending and without a child that a signal could
@@ -70,10 +70,11 @@ TEST_CASE("a command that makes us its tracer runs and ends as any other", "[sup
   for (const Mode mode : modes()) {
     INFO(name(mode));
     const Ending exits =
-        Trial(mode, {"python3", "-c", trace_me + "os.execvp('sh', ['sh', '-c', 'exit 7'])"}, {}).ending();
+        Supervised(mode, {"python3", "-c", trace_me + "os.execvp('sh', ['sh', '-c', 'exit 7'])"}, {})
+            .ending();
     CHECK(exits.kind == Kind::exited);
     CHECK(exits.number == 7);
-    Trial stopped(
+    Supervised stopped(
         mode, {"python3", "-c", trace_me + "print('ready', flush=True); import time; time.sleep(3600)"}, {});
     CHECK(stopped.line() == "ready");
     stopped.signal(SIGTERM);
@@ -81,7 +82,7 @@ TEST_CASE("a command that makes us its tracer runs and ends as any other", "[sup
     CHECK(ending.kind == Kind::signalled);
     CHECK(ending.number == SIGTERM);
     const Ending trapped =
-        Trial(mode, {"python3", "-c", trace_me + "import signal; signal.raise_signal(5)"}, {}).ending();
+        Supervised(mode, {"python3", "-c", trace_me + "import signal; signal.raise_signal(5)"}, {}).ending();
     CHECK(trapped.kind == Kind::signalled);
     CHECK(trapped.number == SIGTRAP);
   }
@@ -97,16 +98,16 @@ TEST_CASE("every signal is passed on once, in its order", "[supervise]") {
       INFO(name(mode) << ", scope " << static_cast<int>(scope));
       Policy policy;
       policy.scope = scope;
-      Trial trial(mode, std::vector<std::string>{"python3", "-c", listener}, policy);
-      REQUIRE(trial.line() == "ready");
+      Supervised command(mode, std::vector<std::string>{"python3", "-c", listener}, policy);
+      REQUIRE(command.line() == "ready");
       for (const int signal : wanted) {
-        trial.signal(signal);
-        CHECK(trial.line() == std::to_string(signal));
+        command.signal(signal);
+        CHECK(command.line() == std::to_string(signal));
       }
-      const Ending ending = trial.ending();
+      const Ending ending = command.ending();
       CHECK(ending.number == 5);
       CHECK(ending.stop_signal == SIGHUP);
-      CHECK(trial.line().empty());
+      CHECK(command.line().empty());
     }
   }
 }
@@ -129,15 +130,15 @@ while True:
       INFO(name(mode) << ", scope " << static_cast<int>(scope));
       Policy policy;
       policy.scope = scope;
-      Trial trial(mode, std::vector<std::string>{"python3", "-c", counter}, policy);
-      REQUIRE(trial.line() == "ready");
+      Supervised command(mode, std::vector<std::string>{"python3", "-c", counter}, policy);
+      REQUIRE(command.line() == "ready");
       for (int index = 0; index < 3000; ++index) {
-        trial.queue(40, index);
-        trial.signal(41);
+        command.queue(40, index);
+        command.signal(41);
       }
-      CHECK(trial.line() == "3000 3000");
-      trial.signal(SIGTERM);
-      CHECK(trial.ending().number == 0);
+      CHECK(command.line() == "3000 3000");
+      command.signal(SIGTERM);
+      CHECK(command.ending().number == 0);
     }
   }
 }
@@ -157,12 +158,12 @@ print("all", signal.sigtimedwait({40}, 0), flush=True)
   for (const Mode mode : modes()) {
     Policy policy;
     policy.scope = SignalScope::child;
-    Trial trial(mode, std::vector<std::string>{"python3", "-c", slow}, policy);
-    REQUIRE(trial.line() == "ready");
-    for (int index = 0; index < 200; ++index) trial.queue(40, index);
-    trial.signal(SIGUSR1);  // passes those that wait
-    CHECK(trial.line() == "all None");
-    CHECK(trial.ending().number == 0);
+    Supervised command(mode, std::vector<std::string>{"python3", "-c", slow}, policy);
+    REQUIRE(command.line() == "ready");
+    for (int index = 0; index < 200; ++index) command.queue(40, index);
+    command.signal(SIGUSR1);  // passes those that wait
+    CHECK(command.line() == "all None");
+    CHECK(command.ending().number == 0);
   }
 }
 
@@ -186,16 +187,16 @@ say command
       INFO(name(mode) << ", scope " << static_cast<int>(scope));
       Policy policy;
       policy.scope = scope;
-      Trial trial(mode, family, policy);
-      for (int ready = 0; ready < 3; ++ready) REQUIRE(trial.line() == "ready");
-      trial.signal(SIGUSR1);
+      Supervised command(mode, family, policy);
+      for (int ready = 0; ready < 3; ++ready) REQUIRE(command.line() == "ready");
+      command.signal(SIGUSR1);
       std::vector<std::string> said;
-      for (std::size_t count = 0; count < wanted.size(); ++count) said.push_back(trial.line());
+      for (std::size_t count = 0; count < wanted.size(); ++count) said.push_back(command.line());
       std::ranges::sort(said);
       CHECK(said == wanted);
-      trial.signal(SIGTERM);
-      CHECK(trial.line().empty());  // no more was said, and nobody is left
-      const Ending ending = trial.ending();
+      command.signal(SIGTERM);
+      CHECK(command.line().empty());  // no more was said, and nobody is left
+      const Ending ending = command.ending();
       CHECK(ending.kind == Kind::signalled);
       CHECK(ending.number == SIGTERM);
       CHECK(ending.leftovers_killed == 0);
@@ -205,11 +206,11 @@ say command
 
 TEST_CASE("without a grace a stop leaves the command all the time it wants", "[supervise]") {
   for (const Mode mode : modes()) {
-    Trial trial(mode, "trap 'echo asked; exit 3' TERM; " + wait_ready, {});
-    REQUIRE(trial.line() == "ready");
-    trial.signal(SIGTERM);
-    const Ending ending = trial.ending();
-    CHECK(trial.line() == "asked");
+    Supervised command(mode, "trap 'echo asked; exit 3' TERM; " + wait_ready, {});
+    REQUIRE(command.line() == "ready");
+    command.signal(SIGTERM);
+    const Ending ending = command.ending();
+    CHECK(command.line() == "asked");
     CHECK(ending.kind == Kind::exited);
     CHECK(ending.number == 3);
     CHECK(ending.stop_signal == SIGTERM);
@@ -225,17 +226,17 @@ TEST_CASE("when the grace is over everything is killed, sessions of their own to
     Policy policy;
     policy.grace = 200ms;
     policy.leftover_grace = 1h;
-    Trial trial(mode, deaf, policy);
-    for (int ready = 0; ready < 2; ++ready) REQUIRE(trial.line() == "ready");
+    Supervised command(mode, deaf, policy);
+    for (int ready = 0; ready < 2; ++ready) REQUIRE(command.line() == "ready");
     const auto start = std::chrono::steady_clock::now();
-    trial.signal(SIGTERM);
-    const Ending ending = trial.ending();
+    command.signal(SIGTERM);
+    const Ending ending = command.ending();
     CHECK(std::chrono::steady_clock::now() - start >= 200ms);
     CHECK(ending.kind == Kind::signalled);
     CHECK(ending.number == SIGKILL);
     CHECK(ending.killed_by_us);
     CHECK(ending.stop_signal == SIGTERM);
-    CHECK(trial.line().empty());  // nobody is left who could write
+    CHECK(command.line().empty());  // nobody is left who could write
   }
 }
 
@@ -262,15 +263,15 @@ TEST_CASE("what the command leaves behind gets TERM, then KILL", "[supervise]") 
       INFO(name(mode) << ": " << wanted.script);
       Policy policy;
       policy.leftover_grace = wanted.grace;
-      Trial trial(mode, "exec 2>&1; " + wanted.script, policy);
-      CHECK(trial.line() == wanted.said);
-      const Ending ending = trial.ending();
+      Supervised command(mode, "exec 2>&1; " + wanted.script, policy);
+      CHECK(command.line() == wanted.said);
+      const Ending ending = command.ending();
       CHECK(ending.kind == Kind::exited);
       CHECK(ending.number == 6);
       CHECK(ending.leftovers == 1);
       CHECK(ending.leftovers_killed == wanted.killed);
       CHECK_FALSE(ending.killed_by_us);
-      CHECK(trial.line().empty());
+      CHECK(command.line().empty());
     }
   }
 }
@@ -283,10 +284,10 @@ TEST_CASE("after a stop the leftovers have what remains of the grace", "[supervi
     Policy policy;
     policy.grace = 300ms;
     policy.leftover_grace = 1h;
-    Trial trial(mode, script, policy);
-    REQUIRE(trial.line() == "ready");
-    trial.signal(SIGTERM);
-    const Ending ending = trial.ending();
+    Supervised command(mode, script, policy);
+    REQUIRE(command.line() == "ready");
+    command.signal(SIGTERM);
+    const Ending ending = command.ending();
     CHECK(ending.kind == Kind::exited);
     CHECK(ending.number == 3);
     CHECK(ending.stop_signal == SIGTERM);
@@ -301,15 +302,15 @@ TEST_CASE("INT kills what is left, TERM does not hurry it", "[supervise]") {
   for (const Mode mode : modes()) {
     Policy policy;
     policy.leftover_grace = 1h;
-    Trial trial(mode, "exec 2>&1; " + script, policy);
-    REQUIRE(trial.line() == "asked");
-    trial.signal(SIGTERM);
-    trial.signal(SIGINT);
-    const Ending ending = trial.ending();
+    Supervised command(mode, "exec 2>&1; " + script, policy);
+    REQUIRE(command.line() == "asked");
+    command.signal(SIGTERM);
+    command.signal(SIGINT);
+    const Ending ending = command.ending();
     CHECK(ending.number == 2);
     CHECK(ending.leftovers_killed == 1);
     CHECK_FALSE(ending.stop_signal);
-    CHECK(trial.line().empty());
+    CHECK(command.line().empty());
   }
 }
 
@@ -327,7 +328,7 @@ TEST_CASE("a child from before our time is neither waited for nor ended", "[supe
     Policy policy;
     policy.leftover_grace = 1h;
     // It reads what we write, as `tee` does after a shell's `exec > >(tee log)`, and so outlives us.
-    Trial trial(mode, "exit 3", policy, [] {
+    Supervised command(mode, "exit 3", policy, [] {
       int pipe[2];
       if (pipe2(pipe, O_CLOEXEC) != 0 || fork() != 0) return;
       close(pipe[1]);
@@ -335,7 +336,7 @@ TEST_CASE("a child from before our time is neither waited for nor ended", "[supe
       [[maybe_unused]] const auto at_our_end = read(pipe[0], &byte, 1);
       kernel::exit_now(0);
     });
-    const Ending ending = trial.ending();
+    const Ending ending = command.ending();
     CHECK(ending.number == 3);
     CHECK(ending.leftovers == 0);
   }
@@ -368,7 +369,7 @@ TEST_CASE("three thousand orphans are reaped", "[supervise]") {
   for (const Mode mode : modes()) {
     INFO(name(mode));
     const Ending ending =
-        Trial(mode, std::vector<std::string>{program, "[.orphans]", "-o", "/dev/null"}, {}).ending();
+        Supervised(mode, std::vector<std::string>{program, "[.orphans]", "-o", "/dev/null"}, {}).ending();
     CHECK(ending.kind == Kind::exited);
     CHECK(ending.number == 0);
     CHECK(ending.leftovers_killed == 0);
@@ -380,25 +381,25 @@ TEST_CASE("blocked and ignored signals reach the command as they came", "[superv
   const std::string show = "grep -E 'SigIgn' /proc/self/status";
   for (const Mode mode : modes()) {
     INFO(name(mode));
-    Trial trial(mode, show, {}, [] {
+    Supervised command(mode, show, {}, [] {
       for (const int ignored : {SIGHUP, SIGCHLD, SIGTTOU, 33, 64}) kernel::set_ignored(ignored, true);
     });
     const SignalSet wanted = bit(SIGHUP) | bit(SIGCHLD) | bit(SIGTTOU) | bit(33) | bit(64);
-    const std::string line = trial.line();
+    const std::string line = command.line();
     REQUIRE(line.starts_with("SigIgn:"));
     // bash itself waits for children: it sets SIGCHLD to its default.
     CHECK((std::stoull(line.substr(7), nullptr, 16) | bit(SIGCHLD)) == wanted);
-    CHECK(trial.ending().number == 0);
+    CHECK(command.ending().number == 0);
   }
 }
 
 TEST_CASE("an ignored SIGCHLD does not hang us, and the command gets it back", "[supervise]") {
   for (const Mode mode : modes()) {
     INFO(name(mode));
-    Trial trial(mode, std::vector<std::string>{"grep", "SigIgn", "/proc/self/status"}, {},
-                [] { kernel::set_ignored(SIGCHLD, true); });
-    CHECK(trial.line() == "SigIgn:\t0000000000010000");
-    CHECK(trial.ending().number == 0);
+    Supervised command(mode, std::vector<std::string>{"grep", "SigIgn", "/proc/self/status"}, {},
+                       [] { kernel::set_ignored(SIGCHLD, true); });
+    CHECK(command.line() == "SigIgn:\t0000000000010000");
+    CHECK(command.ending().number == 0);
   }
 }
 
@@ -406,14 +407,14 @@ TEST_CASE("a stop signal that was inherited as ignored stops nothing", "[supervi
   for (const Mode mode : modes()) {
     Policy policy;
     policy.grace = 1ms;
-    Trial trial(mode, "trap 'echo told' USR1; trap 'exit 8' TERM; " + wait_ready, policy,
-                [] { kernel::set_ignored(SIGHUP, true); });
-    REQUIRE(trial.line() == "ready");
-    trial.signal(SIGHUP);
-    trial.signal(SIGUSR1);  // behind it
-    CHECK(trial.line() == "told");
-    trial.signal(SIGUSR2);  // ends it, without a grace that a stop would have started
-    const Ending ending = trial.ending();
+    Supervised command(mode, "trap 'echo told' USR1; trap 'exit 8' TERM; " + wait_ready, policy,
+                       [] { kernel::set_ignored(SIGHUP, true); });
+    REQUIRE(command.line() == "ready");
+    command.signal(SIGHUP);
+    command.signal(SIGUSR1);  // behind it
+    CHECK(command.line() == "told");
+    command.signal(SIGUSR2);  // ends it, without a grace that a stop would have started
+    const Ending ending = command.ending();
     CHECK(ending.number == SIGUSR2);
     CHECK_FALSE(ending.stop_signal);
   }
@@ -431,12 +432,13 @@ TEST_CASE("a deadline that passes while the last process is reaped kills nothing
   policy.observer = &observer;
   for (const Mode mode : modes()) {
     INFO(name(mode));
-    Trial trial(mode, "trap '' TERM; " + wait_ready, policy, [] { dup2(STDOUT_FILENO, STDERR_FILENO); });
-    REQUIRE(trial.line() == "ready");
-    trial.signal(SIGTERM);
-    CHECK(trial.ending().killed_by_us);
+    Supervised command(mode, "trap '' TERM; " + wait_ready, policy,
+                       [] { dup2(STDOUT_FILENO, STDERR_FILENO); });
+    REQUIRE(command.line() == "ready");
+    command.signal(SIGTERM);
+    CHECK(command.ending().killed_by_us);
     std::string last;
-    for (std::string line = trial.line(); !line.empty(); line = trial.line()) last = line;
+    for (std::string line = command.line(); !line.empty(); line = command.line()) last = line;
     CHECK(last == "rankshim: warning: the grace is over: everything is killed");
   }
 }

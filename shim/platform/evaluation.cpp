@@ -216,7 +216,7 @@ void Evaluation::check_document(const Value& from, const std::string& document) 
               "--master-addr (RANKSHIM_PLATFORM, …)"};
   from.append_inputs("a document", fault.names);
   // Where a platform writes its file while we look, what is half of it becomes whole.
-  fault.passes = !profile_.pending().empty() && node_.file(fault.names.back()).has_value();
+  fault.transient = !profile_.pending().empty() && node_.file(fault.names.back()).has_value();
   add_unreadable(std::move(fault));
 }
 

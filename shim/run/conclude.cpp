@@ -27,6 +27,23 @@ void say_verdict(const Verdict& verdict) {
   }
 }
 
+/// The verdict's code, after --exit-map.
+int exit_code_of(const Verdict& verdict, const Settings& settings) {
+  const auto map = ExitMap::parse(settings.text(Option::exit_map)).value_or(ExitMap{});
+  return map.apply(verdict.cause, verdict.code);
+}
+
+/// What every report says, of settings that were refused too. It keeps pointers to what it is given.
+ExitReport put_together(const Verdict& verdict, int code, const Details& details, const Node& node) {
+  ExitReport report;
+  report.verdict = &verdict;
+  report.exit_code = code;
+  report.details = &details;
+  report.host = node.host_name();
+  report.end = std::chrono::steady_clock::now();
+  return report;
+}
+
 bool was_asked_to_stop(const supervise::Ending& ending) {
   return ending.stop_signal || (ending.late_signal && supervise::asks_to_stop(*ending.late_signal));
 }
@@ -43,8 +60,7 @@ int Conclusion::reach(const Verdict& verdict, const supervise::Ending& ending, c
 
 int Conclusion::conclude(Verdict verdict, const supervise::Ending* ending, const Details& details,
                          Saying saying) {
-  const ExitMap exit_map = ExitMap::parse(settings_.text(Option::exit_map)).value_or(ExitMap{});
-  const int code = exit_map.apply(verdict.cause, verdict.code);
+  const int code = exit_code_of(verdict, settings_);
   if (code != verdict.code) verdict.sentence += "; --exit-map makes the exit code " + std::to_string(code);
   if (saying == say) say_verdict(verdict);
   if (log::dropped() != 0)
@@ -54,21 +70,16 @@ int Conclusion::conclude(Verdict verdict, const supervise::Ending* ending, const
   const bool hook = whole_ && settings_[Option::post_stop].has_value();
   const bool tells = !path.empty() || hook || verdict.code != 0 || verdict.failed;
   if (!tells) {  // the usual end: nothing to write, at most a provisional word to take back
-    witness_.termination_log().finish({});
+    monitor_.termination_log().finish({});
     return code;
   }
-  ExitReport report;
-  report.verdict = &verdict;
-  report.exit_code = code;
+  ExitReport report = put_together(verdict, code, details, node_);
   report.job = job_;
   report.ending = ending;
-  report.details = &details;
-  report.host = node_.host_name();
-  report.phases = witness_.phases();
-  report.end = std::chrono::steady_clock::now();
+  report.phases = monitor_.phases();
   const std::string json = path.empty() && !hook ? std::string() : as_json(report);
   const bool written = !path.empty() && replace_file(path, json);
-  witness_.termination_log().finish(termination_message(report));
+  monitor_.termination_log().finish(termination_message(report));
   // Who asked to stop, at whatever moment, does not want to look into it.
   bool stopped = ending != nullptr && was_asked_to_stop(*ending);
   if (hook) stopped |= run_post_stop(json, written ? path : std::string());
@@ -86,13 +97,7 @@ int conclude_rejected(const Rejected& rejected, const Node& node) {
   verdict.sentence = to_line(rejected.faults.front());
   verdict.failed = true;
   const Details details;
-  ExitReport report;
-  report.verdict = &verdict;
-  report.exit_code =
-      ExitMap::parse(settings.text(Option::exit_map)).value_or(ExitMap{}).apply(verdict.cause, verdict.code);
-  report.details = &details;
-  report.host = node.host_name();
-  report.end = std::chrono::steady_clock::now();
+  const ExitReport report = put_together(verdict, exit_code_of(verdict, settings), details, node);
   if (const std::string path(settings.text(Option::report)); !path.empty())
     replace_file(path, as_json(report));
   TerminationLog(std::string(settings.text(Option::termination_log))).finish(termination_message(report));
@@ -102,7 +107,7 @@ int conclude_rejected(const Rejected& rejected, const Node& node) {
 /// It finds a report even where none was asked for, or could be written. Returns whether a signal asked to
 /// stop.
 bool Conclusion::run_post_stop(const std::string& report, const std::string& path) {
-  witness_.enter("post-stop");
+  monitor_.enter("post-stop");
   std::string file = path;
   if (file.empty()) {
     file = new_file(std::string(node_.environment().get("TMPDIR").value_or("/tmp")), report);
@@ -122,7 +127,7 @@ bool Conclusion::run_post_stop(const std::string& report, const std::string& pat
 /// the kernel reaps where SIGCHLD is ignored.
 void Conclusion::hold(std::chrono::milliseconds time) {
   if (signal(SIGCHLD, SIG_IGN) == SIG_ERR) log::debug("SIGCHLD cannot be ignored");
-  witness_.held();
+  monitor_.held();
   log::info("the container is kept for {}, to look into it; a TERM ends it", format_time(time));
   try {
     pause(io_, signals_, time);

@@ -9,7 +9,7 @@
 #include "node/node.h"
 #include "report/details.h"
 #include "report/verdict.h"
-#include "run/witness.h"
+#include "run/monitor.h"
 #include "settings/settings.h"
 
 namespace rankshim {
@@ -20,8 +20,8 @@ class Conclusion {
  public:
   /// `whole` is false for `rankshim wait`, which has no hooks and is not held.
   Conclusion(boost::asio::io_context& io, supervise::SignalQueue& signals, const Settings& settings,
-             const Node& node, Witness& witness, bool whole)
-      : io_(io), signals_(signals), settings_(settings), node_(node), witness_(witness), whole_(whole) {}
+             const Node& node, Monitor& monitor, bool whole)
+      : io_(io), signals_(signals), settings_(settings), node_(node), monitor_(monitor), whole_(whole) {}
 
   void set_job(const Job& job) { job_ = &job; }
 
@@ -42,7 +42,7 @@ class Conclusion {
   supervise::SignalQueue& signals_;
   const Settings& settings_;
   const Node& node_;
-  Witness& witness_;
+  Monitor& monitor_;
   bool whole_;
   const Job* job_ = nullptr;
 };

@@ -24,11 +24,11 @@
 #include "report/verdict.h"
 #include "run/conclude.h"
 #include "run/hooks.h"
+#include "run/monitor.h"
 #include "run/pause.h"
 #include "run/plan.h"
 #include "run/policy.h"
 #include "run/resolve.h"
-#include "run/witness.h"
 #include "settings/exit_map.h"
 #include "torchrun/agent.h"
 #include "torchrun/program.h"
@@ -39,7 +39,7 @@ namespace rankshim {
 namespace {
 
 /// An end before the command was started.
-Verdict not_started(int code, Cause cause, std::string sentence, bool failed = true) {
+Verdict ended_before_start(int code, Cause cause, std::string sentence, bool failed = true) {
   Verdict verdict;
   verdict.code = code;
   verdict.cause = cause;
@@ -75,25 +75,25 @@ std::optional<Verdict> wait_for_master(boost::asio::io_context& io, supervise::S
 
   bool over = false;
   std::optional<Verdict> end;
-  boost::asio::co_spawn(
-      io, wait::wait_for(std::move(master), std::move(limits)) || signals.next_ending(),
-      [&](const std::exception_ptr& error,
-          std::variant<wait::Reached, wait::Unreachable, supervise::Received> first) {
-        over = true;
-        if (error) {  // out of memory or descriptors
-          end = not_started(exit_code::system, Cause::none, "the system refused to wait for the master");
-        } else if (const auto* signal = std::get_if<supervise::Received>(&first)) {
-          signals.drop();
-          end = not_started(
-              exit_code::signal_base + signal->number, Cause::stopped,
-              supervise::signal_name(signal->number) + " while waiting for the master; nothing was started",
-              false);
-        } else if (const auto* unreachable = std::get_if<wait::Unreachable>(&first)) {
-          end = not_started(exit_code::unreachable, Cause::wait, unreachable->what);
-        } else {
-          reached = std::move(std::get<wait::Reached>(first));
-        }
-      });
+  boost::asio::co_spawn(io, wait::wait_for(std::move(master), std::move(limits)) || signals.next_ending(),
+                        [&](const std::exception_ptr& error,
+                            std::variant<wait::Reached, wait::Unreachable, supervise::Received> first) {
+                          over = true;
+                          if (error) {  // out of memory or descriptors
+                            end = ended_before_start(exit_code::system, Cause::none,
+                                                     "the system refused to wait for the master");
+                          } else if (const auto* signal = std::get_if<supervise::Received>(&first)) {
+                            signals.drop();
+                            end = ended_before_start(exit_code::signal_base + signal->number, Cause::stopped,
+                                                     supervise::signal_name(signal->number) +
+                                                         " while waiting for the master; nothing was started",
+                                                     false);
+                          } else if (const auto* unreachable = std::get_if<wait::Unreachable>(&first)) {
+                            end = ended_before_start(exit_code::unreachable, Cause::wait, unreachable->what);
+                          } else {
+                            reached = std::move(std::get<wait::Reached>(first));
+                          }
+                        });
   run_until(io, over);
   return end;
 }
@@ -102,7 +102,7 @@ std::optional<Verdict> wait_for_master(boost::asio::io_context& io, supervise::S
 std::variant<Job, Faults, Verdict> resolve_when_ready(boost::asio::io_context& io,
                                                       supervise::SignalQueue& signals,
                                                       const Invocation& invocation, const Node& node,
-                                                      Witness& witness) {
+                                                      Monitor& monitor) {
   const Settings& settings = invocation.settings;
   const auto limit = *settings.time(Option::wait_timeout);
   const auto end = std::chrono::steady_clock::now() + limit;
@@ -110,18 +110,18 @@ std::variant<Job, Faults, Verdict> resolve_when_ready(boost::asio::io_context& i
     auto resolved = resolve_job(settings, invocation.arguments, node);
     if (auto* job = std::get_if<Job>(&resolved)) return std::move(*job);
     auto& faults = std::get<Faults>(resolved);
-    if (!faults.front().passes) return std::move(faults);
+    if (!faults.front().transient) return std::move(faults);
     if (!waits) {
       waits = true;
       log::info("waiting at most {}: {}", format_time(limit), faults.front().what);
-      witness.enter("wait", faults.front().what);
-      witness.begin();
+      monitor.enter("wait", faults.front().what);
+      monitor.begin();
     }
     if (std::chrono::steady_clock::now() >= end)
-      return not_started(exit_code::unreachable, Cause::wait, faults.front().what);
+      return ended_before_start(exit_code::unreachable, Cause::wait, faults.front().what);
     // Nothing tells when a file of a ConfigMap is written anew.
     if (const auto signal = pause(io, signals, std::chrono::seconds(1))) {
-      return not_started(
+      return ended_before_start(
           exit_code::signal_base + signal->number, Cause::stopped,
           supervise::signal_name(signal->number) + " while waiting for the platform; nothing was started",
           false);
@@ -147,12 +147,12 @@ std::optional<Verdict> check_python(boost::asio::io_context& io, supervise::Sign
   const supervise::Ending asked =
       supervise::supervise(io, signals, {argv, node.environment().entries()}, policy);
   if (const auto signal = asked_to_stop(asked)) {
-    return not_started(
+    return ended_before_start(
         exit_code::signal_base + *signal, Cause::stopped,
         supervise::signal_name(*signal) + " while the interpreter was looked at; nothing was started", false);
   }
   if (asked.kind != supervise::Ending::Kind::exited || asked.number != absent) return std::nullopt;
-  return not_started(
+  return ended_before_start(
       exit_code::configuration, Cause::config,
       fmt::format("no torch in {}: install it there, or name the interpreter that has it by --python "
                   "(RANKSHIM_PYTHON)",
@@ -186,23 +186,23 @@ void announce(const Job& job, const std::vector<std::string>& command) {
 
 /// The hook that comes before anything is read. Returns how it ended where that ends us.
 std::optional<Verdict> run_pre_start(boost::asio::io_context& io, supervise::SignalQueue& signals,
-                                     const Settings& settings, const Node& node, Witness& witness) {
+                                     const Settings& settings, const Node& node, Monitor& monitor) {
   const std::string command(settings.text(Option::pre_start));
   if (command.empty()) return std::nullopt;
-  witness.enter("pre-start");
-  witness.begin();
+  monitor.enter("pre-start");
+  monitor.begin();
   const auto limit = *settings.time(Option::pre_start_timeout);
   const supervise::Ending hook = run_hook(io, signals, settings, command, node.environment(), limit);
   if (const auto signal = asked_to_stop(hook)) {
-    return not_started(exit_code::signal_base + *signal, Cause::stopped,
-                       supervise::signal_name(*signal) + " during the pre-start hook; nothing was started",
-                       false);
+    return ended_before_start(
+        exit_code::signal_base + *signal, Cause::stopped,
+        supervise::signal_name(*signal) + " during the pre-start hook; nothing was started", false);
   }
   if (hook.leftovers != 0)
     log::warn("what the pre-start hook left running was stopped: start it from the command");
   if (code_of(hook) == 0) return std::nullopt;
-  return not_started(code_of(hook), Cause::none,
-                     "the pre-start hook " + describe(hook, limit) + "; nothing was started");
+  return ended_before_start(code_of(hook), Cause::none,
+                            "the pre-start hook " + describe(hook, limit) + "; nothing was started");
 }
 
 /// What a look at the processes is to find; nothing where each worker has its own rankshim, or none trains
@@ -230,9 +230,9 @@ std::string agents_file(const Job& job, const Node& node, const OwnFolder& folde
 /// What the workers, the agent and the kernel have left to say of a failure. `before` is how the agent's file
 /// looked before the start: where the user named it, an earlier run may have left one.
 Details gather(const supervise::Ending& ending, const Job& job, const Node& node, const Settings& settings,
-               const Witness& witness, const std::string& agents, const FileState& before) {
+               const Monitor& monitor, const std::string& agents, const FileState& before) {
   Details details;
-  details.memory = witness.memory();
+  details.memory = monitor.memory();
   if (ending.kind == supervise::Ending::Kind::exited && ending.number == 0) return details;
   Redactor redactor(node.environment(), settings.text(Option::redact));
   const auto read = [&](const std::string& path) {
@@ -305,35 +305,36 @@ int run_job(const Invocation& given, const Node& node) {
   supervise::SignalQueue signals(io);
   if (const auto signal = supervise::parse_signal(settings.text(Option::parent_death_signal)))
     supervise::end_with_parent(*signal);
-  Witness witness(io, settings, node);
-  Conclusion conclusion(io, signals, settings, node, witness, !only_wait);
+  Monitor monitor(io, settings, node);
+  Conclusion conclusion(io, signals, settings, node, monitor, !only_wait);
 
   if (!only_wait) {
-    if (const auto end = run_pre_start(io, signals, settings, node, witness)) return conclusion.reach(*end);
+    if (const auto end = run_pre_start(io, signals, settings, node, monitor)) return conclusion.reach(*end);
   }
-  witness.enter("resolve");
-  auto resolved = resolve_when_ready(io, signals, invocation, node, witness);
+  monitor.enter("resolve");
+  auto resolved = resolve_when_ready(io, signals, invocation, node, monitor);
   if (const auto* verdict = std::get_if<Verdict>(&resolved)) return conclusion.reach(*verdict);
   if (const auto* faults = std::get_if<Faults>(&resolved)) {
     for (const Fault& fault : *faults) log::error("{}", to_line(fault));
-    return conclusion.reach(not_started(exit_code::configuration, Cause::config, to_line(faults->front())),
-                            Conclusion::said);
+    return conclusion.reach(
+        ended_before_start(exit_code::configuration, Cause::config, to_line(faults->front())),
+        Conclusion::said);
   }
   Job& job = std::get<Job>(resolved);
-  witness.set_job(job);
+  monitor.set_job(job);
   conclusion.set_job(job);
   for (const std::string& warning : job.topology.warnings) log::warn("{}", warning);
   for (const std::string& warning : job.plan.warnings) log::warn("{}", warning);
 
   if (!only_wait) {
     if (!job.plan.missing.empty())
-      return conclusion.reach(not_started(exit_code::not_found, Cause::none, job.plan.missing));
+      return conclusion.reach(ended_before_start(exit_code::not_found, Cause::none, job.plan.missing));
     if (const auto end = check_python(io, signals, job, settings, node)) return conclusion.reach(*end);
   }
   std::optional<std::string> address;  // the master's
   if (job.plan.wait != Until::none) {
-    witness.enter("wait", what_is_awaited(job));
-    witness.begin();
+    monitor.enter("wait", what_is_awaited(job));
+    monitor.begin();
     wait::Reached reached;
     if (const auto end = wait_for_master(io, signals, job, settings, node, reached))
       return conclusion.reach(*end);
@@ -342,11 +343,11 @@ int run_job(const Invocation& given, const Node& node) {
     if (job.topology.elastic && !job.topology.host) job.topology.host = reached.mine;
   }
   if (only_wait) {
-    witness.termination_log().finish({});
+    monitor.termination_log().finish({});
     return exit_code::ok;
   }
   announce(job, invocation.arguments);
-  witness.enter(job.plan.launches() ? "launch" : "run");
+  monitor.enter(job.plan.launches() ? "launch" : "run");
 
   const LaunchInput input{job.topology, settings, invocation.arguments, node};
   const TemporaryFolder folder(job.plan, plan_site(job.plan, input, address), node);
@@ -355,14 +356,14 @@ int run_job(const Invocation& given, const Node& node) {
   supervise::Policy policy = plan_supervision(job.plan, settings);
   const auto launcher = make_launcher(job, settings, folder.log_folder());
   policy.launcher = launcher.get();
-  policy.observer = &witness;
-  witness.set_launcher(launcher.get());
+  policy.observer = &monitor;
+  monitor.set_launcher(launcher.get());
   const supervise::Command command{job.plan.argv, job.plan.environment.apply(node.environment()).entries()};
   const std::string agents = agents_file(job, node, folder.own());
   const FileState agents_before = state_of(agents);
   const supervise::Ending ending = supervise::supervise(io, signals, command, policy);
-  witness.set_launcher(nullptr);
-  const Details details = gather(ending, job, node, settings, witness, agents, agents_before);
+  monitor.set_launcher(nullptr);
+  const Details details = gather(ending, job, node, settings, monitor, agents, agents_before);
   const bool launcher_code = settings.text(Option::exit_code) == "launcher";
   return conclusion.reach(judge(ending, job.plan, details, place_of(ending, job), launcher_code), ending,
                           details);

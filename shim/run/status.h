@@ -5,10 +5,9 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/posix/stream_descriptor.hpp>
 #include <string>
-#include <string_view>
 #include <vector>
 
-#include "node/environment.h"
+#include "run/ask_status.h"
 
 /// `rankshim status`: a Unix socket that says what this container's instance is doing.
 namespace rankshim::status {
@@ -24,10 +23,6 @@ class Source {
   /// One JSON object; docs/report.md says what is in it.
   [[nodiscard]] virtual std::string status() const = 0;
 };
-
-/// The folders where the socket may be: `run_dir` and nothing else; where that is empty, /run, /dev/shm and
-/// $TMPDIR, in this order.
-std::vector<std::string> socket_folders(std::string_view run_dir, const Environment& environment);
 
 /// The instance's side: everybody of our own user, and root, who connects gets the text and is hung up.
 class Socket {
@@ -61,14 +56,5 @@ class Socket {
   ino_t inode_ = 0;
   pid_t keeper_ = 0;
 };
-
-/// The asking side: the text of the first instance that answers in these folders, one JSON object in ASCII;
-/// empty where none does within half a second, for an instance opens its socket a moment after its start. One
-/// that answers has five seconds, with at most 64 KiB. An instance of another PID namespace is none, nor one
-/// of a user who is neither root, nor we, nor who runs our PID 1.
-std::string ask(const std::vector<std::string>& folders);
-
-/// Whether that answer is one of an instance that has not failed, and is in `phase` where that is not empty.
-bool is_well(std::string_view answer, std::string_view phase);
 
 }  // namespace rankshim::status

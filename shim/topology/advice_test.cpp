@@ -232,7 +232,7 @@ void check_advice(const State& state, const Walker& walker, const Faults& faults
   const Fault& fault = faults.front();
   INFO(to_line(fault));
   CHECK(names_something(fault, state));
-  if (fault.passes) return;  // waiting is the way out
+  if (fault.transient) return;  // waiting is the way out
   bool right_by_option = false;
   for (const Way& way : ways_of(fault.fix)) {
     std::string words;

@@ -819,7 +819,7 @@ TEST_CASE("a rank table that is initializing is a fault that passes and names it
   const auto outcome = resolve(node);
   REQUIRE(std::holds_alternative<Faults>(outcome));
   const Fault& fault = std::get<Faults>(outcome).front();
-  CHECK(fault.passes);
+  CHECK(fault.transient);
   CHECK(names({fault}, "/user/config/jobstart_hccl.json"));
   CHECK(fault.what.find("initializing") != std::string::npos);
 }
@@ -849,7 +849,7 @@ TEST_CASE("a document that is set and cannot be read is refused and named, in ev
     const Fault& fault = std::get<Faults>(outcome).front();
     CHECK_THAT(fault.what, Catch::Contains("is no JSON (unexpected end of data at byte"));
     CHECK(fault.names == std::vector<std::string>{row.file.empty() ? row.name : row.file});
-    CHECK(fault.passes == (row.file == "/user/config/jobstart_hccl.json"));  // it is written while we look
+    CHECK(fault.transient == (row.file == "/user/config/jobstart_hccl.json"));  // it is written while we look
   }
   CHECK(std::holds_alternative<Topology>(
       resolve(FakeNode({std::string("TF_CONFIG=") + broken}), {"--platform=none"})));

@@ -13,8 +13,8 @@
 #include <cstring>
 
 #include "init/kernel.h"
+#include "init/supervised.h"
 #include "init/tree.h"
-#include "init/trial.h"
 
 namespace rankshim::supervise {
 namespace {
@@ -119,8 +119,8 @@ std::vector<Mode> modes() {
   return {Mode::subreaper};
 }
 
-Trial::Trial(Mode mode, const std::vector<std::string>& argv, const Policy& policy,
-             const std::function<void()>& before) {
+Supervised::Supervised(Mode mode, const std::vector<std::string>& argv, const Policy& policy,
+                       const std::function<void()>& before) {
   int output[2];
   int result[2];
   REQUIRE(pipe2(output, O_CLOEXEC) == 0);
@@ -134,10 +134,11 @@ Trial::Trial(Mode mode, const std::vector<std::string>& argv, const Policy& poli
   REQUIRE(pid_ > 0);
 }
 
-Trial::Trial(Mode mode, const std::string& script, const Policy& policy, const std::function<void()>& before)
-    : Trial(mode, std::vector<std::string>{"/bin/bash", "-c", script}, policy, before) {}
+Supervised::Supervised(Mode mode, const std::string& script, const Policy& policy,
+                       const std::function<void()>& before)
+    : Supervised(mode, std::vector<std::string>{"/bin/bash", "-c", script}, policy, before) {}
 
-Trial::~Trial() {
+Supervised::~Supervised() {
   if (pid_ > 0) {
     // A subreaper's end is not that of what it started.
     const std::vector<Process> below = descendants(pid_).value_or(std::vector<Process>{});
@@ -149,14 +150,14 @@ Trial::~Trial() {
   close(result_);
 }
 
-void Trial::signal(int number) const { REQUIRE(kernel::send(pid_, number) == 0); }
+void Supervised::signal(int number) const { REQUIRE(kernel::send(pid_, number) == 0); }
 
-void Trial::queue(int number, int value) const {
+void Supervised::queue(int number, int value) const {
   const kernel::Payload payload{SI_QUEUE, getpid(), getuid(), static_cast<std::uint64_t>(value)};
   REQUIRE(kernel::queue(pid_, number, payload) == 0);
 }
 
-std::string Trial::line() {
+std::string Supervised::line() {
   while (unread_.find('\n') == std::string::npos) {
     wait_readable(output_, "a line of the command");
     char buffer[4096];
@@ -170,7 +171,7 @@ std::string Trial::line() {
   return found;
 }
 
-Ending Trial::ending() {
+Ending Supervised::ending() {
   wait_readable(result_, "supervise() to end");
   FlatEnding flat{};
   REQUIRE(read(result_, &flat, sizeof(flat)) == static_cast<ssize_t>(sizeof(flat)));
@@ -191,7 +192,7 @@ Ending Trial::ending() {
   return ending;
 }
 
-int Trial::exit_code() {
+int Supervised::exit_code() {
   int status = 0;
   REQUIRE(waitpid(pid_, &status, 0) == pid_);
   pid_ = -1;

@@ -1,4 +1,4 @@
-#include "init/delivery.h"
+#include "init/signal_forwarder.h"
 
 #include <unistd.h>
 
@@ -32,11 +32,11 @@ kernel::Payload payload_of(const Received& signal) {
 
 }  // namespace
 
-void Delivery::leave_alone_present_children() {
+void SignalForwarder::leave_alone_present_children() {
   if (kernel::has_children() == 1) before_us_ = everything().value_or(std::vector<Process>{});
 }
 
-void Delivery::command_ended() {
+void SignalForwarder::command_ended() {
   command_ended_ = true;
   if (kept_.size() >= most_kept) signals_.hold_real_time(false);
   SignalSet told = 0;
@@ -52,7 +52,7 @@ void Delivery::command_ended() {
   due_.reset();
 }
 
-void Delivery::pass_on(const Received& signal) {
+void SignalForwarder::pass_on(const Received& signal) {
   last_resort::owe(signal.number);
   const bool waits = (kept_numbers_ & bit(signal.number)) != 0;
   if (waits && signal.number < first_real_time_signal) return;  // merged, as the kernel would
@@ -68,7 +68,7 @@ void Delivery::pass_on(const Received& signal) {
   keep(signal);
 }
 
-void Delivery::keep(const Received& signal) {
+void SignalForwarder::keep(const Received& signal) {
   kept_.push_back({signal});
   kept_numbers_ |= bit(signal.number);
   if (kept_.size() == most_kept) signals_.hold_real_time(true);
@@ -77,7 +77,7 @@ void Delivery::keep(const Received& signal) {
 
 /// Sooner after something was delivered. What waits for workers waits for as long again as a quarter of the
 /// time it has waited: no wake-ups worth the name in hours of waiting for peers.
-void Delivery::set_due(bool progress) {
+void SignalForwarder::set_due(bool progress) {
   due_.reset();
   if (kept_.empty()) return;
   delay_ = progress ? first_delay : delay_ + delay_ / 4 + milliseconds{1};
@@ -87,7 +87,7 @@ void Delivery::set_due(bool progress) {
   due_ = Clock::now() + delay_;
 }
 
-void Delivery::try_again() {
+void SignalForwarder::try_again() {
   const std::size_t before = kept_.size();
   SignalSet waiting = 0;  // later ones of the same number stay behind it
   std::erase_if(kept_, [&](Kept& kept) {
@@ -109,7 +109,7 @@ void Delivery::try_again() {
 }
 
 /// Only while the command is not reaped: until then its number, and its group's, is its own.
-int Delivery::deliver(const Received& signal) {
+int SignalForwarder::deliver(const Received& signal) {
   if (launcher_.is_for_workers(signal.number)) return deliver_to_workers(signal);
   const bool queued = is_queued(signal);
   // A real-time signal is always queued: kill(2) would silently merge it with others when the receiver's
@@ -128,7 +128,7 @@ int Delivery::deliver(const Received& signal) {
 }
 
 /// −EAGAIN while nobody can take it.
-int Delivery::deliver_to_workers(const Received& signal) {
+int SignalForwarder::deliver_to_workers(const Received& signal) {
   const std::vector<Process> workers = launcher_.receivers(signal.number);
   if (workers.empty()) return -EAGAIN;
   const kernel::Payload payload = payload_of(signal);
@@ -143,14 +143,14 @@ int Delivery::deliver_to_workers(const Received& signal) {
 }
 
 /// For kernels before 6.9, which give values to processes only.
-int Delivery::walk_group(int signal, const kernel::Payload& payload) {
+int SignalForwarder::walk_group(int signal, const kernel::Payload& payload) {
   std::optional<std::vector<Process>> members = everything();
   if (!members) return -ENOSYS;
   std::erase_if(*members, [this](const Process& process) { return process.group != command_; });
   return members->empty() ? -ESRCH : send_each(*members, signal, &payload);
 }
 
-int Delivery::to_all(int signal, const kernel::Payload* payload) {
+int SignalForwarder::to_all(int signal, const kernel::Payload* payload) {
   if (pid_1_ && before_us_.empty() && payload == nullptr) return kernel::send(-1, signal);
   if (const std::optional<std::vector<Process>> all = everything()) return send_each(*all, signal, payload);
   if (pid_1_) return kernel::send(-1, signal);
@@ -159,7 +159,7 @@ int Delivery::to_all(int signal, const kernel::Payload* payload) {
   return done == -ESRCH ? kernel::send(command_, signal) : done;
 }
 
-void Delivery::to_stopped(int signal) {
+void SignalForwarder::to_stopped(int signal) {
   std::optional<std::vector<Process>> all = everything();
   if (!all) {
     to_all(signal);
@@ -169,9 +169,11 @@ void Delivery::to_stopped(int signal) {
   send_each(*all, signal, nullptr);
 }
 
-std::optional<std::vector<Process>> Delivery::everything() const { return descendants(getpid(), before_us_); }
+std::optional<std::vector<Process>> SignalForwarder::everything() const {
+  return descendants(getpid(), before_us_);
+}
 
-bool Delivery::nothing_left() const {
+bool SignalForwarder::nothing_left() const {
   if (before_us_.empty()) return false;
   const std::optional<std::vector<Process>> left = everything();
   return left && std::ranges::none_of(*left, &Process::alive);

@@ -17,13 +17,13 @@ namespace rankshim::supervise {
 
 /// Brings signals to the command and to what it started, and never to anything else. What cannot be delivered
 /// now is kept and tried again: nothing that was handed over is lost while somebody is there to take it.
-class Delivery {
+class SignalForwarder {
  public:
   using Clock = std::chrono::steady_clock;
 
   /// `signals` is told to leave real-time signals in the kernel's queue while too many are kept here. What
   /// goes to the launcher's workers is kept until there are some and each of them can take it.
-  Delivery(SignalQueue& signals, SignalScope scope, const Launcher& launcher)
+  SignalForwarder(SignalQueue& signals, SignalScope scope, const Launcher& launcher)
       : signals_(signals), scope_(scope), launcher_(launcher) {}
 
   /// Children from before our exec are none of the command's (`exec > >(tee log); exec rankshim …` in a

@@ -22,16 +22,17 @@ const char* name(Mode mode);
 
 /// A command under supervise(). What the command and its children write to stdout can be read line by line:
 /// lines are the events that tests wait for. The destructor ends everything.
-class Trial {
+class Supervised {
  public:
   /// `before` runs in the new process before anything of ours does, all signals being unblocked again.
-  Trial(Mode mode, const std::vector<std::string>& argv, const Policy& policy,
-        const std::function<void()>& before = {});
+  Supervised(Mode mode, const std::vector<std::string>& argv, const Policy& policy,
+             const std::function<void()>& before = {});
   /// The same for a shell script.
-  Trial(Mode mode, const std::string& script, const Policy& policy, const std::function<void()>& before = {});
-  ~Trial();
-  Trial(const Trial&) = delete;
-  Trial& operator=(const Trial&) = delete;
+  Supervised(Mode mode, const std::string& script, const Policy& policy,
+             const std::function<void()>& before = {});
+  ~Supervised();
+  Supervised(const Supervised&) = delete;
+  Supervised& operator=(const Supervised&) = delete;
 
   /// The supervisor's number.
   [[nodiscard]] pid_t pid() const { return pid_; }

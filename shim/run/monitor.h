@@ -25,14 +25,14 @@ namespace rankshim {
 /// word in the termination log, and the answers to `rankshim status`. Nothing of it comes before the
 /// command's start: where there is something to wait for it begins a moment after the waiting has, else a
 /// moment after the start; a command that ends sooner costs nothing.
-class Witness final : public supervise::Observer, private status::Source {
+class Monitor final : public supervise::Observer, private status::Source {
  public:
-  Witness(boost::asio::io_context& io, const Settings& settings, const Node& node);
+  Monitor(boost::asio::io_context& io, const Settings& settings, const Node& node);
 
   /// A phase begins. `waiting_for` says for what, where it is a waiting.
   void enter(std::string_view phase, std::string waiting_for = {});
 
-  /// The job that this is about; it must outlive the witness.
+  /// The job that this is about; it must outlive the monitor.
   void set_job(const Job& job);
 
   /// From a moment on, look at the secondary things. Once only.

@@ -1,4 +1,4 @@
-#include "run/witness.h"
+#include "run/monitor.h"
 
 #include <sys/inotify.h>
 #include <unistd.h>
@@ -33,7 +33,7 @@ std::string the_limit(const MemoryReading& reading) {
 
 }  // namespace
 
-Witness::Witness(boost::asio::io_context& io, const Settings& settings, const Node& node)
+Monitor::Monitor(boost::asio::io_context& io, const Settings& settings, const Node& node)
     : settings_(settings),
       node_(node),
       termination_log_(std::string(settings.text(Option::termination_log))),
@@ -41,13 +41,13 @@ Witness::Witness(boost::asio::io_context& io, const Settings& settings, const No
       memory_events_(io),
       socket_(io, *this) {}
 
-void Witness::enter(std::string_view phase, std::string waiting_for) {
+void Monitor::enter(std::string_view phase, std::string waiting_for) {
   phases_.push_back({phase, steady_clock::now()});
   waiting_for_ = std::move(waiting_for);
   log::set_phase(phase);
 }
 
-void Witness::set_job(const Job& job) {
+void Monitor::set_job(const Job& job) {
   job_ = &job;
   const Facts& facts = job.topology.facts;
   log::set_node(
@@ -55,7 +55,7 @@ void Witness::set_job(const Job& job) {
       facts.text(Fact::run_id));
 }
 
-void Witness::begin() {
+void Monitor::begin() {
   if (begun_) return;
   begun_ = true;
   timer_.expires_after(a_moment);
@@ -64,7 +64,7 @@ void Witness::begin() {
   });
 }
 
-void Witness::look_around() {
+void Monitor::look_around() {
   memory_group_ = find_memory_group(node_);
   memory_before_ = read_memory(node_, memory_group_);
   if (command_ != 0) on_command();
@@ -72,11 +72,11 @@ void Witness::look_around() {
   open_socket();
 }
 
-void Witness::open_socket() {
+void Monitor::open_socket() {
   socket_.open(status::socket_folders(settings_.text(Option::run_dir), node_.environment()));
 }
 
-void Witness::held() {
+void Monitor::held() {
   enter("held");
   failed_ = true;
   timer_.cancel();
@@ -86,7 +86,7 @@ void Witness::held() {
 }
 
 /// What comes a moment after the command's start, or at it where the moment is over.
-void Witness::on_command() {
+void Monitor::on_command() {
   tell_of_oom_group();
   for (const Option file : {Option::report, Option::termination_log}) {
     const std::string_view path = settings_.text(file);  // of a shell's >(COMMAND): written at the end
@@ -97,7 +97,7 @@ void Witness::on_command() {
 
 /// Written at once: who takes the last of the memory in one go leaves us no time between the limit and the
 /// KILL.
-void Witness::tell_of_oom_group() {
+void Monitor::tell_of_oom_group() {
   if (!memory_before_->kills_all) return;
   const std::string what = "memory.oom.group is set: a process over " + the_limit(*memory_before_) +
                            " takes the whole container along";
@@ -106,7 +106,7 @@ void Witness::tell_of_oom_group() {
 }
 
 /// The kernel reports a change of memory.events as a modification (cgroup-v2.rst, "memory.events").
-void Witness::watch_memory() {
+void Monitor::watch_memory() {
   const int descriptor = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
   if (descriptor < 0) return;
   memory_events_.assign(descriptor);
@@ -119,7 +119,7 @@ void Witness::watch_memory() {
 }
 
 /// Once only: under memory pressure the counters rise all the time.
-void Witness::on_memory_event() {
+void Monitor::on_memory_event() {
   boost::system::error_code ignored;
   memory_events_.close(ignored);
   const MemoryReading reading = read_memory(node_, memory_group_);
@@ -127,7 +127,7 @@ void Witness::on_memory_event() {
   termination_log_.provisional(killed_meanwhile(the_limit(reading) + " was reached"));
 }
 
-MemoryReading Witness::memory() const {
+MemoryReading Monitor::memory() const {
   if (!memory_before_) return {};
   MemoryReading reading = read_memory(node_, memory_group_);
   reading.known = reading.known && memory_before_->known;
@@ -135,23 +135,23 @@ MemoryReading Witness::memory() const {
   return reading;
 }
 
-void Witness::started(pid_t command) {
+void Monitor::started(pid_t command) {
   command_ = command;
   if (memory_before_) on_command();
   begin();
 }
 
-void Witness::stopping(int signal) {
+void Monitor::stopping(int signal) {
   enter("wind-down");
   termination_log_.provisional(
       killed_meanwhile(supervise::signal_name(signal) + " came, and the job was stopping"));
 }
 
-void Witness::command_ended() {
+void Monitor::command_ended() {
   if (phases_.back().name != "wind-down") enter("wind-down");
 }
 
-std::string Witness::status() const {
+std::string Monitor::status() const {
   const Phase& phase = phases_.back();
   const bool follows = launcher_ != nullptr && launcher_->follows_workers();
   const supervise::WorkerRecord record = follows ? launcher_->record() : supervise::WorkerRecord{};

@@ -1,0 +1,88 @@
+#include "cli/subcommands.h"
+
+#include <spdlog/fmt/fmt.h>
+
+#include <variant>
+
+#include "base/exit_code.h"
+#include "base/log.h"
+#include "cli/explain.h"
+#include "cli/install.h"
+#include "cli/print.h"
+#include "launch/environment_change.h"
+#include "platform/user_profiles.h"
+#include "run/ask_status.h"
+#include "run/resolve.h"
+
+namespace rankshim::cli {
+namespace {
+
+/// eval "$(…)" swallows our exit code, so the failure has to be in what the shell reads.
+int fail_in_shell(const Settings& settings, int code) {
+  if (settings.text(Option::format) == "sh") print(fmt::format("exit {}\n", code));
+  return code;
+}
+
+}  // namespace
+
+int print_environment(const Invocation& invocation, const Node& node) {
+  const auto resolved = resolve_job(invocation.settings, {}, node);
+  const std::string_view format = invocation.settings.text(Option::format);
+  if (const auto* faults = std::get_if<Faults>(&resolved)) {
+    report(*faults, format == "json");
+    return fail_in_shell(invocation.settings, exit_code::configuration);
+  }
+  const Topology& topology = std::get<Job>(resolved).topology;
+  for (const std::string& warning : topology.warnings) log::warn("{}", warning);
+  const auto& pet = invocation.settings[Option::export_pet];
+  const bool with_pet = pet->from_user() && pet->text == "true";
+  print(explain::environment(environment_change(topology, node, with_pet), format));
+  return exit_code::ok;
+}
+
+int print_platforms(const Invocation& invocation, const Node& node) {
+  const auto& arguments = invocation.arguments;
+  if (!arguments.empty() && arguments[0] == "check") {
+    const Faults faults = platform::check_profile(arguments[1], node);
+    report(faults, false);
+    if (!faults.empty()) return exit_code::configuration;
+    print(fmt::format("{} is a profile\n", arguments[1]));
+    return exit_code::ok;
+  }
+  const auto read = platform::read_profiles(invocation.settings.text(Option::profile), node);
+  if (const auto* faults = std::get_if<Faults>(&read)) {
+    report(*faults, false);
+    return exit_code::configuration;
+  }
+  const auto& set = std::get<platform::ProfileSet>(read);
+  if (arguments.empty()) {
+    print(explain::profile_list(set.profiles()));
+    return exit_code::ok;
+  }
+  const std::string document = set.document(arguments[0]);
+  if (document.empty()) {
+    log::error("no profile is named {}; rankshim platforms lists them", arguments[0]);
+    return exit_code::usage;
+  }
+  print(document);
+  return exit_code::ok;
+}
+
+int print_status(const Settings& settings, const Node& node) {
+  const std::string answer =
+      status::ask(status::socket_folders(settings.text(Option::run_dir), node.environment()));
+  if (answer.empty())
+    log::error("no rankshim of this container answers; is one running, with this --run-dir?");
+  else
+    print(answer + "\n");
+  return status::is_well(answer, settings.text(Option::phase)) ? exit_code::ok : exit_code::not_well;
+}
+
+int install_binary(const std::string& folder) {
+  const std::string what = install(folder);
+  if (what.empty()) return exit_code::ok;
+  log::error("{}", what);
+  return exit_code::system;
+}
+
+}  // namespace rankshim::cli

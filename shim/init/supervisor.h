@@ -1,0 +1,146 @@
+#pragma once
+
+#include <array>
+#include <boost/asio/awaitable.hpp>
+#include <boost/asio/cancellation_signal.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "init/ending.h"
+#include "init/launcher.h"
+#include "init/policy.h"
+#include "init/signal_forwarder.h"
+#include "init/signal_queue.h"
+#include "init/spawn.h"
+#include "init/terminal.h"
+#include "init/working_directory.h"
+
+/// What supervise() is made of: supervisor.cpp has its loop and its deadlines, supervisor_signals.cpp what
+/// signals do, supervisor_ends.cpp how everything ends.
+namespace rankshim::supervise {
+
+/// For leftovers, where no --grace is given.
+constexpr std::chrono::milliseconds grace_after_stop{30'000};
+/// Until a refused call is tried again.
+constexpr std::chrono::milliseconds try_again{5};
+/// Then a call that is refused is refused for ever.
+constexpr std::chrono::milliseconds a_while{1000};
+
+/// One command from its start to the end of all it started. Whatever is still to be done lies in members
+/// (`reap_due_`, the deadlines, what `forwarder_` holds) before it is tried: what Asio throws on the way
+/// loses none of it.
+class Supervisor {
+ public:
+  Supervisor(boost::asio::io_context& io, SignalQueue& signals, const Command& command, const Policy& policy)
+      : io_(io),
+        signals_(signals),
+        command_(command),
+        policy_(policy),
+        launcher_(policy.launcher != nullptr ? *policy.launcher : program_),
+        timer_(io),
+        terminal_(policy.ctty, launcher_.stops_workers()),
+        spawn_(command),
+        forwarder_(signals, policy.scope, launcher_) {}
+
+  Ending run();
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  using Deadline = std::optional<Clock::time_point>;
+
+  enum class Phase : std::uint8_t { running, leftovers, killing, finished };
+
+  /// The rows of the table of deadlines, in the order in which they are looked at.
+  enum Row : std::size_t {
+    reap_again,     ///< the kernel refused to tell
+    deliver_again,  ///< the kernel refused a signal
+    end_of_delay,   ///< a TERM has waited for --pre-stop-delay
+    look,           ///< the launcher's
+    ask_for_stack,  ///< a moment before the KILL
+    kill,           ///< the first, and those that follow
+    leave_behind,   ///< not even KILL helps
+    rows,
+  };
+
+  void step();
+  void listen();
+  boost::asio::awaitable<void> receive();
+  void step_without_loop();
+  void finish_launcher();
+  void stop_listening();
+  void arm_timer();
+  void act_on_deadlines();
+  void on_reap_again() { reap_due_ = true; }
+  void on_deliver_again() { forwarder_.try_again(); }
+
+  void on_signal(const Received& arrived);
+  void on_running_signal(const Received& signal, bool stop, int arrived);
+  void on_stop(int arrived, int passed_on, bool delayed);
+  [[nodiscard]] bool delays(int signal) const;
+  void pass_on_delayed();
+  void stop_was_passed_on();
+  void look_at_command();
+
+  void reap();
+  void reap_by_proc(int refusal);
+  void on_command_end(int status);
+  void on_orphan_end(pid_t pid, int status);
+  [[nodiscard]] bool was_killed(int status) const;
+  void on_command_stopped(int signal);
+  void continue_command();
+  void stop_as_by_term();
+  void not_started(const SpawnFailure& failed);
+  void begin_leftovers();
+  void kill_by(Clock::time_point start, std::chrono::milliseconds grace);
+  void show_stacks();
+  void on_kill_due();
+  void tell_who_hangs(const std::vector<Process>& left, std::string_view what_now);
+  void kill_all(std::string_view why);
+  void give_up();
+
+  void warn_once(bool& warned, std::string_view what, int error) const;
+
+  boost::asio::io_context& io_;
+  SignalQueue& signals_;
+  const Command& command_;
+  const Policy policy_;
+  Launcher program_;  // that has no workers
+  Launcher& launcher_;
+  boost::asio::steady_timer timer_;
+  Deadline timer_set_for_;
+  boost::asio::cancellation_signal stop_listening_;
+  bool listening_ = false;
+
+  Terminal terminal_;
+  Spawn spawn_;
+  SignalForwarder forwarder_;
+  Phase phase_ = Phase::running;
+  bool command_ended_ = false;  // and reaped: its number may belong to another process
+  bool reap_due_ = false;
+  Clock::time_point started_;
+  std::optional<Received> delayed_;  // a TERM that waits for --pre-stop-delay
+  bool stopping_ = false;            // a stop signal came to us while the command ran
+  bool interrupted_ = false;         // by INT
+  bool command_stopped_ = false;     // by the terminal
+  bool asked_for_stacks_ = false;
+  bool looked_at_leftovers_ = false;
+
+  std::array<Deadline, rows> due_;
+
+  WorkingDirectory working_directory_;
+  bool observed_ = false;
+  bool loop_failed_ = false;  // and never comes back
+  std::optional<Clock::time_point> reaping_refused_since_;
+  bool reaps_by_proc_ = false;
+  bool warned_reap_ = false;
+  bool warned_traced_ = false;
+  bool warned_exception_ = false;
+  Ending ending_;
+};
+
+}  // namespace rankshim::supervise

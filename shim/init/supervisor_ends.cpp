@@ -1,0 +1,280 @@
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <utility>
+
+#include "base/exit_code.h"
+#include "base/log.h"
+#include "base/seconds.h"
+#include "init/kernel.h"
+#include "init/last_resort.h"
+#include "init/observer.h"
+#include "init/stacks.h"
+#include "init/supervisor.h"
+#include "init/tree.h"
+
+namespace rankshim::supervise {
+
+using std::chrono::milliseconds;
+
+namespace {
+
+constexpr milliseconds kill_again{100};      // a fork may have slipped through a walk of the tree
+constexpr milliseconds kill_patience{5000};  // what is there after that sits in the kernel
+constexpr milliseconds look_at_proc_again{50};
+constexpr unsigned reaped_at_once = 1000;  // then signals get their turn
+
+}  // namespace
+
+void Supervisor::reap() {
+  for (unsigned reaped = 0; reaped < reaped_at_once; ++reaped) {
+    int status = 0;
+    bool let_go = false;
+    const pid_t pid = kernel::reap(status, terminal_.is_there(), let_go);
+    if (let_go) {
+      if (!std::exchange(warned_traced_, true))
+        log::warn(
+            "a process asked to be traced by rankshim (PTRACE_TRACEME): rankshim traces nothing and lets it "
+            "go");
+    }
+    if (pid >= 0) reaping_refused_since_.reset();
+    if (pid > 0) {
+      const bool command = pid == spawn_.pid() && !command_ended_;
+      if (WIFSTOPPED(status)) {
+        if (command) on_command_stopped(WSTOPSIG(status));
+      } else if (command) {
+        on_command_end(status);
+      } else {
+        launcher_.reaped(pid, status);
+        on_orphan_end(pid, status);
+      }
+      continue;
+    }
+    reap_due_ = false;
+    if (pid == -ECHILD) {
+      // Without a child nobody will tell of the command's end any more: that must not look like success.
+      if (!command_ended_) {
+        ending_.kind = Ending::Kind::withheld;
+        ending_.number = ECHILD;
+      }
+      ending_.leftovers = std::max(ending_.leftovers, ending_.leftovers_killed);
+      phase_ = Phase::finished;
+    } else if (pid < 0) {
+      due_[reap_again] = Clock::now() + try_again;
+      warn_once(warned_reap_, "cannot ask for ended processes", pid);
+      reap_by_proc(pid);
+    } else if (command_ended_ && forwarder_.nothing_left()) {
+      phase_ = Phase::finished;
+    } else if (command_ended_ && phase_ == Phase::running) {
+      begin_leftovers();
+    }
+    return;
+  }
+}
+
+/// Where the kernel has refused to tell for a second: /proc says who is a zombie, and with which status.
+/// Without /proc nobody will ever tell of the end, and everything is ended.
+void Supervisor::reap_by_proc(int refusal) {
+  const Clock::time_point now = Clock::now();
+  if (!reaping_refused_since_) reaping_refused_since_ = now;
+  if (now - *reaping_refused_since_ < a_while) return;
+  due_[reap_again] = now + look_at_proc_again;
+  if (!std::exchange(reaps_by_proc_, true))
+    log::warn("the system refuses to tell of ended processes ({}): /proc is asked instead",
+              std::strerror(-refusal));
+  const std::optional<std::vector<Process>> all = forwarder_.everything();
+  if (!all) {
+    if (phase_ != Phase::killing) kill_all("nothing tells of ended processes");
+    return;
+  }
+  const auto command = std::ranges::find(*all, spawn_.pid(), &Process::pid);
+  if (!command_ended_ && (command == all->end() || !command->alive())) {
+    const std::optional<int> status = zombie_status(spawn_.pid());
+    on_command_end(status.value_or(0));
+    if (!status) {
+      ending_.kind = Ending::Kind::withheld;
+      ending_.number = -refusal;
+    }
+  }
+  if (!command_ended_) return;
+  if (std::ranges::none_of(*all, &Process::alive))
+    phase_ = Phase::finished;
+  else if (phase_ == Phase::running)
+    begin_leftovers();
+}
+
+/// Whether this end is our work: by KILL, or by the ABRT that is to show stacks.
+bool Supervisor::was_killed(int status) const {
+  if (!WIFSIGNALED(status)) return false;
+  return (WTERMSIG(status) == SIGKILL && phase_ == Phase::killing) ||
+         (WTERMSIG(status) == SIGABRT && asked_for_stacks_);
+}
+
+void Supervisor::on_orphan_end(pid_t pid, int status) {
+  if (looked_at_leftovers_ && was_killed(status)) ++ending_.leftovers_killed;
+  if (policy_.warn_on_reap) log::warn("reaped a process that its parent had left: {}", pid);
+}
+
+/// By Ctrl-Z, or by reading or writing in the background: who waits for us is to see us stopped, with the
+/// terminal ours again. Where nobody can ever continue us the kernel lets nobody stop; nor may the command.
+void Supervisor::on_command_stopped(int signal) {
+  if (signal != SIGTSTP && signal != SIGTTIN && signal != SIGTTOU) return;
+  command_stopped_ = true;
+  // A launcher that reads what is typed, or lets its workers (torch 1.13).
+  if (signal != SIGTSTP && terminal_.share(spawn_.pid())) return continue_command();
+  terminal_.take_back();
+  if (kernel::stop_self() == 0) continue_command();
+}
+
+void Supervisor::continue_command() {
+  command_stopped_ = false;
+  terminal_.lend(spawn_.pid());
+  kernel::send(-spawn_.pid(), SIGCONT);
+}
+
+void Supervisor::on_command_end(int status) {
+  command_ended_ = true;
+  forwarder_.command_ended();
+  ending_.ran = std::chrono::duration_cast<milliseconds>(Clock::now() - started_);
+  due_[end_of_delay].reset();
+  if (std::exchange(delayed_, std::nullopt)) {  // nobody had asked the command to stop
+    ending_.late_signal = std::exchange(ending_.stop_signal, std::nullopt);
+    stopping_ = false;
+  }
+  // Its terminal asked it, and not us.
+  if (WIFSIGNALED(status) && (WTERMSIG(status) == SIGINT || WTERMSIG(status) == SIGQUIT) &&
+      (terminal_.descriptor() >= 0 || policy_.ctty) && !ending_.stop_signal) {
+    ending_.stop_signal = WTERMSIG(status);
+    ending_.stopped_at = Clock::now();
+    stopping_ = true;
+    if (policy_.grace) kill_by(*ending_.stopped_at, *policy_.grace);
+  }
+  if (const std::optional<SpawnFailure> failed = spawn_.failure()) {
+    not_started(*failed);
+  } else if (WIFSIGNALED(status)) {
+    ending_.kind = Ending::Kind::signalled;
+    ending_.killed_by_us = was_killed(status);
+    ending_.number = ending_.killed_by_us ? SIGKILL : WTERMSIG(status);
+  } else {
+    ending_.number = WEXITSTATUS(status);
+  }
+  ending_.ended_at = Clock::now();
+  if (!policy_.hook)
+    last_resort::command_ended(
+        ending_.kind == Ending::Kind::signalled ? exit_code::signal_base + ending_.number : ending_.number);
+  launcher_.command_ended();
+  ending_.ended_at = Clock::now();  // the workers that ended before were looked at, and stand before it
+  terminal_.take_back();            // a Ctrl-C is for us now: what is left would have it otherwise
+  if (policy_.observer != nullptr) policy_.observer->command_ended();
+}
+
+void Supervisor::not_started(const SpawnFailure& failed) {
+  ending_.kind = Ending::Kind::not_started;
+  ending_.number = failed.error;
+  ending_.failed_call = failed.call;
+  ending_.failed_path = failed.path;
+  ending_.failed_interpreter = failed.interpreter;
+}
+
+void Supervisor::begin_leftovers() {
+  phase_ = Phase::leftovers;
+  looked_at_leftovers_ = true;
+  const Clock::time_point now = Clock::now();
+  if (!stopping_) {
+    kill_by(now, policy_.leftover_grace);
+  } else if (!policy_.grace) {
+    kill_by(now, grace_after_stop);
+  }  // otherwise it is set already: one grace for all
+  if (const std::optional<std::vector<Process>> left = forwarder_.everything()) {
+    ending_.leftovers = static_cast<unsigned>(std::ranges::count_if(*left, &Process::alive));
+  }
+  forwarder_.to_all(policy_.term_signal);
+  forwarder_.to_stopped(SIGCONT);  // which could not follow
+  if (stopping_ && !policy_.grace)
+    log::info("what the command left is asked to stop, and killed in {}", seconds(grace_after_stop));
+}
+
+/// An earlier deadline stays.
+void Supervisor::kill_by(Clock::time_point start, milliseconds grace) {
+  if (due_[kill] && *due_[kill] < start + grace) return;
+  due_[kill] = start + grace;
+  if (policy_.stacks) due_[ask_for_stack] = *due_[kill] - time_for_stacks(grace);
+}
+
+/// Who has yet to hear of the stop has not failed to follow it. And not a launcher's, as long as it has
+/// workers: it waits for them, and sees them end.
+void Supervisor::show_stacks() {
+  if (delayed_) return;
+  std::optional<std::vector<Process>> left = forwarder_.everything();
+  if (!left) return;
+  if (launcher_.stops_workers() && left->size() > 1)
+    std::erase_if(*left, [this](const Process& process) { return process.pid == spawn_.pid(); });
+  asked_for_stacks_ = true;
+  if (std::ranges::none_of(*left, &Process::alive)) return;
+  tell_who_hangs(*left, ": asked for stacks by SIGABRT, then killed");
+  ask_for_stacks(*left);
+}
+
+void Supervisor::tell_who_hangs(const std::vector<Process>& left, std::string_view what_now) {
+  const std::string who = who_hangs(left, launcher_.workers());
+  if (who.empty()) return;
+  const Clock::time_point since =
+      command_ended_ ? ending_.ended_at.value_or(started_) : ending_.stopped_at.value_or(started_);
+  const auto tenths = std::chrono::duration_cast<milliseconds>(Clock::now() - since).count() / 100;
+  const std::string what = fmt::format("{} did not stop in {}.{} s", who, tenths / 10, tenths % 10);
+  if (!command_ended_) ending_.did_not_stop = what;
+  log::warn("{}{}", what, what_now);
+}
+
+void Supervisor::kill_all(std::string_view why) {
+  phase_ = Phase::killing;
+  const Clock::time_point now = Clock::now();
+  due_[ask_for_stack].reset();
+  due_[kill] = now + kill_again;
+  due_[leave_behind] = now + kill_patience;
+  forwarder_.to_all(SIGKILL);
+  log::warn("{}: everything is killed", why);
+}
+
+/// Not even KILL ends a process that waits in the kernel for a dead file server or a driver. It is named, and
+/// left.
+void Supervisor::give_up() {
+  phase_ = Phase::finished;
+  if (!command_ended_) {
+    ending_.kind = Ending::Kind::signalled;
+    ending_.number = SIGKILL;
+    ending_.killed_by_us = true;
+    ending_.ran = std::chrono::duration_cast<milliseconds>(Clock::now() - started_);
+  }
+  const std::optional<std::vector<Process>> left = forwarder_.everything();
+  if (!left && getpid() != 1)
+    return log::warn("without /proc what is left cannot be found; it is left behind");
+  if (left) ending_.left_behind = where_they_wait(*left);
+  log::warn("not even SIGKILL ended within {} what is left; it is left behind{}{}", seconds(kill_patience),
+            ending_.left_behind.empty() ? "" : ": ", ending_.left_behind);
+}
+
+void Supervisor::warn_once(bool& warned, std::string_view what, int error) const {
+  if (!warned) log::warn("{}: {}", what, std::strerror(-error));
+  warned = true;
+}
+
+void Supervisor::on_kill_due() {
+  if (phase_ == Phase::killing) {
+    due_[kill] = Clock::now() + kill_again;
+    forwarder_.to_all(SIGKILL);
+    return;
+  }
+  if (const std::optional<std::vector<Process>> left = forwarder_.everything();
+      left && ending_.stop_signal && !command_ended_ && !asked_for_stacks_)
+    tell_who_hangs(*left, "");
+  kill_all(command_ended_        ? "what the command left did not end in its time"
+           : ending_.stop_signal ? "the grace is over"
+                                 : "its time is over");
+}
+
+}  // namespace rankshim::supervise
