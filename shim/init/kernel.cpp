@@ -40,15 +40,21 @@ siginfo_t to_siginfo(int signal, const Payload& payload) {
   return info;
 }
 
+/// What wait4(2) would have said of what waitid(2) says; musl has no macros for it.
+int wait_status(int code, int value) {
+  constexpr int stopped = 0x7f;
+  constexpr int dumped_core = 0x80;
+  if (code == CLD_EXITED) return value << 8;
+  if (code == CLD_KILLED) return value;
+  return code == CLD_DUMPED ? value | dumped_core : value << 8 | stopped;
+}
+
 pid_t wait_for_child(int& status, int flags) {
   const pid_t pid = result(wait4(-1, &status, flags, nullptr));
   if (pid >= 0 || pid == -ECHILD || pid == -EINTR) return pid;
   siginfo_t info{};  // WUNTRACED is WSTOPPED's number
   if (waitid(P_ALL, 0, &info, WEXITED | flags) != 0) return errno == ECHILD ? -ECHILD : pid;
-  status = info.si_code == CLD_EXITED   ? W_EXITCODE(info.si_status, 0)
-           : info.si_code == CLD_KILLED ? info.si_status
-           : info.si_code == CLD_DUMPED ? info.si_status | WCOREFLAG
-                                        : W_STOPCODE(info.si_status);
+  status = wait_status(info.si_code, info.si_status);
   return info.si_pid;
 }
 
