@@ -121,7 +121,8 @@ class ProfileReader {
     for (const auto& [name, node] : in_order) {
       if (!is_name(name)) fault(*node, "'" + name + "' is no name", "use letters, digits and _");
       std::vector<std::uint16_t> roots;
-      each(*node, [&](const toml::node& one) {
+      // clang 14 captures no structured binding without a name of its own.
+      each(*node, [&, &name = name](const toml::node& one) {
         if (const auto root = place(name, one)) roots.push_back(*root);
       });
       std::string error;
