@@ -1,6 +1,8 @@
 #include "base/pattern.h"
 
+#include <algorithm>
 #include <charconv>
+#include <vector>
 
 namespace rankshim {
 namespace {
@@ -8,6 +10,7 @@ namespace {
 constexpr std::size_t longest_pattern = 1000;
 constexpr unsigned most_repetitions = 512;
 constexpr unsigned longest_repetition = 255;  // RE_DUP_MAX, regcomp(3)
+constexpr unsigned deepest_repetition = 8;
 
 /// What POSIX has for `\` and that letter; empty where it has nothing. libc's own letters differ: glibc knows
 /// no \d and no \t.
@@ -74,11 +77,36 @@ unsigned bound_at(std::string_view text, std::size_t at) {
   return largest;
 }
 
+/// How deeply what is repeated lies in what is repeated again: `((a+)*b)?` is three deep, `a++` two. glibc
+/// writes the repeated part out twice each time.
+class RepetitionDepth {
+ public:
+  void see_element() { last_ = 0; }
+  void see_group_begin() { groups_.push_back(0); }
+  void see_group_end() {
+    if (groups_.size() == 1) return;
+    last_ = groups_.back();
+    groups_.pop_back();
+    groups_.back() = std::max(groups_.back(), last_);
+  }
+  /// Whether it may be repeated once more.
+  bool see_repetition() {
+    groups_.back() = std::max(groups_.back(), ++last_);
+    return last_ <= deepest_repetition;
+  }
+
+ private:
+  unsigned last_ = 0;                ///< of what was seen last
+  std::vector<unsigned> groups_{0};  ///< the deepest within each open group
+};
+
 /// As POSIX writes it; nothing where libc may not have it.
 std::optional<std::string> as_posix(std::string_view text) {
   std::string out;
   unsigned repetitions = 0;
+  RepetitionDepth depth;
   for (std::size_t at = 0; at < text.size(); ++at) {
+    if (text[at] == '[' || text[at] == '\\') depth.see_element();
     if (text[at] == '[') {
       const auto set = read_set(text, at);
       if (!set) return std::nullopt;
@@ -96,6 +124,14 @@ std::optional<std::string> as_posix(std::string_view text) {
         const unsigned bound = bound_at(text, at);
         repetitions += bound;
         if (!of_one || bound > longest_repetition || repetitions > most_repetitions) return std::nullopt;
+      } else if (text[at] == '(') {
+        depth.see_group_begin();
+      } else if (text[at] == ')') {
+        depth.see_group_end();
+      } else if (std::string_view("*+?").find(text[at]) != std::string_view::npos) {
+        if (!depth.see_repetition()) return std::nullopt;
+      } else {
+        depth.see_element();
       }
       out += text[at];
     }

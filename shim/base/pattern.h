@@ -17,8 +17,9 @@ class Pattern {
   using Clock = std::chrono::steady_clock;
 
   /// Nothing where it is malformed, empty or longer than 1,000 bytes, where it refers back to what it matched
-  /// (that needs backtracking), or where a `{N,M}` follows anything but one character or set, or all of them
-  /// add up to more than 512: libc writes each out, and compiles a nested one for minutes.
+  /// (that needs backtracking), where a `{N,M}` follows anything but one character or set, or all of them
+  /// add up to more than 512, or where repetitions nest more than 8 deep: libc writes each out, and compiles
+  /// deeper ones for minutes.
   static std::optional<Pattern> compile(std::string_view text);
 
   /// The text, one line, with each match (the leftmost, then the longest, never empty) replaced; nothing

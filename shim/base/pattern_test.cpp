@@ -6,6 +6,12 @@ using rankshim::Pattern;
 
 const auto never = Pattern::Clock::time_point::max();
 
+std::string repeated(std::string_view text, unsigned times) {
+  std::string all;
+  while (times-- > 0) all += text;
+  return all;
+}
+
 TEST_CASE("each leftmost, longest match is replaced", "[pattern]") {
   struct Row {
     std::string pattern;
@@ -60,6 +66,11 @@ TEST_CASE("what is malformed is no pattern", "[pattern]") {
     CHECK_FALSE(Pattern::compile(text));
   }
   CHECK_FALSE(Pattern::compile(std::string(1001, 'a')));
+  // glibc would need gigabytes for these
+  CHECK_FALSE(Pattern::compile("a" + std::string(60, '+')));
+  CHECK_FALSE(Pattern::compile(std::string(40, '(') + "a" + repeated("+)", 40) + "+"));
+  CHECK(Pattern::compile("a" + std::string(8, '+')));
+  CHECK(Pattern::compile(repeated("(a+)", 100)));
 }
 
 TEST_CASE("a pattern that explodes when it is tried back and forth ends soon", "[pattern]") {
