@@ -77,12 +77,14 @@ std::string as_text(const Topology& topology, const LaunchPlan& plan, const Sett
   }
   out += '\n';
   std::size_t widest = 0;
-  for (const Fact fact : shown_facts) widest = std::max(widest, topology.facts.text(fact).size());
+  const auto text_of = [&](Fact fact) { return printable(topology.facts.text(fact)); };
+  for (const Fact fact : shown_facts) widest = std::max(widest, text_of(fact).size());
   for (const Fact fact : shown_facts) {
-    const auto& value = topology.facts[fact];
-    if (value) out += fmt::format("  {:<16}  {:<{}}  {}\n", name(fact), value->text, widest, value->source());
+    if (const auto& value = topology.facts[fact])
+      out += fmt::format("  {:<16}  {:<{}}  {}\n", name(fact), text_of(fact), widest,
+                         printable(value->source()));
   }
-  out += fmt::format("\nwaits for    {}\n", waiting(topology, plan, settings));
+  out += fmt::format("\nwaits for    {}\n", printable(waiting(topology, plan, settings)));
 
   std::size_t widest_name = 0;
   for (const auto& [name, value] : plan.environment.set) widest_name = std::max(widest_name, name.size());
@@ -91,11 +93,12 @@ std::string as_text(const Topology& topology, const LaunchPlan& plan, const Sett
   } else {
     out += "environment\n";
     for (const auto& [name, value] : plan.environment.set) {
-      out += fmt::format("  set    {:<{}}  {}\n", name, widest_name, shell_quote(value));
+      out += fmt::format("  set    {:<{}}  {}\n", name, widest_name, printable(shell_quote(value)));
     }
-    for (const std::string& name : plan.environment.unset) out += fmt::format("  unset  {}\n", name);
+    for (const std::string& name : plan.environment.unset)
+      out += fmt::format("  unset  {}\n", printable(name));
   }
-  if (!plan.argv.empty()) out += fmt::format("command\n  {}\n", shell_quote(plan.argv));
+  if (!plan.argv.empty()) out += fmt::format("command\n  {}\n", printable(shell_quote(plan.argv)));
   return out;
 }
 

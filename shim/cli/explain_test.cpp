@@ -39,6 +39,21 @@ TEST_CASE("explain shows no secret in values, arguments and texts", "[attack]") 
   CHECK(plan.missing == "the script [redacted].py cannot be read");
 }
 
+TEST_CASE("explain's text has one line for each value, whatever the value holds", "[attack]") {
+  Topology topology;
+  topology.facts[Fact::run_id] = Value{"a\nnnodes 1\x1b[2J", Origin::option, "--x"};
+  LaunchPlan plan;
+  plan.wait = Until::none;
+  plan.argv = {"python3", "x\ry"};
+  plan.environment.set = {{"A", "1\n2"}};
+  plan.environment.unset = {"B\nC"};
+  const std::string text = explain::as_text(topology, plan, Settings{});
+  CHECK(text.find_first_of("\r\x1b") == std::string::npos);
+  for (const char* line : {"  a\\nnnodes 1\\x1b[2J  option --x\n", "  set    A  '1\\n2'\n",
+                           "  unset  B\\nC\n", "  python3 'x\\ry'\n"})
+    CHECK(text.find(line) != std::string::npos);
+}
+
 TEST_CASE("the environment is written for a shell, a .env file and programs", "[attack]") {
   const EnvironmentChange change{{{"NNODES", "2"}, {"NOTE", "it's"}}, {"PET_STANDALONE"}};
   CHECK(explain::environment(change, "sh") ==

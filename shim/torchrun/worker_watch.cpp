@@ -216,7 +216,10 @@ void WorkerWatch::begin_attempt(const Attempt& attempt) {
   if (attempts_ == 0 || restarted_) ++attempts_;
   run_ = attempt.run;
   attempt_folder_ = folder;
-  for (const auto& [pid, worker] : workers_) earlier_.push_back(pid);
+  if (!workers_.empty()) {  // without any, those before stay the last set
+    std::erase_if(earlier_, [](pid_t pid) { return !read_proc(pid, "stat", 1024); });
+    for (const auto& [pid, worker] : workers_) earlier_.push_back(pid);
+  }
   workers_.clear();
   ends_.clear();
   look_until_ = steady_clock::now() + look_at_most;
