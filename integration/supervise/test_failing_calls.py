@@ -87,7 +87,8 @@ def wrong(end, code):
     # The command ran and its code is told, or it was not started and the last line says what was refused.
     if ran and status != str(code):
         return f"exit {status} of a command that ran"
-    if not ran and (status, True) not in (("71", "refused" in last), ("126", "cannot be executed" in last)):
+    if not ran and (status, True) not in (("71", "refused" in last), ("126", "cannot be executed" in last),
+                                          ("71", "cannot be read" in last), ("78", "cannot be read" in last)):
         return f"exit {status} of a command that did not run"
     # The report can lack only where a call of its own was refused, or nothing could be set up at all, memory included.
     excused = ("the report cannot be written", "refused what watching over", "the system refused memory: raise the limit")

@@ -116,8 +116,9 @@ std::optional<SpawnFailure> Spawn::start(const Start& how) {
   // vfork is quicker, but we stand still until exec: a Ctrl-Z just before it would stop us both. So not on a
   // terminal. The child makes system calls only and does not return from here, so it may be more than exec.
   const bool on_terminal = how.terminal >= 0 || how.new_session;
-  pid_t child = on_terminal ? fork() : vfork();   // NOLINT(clang-analyzer-security.insecureAPI.vfork)
-  if (child < 0 && !on_terminal) child = fork();  // who forbids only the one (seccomp) allows the other
+  pid_t child = on_terminal ? fork() : vfork();  // NOLINT(clang-analyzer-security.insecureAPI.vfork)
+  const bool forbidden = child < 0 && (errno == EPERM || errno == ENOSYS);
+  if (forbidden && !on_terminal) child = fork();         // a seccomp profile may allow only this one
   if (child == 0) become_command(ends[1], how, parent);  // NOLINT(clang-analyzer-unix.Vfork)
   const int error = errno;
   close(ends[1]);

@@ -293,11 +293,13 @@ class Reader {
     const std::optional<std::string> document = node_.file(path);
     if (!document) {
       if (!chosen && (errno == ENOENT || errno == ENOTDIR)) return;
-      reject(exit_code::configuration, {fmt::format("the configuration file {} cannot be read ({})",
-                                                    rankshim::quoted(path), why_unreadable(errno)),
-                                        {chosen ? chosen->detail : path},
-                                        chosen ? fmt::format("correct {}", chosen->detail)
-                                               : fmt::format("make {} readable, or remove it", path)});
+      const bool for_want = errno == ENOMEM || errno == EMFILE || errno == ENFILE || errno == ENOSYS;
+      reject(for_want ? exit_code::system : exit_code::configuration,
+             {fmt::format("the configuration file {} cannot be read ({})", rankshim::quoted(path),
+                          why_unreadable(errno)),
+              {chosen ? chosen->detail : path},
+              chosen ? fmt::format("correct {}", chosen->detail)
+                     : fmt::format("make {} readable, or remove it", path)});
       return;
     }
     if (document->size() > largest_file) {

@@ -55,7 +55,8 @@ struct Invocation {
 /// A command line or settings that cannot be used.
 struct Rejected {
   int exit_code =
-      0;  ///< exit_code::usage for the command line, exit_code::configuration for variables and the file
+      0;  ///< exit_code::usage for the command line, exit_code::configuration for variables and the file,
+          ///< exit_code::system where that cannot be read for want of memory or descriptors
   Faults faults;
   Invocation invocation;  ///< what was understood all the same, defaults included
 };
