@@ -56,8 +56,8 @@ std::size_t malloc_usable_size(void* block) { return block == nullptr ? 0 : heap
 
 }  // extern "C"
 
-// The C++ library's own lie in a section at the very end of the program, which no order of functions moves: 64 KiB more
-// of it would be in memory.
+// The C++ library's own lie in a section at the very end of the program, which no order of functions moves:
+// 64 KiB more of it would be in memory.
 void* operator new(std::size_t bytes) {
   for (;;) {
     if (void* block = heap::allocate(bytes == 0 ? 1 : bytes); block != nullptr) return block;

@@ -10,7 +10,6 @@
 namespace rankshim::wait {
 
 namespace asio = boost::asio;
-namespace ip = boost::asio::ip;
 
 namespace {
 
