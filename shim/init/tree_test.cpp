@@ -7,27 +7,10 @@
 #include <cerrno>
 #include <csignal>
 
+#include "init/child_for_test.h"
 #include "init/kernel.h"
 
 using namespace rankshim::supervise;
-
-namespace {
-
-/// A child that waits for a signal; ended by the destructor.
-struct Child {
-  pid_t pid = fork();
-  Child() {
-    while (pid == 0) pause();
-  }
-  ~Child() {
-    kernel::send(pid, SIGKILL);
-    waitpid(pid, nullptr, 0);
-  }
-  Child(const Child&) = delete;
-  Child& operator=(const Child&) = delete;
-};
-
-}  // namespace
 
 TEST_CASE("a process's line in /proc is understood whatever its name is", "[tree]") {
   const std::string rest = " 42 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 987654 10 20 18446744073709551615\n";

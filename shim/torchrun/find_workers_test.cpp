@@ -6,28 +6,11 @@
 #include <catch2/catch.hpp>
 #include <csignal>
 
+#include "init/child_for_test.h"
 #include "init/kernel.h"
 
 using namespace rankshim::supervise;
 using namespace rankshim::torchrun;
-
-namespace {
-
-/// A child that waits for a signal; ended by the destructor.
-struct Child {
-  pid_t pid = fork();
-  Child() {
-    while (pid == 0) pause();
-  }
-  ~Child() {
-    kernel::send(pid, SIGKILL);
-    waitpid(pid, nullptr, 0);
-  }
-  Child(const Child&) = delete;
-  Child& operator=(const Child&) = delete;
-};
-
-}  // namespace
 
 TEST_CASE("a worker is a descendant with the LOCAL_RANK that the agent does not have", "[workers]") {
   const Child child;  // has our own environment
