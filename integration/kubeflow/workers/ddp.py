@@ -8,6 +8,11 @@ import sys
 
 import torch
 import torch.distributed as dist
+
+# DistributedDataParallel imports this by itself, but after init_process_group. Its functions then keep the process group
+# as a default argument for ever, and with it the threads of gloo. At exit such a thread dies with SIGABRT, "terminate
+# called without an active exception", if it holds a tensor of Python's then. Before the group is made, they keep None.
+import torch.distributed.nn
 from torch.nn.parallel import DistributedDataParallel
 
 
@@ -36,7 +41,7 @@ def main(steps):
     )
     sys.stdout.flush()
     # As torch wants it: nobody leaves while another still communicates, and no reference keeps the group's threads
-    # alive longer than the interpreter (pytorch/pytorch#190489).
+    # alive longer than the interpreter (pytorch/pytorch#190489, #179291).
     dist.barrier()
     del model, optimizer, loss
     dist.destroy_process_group()
