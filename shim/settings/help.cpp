@@ -41,21 +41,26 @@ std::string help_text() {
       "rankshim: a container's entrypoint that launches PyTorch on any platform\n"
       "\n"
       "usage: rankshim [OPTIONS] [--] COMMAND [ARG...]\n"
-      "         COMMAND is a program, script.py, or -m module\n"
+      "         run COMMAND: a program, script.py, or -m module\n"
       "       rankshim explain [OPTIONS] [--] [COMMAND...]\n"
-      "         what would happen and why; starts nothing\n"
-      "       rankshim env [OPTIONS]      the variables, for eval \"$(rankshim env)\"\n"
-      "       rankshim wait [OPTIONS]     only wait for the master\n"
-      "       rankshim platforms [NAME]   the profiles; one in full\n"
-      "       rankshim platforms check FILE  whether it is a profile\n"
-      "       rankshim install DIR        copy this binary there\n"
+      "         print what would happen and why, without starting anything\n"
+      "       rankshim env [OPTIONS]\n"
+      "         print the variables, for eval \"$(rankshim env)\"\n"
+      "       rankshim wait [OPTIONS]\n"
+      "         wait for the master, and do nothing else\n"
+      "       rankshim platforms [NAME]\n"
+      "         list the profiles, or print one\n"
+      "       rankshim platforms check FILE\n"
+      "         check that FILE is a profile\n"
+      "       rankshim install DIR\n"
+      "         copy this binary to DIR\n"
       "       rankshim status [--phase PHASE]\n"
-      "         what the instance of this container is doing; fails if it has failed\n"
+      "         print what this container's rankshim is doing; fail if it has failed\n"
       "       rankshim --version | --help | --licenses\n"
       "\n"
       "Every option --some-name is also the variable RANKSHIM_SOME_NAME and the key\n"
-      "some-name in the configuration file; the command line wins over the variable,\n"
-      "the variable over the file.\n";
+      "some-name in the configuration file. The command line overrides the variable,\n"
+      "and the variable overrides the file. Defaults are in brackets.\n";
   for (const OptionInfo& option : options) {
     if (!option.group.empty()) out += fmt::format("\n{}:\n", option.group);
     const bool boolean = option.kind == ValueKind::boolean;
@@ -68,20 +73,20 @@ std::string help_text() {
   }
   out +=
       "\n"
-      "Exit codes: the command's own, or 128 + its signal; 64 wrong usage; 71 the\n"
-      "system refused; 75 the master did not come in time; 78 environment or\n"
-      "configuration incomplete or contradictory; 126, 127 the command cannot be\n"
-      "executed, is not found.\n";
+      "Exit codes: the command's own, or 128 + its signal; 64: wrong usage; 71: the\n"
+      "system refused a resource; 75: the master could not be reached in time; 78: the\n"
+      "environment or the configuration is incomplete or contradictory; 126: the\n"
+      "command cannot be executed; 127: the command was not found.\n";
   return out;
 }
 
 std::string_view short_help() {
-  return "rankshim: no command was given. It starts PyTorch on this node of a job, as the container's "
-         "entrypoint:\n"
-         "  rankshim -- train.py --epochs 3    launch a script, as this platform says\n"
+  return "rankshim: no command was given. As a container's entrypoint, rankshim starts PyTorch on this "
+         "node of a job:\n"
+         "  rankshim -- train.py --epochs 3    launch a script as the platform describes the job\n"
          "  rankshim -- bash run.sh            run a program with the job's variables\n"
-         "  rankshim explain -- train.py       what would happen and why; starts nothing\n"
-         "  rankshim --help                    all options\n";
+         "  rankshim explain -- train.py       print what would happen and why\n"
+         "  rankshim --help                    list all options\n";
 }
 
 }  // namespace rankshim
