@@ -37,30 +37,21 @@ void wrap(std::string& out, std::size_t used, std::string_view text) {
 }  // namespace
 
 std::string help_text() {
-  std::string out =
-      "rankshim: a container's entrypoint that launches PyTorch on any platform\n"
-      "\n"
-      "usage: rankshim [OPTIONS] [--] COMMAND [ARG...]\n"
-      "         run COMMAND: a program, script.py, or -m module\n"
-      "       rankshim explain [OPTIONS] [--] [COMMAND...]\n"
-      "         print what would happen and why, without starting anything\n"
-      "       rankshim env [OPTIONS]\n"
-      "         print the variables, for eval \"$(rankshim env)\"\n"
-      "       rankshim wait [OPTIONS]\n"
-      "         wait for the master, and do nothing else\n"
-      "       rankshim platforms [NAME]\n"
-      "         list the profiles, or print one\n"
-      "       rankshim platforms check FILE\n"
-      "         check that FILE is a profile\n"
-      "       rankshim install DIR\n"
-      "         copy this binary to DIR\n"
-      "       rankshim status [--phase PHASE]\n"
-      "         print what this container's rankshim is doing; fail if it has failed\n"
-      "       rankshim --version | --help | --licenses\n"
-      "\n"
-      "Every option --some-name is also the variable RANKSHIM_SOME_NAME and the key\n"
-      "some-name in the configuration file. The command line overrides the variable,\n"
-      "and the variable overrides the file. Defaults are in brackets.\n";
+  std::string out = "rankshim: a container's entrypoint that launches PyTorch on any platform\n\n";
+  std::string_view before = "usage: ";
+  for (const Usage& usage : usages) {
+    out += fmt::format("{}rankshim{}{} {}\n         {}\n", before, usage.name.empty() ? "" : " ", usage.name,
+                       usage.arguments, usage.help);
+    before = "       ";
+  }
+  before = "       rankshim ";
+  for (const Usage& text : text_options) {
+    out += before;
+    out += text.name;
+    before = " | ";
+  }
+  out += "\n\n";
+  out += names_text;
   for (const OptionInfo& option : options) {
     if (!option.group.empty()) out += fmt::format("\n{}:\n", option.group);
     const bool boolean = option.kind == ValueKind::boolean;
@@ -71,12 +62,8 @@ std::string help_text() {
     if (!option.fallback.empty()) help += fmt::format(" [{}]", option.fallback);
     wrap(out, head.size(), help);
   }
-  out +=
-      "\n"
-      "Exit codes: the command's own, or 128 + its signal; 64: wrong usage; 71: the\n"
-      "system refused a resource; 75: the master could not be reached in time; 78: the\n"
-      "environment or the configuration is incomplete or contradictory; 126: the\n"
-      "command cannot be executed; 127: the command was not found.\n";
+  out += '\n';
+  out += exit_codes_text;
   return out;
 }
 

@@ -23,14 +23,6 @@ constexpr std::string_view variable_prefix = "RANKSHIM_";
 /// Said about us rather than to us: the release's version, as installers and images export it.
 constexpr std::string_view version_variable = "RANKSHIM_VERSION";
 
-constexpr std::array<std::pair<std::string_view, Subcommand>, 6> subcommands = {
-    {{"explain", Subcommand::explain},
-     {"env", Subcommand::env},
-     {"wait", Subcommand::wait},
-     {"platforms", Subcommand::platforms},
-     {"install", Subcommand::install},
-     {"status", Subcommand::status}}};
-
 std::string variable_name(const OptionInfo& option) {
   std::string name(variable_prefix);
   for (const char c : option.name)
@@ -42,6 +34,12 @@ const OptionInfo* find_option(std::string_view name) {
   const auto found =
       std::find_if(options.begin(), options.end(), [&](const auto& o) { return o.name == name; });
   return found == options.end() ? nullptr : &*found;
+}
+
+/// The subcommand of this name; none has an empty one.
+const Usage* find_subcommand(std::string_view word) {
+  const auto* const found = std::ranges::find(usages, word, &Usage::name);
+  return found == usages.end() || word.empty() ? nullptr : found;
 }
 
 bool is_one_of(std::string_view value, std::string_view choices) {
@@ -202,13 +200,9 @@ class Reader {
 
   void read_command_line(const std::vector<std::string>& arguments) {
     std::size_t at = 0;
-    if (!arguments.empty()) {
-      for (const auto& [word, subcommand] : subcommands) {
-        if (arguments[0] == word) {
-          invocation_.subcommand = subcommand;
-          at = 1;
-        }
-      }
+    if (const Usage* usage = arguments.empty() ? nullptr : find_subcommand(arguments[0])) {
+      invocation_.subcommand = usage->subcommand;
+      at = 1;
     }
     for (; at < arguments.size(); ++at) {
       const std::string_view word = arguments[at];
@@ -217,9 +211,10 @@ class Reader {
         break;
       }
       if (word == "-m" || word.size() < 2 || word[0] != '-') break;  // the command begins here
-      if (word == "--help" || word == "-h") return set_text(Subcommand::help);
-      if (word == "--version") return set_text(Subcommand::version);
-      if (word == "--licenses") return set_text(Subcommand::licenses);
+      if (word == "-h") return set_text(Subcommand::help);
+      for (const Usage& text : text_options) {
+        if (word == text.name) return set_text(text.subcommand);
+      }
       const auto equals = word.find('=');
       const std::string_view name = word.substr(0, equals);
       const OptionInfo* option = name.starts_with("--") ? find_option(name.substr(2)) : nullptr;
@@ -510,8 +505,7 @@ std::string format_time(std::chrono::milliseconds time) {
 }
 
 std::string subcommand_hint(std::string_view command) {
-  const auto known = std::ranges::find(subcommands, command, &std::pair<std::string_view, Subcommand>::first);
-  return known == subcommands.end()
+  return find_subcommand(command) == nullptr
              ? std::string()
              : fmt::format("; a subcommand is the first word: rankshim {0} [OPTIONS]", command);
 }

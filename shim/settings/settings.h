@@ -12,6 +12,7 @@
 #include "base/fault.h"
 #include "node/node.h"
 #include "settings/options.h"
+#include "settings/usage.h"
 
 namespace rankshim {
 
@@ -30,19 +31,6 @@ class Settings {
  private:
   static constexpr std::size_t index(Option option) { return static_cast<std::size_t>(option); }
   std::array<std::optional<Value>, option_count> values_;
-};
-
-enum class Subcommand : std::uint8_t {
-  run,
-  explain,
-  env,
-  wait,
-  platforms,
-  install,
-  status,
-  help,
-  version,
-  licenses
 };
 
 /// A command line that was understood.

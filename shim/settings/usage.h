@@ -1,0 +1,66 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string_view>
+
+namespace rankshim {
+
+/// What a command line asks for.
+enum class Subcommand : std::uint8_t {
+  run,
+  explain,
+  env,
+  wait,
+  platforms,
+  install,
+  status,
+  help,
+  version,
+  licenses
+};
+
+/// A way of calling rankshim.
+struct Usage {
+  Subcommand subcommand;
+  std::string_view name;       ///< the first word; empty for `run`, which has none
+  std::string_view arguments;  ///< for --help: "[OPTIONS]"
+  std::string_view help;
+};
+
+/// Every way of calling rankshim, in the order of `--help`. A subcommand with two ways has two lines.
+inline constexpr std::array usages = {
+    Usage{Subcommand::run, "", "[OPTIONS] [--] COMMAND [ARG...]",
+          "run COMMAND: a program, script.py, or -m module"},
+    Usage{Subcommand::explain, "explain", "[OPTIONS] [--] [COMMAND...]",
+          "print what would happen and why, without starting anything"},
+    Usage{Subcommand::env, "env", "[OPTIONS]", "print the variables, for eval \"$(rankshim env)\""},
+    Usage{Subcommand::wait, "wait", "[OPTIONS]", "wait for the master, and do nothing else"},
+    Usage{Subcommand::platforms, "platforms", "[NAME]", "list the profiles, or print one"},
+    Usage{Subcommand::platforms, "platforms", "check FILE", "check that FILE is a profile"},
+    Usage{Subcommand::install, "install", "DIR", "copy this binary to DIR"},
+    Usage{Subcommand::status, "status", "[--phase PHASE]",
+          "print what this container's rankshim is doing; fail if it has failed"},
+};
+
+/// The options that print a text, wherever they stand before the command.
+inline constexpr std::array text_options = {
+    Usage{Subcommand::version, "--version", "", "print the version"},
+    Usage{Subcommand::help, "--help", "", "print all options"},
+    Usage{Subcommand::licenses, "--licenses", "", "print the notices of what is linked in"},
+};
+
+/// How a setting is named, as `--help` says it.
+inline constexpr std::string_view names_text =
+    "Every option --some-name is also the variable RANKSHIM_SOME_NAME and the key\n"
+    "some-name in the configuration file. The command line overrides the variable,\n"
+    "and the variable overrides the file. Defaults are in brackets.\n";
+
+/// The exit codes, as `--help` says them.
+inline constexpr std::string_view exit_codes_text =
+    "Exit codes: the command's own, or 128 + its signal; 64: wrong usage; 71: the\n"
+    "system refused a resource; 75: the master could not be reached in time; 78: the\n"
+    "environment or the configuration is incomplete or contradictory; 126: the\n"
+    "command cannot be executed; 127: the command was not found.\n";
+
+}  // namespace rankshim
