@@ -10,7 +10,8 @@ import pytest
 REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
 DOCUMENTS = sorted(
     path
-    for path in [*REPOSITORY.glob("*.md"), *REPOSITORY.glob("docs/*.md"), *REPOSITORY.glob("integration/*/*.md")]
+    for folder in ("", "docs/", "examples/", "examples/*/", "install/", "integration/*/")
+    for path in REPOSITORY.glob(f"{folder}*.md")
 )
 # Commands of ```sh blocks that are too large for an example, and where they are run.
 RUN_ELSEWHERE = {
@@ -77,6 +78,15 @@ def test_a_shell_block_names_only_scripts_that_a_test_runs(block):
         assert command in RUN_ELSEWHERE, f"{command}: run it in a test and say where"
         script = REPOSITORY / command.split()[0]
         assert os.access(script, os.X_OK)
+
+
+@pytest.mark.parametrize("block", list(blocks("shell")))
+def test_a_block_for_a_cluster_is_correct_shell_and_names_files_that_exist(block):
+    """What needs a cluster, a registry or Docker cannot be run here. integration/examples tries the files."""
+    checked = subprocess.run(["bash", "-n"], input=block, text=True, capture_output=True, timeout=30)
+    assert checked.returncode == 0, checked.stderr
+    for path in re.findall(r"(?:^|[\s=])((?:examples|install)/[^\s]+)", block):
+        assert (REPOSITORY / path).exists(), path
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(REPOSITORY)))

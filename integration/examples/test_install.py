@@ -1,0 +1,161 @@
+"""The ways of install/ by which rankshim comes into an image that has none: what kubectl, Helm and a shell make of them."""
+
+import json
+import pathlib
+import shutil
+import subprocess
+
+import pytest
+import yaml
+
+from examples.controllers import pods
+from examples.schema import mistakes
+from examples.test_manifests import EXAMPLES, INSTALL, RUNTIME, documents, found_in
+from lib.explain import values
+from lib.requirements import cannot
+
+TOOLS = pathlib.Path(__file__).resolve().parents[2] / ".venv" / "share" / "kubernetes"
+INSTALLED = "/rankshim/rankshim"
+
+
+def tool(name):
+    """Runs kubectl or helm, which must succeed: tool("helm")(WORDS...) is its stdout."""
+    path = TOOLS / name
+    if not path.exists():
+        cannot(f"missing: {path} (scripts/setup puts it there)")
+
+    def call(*words, cwd=None):
+        done = subprocess.run([path, *words], cwd=cwd, capture_output=True, text=True, timeout=60)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    return call
+
+
+@pytest.fixture
+def kubectl():
+    return tool("kubectl")
+
+
+@pytest.fixture
+def helm():
+    return tool("helm")
+
+
+def check_installed(pod):
+    """rankshim comes by an init container into the folder from which the command starts it."""
+    spec = pod["spec"]
+    (folder,) = [volume["name"] for volume in spec["volumes"] if volume == {"name": volume["name"], "emptyDir": {}}]
+    (installer,) = spec["initContainers"]
+    assert installer["args"] == ["install", "/target"]
+    assert installer["volumeMounts"] == [{"name": folder, "mountPath": "/target"}]
+    (container,) = spec["containers"]
+    assert container["command"][:2] == [INSTALLED, "--"]
+    assert {"name": folder, "mountPath": "/rankshim"} in container["volumeMounts"]
+
+
+def check_job(shim, tmp_path, made, master):
+    for rank, pod in enumerate(made):
+        check_installed(pod)
+        facts = values(found_in(shim, tmp_path, pod))
+        assert (facts["nnodes"], facts["node_rank"], facts["master_addr"]) == (str(len(made)), str(rank), master)
+
+
+def test_the_kustomize_component_leaves_the_job_as_it_is_and_adds_rankshim(kubectl, shim, tmp_path):
+    (job,) = documents(INSTALL / "kustomize" / "example" / "job.yaml")
+    built = yaml.safe_load(kubectl("kustomize", str(INSTALL / "kustomize" / "example")))
+    assert mistakes(built) == []
+    made = pods(built)
+    check_job(shim, tmp_path, made, "mnist-master-0")
+    for before, after in zip(pods(job), made, strict=True):
+        (was,), (container,) = before["spec"]["containers"], after["spec"]["containers"]
+        assert container["command"] == [INSTALLED, "--", *was["command"]]
+        assert all(mount in container["volumeMounts"] for mount in was["volumeMounts"])
+        assert all(volume in after["spec"]["volumes"] for volume in before["spec"]["volumes"])
+    assert {pod["spec"]["initContainers"][0]["image"] for pod in made} == {"registry.example/rankshim:v1"}
+
+
+def test_the_kustomize_component_gives_a_job_without_a_master_none(kubectl, tmp_path):
+    shutil.copytree(INSTALL / "kustomize" / "component", tmp_path / "component")
+    (job,) = documents(EXAMPLES / "kubeflow-v1" / "elastic.yaml")
+    (tmp_path / "kustomization.yaml").write_text("resources: [job.yaml]\ncomponents: [component]\n")
+    job["metadata"]["labels"] = {"rankshim/replicas": "workers"}
+    (tmp_path / "job.yaml").write_text(json.dumps(job))
+    built = yaml.safe_load(kubectl("kustomize", str(tmp_path)))
+    assert list(built["spec"]["pytorchReplicaSpecs"]) == ["Worker"]
+    for pod in pods(built):
+        check_installed(pod)
+
+
+def test_the_helm_library_gives_a_chart_its_parts(helm, shim, tmp_path):
+    shutil.copytree(INSTALL / "helm", tmp_path / "helm")
+    helm("dependency", "build", cwd=tmp_path / "helm" / "example")
+    job = yaml.safe_load(helm("template", "mnist", ".", cwd=tmp_path / "helm" / "example"))
+    assert mistakes(job) == []
+    check_job(shim, tmp_path, pods(job), "mnist-master-0")
+
+
+def test_the_runtime_of_kubeflow_trainer_starts_what_the_job_names(shim, tmp_path):
+    (runtime,) = documents(RUNTIME)
+    job = {
+        "kind": "TrainJob", "metadata": {"name": "mnist"},
+        "spec": {"trainer": {"image": "registry.example/mnist", "args": ["train.py"], "numNodes": 3}},
+    }
+    check_job(shim, tmp_path, pods(job, runtime), "mnist-node-0-0.mnist")
+
+
+def test_the_operator_is_told_to_add_no_init_container(kubectl, tmp_path):
+    kustomization = yaml.safe_load((INSTALL / "kubeflow-operator" / "kustomization.yaml").read_text())
+    # In the place of the operator's own manifests, which lie behind a network.
+    kustomization["resources"] = ["operator.yaml"]
+    (tmp_path / "kustomization.yaml").write_text(json.dumps(kustomization))
+    (tmp_path / "operator.yaml").write_text(json.dumps({
+        "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "training-operator"},
+        "spec": {"template": {"spec": {"containers": [{"name": "training-operator", "command": ["/manager"]}]}}},
+    }))
+    (container,) = yaml.safe_load(kubectl("kustomize", str(tmp_path)))["spec"]["template"]["spec"]["containers"]
+    assert container["args"] == ["--pytorch-init-container-template-file=/dev/null"]
+
+
+def test_the_kyverno_policys_patches_make_a_pod_that_has_rankshim(kubectl, tmp_path):
+    """Kyverno itself is not run: its two patches are applied by Kustomize, which has the same two kinds of them."""
+    (policy,) = documents(INSTALL / "kyverno" / "policy.yaml")
+    install, start = (rule["mutate"] for rule in policy["spec"]["rules"])
+    merge = install["patchStrategicMerge"]
+    (each,) = merge["spec"]["containers"]
+    assert each.pop("(name)") == "*"
+    each["name"] = "main"
+    (loop,) = start["foreach"]
+    patch = loop["patchesJson6902"].replace("{{ elementIndex }}", "0")
+    (tmp_path / "pod.yaml").write_text(json.dumps({
+        "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "mnist", "labels": {"rankshim": "install"}},
+        "spec": {
+            "containers": [{
+                "name": "main", "image": "registry.example/mnist", "command": ["python", "train.py"],
+                "volumeMounts": [{"name": "data", "mountPath": "/data"}],
+            }],
+            "volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}],
+        },
+    }))
+    (tmp_path / "kustomization.yaml").write_text(json.dumps({
+        "resources": ["pod.yaml"],
+        "patches": [
+            {"patch": json.dumps({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "mnist"}, **merge})},
+            {"patch": patch, "target": {"kind": "Pod"}},
+        ],
+    }))
+    pod = yaml.safe_load(kubectl("kustomize", str(tmp_path)))
+    assert mistakes(pod) == []
+    check_installed(pod)
+    (container,) = pod["spec"]["containers"]
+    assert container["command"] == [INSTALLED, "--", "python", "train.py"]
+    assert {"name": "data", "mountPath": "/data"} in container["volumeMounts"]
+
+
+def test_the_enroot_hook_mounts_the_machines_rankshim(tmp_path):
+    mounts = tmp_path / "mounts"
+    hook = INSTALL / "enroot" / "50-rankshim.sh"
+    subprocess.run([hook], check=True, env={"PATH": "/usr/bin:/bin", "ENROOT_MOUNTS": str(mounts)})
+    source, target, kind, options = mounts.read_text().split()
+    assert (source, target, kind) == ("/opt/rankshim/rankshim", "/usr/local/bin/rankshim", "none")
+    assert {"bind", "ro", "x-create=file"} <= set(options.split(","))

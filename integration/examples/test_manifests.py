@@ -1,0 +1,101 @@
+"""The manifests of examples/ and install/: the API server would take them, and in each pod that the platform makes of
+them rankshim finds the whole job."""
+
+import json
+import pathlib
+import shlex
+
+import pytest
+import yaml
+
+from examples.controllers import pods
+from examples.schema import mistakes
+from lib.explain import explained, values
+
+REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
+EXAMPLES, INSTALL = REPOSITORY / "examples", REPOSITORY / "install"
+RUNTIME = INSTALL / "kubeflow-trainer" / "runtime.yaml"
+# Kubeflow Trainer's own runtime, as kubeflow/trainer@v2.3.0:manifests/base/runtimes/torch_distributed.yaml has it.
+TORCH_DISTRIBUTED = {"spec": {"template": {"spec": {"replicatedJobs": [
+    {"name": "node", "template": {"spec": {"template": {"spec": {"containers": [{"name": "node"}]}}}}},
+]}}}}
+
+# What all pods of each manifest must find, and the platform that must be recognised.
+JOBS = {
+    "cube-studio/job.yaml": ("kubeflow-pytorchjob", 3, "1", "pytorchjob-mnist-1a2b-master-0"),
+    "indexed-job/job.yaml": ("indexed-job", 3, "1", "mnist-0.mnist.default.svc.cluster.local"),
+    "jobset/jobset.yaml": ("jobset", 3, "1", "mnist-workers-0-0.mnist.default.svc.cluster.local"),
+    "kubeflow-v1/elastic.yaml": ("kubeflow-pytorchjob", 4, "8", "mnist-worker-0"),
+    "kubeflow-v1/exit-code.yaml": ("kubeflow-pytorchjob", 3, "8", "mnist-master-0"),
+    "kubeflow-v1/job.yaml": ("kubeflow-pytorchjob", 3, "8", "mnist-master-0"),
+    "kubeflow-v2/trainjob.yaml": ("kubeflow-trainjob", 3, "8", "mnist-node-0-0.mnist"),
+    "kueue/job.yaml": ("kubeflow-pytorchjob", 3, "8", "mnist-master-0"),
+    "leaderworkerset/lws.yaml": ("leaderworkerset", 3, "1", "mnist-0.mnist.default"),
+    "modelarts-lite/job.yaml": ("modelarts", 6, "8", "llm-worker-0.llm"),
+    "openmmlab/job.yaml": ("kubeflow-pytorchjob", 3, "1", "resnet-master-0"),
+    "volcano/pytorch.yaml": ("volcano-pytorch", 3, "1", "mnist-master-0.mnist"),
+    "volcano/svc-env.yaml": ("volcano", 3, "1", "mnist-worker-0.mnist"),
+}
+
+
+def documents(path):
+    return list(yaml.safe_load_all(path.read_text()))
+
+
+def command_of(pod):
+    """What a pod's container starts behind the word `rankshim`."""
+    (container,) = pod["spec"]["containers"]
+    words = [*container.get("command", []), *container.get("args", [])]
+    if words[:2] in (["bash", "-c"], ["sh", "-c"]):
+        words = shlex.split(words[2])
+        assert words.pop(0) == "exec", "a shell would stay PID 1"
+    assert pathlib.Path(words[0]).name == "rankshim"
+    return words[1:]
+
+
+def found_in(shim, tmp_path, pod):
+    """What `rankshim explain` finds in a Pod."""
+    assert mistakes(pod) == []
+    path = tmp_path / "pod.json"
+    path.write_text(json.dumps(pod))
+    done = shim("explain", "--env-file", str(path), "--format", "json", *command_of(pod))
+    return explained(done)
+
+
+@pytest.mark.parametrize("path", JOBS)
+def test_every_pod_of_the_example_finds_the_whole_job(shim, tmp_path, path):
+    platform, nodes, per_node, master = JOBS[path]
+    job = documents(EXAMPLES / path)[-1]
+    made = pods(job, TORCH_DISTRIBUTED)
+    assert len(made) == nodes
+    for rank, pod in enumerate(made):
+        document = found_in(shim, tmp_path, pod)
+        facts = values(document)
+        assert document["platform"] == platform
+        if "rdzv_endpoint" in facts:
+            assert (facts["nnodes"], facts["rdzv_endpoint"]) == ("2:4", f"{master}:23456")
+        else:
+            assert (facts["nnodes"], facts["node_rank"], facts["master_addr"]) == (str(nodes), str(rank), master)
+        assert facts["nproc_per_node"] == per_node
+        assert "train.py" in document["command"] or "tools/dist_train.sh" in document["command"]
+
+
+def test_every_manifest_is_in_the_table():
+    kinds = {path: [document.get("kind") for document in documents(path)] for path in EXAMPLES.glob("*/*.yaml")}
+    kubernetes = {str(path.relative_to(EXAMPLES)) for path, found in kinds.items() if all(found)}
+    assert kubernetes - {"mpi/mpijob.yaml"} == set(JOBS)
+
+
+MANIFESTS = [EXAMPLES / path for path in JOBS] + [RUNTIME]
+
+
+@pytest.mark.parametrize("path", MANIFESTS, ids=lambda path: str(path.relative_to(REPOSITORY)))
+def test_the_api_server_takes_the_manifest(path):
+    for document in documents(path):
+        assert mistakes(document) == []
+
+
+def test_a_schema_notices_an_unknown_field():
+    (job,) = documents(EXAMPLES / "volcano" / "pytorch.yaml")
+    job["spec"]["tasks"][0]["template"]["spec"]["containers"][0]["comand"] = []
+    assert "comand" in mistakes(job)[0]
