@@ -67,12 +67,12 @@ void redact(Topology& topology, LaunchPlan& plan, Redactor& redactor) {
 }
 
 std::string as_text(const Topology& topology, const LaunchPlan& plan, const Settings& settings) {
-  std::string out =
-      fmt::format("platform     {}\ngranularity  {}\n", topology.platform, granularity_name(topology));
+  std::string out = fmt::format("platform     {}\ngranularity  {}\n", printable(topology.platform),
+                                granularity_name(topology));
   if (!topology.also_matched.empty()) {
     out += "also matched ";
     for (const std::string& other : topology.also_matched)
-      out += (&other == &topology.also_matched.front() ? "" : ", ") + other;
+      out += (&other == &topology.also_matched.front() ? "" : ", ") + printable(other);
     out += '\n';
   }
   out += '\n';
@@ -150,11 +150,22 @@ std::string environment(const EnvironmentChange& change, std::string_view format
 
 std::string profile_list(std::span<const platform::Profile> profiles) {
   std::size_t widest = 0;
-  for (const auto& profile : profiles) widest = std::max(widest, profile.name().size());
+  for (const auto& profile : profiles) widest = std::max(widest, printable(profile.name()).size());
   std::string out;
   for (const auto& profile : profiles) {
-    out += fmt::format("{:<{}}  {}{}\n", profile.name(), widest, profile.title(),
-                       profile.opt_in ? fmt::format(" (only by --platform {})", profile.name()) : "");
+    const std::string name = printable(profile.name());
+    out += fmt::format("{:<{}}  {}{}\n", name, widest, printable(profile.title()),
+                       profile.opt_in ? fmt::format(" (only by --platform {})", name) : "");
+  }
+  return out;
+}
+
+std::string profile_text(std::string_view document) {
+  std::string out;
+  while (!document.empty()) {
+    std::string_view line = take_line(document);
+    if (line.ends_with('\r')) line.remove_suffix(1);
+    out += printable(line) + "\n";
   }
   return out;
 }

@@ -32,7 +32,11 @@ std::string as_json(const Faults& faults);
 /// shell's variable can have, which `eval` would run, is in JSON only.
 std::string environment(const EnvironmentChange& change, std::string_view format);
 
-/// One line per profile.
+/// One line per profile. A user's own profile may have any characters in its name and title: none of them
+/// reaches a terminal that it could control.
 std::string profile_list(std::span<const platform::Profile> profiles);
+
+/// A profile's document, escaped likewise.
+std::string profile_text(std::string_view document);
 
 }  // namespace rankshim::explain

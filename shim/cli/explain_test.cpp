@@ -4,6 +4,7 @@
 
 #include "cli/shell_quote.h"
 #include "platform/json_field.h"
+#include "platform/reader.h"
 
 namespace rankshim {
 namespace {
@@ -19,6 +20,22 @@ TEST_CASE("faults have a form for programs") {
   const std::string json = explain::as_json(Faults{{"X=1 is odd", {"X"}, "unset X"}});
   CHECK(platform::json_field(json, "errors").value_or("") ==
         R"([{"what":"X=1 is odd","names":["X"],"fix":"unset X"}])");
+}
+
+TEST_CASE("a user's own profile cannot control the terminal that lists or shows it", "[attack]") {
+  const std::string document =
+      "title = \"A\\u001b]0;t\\u0007\\nB\" # \xC2\x9B\r\nsigns = [\"A\"]\n[facts]\nnnodes = \"${A}\"";
+  const auto read = platform::read_profile("own\x1b[2J", document, "own.toml");
+  REQUIRE(std::holds_alternative<platform::OwnedProfile>(read));
+  const platform::Profile profile = std::get<platform::OwnedProfile>(read).profile();
+  CHECK(explain::profile_list({&profile, 1}) == "own\\x1b[2J  A\\x1b]0;t\\x07\\nB\n");
+  CHECK(explain::profile_text(document) ==
+        "title = \"A\\u001b]0;t\\u0007\\nB\" # \\xc2\\x9b\nsigns = [\"A\"]\n[facts]\nnnodes = \"${A}\"\n");
+  Topology topology;
+  topology.platform = "own\x1b[2J";
+  topology.also_matched = {"other\x9b"};
+  CHECK_THAT(explain::as_text(topology, {}, {}),
+             Catch::StartsWith("platform     own\\x1b[2J\ngranularity  node\nalso matched other\\x9b\n"));
 }
 
 TEST_CASE("explain shows no secret in values, arguments and texts", "[attack]") {

@@ -64,7 +64,7 @@ int print_platforms(const Invocation& invocation, const Node& node) {
     log::error("no profile is named {}; rankshim platforms lists them", arguments[0]);
     return exit_code::usage;
   }
-  print(document);
+  print(explain::profile_text(document));
   return exit_code::ok;
 }
 
