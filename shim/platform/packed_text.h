@@ -7,7 +7,8 @@
 #include <string_view>
 #include <vector>
 
-/// The profiles' documents in a fifth of their size: nobody reads them but `rankshim platforms NAME`. Each
+/// The profiles' documents in a third of their size, 33 kB of 95 kB, which the binary has no room for beside
+/// what is to come: nobody reads them but `rankshim platforms NAME`. Each
 /// bit is predicted from what stood behind the last one to six bytes and from the word so far, the
 /// predictions are mixed by how good they were, and an arithmetic coder spends on it what the prediction
 /// leaves open (Mahoney, "Adaptive Weighing of Context Models for Lossless Data Compression", 2005). Integers

@@ -45,9 +45,9 @@ void append_utf8(std::string& out, unsigned code) {
   put(0x80U | (code & 0x3FU));
 }
 
-class Reader {
+class YamlReader {
  public:
-  explicit Reader(std::string_view text) : rest_(text) {}
+  explicit YamlReader(std::string_view text) : rest_(text) {}
 
   flat::Document read() {
     next_line();
@@ -294,6 +294,6 @@ class Reader {
 
 }  // namespace
 
-flat::Document read(std::string_view text) { return Reader(text).read(); }
+flat::Document read(std::string_view text) { return YamlReader(text).read(); }
 
 }  // namespace rankshim::yaml
