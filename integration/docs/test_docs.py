@@ -4,6 +4,7 @@ import os
 import pathlib
 import re
 import subprocess
+import sys
 
 import pytest
 
@@ -94,3 +95,12 @@ def test_every_link_between_documents_leads_somewhere(document):
     for target in re.findall(r"\]\(([^)#]+)[^)]*\)", document.read_text()):
         if not target.startswith(("http:", "https:")):
             assert (document.parent / target).exists(), target
+
+
+def test_the_configuration_reference_is_what_the_tables_say(tmp_path):
+    now = tmp_path / "configuration.md"
+    written = subprocess.run([sys.executable, REPOSITORY / "packaging/reference.py", "--docs", now],
+                             capture_output=True, text=True)
+    assert written.returncode == 0, written.stderr
+    assert now.read_text() == (REPOSITORY / "docs/configuration.md").read_text(), (
+        "options.h or usage.h has changed: packaging/reference.py --docs")

@@ -1,0 +1,72 @@
+"""scripts/release itself, and the workflows that call the scripts."""
+
+import os
+import re
+import subprocess
+
+import pytest
+import yaml
+
+from packages.conftest import PYTHON, REPOSITORY
+
+WORKFLOWS = sorted((REPOSITORY / ".github/workflows").glob("*.yml"))
+
+
+def release(repository, *arguments, timeout=60):
+    return subprocess.run([repository / "scripts/release", *arguments], capture_output=True, text=True, timeout=timeout)
+
+
+def clone_into(folder):
+    subprocess.run(["git", "clone", "-q", REPOSITORY, folder], check=True)
+    return folder
+
+
+def version(repository):
+    return re.search(r"^project\(rankshim VERSION (\S+)", (repository / "CMakeLists.txt").read_text(), re.M)[1]
+
+
+def test_another_version_is_refused_in_one_line():
+    done = release(REPOSITORY, "99.0.0")
+    assert done.returncode == 64
+    assert re.fullmatch(r"release: the version is \d+\.\d+\.\d+, not 99\.0\.0: .*CMakeLists\.txt.*\n", done.stderr)
+
+
+def test_an_uncommitted_change_is_refused_and_named(tmp_path):
+    clone = clone_into(tmp_path / "clone")
+    (clone / "new").touch()
+    done = release(clone, version(clone))
+    assert done.returncode == 1
+    assert done.stderr == "release: not committed, so no release could name its source: ?? new\n"
+
+
+@pytest.fixture(scope="module")
+def two_releases(tmp_path_factory):
+    """SHA256SUMS of two whole releases, built in two fresh clones. A fixture: building has no limit of time."""
+    sums = []
+    for name in ("one", "another"):
+        clone = clone_into(tmp_path_factory.mktemp(name) / "rankshim")
+        done = release(clone, version(clone), timeout=3600)
+        assert done.returncode == 0, done.stdout + done.stderr
+        sums.append((clone / f"dist/release-{version(clone)}/SHA256SUMS").read_text())
+    return sums
+
+
+@pytest.mark.nightly
+def test_two_builds_of_one_commit_give_the_same_hashes(two_releases):
+    assert two_releases[0] == two_releases[1]
+    assert "-aarch64.cdx.json" in two_releases[0]
+
+
+def test_actionlint_finds_nothing_in_the_workflows():
+    done = subprocess.run([PYTHON.parent / "actionlint", *WORKFLOWS], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("workflow", WORKFLOWS, ids=lambda path: path.stem)
+def test_a_step_of_a_workflow_is_a_script_of_ours(workflow):
+    steps = [step for job in yaml.safe_load(workflow.read_text())["jobs"].values() for step in job["steps"]]
+    commands = [step["run"] for step in steps if "run" in step]
+    assert commands
+    for command in commands:
+        if not command.startswith("apt-get "):  # git, without which there is no checkout
+            assert os.access(REPOSITORY / command.split()[0], os.X_OK), command

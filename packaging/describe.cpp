@@ -1,0 +1,88 @@
+// Prints the tables behind the command line as JSON, for packaging/reference.py. The system's compiler builds
+// it: the headers need nothing but the standard library, and the released binary carries none of this.
+#include <iostream>
+#include <string_view>
+
+#include "settings/options.h"
+#include "settings/usage.h"
+
+namespace {
+
+using rankshim::OptionInfo;
+using rankshim::Usage;
+using rankshim::ValueKind;
+
+std::ostream& operator<<(std::ostream& out, ValueKind kind) {
+  switch (kind) {
+    case ValueKind::text:
+      return out << "\"text\"";
+    case ValueKind::choice:
+      return out << "\"choice\"";
+    case ValueKind::time:
+      return out << "\"time\"";
+    case ValueKind::boolean:
+      return out << "\"boolean\"";
+    case ValueKind::exit_map:
+      return out << "\"exit-map\"";
+    case ValueKind::pattern:
+      return out << "\"pattern\"";
+    case ValueKind::signal:
+      return out << "\"signal\"";
+    case ValueKind::signals:
+      return out << "\"signals\"";
+    case ValueKind::signal_map:
+      return out << "\"signal-map\"";
+  }
+  return out;
+}
+
+struct Quoted {
+  std::string_view text;
+};
+
+/// Our tables hold printable ASCII and ends of lines.
+std::ostream& operator<<(std::ostream& out, Quoted quoted) {
+  out << '"';
+  for (const char c : quoted.text) {
+    if (c == '"' || c == '\\') out << '\\';
+    if (c == '\n')
+      out << "\\n";
+    else
+      out << c;
+  }
+  return out << '"';
+}
+
+std::ostream& operator<<(std::ostream& out, const Usage& usage) {
+  return out << R"({"name": )" << Quoted{usage.name} << R"(, "arguments": )" << Quoted{usage.arguments}
+             << R"(, "help": )" << Quoted{usage.help} << "}";
+}
+
+std::ostream& operator<<(std::ostream& out, const OptionInfo& option) {
+  return out << R"({"group": )" << Quoted{option.group} << R"(, "name": )" << Quoted{option.name}
+             << R"(, "kind": )" << option.kind << R"(, "argument": )" << Quoted{option.argument}
+             << R"(, "default": )" << Quoted{option.fallback} << R"(, "help": )" << Quoted{option.help}
+             << R"(, "variable": )" << option.has_variable << R"(, "key": )" << option.has_key << "}";
+}
+
+void print_list(std::string_view name, const auto& list) {
+  std::cout << Quoted{name} << ": [";
+  std::string_view between = "\n";
+  for (const auto& entry : list) {
+    std::cout << between << entry;
+    between = ",\n";
+  }
+  std::cout << "],\n";
+}
+
+}  // namespace
+
+int main() {
+  std::cout << std::boolalpha << "{";
+  print_list("usages", rankshim::usages);
+  print_list("texts", rankshim::text_options);
+  print_list("options", rankshim::options);
+  std::cout << R"("names": )" << Quoted{rankshim::names_text} << ",\n"
+            << R"("exit_codes": )" << Quoted{rankshim::exit_codes_text} << "}\n";
+  return std::cout.flush() ? 0 : 1;
+}

@@ -1,0 +1,1 @@
+"""rankshim is a program: this package only finds it (python -m rankshim)."""
