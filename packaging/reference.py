@@ -259,12 +259,12 @@ def fish_text(text):
 
 def document(tables):
     lines = ["# Configuration reference", "",
-             "<!-- Written by packaging/reference.py --docs from shim/settings/options.h: change that, not this. -->", "",
+             "<!-- Written by packaging/reference.py --docs from shim/settings/options.h. -->", "",
              *textwrap.wrap(one_line(tables["names"]).removesuffix(" Defaults are in brackets."), 120), "",
-             "Times are `90s`, `10m`, `2h` or `250ms`; a bare number is in seconds. On the command line `--no-NAME` sets",
-             "an option to false; variables and the file have `true`, `false`, `1` and `0`. Lists are separated by commas;",
-             "an option that takes a list may be given again and adds to it.",
-             "[config/rankshim.toml](../config/rankshim.toml) is a configuration file with every key and its default."]
+             "Times are `90s`, `10m`, `2h` or `250ms`; a bare number is in seconds. On the command line",
+             "`--no-NAME` sets an option to false; variables and the file have `true`, `false`, `1` and `0`.",
+             "Lists are separated by commas; an option that takes a list may be given again and adds to it.",
+             "[config/rankshim.toml](../config/rankshim.toml) is a file with every key and its default."]
     for heading, options in groups(tables):
         lines += ["", f"## {heading}", "", "| option | default | meaning |", "|---|---|---|"]
         for option in options:

@@ -82,7 +82,8 @@ def read_until(terminal, pattern):
 def test_fish_completes_what_is_typed(texts, typed, completed):
     needs("fish")
     asked = f"source {texts}/rankshim.fish; complete -C 'rankshim {typed}'"
-    done = subprocess.run(["fish", "--no-config", "-c", asked], check=True, capture_output=True, text=True, timeout=60, env=clean_environment())
+    done = subprocess.run(["fish", "--no-config", "-c", asked], check=True, capture_output=True, text=True, timeout=60,
+                          env=clean_environment())
     offered = [line.split("\t")[0] for line in done.stdout.splitlines()]
     assert offered == [completed.split()[-1]]
 
