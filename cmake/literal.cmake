@@ -1,8 +1,16 @@
-# cmake -DOUT=FILE -DTEXTS=FILE;FILE… -P literal.cmake: the files one after the other, as one C++ string literal.
+# cmake -DOUT=FILE -DTEXTS=FILE;FILE… [-DPYTHON=ON] -P literal.cmake: the files one after the other, as one C++ string
+# literal; of Python without what is for its readers: lines of comment, docstrings, empty lines, most of the indentation.
 set(text "")
 foreach(name ${TEXTS})
   file(READ "${name}" part)
   string(APPEND text "${part}\n")
 endforeach()
+if(PYTHON)
+  string(REGEX REPLACE "(^|\n) *\"\"\"([^\"]|\"[^\"]|\"\"[^\"])*\"\"\"" "" text "${text}")
+  string(REGEX REPLACE "\n *#[^\n]*" "" text "${text}")
+  string(REGEX REPLACE "  # [^\n]*" "" text "${text}")
+  string(REGEX REPLACE "\n\n+" "\n" text "${text}")
+  string(REPLACE "    " " " text "${text}")
+endif()
 string(STRIP "${text}" text)
 file(WRITE "${OUT}" "R\"literal(${text}\n)literal\"\n")

@@ -1,25 +1,21 @@
 """rankshim's part in Python's start, as rankshim writes it, on the Python of the tests."""
 
 import json
-import pathlib
 import sys
 
 import pytest
 
 from lib.process import clean_environment, run
 
-SOURCE = pathlib.Path(__file__).resolve().parents[2] / "shim" / "torchrun" / "python" / "sitecustomize.py"
-
 
 class Site:
     """A folder with our sitecustomize in a folder of its own, and Python processes that start with it."""
 
-    def __init__(self, folder, had_path, job, records):
+    def __init__(self, module, folder, had_path, job, records):
         self.folder = folder
         self.python = folder / "rankshim-site"
         self.python.mkdir(parents=True, exist_ok=True)
-        (self.python / "sitecustomize.py").write_text(
-            f"{SOURCE.read_text()}\n\nserve({had_path}, {job!r}, {records})\n")
+        (self.python / "sitecustomize.py").write_text(f"{module}serve({had_path}, {job!r}, '', {records})\n")
         self.error_file = folder / "error.json"
 
     def run(self, argv, *, path="", worker=False, env=None):
@@ -39,7 +35,16 @@ class Site:
         return done
 
 
+@pytest.fixture(scope="session")
+def module(rankshim):
+    """The module's text as rankshim writes it for a program, without the call at its end."""
+    env = {"NNODES": "2", "NODE_RANK": "0", "MASTER_ADDR": "node-0"}
+    done = run([rankshim, "--wait=none", "--", "sh", "-c", "cat ${PYTHONPATH%%:*}/sitecustomize.py"], clean_environment(env))
+    assert done.code == 0, done.transcript()
+    return done.stdout[:done.stdout.rindex("serve(")]
+
+
 @pytest.fixture
-def site(tmp_path):
+def site(module, tmp_path):
     """site(had_path=…, job=…, records=…): a Site."""
-    return lambda had_path=False, job=None, records=True: Site(tmp_path, had_path, job, records)
+    return lambda had_path=False, job=None, records=True: Site(module, tmp_path, had_path, job, records)

@@ -31,9 +31,9 @@ def pet(site, tmp_path):
             (folder / "__init__.py").touch()
     subject = site(had_path=True, job=JOB)
 
-    def run(*words, job=JOB, program=(str(script),), env=None):
+    def run(*words, job=JOB, towards="", program=(str(script),), env=None):
         text = (subject.python / "sitecustomize.py").read_text()
-        (subject.python / "sitecustomize.py").write_text(text[:text.rindex("serve(")] + f"serve(True, {job!r}, True)\n")
+        (subject.python / "sitecustomize.py").write_text(text[:text.rindex("serve(")] + f"serve(True, {job!r}, {towards!r}, True)\n")
         done = subject.run([*program, *words], path=f":{tmp_path}/modules", env=env)
         assert (done.code, done.stderr) == (0, ""), done.transcript()
         found = json.loads(done.stdout)
@@ -89,6 +89,16 @@ def test_the_environment_may_say_so_too(pet):
 ])
 def test_each_rendezvous_is_told_what_it_reads(pet, job, words, found):
     assert pet(*words.split(), job=job) == found
+
+
+def test_its_own_address_is_looked_up_where_it_is_needed_and_nobody_says_it(pet):
+    job = {name: value for name, value in ELASTIC.items() if name != "PET_LOCAL_ADDR"}
+    assert pet("train.py", job=job, towards="127.0.0.1")["PET_LOCAL_ADDR"] == "127.0.0.1"
+    assert pet("train.py", job=job, towards="::1")["PET_LOCAL_ADDR"] == "::1"
+    assert pet("train.py", job=job, towards="127.0.0.1", env={"PET_LOCAL_ADDR": "10.0.0.9"})["PET_LOCAL_ADDR"] == "10.0.0.9"
+    assert "PET_LOCAL_ADDR" not in pet("--rdzv_backend=static", "train.py", job=job, towards="127.0.0.1")
+    tell = [sys.executable, "-c", TELL]
+    assert json.loads(pet.subject.run(tell, worker=True, env={**job, "PET_LOCAL_ADDR": "127.0.0.1"}).stdout) == {}
 
 
 @pytest.mark.parametrize("program", [

@@ -66,6 +66,9 @@ bool is_positive(const Condition& condition) {
 /// profile is not recognised.
 std::optional<std::size_t> fulfilled(const Profile& profile, Evaluation evaluation) {
   const auto holds = [&](const Condition& condition) { return evaluation.holds(condition); };
+  // First, for they are variables, while a sign may be a file.
+  const auto unless = profile.unless();
+  if (std::any_of(unless.begin(), unless.end(), holds)) return std::nullopt;
   const auto signs = profile.signs();
   std::optional<std::size_t> best;
   if (const auto there = std::count_if(signs.begin(), signs.end(), holds); there != 0)
@@ -76,8 +79,6 @@ std::optional<std::size_t> fulfilled(const Profile& profile, Evaluation evaluati
     const auto positive = std::count_if(conditions.begin(), conditions.end(), is_positive);
     best = std::max(best.value_or(0), static_cast<std::size_t>(positive));
   }
-  const auto unless = profile.unless();
-  if (best && std::any_of(unless.begin(), unless.end(), holds)) return std::nullopt;
   return best;
 }
 

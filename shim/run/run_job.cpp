@@ -360,7 +360,9 @@ int run_job(const Invocation& given, const Node& node) {
   monitor.set_launcher(launcher.get());
   const supervise::Command command{job.plan.argv, job.plan.environment.apply(node.environment()).entries()};
   const std::string agents = agents_file(job, node, folder.own());
-  const FileState agents_before = state_of(agents);
+  // In our own folder, which is new, there is none.
+  const bool ours = !folder.own().path.empty() && agents == agent_error_file(folder.own().path);
+  const FileState agents_before = ours ? FileState{} : state_of(agents);
   const supervise::Ending ending = supervise::supervise(io, signals, command, policy);
   monitor.set_launcher(nullptr);
   const Details details = gather(ending, job, node, settings, monitor, agents, agents_before);

@@ -39,7 +39,7 @@ std::string python_site_call(const PythonSite& site) {
   }
   std::string text = "\n\nserve(";
   text += truth(site.had_path);
-  text += ", " + job + ", ";
+  text += ", " + job + ", " + quoted(site.master) + ", ";
   text += truth(site.records);
   return text + ")\n";
 }

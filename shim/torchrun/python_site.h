@@ -17,6 +17,7 @@ struct PythonSite {
   /// What a torchrun that the command starts is given for what its command line leaves out: the PET_* that
   /// are not in the command's environment. Nothing where torchrun is to be left alone.
   std::optional<Variables> job;
+  std::string master;    ///< its address, IPv4 or IPv6, without brackets; empty where it is not known
   bool records = false;  ///< the exceptions of workers
 };
 

@@ -6,8 +6,7 @@
 
 namespace rankshim {
 
-Variables torchrun_job(const Topology& topology, const Settings& settings, const Node& node,
-                       const std::optional<std::string>& master_address, const Environment& environment) {
+Variables torchrun_job(const Topology& topology, const Settings& settings, const Environment& environment) {
   const Facts& facts = topology.facts;
   Variables job;
   const auto set = [&](std::string_view name, std::string_view value) {
@@ -26,9 +25,7 @@ Variables torchrun_job(const Topology& topology, const Settings& settings, const
   if (topology.host && conf.find("is_host=") == std::string::npos)
     conf = fmt::format("is_host={}{}{}", *topology.host, conf.empty() ? "" : ",", conf);
   set("PET_RDZV_CONF", conf);
-  const auto& said = settings[Option::local_addr];
-  set("PET_LOCAL_ADDR",
-      said ? said->text : node.address_towards(master_address.value_or(std::string(host))).value_or(""));
+  set("PET_LOCAL_ADDR", settings.text(Option::local_addr));
   return job;
 }
 

@@ -104,10 +104,13 @@ std::optional<PythonSite> plan_site(const LaunchPlan& plan, const LaunchInput& i
   const bool two_folders =
       temporary_folder_template(input.node, plan.launcher).find(':') != std::string::npos;
   if (two_folders || (path && path->size() > longest_path)) return std::nullopt;
-  PythonSite site{.had_path = path.has_value(), .job = {}, .records = records};
+  PythonSite site{.had_path = path.has_value(), .job = {}, .master = {}, .records = records};
   if (joins) {
-    site.job = torchrun_job(topology, input.settings, input.node, master_address,
-                            environment_change(topology, input.node).apply(environment));
+    site.job =
+        torchrun_job(topology, input.settings, environment_change(topology, input.node).apply(environment));
+    const std::string_view master = topology.facts.text(Fact::master_addr);
+    site.master = without_brackets(master_address ? std::string_view(*master_address) : master);
+    if (!is_literal(site.master)) site.master.clear();
   }
   return site;
 }

@@ -112,7 +112,26 @@ def is_local(place):
     return place.startswith(("localhost", "127.", "[::1]", "0.0.0.0")) or place == "::1"
 
 
-def join(given, job):
+def own_address(towards):
+    """This node's address, from which packets to `towards` leave, an address, or else on the default route; empty where
+    there is no route. To connect a datagram socket only looks up the route, and these two addresses are nobody's (RFC
+    5737, 3849)."""
+    import socket
+
+    for peer in filter(None, (towards, "192.0.2.1", "2001:db8::1")):
+        try:
+            probe = socket.socket(socket.AF_INET6 if ":" in peer else socket.AF_INET, socket.SOCK_DGRAM)
+            try:
+                probe.connect((peer, 9))
+                return probe.getsockname()[0]
+            finally:
+                probe.close()
+        except Exception:
+            pass
+    return ""
+
+
+def join(given, job, towards):
     """Sets the job's PET_* in the environment of this torchrun, which reads them where the flag is not given. One that
     is to stay on this node gets none, not the platform's own either: a `--standalone` would wait for the other nodes."""
 
@@ -140,6 +159,8 @@ def join(given, job):
         wanted += ["PET_NODE_RANK", "PET_MASTER_ADDR", "PET_MASTER_PORT"]
     elif not endpoint and backend in ("c10d", known("PET_RDZV_BACKEND")):
         wanted += ["PET_RDZV_BACKEND", "PET_RDZV_ENDPOINT", "PET_RDZV_ID", "PET_RDZV_CONF", "PET_LOCAL_ADDR"]
+        if not known("PET_LOCAL_ADDR"):
+            job["PET_LOCAL_ADDR"] = own_address(towards)
     for name in wanted:
         if known(name):
             os.environ[name] = known(name)
@@ -226,7 +247,7 @@ def record(path):
 
 # ---- at Python's start ----
 
-def prepare(had_path, job):
+def prepare(had_path, job, towards):
     """Does what this process needs before the image's own sitecustomize; a worker's error file, else None."""
     with open("/proc/self/cmdline", "rb") as file:
         arguments = torchrun_arguments(file.read().decode("latin-1").split("\0")[:-1])
@@ -234,7 +255,7 @@ def prepare(had_path, job):
     if arguments is not None:
         if job is not None:
             given = given_flags(arguments)
-            join(given, job)
+            join(given, job, towards)
             keep_logs(given, logs)
             own = FOLDER + "/error.json"
             if os.path.exists(own):
@@ -244,19 +265,23 @@ def prepare(had_path, job):
     if not os.environ.get(ERROR_FILE) or not os.environ.get("LOCAL_RANK"):
         return None
     leave_environment(had_path)
-    for name, value in list((job or {}).items()) + [("PET_LOG_DIR", logs)]:
+    told = dict(job or {}, PET_LOG_DIR=logs)
+    if job and "PET_LOCAL_ADDR" in os.environ and "PET_LOCAL_ADDR" not in job:
+        told["PET_LOCAL_ADDR"] = own_address(towards)
+    for name, value in told.items():
         if os.environ.get(name) == value:
             del os.environ[name]
     return os.environ[ERROR_FILE]
 
 
-def serve(had_path, job, records):
+def serve(had_path, job, towards, records):
     """`had_path`: the user has a PYTHONPATH. `job`: the PET_* for a torchrun that the command starts, as far as they are
-    not in its environment; None where it is rankshim's own. `records`: of workers."""
+    not in its environment; None where it is rankshim's own. `towards`: the master's address, where it is known.
+    `records`: of workers."""
     error_file = None
     leave_path(had_path)
     try:
-        error_file = prepare(had_path, job)
+        error_file = prepare(had_path, job, towards)
     except Exception:
         pass
     try:
