@@ -20,6 +20,7 @@ RUN_ELSEWHERE = {
     "scripts/test": "this very run",
     "scripts/test nightly": "every night: it compiles for minutes",
     "scripts/test quick": "a part of this very run",
+    "scripts/bench": "integration/scripts",
     "scripts/build": "scripts/test",
     "scripts/setup": "scripts/test",
 }
