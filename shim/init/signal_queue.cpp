@@ -3,17 +3,25 @@
 #include <poll.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <boost/asio/error.hpp>
 #include <boost/asio/redirect_error.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <cerrno>
 #include <system_error>
+#include <utility>
 
 #include "init/kernel.h"
 #include "init/last_resort.h"
 
 namespace rankshim::supervise {
+
+using std::chrono::milliseconds;
+
 namespace {
 
+constexpr std::chrono::duration<int, std::milli> a_moment{5};
+constexpr milliseconds a_while{1000};
 constexpr SignalSet all_signals = ~SignalSet{0};
 constexpr SignalSet real_time_signals = all_signals << (first_real_time_signal - 1);
 
@@ -31,23 +39,26 @@ int open_signal_descriptor() {
 
 }  // namespace
 
-SignalQueue::SignalQueue(boost::asio::io_context& io) : descriptor_(io, open_signal_descriptor()) {}
+SignalQueue::SignalQueue(boost::asio::io_context& io)
+    : descriptor_(io, open_signal_descriptor()), timer_(io) {}
 
-boost::asio::awaitable<Received> SignalQueue::next() {
-  if (!co_await fill()) co_return Received{};
+Received SignalQueue::take() {
+  if (!fill()) return {};
   const Received signal = front();
   ++first_;
-  co_return signal;
+  return signal;
 }
 
-boost::asio::awaitable<Received> SignalQueue::next_ending() {
-  while (co_await fill()) {
-    const Received signal = front();
-    if (ends_by_default(signal.number) && !inherited_as_ignored(signal.number) &&
-        !is_of_our_own_making(signal))
-      co_return signal;
-    drop();
-  }
+boost::asio::awaitable<Received> SignalQueue::next_ending(Deadline deadline) {
+  do {
+    for (; fill(); drop()) {
+      const Received signal = front();
+      if (ends_by_default(signal.number) && !inherited_as_ignored(signal.number) &&
+          !is_of_our_own_making(signal))
+        co_return signal;
+    }
+    if (without_loop_ || (deadline && *deadline <= Clock::now())) co_return Received{};
+  } while (co_await wait(deadline));
   co_return Received{};
 }
 
@@ -62,34 +73,70 @@ void SignalQueue::hold_real_time(bool hold) {
   kernel::signal_descriptor(descriptor_.native_handle(), taken_);
 }
 
-// What was read lies in a member before anyone is told of it: a cancelled wait leaves it there. Read first
-// and waited for then, by a wait that looks again itself: a read that says "nothing" wrongly loses nothing.
-boost::asio::awaitable<bool> SignalQueue::fill() {
-  constexpr int a_moment = 5;  // milliseconds
-  bool told = false;           // that there is something
-  while (first_ == end_) {
-    const ssize_t got = read(descriptor_.native_handle(), read_.data(), sizeof(read_));
-    if (got > 0) {
-      first_ = 0;
-      end_ = static_cast<std::size_t>(got) / sizeof(signalfd_siginfo);
-      for (std::size_t i = 0; i < end_; ++i) last_resort::owe(static_cast<int>(read_[i].ssi_signo));
-      continue;
-    }
-    const int refusal = got < 0 && errno != EAGAIN && errno != EINTR ? errno : 0;
-    // A descriptor that is refused, or never has what it is said to have: the kernel has it all the same.
-    if ((told || refusal != 0) && take_pending(std::chrono::milliseconds(0))) continue;
-    if (refusal != 0) throw std::system_error(refusal, std::system_category(), "signalfd");
-    if (told) poll(nullptr, 0, a_moment);  // not at full speed
-    boost::system::error_code error;       // not thrown: every supervision ends with a cancelled wait
-    co_await descriptor_.async_wait(boost::asio::posix::stream_descriptor::wait_read,
-                                    boost::asio::redirect_error(boost::asio::use_awaitable, error));
-    if (error) co_return false;
-    told = true;
+// What was read lies in a member before anyone is told of it. Read first and waited for then, by a wait that
+// looks again itself: a read that says "nothing" wrongly loses nothing.
+bool SignalQueue::fill() {
+  if (first_ != end_) return true;
+  const ssize_t got = read(descriptor_.native_handle(), read_.data(), sizeof(read_));
+  if (got > 0) {
+    readable_ = false;
+    first_ = 0;
+    end_ = static_cast<std::size_t>(got) / sizeof(signalfd_siginfo);
+    for (std::size_t i = 0; i < end_; ++i) last_resort::owe(static_cast<int>(read_[i].ssi_signo));
+    return true;
   }
-  co_return true;
+  const int refusal = got < 0 && errno != EAGAIN && errno != EINTR ? errno : 0;
+  // A descriptor that is refused, or never has what it is said to have: the kernel has it all the same.
+  if ((readable_ || refusal != 0) && take_pending(milliseconds(0))) return true;
+  if (refusal != 0) throw std::system_error(refusal, std::system_category(), "signalfd");
+  if (std::exchange(readable_, false)) poll(nullptr, 0, a_moment.count());  // not at full speed
+  return false;
 }
 
-bool SignalQueue::take_pending(std::chrono::milliseconds time) {
+boost::asio::awaitable<bool> SignalQueue::wait(Deadline deadline) {
+  if (first_ != end_) co_return true;
+  set_timer(deadline);
+  woken_ = false;
+  boost::system::error_code error;  // not thrown: every deadline cancels the wait
+  co_await descriptor_.async_wait(boost::asio::posix::stream_descriptor::wait_read,
+                                  boost::asio::redirect_error(boost::asio::use_awaitable, error));
+  readable_ = !error;
+  const bool cancelled = error == boost::asio::error::operation_aborted;
+  if (error && !cancelled) poll(nullptr, 0, a_moment.count());  // refused: who waits looks again
+  co_return !cancelled || woken_;
+}
+
+/// A timer that fires when another one is set already only wakes too early.
+void SignalQueue::set_timer(Deadline deadline) {
+  if (deadline == timer_set_for_) return;
+  timer_set_for_ = deadline;
+  if (!deadline) {
+    timer_.cancel();
+    return;
+  }
+  timer_.expires_at(*deadline);
+  timer_.async_wait([this](const boost::system::error_code& error) {
+    if (error) return;
+    timer_set_for_.reset();
+    wake();
+  });
+}
+
+void SignalQueue::wake() {
+  woken_ = true;
+  boost::system::error_code ignored;
+  descriptor_.cancel(ignored);
+}
+
+void SignalQueue::wait_without_loop() {
+  without_loop_ = true;
+  const Clock::time_point now = Clock::now();
+  const Clock::time_point end = std::min(timer_set_for_.value_or(now + a_while), now + a_while);
+  if (first_ == end_) take_pending(std::chrono::ceil<milliseconds>(std::max(end - now, Clock::duration(0))));
+  wake();
+}
+
+bool SignalQueue::take_pending(milliseconds time) {
   kernel::Payload payload;
   const int signal = kernel::take_signal(taken_, time, &payload);
   if (signal <= 0) return false;
@@ -103,13 +150,6 @@ bool SignalQueue::take_pending(std::chrono::milliseconds time) {
   read_[0].ssi_ptr = payload.value;
   last_resort::owe(signal);
   return true;
-}
-
-Received SignalQueue::take(std::chrono::milliseconds time) {
-  if (first_ == end_ && !take_pending(time)) return {};
-  const Received signal = front();
-  ++first_;
-  return signal;
 }
 
 Received SignalQueue::front() const {

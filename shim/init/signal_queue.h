@@ -6,8 +6,10 @@
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/posix/stream_descriptor.hpp>
+#include <boost/asio/steady_timer.hpp>
 #include <chrono>
 #include <cstddef>
+#include <optional>
 
 #include "init/kernel.h"
 #include "init/signals.h"
@@ -20,32 +22,44 @@ namespace rankshim::supervise {
 /// waited for.
 class SignalQueue {
  public:
+  using Clock = std::chrono::steady_clock;
+  using Deadline = std::optional<Clock::time_point>;
+
   /// Throws std::system_error where the kernel refuses the descriptor.
   explicit SignalQueue(boost::asio::io_context& io);
 
-  /// The next signal; SIGCHLD too. Cancelling yields number 0, and loses none, as long as the result, once
-  /// there, is not thrown away.
-  boost::asio::awaitable<Received> next();
+  /// The next signal that has come, SIGCHLD too; number 0 where none has.
+  Received take();
+
+  /// Waits until a signal has come or `deadline` has passed; nothing: however long that takes. May return
+  /// sooner. False when it was cancelled, which loses no signal.
+  boost::asio::awaitable<bool> wait(Deadline deadline);
 
   /// The next signal that would have ended a process that does not handle it, and that we did not inherit as
   /// ignored; others are dropped. For the time before the command exists. It stays in the queue, so that one
-  /// which arrives together with the end of the waiting still reaches the command.
-  boost::asio::awaitable<Received> next_ending();
-
-  /// The next signal, without the event loop, where that can wait for nothing any more; number 0 when none
-  /// came in that time.
-  Received take(std::chrono::milliseconds time);
+  /// which arrives together with the end of the waiting still reaches the command. Number 0 when none came
+  /// until `deadline`, when it was cancelled, and once without_loop(): what is awaited beside it would never
+  /// come.
+  boost::asio::awaitable<Received> next_ending(Deadline deadline = {});
 
   /// What next_ending() told was acted upon, and is to reach nobody else.
   void drop();
+
+  /// Ends a wait() of the coroutine after its deadline, after a signal, or after a while, for an event loop
+  /// that cannot wait any more.
+  void wait_without_loop();
+  /// Whether that was ever called.
+  [[nodiscard]] bool without_loop() const { return without_loop_; }
 
   /// Leaves real-time signals in the kernel's queue, whose limit tells their sender to stop, until told
   /// otherwise. For a receiver that takes none.
   void hold_real_time(bool hold);
 
  private:
-  boost::asio::awaitable<bool> fill();  ///< whether there is a signal: false when cancelled
+  bool fill();  ///< whether there is a signal
   bool take_pending(std::chrono::milliseconds time);
+  void set_timer(Deadline deadline);
+  void wake();
   [[nodiscard]] Received front() const;
 
   SignalSet taken_ = ~SignalSet{0};  // what is not left in the kernel's queue
@@ -53,6 +67,11 @@ class SignalQueue {
   std::size_t first_ = 0;
   std::size_t end_ = 0;
   boost::asio::posix::stream_descriptor descriptor_;
+  bool readable_ = false;  // the loop said so, and nothing was read since
+  boost::asio::steady_timer timer_;
+  Deadline timer_set_for_;
+  bool woken_ = false;
+  bool without_loop_ = false;
 };
 
 }  // namespace rankshim::supervise

@@ -12,6 +12,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "init/event_loop.h"
 #include "init/kernel.h"
 #include "init/supervised.h"
 #include "init/tree.h"
@@ -92,7 +93,8 @@ std::vector<std::string> environment() {
   try {
     boost::asio::io_context io(1);
     SignalQueue signals(io);
-    const FlatEnding flat = flatten(supervise(io, signals, {argv, environment()}, policy));
+    const Command command{argv, environment()};
+    const FlatEnding flat = flatten(run_to_end(io, signals, supervise(io, signals, command, policy)));
     [[maybe_unused]] const auto written = write(result, &flat, sizeof(flat));
   } catch (...) {
     kernel::exit_now(98);

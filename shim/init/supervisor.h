@@ -1,10 +1,7 @@
 #pragma once
 
 #include <array>
-#include <boost/asio/awaitable.hpp>
-#include <boost/asio/cancellation_signal.hpp>
 #include <boost/asio/io_context.hpp>
-#include <boost/asio/steady_timer.hpp>
 #include <chrono>
 #include <cstdint>
 #include <optional>
@@ -20,7 +17,7 @@
 #include "init/terminal.h"
 #include "init/working_directory.h"
 
-/// What supervise() is made of: supervisor.cpp has its loop and its deadlines, supervisor_signals.cpp what
+/// What supervise() is made of: supervisor.cpp has its steps and its deadlines, supervisor_signals.cpp what
 /// signals do, supervisor_ends.cpp how everything ends.
 namespace rankshim::supervise {
 
@@ -32,8 +29,8 @@ constexpr std::chrono::milliseconds try_again{5};
 constexpr std::chrono::milliseconds a_while{1000};
 
 /// One command from its start to the end of all it started. Whatever is still to be done lies in members
-/// (`reap_due_`, the deadlines, what `forwarder_` holds) before it is tried: what Asio throws on the way
-/// loses none of it.
+/// (`reap_due_`, the deadlines, what `forwarder_` holds) before it is tried: what is thrown on the way loses
+/// none of it.
 class Supervisor {
  public:
   Supervisor(boost::asio::io_context& io, SignalQueue& signals, const Command& command, const Policy& policy)
@@ -42,16 +39,27 @@ class Supervisor {
         command_(command),
         policy_(policy),
         launcher_(policy.launcher != nullptr ? *policy.launcher : program_),
-        timer_(io),
         terminal_(policy.ctty, launcher_.stops_workers()),
         spawn_(command),
         forwarder_(signals, policy.scope, launcher_) {}
 
-  Ending run();
+  /// Starts the command. False where that failed: then there is nothing to step through.
+  bool start();
+
+  /// Does all that is to be done now: signals that have come, deadlines that have passed, children that have
+  /// ended. Once the command runs nothing may end us but its end: what is thrown is said once.
+  void step();
+  [[nodiscard]] bool finished() const { return phase_ == Phase::finished; }
+
+  /// When there is something to do that no signal tells of.
+  SignalQueue::Deadline due();
+
+  /// Gives back what the command had of us. How it ended.
+  Ending end();
 
  private:
-  using Clock = std::chrono::steady_clock;
-  using Deadline = std::optional<Clock::time_point>;
+  using Clock = SignalQueue::Clock;
+  using Deadline = SignalQueue::Deadline;
 
   enum class Phase : std::uint8_t { running, leftovers, killing, finished };
 
@@ -67,13 +75,11 @@ class Supervisor {
     rows,
   };
 
-  void step();
-  void listen();
-  boost::asio::awaitable<void> receive();
-  void step_without_loop();
+  void tell_observer();
+  void take_signals();
+  void reap_if_due();
   void finish_launcher();
-  void stop_listening();
-  void arm_timer();
+  void ask_when();
   void act_on_deadlines();
   void on_reap_again() { reap_due_ = true; }
   void on_deliver_again() { forwarder_.try_again(); }
@@ -111,11 +117,6 @@ class Supervisor {
   const Policy policy_;
   Launcher program_;  // that has no workers
   Launcher& launcher_;
-  boost::asio::steady_timer timer_;
-  Deadline timer_set_for_;
-  boost::asio::cancellation_signal stop_listening_;
-  bool listening_ = false;
-
   Terminal terminal_;
   Spawn spawn_;
   SignalForwarder forwarder_;
@@ -134,7 +135,6 @@ class Supervisor {
 
   WorkingDirectory working_directory_;
   bool observed_ = false;
-  bool loop_failed_ = false;  // and never comes back
   std::optional<Clock::time_point> reaping_refused_since_;
   bool reaps_by_proc_ = false;
   bool warned_reap_ = false;

@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "base/exit_code.h"
+#include "init/event_loop.h"
 #include "init/supervise.h"
 #include "run/policy.h"
 
@@ -15,7 +16,8 @@ Ending run_hook(boost::asio::io_context& io, supervise::SignalQueue& signals, co
   supervise::Policy policy = plan_supervision(settings);
   policy.hook = true;
   policy.limit = limit;
-  return supervise::supervise(io, signals, {{"/bin/sh", "-c", command}, environment.entries()}, policy);
+  const supervise::Command shell{{"/bin/sh", "-c", command}, environment.entries()};
+  return supervise::run_to_end(io, signals, supervise::supervise(io, signals, shell, policy));
 }
 
 std::optional<int> asked_to_stop(const Ending& hook) {

@@ -16,6 +16,7 @@
 #include "base/log.h"
 #include "base/signal_text.h"
 #include "base/text.h"
+#include "init/event_loop.h"
 #include "init/signal_queue.h"
 #include "init/supervise.h"
 #include "init/working_directory.h"
@@ -144,8 +145,9 @@ std::optional<Verdict> check_python(boost::asio::io_context& io, supervise::Sign
   policy.hook = true;
   policy.limit =
       std::min<std::chrono::milliseconds>(std::chrono::seconds(20), *settings.time(Option::wait_timeout));
+  const supervise::Command command{argv, node.environment().entries()};
   const supervise::Ending asked =
-      supervise::supervise(io, signals, {argv, node.environment().entries()}, policy);
+      supervise::run_to_end(io, signals, supervise::supervise(io, signals, command, policy));
   if (const auto signal = asked_to_stop(asked)) {
     return ended_before_start(
         exit_code::signal_base + *signal, Cause::stopped,
@@ -363,7 +365,8 @@ int run_job(const Invocation& given, const Node& node) {
   // In our own folder, which is new, there is none.
   const bool ours = !folder.own().path.empty() && agents == agent_error_file(folder.own().path);
   const FileState agents_before = ours ? FileState{} : state_of(agents);
-  const supervise::Ending ending = supervise::supervise(io, signals, command, policy);
+  const supervise::Ending ending =
+      supervise::run_to_end(io, signals, supervise::supervise(io, signals, command, policy));
   monitor.set_launcher(nullptr);
   const Details details = gather(ending, job, node, settings, monitor, agents, agents_before);
   const bool launcher_code = settings.text(Option::exit_code) == "launcher";

@@ -1,0 +1,47 @@
+#include "init/event_loop.h"
+
+#include <exception>
+#include <utility>
+
+#include "base/log.h"
+#include "wait/loop_failed.h"
+
+namespace rankshim::supervise {
+namespace {
+
+/// Runs a handler that needs no waiting; false where there is none. The wait, which is refused, has its place
+/// among them, and goes to their end.
+bool run_handler(boost::asio::io_context& io) {
+  for (int attempt = 0; attempt < 2; ++attempt) {
+    try {
+      return io.poll_one() != 0;
+    } catch (const LoopFailed&) {
+      continue;
+    }
+  }
+  return false;
+}
+
+}  // namespace
+
+void run_until(boost::asio::io_context& io, SignalQueue& signals, const bool& over) {
+  bool failed = false;  // and never comes back
+  bool warned = false;
+  while (!over) {
+    try {
+      if (!failed)
+        io.run_one();
+      else if (!run_handler(io))
+        signals.wait_without_loop();
+    } catch (const LoopFailed& error) {
+      failed = true;
+      log::warn("the system refuses to wait for events ({}): from here on only signals and ends are followed",
+                error.code().message());
+    } catch (const std::exception& error) {
+      if (!std::exchange(warned, true))
+        log::warn("supervision goes on after an error of its own: {}", error.what());
+    }
+  }
+}
+
+}  // namespace rankshim::supervise
