@@ -1,5 +1,6 @@
 """What is hostile to PID 1 itself: calls that are refused for ever, a stack that is too small."""
 
+import json
 import os
 import resource
 import shutil
@@ -59,6 +60,23 @@ def test_a_call_that_is_refused_for_ever_hides_no_signal(refused):
     os.kill(shim, 15)
     assert process.wait(30) == 5
     assert descendants(os.getpid()) == []
+
+
+@pytest.mark.parametrize("refused", ["epoll_wait by EPERM"], indirect=True)
+def test_where_events_cannot_be_waited_for_the_master_is_given_up(refused, tmp_path):
+    process, says = refused(f"--report={tmp_path}/report.json", "--nnodes=2", "--node-rank=1", "--master-addr=192.0.2.1",
+                            "--wait=port", "--", "true")
+    assert process.wait(30) == 71
+    assert says in process.transcript()
+    assert json.loads((tmp_path / "report.json").read_text())["verdict"] == "the system refused to wait for the master"
+
+
+@pytest.mark.parametrize("refused", ["epoll_wait by EPERM"], indirect=True)
+def test_where_events_cannot_be_waited_for_a_failed_container_is_kept(refused):
+    process, _ = refused("--hold-on-failure=1h", "--", "sh", "-c", "exit 3")
+    process.wait_line("the container is kept")
+    os.kill(next(pid for pid in descendants(process.pid) if name_of(pid) == "rankshim"), 15)
+    assert process.wait(30) == 3
 
 
 def name_of(pid):

@@ -119,7 +119,9 @@ class Launcher {
 
   // ---- may it be ended ----
 
-  /// When look() is to be called, while the command runs and is not being killed; nothing: not at all.
+  /// When look() is to be called, while the command runs and is not being killed; nothing: not at all. Asked
+  /// after each signal and each look: what happens on the event loop in between may put it off, and never
+  /// brings it forward.
   [[nodiscard]] virtual std::optional<Clock::time_point> due() const { return std::nullopt; }
   virtual Request look() { return {}; }
 };

@@ -57,7 +57,7 @@ boost::asio::awaitable<Received> SignalQueue::next_ending(Deadline deadline) {
           !is_of_our_own_making(signal))
         co_return signal;
     }
-    if (without_loop_ || (deadline && *deadline <= Clock::now())) co_return Received{};
+    if (deadline ? *deadline <= Clock::now() : without_loop_) co_return Received{};
   } while (co_await wait(deadline));
   co_return Received{};
 }

@@ -38,8 +38,8 @@ class SignalQueue {
   /// The next signal that would have ended a process that does not handle it, and that we did not inherit as
   /// ignored; others are dropped. For the time before the command exists. It stays in the queue, so that one
   /// which arrives together with the end of the waiting still reaches the command. Number 0 when none came
-  /// until `deadline`, when it was cancelled, and once without_loop(): what is awaited beside it would never
-  /// come.
+  /// until `deadline`, when it was cancelled, and, where there is no deadline, once without_loop(): what is
+  /// awaited beside it would never come.
   boost::asio::awaitable<Received> next_ending(Deadline deadline = {});
 
   /// What next_ending() told was acted upon, and is to reach nobody else.

@@ -36,6 +36,7 @@ struct Verdict {
   Cause cause = Cause::none;
   std::string sentence;  ///< "train.py ended with code 3 after 12 s"
   bool failed = false;   ///< worth an error line
+  bool is_told = false;  ///< stderr has the sentence already
   std::optional<RootCause> root;
 };
 

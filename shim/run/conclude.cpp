@@ -2,9 +2,9 @@
 
 #include <unistd.h>
 
-#include <cerrno>
+#include <chrono>
 #include <csignal>
-#include <cstring>
+#include <string>
 
 #include "base/exit_code.h"
 #include "base/log.h"
@@ -12,11 +12,12 @@
 #include "report/exit_report.h"
 #include "report/files.h"
 #include "run/hooks.h"
-#include "run/pause.h"
 #include "settings/exit_map.h"
-#include "wait/loop_failed.h"
 
 namespace rankshim {
+
+using boost::asio::awaitable;
+
 namespace {
 
 void say_verdict(const Verdict& verdict) {
@@ -48,45 +49,67 @@ bool was_asked_to_stop(const supervise::Ending& ending) {
   return ending.stop_signal || (ending.late_signal && supervise::asks_to_stop(*ending.late_signal));
 }
 
+/// It finds a report even where none was asked for, or could be written. `path` is the report's, where there
+/// is one. Returns whether a signal asked to stop.
+awaitable<bool> run_post_stop(const Run& run, const std::string& report, const std::string& path) {
+  run.monitor.enter("post-stop");
+  std::string file = path;
+  if (file.empty())
+    file = new_file(std::string(run.node.environment().get("TMPDIR").value_or("/tmp")), report);
+  supervise::close_what_was_passed_on();  // to the command, not to the hook
+  Environment environment = run.node.environment();
+  environment.set("RANKSHIM_REPORT", file);
+  const auto limit = *run.settings.time(Option::post_stop_timeout);
+  const std::string command(run.settings.text(Option::post_stop));
+  const supervise::Ending ending = co_await run_hook(run, command, environment, limit);
+  if (code_of(ending) != 0) log::warn("the post-stop hook {}", describe(ending, limit));
+  if (path.empty() && !file.empty()) unlink(file.c_str());
+  co_return was_asked_to_stop(ending);
+}
+
+/// Nothing of the job runs any more; what a person starts in the container ends as an orphan of ours, which
+/// the kernel reaps where SIGCHLD is ignored.
+awaitable<void> hold(const Run& run, std::chrono::milliseconds time) {
+  if (signal(SIGCHLD, SIG_IGN) == SIG_ERR) log::debug("SIGCHLD cannot be ignored");
+  run.monitor.held();
+  log::info("the container is kept for {}, to look into it; a TERM ends it", format_time(time));
+  co_await run.signals.next_ending(std::chrono::steady_clock::now() + time);
+}
+
 }  // namespace
 
-int Conclusion::reach(const Verdict& verdict, Saying saying) {
-  return conclude(verdict, nullptr, Details{}, saying);
-}
-
-int Conclusion::reach(const Verdict& verdict, const supervise::Ending& ending, const Details& details) {
-  return conclude(verdict, &ending, details, say);
-}
-
-int Conclusion::conclude(Verdict verdict, const supervise::Ending* ending, const Details& details,
-                         Saying saying) {
-  const int code = exit_code_of(verdict, settings_);
+awaitable<int> conclude(const Run& run, Verdict verdict, const Job* job, const CommandEnd* command) {
+  const Settings& settings = run.settings;
+  const int code = exit_code_of(verdict, settings);
   if (code != verdict.code) verdict.sentence += "; --exit-map makes the exit code " + std::to_string(code);
-  if (saying == say) say_verdict(verdict);
+  if (!verdict.is_told) say_verdict(verdict);
   if (log::dropped() != 0)
     log::warn("{} lines of ours were lost because stderr could not take them", log::dropped());
 
-  const std::string path(settings_.text(Option::report));
-  const bool hook = whole_ && settings_[Option::post_stop].has_value();
+  const std::string path(settings.text(Option::report));
+  const bool hook = !run.only_wait && settings[Option::post_stop].has_value();
   const bool tells = !path.empty() || hook || verdict.code != 0 || verdict.failed;
   if (!tells) {  // the usual end: nothing to write, at most a provisional word to take back
-    monitor_.termination_log().finish({});
-    return code;
+    run.monitor.termination_log().finish({});
+    co_return code;
   }
-  ExitReport report = put_together(verdict, code, details, node_);
-  report.job = job_;
-  report.ending = ending;
-  report.phases = monitor_.phases();
+  const Details none;
+  ExitReport report = put_together(verdict, code, command != nullptr ? command->details : none, run.node);
+  report.job = job;
+  report.ending = command != nullptr ? &command->ending : nullptr;
+  report.phases = run.monitor.phases();
   const std::string json = path.empty() && !hook ? std::string() : as_json(report);
   const bool written = !path.empty() && replace_file(path, json);
-  monitor_.termination_log().finish(termination_message(report));
+  run.monitor.termination_log().finish(termination_message(report));
   // Who asked to stop, at whatever moment, does not want to look into it.
-  bool stopped = ending != nullptr && was_asked_to_stop(*ending);
-  if (hook) stopped |= run_post_stop(json, written ? path : std::string());
-  if (const auto time = settings_.time(Option::hold_on_failure);
-      time && whole_ && verdict.failed && code != 0 && !stopped)
-    hold(*time);
-  return code;
+  bool stopped = command != nullptr && was_asked_to_stop(command->ending);
+  if (hook) {
+    const std::string there = written ? path : std::string();
+    stopped |= co_await run_post_stop(run, json, there);
+  }
+  const auto time = settings.time(Option::hold_on_failure);
+  if (time && !run.only_wait && verdict.failed && code != 0 && !stopped) co_await hold(run, *time);
+  co_return code;
 }
 
 int conclude_rejected(const Rejected& rejected, const Node& node) {
@@ -102,38 +125,6 @@ int conclude_rejected(const Rejected& rejected, const Node& node) {
     replace_file(path, as_json(report));
   TerminationLog(std::string(settings.text(Option::termination_log))).finish(termination_message(report));
   return report.exit_code;
-}
-
-/// It finds a report even where none was asked for, or could be written. Returns whether a signal asked to
-/// stop.
-bool Conclusion::run_post_stop(const std::string& report, const std::string& path) {
-  monitor_.enter("post-stop");
-  std::string file = path;
-  if (file.empty()) {
-    file = new_file(std::string(node_.environment().get("TMPDIR").value_or("/tmp")), report);
-  }
-  supervise::close_what_was_passed_on();  // to the command, not to the hook
-  Environment environment = node_.environment();
-  environment.set("RANKSHIM_REPORT", file);
-  const auto limit = *settings_.time(Option::post_stop_timeout);
-  const std::string command(settings_.text(Option::post_stop));
-  const supervise::Ending ending = run_hook(io_, signals_, settings_, command, environment, limit);
-  if (code_of(ending) != 0) log::warn("the post-stop hook {}", describe(ending, limit));
-  if (path.empty() && !file.empty()) unlink(file.c_str());
-  return was_asked_to_stop(ending);
-}
-
-/// Nothing of the job runs any more; what a person starts in the container ends as an orphan of ours, which
-/// the kernel reaps where SIGCHLD is ignored.
-void Conclusion::hold(std::chrono::milliseconds time) {
-  if (signal(SIGCHLD, SIG_IGN) == SIG_ERR) log::debug("SIGCHLD cannot be ignored");
-  monitor_.held();
-  log::info("the container is kept for {}, to look into it; a TERM ends it", format_time(time));
-  try {
-    pause(io_, signals_, time);
-  } catch (const LoopFailed&) {  // the verdict stands; only the time to look into it is lost
-    log::warn("the system refuses to wait for events: the container is kept no longer");
-  }
 }
 
 }  // namespace rankshim

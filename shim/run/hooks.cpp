@@ -3,7 +3,6 @@
 #include <cstring>
 
 #include "base/exit_code.h"
-#include "init/event_loop.h"
 #include "init/supervise.h"
 #include "run/policy.h"
 
@@ -11,13 +10,22 @@ namespace rankshim {
 
 using supervise::Ending;
 
-Ending run_hook(boost::asio::io_context& io, supervise::SignalQueue& signals, const Settings& settings,
-                const std::string& command, const Environment& environment, std::chrono::milliseconds limit) {
-  supervise::Policy policy = plan_supervision(settings);
+namespace {
+
+/// Not in the coroutine, where g++ 12 destroys an initialiser list's strings twice.
+supervise::Command shell_command(const std::string& command, const Environment& environment) {
+  return {{"/bin/sh", "-c", command}, environment.entries()};
+}
+
+}  // namespace
+
+boost::asio::awaitable<Ending> run_hook(const Run& run, const std::string& command,
+                                        const Environment& environment, std::chrono::milliseconds limit) {
+  supervise::Policy policy = plan_supervision(run.settings);
   policy.hook = true;
   policy.limit = limit;
-  const supervise::Command shell{{"/bin/sh", "-c", command}, environment.entries()};
-  return supervise::run_to_end(io, signals, supervise::supervise(io, signals, shell, policy));
+  const supervise::Command shell = shell_command(command, environment);
+  co_return co_await supervise::supervise(run.io, run.signals, shell, policy);
 }
 
 std::optional<int> asked_to_stop(const Ending& hook) {

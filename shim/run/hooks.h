@@ -1,23 +1,22 @@
 #pragma once
 
-#include <boost/asio/io_context.hpp>
+#include <boost/asio/awaitable.hpp>
 #include <chrono>
 #include <optional>
 #include <string>
 
 #include "init/ending.h"
-#include "init/signal_queue.h"
 #include "node/environment.h"
-#include "settings/settings.h"
+#include "run/run.h"
 
 namespace rankshim {
 
 /// Runs `command` by /bin/sh -c to its end, under the rules that the settings have for any command: signals
 /// are passed on to its process group, after a stop it has --grace, after `limit` it is killed, and what it
 /// leaves behind is ended.
-supervise::Ending run_hook(boost::asio::io_context& io, supervise::SignalQueue& signals,
-                           const Settings& settings, const std::string& command,
-                           const Environment& environment, std::chrono::milliseconds limit);
+boost::asio::awaitable<supervise::Ending> run_hook(const Run& run, const std::string& command,
+                                                   const Environment& environment,
+                                                   std::chrono::milliseconds limit);
 
 /// The signal that asked the hook, or us after its end, to stop.
 std::optional<int> asked_to_stop(const supervise::Ending& hook);

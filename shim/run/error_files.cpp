@@ -1,0 +1,54 @@
+#include "run/error_files.h"
+
+#include "report/redact.h"
+#include "torchrun/temporary_folder.h"
+
+namespace rankshim {
+namespace {
+
+std::string launchers_file(const Job& job, const Node& node, const OwnFolder& folder) {
+  if (!job.plan.launches() && !folder.has_site) return {};
+  std::string path(node.environment().get(agent_error_variable).value_or(""));
+  for (const auto& [name, value] : job.plan.environment.set) {
+    if (name == agent_error_variable) path = value;
+  }
+  if (path.empty() && folder.has_site) path = agent_error_file(folder.path);  // of a program's torchrun
+  return path;
+}
+
+/// In our own folder, which is new, there is none yet.
+bool is_in(const OwnFolder& folder, const std::string& launchers) {
+  return !folder.path.empty() && launchers == agent_error_file(folder.path);
+}
+
+}  // namespace
+
+ErrorFiles::ErrorFiles(const Run& run, const Job& job, const OwnFolder& folder)
+    : run_(run),
+      job_(job),
+      launchers_(launchers_file(job, run.node, folder)),
+      launchers_before_(is_in(folder, launchers_) ? FileState{} : state_of(launchers_)) {}
+
+Details ErrorFiles::gather(const supervise::Ending& ending) const {
+  Details details;
+  details.memory = run_.monitor.memory();
+  if (ending.kind == supervise::Ending::Kind::exited && ending.number == 0) return details;
+  Redactor redactor(run_.node.environment(), run_.settings.text(Option::redact));
+  const auto read = [&](const std::string& path) {
+    const PythonError error = read_error_file(run_.node, path);
+    return PythonError{redactor.message(error.message), redactor.traceback(error.traceback)};
+  };
+  if (!ending.workers.error_folder.empty()) {
+    for (unsigned worker = 0; worker < job_.topology.number(Fact::nproc_per_node); ++worker)
+      details.workers.push_back(
+          read(ending.workers.error_folder + "/" + std::to_string(worker) + "/error.json"));
+  }
+  if (!launchers_.empty() && !ending.stop_signal) {
+    details.agent_tells = job_.plan.launcher == LauncherKind::torchrun;
+    if (state_of(launchers_) != launchers_before_) details.agent = read(launchers_);
+  }
+  details.shm = describe_shm();
+  return details;
+}
+
+}  // namespace rankshim

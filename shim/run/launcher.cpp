@@ -1,0 +1,51 @@
+#include "run/launcher.h"
+
+#include <cstdint>
+#include <optional>
+#include <utility>
+
+#include "base/signal_text.h"
+#include "base/text.h"
+#include "torchrun/agent.h"
+#include "torchrun/program.h"
+
+namespace rankshim {
+namespace {
+
+/// What a look at the processes is to find; nothing where each worker has its own rankshim, or none trains
+/// here.
+torchrun::JobSize size_of(const Topology& topology) {
+  if (topology.alone || topology.granularity != platform::Granularity::node || !topology.idle_role.empty())
+    return {};
+  const std::string_view nodes = topology.facts.text(Fact::nnodes);
+  return {.nodes = parse_count(nodes.substr(0, nodes.find(':'))).value_or(0),
+          .workers = topology.number(Fact::nproc_per_node),
+          .on_loopback = is_loopback(topology.facts.text(Fact::master_addr))};
+}
+
+/// What torchrun waits for before its first worker; nothing on a node that is the whole job.
+std::optional<torchrun::MeetingPlan> plan_meeting(const Job& job, const Settings& settings) {
+  const Topology& topology = job.topology;
+  if (!job.plan.launches() || (!topology.elastic && topology.number(Fact::nnodes) < 2)) return std::nullopt;
+  torchrun::MeetingPlan meeting;
+  meeting.port = static_cast<std::uint16_t>(topology.number(Fact::master_port));
+  if (!topology.elastic) meeting.limit = settings.time(Option::wait_timeout);
+  return meeting;
+}
+
+}  // namespace
+
+std::unique_ptr<supervise::Launcher> make_launcher(const Job& job, const Settings& settings,
+                                                   const std::string& log_folder) {
+  const torchrun::JobSize size = size_of(job.topology);
+  const bool strict = settings.flag(Option::strict);
+  if (!job.plan.launches()) return std::make_unique<torchrun::Program>(size, strict);
+  torchrun::AgentPlan plan;
+  plan.log_folder = log_folder;
+  plan.workers = job.topology.number(Fact::nproc_per_node);
+  plan.worker_signals = supervise::parse_signals(settings.text(Option::worker_signals)).value_or(0);
+  plan.meeting = plan_meeting(job, settings);
+  return std::make_unique<torchrun::Agent>(std::move(plan), size, strict);
+}
+
+}  // namespace rankshim

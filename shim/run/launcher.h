@@ -1,0 +1,17 @@
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "init/launcher.h"
+#include "launch/job.h"
+#include "settings/settings.h"
+
+namespace rankshim {
+
+/// What the supervisor asks about the command's workers, by what starts them. `log_folder` is the launcher's;
+/// empty: none.
+std::unique_ptr<supervise::Launcher> make_launcher(const Job& job, const Settings& settings,
+                                                   const std::string& log_folder);
+
+}  // namespace rankshim

@@ -1,0 +1,22 @@
+#pragma once
+
+#include <boost/asio/io_context.hpp>
+
+#include "init/signal_queue.h"
+#include "node/node.h"
+#include "run/monitor.h"
+#include "settings/settings.h"
+
+namespace rankshim {
+
+/// What every step of a run needs, from the pre-start hook to the hold after a failure.
+struct Run {
+  boost::asio::io_context& io;
+  supervise::SignalQueue& signals;
+  const Settings& settings;
+  const Node& node;
+  Monitor& monitor;
+  bool only_wait = false;  ///< `rankshim wait`, which has no hooks and is not held
+};
+
+}  // namespace rankshim
