@@ -118,7 +118,10 @@ std::string quoted(std::string_view text) {
         inside += escaped(c);
       });
   if (!shown) return "$'" + inside + "'";
-  if (plain) return std::string(text);
+  return plain ? std::string(text) : in_single_quotes(text);
+}
+
+std::string in_single_quotes(std::string_view text) {
   std::string out = "'";
   for (const char c : text) {
     if (c == '\'') {

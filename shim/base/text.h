@@ -27,6 +27,9 @@ std::string printable(std::string_view text);
 /// quotes in which bash reads it back, 'a b' or $'3\n'. It is printable, and has no tab.
 std::string quoted(std::string_view text);
 
+/// The text in single quotes, as any POSIX shell reads it back: 'it'\''s'.
+std::string in_single_quotes(std::string_view text);
+
 /// HOST:PORT; an IPv6 address, with a zone perhaps, gets brackets (RFC 3986 3.2.2) where it has none.
 std::string host_port(std::string_view host, std::string_view port);
 

@@ -1,20 +1,14 @@
 #include "cli/shell_quote.h"
 
+#include "base/text.h"
+
 namespace rankshim {
 
 std::string shell_quote(std::string_view word) {
   constexpr std::string_view plain =
       "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-./:=,+@%";
-  if (!word.empty() && word.find_first_not_of(plain) == std::string_view::npos) return std::string(word);
-  std::string quoted = "'";
-  for (const char c : word) {
-    if (c == '\'') {
-      quoted += "'\\''";
-    } else {
-      quoted += c;
-    }
-  }
-  return quoted + "'";
+  const bool is_plain = !word.empty() && word.find_first_not_of(plain) == std::string_view::npos;
+  return is_plain ? std::string(word) : in_single_quotes(word);
 }
 
 bool is_shell_name(std::string_view name) {

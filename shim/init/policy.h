@@ -26,7 +26,7 @@ struct Policy {
   /// Ending::late_signal, and the last resort does not care for it.
   bool hook = false;
   /// How long the command may run before everything is killed; nothing: for ever.
-  std::optional<std::chrono::milliseconds> limit;
+  std::optional<std::chrono::milliseconds> time_limit;
   /// Told what happens; may be null.
   Observer* observer = nullptr;
   /// What is passed on in the place of what arrives. A signal stops if what arrived or what is passed on asks

@@ -134,14 +134,14 @@ std::optional<SpawnFailure> Spawn::start(const Start& how) {
 // Between fork and exec, perhaps in our own memory: system calls only, no allocation, no exception, no
 // return.
 void Spawn::become_command(int report, const Start& how, pid_t parent) {
-  Report said{};
+  Report told{};
   // SIGTTOU is still blocked, so a background process may set the foreground.
   int done = how.new_session ? kernel::start_session() : kernel::set_process_group(0, 0);
   if (how.new_session && done >= 0) done = kernel::take_controlling_terminal(STDIN_FILENO);
   if (!how.new_session) done = how.terminal < 0 ? 0 : kernel::set_foreground_group(how.terminal, getpid());
   if (done < 0) {
-    said = {Report::Stage::terminal, -done, 0};
-    [[maybe_unused]] const auto written = write(report, &said, sizeof(said));
+    told = {Report::Stage::terminal, -done, 0};
+    [[maybe_unused]] const auto written = write(report, &told, sizeof(told));
   }
   if (how.death_signal != 0) {
     kernel::set_parent_death_signal(how.death_signal);
@@ -149,15 +149,15 @@ void Spawn::become_command(int report, const Start& how, pid_t parent) {
   }
   done = how.no_new_privs ? kernel::forbid_new_privileges() : 0;
   if (done < 0) {
-    said = {Report::Stage::privileges, -done, 0};
-    [[maybe_unused]] const auto written = write(report, &said, sizeof(said));
+    told = {Report::Stage::privileges, -done, 0};
+    [[maybe_unused]] const auto written = write(report, &told, sizeof(told));
     kernel::exit_now(127);
   }
   *std::to_chars(listen_pid_.data() + std::strlen("LISTEN_PID="), listen_pid_.end() - 1, getpid()).ptr = 0;
   if (inherited_as_ignored(SIGCHLD)) kernel::set_ignored(SIGCHLD, true);
   kernel::set_signal_mask(inherited_mask(), nullptr);
 
-  said = {Report::Stage::exec, ENOENT, 0};
+  told = {Report::Stage::exec, ENOENT, 0};
   for (std::size_t candidate = 0; candidate < candidates_.size(); ++candidate) {
     const char* path = candidates_[candidate].c_str();
     execve(path, argv_.data(), environment_.data());
@@ -168,30 +168,30 @@ void Spawn::become_command(int report, const Start& how, pid_t parent) {
       execve(shell, shell_argv_.data(), environment_.data());
       error = errno;
     }
-    // A file that may not be executed is remembered, and said, unless a later folder has one that may.
-    if (!look_further(error) || (error == EACCES && said.error != EACCES)) {
-      said = {Report::Stage::exec, error, candidate};
+    // A file that may not be executed is remembered, and told, unless a later folder has one that may.
+    if (!look_further(error) || (error == EACCES && told.error != EACCES)) {
+      told = {Report::Stage::exec, error, candidate};
     }
     if (!look_further(error)) break;
   }
-  [[maybe_unused]] const auto written = write(report, &said, sizeof(said));
+  [[maybe_unused]] const auto written = write(report, &told, sizeof(told));
   kernel::exit_now(127);
 }
 
 std::optional<SpawnFailure> Spawn::failure() {
   std::optional<SpawnFailure> failed;
-  Report said{};
-  while (report_ >= 0 && read(report_, &said, sizeof(said)) == static_cast<ssize_t>(sizeof(said))) {
-    if (said.stage == Report::Stage::terminal) {
-      log::warn("the command could not be given the terminal: {}", std::strerror(said.error));
+  Report told{};
+  while (report_ >= 0 && read(report_, &told, sizeof(told)) == static_cast<ssize_t>(sizeof(told))) {
+    if (told.stage == Report::Stage::terminal) {
+      log::warn("the command could not be given the terminal: {}", std::strerror(told.error));
       continue;
     }
-    if (said.stage == Report::Stage::privileges) {
-      failed = SpawnFailure{"prctl", {}, said.error};
+    if (told.stage == Report::Stage::privileges) {
+      failed = SpawnFailure{"prctl", {}, told.error};
       continue;
     }
-    failed = SpawnFailure{"execve", candidates_[said.candidate], said.error};
-    if (said.error != ENOENT) continue;
+    failed = SpawnFailure{"execve", candidates_[told.candidate], told.error};
+    if (told.error != ENOENT) continue;
     // A script whose interpreter is missing is "not found" too: then the file that is there is named.
     const auto there = [](const std::string& path) { return access(path.c_str(), F_OK) == 0; };
     const auto found = std::ranges::find_if(candidates_, there);

@@ -32,7 +32,7 @@ bool Supervisor::start() {
                                                                .new_session = policy_.ctty,
                                                                .death_signal = policy_.child_death_signal,
                                                                .no_new_privs = policy_.no_new_privs})) {
-    not_started(*failed);
+    record_failed_start(*failed);
     return false;
   }
   forwarder_.begin(spawn_.pid());
@@ -41,7 +41,7 @@ bool Supervisor::start() {
         spawn_.pid(), policy_.scope == SignalScope::child ? spawn_.pid() : -spawn_.pid(), policy_.grace);
   }
   ending_.pid = spawn_.pid();
-  if (policy_.limit) due_[kill] = started_ + *policy_.limit;
+  if (policy_.time_limit) due_[kill] = started_ + *policy_.time_limit;
   if (!policy_.hook) working_directory_.leave();  // hooks are short
   launcher_.started(io_, spawn_.pid(), started_, command_.environment);
   reap_due_ = true;  // children from before our exec may have ended

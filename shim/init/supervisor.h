@@ -100,7 +100,7 @@ class Supervisor {
   void on_command_stopped(int signal);
   void continue_command();
   void stop_as_by_term();
-  void not_started(const SpawnFailure& failed);
+  void record_failed_start(const SpawnFailure& failed);
   void begin_leftovers();
   void kill_by(Clock::time_point start, std::chrono::milliseconds grace);
   void show_stacks();

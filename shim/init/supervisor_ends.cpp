@@ -154,7 +154,7 @@ void Supervisor::on_command_end(int status) {
     if (policy_.grace) kill_by(*ending_.stopped_at, *policy_.grace);
   }
   if (const std::optional<SpawnFailure> failed = spawn_.failure()) {
-    not_started(*failed);
+    record_failed_start(*failed);
   } else if (WIFSIGNALED(status)) {
     ending_.kind = Ending::Kind::signalled;
     ending_.killed_by_us = was_killed(status);
@@ -172,7 +172,7 @@ void Supervisor::on_command_end(int status) {
   if (policy_.observer != nullptr) policy_.observer->command_ended();
 }
 
-void Supervisor::not_started(const SpawnFailure& failed) {
+void Supervisor::record_failed_start(const SpawnFailure& failed) {
   ending_.kind = Ending::Kind::not_started;
   ending_.number = failed.error;
   ending_.failed_call = failed.call;

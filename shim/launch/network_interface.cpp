@@ -26,8 +26,8 @@ bool own_name_is_reachable(const Node& node) {
 
 }  // namespace
 
-void name_interface(LaunchPlan& plan, const Topology& topology, const Settings& settings, const Node& node,
-                    const std::optional<std::string>& address) {
+void set_network_interface(LaunchPlan& plan, const Topology& topology, const Settings& settings,
+                           const Node& node, const std::optional<std::string>& address) {
   if (topology.alone || !topology.idle_role.empty() || topology.facts.text(Fact::nnodes) == "1") return;
   const Environment& environment = node.environment();
   const bool gloo = !environment.get("GLOO_SOCKET_IFNAME") && !own_name_is_reachable(node);

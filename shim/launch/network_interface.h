@@ -15,7 +15,7 @@ namespace rankshim {
 /// (torch/csrc/distributed/c10d/ProcessGroupGloo.cpp, createDefaultDevice). Where /etc/hosts does not give
 /// the name one of our addresses, GLOO_SOCKET_IFNAME becomes the interface that routes to the master.
 /// NCCL_SOCKET_IFNAME is set only with --nccl-ifname. What the user has set stays.
-void name_interface(LaunchPlan& plan, const Topology& topology, const Settings& settings, const Node& node,
-                    const std::optional<std::string>& address);
+void set_network_interface(LaunchPlan& plan, const Topology& topology, const Settings& settings,
+                           const Node& node, const std::optional<std::string>& address);
 
 }  // namespace rankshim

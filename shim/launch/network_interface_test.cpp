@@ -19,7 +19,7 @@ Change named(std::vector<std::string> variables, const std::string& hosts, const
   Topology topology;
   topology.facts[Fact::nnodes] = Value{"2", Origin::option, "--nnodes"};
   LaunchPlan plan;
-  name_interface(plan, topology, settings, node, master);
+  set_network_interface(plan, topology, settings, node, master);
   return plan.environment.set;
 }
 

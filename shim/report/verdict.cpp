@@ -27,7 +27,7 @@ std::string duration(std::chrono::milliseconds time) {
   return fmt::format("{} h {} min", whole / 3600, whole % 3600 / 60);
 }
 
-Verdict not_started(const Ending& ending, const std::string& program) {
+Verdict judge_failed_start(const Ending& ending, const std::string& program) {
   Verdict verdict;
   verdict.failed = true;
   const char* reason = std::strerror(ending.number);
@@ -257,7 +257,7 @@ void judge_workers(const Ending& ending, const Details& details, const std::opti
 Verdict judge(const Ending& ending, const LaunchPlan& plan, const Details& details,
               const std::optional<supervise::Place>& place, bool launcher_code) {
   const std::string& program = plan.argv.front();
-  if (ending.kind == Ending::Kind::not_started) return not_started(ending, program);
+  if (ending.kind == Ending::Kind::not_started) return judge_failed_start(ending, program);
   if (ending.kind == Ending::Kind::withheld) return withheld(ending, program);
 
   Verdict verdict;

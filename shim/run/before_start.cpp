@@ -110,7 +110,7 @@ awaitable<std::optional<Verdict>> check_python(const Run& run, const Job& job) {
   const supervise::Command command = ask_for_torch(job.plan.python, run.node.environment());
   supervise::Policy policy = plan_supervision(run.settings);
   policy.hook = true;
-  policy.limit =
+  policy.time_limit =
       std::min<std::chrono::milliseconds>(std::chrono::seconds(20), *run.settings.time(Option::wait_timeout));
   const supervise::Ending asked = co_await supervise::supervise(run.io, run.signals, command, policy);
   if (const auto signal = asked_to_stop(asked))

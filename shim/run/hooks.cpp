@@ -23,7 +23,7 @@ boost::asio::awaitable<Ending> run_hook(const Run& run, const std::string& comma
                                         const Environment& environment, std::chrono::milliseconds limit) {
   supervise::Policy policy = plan_supervision(run.settings);
   policy.hook = true;
-  policy.limit = limit;
+  policy.time_limit = limit;
   const supervise::Command shell = shell_command(command, environment);
   co_return co_await supervise::supervise(run.io, run.signals, shell, policy);
 }

@@ -28,16 +28,16 @@ Faults choose_launcher(LaunchPlan& plan, const LaunchInput& input, std::optional
     torchrun.reset();
   }
   if (!plan.launches()) return {};
-  const auto& said = *settings[Option::launcher];
+  const auto& chosen = *settings[Option::launcher];
   if (!per_node) {
     return {{fmt::format("{}={}, but the platform {} has already started one process per accelerator",
-                         said.detail, wanted, topology.platform),
-             {said.detail},
+                         chosen.detail, wanted, topology.platform),
+             {chosen.detail},
              "leave --launcher (RANKSHIM_LAUNCHER) at auto"}};
   }
   if (!command.empty() && !is_script(command) && !torchrun) {
-    return {{fmt::format("{}={} starts a script, but {} is a program", said.detail, wanted, command[0]),
-             {said.detail},
+    return {{fmt::format("{}={} starts a script, but {} is a program", chosen.detail, wanted, command[0]),
+             {chosen.detail},
              "give script.py or -m MODULE, or leave --launcher (RANKSHIM_LAUNCHER) at auto"}};
   }
   return {};

@@ -81,7 +81,7 @@ awaitable<int> run_command(const Run& run, Job& job, const std::vector<std::stri
   const LaunchInput input{job.topology, run.settings, arguments, run.node};
   const TemporaryFolder folder(job.plan, plan_site(job.plan, input, master_address), run.node);
   write_command(job.plan, input, master_address, folder.own());
-  name_interface(job.plan, job.topology, run.settings, run.node, master_address);
+  set_network_interface(job.plan, job.topology, run.settings, run.node, master_address);
   const supervise::Command command{job.plan.argv,
                                    job.plan.environment.apply(run.node.environment()).entries()};
   const ErrorFiles error_files(run, job, folder.own());

@@ -8,7 +8,7 @@ constexpr std::string_view module_text =
     ;
 
 /// A literal of Python's, old and new. What is no plain ASCII is written by the byte, as torchrun reads it.
-std::string quoted(std::string_view text) {
+std::string python_literal(std::string_view text) {
   constexpr std::string_view hex = "0123456789abcdef";
   std::string literal = "\"";
   for (const char c : text) {
@@ -34,12 +34,13 @@ std::string python_site_call(const PythonSite& site) {
   std::string job = "None";
   if (site.job) {
     job = "{";
-    for (const auto& [name, value] : *site.job) job += quoted(name) + ": " + quoted(value) + ", ";
+    for (const auto& [name, value] : *site.job)
+      job += python_literal(name) + ": " + python_literal(value) + ", ";
     job += "}";
   }
   std::string text = "\n\nserve(";
   text += truth(site.had_path);
-  text += ", " + job + ", " + quoted(site.master) + ", ";
+  text += ", " + job + ", " + python_literal(site.master) + ", ";
   text += truth(site.records);
   return text + ")\n";
 }

@@ -79,8 +79,8 @@ bool is_torchrun(const PythonWords& python) {
 }
 
 /// The flag that a long option without its dashes means; null where none or several begin so.
-const Known* long_flag(std::string_view said) {
-  std::string name(said);
+const Known* long_flag(std::string_view word) {
+  std::string name(word);
   std::replace(name.begin(), name.end(), '-', '_');
   const Known* found = nullptr;
   for (const Known& flag : known_flags) {

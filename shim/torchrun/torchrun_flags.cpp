@@ -83,7 +83,7 @@ class FlagWriter {
   }
 
   [[nodiscard]] std::string local_address() const {
-    if (const auto& said = settings_[Option::local_addr]) return said->text;
+    if (const auto& chosen = settings_[Option::local_addr]) return chosen->text;
     return node_.address_towards(master_address_.value_or(std::string(text(Fact::master_addr)))).value_or("");
   }
 
