@@ -1,0 +1,43 @@
+#include "run/plan_for_test.h"
+
+#include <catch2/catch.hpp>
+#include <utility>
+#include <variant>
+
+#include "platform/builtin.h"
+#include "platform/recognise.h"
+#include "settings/settings.h"
+
+namespace rankshim::for_test {
+
+Planned plan(const Node& node, Words line) {
+  const auto read = read_settings(line, node);
+  if (const auto* rejected = std::get_if<Rejected>(&read)) FAIL(to_line(rejected->faults.front()));
+  const auto& invocation = std::get<Invocation>(read);
+  const auto profiles = platform::builtin_profiles();
+  const auto platform = platform::recognise(profiles, invocation.settings.text(Option::platform), node);
+  const auto torchrun = own_torchrun(invocation.settings, invocation.arguments);
+  const auto topology = resolve_topology(invocation.settings, std::get<platform::Platform>(platform), node,
+                                         torchrun ? &torchrun->says : nullptr);
+  if (const auto* faults = std::get_if<Faults>(&topology)) FAIL(to_line(faults->front()));
+  const auto& known = std::get<Topology>(topology);
+  const LaunchInput input{known, invocation.settings, invocation.arguments, node};
+  Planned planned{known, plan_launch(input), {}};
+  if (auto* done = std::get_if<LaunchPlan>(&planned.plan)) {
+    write_shown_command(*done, input);
+    planned.site = plan_site(*done, input, std::nullopt);
+  }
+  return planned;
+}
+
+ShownPlan planned(const Node& node, Words line) {
+  auto result = plan(node, std::move(line));
+  if (const auto* faults = std::get_if<Faults>(&result.plan)) FAIL(to_line(faults->front()));
+  return {std::get<LaunchPlan>(std::move(result.plan)), std::move(result.site)};
+}
+
+Environment environment_of(const LaunchPlan& plan, const Node& node) {
+  return plan.environment.apply(node.environment());
+}
+
+}  // namespace rankshim::for_test

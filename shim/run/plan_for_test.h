@@ -1,0 +1,43 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cli/shell_quote.h"
+#include "node/fake_node.h"
+#include "run/plan.h"
+#include "topology/topology.h"
+
+/// For tests: the whole way from a node and a command line to the plan, as explain shows it.
+namespace rankshim::for_test {
+
+using Words = std::vector<std::string>;
+
+/// A plan as explain shows it, with our part in Python's start.
+struct ShownPlan : LaunchPlan {
+  std::optional<PythonSite> site;
+};
+
+/// What a command line becomes on a node.
+struct Planned {
+  Topology topology;
+  Outcome<LaunchPlan> plan;
+  std::optional<PythonSite> site;
+};
+
+/// Fails the test where the settings or the topology are refused.
+Planned plan(const Node& node, Words line);
+
+/// The same, where the plan must be possible.
+ShownPlan planned(const Node& node, Words line);
+
+/// What the command finds in its environment.
+Environment environment_of(const LaunchPlan& plan, const Node& node);
+
+/// Node 1 of 3 of a PyTorchJob.
+inline const Words kubeflow = {"PATH=/usr/bin",     "RANK=1",
+                               "WORLD_SIZE=3",      "MASTER_ADDR=job-master-0",
+                               "MASTER_PORT=23456", "PYTHONUNBUFFERED=0"};
+
+}  // namespace rankshim::for_test

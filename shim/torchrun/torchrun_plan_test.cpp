@@ -1,0 +1,106 @@
+#include "torchrun/torchrun_plan.h"
+
+#include <catch2/catch.hpp>
+
+#include "run/plan_for_test.h"
+
+namespace rankshim {
+namespace {
+
+using namespace for_test;
+
+TEST_CASE(
+    "workers whose script we launch are recorded, with our folder before what the user has in PYTHONPATH") {
+  const FakeNode node(kubeflow);
+  const ShownPlan script = planned(node, {"train.py"});
+  REQUIRE(script.site);
+  CHECK(script.site->records);
+  CHECK_FALSE(script.site->had_path);
+  CHECK_FALSE(script.site->job);
+  CHECK(environment_of(script, node).get("PYTHONPATH") == "/tmp/rankshim-XXXXXX");
+  CHECK_FALSE(planned(node, {"--no-record", "train.py"}).site);
+
+  const FakeNode own({"PYTHONPATH=/a:/b", "TMPDIR=/scratch"});
+  const ShownPlan with_path = planned(own, {"train.py"});
+  CHECK(with_path.site->had_path);
+  CHECK(environment_of(with_path, own).get("PYTHONPATH") == "/scratch/rankshim-XXXXXX:/a:/b");
+  const ShownPlan program = planned(own, {"python", "train.py"});  // alone
+  CHECK_FALSE(program.site);
+  CHECK(environment_of(program, own).get("PYTHONPATH") == "/a:/b");
+}
+
+TEST_CASE("a torchrun inside a program on several nodes is told of the job, and nobody else") {
+  const FakeNode node(
+      {"NNODES=3", "NODE_RANK=1", "NPROC_PER_NODE=8", "MASTER_ADDR=m", "MASTER_PORT=1234", "PET_NNODES=3"});
+  const ShownPlan program = planned(node, {"bash", "run.sh"});
+  REQUIRE(program.site);
+  CHECK(program.site->job == Variables{{"PET_NPROC_PER_NODE", "8"},
+                                       {"PET_NODE_RANK", "1"},
+                                       {"PET_MASTER_ADDR", "m"},
+                                       {"PET_MASTER_PORT", "1234"},
+                                       {"PET_RDZV_ENDPOINT", "m:1234"},
+                                       {"PET_RDZV_ID", "m"},
+                                       {"PET_RDZV_CONF", "is_host=false"}});
+  CHECK(program.site->master.empty());  // a name, as far as is known
+  CHECK(planned(node, {"--master-addr=10.0.0.1", "bash", "run.sh"}).site->master == "10.0.0.1");
+  const auto local = planned(node, {"--local-addr=10.0.0.2", "bash", "run.sh"}).site->job;
+  CHECK(local->back() == std::pair<std::string, std::string>("PET_LOCAL_ADDR", "10.0.0.2"));
+  CHECK(program.site->records);
+  CHECK_FALSE(environment_of(program, node).has("PET_NODE_RANK"));
+  CHECK_FALSE(environment_of(program, node).has("TORCHELASTIC_ERROR_FILE"));
+  CHECK_FALSE(planned(node, {"--no-export-pet", "bash", "run.sh"}).site);
+  CHECK_FALSE(planned(node, {"train.py"}).site->job);
+  CHECK_FALSE(planned(FakeNode({}), {"bash", "run.sh"}).site);
+}
+
+TEST_CASE("a command that is torchrun is the launcher, and gets the flags that the user left out") {
+  FakeNode node(kubeflow);
+  node.programs = {"/usr/bin/python3", "/usr/bin/torchrun"};
+  const LaunchPlan result =
+      planned(node, {"torchrun", "--nproc-per-node", "2", "--max_restarts=1", "train.py", "--nnodes", "9"});
+  CHECK(result.launcher == LauncherKind::torchrun);
+  CHECK(shell_quote(result.argv) ==
+        "torchrun --nnodes=3 --rdzv_backend=static --node_rank=1 --master_addr=job-master-0 "
+        "--master_port=23456 --rdzv_id=job-master-0 --log_dir=/tmp/rankshim-XXXXXX --nproc-per-node 2 "
+        "--max_restarts=1 train.py --nnodes 9");
+  CHECK(result.scope == supervise::SignalScope::child);
+  CHECK(result.wait == Until::port);
+  CHECK(environment_of(result, node).has("TORCHELASTIC_ERROR_FILE"));
+
+  const Words module = {"python3", "-u", "-m", "torch.distributed.run", "-m", "train"};
+  CHECK(shell_quote(planned(node, module).argv)
+            .starts_with("python3 -u -m torch.distributed.run --nnodes=3 --nproc_per_node=1 "));
+  CHECK(planned(node, module).python == Words{"python3", "-u"});
+  CHECK(shell_quote(planned(node, {"-m", "torch.distributed.run", "train.py"}).argv)
+            .starts_with("python3 -u -m torch.distributed.run --nnodes=3 "));
+  Words none = {"--launcher=none", "--"};
+  none.insert(none.end(), module.begin(), module.end());
+  CHECK(planned(node, none).argv == module);
+}
+
+TEST_CASE("the user's own log folder is followed instead of a temporary one") {
+  const FakeNode node(kubeflow);
+  const ShownPlan result = planned(node, {"torchrun", "--log-dir", "/logs", "train.py"});
+  CHECK(result.log_dir == "/logs");
+  CHECK(shell_quote(result.argv).find("--log_dir") == std::string::npos);
+  CHECK_FALSE(environment_of(result, node).has("TORCHELASTIC_ERROR_FILE"));
+}
+
+TEST_CASE("torchrun inside processes that exist already is a program, with a warning") {
+  const FakeNode node({"RANK=3", "WORLD_SIZE=4", "LOCAL_RANK=1", "LOCAL_WORLD_SIZE=2", "MASTER_ADDR=m"});
+  const Words command = {"--rank-unit=process", "torchrun", "train.py"};
+  CHECK(planned(node, command).argv == Words{"torchrun", "train.py"});
+  CHECK_THAT(planned(node, command).warnings.at(0), Catch::Contains("in each of them"));
+}
+
+TEST_CASE("torchrun's first line names the interpreter that needs torch") {
+  FakeNode node(kubeflow);
+  node.programs = {"/usr/bin/torchrun"};
+  node.files["/usr/bin/torchrun"] = "#!/opt/venv/bin/python3\nimport sys\n";
+  CHECK(planned(node, {"torchrun", "train.py"}).python == Words{"/opt/venv/bin/python3"});
+  node.files["/usr/bin/torchrun"] = "#!/bin/sh\n'''exec' /a/python \"$0\" \"$@\"\n";
+  CHECK(planned(node, {"torchrun", "train.py"}).python.empty());
+}
+
+}  // namespace
+}  // namespace rankshim
