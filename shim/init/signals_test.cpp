@@ -4,11 +4,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <boost/asio/bind_cancellation_slot.hpp>
+#include <boost/asio/cancellation_signal.hpp>
 #include <boost/asio/co_spawn.hpp>
-#include <boost/asio/detached.hpp>
 #include <catch2/catch.hpp>
+#include <chrono>
 #include <csignal>
 #include <functional>
+#include <optional>
 #include <set>
 
 #include "init/kernel.h"
@@ -123,6 +126,41 @@ TEST_CASE("held real-time signals stay with the kernel until they are wanted", "
     queue.hold_real_time(false);
     io.run();
     return told && queue.take().number == 40;
+  }));
+}
+
+TEST_CASE("a wait ends by a signal, by its deadline, when it is cancelled, and without the event loop",
+          "[signals]") {
+  CHECK(in_own_process([] {
+    boost::asio::io_context io(1);
+    SignalQueue queue(io);
+    boost::asio::cancellation_signal cancel;
+    std::optional<bool> told;
+    const auto begin = [&](SignalQueue::Deadline deadline) {
+      told.reset();
+      boost::asio::co_spawn(
+          io, queue.wait(deadline),
+          boost::asio::bind_cancellation_slot(
+              cancel.slot(), [&](const std::exception_ptr&, bool result) { told = result; }));
+      io.restart();
+      io.poll();
+    };
+    begin({});
+    kernel::send(getpid(), SIGUSR1);
+    io.run();
+    if (told != true || queue.take().number != SIGUSR1) return false;
+    begin(SignalQueue::Clock::now() + std::chrono::milliseconds(5));
+    io.run();
+    if (told != true || queue.take().number != 0) return false;
+    begin({});
+    cancel.emit(boost::asio::cancellation_type::terminal);
+    io.run();
+    if (told != false || queue.without_loop()) return false;
+    begin({});
+    kernel::send(getpid(), SIGUSR2);
+    queue.wait_without_loop();
+    io.poll();
+    return told == true && queue.without_loop() && queue.take().number == SIGUSR2;
   }));
 }
 
