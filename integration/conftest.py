@@ -28,7 +28,7 @@ for number in signal.valid_signals() - {signal.SIGPIPE, signal.SIGXFSZ}:
 # The longest that one test may take; a hang becomes a failure with a traceback.
 LONGEST_TEST = 240
 # Whose tests one worker runs: they share an image or a virtual machine.
-SHARING = ("container/", "packages/test_packages.py", "report/test_cgroup2.py")
+SHARING = ("container/", "packages/", "report/test_cgroup2.py")
 
 
 def pytest_configure(config):

@@ -15,11 +15,11 @@ PYTHON = REPOSITORY / ".venv/bin/python"
 EPOCH = "1000000000"
 
 
-def package(repository, folder, binary):
-    """Runs packaging/package.py of this checkout; the one binary stands in for both architectures."""
+def package(repository, folder, binary, **variables):
+    """Runs packaging/package.py of a checkout; the one binary stands in for both architectures."""
     done = subprocess.run(
         [PYTHON, repository / "packaging/package.py", folder, f"x86_64={binary}", f"aarch64={binary}"],
-        env={**clean_environment(), "SOURCE_DATE_EPOCH": EPOCH}, capture_output=True, text=True, timeout=200,
+        env={**clean_environment(variables), "SOURCE_DATE_EPOCH": EPOCH}, capture_output=True, text=True, timeout=200,
     )
     assert done.returncode == 0, done.stdout + done.stderr
 
