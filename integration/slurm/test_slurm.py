@@ -82,3 +82,21 @@ echo end
     part = json.loads("\n".join(lines[lines.index("{"):]))
     assert part["platform"] == "slurm"
     assert part["topology"]["nnodes"]["value"] == "1"
+
+
+def test_the_examples_batch_script_starts_every_node(cluster, rankshim):
+    example = (HERE.parents[1] / "examples" / "slurm" / "job.sbatch").read_text()
+    (cluster.folder / "rankshim").symlink_to(rankshim)
+    (cluster.folder / "train.py").write_text(
+        "import os, sys\nsys.stdout.write(f\"node {os.environ['NODE_RANK']} of {os.environ['NNODES']} {sys.argv[1:]}\\n\")\n"
+    )
+    script = cluster.folder / "job.sbatch"
+    # There is no GPU here, and a script that does not train needs no launcher.
+    lines = [line for line in example.splitlines() if "--gpus-per-node" not in line]
+    lines.insert(-1, f"export RANKSHIM_LAUNCHER=none PATH={cluster.folder}:$PATH")
+    script.write_text("\n".join([*lines, "echo end", ""]))
+    submitted = cluster.run("sbatch", "--nodes=2", "--output=out", str(script))
+    assert submitted.code == 0, submitted.transcript()
+    out = cluster.folder / "out"
+    until(lambda: out.exists() and out.read_text().endswith("end\n"), JOB, "the batch script ends")
+    assert {f"node {rank} of 2 ['--epochs', '10']" for rank in (0, 1)} <= set(out.read_text().splitlines())
