@@ -39,3 +39,8 @@ def test_the_picture_is_made_of_its_source():
     picture = (REPOSITORY / "docs" / "pictures" / "way.svg").read_text()
     drawn = " ".join(re.findall(r"<text[^>]*>([^<]*)</text>", picture)).replace("&#45;", "-")
     assert sorted(drawn.split()) == sorted(words)
+
+
+def test_the_table_of_platforms_is_made_of_the_profiles():
+    made = subprocess.run([REPOSITORY / "scripts" / "platforms-table"], capture_output=True, text=True, check=True).stdout
+    assert (REPOSITORY / "docs" / "known-platforms.md").read_text() == made, "scripts/platforms-table >docs/known-platforms.md"
