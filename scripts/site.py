@@ -1,7 +1,7 @@
 """A hook of mkdocs: examples/ and install/ are part of the site, and links lead where the site has their target.
 
-In the repository the documents link to files by their place in it. What the site does not have, such as a source file, becomes
-the link's text alone.
+In the repository the documents link to each other by their paths. A link to what the site does not have, such as a source
+file, becomes its text.
 """
 
 import os

@@ -1,5 +1,5 @@
-"""A job of install/ as it is: Kustomize puts rankshim into its pods, the controller's stand-in makes them, and podman runs them
-on a network with names."""
+"""A job of install/ as it is: Kustomize puts rankshim into its pods, a stand-in for the controller makes them, and podman
+runs them on a network with names."""
 
 import json
 import pathlib
@@ -31,8 +31,8 @@ pytestmark = [pytest.mark.torch, pytest.mark.usefixtures("torch")]
 
 
 def for_podman(pod, folder):
-    """The Pod, where podman is the kubelet: the image that is here, with this machine's Python mounted into it, and a
-    termination log, which podman does not give. podman's pods share an emptyDir of one name: it has the pod's in front."""
+    """The Pod for podman: the image that is here, with this machine's Python mounted into it, and a termination log,
+    which podman does not make. Its pods share an emptyDir of one name, so that name begins with the pod's."""
     (image,) = podman.base_names(HERE / "user.Dockerfile")
     name, spec = pod["metadata"]["name"], pod["spec"]
     (container,), (installer,) = spec["containers"], spec["initContainers"]

@@ -92,11 +92,12 @@ def train_job(document, runtime):
 
 def indexed(template, completions, job, *, subdomain=None, variables=None, annotations=None):
     """The pods of an Indexed Job. Kubernetes documentation, "Jobs", "Completion mode"."""
+    own_index = field(f"metadata.annotations['{COMPLETION_INDEX}']")
     return [
         pod(
             template, f"{job}-{index}-x7k2p", hostname=f"{job}-{index}", subdomain=subdomain,
             annotations={**(annotations or {}), COMPLETION_INDEX: str(index)},
-            variables={**(variables or {}), "JOB_COMPLETION_INDEX": field(f"metadata.annotations['{COMPLETION_INDEX}']")},
+            variables={**(variables or {}), "JOB_COMPLETION_INDEX": own_index},
         )
         for index in range(completions)
     ]

@@ -1,5 +1,4 @@
-"""The examples that are no Kubernetes manifests: what each hands to the machine begins with rankshim, and there rankshim
-finds the whole job."""
+"""The examples that are no Kubernetes manifests: what each starts begins with rankshim, and rankshim finds the whole job."""
 
 import json
 import pathlib
@@ -123,8 +122,8 @@ def test_sagemakers_image_finds_the_job_in_the_file(shim, rankshim, tmp_path):
     )
     (tmp_path / "train.py").touch()
     done = subprocess.run(
-        ["unshare", "--mount", "sh", "-c", inside, json.dumps(config), tmp_path, rankshim, "explain", "--format", "json",
-         *words[1:], "train"],
+        ["unshare", "--mount", "sh", "-c", inside, json.dumps(config), tmp_path,
+         rankshim, "explain", "--format", "json", *words[1:], "train"],
         env={"PATH": "/usr/bin:/bin", "TRAINING_JOB_NAME": "mnist-1"}, capture_output=True, text=True,
     )
     if "unshare failed" in done.stderr or "permission denied" in done.stderr:

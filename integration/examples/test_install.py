@@ -1,4 +1,4 @@
-"""The ways of install/ by which rankshim comes into an image that has none: what kubectl, Helm and a shell make of them."""
+"""The ways of install/ into an image that has no rankshim: what kubectl, Helm and a shell make of them."""
 
 import json
 import pathlib

@@ -87,9 +87,9 @@ echo end
 def test_the_examples_batch_script_starts_every_node(cluster, rankshim):
     example = (HERE.parents[1] / "examples" / "slurm" / "job.sbatch").read_text()
     (cluster.folder / "rankshim").symlink_to(rankshim)
-    (cluster.folder / "train.py").write_text(
-        "import os, sys\nsys.stdout.write(f\"node {os.environ['NODE_RANK']} of {os.environ['NNODES']} {sys.argv[1:]}\\n\")\n"
-    )
+    (cluster.folder / "train.py").write_text("""import os, sys
+sys.stdout.write(f"node {os.environ['NODE_RANK']} of {os.environ['NNODES']} {sys.argv[1:]}\\n")
+""")
     script = cluster.folder / "job.sbatch"
     # There is no GPU here, and a script that does not train needs no launcher.
     lines = [line for line in example.splitlines() if "--gpus-per-node" not in line]
