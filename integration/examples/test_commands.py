@@ -160,3 +160,28 @@ def test_the_exit_code_policy_of_kubeflow_tries_again_what_may_succeed(shim, wor
     worker = {"RANK": "1", "WORLD_SIZE": "2", "MASTER_ADDR": "master.invalid", "MASTER_PORT": "23456"}
     done = shim(*words, env={**worker, **environment})
     assert (done.code, done.code >= 128) == (code, tried_again), done.transcript()
+
+
+def test_the_hook_of_modelarts_lite_changes_rank_and_master_before_they_are_read(rankshim, tmp_path):
+    job = yaml.safe_load((EXAMPLES / "modelarts-lite" / "job.yaml").read_text())["spec"]["tasks"][0]["template"]
+    (container,) = job["spec"]["containers"]
+    *words, script = after_rankshim(container["command"])
+    assert script == "train.py"
+    (tmp_path / "bin").mkdir()
+    # What the route planner's script leaves.
+    (tmp_path / "bin" / "wget").write_text(
+        "#!/bin/sh\necho 'echo 2 >/tmp/RANK_AFTER_ACC; echo 3 >/tmp/MASTER_INDEX' >bootstrap.sh\n"
+    )
+    (tmp_path / "bin" / "wget").chmod(0o755)
+    done = subprocess.run(
+        ["unshare", "--mount", "sh", "-c", 'mount --bind "$0" /tmp && cd /tmp && exec "$@"', tmp_path,
+         rankshim, "--wait", "none", *words, "sh", "-c", "echo $NODE_RANK of $NNODES, $MASTER_ADDR"],
+        env={
+            "PATH": "/tmp/bin:/usr/bin:/bin", "MA_NUM_HOSTS": "6", "MA_NUM_GPUS": "8", "MA_VJ_NAME": "llm",
+            "MA_TASK_NAME": "worker", "VC_TASK_INDEX": "4", "OPEN_SCRIPT_ADDRESS": "https://example.invalid",
+        },
+        capture_output=True, text=True,
+    )
+    if "unshare failed" in done.stderr or "permission denied" in done.stderr:
+        cannot(f"no mount namespace: {done.stderr}")
+    assert (done.returncode, done.stdout) == (0, "2 of 6, llm-worker-3.llm\n"), done.stderr
