@@ -37,16 +37,16 @@ struct WorkerState {
 
 /// Where the launcher placed this node when it started its last set of workers: an elastic job's nodes come
 /// and go.
-struct Place {
+struct NodePlace {
   unsigned node_rank = 0;
   unsigned nodes = 0;
 };
 
 /// What a launcher knows of its workers.
 struct WorkerRecord {
-  std::vector<WorkerEnd> ends;  ///< of the last set, in the order of their ends
-  unsigned seen = 0;            ///< how many that set had
-  std::optional<Place> place;   ///< of this node among that set's
+  std::vector<WorkerEnd> ends;     ///< of the last set, in the order of their ends
+  unsigned seen = 0;               ///< how many that set had
+  std::optional<NodePlace> place;  ///< of this node among that set's
   std::optional<std::chrono::steady_clock::time_point> first_at;  ///< when the first worker of all was seen
   std::string error_folder;   ///< LOCAL_RANK/error.json in it is what a worker of the last set left
   unsigned attempts = 0;      ///< 1 + the launcher's restarts; 0 where no worker was seen

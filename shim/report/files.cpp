@@ -16,7 +16,7 @@
 
 #include "base/log.h"
 #include "base/text.h"
-#include "report/place.h"
+#include "report/resolved_path.h"
 
 namespace rankshim {
 namespace {
@@ -42,13 +42,13 @@ int fill(int file, std::string_view text) {
 
 /// A new file in the folder, under a name that nobody has; its number, or −errno. Its mode is what `mode` and
 /// the umask make.
-int make_beside(const Place& place, mode_t mode, std::string& name) {
+int make_beside(const ResolvedPath& target, mode_t mode, std::string& name) {
   constexpr int tries = 100;
   for (int i = 0; i < tries; ++i) {
     const auto salt = static_cast<std::uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count());
-    name = fmt::format("{}.{:08x}", place.name(), static_cast<std::uint32_t>(salt ^ (salt >> 32U)));
+    name = fmt::format("{}.{:08x}", target.name(), static_cast<std::uint32_t>(salt ^ (salt >> 32U)));
     const int file =
-        openat(place.folder(), name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode);
+        openat(target.folder(), name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode);
     if (file >= 0) return file;
     if (errno != EEXIST) break;
   }
@@ -57,23 +57,23 @@ int make_beside(const Place& place, mode_t mode, std::string& name) {
 
 /// Another file takes its place at once, so that nobody ever reads half of one; 0 or errno. It gets the mode
 /// and, as far as we may, the owner of the one that was there.
-int replace(const Place& place, std::string_view text) {
+int replace(const ResolvedPath& target, std::string_view text) {
   constexpr mode_t everybody = 0666;
   constexpr mode_t permissions = 0777;
   struct stat before{};
-  const bool is_there = fstatat(place.folder(), place.name().c_str(), &before, AT_SYMLINK_NOFOLLOW) == 0;
+  const bool is_there = fstatat(target.folder(), target.name().c_str(), &before, AT_SYMLINK_NOFOLLOW) == 0;
   std::string temporary;
-  const int file = make_beside(place, is_there ? 0600 : everybody, temporary);
+  const int file = make_beside(target, is_there ? 0600 : everybody, temporary);
   if (file < 0) return -file;
   int error = fill(file, text);
   if (is_there && fchown(file, before.st_uid, before.st_gid) != 0)
-    log::debug("{} has another owner now", place.name());
+    log::debug("{} has another owner now", target.name());
   if (is_there && fchmod(file, before.st_mode & permissions) != 0)
-    log::debug("{} has another mode now", place.name());
+    log::debug("{} has another mode now", target.name());
   if (close(file) != 0 && error == 0) error = errno;
-  if (error == 0 && renameat(place.folder(), temporary.c_str(), place.folder(), place.name().c_str()) != 0)
+  if (error == 0 && renameat(target.folder(), temporary.c_str(), target.folder(), target.name().c_str()) != 0)
     error = errno;
-  if (error != 0) unlinkat(place.folder(), temporary.c_str(), 0);
+  if (error != 0) unlinkat(target.folder(), temporary.c_str(), 0);
   return error;
 }
 
@@ -86,10 +86,10 @@ bool stays_in_place(int error) {
 constexpr int to_write = O_WRONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK;
 
 /// In place, by a new file only where `make` says so; 0 or errno.
-int rewrite(const Place& place, std::string_view text, bool make) {
+int rewrite(const ResolvedPath& target, std::string_view text, bool make) {
   constexpr mode_t everybody = 0666;
   const int file =
-      openat(place.folder(), place.name().c_str(), to_write | O_NOFOLLOW | (make ? O_CREAT : 0), everybody);
+      openat(target.folder(), target.name().c_str(), to_write | O_NOFOLLOW | (make ? O_CREAT : 0), everybody);
   if (file < 0) return errno;
   const int error = fill(file, text);
   return close(file) != 0 && error == 0 ? errno : error;
@@ -115,10 +115,10 @@ int descriptor_named(std::string_view path) {
   return -1;
 }
 
-std::optional<Stream> stream_at(const std::string& path, const Place& place) {
+std::optional<Stream> stream_at(const std::string& path, const ResolvedPath& target) {
   struct stat status{};
-  const int follow = place.is_open_file() ? 0 : AT_SYMLINK_NOFOLLOW;
-  if (place.error() != 0 || fstatat(place.folder(), place.name().c_str(), &status, follow) != 0)
+  const int follow = target.is_open_file() ? 0 : AT_SYMLINK_NOFOLLOW;
+  if (target.error() != 0 || fstatat(target.folder(), target.name().c_str(), &status, follow) != 0)
     return std::nullopt;
   Stream stream{descriptor_named(path), status.st_mode & S_IFMT};
   // By another name too: replaced, it would lose what stdout and stderr have written.
@@ -128,7 +128,7 @@ std::optional<Stream> stream_at(const std::string& path, const Place& place) {
       stream.descriptor = own;
   }
   const bool file = stream.type == S_IFREG || stream.type == S_IFDIR;
-  if (stream.descriptor < 0 && file && !place.is_open_file()) return std::nullopt;
+  if (stream.descriptor < 0 && file && !target.is_open_file()) return std::nullopt;
   return stream;
 }
 
@@ -150,12 +150,12 @@ int append(int file, std::string_view text, bool socket) {
 }
 
 /// 0 or errno. A pipe or terminal is opened anew: only so a write that would wait does not, for us alone.
-int write_to(const Stream& stream, const Place& place, std::string_view text) {
+int write_to(const Stream& stream, const ResolvedPath& target, std::string_view text) {
   const bool socket = stream.type == S_IFSOCK;
   if (stream.descriptor >= 0 && (socket || stream.type == S_IFREG))
     return append(stream.descriptor, text, socket);
-  const int follow = place.is_open_file() ? 0 : O_NOFOLLOW;
-  const int file = openat(place.folder(), place.name().c_str(), to_write | follow);
+  const int follow = target.is_open_file() ? 0 : O_NOFOLLOW;
+  const int file = openat(target.folder(), target.name().c_str(), to_write | follow);
   if (file < 0) return errno;
   const int error = append(file, text, false);
   close(file);
@@ -170,11 +170,11 @@ std::string why(int error) {
 }  // namespace
 
 bool replace_file(const std::string& path, std::string_view text) {
-  const Place place(path);
-  const std::optional<Stream> stream = stream_at(path, place);
-  int error = place.error();
-  if (error == 0) error = stream ? write_to(*stream, place, text) : replace(place, text);
-  if (!stream && stays_in_place(error)) error = rewrite(place, text, false);
+  const ResolvedPath target(path);
+  const std::optional<Stream> stream = stream_at(path, target);
+  int error = target.error();
+  if (error == 0) error = stream ? write_to(*stream, target, text) : replace(target, text);
+  if (!stream && stays_in_place(error)) error = rewrite(target, text, false);
   if (error != 0)
     log::warn("the report cannot be written to {} ({}); set --report (RANKSHIM_REPORT)", path, why(error));
   return !stream && error == 0;
@@ -198,7 +198,7 @@ TerminationLog::TerminationLog(std::string path) : path_(std::move(path)), make_
 bool TerminationLog::exists() const { return !path_.empty() && (make_ || access(path_.c_str(), W_OK) == 0); }
 
 void TerminationLog::provisional(std::string_view line) {
-  if (stream_at(path_, Place(path_))) return;  // what is written there stays
+  if (stream_at(path_, ResolvedPath(path_))) return;  // what is written there stays
   provisional_ += line;
   provisional_ += '\n';
   write(provisional_);
@@ -211,11 +211,12 @@ void TerminationLog::finish(std::string_view text) {
 
 void TerminationLog::write(std::string_view text) {
   if (path_.empty()) return;
-  const Place place(path_);
-  const std::optional<Stream> stream = stream_at(path_, place);
-  int error = place.error();
+  const ResolvedPath target(path_);
+  const std::optional<Stream> stream = stream_at(path_, target);
+  int error = target.error();
   if (error == 0)
-    error = stream ? write_to(*stream, place, cut(text, longest)) : rewrite(place, cut(text, longest), make_);
+    error =
+        stream ? write_to(*stream, target, cut(text, longest)) : rewrite(target, cut(text, longest), make_);
   if (error != 0 && (error != ENOENT || make_)) warn(error);
 }
 

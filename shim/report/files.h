@@ -6,10 +6,11 @@
 /// How what we have to say gets into files. Whatever fails is a warning: nothing secondary ends the job.
 namespace rankshim {
 
-/// Replaces the file, or the one that a link leads to (place.h says which links), as a whole, by a new one
-/// beside it: a reader sees the old or the new. It has the mode and owner of the old one; else everybody may
-/// read and write it but for the umask. To a pipe, a device, and what is open here (/dev/stdout, /dev/fd/N),
-/// it is written. Warns where it cannot be. Returns whether a file is there now that can be read.
+/// Replaces the file, or the one that a link leads to (resolved_path.h says which links), as a whole, by a
+/// new one beside it: a reader sees the old or the new. It has the mode and owner of the old one; else
+/// everybody may read and write it but for the umask. To a pipe, a device, and what is open here
+/// (/dev/stdout, /dev/fd/N), it is written. Warns where it cannot be. Returns whether a file is there now
+/// that can be read.
 bool replace_file(const std::string& path, std::string_view text);
 
 /// Puts the text into a new file of its own in that folder, and returns its path; warns where that cannot be,

@@ -203,7 +203,7 @@ std::string name_of(const RootCause& root) {
 /// Whether the cause is probably on another node: an exception that says so, or the ABRT by which the
 /// watchdog of NCCL's process group ends a worker whose collective does not come to its end
 /// (torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp, TORCH_NCCL_ASYNC_ERROR_HANDLING).
-bool lost_peer(const RootCause& root, const std::optional<supervise::Place>& place) {
+bool lost_peer(const RootCause& root, const std::optional<supervise::NodePlace>& place) {
   if (!place || place->nodes < 2) return false;
   return root.signal == SIGABRT || (root.error != nullptr && tells_of_lost_peer(root.error->message));
 }
@@ -225,8 +225,8 @@ bool never_met(const Ending& ending, const RootCause& root) {
 }
 
 /// What torchrun's workers say, where its own code says nothing.
-void judge_workers(const Ending& ending, const Details& details, const std::optional<supervise::Place>& place,
-                   Verdict& verdict) {
+void judge_workers(const Ending& ending, const Details& details,
+                   const std::optional<supervise::NodePlace>& place, Verdict& verdict) {
   if (verdict.code == 0 && !ending.stop_signal) return;
   verdict.root = failed_worker(ending, details);
   if (verdict.root) {
@@ -255,7 +255,7 @@ void judge_workers(const Ending& ending, const Details& details, const std::opti
 }  // namespace
 
 Verdict judge(const Ending& ending, const LaunchPlan& plan, const Details& details,
-              const std::optional<supervise::Place>& place, bool launcher_code) {
+              const std::optional<supervise::NodePlace>& place, bool launcher_code) {
   const std::string& program = plan.argv.front();
   if (ending.kind == Ending::Kind::not_started) return judge_failed_start(ending, program);
   if (ending.kind == Ending::Kind::withheld) return withheld(ending, program);

@@ -48,6 +48,6 @@ struct Verdict {
 /// that is the cause, and 78. `place` is this node's among the job's, nothing where it is alone.
 /// `launcher_code`: torchrun's own code always (--exit-code launcher). `details` must outlive the verdict.
 Verdict judge(const supervise::Ending& ending, const LaunchPlan& plan, const Details& details,
-              const std::optional<supervise::Place>& place = std::nullopt, bool launcher_code = false);
+              const std::optional<supervise::NodePlace>& place = std::nullopt, bool launcher_code = false);
 
 }  // namespace rankshim

@@ -96,7 +96,7 @@ TEST_CASE("the first worker that failed by itself is the cause, with its own cod
 
 TEST_CASE("of several nodes each says that it speaks for itself, and hints at another that it lost",
           "[verdict]") {
-  const std::optional<supervise::Place> place{{.node_rank = 1, .nodes = 2}};
+  const std::optional<supervise::NodePlace> place{{.node_rank = 1, .nodes = 2}};
   const Verdict own = judge(torchrun({worker(1, exited(42), 2s)}), plan(LauncherKind::torchrun), {}, place);
   CHECK(
       own.sentence ==
@@ -174,7 +174,7 @@ TEST_CASE("a launcher that was asked to stop is stopped, whatever its workers ma
 }
 
 TEST_CASE("a launcher that failed itself and ended its workers is the cause", "[verdict]") {
-  const std::optional<supervise::Place> place{{.node_rank = 1, .nodes = 2}};
+  const std::optional<supervise::NodePlace> place{{.node_rank = 1, .nodes = 2}};
   const Ending ended = torchrun({worker(0, SIGTERM, 9s), worker(1, SIGKILL, 9s)});
   Details store;
   store.agent_tells = true;

@@ -56,12 +56,12 @@ void announce(const Job& job, const std::vector<std::string>& command) {
 
 /// Where this node stands among the job's: by its last workers' own word, for an elastic job's nodes come and
 /// go, else by the topology. Nothing of a node alone.
-std::optional<supervise::Place> place_of(const supervise::Ending& ending, const Job& job) {
+std::optional<supervise::NodePlace> place_of(const supervise::Ending& ending, const Job& job) {
   const Topology& topology = job.topology;
   if (topology.alone) return std::nullopt;
-  const std::optional<supervise::Place>& last = ending.workers.place;
+  const std::optional<supervise::NodePlace>& last = ending.workers.place;
   if (last || topology.elastic || !topology.facts.has(Fact::node_rank)) return last;
-  return supervise::Place{topology.number(Fact::node_rank), topology.number(Fact::nnodes)};
+  return supervise::NodePlace{topology.number(Fact::node_rank), topology.number(Fact::nnodes)};
 }
 
 /// While the command runs our working directory is another one (init/working_directory.h).

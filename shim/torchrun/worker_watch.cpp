@@ -236,10 +236,10 @@ bool WorkerWatch::all_have_ended() const {
 
 /// Of the first worker of a set; says what has changed since the set before.
 void WorkerWatch::take_place(std::string_view environment) {
-  const std::optional<Place> before = std::exchange(place_, std::nullopt);
+  const std::optional<NodePlace> before = std::exchange(place_, std::nullopt);
   const std::optional<unsigned> node_rank = number_behind("GROUP_RANK=", environment);
   const std::optional<unsigned> nodes = number_behind("GROUP_WORLD_SIZE=", environment);
-  if (node_rank && nodes) place_ = Place{*node_rank, *nodes};
+  if (node_rank && nodes) place_ = NodePlace{*node_rank, *nodes};
   if (!earlier_.empty()) {
     std::string what = "torchrun has started new workers";
     if (restarted_) what += fmt::format(" (restart {})", attempts_ - 1);

@@ -64,7 +64,7 @@ class WorkerWatch {
   /// How often it went through /proc for workers.
   [[nodiscard]] std::uint64_t looks() const { return looks_; }
   /// Of the last set; nothing where its environment could not be read.
-  [[nodiscard]] const std::optional<supervise::Place>& place() const { return place_; }
+  [[nodiscard]] const std::optional<supervise::NodePlace>& place() const { return place_; }
 
  private:
   struct Worker {
@@ -111,7 +111,7 @@ class WorkerWatch {
   std::vector<supervise::WorkerEnd> ends_;
   unsigned attempts_ = 0;
   bool restarted_ = false;  // the set that is being looked for is a restart's
-  std::optional<supervise::Place> place_;
+  std::optional<supervise::NodePlace> place_;
   unsigned most_nodes_ = 0;  // that the job ever had
   std::string run_;  // the name of the launcher's own folder in the log folder, which others may share
   bool run_is_known_ = false;  // by a worker's own word

@@ -7,16 +7,16 @@ namespace rankshim {
 
 /// A path that was gone through once: the folder that holds its last part, and that part's name. What is done
 /// with the two cannot be led elsewhere by who changes a link meanwhile.
-class Place {
+class ResolvedPath {
  public:
   /// Follows links, but in a folder where others can write only those that root or this process's user made:
   /// else everybody who can write in a shared folder could have us overwrite any file (the rule of
   /// fs.protected_symlinks, proc_sys_fs(5), and for folders without the sticky bit too). What the path names
   /// need not be there. `error` is 0 or an errno: ELOOP for a link that is not followed.
-  explicit Place(const std::string& path);
-  ~Place();
-  Place(const Place&) = delete;
-  Place& operator=(const Place&) = delete;
+  explicit ResolvedPath(const std::string& path);
+  ~ResolvedPath();
+  ResolvedPath(const ResolvedPath&) = delete;
+  ResolvedPath& operator=(const ResolvedPath&) = delete;
 
   [[nodiscard]] int error() const { return error_; }
   /// For openat(2) and its like.

@@ -1,4 +1,4 @@
-#include "report/place.h"
+#include "report/resolved_path.h"
 
 #include <fcntl.h>
 #include <linux/magic.h>
@@ -42,18 +42,18 @@ std::string take_part(std::string& path) {
 
 }  // namespace
 
-Place::Place(const std::string& path) : error_(walk(path)) {}
+ResolvedPath::ResolvedPath(const std::string& path) : error_(walk(path)) {}
 
-Place::~Place() {
+ResolvedPath::~ResolvedPath() {
   if (folder_ >= 0) close(folder_);
 }
 
-void Place::enter(int folder) {
+void ResolvedPath::enter(int folder) {
   if (folder_ >= 0) close(folder_);
   folder_ = folder;
 }
 
-int Place::walk(std::string rest) {
+int ResolvedPath::walk(std::string rest) {
   constexpr int look = O_PATH | O_CLOEXEC;
   enter(open(rest.starts_with('/') ? "/" : ".", look | O_DIRECTORY));
   for (int links = 0;;) {

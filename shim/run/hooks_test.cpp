@@ -1,0 +1,62 @@
+#include "run/hooks.h"
+
+#include <catch2/catch.hpp>
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <cstring>
+#include <string>
+#include <vector>
+
+namespace rankshim {
+namespace {
+
+using supervise::Ending;
+using namespace std::chrono_literals;
+
+Ending ending(Ending::Kind kind, int number) {
+  Ending made;
+  made.kind = kind;
+  made.number = number;
+  return made;
+}
+
+TEST_CASE("a hook's end is a code and a sentence") {
+  struct Case {
+    Ending end;
+    int code;
+    std::string sentence;
+  };
+  Ending killed = ending(Ending::Kind::signalled, SIGKILL);
+  killed.killed_by_us = true;
+  Ending stopped = killed;
+  stopped.stop_signal = SIGTERM;
+  Ending refused = ending(Ending::Kind::not_started, ENOMEM);
+  refused.failed_call = "fork";
+  const std::vector<Case> cases = {
+      {ending(Ending::Kind::exited, 0), 0, "ended with code 0"},
+      {ending(Ending::Kind::exited, 3), 3, "ended with code 3"},
+      {ending(Ending::Kind::signalled, SIGSEGV), 139, "was ended by SIGSEGV"},
+      {killed, 137, "was ended by SIGKILL, as it took longer than 10m"},
+      {stopped, 137, "was ended by SIGKILL"},
+      {refused, 71, "cannot be started: fork: " + std::string(std::strerror(ENOMEM))},
+      {ending(Ending::Kind::withheld, ECHILD), 71,
+       "ended, the system does not tell how: wait4: " + std::string(std::strerror(ECHILD))},
+  };
+  for (const Case& expected : cases) {
+    CHECK(code_of(expected.end) == expected.code);
+    CHECK(describe(expected.end, 10min) == expected.sentence);
+  }
+}
+
+TEST_CASE("a stop counts while a hook runs and after its end") {
+  Ending end = ending(Ending::Kind::exited, 0);
+  CHECK_FALSE(asked_to_stop(end));
+  end.late_signal = SIGHUP;
+  CHECK(asked_to_stop(end) == SIGHUP);
+  end.stop_signal = SIGTERM;
+  CHECK(asked_to_stop(end) == SIGTERM);
+}
+
+}  // namespace
+}  // namespace rankshim

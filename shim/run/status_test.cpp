@@ -1,0 +1,25 @@
+#include <catch2/catch.hpp>
+
+#include "run/ask_status.h"
+
+namespace rankshim::status {
+namespace {
+
+TEST_CASE("the folders of the socket are the option's alone, else /run, /dev/shm and TMPDIR") {
+  const Environment environment({"TMPDIR=/scratch"});
+  CHECK(socket_folders("/x", environment) == std::vector<std::string>{"/x"});
+  CHECK(socket_folders("", environment) == std::vector<std::string>{"/run", "/dev/shm", "/scratch"});
+  CHECK(socket_folders("", Environment()).back() == "/tmp");
+}
+
+TEST_CASE("an instance is well that has not failed, and is in the phase that is asked for") {
+  const std::string running = R"({"version":1,"phase":"run","failed":false})";
+  CHECK(is_well(running, ""));
+  CHECK(is_well(running, "run"));
+  CHECK_FALSE(is_well(running, "wait"));
+  CHECK_FALSE(is_well(R"({"version":1,"phase":"held","failed":true})", ""));
+  CHECK_FALSE(is_well("", ""));
+}
+
+}  // namespace
+}  // namespace rankshim::status
