@@ -2,21 +2,19 @@
 
 import importlib.metadata
 import os
-import platform
 import subprocess
 
 from ingredients import ROOT, ingredients, os_release, output
 
-# The distribution's packages whose versions can change a byte of what is released.
-TOOLS = ("cmake", "dpkg", "g++", "gzip", "podman", "rpm", "tar", "xz-utils")
+# The programs whose versions can change a byte of what is released, pip's packages aside.
+TOOLS = ("cmake", "dpkg-deb", "g++", "gzip", "ninja", "podman", "python3", "rpmbuild", "tar", "xz")
 
 
 def text(version, architectures):
     """For a release of these architectures."""
     system = os_release()["PRETTY_NAME"]
     libraries = [(part.name, f"{part.version}  {part.purl}") for part in ingredients()]
-    tools = [(name, output("dpkg-query", "--show", "--showformat=${Version}", name)) for name in TOOLS]
-    tools.append(("python", platform.python_version()))
+    tools = [(name, output(name, "--version").splitlines()[0]) for name in TOOLS]
     tools += [(name, f"{importlib.metadata.version(name)}  pinned in scripts/pins") for name in
               ("ziglang", "hatchling", "cyclonedx-python-lib")]
     return f"""\
