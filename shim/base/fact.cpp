@@ -1,6 +1,6 @@
 #include "base/fact.h"
 
-#include <algorithm>
+#include "base/text.h"
 
 namespace rankshim {
 
@@ -28,11 +28,7 @@ std::string Value::source() const {
 
 void Value::append_inputs(std::string_view fact, std::vector<std::string>& names) const {
   std::string_view rest = detail.empty() ? fact : std::string_view(detail);
-  while (!rest.empty()) {
-    const std::string_view one = rest.substr(0, rest.find(", "));
-    names.emplace_back(one);
-    rest.remove_prefix(std::min(one.size() + 2, rest.size()));
-  }
+  while (!rest.empty()) names.emplace_back(take_part(rest, ", "));
 }
 
 bool Value::from_user() const {

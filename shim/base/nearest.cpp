@@ -1,10 +1,11 @@
 #include "base/nearest.h"
 
 #include <algorithm>
-#include <cctype>
 #include <cstddef>
 #include <numeric>
 #include <vector>
+
+#include "base/text.h"
 
 namespace rankshim {
 namespace {
@@ -13,7 +14,7 @@ namespace {
 bool same(char a, char b) {
   if (a == '_') a = '-';
   if (b == '_') b = '-';
-  return std::tolower(static_cast<unsigned char>(a)) == std::tolower(static_cast<unsigned char>(b));
+  return to_lower(a) == to_lower(b);
 }
 
 /// Levenshtein's distance.

@@ -1,8 +1,9 @@
 #include "base/pattern.h"
 
 #include <algorithm>
-#include <charconv>
 #include <vector>
+
+#include "base/number.h"
 
 namespace rankshim {
 namespace {
@@ -67,12 +68,11 @@ std::optional<std::string> read_set(std::string_view text, std::size_t& at) {
 /// The largest number in the "{N}" or "{N,M}" that begins at `at`; 0 where there is none.
 unsigned bound_at(std::string_view text, std::size_t at) {
   unsigned largest = 0;
-  for (++at; at < text.size() && text[at] != '}'; ++at) {
-    unsigned number = 0;
-    const auto [end, error] = std::from_chars(text.data() + at, text.data() + text.size(), number);
-    if (error != std::errc{}) continue;
-    largest = std::max(largest, number);
-    at = static_cast<std::size_t>(end - text.data()) - 1;
+  for (text.remove_prefix(at + 1); !text.empty() && text.front() != '}';) {
+    if (const auto number = take_number<unsigned>(text))
+      largest = std::max(largest, *number);
+    else
+      text.remove_prefix(1);
   }
   return largest;
 }

@@ -1,7 +1,9 @@
 #include "base/signal_text.h"
 
-#include <charconv>
 #include <csignal>
+
+#include "base/number.h"
+#include "base/text.h"
 
 namespace rankshim::supervise {
 namespace {
@@ -14,21 +16,8 @@ constexpr std::array<std::string_view, first_real_time_signal> names = {
     "SEGV", "USR2", "PIPE", "ALRM", "TERM",   "STKFLT", "CHLD",  "CONT", "STOP", "TSTP", "TTIN",
     "TTOU", "URG",  "XCPU", "XFSZ", "VTALRM", "PROF",   "WINCH", "IO",   "PWR",  "SYS"};
 
-std::optional<int> number_in(std::string_view text) {
-  int number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
-  return number;
-}
-
 std::optional<int> in_range(std::optional<int> signal) {
   return signal && *signal >= 1 && *signal <= last_signal ? signal : std::nullopt;
-}
-
-std::string_view next_item(std::string_view& text) {
-  const std::string_view item = text.substr(0, text.find(','));
-  text.remove_prefix(item.size() == text.size() ? item.size() : item.size() + 1);
-  return item;
 }
 
 }  // namespace
@@ -42,11 +31,8 @@ std::string signal_name(int signal) {
 }
 
 std::optional<int> parse_signal(std::string_view text) {
-  if (const auto number = number_in(text)) return in_range(number);
-  std::string upper(text);
-  for (char& c : upper) {
-    if (c >= 'a' && c <= 'z') c = static_cast<char>(c - 'a' + 'A');
-  }
+  if (const auto number = parse_number<int>(text)) return in_range(number);
+  const std::string upper = upper_case(text);
   std::string_view name = upper;
   if (name.starts_with("SIG")) name.remove_prefix(3);
   for (std::size_t number = 1; number < names.size(); ++number) {
@@ -57,7 +43,8 @@ std::optional<int> parse_signal(std::string_view text) {
   const int base = from_below ? rtmin : last_signal;
   name.remove_prefix(5);
   if (name.empty()) return base;
-  const auto distance = name[0] == (from_below ? '+' : '-') ? number_in(name.substr(1)) : std::nullopt;
+  const auto distance =
+      name[0] == (from_below ? '+' : '-') ? parse_number<int>(name.substr(1)) : std::nullopt;
   if (!distance || *distance < 0 || *distance > last_signal - rtmin) return std::nullopt;
   return from_below ? base + *distance : base - *distance;
 }
@@ -66,7 +53,7 @@ std::optional<SignalSet> parse_signals(std::string_view text) {
   SignalSet set = 0;
   if (text == "none") return set;
   while (!text.empty()) {
-    const auto signal = parse_signal(next_item(text));
+    const auto signal = parse_signal(take_part(text, ","));
     if (!signal) return std::nullopt;
     set |= bit(*signal);
   }
@@ -76,7 +63,7 @@ std::optional<SignalSet> parse_signals(std::string_view text) {
 std::optional<SignalMap> SignalMap::parse(std::string_view text) {
   SignalMap map;
   while (!text.empty()) {
-    const std::string_view item = next_item(text);
+    const std::string_view item = take_part(text, ",");
     const auto equals = item.find('=');
     if (equals == std::string_view::npos) return std::nullopt;
     const auto from = parse_signal(item.substr(0, equals));

@@ -39,6 +39,41 @@ std::string_view cut(std::string_view text, std::size_t size);
 /// Whether two texts are the same, the case of ASCII letters aside.
 bool same_but_case(std::string_view a, std::string_view b);
 
+constexpr char to_lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
+constexpr char to_upper(char c) { return c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c; }
+
+/// The text with its ASCII letters in one case.
+std::string lower_case(std::string_view text);
+std::string upper_case(std::string_view text);
+
+constexpr bool is_digit(char c) { return c >= '0' && c <= '9'; }
+
+/// Whether there is a character, and each is an ASCII digit.
+bool all_digits(std::string_view text);
+
+/// Whether a shell's variable can have that name: letters, digits and "_", a digit not in front (POSIX, 3.216
+/// "Name").
+bool is_shell_name(std::string_view text);
+
+/// An address without the brackets that it has in a URL; anything else as it is.
+std::string_view without_brackets(std::string_view host);
+
+/// The last part of a path.
+std::string_view base_name(std::string_view path);
+
+/// The texts one after the other, with `between` between each two.
+template <class Texts>
+std::string joined(const Texts& texts, std::string_view between = ", ") {
+  std::string all;
+  for (auto text = texts.begin(); text != texts.end(); ++text)
+    all.append(text == texts.begin() ? "" : between).append(*text);
+  return all;
+}
+
+/// Cuts the part in front of the first `separator` off `text`, and the separator; all of it where there is
+/// none.
+std::string_view take_part(std::string_view& text, std::string_view separator);
+
 /// Cuts the first line off `text`, without what ends it.
 std::string_view take_line(std::string_view& text);
 

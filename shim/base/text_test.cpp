@@ -1,6 +1,10 @@
 #include "base/text.h"
 
 #include <catch2/catch.hpp>
+#include <cstdint>
+#include <vector>
+
+#include "base/number.h"
 
 namespace rankshim {
 namespace {
@@ -9,6 +13,53 @@ TEST_CASE("what stands around a value is trimmed") {
   CHECK(trimmed(" \t3\r\n") == "3");
   CHECK(trimmed("a b") == "a b");
   CHECK(trimmed("\n ").empty());
+}
+
+TEST_CASE("a list is taken apart, and put together again") {
+  std::string_view list = "a,,b,";
+  CHECK(take_part(list, ",") == "a");
+  CHECK(take_part(list, ",").empty());
+  CHECK(take_part(list, ",") == "b");
+  CHECK(list.empty());
+  std::string_view sources = "A, B C";
+  CHECK(take_part(sources, ", ") == "A");
+  CHECK(take_part(sources, ", ") == "B C");
+  CHECK(joined(std::vector<std::string>{"a", "", "b"}) == "a, , b");
+  CHECK(joined(std::vector<std::string_view>{"a", "b"}, ",") == "a,b");
+  CHECK(joined(std::vector<std::string>{}).empty());
+}
+
+TEST_CASE("only ASCII letters have a case") {
+  CHECK(upper_case("nproc_per_node é") == "NPROC_PER_NODE é");
+  CHECK(lower_case("Job-0 É") == "job-0 É");
+  CHECK(same_but_case("Train-3", "tRAIN-3"));
+  CHECK_FALSE(same_but_case("a", "ab"));
+}
+
+TEST_CASE("what is a number, a shell's name, an address in brackets, a path's last part") {
+  CHECK(all_digits("007"));
+  CHECK_FALSE(all_digits(""));
+  CHECK_FALSE(all_digits("1 "));
+  CHECK(is_shell_name("_A1"));
+  for (const char* none : {"", "1A", "A-B", "A$(b)", "Ä"}) CHECK_FALSE(is_shell_name(none));
+  CHECK(without_brackets("[::1]") == "::1");
+  CHECK(without_brackets("[::1") == "[::1");
+  CHECK(base_name("/usr/bin/python3") == "python3");
+  CHECK(base_name("python3") == "python3");
+}
+
+TEST_CASE("a number is the whole text, or is taken off its start") {
+  CHECK(parse_number<unsigned>("42") == 42U);
+  CHECK(parse_number<int>("-1") == -1);
+  CHECK(parse_number<unsigned>("fF", 16) == 255U);
+  CHECK(parse_number<std::uint8_t>("255") == 255);
+  for (const char* none : {"", " 1", "1 ", "+1", "-1", "256", "0x1", "1.0"})
+    CHECK_FALSE(parse_number<std::uint8_t>(none));
+  std::string_view text = "8 cores";
+  CHECK(take_number<unsigned>(text) == 8U);
+  CHECK(text == " cores");
+  CHECK_FALSE(take_number<unsigned>(text));
+  CHECK(text == " cores");
 }
 
 TEST_CASE("a text is always UTF-8, bytes that are none are Latin-1") {

@@ -11,12 +11,6 @@ std::string shell_quote(std::string_view word) {
   return is_plain ? std::string(word) : in_single_quotes(word);
 }
 
-bool is_shell_name(std::string_view name) {
-  constexpr std::string_view letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_0123456789";
-  return !name.empty() && name.find_first_not_of(letters) == std::string_view::npos &&
-         (name.front() < '0' || name.front() > '9');
-}
-
 std::string shell_quote(const std::vector<std::string>& words) {
   std::string line;
   for (const std::string& word : words) {

@@ -9,9 +9,6 @@ namespace rankshim {
 /// The word as a POSIX shell reads it back unchanged; plain words stay as they are.
 std::string shell_quote(std::string_view word);
 
-/// Whether a shell's variable can be of that name (POSIX: letters, digits and underscores, no digit first).
-bool is_shell_name(std::string_view name);
-
 /// A whole command line.
 std::string shell_quote(const std::vector<std::string>& words);
 

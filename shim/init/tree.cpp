@@ -8,11 +8,11 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <charconv>
 #include <cstddef>
 #include <cstdio>
 #include <memory>
 
+#include "base/number.h"
 #include "base/sort.h"
 
 namespace rankshim::supervise {
@@ -22,8 +22,9 @@ constexpr std::size_t longest_stat = 1024;
 
 template <class Number>
 bool parse(std::string_view text, Number& number) {
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  return error == std::errc{} && end == text.data() + text.size();
+  const auto parsed = parse_number<Number>(text);
+  number = parsed.value_or(number);
+  return parsed.has_value();
 }
 
 std::optional<Process> read_process(pid_t pid) {
@@ -39,9 +40,7 @@ bool reads_memory(std::string_view file) { return file == "environ" || file == "
 bool proc_is_ours() {
   std::array<char, 16> target{};
   const ssize_t length = readlink("/proc/self", target.data(), target.size());
-  pid_t self = 0;
-  return length > 0 && parse(std::string_view(target.data(), static_cast<std::size_t>(length)), self) &&
-         self == getpid();
+  return length > 0 && parse_number<pid_t>({target.data(), static_cast<std::size_t>(length)}) == getpid();
 }
 
 std::optional<std::vector<Process>> all_processes() {
@@ -50,9 +49,9 @@ std::optional<std::vector<Process>> all_processes() {
   if (folder == nullptr) return std::nullopt;
   std::vector<Process> processes;
   while (const dirent* entry = readdir(folder.get())) {
-    pid_t pid = 0;
-    if (!parse(std::string_view(entry->d_name), pid)) continue;
-    if (const std::optional<Process> process = read_process(pid)) processes.push_back(*process);
+    const auto pid = parse_number<pid_t>(entry->d_name);
+    if (!pid) continue;
+    if (const std::optional<Process> process = read_process(*pid)) processes.push_back(*process);
   }
   // The kernel lists them in this order (fs/proc/base.c, next_tgid), which it does not promise.
   insertion_sort(processes, [](const Process& a, const Process& b) { return a.pid < b.pid; });
@@ -179,11 +178,9 @@ std::optional<int> zombie_status(pid_t pid) {
     at = stat_line->find(' ', at + 1);
     if (at == std::string::npos) return std::nullopt;
   }
-  int status = 0;
-  const char* begin = stat_line->data() + at + 1;
-  if (std::from_chars(begin, stat_line->data() + stat_line->size(), status).ec != std::errc{})
-    return std::nullopt;
-  if (status != 0) return status;
+  std::string_view rest = std::string_view(*stat_line).substr(at + 1);
+  const auto status = take_number<int>(rest);
+  if (!status || *status != 0) return status;
   struct stat owner{};
   const std::string folder = "/proc/" + std::to_string(pid);
   if (::stat(folder.c_str(), &owner) != 0 || owner.st_uid != geteuid()) return std::nullopt;

@@ -6,6 +6,7 @@
 #include <array>
 #include <utility>
 
+#include "base/text.h"
 #include "topology/python_words.h"
 
 namespace rankshim {

@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <array>
 #include <bitset>
-#include <charconv>
+
+#include "base/number.h"
+#include "base/text.h"
 
 namespace rankshim {
 namespace {
-
-constexpr std::string_view digits = "0123456789";
 
 /// Devices that are a numbered file in /dev.
 struct Kind {
@@ -35,8 +35,7 @@ constexpr std::size_t nvidia = 0;
 constexpr std::size_t habana = 3;
 
 bool is_numbered(std::string_view name, std::string_view prefix) {
-  return name.size() > prefix.size() && name.starts_with(prefix) &&
-         name.find_first_not_of(digits, prefix.size()) == std::string_view::npos;
+  return name.starts_with(prefix) && all_digits(name.substr(prefix.size()));
 }
 
 /// What the one pass over /dev sees.
@@ -118,13 +117,9 @@ bool is_intel(const Node& node, std::string_view name) {
 
 /// The number behind NAME in "NAME NUMBER" lines; 0 where it is not there.
 unsigned property(std::string_view properties, std::string_view name) {
-  for (auto at = properties.find(name); at != std::string_view::npos; at = properties.find(name, at + 1)) {
-    const auto end = at + name.size();
-    if ((at != 0 && properties[at - 1] != '\n') || end >= properties.size() || properties[end] != ' ')
-      continue;
-    unsigned value = 0;
-    std::from_chars(properties.data() + end + 1, properties.data() + properties.size(), value);
-    return value;
+  while (!properties.empty()) {
+    std::string_view line = take_line(properties);
+    if (take_part(line, " ") == name) return take_number<unsigned>(line).value_or(0);
   }
   return 0;
 }
@@ -202,31 +197,12 @@ std::optional<DeviceCount> intel(const Node& node) {
   return counter.result();
 }
 
-/// Cuts the first entry off a list by comma, without blanks.
-std::string_view next_entry(std::string_view& list) {
-  const auto comma = list.find(',');
-  std::string_view entry = list.substr(0, comma);
-  list = comma == std::string_view::npos ? std::string_view{} : list.substr(comma + 1);
-  while (entry.starts_with(' ')) entry.remove_prefix(1);
-  while (entry.ends_with(' ')) entry.remove_suffix(1);
-  return entry;
-}
-
-/// The number that a text begins with.
-std::optional<unsigned> leading_number(std::string_view& text) {
-  unsigned value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc{}) return std::nullopt;
-  text.remove_prefix(static_cast<std::size_t>(end - text.data()));
-  return value;
-}
-
 /// The number of devices in one entry of a runtime's list: 4 of "0-3", else 1.
 unsigned in_range(std::string_view entry) {
-  const auto first = leading_number(entry);
+  const auto first = take_number<unsigned>(entry);
   if (!first || !entry.starts_with('-')) return 1;
   entry.remove_prefix(1);
-  const auto last = leading_number(entry);
+  const auto last = take_number<unsigned>(entry);
   constexpr unsigned most = 1U << 16U;
   return last && entry.empty() && *last >= *first ? std::min(*last - *first, most) + 1 : 1;
 }
@@ -240,11 +216,10 @@ unsigned count_mounted(std::string_view list, unsigned present) {
   constexpr unsigned most = 1U << 16U;
   bool slices = false;
   while (!list.empty() && count < most) {
-    const std::string_view entry = next_entry(list);
+    const std::string_view entry = trimmed(take_part(list, ","));
     if (entry.empty()) continue;
-    slices =
-        slices || entry.starts_with("MIG-") ||
-        (digits.find(entry.front()) != std::string_view::npos && entry.find(':') != std::string_view::npos);
+    slices = slices || entry.starts_with("MIG-") ||
+             (is_digit(entry.front()) && entry.find(':') != std::string_view::npos);
     count += in_range(entry);
   }
   return slices && present != 0 ? count : std::min(count, present);
@@ -259,12 +234,12 @@ unsigned count_shown(std::string_view list, unsigned present, bool indexed) {
   const bool unique_ids = slices || list.starts_with("GPU-");
   while (!list.empty() && count < most) {
     const std::string_view before = whole.substr(0, whole.size() - list.size());
-    std::string_view entry = next_entry(list);
+    std::string_view entry = trimmed(take_part(list, ","));
     if (unique_ids) {
       if (!entry.starts_with(whole.substr(0, 4))) break;
       if (before.find(entry) != std::string_view::npos) return 0;
     } else {
-      const auto number = leading_number(entry);
+      const auto number = take_number<unsigned>(entry);
       if (!number || *number >= most || (indexed && *number >= present)) break;
       if (entry.starts_with('.')) {  // Intel: a tile of the card
         slices = true;

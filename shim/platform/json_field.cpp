@@ -3,9 +3,11 @@
 #include <yyjson.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cstdlib>
 #include <memory>
+
+#include "base/number.h"
+#include "base/text.h"
 
 namespace rankshim::platform {
 namespace {
@@ -14,9 +16,7 @@ namespace {
 unsigned code_unit(std::string_view text, std::size_t at) {
   const std::string_view escape = text.substr(std::min(at, text.size()), 6);
   if (escape.size() != 6 || !escape.starts_with("\\u")) return 0;
-  unsigned unit = 0;
-  const char* const end = escape.data() + escape.size();
-  return std::from_chars(escape.data() + 2, end, unit, 16).ptr == end ? unit : 0;
+  return parse_number<unsigned>(escape.substr(2), 16).value_or(0);
 }
 
 /// Half of a surrogate pair that stands alone is no character, and the whole document would be refused for
@@ -106,16 +106,13 @@ std::string text_of(yyjson_val* value) {
 
 yyjson_val* member(yyjson_val* container, std::string_view name) {
   if (yyjson_is_obj(container)) return yyjson_obj_getn(container, name.data(), name.size());
-  std::size_t index = 0;
-  const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), index);
-  const bool number = error == std::errc{} && end == name.data() + name.size();
-  return number ? yyjson_arr_get(container, index) : nullptr;
+  const auto index = parse_number<std::size_t>(name);
+  return index ? yyjson_arr_get(container, *index) : nullptr;
 }
 
 std::string at_path(yyjson_val* value, std::string_view path) {
   if (path.empty()) return text_of(value);
-  const std::string_view name = path.substr(0, path.find('.'));
-  path.remove_prefix(std::min(name.size() + 1, path.size()));
+  const std::string_view name = take_part(path, ".");
   if (name != "*") {
     yyjson_val* inner = member(value, name);
     return inner == nullptr ? std::string() : at_path(inner, path);

@@ -8,6 +8,7 @@
 
 #include "base/nearest.h"
 #include "base/sort.h"
+#include "base/text.h"
 #include "base/toml.h"
 #include "base/toml_nesting.h"
 #include "platform/expression.h"
@@ -22,12 +23,6 @@ struct OwnedProfile::Storage {
 };
 
 namespace {
-
-std::string joined(std::span<const std::string_view> names) {
-  std::string result;
-  for (const std::string_view name : names) result.append(result.empty() ? "" : ", ").append(name);
-  return result;
-}
 
 bool is_negative(const Condition& condition) {
   return condition.sign == Sign::not_set || condition.sign == Sign::unlike;
@@ -119,7 +114,7 @@ class ProfileReader {
       return a.second->source().begin < b.second->source().begin;
     });
     for (const auto& [name, node] : in_order) {
-      if (!is_name(name)) fault(*node, "'" + name + "' is no name", "use letters, digits and _");
+      if (!is_shell_name(name)) fault(*node, "'" + name + "' is no name", "use letters, digits and _");
       std::vector<std::uint16_t> roots;
       // clang 14 captures no structured binding without a name of its own.
       each(*node, [&, &name = name](const toml::node& one) {
@@ -289,14 +284,6 @@ class ProfileReader {
     const auto* array = node.as_array();
     if (array == nullptr) return use(node);
     for (const toml::node& element : *array) use(element);
-  }
-
-  static bool is_name(std::string_view text) {
-    return !text.empty() &&
-           text.find_first_not_of(
-               "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_"
-               "0123456789") == std::string_view::npos &&
-           (text.front() < '0' || text.front() > '9');
   }
 
   /// Of a fact or a let of that name.

@@ -11,12 +11,6 @@
 namespace rankshim::platform {
 namespace {
 
-std::string by_comma(const std::vector<std::string>& parts) {
-  std::string all;
-  for (const std::string& part : parts) all += (all.empty() ? "" : ", ") + part;
-  return all;
-}
-
 /// Which kind counts before which others; a platform and a launcher are compared by what they say.
 constexpr Kind order(Kind kind) { return kind == Kind::launcher ? Kind::platform : kind; }
 
@@ -46,11 +40,8 @@ struct State {
 };
 
 bool fits_any(std::string_view text, std::string_view globs) {
-  while (!globs.empty()) {
-    const std::string_view glob = globs.substr(0, globs.find(','));
-    if (fits(text, glob)) return true;
-    globs.remove_prefix(std::min(glob.size() + 1, globs.size()));
-  }
+  while (!globs.empty())
+    if (fits(text, take_part(globs, ","))) return true;
   return false;
 }
 
@@ -101,7 +92,7 @@ void add_recognised(const Profile& profile, const Node& node, const Variables& v
     evaluation.add_inputs(condition.root, true, platform.evidence_names);
     reasons.add_evidence(condition, evidence);
   }
-  platform.evidence = by_comma(evidence);
+  platform.evidence = joined(evidence);
 }
 
 Facts read_facts(const Profile& profile, Evaluation evaluation) {
@@ -197,7 +188,7 @@ const Profile* find(std::span<const Profile> profiles, std::string_view name) {
 }
 
 bool is_agent(const Profile& profile, std::string_view program) {
-  return fits_any(program.substr(program.rfind('/') + 1), profile.agents());
+  return fits_any(base_name(program), profile.agents());
 }
 
 Lack lack_of(const Profile& profile, Fact fact, const Node& node) {
@@ -240,7 +231,7 @@ Outcome<Platform> recognise(std::span<const Profile> profiles, std::string_view 
   Platform result;
   if (wanted == "none") {
     result.name = "none";
-    const std::string ignored = by_comma(ignored_variables(profiles, node));
+    const std::string ignored = joined(ignored_variables(profiles, node));
     if (!ignored.empty())
       result.warnings.push_back("the platform is none, so these are ignored: " + ignored +
                                 "; where other nodes are not named by options, this one trains alone");
@@ -300,7 +291,7 @@ Outcome<Platform> recognise(std::span<const Profile> profiles, std::string_view 
       evaluation.add_inputs(condition.root, true, one.names);
       reasons.add_evidence(condition, evidence);
     }
-    one.because = by_comma(evidence);
+    one.because = joined(evidence);
     return one;
   };
   if (!unreadable.empty()) return unreadable;

@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cstdint>
 #include <optional>
 #include <string_view>
+
+#include "base/number.h"
+#include "base/text.h"
 
 namespace rankshim::platform {
 namespace {
@@ -62,13 +64,7 @@ constexpr auto other_owners = std::to_array<std::string_view>(
 constexpr auto other_names = std::to_array<std::string_view>({"JOB_INDEX", "NODE_APP_INSTANCE"});
 
 /// A number that an index or a count of nodes can be; identifiers are larger.
-std::optional<std::uint32_t> small_number(std::string_view text) {
-  constexpr std::uint32_t largest = 65'535;
-  std::uint32_t number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc{} || end != text.data() + text.size() || number > largest) return std::nullopt;
-  return number;
-}
+std::optional<std::uint32_t> small_number(std::string_view text) { return parse_number<std::uint16_t>(text); }
 
 /// Whether the name is that word, or ends with it behind an underscore.
 bool ends_with_word(std::string_view name, std::string_view word) {
@@ -88,11 +84,8 @@ bool contains(const std::array<std::string_view, count>& words, std::string_view
 /// Whether the name is known for something else.
 bool is_other(std::string_view name) {
   if (contains(other_names, name) || contains(other_owners, name.substr(0, name.find('_')))) return true;
-  while (!name.empty()) {
-    const std::string_view word = name.substr(0, name.find('_'));
-    if (contains(other_words, word)) return true;
-    name.remove_prefix(std::min(word.size() + 1, name.size()));
-  }
+  while (!name.empty())
+    if (contains(other_words, take_part(name, "_"))) return true;
   return false;
 }
 

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/sort.h"
+#include "base/text.h"
 #include "platform/builtin.h"
 #include "platform/recognise.h"
 
@@ -14,7 +15,7 @@ namespace {
 constexpr std::string_view extension = ".toml";
 
 std::string name_of(std::string_view path) {
-  path.remove_prefix(path.rfind('/') + 1);  // npos + 1 is 0
+  path = base_name(path);
   if (path.ends_with(extension)) path.remove_suffix(extension.size());
   return std::string(path);
 }

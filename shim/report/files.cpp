@@ -7,7 +7,6 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <charconv>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -15,6 +14,7 @@
 #include <optional>
 
 #include "base/log.h"
+#include "base/number.h"
 #include "base/text.h"
 #include "report/resolved_path.h"
 
@@ -106,11 +106,9 @@ int descriptor_named(std::string_view path) {
   if (path == "/dev/stdout") return STDOUT_FILENO;
   if (path == "/dev/stderr") return STDERR_FILENO;
   for (const std::string_view folder : {"/dev/fd/", "/proc/self/fd/"}) {
-    int descriptor = -1;
-    if (path.starts_with(folder)) {
-      std::from_chars(path.data() + folder.size(), path.data() + path.size(), descriptor);
-      return descriptor;
-    }
+    if (!path.starts_with(folder)) continue;
+    path.remove_prefix(folder.size());
+    return take_number<int>(path).value_or(-1);
   }
   return -1;
 }

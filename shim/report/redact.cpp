@@ -46,8 +46,7 @@ void add_secret(std::vector<std::string>& secrets, std::string_view value) {
   }
   if (value.find('\n') == std::string_view::npos) return;
   while (!value.empty()) {
-    std::string_view line = value.substr(0, value.find('\n'));
-    value.remove_prefix(std::min(value.size(), line.size() + 1));
+    std::string_view line = take_line(value);
     if (line.ends_with('\r')) line.remove_suffix(1);
     if (line.size() >= shortest_line_of_secret && !line.starts_with("-----")) secrets.emplace_back(line);
   }
@@ -80,8 +79,7 @@ bool is_secret_option(std::string_view name) {
        "credentials", "apikey", "jwt", "cookie", "auth", "dsn", "bearer"});
   while (name.starts_with('-')) name.remove_prefix(1);
   const auto between = name.find_last_of("-_.");
-  std::string last(name.substr(between == std::string_view::npos ? 0 : between + 1));
-  for (char& c : last) c = static_cast<char>(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);
+  const std::string last = lower_case(name.substr(between == std::string_view::npos ? 0 : between + 1));
   return std::ranges::find(ends, last) != ends.end() || (last == "key" && between != std::string_view::npos);
 }
 
@@ -115,8 +113,7 @@ std::string_view cut_line(std::string_view line, std::size_t longest) {
 }  // namespace
 
 bool is_secret_name(std::string_view name) {
-  std::string upper(name);
-  for (char& c : upper) c = static_cast<char>(c >= 'a' && c <= 'z' ? c - 'a' + 'A' : c);
+  const std::string upper = upper_case(name);
   return std::ranges::any_of(secret_words,
                              [&](auto word) { return upper.find(word) != std::string::npos; }) ||
          std::ranges::any_of(secret_ends, [&](auto end) { return upper.ends_with(end); });

@@ -1,19 +1,17 @@
 #include "settings/exit_map.h"
 
 #include <array>
-#include <charconv>
+#include <cstdint>
 #include <utility>
+
+#include "base/number.h"
+#include "base/text.h"
 
 namespace rankshim {
 namespace {
 
-std::optional<int> exit_code_in(std::string_view text) {
-  int value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc{} || end != text.data() + text.size() || value < 0 || value > 255)
-    return std::nullopt;
-  return value;
-}
+/// 0 to 255.
+std::optional<int> exit_code_in(std::string_view text) { return parse_number<std::uint8_t>(text); }
 
 constexpr std::array<std::pair<std::string_view, Cause>, 4> causes = {
     {{"oom", Cause::oom}, {"wait", Cause::wait}, {"config", Cause::config}, {"stopped", Cause::stopped}}};
@@ -23,10 +21,7 @@ constexpr std::array<std::pair<std::string_view, Cause>, 4> causes = {
 std::optional<ExitMap> ExitMap::parse(std::string_view text) {
   ExitMap map;
   while (!text.empty()) {
-    const auto comma = text.find(',');
-    const std::string_view item = text.substr(0, comma);
-    text = comma == std::string_view::npos ? std::string_view{} : text.substr(comma + 1);
-
+    const std::string_view item = take_part(text, ",");
     const auto equals = item.find('=');
     if (equals == std::string_view::npos) return std::nullopt;
     const std::string_view from = item.substr(0, equals);

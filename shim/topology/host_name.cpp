@@ -6,6 +6,7 @@
 #include <cctype>
 #include <cstring>
 
+#include "base/text.h"
 #include "topology/topology.h"
 
 namespace rankshim {
@@ -15,9 +16,7 @@ namespace {
 std::string canonical(std::string_view host) {
   host = without_brackets(host);
   if (host.size() > 1 && host.ends_with('.')) host.remove_suffix(1);
-  std::string text(host);
-  std::transform(text.begin(), text.end(), text.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  std::string text = lower_case(host);
   if (text.find(':') == std::string::npos) return text;
   in6_addr v6{};
   std::array<char, INET6_ADDRSTRLEN> out{};
@@ -34,10 +33,6 @@ bool names_localhost(const std::string& name) {
 }
 
 }  // namespace
-
-std::string_view without_brackets(std::string_view host) {
-  return host.starts_with('[') && host.ends_with(']') ? host.substr(1, host.size() - 2) : host;
-}
 
 bool is_host(std::string_view text) {
   const std::string_view host = without_brackets(text);

@@ -20,22 +20,20 @@ constexpr auto spellings = std::to_array<std::pair<std::string_view, std::string
 constexpr auto place_names =
     std::to_array<std::string_view>({"NNODES", "WORLD_SIZE", "NODE_RANK", "RANK", "MASTER_ADDR"});
 
-char upper(char c) { return static_cast<char>(c >= 'a' && c <= 'z' ? c - 'a' + 'A' : c); }
-
 /// Whether both have the same letters, without underscores and case.
 bool same_letters(std::string_view a, std::string_view b) {
   while (true) {
     while (a.starts_with('_')) a.remove_prefix(1);
     while (b.starts_with('_')) b.remove_prefix(1);
     if (a.empty() || b.empty()) return a.empty() && b.empty();
-    if (upper(a.front()) != upper(b.front())) return false;
+    if (to_upper(a.front()) != to_upper(b.front())) return false;
     a.remove_prefix(1);
     b.remove_prefix(1);
   }
 }
 
 bool is_nearly(std::string_view name, std::string_view wanted) {
-  if (name.empty() || upper(name.front()) != wanted.front()) return false;  // as nearly all of them
+  if (name.empty() || to_upper(name.front()) != wanted.front()) return false;  // as nearly all of them
   return same_letters(name, wanted) ||
          std::any_of(spellings.begin(), spellings.end(), [&](const auto& spelling) {
            return spelling.second == wanted && same_letters(name, spelling.first);

@@ -1,5 +1,6 @@
 #include <spdlog/fmt/fmt.h>
 
+#include "base/text.h"
 #include "topology/resolver.h"
 
 namespace rankshim {
@@ -8,9 +9,7 @@ void Resolver::complete_process() {
   for (const Fact needed : {Fact::rank, Fact::world_size, Fact::local_rank}) {
     const auto& value = fact(needed);
     if (value && parse_count(value->text)) continue;
-    std::string upper;
-    for (const char c : name(needed)) upper += static_cast<char>(c >= 'a' && c <= 'z' ? c - 'a' + 'A' : c);
-    std::vector<std::string> names = {value ? name_of(needed, *value) : upper};
+    std::vector<std::string> names = {value ? name_of(needed, *value) : upper_case(name(needed))};
     if (value) {
       fault(fmt::format("{} is not a number", said(needed, *value)), names,
             fmt::format("correct it, or {}", settle_process));

@@ -1,5 +1,7 @@
 #include "topology/python_words.h"
 
+#include "base/text.h"
+
 namespace rankshim {
 namespace {
 
@@ -62,8 +64,6 @@ class OptionReader {
 };
 
 }  // namespace
-
-std::string_view base_name(std::string_view path) { return path.substr(path.rfind('/') + 1); }
 
 std::optional<PythonWords> read_python(const std::vector<std::string>& command) {
   if (command.empty()) return std::nullopt;

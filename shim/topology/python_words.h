@@ -8,9 +8,6 @@
 
 namespace rankshim {
 
-/// The last part of a path.
-std::string_view base_name(std::string_view path);
-
 /// What a command that starts Python runs.
 struct PythonWords {
   std::string what;      ///< the module's name, or the script's path

@@ -4,9 +4,9 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <utility>
 
+#include "base/number.h"
 #include "base/text.h"
 #include "topology/near_miss.h"
 #include "topology/rank_unit.h"
@@ -70,11 +70,7 @@ std::string option_for(Fact fact) {
   return fmt::format("the {} of the platform", name(fact));
 }
 
-std::string variable_for(Fact fact) {
-  std::string text = "RANKSHIM_";
-  for (const char c : name(fact)) text += static_cast<char>(c >= 'a' && c <= 'z' ? c - 'a' + 'A' : c);
-  return text;
-}
+std::string variable_for(Fact fact) { return "RANKSHIM_" + upper_case(name(fact)); }
 
 std::string said(Fact fact, const Value& value) {
   if (value.origin == Origin::variable || value.origin == Origin::option) {
@@ -409,11 +405,9 @@ std::uint16_t default_port(std::string_view run_id) {
 }
 
 std::optional<unsigned> parse_count(std::string_view text) {
-  unsigned value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   constexpr unsigned largest = 1'000'000'000;
-  if (error != std::errc{} || end != text.data() + text.size() || value > largest) return std::nullopt;
-  return value;
+  const auto number = parse_number<unsigned>(text);
+  return number && *number <= largest ? number : std::nullopt;
 }
 
 }  // namespace rankshim

@@ -55,9 +55,6 @@ std::optional<unsigned> parse_count(std::string_view text);
 /// RFC 4291 2.5.2); not 127.0.0.1.
 bool is_localhost_name(std::string_view host);
 
-/// An address without the brackets that it has in a URL; anything else as it is.
-std::string_view without_brackets(std::string_view host);
-
 /// Whether a host can be of that name, or have that address (with a zone perhaps, RFC 4007 11).
 bool is_host(std::string_view text);
 

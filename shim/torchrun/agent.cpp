@@ -1,11 +1,11 @@
 #include "torchrun/agent.h"
 
 #include <algorithm>
-#include <charconv>
 #include <exception>
 #include <string_view>
 
 #include "base/log.h"
+#include "base/number.h"
 #include "base/seconds.h"
 #include "init/stacks.h"
 #include "torchrun/find_workers.h"
@@ -80,8 +80,9 @@ milliseconds Agent::time_of_workers() const {
   constexpr std::string_view mark = "TORCH_ELASTIC_SHUTDOWN_TIMEOUT=";
   unsigned whole = 30;
   for (const std::string& entry : environment()) {
-    if (entry.starts_with(mark))
-      std::from_chars(entry.data() + mark.size(), entry.data() + entry.size(), whole);
+    if (!entry.starts_with(mark)) continue;
+    std::string_view value = std::string_view(entry).substr(mark.size());
+    whole = take_number<unsigned>(value).value_or(whole);
   }
   return std::chrono::seconds(whole);
 }

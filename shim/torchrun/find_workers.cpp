@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
 #include <cstdint>
 #include <ctime>
 #include <string_view>
 
+#include "base/number.h"
 #include "base/signal_text.h"
 
 namespace rankshim::torchrun {
@@ -49,11 +49,9 @@ std::uint64_t age_in_seconds(const Process& process) {
 /// The set of signals in a line of /proc/PID/status.
 SignalSet signals_in(std::string_view status, std::string_view field) {
   const auto at = status.find(field);
-  SignalSet set = 0;
-  if (at == std::string_view::npos) return set;
-  const std::string_view rest = status.substr(at + field.size());
-  std::from_chars(rest.data(), rest.data() + rest.size(), set, 16);
-  return set;
+  if (at == std::string_view::npos) return 0;
+  std::string_view rest = status.substr(at + field.size());
+  return take_number<SignalSet>(rest, 16).value_or(0);
 }
 
 }  // namespace

@@ -4,9 +4,10 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <set>
 
+#include "base/number.h"
+#include "base/text.h"
 #include "init/tree.h"
 #include "topology/python_words.h"
 #include "torchrun/torchrun_command.h"
@@ -23,11 +24,7 @@ constexpr std::size_t longest_command_line = std::size_t{64} << 10U;
 /// The entries of /proc/PID/environ or cmdline, each of which ends with a zero byte.
 std::vector<std::string_view> entries_of(std::string_view text) {
   std::vector<std::string_view> entries;
-  while (!text.empty()) {
-    const auto end = text.find('\0');
-    entries.push_back(text.substr(0, end));
-    text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
-  }
+  while (!text.empty()) entries.push_back(take_part(text, std::string_view("\0", 1)));
   return entries;
 }
 
@@ -39,11 +36,7 @@ std::string_view value_of(const std::vector<std::string_view>& environment, std:
   return {};
 }
 
-unsigned number(std::string_view text) {
-  unsigned value = 0;
-  std::from_chars(text.data(), text.data() + text.size(), value);
-  return value;
-}
+unsigned number(std::string_view text) { return take_number<unsigned>(text).value_or(0); }
 
 bool is_interpreter(std::string_view name) {
   constexpr std::array<std::string_view, 6> shells = {"sh", "bash", "dash", "zsh", "ksh", "busybox"};

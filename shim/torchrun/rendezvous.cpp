@@ -5,12 +5,13 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cstdio>
 #include <memory>
 #include <optional>
 #include <string>
 
+#include "base/number.h"
+#include "base/text.h"
 #include "init/tree.h"
 
 namespace rankshim::torchrun {
@@ -22,25 +23,10 @@ namespace {
 constexpr std::size_t longest_table = std::size_t{16}
                                       << 20U;  // of a host's network, with all its connections
 
-/// Takes the next word off a line.
-std::string_view take_word(std::string_view& line) {
-  line.remove_prefix(std::min(line.find_first_not_of(' '), line.size()));
-  const std::string_view word = line.substr(0, line.find(' '));
-  line.remove_prefix(word.size());
-  return word;
-}
-
-template <class Number>
-bool parse(std::string_view text, Number& number, int base) {
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number, base);
-  return error == std::errc{} && end == text.data() + text.size();
-}
-
 /// "0100007F:5FD8": the address in hexadecimal, and the port.
 bool has_port(std::string_view address, std::uint16_t port) {
-  unsigned number = 0;
   const auto colon = address.rfind(':');
-  return colon != std::string_view::npos && parse(address.substr(colon + 1), number, 16) && number == port;
+  return colon != std::string_view::npos && parse_number<unsigned>(address.substr(colon + 1), 16) == port;
 }
 
 bool holds_one_of(pid_t process, const std::vector<std::uint64_t>& sockets) {
@@ -54,8 +40,8 @@ bool holds_one_of(pid_t process, const std::vector<std::uint64_t>& sockets) {
     std::string_view name(target.data(), static_cast<std::size_t>(std::max<ssize_t>(length, 0)));
     if (!name.starts_with("socket:[") || !name.ends_with(']')) continue;
     name = name.substr(8, name.size() - 9);
-    std::uint64_t socket = 0;
-    if (parse(name, socket, 10) && std::ranges::find(sockets, socket) != sockets.end()) return true;
+    const auto socket = parse_number<std::uint64_t>(name);
+    if (socket && std::ranges::find(sockets, *socket) != sockets.end()) return true;
   }
   return false;
 }
@@ -65,8 +51,7 @@ bool holds_one_of(pid_t process, const std::vector<std::uint64_t>& sockets) {
 std::vector<std::uint64_t> sockets_at(std::string_view table, std::uint16_t port) {
   std::vector<std::uint64_t> sockets;
   while (!table.empty()) {
-    std::string_view line = table.substr(0, table.find('\n'));
-    table.remove_prefix(std::min(line.size() + 1, table.size()));
+    std::string_view line = take_line(table);
     take_word(line);  // "0:"
     const std::string_view local = take_word(line);
     const std::string_view remote = take_word(line);
@@ -76,8 +61,7 @@ std::vector<std::uint64_t> sockets_at(std::string_view table, std::uint16_t port
     if (!(state == listening && has_port(local, port)) && !(state == established && has_port(remote, port)))
       continue;
     for (int column = 0; column < 5; ++column) take_word(line);  // queues, timer, retransmits, user, timeout
-    std::uint64_t socket = 0;
-    if (parse(take_word(line), socket, 10)) sockets.push_back(socket);
+    if (const auto socket = parse_number<std::uint64_t>(take_word(line))) sockets.push_back(*socket);
   }
   return sockets;
 }

@@ -6,6 +6,7 @@
 #include <array>
 #include <utility>
 
+#include "base/text.h"
 #include "topology/python_words.h"
 #include "topology/topology.h"
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 
+#include "base/text.h"
 #include "topology/python_words.h"
 #include "torchrun/temporary_folder.h"
 #include "torchrun/torchrun_flags.h"

@@ -12,11 +12,12 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <charconv>
 #include <cstring>
 #include <utility>
 
 #include "base/log.h"
+#include "base/number.h"
+#include "base/text.h"
 #include "init/kernel.h"
 #include "init/tree.h"
 
@@ -62,20 +63,15 @@ std::optional<int> reaped_status(int pidfd) {
 /// What the process has in its environment behind `mark` ("RANK="); empty where it has none.
 std::string_view text_behind(std::string_view mark, std::string_view environment) {
   while (!environment.empty()) {
-    const auto end = environment.find('\0');
-    const std::string_view entry = environment.substr(0, end);
+    const std::string_view entry = take_part(environment, std::string_view("\0", 1));
     if (entry.starts_with(mark)) return entry.substr(mark.size());
-    environment = end == std::string_view::npos ? std::string_view{} : environment.substr(end + 1);
   }
   return {};
 }
 
 std::optional<unsigned> number_behind(std::string_view mark, std::string_view environment) {
-  unsigned number = 0;
-  const std::string_view digits = text_behind(mark, environment);
-  if (std::from_chars(digits.data(), digits.data() + digits.size(), number).ec != std::errc{})
-    return std::nullopt;
-  return number;
+  std::string_view digits = text_behind(mark, environment);
+  return take_number<unsigned>(digits);
 }
 
 /// Takes the last part off a path and returns it.

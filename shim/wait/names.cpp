@@ -1,8 +1,8 @@
 #include "wait/names.h"
 
 #include <algorithm>
-#include <charconv>
 
+#include "base/number.h"
 #include "base/text.h"
 #include "node/hosts_file.h"
 
@@ -26,17 +26,14 @@ void read_option(std::string_view option, ResolvConf& conf) {
   if (option == "use-vc") conf.tcp = true;
   if (!option.starts_with(ndots)) return;
   option.remove_prefix(ndots.size());
-  unsigned value = 0;
-  const auto [end, error] = std::from_chars(option.data(), option.data() + option.size(), value);
-  if (error == std::errc{}) conf.ndots = std::min(value, most_ndots);
+  if (const auto value = take_number<unsigned>(option)) conf.ndots = std::min(*value, most_ndots);
 }
 
 }  // namespace
 
 std::optional<ip::address> literal(std::string_view host) {
-  if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
   boost::system::error_code error;
-  ip::address address = ip::make_address(std::string(host), error);
+  ip::address address = ip::make_address(std::string(without_brackets(host)), error);
   if (error) return std::nullopt;
   return address;
 }

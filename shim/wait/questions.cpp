@@ -7,6 +7,8 @@
 #include <cstring>
 #include <new>
 
+#include "base/text.h"
+
 namespace rankshim::wait {
 
 namespace asio = boost::asio;
@@ -69,12 +71,10 @@ std::string readable(std::string_view servers) {
   constexpr std::string_view usual_port = ":53";
   std::string text;
   while (!servers.empty()) {
-    const std::size_t comma = servers.find(',');
-    std::string_view server = servers.substr(0, comma);
-    servers.remove_prefix(comma == std::string_view::npos ? servers.size() : comma + 1);
+    std::string_view server = take_part(servers, ",");
     if (server.ends_with(usual_port)) {
       server.remove_suffix(usual_port.size());
-      if (server.starts_with('[') && server.ends_with(']')) server = server.substr(1, server.size() - 2);
+      server = without_brackets(server);
     }
     if (!text.empty()) text += ", ";
     text += server;
