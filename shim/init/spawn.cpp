@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
 #include <csignal>
 #include <cstddef>
 #include <cstring>
@@ -16,14 +15,14 @@
 #include <string_view>
 
 #include "base/log.h"
+#include "base/number.h"
 #include "init/kernel.h"
 #include "init/signals.h"
+#include "node/program_path.h"
 
 namespace rankshim::supervise {
 namespace {
 
-// Where no PATH is set; musl's own default, a superset of glibc's.
-constexpr std::string_view default_path = "/usr/local/bin:/bin:/usr/bin";
 constexpr const char* shell = "/bin/sh";
 
 std::string_view path_of(const std::vector<std::string>& environment) {
@@ -62,36 +61,20 @@ struct Spawn::Report {
   std::size_t candidate;
 };
 
-std::vector<std::string> executable_candidates(const std::string& name,
-                                               const std::vector<std::string>& environment) {
-  if (name.empty() || name.find('/') != std::string::npos) return {name};
-  std::vector<std::string> candidates;
-  std::string_view rest = path_of(environment);
-  while (true) {
-    const std::size_t colon = rest.find(':');
-    const std::string_view folder = rest.substr(0, colon);
-    // An empty entry is the working directory.
-    candidates.push_back(folder.empty() ? name : std::string(folder) + '/' + name);
-    if (colon == std::string_view::npos) return candidates;
-    rest.remove_prefix(colon + 1);
-  }
-}
-
 void close_what_was_passed_on() {
   const std::unique_ptr<DIR, int (*)(DIR*)> folder(opendir("/proc/self/fd"), closedir);
   if (folder == nullptr) return;
   while (const dirent* entry = readdir(folder.get())) {
     const std::string_view name = entry->d_name;
-    int descriptor = 0;
-    if (std::from_chars(name.data(), name.data() + name.size(), descriptor).ec != std::errc{}) continue;
-    if (descriptor <= STDERR_FILENO) continue;
-    const int flags = fcntl(descriptor, F_GETFD);
-    if (flags >= 0 && (flags & FD_CLOEXEC) == 0) close(descriptor);
+    const auto descriptor = parse_number<int>(name);
+    if (!descriptor || *descriptor <= STDERR_FILENO) continue;
+    const int flags = fcntl(*descriptor, F_GETFD);
+    if (flags >= 0 && (flags & FD_CLOEXEC) == 0) close(*descriptor);
   }
 }
 
 Spawn::Spawn(const Command& command)
-    : candidates_(executable_candidates(command.argv.front(), command.environment)) {
+    : candidates_(executable_candidates(command.argv.front(), path_of(command.environment))) {
   shell_argv_ = {const_cast<char*>(shell), nullptr};  // NOLINT(cppcoreguidelines-pro-type-const-cast)
   for (const std::string& argument : command.argv) {
     if (!argv_.empty()) shell_argv_.push_back(pointer(argument));

@@ -23,10 +23,6 @@ struct SpawnFailure {
       false;  ///< ENOENT, and `path` is there: what it names in its first line or as its loader is not
 };
 
-/// The files that execvp(3) would try for `name`, in order.
-std::vector<std::string> executable_candidates(const std::string& name,
-                                               const std::vector<std::string>& environment);
-
 /// A command on its way into a process of its own.
 class Spawn {
  public:

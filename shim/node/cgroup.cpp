@@ -1,23 +1,15 @@
 #include "node/cgroup.h"
 
-#include <charconv>
-#include <string>
-#include <string_view>
+#include "base/number.h"
+#include "base/text.h"
 
 namespace rankshim {
 namespace {
 
-std::optional<long> number_in(std::string_view text) {
-  long value = 0;
-  const auto result = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (result.ec != std::errc{}) return std::nullopt;
-  return value;
-}
-
 /// QUOTA / PERIOD, rounded up; nothing where one is no number ("max") or means no limit (v1: -1).
 std::optional<long> cpus(std::string_view quota_text, std::string_view period_text) {
-  const auto quota = number_in(quota_text);
-  const auto period = number_in(period_text);
+  const auto quota = take_number<long>(quota_text);
+  const auto period = take_number<long>(period_text);
   if (!quota || !period || *quota <= 0 || *period <= 0) return std::nullopt;
   return *quota / *period + (*quota % *period != 0 ? 1 : 0);
 }
@@ -35,31 +27,9 @@ std::optional<long> limit_of(const Node& node, const std::string& folder, bool v
   return cpus(*quota, *period);
 }
 
-/// The group's path in a line of /proc/self/cgroup, "ID:CONTROLLERS:PATH"; nothing where the line is of other
-/// controllers. v2's has none.
-std::optional<std::string> path_in(std::string_view line, bool v2) {
-  const auto first = line.find(':');
-  const auto second = first == std::string_view::npos ? first : line.find(':', first + 1);
-  if (second == std::string_view::npos) return std::nullopt;
-  std::string_view controllers = line.substr(first + 1, second - first - 1);
-  std::string path(line.substr(second + 1));
-  if (v2) return controllers.empty() ? std::optional(path) : std::nullopt;
-  while (!controllers.empty()) {
-    const auto comma = controllers.find(',');
-    if (controllers.substr(0, comma) == "cpu") return path;
-    controllers = comma == std::string_view::npos ? std::string_view{} : controllers.substr(comma + 1);
-  }
-  return std::nullopt;
-}
-
 /// The smallest limit from the group up to the root of a hierarchy.
 std::optional<long> smallest(const Node& node, const std::string& root, std::string_view groups, bool v2) {
-  std::string path;
-  while (!groups.empty()) {
-    const auto end = groups.find('\n');
-    if (auto found = path_in(groups.substr(0, end), v2)) path = std::move(*found);
-    groups = end == std::string_view::npos ? std::string_view{} : groups.substr(end + 1);
-  }
+  std::string path(find_cgroup(groups, v2 ? "" : "cpu").value_or(""));
   std::optional<long> result;
   while (true) {
     while (path.ends_with('/')) path.pop_back();
@@ -71,7 +41,25 @@ std::optional<long> smallest(const Node& node, const std::string& root, std::str
   }
 }
 
+bool is_in(std::string_view list, std::string_view wanted) {
+  while (!list.empty())
+    if (take_part(list, ",") == wanted) return true;
+  return false;
+}
+
 }  // namespace
+
+std::optional<std::string_view> find_cgroup(std::string_view self_cgroup, std::string_view controller) {
+  std::optional<std::string_view> found;
+  while (!self_cgroup.empty()) {  // HIERARCHY:CONTROLLERS:PATH; v2's names no controllers
+    std::string_view path = take_line(self_cgroup);
+    take_part(path, ":");
+    if (path.find(':') == std::string_view::npos) continue;
+    const std::string_view controllers = take_part(path, ":");
+    if (controller.empty() ? controllers.empty() : is_in(controllers, controller)) found = path;
+  }
+  return found;
+}
 
 std::optional<long> cgroup_cpus(const Node& node) {
   const std::string groups = node.file("/proc/self/cgroup").value_or("");

@@ -1,6 +1,8 @@
 #pragma once
 
 #include <optional>
+#include <string>
+#include <string_view>
 
 #include "node/node.h"
 
@@ -10,5 +12,9 @@ namespace rankshim {
 /// of the group and of each above it; v1: cpu.cfs_quota_us likewise. A container usually sees its own group
 /// as the root (cgroup_namespaces(7)).
 std::optional<long> cgroup_cpus(const Node& node);
+
+/// This process's cgroup in the v1 hierarchy of a controller, or in v2's for "", by what /proc/self/cgroup
+/// holds (cgroups(7)); nothing where it has none.
+std::optional<std::string_view> find_cgroup(std::string_view self_cgroup, std::string_view controller);
 
 }  // namespace rankshim

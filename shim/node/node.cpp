@@ -23,8 +23,11 @@
 #include <utility>
 
 #include "base/read_file.h"
+#include "base/text.h"
 #include "node/accelerators.h"
 #include "node/cgroup.h"
+#include "node/own_address.h"
+#include "node/program_path.h"
 
 namespace rankshim {
 namespace {
@@ -64,8 +67,7 @@ struct SocketAddress {
 };
 
 SocketAddress socket_address(std::string_view literal, std::uint16_t port) {
-  if (literal.starts_with('[') && literal.ends_with(']')) literal = literal.substr(1, literal.size() - 2);
-  const std::string text(literal);
+  const std::string text(without_brackets(literal));
   SocketAddress result;
   auto* v4 = reinterpret_cast<sockaddr_in*>(&result.storage);
   auto* v6 = reinterpret_cast<sockaddr_in6*>(&result.storage);
@@ -126,18 +128,6 @@ SocketAddress source_address(std::string_view peer, std::string* interface) {
     return own;
   }
   return {};
-}
-
-/// Unspecified, broadcast and multicast addresses can be bound, but are no host's.
-bool is_nobodys(const SocketAddress& address) {
-  if (address.storage.ss_family == AF_INET) {
-    in_addr v4{};
-    std::memcpy(&v4, address.bytes().first, sizeof v4);
-    return v4.s_addr == INADDR_ANY || v4.s_addr == INADDR_BROADCAST || IN_MULTICAST(ntohl(v4.s_addr));
-  }
-  in6_addr v6{};
-  std::memcpy(&v6, address.bytes().first, sizeof v6);
-  return IN6_IS_ADDR_UNSPECIFIED(&v6) || IN6_IS_ADDR_MULTICAST(&v6);
 }
 
 /// Whether a listener could bind the port now on every address, as torch's store does.
@@ -224,9 +214,7 @@ bool RealNode::take_port(std::uint16_t port) const {
 
 bool RealNode::owns_address(std::string_view literal) const {
   const SocketAddress address = socket_address(literal, 0);
-  if (address.length == 0 || is_nobodys(address)) return false;
-  const Descriptor probe(socket(address.storage.ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
-  return probe.number() >= 0 && bind(probe.number(), address.get(), address.length) == 0;
+  return address.length != 0 && is_own_address(*address.get(), address.length);
 }
 
 std::optional<std::string> RealNode::address_towards(std::string_view peer) const {
@@ -249,20 +237,9 @@ std::optional<std::string> RealNode::find_program(std::string_view program) cons
     struct stat status{};
     return stat(path.c_str(), &status) == 0 && S_ISREG(status.st_mode) && access(path.c_str(), X_OK) == 0;
   };
-  if (program.find('/') != std::string_view::npos) {
-    std::string path(program);
-    return runs(path) ? std::optional(path) : std::nullopt;
-  }
-  std::string_view rest = environment().get("PATH").value_or("/usr/local/bin:/bin:/usr/bin");
-  while (true) {
-    const auto colon = rest.find(':');
-    std::string path(rest.substr(0, colon));
-    if (path.empty()) path = ".";
-    path.append("/").append(program);
-    if (runs(path)) return path;
-    if (colon == std::string_view::npos) return std::nullopt;
-    rest.remove_prefix(colon + 1);
-  }
+  for (std::string& path : executable_candidates(program, environment().get("PATH").value_or(default_path)))
+    if (runs(path)) return std::move(path);
+  return std::nullopt;
 }
 
 }  // namespace rankshim

@@ -5,12 +5,12 @@
 
 #include "base/read_file.h"
 #include "base/text.h"
+#include "node/hosts_file.h"
 #include "platform/json_field.h"
 
 namespace rankshim::platform {
 namespace {
 
-constexpr std::string_view blanks = " \t\r\n";
 constexpr std::size_t longest_value =
     1 << 20;  // as much as a file may hold; bounds what a profile can put together
 
@@ -23,8 +23,7 @@ std::optional<Value> something(Value value) {
 void note_source(Value& derived, const Value& part) {
   std::string_view rest = part.origin == Origin::hostname ? "hostname" : std::string_view(part.detail);
   while (!rest.empty()) {  // itself derived from several perhaps
-    const std::string name(rest.substr(0, rest.find(", ")));
-    rest.remove_prefix(std::min(name.size() + 2, rest.size()));
+    const std::string name(take_part(rest, ", "));
     derived.origin = Origin::derived;
     if ((", " + derived.detail + ", ").find(", " + name + ", ") != std::string::npos) continue;
     derived.detail += (derived.detail.empty() ? "" : ", ") + name;
@@ -254,24 +253,11 @@ std::optional<Value> Evaluation::only_variable(std::string_view glob) {
 /// With setHostnameAsFQDN a pod's host name is its full one; else a pod with a subdomain has that in
 /// /etc/hosts, where the kubelet writes it (Kubernetes documentation, "DNS for Services and Pods").
 std::optional<Value> Evaluation::domain() {
-  std::string own = node_.host_name();
+  const std::string own = node_.host_name();
   if (const auto dot = own.find('.'); dot != std::string::npos)
     return something({own.substr(dot + 1), Origin::hostname, {}});
   const auto content = node_.file("/etc/hosts");
-  own += '.';
-  if (!content || own.size() == 1) return std::nullopt;
-  std::string_view rest = *content;
-  while (!rest.empty()) {
-    std::string_view line = rest.substr(0, rest.find('\n'));
-    rest.remove_prefix(std::min(line.size() + 1, rest.size()));
-    line = line.substr(0, line.find('#'));
-    for (std::size_t at = 0; (at = line.find(own, at)) != std::string_view::npos; ++at) {
-      if (at == 0 || blanks.find(line[at - 1]) == std::string_view::npos) continue;
-      const std::string_view name = line.substr(at + own.size());
-      return something({std::string(name.substr(0, name.find_first_of(blanks))), Origin::file, "/etc/hosts"});
-    }
-  }
-  return std::nullopt;
+  return content ? something({domain_in_hosts(*content, own), Origin::file, "/etc/hosts"}) : std::nullopt;
 }
 
 std::optional<Value> Evaluation::file(const std::string& path) {

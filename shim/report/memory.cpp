@@ -2,9 +2,11 @@
 
 #include <sys/statvfs.h>
 
-#include <algorithm>
-#include <charconv>
 #include <string_view>
+
+#include "base/number.h"
+#include "base/text.h"
+#include "node/cgroup.h"
 
 namespace rankshim {
 namespace {
@@ -14,35 +16,19 @@ constexpr std::string_view v2_root = "/sys/fs/cgroup";
 // v1 writes "no limit" as the largest number of whole pages.
 constexpr std::uint64_t no_limit = std::uint64_t{1} << 60U;
 
-std::optional<std::uint64_t> number_in(std::string_view text) {
-  std::uint64_t number = 0;
-  if (std::from_chars(text.data(), text.data() + text.size(), number).ec != std::errc{}) return std::nullopt;
-  return number;
-}
-
 std::optional<std::uint64_t> number_of(const Node& node, const std::string& path) {
-  return number_in(node.file(path).value_or(""));
+  const std::string content = node.file(path).value_or("");
+  std::string_view text = content;
+  return take_number<std::uint64_t>(text);
 }
 
 /// The number behind "KEY " at the start of a line.
 std::optional<std::uint64_t> line_of(std::string_view text, std::string_view key) {
   while (!text.empty()) {
-    const std::string_view line = text.substr(0, text.find('\n'));
-    text.remove_prefix(std::min(line.size() + 1, text.size()));
-    if (line.starts_with(key) && line.size() > key.size() && line[key.size()] == ' ')
-      return number_in(line.substr(key.size() + 1));
+    std::string_view line = take_line(text);
+    if (take_part(line, " ") == key) return take_number<std::uint64_t>(line);
   }
   return std::nullopt;
-}
-
-/// Whether a word is one of a list by commas.
-bool lists(std::string_view list, std::string_view word) {
-  while (!list.empty()) {
-    const std::string_view entry = list.substr(0, list.find(','));
-    if (entry == word) return true;
-    list.remove_prefix(std::min(entry.size() + 1, list.size()));
-  }
-  return false;
 }
 
 /// The limit that holds: the smallest of the cgroup's own and of those above it, as far as they can be seen.
@@ -61,18 +47,8 @@ std::optional<std::uint64_t> smallest_limit(const Node& node, const MemoryGroup&
 
 MemoryGroup find_memory_group(const Node& node) {
   const std::string groups = node.file("/proc/self/cgroup").value_or("");
-  std::string_view rest = groups;
-  std::string_view v1;
-  std::string_view v2;
-  while (!rest.empty()) {  // HIERARCHY:CONTROLLERS:PATH; v2 is 0 and names none (cgroups(7))
-    const std::string_view line = rest.substr(0, rest.find('\n'));
-    rest.remove_prefix(std::min(line.size() + 1, rest.size()));
-    const auto first = line.find(':');
-    const auto second = first == std::string_view::npos ? first : line.find(':', first + 1);
-    if (second == std::string_view::npos) continue;
-    if (lists(line.substr(first + 1, second - first - 1), "memory")) v1 = line.substr(second + 1);
-    if (line.starts_with("0::")) v2 = line.substr(second + 1);
-  }
+  const std::string_view v1 = find_cgroup(groups, "memory").value_or("");
+  const std::string_view v2 = find_cgroup(groups, "").value_or("");
   MemoryGroup group;
   group.v2 = v1.empty();
   if (v1.empty() && v2.empty()) return group;

@@ -9,6 +9,8 @@
 #include <cstring>
 #include <list>
 
+#include "node/own_address.h"
+
 namespace rankshim::wait {
 
 namespace asio = boost::asio;
@@ -172,11 +174,7 @@ asio::awaitable<PortLook> look_at_port(asio::any_io_executor executor, std::span
 
 bool is_own(const ip::address& address) {
   const ip::tcp::endpoint endpoint(address, 0);
-  const int fd = socket(endpoint.protocol().family(), SOCK_DGRAM | SOCK_CLOEXEC, 0);
-  if (fd < 0) return false;
-  const bool bound = bind(fd, endpoint.data(), static_cast<socklen_t>(endpoint.size())) == 0;
-  close(fd);
-  return bound && !address.is_unspecified() && !address.is_multicast();
+  return is_own_address(*endpoint.data(), static_cast<socklen_t>(endpoint.size()));
 }
 
 }  // namespace rankshim::wait

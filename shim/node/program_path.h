@@ -1,0 +1,16 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace rankshim {
+
+/// Where a program is looked for if PATH is not set: musl's own default, a superset of glibc's.
+inline constexpr std::string_view default_path = "/usr/local/bin:/bin:/usr/bin";
+
+/// The files that execvp(3) tries for a program, in its order: the name in each folder of `path`, of which an
+/// empty one is the working directory; the name itself where it has a slash.
+std::vector<std::string> executable_candidates(std::string_view program, std::string_view path);
+
+}  // namespace rankshim
