@@ -38,12 +38,12 @@ enum class Function : std::uint8_t {
   ordinal,      ///< ordinal(NAME)         N of NAME-N; a domain behind it does not matter
   host,         ///< host(ADDRESS)         HOST of HOST, HOST:PORT, [V6] or [V6]:PORT
   port,         ///< port(ADDRESS)         PORT of HOST:PORT or [V6]:PORT
-  hosts,        ///< hosts(LIST, …)        the hosts of the lists or host files (see host_list), by comma
+  hosts,        ///< hosts(LIST, …)        the hosts of the lists or host files (host_list.h), by comma
   first_host,   ///< first_host(LIST)      the first of hosts(LIST)
-  position,     ///< position(HOST, LIST)  the index of HOST in hosts(LIST), from 0; see position
+  position,     ///< position(HOST, LIST)  the index of HOST in hosts(LIST), from 0: host_list.h
   count,        ///< count(LIST)           how many entries the list has, each as often as it stands there
-  slurm_hosts,  ///< slurm_hosts(LIST)     Slurm's host list written out, by comma; see expand_slurm
-  orte_hosts,   ///< orte_hosts(REGEX)    Open MPI's node regex written out, by comma; see expand_orte
+  slurm_hosts,  ///< slurm_hosts(LIST)     Slurm's host list written out, by comma: host_expression.h
+  orte_hosts,   ///< orte_hosts(REGEX)    Open MPI's node regex written out, by comma: host_expression.h
   entry,        ///< entry(LIST, N)        the list's entry of that number, from 0
   index,        ///< index(TEXT, LIST)    the number of the list's first entry that is that text, from 0
   rest,         ///< rest(LIST)            the list without its first line, or entry where it is one line
@@ -121,29 +121,5 @@ std::optional<std::string> compute(Function function, std::span<const std::strin
 
 /// Whether the whole text fits the glob: `*` is any run of characters, `?` any one, all else itself.
 bool fits(std::string_view text, std::string_view glob);
-
-/// The hosts of a list or host file, in their order, each once. An entry may have `:PORT` or `:SLOTS` behind
-/// it and brackets around a V6 address. `slots=8` and the like, bare numbers (LSF's `h1 8 h2 8`) and all from
-/// `#` to the end of a line belong to no name and are left out.
-std::vector<std::string_view> host_list(std::string_view list);
-
-/// The index of `host` in host_list(list): by the whole name, case aside, or, where none is the same, if one
-/// of the two is the beginning of the other before a dot (a name and its full name) and only one host of the
-/// list fits so.
-std::optional<std::size_t> position(std::string_view host, std::string_view list);
-
-/// Slurm's host list (`n[1-3,07],gpu[0-1]x[2-3]`) written out as `scontrol show hostnames` does: in the
-/// list's order, of several brackets the last running fastest, numbers as wide as the low end of their range
-/// is written; a suffix behind a bracket is kept. `n[000x133]` is a box of a machine with several dimensions:
-/// every digit runs from the low corner's to the high one's, base 36, the last fastest. Nothing where the
-/// list is malformed or has more than 65,536 hosts.
-std::optional<std::vector<std::string>> expand_slurm(std::string_view list);
-
-/// The hosts of Open MPI's orte_node_regex (2 to 4; open-mpi/ompi@v4.1.x:orte/mca/regx/base/
-/// regx_base_default_fns.c orte_regx_base_extract_node_names): `head,n[2:1-3,7].example@0(5)` is head,
-/// n01.example, n02.example, n03.example, n07.example; behind `@` stand the daemons' numbers. The first host
-/// is where mpirun runs, whether a process of the job does or not. Nothing where it is malformed or has more
-/// than 65,536 hosts.
-std::optional<std::vector<std::string>> expand_orte(std::string_view regex);
 
 }  // namespace rankshim::platform
