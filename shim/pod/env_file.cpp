@@ -6,8 +6,8 @@
 #include <optional>
 #include <utility>
 
-#include "base/flat_json.h"
 #include "base/text.h"
+#include "pod/flat_json.h"
 #include "pod/yaml.h"
 
 namespace rankshim {
@@ -22,11 +22,9 @@ std::size_t end_of_name(std::string_view line, char mark) {
   return end != 0 && end != std::string_view::npos && line[end] == mark ? end : std::string_view::npos;
 }
 
-std::string_view next_line(std::string_view& text, char end_mark) {
-  const auto end = text.find(end_mark);
-  std::string_view line = text.substr(0, end);
-  text = end == std::string_view::npos ? std::string_view{} : text.substr(end + 1);
-  if (end_mark == '\n' && line.ends_with('\r')) line.remove_suffix(1);
+std::string_view next_line(std::string_view& text) {
+  std::string_view line = take_line(text);
+  if (line.ends_with('\r')) line.remove_suffix(1);
   return line;
 }
 
@@ -41,7 +39,7 @@ Recorded from_entries(std::vector<std::string> entries) {
 Recorded read_separated(std::string_view text) {
   std::vector<std::string> entries;
   while (!text.empty()) {
-    const std::string_view entry = next_line(text, '\0');
+    const std::string_view entry = take_part(text, std::string_view("\0", 1));
     if (entry.find('=') != std::string_view::npos) entries.emplace_back(entry);
   }
   return from_entries(std::move(entries));
@@ -50,7 +48,7 @@ Recorded read_separated(std::string_view text) {
 Recorded read_lines(std::string_view text) {
   std::vector<std::string> entries;
   while (!text.empty()) {
-    const std::string_view line = next_line(text, '\n');
+    const std::string_view line = next_line(text);
     if (end_of_name(line, '=') != std::string_view::npos) {
       entries.emplace_back(line);
     } else if (!entries.empty() && !line.starts_with('#')) {
@@ -106,8 +104,8 @@ class Pod {
   };
 
   void note(std::string text) {
-    for (const std::string& said : recorded_.notes) {
-      if (said == text) return;
+    for (const std::string& known : recorded_.notes) {
+      if (known == text) return;
     }
     recorded_.notes.push_back(std::move(text));
   }
@@ -141,7 +139,7 @@ class Pod {
   static bool is_rankshim(std::string_view word) {
     word = trimmed(word);
     word = word.substr(0, word.find_first_of(" \t\n"));
-    return word.substr(word.rfind('/') + 1) == "rankshim";
+    return base_name(word) == "rankshim";
   }
 
   /// The wanted one. Where none is: of those that run rankshim, if there are any, the one that kubectl would
@@ -319,7 +317,7 @@ Outcome<Recorded> read_env_file(const std::string& path, std::string_view text, 
     return refused(path, "no NAME=VALUE in it");
   }
   for (std::string_view rest = text; !rest.empty();) {  // the first line that says something decides
-    const std::string_view line = next_line(rest, '\n');
+    const std::string_view line = next_line(rest);
     if (line.empty() || line.starts_with('#') || line == "---") continue;
     if (end_of_name(line, '=') != std::string_view::npos)
       return container.empty() ? Outcome<Recorded>(read_lines(text)) : no_pod;

@@ -1,8 +1,10 @@
 #include "pod/yaml.h"
 
-#include <charconv>
 #include <optional>
 #include <utility>
+
+#include "base/number.h"
+#include "base/text.h"
 
 namespace rankshim::yaml {
 namespace {
@@ -15,11 +17,6 @@ bool is_item(std::string_view text) { return text == "-" || text.starts_with("- 
 std::string_view trimmed_end(std::string_view text) {
   while (text.ends_with(' ') || text.ends_with('\t') || text.ends_with('\r')) text.remove_suffix(1);
   return text;
-}
-
-std::string_view trimmed(std::string_view text) {
-  while (text.starts_with(' ') || text.starts_with('\t')) text.remove_prefix(1);
-  return trimmed_end(text);
 }
 
 /// A plain scalar's line without the comment behind it.
@@ -76,11 +73,8 @@ class YamlReader {
   /// The next line as it is, without its end.
   std::optional<std::string_view> raw_line() {
     if (rest_.empty()) return std::nullopt;
-    const auto end = rest_.find('\n');
-    const std::string_view line = rest_.substr(0, end);
-    rest_ = end == std::string_view::npos ? std::string_view{} : rest_.substr(end + 1);
     ++line_;
-    return line;
+    return take_line(rest_);
   }
 
   /// Goes on to the next line that says something.
@@ -229,10 +223,9 @@ class YamlReader {
     const std::size_t length = c == 'x' ? 2 : c == 'u' ? 4 : c == 'U' ? 8 : 0;
     if (length == 0 || part.size() < length) return false;
     const std::string_view digits = part.substr(0, length);
-    unsigned code = 0;
-    const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), code, 16);
-    if (error != std::errc{} || end != digits.data() + digits.size() || code > 0x10FFFF) return false;
-    append_utf8(out, code);
+    const auto code = parse_number<unsigned>(digits, 16);
+    if (!code || *code > 0x10FFFF) return false;
+    append_utf8(out, *code);
     part.remove_prefix(length);
     return true;
   }

@@ -1,4 +1,4 @@
-#include "base/flat_json.h"
+#include "pod/flat_json.h"
 
 #include <yyjson.h>
 

@@ -2,7 +2,7 @@
 
 #include <string_view>
 
-#include "base/flat.h"
+#include "pod/flat.h"
 
 namespace rankshim::json {
 
