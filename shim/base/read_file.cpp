@@ -24,9 +24,34 @@ int refusal(int descriptor) {
 
 }  // namespace
 
-std::optional<std::string> read_file(const std::string& path) {
+Unreadable::Unreadable(int number) : error(number) {
+  switch (number) {
+    case ENOENT:
+    case ENOTDIR:
+      kind = Kind::absent;
+      break;
+    case EINVAL:
+    case EISDIR:
+      kind = Kind::not_regular;
+      break;
+    case ENOMEM:
+    case EMFILE:
+    case ENFILE:
+    case ENOSYS:
+      kind = Kind::out_of_memory;
+      break;
+    default:
+      break;
+  }
+}
+
+std::string Unreadable::why() const {
+  return error == EINVAL ? "it is no regular file" : std::strerror(error);
+}
+
+std::variant<std::string, Unreadable> read_file(const std::string& path) {
   const int descriptor = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
-  if (descriptor < 0) return std::nullopt;
+  if (descriptor < 0) return Unreadable(errno);
   int error = refusal(descriptor);
   std::string content;
   std::array<char, 4096> chunk{};
@@ -37,12 +62,8 @@ std::optional<std::string> read_file(const std::string& path) {
     content.append(chunk.data(), std::min(static_cast<std::size_t>(got), largest_file + 1 - content.size()));
   }
   close(descriptor);
-  errno = error;
-  return error == 0 ? std::optional(std::move(content)) : std::nullopt;
-}
-
-std::string why_unreadable(int error) {
-  return error == EINVAL ? "it is no regular file" : std::strerror(error);
+  if (error != 0) return Unreadable(error);
+  return content;
 }
 
 }  // namespace rankshim

@@ -9,7 +9,7 @@
 
 #include "base/exit_code.h"
 #include "base/log.h"
-#include "base/seconds.h"
+#include "base/duration.h"
 #include "init/kernel.h"
 #include "init/last_resort.h"
 #include "init/observer.h"

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "base/log.h"
-#include "base/seconds.h"
+#include "base/duration.h"
 #include "init/last_resort.h"
 #include "init/observer.h"
 #include "init/signals.h"

@@ -77,4 +77,20 @@ bool is_service_link(std::string_view value) {
                      [&](auto prefix) { return value.starts_with(prefix); });
 }
 
+bool is_service_link_name(std::string_view name) {
+  if (name.ends_with("_SERVICE_HOST") || name.ends_with("_SERVICE_PORT") || name == "RANKSHIM_SERVICE_HOST")
+    return true;
+  if (name.find("_SERVICE_PORT_") != std::string_view::npos) return true;  // a named port
+  const auto port = name.find("_PORT_");  // NAME_PORT_80_TCP[_PROTO|_PORT|_ADDR]
+  if (port == std::string_view::npos) return false;
+  std::string_view rest = name.substr(port + 6);
+  if (!all_digits(take_part(rest, "_"))) return false;
+  for (const std::string_view protocol : {"TCP", "UDP", "SCTP"}) {
+    if (!rest.starts_with(protocol)) continue;
+    const std::string_view tail = rest.substr(protocol.size());
+    return tail.empty() || tail == "_PROTO" || tail == "_PORT" || tail == "_ADDR";
+  }
+  return false;
+}
+
 }  // namespace rankshim

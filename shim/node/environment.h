@@ -56,4 +56,8 @@ std::string_view entry_name(std::string_view entry);
 /// port of ours. Source: Kubernetes documentation, "Accessing the Service", environment variables.
 bool is_service_link(std::string_view value);
 
+/// Whether a variable named RANKSHIM_… was injected by Kubernetes for a Service of that name, and so is not a
+/// setting.
+bool is_service_link_name(std::string_view name);
+
 }  // namespace rankshim

@@ -35,5 +35,15 @@ TEST_CASE("service links are told by their protocol") {
   CHECK_FALSE(is_service_link("23456"));
 }
 
+TEST_CASE("a variable that Kubernetes sets for a Service is known by its name") {
+  for (const char* link :
+       {"RANKSHIM_SERVICE_HOST", "RANKSHIM_WEB_SERVICE_PORT", "RANKSHIM_SERVICE_PORT_HTTP",
+        "RANKSHIM_PORT_80_TCP", "RANKSHIM_WEB_PORT_80_UDP_ADDR", "RANKSHIM_PORT_80_SCTP_PROTO"})
+    CHECK(is_service_link_name(link));
+  for (const char* other : {"RANKSHIM_MASTER_PORT", "RANKSHIM_PORT_X_TCP", "RANKSHIM_PORT_80",
+                            "RANKSHIM_PORT_80_TCPX", "RANKSHIM_PORT__TCP"})
+    CHECK_FALSE(is_service_link_name(other));
+}
+
 }  // namespace
 }  // namespace rankshim

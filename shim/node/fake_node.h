@@ -17,7 +17,7 @@ class FakeNode final : public Node {
   explicit FakeNode(std::vector<std::string> variables) : Node(Environment(std::move(variables))) {}
 
   std::map<std::string, std::string> files;
-  std::set<std::string> unreadable;
+  std::map<std::string, int> unreadable;  ///< by which errno
   std::map<std::string, std::vector<std::string>, std::less<>> folders;
   std::string name = "fake-host";
   std::optional<DeviceCount> devices;
@@ -26,10 +26,10 @@ class FakeNode final : public Node {
   std::set<std::string, std::less<>> own_addresses = {"127.0.0.1"};
   std::set<std::string, std::less<>> programs = {"/usr/bin/python3"};
 
-  [[nodiscard]] std::optional<std::string> file(const std::string& path) const override {
-    const auto found = files.find(path);
-    errno = unreadable.contains(path) ? EACCES : ENOENT;
-    return found == files.end() ? std::nullopt : std::optional(found->second);
+  [[nodiscard]] std::variant<std::string, Unreadable> read(const std::string& path) const override {
+    if (const auto found = files.find(path); found != files.end()) return found->second;
+    const auto refused = unreadable.find(path);
+    return Unreadable(refused == unreadable.end() ? ENOENT : refused->second);
   }
   void each_name(const char* folder, void (*see)(void* context, std::string_view name),
                  void* context) const override {

@@ -22,7 +22,6 @@
 #include <span>
 #include <utility>
 
-#include "base/read_file.h"
 #include "base/text.h"
 #include "node/accelerators.h"
 #include "node/cgroup.h"
@@ -157,7 +156,9 @@ bool claim_port(std::uint16_t port) {
 
 }  // namespace
 
-std::optional<std::string> RealNode::file(const std::string& path) const { return read_file(path); }
+std::variant<std::string, Unreadable> RealNode::read(const std::string& path) const {
+  return read_file(path);
+}
 
 // By the kernel's own records (getdents(2)): opendir clears 2 KiB first and asks one time more, which shows
 // in our start.

@@ -4,7 +4,10 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <variant>
 
+#include "base/read_file.h"
 #include "node/environment.h"
 
 namespace rankshim {
@@ -30,8 +33,15 @@ class Node {
   /// found here.
   [[nodiscard]] virtual bool is_here() const { return true; }
 
-  /// The file's content, or an errno, as read_file() reads it (base/read_file.h).
-  [[nodiscard]] virtual std::optional<std::string> file(const std::string& path) const = 0;
+  /// The file's content, or why it cannot be read (base/read_file.h).
+  [[nodiscard]] virtual std::variant<std::string, Unreadable> read(const std::string& path) const = 0;
+
+  /// The same where the reason does not matter.
+  [[nodiscard]] std::optional<std::string> file(const std::string& path) const {
+    auto content = read(path);
+    auto* text = std::get_if<std::string>(&content);
+    return text == nullptr ? std::nullopt : std::optional(std::move(*text));
+  }
 
   /// Hands each name in a folder to `see`, in no order, but for those that begin with a dot; no one where
   /// the folder cannot be read.
@@ -74,7 +84,7 @@ class Node {
 class RealNode final : public Node {
  public:
   using Node::Node;
-  [[nodiscard]] std::optional<std::string> file(const std::string& path) const override;
+  [[nodiscard]] std::variant<std::string, Unreadable> read(const std::string& path) const override;
   void each_name(const char* folder, void (*see)(void* context, std::string_view name),
                  void* context) const override;
   [[nodiscard]] std::string host_name() const override;

@@ -5,15 +5,13 @@
 
 namespace rankshim {
 
-std::optional<std::string> RecordedNode::file(const std::string& path) const {
+std::variant<std::string, Unreadable> RecordedNode::read(const std::string& path) const {
   if (path == "/etc/hosts" && !recorded_.hosts.empty()) return recorded_.hosts;
   const bool named = std::any_of(command_line_.begin(), command_line_.end(), [&](std::string_view word) {
     return word == path ||
            (word.ends_with(path) && word.size() > path.size() && word[word.size() - path.size() - 1] == '=');
   });
-  if (named) return here_.file(path);
-  errno = ENOENT;
-  return std::nullopt;
+  return named ? here_.read(path) : Unreadable(ENOENT);
 }
 
 }  // namespace rankshim

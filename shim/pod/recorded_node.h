@@ -23,7 +23,7 @@ class RecordedNode final : public Node {
   [[nodiscard]] const std::vector<std::string>& notes() const { return recorded_.notes; }
 
   [[nodiscard]] bool is_here() const override { return false; }
-  [[nodiscard]] std::optional<std::string> file(const std::string& path) const override;
+  [[nodiscard]] std::variant<std::string, Unreadable> read(const std::string& path) const override;
   void each_name(const char* /*folder*/, void (* /*see*/)(void*, std::string_view),
                  void* /*context*/) const override {}
   [[nodiscard]] std::string host_name() const override { return recorded_.host_name; }

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/duration.h"
 #include "base/fact.h"
 #include "base/fault.h"
 #include "node/node.h"
@@ -52,16 +53,6 @@ struct Rejected {
 /// Reads `arguments` (argv without argv[0]), RANKSHIM_* and the configuration file. Every fault found is
 /// reported; one of the command line decides the exit code.
 std::variant<Invocation, Rejected> read_settings(const std::vector<std::string>& arguments, const Node& node);
-
-/// "90s", "10m", "2h", "250ms", a bare number of seconds; nothing where it is none or above 100 years.
-std::optional<std::chrono::milliseconds> parse_time(std::string_view text);
-
-/// "1h30m" style is not read; this prints "10m", "90s", "250ms": the largest unit that divides.
-std::string format_time(std::chrono::milliseconds time);
-
-/// Whether a variable named RANKSHIM_… was injected by Kubernetes for a Service of that name, and so is not a
-/// setting.
-bool is_service_link_name(std::string_view name);
 
 /// For a command that was not found, where its name is a subcommand's that came behind options: what to write
 /// instead, to be put behind the sentence. Empty for all others.

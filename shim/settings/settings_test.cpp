@@ -112,6 +112,9 @@ TEST_CASE("an option that takes a list may be given again, any other only with t
   for (std::vector<std::string> line : {std::vector<std::string>{"--stacks", "--no-stacks", "x"},
                                         {"--worker-signals=none", "--worker-signals=USR1", "x"}})
     CHECK(refused(read(line)).exit_code == exit_code::usage);
+  // Each part is good, and the whole is not.
+  CHECK(refused(read({"--redact=a{200}", "--redact=b{200}", "--redact=c{200}", "x"})).exit_code ==
+        exit_code::usage);
 }
 
 TEST_CASE("a subcommand is recognised only as the first argument") {
@@ -197,22 +200,6 @@ TEST_CASE("an empty variable counts as not set, and Kubernetes' service links ar
               "RANKSHIM_PORT_80_TCP_PROTO=tcp", "RANKSHIM_PORT_80_TCP_ADDR=10.0.0.1",
               "RANKSHIM_WEB_SERVICE_HOST=10.0.0.1", "RANKSHIM_WEB_PORT_80_TCP_PORT=80",
               "RANKSHIM_MASTER_PORT=tcp://10.0.0.1:80", "RANKSHIM_VERSION=1.2.3"}));
-  CHECK_FALSE(is_service_link_name("RANKSHIM_MASTER_PORT"));
-  CHECK_FALSE(is_service_link_name("RANKSHIM_PORT_X_TCP"));
-}
-
-TEST_CASE("times are read with their unit and printed back") {
-  using std::chrono::milliseconds;
-  CHECK(parse_time("90s") == milliseconds(90'000));
-  CHECK(parse_time("10m") == milliseconds(600'000));
-  CHECK(parse_time("2h") == milliseconds(7'200'000));
-  CHECK(parse_time("250ms") == milliseconds(250));
-  CHECK(parse_time("7") == milliseconds(7'000));
-  for (const char* wrong : {"", "s", "-1", "1.5s", "1 s", "1d", "99999999999h", "0x1"})
-    CHECK_FALSE(parse_time(wrong));
-  CHECK(format_time(milliseconds(600'000)) == "10m");
-  CHECK(format_time(milliseconds(90'000)) == "90s");
-  CHECK(format_time(milliseconds(0)) == "0s");
 }
 
 TEST_CASE("the exit map changes numbers, ranges and causes, a cause first") {
@@ -242,8 +229,10 @@ TEST_CASE("a configuration that is too large, too deep or not to be read is refu
   node.files["/etc/rankshim.toml"] = key + " = 1\n";
   CHECK_THAT(fault(node), Catch::Contains("/etc/rankshim.toml:3: there are more dots"));
   node.files.clear();
-  node.unreadable = {"/etc/rankshim.toml"};
+  node.unreadable = {{"/etc/rankshim.toml", EACCES}};
   CHECK_THAT(fault(node), Catch::Contains("/etc/rankshim.toml cannot be read (Permission denied)"));
+  node.unreadable = {{"/etc/rankshim.toml", EMFILE}};
+  CHECK(refused(read_settings({"x"}, node)).exit_code == exit_code::system);
 }
 
 TEST_CASE("the documented configuration file has every key with its built-in default") {

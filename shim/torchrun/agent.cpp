@@ -6,7 +6,7 @@
 
 #include "base/log.h"
 #include "base/number.h"
-#include "base/seconds.h"
+#include "base/duration.h"
 #include "init/stacks.h"
 #include "torchrun/find_workers.h"
 
@@ -14,7 +14,6 @@ namespace rankshim::torchrun {
 
 using std::chrono::milliseconds;
 using supervise::Request;
-using supervise::seconds;
 
 namespace {
 

@@ -4,14 +4,13 @@
 #include <string>
 
 #include "base/log.h"
-#include "base/seconds.h"
+#include "base/duration.h"
 #include "torchrun/rendezvous.h"
 
 namespace rankshim::torchrun {
 namespace {
 
 using std::chrono::milliseconds;
-using supervise::seconds;
 
 constexpr milliseconds look_again{1000};  // when the time is over, and it still imports
 

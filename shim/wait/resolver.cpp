@@ -96,18 +96,19 @@ Resolver::Resolver(asio::any_io_executor executor, std::string name, Files files
 
 /// hosts(5) and resolv.conf(5) treat a file that cannot be read as an empty one.
 std::string Resolver::content_of(const std::string& path) {
-  std::optional<std::string> content = read_file(path);
-  const int error = errno;
-  const bool absent = !content && (error == ENOENT || error == ENOTDIR);
-  const bool whole = content && content->size() <= largest_file;
-  if (!absent && !whole && std::find(warned_of_.begin(), warned_of_.end(), path) == warned_of_.end()) {
+  auto read = read_file(path);
+  auto* content = std::get_if<std::string>(&read);
+  const auto* refusal = std::get_if<Unreadable>(&read);
+  const bool good =
+      content != nullptr ? content->size() <= largest_file : refusal->kind == Unreadable::Kind::absent;
+  if (!good && std::find(warned_of_.begin(), warned_of_.end(), path) == warned_of_.end()) {
     warned_of_.push_back(path);
-    if (content)
+    if (content != nullptr)
       log::warn("{} is larger than 1 MiB; what follows is not read", path);
     else
-      log::warn("{} cannot be read ({}): it counts as empty", path, why_unreadable(error));
+      log::warn("{} cannot be read ({}): it counts as empty", path, refusal->why());
   }
-  return std::move(content).value_or("");
+  return content == nullptr ? std::string() : std::move(*content);
 }
 
 asio::awaitable<void> Resolver::look(Clock::time_point deadline) {

@@ -1,0 +1,45 @@
+#include "base/duration.h"
+
+#include <spdlog/fmt/fmt.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+
+#include "base/number.h"
+
+namespace rankshim {
+namespace {
+
+struct Unit {
+  std::string_view suffix;
+  std::int64_t milliseconds;
+};
+constexpr std::array<Unit, 4> units = {{{"ms", 1}, {"s", 1000}, {"m", 60'000}, {"h", 3'600'000}}};
+
+}  // namespace
+
+std::optional<std::chrono::milliseconds> parse_time(std::string_view text) {
+  const auto number = take_number<std::int64_t>(text);
+  if (!number || *number < 0) return std::nullopt;
+  const std::string_view suffix = text.empty() ? "s" : text;
+  const auto unit =
+      std::find_if(units.begin(), units.end(), [&](const Unit& u) { return u.suffix == suffix; });
+  constexpr std::int64_t longest = std::int64_t{100} * 365 * 24 * 3'600'000;
+  if (unit == units.end() || *number > longest / unit->milliseconds) return std::nullopt;
+  return std::chrono::milliseconds(*number * unit->milliseconds);
+}
+
+std::string format_time(std::chrono::milliseconds time) {
+  const auto unit = std::find_if(units.rbegin(), units.rend(), [&](const Unit& u) {
+    return time.count() != 0 && time.count() % u.milliseconds == 0;
+  });
+  return unit == units.rend() ? "0s" : fmt::format("{}{}", time.count() / unit->milliseconds, unit->suffix);
+}
+
+std::string seconds(std::chrono::milliseconds time) {
+  return time.count() % 1000 == 0 ? fmt::format("{} s", time.count() / 1000)
+                                  : fmt::format("{} ms", time.count());
+}
+
+}  // namespace rankshim

@@ -1,0 +1,108 @@
+#include <spdlog/fmt/fmt.h>
+
+#include <algorithm>
+#include <cstddef>
+
+#include "base/exit_code.h"
+#include "base/nearest.h"
+#include "base/text.h"
+#include "settings/option_value.h"
+#include "settings/settings_reader.h"
+
+namespace rankshim {
+namespace {
+
+/// The subcommand of this name; none has an empty one.
+const Usage* find_subcommand(std::string_view word) {
+  const auto* const found = std::ranges::find(usages, word, &Usage::name);
+  return found == usages.end() || word.empty() ? nullptr : found;
+}
+
+/// The option of this name that prints a text.
+const Usage* find_text_option(std::string_view word) {
+  const std::string_view name = word == "-h" ? "--help" : word;
+  const auto* const found = std::ranges::find(text_options, name, &Usage::name);
+  return found == text_options.end() ? nullptr : found;
+}
+
+}  // namespace
+
+const OptionInfo* find_option(std::string_view name) {
+  const auto found =
+      std::find_if(options.begin(), options.end(), [&](const auto& o) { return o.name == name; });
+  return found == options.end() ? nullptr : &*found;
+}
+
+void SettingsReader::unknown_option(std::string_view name) {
+  std::vector<std::string_view> known = {"help", "version", "licenses"};
+  for (const OptionInfo& option : options) known.push_back(option.name);
+  const std::string_view near = nearest(name.substr(std::min<std::size_t>(2, name.size())), known);
+  reject(exit_code::usage, {fmt::format("unknown option {}", rankshim::quoted(name)),
+                            {std::string(name)},
+                            near.empty() ? std::string("see rankshim --help")
+                                         : fmt::format("did you mean --{}? See rankshim --help", near)});
+}
+
+void SettingsReader::check_lists() {
+  for (const OptionInfo& option : options) {
+    const auto& value = invocation_.settings[option.option];
+    if (lists_.test(static_cast<std::size_t>(option.option)) && !normalise(option, value->text))
+      reject_value(option, value->text, value->origin, value->detail);
+  }
+}
+
+void SettingsReader::read_command_line(const std::vector<std::string>& arguments) {
+  std::size_t at = 0;
+  if (const Usage* usage = arguments.empty() ? nullptr : find_subcommand(arguments[0])) {
+    invocation_.subcommand = usage->subcommand;
+    at = 1;
+  }
+  for (; at < arguments.size(); ++at) {
+    const std::string_view word = arguments[at];
+    if (word == "--") {
+      ++at;
+      break;
+    }
+    if (word == "-m" || word.size() < 2 || word[0] != '-') break;  // the command begins here
+    if (const Usage* text = find_text_option(word)) {
+      invocation_.subcommand = text->subcommand;
+      return;
+    }
+    const auto equals = word.find('=');
+    const std::string_view name = word.substr(0, equals);
+    const OptionInfo* option = name.starts_with("--") ? find_option(name.substr(2)) : nullptr;
+    bool truth = true;
+    if (option == nullptr && name.starts_with("--no-") && equals == std::string_view::npos) {
+      option = find_option(name.substr(5));
+      if (option != nullptr && option->kind != ValueKind::boolean) option = nullptr;
+      truth = false;
+    }
+    if (option == nullptr) {
+      unknown_option(name);
+      continue;
+    }
+    const std::string detail(name);
+    if (equals != std::string_view::npos) {
+      take(*option, word.substr(equals + 1), Origin::option, detail);
+    } else if (option->kind == ValueKind::boolean) {
+      take(*option, truth ? "true" : "false", Origin::option, detail);
+    } else if (at + 1 < arguments.size()) {
+      take(*option, arguments[++at], Origin::option, detail);
+    } else {
+      reject(exit_code::usage, {fmt::format("{} needs a value", detail),
+                                {detail},
+                                fmt::format("give {}={}", detail, option->argument)});
+    }
+  }
+  check_lists();
+  invocation_.arguments.assign(
+      arguments.begin() + static_cast<std::ptrdiff_t>(std::min(at, arguments.size())), arguments.end());
+}
+
+std::string subcommand_hint(std::string_view command) {
+  return find_subcommand(command) == nullptr
+             ? std::string()
+             : fmt::format("; a subcommand is the first word: rankshim {0} [OPTIONS]", command);
+}
+
+}  // namespace rankshim

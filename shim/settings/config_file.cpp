@@ -1,0 +1,113 @@
+#include <spdlog/fmt/fmt.h>
+
+#include "base/exit_code.h"
+#include "base/nearest.h"
+#include "base/read_file.h"
+#include "base/text.h"
+#include "base/toml.h"
+#include "base/toml_nesting.h"
+#include "settings/option_value.h"
+#include "settings/settings_reader.h"
+
+namespace rankshim {
+namespace {
+
+/// A string, number, boolean or list of such as the text that a variable would hold.
+std::optional<std::string> key_text(const OptionInfo& option, const toml::node& node) {
+  if (const auto* text = node.as_string()) return text->get();
+  if (const auto* number = node.as_integer()) return fmt::format("{}", number->get());
+  if (const auto* truth = node.as_boolean()) return truth->get() ? "true" : "false";
+  const toml::array* list = node.as_array();
+  if (list == nullptr) return std::nullopt;
+  const char between = separator(option.kind);
+  std::string joined;
+  for (const toml::node& item : *list) {
+    const auto text = item.is_array() ? std::nullopt : key_text(option, item);
+    if (!text) return std::nullopt;
+    if (!joined.empty()) joined += between == '\0' ? ',' : between;
+    joined += *text;
+  }
+  return joined;
+}
+
+}  // namespace
+
+void SettingsReader::read_key(const std::string& path, std::size_t line_number, std::string_view key,
+                              const std::optional<std::string>& text) {
+  const OptionInfo* option = find_option(key);
+  const std::string where = fmt::format("{}:{}", path, key);
+  const std::string line = fmt::format("{}:{}", path, line_number);
+  if (option == nullptr || !option->has_key) {
+    std::vector<std::string_view> known;
+    for (const OptionInfo& candidate : options) {
+      if (candidate.has_key) known.push_back(candidate.name);
+    }
+    const std::string_view near = nearest(key, known);
+    reject(exit_code::configuration,
+           {fmt::format("{}: unknown key {}", line, rankshim::quoted(key)),
+            {where},
+            near.empty() ? fmt::format("remove {} from {}", rankshim::quoted(key), path)
+                         : fmt::format("did you mean {}?", near)});
+    return;
+  }
+  if (text) {
+    if (!text->empty()) take(*option, *text, Origin::config, where);
+    return;
+  }
+  reject(exit_code::configuration, {fmt::format("{}: {} must be {}", line, key, wanted(*option)),
+                                    {where},
+                                    fmt::format("correct {} in {}", key, path)});
+}
+
+void SettingsReader::read_config() {
+  // The file's own name has no key, so the command line and the variable have already been read.
+  const auto& chosen = invocation_.settings[Option::config];
+  const std::string path = chosen ? chosen->text : std::string(info(Option::config).fallback);
+  const auto read = node_.read(path);
+  if (const auto* refusal = std::get_if<Unreadable>(&read)) {
+    using Kind = Unreadable::Kind;
+    if (!chosen && refusal->kind == Kind::absent) return;
+    reject(
+        refusal->kind == Kind::out_of_memory ? exit_code::system : exit_code::configuration,
+        {fmt::format("the configuration file {} cannot be read ({})", rankshim::quoted(path), refusal->why()),
+         {chosen ? chosen->detail : path},
+         chosen ? fmt::format("correct {}", chosen->detail)
+                : fmt::format("make {} readable, or remove it", path)});
+    return;
+  }
+  read_config(path, std::get<std::string>(read));
+}
+
+void SettingsReader::read_config(const std::string& path, const std::string& document) {
+  if (document.size() > largest_file) {
+    reject(exit_code::configuration,
+           {fmt::format("the configuration file {} is larger than 1 MiB", rankshim::quoted(path)),
+            {path},
+            "shorten it"});
+    return;
+  }
+  if (const auto line = line_of_too_many_dots(document)) {
+    reject(
+        exit_code::configuration,
+        {fmt::format("{}:{}: there are more dots outside strings than a configuration can need", path, *line),
+         {path},
+         "write one key on each line"});
+    return;
+  }
+  const toml::parse_result parsed = toml::parse(document, path);
+  if (!parsed) {
+    const toml::parse_error& error = parsed.error();
+    reject(exit_code::configuration,
+           {fmt::format("{}:{}: {}", path, error.source().begin.line, error.description()),
+            {path},
+            fmt::format("correct {}", path)});
+    return;
+  }
+  for (const auto& [key, node] : parsed.table()) {
+    const OptionInfo* option = find_option(key.str());
+    read_key(path, node.source().begin.line, key.str(),
+             option == nullptr ? std::nullopt : key_text(*option, node));
+  }
+}
+
+}  // namespace rankshim

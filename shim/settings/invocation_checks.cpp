@@ -1,0 +1,93 @@
+#include <spdlog/fmt/fmt.h>
+
+#include "base/exit_code.h"
+#include "base/text.h"
+#include "settings/option_value.h"
+#include "settings/settings_reader.h"
+
+namespace rankshim {
+
+void SettingsReader::check_subcommand() {
+  const auto& arguments = invocation_.arguments;
+  const auto usage = [&](std::string what, std::string fix) {
+    reject(exit_code::usage, {std::move(what), {}, std::move(fix)});
+  };
+  const bool takes_command =
+      invocation_.subcommand == Subcommand::run || invocation_.subcommand == Subcommand::explain;
+  const std::string_view first =
+      takes_command && !arguments.empty() ? std::string_view(arguments[0]) : std::string_view{};
+  if (first.starts_with("--") && find_option(first.substr(2, first.substr(2).find('='))) != nullptr) {
+    usage(fmt::format("the command begins with {}, which is an option of rankshim", first),
+          "give the options before --, and the command behind it");
+  }
+  switch (invocation_.subcommand) {
+    case Subcommand::run:
+      if (arguments.empty() && rejected_.faults.empty()) {
+        usage("no command was given",
+              "name one: rankshim [OPTIONS] [--] COMMAND [ARG...], or see rankshim --help");
+      }
+      break;
+    case Subcommand::env:
+    case Subcommand::wait:
+    case Subcommand::status:
+      if (!arguments.empty())
+        usage(fmt::format("unexpected argument {}", rankshim::quoted(arguments[0])), "see rankshim --help");
+      break;
+    case Subcommand::platforms:
+      if (!arguments.empty() && arguments[0] == "check") {
+        if (arguments.size() != 2) usage("platforms check needs one file", "rankshim platforms check FILE");
+      } else if (arguments.size() > 1)
+        usage(fmt::format("unexpected argument {}", rankshim::quoted(arguments[1])), "name one profile");
+      break;
+    case Subcommand::install:
+      if (arguments.size() != 1 || arguments[0].empty())
+        usage("install needs one folder", "rankshim install DIR");
+      break;
+    case Subcommand::explain:
+    case Subcommand::help:
+    case Subcommand::version:
+    case Subcommand::licenses:
+      break;
+  }
+  if (invocation_.settings[Option::env_file] && invocation_.subcommand != Subcommand::explain)
+    usage("--env-file is for explain", "leave it out");
+  if (invocation_.settings[Option::container] && !invocation_.settings[Option::env_file])
+    usage("--container is for explain --env-file", "leave it out, or give --env-file the Pod");
+  check_format();
+  if (invocation_.subcommand != Subcommand::status && invocation_.settings[Option::phase])
+    usage("--phase is for status", "leave it out");
+}
+
+void SettingsReader::check_delay() {
+  const auto &delay = invocation_.settings[Option::pre_stop_delay],
+             &grace = invocation_.settings[Option::grace];
+  const auto waits = invocation_.settings.time(Option::pre_stop_delay),
+             lasts = invocation_.settings.time(Option::grace);
+  if (!waits || !lasts || waits->count() == 0 || *waits < *lasts) return;
+  const bool typed = delay->origin == Origin::option || grace->origin == Origin::option;
+  reject(typed ? exit_code::usage : exit_code::configuration,
+         {fmt::format("{}={} is not below {}={}: the command would be killed before it is asked to stop",
+                      delay->detail, delay->text, grace->detail, grace->text),
+          {delay->detail, grace->detail},
+          "make the delay shorter, or the grace longer"});
+}
+
+void SettingsReader::check_format() {
+  auto& format = invocation_.settings[Option::format];
+  std::string_view choices;
+  if (invocation_.subcommand == Subcommand::explain) choices = "text|json";
+  if (invocation_.subcommand == Subcommand::env) choices = "sh|json|dotenv";
+  if (!format) {
+    if (!choices.empty())
+      format = Value{std::string(choices.substr(0, choices.find('|'))), Origin::fallback, ""};
+    return;
+  }
+  if (is_one_of(format->text, choices)) return;
+  reject(exit_code::usage,
+         {choices.empty() ? "--format is for explain and env"
+                          : fmt::format("--format={} is not known", rankshim::quoted(format->text)),
+          {"--format"},
+          choices.empty() ? "leave it out" : fmt::format("use one of {}", with_commas(choices))});
+}
+
+}  // namespace rankshim
