@@ -36,4 +36,10 @@ bool Value::from_user() const {
          (origin == Origin::variable && std::string_view(detail).starts_with("RANKSHIM_"));
 }
 
+std::string in_words(Fact fact, const Value& value) {
+  if (value.origin == Origin::variable || value.origin == Origin::option)
+    return printable(value.detail) + "=" + quoted(value.text);
+  return std::string(name(fact)) + "=" + quoted(value.text) + " (" + value.source() + ")";
+}
+
 }  // namespace rankshim

@@ -67,6 +67,10 @@ struct Value {
   [[nodiscard]] bool from_user() const;
 };
 
+/// A fact and its value for a sentence, with what says it: "NODE_RANK=1", "--nnodes=2", "nnodes=2 (derived
+/// from …)".
+std::string in_words(Fact fact, const Value& value);
+
 /// Facts by their enum; what is not known is absent.
 class Facts {
  public:

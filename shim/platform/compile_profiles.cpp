@@ -106,7 +106,7 @@ class Common {
                       ", " + number(text(profile.supersedes())) + ", " + number(text(profile.agents())) +
                       ", Kind::" + std::string(kind_names[static_cast<std::size_t>(profile.kind)]) +
                       (profile.opt_in ? ", true" : ", false");
-    for (const Range one : {conditions(its, profile.signs()), conditions(its, profile.unless()),
+    for (const Slice one : {conditions(its, profile.signs()), conditions(its, profile.unless()),
                             range(tables_.alternatives, alternatives), range(tables_.places, places),
                             roles(profile.roles()), roles(profile.refusals()), roles(profile.pending())})
       row += ", " + written(one);
@@ -177,7 +177,7 @@ class Common {
     });
   }
 
-  Range conditions(const Tables& its, std::span<const Condition> all) {
+  Slice conditions(const Tables& its, std::span<const Condition> all) {
     if (all.empty()) return {};
     const auto list = rows<Condition>(all, [&](const Condition& one) {
       const bool has_glob = one.sign == Sign::like || one.sign == Sign::unlike;
@@ -206,13 +206,13 @@ class Common {
   }
 
   template <class Row>
-  static Range range(std::vector<Row>& table, const std::vector<Row>& list) {
+  static Slice range(std::vector<Row>& table, const std::vector<Row>& list) {
     const auto first = static_cast<std::uint16_t>(table.size());
     table.insert(table.end(), list.begin(), list.end());
     return {first, static_cast<std::uint16_t>(list.size())};
   }
 
-  static std::string written(Range range) {
+  static std::string written(Slice range) {
     return "{" + number(range.first) + ", " + number(range.count) + "}";
   }
 

@@ -24,7 +24,7 @@ struct Piece {
 using TextIndex = std::uint16_t;
 
 /// Some that follow each other in their table.
-struct Range {
+struct Slice {
   std::uint16_t first = 0;
   std::uint16_t count = 0;
 };
@@ -63,7 +63,7 @@ struct Condition {
 
 /// Conditions that hold all together: one way to be recognised, or when a role is this node's.
 struct Alternative {
-  Range conditions;
+  Slice conditions;
 };
 
 /// A place where a fact is looked for: an expression, by the index of its root. A fact's first place that
@@ -101,7 +101,7 @@ struct Tables {
     return part(conditions, alternative.conditions);
   }
   template <class Row>
-  static std::span<const Row> part(std::span<const Row> rows, Range range) {
+  static std::span<const Row> part(std::span<const Row> rows, Slice range) {
     return rows.subspan(range.first, range.count);
   }
 };
@@ -127,7 +127,7 @@ struct Profile {
   Kind kind = Kind::platform;
   /// Recognised by name only (`--platform NAME`), never by itself.
   bool opt_in = false;
-  Range signs_range, unless_range, match_range, places_range, roles_range, refusals_range, pending_range;
+  Slice signs_range, unless_range, match_range, places_range, roles_range, refusals_range, pending_range;
 
   /// Whether its variables are of this very process or of the node.
   [[nodiscard]] Granularity granularity() const {

@@ -130,7 +130,7 @@ class ProfileReader {
   }
 
   /// `signs`, of which any is enough.
-  Range signs(const toml::table& top) {
+  Slice signs(const toml::table& top) {
     if (!top.contains("signs")) return {};
     const auto list = conditions(top, "signs");
     const auto* array = top.get_as<toml::array>("signs");
@@ -141,7 +141,7 @@ class ProfileReader {
   }
 
   /// `unless`, none of which may hold.
-  Range unless(const toml::table& top) {
+  Slice unless(const toml::table& top) {
     if (!top.contains("unless")) return {};
     const auto* array = top.get_as<toml::array>("unless");
     const auto* signs = top.get_as<toml::array>("signs");
@@ -172,7 +172,7 @@ class ProfileReader {
   }
 
   /// The `all` of each [[match]], alone and with each of its `any`.
-  Range alternatives(const toml::table& top) {
+  Slice alternatives(const toml::table& top) {
     static constexpr auto keys = std::to_array<std::string_view>({"all", "any"});
     const std::size_t first = tables_.alternatives.size();
     for (const toml::table* one : tables_of(top, "match", keys))
@@ -205,7 +205,7 @@ class ProfileReader {
     tables_.alternatives.push_back(added(all));
   }
 
-  Range roles(const toml::table& top, std::string_view key) {
+  Slice roles(const toml::table& top, std::string_view key) {
     static constexpr auto keys = std::to_array<std::string_view>({"name", "fix", "when", "any"});
     const std::size_t first = tables_.roles.size();
     for (const toml::table* one : tables_of(top, key, keys)) {
@@ -267,7 +267,7 @@ class ProfileReader {
     return result;
   }
 
-  Range places(const toml::table& facts) {
+  Slice places(const toml::table& facts) {
     const std::size_t first = tables_.places.size();
     reject_unknown(facts, fact_names);
     for (std::size_t i = 0; i < fact_count; ++i) {
@@ -377,7 +377,7 @@ class ProfileReader {
 
   /// The rows from `first` on.
   template <class Row>
-  Range range(const std::vector<Row>& rows, std::size_t first) {
+  Slice range(const std::vector<Row>& rows, std::size_t first) {
     if (rows.size() > std::numeric_limits<std::uint16_t>::max()) too_large();
     return {static_cast<std::uint16_t>(first), static_cast<std::uint16_t>(rows.size() - first)};
   }

@@ -105,12 +105,6 @@ Facts read_facts(const Profile& profile, Evaluation evaluation) {
 /// Numbers on which two platforms of one job cannot differ.
 constexpr auto decisive = std::to_array<Fact>({Fact::nnodes, Fact::node_rank, Fact::rank, Fact::world_size});
 
-/// "NAME=VALUE", or "nnodes=VALUE (derived from …)".
-std::string said(Fact fact, const Value& value) {
-  if (value.origin == Origin::variable) return printable(value.detail) + "=" + quoted(value.text);
-  return std::string(name(fact)) + "=" + quoted(value.text) + " (" + value.source() + ")";
-}
-
 /// Whether both are the same number of nodes, as 2, 02 and 2:2 are.
 bool same_number(const std::string& a, const std::string& b) {
   const auto least = [](const std::string& text) {
@@ -125,8 +119,8 @@ void compare(const Platform& winner, const Profile& other, const Facts& theirs, 
   for (const Fact fact : decisive) {
     const auto &mine = winner.facts[fact], &its = theirs[fact];
     if (!mine || !its || same_number(mine->text, its->text)) continue;
-    Fault fault{said(fact, *mine) + " of " + winner.name + " contradicts " + said(fact, *its) + " of " +
-                    std::string(other.name()),
+    Fault fault{in_words(fact, *mine) + " of " + winner.name + " contradicts " + in_words(fact, *its) +
+                    " of " + std::string(other.name()),
                 {},
                 other.has_own_words() ? "unset what is not this job's" : "unset what is left over"};
     mine->append_inputs(name(fact), fault.names);

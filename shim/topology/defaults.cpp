@@ -1,6 +1,6 @@
 #include <spdlog/fmt/fmt.h>
 
-#include "topology/resolver.h"
+#include "topology/topology_resolver.h"
 
 namespace rankshim {
 
@@ -9,7 +9,7 @@ bool is_port(std::string_view text) {
   return number && *number >= 1 && *number <= 65535;
 }
 
-void Resolver::complete_nproc() {
+void TopologyResolver::complete_nproc() {
   auto& nproc = fact(Fact::nproc_per_node);
   const std::string said_workers = nproc ? nproc->text : "auto";
   if (!node_.is_here()) return complete_nproc_elsewhere();
@@ -24,7 +24,7 @@ void Resolver::complete_nproc() {
   const auto visible = node_.accelerators();
   if (said_workers != "auto" && said_workers != "gpu") return check_nproc(*nproc, visible);
   if (!visible && said_workers == "gpu") {
-    fault(fmt::format("{}, but no accelerator is visible here", said(Fact::nproc_per_node, *nproc)),
+    fault(fmt::format("{}, but no accelerator is visible here", in_words(Fact::nproc_per_node, *nproc)),
           {name_of(Fact::nproc_per_node, *nproc)},
           "give the container its devices, or set --nproc-per-node (RANKSHIM_NPROC_PER_NODE)");
     return;
@@ -33,7 +33,7 @@ void Resolver::complete_nproc() {
                   : Value{"1", Origin::fallback, ""};
 }
 
-void Resolver::complete_nproc_elsewhere() {
+void TopologyResolver::complete_nproc_elsewhere() {
   auto& nproc = fact(Fact::nproc_per_node);
   if (nproc && parse_count(nproc->text)) return check_nproc(*nproc, std::nullopt);
   if (!nproc || nproc->text == "auto") nproc = Value{"1", Origin::fallback, ""};
@@ -43,21 +43,22 @@ void Resolver::complete_nproc_elsewhere() {
       "nproc_per_node is counted on the node itself: its devices are not known here");
 }
 
-void Resolver::check_nproc(const Value& nproc, const std::optional<DeviceCount>& visible) {
+void TopologyResolver::check_nproc(const Value& nproc, const std::optional<DeviceCount>& visible) {
   const auto number = parse_count(nproc.text);
   if (!number || *number == 0) {
-    fault(fmt::format("{} is not a number of workers, auto, gpu or cpu", said(Fact::nproc_per_node, nproc)),
-          {name_of(Fact::nproc_per_node, nproc)},
-          "correct it, or settle it with --nproc-per-node (RANKSHIM_NPROC_PER_NODE)");
+    fault(
+        fmt::format("{} is not a number of workers, auto, gpu or cpu", in_words(Fact::nproc_per_node, nproc)),
+        {name_of(Fact::nproc_per_node, nproc)},
+        "correct it, or settle it with --nproc-per-node (RANKSHIM_NPROC_PER_NODE)");
   } else if (visible && *number > visible->count) {
-    fault(fmt::format("{}, but only {} accelerators are visible here ({})", said(Fact::nproc_per_node, nproc),
-                      visible->count, visible->what),
+    fault(fmt::format("{}, but only {} accelerators are visible here ({})",
+                      in_words(Fact::nproc_per_node, nproc), visible->count, visible->what),
           {name_of(Fact::nproc_per_node, nproc), visible->what},
           "give the container its devices, or set --nproc-per-node (RANKSHIM_NPROC_PER_NODE)");
   }
 }
 
-void Resolver::complete_restarts() {
+void TopologyResolver::complete_restarts() {
   auto& restarts = fact(Fact::max_restarts);
   if (!restarts && reads_variables_) {
     if (const auto text = node_.environment().get("PET_MAX_RESTARTS")) {
@@ -67,13 +68,13 @@ void Resolver::complete_restarts() {
   if (!restarts) {
     restarts = Value{"0", Origin::fallback, ""};
   } else if (!parse_count(restarts->text)) {
-    fault(fmt::format("{} is not a number", said(Fact::max_restarts, *restarts)),
+    fault(fmt::format("{} is not a number", in_words(Fact::max_restarts, *restarts)),
           {name_of(Fact::max_restarts, *restarts)},
           "correct it, or settle it with --max-restarts (RANKSHIM_MAX_RESTARTS)");
   }
 }
 
-void Resolver::complete_run_id() {
+void TopologyResolver::complete_run_id() {
   find_run_id();
   Value& run_id = *fact(Fact::run_id);
   const auto& attempt = fact(Fact::attempt);
@@ -83,7 +84,7 @@ void Resolver::complete_run_id() {
       fmt::format("{} and {}", run_id.detail.empty() ? run_id.source() : run_id.detail, attempt->detail)};
 }
 
-void Resolver::find_run_id() {
+void TopologyResolver::find_run_id() {
   auto& run_id = fact(Fact::run_id);
   if (run_id) return;
   if (reads_variables_) {
@@ -100,22 +101,22 @@ void Resolver::find_run_id() {
     topology_.warnings.push_back(fmt::format(
         "{}: the others have to have {} for it, this node's own name, which is the run id; if they "
         "have another, set RANKSHIM_RUN_ID (--run-id) on all nodes",
-        said(Fact::master_addr, *fact(Fact::master_addr)), run_id->text));
+        in_words(Fact::master_addr, *fact(Fact::master_addr)), run_id->text));
     return;
   }
   run_id = Value{master, Origin::derived, "master_addr"};
 }
 
-bool Resolver::check_port() {
+bool TopologyResolver::check_port() {
   const auto& port = fact(Fact::master_port);
   if (!port || is_port(port->text)) return true;
-  fault(fmt::format("{} is not a port, 1 to 65535", said(Fact::master_port, *port)),
+  fault(fmt::format("{} is not a port, 1 to 65535", in_words(Fact::master_port, *port)),
         {name_of(Fact::master_port, *port)},
         "correct it, or settle it with --master-port (RANKSHIM_MASTER_PORT)");
   return false;
 }
 
-void Resolver::complete_port() {
+void TopologyResolver::complete_port() {
   auto& port = fact(Fact::master_port);
   if (!check_port() || port) return;
   const std::string& run_id = fact(Fact::run_id)->text;

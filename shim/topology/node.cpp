@@ -5,7 +5,7 @@
 #include "base/text.h"
 #include "platform/unknown_platform.h"
 #include "topology/near_miss.h"
-#include "topology/resolver.h"
+#include "topology/topology_resolver.h"
 
 namespace rankshim {
 namespace {
@@ -21,7 +21,7 @@ std::pair<std::string, std::string> split_endpoint(std::string_view endpoint) {
 
 }  // namespace
 
-void Resolver::complete_node() {
+void TopologyResolver::complete_node() {
   leave_own_rendezvous();
   use_static_endpoint();
   if (!check_nnodes()) return;
@@ -37,7 +37,7 @@ void Resolver::complete_node() {
   check_loopback();
 }
 
-void Resolver::leave_own_rendezvous() {
+void TopologyResolver::leave_own_rendezvous() {
   if (torchrun_ == nullptr) return;
   const auto& nnodes = fact(Fact::nnodes);
   if (nnodes && nnodes->text != "1" && nnodes->text != "1:1") return;
@@ -48,7 +48,7 @@ void Resolver::leave_own_rendezvous() {
   fact(Fact::rdzv_endpoint).reset();
 }
 
-void Resolver::use_static_endpoint() {
+void TopologyResolver::use_static_endpoint() {
   auto& endpoint = fact(Fact::rdzv_endpoint);
   if (torchrun_ == nullptr || !torchrun_->facts.has(Fact::rdzv_endpoint) || !endpoint) return;
   const auto& backend = fact(Fact::rdzv_backend);
@@ -60,7 +60,7 @@ void Resolver::use_static_endpoint() {
   endpoint.reset();
 }
 
-bool Resolver::check_nnodes() {
+bool TopologyResolver::check_nnodes() {
   const auto& backend = fact(Fact::rdzv_backend);
   topology_.elastic = backend && backend->text != "static";
   auto& nnodes = fact(Fact::nnodes);
@@ -72,14 +72,14 @@ bool Resolver::check_nnodes() {
   if (!min || !max || *min == 0 || *max < *min) {
     const char* why =
         min && max && *min != 0 ? "has MIN above MAX" : "is not a number of nodes, N or MIN:MAX";
-    fault(fmt::format("{} {}", said(Fact::nnodes, *nnodes), why), {name_of(Fact::nnodes, *nnodes)},
+    fault(fmt::format("{} {}", in_words(Fact::nnodes, *nnodes), why), {name_of(Fact::nnodes, *nnodes)},
           "correct it, or settle it with --nnodes (RANKSHIM_NNODES)");
     return false;
   }
   if (*min < *max) {
     if (backend && backend->text == "static") {
-      fault(fmt::format("{} is a range, but {}", said(Fact::nnodes, *nnodes),
-                        said(Fact::rdzv_backend, *backend)),
+      fault(fmt::format("{} is a range, but {}", in_words(Fact::nnodes, *nnodes),
+                        in_words(Fact::rdzv_backend, *backend)),
             {name_of(Fact::nnodes, *nnodes), name_of(Fact::rdzv_backend, *backend)},
             "set --nnodes (RANKSHIM_NNODES) to one number, or --rdzv-backend=c10d (RANKSHIM_RDZV_BACKEND)");
       return false;
@@ -91,7 +91,7 @@ bool Resolver::check_nnodes() {
   return true;
 }
 
-bool Resolver::says_others() {
+bool TopologyResolver::says_others() {
   std::string evidence;
   std::vector<std::string> names;
   const auto add = [&](std::string_view text, std::string variable) {
@@ -104,7 +104,7 @@ bool Resolver::says_others() {
     // torchrun's own words for a lone node are often whole: --node_rank=0 beside no --nnodes.
     if (known == Fact::node_rank && torchrun_ != nullptr && torchrun_->facts.has(known) && value->text == "0")
       continue;
-    add(said(known, *value), name_of(known, *value));
+    add(in_words(known, *value), name_of(known, *value));
   }
   if (names.empty()) return false;
   // An address of this node's own has no name.
@@ -123,7 +123,7 @@ bool Resolver::says_others() {
   return true;
 }
 
-bool Resolver::platform_lacks_nnodes() {
+bool TopologyResolver::platform_lacks_nnodes() {
   if (!has_own_words()) return false;
   std::vector<std::string> names;
   const Missing missing = this->missing(Fact::nnodes, names);
@@ -137,7 +137,7 @@ bool Resolver::platform_lacks_nnodes() {
   return true;
 }
 
-void Resolver::check_unknown_platform() {
+void TopologyResolver::check_unknown_platform() {
   if (!reads_variables_ || has_own_words()) return;
   const auto signs = platform::signs_of_several_nodes(node_.environment());
   const auto misses = near_misses_of_several_nodes(node_.environment());
@@ -169,10 +169,10 @@ void Resolver::check_unknown_platform() {
     topology_.warnings.push_back(what + "; " + fix);
 }
 
-void Resolver::complete_single() {
+void TopologyResolver::complete_single() {
   if (const auto& rank = fact(Fact::node_rank); rank && rank->text != "0") {
-    fault(fmt::format("{} is not below {}", said(Fact::node_rank, *rank),
-                      said(Fact::nnodes, *fact(Fact::nnodes))),
+    fault(fmt::format("{} is not below {}", in_words(Fact::node_rank, *rank),
+                      in_words(Fact::nnodes, *fact(Fact::nnodes))),
           {name_of(Fact::node_rank, *rank), name_of(Fact::nnodes, *fact(Fact::nnodes))}, settle_place);
     return;
   }
@@ -192,7 +192,7 @@ void Resolver::complete_single() {
   }
 }
 
-void Resolver::complete_static() {
+void TopologyResolver::complete_static() {
   const Value nnodes = *fact(Fact::nnodes);
   const auto& rank = fact(Fact::node_rank);
   if (!rank) {
@@ -204,14 +204,15 @@ void Resolver::complete_static() {
       missing.remedy += "set --rdzv-backend (RANKSHIM_RDZV_BACKEND), or ";
       names.emplace_back("PET_RDZV_BACKEND");
     }
-    fault(fmt::format("{}, but nothing says which of them this node is{}", said(Fact::nnodes, nnodes),
+    fault(fmt::format("{}, but nothing says which of them this node is{}", in_words(Fact::nnodes, nnodes),
                       missing.why),
           names,
           fmt::format("{}set {}NODE_RANK (0 on the master), or --node-rank (RANKSHIM_NODE_RANK)",
                       missing.remedy, nnodes.detail == "WORLD_SIZE" ? "NNODES and " : ""));
   } else if (const auto number = parse_count(rank->text); !number || *number >= *parse_count(nnodes.text)) {
-    fault(number ? fmt::format("{} is not below {}", said(Fact::node_rank, *rank), said(Fact::nnodes, nnodes))
-                 : fmt::format("{} is not a number", said(Fact::node_rank, *rank)),
+    fault(number ? fmt::format("{} is not below {}", in_words(Fact::node_rank, *rank),
+                               in_words(Fact::nnodes, nnodes))
+                 : fmt::format("{} is not a number", in_words(Fact::node_rank, *rank)),
           {name_of(Fact::node_rank, *rank), name_of(Fact::nnodes, nnodes)}, settle_place);
   } else {
     topology_.host = *number == 0;
@@ -221,7 +222,8 @@ void Resolver::complete_static() {
     std::vector<std::string> names = {name_of(Fact::nnodes, nnodes), "MASTER_ADDR"};
     const Missing missing = this->missing(Fact::master_addr, names);
     fault(
-        fmt::format("{}, but nothing says where the master is{}", said(Fact::nnodes, nnodes), missing.why),
+        fmt::format("{}, but nothing says where the master is{}", in_words(Fact::nnodes, nnodes),
+                    missing.why),
         names,
         fmt::format("{}set MASTER_ADDR to node 0's name or address, or --master-addr (RANKSHIM_MASTER_ADDR)",
                     missing.remedy));
@@ -232,17 +234,17 @@ void Resolver::complete_static() {
   complete_port();
 }
 
-bool Resolver::check_master_addr() {
+bool TopologyResolver::check_master_addr() {
   auto& master = fact(Fact::master_addr);
   master->text = std::string(without_brackets(master->text));
   if (is_host(master->text)) return true;
-  fault(fmt::format("{} is no name and no address of a host", said(Fact::master_addr, *master)),
+  fault(fmt::format("{} is no name and no address of a host", in_words(Fact::master_addr, *master)),
         {name_of(Fact::master_addr, *master)},
         "correct it (the port is MASTER_PORT's), or settle it with --master-addr (RANKSHIM_MASTER_ADDR)");
   return false;
 }
 
-void Resolver::complete_elastic() {
+void TopologyResolver::complete_elastic() {
   if (!fact(Fact::rdzv_backend)) fact(Fact::rdzv_backend) = Value{"c10d", Origin::derived, "nnodes"};
   auto& endpoint = fact(Fact::rdzv_endpoint);
   const bool has_endpoint = endpoint.has_value();
@@ -250,8 +252,8 @@ void Resolver::complete_elastic() {
     const auto [host, port] = split_endpoint(endpoint->text);
     const bool c10d = fact(Fact::rdzv_backend)->text == "c10d";
     if (host.empty() || (c10d && (!is_host(host) || (!port.empty() && !is_port(port))))) {
-      fault(host.empty() ? fmt::format("{} names no host", said(Fact::rdzv_endpoint, *endpoint))
-                         : fmt::format("{} is not HOST:PORT", said(Fact::rdzv_endpoint, *endpoint)),
+      fault(host.empty() ? fmt::format("{} names no host", in_words(Fact::rdzv_endpoint, *endpoint))
+                         : fmt::format("{} is not HOST:PORT", in_words(Fact::rdzv_endpoint, *endpoint)),
             {name_of(Fact::rdzv_endpoint, *endpoint)},
             "correct it to HOST:PORT, or set --rdzv-endpoint (RANKSHIM_RDZV_ENDPOINT)");
       return;
@@ -269,8 +271,8 @@ void Resolver::complete_elastic() {
     const Value nnodes = *fact(Fact::nnodes);
     std::vector<std::string> names = {name_of(Fact::nnodes, nnodes), "PET_RDZV_ENDPOINT"};
     const Missing missing = this->missing(Fact::master_addr, names);
-    fault(fmt::format("{} is an elastic job, but nothing says where it meets{}", said(Fact::nnodes, nnodes),
-                      missing.why),
+    fault(fmt::format("{} is an elastic job, but nothing says where it meets{}",
+                      in_words(Fact::nnodes, nnodes), missing.why),
           names, "set --rdzv-endpoint (RANKSHIM_RDZV_ENDPOINT) to HOST:PORT of one node");
     return;
   } else if (!check_master_addr()) {
@@ -289,7 +291,7 @@ void Resolver::complete_elastic() {
   decide_elastic_host();
 }
 
-void Resolver::check_elastic_rank() {
+void TopologyResolver::check_elastic_rank() {
   auto& rank = fact(Fact::node_rank);
   if (!rank) return;
   const std::string_view nnodes = fact(Fact::nnodes)->text;
@@ -300,13 +302,13 @@ void Resolver::check_elastic_rank() {
     return rank.reset();  // torch ranks the nodes itself
   // training-operator counts the workers alone in PET_NNODES, but ranks the master too (research:
   // elastic.go).
-  fault(fmt::format("{} is not below {}", said(Fact::node_rank, *rank),
-                    said(Fact::nnodes, *fact(Fact::nnodes))),
+  fault(fmt::format("{} is not below {}", in_words(Fact::node_rank, *rank),
+                    in_words(Fact::nnodes, *fact(Fact::nnodes))),
         {name_of(Fact::node_rank, *rank), name_of(Fact::nnodes, *fact(Fact::nnodes))},
         "correct one of them, or settle it with --nnodes (RANKSHIM_NNODES)");
 }
 
-void Resolver::decide_elastic_host() {
+void TopologyResolver::decide_elastic_host() {
   if (fact(Fact::rdzv_backend)->text != "c10d") {
     topology_.host = false;  // etcd is a service of its own
     return;
@@ -321,7 +323,7 @@ void Resolver::decide_elastic_host() {
   }
 }
 
-bool Resolver::rank_0_is_elsewhere(std::string_view endpoint) const {
+bool TopologyResolver::rank_0_is_elsewhere(std::string_view endpoint) const {
   if (!reads_variables_) return false;
   for (const char* variable : {"PET_MASTER_ADDR", "MASTER_ADDR"}) {
     const auto address = node_.environment().get(variable);
@@ -330,20 +332,20 @@ bool Resolver::rank_0_is_elsewhere(std::string_view endpoint) const {
   return false;
 }
 
-void Resolver::check_loopback() {
+void TopologyResolver::check_loopback() {
   if (!faults_.empty() || topology_.host.value_or(true)) return;
   const auto& master = fact(Fact::master_addr);
   if (!master || !is_loopback(master->text) || master->from_user()) return;
   if (is_localhost_name(master->text)) {
     fault(
-        fmt::format("{} on node {} is this node itself, not the master", said(Fact::master_addr, *master),
+        fmt::format("{} on node {} is this node itself, not the master", in_words(Fact::master_addr, *master),
                     facts().text(Fact::node_rank)),
         {name_of(Fact::master_addr, *master)},
         "set MASTER_ADDR to node 0's name or address, or --master-addr (RANKSHIM_MASTER_ADDR); 127.0.0.1 for "
         "a trial with all nodes on one machine");
   } else {
     topology_.warnings.push_back(fmt::format("{} is this machine itself: right only if all nodes are on it",
-                                             said(Fact::master_addr, *master)));
+                                             in_words(Fact::master_addr, *master)));
   }
 }
 

@@ -1,17 +1,17 @@
 #include <spdlog/fmt/fmt.h>
 
 #include "base/text.h"
-#include "topology/resolver.h"
+#include "topology/topology_resolver.h"
 
 namespace rankshim {
 
-void Resolver::complete_process() {
+void TopologyResolver::complete_process() {
   for (const Fact needed : {Fact::rank, Fact::world_size, Fact::local_rank}) {
     const auto& value = fact(needed);
     if (value && parse_count(value->text)) continue;
     std::vector<std::string> names = {value ? name_of(needed, *value) : upper_case(name(needed))};
     if (value) {
-      fault(fmt::format("{} is not a number", said(needed, *value)), names,
+      fault(fmt::format("{} is not a number", in_words(needed, *value)), names,
             fmt::format("correct it, or {}", settle_process));
       continue;
     }
@@ -49,7 +49,7 @@ void Resolver::complete_process() {
       this->missing(Fact::nnodes, names);  // for on one node it would not matter
       this->missing(Fact::local_world_size, names);
       fault(fmt::format("{}, but nothing says where rank 0 is{}",
-                        said(Fact::world_size, *fact(Fact::world_size)), missing.why),
+                        in_words(Fact::world_size, *fact(Fact::world_size)), missing.why),
             names,
             fmt::format("{}set MASTER_ADDR to the name or address of rank 0's node, or --master-addr "
                         "(RANKSHIM_MASTER_ADDR)",
@@ -64,29 +64,30 @@ void Resolver::complete_process() {
   if (facts().text(Fact::nnodes) != "1") check_loopback();
 }
 
-void Resolver::check_below(Fact smaller, Fact larger) {
+void TopologyResolver::check_below(Fact smaller, Fact larger) {
   const unsigned limit = topology_.number(larger);
   if (topology_.number(smaller) < limit) return;
   fault(
-      fmt::format("{} is not below {}", said(smaller, *fact(smaller)), said(larger, *fact(larger))),
+      fmt::format("{} is not below {}", in_words(smaller, *fact(smaller)), in_words(larger, *fact(larger))),
       {name_of(smaller, *fact(smaller)), name_of(larger, *fact(larger))},
       smaller == Fact::node_rank ? settle_place : fmt::format("correct one of them, or {}", settle_process));
 }
 
-bool Resolver::check_local_size() {
+bool TopologyResolver::check_local_size() {
   const unsigned world = topology_.number(Fact::world_size), local = topology_.number(Fact::local_world_size);
   if (local == 0) return true;
   const auto contradicts = [&](Fact other, const std::string& more, const std::string& settled) {
     const Value &mine = *fact(Fact::local_world_size), &its = *fact(other);
     if (mine.from_user() || its.from_user()) return;  // who has said it outright need not hear of it
-    fault(fmt::format("{} contradicts {}{}", said(Fact::local_world_size, mine), said(other, its), more),
+    fault(fmt::format("{} contradicts {}{}", in_words(Fact::local_world_size, mine), in_words(other, its),
+                      more),
           {name_of(Fact::local_world_size, mine), name_of(other, its)}, settled);
   };
   const auto nnodes = parse_count(facts().text(Fact::nnodes)),
              nproc = parse_count(facts().text(Fact::nproc_per_node));
   // Every other node has one at least; they need not be spread evenly.
   if (nnodes && *nnodes != 0 && (*nnodes == 1 ? local != world : local + *nnodes - 1 > world))
-    contradicts(Fact::nnodes, fmt::format(" and {}", said(Fact::world_size, *fact(Fact::world_size))),
+    contradicts(Fact::nnodes, fmt::format(" and {}", in_words(Fact::world_size, *fact(Fact::world_size))),
                 "correct one of them, or settle it with --nnodes (RANKSHIM_NNODES)");
   const bool even = !nnodes || *nnodes * local == world;
   if (nproc && *nproc != local && even)

@@ -8,8 +8,8 @@
 
 #include "base/text.h"
 #include "topology/ranks.h"
-#include "topology/resolver.h"
 #include "topology/topology.h"
+#include "topology/topology_resolver.h"
 
 namespace rankshim {
 namespace {
@@ -156,7 +156,7 @@ class RankReader {
 
   void refuse_world_size() {
     faults_.push_back({fmt::format("cannot tell whether {} counts nodes or processes, beside {}",
-                                   world_size_.shown(), said(Fact::node_rank, *facts_[Fact::node_rank])),
+                                   world_size_.shown(), in_words(Fact::node_rank, *facts_[Fact::node_rank])),
                        {"NODE_RANK", "WORLD_SIZE"},
                        fmt::format("set NNODES (--nnodes), or {}", settle)});
   }
@@ -177,7 +177,7 @@ class RankReader {
   }
 
   void contradiction(Fact fact, const Number& number) {
-    faults_.push_back({fmt::format("{} contradicts {}", said(fact, *facts_[fact]), number.shown()),
+    faults_.push_back({fmt::format("{} contradicts {}", in_words(fact, *facts_[fact]), number.shown()),
                        {name_of(facts_, fact), number.name},
                        fmt::format("correct one of them, or settle it with --{} (RANKSHIM_{})",
                                    fact == Fact::nnodes ? "nnodes" : "node-rank",
@@ -250,7 +250,7 @@ class RankChecker {
     if (std::find(names.begin(), names.end(), variable) != names.end()) return;  // it was read from that
     names.emplace_back(variable);
     faults_.push_back(
-        {fmt::format("{}, by {}, contradicts {}={}", said(fact, *facts_[fact]), platform_, variable,
+        {fmt::format("{}, by {}, contradicts {}={}", in_words(fact, *facts_[fact]), platform_, variable,
                      quoted(node_.environment().get(variable).value_or(""))),
          std::move(names),
          fmt::format(
@@ -292,10 +292,10 @@ std::optional<Fault> check_beside_flags(const LauncherFlags& flags, const Facts&
     case RankClash::none:
       return std::nullopt;
     case RankClash::nnodes:
-      return flag_contradicts(flags.names_nnodes ? said(Fact::nnodes, *nnodes) : nnodes->detail,
+      return flag_contradicts(flags.names_nnodes ? in_words(Fact::nnodes, *nnodes) : nnodes->detail,
                               fmt::format("WORLD_SIZE={}", *ranks.world_size), "WORLD_SIZE");
     case RankClash::node_rank:
-      return flag_contradicts(said(Fact::node_rank, *flags.facts[Fact::node_rank]),
+      return flag_contradicts(in_words(Fact::node_rank, *flags.facts[Fact::node_rank]),
                               fmt::format("RANK={}", *ranks.rank), "RANK");
   }
   return std::nullopt;

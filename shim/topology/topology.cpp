@@ -10,81 +10,13 @@
 #include "base/text.h"
 #include "topology/near_miss.h"
 #include "topology/rank_unit.h"
-#include "topology/resolver.h"
+#include "topology/topology_resolver.h"
 
 namespace rankshim {
-namespace {
-
 using platform::Granularity;
 
-/// Facts that the user can say outright, and the option that says them.
-constexpr std::array<std::pair<Fact, Option>, 10> user_facts = {
-    {{Fact::nnodes, Option::nnodes},
-     {Fact::node_rank, Option::node_rank},
-     {Fact::nproc_per_node, Option::nproc_per_node},
-     {Fact::master_addr, Option::master_addr},
-     {Fact::master_port, Option::master_port},
-     {Fact::run_id, Option::run_id},
-     {Fact::rdzv_backend, Option::rdzv_backend},
-     {Fact::rdzv_endpoint, Option::rdzv_endpoint},
-     {Fact::rdzv_conf, Option::rdzv_conf},
-     {Fact::max_restarts, Option::max_restarts}}};
-
-/// Names that people and platforms give to the number of nodes, and others to something else.
-constexpr auto count_hints = std::to_array<const char*>({"NODE_COUNT", "NUM_NODES", "WORLD_SIZE"});
-constexpr auto rank_hints = std::to_array<const char*>({"NODE_INDEX", "NODE_ID", "RANK"});
-
-/// The variables that anybody may set to say a fact.
-std::vector<std::string_view> names_for(Fact fact) {
-  switch (fact) {
-    case Fact::nnodes:
-      return {"NNODES", "WORLD_SIZE"};
-    case Fact::node_rank:
-      return {"NODE_RANK", "RANK"};
-    case Fact::master_addr:
-      return {"MASTER_ADDR"};
-    case Fact::rank:
-      return {"RANK"};
-    case Fact::world_size:
-      return {"WORLD_SIZE"};
-    case Fact::local_rank:
-      return {"LOCAL_RANK"};
-    default:
-      return {};
-  }
-}
-
-bool same_value(Fact fact, std::string_view a, std::string_view b) {
-  if (a == b) return true;
-  if (fact == Fact::master_addr) return same_host(a, b);
-  const auto left = parse_count(a);
-  return left && left == parse_count(b);
-}
-
-}  // namespace
-
-std::string option_for(Fact fact) {
-  for (const auto& [candidate, option] : user_facts) {
-    if (candidate == fact) return fmt::format("--{}", info(option).name);
-  }
-  return fmt::format("the {} of the platform", name(fact));
-}
-
-std::string variable_for(Fact fact) { return "RANKSHIM_" + upper_case(name(fact)); }
-
-std::string said(Fact fact, const Value& value) {
-  if (value.origin == Origin::variable || value.origin == Origin::option) {
-    return fmt::format("{}={}", printable(value.detail), quoted(value.text));
-  }
-  return fmt::format("{}={} ({})", name(fact), quoted(value.text), value.source());
-}
-
-std::string name_of(Fact fact, const Value& value) {
-  return value.detail.empty() ? std::string(name(fact)) : value.detail;
-}
-
-Resolver::Resolver(const Settings& settings, const platform::Platform& platform, const Node& node,
-                   const LauncherFlags* torchrun)
+TopologyResolver::TopologyResolver(const Settings& settings, const platform::Platform& platform,
+                                   const Node& node, const LauncherFlags* torchrun)
     : settings_(settings), platform_(platform), node_(node), torchrun_(torchrun) {
   topology_.platform = platform.name;
   topology_.granularity = platform.granularity;
@@ -99,7 +31,7 @@ Resolver::Resolver(const Settings& settings, const platform::Platform& platform,
   if (platform.granularity == Granularity::node) add_torchrun_facts();
 }
 
-Outcome<Topology> Resolver::resolve() {
+Outcome<Topology> TopologyResolver::resolve() {
   if (!platform_.pending.empty()) {
     faults_.push_back({platform_.pending + ", so the facts of " + platform_.name + " are not there yet",
                        platform_.pending_names,
@@ -159,15 +91,15 @@ Outcome<Topology> Resolver::resolve() {
   return std::move(topology_);
 }
 
-void Resolver::tell_port_beside_links() {
+void TopologyResolver::tell_port_beside_links() {
   if (!fact(Fact::master_port)) return;
   for (std::string& warning : topology_.warnings) {
     if (warning.ends_with(platform::link_ignored) && warning.find("PORT=") != std::string::npos)
-      warning += "; " + said(Fact::master_port, *fact(Fact::master_port)) + " is used";
+      warning += "; " + in_words(Fact::master_port, *fact(Fact::master_port)) + " is used";
   }
 }
 
-void Resolver::normalise() {
+void TopologyResolver::normalise() {
   for (const Fact number : {Fact::node_rank, Fact::nproc_per_node, Fact::master_port, Fact::max_restarts,
                             Fact::rank, Fact::world_size, Fact::local_rank, Fact::local_world_size}) {
     auto& value = fact(number);
@@ -176,7 +108,7 @@ void Resolver::normalise() {
   }
 }
 
-void Resolver::add_torchrun_facts() {
+void TopologyResolver::add_torchrun_facts() {
   const Facts& flags = platform_.flags;
   const std::string_view backend = flags.text(Fact::rdzv_backend);
   if ((!backend.empty() && backend != "static") ||
@@ -189,7 +121,7 @@ void Resolver::add_torchrun_facts() {
   }
 }
 
-void Resolver::fault(std::string what, const std::vector<std::string>& names, std::string fix) {
+void TopologyResolver::fault(std::string what, const std::vector<std::string>& names, std::string fix) {
   std::vector<std::string> each;
   for (const std::string& name : names) Value{{}, Origin::derived, name}.append_inputs({}, each);
   for (auto one = each.begin(); one != each.end();)
@@ -197,93 +129,12 @@ void Resolver::fault(std::string what, const std::vector<std::string>& names, st
   faults_.push_back({std::move(what), std::move(each), std::move(fix)});
 }
 
-void Resolver::choose(Fact wanted) {
-  if (topology_.granularity == Granularity::node && choose_from_torchrun(wanted)) return;
-  for (const auto& [candidate, option] : user_facts) {
-    if (candidate == wanted && settings_[option]) {
-      fact(wanted) = settings_[option];
-      return;
-    }
-  }
-  if (!reads_variables_) return;
-  const std::optional<Value>& own = platform_.facts[wanted];
-  const std::optional<Value>& generic = generic_[wanted];
-  if (!own || !generic || same_value(wanted, own->text, generic->text)) {
-    fact(wanted) = own ? own : generic;
-    return;
-  }
-  const bool address = wanted == Fact::master_addr || wanted == Fact::master_port;
-  if (address && is_started_process_) {
-    fact(wanted) = generic;  // of who has started it
-  } else if (address && platform_is_elastic()) {
-    fact(wanted) = own;  // c10d meets at the endpoint; MASTER_ADDR is what a static job would use
-  } else if (address && own->origin != Origin::variable) {
-    topology_.warnings.push_back(
-        fmt::format("{} is used instead of {}", said(wanted, *generic), said(wanted, *own)));
-    fact(wanted) = generic;
-  } else if (wanted == Fact::nproc_per_node && !(parse_count(own->text) && parse_count(generic->text))) {
-    fact(wanted) = parse_count(own->text) ? own : generic;  // "auto" leaves the number open
-  } else {
-    fault(fmt::format("{} contradicts {}", said(wanted, *own), said(wanted, *generic)),
-          {name_of(wanted, *own), name_of(wanted, *generic)},
-          fmt::format("correct one of them, or settle it with {} ({})", option_for(wanted),
-                      variable_for(wanted)));
-  }
-}
-
-bool Resolver::choose_from_torchrun(Fact wanted) {
-  if (torchrun_ == nullptr || !torchrun_->facts.has(wanted)) return false;
-  const Value& flag = *torchrun_->facts[wanted];
-  const std::optional<Value> before = std::exchange(fact(wanted), flag);
-  std::vector<const std::optional<Value>*> others = {&before};
-  for (const auto& [candidate, option] : user_facts) {
-    if (candidate == wanted) others.push_back(&settings_[option]);
-  }
-  if (reads_variables_) {
-    others.push_back(&platform_.facts[wanted]);
-    others.push_back(&generic_[wanted]);
-  }
-  for (const std::optional<Value>* other : others) {
-    if (!*other || agrees(wanted, flag, **other)) continue;
-    const bool by_name = wanted != Fact::nnodes || torchrun_->names_nnodes;  // or --standalone
-    const std::string said_by_flag = by_name ? said(wanted, flag) : flag.detail;
-    Fault wrong = flag_contradicts(said_by_flag, said(wanted, **other), name_of(wanted, **other));
-    fault(std::move(wrong.what), wrong.names, std::move(wrong.fix));
-    break;
-  }
-  return true;
-}
-
-bool Resolver::agrees(Fact fact, const Value& flag, const Value& other) const {
-  if (same_value(fact, flag.text, other.text)) return true;
-  if (other.from_user()) return false;
-  switch (fact) {
-    case Fact::run_id:  // torchrun's flags beat its variables
-    case Fact::rdzv_conf:
-    case Fact::max_restarts:
-      return true;
-    case Fact::master_addr:
-    case Fact::master_port:
-      return other.origin != Origin::variable;
-    case Fact::nproc_per_node:  // "auto" leaves the number open
-      return !parse_count(flag.text) || !parse_count(other.text);
-    case Fact::nnodes: {
-      const auto colon = flag.text.find(':');
-      const auto min = parse_count(flag.text.substr(0, colon)), number = parse_count(other.text);
-      const auto max = colon == std::string::npos ? min : parse_count(flag.text.substr(colon + 1));
-      return min && max && number && *min <= *number && *number <= *max;
-    }
-    default:
-      return false;
-  }
-}
-
-bool Resolver::platform_says_all() const {
+bool TopologyResolver::platform_says_all() const {
   const Facts& own = platform_.facts;
   return !is_mere_names() && own.has(Fact::nnodes) && own.has(Fact::node_rank);
 }
 
-bool Resolver::platform_has_words() const {
+bool TopologyResolver::platform_has_words() const {
   if (!has_own_words() || settings_.text(Option::rank_unit) != "auto") return false;
   const auto says = [&](Fact fact) {
     const auto places = platform_.profile->places();
@@ -293,58 +144,24 @@ bool Resolver::platform_has_words() const {
   return says(Fact::nnodes) && says(Fact::node_rank);
 }
 
-bool Resolver::user_says_place() const {
+bool TopologyResolver::user_says_place() const {
   return settings_[Option::nnodes] && (settings_[Option::node_rank] || settings_[Option::rdzv_endpoint]);
 }
 
-bool Resolver::has_own_words() const {
+bool TopologyResolver::has_own_words() const {
   return platform_.profile != nullptr && platform_.profile->has_own_words();
 }
 
-bool Resolver::is_mere_names() const {
+bool TopologyResolver::is_mere_names() const {
   return platform_.profile != nullptr && platform_.profile->kind == platform::Kind::names;
 }
 
-Resolver::Missing Resolver::missing(Fact fact, std::vector<std::string>& names) const {
-  Missing missing;
-  platform::Lack lack;
-  if (platform_.profile != nullptr && !is_mere_names())
-    lack = platform::lack_of(*platform_.profile, fact, node_);
-  names.insert(names.end(), lack.names.begin(), lack.names.end());
-  missing.remedy = lack.remedy;
-  missing.unset = fmt::format("{}", fmt::join(lack.unset, " or "));
-  std::vector<std::string>& reasons = lack.unusable;
-  const auto add = [&](const std::vector<std::string>& all, const char* one, const char* many) {
-    if (!all.empty())
-      reasons.push_back(fmt::format("{} {}", fmt::join(all, ", "), all.size() == 1 ? one : many));
-  };
-  add(lack.unset, "is not set", "are not set");
-  add(lack.absent, "is not there", "are not there");
-  std::span<const char* const> hints;
-  if (fact == Fact::nnodes) hints = count_hints;
-  if (fact == Fact::node_rank) hints = rank_hints;
-  for (const char* hint : hints) {
-    const auto text = node_.environment().get(hint);
-    if (!text || std::find(names.begin(), names.end(), hint) != names.end()) continue;
-    reasons.push_back(fmt::format("{}={} may say it, but not surely", hint, *text));
-    names.emplace_back(hint);
-  }
-  missing.is_expected = !reasons.empty();
-  for (NearMiss& miss : near_misses(node_.environment(), names_for(fact))) {
-    if (std::find(lack.unset.begin(), lack.unset.end(), miss.name) != lack.unset.end()) continue;
-    reasons.push_back(std::move(miss.text));
-    names.push_back(std::move(miss.name));
-  }
-  if (!reasons.empty()) missing.why = fmt::format(": {}", fmt::join(reasons, "; "));
-  return missing;
-}
-
-bool Resolver::platform_is_elastic() const {
+bool TopologyResolver::platform_is_elastic() const {
   const auto& backend = platform_.facts[Fact::rdzv_backend];
   return backend && backend->text != "static";
 }
 
-bool Resolver::is_started_process() const {
+bool TopologyResolver::is_started_process() const {
   if (!reads_variables_ || !topology_.idle_role.empty() || topology_.granularity != Granularity::node ||
       settings_.text(Option::rank_unit) != "auto" || settings_[Option::node_rank] || platform_is_elastic() ||
       (settings_.text(Option::platform) != "auto" && has_own_words()))
@@ -364,7 +181,7 @@ bool Resolver::is_started_process() const {
   return can_be_process_of(ranks, node);
 }
 
-void Resolver::become_launcher() {
+void TopologyResolver::become_launcher() {
   const auto &world = fact(Fact::world_size), &rank = fact(Fact::rank), &local = fact(Fact::local_rank);
   if (topology_.granularity != Granularity::process || settings_.text(Option::rank_unit) == "process" ||
       facts().text(Fact::local_world_size) != "1" || !world || !rank || !parse_count(rank->text) ||
@@ -375,8 +192,8 @@ void Resolver::become_launcher() {
   if (nnodes && !same_value(Fact::nnodes, nnodes->text, world->text)) return;  // not so on every node
   auto& node_rank = fact(Fact::node_rank);
   if (node_rank && !node_rank->from_user() && !same_value(Fact::node_rank, node_rank->text, rank->text)) {
-    fault(fmt::format("{} contradicts {}, the one process of its node", said(Fact::node_rank, *node_rank),
-                      said(Fact::rank, *rank)),
+    fault(fmt::format("{} contradicts {}, the one process of its node", in_words(Fact::node_rank, *node_rank),
+                      in_words(Fact::rank, *rank)),
           {name_of(Fact::node_rank, *node_rank), name_of(Fact::rank, *rank)},
           "correct one of them, or settle it with --node-rank (RANKSHIM_NODE_RANK)");
     return;
@@ -392,7 +209,7 @@ unsigned Topology::number(Fact fact) const { return parse_count(facts.text(fact)
 
 Outcome<Topology> resolve_topology(const Settings& settings, const platform::Platform& platform,
                                    const Node& node, const LauncherFlags* torchrun) {
-  return Resolver(settings, platform, node, torchrun).resolve();
+  return TopologyResolver(settings, platform, node, torchrun).resolve();
 }
 
 std::uint16_t default_port(std::string_view run_id) {

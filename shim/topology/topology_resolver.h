@@ -30,8 +30,8 @@ std::string option_for(Fact fact);
 /// The variable that a user would set for a fact.
 std::string variable_for(Fact fact);
 
-/// "NODE_RANK=1", "--nnodes=2", "nnodes=2 (derived from …)".
-std::string said(Fact fact, const Value& value);
+/// Whether two texts say the same of a fact: 02 is 2, and a host has several spellings.
+bool same_value(Fact fact, std::string_view a, std::string_view b);
 
 /// What a fault names for a value: the variable, option or file that it comes from.
 std::string name_of(Fact fact, const Value& value);
@@ -40,12 +40,13 @@ std::string name_of(Fact fact, const Value& value);
 bool is_port(std::string_view text);
 
 /// One resolving: what the user, the platform and the generic variables say becomes a topology, or faults.
-/// What is completed in its own file has its part here: node.cpp, process.cpp, defaults.cpp.
-class Resolver {
+/// Each file has its part here: topology.cpp (the order of all), precedence.cpp, missing.cpp, node.cpp,
+/// process.cpp, defaults.cpp.
+class TopologyResolver {
  public:
   /// What it is given has to outlive it; parameters as of resolve_topology.
-  Resolver(const Settings& settings, const platform::Platform& platform, const Node& node,
-           const LauncherFlags* torchrun);
+  TopologyResolver(const Settings& settings, const platform::Platform& platform, const Node& node,
+                   const LauncherFlags* torchrun);
 
   /// Once only.
   Outcome<Topology> resolve();
@@ -67,7 +68,7 @@ class Resolver {
   /// Numbers without leading zeros: a shell's arithmetic takes 010 for 8, and 08 for a mistake.
   void normalise();
 
-  // ---- topology.cpp: who wins
+  // ---- precedence.cpp: who wins
 
   /// Takes the fact from who comes first: the user's option, the platform, the generic variables.
   void choose(Fact wanted);
@@ -78,6 +79,8 @@ class Resolver {
 
   /// Whether the job can be as torchrun's flag says and as `other` says.
   [[nodiscard]] bool agrees(Fact fact, const Value& flag, const Value& other) const;
+
+  // ---- topology.cpp: what the rest of it asks
 
   /// A platform that says the nodes in words of its own may count anything in RANK and WORLD_SIZE:
   /// training-operator from 1.7 on has processes there, and all pods where PET_NNODES leaves the master out.
@@ -105,6 +108,8 @@ class Resolver {
   /// What MPI has started is the node's launcher where it is the only one on its node: its rank is the
   /// node's.
   void become_launcher();
+
+  // ---- missing.cpp
 
   /// Why the platform does not say a fact.
   struct Missing {

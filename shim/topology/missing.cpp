@@ -1,0 +1,73 @@
+#include <spdlog/fmt/fmt.h>
+
+#include <algorithm>
+#include <array>
+#include <span>
+
+#include "topology/near_miss.h"
+#include "topology/topology_resolver.h"
+
+namespace rankshim {
+namespace {
+
+/// Names that people and platforms give to the number of nodes, and others to something else.
+constexpr auto count_hints = std::to_array<const char*>({"NODE_COUNT", "NUM_NODES", "WORLD_SIZE"});
+constexpr auto rank_hints = std::to_array<const char*>({"NODE_INDEX", "NODE_ID", "RANK"});
+
+/// The variables that anybody may set to say a fact.
+std::vector<std::string_view> names_for(Fact fact) {
+  switch (fact) {
+    case Fact::nnodes:
+      return {"NNODES", "WORLD_SIZE"};
+    case Fact::node_rank:
+      return {"NODE_RANK", "RANK"};
+    case Fact::master_addr:
+      return {"MASTER_ADDR"};
+    case Fact::rank:
+      return {"RANK"};
+    case Fact::world_size:
+      return {"WORLD_SIZE"};
+    case Fact::local_rank:
+      return {"LOCAL_RANK"};
+    default:
+      return {};
+  }
+}
+
+}  // namespace
+
+TopologyResolver::Missing TopologyResolver::missing(Fact fact, std::vector<std::string>& names) const {
+  Missing missing;
+  platform::Lack lack;
+  if (platform_.profile != nullptr && !is_mere_names())
+    lack = platform::lack_of(*platform_.profile, fact, node_);
+  names.insert(names.end(), lack.names.begin(), lack.names.end());
+  missing.remedy = lack.remedy;
+  missing.unset = fmt::format("{}", fmt::join(lack.unset, " or "));
+  std::vector<std::string>& reasons = lack.unusable;
+  const auto add = [&](const std::vector<std::string>& all, const char* one, const char* many) {
+    if (!all.empty())
+      reasons.push_back(fmt::format("{} {}", fmt::join(all, ", "), all.size() == 1 ? one : many));
+  };
+  add(lack.unset, "is not set", "are not set");
+  add(lack.absent, "is not there", "are not there");
+  std::span<const char* const> hints;
+  if (fact == Fact::nnodes) hints = count_hints;
+  if (fact == Fact::node_rank) hints = rank_hints;
+  for (const char* hint : hints) {
+    const auto text = node_.environment().get(hint);
+    if (!text || std::find(names.begin(), names.end(), hint) != names.end()) continue;
+    reasons.push_back(fmt::format("{}={} may say it, but not surely", hint, *text));
+    names.emplace_back(hint);
+  }
+  missing.is_expected = !reasons.empty();
+  for (NearMiss& miss : near_misses(node_.environment(), names_for(fact))) {
+    if (std::find(lack.unset.begin(), lack.unset.end(), miss.name) != lack.unset.end()) continue;
+    reasons.push_back(std::move(miss.text));
+    names.push_back(std::move(miss.name));
+  }
+  if (!reasons.empty()) missing.why = fmt::format(": {}", fmt::join(reasons, "; "));
+  return missing;
+}
+
+}  // namespace rankshim
