@@ -25,4 +25,24 @@ inline Outcome<Topology> resolve(const Node& node, std::vector<std::string> word
                           torchrun ? &torchrun->says : nullptr);
 }
 
+/// For tests: what two nodes of one job must not be told differently, as one text.
+inline std::string place(const Topology& topology) {
+  const Facts& facts = topology.facts;
+  const bool process = topology.granularity == platform::Granularity::process;
+  std::string text = process ? "rank " : "node ";
+  // Elastic nodes rank themselves.
+  if (!topology.elastic) text.append(facts.text(process ? Fact::rank : Fact::node_rank));
+  text.append(" of ");
+  text.append(facts.text(process ? Fact::world_size : Fact::nnodes)).append(", master ");
+  return text.append(facts.text(Fact::master_addr));
+}
+
+/// For tests: whether the faults name it, or variables of its kind (VC_*_HOSTS).
+inline bool names(const Faults& faults, std::string_view name) {
+  return std::any_of(faults.begin(), faults.end(), [&](const Fault& fault) {
+    return std::any_of(fault.names.begin(), fault.names.end(),
+                       [&](const std::string& one) { return platform::fits(name, one); });
+  });
+}
+
 }  // namespace rankshim
