@@ -1,0 +1,104 @@
+#include "platform/evaluation.h"
+
+#include <catch2/catch.hpp>
+
+#include "base/read_file.h"
+#include "node/fake_node.h"
+#include "platform/profiles_for_test.h"
+#include "platform/recognise.h"
+
+using namespace rankshim;
+using namespace rankshim::platform;
+
+namespace {
+
+/// VALUE (SOURCE) of a place on a node.
+std::string found(const std::string& place, const Node& node, std::vector<std::string>* warnings = nullptr) {
+  Profiles profiles;
+  profiles.add("x", match("\"X\"", "nnodes = '" + place + "'"));
+  std::vector<std::string> own;
+  const auto value = read_facts(std::span<const Profile>(profiles)[0], node,
+                                warnings == nullptr ? own : *warnings)[Fact::nnodes];
+  return value ? value->text + " (" + value->source() + ")" : "(nothing)";
+}
+
+}  // namespace
+
+TEST_CASE("a file that is too large to be read whole is refused, for a list that is cut counts too few",
+          "[attack]") {
+  Profiles profiles;
+  profiles.add("x", match("\"X\"", "nnodes = 'count(file(/hosts))'"));
+  FakeNode node({"X=1"});
+  node.files["/hosts"] = std::string(largest_file + 1, 'h');
+  const auto outcome = recognise(profiles, "auto", node);
+  REQUIRE(std::holds_alternative<Faults>(outcome));
+  CHECK_THAT(std::get<Faults>(outcome).front().what, Catch::Contains("/hosts is larger than 1 MiB"));
+}
+
+TEST_CASE("a place's value carries its source") {
+  FakeNode node(
+      {"A=one", "B=two", "EMPTY=", "LIST=h1,h2", "ROLE=WORKER", "VC_WORKER_HOSTS=w0,w1", "DIR=/data"});
+  node.name = "job-worker-3";
+  node.files = {{"/etc/hosts.list", "\n h7\nh8 \n"}, {"/data/rank", "5"}, {"/empty", " \n"}};
+  CHECK(found("${A}", node) == "one (env A)");
+  CHECK(found("${EMPTY}", node) == "(nothing)");
+  CHECK(found("${EMPTY:-${B}}", node) == "two (env B)");
+  CHECK(found("${NONE:-7}", node) == "7 (default)");
+  CHECK(found("7", node) == "7 (default)");
+  CHECK(found("${A}-${B}.${A}", node) == "one-two.one (derived from A, B)");
+  CHECK(found("${A}-${NONE}", node) == "(nothing)");
+  CHECK(found("${A}-${NONE:-0}", node) == "one-0 (derived from A)");
+  CHECK(found("first_host(${LIST})", node) == "h1 (derived from LIST)");
+  CHECK(found("first_host(${NONE})", node) == "(nothing)");
+  CHECK(found("hostname()", node) == "job-worker-3 (hostname)");
+  CHECK(found("hostname_like(*-worker-*)", node) == "job-worker-3 (hostname)");
+  CHECK(found("hostname_like(*-master-*)", node) == "(nothing)");
+  CHECK(found("ordinal(hostname())", node) == "3 (derived from hostname)");
+  CHECK(found("file(/etc/hosts.list)", node) == "h7\nh8 (file /etc/hosts.list)");
+  CHECK(found("first_host(file(/etc/hosts.list))", node) == "h7 (derived from /etc/hosts.list)");
+  CHECK(found("file(${DIR}/rank)", node) == "5 (file /data/rank)");
+  CHECK(found("file(/empty)", node) == "(nothing)");
+  CHECK(found("file(etc/hosts.list)", node) == "(nothing)");
+  CHECK(found("file(/none)", node) == "(nothing)");
+  CHECK(found("variable(VC_${ROLE}_HOSTS)", node) == "w0,w1 (env VC_WORKER_HOSTS)");
+  CHECK(found("only_if(${ROLE}, WORK*, ${A})", node) == "one (env A)");
+  CHECK(found("only_if(${ROLE}, MASTER, ${A})", node) == "(nothing)");
+  CHECK(found("only_if(${ROLE}, WORKER, 0)", node) == "0 (derived from ROLE)");
+  CHECK(found("positive(${N})", FakeNode({"N=8"})) == "8 (env N)");
+  CHECK(found("positive(${N})", FakeNode({"N=0"})) == "(nothing)");
+  CHECK(found("positive(${N})", FakeNode({"N=all"})) == "(nothing)");
+  CHECK(found("only_variable(VC_*_HOSTS)", node) == "w0,w1 (env VC_WORKER_HOSTS)");
+  CHECK(found("only_variable(*)", node) == "(nothing)");
+  CHECK(found("only_variable(X*)", node) == "(nothing)");
+  CHECK(found("address()", node) == "10.9.9.9 (derived from this node's own address)");
+  CHECK(found("join(${A}, before(hostname(), -worker-))", node) == "onejob (derived from A, hostname)");
+}
+
+TEST_CASE("the domain is what /etc/hosts has behind the own name") {
+  FakeNode node({});
+  node.name = "job-1";
+  CHECK(found("domain()", node) == "(nothing)");
+  node.files = {{"/etc/hosts",
+                 "127.0.0.1\tlocalhost\n# 10.0.0.9 job-1.no\n10.0.0.2 old-job-1.no job-10.no\n"
+                 "10.0.0.1\tjob-1.svc.default.svc.cluster.local\tjob-1\n"}};
+  CHECK(found("domain()", node) == "svc.default.svc.cluster.local (file /etc/hosts)");
+  node.files = {{"/etc/hosts", "10.0.0.1 job-1"}};
+  CHECK(found("domain()", node) == "(nothing)");
+}
+
+TEST_CASE("a Kubernetes service link counts as not set, and is warned of once") {
+  const FakeNode node({"MASTER_PORT=tcp://10.0.0.1:80"});
+  std::vector<std::string> warnings;
+  CHECK(found("${MASTER_PORT:-${MASTER_PORT:-1}}", node, &warnings) == "1 (default)");
+  CHECK(warnings == std::vector<std::string>{
+                        "MASTER_PORT=tcp://10.0.0.1:80 is a Kubernetes service link and is ignored"});
+  Profiles profiles;
+  profiles.add("x", match("\"MASTER_PORT\""));
+  CHECK(recognised(profiles, node).name == "single-node");
+}
+
+TEST_CASE("a value that a profile puts together has a bound") {
+  std::string text;
+  for (int i = 0; i < 20; ++i) text += "${A}";
+  CHECK(found(text, FakeNode({"A=" + std::string(100'000, 'x')})) == "(nothing)");
+}

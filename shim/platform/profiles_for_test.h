@@ -1,0 +1,45 @@
+#pragma once
+
+#include <catch2/catch.hpp>
+#include <deque>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "platform/reader.h"
+#include "platform/recognise.h"
+
+namespace rankshim::platform {
+
+/// For tests: profiles made of documents; a deque, for profiles are views into what owns them.
+class Profiles {
+ public:
+  Profiles& add(std::string name, std::string document) {
+    auto outcome = read_profile(name, std::move(document), name + ".toml");
+    if (const auto* faults = std::get_if<Faults>(&outcome)) FAIL(to_line(faults->front()));
+    owned_.push_back(std::move(std::get<OwnedProfile>(outcome)));
+    profiles_.push_back(owned_.back().profile());
+    return *this;
+  }
+  operator std::span<const Profile>() const { return profiles_; }
+
+ private:
+  std::deque<OwnedProfile> owned_;
+  std::vector<Profile> profiles_;
+};
+
+/// For tests: a profile's document with one way to be recognised.
+inline std::string match(const std::string& conditions, const std::string& facts = "nnodes = \"1\"") {
+  return "title = \"X\"\n[[match]]\nall = [" + conditions + "]\n[facts]\n" + facts + "\n";
+}
+
+/// For tests: the platform of a node, which has to be one.
+inline Platform recognised(std::span<const Profile> profiles, const Node& node,
+                           std::string_view wanted = "auto") {
+  auto outcome = recognise(profiles, wanted, node);
+  if (const auto* faults = std::get_if<Faults>(&outcome)) FAIL(to_line(faults->front()));
+  return std::get<Platform>(std::move(outcome));
+}
+
+}  // namespace rankshim::platform

@@ -1,0 +1,94 @@
+#include "platform/reasons.h"
+
+#include <catch2/catch.hpp>
+
+#include "base/text.h"
+#include "node/fake_node.h"
+#include "platform/profiles_for_test.h"
+#include "platform/recognise.h"
+
+using namespace rankshim;
+using namespace rankshim::platform;
+
+namespace {
+
+/// Why a place yields nothing: "unset A; absent /f; A=x names no host: correct A, or ".
+std::string lack(const std::string& place, const Node& node) {
+  Profiles profiles;
+  profiles.add("x", match("\"X\"", "nnodes = '" + place + "'"));
+  const Lack lack = lack_of(std::span<const Profile>(profiles)[0], Fact::nnodes, node);
+  std::vector<std::string> parts;
+  if (!lack.unset.empty()) parts.push_back("unset " + joined(lack.unset));
+  if (!lack.absent.empty()) parts.push_back("absent " + joined(lack.absent));
+  if (!lack.unusable.empty()) parts.push_back(joined(lack.unusable) + ": " + lack.remedy);
+  return joined(parts, "; ");
+}
+
+/// By what a node is recognised where the condition holds.
+std::string evidence(const std::string& condition, const Node& node) {
+  Profiles profiles;
+  profiles.add("x", match('"' + condition + '"'));
+  return recognised(profiles, node).evidence;
+}
+
+}  // namespace
+
+TEST_CASE("what a place lacks is named with its value, and what to do about it") {
+  FakeNode node({"LIST=,", "SLURM=n[", "HOST=c", "HOSTS=a,b", "N=3", "EMPTY=", "LINK=tcp://10.0.0.1:80",
+                 "TABLE={}", "DIR=conf", "PATH_TO=/absent"});
+  node.files["/empty"] = " \n";
+  struct Case {
+    std::string place;
+    std::string lack;
+  };
+  const auto cases = std::to_array<Case>({
+      {"${A}", "unset A"},
+      {"${EMPTY}", "EMPTY is empty: correct EMPTY, or "},
+      {"${LINK}", "LINK=tcp://10.0.0.1:80 is a Kubernetes service link: correct LINK, or "},
+      {"${A}:${B}", "unset A, B"},
+      {"${A}:${N}", "unset A"},
+      {"count(${A})", "unset A"},
+      {"count(${LIST})", "LIST=, lists nothing: correct LIST, or "},
+      {"first_host(${LIST})", "LIST=, names no host: correct LIST, or "},
+      {"slurm_hosts(${SLURM})", "SLURM='n[' is no host list of Slurm's: correct SLURM, or "},
+      {"position(${HOST}, ${HOSTS})", "HOST=c is not in HOSTS=a,b: correct HOST, or "},
+      {"entry(${HOSTS}, 2)", "HOSTS=a,b has no entry 2: correct HOSTS, or "},
+      {"field(${TABLE}, a.b)", "TABLE='{}' has no a.b in it: correct TABLE, or "},
+      {"divide(${N}, 2)", "N=3 is no multiple of 2: correct N, or "},
+      {"ordinal(${HOST})", "HOST=c does not end in a number: correct HOST, or "},
+      {"port(${HOST})", "HOST=c has no port: correct HOST, or "},
+      {"after(${HOST}, -)", "HOST=c has no '-' in it: correct HOST, or "},
+      {"ordinal(hostname())", "this node's name fake-host does not end in a number: "},
+      {"file(/absent)", "absent /absent"},
+      {"file(/empty)", "absent /empty"},
+      {"file(${PATH_TO})", "PATH_TO=/absent cannot be read here: mount /absent, or "},
+      {"file(${DIR})", "DIR=conf is no path from the root: correct DIR, or "},
+      {"variable(${HOST}_SIZE)", "unset c_SIZE"},
+      // A gate, or another place's case: nothing to correct.
+      {"larger(${N}, 4)", ""},
+      {"only_if(${HOST}, d, ${A})", ""},
+      {"only_if(${HOST}, c, ${A})", "unset A"},
+      {"unless(${N}, ${A})", ""},
+      {"unless(${B}, ${A})", "unset A"},
+  });
+  for (const Case& one : cases) {
+    INFO(one.place);
+    CHECK(lack(one.place, node) == one.lack);
+  }
+}
+
+TEST_CASE("a long value is shown by its beginning") {
+  const FakeNode node({"LIST=" + std::string(100, ',')});
+  CHECK(lack("count(${LIST})", node) ==
+        "LIST=" + std::string(80, ',') + "… lists nothing: correct LIST, or ");
+}
+
+TEST_CASE("the evidence of a condition is what it was fulfilled by") {
+  FakeNode node({"A=1", "B_1=x", "B_2=y"});
+  node.name = "job-worker-0";
+  node.files["/etc/there"] = "1";
+  CHECK(evidence("A", node) == "A=1");
+  CHECK(evidence("variables(B_*)", node) == "B_1=x, B_2=y");
+  CHECK(evidence("file(/etc/there)", node) == "/etc/there");
+  CHECK(evidence("hostname()=*-worker-*", node) == "this node's name is job-worker-0");
+}
