@@ -3,7 +3,7 @@
 #include "torchrun/error_file.h"
 
 #include "node/fake_node.h"
-#include "platform/json_field.h"
+#include "base/json_field.h"
 #include "target.h"
 #include "torchrun/cut_json.h"
 
@@ -13,6 +13,6 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   node.files["/error.json"] = fuzz::text_of(data, size);
   read_error_file(node, "/error.json");
   const std::string closed = closed_json(fuzz::text_of(data, size));
-  if (platform::json_error(fuzz::text_of(data, size)).empty()) fuzz::must(platform::json_error(closed).empty());
+  if (json::error(fuzz::text_of(data, size)).empty()) fuzz::must(json::error(closed).empty());
   return 0;
 }

@@ -4,7 +4,7 @@
 
 #include "cli/explain.h"
 #include "node/fake_node.h"
-#include "platform/json_field.h"
+#include "base/json_field.h"
 #include "run/resolve.h"
 #include "target.h"
 
@@ -21,7 +21,7 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   if (invocation == nullptr) return 0;
   auto resolved = resolve_job(invocation->settings, invocation->arguments, node);
   if (const auto* faults = std::get_if<Faults>(&resolved)) {
-    fuzz::must(!faults->empty() && platform::json_error(explain::as_json(*faults)).empty());
+    fuzz::must(!faults->empty() && json::error(explain::as_json(*faults)).empty());
     return 0;
   }
   Job& job = std::get<Job>(resolved);
@@ -30,6 +30,6 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   Redactor redactor(node.environment(), "");
   explain::redact(job.topology, job.plan, redactor);
   fuzz::must(!explain::as_text(job.topology, job.plan, invocation->settings).empty());
-  fuzz::must(platform::json_error(explain::as_json(job.topology, job.plan, invocation->settings)).empty());
+  fuzz::must(json::error(explain::as_json(job.topology, job.plan, invocation->settings)).empty());
   return 0;
 }

@@ -2,8 +2,8 @@
 
 #include <catch2/catch.hpp>
 
+#include "base/json_field.h"
 #include "cli/shell_quote.h"
-#include "platform/json_field.h"
 #include "platform/reader.h"
 
 namespace rankshim {
@@ -18,7 +18,7 @@ TEST_CASE("a shell reads a quoted word back as it was") {
 
 TEST_CASE("faults have a form for programs") {
   const std::string json = explain::as_json(Faults{{"X=1 is odd", {"X"}, "unset X"}});
-  CHECK(platform::json_field(json, "errors").value_or("") ==
+  CHECK(json::field(json, "errors").value_or("") ==
         R"([{"what":"X=1 is odd","names":["X"],"fix":"unset X"}])");
 }
 
@@ -81,8 +81,8 @@ TEST_CASE("the environment is written for a shell, a .env file and programs", "[
   CHECK(explain::environment(hostile, "sh") == "unset PET_Y\nexport _a1=x\n");
   CHECK(explain::environment(hostile, "dotenv") == "_a1=x\n");
   const std::string json = explain::environment(change, "json");
-  CHECK(platform::json_field(json, "set").value_or("") == R"({"NNODES":"2","NOTE":"it's"})");
-  CHECK(platform::json_field(json, "unset") == "PET_STANDALONE");
+  CHECK(json::field(json, "set").value_or("") == R"({"NNODES":"2","NOTE":"it's"})");
+  CHECK(json::field(json, "unset") == "PET_STANDALONE");
 }
 
 }  // namespace

@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <array>
 
+#include "base/json_field.h"
 #include "base/read_file.h"
 #include "base/text.h"
 #include "node/hosts_file.h"
-#include "platform/json_field.h"
 
 namespace rankshim::platform {
 namespace {
@@ -207,7 +207,7 @@ std::optional<Value> Evaluation::ask(Function function, const std::vector<std::s
 }
 
 void Evaluation::check_document(const Value& from, const std::string& document) {
-  const std::string error = json_error(document);
+  const std::string error = json::error(document);
   if (error.empty()) return;
   Fault fault{from.detail + " is no JSON (" + error + ")",
               {},

@@ -2,11 +2,11 @@
 
 #include <algorithm>
 
+#include "base/json_field.h"
 #include "base/number.h"
 #include "base/text.h"
 #include "platform/host_expression.h"
 #include "platform/host_list.h"
-#include "platform/json_field.h"
 
 namespace rankshim::platform {
 namespace {
@@ -185,7 +185,7 @@ std::optional<std::string> compute(Function function, std::span<const std::strin
       return end == std::string_view::npos ? Text{} : something(first.substr(end + 1));
     }
     case Function::field:
-      return json_field(first, second);
+      return json::field(first, second);
     case Function::slurm_tasks: {
       const Number node = to_number(second);
       return node ? tasks_of(first, *node) : std::nullopt;

@@ -7,9 +7,9 @@
 #include <fstream>
 #include <sstream>
 
+#include "base/json_field.h"
 #include "base/text.h"
 #include "node/fake_node.h"
-#include "platform/json_field.h"
 #include "report/files.h"
 
 using namespace rankshim;
@@ -71,7 +71,7 @@ TEST_CASE("the report has a worker's end, its exception and the phases", "[repor
   report.end = start + 6500ms;
 
   const std::string json = as_json(report);
-  const auto field = [&](std::string_view path) { return platform::json_field(json, path).value_or(""); };
+  const auto field = [&](std::string_view path) { return json::field(json, path).value_or(""); };
   CHECK(field("version") == "1");
   CHECK(field("outcome") == "failed");
   CHECK(field("root_cause.rank") == "9");

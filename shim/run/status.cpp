@@ -14,10 +14,10 @@
 #include <optional>
 
 #include "base/json.h"
+#include "base/json_field.h"
 #include "base/log.h"
 #include "base/text.h"
 #include "init/tree.h"
-#include "platform/json_field.h"
 
 namespace rankshim::status {
 namespace {
@@ -269,8 +269,8 @@ std::string ask(const std::vector<std::string>& folders) {
 }
 
 bool is_well(std::string_view answer, std::string_view phase) {
-  if (platform::json_field(answer, "failed") != "false") return false;
-  return phase.empty() || platform::json_field(answer, "phase") == phase;
+  if (json::field(answer, "failed") != "false") return false;
+  return phase.empty() || json::field(answer, "phase") == phase;
 }
 
 }  // namespace rankshim::status

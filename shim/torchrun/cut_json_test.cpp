@@ -2,9 +2,9 @@
 
 #include <catch2/catch.hpp>
 
+#include "base/json_field.h"
 #include "base/read_file.h"
 #include "node/fake_node.h"
-#include "platform/json_field.h"
 #include "torchrun/error_file.h"
 
 using namespace rankshim;
@@ -12,14 +12,14 @@ using namespace rankshim;
 TEST_CASE("the beginning of a document is a document, wherever it is cut", "[attack]") {
   const std::string whole =
       R"({"a": "x\\\u00e4\ud83d\ude00y ä 😀", "b": {"c": [1, {"d": "e"}, "f"], "g": null}, "h": "i"})";
-  REQUIRE(platform::json_error(whole).empty());
+  REQUIRE(json::error(whole).empty());
   for (std::size_t size = 1; size <= whole.size(); ++size) {
     const std::string closed = closed_json(std::string_view(whole).substr(0, size));
     INFO(closed);
     const std::string_view cut_literal = std::string_view(whole).substr(0, size);
     const bool in_literal =
         cut_literal.ends_with("n") || cut_literal.ends_with("nu") || cut_literal.ends_with("nul");
-    CHECK(platform::json_error(closed).empty() != in_literal);
+    CHECK(json::error(closed).empty() != in_literal);
   }
   CHECK(closed_json(R"({"a": "b")") == R"({"a": "b"})");
   CHECK(closed_json(R"({"a": {"b": "c\)") == R"({"a": {"b": "c"}})");

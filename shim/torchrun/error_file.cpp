@@ -2,7 +2,7 @@
 
 #include <sys/stat.h>
 
-#include "platform/json_field.h"
+#include "base/json_field.h"
 #include "torchrun/cut_json.h"
 
 namespace rankshim {
@@ -11,10 +11,10 @@ PythonError read_error_file(const Node& node, const std::string& path) {
   std::string document = node.file(path).value_or("");
   PythonError error;
   if (document.empty()) return error;
-  if (!platform::json_error(document).empty()) document = closed_json(document);
-  error.traceback = platform::json_field(document, "message.extraInfo.py_callstack").value_or("");
-  error.message = platform::json_field(document, "message.message").value_or("");
-  if (error.message.empty()) error.message = platform::json_field(document, "message").value_or("");
+  if (!json::error(document).empty()) document = closed_json(document);
+  error.traceback = json::field(document, "message.extraInfo.py_callstack").value_or("");
+  error.message = json::field(document, "message.message").value_or("");
+  if (error.message.empty()) error.message = json::field(document, "message").value_or("");
   return error;
 }
 

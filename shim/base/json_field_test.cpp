@@ -1,9 +1,8 @@
-#include "platform/json_field.h"
+#include "base/json_field.h"
 
 #include <catch2/catch.hpp>
 
-namespace platform = rankshim::platform;
-using platform::json_field;
+namespace json = rankshim::json;
 
 TEST_CASE("a path leads to a field of a JSON document") {
   struct Row {
@@ -39,24 +38,24 @@ TEST_CASE("a path leads to a field of a JSON document") {
   };
   for (const Row& row : rows) {
     INFO(row.document << " " << row.path);
-    CHECK(json_field(row.document, row.path).value_or("") == row.text);
+    CHECK(json::field(row.document, row.path).value_or("") == row.text);
   }
 }
 
 TEST_CASE("a document is one as a whole or not at all") {
-  CHECK(platform::json_error(R"({"a":[1,"\ud83d"]})").empty());
-  CHECK(platform::json_error(R"({"a":1)") == "unexpected end of data at byte 6");
+  CHECK(json::error(R"({"a":[1,"\ud83d"]})").empty());
+  CHECK(json::error(R"({"a":1)") == "unexpected end of data at byte 6");
   for (const char* broken :
        {"", " ", "{", R"({"a":1)", R"({"a":1}})", R"({'a':1})", R"({"a":01})", R"({"a":"\u12"})"})
-    CHECK_FALSE(platform::json_error(broken).empty());
-  CHECK_FALSE(json_field(R"({"a":1,"b":)", "a"));
+    CHECK_FALSE(json::error(broken).empty());
+  CHECK_FALSE(json::field(R"({"a":1,"b":)", "a"));
 }
 
 TEST_CASE("deep documents cost no stack, and a path that is too long leads nowhere") {
   std::string deep(100'000, '[');
   deep.append("1").append(100'000, ']');
-  CHECK(json_field("{\"a\":" + deep + "}", "a") == deep);
+  CHECK(json::field("{\"a\":" + deep + "}", "a") == deep);
   std::string path = "0";
   for (int i = 0; i < 100; ++i) path += ".0";
-  CHECK_FALSE(json_field("[[1]]", path));
+  CHECK_FALSE(json::field("[[1]]", path));
 }

@@ -1,4 +1,4 @@
-#include "platform/json_field.h"
+#include "base/json_field.h"
 
 #include <yyjson.h>
 
@@ -9,7 +9,7 @@
 #include "base/number.h"
 #include "base/text.h"
 
-namespace rankshim::platform {
+namespace rankshim::json {
 namespace {
 
 /// The code unit that `\uXXXX` at `at` stands for; 0 where there is no such escape.
@@ -124,13 +124,13 @@ std::string at_path(yyjson_val* value, std::string_view path) {
 
 }  // namespace
 
-std::string json_error(std::string_view document) {
+std::string error(std::string_view document) {
   const Document read(document);
   if (read.root() != nullptr) return {};
   return std::string(read.error().msg) + " at byte " + std::to_string(read.error().pos);
 }
 
-std::optional<std::string> json_field(std::string_view document, std::string_view path) {
+std::optional<std::string> field(std::string_view document, std::string_view path) {
   if (std::count(path.begin(), path.end(), '.') > deepest_path) return std::nullopt;
   const Document read(document);
   if (read.root() == nullptr) return std::nullopt;
@@ -138,4 +138,4 @@ std::optional<std::string> json_field(std::string_view document, std::string_vie
   return text.empty() ? std::nullopt : std::optional(std::move(text));
 }
 
-}  // namespace rankshim::platform
+}  // namespace rankshim::json
