@@ -3,23 +3,12 @@
 #include <algorithm>
 
 #include "base/text.h"
+#include "platform/host_list.h"
 #include "platform/unknown_platform.h"
 #include "topology/near_miss.h"
 #include "topology/topology_resolver.h"
 
 namespace rankshim {
-namespace {
-
-/// The host and the port of "host:port", "[v6]:port" or a bare host.
-std::pair<std::string, std::string> split_endpoint(std::string_view endpoint) {
-  const auto colon = endpoint.rfind(':');
-  const bool bare_v6 = !endpoint.starts_with('[') && endpoint.find(':') != colon;
-  if (colon == std::string_view::npos || bare_v6 || endpoint.ends_with(']'))
-    return {std::string(endpoint), ""};
-  return {std::string(endpoint.substr(0, colon)), std::string(endpoint.substr(colon + 1))};
-}
-
-}  // namespace
 
 void TopologyResolver::complete_node() {
   leave_own_rendezvous();
@@ -54,9 +43,10 @@ void TopologyResolver::use_static_endpoint() {
   const auto& backend = fact(Fact::rdzv_backend);
   const auto& nnodes = fact(Fact::nnodes);
   if (backend ? backend->text != "static" : nnodes && nnodes->text.find(':') != std::string::npos) return;
-  auto [host, port] = split_endpoint(endpoint->text);
-  fact(Fact::master_addr) = Value{std::move(host), endpoint->origin, endpoint->detail};
-  if (!port.empty()) fact(Fact::master_port) = Value{std::move(port), endpoint->origin, endpoint->detail};
+  const auto [host, port] = platform::split_address(endpoint->text);
+  fact(Fact::master_addr) = Value{std::string(host.empty() ? std::string_view(endpoint->text) : host),
+                                  endpoint->origin, endpoint->detail};
+  if (!port.empty()) fact(Fact::master_port) = Value{std::string(port), endpoint->origin, endpoint->detail};
   endpoint.reset();
 }
 
@@ -249,7 +239,7 @@ void TopologyResolver::complete_elastic() {
   auto& endpoint = fact(Fact::rdzv_endpoint);
   const bool has_endpoint = endpoint.has_value();
   if (has_endpoint) {
-    const auto [host, port] = split_endpoint(endpoint->text);
+    const auto [host, port] = platform::split_address(endpoint->text);
     const bool c10d = fact(Fact::rdzv_backend)->text == "c10d";
     if (host.empty() || (c10d && (!is_host(host) || (!port.empty() && !is_port(port))))) {
       fault(host.empty() ? fmt::format("{} names no host", in_words(Fact::rdzv_endpoint, *endpoint))
@@ -258,10 +248,10 @@ void TopologyResolver::complete_elastic() {
             "correct it to HOST:PORT, or set --rdzv-endpoint (RANKSHIM_RDZV_ENDPOINT)");
       return;
     }
-    fact(Fact::master_addr) = Value{std::string(without_brackets(host)), Origin::derived, "rdzv_endpoint"};
+    fact(Fact::master_addr) = Value{std::string(host), Origin::derived, "rdzv_endpoint"};
     fact(Fact::master_port).reset();
     if (!port.empty()) {
-      fact(Fact::master_port) = Value{port, Origin::derived, "rdzv_endpoint"};
+      fact(Fact::master_port) = Value{std::string(port), Origin::derived, "rdzv_endpoint"};
     } else if (c10d && torchrun_ != nullptr && torchrun_->facts.has(Fact::rdzv_endpoint)) {
       // What torchrun itself makes of it (elastic/rendezvous/c10d_rendezvous_backend.py).
       fact(Fact::master_port) = Value{"29400", Origin::fallback, ""};

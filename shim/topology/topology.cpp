@@ -13,6 +13,7 @@
 #include "topology/topology_resolver.h"
 
 namespace rankshim {
+
 using platform::Granularity;
 
 TopologyResolver::TopologyResolver(const Settings& settings, const platform::Platform& platform,

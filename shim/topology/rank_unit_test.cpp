@@ -1,0 +1,121 @@
+#include "topology/rank_unit.h"
+
+#include <catch2/catch.hpp>
+
+#include "base/text.h"
+#include "node/fake_node.h"
+
+namespace rankshim {
+namespace {
+
+using platform::Granularity;
+using Variables = std::vector<std::string>;
+
+/// What is known before RANK and WORLD_SIZE are read: "nnodes=2" by a variable NNODES, and so on.
+struct Known {
+  std::string nnodes, node_rank, nproc;
+};
+
+Facts facts_of(const Known& known) {
+  Facts facts;
+  const auto set = [&](Fact fact, const std::string& text) {
+    if (!text.empty()) facts[fact] = Value{text, Origin::variable, upper_case(name(fact))};
+  };
+  set(Fact::nnodes, known.nnodes);
+  set(Fact::node_rank, known.node_rank);
+  set(Fact::nproc_per_node, known.nproc);
+  return facts;
+}
+
+/// "node nnodes=2 node_rank=1", or the first fault's line.
+std::string read(const Variables& variables, const Known& known, std::string_view unit) {
+  const FakeNode node(variables);
+  Facts facts = facts_of(known);
+  auto granularity = Granularity::node;
+  Faults faults;
+  read_ranks(unit, node, facts, granularity, faults);
+  if (!faults.empty()) return to_line(faults.front());
+  std::string text = granularity == Granularity::node ? "node" : "process";
+  for (const Fact fact : {Fact::nnodes, Fact::node_rank, Fact::rank, Fact::world_size, Fact::local_rank,
+                          Fact::local_world_size})
+    if (facts.has(fact)) text.append(" ").append(name(fact)).append("=").append(facts.text(fact));
+  return text;
+}
+
+TEST_CASE(
+    "RANK and WORLD_SIZE become facts of the node or of the process, or a fault that says what settles it") {
+  struct Case {
+    Variables variables;
+    Known known;
+    std::string_view unit;
+    std::string result;
+  };
+  const std::vector<Case> cases = {
+      {{}, {}, "auto", "node"},
+      {{"RANK=1", "WORLD_SIZE=2"}, {}, "auto", "node nnodes=2 node_rank=1"},
+      {{"RANK=01", "WORLD_SIZE=2"}, {}, "auto", "node nnodes=2 node_rank=1"},
+      {{"RANK=8", "WORLD_SIZE=16"}, {"2", "1", "8"}, "auto", "node nnodes=2 node_rank=1"},
+      {{"RANK=3", "WORLD_SIZE=4", "LOCAL_RANK=1", "LOCAL_WORLD_SIZE=2"},
+       {},
+       "auto",
+       "process rank=3 world_size=4 local_rank=1 local_world_size=2"},
+      {{"RANK=8", "WORLD_SIZE=16"}, {"", "", "8"}, "process", "node nnodes=2 node_rank=1"},
+      {{"RANK=1", "WORLD_SIZE=0"},
+       {},
+       "node",
+       "WORLD_SIZE=0 is not a number of nodes; correct or unset WORLD_SIZE, or settle it with --nnodes "
+       "(RANKSHIM_NNODES)"},
+      {{"RANK=x", "WORLD_SIZE=2"},
+       {},
+       "auto",
+       "RANK=x is not a number; correct or unset RANK, or settle it with --nnodes and --node-rank "
+       "(RANKSHIM_NNODES, RANKSHIM_NODE_RANK)"},
+      {{"RANK=0", "WORLD_SIZE=3"},
+       {"2", "0"},
+       "node",
+       "NNODES=2 contradicts WORLD_SIZE=3; correct one of them, or settle it with --nnodes "
+       "(RANKSHIM_NNODES)"},
+      {{"RANK=8", "WORLD_SIZE=16"},
+       {},
+       "process",
+       "--rank-unit=process, but how many processes a node has is not known; set --nproc-per-node "
+       "(RANKSHIM_NPROC_PER_NODE)"},
+      {{"RANK=9", "WORLD_SIZE=16"},
+       {"", "", "8"},
+       "process",
+       "RANK=9 is no multiple of the 8 workers of a node; correct --nproc-per-node "
+       "(RANKSHIM_NPROC_PER_NODE), or set --rank-unit=node (RANKSHIM_RANK_UNIT)"},
+  };
+  for (const Case& one : cases) {
+    INFO(joined(one.variables));
+    CHECK(read(one.variables, one.known, one.unit) == one.result);
+  }
+}
+
+TEST_CASE("RANK, WORLD_SIZE and their like are checked beside what a platform says in words of its own") {
+  const auto fault = [](const Variables& variables, Granularity granularity, const Facts& facts) {
+    Faults faults;
+    check_ranks(FakeNode(variables), facts, granularity, "skypilot", faults);
+    return faults.empty() ? std::string() : faults.front().what;
+  };
+  const Facts node = facts_of({"2", "1", "8"});
+  for (const Variables& good : std::vector<Variables>{
+           {}, {"RANK=1", "WORLD_SIZE=2"}, {"RANK=8", "WORLD_SIZE=16"}, {"RANK=x", "WORLD_SIZE="}}) {
+    INFO(joined(good));
+    CHECK(fault(good, Granularity::node, node).empty());
+  }
+  CHECK(fault({"RANK=0", "WORLD_SIZE=2"}, Granularity::node, node) ==
+        "NODE_RANK=1, by skypilot, contradicts RANK=0");
+  CHECK(fault({"RANK=1", "WORLD_SIZE=3"}, Granularity::node, node) ==
+        "NNODES=2, by skypilot, contradicts WORLD_SIZE=3");
+  Facts process;
+  process[Fact::rank] = Value{"3", Origin::variable, "SLURM_PROCID"};
+  CHECK(fault({"RANK=3"}, Granularity::process, process).empty());
+  CHECK(fault({"RANK=2"}, Granularity::process, process) ==
+        "SLURM_PROCID=3, by skypilot, contradicts RANK=2");
+  process[Fact::rank]->detail = "RANK";
+  CHECK(fault({"RANK=2"}, Granularity::process, process).empty());  // it was read from that
+}
+
+}  // namespace
+}  // namespace rankshim
