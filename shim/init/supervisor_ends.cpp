@@ -7,9 +7,9 @@
 #include <cstring>
 #include <utility>
 
+#include "base/duration.h"
 #include "base/exit_code.h"
 #include "base/log.h"
-#include "base/duration.h"
 #include "init/kernel.h"
 #include "init/last_resort.h"
 #include "init/observer.h"

@@ -4,8 +4,8 @@
 #include <string>
 #include <utility>
 
-#include "base/log.h"
 #include "base/duration.h"
+#include "base/log.h"
 #include "init/last_resort.h"
 #include "init/observer.h"
 #include "init/signals.h"

@@ -4,9 +4,9 @@
 #include <exception>
 #include <string_view>
 
+#include "base/duration.h"
 #include "base/log.h"
 #include "base/number.h"
-#include "base/duration.h"
 #include "init/stacks.h"
 #include "torchrun/find_workers.h"
 

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <string>
 
-#include "base/log.h"
 #include "base/duration.h"
+#include "base/log.h"
 #include "torchrun/rendezvous.h"
 
 namespace rankshim::torchrun {
