@@ -57,8 +57,13 @@ TEST_CASE(
       {{"RANK=8", "WORLD_SIZE=16"}, {"2", "1", "8"}, "auto", "node nnodes=2 node_rank=1"},
       {{"RANK=3", "WORLD_SIZE=4", "LOCAL_RANK=1", "LOCAL_WORLD_SIZE=2"},
        {},
-       "auto",
+       "process",
        "process rank=3 world_size=4 local_rank=1 local_world_size=2"},
+      {{"RANK=3", "WORLD_SIZE=4", "LOCAL_RANK=1", "LOCAL_WORLD_SIZE=2"},
+       {},
+       "auto",
+       "cannot tell whether RANK and WORLD_SIZE count nodes or processes: RANK=3 WORLD_SIZE=4 LOCAL_RANK=1 "
+       "LOCAL_WORLD_SIZE=2; set --rank-unit=node or --rank-unit=process (RANKSHIM_RANK_UNIT)"},
       {{"RANK=8", "WORLD_SIZE=16"}, {"", "", "8"}, "process", "node nnodes=2 node_rank=1"},
       {{"RANK=1", "WORLD_SIZE=0"},
        {},
@@ -70,9 +75,9 @@ TEST_CASE(
        "auto",
        "RANK=x is not a number; correct or unset RANK, or settle it with --nnodes and --node-rank "
        "(RANKSHIM_NNODES, RANKSHIM_NODE_RANK)"},
-      {{"RANK=0", "WORLD_SIZE=3"},
-       {"2", "0"},
-       "node",
+      {{"RANK=1", "WORLD_SIZE=3"},
+       {"2", "1"},
+       "auto",
        "NNODES=2 contradicts WORLD_SIZE=3; correct one of them, or settle it with --nnodes "
        "(RANKSHIM_NNODES)"},
       {{"RANK=8", "WORLD_SIZE=16"},
