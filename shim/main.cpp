@@ -71,6 +71,10 @@ int main(int argc, char** argv) {
       return cli::print_platforms(invocation, node);
     case Subcommand::install:
       return cli::install_binary(invocation.arguments.front());
+    case Subcommand::doctor:
+      return cli::run_doctor(invocation, node);
+    case Subcommand::demo:
+      return cli::start_demo(invocation.settings, node);
     case Subcommand::status:
       return cli::print_status(invocation.settings, node);
     case Subcommand::help:

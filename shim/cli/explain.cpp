@@ -55,6 +55,19 @@ json::Object json_waiting(const Topology& topology, const LaunchPlan& plan, cons
   return object;
 }
 
+/// What a job of several nodes would have to say, where nothing says that there is one.
+std::string needs(const Topology& topology, const LaunchPlan& plan) {
+  const auto& nodes = topology.facts[Fact::nnodes];
+  if (!topology.alone || !nodes || nodes->origin != Origin::fallback) return {};
+  std::string out =
+      "\nNo job was found: nothing here names other nodes, so this node would train alone.\n"
+      "  several nodes  give each --nnodes, --node-rank and --master-addr, or the variables\n"
+      "                 NNODES, NODE_RANK and MASTER_ADDR\n"
+      "  a platform     rankshim platforms lists those that are recognised\n";
+  if (plan.argv.empty()) out += "  a command      rankshim explain -- train.py shows what would be started\n";
+  return out;
+}
+
 }  // namespace
 
 void redact(Topology& topology, LaunchPlan& plan, Redactor& redactor) {
@@ -99,7 +112,7 @@ std::string as_text(const Topology& topology, const LaunchPlan& plan, const Sett
       out += fmt::format("  unset  {}\n", printable(name));
   }
   if (!plan.argv.empty()) out += fmt::format("command\n  {}\n", printable(shell_quote(plan.argv)));
-  return out;
+  return out + needs(topology, plan);
 }
 
 std::string as_json(const Topology& topology, const LaunchPlan& plan, const Settings& settings) {

@@ -2,15 +2,18 @@
 
 #include <spdlog/fmt/fmt.h>
 
+#include <algorithm>
 #include <variant>
 
 #include "base/exit_code.h"
 #include "base/log.h"
+#include "cli/doctor.h"
 #include "cli/explain.h"
 #include "cli/install.h"
 #include "cli/print.h"
 #include "launch/environment_change.h"
 #include "platform/user_profiles.h"
+#include "report/redact.h"
 #include "run/ask_status.h"
 #include "run/resolve.h"
 
@@ -21,6 +24,39 @@ namespace {
 int fail_in_shell(const Settings& settings, int code) {
   if (settings.text(Option::format) == "sh") print(fmt::format("exit {}\n", code));
   return code;
+}
+
+/// The job as far as it can be resolved, for the checks of `rankshim doctor`.
+doctor::Job resolve_for_doctor(const Invocation& invocation, const Node& node) {
+  using doctor::Level;
+  constexpr std::string_view subject = "job";
+  doctor::Job found;
+  const auto add = [&](Level level, std::string text) {
+    found.findings.push_back({level, std::string(subject), std::move(text)});
+  };
+  const auto resolved = resolve_job(invocation.settings, invocation.arguments, node);
+  if (const auto* faults = std::get_if<Faults>(&resolved)) {
+    for (const Fault& fault : *faults) add(Level::problem, to_line(fault));
+    return found;
+  }
+  const auto& [topology, plan] = std::get<Job>(resolved);
+  const bool created = topology.granularity == platform::Granularity::process;
+  const std::string_view master = topology.facts.text(Fact::master_addr);
+  add(Level::ok, topology.alone
+                     ? fmt::format("this node is the only one ({})", topology.platform)
+                     : fmt::format("node {} of {} nodes on {}, master {}",
+                                   topology.facts.has(Fact::node_rank) ? topology.facts.text(Fact::node_rank)
+                                                                       : "(ranked by torch)",
+                                   topology.facts.text(Fact::nnodes), topology.platform,
+                                   master.empty() ? "unknown" : master));
+  for (const auto* warnings : {&topology.warnings, &plan.warnings})
+    for (const std::string& warning : *warnings) add(Level::warning, warning);
+  if (!plan.missing.empty()) add(Level::problem, plan.missing);
+  found.workers = std::max(1U, topology.number(created ? Fact::local_world_size : Fact::nproc_per_node));
+  found.several_nodes = !topology.alone;
+  if (!topology.alone && !topology.host.value_or(false)) found.master = master;
+  found.needs_torch = invocation.arguments.empty() || !plan.python.empty();
+  return found;
 }
 
 }  // namespace
@@ -83,6 +119,18 @@ int install_binary(const std::string& folder) {
   if (what.empty()) return exit_code::ok;
   log::error("{}", what);
   return exit_code::system;
+}
+
+int run_doctor(const Invocation& invocation, const Node& node) {
+  const doctor::Job job = resolve_for_doctor(invocation, node);
+  const auto findings =
+      doctor::diagnose(job, node, doctor::look_around(node, invocation.settings, job.master));
+  Redactor redactor(node.environment(), invocation.settings.text(Option::redact));
+  print(redactor.whole(doctor::as_text(findings)));
+  return std::ranges::any_of(findings,
+                             [](const auto& finding) { return finding.level == doctor::Level::problem; })
+             ? exit_code::configuration
+             : exit_code::ok;
 }
 
 }  // namespace rankshim::cli

@@ -25,4 +25,12 @@ int print_status(const Settings& settings, const Node& node);
 /// Copies this binary into a folder.
 int install_binary(const std::string& folder);
 
+/// What would make this job, or any job here, fail before it starts: a line for each check. 78 where one
+/// finds a problem.
+int run_doctor(const Invocation& invocation, const Node& node);
+
+/// Becomes the demonstration: Python, which trains on two nodes of loopback, each under this binary. Returns
+/// only where it cannot be started.
+int start_demo(const Settings& settings, const Node& node);
+
 }  // namespace rankshim::cli

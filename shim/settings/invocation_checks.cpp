@@ -12,8 +12,9 @@ void SettingsReader::check_subcommand() {
   const auto usage = [&](std::string what, std::string fix) {
     reject(exit_code::usage, {std::move(what), {}, std::move(fix)});
   };
-  const bool takes_command =
-      invocation_.subcommand == Subcommand::run || invocation_.subcommand == Subcommand::explain;
+  const bool takes_command = invocation_.subcommand == Subcommand::run ||
+                             invocation_.subcommand == Subcommand::explain ||
+                             invocation_.subcommand == Subcommand::doctor;
   const std::string_view first =
       takes_command && !arguments.empty() ? std::string_view(arguments[0]) : std::string_view{};
   if (first.starts_with("--") && find_option(first.substr(2, first.substr(2).find('='))) != nullptr) {
@@ -30,6 +31,7 @@ void SettingsReader::check_subcommand() {
     case Subcommand::env:
     case Subcommand::wait:
     case Subcommand::status:
+    case Subcommand::demo:
       if (!arguments.empty())
         usage(fmt::format("unexpected argument {}", rankshim::quoted(arguments[0])), "see rankshim --help");
       break;
@@ -44,6 +46,7 @@ void SettingsReader::check_subcommand() {
         usage("install needs one folder", "rankshim install DIR");
       break;
     case Subcommand::explain:
+    case Subcommand::doctor:
     case Subcommand::help:
     case Subcommand::version:
     case Subcommand::licenses:

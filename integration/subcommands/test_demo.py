@@ -1,0 +1,79 @@
+"""`rankshim demo`, as a user starts it in an image with torch."""
+
+import re
+import signal
+import sys
+
+import pytest
+
+from lib.process import Process, clean_environment, descendants, run
+
+JOB = 240  # seconds; two torch starts on a machine that may be busy
+
+
+@pytest.fixture
+def environment(tmp_path):
+    """Of a container that is itself a node of a job, and whose settings would fail: neither may reach the demonstration."""
+    (tmp_path / "tmp").mkdir()
+    own = {"RANK": "7", "WORLD_SIZE": "9", "MASTER_ADDR": "nowhere.invalid", "TORCHELASTIC_RUN_ID": "own", "NNODES": "9",
+           "RANKSHIM_PRE_START": "exit 3", "TMPDIR": str(tmp_path / "tmp")}
+    return clean_environment(own)
+
+
+@pytest.mark.torch
+def test_one_command_trains_two_nodes_together_and_leaves_nothing(rankshim, torch, environment, tmp_path):
+    done = run([rankshim, "demo", "--python", sys.executable], environment, timeout=JOB)
+    assert done.code == 0, done.transcript()
+    found = re.findall(r"^  node (\d)  rank (\d)  world (\d)  loss (\S+)  weight (\S+)  exit code (\d+)$", done.stdout, re.M)
+    (node_0, node_1) = [(node, rank, world, code) for node, rank, world, _, _, code in found]
+    assert (node_0, node_1) == (("0", "0", "2", "0"), ("1", "1", "2", "0"))
+    assert found[0][3:5] == found[1][3:5] and float(found[0][3]) > 0
+    assert "node 1  rankshim: waiting for master 127.0.0.1:" in done.stdout
+    assert list((tmp_path / "tmp").iterdir()) == []
+
+
+def test_a_python_without_torch_is_named(rankshim, environment, tmp_path):
+    done = run(["env", "-i", "PATH=/usr/bin:/bin", rankshim, "demo", "--python", "/usr/bin/python3"], environment)
+    assert done.code == 78
+    assert done.stderr == ("rankshim: error: /usr/bin/python3 has no torch, which the demonstration needs; "
+                           "name an interpreter that has it with --python\n")
+
+
+def test_no_python_at_all_is_an_error_of_configuration(rankshim, environment):
+    done = run([rankshim, "demo", "--python", "/nowhere/python3"], environment)
+    assert done.code == 78
+    assert "/nowhere/python3 was not found" in done.stderr
+
+
+def test_a_term_ends_both_nodes_and_leaves_nothing(rankshim, environment, tmp_path):
+    """A stand-in for torch that trains for ever."""
+    package = tmp_path / "packages" / "torch" / "distributed"
+    package.mkdir(parents=True)
+    (package.parent / "__init__.py").touch()
+    (package / "__init__.py").touch()
+    (package / "run.py").write_text(
+        "import socket, sys, time\n"
+        "flags = dict(word.split('=') for word in sys.argv if '=' in word)\n"
+        "server = socket.socket()\n"
+        "if flags['--node_rank'] == '0':\n"
+        "    server.bind(('127.0.0.1', int(flags['--master_port']))); server.listen()\n"
+        "print('training', flags['--node_rank'], flush=True)\n"
+        "time.sleep(1000)\n")
+    environment["PYTHONPATH"] = str(tmp_path / "packages")
+    with Process([rankshim, "demo", "--python", "/usr/bin/python3"], environment) as demo:
+        demo.wait_line("node 0  training 0")
+        demo.wait_line("node 1  training 1")
+        started = descendants(demo.pid)
+        assert len(started) >= 4
+        demo.signal(signal.SIGTERM)
+        assert demo.wait() == 1
+        assert "the demonstration was stopped" in demo.stderr
+    assert list((tmp_path / "tmp").iterdir()) == []
+    assert not [pid for pid in started if alive(pid)]
+
+
+def alive(pid):
+    try:
+        return "State:\tZ" not in open(f"/proc/{pid}/status").read()
+    except (FileNotFoundError, ProcessLookupError):
+        return False

@@ -1,0 +1,48 @@
+#include <spdlog/fmt/fmt.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <climits>
+#include <cstring>
+#include <string>
+
+#include "base/exit_code.h"
+#include "base/log.h"
+#include "cli/subcommands.h"
+#include "launch/launch.h"
+
+namespace rankshim::cli {
+namespace {
+
+constexpr const char* demo_text =
+#include "demo.inc"
+    ;
+
+}  // namespace
+
+int start_demo(const Settings& settings, const Node& node) {
+  const std::string wanted = find_interpreter(settings, node);
+  const auto found = node.find_program(wanted);
+  if (!found) {
+    log::error("{} was not found, and the demonstration needs a Python with torch; name it with --python",
+               wanted);
+    return exit_code::configuration;
+  }
+  std::array<char, PATH_MAX> own{};
+  if (readlink("/proc/self/exe", own.data(), own.size() - 1) < 0) {
+    log::error("cannot read /proc/self/exe: {}", std::strerror(errno));
+    return exit_code::system;
+  }
+  std::string program = *found;
+  std::string option = "-c";
+  std::string text = demo_text;
+  std::string version = RANKSHIM_VERSION;
+  const std::array<char*, 6> arguments = {program.data(), option.data(),  text.data(),
+                                          own.data(),     version.data(), nullptr};
+  execv(program.c_str(), arguments.data());
+  log::error("cannot execute {}: {}", program, std::strerror(errno));
+  return exit_code::not_executable;
+}
+
+}  // namespace rankshim::cli

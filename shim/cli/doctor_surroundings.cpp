@@ -1,0 +1,151 @@
+#include <dirent.h>
+#include <fcntl.h>
+#include <spawn.h>
+#include <sys/statvfs.h>
+#include <sys/timex.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <ctime>
+
+#include "base/number.h"
+#include "base/text.h"
+#include "cli/doctor.h"
+#include "launch/launch.h"
+
+namespace rankshim::doctor {
+namespace {
+
+constexpr std::chrono::seconds look_up_time{5};
+
+/// Finds torch without importing it, which takes a second and more. Prints a line each: Python's version,
+/// whether torch is there, torch's version, whether it was built for accelerators (torch/version.py names
+/// what for).
+constexpr const char* probe = R"(
+import importlib.util, os, sys
+print(sys.version.split()[0])
+found = importlib.util.find_spec("torch")
+print(found is not None)
+told = {}
+try:
+    exec(open(os.path.join(os.path.dirname(found.origin), "version.py")).read(), told)
+except Exception:
+    pass
+print(told.get("__version__", ""))
+print(any(told.get(name) for name in ("cuda", "hip", "xpu")))
+)";
+
+/// What `python -c probe` prints; empty where it cannot be run or fails.
+std::string run_probe(const std::string& program) {
+  std::array<int, 2> ends{};
+  if (pipe2(ends.data(), O_CLOEXEC) != 0) return {};
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO);
+  posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
+  std::string name = program;
+  std::string option = "-c";
+  std::string text = probe;
+  std::array<char*, 4> arguments = {name.data(), option.data(), text.data(), nullptr};
+  pid_t child = 0;
+  const int error = posix_spawn(&child, program.c_str(), &actions, nullptr, arguments.data(), environ);
+  posix_spawn_file_actions_destroy(&actions);
+  close(ends[1]);
+  std::string printed;
+  if (error == 0) {
+    std::array<char, 512> chunk{};
+    ssize_t got = 0;
+    while ((got = read(ends[0], chunk.data(), chunk.size())) > 0 || (got < 0 && errno == EINTR))
+      printed.append(chunk.data(), static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
+    int status = 0;
+    while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
+    }
+    if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) printed.clear();
+  }
+  close(ends[0]);
+  return printed;
+}
+
+Python ask_python(const Node& node, const Settings& settings) {
+  Python python;
+  const auto program = node.find_program(find_interpreter(settings, node));
+  if (!program) return python;
+  python.program = *program;
+  const std::string printed = run_probe(*program);
+  std::string_view rest = printed;
+  python.version = take_line(rest);
+  python.has_torch = take_line(rest) == "True";
+  python.torch = take_line(rest);
+  python.for_accelerators = take_line(rest) == "True";
+  return python;
+}
+
+/// Whether a path is an accelerator's own file: what a process holds that computes on it.
+bool is_accelerator(std::string_view path) {
+  for (const std::string_view prefix : {"/dev/nvidia", "/dev/davinci", "/dev/accel/accel", "/dev/hl",
+                                        "/dev/cambricon_dev", "/dev/mtgpu.", "/dev/dri/renderD"}) {
+    if (path.starts_with(prefix) && path.size() > prefix.size() && path[prefix.size()] >= '0' &&
+        path[prefix.size()] <= '9')
+      return true;
+  }
+  return path == "/dev/kfd";
+}
+
+bool holds_accelerator(const std::string& descriptors) {
+  DIR* folder = opendir(descriptors.c_str());  // other users' processes cannot be looked into
+  if (folder == nullptr) return false;
+  bool holds = false;
+  for (const dirent* entry = readdir(folder); entry != nullptr && !holds; entry = readdir(folder)) {
+    std::array<char, 64> target{};
+    const ssize_t size = readlinkat(dirfd(folder), entry->d_name, target.data(), target.size());
+    holds = size > 0 && is_accelerator({target.data(), static_cast<std::size_t>(size)});
+  }
+  closedir(folder);
+  return holds;
+}
+
+std::vector<std::string> find_holders(const Node& node) {
+  constexpr std::size_t most = 4;
+  struct Search {
+    const Node& node;
+    std::vector<std::string> found;
+  } search{node, {}};
+  node.each_name(
+      "/proc",
+      [](void* context, std::string_view name) {
+        auto& [here, found] = *static_cast<Search*>(context);
+        const auto pid = parse_number<pid_t>(name);
+        if (!pid || *pid == getpid() || found.size() >= most) return;
+        const std::string folder = "/proc/" + std::string(name);
+        if (!holds_accelerator(folder + "/fd")) return;
+        const std::string command = here.file(folder + "/comm").value_or("");
+        found.push_back(std::string(name) + " (" + printable(trimmed(command)) + ")");
+      },
+      &search);
+  return std::move(search.found);
+}
+
+}  // namespace
+
+Surroundings look_around(const Node& node, const Settings& settings, const std::string& master) {
+  Surroundings surroundings;
+  struct statvfs shm{};
+  if (statvfs("/dev/shm", &shm) == 0 && shm.f_blocks != 0)
+    surroundings.shm = static_cast<std::uint64_t>(shm.f_blocks) * shm.f_frsize;
+  const auto temporary = node.environment().get("TMPDIR");
+  surroundings.temporary = temporary && !temporary->empty() ? std::string(*temporary) : "/tmp";
+  surroundings.temporary_is_writable = access(surroundings.temporary.c_str(), W_OK | X_OK) == 0;
+  surroundings.own_name = wait::look_up(node.host_name(), look_up_time);
+  if (!master.empty()) surroundings.master = wait::look_up(master, look_up_time);
+  struct timex clock{};
+  const int state = adjtimex(&clock);  // modes 0: it only reads
+  surroundings.clock_is_synchronised = state < 0 || (clock.status & STA_UNSYNC) == 0;
+  surroundings.now = time(nullptr);
+  surroundings.python = ask_python(node, settings);
+  surroundings.holders = find_holders(node);
+  return surroundings;
+}
+
+}  // namespace rankshim::doctor

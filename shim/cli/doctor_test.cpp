@@ -1,0 +1,155 @@
+#include <algorithm>
+#include <catch2/catch.hpp>
+
+#include "cli/doctor.h"
+#include "node/fake_node.h"
+
+namespace rankshim::doctor {
+namespace {
+
+/// A node, a job and surroundings at which nothing is wrong; a test spoils one thing.
+struct Case {
+  FakeNode node{{}};
+  Job job;
+  Surroundings surroundings;
+
+  Case() {
+    node.files = {{"/proc/self/limits",
+                   "Limit                     Soft Limit           Hard Limit           Units     \n"
+                   "Max open files            65536                65536                files     \n"
+                   "Max locked memory         unlimited            unlimited            bytes     \n"},
+                  {"/proc/self/status", "CapEff:\t0000000000080000\nSeccomp:\t0\n"},
+                  {"/proc/sys/kernel/yama/ptrace_scope", "1\n"},
+                  {"/proc/self/cgroup", "0::/\n"},
+                  {"/sys/fs/cgroup/memory.events", "oom_kill 0\n"},
+                  {"/sys/fs/cgroup/memory.max", "17179869184\n"},
+                  {"/sys/fs/cgroup/pids.max", "4096\n"},
+                  {"/sys/fs/cgroup/pids.current", "9\n"}};
+    surroundings.shm = std::uint64_t{8} << 30U;
+    surroundings.temporary = "/tmp";
+    surroundings.own_name.addresses = {"10.0.0.7"};
+    surroundings.now = 1800000000;
+    surroundings.python = {"/usr/bin/python3", "3.11.7", true, "2.13.0", true};
+    job.workers = 2;
+  }
+
+  [[nodiscard]] Finding about(std::string_view subject) const {
+    const auto findings = diagnose(job, node, surroundings);
+    const auto found = std::ranges::find(findings, subject, &Finding::subject);
+    REQUIRE(found != findings.end());
+    return *found;
+  }
+};
+
+void limit(Case& it, std::string_view name, std::string_view value) {
+  it.node.files["/proc/self/limits"] = std::string(name) + "  " + std::string(value) + "  unlimited  bytes\n";
+}
+
+TEST_CASE("where nothing is wrong every line of the doctor is ok") {
+  Case it;
+  it.job.several_nodes = true;
+  it.job.master = "job-master-0";
+  it.surroundings.master.addresses = {"10.0.0.1"};
+  it.node.devices = DeviceCount{2, "/dev/nvidia[0-9]*"};
+  for (const Finding& finding : diagnose(it.job, it.node, it.surroundings)) {
+    INFO(finding.subject << ": " << finding.text);
+    CHECK(finding.level == Level::ok);
+  }
+}
+
+TEST_CASE("the doctor names what is wrong, with its value and what to do") {
+  struct Row {
+    std::string_view subject;
+    Level level;
+    std::string_view part;  ///< of the text
+    void (*spoil)(Case&);
+  };
+  const auto row = GENERATE(
+      Row{"/dev/shm", Level::problem, "is not mounted", [](Case& it) { it.surroundings.shm.reset(); }},
+      Row{"/dev/shm", Level::warning, "has 64 MiB in all",
+          [](Case& it) { it.surroundings.shm = std::uint64_t{64} << 20U; }},
+      Row{"/dev/shm", Level::problem, "too little for NCCL",
+          [](Case& it) {
+            it.surroundings.shm = std::uint64_t{64} << 20U;
+            it.node.devices = DeviceCount{2, "/dev/nvidia[0-9]*"};
+          }},
+      Row{"locked memory", Level::ok, "limited to 8 MiB; there is no RDMA device",
+          [](Case& it) { limit(it, "Max locked memory", "8388608"); }},
+      Row{"locked memory", Level::problem, "limited to 8 MiB, and RDMA needs it unlimited",
+          [](Case& it) {
+            limit(it, "Max locked memory", "8388608");
+            it.node.folders["/sys/class/infiniband"] = {"mlx5_0"};
+          }},
+      Row{"open files", Level::warning, "limited to 1024",
+          [](Case& it) { limit(it, "Max open files", "1024"); }},
+      Row{"processes", Level::problem, "91 of 100 are left (pids.max), too few for 2 workers",
+          [](Case& it) { it.node.files["/sys/fs/cgroup/pids.max"] = "100\n"; }},
+      Row{"processes", Level::ok, "not limited",
+          [](Case& it) { it.node.files["/sys/fs/cgroup/pids.max"] = "max\n"; }},
+      Row{"memory", Level::problem, "is limited to 512 MiB, and torchrun with 2 workers needs 900 MiB",
+          [](Case& it) { it.node.files["/sys/fs/cgroup/memory.max"] = "536870912\n"; }},
+      Row{"own name", Level::warning, "fake-host has no address",
+          [](Case& it) { it.surroundings.own_name = {}; }},
+      Row{"own name", Level::problem, "fake-host has no address",
+          [](Case& it) {
+            it.surroundings.own_name = {};
+            it.job.several_nodes = true;
+          }},
+      Row{"own name", Level::warning, "fake-host is 127.0.1.1, which no other node can reach",
+          [](Case& it) {
+            it.surroundings.own_name.addresses = {"127.0.1.1"};
+            it.job.several_nodes = true;
+          }},
+      Row{"master's name", Level::problem, "job-master-0 does not resolve",
+          [](Case& it) {
+            it.job.master = "job-master-0";
+            it.surroundings.master.why = "job-master-0 does not resolve";
+          }},
+      Row{"python", Level::problem, "was not found in PATH", [](Case& it) { it.surroundings.python = {}; }},
+      Row{"python", Level::problem, "/usr/bin/python3 cannot be run",
+          [](Case& it) { it.surroundings.python.version.clear(); }},
+      Row{"torch", Level::problem, "was not found by /usr/bin/python3",
+          [](Case& it) { it.surroundings.python.has_torch = false; }},
+      Row{"torch", Level::warning, "was not found by /usr/bin/python3",
+          [](Case& it) {
+            it.surroundings.python.has_torch = false;
+            it.job.needs_torch = false;
+          }},
+      Row{"torch", Level::warning, "2.13.0 was built for the CPU only",
+          [](Case& it) {
+            it.surroundings.python.for_accelerators = false;
+            it.node.devices = DeviceCount{2, "/dev/nvidia[0-9]*"};
+          }},
+      Row{"accelerators", Level::problem, "1 visible (/dev/nvidia[0-9]*), fewer than the 2 workers",
+          [](Case& it) { it.node.devices = DeviceCount{1, "/dev/nvidia[0-9]*"}; }},
+      Row{"accelerators", Level::warning, "held open by other processes: 4711 (python3)",
+          [](Case& it) {
+            it.node.devices = DeviceCount{2, "/dev/nvidia[0-9]*"};
+            it.surroundings.holders = {"4711 (python3)"};
+          }},
+      Row{"temporary files", Level::problem, "cannot be written to /tmp",
+          [](Case& it) { it.surroundings.temporary_is_writable = false; }},
+      Row{"clock", Level::warning, "is not synchronised",
+          [](Case& it) { it.surroundings.clock_is_synchronised = false; }},
+      Row{"clock", Level::problem, "before 2026", [](Case& it) { it.surroundings.now = 5; }},
+      Row{"seccomp", Level::ok, "a filter restricts",
+          [](Case& it) { it.node.files["/proc/self/status"] = "Seccomp:\t2\n"; }},
+      Row{"ptrace", Level::ok, "cannot attach to workers (ptrace_scope 1, no capability SYS_PTRACE)",
+          [](Case& it) { it.node.files["/proc/self/status"] = "CapEff:\t0000000000000000\n"; }});
+  Case it;
+  row.spoil(it);
+  const Finding finding = it.about(row.subject);
+  INFO(finding.text);
+  CHECK(finding.level == row.level);
+  CHECK(finding.text.find(row.part) != std::string::npos);
+}
+
+TEST_CASE("what is found of the job comes first, and a control character in it is escaped") {
+  Case it;
+  it.job.findings = {{Level::problem, "job", "RANK=\x1b is no number; set it"}};
+  const std::string text = as_text(diagnose(it.job, it.node, it.surroundings));
+  CHECK(text.starts_with("problem  job              RANK=\\x1b is no number; set it\nok"));
+}
+
+}  // namespace
+}  // namespace rankshim::doctor
