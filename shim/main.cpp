@@ -91,7 +91,7 @@ int main(int argc, char** argv) {
 }
 
 int refused(const std::string& why) {
-  log::error("the system refused what watching over a process needs: {}", why);
+  log::error("the system refused a resource that supervising a process needs: {}", why);
   return exit_code::system;
 }
 
@@ -101,7 +101,7 @@ int refused(const std::string& why) {
 int main(int argc, char** argv) {
   if (rankshim::supervise::stack_left() < rankshim::supervise::least_stack) {
     rankshim::cli::print_error(
-        "rankshim: error: the stack may not grow by 64 KiB: raise its limit (ulimit -s)\n");
+        "rankshim: error: the stack cannot grow by 64 KiB: raise its limit (ulimit -s)\n");
     return rankshim::exit_code::system;
   }
   rankshim::supervise::last_resort::arm();

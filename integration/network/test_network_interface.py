@@ -48,7 +48,7 @@ def test_nodes_train_together_though_their_own_names_lead_nowhere(strangers, ran
     ]
     ended(processes)
     for process in processes:
-        assert "this node's interface to the others is eth0" in process.stderr
+        assert "this node's interface to the other nodes is eth0" in process.stderr
 
 
 def test_without_rankshim_the_same_nodes_cannot_reach_each_other(strangers):

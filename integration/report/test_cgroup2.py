@@ -20,8 +20,8 @@ KERNEL = HERE.parents[2] / ".venv" / "share" / "linux" / "vmlinuz"
 LIMIT = 64 << 20
 BOOT = 180  # seconds, for a machine that is busy with other things; idle, it is a tenth
 
-GROUP_IS_SET = "memory.oom.group is set: a process over the memory limit of 64 MiB takes the whole container along"
-LAST_WORD = "if this is the last word, the container was killed before it could say more"
+GROUP_IS_SET = "memory.oom.group is set: a process over the memory limit of 64 MiB ends the whole container"
+LAST_WORD = "if nothing follows, the container was killed before rankshim could write more"
 
 
 def until(words, files):
@@ -139,7 +139,7 @@ def test_a_launcher_that_ends_by_itself_after_its_childs_kill_keeps_its_code_and
     assert (scene.cause["who"], scene.cause["exit_code"]) == ("program", 1)
     assert scene.report["memory"]["oom_kills"] == 1
     assert "sh ended with code 1" in scene.log
-    assert "the kernel killed a process for want of memory: the limit is 64 MiB, the peak was 64 MiB" in scene.log
+    assert "the kernel killed a process because the memory limit was reached: the limit is 64 MiB, the peak was 64 MiB" in scene.log
     assert scene.stderr.endswith(f"{scene.report['verdict']}\n")
 
 

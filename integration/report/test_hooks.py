@@ -87,14 +87,14 @@ def test_a_signal_while_what_the_pre_start_hook_left_is_waited_for_starts_nothin
 def test_what_a_pre_start_hook_leaves_running_is_stopped_and_told(shim):
     done = shim("--pre-start=sleep 1000 & true", "--", "echo", "PROGRAM")
     assert (done.code, done.stdout) == (0, "PROGRAM\n")
-    assert "what the pre-start hook left running was stopped" in done.stderr
+    assert "the processes that the pre-start hook left running were stopped" in done.stderr
 
 
 def test_a_term_among_the_leftovers_gives_them_the_grace(start, leaves):
     program = start("--grace=200ms", "--no-stacks", "--leftover-grace=1h", "--", "sh", "-c", leaves(3))
     program.wait_line("ASKED", 60)
     program.signal(signal.SIGTERM)
-    program.wait_line("SIGTERM received; what the command left is killed in 200 ms", 60)
+    program.wait_line("SIGTERM received; what the command left behind is killed in 200 ms", 60)
     assert program.wait(60) == 3
 
 
@@ -162,7 +162,7 @@ def test_a_term_that_becomes_an_int_kills_no_leftovers(start, leaves, tmp_path):
     program.signal(signal.SIGTERM)
     (tmp_path / "go").touch()
     assert program.wait(60) == 3
-    assert "everything is killed" not in program.stderr
+    assert "rankshim kills everything" not in program.stderr
 
 
 @pytest.mark.parametrize("numbers", [[signal.SIGTERM], [signal.SIGUSR1, signal.SIGTERM]], ids=["TERM", "USR1 before it"])

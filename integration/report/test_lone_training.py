@@ -13,14 +13,14 @@ def test_a_lone_node_is_warned_of_and_ended_where_that_was_asked_for(start, tmp_
     warned = start(*options, f"--report={tmp_path}/warned.json", "--", "sh", "-c", LONE, env=JOB)
     ended = start(*options, "--strict", f"--report={tmp_path}/ended.json", f"--termination-log={tmp_path}/log", "--",
                   "sh", "-c", LONE, env=JOB)
-    warned.wait_line(r"warning: this node trains alone: worker \d+ \(sh\) has WORLD_SIZE=2, the job has 4$", stream="stderr")
+    warned.wait_line(r"warning: this node trains alone: worker \d+ \(sh\) has WORLD_SIZE=2, but the job has 4$", stream="stderr")
 
     assert ended.wait() == 78
     report = told(tmp_path / "ended.json")
     assert (report["outcome"], report["root_cause"]) == ("failed", None)
     assert "the job has 4" in report["trains_alone"] and report["trains_alone"] in report["verdict"]
     assert ended.stderr.splitlines()[-1].startswith("rankshim: error: this node trains alone: worker ")
-    assert "--strict ends that" in (tmp_path / "log").read_text()
+    assert "--strict does not allow that" in (tmp_path / "log").read_text()
 
     assert joined.wait() == 0 and "alone" not in joined.stderr
     warned.signal(15)

@@ -293,7 +293,7 @@ def test_what_is_held_has_a_status_however_early_it_failed(shim, start, tmp_path
 def test_a_run_dir_is_the_only_place(shim, start, tmp_path):
     missing = tmp_path / "missing"
     program = start(f"--run-dir={missing}", "--", "sleep", "1000", env={"TMPDIR": str(tmp_path)})
-    program.wait_line(f"no socket can be made in {missing} ", 60)
+    program.wait_line(f"a socket cannot be created in {missing} ", 60)
     assert not (tmp_path / "rankshim.sock").exists()
     start("--", "sleep", "1000", env={"TMPDIR": str(tmp_path)})
     assert shim("status", f"--run-dir={missing}").code == 1
@@ -304,7 +304,7 @@ def test_a_file_that_is_not_our_socket_is_left(shim, start, tmp_path):
     place = tmp_path / "rankshim.sock"
     place.write_text("precious")
     program = start(f"--run-dir={tmp_path}", "--", "sleep", "1000")
-    program.wait_line("what is at .*/rankshim.sock is no socket of this user's", 60)
+    program.wait_line("the file at .*/rankshim.sock is not a left-over socket of this user", 60)
     assert answers(shim, tmp_path)["pid"] == program.pid
     program.signal(signal.SIGTERM)
     program.wait(60)
@@ -333,7 +333,7 @@ def test_two_containers_that_share_a_run_folder_both_have_a_status(shim, start, 
     second = Process(["unshare", "--pid", "--fork", "--mount-proc", "--kill-child", rankshim, f"--run-dir={tmp_path}",
                       "--", "sh", "-c", script], clean_environment())
     try:
-        second.wait_line("another container's rankshim answers at .*/rankshim.sock; rankshim status finds this one", 60)
+        second.wait_line("another container's rankshim answers at .*/rankshim.sock; rankshim status asks this one", 60)
         assert json.loads(second.wait_line("^{", 60, stream="stdout").text)["pid"] == 1
         assert status(shim, tmp_path)[1]["pid"] == first.pid
     finally:

@@ -144,7 +144,7 @@ def test_a_torchrun_that_waits_for_the_others_when_its_workers_are_done_is_not_t
     second.end()
     assert second.code == 0
     assert "has no worker yet" not in second.process.stderr
-    assert second.last_line.startswith("rankshim: all workers had ended with code 0 before; torchrun ")
+    assert second.last_line.startswith("rankshim: all workers had already ended with code 0; torchrun ")
     assert (second.report["outcome"], second.cause, second.log) == ("succeeded", None, "")
 
 
@@ -153,8 +153,8 @@ def test_nodes_that_never_come_are_75(nodes, options):
     node = nodes(0, "", "--wait-timeout=1s", *options).end()
     assert node.code == 75
     assert node.report["outcome"] == "failed" and not node.report["workers"]
-    assert node.last_line.startswith("rankshim: error: the other nodes did not come in time; torchrun ")
-    assert "the other nodes did not come in time" in node.log and "exit code 75" in node.log
+    assert node.last_line.startswith("rankshim: error: the other nodes did not join in time; torchrun ")
+    assert "the other nodes did not join in time" in node.log and "exit code 75" in node.log
 
 
 @pytest.mark.nightly

@@ -19,9 +19,9 @@ REFUSALS = {
     "epoll_wait by EIO": ("epoll_wait,epoll_pwait,epoll_pwait2:error=EIO", "refuses to wait for events"),
     "epoll_wait by EPERM": ("epoll_wait,epoll_pwait,epoll_pwait2:error=EPERM", "refuses to wait for events"),
     "wait4 by ENOMEM": ("wait4:error=ENOMEM", None),
-    "wait4 and waitid by ENOMEM": ("wait4,waitid:error=ENOMEM", "refuses to tell of ended processes"),
+    "wait4 and waitid by ENOMEM": ("wait4,waitid:error=ENOMEM", "does not report ended processes"),
     "the signals' read by EAGAIN": ("read:error=EAGAIN", None),
-    "the signals' read by EIO": ("read:error=EIO", "supervision goes on"),
+    "the signals' read by EIO": ("read:error=EIO", "continues after an internal error"),
     "vfork by EPERM": ("vfork:error=EPERM", None),
 }
 
@@ -94,4 +94,4 @@ def test_a_stack_that_is_too_small_is_told(rankshim):
     done = subprocess.run([rankshim, "--", "true"], env=clean_environment(), preexec_fn=small, stderr=subprocess.PIPE,
                           text=True, timeout=30, check=False)
     assert (done.returncode, done.stderr) == (
-        71, "rankshim: error: the stack may not grow by 64 KiB: raise its limit (ulimit -s)\n")
+        71, "rankshim: error: the stack cannot grow by 64 KiB: raise its limit (ulimit -s)\n")

@@ -91,7 +91,7 @@ def wrong(end, code):
                                           ("71", "cannot be read" in last), ("78", "cannot be read" in last)):
         return f"exit {status} of a command that did not run"
     # The report can lack only where a call of its own was refused, or nothing could be set up at all, memory included.
-    excused = ("the report cannot be written", "refused what watching over", "the system refused memory: raise the limit")
+    excused = ("the report cannot be written", "refused a resource that supervising", "the system refused memory: raise the limit")
     if report is None and not any(words in said for words in excused):
         return "no report, and nothing says so"
     if report is not None and str(report["exit_code"]) != status:

@@ -19,10 +19,10 @@ def test_an_agent_whose_workers_have_all_ended_has_its_own_time(agent, torch_sta
     process = agent('print("up", flush=True)', TORCH_ELASTIC_SHUTDOWN_TIMEOUT="2")
     process.wait_line("ended", stream="stdout", timeout=60)
     process.send(signal.SIGTERM)
-    process.wait_line("the launcher, whose workers have all ended, did not follow SIGTERM within 2 s: everything is killed", timeout=60)
+    process.wait_line("the launcher, whose workers have all ended, did not follow SIGTERM within 2 s: rankshim kills everything", timeout=60)
     assert process.wait(60) == 0, "the work was done before the stop came"
     assert "has no worker yet" not in process.stderr
-    assert "all workers had ended with code 0 before; torchrun was ended by SIGKILL" in process.stderr.splitlines()[-1]
+    assert "all workers had already ended with code 0; torchrun was ended by SIGKILL" in process.stderr.splitlines()[-1]
 
 
 @pytest.mark.parametrize("stacks", ["--stacks", "--no-stacks"])
@@ -43,7 +43,7 @@ def test_a_worker_that_the_launcher_will_kill_is_named_before(agent, tmp_path):
     process = agent(DEAF.replace("up", "up {os.getpid()}").replace('print("', 'import os; print(f"'), TORCH_ELASTIC_SHUTDOWN_TIMEOUT="1")
     worker = int(process.wait_line("up", stream="stdout", timeout=60).text.split()[1])
     process.send(signal.SIGTERM)
-    process.wait_line(HANGS % "S" + "; the launcher kills what has not stopped$", timeout=60)
+    process.wait_line(HANGS % "S" + "; the launcher kills the processes that have not stopped$", timeout=60)
     for folder in os.listdir("/proc"):  # the worker's number is that of its own PID namespace
         try:
             if folder.isdigit() and f"\nNSpid:\t{folder}\t{worker}\n" in open(f"/proc/{folder}/status").read() + "\n":
@@ -72,5 +72,5 @@ def test_a_signal_for_the_workers_is_told_of_when_it_is_given_up(agent, tmp_path
     process.send(signal.SIGUSR1)
     process.wait_line("SIGUSR1 is kept until the launcher's workers can take it", timeout=60)
     go.write_text("on")
-    process.wait_line("SIGUSR1 is given up: the launcher has ended before its workers could take it", timeout=60)
+    process.wait_line("SIGUSR1 is given up: the launcher ended before its workers could take it", timeout=60)
     assert process.wait(60) == 0

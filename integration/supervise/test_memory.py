@@ -24,7 +24,7 @@ def test_refused_before_the_command_runs_it_is_71_and_said(rankshim, tmp_path):
     done = subprocess.run(["prlimit", "--as=1500000", rankshim, "explain", "--env-file", recorded], check=False,
                           env=clean_environment(), capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (
-        71, "rankshim: error: the system refused memory: raise the limit (ulimit -v, the container's)\n")
+        71, "rankshim: error: the system refused memory: raise the limit (ulimit -v, or the container's limit)\n")
 
 
 def test_refused_while_the_command_runs_signals_and_the_exit_code_are_still_true(rankshim):
@@ -36,7 +36,7 @@ def test_refused_while_the_command_runs_signals_and_the_exit_code_are_still_true
         resource.prlimit(process.pid, resource.RLIMIT_AS, (size, size))
         process.signal(signal.SIGUSR1)
         process.wait_line("noted", stream="stdout")
-        process.wait_line("the system refused memory; from here on only signals are passed on")
+        process.wait_line("the system refused memory; from now on rankshim only passes on signals")
         children = descendants(process.pid)
         process.signal(signal.SIGTERM)
         process.wait_line("asked", stream="stdout")

@@ -102,7 +102,7 @@ def test_each_reaped_orphan_is_told(start, tmp_path):
     go = tmp_path / "go"
     os.mkfifo(go)
     process = start("sh", "-c", '(true &); (true &); read word <"$0"; exit 4', str(go), options=["--warn-on-reap"])
-    until(lambda: process.stderr.count("reaped a process that its parent had left") == 2, 60, "both are told")
+    until(lambda: process.stderr.count("reaped an orphan") == 2, 60, "both are told")
     go.write_text("on\n")
     assert process.wait() == 4
     assert process.stderr.count("reaped") == 2
@@ -252,7 +252,7 @@ def test_a_second_term_is_not_passed_to_the_agent_and_a_second_int_kills(agent):
     process.send(signal.SIGINT)
     assert process.wait(60) == 128 + signal.SIGTERM
     assert process.stdout.count("agent got") == 1
-    assert "a second SIGINT: everything is killed" in process.stderr
+    assert "a second SIGINT: rankshim kills everything" in process.stderr
 
 
 HANGS = """

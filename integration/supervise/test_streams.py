@@ -88,7 +88,7 @@ def test_whatever_is_told_the_commands_stdout_has_only_its_own(start, form):
     process = start("sh", "-c", "(true &); kill -HUP $PPID; sleep 10", options=options)
     assert process.wait() == 128 + signal.SIGHUP
     assert process.stdout == ""
-    for told in ("reaped a process", "SIGHUP received", "ended by SIGHUP"):
+    for told in ("reaped an orphan", "SIGHUP received", "ended by SIGHUP"):
         assert told in process.stderr
 
 

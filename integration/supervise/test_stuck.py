@@ -50,7 +50,7 @@ def test_a_command_that_not_even_kill_ends_is_named_with_where_it_waits_and_left
                     options=["--grace=0", f"--report={report}"])
     until(lambda: waits_in_the_kernel(process), 10, "the writer waits")
     process.send(signal.SIGTERM)
-    process.wait_line("dd did not end, not even by SIGKILL, after ")
+    process.wait_line("dd did not end even on SIGKILL, after ")
     until(report.exists, 10, "the report")
     told = json.loads(report.read_text())
     assert told["outcome"] == "stopped" and told["exit_code"] == 137

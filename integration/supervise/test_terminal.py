@@ -340,7 +340,7 @@ def test_ctrl_c_while_what_the_command_left_is_waited_for_kills_it(leader):
     terminal = leader("--leftover-grace=60s", "--", "bash", "-c", script)
     terminal.wait_text("asked")
     terminal.type(b"\x03")
-    terminal.wait_text("everything is killed")
+    terminal.wait_text("rankshim kills everything")
     assert terminal.status() == 6
 
 
@@ -394,7 +394,7 @@ def test_a_second_ctrl_c_kills_what_torchrun_does_not_end(leader, torch_stand_in
     terminal.type(b"\x03")
     terminal.wait_text("agent got INT", 60)
     terminal.type(b"\x03")
-    terminal.wait_text("a second SIGINT: everything is killed", 60)
+    terminal.wait_text("a second SIGINT: rankshim kills everything", 60)
     assert terminal.status() == 130
     assert terminal.seen.count("agent got") == 1
 
@@ -413,7 +413,7 @@ def test_a_terminal_that_cannot_be_handed_over_is_told_and_stops_nothing(leader)
     needs_strace()
     refuse = ["strace", "-D", "-qq", "-f", "-o", "/dev/null", "-e", "trace=ioctl", "-e", "inject=ioctl:error=EPERM:when=1"]
     terminal = leader("--", "sh", "-c", "exit 7", before=refuse)
-    terminal.wait_text("the command could not be given the terminal: Operation not permitted")
+    terminal.wait_text("the terminal cannot be given to the command: Operation not permitted")
     assert terminal.status() == 7
 
 

@@ -41,4 +41,4 @@ def test_a_working_directory_that_is_gone_at_the_end_is_a_warning(left):
     process, here, go = left()
     go(f"rmdir {here}")
     assert process.wait() == 0
-    assert f"the working directory {here} is no longer there" in process.stderr
+    assert f"the working directory {here} no longer exists" in process.stderr

@@ -46,7 +46,7 @@ Unreadable::Unreadable(int number) : error(number) {
 }
 
 std::string Unreadable::why() const {
-  return error == EINVAL ? "it is no regular file" : std::strerror(error);
+  return error == EINVAL ? "it is not a regular file" : std::strerror(error);
 }
 
 std::variant<std::string, Unreadable> read_file(const std::string& path) {

@@ -23,7 +23,7 @@ struct Unreadable {
   int error = 0;  ///< errno
 
   explicit Unreadable(int number);
-  /// For a person who named the file: "Permission denied", "it is no regular file".
+  /// For a person who named the file: "Permission denied", "it is not a regular file".
   [[nodiscard]] std::string why() const;
 };
 

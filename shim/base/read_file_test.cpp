@@ -36,7 +36,7 @@ TEST_CASE("only a file is read, and of a large one what shows that it is too lar
   using Kind = Unreadable::Kind;
   // Without a writer a FIFO would look empty, with one it would be eaten.
   CHECK(refusal(fifo).kind == Kind::not_regular);
-  CHECK(refusal(fifo).why() == "it is no regular file");
+  CHECK(refusal(fifo).why() == "it is not a regular file");
   CHECK(refusal(folder).kind == Kind::not_regular);
   CHECK(refusal(folder + "/none").kind == Kind::absent);
   CHECK(refusal("/dev/null/none").kind == Kind::absent);

@@ -108,7 +108,9 @@ int print_status(const Settings& settings, const Node& node) {
   const std::string answer =
       status::ask(status::socket_folders(settings.text(Option::run_dir), node.environment()));
   if (answer.empty())
-    log::error("no rankshim of this container answers; is one running, with this --run-dir?");
+    log::error(
+        "no rankshim in this container answers; check that one is running, and that it has the same "
+        "--run-dir");
   else
     print(answer + "\n");
   return status::is_well(answer, settings.text(Option::phase)) ? exit_code::ok : exit_code::not_well;

@@ -35,11 +35,13 @@ void run_until(boost::asio::io_context& io, SignalQueue& signals, const bool& ov
         signals.wait_without_loop();
     } catch (const LoopFailed& error) {
       failed = true;
-      log::warn("the system refuses to wait for events ({}): from here on only signals and ends are followed",
-                error.code().message());
+      log::warn(
+          "the system refuses to wait for events ({}): from now on rankshim follows only signals and the "
+          "ends of processes",
+          error.code().message());
     } catch (const std::exception& error) {
       if (!std::exchange(warned, true))
-        log::warn("supervision goes on after an error of its own: {}", error.what());
+        log::warn("rankshim continues after an internal error: {}", error.what());
     }
   }
 }

@@ -55,11 +55,12 @@ void reap() {
 [[noreturn]] void take_over() {
   if (state.command == 0) {
     say(state.code == exit_code::system
-            ? "rankshim: error: the system refused memory: raise the limit (ulimit -v, the container's)\n"
-            : "rankshim: error: the system refused memory; only the exit code is told\n");
+            ? "rankshim: error: the system refused memory: raise the limit (ulimit -v, or the container's "
+              "limit)\n"
+            : "rankshim: error: the system refused memory; only the exit code is reported\n");
     kernel::exit_now(state.code);
   }
-  say("rankshim: error: the system refused memory; from here on only signals are passed on, and the exit "
+  say("rankshim: error: the system refused memory; from now on rankshim only passes on signals and the exit "
       "code\n");
   constexpr SignalSet all = ~SignalSet{0};
   while (true) {

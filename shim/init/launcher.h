@@ -48,10 +48,11 @@ struct WorkerRecord {
   unsigned seen = 0;               ///< how many that set had
   std::optional<NodePlace> place;  ///< of this node among that set's
   std::optional<std::chrono::steady_clock::time_point> first_at;  ///< when the first worker of all was seen
-  std::string error_folder;   ///< LOCAL_RANK/error.json in it is what a worker of the last set left
-  unsigned attempts = 0;      ///< 1 + the launcher's restarts; 0 where no worker was seen
-  bool never_met = false;     ///< the other nodes did not come, and it was killed for that
-  std::string trains_alone;   ///< "worker 12 has WORLD_SIZE=8, the job has 16"; empty where nothing looks so
+  std::string error_folder;  ///< LOCAL_RANK/error.json in it is what a worker of the last set left
+  unsigned attempts = 0;     ///< 1 + the launcher's restarts; 0 where no worker was seen
+  bool never_met = false;    ///< the other nodes did not come, and it was killed for that
+  std::string
+      trains_alone;  ///< "worker 12 has WORLD_SIZE=8, but the job has 16"; empty where nothing looks so
   bool ended_for_it = false;  ///< and it was stopped for that
 };
 

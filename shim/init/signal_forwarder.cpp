@@ -43,8 +43,7 @@ void SignalForwarder::command_ended() {
   for (const Kept& kept : kept_) {
     const int number = kept.signal.number;
     if (launcher_.is_for_workers(number) && (told & bit(number)) == 0)
-      log::warn("{} is given up: the launcher has ended before its workers could take it",
-                signal_name(number));
+      log::warn("{} is given up: the launcher ended before its workers could take it", signal_name(number));
     told |= bit(number);
   }
   kept_.clear();

@@ -43,7 +43,8 @@ void end_with_parent(int signal) {
   const pid_t parent = getppid();
   const int done = kernel::set_parent_death_signal(signal);
   if (done < 0)
-    log::warn("{} at our parent's end cannot be had: {}", signal_name(signal), std::strerror(-done));
+    log::warn("rankshim cannot ask for {} at the end of its parent: {}", signal_name(signal),
+              std::strerror(-done));
   if (getppid() != parent) kernel::send(getpid(), signal);
 }
 

@@ -166,7 +166,7 @@ std::optional<SpawnFailure> Spawn::failure() {
   Report told{};
   while (report_ >= 0 && read(report_, &told, sizeof(told)) == static_cast<ssize_t>(sizeof(told))) {
     if (told.stage == Report::Stage::terminal) {
-      log::warn("the command could not be given the terminal: {}", std::strerror(told.error));
+      log::warn("the terminal cannot be given to the command: {}", std::strerror(told.error));
       continue;
     }
     if (told.stage == Report::Stage::privileges) {

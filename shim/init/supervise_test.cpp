@@ -439,7 +439,7 @@ TEST_CASE("a deadline that passes while the last process is reaped kills nothing
     CHECK(command.ending().killed_by_us);
     std::string last;
     for (std::string line = command.line(); !line.empty(); line = command.line()) last = line;
-    CHECK(last == "rankshim: warning: the grace is over: everything is killed");
+    CHECK(last == "rankshim: warning: the grace is over: rankshim kills everything");
   }
 }
 

@@ -20,8 +20,8 @@ bool Supervisor::start() {
     const int done = kernel::become_subreaper();
     if (done < 0) {
       log::warn(
-          "cannot become the reaper of orphans ({}): what leaves the command's process tree is not ended "
-          "with it",
+          "cannot become the reaper of orphans ({}): processes that leave the command's process tree will "
+          "not end with it",
           std::strerror(-done));
     }
   }
@@ -62,7 +62,7 @@ void Supervisor::step() {
       (this->*act)();
     } catch (const std::exception& error) {
       if (!std::exchange(warned_exception_, true))
-        log::warn("supervision goes on after an error of its own: {}", error.what());
+        log::warn("rankshim continues after an internal error: {}", error.what());
       // Should it be lasting: not at full speed, and the command's end is noticed even if signals cannot be
       // read.
       poll(nullptr, 0, static_cast<int>(try_again.count()));

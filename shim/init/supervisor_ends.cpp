@@ -38,8 +38,8 @@ void Supervisor::reap() {
     if (let_go) {
       if (!std::exchange(warned_traced_, true))
         log::warn(
-            "a process asked to be traced by rankshim (PTRACE_TRACEME): rankshim traces nothing and lets it "
-            "go");
+            "a process asked rankshim to trace it (PTRACE_TRACEME): rankshim traces nothing and detaches "
+            "from it");
     }
     if (pid >= 0) reaping_refused_since_.reset();
     if (pid > 0) {
@@ -84,11 +84,11 @@ void Supervisor::reap_by_proc(int refusal) {
   if (now - *reaping_refused_since_ < a_while) return;
   due_[reap_again] = now + look_at_proc_again;
   if (!std::exchange(reaps_by_proc_, true))
-    log::warn("the system refuses to tell of ended processes ({}): /proc is asked instead",
+    log::warn("the system does not report ended processes ({}): rankshim reads /proc instead",
               std::strerror(-refusal));
   const std::optional<std::vector<Process>> all = forwarder_.everything();
   if (!all) {
-    if (phase_ != Phase::killing) kill_all("nothing tells of ended processes");
+    if (phase_ != Phase::killing) kill_all("nothing reports ended processes");
     return;
   }
   const auto command = std::ranges::find(*all, spawn_.pid(), &Process::pid);
@@ -116,7 +116,7 @@ bool Supervisor::was_killed(int status) const {
 
 void Supervisor::on_orphan_end(pid_t pid, int status) {
   if (looked_at_leftovers_ && was_killed(status)) ++ending_.leftovers_killed;
-  if (policy_.warn_on_reap) log::warn("reaped a process that its parent had left: {}", pid);
+  if (policy_.warn_on_reap) log::warn("reaped an orphan: {}", pid);
 }
 
 /// By Ctrl-Z, or by reading or writing in the background: who waits for us is to see us stopped, with the
@@ -195,7 +195,8 @@ void Supervisor::begin_leftovers() {
   forwarder_.to_all(policy_.term_signal);
   forwarder_.to_stopped(SIGCONT);  // which could not follow
   if (stopping_ && !policy_.grace)
-    log::info("what the command left is asked to stop, and killed in {}", seconds(grace_after_stop));
+    log::info("what the command left behind is asked to stop, and is killed in {}",
+              seconds(grace_after_stop));
 }
 
 /// An earlier deadline stays.
@@ -237,7 +238,7 @@ void Supervisor::kill_all(std::string_view why) {
   due_[kill] = now + kill_again;
   due_[leave_behind] = now + kill_patience;
   forwarder_.to_all(SIGKILL);
-  log::warn("{}: everything is killed", why);
+  log::warn("{}: rankshim kills everything", why);
 }
 
 /// Not even KILL ends a process that waits in the kernel for a dead file server or a driver. It is named, and
@@ -252,10 +253,10 @@ void Supervisor::give_up() {
   }
   const std::optional<std::vector<Process>> left = forwarder_.everything();
   if (!left && getpid() != 1)
-    return log::warn("without /proc what is left cannot be found; it is left behind");
+    return log::warn("without /proc, the processes that are left cannot be found, and are left behind");
   if (left) ending_.left_behind = where_they_wait(*left);
-  log::warn("not even SIGKILL ended within {} what is left; it is left behind{}{}", seconds(kill_patience),
-            ending_.left_behind.empty() ? "" : ": ", ending_.left_behind);
+  log::warn("not even SIGKILL ended the processes that are left within {}; they are left behind{}{}",
+            seconds(kill_patience), ending_.left_behind.empty() ? "" : ": ", ending_.left_behind);
 }
 
 void Supervisor::warn_once(bool& warned, std::string_view what, int error) const {
@@ -272,7 +273,7 @@ void Supervisor::on_kill_due() {
   if (const std::optional<std::vector<Process>> left = forwarder_.everything();
       left && ending_.stop_signal && !command_ended_ && !asked_for_stacks_)
     tell_who_hangs(*left, "");
-  kill_all(command_ended_        ? "what the command left did not end in its time"
+  kill_all(command_ended_        ? "what the command left behind did not end in time"
            : ending_.stop_signal ? "the grace is over"
                                  : "its time is over");
 }

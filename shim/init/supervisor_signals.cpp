@@ -42,12 +42,13 @@ void Supervisor::on_signal(const Received& arrived) {
     case Phase::leftovers:
       if (!stop) return;
       if (arrived.number == SIGINT || arrived.number == SIGQUIT) {
-        kill_all(fmt::format("{} came while waiting for what the command left", signal_name(arrived.number)));
+        kill_all(fmt::format("{} arrived while waiting for what the command left behind",
+                             signal_name(arrived.number)));
       } else if (policy_.grace) {
         const Deadline before = due_[kill];
         kill_by(Clock::now(), *policy_.grace);
         if (due_[kill] != before)
-          log::info("{} received; what the command left is killed in {}", signal_name(arrived.number),
+          log::info("{} received; what the command left behind is killed in {}", signal_name(arrived.number),
                     seconds(*policy_.grace));
       }
       return;
@@ -81,7 +82,7 @@ void Supervisor::on_running_signal(const Received& signal, bool stop, int arrive
   pass_on_delayed();
   if (launcher_.stops_workers() && interrupted && arrived == SIGINT) return kill_all("a second SIGINT");
   if (launcher_.stops_workers()) {
-    log::debug("{} is not passed on: the launcher would start its waiting anew", signal_name(signal.number));
+    log::debug("{} is not passed on: the launcher would start its waiting again", signal_name(signal.number));
   } else if (!was_delayed || arrived != SIGTERM) {
     forwarder_.pass_on(signal);
   }

@@ -45,7 +45,7 @@ void Terminal::lend(pid_t group) {
   if (descriptor_ < 0 || keep_ || lent_ || kernel::foreground_group(descriptor_) != group_) return;
   const int done = kernel::set_foreground_group(descriptor_, group);
   if (done < 0) {
-    log::warn("the command could not be given the terminal: {}", std::strerror(-done));
+    log::warn("the terminal cannot be given to the command: {}", std::strerror(-done));
   } else {
     lent_ = true;
   }
@@ -61,7 +61,7 @@ void Terminal::take_back() {
   if (!lent_ || group_ == 0) return;
   lent_ = false;
   const int done = kernel::set_foreground_group(descriptor_, group_);
-  if (done < 0) log::warn("the terminal could not be taken back: {}", std::strerror(-done));
+  if (done < 0) log::warn("the terminal cannot be taken back: {}", std::strerror(-done));
 }
 
 }  // namespace rankshim::supervise

@@ -28,7 +28,7 @@ void WorkingDirectory::leave() {
 
 void WorkingDirectory::come_back() {
   if (!path_.empty() && chdir(path_.c_str()) != 0)
-    log::warn("the working directory {} is no longer there ({})", path_, std::strerror(errno));
+    log::warn("the working directory {} no longer exists ({})", path_, std::strerror(errno));
   path_.clear();
 }
 

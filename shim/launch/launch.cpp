@@ -35,7 +35,7 @@ std::optional<Fault> check_idle_role(LaunchPlan& plan, const LaunchInput& input,
     return std::nullopt;
   }
   return Fault{fmt::format("{}, where {} would train alone", what, input.command[0]), topology.idle_names,
-               fmt::format("{}, or say this node's place with --platform=generic, --nnodes, "
+               fmt::format("{}, or describe this node with --platform=generic, --nnodes, "
                            "--node-rank and --master-addr (RANKSHIM_PLATFORM, …)",
                            topology.idle_fix.empty() ? "start it where the job's training tasks run"
                                                      : topology.idle_fix)};

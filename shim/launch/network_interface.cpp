@@ -37,7 +37,7 @@ void set_network_interface(LaunchPlan& plan, const Topology& topology, const Set
   // A master that is told "localhost" is reached by the others on the default route.
   const std::string interface = node.interface_towards(is_loopback(master) ? "" : master);
   if (interface.empty() || interface == "lo") return;
-  log::debug("this node's interface to the others is {}", interface);
+  log::debug("this node's interface to the other nodes is {}", interface);
   if (gloo) plan.environment.set.emplace_back("GLOO_SOCKET_IFNAME", interface);
   // "=" asks for this very name; without it NCCL takes every interface whose name begins so.
   if (nccl) plan.environment.set.emplace_back("NCCL_SOCKET_IFNAME", "=" + interface);

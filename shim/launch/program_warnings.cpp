@@ -140,8 +140,8 @@ void warn_of_env(const Topology& topology, const PythonWords& python, const Node
   if (*world != nnodes * nproc || *rank != topology.number(Fact::node_rank) || python.module) return;
   if (node.file(python.what).value_or("").find("init_process_group") == std::string::npos) return;
   warnings.push_back(fmt::format(
-      "WORLD_SIZE={} counts processes but RANK={} counts nodes: {} calls init_process_group, which "
-      "by env:// would wait for ever; give the script to rankshim instead (rankshim -- {})",
+      "WORLD_SIZE={} counts processes but RANK={} counts nodes: {} calls init_process_group, which would "
+      "wait for ever with env://; give the script to rankshim instead (rankshim -- {})",
       *world, *rank, python.what, python.what));
 }
 
@@ -155,8 +155,8 @@ std::vector<std::string> program_warnings(const Topology& topology, const Settin
     const OtherLauncher* other = other_launcher(command);
     if (other != nullptr && !has_flag(command, other->flag))
       warnings.push_back(
-          fmt::format("{} does not read {}: unless it is told otherwise, each node trains "
-                      "alone; give it {}",
+          fmt::format("{} does not read {}: each node trains alone unless the launcher is configured "
+                      "otherwise; give it {}",
                       other->program, other->ignores, other->instead));
     if (other != nullptr) return warnings;
   }

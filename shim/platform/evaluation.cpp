@@ -209,9 +209,9 @@ std::optional<Value> Evaluation::ask(Function function, const std::vector<std::s
 void Evaluation::check_document(const Value& from, const std::string& document) {
   const std::string error = json::error(document);
   if (error.empty()) return;
-  Fault fault{from.detail + " is no JSON (" + error + ")",
+  Fault fault{from.detail + " is not JSON (" + error + ")",
               {},
-              "correct it, or say this node's place with --platform=generic, --nnodes, --node-rank and "
+              "correct it, or describe this node with --platform=generic, --nnodes, --node-rank and "
               "--master-addr (RANKSHIM_PLATFORM, …)"};
   from.append_inputs("a document", fault.names);
   // Where a platform writes its file while we look, what is half of it becomes whole.
@@ -267,7 +267,7 @@ std::optional<Value> Evaluation::file(const std::string& path) {
   if (content->size() > largest_file) {  // a list that is cut would count too few nodes
     add_unreadable({path + " is larger than 1 MiB",
                     {path},
-                    "shorten it, or say this node's place with --platform=generic, --nnodes, --node-rank and "
+                    "shorten it, or describe this node with --platform=generic, --nnodes, --node-rank and "
                     "--master-addr (RANKSHIM_PLATFORM, …)"});
     return std::nullopt;
   }

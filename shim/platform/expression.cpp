@@ -86,7 +86,7 @@ class Parser {
       parts.push_back(*next);
     }
     if (!parts.empty()) trim_end(parts);
-    if (parts.empty()) return fail("something is expected here");
+    if (parts.empty()) return fail("an expression is expected here");
     if (parts.size() == 1) return parts.front();
     return added(Op::join, Function::none, parts);
   }
@@ -283,12 +283,13 @@ std::optional<Condition> parse_condition(std::string_view condition, const Lets&
     const std::string_view glob = expression.substr(equals + 1);
     expression = expression.substr(0, equals);
     constexpr std::size_t longest_glob = 256;  // bounds the work of matching
-    if (glob.empty()) return fail("a glob is expected behind '='; of what is not set or empty write !NAME");
+    if (glob.empty())
+      return fail("a glob is expected after '='; write !NAME for a variable that is not set or is empty");
     if (glob.size() > longest_glob) return fail("the glob is longer than 256 characters");
     if (glob.starts_with('=') || expression.ends_with('!'))
       return fail("write NAME=GLOB with one '=', and !NAME=GLOB where it must not fit");
     if (trimmed(glob) != glob || trimmed(expression) != expression)
-      return fail("write it without blanks around '=', for a value has none around it");
+      return fail("write it without blanks around '=', because values have no blanks around them");
     if (glob.find_first_of("\"'") != std::string_view::npos) return fail("a glob has no quotes");
     const auto text = add_text(glob, tables);
     if (!text) return fail(too_large);
@@ -299,12 +300,12 @@ std::optional<Condition> parse_condition(std::string_view condition, const Lets&
     if (expression.starts_with('$') && !std::all_of(expression.begin() + 1, expression.end(), is_name_part))
       return fail(
           "a condition is a variable's name without ${}, a function call or a $LET, with ! before it or "
-          "=GLOB behind");
+          "=GLOB after it");
     root = parse_place(expression, lets, tables, error);
   } else if (expression.empty() || !is_letter(expression.front()) ||
              !std::all_of(expression.begin(), expression.end(), is_name_part)) {
     return fail(
-        "a condition is a variable's name, a function call or a $LET, with ! before it or =GLOB behind");
+        "a condition is a variable's name, a function call or a $LET, with ! before it or =GLOB after it");
   } else {
     root = add_text_step(Op::variable, expression, tables, error);
   }

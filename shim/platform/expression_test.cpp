@@ -59,7 +59,7 @@ TEST_CASE("a place is parsed into steps") {
 }
 
 TEST_CASE("what is wrong with a place is said with its position") {
-  CHECK(parsed("") == "error: '', character 1: something is expected here");
+  CHECK(parsed("") == "error: '', character 1: an expression is expected here");
   CHECK(parsed("$RANK") ==
         "error: '$RANK', character 2: there is no 'RANK' in [let] above this (a variable is "
         "written ${NAME})");
@@ -73,7 +73,7 @@ TEST_CASE("what is wrong with a place is said with its position") {
   CHECK(parsed("${RANK") == "error: '${RANK', character 7: '}' or ':-' is expected here");
   CHECK(parsed("${}") == "error: '${}', character 3: a variable's name is expected here");
   CHECK(parsed("${1A}") == "error: '${1A}', character 3: a variable's name is expected here");
-  CHECK(parsed("${A:-}") == "error: '${A:-}', character 6: something is expected here");
+  CHECK(parsed("${A:-}") == "error: '${A:-}', character 6: an expression is expected here");
   CHECK(parsed("${A:=x}") == "error: '${A:=x}', character 4: '}' or ':-' is expected here");
   CHECK(
       parsed("frist_host(${A})") ==
@@ -85,8 +85,8 @@ TEST_CASE("what is wrong with a place is said with its position") {
   CHECK(parsed("first_host()") ==
         "error: 'first_host()', character 13: 'first_host' takes 1 arguments, not 0");
   CHECK(parsed("add(1)") == "error: 'add(1)', character 7: 'add' takes 2 or more arguments, not 1");
-  CHECK(parsed("add(1,,2)") == "error: 'add(1,,2)', character 7: something is expected here");
-  CHECK(parsed("add(1,") == "error: 'add(1,', character 7: something is expected here");
+  CHECK(parsed("add(1,,2)") == "error: 'add(1,,2)', character 7: an expression is expected here");
+  CHECK(parsed("add(1,") == "error: 'add(1,', character 7: an expression is expected here");
   CHECK(parsed("add(1, a b(c))") == "error: 'add(1, a b(c))', character 11: ',' or ')' is expected here");
 }
 

@@ -80,7 +80,7 @@ class ProfileReader {
     const auto* text = get<toml::value<std::string>>(table, key, "a string");
     if (text != nullptr && !text->get().empty()) return text_index(text->get());
     fault(std::max(table.source().begin.line, toml::source_index{1}),
-          "'" + std::string(key) + "' is missing or empty", "say in a few words what this is");
+          "'" + std::string(key) + "' is missing or empty", "describe the platform in a few words");
     return {};
   }
 
@@ -135,8 +135,8 @@ class ProfileReader {
     const auto list = conditions(top, "signs");
     const auto* array = top.get_as<toml::array>("signs");
     if (std::any_of(list.begin(), list.end(), is_negative))
-      fault(*array, "a sign is something that is there",
-            "write what must not be there in 'unless', and what belongs together in [[match]]");
+      fault(*array, "a sign is a condition that something is set",
+            "write what must not be set in 'unless', and conditions that belong together in [[match]]");
     return added(list).conditions;
   }
 
@@ -148,7 +148,8 @@ class ProfileReader {
     for (std::size_t i = 0; array != nullptr && signs != nullptr && i < array->size(); ++i)
       for (const toml::node& sign : *signs)
         if (sign.is_string() && sign.value<std::string>() == (*array)[i].value<std::string>())
-          fault(sign, "'" + *sign.value<std::string>() + "' is a sign and in 'unless', so it never counts",
+          fault(sign,
+                "'" + *sign.value<std::string>() + "' is both a sign and in 'unless', so it never counts",
                 "leave one of them out");
     return added(conditions(top, "unless")).conditions;
   }
@@ -164,7 +165,7 @@ class ProfileReader {
         reject_unknown(*one, known);
         result.push_back(one);
       } else {
-        fault(element, "'" + std::string(key) + "' holds what is no table",
+        fault(element, "'" + std::string(key) + "' has an entry that is not a table",
               "write [[" + std::string(key) + "]]");
       }
     }
@@ -216,8 +217,8 @@ class ProfileReader {
         if (!when.empty() && std::none_of(when.begin(), when.end(), [&](const Condition& condition) {
               return reads_something(condition.root);
             }))
-          fault(*one, "'when' reads no variable and no file, so a message cannot say why",
-                "name what says so");
+          fault(*one, "'when' reads no variable and no file, so a message cannot give the reason",
+                "add a condition on a variable or a file");
         tables_.roles.push_back({name, advice, added(when)});
       }
     }
@@ -234,7 +235,7 @@ class ProfileReader {
       if (const auto* text = element.as_string())
         result.append(result.empty() ? "" : ",").append(text->get());
       else
-        fault(element, "'" + std::string(key) + "' holds what is no string", "write " + what);
+        fault(element, "'" + std::string(key) + "' has an entry that is not a string", "write " + what);
     }
     return result;
   }
@@ -289,9 +290,9 @@ class ProfileReader {
   /// Of a fact or a let of that name.
   std::optional<std::uint16_t> place(std::string_view name, const toml::node& node) {
     const auto* text = node.as_string();
-    std::string error = "a place is a string";
+    std::string error = "an expression is a string";
     const auto root = text == nullptr ? std::nullopt : parse_place(text->get(), lets_, tables_, error);
-    if (!root) fault(node, std::string(name) + ": " + error, "correct the place");
+    if (!root) fault(node, std::string(name) + ": " + error, "correct the expression");
     return root;
   }
 
@@ -300,7 +301,7 @@ class ProfileReader {
     bool is_certain = false;  // what follows a text is never read
     const auto add = [&](const toml::node& one) -> std::optional<std::uint16_t> {
       if (is_certain)
-        fault(one, std::string(name(fact)) + ": the place before this one always says something",
+        fault(one, std::string(name(fact)) + ": the expression before this one always yields something",
               "put it before that one, or leave it out");
       const auto root = place(name(fact), one);
       if (root) tables_.places.push_back({fact, *root});
@@ -315,12 +316,13 @@ class ProfileReader {
       }
       static constexpr auto keys = std::to_array<std::string_view>({"same"});
       reject_unknown(*table, keys);
-      const auto* same = get<toml::array>(*table, "same", "a list of places");
+      const auto* same = get<toml::array>(*table, "same", "a list of expressions");
       std::vector<std::uint16_t> roots;
       for (std::size_t i = 0; same != nullptr && i < same->size(); ++i)
         if (const auto root = add((*same)[i])) roots.push_back(*root);
       if (roots.size() < 2)
-        fault(one, std::string(name(fact)) + ": 'same' has less than two places", "write { same = [A, B] }");
+        fault(one, std::string(name(fact)) + ": 'same' has fewer than two expressions",
+              "write { same = [A, B] }");
       must_agree(fact, roots, one);
     });
   }
@@ -413,8 +415,7 @@ Outcome<OwnedProfile> read_profile(std::string_view name, std::string document, 
     return faults;
   }
   if (const auto line = line_of_too_many_dots(storage.document)) {
-    reader.fault(*line, "there are more dots outside strings than a profile can need",
-                 "write tables as [name]");
+    reader.fault(*line, "there are more dots outside strings than a profile needs", "write tables as [name]");
     return faults;
   }
   const toml::parse_result parsed = toml::parse(std::string_view(storage.document));
@@ -434,7 +435,8 @@ Outcome<OwnedProfile> read_profile(std::string_view name, std::string document, 
   profile.unless_range = reader.unless(top);
   profile.match_range = reader.alternatives(top);
   if (profile.signs_range.count == 0 && profile.match_range.count == 0 && !profile.opt_in && faults.empty())
-    reader.fault(1, "nothing says how the platform is recognised", "write signs, [[match]] or opt_in = true");
+    reader.fault(1, "there is nothing to recognise the platform by",
+                 "write signs, [[match]] or opt_in = true");
 
   if (const auto* facts = reader.get<toml::table>(top, "facts", "a table, [facts]"))
     profile.places_range = reader.places(*facts);

@@ -96,7 +96,7 @@ TEST_CASE("every mistake in a profile is named with its line") {
   CHECK(faults_of("").size() >= 1);
   CHECK(faults_of("title = \"X\"\n[[match]]\nall = [\"A\"]\n") == Lines{"1: there are no facts"});
   CHECK(faults_of("title = \"X\"\n[facts]\nnnodes = \"1\"\n") ==
-        Lines{"1: nothing says how the platform is recognised"});
+        Lines{"1: there is nothing to recognise the platform by"});
   CHECK(faults_of(R"(tittle = "X"
 kind = "rack"
 opt_in = 1
@@ -109,18 +109,17 @@ when = []
 )") == Lines{"1: there is no key 'tittle' here", "1: 'title' is missing or empty",
              "2: there is no kind 'rack'", "3: 'opt_in' is not true or false",
              "4: 'match' is not a list of tables, [[match]]", "6: there is no key 'nnode' here",
-             "7: nnodes: '${A', character 4: '}' or ':-' is expected here", "7: nnodes: a place is a string",
-             "8: 'name' is missing or empty", "8: 'when' is missing or empty"});
-  CHECK(
-      faults_of(
-          "title = \"X\"\n[[match]]\nall = [\"A\",\n  \"B C\", 3]\nor = []\n[facts]\nnnodes = \"1\"\n") ==
-      Lines{
-          "5: there is no key 'or' here",
-          "4: 'B C': a condition is a variable's name, a function call or a $LET, with ! before it or =GLOB "
-          "behind",
-          "4: a condition is a string"});
+             "7: nnodes: '${A', character 4: '}' or ':-' is expected here",
+             "7: nnodes: an expression is a string", "8: 'name' is missing or empty",
+             "8: 'when' is missing or empty"});
+  CHECK(faults_of(
+            "title = \"X\"\n[[match]]\nall = [\"A\",\n  \"B C\", 3]\nor = []\n[facts]\nnnodes = \"1\"\n") ==
+        Lines{"5: there is no key 'or' here",
+              "4: 'B C': a condition is a variable's name, a function call or a $LET, with ! before it or "
+              "=GLOB after it",
+              "4: a condition is a string"});
   CHECK(faults_of("title = \"X\"\nmatch = [1]\n[facts]\nnnodes = \"1\"\n") ==
-        Lines{"2: 'match' holds what is no table"});
+        Lines{"2: 'match' has an entry that is not a table"});
 }
 
 TEST_CASE("what can never match, or was surely meant otherwise, is refused") {
@@ -128,19 +127,19 @@ TEST_CASE("what can never match, or was surely meant otherwise, is refused") {
     return faults_of("title = \"X\"\n" + head + "[facts]\n" + facts);
   };
   CHECK(with("signs = [\"A\"]\n").empty());
-  CHECK(with("signs = [\"A\", \"!B\"]\n") == Lines{"2: a sign is something that is there"});
+  CHECK(with("signs = [\"A\", \"!B\"]\n") == Lines{"2: a sign is a condition that something is set"});
   CHECK(with("signs = [\"A\", \"B\"]\nunless = [\"B\"]\n") ==
-        Lines{"2: 'B' is a sign and in 'unless', so it never counts"});
+        Lines{"2: 'B' is both a sign and in 'unless', so it never counts"});
   CHECK(with("[[match]]\nall = [\"A\", \"!A\"]\n") == Lines{"3: '!A' and 'A' never hold together"});
   CHECK(with("signs = [\"A\"]\n", "nnodes = [\"1\", \"${A}\"]\n") ==
-        Lines{"4: nnodes: the place before this one always says something"});
+        Lines{"4: nnodes: the expression before this one always yields something"});
   CHECK(with("signs = [\"A\"]\n", "nnodes = { same = [\"${A}\"] }\n") ==
-        Lines{"4: nnodes: 'same' has less than two places"});
+        Lines{"4: nnodes: 'same' has fewer than two expressions"});
   CHECK(with("signs = [\"A\"]\n[let]\na = \"$b\"\nb = \"${B}\"\n")
             .at(0)
             .starts_with("4: a: '$b', character 2: there is no 'b' in [let] above this"));
   CHECK(with("signs = [\"A\"]\n[[refuse]]\nname = \"wrong\"\nwhen = [\"add(1, 1)\"]\n") ==
-        Lines{"3: 'when' reads no variable and no file, so a message cannot say why"});
+        Lines{"3: 'when' reads no variable and no file, so a message cannot give the reason"});
   const auto outcome = read_profile("x", "title = \"X\"\nsigns = [\"A\"]\n[facts]\nnode_rnk = \"1\"\n", "x");
   CHECK_THAT(std::get<Faults>(outcome).at(0).fix, Catch::StartsWith("did you mean node_rank? use one of"));
 }
@@ -150,7 +149,7 @@ TEST_CASE("hostile documents are faults, never a crash or endless work") {
   std::string dotted = "a";
   for (int i = 0; i < 30'000; ++i) dotted += ".a";
   CHECK(faults_of("title = \"X\"\n" + dotted + " = 1\n") ==
-        Lines{"2: there are more dots outside strings than a profile can need"});
+        Lines{"2: there are more dots outside strings than a profile needs"});
   CHECK_FALSE(faults_of("x = '''\n" + std::string(1000, '.') + "'''\n" + dotted + " = 1").empty());
   CHECK(faults_of("x = " + std::string(30'000, '[')).size() == 1);
   CHECK(faults_of("x = " + std::string(30'000, '{')).size() == 1);

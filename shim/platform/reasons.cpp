@@ -54,10 +54,10 @@ std::string complaint(Function function, const std::vector<Value>& arguments) {
   const auto second = [&] { return arguments.size() > 1 ? shown(arguments[1]) : std::string(); };
   switch (function) {
     case Function::slurm_hosts:
-      return "is no host list of Slurm's";
+      return "is not a Slurm host list";
     case Function::hosts:
     case Function::first_host:
-      return "names no host";
+      return "does not name a host";
     case Function::count:
       return "lists nothing";
     case Function::entry:
@@ -69,7 +69,7 @@ std::string complaint(Function function, const std::vector<Value>& arguments) {
     case Function::ordinal:
       return "does not end in a number";
     case Function::host:
-      return "names no host";
+      return "does not name a host";
     case Function::port:
       return "has no port";
     case Function::before:
@@ -77,11 +77,11 @@ std::string complaint(Function function, const std::vector<Value>& arguments) {
     case Function::until:
       return "has no '" + second() + "' in it";
     case Function::slurm_tasks:
-      return "does not say the tasks of node " + second();
+      return "does not give the tasks of node " + second();
     case Function::divide:
-      return "is no multiple of " + second();
+      return "is not a multiple of " + second();
     default:
-      return arguments.size() > 1 ? "does not go with " + second() : "cannot be used";
+      return arguments.size() > 1 ? "does not fit " + second() : "cannot be used";
   }
 }
 
@@ -170,7 +170,7 @@ void Reasons::add_lack_of_file(const Value& path, Lack& lack) {
   }
   path.append_inputs({}, lack.names);
   const Value file{{}, Origin::file, path.text};
-  if (!path.text.starts_with('/')) return add_unusable(path, shown(path) + " is no path from the root", lack);
+  if (!path.text.starts_with('/')) return add_unusable(path, shown(path) + " is not an absolute path", lack);
   if (node_.file(path.text)) return add_unusable(file, shown(path) + " is an empty file", lack);
   add_unusable(file, shown(path) + " cannot be read here", lack, "mount ");
 }

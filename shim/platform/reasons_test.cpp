@@ -12,7 +12,7 @@ using namespace rankshim::platform;
 
 namespace {
 
-/// Why a place yields nothing: "unset A; absent /f; A=x names no host: correct A, or ".
+/// Why a place yields nothing: "unset A; absent /f; A=x does not name a host: correct A, or ".
 std::string lack(const std::string& place, const Node& node) {
   Profiles profiles;
   profiles.add("x", match("\"X\"", "nnodes = '" + place + "'"));
@@ -49,12 +49,12 @@ TEST_CASE("what a place lacks is named with its value, and what to do about it")
       {"${A}:${N}", "unset A"},
       {"count(${A})", "unset A"},
       {"count(${LIST})", "LIST=, lists nothing: correct LIST, or "},
-      {"first_host(${LIST})", "LIST=, names no host: correct LIST, or "},
-      {"slurm_hosts(${SLURM})", "SLURM='n[' is no host list of Slurm's: correct SLURM, or "},
+      {"first_host(${LIST})", "LIST=, does not name a host: correct LIST, or "},
+      {"slurm_hosts(${SLURM})", "SLURM='n[' is not a Slurm host list: correct SLURM, or "},
       {"position(${HOST}, ${HOSTS})", "HOST=c is not in HOSTS=a,b: correct HOST, or "},
       {"entry(${HOSTS}, 2)", "HOSTS=a,b has no entry 2: correct HOSTS, or "},
       {"field(${TABLE}, a.b)", "TABLE='{}' has no a.b in it: correct TABLE, or "},
-      {"divide(${N}, 2)", "N=3 is no multiple of 2: correct N, or "},
+      {"divide(${N}, 2)", "N=3 is not a multiple of 2: correct N, or "},
       {"ordinal(${HOST})", "HOST=c does not end in a number: correct HOST, or "},
       {"port(${HOST})", "HOST=c has no port: correct HOST, or "},
       {"after(${HOST}, -)", "HOST=c has no '-' in it: correct HOST, or "},
@@ -62,7 +62,7 @@ TEST_CASE("what a place lacks is named with its value, and what to do about it")
       {"file(/absent)", "absent /absent"},
       {"file(/empty)", "absent /empty"},
       {"file(${PATH_TO})", "PATH_TO=/absent cannot be read here: mount /absent, or "},
-      {"file(${DIR})", "DIR=conf is no path from the root: correct DIR, or "},
+      {"file(${DIR})", "DIR=conf is not an absolute path: correct DIR, or "},
       {"variable(${HOST}_SIZE)", "unset c_SIZE"},
       // A gate, or another place's case: nothing to correct.
       {"larger(${N}, 4)", ""},

@@ -122,7 +122,8 @@ void compare(const Platform& winner, const Profile& other, const Facts& theirs, 
     Fault fault{in_words(fact, *mine) + " of " + winner.name + " contradicts " + in_words(fact, *its) +
                     " of " + std::string(other.name()),
                 {},
-                other.has_own_words() ? "unset what is not this job's" : "unset what is left over"};
+                other.has_own_words() ? "unset the variables that are not this job's"
+                                      : "unset the variables that are left over"};
     mine->append_inputs(name(fact), fault.names);
     its->append_inputs(name(fact), fault.names);
     faults.push_back(std::move(fault));
@@ -227,8 +228,8 @@ Outcome<Platform> recognise(std::span<const Profile> profiles, std::string_view 
     result.name = "none";
     const std::string ignored = joined(ignored_variables(profiles, node));
     if (!ignored.empty())
-      result.warnings.push_back("the platform is none, so these are ignored: " + ignored +
-                                "; where other nodes are not named by options, this one trains alone");
+      result.warnings.push_back("the platform is none, so these variables are ignored: " + ignored +
+                                "; unless options give the other nodes, this node trains alone");
     return result;
   }
   const Variables variables(node.environment());

@@ -79,7 +79,7 @@ class Pod {
       std::string_view rest = entry.path;
       if (container_.empty() || !rest.starts_with(container_)) continue;
       rest.remove_prefix(container_.size());
-      if (rest.starts_with("envFrom.0.")) note("what its envFrom brings is not in the file");
+      if (rest.starts_with("envFrom.0.")) note("the variables of its envFrom are not in the file");
       if (!rest.starts_with("env.")) continue;
       rest.remove_prefix(4);
       const auto dot = rest.find('.');
@@ -155,7 +155,7 @@ class Pod {
           names.append(names.empty() ? "" : ", ").append(container.name);
         }
       }
-      return Fault{fmt::format("the Pod has no container {}, it has {}", quoted(wanted),
+      return Fault{fmt::format("the Pod has no container {}; its containers are {}", quoted(wanted),
                                names.empty() ? "none" : names),
                    {"--container"},
                    "correct --container"};
@@ -174,7 +174,7 @@ class Pod {
     if (chosen == nullptr) return std::nullopt;
     container_ = chosen->path;
     if (others && chosen->name != annotated)
-      note(fmt::format("of the Pod's containers{} the first{} is read; --container names another",
+      note(fmt::format("of the Pod's containers{}, only the first{} is read; name another with --container",
                        some ? " that run rankshim" : "",
                        chosen->name.empty() ? "" : fmt::format(", {},", chosen->name)));
     return std::nullopt;
@@ -208,7 +208,7 @@ class Pod {
     if (const auto text = at(path)) {
       variable.value = *text;
     } else {
-      variable.elsewhere = "a field of the Pod that the file has not";
+      variable.elsewhere = "a field of the Pod that is not in the file";
     }
   }
 
@@ -309,12 +309,12 @@ Outcome<Recorded> read_pod(const std::string& path, flat::Document document, std
 
 Outcome<Recorded> read_env_file(const std::string& path, std::string_view text, std::string_view container) {
   Faults no_pod = {
-      {path + " is no Pod, so it has no containers", {path, "--container"}, "leave out --container"}};
+      {path + " is not a Pod, so it has no containers", {path, "--container"}, "leave out --container"}};
   if (text.find('\0') != std::string_view::npos) {
     if (!container.empty()) return no_pod;
     Recorded recorded = read_separated(text);
     if (!recorded.environment.entries().empty()) return recorded;
-    return refused(path, "no NAME=VALUE in it");
+    return refused(path, "it has no NAME=VALUE");
   }
   for (std::string_view rest = text; !rest.empty();) {  // the first line that says something decides
     const std::string_view line = next_line(rest);

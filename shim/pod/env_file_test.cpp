@@ -93,7 +93,7 @@ TEST_CASE("a Pod gives the first container's variables, with what they refer to,
   CHECK(pod.host_name == "job-node-0-2");
   CHECK(pod.address == "10.1.2.3");
   CHECK(pod.hosts == "10.1.2.3\tjob-node-0-2.job.team.svc.cluster.local\tjob-node-0-2\n");
-  CHECK(pod.notes == Words{"of the Pod's containers the first is read; --container names another",
+  CHECK(pod.notes == Words{"of the Pod's containers, only the first is read; name another with --container",
                            "SECRET is left out, its value comes from secretKeyRef"});
 }
 
@@ -179,16 +179,15 @@ spec:
     CHECK(read(pod, name).environment.get("WHO") == name);
     CHECK(read(pod, name).notes.empty());
   }
-  CHECK(refusal(pod, "sidecar") == "the Pod has no container sidecar, it has proxy, trainer, copy");
-  CHECK(refusal("A=1\n", "trainer") == "pod is no Pod, so it has no containers");
-  CHECK(refusal("A=1\0"s, "trainer") == "pod is no Pod, so it has no containers");
+  CHECK(refusal(pod, "sidecar") ==
+        "the Pod has no container sidecar; its containers are proxy, trainer, copy");
+  CHECK(refusal("A=1\n", "trainer") == "pod is not a Pod, so it has no containers");
+  CHECK(refusal("A=1\0"s, "trainer") == "pod is not a Pod, so it has no containers");
   std::string both(pod);
   both.replace(both.find("--cluster="), 10, "/opt/");
   CHECK(read(both).environment.get("WHO") == "proxy");
-  CHECK(
-      read(both).notes ==
-      Words{
-          "of the Pod's containers that run rankshim the first, proxy, is read; --container names another"});
+  CHECK(read(both).notes == Words{"of the Pod's containers that run rankshim, only the first, proxy, is "
+                                  "read; name another with --container"});
   both.replace(both.find("spec:"), 0,
                "metadata:\n  annotations:\n    kubectl.kubernetes.io/default-container: trainer\n");
   CHECK(read(both).environment.get("WHO") == "trainer");
@@ -199,7 +198,7 @@ TEST_CASE("what is no pod is refused with its line") {
   CHECK(refusal("") == "pod: neither variables nor a Pod");
   CHECK(refusal("hello world\n") == "pod: neither variables nor a Pod");
   CHECK(refusal("{\"kind\": \"Job\"}\n") == "pod: its kind is Job, not Pod");
-  CHECK_THAT(refusal("{\n\"kind\": Pod}\n"), Catch::StartsWith("pod:2: it is no JSON: "));
+  CHECK_THAT(refusal("{\n\"kind\": Pod}\n"), Catch::StartsWith("pod:2: it is not JSON: "));
   std::string deep = "{\"a\":";
   for (int i = 0; i < 100; ++i) deep += '[';
   CHECK(refusal(deep + "1" + std::string(100, ']') + "}") == "pod:1: the document is too deep");

@@ -70,7 +70,7 @@ flat::Document read_flat(std::string_view text) {
     const std::string_view before = text.substr(0, error.pos);
     const auto lines = std::count(before.begin(), before.end(), '\n');
     return flat::Mistake{static_cast<unsigned>(lines) + 1,
-                         std::string("it is no JSON: ") + (error.msg == nullptr ? "" : error.msg)};
+                         std::string("it is not JSON: ") + (error.msg == nullptr ? "" : error.msg)};
   }
   return Flattener().flatten(yyjson_doc_get_root(document.get()));
 }

@@ -32,7 +32,8 @@ int fill(int file, std::string_view text) {
     if (written < 0 && errno == EINTR) continue;
     if (written <= 0) {
       const int error = written < 0 ? errno : EIO;
-      if (ftruncate(file, static_cast<off_t>(done)) != 0) log::debug("half a file cannot be cut");
+      if (ftruncate(file, static_cast<off_t>(done)) != 0)
+        log::debug("a partly written file cannot be truncated");
       return error;
     }
     done += static_cast<std::size_t>(written);

@@ -40,7 +40,7 @@ Verdict judge_failed_start(const Ending& ending, const std::string& program) {
     verdict.sentence =
         ending.failed_interpreter
             ? fmt::format(
-                  "{} cannot be executed: it is there, but not the interpreter that its first line names, or "
+                  "{} cannot be executed: it exists, but not the interpreter that its first line names, or "
                   "its dynamic loader",
                   ending.failed_path)
             : fmt::format("{} was not found: {}{}", program, reason, subcommand_hint(program));
@@ -50,7 +50,8 @@ Verdict judge_failed_start(const Ending& ending, const std::string& program) {
   } else if (ending.number == ENOEXEC) {
     verdict.code = exit_code::not_executable;
     verdict.sentence = fmt::format(
-        "{} cannot be executed: this machine has no format for it; was it built for another architecture?",
+        "{} cannot be executed: this machine does not know its format; check the architecture that it was "
+        "built for",
         ending.failed_path);
   } else {
     verdict.code = exit_code::not_executable;
@@ -63,7 +64,7 @@ Verdict withheld(const Ending& ending, const std::string& program) {
   Verdict verdict;
   verdict.failed = true;
   verdict.code = exit_code::system;
-  verdict.sentence = fmt::format("{} has ended, and the system does not tell how: wait4: {}", program,
+  verdict.sentence = fmt::format("{} has ended, and the system does not report how: wait4: {}", program,
                                  std::strerror(ending.number));
   return verdict;
 }
@@ -165,7 +166,7 @@ std::string explanation(const RootCause& root, const Details& details) {
     text = "out of memory";
   } else if (kills != 0) {  // whose, and whether it is why, only the program knows
     text = "the kernel killed " + (kills == 1 ? "a process" : std::to_string(kills) + " processes") +
-           " for want of memory";
+           " because the memory limit was reached";
   }
   if (!text.empty()) {
     if (details.memory.limit) text += ": the limit is " + mebibytes(*details.memory.limit);
@@ -244,11 +245,11 @@ void judge_workers(const Ending& ending, const Details& details,
   } else if (ending.stop_signal && were_done_before_stop(ending)) {
     verdict.code = 0;
     verdict.cause = Cause::none;
-    verdict.sentence = "all workers had ended with code 0 before; " + verdict.sentence;
+    verdict.sentence = "all workers had already ended with code 0; " + verdict.sentence;
   } else if (ending.stop_signal) {
     verdict.code = exit_code::signal_base + *ending.stop_signal;
     if (all_workers_succeeded(ending))
-      verdict.sentence = "all workers ended with code 0 then; " + verdict.sentence;
+      verdict.sentence = "all workers then ended with code 0; " + verdict.sentence;
   }
 }
 
@@ -269,13 +270,13 @@ Verdict judge(const Ending& ending, const LaunchPlan& plan, const Details& detai
   verdict.code = own_code;
   const bool remains = !ending.ended_at && !ending.left_behind.empty();
   verdict.sentence = name +
-                     (remains     ? " did not end, not even by SIGKILL,"
+                     (remains     ? " did not end even on SIGKILL,"
                       : signalled ? " was ended by " + supervise::signal_name(ending.number)
                                   : " ended with code " + std::to_string(ending.number)) +
                      " after " + after;
   if (ending.killed_by_us && !remains)
     verdict.sentence +=
-        ending.workers.never_met ? ", killed by rankshim" : ", killed by rankshim as it had not stopped";
+        ending.workers.never_met ? ", killed by rankshim" : ", killed by rankshim because it had not stopped";
   if (ending.stop_signal) {
     verdict.cause = Cause::stopped;
     verdict.sentence += "; " + supervise::signal_name(*ending.stop_signal) + " had asked it to stop";
@@ -284,7 +285,7 @@ Verdict judge(const Ending& ending, const LaunchPlan& plan, const Details& detai
     verdict.code = exit_code::unreachable;
     verdict.cause = Cause::wait;
     verdict.failed = true;
-    verdict.sentence = "the other nodes did not come in time; " + verdict.sentence;
+    verdict.sentence = "the other nodes did not join in time; " + verdict.sentence;
     return verdict;
   }
   if (!ending.did_not_stop.empty()) verdict.sentence += "; " + ending.did_not_stop;
@@ -301,7 +302,7 @@ Verdict judge(const Ending& ending, const LaunchPlan& plan, const Details& detai
   if (verdict.root && launcher && never_met(ending, *verdict.root)) {
     verdict.code = exit_code::unreachable;
     verdict.cause = Cause::wait;
-    verdict.sentence = "the other nodes did not come in time; " + verdict.sentence;
+    verdict.sentence = "the other nodes did not join in time; " + verdict.sentence;
   }
   if (launcher_code) verdict.code = own_code;
   verdict.failed = verdict.code != 0 && verdict.root.has_value();
@@ -320,7 +321,7 @@ Verdict judge(const Ending& ending, const LaunchPlan& plan, const Details& detai
     verdict.cause = Cause::config;
     verdict.failed = true;
     verdict.sentence = "this node trains alone: " + ending.workers.trains_alone +
-                       ", and --strict ends that; " + verdict.sentence;
+                       ", and --strict does not allow that; " + verdict.sentence;
   }
   if (!ending.left_behind.empty())
     verdict.sentence += "; SIGKILL did not end " + ending.left_behind + ", which waits in the kernel";

@@ -64,7 +64,7 @@ TEST_CASE("a node that --strict ended because it trains alone is 78, whatever th
   ending.kind = supervise::Ending::Kind::signalled;
   ending.number = SIGTERM;
   ending.stop_signal = SIGTERM;
-  ending.workers.trains_alone = "worker 12 (torchrun) has WORLD_SIZE=8, the job has 16";
+  ending.workers.trains_alone = "worker 12 (torchrun) has WORLD_SIZE=8, but the job has 16";
   ending.workers.ended_for_it = true;
   LaunchPlan plan;
   plan.argv = {"bash", "run.sh"};
@@ -73,9 +73,10 @@ TEST_CASE("a node that --strict ended because it trains alone is 78, whatever th
   CHECK(verdict.code == 78);
   CHECK(verdict.failed);
   CHECK(verdict.cause == Cause::config);
-  CHECK(verdict.sentence.starts_with(
-      "this node trains alone: worker 12 (torchrun) has WORLD_SIZE=8, the job has 16, and "
-      "--strict ends that; bash was ended by SIGTERM after "));
+  CHECK(
+      verdict.sentence.starts_with("this node trains alone: worker 12 (torchrun) has WORLD_SIZE=8, but the "
+                                   "job has 16, and --strict does not "
+                                   "allow that; bash was ended by SIGTERM after "));
 }
 
 TEST_CASE("the first worker that failed by itself is the cause, with its own code", "[verdict]") {
@@ -153,7 +154,7 @@ TEST_CASE("a launcher that was asked to stop is stopped, whatever its workers ma
     CHECK(verdict.code == 143);
     CHECK(verdict.cause == Cause::stopped);
     CHECK_FALSE(verdict.failed);
-    CHECK(verdict.sentence.starts_with("all workers ended with code 0 then; torchrun ended with code "));
+    CHECK(verdict.sentence.starts_with("all workers then ended with code 0; torchrun ended with code "));
   }
 
   Ending failed = torchrun({worker(0, exited(3), 4s), worker(1, 0, 6s)});
@@ -225,7 +226,8 @@ TEST_CASE("a KILL is told as out of memory only where the kernel counted one", "
   program.number = 1;
   const Verdict other = judge(program, plan(LauncherKind::none), one);
   CHECK(other.cause == Cause::none);
-  CHECK(other.sentence.ends_with(" (the kernel killed a process for want of memory: the limit is 512 MiB)"));
+  CHECK(other.sentence.ends_with(
+      " (the kernel killed a process because the memory limit was reached: the limit is 512 MiB)"));
   CHECK(judge(program, plan(LauncherKind::none), with_kills(2)).sentence.find("killed 2 processes") !=
         std::string::npos);
 }
@@ -279,7 +281,7 @@ TEST_CASE("nodes that never came are 75, whoever gave up", "[verdict]") {
     CHECK(verdict.code == 75);
     CHECK(verdict.cause == Cause::wait);
     CHECK(verdict.sentence.starts_with(
-        "the other nodes did not come in time; torchrun ended with code 1 after"));
+        "the other nodes did not join in time; torchrun ended with code 1 after"));
     CHECK(judge(torchrun({}), plan(LauncherKind::torchrun), details).code ==
           1);  // later, for its next workers
   }
@@ -295,7 +297,7 @@ TEST_CASE("nodes that never came are 75, whoever gave up", "[verdict]") {
   CHECK(verdict.cause == Cause::wait);
   CHECK(
       verdict.sentence ==
-      "the other nodes did not come in time; torchrun was ended by SIGKILL after 10.0 s, killed by rankshim");
+      "the other nodes did not join in time; torchrun was ended by SIGKILL after 10.0 s, killed by rankshim");
 }
 
 TEST_CASE("who did not stop stands in the verdict", "[verdict]") {

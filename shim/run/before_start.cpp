@@ -75,7 +75,7 @@ awaitable<std::optional<Verdict>> run_pre_start(const Run& run) {
   if (const auto signal = asked_to_stop(hook))
     co_return stopped_before_start(*signal, "during the pre-start hook");
   if (hook.leftovers != 0)
-    log::warn("what the pre-start hook left running was stopped: start it from the command");
+    log::warn("the processes that the pre-start hook left running were stopped: start them from the command");
   if (code_of(hook) == 0) co_return std::nullopt;
   co_return ended_before_start(code_of(hook), Cause::none,
                                "the pre-start hook " + describe(hook, limit) + "; nothing was started");
@@ -114,12 +114,12 @@ awaitable<std::optional<Verdict>> check_python(const Run& run, const Job& job) {
       std::min<std::chrono::milliseconds>(std::chrono::seconds(20), *run.settings.time(Option::wait_timeout));
   const supervise::Ending asked = co_await supervise::supervise(run.io, run.signals, command, policy);
   if (const auto signal = asked_to_stop(asked))
-    co_return stopped_before_start(*signal, "while the interpreter was looked at");
+    co_return stopped_before_start(*signal, "while the interpreter was checked");
   if (asked.kind != supervise::Ending::Kind::exited || asked.number != no_torch) co_return std::nullopt;
   const std::string& python = command.argv.front();
   co_return ended_before_start(
       exit_code::configuration, Cause::config,
-      fmt::format("no torch in {}: install it there, or name the interpreter that has it by --python "
+      fmt::format("no torch in {}: install it there, or name the interpreter that has it with --python "
                   "(RANKSHIM_PYTHON)",
                   run.node.find_program(python).value_or(python)));
 }

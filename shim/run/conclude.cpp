@@ -72,7 +72,7 @@ awaitable<bool> run_post_stop(const Run& run, const std::string& report, const s
 awaitable<void> hold(const Run& run, std::chrono::milliseconds time) {
   if (signal(SIGCHLD, SIG_IGN) == SIG_ERR) log::debug("SIGCHLD cannot be ignored");
   run.monitor.held();
-  log::info("the container is kept for {}, to look into it; a TERM ends it", format_time(time));
+  log::info("the container is kept for {} for debugging; a TERM ends it", format_time(time));
   co_await run.signals.next_ending(std::chrono::steady_clock::now() + time);
 }
 
@@ -84,7 +84,7 @@ awaitable<int> conclude(const Run& run, Verdict verdict, const Job* job, const C
   if (code != verdict.code) verdict.sentence += "; --exit-map makes the exit code " + std::to_string(code);
   if (!verdict.is_told) say_verdict(verdict);
   if (log::dropped() != 0)
-    log::warn("{} lines of ours were lost because stderr could not take them", log::dropped());
+    log::warn("{} lines of rankshim were lost because stderr could not take them", log::dropped());
 
   const std::string path(settings.text(Option::report));
   const bool hook = !run.only_wait && settings[Option::post_stop].has_value();

@@ -39,12 +39,12 @@ std::string describe(const Ending& hook, std::chrono::milliseconds limit) {
     case Ending::Kind::exited:
       return "ended with code " + std::to_string(hook.number);
     case Ending::Kind::withheld:
-      return std::string("ended, the system does not tell how: wait4: ") + std::strerror(hook.number);
+      return std::string("ended, and the system does not report how: wait4: ") + std::strerror(hook.number);
     case Ending::Kind::signalled:
       break;
   }
   return "was ended by " + supervise::signal_name(hook.number) +
-         (hook.killed_by_us && !hook.stop_signal ? ", as it took longer than " + format_time(limit) : "");
+         (hook.killed_by_us && !hook.stop_signal ? " because it took longer than " + format_time(limit) : "");
 }
 
 int code_of(const Ending& hook) {

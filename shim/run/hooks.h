@@ -21,7 +21,7 @@ boost::asio::awaitable<supervise::Ending> run_hook(const Run& run, const std::st
 /// The signal that asked the hook, or us after its end, to stop.
 std::optional<int> asked_to_stop(const supervise::Ending& hook);
 
-/// "ended with code 3", "was ended by SIGKILL, as it took longer than 10m", "cannot be started: …".
+/// "ended with code 3", "was ended by SIGKILL because it took longer than 10m", "cannot be started: …".
 std::string describe(const supervise::Ending& hook, std::chrono::milliseconds limit);
 
 /// The hook's end as an exit code: its own, 128 + its signal, or 71 where it could not be started, or how it

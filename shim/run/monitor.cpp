@@ -24,7 +24,7 @@ std::string now() { return json::moment(system_clock::now()); }
 /// What a kubelet shows where nobody could write more.
 std::string killed_meanwhile(const std::string& what) {
   return "rankshim, at " + now().substr(1, 19) + "Z: " + what +
-         "; if this is the last word, the container was killed before it could say more";
+         "; if nothing follows, the container was killed before rankshim could write more";
 }
 
 std::string the_limit(const MemoryReading& reading) {
@@ -99,8 +99,8 @@ void Monitor::on_command() {
 /// KILL.
 void Monitor::tell_of_oom_group() {
   if (!memory_before_->kills_all) return;
-  const std::string what = "memory.oom.group is set: a process over " + the_limit(*memory_before_) +
-                           " takes the whole container along";
+  const std::string what =
+      "memory.oom.group is set: a process over " + the_limit(*memory_before_) + " ends the whole container";
   log::info("{}", what);
   termination_log_.provisional(killed_meanwhile(what));
 }

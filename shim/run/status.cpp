@@ -178,17 +178,18 @@ void Socket::open(const std::vector<std::string>& folders) {
       struct stat made{};
       if (lstat(path_.c_str(), &made) == 0) device_ = made.st_dev, inode_ = made.st_ino;
       if (!in_the_way.empty())
-        log::warn("{}; rankshim status finds this one at {}, and asks it", in_the_way, quoted(path));
+        log::warn("{}; rankshim status asks this one at {} instead", in_the_way, quoted(path));
       return listen();
     }
     if (first_error == 0) first_error = error;
     if (in_the_way.empty() && error == EBUSY)
       in_the_way = fmt::format("another container's rankshim answers at {}", quoted(path));
     if (in_the_way.empty() && error == EEXIST)
-      in_the_way = fmt::format("what is at {} is no socket of this user's that was left", quoted(path));
+      in_the_way = fmt::format("the file at {} is not a left-over socket of this user", quoted(path));
   }
   log::warn(
-      "rankshim status will find nothing: no socket can be made in {} ({}); set --run-dir (RANKSHIM_RUN_DIR)",
+      "rankshim status will not work: a socket cannot be created in {} ({}); set --run-dir "
+      "(RANKSHIM_RUN_DIR)",
       folders.size() == 1 ? quoted(folders.front()) : "/run, /dev/shm or TMPDIR", std::strerror(first_error));
 }
 
@@ -196,8 +197,9 @@ void Socket::open(const std::vector<std::string>& folders) {
 void Socket::tell_of_keeper(const std::string& path) const {
   const log::Level level = is_ancestor(keeper_) ? log::Level::debug : log::Level::warn;
   if (log::enabled(level))
-    log::write(level, fmt::format("another rankshim answers at {}: rankshim status asks that one, not this",
-                                  quoted(path)));
+    log::write(level,
+               fmt::format("another rankshim answers at {}: rankshim status asks that one, and not this one",
+                           quoted(path)));
 }
 
 int Socket::open_at(const std::string& path) {
@@ -242,7 +244,7 @@ void Socket::answer() {
   const int connection = accept4(listener_.native_handle(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
   if (connection < 0) {
     if (errno == EAGAIN || errno == ECONNABORTED || errno == EINTR) return;
-    log::warn("rankshim status can be asked no longer: {}", std::strerror(errno));
+    log::warn("rankshim status no longer works: {}", std::strerror(errno));
     boost::system::error_code ignored;
     listener_.close(ignored);  // out of descriptors: the loop would spin on what it cannot accept
     return;
@@ -250,7 +252,7 @@ void Socket::answer() {
   if (may_ask(connection)) {
     const std::string text = source_.status();
     if (send(connection, text.data(), text.size(), MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
-      log::debug("nobody took the answer to a status question");
+      log::debug("a client did not read the answer to its status request");
   }
   ::close(connection);
 }

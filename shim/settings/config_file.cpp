@@ -87,11 +87,10 @@ void SettingsReader::read_config(const std::string& path, const std::string& doc
     return;
   }
   if (const auto line = line_of_too_many_dots(document)) {
-    reject(
-        exit_code::configuration,
-        {fmt::format("{}:{}: there are more dots outside strings than a configuration can need", path, *line),
-         {path},
-         "write one key on each line"});
+    reject(exit_code::configuration,
+           {fmt::format("{}:{}: there are more dots outside strings than a configuration needs", path, *line),
+            {path},
+            "write one key on each line"});
     return;
   }
   const toml::parse_result parsed = toml::parse(document, path);

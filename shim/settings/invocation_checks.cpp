@@ -19,7 +19,7 @@ void SettingsReader::check_subcommand() {
       takes_command && !arguments.empty() ? std::string_view(arguments[0]) : std::string_view{};
   if (first.starts_with("--") && find_option(first.substr(2, first.substr(2).find('='))) != nullptr) {
     usage(fmt::format("the command begins with {}, which is an option of rankshim", first),
-          "give the options before --, and the command behind it");
+          "give the options before --, and the command after it");
   }
   switch (invocation_.subcommand) {
     case Subcommand::run:

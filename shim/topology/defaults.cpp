@@ -24,7 +24,7 @@ void TopologyResolver::complete_nproc() {
   const auto visible = node_.accelerators();
   if (said_workers != "auto" && said_workers != "gpu") return check_nproc(*nproc, visible);
   if (!visible && said_workers == "gpu") {
-    fault(fmt::format("{}, but no accelerator is visible here", in_words(Fact::nproc_per_node, *nproc)),
+    fault(fmt::format("{}, but this node has no visible accelerator", in_words(Fact::nproc_per_node, *nproc)),
           {name_of(Fact::nproc_per_node, *nproc)},
           "give the container its devices, or set --nproc-per-node (RANKSHIM_NPROC_PER_NODE)");
     return;
@@ -39,8 +39,7 @@ void TopologyResolver::complete_nproc_elsewhere() {
   if (!nproc || nproc->text == "auto") nproc = Value{"1", Origin::fallback, ""};
   if (nproc->text != "1" && nproc->text != "gpu" && nproc->text != "cpu")
     return check_nproc(*nproc, std::nullopt);
-  topology_.warnings.emplace_back(
-      "nproc_per_node is counted on the node itself: its devices are not known here");
+  topology_.warnings.emplace_back("nproc_per_node is unknown: devices are counted only on the node itself");
 }
 
 void TopologyResolver::check_nproc(const Value& nproc, const std::optional<DeviceCount>& visible) {
@@ -98,10 +97,10 @@ void TopologyResolver::find_run_id() {
   // Where the master itself is told "localhost" (pytorch-operator up to 1.3), the others are told its name.
   if (others && topology_.host.value_or(false) && is_localhost_name(master) && !node_.host_name().empty()) {
     run_id = Value{node_.host_name(), Origin::hostname, ""};
-    topology_.warnings.push_back(fmt::format(
-        "{}: the others have to have {} for it, this node's own name, which is the run id; if they "
-        "have another, set RANKSHIM_RUN_ID (--run-id) on all nodes",
-        in_words(Fact::master_addr, *fact(Fact::master_addr)), run_id->text));
+    topology_.warnings.push_back(
+        fmt::format("{}: the run id is therefore this node's own name, and MASTER_ADDR has to be {} on the "
+                    "other nodes; if it is not, set RANKSHIM_RUN_ID (--run-id) on all nodes",
+                    in_words(Fact::master_addr, *fact(Fact::master_addr)), run_id->text));
     return;
   }
   run_id = Value{master, Origin::derived, "master_addr"};

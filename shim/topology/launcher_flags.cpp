@@ -8,8 +8,8 @@ Fault flag_contradicts(const std::string& flag, const std::string& other, const 
   const std::string option = flag.substr(flag.find(' ') + 1);
   return {fmt::format("{} contradicts {}", flag, other),
           {flag.substr(0, flag.find('=')), name},
-          fmt::format("take {} out of the command: rankshim fills in what is not there; or correct {}; "
-                      "--launcher=none (RANKSHIM_LAUNCHER) leaves torchrun to itself",
+          fmt::format("take {} out of the command, because rankshim fills in what is missing, or correct {}; "
+                      "--launcher=none (RANKSHIM_LAUNCHER) leaves the command as it is",
                       option.substr(0, option.find('=')), name)};
 }
 

@@ -57,7 +57,7 @@ TopologyResolver::Missing TopologyResolver::missing(Fact fact, std::vector<std::
   for (const char* hint : hints) {
     const auto text = node_.environment().get(hint);
     if (!text || std::find(names.begin(), names.end(), hint) != names.end()) continue;
-    reasons.push_back(fmt::format("{}={} may say it, but not surely", hint, *text));
+    reasons.push_back(fmt::format("{}={} may give it, but not for certain", hint, *text));
     names.emplace_back(hint);
   }
   missing.is_expected = !reasons.empty();

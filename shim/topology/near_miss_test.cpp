@@ -55,15 +55,15 @@ TEST_CASE("of a lone node only those near misses count that it would not have") 
 
 TEST_CASE("what is missing is told with its near misses") {
   CHECK_THAT(fault_of({"WORLDSIZE=2", "RANK=1", "MASTER_ADDR=m"}),
-             Catch::Contains("but not how many: WORLDSIZE=2 is set, but the name is WORLD_SIZE; "));
+             Catch::Contains("their number is unknown: WORLDSIZE=2 is set, but the name is WORLD_SIZE; "));
   CHECK_THAT(fault_of({"WORLD_SIZE=", "RANK=1", "MASTER_ADDR=m"}),
-             Catch::Contains("but not how many: WORLD_SIZE is set, but empty; "));
+             Catch::Contains("their number is unknown: WORLD_SIZE is set, but empty; "));
   CHECK_THAT(fault_of({"NNODES=2", "NODERANK=1", "MASTER_ADDR=m"}),
-             Catch::Contains("this node is: NODERANK=1 is set, but the name is NODE_RANK; "));
+             Catch::Contains("rank is unknown: NODERANK=1 is set, but the name is NODE_RANK; "));
   CHECK_THAT(fault_of({"NNODES=2", "NODE_RANK=1", "MASTER_ADDRESS=m"}),
-             Catch::Contains("the master is: MASTER_ADDRESS=m is set, but the name is MASTER_ADDR; "));
+             Catch::Contains("address is unknown: MASTER_ADDRESS=m is set, but the name is MASTER_ADDR; "));
   CHECK_THAT(fault_of({"NNODES=1:2", "MASTERADDR=m"}),
-             Catch::Contains("it meets: MASTERADDR=m is set, but the name is MASTER_ADDR; "));
+             Catch::Contains("endpoint is unknown: MASTERADDR=m is set, but the name is MASTER_ADDR; "));
 }
 
 TEST_CASE(
@@ -77,7 +77,7 @@ TEST_CASE(
     CHECK(topology.alone);
     REQUIRE(topology.warnings.size() == 1);
     CHECK_THAT(topology.warnings.front(), Catch::Contains(" is set, but "));
-    CHECK_THAT(topology.warnings.front(), Catch::Contains("this node is taken to be alone"));
+    CHECK_THAT(topology.warnings.front(), Catch::Contains("this node is treated as a lone node"));
     const bool is_empty = std::string_view(variable).ends_with('=');
     CHECK(std::holds_alternative<Faults>(resolve(FakeNode({variable}), {"--strict"})) == !is_empty);
     CHECK(std::get<Topology>(resolve(FakeNode({variable}), {"--nnodes=1"})).warnings.empty());

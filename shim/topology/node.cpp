@@ -106,7 +106,8 @@ bool TopologyResolver::says_others() {
   const Missing missing = this->missing(Fact::nnodes, names);
   for (const char* generic : {"NNODES", "WORLD_SIZE"}) names.emplace_back(generic);
   const char* says = evidence.find(", ") == std::string::npos ? "says" : "say";
-  fault(fmt::format("{} {} that there are other nodes, but not how many{}", evidence, says, missing.why),
+  fault(fmt::format("{} {} that there are other nodes, but their number is unknown{}", evidence, says,
+                    missing.why),
         names,
         fmt::format("{}set NNODES on every node (1 if this node is alone), or --nnodes (RANKSHIM_NNODES)",
                     missing.remedy));
@@ -119,7 +120,7 @@ bool TopologyResolver::platform_lacks_nnodes() {
   const Missing missing = this->missing(Fact::nnodes, names);
   if (!missing.is_expected) return false;
   names.insert(names.end(), platform_.evidence_names.begin(), platform_.evidence_names.end());
-  fault(fmt::format("this is {} ({}), but nothing says how many nodes there are{}", platform_.name,
+  fault(fmt::format("this is {} ({}), but the number of nodes is unknown{}", platform_.name,
                     platform_.evidence, missing.why),
         names,
         fmt::format("{}set NNODES on every node (1 if this node is alone), or --nnodes (RANKSHIM_NNODES)",
@@ -140,17 +141,19 @@ void TopologyResolver::check_unknown_platform() {
     names.emplace_back(entry_name(sign));
   }
   if (!signs.empty())
-    what += fmt::format(" {} like a job of several nodes, but no known platform is recognised",
+    what += fmt::format(" {} like a job of several nodes, but no platform is recognised",
                         signs.size() == 1 ? "looks" : "look");
   for (const NearMiss& miss : misses) {
     what += fmt::format("{}{}", what.empty() ? "" : "; ", miss.text);
     names.push_back(miss.name);
   }
-  what += misses.empty() ? ", and this node is taken to be alone" : "; this node is taken to be alone";
+  what +=
+      misses.empty() ? ", and this node is treated as a lone node" : "; this node is treated as a lone node";
   const std::string fix =
-      "say which node this is with --nnodes, --node-rank and --master-addr (RANKSHIM_NNODES, "
+      "describe this node with --nnodes, --node-rank and --master-addr (RANKSHIM_NNODES, "
       "RANKSHIM_NODE_RANK, "
-      "RANKSHIM_MASTER_ADDR) or with a profile of your own (--profile); RANKSHIM_NNODES=1 if it is alone";
+      "RANKSHIM_MASTER_ADDR) or with a profile of your own (--profile), or set RANKSHIM_NNODES=1 if it is "
+      "alone";
   const bool only_empty = signs.empty() && std::all_of(misses.begin(), misses.end(),
                                                        [](const NearMiss& miss) { return miss.is_empty; });
   if (settings_.flag(Option::strict) && !only_empty)
@@ -194,8 +197,7 @@ void TopologyResolver::complete_static() {
       missing.remedy += "set --rdzv-backend (RANKSHIM_RDZV_BACKEND), or ";
       names.emplace_back("PET_RDZV_BACKEND");
     }
-    fault(fmt::format("{}, but nothing says which of them this node is{}", in_words(Fact::nnodes, nnodes),
-                      missing.why),
+    fault(fmt::format("{}, but this node's rank is unknown{}", in_words(Fact::nnodes, nnodes), missing.why),
           names,
           fmt::format("{}set {}NODE_RANK (0 on the master), or --node-rank (RANKSHIM_NODE_RANK)",
                       missing.remedy, nnodes.detail == "WORLD_SIZE" ? "NNODES and " : ""));
@@ -212,8 +214,7 @@ void TopologyResolver::complete_static() {
     std::vector<std::string> names = {name_of(Fact::nnodes, nnodes), "MASTER_ADDR"};
     const Missing missing = this->missing(Fact::master_addr, names);
     fault(
-        fmt::format("{}, but nothing says where the master is{}", in_words(Fact::nnodes, nnodes),
-                    missing.why),
+        fmt::format("{}, but the master's address is unknown{}", in_words(Fact::nnodes, nnodes), missing.why),
         names,
         fmt::format("{}set MASTER_ADDR to node 0's name or address, or --master-addr (RANKSHIM_MASTER_ADDR)",
                     missing.remedy));
@@ -228,7 +229,7 @@ bool TopologyResolver::check_master_addr() {
   auto& master = fact(Fact::master_addr);
   master->text = std::string(without_brackets(master->text));
   if (is_host(master->text)) return true;
-  fault(fmt::format("{} is no name and no address of a host", in_words(Fact::master_addr, *master)),
+  fault(fmt::format("{} is neither a host name nor an address", in_words(Fact::master_addr, *master)),
         {name_of(Fact::master_addr, *master)},
         "correct it (the port is MASTER_PORT's), or settle it with --master-addr (RANKSHIM_MASTER_ADDR)");
   return false;
@@ -242,7 +243,7 @@ void TopologyResolver::complete_elastic() {
     const auto [host, port] = platform::split_address(endpoint->text);
     const bool c10d = fact(Fact::rdzv_backend)->text == "c10d";
     if (host.empty() || (c10d && (!is_host(host) || (!port.empty() && !is_port(port))))) {
-      fault(host.empty() ? fmt::format("{} names no host", in_words(Fact::rdzv_endpoint, *endpoint))
+      fault(host.empty() ? fmt::format("{} does not name a host", in_words(Fact::rdzv_endpoint, *endpoint))
                          : fmt::format("{} is not HOST:PORT", in_words(Fact::rdzv_endpoint, *endpoint)),
             {name_of(Fact::rdzv_endpoint, *endpoint)},
             "correct it to HOST:PORT, or set --rdzv-endpoint (RANKSHIM_RDZV_ENDPOINT)");
@@ -261,7 +262,7 @@ void TopologyResolver::complete_elastic() {
     const Value nnodes = *fact(Fact::nnodes);
     std::vector<std::string> names = {name_of(Fact::nnodes, nnodes), "PET_RDZV_ENDPOINT"};
     const Missing missing = this->missing(Fact::master_addr, names);
-    fault(fmt::format("{} is an elastic job, but nothing says where it meets{}",
+    fault(fmt::format("{} is an elastic job, but its rendezvous endpoint is unknown{}",
                       in_words(Fact::nnodes, nnodes), missing.why),
           names, "set --rdzv-endpoint (RANKSHIM_RDZV_ENDPOINT) to HOST:PORT of one node");
     return;
@@ -334,8 +335,9 @@ void TopologyResolver::check_loopback() {
         "set MASTER_ADDR to node 0's name or address, or --master-addr (RANKSHIM_MASTER_ADDR); 127.0.0.1 for "
         "a trial with all nodes on one machine");
   } else {
-    topology_.warnings.push_back(fmt::format("{} is this machine itself: right only if all nodes are on it",
-                                             in_words(Fact::master_addr, *master)));
+    topology_.warnings.push_back(
+        fmt::format("{} is this machine itself, which is right only if all nodes are on it",
+                    in_words(Fact::master_addr, *master)));
   }
 }
 

@@ -17,7 +17,7 @@ void TopologyResolver::complete_process() {
     }
     const Missing missing = this->missing(needed, names);
     names.insert(names.end(), platform_.evidence_names.begin(), platform_.evidence_names.end());
-    fault(fmt::format("{} ({}) has started one process per accelerator, but {} is not known{}",
+    fault(fmt::format("{} ({}) has started one process per accelerator, but {} is unknown{}",
                       topology_.platform, platform_.evidence, name(needed), missing.why),
           names,
           missing.unset.empty()
@@ -48,7 +48,7 @@ void TopologyResolver::complete_process() {
       const Missing missing = this->missing(Fact::master_addr, names);
       this->missing(Fact::nnodes, names);  // for on one node it would not matter
       this->missing(Fact::local_world_size, names);
-      fault(fmt::format("{}, but nothing says where rank 0 is{}",
+      fault(fmt::format("{}, but the address of rank 0 is unknown{}",
                         in_words(Fact::world_size, *fact(Fact::world_size)), missing.why),
             names,
             fmt::format("{}set MASTER_ADDR to the name or address of rank 0's node, or --master-addr "

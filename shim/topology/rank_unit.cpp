@@ -117,7 +117,7 @@ class RankReader {
   void read_first_worker() {
     const std::optional<unsigned> per_node = nproc_ ? nproc_ : local_world_size_.value;
     if (!per_node || *per_node == 0) {
-      faults_.push_back({fmt::format("--rank-unit=process, but how many processes a node has is not known"),
+      faults_.push_back({fmt::format("--rank-unit=process, but the number of processes on a node is unknown"),
                          {"RANK", "WORLD_SIZE"},
                          "set --nproc-per-node (RANKSHIM_NPROC_PER_NODE)"});
       return;
@@ -130,7 +130,7 @@ class RankReader {
     if (already || !number.value) return;
     if (*number.value % per_node != 0) {
       faults_.push_back(
-          {fmt::format("{} is no multiple of the {} workers of a node", number.shown(), per_node),
+          {fmt::format("{} is not a multiple of the {} workers of a node", number.shown(), per_node),
            {number.name, "NPROC_PER_NODE"},
            "correct --nproc-per-node (RANKSHIM_NPROC_PER_NODE), or set --rank-unit=node "
            "(RANKSHIM_RANK_UNIT)"});
@@ -249,13 +249,12 @@ class RankChecker {
     facts_[fact]->append_inputs(name(fact), names);
     if (std::find(names.begin(), names.end(), variable) != names.end()) return;  // it was read from that
     names.emplace_back(variable);
-    faults_.push_back(
-        {fmt::format("{}, by {}, contradicts {}={}", in_words(fact, *facts_[fact]), platform_, variable,
-                     quoted(node_.environment().get(variable).value_or(""))),
-         std::move(names),
-         fmt::format(
-             "unset {} if it is left over, or take the platform's with --platform={} (RANKSHIM_PLATFORM)",
-             variable, platform_)});
+    faults_.push_back({fmt::format("{}, by {}, contradicts {}={}", in_words(fact, *facts_[fact]), platform_,
+                                   variable, quoted(node_.environment().get(variable).value_or(""))),
+                       std::move(names),
+                       fmt::format("unset {} if it is left over, or use the platform's value with "
+                                   "--platform={} (RANKSHIM_PLATFORM)",
+                                   variable, platform_)});
   }
 
   const Node& node_;

@@ -83,12 +83,12 @@ TEST_CASE(
       {{"RANK=8", "WORLD_SIZE=16"},
        {},
        "process",
-       "--rank-unit=process, but how many processes a node has is not known; set --nproc-per-node "
+       "--rank-unit=process, but the number of processes on a node is unknown; set --nproc-per-node "
        "(RANKSHIM_NPROC_PER_NODE)"},
       {{"RANK=9", "WORLD_SIZE=16"},
        {"", "", "8"},
        "process",
-       "RANK=9 is no multiple of the 8 workers of a node; correct --nproc-per-node "
+       "RANK=9 is not a multiple of the 8 workers of a node; correct --nproc-per-node "
        "(RANKSHIM_NPROC_PER_NODE), or set --rank-unit=node (RANKSHIM_RANK_UNIT)"},
   };
   for (const Case& one : cases) {

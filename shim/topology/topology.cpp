@@ -34,7 +34,7 @@ TopologyResolver::TopologyResolver(const Settings& settings, const platform::Pla
 
 Outcome<Topology> TopologyResolver::resolve() {
   if (!platform_.pending.empty()) {
-    faults_.push_back({platform_.pending + ", so the facts of " + platform_.name + " are not there yet",
+    faults_.push_back({platform_.pending + ", so the facts of " + platform_.name + " are not complete yet",
                        platform_.pending_names,
                        "wait until it is complete, as run and wait do up to --wait-timeout "
                        "(RANKSHIM_WAIT_TIMEOUT)",

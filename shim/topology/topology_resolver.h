@@ -20,9 +20,9 @@ constexpr const char* settle_place =
 
 /// What settles a node's place altogether, and that of one of an elastic job.
 constexpr const char* settle_node =
-    "say this node's place with --nnodes, --node-rank and --master-addr (RANKSHIM_NNODES, …)";
+    "describe this node with --nnodes, --node-rank and --master-addr (RANKSHIM_NNODES, …)";
 constexpr const char* settle_elastic =
-    "say where the job meets with --nnodes, --rdzv-backend and --rdzv-endpoint (RANKSHIM_NNODES, …)";
+    "give the rendezvous with --nnodes, --rdzv-backend and --rdzv-endpoint (RANKSHIM_NNODES, …)";
 
 /// The option that says a fact: "--nnodes".
 std::string option_for(Fact fact);

@@ -126,7 +126,8 @@ Request Agent::look() {
   if (hangs_due_ && *hangs_due_ <= now) {
     hangs_due_.reset();
     if (watch_->some_run())
-      return {.kind = Request::Kind::name_hanging, .text = "; the launcher kills what has not stopped"};
+      return {.kind = Request::Kind::name_hanging,
+              .text = "; the launcher kills the processes that have not stopped"};
     return {};
   }
   return Program::look();
@@ -140,7 +141,7 @@ Request Agent::look_at_meeting() {
   if (!meeting_->is_over(Clock::now())) return {};
   never_met_ = true;
   return {.kind = Request::Kind::kill,
-          .text = fmt::format("the other nodes did not come within {}", seconds(*plan_.meeting->limit))};
+          .text = fmt::format("the other nodes did not join within {}", seconds(*plan_.meeting->limit))};
 }
 
 Request Agent::on_late() {

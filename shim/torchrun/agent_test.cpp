@@ -109,8 +109,8 @@ while True: signal.pause()
     Agent torchrun(plan, {}, false);
     Supervised command(mode, std::vector<std::string>{"python3", "-c", agent, std::to_string(port)},
                        policy_for(torchrun), [] { dup2(STDOUT_FILENO, STDERR_FILENO); });
-    constexpr std::string_view still_loads = "rankshim: torchrun has not come to the master's port yet, ";
-    // Lines of more than two intervals: the limit is over, and it is left alone while it loads.
+    constexpr std::string_view still_imports = "rankshim: torchrun has not reached the master's port yet, ";
+    // Lines of more than two intervals: the limit is over, and it is left alone while it imports.
     std::string line;
     bool ready = false;
     for (unsigned told = 0; told < 4 || !ready;) {
@@ -118,8 +118,8 @@ while True: signal.pause()
       if (line == "ready") {
         ready = true;
       } else {
-        REQUIRE(line.starts_with(still_loads));
-        REQUIRE(line.ends_with(" after its start: it still loads"));
+        REQUIRE(line.starts_with(still_imports));
+        REQUIRE(line.ends_with(" after its start: it is still importing"));
         ++told;
       }
     }
@@ -131,7 +131,8 @@ while True: signal.pause()
       CHECK(line.ends_with(" after its start; at most 100 ms"));
       line = command.line();
     }
-    CHECK(line.find("the other nodes did not come within 100 ms: everything is killed") != std::string::npos);
+    CHECK(line.find("the other nodes did not join within 100 ms: rankshim kills everything") !=
+          std::string::npos);
     const Ending ending = command.ending();
     CHECK(ending.workers.never_met);
     CHECK(ending.killed_by_us);

@@ -118,14 +118,14 @@ std::string lone_training(const std::vector<SeenProcess>& processes, const JobSi
     own = job.workers;
   }
   if (lone != nullptr) {
-    return fmt::format("{} has WORLD_SIZE={}, the job has {}", describe("worker", *lone, processes),
+    return fmt::format("{} has WORLD_SIZE={}, but the job has {}", describe("worker", *lone, processes),
                        std::max(lone->world_size, lone->spawned_world), job.nodes * own);
   }
   const auto agent = std::ranges::find_if(processes, [&](const auto& process) {
     return !process.alone_by.empty() && !(process.meets_on_loopback && job.on_loopback);
   });
   if (agent == processes.end()) return {};
-  return fmt::format("{} was told to stay on this node ({}), the job has {} nodes",
+  return fmt::format("{} is limited to this node ({}), but the job has {} nodes",
                      describe("torchrun", *agent, processes), agent->alone_by, job.nodes);
 }
 

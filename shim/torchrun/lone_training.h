@@ -33,8 +33,8 @@ struct SeenProcess {
 };
 
 /// The sentence about a node that trains alone: "worker 4711 (torchrun, started by run_train.sh) has
-/// WORLD_SIZE=8, the job has 16". Empty where nothing looks like that, and where any worker has the size of a
-/// larger job: what is smaller beside it is a helper (an evaluation, an inference engine).
+/// WORLD_SIZE=8, but the job has 16". Empty where nothing looks like that, and where any worker has the size
+/// of a larger job: what is smaller beside it is a helper (an evaluation, an inference engine).
 std::string lone_training(const std::vector<SeenProcess>& processes, const JobSize& job);
 
 /// The command and its descendants; none where /proc does not tell. A process that waits in the kernel is

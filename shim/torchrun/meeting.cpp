@@ -33,7 +33,8 @@ bool Meeting::is_over(Clock::time_point now) {
       log::info("waiting for the other nodes: torchrun has no worker yet, {} after its start{}", since,
                 plan_.limit ? "; at most " + seconds(*plan_.limit) : std::string());
     } else {
-      log::info("torchrun has not come to the master's port yet, {} after its start: it still loads", since);
+      log::info("torchrun has not reached the master's port yet, {} after its start: it is still importing",
+                since);
     }
   }
   due_ = told_ + plan_.told_every;

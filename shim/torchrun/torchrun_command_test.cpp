@@ -95,7 +95,7 @@ TEST_CASE("without a platform torchrun's flags are the topology") {
   CHECK(topology_of({}, {"torchrun", "--nproc_per_node=8", "--node_rank=0", "t.py"}).alone);
   CHECK(topology_of({}, {"torchrun", "--nproc_per_node=8", "t.py"}).facts.text(Fact::nproc_per_node) == "8");
   CHECK_THAT(fault_of({}, {"torchrun", "--nnodes=2", "--master_addr=m", "t.py"}),
-             Catch::Contains("torchrun --nnodes=2, but nothing says which of them this node is"));
+             Catch::Contains("torchrun --nnodes=2, but this node's rank is unknown"));
   CHECK_THAT(fault_of({}, {"torchrun", "--nnodes=$NNODES", "t.py"}), Catch::Contains("--nnodes='$NNODES'"));
 }
 

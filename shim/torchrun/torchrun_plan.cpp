@@ -62,7 +62,7 @@ void warn_script(LaunchPlan& plan, const LaunchInput& input) {
       source->find("--local_rank") != std::string::npos || source->find("--local-rank") != std::string::npos;
   if (!old_flag || source->find("LOCAL_RANK") != std::string::npos) return;
   plan.warnings.push_back(fmt::format(
-      "{} mentions --local_rank and not LOCAL_RANK: if it needs the argument, use --launcher=launch",
+      "{} mentions --local_rank and not LOCAL_RANK; if it needs the argument, use --launcher=launch",
       script));
 }
 

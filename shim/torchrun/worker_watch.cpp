@@ -98,7 +98,7 @@ void WorkerWatch::begin(pid_t agent) {
   agent_ = agent;
   const int descriptor = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
   if (descriptor < 0) {
-    log::warn("cannot watch the launcher's workers ({}): its own exit code is all there will be",
+    log::warn("cannot watch the launcher's workers ({}): only the launcher's own exit code will be known",
               std::strerror(errno));
     return;
   }

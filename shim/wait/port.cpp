@@ -135,7 +135,7 @@ std::string PortLook::reason() const {
     case PortState::closed:
       return "port closed (connection refused)";
     case PortState::hung_up:
-      return "the port accepts and hangs up at once (a proxy with nothing behind it?)";
+      return "the port accepts and closes the connection at once (a proxy without a server behind it?)";
     case PortState::open:
       break;
   }

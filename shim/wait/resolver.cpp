@@ -41,7 +41,7 @@ std::string_view answer_in_words(Verdict verdict) {
     case Verdict::refused:
       return "refused (REFUSED)";
     case Verdict::malformed:
-      return "an answer that makes no sense";
+      return "an invalid answer";
     case Verdict::unreachable:
       return "cannot be reached";
     case Verdict::silent:
@@ -67,7 +67,7 @@ std::string Answer::reason() const {
     case Verdict::refused:
       return fmt::format("the name server refuses to answer (REFUSED from {})", servers);
     case Verdict::malformed:
-      return fmt::format("the name server's answer makes no sense (asked {})", servers);
+      return fmt::format("the name server's answer is invalid (asked {})", servers);
     case Verdict::unreachable:
       return fmt::format("the name server {} cannot be reached", servers);
     case Verdict::silent:
@@ -104,7 +104,7 @@ std::string Resolver::content_of(const std::string& path) {
   if (!good && std::find(warned_of_.begin(), warned_of_.end(), path) == warned_of_.end()) {
     warned_of_.push_back(path);
     if (content != nullptr)
-      log::warn("{} is larger than 1 MiB; what follows is not read", path);
+      log::warn("{} is larger than 1 MiB; the rest is not read", path);
     else
       log::warn("{} cannot be read ({}): it counts as empty", path, refusal->why());
   }

@@ -140,7 +140,8 @@ class Waiting {
   }
 
   [[nodiscard]] std::string reason() const {
-    if (!useless_.empty()) return fmt::format("resolves to {}, which is no other node's address", useless_);
+    if (!useless_.empty())
+      return fmt::format("resolves to {}, which is not the address of another node", useless_);
     if (addresses_.empty()) return resolver_.answer().reason();
     const std::string port = port_ ? port_->reason() : "not tried yet";
     return literal(master_.host) ? port : "resolves to " + list(addresses_) + ", " + port;
@@ -162,14 +163,15 @@ class Waiting {
 
   [[nodiscard]] Unreachable unreachable() const {
     if (hopeless())
-      return {fmt::format("master {}: '{}' is no host name and no address", name(), master_.host)};
+      return {fmt::format("master {}: '{}' is neither a host name nor an address", name(), master_.host)};
     std::string why;
     if (!addresses_.empty() || !useless_.empty()) {
       why = reason();
     } else if (ever_resolved_.empty()) {
       why = "its name never resolved: " + resolver_.answer().account();
     } else {
-      why = fmt::format("its name was {} and is gone: {}", ever_resolved_, resolver_.answer().account());
+      why = fmt::format("its name resolved to {} and is gone: {}", ever_resolved_,
+                        resolver_.answer().account());
     }
     return {fmt::format("master {} not reached in {}: {}", name(), seconds(since(begin_)), why)};
   }

@@ -188,7 +188,8 @@ TEST_CASE("a proxy that accepts and hangs up is not the master; a master that st
   asio::co_spawn(fixture.context, serve(), asio::detached);
   fixture.reach({"job-0.", port.number(), Until::port, false});
   CHECK(kept.size() == 1);
-  CHECK_THAT(fixture.said(), Catch::Contains("resolves to 127.0.0.1, the port accepts and hangs up at once"));
+  CHECK_THAT(fixture.said(),
+             Catch::Contains("resolves to 127.0.0.1, the port accepts and closes the connection at once"));
 }
 
 TEST_CASE("a master that moves to another address is found there") {
@@ -264,16 +265,16 @@ TEST_CASE("a name that was there and is gone is said to be gone") {
   });
   MasterPort closed(fixture.context);
   fixture.limits.timeout = std::chrono::milliseconds(300);
-  CHECK_THAT(
-      fixture.why_not({"job-0.", closed.number(), Until::port, false}),
-      Catch::Contains("its name was 127.0.0.1 and is gone: asked S for job-0 (A, AAAA): no such name"));
+  CHECK_THAT(fixture.why_not({"job-0.", closed.number(), Until::port, false}),
+             Catch::Contains(
+                 "its name resolved to 127.0.0.1 and is gone: asked S for job-0 (A, AAAA): no such name"));
 }
 
 TEST_CASE("a text that can be no name is not waited for") {
   Fixture fixture(always({.rcode = nxdomain}));
   fixture.limits.timeout = std::chrono::hours(1);
   CHECK(fixture.why_not({"job 0", 23456, Until::port, false}) ==
-        "master job 0:23456: 'job 0' is no host name and no address");
+        "master job 0:23456: 'job 0' is neither a host name nor an address");
 }
 
 std::size_t open_descriptors() {
@@ -363,7 +364,7 @@ TEST_CASE("a name that stands for every node itself has not got its record yet")
     fixture.hosts.write(placeholder + " job-0\n");
     fixture.limits.timeout = std::chrono::milliseconds(200);
     CHECK_THAT(fixture.why_not({"job-0", port.number(), Until::port, true, true}),
-               Catch::Contains("which is no other node's address"));
+               Catch::Contains("which is not the address of another node"));
   }
 }
 
