@@ -5,9 +5,9 @@
 #include <chrono>
 #include <cstdint>
 
-/// The system calls of the supervisor, and nothing else. Each returns what the kernel returns: a value of 0
-/// or more, or −errno. They are raw where libc interferes: musl hides the signals 32 to 34, and both libcs do
-/// work of their own around them. All of them may be used in a child between vfork and exec.
+/// The system calls for signals, processes and terminals, one small function each. A function returns what
+/// the kernel returns: 0 or more, or −errno. The calls are raw where libc interferes: musl hides the signals
+/// 32 to 34, and both libcs do additional work. All of them may be used in a child between vfork and exec.
 namespace rankshim::supervise::kernel {
 
 /// Bit N−1 is signal N, all 64 of them.

@@ -22,8 +22,9 @@ void ask_for_stacks(const std::vector<Process>& processes);
 /// state is that of proc(5): R running, S sleeping, D in the kernel, T stopped.
 std::string who_hangs(const std::vector<Process>& processes, const std::vector<WorkerState>& workers);
 
-/// For what not even SIGKILL ends: ": PID (NAME, WAIT CHANNEL), …" of those that live, "" of none. The wait
-/// channel is the function of the kernel in which it waits (proc(5)), "0" or "?" where that is not told.
+/// For processes that not even SIGKILL ends: "PID (NAME, WAIT CHANNEL), …" of those that live, "" if none
+/// does. The wait channel is the kernel function in which the process waits (proc(5)), "0" or "?" if it is
+/// unknown.
 std::string where_they_wait(const std::vector<Process>& processes);
 
 }  // namespace rankshim::supervise

@@ -38,32 +38,32 @@ inline constexpr std::size_t longest_document = std::size_t{64} * 1024;
 ///     title      = "for a person"              required
 ///     kind       = "platform"                  or another of kind_names
 ///     opt_in     = false                       recognised by name only
-///     signs      = ["A_RANK", "larger(${A_SIZE}, 1)"]   recognised where one holds; the more, the surer
-///     unless     = ["LOCAL_RANK"]              not recognised where one holds
-///     supersedes = ["volcano", "kubeflow-*"]   globs of profiles that are less specific, whatever they ask for
+///     signs      = ["A_RANK", "larger(${A_SIZE}, 1)"]   recognised if one holds; the more hold, the surer
+///     unless     = ["LOCAL_RANK"]              not recognised if one holds
+///     supersedes = ["volcano", "kubeflow-*"]   globs of profiles that are less specific than this one
 ///     agents     = ["dlrover-run"]             globs of programs that find the master by themselves
 ///
 ///     [let]                                    expressions that are used more than once; $table is this one
 ///     table = "file(${TABLE:-/etc/a.json})"    a list: the first that yields something
 ///
-///     [[match]]                                a way to be recognised that is more than a sign
-///     all = ["NAME", "!NAME", "NAME=GLOB", "!NAME=GLOB", "hostname()=*-worker-*", "$table"]
-///     any = ["A", "B"]                         of these one at least, besides all of `all`; one of the two may lack
+///     [[match]]                                a way to recognise the platform by more than a sign
+///     all = ["A", "!B", "C=GLOB", "!D=GLOB", "hostname()=*-worker-*", "$table"]
+///     any = ["E", "F"]                         one of these at least, besides all of `all`; either key may be missing
 ///
-///     [facts]                                  each of fact.h: a place (expression.h) or a list of them
+///     [facts]                                  for each of fact.h an expression (expression.h) or a list of them
 ///     node_rank = ["${A_RANK}", "ordinal(hostname())"]
-///     nnodes    = { same = ["${A_SIZE}", "count(field($table, hosts))"] }   those that are there must agree
+///     nnodes    = { same = ["${A_SIZE}", "count(field($table, hosts))"] }   those that yield something must agree
 ///
 ///     [[idle_role]]                            a part of the job that does not train
 ///     name = "MPI launcher"
-///     fix  = "start it with mpirun"            what to do instead; also in [[refuse]]; may lack
+///     fix  = "start it with mpirun"            what to do instead; optional; also in [[refuse]]
 ///     when = ["ROLE=launcher"]                 as `all` of [[match]], and so is `any`
 ///
-///     [[refuse]]                               what can mean two things; --platform NAME settles it
+///     [[refuse]]                               a state that can mean two things; --platform NAME settles it
 ///     name = "A_SIZE counts the tasks of all roles"
 ///     when = ["A_ROLES=*,*"]
 ///
-///     [[pending]]                              what has to be over before the facts can be read
+///     [[pending]]                              a state that has to be over before the facts can be read
 ///     name = "the table is initializing"
 ///     when = ["field($table, status)=initializing"]
 // clang-format on

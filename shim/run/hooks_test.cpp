@@ -37,11 +37,11 @@ TEST_CASE("a hook's end is a code and a sentence") {
       {ending(Ending::Kind::exited, 0), 0, "ended with code 0"},
       {ending(Ending::Kind::exited, 3), 3, "ended with code 3"},
       {ending(Ending::Kind::signalled, SIGSEGV), 139, "was ended by SIGSEGV"},
-      {killed, 137, "was ended by SIGKILL, as it took longer than 10m"},
+      {killed, 137, "was ended by SIGKILL because it took longer than 10m"},
       {stopped, 137, "was ended by SIGKILL"},
       {refused, 71, "cannot be started: fork: " + std::string(std::strerror(ENOMEM))},
       {ending(Ending::Kind::withheld, ECHILD), 71,
-       "ended, the system does not tell how: wait4: " + std::string(std::strerror(ECHILD))},
+       "ended, and the system does not report how: wait4: " + std::string(std::strerror(ECHILD))},
   };
   for (const Case& expected : cases) {
     CHECK(code_of(expected.end) == expected.code);
