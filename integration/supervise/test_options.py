@@ -355,6 +355,7 @@ def test_after_a_stop_that_was_rewritten_torchruns_code_is_that_of_the_signal_th
     assert process.wait(60) == 143
 
 
+@pytest.mark.alone  # how soon the worker is seen
 def test_another_launchers_workers_in_the_same_log_folder_change_nothing(agent, tmp_path):
     go = tmp_path / "go"
     os.mkfifo(go)
