@@ -12,7 +12,8 @@ import sys
 import tempfile
 
 WORKERS = 2
-# How a worker ends, as a shell's words.
+# How a worker ends, as a shell's words. What hangs does so by exec: a signal of rankshim's would else end the shell alone,
+# and its sleep would be an orphan that lives for a thousand seconds.
 FATES = {
     "success": "exit 0",
     "failure": "exit 3",
@@ -20,8 +21,8 @@ FATES = {
     "signal": "kill -SEGV $$",
     "orphans": "for i in 1 2 3 4 5; do (setsid sleep 0.0$i &) ; done; exit 1",
     "orphans that end by signals": "(setsid sh -c 'kill -9 $$' &); exit 1",
-    "hanging": "trap '' USR1; sleep 1000",
-    "stopped": "kill -STOP $$; sleep 1000",
+    "hanging": "trap '' USR1; exec sleep 1000",
+    "stopped": "kill -STOP $$; exec sleep 1000",
 }
 
 
