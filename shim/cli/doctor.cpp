@@ -150,12 +150,6 @@ void check_temporary(Findings& findings, const Surroundings& surroundings) {
                                  surroundings.temporary));
 }
 
-std::string joined(const std::vector<std::string>& words) {
-  std::string text;
-  for (const std::string& word : words) text += (text.empty() ? "" : ", ") + word;
-  return text;
-}
-
 void check_names(Findings& findings, const Job& job, const Node& node, const Surroundings& surroundings) {
   const std::string host = node.host_name();
   const wait::LookedUp& own = surroundings.own_name;

@@ -1,5 +1,6 @@
 #include <catch2/catch.hpp>
 
+#include "base/text.h"
 #include "node/fake_node.h"
 #include "topology/resolve_for_test.h"
 
@@ -76,9 +77,7 @@ TEST_CASE("RANK, WORLD_SIZE and LOCAL_RANK together are a process that something
        ""},
   };
   for (const Case& wanted : cases) {
-    std::string all;
-    for (const std::string& variable : wanted.variables) all += variable + " ";
-    INFO(all);
+    INFO(joined(wanted.variables, " "));
     const auto outcome = resolve(FakeNode(wanted.variables));
     if (const auto* faults = std::get_if<Faults>(&outcome)) FAIL(to_line(faults->front()));
     const auto& topology = std::get<Topology>(outcome);
@@ -133,9 +132,7 @@ TEST_CASE("MPI's one process of a node is the node's launcher") {
        "rank 1 of 2, master m"},
   };
   for (const Case& wanted : cases) {
-    std::string all;
-    for (const std::string& variable : wanted.variables) all += variable + " ";
-    INFO(all);
+    INFO(joined(wanted.variables, " "));
     const auto outcome = resolve(FakeNode(wanted.variables));
     if (const auto* faults = std::get_if<Faults>(&outcome)) FAIL(to_line(faults->front()));
     CHECK(place(std::get<Topology>(outcome)) == wanted.place);
