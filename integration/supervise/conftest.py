@@ -68,12 +68,12 @@ class Supervised(Process):
 
 
 # A launcher's agent and its worker as torchrun has them: the worker in a session of its own, with LOCAL_RANK, its attempt's
-# folder in the log folder; the agent says 1, whatever the worker's code.
+# folder in the log folder; the agent looks at its worker every 0.1 s, and ends with 1, whatever the worker's code.
 AGENT = """
-import os, pathlib, signal, subprocess, sys, tempfile
+import os, pathlib, signal, subprocess, sys, tempfile, time
 os.environ.pop("LOCAL_RANK", None)
 for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-    signal.signal(number, lambda number, _: print("agent got", signal.Signals(number).name[3:], flush=True))
+    signal.signal(number, lambda number, _: os.write(1, f"agent got {signal.Signals(number).name[3:]}\\n".encode()))
 logs = os.environ.get("PET_LOG_DIR") or next((word.partition("=")[2] for word in sys.argv if word.startswith("--log_dir=")), "")
 attempt = ""
 if logs:
@@ -81,7 +81,9 @@ if logs:
     pathlib.Path(attempt, "0").mkdir(parents=True)
 worker = subprocess.Popen([sys.executable, "-c", os.environ["WORKER"]], start_new_session=True,
                           env={**os.environ, "LOCAL_RANK": "0", "TORCHELASTIC_ERROR_FILE": attempt + "/0/error.json"})
-sys.exit(1 if worker.wait() != 0 else 0)
+while worker.poll() is None:
+    time.sleep(0.1)
+sys.exit(1 if worker.returncode != 0 else 0)
 """
 
 

@@ -14,7 +14,8 @@ HANGS = r"worker 0 \((rank 0, )?pid \d+, state %s, in \w+\) did not stop in \d\.
 
 
 def test_an_agent_whose_workers_have_all_ended_has_its_own_time(agent, torch_stand_in):
-    slow = AGENT.replace("sys.exit(1 if worker.wait()", 'worker.wait(); print("ended", flush=True)\nwhile True: signal.pause()\nsys.exit(1 if worker.wait()')
+    slow = AGENT.replace("while worker.poll() is None:", 'worker.wait(); print("ended", flush=True)\nwhile True:')
+    assert slow != AGENT
     (torch_stand_in / "torch" / "distributed" / "run.py").write_text(slow)
     process = agent('print("up", flush=True)', TORCH_ELASTIC_SHUTDOWN_TIMEOUT="2")
     process.wait_line("ended", stream="stdout", timeout=60)

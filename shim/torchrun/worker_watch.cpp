@@ -31,7 +31,9 @@ using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
 // Between the attempt's folder and the last worker lie a few milliseconds of forking each; an agent that
-// starts none within this time has failed by itself. A look goes through all of /proc.
+// starts none within this time has failed by itself. A look goes through all of /proc. A Python that fails in
+// its first line lives for 8 ms, and an agent may reap it at once: the first looks follow each other closely.
+constexpr milliseconds look_again_first{1};
 constexpr milliseconds look_again{10};
 constexpr milliseconds look_at_most{5000};
 // At the agent's end: as much as the kernel holds for us where nobody changed it (inotify(7),
@@ -218,7 +220,7 @@ void WorkerWatch::begin_attempt(const Attempt& attempt) {
   }
   workers_.clear();
   ends_.clear();
-  look_until_ = steady_clock::now() + look_at_most;
+  begun_ = steady_clock::now();
 }
 
 bool WorkerWatch::all_have_ended() const {
@@ -253,10 +255,11 @@ void WorkerWatch::take_place(std::string_view environment) {
   if (place_) most_nodes_ = std::max(most_nodes_, place_->nodes);
 }
 
-/// However often it is asked for within that time, it is one look.
+/// However often it is asked for within the gap, it is one look.
 void WorkerWatch::look_soon() {
   if (std::exchange(look_is_due_, true)) return;
-  timer_.expires_after(look_again);
+  timer_.expires_after(gap_);
+  gap_ = std::min(2 * gap_, look_again);
   timer_.async_wait([this](const boost::system::error_code& error) {
     if (error) return;
     look_is_due_ = false;
@@ -275,7 +278,11 @@ void WorkerWatch::look_for_workers() {
       add_worker(process.pid);
     }
   }
-  if (workers_.size() < expected_ && steady_clock::now() < look_until_) look_soon();
+  if (workers_.size() >= expected_) {
+    gap_ = look_again_first;  // of the set to come
+  } else if (steady_clock::now() < begun_ + look_at_most) {
+    look_soon();
+  }
 }
 
 void WorkerWatch::add_worker(pid_t pid) {

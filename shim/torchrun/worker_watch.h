@@ -105,7 +105,8 @@ class WorkerWatch {
   std::optional<Attempt> noted_;  // the newest one, which has not begun
   bool look_is_due_ = false;      // the timer runs
   std::uint64_t looks_ = 0;
-  std::chrono::steady_clock::time_point look_until_;
+  std::chrono::milliseconds gap_{1};             // between two looks
+  std::chrono::steady_clock::time_point begun_;  // the set that is being looked for
   std::map<pid_t, Worker> workers_;
   std::vector<pid_t> earlier_;  // of the sets before
   std::vector<supervise::WorkerEnd> ends_;
