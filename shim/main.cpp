@@ -56,7 +56,7 @@ int main(int argc, char** argv) {
   }
   const Invocation& invocation = std::get<Invocation>(read);
   set_log(invocation.settings);
-  // Before anything was read all signals were blocked, for those who supervise.
+  // All signals were blocked at the very start, for the subcommands that supervise.
   if (!runs_job(invocation.subcommand))
     supervise::kernel::set_signal_mask(supervise::inherited_mask(), nullptr);
   switch (invocation.subcommand) {
@@ -107,7 +107,7 @@ int main(int argc, char** argv) {
   rankshim::supervise::last_resort::arm();
   try {
     return rankshim::main(argc, argv);
-  } catch (const boost::system::system_error& error) {  // a loop that cannot be made; nothing runs yet
+  } catch (const boost::system::system_error& error) {  // the event loop cannot be made; nothing runs yet
     return rankshim::refused(error.code().message());
   } catch (const std::system_error& error) {
     return rankshim::refused(error.code().message());

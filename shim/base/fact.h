@@ -10,7 +10,7 @@
 
 namespace rankshim {
 
-/// What can be known of a node's place in the job. The names are those of `explain --format json`.
+/// What can be known of a node's part in the job. The names are those of `explain --format json`.
 enum class Fact : std::uint8_t {
   nnodes,            ///< "N" or "MIN:MAX"
   node_rank,         ///< 0 to nnodes − 1
@@ -22,7 +22,7 @@ enum class Fact : std::uint8_t {
   rdzv_backend,      ///< elastic jobs only, from here
   rdzv_endpoint,     ///<
   rdzv_id,           ///<
-  rdzv_conf,         ///< k=v,k=v as torchrun takes it
+  rdzv_conf,         ///< k=v,k=v, as torchrun takes it
   max_restarts,      ///< torchrun's --max_restarts
   rank,              ///< granularity process only, from here: this worker's number in the job
   world_size,        ///<
@@ -44,10 +44,10 @@ enum class Origin : std::uint8_t {
   variable,  ///< detail: the variable's name
   file,      ///< detail: the path
   config,    ///< detail: "PATH:KEY"
-  hostname,  ///< this node's own name
+  hostname,  ///< this node's name
   devices,   ///< detail: what was counted
   derived,   ///< detail: what it was derived from
-  fallback,  ///< a default of ours
+  fallback,  ///< a built-in default
 };
 
 /// A value and its source.
@@ -56,28 +56,27 @@ struct Value {
   Origin origin = Origin::fallback;
   std::string detail;
 
-  /// The source in the words of `explain`: "env PET_NNODES", "option --nnodes", "derived from master_addr",
+  /// The source as `explain` prints it: "env PET_NNODES", "option --nnodes", "derived from master_addr",
   /// "default" …
   [[nodiscard]] std::string source() const;
 
-  /// Appends the variables and files that it comes from, or `fact` where there is none.
+  /// Appends the variables and files that the value comes from, or `fact` if there is none.
   void append_inputs(std::string_view fact, std::vector<std::string>& names) const;
 
-  /// Said outright by the user: command line, RANKSHIM_*, configuration file.
+  /// Whether the user set it: by the command line, RANKSHIM_* or the configuration file.
   [[nodiscard]] bool from_user() const;
 };
 
-/// A fact and its value for a sentence, with what says it: "NODE_RANK=1", "--nnodes=2", "nnodes=2 (derived
-/// from …)".
+/// A fact, its value and its source for a sentence: "NODE_RANK=1", "--nnodes=2", "nnodes=2 (derived from …)".
 std::string in_words(Fact fact, const Value& value);
 
-/// Facts by their enum; what is not known is absent.
+/// Facts by their enum. A fact that is not known is absent.
 class Facts {
  public:
   [[nodiscard]] const std::optional<Value>& operator[](Fact fact) const { return values_[index(fact)]; }
   [[nodiscard]] std::optional<Value>& operator[](Fact fact) { return values_[index(fact)]; }
   [[nodiscard]] bool has(Fact fact) const { return values_[index(fact)].has_value(); }
-  /// The fact's text, empty where it is absent.
+  /// The fact's text; empty if the fact is absent.
   [[nodiscard]] std::string_view text(Fact fact) const {
     return has(fact) ? std::string_view(values_[index(fact)]->text) : std::string_view{};
   }

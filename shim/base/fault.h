@@ -7,13 +7,13 @@
 
 namespace rankshim {
 
-/// Something wrong that the person who started us can put right. Faults are values: a stage collects all it
-/// finds and hands them on, so that one run shows every mistake at once.
+/// Something wrong that the user can put right. Faults are values: a stage collects all that it finds and
+/// returns them, so that one run shows every mistake.
 struct Fault {
-  std::string what;                ///< what is wrong, with the values that say so
-  std::vector<std::string> names;  ///< the variables, options, keys or files it is about
+  std::string what;                ///< what is wrong, with the values that show it
+  std::vector<std::string> names;  ///< the variables, options, keys or files concerned
   std::string fix;                 ///< what to do, ending with the option or variable that settles it
-  bool transient = false;          ///< it ends by itself: whoever can wait tries again
+  bool transient = false;          ///< it may end by itself: a caller that can wait tries again
 };
 
 using Faults = std::vector<Fault>;
@@ -22,7 +22,7 @@ using Faults = std::vector<Fault>;
 template <class Value>
 using Outcome = std::variant<Value, Faults>;
 
-/// The fault as the one line that goes to stderr: what is wrong, then what to do.
+/// The fault as the one line for stderr: what is wrong, then what to do.
 inline std::string to_line(const Fault& fault) { return fault.what + "; " + fault.fix; }
 
 }  // namespace rankshim

@@ -9,7 +9,7 @@
 
 struct yyjson_mut_doc;
 
-/// JSON that we write, by yyjson. Texts may hold any bytes: what is no UTF-8 is taken as Latin-1, so that a
+/// Writes JSON, by yyjson. Texts may hold any bytes: a byte that is not UTF-8 is taken as Latin-1, so that a
 /// document is always valid.
 namespace rankshim::json {
 
@@ -22,10 +22,11 @@ std::string moment(std::chrono::system_clock::time_point when);
 /// A duration as a JSON number of seconds: 1.234.
 std::string seconds(std::chrono::milliseconds time);
 
-/// The JSON object that the text is, on one line of ASCII, which a terminal can show; empty where it is none.
+/// The JSON object in the text, as one line of ASCII that is safe on a terminal. Empty if the text is no JSON
+/// object.
 std::string ascii_object(std::string_view text);
 
-/// A JSON object, member by member.
+/// A JSON object, built member by member.
 class Object {
  public:
   Object();
@@ -35,12 +36,12 @@ class Object {
   Object& flag(std::string_view name, bool value);
   Object& object(std::string_view name, const Object& value);
   Object& objects(std::string_view name, const std::vector<Object>& values);
-  /// `value` is JSON already.
+  /// Adds a member whose `value` is JSON already.
   Object& raw(std::string_view name, std::string_view value);
 
-  /// On one line, without its end; empty where memory is refused.
+  /// The object on one line, without a line end. Empty if the system refuses memory.
   [[nodiscard]] std::string str() const;
-  /// For a person too: a line for each value, and its end.
+  /// The object for a reader: one line for each value, with a line end.
   [[nodiscard]] std::string lines() const;
 
  private:

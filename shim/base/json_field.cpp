@@ -12,15 +12,15 @@
 namespace rankshim::json {
 namespace {
 
-/// The code unit that `\uXXXX` at `at` stands for; 0 where there is no such escape.
+/// The code unit of the escape `\uXXXX` at `at`; 0 if there is no such escape.
 unsigned code_unit(std::string_view text, std::size_t at) {
   const std::string_view escape = text.substr(std::min(at, text.size()), 6);
   if (escape.size() != 6 || !escape.starts_with("\\u")) return 0;
   return parse_number<unsigned>(escape.substr(2), 16).value_or(0);
 }
 
-/// Half of a surrogate pair that stands alone is no character, and the whole document would be refused for
-/// it; Python writes one where a text was cut between the two.
+/// Replaces each half of a surrogate pair that has no other half: it is no character, and yyjson would refuse
+/// the whole document for it. Python writes one when a text was cut between the two.
 void mend_halves(std::string& text) {
   for (std::size_t at = 0; (at = text.find('\\', at)) != std::string::npos;) {
     const unsigned first = code_unit(text, at);
@@ -32,12 +32,12 @@ void mend_halves(std::string& text) {
       text.replace(at, 6, "\\ufffd");
       at += 6;
     } else {
-      at += 2;  // a backslash and what it escapes
+      at += 2;  // a backslash and the character that it escapes
     }
   }
 }
 
-/// A document and the memory that it lies in.
+/// A document and the memory that holds it.
 class Document {
  public:
   explicit Document(std::string_view text) : text_(text) {
@@ -48,7 +48,7 @@ class Document {
                          YYJSON_READ_INSITU | YYJSON_READ_NUMBER_AS_RAW | YYJSON_READ_ALLOW_INVALID_UNICODE,
                          nullptr, &error_));
   }
-  /// A null pointer where the text is no JSON.
+  /// A null pointer if the text is no JSON.
   [[nodiscard]] yyjson_val* root() const { return yyjson_doc_get_root(document_.get()); }
   [[nodiscard]] const yyjson_read_err& error() const { return error_; }
 

@@ -18,14 +18,14 @@
 namespace rankshim::log {
 namespace {
 
-// PIPE_BUF: a pipe takes as many bytes at once or none of them (pipe(7)).
+// A pipe takes up to PIPE_BUF bytes at once or none of them (pipe(7)).
 constexpr std::size_t longest_line = 4096;
 
 std::uint64_t dropped_lines = 0;
 
 bool as_json = false;
 
-/// What JSON lines tell beside the message.
+/// What a JSON line holds beside the message.
 struct Context {
   std::string phase;
   std::optional<unsigned> node_rank;
@@ -54,11 +54,11 @@ std::string json_line(spdlog::level::level_enum level, std::string_view text) {
     if (!context.run_id.empty()) object.text("run_id", context.run_id);
     std::string line = object.str();
     if (line.size() < longest_line) return line;
-    text = cut(text, text.size() / 2);  // cut inside, so that it stays an object
+    text = cut(text, text.size() / 2);  // cut inside, so that it is still an object
   }
 }
 
-/// Derived from sinks::sink, not base_sink: the pattern formatter would cost 61 kB for a prefix.
+/// Derived from sinks::sink, not base_sink: spdlog's pattern formatter would cost 61 kB for a prefix.
 class StderrSink final : public spdlog::sinks::sink {
  public:
   void log(const spdlog::details::log_msg& message) override {
@@ -105,7 +105,7 @@ bool enabled(Level level) { return logger().should_log(to_spdlog(level)); }
 std::uint64_t dropped() { return dropped_lines; }
 
 void write(Level level, std::string_view text) {
-  const int saved = errno;  // a log line between a failed call and the look at errno must not change it
+  const int saved = errno;  // a log line between a failed call and the check of errno must not change it
   logger().log(to_spdlog(level), spdlog::string_view_t(text.data(), text.size()));
   errno = saved;
 }

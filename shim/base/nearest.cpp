@@ -10,14 +10,14 @@
 namespace rankshim {
 namespace {
 
-/// Both spellings of an option's name are the same.
+/// Whether two characters are the same in an option's name, in either spelling.
 bool same(char a, char b) {
   if (a == '_') a = '-';
   if (b == '_') b = '-';
   return to_lower(a) == to_lower(b);
 }
 
-/// Levenshtein's distance.
+/// The Levenshtein distance.
 std::size_t distance(std::string_view a, std::string_view b) {
   std::vector<std::size_t> row(b.size() + 1);
   std::iota(row.begin(), row.end(), std::size_t{0});
@@ -40,9 +40,9 @@ bool begins_with(std::string_view name, std::string_view begin) {
 }  // namespace
 
 std::string_view nearest(std::string_view wrong, std::span<const std::string_view> known) {
-  constexpr std::size_t longest = 64;  // a longer name is no typing mistake, and the distance is quadratic
+  constexpr std::size_t longest = 64;  // a longer name is no typing mistake, and the time is quadratic
   if (wrong.size() > longest) return {};
-  constexpr std::size_t shortest_beginning = 3;  // a shorter one is that of anything
+  constexpr std::size_t shortest_beginning = 3;  // a shorter one begins too many names
   std::string_view best;
   bool best_begins = false;
   std::size_t best_distance = wrong.size() / 3 + 2;

@@ -5,8 +5,8 @@
 
 namespace rankshim {
 
-/// The known name that begins with `wrong`, or else the one with the least edit distance to it, case and the
-/// spelling of dashes aside; empty where none is near enough to be a typing mistake.
+/// The known name that begins with `wrong`, or else the one with the least edit distance to it, ignoring case
+/// and the spelling of dashes. Empty if none is near enough to be a typing mistake.
 std::string_view nearest(std::string_view wrong, std::span<const std::string_view> known);
 
 }  // namespace rankshim

@@ -9,7 +9,7 @@
 
 namespace rankshim {
 
-/// Cuts the number that a text begins with off it; nothing where it begins with none that the type can have.
+/// Cuts the number at the start of a text off it. Returns nothing if there is none that the type can hold.
 template <std::integral Number>
 std::optional<Number> take_number(std::string_view& text, int base = 10) {
   Number number{};
@@ -19,8 +19,8 @@ std::optional<Number> take_number(std::string_view& text, int base = 10) {
   return number;
 }
 
-/// The number that the whole text is, without blanks and without "+"; nothing where it is none that the type
-/// can have.
+/// The number that the whole text is, without blanks and without "+". Returns nothing if it is no number that
+/// the type can hold.
 template <std::integral Number>
 std::optional<Number> parse_number(std::string_view text, int base = 10) {
   const std::optional<Number> number = take_number<Number>(text, base);

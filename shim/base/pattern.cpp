@@ -13,8 +13,8 @@ constexpr unsigned most_repetitions = 512;
 constexpr unsigned longest_repetition = 255;  // RE_DUP_MAX, regcomp(3)
 constexpr unsigned deepest_repetition = 8;
 
-/// What POSIX has for `\` and that letter; empty where it has nothing. libc's own letters differ: glibc knows
-/// no \d and no \t.
+/// The POSIX set for `\` and that letter; empty if there is none. The letters that libcs add differ: glibc
+/// has no \d and no \t.
 std::string_view named_set(char letter, bool in_set) {
   switch (letter) {
     case 'd':
@@ -40,8 +40,8 @@ bool is_letter_or_digit(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
 }
 
-/// The set that begins at `text[at]`, a '[', as POSIX writes it; moves `at` to its ']'. Nothing where it has
-/// no end, or a letter behind `\` that means no set.
+/// Translates the set that begins at `text[at]`, a '[', into POSIX' spelling, and moves `at` to its ']'.
+/// Returns nothing if the set has no end, or has a `\` with a letter that means no set.
 std::optional<std::string> read_set(std::string_view text, std::size_t& at) {
   std::string out = "[";
   ++at;
@@ -65,7 +65,7 @@ std::optional<std::string> read_set(std::string_view text, std::size_t& at) {
   return std::nullopt;
 }
 
-/// The largest number in the "{N}" or "{N,M}" that begins at `at`; 0 where there is none.
+/// The largest number in the "{N}" or "{N,M}" that begins at `at`; 0 if there is none.
 unsigned bound_at(std::string_view text, std::size_t at) {
   unsigned largest = 0;
   for (text.remove_prefix(at + 1); !text.empty() && text.front() != '}';) {
@@ -77,8 +77,8 @@ unsigned bound_at(std::string_view text, std::size_t at) {
   return largest;
 }
 
-/// How deeply what is repeated lies in what is repeated again: `((a+)*b)?` is three deep, `a++` two. glibc
-/// writes the repeated part out twice each time.
+/// How deeply repetitions nest: `((a+)*b)?` is three deep, `a++` two. glibc copies the repeated part twice at
+/// each level.
 class RepetitionDepth {
  public:
   void see_element() { last_ = 0; }
@@ -89,18 +89,18 @@ class RepetitionDepth {
     groups_.pop_back();
     groups_.back() = std::max(groups_.back(), last_);
   }
-  /// Whether it may be repeated once more.
+  /// Whether one more repetition may follow.
   bool see_repetition() {
     groups_.back() = std::max(groups_.back(), ++last_);
     return last_ <= deepest_repetition;
   }
 
  private:
-  unsigned last_ = 0;                ///< of what was seen last
+  unsigned last_ = 0;                ///< of the last atom
   std::vector<unsigned> groups_{0};  ///< the deepest within each open group
 };
 
-/// As POSIX writes it; nothing where libc may not have it.
+/// The pattern in POSIX' spelling; nothing if libc must not compile it.
 std::optional<std::string> as_posix(std::string_view text) {
   std::string out;
   unsigned repetitions = 0;

@@ -10,20 +10,20 @@
 
 namespace rankshim {
 
-/// A POSIX extended regular expression (regex(7)), matched by libc. `\d`, `\w`, `\s` and `\t` are known too,
-/// in a set as well; `\D`, `\W` and `\S` outside of one.
+/// A POSIX extended regular expression (regex(7)), matched by libc. It also knows `\d`, `\w`, `\s` and `\t`,
+/// in a set too, and `\D`, `\W` and `\S` outside of one.
 class Pattern {
  public:
   using Clock = std::chrono::steady_clock;
 
-  /// Nothing where it is malformed, empty or longer than 1,000 bytes, where it refers back to what it matched
-  /// (that needs backtracking), where a `{N,M}` follows anything but one character or set, or all of them
-  /// add up to more than 512, or where repetitions nest more than 8 deep: libc writes each out, and compiles
+  /// Returns nothing if the text is malformed, empty or longer than 1,000 bytes; if it has a back-reference,
+  /// which needs backtracking; if a `{N,M}` follows anything but one character or set, or all of them add up
+  /// to more than 512; or if repetitions nest more than 8 deep. libc copies each repeated part, and compiles
   /// deeper ones for minutes.
   static std::optional<Pattern> compile(std::string_view text);
 
-  /// The text, one line, with each match (the leftmost, then the longest, never empty) replaced; nothing
-  /// where that is not done by `end`. What lies behind a NUL is not looked at, and is left out.
+  /// The text, one line, with each match (the leftmost, then the longest, never empty) replaced. Returns
+  /// nothing if that is not done by `end`. A NUL ends the text: what follows it is left out.
   [[nodiscard]] std::optional<std::string> replace(const std::string& text, std::string_view by,
                                                    Clock::time_point end) const;
 

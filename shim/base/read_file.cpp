@@ -13,7 +13,7 @@
 namespace rankshim {
 namespace {
 
-/// 0 where this descriptor is of something whose reading ends and takes nothing away.
+/// Returns 0 if reading this descriptor ends and consumes nothing, else why it must not be read.
 int refusal(int descriptor) {
   struct stat status{};
   if (fstat(descriptor, &status) != 0) return errno;

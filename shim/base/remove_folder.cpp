@@ -16,7 +16,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// An open folder; null where it cannot be read. Its owner may write in it from then on.
+/// An open folder; null if it cannot be read. It becomes writable for its owner.
 class OpenFolder {
  public:
   OpenFolder(int at, const char* name)
@@ -25,7 +25,7 @@ class OpenFolder {
     if (descriptor_ < 0) return;
     struct stat status{};
     if (fstat(descriptor_, &status) == 0) device_ = status.st_dev;
-    static_cast<void>(fchmod(descriptor_, S_IRWXU));  // where that is refused, so is what comes
+    static_cast<void>(fchmod(descriptor_, S_IRWXU));  // if this is refused, so is what follows
     folder_.reset(fdopendir(descriptor_));
     if (folder_ == nullptr) close(descriptor_);
   }
@@ -33,7 +33,7 @@ class OpenFolder {
   [[nodiscard]] int descriptor() const { return descriptor_; }
   [[nodiscard]] dev_t device() const { return device_; }
 
-  /// The next name but "." and ".."; null behind the last.
+  /// The next name except "." and ".."; null after the last.
   const char* next() {
     while (const dirent* entry = readdir(folder_.get())) {
       const std::string_view name = entry->d_name;
@@ -53,7 +53,7 @@ bool remove_entry(int at, const char* name) {
   return unlinkat(at, name, 0) == 0 || unlinkat(at, name, AT_REMOVEDIR) == 0;
 }
 
-/// Empties folders into the first one, until that one is empty.
+/// Moves the content of folders up into the first folder, until that one is empty.
 class Remover {
  public:
   Remover(OpenFolder& top, Clock::time_point end) : top_(top), end_(end) {}
@@ -75,7 +75,7 @@ class Remover {
  private:
   [[nodiscard]] bool in_time() const { return Clock::now() < end_; }
 
-  /// Removes what is in that folder and moves its folders up. Returns whether anything came of it.
+  /// Removes what is in that folder and moves its folders up. Returns whether anything changed.
   bool flatten(const char* name) {
     OpenFolder folder(top_.descriptor(), name);
     if (!folder || folder.device() != top_.device()) return false;
@@ -92,7 +92,7 @@ class Remover {
     {
       const OpenFolder made_writable(from, name);
     }
-    constexpr int tries = 16;  // where somebody has that name already
+    constexpr int tries = 16;  // for names that exist already
     for (int i = 0; i < tries; ++i) {
       std::array<char, 32> unique{};
       std::snprintf(unique.data(), unique.size(), ".%u", ++moved_);

@@ -8,7 +8,7 @@
 namespace rankshim::supervise {
 namespace {
 
-constexpr int rtmin = 34;  // SIGRTMIN of glibc and of everybody who types it
+constexpr int rtmin = 34;  // SIGRTMIN as glibc has it and as people type it
 
 // x86 and Arm share these numbers (asm-generic/signal.h).
 constexpr std::array<std::string_view, first_real_time_signal> names = {

@@ -14,27 +14,27 @@ using SignalSet = std::uint64_t;
 
 inline constexpr int last_signal = 64;
 inline constexpr int first_real_time_signal =
-    32;  ///< the kernel's; 32 and 33 belong to the libcs, but can be sent
+    32;  ///< the kernel's; libcs reserve 32 and 33, but those can be sent
 constexpr SignalSet bit(int signal) { return SignalSet{1} << (signal - 1); }
 
 /// "SIGTERM", "SIGRTMIN+3", "signal 32".
 std::string signal_name(int signal);
 
-/// The number of "TERM", "SIGTERM", "term", "15", "RTMIN+3" or "RTMAX-2", where RTMIN is 34 as kill(1) and
-/// container engines mean it; nothing where it is none of 1 to 64.
+/// The number of "TERM", "SIGTERM", "term", "15", "RTMIN+3" or "RTMAX-2". RTMIN is 34, as for kill(1) and
+/// container engines. Returns nothing if the number is not 1 to 64.
 std::optional<int> parse_signal(std::string_view text);
 
-/// Signals separated by commas; "none" and nothing at all are the empty set.
+/// Reads signals separated by commas. "none" and the empty text are the empty set.
 std::optional<SignalSet> parse_signals(std::string_view text);
 
-/// What is passed on in the place of what arrives.
+/// Which signal is passed on instead of the one that arrives.
 class SignalMap {
  public:
-  /// "FROM=TO,…", TO may be "none". Nothing where the text has not that form or FROM is KILL, STOP or CHLD,
-  /// which never reach anybody.
+  /// Reads "FROM=TO,…"; TO may be "none". Returns nothing if the text does not have that form, or FROM is
+  /// KILL, STOP or CHLD, which no process can catch or which is not passed on.
   static std::optional<SignalMap> parse(std::string_view text);
 
-  /// The signal to pass on for this one; 0: none.
+  /// The signal to pass on for this one; 0 for none.
   [[nodiscard]] int apply(int signal) const {
     const int to = to_[static_cast<std::size_t>(signal)];
     return to == unchanged ? signal : to;

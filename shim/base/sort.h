@@ -6,7 +6,7 @@
 
 namespace rankshim {
 
-/// Sorts what is short, or in order but for a few: by insertion, stable. Each std::sort is 3 KiB of the
+/// Sorts a short or almost sorted range, by insertion; stable. Each use of std::sort would add 3 KiB to the
 /// binary.
 template <class T, class Before>
 void insertion_sort(std::vector<T>& values, Before before) {

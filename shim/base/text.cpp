@@ -13,14 +13,14 @@ bool is_blank(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
 
 constexpr std::string_view blanks = " \t\r\n\v\f";
 
-/// Whether the character at the start of `text`, `length` bytes of UTF-8, is one that a terminal obeys.
+/// Whether the UTF-8 character of `length` bytes at the start of `text` is a control character.
 bool is_control(std::string_view text, std::size_t length) {
   const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
   if (length == 1) return byte(0) < 0x20 || byte(0) == 0x7F;
   return length == 2 && byte(0) == 0xC2 && byte(1) < 0xA0;  // C1: U+0080 to U+009F
 }
 
-/// Calls `keep` with each character that can be shown, and `escape` with each byte that cannot.
+/// Calls `keep` with each printable character, and `escape` with each byte of the others.
 template <class Keep, class Escape>
 void each_character(std::string_view text, const Keep& keep, const Escape& escape) {
   while (!text.empty()) {
@@ -103,7 +103,7 @@ std::string quoted(std::string_view text) {
   constexpr std::string_view special = " '\"\\$`!#&*()[]{}<>|;?~";
   bool plain = !text.empty();
   bool shown = true;
-  std::string inside;  // of $'...'
+  std::string inside;  // the text inside $'...'
   each_character(
       text,
       [&](std::string_view character) {

@@ -4,39 +4,42 @@
 #include <string>
 #include <string_view>
 
-/// Texts from elsewhere: variables, files, other programs' words.
+/// Helpers for texts from elsewhere: variables, files, other programs' output.
 namespace rankshim {
 
-/// The text without the blanks, tabs and ends of lines around it.
+/// The text without the blanks, tabs and line ends around it.
 std::string_view trimmed(std::string_view text);
 
-/// The length of the well-formed UTF-8 sequence at the start of `text` (RFC 3629); 0 where there is none.
+/// The length of the well-formed UTF-8 sequence at the start of `text` (RFC 3629); 0 if there is none.
 std::size_t utf8_length(std::string_view text);
 
 /// The text as well-formed UTF-8: a byte that belongs to no character is taken as Latin-1.
 std::string as_utf8(std::string_view text);
 
-/// A byte as \t, \n, \r or \xNN, as Python's repr() and bash's $'' write it.
+/// A byte as \t,
+/// , \r or \xNN, as Python's repr() and bash's $'' write it.
 std::string escaped(char c);
 
-/// The text as one line that a terminal shows and does not obey: control characters (C0 but for the tab, DEL
-/// and C1) and bytes that are no UTF-8 become \n, \r or \xNN.
+/// The text as one line that is safe on a terminal: control characters (C0 except the tab, DEL and C1) and
+/// bytes that are not UTF-8 become
+/// , \r or \xNN.
 std::string printable(std::string_view text);
 
-/// A value or name from elsewhere, as every message shows it: a plain word as it is, anything else in the
-/// quotes in which bash reads it back, 'a b' or $'3\n'. It is printable, and has no tab.
+/// A value or name from elsewhere, as every message shows it: a plain word is unchanged, anything else is in
+/// the quotes that bash reads back, 'a b' or $'3
+/// '. It is printable and has no tab.
 std::string quoted(std::string_view text);
 
 /// The text in single quotes, as any POSIX shell reads it back: 'it'\''s'.
 std::string in_single_quotes(std::string_view text);
 
-/// HOST:PORT; an IPv6 address, with a zone perhaps, gets brackets (RFC 3986 3.2.2) where it has none.
+/// HOST:PORT; an IPv6 address, possibly with a zone, gets brackets (RFC 3986 3.2.2) if it has none.
 std::string host_port(std::string_view host, std::string_view port);
 
-/// The longest start of a UTF-8 text that has at most `size` bytes and cuts no character.
+/// The longest prefix of a UTF-8 text that has at most `size` bytes and cuts no character.
 std::string_view cut(std::string_view text, std::size_t size);
 
-/// Whether two texts are the same, the case of ASCII letters aside.
+/// Whether two texts are the same, ignoring the case of ASCII letters.
 bool same_but_case(std::string_view a, std::string_view b);
 
 constexpr char to_lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
@@ -48,20 +51,20 @@ std::string upper_case(std::string_view text);
 
 constexpr bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
-/// Whether there is a character, and each is an ASCII digit.
+/// Whether the text is one or more ASCII digits.
 bool all_digits(std::string_view text);
 
-/// Whether a shell's variable can have that name: letters, digits and "_", a digit not in front (POSIX, 3.216
-/// "Name").
+/// Whether a shell's variable can have that name: letters, digits and "_", without a digit at the start
+/// (POSIX, 3.216 "Name").
 bool is_shell_name(std::string_view text);
 
-/// An address without the brackets that it has in a URL; anything else as it is.
+/// An address without the brackets that it has in a URL; any other text unchanged.
 std::string_view without_brackets(std::string_view host);
 
 /// The last part of a path.
 std::string_view base_name(std::string_view path);
 
-/// The texts one after the other, with `between` between each two.
+/// The texts joined, with `between` between each two.
 template <class Texts>
 std::string joined(const Texts& texts, std::string_view between = ", ") {
   std::string all;
@@ -70,14 +73,14 @@ std::string joined(const Texts& texts, std::string_view between = ", ") {
   return all;
 }
 
-/// Cuts the part in front of the first `separator` off `text`, and the separator; all of it where there is
-/// none.
+/// Cuts the part in front of the first `separator`, and the separator, off `text`; all of `text` if there is
+/// no separator.
 std::string_view take_part(std::string_view& text, std::string_view separator);
 
-/// Cuts the first line off `text`, without what ends it.
+/// Cuts the first line off `text` and returns it without its line end.
 std::string_view take_line(std::string_view& text);
 
-/// Cuts the next word, between blanks, off a line; empty at its end.
+/// Cuts the next word, delimited by blanks, off a line; empty at its end.
 std::string_view take_word(std::string_view& line);
 
 }  // namespace rankshim

@@ -1,11 +1,12 @@
 #pragma once
 
-/// toml++, without its assertions and promises on what a document may hold. Version 3.3 asserts that a key
-/// begins with a key's character before it checks just that, and reports it: `[=]` ends a debug build, and
-/// with NDEBUG the compiler may take the check away. And it promises the compiler that most letters, such as
-/// U+0451, do not come where it looks for white space (https://github.com/marzer/tomlplusplus/issues/295):
-/// there it says that it is none. Its own header has no switch for either. Everything that parses TOML
-/// includes this one, for its functions are inline and there must be one kind of them.
+/// Includes toml++ without its assertions and without what it promises the compiler about a document. toml++
+/// 3.3 asserts that a key begins with a character for keys before it checks just that and reports it: `[=]`
+/// ends a debug build, and with NDEBUG the compiler may remove the check. It also promises the compiler that
+/// most letters, such as U+0451, do not occur where it looks for white space
+/// (https://github.com/marzer/tomlplusplus/issues/295), although they can. The header has no switch for
+/// either. All code that parses TOML includes this header: toml++'s functions are inline, and the program
+/// must have one version of them.
 
 #define TOML_ASSERT(expr) static_assert(true)
 #if __has_include(<toml++/impl/preprocessor.hpp>)  // from 3.4 on

@@ -6,9 +6,9 @@
 
 namespace rankshim {
 
-/// The line on which a TOML document has its 257th dot outside strings and comments; nothing where it has
-/// fewer. toml++ 3.3 nests dotted keys without bound, by recursion when it parses and when it frees, so a
-/// document is asked this before it is parsed. None of ours needs as many.
+/// The line on which a TOML document has its 257th dot outside strings and comments; nothing if it has fewer.
+/// toml++ 3.3 nests dotted keys without a limit, and recurses when it parses and when it frees them, so this
+/// check comes before parsing. None of rankshim's documents needs as many dots.
 std::optional<std::size_t> line_of_too_many_dots(std::string_view document);
 
 }  // namespace rankshim

@@ -18,8 +18,8 @@ namespace {
 constexpr int RWF_NOWAIT = 8;
 #endif
 
-/// pwritev2(2) where the descriptor stands; by number, for musl has it only since 1.2.5. Pipes and devices
-/// take RWF_NOWAIT since Linux 6.x, terminals and most file systems not.
+/// pwritev2(2) at the descriptor's current offset; by its number, because musl has it only since 1.2.5. Pipes
+/// and devices accept RWF_NOWAIT since Linux 6.x; terminals and most file systems do not.
 ssize_t write_now(int descriptor, std::string_view line) {
   const iovec part{const_cast<char*>(line.data()),
                    line.size()};  // NOLINT(cppcoreguidelines-pro-type-const-cast)
@@ -30,7 +30,7 @@ bool is_refused(int error) {
   return error == EOPNOTSUPP || error == ENOSYS || error == EINVAL || error == EPERM;
 }
 
-/// Opened anew it has flags of its own.
+/// Opens the file anew, so that the open file description has separate flags.
 ssize_t write_by_own_description(int descriptor, std::string_view line) {
   const std::string path = "/proc/self/fd/" + std::to_string(descriptor);
   const int own = open(path.c_str(), O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
@@ -39,7 +39,8 @@ ssize_t write_by_own_description(int descriptor, std::string_view line) {
     close(own);
     return written;
   }
-  // Without /proc, or another user's: poll, and hope that nobody else fills the pipe in between.
+  // Without /proc, or if the file belongs to another user, poll and hope that no other process fills the pipe
+  // in between.
   pollfd ready{descriptor, POLLOUT, 0};
   if (poll(&ready, 1, 0) != 1 || (ready.revents & POLLOUT) == 0) return -1;
   return write(descriptor, line.data(), line.size());

@@ -4,9 +4,10 @@
 
 namespace rankshim::log {
 
-/// Writes a line, at most PIPE_BUF bytes of it, to a descriptor if that can be done at once, whoever else
-/// writes there, and without a change of its flags, which belong to the command too (O_NONBLOCK is an open
-/// file description's). Returns whether it was taken. Only a regular file is waited for, as everybody does.
+/// Writes a line, at most PIPE_BUF bytes of it, to a descriptor if that can be done at once, even if other
+/// processes write there. It does not change the descriptor's flags, because O_NONBLOCK belongs to the open
+/// file description, which the command shares. Returns whether the line was written. Only a write to a
+/// regular file may wait.
 bool write_without_waiting(int descriptor, std::string_view line);
 
 }  // namespace rankshim::log

@@ -9,11 +9,11 @@
 namespace rankshim::heap {
 namespace {
 
-// Eight bytes in front of every block say what it is: the low two bits a kind, the rest a number.
+// Eight bytes in front of every block describe it: the low two bits are a kind, the rest a number.
 enum class Kind : std::uint64_t {
   small,    // its size class
-  mapped,   // the bytes mapped for it, its header's page included
-  aligned,  // how many bytes further down the block lies that it was cut from
+  mapped,   // the bytes mapped for it, including its header's page
+  aligned,  // how many bytes before it the block begins that it was cut from
 };
 constexpr std::uint64_t kind_bits = 2;
 constexpr std::size_t header_size = 8;
@@ -26,8 +26,8 @@ struct Free {
   Free* next;
 };
 
-// Four sizes for each power of two, so that no more than a fifth of a block is waste: 16, 32, 48, 64, 80, 96,
-// …
+// Four sizes for each power of two, so that no more than a fifth of a block is unused: 16, 32, 48, 64, 80,
+// 96, …
 constexpr std::size_t size_class_of(std::size_t units) {
   if (units <= 4) return units - 1;
   const unsigned power = static_cast<unsigned>(std::bit_width(units - 1)) - 3;
@@ -87,7 +87,7 @@ void* allocate(std::size_t bytes) noexcept {
     return block;
   }
   const std::size_t size = units_of(size_class) * unit;
-  // A header lies in the last eight bytes of the sixteen before its block.
+  // A header is in the last eight bytes of the sixteen before its block.
   if (static_cast<std::size_t>(fresh_end - fresh) < size + unit) {
     char* chunk = static_cast<char*>(map(chunk_size));
     if (chunk == nullptr) return nullptr;

@@ -7,7 +7,7 @@
 namespace rankshim {
 namespace {
 
-/// torchrun's variables for the facts that we know too (torch/distributed/argparse_util.py: PET_ + flag).
+/// torchrun's variables for facts of the topology (torch/distributed/argparse_util.py: PET_ + flag).
 constexpr std::array<std::pair<std::string_view, Fact>, 5> pet_facts = {
     {{"PET_NNODES", Fact::nnodes},
      {"PET_NODE_RANK", Fact::node_rank},
@@ -19,7 +19,7 @@ void set_known(EnvironmentChange& change, const Facts& facts, std::string_view n
   if (facts.has(fact)) change.set.emplace_back(name, facts.text(fact));
 }
 
-/// Torch's variables for a process that exists already.
+/// Sets torch's variables for a process that exists already.
 void set_process(EnvironmentChange& change, const Facts& facts) {
   set_known(change, facts, "RANK", Fact::rank);
   set_known(change, facts, "WORLD_SIZE", Fact::world_size);
@@ -29,7 +29,8 @@ void set_process(EnvironmentChange& change, const Facts& facts) {
   set_known(change, facts, "MASTER_PORT", Fact::master_port);
 }
 
-/// What scripts for elastic jobs read, for NNODES is no number there (LLaMA-Factory, launcher.py).
+/// Sets what scripts for elastic jobs read, because NNODES is no number in such a job (LLaMA-Factory,
+/// launcher.py).
 void set_elastic(EnvironmentChange& change, const Facts& facts) {
   const std::string_view nnodes = facts.text(Fact::nnodes);
   const auto colon = nnodes.find(':');
@@ -48,9 +49,9 @@ void set_node(EnvironmentChange& change, const Topology& topology, const Node& n
   const Environment& environment = node.environment();
   if (topology.elastic) set_elastic(change, facts);
   if (topology.alone) return;
-  // What OpenMMLab's scripts call it; to others it is their web server's.
+  // OpenMMLab's scripts read PORT as the master's port; other programs read it as their web server's port.
   if (!environment.get("PORT")) set_known(change, facts, "PORT", Fact::master_port);
-  // One worker per node is its own env:// process; the platform's RANK and WORLD_SIZE stay.
+  // A node with one worker is that worker's env:// process; the platform's RANK and WORLD_SIZE stay.
   if (!topology.elastic && facts.text(Fact::nproc_per_node) == "1" && !environment.get("RANK") &&
       !environment.get("WORLD_SIZE")) {
     set_known(change, facts, "RANK", Fact::node_rank);
@@ -58,7 +59,7 @@ void set_node(EnvironmentChange& change, const Topology& topology, const Node& n
   }
 }
 
-/// Keeps the platform's PET_* in step with ours; torchrun dies of empty ones (int('')).
+/// Makes the platform's PET_* agree with rankshim's facts; torchrun fails on empty ones (int('')).
 void set_pet(EnvironmentChange& change, const Topology& topology, bool add, const Environment& environment) {
   for (const auto& [name, fact] : pet_facts) {
     if (topology.facts.has(fact) && (add || environment.get(name)))

@@ -12,7 +12,7 @@ namespace rankshim {
 /// Names and values.
 using Variables = std::vector<std::pair<std::string, std::string>>;
 
-/// What is added to and taken from our own environment for the command.
+/// What is added to and removed from rankshim's environment for the command.
 struct EnvironmentChange {
   Variables set;
   std::vector<std::string> unset;
@@ -21,9 +21,9 @@ struct EnvironmentChange {
   [[nodiscard]] Environment apply(const Environment& environment) const;
 };
 
-/// The variables that say the topology, in order: NNODES, NODE_RANK, NPROC_PER_NODE, MASTER_ADDR,
-/// MASTER_PORT, and where they are to be set PORT, RANK and WORLD_SIZE, MIN_NNODES, MAX_NNODES and RDZV_ID.
-/// The platform's PET_* are kept in step; `with_pet`: those that it did not set are added.
+/// The variables for the topology, in order: NNODES, NODE_RANK, NPROC_PER_NODE, MASTER_ADDR, MASTER_PORT,
+/// and, where they apply, PORT, RANK and WORLD_SIZE, MIN_NNODES, MAX_NNODES and RDZV_ID. The platform's PET_*
+/// are made to agree; `with_pet` adds those that it did not set.
 EnvironmentChange environment_change(const Topology& topology, const Node& node, bool with_pet = false);
 
 }  // namespace rankshim

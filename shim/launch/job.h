@@ -5,7 +5,8 @@
 
 namespace rankshim {
 
-/// What this node is to do: everything up to, and not including, the first thing that touches the world.
+/// What this node has to do: the result of all steps before the first one that has effects outside this
+/// process.
 struct Job {
   Topology topology;
   LaunchPlan plan;

@@ -47,8 +47,8 @@ void choose_scope(LaunchPlan& plan, const Settings& settings) {
   if (wanted == "child") plan.scope = SignalScope::child;
   if (wanted == "group") plan.scope = SignalScope::group;
   if (wanted == "tree") plan.scope = SignalScope::tree;
-  // torchrun passes TERM, INT, HUP and QUIT to its workers itself; its group would reach those of old
-  // versions twice.
+  // torchrun passes TERM, INT, HUP and QUIT to its workers; a signal to its group would reach the workers of
+  // old versions twice.
   if (wanted == "auto" && plan.launches()) plan.scope = SignalScope::child;
 }
 
@@ -59,7 +59,7 @@ void choose_wait(LaunchPlan& plan, const LaunchInput& input) {
   if (!has_master || wanted == "none") return;
   const std::string_view master = topology.facts.text(Fact::master_addr);
   if (wanted == "auto") {
-    // `rankshim wait` has no command: it was asked for the master itself, not for its name alone.
+    // `rankshim wait` has no command: its purpose is the master itself, not only its name.
     const bool joins =
         plan.launches() || input.command.empty() || topology.granularity == Granularity::process;
     const bool needs_no_wait = topology.alone && (is_literal(master) || is_localhost_name(master));
@@ -69,16 +69,16 @@ void choose_wait(LaunchPlan& plan, const LaunchInput& input) {
     plan.wait = wanted == "port" ? Until::port : Until::name;
   }
   if (plan.wait == Until::port && topology.host.value_or(false))
-    plan.wait = Until::name;  // the port is ours to open
+    plan.wait = Until::name;  // this node opens the port
 }
 
-/// A program that waits for nothing is executed at once, which says it better.
+/// A program that waits for nothing is executed at once, and the failure of that has the better message.
 std::string find_missing(const LaunchPlan& plan, const LaunchInput& input, const std::string& script) {
   const Node& node = input.node;
   if (!node.is_here()) return {};
   if (!plan.launches() && plan.wait == Until::none && !is_script(input.command)) return {};
   const std::string& program = plan.interpreter.empty() ? input.command[0] : plan.interpreter;
-  // A file that is there and cannot be executed is another matter: executing it says why.
+  // A file that exists and cannot be executed is a different case: executing it gives the reason.
   const bool is_path = program.find('/') != std::string::npos;
   if (!node.find_program(program) && !(is_path && node.file(program))) {
     if (!is_script(input.command))
@@ -88,14 +88,14 @@ std::string find_missing(const LaunchPlan& plan, const LaunchInput& input, const
     return chosen ? fmt::format("{}={} was not found", chosen->detail, chosen->text)
                   : "neither python3 nor python is in PATH; set RANKSHIM_PYTHON (--python)";
   }
-  // A folder with a __main__.py is one too, and a shell's <(…) can be read only once.
+  // A folder with a __main__.py is a script too, and a shell's <(…) can be read only once.
   if (script.empty() || script.starts_with("/dev/") || node.file(script) ||
       node.file(script + "/__main__.py"))
     return {};
   return fmt::format("the script {} cannot be read", script);
 }
 
-/// torchrun, where nothing is said, gives each worker one thread and a banner.
+/// By default torchrun gives each worker one thread, and prints a banner about it.
 void share_cpus(LaunchPlan& plan, const LaunchInput& input) {
   const Environment& environment = input.node.environment();
   const bool created = input.topology.granularity == Granularity::process;

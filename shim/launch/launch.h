@@ -14,39 +14,40 @@
 #include "settings/settings.h"
 #include "topology/topology.h"
 
-/// What every launch has in common, whatever starts the workers: pure, values in and values out.
+/// The part of every launch that does not depend on what starts the workers. Its functions are pure.
 namespace rankshim {
 
 enum class LauncherKind : std::uint8_t {
   none,      ///< the command itself, or a script by the interpreter alone
   torchrun,  ///< python -m torch.distributed.run
-  launch,    ///< torchrun too, which gives the script --local_rank, as torch.distributed.launch does
+  launch,    ///< torchrun too, with --local_rank for the script, as torch.distributed.launch does
 };
 
-/// What a launch is planned by.
+/// The input from which a launch is planned.
 struct LaunchInput {
   const Topology& topology;
   const Settings& settings;
-  const std::vector<std::string>& command;  ///< empty (env, wait): only the environment and the waiting count
+  const std::vector<std::string>&
+      command;  ///< empty (env, wait): only the environment and the waiting matter
   const Node& node;
 };
 
-/// What will be started and how.
+/// What is started and how.
 struct LaunchPlan {
-  // What is known before anything is waited for.
+  // Known before anything is waited for.
   LauncherKind launcher = LauncherKind::none;
   supervise::SignalScope scope = supervise::SignalScope::group;
   Until wait = Until::none;
-  /// With a launcher, the user's own folder for its workers' logs; empty: a temporary one.
+  /// With a launcher, the user's folder for the workers' logs; empty: a temporary folder.
   std::string log_dir;
   std::string interpreter;  ///< of a script: python3; empty for a program
-  /// The interpreter that needs torch, with its options; empty where it is not known, or needs none.
+  /// The interpreter that needs torch, with its options; empty if it is not known or if none needs it.
   std::vector<std::string> python;
-  /// What is not there of what is to be started, a sentence; empty where all is, as far as is known.
+  /// A sentence about what is missing of what is to be started; empty if nothing is known to be missing.
   std::string missing;
   std::vector<std::string> warnings;
 
-  // What is executed: written once the master's address and our own temporary folder are known.
+  // What is executed: set once the master's address and rankshim's temporary folder are known.
   std::vector<std::string> argv;
   EnvironmentChange environment;
 
@@ -56,24 +57,25 @@ struct LaunchPlan {
 /// Whether the command's first word is a Python script: x.py or -m MODULE.
 bool is_script(const std::vector<std::string>& command);
 
-/// The interpreter for scripts: the first folder of PATH that has python3 or python decides which.
+/// The interpreter for scripts: python3 or python in the first folder of PATH that has one.
 std::string find_interpreter(const Settings& settings, const Node& node);
 
-/// What follows from a role that does not train: a warning in the plan; or a fault, where the command would
+/// Handles a role that does not train: adds a warning to the plan, or returns a fault if the command would
 /// train alone (`can_train`).
 std::optional<Fault> check_idle_role(LaunchPlan& plan, const LaunchInput& input, bool can_train);
 
 void choose_scope(LaunchPlan& plan, const Settings& settings);
 void choose_wait(LaunchPlan& plan, const LaunchInput& input);
 
-/// What would be found out only after the waiting, or by Python and with another code. `script` is the Python
-/// script that is to run, empty where there is none.
+/// Finds what would otherwise fail only after the waiting, or in Python with a different exit code. `script`
+/// is the Python script to run, empty if there is none.
 std::string find_missing(const LaunchPlan& plan, const LaunchInput& input, const std::string& script);
 
-/// Every worker would start a thread per CPU of the machine: sets OMP_NUM_THREADS where nobody did.
+/// Sets OMP_NUM_THREADS unless it is set already: otherwise every worker would start a thread for each CPU of
+/// the machine.
 void share_cpus(LaunchPlan& plan, const LaunchInput& input);
 
-/// Takes the variables that are for rankshim alone from the command.
+/// Removes from the command's environment the variables that only rankshim uses.
 void hide_own_settings(EnvironmentChange& change, const Environment& environment);
 
 }  // namespace rankshim

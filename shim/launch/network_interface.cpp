@@ -8,16 +8,16 @@
 namespace rankshim {
 namespace {
 
-/// Whether peers can reach us at what our own name stands for. The kubelet and container engines write it
-/// into /etc/hosts; a name that only DNS knows is treated as unknown, which costs nothing: the interface is
-/// right there too.
+/// Whether peers can reach this node at the address of its name. The kubelet and container engines write the
+/// name into /etc/hosts. A name that only DNS knows counts as unreachable, which costs nothing: setting the
+/// interface is right for it too.
 bool own_name_is_reachable(const Node& node) {
   const std::string hosts = node.file("/etc/hosts").value_or("");
   auto addresses = addresses_in_hosts(hosts, node.host_name());
   std::erase_if(addresses, [](std::string_view address) { return !is_literal(address); });
-  // What the kubelet writes for a pod is the pod's own (Kubernetes documentation, "Adding entries to Pod
-  // /etc/hosts with HostAliases"); on the host network it copies the node's file, under another header.
-  // Asking the kernel takes a fifth of our resolving.
+  // In a file from the kubelet, the pod's address is the pod's (Kubernetes documentation, "Adding entries to
+  // Pod /etc/hosts with HostAliases"); on the host network the kubelet copies the node's file, with another
+  // header. A check by the kernel would take a fifth of the time of resolving.
   const bool own = hosts.starts_with("# Kubernetes-managed hosts file.\n");
   return !addresses.empty() && std::all_of(addresses.begin(), addresses.end(), [&](std::string_view address) {
     return !is_loopback(address) && (own || node.owns_address(address));
@@ -34,12 +34,12 @@ void set_network_interface(LaunchPlan& plan, const Topology& topology, const Set
   const bool nccl = settings.flag(Option::nccl_ifname) && !environment.get("NCCL_SOCKET_IFNAME");
   if (!gloo && !nccl) return;
   const std::string master = address.value_or(std::string(topology.facts.text(Fact::master_addr)));
-  // A master that is told "localhost" is reached by the others on the default route.
+  // If this node has "localhost" as its master, the other nodes reach it by the default route.
   const std::string interface = node.interface_towards(is_loopback(master) ? "" : master);
   if (interface.empty() || interface == "lo") return;
   log::debug("this node's interface to the other nodes is {}", interface);
   if (gloo) plan.environment.set.emplace_back("GLOO_SOCKET_IFNAME", interface);
-  // "=" asks for this very name; without it NCCL takes every interface whose name begins so.
+  // "=" means exactly this name; without it NCCL uses every interface whose name begins with it.
   if (nccl) plan.environment.set.emplace_back("NCCL_SOCKET_IFNAME", "=" + interface);
 }
 

@@ -12,13 +12,13 @@
 namespace rankshim {
 namespace {
 
-/// A launcher that has to be told of the other nodes in its own words.
+/// A launcher with its own flags for the other nodes.
 struct OtherLauncher {
   std::string_view program;
   std::string_view subcommand;  ///< empty where it has none
   std::string_view module;      ///< `python -m` this is the same
-  std::string_view flag;        ///< who gives it this flag has told it of the other nodes
-  std::string_view ignores;     ///< what it does not read
+  std::string_view flag;        ///< with this flag the launcher knows of the other nodes
+  std::string_view ignores;     ///< the variables that it does not read
   std::string_view instead;
 };
 
@@ -50,7 +50,7 @@ bool has_flag(const std::vector<std::string>& command, std::string_view flag) {
   });
 }
 
-/// The one that begins with the first word.
+/// The launcher that the first word starts.
 const OtherLauncher* launcher_at(const std::vector<std::string>& command) {
   const auto python = read_python(command);
   // An installed launcher is a Python script too: `python /usr/bin/deepspeed …`.
@@ -76,11 +76,11 @@ bool is_assignment(std::string_view word) {
   return equals != 0 && equals != std::string_view::npos && !word.starts_with('-');
 }
 
-/// The launcher behind what only leads to it: `env X=Y accelerate launch …`.
+/// The launcher that a wrapper starts: `env X=Y accelerate launch …`.
 const OtherLauncher* other_launcher(std::vector<std::string> command);
 
-/// The same for a shell's text, `cd /x && accelerate launch …`. Quotes, which would take a shell to
-/// understand, are left out.
+/// The same for a shell command line, `cd /x && accelerate launch …`. Quotes are ignored, because only a
+/// shell could interpret them.
 const OtherLauncher* launcher_in_shell(std::string_view text) {
   std::vector<std::string> words;
   std::string word;
@@ -128,8 +128,8 @@ const OtherLauncher* other_launcher(std::vector<std::string> command) {
   return nullptr;
 }
 
-/// Where the platform counts WORLD_SIZE in processes and RANK in nodes, env:// in a program waits for ever.
-/// Most programs never read both; a script that joins by itself says so.
+/// If the platform counts WORLD_SIZE in processes and RANK in nodes, env:// in a program waits for ever. Most
+/// programs never read both; only a script that joins by itself gets the warning.
 void warn_of_env(const Topology& topology, const PythonWords& python, const Node& node,
                  std::vector<std::string>& warnings) {
   const Environment& environment = node.environment();

@@ -9,7 +9,7 @@
 
 namespace rankshim {
 
-/// Why a program might not do what is expected of it on this topology, a sentence each.
+/// Why a program might not do what is expected of it on this topology, one sentence each.
 std::vector<std::string> program_warnings(const Topology& topology, const Settings& settings,
                                           const std::vector<std::string>& command, const Node& node);
 

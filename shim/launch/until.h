@@ -4,7 +4,7 @@
 
 namespace rankshim {
 
-/// How far the master must be reachable before we go on.
+/// How far the master must be reachable before the launch goes on.
 enum class Until : std::uint8_t {
   none,
   name,  ///< its name resolves

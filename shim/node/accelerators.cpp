@@ -10,12 +10,12 @@
 namespace rankshim {
 namespace {
 
-/// Devices that are a numbered file in /dev.
+/// Devices that are numbered files in /dev.
 struct Kind {
   std::string_view prefix;   ///< of the file's name, before its number
-  std::string_view what;     ///< for the reader
+  std::string_view what;     ///< for messages
   std::string_view mounted;  ///< the container runtime's variable
-  std::string_view shown;    ///< the process's own
+  std::string_view shown;    ///< the process's variable
   bool indexed;              ///< the numbers in `shown` are below the number of devices
 };
 
@@ -41,7 +41,7 @@ bool is_numbered(std::string_view name, std::string_view prefix) {
 /// What the one pass over /dev sees.
 struct Devices {
   std::array<unsigned, kinds.size()> counts{};
-  bool kmsg = false;   ///< the kernel's log: this is a machine's own /dev, or as good as that, no container's
+  bool kmsg = false;   ///< the kernel's log: this /dev is the machine's or as good as that, not a container's
   bool kfd = false;    ///< AMD's compute driver
   bool dri = false;    ///< graphics cards, Intel's and AMD's among them
   bool accel = false;  ///< the kernel's compute accelerators: Habana's newer driver, others' NPUs
@@ -50,7 +50,7 @@ struct Devices {
 void see_device(void* devices, std::string_view name) {
   if (name.empty()) return;
   auto& seen = *static_cast<Devices*>(devices);
-  switch (name.front()) {  // most are none of them, and a machine has hundreds
+  switch (name.front()) {  // most names are none of these, and a machine has hundreds
     case 'a':
       seen.accel = seen.accel || name == "accel";
       return;
@@ -96,7 +96,7 @@ bool has_vendor(const Node& node, std::string path, std::string_view vendor) {
   return text && text->starts_with(vendor);
 }
 
-/// Intel's Habana, not its NPUs: PCI vendor 1da3 (linux:drivers/accel/habanalabs).
+/// Whether this is Intel's Habana, not one of Intel's NPUs: PCI vendor 1da3 (linux:drivers/accel/habanalabs).
 bool is_habana(const Node& node, std::string_view name) {
   constexpr std::string_view vendor = "0x1da3";
   return is_numbered(name, "accel") &&
@@ -105,8 +105,8 @@ bool is_habana(const Node& node, std::string_view name) {
 
 bool is_render_node(const Node& /*node*/, std::string_view name) { return is_numbered(name, "renderD"); }
 
-/// An Intel card. The one in PCI slot 00:02.0 is the processor's own graphics: no accelerator anybody trains
-/// on.
+/// Whether this is an Intel card. The card in PCI slot 00:02.0 is the processor's integrated graphics, which
+/// nobody trains on.
 bool is_intel(const Node& node, std::string_view name) {
   constexpr std::string_view vendor = "0x8086";
   const std::string path = std::string("/sys/class/drm/").append(name);
@@ -115,7 +115,7 @@ bool is_intel(const Node& node, std::string_view name) {
   return !properties || properties->find("PCI_SLOT_NAME=0000:00:02.0") == std::string::npos;
 }
 
-/// The number behind NAME in "NAME NUMBER" lines; 0 where it is not there.
+/// The number after NAME in lines of "NAME NUMBER"; 0 if it is missing.
 unsigned property(std::string_view properties, std::string_view name) {
   while (!properties.empty()) {
     std::string_view line = take_line(properties);
@@ -124,8 +124,8 @@ unsigned property(std::string_view properties, std::string_view name) {
   return 0;
 }
 
-/// A node of the topology is a GPU where it has SIMDs (a processor has 0), and ours where its render node is
-/// in this container. What the device cgroup forbids cannot be read
+/// A node of the topology is a GPU if it has SIMDs (a processor has 0), and belongs to this container if its
+/// render node is in /dev. The device cgroup's rules cannot be read
 /// (linux:drivers/gpu/drm/amd/amdkfd/kfd_topology.c node_show).
 bool is_amd(const Node& node, std::string_view name) {
   const auto properties =
@@ -146,11 +146,11 @@ class Counter {
     count_ = present;
     what_ = what;
   }
-  /// An empty list of a container runtime's is none.
+  /// Applies the container runtime's list. An empty list counts as not set.
   void mounted(std::string_view variable) {
     if (const auto list = environment_.get(variable)) limit(count_mounted(*list, count_), variable);
   }
-  /// An empty list of the process's own hides all. False where there is no list.
+  /// Applies the process's list. An empty list hides all devices. Returns false if there is no list.
   bool shown(std::string_view variable, bool indexed) {
     if (!environment_.has(variable)) return false;
     limit(count_shown(environment_.get(variable).value_or(""), count_, indexed), variable);
@@ -178,14 +178,15 @@ std::optional<DeviceCount> amd(const Node& node, bool dri) {
   Counter counter(node);
   unsigned present = count_where(node, "/sys/class/kfd/kfd/topology/nodes", is_amd);
   if (dri) {
-    // A container may have some of the cards only; where no driver says whose the nodes are, all count.
+    // A container may have only some of the cards. If no driver tells which cards have render nodes, all
+    // count.
     const unsigned mine = count_where(node, "/dev/dri", is_amd_with_render_node);
     if (mine != 0) present = std::min(present, mine);
   }
   counter.begin(present, "/dev/kfd");
   counter.mounted("AMD_VISIBLE_DEVICES");
   counter.shown("ROCR_VISIBLE_DEVICES", true);
-  // HIP takes CUDA's list where it has none of its own (ROCm documentation, "GPU isolation techniques").
+  // HIP uses CUDA's list if it has no HIP_VISIBLE_DEVICES (ROCm documentation, "GPU isolation techniques").
   if (!counter.shown("HIP_VISIBLE_DEVICES", true)) counter.shown("CUDA_VISIBLE_DEVICES", true);
   return counter.result();
 }
@@ -260,8 +261,8 @@ std::optional<DeviceCount> visible_accelerators(const Node& node) {
     const Kind& kind = kinds[i];
     Counter counter(node);
     counter.begin(devices.counts[i], kind.what);
-    // Before the first use of a driver a machine lacks its files. A container without them has no card,
-    // though /proc shows those of the machine to all (canonical/lxd issue 7840).
+    // A machine has no device files before the first use of a driver. A container without them has no card,
+    // although its /proc shows the machine's cards (canonical/lxd issue 7840).
     if (i == nvidia && devices.counts[i] == 0 && devices.kmsg) {
       unsigned cards = 0;
       node.each_name("/proc/driver/nvidia/gpus", count_name, &cards);

@@ -7,25 +7,26 @@
 
 namespace rankshim {
 
-/// The accelerators that a worker on this node could use, counted as torch would count them but without it:
-/// the devices that are there, less those that a container runtime's list (NVIDIA_VISIBLE_DEVICES, …) and the
-/// process's own (CUDA_VISIBLE_DEVICES, …) leave out. `what` is what decided: the list's variable, or the
-/// devices' files. Nothing where none is visible. Of several vendors' the first of NVIDIA, Ascend, Habana,
-/// Cambricon, Moore Threads, AMD, Intel counts. One pass over /dev; another folder is read only where /dev
-/// says that it matters.
+/// The accelerators that a worker on this node could use, counted as torch would count them but without
+/// torch: the devices in /dev, without those that a container runtime's list (NVIDIA_VISIBLE_DEVICES, …) and
+/// the process's list (CUDA_VISIBLE_DEVICES, …) leave out. `what` is the source of the number: the list's
+/// variable, or the devices' files. Returns nothing if none is visible. If there are several vendors'
+/// devices, the first of NVIDIA, Ascend, Habana, Cambricon, Moore Threads, AMD, Intel counts. Reads /dev
+/// once, and other folders only if /dev shows that they matter.
 std::optional<DeviceCount> visible_accelerators(const Node& node);
 
-/// How many of `present` devices a container runtime's list gives: `all`, or `void` (the runtime does
-/// nothing; something else has mounted what is there) means every one, `none` no one; else indices, ranges
-/// (Ascend: 0-2,4), UUIDs or names. MIG slices (MIG-UUID, or GPU:SLICE) can be more than devices.
+/// How many of `present` devices a container runtime's list gives. `all` and `void` mean every one (with
+/// `void` the runtime does nothing, and something else has mounted the devices), `none` means none; any other
+/// list has indices, ranges (Ascend: 0-2,4), UUIDs or names. MIG slices (MIG-UUID, or GPU:SLICE) can be more
+/// than devices.
 /// Source: NVIDIA Container Toolkit documentation, "Environment variables (OCI spec)"; Ascend Docker Runtime
 /// documentation, ASCEND_VISIBLE_DEVICES.
 unsigned count_mounted(std::string_view list, unsigned present);
 
-/// How many of `present` devices a process's own list shows: entries count up to the first one that is
-/// invalid, and one that stands twice hides all. With `indexed` a number must be below `present`, else it may
-/// be any (Ascend, Habana: it is not settled whether those are the host's). MIG slices are counted although
-/// CUDA shows one process only the first.
+/// How many of `present` devices a process's list shows. Entries count up to the first invalid one, and an
+/// entry that occurs twice hides all. With `indexed` a number must be below `present`; otherwise any number
+/// is valid (for Ascend and Habana it is not settled whether they are the host's numbers). MIG slices are
+/// counted although CUDA shows one process only the first.
 /// Source: CUDA C++ Programming Guide, "CUDA Environment Variables"; pytorch/pytorch:torch/cuda/__init__.py
 /// _parse_visible_devices.
 unsigned count_shown(std::string_view list, unsigned present, bool indexed);

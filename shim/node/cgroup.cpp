@@ -6,7 +6,7 @@
 namespace rankshim {
 namespace {
 
-/// QUOTA / PERIOD, rounded up; nothing where one is no number ("max") or means no limit (v1: -1).
+/// QUOTA / PERIOD, rounded up; nothing if one is not a number ("max") or means no limit (v1: -1).
 std::optional<long> cpus(std::string_view quota_text, std::string_view period_text) {
   const auto quota = take_number<long>(quota_text);
   const auto period = take_number<long>(period_text);
@@ -27,7 +27,7 @@ std::optional<long> limit_of(const Node& node, const std::string& folder, bool v
   return cpus(*quota, *period);
 }
 
-/// The smallest limit from the group up to the root of a hierarchy.
+/// The smallest limit of the group and the groups above it.
 std::optional<long> smallest(const Node& node, const std::string& root, std::string_view groups, bool v2) {
   std::string path(find_cgroup(groups, v2 ? "" : "cpu").value_or(""));
   std::optional<long> result;
@@ -51,7 +51,7 @@ bool is_in(std::string_view list, std::string_view wanted) {
 
 std::optional<std::string_view> find_cgroup(std::string_view self_cgroup, std::string_view controller) {
   std::optional<std::string_view> found;
-  while (!self_cgroup.empty()) {  // HIERARCHY:CONTROLLERS:PATH; v2's names no controllers
+  while (!self_cgroup.empty()) {  // HIERARCHY:CONTROLLERS:PATH; v2 names no controllers
     std::string_view path = take_line(self_cgroup);
     take_part(path, ":");
     if (path.find(':') == std::string_view::npos) continue;
@@ -65,7 +65,7 @@ std::optional<long> cgroup_cpus(const Node& node) {
   const std::string groups = node.file("/proc/self/cgroup").value_or("");
   if (const auto found = smallest(node, "/sys/fs/cgroup", groups, true)) return found;
   if (const auto found = smallest(node, "/sys/fs/cgroup/cpu", groups, false)) return found;
-  return smallest(node, "/sys/fs/cgroup/cpu,cpuacct", groups, false);  // where nobody has made the link
+  return smallest(node, "/sys/fs/cgroup/cpu,cpuacct", groups, false);  // without the usual link
 }
 
 }  // namespace rankshim

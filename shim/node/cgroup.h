@@ -8,13 +8,13 @@
 
 namespace rankshim {
 
-/// The CPU quota of this process's cgroup, rounded up; nothing where no level of it has a limit. v2: cpu.max
-/// of the group and of each above it; v1: cpu.cfs_quota_us likewise. A container usually sees its own group
-/// as the root (cgroup_namespaces(7)).
+/// The CPU quota of this process's cgroup, rounded up; nothing if no level has a limit. v2: cpu.max of the
+/// group and of each group above it; v1: cpu.cfs_quota_us likewise. A container usually sees its group as the
+/// root (cgroup_namespaces(7)).
 std::optional<long> cgroup_cpus(const Node& node);
 
-/// This process's cgroup in the v1 hierarchy of a controller, or in v2's for "", by what /proc/self/cgroup
-/// holds (cgroups(7)); nothing where it has none.
+/// Finds this process's cgroup in the content of /proc/self/cgroup (cgroups(7)): in the v1 hierarchy of a
+/// controller, or in v2's for "". Returns nothing if it is in none.
 std::optional<std::string_view> find_cgroup(std::string_view self_cgroup, std::string_view controller);
 
 }  // namespace rankshim

@@ -20,7 +20,7 @@ Environment Environment::from(const char* const* environ) {
 
 std::string_view entry_name(std::string_view entry) {
   if (entry.empty()) return {};
-  // find() looks at one character after the other.
+  // find() would compare one character after the other.
   const auto* equals = static_cast<const char*>(std::memchr(entry.data(), '=', entry.size()));
   if (equals == nullptr) return {};
   return entry.substr(0, static_cast<std::size_t>(equals - entry.data()));
@@ -71,7 +71,7 @@ Environment Environment::without(const std::vector<std::string>& names, std::siz
 }
 
 bool is_service_link(std::string_view value) {
-  if (value.size() < 7 || (value[3] != ':' && value[4] != ':')) return false;  // most of them, at once
+  if (value.size() < 7 || (value[3] != ':' && value[4] != ':')) return false;  // excludes most values at once
   constexpr std::array<std::string_view, 3> protocols = {"tcp://", "udp://", "sctp://"};
   return std::any_of(protocols.begin(), protocols.end(),
                      [&](auto prefix) { return value.starts_with(prefix); });

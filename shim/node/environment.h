@@ -9,8 +9,8 @@
 
 namespace rankshim {
 
-/// A process environment: the entries as they came, in their order. An empty variable counts as not set when
-/// it is read (platforms emit empty ones), but is kept in the entries.
+/// A process environment: its entries, unchanged and in their order. An empty variable counts as not set when
+/// it is read (platforms set empty ones), but stays in the entries.
 class Environment {
  public:
   Environment() = default;
@@ -19,22 +19,23 @@ class Environment {
   /// Copies a null-terminated array as in environ(7).
   static Environment from(const char* const* environ);
 
-  /// The variable's value, without blanks and ends of lines around it (who writes a number by `echo` leaves
-  /// one); nothing where it is not set or empty.
+  /// The variable's value, without blanks and line ends around it (a number that was written by `echo` has
+  /// one). Returns nothing if it is not set or empty.
   [[nodiscard]] std::optional<std::string_view> get(std::string_view name) const;
 
-  /// Whether an entry of that name exists, an empty one too.
+  /// Whether there is an entry of that name, even an empty one.
   [[nodiscard]] bool has(std::string_view name) const;
 
-  /// Sets or replaces; a name that stands twice is left once.
+  /// Sets or replaces a variable; a name that occurs twice is reduced to one entry.
   void set(std::string_view name, std::string_view value);
 
   void unset(std::string_view name);
 
-  /// A copy without these, which has room for as many more. Linear, however many they are.
+  /// A copy without these variables and with room for `more` new ones. Linear in time, however many there
+  /// are.
   [[nodiscard]] Environment without(const std::vector<std::string>& names, std::size_t more) const;
 
-  /// All entries as NAME=VALUE, what is malformed too.
+  /// All entries as NAME=VALUE, malformed ones too.
   [[nodiscard]] const std::vector<std::string>& entries() const& { return entries_; }
   [[nodiscard]] std::vector<std::string> entries() && { return std::move(entries_); }
 
@@ -47,17 +48,16 @@ std::string_view entry_name(std::string_view entry);
 
 /// Whether an entry is NAME=….
 [[gnu::always_inline]] inline bool is_named(std::string_view entry, std::string_view name) {
-  // Most differ in their first letter already, and this is asked thousands of times in a start.
+  // Most entries differ in the first letter, and this runs thousands of times in a start.
   return !name.empty() && entry.size() > name.size() && entry.front() == name.front() &&
          entry[name.size()] == '=' && std::memcmp(entry.data(), name.data(), name.size()) == 0;
 }
 
-/// Whether a value is what Kubernetes injects as NAME_PORT for a Service (`tcp://10.0.0.1:80`), and so no
-/// port of ours. Source: Kubernetes documentation, "Accessing the Service", environment variables.
+/// Whether a value is what Kubernetes sets as NAME_PORT for a Service (`tcp://10.0.0.1:80`), and so is not a
+/// port for rankshim. Source: Kubernetes documentation, "Accessing the Service", environment variables.
 bool is_service_link(std::string_view value);
 
-/// Whether a variable named RANKSHIM_… was injected by Kubernetes for a Service of that name, and so is not a
-/// setting.
+/// Whether Kubernetes set a variable RANKSHIM_… for a Service of that name, so that it is not a setting.
 bool is_service_link_name(std::string_view name);
 
 }  // namespace rankshim

@@ -17,7 +17,7 @@ class FakeNode final : public Node {
   explicit FakeNode(std::vector<std::string> variables) : Node(Environment(std::move(variables))) {}
 
   std::map<std::string, std::string> files;
-  std::map<std::string, int> unreadable;  ///< by which errno
+  std::map<std::string, int> unreadable;  ///< the path and the errno of reading it
   std::map<std::string, std::vector<std::string>, std::less<>> folders;
   std::string name = "fake-host";
   std::optional<DeviceCount> devices;

@@ -6,11 +6,11 @@
 
 namespace rankshim {
 
-/// What stands as address in the lines of a hosts(5) file that have the name, letter case aside, in the
-/// file's order; it need not be one. Views into `file`.
+/// The address fields of the lines in a hosts(5) file that have the name (ignoring case), in the file's
+/// order. They need not be valid addresses. The results are views into `file`.
 std::vector<std::string_view> addresses_in_hosts(std::string_view file, std::string_view name);
 
-/// The domain of the first name in a hosts(5) file that is `host` with one behind it; empty where there is
+/// The domain of the first name in a hosts(5) file that is `host` followed by a domain; empty if there is
 /// none.
 std::string domain_in_hosts(std::string_view file, std::string_view host);
 

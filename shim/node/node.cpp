@@ -45,7 +45,7 @@ class Descriptor {
   int number_;
 };
 
-/// A socket address from a literal and a port; the length is 0 where the text is no literal.
+/// A socket address from a literal and a port; the length is 0 if the text is no literal.
 struct SocketAddress {
   sockaddr_storage storage{};
   socklen_t length = 0;
@@ -56,7 +56,7 @@ struct SocketAddress {
       return {&reinterpret_cast<const sockaddr_in*>(&storage)->sin_addr, sizeof(in_addr)};
     return {&reinterpret_cast<const sockaddr_in6*>(&storage)->sin6_addr, sizeof(in6_addr)};
   }
-  /// Whether the other is of the same family and the same address, whatever its port.
+  /// Whether the other has the same family and address. Ports are ignored.
   [[nodiscard]] bool same_address(const sockaddr& other) const {
     if (other.sa_family != storage.ss_family) return false;
     const auto [address, size] = bytes();
@@ -82,8 +82,8 @@ SocketAddress socket_address(std::string_view literal, std::uint16_t port) {
   return result;
 }
 
-/// The name of the interface that has this address. For IPv4 by one call on a socket that is there:
-/// getifaddrs asks the kernel for all that it knows of all interfaces, which takes longer than our whole
+/// The name of the interface that has this address. For IPv4 this takes one call on an open socket:
+/// getifaddrs reads all details of all interfaces from the kernel, which takes longer than rankshim's whole
 /// start.
 std::string interface_with(const SocketAddress& own, int socket) {
   if (own.storage.ss_family == AF_INET) {
@@ -108,10 +108,10 @@ std::string interface_with(const SocketAddress& own, int socket) {
   return {};
 }
 
-/// The own address from which packets to `peer` would leave, or on the default route; the length is 0 where
-/// there is no route. Connecting a datagram socket only looks up the route (udp(7)); 192.0.2.1 and
-/// 2001:db8::1 are nobody's (RFC 5737, 3849). `interface` may be null; else it gets the name of that
-/// address's.
+/// The local address from which packets to `peer` would leave; for an empty `peer`, that of the default
+/// route. The length is 0 if there is no route. Connecting a datagram socket only looks up the route
+/// (udp(7)); 192.0.2.1 and 2001:db8::1 belong to no host (RFC 5737, 3849). If `interface` is not null, it
+/// becomes the name of the interface with that address.
 SocketAddress source_address(std::string_view peer, std::string* interface) {
   for (const std::string_view target :
        {peer, std::string_view("192.0.2.1"), std::string_view("2001:db8::1")}) {
@@ -132,18 +132,19 @@ SocketAddress source_address(std::string_view peer, std::string* interface) {
 /// Whether a listener could bind the port now on every address, as torch's store does.
 bool can_listen(std::uint16_t port) {
   const Descriptor probe(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  if (probe.number() < 0) return true;  // then nobody can listen there in IPv4 either
-  const int on = 1;                     // as torch's listener does: a port in TIME_WAIT is free
+  if (probe.number() < 0) return true;  // then no IPv4 listener can exist either
+  const int on = 1;                     // torch's listener sets this too: a port in TIME_WAIT counts as free
   setsockopt(probe.number(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
   const SocketAddress address = socket_address("0.0.0.0", port);
   return bind(probe.number(), address.get(), address.length) == 0;
 }
 
-/// Names the port as ours by an abstract socket, which has the scope of a port, one network (unix(7)), and
-/// unlike a bound port keeps nobody but another rankshim from anything. It stays open for as long as we live.
+/// Claims the port by an abstract socket, which like a port has the scope of one network namespace (unix(7)).
+/// Unlike a bound port it blocks only other instances of rankshim. It stays open as long as this process
+/// runs.
 bool claim_port(std::uint16_t port) {
   const int claim = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-  if (claim < 0) return true;  // nobody can name one here
+  if (claim < 0) return true;  // no abstract socket can be made here
   const std::string text = "rankshim/port/" + std::to_string(port);
   sockaddr_un name{};
   name.sun_family = AF_UNIX;
@@ -160,8 +161,8 @@ std::variant<std::string, Unreadable> RealNode::read(const std::string& path) co
   return read_file(path);
 }
 
-// By the kernel's own records (getdents(2)): opendir clears 2 KiB first and asks one time more, which shows
-// in our start.
+// Reads the kernel's records directly (getdents(2)): opendir clears 2 KiB first and makes one more system
+// call, which is noticeable in the start time.
 void RealNode::each_name(const char* folder, void (*see)(void* context, std::string_view name),
                          void* context) const {
   struct Entry {

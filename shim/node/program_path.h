@@ -6,11 +6,11 @@
 
 namespace rankshim {
 
-/// Where a program is looked for if PATH is not set: musl's own default, a superset of glibc's.
+/// Where a program is searched for if PATH is not set: musl's default, a superset of glibc's.
 inline constexpr std::string_view default_path = "/usr/local/bin:/bin:/usr/bin";
 
-/// The files that execvp(3) tries for a program, in its order: the name in each folder of `path`, of which an
-/// empty one is the working directory; the name itself where it has a slash.
+/// The files that execvp(3) tries for a program, in its order: the name in each folder of `path`, where an
+/// empty folder is the working directory. A name with a slash is the only candidate itself.
 std::vector<std::string> executable_candidates(std::string_view program, std::string_view path);
 
 }  // namespace rankshim

@@ -16,7 +16,7 @@ namespace {
 constexpr std::string_view name_letters =
     "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-%()";
 
-/// Where the name ends in front of `mark`; npos where the line does not begin with a name and it.
+/// Where the name ends in front of `mark`; npos if the line does not begin with a name and the mark.
 std::size_t end_of_name(std::string_view line, char mark) {
   const auto end = line.find_first_not_of(name_letters);
   return end != 0 && end != std::string_view::npos && line[end] == mark ? end : std::string_view::npos;
@@ -58,7 +58,7 @@ Recorded read_lines(std::string_view text) {
   return from_entries(std::move(entries));
 }
 
-/// One Pod of the flat form.
+/// One Pod in the flat form.
 class Pod {
  public:
   explicit Pod(std::vector<flat::Entry> document) : document_(std::move(document)) {}
@@ -70,7 +70,7 @@ class Pod {
     return std::nullopt;
   }
 
-  /// `wanted`: the container's name; empty where the Pod itself is to say.
+  /// `wanted` is the container's name; if it is empty, the Pod decides.
   Outcome<Recorded> read(std::string_view wanted) {
     if (auto fault = choose_container(wanted)) return Faults{std::move(*fault)};
     Variable variable;
@@ -100,7 +100,7 @@ class Pod {
   struct Variable {
     std::string_view name;
     std::string value;
-    std::string_view elsewhere;  ///< what the value comes from where the file has it not
+    std::string_view elsewhere;  ///< the value's source if it is outside the file
   };
 
   void note(std::string text) {
@@ -116,7 +116,7 @@ class Pod {
     bool runs_rankshim = false;
   };
 
-  /// Those of a list of the Pod's: "spec.containers." or "spec.initContainers."
+  /// The containers of one of the Pod's lists: "spec.containers." or "spec.initContainers."
   [[nodiscard]] std::vector<Container> containers(std::string_view list) const {
     std::vector<Container> found;
     for (const flat::Entry& entry : document_) {
@@ -135,16 +135,16 @@ class Pod {
     return found;
   }
 
-  /// Whether a word of a command is rankshim's path, or a line for a shell that begins with it.
+  /// Whether a word of a command is rankshim's path, or a shell command line that begins with it.
   static bool is_rankshim(std::string_view word) {
     word = trimmed(word);
     word = word.substr(0, word.find_first_of(" \t\n"));
     return base_name(word) == "rankshim";
   }
 
-  /// The wanted one. Where none is: of those that run rankshim, if there are any, the one that kubectl would
-  /// choose, by the annotation or as the first. Init containers only install rankshim, so they are chosen by
-  /// name alone. A fault where the wanted one is not there.
+  /// Chooses the container. If no name is wanted: of the containers that run rankshim, if there are any, the
+  /// one that kubectl would choose, which is the annotation's or the first. Init containers only install
+  /// rankshim, so they are chosen only by name. Returns a fault if the wanted container does not exist.
   std::optional<Fault> choose_container(std::string_view wanted) {
     const std::vector<Container> workers = containers("spec.containers.");
     if (!wanted.empty()) {
@@ -195,7 +195,7 @@ class Pod {
     }
   }
 
-  /// metadata.labels['a/b'] as this flat form has it: metadata.labels.a/b
+  /// metadata.labels['a/b'] in the flat form: metadata.labels.a/b
   static std::string field(std::string_view path) {
     std::string flat(path);
     const auto open = flat.find("['");
@@ -221,8 +221,8 @@ class Pod {
     recorded_.environment.set(variable.name, expanded(variable.value));
   }
 
-  /// $(NAME) of variables before; $$ is a plain $ (Kubernetes documentation, "Define Dependent Environment
-  /// Variables").
+  /// Replaces $(NAME) by the value of an earlier variable, and $$ by $ (Kubernetes documentation, "Define
+  /// Dependent Environment Variables").
   [[nodiscard]] std::string expanded(std::string_view value) const {
     std::string out;
     while (!value.empty()) {
@@ -246,7 +246,7 @@ class Pod {
     return out;
   }
 
-  /// The host name, and the line that the kubelet writes into /etc/hosts (kubernetes:pkg/kubelet/
+  /// Sets the host name and the line that the kubelet writes into /etc/hosts (kubernetes:pkg/kubelet/
   /// kubelet_pods.go, ensureHostsFile).
   void place() {
     const std::string_view host = at("spec.hostname").value_or(at("metadata.name").value_or(""));
@@ -258,7 +258,7 @@ class Pod {
                                      at("metadata.namespace").value_or("default"));
     }
     recorded_.hosts += fmt::format("\t{}\n", host);
-    // A container's runtime sets it, the Pod does not say it.
+    // The container runtime sets it; it is not part of the Pod.
     if (!recorded_.environment.has("HOSTNAME")) recorded_.environment.set("HOSTNAME", host);
   }
 
@@ -274,7 +274,7 @@ Faults refused(const std::string& path, std::string what) {
        "give --env-file what env -0 or env printed in the pod, or kubectl get pod NAME -o yaml (or json)"}};
 }
 
-/// The Pod of a List of one, as kubectl prints it for a selector; a Pod as it is. False where there are
+/// Reduces a List of one Pod, as kubectl prints it for a selector, to the Pod. Returns false if the List has
 /// several.
 bool take_from_list(std::vector<flat::Entry>& document) {
   const bool list = std::any_of(document.begin(), document.end(), [](const flat::Entry& entry) {
@@ -316,7 +316,8 @@ Outcome<Recorded> read_env_file(const std::string& path, std::string_view text, 
     if (!recorded.environment.entries().empty()) return recorded;
     return refused(path, "it has no NAME=VALUE");
   }
-  for (std::string_view rest = text; !rest.empty();) {  // the first line that says something decides
+  for (std::string_view rest = text;
+       !rest.empty();) {  // the first line that is not empty or a comment decides
     const std::string_view line = next_line(rest);
     if (line.empty() || line.starts_with('#') || line == "---") continue;
     if (end_of_name(line, '=') != std::string_view::npos)

@@ -9,20 +9,20 @@
 
 namespace rankshim {
 
-/// What a file says of a pod.
+/// What a file contains about a pod.
 struct Recorded {
   Environment environment;
-  std::string host_name;           ///< empty where the file does not say it
-  std::string address;             ///< the pod's, empty likewise
-  std::string hosts;               ///< what its /etc/hosts must hold
-  std::vector<std::string> notes;  ///< what the file leaves open
+  std::string host_name;           ///< empty if the file does not have it
+  std::string address;             ///< the pod's; empty likewise
+  std::string hosts;               ///< the necessary lines of its /etc/hosts
+  std::vector<std::string> notes;  ///< what the file does not contain
 };
 
-/// Reads what `env -0` or `env` printed in a pod, or a Pod as `kubectl get pod NAME -o yaml` or `-o json`
-/// prints it, also in a List of one (values by fieldRef and resourceFieldRef are looked up in the Pod).
-/// `container` names the Pod's container; where it is empty: the one that runs rankshim, else kubectl's
-/// choice. `path` is for faults. In the output of a plain `env` a line without NAME= goes on the value before
-/// it.
+/// Reads the output of `env -0` or `env` in a pod, or a Pod as `kubectl get pod NAME -o yaml` or `-o json`
+/// prints it, also in a List of one. Values by fieldRef and resourceFieldRef are looked up in the Pod.
+/// `container` is the name of the Pod's container; if it is empty, the container that runs rankshim is used,
+/// else kubectl's choice. `path` is for faults. In the output of a plain `env`, a line without NAME=
+/// continues the value before it.
 Outcome<Recorded> read_env_file(const std::string& path, std::string_view text,
                                 std::string_view container = {});
 

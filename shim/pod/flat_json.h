@@ -6,7 +6,7 @@
 
 namespace rankshim::json {
 
-/// Reads a JSON document; numbers stay as they are written. It is as bounded as flat.h says.
+/// Reads a JSON document; numbers keep their spelling. The limits of flat.h apply.
 flat::Document read_flat(std::string_view text);
 
 }  // namespace rankshim::json

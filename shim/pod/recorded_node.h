@@ -8,8 +8,8 @@
 
 namespace rankshim {
 
-/// A node that a file describes: its variables and its name, without its devices. Of this machine's files it
-/// has only those that a word of the command line names (--config, the script).
+/// A node that a file describes: its variables and its name, without its devices. It can read only those of
+/// this machine's files that the command line names (--config, the script).
 class RecordedNode final : public Node {
  public:
   /// `command_line` and `here` must outlive it.
@@ -19,7 +19,7 @@ class RecordedNode final : public Node {
         command_line_(command_line),
         here_(here) {}
 
-  /// What the file leaves open, a sentence each.
+  /// What the file does not contain, one sentence each.
   [[nodiscard]] const std::vector<std::string>& notes() const { return recorded_.notes; }
 
   [[nodiscard]] bool is_here() const override { return false; }
@@ -37,7 +37,7 @@ class RecordedNode final : public Node {
     return recorded_.address.empty() ? std::nullopt : std::optional(recorded_.address);
   }
   [[nodiscard]] std::string interface_towards(std::string_view /*peer*/) const override { return {}; }
-  /// Whatever was asked for; of Python the usual name.
+  /// Any program is taken as found; for Python the usual name is returned.
   [[nodiscard]] std::optional<std::string> find_program(std::string_view program) const override {
     return program == "python" ? std::nullopt : std::optional(std::string(program));
   }

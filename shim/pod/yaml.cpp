@@ -19,7 +19,7 @@ std::string_view trimmed_end(std::string_view text) {
   return text;
 }
 
-/// A plain scalar's line without the comment behind it.
+/// A plain scalar's line without the comment at its end.
 std::string_view without_comment(std::string_view text) {
   if (text.starts_with('#')) return {};
   return trimmed_end(text.substr(0, text.find(" #")));
@@ -56,7 +56,7 @@ class YamlReader {
   }
 
  private:
-  /// After a mistake there are no more lines, so everything ends by itself.
+  /// Records a mistake. After it there are no more lines, so that all loops end.
   void fail(std::string what) {
     if (!mistake_) mistake_ = Mistake{line_, std::move(what)};
     end_ = true;
@@ -70,14 +70,14 @@ class YamlReader {
     entries_.push_back({path, std::move(text)});
   }
 
-  /// The next line as it is, without its end.
+  /// The next line unchanged, without its end.
   std::optional<std::string_view> raw_line() {
     if (rest_.empty()) return std::nullopt;
     ++line_;
     return take_line(rest_);
   }
 
-  /// Goes on to the next line that says something.
+  /// Goes to the next line that is neither empty nor a comment.
   void next_line() {
     while (const auto line = raw_line()) {
       const auto begin = line->find_first_not_of(' ');
@@ -111,7 +111,7 @@ class YamlReader {
       }
       text_ = text_.substr(begin);
       if (is_item(text_) || key_end(text_) != std::string_view::npos) {
-        indent_ = indent + begin;  // what stands behind the dash is a line of its own
+        indent_ = indent + begin;  // the text after the dash is treated as a line
         read_block(child, indent_, depth + 1);
       } else {
         read_scalar(child, indent);
@@ -139,7 +139,7 @@ class YamlReader {
     }
   }
 
-  /// Where the colon behind a key stands; npos where the text begins with no key.
+  /// The position of the colon after a key; npos if the text does not begin with a key.
   static std::size_t key_end(std::string_view text) {
     std::size_t from = 0;
     if (text.starts_with('"') || text.starts_with('\'')) {
@@ -154,7 +154,7 @@ class YamlReader {
     return std::string_view::npos;
   }
 
-  /// The scalar that begins at text_; its further lines are indented by more than `indent`.
+  /// Reads the scalar that begins at text_; its continuation lines are indented by more than `indent`.
   void read_scalar(const std::string& path, std::size_t indent) {
     const char first = text_[0];
     if (first == '"' || first == '\'') return read_quoted(path);
@@ -209,7 +209,7 @@ class YamlReader {
     }
   }
 
-  /// Takes an escape, without its backslash, off `part`.
+  /// Cuts an escape, without its backslash, off `part`.
   static bool unescape(std::string_view& part, std::string& out) {
     constexpr std::string_view names = "nt\\\"/rbf0aev ";
     constexpr std::string_view meanings = {"\n\t\\\"/\r\b\f\0\a\x1b\v ", 13};
@@ -278,7 +278,7 @@ class YamlReader {
   std::string_view rest_;
   unsigned line_ = 0;
   std::size_t indent_ = 0;
-  std::string_view text_;  ///< the line, from its first character that is no blank
+  std::string_view text_;  ///< the line, from its first character that is not blank
   bool end_ = false;
   std::vector<Entry> entries_;
   std::size_t path_bytes_ = 0;

@@ -12,7 +12,7 @@
 namespace rankshim {
 namespace {
 
-/// The subcommand of this name; none has an empty one.
+/// The subcommand of this name. The empty word names none.
 const Usage* find_subcommand(std::string_view word) {
   const auto* const found = std::ranges::find(usages, word, &Usage::name);
   return found == usages.end() || word.empty() ? nullptr : found;

@@ -12,7 +12,7 @@
 namespace rankshim {
 namespace {
 
-/// A string, number, boolean or list of such as the text that a variable would hold.
+/// A string, number, boolean or list of these as the text that a variable would hold.
 std::optional<std::string> key_text(const OptionInfo& option, const toml::node& node) {
   if (const auto* text = node.as_string()) return text->get();
   if (const auto* number = node.as_integer()) return fmt::format("{}", number->get());
@@ -60,7 +60,7 @@ void SettingsReader::read_key(const std::string& path, std::size_t line_number, 
 }
 
 void SettingsReader::read_config() {
-  // The file's own name has no key, so the command line and the variable have already been read.
+  // The key `config` does not exist in the file, so the command line and the variable have already been read.
   const auto& chosen = invocation_.settings[Option::config];
   const std::string path = chosen ? chosen->text : std::string(info(Option::config).fallback);
   const auto read = node_.read(path);

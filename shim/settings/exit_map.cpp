@@ -10,7 +10,7 @@
 namespace rankshim {
 namespace {
 
-/// 0 to 255.
+/// An exit code, 0 to 255.
 std::optional<int> exit_code_in(std::string_view text) { return parse_number<std::uint8_t>(text); }
 
 constexpr std::array<std::pair<std::string_view, Cause>, 4> causes = {

@@ -7,20 +7,20 @@
 
 namespace rankshim {
 
-/// Why we end, where it is more than the command's own end.
+/// Why rankshim ends, if that is more than the command's end.
 enum class Cause : std::uint8_t {
   none,
-  oom,      ///< killed for want of memory
-  wait,     ///< the master did not come in time
-  config,   ///< environment or configuration incomplete or contradictory
-  stopped,  ///< a stop was asked for
+  oom,      ///< out of memory: a process was killed for it
+  wait,     ///< the master was not reachable in time
+  config,   ///< the environment or configuration is incomplete or contradictory
+  stopped,  ///< a stop was requested
 };
 
-/// `--exit-map`: FROM[-TO]=CODE or CAUSE=CODE, separated by commas. A cause's rule goes before a number's; of
-/// several that fit, the first.
+/// `--exit-map`: FROM[-TO]=CODE or CAUSE=CODE, separated by commas. The rule for a cause comes before one for
+/// a number; of several rules that match, the first is used.
 class ExitMap {
  public:
-  /// Nothing where the text has not that form or a code is above 255.
+  /// Returns nothing if the text does not have that form or a code is above 255.
   static std::optional<ExitMap> parse(std::string_view text);
 
   /// The code to exit with.

@@ -8,7 +8,8 @@ namespace {
 constexpr std::size_t width = 80;
 constexpr std::size_t help_column = 28;
 
-/// Appends `text` to a line that already reaches `used`, broken at blanks so that no line passes the width.
+/// Appends `text` to a line that already has `used` columns, broken at blanks so that no line exceeds the
+/// width.
 void wrap(std::string& out, std::size_t used, std::string_view text) {
   if (used + 1 >= help_column) {
     out += '\n';

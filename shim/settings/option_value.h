@@ -9,13 +9,13 @@
 /// The values that an option can have, by its kind.
 namespace rankshim {
 
-/// The value as it is kept ("1" becomes "true"); nothing where the kind does not allow it.
+/// The value as it is stored ("1" becomes "true"); nothing if the kind does not allow it.
 std::optional<std::string> normalise(const OptionInfo& option, std::string_view text);
 
-/// What the kind allows, for "… is not".
+/// A description of what the kind allows, for a message such as "… is not a number".
 std::string wanted(const OptionInfo& option);
 
-/// What separates the values of an option that takes a list; '\0' where it takes none.
+/// The separator of an option that takes a list; '\0' if it takes none.
 char separator(ValueKind kind);
 
 /// Whether the value is one of the choices, "text|json".

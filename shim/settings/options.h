@@ -65,8 +65,8 @@ enum class Option : std::uint8_t {
   phase,
 };
 
-/// What a value must look like. Facts of the topology are texts here: the topology stage judges them wherever
-/// they come from.
+/// The form that a value must have. Facts of the topology are texts here: the topology stage checks them,
+/// because they can come from elsewhere too.
 enum class ValueKind : std::uint8_t {
   text,
   choice,
@@ -81,17 +81,17 @@ enum class ValueKind : std::uint8_t {
 
 struct OptionInfo {
   Option option;
-  std::string_view group;  ///< heading in --help, set on the first of a group
+  std::string_view group;  ///< heading in --help, set for the first option of a group
   std::string_view name;   ///< "master-addr"
   ValueKind kind;
-  std::string_view argument;  ///< for --help: "HOST"; choices as "auto|port|dns|none"
-  std::string_view fallback;  ///< the built-in default as text; empty where there is none
+  std::string_view argument;  ///< for --help: "HOST", or choices: "auto|port|dns|none"
+  std::string_view fallback;  ///< the built-in default as text; empty if there is none
   std::string_view help;
-  bool has_variable = true;  ///< RANKSHIM_NAME exists
-  bool has_key = true;       ///< the configuration file has the key
+  bool has_variable = true;  ///< whether RANKSHIM_NAME exists
+  bool has_key = true;       ///< whether the configuration file has the key
 };
 
-/// The one table behind the command line, the variables, the file, `--help` and the reference.
+/// The one table for the command line, the variables, the file, `--help` and the reference.
 inline constexpr std::array options = {
     OptionInfo{Option::platform, "The job and this node", "platform", ValueKind::text, "auto|none|NAME",
                "auto", "the platform whose variables are read; none: map nothing and wait for nothing"},

@@ -14,7 +14,7 @@ namespace rankshim {
 namespace {
 
 constexpr std::string_view variable_prefix = "RANKSHIM_";
-/// Said about us rather than to us: the release's version, as installers and images export it.
+/// Not a setting: installers and images export the release's version in it.
 constexpr std::string_view version_variable = "RANKSHIM_VERSION";
 
 std::string variable_name(const OptionInfo& option) {

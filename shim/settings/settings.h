@@ -17,11 +17,11 @@
 
 namespace rankshim {
 
-/// The settings after command line > RANKSHIM_* > configuration file > default. Values were checked against
-/// their kind.
+/// The settings by precedence: command line > RANKSHIM_* > configuration file > default. Each value has been
+/// checked against its kind.
 class Settings {
  public:
-  /// The value and where it came from; nothing where it was not set and has no default.
+  /// The value and its source; nothing if it was not set and has no default.
   [[nodiscard]] const std::optional<Value>& operator[](Option option) const { return values_[index(option)]; }
   [[nodiscard]] std::optional<Value>& operator[](Option option) { return values_[index(option)]; }
 
@@ -37,31 +37,30 @@ class Settings {
 /// A command line that was understood.
 struct Invocation {
   Subcommand subcommand = Subcommand::run;
-  std::vector<std::string> arguments;  ///< the command, or the subcommand's own arguments
+  std::vector<std::string> arguments;  ///< the command, or the subcommand's arguments
   Settings settings;
 };
 
 /// A command line or settings that cannot be used.
 struct Rejected {
-  int exit_code =
-      0;  ///< exit_code::usage for the command line, exit_code::configuration for variables and the file,
-          ///< exit_code::system where that cannot be read for want of memory or descriptors
+  int exit_code = 0;  ///< exit_code::usage for the command line, exit_code::configuration for variables and
+                      ///< the file, exit_code::system if memory or descriptors are lacking to read the file
   Faults faults;
-  Invocation invocation;  ///< what was understood all the same, defaults included
+  Invocation invocation;  ///< what was understood nevertheless, defaults included
 };
 
-/// Reads `arguments` (argv without argv[0]), RANKSHIM_* and the configuration file. Every fault found is
-/// reported; one of the command line decides the exit code.
+/// Reads `arguments` (argv without argv[0]), RANKSHIM_* and the configuration file. Reports every fault that
+/// it finds; a fault of the command line decides the exit code.
 std::variant<Invocation, Rejected> read_settings(const std::vector<std::string>& arguments, const Node& node);
 
-/// For a command that was not found, where its name is a subcommand's that came behind options: what to write
-/// instead, to be put behind the sentence. Empty for all others.
+/// For a command that was not found and is the name of a subcommand placed after options: what to write
+/// instead, to be appended to the message. Empty for every other command.
 std::string subcommand_hint(std::string_view command);
 
 /// `--help`, for 80 columns.
 std::string help_text();
 
-/// What to do, for who gave nothing at all: a few lines.
+/// What to do, in a few lines, for a call without arguments.
 std::string_view short_help();
 
 }  // namespace rankshim

@@ -12,18 +12,18 @@
 
 namespace rankshim {
 
-/// The option of that name, without "--"; null where there is none.
+/// The option of that name, without "--"; null if there is none.
 const OptionInfo* find_option(std::string_view name);
 
-/// Reads one invocation. The sources are asked in the order of who wins, and the first to set an option keeps
-/// it. Each source has its own file: command_line.cpp, settings.cpp (variables), config_file.cpp;
-/// invocation_checks.cpp has what cannot go together.
+/// Reads one invocation. The sources are read in order of precedence, and the first that sets an option
+/// decides it. Each source has its file: command_line.cpp, settings.cpp (variables), config_file.cpp.
+/// invocation_checks.cpp checks what cannot be combined.
 class SettingsReader {
  public:
-  /// `node` has to outlive it.
+  /// `node` must outlive it.
   explicit SettingsReader(const Node& node) : node_(node) {}
 
-  /// Once only.
+  /// To be called once.
   std::variant<Invocation, Rejected> read(const std::vector<std::string>& arguments);
 
  private:
@@ -31,13 +31,13 @@ class SettingsReader {
   void reject_value(const OptionInfo& option, std::string_view text, Origin origin,
                     const std::string& detail);
 
-  /// Sets an option by `detail`, the option as it is written, a variable or "PATH:KEY", unless an earlier
-  /// source has set it. Given again on the command line, an option that takes a list becomes longer.
+  /// Sets an option unless an earlier source has set it. `detail` is the source: the option as it was
+  /// written, a variable or "PATH:KEY". On the command line, a list option that is given again is extended.
   void take(const OptionInfo& option, std::string_view text, Origin origin, const std::string& detail);
 
   void read_command_line(const std::vector<std::string>& arguments);
   void unknown_option(std::string_view name);
-  /// Checks what was given in several parts as a whole.
+  /// Checks each list that was given in several parts as a whole.
   void check_lists();
 
   void read_variables();
@@ -45,12 +45,12 @@ class SettingsReader {
 
   void read_config();
   void read_config(const std::string& path, const std::string& document);
-  /// `text` is the value as a variable would hold it; nothing where the key has none such.
+  /// `text` is the value as a variable would hold it; nothing if the key's value has no such form.
   void read_key(const std::string& path, std::size_t line_number, std::string_view key,
                 const std::optional<std::string>& text);
 
   void check_subcommand();
-  /// What is asked to stop must hear of it before it is killed.
+  /// Checks that a process that is asked to stop gets the signal before it is killed.
   void check_delay();
   void check_format();
 

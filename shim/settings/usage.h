@@ -25,12 +25,12 @@ enum class Subcommand : std::uint8_t {
 /// A way of calling rankshim.
 struct Usage {
   Subcommand subcommand;
-  std::string_view name;       ///< the first word; empty for `run`, which has none
+  std::string_view name;       ///< the first word; empty for `run`
   std::string_view arguments;  ///< for --help: "[OPTIONS]"
   std::string_view help;
 };
 
-/// Every way of calling rankshim, in the order of `--help`. A subcommand with two ways has two lines.
+/// Every way of calling rankshim, in the order of `--help`. A subcommand with two forms has two lines.
 inline constexpr std::array usages = {
     Usage{Subcommand::run, "", "[OPTIONS] [--] COMMAND [ARG...]",
           "run COMMAND: a program, script.py, or -m module"},
@@ -49,20 +49,20 @@ inline constexpr std::array usages = {
           "print what this container's rankshim is doing; fail if it has failed"},
 };
 
-/// The options that print a text, wherever they stand before the command.
+/// The options that print a text, anywhere before the command.
 inline constexpr std::array text_options = {
     Usage{Subcommand::version, "--version", "", "print the version"},
     Usage{Subcommand::help, "--help", "", "print all options"},
     Usage{Subcommand::licenses, "--licenses", "", "print the notices of what is linked in"},
 };
 
-/// How a setting is named, as `--help` says it.
+/// How the names of a setting correspond, for `--help`.
 inline constexpr std::string_view names_text =
     "Every option --some-name is also the variable RANKSHIM_SOME_NAME and the key\n"
     "some-name in the configuration file. The command line overrides the variable,\n"
     "and the variable overrides the file. Defaults are in brackets.\n";
 
-/// The exit codes, as `--help` says them.
+/// The exit codes, for `--help`.
 inline constexpr std::string_view exit_codes_text =
     "Exit codes: the command's own, or 128 + its signal; 64: wrong usage; 71: the\n"
     "system refused a resource; 75: the master could not be reached in time; 78: the\n"
