@@ -1,6 +1,7 @@
 """The images under test, built once for all tests of this folder."""
 
 import itertools
+import json
 import pathlib
 import shutil
 import tempfile
@@ -85,3 +86,25 @@ def start(engine):
     for process in started:
         engine.podman("rm", "--force", "--time=0", "--ignore", process.name)
         process.kill()
+
+
+@pytest.fixture
+def play(engine, tmp_path):
+    """Starts a pod by `podman kube play`: play(POD) is a Process that prints what its container "pytorch" prints; ends it
+    with the test."""
+    followers = []
+
+    def start_pod(pod):
+        name = pod["metadata"]["name"]
+        manifest = tmp_path / f"{name}.json"
+        manifest.write_text(json.dumps(pod))
+        followers.append((name, None))  # what fails half-way is removed, too
+        engine.must("kube", "play", "--network=job", manifest)
+        followers[-1] = name, engine.start("podman", "logs", "--follow", f"{name}-pytorch", name=name)
+        return followers[-1][1]
+
+    yield start_pod
+    for name, follower in followers:
+        engine.podman("pod", "rm", "--force", "--time=0", "--ignore", name)
+        if follower:
+            follower.kill()

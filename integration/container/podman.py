@@ -127,15 +127,16 @@ def _is_init(pid):
     return len(numbers) > 1 and numbers[-1] == "1"
 
 
-def make_base_image(engine, names):
-    """A minimal Debian made by debootstrap stands in, under `names`, for the image that a registry
-    would give. Its archive is kept in .cache for the next run."""
-    archive = REPOSITORY / ".cache" / "minimal-debian.tar"
+def make_base_image(engine, names, *packages):
+    """A minimal Debian made by debootstrap, with these packages of its own, stands in, under `names`, for the image that
+    a registry would give. Its archive is kept in .cache for the next run."""
+    archive = REPOSITORY / ".cache" / f"{'-'.join(('minimal-debian', *packages))}.tar"
     if not archive.exists():
         archive.parent.mkdir(exist_ok=True)
+        include = [f"--include={','.join(packages)}"] if packages else []
         with tempfile.TemporaryDirectory(prefix="debootstrap-", dir=archive.parent) as folder:
             tree, new = pathlib.Path(folder) / "tree", pathlib.Path(folder) / "tar"
-            _succeed(["debootstrap", "--variant=minbase", "bookworm", tree], _proxies())
+            _succeed(["debootstrap", "--variant=minbase", *include, "bookworm", tree], _proxies())
             _succeed(["tar", "-C", tree, "-cf", new, "."])
             new.rename(archive)
     path = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"

@@ -1,7 +1,6 @@
 """A job of install/ as it is: Kustomize puts rankshim into its pods, a stand-in for the controller makes them, and podman
 runs them on a network with names."""
 
-import json
 import pathlib
 import sys
 
@@ -58,34 +57,25 @@ def for_podman(pod, folder):
 
 
 @pytest.fixture
-def job(engine, tmp_path):
+def job(play, tmp_path):
     """The pods of the job, the master first, each started by .start(POD)."""
     (tmp_path / "train.py").write_text(TRAIN)
     document = yaml.safe_load(tool("kubectl")("kustomize", str(INSTALL / "kustomize" / "example")))
     document["spec"]["pytorchReplicaSpecs"]["Worker"]["replicas"] = 1
     made = {pod["metadata"]["name"]: for_podman(pod, tmp_path) for pod in pods(document)}
-    followers = []
 
     class Job:
         names = list(made)
 
         @staticmethod
         def start(name):
-            manifest = tmp_path / f"{name}.json"
-            manifest.write_text(json.dumps(made[name]))
-            engine.must("kube", "play", "--network=job", manifest)
-            followers.append(engine.start("podman", "logs", "--follow", f"{name}-pytorch", name=name))
-            return followers[-1]
+            return play(made[name])
 
         @staticmethod
         def termination_message(name):
             return (tmp_path / f"{name}.log").read_text()
 
-    yield Job
-    for name in made:
-        engine.podman("pod", "rm", "--force", "--time=0", "--ignore", name)
-    for follower in followers:
-        follower.kill()
+    return Job
 
 
 def test_a_pod_that_comes_late_is_waited_for_and_one_that_is_killed_is_named_by_the_other(engine, job):

@@ -5,6 +5,7 @@ import string
 import sys
 
 import pytest
+import yaml
 
 from container import podman
 from lib.results import results
@@ -17,35 +18,25 @@ pytestmark = [pytest.mark.torch, pytest.mark.usefixtures("torch")]
 
 
 @pytest.fixture
-def play(engine, tmp_path):
-    """Starts a pod of the job: play(POD, RANK) is a Process that prints what the pod's container prints."""
+def node(play):
+    """Starts a pod of the job: node(POD, RANK) is a Process that prints what the pod's container prints."""
     (image,) = podman.base_names(HERE / "user.Dockerfile")
-    pods, followers = [], []
+    python = pathlib.Path(sys.base_prefix)
 
     def run(pod, rank):
-        python = pathlib.Path(sys.base_prefix)
-        manifest = tmp_path / f"{pod}.yaml"
-        manifest.write_text(string.Template((HERE / "pod.yaml").read_text()).substitute(
+        return play(yaml.safe_load(string.Template((HERE / "pod.yaml").read_text()).substitute(
             pod=pod, rank=rank, image=image, job=HERE.parent / "kubeflow" / "workers", venv=sys.prefix,
             # A system's own Python is in /usr already.
             python="/mnt" if python.is_relative_to("/usr") else python,
-        ))
-        pods.append(pod)
-        engine.must("kube", "play", "--network=job", manifest)
-        followers.append(engine.start("podman", "logs", "--follow", f"{pod}-pytorch", name=pod))
-        return followers[-1]
+        )))
 
-    yield run
-    for pod in pods:
-        engine.podman("pod", "rm", "--force", "--time=0", pod)
-    for follower in followers:
-        follower.kill()
+    return run
 
 
-def test_two_pods_train_together_though_the_master_pod_comes_late(engine, play):
-    worker = play(WORKER, 1)
+def test_two_pods_train_together_though_the_master_pod_comes_late(engine, node):
+    worker = node(WORKER, 1)
     worker.wait_line(f"(?i)wait.*{MASTER}", 30)
-    master = play(MASTER, 0)
+    master = node(MASTER, 0)
     for pod in (master, worker):
         assert engine.must("wait", f"{pod.name}-pytorch", timeout=JOB) == "0", pod.transcript()
         pod.wait(30)

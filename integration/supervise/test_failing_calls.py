@@ -17,7 +17,7 @@ from supervise.conftest import PID_1
 REFUSALS = (errno.ENOMEM, errno.ENOSYS)
 OTHER_REFUSALS = (errno.EAGAIN, errno.EINTR, errno.EIO, errno.EPERM, errno.EMFILE)
 # What says that the command ran, whatever is told of it.
-RAN = '>"$RUN.ran"; '
+RAN = '>"${RUN:?}.ran"; '
 # What runs, its exit code where nothing goes wrong, and rankshim's options.
 SCENES = {
     "a command that fails": ("exit 7", 7),
