@@ -9,7 +9,7 @@
 
 namespace rankshim::supervise {
 
-/// A child that waits for a signal; ended by the destructor.
+/// A child that waits for a signal; the destructor ends it.
 struct Child {
   pid_t pid = fork();
   Child() {

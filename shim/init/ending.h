@@ -16,30 +16,30 @@ struct Ending {
   enum class Kind : std::uint8_t {
     exited,       ///< `number` is its exit code
     signalled,    ///< `number` is the signal that ended it
-    not_started,  ///< `number` is the errno; `failed_call` says of what ("pipe", "fork", "prctl", "execve")
-    withheld,     ///< it ran, and the kernel does not tell how it ended; `number` is the errno of wait4
+    not_started,  ///< `number` is the errno; `failed_call` names the call ("pipe", "fork", "prctl", "execve")
+    withheld,     ///< it ran, and the kernel does not report how it ended; `number` is the errno of wait4
   };
   Kind kind = Kind::exited;
   int number = 0;
   std::string failed_call;
   std::string
-      failed_path;  ///< of "execve": the file that was found and refused, or the name that was not found
-  bool failed_interpreter = false;  ///< that file is there, but not what it names to run it
-  std::optional<int> stop_signal;  ///< the first that asked to stop while the command ran, as it came (before
-                                   ///< Policy::rewrite)
-  /// The first signal that came after its end and would have ended us; a stop signal that was not passed on
-  /// before its end; of a hook, also one that came while it ran.
+      failed_path;  ///< for "execve": the file that was found and refused, or the name that was not found
+  bool failed_interpreter = false;  ///< that file exists, but not the interpreter that it names
+  std::optional<int>
+      stop_signal;  ///< the first signal that requested a stop while the command ran, before Policy::rewrite
+  /// The first signal after the command's end that would have ended rankshim, or a stop signal that was not
+  /// passed on before the end; for a hook, also one that came while it ran.
   std::optional<int> late_signal;
-  bool killed_by_us = false;      ///< the command itself ended by a KILL of ours
-  unsigned leftovers = 0;         ///< processes that were still there when the command had ended
+  bool killed_by_us = false;      ///< rankshim ended the command itself by KILL
+  unsigned leftovers = 0;         ///< processes that still existed when the command had ended
   unsigned leftovers_killed = 0;  ///< of these, how many had to be killed
-  /// Who had not stopped when their time was over, before stacks and KILL: "worker 0 (rank 8, pid 17, state
-  /// S, in futex_do_wait) did not stop in 1.6 s".
+  /// The processes that had not stopped in time, before stacks and KILL: "worker 0 (rank 8, pid 17, state S,
+  /// in futex_do_wait) did not stop in 1.6 s".
   std::string did_not_stop;
-  std::string left_behind;  ///< what not even KILL ended, for a person: "PID (NAME, WAIT CHANNEL), …"
-  pid_t pid = 0;            ///< the command's; 0 where it was not started
+  std::string left_behind;  ///< what not even KILL ended, for messages: "PID (NAME, WAIT CHANNEL), …"
+  pid_t pid = 0;            ///< the command's; 0 if it was not started
   std::chrono::milliseconds ran{0};
-  std::chrono::steady_clock::time_point started_at;                 ///< just before the command's start
+  std::chrono::steady_clock::time_point started_at;                 ///< just before the command was started
   std::optional<std::chrono::steady_clock::time_point> ended_at;    ///< when the command had ended
   std::optional<std::chrono::steady_clock::time_point> stopped_at;  ///< when stop_signal was passed on
   WorkerRecord workers;

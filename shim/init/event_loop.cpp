@@ -9,8 +9,8 @@
 namespace rankshim::supervise {
 namespace {
 
-/// Runs a handler that needs no waiting; false where there is none. The wait, which is refused, has its place
-/// among them, and goes to their end.
+/// Runs a handler that needs no waiting; false if there is none. The operation that waits, which the kernel
+/// refuses, is in the same queue and goes to its end.
 bool run_handler(boost::asio::io_context& io) {
   for (int attempt = 0; attempt < 2; ++attempt) {
     try {
@@ -25,7 +25,7 @@ bool run_handler(boost::asio::io_context& io) {
 }  // namespace
 
 void run_until(boost::asio::io_context& io, SignalQueue& signals, const bool& over) {
-  bool failed = false;  // and never comes back
+  bool failed = false;  // and is never reset
   bool warned = false;
   while (!over) {
     try {

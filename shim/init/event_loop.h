@@ -11,11 +11,13 @@
 
 namespace rankshim::supervise {
 
-/// Lets `io` work until what it does sets `over`. What a handler throws is said once, and the loop goes on.
-/// Where the kernel refuses to wait for events whoever waits for `signals` goes on by wait_without_loop().
+/// Runs `io` until one of its handlers sets `over`. An exception of a handler is logged once, and the loop
+/// goes on. If the kernel refuses to wait for events, the waiter for `signals` goes on by
+/// wait_without_loop().
 void run_until(boost::asio::io_context& io, SignalQueue& signals, const bool& over);
 
-/// Runs the coroutine to its end, with whatever else there is to do on `io`. Returns or throws what it does.
+/// Runs the coroutine to its end, together with the other work of `io`. Returns or throws what the coroutine
+/// does.
 template <typename Result>
 Result run_to_end(boost::asio::io_context& io, SignalQueue& signals,
                   boost::asio::awaitable<Result> coroutine) {

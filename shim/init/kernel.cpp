@@ -18,7 +18,7 @@
 namespace rankshim::supervise::kernel {
 namespace {
 
-/// What rt_sigaction(2) itself takes; libc's struct sigaction is another.
+/// The structure of rt_sigaction(2); libc's struct sigaction differs.
 struct Action {
   // NOLINTNEXTLINE(performance-no-int-to-ptr): the kernel's 0 and 1
   void (*handler)(int) = SIG_DFL;
@@ -40,7 +40,7 @@ siginfo_t to_siginfo(int signal, const Payload& payload) {
   return info;
 }
 
-/// What wait4(2) would have said of what waitid(2) says; musl has no macros for it.
+/// The status of wait4(2) for a result of waitid(2); musl has no macros for it.
 int wait_status(int code, int value) {
   constexpr int stopped = 0x7f;
   constexpr int dumped_core = 0x80;
@@ -52,19 +52,19 @@ int wait_status(int code, int value) {
 pid_t wait_for_child(int& status, int flags) {
   const pid_t pid = result(wait4(-1, &status, flags, nullptr));
   if (pid >= 0 || pid == -ECHILD || pid == -EINTR) return pid;
-  siginfo_t info{};  // WUNTRACED is WSTOPPED's number
+  siginfo_t info{};  // WUNTRACED has the same number as WSTOPPED
   if (waitid(P_ALL, 0, &info, WEXITED | flags) != 0) return errno == ECHILD ? -ECHILD : pid;
   status = wait_status(info.si_code, info.si_status);
   return info.si_pid;
 }
 
-/// Whether we were the tracer of that child, which is stopped; it goes on with its signal then, but for the
-/// TRAP that execve(2) sends to who is traced (ptrace(2)).
+/// Detaches from a stopped child if this process was its tracer; returns whether it was. The child continues
+/// with its signal, except for the TRAP that execve(2) sends to a traced process (ptrace(2)).
 bool detach(pid_t process, int signal) {
   siginfo_t info{};
   const bool known = ptrace(PTRACE_GETSIGINFO, process, nullptr, &info) == 0;
   const bool by_exec = signal == SIGTRAP && known && info.si_code == SI_USER && info.si_pid == process;
-  // NOLINTNEXTLINE(performance-no-int-to-ptr): what ptrace(2) wants
+  // ptrace(2) takes the signal as a pointer.
   return ptrace(PTRACE_DETACH, process, nullptr, reinterpret_cast<void*>(by_exec ? 0L : long{signal})) == 0;
 }
 
@@ -115,7 +115,7 @@ int queue(pid_t process, int signal, const Payload& payload) {
 
 int queue_to_group(pid_t leader, int signal, const Payload& payload) {
   constexpr unsigned to_process_group =
-      4;  // PIDFD_SIGNAL_PROCESS_GROUP (linux/pidfd.h), younger than our headers
+      4;  // PIDFD_SIGNAL_PROCESS_GROUP (linux/pidfd.h), newer than our headers
   const int descriptor = pidfd_open(leader);
   if (descriptor < 0) return -ENOSYS;
   const siginfo_t info = to_siginfo(signal, payload);
@@ -165,7 +165,7 @@ int stop_self() {
   constexpr SignalSet stop = SignalSet{1} << (SIGTSTP - 1);
   SignalSet pending = 0;
   set_signal_mask(all & ~stop, nullptr);
-  send(getpid(), SIGTSTP);  // here it stands still
+  send(getpid(), SIGTSTP);  // the process stops here
   set_signal_mask(all, nullptr);
   syscall(SYS_rt_sigpending, &pending, sizeof(SignalSet));
   return (pending & (SignalSet{1} << (SIGCONT - 1))) != 0 ? 1 : 0;

@@ -6,8 +6,9 @@
 #include <cstdint>
 
 /// The system calls for signals, processes and terminals, one small function each. A function returns what
-/// the kernel returns: 0 or more, or −errno. The calls are raw where libc interferes: musl hides the signals
-/// 32 to 34, and both libcs do additional work. All of them may be used in a child between vfork and exec.
+/// the kernel returns: 0 or more, or −errno. The calls bypass libc where it interferes: musl hides the
+/// signals 32 to 34, and both libcs do additional work. All of them may be used in a child between vfork and
+/// exec.
 namespace rankshim::supervise::kernel {
 
 /// Bit N−1 is signal N, all 64 of them.
@@ -19,42 +20,43 @@ int set_signal_mask(SignalSet blocked, SignalSet* before);
 /// Whether the signal's disposition is "ignored": 1 or 0.
 int is_ignored(int signal);
 
-/// "Ignored" or the default; there are no handlers in this program.
+/// Sets the disposition to "ignored" or the default; this program has no handlers.
 int set_ignored(int signal, bool ignored);
 
-/// A close-on-exec, non-blocking signalfd for these signals, or the same descriptor with another set.
+/// A close-on-exec, non-blocking signalfd for these signals, or the existing descriptor with another set.
 int signal_descriptor(int existing, SignalSet signals);
 
-/// Ends this process at once, also one that shares its memory with its parent.
+/// Ends this process at once, even if it shares its memory with its parent.
 [[noreturn]] void exit_now(int code);
 
-/// kill(2): 0 and negative numbers mean groups and, for −1, everything.
+/// kill(2): 0 and negative numbers mean groups, and −1 means every process.
 int send(pid_t target, int signal);
 
 /// What a queued signal carries to its receiver (sigqueue(3)).
 struct Payload {
-  int code = 0;  ///< si_code, negative: the kernel lets nobody pretend to be the kernel
+  int code = 0;  ///< si_code, negative: the kernel lets no process send a code of the kernel's
   pid_t sender = 0;
   uid_t user = 0;
   std::uint64_t value = 0;
 };
 int queue(pid_t process, int signal, const Payload& payload);
 
-/// The next of these blocked signals, taken from the kernel; −EAGAIN when none came in that time. `payload`
-/// may be null.
+/// Takes the next of these blocked signals from the kernel; −EAGAIN if none came in that time. `payload` may
+/// be null.
 int take_signal(SignalSet signals, std::chrono::milliseconds time, Payload* payload);
 
-/// To each member of the group whose leader is this child of ours, ended or not. −ENOSYS before Linux 6.9.
+/// Sends to each member of the group whose leader is this child, which may have ended. −ENOSYS before Linux
+/// 6.9.
 int queue_to_group(pid_t leader, int signal, const Payload& payload);
 
 int pidfd_open(pid_t process);
 int pidfd_send(int pidfd, int signal, const Payload* payload);
 
-/// Reaps one ended child: its number, 0 when none has ended, −ECHILD when there is none at all. With
-/// `stopped_too` a child that was stopped is told of as well, once, and is not reaped (WIFSTOPPED). A child
-/// that made us its tracer (PTRACE_TRACEME, as programs do that will not be debugged) and stopped for that is
-/// let go, with its signal, and `let_go` is set: nobody else would ever continue it. By wait4(2), and where
-/// that is refused by waitid(2).
+/// Reaps one ended child. Returns its number, 0 if none has ended, −ECHILD if there is none. With
+/// `stopped_too` it also reports each stop of a child once, without reaping it (WIFSTOPPED). A child that
+/// made this process its tracer (PTRACE_TRACEME, as programs do that prevent debugging) and stopped for that
+/// is continued with its signal, and `let_go` is set: no other process would ever continue it. Uses wait4(2),
+/// or waitid(2) if that is refused.
 pid_t reap(int& status, bool stopped_too, bool& let_go);
 
 /// Whether there is any child, ended or not: 1 or 0.
@@ -63,39 +65,40 @@ int has_children();
 int set_process_group(pid_t process, pid_t group);
 int become_subreaper();
 
-/// From now on no execve(2) of this process or its descendants gives privileges (PR_SET_NO_NEW_PRIVS).
+/// From now on no execve(2) of this process or its descendants grants privileges (PR_SET_NO_NEW_PRIVS).
 int forbid_new_privileges();
 
-/// A session of its own for this process, which must not lead a group; and `terminal` as its controlling
+/// Starts a session for this process, which must not lead a group, with `terminal` as its controlling
 /// terminal.
 int start_session();
 int take_controlling_terminal(int terminal);
-/// As the session's leader, gives up its controlling terminal. The kernel then sends HUP and CONT to its
-/// foreground group.
+/// Gives up the controlling terminal of this process, which leads its session. The kernel then sends HUP and
+/// CONT to the terminal's foreground group.
 int leave_controlling_terminal(int terminal);
 
-/// What this process gets when its parent ends; 0: nothing. Of a child only from its exec on if that changes
-/// no rights.
+/// Sets the signal that this process gets when its parent ends; 0 for none. A child's setting survives its
+/// exec only if that changes no rights.
 int set_parent_death_signal(int signal);
 
-/// Stops this process as Ctrl-Z would, until SIGCONT. Where nobody could continue it (an orphaned group, PID
-/// 1) the kernel does not stop it. 1: it was stopped and continued; 0: it was not stopped.
+/// Stops this process, as Ctrl-Z would, until SIGCONT. The kernel does not stop a process that nothing could
+/// continue (in an orphaned group, or PID 1). Returns 1 if it was stopped and continued, 0 if it was not
+/// stopped.
 int stop_self();
 
-/// The limit on the size of core files: 1 byte, which the kernel takes for "no core at all", also where a
-/// program reads them (core(5) calls only 0 that, but a pipe ignores 0); 0 where 1 is not allowed.
+/// Sets the limit on the size of core files to 1 byte. The kernel then writes no core, and pipes none to a
+/// program either (core(5) names only 0 for that, but a pipe ignores 0). Sets it to 0 if 1 is not allowed.
 int forbid_core(pid_t process);
 
-/// The terminal's foreground process group; −ENOTTY and the like where it is not our controlling terminal.
+/// The terminal's foreground process group; −ENOTTY and the like if it is not the controlling terminal.
 pid_t foreground_group(int terminal);
 int set_foreground_group(int terminal, pid_t group);
 
 /// A close-on-exec, non-blocking pipe.
 int make_pipe(int (&ends)[2]);
 
-/// Gives the numbers 0 to 2, where they are closed, to descriptors that cannot be read, written or polled, so
-/// that nothing of ours gets them: a log line must not go to a socket that happens to be number 2. The
-/// command finds them closed, as they came.
+/// Gives the closed descriptors among 0 to 2 to files that cannot be read, written or polled, so that no file
+/// of rankshim gets those numbers: a log line must not go to a socket that happens to be number 2. The
+/// command starts with them closed, as rankshim did.
 void reserve_standard_descriptors();
 
 }  // namespace rankshim::supervise::kernel

@@ -26,7 +26,7 @@ struct State {
   pid_t command = 0;  // 0: none runs
   pid_t target = 0;
   std::optional<milliseconds> grace;
-  int code = exit_code::system;  // to end with while no command runs
+  int code = exit_code::system;  // the exit code while no command runs
   SignalSet owed = 0;
   Clock::time_point kill_due = never;
 };
@@ -40,7 +40,7 @@ void deliver(int signal) {
   if (kernel::send(state.target, signal) == -ESRCH) kernel::send(state.command, signal);
 }
 
-/// Ends us when the command has ended.
+/// Reaps children, and ends this process when the command has ended.
 void reap() {
   int status = 0;
   bool let_go = false;
@@ -64,7 +64,7 @@ void reap() {
       "code\n");
   constexpr SignalSet all = ~SignalSet{0};
   while (true) {
-    // First what was taken before; a signal that comes in this moment again is merged with it, as ever.
+    // Signals that were taken earlier come first; one that arrives again now is merged with them, as usual.
     int signal = 1;
     while (signal <= 64 && (state.owed & bit(signal)) == 0) ++signal;
     if (signal > 64) {

@@ -5,26 +5,27 @@
 #include <chrono>
 #include <optional>
 
-/// What supervision comes down to when memory is refused. No code of ours handles that, and none throws it:
-/// this takes over, by system calls alone, and does not come back. Before the command exists the process says
-/// so and ends with 71. While the command runs, signals go on to it and children are reaped, until it ends:
-/// its exit code is ours, as ever, but nothing more is told of it. After its end we end with its code.
+/// Supervision without memory. No code of rankshim handles refused memory or throws for it: this takes over
+/// instead, by system calls alone, and does not return. Before the command exists, the process logs it and
+/// exits with 71. While the command runs, this passes signals on and reaps children until it ends, and exits
+/// with its code, but writes no report. After the command's end it exits with the command's code.
 namespace rankshim::supervise::last_resort {
 
-/// From now on memory that operator new does not get ends in this.
+/// From now on, if operator new gets no memory, this takes over.
 void arm();
 
-/// The command runs. `target` is what kill(2) gets: the command, or its process group's negative number.
-/// `grace` is counted from a stop signal on; whoever is left after it is killed.
+/// To be called when the command runs. `target` is the argument for kill(2): the command, or its process
+/// group's negative number. `grace` is counted from a stop signal on; processes that are left after it are
+/// killed.
 void command_runs(pid_t command, pid_t target, std::optional<std::chrono::milliseconds> grace);
 
-/// A stop signal was passed on, or will be: whoever is left at that time is killed.
+/// To be called for a stop signal: processes that are left at that time are killed.
 void kill_at(std::chrono::steady_clock::time_point when);
 
-/// It was reaped; this is the exit code that says how it ended.
+/// To be called when the command was reaped; `code` is the exit code for how it ended.
 void command_ended(int code);
 
-/// A signal was taken from the kernel and has yet to be delivered, or is no longer to be.
+/// To be called for a signal that was taken from the kernel and is not delivered yet, or no longer has to be.
 void owe(int signal);
 void settle(int signal);
 

@@ -4,8 +4,8 @@
 
 namespace rankshim::supervise {
 
-/// Who wants to know what happens while the command runs. Every call comes from the event loop and returns
-/// at once; what it throws is a warning of the supervisor's and changes nothing.
+/// Gets to know what happens while the command runs. Every call comes from the event loop and returns at
+/// once. An exception is logged as a warning and changes nothing.
 class Observer {
  public:
   Observer() = default;

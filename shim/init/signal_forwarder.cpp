@@ -17,10 +17,11 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds first_delay{5};
 constexpr milliseconds longest_delay{1000};  // a full queue may be emptied at any time
-constexpr std::size_t most_kept = 10'000;    // more stay in the kernel, which tells their sender
-constexpr unsigned most_refusals = 8;        // over more than a second
+constexpr std::size_t most_kept =
+    10'000;                            // more stay in the kernel's queue, whose limit their sender notices
+constexpr unsigned most_refusals = 8;  // over more than a second
 
-/// By sigqueue(3) and its like: with a value.
+/// Whether it was sent with a value, by sigqueue(3) or a similar call.
 bool is_queued(const Received& signal) { return signal.code < 0 && signal.code != SI_TKILL; }
 
 kernel::Payload payload_of(const Received& signal) {
@@ -54,7 +55,7 @@ void SignalForwarder::command_ended() {
 void SignalForwarder::pass_on(const Received& signal) {
   last_resort::owe(signal.number);
   const bool waits = (kept_numbers_ & bit(signal.number)) != 0;
-  if (waits && signal.number < first_real_time_signal) return;  // merged, as the kernel would
+  if (waits && signal.number < first_real_time_signal) return;  // merged, as the kernel would do
   if (!waits) {
     const int done = deliver(signal);
     if (done >= 0 || done == -ESRCH) return last_resort::settle(signal.number);
@@ -74,8 +75,8 @@ void SignalForwarder::keep(const Received& signal) {
   if (!due_) set_due(true);
 }
 
-/// Sooner after something was delivered. What waits for workers waits for as long again as a quarter of the
-/// time it has waited: no wake-ups worth the name in hours of waiting for peers.
+/// The next try comes sooner after a delivery. A signal for workers waits for a further quarter of the time
+/// it has waited, which makes few wake-ups in hours of waiting for peers.
 void SignalForwarder::set_due(bool progress) {
   due_.reset();
   if (kept_.empty()) return;
@@ -88,7 +89,7 @@ void SignalForwarder::set_due(bool progress) {
 
 void SignalForwarder::try_again() {
   const std::size_t before = kept_.size();
-  SignalSet waiting = 0;  // later ones of the same number stay behind it
+  SignalSet waiting = 0;  // signals whose later ones of the same number must wait too
   std::erase_if(kept_, [&](Kept& kept) {
     const int number = kept.signal.number;
     if ((waiting & bit(number)) != 0) return false;
@@ -107,12 +108,13 @@ void SignalForwarder::try_again() {
   set_due(kept_.size() < before);
 }
 
-/// Only while the command is not reaped: until then its number, and its group's, is its own.
+/// Delivers only while the command is not reaped: until then its process number, and its group's, cannot be
+/// reused.
 int SignalForwarder::deliver(const Received& signal) {
   if (launcher_.is_for_workers(signal.number)) return deliver_to_workers(signal);
   const bool queued = is_queued(signal);
-  // A real-time signal is always queued: kill(2) would silently merge it with others when the receiver's
-  // queue is full.
+  // A real-time signal is always queued: kill(2) would silently merge it with others if the receiver's queue
+  // is full.
   const bool real_time = signal.number >= first_real_time_signal;
   const kernel::Payload payload = payload_of(signal);
   if (scope_ == SignalScope::tree) return to_all(signal.number, queued ? &payload : nullptr);
@@ -120,13 +122,13 @@ int SignalForwarder::deliver(const Received& signal) {
     int done = queued || real_time ? kernel::queue_to_group(command_, signal.number, payload) : -ENOSYS;
     if (done == -ENOSYS && queued) done = walk_group(signal.number, payload);
     if (done == -ENOSYS) done = kernel::send(-command_, signal.number);
-    if (done != -ESRCH) return done;  // otherwise the command has left its group for another
+    if (done != -ESRCH) return done;  // otherwise the command has moved to another group
   }
   return queued || real_time ? kernel::queue(command_, signal.number, payload)
                              : kernel::send(command_, signal.number);
 }
 
-/// −EAGAIN while nobody can take it.
+/// −EAGAIN while no worker can take it.
 int SignalForwarder::deliver_to_workers(const Received& signal) {
   const std::vector<Process> workers = launcher_.receivers(signal.number);
   if (workers.empty()) return -EAGAIN;
@@ -138,10 +140,10 @@ int SignalForwarder::deliver_to_workers(const Received& signal) {
     log::info("{} passed on to {}", signal_name(signal.number),
               workers.size() == 1 ? "the launcher's worker" : fmt::format("{} workers", workers.size()));
   }
-  return 0;  // again, some would get it twice
+  return 0;  // if it were sent again, some workers would get it twice
 }
 
-/// For kernels before 6.9, which give values to processes only.
+/// For kernels before 6.9, which can send values only to single processes.
 int SignalForwarder::walk_group(int signal, const kernel::Payload& payload) {
   std::optional<std::vector<Process>> members = everything();
   if (!members) return -ENOSYS;
@@ -153,7 +155,7 @@ int SignalForwarder::to_all(int signal, const kernel::Payload* payload) {
   if (pid_1_ && before_us_.empty() && payload == nullptr) return kernel::send(-1, signal);
   if (const std::optional<std::vector<Process>> all = everything()) return send_each(*all, signal, payload);
   if (pid_1_) return kernel::send(-1, signal);
-  if (command_ended_) return -ESRCH;  // without /proc nobody can say who is left
+  if (command_ended_) return -ESRCH;  // without /proc it is not known what is left
   const int done = kernel::send(-command_, signal);
   return done == -ESRCH ? kernel::send(command_, signal) : done;
 }

@@ -15,45 +15,48 @@
 
 namespace rankshim::supervise {
 
-/// Brings signals to the command and to what it started, and never to anything else. What cannot be delivered
-/// now is kept and tried again: nothing that was handed over is lost while somebody is there to take it.
+/// Delivers signals to the command and to what it started, and never to anything else. A signal that cannot
+/// be delivered now is kept and tried again: no signal is lost as long as it has a receiver.
 class SignalForwarder {
  public:
   using Clock = std::chrono::steady_clock;
 
-  /// `signals` is told to leave real-time signals in the kernel's queue while too many are kept here. What
-  /// goes to the launcher's workers is kept until there are some and each of them can take it.
+  /// `signals` leaves real-time signals in the kernel's queue while too many are kept here. A signal for the
+  /// launcher's workers is kept until there are workers and each of them can take it.
   SignalForwarder(SignalQueue& signals, SignalScope scope, const Launcher& launcher)
       : signals_(signals), scope_(scope), launcher_(launcher) {}
 
-  /// Children from before our exec are none of the command's (`exec > >(tee log); exec rankshim …` in a
-  /// shell): they are reaped, but neither signalled nor waited for. Call it before the command is started.
+  /// Children from before rankshim's exec do not belong to the command (`exec > >(tee log); exec rankshim …`
+  /// in a shell): they are reaped, but neither signalled nor waited for. To be called before the command is
+  /// started.
   void leave_alone_present_children();
 
-  /// The command runs now; until then nothing may be passed on.
+  /// The command runs now; before this call nothing may be passed on.
   void begin(pid_t command) { command_ = command; }
 
-  /// It was reaped: its number may belong to another process. What is kept for it is dropped.
+  /// The command was reaped: its number may belong to another process. Signals that are kept for it are
+  /// dropped.
   void command_ended();
 
-  /// Passes a signal on, now or as soon as that is possible.
+  /// Passes a signal on, now or as soon as possible.
   void pass_on(const Received& signal);
 
-  /// When try_again() is to be called; nothing while nothing is kept.
+  /// When try_again() is to be called; nothing if no signal is kept.
   [[nodiscard]] const std::optional<Clock::time_point>& due() const { return due_; }
   void try_again();
 
-  /// To all that the command started. All of a PID namespace by one call where that is ours; otherwise our
-  /// own descendants. 0 or −errno.
+  /// Sends to everything that the command started: by one call to all of a PID namespace if rankshim is its
+  /// PID 1, otherwise to all descendants. Returns 0 or −errno.
   int to_all(int signal, const kernel::Payload* payload = nullptr);
 
-  /// To those of them that are stopped (job control, a debugger); to all where /proc does not tell who is.
+  /// Sends to those of them that are stopped (by job control or a debugger), or to all if /proc does not show
+  /// it.
   void to_stopped(int signal);
 
-  /// Everything that the command started and left, by /proc; nothing where that does not tell.
+  /// Everything that the command started and left, by /proc; nothing if that does not show it.
   [[nodiscard]] std::optional<std::vector<Process>> everything() const;
 
-  /// Whether only children from before us are left, of which the kernel does not say that they are not the
+  /// Whether only children from before rankshim's exec are left. The kernel does not tell them apart from the
   /// command's.
   [[nodiscard]] bool nothing_left() const;
 

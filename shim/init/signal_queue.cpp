@@ -27,8 +27,8 @@ constexpr SignalSet real_time_signals = all_signals << (first_real_time_signal -
 
 int open_signal_descriptor() {
   kernel::reserve_standard_descriptors();
-  // Once more: that the one before main was refused (seccomp) would not have been told, and without it no
-  // child's end would be.
+  // Block again: a refusal of the call before main (seccomp) could not be reported, and without the mask no
+  // child's end would be noticed.
   const int masked = kernel::set_signal_mask(all_signals, nullptr);
   if (masked < 0) throw std::system_error(-masked, std::system_category(), "sigprocmask");
   const int descriptor = kernel::signal_descriptor(-1, all_signals);
@@ -73,8 +73,8 @@ void SignalQueue::hold_real_time(bool hold) {
   kernel::signal_descriptor(descriptor_.native_handle(), taken_);
 }
 
-// What was read lies in a member before anyone is told of it. Read first and waited for then, by a wait that
-// looks again itself: a read that says "nothing" wrongly loses nothing.
+// A signal that was read is in a member before any caller gets it. This reads first and waits only then, by a
+// wait that checks again itself: if a read wrongly returns nothing, no signal is lost.
 bool SignalQueue::fill() {
   if (first_ != end_) return true;
   const ssize_t got = read(descriptor_.native_handle(), read_.data(), sizeof(read_));
@@ -86,7 +86,7 @@ bool SignalQueue::fill() {
     return true;
   }
   const int refusal = got < 0 && errno != EAGAIN && errno != EINTR ? errno : 0;
-  // A descriptor that is refused, or never has what it is said to have: the kernel has it all the same.
+  // The descriptor is refused, or is never readable although it should be: the kernel still has the signal.
   if ((readable_ || refusal != 0) && take_pending(milliseconds(0))) return true;
   if (refusal != 0) throw std::system_error(refusal, std::system_category(), "signalfd");
   if (std::exchange(readable_, false)) poll(nullptr, 0, a_moment.count());  // not at full speed
@@ -97,16 +97,16 @@ boost::asio::awaitable<bool> SignalQueue::wait(Deadline deadline) {
   if (first_ != end_) co_return true;
   set_timer(deadline);
   woken_ = false;
-  boost::system::error_code error;  // not thrown: every deadline cancels the wait
+  boost::system::error_code error;  // no exception, because every deadline cancels the wait
   co_await descriptor_.async_wait(boost::asio::posix::stream_descriptor::wait_read,
                                   boost::asio::redirect_error(boost::asio::use_awaitable, error));
   readable_ = !error;
   const bool cancelled = error == boost::asio::error::operation_aborted;
-  if (error && !cancelled) poll(nullptr, 0, a_moment.count());  // refused: who waits looks again
+  if (error && !cancelled) poll(nullptr, 0, a_moment.count());  // refused: the caller checks again
   co_return !cancelled || woken_;
 }
 
-/// A timer that fires when another one is set already only wakes too early.
+/// If an earlier timer is set already, it only wakes up too early.
 void SignalQueue::set_timer(Deadline deadline) {
   if (deadline == timer_set_for_) return;
   timer_set_for_ = deadline;

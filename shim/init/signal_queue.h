@@ -16,43 +16,42 @@
 
 namespace rankshim::supervise {
 
-/// The blocked signals, read one by one in the kernel's order through a signalfd. Make it once, before
-/// anything else opens a descriptor and before the first child: it keeps the closed ones of 0–2 from being
-/// given to our own files, and sets an ignored SIGCHLD to its default, without which no child's end could be
-/// waited for.
+/// The blocked signals, read one by one in the kernel's order through a signalfd. To be made once, before any
+/// other descriptor is opened and before the first child: it reserves the closed descriptors among 0–2, and
+/// sets an ignored SIGCHLD to its default, because otherwise no child's end could be waited for.
 class SignalQueue {
  public:
   using Clock = std::chrono::steady_clock;
   using Deadline = std::optional<Clock::time_point>;
 
-  /// Throws std::system_error where the kernel refuses the descriptor.
+  /// Throws std::system_error if the kernel refuses the descriptor.
   explicit SignalQueue(boost::asio::io_context& io);
 
-  /// The next signal that has come, SIGCHLD too; number 0 where none has.
+  /// The next signal that has come, SIGCHLD included; number 0 if there is none.
   Received take();
 
-  /// Waits until a signal has come or `deadline` has passed; nothing: however long that takes. May return
-  /// sooner. False when it was cancelled, which loses no signal.
+  /// Waits until a signal has come or `deadline` has passed; without a deadline, until a signal comes. May
+  /// return earlier. Returns false if it was cancelled, which loses no signal.
   boost::asio::awaitable<bool> wait(Deadline deadline);
 
-  /// The next signal that would have ended a process that does not handle it, and that we did not inherit as
-  /// ignored; others are dropped. For the time before the command exists. It stays in the queue, so that one
-  /// which arrives together with the end of the waiting still reaches the command. Number 0 when none came
-  /// until `deadline`, when it was cancelled, and, where there is no deadline, once without_loop(): what is
+  /// The next signal that would end a process without a handler and was not inherited as ignored; others are
+  /// dropped. This is for the time before the command exists. The signal stays in the queue, so that one
+  /// which arrives together with the end of the waiting still reaches the command. Number 0 if none came
+  /// before `deadline`, if the wait was cancelled, and, without a deadline, after without_loop(): what is
   /// awaited beside it would never come.
   boost::asio::awaitable<Received> next_ending(Deadline deadline = {});
 
-  /// What next_ending() told was acted upon, and is to reach nobody else.
+  /// Drops the signal that next_ending() returned: it was handled, and must not be passed on.
   void drop();
 
-  /// Ends a wait() of the coroutine after its deadline, after a signal, or after a while, for an event loop
-  /// that cannot wait any more.
+  /// Ends a coroutine's wait() after its deadline, after a signal, or after a while, for an event loop that
+  /// cannot wait any more.
   void wait_without_loop();
   /// Whether that was ever called.
   [[nodiscard]] bool without_loop() const { return without_loop_; }
 
-  /// Leaves real-time signals in the kernel's queue, whose limit tells their sender to stop, until told
-  /// otherwise. For a receiver that takes none.
+  /// Leaves real-time signals in the kernel's queue, whose limit tells their sender to stop, until called
+  /// with false. For a receiver that takes no more.
   void hold_real_time(bool hold);
 
  private:
@@ -62,12 +61,12 @@ class SignalQueue {
   void wake();
   [[nodiscard]] Received front() const;
 
-  SignalSet taken_ = ~SignalSet{0};  // what is not left in the kernel's queue
+  SignalSet taken_ = ~SignalSet{0};  // those not in it are left in the kernel's queue
   std::array<signalfd_siginfo, 8> read_{};
   std::size_t first_ = 0;
   std::size_t end_ = 0;
   boost::asio::posix::stream_descriptor descriptor_;
-  bool readable_ = false;  // the loop said so, and nothing was read since
+  bool readable_ = false;  // the event loop reported it, and nothing was read since
   boost::asio::steady_timer timer_;
   Deadline timer_set_for_;
   bool woken_ = false;

@@ -14,7 +14,7 @@ namespace {
 constexpr SignalSet harmless_by_default = bit(SIGCHLD) | bit(SIGCONT) | bit(SIGSTOP) | bit(SIGTSTP) |
                                           bit(SIGTTIN) | bit(SIGTTOU) | bit(SIGURG) | bit(SIGWINCH);
 
-// What stop_ignoring_children() has changed, remembered for the command.
+// The setting that stop_ignoring_children() has changed, kept for the command.
 bool child_signal_was_ignored = false;
 
 }  // namespace

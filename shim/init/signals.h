@@ -4,41 +4,42 @@
 
 #include "base/signal_text.h"
 
-/// Signals as the kernel counts them: 1 to 64. musl hides 32 to 34 from its own functions and numbers
-/// SIGRTMIN 35, so sets are our own 64 bits and the calls are raw system calls; RTMIN here is 34, as kill(1),
-/// systemd and container engines mean it.
+/// Signals by the kernel's numbers, 1 to 64. musl hides 32 to 34 from its functions and numbers SIGRTMIN 35,
+/// so sets are plain 64 bits and the calls bypass libc. RTMIN here is 34, as for kill(1), systemd and
+/// container engines.
 namespace rankshim::supervise {
 
 struct Received {
   int number = 0;
   int code = 0;             ///< si_code
-  std::int64_t sender = 0;  ///< pid, 0 from outside our PID namespace or from the kernel
+  std::int64_t sender = 0;  ///< pid; 0 if it is outside this PID namespace or the kernel
   std::uint32_t user = 0;   ///< the sender's uid
-  std::uint64_t value = 0;  ///< si_value of a queued one
+  std::uint64_t value = 0;  ///< si_value of a queued signal
 };
 
-/// The mask of blocked signals that we inherited, taken when all were blocked: before main and any other
-/// initialiser.
+/// The inherited mask of blocked signals, stored before main and all other initialisers, when all signals
+/// were blocked.
 SignalSet inherited_mask();
 
-/// Whether the signal was ignored when we were started; the command gets it so again. One system call.
+/// Whether the signal was ignored when rankshim was started; it is ignored for the command too. One system
+/// call.
 bool inherited_as_ignored(int signal);
 
-/// Sets an ignored SIGCHLD to its default, without which no child's end could be waited for.
-/// inherited_as_ignored() still tells what it was.
+/// Sets an ignored SIGCHLD to its default, because otherwise no child's end could be waited for.
+/// inherited_as_ignored() still returns the inherited setting.
 void stop_ignoring_children();
 
 /// Whether the signal's default action ends a process (signal(7)).
 bool ends_by_default(int signal);
 
-/// TERM, INT, HUP and QUIT: what platforms, terminals and people ask to stop with.
+/// TERM, INT, HUP and QUIT: the signals by which platforms, terminals and people ask to stop.
 bool asks_to_stop(int signal);
 
-/// Whether it came of a line of ours: into a broken pipe, or into a file that is full.
+/// Whether a log line of rankshim caused it: a write into a broken pipe, or into a file that is full.
 bool is_of_our_own_making(const Received& signal);
 
-/// From now on the kernel sends us this signal when our parent ends; it is then passed on like any other. A
-/// parent that ended during the call counts. A refusal is a warning.
+/// From now on the kernel sends rankshim this signal when its parent ends; it is then passed on like any
+/// other. A parent that ended during the call counts. A refusal is logged as a warning.
 void end_with_parent(int signal);
 
 }  // namespace rankshim::supervise

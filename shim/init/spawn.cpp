@@ -33,7 +33,7 @@ std::string_view path_of(const std::vector<std::string>& environment) {
   return default_path;
 }
 
-// exec takes char* for history's sake and changes nothing.
+// exec takes char* for historical reasons and changes nothing.
 char* pointer(const std::string& text) { return const_cast<char*>(text.c_str()); }  // NOLINT
 
 /// Errors after which execvp(3) tries the next folder of PATH.
@@ -42,7 +42,7 @@ bool look_further(int error) {
          error == ETIMEDOUT;
 }
 
-/// Whether the file is a program, for this machine or another. Between fork and exec: system calls only.
+/// Whether the file is a program, for this machine or another. Runs between fork and exec: system calls only.
 bool is_program(const char* path) {
   char magic[SELFMAG] = {};
   const int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
@@ -54,7 +54,7 @@ bool is_program(const char* path) {
 
 }  // namespace
 
-/// What the child tells through the close-on-exec pipe; shorter than PIPE_BUF, so it arrives whole.
+/// What the child writes to the close-on-exec pipe; shorter than PIPE_BUF, so that it arrives whole.
 struct Spawn::Report {
   enum class Stage : int { terminal, privileges, exec } stage;
   int error;
@@ -96,8 +96,9 @@ std::optional<SpawnFailure> Spawn::start(const Start& how) {
   int ends[2];
   const int piped = kernel::make_pipe(ends);
   if (piped < 0) return SpawnFailure{"pipe", {}, -piped};
-  // vfork is quicker, but we stand still until exec: a Ctrl-Z just before it would stop us both. So not on a
-  // terminal. The child makes system calls only and does not return from here, so it may be more than exec.
+  // vfork is quicker, but suspends this process until exec: on a terminal a Ctrl-Z just before it would stop
+  // both, so fork is used there. The child makes system calls only and does not return from here, so it may
+  // do more than exec.
   const bool on_terminal = how.terminal >= 0 || how.new_session;
   pid_t child = on_terminal ? fork() : vfork();  // NOLINT(clang-analyzer-security.insecureAPI.vfork)
   const bool forbidden = child < 0 && (errno == EPERM || errno == ENOSYS);
@@ -108,14 +109,14 @@ std::optional<SpawnFailure> Spawn::start(const Start& how) {
   pid_ = child;
   report_ = ends[0];
   if (child < 0) return SpawnFailure{"fork", {}, error};
-  // In both processes, so that the group exists for each of them from the next line on. Here it fails when
-  // the child was quicker and has already executed the command, which is as good.
+  // The group is set in both processes, so that it exists for each of them from the next line on. Here it
+  // fails if the child was quicker and has already executed the command, which does no harm.
   if (!how.new_session) kernel::set_process_group(pid_, pid_);  // a group's leader cannot start a session
   return std::nullopt;
 }
 
-// Between fork and exec, perhaps in our own memory: system calls only, no allocation, no exception, no
-// return.
+// Runs between fork and exec, possibly in the parent's memory: system calls only, no allocation, no
+// exception, no return.
 void Spawn::become_command(int report, const Start& how, pid_t parent) {
   Report told{};
   // SIGTTOU is still blocked, so a background process may set the foreground.
@@ -128,7 +129,7 @@ void Spawn::become_command(int report, const Start& how, pid_t parent) {
   }
   if (how.death_signal != 0) {
     kernel::set_parent_death_signal(how.death_signal);
-    if (getppid() != parent) kernel::send(getpid(), how.death_signal);  // it ended before that
+    if (getppid() != parent) kernel::send(getpid(), how.death_signal);  // the parent ended before that call
   }
   done = how.no_new_privs ? kernel::forbid_new_privileges() : 0;
   if (done < 0) {
@@ -145,13 +146,13 @@ void Spawn::become_command(int report, const Start& how, pid_t parent) {
     const char* path = candidates_[candidate].c_str();
     execve(path, argv_.data(), environment_.data());
     int error = errno;
-    // The shell reads what is no program; execvp(3) would have it read another machine's program too.
+    // The shell reads a file that is no program; execvp(3) would make it read another machine's program too.
     if (error == ENOEXEC && !is_program(path)) {
       shell_argv_[1] = pointer(candidates_[candidate]);
       execve(shell, shell_argv_.data(), environment_.data());
       error = errno;
     }
-    // A file that may not be executed is remembered, and told, unless a later folder has one that may.
+    // A file that may not be executed is reported, unless a later folder has one that may.
     if (!look_further(error) || (error == EACCES && told.error != EACCES)) {
       told = {Report::Stage::exec, error, candidate};
     }
@@ -175,7 +176,7 @@ std::optional<SpawnFailure> Spawn::failure() {
     }
     failed = SpawnFailure{"execve", candidates_[told.candidate], told.error};
     if (told.error != ENOENT) continue;
-    // A script whose interpreter is missing is "not found" too: then the file that is there is named.
+    // A script whose interpreter is missing is "not found" too: the message then names the script.
     const auto there = [](const std::string& path) { return access(path.c_str(), F_OK) == 0; };
     const auto found = std::ranges::find_if(candidates_, there);
     failed->interpreter = found != candidates_.end();

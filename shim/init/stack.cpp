@@ -13,7 +13,7 @@ std::size_t stack_left() {
   constexpr std::size_t enough = std::numeric_limits<std::size_t>::max();
   rlimit limit{};
   if (getrlimit(RLIMIT_STACK, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return enough;
-  // The environment's last text stands at the stack's very begin, which is its highest address.
+  // The environment's last text is at the start of the stack, which is its highest address.
   const char* last = nullptr;
   for (char* const* entry = environ; entry != nullptr && *entry != nullptr; ++entry) last = *entry;
   const auto here = reinterpret_cast<std::uintptr_t>(&limit);

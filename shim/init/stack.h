@@ -4,11 +4,11 @@
 
 namespace rankshim::supervise {
 
-/// What this program needs of a stack at the most, above what its arguments and environment take of it.
+/// The most stack that this program needs, in addition to its arguments and environment.
 constexpr std::size_t least_stack = std::size_t{64} << 10U;
 
-/// How many bytes the stack may still grow by, as its limit says (`ulimit -s`): the kernel counts arguments
-/// and environment too, and ends by SEGV who needs more. Call it in main.
+/// How many bytes the stack may still grow, according to its limit (`ulimit -s`). The kernel counts arguments
+/// and environment too, and sends SEGV to a process that needs more. To be called in main.
 std::size_t stack_left();
 
 }  // namespace rankshim::supervise

@@ -8,7 +8,7 @@
 namespace rankshim::supervise {
 namespace {
 
-/// A list of which only the first few are told.
+/// A list of which only the first few are shown.
 struct Names {
   static constexpr std::size_t most = 5;
   std::size_t count = 0;
@@ -30,7 +30,7 @@ std::string name_of(pid_t process) {
 
 std::string wait_channel(pid_t process) { return read_proc(process, "wchan", 64).value_or("?"); }
 
-/// "state S, in futex_do_wait"; of one that runs, "state R".
+/// "state S, in futex_do_wait"; for a running process, "state R".
 std::string how_it_waits(const Process& process) {
   const std::string channel = wait_channel(process.pid);
   const bool waits = !channel.empty() && channel != "0" && channel != "?";
@@ -45,7 +45,7 @@ std::chrono::milliseconds time_for_stacks(std::chrono::milliseconds grace) {
 
 void ask_for_stacks(const std::vector<Process>& processes) {
   for (const Process& process : processes) {
-    // Should its number be another's by now, no harm is done.
+    // If its number belongs to another process by now, this does no harm.
     if (process.alive()) kernel::forbid_core(process.pid);
   }
   send_each(processes, SIGABRT, nullptr);

@@ -9,22 +9,21 @@
 
 namespace rankshim::supervise {
 
-/// How much of the time that processes have to end is kept for their stacks: the last fifth, at most a
-/// second. Python's fault handler writes them within milliseconds.
+/// The part of the grace that is kept for stacks: the last fifth, at most a second. Python's fault handler
+/// writes them within milliseconds.
 std::chrono::milliseconds time_for_stacks(std::chrono::milliseconds grace);
 
-/// Asks each of these to show where it hangs, by SIGABRT: Python prints every thread's stack where
-/// PYTHONFAULTHANDLER is set (faulthandler in Python's library), others just end. No core file is written.
+/// Makes each of these show its stacks, by SIGABRT: Python prints every thread's stack if PYTHONFAULTHANDLER
+/// is set (faulthandler in Python's library), other programs just end. No core file is written.
 void ask_for_stacks(const std::vector<Process>& processes);
 
-/// Who has not stopped, for a person: "worker 1 (rank 9, pid 17, state S, in futex_do_wait), …" of the
-/// workers that still run, else "17 (python3, state S, in futex_do_wait), …" of all these; "" of none. The
-/// state is that of proc(5): R running, S sleeping, D in the kernel, T stopped.
+/// The processes that have not stopped, for messages: "worker 1 (rank 9, pid 17, state S, in futex_do_wait),
+/// …" for the workers that still run, else "17 (python3, state S, in futex_do_wait), …" for all processes; ""
+/// for none. The state is that of proc(5): R running, S sleeping, D in the kernel, T stopped.
 std::string who_hangs(const std::vector<Process>& processes, const std::vector<WorkerState>& workers);
 
-/// For processes that not even SIGKILL ends: "PID (NAME, WAIT CHANNEL), …" of those that live, "" if none
-/// does. The wait channel is the kernel function in which the process waits (proc(5)), "0" or "?" if it is
-/// unknown.
+/// The processes that not even SIGKILL ends: "PID (NAME, WAIT CHANNEL), …", or "" if there are none. The wait
+/// channel is the kernel function in which the process waits (proc(5)), "0" or "?" if it is unknown.
 std::string where_they_wait(const std::vector<Process>& processes);
 
 }  // namespace rankshim::supervise

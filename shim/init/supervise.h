@@ -10,17 +10,17 @@
 
 namespace rankshim::supervise {
 
-/// Starts the command, passes signals on, reaps whatever ends, and winds down until nothing that the command
-/// started is left. Works as PID 1 and, as child subreaper, not as PID 1; what kernel
-/// or seccomp lacks (pidfd, subreaper, /proc) is done without, with a warning. Nothing after the start ends
-/// it early. Children that we had before (of a shell that became us) are reaped, but neither signalled nor
-/// waited for.
+/// Starts the command, passes signals on, reaps every process that ends, and winds down until nothing that
+/// the command started is left. It works as PID 1 and, as child subreaper, also otherwise. If the kernel or
+/// seccomp lacks something (pidfd, subreaper, /proc), it works without it and logs a warning. After the start
+/// nothing ends it early. Children that rankshim had before (of a shell that executed it) are reaped, but
+/// neither signalled nor waited for.
 ///
-/// A stop signal that we inherited as ignored (nohup) is passed on and stops nothing; to a launcher that
-/// would stop all the same, it is not passed on. Once the command has ended, a TERM or HUP can only
-/// shorten what is left, to Policy::grace, for everything has got its TERM by then; INT or QUIT, from a
-/// person who does not want to wait, kills what is left. On a terminal that the command had, the end by INT
-/// or QUIT is a stop. `command` and `policy` must live until then.
+/// A stop signal that was inherited as ignored (nohup) is passed on and stops nothing; a launcher that would
+/// stop nevertheless does not get it. Once the command has ended, a TERM or HUP can only shorten the
+/// remaining time, to Policy::grace, because everything has got its TERM by then; INT or QUIT, from a user
+/// who does not want to wait, kills what is left. If the command had the terminal, its end by INT or QUIT
+/// counts as a stop. `command` and `policy` must live until the end.
 boost::asio::awaitable<Ending> supervise(boost::asio::io_context& io, SignalQueue& signals,
                                          const Command& command, const Policy& policy);
 

@@ -8,7 +8,7 @@
 
 #include "init/supervise.h"
 
-/// For tests: supervise() in a process of its own, with real commands.
+/// For tests: supervise() in a separate process, with real commands.
 namespace rankshim::supervise {
 
 enum class Mode : unsigned char {
@@ -16,15 +16,15 @@ enum class Mode : unsigned char {
   subreaper,  ///< as an ordinary process
 };
 
-/// The modes that this machine permits. Missing ones are said, and are an error where CI is set.
+/// The modes that this machine permits. A missing one is reported, and is an error if CI is set.
 std::vector<Mode> modes();
 const char* name(Mode mode);
 
-/// A command under supervise(). What the command and its children write to stdout can be read line by line:
-/// lines are the events that tests wait for. The destructor ends everything.
+/// A command under supervise(). A test reads the output of the command and its children line by line: lines
+/// are the events that tests wait for. The destructor ends everything.
 class Supervised {
  public:
-  /// `before` runs in the new process before anything of ours does, all signals being unblocked again.
+  /// `before` runs in the new process before anything else, with no signal blocked.
   Supervised(Mode mode, const std::vector<std::string>& argv, const Policy& policy,
              const std::function<void()>& before = {});
   /// The same for a shell script.
@@ -34,17 +34,17 @@ class Supervised {
   Supervised(const Supervised&) = delete;
   Supervised& operator=(const Supervised&) = delete;
 
-  /// The supervisor's number.
+  /// The supervisor's process number.
   [[nodiscard]] pid_t pid() const { return pid_; }
   void signal(int number) const;
   void queue(int number, int value) const;
 
-  /// The next line of the command's output. At its end, when every process that could write it is gone, "".
+  /// The next line of the command's output; "" at its end, when no process is left that could write.
   std::string line();
 
   /// Waits for the end.
   Ending ending();
-  /// The same where the supervisor ends itself and tells nothing: its exit code.
+  /// The same if the supervisor exits without a report: its exit code.
   int exit_code();
 
  private:

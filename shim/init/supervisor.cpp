@@ -44,7 +44,7 @@ bool Supervisor::start() {
   if (policy_.time_limit) due_[kill] = started_ + *policy_.time_limit;
   if (!policy_.hook) working_directory_.leave();  // hooks are short
   launcher_.started(io_, spawn_.pid(), started_, command_.environment);
-  reap_due_ = true;  // children from before our exec may have ended
+  reap_due_ = true;  // children from before rankshim's exec may have ended
   return true;
 }
 
@@ -63,8 +63,8 @@ void Supervisor::step() {
     } catch (const std::exception& error) {
       if (!std::exchange(warned_exception_, true))
         log::warn("rankshim continues after an internal error: {}", error.what());
-      // Should it be lasting: not at full speed, and the command's end is noticed even if signals cannot be
-      // read.
+      // If the refusal is lasting, this keeps the loop from running at full speed, and the command's end is
+      // noticed even if signals cannot be read.
       poll(nullptr, 0, static_cast<int>(try_again.count()));
       reap_due_ = true;
     }
@@ -89,14 +89,14 @@ void Supervisor::finish_launcher() {
   ending_.workers = launcher_.record();
 }
 
-/// What others have to be asked for: when there is something to do.
+/// Updates the deadlines of other objects: when there is something to do for them.
 void Supervisor::ask_when() {
   due_[deliver_again] = forwarder_.due();
   due_[look] = phase_ == Phase::running && !command_ended_ ? launcher_.due() : std::nullopt;
 }
 
 SignalQueue::Deadline Supervisor::due() {
-  if (reap_due_) return Clock::now();  // others get their turn
+  if (reap_due_) return Clock::now();  // other events get their turn
   ask_when();
   Deadline next;
   for (const Deadline& due : due_) {

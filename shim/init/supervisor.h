@@ -17,20 +17,20 @@
 #include "init/terminal.h"
 #include "init/working_directory.h"
 
-/// What supervise() is made of: supervisor.cpp has its steps and its deadlines, supervisor_signals.cpp what
-/// signals do, supervisor_ends.cpp how everything ends.
+/// The parts of supervise(): supervisor.cpp has its steps and its deadlines, supervisor_signals.cpp the
+/// effects of signals, supervisor_ends.cpp how everything ends.
 namespace rankshim::supervise {
 
-/// For leftovers, where no --grace is given.
+/// The grace for leftovers if there is no --grace.
 constexpr std::chrono::milliseconds grace_after_stop{30'000};
-/// Until a refused call is tried again.
+/// The time until a refused call is tried again.
 constexpr std::chrono::milliseconds try_again{5};
-/// Then a call that is refused is refused for ever.
+/// After this time a refused call counts as refused for ever.
 constexpr std::chrono::milliseconds a_while{1000};
 
-/// One command from its start to the end of all it started. Whatever is still to be done lies in members
-/// (`reap_due_`, the deadlines, what `forwarder_` holds) before it is tried: what is thrown on the way loses
-/// none of it.
+/// One command from its start to the end of everything it started. What is still to be done is stored in
+/// members (`reap_due_`, the deadlines, the signals in `forwarder_`) before it is tried, so that an exception
+/// loses none of it.
 class Supervisor {
  public:
   Supervisor(boost::asio::io_context& io, SignalQueue& signals, const Command& command, const Policy& policy)
@@ -43,18 +43,18 @@ class Supervisor {
         spawn_(command),
         forwarder_(signals, policy.scope, launcher_) {}
 
-  /// Starts the command. False where that failed: then there is nothing to step through.
+  /// Starts the command. Returns false if that failed: then step() must not be called.
   bool start();
 
-  /// Does all that is to be done now: signals that have come, deadlines that have passed, children that have
-  /// ended. Once the command runs nothing may end us but its end: what is thrown is said once.
+  /// Does everything that is due: signals that have come, deadlines that have passed, children that have
+  /// ended. Once the command runs, only its end may end this: an exception is logged once.
   void step();
   [[nodiscard]] bool finished() const { return phase_ == Phase::finished; }
 
-  /// When there is something to do that no signal tells of.
+  /// When there is something to do that no signal announces.
   SignalQueue::Deadline due();
 
-  /// Gives back what the command had of us. How it ended.
+  /// Takes back what was lent to the command. Returns how it ended.
   Ending end();
 
  private:
@@ -63,13 +63,13 @@ class Supervisor {
 
   enum class Phase : std::uint8_t { running, leftovers, killing, finished };
 
-  /// The rows of the table of deadlines, in the order in which they are looked at.
+  /// The rows of the table of deadlines, in the order in which they are checked.
   enum Row : std::size_t {
-    reap_again,     ///< the kernel refused to tell
+    reap_again,     ///< the kernel refused to report ends
     deliver_again,  ///< the kernel refused a signal
     end_of_delay,   ///< a TERM has waited for --pre-stop-delay
     look,           ///< the launcher's
-    ask_for_stack,  ///< a moment before the KILL
+    ask_for_stack,  ///< just before the KILL
     kill,           ///< the first, and those that follow
     leave_behind,   ///< not even KILL helps
     rows,
@@ -115,7 +115,7 @@ class Supervisor {
   SignalQueue& signals_;
   const Command& command_;
   const Policy policy_;
-  Launcher program_;  // that has no workers
+  Launcher program_;  // for a command without workers
   Launcher& launcher_;
   Terminal terminal_;
   Spawn spawn_;
@@ -125,7 +125,7 @@ class Supervisor {
   bool reap_due_ = false;
   Clock::time_point started_;
   std::optional<Received> delayed_;  // a TERM that waits for --pre-stop-delay
-  bool stopping_ = false;            // a stop signal came to us while the command ran
+  bool stopping_ = false;            // a stop signal came while the command ran
   bool interrupted_ = false;         // by INT
   bool command_stopped_ = false;     // by the terminal
   bool asked_for_stacks_ = false;

@@ -23,8 +23,8 @@ using std::chrono::milliseconds;
 
 namespace {
 
-constexpr milliseconds kill_again{100};      // a fork may have slipped through a walk of the tree
-constexpr milliseconds kill_patience{5000};  // what is there after that sits in the kernel
+constexpr milliseconds kill_again{100};      // a fork during a walk of the tree may have been missed
+constexpr milliseconds kill_patience{5000};  // a process that is left after that hangs in the kernel
 constexpr milliseconds look_at_proc_again{50};
 constexpr unsigned reaped_at_once = 1000;  // then signals get their turn
 
@@ -56,7 +56,7 @@ void Supervisor::reap() {
     }
     reap_due_ = false;
     if (pid == -ECHILD) {
-      // Without a child nobody will tell of the command's end any more: that must not look like success.
+      // Without a child there will be no report of the command's end: that must not look like success.
       if (!command_ended_) {
         ending_.kind = Ending::Kind::withheld;
         ending_.number = ECHILD;
@@ -76,8 +76,8 @@ void Supervisor::reap() {
   }
 }
 
-/// Where the kernel has refused to tell for a second: /proc says who is a zombie, and with which status.
-/// Without /proc nobody will ever tell of the end, and everything is ended.
+/// For a kernel that has refused to report ends for a second: /proc shows which processes are zombies, and
+/// their status. Without /proc the command's end would never be known, and everything is ended.
 void Supervisor::reap_by_proc(int refusal) {
   const Clock::time_point now = Clock::now();
   if (!reaping_refused_since_) reaping_refused_since_ = now;
@@ -107,7 +107,7 @@ void Supervisor::reap_by_proc(int refusal) {
     begin_leftovers();
 }
 
-/// Whether this end is our work: by KILL, or by the ABRT that is to show stacks.
+/// Whether rankshim caused this end: by KILL, or by the ABRT for stacks.
 bool Supervisor::was_killed(int status) const {
   if (!WIFSIGNALED(status)) return false;
   return (WTERMSIG(status) == SIGKILL && phase_ == Phase::killing) ||
@@ -119,12 +119,13 @@ void Supervisor::on_orphan_end(pid_t pid, int status) {
   if (policy_.warn_on_reap) log::warn("reaped an orphan: {}", pid);
 }
 
-/// By Ctrl-Z, or by reading or writing in the background: who waits for us is to see us stopped, with the
-/// terminal ours again. Where nobody can ever continue us the kernel lets nobody stop; nor may the command.
+/// The command was stopped by Ctrl-Z, or by reading or writing in the background: rankshim takes the terminal
+/// back and stops too, so that its parent sees it. If nothing could ever continue rankshim, the kernel does
+/// not let it stop, and the command must not stop either.
 void Supervisor::on_command_stopped(int signal) {
   if (signal != SIGTSTP && signal != SIGTTIN && signal != SIGTTOU) return;
   command_stopped_ = true;
-  // A launcher that reads what is typed, or lets its workers (torch 1.13).
+  // A launcher that reads from the terminal, or lets its workers read (torch 1.13).
   if (signal != SIGTSTP && terminal_.share(spawn_.pid())) return continue_command();
   terminal_.take_back();
   if (kernel::stop_self() == 0) continue_command();
@@ -141,11 +142,11 @@ void Supervisor::on_command_end(int status) {
   forwarder_.command_ended();
   ending_.ran = std::chrono::duration_cast<milliseconds>(Clock::now() - started_);
   due_[end_of_delay].reset();
-  if (std::exchange(delayed_, std::nullopt)) {  // nobody had asked the command to stop
+  if (std::exchange(delayed_, std::nullopt)) {  // the command did not get the signal
     ending_.late_signal = std::exchange(ending_.stop_signal, std::nullopt);
     stopping_ = false;
   }
-  // Its terminal asked it, and not us.
+  // The terminal signalled the command, and not rankshim.
   if (WIFSIGNALED(status) && (WTERMSIG(status) == SIGINT || WTERMSIG(status) == SIGQUIT) &&
       (terminal_.descriptor() >= 0 || policy_.ctty) && !ending_.stop_signal) {
     ending_.stop_signal = WTERMSIG(status);
@@ -167,8 +168,9 @@ void Supervisor::on_command_end(int status) {
     last_resort::command_ended(
         ending_.kind == Ending::Kind::signalled ? exit_code::signal_base + ending_.number : ending_.number);
   launcher_.command_ended();
-  ending_.ended_at = Clock::now();  // the workers that ended before were looked at, and stand before it
-  terminal_.take_back();            // a Ctrl-C is for us now: what is left would have it otherwise
+  ending_.ended_at = Clock::now();  // the launcher has handled the workers that ended earlier, so their times
+                                    // are before this one
+  terminal_.take_back();  // otherwise what is left would get a Ctrl-C that is meant for rankshim now
   if (policy_.observer != nullptr) policy_.observer->command_ended();
 }
 
@@ -188,26 +190,26 @@ void Supervisor::begin_leftovers() {
     kill_by(now, policy_.leftover_grace);
   } else if (!policy_.grace) {
     kill_by(now, grace_after_stop);
-  }  // otherwise it is set already: one grace for all
+  }  // otherwise it is set already: there is one grace for all
   if (const std::optional<std::vector<Process>> left = forwarder_.everything()) {
     ending_.leftovers = static_cast<unsigned>(std::ranges::count_if(*left, &Process::alive));
   }
   forwarder_.to_all(policy_.term_signal);
-  forwarder_.to_stopped(SIGCONT);  // which could not follow
+  forwarder_.to_stopped(SIGCONT);  // which could not stop
   if (stopping_ && !policy_.grace)
     log::info("what the command left behind is asked to stop, and is killed in {}",
               seconds(grace_after_stop));
 }
 
-/// An earlier deadline stays.
+/// An earlier deadline is kept.
 void Supervisor::kill_by(Clock::time_point start, milliseconds grace) {
   if (due_[kill] && *due_[kill] < start + grace) return;
   due_[kill] = start + grace;
   if (policy_.stacks) due_[ask_for_stack] = *due_[kill] - time_for_stacks(grace);
 }
 
-/// Who has yet to hear of the stop has not failed to follow it. And not a launcher's, as long as it has
-/// workers: it waits for them, and sees them end.
+/// A process that has not got the stop signal yet has not failed to follow it. Neither has a launcher that
+/// still has workers: it waits for them, and sees their ends.
 void Supervisor::show_stacks() {
   if (delayed_) return;
   std::optional<std::vector<Process>> left = forwarder_.everything();
@@ -241,8 +243,8 @@ void Supervisor::kill_all(std::string_view why) {
   log::warn("{}: rankshim kills everything", why);
 }
 
-/// Not even KILL ends a process that waits in the kernel for a dead file server or a driver. It is named, and
-/// left.
+/// Not even KILL ends a process that waits in the kernel for a dead file server or a driver. It is named in a
+/// warning, and left.
 void Supervisor::give_up() {
   phase_ = Phase::finished;
   if (!command_ended_) {

@@ -19,7 +19,7 @@ void Supervisor::on_signal(const Received& arrived) {
     reap_due_ = true;
     return;
   }
-  // A terminal that we gave up.
+  // The HUP of a terminal that rankshim gave up.
   const bool gave_up =
       policy_.ctty && (arrived.number == SIGHUP || arrived.number == SIGCONT) && arrived.sender == getpid();
   if (gave_up || is_of_our_own_making(arrived)) return;
@@ -28,7 +28,7 @@ void Supervisor::on_signal(const Received& arrived) {
   if (signal.number == 0) return;
   const bool stop = (asks_to_stop(arrived.number) && !inherited_as_ignored(arrived.number)) ||
                     (signal.number != arrived.number && asks_to_stop(signal.number));
-  // Between its end and the look at what it left: who asks then has not stopped it.
+  // Between the command's end and the look at what it left: this signal did not stop the command.
   const Phase phase = command_ended_ && phase_ == Phase::running ? Phase::leftovers : phase_;
   const bool first =
       !ending_.late_signal || (asks_to_stop(arrived.number) && !asks_to_stop(*ending_.late_signal));
@@ -60,7 +60,7 @@ void Supervisor::on_signal(const Received& arrived) {
 
 void Supervisor::on_running_signal(const Received& signal, bool stop, int arrived) {
   if (signal.number == SIGCONT && command_stopped_) return continue_command();
-  // It would end what nohup is to keep.
+  // It would end what nohup has to keep running.
   if (!stop && launcher_.stops_workers() && asks_to_stop(signal.number) &&
       !launcher_.is_for_workers(signal.number))
     return;
@@ -107,7 +107,7 @@ void Supervisor::on_stop(int arrived, int passed_on, bool delayed) {
   if (policy_.observer != nullptr) policy_.observer->stopping(arrived);
 }
 
-/// Not while nobody is served yet.
+/// No delay while no worker runs yet.
 bool Supervisor::delays(int signal) const {
   return signal == SIGTERM && policy_.pre_stop_delay.count() != 0 && launcher_.has_work();
 }
@@ -122,7 +122,7 @@ void Supervisor::pass_on_delayed() {
 
 void Supervisor::stop_was_passed_on() { launcher_.stop_passed_on(*ending_.stop_signal, policy_.grace); }
 
-// ---- what the launcher asks for ----
+// ---- requests of the launcher ----
 
 void Supervisor::look_at_command() {
   if (phase_ != Phase::running || command_ended_) return;

@@ -30,8 +30,8 @@ Terminal::Terminal(bool command_has_its_own, bool keep) {
   }
   descriptor_ = candidate;
   group_ = getpgrp();
-  // In a PID namespace below the terminal's both are 0: outside of it. Then we take what we are given, as
-  // other inits do.
+  // In a PID namespace below the terminal's both are 0, because the groups are outside of it. Then rankshim
+  // takes the terminal that it was given, as other inits do.
   termios settings{};
   keep_ = keep && tcgetattr(candidate, &settings) == 0 && (settings.c_lflag & TOSTOP) == 0;
   lent_ = foreground == group_ && !keep_;

@@ -32,11 +32,11 @@ std::optional<Process> read_process(pid_t pid) {
   return line ? parse_stat(*line) : std::nullopt;
 }
 
-/// Whether the file lies in the process's own memory: who reads it waits for a lock that a process holds
-/// which is stuck in the kernel (a dead file server, a driver).
+/// Whether the file is in the process's memory: reading it waits for a lock that a process which hangs in the
+/// kernel holds (because of a dead file server or a driver).
 bool reads_memory(std::string_view file) { return file == "environ" || file == "cmdline"; }
 
-/// Whether /proc shows the numbers of our own PID namespace.
+/// Whether /proc shows the numbers of this PID namespace.
 bool proc_is_ours() {
   std::array<char, 16> target{};
   const ssize_t length = readlink("/proc/self", target.data(), target.size());
@@ -53,7 +53,7 @@ std::optional<std::vector<Process>> all_processes() {
     if (!pid) continue;
     if (const std::optional<Process> process = read_process(*pid)) processes.push_back(*process);
   }
-  // The kernel lists them in this order (fs/proc/base.c, next_tgid), which it does not promise.
+  // The kernel lists them in this order (fs/proc/base.c, next_tgid), but does not promise it.
   insertion_sort(processes, [](const Process& a, const Process& b) { return a.pid < b.pid; });
   return processes;
 }
@@ -61,14 +61,15 @@ std::optional<std::vector<Process>> all_processes() {
 int send_one(const Process& process, int signal, const kernel::Payload* payload) {
   const int descriptor = kernel::pidfd_open(process.pid);
   if (descriptor == -ESRCH) return -ESRCH;
-  // Opened first and looked at then: if it is still the same, the descriptor is of the same.
+  // The descriptor is opened first and the process compared then: if it is still the same, so is the
+  // descriptor's.
   std::optional<Process> now = read_process(process.pid);
   if (!now && errno != ENOENT && errno != ESRCH) now = read_process(process.pid);
   int sent = -ESRCH;
   if (now && now->start == process.start) {
     sent = descriptor >= 0 ? kernel::pidfd_send(descriptor, signal, payload) : -ENOSYS;
     if (sent == -ENOSYS || sent == -EPERM || sent == -EINVAL) {
-      // No pidfd to be had (old kernels, seccomp): the look just taken is the best there is.
+      // There is no pidfd (old kernels, seccomp): the comparison just made has to do.
       sent = payload == nullptr ? kernel::send(process.pid, signal)
                                 : kernel::queue(process.pid, signal, *payload);
     }
@@ -80,7 +81,7 @@ int send_one(const Process& process, int signal, const kernel::Payload* payload)
 }  // namespace
 
 std::optional<Process> parse_stat(std::string_view line) {
-  // "PID (NAME) STATE PPID PGRP …": the name may hold blanks and parentheses; the start time is field 22.
+  // "PID (NAME) STATE PPID PGRP …": the name may contain blanks and parentheses; the start time is field 22.
   constexpr int parent_field = 4;
   constexpr int group_field = 5;
   constexpr int start_field = 22;
@@ -114,7 +115,7 @@ std::optional<std::vector<Process>> descendants(pid_t ancestor, const std::vecto
   };
   const auto descends = [&](const Process& process) {
     const Process* at = &process;
-    // Bounded, because parents change while /proc is being read and could look like a circle.
+    // Bounded, because parents change while /proc is being read and could seem to form a circle.
     for (std::size_t step = 0; step <= all->size() && !excepted(*at); ++step) {
       if (at->parent == ancestor) return true;
       const auto parent = std::ranges::lower_bound(*all, at->parent, {}, &Process::pid);
@@ -167,7 +168,7 @@ std::optional<std::string> read_proc(pid_t pid, const char* file, std::size_t li
 std::optional<int> zombie_status(pid_t pid) {
   const std::optional<std::string> stat_line = read_proc(pid, "stat", 1024);
   if (!stat_line) return std::nullopt;
-  const auto name_end = stat_line->rfind(')');  // the name may hold blanks and brackets itself
+  const auto name_end = stat_line->rfind(')');  // the name may contain blanks and parentheses
   if (name_end == std::string::npos || name_end + 2 >= stat_line->size() ||
       (*stat_line)[name_end + 2] != 'Z') {
     return std::nullopt;

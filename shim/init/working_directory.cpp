@@ -12,7 +12,8 @@
 namespace rankshim::supervise {
 namespace {
 
-/// Empty where it has none: it was removed, or lies outside of our root ("(unreachable)/…", getcwd(3)).
+/// The path; empty if there is none: the folder was removed, or is outside the root ("(unreachable)/…",
+/// getcwd(3)).
 std::string working_directory() {
   std::array<char, PATH_MAX> path{};
   if (getcwd(path.data(), path.size()) == nullptr || path[0] != '/') return {};

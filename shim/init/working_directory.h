@@ -4,21 +4,21 @@
 
 namespace rankshim::supervise {
 
-/// Our working directory keeps the file system that it lies on busy: nobody could unmount it while the
-/// command runs, though the command has left it. Between leave() and come_back() ours is /.
+/// A working directory keeps its file system busy: nobody could unmount it while the command runs, even after
+/// the command has left it. So between leave() and come_back() rankshim's is /.
 class WorkingDirectory {
  public:
   WorkingDirectory() = default;
-  /// Does nothing where its path is not known, so that there would be no way back.
+  /// Does nothing if the path is not known, because there would be no way back.
   void leave();
-  /// Says where it is no longer there: then / stays ours.
+  /// Logs if the folder no longer exists: then / stays the working directory.
   void come_back();
 
  private:
   std::string path_;
 };
 
-/// A path by which a file is found from any working directory; empty and absolute ones as they are.
+/// The path as it is found from any working directory; empty and absolute paths are unchanged.
 std::string absolute_path(std::string path);
 
 }  // namespace rankshim::supervise

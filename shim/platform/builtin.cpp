@@ -12,8 +12,8 @@ namespace {
 
 using namespace std::string_view_literals;
 
-// The profiles are tables made at build time. To read their documents at the start costs 25 million
-// instructions (callgrind), eleven times what `rankshim env` takes in all with a PyTorchJob's environment.
+// The profiles are tables made at build time. Reading their documents at the start would cost 25 million
+// instructions (callgrind), eleven times what all of `rankshim env` takes with a PyTorchJob's environment.
 #include "builtin_profiles.inc"
 
 }  // namespace
@@ -22,7 +22,7 @@ std::span<const Profile> builtin_profiles() { return all_profiles; }
 
 std::string builtin_document(std::string_view name) {
   if (find(all_profiles, name) == nullptr) return {};
-  // All documents are packed as one, so that each profits by the others; a NUL stands behind each.
+  // All documents are packed as one, which makes each smaller; each ends with a NUL.
   std::string rest = unpack(packed_documents, documents_size);
   for (const Profile& profile : all_profiles) {
     const auto end = std::min(rest.find('\0'), rest.size());

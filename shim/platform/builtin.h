@@ -11,7 +11,7 @@ namespace rankshim::platform {
 /// The profiles of config/platforms, compiled into the binary; sorted by name.
 std::span<const Profile> builtin_profiles();
 
-/// The whole TOML document of a built-in profile; empty where there is none of that name.
+/// The whole TOML document of a built-in profile; empty if there is none of that name.
 std::string builtin_document(std::string_view name);
 
 }  // namespace rankshim::platform

@@ -33,7 +33,7 @@ std::string literal(std::string_view text) {
     else if (c == '\r')
       result += "\\r";
     else
-      result += text[i];  // TOML allows no other control characters; UTF-8 stands as it is
+      result += text[i];  // TOML allows no other control characters; UTF-8 is unchanged
   }
   return result + "\"sv";
 }
@@ -84,10 +84,10 @@ std::string table(const std::string& type, const std::string& table_name,
   return out + "};\n";
 }
 
-/// Puts the tables of profiles together: what several of them have, or one has twice, is there once.
+/// Combines the tables of profiles: a row that occurs several times is stored once.
 class Common {
  public:
-  /// The profile over the common tables, as the row of the table of profiles.
+  /// The row for the profile in the table of profiles, over the common tables.
   std::string add(const Profile& profile) {
     const Tables& its = *profile.tables;
     const auto alternatives = rows<Alternative>(profile.match(), [&](const Alternative& one) {
@@ -113,7 +113,7 @@ class Common {
     return row + "}";
   }
 
-  /// Writes the tables; nothing where there is too much for an index.
+  /// The tables as text; nothing if there are too many rows for an index.
   [[nodiscard]] std::optional<std::string> write() const {
     const std::string pool = common_pool();
     constexpr std::size_t most = 0xFFFF;
@@ -196,7 +196,7 @@ class Common {
     return result;
   }
 
-  /// Where the list stands in the table; it is appended where it does not yet.
+  /// The position of the list in the table; appends the list if it is not there yet.
   template <class Row, class Same>
   static std::uint16_t place_of(std::vector<Row>& table, const std::vector<Row>& list, const Same& same) {
     const auto found = std::search(table.begin(), table.end(), list.begin(), list.end(), same);
@@ -216,7 +216,7 @@ class Common {
     return "{" + number(range.first) + ", " + number(range.count) + "}";
   }
 
-  /// What is part of another text is not there for itself.
+  /// The pool of all texts, without those that are part of another text.
   [[nodiscard]] std::string common_pool() const {
     std::vector<std::string_view> texts(texts_.begin(), texts_.end());
     std::sort(texts.begin(), texts.end(),
@@ -227,7 +227,7 @@ class Common {
     return pool;
   }
 
-  OwnedTables tables_;  // but for the texts
+  OwnedTables tables_;  // except the texts
   std::vector<std::string> texts_;
 };
 

@@ -12,17 +12,17 @@ namespace rankshim::platform {
 namespace {
 
 constexpr std::size_t longest_value =
-    1 << 20;  // as much as a file may hold; bounds what a profile can put together
+    1 << 20;  // as much as a file may hold; bounds the length of a text that a profile joins
 
 std::optional<Value> something(Value value) {
   if (value.text.empty() || value.text.size() > longest_value) return std::nullopt;
   return value;
 }
 
-/// Adds what `part` came from to the detail of what is derived from it.
+/// Adds the source of `part` to the sources of what is derived from it.
 void note_source(Value& derived, const Value& part) {
   std::string_view rest = part.origin == Origin::hostname ? "hostname" : std::string_view(part.detail);
-  while (!rest.empty()) {  // itself derived from several perhaps
+  while (!rest.empty()) {  // may itself be derived from several
     const std::string name(take_part(rest, ", "));
     derived.origin = Origin::derived;
     if ((", " + derived.detail + ", ").find(", " + name + ", ") != std::string::npos) continue;
@@ -53,7 +53,7 @@ std::optional<Value> Evaluation::value(std::uint16_t root) {
 
 bool Evaluation::holds(const Condition& condition) {
   const Step& step = tables_.steps[condition.root];
-  // Almost all conditions ask a variable; they need no copy of it.
+  // Almost all conditions test a variable; they need no copy of it.
   if (step.op == Op::variable) return holds(condition, variable(tables_.text(step.index)));
   const auto result = value(condition.root);
   return holds(condition, result ? std::optional<std::string_view>(result->text) : std::nullopt);
@@ -94,7 +94,7 @@ void Evaluation::add_inputs(std::uint16_t root, bool all, std::vector<std::strin
     if (const auto name = value(child(step, 0))) add(name->text, value(root).has_value());
   }
   if (step.op == Op::text || step.op == Op::variable) return;
-  // What may be left out, as another text stands for it, is not missing.
+  // A part that may be missing, because another text replaces it, does not count as missing.
   const auto children = tables_.children_of(step);
   if (step.op == Op::either && !all && tables_.steps[children.back()].op == Op::text) return;
   for (const std::uint16_t one : children) add_inputs(one, all, names);
@@ -136,7 +136,7 @@ std::optional<Value> Evaluation::only_if(const Step& step) {
   const auto glob = value(child(step, 1));
   if (!glob || !fits(condition->text, glob->text)) return std::nullopt;
   auto chosen = value(child(step, 2));
-  // A text has no source of its own: what chose it is its source.
+  // A text has no source: the source of the choice is used.
   if (chosen && chosen->origin == Origin::fallback) {
     note_source(*chosen, *condition);
     note_source(*chosen, *glob);
@@ -155,10 +155,10 @@ std::optional<Value> Evaluation::call(const Step& step) {
   if (step.function == Function::positive) return positive(step);
   if (step.function == Function::unless) return value(child(step, 0)) ? std::nullopt : value(child(step, 1));
   const auto children = tables_.children_of(step);
-  // Most are asked about a variable that is not there.
+  // Most calls have a variable that is not set.
   if (!children.empty() && is_unset(tables_.steps[children.front()])) return std::nullopt;
   Value result;
-  Value first;  // where the first argument comes from
+  Value first;  // the source of the first argument
   std::vector<std::string> arguments;
   arguments.reserve(children.size());
   for (const std::uint16_t one : children) {
@@ -214,7 +214,7 @@ void Evaluation::check_document(const Value& from, const std::string& document) 
               "correct it, or describe this node with --platform=generic, --nnodes, --node-rank and "
               "--master-addr (RANKSHIM_PLATFORM, …)"};
   from.append_inputs("a document", fault.names);
-  // Where a platform writes its file while we look, what is half of it becomes whole.
+  // The platform may be writing the file now; an incomplete file becomes complete.
   fault.transient = !profile_.pending().empty() && node_.file(fault.names.back()).has_value();
   add_unreadable(std::move(fault));
 }
@@ -250,8 +250,8 @@ std::optional<Value> Evaluation::only_variable(std::string_view glob) {
   return Value{std::string(*variable(found)), Origin::variable, std::string(found)};
 }
 
-/// With setHostnameAsFQDN a pod's host name is its full one; else a pod with a subdomain has that in
-/// /etc/hosts, where the kubelet writes it (Kubernetes documentation, "DNS for Services and Pods").
+/// With setHostnameAsFQDN a pod's host name is its full name; else a pod with a subdomain has the full name
+/// in /etc/hosts, where the kubelet writes it (Kubernetes documentation, "DNS for Services and Pods").
 std::optional<Value> Evaluation::domain() {
   const std::string own = node_.host_name();
   if (const auto dot = own.find('.'); dot != std::string::npos)

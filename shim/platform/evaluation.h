@@ -13,16 +13,16 @@
 
 namespace rankshim::platform {
 
-/// How the warning of a Kubernetes service link ends, which begins with the variable.
+/// The end of the warning about a Kubernetes service link, which begins with the variable.
 inline constexpr std::string_view link_ignored = " is a Kubernetes service link and is ignored";
 
-/// Evaluates the expressions of one profile on one node. All that it is given has to outlive it. The depth of
-/// the recursion and the work are bounded by the parser (expression.h).
+/// Evaluates the expressions of one profile on one node. All arguments must outlive this object. The parser
+/// bounds the depth of the recursion and the work (expression.h).
 ///
 /// A value's source is "env NAME" for a bare variable, "file PATH" for file(PATH), "hostname" for hostname(),
-/// "default" for text alone, else "derived from" the variables and files that were used. Variables whose
-/// value is a Kubernetes service link count as not set; a warning is appended to `warnings`, once each. JSON
-/// and files that are there and cannot be read are appended to `unreadable`.
+/// "default" for a text, else "derived from" the variables and files that were used. Variables whose value is
+/// a Kubernetes service link count as not set; a warning about each is appended to `warnings` once. JSON and
+/// files that exist and cannot be read are appended to `unreadable`.
 class Evaluation {
  public:
   Evaluation(const Profile& profile, const Node& node, const Variables& variables,
@@ -34,13 +34,14 @@ class Evaluation {
         warnings_(warnings),
         unreadable_(unreadable) {}
 
-  /// What the expression of that root yields.
+  /// The value of the expression with that root.
   std::optional<Value> value(std::uint16_t root);
 
   [[nodiscard]] bool holds(const Condition& condition);
   [[nodiscard]] bool holds(const Alternative& alternative);
 
-  /// Appends the variables and files that an expression reads, each once: all, or those that are not there.
+  /// Appends the variables and files that an expression reads, each once: all of them, or those that are
+  /// missing.
   void add_inputs(std::uint16_t root, bool all, std::vector<std::string>& names);
 
  private:
@@ -56,7 +57,7 @@ class Evaluation {
   std::optional<Value> only_if(const Step& step);
   std::optional<Value> positive(const Step& step);
   std::optional<Value> call(const Step& step);
-  /// A function that asks this node.
+  /// Evaluates a function that reads from this node.
   std::optional<Value> ask(Function function, const std::vector<std::string>& arguments);
 
   std::optional<Value> all_variables(std::string_view glob);
@@ -64,8 +65,8 @@ class Evaluation {
   std::optional<Value> domain();
   std::optional<Value> file(const std::string& path);
 
-  /// A document that is there and cannot be read says something, only not what: to go on without it may be to
-  /// train alone. `from` has where it comes from.
+  /// Reports a document that exists and cannot be read: ignoring it might mean to train alone. `from` has its
+  /// source.
   void check_document(const Value& from, const std::string& document);
   void add_unreadable(Fault fault);
 

@@ -49,7 +49,7 @@ std::string or_nearest(std::string text, std::string_view wrong, const std::vect
   return text;
 }
 
-/// Recursive descent over one place. Members return nothing once `error` is set.
+/// Recursive descent over one place. The methods return nothing once `error` is set.
 class Parser {
  public:
   Parser(std::string_view text, const Lets& lets, OwnedTables& tables, std::string& error)
@@ -64,7 +64,7 @@ class Parser {
  private:
   using Index = std::optional<std::uint16_t>;
 
-  /// A place up to one of the stop characters or the end.
+  /// Parses a place up to one of the stop characters or the end.
   Index part(std::string_view stops) {
     if (depth_ == deepest_nesting)
       return fail("it is nested more than " + std::to_string(deepest_nesting) + " deep");
@@ -91,7 +91,7 @@ class Parser {
     return added(Op::join, Function::none, parts);
   }
 
-  /// Blanks before a stop belong to no text.
+  /// Removes blanks before a stop, which belong to no text.
   void trim_end(std::vector<std::uint16_t>& parts) {
     const Step& last = tables_.steps[parts.back()];
     if (last.op != Op::text) return;
@@ -220,7 +220,7 @@ class Parser {
   unsigned depth_ = 0;
 };
 
-/// Where the '=' of EXPR=GLOB stands, calls skipped.
+/// The position of the '=' in EXPR=GLOB; calls are skipped.
 std::size_t find_equals(std::string_view condition) {
   unsigned open = 0;
   for (std::size_t i = 0; i < condition.size(); ++i) {

@@ -16,17 +16,17 @@
 ///     template = { text | "$" LET | "${" NAME "}" | "${" NAME ":-" place "}" }
 ///     call     = FUNCTION "(" [ place { "," place } ] ")"
 ///
-/// `${A}-${B:-0}` puts texts together; `first_host(${HOSTS})` calls a function of functions.h, and so does
-/// `join(…)`, which puts together what contains calls. `$table` is the expression that [let] calls so. A
-/// variable that is not set (or empty) has no text, and then what contains it has none either, unless there
-/// is a default. Blanks around a place do not count. Text may not contain `$`, nor, within a call, commas,
+/// `${A}-${B:-0}` joins texts. `first_host(${HOSTS})` calls a function of functions.h, and so does `join(…)`,
+/// which joins texts that contain calls. `$table` is the expression of that name in [let]. A variable that is
+/// not set (or is empty) yields nothing, and then whatever contains it yields nothing either, unless there is
+/// a default. Blanks around a place are ignored. A text may not contain `$`, nor, within a call, commas,
 /// parentheses, semicolons and quotes, nor, within a default, a closing brace.
 namespace rankshim::platform {
 
-/// The tables of profiles, and the memory they lie in.
+/// The tables of profiles, and the memory that holds them.
 struct OwnedTables {
   std::vector<Step> steps;
-  std::vector<std::uint16_t> sizes;  ///< of each step: how many steps its evaluation takes at most
+  std::vector<std::uint16_t> sizes;  ///< for each step, the most steps that its evaluation takes
   std::vector<std::uint16_t> children;
   std::vector<Piece> texts;
   std::vector<Condition> conditions;
@@ -35,7 +35,7 @@ struct OwnedTables {
   std::vector<Role> roles;
   std::string pool;
 
-  /// Good until something is added.
+  /// Valid until something is added.
   [[nodiscard]] Tables view() const {
     return {steps, children, texts, conditions, alternatives, places, roles, pool};
   }
@@ -44,25 +44,26 @@ struct OwnedTables {
 /// The expressions of [let]: their roots, by name.
 using Lets = std::map<std::string, std::uint16_t, std::less<>>;
 
-/// Adds a text; nothing where an index cannot name it any more.
+/// Adds a text; nothing if there are more texts than an index can count.
 std::optional<TextIndex> add_text(std::string_view text, OwnedTables& tables);
 
-/// Adds a step over others, or nothing with `error` where the tables or the expression become too large.
+/// Adds a step over others. Returns nothing, and sets `error`, if the tables or the expression become too
+/// large.
 std::optional<std::uint16_t> add_step(Op op, Function function, const std::vector<std::uint16_t>& children,
                                       OwnedTables& tables, std::string& error);
 
-/// Calls may be nested this deep.
+/// The limit on the nesting of calls.
 inline constexpr unsigned deepest_nesting = 16;
 
-/// An expression may have so many steps, those of the [let]s that it uses included: it bounds the work and
-/// the depth of evaluating it.
+/// The limit on the steps of an expression, including those of the [let]s that it uses: it bounds the work
+/// and the depth of evaluation.
 inline constexpr std::uint16_t largest_expression = 1000;
 
-/// Parses a place and appends its steps. The index of its root; or nothing, with what is wrong in `error`.
+/// Parses a place and appends its steps. Returns the index of its root, or nothing and a message in `error`.
 std::optional<std::uint16_t> parse_place(std::string_view place, const Lets& lets, OwnedTables& tables,
                                          std::string& error);
 
-/// Parses a condition: `[!]EXPR` or `[!]EXPR=GLOB`, EXPR being a variable's name, a call or a `$LET`.
+/// Parses a condition: `[!]EXPR` or `[!]EXPR=GLOB`, where EXPR is a variable's name, a call or a `$LET`.
 std::optional<Condition> parse_condition(std::string_view condition, const Lets& lets, OwnedTables& tables,
                                          std::string& error);
 

@@ -56,7 +56,7 @@ Text ordinal(std::string_view name) {
   return number ? Text{std::to_string(*number)} : Text{};
 }
 
-/// The list's entry of that number; nothing where it has fewer.
+/// The list's entry of that number; nothing if it has fewer.
 Text entry(std::string_view list, std::uint64_t number) {
   for (std::size_t at = list.find_first_not_of(list_separators); at != std::string_view::npos; --number) {
     const auto end = std::min(list.find_first_of(list_separators, at), list.size());
@@ -66,7 +66,7 @@ Text entry(std::string_view list, std::uint64_t number) {
   return std::nullopt;
 }
 
-/// The number of the list's first entry that is that text.
+/// The number of the list's first entry that equals the text.
 std::optional<std::size_t> index(std::string_view text, std::string_view list) {
   std::size_t number = 0;
   for (std::size_t at = list.find_first_not_of(list_separators); at != std::string_view::npos; ++number) {
@@ -86,7 +86,7 @@ std::size_t count(std::string_view list) {
   return entries;
 }
 
-/// The tasks of node `node` by Slurm's `2(x3),1`.
+/// The number of tasks on node `node` in Slurm's notation `2(x3),1`.
 Text tasks_of(std::string_view list, std::uint64_t node) {
   while (true) {
     const std::string_view entry = list.substr(0, list.find(','));

@@ -9,61 +9,61 @@
 #include <string_view>
 #include <vector>
 
-/// The named functions that a profile's expressions may call. Each yields a text or nothing; with an argument
-/// that is nothing, every function is nothing. Lists are separated by commas, blanks or newlines.
+/// The named functions that a profile's expressions may call. Each yields a text or nothing; if an argument
+/// is nothing, so is the result. Lists are separated by commas, blanks or newlines.
 namespace rankshim::platform {
 
 enum class Function : std::uint8_t {
   none,
-  // What this node says; evaluation.cpp evaluates these.
+  // These read from the node; evaluation.cpp evaluates them.
 
   hostname,       ///< hostname()           this node's host name
-  hostname_like,  ///< hostname_like(GLOB)  the same, where it fits the glob
-  domain,         ///< domain()             what stands behind the host name's first label, by itself or by
-                  ///< /etc/hosts
-  address,        ///< address()            this node's own address on its default route
-  file,           ///< file(PATH)           what the file holds, without blanks around it; PATH is absolute
-  variable,       ///< variable(NAME)       the variable of a name put together: variable(VC_${ROLE}_HOSTS)
-  only_variable,  ///< only_variable(GLOB)  the variable whose name fits the glob, where it is the only one
-  variables,      ///< variables(GLOB)      the names of the variables that fit and are not 0, by comma
-  only_if,        ///< only_if(TEXT, GLOB, RESULT)  RESULT where TEXT fits the glob
-  positive,       ///< positive(A)                  A where it is a number above 0
-  unless,         ///< unless(PLACE, RESULT)        RESULT where PLACE yields nothing
+  hostname_like,  ///< hostname_like(GLOB)  the same, if it matches the glob
+  domain,    ///< domain()             what follows the host name's first label, in the name or in /etc/hosts
+  address,   ///< address()            this node's address on its default route
+  file,      ///< file(PATH)           the file's content, without blanks around it; PATH is absolute
+  variable,  ///< variable(NAME)       the variable of a name that is put together: variable(VC_${ROLE}_HOSTS)
+  only_variable,  ///< only_variable(GLOB)  the variable whose name matches the glob, if it is the only one
+  variables,      ///< variables(GLOB)      the names of the variables that match and are not 0, by comma
+  only_if,        ///< only_if(TEXT, GLOB, RESULT)  RESULT if TEXT matches the glob
+  positive,       ///< positive(A)                  A if it is a number above 0
+  unless,         ///< unless(PLACE, RESULT)        RESULT if PLACE yields nothing
 
-  // Of the texts alone.
+  // These depend on the texts alone.
 
-  before,       ///< before(TEXT, MARK)    what stands before the last MARK in TEXT
-  after,        ///< after(TEXT, MARK)     what stands after the last MARK in TEXT
-  until,        ///< until(TEXT, MARK)     what stands before the first MARK in TEXT, or all of it
-  ordinal,      ///< ordinal(NAME)         N of NAME-N; a domain behind it does not matter
+  before,       ///< before(TEXT, MARK)    the part of TEXT before its last MARK
+  after,        ///< after(TEXT, MARK)     the part of TEXT after its last MARK
+  until,        ///< until(TEXT, MARK)     the part of TEXT before its first MARK, or all of it
+  ordinal,      ///< ordinal(NAME)         N of NAME-N; a domain after it is ignored
   host,         ///< host(ADDRESS)         HOST of HOST, HOST:PORT, [V6] or [V6]:PORT
   port,         ///< port(ADDRESS)         PORT of HOST:PORT or [V6]:PORT
   hosts,        ///< hosts(LIST, …)        the hosts of the lists or host files (host_list.h), by comma
   first_host,   ///< first_host(LIST)      the first of hosts(LIST)
   position,     ///< position(HOST, LIST)  the index of HOST in hosts(LIST), from 0: host_list.h
-  count,        ///< count(LIST)           how many entries the list has, each as often as it stands there
+  count,        ///< count(LIST)           the number of entries in the list, repeated ones included
   slurm_hosts,  ///< slurm_hosts(LIST)     Slurm's host list written out, by comma: host_expression.h
   orte_hosts,   ///< orte_hosts(REGEX)    Open MPI's node regex written out, by comma: host_expression.h
   entry,        ///< entry(LIST, N)        the list's entry of that number, from 0
-  index,        ///< index(TEXT, LIST)    the number of the list's first entry that is that text, from 0
-  rest,         ///< rest(LIST)            the list without its first line, or entry where it is one line
-  field,        ///< field(JSON, PATH)     base/json_field.h
+  index,        ///< index(TEXT, LIST)    the number of the list's first entry that equals the text, from 0
+  rest,   ///< rest(LIST)            the list without its first line, or without its first entry if it is one
+          ///< line
+  field,  ///< field(JSON, PATH)     base/json_field.h
   slurm_tasks,  ///< slurm_tasks(LIST, N)  the tasks of node N, from 0, by a SLURM_*TASKS_PER_NODE such as
                 ///< 2(x3),1
 
-  // Whole numbers of up to 64 bits; nothing where an argument is none or the result would be none.
+  // Whole numbers of up to 64 bits; nothing if an argument or the result is none.
 
   add,       ///< add(A, B, …)
   subtract,  ///< subtract(A, B)
   multiply,  ///< multiply(A, B, …)
-  divide,    ///< divide(A, B)   nothing where a rest would remain
+  divide,    ///< divide(A, B)   nothing if there is a remainder
   modulo,    ///< modulo(A, B)
-  larger,    ///< larger(A, B)   A where A > B
+  larger,    ///< larger(A, B)   A if A > B
 
-  differ,  ///< differ(A, B)   A where the two are neither the same text nor the same number
+  differ,  ///< differ(A, B)   A if the two are neither the same text nor the same number
 };
 
-/// A function's name and how many arguments it takes.
+/// A function's name and its number of arguments.
 struct Signature {
   std::string_view name;
   Function function;
@@ -110,16 +110,18 @@ inline constexpr auto signatures = std::to_array<Signature>({
     {"differ", Function::differ, 2, 2},
 });
 
-/// Whether evaluation.cpp asks this node for what the function yields; the other functions know no node.
+/// Whether the function reads from the node and is evaluated by evaluation.cpp; the others depend on texts
+/// alone.
 constexpr bool asks_the_node(Function function) {
   return function >= Function::hostname && function <= Function::variables;
 }
 
-/// Evaluates a function of the texts alone; nothing for the others. The arguments are as many as its
-/// signature says.
+/// Evaluates a function that depends on the texts alone; nothing for the others. The number of arguments is
+/// the signature's.
 std::optional<std::string> compute(Function function, std::span<const std::string> arguments);
 
-/// Whether the whole text fits the glob: `*` is any run of characters, `?` any one, all else itself.
+/// Whether the whole text matches the glob: `*` is any run of characters, `?` any one, each other character
+/// itself.
 bool fits(std::string_view text, std::string_view glob);
 
 }  // namespace rankshim::platform

@@ -15,21 +15,21 @@ namespace {
 constexpr std::size_t most_hosts = 65'536;      // more than any Slurm cluster has nodes
 constexpr std::size_t longest_host_name = 253;  // DNS
 
-/// A range of a bracket: low to high, written `width` wide; or a box, whose corners are two texts of that
-/// width.
+/// A range in a bracket: low to high, written with `width` digits; or a box, whose corners are two texts of
+/// that width.
 struct NumberRange {
   std::uint64_t low, high;
   std::size_t width;
   std::string_view low_corner, high_corner;
 };
 
-/// A part of a host expression: a literal, then the ranges of the bracket behind it (none at the end).
+/// A part of a host expression: a literal, then the ranges of the bracket after it (none at the end).
 struct Dimension {
   std::string_view literal;
   std::vector<NumberRange> ranges;
 };
 
-/// The digit's value, base 36 (Slurm's coordinates of machines with several dimensions); 36 where it is none.
+/// The digit's value in base 36 (Slurm's coordinates on machines with several dimensions); 36 if it is none.
 unsigned coordinate(char c) {
   if (is_digit(c)) return static_cast<unsigned>(c - '0');
   return c >= 'A' && c <= 'Z' ? static_cast<unsigned>(c - 'A') + 10 : 36;
@@ -43,7 +43,7 @@ std::optional<NumberRange> parse_box(std::string_view low, std::string_view high
   return NumberRange{0, 0, low.size(), low, high};
 }
 
-/// The next coordinates of the box, the last running fastest; false behind the last.
+/// Goes to the next coordinates of the box, the last changing fastest; false after the last.
 bool next_in_box(std::string& at, const NumberRange& box) {
   for (std::size_t i = at.size(); i-- > 0;) {
     if (at[i] != box.high_corner[i]) {
@@ -61,7 +61,7 @@ std::optional<NumberRange> parse_range(std::string_view text) {
   const auto dash = text.find('-');
   const std::string_view low = text.substr(0, dash);
   std::string_view high = dash == std::string_view::npos ? low : text.substr(dash + 1);
-  if (high.empty()) high = low;  // Slurm takes `1-` as 1
+  if (high.empty()) high = low;  // Slurm takes `1-` for 1
   constexpr std::size_t longest = 18;
   if (!all_digits(low) || !all_digits(high) || low.size() > longest || high.size() > longest)
     return std::nullopt;
@@ -71,7 +71,7 @@ std::optional<NumberRange> parse_range(std::string_view text) {
   return range;
 }
 
-/// The ranges in a bracket, by comma; none where one is malformed.
+/// The ranges in a bracket, by comma; empty if one is malformed.
 std::vector<NumberRange> parse_ranges(std::string_view inside) {
   std::vector<NumberRange> ranges;
   for (bool is_last = false; !is_last;) {
@@ -99,8 +99,8 @@ std::optional<std::vector<Dimension>> parse_dimensions(std::string_view expressi
   }
 }
 
-/// Appends every host of the dimensions from `at` on behind `prefix`; false where they are too many or too
-/// long.
+/// Appends every host of the dimensions from `at` on to `hosts`, each after `prefix`; false if they are too
+/// many or too long.
 bool append_hosts(std::span<const Dimension> dimensions, const std::string& prefix,
                   std::vector<std::string>& hosts) {
   const std::string base = prefix + std::string(dimensions.front().literal);
@@ -127,8 +127,7 @@ bool append_hosts(std::span<const Dimension> dimensions, const std::string& pref
   return true;
 }
 
-/// An entry of Open MPI's node regex: NAME, or PREFIX[WIDTH:RANGES]SUFFIX. No dimensions where it is
-/// malformed.
+/// An entry of Open MPI's node regex: NAME, or PREFIX[WIDTH:RANGES]SUFFIX. No dimensions if it is malformed.
 std::vector<Dimension> parse_orte_entry(std::string_view entry) {
   const auto open = entry.find('[');
   if (open == std::string_view::npos) return {{entry, {}}};
@@ -145,7 +144,7 @@ std::vector<Dimension> parse_orte_entry(std::string_view entry) {
   return {std::move(numbers), {entry.substr(close + 1), {}}};
 }
 
-/// The end of the first entry of a host list: a separator that is not in brackets.
+/// The end of the first entry of a host list: a separator outside brackets.
 std::size_t entry_end(std::string_view list) {
   bool inside = false;
   for (std::size_t i = 0; i < list.size(); ++i) {

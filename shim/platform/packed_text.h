@@ -7,16 +7,15 @@
 #include <string_view>
 #include <vector>
 
-/// The profiles' documents in a third of their size, 33 kB of 95 kB, which the binary has no room for beside
-/// what is to come: nobody reads them but `rankshim platforms NAME`. Each
-/// bit is predicted from what stood behind the last one to six bytes and from the word so far, the
-/// predictions are mixed by how good they were, and an arithmetic coder spends on it what the prediction
-/// leaves open (Mahoney, "Adaptive Weighing of Context Models for Lossless Data Compression", 2005). Integers
-/// only: the build's machine packs, any other unpacks. Some 100 kB a second, which for one person's question
-/// is enough.
+/// Packs the profiles' documents to a third of their size, 33 kB of 95 kB: only `rankshim platforms NAME`
+/// reads them, and the binary has a size limit. Each bit is predicted from the last one to six bytes and from
+/// the word so far, the predictions are mixed by how good they were, and an arithmetic coder stores what the
+/// prediction leaves open (Mahoney, "Adaptive Weighing of Context Models for Lossless Data Compression",
+/// 2005). It uses integers only, because one machine packs and another unpacks. It unpacks about 100 kB a
+/// second, which is fast enough for that command.
 namespace rankshim::platform {
 
-/// Predicts the next bit of a text. Both sides feed it the same bits.
+/// Predicts the next bit of a text. Packing and unpacking feed it the same bits.
 class BitModel {
  public:
   BitModel() : contexts_(orders * table_size, 1U << 31U) { weights_.fill(1 << 14); }
@@ -37,7 +36,7 @@ class BitModel {
     const int error = (static_cast<int>(bit << 12U) - static_cast<int>(chance_)) * 14;
     for (std::size_t i = 0; i < orders; ++i) {
       weights_[i] += (inputs_[i] * error + 0x200) >> 10;
-      // 22 bits of chance, 10 bits of how often this was seen: what was seen seldom learns fast.
+      // 22 bits of chance and 10 bits of how often this context occurred: a rare context learns fast.
       std::uint32_t& slot = contexts_[slots_[i]];
       const std::uint32_t seen = slot & 1023U;
       const std::int64_t chance = slot >> 10U, target = bit != 0 ? 4194303 : 0;
@@ -61,7 +60,7 @@ class BitModel {
  private:
   static constexpr std::size_t orders = 6, table_size = 1 << 16;
 
-  /// 4096 / (1 + e^(−x/256)), by straight lines between 33 points.
+  /// 4096 / (1 + e^(−x/256)), interpolated between 33 points.
   static std::uint32_t squash(int x) {
     constexpr std::array<std::uint16_t, 33> points = {
         1,    2,    3,    6,    10,   16,   27,   45,   73,   120,  194,  310,  488,  747,  1101, 1546, 2047,
@@ -73,7 +72,7 @@ class BitModel {
     return (points[left] * (128 - part) + points[left + 1] * part + 64) >> 7U;
   }
 
-  /// squash the other way round: the x whose squash comes next.
+  /// The inverse of squash: the x whose squash is nearest.
   static int stretch(std::uint32_t chance) {
     int low = -2047, high = 2047;
     while (low < high) {
@@ -94,7 +93,7 @@ class BitModel {
   std::uint64_t last_ = 0;
 };
 
-/// Where between `low` and `high` a 1 ends and a 0 begins.
+/// The border between `low` and `high`: a 1 is below it, a 0 above it.
 inline std::uint32_t split(std::uint32_t low, std::uint32_t high, std::uint32_t chance) {
   return low + static_cast<std::uint32_t>(std::uint64_t{high - low} * chance >> 12U);
 }

@@ -9,9 +9,9 @@
 #include "base/fact.h"
 #include "platform/functions.h"
 
-/// The model of a profile: what config/platforms/*.toml says. Tables of small numbers that name each other:
-/// the built-in profiles share one set of them, made at build time, and a user's own profile, read at run
-/// time, has the same over memory of its own.
+/// The model of a profile, as config/platforms/*.toml describes it. It consists of tables of small numbers
+/// that refer to each other: the built-in profiles share one set of tables, made at build time, and a user's
+/// profile, read at run time, has its own tables of the same form.
 namespace rankshim::platform {
 
 /// A part of Tables::pool.
@@ -23,17 +23,17 @@ struct Piece {
 /// The index of a Piece in Tables::texts.
 using TextIndex = std::uint16_t;
 
-/// Some that follow each other in their table.
+/// Consecutive rows of a table.
 struct Slice {
   std::uint16_t first = 0;
   std::uint16_t count = 0;
 };
 
 enum class Op : std::uint8_t {
-  text,      ///< the text as it stands
+  text,      ///< the text itself
   variable,  ///< the environment variable of that name
   either,    ///< the first child that yields something: ${NAME:-…}, or a [let] that is a list
-  join,      ///< the children's texts one after the other; nothing if one of them is nothing
+  join,      ///< the children's texts joined; nothing if one of them is nothing
   call,      ///< `function` on the children
 };
 
@@ -41,17 +41,17 @@ enum class Op : std::uint8_t {
 struct Step {
   Op op = Op::text;
   Function function = Function::none;
-  /// Of a text or a variable its TextIndex; else the index into Tables::children of how many children there
-  /// are, behind which stand their indices into Tables::steps.
+  /// For a text or a variable its TextIndex; else an index into Tables::children, where the number of
+  /// children is followed by their indices into Tables::steps.
   std::uint16_t index = 0;
 };
 
-/// What a condition asks of its expression, which is a variable or a function call.
+/// What a condition requires of its expression, which is a variable or a function call.
 enum class Sign : std::uint8_t {
   set,      ///< EXPR        it yields something that is not empty
   not_set,  ///< !EXPR       it yields nothing
-  like,     ///< EXPR=GLOB   it yields what fits the glob (functions.h: fits)
-  unlike,   ///< !EXPR=GLOB  it yields nothing, or what does not fit
+  like,     ///< EXPR=GLOB   it yields a text that matches the glob (functions.h: fits)
+  unlike,   ///< !EXPR=GLOB  it yields nothing, or a text that does not match
 };
 
 /// A sign by which a platform is recognised.
@@ -61,23 +61,23 @@ struct Condition {
   TextIndex glob = 0;      ///< of `like` and `unlike`
 };
 
-/// Conditions that hold all together: one way to be recognised, or when a role is this node's.
+/// Conditions that must all hold: one way to be recognised, or when a role is this node's.
 struct Alternative {
   Slice conditions;
 };
 
-/// A place where a fact is looked for: an expression, by the index of its root. A fact's first place that
-/// yields a value that is not empty is the fact.
+/// An expression that may provide a fact, by the index of its root. The fact's value is that of its first
+/// place that yields a text that is not empty.
 struct Place {
   Fact fact = Fact::nnodes;
   std::uint16_t root = 0;
 };
 
-/// A state of this node that changes what is to be done: a role that does not train though it has the
-/// platform's variables, or something of the platform's that is not ready yet.
+/// A state of this node that changes what is to be done: a role that does not train although it has the
+/// platform's variables, or a part of the platform that is not ready yet.
 struct Role {
-  TextIndex name = 0;  ///< for the reader: "MPI launcher", "the rank table /user/… is initializing"
-  TextIndex fix = 0;   ///< what to do, for the reader; empty where the platform has no better advice than any
+  TextIndex name = 0;  ///< for messages: "MPI launcher", "the rank table /user/… is initializing"
+  TextIndex fix = 0;   ///< what to do, for messages; empty if the platform has no advice
   Alternative when;
 };
 
@@ -108,14 +108,14 @@ struct Tables {
 
 enum class Granularity : std::uint8_t { node, process };
 
-/// What kind of thing set the variables. Of several profiles that are recognised one of a later kind counts
-/// only where none of an earlier kind is there.
+/// What kind of thing set the variables. Of several profiles that are recognised, one of a later kind counts
+/// only if there is none of an earlier kind.
 enum class Kind : std::uint8_t {
   platform,  ///< a platform: each node starts its own launcher
   launcher,  ///< a process launcher: one process per worker exists already
-  flags,     ///< a launcher's flags as variables, PET_*, which anybody may set
-  names,     ///< generic names, which anybody may set; they say what a platform leaves open
-  foreign,   ///< tells of no torch job: another framework's launcher, or a pod that is alone
+  flags,     ///< a launcher's flags as variables, PET_*, which anyone may set
+  names,     ///< generic names, which anyone may set; they provide facts that a platform does not
+  foreign,   ///< not a torch job: another framework's launcher, or a pod that is alone
 };
 
 inline constexpr std::array<std::string_view, 5> kind_names = {"platform", "launcher", "flags", "names",
@@ -125,31 +125,31 @@ struct Profile {
   const Tables* tables = nullptr;
   TextIndex name_text = 0, title_text = 0, supersedes_text = 0, agents_text = 0;
   Kind kind = Kind::platform;
-  /// Recognised by name only (`--platform NAME`), never by itself.
+  /// Recognised by name only (`--platform NAME`), never automatically.
   bool opt_in = false;
   Slice signs_range, unless_range, match_range, places_range, roles_range, refusals_range, pending_range;
 
-  /// Whether its variables are of this very process or of the node.
+  /// Whether its variables belong to this process or to the node.
   [[nodiscard]] Granularity granularity() const {
     return kind == Kind::launcher ? Granularity::process : Granularity::node;
   }
-  /// A platform or a launcher has words of its own; the others are names that anybody may set, or no torch
-  /// job's.
+  /// A platform or a launcher has its own variables; the other kinds are names that anyone may set, or belong
+  /// to no torch job.
   [[nodiscard]] bool has_own_words() const { return kind == Kind::platform || kind == Kind::launcher; }
   /// The file's name without .toml.
   [[nodiscard]] std::string_view name() const { return tables->text(name_text); }
-  /// For a person.
+  /// For messages.
   [[nodiscard]] std::string_view title() const { return tables->text(title_text); }
-  /// Globs by comma: profiles that are less specific than this one, whatever they ask for, and whose facts
-  /// need not agree with it.
+  /// Globs, separated by commas: profiles that are less specific than this one, whatever their conditions,
+  /// and whose facts need not agree with it.
   [[nodiscard]] std::string_view supersedes() const { return tables->text(supersedes_text); }
-  /// Globs by comma: programs that ask the platform themselves where the master is, and need it from nobody.
+  /// Globs, separated by commas: programs that find the master through the platform, and need no address.
   [[nodiscard]] std::string_view agents() const { return tables->text(agents_text); }
-  /// It is recognised where one of these holds at least; the more hold, the surer.
+  /// It is recognised if at least one of these holds; the more hold, the surer.
   [[nodiscard]] std::span<const Condition> signs() const {
     return Tables::part(tables->conditions, signs_range);
   }
-  /// It is not recognised where one of these holds, whatever else does.
+  /// It is not recognised if one of these holds, whatever else does.
   [[nodiscard]] std::span<const Condition> unless() const {
     return Tables::part(tables->conditions, unless_range);
   }
@@ -157,13 +157,13 @@ struct Profile {
   [[nodiscard]] std::span<const Alternative> match() const {
     return Tables::part(tables->alternatives, match_range);
   }
-  /// By fact; those of one fact in the document's order.
+  /// Sorted by fact; the places of one fact are in the document's order.
   [[nodiscard]] std::span<const Place> places() const { return Tables::part(tables->places, places_range); }
-  /// That do not train.
+  /// The roles that do not train.
   [[nodiscard]] std::span<const Role> roles() const { return Tables::part(tables->roles, roles_range); }
-  /// What can mean two things, and is not guessed.
+  /// States that can mean two things; rankshim does not guess which.
   [[nodiscard]] std::span<const Role> refusals() const { return Tables::part(tables->roles, refusals_range); }
-  /// What has to end before the facts are right.
+  /// States that have to end before the facts are right.
   [[nodiscard]] std::span<const Role> pending() const { return Tables::part(tables->roles, pending_range); }
 };
 

@@ -47,14 +47,14 @@ class ProfileReader {
   }
 
   void fault(std::size_t line, const std::string& what, const std::string& fix) {
-    constexpr std::size_t most = 50;  // what follows is seldom news
+    constexpr std::size_t most = 50;  // later faults seldom add anything
     if (faults_.size() == most) return;
     faults_.push_back(
         {std::string(path_) + ":" + std::to_string(line) + ": " + what, {std::string(path_)}, fix});
   }
 
-  /// The value of a key, of that type; nothing, and a fault, where it is of another. Every key that is asked
-  /// for is known to `reject_unknown`.
+  /// The value of a key as that type; nothing, and a fault, if it has another type. `reject_unknown` accepts
+  /// every key that was read.
   template <class Type>
   const Type* get(const toml::table& table, std::string_view key, std::string_view wanted) {
     const toml::node* node = table.get(key);
@@ -90,7 +90,7 @@ class ProfileReader {
     return index.value_or(0);
   }
 
-  /// All that a profile says of itself as a whole.
+  /// Reads the keys that concern the profile as a whole.
   void head(const toml::table& top, Profile& profile) {
     profile.title_text = required_text(top, "title");
     if (const auto* kind = get<toml::value<std::string>>(top, "kind", "a string")) {
@@ -104,7 +104,7 @@ class ProfileReader {
       profile.opt_in = opt_in->get();
   }
 
-  /// [let], in the document's order: each may use those above it.
+  /// Reads [let], in the document's order: each expression may use those above it.
   void lets(const toml::table& top) {
     const auto* table = get<toml::table>(top, "let", "a table, [let]");
     if (table == nullptr) return;
@@ -116,7 +116,7 @@ class ProfileReader {
     for (const auto& [name, node] : in_order) {
       if (!is_shell_name(name)) fault(*node, "'" + name + "' is no name", "use letters, digits and _");
       std::vector<std::uint16_t> roots;
-      // clang 14 captures no structured binding without a name of its own.
+      // clang 14 cannot capture a structured binding without naming it again.
       each(*node, [&, &name = name](const toml::node& one) {
         if (const auto root = place(name, one)) roots.push_back(*root);
       });
@@ -129,7 +129,7 @@ class ProfileReader {
     }
   }
 
-  /// `signs`, of which any is enough.
+  /// `signs`: one is enough.
   Slice signs(const toml::table& top) {
     if (!top.contains("signs")) return {};
     const auto list = conditions(top, "signs");
@@ -140,7 +140,7 @@ class ProfileReader {
     return added(list).conditions;
   }
 
-  /// `unless`, none of which may hold.
+  /// `unless`: none may hold.
   Slice unless(const toml::table& top) {
     if (!top.contains("unless")) return {};
     const auto* array = top.get_as<toml::array>("unless");
@@ -172,7 +172,7 @@ class ProfileReader {
     return result;
   }
 
-  /// The `all` of each [[match]], alone and with each of its `any`.
+  /// The `all` of each [[match]], alone or combined with each of its `any`.
   Slice alternatives(const toml::table& top) {
     static constexpr auto keys = std::to_array<std::string_view>({"all", "any"});
     const std::size_t first = tables_.alternatives.size();
@@ -181,7 +181,8 @@ class ProfileReader {
     return range(tables_.alternatives, first);
   }
 
-  /// The conditions of `key`, of which all have to hold, with each of `any`; one of the two may lack.
+  /// The conditions of `key`, which must all hold, combined with each of `any`; one of the two may be
+  /// missing.
   std::vector<std::vector<Condition>> each_with_any(const toml::table& table, std::string_view key) {
     const bool has_any = table.contains("any");
     std::vector<Condition> all;
@@ -195,7 +196,8 @@ class ProfileReader {
     return result;
   }
 
-  /// What is decided soonest is asked first, as most alternatives of most profiles do not hold.
+  /// Sorts the conditions that are quickest to decide to the front, because most alternatives of most
+  /// profiles do not hold.
   void alternative(std::vector<Condition> all) {
     const auto cost = [&](const Condition& one) {
       const bool is_call = tables_.steps[one.root].op != Op::variable;
@@ -222,7 +224,7 @@ class ProfileReader {
         tables_.roles.push_back({name, advice, added(when)});
       }
     }
-    // What `same` says of two texts of one fact.
+    // The refusals of `same`: two places of one fact that differ.
     if (key == "refuse") tables_.roles.insert(tables_.roles.end(), differing_.begin(), differing_.end());
     return range(tables_.roles, first);
   }
@@ -279,7 +281,7 @@ class ProfileReader {
   }
 
  private:
-  /// Calls use(NODE) with a node or, where it is a list, each of its elements.
+  /// Calls use(NODE) with the node or, if it is a list, with each of its elements.
   template <class Use>
   static void each(const toml::node& node, const Use& use) {
     const auto* array = node.as_array();
@@ -287,7 +289,7 @@ class ProfileReader {
     for (const toml::node& element : *array) use(element);
   }
 
-  /// Of a fact or a let of that name.
+  /// Parses the place of a fact or of a let of that name.
   std::optional<std::uint16_t> place(std::string_view name, const toml::node& node) {
     const auto* text = node.as_string();
     std::string error = "an expression is a string";
@@ -296,9 +298,9 @@ class ProfileReader {
     return root;
   }
 
-  /// A fact's place, list of places, or { same = [places] }, whose places must agree.
+  /// Reads a fact's place, list of places, or { same = [places] }, whose places must agree.
   void places_of(Fact fact, const toml::node& node) {
-    bool is_certain = false;  // what follows a text is never read
+    bool is_certain = false;  // places after a text are never read
     const auto add = [&](const toml::node& one) -> std::optional<std::uint16_t> {
       if (is_certain)
         fault(one, std::string(name(fact)) + ": the expression before this one always yields something",
@@ -327,7 +329,7 @@ class ProfileReader {
     });
   }
 
-  /// A refusal for each two of the places that can say different things.
+  /// Adds a refusal for each two of the places, because they may yield different values.
   void must_agree(Fact fact, const std::vector<std::uint16_t>& roots, const toml::node& where) {
     for (std::size_t i = 0; i < roots.size(); ++i) {
       for (std::size_t j = i + 1; j < roots.size(); ++j) {
@@ -359,7 +361,7 @@ class ProfileReader {
     for (const std::uint16_t child : view.children_of(step)) add_variables(child, names);
   }
 
-  /// Whether what an expression yields depends on the node.
+  /// Whether the value of an expression depends on the node.
   [[nodiscard]] bool reads_something(std::uint16_t root) const {
     const Step& step = tables_.steps[root];
     if (step.op == Op::text) return false;

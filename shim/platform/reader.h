@@ -10,7 +10,7 @@
 
 namespace rankshim::platform {
 
-/// A profile and the memory that its tables lie in.
+/// A profile and the memory that holds its tables.
 class OwnedProfile {
  public:
   OwnedProfile();
@@ -27,12 +27,12 @@ class OwnedProfile {
   std::unique_ptr<Storage> storage_;
 };
 
-/// A longer document is refused: no profile needs it, and nesting is bounded by it.
+/// A longer document is refused: no profile needs it, and it bounds the nesting.
 inline constexpr std::size_t longest_document = std::size_t{64} * 1024;
 
 /// Reads one TOML document; `name` is the file's name without .toml. Every fault begins with "PATH:LINE: "
-/// and names `path`. Used by the build for the built-in profiles and at run time for a user's own, so that
-/// both follow the same rules. Whatever the document holds, the answer is a profile or faults.
+/// and names `path`. The build uses it for the built-in profiles, and the program at run time for a user's
+/// profile, so that both follow the same rules. Any document results in a profile or faults.
 ///
 // clang-format off
 ///     title      = "for a person"              required

@@ -7,19 +7,19 @@
 namespace rankshim::platform {
 namespace {
 
-/// The calls that decide whether a place counts at all: where they yield nothing there is nothing to correct.
+/// The calls that decide whether a place applies at all: if they yield nothing, there is nothing to correct.
 bool is_gate(Function function) {
   return function == Function::larger || function == Function::positive || function == Function::differ;
 }
 
-/// NAME=VALUE, of a value that can be a long document its beginning.
+/// NAME=VALUE; of a value that can be a long document, its beginning.
 std::string shown(std::string_view name, std::string_view value) {
   constexpr std::size_t longest_shown = 80;
   const std::string_view start = cut(value, longest_shown);
   return std::string(name) + "=" + quoted(start) + (start.size() < value.size() ? "…" : "");
 }
 
-/// A value as what it came from: NAME=VALUE, a file's path, "this node's name gpu-3".
+/// A value by its source: NAME=VALUE, a file's path, "this node's name gpu-3".
 std::string shown(const Value& value) {
   switch (value.origin) {
     case Origin::variable:
@@ -42,7 +42,7 @@ void add_unusable(const Value& what, std::string why, Lack& lack, const std::str
   std::vector<std::string> names;
   what.append_inputs({}, names);
   for (std::string& name : names) {
-    if (name.find(' ') != std::string::npos) continue;  // this node's own address
+    if (name.find(' ') != std::string::npos) continue;  // this node's address
     if (lack.remedy.find(name) == std::string::npos)
       lack.remedy.append(lack.remedy.empty() ? "" : ", or ").append(verb).append(name);
     add_once(std::move(name), lack.names);
@@ -140,12 +140,12 @@ void Reasons::add_lack_of_call(const Step& step, Lack& lack) {
   const auto children = tables_.children_of(step);
   if (step.function == Function::unless) {
     if (!evaluation_.value(children[0])) add_lack(children[1], lack);
-    return;  // else it is another place's case
+    return;  // another place applies
   }
   std::vector<Value> arguments;
   for (const std::uint16_t one : children) {
     if (step.function == Function::only_if && arguments.size() == 2) {
-      if (!fits(arguments[0].text, arguments[1].text)) return;  // another place's case
+      if (!fits(arguments[0].text, arguments[1].text)) return;  // another place applies
       return add_lack(one, lack);
     }
     auto argument = evaluation_.value(one);
@@ -164,7 +164,7 @@ void Reasons::add_lack_of_call(const Step& step, Lack& lack) {
 }
 
 void Reasons::add_lack_of_file(const Value& path, Lack& lack) {
-  if (path.origin == Origin::fallback) {  // where it usually is
+  if (path.origin == Origin::fallback) {  // the usual path
     add_once(path.text, lack.absent);
     return add_once(path.text, lack.names);
   }

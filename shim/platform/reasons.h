@@ -11,26 +11,27 @@
 
 namespace rankshim::platform {
 
-/// Why a fact is not known: what a person has to look for.
+/// Why a fact is not known: what the user has to look for.
 struct Lack {
-  std::vector<std::string> unset;     ///< variables that would say it, and are not set
-  std::vector<std::string> absent;    ///< files likewise
-  std::vector<std::string> unusable;  ///< what is there and says nothing: "LIST=[] is no list of hosts"
-  std::vector<std::string> names;     ///< the variables and files of all these
+  std::vector<std::string> unset;   ///< variables that would provide it, and are not set
+  std::vector<std::string> absent;  ///< files likewise
+  std::vector<std::string>
+      unusable;                    ///< sources that exist and provide nothing: "LIST=[] is no list of hosts"
+  std::vector<std::string> names;  ///< the variables and files of all these
   std::string remedy;  ///< what to do about `unusable`, for the start of a fix: "correct LIST, or "
 };
 
-/// Says in a person's words why expressions of one profile yield nothing, or a condition holds.
+/// Explains, for the user, why expressions of one profile yield nothing, or why a condition holds.
 class Reasons {
  public:
   Reasons(const Profile& profile, const Node& node, const Variables& variables, const Evaluation& evaluation)
       : tables_(*profile.tables), node_(node), variables_(variables), evaluation_(evaluation) {}
 
-  /// Why an expression that yields nothing does so.
+  /// Adds why an expression yields nothing.
   void add_lack(std::uint16_t root, Lack& lack);
 
-  /// The variables and files by which a condition holds, and this node's name: "ROLE=launcher", "STEP_ID is
-  /// not set"; each once.
+  /// Adds the variables and files that make a condition hold, and this node's name: "ROLE=launcher", "STEP_ID
+  /// is not set"; each once.
   void add_evidence(const Condition& condition, std::vector<std::string>& evidence);
 
  private:

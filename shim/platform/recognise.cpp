@@ -11,7 +11,7 @@
 namespace rankshim::platform {
 namespace {
 
-/// Which kind counts before which others; a platform and a launcher are compared by what they say.
+/// The order in which kinds count; a platform and a launcher are compared by their conditions.
 constexpr Kind order(Kind kind) { return kind == Kind::launcher ? Kind::platform : kind; }
 
 struct Match {
@@ -30,8 +30,8 @@ struct Match {
   }
 };
 
-/// One of a profile's roles, refusals or pending states, in which this node is; the name is empty where in
-/// none.
+/// One of a profile's roles, refusals or pending states that applies to this node; the name is empty if none
+/// does.
 struct State {
   std::string name;
   std::string because;
@@ -53,11 +53,11 @@ bool is_positive(const Condition& condition) {
   return condition.sign == Sign::set || condition.sign == Sign::like;
 }
 
-/// How many signs hold, or positive conditions of the most specific way that is fulfilled; nothing where the
-/// profile is not recognised.
+/// How many signs hold, or how many positive conditions of the most specific [[match]] that is fulfilled;
+/// nothing if the profile is not recognised.
 std::optional<std::size_t> fulfilled(const Profile& profile, Evaluation evaluation) {
   const auto holds = [&](const Condition& condition) { return evaluation.holds(condition); };
-  // First, for they are variables, while a sign may be a file.
+  // These come first, because they are variables, while a sign may be a file.
   const auto unless = profile.unless();
   if (std::any_of(unless.begin(), unless.end(), holds)) return std::nullopt;
   const auto signs = profile.signs();
@@ -73,8 +73,8 @@ std::optional<std::size_t> fulfilled(const Profile& profile, Evaluation evaluati
   return best;
 }
 
-/// By what the profile was recognised: the signs that are there, and those of the first way that is
-/// fulfilled.
+/// Adds the reasons why the profile was recognised: the signs that hold, and those of the first [[match]]
+/// that is fulfilled.
 void add_recognised(const Profile& profile, const Node& node, const Variables& variables,
                     Evaluation evaluation, Platform& platform) {
   std::vector<Condition> conditions;
@@ -131,7 +131,7 @@ void compare(const Platform& winner, const Profile& other, const Facts& theirs, 
   }
 }
 
-/// The facts of all profiles of that kind; of several the first that says one counts.
+/// The facts of all profiles of that kind; the first profile that has a fact provides it.
 Facts read_kind(Kind kind, std::span<const Profile> profiles, const Node& node,
                 std::vector<std::string>& warnings) {
   Facts facts;
@@ -146,7 +146,7 @@ Facts read_kind(Kind kind, std::span<const Profile> profiles, const Node& node,
   return facts;
 }
 
-/// Reads what anybody may have set beside the platform.
+/// Reads generic names, which anyone may have set beside the platform's.
 void read_names(std::span<const Profile> profiles, const Node& node, Platform& platform) {
   const bool is_names = platform.profile != nullptr && platform.profile->kind == Kind::names;
   if (is_names) return;
@@ -171,7 +171,7 @@ Fault unknown_platform(std::span<const Profile> profiles, std::string_view wante
 }  // namespace
 
 Facts read_facts(const Profile& profile, const Node& node, std::vector<std::string>& warnings) {
-  Faults unreadable;  // found when the profile was recognised, if it was
+  Faults unreadable;  // found while the profile was recognised, if that happened
   const Variables variables(node.environment());
   return read_facts(profile, Evaluation(profile, node, variables, warnings, unreadable));
 }

@@ -9,8 +9,10 @@
 
 #include "node/fake_node.h"
 
-/// The recorded environments: testdata/PROFILE/CASE.txt, read as they are found, so that a new platform needs
-/// its TOML file and these alone. Above the line `=>` stand variables as `env` prints them, `hostname: NAME`
+/// The recorded environments: testdata/PROFILE/CASE.txt. All files are read, so that a new platform needs
+/// only its TOML file and these. Above the line `=>` are variables as `env` prints them, `hostname: NAME` and
+/// `file PATH: TEXT` (
+///  and \t as in C); below it is the complete result:
 /// and `file PATH: TEXT` (\n and \t as in C); below it all that has to come of them, no more and no less:
 ///
 ///     also: OTHER, …          profiles that are recognised too
@@ -19,7 +21,7 @@
 ///     refused: WHAT           what can mean two things, and nothing else
 ///     FACT: VALUE (SOURCE)
 ///
-/// Lines that begin with # say where the environment comes from.
+/// Lines that begin with # name the source of the environment.
 namespace rankshim::platform {
 
 struct Recording {

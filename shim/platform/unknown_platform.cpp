@@ -12,8 +12,8 @@
 namespace rankshim::platform {
 namespace {
 
-/// How names end that say which node this is, and nothing else. They are whole words: NODE_RANK ends
-/// ACME_NODE_RANK, and RANK ends both.
+/// Ends of names that mean the number of this node, and nothing else. They are whole words: ACME_NODE_RANK
+/// ends with NODE_RANK, and both end with RANK.
 constexpr auto index_words = std::to_array<std::string_view>(
     {"RANK",        "NODERANK",      "NODE_INDEX",    "NODE_IDX",     "NODE_ID",    "NODEID",
      "NODE_NUMBER", "REPLICA",       "REPLICA_INDEX", "REPLICA_IDX",  "REPLICA_ID", "REPLICA_NUMBER",
@@ -21,7 +21,7 @@ constexpr auto index_words = std::to_array<std::string_view>(
      "HOST_INDEX",  "HOST_IDX",      "MACHINE_INDEX", "MACHINE_ID",   "POD_INDEX",  "RANK_ID",
      "RANK_INDEX",  "PROCESS_INDEX", "PROCNO"});
 
-/// How names end that say how many nodes there are.
+/// Ends of names that mean the number of nodes.
 constexpr auto number_words = std::to_array<std::string_view>(
     {"NNODES",         "NNODE",           "NUM_NODES",   "N_NODES",       "NODE_COUNT",
      "NODES_COUNT",    "NODE_NUM",        "NODES_NUM",   "NODE_TOTAL",    "NODES_TOTAL",
@@ -32,12 +32,12 @@ constexpr auto number_words = std::to_array<std::string_view>(
      "TASKS_TOTAL",    "WORLD_SIZE",      "RANK_SIZE",   "NUM_RANKS",     "NRANKS",
      "RANK_COUNT",     "RANKS_TOTAL"});
 
-/// Alone they say too little; of one prefix they are an index and how many there are.
+/// Alone these mean too little; two with one prefix are an index and a number.
 constexpr auto index_ends = std::to_array<std::string_view>({"INDEX", "IDX", "ID", "NUMBER", "RANK"});
 constexpr auto number_ends = std::to_array<std::string_view>({"COUNT", "SIZE", "TOTAL", "NUM"});
 
-/// Words of names that end so and mean something else: what is said of one machine, a matrix's rank, what is
-/// asked of a scheduler or scaler, tasks that have nothing to do with each other, servers.
+/// Words in names with such ends that mean something else: properties of one machine, a matrix's rank,
+/// requests to a scheduler or scaler, independent tasks, servers.
 constexpr auto other_words = std::to_array<std::string_view>(
     {"LOCAL",      "GPU",       "CPU",        "CORE",     "CORES",         "THREAD",     "THREADS",
      "DEVICE",     "NUMA",      "LORA",       "QLORA",    "ADAPTER",       "LOW",        "PAGE",
@@ -50,8 +50,8 @@ constexpr auto other_words = std::to_array<std::string_view>(
      "PG",         "POSTGRES",  "POSTGRESQL", "RABBITMQ", "REDIS",         "VAULT",      "ZOO",
      "ZOOKEEPER"});
 
-/// First words of names that belong to those who mean something else: libraries, arrays of tasks, CI systems
-/// and test runners, web servers, inference servers.
+/// First words of names that have another meaning: libraries, arrays of tasks, CI systems and test runners,
+/// web servers, inference servers.
 constexpr auto other_owners = std::to_array<std::string_view>(
     {"OMP",      "MKL",      "NCCL",    "CUDA",       "TORCH",     "XLA",       "BATCH",
      "NOMAD",    "CLOUD",    "CE",      "CF",         "INSTANCE",  "SLURM",     "SGE",
@@ -60,13 +60,13 @@ constexpr auto other_owners = std::to_array<std::string_view>(
      "APPVEYOR", "KNAPSACK", "CYPRESS", "PLAYWRIGHT", "TEST",      "PYTEST",    "SYSTEM",
      "AGENT",    "WEB",      "APP",     "API",        "CELERY",    "VLLM",      "SGLANG"});
 
-/// Whole names: IBM Code Engine's array of instances, and what npm's process manager says of a web server.
+/// Whole names: IBM Code Engine's array of instances, and a web server's instance in npm's process manager.
 constexpr auto other_names = std::to_array<std::string_view>({"JOB_INDEX", "NODE_APP_INSTANCE"});
 
 /// A number that an index or a count of nodes can be; identifiers are larger.
 std::optional<std::uint32_t> small_number(std::string_view text) { return parse_number<std::uint16_t>(text); }
 
-/// Whether the name is that word, or ends with it behind an underscore.
+/// Whether the name is that word, or ends with it after an underscore.
 bool ends_with_word(std::string_view name, std::string_view word) {
   return name.ends_with(word) && (name.size() == word.size() || name[name.size() - word.size() - 1] == '_');
 }
@@ -81,7 +81,7 @@ bool contains(const std::array<std::string_view, count>& words, std::string_view
   return std::find(words.begin(), words.end(), word) != words.end();
 }
 
-/// Whether the name is known for something else.
+/// Whether the name is known to mean something else.
 bool is_other(std::string_view name) {
   if (contains(other_names, name) || contains(other_owners, name.substr(0, name.find('_')))) return true;
   while (!name.empty())
@@ -89,7 +89,7 @@ bool is_other(std::string_view name) {
   return false;
 }
 
-/// Whether a number of the same prefix is above the index: ROCKET_SIZE=2 beside ROCKET_INDEX=0.
+/// Whether a number with the same prefix is above the index: ROCKET_SIZE=2 beside ROCKET_INDEX=0.
 bool has_number_above(std::string_view name, std::uint32_t index, const Environment& environment) {
   for (const std::string_view end : index_ends) {
     if (name.size() <= end.size() + 1 || !ends_with_word(name, end)) continue;

@@ -8,10 +8,9 @@
 namespace rankshim::platform {
 
 /// Variables whose names and values look like a job of several nodes, each as NAME=VALUE, in the
-/// environment's order: a node's index above 0, a number of nodes above 1, or both of one prefix, the index
-/// below the number (ROCKET_INDEX=0 beside ROCKET_SIZE=2). It is the net under all profiles, for platforms
-/// that nobody has described; what counts other things, as the tasks of an array or of a CI system do, is
-/// left out.
+/// environment's order: a node's index above 0, a number of nodes above 1, or both with one prefix and the
+/// index below the number (ROCKET_INDEX=0 beside ROCKET_SIZE=2). It is a safety net for platforms without a
+/// profile. Variables that count other things, such as the tasks of an array or of a CI system, are left out.
 std::vector<std::string> signs_of_several_nodes(const Environment& environment);
 
 }  // namespace rankshim::platform

@@ -14,7 +14,7 @@ std::uint32_t hash(std::string_view name) {
   return value;
 }
 
-/// Of a few characters only, so that a name that is not there costs next to nothing.
+/// Made from a few characters only, so that looking up a missing name costs next to nothing.
 std::size_t mark(std::string_view name) {
   const std::size_t first = static_cast<unsigned char>(name.front());
   const std::size_t last = static_cast<unsigned char>(name.back());
@@ -30,7 +30,7 @@ Variables::Variables(const Environment& environment)
     if (name.empty()) continue;
     marks_.set(mark(name));
     std::uint32_t& slot = slots_[slot_of(name)];
-    if (slot == 0) slot = static_cast<std::uint32_t>(i + 1);  // of a name that stands twice the first counts
+    if (slot == 0) slot = static_cast<std::uint32_t>(i + 1);  // of a name that occurs twice, the first counts
   }
 }
 

@@ -11,13 +11,13 @@
 
 namespace rankshim::platform {
 
-/// An index over an environment. Recognising asks for some hundred names, and a pod can have a thousand
-/// variables: a search through all of them for each name would show in the time of a start. Of our own, for
-/// of a pod's 60 variables std::unordered_map makes and asks an index for 370 names in 17 µs, and this in 11
-/// (-Os): most of the names are not there, which a few of their characters tell.
+/// An index over an environment. Recognising a platform looks up some hundred names, and a pod can have a
+/// thousand variables: a linear search for each name would be noticeable in the start time. It is not
+/// std::unordered_map, because with a pod's 60 variables that takes 17 µs to build and to look up 370 names,
+/// and this takes 11 (-Os): most of the names are missing, which a few of their characters show.
 class Variables {
  public:
-  /// Views into `environment`, which has to outlive it and stay as it is.
+  /// Views into `environment`, which must outlive this and stay unchanged.
   explicit Variables(const Environment& environment);
 
   /// As Environment::get.
@@ -27,8 +27,8 @@ class Variables {
   [[nodiscard]] std::size_t slot_of(std::string_view name) const;
 
   const std::vector<std::string>& entries_;
-  std::bitset<1024>
-      marks_;  // of the names that are there: most that are asked for are not, and few hash alike
+  std::bitset<1024> marks_;  // of the names that exist: most names that are looked up are missing, and few
+                             // have the same mark
   std::vector<std::uint32_t> slots_;  // open addressing; the entry's index + 1, 0 where the slot is free
 };
 

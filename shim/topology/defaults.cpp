@@ -18,7 +18,7 @@ void TopologyResolver::complete_nproc() {
     nproc = Value{fmt::format("{}", cpus.count), Origin::devices, cpus.what};
     return;
   }
-  // What the user says outright stands, and one worker needs no accelerator: nothing to look for.
+  // What the user sets is final, and one worker needs no accelerator: there is nothing to look for.
   const bool number = parse_count(said_workers).value_or(0) != 0;
   if (number && (nproc->from_user() || said_workers == "1")) return;
   const auto visible = node_.accelerators();
@@ -94,7 +94,7 @@ void TopologyResolver::find_run_id() {
   }
   const std::string& master = fact(Fact::master_addr)->text;
   const bool others = !topology_.alone && facts().text(Fact::nnodes) != "1";
-  // Where the master itself is told "localhost" (pytorch-operator up to 1.3), the others are told its name.
+  // If the master's node itself has "localhost" (pytorch-operator up to 1.3), the other nodes have its name.
   if (others && topology_.host.value_or(false) && is_localhost_name(master) && !node_.host_name().empty()) {
     run_id = Value{node_.host_name(), Origin::hostname, ""};
     topology_.warnings.push_back(

@@ -12,7 +12,7 @@
 namespace rankshim {
 namespace {
 
-/// Lower case, without brackets and trailing dot; an IPv6 literal in its canonical form.
+/// The host in lower case, without brackets and trailing dot; an IPv6 literal in its canonical form.
 std::string canonical(std::string_view host) {
   host = without_brackets(host);
   if (host.size() > 1 && host.ends_with('.')) host.remove_suffix(1);

@@ -10,11 +10,11 @@
 namespace rankshim {
 namespace {
 
-/// Names that people and platforms give to the number of nodes, and others to something else.
+/// Names that some people and platforms use for the number of nodes, and others for something else.
 constexpr auto count_hints = std::to_array<const char*>({"NODE_COUNT", "NUM_NODES", "WORLD_SIZE"});
 constexpr auto rank_hints = std::to_array<const char*>({"NODE_INDEX", "NODE_ID", "RANK"});
 
-/// The variables that anybody may set to say a fact.
+/// The generic variables for a fact.
 std::vector<std::string_view> names_for(Fact fact) {
   switch (fact) {
     case Fact::nnodes:

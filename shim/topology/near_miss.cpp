@@ -12,15 +12,16 @@
 namespace rankshim {
 namespace {
 
-/// What people write instead, without underscores, beside the name's own letters.
+/// Other common spellings, without underscores. Spellings with the name's letters are found without this
+/// list.
 constexpr auto spellings = std::to_array<std::pair<std::string_view, std::string_view>>(
     {{"NNODE", "NNODES"}, {"MASTERADDRESS", "MASTER_ADDR"}, {"MASTERADRESS", "MASTER_ADDR"}});
 
-/// What says a node's place.
+/// Variables for a node's part in the job.
 constexpr auto place_names =
     std::to_array<std::string_view>({"NNODES", "WORLD_SIZE", "NODE_RANK", "RANK", "MASTER_ADDR"});
 
-/// Whether both have the same letters, without underscores and case.
+/// Whether both have the same letters, ignoring underscores and case.
 bool same_letters(std::string_view a, std::string_view b) {
   while (true) {
     while (a.starts_with('_')) a.remove_prefix(1);
@@ -33,14 +34,14 @@ bool same_letters(std::string_view a, std::string_view b) {
 }
 
 bool is_nearly(std::string_view name, std::string_view wanted) {
-  if (name.empty() || to_upper(name.front()) != wanted.front()) return false;  // as nearly all of them
+  if (name.empty() || to_upper(name.front()) != wanted.front()) return false;  // true of nearly all variables
   return same_letters(name, wanted) ||
          std::any_of(spellings.begin(), spellings.end(), [&](const auto& spelling) {
            return spelling.second == wanted && same_letters(name, spelling.first);
          });
 }
 
-/// Whether a lone node would not have this value.
+/// Whether a node that is alone would not have this value.
 bool says_others(std::string_view wanted, std::string_view value) {
   if (wanted == "MASTER_ADDR") return !is_loopback(value);
   const auto number = parse_count(value);

@@ -9,21 +9,21 @@
 
 namespace rankshim {
 
-/// A variable that is set, and nearly says what nothing says.
+/// A variable that is set and resembles one that is missing.
 struct NearMiss {
   std::string name;  ///< of the variable that is set
   std::string text;  ///< "WORLDSIZE=2 is set, but the name is WORLD_SIZE", "WORLD_SIZE is set, but empty"
-  bool is_empty =
-      false;  ///< the name is right, and the value is missing: templates leave such on one node too
+  bool is_empty = false;  ///< the name is right and the value is empty: templates leave such variables on a
+                          ///< single node too
 };
 
-/// The near misses of these variables (RANK, WORLD_SIZE, …), in the environment's order: names of the same
-/// letters without underscores and case, a few other spellings, and variables that are set and empty. One
-/// that is set properly has none.
+/// The near misses of these variables (RANK, WORLD_SIZE, …), in the environment's order: names with the same
+/// letters ignoring underscores and case, a few other spellings, and variables that are set and empty. A
+/// variable that is set properly has none.
 std::vector<NearMiss> near_misses(const Environment& environment, std::span<const std::string_view> wanted);
 
 /// The near misses that a node which is alone would not have: a number of nodes above 1, a rank above 0, a
-/// master's address that is not the node's own, and what is empty.
+/// master's address that is not the node's, and empty variables.
 std::vector<NearMiss> near_misses_of_several_nodes(const Environment& environment);
 
 }  // namespace rankshim

@@ -91,13 +91,13 @@ bool TopologyResolver::says_others() {
   for (const Fact known : {Fact::node_rank, Fact::master_addr, Fact::rdzv_endpoint}) {
     const auto& value = fact(known);
     if (!value || (known == Fact::master_addr && is_loopback(value->text))) continue;
-    // torchrun's own words for a lone node are often whole: --node_rank=0 beside no --nnodes.
+    // The flags of a torchrun on a single node are often complete: --node_rank=0 without --nnodes.
     if (known == Fact::node_rank && torchrun_ != nullptr && torchrun_->facts.has(known) && value->text == "0")
       continue;
     add(in_words(known, *value), name_of(known, *value));
   }
   if (names.empty()) return false;
-  // An address of this node's own has no name.
+  // An address of this node has no name.
   if (facts().has(Fact::master_addr) && fact(Fact::master_addr)->origin == Origin::derived &&
       has_own_words()) {
     evidence += fmt::format(" of {} ({})", platform_.name, platform_.evidence);
@@ -254,7 +254,7 @@ void TopologyResolver::complete_elastic() {
     if (!port.empty()) {
       fact(Fact::master_port) = Value{std::string(port), Origin::derived, "rdzv_endpoint"};
     } else if (c10d && torchrun_ != nullptr && torchrun_->facts.has(Fact::rdzv_endpoint)) {
-      // What torchrun itself makes of it (elastic/rendezvous/c10d_rendezvous_backend.py).
+      // torchrun's default (elastic/rendezvous/c10d_rendezvous_backend.py).
       fact(Fact::master_port) = Value{"29400", Origin::fallback, ""};
     }
     normalise();
@@ -289,10 +289,8 @@ void TopologyResolver::check_elastic_rank() {
   const auto max = parse_count(nnodes.substr(nnodes.find(':') + 1));
   const auto number = parse_count(rank->text);
   if (number && *number < max.value_or(0)) return;
-  if (fact(Fact::nnodes)->from_user() && !rank->from_user())
-    return rank.reset();  // torch ranks the nodes itself
-  // training-operator counts the workers alone in PET_NNODES, but ranks the master too (research:
-  // elastic.go).
+  if (fact(Fact::nnodes)->from_user() && !rank->from_user()) return rank.reset();  // torch assigns the ranks
+  // training-operator counts only the workers in PET_NNODES, but gives the master a rank too (elastic.go).
   fault(fmt::format("{} is not below {}", in_words(Fact::node_rank, *rank),
                     in_words(Fact::nnodes, *fact(Fact::nnodes))),
         {name_of(Fact::node_rank, *rank), name_of(Fact::nnodes, *fact(Fact::nnodes))},
@@ -301,7 +299,7 @@ void TopologyResolver::check_elastic_rank() {
 
 void TopologyResolver::decide_elastic_host() {
   if (fact(Fact::rdzv_backend)->text != "c10d") {
-    topology_.host = false;  // etcd is a service of its own
+    topology_.host = false;  // etcd is a separate service
     return;
   }
   const std::string& host = fact(Fact::master_addr)->text;

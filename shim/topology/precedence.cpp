@@ -9,7 +9,7 @@
 namespace rankshim {
 namespace {
 
-/// Facts that the user can say outright, and the option that says them.
+/// Facts that the user can set, and the option for each.
 constexpr std::array<std::pair<Fact, Option>, 10> user_facts = {
     {{Fact::nnodes, Option::nnodes},
      {Fact::node_rank, Option::node_rank},
@@ -61,9 +61,9 @@ void TopologyResolver::choose(Fact wanted) {
   }
   const bool address = wanted == Fact::master_addr || wanted == Fact::master_port;
   if (address && is_started_process_) {
-    fact(wanted) = generic;  // of who has started it
+    fact(wanted) = generic;  // set by whoever started it
   } else if (address && platform_is_elastic()) {
-    fact(wanted) = own;  // c10d meets at the endpoint; MASTER_ADDR is what a static job would use
+    fact(wanted) = own;  // c10d meets at the endpoint; a static job would use MASTER_ADDR
   } else if (address && own->origin != Origin::variable) {
     topology_.warnings.push_back(
         fmt::format("{} is used instead of {}", in_words(wanted, *generic), in_words(wanted, *own)));
@@ -92,7 +92,7 @@ bool TopologyResolver::choose_from_torchrun(Fact wanted) {
   }
   for (const std::optional<Value>* other : others) {
     if (!*other || agrees(wanted, flag, **other)) continue;
-    const bool by_name = wanted != Fact::nnodes || torchrun_->names_nnodes;  // or --standalone
+    const bool by_name = wanted != Fact::nnodes || torchrun_->names_nnodes;  // or by --standalone
     const std::string said_by_flag = by_name ? in_words(wanted, flag) : flag.detail;
     Fault wrong = flag_contradicts(said_by_flag, in_words(wanted, **other), name_of(wanted, **other));
     fault(std::move(wrong.what), wrong.names, std::move(wrong.fix));
@@ -105,7 +105,7 @@ bool TopologyResolver::agrees(Fact fact, const Value& flag, const Value& other) 
   if (same_value(fact, flag.text, other.text)) return true;
   if (other.from_user()) return false;
   switch (fact) {
-    case Fact::run_id:  // torchrun's flags beat its variables
+    case Fact::run_id:  // torchrun's flags take precedence over its variables
     case Fact::rdzv_conf:
     case Fact::max_restarts:
       return true;

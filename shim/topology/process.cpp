@@ -46,7 +46,7 @@ void TopologyResolver::complete_process() {
     if (world > 1 && facts().text(Fact::nnodes) != "1") {
       std::vector<std::string> names = {name_of(Fact::world_size, *fact(Fact::world_size)), "MASTER_ADDR"};
       const Missing missing = this->missing(Fact::master_addr, names);
-      this->missing(Fact::nnodes, names);  // for on one node it would not matter
+      this->missing(Fact::nnodes, names);  // on one node it would not matter
       this->missing(Fact::local_world_size, names);
       fault(fmt::format("{}, but the address of rank 0 is unknown{}",
                         in_words(Fact::world_size, *fact(Fact::world_size)), missing.why),
@@ -78,14 +78,14 @@ bool TopologyResolver::check_local_size() {
   if (local == 0) return true;
   const auto contradicts = [&](Fact other, const std::string& more, const std::string& settled) {
     const Value &mine = *fact(Fact::local_world_size), &its = *fact(other);
-    if (mine.from_user() || its.from_user()) return;  // who has said it outright need not hear of it
+    if (mine.from_user() || its.from_user()) return;  // a value that the user set needs no warning
     fault(fmt::format("{} contradicts {}{}", in_words(Fact::local_world_size, mine), in_words(other, its),
                       more),
           {name_of(Fact::local_world_size, mine), name_of(other, its)}, settled);
   };
   const auto nnodes = parse_count(facts().text(Fact::nnodes)),
              nproc = parse_count(facts().text(Fact::nproc_per_node));
-  // Every other node has one at least; they need not be spread evenly.
+  // Every other node has at least one; they need not be spread evenly.
   if (nnodes && *nnodes != 0 && (*nnodes == 1 ? local != world : local + *nnodes - 1 > world))
     contradicts(Fact::nnodes, fmt::format(" and {}", in_words(Fact::world_size, *fact(Fact::world_size))),
                 "correct one of them, or settle it with --nnodes (RANKSHIM_NNODES)");

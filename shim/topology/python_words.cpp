@@ -5,7 +5,7 @@
 namespace rankshim {
 namespace {
 
-/// "", "3", "3.11": what follows a program's name where several versions are installed.
+/// "", "3", "3.11": the end of a program's name if several versions are installed.
 bool is_version(std::string_view text) {
   return text.find_first_not_of("0123456789.") == std::string_view::npos;
 }
@@ -16,7 +16,7 @@ bool is_interpreter(std::string_view word) {
   return base.starts_with(name) && is_version(base.substr(name.size()));
 }
 
-/// The options of an interpreter, from the word behind its name on.
+/// The options of an interpreter, starting with the word after its name.
 class OptionReader {
  public:
   explicit OptionReader(const std::vector<std::string>& command) : command_(command) {}

@@ -26,7 +26,7 @@ struct Number {
     if (!text) return;
     value = parse_count(*text);
     if (value) return;
-    // Ascend's operator writes LOCAL_RANK="0,1,2,3": no number, but no mistake either.
+    // Ascend's operator writes LOCAL_RANK="0,1,2,3": this is no number, but no mistake either.
     if (name == "LOCAL_RANK") return;
     faults.push_back({fmt::format("{}={} is not a number", name, quoted(*text)),
                       {name},
@@ -113,7 +113,7 @@ class RankReader {
     if (rank_.value && !facts_.has(Fact::node_rank)) facts_[Fact::node_rank] = rank_.as_value(*rank_.value);
   }
 
-  /// One launcher per node, and the platform counted its first worker.
+  /// There is one launcher per node, and the platform numbered its first worker.
   void read_first_worker() {
     const std::optional<unsigned> per_node = nproc_ ? nproc_ : local_world_size_.value;
     if (!per_node || *per_node == 0) {
@@ -216,7 +216,7 @@ class RankChecker {
     KnownNode known_node;
     known_node.nnodes = known(Fact::nnodes);
     known_node.node_rank = known_node.nnodes == 1U ? std::optional<unsigned>(0) : known(Fact::node_rank);
-    // WORLD_SIZE is the platform's, whatever the user makes of it.
+    // WORLD_SIZE is the platform's, even if the user sets the number of workers.
     const auto& workers = facts_[Fact::nproc_per_node];
     if (!workers || !workers->from_user()) known_node.workers = known(Fact::nproc_per_node);
     switch (clash_of(rank_variables(node_.environment()), known_node)) {
@@ -232,7 +232,7 @@ class RankChecker {
  private:
   [[nodiscard]] std::optional<unsigned> known(Fact fact) const { return parse_count(facts_.text(fact)); }
 
-  /// The variable as a number; nothing where the fact was read from it.
+  /// The variable as a number; nothing if the fact was read from this variable.
   [[nodiscard]] std::optional<unsigned> number(std::string_view variable) const {
     return parse_count(node_.environment().get(variable).value_or(""));
   }
@@ -243,11 +243,12 @@ class RankChecker {
   }
 
   void contradiction(Fact fact, std::string_view variable) {
-    if (!facts_.has(fact)) fact = Fact::nnodes;  // the one node's rank need not be said
-    if (facts_[fact]->from_user()) return;       // who has said it outright need not hear of it
+    if (!facts_.has(fact)) fact = Fact::nnodes;  // the rank of the only node may be missing
+    if (facts_[fact]->from_user()) return;       // a value that the user set needs no warning
     std::vector<std::string> names;
     facts_[fact]->append_inputs(name(fact), names);
-    if (std::find(names.begin(), names.end(), variable) != names.end()) return;  // it was read from that
+    if (std::find(names.begin(), names.end(), variable) != names.end())
+      return;  // the fact comes from this variable
     names.emplace_back(variable);
     faults_.push_back({fmt::format("{}, by {}, contradicts {}={}", in_words(fact, *facts_[fact]), platform_,
                                    variable, quoted(node_.environment().get(variable).value_or(""))),

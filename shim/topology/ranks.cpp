@@ -5,7 +5,7 @@ namespace {
 
 using Number = std::optional<unsigned>;
 
-/// The processes of one node; 0 where they are not the same on each.
+/// The number of processes on one node; 0 if it is not the same on each.
 unsigned per_node(const RankVariables& ranks, const KnownNode& node) {
   if (node.workers) return *node.workers;
   const bool even = ranks.world_size && *ranks.world_size % *node.nnodes == 0;
@@ -18,15 +18,15 @@ bool fits_nnodes(const RankVariables& ranks, const KnownNode& node) {
          *ranks.world_size == *node.nnodes * per_node(ranks, node);
 }
 
-/// Whether RANK can be that of the node, or of its first process: of any other there is one already, or the
-/// node is not this one.
+/// Whether RANK can be that of the node or of its first process. If it is another process's, there is a first
+/// one already, or the rank belongs to another node.
 bool fits_node_rank(const RankVariables& ranks, const KnownNode& node) {
   if (!ranks.rank || ranks.rank == node.node_rank) return true;
   const unsigned each = per_node(ranks, node);
   return each != 0 && *ranks.rank == *node.node_rank * each;
 }
 
-/// Whether something says that they count processes.
+/// Whether another variable shows that they count processes.
 bool count_processes(const RankVariables& ranks, const KnownNode& node) {
   return ranks.has_local_rank || ranks.local_world_size ||
          (node.nnodes && ranks.world_size && ranks.world_size != node.nnodes);
@@ -44,7 +44,7 @@ RankMeaning as_nodes(const RankVariables& ranks, const KnownNode& node) {
 RankMeaning meaning_of(const RankVariables& ranks, const KnownNode& node, std::string_view unit) {
   const bool by_itself = unit == "auto";
   if (!ranks.rank && !ranks.world_size) return RankMeaning::nothing;
-  // With PET_NNODES lost WORLD_SIZE counts processes, so the number of nodes is missing.
+  // WORLD_SIZE counts processes even if PET_NNODES is missing, so the number of nodes is not known.
   if (by_itself && !node.has_nnodes && ranks.has_pet_node_rank) return RankMeaning::nothing;
   if (by_itself && !ranks.rank && ranks.world_size.value_or(1) > 1 && !node.has_nnodes &&
       node.workers != 1U && node.is_node_rank_by_hand)
@@ -59,7 +59,7 @@ RankMeaning meaning_of(const RankVariables& ranks, const KnownNode& node, std::s
   if (node.nnodes && node.node_rank) return RankMeaning::known_processes;
   if (node.nnodes && ranks.rank == 0U)
     return as_nodes(ranks, node);  // the first process is on the first node
-  // One process alone is the same in both units.
+  // A single process is the same in both units.
   if (ranks.world_size == 1U && ranks.rank.value_or(0) == 0) return as_nodes(ranks, node);
   return RankMeaning::unclear;
 }
@@ -69,7 +69,7 @@ RankClash clash_of(const RankVariables& ranks, const KnownNode& node) {
   if (!fits_nnodes(ranks, node)) return RankClash::nnodes;
   const bool counts_nodes = ranks.world_size == node.nnodes;
   if (counts_nodes && ranks.rank && ranks.rank != node.node_rank) return RankClash::node_rank;
-  // One of several processes of this node, or of another's.
+  // This is one of several processes, of this node or another.
   const bool is_complete = ranks.rank && ranks.world_size && ranks.local_rank;
   if (is_complete && (!counts_nodes || *ranks.local_rank != 0)) return RankClash::node_rank;
   return fits_node_rank(ranks, node) ? RankClash::none : RankClash::node_rank;
@@ -77,14 +77,14 @@ RankClash clash_of(const RankVariables& ranks, const KnownNode& node) {
 
 RankClash clash_with_flags(const RankVariables& ranks, const KnownNode& node, Number workers_by_unit) {
   if (node.has_nnodes && node.nnodes.value_or(0) == 0) return RankClash::none;
-  unsigned each = 1;  // processes of a node, where RANK can be that of a process
+  unsigned each = 1;  // processes on each node, if RANK can be that of a process
   if (node.nnodes && ranks.world_size) {
     const unsigned world = *ranks.world_size, nodes = *node.nnodes;
     const bool processes = node.workers ? nodes * *node.workers == world : nodes > 1 && world % nodes == 0;
     if (node.nnodes_is_certain && world != nodes && !processes) return RankClash::nnodes;
     if (processes) each = world / nodes;
   } else if (ranks.has_local_rank || ranks.local_world_size) {
-    return RankClash::none;  // RANK is that of a process, of which too little is known
+    return RankClash::none;  // RANK is that of a process, and too little is known of it
   } else if (workers_by_unit) {
     each = *workers_by_unit;
     if (each == 0) return RankClash::none;

@@ -4,57 +4,59 @@
 #include <optional>
 #include <string_view>
 
-/// What RANK, WORLD_SIZE and LOCAL_RANK mean. Some platforms and launchers number nodes by them and some
-/// processes (training-operator has done both), so they are read beside what else is known of the node. Only
-/// these functions decide it: rank_unit.cpp reads and checks by them, and has the messages.
+/// The meaning of RANK, WORLD_SIZE and LOCAL_RANK. Some platforms and launchers number nodes by them and some
+/// number processes (training-operator has done both), so they are interpreted together with what else is
+/// known of the node. These functions are the only ones that decide it; rank_unit.cpp reads and checks by
+/// them, and has the messages.
 namespace rankshim {
 
-/// The variables as numbers; nothing where one is not set, or is none.
+/// The variables as numbers; nothing if one is not set or is no number.
 struct RankVariables {
   std::optional<unsigned> rank, world_size, local_rank, local_world_size;
-  bool has_local_rank = false;     ///< set, be it to a list (Ascend's operator writes LOCAL_RANK="0,1,2,3")
+  bool has_local_rank = false;  ///< set, possibly to a list (Ascend's operator writes LOCAL_RANK="0,1,2,3")
   bool has_pet_node_rank = false;  ///< PET_NODE_RANK is set: training-operator from 1.7 on
 };
 
-/// What else says of the node: the user, the platform, generic names, a launcher's flags.
+/// What other sources tell about the node: the user, the platform, generic names, a launcher's flags.
 struct KnownNode {
-  std::optional<unsigned> nnodes, node_rank, workers;  ///< `workers` of one node
-  bool has_nnodes = false;                             ///< a range too, which is no one number
-  bool nnodes_is_certain = false;                      ///< the user has said it: nothing contradicts it
+  std::optional<unsigned> nnodes, node_rank, workers;  ///< `workers` is for one node
+  bool has_nnodes = false;                             ///< true for a range too
+  bool nnodes_is_certain = false;                      ///< the user set it: nothing contradicts it
   bool node_rank_is_certain = false;                   ///< likewise
   bool is_node_rank_by_hand = false;                   ///< node_rank is the variable NODE_RANK
 };
 
 enum class RankMeaning : std::uint8_t {
-  nothing,             ///< they are not there, or say nothing of this node
+  nothing,             ///< they are not set, or do not concern this node
   nodes,               ///< they count nodes
-  known_processes,     ///< they count processes, and add nothing to what is known of the node
+  known_processes,     ///< they count processes, and add nothing to what is known about the node
   this_process,        ///< they number this process, which exists already
   first_worker,        ///< they number the first worker of this node, which is to be started
   unclear,             ///< nodes or processes: this node alone cannot tell
-  unclear_world_size,  ///< WORLD_SIZE beside NODE_RANK alone: MosaicML, Lightning and ClearML count processes
-  wrong_nnodes,        ///< WORLD_SIZE can be neither the number of nodes nor of their processes
-  wrong_node_rank,     ///< RANK can be neither this node's nor its first process's
+  unclear_world_size,  ///< WORLD_SIZE with only NODE_RANK: MosaicML, Lightning and ClearML count processes
+  wrong_nnodes,        ///< WORLD_SIZE is neither the number of nodes nor of their processes
+  wrong_node_rank,     ///< RANK is neither this node's nor its first process's
 };
 
-/// What the variables are read as. `unit` is --rank-unit: auto, node or process.
+/// How the variables are read. `unit` is --rank-unit: auto, node or process.
 RankMeaning meaning_of(const RankVariables& ranks, const KnownNode& node, std::string_view unit);
 
-/// Which known fact the variables cannot be true beside.
+/// The known fact that the variables contradict.
 enum class RankClash : std::uint8_t { none, nnodes, node_rank };
 
-/// Checks the variables beside a platform that has words of its own for the node, whose nnodes and node_rank
-/// have to be known: they are the node's, or those of its first process.
+/// Compares the variables with the facts of a platform that has its own variables for the node. The
+/// platform's nnodes and node_rank must be known. The variables must be the node's, or those of its first
+/// process.
 RankClash clash_of(const RankVariables& ranks, const KnownNode& node);
 
-/// Checks the variables beside what torchrun's own flags say: they are the node's, or those of any of its
-/// processes. The number of nodes can be known from elsewhere; it is certain where a flag says it.
-/// `workers_by_unit` are the processes of a node where --rank-unit=process says that RANK counts them.
+/// Compares the variables with torchrun's flags. The variables must be the node's, or those of any of its
+/// processes. The number of nodes may come from elsewhere; it is certain if a flag sets it. `workers_by_unit`
+/// is the number of processes on a node if --rank-unit=process makes RANK count them.
 RankClash clash_with_flags(const RankVariables& ranks, const KnownNode& node,
                            std::optional<unsigned> workers_by_unit);
 
-/// Whether RANK, WORLD_SIZE and LOCAL_RANK, which are all there, can be a process that something (DeepSpeed,
-/// Ray Train) has started on this node: in blocks or spread over the nodes in turn.
+/// Whether RANK, WORLD_SIZE and LOCAL_RANK, which are all set, can be those of a process that something
+/// (DeepSpeed, Ray Train) has started on this node, with ranks in blocks or in turn over the nodes.
 bool can_be_process_of(const RankVariables& ranks, const KnownNode& node);
 
 }  // namespace rankshim

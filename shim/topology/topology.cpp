@@ -55,8 +55,7 @@ Outcome<Topology> TopologyResolver::resolve() {
   if (is_started_process_) torchrun_ = nullptr;
   for (std::size_t i = 0; i < fact_count; ++i) choose(static_cast<Fact>(i));
   if (is_started_process_) {
-    auto& workers =
-        fact(Fact::nproc_per_node);  // the platform's, of which as many were started as was asked for
+    auto& workers = fact(Fact::nproc_per_node);  // the platform's; it has started as many as were requested
     if (workers && !workers->from_user() && workers->detail != "NPROC_PER_NODE") workers.reset();
     read_ranks("process", node_, facts(), topology_.granularity, faults_);
   } else if (reads_variables_ && topology_.idle_role.empty() && topology_.granularity == Granularity::node &&
@@ -78,7 +77,7 @@ Outcome<Topology> TopologyResolver::resolve() {
       settings_.text(Option::rank_unit) == "auto" && !is_started_process_ &&
       (has_own_words() || node_.environment().get("LOCAL_RANK")))
     check_ranks(node_, facts(), topology_.granularity, topology_.platform, faults_);
-  if (!faults_.empty()) return std::move(faults_);  // what follows would only repeat them
+  if (!faults_.empty()) return std::move(faults_);  // the following checks would only repeat these faults
   if (!topology_.idle_role.empty()) return std::move(topology_);
 
   normalise();
@@ -178,7 +177,7 @@ bool TopologyResolver::is_started_process() const {
   node.node_rank = node.nnodes == 1U ? std::optional<unsigned>(0) : known(Fact::node_rank);
   const bool is_the_only_one =
       ranks.world_size == node.nnodes && ranks.rank == node.node_rank && *ranks.local_rank == 0;
-  if (has_own_words() && is_the_only_one) return false;  // as the platform says
+  if (has_own_words() && is_the_only_one) return false;  // as the platform has it
   return can_be_process_of(ranks, node);
 }
 
@@ -187,10 +186,11 @@ void TopologyResolver::become_launcher() {
   if (topology_.granularity != Granularity::process || settings_.text(Option::rank_unit) == "process" ||
       facts().text(Fact::local_world_size) != "1" || !world || !rank || !parse_count(rank->text) ||
       topology_.number(Fact::world_size) == 0 ||
-      (local && local->detail == "LOCAL_RANK"))  // a worker, by torch's own name
+      (local && local->detail == "LOCAL_RANK"))  // a worker, by torch's name for it
     return;
   auto& nnodes = fact(Fact::nnodes);
-  if (nnodes && !same_value(Fact::nnodes, nnodes->text, world->text)) return;  // not so on every node
+  if (nnodes && !same_value(Fact::nnodes, nnodes->text, world->text))
+    return;  // it would differ on other nodes
   auto& node_rank = fact(Fact::node_rank);
   if (node_rank && !node_rank->from_user() && !same_value(Fact::node_rank, node_rank->text, rank->text)) {
     fault(fmt::format("{} contradicts {}, the one process of its node", in_words(Fact::node_rank, *node_rank),
