@@ -1,23 +1,15 @@
-"""A stranger's image becomes a node of a job by the init container of install/README.md, and by nothing else.
-
-The image is Debian with its own Python. PyTorch is mounted where pip would put it, for it is too large to be copied.
-"""
+"""A stranger's image becomes a node of a job by the init container of install/README.md, and by nothing else."""
 
 import copy
-import pathlib
 import re
-import sys
 
 import pytest
 import yaml
 
-from container import podman
+from container import podman, stranger
 from container.conftest import SHIM_IMAGE
-from lib.requirements import cannot
 from lib.results import results
 
-STRANGER = "localhost/stranger"
-DEBIANS_PYTHON = (3, 11)
 INSTALL = podman.REPOSITORY / "install" / "README.md"
 WORKERS = podman.REPOSITORY / "integration" / "kubeflow" / "workers"
 MASTER = "stranger-master-0"
@@ -30,23 +22,20 @@ pytestmark = [pytest.mark.torch, pytest.mark.usefixtures("torch")]
 
 
 @pytest.fixture(scope="module")
-def stranger(engine):
+def image(engine):
     """The stranger's image."""
-    if sys.version_info[:2] != DEBIANS_PYTHON:
-        cannot("PyTorch in .venv is for another Python than Debian 12's")
-    podman.make_base_image(engine, [STRANGER], "python3")
-    engine.must("run", "--rm", "--network=none", STRANGER, "sh", "-c", "! command -v rankshim")
-    return STRANGER
+    stranger.make_image(engine)
+    engine.must("run", "--rm", "--network=none", stranger.IMAGE, "sh", "-c", "! command -v rankshim")
+    return stranger.IMAGE
 
 
 @pytest.fixture
-def pods(stranger, tmp_path):
+def pods(image, tmp_path):
     """Two Pods as Kubeflow's training-operator 1.5 made them of a job whose command is torchrun."""
     torchrun = tmp_path / "torchrun"
     torchrun.write_text(TORCHRUN)
     torchrun.chmod(0o755)
-    (packages,) = [path for path in sys.path if path.endswith("site-packages") and (pathlib.Path(path) / "torch").exists()]
-    mounts = {"torch": (packages, "/usr/local/lib/python3.11/dist-packages", "Directory"),
+    mounts = {"torch": (stranger.torch_folder(), stranger.PACKAGES, "Directory"),
               "torchrun": (torchrun, "/usr/local/bin/torchrun", "File"),
               "job": (WORKERS, "/job", "Directory")}
     variables = {"MASTER_ADDR": MASTER, "MASTER_PORT": "23456", "WORLD_SIZE": "2", "OMP_NUM_THREADS": "1"}
@@ -56,7 +45,7 @@ def pods(stranger, tmp_path):
             "spec": {
                 "restartPolicy": "Never",
                 "containers": [{
-                    "name": "pytorch", "image": stranger, "imagePullPolicy": "Never",
+                    "name": "pytorch", "image": image, "imagePullPolicy": "Never",
                     "command": ["torchrun", "/job/ddp.py"],
                     "env": [{"name": key, "value": value} for key, value in {**variables, "RANK": str(rank)}.items()],
                     "volumeMounts": [{"name": volume, "mountPath": inside, "readOnly": True}
