@@ -14,9 +14,9 @@ namespace rankshim::doctor {
 namespace {
 
 constexpr std::uint64_t mebibyte = std::uint64_t{1} << 20U;
-/// What one process that has imported torch takes (torch 2.13, CPU): about 250 MB.
+/// The memory of one process that has imported torch (torch 2.13, CPU): about 250 MB.
 constexpr std::uint64_t torch_memory = 300 * mebibyte;
-/// Docker's and Kubernetes' default for /dev/shm.
+/// The default size of /dev/shm in Docker and Kubernetes.
 constexpr std::uint64_t default_shm = 64 * mebibyte;
 /// 2026-01-01: this program did not exist before.
 constexpr std::int64_t earliest_date = 1767225600;
@@ -35,10 +35,10 @@ class Findings {
   std::vector<Finding> findings_;
 };
 
-/// The number that a text begins with, as the kernel's files have it before a unit or a line's end.
+/// The number at the start of a text, which in the kernel's files is followed by a unit or a line end.
 std::optional<std::uint64_t> number_in(std::string_view text) { return take_number<std::uint64_t>(text); }
 
-/// The text behind `key` on its line of a file such as /proc/self/status; empty where there is none.
+/// The text after `key` on its line of a file such as /proc/self/status; empty if there is none.
 std::string_view behind(std::string_view file, std::string_view key) {
   while (!file.empty()) {
     const std::string_view line = take_line(file);
@@ -47,7 +47,7 @@ std::string_view behind(std::string_view file, std::string_view key) {
   return {};
 }
 
-/// A soft limit of proc_pid_limits(5); nothing where it is unlimited or not known.
+/// A soft limit of proc_pid_limits(5); nothing if it is unlimited or unknown.
 std::optional<std::uint64_t> soft_limit(const Node& node, std::string_view name) {
   return number_in(behind(node.file("/proc/self/limits").value_or(""), name));
 }
@@ -113,7 +113,7 @@ void check_processes(Findings& findings, const Node& node, unsigned workers) {
   }
   if (!limit) return findings.ok(subject, "are not limited by the cgroup of this container");
   const std::uint64_t left = *limit > used ? *limit - used : 0;
-  // torch starts a thread per CPU and more for its communication, in each worker.
+  // torch starts one or more threads per CPU, and more for its communication, in each worker.
   const bool few = left < std::uint64_t{64} * (workers + 1);
   const std::string shown = fmt::format("and threads: {} of {} are left (pids.max)", left, *limit);
   if (few)
@@ -128,7 +128,7 @@ void check_memory(Findings& findings, const Node& node, unsigned workers) {
   constexpr std::string_view subject = "memory";
   const MemoryReading memory = read_memory(node, find_memory_group(node));
   if (!memory.limit) return findings.ok(subject, "is not limited by the cgroup of this container");
-  // torchrun's own process has imported torch, too.
+  // torchrun's process has imported torch, too.
   if (*memory.limit < (workers + 1) * torch_memory)
     findings.problem(subject,
                      fmt::format("is limited to {}, and torchrun with {} {} needs {} before anything "
@@ -234,7 +234,7 @@ void check_accelerators(Findings& findings, const Job& job, const Node& node,
     findings.ok(subject, fmt::format("{}; no other process in sight holds them", seen));
 }
 
-/// Whether tools such as py-spy and gdb can look into a worker.
+/// Checks whether tools such as py-spy and gdb can inspect a worker.
 void check_tracing(Findings& findings, const Node& node) {
   const std::string status = node.file("/proc/self/status").value_or("");
   const std::string_view filter = behind(status, "Seccomp:");

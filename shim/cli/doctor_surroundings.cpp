@@ -20,9 +20,9 @@ namespace {
 
 constexpr std::chrono::seconds look_up_time{5};
 
-/// Finds torch without importing it, which takes a second and more. Prints a line each: Python's version,
-/// whether torch is there, torch's version, whether it was built for accelerators (torch/version.py names
-/// what for).
+/// Finds torch without importing it, which would take a second or more. Prints one line for each of: Python's
+/// version, whether torch was found, torch's version, and whether it was built for accelerators
+/// (torch/version.py names which).
 constexpr const char* probe = R"(
 import importlib.util, os, sys
 print(sys.version.split()[0])
@@ -37,7 +37,7 @@ print(told.get("__version__", ""))
 print(any(told.get(name) for name in ("cuda", "hip", "xpu")))
 )";
 
-/// What `python -c probe` prints; empty where it cannot be run or fails.
+/// The output of `python -c probe`; empty if it cannot be run or fails.
 std::string run_probe(const std::string& program) {
   std::array<int, 2> ends{};
   if (pipe2(ends.data(), O_CLOEXEC) != 0) return {};
@@ -82,7 +82,7 @@ Python ask_python(const Node& node, const Settings& settings) {
   return python;
 }
 
-/// Whether a path is an accelerator's own file: what a process holds that computes on it.
+/// Whether a path is an accelerator's file, which a process that computes on it holds open.
 bool is_accelerator(std::string_view path) {
   for (const std::string_view prefix : {"/dev/nvidia", "/dev/davinci", "/dev/accel/accel", "/dev/hl",
                                         "/dev/cambricon_dev", "/dev/mtgpu.", "/dev/dri/renderD"}) {
@@ -94,7 +94,7 @@ bool is_accelerator(std::string_view path) {
 }
 
 bool holds_accelerator(const std::string& descriptors) {
-  DIR* folder = opendir(descriptors.c_str());  // other users' processes cannot be looked into
+  DIR* folder = opendir(descriptors.c_str());  // other users' processes cannot be inspected
   if (folder == nullptr) return false;
   bool holds = false;
   for (const dirent* entry = readdir(folder); entry != nullptr && !holds; entry = readdir(folder)) {

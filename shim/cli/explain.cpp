@@ -12,7 +12,7 @@
 namespace rankshim::explain {
 namespace {
 
-/// Facts that belong to the topology of either kind; the others are torchrun's business and show in the
+/// Facts that belong to the topology of either kind; the others concern only torchrun and are visible in the
 /// command.
 constexpr std::array<Fact, 14> shown_facts = {
     Fact::nnodes, Fact::node_rank,  Fact::nproc_per_node, Fact::master_addr,     Fact::master_port,
@@ -55,7 +55,7 @@ json::Object json_waiting(const Topology& topology, const LaunchPlan& plan, cons
   return object;
 }
 
-/// What a job of several nodes would have to say, where nothing says that there is one.
+/// What a job of several nodes would have to set, if nothing shows that there is one.
 std::string needs(const Topology& topology, const LaunchPlan& plan) {
   const auto& nodes = topology.facts[Fact::nnodes];
   if (!topology.alone || !nodes || nodes->origin != Origin::fallback) return {};
@@ -154,7 +154,7 @@ std::string environment(const EnvironmentChange& change, std::string_view format
     const std::string quoted = shell_quote(value);
     if (format == "sh") {
       out += fmt::format("export {}={}\n", name, quoted);
-    } else {  // readers of .env files agree on plain words and on double quotes only
+    } else {  // readers of .env files agree only on plain words and on double quotes
       out += fmt::format("{}={}\n", name, quoted == value ? value : json::quote(value));
     }
   }

@@ -12,14 +12,14 @@
 #include "settings/settings.h"
 #include "topology/topology.h"
 
-/// What explain, env and platforms print. Everything ends with a newline.
+/// The output of explain, env and platforms. All texts end with a newline.
 namespace rankshim::explain {
 
-/// Takes secrets out of all values that are shown, and of the command.
+/// Removes secrets from all values that are shown, and from the command.
 void redact(Topology& topology, LaunchPlan& plan, Redactor& redactor);
 
-/// For a person: what was found and from where, what will be waited for, the environment, the command line to
-/// copy.
+/// For a reader: what was found and from which source, what will be waited for, the environment, and a
+/// command line to copy.
 std::string as_text(const Topology& topology, const LaunchPlan& plan, const Settings& settings);
 
 /// For programs; the form is a contract (see the README's reference).
@@ -29,11 +29,11 @@ std::string as_json(const Topology& topology, const LaunchPlan& plan, const Sett
 std::string as_json(const Faults& faults);
 
 /// The variables for `eval`, as JSON, or for a .env file; `format` is sh, json or dotenv. A name that no
-/// shell's variable can have, which `eval` would run, is in JSON only.
+/// shell variable can have, and that `eval` would execute, is in JSON only.
 std::string environment(const EnvironmentChange& change, std::string_view format);
 
-/// One line per profile. A user's own profile may have any characters in its name and title: none of them
-/// reaches a terminal that it could control.
+/// One line per profile. Control characters, which a user's profile may have in its name and title, are
+/// escaped.
 std::string profile_list(std::span<const platform::Profile> profiles);
 
 /// A profile's document, escaped likewise.

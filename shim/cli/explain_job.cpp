@@ -20,7 +20,7 @@
 namespace rankshim::cli {
 namespace {
 
-/// What stdin has, as read_file() reads a file; nothing where it cannot be read.
+/// The content of stdin, read as read_file() reads a file; nothing if it cannot be read.
 std::optional<std::string> read_stdin() {
   std::string content;
   std::array<char, 4096> chunk{};

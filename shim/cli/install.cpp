@@ -32,8 +32,8 @@ std::string install(const std::string& folder) {
   const int from = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
   if (from < 0) return failed("read", "/proc/self/exe");
   const std::string target = folder + "/rankshim";
-  // A name that nobody has: our number can be that of a copy that was interrupted, for in a container it is
-  // always 1.
+  // An unused name. The process number would not do: an interrupted copy may have the same, because in a
+  // container it is always 1.
   std::string temporary = target + ".XXXXXX";
   const int to = mkostemp(temporary.data(), O_CLOEXEC);
   if (to < 0) {

@@ -4,8 +4,8 @@
 
 namespace rankshim {
 
-/// The notices of all that is linked into this binary, as `--licenses` prints them. Made at build time from
-/// licenses/.
+/// The notices of everything that is linked into this binary, as `--licenses` prints them. Made at build time
+/// from licenses/.
 std::string_view licenses();
 
 }  // namespace rankshim

@@ -6,10 +6,10 @@
 
 namespace rankshim {
 
-/// The word as a POSIX shell reads it back unchanged; plain words stay as they are.
+/// The word with the quotes that a POSIX shell needs to read it back; plain words are unchanged.
 std::string shell_quote(std::string_view word);
 
-/// A whole command line.
+/// The same for a whole command line.
 std::string shell_quote(const std::vector<std::string>& words);
 
 }  // namespace rankshim

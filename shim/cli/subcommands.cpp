@@ -20,7 +20,7 @@
 namespace rankshim::cli {
 namespace {
 
-/// eval "$(…)" swallows our exit code, so the failure has to be in what the shell reads.
+/// eval "$(…)" ignores the exit code, so the failure has to be in the text that the shell reads.
 int fail_in_shell(const Settings& settings, int code) {
   if (settings.text(Option::format) == "sh") print(fmt::format("exit {}\n", code));
   return code;

@@ -23,7 +23,7 @@ constexpr int report_version = 1;
 constexpr std::size_t longest_verdict = 1024;
 constexpr std::size_t traceback_lines = 50;
 
-/// A moment of the monotonic clock by the calendar, as good as the calendar is now.
+/// A moment of the monotonic clock as calendar time, by the present difference of the two clocks.
 std::string moment(steady_clock::time_point when) {
   return json::moment(system_clock::now() +
                       duration_cast<system_clock::duration>(when - steady_clock::now()));
@@ -33,7 +33,7 @@ std::string since(steady_clock::time_point begin, steady_clock::time_point end) 
   return json::seconds(std::max(milliseconds(0), duration_cast<milliseconds>(end - begin)));
 }
 
-/// How the command ended; null where it never began.
+/// How the command ended; null if it was never started.
 const supervise::Ending* end_of_command(const ExitReport& report) {
   const supervise::Ending* const ending = report.ending;
   const bool never = ending != nullptr && ending->kind == supervise::Ending::Kind::not_started;
@@ -46,7 +46,7 @@ std::string_view outcome(const ExitReport& report) {
   return report.verdict->code == 0 ? "succeeded" : "failed";
 }
 
-/// "exit_code" or "signal", as a wait status says.
+/// "exit_code" or "signal", for a wait status.
 void add_status(json::Object& object, int status) {
   if (WIFSIGNALED(status)) {
     object.text("signal", supervise::signal_name(WTERMSIG(status)));
@@ -68,7 +68,7 @@ std::vector<std::string> last_lines(std::string_view text) {
   return lines;
 }
 
-/// The rank in the job, where it is known or follows from the node's.
+/// The rank in the job, if it is known or follows from the node's.
 std::optional<unsigned> rank_of(std::optional<unsigned> rank, unsigned local_rank, const ExitReport& report) {
   if (rank || report.job == nullptr || report.job->topology.elastic) return rank;
   const Topology& topology = report.job->topology;
@@ -131,7 +131,8 @@ std::vector<json::Object> workers_json(const ExitReport& report) {
   return list;
 }
 
-/// By name; a phase that was entered twice is added up. torchrun's start is the time until its first worker.
+/// Times by name; a phase that was entered twice is added up. torchrun's start is the time until its first
+/// worker.
 json::Object phases_json(const ExitReport& report) {
   json::Object object;
   for (std::size_t at = 0; at < report.phases.size(); ++at) {
@@ -147,7 +148,7 @@ json::Object phases_json(const ExitReport& report) {
   return object;
 }
 
-/// Of the command and all that descended from it and was waited for; the largest of them for memory.
+/// For the command and all its descendants that were waited for; for memory, the largest of them.
 json::Object resources_json() {
   json::Object object;
   rusage used{};
@@ -170,7 +171,7 @@ json::Object memory_json(const MemoryReading& memory) {
   return object;
 }
 
-/// Whether all that is known is the exit code that somebody chose: the container's log says more.
+/// Whether only an exit code is known, which the command chose: the container's log has more information.
 bool only_a_code(const ExitReport& report) {
   const Verdict& verdict = *report.verdict;
   const supervise::Ending* const ending = end_of_command(report);

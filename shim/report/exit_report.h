@@ -12,14 +12,14 @@
 
 namespace rankshim {
 
-/// A stretch of our life, until the next one begins: "resolve", "wait", "launch", "run", "wind-down", and
-/// "pre-start" and "post-stop" where there are hooks.
+/// A phase of a run, which lasts until the next one begins: "resolve", "wait", "launch", "run", "wind-down",
+/// and with hooks "pre-start" and "post-stop".
 struct Phase {
   std::string_view name;
   std::chrono::steady_clock::time_point begin;
 };
 
-/// All that is known at the end. Pointers may be null: there was no job, nothing was started.
+/// All that is known at the end. Pointers may be null: there was no job, or nothing was started.
 struct ExitReport {
   const Verdict* verdict = nullptr;  ///< never null
   int exit_code = 0;                 ///< after --exit-map
@@ -31,12 +31,12 @@ struct ExitReport {
   std::chrono::steady_clock::time_point end;
 };
 
-/// The report, version 1: docs/report.md says what each member means.
+/// The report, version 1; docs/report.md describes its members.
 std::string as_json(const ExitReport& report);
 
-/// What belongs into the termination log: the verdict, at most 1 KiB of it, then as much of the traceback's
-/// end as fits. Empty on success, and where nothing is
-/// known but an exit code that the command chose: Kubernetes' FallbackToLogsOnError then shows the log's end.
+/// The text for the termination log: the verdict, at most 1 KiB of it, then as much of the traceback's end as
+/// fits. Empty on success, and if only an exit code is known, which the command chose: Kubernetes'
+/// FallbackToLogsOnError then shows the log's end.
 std::string termination_message(const ExitReport& report);
 
 }  // namespace rankshim

@@ -23,8 +23,8 @@ namespace {
 
 constexpr std::string_view default_path = "/dev/termination-log";
 
-/// Writes all of it at the file's start and cuts what stood behind; 0 or errno. In this order, a kill in
-/// between leaves something that can be read.
+/// Writes the text at the file's start and cuts off what follows; 0 or errno. In this order a kill in between
+/// leaves a readable file.
 int fill(int file, std::string_view text) {
   std::size_t done = 0;
   while (done < text.size()) {
@@ -41,8 +41,8 @@ int fill(int file, std::string_view text) {
   return ftruncate(file, static_cast<off_t>(text.size())) == 0 ? 0 : errno;
 }
 
-/// A new file in the folder, under a name that nobody has; its number, or −errno. Its mode is what `mode` and
-/// the umask make.
+/// Makes a new file with an unused name in the folder; returns its descriptor, or −errno. Its mode is `mode`
+/// without the umask's bits.
 int make_beside(const ResolvedPath& target, mode_t mode, std::string& name) {
   constexpr int tries = 100;
   for (int i = 0; i < tries; ++i) {
@@ -56,8 +56,8 @@ int make_beside(const ResolvedPath& target, mode_t mode, std::string& name) {
   return -errno;
 }
 
-/// Another file takes its place at once, so that nobody ever reads half of one; 0 or errno. It gets the mode
-/// and, as far as we may, the owner of the one that was there.
+/// Replaces the file atomically, so that no reader sees an incomplete one; 0 or errno. The new file gets the
+/// mode and, as far as permitted, the owner of the old one.
 int replace(const ResolvedPath& target, std::string_view text) {
   constexpr mode_t everybody = 0666;
   constexpr mode_t permissions = 0777;
@@ -78,15 +78,16 @@ int replace(const ResolvedPath& target, std::string_view text) {
   return error;
 }
 
-/// What cannot be replaced: a mount (a Kubernetes volume's subPath), a file in a folder that is not ours.
+/// Whether the file cannot be replaced: it is a mount (a Kubernetes volume's subPath), or in a folder that is
+/// not writable.
 bool stays_in_place(int error) {
   return error == EBUSY || error == EXDEV || error == EACCES || error == EPERM || error == EROFS;
 }
 
-/// How a file is opened to be written that is there, whatever it is; never waits for who reads a pipe.
+/// The flags to open an existing file of any kind for writing; this never waits for the reader of a pipe.
 constexpr int to_write = O_WRONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK;
 
-/// In place, by a new file only where `make` says so; 0 or errno.
+/// Writes in place, and makes a new file only if `make` is set; 0 or errno.
 int rewrite(const ResolvedPath& target, std::string_view text, bool make) {
   constexpr mode_t everybody = 0666;
   const int file =
@@ -96,9 +97,10 @@ int rewrite(const ResolvedPath& target, std::string_view text, bool make) {
   return close(file) != 0 && error == 0 ? errno : error;
 }
 
-/// What is no file to be replaced: a pipe, a terminal, a device, a socket, or a file that was opened for us.
+/// A target that must not be replaced: a pipe, a terminal, a device, a socket, or a file that rankshim
+/// inherited open.
 struct Stream {
-  int descriptor = -1;  // where it is open here; else it is to be opened
+  int descriptor = -1;  // the open descriptor, if it is open already
   mode_t type = 0;
 };
 
@@ -120,7 +122,7 @@ std::optional<Stream> stream_at(const std::string& path, const ResolvedPath& tar
   if (target.error() != 0 || fstatat(target.folder(), target.name().c_str(), &status, follow) != 0)
     return std::nullopt;
   Stream stream{descriptor_named(path), status.st_mode & S_IFMT};
-  // By another name too: replaced, it would lose what stdout and stderr have written.
+  // Under another name too: replacing it would lose what stdout and stderr have written.
   for (const int own : {STDOUT_FILENO, STDERR_FILENO}) {
     struct stat open_file{};
     if (fstat(own, &open_file) == 0 && open_file.st_dev == status.st_dev && open_file.st_ino == status.st_ino)
@@ -131,7 +133,7 @@ std::optional<Stream> stream_at(const std::string& path, const ResolvedPath& tar
   return stream;
 }
 
-/// Writes behind what is there; 0 or errno. Who does not read is waited for a moment.
+/// Appends; 0 or errno. Waits a moment for a reader that does not read.
 int append(int file, std::string_view text, bool socket) {
   constexpr int patience = 2000;  // ms, for the next few bytes each
   while (!text.empty()) {
@@ -148,7 +150,8 @@ int append(int file, std::string_view text, bool socket) {
   return 0;
 }
 
-/// 0 or errno. A pipe or terminal is opened anew: only so a write that would wait does not, for us alone.
+/// Writes to a stream; 0 or errno. A pipe or terminal is opened anew, because only then can writing be made
+/// non-blocking for rankshim alone.
 int write_to(const Stream& stream, const ResolvedPath& target, std::string_view text) {
   const bool socket = stream.type == S_IFSOCK;
   if (stream.descriptor >= 0 && (socket || stream.type == S_IFREG))
@@ -197,7 +200,7 @@ TerminationLog::TerminationLog(std::string path) : path_(std::move(path)), make_
 bool TerminationLog::exists() const { return !path_.empty() && (make_ || access(path_.c_str(), W_OK) == 0); }
 
 void TerminationLog::provisional(std::string_view line) {
-  if (stream_at(path_, ResolvedPath(path_))) return;  // what is written there stays
+  if (stream_at(path_, ResolvedPath(path_))) return;  // what was written to a stream cannot be removed
   provisional_ += line;
   provisional_ += '\n';
   write(provisional_);

@@ -22,7 +22,7 @@ std::optional<std::uint64_t> number_of(const Node& node, const std::string& path
   return take_number<std::uint64_t>(text);
 }
 
-/// The number behind "KEY " at the start of a line.
+/// The number after "KEY " at the start of a line.
 std::optional<std::uint64_t> line_of(std::string_view text, std::string_view key) {
   while (!text.empty()) {
     std::string_view line = take_line(text);
@@ -31,7 +31,7 @@ std::optional<std::uint64_t> line_of(std::string_view text, std::string_view key
   return std::nullopt;
 }
 
-/// The limit that holds: the smallest of the cgroup's own and of those above it, as far as they can be seen.
+/// The limit in effect: the smallest of this cgroup and those above it, as far as they are visible.
 std::optional<std::uint64_t> smallest_limit(const Node& node, const MemoryGroup& group) {
   const std::string_view root = group.v2 ? v2_root : v1_root;
   const std::string file = group.v2 ? "/memory.max" : "/memory.limit_in_bytes";

@@ -6,27 +6,28 @@
 
 #include "node/node.h"
 
-/// What the kernel's memory controller says of this container.
+/// The memory controller's numbers for this container.
 namespace rankshim {
 
-/// Where our memory cgroup's files are.
+/// Where the files of rankshim's memory cgroup are.
 struct MemoryGroup {
-  std::string folder;  ///< without a slash at its end; empty where there is no memory controller to be seen
+  std::string folder;  ///< without a slash at its end; empty if no memory controller is visible
   bool v2 = false;
 };
 
-/// Looks /proc/self/cgroup up. Inside a container its cgroup is often mounted as the root of the hierarchy,
-/// while the path is the host's (cgroup v1 without a cgroup namespace): then the root is taken.
+/// Finds the group by /proc/self/cgroup. Inside a container the cgroup is often mounted as the root of the
+/// hierarchy, while the path is the host's (cgroup v1 without a cgroup namespace): then the root is used.
 MemoryGroup find_memory_group(const Node& node);
 
-/// One look at its counters.
+/// One reading of its counters.
 struct MemoryReading {
-  bool known = false;                  ///< the counter of kills could be read
-  std::uint64_t oom_kills = 0;         ///< processes of this cgroup that were killed for want of memory, ever
-  std::uint64_t pressed = 0;           ///< v2: times that the limit was reached (`max` and `oom`); v1: 0
-  std::optional<std::uint64_t> limit;  ///< bytes; nothing where there is none
+  bool known = false;           ///< the counter of kills could be read
+  std::uint64_t oom_kills = 0;  ///< processes of this cgroup that were ever killed because memory ran out
+  std::uint64_t pressed = 0;    ///< v2: how often the limit was reached (`max` and `oom`); v1: 0
+  std::optional<std::uint64_t> limit;  ///< bytes; nothing if there is none
   std::optional<std::uint64_t> peak;   ///< bytes; nothing before Linux 5.19 under v2
-  bool kills_all = false;              ///< v2's memory.oom.group: one process over the limit takes us along
+  bool kills_all =
+      false;  ///< v2's memory.oom.group: if one process exceeds the limit, rankshim is killed too
 };
 
 /// v2: memory.events, memory.max (the smallest of this cgroup and those above), memory.peak,
@@ -34,10 +35,10 @@ struct MemoryReading {
 /// (Linux, Documentation/admin-guide/cgroup-v2.rst and cgroup-v1/memory.rst).
 MemoryReading read_memory(const Node& node, const MemoryGroup& group);
 
-/// "512 MiB": bytes for a person.
+/// "512 MiB": bytes for messages.
 std::string mebibytes(std::uint64_t bytes);
 
-/// How full /dev/shm is; empty where there is none.
+/// How full /dev/shm is; empty if there is none.
 std::string describe_shm();
 
 }  // namespace rankshim

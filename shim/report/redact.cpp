@@ -14,14 +14,14 @@ constexpr std::string_view too_long = "[redacted: too long]";
 constexpr std::array<std::string_view, 12> secret_words = {
     "TOKEN",  "SECRET",  "PASSWORD", "PASSWD", "PASSPHRASE", "CREDENTIAL",
     "APIKEY", "API_KEY", "JWT",      "COOKIE", "BEARER",     "CONNECTION_STRING"};
-// At its end; PWD and OLDPWD are folders.
+// At the end of the name. PWD and OLDPWD are folders, and no secrets.
 constexpr std::array<std::string_view, 6> secret_ends = {"_PASS", "_PWD", "_KEY", "AUTH", "DSN", "PASSCODE"};
-// A shorter value is no secret but a word like "true", which would be taken out everywhere.
+// A shorter value is not a secret but a word like "true", which would be removed everywhere.
 constexpr std::size_t shortest_secret = 6;
-// Lines of a secret that has several: "-----BEGIN" and "}" are in many texts.
+// For the lines of a secret that has several: "-----BEGIN" and "}" occur in many texts.
 constexpr std::size_t shortest_line_of_secret = 16;
 
-/// As Python's repr() writes a text into one line, where that puts ' around it, or \" is `quote`.
+/// A text as Python's repr() shows it on one line; the character `quote` is escaped.
 std::string as_repr(std::string_view text, char quote) {
   std::string out;
   for (const char c : text) {
@@ -52,14 +52,14 @@ void add_secret(std::vector<std::string>& secrets, std::string_view value) {
   }
 }
 
-/// Without the password of each URL: `scheme://user:password@host`.
+/// Removes the password of each URL: `scheme://user:password@host`.
 std::string without_url_passwords(std::string_view text) {
   constexpr std::string_view mark = "://";
   std::string out;
   for (auto at = text.find(mark); at != std::string_view::npos; at = text.find(mark)) {
     out += text.substr(0, at + mark.size());
     text.remove_prefix(at + mark.size());
-    // A password may hold an '@' itself: the last one before the path counts.
+    // A password may contain '@': the last one before the path counts.
     const std::string_view authority = text.substr(0, text.find_first_of("/?#'\"` \t\n"));
     const auto host = authority.rfind('@');
     const auto colon = authority.find(':');
@@ -71,8 +71,8 @@ std::string without_url_passwords(std::string_view text) {
   return out.append(text);
 }
 
-/// Whether an option or a key of that name is given a secret: its last word says so, and `--tokenizer`,
-/// `--max-tokens` and `--key` do not.
+/// Whether the value of an option or a key of that name is a secret: its last word decides, so `--tokenizer`,
+/// `--max-tokens` and `--key` have none.
 bool is_secret_option(std::string_view name) {
   constexpr auto ends = std::to_array<std::string_view>(
       {"token", "secret", "password", "passwd", "passphrase", "passcode", "pass", "pwd", "credential",
@@ -83,7 +83,8 @@ bool is_secret_option(std::string_view name) {
   return std::ranges::find(ends, last) != ends.end() || (last == "key" && between != std::string_view::npos);
 }
 
-/// Without the VALUE of each KEY=VALUE in a list of them, a URL's question or a shell's line.
+/// Removes the VALUE of each secret KEY=VALUE in a list of them, such as a URL's query or a shell command
+/// line.
 std::string without_named_secrets(std::string_view text) {
   constexpr std::string_view of_key = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.";
   std::string out;
@@ -127,7 +128,7 @@ Redactor::Redactor(const Environment& environment, std::string_view pattern, std
     if (is_secret_name(name))
       add_secret(secrets_, std::string_view(entry).substr(std::min(name.size() + 1, entry.size())));
   }
-  // One may begin with another.
+  // One secret may begin with another.
   std::ranges::sort(secrets_, std::ranges::greater{}, &std::string::size);
 }
 
@@ -174,7 +175,7 @@ std::string Redactor::lines(std::string_view text, std::size_t longest) {
 }
 
 std::vector<std::string> Redactor::words(std::vector<std::string> command) {
-  bool is_secret = false;  // the word before said that this one is
+  bool is_secret = false;  // the word before it announces a secret
   for (std::string& word : command) {
     const bool is_option = word.starts_with('-');
     const bool was_named = is_secret && !is_option && word.size() >= shortest_secret;

@@ -17,7 +17,7 @@ constexpr int most_links = 40;  // path_resolution(7)
 
 bool is_ours(uid_t owner) { return owner == 0 || owner == geteuid(); }
 
-/// Whether nobody else can have put that link where it is.
+/// Whether no other user can have put that link there.
 bool is_trusted(const struct stat& link, int folder) {
   if (is_ours(link.st_uid)) return true;
   struct stat around{};

@@ -69,12 +69,12 @@ Verdict withheld(const Ending& ending, const std::string& program) {
   return verdict;
 }
 
-/// The code that a wait status means, in the shell's convention.
+/// The exit code for a wait status, in the shell's convention.
 int code_of(int status) {
   return WIFSIGNALED(status) ? exit_code::signal_base + WTERMSIG(status) : WEXITSTATUS(status);
 }
 
-/// What a Python process that was killed for its memory's sake says of its own child: torch's DataLoader
+/// The message of a Python process whose child was killed because memory ran out: torch's DataLoader
 /// (torch/utils/data/_utils/signal_handling.py).
 constexpr std::string_view loader_killed = "killed by signal: Killed";
 
@@ -82,16 +82,17 @@ void add_error(const PythonError* error, RootCause& root) {
   if (error != nullptr && !error->message.empty()) root.error = error;
 }
 
-/// Whether the kernel's counter of kills for want of memory explains this end.
+/// Whether the kernel's counter of out-of-memory kills explains this end.
 bool out_of_memory(const RootCause& root, const Details& details) {
   if (!details.memory.known || details.memory.oom_kills == 0) return false;
   if (root.code == exit_code::signal_base + SIGKILL) return true;
   return root.error != nullptr && root.error->message.find(loader_killed) != std::string::npos;
 }
 
-/// Whether the launcher failed itself and ended its workers for it, as it does when its rendezvous' store is
-/// gone. It tells by an exception that is no copy of a worker's (torch/distributed/elastic/multiprocessing/
-/// errors, record). Where it cannot tell, workers that all ended by a TERM that we did not send say it.
+/// Whether the launcher failed by itself and ended its workers, as it does when its rendezvous' store is
+/// gone. It then writes an exception that is not a copy of a worker's
+/// (torch/distributed/elastic/multiprocessing/ errors, record). If it could not write one, the sign is that
+/// all workers ended by a TERM that rankshim did not send.
 bool launcher_failed(const Ending& ending, const Details& details) {
   const std::string& told = details.agent.message;
   if (!told.empty()) {
@@ -105,14 +106,14 @@ bool launcher_failed(const Ending& ending, const Details& details) {
          });
 }
 
-/// As a worker ends to which the launcher sends TERM, and KILL 30 s later.
+/// Whether it ended like a worker that the launcher stops: by TERM, or by KILL 30 s later.
 bool ended_by_launcher(const RootCause& root) {
   return root.error == nullptr && !root.out_of_memory &&
          (root.code == exit_code::signal_base + SIGTERM || root.code == exit_code::signal_base + SIGKILL);
 }
 
-/// The first worker of the last set that failed by itself: what the agent ends after that, what a stop
-/// ends, and what is ended because its agent is gone, comes later.
+/// The first worker of the last set that failed by itself. Workers that the agent then ended, that a stop
+/// ended or that ended because their agent was gone are not considered.
 std::optional<RootCause> failed_worker(const Ending& ending, const Details& details) {
   if (ending.kind == Ending::Kind::exited && ending.number == 0) return std::nullopt;
   const bool launcher_first = launcher_failed(ending, details);
@@ -134,7 +135,7 @@ std::optional<RootCause> failed_worker(const Ending& ending, const Details& deta
     } else {
       if (root.error == nullptr) continue;
       root.source = "error file";
-      root.code = 1;  // Python's own for an exception that nobody caught
+      root.code = 1;  // Python's code for an uncaught exception
     }
     root.out_of_memory = out_of_memory(root, details);
     if (launcher_first && ended_by_launcher(root)) continue;
@@ -158,13 +159,13 @@ RootCause failed_command(const Ending& ending, const Verdict& verdict, bool laun
   return root;
 }
 
-/// What a person has to know besides the exit code or signal: " (ValueError: boom)".
+/// What a reader needs besides the exit code or signal: " (ValueError: boom)".
 std::string explanation(const RootCause& root, const Details& details) {
   std::string text;
   const std::uint64_t kills = details.memory.known ? details.memory.oom_kills : 0;
   if (root.out_of_memory) {
     text = "out of memory";
-  } else if (kills != 0) {  // whose, and whether it is why, only the program knows
+  } else if (kills != 0) {  // only the program knows whose they were, and whether they are the reason
     text = "the kernel killed " + (kills == 1 ? "a process" : std::to_string(kills) + " processes") +
            " because the memory limit was reached";
   }
@@ -188,7 +189,7 @@ bool all_workers_succeeded(const Ending& ending) {
                      [](const auto& worker) { return worker.status_known && worker.status == 0; });
 }
 
-/// The training was over when the stop came; the launcher waited for the other nodes' ends.
+/// Whether the training was over when the stop came, while the launcher waited for the other nodes' ends.
 bool were_done_before_stop(const Ending& ending) {
   return all_workers_succeeded(ending) && ending.stopped_at &&
          ending.workers.ends.back().when < *ending.stopped_at;
@@ -201,8 +202,8 @@ std::string name_of(const RootCause& root) {
   return name + "pid " + std::to_string(root.pid) + ")";
 }
 
-/// Whether the cause is probably on another node: an exception that says so, or the ABRT by which the
-/// watchdog of NCCL's process group ends a worker whose collective does not come to its end
+/// Whether the cause is probably on another node: the exception shows it, or the worker ended by ABRT, as
+/// NCCL's watchdog ends a worker whose collective does not finish
 /// (torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp, TORCH_NCCL_ASYNC_ERROR_HANDLING).
 bool lost_peer(const RootCause& root, const std::optional<supervise::NodePlace>& place) {
   if (!place || place->nodes < 2) return false;
@@ -212,7 +213,7 @@ bool lost_peer(const RootCause& root, const std::optional<supervise::NodePlace>&
 constexpr std::string_view before_here = "; another node probably failed before";
 
 /// Whether torchrun gave up its rendezvous before its first worker, or lost the node that hosted it, which
-/// perhaps gave up first.
+/// may have given up first.
 bool never_met(const Ending& ending, const RootCause& root) {
   constexpr std::array<std::string_view, 2> signs = {
       "RendezvousTimeoutError",  // torch/distributed/elastic/rendezvous/dynamic_rendezvous.py
@@ -225,7 +226,7 @@ bool never_met(const Ending& ending, const RootCause& root) {
          });
 }
 
-/// What torchrun's workers say, where its own code says nothing.
+/// Judges by torchrun's workers, because torchrun's exit code tells nothing.
 void judge_workers(const Ending& ending, const Details& details,
                    const std::optional<supervise::NodePlace>& place, Verdict& verdict) {
   if (verdict.code == 0 && !ending.stop_signal) return;

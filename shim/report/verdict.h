@@ -15,38 +15,38 @@
 
 namespace rankshim {
 
-/// Who failed first by itself, and how.
+/// What failed first by itself, and how.
 struct RootCause {
   std::string_view who;  ///< "worker", "launcher", "program"
   std::optional<unsigned> local_rank;
   std::optional<unsigned> rank;
   pid_t pid = 0;
-  int code = 0;                        ///< in the shell's convention
-  std::optional<int> signal;           ///< that ended it
-  bool out_of_memory = false;          ///< the kernel killed it, or a process of it, at the cgroup's limit
-  bool lost_peer = false;              ///< as a worker ends whose peer on another node is gone (lost_peer.h)
-  const PythonError* error = nullptr;  ///< into the details; null where it left none
-  std::string_view source;             ///< who told: "kernel", "error file"
+  int code = 0;                ///< in the shell's convention
+  std::optional<int> signal;   ///< the signal that ended it
+  bool out_of_memory = false;  ///< the kernel killed it, or one of its processes, at the cgroup's limit
+  bool lost_peer = false;      ///< it ended like a worker whose peer on another node is gone (lost_peer.h)
+  const PythonError* error = nullptr;  ///< a pointer into the details; null if it left none
+  std::string_view source;             ///< of this information: "kernel", "error file"
   std::optional<std::chrono::steady_clock::time_point> when;
 };
 
-/// How it ended, for the exit code and for a person.
+/// How a run ended, for the exit code and for messages.
 struct Verdict {
   int code = 0;
   Cause cause = Cause::none;
   std::string sentence;  ///< "train.py ended with code 3 after 12 s"
-  bool failed = false;   ///< worth an error line
+  bool failed = false;   ///< whether it is logged as an error
   bool is_told = false;  ///< stderr has the sentence already
   std::optional<RootCause> root;
 };
 
-/// The command's own end counts, after a stop too. Under torchrun, whose code is 1 whatever happened
-/// (research: torchrun, "Exit codes"), in this order: the first worker of the last set that failed by itself,
-/// before any stop and before the agent's end; 0 if all workers had ended with 0 before a stop; 128 + the
-/// stop's signal, however the workers ended then: a job that was stopped is not done; torchrun's own code,
-/// also where torchrun failed itself and ended its workers. Where --strict ended a node that trains alone,
-/// that is the cause, and 78. `place` is this node's among the job's, nothing where it is alone.
-/// `launcher_code`: torchrun's own code always (--exit-code launcher). `details` must outlive the verdict.
+/// The command's end counts, after a stop too. torchrun's exit code is 1 whatever happened, so with torchrun
+/// the result is, in this order: that of the first worker of the last set that failed by itself before any
+/// stop and before the agent's end; 0 if all workers had ended with 0 before a stop; 128 + the stop's signal,
+/// however the workers ended then, because a job that was stopped is not done; torchrun's exit code, also if
+/// torchrun failed and ended its workers. If --strict ended a node that trains alone, that is the cause, with
+/// code 78. `place` is this node's numbers in the job; nothing if it is alone. `launcher_code` always takes
+/// torchrun's exit code (--exit-code launcher). `details` must outlive the verdict.
 Verdict judge(const supervise::Ending& ending, const LaunchPlan& plan, const Details& details,
               const std::optional<supervise::NodePlace>& place = std::nullopt, bool launcher_code = false);
 

@@ -9,7 +9,7 @@ namespace {
 
 constexpr std::string_view white = " \t\r\n";
 
-/// Without the escape that a string's end cuts: a backslash alone, or \u and less than four digits.
+/// Removes the escape that a string's end cuts: a backslash alone, or \u and fewer than four digits.
 void drop_cut_escape(std::string& text) {
   const std::size_t from = text.size() < 6 ? 0 : text.size() - 6;
   const auto last = text.rfind('\\');
@@ -22,7 +22,7 @@ void drop_cut_escape(std::string& text) {
   if (escape.size() == 1 || (escape[1] == 'u' && escape.size() < whole)) text.resize(last);
 }
 
-/// Without the bytes of a character that the end cuts.
+/// Removes the bytes of a character that the end cuts.
 void drop_cut_character(std::string& text) {
   for (std::size_t back = 1; back <= 3 && back <= text.size(); ++back) {
     const auto byte = static_cast<unsigned char>(text[text.size() - back]);
@@ -36,7 +36,7 @@ void drop_cut_character(std::string& text) {
 }  // namespace
 
 std::string closed_json(std::string_view beginning) {
-  std::string closers;  // the innermost last
+  std::string closers;  // the innermost is last
   bool in_string = false, is_key = false, key_next = false;
   for (std::size_t i = 0; i < beginning.size(); ++i) {
     const char c = beginning[i];

@@ -5,9 +5,9 @@
 
 namespace rankshim {
 
-/// The beginning of a JSON document as a document: the string, lists and objects that are open at its end are
-/// closed. A character or an escape that the end cuts is left out, and a member that has no value yet is
-/// null. What was no JSON before stays none.
+/// Completes the beginning of a JSON document: closes the string, lists and objects that are open at its end.
+/// A character or an escape that the end cuts is removed, and a member without a value becomes null. The
+/// result of other texts is not valid JSON either.
 std::string closed_json(std::string_view beginning);
 
 }  // namespace rankshim

@@ -7,20 +7,21 @@
 
 namespace rankshim {
 
-/// What Python said: the exception's one line and its traceback, both with the secrets taken out.
+/// A Python exception: its one line and its traceback, both redacted.
 struct PythonError {
-  std::string message;    ///< "ValueError: boom"; empty where there is none
-  std::string traceback;  ///< the whole of it, oldest call first
+  std::string message;    ///< "ValueError: boom"; empty if there is none
+  std::string traceback;  ///< complete, the oldest call first
 };
 
-/// The error file that torch.distributed.elastic writes for a worker or the agent: {"message": {"message",
-/// "extraInfo": {"py_callstack"}}}, or {"message": TEXT} (torch/distributed/elastic/multiprocessing/errors,
-/// ErrorHandler). Of a file that is larger than 1 MiB, or was not written to its end, what there is. A
-/// script's @record, our part in Python's start and an agent's exception write one.
+/// Reads the error file that torch.distributed.elastic writes for a worker or the agent: {"message":
+/// {"message", "extraInfo": {"py_callstack"}}}, or {"message": TEXT}
+/// (torch/distributed/elastic/multiprocessing/errors, ErrorHandler). A file that is larger than 1 MiB or
+/// incomplete is read as far as possible. Such a file comes from a script's @record, from rankshim's
+/// sitecustomize.py or from an exception of the agent.
 PythonError read_error_file(const Node& node, const std::string& path);
 
-/// How a file looks without its being opened; all 0 where it is not there. Two looks that differ: it was
-/// written in between, whatever the clocks of the machines that share it say.
+/// The state of a file, without opening it; all 0 if it does not exist. If two states differ, the file was
+/// written in between, regardless of the clocks of the machines that share it.
 struct FileState {
   std::uint64_t device = 0, inode = 0;
   std::int64_t size = 0, seconds = 0, nanoseconds = 0;

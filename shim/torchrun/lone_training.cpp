@@ -43,7 +43,7 @@ bool is_interpreter(std::string_view name) {
   return name.starts_with("python") || std::ranges::find(shells, name) != shells.end();
 }
 
-/// Of torchrun's flags, the one that keeps it on this node.
+/// Finds the torchrun flag that keeps it on this node.
 void read_lone_flag(const TorchrunCommand& torchrun, const std::vector<std::string>& words,
                     SeenProcess& process) {
   for (const TorchrunCommand::Flag& flag : torchrun.flags) {
@@ -75,8 +75,8 @@ std::string describe(std::string_view what, const SeenProcess& process, const st
   return text + ")";
 }
 
-/// One of several that their parent started for the whole of a world (torch.multiprocessing.spawn): it set
-/// WORLD_SIZE for them when it ran already, and they are as many.
+/// One of several processes that their parent started as a whole world (torch.multiprocessing.spawn): the
+/// parent set WORLD_SIZE while it ran, and it is their number.
 const SeenProcess* spawned_alone(const std::vector<SeenProcess>& processes, const JobSize& job) {
   for (const SeenProcess& process : processes) {
     const unsigned world = process.spawned_world;
@@ -100,14 +100,15 @@ std::string lone_training(const std::vector<SeenProcess>& processes, const JobSi
   for (const SeenProcess& process : processes) {
     if (process.world_size == 0) continue;
     unsigned here = process.local_world_size;
-    if (here == 0) {  // its launcher does not say: those beside it, or what the job has here
+    if (here ==
+        0) {  // its launcher does not set it: use the workers beside it, or the job's number for this node
       std::set<unsigned> ranks;
       for (const SeenProcess& other : processes) {
         if (other.world_size == process.world_size) ranks.insert(other.local_rank);
       }
       here = std::max(static_cast<unsigned>(ranks.size()), job.workers);
     }
-    if (process.world_size > here) return {};  // it has met others
+    if (process.world_size > here) return {};  // it has met other nodes
     if (lone == nullptr) {
       lone = &process;
       own = std::max(here, process.world_size);
@@ -141,7 +142,7 @@ SeenProcess read_command_line(std::string_view text) {
   }
   process.name = base_name(words[0]);
   if (!is_interpreter(process.name)) return process;
-  // Its script or module says more.
+  // The name of its script or module is more specific.
   std::size_t at = 1;
   while (at < words.size() && words[at].starts_with('-') && words[at] != "-c" && !words[at].ends_with('m'))
     ++at;

@@ -8,8 +8,8 @@ namespace {
 
 /// Each with the file that writes it (pytorch/pytorch@v2.13.0, its third_party/gloo and NVIDIA/nccl).
 constexpr std::array<std::string_view, 14> signs = {
-    // gloo/transport/tcp/pair.cc and unbound_buffer.cc put their own path before what they say: "Connection
-    // closed by peer", what the kernel says, "Timed out waiting 1800000ms for recv operation to complete".
+    // gloo/transport/tcp/pair.cc and unbound_buffer.cc put their path before the message: "Connection closed
+    // by peer", the kernel's error, "Timed out waiting 1800000ms for recv operation to complete".
     "gloo/transport/",
     "Connection closed by peer",
     "Gloo connectFullMesh failed",  // gloo/rendezvous/context.cc: a worker that never came
@@ -26,7 +26,7 @@ constexpr std::array<std::string_view, 14> signs = {
     "Connection was likely closed. Did the remote server shutdown or crash?",
     "DistNetworkError: Connection reset by peer",
     "DistNetworkError: Broken pipe",
-    // torch/csrc/distributed/c10d/socket.cpp, TCPStore.cpp: who does not answer, or never comes
+    // torch/csrc/distributed/c10d/socket.cpp, TCPStore.cpp: a peer that does not answer, or never comes
     "The client socket has timed out",
     "wait timeout after",
     // torch/distributed/elastic/rendezvous/c10d_rendezvous_backend.py

@@ -4,9 +4,9 @@
 
 namespace rankshim {
 
-/// Whether this text, an exception's one line, is what a worker says when another worker is no longer there:
-/// torch's backends tell it by an error of their own connection. What a backend says for its own reasons too
-/// (a broken pipe to a data loader) is none.
+/// Whether this text, an exception's one line, is the error of a worker whose peer has gone: torch's backends
+/// then report an error of their connection. An error that has other causes too (a broken pipe to a data
+/// loader) does not count.
 bool tells_of_lost_peer(std::string_view exception);
 
 }  // namespace rankshim

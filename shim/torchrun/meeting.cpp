@@ -12,7 +12,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr milliseconds look_again{1000};  // when the time is over, and it still imports
+constexpr milliseconds look_again{1000};  // if the time is over while it still imports
 
 }  // namespace
 

@@ -8,17 +8,17 @@
 
 namespace rankshim::torchrun {
 
-/// What an agent waits for that starts its workers only when other nodes are there.
+/// How an agent waits that starts its workers only when other nodes are there.
 struct MeetingPlan {
-  std::uint16_t port = 0;  ///< of the store, where they meet
-  /// From the agent's start; then it is to be killed. Nothing: until the agent gives up itself, as in an
-  /// elastic job, where nobody can see from outside whether enough nodes are there.
+  std::uint16_t port = 0;  ///< of the store where they meet
+  /// The time from the agent's start after which it is killed. Nothing: until the agent gives up, as in an
+  /// elastic job, where only the agent can know whether enough nodes are there.
   std::optional<std::chrono::milliseconds> limit;
-  std::chrono::milliseconds told_every{30'000};  ///< a line that says so
+  std::chrono::milliseconds told_every{30'000};  ///< the interval of log lines
 };
 
-/// An agent's wait for the other nodes, of which torch says nothing. Nobody answers for torch's store: that
-/// the agent is there and has no worker is all that can be known.
+/// An agent's wait for the other nodes, about which torch logs nothing. It cannot be asked: all that can be
+/// seen is that the agent runs and has no worker.
 class Meeting {
  public:
   using Clock = std::chrono::steady_clock;
@@ -28,15 +28,15 @@ class Meeting {
   /// When to look next.
   [[nodiscard]] Clock::time_point due() const { return due_; }
 
-  /// Looks, and says what it waits for where that is due. Returns whether the time is over: never while the
-  /// agent has not come to its rendezvous, for on a cold image it imports torch for minutes.
+  /// Looks, and logs what the agent waits for if that is due. Returns whether the time is over. It is never
+  /// over before the agent has reached its rendezvous, because on a cold image importing torch takes minutes.
   bool is_over(Clock::time_point now);
 
  private:
   const MeetingPlan plan_;
   const pid_t agent_;
   const Clock::time_point started_;
-  Clock::time_point told_;  // when a line last told of it, or the agent's start
+  Clock::time_point told_;  // the last log line, or the agent's start
   Clock::time_point due_;
 };
 

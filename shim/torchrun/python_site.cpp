@@ -7,7 +7,7 @@ constexpr std::string_view module_text =
 #include "python_site.inc"
     ;
 
-/// A literal of Python's, old and new. What is no plain ASCII is written by the byte, as torchrun reads it.
+/// A literal for Python 2 and 3. Bytes that are not plain ASCII are escaped, as torchrun reads them.
 std::string python_literal(std::string_view text) {
   constexpr std::string_view hex = "0123456789abcdef";
   std::string literal = "\"";

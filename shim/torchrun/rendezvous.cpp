@@ -21,7 +21,7 @@ using namespace supervise;
 namespace {
 
 constexpr std::size_t longest_table = std::size_t{16}
-                                      << 20U;  // of a host's network, with all its connections
+                                      << 20U;  // for a host's network with all its connections
 
 /// "0100007F:5FD8": the address in hexadecimal, and the port.
 bool has_port(std::string_view address, std::uint16_t port) {

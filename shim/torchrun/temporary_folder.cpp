@@ -20,10 +20,10 @@
 namespace rankshim {
 namespace {
 
-/// The folder with all above it.
+/// Makes the folder and all folders above it.
 bool make_folders(const std::string& path) {
   for (auto end = path.find('/', 1); end != std::string::npos; end = path.find('/', end + 1))
-    mkdir(path.substr(0, end).c_str(), 0777);  // what cannot be made shows at the last one
+    mkdir(path.substr(0, end).c_str(), 0777);  // an error shows at the last one
   return mkdir(path.c_str(), 0777) == 0 || errno == EEXIST;
 }
 
@@ -41,10 +41,10 @@ bool write_new_file(const std::string& path, std::string_view head, std::string_
   return close(descriptor) == 0 && written;
 }
 
-/// Our part in Python's start. The processes of a command that we run as root may belong to another user
+/// Writes sitecustomize.py. The processes of a command that rankshim runs as root may belong to another user
 /// (gosu, su): they may read it.
 bool write_site(const std::string& folder, const PythonSite& site) {
-  // Not a rendezvous' configuration, which may hold a password.
+  // Not a rendezvous' configuration, which may contain a password.
   const auto is_private = [](const auto& entry) {
     return entry.first == "PET_RDZV_CONF" && entry.second != "is_host=true" &&
            entry.second != "is_host=false";
@@ -57,8 +57,7 @@ bool write_site(const std::string& folder, const PythonSite& site) {
 
 constexpr const char* in_tmp = "/tmp/rankshim-XXXXXX";
 
-/// The template, or one in /tmp where others could put a folder of theirs into the place of ours: what lies
-/// in it is executed.
+/// The template, or one in /tmp if other users could replace the folder by theirs: its content is executed.
 std::string safe_place(const std::string& wanted) {
   struct stat status{};
   if (stat(wanted.substr(0, wanted.rfind('/')).c_str(), &status) != 0) return wanted;
@@ -95,7 +94,7 @@ TemporaryFolder::TemporaryFolder(const LaunchPlan& plan, const std::optional<Pyt
 
 void TemporaryFolder::use_log_folder_of_user(std::string folder) {
   folder = supervise::absolute_path(std::move(folder));
-  // torchrun would make it too, but only just before its workers.
+  // torchrun would make it too, but only just before its workers
   if (make_folders(folder)) {
     log_folder_ = std::move(folder);
   } else {
@@ -112,7 +111,7 @@ bool TemporaryFolder::make(std::string path) {
 
 TemporaryFolder::~TemporaryFolder() {
   if (own_.path.empty()) return;
-  // The usual case first: nothing but what we wrote.
+  // The usual case first: only rankshim's files.
   unlink(site_file(own_.path).c_str());
   if (rmdir(own_.path.c_str()) == 0) return;
   constexpr std::chrono::seconds most{5};

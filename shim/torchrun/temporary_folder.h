@@ -9,14 +9,13 @@
 
 namespace rankshim {
 
-/// The files that a command needs of ours, for as long as this object lives, in one temporary folder: the
-/// launcher's logs and the error files in them (torchrun would otherwise make a folder under /tmp that nobody
-/// removes), and our part in Python's start (python_site.h).
+/// A temporary folder for the files that a command needs from rankshim, as long as this object lives: the
+/// launcher's logs with their error files (torchrun would otherwise make a folder under /tmp that nothing
+/// removes), and sitecustomize.py (python_site.h).
 class TemporaryFolder {
  public:
-  /// Makes the folder where the launcher or our part in Python's start, `site`, needs one. Where none can be
-  /// made (a read-only root) there is none: with a warning where the launcher's workers cannot be followed
-  /// then.
+  /// Makes the folder if the launcher or `site` needs one. If none can be made (a read-only root), the
+  /// command runs without it; this is a warning if the launcher's workers cannot be followed then.
   TemporaryFolder(const LaunchPlan& plan, const std::optional<PythonSite>& site, const Node& node);
   ~TemporaryFolder();
   TemporaryFolder(const TemporaryFolder&) = delete;
@@ -24,8 +23,7 @@ class TemporaryFolder {
 
   [[nodiscard]] const OwnFolder& own() const { return own_; }
 
-  /// Where the launcher keeps what it knows of its workers: the user's own folder, or the temporary
-  /// folder. Empty where there is none.
+  /// The launcher's log folder: the user's, or the temporary one. Empty if there is none.
   [[nodiscard]] const std::string& log_folder() const { return log_folder_; }
 
  private:
@@ -36,9 +34,9 @@ class TemporaryFolder {
   std::string log_folder_;
 };
 
-/// The pattern of the folder's name: in TMPDIR, else a launcher's in /tmp, for it may hold its
-/// workers' logs, and a program's in /dev/shm, where a few small files cost a tenth of the time. Where there
-/// is no /dev/shm that can be written, it is made in /tmp.
+/// The pattern of the folder's name: in TMPDIR if set. Otherwise a launcher's is in /tmp, because it may
+/// contain its workers' logs, and a program's in /dev/shm, where a few small files take a tenth of the time,
+/// or in /tmp if /dev/shm is missing or not writable.
 std::string temporary_folder_template(const Node& node, LauncherKind launcher);
 
 }  // namespace rankshim

@@ -19,7 +19,7 @@ struct Known {
   char letter = 0;  ///< its short form
 };
 
-/// Every flag of torch.distributed.run and .launch, to tell a flag's value from the script.
+/// Every flag of torch.distributed.run and .launch, to distinguish a flag's value from the script.
 constexpr std::array<Known, 31> known_flags = {{{"nnodes", true},
                                                 {"nproc_per_node", true},
                                                 {"rdzv_backend", true},
@@ -79,7 +79,7 @@ bool is_torchrun(const PythonWords& python) {
          python.what.ends_with("torch/distributed/launch.py");
 }
 
-/// The flag that a long option without its dashes means; null where none or several begin so.
+/// The flag for a long option without its dashes, possibly abbreviated; null if none or several match.
 const Known* long_flag(std::string_view word) {
   std::string name(word);
   std::replace(name.begin(), name.end(), '-', '_');
@@ -115,7 +115,7 @@ void read_flags(const std::vector<std::string>& command, TorchrunCommand& torchr
       if (word.size() > 2) value = std::string(word.substr(word[2] == '=' ? 3 : 2));  // -r3, -r=3
     }
     std::size_t words = 1;
-    if (known != nullptr) {  // what torchrun does not know it refuses itself
+    if (known != nullptr) {  // torchrun refuses a flag that it does not know
       if (known->has_value && !value && at + 1 < command.size()) {
         value = command[at + 1];
         words = 2;
@@ -133,7 +133,7 @@ std::string written(const TorchrunCommand::Flag& flag, const std::vector<std::st
   return "torchrun " + word.substr(0, word.find('='));
 }
 
-/// Port 0 is any free port, which nobody else could know.
+/// Port 0 is any free port, which no other node could know.
 bool is_own_endpoint(std::string_view endpoint) {
   const auto colon = endpoint.rfind(':');
   return colon != std::string_view::npos && endpoint.substr(colon + 1) == "0" &&

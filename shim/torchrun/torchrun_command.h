@@ -12,36 +12,36 @@ namespace rankshim {
 
 /// A command that is torchrun, by any of its names, with the flags that the user gave it.
 struct TorchrunCommand {
-  /// A flag as it stands in the command.
+  /// A flag in the command.
   struct Flag {
     std::string_view name;  ///< the full name with underscores, without dashes
     std::string value;      ///< empty for a switch
-    std::size_t at = 0;     ///< its first word
+    std::size_t at = 0;     ///< the index of its first word
     std::size_t words = 1;
   };
 
-  std::size_t flags_at = 0;   ///< the first word behind torchrun's name
-  std::size_t script_at = 0;  ///< the script or module; the number of words where there is none
+  std::size_t flags_at = 0;   ///< the index of the first word after torchrun's name
+  std::size_t script_at = 0;  ///< the index of the script or module; the number of words if there is none
   std::vector<Flag> flags;
-  /// What the flags say of the topology: torchrun meets nobody with --standalone, or at an endpoint that is
+  /// The topology by the flags. torchrun meets no other node with --standalone, or at the endpoint
   /// localhost:0.
   LauncherFlags says;
-  /// torch.distributed.run or .launch by an interpreter: that interpreter with its options; empty where it
-  /// is rankshim's, or torchrun's own first line says it.
+  /// The interpreter of `-m torch.distributed.run` or `.launch`, with its options; empty if the command
+  /// leaves it to rankshim, or if torchrun's first line names it.
   std::vector<std::string> interpreter;
-  std::string program;  ///< the torchrun that is executed itself; empty otherwise
+  std::string program;  ///< the torchrun that is executed directly; else empty
 
-  /// The last one of this name, which is the one that counts; null where it was not given.
+  /// The last flag of this name, which is the one that counts; null if there is none.
   [[nodiscard]] const Flag* find(std::string_view name) const;
 
-  /// The path of the Python script that it starts; empty where that is a module, another program, or nothing.
+  /// The path of the Python script that it starts; empty if it starts a module, another program, or nothing.
   [[nodiscard]] std::string script(const std::vector<std::string>& command) const;
 };
 
-/// Reads a command as torchrun's: `torchrun`, with a path or a version behind it, `python PATH/torchrun`,
-/// `python -m torch.distributed.run` or `.launch`, each also by rankshim's interpreter (`-m …`); nothing for
-/// any other. Flags are taken as argparse takes them: both spellings, --x=v and --x v, and unique beginnings
-/// (torch/distributed/run.py, get_args_parser; torch 1.9 to 2.15).
+/// Reads a torchrun command: `torchrun`, possibly with a path or a version suffix, `python PATH/torchrun`,
+/// `python -m torch.distributed.run` or `.launch`, each also with the interpreter left to rankshim (`-m …`).
+/// Returns nothing for any other command. Flags are parsed as argparse does: both spellings, --x=v and --x v,
+/// and unique abbreviations (torch/distributed/run.py, get_args_parser; torch 1.9 to 2.15).
 std::optional<TorchrunCommand> read_torchrun(const std::vector<std::string>& command);
 
 }  // namespace rankshim

@@ -10,7 +10,7 @@
 namespace rankshim {
 namespace {
 
-/// How long torch's rendezvous wait for the other nodes, where nothing is said: the static one
+/// How long torch's rendezvous waits for the other nodes by default: the static one
 /// (torch/distributed/launcher/api.py, LaunchConfig), the others (torch/distributed/elastic/rendezvous/
 /// dynamic_rendezvous.py, RendezvousTimeout).
 constexpr std::chrono::seconds torch_store_timeout{900};
@@ -47,8 +47,9 @@ class FlagWriter {
 
   void flag(std::string_view name, std::string_view value) { flags_.push_back({name, std::string(value)}); }
 
-  /// What the user says, and how long torch waits: in an elastic job as long as --wait-timeout says, for
-  /// nobody but torch can see whether enough nodes are there; in a static one, which we end then, longer.
+  /// The user's configuration and the time that torch waits. In an elastic job it is --wait-timeout, because
+  /// only torch knows whether enough nodes are there; in a static one it is longer, because rankshim ends the
+  /// job first.
   [[nodiscard]] std::string rendezvous_conf() const {
     std::string conf(text(Fact::rdzv_conf));
     const auto limit = std::chrono::ceil<std::chrono::seconds>(*settings_.time(Option::wait_timeout));
@@ -70,13 +71,13 @@ class FlagWriter {
                          conf.empty() ? "" : ",", conf);
     }
     if (!conf.empty()) flag("rdzv_conf", conf);
-    // Two agents that are both PID 1 and share a host name count as one node without it; and it is what rank
-    // 0 tells the others to connect to.
+    // Without it, two agents that are both PID 1 and share a host name count as one node; and rank 0 gives it
+    // to the others as the address to connect to.
     if (const std::string own = local_address(); !own.empty()) flag("local_addr", own);
   }
 
-  /// Agents that meet at this machine's loopback are all on it, and without ranks each could be the host:
-  /// torch itself lets the first one be, and only where it is not told (c10d_rendezvous_backend.py,
+  /// Agents that meet at the loopback address are all on this machine, and without ranks each could be the
+  /// host. torch lets the first one be it, but only if is_host is not set (c10d_rendezvous_backend.py,
   /// _create_tcp_store).
   [[nodiscard]] bool knows_host() const {
     return topology_.facts.has(Fact::node_rank) || !is_loopback(text(Fact::master_addr));
@@ -94,7 +95,8 @@ class FlagWriter {
   std::vector<TorchrunFlag> flags_;
 };
 
-/// A lone torchrun that makes a rendezvous of its own: --standalone, or c10d without an endpoint of ours.
+/// Whether a torchrun on a single node makes its rendezvous itself: --standalone, or c10d without an
+/// endpoint.
 bool has_own_rendezvous(const TorchrunCommand& torchrun, const Topology& topology) {
   const auto* backend = torchrun.find("rdzv_backend");
   return !topology.elastic &&

@@ -7,10 +7,10 @@
 
 namespace rankshim {
 
-/// What a torchrun inside of a program is told, so that it joins the job: PET_ and the flag's name
-/// (torch/distributed/argparse_util.py), for a static rendezvous and for one by c10d, less what `environment`
-/// has already. Which of them it needs only its own command line shows (python/sitecustomize.py); this node's
-/// own address, which few of them need, is looked up there.
+/// The variables with which a torchrun inside a program joins the job: PET_ and the flag's name
+/// (torch/distributed/argparse_util.py), for a static rendezvous and for c10d, except those in `environment`.
+/// The torchrun's command line decides which of them it needs (python/sitecustomize.py); that code also looks
+/// up this node's address, which few of them need.
 Variables torchrun_job(const Topology& topology, const Settings& settings, const Environment& environment);
 
 }  // namespace rankshim

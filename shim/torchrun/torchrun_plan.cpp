@@ -17,18 +17,18 @@ namespace {
 using platform::Granularity;
 
 /// Flags of torchrun that the environment can turn on and the command line cannot turn off, or that would
-/// speak for another job than ours (torch/distributed/run.py, check_env and env).
+/// describe another job (torch/distributed/run.py, check_env and env).
 constexpr std::array<std::string_view, 15> pet_ours = {
     "PET_NNODES",     "PET_NODE_RANK",    "PET_NPROC_PER_NODE", "PET_MASTER_ADDR", "PET_MASTER_PORT",
     "PET_RDZV_ID",    "PET_RDZV_BACKEND", "PET_RDZV_ENDPOINT",  "PET_RDZV_CONF",   "PET_STANDALONE",
     "PET_LOCAL_ADDR", "PET_MAX_RESTARTS", "PET_MODULE",         "PET_NO_PYTHON",   "PET_RUN_PATH"};
 
-/// Variables that say how torchrun starts the script, rather than where.
+/// Variables for how torchrun starts the script, rather than where.
 bool is_script_kind(std::string_view name) {
   return name == "PET_MODULE" || name == "PET_NO_PYTHON" || name == "PET_RUN_PATH";
 }
 
-/// The interpreter that a torchrun's first line names; nothing where it names another program.
+/// The interpreter in a torchrun's first line; nothing if that names another program.
 std::vector<std::string> interpreter_of(const std::string& program, const Node& node) {
   const std::string text = node.file(node.find_program(program).value_or("")).value_or("");
   const std::string line = text.substr(0, text.find('\n'));
@@ -38,8 +38,9 @@ std::vector<std::string> interpreter_of(const std::string& program, const Node& 
   return python;
 }
 
-/// torch from 2.0 on passes --local-rank, and before --local_rank: the script gets the one that it reads. The
-/// older one where that does not show: who needs the argument is mostly older than 2.0.
+/// torch from 2.0 on passes --local-rank, earlier versions --local_rank: the script gets the one that it
+/// reads, or the older one if that is not visible, because most scripts that need the argument are older than
+/// 2.0.
 std::string local_rank_spelling(const std::vector<std::string>& command, const Node& node) {
   std::string path = command[0];
   if (path == "-m") {
@@ -99,8 +100,8 @@ std::optional<PythonSite> plan_site(const LaunchPlan& plan, const LaunchInput& i
   if (!worker && !joins) return std::nullopt;
   const Environment& environment = input.node.environment();
   const auto path = environment.get(python_path_variable);
-  // A folder with a colon would be two in PYTHONPATH, and a text above the kernel's limit for one would
-  // keep the command from being executed (execve(2), MAX_ARG_STRLEN).
+  // A folder with a colon would be two entries of PYTHONPATH, and with a variable above the kernel's limit
+  // the command could not be executed (execve(2), MAX_ARG_STRLEN).
   constexpr std::size_t longest_path = std::size_t{120} << 10U;
   const bool two_folders =
       temporary_folder_template(input.node, plan.launcher).find(':') != std::string::npos;
@@ -122,13 +123,13 @@ void change_for_torchrun(LaunchPlan& plan, const LaunchInput& input, const Torch
   auto& [set, unset] = plan.environment;
   for (const std::string_view name : pet_ours) {
     if (!environment.has(name)) continue;
-    // How the user's own torchrun starts his script is his.
+    // The user's variables for how the user's torchrun starts the script are kept.
     if (own != nullptr && environment.get(name) && is_script_kind(name)) continue;
     std::erase_if(set, [&](const auto& entry) { return entry.first == name; });
     if (std::find(unset.begin(), unset.end(), name) == unset.end()) unset.emplace_back(name);
   }
-  // A rank 0 that survives could take no new node in: MASTER_ADDR is not published for the new round
-  // (torch 2.13).
+  // A rank 0 that survives could not admit a new node: MASTER_ADDR is not published for the new round (torch
+  // 2.13).
   constexpr std::string_view share = "TORCH_DISABLE_SHARE_RDZV_TCP_STORE";
   if (input.topology.elastic && !environment.get(share)) set.emplace_back(share, "1");
   if (!environment.get(agent_error_variable) && plan.log_dir.empty() && !folder.path.empty())
@@ -146,8 +147,9 @@ void change_for_site(LaunchPlan& plan, const LaunchInput& input, const OwnFolder
     set.emplace_back(agent_error_variable, agent_error_file(folder.path));
 }
 
-/// torchrun has the same time as we give it before it kills its workers (torch/distributed/launcher/api.py,
-/// whole seconds), and workers that hang show where (faulthandler in Python's library).
+/// Gives torchrun the same grace for its workers as rankshim gives torchrun
+/// (torch/distributed/launcher/api.py, whole seconds), and makes workers that hang show their stacks
+/// (faulthandler in Python's library).
 void change_for_stop(LaunchPlan& plan, const LaunchInput& input) {
   const Environment& environment = input.node.environment();
   auto& set = plan.environment.set;
@@ -174,8 +176,8 @@ void write_torchrun_argv(LaunchPlan& plan, const LaunchInput& input, const Torch
   for (const TorchrunFlag& flag : flags) plan.argv.push_back(fmt::format("--{}={}", flag.name, flag.value));
   plan.argv.insert(plan.argv.end(), command.begin(), command.end());
   if (plan.launcher != LauncherKind::launch) return;
-  // Behind the script, as torch.distributed.launch does it; torchrun puts the number in
-  // (torch/distributed/elastic/utils/api.py, macros).
+  // Appended after the script, as torch.distributed.launch does; torchrun replaces the placeholder by the
+  // number (torch/distributed/elastic/utils/api.py, macros).
   const auto script = plan.argv.end() - static_cast<std::ptrdiff_t>(command.size());
   plan.argv.insert(script + (command[0] == "-m" ? 2 : 1),
                    local_rank_spelling(command, input.node) + "=${local_rank}");

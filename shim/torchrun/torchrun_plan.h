@@ -12,43 +12,44 @@
 /// torchrun's part of a launch plan; pure.
 namespace rankshim {
 
-/// Where a process under torch's @record, the agent too, writes why it failed.
+/// The file into which a process under torch's @record, such as the agent, writes why it failed.
 inline constexpr std::string_view agent_error_variable = "TORCHELASTIC_ERROR_FILE";
 
-/// The command as torchrun's, where it is one and --launcher lets it be the launcher.
+/// The command as a torchrun command, if it is one and --launcher allows it to be the launcher.
 std::optional<TorchrunCommand> own_torchrun(const Settings& settings,
                                             const std::vector<std::string>& command);
 
-/// Completes the plan's first part where torchrun is the launcher: the log folder, the interpreter that needs
-/// torch, warnings. `own` is the user's own torchrun command; null where rankshim starts torchrun.
+/// Completes the first part of the plan if torchrun is the launcher: the log folder, the interpreter that
+/// needs torch, warnings. `own` is the user's torchrun command; null if rankshim starts torchrun.
 void plan_torchrun(LaunchPlan& plan, const LaunchInput& input, const TorchrunCommand* own);
 
-/// Our part in Python's start, where there is a worker to record or a torchrun that could train alone.
-/// `master_address` is the master's literal address, once the waiting has found it.
+/// The contents of sitecustomize.py, if there is a worker to record or a torchrun that could train alone.
+/// `master_address` is the master's literal address, known after the waiting.
 std::optional<PythonSite> plan_site(const LaunchPlan& plan, const LaunchInput& input,
                                     const std::optional<std::string>& master_address);
 
-/// Our own temporary folder, in which the launcher's logs, its error file and our part in Python's start lie.
+/// rankshim's temporary folder, for the launcher's logs, its error file and sitecustomize.py.
 struct OwnFolder {
-  std::string path;       ///< empty: there is none, and the launch does without
-  bool has_site = false;  ///< our part in Python's start is there
+  std::string path;       ///< empty: there is none, and the launch works without it
+  bool has_site = false;  ///< it has a sitecustomize.py
 };
 
-/// torchrun's command line. A c10d job needs `master_address` for the own address that peers can reach.
+/// Writes torchrun's command line. A c10d job needs `master_address` to find the local address that peers can
+/// reach.
 void write_torchrun_argv(LaunchPlan& plan, const LaunchInput& input, const TorchrunCommand* own,
                          const std::optional<std::string>& master_address, const OwnFolder& folder);
 
-/// What torchrun reads of its environment: nothing of what would speak for another job.
+/// Sets and unsets the variables that torchrun reads, so that none describes another job.
 void change_for_torchrun(LaunchPlan& plan, const LaunchInput& input, const TorchrunCommand* own,
                          const OwnFolder& folder);
 
-/// Leads Python processes to our part in their start.
+/// Makes Python processes load sitecustomize.py.
 void change_for_site(LaunchPlan& plan, const LaunchInput& input, const OwnFolder& folder);
 
-/// How torchrun and its workers end, where the user left that open.
+/// Sets how torchrun and its workers end, as far as the user has not.
 void change_for_stop(LaunchPlan& plan, const LaunchInput& input);
 
-/// Where in our own folder the agent tells why it failed.
+/// The file in rankshim's folder for the agent's error.
 std::string agent_error_file(const std::string& folder);
 
 }  // namespace rankshim

@@ -36,11 +36,11 @@ using std::chrono::steady_clock;
 constexpr milliseconds look_again_first{1};
 constexpr milliseconds look_again{10};
 constexpr milliseconds look_at_most{5000};
-// At the agent's end: as much as the kernel holds for us where nobody changed it (inotify(7),
-// max_queued_events: 16384 of 32 bytes).
+// For the agent's end: as much as the kernel queues by default (inotify(7), max_queued_events: 16384 of 32
+// bytes).
 constexpr unsigned buffers_at_once = 128;
 
-/// struct pidfd_info of linux/pidfd.h, as far as it goes here; exit information since Linux 6.15.
+/// struct pidfd_info of linux/pidfd.h, up to what is needed; exit information since Linux 6.15.
 struct PidfdInfo {
   std::uint64_t mask;
   std::uint64_t cgroup_id;
@@ -56,13 +56,13 @@ constexpr std::uint64_t pidfd_info_exit = 1U << 3U;
 std::optional<int> reaped_status(int pidfd) {
   PidfdInfo info{};
   info.mask = pidfd_info_exit;
-  // By number: musl's ioctl() takes an int where glibc's takes an unsigned long.
+  // By its number: musl's ioctl() takes an int, glibc's an unsigned long.
   const long done = syscall(SYS_ioctl, pidfd, pidfd_get_info, &info);
   if (done != 0 || (info.mask & pidfd_info_exit) == 0) return std::nullopt;
   return info.exit_code;
 }
 
-/// What the process has in its environment behind `mark` ("RANK="); empty where it has none.
+/// The text after `mark` ("RANK=") in the process's environment; empty if there is none.
 std::string_view text_behind(std::string_view mark, std::string_view environment) {
   while (!environment.empty()) {
     const std::string_view entry = take_part(environment, std::string_view("\0", 1));
@@ -84,8 +84,8 @@ std::string_view take_name(std::string_view& path) {
   return name;
 }
 
-/// Of the user that the launcher runs as: we never change it. In a log folder that others can write in too,
-/// theirs are none of ours.
+/// Whether the folder belongs to the user that the launcher runs as, which is rankshim's. In a log folder
+/// that others can write in too, their folders are ignored.
 bool is_own_folder(const std::string& path) {
   struct stat status{};
   return lstat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode) && status.st_uid == geteuid();
@@ -114,7 +114,7 @@ void WorkerWatch::watch_folder(const std::string& folder) {
   const int watch = inotify_add_watch(inotify_.native_handle(), folder.c_str(), IN_CREATE | IN_ONLYDIR);
   if (watch < 0) return;
   folders_[watch] = folder;
-  // Whoever else uses the log folder is not to use up what the kernel allows us: the oldest goes.
+  // Other programs in the log folder must not use up the kernel's limit on watches: the oldest is removed.
   constexpr std::size_t most_watches = 64;
   if (folders_.size() > most_watches) drop_watches(folders_.size() - most_watches);
   const std::unique_ptr<DIR, int (*)(DIR*)> open(opendir(folder.c_str()), closedir);
@@ -122,7 +122,8 @@ void WorkerWatch::watch_folder(const std::string& folder) {
   while (const dirent* entry = readdir(open.get())) on_entry(folder, entry->d_name);
 }
 
-/// Of that many folders that are not our launcher's, the oldest first; the kernel counts its numbers up.
+/// Removes that many watches of folders that are not the launcher's, the oldest first; the kernel's numbers
+/// increase.
 void WorkerWatch::drop_watches(std::size_t most) {
   for (auto folder = folders_.begin(); folder != folders_.end() && most > 0;) {
     const bool is_needed = folder->second == log_folder_ || folder->second == log_folder_ + "/" + run_;
@@ -145,8 +146,8 @@ void WorkerWatch::listen() {
                       });
 }
 
-/// One buffer: whoever floods the folder with events is not to keep signals waiting. Returns whether there
-/// was one.
+/// Reads one buffer, so that a program that floods the folder with events cannot delay signals. Returns
+/// whether there was one.
 bool WorkerWatch::read_events() {
   alignas(inotify_event) std::array<char, 4096> buffer{};
   const ssize_t got = read(inotify_.native_handle(), buffer.data(), buffer.size());
@@ -159,7 +160,7 @@ bool WorkerWatch::read_events() {
     const auto folder = folders_.find(event.wd);
     if (folder == folders_.end()) continue;
     if ((event.mask & IN_IGNORED) != 0) {
-      folders_.erase(folder);  // it is gone, and the kernel's watch with it
+      folders_.erase(folder);  // it is gone, and with it the kernel's watch
     } else if (event.len != 0) {
       on_entry(std::string(folder->second), name);
     }
@@ -182,12 +183,12 @@ void WorkerWatch::on_entry(const std::string& folder, const std::string& name) {
   }
 }
 
-/// Other launchers may use the same log folder at the same time.
+/// Whether the folder may be the launcher's; other launchers may use the same log folder at the same time.
 bool WorkerWatch::may_be_ours(const std::string& run) const {
   return run == run_ || (!run_is_known_ && workers_.empty());
 }
 
-/// Which folder is our launcher's its workers know (torch/distributed/elastic/agent/server/
+/// A worker's environment shows which folder is the launcher's (torch/distributed/elastic/agent/server/
 /// local_elastic_agent.py: TORCHELASTIC_ERROR_FILE is RUN/ATTEMPT/LOCAL_RANK/error.json).
 void WorkerWatch::take_folder_of(std::string_view environment) {
   std::string_view path = text_behind("TORCHELASTIC_ERROR_FILE=", environment);
@@ -202,9 +203,9 @@ void WorkerWatch::take_folder_of(std::string_view environment) {
   drop_watches(folders_.size());
 }
 
-/// A folder that is there already is told of twice at its beginning, by the watch and by the look at what was
-/// there before. And torchrun removes it and makes it anew for the new workers after a change of membership,
-/// which is no attempt more, when the workers before have ended.
+/// A folder may be reported twice at its beginning, by the watch and by the look at what existed before. And
+/// after a change of membership, when the earlier workers have ended, torchrun removes the folder and makes
+/// it again for the new workers, which is not a further attempt.
 void WorkerWatch::begin_attempt(const Attempt& attempt) {
   const std::string folder = log_folder_ + "/" + attempt.run + "/" + attempt.name;
   if (!may_be_ours(attempt.run)) return;
@@ -214,7 +215,7 @@ void WorkerWatch::begin_attempt(const Attempt& attempt) {
   if (attempts_ == 0 || restarted_) ++attempts_;
   run_ = attempt.run;
   attempt_folder_ = folder;
-  if (!workers_.empty()) {  // without any, those before stay the last set
+  if (!workers_.empty()) {  // if no worker was seen, the earlier ones are still the last set
     std::erase_if(earlier_, [](pid_t pid) { return !read_proc(pid, "stat", 1024); });
     for (const auto& [pid, worker] : workers_) earlier_.push_back(pid);
   }
@@ -232,7 +233,7 @@ bool WorkerWatch::all_have_ended() const {
   });
 }
 
-/// Of the first worker of a set; says what has changed since the set before.
+/// Reads the node's numbers from the first worker of a set; logs what has changed since the set before.
 void WorkerWatch::take_place(std::string_view environment) {
   const std::optional<NodePlace> before = std::exchange(place_, std::nullopt);
   const std::optional<unsigned> node_rank = number_behind("GROUP_RANK=", environment);
@@ -255,7 +256,7 @@ void WorkerWatch::take_place(std::string_view environment) {
   if (place_) most_nodes_ = std::max(most_nodes_, place_->nodes);
 }
 
-/// However often it is asked for within the gap, it is one look.
+/// Several requests within the interval cause one look.
 void WorkerWatch::look_soon() {
   if (std::exchange(look_is_due_, true)) return;
   timer_.expires_after(gap_);
@@ -279,7 +280,7 @@ void WorkerWatch::look_for_workers() {
     }
   }
   if (workers_.size() >= expected_) {
-    gap_ = look_again_first;  // of the set to come
+    gap_ = look_again_first;  // for the next set
   } else if (steady_clock::now() < begun_ + look_at_most) {
     look_soon();
   }
@@ -291,10 +292,10 @@ void WorkerWatch::add_worker(pid_t pid) {
   std::optional<unsigned> local_rank = number_behind("LOCAL_RANK=", environment);
   if (!local_rank) {
     // Between fork and exec it still has the agent's environment; a zombie has none any more. Its parent
-    // starts them in the order of their ranks.
+    // starts workers in the order of their ranks.
     const std::optional<std::string> stat_line = read_proc(pid, "stat", 1024);
     const std::optional<Process> process = stat_line ? parse_stat(*stat_line) : std::nullopt;
-    if (!process || process->alive()) return;  // gone, not ready yet, or no worker
+    if (!process || process->alive()) return;  // it is gone, not ready yet, or no worker
     local_rank = static_cast<unsigned>(workers_.size());
   }
   if (!run_is_known_) take_folder_of(environment);

@@ -16,27 +16,28 @@
 
 #include "init/launcher.h"
 
-/// Who the launcher's workers are, and how each ended: torchrun says 1 whatever happened to them, and they
-/// are its children, not ours.
+/// Finds the launcher's workers, and how each ended: torchrun exits with 1 however they ended, and they are
+/// torchrun's children, not rankshim's.
 namespace rankshim::torchrun {
 
 /// Follows the agent's workers from their start, without polling while they run: inotify on the launcher's
-/// log folder tells when a set of workers begins, a pidfd each when a worker has ended. A set is followed by
-/// another after a restart, in a folder of its own, and after a change of membership, in the same one made
-/// anew. What the kernel lacks or refuses (inotify, pidfd, /proc) leaves ends unknown, and nothing else.
+/// log folder shows when a set of workers begins, and a pidfd for each worker shows when it has ended. After
+/// a restart another set follows in a new folder; after a change of membership it follows in the same folder,
+/// made again. If the kernel lacks or refuses something (inotify, pidfd, /proc), ends remain unknown, with no
+/// other effect.
 class WorkerWatch {
  public:
-  /// `log_folder` is what the launcher was given as --log_dir; it exists. `workers` is how many one attempt
-  /// starts here.
+  /// `log_folder` is the launcher's --log_dir, which exists. `workers` is how many one attempt starts on this
+  /// node.
   WorkerWatch(boost::asio::io_context& io, std::string log_folder, unsigned workers);
 
-  /// The agent runs now. Call it once.
+  /// The agent runs now. To be called once.
   void begin(pid_t agent);
 
-  /// Looks at all that has happened and not been looked at.
+  /// Handles everything that has happened since the last call.
   void look();
 
-  /// A worker that lost its agent was reaped by us, with this wait status.
+  /// A worker that had lost its agent was reaped by rankshim, with this wait status.
   void on_reaped(pid_t pid, int status);
 
   /// No further attempt is expected; workers that still run are followed to their ends.
@@ -49,21 +50,21 @@ class WorkerWatch {
   [[nodiscard]] const std::vector<supervise::WorkerEnd>& ends() const { return ends_; }
   /// Workers seen in the last set.
   [[nodiscard]] unsigned seen() const { return static_cast<unsigned>(workers_.size()); }
-  /// Whether one of those has not ended.
+  /// Whether one of those still runs.
   [[nodiscard]] bool some_run() const;
   /// Those same workers, by process number.
   [[nodiscard]] std::vector<supervise::WorkerState> states() const;
-  /// When the first worker of all was seen.
+  /// When the first worker was seen.
   [[nodiscard]] std::optional<std::chrono::steady_clock::time_point> first_seen() const {
     return first_seen_;
   }
-  /// The launcher's folder of the last attempt, with LOCAL_RANK/error.json in it; empty before the first.
+  /// The launcher's folder of the last attempt, which has LOCAL_RANK/error.json; empty before the first.
   [[nodiscard]] const std::string& attempt_folder() const { return attempt_folder_; }
-  /// Attempts that began: 1 plus the agent's restarts; 0 before the first worker.
+  /// The number of attempts: 1 plus the agent's restarts; 0 before the first worker.
   [[nodiscard]] unsigned attempts() const { return attempts_; }
-  /// How often it went through /proc for workers.
+  /// How often /proc was searched for workers.
   [[nodiscard]] std::uint64_t looks() const { return looks_; }
-  /// Of the last set; nothing where its environment could not be read.
+  /// This node's numbers in the last set; nothing if the worker's environment could not be read.
   [[nodiscard]] const std::optional<supervise::NodePlace>& place() const { return place_; }
 
  private:
@@ -102,20 +103,20 @@ class WorkerWatch {
   boost::asio::posix::stream_descriptor inotify_;
   std::map<int, std::string> folders_;  // by inotify's watch descriptor
   boost::asio::steady_timer timer_;
-  std::optional<Attempt> noted_;  // the newest one, which has not begun
+  std::optional<Attempt> noted_;  // the newest attempt, if it has not begun
   bool look_is_due_ = false;      // the timer runs
   std::uint64_t looks_ = 0;
   std::chrono::milliseconds gap_{1};             // between two looks
-  std::chrono::steady_clock::time_point begun_;  // the set that is being looked for
+  std::chrono::steady_clock::time_point begun_;  // when the search for the present set began
   std::map<pid_t, Worker> workers_;
-  std::vector<pid_t> earlier_;  // of the sets before
+  std::vector<pid_t> earlier_;  // of the earlier sets
   std::vector<supervise::WorkerEnd> ends_;
   unsigned attempts_ = 0;
-  bool restarted_ = false;  // the set that is being looked for is a restart's
+  bool restarted_ = false;  // the set that is searched for is a restart's
   std::optional<supervise::NodePlace> place_;
-  unsigned most_nodes_ = 0;  // that the job ever had
-  std::string run_;  // the name of the launcher's own folder in the log folder, which others may share
-  bool run_is_known_ = false;  // by a worker's own word
+  unsigned most_nodes_ = 0;  // the most that the job ever had
+  std::string run_;  // the name of the launcher's folder in the log folder, which other runs may share
+  bool run_is_known_ = false;  // from a worker's environment
   std::string attempt_folder_;
   std::optional<std::chrono::steady_clock::time_point> first_seen_;
   bool finished_ = false;
