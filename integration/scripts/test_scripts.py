@@ -3,6 +3,7 @@
 import os
 import pathlib
 import subprocess
+from xml.etree import ElementTree
 
 import pytest
 
@@ -47,10 +48,11 @@ def test_the_demonstration_trains_two_nodes_together_and_tells_what_happened(tor
 
 
 @pytest.mark.alone
-def test_bench_measures_all_three_inits_in_one_table(rankshim, namespaces):
+def test_bench_measures_all_three_inits_in_one_table_and_draws_them(rankshim, namespaces, tmp_path):
     if namespaces:
         cannot(namespaces)
-    done = script("bench", "--rounds", "5", "--idle", "1", rankshim)
+    drawn = tmp_path / "bench.svg"
+    done = script("bench", "--rounds", "5", "--idle", "1", "--svg", str(drawn), rankshim)
     # Whether a budget is met says nothing on a machine that runs tests; that the exit code tells it does.
     assert done.code == (1 if "**not met**" in done.stdout else 0), done.transcript()
     rows = [line.split("|")[1:-1] for line in done.stdout.splitlines() if line.startswith("| ")]
@@ -58,6 +60,11 @@ def test_bench_measures_all_three_inits_in_one_table(rankshim, namespaces):
     named = " ".join(row[0] for row in rows)
     for what in ("size", "start of /bin/true", "idle memory", "wake-ups", "system calls"):
         assert what in named
+    texts = [text.text for text in ElementTree.parse(drawn).iter("{http://www.w3.org/2000/svg}text")]
+    # Of each figure its name and, for each program, that of the program and its number.
+    assert [texts.count(cell.strip()) for cell in rows[0][1:4]] == [4, 4, 4]
+    (memory,) = [row for row in rows if row[0].startswith(" idle memory")]
+    assert {cell.strip() for cell in memory[1:4]} <= {text.replace(",", "") for text in texts}
 
 
 def test_a_script_refuses_an_argument_that_it_does_not_know():
