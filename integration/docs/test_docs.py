@@ -98,6 +98,14 @@ def test_every_link_between_documents_leads_somewhere(document):
             assert (document.parent / target).exists(), target
 
 
+def test_the_readme_is_one_screen_and_its_platforms_are_profiles():
+    text = (REPOSITORY / "README.md").read_text()
+    assert len(text.splitlines()) <= 100
+    (table,) = re.findall(r"^## Platforms\n(.*?)^## ", text, re.M | re.S)
+    named = [name for row in re.findall(r"^\| \w.*$", table, re.M) for name in re.findall(r"`([\w-]+)`", row)]
+    assert named and {name for name in named if not (REPOSITORY / f"config/platforms/{name}.toml").exists()} == set()
+
+
 def test_the_configuration_reference_is_what_the_tables_say(tmp_path):
     now = tmp_path / "configuration.md"
     written = subprocess.run([sys.executable, REPOSITORY / "packaging/reference.py", "--docs", now],

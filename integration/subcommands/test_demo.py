@@ -1,5 +1,6 @@
 """`rankshim demo`, as a user starts it in an image with torch."""
 
+import pathlib
 import re
 import signal
 import sys
@@ -8,6 +9,7 @@ import pytest
 
 from lib.process import Process, clean_environment, descendants, run
 
+REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
 JOB = 240  # seconds; two torch starts on a machine that may be busy
 
 
@@ -30,6 +32,18 @@ def test_one_command_trains_two_nodes_together_and_leaves_nothing(rankshim, torc
     assert found[0][3:5] == found[1][3:5] and float(found[0][3]) > 0
     assert "node 1  rankshim: waiting for master 127.0.0.1:" in done.stdout
     assert list((tmp_path / "tmp").iterdir()) == []
+    assert shown_in_readme() <= set(map(without_numbers, done.stdout.splitlines()))
+
+
+def shown_in_readme():
+    """The lines of the demonstration in README.md."""
+    block = re.search(r"^\$ rankshim demo\n(.*?)^```", (REPOSITORY / "README.md").read_text(), re.M | re.S)[1]
+    return set(map(without_numbers, block.splitlines()))
+
+
+def without_numbers(line):
+    """A line without what is different each time: numbers, and the path of the interpreter at its end."""
+    return re.sub(r"\d[\d.]*|/\S+$", "0", line).strip()
 
 
 def test_a_python_without_torch_is_named(rankshim, environment, tmp_path):

@@ -22,7 +22,7 @@ void redact(Topology& topology, LaunchPlan& plan, Redactor& redactor);
 /// command line to copy.
 std::string as_text(const Topology& topology, const LaunchPlan& plan, const Settings& settings);
 
-/// For programs; the form is a contract (see the README's reference).
+/// For programs; the form is a contract (see docs/explain.md).
 std::string as_json(const Topology& topology, const LaunchPlan& plan, const Settings& settings);
 
 /// {"errors": [{"what", "names", "fix"}]}
