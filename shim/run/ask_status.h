@@ -6,20 +6,22 @@
 
 #include "node/environment.h"
 
-/// The asking side of `rankshim status` (status.h has the other one, status.cpp has both).
+/// The asking side of `rankshim status`; the answering side is status.h, and status.cpp has both.
 namespace rankshim::status {
 
-/// The folders where the socket may be: `run_dir` and nothing else; where that is empty, /run, /dev/shm and
-/// $TMPDIR, in this order.
+/// The folders where the socket may be: only `run_dir`, or if that is empty, /run, /dev/shm and $TMPDIR, in
+/// this order.
 std::vector<std::string> socket_folders(std::string_view run_dir, const Environment& environment);
 
-/// The text of the first instance that answers in these folders, one JSON object in ASCII;
-/// empty where none does within half a second, for an instance opens its socket a moment after its start. One
-/// that answers has five seconds, with at most 64 KiB. An instance of another PID namespace is none, nor one
+/// The answer of the first instance that answers in these folders, one JSON object in ASCII. Empty if none
+/// does within half a second, because an instance opens its socket a moment after its start. An instance that
+/// answers has five seconds and 64 KiB. An instance of another PID namespace does not count, nor one of a
+/// user other than root, this process's user and the user of PID 1.
 /// of a user who is neither root, nor we, nor who runs our PID 1.
 std::string ask(const std::vector<std::string>& folders);
 
-/// Whether that answer is one of an instance that has not failed, and is in `phase` where that is not empty.
+/// Whether that answer is one of an instance that has not failed and, if `phase` is not empty, is in that
+/// phase.
 bool is_well(std::string_view answer, std::string_view phase);
 
 }  // namespace rankshim::status

@@ -23,7 +23,7 @@ using boost::asio::awaitable;
 
 namespace {
 
-/// An end by this signal; `meanwhile` is "while waiting for the master".
+/// The verdict for an end by this signal; `meanwhile` is "while waiting for the master".
 Verdict stopped_before_start(int signal, std::string_view meanwhile) {
   return ended_before_start(
       exit_code::signal_base + signal, Cause::stopped,
@@ -36,7 +36,7 @@ std::string what_is_awaited(const Job& job) {
   return host_port(facts.text(Fact::master_addr), facts.text(Fact::master_port)) + " to answer";
 }
 
-/// Whether the master is another node, as far as names tell before they are looked up.
+/// Whether the master is another node, as far as names show it before they are looked up.
 bool is_elsewhere(const Topology& topology, const Node& node) {
   const std::string_view master = topology.facts.text(Fact::master_addr);
   return !topology.host.value_or(false) && topology.facts.text(Fact::nnodes) != "1" && !is_loopback(master) &&
@@ -45,7 +45,7 @@ bool is_elsewhere(const Topology& topology, const Node& node) {
 
 constexpr int no_torch = 100;
 
-/// Ends with that code where the interpreter does not find torch.
+/// A command that ends with that code if the interpreter does not find torch.
 supervise::Command ask_for_torch(const std::vector<std::string>& python, const Environment& environment) {
   supervise::Command command{python, environment.entries()};
   command.argv.insert(
@@ -97,7 +97,7 @@ awaitable<std::variant<Job, Faults, Verdict>> resolve_when_ready(const Run& run,
     }
     const auto now = std::chrono::steady_clock::now();
     if (now >= end) co_return ended_before_start(exit_code::unreachable, Cause::wait, faults.front().what);
-    // Nothing tells when a file of a ConfigMap is written anew.
+    // No event shows that a file of a ConfigMap was written.
     const supervise::Received signal = co_await run.signals.next_ending(now + std::chrono::seconds(1));
     if (signal.number == 0) continue;
     run.signals.drop();
@@ -154,7 +154,7 @@ awaitable<std::optional<Verdict>> wait_for_master(const Run& run, Job& job,
     co_return ended_before_start(exit_code::unreachable, Cause::wait, unreachable->what);
   const auto& reached = std::get<wait::Reached>(first);
   if (!reached.addresses.empty()) address = reached.addresses.front();
-  // Who hosts an elastic job without ranks shows only now.
+  // Only now it is known which node hosts an elastic job without ranks.
   if (job.topology.elastic && !job.topology.host) job.topology.host = reached.mine;
   co_return std::nullopt;
 }

@@ -11,28 +11,29 @@
 #include "report/verdict.h"
 #include "run/run.h"
 
-/// The steps before the command's start. Each may end the run: by a signal that came meanwhile, too.
+/// The steps before the command's start. Each may end the run, also because of a signal that came meanwhile.
 namespace rankshim {
 
-/// An end before the command was started.
+/// The verdict for an end before the command was started.
 Verdict ended_before_start(int code, Cause cause, std::string sentence, bool failed = true);
 
-/// The hook that comes before anything is read. Returns how it ended where that ends us.
+/// Runs the hook that comes before anything is read. Returns a verdict if the run ends here.
 boost::asio::awaitable<std::optional<Verdict>> run_pre_start(const Run& run);
 
-/// Resolves the job once what the platform has yet to write is there, or how it ended where that never comes.
+/// Resolves the job once the platform has written all that it still has to write. Returns a verdict if that
+/// never happens.
 boost::asio::awaitable<std::variant<Job, Faults, Verdict>> resolve_when_ready(
     const Run& run, const std::vector<std::string>& command);
 
-/// Asks the interpreter of a launcher whether it finds torch, which without importing it takes it
-/// milliseconds: who waits for others would learn too late that it cannot take part, and a node alone ends
-/// with Python's own 1. Returns how it ended where that ends us; an interpreter that does not answer ends
-/// nothing.
+/// Runs the launcher's interpreter to check that it finds torch, which without importing it takes
+/// milliseconds. Otherwise a node that waits for others would learn too late that it cannot take part, and a
+/// node alone would end with Python's code 1. Returns a verdict if the run ends here; an interpreter that
+/// does not answer does not end it.
 boost::asio::awaitable<std::optional<Verdict>> check_python(const Run& run, const Job& job);
 
-/// Waits for the master, as the plan wants it. Returns how it ended where that ends us: the master never
-/// came, or a signal did. Else `address` is the master's, where it was looked up, and the job knows who hosts
-/// it.
+/// Waits for the master as planned. Returns a verdict if the run ends here: the master never came, or a
+/// signal did. Otherwise `address` becomes the master's, if it was looked up, and the job knows which node
+/// hosts it.
 boost::asio::awaitable<std::optional<Verdict>> wait_for_master(const Run& run, Job& job,
                                                                std::optional<std::string>& address);
 

@@ -34,7 +34,7 @@ int exit_code_of(const Verdict& verdict, const Settings& settings) {
   return map.apply(verdict.cause, verdict.code);
 }
 
-/// What every report says, of settings that were refused too. It keeps pointers to what it is given.
+/// The common part of every report, including those for refused settings. It keeps pointers to its arguments.
 ExitReport put_together(const Verdict& verdict, int code, const Details& details, const Node& node) {
   ExitReport report;
   report.verdict = &verdict;
@@ -49,14 +49,14 @@ bool was_asked_to_stop(const supervise::Ending& ending) {
   return ending.stop_signal || (ending.late_signal && supervise::asks_to_stop(*ending.late_signal));
 }
 
-/// It finds a report even where none was asked for, or could be written. `path` is the report's, where there
-/// is one. Returns whether a signal asked to stop.
+/// The hook gets a report even if none was requested or could be written. `path` is the report's, if there is
+/// one. Returns whether a signal asked to stop.
 awaitable<bool> run_post_stop(const Run& run, const std::string& report, const std::string& path) {
   run.monitor.enter("post-stop");
   std::string file = path;
   if (file.empty())
     file = new_file(std::string(run.node.environment().get("TMPDIR").value_or("/tmp")), report);
-  supervise::close_what_was_passed_on();  // to the command, not to the hook
+  supervise::close_what_was_passed_on();  // they are for the command, not for the hook
   Environment environment = run.node.environment();
   environment.set("RANKSHIM_REPORT", file);
   const auto limit = *run.settings.time(Option::post_stop_timeout);
@@ -67,8 +67,8 @@ awaitable<bool> run_post_stop(const Run& run, const std::string& report, const s
   co_return was_asked_to_stop(ending);
 }
 
-/// Nothing of the job runs any more; what a person starts in the container ends as an orphan of ours, which
-/// the kernel reaps where SIGCHLD is ignored.
+/// No process of the job runs any more. Programs that a user starts in the container end as orphans of PID 1,
+/// and the kernel reaps them if SIGCHLD is ignored.
 awaitable<void> hold(const Run& run, std::chrono::milliseconds time) {
   if (signal(SIGCHLD, SIG_IGN) == SIG_ERR) log::debug("SIGCHLD cannot be ignored");
   run.monitor.held();
@@ -89,7 +89,7 @@ awaitable<int> conclude(const Run& run, Verdict verdict, const Job* job, const C
   const std::string path(settings.text(Option::report));
   const bool hook = !run.only_wait && settings[Option::post_stop].has_value();
   const bool tells = !path.empty() || hook || verdict.code != 0 || verdict.failed;
-  if (!tells) {  // the usual end: nothing to write, at most a provisional word to take back
+  if (!tells) {  // the usual end: there is nothing to write, at most a provisional line to remove
     run.monitor.termination_log().finish({});
     co_return code;
   }
@@ -101,7 +101,7 @@ awaitable<int> conclude(const Run& run, Verdict verdict, const Job* job, const C
   const std::string json = path.empty() && !hook ? std::string() : as_json(report);
   const bool written = !path.empty() && replace_file(path, json);
   run.monitor.termination_log().finish(termination_message(report));
-  // Who asked to stop, at whatever moment, does not want to look into it.
+  // A user who asked to stop, at whatever moment, does not want to inspect the container.
   bool stopped = command != nullptr && was_asked_to_stop(command->ending);
   if (hook) {
     const std::string there = written ? path : std::string();

@@ -16,14 +16,14 @@ struct CommandEnd {
   Details details;
 };
 
-/// What is done with a verdict, whatever it is: the last line on stderr, the report, the termination log, the
-/// post-stop hook, and the hold of a failed container. `job` is null where there was none yet, `command`
-/// where nothing was to be started. Returns the code to exit with.
+/// Publishes a verdict, whatever it is: the last line on stderr, the report, the termination log, the
+/// post-stop hook, and the hold of a failed container. `job` is null if there was none yet, `command` if
+/// nothing was to be started. Returns the exit code.
 boost::asio::awaitable<int> conclude(const Run& run, Verdict verdict, const Job* job = nullptr,
                                      const CommandEnd* command = nullptr);
 
-/// What settings that cannot be used leave in the report and the termination log, by as much of them as was
-/// understood. Returns the code to exit with.
+/// Writes the report and the termination log for settings that cannot be used, following the part of them
+/// that was understood. Returns the exit code.
 int conclude_rejected(const Rejected& rejected, const Node& node);
 
 }  // namespace rankshim

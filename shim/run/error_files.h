@@ -12,20 +12,20 @@
 
 namespace rankshim {
 
-/// Where the workers and the launcher leave word of why they failed.
+/// The files in which the workers and the launcher describe why they failed.
 class ErrorFiles {
  public:
-  /// To be made before the command's start: where the user named the launcher's file, an earlier run may have
-  /// left one. `folder` is our own.
+  /// To be made before the command's start: if the user named the launcher's file, an earlier run may have
+  /// left one. `folder` is rankshim's.
   ErrorFiles(const Run& run, const Job& job, const OwnFolder& folder);
 
-  /// What the workers, the launcher and the kernel have left to say of this end, redacted.
+  /// Collects what the workers, the launcher and the kernel have left about this end, redacted.
   [[nodiscard]] Details gather(const supervise::Ending& ending) const;
 
  private:
   const Run& run_;
   const Job& job_;
-  const std::string launchers_;  // empty: it is to say nothing
+  const std::string launchers_;  // empty: it is not read
   const FileState launchers_before_;
 };
 

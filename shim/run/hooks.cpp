@@ -12,7 +12,7 @@ using supervise::Ending;
 
 namespace {
 
-/// Not in the coroutine, where g++ 12 destroys an initialiser list's strings twice.
+/// A function, because in a coroutine g++ 12 destroys an initialiser list's strings twice.
 supervise::Command shell_command(const std::string& command, const Environment& environment) {
   return {{"/bin/sh", "-c", command}, environment.entries()};
 }

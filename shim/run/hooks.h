@@ -11,21 +11,21 @@
 
 namespace rankshim {
 
-/// Runs `command` by /bin/sh -c to its end, under the rules that the settings have for any command: signals
+/// Runs `command` by /bin/sh -c to its end, by the rules that the settings define for any command: signals
 /// are passed on to its process group, after a stop it has --grace, after `limit` it is killed, and what it
 /// leaves behind is ended.
 boost::asio::awaitable<supervise::Ending> run_hook(const Run& run, const std::string& command,
                                                    const Environment& environment,
                                                    std::chrono::milliseconds limit);
 
-/// The signal that asked the hook, or us after its end, to stop.
+/// The signal that asked the hook to stop, or rankshim after the hook's end.
 std::optional<int> asked_to_stop(const supervise::Ending& hook);
 
 /// "ended with code 3", "was ended by SIGKILL because it took longer than 10m", "cannot be started: …".
 std::string describe(const supervise::Ending& hook, std::chrono::milliseconds limit);
 
-/// The hook's end as an exit code: its own, 128 + its signal, or 71 where it could not be started, or how it
-/// ended is not told.
+/// The exit code for the hook's end: its code, 128 + its signal, or 71 if it could not be started or if how
+/// it ended is not known.
 int code_of(const supervise::Ending& hook);
 
 }  // namespace rankshim

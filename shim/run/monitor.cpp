@@ -15,13 +15,13 @@ using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 using std::chrono::system_clock;
 
-// A command that has ended by then has paid nothing for the reports of longer ones; every launcher takes
+// A command that has ended by then has cost nothing for the features of longer ones; every launcher needs
 // longer to start its first worker.
 constexpr milliseconds a_moment{100};
 
 std::string now() { return json::moment(system_clock::now()); }
 
-/// What a kubelet shows where nobody could write more.
+/// The text that a kubelet shows if rankshim was killed before it could write more.
 std::string killed_meanwhile(const std::string& what) {
   return "rankshim, at " + now().substr(1, 19) + "Z: " + what +
          "; if nothing follows, the container was killed before rankshim could write more";
@@ -85,7 +85,7 @@ void Monitor::held() {
   open_socket();
 }
 
-/// What comes a moment after the command's start, or at it where the moment is over.
+/// Called a moment after the command's start, or at its start if the moment is over by then.
 void Monitor::on_command() {
   tell_of_oom_group();
   for (const Option file : {Option::report, Option::termination_log}) {
@@ -95,8 +95,8 @@ void Monitor::on_command() {
   supervise::close_what_was_passed_on();
 }
 
-/// Written at once: who takes the last of the memory in one go leaves us no time between the limit and the
-/// KILL.
+/// Written at once: a process that takes the last of the memory in one step leaves no time between the limit
+/// and the KILL.
 void Monitor::tell_of_oom_group() {
   if (!memory_before_->kills_all) return;
   const std::string what =
@@ -123,7 +123,7 @@ void Monitor::on_memory_event() {
   boost::system::error_code ignored;
   memory_events_.close(ignored);
   const MemoryReading reading = read_memory(node_, memory_group_);
-  if (reading.pressed <= memory_before_->pressed) return watch_memory();  // another counter's
+  if (reading.pressed <= memory_before_->pressed) return watch_memory();  // another counter changed
   termination_log_.provisional(killed_meanwhile(the_limit(reading) + " was reached"));
 }
 

@@ -21,36 +21,36 @@
 
 namespace rankshim {
 
-/// Sees what happens from our start to our end: the phases, the memory cgroup's counters, the provisional
-/// word in the termination log, and the answers to `rankshim status`. Nothing of it comes before the
-/// command's start: where there is something to wait for it begins a moment after the waiting has, else a
-/// moment after the start; a command that ends sooner costs nothing.
+/// Follows a run from its start to its end: the phases, the memory cgroup's counters, the provisional line in
+/// the termination log, and the answers to `rankshim status`. It does nothing of this at first, so that a
+/// command that ends quickly costs nothing. If there is something to wait for, it begins a moment after the
+/// waiting has begun, otherwise a moment after the command's start.
 class Monitor final : public supervise::Observer, private status::Source {
  public:
   Monitor(boost::asio::io_context& io, const Settings& settings, const Node& node);
 
-  /// A phase begins. `waiting_for` says for what, where it is a waiting.
+  /// A phase begins. `waiting_for` names what is waited for, in a phase of waiting.
   void enter(std::string_view phase, std::string waiting_for = {});
 
-  /// The job that this is about; it must outlive the monitor.
+  /// Sets the job of this run; it must outlive the monitor.
   void set_job(const Job& job);
 
-  /// From a moment on, look at the secondary things. Once only.
+  /// Begins the secondary work a moment from now. To be called once.
   void begin();
 
-  /// It has failed and the container is kept: answers say so, however early that was.
+  /// The run has failed and the container is kept: all answers include that from now on.
   void held();
 
   void started(pid_t command) override;
   void stopping(int signal) override;
   void command_ended() override;
-  /// From now on answers tell of its workers; null: of none. It must live until then.
+  /// From now on answers include its workers; null: none. It must live until then.
   void set_launcher(const supervise::Launcher* launcher) { launcher_ = launcher; }
 
   [[nodiscard]] const std::vector<Phase>& phases() const { return phases_; }
   TerminationLog& termination_log() { return termination_log_; }
 
-  /// The counters now, with the kills since the beginning; unknown where that was not seen.
+  /// The counters now, with the kills since the beginning; unknown if the beginning was not read.
   [[nodiscard]] MemoryReading memory() const;
 
  private:

@@ -9,15 +9,15 @@
 
 namespace rankshim {
 
-/// Chooses what starts the workers, and plans all that is known before anything is waited for; pure.
+/// Chooses what starts the workers, and plans everything that is known before the waiting; pure.
 Outcome<LaunchPlan> plan_launch(const LaunchInput& input);
 
-/// Writes what is executed into the plan, once. `master_address` is the master's literal address, where the
+/// Writes into the plan what is executed, once. `master_address` is the master's literal address, if the
 /// waiting has found it; pure.
 void write_command(LaunchPlan& plan, const LaunchInput& input,
                    const std::optional<std::string>& master_address, const OwnFolder& folder);
 
-/// The same where nothing is started, only shown: our own folder is the pattern of its name.
+/// The same if nothing is started, only shown: rankshim's folder is the pattern of its name.
 void write_shown_command(LaunchPlan& plan, const LaunchInput& input);
 
 }  // namespace rankshim

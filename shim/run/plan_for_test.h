@@ -9,17 +9,17 @@
 #include "run/plan.h"
 #include "topology/topology.h"
 
-/// For tests: the whole way from a node and a command line to the plan, as explain shows it.
+/// For tests: all steps from a node and a command line to the plan, as explain shows it.
 namespace rankshim::for_test {
 
 using Words = std::vector<std::string>;
 
-/// A plan as explain shows it, with our part in Python's start.
+/// A plan as explain shows it, with the contents of sitecustomize.py.
 struct ShownPlan : LaunchPlan {
   std::optional<PythonSite> site;
 };
 
-/// What a command line becomes on a node.
+/// The result of a command line on a node.
 struct Planned {
   Topology topology;
   Outcome<LaunchPlan> plan;
@@ -29,10 +29,10 @@ struct Planned {
 /// Fails the test where the settings or the topology are refused.
 Planned plan(const Node& node, Words line);
 
-/// The same, where the plan must be possible.
+/// The same if the plan must be possible.
 ShownPlan planned(const Node& node, Words line);
 
-/// What the command finds in its environment.
+/// The command's environment.
 Environment environment_of(const LaunchPlan& plan, const Node& node);
 
 /// Node 1 of 3 of a PyTorchJob.

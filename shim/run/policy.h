@@ -6,10 +6,10 @@
 
 namespace rankshim {
 
-/// What the settings and the plan say to the supervisor; not by what the command starts its workers.
+/// The part of the supervisor's policy that the settings and the plan decide, without the launcher.
 supervise::Policy plan_supervision(const LaunchPlan& plan, const Settings& settings);
 
-/// The part of it that holds for hooks too.
+/// The part of it that applies to hooks too.
 supervise::Policy plan_supervision(const Settings& settings);
 
 }  // namespace rankshim

@@ -41,7 +41,8 @@ Outcome<Job> resolve_job(const Settings& settings, const std::vector<std::string
   auto* const faults = std::get_if<Faults>(&resolved);
   auto* const job = std::get_if<Job>(&resolved);
   const bool silent = job != nullptr && job->topology.warnings.empty() && job->plan.warnings.empty();
-  if (silent) return resolved;  // as nearly every start; looking for secrets would show in its time
+  if (silent)
+    return resolved;  // as in nearly every start; searching for secrets would be noticeable in its time
   Redactor redactor(node.environment(), settings.text(Option::redact));
   if (faults != nullptr) return redacted(std::move(*faults), redactor);
   for (auto* warnings : {&job->topology.warnings, &job->plan.warnings})

@@ -10,8 +10,8 @@
 
 namespace rankshim {
 
-/// Settings, platform, topology and plan for `command` (empty: the environment and the waiting only); pure.
-/// Faults and warnings are redacted (report/redact.h).
+/// Makes settings, platform, topology and plan for `command` (empty: only the environment and the waiting);
+/// pure. Faults and warnings are redacted (report/redact.h).
 Outcome<Job> resolve_job(const Settings& settings, const std::vector<std::string>& command, const Node& node);
 
 }  // namespace rankshim

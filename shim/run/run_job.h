@@ -5,7 +5,7 @@
 
 namespace rankshim {
 
-/// The whole way of `rankshim COMMAND` and `rankshim wait`: resolve, wait, launch, supervise, say how it
+/// Runs `rankshim COMMAND` and `rankshim wait`: resolves, waits, launches, supervises, and reports how it
 /// ended. Returns the exit code.
 int run_job(const Invocation& invocation, const Node& node);
 

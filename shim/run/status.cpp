@@ -26,11 +26,11 @@ using std::chrono::steady_clock;
 
 constexpr std::string_view plain_name = "/rankshim.sock";
 constexpr int backlog = 8;
-constexpr std::chrono::seconds patience{5};  // with all that is asked
+constexpr std::chrono::seconds patience{5};  // for the whole exchange
 constexpr std::size_t longest_answer = std::size_t{64} << 10U;
 constexpr std::chrono::milliseconds a_moment{500};  // an instance that has just begun has no socket yet
 
-/// The address of a path; a length of 0 where it is too long for one.
+/// The address of a path; its length is 0 if the path is too long for one.
 struct Address {
   sockaddr_un place{};
   socklen_t length = 0;
@@ -44,7 +44,7 @@ struct Address {
   [[nodiscard]] const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&place); }
 };
 
-/// Who is on the other side; nothing where the kernel does not tell.
+/// The credentials of the other side; nothing if the kernel does not give them.
 std::optional<ucred> peer_of(int connection) {
   ucred peer{};
   socklen_t size = sizeof peer;
@@ -52,36 +52,36 @@ std::optional<ucred> peer_of(int connection) {
   return peer;
 }
 
-/// An instance answers its own user and root.
+/// Whether the other side may ask: an instance answers its user and root.
 bool may_ask(int connection) {
   const auto peer = peer_of(connection);
   return peer && (peer->uid == geteuid() || peer->uid == 0);
 }
 
-/// Whether that instance is one of this container, and its user one who could be: root, we, or who runs our
-/// PID 1. The folder may be anybody's.
+/// Whether that instance belongs to this container and to a trusted user: root, this process's user, or the
+/// user of PID 1. Any user may own the folder.
 bool may_answer(int connection) {
   const auto peer = peer_of(connection);
-  if (!peer || peer->pid == 0) return false;  // no number in our PID namespace
+  if (!peer || peer->pid == 0) return false;  // it has no number in this PID namespace
   struct stat first{};
   return peer->uid == 0 || peer->uid == geteuid() ||
          (stat("/proc/1", &first) == 0 && first.st_uid == peer->uid);
 }
 
-/// A time as the socket's options want it, never 0, which is for ever.
+/// A time in the form of the socket's options, never 0, which means for ever.
 timeval as_timeval(steady_clock::duration time) {
   const auto left =
       std::max<std::int64_t>(1, std::chrono::duration_cast<std::chrono::microseconds>(time).count());
   return {left / 1'000'000, left % 1'000'000};
 }
 
-/// A connection to whoever listens there, or −1.
+/// A connection to the socket at that path, or −1.
 int connect_to(const std::string& path, int flags, steady_clock::duration time) {
   const Address address(path);
   if (address.length == 0) return -1;
   const int connection = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | flags, 0);
   if (connection < 0) return -1;
-  // connect(2) waits for this long too, where so many ask that the queue is full.
+  // connect(2) has this limit too: it waits if the queue is full.
   const timeval limit = as_timeval(time);
   setsockopt(connection, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
   if (connect(connection, address.get(), address.length) == 0) return connection;
@@ -91,8 +91,8 @@ int connect_to(const std::string& path, int flags, steady_clock::duration time) 
   return -1;
 }
 
-/// What an instance of this container says there until `end`, as JSON that a terminal can show; empty where
-/// it is not one object.
+/// The answer of an instance of this container until `end`, as JSON that is safe on a terminal; empty if it
+/// is not one object.
 std::string answer_at(const std::string& path, steady_clock::time_point end) {
   const int connection = connect_to(path, 0, end - steady_clock::now());
   if (connection < 0) return {};
@@ -110,13 +110,13 @@ std::string answer_at(const std::string& path, steady_clock::time_point end) {
   return answer.size() > longest_answer ? std::string() : json::ascii_object(answer);
 }
 
-/// Whether that is a socket of our own user's; any other file is not ours to remove.
+/// Whether that is a socket of this user's; any other file must not be removed.
 bool is_own_socket(const std::string& path) {
   struct stat status{};
   return lstat(path.c_str(), &status) == 0 && S_ISSOCK(status.st_mode) && status.st_uid == geteuid();
 }
 
-/// "pid:[4026531836]" as the name of a socket that only this PID namespace has; empty where /proc is missing.
+/// "pid:[4026531836]" as a socket's name that only this PID namespace has; empty if /proc is missing.
 std::string namespace_name() {
   std::array<char, 64> link{};
   const ssize_t length = readlink("/proc/self/ns/pid", link.data(), link.size());
@@ -136,7 +136,7 @@ std::vector<std::string> paths_in(const std::vector<std::string>& folders) {
   return paths;
 }
 
-/// Whether that process started us, directly or not.
+/// Whether that process is an ancestor of this one.
 bool is_ancestor(pid_t process) {
   constexpr int deepest = 1000;
   pid_t at = getppid();
@@ -193,7 +193,8 @@ void Socket::open(const std::vector<std::string>& folders) {
       folders.size() == 1 ? quoted(folders.front()) : "/run, /dev/shm or TMPDIR", std::strerror(first_error));
 }
 
-/// A rankshim within another's command is as usual as a shell within a shell.
+/// No warning if the keeper is an ancestor: a rankshim within another's command is as usual as a shell within
+/// a shell.
 void Socket::tell_of_keeper(const std::string& path) const {
   const log::Level level = is_ancestor(keeper_) ? log::Level::debug : log::Level::warn;
   if (log::enabled(level))
@@ -213,11 +214,11 @@ int Socket::open_at(const std::string& path) {
     if (other >= 0) {
       const auto peer = peer_of(other);
       keeper_ = peer ? peer->pid : 0;
-      if (keeper_ == 0) error = EBUSY;  // it has no number in our PID namespace
+      if (keeper_ == 0) error = EBUSY;  // it has no number in this PID namespace
       ::close(other);
     } else if (errno == ECONNREFUSED && is_own_socket(path) && unlink(path.c_str()) == 0) {
       error = bind(descriptor, address.get(), address.length) == 0 ? 0 : errno;
-    } else if (errno != EAGAIN) {  // which is a queue that is full
+    } else if (errno != EAGAIN) {  // which means that its queue is full
       error = EEXIST;
     }
   }
@@ -239,14 +240,15 @@ void Socket::listen() {
                        });
 }
 
-/// The text fits into the socket's buffer, so nobody who does not read can delay us.
+/// The text fits into the socket's buffer, so a client that does not read cannot delay rankshim.
 void Socket::answer() {
   const int connection = accept4(listener_.native_handle(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
   if (connection < 0) {
     if (errno == EAGAIN || errno == ECONNABORTED || errno == EINTR) return;
     log::warn("rankshim status no longer works: {}", std::strerror(errno));
     boost::system::error_code ignored;
-    listener_.close(ignored);  // out of descriptors: the loop would spin on what it cannot accept
+    listener_.close(
+        ignored);  // out of descriptors: otherwise the loop would spin on a connection that it cannot accept
     return;
   }
   if (may_ask(connection)) {

@@ -9,10 +9,10 @@
 
 #include "run/ask_status.h"
 
-/// `rankshim status`: a Unix socket that says what this container's instance is doing.
+/// `rankshim status`: a Unix socket that shows what this container's instance is doing.
 namespace rankshim::status {
 
-/// What answers a question.
+/// What provides the answer.
 class Source {
  public:
   Source() = default;
@@ -20,11 +20,12 @@ class Source {
   Source(const Source&) = delete;
   Source& operator=(const Source&) = delete;
 
-  /// One JSON object; docs/report.md says what is in it.
+  /// One JSON object; docs/report.md describes it.
   [[nodiscard]] virtual std::string status() const = 0;
 };
 
-/// The instance's side: everybody of our own user, and root, who connects gets the text and is hung up.
+/// The instance's side: a client that is root or of the same user gets the text when it connects, and is
+/// disconnected.
 class Socket {
  public:
   Socket(boost::asio::io_context& io, const Source& source) : source_(source), listener_(io) {}
@@ -32,18 +33,19 @@ class Socket {
   Socket(const Socket&) = delete;
   Socket& operator=(const Socket&) = delete;
 
-  /// Listens at `rankshim.sock` in the first of these folders where that is possible, and where none has room
-  /// at `rankshim-N.sock`, N being our PID namespace's number; warns of what was in the way, and where it
-  /// listens nowhere. Does nothing where it listens already. Another instance of this container keeps its
-  /// place, and this one has no socket; one of another container (a shared /dev/shm) keeps its, and the next
-  /// is tried. What an instance of our own user's that is gone left is replaced, and nothing else.
+  /// Listens at `rankshim.sock` in the first of these folders where that is possible, or if there is no room
+  /// in any, at `rankshim-N.sock`, where N is the PID namespace's number. Logs a warning about obstacles, and
+  /// if it listens nowhere. Does nothing if it listens already. If another instance of this container
+  /// listens, it keeps its socket and this one has none; if one of another container does (in a shared
+  /// /dev/shm), it keeps its socket and the next folder is tried. Only a socket that an instance of this user
+  /// left when it ended is replaced.
   void open(const std::vector<std::string>& folders);
 
-  /// Nobody is answered any more. The file is removed if it is still ours.
+  /// Stops answering. The file is removed if it is still this instance's.
   void close();
 
  private:
-  /// 0, or an errno: EADDRINUSE where another instance of this container answers, which `keeper_` is.
+  /// 0, or an errno: EADDRINUSE if another instance of this container answers; its process is then `keeper_`.
   int open_at(const std::string& path);
   void tell_of_keeper(const std::string& path) const;
   void listen();

@@ -1,8 +1,9 @@
-/// Boost.Asio's part that is no template, compiled once, with three habits of its loop mended
-/// (boost/asio/detail/impl/epoll_reactor.ipp): where a timer is due the loop sleeps that long itself, so that
-/// there is no timerfd whose setting the kernel could refuse unnoticed; where none is it does not wake up
-/// every 5 minutes; and where the kernel refuses to wait it says so instead of trying for ever. As it comes,
-/// with a timerfd, the released binary is 80 bytes smaller and a start takes three system calls more.
+/// The part of Boost.Asio that is no template, compiled once, with three changes to its loop
+/// (boost/asio/detail/impl/epoll_reactor.ipp). If a timer is due, the loop waits with that timeout, so that
+/// no timerfd is needed, whose setting the kernel could refuse unnoticed. If none is due, it does not wake up
+/// every 5 minutes. And if the kernel refuses to wait, it throws instead of retrying for ever. Unchanged,
+/// with a timerfd, Asio makes the released binary 80 bytes smaller and takes three more system calls at the
+/// start.
 
 #define BOOST_ASIO_SOURCE
 
@@ -25,8 +26,8 @@
 namespace rankshim {
 namespace {
 
-/// epoll_wait(2), by whichever of its two calls is allowed. Throws LoopFailed once it has been refused for a
-/// second.
+/// epoll_wait(2), by the one of its two calls that is permitted. Throws LoopFailed once it has been refused
+/// for a second.
 int wait_for_events(int epoll, epoll_event* events, int most, int milliseconds) {
   using Clock = std::chrono::steady_clock;
   constexpr std::chrono::seconds patience{1};
@@ -58,7 +59,7 @@ int wait_for_events(int epoll, epoll_event* events, int most, int milliseconds) 
 }  // namespace rankshim
 
 #pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wconversion"  // Asio's own, which the macro brings here
+#pragma GCC diagnostic ignored "-Wconversion"  // in Asio's code, which the macro brings here
 #define timerfd_create(clock, flags) (-1)
 #define wait_duration_msec(most) wait_duration_msec(msec < 0 ? std::numeric_limits<int>::max() : msec)
 #define epoll_wait(...) ::rankshim::wait_for_events(__VA_ARGS__)

@@ -10,7 +10,8 @@ namespace rankshim::wait {
 namespace ip = boost::asio::ip;
 
 void read_record(const ares_dns_record_t& record, Question& question) {
-  // All addresses of the answer, whatever their owner: a CNAME's target follows it in the same section.
+  // All addresses of the answer, whatever name they belong to: a CNAME's target follows it in the same
+  // section.
   for (std::size_t i = 0; i < ares_dns_record_rr_cnt(&record, ARES_SECTION_ANSWER); ++i) {
     const ares_dns_rr_t* rr = ares_dns_record_rr_get_const(&record, ARES_SECTION_ANSWER, i);
     if (ares_dns_rr_get_type(rr) == ARES_REC_TYPE_A) {

@@ -4,17 +4,16 @@
 
 namespace rankshim::wait {
 
-/// How fast we look, and how long we give the other side. One struct, so that tests can shorten all of it.
+/// The intervals and timeouts of the waiting. One struct, so that tests can shorten all of them.
 struct Pace {
-  std::chrono::milliseconds shortest{100};   ///< sleep between looks at the beginning …
-  std::chrono::milliseconds longest{2000};   ///< … and in the end; in between a 20th of what was waited
-  std::chrono::milliseconds thorough{5000};  ///< between looks that ask for every name of the search list
+  std::chrono::milliseconds shortest{100};   ///< between looks, at the beginning …
+  std::chrono::milliseconds longest{2000};   ///< … and at the end; in between it is a 20th of the time waited
+  std::chrono::milliseconds thorough{5000};  ///< between looks that query every name of the search list
   std::chrono::milliseconds answer{
-      1000};  ///< for a name server, the first time; the second try gets twice as long
-  std::chrono::milliseconds connect{
-      3000};  ///< for a connection, so that dropped SYNs don't stall us for two minutes
-  std::chrono::milliseconds settle{250};    ///< that a connection must stay open to count
-  std::chrono::milliseconds report{30000};  ///< between lines while nothing changes
+      1000};  ///< for a name server's answer to the first try; the second try has twice as long
+  std::chrono::milliseconds connect{3000};  ///< so that dropped SYNs do not delay the wait by two minutes
+  std::chrono::milliseconds settle{250};    ///< how long a connection must stay open to count
+  std::chrono::milliseconds report{30000};  ///< between log lines while nothing changes
 };
 
 }  // namespace rankshim::wait

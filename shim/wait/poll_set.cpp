@@ -39,7 +39,7 @@ void PollSet::watch(int fd, std::uint32_t events, std::uint64_t tag) noexcept {
   if (events == 0) {
     epoll_ctl(set, EPOLL_CTL_DEL, fd, &event);
   } else if (epoll_ctl(set, EPOLL_CTL_MOD, fd, &event) != 0) {
-    epoll_ctl(set, EPOLL_CTL_ADD, fd, &event);  // if this fails too the deadline still ends the wait
+    epoll_ctl(set, EPOLL_CTL_ADD, fd, &event);  // if this fails too, the deadline still ends the wait
   }
 }
 
@@ -49,7 +49,8 @@ asio::awaitable<std::span<const epoll_event>> PollSet::wait(Clock::time_point de
   itimerspec alarm{};
   alarm.it_value.tv_sec = static_cast<time_t>(seconds.count());
   alarm.it_value.tv_nsec = static_cast<long>((left - seconds).count());
-  // What it had to tell from before is gone by this. Not set, it would never end the wait.
+  // This also removes an earlier expiry that was not read. If the timer could not be set, the wait would
+  // never end.
   checked(timerfd_settime(timer_.native_handle(), 0, &alarm, nullptr), "timerfd_settime");
 
   co_await set_.async_wait(asio::posix::stream_descriptor::wait_read, asio::use_awaitable);

@@ -14,26 +14,26 @@ namespace rankshim::wait {
 
 using Clock = std::chrono::steady_clock;  // CLOCK_MONOTONIC in libstdc++ and libc++
 
-/// Several descriptors and a deadline in one co_await. The descriptors stay their owners': c-ares opens and
-/// closes its sockets as it likes, and Asio, which would insist on owning them, sees only the epoll set that
-/// holds them. The deadline is a timerfd in the set: racing two of Asio's operations by `||` would cost 12 kB
-/// for the same.
+/// Waits for several descriptors and a deadline in one co_await. The descriptors belong to others: c-ares
+/// opens and closes its sockets as it likes, and Asio, which would insist on owning them, sees only the epoll
+/// set that holds them. The deadline is a timerfd in the set: combining two of Asio's operations by `||`
+/// would cost 12 kB for the same.
 class PollSet {
  public:
-  /// Throws boost::system::system_error where the kernel gives no epoll set or timer.
+  /// Throws boost::system::system_error if the kernel refuses an epoll set or timer.
   explicit PollSet(const boost::asio::any_io_executor& executor);
 
-  /// Watches `fd` for `events` (EPOLLIN, EPOLLOUT, …; 0 ends it) instead of what it was watched for before.
-  /// Events carry `tag` in data.u64; all ones is taken. A descriptor that is closed is forgotten by itself.
+  /// Watches `fd` for `events` (EPOLLIN, EPOLLOUT, …; 0 ends it), instead of the events before. Events have
+  /// `tag` in data.u64; all ones is reserved. A descriptor that is closed is removed automatically.
   void watch(int fd, std::uint32_t events, std::uint64_t tag) noexcept;
 
-  /// What is ready now, or next; empty when the deadline has come, seldom before. Valid until the next call.
-  /// Throws boost::system::system_error where the timer cannot be set.
+  /// Returns what is ready now, or next; empty when the deadline has come, and seldom before. Valid until the
+  /// next call. Throws boost::system::system_error if the timer cannot be set.
   boost::asio::awaitable<std::span<const epoll_event>> wait(Clock::time_point deadline);
 
  private:
   boost::asio::posix::stream_descriptor set_;
-  boost::asio::posix::stream_descriptor timer_;  // only held: the set watches it
+  boost::asio::posix::stream_descriptor timer_;  // owned only; the set watches it
   std::array<epoll_event, 16> events_{};
 };
 

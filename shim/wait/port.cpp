@@ -20,7 +20,7 @@ namespace {
 
 constexpr std::size_t most_at_once = 16;
 
-/// One connection on its way to be called open.
+/// One connection, until it counts as open or has failed.
 class Attempt {
  public:
   Attempt(ip::address address, PollSet& poll)
@@ -61,8 +61,8 @@ class Attempt {
 
  private:
   void connected() {
-    // Where nobody listens on a port of our own that the kernel may also hand out, it can connect a socket to
-    // itself.
+    // If nothing listens on a port of this node that the kernel also assigns automatically, the kernel can
+    // connect a socket to itself.
     ip::tcp::endpoint self;
     ip::tcp::endpoint peer;
     auto self_length = static_cast<socklen_t>(self.capacity());
@@ -81,7 +81,7 @@ class Attempt {
     char byte = 0;
     const ssize_t n = recv(fd_, &byte, 1, MSG_PEEK);
     if (n < 0 && (errno == EAGAIN || errno == EINTR)) return;
-    end(n > 0 ? PortState::open : PortState::hung_up);  // who speaks first is there
+    end(n > 0 ? PortState::open : PortState::hung_up);  // a peer that sends first is there
   }
 
   void fail(int error) {

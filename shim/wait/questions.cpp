@@ -16,8 +16,8 @@ namespace asio = boost::asio;
 namespace {
 
 constexpr int tries = 2;
-/// What the second address family gets once the first has answered (RFC 8305 §3 names 50 ms): a server that
-/// answers A and drops AAAA must not cost seconds.
+/// The time for the second address family once the first has answered (RFC 8305 §3 recommends 50 ms): a
+/// server that answers A and drops AAAA must not cost seconds.
 constexpr std::chrono::milliseconds second_family{50};
 
 Verdict verdict_of(ares_status_t status) {
@@ -66,7 +66,7 @@ void on_socket(void* argument, ares_socket_t socket, int readable, int writable)
   static_cast<PollSet*>(argument)->watch(socket, events, static_cast<std::uint64_t>(socket));
 }
 
-/// "[fd00::a]:53,10.0.0.1:53" as a person writes it.
+/// "[fd00::a]:53,10.0.0.1:53" in the form for messages.
 std::string readable(std::string_view servers) {
   constexpr std::string_view usual_port = ":53";
   std::string text;
@@ -82,9 +82,9 @@ std::string readable(std::string_view servers) {
   return text;
 }
 
-/// A and AAAA of one name.
+/// The queries for A and AAAA of one name.
 struct Pair {
-  const Question* v4;  ///< null: not asked
+  const Question* v4;  ///< null: not sent
   const Question* v6;
 
   [[nodiscard]] bool done() const { return (v4 == nullptr || v4->done) && (v6 == nullptr || v6->done); }
@@ -101,7 +101,7 @@ struct Pair {
     }
     const Verdict one = v4 != nullptr ? v4->verdict : v6->verdict;
     const Verdict other = v6 != nullptr ? v6->verdict : v4->verdict;
-    // An address beats everything; an answer beats none, for some servers fail on AAAA alone.
+    // An address is better than everything, an answer better than none: some servers fail on AAAA alone.
     reply.verdict = one;
     for (const Verdict better : {Verdict::no_name, Verdict::no_address, Verdict::found}) {
       if (one == better || other == better) reply.verdict = better;
@@ -116,13 +116,13 @@ Questions::Questions(const asio::any_io_executor& executor, const ResolvConf& co
                      std::chrono::milliseconds answer)
     : poll_(executor) {
   std::string no_file =
-      "/dev/null";  // the file was read by names.h: c-ares drops search lines above 512 characters
+      "/dev/null";  // names.h has read the file: c-ares drops search lines above 512 characters
   ares_options options{};
-  options.flags = ARES_FLAG_NOSEARCH | (conf.tcp ? ARES_FLAG_USEVC : 0);  // no EDNS, as glibc and musl ask
+  options.flags = ARES_FLAG_NOSEARCH | (conf.tcp ? ARES_FLAG_USEVC : 0);  // no EDNS, like glibc and musl
   options.timeout = static_cast<int>(answer.count());
   options.tries = tries;
   options.udp_max_queries =
-      1;  // a source port each: A and AAAA from one port meet conntrack's race and cost seconds
+      1;  // separate source ports: with one port, A and AAAA run into conntrack's race, which costs seconds
   options.resolvconf_path = no_file.data();
   options.sock_state_cb = on_socket;
   options.sock_state_cb_data = &poll_;
@@ -135,7 +135,7 @@ Questions::Questions(const asio::any_io_executor& executor, const ResolvConf& co
   channel_.reset(channel);
 
   std::string list;
-  for (const std::string& server : conf.servers) {  // one by one: a word that is no server spoils only itself
+  for (const std::string& server : conf.servers) {  // one by one: an invalid word has no effect on the others
     std::string longer = list;
     if (!longer.empty()) longer += ',';
     longer += server;
@@ -150,7 +150,7 @@ Questions::Questions(const asio::any_io_executor& executor, const ResolvConf& co
 
 Question* Questions::pose(const std::string& name, ares_dns_rec_type_t type) {
   Question& question = questions_.emplace_back();
-  // On failure it has called back already.
+  // If this fails, it has called back already.
   ares_query_dnsrec(channel_.get(), name.c_str(), ARES_CLASS_IN, type, on_answer, &question, nullptr);
   return &question;
 }

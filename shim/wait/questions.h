@@ -20,7 +20,7 @@
 
 namespace rankshim::wait {
 
-/// One question to a name server, and what came of it.
+/// One query to a name server, and its result.
 struct Question {
   bool done = false;
   Verdict verdict = Verdict::silent;
@@ -29,10 +29,10 @@ struct Question {
   bool out_of_memory = false;
 };
 
-/// Takes the addresses, and a negative answer's TTL, out of an answer.
+/// Takes the addresses, and a negative answer's TTL, from an answer.
 void read_record(const ares_dns_record_t& record, Question& question);
 
-/// What A and AAAA together say of one name.
+/// The combined result of A and AAAA for one name.
 struct Reply {
   std::string name;
   Verdict verdict = Verdict::silent;
@@ -42,8 +42,9 @@ struct Reply {
 
 enum class Families : std::uint8_t { both, v4, v6 };
 
-/// Questions to the name servers of one resolv.conf, by c-ares. Made for one look and thrown away: so the
-/// file is always the present one, and destroying it is all that cancelling takes.
+/// Sends queries to the name servers of one resolv.conf, by c-ares. It is made for each look and destroyed
+/// afterwards: so the file's content is always current, and destroying this object is all that cancelling
+/// takes.
 class Questions {
  public:
   /// Throws std::bad_alloc, and system_error as PollSet does.
@@ -52,11 +53,11 @@ class Questions {
   Questions(const Questions&) = delete;
   Questions& operator=(const Questions&) = delete;
 
-  /// Who is asked: "10.96.0.10, 10.96.0.11".
+  /// The name servers for messages: "10.96.0.10, 10.96.0.11".
   [[nodiscard]] const std::string& servers() const { return servers_; }
 
-  /// Asks for all names at once; ends when one has an address and those before it have none, when all are
-  /// answered, or at the deadline. One reply for each name, in their order.
+  /// Queries all names at once. Ends when one has an address and those before it have none, when all are
+  /// answered, or at the deadline. Returns one reply for each name, in their order.
   boost::asio::awaitable<std::vector<Reply>> ask(std::span<const std::string> names, Families families,
                                                  Clock::time_point deadline);
 

@@ -126,7 +126,7 @@ asio::awaitable<void> Resolver::look(Clock::time_point deadline) {
   }
 }
 
-/// What one look has in common for its questions.
+/// The common data of one look's queries.
 struct Resolver::Round {
   std::vector<std::string> names;
   std::size_t likely = 0;
@@ -134,10 +134,10 @@ struct Resolver::Round {
   Clock::time_point deadline;
 };
 
-/// A thorough look asks for the whole search list. Between two of them, while the answer is "not yet", only
-/// the likeliest name is asked for, by one question: NXDOMAIN holds for A and AAAA alike (RFC 8020). So we
-/// look twenty times as often as an `until nslookup` loop and still ask less in the long run, which a name
-/// server notices when 4,096 nodes wait.
+/// A full search queries the whole search list. Between two of them, while the result is "not yet", only the
+/// likeliest name is queried, by one query: NXDOMAIN holds for A and AAAA alike (RFC 8020). So rankshim looks
+/// twenty times as often as an `until nslookup` loop and still sends fewer queries in the long run, which a
+/// name server notices when 4,096 nodes wait.
 asio::awaitable<void> Resolver::ask_servers(Clock::time_point deadline) {
   stands_for_ = std::chrono::milliseconds(0);
   const ResolvConf conf = read_resolv_conf(content_of(files_.resolv_conf), host_name());
@@ -163,13 +163,14 @@ bool Resolver::glance_is_enough(const Round& round) const {
          negative(answer_.asked[round.likely].verdict);
 }
 
-/// Asks for the likeliest name alone; false where there is something to be seen.
+/// Queries the likeliest name alone; false if a full search is needed.
 asio::awaitable<bool> Resolver::glance(Questions& questions, const Round& round) {
   const std::span<const std::string> name(&round.names[round.likely], 1);
   Reply reply = (co_await questions.ask(name, Families::v4, round.deadline)).front();
   if (reply.verdict == Verdict::no_address) {
     reply = (co_await questions.ask(name, Families::v6, round.deadline)).front();
-    if (reply.verdict == Verdict::no_name) reply.verdict = Verdict::no_address;  // A said that it exists
+    if (reply.verdict == Verdict::no_name)
+      reply.verdict = Verdict::no_address;  // the answer for A shows that it exists
   }
   if (reply.verdict == Verdict::found) co_return false;
   if (reply.verdict != Verdict::silent || Clock::now() < round.deadline) {
@@ -179,7 +180,7 @@ asio::awaitable<bool> Resolver::glance(Questions& questions, const Round& round)
   co_return true;
 }
 
-/// The first name is asked for alone, because it mostly has the answer, then the rest at once.
+/// The first name is queried alone, because it usually has the answer, then the rest at once.
 asio::awaitable<void> Resolver::look_thoroughly(Questions& questions, const Round& round) {
   const auto begin = Clock::now();
   const std::span<const std::string> all(round.names);
@@ -193,9 +194,10 @@ asio::awaitable<void> Resolver::look_thoroughly(Questions& questions, const Roun
       std::find_if(replies.begin(), replies.end(), [](const Reply& r) { return !r.addresses.empty(); });
   const auto end = Clock::now();
   if (looked_ && found == replies.end() && end >= round.deadline)
-    co_return;  // cut short: what we knew says more
+    co_return;  // cut short: the earlier result is better
   looked_ = true;
-  // Where a part of the list takes seconds (a forwarder into nowhere) it must not keep us from glancing.
+  // If a part of the list takes seconds (a forwarder without an upstream), it must not delay the quick
+  // queries.
   next_thorough_ = end + std::max<Clock::duration>(pace_.thorough, 10 * (end - begin));
 
   answer_ = {{}, replies[std::min(round.likely, replies.size() - 1)].verdict, round.servers, {}};
@@ -211,11 +213,11 @@ asio::awaitable<void> Resolver::look_thoroughly(Questions& questions, const Roun
   }
 }
 
-/// A server that caches counts the SOA's TTL down, and until it is at zero it will say the same (RFC 2308
-/// §5). An authoritative one always sends the full TTL and may say something else at any time, so a TTL tells
-/// nothing until a longer one has been seen. A second less, for they are whole seconds. Longer than
-/// Pace::longest we sleep for no TTL: several replicas behind one address each have a cache of their own, and
-/// another may know already.
+/// A caching server counts the SOA's TTL down, and until zero its answer stays the same (RFC 2308 §5). An
+/// authoritative server always sends the full TTL, and its answer may change at any time, so a TTL has no
+/// meaning until a longer one was seen. One second is subtracted because TTLs are whole seconds. No TTL makes
+/// the wait longer than Timing::longest_interval: several replicas behind one address have separate caches,
+/// and another one may have the new record already.
 void Resolver::note_negative_ttl(std::optional<std::uint32_t> ttl) {
   stands_for_ = std::chrono::milliseconds(0);
   if (!ttl) return;

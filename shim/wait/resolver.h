@@ -14,17 +14,17 @@
 
 namespace rankshim::wait {
 
-/// What came of asking for a name. The first three are answers; the others may pass.
+/// The result of querying a name. The first three are answers; the others may be temporary.
 enum class Verdict : std::uint8_t {
   found,
   no_name,         ///< NXDOMAIN
   no_address,      ///< the name exists, without an address (NODATA)
   server_failure,  ///< SERVFAIL
   refused,         ///< REFUSED or NOTIMP
-  malformed,       ///< an answer that is none
+  malformed,       ///< an invalid answer
   unreachable,     ///< no route to the server, or its port is closed
   silent,          ///< the server did not answer in time
-  bad_name,        ///< no question can be asked for this text
+  bad_name,        ///< the text cannot be queried
 };
 
 struct Asked {
@@ -36,20 +36,20 @@ struct Asked {
 struct Answer {
   std::vector<boost::asio::ip::address> addresses;  ///< empty: none yet
   Verdict verdict = Verdict::silent;                ///< of the likeliest name
-  std::string servers;                              ///< who was asked, as a person reads it
+  std::string servers;                              ///< the servers that were queried, for messages
   std::vector<Asked> asked;                         ///< in the order of the search list
 
-  /// Few words for a line that says what we wait for.
+  /// A few words for the log line about what is waited for.
   [[nodiscard]] std::string reason() const;
-  /// Every question and its last answer, for the line that says why we gave up.
+  /// Every query and its last result, for the message about giving up.
   [[nodiscard]] std::string account() const;
 };
 
 class Questions;
 
-/// Looks a name up again and again: literals, the hosts file, localhost, then DNS by the search list. Both
-/// files are read anew at each look (the kubelet and Docker write them while we wait). One thread, one look
-/// at a time.
+/// Looks a name up repeatedly: literals, the hosts file, localhost, then DNS by the search list. Both files
+/// are read again at each look (the kubelet and Docker write them during the wait). One thread, one look at a
+/// time.
 class Resolver {
  public:
   struct Files {
@@ -58,12 +58,12 @@ class Resolver {
   };
   Resolver(boost::asio::any_io_executor executor, std::string name, Files files, Pace pace);
 
-  /// One look; its result is answer(). Whoever has not answered by `deadline` counts as silent, except that a
-  /// look cut short by it leaves an earlier answer alone. Throws system_error when cancelled.
+  /// Looks once; the result is answer(). A server that has not answered by `deadline` counts as silent; but
+  /// if the deadline interrupts a look, an earlier answer is kept. Throws system_error when cancelled.
   boost::asio::awaitable<void> look(Clock::time_point deadline);
   [[nodiscard]] const Answer& answer() const { return answer_; }
 
-  /// How long the last negative answer will stand for certain; zero where it may change at any time.
+  /// How long the last negative answer is certain to be valid; zero if it may change at any time.
   [[nodiscard]] std::chrono::milliseconds stands_for() const { return stands_for_; }
 
  private:

@@ -28,7 +28,7 @@
 
 #include "wait/pace.h"
 
-/// What the tests of waiting share: a name server of their own on loopback, files, and stderr as text.
+/// Helpers of the tests of waiting: a name server on loopback, files, and stderr as text.
 namespace rankshim::wait::test {
 
 namespace asio = boost::asio;
@@ -45,13 +45,13 @@ struct DnsQuestion {
 struct DnsAnswer {
   Rcode rcode = noerror;
   std::vector<std::string> addresses = {};  ///< those of the asked family are sent
-  std::string cname = {};                   ///< where set, the addresses are this name's
+  std::string cname = {};                   ///< if set, the addresses belong to this name
   std::optional<std::uint32_t> soa_ttl = {};
   bool truncated = false;
   bool silent = false;
 };
 
-/// A real name server: UDP and TCP on one free port of 127.0.0.1, answers by a function of the test's.
+/// A real name server: UDP and TCP on one free port of 127.0.0.1, with answers from a function of the test.
 class DnsServer {
  public:
   using Handler = std::function<DnsAnswer(const DnsQuestion&)>;
@@ -64,11 +64,12 @@ class DnsServer {
     asio::co_spawn(context, serve_tcp(), asio::detached);
   }
 
-  /// For a nameserver line. resolv.conf(5) knows no ports, our reader and c-ares do.
+  /// The server for a nameserver line. resolv.conf(5) has no ports, but rankshim's reader and c-ares accept
+  /// them.
   [[nodiscard]] std::string address() const {
     return "127.0.0.1:" + std::to_string(acceptor_.local_endpoint().port());
   }
-  /// What was asked so far: "NAME A", "NAME AAAA", with " tcp" at the end where it came that way.
+  /// The queries so far: "NAME A", "NAME AAAA", with " tcp" at the end for those by TCP.
   [[nodiscard]] const std::vector<std::string>& asked() const { return asked_; }
 
  private:
@@ -191,7 +192,7 @@ class DnsServer {
   asio::ip::udp::socket udp_;
 };
 
-/// A file of the test's own, removed with it.
+/// A test's file, which is removed with this object.
 class TemporaryFile {
  public:
   explicit TemporaryFile(const std::string& text = {}) {
@@ -241,7 +242,7 @@ class CapturedStderr {
   int file_;
 };
 
-/// Runs the coroutine to its end on the context; its value, or its exception.
+/// Runs the coroutine to its end on the context; returns its value or throws its exception.
 template <class Value>
 Value run(asio::io_context& context, asio::awaitable<Value> coroutine) {
   std::optional<Value> value;
@@ -253,12 +254,12 @@ Value run(asio::io_context& context, asio::awaitable<Value> coroutine) {
   });
   context.restart();
   context.run_for(std::chrono::seconds(20));
-  REQUIRE(value);  // else it hung
+  REQUIRE(value);  // otherwise it hung
   if (failure) std::rethrow_exception(failure);
   return std::move(*value);
 }
 
-/// Everything a hundred times faster than for real.
+/// Everything a hundred times faster than in production.
 inline Pace quick() {
   using std::chrono::milliseconds;
   return {.shortest = milliseconds(1),

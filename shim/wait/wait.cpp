@@ -45,20 +45,20 @@ std::string list(const std::vector<ip::address>& addresses) {
   return text;
 }
 
-/// ::ffff:127.0.0.1 is 127.0.0.1.
+/// ::ffff:127.0.0.1 becomes 127.0.0.1.
 ip::address unmapped(const ip::address& address) {
   if (!address.is_v6() || !address.to_v6().is_v4_mapped()) return address;
   return ip::make_address_v4(ip::v4_mapped, address.to_v6());
 }
 
-/// Whether no host at all has that address.
+/// Whether no host can have that address.
 bool is_nobodys(const ip::address& address) {
   const ip::address plain = unmapped(address);
   return plain.is_unspecified() || plain.is_multicast() || plain == ip::address_v4::broadcast();
 }
 
-/// The lines while we wait. Each text is said once between two reports, so that an answer which flips between
-/// the replicas of a name server does not fill the log.
+/// The log lines of the waiting. Each text is logged once between two reports, so that an answer that
+/// alternates between the replicas of a name server does not fill the log.
 class Reporter {
  public:
   Reporter(std::string master, Pace pace, milliseconds timeout)
@@ -95,7 +95,7 @@ class Reporter {
   std::vector<std::string> said_;
 };
 
-/// What is known of the master, and what that means.
+/// What is known of the master, and what follows from it.
 class Waiting {
  public:
   Waiting(asio::any_io_executor executor, Master master, Limits limits)
@@ -108,9 +108,9 @@ class Waiting {
         deadline_(begin_ + std::min<milliseconds>(limits_.timeout, std::chrono::years(1))),
         random_(static_cast<unsigned>(begin_.time_since_epoch().count() ^ getpid())) {}
 
-  /// One look at the name, or at the port, or both; true when the master is reached.
+  /// Looks at the name, or at the port, or both; true when the master is reached.
   asio::awaitable<bool> look() {
-    // While the port is waited for the name is asked for now and then: a pod may come back with another
+    // While waiting for the port, the name is looked up now and then: a pod may come back with another
     // address.
     if (addresses_.empty() || Clock::now() - last_lookup_ >= limits_.pace.thorough) co_await look_up();
     if (addresses_.empty()) co_return false;
@@ -122,9 +122,10 @@ class Waiting {
 
   [[nodiscard]] bool over() const { return hopeless() || Clock::now() >= deadline_; }
 
-  /// Short at first, when a record or a port is about to appear; longer and longer, for a job that has waited
-  /// minutes can wait two seconds more; each node a little differently, so that thousands don't ask in step.
-  /// The SOA of a negative answer can make it longer, never longer than Pace::longest.
+  /// When to look next. The interval is short at first, when a record or a port is about to appear, and
+  /// grows, because a job that has waited minutes can wait two seconds more. It differs a little on each
+  /// node, so that thousands do not query at the same moment. The SOA of a negative answer can extend it, but
+  /// never beyond Timing::longest_interval.
   [[nodiscard]] Clock::time_point next_look() {
     const Pace& pace = limits_.pace;
     milliseconds sleep = std::clamp(since(step_begin_) / 20, pace.shortest, pace.longest);
@@ -201,7 +202,7 @@ class Waiting {
       addresses_.clear();
     } else if (answer.verdict == Verdict::no_name || answer.verdict == Verdict::no_address) {
       useless_.clear();
-      addresses_.clear();  // gone; a name server that fails for a while says nothing about the master
+      addresses_.clear();  // gone; but the failure of a name server does not concern the master
     }
   }
 
@@ -215,7 +216,7 @@ class Waiting {
   Clock::time_point last_lookup_;
   std::minstd_rand random_;
   std::vector<ip::address> addresses_;
-  std::string useless_;  // what the name stands for, where that can be nobody
+  std::string useless_;  // what the name resolves to, if no other node can have that address
   std::string ever_resolved_;
   std::optional<PortLook> port_;
   bool mine_ = false;

@@ -16,12 +16,12 @@ struct Master {
   std::string host;  ///< a name or a literal address, IPv6 with or without brackets
   std::uint16_t port = 0;
   Until until = Until::none;
-  /// Don't wait for the port where the name turns out to be an address of this node's: in an elastic job
-  /// without ranks nobody else could tell that this node is the one that will listen there.
+  /// Do not wait for the port if the name turns out to be an address of this node: in an elastic job without
+  /// ranks only this shows that this node is the one that will listen there.
   bool may_be_mine = false;
-  /// It is another node, as far as is known: a name that resolves to a loopback address has not got its
-  /// record yet (a hosts file or a name server gives it a placeholder), for that is every node itself. A
-  /// loopback address that was given as such is taken at its word.
+  /// The master is another node, as far as is known. A name that resolves to a loopback address then counts
+  /// as one without a record (a hosts file or a name server returns a placeholder), because that address
+  /// means every node itself. A loopback address that was given as a literal is accepted.
   bool elsewhere = false;
 };
 
@@ -34,23 +34,24 @@ struct Limits {
 
 struct Reached {
   std::vector<std::string> addresses;  ///< literal addresses of the master, the one that answered first
-  bool mine = false;                   ///< one of them is this node's own, as far as the name was looked up
+  bool mine = false;                   ///< one of them is this node's, if the name was looked up
   std::chrono::milliseconds waited{0};
 };
 
-/// The time was over, or the name can never be one. `what` is one line for a person: which step never
-/// succeeded, what was asked of which server, and the last answer.
+/// The time was over, or the name can never be valid. `what` is one line for messages: the step that never
+/// succeeded, the queries and their servers, and the last answer.
 struct Unreachable {
   std::string what;
 };
 
 using Result = std::variant<Reached, Unreachable>;
 
-/// Waits for the master on the coroutine's executor. Logs one line when waiting starts (not where the first
-/// look succeeds), one when the reason changes, one each 30 s. Cancelling the coroutine (terminal
-/// cancellation) ends it at once by boost::system::system_error and closes all it opened. Never throws for
-/// what the network does; that the kernel has no descriptor or memory for an epoll set is a system_error,
-/// too. (`wait_for(…) || other` gives one flat variant: Reached, Unreachable, or what `other` gives.)
+/// Waits for the master on the coroutine's executor. Logs one line when waiting starts (but not if the first
+/// look succeeds), one when the reason changes, and one every 30 s. Cancelling the coroutine (terminal
+/// cancellation) ends it at once by boost::system::system_error and closes everything it opened. It never
+/// throws because of the network; if the kernel has no descriptor or memory for an epoll set, that is a
+/// system_error, too. (`wait_for(…) || other` results in one flat variant: Reached, Unreachable, or the
+/// result of `other`.)
 boost::asio::awaitable<Result> wait_for(Master master, Limits limits);
 
 }  // namespace rankshim::wait
