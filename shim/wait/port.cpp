@@ -29,9 +29,9 @@ class Attempt {
   Attempt(const Attempt&) = delete;
   Attempt& operator=(const Attempt&) = delete;
 
-  void begin(std::uint16_t port, const Pace& pace, Clock::time_point deadline) {
-    settle_ = pace.settle;
-    until_ = std::min(deadline, Clock::now() + pace.connect);
+  void begin(std::uint16_t port, const Timing& timing, Clock::time_point deadline) {
+    settle_ = timing.settle_time;
+    until_ = std::min(deadline, Clock::now() + timing.connect_timeout);
     const ip::tcp::endpoint peer(look_.address, port);
     fd_ = socket(peer.protocol().family(), SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (fd_ < 0) return fail(errno);
@@ -143,11 +143,11 @@ std::string PortLook::reason() const {
 }
 
 asio::awaitable<PortLook> look_at_port(asio::any_io_executor executor, std::span<const ip::address> addresses,
-                                       std::uint16_t port, Pace pace, Clock::time_point deadline) {
+                                       std::uint16_t port, Timing timing, Clock::time_point deadline) {
   PollSet poll(executor);
   std::list<Attempt> attempts;
   for (const ip::address& address : addresses.first(std::min(addresses.size(), most_at_once))) {
-    attempts.emplace_back(address, poll).begin(port, pace, deadline);
+    attempts.emplace_back(address, poll).begin(port, timing, deadline);
   }
   PortLook best;
   for (;;) {

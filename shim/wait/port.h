@@ -7,8 +7,8 @@
 #include <span>
 #include <string>
 
-#include "wait/pace.h"
 #include "wait/poll_set.h"
+#include "wait/timing.h"
 
 namespace rankshim::wait {
 
@@ -37,7 +37,7 @@ struct PortLook {
 /// Timing::connect_timeout limit the connecting. Throws only system_error, when cancelled or as PollSet does.
 boost::asio::awaitable<PortLook> look_at_port(boost::asio::any_io_executor executor,
                                               std::span<const boost::asio::ip::address> addresses,
-                                              std::uint16_t port, Pace pace, Clock::time_point deadline);
+                                              std::uint16_t port, Timing timing, Clock::time_point deadline);
 
 /// Whether the address is one of this node's: the kernel allows binding it. (With net.ipv4.ip_nonlocal_bind
 /// it allows binding any address.)

@@ -22,8 +22,8 @@ using asio::ip::tcp;
 using Addresses = std::vector<asio::ip::address>;
 
 PortLook look(asio::io_context& context, const Addresses& addresses, std::uint16_t port,
-              std::chrono::milliseconds limit = std::chrono::seconds(10), Pace pace = quick()) {
-  return run(context, look_at_port(context.get_executor(), addresses, port, pace, Clock::now() + limit));
+              std::chrono::milliseconds limit = std::chrono::seconds(10), Timing timing = quick()) {
+  return run(context, look_at_port(context.get_executor(), addresses, port, timing, Clock::now() + limit));
 }
 
 /// A port that is bound and not listened at: connections are refused, and nobody else gets it.
@@ -73,10 +73,10 @@ TEST_CASE("a connection that the other side closes at once is not open") {
       if (reset) peer.set_option(asio::socket_base::linger(true, 0));
       peer.close();
     });
-    Pace pace = quick();
-    pace.settle = std::chrono::hours(1);  // the event ends it, not the time
+    Timing timing = quick();
+    timing.settle_time = std::chrono::hours(1);  // the event ends it, not the time
     const PortLook seen = look(context, {make_address("127.0.0.1")}, acceptor.local_endpoint().port(),
-                               std::chrono::seconds(10), pace);
+                               std::chrono::seconds(10), timing);
     CHECK(seen.state == PortState::hung_up);
     CHECK_THAT(seen.reason(), Catch::Contains("closes the connection at once"));
   }
@@ -88,10 +88,10 @@ TEST_CASE("a server that speaks first is open without more waiting") {
   tcp::socket peer(context);
   acceptor.async_accept(peer,
                         [&](boost::system::error_code) { asio::write(peer, asio::buffer("hello", 5)); });
-  Pace pace = quick();
-  pace.settle = std::chrono::hours(1);
+  Timing timing = quick();
+  timing.settle_time = std::chrono::hours(1);
   CHECK(look(context, {make_address("127.0.0.1")}, acceptor.local_endpoint().port(), std::chrono::seconds(10),
-             pace)
+             timing)
             .state == PortState::open);
 }
 
@@ -131,8 +131,8 @@ TEST_CASE("a dropped SYN is no answer in time") {
   const PortLook seen = look(context, {make_address("127.0.0.1")}, acceptor.local_endpoint().port());
   CHECK(seen.state == PortState::silent);
   CHECK(seen.reason() == "no answer from the port (connecting timed out)");
-  Pace patient = quick();
-  patient.connect = std::chrono::hours(1);
+  Timing patient = quick();
+  patient.connect_timeout = std::chrono::hours(1);
   CHECK(look(context, {make_address("127.0.0.1")}, acceptor.local_endpoint().port(),
              std::chrono::milliseconds(5), patient)
             .state == PortState::silent);

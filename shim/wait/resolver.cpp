@@ -10,8 +10,8 @@
 
 #include "base/log.h"
 #include "base/read_file.h"
+#include "wait/dns_client.h"
 #include "wait/names.h"
-#include "wait/questions.h"
 
 namespace rankshim::wait {
 
@@ -26,27 +26,25 @@ std::string host_name() {
   return name.data();
 }
 
-bool negative(Verdict verdict) { return verdict == Verdict::no_name || verdict == Verdict::no_address; }
-
-std::string_view answer_in_words(Verdict verdict) {
-  switch (verdict) {
-    case Verdict::found:
+std::string_view answer_in_words(QueryStatus status) {
+  switch (status) {
+    case QueryStatus::found:
       return "found";
-    case Verdict::no_name:
+    case QueryStatus::no_name:
       return "no such name (NXDOMAIN)";
-    case Verdict::no_address:
+    case QueryStatus::no_address:
       return "no address (NODATA)";
-    case Verdict::server_failure:
+    case QueryStatus::server_failure:
       return "server failure (SERVFAIL)";
-    case Verdict::refused:
+    case QueryStatus::refused:
       return "refused (REFUSED)";
-    case Verdict::malformed:
+    case QueryStatus::malformed:
       return "an invalid answer";
-    case Verdict::unreachable:
+    case QueryStatus::unreachable:
       return "cannot be reached";
-    case Verdict::silent:
+    case QueryStatus::silent:
       return "no answer";
-    case Verdict::bad_name:
+    case QueryStatus::bad_name:
       break;
   }
   return "not a valid name";
@@ -55,24 +53,24 @@ std::string_view answer_in_words(Verdict verdict) {
 }  // namespace
 
 std::string Answer::reason() const {
-  switch (verdict) {
-    case Verdict::found:
+  switch (status) {
+    case QueryStatus::found:
       return "resolves";
-    case Verdict::no_name:
+    case QueryStatus::no_name:
       return fmt::format("no such name yet (asked {})", servers);
-    case Verdict::no_address:
+    case QueryStatus::no_address:
       return fmt::format("the name exists, but has no address yet (asked {})", servers);
-    case Verdict::server_failure:
+    case QueryStatus::server_failure:
       return fmt::format("the name server fails (SERVFAIL from {})", servers);
-    case Verdict::refused:
+    case QueryStatus::refused:
       return fmt::format("the name server refuses to answer (REFUSED from {})", servers);
-    case Verdict::malformed:
+    case QueryStatus::malformed:
       return fmt::format("the name server's answer is invalid (asked {})", servers);
-    case Verdict::unreachable:
+    case QueryStatus::unreachable:
       return fmt::format("the name server {} cannot be reached", servers);
-    case Verdict::silent:
+    case QueryStatus::silent:
       return fmt::format("no answer from the name server {}", servers);
-    case Verdict::bad_name:
+    case QueryStatus::bad_name:
       break;
   }
   return "not a valid name";
@@ -81,18 +79,18 @@ std::string Answer::reason() const {
 std::string Answer::account() const {
   std::string text = "asked " + servers;
   for (std::size_t i = 0; i < asked.size(); ++i) {
-    const bool first_of_kind = i == 0 || asked[i].verdict != asked[i - 1].verdict;
-    const bool last_of_kind = i + 1 == asked.size() || asked[i].verdict != asked[i + 1].verdict;
+    const bool first_of_kind = i == 0 || asked[i].status != asked[i - 1].status;
+    const bool last_of_kind = i + 1 == asked.size() || asked[i].status != asked[i + 1].status;
     if (first_of_kind && i > 0) text += ';';
     text += first_of_kind ? " for " : ", ";
     text += asked[i].name;
-    if (last_of_kind) text.append(" (A, AAAA): ").append(answer_in_words(asked[i].verdict));
+    if (last_of_kind) text.append(" (A, AAAA): ").append(answer_in_words(asked[i].status));
   }
   return text;
 }
 
-Resolver::Resolver(asio::any_io_executor executor, std::string name, Files files, Pace pace)
-    : executor_(std::move(executor)), name_(std::move(name)), files_(std::move(files)), pace_(pace) {}
+Resolver::Resolver(asio::any_io_executor executor, std::string name, Files files, Timing timing)
+    : executor_(std::move(executor)), name_(std::move(name)), files_(std::move(files)), timing_(timing) {}
 
 /// hosts(5) and resolv.conf(5) treat a file that cannot be read as an empty one.
 std::string Resolver::content_of(const std::string& path) {
@@ -121,7 +119,7 @@ asio::awaitable<void> Resolver::look(Clock::time_point deadline) {
   if (known.empty()) {
     co_await ask_servers(deadline);
   } else {
-    answer_ = {std::move(known), Verdict::found, {}, {}};
+    answer_ = {std::move(known), QueryStatus::found, {}, {}};
     looked_ = true;
   }
 }
@@ -139,54 +137,54 @@ struct Resolver::Round {
 /// twenty times as often as an `until nslookup` loop and still sends fewer queries in the long run, which a
 /// name server notices when 4,096 nodes wait.
 asio::awaitable<void> Resolver::ask_servers(Clock::time_point deadline) {
-  stands_for_ = std::chrono::milliseconds(0);
+  valid_for_ = std::chrono::milliseconds(0);
   const ResolvConf conf = read_resolv_conf(content_of(files_.resolv_conf), host_name());
   Round round{candidates(name_, conf), 0, {}, deadline};
   if (round.names.empty()) {
-    answer_ = {{}, Verdict::bad_name, {}, {}};
+    answer_ = {{}, QueryStatus::bad_name, {}, {}};
     looked_ = true;
     co_return;
   }
   round.likely = likeliest(name_, conf, round.names);
-  Questions questions(executor_, conf, pace_.answer);
-  round.servers = questions.servers();
+  DnsClient client(executor_, conf, timing_.query_timeout);
+  round.servers = client.servers();
   if (conf.servers.empty()) round.servers += " (no nameserver in " + files_.resolv_conf + ")";
-  if (!glance_is_enough(round) || !co_await glance(questions, round))
-    co_await look_thoroughly(questions, round);
+  if (!likeliest_is_enough(round) || !co_await query_likeliest(client, round))
+    co_await search_all(client, round);
 }
 
-bool Resolver::glance_is_enough(const Round& round) const {
-  return Clock::now() < next_thorough_ && answer_.addresses.empty() && answer_.servers == round.servers &&
+bool Resolver::likeliest_is_enough(const Round& round) const {
+  return Clock::now() < next_search_ && answer_.addresses.empty() && answer_.servers == round.servers &&
          std::equal(
              round.names.begin(), round.names.end(), answer_.asked.begin(), answer_.asked.end(),
              [](const std::string& name, const Asked& asked) { return name == asked.name; }) &&
-         negative(answer_.asked[round.likely].verdict);
+         is_negative(answer_.asked[round.likely].status);
 }
 
 /// Queries the likeliest name alone; false if a full search is needed.
-asio::awaitable<bool> Resolver::glance(Questions& questions, const Round& round) {
+asio::awaitable<bool> Resolver::query_likeliest(DnsClient& client, const Round& round) {
   const std::span<const std::string> name(&round.names[round.likely], 1);
-  Reply reply = (co_await questions.ask(name, Families::v4, round.deadline)).front();
-  if (reply.verdict == Verdict::no_address) {
-    reply = (co_await questions.ask(name, Families::v6, round.deadline)).front();
-    if (reply.verdict == Verdict::no_name)
-      reply.verdict = Verdict::no_address;  // the answer for A shows that it exists
+  Reply reply = (co_await client.ask(name, Families::v4, round.deadline)).front();
+  if (reply.status == QueryStatus::no_address) {
+    reply = (co_await client.ask(name, Families::v6, round.deadline)).front();
+    if (reply.status == QueryStatus::no_name)
+      reply.status = QueryStatus::no_address;  // the answer for A shows that it exists
   }
-  if (reply.verdict == Verdict::found) co_return false;
-  if (reply.verdict != Verdict::silent || Clock::now() < round.deadline) {
-    answer_.asked[round.likely].verdict = answer_.verdict = reply.verdict;
+  if (reply.status == QueryStatus::found) co_return false;
+  if (reply.status != QueryStatus::silent || Clock::now() < round.deadline) {
+    answer_.asked[round.likely].status = answer_.status = reply.status;
     note_negative_ttl(reply.negative_ttl);
   }
   co_return true;
 }
 
 /// The first name is queried alone, because it usually has the answer, then the rest at once.
-asio::awaitable<void> Resolver::look_thoroughly(Questions& questions, const Round& round) {
+asio::awaitable<void> Resolver::search_all(DnsClient& client, const Round& round) {
   const auto begin = Clock::now();
   const std::span<const std::string> all(round.names);
-  std::vector<Reply> replies = co_await questions.ask(all.first(1), Families::both, round.deadline);
+  std::vector<Reply> replies = co_await client.ask(all.first(1), Families::both, round.deadline);
   if (replies.front().addresses.empty() && all.size() > 1) {
-    for (Reply& reply : co_await questions.ask(all.subspan(1), Families::both, round.deadline)) {
+    for (Reply& reply : co_await client.ask(all.subspan(1), Families::both, round.deadline)) {
       replies.push_back(std::move(reply));
     }
   }
@@ -198,16 +196,16 @@ asio::awaitable<void> Resolver::look_thoroughly(Questions& questions, const Roun
   looked_ = true;
   // If a part of the list takes seconds (a forwarder without an upstream), it must not delay the quick
   // queries.
-  next_thorough_ = end + std::max<Clock::duration>(pace_.thorough, 10 * (end - begin));
+  next_search_ = end + std::max<Clock::duration>(timing_.search_interval, 10 * (end - begin));
 
-  answer_ = {{}, replies[std::min(round.likely, replies.size() - 1)].verdict, round.servers, {}};
+  answer_ = {{}, replies[std::min(round.likely, replies.size() - 1)].status, round.servers, {}};
   for (const Reply& reply : replies) {
-    if (answer_.verdict == Verdict::bad_name) answer_.verdict = reply.verdict;
-    answer_.asked.push_back({reply.name, reply.verdict});
+    if (answer_.status == QueryStatus::bad_name) answer_.status = reply.status;
+    answer_.asked.push_back({reply.name, reply.status});
   }
   if (found != replies.end()) {
     answer_.addresses = std::move(found->addresses);
-    answer_.verdict = Verdict::found;
+    answer_.status = QueryStatus::found;
   } else {
     note_negative_ttl(replies[round.likely].negative_ttl);
   }
@@ -219,11 +217,12 @@ asio::awaitable<void> Resolver::look_thoroughly(Questions& questions, const Roun
 /// the wait longer than Timing::longest_interval: several replicas behind one address have separate caches,
 /// and another one may have the new record already.
 void Resolver::note_negative_ttl(std::optional<std::uint32_t> ttl) {
-  stands_for_ = std::chrono::milliseconds(0);
+  valid_for_ = std::chrono::milliseconds(0);
   if (!ttl) return;
   longest_ttl_ = std::max(longest_ttl_, *ttl);
   if (*ttl < longest_ttl_ && *ttl > 1) {
-    stands_for_ = std::min<std::chrono::milliseconds>(std::chrono::seconds(*ttl - 1), pace_.longest);
+    valid_for_ =
+        std::min<std::chrono::milliseconds>(std::chrono::seconds(*ttl - 1), timing_.longest_interval);
   }
 }
 

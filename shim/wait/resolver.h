@@ -9,13 +9,13 @@
 #include <string>
 #include <vector>
 
-#include "wait/pace.h"
 #include "wait/poll_set.h"
+#include "wait/timing.h"
 
 namespace rankshim::wait {
 
 /// The result of querying a name. The first three are answers; the others may be temporary.
-enum class Verdict : std::uint8_t {
+enum class QueryStatus : std::uint8_t {
   found,
   no_name,         ///< NXDOMAIN
   no_address,      ///< the name exists, without an address (NODATA)
@@ -27,15 +27,20 @@ enum class Verdict : std::uint8_t {
   bad_name,        ///< the text cannot be queried
 };
 
+/// Whether it is the answer that there is no address.
+inline bool is_negative(QueryStatus status) {
+  return status == QueryStatus::no_name || status == QueryStatus::no_address;
+}
+
 struct Asked {
   std::string name;  ///< absolute, without the last dot
-  Verdict verdict = Verdict::silent;
+  QueryStatus status = QueryStatus::silent;
 };
 
 /// The state of the name after a look.
 struct Answer {
   std::vector<boost::asio::ip::address> addresses;  ///< empty: none yet
-  Verdict verdict = Verdict::silent;                ///< of the likeliest name
+  QueryStatus status = QueryStatus::silent;         ///< of the likeliest name
   std::string servers;                              ///< the servers that were queried, for messages
   std::vector<Asked> asked;                         ///< in the order of the search list
 
@@ -45,7 +50,7 @@ struct Answer {
   [[nodiscard]] std::string account() const;
 };
 
-class Questions;
+class DnsClient;
 
 /// Looks a name up repeatedly: literals, the hosts file, localhost, then DNS by the search list. Both files
 /// are read again at each look (the kubelet and Docker write them during the wait). One thread, one look at a
@@ -56,7 +61,7 @@ class Resolver {
     std::string resolv_conf;
     std::string hosts;
   };
-  Resolver(boost::asio::any_io_executor executor, std::string name, Files files, Pace pace);
+  Resolver(boost::asio::any_io_executor executor, std::string name, Files files, Timing timing);
 
   /// Looks once; the result is answer(). A server that has not answered by `deadline` counts as silent; but
   /// if the deadline interrupts a look, an earlier answer is kept. Throws system_error when cancelled.
@@ -64,27 +69,27 @@ class Resolver {
   [[nodiscard]] const Answer& answer() const { return answer_; }
 
   /// How long the last negative answer is certain to be valid; zero if it may change at any time.
-  [[nodiscard]] std::chrono::milliseconds stands_for() const { return stands_for_; }
+  [[nodiscard]] std::chrono::milliseconds valid_for() const { return valid_for_; }
 
  private:
   struct Round;
   boost::asio::awaitable<void> ask_servers(Clock::time_point deadline);
-  [[nodiscard]] bool glance_is_enough(const Round& round) const;
-  boost::asio::awaitable<bool> glance(Questions& questions, const Round& round);
-  boost::asio::awaitable<void> look_thoroughly(Questions& questions, const Round& round);
+  [[nodiscard]] bool likeliest_is_enough(const Round& round) const;
+  boost::asio::awaitable<bool> query_likeliest(DnsClient& client, const Round& round);
+  boost::asio::awaitable<void> search_all(DnsClient& client, const Round& round);
   std::string content_of(const std::string& path);
   void note_negative_ttl(std::optional<std::uint32_t> ttl);
 
   boost::asio::any_io_executor executor_;
   std::string name_;
   Files files_;
-  Pace pace_;
+  Timing timing_;
   Answer answer_;
   std::vector<std::string> warned_of_;  // files that cannot be read
   bool looked_ = false;
-  Clock::time_point next_thorough_;
+  Clock::time_point next_search_;
   std::uint32_t longest_ttl_ = 0;
-  std::chrono::milliseconds stands_for_{0};
+  std::chrono::milliseconds valid_for_{0};
 };
 
 }  // namespace rankshim::wait

@@ -19,10 +19,10 @@ constexpr std::string_view k8s =
 
 /// A resolver, its files and its name server.
 struct Fixture {
-  Fixture(std::string name, DnsServer::Handler handler, std::string_view conf = {}, Pace pace = quick())
+  Fixture(std::string name, DnsServer::Handler handler, std::string_view conf = {}, Timing timing = quick())
       : server(context, std::move(handler)),
         resolv_conf(std::string(conf) + "nameserver " + server.address() + "\n"),
-        resolver(context.get_executor(), std::move(name), {resolv_conf.path(), hosts.path()}, pace) {}
+        resolver(context.get_executor(), std::move(name), {resolv_conf.path(), hosts.path()}, timing) {}
 
   const Answer& look(std::chrono::milliseconds limit = std::chrono::seconds(10)) {
     run(context, one_look(limit));
@@ -56,7 +56,7 @@ DnsServer::Handler only(std::string name, DnsAnswer answer) {
   };
 }
 
-TEST_CASE("a literal address, a name of the hosts file and localhost need no question") {
+TEST_CASE("a literal address, a name of the hosts file and localhost need no query") {
   struct Row {
     std::string name;
     Names expected;
@@ -94,14 +94,14 @@ TEST_CASE("one address family suffices, whatever the other says") {
 }
 
 TEST_CASE("a server that answers A and drops AAAA costs no time-out") {
-  Pace pace = quick();
-  pace.answer = std::chrono::seconds(30);
+  Timing timing = quick();
+  timing.query_timeout = std::chrono::seconds(30);
   Fixture fixture(
       "job-0.",
       [](const DnsQuestion& question) -> DnsAnswer {
         return {.addresses = {"10.0.0.1"}, .silent = question.type == type_aaaa};
       },
-      {}, pace);
+      {}, timing);
   CHECK(fixture.addresses() == Names{"10.0.0.1"});
 }
 
@@ -113,7 +113,7 @@ TEST_CASE("IPv4 comes before IPv6, and a CNAME is followed") {
 
 TEST_CASE("a CNAME into nowhere is no address") {
   Fixture fixture("job-0.", always({.cname = "pod.example"}));
-  CHECK(fixture.look().verdict == Verdict::no_address);
+  CHECK(fixture.look().status == QueryStatus::no_address);
 }
 
 TEST_CASE("a truncated answer is asked for again by TCP") {
@@ -124,7 +124,7 @@ TEST_CASE("a truncated answer is asked for again by TCP") {
   CHECK(std::count(fixture.server.asked().begin(), fixture.server.asked().end(), "job-0 A tcp") == 1);
 }
 
-TEST_CASE("with use-vc all questions go by TCP") {
+TEST_CASE("with use-vc all queries go by TCP") {
   Fixture fixture("job-0.", always({.addresses = {"10.0.0.1"}}), "options use-vc\n");
   CHECK(fixture.addresses() == Names{"10.0.0.1"});
   for (const std::string& asked : fixture.server.asked()) CHECK_THAT(asked, Catch::EndsWith(" tcp"));
@@ -151,23 +151,23 @@ TEST_CASE("the first name of the search list that has an address wins") {
 TEST_CASE("what is asked and answered can be told") {
   struct Row {
     DnsServer::Handler handler;
-    Verdict verdict;
+    QueryStatus status;
     std::string reason;
     std::string account;
   };
   const std::vector<Row> rows = {
-      {always({.rcode = nxdomain}), Verdict::no_name, "no such name yet (asked S)",
+      {always({.rcode = nxdomain}), QueryStatus::no_name, "no such name yet (asked S)",
        "asked S for job-0.a.example, job-0 (A, AAAA): no such name (NXDOMAIN)"},
-      {always({}), Verdict::no_address, "the name exists, but has no address yet (asked S)",
+      {always({}), QueryStatus::no_address, "the name exists, but has no address yet (asked S)",
        "asked S for job-0.a.example, job-0 (A, AAAA): no address (NODATA)"},
-      {always({.rcode = servfail}), Verdict::server_failure, "the name server fails (SERVFAIL from S)",
+      {always({.rcode = servfail}), QueryStatus::server_failure, "the name server fails (SERVFAIL from S)",
        "asked S for job-0.a.example, job-0 (A, AAAA): server failure (SERVFAIL)"},
-      {always({.rcode = rcode_refused}), Verdict::refused,
+      {always({.rcode = rcode_refused}), QueryStatus::refused,
        "the name server refuses to answer (REFUSED from S)",
        "asked S for job-0.a.example, job-0 (A, AAAA): refused (REFUSED)"},
-      {always({.silent = true}), Verdict::silent, "no answer from the name server S",
+      {always({.silent = true}), QueryStatus::silent, "no answer from the name server S",
        "asked S for job-0.a.example, job-0 (A, AAAA): no answer"},
-      {only("job-0", {.silent = true}), Verdict::no_name, "no such name yet (asked S)",
+      {only("job-0", {.silent = true}), QueryStatus::no_name, "no such name yet (asked S)",
        "asked S for job-0.a.example (A, AAAA): no such name (NXDOMAIN); for job-0 (A, AAAA): no answer"},
   };
   for (const Row& row : rows) {
@@ -176,9 +176,9 @@ TEST_CASE("what is asked and answered can be told") {
     const auto with_server = [&](std::string text) {
       return text.replace(text.find(" S") + 1, 1, fixture.server.address());
     };
-    const bool cut = row.verdict == Verdict::silent;  // waiting for the time-out would add nothing
+    const bool cut = row.status == QueryStatus::silent;  // waiting for the time-out would add nothing
     const Answer& answer = fixture.look(cut ? std::chrono::milliseconds(50) : std::chrono::seconds(10));
-    CHECK(answer.verdict == row.verdict);
+    CHECK(answer.status == row.status);
     CHECK(answer.reason() == with_server(row.reason));
     CHECK(answer.account() == with_server(row.account));
   }
@@ -191,7 +191,7 @@ TEST_CASE("a server whose port is closed is one that cannot be reached") {
   closed.close();
   Fixture fixture("job-0.", always({}));
   fixture.resolv_conf.write("nameserver " + server + "\n");
-  CHECK(fixture.look().verdict == Verdict::unreachable);
+  CHECK(fixture.look().status == QueryStatus::unreachable);
   CHECK(fixture.look().servers == server);
 }
 
@@ -231,7 +231,7 @@ TEST_CASE("what cannot be a name is said to be none") {
        {std::string("a..b"), std::string("a b"), std::string(64, 'x'), std::string(300, 'x')}) {
     CAPTURE(name);
     Fixture fixture(name, always({.rcode = nxdomain}), k8s);
-    CHECK(fixture.look().verdict == Verdict::bad_name);
+    CHECK(fixture.look().status == QueryStatus::bad_name);
     CHECK(fixture.server.asked().empty());
   }
 }
@@ -241,9 +241,9 @@ TEST_CASE("underscores are fine in a name") {
   CHECK(fixture.addresses() == Names{"10.0.0.1"});
 }
 
-TEST_CASE("between thorough looks only the likeliest name is asked for, by one question") {
-  Pace pace = quick();
-  pace.thorough = std::chrono::hours(1);
+TEST_CASE("between full searches only the likeliest name is queried, by one query") {
+  Timing timing = quick();
+  timing.search_interval = std::chrono::hours(1);
   bool there = false;
   Fixture fixture(
       "job-0.ns",
@@ -251,7 +251,7 @@ TEST_CASE("between thorough looks only the likeliest name is asked for, by one q
         if (there && question.name == "job-0.ns.svc.cluster.local") return {.addresses = {"10.0.0.1"}};
         return {.rcode = nxdomain};
       },
-      k8s, pace);
+      k8s, timing);
   fixture.look();
   CHECK(fixture.server.asked().size() == 8);
   CHECK(fixture.look().account() == "asked " + fixture.server.address() +
@@ -265,8 +265,8 @@ TEST_CASE("between thorough looks only the likeliest name is asked for, by one q
 }
 
 TEST_CASE("a name that exists without an address is watched in both families") {
-  Pace pace = quick();
-  pace.thorough = std::chrono::hours(1);
+  Timing timing = quick();
+  timing.search_interval = std::chrono::hours(1);
   bool there = false;
   Fixture fixture(
       "job-0",
@@ -274,17 +274,17 @@ TEST_CASE("a name that exists without an address is watched in both families") {
         if (there) return {.addresses = {"fd00::1"}};
         return {};
       },
-      k8s, pace);
-  CHECK(fixture.look().verdict == Verdict::no_address);
-  CHECK(fixture.look().verdict == Verdict::no_address);
+      k8s, timing);
+  CHECK(fixture.look().status == QueryStatus::no_address);
+  CHECK(fixture.look().status == QueryStatus::no_address);
   CHECK(fixture.server.asked().size() == 10);
   there = true;
   CHECK(fixture.addresses() == Names{"fd00::1"});
 }
 
 TEST_CASE("the whole search list is asked for again now and then") {
-  Pace pace = quick();
-  pace.thorough = std::chrono::milliseconds(0);
+  Timing timing = quick();
+  timing.search_interval = std::chrono::milliseconds(0);
   bool there = false;
   Fixture fixture(
       "job-0",
@@ -292,8 +292,8 @@ TEST_CASE("the whole search list is asked for again now and then") {
         if (there && question.name == "job-0") return {.addresses = {"10.0.0.1"}};
         return {.rcode = nxdomain};
       },
-      k8s, pace);
-  CHECK(fixture.look().verdict == Verdict::no_name);
+      k8s, timing);
+  CHECK(fixture.look().status == QueryStatus::no_name);
   there = true;
   const auto enough = Clock::now() + std::chrono::seconds(10);
   while (fixture.look().addresses.empty() && Clock::now() < enough)
@@ -305,19 +305,19 @@ TEST_CASE("a look cut short leaves the last answer alone") {
   bool silent = false;
   Fixture fixture("job-0.",
                   [&](const DnsQuestion&) -> DnsAnswer { return {.rcode = nxdomain, .silent = silent}; });
-  CHECK(fixture.look().verdict == Verdict::no_name);
+  CHECK(fixture.look().status == QueryStatus::no_name);
   silent = true;
-  CHECK(fixture.look(std::chrono::milliseconds(5)).verdict == Verdict::no_name);
-  CHECK(fixture.look().verdict == Verdict::silent);
+  CHECK(fixture.look(std::chrono::milliseconds(5)).status == QueryStatus::no_name);
+  CHECK(fixture.look().status == QueryStatus::silent);
 }
 
 TEST_CASE("a negative answer stands only while its TTL is seen to run down") {
   std::uint32_t ttl = 30;
-  Pace pace = quick();
-  pace.longest = std::chrono::seconds(2);
+  Timing timing = quick();
+  timing.longest_interval = std::chrono::seconds(2);
   Fixture fixture(
       "job-0.", [&](const DnsQuestion&) -> DnsAnswer { return {.rcode = nxdomain, .soa_ttl = ttl}; }, {},
-      pace);
+      timing);
   struct Row {
     std::uint32_t ttl;
     std::chrono::milliseconds stands;
@@ -328,7 +328,7 @@ TEST_CASE("a negative answer stands only while its TTL is seen to run down") {
     CAPTURE(row.ttl);
     ttl = row.ttl;
     fixture.look();
-    CHECK(fixture.resolver.stands_for() == row.stands);
+    CHECK(fixture.resolver.valid_for() == row.stands);
   }
 }
 

@@ -26,7 +26,7 @@
 #include <utility>
 #include <vector>
 
-#include "wait/pace.h"
+#include "wait/timing.h"
 
 /// Helpers of the tests of waiting: a name server on loopback, files, and stderr as text.
 namespace rankshim::wait::test {
@@ -260,15 +260,15 @@ Value run(asio::io_context& context, asio::awaitable<Value> coroutine) {
 }
 
 /// Everything a hundred times faster than in production.
-inline Pace quick() {
+inline Timing quick() {
   using std::chrono::milliseconds;
-  return {.shortest = milliseconds(1),
-          .longest = milliseconds(10),
-          .thorough = milliseconds(20),
-          .answer = milliseconds(30),
-          .connect = milliseconds(100),
-          .settle = milliseconds(20),
-          .report = std::chrono::seconds(30)};
+  return {.shortest_interval = milliseconds(1),
+          .longest_interval = milliseconds(10),
+          .search_interval = milliseconds(20),
+          .query_timeout = milliseconds(30),
+          .connect_timeout = milliseconds(100),
+          .settle_time = milliseconds(20),
+          .report_interval = std::chrono::seconds(30)};
 }
 
 }  // namespace rankshim::wait::test

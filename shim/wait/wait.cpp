@@ -61,15 +61,15 @@ bool is_nobodys(const ip::address& address) {
 /// alternates between the replicas of a name server does not fill the log.
 class Reporter {
  public:
-  Reporter(std::string master, Pace pace, milliseconds timeout)
-      : master_(std::move(master)), pace_(pace), timeout_(timeout) {}
+  Reporter(std::string master, Timing timing, milliseconds timeout)
+      : master_(std::move(master)), timing_(timing), timeout_(timeout) {}
 
   void not_yet(const std::string& reason) {
     const auto now = Clock::now();
     if (said_.empty()) {
       log::info("waiting for master {}: {}", master_, reason);
       last_report_ = now;
-    } else if (now - last_report_ >= pace_.report) {
+    } else if (now - last_report_ >= timing_.report_interval) {
       log::info("still waiting for master {} after {} of {}: {}", master_, seconds(since(begin_)),
                 seconds(timeout_), reason);
       said_.clear();
@@ -88,7 +88,7 @@ class Reporter {
 
  private:
   std::string master_;
-  Pace pace_;
+  Timing timing_;
   milliseconds timeout_;
   Clock::time_point begin_ = Clock::now();
   Clock::time_point last_report_;
@@ -102,7 +102,7 @@ class Waiting {
       : executor_(std::move(executor)),
         master_(std::move(master)),
         limits_(std::move(limits)),
-        resolver_(executor_, master_.host, {limits_.resolv_conf, limits_.hosts}, limits_.pace),
+        resolver_(executor_, master_.host, {limits_.resolv_conf, limits_.hosts}, limits_.timing),
         begin_(Clock::now()),
         step_begin_(begin_),
         deadline_(begin_ + std::min<milliseconds>(limits_.timeout, std::chrono::years(1))),
@@ -112,10 +112,12 @@ class Waiting {
   asio::awaitable<bool> look() {
     // While waiting for the port, the name is looked up now and then: a pod may come back with another
     // address.
-    if (addresses_.empty() || Clock::now() - last_lookup_ >= limits_.pace.thorough) co_await look_up();
+    if (addresses_.empty() || Clock::now() - last_lookup_ >= limits_.timing.search_interval)
+      co_await look_up();
     if (addresses_.empty()) co_return false;
     if (master_.until == Until::name || (mine_ && master_.may_be_mine)) co_return true;
-    const PortLook port = co_await look_at_port(executor_, addresses_, master_.port, limits_.pace, deadline_);
+    const PortLook port =
+        co_await look_at_port(executor_, addresses_, master_.port, limits_.timing, deadline_);
     if (!port_ || port.state == PortState::open || Clock::now() < deadline_) port_ = port;
     co_return port.state == PortState::open;
   }
@@ -127,9 +129,10 @@ class Waiting {
   /// node, so that thousands do not query at the same moment. The SOA of a negative answer can extend it, but
   /// never beyond Timing::longest_interval.
   [[nodiscard]] Clock::time_point next_look() {
-    const Pace& pace = limits_.pace;
-    milliseconds sleep = std::clamp(since(step_begin_) / 20, pace.shortest, pace.longest);
-    if (addresses_.empty()) sleep = std::max(sleep, resolver_.stands_for());
+    const Timing& timing = limits_.timing;
+    milliseconds sleep =
+        std::clamp(since(step_begin_) / 20, timing.shortest_interval, timing.longest_interval);
+    if (addresses_.empty()) sleep = std::max(sleep, resolver_.valid_for());
     const auto jitter = static_cast<int>(random_() % 201) - 100;  // ± 10 %
     return std::min(deadline_, Clock::now() + std::chrono::microseconds(sleep) * (1000 + jitter) / 1000);
   }
@@ -178,7 +181,7 @@ class Waiting {
   }
 
  private:
-  [[nodiscard]] bool hopeless() const { return resolver_.answer().verdict == Verdict::bad_name; }
+  [[nodiscard]] bool hopeless() const { return resolver_.answer().status == QueryStatus::bad_name; }
 
   [[nodiscard]] bool is_useless(const ip::address& address) const {
     return is_nobodys(address) ||
@@ -200,7 +203,7 @@ class Waiting {
     } else if (!answer.addresses.empty()) {
       useless_ = list(answer.addresses);
       addresses_.clear();
-    } else if (answer.verdict == Verdict::no_name || answer.verdict == Verdict::no_address) {
+    } else if (is_negative(answer.status)) {
       useless_.clear();
       addresses_.clear();  // gone; but the failure of a name server does not concern the master
     }
@@ -227,10 +230,10 @@ class Waiting {
 asio::awaitable<Result> wait_for(Master master, Limits limits) {
   if (master.until == Until::none) co_return Reached{};
   const auto executor = co_await asio::this_coro::executor;
-  const Pace pace = limits.pace;
+  const Timing timing = limits.timing;
   const milliseconds timeout = limits.timeout;
   Waiting waiting(executor, std::move(master), std::move(limits));
-  Reporter reporter(waiting.name(), pace, timeout);
+  Reporter reporter(waiting.name(), timing, timeout);
   asio::steady_timer timer(executor);
   while (!co_await waiting.look()) {
     if (!waiting.over()) {

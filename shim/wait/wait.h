@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "launch/until.h"
-#include "wait/pace.h"
+#include "wait/timing.h"
 
 namespace rankshim::wait {
 
@@ -29,7 +29,7 @@ struct Limits {
   std::chrono::milliseconds timeout{std::chrono::minutes(10)};
   std::string resolv_conf = "/etc/resolv.conf";
   std::string hosts = "/etc/hosts";
-  Pace pace;  ///< only tests change it
+  Timing timing;  ///< only tests change it
 };
 
 struct Reached {

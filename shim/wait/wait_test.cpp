@@ -33,7 +33,7 @@ struct Fixture {
       : server(context, std::move(handler)), resolv_conf("nameserver " + server.address() + "\n") {
     limits.resolv_conf = resolv_conf.path();
     limits.hosts = hosts.path();
-    limits.pace = quick();
+    limits.timing = quick();
     limits.timeout = std::chrono::seconds(15);
   }
 
@@ -156,7 +156,7 @@ TEST_CASE("each change of the reason is a line") {
 
 TEST_CASE("while nothing changes there is a line now and then") {
   Fixture fixture(at_first(30, {.rcode = nxdomain}, {.addresses = {"10.0.0.1"}}));
-  fixture.limits.pace.report = std::chrono::milliseconds(0);
+  fixture.limits.timing.report_interval = std::chrono::milliseconds(0);
   fixture.reach({"job-0.", 23456, Until::name, false});
   CHECK_THAT(fixture.said(),
              Catch::Contains("rankshim: still waiting for master job-0.:23456 after N s of 15 s: "
@@ -311,7 +311,7 @@ TEST_CASE("cancelled while a name server is silent, it ends at once and leaves n
     stop->cancel();
     return {.silent = true};
   });
-  fixture.limits.pace.answer = std::chrono::hours(1);
+  fixture.limits.timing.query_timeout = std::chrono::hours(1);
   asio::steady_timer timer(fixture.context);
   stop = &timer;
   check_cancelled_by(fixture, {"job-0.", 23456, Until::port, false}, timer);
@@ -335,7 +335,7 @@ TEST_CASE("cancelled while it sleeps, it ends at once and leaves nothing open") 
         std::chrono::milliseconds(20));  // the answer is on its way, then it sleeps for an hour
     return {.rcode = nxdomain};
   });
-  fixture.limits.pace.shortest = fixture.limits.pace.longest = std::chrono::hours(1);
+  fixture.limits.timing.shortest_interval = fixture.limits.timing.longest_interval = std::chrono::hours(1);
   asio::steady_timer timer(fixture.context);
   stop = &timer;
   check_cancelled_by(fixture, {"job-0.", 23456, Until::port, false}, timer);
@@ -343,7 +343,7 @@ TEST_CASE("cancelled while it sleeps, it ends at once and leaves nothing open") 
 
 TEST_CASE("cancelled while it tries the port, it ends at once and leaves nothing open") {
   Fixture fixture(always({.addresses = {"127.0.0.1", "127.0.0.2"}}));
-  fixture.limits.pace.settle = std::chrono::hours(1);
+  fixture.limits.timing.settle_time = std::chrono::hours(1);
   tcp::acceptor acceptor(fixture.context, {asio::ip::address_v4::loopback(), 0});
   asio::steady_timer timer(fixture.context);
   const auto accept = [&]() -> asio::awaitable<void> {

@@ -21,21 +21,21 @@
 namespace rankshim::wait {
 
 /// One query to a name server, and its result.
-struct Question {
+struct Query {
   bool done = false;
-  Verdict verdict = Verdict::silent;
+  QueryStatus status = QueryStatus::silent;
   std::vector<boost::asio::ip::address> addresses;
   std::optional<std::uint32_t> negative_ttl;  ///< of the SOA that came with a negative answer (RFC 2308 §5)
   bool out_of_memory = false;
 };
 
 /// Takes the addresses, and a negative answer's TTL, from an answer.
-void read_record(const ares_dns_record_t& record, Question& question);
+void read_record(const ares_dns_record_t& record, Query& query);
 
 /// The combined result of A and AAAA for one name.
 struct Reply {
   std::string name;
-  Verdict verdict = Verdict::silent;
+  QueryStatus status = QueryStatus::silent;
   std::vector<boost::asio::ip::address> addresses;
   std::optional<std::uint32_t> negative_ttl;
 };
@@ -45,13 +45,13 @@ enum class Families : std::uint8_t { both, v4, v6 };
 /// Sends queries to the name servers of one resolv.conf, by c-ares. It is made for each look and destroyed
 /// afterwards: so the file's content is always current, and destroying this object is all that cancelling
 /// takes.
-class Questions {
+class DnsClient {
  public:
   /// Throws std::bad_alloc, and system_error as PollSet does.
-  Questions(const boost::asio::any_io_executor& executor, const ResolvConf& conf,
+  DnsClient(const boost::asio::any_io_executor& executor, const ResolvConf& conf,
             std::chrono::milliseconds answer);
-  Questions(const Questions&) = delete;
-  Questions& operator=(const Questions&) = delete;
+  DnsClient(const DnsClient&) = delete;
+  DnsClient& operator=(const DnsClient&) = delete;
 
   /// The name servers for messages: "10.96.0.10, 10.96.0.11".
   [[nodiscard]] const std::string& servers() const { return servers_; }
@@ -66,11 +66,11 @@ class Questions {
     void operator()(ares_channel_t* channel) const { ares_destroy(channel); }
   };
 
-  Question* pose(const std::string& name, ares_dns_rec_type_t type);
+  Query* send(const std::string& name, ares_dns_rec_type_t type);
   boost::asio::awaitable<void> step(Clock::time_point deadline);
 
-  PollSet poll_;                   // c-ares reports its sockets to it until the channel is destroyed …
-  std::list<Question> questions_;  // … and its answers to these, so both outlive it
+  PollSet poll_;              // c-ares reports its sockets to it until the channel is destroyed …
+  std::list<Query> queries_;  // … and its answers to these, so both outlive it
   std::unique_ptr<ares_channel_t, Destroy> channel_;
   std::string servers_;
 };

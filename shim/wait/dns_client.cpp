@@ -1,4 +1,4 @@
-#include "wait/questions.h"
+#include "wait/dns_client.h"
 
 #include <netinet/in.h>
 
@@ -20,45 +20,42 @@ constexpr int tries = 2;
 /// server that answers A and drops AAAA must not cost seconds.
 constexpr std::chrono::milliseconds second_family{50};
 
-Verdict verdict_of(ares_status_t status) {
+QueryStatus status_of(ares_status_t status) {
   switch (status) {
     case ARES_SUCCESS:
     case ARES_ENODATA:
-      return Verdict::no_address;
+      return QueryStatus::no_address;
     case ARES_ENOTFOUND:
-      return Verdict::no_name;
+      return QueryStatus::no_name;
     case ARES_ESERVFAIL:
-      return Verdict::server_failure;
+      return QueryStatus::server_failure;
     case ARES_EREFUSED:
     case ARES_ENOTIMP:
-      return Verdict::refused;
+      return QueryStatus::refused;
     case ARES_EBADNAME:
     case ARES_EBADQUERY:
     case ARES_EBADSTR:
-      return Verdict::bad_name;
+      return QueryStatus::bad_name;
     case ARES_ECONNREFUSED:
     case ARES_ENOSERVER:
-      return Verdict::unreachable;
+      return QueryStatus::unreachable;
     case ARES_ETIMEOUT:
     case ARES_ECANCELLED:
     case ARES_EDESTRUCTION:
-      return Verdict::silent;
+      return QueryStatus::silent;
     default:
-      return Verdict::malformed;
+      return QueryStatus::malformed;
   }
 }
 
-bool negative(Verdict verdict) { return verdict == Verdict::no_name || verdict == Verdict::no_address; }
-
 void on_answer(void* argument, ares_status_t status, std::size_t /*timeouts*/,
                const ares_dns_record_t* record) noexcept {
-  Question& question = *static_cast<Question*>(argument);
-  question.done = true;
-  question.out_of_memory = status == ARES_ENOMEM;
-  question.verdict = verdict_of(status);
-  if (record != nullptr && (status == ARES_SUCCESS || negative(question.verdict)))
-    read_record(*record, question);
-  if (!question.addresses.empty()) question.verdict = Verdict::found;
+  Query& query = *static_cast<Query*>(argument);
+  query.done = true;
+  query.out_of_memory = status == ARES_ENOMEM;
+  query.status = status_of(status);
+  if (record != nullptr && (status == ARES_SUCCESS || is_negative(query.status))) read_record(*record, query);
+  if (!query.addresses.empty()) query.status = QueryStatus::found;
 }
 
 void on_socket(void* argument, ares_socket_t socket, int readable, int writable) noexcept {
@@ -84,27 +81,27 @@ std::string readable(std::string_view servers) {
 
 /// The queries for A and AAAA of one name.
 struct Pair {
-  const Question* v4;  ///< null: not sent
-  const Question* v6;
+  const Query* v4;  ///< null: not sent
+  const Query* v6;
 
   [[nodiscard]] bool done() const { return (v4 == nullptr || v4->done) && (v6 == nullptr || v6->done); }
   [[nodiscard]] bool found() const {
     return (v4 != nullptr && !v4->addresses.empty()) || (v6 != nullptr && !v6->addresses.empty());
   }
   [[nodiscard]] Reply reply(const std::string& name) const {
-    Reply reply{name, Verdict::silent, {}, {}};
-    for (const Question* question : {v4, v6}) {
-      if (question == nullptr) continue;
-      if (question->out_of_memory) throw std::bad_alloc();
-      reply.addresses.insert(reply.addresses.end(), question->addresses.begin(), question->addresses.end());
-      if (question->negative_ttl) reply.negative_ttl = question->negative_ttl;
+    Reply reply{name, QueryStatus::silent, {}, {}};
+    for (const Query* query : {v4, v6}) {
+      if (query == nullptr) continue;
+      if (query->out_of_memory) throw std::bad_alloc();
+      reply.addresses.insert(reply.addresses.end(), query->addresses.begin(), query->addresses.end());
+      if (query->negative_ttl) reply.negative_ttl = query->negative_ttl;
     }
-    const Verdict one = v4 != nullptr ? v4->verdict : v6->verdict;
-    const Verdict other = v6 != nullptr ? v6->verdict : v4->verdict;
+    const QueryStatus one = v4 != nullptr ? v4->status : v6->status;
+    const QueryStatus other = v6 != nullptr ? v6->status : v4->status;
     // An address is better than everything, an answer better than none: some servers fail on AAAA alone.
-    reply.verdict = one;
-    for (const Verdict better : {Verdict::no_name, Verdict::no_address, Verdict::found}) {
-      if (one == better || other == better) reply.verdict = better;
+    reply.status = one;
+    for (const QueryStatus better : {QueryStatus::no_name, QueryStatus::no_address, QueryStatus::found}) {
+      if (one == better || other == better) reply.status = better;
     }
     return reply;
   }
@@ -112,7 +109,7 @@ struct Pair {
 
 }  // namespace
 
-Questions::Questions(const asio::any_io_executor& executor, const ResolvConf& conf,
+DnsClient::DnsClient(const asio::any_io_executor& executor, const ResolvConf& conf,
                      std::chrono::milliseconds answer)
     : poll_(executor) {
   std::string no_file =
@@ -148,14 +145,14 @@ Questions::Questions(const asio::any_io_executor& executor, const ResolvConf& co
   servers_ = csv ? readable(csv.get()) : list;
 }
 
-Question* Questions::pose(const std::string& name, ares_dns_rec_type_t type) {
-  Question& question = questions_.emplace_back();
+Query* DnsClient::send(const std::string& name, ares_dns_rec_type_t type) {
+  Query& query = queries_.emplace_back();
   // If this fails, it has called back already.
-  ares_query_dnsrec(channel_.get(), name.c_str(), ARES_CLASS_IN, type, on_answer, &question, nullptr);
-  return &question;
+  ares_query_dnsrec(channel_.get(), name.c_str(), ARES_CLASS_IN, type, on_answer, &query, nullptr);
+  return &query;
 }
 
-asio::awaitable<void> Questions::step(Clock::time_point deadline) {
+asio::awaitable<void> DnsClient::step(Clock::time_point deadline) {
   timeval most{};
   if (ares_timeout(channel_.get(), nullptr, &most) != nullptr) {
     deadline = std::min(
@@ -176,12 +173,12 @@ asio::awaitable<void> Questions::step(Clock::time_point deadline) {
   ares_process_fds(channel_.get(), events.data(), count, ARES_PROCESS_FLAG_NONE);
 }
 
-asio::awaitable<std::vector<Reply>> Questions::ask(std::span<const std::string> names, Families families,
+asio::awaitable<std::vector<Reply>> DnsClient::ask(std::span<const std::string> names, Families families,
                                                    Clock::time_point deadline) {
   std::vector<Pair> pairs;
   for (const std::string& name : names) {
-    pairs.push_back({families == Families::v6 ? nullptr : pose(name, ARES_REC_TYPE_A),
-                     families == Families::v4 ? nullptr : pose(name, ARES_REC_TYPE_AAAA)});
+    pairs.push_back({families == Families::v6 ? nullptr : send(name, ARES_REC_TYPE_A),
+                     families == Families::v4 ? nullptr : send(name, ARES_REC_TYPE_AAAA)});
   }
   for (const Pair* halfway = nullptr; Clock::now() < deadline;) {
     const auto first =
