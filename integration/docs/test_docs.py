@@ -8,6 +8,8 @@ import sys
 
 import pytest
 
+from lib.requirements import cannot
+
 REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
 DOCUMENTS = sorted(
     path
@@ -22,6 +24,7 @@ RUN_ELSEWHERE = {
     "scripts/test quick": "a part of this very run",
     "scripts/bench": "integration/scripts",
     "scripts/build": "scripts/test",
+    "scripts/scale": "integration/scripts",
     "scripts/setup": "scripts/test",
 }
 
@@ -50,6 +53,8 @@ def examples(block):
 
 @pytest.mark.parametrize("block", list(blocks("console")))
 def test_a_console_example_prints_what_the_document_shows(block, rankshim, tmp_path):
+    if "unshare " in block and os.geteuid() != 0:
+        cannot("needs root for PID namespaces")
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin" / "rankshim").symlink_to(rankshim)
     (tmp_path / "bin" / "python3").symlink_to("/usr/bin/python3")

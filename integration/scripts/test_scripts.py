@@ -67,6 +67,16 @@ def test_bench_measures_all_three_inits_in_one_table_and_draws_them(rankshim, na
     assert {cell.strip() for cell in memory[1:4]} <= {text.replace(",", "") for text in texts}
 
 
+def test_scale_measures_the_waiting_of_many_nodes_and_long_lists(rankshim, namespaces):
+    if namespaces:
+        cannot(namespaces)
+    done = script("scale", "--nodes", "8", "--seconds", "1", "--hosts", "64", rankshim)
+    assert done.code == 0, done.transcript()
+    rows = [line.split("|")[1].strip() for line in done.stdout.splitlines() if line.startswith("| ")]
+    assert len(rows) == 1 + 4 + 4
+    assert any("8 nodes, a short name" in row for row in rows) and any("64 hosts" in row for row in rows)
+
+
 def test_a_script_refuses_an_argument_that_it_does_not_know():
     for words in (("setup", "nonsense"), ("build", "nonsense"), ("test", "nonsense")):
         done = subprocess.run([REPOSITORY / "scripts" / words[0], *words[1:]], capture_output=True, text=True,
