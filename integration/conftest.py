@@ -15,7 +15,7 @@ import signal
 import pytest
 
 from lib import network as networks
-from lib.events import NotInTime
+from lib.events import PATIENCE, NotInTime
 from lib.process import clean_environment, run
 from lib.requirements import cannot
 
@@ -83,7 +83,7 @@ def rankshim():
 def shim(rankshim):
     """Runs rankshim on this machine itself to its end: shim("explain", ..., env={...})."""
 
-    def start(*arguments, env=None, timeout=30):
+    def start(*arguments, env=None, timeout=PATIENCE):
         return run([rankshim, *arguments], clean_environment(env), timeout=timeout, name="rankshim")
 
     return start

@@ -60,7 +60,7 @@ class Engine:
         self._process = Process([str(word) for word in command], tool_environment(), name="engine",
                                 wrapper=networks.machine_network() if machine_network else ())
         try:
-            self._process.wait_line("ready", 30)
+            self._process.wait_line("ready")
             cgroup = next(_cgroup2().glob(f"with-podman.{self._process.pid}"))
             members = cgroup / "self" / "cgroup.procs"
             target = next(pid for pid in members.read_text().split() if _is_init(pid))
@@ -101,7 +101,7 @@ class Engine:
     def close(self):
         """Ends the engine with every container in it."""
         self._process.popen.terminate()
-        self._process.wait(30)
+        self._process.wait()
         self._process.kill()
 
     def __enter__(self):

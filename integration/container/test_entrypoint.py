@@ -48,19 +48,19 @@ def user_container(request, start):
 ])
 def test_podman_run_ends_with_the_commands_code(user_container, command, code):
     container = user_container(*command)
-    assert container.wait(30) == code, container.transcript()
+    assert container.wait() == code, container.transcript()
 
 
 def test_incomplete_facts_start_nothing(user_container):
     container = user_container("echo", "started", options=["--env=WORLD_SIZE=3"])
-    assert container.wait(30) == 78
+    assert container.wait() == 78
     assert "WORLD_SIZE" in container.stderr
     assert "started" not in container.stdout
 
 
 def test_rankshim_is_pid_1_and_the_command_its_child(user_container):
     container = user_container("sh", "-c", "cat /proc/1/comm; echo parent $PPID")
-    assert container.wait(30) == 0
+    assert container.wait() == 0
     assert container.stdout == "rankshim\nparent 1\n"
 
 
@@ -82,7 +82,7 @@ def test_podman_stop_reaches_the_command_and_its_code_comes_back(engine, user_co
     container = user_container("bash", "-c", LISTENER)
     container.wait_line("^ready$")
     engine.must("stop", "--time=60", container.name)
-    assert container.wait(20) == 5, container.transcript()
+    assert container.wait() == 5, container.transcript()
     assert container.stdout.splitlines() == ["ready", "got TERM"]
 
 
@@ -90,7 +90,7 @@ def test_podman_stop_ends_a_command_that_does_nothing_about_it(engine, user_cont
     container = user_container("sh", "-c", "echo ready; exec sleep 1000")
     container.wait_line("^ready$")
     engine.must("stop", "--time=60", container.name)
-    assert container.wait(20) == 143, container.transcript()
+    assert container.wait() == 143, container.transcript()
 
 
 def test_podman_kill_sends_any_signal_once(engine, user_container):
@@ -99,9 +99,9 @@ def test_podman_kill_sends_any_signal_once(engine, user_container):
     signals = ["HUP", "USR1", "USR2", "WINCH", "37"]
     for name in signals:
         engine.must("kill", f"--signal={name}", container.name)
-        container.wait_line(f"^got {name}$", 20)
+        container.wait_line(f"^got {name}$")
     engine.must("stop", "--time=60", container.name)
-    assert container.wait(20) == 5
+    assert container.wait() == 5
     assert container.stdout.splitlines() == ["ready", *(f"got {name}" for name in signals), "got TERM"]
 
 
@@ -109,9 +109,9 @@ def test_a_stop_while_waiting_for_the_master_ends_at_once_with_143(engine, user_
     container = user_container("echo", "started", options=[
         "--network=job", "--env=RANK=1", "--env=WORLD_SIZE=2", "--env=MASTER_ADDR=late-0", "--env=MASTER_PORT=23456",
     ])
-    container.wait_line("late-0", 20)
+    container.wait_line("late-0")
     engine.must("stop", "--time=60", container.name)
-    assert container.wait(20) == 143, container.transcript()
+    assert container.wait() == 143, container.transcript()
     assert "started" not in container.stdout
 
 
@@ -123,7 +123,7 @@ def test_orphans_are_reaped(user_container):
         while grep -q '^State:.*Z' /proc/[0-9]*/status 2>/dev/null; do sleep 0.01; done
         echo clean
     """)
-    assert container.wait(30) == 0, container.transcript()
+    assert container.wait() == 0, container.transcript()
     assert container.stdout == "100\nclean\n"
 
 
@@ -133,5 +133,5 @@ def test_what_the_command_leaves_behind_is_asked_to_stop(user_container):
         read -r line <&"${left[0]}"
         exit 3
     """)
-    assert container.wait(30) == 3
+    assert container.wait() == 3
     assert "left behind got TERM\n" in container.stderr

@@ -81,7 +81,7 @@ def job(play, tmp_path):
 def test_a_pod_that_comes_late_is_waited_for_and_one_that_is_killed_is_named_by_the_other(engine, job):
     master_name, worker_name = job.names
     worker = job.start(worker_name)
-    worker.wait_line(f"waiting for master {master_name}", 30)
+    worker.wait_line(f"waiting for master {master_name}")
     master = job.start(master_name)
     for pod in (master, worker):
         pod.wait_line("TRAINING rank=. sum=2", JOB)

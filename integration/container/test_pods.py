@@ -35,11 +35,11 @@ def node(play):
 
 def test_two_pods_train_together_though_the_master_pod_comes_late(engine, node):
     worker = node(WORKER, 1)
-    worker.wait_line(f"(?i)wait.*{MASTER}", 30)
+    worker.wait_line(f"(?i)wait.*{MASTER}")
     master = node(MASTER, 0)
     for pod in (master, worker):
         assert engine.must("wait", f"{pod.name}-pytorch", timeout=JOB) == "0", pod.transcript()
-        pod.wait(30)
+        pod.wait()
     found = results(master) | results(worker)
     assert {rank: result["world"] for rank, result in found.items()} == {0: "2", 1: "2"}
     assert len({(result["loss"], result["weight"]) for result in found.values()}) == 1

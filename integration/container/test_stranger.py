@@ -84,7 +84,7 @@ def trained(engine, play, pods):
     found = []
     for node in nodes:
         assert engine.must("wait", f"{node.name}-pytorch", timeout=JOB) == "0", node.transcript()
-        node.wait(30)
+        node.wait()
         found += [(rank, result["world"]) for rank, result in results(node).items()]
     return found
 

@@ -72,12 +72,12 @@ def train(nodes, environments, rankshim, publish):
     processes = [node.start([rankshim, "--", SCRIPT], env) for node, env in zip(nodes, environments)]
     worker = processes[1]
     happened(worker.started, "both nodes", "started; " + ("the master has no DNS record yet" if publish else "on loopback"))
-    worker.wait_line("(?i)waiting", 30, stream="stderr")
+    worker.wait_line("(?i)waiting", stream="stderr")
     if publish:
         publish()
         happened(time.monotonic(), "name server", f"{MASTER} published, because the worker waits for it")
     # Where one fails the other might wait for it for long.
-    until(lambda: all(code is not None for code in codes(processes)) or any(codes(processes)), JOB, "the job's end")
+    until(lambda: all(code is not None for code in codes(processes)) or any(codes(processes)), "the job's end", JOB)
     for process in processes:
         if process.popen.poll() is None:
             process.kill()

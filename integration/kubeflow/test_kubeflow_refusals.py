@@ -65,7 +65,7 @@ def place(tmp_path):
 @pytest.mark.parametrize("env, names", REFUSED.values(), ids=REFUSED.keys())
 def test_it_is_refused_in_a_line_that_names_it_and_nothing_is_started(rankshim, place, env, names, command):
     # Without a wait: what is not refused is started, and shows.
-    done = run([rankshim, "--wait=none", "--", *command], clean_environment(env), cwd=place, timeout=10)
+    done = run([rankshim, "--wait=none", "--", *command], clean_environment(env), cwd=place)
     assert done.code == CONFIGURATION
     assert done.stdout == ""
     lines = done.stderr.splitlines()

@@ -14,7 +14,7 @@ pytestmark = [pytest.mark.torch, pytest.mark.usefixtures("torch")]
 STOPPING = str(pathlib.Path(__file__).resolve().parent / "workers" / "stopping.py")
 MASTER = "job-master-0"
 TERMINATED = 143
-START = 60  # for torchrun and its workers to be there, on a busy machine
+START = 120  # for torchrun and its workers to be there, on a busy machine
 
 
 @pytest.fixture
@@ -33,7 +33,7 @@ def agent(process):
 @pytest.mark.alone
 def test_a_term_in_the_rendezvous_ends_the_container_within_two_seconds(master, rankshim):
     process = master.start([rankshim, "--", STOPPING, "plain"], operator_1_5(0, 2, MASTER))
-    until(lambda: process.listens(int(PORT)), START, "the agent waits for its peer")
+    until(lambda: process.listens(int(PORT)), "the agent waits for its peer", START)
     assert agent(process), "torchrun as PID 1's child ignores nothing, but the store's wait does not return"
     sent = time.monotonic()
     process.signal(signal.SIGTERM)
@@ -44,7 +44,7 @@ def test_a_term_in_the_rendezvous_ends_the_container_within_two_seconds(master, 
 @pytest.mark.alone
 def test_a_term_while_torchrun_is_still_loading_does_too(master, rankshim):
     process = master.start([rankshim, "--", STOPPING, "plain"], operator_1_5(0, 2, MASTER))
-    until(lambda: agent(process), START, "the agent's process exists")
+    until(lambda: agent(process), "the agent's process exists", START)
     sent = time.monotonic()
     process.signal(signal.SIGTERM)
     assert process.wait() == TERMINATED

@@ -6,6 +6,7 @@ import signal
 import sys
 import tempfile
 
+from lib.events import PATIENCE
 from lib.process import Process, clean_environment
 
 DOMAIN = "cluster.local"
@@ -53,7 +54,7 @@ class Dnsmasq:
         os.rename(new, self._records / name)
         self._server.wait_line(f"read .*{name}", 10, since=before)
 
-    def wait_query(self, name, timeout=30):
+    def wait_query(self, name, timeout=PATIENCE):
         """Waits until somebody has asked for this very name; the log line."""
         return self._server.wait_line(rf"query\[A+\] {name} ", timeout)
 
@@ -101,7 +102,7 @@ class AuthoritativeAndCache:
         self._authority.signal(signal.SIGHUP)
         self._authority.wait_line("read .*hosts", 10, since=before)
 
-    def wait_query(self, name, timeout=30):
+    def wait_query(self, name, timeout=PATIENCE):
         """Waits until the cache was asked for this very name; the log line."""
         return self._cache.wait_line(rf"query\[A+\] {name} ", timeout)
 
@@ -122,7 +123,7 @@ class StubDns:
         )
         self._server.wait_line("ready", 20)
 
-    def wait_query(self, name, timeout=30):
+    def wait_query(self, name, timeout=PATIENCE):
         """Waits until somebody has asked for this very name; the log line."""
         return self._server.wait_line(f"query {name}$", timeout)
 

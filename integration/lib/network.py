@@ -19,7 +19,7 @@ import subprocess
 import tempfile
 
 from lib.dns import AuthoritativeAndCache, Dnsmasq, StubDns
-from lib.events import until
+from lib.events import PATIENCE, until
 from lib.process import DIE_WITH_US, Process, children, clean_environment, descendants
 
 # Inside private namespaces any addresses will do: these look like a cluster's.
@@ -52,7 +52,7 @@ def why_not():
         return "needs root for network and PID namespaces"
     tried = subprocess.run(
         ["unshare", "--net", "--pid", "--fork", "--mount-proc", "--uts", "ip", "link", "add", "name", "try", "type", "bridge"],
-        capture_output=True, text=True, timeout=20, env=clean_environment(),
+        capture_output=True, text=True, timeout=PATIENCE, env=clean_environment(),
     )
     if tried.returncode != 0:
         return "namespaces are not allowed here: " + " ".join(tried.stderr.split())
@@ -87,7 +87,7 @@ def has_ipv6():
 
 
 def _tool(*argv):
-    done = subprocess.run(argv, capture_output=True, text=True, timeout=20, env=clean_environment())
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=PATIENCE, env=clean_environment())
     if done.returncode != 0:
         raise RuntimeError(f"{' '.join(argv)}: exit {done.returncode}: {done.stderr.strip()}")
     return done.stdout
@@ -104,7 +104,7 @@ class NetworkNamespace:
         if holder.stdout.readline() != b"up\n":
             raise RuntimeError("cannot make a network namespace")
         self.fd = os.open(f"/proc/{holder.pid}/ns/net", os.O_RDONLY | os.O_CLOEXEC)
-        holder.communicate(timeout=20)
+        holder.communicate(timeout=PATIENCE)
 
     @property
     def path(self):
@@ -158,7 +158,7 @@ class Node:
         self.processes.append(process)
         return process
 
-    def run(self, argv, env, *, timeout=30, **how):
+    def run(self, argv, env, *, timeout=PATIENCE, **how):
         """Runs `argv` as PID 1 to its end; the ended process with its exit code as `.code`."""
         process = self.start(argv, env, **how)
         process.code = process.wait(timeout)
@@ -189,8 +189,7 @@ class NodeProcess(Process):
         )
         super().__init__(argv, clean_environment(), name=name, cwd=cwd, wrapper=wrapper)
         self._init = until(
-            lambda: self.popen.poll() is not None or children(self.popen.pid), 20, "unshare makes its child"
-        )
+            lambda: self.popen.poll() is not None or children(self.popen.pid), "unshare makes its child")
 
     @property
     def init(self):

@@ -11,7 +11,7 @@ import threading
 import time
 from dataclasses import dataclass
 
-from lib.events import NotInTime
+from lib.events import PATIENCE, NotInTime
 
 log = logging.getLogger("rankshim.integration")
 
@@ -100,7 +100,7 @@ class Process:
         """The command's process id as this process sees it."""
         return self.popen.pid
 
-    def wait_line(self, pattern, timeout=30, *, stream=None, since=0):
+    def wait_line(self, pattern, timeout=PATIENCE, *, stream=None, since=0):
         """The first line from lines[since:] that contains the regular expression `pattern`.
 
         Fails at once when the command has ended without it.
@@ -121,7 +121,7 @@ class Process:
                 # A reader's end notifies nobody: look again now and then.
                 self._changed.wait(min(0.1, max(0.0, deadline - time.monotonic())))
 
-    def wait(self, timeout=30):
+    def wait(self, timeout=PATIENCE):
         """Waits for the end and all output; the exit code in the shell's convention."""
         try:
             self.popen.wait(timeout)
@@ -145,7 +145,7 @@ class Process:
                     os.kill(pid, signal.SIGKILL)
                 except ProcessLookupError:
                     pass
-        self.popen.wait(10)
+        self.popen.wait(PATIENCE)
         for reader in self._readers:
             reader.join(5)
 
@@ -173,7 +173,7 @@ class Process:
         self.kill()
 
 
-def run(argv, env, *, timeout=30, **how):
+def run(argv, env, *, timeout=PATIENCE, **how):
     """Runs a command to its end; the ended Process with its exit code as `.code`."""
     with Process(argv, env, **how) as process:
         process.code = process.wait(timeout)

@@ -59,7 +59,7 @@ def test_without_rankshim_the_same_nodes_cannot_reach_each_other(strangers):
         for rank, node in enumerate(strangers)
     ]
     # One of them says it, the other hangs.
-    until(lambda: any("connectFullMesh failed" in process.stderr for process in processes), JOB, "gloo gives up")
+    until(lambda: any("connectFullMesh failed" in process.stderr for process in processes), "gloo gives up", JOB)
     assert not results(processes[0]) and not results(processes[1])
 
 

@@ -39,4 +39,4 @@ def status(shim, folder, *options):
 
 def answers(shim, folder):
     """Until an instance answers."""
-    return until(lambda: status(shim, folder)[1], 60, "an answer to rankshim status")
+    return until(lambda: status(shim, folder)[1], "an answer to rankshim status")

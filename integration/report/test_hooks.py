@@ -30,12 +30,12 @@ def test_a_pre_start_hook_comes_before_anything_is_read(shim, tmp_path):
     assert done.stdout.split() == ["HOOK", "PROGRAM"]
 
 
-@pytest.mark.parametrize("hook, code, words", [
-    ("exit 9", 9, "the pre-start hook ended with code 9; nothing was started"),
-    ("sleep 1000", 137, "it took longer than 250ms; nothing was started"),
+@pytest.mark.parametrize("hook, limit, code, words", [
+    ("exit 9", "60s", 9, "the pre-start hook ended with code 9; nothing was started"),
+    ("sleep 1000", "250ms", 137, "it took longer than 250ms; nothing was started"),
 ])
-def test_a_pre_start_hook_that_fails_is_our_end(shim, tmp_path, hook, code, words):
-    done = shim(f"--pre-start={hook}", "--pre-start-timeout=250ms", "--", "echo", "PROGRAM")
+def test_a_pre_start_hook_that_fails_is_our_end(shim, hook, limit, code, words):
+    done = shim(f"--pre-start={hook}", f"--pre-start-timeout={limit}", "--", "echo", "PROGRAM")
     assert done.code == code
     assert words in done.stderr
     assert done.stdout == ""
@@ -43,9 +43,9 @@ def test_a_pre_start_hook_that_fails_is_our_end(shim, tmp_path, hook, code, word
 
 def test_a_term_during_the_pre_start_hook_ends_it(start):
     program = start("--pre-start=echo HOOK; sleep 1000", "--", "echo", "PROGRAM")
-    program.wait_line("HOOK", 60)
+    program.wait_line("HOOK")
     program.signal(signal.SIGTERM)
-    assert program.wait(60) == 143
+    assert program.wait() == 143
     assert "PROGRAM" not in program.stdout
 
 
@@ -63,12 +63,12 @@ def test_a_failed_container_is_held_until_a_term(shim, start, tmp_path):
     report = tmp_path / "report.json"
     program = start("--hold-on-failure=30m", f"--report={report}", f"--run-dir={tmp_path}", "--",
                     "sh", "-c", "exit 6", env=JOB)
-    program.wait_line("the container is kept for 30m", 60)
+    program.wait_line("the container is kept for 30m")
     assert told(report)["exit_code"] == 6
     code, answer = status(shim, tmp_path)
     assert (code, answer["phase"], answer["failed"]) == (1, "held", True)
     program.signal(signal.SIGTERM)
-    assert program.wait(60) == 6
+    assert program.wait() == 6
     assert shim("--hold-on-failure=30m", "--", "true").code == 0
     assert shim("--hold-on-failure=100ms", "--", "false").code == 1
 
@@ -76,10 +76,10 @@ def test_a_failed_container_is_held_until_a_term(shim, start, tmp_path):
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGUSR1])
 def test_a_signal_while_what_the_pre_start_hook_left_is_waited_for_starts_nothing(start, leaves, tmp_path, number):
     program = start(f"--pre-start={leaves(0)}", "--leftover-grace=60s", "--", "echo", "PROGRAM")
-    program.wait_line("ASKED", 60)
+    program.wait_line("ASKED")
     program.signal(number)
     (tmp_path / "go").touch()
-    assert program.wait(60) == 128 + number
+    assert program.wait() == 128 + number
     assert "PROGRAM" not in program.stdout
     assert "during the pre-start hook; nothing was started" in program.stderr
 
@@ -92,17 +92,17 @@ def test_what_a_pre_start_hook_leaves_running_is_stopped_and_told(shim):
 
 def test_a_term_among_the_leftovers_gives_them_the_grace(start, leaves):
     program = start("--grace=200ms", "--no-stacks", "--leftover-grace=1h", "--", "sh", "-c", leaves(3))
-    program.wait_line("ASKED", 60)
+    program.wait_line("ASKED")
     program.signal(signal.SIGTERM)
-    program.wait_line("SIGTERM received; what the command left behind is killed in 200 ms", 60)
-    assert program.wait(60) == 3
+    program.wait_line("SIGTERM received; what the command left behind is killed in 200 ms")
+    assert program.wait() == 3
 
 
 def test_a_hook_has_the_grace_of_any_command(start):
     program = start("--grace=200ms", "--pre-start=trap '' TERM; echo HOOK; sleep 1000", "--", "echo", "PROGRAM")
-    program.wait_line("HOOK", 60)
+    program.wait_line("HOOK")
     program.signal(signal.SIGTERM)
-    assert program.wait(60) == 143
+    assert program.wait() == 143
     assert "PROGRAM" not in program.stdout
 
 
@@ -110,10 +110,10 @@ def test_a_signal_that_is_to_be_dropped_is_dropped_in_a_hook_too(start, tmp_path
     go = tmp_path / "go"
     hook = f"echo HOOK; while [ ! -e {go} ]; do sleep 0.02; done"
     program = start("--rewrite-signal=HUP=none", f"--pre-start={hook}", "--", "echo", "PROGRAM")
-    program.wait_line("HOOK", 60)
+    program.wait_line("HOOK")
     program.signal(signal.SIGHUP)
     go.touch()
-    assert program.wait(60) == 0
+    assert program.wait() == 0
     assert "PROGRAM" in program.stdout
 
 
@@ -122,7 +122,7 @@ def test_the_status_is_told_during_the_pre_start_hook_too(start, shim, tmp_path)
     assert answers(shim, tmp_path)["phase"] == "pre-start"
     assert status(shim, tmp_path)[0] == 0
     program.signal(signal.SIGTERM)
-    assert program.wait(60) == 143
+    assert program.wait() == 143
 
 
 def test_a_stop_that_was_acted_upon_does_not_reach_the_post_stop_hook(start):
@@ -130,9 +130,9 @@ def test_a_stop_that_was_acted_upon_does_not_reach_the_post_stop_hook(start):
     # What was sent before the USR1 has come before it.
     hook = "trap 'echo HOOK; exit' USR1; kill -USR1 $PPID; while :; do sleep 0.02; done"
     program = start(f"--post-stop={hook}", "--", "true", env=job)
-    program.wait_line("waiting for master", 60)
+    program.wait_line("waiting for master")
     program.signal(signal.SIGTERM)
-    assert program.wait(60) == 143
+    assert program.wait() == 143
     assert program.stdout == "HOOK\n"
 
 
@@ -158,25 +158,25 @@ def test_where_the_report_cannot_be_written_the_post_stop_hook_gets_it_all_the_s
 
 def test_a_term_that_becomes_an_int_kills_no_leftovers(start, leaves, tmp_path):
     program = start("--rewrite-signal=TERM=INT", "--leftover-grace=60s", "--", "sh", "-c", leaves(3))
-    program.wait_line("ASKED", 60)
+    program.wait_line("ASKED")
     program.signal(signal.SIGTERM)
     (tmp_path / "go").touch()
-    assert program.wait(60) == 3
+    assert program.wait() == 3
     assert "rankshim kills everything" not in program.stderr
 
 
 @pytest.mark.parametrize("numbers", [[signal.SIGTERM], [signal.SIGUSR1, signal.SIGTERM]], ids=["TERM", "USR1 before it"])
 def test_who_was_asked_to_stop_among_the_leftovers_is_not_held(start, leaves, tmp_path, numbers):
     program = start("--hold-on-failure=30m", "--leftover-grace=60s", "--", "sh", "-c", leaves(3))
-    program.wait_line("ASKED", 60)
+    program.wait_line("ASKED")
     for number in numbers:
         program.signal(number)
     (tmp_path / "go").touch()
-    assert program.wait(60) == 3
+    assert program.wait() == 3
 
 
 def test_who_was_asked_to_stop_in_the_post_stop_hook_is_not_held(start):
     program = start("--hold-on-failure=30m", "--post-stop=echo HOOK; sleep 1000", "--", "sh", "-c", "exit 3")
-    program.wait_line("HOOK", 60)
+    program.wait_line("HOOK")
     program.signal(signal.SIGTERM)
-    assert program.wait(60) == 3
+    assert program.wait() == 3

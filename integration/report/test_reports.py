@@ -205,12 +205,12 @@ def test_while_it_stops_a_provisional_word_stands_in_the_termination_log(start, 
     os.mkfifo(go)
     script = f"trap 'echo STOPPING; read word <{go}; exit 0' TERM; echo READY; while :; do sleep 1000 & wait $!; done"
     program = start(f"--termination-log={log}", "--", "bash", "-c", script)
-    program.wait_line("READY", 60)
+    program.wait_line("READY")
     program.signal(signal.SIGTERM)
-    program.wait_line("STOPPING", 60)
-    until(lambda: log.exists() and "SIGTERM came" in log.read_text(), 60, "the provisional word")
+    program.wait_line("STOPPING")
+    until(lambda: log.exists() and "SIGTERM came" in log.read_text(), "the provisional word")
     go.write_text("on\n")
-    assert program.wait(60) == 0
+    assert program.wait() == 0
     assert log.read_text() == ""
 
 
@@ -223,7 +223,7 @@ def test_status_tells_the_phase_and_is_for_probes(shim, start, tmp_path):
     assert status(shim, tmp_path, "--phase", "run")[0] == 0
     assert status(shim, tmp_path, "--phase", "wait")[0] == 1
     program.signal(signal.SIGTERM)
-    program.wait(60)
+    program.wait()
     assert status(shim, tmp_path)[0] == 1
     assert os.listdir(tmp_path) == []
 
@@ -236,27 +236,27 @@ def test_status_tells_what_is_waited_for_and_that_is_well(shim, start, tmp_path)
     assert status(shim, tmp_path)[0] == 0
     assert status(shim, tmp_path, "--phase=run")[0] == 1
     program.signal(signal.SIGTERM)
-    assert program.wait(60) == 143
+    assert program.wait() == 143
 
 
 def test_a_stale_socket_is_replaced_and_a_living_one_is_left(shim, start, tmp_path):
     first = start(f"--run-dir={tmp_path}", "--child-death-signal=KILL", "--", "sleep", "1000", env=JOB)
     answers(shim, tmp_path)
     second = start(f"--run-dir={tmp_path}", "--", "sleep", "1000", env=JOB)
-    second.wait_line("warning: another rankshim answers", 60)
+    second.wait_line("warning: another rankshim answers")
     assert status(shim, tmp_path)[1]["pid"] == first.pid
     second.signal(signal.SIGTERM)
-    second.wait(60)
+    second.wait()
     first.signal(signal.SIGKILL)
-    first.wait(60)
+    first.wait()
     third = start(f"--run-dir={tmp_path}", "--", "sleep", "1000", env=JOB)
-    assert until(lambda: status(shim, tmp_path)[1].get("pid"), 60, "an answer") == third.pid
+    assert until(lambda: status(shim, tmp_path)[1].get("pid"), "an answer") == third.pid
 
 
 def test_who_asks_for_the_status_of_a_stopped_instance_can_be_ended(start, rankshim, tmp_path):
     program = start(f"--run-dir={tmp_path}", "--", "sleep", "1000", env=JOB)
     place = str(tmp_path / "rankshim.sock")
-    until(lambda: os.path.exists(place), 60, "the socket")
+    until(lambda: os.path.exists(place), "the socket")
     program.signal(signal.SIGSTOP)
     with contextlib.ExitStack() as stack:
         asking = 0
@@ -268,11 +268,12 @@ def test_who_asks_for_the_status_of_a_stopped_instance_can_be_ended(start, ranks
                 asking += 1
         assert 0 < asking < 100
         waits = start("status", f"--run-dir={tmp_path}")
-        until(lambda: "unix_wait" in wait_channel(waits.pid), 60, "it waits to be taken")
+        until(lambda: "unix_wait" in wait_channel(waits.pid), "it waits to be taken")
         waits.signal(signal.SIGTERM)
-        assert waits.wait(60) == 143
+        assert waits.wait() == 143
 
 
+@pytest.mark.alone
 def test_a_plain_program_on_a_node_alone_has_a_status_from_its_first_moment(shim, start, tmp_path):
     program = start(f"--run-dir={tmp_path}", "--", "sleep", "1000")
     code, answer = status(shim, tmp_path, "--phase=run")  # as a liveness probe: once
@@ -283,17 +284,17 @@ def test_what_is_held_has_a_status_however_early_it_failed(shim, start, tmp_path
     for options in [["--nnodes=x", "--", "true"], ["--", "false"]]:
         log = tmp_path / "log"
         program = start(f"--run-dir={tmp_path}", f"--termination-log={log}", "--hold-on-failure=30m", *options)
-        program.wait_line("the container is kept", 60)
+        program.wait_line("the container is kept")
         code, answer = status(shim, tmp_path)
         assert (code, answer["phase"], answer["failed"]) == (1, "held", True)
         program.signal(signal.SIGTERM)
-        program.wait(60)
+        program.wait()
 
 
 def test_a_run_dir_is_the_only_place(shim, start, tmp_path):
     missing = tmp_path / "missing"
     program = start(f"--run-dir={missing}", "--", "sleep", "1000", env={"TMPDIR": str(tmp_path)})
-    program.wait_line(f"a socket cannot be created in {missing} ", 60)
+    program.wait_line(f"a socket cannot be created in {missing} ")
     assert not (tmp_path / "rankshim.sock").exists()
     start("--", "sleep", "1000", env={"TMPDIR": str(tmp_path)})
     assert shim("status", f"--run-dir={missing}").code == 1
@@ -304,10 +305,10 @@ def test_a_file_that_is_not_our_socket_is_left(shim, start, tmp_path):
     place = tmp_path / "rankshim.sock"
     place.write_text("precious")
     program = start(f"--run-dir={tmp_path}", "--", "sleep", "1000")
-    program.wait_line("the file at .*/rankshim.sock is not a left-over socket of this user", 60)
+    program.wait_line("the file at .*/rankshim.sock is not a left-over socket of this user")
     assert answers(shim, tmp_path)["pid"] == program.pid
     program.signal(signal.SIGTERM)
-    program.wait(60)
+    program.wait()
     assert place.read_text() == "precious" and os.listdir(tmp_path) == ["rankshim.sock"]
 
 
@@ -319,7 +320,7 @@ def test_a_file_that_took_the_place_of_our_socket_is_left(shim, start, tmp_path)
     place.unlink()
     place.write_text("precious")
     program.signal(signal.SIGTERM)
-    program.wait(60)
+    program.wait()
     assert place.read_text() == "precious"
 
 
@@ -329,12 +330,12 @@ def test_two_containers_that_share_a_run_folder_both_have_a_status(shim, start, 
         cannot("only root can have a PID namespace here")
     first = start(f"--run-dir={tmp_path}", "--", "sleep", "1000")
     assert answers(shim, tmp_path)["pid"] == first.pid
-    script = f"{rankshim} status --run-dir={tmp_path}; read line"
+    script = f"until {rankshim} status --run-dir={tmp_path}; do :; done; read line"
     second = Process(["unshare", "--pid", "--fork", "--mount-proc", "--kill-child", rankshim, f"--run-dir={tmp_path}",
                       "--", "sh", "-c", script], clean_environment())
     try:
-        second.wait_line("another container's rankshim answers at .*/rankshim.sock; rankshim status asks this one", 60)
-        assert json.loads(second.wait_line("^{", 60, stream="stdout").text)["pid"] == 1
+        second.wait_line("another container's rankshim answers at .*/rankshim.sock; rankshim status asks this one")
+        assert json.loads(second.wait_line("^{", stream="stdout").text)["pid"] == 1
         assert status(shim, tmp_path)[1]["pid"] == first.pid
     finally:
         second.kill()
@@ -365,24 +366,29 @@ def asked_of(rankshim, folder, answer, as_user=None):
     """`rankshim status` where somebody else answers every question."""
     place = socket.socket(socket.AF_UNIX)
     place.bind(str(folder / "rankshim.sock"))
+    listens, ready = os.pipe()
     served = os.fork()
     if served == 0:
         if as_user is not None:
             os.setuid(as_user)
-        place.listen()  # whoever listens is the peer
+        place.listen()  # the process that listens is the peer
+        os.write(ready, b"x")
         while True:
             with contextlib.suppress(OSError):
                 place.accept()[0].sendall(answer)
     place.close()
+    os.read(listens, 1)
     try:
         return run([rankshim, "status", f"--run-dir={folder}"], clean_environment())
     finally:
         os.kill(served, signal.SIGKILL)
         os.waitpid(served, 0)
+        os.close(listens)
+        os.close(ready)
 
 
-def test_the_log_can_be_json(rankshim):
-    done = run([rankshim, "--log-format=json", "--", "sh", "-c", "exit 3"], clean_environment())
+def test_the_log_can_be_json(rankshim, tmp_path):
+    done = run([rankshim, "--log-format=json", f"--run-dir={tmp_path}", "--", "sh", "-c", "exit 3"], clean_environment())
     lines = [json.loads(line) for line in done.stderr.splitlines()]
     assert [line["level"] for line in lines] == ["info", "error"]
     assert lines[-1]["message"].startswith("sh ended with code 3")

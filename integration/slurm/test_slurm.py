@@ -75,7 +75,7 @@ echo end
     submitted = cluster.run("sbatch", "-N2", "--ntasks-per-node=1", "--output=out", str(script))
     assert submitted.code == 0, submitted.transcript()
     out = cluster.folder / "out"
-    until(lambda: out.exists() and out.read_text().endswith("end\n"), JOB, "the batch script ends")
+    until(lambda: out.exists() and out.read_text().endswith("end\n"), "the batch script ends", JOB)
     lines = out.read_text().splitlines()[:-1]
     assert "alone 78" in lines, lines
     assert {"step 0 of 2 at node0", "step 1 of 2 at node0"} <= set(lines)
@@ -98,5 +98,5 @@ sys.stdout.write(f"node {os.environ['NODE_RANK']} of {os.environ['NNODES']} {sys
     submitted = cluster.run("sbatch", "--nodes=2", "--output=out", str(script))
     assert submitted.code == 0, submitted.transcript()
     out = cluster.folder / "out"
-    until(lambda: out.exists() and out.read_text().endswith("end\n"), JOB, "the batch script ends")
+    until(lambda: out.exists() and out.read_text().endswith("end\n"), "the batch script ends", JOB)
     assert {f"node {rank} of 2 ['--epochs', '10']" for rank in (0, 1)} <= set(out.read_text().splitlines())

@@ -60,7 +60,7 @@ class Supervised(Process):
 
     def shim(self):
         """rankshim's own number, as soon as there is one."""
-        return until(self.find, 10, "rankshim runs")
+        return until(self.find, "rankshim runs")
 
     def send(self, number):
         """Sends a signal to rankshim itself."""

@@ -48,17 +48,17 @@ def refused(request, rankshim, tmp_path):
 
 def test_a_call_that_is_refused_for_ever_hides_no_end(refused):
     process, says = refused("--", "sh", "-c", "sleep 1.5; exit 3")
-    assert process.wait(30) == 3
+    assert process.wait() == 3
     assert says is None or says in process.transcript()
     assert descendants(os.getpid()) == []
 
 
 def test_a_call_that_is_refused_for_ever_hides_no_signal(refused):
-    process, _ = refused("--grace=2s", "--", "sh", "-c", "trap 'exit 5' TERM; sleep 1000 & echo ready; wait")
+    process, _ = refused("--grace=20s", "--", "sh", "-c", "trap 'exit 5' TERM; sleep 1000 & echo ready; wait")
     process.wait_line("ready")
-    shim = until(lambda: next((pid for pid in descendants(process.pid) if name_of(pid) == "rankshim"), None), 10, "rankshim")
+    shim = until(lambda: next((pid for pid in descendants(process.pid) if name_of(pid) == "rankshim"), None), "rankshim")
     os.kill(shim, 15)
-    assert process.wait(30) == 5
+    assert process.wait() == 5
     assert descendants(os.getpid()) == []
 
 
@@ -66,7 +66,7 @@ def test_a_call_that_is_refused_for_ever_hides_no_signal(refused):
 def test_where_events_cannot_be_waited_for_the_master_is_given_up(refused, tmp_path):
     process, says = refused(f"--report={tmp_path}/report.json", "--nnodes=2", "--node-rank=1", "--master-addr=192.0.2.1",
                             "--wait=port", "--", "true")
-    assert process.wait(30) == 71
+    assert process.wait() == 71
     assert says in process.transcript()
     assert json.loads((tmp_path / "report.json").read_text())["verdict"] == "the system refused to wait for the master"
 
@@ -76,7 +76,7 @@ def test_where_events_cannot_be_waited_for_a_failed_container_is_kept(refused):
     process, _ = refused("--hold-on-failure=1h", "--", "sh", "-c", "exit 3")
     process.wait_line("the container is kept")
     os.kill(next(pid for pid in descendants(process.pid) if name_of(pid) == "rankshim"), 15)
-    assert process.wait(30) == 3
+    assert process.wait() == 3
 
 
 def name_of(pid):
@@ -92,6 +92,6 @@ def test_a_stack_that_is_too_small_is_told(rankshim):
         resource.setrlimit(resource.RLIMIT_STACK, (40 << 10, 40 << 10))
 
     done = subprocess.run([rankshim, "--", "true"], env=clean_environment(), preexec_fn=small, stderr=subprocess.PIPE,
-                          text=True, timeout=30, check=False)
+                          text=True, timeout=60, check=False)
     assert (done.returncode, done.stderr) == (
         71, "rankshim: error: the stack cannot grow by 64 KiB: raise its limit (ulimit -s)\n")

@@ -13,7 +13,7 @@ def test_nothing_is_due_while_the_command_runs(start):
     process = start("sleep", "1000")
     shim = process.shim()
     # At the start something is due in a moment. After it the loop sleeps for weeks, instead of for 300 s.
-    until(lambda: sleeps(shim) > DAYS, 10, "nothing is due")
+    until(lambda: sleeps(shim) > DAYS, "nothing is due")
     assert not has_timer(shim)
     process.send(15)
     assert process.wait() == 143
@@ -21,10 +21,10 @@ def test_nothing_is_due_while_the_command_runs(start):
 
 def test_it_sleeps_until_what_is_due(start):
     process = start("sh", "-c", "trap 'echo asked' TERM; echo up; while :; do sleep 0.1; done", options=["--grace=1h"])
-    process.wait_line("up", 20)
+    process.wait_line("up")
     process.send(15)
-    process.wait_line("asked", 20)
+    process.wait_line("asked")
     shim = process.shim()
-    until(lambda: 3000 * 1000 < sleeps(shim) <= 3600 * 1000, 10, "it sleeps until the grace is over")
+    until(lambda: 3000 * 1000 < sleeps(shim) <= 3600 * 1000, "it sleeps until the grace is over")
     assert not has_timer(shim)
     process.kill()

@@ -59,9 +59,9 @@ def test_no_folder_stays_after(start, torch_stand_in, tmp_path, end):
     environment = {"TMPDIR": str(folder), "PYTHONPATH": str(torch_stand_in), "WORKER": worker}
     process = start(str(torch_stand_in / "train.py"), options=[*options, f"--termination-log={tmp_path}/log"], env=environment)
     for line in stop:
-        process.wait_line(line, timeout=60)
+        process.wait_line(line)
         process.send(signal.SIGTERM)
-    assert process.wait(60) == code, process.transcript()
+    assert process.wait() == code, process.transcript()
     assert list(folder.iterdir()) == []
 
 
@@ -70,6 +70,6 @@ def test_no_folder_stays_after_a_program_of_several_nodes(start, tmp_path, end):
     (tmp_path / "tmp").mkdir()
     options = ("--nnodes=2", "--node-rank=0", "--master-addr=127.0.0.1", "--wait=none")
     process = start("sh", "-c", "echo $PYTHONPATH; " + end, options=options, env={"TMPDIR": f"{tmp_path}/tmp"})
-    process.wait(60)
+    process.wait()
     assert f"{tmp_path}/tmp/rankshim-" in process.stdout
     assert list((tmp_path / "tmp").iterdir()) == []

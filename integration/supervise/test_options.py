@@ -45,7 +45,7 @@ def test_what_is_left_behind_gets_a_term_and_no_cont_unless_it_is_stopped(start,
     listener = LISTENER.replace('print("ready", flush=True)', f'print("ready", flush=True); open({str(ready)!r}, "w").close()')
     process = start("sh", "-c", 'setsid "$0" -c "$1" & read -r word <"$2"; exit 0', sys.executable, listener, str(ready),
                     options=["--leftover-grace=500ms"])
-    assert process.wait(60) == 0
+    assert process.wait() == 0
     assert "got 15" in process.stdout and "got 18" not in process.stdout
 
 
@@ -102,7 +102,7 @@ def test_each_reaped_orphan_is_told(start, tmp_path):
     go = tmp_path / "go"
     os.mkfifo(go)
     process = start("sh", "-c", '(true &); (true &); read word <"$0"; exit 4', str(go), options=["--warn-on-reap"])
-    until(lambda: process.stderr.count("reaped an orphan") == 2, 60, "both are told")
+    until(lambda: process.stderr.count("reaped an orphan") == 2, "both are told")
     go.write_text("on\n")
     assert process.wait() == 4
     assert process.stderr.count("reaped") == 2
@@ -136,10 +136,10 @@ def test_orphans_come_to_rankshim_unless_it_is_not_to_be_their_reaper(shim, opti
 def test_the_command_gets_its_death_signal_when_rankshim_is_killed(start):
     process = start("sleep", "1000", options=["--child-death-signal", "KILL"])
     shim = process.shim()
-    command = until(lambda: children(shim), 60, "the command runs")[0]
-    until(lambda: status(command, "Name") == "sleep", 60, "the command is there")
+    command = until(lambda: children(shim), "the command runs")[0]
+    until(lambda: status(command, "Name") == "sleep", "the command is there")
     os.kill(shim, signal.SIGKILL)
-    until(lambda: ended(command), 60, "the command is ended too")
+    until(lambda: ended(command), "the command is ended too")
     process.wait()
 
 
@@ -173,8 +173,8 @@ def test_the_command_leads_a_group_of_its_own_and_a_session_where_it_is_asked_fo
     assert (session == ours) == ("--ctty" not in options)
 
 
-def test_as_pid_1_or_not_there_is_nothing_to_warn_of(start):
-    process = start("true")
+def test_as_pid_1_or_not_there_is_nothing_to_warn_of(start, tmp_path):
+    process = start("true", options=[f"--run-dir={tmp_path}"])  # in /run another test's instance may answer
     assert process.wait() == 0
     assert [line for line in process.stderr.splitlines() if "warning" in line] == []
 
@@ -224,33 +224,33 @@ def test_usr1_is_kept_until_the_worker_can_take_it_and_never_reaches_the_agent(a
     go = tmp_path / "go"
     os.mkfifo(go)
     process = agent(f"""
-import signal, sys
+import os, signal, sys
 print("worker starts", flush=True)
 open({str(go)!r}).read()
-signal.signal(signal.SIGUSR1, lambda *_: (print("worker got USR1", flush=True), sys.exit(5)))
+signal.signal(signal.SIGUSR1, lambda *_: (os.write(1, b"worker got USR1\\n"), sys.exit(5)))
 print("worker is ready", flush=True)
 while True: signal.pause()
 """)
-    process.wait_line("worker starts", stream="stdout", timeout=60)
+    process.wait_line("worker starts", stream="stdout")
     process.send(signal.SIGUSR1)
-    process.wait_line("SIGUSR1 is kept until", timeout=60)
+    process.wait_line("SIGUSR1 is kept until")
     go.write_text("on")
-    process.wait_line("worker is ready", stream="stdout", timeout=60)
-    process.wait_line("worker got USR1", stream="stdout", timeout=60)
-    assert process.wait(60) == 5
+    process.wait_line("worker is ready", stream="stdout")
+    process.wait_line("worker got USR1", stream="stdout")
+    assert process.wait() == 5
 
 
 def test_a_second_term_is_not_passed_to_the_agent_and_a_second_int_kills(agent):
     process = agent('import signal; print("up", flush=True); signal.pthread_sigmask(signal.SIG_BLOCK, {2, 15}); signal.sigwait({60})',
                     "--log-level", "debug")
-    process.wait_line("up", stream="stdout", timeout=60)
+    process.wait_line("up", stream="stdout")
     process.send(signal.SIGTERM)
-    process.wait_line("agent got TERM", stream="stdout", timeout=60)
+    process.wait_line("agent got TERM", stream="stdout")
     for number in (signal.SIGTERM, signal.SIGINT):
         process.send(number)
-        process.wait_line(f"{signal.Signals(number).name} is not passed on", timeout=60)
+        process.wait_line(f"{signal.Signals(number).name} is not passed on")
     process.send(signal.SIGINT)
-    assert process.wait(60) == 128 + signal.SIGTERM
+    assert process.wait() == 128 + signal.SIGTERM
     assert process.stdout.count("agent got") == 1
     assert "a second SIGINT: rankshim kills everything" in process.stderr
 
@@ -268,9 +268,9 @@ where_it_hangs()
 @pytest.mark.parametrize("stacks", [True, False])
 def test_a_worker_that_hangs_shows_its_stack_before_it_is_killed(agent, stacks):
     process = agent(HANGS, "--grace", "3s", *([] if stacks else ["--no-stacks"]))
-    process.wait_line("up", stream="stdout", timeout=60)
+    process.wait_line("up", stream="stdout")
     process.send(signal.SIGTERM)
-    assert process.wait(60) == 128 + signal.SIGTERM
+    assert process.wait() == 128 + signal.SIGTERM
     assert ("in where_it_hangs" in process.stderr) == stacks
 
 
@@ -278,14 +278,14 @@ def test_a_hang_up_that_is_ignored_does_not_reach_the_agent(agent):
     # As under nohup. torchrun handles it whatever it inherited, and would end its workers.
     process = agent('import signal; print("up", flush=True); signal.pause()', "--log-level=debug",
                     before=("env", "--ignore-signal=HUP"))
-    process.wait_line("up", stream="stdout", timeout=60)
+    process.wait_line("up", stream="stdout")
     process.send(signal.SIGHUP)
     process.send(signal.SIGTERM)
-    process.wait_line("agent got TERM", stream="stdout", timeout=60)
+    process.wait_line("agent got TERM", stream="stdout")
     process.send(signal.SIGINT)
-    process.wait_line("SIGINT is not passed on", timeout=60)
+    process.wait_line("SIGINT is not passed on")
     process.send(signal.SIGINT)
-    assert process.wait(60) == 143
+    assert process.wait() == 143
     assert "agent got HUP" not in process.stdout
 
 
@@ -293,11 +293,11 @@ def test_what_fails_before_the_term_is_passed_on_has_failed_by_itself(agent, tmp
     go = tmp_path / "go"
     os.mkfifo(go)
     process = agent(f'import sys; print("up", flush=True); open({str(go)!r}).read(); sys.exit(5)', "--pre-stop-delay=60s")
-    process.wait_line("up", stream="stdout", timeout=60)
+    process.wait_line("up", stream="stdout")
     process.send(signal.SIGTERM)
-    process.wait_line("SIGTERM received and passed on in 60 s", timeout=60)
+    process.wait_line("SIGTERM received and passed on in 60 s")
     go.write_text("on")
-    assert process.wait(60) == 5
+    assert process.wait() == 5
     assert "had asked it to stop" not in process.stderr
 
 
@@ -307,12 +307,13 @@ def test_a_delay_in_which_the_grace_would_end_is_refused(start):
     assert "--pre-stop-delay=2s is not below RANKSHIM_GRACE=2s" in refused.stderr
 
 
+@pytest.mark.alone  # the TERM has 0.7 s to arrive before the KILL
 def test_nobody_is_asked_for_stacks_or_killed_before_the_delayed_term_came(start):
     process = start(sys.executable, "-c", LISTENER, options=["--pre-stop-delay=3300ms", "--grace=4s"])
     process.wait_line("ready", stream="stdout")
     process.send(signal.SIGTERM)
     process.wait_line("got 15", stream="stdout")
-    assert process.wait(60) == 137
+    assert process.wait() == 137
     assert "SIGABRT" not in process.stderr
 
 
@@ -330,29 +331,29 @@ def test_an_agent_that_has_lost_its_workers_within_the_delay_is_not_waited_for(a
     os.mkfifo(go)
     (torch_stand_in / "torch" / "distributed" / "run.py").write_text(DEAF_AGENT)
     process = agent(f'print("up", flush=True); open({str(go)!r}).read()', "--pre-stop-delay=1s")
-    process.wait_line("up", stream="stdout", timeout=60)
+    process.wait_line("up", stream="stdout")
     process.send(signal.SIGTERM)
-    process.wait_line("passed on in 1 s", timeout=60)
+    process.wait_line("passed on in 1 s")
     go.write_text("on")
-    process.wait_line("the launcher has no worker yet and did not follow SIGTERM", timeout=60)
-    assert process.wait(60) == 143
+    process.wait_line("the launcher has no worker yet and did not follow SIGTERM")
+    assert process.wait() == 143
 
 
 def test_a_term_that_becomes_another_signal_is_delayed_too(start):
     process = start(sys.executable, "-c", LISTENER, options=["--rewrite-signal=TERM=QUIT", "--pre-stop-delay=60s"])
-    process.wait_line("ready", timeout=60)
+    process.wait_line("ready")
     process.send(signal.SIGTERM)
-    process.wait_line("SIGTERM received and passed on as SIGQUIT in 60 s", timeout=60)
+    process.wait_line("SIGTERM received and passed on as SIGQUIT in 60 s")
     process.send(signal.SIGINT)  # ends the delay
-    assert process.wait(60) == 3
+    assert process.wait() == 3
 
 
 def test_after_a_stop_that_was_rewritten_torchruns_code_is_that_of_the_signal_that_came(agent):
     process = agent('print("up", flush=True); import signal; signal.pause()', "--rewrite-signal=TERM=INT", "--grace=500ms")
-    process.wait_line("up", stream="stdout", timeout=60)
+    process.wait_line("up", stream="stdout")
     process.send(signal.SIGTERM)
-    process.wait_line("SIGTERM received and passed on as SIGINT", timeout=60)
-    assert process.wait(60) == 143
+    process.wait_line("SIGTERM received and passed on as SIGINT")
+    assert process.wait() == 143
 
 
 @pytest.mark.alone  # how soon the worker is seen
@@ -361,16 +362,16 @@ def test_another_launchers_workers_in_the_same_log_folder_change_nothing(agent, 
     os.mkfifo(go)
     logs = tmp_path / "shared" / "logs"  # which nobody has made yet
     process = agent(f'import sys; print("up", flush=True); open({str(go)!r}).read(); sys.exit(42)', PET_LOG_DIR=str(logs))
-    process.wait_line("up", stream="stdout", timeout=60)
+    process.wait_line("up", stream="stdout")
     (logs / "another_run" / "attempt_0").mkdir(parents=True)
     go.write_text("on")
-    assert process.wait(60) == 42
+    assert process.wait() == 42
     assert "worker 0" in process.stderr and "failed first: it ended with code 42" in process.stderr
 
 
 def test_torchrun_gets_the_grace_and_the_fault_handler_unless_they_are_set(agent):
     show = "import os; print(os.environ['TORCH_ELASTIC_SHUTDOWN_TIMEOUT'], os.environ['PYTHONFAULTHANDLER'], flush=True)"
     process = agent(show, "--grace", "2500ms")
-    assert process.wait(60) == 0 and process.stdout.splitlines() == ["3 1"]
+    assert process.wait() == 0 and process.stdout.splitlines() == ["3 1"]
     process = agent(show, "--grace", "25s", TORCH_ELASTIC_SHUTDOWN_TIMEOUT="7", PYTHONFAULTHANDLER="0")
-    assert process.wait(60) == 0 and process.stdout.splitlines() == ["7 0"]
+    assert process.wait() == 0 and process.stdout.splitlines() == ["7 0"]

@@ -36,7 +36,7 @@ def test_ten_thousand_orphans_at_once_and_a_hundred_thousand_in_a_row_leave_noth
     go.write_text("on\n")
     process.wait_line("done", timeout=200)
     # Only the command is left: a zombie would be listed.
-    until(lambda: len(children(shim)) == 1, 30, "all orphans are reaped")
+    until(lambda: len(children(shim)) == 1, "all orphans are reaped")
     assert int(status(shim, "RssAnon").split()[0]) <= before + 16
     go.write_text("on\n")
     assert process.wait() == 0
@@ -52,6 +52,6 @@ def test_orphans_that_end_after_the_command_are_reaped_too(start):
     process = start("bash", "-c", script, LINGERER, options=["--leftover-grace", "1h"])
     shim = process.shim()
     process.wait_line("asked")
-    until(lambda: len(children(shim)) == 1, 30, "only what was left behind is there")
+    until(lambda: len(children(shim)) == 1, "only what was left behind is there")
     process.send(signal.SIGINT)
     assert process.wait() == 6

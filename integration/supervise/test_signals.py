@@ -47,7 +47,7 @@ def test_each_of_the_64_signals_ends_a_command_that_does_not_handle_it(start):
     for number in sorted(set(range(1, 65)) - HARMLESS):
         process = start("sh", "-c", "ulimit -c 0; echo ready; exec sleep 100")
         process.wait_line("ready", stream="stdout")
-        until(lambda: name(children(process.shim())[0]) == "sleep", 10, "the command runs")
+        until(lambda: name(children(process.shim())[0]) == "sleep", "the command runs")
         assert libc.syscall(SYS_KILL, process.shim(), number) == 0
         assert process.wait() == 128 + number
 
@@ -63,7 +63,7 @@ def test_a_storm_of_signals_loses_none(start):
         os.kill(shim, mixed[index % len(mixed)])
         number = 40 + index % 2
         queued[number] += queue(shim, number, index)
-    until(lambda: queue(shim, 64, 0), 60, "the queue has room for the last one")
+    until(lambda: queue(shim, 64, 0), "the queue has room for the last one")
     assert process.wait() == 0
     counts = {int(number): int(count) for number, count in (pair.split(":") for pair in process.stdout.split()[1:])}
     assert set(counts) == {*mixed, 40, 41}
@@ -76,7 +76,7 @@ def test_a_signal_between_fork_and_exec_is_not_lost(start, call, scope):
     # strace holds every process at this system call: the signal comes when the child is there and not yet the command.
     needs_strace()
     hold = ["strace", "-qq", "-f", "-o", "/dev/null", "-e", f"trace={call}",
-            "-e", f"inject={call}:delay_enter=300000"]
+            "-e", f"inject={call}:delay_enter=600000"]
     process = start("sleep", "100", around=hold, options=["--signal-scope", scope])
 
     def held_child():
@@ -84,9 +84,9 @@ def test_a_signal_between_fork_and_exec_is_not_lost(start, call, scope):
         below = children(shim) if shim else []
         return below and name(below[0]) == "rankshim" and shim
 
-    shim = until(held_child, 20, "rankshim has a child that is not yet the command")
+    shim = until(held_child, "rankshim has a child that is not yet the command")
     os.kill(shim, signal.SIGTERM)
-    assert process.wait(timeout=20) == 128 + signal.SIGTERM
+    assert process.wait() == 128 + signal.SIGTERM
 
 
 def test_blocked_and_ignored_signals_reach_the_command_as_they_came(start):
@@ -106,7 +106,7 @@ def test_blocked_and_ignored_signals_reach_the_command_as_they_came(start):
 
 def test_an_ignored_sigchld_does_not_hang_it(start):
     process = start("sh", "-c", "exit 7", before=["env", "--ignore-signal=CHLD"])
-    assert process.wait(timeout=10) == 7
+    assert process.wait() == 7
 
 
 def test_signals_are_blocked_two_system_calls_after_exec(start, rankshim, tmp_path):
@@ -127,10 +127,10 @@ def test_without_a_terminal_a_stop_signal_stops_the_command_alone_and_cont_conti
     shim = process.shim()
     (command,) = children(shim)
     process.send(number)
-    until(lambda: status(command, "State").startswith("T"), 10, "the command is stopped")
-    until(lambda: status(shim, "State").startswith("S"), 10, "rankshim itself sleeps")
+    until(lambda: status(command, "State").startswith("T"), "the command is stopped")
+    until(lambda: status(shim, "State").startswith("S"), "rankshim itself sleeps")
     process.send(signal.SIGCONT)
-    until(lambda: status(command, "State").startswith("S"), 10, "the command goes on")
+    until(lambda: status(command, "State").startswith("S"), "the command goes on")
     process.send(signal.SIGUSR1)
     process.send(signal.SIGTERM)
     assert process.wait() == 0
@@ -196,7 +196,7 @@ def test_a_signal_after_the_commands_end_does_not_reach_who_has_its_number_now(s
     shim = process.shim()
     for sent in (signal.SIGHUP, signal.SIGUSR1, signal.SIGTERM, signal.SIGWINCH, 40):
         os.kill(shim, sent)
-    until(lambda: int(status(shim, "ShdPnd"), 16) == 0 and status(shim, "State").startswith("S"), 10, "all are taken")
+    until(lambda: int(status(shim, "ShdPnd"), 16) == 0 and status(shim, "State").startswith("S"), "all are taken")
     os.kill(namesake, 64)  # behind all others
     process.wait_line("got 64", stream="stdout")
     process.send(signal.SIGINT)  # ends what is left

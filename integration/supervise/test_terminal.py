@@ -13,14 +13,17 @@ import time
 
 import pytest
 
-from lib.events import NotInTime, until
+from lib.events import PATIENCE, NotInTime, until
 from lib.process import descendants
 from lib.requirements import cannot, needs_strace
 from supervise.conftest import PID_1, children, ended, name
 
-# Makes stdin its controlling terminal, and its own group the foreground, as a container engine or a terminal does; then
-# runs the rest of its arguments as a child, as a shell would, and says at the end who has the terminal.
-SHELL = """
+# Several processes write to one terminal, so each line is written by one call: print() may take several.
+SAY = 'import os; say = lambda *words: os.write(1, (" ".join(map(str, words)) + "\\n").encode())\n'
+
+# Makes stdin its controlling terminal, and its group the foreground, as a container engine or a terminal does; then
+# runs the rest of its arguments as a child, as a shell would, and reports at the end which group has the terminal.
+SHELL = SAY + """
 import fcntl, os, signal, sys, termios
 os.setsid()
 fcntl.ioctl(0, termios.TIOCSCTTY, 0)
@@ -32,11 +35,11 @@ if child == 0:
     signal.signal(signal.SIGTTOU, signal.SIG_DFL)
     os.execvp(sys.argv[2], sys.argv[2:])
 os.waitpid(child, os.WUNTRACED)
-print("shell: the terminal is", "rankshim's" if os.tcgetpgrp(0) == child else "another's", flush=True)
+say("shell: the terminal is", "rankshim's" if os.tcgetpgrp(0) == child else "another's")
 """
 
-# The same with job control: tells when the job has stopped, and continues it in the foreground on a line "fg".
-JOB_SHELL = """
+# The same with job control: reports when the job has stopped, and continues it in the foreground on a line "fg".
+JOB_SHELL = SAY + """
 import fcntl, os, signal, sys, termios
 os.setsid()
 fcntl.ioctl(0, termios.TIOCSCTTY, 0)
@@ -52,28 +55,28 @@ while True:
     owner = os.tcgetpgrp(0)
     os.tcsetpgrp(0, os.getpgrp())
     if not os.WIFSTOPPED(status): break
-    print("shell: stopped by", os.WSTOPSIG(status), "with the terminal", "rankshim's" if owner == job else "another's", flush=True)
+    say("shell: stopped by", os.WSTOPSIG(status), "with the terminal", "rankshim's" if owner == job else "another's")
     while sys.stdin.readline().strip() != "fg": pass
     os.tcsetpgrp(0, job)
     os.killpg(job, signal.SIGCONT)
-print("shell: ended with", os.waitstatus_to_exitcode(status), flush=True)
+say("shell: ended with", os.waitstatus_to_exitcode(status))
 """
 
 # The same with the job in the background at first, as after `&`.
 BACKGROUND_SHELL = JOB_SHELL.replace("    os.tcsetpgrp(0, os.getpgrp())\n    signal", "    signal", 1)
 assert BACKGROUND_SHELL != JOB_SHELL
 
-# Says what it reads and by whom the terminal is had, each time.
-READER = """
+# Reports each line that it reads, and which group has the terminal then.
+READER = SAY + """
 import os, signal, sys
-signal.signal(signal.SIGCONT, lambda *_: os.write(1, b"command: continued\\n"))
-print("command: ready", flush=True)
+signal.signal(signal.SIGCONT, lambda *_: say("command: continued"))
+say("command: ready")
 for line in iter(sys.stdin.readline, "end\\n"):
-    print("command: got", line.strip(), "and the terminal is", "mine" if os.tcgetpgrp(0) == os.getpgrp() else "another's", flush=True)
+    say("command: got", line.strip(), "and the terminal is", "mine" if os.tcgetpgrp(0) == os.getpgrp() else "another's")
 sys.exit(7)
 """
 
-# What a container engine's `run -t` does: the leader of a session on the terminal, and nobody else.
+# What a container engine's `run -t` does: the leader of a session on the terminal, without another process.
 LEADER = """
 import fcntl, os, sys, termios
 os.setsid()
@@ -81,26 +84,23 @@ fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 os.execvp(sys.argv[1], sys.argv[1:])
 """
 
-SESSION = """
-import os
+SESSION = SAY + """
 tty = os.open("/dev/tty", os.O_RDWR)
-print("command: leads its session:", os.getsid(0) == os.getpid(),
-      "and has the terminal:", os.tcgetpgrp(tty) == os.getpgrp(), flush=True)
+say("command: leads its session:", os.getsid(0) == os.getpid(), "and has the terminal:", os.tcgetpgrp(tty) == os.getpgrp())
 """
 
 # Has its terminal by name only: stdin is something else.
-BY_NAME = """
-import os, sys
+BY_NAME = SAY + """
+import sys
 tty = open("/dev/tty")
-print("command: ready", flush=True)
-print("command: got", tty.readline().strip(), "and the terminal is",
-      "mine" if os.tcgetpgrp(tty.fileno()) == os.getpgrp() else "another's", flush=True)
+say("command: ready")
+say("command: got", tty.readline().strip(), "and the terminal is",
+    "mine" if os.tcgetpgrp(tty.fileno()) == os.getpgrp() else "another's")
 sys.exit(7)
 """
 
-WHOSE = """
-import os, sys
-print("command: the terminal is", "mine" if os.tcgetpgrp(0) == os.getpgrp() else "another's", flush=True)
+WHOSE = SAY + """
+say("command: the terminal is", "mine" if os.tcgetpgrp(0) == os.getpgrp() else "another's")
 """
 
 
@@ -119,14 +119,14 @@ class Terminal:
         os.close(slave)
         os.set_blocking(self.master, False)
 
-    def wait_text(self, text, timeout=20):
+    def wait_text(self, text, timeout=PATIENCE):
         """Reads until the text has appeared."""
         deadline = time.monotonic() + timeout
         while text not in self.seen:
             if time.monotonic() > deadline:
                 raise NotInTime(f"no {text!r} in {self.seen!r}")
             try:
-                self.seen += os.read(self.master, 4096).decode()
+                self.seen += os.read(self.master, 4096).decode(errors="replace")  # a read may end within a character
             except BlockingIOError:
                 time.sleep(0.005)
             except OSError:  # EIO: nobody has it open any more
@@ -139,7 +139,7 @@ class Terminal:
 
     def status(self):
         """Its exit code, when it has ended."""
-        ended = until(lambda: os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT), 20, "its end")
+        ended = until(lambda: os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT), "its end")
         return ended.si_status
 
     def hang_up(self):
@@ -377,24 +377,24 @@ def test_after_a_ctrl_c_what_is_left_has_the_grace_of_any_stop(leader, tmp_path)
 
 def test_a_launcher_that_reads_what_is_typed_gets_the_terminal(leader, torch_stand_in, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", str(torch_stand_in))
-    read = "print('ready', flush=True); print('got', input(), flush=True)"
+    read = SAY + "say('ready'); say('got', input())"
     (torch_stand_in / "torch" / "distributed" / "run.py").write_text(read)
     terminal = leader("--python", sys.executable, "--", str(torch_stand_in / "train.py"))
-    terminal.wait_text("ready", 60)
+    terminal.wait_text("ready")
     terminal.type(b"hello\n")
-    terminal.wait_text("got hello", 60)
+    terminal.wait_text("got hello")
     assert terminal.status() == 0
 
 
 def test_a_second_ctrl_c_kills_what_torchrun_does_not_end(leader, torch_stand_in, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", str(torch_stand_in))
-    monkeypatch.setenv("WORKER", "import signal; print('worker is up', flush=True); signal.pause()")
+    monkeypatch.setenv("WORKER", SAY + "import signal; say('worker is up'); signal.pause()")
     terminal = leader("--python", sys.executable, "--", str(torch_stand_in / "train.py"))
-    terminal.wait_text("worker is up", 60)
+    terminal.wait_text("worker is up")
     terminal.type(b"\x03")
-    terminal.wait_text("agent got INT", 60)
+    terminal.wait_text("agent got INT")
     terminal.type(b"\x03")
-    terminal.wait_text("a second SIGINT: rankshim kills everything", 60)
+    terminal.wait_text("a second SIGINT: rankshim kills everything")
     assert terminal.status() == 130
     assert terminal.seen.count("agent got") == 1
 
@@ -433,7 +433,7 @@ def test_a_stopped_job_is_ended_by_term_and_cont_as_a_shells_kill_sends_them(ter
     (job,) = children(shell.pid)
     for number in (signal.SIGTERM, signal.SIGCONT):
         os.killpg(job, number)
-    until(lambda: ended(job), 20, "the job's end")
+    until(lambda: ended(job), "the job's end")
     shell.type(b"fg\n")
     shell.wait_text(f"shell: ended with {128 + signal.SIGTERM}")
 
@@ -445,7 +445,7 @@ def test_a_stopped_job_is_ended_by_term_and_cont_as_a_shells_kill_sends_them(ter
 def test_a_signal_between_fork_and_exec_on_a_terminal_is_not_lost(leader, options, call):
     # As without a terminal (test_signals.py). -D: strace is a child, and rankshim the leader, and PID 1.
     needs_strace()
-    hold = ["strace", "-D", "-qq", "-f", "-o", "/dev/null", "-e", f"trace={call}", "-e", f"inject={call}:delay_enter=300000"]
+    hold = ["strace", "-D", "-qq", "-f", "-o", "/dev/null", "-e", f"trace={call}", "-e", f"inject={call}:delay_enter=600000"]
     terminal = leader(*options, "--", "sleep", "100", before=hold)
 
     def held_child():
@@ -454,5 +454,5 @@ def test_a_signal_between_fork_and_exec_on_a_terminal_is_not_lost(leader, option
                 return shim
         return None
 
-    os.kill(until(held_child, 20, "rankshim has a child that is not yet the command"), signal.SIGTERM)
+    os.kill(until(held_child, "rankshim has a child that is not yet the command"), signal.SIGTERM)
     assert terminal.status() == 128 + signal.SIGTERM

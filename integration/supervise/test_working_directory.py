@@ -20,7 +20,7 @@ def left(start, tmp_path):
     def run(*options):
         process = start("sh", "-c", GO, "sh", str(fifo), cwd=here, options=options)
         process.wait_line("up", stream="stdout")
-        until(lambda: os.readlink(f"/proc/{process.shim()}/cwd") == "/", 10, "rankshim has left its working directory")
+        until(lambda: os.readlink(f"/proc/{process.shim()}/cwd") == "/", "rankshim has left its working directory")
         return process, here, lambda word: fifo.write_text(word + "\n")
 
     return run
