@@ -1,5 +1,6 @@
 // Prints the tables behind the command line as JSON, for packaging/reference.py. The system's compiler builds
 // it: the headers need nothing but the standard library, and the released binary carries none of this.
+#include <array>
 #include <iostream>
 #include <string_view>
 
@@ -10,31 +11,10 @@ namespace {
 
 using rankshim::OptionInfo;
 using rankshim::Usage;
-using rankshim::ValueKind;
 
-std::ostream& operator<<(std::ostream& out, ValueKind kind) {
-  switch (kind) {
-    case ValueKind::text:
-      return out << "\"text\"";
-    case ValueKind::choice:
-      return out << "\"choice\"";
-    case ValueKind::time:
-      return out << "\"time\"";
-    case ValueKind::boolean:
-      return out << "\"boolean\"";
-    case ValueKind::exit_map:
-      return out << "\"exit-map\"";
-    case ValueKind::pattern:
-      return out << "\"pattern\"";
-    case ValueKind::signal:
-      return out << "\"signal\"";
-    case ValueKind::signals:
-      return out << "\"signals\"";
-    case ValueKind::signal_map:
-      return out << "\"signal-map\"";
-  }
-  return out;
-}
+/// In the order of ValueKind.
+constexpr std::array<std::string_view, 9> kind_names = {
+    "text", "choice", "time", "boolean", "exit-map", "pattern", "signal", "signals", "signal-map"};
 
 struct Quoted {
   std::string_view text;
@@ -60,9 +40,10 @@ std::ostream& operator<<(std::ostream& out, const Usage& usage) {
 
 std::ostream& operator<<(std::ostream& out, const OptionInfo& option) {
   return out << R"({"group": )" << Quoted{option.group} << R"(, "name": )" << Quoted{option.name}
-             << R"(, "kind": )" << option.kind << R"(, "argument": )" << Quoted{option.argument}
-             << R"(, "default": )" << Quoted{option.fallback} << R"(, "help": )" << Quoted{option.help}
-             << R"(, "variable": )" << option.has_variable << R"(, "key": )" << option.has_key << "}";
+             << R"(, "kind": )" << Quoted{kind_names[static_cast<std::size_t>(option.kind)]}
+             << R"(, "argument": )" << Quoted{option.argument} << R"(, "default": )"
+             << Quoted{option.fallback} << R"(, "help": )" << Quoted{option.help} << R"(, "variable": )"
+             << option.has_variable << R"(, "key": )" << option.has_key << "}";
 }
 
 void print_list(std::string_view name, const auto& list) {

@@ -19,6 +19,12 @@ std::optional<Number> take_number(std::string_view& text, int base = 10) {
   return number;
 }
 
+/// The number at the start of a text; nothing if there is none that the type can hold.
+template <std::integral Number>
+std::optional<Number> first_number(std::string_view text) {
+  return take_number<Number>(text);
+}
+
 /// The number that the whole text is, without blanks and without "+". Returns nothing if it is no number that
 /// the type can hold.
 template <std::integral Number>

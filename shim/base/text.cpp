@@ -195,6 +195,18 @@ std::string_view take_line(std::string_view& text) {
   return line;
 }
 
+std::string_view text_after(std::string_view text, std::string_view key, std::string_view separator) {
+  while (!text.empty()) {
+    const std::string_view part = take_part(text, separator);
+    if (part.starts_with(key)) return part.substr(key.size());
+  }
+  return {};
+}
+
+std::string counted(std::string_view number, std::string_view noun) {
+  return std::string(number).append(" ").append(noun).append(number == "1" ? "" : "s");
+}
+
 std::string_view take_word(std::string_view& line) {
   const char* word = line.data();
   const char* const end = word + line.size();

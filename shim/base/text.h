@@ -80,6 +80,12 @@ std::string_view take_part(std::string_view& text, std::string_view separator);
 /// Cuts the first line off `text` and returns it without its line end.
 std::string_view take_line(std::string_view& text);
 
+/// The text after `key` in the first part of `text` that begins with it; empty if there is none.
+std::string_view text_after(std::string_view text, std::string_view key, std::string_view separator = "\n");
+
+/// "1 worker", "2 workers".
+std::string counted(std::string_view number, std::string_view noun);
+
 /// Cuts the next word, delimited by blanks, off a line; empty at its end.
 std::string_view take_word(std::string_view& line);
 

@@ -21,6 +21,8 @@ constexpr std::uint64_t default_shm = 64 * mebibyte;
 /// 2026-01-01: this program did not exist before.
 constexpr std::int64_t earliest_date = 1767225600;
 
+using Accelerators = std::optional<DeviceCount>;
+
 class Findings {
  public:
   void ok(std::string_view subject, std::string text) { add(Level::ok, subject, std::move(text)); }
@@ -35,21 +37,9 @@ class Findings {
   std::vector<Finding> findings_;
 };
 
-/// The number at the start of a text, which in the kernel's files is followed by a unit or a line end.
-std::optional<std::uint64_t> number_in(std::string_view text) { return take_number<std::uint64_t>(text); }
-
-/// The text after `key` on its line of a file such as /proc/self/status; empty if there is none.
-std::string_view behind(std::string_view file, std::string_view key) {
-  while (!file.empty()) {
-    const std::string_view line = take_line(file);
-    if (line.starts_with(key)) return trimmed(line.substr(key.size()));
-  }
-  return {};
-}
-
 /// A soft limit of proc_pid_limits(5); nothing if it is unlimited or unknown.
 std::optional<std::uint64_t> soft_limit(const Node& node, std::string_view name) {
-  return number_in(behind(node.file("/proc/self/limits").value_or(""), name));
+  return first_number<std::uint64_t>(trimmed(text_after(node.file("/proc/self/limits").value_or(""), name)));
 }
 
 bool has_entries(const Node& node, const char* folder) {
@@ -58,14 +48,15 @@ bool has_entries(const Node& node, const char* folder) {
   return any;
 }
 
-void check_shm(Findings& findings, const Node& node, const Surroundings& surroundings, unsigned workers) {
+void check_shm(Findings& findings, const Surroundings& surroundings, unsigned workers,
+               const Accelerators& devices) {
   constexpr std::string_view subject = "/dev/shm";
   constexpr std::string_view fix =
       "mount an emptyDir of medium Memory there (Kubernetes), or start with --shm-size=8g (docker, podman)";
   if (!surroundings.shm) {
     findings.problem(subject, fmt::format("is not mounted: DataLoader workers and NCCL need it; {}", fix));
   } else if (*surroundings.shm <= default_shm) {
-    const bool collective = workers > 1 && node.accelerators().has_value();
+    const bool collective = workers > 1 && devices.has_value();
     findings.add(collective ? Level::problem : Level::warning, subject,
                  fmt::format("has {} in all: {}; {}", mebibytes(*surroundings.shm),
                              collective ? "too little for NCCL among the accelerators of this node"
@@ -108,8 +99,9 @@ void check_processes(Findings& findings, const Node& node, unsigned workers) {
   std::uint64_t used = 0;
   for (const std::string_view folder : {"/sys/fs/cgroup/", "/sys/fs/cgroup/pids/"}) {
     if (limit) break;
-    limit = number_in(node.file(fmt::format("{}pids.max", folder)).value_or(""));
-    used = number_in(node.file(fmt::format("{}pids.current", folder)).value_or("")).value_or(0);
+    limit = first_number<std::uint64_t>(node.file(fmt::format("{}pids.max", folder)).value_or(""));
+    used = first_number<std::uint64_t>(node.file(fmt::format("{}pids.current", folder)).value_or(""))
+               .value_or(0);
   }
   if (!limit) return findings.ok(subject, "are not limited by the cgroup of this container");
   const std::uint64_t left = *limit > used ? *limit - used : 0;
@@ -117,9 +109,9 @@ void check_processes(Findings& findings, const Node& node, unsigned workers) {
   const bool few = left < std::uint64_t{64} * (workers + 1);
   const std::string shown = fmt::format("and threads: {} of {} are left (pids.max)", left, *limit);
   if (few)
-    findings.problem(subject, fmt::format("{}, too few for {} {}: raise the limit (kubelet's podPidsLimit, "
+    findings.problem(subject, fmt::format("{}, too few for {}: raise the limit (kubelet's podPidsLimit, "
                                           "--pids-limit)",
-                                          shown, workers, workers == 1 ? "worker" : "workers"));
+                                          shown, counted(std::to_string(workers), "worker")));
   else
     findings.ok(subject, shown);
 }
@@ -131,9 +123,9 @@ void check_memory(Findings& findings, const Node& node, unsigned workers) {
   // torchrun's process has imported torch, too.
   if (*memory.limit < (workers + 1) * torch_memory)
     findings.problem(subject,
-                     fmt::format("is limited to {}, and torchrun with {} {} needs {} before anything "
+                     fmt::format("is limited to {}, and torchrun with {} needs {} before anything "
                                  "is loaded: raise the container's memory limit",
-                                 mebibytes(*memory.limit), workers, workers == 1 ? "worker" : "workers",
+                                 mebibytes(*memory.limit), counted(std::to_string(workers), "worker"),
                                  mebibytes((workers + 1) * torch_memory)));
   else
     findings.ok(subject, fmt::format("is limited to {}", mebibytes(*memory.limit)));
@@ -190,7 +182,7 @@ void check_clock(Findings& findings, const Surroundings& surroundings) {
     findings.ok(subject, "is synchronised");
 }
 
-void check_python(Findings& findings, const Job& job, const Node& node, const Python& python) {
+void check_python(Findings& findings, const Job& job, const Python& python, const Accelerators& devices) {
   constexpr std::string_view subject = "python";
   const auto missing = [&](std::string_view about, std::string text) {
     findings.add(job.needs_torch ? Level::problem : Level::warning, about, std::move(text));
@@ -208,7 +200,6 @@ void check_python(Findings& findings, const Job& job, const Node& node, const Py
                                         python.program));
   const std::string version =
       python.torch.empty() ? "was found; its version is not known" : "has the version " + python.torch;
-  const auto devices = node.accelerators();
   if (devices && !python.for_accelerators)
     findings.warning("torch", fmt::format("{} was built for the CPU only, and there are accelerators ({}): "
                                           "install the build for them",
@@ -217,10 +208,9 @@ void check_python(Findings& findings, const Job& job, const Node& node, const Py
     findings.ok("torch", version);
 }
 
-void check_accelerators(Findings& findings, const Job& job, const Node& node,
-                        const Surroundings& surroundings) {
+void check_accelerators(Findings& findings, const Job& job, const Surroundings& surroundings,
+                        const Accelerators& devices) {
   constexpr std::string_view subject = "accelerators";
-  const auto devices = node.accelerators();
   if (!devices) return findings.ok(subject, "none are visible; workers run on the CPU");
   const std::string seen = fmt::format("{} visible ({})", devices->count, devices->what);
   if (devices->count < job.workers)
@@ -237,13 +227,15 @@ void check_accelerators(Findings& findings, const Job& job, const Node& node,
 /// Checks whether tools such as py-spy and gdb can inspect a worker.
 void check_tracing(Findings& findings, const Node& node) {
   const std::string status = node.file("/proc/self/status").value_or("");
-  const std::string_view filter = behind(status, "Seccomp:");
+  const std::string_view filter = trimmed(text_after(status, "Seccomp:"));
   findings.ok("seccomp", filter == "2" ? "a filter restricts the system calls of this container"
                                        : "no filter restricts the system calls of this container");
-  const auto capabilities = parse_number<std::uint64_t>(behind(status, "CapEff:"), 16).value_or(0);
+  const auto capabilities =
+      parse_number<std::uint64_t>(trimmed(text_after(status, "CapEff:")), 16).value_or(0);
   constexpr unsigned sys_ptrace = 19;  // linux/capability.h
   const bool capable = ((capabilities >> sys_ptrace) & 1U) != 0;
-  const auto scope = number_in(node.file("/proc/sys/kernel/yama/ptrace_scope").value_or("0")).value_or(0);
+  const auto scope =
+      first_number<unsigned>(node.file("/proc/sys/kernel/yama/ptrace_scope").value_or("0")).value_or(0);
   if (scope == 0 || (capable && scope < 3))
     findings.ok("ptrace", "py-spy and gdb can attach to workers");
   else
@@ -256,12 +248,13 @@ void check_tracing(Findings& findings, const Node& node) {
 }  // namespace
 
 std::vector<Finding> diagnose(const Job& job, const Node& node, const Surroundings& surroundings) {
+  const Accelerators devices = node.accelerators();
   Findings findings;
   for (const Finding& finding : job.findings) findings.add(finding.level, finding.subject, finding.text);
   check_names(findings, job, node, surroundings);
-  check_python(findings, job, node, surroundings.python);
-  check_accelerators(findings, job, node, surroundings);
-  check_shm(findings, node, surroundings, job.workers);
+  check_python(findings, job, surroundings.python, devices);
+  check_accelerators(findings, job, surroundings, devices);
+  check_shm(findings, surroundings, job.workers, devices);
   check_memory(findings, node, job.workers);
   check_locked_memory(findings, node);
   check_open_files(findings, node);

@@ -14,6 +14,7 @@
 #include "base/text.h"
 #include "cli/doctor.h"
 #include "launch/launch.h"
+#include "node/accelerators.h"
 
 namespace rankshim::doctor {
 namespace {
@@ -82,17 +83,6 @@ Python ask_python(const Node& node, const Settings& settings) {
   return python;
 }
 
-/// Whether a path is an accelerator's file, which a process that computes on it holds open.
-bool is_accelerator(std::string_view path) {
-  for (const std::string_view prefix : {"/dev/nvidia", "/dev/davinci", "/dev/accel/accel", "/dev/hl",
-                                        "/dev/cambricon_dev", "/dev/mtgpu.", "/dev/dri/renderD"}) {
-    if (path.starts_with(prefix) && path.size() > prefix.size() && path[prefix.size()] >= '0' &&
-        path[prefix.size()] <= '9')
-      return true;
-  }
-  return path == "/dev/kfd";
-}
-
 bool holds_accelerator(const std::string& descriptors) {
   DIR* folder = opendir(descriptors.c_str());  // other users' processes cannot be inspected
   if (folder == nullptr) return false;
@@ -100,7 +90,7 @@ bool holds_accelerator(const std::string& descriptors) {
   for (const dirent* entry = readdir(folder); entry != nullptr && !holds; entry = readdir(folder)) {
     std::array<char, 64> target{};
     const ssize_t size = readlinkat(dirfd(folder), entry->d_name, target.data(), target.size());
-    holds = size > 0 && is_accelerator({target.data(), static_cast<std::size_t>(size)});
+    holds = size > 0 && is_accelerator_file({target.data(), static_cast<std::size_t>(size)});
   }
   closedir(folder);
   return holds;

@@ -115,22 +115,13 @@ bool is_intel(const Node& node, std::string_view name) {
   return !properties || properties->find("PCI_SLOT_NAME=0000:00:02.0") == std::string::npos;
 }
 
-/// The number after NAME in lines of "NAME NUMBER"; 0 if it is missing.
-unsigned property(std::string_view properties, std::string_view name) {
-  while (!properties.empty()) {
-    std::string_view line = take_line(properties);
-    if (take_part(line, " ") == name) return take_number<unsigned>(line).value_or(0);
-  }
-  return 0;
-}
-
 /// A node of the topology is a GPU if it has SIMDs (a processor has 0), and belongs to this container if its
 /// render node is in /dev. The device cgroup's rules cannot be read
 /// (linux:drivers/gpu/drm/amd/amdkfd/kfd_topology.c node_show).
 bool is_amd(const Node& node, std::string_view name) {
   const auto properties =
       node.file(std::string("/sys/class/kfd/kfd/topology/nodes/").append(name).append("/properties"));
-  return properties && property(*properties, "simd_count") != 0;
+  return properties && first_number<unsigned>(text_after(*properties, "simd_count ")).value_or(0) != 0;
 }
 
 bool is_amd_with_render_node(const Node& node, std::string_view name) {
@@ -209,6 +200,14 @@ unsigned in_range(std::string_view entry) {
 }
 
 }  // namespace
+
+bool is_accelerator_file(std::string_view path) {
+  constexpr std::string_view folder = "/dev/";
+  if (!path.starts_with(folder)) return false;
+  path.remove_prefix(folder.size());
+  return path == "kfd" || is_numbered(path, "accel/accel") || is_numbered(path, "dri/renderD") ||
+         std::ranges::any_of(kinds, [&](const Kind& kind) { return is_numbered(path, kind.prefix); });
+}
 
 unsigned count_mounted(std::string_view list, unsigned present) {
   if (list == "all" || list == "void") return present;

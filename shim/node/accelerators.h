@@ -15,6 +15,9 @@ namespace rankshim {
 /// once, and other folders only if /dev shows that they matter.
 std::optional<DeviceCount> visible_accelerators(const Node& node);
 
+/// Whether a path is an accelerator's file, which a process that computes on it holds open.
+bool is_accelerator_file(std::string_view path);
+
 /// How many of `present` devices a container runtime's list gives. `all` and `void` mean every one (with
 /// `void` the runtime does nothing, and something else has mounted the devices), `none` means none; any other
 /// list has indices, ranges (Ascend: 0-2,4), UUIDs or names. MIG slices (MIG-UUID, or GPU:SLICE) can be more

@@ -17,18 +17,7 @@ constexpr std::string_view v2_root = "/sys/fs/cgroup";
 constexpr std::uint64_t no_limit = std::uint64_t{1} << 60U;
 
 std::optional<std::uint64_t> number_of(const Node& node, const std::string& path) {
-  const std::string content = node.file(path).value_or("");
-  std::string_view text = content;
-  return take_number<std::uint64_t>(text);
-}
-
-/// The number after "KEY " at the start of a line.
-std::optional<std::uint64_t> line_of(std::string_view text, std::string_view key) {
-  while (!text.empty()) {
-    std::string_view line = take_line(text);
-    if (take_part(line, " ") == key) return take_number<std::uint64_t>(line);
-  }
-  return std::nullopt;
+  return first_number<std::uint64_t>(node.file(path).value_or(""));
 }
 
 /// The limit in effect: the smallest of this cgroup and those above it, as far as they are visible.
@@ -69,12 +58,15 @@ MemoryReading read_memory(const Node& node, const MemoryGroup& group) {
   if (group.folder.empty()) return reading;
   const std::string events =
       node.file(group.folder + (group.v2 ? "/memory.events" : "/memory.oom_control")).value_or("");
-  const auto kills = line_of(events, "oom_kill");
+  const auto number_after = [&](std::string_view key) {
+    return first_number<std::uint64_t>(text_after(events, key));
+  };
+  const auto kills = number_after("oom_kill ");
   reading.known = kills.has_value();
   reading.oom_kills = kills.value_or(0);
   reading.limit = smallest_limit(node, group);
   if (group.v2) {
-    reading.pressed = line_of(events, "max").value_or(0) + line_of(events, "oom").value_or(0);
+    reading.pressed = number_after("max ").value_or(0) + number_after("oom ").value_or(0);
     reading.peak = number_of(node, group.folder + "/memory.peak");
     reading.kills_all = number_of(node, group.folder + "/memory.oom.group") == 1U;
   } else {

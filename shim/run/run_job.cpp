@@ -40,18 +40,17 @@ void announce(const Job& job, const std::vector<std::string>& command) {
                      facts.text(Fact::world_size), job.topology.platform,
                      host_port(facts.text(Fact::master_addr), facts.text(Fact::master_port)), what);
   }
-  const std::string_view workers = facts.text(Fact::nproc_per_node);
-  const std::string_view noun = workers == "1" ? "worker" : "workers";
+  const std::string workers = counted(facts.text(Fact::nproc_per_node), "worker");
   if (job.topology.alone && !job.plan.launches()) return log::info("one node; starting {}", what);
-  if (job.topology.alone) return log::info("one node, {} {}; starting {}", workers, noun, what);
+  if (job.topology.alone) return log::info("one node, {}; starting {}", workers, what);
   const auto& rank = facts[Fact::node_rank];
   const std::string master =
       facts.has(Fact::master_addr)
           ? "master " + host_port(facts.text(Fact::master_addr), facts.text(Fact::master_port))
           : std::string("a master that it finds itself");
-  log::info("{} of {} nodes on {}, {} {}, {}; starting {}",
+  log::info("{} of {} nodes on {}, {}, {}; starting {}",
             rank ? fmt::format("node {} ({})", rank->text, rank->source()) : "one", facts.text(Fact::nnodes),
-            job.topology.platform, workers, noun, master, what);
+            job.topology.platform, workers, master, what);
 }
 
 /// Where this node stands among the job's: by its last workers' own word, for an elastic job's nodes come and

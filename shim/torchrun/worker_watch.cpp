@@ -62,18 +62,10 @@ std::optional<int> reaped_status(int pidfd) {
   return info.exit_code;
 }
 
-/// The text after `mark` ("RANK=") in the process's environment; empty if there is none.
-std::string_view text_behind(std::string_view mark, std::string_view environment) {
-  while (!environment.empty()) {
-    const std::string_view entry = take_part(environment, std::string_view("\0", 1));
-    if (entry.starts_with(mark)) return entry.substr(mark.size());
-  }
-  return {};
-}
+constexpr std::string_view nul("\0", 1);  // ends each entry of /proc/PID/environ
 
-std::optional<unsigned> number_behind(std::string_view mark, std::string_view environment) {
-  std::string_view digits = text_behind(mark, environment);
-  return take_number<unsigned>(digits);
+std::optional<unsigned> number_after(std::string_view mark, std::string_view environment) {
+  return first_number<unsigned>(text_after(environment, mark, nul));
 }
 
 /// Takes the last part off a path and returns it.
@@ -191,7 +183,7 @@ bool WorkerWatch::may_be_ours(const std::string& run) const {
 /// A worker's environment shows which folder is the launcher's (torch/distributed/elastic/agent/server/
 /// local_elastic_agent.py: TORCHELASTIC_ERROR_FILE is RUN/ATTEMPT/LOCAL_RANK/error.json).
 void WorkerWatch::take_folder_of(std::string_view environment) {
-  std::string_view path = text_behind("TORCHELASTIC_ERROR_FILE=", environment);
+  std::string_view path = text_after(environment, "TORCHELASTIC_ERROR_FILE=", nul);
   take_name(path);
   take_name(path);
   const std::string attempt(take_name(path));
@@ -236,8 +228,8 @@ bool WorkerWatch::all_have_ended() const {
 /// Reads the node's numbers from the first worker of a set; logs what has changed since the set before.
 void WorkerWatch::take_place(std::string_view environment) {
   const std::optional<NodePlace> before = std::exchange(place_, std::nullopt);
-  const std::optional<unsigned> node_rank = number_behind("GROUP_RANK=", environment);
-  const std::optional<unsigned> nodes = number_behind("GROUP_WORLD_SIZE=", environment);
+  const std::optional<unsigned> node_rank = number_after("GROUP_RANK=", environment);
+  const std::optional<unsigned> nodes = number_after("GROUP_WORLD_SIZE=", environment);
   if (node_rank && nodes) place_ = NodePlace{*node_rank, *nodes};
   if (!earlier_.empty()) {
     std::string what = "torchrun has started new workers";
@@ -246,8 +238,8 @@ void WorkerWatch::take_place(std::string_view environment) {
       what += place_->nodes < before->nodes  ? ": a node was lost"
               : place_->nodes <= most_nodes_ ? ": a node came back"
                                              : ": a node has joined";
-      what += fmt::format("; the job has {} {} now, {} before", place_->nodes,
-                          place_->nodes == 1 ? "node" : "nodes", before->nodes);
+      what += fmt::format("; the job has {} now, {} before", counted(std::to_string(place_->nodes), "node"),
+                          before->nodes);
     } else if (!restarted_) {
       what += ": the job's nodes have changed";
     }
@@ -289,7 +281,7 @@ void WorkerWatch::look_for_workers() {
 void WorkerWatch::add_worker(pid_t pid) {
   constexpr std::size_t longest_environment = std::size_t{8} << 20U;
   const std::string environment = read_proc(pid, "environ", longest_environment).value_or("");
-  std::optional<unsigned> local_rank = number_behind("LOCAL_RANK=", environment);
+  std::optional<unsigned> local_rank = number_after("LOCAL_RANK=", environment);
   if (!local_rank) {
     // Between fork and exec it still has the agent's environment; a zombie has none any more. Its parent
     // starts workers in the order of their ranks.
@@ -303,7 +295,7 @@ void WorkerWatch::add_worker(pid_t pid) {
   if (workers_.empty()) take_place(environment);
   Worker& worker = workers_[pid];
   worker.local_rank = *local_rank;
-  worker.rank = number_behind("RANK=", environment);
+  worker.rank = number_after("RANK=", environment);
   const int descriptor = kernel::pidfd_open(pid);
   if (descriptor < 0) {
     if (descriptor != -ESRCH) log::debug("cannot follow worker {} ({})", pid, std::strerror(-descriptor));
