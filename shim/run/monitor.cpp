@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "init/signals.h"
 #include "init/spawn.h"
+#include "init/start_pages.h"
 
 namespace rankshim {
 namespace {
@@ -70,6 +71,7 @@ void Monitor::look_around() {
   if (command_ != 0) on_command();
   if (memory_group_.v2 && memory_before_->known && termination_log_.exists()) watch_memory();
   open_socket();
+  if (command_ != 0) supervise::unmap_start_pages();
 }
 
 void Monitor::open_socket() {
@@ -137,7 +139,13 @@ MemoryReading Monitor::memory() const {
 
 void Monitor::started(pid_t command) {
   command_ = command;
-  if (memory_before_) on_command();
+  if (memory_before_) {  // the moment passed while rankshim waited
+    on_command();
+    timer_.expires_after(a_moment);
+    timer_.async_wait([](const boost::system::error_code& error) {
+      if (!error) supervise::unmap_start_pages();
+    });
+  }
   begin();
 }
 
