@@ -17,7 +17,7 @@ LONG = 120  # for torchrun, its workers and their end on a busy machine
 WORKER = """
 import os, signal, sys, time
 world, node = os.environ["WORLD_SIZE"], os.environ["NODE"]
-os.write(1, f"UP world={world}\n".encode())
+os.write(1, f"UP world={world}\\n".encode())
 END
 time.sleep(1000)
 """
@@ -29,7 +29,7 @@ from torch.distributed.elastic.multiprocessing.errors import record
 def train():
     dist.init_process_group("gloo")
     dist.all_reduce(torch.ones(1))
-    os.write(1, b"REDUCED\n")
+    os.write(1, b"REDUCED\\n")
     if node == "1": os._exit(42)
     dist.all_reduce(torch.ones(1))
 train()
