@@ -127,7 +127,7 @@ def test_orphans_are_reaped(user_container):
     assert container.stdout == "100\nclean\n"
 
 
-def test_what_the_command_leaves_behind_is_asked_to_stop(user_container):
+def test_the_commands_leftovers_are_asked_to_stop(user_container):
     container = user_container("bash", "-c", """
         coproc left { trap 'echo left behind got TERM >&2; exit' TERM; echo up; sleep 1000 & wait; }
         read -r line <&"${left[0]}"

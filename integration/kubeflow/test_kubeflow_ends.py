@@ -60,7 +60,7 @@ def test_without_a_grace_a_program_has_as_long_as_it_needs_to_save(pod, rankshim
     assert program.wait() == 0
 
 
-def test_a_grace_kills_what_does_not_listen_sessions_of_its_own_too(pod, rankshim):
+def test_after_the_grace_what_ignores_a_term_is_killed_in_other_sessions_too(pod, rankshim):
     deaf = "trap '' TERM; echo DEAF; while :; do sleep 1000; done"
     program = pod.start(
         [rankshim, "--grace=1s", "--", "sh", "-c", f'setsid sh -c "{deaf}" & trap "" TERM; {RUN_FOREVER}'], {}
@@ -87,7 +87,7 @@ def test_leftovers_get_a_term_then_their_time_then_a_kill(pod, rankshim, tmp_pat
     assert program.ended - begin > 0.75  # the last fifth is for its stacks
 
 
-def test_leftovers_that_go_when_told_to_cost_no_time(pod, rankshim):
+def test_leftovers_that_end_by_a_term_cost_no_time(pod, rankshim):
     program = pod.start([rankshim, "--leftover-grace=1h", "--", "sh", "-c", "setsid sleep 1000 & echo READY; exit 5"], {})
     assert program.wait() == 5
 
@@ -117,7 +117,7 @@ def test_a_plain_process_ends_its_leftovers_too(shim):
     assert not os.path.exists(f"/proc/{done.stdout.strip()}"), "what it left behind is still there"
 
 
-def test_nothing_of_ours_reaches_standard_output_and_a_node_alone_is_given_its_five_variables(pod, rankshim):
+def test_rankshim_writes_nothing_to_standard_output_and_a_node_alone_gets_its_five_variables(pod, rankshim):
     given = {"COLOUR": "blue", "PORT": "8080"}
     bare = pod.run(["env"], given)
     under = pod.run([rankshim, "--", "env"], given)

@@ -94,7 +94,7 @@ def on_pod(rankshim, namespaces):
 
 
 @pytest.mark.parametrize("job, rank, pod", PODS)
-def test_every_pod_finds_its_place_and_says_from_where(on_pod, job, rank, pod):
+def test_every_pod_finds_its_rank_and_names_the_source(on_pod, job, rank, pod):
     needs_room(job)
     expected = JOBS[job]
     document = explained(on_pod(pod, recorded(job)[pod], "explain", "--format", "json", "--", "train.py"))
@@ -121,7 +121,7 @@ def test_the_run_id_is_equal_on_all_pods(on_pod, job):
 
 
 @pytest.mark.parametrize("job, rank, pod", PODS)
-def test_torchrun_is_told_the_same_in_spellings_that_every_version_knows(on_pod, job, rank, pod):
+def test_torchrun_gets_the_same_in_spellings_that_every_version_knows(on_pod, job, rank, pod):
     needs_room(job)
     document = explained(
         on_pod(pod, recorded(job)[pod], "explain", "--format", "json", "--", "train.py", "--lr", "0.1")
@@ -211,7 +211,7 @@ def test_an_elastic_job_with_a_master_stays_elastic_though_it_has_ranks(on_pod):
 
 @pytest.mark.parametrize("job", ["operator-1.7-elastic", "operator-1.7", "trainer-2"])
 @pytest.mark.parametrize("command", [["train.py"], ["python", "mnist.py"]])
-def test_no_pet_variable_stays_that_is_empty_or_says_something_else(shim, job, command):
+def test_no_pet_variable_stays_that_is_empty_or_has_another_value(shim, job, command):
     needs_room(job)
     env = recorded(job)[sorted(recorded(job))[1]] | {"PET_STANDALONE": "", "PET_RDZV_ID": ""}
     document = explained(shim("explain", "--format", "json", "--", *command, env=env))

@@ -74,7 +74,7 @@ def test_it_is_refused_in_a_line_that_names_it_and_nothing_is_started(rankshim, 
 
 
 @pytest.mark.parametrize("env, names", REFUSED.values(), ids=REFUSED.keys())
-def test_explain_says_it_in_json_too(shim, env, names):
+def test_explain_reports_it_in_json_too(shim, env, names):
     done = shim("explain", "--format", "json", "--", *SCRIPT, env=env)
     assert done.code == CONFIGURATION
     errors = json.loads(done.stdout)["errors"]
@@ -128,7 +128,7 @@ def test_a_gpu_asked_for_where_there_is_none_is_refused(network, rankshim):
     assert "gpu" in done.stderr and "nproc-per-node" in done.stderr
 
 
-def test_an_unknown_variable_of_ours_is_refused_with_the_nearest_name(shim):
+def test_an_unknown_rankshim_variable_is_refused_with_the_nearest_name(shim):
     done = shim("--", *PROGRAM, env={"RANKSHIM_NODE_RANKS": "1"})
     assert done.code == CONFIGURATION
     assert "RANKSHIM_NODE_RANKS" in done.stderr and re.search(r"RANKSHIM_NODE_RANK\b", done.stderr)
@@ -177,7 +177,7 @@ def test_an_interpreter_without_torch_is_78_before_anything_is_waited_for(shim, 
     assert "--python" in done.stderr
 
 
-def test_an_option_of_ours_behind_the_two_dashes_is_wrong_usage(shim):
+def test_an_option_of_rankshim_after_the_two_dashes_is_wrong_usage(shim):
     for subcommand in ([], ["explain"]):
         done = shim(*subcommand, "--", "--nproc-per-node", "2", "train.py")
         assert done.code == USAGE

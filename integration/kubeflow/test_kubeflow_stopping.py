@@ -88,5 +88,5 @@ def test_workers_that_ignore_a_term_are_killed_when_the_grace_is_over(alone, ran
 
 
 @pytest.mark.parametrize("end, code", [("3", 3), ("-9", 137)])
-def test_the_workers_own_end_is_the_exit_code_though_torchrun_says_1(alone, rankshim, end, code):
+def test_the_workers_end_is_the_exit_code_though_torchruns_is_1(alone, rankshim, end, code):
     assert alone.run([rankshim, "--", STOPPING, end], {}, timeout=START).code == code

@@ -68,7 +68,7 @@ def test_the_newer_operators_pods_train_with_two_workers_each_and_an_empty_pet_s
     assert [found[rank]["local_rank"] for rank in range(4)] == ["0", "1", "0", "1"]
 
 
-def test_the_oldest_operators_pods_meet_though_the_master_is_told_localhost(pods, rankshim):
+def test_the_oldest_operators_pods_meet_though_the_masters_address_is_localhost(pods, rankshim):
     pods.server.publish(MASTER, pods.pods[0])
     processes = [
         pod.start([rankshim, "--", ALLREDUCE], operator_1_5(rank, 2, "localhost" if rank == 0 else MASTER) | OMP)
@@ -135,7 +135,7 @@ def test_a_script_that_knows_one_spelling_of_local_rank_gets_that_one(rankshim, 
     assert sorted(done.stdout.splitlines()) == ["Namespace(local_rank='0')", "Namespace(local_rank='1')"]
 
 
-def test_the_demonstration_works_without_namespaces_and_says_so(rankshim):
+def test_the_demonstration_works_without_namespaces_and_prints_so(rankshim):
     demo = WORKERS.parent / "demo.py"
     done = run([sys.executable, "-I", str(demo), rankshim, "--loopback"], clean_environment(), timeout=JOB)
     assert done.code == 0, done.transcript()

@@ -76,7 +76,7 @@ def test_the_master_waits_for_its_own_name_too(cluster, rankshim):
     assert master.wait() == 0
 
 
-def test_a_master_that_was_told_localhost_waits_for_nothing(cluster, rankshim):
+def test_a_master_whose_address_is_localhost_waits_for_nothing(cluster, rankshim):
     cluster.dns()
     master = cluster.master.run([rankshim, "--", "echo", "STARTED"], operator_1_5(0, 2, "localhost"))
     assert (master.code, master.stdout) == (0, "STARTED\n")
@@ -152,7 +152,7 @@ def test_an_address_that_does_not_answer_does_not_hide_one_that_does(cluster, ra
     assert done.code == 0, done.transcript()
 
 
-def test_it_says_when_the_reason_changes_from_the_name_to_the_port(cluster, rankshim, tmp_path):
+def test_a_line_is_logged_when_the_reason_changes_from_the_name_to_the_port(cluster, rankshim, tmp_path):
     dns = cluster.dns()
     worker = cluster.worker.start([rankshim, "wait", "--wait=port", f"--run-dir={tmp_path}"], worker_env())
     worker.wait_line(WAITING)
@@ -194,7 +194,7 @@ def test_a_port_that_never_opens_ends_in_75_with_the_port(cluster, rankshim):
 
 @pytest.mark.parametrize("behaviour, said", [("servfail", "(?i)servfail|server failure"),
                                              ("silent", "(?i)no answer|timed? ?out|timeout")])
-def test_a_broken_name_server_is_told_from_an_unknown_name(cluster, rankshim, behaviour, said):
+def test_a_broken_name_server_is_distinguished_from_an_unknown_name(cluster, rankshim, behaviour, said):
     dns = cluster.broken_dns(behaviour)
     worker = cluster.worker.start([rankshim, "wait", "--wait=dns", "--wait-timeout=3s"], worker_env())
     dns.wait_query(f"{MASTER}.default.svc.cluster.local")
@@ -262,7 +262,7 @@ def test_waiting_works_as_a_plain_process_as_well(cluster, rankshim):
 
 
 @pytest.mark.parametrize("options", [["--wait=none"], ["--platform=none"]])
-def test_who_does_not_want_to_wait_does_not(cluster, rankshim, options):
+def test_a_node_that_is_set_not_to_wait_does_not(cluster, rankshim, options):
     cluster.dns()
     done = cluster.worker.run([rankshim, *options, "--", "echo", "STARTED"], worker_env())
     assert (done.code, done.stdout) == (0, "STARTED\n")

@@ -53,7 +53,7 @@ def train(network, tmp_path):
     return run
 
 
-def test_without_rankshim_each_pod_trains_alone_and_nobody_says_so(train):
+def test_without_rankshim_each_pod_trains_alone_without_a_message(train):
     processes = train(environment=lambda rank: operator_1_5(rank, 2, MASTER))
     for process in processes:
         assert "GPU number: 1" in process.stdout

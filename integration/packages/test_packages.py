@@ -73,7 +73,7 @@ def test_a_wheel_is_for_every_c_library(only):
             f"manylinux2014_{architecture}", f"manylinux_2_17_{architecture}", f"musllinux_1_1_{architecture}"}
 
 
-def test_the_sdist_says_how_to_build_and_makes_the_wheel(only, rankshim, tmp_path):
+def test_the_sdist_describes_how_to_build_and_makes_the_wheel(only, rankshim, tmp_path):
     must("tar", "-C", tmp_path, "-xf", only("rankshim-?.?.?.tar.gz"))
     (source,) = tmp_path.iterdir()
     build = [PYTHON, "-m", "hatchling", "build", "--target", "wheel"]

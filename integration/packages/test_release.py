@@ -63,7 +63,7 @@ def test_actionlint_finds_nothing_in_the_workflows():
 
 
 @pytest.mark.parametrize("workflow", WORKFLOWS, ids=lambda path: path.stem)
-def test_a_step_of_a_workflow_is_a_script_of_ours(workflow):
+def test_a_step_of_a_workflow_is_a_script_of_the_repository(workflow):
     steps = [step for job in yaml.safe_load(workflow.read_text())["jobs"].values() for step in job["steps"]]
     commands = [step["run"] for step in steps if "run" in step]
     assert commands

@@ -48,7 +48,7 @@ def test_a_stop_while_waiting_ends_it_and_starts_nothing(waiting):
     assert process.stdout.read() == ""
 
 
-def test_explain_does_not_wait_but_says_so(rankshim, tmp_path):
+def test_explain_does_not_wait_and_reports_it(rankshim, tmp_path):
     table = tmp_path / "hccl.json"
     table.write_text('{"status": "initializing"}')
     done = subprocess.run(
@@ -62,7 +62,7 @@ def test_explain_does_not_wait_but_says_so(rankshim, tmp_path):
     assert "RANK_TABLE_FILE" in json.loads(done.stdout)["errors"][0]["names"]
 
 
-def test_the_status_is_told_while_the_rank_table_is_waited_for(waiting, rankshim, tmp_path):
+def test_the_status_answers_while_the_rank_table_is_waited_for(waiting, rankshim, tmp_path):
     ask = [rankshim, "status", f"--run-dir={tmp_path}"]
     told = until(lambda: json.loads(subprocess.run(ask, capture_output=True, text=True).stdout or "{}"), "an answer", LONG)
     assert told["phase"] == "wait"

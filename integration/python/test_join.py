@@ -66,7 +66,7 @@ def test_what_is_left_open_is_filled_in(pet, words):
     "--rdzv_backend=c10d --rdzv_endpoint=localhost:0 train.py", "--rdzv-backend c10d --rdzv-endpoint 127.0.0.1:29400 train.py",
     "--master_addr localhost --master_port 6000 train.py", "--nnodes=1 --node_rank=0 --master_addr=localhost train.py",
 ])
-def test_one_that_is_to_stay_alone_is_told_nothing_by_the_platform_either(pet, words):
+def test_a_torchrun_that_must_stay_alone_gets_nothing_from_the_platform_either(pet, words):
     assert pet(*words.split()) == {}
     assert pet(*words.split(), env=ELASTIC) == {"PET_NPROC_PER_NODE": "8"}
 
@@ -87,11 +87,11 @@ def test_the_environment_may_say_so_too(pet):
     (None, "train.py", {}),
     ({}, "--standalone train.py", {}),
 ])
-def test_each_rendezvous_is_told_what_it_reads(pet, job, words, found):
+def test_each_rendezvous_gets_what_it_reads(pet, job, words, found):
     assert pet(*words.split(), job=job) == found
 
 
-def test_its_own_address_is_looked_up_where_it_is_needed_and_nobody_says_it(pet):
+def test_the_local_address_is_looked_up_if_it_is_needed_and_not_set(pet):
     job = {name: value for name, value in ELASTIC.items() if name != "PET_LOCAL_ADDR"}
     assert pet("train.py", job=job, towards="127.0.0.1")["PET_LOCAL_ADDR"] == "127.0.0.1"
     assert pet("train.py", job=job, towards="::1")["PET_LOCAL_ADDR"] == "::1"
@@ -109,7 +109,7 @@ def test_its_own_address_is_looked_up_where_it_is_needed_and_nobody_says_it(pet)
     ["timeout", "60", "torchrun"], ["nohup", "torchrun"], ["nice", "torchrun"], ["setsid", "-w", "torchrun"],
     ["env", "NODE_RANK=0", "NNODES=1", "torchrun"],
 ])
-def test_torchrun_is_known_by_any_of_its_names_and_behind_anything(pet, program):
+def test_torchrun_is_recognised_by_any_of_its_names_and_after_any_wrapper(pet, program):
     words = [pet.script if word == "TORCHRUN" else word for word in program]
     path = f"{os.path.dirname(pet.script)}:{os.path.dirname(sys.executable)}:/usr/bin:/bin"
     assert pet("train.py", program=words, env={"PATH": path}) == STATIC
@@ -120,7 +120,7 @@ def test_no_other_program_sees_them(pet, program):
     assert pet("torchrun", program=[sys.executable, *program[1:]]) == {}
 
 
-def test_a_worker_does_not_see_what_its_torchrun_was_told_but_what_the_platform_says(pet):
+def test_a_worker_sees_the_platforms_variables_and_not_those_of_its_torchrun(pet):
     told = {**{name: value for name, value in JOB.items() if name != "PET_NNODES"}, "PET_LOG_DIR": pet.logs}
     done = pet.subject.run([sys.executable, "-c", TELL], worker=True, env={**JOB, **told, "PET_NNODES": "9"})
     assert json.loads(done.stdout) == {"PET_NNODES": "9"}

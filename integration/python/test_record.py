@@ -41,7 +41,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_a_worker_ends_as_without_us_and_tells_why(site, name):
+def test_a_worker_ends_as_without_rankshim_and_records_why(site, name):
     text, code, message = CASES[name]
     done = site().worker(text)
     assert done.code == code, done.transcript()
@@ -70,7 +70,7 @@ def test_an_error_file_that_is_there_stays(site, tmp_path):
     assert site().worker(PLAIN).error == "first"
 
 
-def test_without_a_place_to_write_nothing_is_said(site):
+def test_without_a_folder_to_write_to_nothing_is_printed(site):
     subject = site()
     subject.error_file = subject.folder / "missing" / "error.json"
     done = subject.worker(PLAIN)
@@ -82,7 +82,7 @@ def test_an_isolated_python_is_left_alone(site, options):
     assert site().worker(PLAIN, *options).error is None
 
 
-def test_who_is_no_worker_is_not_recorded(site, tmp_path):
+def test_a_process_that_is_no_worker_is_not_recorded(site, tmp_path):
     subject = site()
     (tmp_path / "script.py").write_text(PLAIN)
     environment = {"TORCHELASTIC_ERROR_FILE": str(subject.error_file)}

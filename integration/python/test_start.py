@@ -67,7 +67,7 @@ def test_in_a_worker_pythonpath_is_what_it_would_be_without_us(site, tmp_path, h
     assert found["path"] == bare["path"]
 
 
-def test_an_error_of_the_images_own_sitecustomize_is_told_by_python_as_ever(site, tmp_path, own):
+def test_an_error_of_the_images_sitecustomize_is_reported_by_python_as_usual(site, tmp_path, own):
     (tmp_path / "own" / "sitecustomize.py").write_text("raise ValueError('own')\n")
     done = site(True).run([sys.executable, "-c", "print('on')"], path=f":{own}")
     assert (done.code, done.stdout) == (0, "on\n")

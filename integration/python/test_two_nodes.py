@@ -31,13 +31,13 @@ def worlds(processes):
     return [[result["world"] for result in results(process).values()] for process in processes]
 
 
-def test_a_nested_standalone_is_alone_also_where_the_platform_says_otherwise(pods, rankshim, tmp_path):
+def test_a_nested_standalone_is_alone_whatever_the_platform_sets(pods, rankshim, tmp_path):
     command = ["torchrun", "--standalone", "--nproc_per_node=1", ALLREDUCE]
     process = pods[0].start([rankshim, "--", "env", *command], operator_1_9(0, 2, MASTER, 1) | OMP)
     assert worlds([process]) == [["1"]]
 
 
-def test_the_exception_of_a_torchrun_inside_a_program_is_told_and_no_folder_is_left(pods, rankshim, tmp_path):
+def test_the_exception_of_a_torchrun_inside_a_program_is_reported_and_no_folder_is_left(pods, rankshim, tmp_path):
     (tmp_path / "tmp").mkdir()
     (tmp_path / "train.py").write_text("raise ValueError('boom')\n")
     options = [f"--report={tmp_path}/report.json", f"--termination-log={tmp_path}/log"]

@@ -133,7 +133,7 @@ def test_a_shell_that_passes_its_childs_kill_on_is_out_of_memory_too(scenes):
     assert "sh ended with code 137" in scene.log and "(out of memory: the limit is 64 MiB" in scene.log
 
 
-def test_a_launcher_that_ends_by_itself_after_its_childs_kill_keeps_its_code_and_the_kill_is_told(scenes):
+def test_a_launcher_that_ends_by_itself_after_its_childs_kill_keeps_its_code_and_the_kill_is_reported(scenes):
     scene = scenes["launcher"]
     assert scene.code == 1
     assert (scene.cause["who"], scene.cause["exit_code"]) == ("program", 1)
@@ -143,7 +143,7 @@ def test_a_launcher_that_ends_by_itself_after_its_childs_kill_keeps_its_code_and
     assert scene.stderr.endswith(f"{scene.report['verdict']}\n")
 
 
-def test_with_oom_group_a_process_over_the_limit_takes_pid_1_along_and_the_word_on_memory_stands(scenes):
+def test_with_oom_group_a_process_over_the_limit_takes_pid_1_along_and_the_line_about_memory_remains(scenes):
     scene = scenes["together"]
     assert scene.code == 137
     assert scene.events["oom_group_kill"] == 1 and scene.events["oom_kill"] >= 2
@@ -160,7 +160,7 @@ def test_that_the_limit_was_reached_is_in_a_termination_log_of_any_name_before_t
     assert scene.log == ""
 
 
-def test_the_verdict_replaces_the_provisional_word_and_success_takes_it_back(scenes):
+def test_the_verdict_replaces_the_provisional_line_and_success_removes_it(scenes):
     failing = scenes["failing"]
     assert failing.code == 3
     assert failing.events["oom_kill"] == 0 and failing.report["memory"]["oom_kills"] == 0

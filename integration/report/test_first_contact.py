@@ -12,7 +12,7 @@ def run(*command, **options):
     return subprocess.run(command, check=False, capture_output=True, text=True, env=clean_environment(), timeout=60, **options)
 
 
-def test_without_any_argument_it_says_what_to_do(rankshim):
+def test_without_any_argument_it_prints_what_to_do(rankshim):
     done = run(rankshim)
     assert (done.returncode, done.stdout) == (64, "")
     assert 3 <= len(done.stderr.splitlines()) <= 6
@@ -40,7 +40,7 @@ def test_install_into_what_is_no_folder_leaves_nothing(rankshim, tmp_path):
     assert run(rankshim, "install", "").returncode == 64
 
 
-def test_on_a_lone_node_a_missing_script_is_told_before_python_starts(rankshim, tmp_path):
+def test_on_a_lone_node_a_missing_script_is_an_error_before_python_starts(rankshim, tmp_path):
     done = run(rankshim, f"--python={sys.executable}", "--", f"{tmp_path}/train.py")
     assert (done.returncode, done.stderr) == (127, f"rankshim: error: the script {tmp_path}/train.py cannot be read\n")
 
@@ -66,7 +66,7 @@ def test_a_phase_that_does_not_exist_is_an_error(rankshim):
     assert done.returncode == 64 and "wind-down" in done.stderr
 
 
-def test_a_subcommand_behind_options_is_hinted_at(rankshim):
+def test_a_subcommand_after_options_gets_a_hint(rankshim):
     done = run(rankshim, "--nnodes=1", "explain", "--", "train.py")
     assert done.returncode == 127
     assert "a subcommand is the first word: rankshim explain [OPTIONS]" in done.stderr

@@ -84,7 +84,7 @@ def test_a_signal_while_what_the_pre_start_hook_left_is_waited_for_starts_nothin
     assert "during the pre-start hook; nothing was started" in program.stderr
 
 
-def test_what_a_pre_start_hook_leaves_running_is_stopped_and_told(shim):
+def test_what_a_pre_start_hook_leaves_running_is_stopped_with_a_warning(shim):
     done = shim("--pre-start=sleep 1000 & true", "--", "echo", "PROGRAM")
     assert (done.code, done.stdout) == (0, "PROGRAM\n")
     assert "the processes that the pre-start hook left running were stopped" in done.stderr
@@ -117,7 +117,7 @@ def test_a_signal_that_is_to_be_dropped_is_dropped_in_a_hook_too(start, tmp_path
     assert "PROGRAM" in program.stdout
 
 
-def test_the_status_is_told_during_the_pre_start_hook_too(start, shim, tmp_path):
+def test_the_status_answers_during_the_pre_start_hook_too(start, shim, tmp_path):
     program = start(f"--run-dir={tmp_path}", "--pre-start=sleep 1000", "--", "true")
     assert answers(shim, tmp_path)["phase"] == "pre-start"
     assert status(shim, tmp_path)[0] == 0
@@ -166,7 +166,7 @@ def test_a_term_that_becomes_an_int_kills_no_leftovers(start, leaves, tmp_path):
 
 
 @pytest.mark.parametrize("numbers", [[signal.SIGTERM], [signal.SIGUSR1, signal.SIGTERM]], ids=["TERM", "USR1 before it"])
-def test_who_was_asked_to_stop_among_the_leftovers_is_not_held(start, leaves, tmp_path, numbers):
+def test_a_container_that_was_asked_to_stop_among_the_leftovers_is_not_held(start, leaves, tmp_path, numbers):
     program = start("--hold-on-failure=30m", "--leftover-grace=60s", "--", "sh", "-c", leaves(3))
     program.wait_line("ASKED")
     for number in numbers:
@@ -175,7 +175,7 @@ def test_who_was_asked_to_stop_among_the_leftovers_is_not_held(start, leaves, tm
     assert program.wait() == 3
 
 
-def test_who_was_asked_to_stop_in_the_post_stop_hook_is_not_held(start):
+def test_a_container_that_was_asked_to_stop_in_the_post_stop_hook_is_not_held(start):
     program = start("--hold-on-failure=30m", "--post-stop=echo HOOK; sleep 1000", "--", "sh", "-c", "exit 3")
     program.wait_line("HOOK")
     program.signal(signal.SIGTERM)

@@ -135,7 +135,7 @@ def test_a_report_has_the_mode_and_owner_of_the_old_one_else_what_the_umask_leav
     assert after.st_ino != before.st_ino
 
 
-def test_a_report_to_stdout_stands_behind_what_the_command_wrote(rankshim, tmp_path):
+def test_a_report_to_stdout_follows_the_commands_output(rankshim, tmp_path):
     with (tmp_path / "out").open("w+") as out:
         subprocess.run([rankshim, "--report=/dev/stdout", "--", "echo", "output"], stdout=out, env=clean_environment(), check=True)
         out.seek(0)
@@ -143,7 +143,7 @@ def test_a_report_to_stdout_stands_behind_what_the_command_wrote(rankshim, tmp_p
     assert first == "output" and json.loads(report)["exit_code"] == 0
 
 
-def test_the_termination_message_to_stdout_stands_behind_what_the_command_wrote(rankshim, tmp_path):
+def test_the_termination_message_to_stdout_follows_the_commands_output(rankshim, tmp_path):
     with (tmp_path / "out").open("w+") as out:
         code = subprocess.run([rankshim, "--termination-log=/dev/stdout", "--", "sh", "-c", "echo output; kill -9 $$"], stdout=out,
                               env=clean_environment()).returncode
@@ -182,7 +182,7 @@ def test_of_two_secrets_the_longer_is_taken_out_whole(shim, tmp_path):
 
 
 @pytest.mark.attack
-def test_an_exception_is_told_whatever_the_clock_of_its_file_says(shim, tmp_path):
+def test_an_exception_is_reported_whatever_the_time_of_its_file(shim, tmp_path):
     error, report, worker = tmp_path / "error.json", tmp_path / "report.json", tmp_path / "worker.py"
     worker.touch()
     error.write_text('{"message": {"message": "of an earlier run"}}')
@@ -199,7 +199,7 @@ def test_an_exception_is_told_whatever_the_clock_of_its_file_says(shim, tmp_path
         assert "of an earlier run" not in done.stderr
 
 
-def test_while_it_stops_a_provisional_word_stands_in_the_termination_log(start, tmp_path):
+def test_while_it_stops_the_termination_log_has_a_provisional_line(start, tmp_path):
     log = tmp_path / "log"
     go = tmp_path / "go"
     os.mkfifo(go)
@@ -214,7 +214,7 @@ def test_while_it_stops_a_provisional_word_stands_in_the_termination_log(start, 
     assert log.read_text() == ""
 
 
-def test_status_tells_the_phase_and_is_for_probes(shim, start, tmp_path):
+def test_status_shows_the_phase_and_serves_probes(shim, start, tmp_path):
     assert status(shim, tmp_path)[0] == 1
     program = start(f"--run-dir={tmp_path}", "--", "sleep", "1000", env=JOB)
     answer = answers(shim, tmp_path)
@@ -228,7 +228,7 @@ def test_status_tells_the_phase_and_is_for_probes(shim, start, tmp_path):
     assert os.listdir(tmp_path) == []
 
 
-def test_status_tells_what_is_waited_for_and_that_is_well(shim, start, tmp_path):
+def test_status_shows_what_is_waited_for_and_counts_as_well(shim, start, tmp_path):
     job = {**JOB, "NODE_RANK": "1", "MASTER_ADDR": "no-such-master.invalid"}
     program = start(f"--run-dir={tmp_path}", "--wait=port", "--", "true", env=job)
     answer = answers(shim, tmp_path)
@@ -253,7 +253,7 @@ def test_a_stale_socket_is_replaced_and_a_living_one_is_left(shim, start, tmp_pa
     assert until(lambda: status(shim, tmp_path)[1].get("pid"), "an answer") == third.pid
 
 
-def test_who_asks_for_the_status_of_a_stopped_instance_can_be_ended(start, rankshim, tmp_path):
+def test_a_status_command_that_waits_for_a_stopped_instance_can_be_ended(start, rankshim, tmp_path):
     program = start(f"--run-dir={tmp_path}", "--", "sleep", "1000", env=JOB)
     place = str(tmp_path / "rankshim.sock")
     until(lambda: os.path.exists(place), "the socket")

@@ -123,7 +123,7 @@ def test_when_torchruns_store_is_gone_torchrun_is_the_cause_and_not_the_worker_t
     assert second.last_line.endswith("; another node probably failed before; it ended its workers itself")
 
 
-def test_a_worker_that_lost_its_peer_says_that_another_node_probably_failed_before(nodes):
+def test_for_a_worker_that_lost_its_peer_the_report_names_a_probable_failure_of_another_node(nodes):
     first, second = nodes(0, ALL_REDUCE), nodes(1, ALL_REDUCE)
     second.end()
     first.end()
@@ -158,7 +158,7 @@ def test_nodes_that_never_come_are_75(nodes, options):
 
 
 @pytest.mark.nightly
-def test_the_wait_for_nodes_that_never_come_is_told_every_half_minute(nodes):
+def test_the_wait_for_nodes_that_never_come_is_logged_every_half_minute(nodes):
     node = nodes(0, "", "--wait-timeout=70s").end()
     assert node.code == 75
     waits = [line for line in node.process.stderr.splitlines() if "waiting for the other nodes" in line]

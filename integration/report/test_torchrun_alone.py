@@ -29,7 +29,7 @@ def script(tmp_path):
     return write
 
 
-def test_as_pid_1_it_takes_no_term_while_it_waits_for_the_others_and_says_nothing(network, script):
+def test_as_pid_1_it_ignores_a_term_while_it_waits_for_the_others_and_logs_nothing(network, script):
     flags = ["--nnodes=2", "--node_rank=0", "--master_addr=127.0.0.1", f"--master_port={PORT}", "--rdzv_conf=timeout=6"]
     process = network.node("alone").start([TORCHRUN, *flags, script("")], {})
     until(lambda: process.listens(PORT), LONG, "torchrun waits for its peer")

@@ -101,7 +101,7 @@ def worker(case, rank):
     return next(told for told in case.report["workers"] if told["rank"] == rank)
 
 
-def test_an_exception_is_told_with_its_traceback_and_without_secrets(job):
+def test_an_exception_is_reported_with_its_traceback_and_without_secrets(job):
     case = job("raise")
     assert case.code == 1
     assert case.report["outcome"] == "failed"
@@ -141,7 +141,7 @@ def test_a_segmentation_fault_is_139(job):
     assert (case.cause["rank"], case.cause["signal"]) == (1, "SIGSEGV")
 
 
-def test_a_worker_over_the_memory_limit_is_told_as_out_of_memory(memory_group, job):
+def test_a_worker_over_the_memory_limit_is_reported_as_out_of_memory(memory_group, job):
     case = job("memory", ("sh", "-c", f'echo $$ >{memory_group}/cgroup.procs; exec "$@"', "sh"))
     assert case.code == 137
     assert (case.cause["rank"], case.cause["signal"], case.cause["out_of_memory"]) == (1, "SIGKILL", True)
@@ -151,7 +151,7 @@ def test_a_worker_over_the_memory_limit_is_told_as_out_of_memory(memory_group, j
     assert "out of memory" in case.log
 
 
-def test_when_the_agent_is_killed_its_workers_are_ended_and_the_report_says_so(job):
+def test_when_the_agent_is_killed_its_workers_are_ended_and_the_report_has_it(job):
     case = job("agent")
     assert case.code == 137
     assert (case.cause["who"], case.cause["signal"]) == ("launcher", "SIGKILL")
@@ -160,7 +160,7 @@ def test_when_the_agent_is_killed_its_workers_are_ended_and_the_report_says_so(j
     assert case.log.startswith("torchrun was ended by SIGKILL") and "2 processes that it left behind" in case.log
 
 
-def test_workers_that_ignore_a_term_are_killed_after_the_grace_and_nobody_failed(job):
+def test_workers_that_ignore_a_term_are_killed_after_the_grace_and_none_counts_as_failed(job):
     case = job("deaf")
     assert case.code == 128 + signal.SIGTERM
     assert case.report["outcome"] == "stopped"

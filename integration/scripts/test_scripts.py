@@ -28,7 +28,7 @@ def demonstration(request, rankshim):
 
 
 @pytest.mark.torch
-def test_the_demonstration_trains_two_nodes_together_and_tells_what_happened(torch, namespaces, demonstration):
+def test_the_demonstration_trains_two_nodes_together_and_prints_what_happened(torch, namespaces, demonstration):
     if namespaces:
         cannot(namespaces)
     done = script(*demonstration)

@@ -63,7 +63,7 @@ def test_srun_trains_with_one_task_per_node_and_with_one_per_process(cluster, ra
     assert "rank 2 of 3 on slurm-tasks, master node0:" in per_process.stderr
 
 
-def test_a_batch_script_is_told_from_its_steps_and_a_step_may_be_part_of_the_job(cluster, rankshim):
+def test_a_batch_script_is_distinguished_from_its_steps_and_a_step_may_be_part_of_the_job(cluster, rankshim):
     script = cluster.folder / "job.sh"
     script.write_text(f"""#!/bin/bash
 {rankshim} -- train.py

@@ -21,7 +21,7 @@ SUBJECTS = ["job", "own name", "python", "torch", "accelerators", "/dev/shm", "m
             "processes", "temporary files", "clock", "seccomp", "ptrace"]
 
 
-def test_every_check_has_a_line_and_the_exit_code_says_whether_one_is_a_problem(rankshim):
+def test_every_check_has_a_line_and_the_exit_code_shows_whether_one_is_a_problem(rankshim):
     code, found = diagnosed(rankshim)
     assert list(found) == SUBJECTS
     assert code == (78 if any(level == "problem" for level, _ in found.values()) else 0)

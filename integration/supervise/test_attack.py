@@ -87,7 +87,7 @@ def name_of(pid):
         return ""
 
 
-def test_a_stack_that_is_too_small_is_told(rankshim):
+def test_a_stack_that_is_too_small_is_an_error(rankshim):
     def small():
         resource.setrlimit(resource.RLIMIT_STACK, (40 << 10, 40 << 10))
 

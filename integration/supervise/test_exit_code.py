@@ -31,7 +31,7 @@ NOT_STARTED = {
 
 
 @pytest.mark.parametrize("what", NOT_STARTED)
-def test_a_file_that_cannot_be_executed_is_126_or_127_and_says_why(start, tmp_path, what):
+def test_a_file_that_cannot_be_executed_is_126_or_127_with_the_reason(start, tmp_path, what):
     content, mode, code, why = NOT_STARTED[what]
     file = tmp_path / "file"
     file.write_bytes(content())

@@ -100,13 +100,13 @@ def wrong(end, code):
 
 
 @pytest.mark.parametrize("scene", SCENES)
-def test_a_refused_call_never_hangs_never_claims_success_leaves_nothing_and_is_told(refuse, refusals, scene):
+def test_a_refused_call_never_hangs_never_claims_success_leaves_nothing_and_is_reported(refuse, refusals, scene):
     ends = list(refuse(scene))
     assert len(ends) > len(refusals) * 50
     assert [(end, why) for end in ends if (why := wrong(end, SCENES[scene][1]))] == []
 
 
-def test_a_refused_call_of_the_child_before_its_exec_is_told(refuse, refusals):
+def test_a_refused_call_of_the_child_before_its_exec_is_reported(refuse, refusals):
     ends = list(refuse("a command that fails", "refuse-child"))
     assert len(ends) >= len(refusals) * 3
     assert [(end, why) for end in ends if (why := wrong(end, 7))] == []

@@ -57,7 +57,7 @@ def test_a_worker_that_the_launcher_will_kill_is_named_before(agent, tmp_path):
     assert re.search(HANGS % "S" + "$", process.stderr.splitlines()[-1])
 
 
-def test_a_signal_for_the_workers_is_told_of_when_it_is_passed_on(agent):
+def test_a_signal_for_the_workers_is_logged_when_it_is_passed_on(agent):
     process = agent('import signal, sys; signal.signal(signal.SIGUSR1, lambda *_: sys.exit(0)); print("up", flush=True); signal.pause()')
     process.wait_line("up", stream="stdout")
     process.send(signal.SIGUSR1)
@@ -66,7 +66,7 @@ def test_a_signal_for_the_workers_is_told_of_when_it_is_passed_on(agent):
     assert process.stderr.count("SIGUSR1") == 1
 
 
-def test_a_signal_for_the_workers_is_told_of_when_it_is_given_up(agent, tmp_path):
+def test_a_signal_for_the_workers_is_logged_when_it_is_given_up(agent, tmp_path):
     go = tmp_path / "go"
     os.mkfifo(go)
     process = agent(f'print("up", flush=True); open({str(go)!r}).read()')  # without a handler

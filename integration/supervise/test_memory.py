@@ -18,7 +18,7 @@ while :; do wait; done
 """
 
 
-def test_refused_before_the_command_runs_it_is_71_and_said(rankshim, tmp_path):
+def test_memory_refused_before_the_command_runs_is_71_with_a_message(rankshim, tmp_path):
     recorded = tmp_path / "pod.env"
     recorded.write_text("".join(f"NAME_{i}=VALUE\n" for i in range(40_000)))
     done = subprocess.run(["prlimit", "--as=1500000", rankshim, "explain", "--env-file", recorded], check=False,

@@ -39,7 +39,7 @@ def test_signals_are_rewritten_and_a_dropped_stop_stops_nothing(start):
     assert process.stderr.count("received and passed on") == 1
 
 
-def test_what_is_left_behind_gets_a_term_and_no_cont_unless_it_is_stopped(start, tmp_path):
+def test_a_leftover_gets_a_term_and_no_cont_unless_it_is_stopped(start, tmp_path):
     ready = tmp_path / "ready"
     os.mkfifo(ready)
     listener = LISTENER.replace('print("ready", flush=True)', f'print("ready", flush=True); open({str(ready)!r}, "w").close()')
@@ -98,7 +98,7 @@ def test_a_command_that_cannot_be_kept_from_gaining_privileges_is_not_started(ra
     assert "prctl: Operation not permitted" in done.stderr
 
 
-def test_each_reaped_orphan_is_told(start, tmp_path):
+def test_each_reaped_orphan_is_logged(start, tmp_path):
     go = tmp_path / "go"
     os.mkfifo(go)
     process = start("sh", "-c", '(true &); (true &); read word <"$0"; exit 4', str(go), options=["--warn-on-reap"])
@@ -164,7 +164,7 @@ WHERE = "import os; print(os.getpid(), os.getpgrp(), os.getsid(0), os.getsid(os.
 
 
 @pytest.mark.parametrize("options", [[], ["--signal-scope=child"], ["--ctty"]], ids=" ".join)
-def test_the_command_leads_a_group_of_its_own_and_a_session_where_it_is_asked_for(start, options):
+def test_the_command_leads_a_new_group_and_on_request_a_new_session(start, options):
     process = start(sys.executable, "-c", WHERE, options=options)
     assert process.wait() == 0
     command, group, session, ours = map(int, process.stdout.split())
@@ -198,7 +198,7 @@ def test_exit_codes_are_mapped(start, script, exits, code):
     assert start("sh", "-c", script, options=["--exit-map", exits]).wait() == code
 
 
-def test_the_last_line_tells_of_a_code_that_was_mapped(start):
+def test_the_last_line_names_a_code_that_was_mapped(start):
     for script, exits, code in [("exit 3", "3=0", 0), ("exit 0", "0=7", 7)]:
         process = start("sh", "-c", script, options=["--exit-map", exits, "--hold-on-failure", "1h" if code == 0 else "0"])
         assert process.wait() == code
@@ -308,7 +308,7 @@ def test_a_delay_in_which_the_grace_would_end_is_refused(start):
 
 
 @pytest.mark.alone  # the TERM has 0.7 s to arrive before the KILL
-def test_nobody_is_asked_for_stacks_or_killed_before_the_delayed_term_came(start):
+def test_no_process_is_asked_for_stacks_or_killed_before_the_delayed_term_came(start):
     process = start(sys.executable, "-c", LISTENER, options=["--pre-stop-delay=3300ms", "--grace=4s"])
     process.wait_line("ready", stream="stdout")
     process.send(signal.SIGTERM)

@@ -42,7 +42,7 @@ def rankshim(rankshim):
 
 
 @pytest.mark.parametrize("place", PLACES)
-def test_signals_ends_and_what_is_left_behind_are_seen_to(start, place, request):
+def test_signals_ends_and_leftovers_are_handled(start, place, request):
     # Without /proc only PID 1 can name what has left the command's process group.
     without_proc = "tmpfs none /proc" in " ".join(PLACES[place])
     can_leave = not without_proc or request.node.callspec.params["start"] == "pid 1"
@@ -56,7 +56,7 @@ def test_signals_ends_and_what_is_left_behind_are_seen_to(start, place, request)
     assert "rankshim: bash ended with code 7" in process.stderr.splitlines()[-1]
 
 
-def test_where_no_process_may_be_started_it_is_71_and_said_in_a_line(start):
+def test_if_no_process_may_be_started_it_is_71_with_one_line(start):
     process = start("bash", "-c", "echo never", before=("prlimit", "--nproc=1", *STRANGER))
     assert process.wait() == 71
     assert process.stdout == ""

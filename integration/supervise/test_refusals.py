@@ -42,13 +42,13 @@ def test_a_secondary_call_that_fails_changes_nothing(failing, failure):
 
 
 @pytest.mark.parametrize("failure", ["vfork:error=EAGAIN", "signalfd4:error=EMFILE", "pipe2:error=ENFILE:when=1"])
-def test_where_nothing_can_be_started_it_ends_with_71_and_says_why(failing, failure):
+def test_if_nothing_can_be_started_it_ends_with_71_and_the_reason(failing, failure):
     process = failing(failure, "true")
     assert process.wait() == 71
     assert "rankshim: error: " in process.stderr
 
 
-def test_what_cannot_be_executed_is_told_once_and_by_us_alone(start, tmp_path):
+def test_a_command_that_cannot_be_executed_is_reported_once_and_by_the_parent_alone(start, tmp_path):
     # A child that goes on with its parent's work after a failed exec would say it too, and run the hook twice.
     report = tmp_path / "report.json"
     process = start("/no/such/file", options=["--post-stop", "echo hook", f"--report={report}"])

@@ -182,7 +182,7 @@ while True: signal.pause()
 """
 
 
-def test_a_signal_after_the_commands_end_does_not_reach_who_has_its_number_now(start):
+def test_a_signal_after_the_commands_end_does_not_reach_the_process_that_has_its_number_now(start):
     # In a PID namespace of our own: nobody else takes a number there.
     init = [*PID_1, "sh", "-c", '"$@"; exit $?', "sh"]
     process = start(sys.executable, "-c", NAMESAKE, around=init, options=["--leftover-grace", "1h"])

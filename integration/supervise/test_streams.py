@@ -14,7 +14,7 @@ DESCRIPTORS = "import os, sys; os.write(int(sys.argv[1]), str(sorted(map(int, os
 
 
 @pytest.mark.parametrize("closed", [(0,), (1,), (2,), (0, 1, 2)], ids=str)
-def test_a_closed_stream_stays_closed_and_nothing_of_ours_takes_its_place(start, closed):
+def test_a_closed_stream_stays_closed_and_no_file_of_rankshim_takes_its_number(start, closed):
     reader, writer = os.pipe()
     shell = " ".join(f"{number}>&-" for number in closed)
     process = start(sys.executable, "-c", DESCRIPTORS, str(writer),
@@ -37,7 +37,7 @@ def test_other_descriptors_reach_the_command(start):
         assert file.read() == "hello\n"
 
 
-def test_who_reads_another_descriptor_sees_its_end_when_the_command_closes_it(rankshim):
+def test_the_reader_of_another_descriptor_sees_its_end_when_the_command_closes_it(rankshim):
     reader, writer = os.pipe()
     command = [rankshim, "--log-level=error", "--", "bash", "-c", f"exec {writer}>&-; read line"]
     with subprocess.Popen(command, stdin=subprocess.PIPE, pass_fds=[writer]) as process:
@@ -83,7 +83,7 @@ def test_a_full_stderr_neither_stops_us_nor_becomes_non_blocking(start):
 
 
 @pytest.mark.parametrize("form", ["text", "json"])
-def test_whatever_is_told_the_commands_stdout_has_only_its_own(start, form):
+def test_whatever_is_logged_stdout_has_only_the_commands_output(start, form):
     options = ["--log-level=debug", f"--log-format={form}", "--warn-on-reap"]
     process = start("sh", "-c", "(true &); kill -HUP $PPID; sleep 10", options=options)
     assert process.wait() == 128 + signal.SIGHUP

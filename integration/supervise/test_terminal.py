@@ -282,7 +282,7 @@ def test_a_background_job_that_reads_stops_with_rankshim_and_fg_continues_both(t
     goes_on_in_the_foreground_to_its_end(shell)
 
 
-def test_ctrl_z_where_nobody_could_continue_it_stops_nothing(leader):
+def test_ctrl_z_stops_nothing_if_nothing_could_continue_it(leader):
     terminal = leader("--", sys.executable, "-c", READER)
     terminal.wait_text("command: ready")
     for number in range(2):
@@ -320,7 +320,7 @@ def test_what_giving_the_terminal_up_sends_us_is_no_stop_and_not_passed_on(leade
 
 
 @pytest.mark.parametrize("options", [[], ["--ctty"]], ids=["lent", "its own"])
-def test_a_terminal_that_hangs_up_asks_the_command_to_stop_and_its_code_is_told(leader, options, tmp_path):
+def test_a_terminal_that_hangs_up_asks_the_command_to_stop_and_its_code_is_reported(leader, options, tmp_path):
     told = tmp_path / "told"
     terminal = leader(*options, "--", "bash", "-c", f"trap 'echo HUP >>{told}; exit 5' HUP; echo ready; while :; do sleep 0.05; done")
     terminal.wait_text("ready")
@@ -408,7 +408,7 @@ def test_the_command_gets_the_terminal_though_its_stdin_is_another(leader, stdin
     assert terminal.status() == 7
 
 
-def test_a_terminal_that_cannot_be_handed_over_is_told_and_stops_nothing(leader):
+def test_a_terminal_that_cannot_be_handed_over_is_a_warning_and_stops_nothing(leader):
     # The child's first call is the handing over; ours is refused too, and /dev/tty is asked instead.
     needs_strace()
     refuse = ["strace", "-D", "-qq", "-f", "-o", "/dev/null", "-e", "trace=ioctl", "-e", "inject=ioctl:error=EPERM:when=1"]

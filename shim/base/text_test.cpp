@@ -9,7 +9,7 @@
 namespace rankshim {
 namespace {
 
-TEST_CASE("what stands around a value is trimmed") {
+TEST_CASE("blanks around a value are trimmed") {
   CHECK(trimmed(" \t3\r\n") == "3");
   CHECK(trimmed("a b") == "a b");
   CHECK(trimmed("\n ").empty());
@@ -74,7 +74,7 @@ TEST_CASE("a terminal is shown a text and does not obey it", "[attack]") {
   CHECK(printable("\x7f \xC2\x9B \x9b") == "\\x7f \\xc2\\x9b \\x9b");
 }
 
-TEST_CASE("a value in a message stands in the quotes in which a shell reads it back") {
+TEST_CASE("a value in a message has the quotes with which a shell reads it back") {
   CHECK(quoted("job-master-0.ns:23456") == "job-master-0.ns:23456");
   CHECK(quoted("训练") == "训练");
   CHECK(quoted("").append(quoted("a b")) == "'''a b'");

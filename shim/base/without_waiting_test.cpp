@@ -58,7 +58,7 @@ TEST_CASE("a line that would wait is not written, and the descriptor's flags are
   }
 }
 
-TEST_CASE("a line is written to a file where the file stands", "[log]") {
+TEST_CASE("a line is written to a file at its current offset", "[log]") {
   std::string path = "/tmp/rankshim-test-XXXXXX";
   const int file = mkstemp(path.data());
   REQUIRE(file >= 0);

@@ -31,7 +31,7 @@ struct Folder {
 
 }  // namespace
 
-TEST_CASE("what cannot be executed says which file and why", "[spawn]") {
+TEST_CASE("a failed execution names the file and the reason", "[spawn]") {
   const Folder folder;
   const std::string plain = folder.file("plain", "", 0644);
   const std::string orphaned = folder.file("orphaned", "#!/no/such/interpreter\n", 0755);

@@ -47,7 +47,7 @@ while True:
 
 }  // namespace
 
-TEST_CASE("the command's exit code and signal are told as they are", "[supervise]") {
+TEST_CASE("the command's exit code and signal are reported unchanged", "[supervise]") {
   for (const Mode mode : modes()) {
     INFO(name(mode));
     for (const int code : {0, 1, 7, 127, 255}) {
@@ -167,7 +167,7 @@ print("all", signal.sigtimedwait({40}, 0), flush=True)
   }
 }
 
-TEST_CASE("the scope says who gets a signal", "[supervise]") {
+TEST_CASE("the scope decides which processes get a signal", "[supervise]") {
   // The command, a child in its group and one in a session of its own; each says that it got the signal, and
   // stays.
   const std::string family = R"(
@@ -240,7 +240,7 @@ TEST_CASE("when the grace is over everything is killed, sessions of their own to
   }
 }
 
-TEST_CASE("what the command leaves behind gets TERM, then KILL", "[supervise]") {
+TEST_CASE("the command's leftovers get TERM, then KILL", "[supervise]") {
   // Each starts a process in a session of its own, waits until it is as it should be, and ends.
   const auto leave = [](const std::string& child) {
     return "coproc setsid bash -c '" + child + "'; read -r -u ${COPROC[0]}; exit 6";

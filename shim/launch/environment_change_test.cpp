@@ -10,7 +10,7 @@ namespace {
 
 using namespace for_test;
 
-TEST_CASE("workers that we start share the CPUs, unless the user or the scheduler has said how") {
+TEST_CASE("workers share the CPUs, unless the user or the scheduler has set how") {
   const auto threads = [](Words variables, Words line) {
     FakeNode node(std::move(variables));
     node.cpu_count = 12;

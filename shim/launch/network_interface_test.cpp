@@ -23,7 +23,7 @@ Change named(std::vector<std::string> variables, const std::string& hosts, const
   return plan.environment.set;
 }
 
-TEST_CASE("gloo is told the interface where peers could not reach us by our own name") {
+TEST_CASE("gloo gets the interface if peers could not reach this node by its name") {
   const Change gloo = {{"GLOO_SOCKET_IFNAME", "eth0"}};
   CHECK(named({}, "", "10.0.0.1") == gloo);
   CHECK(named({}, "127.0.1.1 fake-host\n", "10.0.0.1") == gloo);

@@ -30,7 +30,7 @@ TEST_CASE("a script that joins by env:// is warned where WORLD_SIZE counts proce
   CHECK(planned(node, {"x.py"}).warnings.empty());
 }
 
-TEST_CASE("launchers that have to be told of the other nodes get a warning, unless they are told") {
+TEST_CASE("launchers that need flags for the other nodes get a warning, unless they have them") {
   const FakeNode node(kubeflow);
   const auto warnings = [&](Words line) { return planned(node, std::move(line)).warnings; };
   CHECK_THAT(warnings({"accelerate", "launch", "x.py"}).at(0),

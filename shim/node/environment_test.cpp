@@ -14,7 +14,7 @@ TEST_CASE("an empty variable counts as not set but stays where it is") {
   CHECK(environment.entries().size() == 4);
 }
 
-TEST_CASE("setting replaces in place, and a name that stood twice stands once") {
+TEST_CASE("setting replaces in place, and a name that occurred twice occurs once") {
   Environment environment({"A=1", "B=2", "A=3"});
   environment.set("A", "4");
   CHECK(environment.entries() == std::vector<std::string>{"A=4", "B=2"});
@@ -24,12 +24,12 @@ TEST_CASE("setting replaces in place, and a name that stood twice stands once") 
   CHECK(environment.get("C") == "5=6");
 }
 
-TEST_CASE("what is left out is left out wherever it stands, and what is malformed stays") {
+TEST_CASE("an excluded name is left out everywhere, and a malformed entry stays") {
   const Environment environment({"A=1", "B=2", "A=3", "odd", "=x"});
   CHECK(environment.without({"A", "C"}, 0).entries() == std::vector<std::string>{"B=2", "odd", "=x"});
 }
 
-TEST_CASE("service links are told by their protocol") {
+TEST_CASE("service links are recognised by their protocol") {
   CHECK(is_service_link("tcp://10.0.0.1:80"));
   CHECK(is_service_link("sctp://[fd00::1]:80"));
   CHECK_FALSE(is_service_link("23456"));

@@ -65,7 +65,7 @@ TEST_CASE("every recorded environment is recognised and gives its facts") {
   }
 }
 
-TEST_CASE("every built-in profile has a recorded environment, a title and a source for what it says") {
+TEST_CASE("every built-in profile has a recorded environment, a title and a source") {
   for (const Profile& profile : builtin_profiles()) {
     INFO(profile.name());
     CHECK(std::filesystem::is_directory(std::filesystem::path(RANKSHIM_SOURCE_DIR) /

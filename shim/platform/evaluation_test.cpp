@@ -74,7 +74,7 @@ TEST_CASE("a place's value carries its source") {
   CHECK(found("join(${A}, before(hostname(), -worker-))", node) == "onejob (derived from A, hostname)");
 }
 
-TEST_CASE("the domain is what /etc/hosts has behind the own name") {
+TEST_CASE("the domain is what follows the host's name in /etc/hosts") {
   FakeNode node({});
   node.name = "job-1";
   CHECK(found("domain()", node) == "(nothing)");

@@ -58,7 +58,7 @@ TEST_CASE("a place is parsed into steps") {
   CHECK(parsed("field($table, servers.*.id)") == "field<file<$TABLE|'/etc/a'> 'servers.*.id'>");
 }
 
-TEST_CASE("what is wrong with a place is said with its position") {
+TEST_CASE("a mistake in a place is reported with its position") {
   CHECK(parsed("") == "error: '', character 1: an expression is expected here");
   CHECK(parsed("$RANK") ==
         "error: '$RANK', character 2: there is no 'RANK' in [let] above this (a variable is "

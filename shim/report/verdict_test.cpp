@@ -95,7 +95,7 @@ TEST_CASE("the first worker that failed by itself is the cause, with its own cod
   CHECK(judge(ending, plan(LauncherKind::torchrun), details, std::nullopt, true).code == 1);
 }
 
-TEST_CASE("of several nodes each says that it speaks for itself, and hints at another that it lost",
+TEST_CASE("each of several nodes reports only on itself, and names another that it probably lost",
           "[verdict]") {
   const std::optional<supervise::NodePlace> place{{.node_rank = 1, .nodes = 2}};
   const Verdict own = judge(torchrun({worker(1, exited(42), 2s)}), plan(LauncherKind::torchrun), {}, place);
@@ -210,7 +210,7 @@ TEST_CASE("a launcher that failed itself and ended its workers is the cause", "[
   CHECK(judge(terminated, plan(LauncherKind::torchrun), silent).code == 143);
 }
 
-TEST_CASE("a KILL is told as out of memory only where the kernel counted one", "[verdict]") {
+TEST_CASE("a KILL is reported as out of memory only if the kernel counted one", "[verdict]") {
   const Ending ending = torchrun({worker(1, SIGKILL, 2s)});
   const Details none = with_kills(0);
   const Details one = with_kills(1);
@@ -252,7 +252,7 @@ TEST_CASE("where the kernel does not tell, the error file does", "[verdict]") {
   CHECK(verdict.sentence.find("(ValueError: boom);") != std::string::npos);
 }
 
-TEST_CASE("the agent's own error stands where no worker failed", "[verdict]") {
+TEST_CASE("the agent's error is reported if no worker failed", "[verdict]") {
   Details details;
   details.agent.message = "DistStoreError: Timed out";
   const Verdict verdict = judge(torchrun({}), plan(LauncherKind::torchrun), details);
@@ -300,7 +300,7 @@ TEST_CASE("nodes that never came are 75, whoever gave up", "[verdict]") {
       "the other nodes did not join in time; torchrun was ended by SIGKILL after 10.0 s, killed by rankshim");
 }
 
-TEST_CASE("who did not stop stands in the verdict", "[verdict]") {
+TEST_CASE("the verdict names what did not stop", "[verdict]") {
   Ending ending = torchrun({});
   ending.stop_signal = SIGTERM;
   ending.did_not_stop = "worker 0 (rank 8, pid 17, state S, in futex_do_wait) did not stop in 1.6 s";

@@ -67,7 +67,9 @@ TEST_CASE("a number of nodes by a name that others use for something else is a h
         std::string::npos);
 }
 
-TEST_CASE("a role that does not train names what says so, and never what would be refused again") {
+TEST_CASE(
+    "a role that does not train is reported with its source, and never with advice that would be refused "
+    "again") {
   CHECK(line_for({{"SLURM_JOB_ID=1", "SLURM_JOB_NUM_NODES=2", "SLURM_NODEID=0"}, ""}) ==
         "this container's role on slurm is 'batch script or shell outside the steps' (SLURM_JOB_NUM_NODES=2, "
         "SLURM_STEP_ID is not set, SLURM_STEP_NUM_NODES is not set, SLURM_STEP_NODELIST is not set), where "

@@ -45,7 +45,7 @@ TEST_CASE("the command line wins over the variable, the variable over the file, 
   CHECK_FALSE(result.settings[Option::grace].has_value());
 }
 
-TEST_CASE("an option of ours behind -- is a mistake, for it would be the command") {
+TEST_CASE("an option of rankshim after -- is a mistake, because it would be the command") {
   for (const char* word : {"--nnodes", "--nnodes=2"}) {
     CHECK(std::get<Rejected>(read_settings({"--", word, "2", "train.py"}, FakeNode({}))).exit_code ==
           exit_code::usage);
@@ -185,7 +185,7 @@ TEST_CASE("what cannot be used is refused with the right code, the name and the 
   }
 }
 
-TEST_CASE("every mistake is told at once, and one of the command line decides the code") {
+TEST_CASE("every mistake is reported at once, and one of the command line decides the code") {
   const auto rejected = refused(read({"--wiat=1", "x"}, {"RANKSHIM_NOODES=1", "RANKSHIM_WAIT=never"}));
   CHECK(rejected.faults.size() == 3);
   CHECK(rejected.exit_code == exit_code::usage);

@@ -260,7 +260,7 @@ void check_advice(const State& state, const Walker& walker, const Faults& faults
 
 }  // namespace
 
-TEST_CASE("doing what a refusal says leads to the right place") {
+TEST_CASE("following a refusal's advice leads to the right numbers") {
   std::set<std::string> seen;
   std::size_t refusals = 0;
   for (const platform::Recording& recording : platform::recordings()) {

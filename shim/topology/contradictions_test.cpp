@@ -372,7 +372,7 @@ TEST_CASE("what contradicts itself or can mean two things is refused, and both v
   }
 }
 
-TEST_CASE("what the user says outright settles what is refused") {
+TEST_CASE("what the user sets settles what is refused") {
   const FakeNode two({"DSTACK_NODES_NUM=2", "DSTACK_NODE_RANK=1", "DSTACK_MASTER_NODE_IP=10.0.0.1",
                       "SKYPILOT_NODE_RANK=0", "SKYPILOT_NUM_NODES=2",
                       "SKYPILOT_NODE_IPS=10.0.0.1\n10.0.0.2"});

@@ -39,7 +39,7 @@ TEST_CASE("a rank table that does not agree with itself or with RANK_SIZE is ref
   CHECK(std::get<Topology>(outcome).facts.text(Fact::nproc_per_node) == "1");  // not the first server's
 }
 
-TEST_CASE("SageMaker's resourceconfig.json that says no host, or several groups, is refused and named") {
+TEST_CASE("a resourceconfig.json of SageMaker without a host, or with several groups, is refused and named") {
   for (const char* content : {R"({"hosts":["algo-1","algo-2"]})",
                               R"({"current_host":"algo-2","hosts":["algo-1","algo-2"],"instance_groups":)"
                               R"([{"instance_group_name":"a"},{"instance_group_name":"b"}]})"}) {

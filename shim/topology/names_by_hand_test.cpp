@@ -80,7 +80,7 @@ TEST_CASE("names set by hand beside a platform say what it leaves open, and chan
   }
 }
 
-TEST_CASE("an attempt is part of the run id, and so of the port, unless the user says the run id") {
+TEST_CASE("an attempt is part of the run id, and so of the port, unless the user sets the run id") {
   const auto port = [](std::vector<std::string> said, const char* attempt) {
     const FakeNode node({"AWS_BATCH_JOB_ID=j#1", "AWS_BATCH_JOB_NODE_INDEX=1", "AWS_BATCH_JOB_NUM_NODES=2",
                          "AWS_BATCH_JOB_MAIN_NODE_INDEX=0",

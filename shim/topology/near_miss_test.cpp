@@ -53,7 +53,7 @@ TEST_CASE("of a lone node only those near misses count that it would not have") 
   CHECK(misses({"WORLDSIZE=2", "NODERANK=1", "NNODE=2", "MASTERADDR=m", "RANK="}) == 5);
 }
 
-TEST_CASE("what is missing is told with its near misses") {
+TEST_CASE("missing variables are reported with their near misses") {
   CHECK_THAT(fault_of({"WORLDSIZE=2", "RANK=1", "MASTER_ADDR=m"}),
              Catch::Contains("their number is unknown: WORLDSIZE=2 is set, but the name is WORLD_SIZE; "));
   CHECK_THAT(fault_of({"WORLD_SIZE=", "RANK=1", "MASTER_ADDR=m"}),

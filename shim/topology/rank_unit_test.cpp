@@ -97,7 +97,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("RANK, WORLD_SIZE and their like are checked beside what a platform says in words of its own") {
+TEST_CASE("RANK, WORLD_SIZE and similar variables are compared with a platform's own variables") {
   const auto fault = [](const Variables& variables, Granularity granularity, const Facts& facts) {
     Faults faults;
     check_ranks(FakeNode(variables), facts, granularity, "skypilot", faults);

@@ -57,7 +57,7 @@ TEST_CASE("--rank-unit decides what is unclear") {
   CHECK(meaning_of(variables(8, 16), known(none, none, 8), "process") == RankMeaning::first_worker);
 }
 
-TEST_CASE("what the user has said is not contradicted") {
+TEST_CASE("what the user has set is not contradicted") {
   KnownNode node = known(2, 1);
   node.nnodes_is_certain = node.node_rank_is_certain = true;
   CHECK(meaning_of(variables(0, 3), node, "auto") == RankMeaning::known_processes);

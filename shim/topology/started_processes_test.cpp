@@ -139,7 +139,7 @@ TEST_CASE("MPI's one process of a node is the node's launcher") {
   }
 }
 
-TEST_CASE("every task of a Slurm step with the old names alone counts processes, and its own is said") {
+TEST_CASE("every task of a Slurm step with the old names alone counts processes, and its rank is known") {
   for (int rank = 0; rank < 4; ++rank) {
     const std::string node = std::to_string(rank / 2);
     const auto outcome = resolve(

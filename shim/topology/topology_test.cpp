@@ -29,7 +29,7 @@ TEST_CASE("a node without any variables is alone at 127.0.0.1:29500, or the next
   CHECK(resolved(node).facts.text(Fact::master_port) == "29502");
 }
 
-TEST_CASE("generic variables give nodes, their source and who hosts") {
+TEST_CASE("generic variables give nodes, their source and the host") {
   const FakeNode node({"NNODES=3", "NODE_RANK=1", "NPROC_PER_NODE=8", "MASTER_ADDR=m", "MASTER_PORT=1234"});
   const auto topology = resolved(node);
   CHECK(topology.platform == "generic");
@@ -67,7 +67,7 @@ TEST_CASE("blanks and ends of lines around a value do not count, and a message s
   CHECK_THAT(std::get<Faults>(outcome).front().what, Catch::Contains("NNODES=$'2\\n3 \\x1b[2J' is not"));
 }
 
-TEST_CASE("a service link's warning says which port is the master's") {
+TEST_CASE("a service link's warning names the master's port") {
   const auto topology =
       resolved(FakeNode({"NNODES=2", "NODE_RANK=1", "MASTER_ADDR=m", "MASTER_PORT=tcp://10.0.0.1:80"}));
   REQUIRE(topology.warnings.size() == 1);
@@ -105,7 +105,7 @@ TEST_CASE("an address that is this machine itself by way of IPv6 is one") {
   CHECK_FALSE(is_loopback("::ffff:10.0.0.1"));
 }
 
-TEST_CASE("RANK and WORLD_SIZE without anything that says processes count nodes") {
+TEST_CASE("RANK and WORLD_SIZE without a sign of processes count nodes") {
   const FakeNode node({"RANK=2", "WORLD_SIZE=3", "MASTER_ADDR=m", "MASTER_PORT=1"});
   const auto topology = resolved(node);
   CHECK(topology.facts.text(Fact::nnodes) == "3");
@@ -114,7 +114,7 @@ TEST_CASE("RANK and WORLD_SIZE without anything that says processes count nodes"
   CHECK(topology.facts[Fact::node_rank]->source() == "env RANK");
 }
 
-TEST_CASE("what counts processes is told apart where it can be, and settled by --rank-unit where it cannot") {
+TEST_CASE("variables that count processes are recognised if possible, and otherwise settled by --rank-unit") {
   const std::vector<std::string> processes = {"RANK=8", "WORLD_SIZE=16", "NPROC_PER_NODE=8", "MASTER_ADDR=m"};
   const FakeNode node(processes);
   CHECK(resolved(node).facts.text(Fact::nnodes) == "16");
@@ -268,7 +268,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("RANK and WORLD_SIZE change nothing where the platform says the nodes in its own words") {
+TEST_CASE("RANK and WORLD_SIZE change nothing if the platform has its own variables for the nodes") {
   const FakeNode elastic({"PET_NNODES=2:3", "PET_NODE_RANK=1", "PET_MASTER_ADDR=m", "PET_RDZV_BACKEND=c10d",
                           "PET_RDZV_ENDPOINT=m:1", "RANK=1", "WORLD_SIZE=3"});
   CHECK(resolved(elastic).facts.text(Fact::nnodes) == "2:3");
@@ -277,7 +277,7 @@ TEST_CASE("RANK and WORLD_SIZE change nothing where the platform says the nodes 
   CHECK(resolved(processes).facts.text(Fact::nnodes) == "2");
 }
 
-TEST_CASE("what the user says outright wins over everything") {
+TEST_CASE("what the user sets wins over everything") {
   const FakeNode node({"PET_NNODES=3", "PET_NODE_RANK=1", "PET_MASTER_ADDR=m", "PET_MASTER_PORT=1",
                        "NNODES=2", "RANKSHIM_MASTER_ADDR=other"});
   const auto topology = resolved(node, {"--nnodes=4", "--node-rank=3"});
@@ -386,7 +386,7 @@ TEST_CASE("an elastic job has a rendezvous, and the node of that name hosts it")
   CHECK_FALSE(resolved(node).host.has_value());
 }
 
-TEST_CASE("of an elastic job with ranks node 0 hosts, unless it is told to be elsewhere") {
+TEST_CASE("in an elastic job with ranks node 0 is the host, unless the endpoint is elsewhere") {
   const std::vector<std::string> job = {"PET_NNODES=1:3", "PET_NODE_RANK=0", "PET_RDZV_BACKEND=c10d",
                                         "PET_RDZV_ENDPOINT=job-worker-0:1"};
   FakeNode node(job);
@@ -402,7 +402,7 @@ TEST_CASE("of an elastic job with ranks node 0 hosts, unless it is told to be el
   CHECK(resolved(worker).host == true);
 }
 
-TEST_CASE("the master that is told localhost takes its own name as the run id, as the others know it") {
+TEST_CASE("a master whose address is localhost uses its name as the run id, as the other nodes have it") {
   FakeNode master(
       {"MASTER_ADDR=localhost", "MASTER_PORT=23456", "RANK=0", "WORLD_SIZE=2", "PYTHONUNBUFFERED=0"});
   master.name = "job-master-0";

@@ -83,7 +83,7 @@ TEST_CASE("an agent with a worker has its time, and gets each stop signal once",
   }
 }
 
-TEST_CASE("an agent that waits for other nodes is told of, and ended when its time is over", "[torchrun]") {
+TEST_CASE("an agent that waits for other nodes is logged, and ended when its time is over", "[torchrun]") {
   for (const Mode mode : modes()) {
     INFO(name(mode));
     const int free = socket(AF_INET, SOCK_STREAM, 0);

@@ -26,7 +26,7 @@ TEST_CASE("the beginning of a document is a document, wherever it is cut", "[att
   CHECK(closed_json(R"({"a": [1,)") == R"({"a": [1]})");
 }
 
-TEST_CASE("of an error file that is too large the beginning is told", "[attack]") {
+TEST_CASE("the beginning of an error file that is too large is reported", "[attack]") {
   FakeNode node({});
   node.files["/error.json"] = R"({"message": {"message": "ValueError: )" +
                               std::string(2 * largest_file, 'x') +

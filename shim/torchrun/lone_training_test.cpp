@@ -97,7 +97,8 @@ TEST_CASE("a node trains alone where its workers' world is no larger than the no
   }
 }
 
-TEST_CASE("a process has its script's name, and a torchrun says whether it stays on this node", "[lone]") {
+TEST_CASE("a process has its script's name, and a torchrun's flags show whether it stays on this node",
+          "[lone]") {
   CHECK(read_command_line(words("/bin/bash -eu /w/run.sh a")).name == "run.sh");
   CHECK(read_command_line(words("bash -c torchrun")).name == "bash");
   CHECK(read_command_line(words("/usr/bin/python3 -u train.py")).name == "train.py");

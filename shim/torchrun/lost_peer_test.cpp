@@ -4,7 +4,7 @@
 
 using namespace rankshim;
 
-TEST_CASE("what a backend says of a worker that is gone is told from what it says of itself") {
+TEST_CASE("a backend's error about a lost worker is distinguished from its other errors") {
   // As printed by NCCL 2.19.3 under torch 2.2, and by gloo and the store of torch 2.13.
   for (const char* lost : {
            "DistBackendError: NCCL error in: ../torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp:1691, "

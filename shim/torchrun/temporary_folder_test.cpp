@@ -62,7 +62,7 @@ TEST_CASE("without a place for a temporary folder there is none") {
   CHECK_FALSE(folder.own().has_site);
 }
 
-TEST_CASE("a program's files are in memory, a launcher's on disk, and all where TMPDIR says") {
+TEST_CASE("a program's files are in memory, a launcher's on disk, and all in TMPDIR if that is set") {
   CHECK(temporary_folder_template(FakeNode({}), LauncherKind::none) == "/dev/shm/rankshim-XXXXXX");
   CHECK(temporary_folder_template(FakeNode({}), LauncherKind::torchrun) == "/tmp/rankshim-XXXXXX");
   for (const LauncherKind launcher : {LauncherKind::none, LauncherKind::torchrun})

@@ -99,7 +99,7 @@ TEST_CASE("without a platform torchrun's flags are the topology") {
   CHECK_THAT(fault_of({}, {"torchrun", "--nnodes=$NNODES", "t.py"}), Catch::Contains("--nnodes='$NNODES'"));
 }
 
-TEST_CASE("torchrun's flags may not contradict the platform, nor what rankshim was told") {
+TEST_CASE("torchrun's flags may not contradict the platform or rankshim's options") {
   const std::vector<std::pair<Words, std::string>> commands = {
       {{"torchrun", "--nnodes=1", "t.py"}, "torchrun --nnodes=1 contradicts PET_NNODES=2"},
       {{"torchrun", "--node-rank", "0", "t.py"}, "torchrun --node-rank=0 contradicts PET_NODE_RANK=1"},
@@ -117,7 +117,7 @@ TEST_CASE("torchrun's flags may not contradict the platform, nor what rankshim w
   CHECK_THAT(first_fault(told), Catch::Contains("torchrun --nnodes=2 contradicts --nnodes=3"));
 }
 
-TEST_CASE("torchrun's flags that say the same, more, or what nobody else says are no contradiction") {
+TEST_CASE("torchrun's flags that repeat or add facts are no contradiction") {
   for (const Words& command :
        {Words{"torchrun", "--nnodes=2:2", "--node_rank=1", "--nproc_per_node=auto", "--master_port=5",
               "t.py"},
@@ -184,7 +184,7 @@ TEST_CASE("torchrun's --node_rank may not contradict RANK, wherever the number o
                             {"torchrun", "--node_rank=1", "t.py"})) == "no fault");
 }
 
-TEST_CASE("a lone torchrun with a rendezvous of its own meets nobody") {
+TEST_CASE("a lone torchrun with its own rendezvous meets no other node") {
   for (const Words& command :
        {Words{"torchrun", "--standalone", "t.py"}, Words{"torchrun", "--rdzv_backend=c10d", "t.py"},
         Words{"torchrun", "--nnodes=1", "--rdzv_backend=c10d", "--rdzv_endpoint=localhost:0", "t.py"}}) {

@@ -20,7 +20,9 @@ TEST_CASE("max_restarts is the option's, then PET_MAX_RESTARTS, then 0") {
              Catch::Contains("--max_restarts=2"));
 }
 
-TEST_CASE("PET_ variables never reach torchrun with another value than ours, and empty ones reach nobody") {
+TEST_CASE(
+    "PET_ variables never reach torchrun with another value than rankshim's, and empty ones reach no "
+    "process") {
   const FakeNode node({"PET_NNODES=3", "PET_NODE_RANK=1", "PET_NPROC_PER_NODE=2", "PET_MASTER_ADDR=m",
                        "PET_MASTER_PORT=5", "PET_STANDALONE=", "PET_RDZV_ENDPOINT=", "PET_LOG_DIR=/logs"});
   const Environment script = environment_of(planned(node, {"--nnodes=4", "train.py"}), node);
@@ -33,7 +35,7 @@ TEST_CASE("PET_ variables never reach torchrun with another value than ours, and
   CHECK_FALSE(program.has("PET_RDZV_ENDPOINT"));
 }
 
-TEST_CASE("an elastic job meets by c10d, with who hosts and the own address said outright") {
+TEST_CASE("an elastic job meets by c10d, with the host and the local address set explicitly") {
   FakeNode node({"PET_NNODES=1:3", "PET_RDZV_BACKEND=c10d", "PET_RDZV_ENDPOINT=job-worker-0:29400",
                  "PET_RDZV_ID=job", "PET_RDZV_CONF=join_timeout=60"});
   node.name = "job-worker-0";
@@ -68,7 +70,7 @@ TEST_CASE("an IPv6 address has brackets in every endpoint, and none as master_ad
   CHECK_THAT(text({"train.py"}), Catch::Contains("waits for    [fd00::1]:1234 to answer"));
 }
 
-TEST_CASE("torch waits for the other nodes as long as --wait-timeout says") {
+TEST_CASE("torch waits for the other nodes as long as --wait-timeout") {
   const FakeNode job(kubeflow);
   const auto argv = [](const Node& node, const std::string& timeout) {
     return shell_quote(planned(node, {"--wait-timeout=" + timeout, "train.py"}).argv);
@@ -85,7 +87,7 @@ TEST_CASE("torch waits for the other nodes as long as --wait-timeout says") {
   CHECK_THAT(argv(said, "2m"), Catch::Contains("join_timeout=60 "));
 }
 
-TEST_CASE("a torchrun that makes its own rendezvous is told only of the workers and the logs") {
+TEST_CASE("a torchrun that makes its own rendezvous gets only the workers and the logs") {
   FakeNode node({});
   node.devices = DeviceCount{2, "/dev/nvidia[0-9]*"};
   CHECK(shell_quote(planned(node, {"torchrun", "--standalone", "train.py"}).argv) ==
@@ -94,7 +96,7 @@ TEST_CASE("a torchrun that makes its own rendezvous is told only of the workers 
             .ends_with("--log_dir=/tmp/rankshim-XXXXXX train.py"));
 }
 
-TEST_CASE("an elastic torchrun of the user's is told who hosts and the own address") {
+TEST_CASE("a user's elastic torchrun gets the host and the local address") {
   FakeNode node({});
   node.name = "h";
   const Words command = {"torchrun", "--nnodes",        "1:2", "--rdzv_backend",

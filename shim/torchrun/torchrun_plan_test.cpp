@@ -29,7 +29,8 @@ TEST_CASE(
   CHECK(environment_of(program, own).get("PYTHONPATH") == "/a:/b");
 }
 
-TEST_CASE("a torchrun inside a program on several nodes is told of the job, and nobody else") {
+TEST_CASE(
+    "a torchrun inside a program on several nodes gets the job's variables, and no other process does") {
   const FakeNode node(
       {"NNODES=3", "NODE_RANK=1", "NPROC_PER_NODE=8", "MASTER_ADDR=m", "MASTER_PORT=1234", "PET_NNODES=3"});
   const ShownPlan program = planned(node, {"bash", "run.sh"});

@@ -166,7 +166,7 @@ TEST_CASE("a socket connected to itself is not a master") {
   CHECK(WEXITSTATUS(status) == static_cast<int>(PortState::closed));
 }
 
-TEST_CASE("an own address is told from a foreign one") {
+TEST_CASE("an address of this node is distinguished from a foreign one") {
   CHECK(is_own(make_address("127.0.0.1")));
   CHECK(is_own(make_address("127.0.0.9")));
   CHECK_FALSE(is_own(make_address("192.0.2.1")));  // RFC 5737: nobody's

@@ -80,7 +80,7 @@ TEST_CASE("the hosts file is read again at each look") {
   CHECK(fixture.addresses() == Names{"10.1.2.4"});
 }
 
-TEST_CASE("one address family suffices, whatever the other says") {
+TEST_CASE("one address family suffices, whatever the other's answer") {
   for (const Rcode other : {noerror, nxdomain, servfail, rcode_refused}) {
     for (const std::uint16_t family : {type_a, type_aaaa}) {
       CAPTURE(int(other), family);
@@ -148,7 +148,7 @@ TEST_CASE("the first name of the search list that has an address wins") {
   CHECK(fixture.addresses() == Names{"10.0.0.3"});
 }
 
-TEST_CASE("what is asked and answered can be told") {
+TEST_CASE("queries and answers are described in words") {
   struct Row {
     DnsServer::Handler handler;
     QueryStatus status;
@@ -226,7 +226,7 @@ TEST_CASE("resolv.conf is read again at each look") {
   CHECK(fixture.addresses() == Names{"10.0.0.1"});
 }
 
-TEST_CASE("what cannot be a name is said to be none") {
+TEST_CASE("a text that cannot be a name is reported as none") {
   for (const std::string& name :
        {std::string("a..b"), std::string("a b"), std::string(64, 'x'), std::string(300, 'x')}) {
     CAPTURE(name);
@@ -311,7 +311,7 @@ TEST_CASE("a look cut short leaves the last answer alone") {
   CHECK(fixture.look().status == QueryStatus::silent);
 }
 
-TEST_CASE("a negative answer stands only while its TTL is seen to run down") {
+TEST_CASE("a negative answer is valid only while its TTL is seen to run down") {
   std::uint32_t ttl = 30;
   Timing timing = quick();
   timing.longest_interval = std::chrono::seconds(2);

@@ -211,7 +211,7 @@ TEST_CASE("the address that answered comes first") {
         Names{"127.0.0.3", "127.0.0.2"});
 }
 
-TEST_CASE("who finds that the master is itself does not wait for its own port, if it may be") {
+TEST_CASE("a node that turns out to be the master does not wait for the port, if it may be the master") {
   Fixture fixture(always({.addresses = {"127.0.0.1"}}));
   MasterPort closed(fixture.context);
   CHECK(fixture.reach({"job-0.", closed.number(), Until::port, true}).mine);
@@ -235,7 +235,7 @@ TEST_CASE("a name server that fails while the port is waited for changes nothing
   CHECK_THAT(fixture.said(), !Catch::Contains("SERVFAIL"));
 }
 
-TEST_CASE("the line at the end says which step never succeeded, who was asked, and the last answer") {
+TEST_CASE("the line at the end names the step that never succeeded, the servers, and the last answer") {
   struct Row {
     DnsAnswer answer;
     std::string expected;
@@ -257,7 +257,7 @@ TEST_CASE("the line at the end says which step never succeeded, who was asked, a
   }
 }
 
-TEST_CASE("a name that was there and is gone is said to be gone") {
+TEST_CASE("a name that resolved and is gone is reported as gone") {
   int questions = 0;
   Fixture fixture([&](const DnsQuestion&) -> DnsAnswer {
     if (++questions <= 2) return {.addresses = {"127.0.0.1"}};
@@ -354,7 +354,7 @@ TEST_CASE("cancelled while it tries the port, it ends at once and leaves nothing
   check_cancelled_by(fixture, {"job-0.", acceptor.local_endpoint().port(), Until::port, false}, timer);
 }
 
-TEST_CASE("a name that stands for every node itself has not got its record yet") {
+TEST_CASE("a name that means every node itself has no record yet") {
   for (const std::string placeholder :
        {"127.0.0.1", "127.0.1.1", "::1", "::ffff:127.0.0.1", "0.0.0.0", "255.255.255.255"}) {
     INFO(placeholder);
