@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Three nodes with one GPU each, by Arena. Arena hands the last word to a shell (`sh -c`): `exec` makes rankshim PID 1.
+# Three nodes with one GPU each, by Arena. Arena passes the last word to a shell (`sh -c`): `exec` makes rankshim PID 1.
 arena submit pytorch \
   --name=mnist \
   --gpus=1 \

@@ -1,4 +1,4 @@
-"""podman for tests: engines that leave nothing behind, and a build with this machine's network."""
+"""podman for tests: engines that clean up, and a build with this machine's network."""
 
 import ast
 import os
@@ -121,7 +121,7 @@ def _cgroup2():
 
 
 def _is_init(pid):
-    """Whether a process of ours is PID 1 of a namespace below ours."""
+    """Whether a process of this session is PID 1 of a namespace below this one."""
     status = pathlib.Path(f"/proc/{pid}/status").read_text()
     numbers = re.search(r"^NSpid:\s+(.*)$", status, re.MULTILINE)[1].split()
     return len(numbers) > 1 and numbers[-1] == "1"

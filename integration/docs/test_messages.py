@@ -29,7 +29,7 @@ def cases(section):
 
 @pytest.fixture(scope="session")
 def literals():
-    """What the program's string literals say, those that the compiler joins joined, and nothing for a {} in them."""
+    """The texts of the program's string literals, with adjacent ones joined and each {} removed."""
     sources = [path for path in (REPOSITORY / "shim").rglob("*.cpp") if not path.stem.endswith("_test")]
     texts = "\n".join(path.read_text() for path in sorted(sources))
     return re.sub(r'"\s*\n\s*"', "", texts).replace('\\"', '"')

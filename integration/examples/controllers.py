@@ -14,7 +14,7 @@ def pods(document, runtime=None):
 
 
 def pod(template, name, *, variables=(), hostname=None, subdomain=None, annotations=None):
-    """A Pod from a template. `variables` are {name: value or an entry's `valueFrom`}, behind those of the template."""
+    """A Pod from a template. `variables` are {name: value or an entry's `valueFrom`}, after those of the template."""
     made = {
         "apiVersion": "v1", "kind": "Pod",
         "metadata": {

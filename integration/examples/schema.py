@@ -1,4 +1,4 @@
-"""What the API server would say of a manifest: schemas/ has the custom resources' schemas."""
+"""What the API server would report about a manifest: schemas/ has the custom resources' schemas."""
 
 import functools
 import json

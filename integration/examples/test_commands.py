@@ -21,7 +21,7 @@ STEP = {
 
 
 def handed_over(tmp_path, script, program):
-    """The words that a script gives to `program`, which stands in for what is not on this machine."""
+    """The arguments that a script gives to `program`, a stand-in for what is not on this machine."""
     folder = tmp_path / "bin"
     folder.mkdir()
     (folder / program).write_text('#!/bin/sh\nprintf "%s\\n" "$@"\n')
@@ -137,7 +137,7 @@ def test_sagemakers_image_finds_the_job_in_the_file(shim, rankshim, tmp_path):
 
 
 def test_a_node_of_ray_is_run_as_it_is_beneath_rankshim(shim, tmp_path):
-    """rankshim stands in for itself here, to see how the script calls it."""
+    """A stand-in for rankshim shows how the script calls it."""
     words = handed_over(tmp_path, EXAMPLES / "ray" / "node.sh", "rankshim")
     document = explained(shim("explain", "--format", "json", *words, env={"RANK": "1", "WORLD_SIZE": "2"}))
     assert document["command"][:3] == ["ray", "start", "--block"]

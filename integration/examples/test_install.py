@@ -106,7 +106,7 @@ def test_the_runtime_of_kubeflow_trainer_starts_what_the_job_names(shim, tmp_pat
 
 def test_the_operator_is_told_to_add_no_init_container(kubectl, tmp_path):
     kustomization = yaml.safe_load((INSTALL / "kubeflow-operator" / "kustomization.yaml").read_text())
-    # In the place of the operator's own manifests, which lie behind a network.
+    # Instead of the operator's manifests, which would have to be downloaded.
     kustomization["resources"] = ["operator.yaml"]
     (tmp_path / "kustomization.yaml").write_text(json.dumps(kustomization))
     (tmp_path / "operator.yaml").write_text(json.dumps({

@@ -43,7 +43,7 @@ def documents(path):
 
 
 def command_of(pod):
-    """What a pod's container starts behind the word `rankshim`."""
+    """The command of a pod's container after the word `rankshim`."""
     (container,) = pod["spec"]["containers"]
     words = [*container.get("command", []), *container.get("args", [])]
     if words[:2] in (["bash", "-c"], ["sh", "-c"]):

@@ -1,4 +1,4 @@
-"""How programs end under rankshim as PID 1: signals, and what they leave behind."""
+"""How programs end under rankshim as PID 1: signals and leftovers."""
 
 import os
 import signal

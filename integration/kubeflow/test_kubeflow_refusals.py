@@ -1,4 +1,4 @@
-"""Incomplete and contradictory environments: a line that says what to do, exit 78, nothing started."""
+"""Incomplete and contradictory environments: a line with the fix, exit 78, nothing started."""
 
 import json
 import re
@@ -56,7 +56,7 @@ SCRIPT = ["train.py"]
 
 @pytest.fixture
 def place(tmp_path):
-    """A folder with a train.py that would say so if it were started."""
+    """A folder with a train.py that prints a line if it is started."""
     (tmp_path / "train.py").write_text("print('STARTED')\n")
     return tmp_path
 

@@ -1,4 +1,4 @@
-"""Real PyTorch jobs on nodes of their own, each under its own rankshim as PID 1."""
+"""Real PyTorch jobs on several nodes, each with rankshim as PID 1."""
 
 import contextlib
 import pathlib

@@ -15,7 +15,7 @@ MASTER = "job-master-0"
 # Waits as a script does, without an interpreter that has torch.
 NEVER_STARTED = ["--wait=port", "--", "true"]
 UNREACHABLE, TERMINATED = 75, 143
-# rankshim's own line about a wait; what exactly it says is for people.
+# rankshim's line about a wait; its exact wording is not tested.
 WAITING = rf"(?i)wait.*{MASTER}"
 
 LISTEN = """
@@ -83,7 +83,7 @@ def test_a_master_whose_address_is_localhost_waits_for_nothing(cluster, rankshim
     assert not re.search("(?i)waiting", master.stderr)
 
 
-# How a pod may be told its master's name, and what makes the name known.
+# The forms in which a pod may have its master's name, and how each is found.
 NAMES = {
     "a pod's name, by the search list": MASTER,
     "a name and its namespace": f"{MASTER}.default.svc",
@@ -252,7 +252,7 @@ def test_a_term_ends_every_other_kind_of_waiting_too(cluster, rankshim, broken):
 
 
 def test_waiting_works_as_a_plain_process_as_well(cluster, rankshim):
-    """Not as PID 1: the master's own network, no PID namespace of ours."""
+    """Not as PID 1: in the node's network, without a PID namespace."""
     cluster.worker.start_beside(["true"], name="nothing").wait()
     env = [f"{name}={value}" for name, value in worker_env(cluster.master.address).items()]
     waiting = cluster.worker.start_beside(["env", *env, rankshim, "wait", "--wait=port"], name="waiting")

@@ -19,7 +19,7 @@ def full_name(name):
 
 
 def _addresses(places):
-    """Nodes stand for their IPv4 address; strings for themselves."""
+    """The IPv4 addresses of nodes; strings are addresses already."""
     return [place if isinstance(place, str) else place.address for place in places]
 
 
@@ -95,7 +95,7 @@ class AuthoritativeAndCache:
             raise
 
     def publish(self, name, *places):
-        """Gives `name` these addresses; who has asked before sees it only after the negative TTL."""
+        """Gives `name` these addresses; a client that has asked before sees them only after the negative TTL."""
         with open(self._records, "a", encoding="ascii") as records:
             records.writelines(f"{address} {full_name(name)}\n" for address in _addresses(places))
         before = len(self._authority.lines)

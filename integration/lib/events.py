@@ -7,7 +7,7 @@ PATIENCE = 60
 
 
 class NotInTime(AssertionError):
-    """What was waited for did not happen; the message says what that was."""
+    """An event did not happen in time; the message names it."""
 
 
 def until(condition, what, timeout=PATIENCE):

@@ -136,7 +136,7 @@ class Node:
         self.resolv_conf(
             f"search {SEARCH}\nnameserver {DNS_ADDRESS}\noptions ndots:5\n"
         )
-        # As the kubelet writes it: a pod knows its own name, and nobody else's.
+        # As the kubelet writes it: a pod knows its name, and no other pod's.
         self.hosts(
             "# Kubernetes-managed hosts file.\n127.0.0.1\tlocalhost\n"
             "::1\tlocalhost ip6-localhost ip6-loopback\n"
@@ -253,7 +253,7 @@ class Network:
         return self._serve(lambda namespace: Dnsmasq(namespace, DNS_ADDRESS, self.folder))
 
     def caching_dns(self, negative_ttl):
-        """An authoritative server behind a caching one: negative answers carry an SOA and are kept."""
+        """A caching server in front of an authoritative one: negative answers have an SOA and are cached."""
         return self._serve(lambda namespace: AuthoritativeAndCache(namespace, DNS_ADDRESS, self.folder, negative_ttl))
 
     def broken_dns(self, behaviour):

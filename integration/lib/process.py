@@ -25,7 +25,7 @@ PATH = f"{os.path.dirname(sys.executable)}:/usr/local/sbin:/usr/local/bin:/usr/s
 
 
 def clean_environment(variables=None):
-    """An environment of exactly these variables, and PATH and HOME; nothing else of ours gets in."""
+    """An environment of exactly these variables, PATH and HOME; no other variable is inherited."""
     return {"PATH": PATH, "HOME": os.environ.get("HOME", "/"), **(variables or {})}
 
 
@@ -118,7 +118,7 @@ class Process:
                     raise NotInTime(f"{self.name} ended without the line /{pattern}/:\n{self.transcript()}")
                 if time.monotonic() > deadline:
                     raise NotInTime(f"no line /{pattern}/ from {self.name} in {timeout:g} s:\n{self.transcript()}")
-                # A reader's end notifies nobody: look again now and then.
+                # The end of a reader causes no notification: look again now and then.
                 self._changed.wait(min(0.1, max(0.0, deadline - time.monotonic())))
 
     def wait(self, timeout=PATIENCE):
@@ -129,7 +129,7 @@ class Process:
             raise NotInTime(f"{self.name} did not end in {timeout:g} s:\n{self.transcript()}") from None
         self.ended = time.monotonic()
         for reader in self._readers:
-            # Bounded: something that was left behind might still hold the pipe.
+            # Bounded: a leftover process might still have the pipe open.
             reader.join(5)
         return exit_code(self.popen.returncode)
 
@@ -138,7 +138,7 @@ class Process:
         os.kill(self.pid, number)
 
     def kill(self):
-        """Ends it and all that it started, in sessions of their own too. May be called again."""
+        """Ends it and everything that it started, in other sessions too. May be called again."""
         if self.popen.poll() is None:
             for pid in [*descendants(self.popen.pid), self.popen.pid]:
                 try:

@@ -65,7 +65,7 @@ def test_the_one_process_of_each_node_is_its_launcher(mpi, network, rankshim, tm
         launcher = [*OPEN_MPI, "--mca", "plm_rsh_agent", str(shell), "--host", ",".join(f"{host}:1" for host in hosts)]
     else:
         launcher = [*MPICH, "-launcher", "ssh", "-launcher-exec", str(shell), "-hosts", ",".join(hosts), "-ppn", "1"]
-    # Neither says where rank 0 is.
+    # Neither has the address of rank 0.
     lost = start(nodes[0], [*launcher, "-n", "2", rankshim, "--", ALLREDUCE], {})
     assert lost.wait(JOB) == 78, lost.transcript()
     assert "MASTER_ADDR" in lost.stderr

@@ -1,4 +1,4 @@
-"""Nodes whose own name leads nowhere: gloo has to be told the interface."""
+"""Nodes whose name does not lead to their address: gloo needs the interface."""
 
 import pathlib
 
@@ -17,7 +17,7 @@ PORT = "23456"
 
 
 def variables(rank, master, more=None):
-    """What a job started by hand says on every node."""
+    """The variables of a job that was started by hand, the same on every node."""
     return {"NNODES": "2", "NODE_RANK": str(rank), "NPROC_PER_NODE": "1", "MASTER_ADDR": master, "MASTER_PORT": PORT,
             "OMP_NUM_THREADS": "1", **(more or {})}
 
@@ -58,7 +58,7 @@ def test_without_rankshim_the_same_nodes_cannot_reach_each_other(strangers):
                     "OMP_NUM_THREADS": "1"})
         for rank, node in enumerate(strangers)
     ]
-    # One of them says it, the other hangs.
+    # One of them logs it, the other hangs.
     until(lambda: any("connectFullMesh failed" in process.stderr for process in processes), "gloo gives up", JOB)
     assert not results(processes[0]) and not results(processes[1])
 

@@ -16,7 +16,7 @@ EPOCH = "1000000000"
 
 
 def package(repository, folder, binary, **variables):
-    """Runs packaging/package.py of a checkout; the one binary stands in for both architectures."""
+    """Runs packaging/package.py of a checkout; the one binary is used for both architectures."""
     done = subprocess.run(
         [PYTHON, repository / "packaging/package.py", folder, f"x86_64={binary}", f"aarch64={binary}"],
         env={**clean_environment(variables), "SOURCE_DATE_EPOCH": EPOCH}, capture_output=True, text=True, timeout=200,

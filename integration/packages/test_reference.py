@@ -14,7 +14,7 @@ from lib.process import clean_environment
 from lib.requirements import cannot
 from packages.conftest import PYTHON, REPOSITORY
 
-# What the shell is told before: rankshim is a function that shows which words arrived.
+# The shell's first input: rankshim is a function that prints its arguments.
 SHOW = "rankshim() { printf 'got<%s>\\n' \"$*\"; }\n"
 SHELLS = {
     "bash": (["bash", "--norc", "--noprofile", "-i"], "source {folder}/rankshim.bash\n"),
@@ -58,7 +58,7 @@ def type_into(command, prepare, line):
     if process == 0:
         os.execvpe(command[0], command, {**clean_environment(), "TERM": "vt100", "PS1": "$ "})
     try:
-        # A tab counts only once the shell reads the line itself: it says so by what it prints.
+        # A tab counts only once the shell reads the line itself, which its prompt shows.
         os.write(terminal, (prepare + "echo rea''dy\n").encode())
         read_until(terminal, r"ready")
         os.write(terminal, line.encode())

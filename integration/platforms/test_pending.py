@@ -13,7 +13,7 @@ LONG = 60
 
 @pytest.fixture
 def waiting(rankshim, tmp_path):
-    """A run that has said that it waits for the table, and the table."""
+    """A run that has logged that it waits for the table, and the table."""
     table = tmp_path / "hccl.json"
     table.write_text('{"status": "initializing"}')
     process = subprocess.Popen(

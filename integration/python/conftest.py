@@ -9,7 +9,7 @@ from lib.process import clean_environment, run
 
 
 class Site:
-    """A folder with our sitecustomize in a folder of its own, and Python processes that start with it."""
+    """A folder with rankshim's sitecustomize in a separate folder, and Python processes that start with it."""
 
     def __init__(self, module, folder, had_path, job, records):
         self.folder = folder

@@ -22,7 +22,7 @@ OTHERS = [name for name in NAMES
 
 
 def told(site, options=(), python=sys.executable, **how):
-    """What TELL says of a process with our folder in front."""
+    """The output of TELL from a process with rankshim's folder first in PYTHONPATH."""
     (site.folder / "tell.py").write_text(TELL)
     done = site.run([python, *options, site.folder / "tell.py"], **how)
     assert (done.code, done.stderr) == (0, ""), done.transcript()

@@ -7,7 +7,7 @@ import pytest
 from lib.events import until
 from lib.process import Process, clean_environment
 
-# The master of a job of two, which waits for nobody.
+# The master of a job of two, which waits for no other node.
 JOB = {"NNODES": "2", "NODE_RANK": "0", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29511", "RANKSHIM_WAIT": "none"}
 
 
@@ -32,7 +32,7 @@ def told(path):
 
 
 def status(shim, folder, *options):
-    """The exit code of `rankshim status`, and what it told."""
+    """The exit code of `rankshim status`, and its answer."""
     asked = shim("status", f"--run-dir={folder}", *options)
     return asked.code, json.loads(asked.stdout or "{}")
 

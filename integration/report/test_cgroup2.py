@@ -1,4 +1,4 @@
-"""What is told of memory under cgroup v2, with memory.oom.group 0 and 1. The memory controller of this machine may be
+"""The reports on memory under cgroup v2, with memory.oom.group 0 and 1. The memory controller of this machine may be
 cgroup v1's: a small virtual machine plays all scenes in one boot. It is emulated, which works everywhere: a /dev/kvm
 that can be opened may still not run a kernel."""
 
@@ -25,7 +25,7 @@ LAST_WORD = "if nothing follows, the container was killed before rankshim could 
 
 
 def until(words, files):
-    """Shell: waits until the words stand there; goes on without them after a while, for the test to say so."""
+    """Shell: waits until a file has the words; goes on without them after a while, so that the test reports it."""
     return f"i=0; until grep -qs '{words}' {files} || [ $((i += 1)) = 200 ]; do usleep 20000; done"
 
 

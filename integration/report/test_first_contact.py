@@ -1,4 +1,4 @@
-"""What a person sees who tries rankshim for the first time."""
+"""What a user sees who tries rankshim for the first time."""
 
 import subprocess
 import sys

@@ -13,7 +13,7 @@ from report.conftest import JOB, answers, status, told
 
 @pytest.fixture
 def leaves(tmp_path):
-    """leaves(CODE): a script that leaves a process which says ASKED when it is asked to stop, and goes on until the file
+    """leaves(CODE): a script that leaves a process which prints ASKED when it gets TERM, and goes on until the file
     `go` is there."""
     go, up = tmp_path / "go", tmp_path / "up"
 

@@ -1,4 +1,4 @@
-"""What each node says at the end of a job of two on loopback, under the real torchrun."""
+"""What each node reports at the end of a job of two on loopback, under the real torchrun."""
 
 import json
 import os
@@ -13,7 +13,7 @@ pytestmark = [pytest.mark.torch, pytest.mark.usefixtures("torch")]
 
 LONG = 120  # for torchrun, its workers and their end on a busy machine
 
-# Rank RANK of the job's WORLD_SIZE says that it is there, and ends by the rule of the test.
+# Rank RANK of the job's WORLD_SIZE prints that it runs, and ends by the test's rule.
 WORKER = """
 import os, signal, sys, time
 world, node = os.environ["WORLD_SIZE"], os.environ["NODE"]
@@ -43,7 +43,7 @@ def free_port():
 
 
 class Node:
-    """One of the two: rankshim with the real torchrun, and what it tells at its end."""
+    """One of the two: rankshim with the real torchrun, and what it reports at its end."""
 
     def __init__(self, rankshim, folder, node, port, script, options, variables):
         self.folder = folder / f"node-{node}"
@@ -57,7 +57,7 @@ class Node:
         self.process = Process([rankshim, *arguments, "--", script], clean_environment(environment), name=f"node {node}")
 
     def end(self):
-        """Waits; itself with all that is to be looked at."""
+        """Waits for the end; returns itself with the results."""
         self.code = self.process.wait(LONG)
         self.report = json.loads((self.folder / "report.json").read_text())
         log = self.folder / "log"

@@ -1,5 +1,5 @@
 """How torchrun's workers can end, and that the exit code, the report, the termination log and the last line on stderr
-say the truth about each."""
+are right for each."""
 
 import json
 import os
@@ -54,7 +54,7 @@ class Case:
                                name=end, wrapper=wrapper)
 
     def end(self):
-        """Waits; itself with all that is to be looked at."""
+        """Waits for the end; returns itself with the results."""
         self.code = self.process.wait(LONG)
         self.report = json.loads((self.folder / "report.json").read_text())
         log = self.folder / "log"
@@ -97,7 +97,7 @@ def job(rankshim, tmp_path):
 
 
 def worker(case, rank):
-    """The report's words on a worker."""
+    """The report's entry for a worker."""
     return next(told for told in case.report["workers"] if told["rank"] == rank)
 
 

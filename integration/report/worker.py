@@ -1,5 +1,5 @@
-"""A worker under torchrun whose rank 1 comes to the end that it is told: `worker.py raise|exit|kill|...`; the others
-wait to be told to stop."""
+"""A worker under torchrun whose rank 1 ends as its argument demands: `worker.py raise|exit|kill|...`; the others wait
+until they are stopped."""
 
 import os
 import resource

@@ -12,7 +12,7 @@ import sys
 import tempfile
 
 WORKERS = 2
-# How a worker ends, as a shell's words. What hangs does so by exec: a signal of rankshim's would else end the shell alone,
+# How a worker ends, as a shell command. A worker hangs by exec: otherwise a signal of rankshim would end only the shell,
 # and its sleep would be an orphan that lives for a thousand seconds.
 FATES = {
     "success": "exit 0",

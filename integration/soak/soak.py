@@ -23,7 +23,7 @@ WARM_UP = 5  # sets of workers before the first figures
 MOST_GROWTH_KIB = 256
 HARMLESS = [signal.SIGUSR1, signal.SIGUSR2, signal.SIGALRM, signal.SIGVTALRM, signal.SIGPROF, signal.SIGIO, signal.SIGPWR,
             signal.SIGURG, signal.SIGWINCH, signal.SIGCONT, *range(signal.SIGRTMIN, signal.SIGRTMAX + 1)]
-# Script, the signal that it gets when it says "ready" or None, rankshim's options, the exit codes that are right.
+# The script, the signal that it gets when it prints "ready" or None, rankshim's options, the right exit codes.
 RUNS = [
     ("exit 0", None, [], {0}),
     ("exit 7", None, [], {7}),

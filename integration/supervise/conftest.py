@@ -67,8 +67,8 @@ class Supervised(Process):
         os.kill(self.shim(), number)
 
 
-# A launcher's agent and its worker as torchrun has them: the worker in a session of its own, with LOCAL_RANK, its attempt's
-# folder in the log folder; the agent looks at its worker every 0.1 s, and ends with 1, whatever the worker's code.
+# A launcher's agent and its worker as torchrun has them: the worker in a new session, with LOCAL_RANK and its attempt's
+# folder in the log folder; the agent checks its worker every 0.1 s, and ends with 1, whatever the worker's code.
 AGENT = """
 import os, pathlib, signal, subprocess, sys, tempfile, time
 os.environ.pop("LOCAL_RANK", None)

@@ -1,4 +1,4 @@
-"""What is hostile to PID 1 itself: calls that are refused for ever, a stack that is too small."""
+"""Attacks on PID 1 itself: calls that are refused for ever, a stack that is too small."""
 
 import json
 import os
@@ -14,7 +14,7 @@ from lib.requirements import cannot
 
 pytestmark = pytest.mark.attack
 
-# Calls that are refused for ever, and what says that they are.
+# Calls that are refused for ever, and the log line about each.
 REFUSALS = {
     "epoll_wait by EIO": ("epoll_wait,epoll_pwait,epoll_pwait2:error=EIO", "refuses to wait for events"),
     "epoll_wait by EPERM": ("epoll_wait,epoll_pwait,epoll_pwait2:error=EPERM", "refuses to wait for events"),
@@ -28,7 +28,7 @@ REFUSALS = {
 
 @pytest.fixture(params=REFUSALS)
 def refused(request, rankshim, tmp_path):
-    """Runs rankshim with a call refused for ever: (process, what it must say)."""
+    """Runs rankshim with a call refused for ever: (process, what it must log)."""
     if shutil.which("strace") is None:
         cannot("strace is missing")
     what, says = REFUSALS[request.param]

@@ -22,7 +22,7 @@ def foreign():
     return bytes(program)
 
 
-# The file's content and mode, the exit code, and the word that says why.
+# The file's content and mode, the exit code, and the word for the reason.
 NOT_STARTED = {
     "a script without its interpreter": (lambda: b"#!/no/such/interpreter\n", 0o755, 127, "interpreter"),
     "a file that may not be executed": (lambda: b"echo no\n", 0o644, 126, "Permission denied"),

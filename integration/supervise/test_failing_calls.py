@@ -13,10 +13,10 @@ from lib import tracer as tracers
 from lib.requirements import cannot
 from supervise.conftest import PID_1
 
-# What a kernel says that has no memory, or is older; and the others that it may say.
+# The errors of a kernel without memory, or of an older one; and other possible errors.
 REFUSALS = (errno.ENOMEM, errno.ENOSYS)
 OTHER_REFUSALS = (errno.EAGAIN, errno.EINTR, errno.EIO, errno.EPERM, errno.EMFILE)
-# What says that the command ran, whatever is told of it.
+# Shows that the command ran, whatever the report has.
 RAN = '>"${RUN:?}.ran"; '
 # What runs, its exit code where nothing goes wrong, and rankshim's options.
 SCENES = {
@@ -65,7 +65,7 @@ def refuse(request, tracer, rankshim, master, refusals, tmp_path):
 
     def run(scene, whose="refuse"):
         script, _, *options = SCENES[scene]
-        # In a PID namespace of its own in any case: in a large /proc a walk through it is a thousand calls.
+        # Always in a new PID namespace: in a large /proc a walk through it is a thousand calls.
         ends = tracers.run(tracer, "--folder", tmp_path, whose, ",".join(map(str, refusals)), "--", rankshim, *options,
                            f"--master-port={master}", "--", "/bin/sh", "-c", RAN + script, pid_1=request.param, within=PID_1)
         for index, call, error, status, left in ends:
@@ -84,13 +84,13 @@ def wrong(end, code):
     last = said.splitlines()[-1] if said else ""
     if left and "cannot become the reaper" not in said:
         return f"{left} processes left"
-    # The command ran and its code is told, or it was not started and the last line says what was refused.
+    # The command ran and its code is reported, or it was not started and the last line names what was refused.
     if ran and status != str(code):
         return f"exit {status} of a command that ran"
     if not ran and (status, True) not in (("71", "refused" in last), ("126", "cannot be executed" in last),
                                           ("71", "cannot be read" in last), ("78", "cannot be read" in last)):
         return f"exit {status} of a command that did not run"
-    # The report can lack only where a call of its own was refused, or nothing could be set up at all, memory included.
+    # The report may be missing only if a call for it was refused, or nothing could be set up at all, memory included.
     excused = ("the report cannot be written", "refused a resource that supervising", "the system refused memory: raise the limit")
     if report is None and not any(words in said for words in excused):
         return "no report, and nothing says so"

@@ -1,4 +1,4 @@
-"""What rankshim says and does when a launcher was asked to stop, by a stand-in for torchrun with one worker."""
+"""What rankshim logs and does after a launcher was asked to stop, with a stand-in for torchrun with one worker."""
 
 import os
 import re

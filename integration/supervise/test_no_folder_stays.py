@@ -1,4 +1,4 @@
-"""Of the folders that rankshim makes none is left after any end that it lives to see. A stand-in for torchrun has one worker;
+"""No folder of rankshim is left after any end, unless rankshim itself is killed. A stand-in for torchrun has one worker;
 that the real one's folders go too is seen in report/."""
 
 import signal

@@ -14,7 +14,7 @@ from lib.process import clean_environment, run
 from lib.requirements import cannot
 from supervise.conftest import PID_1, children, ended, status
 
-# Says each signal that it gets; ends with 3 at QUIT.
+# Prints each signal that it gets; ends with 3 at QUIT.
 LISTENER = """
 import signal, sys
 wanted = set(signal.valid_signals()) - {signal.SIGKILL, signal.SIGSTOP, signal.SIGCHLD}
@@ -108,7 +108,7 @@ def test_each_reaped_orphan_is_logged(start, tmp_path):
     assert process.stderr.count("reaped") == 2
 
 
-# Prints the parent of a process whose own parent has ended, then the command's parent.
+# Prints the parent of a process whose first parent has ended, then the command's parent.
 ORPHAN = """
 import os
 until, told = os.pipe()
@@ -144,7 +144,7 @@ def test_the_command_gets_its_death_signal_when_rankshim_is_killed(start):
 
 
 def test_rankshim_gets_its_death_signal_when_its_parent_ends(rankshim):
-    # The parent says its child's number and ends when told; rankshim then passes USR1 on, which ends the command.
+    # The parent is killed once the command runs; rankshim then passes USR1 on, which ends the command.
     parent = subprocess.Popen(["sh", "-c", '"$0" --parent-death-signal USR1 -- sh -c "echo up; exec sleep 1000" & read -r word', rankshim],
                               stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
     assert parent.stdout.readline() == b"up\n"

@@ -42,7 +42,7 @@ def test_ten_thousand_orphans_at_once_and_a_hundred_thousand_in_a_row_leave_noth
     assert process.wait() == 0
 
 
-# Left behind; asked to end, it stays and makes orphans that end at once.
+# A leftover; at TERM it stays and makes orphans that end at once.
 LINGERER = "trap 'for _ in {1..50}; do (true &); done; echo asked >&2' TERM; exec 3<> <(:); wait $!; echo up; " \
            "while :; do read -r -t 0.2 -u 3; done"
 

@@ -21,7 +21,7 @@ PLACES = {
     "all of this": ("unshare", "--mount", *SHELL, 'mount -t tmpfs none /proc && mount -o remount,bind,ro / && exec "$@"',
                     "sh", *STRANGER, "--bounding-set=-all", "--inh-caps=-all", "--no-new-privs"),
 }
-# An end by TERM that has a code, and an orphan; and something left behind in a session of its own.
+# An end by TERM with a code, and an orphan; and a leftover in another session.
 COMMAND = "trap 'exit 7' TERM; (sleep 0.01 &); {} echo ready; while :; do sleep 0.1; done"
 LEFT = """(setsid bash -c "trap 'echo asked; exit' TERM; echo away; while :; do sleep 0.1; done" &);"""
 

@@ -1,4 +1,4 @@
-"""System calls that fail: the command's end is told truly all the same, and nothing is left."""
+"""System calls that fail: the command's end is reported correctly nevertheless, and nothing is left."""
 
 import json
 
@@ -49,7 +49,7 @@ def test_if_nothing_can_be_started_it_ends_with_71_and_the_reason(failing, failu
 
 
 def test_a_command_that_cannot_be_executed_is_reported_once_and_by_the_parent_alone(start, tmp_path):
-    # A child that goes on with its parent's work after a failed exec would say it too, and run the hook twice.
+    # A child that goes on with its parent's work after a failed exec would report it too, and run the hook twice.
     report = tmp_path / "report.json"
     process = start("/no/such/file", options=["--post-stop", "echo hook", f"--report={report}"])
     assert process.wait() == 127

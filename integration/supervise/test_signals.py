@@ -15,7 +15,7 @@ from supervise.conftest import PID_1, children, name, status
 
 SYS_KILL = {"x86_64": 62, "aarch64": 129}[os.uname().machine]
 
-# Says "ready", counts what it gets, and prints the counts when TERM comes.
+# Prints "ready", counts the signals that it gets, and prints the counts when TERM comes.
 COUNTER = """
 import signal, sys
 wanted = {signal.SIGUSR1, signal.SIGUSR2, signal.SIGHUP, signal.SIGWINCH, signal.SIGURG, 40, 41, signal.SIGTERM}
@@ -53,7 +53,7 @@ def test_each_of_the_64_signals_ends_a_command_that_does_not_handle_it(start):
 
 
 def test_a_storm_of_signals_loses_none(start):
-    # Real-time signals arrive as often as they were queued; of the others each number arrives. 64 comes behind them all.
+    # Real-time signals arrive as often as they were queued; of the others each number arrives. 64 comes last.
     process = start(sys.executable, "-c", COUNTER.replace("signal.SIGTERM", "64"))
     process.wait_line("ready", stream="stdout")
     shim = process.shim()
@@ -157,8 +157,8 @@ def test_a_sigchld_that_a_user_sends_ends_nothing_and_hides_no_other(start):
     assert process.stdout.splitlines() == ["ready", "10:1"]
 
 
-# Ends with 6 and leaves a process behind that, asked to end, makes another with the number that the command had, in a
-# group and session with this number as well. That one says which signals it gets.
+# Ends with 6 and leaves a process that at TERM makes another one with the command's number, in a group and session with
+# this number as well. That one prints the signals that it gets.
 NAMESAKE = """
 import os, signal, sys
 signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
@@ -183,7 +183,7 @@ while True: signal.pause()
 
 
 def test_a_signal_after_the_commands_end_does_not_reach_the_process_that_has_its_number_now(start):
-    # In a PID namespace of our own: nobody else takes a number there.
+    # In a new PID namespace, where no other process takes a number.
     init = [*PID_1, "sh", "-c", '"$@"; exit $?', "sh"]
     process = start(sys.executable, "-c", NAMESAKE, around=init, options=["--leftover-grace", "1h"])
     line = process.wait_line("namesake|stranger|refused", stream="stdout").text

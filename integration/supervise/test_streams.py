@@ -51,7 +51,7 @@ def test_the_reader_of_another_descriptor_sees_its_end_when_the_command_closes_i
 
 @pytest.mark.parametrize("before", [PID_1, ()], ids=["pid 1", "subreaper"])
 def test_descriptors_that_were_passed_to_us_are_for_the_command(rankshim, before):
-    # As sd_listen_fds(3) has it: who is not LISTEN_PID leaves them alone.
+    # By sd_listen_fds(3), a process whose number is not LISTEN_PID leaves them alone.
     script = 'export LISTEN_PID={}; exec "$0" --log-level=error -- sh -c "echo \\$LISTEN_PID \\$\\$"'
 
     def told(value):

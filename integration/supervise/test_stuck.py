@@ -12,7 +12,7 @@ from supervise.conftest import ended, name, status
 
 
 class Frozen:
-    """A file system that is frozen: who writes to it waits in the kernel, deaf to every signal."""
+    """A frozen file system: a process that writes to it waits in the kernel, and no signal ends it."""
 
     def __init__(self, image, folder):
         self.folder = folder

@@ -1,4 +1,4 @@
-"""Job control on a terminal: the command has it while it runs, and whoever had it before has it afterwards."""
+"""Job control on a terminal: the command has it while it runs, and afterwards the process that had it before."""
 
 import fcntl
 import json
@@ -105,7 +105,7 @@ say("command: the terminal is", "mine" if os.tcgetpgrp(0) == os.getpgrp() else "
 
 
 class Terminal:
-    """A program on a pseudo terminal of its own."""
+    """A program on a new pseudo terminal."""
 
     def __init__(self, *argv):
         self.master, slave = pty.openpty()
@@ -330,7 +330,7 @@ def test_a_terminal_that_hangs_up_asks_the_command_to_stop_and_its_code_is_repor
 
 
 def leaving(left, then):
-    """A script that leaves the script `left` in a session of its own as soon as that says a line, and does `then`."""
+    """A script that leaves the script `left` in a new session as soon as that prints a line, and does `then`."""
     return f'coproc setsid bash -c "{left}"; read -r -u ${{COPROC[0]}}; {then}'
 
 
@@ -418,7 +418,7 @@ def test_a_terminal_that_cannot_be_handed_over_is_a_warning_and_stops_nothing(le
 
 
 def test_in_the_background_its_own_lines_do_not_stop_it(terminal, rankshim):
-    # `stty tostop`: who writes in the background gets TTOU.
+    # `stty tostop`: a process that writes in the background gets TTOU.
     forbid = ["sh", "-c", "trap '' TTOU; stty tostop; trap - TTOU; exec \"$@\"", "sh"]
     shell = terminal(BACKGROUND_SHELL, *forbid, rankshim, "--", "sh", "-c", "exit 7")
     shell.wait_text("shell: ended with 7")

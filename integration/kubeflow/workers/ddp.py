@@ -22,7 +22,7 @@ def main(steps):
     torch.manual_seed(0)
     model = DistributedDataParallel(torch.nn.Linear(4, 1))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
-    # Every rank has data of its own: only the gradients' mean can make the losses equal.
+    # Every rank has different data: only the gradients' mean can make the losses equal.
     data = torch.Generator().manual_seed(100 + rank)
     for _ in range(steps):
         inputs = torch.randn(8, 4, generator=data)
