@@ -76,6 +76,7 @@ void redact(Topology& topology, LaunchPlan& plan, Redactor& redactor) {
   }
   for (auto& [name, value] : plan.environment.set) value = redactor.whole(value);
   plan.argv = redactor.words(std::move(plan.argv));
+  for (WorkerPlan& worker : plan.workers) worker.argv = redactor.words(std::move(worker.argv));
   plan.missing = redactor.whole(plan.missing);
 }
 
@@ -112,6 +113,13 @@ std::string as_text(const Topology& topology, const LaunchPlan& plan, const Sett
       out += fmt::format("  unset  {}\n", printable(name));
   }
   if (!plan.argv.empty()) out += fmt::format("command\n  {}\n", printable(shell_quote(plan.argv)));
+  if (!plan.workers.empty()) out += "workers\n";
+  for (const WorkerPlan& worker : plan.workers) {
+    out += ' ';
+    for (const auto& [name, value] : worker.environment)
+      out += fmt::format(" {}={}", name, printable(shell_quote(value)));
+    out += fmt::format(" {}\n", printable(shell_quote(worker.argv)));
+  }
   return out + needs(topology, plan);
 }
 
@@ -130,7 +138,16 @@ std::string as_json(const Topology& topology, const LaunchPlan& plan, const Sett
   object.text("granularity", granularity_name(topology)).object("topology", facts);
   object.object("wait", json_waiting(topology, plan, settings));
   object.object("environment", json_environment(plan.environment));
-  return object.texts("command", plan.argv).texts("warnings", warnings).lines();
+  object.texts("command", plan.argv);
+  std::vector<json::Object> workers;
+  for (const WorkerPlan& worker : plan.workers) {
+    json::Object own;
+    for (const auto& [name, value] : worker.environment) own.text(name, value);
+    workers.emplace_back();
+    workers.back().object("environment", own).texts("command", worker.argv);
+  }
+  if (!workers.empty()) object.objects("workers", workers);
+  return object.texts("warnings", warnings).lines();
 }
 
 std::string as_json(const Faults& faults) {

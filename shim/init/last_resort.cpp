@@ -8,6 +8,7 @@
 #include <csignal>
 #include <new>
 #include <string_view>
+#include <utility>
 
 #include "base/exit_code.h"
 #include "init/kernel.h"
@@ -21,10 +22,12 @@ using std::chrono::milliseconds;
 using namespace std::chrono_literals;
 
 constexpr Clock::time_point never = Clock::time_point::max();
+constexpr milliseconds time_of_others{30'000};  // workers, when one of them has failed
 
 struct State {
-  pid_t command = 0;  // 0: none runs
-  pid_t target = 0;
+  std::vector<pid_t> processes;  // of the command that have not ended; none: no command runs
+  bool groups = false;
+  int first_failure = 0;  // of the processes that have ended
   std::optional<milliseconds> grace;
   int code = exit_code::system;  // the exit code while no command runs
   SignalSet owed = 0;
@@ -37,7 +40,14 @@ void say(std::string_view text) {
 }
 
 void deliver(int signal) {
-  if (kernel::send(state.target, signal) == -ESRCH) kernel::send(state.command, signal);
+  for (const pid_t process : state.processes) {
+    if (!state.groups || kernel::send(-process, signal) == -ESRCH) kernel::send(process, signal);
+  }
+}
+
+void end_others() {
+  deliver(SIGTERM);
+  state.kill_due = std::min(state.kill_due, Clock::now() + state.grace.value_or(time_of_others));
 }
 
 /// Reaps children, and ends this process when the command has ended.
@@ -47,13 +57,16 @@ void reap() {
   for (pid_t pid = 1; pid > 0;) {
     pid = kernel::reap(status, false, let_go);
     if (pid == -ECHILD) kernel::exit_now(exit_code::system);
-    if (pid == state.command)
-      kernel::exit_now(WIFSIGNALED(status) ? exit_code::signal_base + WTERMSIG(status) : WEXITSTATUS(status));
+    if (pid <= 0 || std::ranges::find(state.processes, pid) == state.processes.end()) continue;
+    const bool failed_before = state.first_failure != 0;
+    process_ended(pid, WIFSIGNALED(status) ? exit_code::signal_base + WTERMSIG(status) : WEXITSTATUS(status));
+    if (state.processes.empty()) kernel::exit_now(state.first_failure);
+    if (!failed_before && state.first_failure != 0) end_others();
   }
 }
 
 [[noreturn]] void take_over() {
-  if (state.command == 0) {
+  if (state.processes.empty()) {
     say(state.code == exit_code::system
             ? "rankshim: error: the system refused memory: raise the limit (ulimit -v, or the container's "
               "limit)\n"
@@ -92,17 +105,23 @@ void reap() {
 
 void arm() { std::set_new_handler(take_over); }
 
-void command_runs(pid_t command, pid_t target, std::optional<milliseconds> grace) {
-  state.command = command;
-  state.target = target;
+void command_runs(std::vector<pid_t> processes, bool groups, std::optional<milliseconds> grace) {
+  state.processes = std::move(processes);
+  state.groups = groups;
+  state.first_failure = 0;
   state.grace = grace;
   state.kill_due = never;
 }
 
 void kill_at(Clock::time_point when) { state.kill_due = when; }
 
+void process_ended(pid_t process, int code) {
+  std::erase(state.processes, process);
+  if (state.first_failure == 0) state.first_failure = code;
+}
+
 void command_ended(int code) {
-  state.command = 0;
+  state.processes.clear();
   state.code = code;
 }
 

@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <optional>
+#include <vector>
 
 /// Supervision without memory. No code of rankshim handles refused memory or throws for it: this takes over
 /// instead, by system calls alone, and does not return. Before the command exists, the process logs it and
@@ -14,15 +15,18 @@ namespace rankshim::supervise::last_resort {
 /// From now on, if operator new gets no memory, this takes over.
 void arm();
 
-/// To be called when the command runs. `target` is the argument for kill(2): the command, or its process
-/// group's negative number. `grace` is counted from a stop signal on; processes that are left after it are
-/// killed.
-void command_runs(pid_t command, pid_t target, std::optional<std::chrono::milliseconds> grace);
+/// To be called when the command runs: as one process, or as workers in its place, the first of which to fail
+/// ends the others (Launcher::workers_to_start). `groups`: signals go to their process groups. `grace` is
+/// counted from a stop signal on; processes that are left after it are killed.
+void command_runs(std::vector<pid_t> processes, bool groups, std::optional<std::chrono::milliseconds> grace);
 
 /// To be called for a stop signal: processes that are left at that time are killed.
 void kill_at(std::chrono::steady_clock::time_point when);
 
-/// To be called when the command was reaped; `code` is the exit code for how it ended.
+/// To be called when one of these processes was reaped; `code` is the exit code for how it ended.
+void process_ended(pid_t process, int code);
+
+/// To be called when the command has ended; `code` is the exit code for how it ended.
 void command_ended(int code);
 
 /// To be called for a signal that was taken from the kernel and is not delivered yet, or no longer has to be.

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "init/spawn.h"
 #include "init/tree.h"
 
 namespace boost::asio {
@@ -17,6 +18,8 @@ class io_context;
 /// The interface between PID 1 and whatever starts workers. The supervisor knows no launcher: it asks this
 /// class.
 namespace rankshim::supervise {
+
+struct Ending;
 
 /// How one worker ended.
 struct WorkerEnd {
@@ -80,6 +83,15 @@ class Launcher {
   Launcher(const Launcher&) = delete;
   Launcher& operator=(const Launcher&) = delete;
 
+  // ---- what is started ----
+
+  /// The workers to start side by side in place of the command, sorted by local rank, each in a session of its
+  /// own. The first that fails ends the others, and its end is the command's end. None: the command itself is
+  /// started. Called once for each start.
+  [[nodiscard]] virtual std::vector<Command> workers_to_start(const Command& /*command*/) { return {}; }
+  /// Whether the command, which has ended with all that it started, is to be started once more.
+  [[nodiscard]] virtual bool starts_again(const Ending& /*ending*/) { return false; }
+
   // ---- which processes are workers, and how each ended ----
 
   /// Whether workers() and record() return anything.
@@ -105,10 +117,12 @@ class Launcher {
 
   // ---- what happens ----
 
-  /// The command runs since `when` with this environment, which stays valid.
-  virtual void started(boost::asio::io_context& /*io*/, pid_t /*command*/, Clock::time_point /*when*/,
-                       const std::vector<std::string>& /*environment*/) {}
-  /// A process that the command had left was reaped, with this wait status.
+  /// The command runs since `when` with this environment, which stays valid. `processes` has its process
+  /// number, or the numbers of the workers that were started in its place: fewer than planned if the system
+  /// refused one.
+  virtual void started(boost::asio::io_context& /*io*/, const std::vector<pid_t>& /*processes*/,
+                       Clock::time_point /*when*/, const std::vector<std::string>& /*environment*/) {}
+  /// A process was reaped, with this wait status: a worker, or a process that the command had left.
   virtual void reaped(pid_t /*process*/, int /*status*/) {}
   /// A stop signal has come.
   virtual void stop_came() {}

@@ -112,20 +112,36 @@ void SignalForwarder::try_again() {
 /// reused.
 int SignalForwarder::deliver(const Received& signal) {
   if (launcher_.is_for_workers(signal.number)) return deliver_to_workers(signal);
+  if (scope_ == SignalScope::tree) {
+    const kernel::Payload payload = payload_of(signal);
+    return to_all(signal.number, is_queued(signal) ? &payload : nullptr);
+  }
+  int refused = -ESRCH;
+  bool reached = false;
+  for (const pid_t process : processes_) {
+    const int done = deliver_to(process, signal);
+    reached = reached || done >= 0;
+    if (done < 0 && done != -ESRCH) refused = done;
+  }
+  if (reached && refused != -ESRCH)  // if it were sent again, some workers would get it twice
+    log::warn("{} did not reach every worker: {}", signal_name(signal.number), std::strerror(-refused));
+  return reached ? 0 : refused;
+}
+
+int SignalForwarder::deliver_to(pid_t process, const Received& signal) {
   const bool queued = is_queued(signal);
   // A real-time signal is always queued: kill(2) would silently merge it with others if the receiver's queue
   // is full.
   const bool real_time = signal.number >= first_real_time_signal;
   const kernel::Payload payload = payload_of(signal);
-  if (scope_ == SignalScope::tree) return to_all(signal.number, queued ? &payload : nullptr);
   if (scope_ == SignalScope::group) {
-    int done = queued || real_time ? kernel::queue_to_group(command_, signal.number, payload) : -ENOSYS;
-    if (done == -ENOSYS && queued) done = walk_group(signal.number, payload);
-    if (done == -ENOSYS) done = kernel::send(-command_, signal.number);
-    if (done != -ESRCH) return done;  // otherwise the command has moved to another group
+    int done = queued || real_time ? kernel::queue_to_group(process, signal.number, payload) : -ENOSYS;
+    if (done == -ENOSYS && queued) done = walk_group(process, signal.number, payload);
+    if (done == -ENOSYS) done = kernel::send(-process, signal.number);
+    if (done != -ESRCH) return done;  // otherwise the process has moved to another group
   }
-  return queued || real_time ? kernel::queue(command_, signal.number, payload)
-                             : kernel::send(command_, signal.number);
+  return queued || real_time ? kernel::queue(process, signal.number, payload)
+                             : kernel::send(process, signal.number);
 }
 
 /// −EAGAIN while no worker can take it.
@@ -144,10 +160,10 @@ int SignalForwarder::deliver_to_workers(const Received& signal) {
 }
 
 /// For kernels before 6.9, which can send values only to single processes.
-int SignalForwarder::walk_group(int signal, const kernel::Payload& payload) {
+int SignalForwarder::walk_group(pid_t group, int signal, const kernel::Payload& payload) {
   std::optional<std::vector<Process>> members = everything();
   if (!members) return -ENOSYS;
-  std::erase_if(*members, [this](const Process& process) { return process.group != command_; });
+  std::erase_if(*members, [group](const Process& process) { return process.group != group; });
   return members->empty() ? -ESRCH : send_each(*members, signal, &payload);
 }
 
@@ -156,8 +172,12 @@ int SignalForwarder::to_all(int signal, const kernel::Payload* payload) {
   if (const std::optional<std::vector<Process>> all = everything()) return send_each(*all, signal, payload);
   if (pid_1_) return kernel::send(-1, signal);
   if (command_ended_) return -ESRCH;  // without /proc it is not known what is left
-  const int done = kernel::send(-command_, signal);
-  return done == -ESRCH ? kernel::send(command_, signal) : done;
+  int done = -ESRCH;
+  for (const pid_t process : processes_) {
+    const int sent = kernel::send(-process, signal);
+    done = std::max(done, sent == -ESRCH ? kernel::send(process, signal) : sent);
+  }
+  return done;
 }
 
 void SignalForwarder::to_stopped(int signal) {

@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "base/signal_scope.h"
@@ -31,11 +32,13 @@ class SignalForwarder {
   /// started.
   void leave_alone_present_children();
 
-  /// The command runs now; before this call nothing may be passed on.
-  void begin(pid_t command) { command_ = command; }
+  /// The command runs now as these processes; before this call nothing may be passed on.
+  void begin(std::vector<pid_t> processes) { processes_ = std::move(processes); }
 
-  /// The command was reaped: its number may belong to another process. Signals that are kept for it are
-  /// dropped.
+  /// One of these processes was reaped: its number may belong to another process.
+  void process_ended(pid_t process) { std::erase(processes_, process); }
+
+  /// All of them were reaped. Signals that are kept for the command are dropped.
   void command_ended();
 
   /// Passes a signal on, now or as soon as possible.
@@ -67,8 +70,9 @@ class SignalForwarder {
   };
 
   int deliver(const Received& signal);
+  int deliver_to(pid_t process, const Received& signal);
   int deliver_to_workers(const Received& signal);
-  int walk_group(int signal, const kernel::Payload& payload);
+  int walk_group(pid_t group, int signal, const kernel::Payload& payload);
   void keep(const Received& signal);
   void set_due(bool progress);
 
@@ -76,7 +80,7 @@ class SignalForwarder {
   const SignalScope scope_;
   const Launcher& launcher_;
   const bool pid_1_ = getpid() == 1;
-  pid_t command_ = 0;
+  std::vector<pid_t> processes_;  // the command's that have not ended
   bool command_ended_ = false;
   std::vector<Process> before_us_;
   std::vector<Kept> kept_;  // in the order of their arrival

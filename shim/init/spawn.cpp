@@ -74,7 +74,8 @@ void close_what_was_passed_on() {
 }
 
 Spawn::Spawn(const Command& command)
-    : candidates_(executable_candidates(command.argv.front(), path_of(command.environment))) {
+    : name_(command.argv.front()),
+      candidates_(executable_candidates(command.argv.front(), path_of(command.environment))) {
   shell_argv_ = {const_cast<char*>(shell), nullptr};  // NOLINT(cppcoreguidelines-pro-type-const-cast)
   for (const std::string& argument : command.argv) {
     if (!argv_.empty()) shell_argv_.push_back(pointer(argument));
@@ -110,8 +111,9 @@ std::optional<SpawnFailure> Spawn::start(const Start& how) {
   report_ = ends[0];
   if (child < 0) return SpawnFailure{"fork", {}, error};
   // The group is set in both processes, so that it exists for each of them from the next line on. Here it
-  // fails if the child was quicker and has already executed the command, which does no harm.
-  if (!how.new_session) kernel::set_process_group(pid_, pid_);  // a group's leader cannot start a session
+  // fails if the child was quicker and has already executed the command, which does no harm. A group's leader
+  // cannot start a session.
+  if (!how.new_session && !how.detached) kernel::set_process_group(pid_, pid_);
   return std::nullopt;
 }
 
@@ -120,9 +122,10 @@ std::optional<SpawnFailure> Spawn::start(const Start& how) {
 void Spawn::become_command(int report, const Start& how, pid_t parent) {
   Report told{};
   // SIGTTOU is still blocked, so a background process may set the foreground.
-  int done = how.new_session ? kernel::start_session() : kernel::set_process_group(0, 0);
+  const bool session = how.new_session || how.detached;
+  int done = session ? kernel::start_session() : kernel::set_process_group(0, 0);
   if (how.new_session && done >= 0) done = kernel::take_controlling_terminal(STDIN_FILENO);
-  if (!how.new_session) done = how.terminal < 0 ? 0 : kernel::set_foreground_group(how.terminal, getpid());
+  if (!session) done = how.terminal < 0 ? 0 : kernel::set_foreground_group(how.terminal, getpid());
   if (done < 0) {
     told = {Report::Stage::terminal, -done, 0};
     [[maybe_unused]] const auto written = write(report, &told, sizeof(told));
@@ -180,7 +183,7 @@ std::optional<SpawnFailure> Spawn::failure() {
     const auto there = [](const std::string& path) { return access(path.c_str(), F_OK) == 0; };
     const auto found = std::ranges::find_if(candidates_, there);
     failed->interpreter = found != candidates_.end();
-    failed->path = failed->interpreter ? *found : argv_.front();
+    failed->path = failed->interpreter ? *found : name_;
   }
   if (report_ >= 0) close(report_);
   report_ = -1;

@@ -26,6 +26,7 @@ struct SpawnFailure {
 /// A command that is being started in a new process.
 class Spawn {
  public:
+  /// The command must live until start() has returned.
   explicit Spawn(const Command& command);
   ~Spawn();
   Spawn(const Spawn&) = delete;
@@ -42,6 +43,7 @@ class Spawn {
   struct Start {
     int terminal = -1;
     bool new_session = false;   ///< with stdin as its controlling terminal, instead of a new group
+    bool detached = false;      ///< in a session without a terminal, instead of a new group
     int death_signal = 0;       ///< what the command gets when rankshim ends; 0: nothing
     bool no_new_privs = false;  ///< it can gain no privileges; if this is refused, it is not started
   };
@@ -56,6 +58,7 @@ class Spawn {
   struct Report;
   [[noreturn]] void become_command(int report, const Start& how, pid_t parent);
 
+  const std::string name_;  // as the command has it
   std::vector<std::string> candidates_;
   std::vector<char*> argv_;
   std::vector<char*> shell_argv_;  // for a file that is no program: /bin/sh FILE ARG…

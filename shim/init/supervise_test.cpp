@@ -448,8 +448,8 @@ namespace {
 /// Two things to look at in one moment, one at a call; the second one ends the command.
 class TwoAtOnce : public Launcher {
  public:
-  void started(boost::asio::io_context& /*io*/, pid_t /*command*/, Clock::time_point when,
-               const std::vector<std::string>& /*environment*/) override {
+  void started(boost::asio::io_context& /*io*/, const std::vector<pid_t>& /*processes*/,
+               Clock::time_point when, const std::vector<std::string>& /*environment*/) override {
     due_ = when + 20ms;
   }
   [[nodiscard]] std::optional<Clock::time_point> due() const override {

@@ -3,6 +3,7 @@
 #include <poll.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstring>
 #include <exception>
 #include <utility>
@@ -28,24 +29,48 @@ bool Supervisor::start() {
   forwarder_.leave_alone_present_children();
   started_ = Clock::now();
   ending_.started_at = started_;
-  if (const std::optional<SpawnFailure> failed = spawn_.start({.terminal = terminal_.descriptor(),
-                                                               .new_session = policy_.ctty,
-                                                               .death_signal = policy_.child_death_signal,
-                                                               .no_new_privs = policy_.no_new_privs})) {
-    record_failed_start(*failed);
-    return false;
+  if (!starts_workers_) processes_.push_back({.spawn = std::make_unique<Spawn>(command_)});
+  for (const Command& worker : workers_) processes_.push_back({.spawn = std::make_unique<Spawn>(worker)});
+  // No memory is needed from the first start until the last resort knows what was started.
+  std::vector<pid_t> pids;
+  std::vector<pid_t> pids_of_last_resort;
+  for (auto* const list : {&pids, &pids_of_last_resort}) list->reserve(processes_.size());
+  for (const Started& process : processes_) {
+    if (const std::optional<SpawnFailure> failed = start(*process.spawn)) {
+      record_failed_start(*failed);
+      if (pids.empty()) return false;
+      failed_at_ = Clock::now();
+      break;
+    }
+    for (auto* const list : {&pids, &pids_of_last_resort}) list->push_back(process.spawn->pid());
   }
-  forwarder_.begin(spawn_.pid());
-  if (!policy_.hook) {
-    last_resort::command_runs(
-        spawn_.pid(), policy_.scope == SignalScope::child ? spawn_.pid() : -spawn_.pid(), policy_.grace);
-  }
-  ending_.pid = spawn_.pid();
+  if (!policy_.hook)
+    last_resort::command_runs(std::move(pids_of_last_resort), policy_.scope != SignalScope::child,
+                              policy_.grace);
+  processes_.resize(pids.size());
+  workers_ = {};  // their environments may be large
+  forwarder_.begin(pids);
+  ending_.pid = command_pid();
   if (policy_.time_limit) due_[kill] = started_ + *policy_.time_limit;
   if (!policy_.hook) working_directory_.leave();  // hooks are short
-  launcher_.started(io_, spawn_.pid(), started_, command_.environment);
+  launcher_.started(io_, pids, started_, command_.environment);
+  if (failed_at_) end_other_workers();
   reap_due_ = true;  // children from before rankshim's exec may have ended
   return true;
+}
+
+std::optional<SpawnFailure> Supervisor::start(Spawn& spawn) const {
+  return spawn.start({.terminal = starts_workers_ ? -1 : terminal_.descriptor(),
+                      .new_session = policy_.ctty && !starts_workers_,
+                      .detached = starts_workers_,
+                      .death_signal = policy_.child_death_signal,
+                      .no_new_privs = policy_.no_new_privs});
+}
+
+Supervisor::Started* Supervisor::find_process(pid_t pid) {
+  const auto found = std::ranges::find_if(
+      processes_, [pid](const Started& process) { return !process.ended && process.spawn->pid() == pid; });
+  return found == processes_.end() ? nullptr : &*found;
 }
 
 Ending Supervisor::end() {
@@ -72,7 +97,8 @@ void Supervisor::step() {
 }
 
 void Supervisor::tell_observer() {
-  if (policy_.observer != nullptr && !std::exchange(observed_, true)) policy_.observer->started(spawn_.pid());
+  if (policy_.observer != nullptr && !std::exchange(observed_, true))
+    policy_.observer->started(command_pid());
 }
 
 void Supervisor::take_signals() {

@@ -4,6 +4,7 @@
 #include <boost/asio/io_context.hpp>
 #include <chrono>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string_view>
 #include <vector>
@@ -21,7 +22,7 @@
 /// effects of signals, supervisor_ends.cpp how everything ends.
 namespace rankshim::supervise {
 
-/// The grace for leftovers if there is no --grace.
+/// The grace for leftovers, and for the other workers when one has failed, if there is no --grace.
 constexpr std::chrono::milliseconds grace_after_stop{30'000};
 /// The time until a refused call is tried again.
 constexpr std::chrono::milliseconds try_again{5};
@@ -39,8 +40,9 @@ class Supervisor {
         command_(command),
         policy_(policy),
         launcher_(policy.launcher != nullptr ? *policy.launcher : program_),
-        terminal_(policy.ctty, launcher_.stops_workers()),
-        spawn_(command),
+        workers_(launcher_.workers_to_start(command)),
+        starts_workers_(!workers_.empty()),
+        terminal_(policy.ctty, launcher_.stops_workers() || starts_workers_),
         forwarder_(signals, policy.scope, launcher_) {}
 
   /// Starts the command. Returns false if that failed: then step() must not be called.
@@ -75,6 +77,15 @@ class Supervisor {
     rows,
   };
 
+  /// One process of the command: itself, or a worker that is started in its place.
+  struct Started {
+    std::unique_ptr<Spawn> spawn;
+    bool ended = false;  // and reaped
+  };
+
+  std::optional<SpawnFailure> start(Spawn& spawn) const;
+  [[nodiscard]] pid_t command_pid() const { return processes_.front().spawn->pid(); }
+  [[nodiscard]] Started* find_process(pid_t pid);
   void tell_observer();
   void take_signals();
   void reap_if_due();
@@ -94,6 +105,9 @@ class Supervisor {
 
   void reap();
   void reap_by_proc(int refusal);
+  void on_process_end(Started& process, std::optional<int> status);
+  void record_end(Started& process, int status);
+  void end_other_workers();
   void on_command_end(int status);
   void on_orphan_end(pid_t pid, int status);
   [[nodiscard]] bool was_killed(int status) const;
@@ -101,6 +115,7 @@ class Supervisor {
   void continue_command();
   void stop_as_by_term();
   void record_failed_start(const SpawnFailure& failed);
+  void record_withheld_end(int error);
   void begin_leftovers();
   void kill_by(Clock::time_point start, std::chrono::milliseconds grace);
   void show_stacks();
@@ -117,11 +132,14 @@ class Supervisor {
   const Policy policy_;
   Launcher program_;  // for a command without workers
   Launcher& launcher_;
+  std::vector<Command> workers_;  // that are to be started in the command's place
+  const bool starts_workers_;
   Terminal terminal_;
-  Spawn spawn_;
+  std::vector<Started> processes_;
   SignalForwarder forwarder_;
   Phase phase_ = Phase::running;
   bool command_ended_ = false;  // and reaped: its number may belong to another process
+  Deadline failed_at_;          // when the first of its processes had failed, which is how the command ends
   bool reap_due_ = false;
   Clock::time_point started_;
   std::optional<Received> delayed_;  // a TERM that waits for --pre-stop-delay

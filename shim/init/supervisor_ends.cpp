@@ -28,6 +28,11 @@ constexpr milliseconds kill_patience{5000};  // a process that is left after tha
 constexpr milliseconds look_at_proc_again{50};
 constexpr unsigned reaped_at_once = 1000;  // then signals get their turn
 
+/// The exit code that says how it ended.
+int code_of(const Ending& ending) {
+  return ending.kind == Ending::Kind::signalled ? exit_code::signal_base + ending.number : ending.number;
+}
+
 }  // namespace
 
 void Supervisor::reap() {
@@ -43,11 +48,11 @@ void Supervisor::reap() {
     }
     if (pid >= 0) reaping_refused_since_.reset();
     if (pid > 0) {
-      const bool command = pid == spawn_.pid() && !command_ended_;
+      Started* const process = find_process(pid);
       if (WIFSTOPPED(status)) {
-        if (command) on_command_stopped(WSTOPSIG(status));
-      } else if (command) {
-        on_command_end(status);
+        if (process != nullptr && !starts_workers_) on_command_stopped(WSTOPSIG(status));
+      } else if (process != nullptr) {
+        on_process_end(*process, status);
       } else {
         launcher_.reaped(pid, status);
         on_orphan_end(pid, status);
@@ -57,10 +62,7 @@ void Supervisor::reap() {
     reap_due_ = false;
     if (pid == -ECHILD) {
       // Without a child there will be no report of the command's end: that must not look like success.
-      if (!command_ended_) {
-        ending_.kind = Ending::Kind::withheld;
-        ending_.number = ECHILD;
-      }
+      if (!command_ended_ && !failed_at_) record_withheld_end(ECHILD);
       ending_.leftovers = std::max(ending_.leftovers, ending_.leftovers_killed);
       phase_ = Phase::finished;
     } else if (pid < 0) {
@@ -91,14 +93,14 @@ void Supervisor::reap_by_proc(int refusal) {
     if (phase_ != Phase::killing) kill_all("nothing reports ended processes");
     return;
   }
-  const auto command = std::ranges::find(*all, spawn_.pid(), &Process::pid);
-  if (!command_ended_ && (command == all->end() || !command->alive())) {
-    const std::optional<int> status = zombie_status(spawn_.pid());
-    on_command_end(status.value_or(0));
-    if (!status) {
-      ending_.kind = Ending::Kind::withheld;
-      ending_.number = -refusal;
-    }
+  for (Started& process : processes_) {
+    const pid_t pid = process.spawn->pid();
+    const auto seen = std::ranges::find(*all, pid, &Process::pid);
+    if (process.ended || (seen != all->end() && seen->alive())) continue;
+    const bool failed_before = failed_at_.has_value();
+    const std::optional<int> status = zombie_status(pid);
+    on_process_end(process, status);
+    if (!status && !failed_before) record_withheld_end(-refusal);
   }
   if (!command_ended_) return;
   if (std::ranges::none_of(*all, &Process::alive))
@@ -126,15 +128,44 @@ void Supervisor::on_command_stopped(int signal) {
   if (signal != SIGTSTP && signal != SIGTTIN && signal != SIGTTOU) return;
   command_stopped_ = true;
   // A launcher that reads from the terminal, or lets its workers read (torch 1.13).
-  if (signal != SIGTSTP && terminal_.share(spawn_.pid())) return continue_command();
+  if (signal != SIGTSTP && terminal_.share(command_pid())) return continue_command();
   terminal_.take_back();
   if (kernel::stop_self() == 0) continue_command();
 }
 
 void Supervisor::continue_command() {
   command_stopped_ = false;
-  terminal_.lend(spawn_.pid());
-  kernel::send(-spawn_.pid(), SIGCONT);
+  terminal_.lend(command_pid());
+  kernel::send(-command_pid(), SIGCONT);
+}
+
+/// No status: the kernel does not report how it ended, which is no success.
+void Supervisor::on_process_end(Started& process, std::optional<int> status) {
+  const pid_t pid = process.spawn->pid();
+  process.ended = true;
+  forwarder_.process_ended(pid);
+  if (status && starts_workers_) launcher_.reaped(pid, *status);
+  const bool last = std::ranges::all_of(processes_, &Started::ended);
+  const bool failed = status != 0;
+  if (!failed_at_ && (failed || last)) record_end(process, status.value_or(0));
+  const bool first = failed && !failed_at_;
+  if (first) failed_at_ = Clock::now();
+  if (!policy_.hook) last_resort::process_ended(pid, failed ? code_of(ending_) : 0);
+  if (last) return on_command_end(status.value_or(0));
+  if (first) end_other_workers();
+}
+
+/// The other workers would wait for one that is gone. A stop that was passed on has reached them already.
+void Supervisor::end_other_workers() {
+  if (delayed_) return pass_on_delayed();
+  if (stopping_) return;
+  const milliseconds patience = policy_.grace.value_or(grace_after_stop);
+  kill_by(Clock::now(), patience);
+  Received term;
+  term.number = policy_.term_signal;
+  forwarder_.pass_on(term);
+  forwarder_.to_stopped(SIGCONT);  // which could not follow
+  log::info("a worker has failed; the others are asked to stop, and are killed in {}", seconds(patience));
 }
 
 void Supervisor::on_command_end(int status) {
@@ -148,13 +179,24 @@ void Supervisor::on_command_end(int status) {
   }
   // The terminal signalled the command, and not rankshim.
   if (WIFSIGNALED(status) && (WTERMSIG(status) == SIGINT || WTERMSIG(status) == SIGQUIT) &&
-      (terminal_.descriptor() >= 0 || policy_.ctty) && !ending_.stop_signal) {
+      (terminal_.descriptor() >= 0 || policy_.ctty) && !starts_workers_ && !ending_.stop_signal) {
     ending_.stop_signal = WTERMSIG(status);
     ending_.stopped_at = Clock::now();
     stopping_ = true;
     if (policy_.grace) kill_by(*ending_.stopped_at, *policy_.grace);
   }
-  if (const std::optional<SpawnFailure> failed = spawn_.failure()) {
+  ending_.ended_at = Clock::now();
+  if (!policy_.hook) last_resort::command_ended(code_of(ending_));
+  launcher_.command_ended();
+  ending_.ended_at = Clock::now();  // the launcher has handled the workers that ended earlier, so their times
+                                    // are before this one
+  terminal_.take_back();  // otherwise what is left would get a Ctrl-C that is meant for rankshim now
+  if (policy_.observer != nullptr) policy_.observer->command_ended();
+}
+
+void Supervisor::record_end(Started& process, int status) {
+  ending_.pid = process.spawn->pid();
+  if (const std::optional<SpawnFailure> failed = process.spawn->failure()) {
     record_failed_start(*failed);
   } else if (WIFSIGNALED(status)) {
     ending_.kind = Ending::Kind::signalled;
@@ -163,15 +205,11 @@ void Supervisor::on_command_end(int status) {
   } else {
     ending_.number = WEXITSTATUS(status);
   }
-  ending_.ended_at = Clock::now();
-  if (!policy_.hook)
-    last_resort::command_ended(
-        ending_.kind == Ending::Kind::signalled ? exit_code::signal_base + ending_.number : ending_.number);
-  launcher_.command_ended();
-  ending_.ended_at = Clock::now();  // the launcher has handled the workers that ended earlier, so their times
-                                    // are before this one
-  terminal_.take_back();  // otherwise what is left would get a Ctrl-C that is meant for rankshim now
-  if (policy_.observer != nullptr) policy_.observer->command_ended();
+}
+
+void Supervisor::record_withheld_end(int error) {
+  ending_.kind = Ending::Kind::withheld;
+  ending_.number = error;
 }
 
 void Supervisor::record_failed_start(const SpawnFailure& failed) {
@@ -215,7 +253,7 @@ void Supervisor::show_stacks() {
   std::optional<std::vector<Process>> left = forwarder_.everything();
   if (!left) return;
   if (launcher_.stops_workers() && left->size() > 1)
-    std::erase_if(*left, [this](const Process& process) { return process.pid == spawn_.pid(); });
+    std::erase_if(*left, [this](const Process& process) { return process.pid == command_pid(); });
   asked_for_stacks_ = true;
   if (std::ranges::none_of(*left, &Process::alive)) return;
   tell_who_hangs(*left, ": asked for stacks by SIGABRT, then killed");
@@ -225,8 +263,8 @@ void Supervisor::show_stacks() {
 void Supervisor::tell_who_hangs(const std::vector<Process>& left, std::string_view what_now) {
   const std::string who = who_hangs(left, launcher_.workers());
   if (who.empty()) return;
-  const Clock::time_point since =
-      command_ended_ ? ending_.ended_at.value_or(started_) : ending_.stopped_at.value_or(started_);
+  const Clock::time_point since = command_ended_ ? ending_.ended_at.value_or(started_)
+                                                 : ending_.stopped_at.value_or(failed_at_.value_or(started_));
   const auto tenths = std::chrono::duration_cast<milliseconds>(Clock::now() - since).count() / 100;
   const std::string what = fmt::format("{} did not stop in {}.{} s", who, tenths / 10, tenths % 10);
   if (!command_ended_) ending_.did_not_stop = what;
@@ -273,10 +311,11 @@ void Supervisor::on_kill_due() {
     return;
   }
   if (const std::optional<std::vector<Process>> left = forwarder_.everything();
-      left && ending_.stop_signal && !command_ended_ && !asked_for_stacks_)
+      left && (ending_.stop_signal || failed_at_) && !command_ended_ && !asked_for_stacks_)
     tell_who_hangs(*left, "");
   kill_all(command_ended_        ? "what the command left behind did not end in time"
            : ending_.stop_signal ? "the grace is over"
+           : failed_at_          ? "the other workers did not stop in time"
                                  : "its time is over");
 }
 

@@ -10,9 +10,11 @@
 #include <cerrno>
 #include <cstddef>
 #include <cstdio>
+#include <ctime>
 #include <memory>
 
 #include "base/number.h"
+#include "base/signal_text.h"
 #include "base/sort.h"
 
 namespace rankshim::supervise {
@@ -78,6 +80,25 @@ int send_one(const Process& process, int signal, const kernel::Payload* payload)
   return sent;
 }
 
+constexpr std::uint64_t startup_seconds = 60;
+constexpr std::uint64_t ticks_per_second = 100;  // USER_HZ, the same on x86 and Arm
+
+std::uint64_t age_in_seconds(const Process& process) {
+  timespec now{};
+  clock_gettime(CLOCK_BOOTTIME, &now);
+  const std::uint64_t born = process.start / ticks_per_second;
+  const auto seconds = static_cast<std::uint64_t>(now.tv_sec);
+  return seconds > born ? seconds - born : 0;
+}
+
+/// The set of signals in a line of /proc/PID/status.
+SignalSet signals_in(std::string_view status, std::string_view field) {
+  const auto at = status.find(field);
+  if (at == std::string_view::npos) return 0;
+  std::string_view rest = status.substr(at + field.size());
+  return take_number<SignalSet>(rest, 16).value_or(0);
+}
+
 }  // namespace
 
 std::optional<Process> parse_stat(std::string_view line) {
@@ -137,6 +158,14 @@ int send_each(const std::vector<Process>& processes, int signal, const kernel::P
     if (sent < 0 && sent != -ESRCH && refused == 0) refused = sent;
   }
   return refused;
+}
+
+bool can_take(const Process& worker, int signal) {
+  if (age_in_seconds(worker) >= startup_seconds) return true;
+  const std::string status = read_proc(worker.pid, "status", 8192).value_or("");
+  const SignalSet taken = signals_in(status, "\nSigBlk:\t") | signals_in(status, "\nSigIgn:\t") |
+                          signals_in(status, "\nSigCgt:\t");
+  return (taken & bit(signal)) != 0;
 }
 
 std::optional<std::string> read_proc(pid_t pid, const char* file, std::size_t limit) {

@@ -33,6 +33,11 @@ std::optional<std::vector<Process>> descendants(pid_t ancestor, const std::vecto
 /// that have ended are skipped. Returns the first refusal as −errno, else 0.
 int send_each(const std::vector<Process>& processes, int signal, const kernel::Payload* payload);
 
+/// Whether this process can take the signal: it has a handler for it, or ignores or blocks it (proc(5),
+/// SigCgt, SigIgn, SigBlk). A Python script installs its handlers only when it has imported what it needs;
+/// one that is older than a minute and has none will have none.
+bool can_take(const Process& worker, int signal);
+
 /// A file of /proc/PID, at most `limit` bytes of it; nothing if it cannot be read, and errno has the reason.
 /// For files in the process's memory (environ, cmdline) that is EBUSY while the process waits in the kernel
 /// without accepting signals (state D): reading them could block for ever.

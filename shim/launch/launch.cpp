@@ -49,7 +49,7 @@ void choose_scope(LaunchPlan& plan, const Settings& settings) {
   if (wanted == "tree") plan.scope = SignalScope::tree;
   // torchrun passes TERM, INT, HUP and QUIT to its workers; a signal to its group would reach the workers of
   // old versions twice.
-  if (wanted == "auto" && plan.launches()) plan.scope = SignalScope::child;
+  if (wanted == "auto" && plan.by_torchrun()) plan.scope = SignalScope::child;
 }
 
 void choose_wait(LaunchPlan& plan, const LaunchInput& input) {
@@ -60,8 +60,8 @@ void choose_wait(LaunchPlan& plan, const LaunchInput& input) {
   const std::string_view master = topology.facts.text(Fact::master_addr);
   if (wanted == "auto") {
     // `rankshim wait` has no command: its purpose is the master itself, not only its name.
-    const bool joins =
-        plan.launches() || input.command.empty() || topology.granularity == Granularity::process;
+    const bool joins = plan.by_torchrun() || (plan.launches() && is_script(input.command)) ||
+                       input.command.empty() || topology.granularity == Granularity::process;
     const bool needs_no_wait = topology.alone && (is_literal(master) || is_localhost_name(master));
     if (topology.platform == "none" || needs_no_wait) return;
     plan.wait = joins ? Until::port : Until::name;

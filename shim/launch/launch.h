@@ -21,6 +21,7 @@ enum class LauncherKind : std::uint8_t {
   none,      ///< the command itself, or a script by the interpreter alone
   torchrun,  ///< python -m torch.distributed.run
   launch,    ///< torchrun too, with --local_rank for the script, as torch.distributed.launch does
+  native,    ///< rankshim itself
 };
 
 /// The input from which a launch is planned.
@@ -30,6 +31,12 @@ struct LaunchInput {
   const std::vector<std::string>&
       command;  ///< empty (env, wait): only the environment and the waiting matter
   const Node& node;
+};
+
+/// One worker that rankshim starts itself.
+struct WorkerPlan {
+  Variables environment;  ///< its own variables, besides those that all have in common
+  std::vector<std::string> argv;
 };
 
 /// What is started and how.
@@ -50,8 +57,10 @@ struct LaunchPlan {
   // What is executed: set once the master's address and rankshim's temporary folder are known.
   std::vector<std::string> argv;
   EnvironmentChange environment;
+  std::vector<WorkerPlan> workers;  ///< only where the plan is shown; sorted by local rank
 
   [[nodiscard]] bool launches() const { return launcher != LauncherKind::none; }
+  [[nodiscard]] bool by_torchrun() const { return launches() && launcher != LauncherKind::native; }
 };
 
 /// Whether the command's first word is a Python script: x.py or -m MODULE.

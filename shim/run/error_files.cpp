@@ -7,7 +7,7 @@ namespace rankshim {
 namespace {
 
 std::string launchers_file(const Job& job, const Node& node, const OwnFolder& folder) {
-  if (!job.plan.launches() && !folder.has_site) return {};
+  if (job.plan.launcher == LauncherKind::native || (!job.plan.launches() && !folder.has_site)) return {};
   std::string path(node.environment().get(agent_error_variable).value_or(""));
   for (const auto& [name, value] : job.plan.environment.set) {
     if (name == agent_error_variable) path = value;
@@ -43,6 +43,8 @@ Details ErrorFiles::gather(const supervise::Ending& ending) const {
       details.workers.push_back(
           read(ending.workers.error_folder + "/" + std::to_string(worker) + "/error.json"));
   }
+  if (job_.plan.launcher == LauncherKind::native)
+    details.agent_tells = true;  // there is none that could fail
   if (!launchers_.empty() && !ending.stop_signal) {
     details.agent_tells = job_.plan.launcher == LauncherKind::torchrun;
     if (state_of(launchers_) != launchers_before_) details.agent = read(launchers_);

@@ -6,6 +6,7 @@
 
 #include "base/signal_text.h"
 #include "base/text.h"
+#include "native/workers.h"
 #include "torchrun/agent.h"
 #include "torchrun/program.h"
 
@@ -26,7 +27,8 @@ torchrun::JobSize size_of(const Topology& topology) {
 /// What torchrun waits for before its first worker; nothing on a node that is the whole job.
 std::optional<torchrun::MeetingPlan> plan_meeting(const Job& job, const Settings& settings) {
   const Topology& topology = job.topology;
-  if (!job.plan.launches() || (!topology.elastic && topology.number(Fact::nnodes) < 2)) return std::nullopt;
+  if (!job.plan.by_torchrun() || (!topology.elastic && topology.number(Fact::nnodes) < 2))
+    return std::nullopt;
   torchrun::MeetingPlan meeting;
   meeting.port = static_cast<std::uint16_t>(topology.number(Fact::master_port));
   if (!topology.elastic) meeting.limit = settings.time(Option::wait_timeout);
@@ -36,14 +38,19 @@ std::optional<torchrun::MeetingPlan> plan_meeting(const Job& job, const Settings
 }  // namespace
 
 std::unique_ptr<supervise::Launcher> make_launcher(const Job& job, const Settings& settings,
-                                                   const std::string& log_folder) {
+                                                   const std::string& log_folder, const Node& node) {
+  const supervise::SignalSet worker_signals =
+      supervise::parse_signals(settings.text(Option::worker_signals)).value_or(0);
+  if (job.plan.launcher == LauncherKind::native)
+    return std::make_unique<native::Workers>(native::static_job(job.topology), log_folder, worker_signals,
+                                             node);
   const torchrun::JobSize size = size_of(job.topology);
   const bool strict = settings.flag(Option::strict);
   if (!job.plan.launches()) return std::make_unique<torchrun::Program>(size, strict);
   torchrun::AgentPlan plan;
   plan.log_folder = log_folder;
   plan.workers = job.topology.number(Fact::nproc_per_node);
-  plan.worker_signals = supervise::parse_signals(settings.text(Option::worker_signals)).value_or(0);
+  plan.worker_signals = worker_signals;
   plan.meeting = plan_meeting(job, settings);
   return std::make_unique<torchrun::Agent>(std::move(plan), size, strict);
 }

@@ -5,13 +5,14 @@
 
 #include "init/launcher.h"
 #include "launch/job.h"
+#include "node/node.h"
 #include "settings/settings.h"
 
 namespace rankshim {
 
 /// What the supervisor asks about the command's workers, by what starts them. `log_folder` is the launcher's;
-/// empty: none.
+/// empty: none. `node` must outlive it.
 std::unique_ptr<supervise::Launcher> make_launcher(const Job& job, const Settings& settings,
-                                                   const std::string& log_folder);
+                                                   const std::string& log_folder, const Node& node);
 
 }  // namespace rankshim

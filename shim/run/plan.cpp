@@ -3,6 +3,7 @@
 #include <spdlog/fmt/fmt.h>
 
 #include "launch/program_warnings.h"
+#include "native/native_plan.h"
 #include "torchrun/temporary_folder.h"
 
 namespace rankshim {
@@ -19,6 +20,7 @@ Faults choose_launcher(LaunchPlan& plan, const LaunchInput& input, std::optional
   const bool can_launch = is_script(command) || torchrun;
   if (wanted == "torchrun") plan.launcher = LauncherKind::torchrun;
   if (wanted == "launch") plan.launcher = LauncherKind::launch;
+  if (wanted == "native") plan.launcher = LauncherKind::native;
   if (wanted == "auto" && can_launch && per_node) plan.launcher = LauncherKind::torchrun;
   if (torchrun && !per_node) {
     plan.warnings.push_back(
@@ -35,6 +37,7 @@ Faults choose_launcher(LaunchPlan& plan, const LaunchInput& input, std::optional
              {chosen.detail},
              "leave --launcher (RANKSHIM_LAUNCHER) at auto"}};
   }
+  if (plan.launcher == LauncherKind::native) return native::check(input, torchrun.has_value());
   if (!command.empty() && !is_script(command) && !torchrun) {
     return {{fmt::format("{}={} starts a script, but {} is a program", chosen.detail, wanted, command[0]),
              {chosen.detail},
@@ -62,7 +65,8 @@ Outcome<LaunchPlan> plan_launch(const LaunchInput& input) {
   if (is_script(input.command)) plan.interpreter = find_interpreter(input.settings, input.node);
   choose_scope(plan, input.settings);
   choose_wait(plan, input);
-  if (plan.launches()) plan_torchrun(plan, input, torchrun ? &*torchrun : nullptr);
+  if (plan.by_torchrun()) plan_torchrun(plan, input, torchrun ? &*torchrun : nullptr);
+  if (plan.launcher == LauncherKind::native) native::plan_native(plan, input);
   if (input.command.empty()) return plan;
   if (!plan.launches()) {
     for (std::string& warning : program_warnings(input.topology, input.settings, input.command, input.node))
@@ -75,25 +79,28 @@ Outcome<LaunchPlan> plan_launch(const LaunchInput& input) {
 void write_command(LaunchPlan& plan, const LaunchInput& input,
                    const std::optional<std::string>& master_address, const OwnFolder& folder) {
   const auto& [topology, settings, command, node] = input;
-  const auto torchrun = plan.launches() ? own_torchrun(settings, command) : std::nullopt;
+  const auto torchrun = plan.by_torchrun() ? own_torchrun(settings, command) : std::nullopt;
   const TorchrunCommand* own = torchrun ? &*torchrun : nullptr;
   plan.environment = environment_change(topology, node);
   if (topology.alone && topology.platform == "none" && !plan.launches()) plan.environment.set.clear();
-  if (plan.launches()) change_for_torchrun(plan, input, own, folder);
+  if (plan.launches()) hide_other_job(plan, input, own);
+  if (plan.by_torchrun()) change_for_torchrun(plan, input, folder);
+  if (plan.launcher == LauncherKind::native) native::change_for_workers(plan, input);
   change_for_site(plan, input, folder);
   share_cpus(plan, input);
   if (plan.launches()) change_for_stop(plan, input);
   hide_own_settings(plan.environment, node.environment());
   if (command.empty()) return;
-  if (plan.launches()) return write_torchrun_argv(plan, input, own, master_address, folder);
+  if (plan.by_torchrun()) return write_torchrun_argv(plan, input, own, master_address, folder);
   if (!plan.interpreter.empty()) plan.argv = {plan.interpreter, "-u"};
   plan.argv.insert(plan.argv.end(), command.begin(), command.end());
 }
 
 void write_shown_command(LaunchPlan& plan, const LaunchInput& input) {
+  const std::string folder = temporary_folder_template(input.node, plan.launcher);
   write_command(plan, input, std::nullopt,
-                {.path = temporary_folder_template(input.node, plan.launcher),
-                 .has_site = plan_site(plan, input, std::nullopt).has_value()});
+                {.path = folder, .has_site = plan_site(plan, input, std::nullopt).has_value()});
+  if (plan.launcher == LauncherKind::native && !plan.argv.empty()) native::show_workers(plan, input, folder);
 }
 
 }  // namespace rankshim

@@ -2,6 +2,7 @@
 
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/io_context.hpp>
+#include <chrono>
 #include <memory>
 #include <optional>
 #include <string>
@@ -32,7 +33,7 @@ using boost::asio::awaitable;
 void announce(const Job& job, const std::vector<std::string>& command) {
   const Facts& facts = job.topology.facts;
   const std::string& program = job.plan.interpreter.empty() ? command.front() : job.plan.interpreter;
-  const std::string what = job.plan.launches() ? "torchrun" : program;
+  const std::string what = job.plan.by_torchrun() ? "torchrun" : program;
   if (!job.topology.idle_role.empty() || job.topology.platform == "none")
     return log::info("starting {}", what);
   if (job.topology.granularity == platform::Granularity::process) {
@@ -84,13 +85,21 @@ awaitable<int> run_command(const Run& run, Job& job, const std::vector<std::stri
   const supervise::Command command{job.plan.argv,
                                    job.plan.environment.apply(run.node.environment()).entries()};
   const ErrorFiles error_files(run, job, folder.own());
-  const auto launcher = make_launcher(job, run.settings, folder.log_folder());
+  const auto launcher = make_launcher(job, run.settings, folder.log_folder(), run.node);
   supervise::Policy policy = plan_supervision(job.plan, run.settings);
   policy.launcher = launcher.get();
   policy.observer = &run.monitor;
   run.monitor.set_launcher(launcher.get());
   CommandEnd end;
   end.ending = co_await supervise::supervise(run.io, run.signals, command, policy);
+  const auto started_at = end.ending.started_at;
+  while (launcher->starts_again(end.ending)) {
+    run.monitor.enter("launch");
+    end.ending = co_await supervise::supervise(run.io, run.signals, command, policy);
+    end.ending.ran +=
+        std::chrono::duration_cast<std::chrono::milliseconds>(end.ending.started_at - started_at);
+    end.ending.started_at = started_at;
+  }
   run.monitor.set_launcher(nullptr);
   end.details = error_files.gather(end.ending);
   const bool launcher_code = run.settings.text(Option::exit_code) == "launcher";

@@ -114,10 +114,11 @@ inline constexpr std::array options = {
     OptionInfo{Option::run_id, "", "run-id", ValueKind::text, "ID", "",
                "the job's name, the same on all nodes"},
 
-    OptionInfo{Option::launcher, "Launching", "launcher", ValueKind::choice, "auto|torchrun|launch|none",
-               "auto",
-               "what starts the workers; auto: torchrun for a script, nothing for a program; launch: "
-               "torchrun, which passes --local_rank to the script"},
+    OptionInfo{
+        Option::launcher, "Launching", "launcher", ValueKind::choice, "auto|torchrun|launch|native|none",
+        "auto",
+        "what starts the workers; auto: torchrun for a script, nothing for a program; launch: "
+        "torchrun, which passes --local_rank to the script; native: rankshim itself, also for a program"},
     OptionInfo{Option::python, "", "python", ValueKind::text, "PATH", "",
                "the interpreter for scripts; otherwise python3 or python, whichever is first in PATH"},
     OptionInfo{Option::max_restarts, "", "max-restarts", ValueKind::text, "N", "",

@@ -22,14 +22,14 @@ constexpr milliseconds look_again{5};                   // where a process is wi
 
 }  // namespace
 
-void Agent::started(boost::asio::io_context& io, pid_t command, Clock::time_point when,
+void Agent::started(boost::asio::io_context& io, const std::vector<pid_t>& processes, Clock::time_point when,
                     const std::vector<std::string>& environment) {
-  Program::started(io, command, when, environment);
-  if (plan_.meeting) meeting_.emplace(*plan_.meeting, command, when);
+  Program::started(io, processes, when, environment);
+  if (plan_.meeting) meeting_.emplace(*plan_.meeting, command(), when);
   if (plan_.log_folder.empty()) return;
   try {
     watch_.emplace(io, plan_.log_folder, plan_.workers);
-    watch_->begin(command);
+    watch_->begin(command());
   } catch (const std::exception& error) {
     log::warn("the launcher's workers cannot be followed: {}", error.what());
   }

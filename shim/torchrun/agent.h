@@ -39,7 +39,7 @@ class Agent final : public Program {
   [[nodiscard]] bool is_for_workers(int signal) const override;
   [[nodiscard]] std::vector<supervise::Process> receivers(int signal) const override;
 
-  void started(boost::asio::io_context& io, pid_t command, Clock::time_point when,
+  void started(boost::asio::io_context& io, const std::vector<pid_t>& processes, Clock::time_point when,
                const std::vector<std::string>& environment) override;
   void reaped(pid_t process, int status) override;
   void stop_came() override;

@@ -35,25 +35,6 @@ bool environment_is_marked(const std::vector<std::string>& environment) {
   return std::ranges::any_of(environment, [](const std::string& entry) { return entry.starts_with(mark); });
 }
 
-constexpr std::uint64_t startup_seconds = 60;
-constexpr std::uint64_t ticks_per_second = 100;  // USER_HZ, the same on x86 and Arm
-
-std::uint64_t age_in_seconds(const Process& process) {
-  timespec now{};
-  clock_gettime(CLOCK_BOOTTIME, &now);
-  const std::uint64_t born = process.start / ticks_per_second;
-  const auto seconds = static_cast<std::uint64_t>(now.tv_sec);
-  return seconds > born ? seconds - born : 0;
-}
-
-/// The set of signals in a line of /proc/PID/status.
-SignalSet signals_in(std::string_view status, std::string_view field) {
-  const auto at = status.find(field);
-  if (at == std::string_view::npos) return 0;
-  std::string_view rest = status.substr(at + field.size());
-  return take_number<SignalSet>(rest, 16).value_or(0);
-}
-
 }  // namespace
 
 Presence find_worker(pid_t agent, const std::vector<std::string>& agent_environment) {
@@ -87,14 +68,6 @@ std::optional<std::vector<Process>> workers_of(pid_t agent,
     return !process.alive() || !is_in(process.pid) || is_in(process.parent);
   });
   return below;
-}
-
-bool can_take(const Process& worker, int signal) {
-  if (age_in_seconds(worker) >= startup_seconds) return true;
-  const std::string status = read_proc(worker.pid, "status", 8192).value_or("");
-  const SignalSet taken = signals_in(status, "\nSigBlk:\t") | signals_in(status, "\nSigIgn:\t") |
-                          signals_in(status, "\nSigCgt:\t");
-  return (taken & bit(signal)) != 0;
 }
 
 }  // namespace rankshim::torchrun

@@ -28,9 +28,4 @@ Presence find_worker(pid_t agent, const std::vector<std::string>& agent_environm
 std::optional<std::vector<supervise::Process>> workers_of(pid_t agent,
                                                           const std::vector<std::string>& agent_environment);
 
-/// Whether this process can take the signal: it has a handler for it, or ignores or blocks it (proc(5),
-/// SigCgt, SigIgn, SigBlk). A Python script installs its handlers only when it has imported what it needs;
-/// one that is older than a minute and has none will have none.
-bool can_take(const supervise::Process& worker, int signal);
-
 }  // namespace rankshim::torchrun

@@ -16,9 +16,9 @@ constexpr std::array<milliseconds, 3> looks_after = {milliseconds(5'000), millis
 
 }  // namespace
 
-void Program::started(boost::asio::io_context& /*io*/, pid_t command, Clock::time_point when,
-                      const std::vector<std::string>& environment) {
-  command_ = command;
+void Program::started(boost::asio::io_context& /*io*/, const std::vector<pid_t>& processes,
+                      Clock::time_point when, const std::vector<std::string>& environment) {
+  command_ = processes.front();
   started_ = when;
   environment_ = &environment;
   if (job_.nodes > 1) look_due_ = when + looks_after.front();

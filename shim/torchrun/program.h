@@ -17,7 +17,7 @@ class Program : public supervise::Launcher {
 
   [[nodiscard]] supervise::WorkerRecord record() const override;
 
-  void started(boost::asio::io_context& io, pid_t command, Clock::time_point when,
+  void started(boost::asio::io_context& io, const std::vector<pid_t>& processes, Clock::time_point when,
                const std::vector<std::string>& environment) override;
   void stop_came() override { look_due_.reset(); }
 

@@ -117,8 +117,7 @@ std::optional<PythonSite> plan_site(const LaunchPlan& plan, const LaunchInput& i
   return site;
 }
 
-void change_for_torchrun(LaunchPlan& plan, const LaunchInput& input, const TorchrunCommand* own,
-                         const OwnFolder& folder) {
+void hide_other_job(LaunchPlan& plan, const LaunchInput& input, const TorchrunCommand* own) {
   const Environment& environment = input.node.environment();
   auto& [set, unset] = plan.environment;
   for (const std::string_view name : pet_ours) {
@@ -128,6 +127,11 @@ void change_for_torchrun(LaunchPlan& plan, const LaunchInput& input, const Torch
     std::erase_if(set, [&](const auto& entry) { return entry.first == name; });
     if (std::find(unset.begin(), unset.end(), name) == unset.end()) unset.emplace_back(name);
   }
+}
+
+void change_for_torchrun(LaunchPlan& plan, const LaunchInput& input, const OwnFolder& folder) {
+  const Environment& environment = input.node.environment();
+  auto& set = plan.environment.set;
   // A rank 0 that survives could not admit a new node: MASTER_ADDR is not published for the new round (torch
   // 2.13).
   constexpr std::string_view share = "TORCH_DISABLE_SHARE_RDZV_TCP_STORE";
@@ -155,7 +159,7 @@ void change_for_stop(LaunchPlan& plan, const LaunchInput& input) {
   auto& set = plan.environment.set;
   constexpr std::string_view timeout = "TORCH_ELASTIC_SHUTDOWN_TIMEOUT";
   const auto grace = input.settings.time(Option::grace);
-  if (grace && !environment.get(timeout))
+  if (plan.by_torchrun() && grace && !environment.get(timeout))
     set.emplace_back(timeout, std::to_string(std::max<std::int64_t>(1, (grace->count() + 999) / 1000)));
   constexpr std::string_view handler = "PYTHONFAULTHANDLER";
   if (input.settings.flag(Option::stacks) && !environment.has(handler)) set.emplace_back(handler, "1");

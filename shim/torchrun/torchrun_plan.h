@@ -39,14 +39,16 @@ struct OwnFolder {
 void write_torchrun_argv(LaunchPlan& plan, const LaunchInput& input, const TorchrunCommand* own,
                          const std::optional<std::string>& master_address, const OwnFolder& folder);
 
-/// Sets and unsets the variables that torchrun reads, so that none describes another job.
-void change_for_torchrun(LaunchPlan& plan, const LaunchInput& input, const TorchrunCommand* own,
-                         const OwnFolder& folder);
+/// Unsets the PET_* that would describe another job.
+void hide_other_job(LaunchPlan& plan, const LaunchInput& input, const TorchrunCommand* own);
+
+/// Sets the other variables that torchrun reads.
+void change_for_torchrun(LaunchPlan& plan, const LaunchInput& input, const OwnFolder& folder);
 
 /// Makes Python processes load sitecustomize.py.
 void change_for_site(LaunchPlan& plan, const LaunchInput& input, const OwnFolder& folder);
 
-/// Sets how torchrun and its workers end, as far as the user has not.
+/// Sets how the launcher's workers and torchrun end, as far as the user has not.
 void change_for_stop(LaunchPlan& plan, const LaunchInput& input);
 
 /// The file in rankshim's folder for the agent's error.

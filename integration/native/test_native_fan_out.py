@@ -1,0 +1,94 @@
+"""Several processes of any program on one node, as cube-studio's documentation starts three on one GPU: by a start.sh
+that puts each into the background and ends with `wait`, which loses every exit code."""
+
+import json
+import os
+import signal
+
+import pytest
+
+from lib.process import Process, clean_environment, run
+
+TASK = """
+import argparse, os, sys
+parser = argparse.ArgumentParser()
+parser.add_argument("--lr")
+parser.add_argument("--process_index", type=int)
+parser.add_argument("--process_num", type=int)
+parser.add_argument("--config")
+given = parser.parse_args()
+sys.stdout.write(f"{given.process_index} of {given.process_num}, lr {given.lr}, {given.config}, gpu {os.environ['CUDA_VISIBLE_DEVICES']}\\n")
+sys.stdout.flush()
+if given.process_index == FAILS: sys.exit(17)
+if FAILS >= 0:
+    import signal
+    while True: signal.pause()
+"""
+# A pod of cube-studio's pytorch template that has one accelerator (its README lists the variables).
+POD = {"NCCL_DEBUG": "INFO", "NCCL_IB_DISABLE": "1", "MASTER_PORT": "23456", "NCCL_SOCKET_IFNAME": "eth0",
+       "MASTER_ADDR": "127.0.0.1", "WORLD_SIZE": "1", "RANK": "0", "CUDA_VISIBLE_DEVICES": "0"}
+
+
+@pytest.fixture
+def task(tmp_path):
+    """task(FAILS): the words that start three of cube-studio's processes, of which that one fails (-1: none)."""
+
+    def words(fails):
+        (tmp_path / "mytask.py").write_text(TASK.replace("FAILS", str(fails)))
+        return ["--nproc-per-node=3", "--launcher=native", "--", "python3", str(tmp_path / "mytask.py"), "--lr", "0.1",
+                "--process_index", "{local_rank}", "--process_num", "{local_world_size}", "--config", '{"a":{"rank":1}}']
+
+    return words
+
+
+def test_three_processes_share_an_accelerator_and_each_knows_its_place(shim, task):
+    done = shim(*task(-1), env=POD)
+    assert done.code == 0, done.transcript()
+    assert sorted(done.stdout.splitlines()) == [f'{index} of 3, lr 0.1, {{"a":{{"rank":1}}}}, gpu 0' for index in range(3)]
+
+
+@pytest.mark.parametrize("fails", [0, 2])
+def test_one_that_fails_fails_the_pod_with_its_code(shim, task, fails):
+    done = shim(*task(fails), env=POD)
+    assert done.code == 17, done.transcript()
+    assert f"worker {fails} (rank {fails}, pid " in done.stderr
+
+
+def test_explain_shows_each_worker(shim, task):
+    done = shim("explain", "--format=json", *task(-1), env=POD)
+    workers = json.loads(done.stdout)["workers"]
+    assert [worker["environment"]["LOCAL_RANK"] for worker in workers] == ["0", "1", "2"]
+    assert workers[2]["command"][3:8] == ["0.1", "--process_index", "2", "--process_num", "3"]
+    shown = shim("explain", *task(-1), env=POD).stdout
+    assert [line.split()[0] for line in shown.split("workers\n")[1].splitlines()[:3]] == ["RANK=0", "RANK=1", "RANK=2"]
+
+
+def test_a_restarted_set_ends_with_the_last_ones_code(shim):
+    done = shim("--platform=none", "--launcher=native", "--nproc-per-node=2", "--max-restarts=1", "--", "sh", "-c",
+                "echo $LOCAL_RANK $TORCHELASTIC_RESTART_COUNT; exit $((5 + TORCHELASTIC_RESTART_COUNT))")
+    assert done.code == 6
+    assert {line.split()[1] for line in done.stdout.splitlines()} == {"0", "1"}
+
+
+def test_a_stop_ends_the_restarts(rankshim):
+    words = ["--platform=none", "--launcher=native", "--nproc-per-node=2", "--max-restarts=100", "--", "sh", "-c",
+             "trap 'exit 3' TERM; echo UP; while :; do sleep 0.1; done"]
+    with Process([rankshim, *words], clean_environment(), name="rankshim") as process:
+        process.wait_line("UP")
+        process.signal(signal.SIGTERM)
+        assert process.wait() == 143
+    assert "restart" not in process.stderr
+
+
+def test_a_program_that_is_not_there_is_127_and_one_that_cannot_be_executed_126(shim, tmp_path):
+    (tmp_path / "text").write_text("no program\n")
+    for program, code in (("/no/such/program", 127), (str(tmp_path / "text"), 126)):
+        assert shim("--platform=none", "--launcher=native", "--nproc-per-node=3", "--", program).code == code
+
+
+def test_nothing_is_left_in_the_temporary_folder(shim, tmp_path):
+    done = shim("--platform=none", "--launcher=native", "--nproc-per-node=2", "--", "sh", "-c",
+                'test -d "${TORCHELASTIC_ERROR_FILE%/*}" && echo "$TORCHELASTIC_ERROR_FILE"', env={"TMPDIR": str(tmp_path)})
+    assert done.code == 0
+    assert len(done.stdout.splitlines()) == 2
+    assert os.listdir(tmp_path) == []

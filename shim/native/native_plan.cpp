@@ -1,0 +1,71 @@
+#include "native/native_plan.h"
+
+#include <spdlog/fmt/fmt.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "native/worker.h"
+
+namespace rankshim::native {
+
+Faults check(const LaunchInput& input, bool is_torchrun) {
+  const Topology& topology = input.topology;
+  const auto& chosen = *input.settings[Option::launcher];
+  const std::string native = chosen.detail + "=native";
+  const auto fault = [&](std::string what, std::string fix) {
+    return Faults{{std::move(what), {chosen.detail}, std::move(fix)}};
+  };
+  if (topology.elastic) {
+    return fault(fmt::format("{} starts a fixed number of nodes, but this job is elastic", native),
+                 "leave --launcher (RANKSHIM_LAUNCHER) at auto");
+  }
+  if (is_torchrun) {
+    return fault(fmt::format("{} starts the workers itself, but {} would start workers in each of them",
+                             native, input.command[0]),
+                 "give the script to rankshim instead, or leave --launcher (RANKSHIM_LAUNCHER) at auto");
+  }
+  if (topology.number(Fact::max_restarts) != 0 && !topology.alone) {
+    return fault(
+        fmt::format("{} restarts the workers of one node, and this job has {} nodes, which would not "
+                    "learn of it",
+                    native, topology.facts.text(Fact::nnodes)),
+        "leave --max-restarts (RANKSHIM_MAX_RESTARTS) at 0, or --launcher (RANKSHIM_LAUNCHER) at auto");
+  }
+  if (input.settings.flag(Option::ctty)) {
+    return fault(fmt::format("{} starts several workers, and --ctty gives one command a terminal", native),
+                 "leave --ctty (RANKSHIM_CTTY) off, or --launcher (RANKSHIM_LAUNCHER) at auto");
+  }
+  return {};
+}
+
+void plan_native(LaunchPlan& plan, const LaunchInput& input) {
+  // torch/distributed/run.py, config_from_args
+  const auto workers_own = input.node.environment().get("PYTHON_EXEC");
+  if (!plan.interpreter.empty() && workers_own) plan.interpreter = *workers_own;
+}
+
+void change_for_workers(LaunchPlan& plan, const LaunchInput& input) {
+  const Environment& environment = input.node.environment();
+  auto& [set, unset] = plan.environment;
+  for (auto& [name, value] : common_variables(static_job(input.topology), environment)) {
+    std::erase_if(set, [&](const auto& entry) { return entry.first == name; });
+    set.emplace_back(std::move(name), std::move(value));
+  }
+  // Each worker gets its own of these, or they are an agent's.
+  for (const std::string_view name : {"RANK", "LOCAL_RANK", "ROLE_RANK", "TORCHELASTIC_RESTART_COUNT",
+                                      "TORCHELASTIC_ERROR_FILE", "TORCHELASTIC_USE_AGENT_STORE"}) {
+    std::erase_if(set, [&](const auto& entry) { return entry.first == name; });
+    if (environment.has(name)) unset.emplace_back(name);
+  }
+}
+
+void show_workers(LaunchPlan& plan, const LaunchInput& input, const std::string& folder) {
+  const StaticJob job = static_job(input.topology);
+  for (unsigned local_rank = 0; local_rank < job.workers; ++local_rank) {
+    const Worker worker{.local_rank = local_rank, .error_file = error_file(folder, 0, local_rank)};
+    plan.workers.push_back({worker_variables(job, worker), worker_words(job, worker, plan.argv)});
+  }
+}
+
+}  // namespace rankshim::native

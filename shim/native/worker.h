@@ -1,0 +1,52 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "launch/environment_change.h"
+#include "node/environment.h"
+#include "topology/topology.h"
+
+/// What one worker of a static job is given; pure.
+namespace rankshim::native {
+
+/// A job whose nodes and ranks are known from the beginning, each node with the same number of workers.
+struct StaticJob {
+  unsigned nodes = 1;
+  unsigned node_rank = 0;
+  unsigned workers = 1;  ///< on each node
+  unsigned max_restarts = 0;
+  std::string master_addr;  ///< without brackets
+  unsigned master_port = 0;
+  std::string run_id;
+};
+
+StaticJob static_job(const Topology& topology);
+
+/// A worker, and which start of the job's it belongs to.
+struct Worker {
+  unsigned local_rank = 0;
+  unsigned attempt = 0;    ///< 0, and one more for each restart
+  std::string error_file;  ///< where it is to write its exception; empty: nowhere
+};
+
+unsigned rank_of(const StaticJob& job, const Worker& worker);
+
+/// Where in our own folder a worker writes its exception. torch does not make the folders of that.
+std::string error_file(const std::string& folder, unsigned attempt, unsigned local_rank);
+
+/// What all workers have in common, and each worker's own variables: together those that torchrun sets
+/// (torch/distributed/elastic/agent/server/local_elastic_agent.py, _start_workers), less those that speak of
+/// an agent. TORCHELASTIC_USE_AGENT_STORE is not set, so that the worker of rank 0 is the one that hosts the
+/// store (torch/distributed/rendezvous.py).
+Variables common_variables(const StaticJob& job, const Environment& environment);
+Variables worker_variables(const StaticJob& job, const Worker& worker);
+
+/// The command's words for this worker, with their placeholders filled in (placeholders.h): {rank},
+/// {world_size}, {local_rank}, {local_world_size}, {node_rank}, {nnodes}, {master_addr}, {master_port},
+/// {run_id}.
+std::vector<std::string> worker_words(const StaticJob& job, const Worker& worker,
+                                      const std::vector<std::string>& words);
+
+}  // namespace rankshim::native

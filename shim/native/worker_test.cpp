@@ -1,0 +1,97 @@
+#include "native/worker.h"
+
+#include <catch2/catch.hpp>
+
+#include "run/plan_for_test.h"
+
+using namespace rankshim;
+using namespace rankshim::for_test;
+
+namespace {
+
+/// Node 1 of 3 of a PyTorchJob, with two accelerators' workers.
+ShownPlan started_natively(Words line, Words environment = kubeflow) {
+  FakeNode node(std::move(environment));
+  node.programs = {"/usr/bin/python3"};
+  line.insert(line.begin(), {"--launcher=native", "--nproc-per-node=2"});
+  return planned(node, std::move(line));
+}
+
+std::string value(const Variables& variables, std::string_view name) {
+  std::string found = "(not set)";
+  for (const auto& [known, value] : variables) {
+    if (known != name) continue;
+    CHECK(found == "(not set)");  // each once
+    found = value;
+  }
+  return found;
+}
+
+Fault refused(Words line, const Words& environment = kubeflow) {
+  line.insert(line.begin(), "--launcher=native");
+  const auto planned = plan(FakeNode(environment), std::move(line));
+  const auto* faults = std::get_if<Faults>(&planned.plan);
+  REQUIRE(faults != nullptr);
+  return faults->front();
+}
+
+}  // namespace
+
+TEST_CASE("a worker's place follows from its node's and its local rank", "[native]") {
+  const ShownPlan plan = started_natively({"train.py"});
+  CHECK(value(plan.environment.set, "WORLD_SIZE") == "6");
+  CHECK(value(plan.environment.set, "GROUP_RANK") == "1");
+  CHECK(value(plan.environment.set, "GROUP_WORLD_SIZE") == "3");
+  CHECK(value(plan.environment.set, "MASTER_ADDR") == "job-master-0");
+  REQUIRE(plan.workers.size() == 2);
+  CHECK(value(plan.workers[0].environment, "RANK") == "2");
+  CHECK(value(plan.workers[1].environment, "RANK") == "3");
+  CHECK(value(plan.workers[1].environment, "LOCAL_RANK") == "1");
+  CHECK(plan.workers[1].argv == Words{"python3", "-u", "train.py"});
+}
+
+TEST_CASE("nothing of an agent reaches a worker that has none", "[native]") {
+  Words environment = kubeflow;
+  environment.insert(environment.end(),
+                     {"TORCHELASTIC_USE_AGENT_STORE=True", "TORCHELASTIC_ERROR_FILE=/agents/own",
+                      "LOCAL_RANK=7", "PET_NNODES=3", "TORCH_NCCL_ASYNC_ERROR_HANDLING=3"});
+  FakeNode node(environment);
+  const ShownPlan plan =
+      planned(node, {"--launcher=native", "--rank-unit=node", "--nproc-per-node=2", "train.py"});
+  const Environment given = environment_of(plan, node);
+  for (const char* const name :
+       {"TORCHELASTIC_USE_AGENT_STORE", "TORCHELASTIC_ERROR_FILE", "LOCAL_RANK", "PET_NNODES"})
+    CHECK_FALSE(given.has(name));
+  CHECK(given.get("TORCH_NCCL_ASYNC_ERROR_HANDLING") == "3");
+}
+
+TEST_CASE("any program can be started by the native launcher, with each worker's own arguments", "[native]") {
+  const ShownPlan plan =
+      started_natively({"--", "./mytask", "--index={local_rank}", "{rank}/{world_size}", "{{rank}}",
+              "{master_addr}:{master_port}", "{nnodes}.{node_rank}.{local_world_size}", "{run_id}"});
+  CHECK(plan.workers[1].argv ==
+        Words{"./mytask", "--index=1", "3/6", "{rank}", "job-master-0:23456", "3.1.2", "job-master-0"});
+  CHECK(plan.argv[1] == "--index={local_rank}");
+}
+
+TEST_CASE("a script's workers wait for the master's port, a program's for its name alone", "[native]") {
+  CHECK(started_natively({"train.py"}).wait == Until::port);
+  CHECK(started_natively({"--", "./mytask"}).wait == Until::name);
+}
+
+TEST_CASE("PYTHON_EXEC names the workers' interpreter, as with torchrun", "[native]") {
+  Words environment = kubeflow;
+  environment.emplace_back("PYTHON_EXEC=/opt/python");
+  CHECK(started_natively({"train.py"}, environment).workers[0].argv[0] == "/opt/python");
+}
+
+TEST_CASE("a job that the native launcher cannot start is refused with what to do", "[native]") {
+  CHECK_THAT(to_line(refused({"--nnodes=2:3", "train.py"})), Catch::Contains("this job is elastic"));
+  CHECK_THAT(to_line(refused({"torchrun", "train.py"})),
+             Catch::Contains("give the script to rankshim instead"));
+  CHECK_THAT(to_line(refused({"--max-restarts=1", "train.py"})), Catch::Contains("this job has 3 nodes"));
+  CHECK_THAT(to_line(refused({"--ctty", "train.py"})), Catch::Contains("--ctty"));
+  const Words created = {"RANK=1", "WORLD_SIZE=2", "LOCAL_RANK=1", "MASTER_ADDR=a", "MASTER_PORT=1"};
+  CHECK_THAT(to_line(refused({"train.py"}, created)),
+             Catch::Contains("already started one process per accelerator"));
+}

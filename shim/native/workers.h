@@ -1,0 +1,53 @@
+#pragma once
+
+#include <sys/types.h>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/signal_text.h"
+#include "init/launcher.h"
+#include "native/worker.h"
+#include "node/node.h"
+
+namespace rankshim::native {
+
+/// rankshim itself as the launcher: the workers are its own children, so that the kernel tells how each
+/// ended.
+class Workers final : public supervise::Launcher {
+ public:
+  /// `folder` is ours: attempt_N/LOCAL_RANK/error.json in it is where a worker writes its exception; empty:
+  /// nowhere. `worker_signals` go to the workers' own processes, and only once each of them can take it.
+  Workers(StaticJob job, std::string folder, supervise::SignalSet worker_signals, const Node& node)
+      : job_(std::move(job)), folder_(std::move(folder)), worker_signals_(worker_signals), node_(node) {}
+
+  [[nodiscard]] std::vector<supervise::Command> workers_to_start(const supervise::Command& command) override;
+  [[nodiscard]] bool starts_again(const supervise::Ending& ending) override;
+
+  [[nodiscard]] bool follows_workers() const override { return true; }
+  [[nodiscard]] std::vector<supervise::WorkerState> workers() const override;
+  [[nodiscard]] supervise::WorkerRecord record() const override;
+
+  [[nodiscard]] bool is_for_workers(int signal) const override;
+  [[nodiscard]] std::vector<supervise::Process> receivers(int signal) const override;
+
+  void started(boost::asio::io_context& io, const std::vector<pid_t>& processes, Clock::time_point when,
+               const std::vector<std::string>& environment) override;
+  void reaped(pid_t process, int status) override;
+
+ private:
+  [[nodiscard]] std::string attempt_folder() const;
+  void take_new_port();
+
+  StaticJob job_;
+  const std::string folder_;
+  const supervise::SignalSet worker_signals_;
+  const Node& node_;
+  unsigned attempt_ = 0;
+  std::vector<supervise::WorkerState> workers_;  // of the last attempt
+  std::vector<supervise::WorkerEnd> ends_;
+  std::optional<Clock::time_point> first_at_;
+};
+
+}  // namespace rankshim::native
