@@ -85,9 +85,9 @@ class Launcher {
 
   // ---- what is started ----
 
-  /// The workers to start side by side in place of the command, sorted by local rank, each in a session of its
-  /// own. The first that fails ends the others, and its end is the command's end. None: the command itself is
-  /// started. Called once for each start.
+  /// The workers to start side by side in place of the command, sorted by local rank, each in a session of
+  /// its own. The first that fails ends the others, and its end is the command's end. None: the command
+  /// itself is started. Called once for each start.
   [[nodiscard]] virtual std::vector<Command> workers_to_start(const Command& /*command*/) { return {}; }
   /// Whether the command, which has ended with all that it started, is to be started once more.
   [[nodiscard]] virtual bool starts_again(const Ending& /*ending*/) { return false; }

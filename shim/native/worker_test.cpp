@@ -66,9 +66,9 @@ TEST_CASE("nothing of an agent reaches a worker that has none", "[native]") {
 }
 
 TEST_CASE("any program can be started by the native launcher, with each worker's own arguments", "[native]") {
-  const ShownPlan plan =
-      started_natively({"--", "./mytask", "--index={local_rank}", "{rank}/{world_size}", "{{rank}}",
-              "{master_addr}:{master_port}", "{nnodes}.{node_rank}.{local_world_size}", "{run_id}"});
+  const ShownPlan plan = started_natively({"--", "./mytask", "--index={local_rank}", "{rank}/{world_size}",
+                                           "{{rank}}", "{master_addr}:{master_port}",
+                                           "{nnodes}.{node_rank}.{local_world_size}", "{run_id}"});
   CHECK(plan.workers[1].argv ==
         Words{"./mytask", "--index=1", "3/6", "{rank}", "job-master-0:23456", "3.1.2", "job-master-0"});
   CHECK(plan.argv[1] == "--index={local_rank}");

@@ -122,7 +122,8 @@ inline constexpr std::array options = {
     OptionInfo{Option::python, "", "python", ValueKind::text, "PATH", "",
                "the interpreter for scripts; otherwise python3 or python, whichever is first in PATH"},
     OptionInfo{Option::max_restarts, "", "max-restarts", ValueKind::text, "N", "",
-               "torchrun's --max_restarts; otherwise PET_MAX_RESTARTS, otherwise 0"},
+               "how often the workers are restarted (torchrun's --max_restarts); otherwise PET_MAX_RESTARTS, "
+               "otherwise 0"},
     OptionInfo{Option::rdzv_backend, "", "rdzv-backend", ValueKind::text, "static|c10d|etcd-v2|etcd", "",
                "the rendezvous of an elastic job; otherwise c10d where nnodes is MIN:MAX"},
     OptionInfo{Option::rdzv_endpoint, "", "rdzv-endpoint", ValueKind::text, "HOST:PORT", "",
@@ -147,7 +148,8 @@ inline constexpr std::array options = {
 
     OptionInfo{Option::signal_scope, "Signals and exit codes", "signal-scope", ValueKind::choice,
                "auto|child|group|tree", "auto",
-               "which processes get a signal; auto: torchrun alone, or a program's process group"},
+               "which processes get a signal; auto: torchrun alone, or the process group of a program or of "
+               "each native worker"},
     OptionInfo{
         Option::grace, "", "grace", ValueKind::time, "TIME", "",
         "the time from a stop signal until everything is killed; otherwise as long as the platform allows"},
@@ -158,7 +160,7 @@ inline constexpr std::array options = {
     OptionInfo{Option::rewrite_signal, "", "rewrite-signal", ValueKind::signal_map, "FROM=TO,...", "",
                "pass TO on when FROM arrives; TO may be none"},
     OptionInfo{Option::worker_signals, "", "worker-signals", ValueKind::signals, "SIG,...|none", "USR1,USR2",
-               "signals that go to torchrun's workers, because they would end torchrun itself"},
+               "signals that only the workers of torchrun and native get, once they can take them"},
     OptionInfo{Option::term_signal, "", "term-signal", ValueKind::signal, "SIG", "TERM",
                "the signal for what the command leaves behind"},
     OptionInfo{Option::stacks, "", "stacks", ValueKind::boolean, "", "true",
