@@ -148,8 +148,7 @@ inline constexpr std::array options = {
 
     OptionInfo{Option::signal_scope, "Signals and exit codes", "signal-scope", ValueKind::choice,
                "auto|child|group|tree", "auto",
-               "which processes get a signal; auto: torchrun alone, or the process group of a program or of "
-               "each native worker"},
+               "which processes get a signal; auto: torchrun alone, or a program's process group"},
     OptionInfo{
         Option::grace, "", "grace", ValueKind::time, "TIME", "",
         "the time from a stop signal until everything is killed; otherwise as long as the platform allows"},
