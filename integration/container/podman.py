@@ -136,7 +136,7 @@ def make_base_image(engine, names, *packages):
         include = [f"--include={','.join(packages)}"] if packages else []
         with tempfile.TemporaryDirectory(prefix="debootstrap-", dir=archive.parent) as folder:
             tree, new = pathlib.Path(folder) / "tree", pathlib.Path(folder) / "tar"
-            _succeed(["debootstrap", "--variant=minbase", *include, "bookworm", tree], _proxies())
+            _succeed(["debootstrap", "--variant=minbase", *include, "bookworm", tree], proxies())
             _succeed(["tar", "-C", tree, "-cf", new, "."])
             new.rename(archive)
     path = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -175,19 +175,19 @@ def build(engine, dockerfile, context, tag, *options, timeout):
     zig_cache.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="rankshim-build-") as folder:
         engine.must(
-            "build", "--pull=never", "--layers=false", "--network=host", *_pip_options(pathlib.Path(folder)),
+            "build", "--pull=never", "--layers=false", "--network=host", *pip_options(pathlib.Path(folder)),
             f"--volume={zig_cache}:/root/.cache/zig", *options,
             "--file", dockerfile, "--tag", tag, context,
-            timeout=timeout, env=_proxies(),
+            timeout=timeout, env=proxies(),
         )
 
 
-def _proxies():
+def proxies():
     names = ("http_proxy", "https_proxy", "no_proxy")
     return {name: value for name, value in os.environ.items() if name.lower() in names}
 
 
-def _pip_options(folder):
+def pip_options(folder):
     """Options for `podman build` that give pip in there this machine's indexes and certificates, all but
     folders of this machine.
 
