@@ -38,8 +38,8 @@ bool Value::from_user() const {
 
 std::string in_words(Fact fact, const Value& value) {
   if (value.origin == Origin::variable || value.origin == Origin::option)
-    return printable(value.detail) + "=" + quoted(value.text);
-  return std::string(name(fact)) + "=" + quoted(value.text) + " (" + value.source() + ")";
+    return printable(value.detail) + "=" + in_quotes(value.text);
+  return std::string(name(fact)) + "=" + in_quotes(value.text) + " (" + value.source() + ")";
 }
 
 }  // namespace rankshim

@@ -99,7 +99,7 @@ std::string printable(std::string_view text) {
   return out;
 }
 
-std::string quoted(std::string_view text) {
+std::string in_quotes(std::string_view text) {
   constexpr std::string_view special = " '\"\\$`!#&*()[]{}<>|;?~";
   bool plain = !text.empty();
   bool shown = true;

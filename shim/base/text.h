@@ -27,8 +27,8 @@ std::string printable(std::string_view text);
 
 /// A value or name from elsewhere, as every message shows it: a plain word is unchanged, anything else is in
 /// the quotes that bash reads back, 'a b' or $'3
-/// '. It is printable and has no tab.
-std::string quoted(std::string_view text);
+/// '. It is printable and has no tab. (The name `quoted` would find std::quoted by its argument.)
+std::string in_quotes(std::string_view text);
 
 /// The text in single quotes, as any POSIX shell reads it back: 'it'\''s'.
 std::string in_single_quotes(std::string_view text);

@@ -75,13 +75,13 @@ TEST_CASE("a terminal is shown a text and does not obey it", "[attack]") {
 }
 
 TEST_CASE("a value in a message has the quotes with which a shell reads it back") {
-  CHECK(quoted("job-master-0.ns:23456") == "job-master-0.ns:23456");
-  CHECK(quoted("训练") == "训练");
-  CHECK(quoted("").append(quoted("a b")) == "'''a b'");
-  CHECK(quoted("it's $HOME") == "'it'\\''s $HOME'");
-  CHECK(quoted("a\tb") == "$'a\\tb'");
-  CHECK(quoted("3\n") == "$'3\\n'");
-  CHECK(quoted("it's \\\x1b") == "$'it\\'s \\\\\\x1b'");
+  CHECK(in_quotes("job-master-0.ns:23456") == "job-master-0.ns:23456");
+  CHECK(in_quotes("训练") == "训练");
+  CHECK(in_quotes("").append(in_quotes("a b")) == "'''a b'");
+  CHECK(in_quotes("it's $HOME") == "'it'\\''s $HOME'");
+  CHECK(in_quotes("a\tb") == "$'a\\tb'");
+  CHECK(in_quotes("3\n") == "$'3\\n'");
+  CHECK(in_quotes("it's \\\x1b") == "$'it\\'s \\\\\\x1b'");
 }
 
 TEST_CASE("an IPv6 address has brackets in front of its port, and nothing else has") {

@@ -107,7 +107,7 @@ bool Evaluation::is_unset(const Step& step) {
 std::optional<std::string_view> Evaluation::variable(std::string_view name) {
   const auto value = variables_.get(name);
   if (!value || !is_service_link(*value)) return value;
-  std::string warning = quoted(name) + "=" + quoted(*value) + std::string(link_ignored);
+  std::string warning = in_quotes(name) + "=" + in_quotes(*value) + std::string(link_ignored);
   if (std::find(warnings_.begin(), warnings_.end(), warning) == warnings_.end())
     warnings_.push_back(std::move(warning));
   return std::nullopt;

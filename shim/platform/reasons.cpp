@@ -16,7 +16,7 @@ bool is_gate(Function function) {
 std::string shown(std::string_view name, std::string_view value) {
   constexpr std::size_t longest_shown = 80;
   const std::string_view start = cut(value, longest_shown);
-  return std::string(name) + "=" + quoted(start) + (start.size() < value.size() ? "…" : "");
+  return std::string(name) + "=" + in_quotes(start) + (start.size() < value.size() ? "…" : "");
 }
 
 /// A value by its source: NAME=VALUE, a file's path, "this node's name gpu-3".
@@ -25,7 +25,7 @@ std::string shown(const Value& value) {
     case Origin::variable:
       return shown(value.detail, value.text);
     case Origin::hostname:
-      return "this node's name " + quoted(value.text);
+      return "this node's name " + in_quotes(value.text);
     case Origin::fallback:
       return value.text;
     default:
@@ -112,7 +112,8 @@ void Reasons::add_evidence(const Condition& condition, std::vector<std::string>&
       else if (asks_for_none)
         found.push_back(is_file ? "there is no " + name : name + " is not set");
     }
-  if (asks_the_host_name(condition.root)) found.push_back("this node's name is " + quoted(node_.host_name()));
+  if (asks_the_host_name(condition.root))
+    found.push_back("this node's name is " + in_quotes(node_.host_name()));
   for (std::string& one : found) add_once(std::move(one), evidence);
 }
 

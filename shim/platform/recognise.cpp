@@ -162,7 +162,7 @@ Fault unknown_platform(std::span<const Profile> profiles, std::string_view wante
   for (const std::string_view name : names)
     if (name.starts_with(begin)) near += (near.empty() ? "" : ", ") + std::string(name);
   if (near.empty()) near = nearest(wanted, names);
-  Fault fault{"there is no platform " + quoted(wanted), {"--platform"}, {}};
+  Fault fault{"there is no platform " + in_quotes(wanted), {"--platform"}, {}};
   if (!near.empty()) fault.fix = "did you mean " + near + "? ";
   fault.fix += "`rankshim platforms` lists them; choose one with --platform";
   return fault;

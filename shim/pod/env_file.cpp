@@ -155,7 +155,7 @@ class Pod {
           names.append(names.empty() ? "" : ", ").append(container.name);
         }
       }
-      return Fault{fmt::format("the Pod has no container {}; its containers are {}", quoted(wanted),
+      return Fault{fmt::format("the Pod has no container {}; its containers are {}", in_quotes(wanted),
                                names.empty() ? "none" : names),
                    {"--container"},
                    "correct --container"};

@@ -178,19 +178,20 @@ void Socket::open(const std::vector<std::string>& folders) {
       struct stat made{};
       if (lstat(path_.c_str(), &made) == 0) device_ = made.st_dev, inode_ = made.st_ino;
       if (!in_the_way.empty())
-        log::warn("{}; rankshim status asks this one at {} instead", in_the_way, quoted(path));
+        log::warn("{}; rankshim status asks this one at {} instead", in_the_way, in_quotes(path));
       return listen();
     }
     if (first_error == 0) first_error = error;
     if (in_the_way.empty() && error == EBUSY)
-      in_the_way = fmt::format("another container's rankshim answers at {}", quoted(path));
+      in_the_way = fmt::format("another container's rankshim answers at {}", in_quotes(path));
     if (in_the_way.empty() && error == EEXIST)
-      in_the_way = fmt::format("the file at {} is not a left-over socket of this user", quoted(path));
+      in_the_way = fmt::format("the file at {} is not a left-over socket of this user", in_quotes(path));
   }
   log::warn(
       "rankshim status will not work: a socket cannot be created in {} ({}); set --run-dir "
       "(RANKSHIM_RUN_DIR)",
-      folders.size() == 1 ? quoted(folders.front()) : "/run, /dev/shm or TMPDIR", std::strerror(first_error));
+      folders.size() == 1 ? in_quotes(folders.front()) : "/run, /dev/shm or TMPDIR",
+      std::strerror(first_error));
 }
 
 /// No warning if the keeper is an ancestor: a rankshim within another's command is as usual as a shell within
@@ -200,7 +201,7 @@ void Socket::tell_of_keeper(const std::string& path) const {
   if (log::enabled(level))
     log::write(level,
                fmt::format("another rankshim answers at {}: rankshim status asks that one, and not this one",
-                           quoted(path)));
+                           in_quotes(path)));
 }
 
 int Socket::open_at(const std::string& path) {

@@ -37,7 +37,7 @@ void SettingsReader::unknown_option(std::string_view name) {
   std::vector<std::string_view> known = {"help", "version", "licenses"};
   for (const OptionInfo& option : options) known.push_back(option.name);
   const std::string_view near = nearest(name.substr(std::min<std::size_t>(2, name.size())), known);
-  reject(exit_code::usage, {fmt::format("unknown option {}", rankshim::quoted(name)),
+  reject(exit_code::usage, {fmt::format("unknown option {}", in_quotes(name)),
                             {std::string(name)},
                             near.empty() ? std::string("see rankshim --help")
                                          : fmt::format("did you mean --{}? See rankshim --help", near)});

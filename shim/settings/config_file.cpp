@@ -43,11 +43,10 @@ void SettingsReader::read_key(const std::string& path, std::size_t line_number, 
       if (candidate.has_key) known.push_back(candidate.name);
     }
     const std::string_view near = nearest(key, known);
-    reject(exit_code::configuration,
-           {fmt::format("{}: unknown key {}", line, rankshim::quoted(key)),
-            {where},
-            near.empty() ? fmt::format("remove {} from {}", rankshim::quoted(key), path)
-                         : fmt::format("did you mean {}?", near)});
+    reject(exit_code::configuration, {fmt::format("{}: unknown key {}", line, in_quotes(key)),
+                                      {where},
+                                      near.empty() ? fmt::format("remove {} from {}", in_quotes(key), path)
+                                                   : fmt::format("did you mean {}?", near)});
     return;
   }
   if (text) {
@@ -67,12 +66,11 @@ void SettingsReader::read_config() {
   if (const auto* refusal = std::get_if<Unreadable>(&read)) {
     using Kind = Unreadable::Kind;
     if (!chosen && refusal->kind == Kind::absent) return;
-    reject(
-        refusal->kind == Kind::out_of_memory ? exit_code::system : exit_code::configuration,
-        {fmt::format("the configuration file {} cannot be read ({})", rankshim::quoted(path), refusal->why()),
-         {chosen ? chosen->detail : path},
-         chosen ? fmt::format("correct {}", chosen->detail)
-                : fmt::format("make {} readable, or remove it", path)});
+    reject(refusal->kind == Kind::out_of_memory ? exit_code::system : exit_code::configuration,
+           {fmt::format("the configuration file {} cannot be read ({})", in_quotes(path), refusal->why()),
+            {chosen ? chosen->detail : path},
+            chosen ? fmt::format("correct {}", chosen->detail)
+                   : fmt::format("make {} readable, or remove it", path)});
     return;
   }
   read_config(path, std::get<std::string>(read));
@@ -81,7 +79,7 @@ void SettingsReader::read_config() {
 void SettingsReader::read_config(const std::string& path, const std::string& document) {
   if (document.size() > largest_file) {
     reject(exit_code::configuration,
-           {fmt::format("the configuration file {} is larger than 1 MiB", rankshim::quoted(path)),
+           {fmt::format("the configuration file {} is larger than 1 MiB", in_quotes(path)),
             {path},
             "shorten it"});
     return;

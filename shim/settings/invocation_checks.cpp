@@ -33,13 +33,13 @@ void SettingsReader::check_subcommand() {
     case Subcommand::status:
     case Subcommand::demo:
       if (!arguments.empty())
-        usage(fmt::format("unexpected argument {}", rankshim::quoted(arguments[0])), "see rankshim --help");
+        usage(fmt::format("unexpected argument {}", in_quotes(arguments[0])), "see rankshim --help");
       break;
     case Subcommand::platforms:
       if (!arguments.empty() && arguments[0] == "check") {
         if (arguments.size() != 2) usage("platforms check needs one file", "rankshim platforms check FILE");
       } else if (arguments.size() > 1)
-        usage(fmt::format("unexpected argument {}", rankshim::quoted(arguments[1])), "name one profile");
+        usage(fmt::format("unexpected argument {}", in_quotes(arguments[1])), "name one profile");
       break;
     case Subcommand::install:
       if (arguments.size() != 1 || arguments[0].empty())
@@ -88,7 +88,7 @@ void SettingsReader::check_format() {
   if (is_one_of(format->text, choices)) return;
   reject(exit_code::usage,
          {choices.empty() ? "--format is for explain and env"
-                          : fmt::format("--format={} is not known", rankshim::quoted(format->text)),
+                          : fmt::format("--format={} is not known", in_quotes(format->text)),
           {"--format"},
           choices.empty() ? "leave it out" : fmt::format("use one of {}", with_commas(choices))});
 }

@@ -62,8 +62,8 @@ void SettingsReader::take(const OptionInfo& option, std::string_view text, Origi
     value->text.append(1, between).append(*normal);
     lists_.set(static_cast<std::size_t>(option.option));
   } else if (again && value->text != *normal) {
-    reject(exit_code::usage, {fmt::format("{}={} comes after {}={}", detail, rankshim::quoted(text),
-                                          value->detail, rankshim::quoted(value->text)),
+    reject(exit_code::usage, {fmt::format("{}={} comes after {}={}", detail, in_quotes(text), value->detail,
+                                          in_quotes(value->text)),
                               {detail},
                               "give it once"});
   } else if (!value || again) {
@@ -74,7 +74,7 @@ void SettingsReader::take(const OptionInfo& option, std::string_view text, Origi
 void SettingsReader::reject_value(const OptionInfo& option, std::string_view text, Origin origin,
                                   const std::string& detail) {
   const int code = origin == Origin::option ? exit_code::usage : exit_code::configuration;
-  reject(code, {fmt::format("{}={} is not {}", detail, rankshim::quoted(text), wanted(option)),
+  reject(code, {fmt::format("{}={} is not {}", detail, in_quotes(text), wanted(option)),
                 {detail},
                 fmt::format("set {} to {}", detail, wanted(option))});
 }
@@ -105,12 +105,11 @@ void SettingsReader::unknown_variable(std::string_view name) {
   }
   if (const auto found = nearest(name.substr(variable_prefix.size()), known); !found.empty())
     near = find_option(found);
-  reject(
-      exit_code::configuration,
-      {fmt::format("unknown variable {}", rankshim::quoted(name)),
-       {std::string(name)},
-       near == nullptr ? fmt::format("unset {}; rankshim --help lists the settings", rankshim::quoted(name))
-                       : fmt::format("did you mean {}?", variable_name(*near))});
+  reject(exit_code::configuration,
+         {fmt::format("unknown variable {}", in_quotes(name)),
+          {std::string(name)},
+          near == nullptr ? fmt::format("unset {}; rankshim --help lists the settings", in_quotes(name))
+                          : fmt::format("did you mean {}?", variable_name(*near))});
 }
 
 std::string_view Settings::text(Option option) const {

@@ -60,7 +60,7 @@ std::vector<NearMiss> find(const Environment& environment, std::span<const std::
         misses.push_back({std::string(name), fmt::format("{} is set, but empty", name), true});
       else if (value && (!of_several_nodes || says_others(wanted, *value)))
         misses.push_back({std::string(name), fmt::format("{}={} is set, but the name is {}", printable(name),
-                                                         quoted(*value), wanted)});
+                                                         in_quotes(*value), wanted)});
     }
   }
   return misses;

@@ -28,7 +28,7 @@ struct Number {
     if (value) return;
     // Ascend's operator writes LOCAL_RANK="0,1,2,3": this is no number, but no mistake either.
     if (name == "LOCAL_RANK") return;
-    faults.push_back({fmt::format("{}={} is not a number", name, quoted(*text)),
+    faults.push_back({fmt::format("{}={} is not a number", name, in_quotes(*text)),
                       {name},
                       fmt::format("correct or unset {}, or settle it with --nnodes and --node-rank "
                                   "(RANKSHIM_NNODES, RANKSHIM_NODE_RANK)",
@@ -168,7 +168,7 @@ class RankReader {
          {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "NPROC_PER_NODE"}) {
       const auto value = node_.environment().get(name);
       if (!value) continue;
-      all += fmt::format("{}{}={}", all.empty() ? "" : " ", name, quoted(*value));
+      all += fmt::format("{}{}={}", all.empty() ? "" : " ", name, in_quotes(*value));
       names.push_back(name);
     }
     faults_.push_back(
@@ -251,7 +251,7 @@ class RankChecker {
       return;  // the fact comes from this variable
     names.emplace_back(variable);
     faults_.push_back({fmt::format("{}, by {}, contradicts {}={}", in_words(fact, *facts_[fact]), platform_,
-                                   variable, quoted(node_.environment().get(variable).value_or(""))),
+                                   variable, in_quotes(node_.environment().get(variable).value_or(""))),
                        std::move(names),
                        fmt::format("unset {} if it is left over, or use the platform's value with "
                                    "--platform={} (RANKSHIM_PLATFORM)",
