@@ -42,7 +42,7 @@ def test_install_into_what_is_no_folder_leaves_nothing(rankshim, tmp_path):
 
 def test_on_a_lone_node_a_missing_script_is_an_error_before_python_starts(rankshim, tmp_path):
     done = run(rankshim, f"--python={sys.executable}", "--", f"{tmp_path}/train.py")
-    assert (done.returncode, done.stderr) == (127, f"rankshim: error: the script {tmp_path}/train.py cannot be read\n")
+    assert (done.returncode, done.stderr) == (127, f"rankshim: error: the script {tmp_path}/train.py cannot be read (No such file or directory)\n")
 
 
 def test_on_a_lone_node_an_interpreter_without_torch_is_named(rankshim, tmp_path):

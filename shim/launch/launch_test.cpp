@@ -40,8 +40,8 @@ TEST_CASE("what is not there is found before anything is waited for") {
   CHECK(missing({"torchrun", "--nnodes", "3", "train.py"}).empty());
   CHECK(missing({"torchrun", "--no_python", "none.py"}).empty());
   CHECK(missing({"no-such"}) == "no-such was not found in PATH");
-  CHECK(missing({"none.py"}) == "the script none.py cannot be read");
-  CHECK(missing({"torchrun", "none.py"}) == "the script none.py cannot be read");
+  CHECK(missing({"none.py"}) == "the script none.py cannot be read (No such file or directory)");
+  CHECK(missing({"torchrun", "none.py"}) == "the script none.py cannot be read (No such file or directory)");
   CHECK(missing({"--python=/no/python", "train.py"}) == "--python=/no/python was not found");
   CHECK(missing({"--", "status"}) ==
         "status was not found in PATH; a subcommand is the first word: rankshim status [OPTIONS]");
@@ -52,8 +52,9 @@ TEST_CASE("on a lone node a script that is not there is found too, and a program
   node.programs = {"/usr/bin/python3", "/usr/bin/torchrun"};
   node.files["folder.py/__main__.py"] = "";
   const auto missing = [&](Words line) { return planned(node, std::move(line)).missing; };
-  CHECK(missing({"none.py"}) == "the script none.py cannot be read");
-  CHECK(missing({"--launcher=none", "none.py"}) == "the script none.py cannot be read");
+  CHECK(missing({"none.py"}) == "the script none.py cannot be read (No such file or directory)");
+  CHECK(missing({"--launcher=none", "none.py"}) ==
+        "the script none.py cannot be read (No such file or directory)");
   CHECK(missing({"folder.py"}).empty());
   CHECK(missing({"torchrun", "/dev/fd/63"}).empty());
   CHECK(missing({"no-such"}).empty());
