@@ -23,7 +23,7 @@ import reference
 ROOT = reference.ROOT
 # An architecture's name in Debian and in OCI images.
 ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
-GNU_ONLY = "gnu.txt"  # the notice of the build for who has no zig
+GNU_ONLY = "gnu.txt"  # the notice of the build by g++, which is not released
 
 
 def main():
