@@ -25,7 +25,7 @@ boost::asio::awaitable<int> throws() {
   co_return 0;
 }
 
-/// Ends as a process of its own, for a SignalQueue blocks all signals: 3, or 4 for what is thrown.
+/// Ends as a separate process, because a SignalQueue blocks all signals: 3, or 4 for an exception.
 int code_of(const std::function<boost::asio::awaitable<int>(boost::asio::io_context&)>& coroutine) {
   const pid_t child = fork();
   if (child == 0) {

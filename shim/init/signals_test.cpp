@@ -21,7 +21,7 @@ using namespace rankshim::supervise;
 
 namespace {
 
-/// Runs a check in a process of its own, where signals can be blocked and sent; true when it returned true.
+/// Runs a check in a separate process, where signals can be blocked and sent; true if it returned true.
 bool in_own_process(const std::function<bool()>& check) {
   const pid_t child = fork();
   if (child == 0) {
@@ -68,7 +68,7 @@ TEST_CASE("which signals end a process is what the kernel does", "[signals]") {
     if (child == 0) {
       prctl(PR_SET_DUMPABLE, 0);  // no core files
       kernel::set_signal_mask(0, nullptr);
-      kernel::set_ignored(signal, false);  // Catch has handlers of its own
+      kernel::set_ignored(signal, false);  // Catch has handlers
       kernel::send(getpid(), signal);
       kernel::exit_now(0);
     }

@@ -33,7 +33,7 @@ const std::string quiet_descriptor = "exec 3<> <(:); wait $!; ";  // before any 
 const std::string ready_loop = "echo ready; while :; do read -r -t 0.2 -u 3; done";
 const std::string wait_ready = quiet_descriptor + ready_loop;
 
-/// A Python command that says what it gets, in order; real-time signals with their values.
+/// A Python command that prints the signals that it gets, in order; real-time signals with their values.
 const char* const listener = R"(
 import os, signal, sys
 numbers = set(signal.valid_signals()) - {signal.SIGKILL, signal.SIGSTOP, signal.SIGCHLD}
@@ -168,7 +168,7 @@ print("all", signal.sigtimedwait({40}, 0), flush=True)
 }
 
 TEST_CASE("the scope decides which processes get a signal", "[supervise]") {
-  // The command, a child in its group and one in a session of its own; each says that it got the signal, and
+  // The command, a child in its group and one in another session; each prints that it got the signal, and
   // stays.
   const std::string family = R"(
 exec 3<> <(:); wait $!
@@ -195,7 +195,7 @@ say command
       std::ranges::sort(said);
       CHECK(said == wanted);
       command.signal(SIGTERM);
-      CHECK(command.line().empty());  // no more was said, and nobody is left
+      CHECK(command.line().empty());  // no more was printed, and no process is left
       const Ending ending = command.ending();
       CHECK(ending.kind == Kind::signalled);
       CHECK(ending.number == SIGTERM);
@@ -236,12 +236,12 @@ TEST_CASE("when the grace is over everything is killed, sessions of their own to
     CHECK(ending.number == SIGKILL);
     CHECK(ending.killed_by_us);
     CHECK(ending.stop_signal == SIGTERM);
-    CHECK(command.line().empty());  // nobody is left who could write
+    CHECK(command.line().empty());  // no process is left that could write
   }
 }
 
 TEST_CASE("the command's leftovers get TERM, then KILL", "[supervise]") {
-  // Each starts a process in a session of its own, waits until it is as it should be, and ends.
+  // Each starts a process in a new session, waits until it is ready, and ends.
   const auto leave = [](const std::string& child) {
     return "coproc setsid bash -c '" + child + "'; read -r -u ${COPROC[0]}; exit 6";
   };
@@ -411,7 +411,7 @@ TEST_CASE("a stop signal that was inherited as ignored stops nothing", "[supervi
                        [] { kernel::set_ignored(SIGHUP, true); });
     REQUIRE(command.line() == "ready");
     command.signal(SIGHUP);
-    command.signal(SIGUSR1);  // behind it
+    command.signal(SIGUSR1);  // after it
     CHECK(command.line() == "told");
     command.signal(SIGUSR2);  // ends it, without a grace that a stop would have started
     const Ending ending = command.ending();

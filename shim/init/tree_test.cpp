@@ -61,8 +61,8 @@ TEST_CASE("a signal never reaches another process with the same number", "[tree]
 }
 
 TEST_CASE("the memory of a process that is stuck in the kernel is not read", "[tree][attack]") {
-  // Whoever calls vfork(2) stands still in the kernel, by no signal's leave, until its child has executed
-  // something or ended.
+  // A process that calls vfork(2) is suspended in the kernel, and no signal continues it, until its child has
+  // executed a program or ended.
   int ready[2];
   REQUIRE(pipe(ready) == 0);
   const pid_t stuck = fork();

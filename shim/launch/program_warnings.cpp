@@ -101,7 +101,7 @@ const OtherLauncher* launcher_in_shell(std::string_view text) {
 const OtherLauncher* other_launcher(std::vector<std::string> command) {
   constexpr std::array<std::string_view, 5> shells = {"sh", "bash", "dash", "zsh", "ksh"};
   constexpr std::array<std::string_view, 6> keywords = {"exec", "then", "do", "else", "if", "!"};
-  // Each executes what follows its options and at most one word of its own (`conda run`, `gosu USER`).
+  // Each executes what follows its options and at most one argument (`conda run`, `gosu USER`).
   constexpr std::array<std::string_view, 25> wrappers = {
       "env",  "nohup",   "nice",    "ionice", "chrt",  "taskset",    "timeout",   "time", "setsid",
       "gosu", "su-exec", "setpriv", "sudo",   "tini",  "catatonit",  "dumb-init", "uv",   "numactl",

@@ -15,7 +15,7 @@ std::string counted(const Node& node) {
   return found ? std::to_string(found->count) + " " + found->what : "none";
 }
 
-/// /dev with what stands there anyhow, and PREFIX0, PREFIX1, …
+/// /dev with its usual files, and PREFIX0, PREFIX1, …
 Words devices(const std::string& prefix, unsigned count) {
   Words names = {"null",         "tty", "nvidiactl", "nvidia-uvm", "nvidia-caps", "davinci_manager",
                  "hl_controlD0", "hlx"};

@@ -202,7 +202,7 @@ TEST_CASE("a launcher that failed itself and ended its workers is the cause", "[
       judge(torchrun({worker(0, exited(143), 2s)}), plan(LauncherKind::torchrun), copied).root.value().who ==
       "worker");
 
-  // Where torchrun would have told and did not, somebody else sent the TERM.
+  // If torchrun would have written an error and did not, another process sent the TERM.
   const Ending terminated = torchrun({worker(0, SIGTERM, 9s), worker(1, SIGTERM, 9s)});
   Details silent;
   CHECK(judge(terminated, plan(LauncherKind::torchrun), silent).code == 1);
@@ -221,7 +221,7 @@ TEST_CASE("a KILL is reported as out of memory only if the kernel counted one", 
   CHECK(verdict.sentence.find("SIGKILL (out of memory: the limit is 512 MiB)") != std::string::npos);
 
   Ending program;
-  program.number = 137;  // a shell that says how its child ended
+  program.number = 137;  // a shell that reports how its child ended
   CHECK(judge(program, plan(LauncherKind::none), one).cause == Cause::oom);
   program.number = 1;
   const Verdict other = judge(program, plan(LauncherKind::none), one);

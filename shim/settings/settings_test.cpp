@@ -261,7 +261,7 @@ TEST_CASE("the documented configuration file has every key with its built-in def
         std::any_of(options.begin(), options.end(), [&](const auto& o) { return o.name == key.str(); });
     CHECK(known);
   }
-  std::string uncommented;  // the examples behind '#' must be accepted too
+  std::string uncommented;  // the examples after '#' must be accepted too
   std::istringstream lines(text);
   for (std::string line; std::getline(lines, line);) {
     const bool example =

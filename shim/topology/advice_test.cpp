@@ -6,12 +6,12 @@
 #include "platform/recording.h"
 #include "topology/resolve_for_test.h"
 
-/// Every refusal is taken at its word: what its fix says is done, and has to lead to the right place.
+/// Every refusal's advice is tested: following its fix has to lead to the right numbers.
 
 namespace rankshim {
 namespace {
 
-/// One thing that a fix says to do.
+/// One action of a fix.
 struct Step {
   std::string verb;   ///< set, unset, correct, mount, or option
   std::string name;   ///< the variable, file or option
@@ -91,7 +91,7 @@ struct State {
   }
 };
 
-/// What the platform itself says there.
+/// The platform's facts.
 Facts said_in(const State& state, const std::string& hostname) {
   FakeNode node(state.variables);
   node.name = hostname;
@@ -107,12 +107,13 @@ class Walker {
   Walker(const platform::Recording& recording, const Topology& truth)
       : recording_(recording), truth_(truth) {}
 
-  /// What is altered; a fact that is still read from it is as it says, and nobody could know better.
+  /// The variable that was altered; a fact that is still read from it has its value, and no program could
+  /// know better.
   std::string altered;
   Facts believed;
 
-  /// Does what the fault says, and all that is said then, until nothing is wrong; nothing where a way needs
-  /// what nobody can know here.
+  /// Follows the fault's fix, and all later ones, until nothing is wrong; nothing if a way needs what cannot
+  /// be known here.
   [[nodiscard]] std::optional<Outcome<Topology>> follow(State state, const Way& first) const {
     if (!apply(first, state)) return std::nullopt;
     for (int i = 0; i < 6; ++i) {
@@ -143,7 +144,7 @@ class Walker {
     if (process && !is_same(Fact::world_size, same ? Fact::world_size : Fact::nnodes)) return false;
     if (!process && !is_same(Fact::nnodes, Fact::nnodes)) return false;
     if (!process && !topology.elastic && !is_same(Fact::node_rank, Fact::node_rank)) return false;
-    // The host may be told its own name or localhost; alone there is nothing to meet.
+    // The host may have its name or localhost; alone there is nothing to meet.
     return topology.alone || topology.host.value_or(false) || is_same(Fact::master_addr, Fact::master_addr);
   }
 
@@ -246,7 +247,7 @@ void check_advice(const State& state, const Walker& walker, const Faults& faults
       continue;
     }
     const auto& topology = std::get<Topology>(*outcome);
-    // Whose platform's word counts, and in which unit, is the reader's to say; it is not to train alone.
+    // The user decides which platform counts and in which unit, but the node must not train alone.
     const bool is_choice = !way.front().value.empty() || way.front().verb == "unset";
     INFO(topology.facts.text(Fact::node_rank) << " of " << topology.facts.text(Fact::nnodes));
     if (is_choice)

@@ -156,7 +156,7 @@ TEST_CASE("what contradicts itself or can mean two things is refused, and both v
         "VC_WORKER_HOSTS=j-worker-0.j,j-worker-1.j"},
        {"RANK"},
        "gpu-3"},
-      // nodes or processes, with what says so lost
+      // nodes or processes, with the variable that decides missing
       {{"MASTER_ADDR=p-master-0", "MASTER_PORT=23456", "RANK=1", "WORLD_SIZE=16", "GPU_NUM=8",
         "PET_NODE_RANK=1", "PET_NPROC_PER_NODE=8", "PET_MASTER_ADDR=p-master-0", "PET_MASTER_PORT=23456"},
        {"PET_NNODES"}},
@@ -164,7 +164,7 @@ TEST_CASE("what contradicts itself or can mean two things is refused, and both v
         "MASTER_PORT=6105"},
        {"LOCAL_RANK", "WORLD_SIZE"}},
       {{"PET_RDZV_ENDPOINT=etcd.default:2379", "PET_NNODES=1:3", "PET_RDZV_ID=x"}, {"PET_RDZV_BACKEND"}},
-      // an elastic job that does not say where it meets; the master's name is not that
+      // an elastic job without its endpoint; the master's name is not that
       {{"PET_NNODES=1:3", "PET_RDZV_BACKEND=c10d", "PET_MAX_RESTARTS=3", "MASTER_ADDR=e-master-0",
         "MASTER_PORT=23456", "RANK=1", "WORLD_SIZE=3"},
        {"PET_RDZV_BACKEND", "PET_RDZV_ENDPOINT"}},
@@ -174,7 +174,7 @@ TEST_CASE("what contradicts itself or can mean two things is refused, and both v
         "VC_T_1_HOSTS=a-t-1-0.a", "VC_T_1_NUM=1"},
        {"VC_*_HOSTS"},
        "gpu-node-1-0"},
-      // an existing process of several, with what says so lost
+      // one of several existing processes, with the variable that shows it missing
       {{"DSTACK_NODES_NUM=2", "DSTACK_NODE_RANK=1", "DSTACK_MASTER_NODE_IP=10.0.0.1", "RANK=9",
         "WORLD_SIZE=16"},
        {"DSTACK_NODE_RANK", "RANK"}},
@@ -182,7 +182,7 @@ TEST_CASE("what contradicts itself or can mean two things is refused, and both v
        {"SLURM_JOB_NUM_NODES", "RANK"}},
       {{"SKYPILOT_NUM_NODES=1", "RANK=1", "WORLD_SIZE=4"}, {"SKYPILOT_NUM_NODES", "RANK"}},
       {{"LEPTON_JOB_TOTAL_WORKERS=1", "RANK=1", "WORLD_SIZE=4"}, {"LEPTON_JOB_TOTAL_WORKERS", "RANK"}},
-      // the one process of a node that is told another number
+      // the one process of a node whose number differs
       {{"OMPI_COMM_WORLD_SIZE=2", "OMPI_COMM_WORLD_RANK=1", "OMPI_COMM_WORLD_LOCAL_SIZE=1",
         "OMPI_COMM_WORLD_LOCAL_RANK=0", "NODE_RANK=0", "MASTER_ADDR=m"},
        {"NODE_RANK", "OMPI_COMM_WORLD_RANK"}},
@@ -251,7 +251,7 @@ TEST_CASE("what contradicts itself or can mean two things is refused, and both v
       {{"OMPI_COMM_WORLD_SIZE=16", "OMPI_COMM_WORLD_RANK=9", "OMPI_COMM_WORLD_LOCAL_SIZE=8",
         "OMPI_COMM_WORLD_LOCAL_RANK=1", "MASTER_ADDR=n1", "NPROC_PER_NODE=4"},
        {"OMPI_COMM_WORLD_LOCAL_SIZE", "NPROC_PER_NODE"}},
-      // process launchers with what says so lost
+      // process launchers with the variable that shows them missing
       {{"PALS_RANKID=5"}, {"PMI_SIZE", "PALS_LOCAL_RANKID"}},
       {{"PALS_LOCAL_RANKID=1"}, {"PALS_RANKID", "PMI_SIZE"}},
       {{"PMIX_RANK=1"}, {"WORLD_SIZE", "LOCAL_RANK"}},
@@ -268,7 +268,7 @@ TEST_CASE("what contradicts itself or can mean two things is refused, and both v
         "SM_CURRENT_INSTANCE_GROUP=b", "SM_CURRENT_INSTANCE_GROUP_HOSTS=[\"algo-2\"]",
         "SM_DISTRIBUTION_INSTANCE_GROUPS=[]"},
        {"SM_INSTANCE_GROUPS", "SM_DISTRIBUTION_INSTANCE_GROUPS"}},
-      // what a replica is told as JSON, damaged
+      // a replica's JSON, damaged
       {{"CLUSTER_SPEC={\"cluster\":{\"workerpool0\":[\"a:1\"],\"workerpool1\":[\"b:1\"]}}"},
        {"CLUSTER_SPEC"}},
       {{"CLUSTER_SPEC={\"cluster\":{\"workerpool0\":[\"a:1\"],\"workerpool1\":[\"b:1\"],\"task\":{\"ty"},
@@ -316,7 +316,7 @@ TEST_CASE("what contradicts itself or can mean two things is refused, and both v
       {{"AZ_BATCH_HOST_LIST=10.9.9.9,10.9.9.4", "AZ_BATCH_MASTER_NODE=10.9.9.9:6000",
         "AZ_BATCH_IS_CURRENT_NODE_MASTER=false"},
        {"AZ_BATCH_IS_CURRENT_NODE_MASTER", "AZ_BATCH_MASTER_NODE"}},
-      // other nodes or roles, and which this one is is not said
+      // other nodes or roles, and this one's number is not known
       {{"AZ_BATCH_HOST_LIST=10.0.0.4,10.0.0.5", "AZ_BATCH_MASTER_NODE=10.0.0.4:6000",
         "AZ_BATCH_IS_CURRENT_NODE_MASTER=false", "AZ_BATCH_NODE_ID=tvm-2", "AZ_BATCH_JOB_ID=j",
         "AZ_BATCH_TASK_ID=t"},

@@ -3,23 +3,23 @@
 #include "platform/recording.h"
 #include "topology/resolve_for_test.h"
 
-/// What profiles and topology promise together: nobody trains alone in silence, and nothing is guessed.
+/// What profiles and topology promise together: no node trains alone in silence, and nothing is guessed.
 
 namespace rankshim {
 namespace {
 
-/// A platform's one sign cannot be named where it is lost; an error it has to be all the same.
+/// A platform's only sign cannot be named if it is missing; it has to be an error nevertheless.
 bool is_the_only_sign(std::string_view variable) {
   return variable == "TORCHELASTIC_RUN_ID" || variable == "MINDX_TASK_ID" || variable == "TORCHX_JOB_ID";
 }
 
-/// Nothing else says that this part of the job does not train.
+/// No other variable shows that this part of the job does not train.
 bool is_the_only_sign_of_the_role(std::string_view variable) {
   return variable == "K_MPI_JOB_ROLE" || variable == "NODE_TYPE";
 }
 
-/// Without it nothing is left that tells of other nodes: an Indexed Job's or TensorFlow's one variable, a
-/// rank table at its usual place, what is set by hand.
+/// Without it nothing indicates other nodes: the one variable of an Indexed Job or of TensorFlow, a rank
+/// table at its usual path, variables set by hand.
 bool is_all_there_is(std::string_view missing) {
   return missing == "JOB_COMPLETION_INDEX" || missing == "TF_CONFIG" ||
          missing == "/user/config/jobstart_hccl.json" || missing == "NNODES" || missing.starts_with("AFO_") ||
@@ -38,7 +38,7 @@ void check_without(const std::string& missing, const Node& node, const std::stri
     // A file can be the platform's only sign; without it there is none.
     if (missing.starts_with('/') && topology->platform == "single-node") return;
     if (!topology->idle_role.empty()) return;          // a script is refused there
-    const bool host = topology->host.value_or(false);  // which may be told its own name or localhost
+    const bool host = topology->host.value_or(false);  // which may have its name or localhost
     // Where each node has one process, its number is the node's.
     const auto number = [&](const std::string& text) {
       return text.substr(5, host ? text.find(',') - 5 : std::string::npos);

@@ -25,7 +25,7 @@ inline Outcome<Topology> resolve(const Node& node, std::vector<std::string> word
                           torchrun ? &torchrun->says : nullptr);
 }
 
-/// For tests: what two nodes of one job must not be told differently, as one text.
+/// For tests: the facts in which two nodes of one job must agree, as one text.
 inline std::string place(const Topology& topology) {
   const Facts& facts = topology.facts;
   const bool process = topology.granularity == platform::Granularity::process;

@@ -64,13 +64,13 @@ TEST_CASE("RANK, WORLD_SIZE and LOCAL_RANK together are a process that something
         "WORLD_SIZE=8"},
        "rank 2 of 8, master n1",
        ""},
-      // as the platform says: each node's one process is its launcher
+      // as the platform has it: each node's one process is its launcher
       {with(task, {"RANK=0", "LOCAL_RANK=0", "WORLD_SIZE=1"}), "node 0 of 1, master n1", ""},
       {{"DSTACK_NODES_NUM=2", "DSTACK_NODE_RANK=1", "DSTACK_MASTER_NODE_IP=10.0.0.1", "RANK=1",
         "LOCAL_RANK=0", "WORLD_SIZE=2"},
        "node 1 of 2, master 10.0.0.1",
        ""},
-      // who says the node outright has a launcher there
+      // a user who sets the node has a launcher there
       {{"RANK=9", "LOCAL_RANK=1", "WORLD_SIZE=16", "MASTER_ADDR=m", "RANKSHIM_NNODES=2",
         "RANKSHIM_NODE_RANK=1"},
        "node 1 of 2, master m",
@@ -115,7 +115,7 @@ TEST_CASE("MPI's one process of a node is the node's launcher") {
         "OMPI_COMM_WORLD_LOCAL_RANK=0", "NNODES=2", "NODE_RANK=1", "NPROC_PER_NODE=1", "RANK=1",
         "WORLD_SIZE=2", "MASTER_ADDR=m", "MASTER_PORT=1"},
        "node 1 of 2, master m"},
-      // three processes on two nodes, by who says how many nodes there are
+      // three processes on two nodes, for each source of the number of nodes
       {{"OMPI_COMM_WORLD_SIZE=3", "OMPI_COMM_WORLD_RANK=2", "OMPI_COMM_WORLD_LOCAL_SIZE=1",
         "OMPI_COMM_WORLD_LOCAL_RANK=0", "NNODES=2", "MASTER_ADDR=m"},
        "rank 2 of 3, master m"},

@@ -359,9 +359,9 @@ TEST_CASE(
   REQUIRE(std::holds_alternative<Faults>(strict));
   CHECK(std::get<Faults>(strict)[0].names == std::vector<std::string>{"FOO_REPLICA_TOTAL", "FOO_NODE_RANK"});
 
-  // Names that anybody sets say nothing of nodes where they are this machine's own.
+  // Generic names do not indicate other nodes if their value is this machine.
   CHECK(resolved(FakeNode({"MASTER_ADDR=localhost", "FOO_NODE_RANK=1"})).warnings.size() == 1);
-  // Who says it is not asked again, and a known platform knows better.
+  // A user who sets the number gets no warning, and a known platform knows better.
   CHECK(resolved(node, {"--nnodes=1", "--strict"}).warnings.empty());
   CHECK(resolved(FakeNode({"NNODES=1", "FOO_NODE_RANK=1"}), {"--strict"}).warnings.empty());
   CHECK(resolved(FakeNode({"SKYPILOT_NUM_NODES=1", "SKYPILOT_NODE_RANK=0", "SKYPILOT_NODE_IPS=10.0.0.1",

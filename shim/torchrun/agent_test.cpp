@@ -94,8 +94,8 @@ TEST_CASE("an agent that waits for other nodes is logged, and ended when its tim
     REQUIRE(getsockname(free, reinterpret_cast<sockaddr*>(&address), &size) == 0);
     close(free);
     const std::uint16_t port = ntohs(address.sin_port);
-    // It imports until USR1 comes; then it is in the rendezvous. It says "ready" when
-    // USR1 can no longer end it.
+    // It imports until USR1 comes; then it is in the rendezvous. It prints "ready" when USR1 can no longer
+    // end it.
     const std::string agent = R"(
 import os, signal, socket, sys
 signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR1})

@@ -19,7 +19,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-/// A folder of its own, removed with the test.
+/// A new folder, removed with the test.
 struct Folder {
   std::string path = "/tmp/rankshim-watch-XXXXXX";
   Folder() { REQUIRE(mkdtemp(path.data()) != nullptr); }
@@ -161,7 +161,7 @@ TEST_CASE("a flood of attempt folders costs four looks and then one every 10 ms 
   CHECK(watch.looks() <= 4 + static_cast<std::uint64_t>(took / 10ms));
   CHECK(watch.attempts() == 1);
 
-  agent.step("start(0, 0, 1)");  // in a folder of its own, which its workers name
+  agent.step("start(0, 0, 1)");  // in a new folder, which its workers name
   run_until(io, [&] { return watch.seen() == 2; });
   CHECK(watch.attempt_folder() == folder.path + "/run_x/attempt_0");
   watch.finish();

@@ -33,7 +33,7 @@ struct PortLook {
 
 /// Connects to all addresses at once (the first 16), sends nothing and closes again, which torch's TCPStore
 /// takes for a peer that went away. Ends with the first connection that stays open for Timing::settle_time: a
-/// mesh's proxy accepts every connection, and closes it if nothing listens behind the proxy. The deadline and
+/// mesh's proxy accepts every connection, and closes it if it finds no listener. The deadline and
 /// Timing::connect_timeout limit the connecting. Throws only system_error, when cancelled or as PollSet does.
 boost::asio::awaitable<PortLook> look_at_port(boost::asio::any_io_executor executor,
                                               std::span<const boost::asio::ip::address> addresses,

@@ -26,7 +26,7 @@ PortLook look(asio::io_context& context, const Addresses& addresses, std::uint16
   return run(context, look_at_port(context.get_executor(), addresses, port, timing, Clock::now() + limit));
 }
 
-/// A port that is bound and not listened at: connections are refused, and nobody else gets it.
+/// A port that is bound without a listener: connections are refused, and no other process gets it.
 struct ClosedPort {
   explicit ClosedPort(asio::io_context& context) : acceptor(context, tcp::v4()) {
     acceptor.bind({asio::ip::address_v4::loopback(), 0});
@@ -139,8 +139,8 @@ TEST_CASE("a dropped SYN is no answer in time") {
 }
 
 TEST_CASE("a socket connected to itself is not a master") {
-  // Where nobody listens on a port that the kernel may also give to a connecting socket, the two can meet. In
-  // a network namespace with a single such port they always do.
+  // If nothing listens on a port that the kernel may also assign to a connecting socket, the two can be the
+  // same. In a network namespace with a single such port they always are.
   constexpr std::uint16_t port = 40000;
   constexpr int no_namespace = 99;
   const pid_t child = fork();
@@ -169,7 +169,7 @@ TEST_CASE("a socket connected to itself is not a master") {
 TEST_CASE("an address of this node is distinguished from a foreign one") {
   CHECK(is_own(make_address("127.0.0.1")));
   CHECK(is_own(make_address("127.0.0.9")));
-  CHECK_FALSE(is_own(make_address("192.0.2.1")));  // RFC 5737: nobody's
+  CHECK_FALSE(is_own(make_address("192.0.2.1")));  // RFC 5737: belongs to no host
   CHECK_FALSE(is_own(make_address("2001:db8::1")));
   CHECK_FALSE(is_own(make_address("0.0.0.0")));
   CHECK_FALSE(is_own(make_address("224.0.0.1")));

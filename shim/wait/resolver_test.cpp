@@ -351,7 +351,7 @@ TEST_CASE("a FIFO in the place of the hosts file or resolv.conf is ignored with 
   for (const TemporaryFile* file : {&hosts, &conf}) {
     const auto first = said.find(file->path() + " cannot be read (it is not a regular file)");
     CHECK(first != std::string::npos);
-    CHECK(said.find(file->path(), first + 1) == std::string::npos);  // said once
+    CHECK(said.find(file->path(), first + 1) == std::string::npos);  // logged once
   }
 }
 

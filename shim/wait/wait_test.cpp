@@ -17,8 +17,8 @@ using asio::ip::make_address;
 using asio::ip::tcp;
 using Names = std::vector<std::string>;
 
-/// A master's port on 127.0.0.1 that is bound, so that nobody else gets it, and listens when the test says
-/// so.
+/// A master's port on 127.0.0.1. It is bound, so that no other process gets it, and listens when the test
+/// demands it.
 struct MasterPort {
   explicit MasterPort(asio::io_context& context, const char* address = "127.0.0.1")
       : acceptor(context, tcp::v4()) {
@@ -43,13 +43,13 @@ struct Fixture {
     if (const auto* failure = std::get_if<Unreachable>(&result)) FAIL(failure->what);
     return std::get<Reached>(std::move(result));
   }
-  /// Why it fails; "S" stands for the server.
+  /// Why it fails; "S" replaces the server.
   std::string why_not(Master master) {
     Result result = wait(std::move(master));
     REQUIRE(std::holds_alternative<Unreachable>(result));
     return neutral(std::get<Unreachable>(result).what);
   }
-  /// What stderr says, without what differs from run to run.
+  /// The text on stderr, without what differs from run to run.
   [[nodiscard]] std::string said() const { return neutral(captured.text()); }
   [[nodiscard]] std::string neutral(std::string text) const {
     for (std::size_t at = 0; (at = text.find(server.address())) != std::string::npos;) {
