@@ -4,10 +4,12 @@ that puts each into the background and ends with `wait`, which loses every exit 
 import json
 import os
 import signal
+import subprocess
 
 import pytest
 
 from lib.process import Process, clean_environment, run
+from lib.requirements import needs_strace
 
 TASK = """
 import argparse, os, sys
@@ -92,3 +94,21 @@ def test_nothing_is_left_in_the_temporary_folder(shim, tmp_path):
     assert done.code == 0
     assert len(done.stdout.splitlines()) == 2
     assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize("failure, code", [
+    ("vfork:error=EAGAIN:when=2", 71),  # the second worker: the first is ended, the third never started
+    ("pidfd_open:error=ENOSYS", 17),
+    ("wait4:error=EIO", 17),  # waitid(2) is asked instead
+    ("wait4,waitid:error=EIO", 17),  # /proc is read instead
+    ("mkdir:error=EROFS", 17),
+])
+def test_a_call_that_fails_neither_hides_the_end_nor_leaves_a_worker(rankshim, tmp_path, failure, code):
+    needs_strace()
+    mark = str(tmp_path / "worker.sh")
+    (tmp_path / "worker.sh").write_text("[ $LOCAL_RANK = 1 ] && exit 17; while :; do sleep 0.05; done\n")
+    inject = ["strace", "-D", "-qq", "-o", "/dev/null", "-e", f"trace={failure.split(':')[0]}", "-e", f"inject={failure}"]
+    done = run([*inject, rankshim, "--platform=none", "--launcher=native", "--nproc-per-node=3", "--grace=5s", "--", "sh", mark],
+               clean_environment(), name="rankshim")
+    assert done.code == code, done.transcript()
+    assert subprocess.run(["pgrep", "-f", mark], capture_output=True).returncode == 1, "a worker is left"
