@@ -85,11 +85,11 @@ class Launcher {
 
   // ---- what is started ----
 
-  /// The workers to start side by side in place of the command, sorted by local rank, each in a session of
-  /// its own. The first that fails ends the others, and its end is the command's end. None: the command
-  /// itself is started. Called once for each start.
+  /// The workers to start instead of the command, sorted by local rank, each in a new session. The first that
+  /// fails ends the others, and its end counts as the command's. None: the command itself is started. Called
+  /// once for each start.
   [[nodiscard]] virtual std::vector<Command> workers_to_start(const Command& /*command*/) { return {}; }
-  /// Whether the command, which has ended with all that it started, is to be started once more.
+  /// Whether the command, which has ended with everything that it started, has to be started again.
   [[nodiscard]] virtual bool starts_again(const Ending& /*ending*/) { return false; }
 
   // ---- which processes are workers, and how each ended ----
@@ -118,8 +118,7 @@ class Launcher {
   // ---- what happens ----
 
   /// The command runs since `when` with this environment, which stays valid. `processes` has its process
-  /// number, or the numbers of the workers that were started in its place: fewer than planned if the system
-  /// refused one.
+  /// number, or those of the workers that were started instead: fewer than planned if the system refused one.
   virtual void started(boost::asio::io_context& /*io*/, const std::vector<pid_t>& /*processes*/,
                        Clock::time_point /*when*/, const std::vector<std::string>& /*environment*/) {}
   /// A process was reaped, with this wait status: a worker, or a process that the command had left.

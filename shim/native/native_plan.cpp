@@ -52,7 +52,7 @@ void change_for_workers(LaunchPlan& plan, const LaunchInput& input) {
     std::erase_if(set, [&](const auto& entry) { return entry.first == name; });
     set.emplace_back(std::move(name), std::move(value));
   }
-  // Each worker gets its own of these, or they are an agent's.
+  // Each worker gets a different value of these, or they belong to an agent.
   for (const std::string_view name : {"RANK", "LOCAL_RANK", "ROLE_RANK", "TORCHELASTIC_RESTART_COUNT",
                                       "TORCHELASTIC_ERROR_FILE", "TORCHELASTIC_USE_AGENT_STORE"}) {
     std::erase_if(set, [&](const auto& entry) { return entry.first == name; });

@@ -8,16 +8,16 @@
 /// The native launcher's part of a launch plan; pure.
 namespace rankshim::native {
 
-/// Why rankshim cannot start this job's workers itself; none where it can.
+/// Why rankshim cannot start this job's workers itself; nothing if it can.
 Faults check(const LaunchInput& input, bool is_torchrun);
 
-/// The script's interpreter, as torchrun chooses its workers' one.
+/// The script's interpreter, chosen as torchrun chooses that of its workers.
 void plan_native(LaunchPlan& plan, const LaunchInput& input);
 
-/// What all workers have in common, and nothing of another launcher's.
+/// The variables that all workers have in common, without those of another launcher.
 void change_for_workers(LaunchPlan& plan, const LaunchInput& input);
 
-/// Completes a plan that is only shown by what each worker is given. `folder` is our own.
+/// Completes a plan that is only shown by the variables of each worker. `folder` is rankshim's.
 void show_workers(LaunchPlan& plan, const LaunchInput& input, const std::string& folder);
 
 }  // namespace rankshim::native

@@ -8,10 +8,10 @@
 #include "node/environment.h"
 #include "topology/topology.h"
 
-/// What one worker of a static job is given; pure.
+/// The variables and arguments of one worker of a static job; pure.
 namespace rankshim::native {
 
-/// A job whose nodes and ranks are known from the beginning, each node with the same number of workers.
+/// A job whose nodes and ranks are known from the beginning, and whose nodes have equally many workers.
 struct StaticJob {
   unsigned nodes = 1;
   unsigned node_rank = 0;
@@ -24,22 +24,22 @@ struct StaticJob {
 
 StaticJob static_job(const Topology& topology);
 
-/// A worker, and which start of the job's it belongs to.
+/// A worker, and the start of the job that it belongs to.
 struct Worker {
   unsigned local_rank = 0;
   unsigned attempt = 0;    ///< 0, and one more for each restart
-  std::string error_file;  ///< where it is to write its exception; empty: nowhere
+  std::string error_file;  ///< the file for its exception; empty: none
 };
 
 unsigned rank_of(const StaticJob& job, const Worker& worker);
 
-/// Where in our own folder a worker writes its exception. torch does not make the folders of that.
+/// The file in rankshim's folder for a worker's exception. torch does not make its folders.
 std::string error_file(const std::string& folder, unsigned attempt, unsigned local_rank);
 
-/// What all workers have in common, and each worker's own variables: together those that torchrun sets
-/// (torch/distributed/elastic/agent/server/local_elastic_agent.py, _start_workers), less those that speak of
-/// an agent. TORCHELASTIC_USE_AGENT_STORE is not set, so that the worker of rank 0 is the one that hosts the
-/// store (torch/distributed/rendezvous.py).
+/// The variables that all workers have in common, and each worker's. Together they are those that torchrun
+/// sets (torch/distributed/elastic/agent/server/local_elastic_agent.py, _start_workers), without those about
+/// an agent. TORCHELASTIC_USE_AGENT_STORE is not set, so that the worker of rank 0 hosts the store
+/// (torch/distributed/rendezvous.py).
 Variables common_variables(const StaticJob& job, const Environment& environment);
 Variables worker_variables(const StaticJob& job, const Worker& worker);
 

@@ -97,8 +97,9 @@ bool Workers::starts_again(const supervise::Ending& ending) {
   return true;
 }
 
-/// So that nobody meets a store of the attempt before. Where the master has a name, others may have opened
-/// this one port for it (a Service); the store that had it is gone with its worker.
+/// Takes another port, so that no worker meets the store of the attempt before. If the master is not on
+/// loopback, the port stays: other nodes may have opened only this one (a Service), and the store that used
+/// it is gone with its worker.
 void Workers::take_new_port() {
   if (!is_loopback(job_.master_addr)) return;
   constexpr unsigned tries = 100;

@@ -13,12 +13,11 @@
 
 namespace rankshim::native {
 
-/// rankshim itself as the launcher: the workers are its own children, so that the kernel tells how each
-/// ended.
+/// rankshim itself as the launcher: the workers are its children, so the kernel reports how each ended.
 class Workers final : public supervise::Launcher {
  public:
-  /// `folder` is ours: attempt_N/LOCAL_RANK/error.json in it is where a worker writes its exception; empty:
-  /// nowhere. `worker_signals` go to the workers' own processes, and only once each of them can take it.
+  /// `folder` is rankshim's: a worker writes its exception to attempt_N/LOCAL_RANK/error.json in it; empty:
+  /// to no file. `worker_signals` go to the workers' processes, and only once each of them can take it.
   Workers(StaticJob job, std::string folder, supervise::SignalSet worker_signals, const Node& node)
       : job_(std::move(job)), folder_(std::move(folder)), worker_signals_(worker_signals), node_(node) {}
 

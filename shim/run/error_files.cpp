@@ -12,11 +12,12 @@ std::string launchers_file(const Job& job, const Node& node, const OwnFolder& fo
   for (const auto& [name, value] : job.plan.environment.set) {
     if (name == agent_error_variable) path = value;
   }
-  if (path.empty() && folder.has_site) path = agent_error_file(folder.path);  // of a program's torchrun
+  if (path.empty() && folder.has_site)
+    path = agent_error_file(folder.path);  // of a torchrun that a program starts
   return path;
 }
 
-/// In our own folder, which is new, there is none yet.
+/// rankshim's folder is new, so it has no such file yet.
 bool is_in(const OwnFolder& folder, const std::string& launchers) {
   return !folder.path.empty() && launchers == agent_error_file(folder.path);
 }

@@ -13,7 +13,7 @@
 namespace rankshim {
 namespace {
 
-/// What a look at the processes is to find; nothing where each worker has its own rankshim, or none trains
+/// The size to compare the processes with; nothing if each worker has its own rankshim, or nothing trains
 /// here.
 torchrun::JobSize size_of(const Topology& topology) {
   if (topology.alone || topology.granularity != platform::Granularity::node || !topology.idle_role.empty())

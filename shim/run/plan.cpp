@@ -11,8 +11,8 @@ namespace {
 
 using platform::Granularity;
 
-/// Chooses the launcher. `torchrun` is the command where it is torchrun itself; it is none where another
-/// launcher has created the processes already.
+/// Chooses the launcher. `torchrun` is the command if it is torchrun itself; there is no launcher if another
+/// one has created the processes already.
 Faults choose_launcher(LaunchPlan& plan, const LaunchInput& input, std::optional<TorchrunCommand>& torchrun) {
   const auto& [topology, settings, command, node] = input;
   const std::string_view wanted = settings.text(Option::launcher);
@@ -46,7 +46,7 @@ Faults choose_launcher(LaunchPlan& plan, const LaunchInput& input, std::optional
   return {};
 }
 
-/// The Python script that is to run.
+/// The Python script that will run.
 std::string script_of(const std::vector<std::string>& command,
                       const std::optional<TorchrunCommand>& torchrun) {
   if (torchrun) return torchrun->script(command);

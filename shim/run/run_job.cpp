@@ -54,8 +54,8 @@ void announce(const Job& job, const std::vector<std::string>& command) {
             job.topology.platform, workers, master, what);
 }
 
-/// Where this node stands among the job's: by its last workers' own word, for an elastic job's nodes come and
-/// go, else by the topology. Nothing of a node alone.
+/// This node's numbers in the job: those that its last workers had, because an elastic job's nodes come and
+/// go, or else the topology's. Nothing for a node alone.
 std::optional<supervise::NodePlace> place_of(const supervise::Ending& ending, const Job& job) {
   const Topology& topology = job.topology;
   if (topology.alone) return std::nullopt;
@@ -64,7 +64,7 @@ std::optional<supervise::NodePlace> place_of(const supervise::Ending& ending, co
   return supervise::NodePlace{topology.number(Fact::node_rank), topology.number(Fact::nnodes)};
 }
 
-/// While the command runs our working directory is another one (init/working_directory.h).
+/// While the command runs, rankshim's working directory is another one (init/working_directory.h).
 Invocation with_absolute_paths(Invocation invocation) {
   for (const Option option : {Option::report, Option::termination_log, Option::run_dir}) {
     std::optional<Value>& path = invocation.settings[option];
@@ -73,7 +73,7 @@ Invocation with_absolute_paths(Invocation invocation) {
   return invocation;
 }
 
-/// Starts the command, follows it to its end, and says how it ended. Returns the code to exit with.
+/// Starts the command, follows it to its end, and reports how it ended. Returns the exit code.
 awaitable<int> run_command(const Run& run, Job& job, const std::vector<std::string>& arguments,
                            const std::optional<std::string>& master_address) {
   announce(job, arguments);

@@ -17,8 +17,8 @@ using supervise::Request;
 
 namespace {
 
-constexpr milliseconds patience_without_workers{1000};  // then it is killed
-constexpr milliseconds look_again{5};                   // where a process is within execve(2)
+constexpr milliseconds patience_without_workers{1000};  // after that it is killed
+constexpr milliseconds look_again{5};                   // if a process is in the middle of execve(2)
 
 }  // namespace
 
@@ -74,7 +74,7 @@ void Agent::stop_came() {
   meeting_.reset();
 }
 
-/// What it gives its workers after a stop (torch/distributed/launcher/api.py, whole seconds).
+/// The time that it gives its workers after a stop (torch/distributed/launcher/api.py, whole seconds).
 milliseconds Agent::time_of_workers() const {
   constexpr std::string_view mark = "TORCH_ELASTIC_SHUTDOWN_TIMEOUT=";
   unsigned whole = 30;
@@ -86,8 +86,8 @@ milliseconds Agent::time_of_workers() const {
   return std::chrono::seconds(whole);
 }
 
-/// One that never had a worker has nothing to lose and may not listen at all. One whose workers have all
-/// ended is on its way to its own end.
+/// An agent that never had a worker has nothing to lose and may ignore the signal. One whose workers have all
+/// ended is about to end itself.
 void Agent::stop_passed_on(int signal, std::optional<milliseconds> grace) {
   stop_signal_ = signal;
   const Clock::time_point now = Clock::now();

@@ -13,19 +13,19 @@ namespace rankshim::torchrun {
 
 /// What is known of torchrun's agent before its start.
 struct AgentPlan {
-  /// Its --log_dir, which exists: by it its workers are followed. Empty: they are not.
+  /// Its --log_dir, which exists and by which its workers are followed. Empty: they are not followed.
   std::string log_folder;
-  unsigned workers = 0;  ///< how many it starts here
+  unsigned workers = 0;  ///< how many it starts on this node
   /// These signals go to its workers instead.
   supervise::SignalSet worker_signals = 0;
-  /// It waits for other nodes before it starts its first worker. Nothing: it waits for nobody.
+  /// How it waits for other nodes before it starts its first worker; nothing if it waits for none.
   std::optional<MeetingPlan> meeting;
 };
 
-/// torchrun as the supervisor sees it. It stops its workers itself, and takes a second stop signal as the
-/// start of another 30 s. Until it has its first worker nothing can be lost, and one that does not follow a
-/// stop at once is killed within two seconds; when all its workers have ended it has the time that it gives
-/// its workers, or the grace.
+/// torchrun as the supervisor sees it. It stops its workers itself, and a second stop signal would give them
+/// another 30 s. Until its first worker starts nothing can be lost: if it does not follow a stop at once, it
+/// is killed within two seconds. When all its workers have ended, it has the time that it gives its workers,
+/// or the grace.
 class Agent final : public Program {
  public:
   Agent(AgentPlan plan, const JobSize& job, bool strict) : Program(job, strict), plan_(std::move(plan)) {}
@@ -61,9 +61,9 @@ class Agent final : public Program {
   std::optional<WorkerWatch> watch_;
   std::optional<Meeting> meeting_;  // until the first worker or a stop
   bool never_met_ = false;
-  int stop_signal_ = 0;                         // that was passed on
-  std::optional<Clock::time_point> late_due_;   // it has not followed that
-  std::optional<Clock::time_point> hangs_due_;  // a moment before it kills the workers that have not stopped
+  int stop_signal_ = 0;                         // the one that was passed on
+  std::optional<Clock::time_point> late_due_;   // when it has failed to follow that
+  std::optional<Clock::time_point> hangs_due_;  // just before it kills the workers that have not stopped
 };
 
 }  // namespace rankshim::torchrun

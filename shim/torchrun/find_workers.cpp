@@ -46,10 +46,10 @@ Presence find_worker(pid_t agent, const std::vector<std::string>& agent_environm
     if (!process.alive()) continue;
     if (agent_is_marked) return Presence::some;
     const std::optional<std::string> environment = read_proc(process.pid, "environ", longest_environment);
-    // One that has ended meanwhile is nobody's worker: a launcher's beginning has short-lived helpers.
+    // A process that has ended meanwhile is no worker: a launcher starts short-lived helpers first.
     if (!environment && (errno == ENOENT || errno == ESRCH)) continue;
     if (!environment || marked(*environment)) return Presence::some;
-    if (environment->empty()) found = Presence::perhaps;  // it is within execve(2)
+    if (environment->empty()) found = Presence::perhaps;  // it is in the middle of execve(2)
   }
   return found;
 }

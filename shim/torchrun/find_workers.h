@@ -13,18 +13,18 @@ namespace rankshim::torchrun {
 
 enum class Presence : std::uint8_t {
   none,
-  perhaps,  ///< a process is within execve(2): in a moment it can be told
+  perhaps,  ///< a process is in the middle of execve(2): the answer is known in a moment
   some,
 };
 
-/// Whether a launcher's agent has a worker now: a descendant whose environment has the LOCAL_RANK that the
-/// launcher gives each of them and does not have itself. Where that cannot be told (no /proc, no right to
-/// look, a launcher with a LOCAL_RANK of its own) any descendant counts, and if none can be seen, yes: better
-/// wait than lose work.
+/// Whether a launcher's agent has a worker now: a descendant whose environment has LOCAL_RANK, which the
+/// launcher sets for each worker and does not have itself. If that is not visible (no /proc, no permission,
+/// or the launcher has a LOCAL_RANK itself), any descendant counts. If no descendants are visible, the answer
+/// is yes: waiting is better than losing work.
 Presence find_worker(pid_t agent, const std::vector<std::string>& agent_environment);
 
-/// A launcher's workers now: its descendants that have a LOCAL_RANK, without what these started; its children
-/// where it has one itself. Nothing where /proc does not tell.
+/// A launcher's workers now: its descendants that have a LOCAL_RANK, without their descendants; if the
+/// launcher has a LOCAL_RANK itself, its children. Nothing if /proc does not show it.
 std::optional<std::vector<supervise::Process>> workers_of(pid_t agent,
                                                           const std::vector<std::string>& agent_environment);
 

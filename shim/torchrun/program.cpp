@@ -9,8 +9,8 @@ using supervise::Request;
 
 namespace {
 
-// Most launchers have their workers after the first, slow ones (imports from a network's file system) after
-// the last.
+// Most launchers have workers by the first look, slow ones (which import from a network file system) by the
+// last.
 constexpr std::array<milliseconds, 3> looks_after = {milliseconds(5'000), milliseconds(20'000),
                                                      milliseconds(60'000)};
 

@@ -9,8 +9,8 @@
 
 namespace rankshim::torchrun {
 
-/// Any command of a job, for the supervisor: a few looks, soon after the start and never again, find whether
-/// what it starts trains alone. That is a warning, and with --strict a stop.
+/// Any command of a job, for the supervisor. A few looks soon after the start find out whether it trains
+/// alone. That is a warning, and with --strict a stop.
 class Program : public supervise::Launcher {
  public:
   Program(const JobSize& job, bool strict) : job_(job), strict_(strict) {}
