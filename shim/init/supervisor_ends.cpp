@@ -28,7 +28,7 @@ constexpr milliseconds kill_patience{5000};  // a process that is left after tha
 constexpr milliseconds look_at_proc_again{50};
 constexpr unsigned reaped_at_once = 1000;  // then signals get their turn
 
-/// The exit code that says how it ended.
+/// The exit code for how it ended.
 int code_of(const Ending& ending) {
   return ending.kind == Ending::Kind::signalled ? exit_code::signal_base + ending.number : ending.number;
 }

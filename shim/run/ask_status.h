@@ -17,7 +17,6 @@ std::vector<std::string> socket_folders(std::string_view run_dir, const Environm
 /// does within half a second, because an instance opens its socket a moment after its start. An instance that
 /// answers has five seconds and 64 KiB. An instance of another PID namespace does not count, nor one of a
 /// user other than root, this process's user and the user of PID 1.
-/// of a user who is neither root, nor we, nor who runs our PID 1.
 std::string ask(const std::vector<std::string>& folders);
 
 /// Whether that answer is one of an instance that has not failed and, if `phase` is not empty, is in that
