@@ -99,6 +99,10 @@ std::string as_text(const Topology& topology, const LaunchPlan& plan, const Sett
                          printable(value->source()));
   }
   out += fmt::format("\nwaits for    {}\n", printable(waiting(topology, plan, settings)));
+  if (plan.native_would_serve)
+    out +=
+        "launcher     torchrun; --launcher native would start the workers without an agent, which imports "
+        "torch too\n";
 
   std::size_t widest_name = 0;
   for (const auto& [name, value] : plan.environment.set) widest_name = std::max(widest_name, name.size());

@@ -58,6 +58,7 @@ struct LaunchPlan {
   std::vector<std::string> argv;
   EnvironmentChange environment;
   std::vector<WorkerPlan> workers;  ///< only where the plan is shown; sorted by local rank
+  bool native_would_serve = false;  ///< torchrun was not asked for, and the native launcher does the same
 
   [[nodiscard]] bool launches() const { return launcher != LauncherKind::none; }
   [[nodiscard]] bool by_torchrun() const { return launches() && launcher != LauncherKind::native; }

@@ -3,6 +3,7 @@
 #include <spdlog/fmt/fmt.h>
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
 #include "native/worker.h"
@@ -37,6 +38,16 @@ Faults check(const LaunchInput& input, bool is_torchrun) {
                  "leave --ctty (RANKSHIM_CTTY) off, or --launcher (RANKSHIM_LAUNCHER) at auto");
   }
   return {};
+}
+
+bool would_serve(const LaunchInput& input) {
+  // What only torchrun does with its workers (torch/distributed/run.py, get_args_parser).
+  constexpr std::array<std::string_view, 7> torchruns = {
+      "PET_LOG_DIR",   "PET_REDIRECTS",          "PET_TEE",         "PET_LOCAL_RANKS_FILTER",
+      "PET_NO_PYTHON", "PET_VIRTUAL_LOCAL_RANK", "PET_NUMA_BINDING"};
+  return check(input, false).empty() && std::ranges::none_of(torchruns, [&](std::string_view name) {
+           return input.node.environment().get(name).has_value();
+         });
 }
 
 void plan_native(LaunchPlan& plan, const LaunchInput& input) {

@@ -11,6 +11,9 @@ namespace rankshim::native {
 /// Why rankshim cannot start this job's workers itself; nothing if it can.
 Faults check(const LaunchInput& input, bool is_torchrun);
 
+/// Whether this launcher gives the workers of a script all that torchrun would give them.
+bool would_serve(const LaunchInput& input);
+
 /// The script's interpreter, chosen as torchrun chooses that of its workers.
 void plan_native(LaunchPlan& plan, const LaunchInput& input);
 

@@ -95,3 +95,20 @@ TEST_CASE("a job that the native launcher cannot start is refused with what to d
   CHECK_THAT(to_line(refused({"train.py"}, created)),
              Catch::Contains("already started one process per accelerator"));
 }
+
+TEST_CASE("the native launcher is offered only where it does all that torchrun would do", "[native]") {
+  const auto offered = [](Words line, Words more = {}) {
+    Words environment = kubeflow;
+    environment.insert(environment.end(), more.begin(), more.end());
+    FakeNode node(environment);
+    node.programs = {"/usr/bin/python3", "/usr/bin/torchrun"};
+    return planned(node, std::move(line)).native_would_serve;
+  };
+  CHECK(offered({"train.py"}));
+  CHECK(offered({"-m", "module"}));
+  for (const Words& line : {Words{"--launcher=torchrun", "train.py"}, Words{"--launcher=native", "train.py"},
+                            Words{"--nnodes=2:3", "train.py"}, Words{"--max-restarts=1", "train.py"},
+                            Words{"torchrun", "train.py"}, Words{"bash", "run.sh"}})
+    CHECK_FALSE(offered(line));
+  CHECK_FALSE(offered({"train.py"}, {"PET_TEE=3"}));
+}

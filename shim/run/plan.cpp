@@ -68,6 +68,9 @@ Outcome<LaunchPlan> plan_launch(const LaunchInput& input) {
   if (plan.by_torchrun()) plan_torchrun(plan, input, torchrun ? &*torchrun : nullptr);
   if (plan.launcher == LauncherKind::native) native::plan_native(plan, input);
   if (input.command.empty()) return plan;
+  plan.native_would_serve = input.settings.text(Option::launcher) == "auto" &&
+                            plan.launcher == LauncherKind::torchrun && !torchrun &&
+                            native::would_serve(input);
   if (!plan.launches()) {
     for (std::string& warning : program_warnings(input.topology, input.settings, input.command, input.node))
       plan.warnings.push_back(std::move(warning));
