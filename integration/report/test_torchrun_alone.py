@@ -32,7 +32,7 @@ def script(tmp_path):
 def test_as_pid_1_it_ignores_a_term_while_it_waits_for_the_others_and_logs_nothing(network, script):
     flags = ["--nnodes=2", "--node_rank=0", "--master_addr=127.0.0.1", f"--master_port={PORT}", "--rdzv_conf=timeout=6"]
     process = network.node("alone").start([TORCHRUN, *flags, script("")], {})
-    until(lambda: process.listens(PORT), LONG, "torchrun waits for its peer")
+    until(lambda: process.listens(PORT), "torchrun waits for its peer", LONG)
     assert process.lines == []
     process.signal(signal.SIGTERM)
     # Its own timeout ends it.
