@@ -64,7 +64,7 @@ bool detach(pid_t process, int signal) {
   siginfo_t info{};
   const bool known = ptrace(PTRACE_GETSIGINFO, process, nullptr, &info) == 0;
   const bool by_exec = signal == SIGTRAP && known && info.si_code == SI_USER && info.si_pid == process;
-  // ptrace(2) takes the signal as a pointer.
+  // NOLINTNEXTLINE(performance-no-int-to-ptr): ptrace(2) takes the signal as a pointer
   return ptrace(PTRACE_DETACH, process, nullptr, reinterpret_cast<void*>(by_exec ? 0L : long{signal})) == 0;
 }
 
