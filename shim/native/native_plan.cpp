@@ -59,9 +59,9 @@ void plan_native(LaunchPlan& plan, const LaunchInput& input) {
 void change_for_workers(LaunchPlan& plan, const LaunchInput& input) {
   const Environment& environment = input.node.environment();
   auto& [set, unset] = plan.environment;
-  for (auto& [name, value] : common_variables(static_job(input.topology), environment)) {
-    std::erase_if(set, [&](const auto& entry) { return entry.first == name; });
-    set.emplace_back(std::move(name), std::move(value));
+  for (auto& variable : common_variables(static_job(input.topology), environment)) {
+    std::erase_if(set, [&](const auto& entry) { return entry.first == variable.first; });
+    set.push_back(std::move(variable));
   }
   // Each worker gets a different value of these, or they belong to an agent.
   for (const std::string_view name : {"RANK", "LOCAL_RANK", "ROLE_RANK", "TORCHELASTIC_RESTART_COUNT",
