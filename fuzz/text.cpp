@@ -8,7 +8,7 @@
 int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace rankshim;
   const auto text = fuzz::text_of(data, size);
-  for (const std::string& shown : {printable(text), quoted(text)}) {
+  for (const std::string& shown : {printable(text), in_quotes(text)}) {
     fuzz::must(as_utf8(shown) == shown);  // it is UTF-8
     for (std::size_t at = 0; at < shown.size(); ++at) {
       const auto byte = static_cast<unsigned char>(shown[at]);
