@@ -48,6 +48,7 @@ def end():
         worker.wait()
     workers.clear()
 
+os.write(1, b"!")
 for line in sys.stdin:
     exec(line)
 )";
@@ -56,16 +57,24 @@ class Agent {
  public:
   explicit Agent(const std::string& folder) {
     int ends[2];
+    int up[2];
     REQUIRE(pipe(ends) == 0);
+    REQUIRE(pipe(up) == 0);
     pid_ = fork();
     if (pid_ == 0) {
       dup2(ends[0], STDIN_FILENO);
+      dup2(up[1], STDOUT_FILENO);
       close(ends[1]);
       execlp("python3", "python3", "-c", agent_script, folder.c_str(), nullptr);
       _exit(127);
     }
     close(ends[0]);
+    close(up[1]);
     steps_ = ends[1];
+    // A python3 that is a shell script has children of its own before it becomes Python.
+    char byte = 0;
+    REQUIRE(read(up[0], &byte, 1) == 1);
+    close(up[0]);
   }
   ~Agent() {
     step("end(); sys.exit()");
