@@ -216,7 +216,7 @@ TEST_CASE("a node that turns out to be the master does not wait for the port, if
   MasterPort closed(fixture.context);
   CHECK(fixture.reach({"job-0.", closed.number(), Until::port, true}).mine);
   CHECK(fixture.reach({"job-0.", closed.number(), Until::name, false}).mine);
-  fixture.limits.timeout = std::chrono::milliseconds(30);
+  fixture.limits.timeout = std::chrono::milliseconds(500);
   CHECK_THAT(fixture.why_not({"job-0.", closed.number(), Until::port, false}),
              Catch::Contains("port closed"));
 }
@@ -251,7 +251,7 @@ TEST_CASE("the line at the end names the step that never succeeded, the servers,
   for (const Row& row : rows) {
     Fixture fixture(always(row.answer));
     MasterPort closed(fixture.context);
-    fixture.limits.timeout = std::chrono::milliseconds(100);
+    fixture.limits.timeout = std::chrono::milliseconds(300);
     CHECK(fixture.why_not({"job-0.", closed.number(), Until::port, false}) ==
           "master job-0.:" + std::to_string(closed.number()) + " not reached in N s: " + row.expected);
   }
@@ -264,7 +264,7 @@ TEST_CASE("a name that resolved and is gone is reported as gone") {
     return {.rcode = nxdomain};
   });
   MasterPort closed(fixture.context);
-  fixture.limits.timeout = std::chrono::milliseconds(300);
+  fixture.limits.timeout = std::chrono::milliseconds(600);
   CHECK_THAT(fixture.why_not({"job-0.", closed.number(), Until::port, false}),
              Catch::Contains(
                  "its name resolved to 127.0.0.1 and is gone: asked S for job-0 (A, AAAA): no such name"));
@@ -362,7 +362,7 @@ TEST_CASE("a name that means every node itself has no record yet") {
     MasterPort port(fixture.context);
     port.acceptor.listen();
     fixture.hosts.write(placeholder + " job-0\n");
-    fixture.limits.timeout = std::chrono::milliseconds(200);
+    fixture.limits.timeout = std::chrono::milliseconds(300);
     CHECK_THAT(fixture.why_not({"job-0", port.number(), Until::port, true, true}),
                Catch::Contains("which is not the address of another node"));
   }
