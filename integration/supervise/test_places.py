@@ -57,7 +57,10 @@ def test_signals_ends_and_leftovers_are_handled(start, place, request):
 
 
 def test_if_no_process_may_be_started_it_is_71_with_one_line(start):
-    process = start("bash", "-c", "echo never", before=("prlimit", "--nproc=1", *STRANGER))
+    # RLIMIT_NPROC counts all processes of the user, those of tests beside this one too: a user that only this test has.
+    user = 100_000 + os.getpid()
+    process = start("bash", "-c", "echo never",
+                    before=("prlimit", "--nproc=1", "setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups"))
     assert process.wait() == 71
     assert process.stdout == ""
     errors = [line for line in process.stderr.splitlines() if "error" in line]
