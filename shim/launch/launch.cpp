@@ -90,11 +90,11 @@ std::string find_missing(const LaunchPlan& plan, const LaunchInput& input, const
                   : "neither python3 nor python is in PATH; set RANKSHIM_PYTHON (--python)";
   }
   // A folder with a __main__.py is a script too, and a shell's <(…) can be read only once.
-  if (script.empty() || script.starts_with("/dev/") || node.file(script + "/__main__.py")) return {};
+  if (script.empty() || script.starts_with("/dev/")) return {};
   const auto read = node.read(script);
   const auto* refusal = std::get_if<Unreadable>(&read);
-  return refusal == nullptr ? std::string()
-                            : fmt::format("the script {} cannot be read ({})", script, refusal->why());
+  if (refusal == nullptr || node.file(script + "/__main__.py")) return {};
+  return fmt::format("the script {} cannot be read ({})", script, refusal->why());
 }
 
 /// By default torchrun gives each worker one thread, and prints a banner about it.
