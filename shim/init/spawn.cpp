@@ -75,6 +75,7 @@ void close_what_was_passed_on() {
 
 Spawn::Spawn(const Command& command)
     : name_(command.argv.front()),
+      output_(command.output),
       candidates_(executable_candidates(command.argv.front(), path_of(command.environment))) {
   shell_argv_ = {const_cast<char*>(shell), nullptr};  // NOLINT(cppcoreguidelines-pro-type-const-cast)
   for (const std::string& argument : command.argv) {
@@ -139,6 +140,9 @@ void Spawn::become_command(int report, const Start& how, pid_t parent) {
     told = {Report::Stage::privileges, -done, 0};
     [[maybe_unused]] const auto written = write(report, &told, sizeof(told));
     kernel::exit_now(127);
+  }
+  for (const int stream : {0, 1}) {
+    if (output_[stream] >= 0) dup2(output_[stream], STDOUT_FILENO + stream);
   }
   *std::to_chars(listen_pid_.data() + std::strlen("LISTEN_PID="), listen_pid_.end() - 1, getpid()).ptr = 0;
   if (inherited_as_ignored(SIGCHLD)) kernel::set_ignored(SIGCHLD, true);

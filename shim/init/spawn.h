@@ -12,6 +12,7 @@ namespace rankshim::supervise {
 struct Command {
   std::vector<std::string> argv;  ///< not empty; argv[0] is searched in PATH of `environment` (execvp(3))
   std::vector<std::string> environment;  ///< NAME=VALUE
+  std::array<int, 2> output{-1, -1};     ///< what becomes its stdout and stderr; −1: rankshim's own
 };
 
 /// Why a command was not started.
@@ -59,6 +60,7 @@ class Spawn {
   [[noreturn]] void become_command(int report, const Start& how, pid_t parent);
 
   const std::string name_;  // as the command has it
+  const std::array<int, 2> output_;
   std::vector<std::string> candidates_;
   std::vector<char*> argv_;
   std::vector<char*> shell_argv_;  // for a file that is no program: /bin/sh FILE ARG…

@@ -54,6 +54,7 @@ void plan_native(LaunchPlan& plan, const LaunchInput& input) {
   // torch/distributed/run.py, config_from_args
   const auto workers_own = input.node.environment().get("PYTHON_EXEC");
   if (!plan.interpreter.empty() && workers_own) plan.interpreter = *workers_own;
+  plan.log_dir = input.settings.text(Option::log_dir);
 }
 
 void change_for_workers(LaunchPlan& plan, const LaunchInput& input) {
@@ -73,8 +74,10 @@ void change_for_workers(LaunchPlan& plan, const LaunchInput& input) {
 
 void show_workers(LaunchPlan& plan, const LaunchInput& input, const std::string& folder) {
   const StaticJob job = static_job(input.topology);
+  const std::string jobs = plan.log_dir.empty() ? folder : log_folder_template(plan.log_dir, job.run_id);
   for (unsigned local_rank = 0; local_rank < job.workers; ++local_rank) {
-    const Worker worker{.local_rank = local_rank, .error_file = error_file(folder, 0, local_rank)};
+    const Worker worker{.local_rank = local_rank,
+                        .error_file = error_file(worker_folder(jobs, 0, local_rank))};
     plan.workers.push_back({worker_variables(job, worker), worker_words(job, worker, plan.argv)});
   }
 }

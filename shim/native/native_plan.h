@@ -14,7 +14,7 @@ Faults check(const LaunchInput& input, bool is_torchrun);
 /// Whether this launcher gives the workers of a script all that torchrun would give them.
 bool would_serve(const LaunchInput& input);
 
-/// The script's interpreter, chosen as torchrun chooses that of its workers.
+/// The script's interpreter, chosen as torchrun chooses that of its workers, and the folder for logs.
 void plan_native(LaunchPlan& plan, const LaunchInput& input);
 
 /// The variables that all workers have in common, without those of another launcher.

@@ -1,5 +1,7 @@
 #include "native/worker.h"
 
+#include <algorithm>
+
 #include "base/text.h"
 #include "native/placeholders.h"
 
@@ -27,9 +29,17 @@ unsigned rank_of(const StaticJob& job, const Worker& worker) {
   return job.node_rank * job.workers + worker.local_rank;
 }
 
-std::string error_file(const std::string& folder, unsigned attempt, unsigned local_rank) {
-  return folder + "/attempt_" + text(attempt) + "/" + text(local_rank) + "/error.json";
+std::string log_folder_template(const std::string& log_dir, std::string_view run_id) {
+  std::string name(run_id);
+  std::ranges::replace(name, '/', '_');
+  return log_dir + "/" + name + "_XXXXXX";
 }
+
+std::string worker_folder(const std::string& folder, unsigned attempt, unsigned local_rank) {
+  return folder + "/attempt_" + text(attempt) + "/" + text(local_rank);
+}
+
+std::string error_file(const std::string& worker_folder) { return worker_folder + "/error.json"; }
 
 Variables common_variables(const StaticJob& job, const Environment& environment) {
   Variables variables = {{"WORLD_SIZE", text(world_size(job))},

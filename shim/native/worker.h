@@ -33,8 +33,14 @@ struct Worker {
 
 unsigned rank_of(const StaticJob& job, const Worker& worker);
 
-/// The file in rankshim's folder for a worker's exception. torch does not make its folders.
-std::string error_file(const std::string& folder, unsigned attempt, unsigned local_rank);
+/// The pattern of the name of a job's folder in the user's folder for logs. It is a new one for each run, and
+/// its content has torchrun's layout (torch/distributed/elastic/multiprocessing/api.py, DefaultLogsSpecs).
+std::string log_folder_template(const std::string& log_dir, std::string_view run_id);
+
+/// A worker's folder in the job's folder. Nothing makes it for torch.
+std::string worker_folder(const std::string& folder, unsigned attempt, unsigned local_rank);
+/// The file there for the worker's exception.
+std::string error_file(const std::string& worker_folder);
 
 /// The variables that all workers have in common, and each worker's. Together they are those that torchrun
 /// sets (torch/distributed/elastic/agent/server/local_elastic_agent.py, _start_workers), without those about

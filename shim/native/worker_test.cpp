@@ -74,6 +74,12 @@ TEST_CASE("any program can be started by the native launcher, with each worker's
   CHECK(plan.argv[1] == "--index={local_rank}");
 }
 
+TEST_CASE("with a folder for logs, each run has a folder of its own in it", "[native]") {
+  const ShownPlan plan = started_natively({"--log-dir=/logs", "--run-id=team/job", "train.py"});
+  CHECK(value(plan.workers[1].environment, "TORCHELASTIC_ERROR_FILE") ==
+        "/logs/team_job_XXXXXX/attempt_0/1/error.json");
+}
+
 TEST_CASE("a script's workers wait for the master's port, a program's for its name alone", "[native]") {
   CHECK(started_natively({"train.py"}).wait == Until::port);
   CHECK(started_natively({"--", "./mytask"}).wait == Until::name);

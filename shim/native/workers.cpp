@@ -29,12 +29,14 @@ std::vector<Command> Workers::workers_to_start(const Command& command) {
   std::vector<Command> commands;
   for (unsigned local_rank = 0; local_rank < job_.workers; ++local_rank) {
     Worker worker{.local_rank = local_rank, .attempt = attempt_, .error_file = {}};
-    made = made && mkdir((folder + "/" + std::to_string(local_rank)).c_str(), 0700) == 0;
-    if (made) worker.error_file = error_file(folder_, attempt_, local_rank);
+    const std::string own = worker_folder(folder_, attempt_, local_rank);
+    made = made && mkdir(own.c_str(), 0700) == 0;
+    if (made) worker.error_file = error_file(own);
     Environment environment(command.environment);
     environment.set("MASTER_PORT", std::to_string(job_.master_port));
     for (const auto& [name, value] : worker_variables(job_, worker)) environment.set(name, value);
     commands.push_back({worker_words(job_, worker, command.argv), std::move(environment).entries()});
+    if (made && has_logs_) commands.back().output = output_.open(own);
   }
   if (!made && !folder.empty())
     log::warn("cannot make a folder in {} ({}): the workers' exceptions will not be known", folder_,
@@ -44,6 +46,7 @@ std::vector<Command> Workers::workers_to_start(const Command& command) {
 
 void Workers::started(boost::asio::io_context& /*io*/, const std::vector<pid_t>& processes,
                       Clock::time_point when, const std::vector<std::string>& /*environment*/) {
+  output_.workers_have_them();
   if (!first_at_) first_at_ = when;
   for (const pid_t process : processes) {
     const auto local_rank = static_cast<unsigned>(workers_.size());

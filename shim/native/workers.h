@@ -8,6 +8,7 @@
 
 #include "base/signal_text.h"
 #include "init/launcher.h"
+#include "native/output.h"
 #include "native/worker.h"
 #include "node/node.h"
 
@@ -16,10 +17,16 @@ namespace rankshim::native {
 /// rankshim itself as the launcher: the workers are its children, so the kernel reports how each ended.
 class Workers final : public supervise::Launcher {
  public:
-  /// `folder` is rankshim's: a worker writes its exception to attempt_N/LOCAL_RANK/error.json in it; empty:
-  /// to no file. `worker_signals` go to the workers' processes, and only once each of them can take it.
-  Workers(StaticJob job, std::string folder, supervise::SignalSet worker_signals, const Node& node)
-      : job_(std::move(job)), folder_(std::move(folder)), worker_signals_(worker_signals), node_(node) {}
+  /// In `folder`, a worker writes its exception to attempt_N/LOCAL_RANK/error.json, and with `has_logs` its
+  /// stdout and stderr to stdout.log and stderr.log beside it; empty: to no file. `worker_signals` go to the
+  /// workers' processes, and only once each of them can take it.
+  Workers(StaticJob job, std::string folder, bool has_logs, supervise::SignalSet worker_signals,
+          const Node& node)
+      : job_(std::move(job)),
+        folder_(std::move(folder)),
+        has_logs_(has_logs),
+        worker_signals_(worker_signals),
+        node_(node) {}
 
   [[nodiscard]] std::vector<supervise::Command> workers_to_start(const supervise::Command& command) override;
   [[nodiscard]] bool starts_again(const supervise::Ending& ending) override;
@@ -41,8 +48,10 @@ class Workers final : public supervise::Launcher {
 
   StaticJob job_;
   const std::string folder_;
+  const bool has_logs_;
   const supervise::SignalSet worker_signals_;
   const Node& node_;
+  Output output_;
   unsigned attempt_ = 0;
   std::vector<supervise::WorkerState> workers_;  // of the last attempt
   std::vector<supervise::WorkerEnd> ends_;

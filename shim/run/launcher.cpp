@@ -41,9 +41,14 @@ std::unique_ptr<supervise::Launcher> make_launcher(const Job& job, const Setting
                                                    const std::string& log_folder, const Node& node) {
   const supervise::SignalSet worker_signals =
       supervise::parse_signals(settings.text(Option::worker_signals)).value_or(0);
-  if (job.plan.launcher == LauncherKind::native)
-    return std::make_unique<native::Workers>(native::static_job(job.topology), log_folder, worker_signals,
+  if (job.plan.launcher == LauncherKind::native) {
+    native::StaticJob workers = native::static_job(job.topology);
+    const bool has_logs = !job.plan.log_dir.empty();
+    std::string folder = log_folder;
+    if (has_logs && !folder.empty()) folder = native::make_log_folder(folder, workers.run_id);
+    return std::make_unique<native::Workers>(std::move(workers), std::move(folder), has_logs, worker_signals,
                                              node);
+  }
   const torchrun::JobSize size = size_of(job.topology);
   const bool strict = settings.flag(Option::strict);
   if (!job.plan.launches()) return std::make_unique<torchrun::Program>(size, strict);

@@ -46,6 +46,26 @@ Faults choose_launcher(LaunchPlan& plan, const LaunchInput& input, std::optional
   return {};
 }
 
+/// What is asked of the workers' output and cannot be done.
+Faults check_output(LaunchPlan& plan, const LaunchInput& input,
+                    const std::optional<TorchrunCommand>& torchrun) {
+  const auto& log_dir = input.settings[Option::log_dir];
+  if (!log_dir || input.command.empty()) return {};
+  if (!plan.launches()) {
+    plan.warnings.push_back(
+        fmt::format("{} is for the workers that torchrun or --launcher=native starts; {} writes to stdout "
+                    "and stderr itself",
+                    log_dir->detail, input.command[0]));
+    return {};
+  }
+  const auto* flag = torchrun ? torchrun->find("log_dir") : nullptr;
+  if (flag == nullptr || flag->value == log_dir->text) return {};
+  return {
+      {fmt::format("{}={}, but the command's --log_dir is {}", log_dir->detail, log_dir->text, flag->value),
+       {log_dir->detail},
+       "give only one of them"}};
+}
+
 /// The Python script that will run.
 std::string script_of(const std::vector<std::string>& command,
                       const std::optional<TorchrunCommand>& torchrun) {
@@ -61,6 +81,7 @@ Outcome<LaunchPlan> plan_launch(const LaunchInput& input) {
   Faults faults = choose_launcher(plan, input, torchrun);
   if (auto fault = check_idle_role(plan, input, is_script(input.command) || torchrun))
     faults.push_back(std::move(*fault));
+  for (Fault& fault : check_output(plan, input, torchrun)) faults.push_back(std::move(fault));
   if (!faults.empty()) return faults;
   if (is_script(input.command)) plan.interpreter = find_interpreter(input.settings, input.node);
   choose_scope(plan, input.settings);

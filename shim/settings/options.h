@@ -29,6 +29,7 @@ enum class Option : std::uint8_t {
   nccl_ifname,
   export_pet,
   record,
+  log_dir,
   wait,
   wait_timeout,
   signal_scope,
@@ -138,6 +139,8 @@ inline constexpr std::array options = {
                "PET_* too"},
     OptionInfo{Option::record, "", "record", ValueKind::boolean, "", "true",
                "record the exceptions of workers whose script has no @record"},
+    OptionInfo{Option::log_dir, "", "log-dir", ValueKind::text, "DIR", "",
+               "write each worker's stdout and stderr to a file below DIR, in torchrun's layout"},
 
     OptionInfo{Option::wait, "Waiting for the master", "wait", ValueKind::choice, "auto|port|dns|none",
                "auto",

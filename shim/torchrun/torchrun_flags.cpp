@@ -117,7 +117,8 @@ std::vector<std::string> fill_in(const std::vector<std::string>& command, const 
                                  const Topology& topology, std::vector<TorchrunFlag> flags) {
   if (has_own_rendezvous(torchrun, topology)) {
     std::erase_if(flags, [](const TorchrunFlag& flag) {
-      return flag.name != "nproc_per_node" && flag.name != "max_restarts" && flag.name != "log_dir";
+      return flag.name != "nproc_per_node" && flag.name != "max_restarts" && flag.name != "log_dir" &&
+             flag.name != "redirects";
     });
   }
   std::vector<std::string_view> replaced;

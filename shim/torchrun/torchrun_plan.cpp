@@ -78,6 +78,8 @@ std::optional<TorchrunCommand> own_torchrun(const Settings& settings,
 void plan_torchrun(LaunchPlan& plan, const LaunchInput& input, const TorchrunCommand* own) {
   if (const auto* flag = own != nullptr ? own->find("log_dir") : nullptr) {
     plan.log_dir = flag->value;
+  } else if (const auto& log_dir = input.settings[Option::log_dir]) {
+    plan.log_dir = log_dir->text;
   } else {
     plan.log_dir = std::string(input.node.environment().get("PET_LOG_DIR").value_or(""));
   }
@@ -171,6 +173,11 @@ void write_torchrun_argv(LaunchPlan& plan, const LaunchInput& input, const Torch
   if (!plan.interpreter.empty()) plan.argv = {plan.interpreter, "-u"};
   auto flags = torchrun_flags(input.topology, input.settings, input.node, master_address,
                               plan.log_dir.empty() ? folder.path : std::string());
+  if (const auto& log_dir = input.settings[Option::log_dir]) {
+    flags.push_back({"log_dir", log_dir->text});
+    flags.push_back(
+        {"redirects", "3"});  // stdout and stderr (torch/distributed/elastic/multiprocessing/api.py, Std)
+  }
   if (own != nullptr) {
     const auto argv = fill_in(command, *own, input.topology, std::move(flags));
     plan.argv.insert(plan.argv.end(), argv.begin(), argv.end());

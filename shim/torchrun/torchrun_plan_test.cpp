@@ -87,6 +87,34 @@ TEST_CASE("the user's own log folder is followed instead of a temporary one") {
   CHECK_FALSE(environment_of(result, node).has("TORCHELASTIC_ERROR_FILE"));
 }
 
+TEST_CASE("--log-dir gives torchrun the folder and sends the workers' output there") {
+  Words environment = kubeflow;
+  environment.emplace_back("PET_LOG_DIR=/others");
+  FakeNode node(environment);
+  node.programs = {"/usr/bin/python3", "/usr/bin/torchrun"};
+  const ShownPlan script = planned(node, {"--log-dir=/logs", "train.py"});
+  CHECK(script.log_dir == "/logs");
+  CHECK(shell_quote(script.argv).ends_with(" --log_dir=/logs --redirects=3 train.py"));
+  CHECK_FALSE(environment_of(script, node).has("TORCHELASTIC_ERROR_FILE"));
+  const Words own = {"--log-dir=/logs", "torchrun", "--log-dir", "/logs", "-r1", "train.py"};
+  CHECK(shell_quote(planned(node, own).argv).ends_with(" --max_restarts=0 --log-dir /logs -r1 train.py"));
+  const Words alone = {"--nnodes=1", "--log-dir=/logs", "torchrun", "--standalone", "train.py"};
+  CHECK(shell_quote(planned(FakeNode({}), alone).argv)
+            .ends_with(" --log_dir=/logs --redirects=3 --standalone train.py"));
+}
+
+TEST_CASE("--log-dir for another folder than torchrun's is refused, and for a program it is a warning") {
+  const FakeNode node(kubeflow);
+  const auto planned_both = plan(node, {"--log-dir=/logs", "torchrun", "--log_dir=/own", "train.py"}).plan;
+  const auto* faults = std::get_if<Faults>(&planned_both);
+  REQUIRE(faults != nullptr);
+  CHECK(to_line(faults->front()) ==
+        "--log-dir=/logs, but the command's --log_dir is /own; give only one of them");
+  const ShownPlan program = planned(node, {"--log-dir=/logs", "bash", "run.sh"});
+  CHECK_THAT(program.warnings.back(), Catch::StartsWith("--log-dir is for the workers"));
+  CHECK(program.log_dir.empty());
+}
+
 TEST_CASE("torchrun inside processes that exist already is a program, with a warning") {
   const FakeNode node({"RANK=3", "WORLD_SIZE=4", "LOCAL_RANK=1", "LOCAL_WORLD_SIZE=2", "MASTER_ADDR=m"});
   const Words command = {"--rank-unit=process", "torchrun", "train.py"};
