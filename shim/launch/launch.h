@@ -50,6 +50,10 @@ struct LaunchPlan {
   std::string interpreter;  ///< of a script: python3; empty for a program
   /// The interpreter that needs torch, with its options; empty if it is not known or if none needs it.
   std::vector<std::string> python;
+  /// --torchrun-args: each option as --name or --name=value.
+  std::vector<std::string> torchrun_args;
+  /// torch has torch.distributed.launch and no torchrun (before 1.9). Known once the interpreter was asked.
+  bool has_only_launch = false;
   /// A sentence about what is missing of what is to be started; empty if nothing is known to be missing.
   std::string missing;
   std::vector<std::string> warnings;

@@ -43,15 +43,36 @@ bool is_elsewhere(const Topology& topology, const Node& node) {
          !same_host(master, node.host_name());
 }
 
+/// The exit codes of look_for_torch: there is no torch; it has torch.distributed.launch and no torchrun; and
+/// this number more than an option's index if torchrun does not know that option.
 constexpr int no_torch = 100;
+constexpr int no_torchrun = 101;
+constexpr int first_unknown = 102;
 
-/// A command that ends with that code if the interpreter does not find torch.
-supervise::Command ask_for_torch(const std::vector<std::string>& python, const Environment& environment) {
-  supervise::Command command{python, environment.entries()};
-  command.argv.insert(
-      command.argv.end(),
-      {"-c", "import importlib.util,sys; sys.exit(0 if importlib.util.find_spec('torch') else 100)"});
-  return command;
+/// Looks for torch and the options in its arguments without importing torch. torchrun's own text is searched
+/// for the options, because there are too many versions for a table.
+constexpr const char* look_for_torch = R"(
+import importlib.util,os,sys
+t=importlib.util.find_spec('torch') or sys.exit(100)
+d=os.path.dirname(t.origin or '')+'/distributed/'
+if os.path.exists(d+'run.py'):
+ if sys.argv[1:]:
+  t=open(d+'run.py',encoding='utf8').read().replace('_','-')
+  for i,a in enumerate(sys.argv[1:]):
+   if '"'+a.split('=')[0].replace('_','-')+'"' not in t:sys.exit(102+i)
+elif os.path.exists(d+'launch.py'):sys.exit(101)
+)";
+
+/// Runs the interpreter with look_for_torch.
+awaitable<supervise::Ending> ask_for_torch(const Run& run, const LaunchPlan& plan) {
+  supervise::Command command{plan.python, run.node.environment().entries()};
+  command.argv.insert(command.argv.end(), {"-c", look_for_torch});
+  command.argv.insert(command.argv.end(), plan.torchrun_args.begin(), plan.torchrun_args.end());
+  supervise::Policy policy = plan_supervision(run.settings);
+  policy.hook = true;
+  policy.time_limit =
+      std::min<std::chrono::milliseconds>(std::chrono::seconds(20), *run.settings.time(Option::wait_timeout));
+  co_return co_await supervise::supervise(run.io, run.signals, command, policy);
 }
 
 }  // namespace
@@ -105,23 +126,40 @@ awaitable<std::variant<Job, Faults, Verdict>> resolve_when_ready(const Run& run,
   }
 }
 
-awaitable<std::optional<Verdict>> check_python(const Run& run, const Job& job) {
-  if (job.plan.python.empty()) co_return std::nullopt;
-  const supervise::Command command = ask_for_torch(job.plan.python, run.node.environment());
-  supervise::Policy policy = plan_supervision(run.settings);
-  policy.hook = true;
-  policy.time_limit =
-      std::min<std::chrono::milliseconds>(std::chrono::seconds(20), *run.settings.time(Option::wait_timeout));
-  const supervise::Ending asked = co_await supervise::supervise(run.io, run.signals, command, policy);
-  if (const auto signal = asked_to_stop(asked))
-    co_return stopped_before_start(*signal, "while the interpreter was checked");
-  if (asked.kind != supervise::Ending::Kind::exited || asked.number != no_torch) co_return std::nullopt;
-  const std::string& python = command.argv.front();
-  co_return ended_before_start(
-      exit_code::configuration, Cause::config,
-      fmt::format("no torch in {}: install it there, or name the interpreter that has it with --python "
-                  "(RANKSHIM_PYTHON)",
-                  run.node.find_program(python).value_or(python)));
+awaitable<std::optional<Verdict>> check_python(const Run& run, Job& job) {
+  LaunchPlan& plan = job.plan;
+  if (plan.python.empty()) co_return std::nullopt;
+  const std::string python = run.node.find_program(plan.python.front()).value_or(plan.python.front());
+  for (;;) {
+    const supervise::Ending asked = co_await ask_for_torch(run, plan);
+    if (const auto signal = asked_to_stop(asked))
+      co_return stopped_before_start(*signal, "while the interpreter was checked");
+    const int code = asked.kind == supervise::Ending::Kind::exited ? asked.number : 0;
+    const auto unknown = static_cast<std::size_t>(code - first_unknown);
+    if (code >= first_unknown && unknown < plan.torchrun_args.size()) {
+      const auto option = plan.torchrun_args.begin() + static_cast<std::ptrdiff_t>(unknown);
+      log::warn("the torchrun of {} does not know {}: it is left out", python, *option);
+      plan.torchrun_args.erase(option);
+      continue;
+    }
+    std::string sentence;
+    if (code == no_torch)
+      sentence = fmt::format(
+          "no torch in {}: install it there, or name the interpreter that has it with "
+          "--python (RANKSHIM_PYTHON)",
+          python);
+    if (code == no_torchrun) {
+      plan.has_only_launch = true;
+      log::info("torch in {} has no torchrun: torch.distributed.launch starts the workers", python);
+      for (const std::string& option : std::exchange(plan.torchrun_args, {}))
+        log::warn("torch.distributed.launch does not know {}: it is left out", option);
+      if (job.topology.elastic || job.topology.number(Fact::max_restarts) != 0)
+        sentence = fmt::format(
+            "torch in {} is older than torchrun (1.9), which elastic jobs and restarts need", python);
+    }
+    if (sentence.empty()) co_return std::nullopt;
+    co_return ended_before_start(exit_code::configuration, Cause::config, std::move(sentence));
+  }
 }
 
 awaitable<std::optional<Verdict>> wait_for_master(const Run& run, Job& job,

@@ -38,6 +38,7 @@ Faults choose_launcher(LaunchPlan& plan, const LaunchInput& input, std::optional
              "leave --launcher (RANKSHIM_LAUNCHER) at auto"}};
   }
   if (plan.launcher == LauncherKind::native) return native::check(input, torchrun.has_value());
+  if (Faults faults = check_torchrun_args(settings); !faults.empty()) return faults;
   if (!command.empty() && !is_script(command) && !torchrun) {
     return {{fmt::format("{}={} starts a script, but {} is a program", chosen.detail, wanted, command[0]),
              {chosen.detail},

@@ -23,6 +23,7 @@ std::string with_commas(std::string_view choices) {
 std::optional<std::string> normalise(const OptionInfo& option, std::string_view text) {
   switch (option.kind) {
     case ValueKind::text:
+    case ValueKind::words:
       break;
     case ValueKind::choice:
       if (!is_one_of(text, option.argument)) return std::nullopt;
@@ -73,6 +74,7 @@ std::string wanted(const OptionInfo& option) {
     case ValueKind::signal_map:
       return "FROM=TO,... with signals such as TERM, RTMIN+3 or 15; TO may be none";
     case ValueKind::text:
+    case ValueKind::words:
       break;
   }
   return std::string(option.argument);
@@ -86,6 +88,8 @@ char separator(ValueKind kind) {
       return ',';
     case ValueKind::pattern:
       return '|';
+    case ValueKind::words:
+      return ' ';
     default:
       return '\0';
   }

@@ -26,6 +26,7 @@ enum class Option : std::uint8_t {
   rdzv_endpoint,
   rdzv_conf,
   local_addr,
+  torchrun_args,
   nccl_ifname,
   export_pet,
   record,
@@ -78,6 +79,7 @@ enum class ValueKind : std::uint8_t {
   signal,
   signals,     ///< a list, or none
   signal_map,  ///< FROM=TO,...
+  words,       ///< a list with blanks between its parts
 };
 
 struct OptionInfo {
@@ -132,6 +134,8 @@ inline constexpr std::array options = {
     OptionInfo{Option::rdzv_conf, "", "rdzv-conf", ValueKind::text, "K=V,K=V", "", "torchrun's --rdzv_conf"},
     OptionInfo{Option::local_addr, "", "local-addr", ValueKind::text, "ADDR", "",
                "this node's address for c10d; otherwise the one that routes to the master"},
+    OptionInfo{Option::torchrun_args, "", "torchrun-args", ValueKind::words, "'--NAME=VALUE ...'", "",
+               "more options for torchrun; those that the image's torchrun does not know are left out"},
     OptionInfo{Option::nccl_ifname, "", "nccl-ifname", ValueKind::boolean, "", "false",
                "set NCCL_SOCKET_IFNAME to the interface that routes to the master"},
     OptionInfo{Option::export_pet, "", "export-pet", ValueKind::boolean, "", "true",

@@ -57,13 +57,14 @@ void TopologyResolver::check_nproc(const Value& nproc, const std::optional<Devic
   }
 }
 
-void TopologyResolver::complete_restarts() {
-  auto& restarts = fact(Fact::max_restarts);
-  if (!restarts && reads_variables_) {
-    if (const auto text = node_.environment().get("PET_MAX_RESTARTS")) {
-      restarts = Value{std::string(*text), Origin::variable, "PET_MAX_RESTARTS"};
-    }
+void TopologyResolver::complete_torchruns() {
+  for (const auto& [wanted, variable] :
+       {std::pair{Fact::max_restarts, "PET_MAX_RESTARTS"}, {Fact::rdzv_conf, "PET_RDZV_CONF"}}) {
+    if (fact(wanted) || !reads_variables_) continue;
+    if (const auto text = node_.environment().get(variable))
+      fact(wanted) = Value{std::string(*text), Origin::variable, variable};
   }
+  auto& restarts = fact(Fact::max_restarts);
   if (!restarts) {
     restarts = Value{"0", Origin::fallback, ""};
   } else if (!parse_count(restarts->text)) {

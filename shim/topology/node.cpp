@@ -15,7 +15,7 @@ void TopologyResolver::complete_node() {
   use_static_endpoint();
   if (!check_nnodes()) return;
   complete_nproc();
-  complete_restarts();
+  complete_torchruns();
   if (!fact(Fact::nnodes)) {
     if (says_others() || platform_lacks_nnodes()) return;
     fact(Fact::nnodes) = Value{"1", Origin::fallback, ""};

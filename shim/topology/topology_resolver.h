@@ -186,7 +186,7 @@ class TopologyResolver {
   /// For a node that is only described: its devices cannot be counted here.
   void complete_nproc_elsewhere();
   void check_nproc(const Value& nproc, const std::optional<DeviceCount>& visible);
-  void complete_restarts();
+  void complete_torchruns();
 
   /// A job that is started again must not meet what is left of the one before: the attempt is part of the run
   /// id, and so of the default port, unless the user has set the run id.

@@ -20,7 +20,7 @@ struct Known {
 };
 
 /// Every flag of torch.distributed.run and .launch, to distinguish a flag's value from the script.
-constexpr std::array<Known, 31> known_flags = {{{"nnodes", true},
+constexpr std::array<Known, 33> known_flags = {{{"nnodes", true},
                                                 {"nproc_per_node", true},
                                                 {"rdzv_backend", true},
                                                 {"rdzv_endpoint", true},
@@ -50,7 +50,9 @@ constexpr std::array<Known, 31> known_flags = {{{"nnodes", true},
                                                 {"signals_to_handle", true},
                                                 {"shutdown_timeout", true},
                                                 {"virtual_local_rank", false},
-                                                {"use_env", false}}};
+                                                {"use_env", false},
+                                                {"log_line_prefix_template", true},
+                                                {"print_completion", true}}};
 
 constexpr std::array<std::pair<std::string_view, Fact>, 10> fact_flags = {
     {{"nnodes", Fact::nnodes},
@@ -115,13 +117,13 @@ void read_flags(const std::vector<std::string>& command, TorchrunCommand& torchr
       if (word.size() > 2) value = std::string(word.substr(word[2] == '=' ? 3 : 2));  // -r3, -r=3
     }
     std::size_t words = 1;
-    if (known != nullptr) {  // torchrun refuses a flag that it does not know
-      if (known->has_value && !value && at + 1 < command.size()) {
-        value = command[at + 1];
-        words = 2;
-      }
-      torchrun.flags.push_back({known->name, value.value_or(""), at, words});
+    if (known != nullptr && known->has_value && !value && at + 1 < command.size()) {
+      value = command[at + 1];
+      words = 2;
     }
+    const std::string_view written = word.substr(word[1] == '-' ? 2 : 1);
+    torchrun.flags.push_back({known != nullptr ? known->name : written.substr(0, written.find('=')),
+                              value.value_or(""), at, words});
     at += words;
   }
   torchrun.script_at = std::min(at, command.size());
@@ -187,6 +189,12 @@ std::optional<TorchrunCommand> read_torchrun(const std::vector<std::string>& com
   }
   read_flags(command, torchrun);
   read_facts(command, torchrun);
+  return torchrun;
+}
+
+TorchrunCommand read_torchrun_args(const std::vector<std::string>& words) {
+  TorchrunCommand torchrun;
+  read_flags(words, torchrun);
   return torchrun;
 }
 

@@ -14,7 +14,7 @@ namespace rankshim {
 struct TorchrunCommand {
   /// A flag in the command.
   struct Flag {
-    std::string_view name;  ///< the full name with underscores, without dashes
+    std::string_view name;  ///< without dashes; the full name with underscores if rankshim knows it
     std::string value;      ///< empty for a switch
     std::size_t at = 0;     ///< the index of its first word
     std::size_t words = 1;
@@ -43,5 +43,8 @@ struct TorchrunCommand {
 /// Returns nothing for any other command. Flags are parsed as argparse does: both spellings, --x=v and --x v,
 /// and unique abbreviations (torch/distributed/run.py, get_args_parser; torch 1.9 to 2.15).
 std::optional<TorchrunCommand> read_torchrun(const std::vector<std::string>& command);
+
+/// The options in --torchrun-args. `script_at` is the index of the first word that is none.
+TorchrunCommand read_torchrun_args(const std::vector<std::string>& words);
 
 }  // namespace rankshim

@@ -85,6 +85,7 @@ class FlagWriter {
 
   [[nodiscard]] std::string local_address() const {
     if (const auto& chosen = settings_[Option::local_addr]) return chosen->text;
+    if (const auto chosen = node_.environment().get("PET_LOCAL_ADDR")) return std::string(*chosen);
     return node_.address_towards(master_address_.value_or(std::string(text(Fact::master_addr)))).value_or("");
   }
 

@@ -23,6 +23,11 @@ constexpr std::array<std::string_view, 15> pet_ours = {
     "PET_RDZV_ID",    "PET_RDZV_BACKEND", "PET_RDZV_ENDPOINT",  "PET_RDZV_CONF",   "PET_STANDALONE",
     "PET_LOCAL_ADDR", "PET_MAX_RESTARTS", "PET_MODULE",         "PET_NO_PYTHON",   "PET_RUN_PATH"};
 
+/// The flags that torch.distributed.launch has had since its beginning.
+bool is_launchs(std::string_view flag) {
+  return flag == "nnodes" || flag == "nproc_per_node" || flag == "node_rank" || flag.starts_with("master_");
+}
+
 /// Variables for how torchrun starts the script, rather than where.
 bool is_script_kind(std::string_view name) {
   return name == "PET_MODULE" || name == "PET_NO_PYTHON" || name == "PET_RUN_PATH";
@@ -38,20 +43,39 @@ std::vector<std::string> interpreter_of(const std::string& program, const Node& 
   return python;
 }
 
-/// torch from 2.0 on passes --local-rank, earlier versions --local_rank: the script gets the one that it
-/// reads, or the older one if that is not visible, because most scripts that need the argument are older than
-/// 2.0.
-std::string local_rank_spelling(const std::vector<std::string>& command, const Node& node) {
+/// The text of a script, or of a module below the working directory; empty if it cannot be read.
+std::string script_text(const std::vector<std::string>& command, const Node& node) {
   std::string path = command[0];
   if (path == "-m") {
     path = command.size() > 1 ? command[1] : std::string();
     std::replace(path.begin(), path.end(), '.', '/');
     path += ".py";
   }
-  const std::string text = node.file(path).value_or("");
+  return node.file(path).value_or("");
+}
+
+/// torch from 2.0 on passes --local-rank, earlier versions --local_rank: the script gets the one that it
+/// reads, or the older one if that is not visible, because most scripts that need the argument are older than
+/// 2.0.
+std::string local_rank_spelling(const std::vector<std::string>& command, const Node& node) {
+  const std::string text = script_text(command, node);
   const bool only_dash =
       text.find("--local-rank") != std::string::npos && text.find("--local_rank") == std::string::npos;
   return only_dash ? "--local-rank" : "--local_rank";
+}
+
+/// The words of --torchrun-args.
+std::vector<std::string> words_of(const Settings& settings) {
+  std::vector<std::string> words;
+  std::string_view text = settings.text(Option::torchrun_args);
+  for (std::string_view word = take_word(text); !word.empty(); word = take_word(text))
+    words.emplace_back(word);
+  return words;
+}
+
+/// Whether the script reads torch.distributed.launch's argument, as far as its text shows it.
+bool reads_local_rank_argument(const std::string& text) {
+  return text.find("--local_rank") != std::string::npos || text.find("--local-rank") != std::string::npos;
 }
 
 void warn_script(LaunchPlan& plan, const LaunchInput& input) {
@@ -59,9 +83,7 @@ void warn_script(LaunchPlan& plan, const LaunchInput& input) {
   if (plan.launcher == LauncherKind::launch || script == "-m") return;
   const auto source = input.node.file(script);
   if (!source) return;
-  const bool old_flag =
-      source->find("--local_rank") != std::string::npos || source->find("--local-rank") != std::string::npos;
-  if (!old_flag || source->find("LOCAL_RANK") != std::string::npos) return;
+  if (!reads_local_rank_argument(*source) || source->find("LOCAL_RANK") != std::string::npos) return;
   plan.warnings.push_back(fmt::format(
       "{} mentions --local_rank and not LOCAL_RANK; if it needs the argument, use --launcher=launch",
       script));
@@ -75,14 +97,37 @@ std::optional<TorchrunCommand> own_torchrun(const Settings& settings,
   return read_torchrun(command);
 }
 
-void plan_torchrun(LaunchPlan& plan, const LaunchInput& input, const TorchrunCommand* own) {
-  if (const auto* flag = own != nullptr ? own->find("log_dir") : nullptr) {
-    plan.log_dir = flag->value;
-  } else if (const auto& log_dir = input.settings[Option::log_dir]) {
-    plan.log_dir = log_dir->text;
-  } else {
-    plan.log_dir = std::string(input.node.environment().get("PET_LOG_DIR").value_or(""));
+Faults check_torchrun_args(const Settings& settings) {
+  const std::vector<std::string> words = words_of(settings);
+  const TorchrunCommand torchrun = read_torchrun_args(words);
+  Faults faults;
+  const auto reject = [&](const std::string& what, std::string fix) {
+    const std::string& name = settings[Option::torchrun_args]->detail;
+    faults.push_back({fmt::format("{} has {}", name, what), {name}, std::move(fix)});
+  };
+  for (const auto& flag : torchrun.flags) {
+    if (std::find(pet_ours.begin(), pet_ours.end(), "PET_" + upper_case(flag.name)) != pet_ours.end())
+      reject(fmt::format("--{}, which rankshim sets", flag.name),
+             "use rankshim's own option for it, or give the whole torchrun command after --");
   }
+  if (torchrun.script_at < words.size())
+    reject(fmt::format("the word {}, which is no option of torchrun", in_quotes(words[torchrun.script_at])),
+           "write each option as --NAME=VALUE, with blanks between them");
+  return faults;
+}
+
+void plan_torchrun(LaunchPlan& plan, const LaunchInput& input, const TorchrunCommand* own) {
+  const std::vector<std::string> words = words_of(input.settings);
+  const TorchrunCommand more = read_torchrun_args(words);
+  for (const auto& flag : more.flags)
+    plan.torchrun_args.push_back(
+        fmt::format("--{}{}{}", flag.name, flag.value.empty() ? "" : "=", flag.value));
+  const auto* logs = own != nullptr ? own->find("log_dir") : nullptr;
+  if (logs == nullptr) logs = more.find("log_dir");
+  const auto& ours = input.settings[Option::log_dir];
+  plan.log_dir = logs != nullptr ? logs->value
+                 : ours          ? ours->text
+                                 : std::string(input.node.environment().get("PET_LOG_DIR").value_or(""));
   if (input.command.empty()) return;
   if (!plan.interpreter.empty()) plan.python = {plan.interpreter, "-u"};
   if (own == nullptr) return warn_script(plan, input);
@@ -178,15 +223,24 @@ void write_torchrun_argv(LaunchPlan& plan, const LaunchInput& input, const Torch
     flags.push_back(
         {"redirects", "3"});  // stdout and stderr (torch/distributed/elastic/multiprocessing/api.py, Std)
   }
+  if (plan.has_only_launch) std::erase_if(flags, [](const auto& flag) { return !is_launchs(flag.name); });
+  const auto& more = plan.torchrun_args;
   if (own != nullptr) {
-    const auto argv = fill_in(command, *own, input.topology, std::move(flags));
+    auto argv = fill_in(command, *own, input.topology, std::move(flags));
+    argv.insert(argv.begin() + static_cast<std::ptrdiff_t>(own->flags_at), more.begin(), more.end());
     plan.argv.insert(plan.argv.end(), argv.begin(), argv.end());
     return;
   }
-  plan.argv.insert(plan.argv.end(), {"-m", "torch.distributed.run"});
+  plan.argv.insert(plan.argv.end(),
+                   {"-m", plan.has_only_launch ? "torch.distributed.launch" : "torch.distributed.run"});
   for (const TorchrunFlag& flag : flags) plan.argv.push_back(fmt::format("--{}={}", flag.name, flag.value));
+  plan.argv.insert(plan.argv.end(), more.begin(), more.end());
+  // It passes --local_rank=N to every script, unless it is told not to.
+  if (plan.has_only_launch && plan.launcher != LauncherKind::launch &&
+      !reads_local_rank_argument(script_text(command, input.node)))
+    plan.argv.emplace_back("--use_env");
   plan.argv.insert(plan.argv.end(), command.begin(), command.end());
-  if (plan.launcher != LauncherKind::launch) return;
+  if (plan.launcher != LauncherKind::launch || plan.has_only_launch) return;
   // Appended after the script, as torch.distributed.launch does; torchrun replaces the placeholder by the
   // number (torch/distributed/elastic/utils/api.py, macros).
   const auto script = plan.argv.end() - static_cast<std::ptrdiff_t>(command.size());

@@ -23,6 +23,9 @@ std::optional<TorchrunCommand> own_torchrun(const Settings& settings,
 /// needs torch, warnings. `own` is the user's torchrun command; null if rankshim starts torchrun.
 void plan_torchrun(LaunchPlan& plan, const LaunchInput& input, const TorchrunCommand* own);
 
+/// What is wrong with --torchrun-args: a word that is no option, or an option that rankshim sets itself.
+Faults check_torchrun_args(const Settings& settings);
+
 /// The contents of sitecustomize.py, if there is a worker to record or a torchrun that could train alone.
 /// `master_address` is the master's literal address, known after the waiting.
 std::optional<PythonSite> plan_site(const LaunchPlan& plan, const LaunchInput& input,

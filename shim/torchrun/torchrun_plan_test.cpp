@@ -79,6 +79,52 @@ TEST_CASE("a command that is torchrun is the launcher, and gets the flags that t
   CHECK(planned(node, none).argv == module);
 }
 
+TEST_CASE("--torchrun-args are torchrun's own options, behind rankshim's and before the user's") {
+  FakeNode node(kubeflow);
+  node.programs = {"/usr/bin/python3", "/usr/bin/torchrun"};
+  const auto argv = [&](Words words) { return shell_quote(planned(node, std::move(words)).argv); };
+  CHECK_THAT(
+      argv({"--torchrun-args=--tee 3 -r=1 --log-dir=/logs", "--torchrun-args=--new-in-2.99=x", "train.py"}),
+      Catch::EndsWith(" --max_restarts=0 --tee=3 --redirects=1 --log_dir=/logs --new-in-2.99=x train.py"));
+  CHECK(planned(node, {"--torchrun-args=--log-dir=/logs", "train.py"}).log_dir == "/logs");
+  CHECK_THAT(argv({"--torchrun-args=--role=a", "torchrun", "--role=b", "train.py"}),
+             Catch::StartsWith("torchrun --role=a --nnodes=3 ") && Catch::EndsWith(" --role=b train.py"));
+  CHECK(argv({"--torchrun-args=--role=a", "bash", "run.sh"}) == "bash run.sh");
+
+  const auto fault = [&](const std::string& arguments) {
+    const Planned refused = plan(node, {"--torchrun-args=" + arguments, "train.py"});
+    return to_line(std::get<Faults>(refused.plan).front());
+  };
+  CHECK_THAT(fault("--nnodes=3"), Catch::Contains("--torchrun-args has --nnodes, which rankshim sets"));
+  CHECK_THAT(fault("--rdzv-id 7"), Catch::Contains("--rdzv_id, which"));
+  CHECK_THAT(fault("--tee=3 other.py"), Catch::Contains("the word other.py, which is no option of torchrun"));
+}
+
+TEST_CASE("a torch without torchrun starts torch.distributed.launch with the flags that it knows") {
+  FakeNode node(kubeflow);
+  const auto argv = [&](const std::string& script, const Words& options = {}) {
+    Words line = options;
+    line.push_back(script);
+    const auto read = read_settings(line, node);
+    const Planned found = plan(node, line);
+    LaunchPlan changed = std::get<LaunchPlan>(found.plan);
+    changed.argv.clear();
+    changed.has_only_launch = true;
+    const Words command = {script};
+    write_command(changed, {found.topology, std::get<Invocation>(read).settings, command, node}, std::nullopt,
+                  {.path = "/tmp/x"});
+    return shell_quote(changed.argv);
+  };
+  const std::string launch =
+      "python3 -u -m torch.distributed.launch --nnodes=3 --nproc_per_node=1 "
+      "--node_rank=1 --master_addr=job-master-0 --master_port=23456 ";
+  node.files["new.py"] = "os.environ['LOCAL_RANK']";
+  node.files["old.py"] = "add_argument('--local_rank')";
+  CHECK(argv("new.py") == launch + "--use_env new.py");
+  CHECK(argv("old.py") == launch + "old.py");
+  CHECK(argv("new.py", {"--launcher=launch"}) == launch + "new.py");
+}
+
 TEST_CASE("the user's own log folder is followed instead of a temporary one") {
   const FakeNode node(kubeflow);
   const ShownPlan result = planned(node, {"torchrun", "--log-dir", "/logs", "train.py"});
