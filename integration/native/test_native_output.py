@@ -1,6 +1,14 @@
 """Where the output of the native launcher's workers goes."""
 
+import signal
+import subprocess
+
 import pytest
+
+from lib.events import PATIENCE, until
+from lib.idle import DAYS, sleeps
+from lib.process import Process, children, clean_environment, run
+from lib.requirements import needs_strace
 
 WORKERS = ("--platform=none", "--launcher=native", "--nproc-per-node=2")
 
@@ -53,3 +61,90 @@ def test_torchrun_has_the_same_layout(shim, tmp_path):
         found[launcher] = {path: text for path, text in files(tmp_path / launcher).items() if path.endswith(".log")}
     assert len(found["native"]) == 4
     assert found["native"] == found["torchrun"]
+
+
+def test_each_line_begins_with_its_workers_rank(shim):
+    done = shim(*WORKERS, "--prefix", "--", "sh", "-c", "echo out $RANK; echo err $RANK >&2; printf 'no end'")
+    assert done.code == 0
+    for rank in "01":
+        assert [line for line in done.stdout.splitlines() if line.startswith(f"[{rank}]")] == [f"[{rank}] out {rank}", f"[{rank}] no end"]
+        assert f"[{rank}] err {rank}" in done.stderr.splitlines()
+    assert len(done.stdout.splitlines()) == 4
+
+
+@pytest.mark.parametrize("prefix", [(), ("--prefix",)])
+def test_tee_writes_to_the_files_and_here(shim, tmp_path, prefix):
+    done = shim(*WORKERS, f"--log-dir={tmp_path}", "--tee", *prefix, "--", "sh", "-c", "echo $RANK; echo err $RANK >&2; printf rest")
+    assert done.code == 0
+    first = "[0] " if prefix else ""
+    assert sorted(done.stdout.splitlines())[:1] == [first + "0"]
+    assert first + "err 0" in done.stderr.splitlines() and done.stdout.count("rest\n") == 2
+    assert files(tmp_path)["attempt_0/1/stdout.log"] == "1\nrest", "no prefix, and nothing added"
+
+
+def test_a_restarted_set_is_relayed_too(shim):
+    done = shim(*WORKERS, "--prefix", "--max-restarts=1", "--", "sh", "-c", "echo $TORCHELASTIC_RESTART_COUNT; exit 3")
+    assert done.code == 3
+    assert "[0] 1" in done.stdout.splitlines() or "[1] 1" in done.stdout.splitlines()
+
+
+# 20 MB of short lines, with bounded memory, and a line of 10 MB.
+def test_much_output_is_complete(rankshim, tmp_path):
+    command = f"exec {rankshim} {' '.join(WORKERS)} --prefix -- sh -c 'yes | head -c 10000000; head -c 10000000 /dev/zero; grep VmHWM /proc/$PPID/status >&2'"
+    done = subprocess.run(["sh", "-c", command], env=clean_environment(), stdout=(tmp_path / "out").open("wb"), stderr=subprocess.PIPE)
+    assert done.returncode == 0
+    lines = (tmp_path / "out").read_bytes().splitlines()
+    for rank in (b"[0] ", b"[1] "):
+        mine = [line[4:] for line in lines if line.startswith(rank)]
+        assert mine.count(b"y") == 5_000_000
+        assert sum(line.count(b"\0") for line in mine) == 10_000_000
+    assert all(len(line) <= 4 + (64 << 10) for line in lines)
+    peaks = [int(line.split()[2]) for line in done.stderr.decode().splitlines() if "VmHWM" in line]
+    assert len(peaks) == 2 and max(peaks) < 32_000, "kB"
+
+
+def unread(rankshim, *words):
+    """A job whose stdout nobody reads; the process, when its worker has begun."""
+    process = subprocess.Popen([rankshim, *WORKERS, *words], env=clean_environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert process.stderr.readline().startswith(b"rankshim: starting")
+    assert process.stderr.readline() == b"[0] up\n"
+    return process
+
+
+@pytest.mark.parametrize("ways", [("--prefix",), ("--prefix", "--tee", "--log-dir")])
+def test_rankshim_acts_on_signals_while_nobody_reads(rankshim, tmp_path, ways):
+    words = [*ways[:-1], f"--log-dir={tmp_path}"] if ways[-1] == "--log-dir" else ways
+    process = unread(rankshim, *words, "--", "sh", "-c", "[ $RANK = 1 ] && exec sleep 1000; echo up >&2; exec yes")
+    process.send_signal(signal.SIGTERM)
+    until(lambda: not children(process.pid), "the workers have ended")
+    process.send_signal(signal.SIGTERM)  # does not wait for a reader any longer
+    assert process.wait(PATIENCE) == 143
+    assert b"the last lines of the workers are lost" in process.stderr.read()
+
+
+def test_what_a_worker_leaves_behind_with_its_stdout_keeps_nothing_alive(shim):
+    done = shim(*WORKERS, "--prefix", "--leftover-grace=100ms", "--", "sh", "-c", "trap '' TERM; sleep 1000 & echo $RANK; exit 0")
+    assert done.code == 0
+    assert sorted(done.stdout.splitlines()) == ["[0] 0", "[1] 1"]
+
+
+def test_nothing_is_done_while_nothing_is_written(rankshim, tmp_path):
+    for words in (["--prefix"], ["--tee", f"--log-dir={tmp_path}"]):
+        with Process([rankshim, *WORKERS, *words, "--", "sh", "-c", "echo up $RANK; exec sleep 1000"], clean_environment()) as process:
+            for rank in (0, 1):
+                process.wait_line(f"up {rank}")
+            until(lambda: sleeps(process.pid) > DAYS, "nothing is due")
+
+
+@pytest.mark.parametrize("failure, words, expected", [
+    ("inotify_init1:error=EMFILE", ("--tee",), "does not come here"),
+    ("pipe2:error=EMFILE:when=1..4", (), "cannot put"),
+    ("epoll_create1:error=EMFILE:when=2", (), "cannot put"),
+])
+def test_a_call_that_is_refused_costs_the_prefix_and_not_the_job(rankshim, tmp_path, failure, words, expected):
+    needs_strace()
+    words = [*words, f"--log-dir={tmp_path}"] if words else ["--prefix"]
+    inject = ["strace", "-D", "-qq", "-o", "/dev/null", "-e", f"trace={failure.split(':')[0]}", "-e", f"inject={failure}"]
+    done = run([*inject, rankshim, *WORKERS, *words, "--", "sh", "-c", "echo $RANK; exit 3"], clean_environment(), name="rankshim")
+    assert done.code == 3, done.transcript()
+    assert expected in done.stderr, done.transcript()

@@ -8,7 +8,9 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <climits>
 #include <string>
 
 namespace rankshim::log {
@@ -36,29 +38,36 @@ ssize_t write_by_own_description(int descriptor, std::string_view line) {
   const int own = open(path.c_str(), O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
   if (own >= 0) {
     const ssize_t written = write(own, line.data(), line.size());
+    const int error = errno;
     close(own);
+    errno = error;
     return written;
   }
   // Without /proc, or if the file belongs to another user, poll and hope that no other process fills the pipe
-  // in between.
+  // in between. A pipe that is writable takes PIPE_BUF bytes.
   pollfd ready{descriptor, POLLOUT, 0};
+  errno = EAGAIN;
   if (poll(&ready, 1, 0) != 1 || (ready.revents & POLLOUT) == 0) return -1;
-  return write(descriptor, line.data(), line.size());
+  return write(descriptor, line.data(), std::min<std::size_t>(line.size(), PIPE_BUF));
 }
 
 }  // namespace
 
 bool write_without_waiting(int descriptor, std::string_view line) {
-  const ssize_t written = write_now(descriptor, line);
-  if (written >= 0) return true;
+  return write_what_fits(descriptor, line) >= 0;
+}
+
+ssize_t write_what_fits(int descriptor, std::string_view text) {
+  const ssize_t written = write_now(descriptor, text);
+  if (written >= 0) return written;
   const bool refused = is_refused(errno);
   struct stat status{};
-  if ((!refused && errno != EAGAIN) || fstat(descriptor, &status) != 0) return false;
-  if (S_ISREG(status.st_mode)) return write(descriptor, line.data(), line.size()) >= 0;
-  if (!refused) return false;
+  if ((!refused && errno != EAGAIN) || fstat(descriptor, &status) != 0) return -1;
+  if (S_ISREG(status.st_mode)) return write(descriptor, text.data(), text.size());
+  if (!refused) return -1;
   if (S_ISSOCK(status.st_mode))
-    return send(descriptor, line.data(), line.size(), MSG_DONTWAIT | MSG_NOSIGNAL) >= 0;
-  return write_by_own_description(descriptor, line) >= 0;
+    return send(descriptor, text.data(), text.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
+  return write_by_own_description(descriptor, text);
 }
 
 }  // namespace rankshim::log

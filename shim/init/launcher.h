@@ -131,6 +131,8 @@ class Launcher {
   virtual void command_ended() {}
   /// Everything has ended, and nothing is watched any more.
   virtual void finish() {}
+  /// Whether the workers' last output is still being written, after everything has ended.
+  [[nodiscard]] virtual bool has_output() const { return false; }
 
   // ---- whether it may be ended ----
 

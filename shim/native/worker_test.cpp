@@ -97,9 +97,19 @@ TEST_CASE("a job that the native launcher cannot start is refused with what to d
              Catch::Contains("give the script to rankshim instead"));
   CHECK_THAT(to_line(refused({"--max-restarts=1", "train.py"})), Catch::Contains("this job has 3 nodes"));
   CHECK_THAT(to_line(refused({"--ctty", "train.py"})), Catch::Contains("--ctty"));
+  CHECK_THAT(to_line(refused({"--tee", "train.py"})), Catch::Contains("set --log-dir"));
+  CHECK_THAT(to_line(refused({"--prefix", "--log-dir=/logs", "train.py"})), Catch::Contains("set --tee"));
   const Words created = {"RANK=1", "WORLD_SIZE=2", "LOCAL_RANK=1", "MASTER_ADDR=a", "MASTER_PORT=1"};
   CHECK_THAT(to_line(refused({"train.py"}, created)),
              Catch::Contains("already started one process per accelerator"));
+}
+
+TEST_CASE("only the native launcher can put a prefix before lines", "[native]") {
+  const auto outcome = plan(FakeNode(kubeflow), {"--prefix", "train.py"}).plan;
+  REQUIRE(std::holds_alternative<Faults>(outcome));
+  CHECK(to_line(std::get<Faults>(outcome).front()) ==
+        "--prefix=true, but torchrun starts the workers; leave it out, or set --launcher (RANKSHIM_LAUNCHER) "
+        "to native");
 }
 
 TEST_CASE("the native launcher is offered only where it does all that torchrun would do", "[native]") {

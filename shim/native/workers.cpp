@@ -24,6 +24,7 @@ std::string Workers::attempt_folder() const {
 std::vector<Command> Workers::workers_to_start(const Command& command) {
   workers_.clear();
   ends_.clear();
+  output_ = std::make_unique<Output>(output_plan_);
   const std::string folder = attempt_folder();
   bool made = !folder.empty() && mkdir(folder.c_str(), 0700) == 0;
   std::vector<Command> commands;
@@ -36,7 +37,7 @@ std::vector<Command> Workers::workers_to_start(const Command& command) {
     environment.set("MASTER_PORT", std::to_string(job_.master_port));
     for (const auto& [name, value] : worker_variables(job_, worker)) environment.set(name, value);
     commands.push_back({worker_words(job_, worker, command.argv), std::move(environment).entries()});
-    if (made && has_logs_) commands.back().output = output_.open(own);
+    commands.back().output = output_->open(made ? own : std::string(), rank_of(job_, worker));
   }
   if (!made && !folder.empty())
     log::warn("cannot make a folder in {} ({}): the workers' exceptions will not be known", folder_,
@@ -44,9 +45,9 @@ std::vector<Command> Workers::workers_to_start(const Command& command) {
   return commands;
 }
 
-void Workers::started(boost::asio::io_context& /*io*/, const std::vector<pid_t>& processes,
+void Workers::started(boost::asio::io_context& io, const std::vector<pid_t>& processes,
                       Clock::time_point when, const std::vector<std::string>& /*environment*/) {
-  output_.workers_have_them();
+  output_->started(io);
   if (!first_at_) first_at_ = when;
   for (const pid_t process : processes) {
     const auto local_rank = static_cast<unsigned>(workers_.size());
@@ -60,6 +61,17 @@ void Workers::reaped(pid_t process, int status) {
   if (found == workers_.end()) return;
   found->ended = true;
   ends_.push_back({process, found->local_rank, found->rank, status, true, Clock::now()});
+}
+
+std::optional<Workers::Clock::time_point> Workers::due() const {
+  constexpr std::chrono::milliseconds a_moment{20};
+  if (!output_->needs_to_be_served()) return std::nullopt;
+  return Clock::now() + a_moment;
+}
+
+supervise::Request Workers::look() {
+  output_->serve();
+  return {};
 }
 
 std::vector<WorkerState> Workers::workers() const { return workers_; }

@@ -2,6 +2,7 @@
 
 #include <sys/types.h>
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -17,14 +18,14 @@ namespace rankshim::native {
 /// rankshim itself as the launcher: the workers are its children, so the kernel reports how each ended.
 class Workers final : public supervise::Launcher {
  public:
-  /// In `folder`, a worker writes its exception to attempt_N/LOCAL_RANK/error.json, and with `has_logs` its
-  /// stdout and stderr to stdout.log and stderr.log beside it; empty: to no file. `worker_signals` go to the
-  /// workers' processes, and only once each of them can take it.
-  Workers(StaticJob job, std::string folder, bool has_logs, supervise::SignalSet worker_signals,
-          const Node& node)
+  /// In `folder`, a worker writes its exception to attempt_N/LOCAL_RANK/error.json, and its output to files
+  /// beside it if that is planned; empty: to no file. `worker_signals` go to the workers' processes, and only
+  /// once each of them can take it.
+  Workers(StaticJob job, std::string folder, const OutputPlan& output_plan,
+          supervise::SignalSet worker_signals, const Node& node)
       : job_(std::move(job)),
         folder_(std::move(folder)),
-        has_logs_(has_logs),
+        output_plan_(output_plan),
         worker_signals_(worker_signals),
         node_(node) {}
 
@@ -41,6 +42,11 @@ class Workers final : public supervise::Launcher {
   void started(boost::asio::io_context& io, const std::vector<pid_t>& processes, Clock::time_point when,
                const std::vector<std::string>& environment) override;
   void reaped(pid_t process, int status) override;
+  void finish() override { output_->finish(); }
+  [[nodiscard]] bool has_output() const override { return output_->has_more(); }
+
+  [[nodiscard]] std::optional<Clock::time_point> due() const override;
+  supervise::Request look() override;
 
  private:
   [[nodiscard]] std::string attempt_folder() const;
@@ -48,10 +54,10 @@ class Workers final : public supervise::Launcher {
 
   StaticJob job_;
   const std::string folder_;
-  const bool has_logs_;
+  const OutputPlan output_plan_;
   const supervise::SignalSet worker_signals_;
   const Node& node_;
-  Output output_;
+  std::unique_ptr<Output> output_;  // of the last attempt
   unsigned attempt_ = 0;
   std::vector<supervise::WorkerState> workers_;  // of the last attempt
   std::vector<supervise::WorkerEnd> ends_;

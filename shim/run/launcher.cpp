@@ -43,10 +43,12 @@ std::unique_ptr<supervise::Launcher> make_launcher(const Job& job, const Setting
       supervise::parse_signals(settings.text(Option::worker_signals)).value_or(0);
   if (job.plan.launcher == LauncherKind::native) {
     native::StaticJob workers = native::static_job(job.topology);
-    const bool has_logs = !job.plan.log_dir.empty();
+    const native::OutputPlan output{.to_files = !job.plan.log_dir.empty(),
+                                    .tee = settings.flag(Option::tee),
+                                    .prefix = settings.flag(Option::prefix)};
     std::string folder = log_folder;
-    if (has_logs && !folder.empty()) folder = native::make_log_folder(folder, workers.run_id);
-    return std::make_unique<native::Workers>(std::move(workers), std::move(folder), has_logs, worker_signals,
+    if (output.to_files && !folder.empty()) folder = native::make_log_folder(folder, workers.run_id);
+    return std::make_unique<native::Workers>(std::move(workers), std::move(folder), output, worker_signals,
                                              node);
   }
   const torchrun::JobSize size = size_of(job.topology);

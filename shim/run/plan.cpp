@@ -50,21 +50,33 @@ Faults choose_launcher(LaunchPlan& plan, const LaunchInput& input, std::optional
 /// What is asked of the workers' output and cannot be done.
 Faults check_output(LaunchPlan& plan, const LaunchInput& input,
                     const std::optional<TorchrunCommand>& torchrun) {
-  const auto& log_dir = input.settings[Option::log_dir];
-  if (!log_dir || input.command.empty()) return {};
+  const Settings& settings = input.settings;
+  const auto& log_dir = settings[Option::log_dir];
+  const bool tee = settings.flag(Option::tee);
+  const bool prefix = settings.flag(Option::prefix);
+  if (input.command.empty() || (!log_dir && !tee && !prefix)) return {};
   if (!plan.launches()) {
-    plan.warnings.push_back(
-        fmt::format("{} is for the workers that torchrun or --launcher=native starts; {} writes to stdout "
-                    "and stderr itself",
-                    log_dir->detail, input.command[0]));
+    plan.warnings.push_back(fmt::format(
+        "--log-dir, --tee and --prefix are for workers that torchrun or --launcher=native starts; "
+        "{} writes to stdout and stderr itself",
+        input.command[0]));
     return {};
   }
+  const auto fault = [&](Option option, std::string_view what, std::string fix) {
+    const Value& value = *settings[option];
+    return Faults{
+        {fmt::format("{}={}, but {}", value.detail, value.text, what), {value.detail}, std::move(fix)}};
+  };
+  if (tee && !log_dir) return fault(Option::tee, "--log-dir is not set", "set --log-dir (RANKSHIM_LOG_DIR)");
+  if (prefix && plan.launcher != LauncherKind::native)
+    return fault(Option::prefix, "torchrun starts the workers",
+                 "leave it out, or set --launcher (RANKSHIM_LAUNCHER) to native");
+  if (prefix && log_dir && !tee)
+    return fault(Option::prefix, "with --log-dir nothing is printed", "set --tee (RANKSHIM_TEE) too");
   const auto* flag = torchrun ? torchrun->find("log_dir") : nullptr;
-  if (flag == nullptr || flag->value == log_dir->text) return {};
-  return {
-      {fmt::format("{}={}, but the command's --log_dir is {}", log_dir->detail, log_dir->text, flag->value),
-       {log_dir->detail},
-       "give only one of them"}};
+  if (flag == nullptr || !log_dir || flag->value == log_dir->text) return {};
+  return fault(Option::log_dir, fmt::format("the command's --log_dir is {}", flag->value),
+               "give only one of them");
 }
 
 /// The Python script that will run.

@@ -29,6 +29,9 @@ namespace rankshim {
 namespace {
 
 using boost::asio::awaitable;
+using std::chrono::duration_cast;
+using std::chrono::milliseconds;
+using std::chrono::steady_clock;
 
 void announce(const Job& job, const std::vector<std::string>& command) {
   const Facts& facts = job.topology.facts;
@@ -73,6 +76,18 @@ Invocation with_absolute_paths(Invocation invocation) {
   return invocation;
 }
 
+/// Waits until the workers' last output is written. A signal ends that, and is left to what comes next.
+awaitable<void> write_last_output(const Run& run, const supervise::Launcher& launcher) {
+  constexpr std::chrono::seconds patience{5};
+  constexpr milliseconds a_moment{20};
+  const auto end = steady_clock::now() + patience;
+  while (launcher.has_output() && steady_clock::now() < end) {
+    if ((co_await run.signals.next_ending(steady_clock::now() + a_moment)).number != 0) break;
+  }
+  if (launcher.has_output())
+    log::warn("the last lines of the workers are lost: nothing has read stdout or stderr in time");
+}
+
 /// Starts the command, follows it to its end, and reports how it ended. Returns the exit code.
 awaitable<int> run_command(const Run& run, Job& job, const std::vector<std::string>& arguments,
                            const std::optional<std::string>& master_address) {
@@ -91,15 +106,15 @@ awaitable<int> run_command(const Run& run, Job& job, const std::vector<std::stri
   policy.observer = &run.monitor;
   run.monitor.set_launcher(launcher.get());
   CommandEnd end;
-  end.ending = co_await supervise::supervise(run.io, run.signals, command, policy);
-  const auto started_at = end.ending.started_at;
-  while (launcher->starts_again(end.ending)) {
-    run.monitor.enter("launch");
+  std::optional<std::chrono::steady_clock::time_point> started_at;
+  do {
+    if (started_at) run.monitor.enter("launch");
     end.ending = co_await supervise::supervise(run.io, run.signals, command, policy);
-    end.ending.ran +=
-        std::chrono::duration_cast<std::chrono::milliseconds>(end.ending.started_at - started_at);
-    end.ending.started_at = started_at;
-  }
+    if (!started_at) started_at = end.ending.started_at;
+    end.ending.ran += duration_cast<milliseconds>(end.ending.started_at - *started_at);
+    end.ending.started_at = *started_at;
+    co_await write_last_output(run, *launcher);
+  } while (launcher->starts_again(end.ending));
   run.monitor.set_launcher(nullptr);
   end.details = error_files.gather(end.ending);
   const bool launcher_code = run.settings.text(Option::exit_code) == "launcher";

@@ -119,7 +119,7 @@ std::vector<std::string> fill_in(const std::vector<std::string>& command, const 
   if (has_own_rendezvous(torchrun, topology)) {
     std::erase_if(flags, [](const TorchrunFlag& flag) {
       return flag.name != "nproc_per_node" && flag.name != "max_restarts" && flag.name != "log_dir" &&
-             flag.name != "redirects";
+             flag.name != "redirects" && flag.name != "tee";
     });
   }
   std::vector<std::string_view> replaced;

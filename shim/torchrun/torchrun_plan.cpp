@@ -220,8 +220,8 @@ void write_torchrun_argv(LaunchPlan& plan, const LaunchInput& input, const Torch
                               plan.log_dir.empty() ? folder.path : std::string());
   if (const auto& log_dir = input.settings[Option::log_dir]) {
     flags.push_back({"log_dir", log_dir->text});
-    flags.push_back(
-        {"redirects", "3"});  // stdout and stderr (torch/distributed/elastic/multiprocessing/api.py, Std)
+    // 3: stdout and stderr (torch/distributed/elastic/multiprocessing/api.py, Std)
+    flags.push_back({input.settings.flag(Option::tee) ? "tee" : "redirects", "3"});
   }
   if (plan.has_only_launch) std::erase_if(flags, [](const auto& flag) { return !is_launchs(flag.name); });
   const auto& more = plan.torchrun_args;

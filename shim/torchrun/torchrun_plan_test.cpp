@@ -156,8 +156,10 @@ TEST_CASE("--log-dir for another folder than torchrun's is refused, and for a pr
   REQUIRE(faults != nullptr);
   CHECK(to_line(faults->front()) ==
         "--log-dir=/logs, but the command's --log_dir is /own; give only one of them");
+  CHECK(shell_quote(planned(node, {"--log-dir=/logs", "--tee", "train.py"}).argv)
+            .ends_with(" --log_dir=/logs --tee=3 train.py"));
   const ShownPlan program = planned(node, {"--log-dir=/logs", "bash", "run.sh"});
-  CHECK_THAT(program.warnings.back(), Catch::StartsWith("--log-dir is for the workers"));
+  CHECK_THAT(program.warnings.back(), Catch::StartsWith("--log-dir, --tee and --prefix are for workers"));
   CHECK(program.log_dir.empty());
 }
 
