@@ -69,7 +69,7 @@ TEST_CASE("workers that are started side by side end well when all have", "[supe
   }
 }
 
-TEST_CASE("each worker has a session of its own", "[supervise]") {
+TEST_CASE("each worker runs in its own session", "[supervise]") {
   Together workers(Mode::subreaper,
                    "test $(ps -o sid= -p $$) = $$ && test $(ps -o pgid= -p $$) = $$ && echo own");
   CHECK(workers.lines(3) == Lines{"own", "own", "own"});

@@ -40,12 +40,12 @@ void SignalForwarder::leave_alone_present_children() {
 void SignalForwarder::command_ended() {
   command_ended_ = true;
   if (kept_.size() >= most_kept) signals_.hold_real_time(false);
-  SignalSet told = 0;
+  SignalSet named = 0;
   for (const Kept& kept : kept_) {
     const int number = kept.signal.number;
-    if (launcher_.is_for_workers(number) && (told & bit(number)) == 0)
+    if (launcher_.is_for_workers(number) && (named & bit(number)) == 0)
       log::warn("{} is given up: the launcher ended before its workers could take it", signal_name(number));
-    told |= bit(number);
+    named |= bit(number);
   }
   kept_.clear();
   kept_numbers_ = 0;

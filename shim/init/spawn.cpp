@@ -121,15 +121,15 @@ std::optional<SpawnFailure> Spawn::start(const Start& how) {
 // Runs between fork and exec, possibly in the parent's memory: system calls only, no allocation, no
 // exception, no return.
 void Spawn::become_command(int report, const Start& how, pid_t parent) {
-  Report told{};
+  Report failure{};
   // SIGTTOU is still blocked, so a background process may set the foreground.
   const bool session = how.new_session || how.detached;
   int done = session ? kernel::start_session() : kernel::set_process_group(0, 0);
   if (how.new_session && done >= 0) done = kernel::take_controlling_terminal(STDIN_FILENO);
   if (!session) done = how.terminal < 0 ? 0 : kernel::set_foreground_group(how.terminal, getpid());
   if (done < 0) {
-    told = {Report::Stage::terminal, -done, 0};
-    [[maybe_unused]] const auto written = write(report, &told, sizeof(told));
+    failure = {Report::Stage::terminal, -done, 0};
+    [[maybe_unused]] const auto written = write(report, &failure, sizeof(failure));
   }
   if (how.death_signal != 0) {
     kernel::set_parent_death_signal(how.death_signal);
@@ -137,18 +137,17 @@ void Spawn::become_command(int report, const Start& how, pid_t parent) {
   }
   done = how.no_new_privs ? kernel::forbid_new_privileges() : 0;
   if (done < 0) {
-    told = {Report::Stage::privileges, -done, 0};
-    [[maybe_unused]] const auto written = write(report, &told, sizeof(told));
+    failure = {Report::Stage::privileges, -done, 0};
+    [[maybe_unused]] const auto written = write(report, &failure, sizeof(failure));
     kernel::exit_now(127);
   }
-  for (const int stream : {0, 1}) {
-    if (output_[stream] >= 0) dup2(output_[stream], STDOUT_FILENO + stream);
-  }
+  if (output_[0] >= 0) dup2(output_[0], STDOUT_FILENO);
+  if (output_[1] >= 0) dup2(output_[1], STDERR_FILENO);
   *std::to_chars(listen_pid_.data() + std::strlen("LISTEN_PID="), listen_pid_.end() - 1, getpid()).ptr = 0;
   if (inherited_as_ignored(SIGCHLD)) kernel::set_ignored(SIGCHLD, true);
   kernel::set_signal_mask(inherited_mask(), nullptr);
 
-  told = {Report::Stage::exec, ENOENT, 0};
+  failure = {Report::Stage::exec, ENOENT, 0};
   for (std::size_t candidate = 0; candidate < candidates_.size(); ++candidate) {
     const char* path = candidates_[candidate].c_str();
     execve(path, argv_.data(), environment_.data());
@@ -160,29 +159,29 @@ void Spawn::become_command(int report, const Start& how, pid_t parent) {
       error = errno;
     }
     // A file that may not be executed is reported, unless a later folder has one that may.
-    if (!look_further(error) || (error == EACCES && told.error != EACCES)) {
-      told = {Report::Stage::exec, error, candidate};
+    if (!look_further(error) || (error == EACCES && failure.error != EACCES)) {
+      failure = {Report::Stage::exec, error, candidate};
     }
     if (!look_further(error)) break;
   }
-  [[maybe_unused]] const auto written = write(report, &told, sizeof(told));
+  [[maybe_unused]] const auto written = write(report, &failure, sizeof(failure));
   kernel::exit_now(127);
 }
 
 std::optional<SpawnFailure> Spawn::failure() {
   std::optional<SpawnFailure> failed;
-  Report told{};
-  while (report_ >= 0 && read(report_, &told, sizeof(told)) == static_cast<ssize_t>(sizeof(told))) {
-    if (told.stage == Report::Stage::terminal) {
-      log::warn("the terminal cannot be given to the command: {}", std::strerror(told.error));
+  Report failure{};
+  while (report_ >= 0 && read(report_, &failure, sizeof(failure)) == static_cast<ssize_t>(sizeof(failure))) {
+    if (failure.stage == Report::Stage::terminal) {
+      log::warn("the terminal cannot be given to the command: {}", std::strerror(failure.error));
       continue;
     }
-    if (told.stage == Report::Stage::privileges) {
-      failed = SpawnFailure{"prctl", {}, told.error};
+    if (failure.stage == Report::Stage::privileges) {
+      failed = SpawnFailure{"prctl", {}, failure.error};
       continue;
     }
-    failed = SpawnFailure{"execve", candidates_[told.candidate], told.error};
-    if (told.error != ENOENT) continue;
+    failed = SpawnFailure{"execve", candidates_[failure.candidate], failure.error};
+    if (failure.error != ENOENT) continue;
     // A script whose interpreter is missing is "not found" too: the message then names the script.
     const auto there = [](const std::string& path) { return access(path.c_str(), F_OK) == 0; };
     const auto found = std::ranges::find_if(candidates_, there);

@@ -190,10 +190,10 @@ say command
       Supervised command(mode, family, policy);
       for (int ready = 0; ready < 3; ++ready) REQUIRE(command.line() == "ready");
       command.signal(SIGUSR1);
-      std::vector<std::string> said;
-      for (std::size_t count = 0; count < wanted.size(); ++count) said.push_back(command.line());
-      std::ranges::sort(said);
-      CHECK(said == wanted);
+      std::vector<std::string> lines;
+      for (std::size_t count = 0; count < wanted.size(); ++count) lines.push_back(command.line());
+      std::ranges::sort(lines);
+      CHECK(lines == wanted);
       command.signal(SIGTERM);
       CHECK(command.line().empty());  // no more was printed, and no process is left
       const Ending ending = command.ending();
@@ -218,7 +218,7 @@ TEST_CASE("without a grace a stop leaves the command all the time it wants", "[s
   }
 }
 
-TEST_CASE("when the grace is over everything is killed, sessions of their own too", "[supervise]") {
+TEST_CASE("when the grace is over everything is killed, in other sessions too", "[supervise]") {
   const std::string deaf = "trap '' TERM; " + quiet_descriptor + "setsid bash -c 'trap \"\" TERM; " +
                            wait_ready + "' & " + ready_loop;
   for (const Mode mode : modes()) {
@@ -249,7 +249,7 @@ TEST_CASE("the command's leftovers get TERM, then KILL", "[supervise]") {
     std::string script;
     std::chrono::milliseconds grace;
     unsigned killed;
-    std::string said;
+    std::string output;
   };
   const std::vector<Case> cases = {
       {leave("trap \"echo asked >&2; exit\" TERM; " + wait_ready), 1h, 0, "asked"},
@@ -264,7 +264,7 @@ TEST_CASE("the command's leftovers get TERM, then KILL", "[supervise]") {
       Policy policy;
       policy.leftover_grace = wanted.grace;
       Supervised command(mode, "exec 2>&1; " + wanted.script, policy);
-      CHECK(command.line() == wanted.said);
+      CHECK(command.line() == wanted.output);
       const Ending ending = command.ending();
       CHECK(ending.kind == Kind::exited);
       CHECK(ending.number == 6);

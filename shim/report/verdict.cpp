@@ -94,10 +94,10 @@ bool out_of_memory(const RootCause& root, const Details& details) {
 /// (torch/distributed/elastic/multiprocessing/ errors, record). If it could not write one, the sign is that
 /// all workers ended by a TERM that rankshim did not send.
 bool launcher_failed(const Ending& ending, const Details& details) {
-  const std::string& told = details.agent.message;
-  if (!told.empty()) {
+  const std::string& message = details.agent.message;
+  if (!message.empty()) {
     return std::ranges::none_of(details.workers,
-                                [&told](const PythonError& worker) { return worker.message == told; });
+                                [&message](const PythonError& worker) { return worker.message == message; });
   }
   if (details.agent_tells || ending.workers.ends.empty()) return false;
   return ending.workers.ends.size() == ending.workers.seen &&
@@ -220,13 +220,13 @@ bool never_met(const Ending& ending, const RootCause& root) {
       "waiting for clients",     // torch/csrc/distributed/c10d/TCPStore.cpp: the static rendezvous' host
   };
   if (ending.workers.attempts != 0 || root.error == nullptr) return false;
-  const std::string& told = root.error->message;
-  return tells_of_lost_peer(told) || std::ranges::any_of(signs, [&told](std::string_view sign) {
-           return told.find(sign) != std::string::npos;
+  const std::string& message = root.error->message;
+  return tells_of_lost_peer(message) || std::ranges::any_of(signs, [&message](std::string_view sign) {
+           return message.find(sign) != std::string::npos;
          });
 }
 
-/// Judges by torchrun's workers, because torchrun's exit code tells nothing.
+/// Judges by torchrun's workers, because torchrun's exit code says nothing about them.
 void judge_workers(const Ending& ending, const Details& details,
                    const std::optional<supervise::NodePlace>& place, Verdict& verdict) {
   if (verdict.code == 0 && !ending.stop_signal) return;

@@ -113,14 +113,14 @@ while True: signal.pause()
     // Lines of more than two intervals: the limit is over, and it is left alone while it imports.
     std::string line;
     bool ready = false;
-    for (unsigned told = 0; told < 4 || !ready;) {
+    for (unsigned lines = 0; lines < 4 || !ready;) {
       line = command.line();
       if (line == "ready") {
         ready = true;
       } else {
         REQUIRE(line.starts_with(still_imports));
         REQUIRE(line.ends_with(" after its start: it is still importing"));
-        ++told;
+        ++lines;
       }
     }
     command.signal(SIGUSR1);

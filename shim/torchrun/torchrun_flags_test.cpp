@@ -82,9 +82,9 @@ TEST_CASE("torch waits for the other nodes as long as --wait-timeout") {
   const FakeNode elastic({"PET_NNODES=2:3", "PET_RDZV_BACKEND=c10d", "PET_RDZV_ENDPOINT=job-worker-0:29400"});
   CHECK_THAT(argv(elastic, "2m"), Catch::Contains("join_timeout=120 "));
   CHECK_THAT(argv(elastic, "10m"), !Catch::Contains("join_timeout"));  // torch's own
-  const FakeNode said({"PET_NNODES=2:3", "PET_RDZV_BACKEND=c10d", "PET_RDZV_ENDPOINT=job-worker-0:29400",
-                       "PET_RDZV_CONF=join_timeout=60"});
-  CHECK_THAT(argv(said, "2m"), Catch::Contains("join_timeout=60 "));
+  const FakeNode given_by_user({"PET_NNODES=2:3", "PET_RDZV_BACKEND=c10d",
+                                "PET_RDZV_ENDPOINT=job-worker-0:29400", "PET_RDZV_CONF=join_timeout=60"});
+  CHECK_THAT(argv(given_by_user, "2m"), Catch::Contains("join_timeout=60 "));
 }
 
 TEST_CASE("a torchrun that makes its own rendezvous gets only the workers and the logs") {

@@ -33,7 +33,7 @@ struct ResolvConf {
 [[nodiscard]] ResolvConf read_resolv_conf(std::string_view file, std::string_view host_name);
 
 /// The absolute names that glibc would query, in its order, without the last dot. A name with a dot at its
-/// end stands only for itself. Empty if the name is too long for a query (253 octets, RFC 1035 §2.3.4).
+/// end means only itself. Empty if the name is too long for a query (253 octets, RFC 1035 §2.3.4).
 [[nodiscard]] std::vector<std::string> candidates(std::string_view name, const ResolvConf& conf);
 
 /// The index of the candidate that should be queried often: the one in which the name's end and a search

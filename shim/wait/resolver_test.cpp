@@ -320,7 +320,7 @@ TEST_CASE("a negative answer is valid only while its TTL is seen to run down") {
       timing);
   struct Row {
     std::uint32_t ttl;
-    std::chrono::milliseconds stands;
+    std::chrono::milliseconds valid_for;
   };
   using std::chrono::seconds;
   for (const Row& row : {Row{30, seconds(0)}, Row{30, seconds(0)}, Row{20, seconds(2)}, Row{2, seconds(1)},
@@ -328,7 +328,7 @@ TEST_CASE("a negative answer is valid only while its TTL is seen to run down") {
     CAPTURE(row.ttl);
     ttl = row.ttl;
     fixture.look();
-    CHECK(fixture.resolver.valid_for() == row.stands);
+    CHECK(fixture.resolver.valid_for() == row.valid_for);
   }
 }
 
@@ -347,11 +347,11 @@ TEST_CASE("a FIFO in the place of the hosts file or resolv.conf is ignored with 
       co_return 0;
     }());
   }
-  const std::string said = captured.text();
+  const std::string printed = captured.text();
   for (const TemporaryFile* file : {&hosts, &conf}) {
-    const auto first = said.find(file->path() + " cannot be read (it is not a regular file)");
+    const auto first = printed.find(file->path() + " cannot be read (it is not a regular file)");
     CHECK(first != std::string::npos);
-    CHECK(said.find(file->path(), first + 1) == std::string::npos);  // logged once
+    CHECK(printed.find(file->path(), first + 1) == std::string::npos);  // logged once
   }
 }
 

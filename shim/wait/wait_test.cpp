@@ -50,7 +50,7 @@ struct Fixture {
     return neutral(std::get<Unreachable>(result).what);
   }
   /// The text on stderr, without what differs from run to run.
-  [[nodiscard]] std::string said() const { return neutral(captured.text()); }
+  [[nodiscard]] std::string printed() const { return neutral(captured.text()); }
   [[nodiscard]] std::string neutral(std::string text) const {
     for (std::size_t at = 0; (at = text.find(server.address())) != std::string::npos;) {
       text.replace(at, server.address().size(), "S");
@@ -96,7 +96,7 @@ TEST_CASE("a name that resolves at the first look is reached without a word") {
   const Reached reached = fixture.reach({"job-0.", 23456, Until::name, false});
   CHECK(reached.addresses == Names{"10.0.0.1", "fd00::1"});
   CHECK_FALSE(reached.mine);
-  CHECK(fixture.said().empty());
+  CHECK(fixture.printed().empty());
 }
 
 TEST_CASE("a literal address needs no name server, and its port can be waited for") {
@@ -106,13 +106,13 @@ TEST_CASE("a literal address needs no name server, and its port can be waited fo
   port.acceptor.listen();
   CHECK(fixture.reach({"127.0.0.1", port.number(), Until::port, false}).addresses == Names{"127.0.0.1"});
   CHECK(fixture.server.asked().empty());
-  CHECK(fixture.said().empty());
+  CHECK(fixture.printed().empty());
 }
 
 TEST_CASE("a name that appears is noticed, and two lines tell the story") {
   Fixture fixture(at_first(20, {.rcode = nxdomain}, {.addresses = {"10.0.0.1"}}));
   CHECK(fixture.reach({"job-0.", 23456, Until::name, false}).addresses == Names{"10.0.0.1"});
-  CHECK(fixture.said() ==
+  CHECK(fixture.printed() ==
         "rankshim: waiting for master job-0.:23456: no such name yet (asked S)\n"
         "rankshim: master job-0.:23456 resolves to 10.0.0.1 after N s\n");
 }
@@ -120,7 +120,7 @@ TEST_CASE("a name that appears is noticed, and two lines tell the story") {
 TEST_CASE("a name server that fails, or is silent for a while, is waited out") {
   Fixture fixture(at_first(8, {.rcode = servfail}, {.addresses = {"10.0.0.1"}}));
   CHECK(fixture.reach({"job-0.", 0, Until::name, false}).addresses == Names{"10.0.0.1"});
-  CHECK(fixture.said() ==
+  CHECK(fixture.printed() ==
         "rankshim: waiting for master job-0.: the name server fails (SERVFAIL from S)\n"
         "rankshim: master job-0. resolves to 10.0.0.1 after N s\n");
   Fixture silent(at_first(2, {.silent = true}, {.addresses = {"10.0.0.1"}}));
@@ -142,23 +142,23 @@ TEST_CASE("each change of the reason is a line") {
   port = &own;
   CHECK(fixture.reach({"job-0.", port->number(), Until::port, false}).addresses == Names{"127.0.0.1"});
   const std::string master = "job-0.:" + std::to_string(port->number());
-  CHECK(fixture.said() == "rankshim: waiting for master " + master +
-                              ": no such name yet (asked S)\n"
-                              "rankshim: master " +
-                              master +
-                              ": the name exists, but has no address yet (asked S)\n"
-                              "rankshim: master " +
-                              master +
-                              ": resolves to 127.0.0.1, port closed (connection refused)\n"
-                              "rankshim: master " +
-                              master + " is open after N s\n");
+  CHECK(fixture.printed() == "rankshim: waiting for master " + master +
+                                 ": no such name yet (asked S)\n"
+                                 "rankshim: master " +
+                                 master +
+                                 ": the name exists, but has no address yet (asked S)\n"
+                                 "rankshim: master " +
+                                 master +
+                                 ": resolves to 127.0.0.1, port closed (connection refused)\n"
+                                 "rankshim: master " +
+                                 master + " is open after N s\n");
 }
 
 TEST_CASE("while nothing changes there is a line now and then") {
   Fixture fixture(at_first(30, {.rcode = nxdomain}, {.addresses = {"10.0.0.1"}}));
   fixture.limits.timing.report_interval = std::chrono::milliseconds(0);
   fixture.reach({"job-0.", 23456, Until::name, false});
-  CHECK_THAT(fixture.said(),
+  CHECK_THAT(fixture.printed(),
              Catch::Contains("rankshim: still waiting for master job-0.:23456 after N s of 15 s: "
                              "no such name yet (asked S)\n"));
 }
@@ -171,9 +171,9 @@ TEST_CASE("an answer that flips does not fill the log") {
     return {.rcode = looks / 4 % 2 == 0 ? nxdomain : servfail};
   });
   fixture.reach({"job-0.", 23456, Until::name, false});
-  const std::string said = fixture.said();
-  CAPTURE(said);
-  CHECK(std::count(said.begin(), said.end(), '\n') == 3);
+  const std::string printed = fixture.printed();
+  CAPTURE(printed);
+  CHECK(std::count(printed.begin(), printed.end(), '\n') == 3);
 }
 
 TEST_CASE("a proxy that accepts and hangs up is not the master; a master that stays is") {
@@ -188,7 +188,7 @@ TEST_CASE("a proxy that accepts and hangs up is not the master; a master that st
   asio::co_spawn(fixture.context, serve(), asio::detached);
   fixture.reach({"job-0.", port.number(), Until::port, false});
   CHECK(kept.size() == 1);
-  CHECK_THAT(fixture.said(),
+  CHECK_THAT(fixture.printed(),
              Catch::Contains("resolves to 127.0.0.1, the port accepts and closes the connection at once"));
 }
 
@@ -232,7 +232,7 @@ TEST_CASE("a name server that fails while the port is waited for changes nothing
   MasterPort own(fixture.context);
   port = &own;
   CHECK(fixture.reach({"job-0.", port->number(), Until::port, false}).addresses == Names{"127.0.0.1"});
-  CHECK_THAT(fixture.said(), !Catch::Contains("SERVFAIL"));
+  CHECK_THAT(fixture.printed(), !Catch::Contains("SERVFAIL"));
 }
 
 TEST_CASE("the line at the end names the step that never succeeded, the servers, and the last answer") {

@@ -265,10 +265,10 @@ def prepare(had_path, job, towards):
     if not os.environ.get(ERROR_FILE) or not os.environ.get("LOCAL_RANK"):
         return None
     leave_environment(had_path)
-    told = dict(job or {}, PET_LOG_DIR=logs)
+    ours = dict(job or {}, PET_LOG_DIR=logs)
     if job and "PET_LOCAL_ADDR" in os.environ and "PET_LOCAL_ADDR" not in job:
-        told["PET_LOCAL_ADDR"] = own_address(towards)
-    for name, value in told.items():
+        ours["PET_LOCAL_ADDR"] = own_address(towards)
+    for name, value in ours.items():
         if os.environ.get(name) == value:
             del os.environ[name]
     return os.environ[ERROR_FILE]
@@ -287,7 +287,7 @@ def serve(had_path, job, towards, records):
     try:
         us = sys.modules.pop("sitecustomize")  # kept: Python 2 empties a module that nobody holds
         if FOLDER not in sys.path:
-            import sitecustomize  # the image's own; without one Python is told so, and expects it
+            import sitecustomize  # the image's own; without one Python expects the ImportError
     finally:
         if error_file and records:
             try:
