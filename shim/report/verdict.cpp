@@ -212,6 +212,12 @@ bool lost_peer(const RootCause& root, const std::optional<supervise::NodePlace>&
 
 constexpr std::string_view before_here = "; another node probably failed before";
 
+/// Whether torchrun could not start its workers again because the node that hosts the store of a c10d
+/// rendezvous is gone (torch/distributed/elastic/rendezvous/c10d_rendezvous_backend.py).
+bool lost_host(const Ending& ending, const Details& details) {
+  return details.agent.message.starts_with("RendezvousConnectionError") && launcher_failed(ending, details);
+}
+
 /// Whether torchrun gave up its rendezvous before its first worker, or lost the node that hosted it, which
 /// may have given up first.
 bool never_met(const Ending& ending, const RootCause& root) {
@@ -233,7 +239,8 @@ void judge_workers(const Ending& ending, const Details& details,
   verdict.root = failed_worker(ending, details);
   if (verdict.root) {
     RootCause& root = *verdict.root;
-    root.lost_peer = lost_peer(root, place);
+    const bool host_is_lost = lost_host(ending, details);
+    root.lost_peer = host_is_lost || lost_peer(root, place);
     verdict.code = root.code;
     const std::string end = root.signal ? "was ended by " + supervise::signal_name(*root.signal)
                                         : "ended with code " + std::to_string(root.code);
@@ -242,7 +249,9 @@ void judge_workers(const Ending& ending, const Details& details,
       first +=
           " on this node (" + std::to_string(place->node_rank) + " of " + std::to_string(place->nodes) + ")";
     verdict.sentence = name_of(root) + first + ": it " + end + explanation(root, details) +
-                       (root.lost_peer ? std::string(before_here) : std::string()) + "; " + verdict.sentence;
+                       (root.lost_peer ? std::string(before_here) : std::string()) +
+                       (host_is_lost ? "; the node that hosts the rendezvous is lost; " : "; ") +
+                       verdict.sentence;
   } else if (ending.stop_signal && were_done_before_stop(ending)) {
     verdict.code = 0;
     verdict.cause = Cause::none;

@@ -174,6 +174,20 @@ TEST_CASE("a launcher that was asked to stop is stopped, whatever its workers ma
   CHECK(judge(program, plan(LauncherKind::none), details).code == 0);
 }
 
+TEST_CASE("a worker that failed because the rendezvous' host was lost is reported with that", "[verdict]") {
+  const std::optional<supervise::NodePlace> place{{.node_rank = 1, .nodes = 2}};
+  Details details = with_error(1, "ConnectionError: a peer is gone");
+  details.agent_tells = true;
+  details.agent.message = "RendezvousConnectionError: The connection to the C10d store has failed.";
+  const Verdict verdict =
+      judge(torchrun({worker(1, exited(1), 2s)}), plan(LauncherKind::torchrun), details, place);
+  CHECK(verdict.root.value().lost_peer);
+  CHECK(verdict.sentence ==
+        "worker 1 (rank 9, pid 101) failed first on this node (1 of 2): it ended with code 1 "
+        "(ConnectionError: a peer is gone); another node probably failed before; the node that hosts the "
+        "rendezvous is lost; torchrun ended with code 1 after 10.0 s");
+}
+
 TEST_CASE("a launcher that failed itself and ended its workers is the cause", "[verdict]") {
   const std::optional<supervise::NodePlace> place{{.node_rank = 1, .nodes = 2}};
   const Ending ended = torchrun({worker(0, SIGTERM, 9s), worker(1, SIGKILL, 9s)});
