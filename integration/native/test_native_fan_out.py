@@ -112,3 +112,29 @@ def test_a_call_that_fails_neither_hides_the_end_nor_leaves_a_worker(rankshim, t
                clean_environment(), name="rankshim")
     assert done.code == code, done.transcript()
     assert subprocess.run(["pgrep", "-f", mark], capture_output=True).returncode == 1, "a worker is left"
+
+
+def test_each_process_has_variables_of_its_own(shim):
+    done = shim("--platform=none", "--launcher=native", "--nproc-per-node=2", "--env=CACHE=/cache/{local_rank}", "--env", "PATTERN={{rank}},{x}",
+                "--", "sh", "-c", 'echo "$CACHE $PATTERN"')
+    assert (done.code, sorted(done.stdout.splitlines())) == (0, ["/cache/0 {rank},{x}", "/cache/1 {rank},{x}"])
+
+
+def test_one_process_has_placeholders_where_they_are_asked_for(shim):
+    job = {"NNODES": "2", "NODE_RANK": "1", "MASTER_ADDR": "127.0.0.1", "RANKSHIM_ENV": "A={node_rank}\nB=2"}
+    words = ["--wait=none", "--", "sh", "-c", "echo $A $B $0", "{node_rank}/{nnodes}"]
+    assert shim("--placeholders", *words, env=job).stdout == "1 2 1/2\n"
+    assert shim(*words, env=job).stdout == "{node_rank} 2 {node_rank}/{nnodes}\n"
+
+
+def test_explain_shows_variables_and_hides_secrets(shim):
+    done = shim("explain", "--platform=none", "--launcher=native", "--env=MY_TOKEN=sesame-{rank}", "--env=OUT=/out/{rank}", "--", "true")
+    assert "OUT=/out/0" in done.stdout and "sesame" not in done.stdout
+    done = shim("explain", "--platform=none", "--placeholders", "--env=OUT=/out/{rank}", "--", "echo", "{rank}")
+    assert "/out/0" in done.stdout and "\n  echo 0\n" in done.stdout
+
+
+def test_a_variable_without_a_name_is_refused(shim):
+    done = shim("--env==x", "--", "true")
+    assert done.code == 64
+    assert "is not NAME=VALUE, one on each line" in done.stderr

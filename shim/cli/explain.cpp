@@ -76,7 +76,10 @@ void redact(Topology& topology, LaunchPlan& plan, Redactor& redactor) {
   }
   for (auto& [name, value] : plan.environment.set) value = redactor.whole(value);
   plan.argv = redactor.words(std::move(plan.argv));
-  for (WorkerPlan& worker : plan.workers) worker.argv = redactor.words(std::move(worker.argv));
+  for (WorkerPlan& worker : plan.workers) {
+    worker.argv = redactor.words(std::move(worker.argv));
+    for (auto& [name, value] : worker.environment) value = redactor.whole(value);
+  }
   plan.missing = redactor.whole(plan.missing);
 }
 

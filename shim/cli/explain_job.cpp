@@ -42,7 +42,10 @@ int explain_here(const Invocation& invocation, const Node& node) {
   }
   Job& job = std::get<Job>(resolved);
   write_shown_command(job.plan, {job.topology, invocation.settings, invocation.arguments, node});
-  Redactor redactor(node.environment(), invocation.settings.text(Option::redact));
+  Environment known = job.plan.environment.apply(node.environment());
+  for (const WorkerPlan& worker : job.plan.workers)
+    for (const auto& [name, value] : worker.environment) known.set(name, value);
+  Redactor redactor(known, invocation.settings.text(Option::redact));
   explain::redact(job.topology, job.plan, redactor);
   if (json) {
     print(explain::as_json(job.topology, job.plan, invocation.settings));

@@ -78,6 +78,12 @@ void set_pet(EnvironmentChange& change, const Topology& topology, bool add, cons
 
 }  // namespace
 
+void EnvironmentChange::replace(std::string name, std::string value) {
+  std::erase_if(set, [&](const auto& entry) { return entry.first == name; });
+  std::erase(unset, name);
+  set.emplace_back(std::move(name), std::move(value));
+}
+
 Environment EnvironmentChange::apply(const Environment& environment) const {
   Environment changed = environment.without(unset, set.size());
   for (const auto& [name, value] : set) changed.set(name, value);

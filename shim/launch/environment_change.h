@@ -17,6 +17,9 @@ struct EnvironmentChange {
   Variables set;
   std::vector<std::string> unset;
 
+  /// Sets a variable, whatever was to become of it.
+  void replace(std::string name, std::string value);
+
   /// `environment` with the change.
   [[nodiscard]] Environment apply(const Environment& environment) const;
 };

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <variant>
 
+#include "base/text.h"
+
 namespace rankshim {
 
 using platform::Granularity;
@@ -110,6 +112,16 @@ void share_cpus(LaunchPlan& plan, const LaunchInput& input) {
       created ? parse_count(environment.get("SLURM_CPUS_PER_TASK").value_or("")) : std::nullopt;
   const unsigned threads = per_task ? *per_task : input.node.cpus().count / workers;
   plan.environment.set.emplace_back("OMP_NUM_THREADS", fmt::format("{}", std::max(threads, 1U)));
+}
+
+Variables user_variables(const Settings& settings) {
+  Variables variables;
+  for (std::string_view text = settings.text(Option::env); !text.empty();) {
+    const std::string_view entry = take_line(text);
+    const std::string_view name = entry_name(entry);
+    variables.emplace_back(name, entry.substr(name.size() + 1));
+  }
+  return variables;
 }
 
 void hide_own_settings(EnvironmentChange& change, const Environment& environment) {

@@ -89,6 +89,9 @@ std::string find_missing(const LaunchPlan& plan, const LaunchInput& input, const
 /// the machine.
 void share_cpus(LaunchPlan& plan, const LaunchInput& input);
 
+/// The variables that the user sets for the command by --env, as they were given.
+Variables user_variables(const Settings& settings);
+
 /// Removes from the command's environment the variables that only rankshim uses.
 void hide_own_settings(EnvironmentChange& change, const Environment& environment);
 

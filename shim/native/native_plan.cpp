@@ -60,7 +60,7 @@ void plan_native(LaunchPlan& plan, const LaunchInput& input) {
 void change_for_workers(LaunchPlan& plan, const LaunchInput& input) {
   const Environment& environment = input.node.environment();
   auto& [set, unset] = plan.environment;
-  for (auto& variable : common_variables(static_job(input.topology), environment)) {
+  for (auto& variable : common_variables(static_job(input.topology, input.settings), environment)) {
     std::erase_if(set, [&](const auto& entry) { return entry.first == variable.first; });
     set.push_back(std::move(variable));
   }
@@ -73,12 +73,13 @@ void change_for_workers(LaunchPlan& plan, const LaunchInput& input) {
 }
 
 void show_workers(LaunchPlan& plan, const LaunchInput& input, const std::string& folder) {
-  const StaticJob job = static_job(input.topology);
+  const StaticJob job = static_job(input.topology, input.settings);
   const std::string jobs = plan.log_dir.empty() ? folder : log_folder_template(plan.log_dir, job.run_id);
   for (unsigned local_rank = 0; local_rank < job.workers; ++local_rank) {
     const Worker worker{.local_rank = local_rank,
                         .error_file = error_file(worker_folder(jobs, 0, local_rank))};
-    plan.workers.push_back({worker_variables(job, worker), worker_words(job, worker, plan.argv)});
+    plan.workers.push_back(
+        {worker_variables(job, worker), filled_in(plan.argv, placeholders_of(job, worker))});
   }
 }
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/text.h"
-#include "native/placeholders.h"
+#include "launch/launch.h"
 
 namespace rankshim::native {
 namespace {
@@ -14,7 +14,7 @@ unsigned world_size(const StaticJob& job) { return job.nodes * job.workers; }
 
 }  // namespace
 
-StaticJob static_job(const Topology& topology) {
+StaticJob static_job(const Topology& topology, const Settings& settings) {
   const Facts& facts = topology.facts;
   return {.nodes = topology.number(Fact::nnodes),
           .node_rank = topology.number(Fact::node_rank),
@@ -22,7 +22,8 @@ StaticJob static_job(const Topology& topology) {
           .max_restarts = topology.number(Fact::max_restarts),
           .master_addr = std::string(without_brackets(facts.text(Fact::master_addr))),
           .master_port = topology.number(Fact::master_port),
-          .run_id = std::string(facts.text(Fact::run_id))};
+          .run_id = std::string(facts.text(Fact::run_id)),
+          .variables = user_variables(settings)};
 }
 
 unsigned rank_of(const StaticJob& job, const Worker& worker) {
@@ -64,24 +65,40 @@ Variables worker_variables(const StaticJob& job, const Worker& worker) {
                          {"ROLE_RANK", rank},
                          {"TORCHELASTIC_RESTART_COUNT", text(worker.attempt)}};
   if (!worker.error_file.empty()) variables.emplace_back("TORCHELASTIC_ERROR_FILE", worker.error_file);
+  const Placeholders placeholders = placeholders_of(job, worker);
+  for (const auto& [name, value] : job.variables) {
+    std::erase_if(variables, [&](const auto& variable) { return variable.first == name; });
+    variables.emplace_back(name, filled_in(value, placeholders));
+  }
   return variables;
 }
 
-std::vector<std::string> worker_words(const StaticJob& job, const Worker& worker,
-                                      const std::vector<std::string>& words) {
-  const Placeholders placeholders = {{"rank", text(rank_of(job, worker))},
-                                     {"world_size", text(world_size(job))},
-                                     {"local_rank", text(worker.local_rank)},
-                                     {"local_world_size", text(job.workers)},
-                                     {"node_rank", text(job.node_rank)},
-                                     {"nnodes", text(job.nodes)},
-                                     {"master_addr", job.master_addr},
-                                     {"master_port", text(job.master_port)},
-                                     {"run_id", job.run_id}};
-  std::vector<std::string> filled;
-  filled.reserve(words.size());
-  for (const std::string& word : words) filled.push_back(filled_in(word, placeholders));
-  return filled;
+Placeholders placeholders_of(const StaticJob& job, const Worker& worker) {
+  return {{"rank", text(rank_of(job, worker))},
+          {"world_size", text(world_size(job))},
+          {"local_rank", text(worker.local_rank)},
+          {"local_world_size", text(job.workers)},
+          {"node_rank", text(job.node_rank)},
+          {"nnodes", text(job.nodes)},
+          {"master_addr", job.master_addr},
+          {"master_port", text(job.master_port)},
+          {"run_id", job.run_id}};
+}
+
+Placeholders placeholders_of(const Topology& topology) {
+  StaticJob job = static_job(topology, {});
+  job.workers = 1;
+  Placeholders placeholders = placeholders_of(job, {});
+  for (auto& [name, value] : placeholders) {
+    for (const Fact fact : {Fact::rank, Fact::world_size, Fact::local_rank, Fact::local_world_size})
+      if (rankshim::name(fact) == name && topology.facts.has(fact)) value = topology.facts.text(fact);
+  }
+  return placeholders;
+}
+
+std::vector<std::string> filled_in(std::vector<std::string> words, const Placeholders& placeholders) {
+  for (std::string& word : words) word = filled_in(word, placeholders);
+  return words;
 }
 
 }  // namespace rankshim::native

@@ -5,7 +5,9 @@
 #include <vector>
 
 #include "launch/environment_change.h"
+#include "native/placeholders.h"
 #include "node/environment.h"
+#include "settings/settings.h"
 #include "topology/topology.h"
 
 /// The variables and arguments of one worker of a static job; pure.
@@ -20,9 +22,10 @@ struct StaticJob {
   std::string master_addr;  ///< without brackets
   unsigned master_port = 0;
   std::string run_id;
+  Variables variables;  ///< the user's for each worker; their values may have placeholders
 };
 
-StaticJob static_job(const Topology& topology);
+StaticJob static_job(const Topology& topology, const Settings& settings);
 
 /// A worker, and the start of the job that it belongs to.
 struct Worker {
@@ -45,14 +48,19 @@ std::string error_file(const std::string& worker_folder);
 /// The variables that all workers have in common, and each worker's. Together they are those that torchrun
 /// sets (torch/distributed/elastic/agent/server/local_elastic_agent.py, _start_workers), without those about
 /// an agent. TORCHELASTIC_USE_AGENT_STORE is not set, so that the worker of rank 0 hosts the store
-/// (torch/distributed/rendezvous.py).
+/// (torch/distributed/rendezvous.py). Each worker's include the user's, which replace others.
 Variables common_variables(const StaticJob& job, const Environment& environment);
 Variables worker_variables(const StaticJob& job, const Worker& worker);
 
-/// The command's words for this worker, with their placeholders filled in (placeholders.h): {rank},
-/// {world_size}, {local_rank}, {local_world_size}, {node_rank}, {nnodes}, {master_addr}, {master_port},
-/// {run_id}.
-std::vector<std::string> worker_words(const StaticJob& job, const Worker& worker,
-                                      const std::vector<std::string>& words);
+/// The placeholders (placeholders.h) of this worker: {rank}, {world_size}, {local_rank}, {local_world_size},
+/// {node_rank}, {nnodes}, {master_addr}, {master_port}, {run_id}.
+Placeholders placeholders_of(const StaticJob& job, const Worker& worker);
+
+/// The same for a command that is one process: the one that the platform has started for an accelerator, or
+/// the only one of its node.
+Placeholders placeholders_of(const Topology& topology);
+
+/// The words with their placeholders filled in.
+std::vector<std::string> filled_in(std::vector<std::string> words, const Placeholders& placeholders);
 
 }  // namespace rankshim::native

@@ -74,6 +74,15 @@ TEST_CASE("any program can be started by the native launcher, with each worker's
   CHECK(plan.argv[1] == "--index={local_rank}");
 }
 
+TEST_CASE("--env sets each worker's variables, which replace others", "[native]") {
+  const ShownPlan plan = started_natively(
+      {"--env=CACHE=/cache/{rank}", "--env=A=x=1,{{rank}}", "--env", "RANK={local_rank}", "--", "./mytask"});
+  const Variables& second = plan.workers[1].environment;
+  CHECK(value(second, "CACHE") == "/cache/3");
+  CHECK(value(second, "A") == "x=1,{rank}");
+  CHECK(value(second, "RANK") == "1");
+}
+
 TEST_CASE("with a folder for logs, each run has a folder of its own in it", "[native]") {
   const ShownPlan plan = started_natively({"--log-dir=/logs", "--run-id=team/job", "train.py"});
   CHECK(value(plan.workers[1].environment, "TORCHELASTIC_ERROR_FILE") ==

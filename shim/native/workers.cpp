@@ -36,7 +36,8 @@ std::vector<Command> Workers::workers_to_start(const Command& command) {
     Environment environment(command.environment);
     environment.set("MASTER_PORT", std::to_string(job_.master_port));
     for (const auto& [name, value] : worker_variables(job_, worker)) environment.set(name, value);
-    commands.push_back({worker_words(job_, worker, command.argv), std::move(environment).entries()});
+    commands.push_back(
+        {filled_in(command.argv, placeholders_of(job_, worker)), std::move(environment).entries()});
     commands.back().output = output_->open(made ? own : std::string(), rank_of(job_, worker));
   }
   if (!made && !folder.empty())

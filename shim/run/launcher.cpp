@@ -42,7 +42,7 @@ std::unique_ptr<supervise::Launcher> make_launcher(const Job& job, const Setting
   const supervise::SignalSet worker_signals =
       supervise::parse_signals(settings.text(Option::worker_signals)).value_or(0);
   if (job.plan.launcher == LauncherKind::native) {
-    native::StaticJob workers = native::static_job(job.topology);
+    native::StaticJob workers = native::static_job(job.topology, settings);
     const native::OutputPlan output{.to_files = !job.plan.log_dir.empty(),
                                     .tee = settings.flag(Option::tee),
                                     .prefix = settings.flag(Option::prefix)};

@@ -4,6 +4,7 @@
 
 #include "launch/program_warnings.h"
 #include "native/native_plan.h"
+#include "native/worker.h"
 #include "torchrun/temporary_folder.h"
 
 namespace rankshim {
@@ -47,6 +48,11 @@ Faults choose_launcher(LaunchPlan& plan, const LaunchInput& input, std::optional
   return {};
 }
 
+Faults refused(const Settings& settings, Option option, std::string_view why, std::string fix) {
+  const Value& value = *settings[option];
+  return {{fmt::format("{}={}, but {}", value.detail, value.text, why), {value.detail}, std::move(fix)}};
+}
+
 /// What is asked of the workers' output and cannot be done.
 Faults check_output(LaunchPlan& plan, const LaunchInput& input,
                     const std::optional<TorchrunCommand>& torchrun) {
@@ -62,21 +68,46 @@ Faults check_output(LaunchPlan& plan, const LaunchInput& input,
         input.command[0]));
     return {};
   }
-  const auto fault = [&](Option option, std::string_view what, std::string fix) {
-    const Value& value = *settings[option];
-    return Faults{
-        {fmt::format("{}={}, but {}", value.detail, value.text, what), {value.detail}, std::move(fix)}};
-  };
-  if (tee && !log_dir) return fault(Option::tee, "--log-dir is not set", "set --log-dir (RANKSHIM_LOG_DIR)");
+  if (tee && !log_dir)
+    return refused(settings, Option::tee, "--log-dir is not set", "set --log-dir (RANKSHIM_LOG_DIR)");
   if (prefix && plan.launcher != LauncherKind::native)
-    return fault(Option::prefix, "torchrun starts the workers",
-                 "leave it out, or set --launcher (RANKSHIM_LAUNCHER) to native");
+    return refused(settings, Option::prefix, "torchrun starts the workers",
+                   "leave it out, or set --launcher (RANKSHIM_LAUNCHER) to native");
   if (prefix && log_dir && !tee)
-    return fault(Option::prefix, "with --log-dir nothing is printed", "set --tee (RANKSHIM_TEE) too");
+    return refused(settings, Option::prefix, "with --log-dir nothing is printed",
+                   "set --tee (RANKSHIM_TEE) too");
   const auto* flag = torchrun ? torchrun->find("log_dir") : nullptr;
   if (flag == nullptr || !log_dir || flag->value == log_dir->text) return {};
-  return fault(Option::log_dir, fmt::format("the command's --log_dir is {}", flag->value),
-               "give only one of them");
+  return refused(settings, Option::log_dir, fmt::format("the command's --log_dir is {}", flag->value),
+                 "give only one of them");
+}
+
+/// The same for placeholders. The native launcher always fills them in.
+Faults check_placeholders(const LaunchPlan& plan, const LaunchInput& input) {
+  const Settings& settings = input.settings;
+  if (!settings.flag(Option::placeholders)) return {};
+  if (plan.by_torchrun())
+    return refused(settings, Option::placeholders, "torchrun gives all workers the same arguments",
+                   "leave it out, or set --launcher (RANKSHIM_LAUNCHER) to native");
+  if (input.topology.elastic)
+    return refused(settings, Option::placeholders, "the ranks of this job are not known before it runs",
+                   "leave it out");
+  return {};
+}
+
+/// Whether the command is one process that gets its placeholders' values.
+bool fills_in(const LaunchPlan& plan, const LaunchInput& input) {
+  return !plan.launches() && input.settings.flag(Option::placeholders);
+}
+
+/// Sets the user's variables for a command that is one process, or for a launcher's. The native launcher sets
+/// them for each worker.
+void set_user_variables(LaunchPlan& plan, const LaunchInput& input) {
+  if (plan.launcher == LauncherKind::native) return;
+  for (auto& [name, value] : user_variables(input.settings))
+    plan.environment.replace(name, fills_in(plan, input)
+                                       ? native::filled_in(value, native::placeholders_of(input.topology))
+                                       : value);
 }
 
 /// The Python script that will run.
@@ -94,7 +125,8 @@ Outcome<LaunchPlan> plan_launch(const LaunchInput& input) {
   Faults faults = choose_launcher(plan, input, torchrun);
   if (auto fault = check_idle_role(plan, input, is_script(input.command) || torchrun))
     faults.push_back(std::move(*fault));
-  for (Fault& fault : check_output(plan, input, torchrun)) faults.push_back(std::move(fault));
+  for (auto& found : {check_output(plan, input, torchrun), check_placeholders(plan, input)})
+    faults.insert(faults.end(), found.begin(), found.end());
   if (!faults.empty()) return faults;
   if (is_script(input.command)) plan.interpreter = find_interpreter(input.settings, input.node);
   choose_scope(plan, input.settings);
@@ -127,10 +159,13 @@ void write_command(LaunchPlan& plan, const LaunchInput& input,
   share_cpus(plan, input);
   if (plan.launches()) change_for_stop(plan, input);
   hide_own_settings(plan.environment, node.environment());
+  set_user_variables(plan, input);
   if (command.empty()) return;
   if (plan.by_torchrun()) return write_torchrun_argv(plan, input, own, master_address, folder);
   if (!plan.interpreter.empty()) plan.argv = {plan.interpreter, "-u"};
   plan.argv.insert(plan.argv.end(), command.begin(), command.end());
+  if (fills_in(plan, input))
+    plan.argv = native::filled_in(std::move(plan.argv), native::placeholders_of(topology));
 }
 
 void write_shown_command(LaunchPlan& plan, const LaunchInput& input) {

@@ -4,6 +4,7 @@
 #include "base/pattern.h"
 #include "base/signal_text.h"
 #include "base/text.h"
+#include "node/environment.h"
 #include "settings/exit_map.h"
 
 namespace rankshim {
@@ -50,6 +51,10 @@ std::optional<std::string> normalise(const OptionInfo& option, std::string_view 
     case ValueKind::signal_map:
       if (!supervise::SignalMap::parse(text)) return std::nullopt;
       break;
+    case ValueKind::variables:
+      for (std::string_view rest = text; !rest.empty();)
+        if (entry_name(take_line(rest)).empty()) return std::nullopt;
+      break;
   }
   return std::string(text);
 }
@@ -73,6 +78,8 @@ std::string wanted(const OptionInfo& option) {
       return "signals such as USR1,RTMIN+3,15, or none";
     case ValueKind::signal_map:
       return "FROM=TO,... with signals such as TERM, RTMIN+3 or 15; TO may be none";
+    case ValueKind::variables:
+      return "NAME=VALUE, one on each line";
     case ValueKind::text:
     case ValueKind::words:
       break;
@@ -88,6 +95,8 @@ char separator(ValueKind kind) {
       return ',';
     case ValueKind::pattern:
       return '|';
+    case ValueKind::variables:
+      return '\n';
     case ValueKind::words:
       return ' ';
     default:

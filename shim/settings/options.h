@@ -33,6 +33,8 @@ enum class Option : std::uint8_t {
   log_dir,
   tee,
   prefix,
+  env,
+  placeholders,
   wait,
   wait_timeout,
   signal_scope,
@@ -82,6 +84,7 @@ enum class ValueKind : std::uint8_t {
   signals,     ///< a list, or none
   signal_map,  ///< FROM=TO,...
   words,       ///< a list with blanks between its parts
+  variables,   ///< NAME=VALUE, one on each line
 };
 
 struct OptionInfo {
@@ -151,6 +154,13 @@ inline constexpr std::array options = {
                "with --log-dir: write the workers' output to stdout and stderr too"},
     OptionInfo{Option::prefix, "", "prefix", ValueKind::boolean, "", "false",
                "with --launcher native: begin each line that a worker prints with [RANK]"},
+    OptionInfo{
+        Option::env, "", "env", ValueKind::variables, "NAME=VALUE", "",
+        "set a variable of the command; may be given again; with --launcher native, the value may have "
+        "placeholders"},
+    OptionInfo{
+        Option::placeholders, "", "placeholders", ValueKind::boolean, "", "false",
+        "replace {rank}, {node_rank}, {master_addr} and others in a program's arguments and in --env too"},
 
     OptionInfo{Option::wait, "Waiting for the master", "wait", ValueKind::choice, "auto|port|dns|none",
                "auto",
