@@ -104,6 +104,19 @@ def network(namespaces):
         yield network
 
 
+@pytest.fixture
+def memory_group():
+    """A memory cgroup (v1) with a limit of 512 MiB."""
+    group = pathlib.Path(f"/sys/fs/cgroup/memory/rankshim-{os.getpid()}")
+    try:
+        group.mkdir()
+        (group / "memory.limit_in_bytes").write_text(str(512 << 20))
+    except OSError:
+        cannot("no memory cgroup can be made in /sys/fs/cgroup/memory")
+    yield group
+    group.rmdir()
+
+
 @pytest.fixture(scope="session")
 def torch():
     """Real PyTorch in the interpreter that runs the tests."""

@@ -2,7 +2,6 @@
 are right for each."""
 
 import json
-import os
 import pathlib
 import re
 import signal
@@ -11,13 +10,10 @@ import socket
 import pytest
 
 from lib.process import Process, clean_environment
-from lib.requirements import cannot
 
 pytestmark = [pytest.mark.torch, pytest.mark.usefixtures("torch")]
 
 WORKER = str(pathlib.Path(__file__).with_name("worker.py"))
-MEMORY = pathlib.Path("/sys/fs/cgroup/memory")
-LIMIT = 512 << 20
 LONG = 120  # for torchrun, its workers and their end on a busy machine
 
 # The worker's end, with rankshim's options.
@@ -67,19 +63,6 @@ class Case:
         assert self.last_line.endswith(self.report["verdict"])
         assert len(self.log.encode()) <= 4096
         return self
-
-
-@pytest.fixture
-def memory_group():
-    """A memory cgroup (v1) with a limit."""
-    group = MEMORY / f"rankshim-{os.getpid()}"
-    try:
-        group.mkdir()
-        (group / "memory.limit_in_bytes").write_text(str(LIMIT))
-    except OSError:
-        cannot("no memory cgroup can be made in /sys/fs/cgroup/memory")
-    yield group
-    group.rmdir()
 
 
 @pytest.fixture
@@ -146,7 +129,8 @@ def test_a_worker_over_the_memory_limit_is_reported_as_out_of_memory(memory_grou
     assert case.code == 137
     assert (case.cause["rank"], case.cause["signal"], case.cause["out_of_memory"]) == (1, "SIGKILL", True)
     memory = case.report["memory"]
-    assert memory["oom_kills"] >= 1 and memory["limit_bytes"] == LIMIT and memory["peak_bytes"] <= LIMIT
+    limit = int((memory_group / "memory.limit_in_bytes").read_text())
+    assert memory["oom_kills"] >= 1 and memory["limit_bytes"] == limit and memory["peak_bytes"] <= limit
     assert "out of memory: the limit is 512 MiB" in case.last_line
     assert "out of memory" in case.log
 

@@ -149,7 +149,8 @@ def test_a_node_is_lost_and_comes_back_twice(job):
     made.end(both)
 
 
-@pytest.mark.parametrize("backend", ["etcd-v2", pytest.param("etcd", marks=pytest.mark.nightly)])
+@pytest.mark.nightly
+@pytest.mark.parametrize("backend", ["etcd-v2", "etcd"])
 def test_at_an_etcd_every_node_may_be_lost_and_come_back(job, backend):
     made = job(backend)
     both = made.start_both()
