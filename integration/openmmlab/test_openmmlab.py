@@ -27,7 +27,7 @@ pytestmark = [pytest.mark.torch, pytest.mark.usefixtures("torch")]
 
 @pytest.fixture
 def train(network, tmp_path):
-    """Runs dist_train.sh with one worker on each of two pods; the two ended processes."""
+    """Runs a command, by default dist_train.sh, with one worker on each of two pods; the two ended processes."""
     if importlib.util.find_spec("mmengine") is None or not (TOOLS / "dist_train.sh").exists():
         cannot("mmengine and mmpretrain's tools are not there (scripts/setup puts them into .venv)")
     pods = [network.node(MASTER), network.node("job-worker-0")]
@@ -37,14 +37,13 @@ def train(network, tmp_path):
         "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": "", "TMPDIR": str(tmp_path),  # torch leaves its log folder there
     }
 
-    def run(*before, environment):
+    def run(*before, environment, command=("bash", str(TOOLS / "dist_train.sh"), str(PROJECT / "config.py"), "1")):
         processes = []
         for rank, pod in enumerate(pods):
             folder = tmp_path / pod.hostname
             folder.mkdir()
             processes.append(pod.start(
-                [*before, "bash", str(TOOLS / "dist_train.sh"), str(PROJECT / "config.py"), "1"],
-                environment(rank) | surroundings, cwd=folder,
+                [*before, *command], environment(rank) | surroundings, cwd=folder,
             ))
         for process in processes:
             assert process.wait(JOB) == 0, process.transcript()
@@ -69,7 +68,18 @@ def test_without_rankshim_each_pod_trains_alone_without_a_message(train):
     pytest.param(lambda rank: operator_1_9(rank, 2, MASTER, workers_per_node=1), id="operator-1.9"),
 ])
 def test_with_rankshim_the_pods_train_once_together(train, rankshim, environment):
-    master, worker = train(rankshim, "--", environment=environment)
+    is_one_job(*train(rankshim, "--", environment=environment))
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("launcher", ["torchrun", "native"])
+def test_train_py_itself_trains_together_under_either_launcher(train, rankshim, launcher):
+    command = [str(TOOLS / "train.py"), str(PROJECT / "config.py"), "--launcher", "pytorch"]
+    is_one_job(*train(rankshim, f"--launcher={launcher}", "--", environment=lambda rank: operator_1_5(rank, 2, MASTER), command=command))
+
+
+def is_one_job(master, worker):
+    """The two trained together, and once."""
     assert "GPU number: 2" in master.stdout
     first, second = results(master), results(worker)
     assert (list(first), list(second)) == ([0], [1])

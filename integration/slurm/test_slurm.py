@@ -3,6 +3,7 @@
 import json
 import pathlib
 import shutil
+import sys
 
 import pytest
 
@@ -61,6 +62,22 @@ def test_srun_trains_with_one_task_per_node_and_with_one_per_process(cluster, ra
     found = trained(per_process, 3)
     assert [found[rank]["local_rank"] for rank in range(3)] == ["0", "1", "0"]
     assert "rank 2 of 3 on slurm-tasks, master node0:" in per_process.stderr
+
+
+# As slurm_train.sh starts it, with rankshim in front. Its --launcher slurm divides by the number of GPUs; pytorch takes what
+# rankshim sets.
+@pytest.mark.nightly
+@pytest.mark.torch
+@pytest.mark.usefixtures("torch")
+def test_openmmlabs_train_py_trains_with_one_task_for_each_process(cluster, rankshim):
+    tools = pathlib.Path(sys.prefix) / "share" / "mmpretrain" / "mmpretrain" / ".mim" / "tools"
+    if not (tools / "train.py").exists():
+        cannot("mmpretrain's tools are not there (scripts/setup puts them into .venv)")
+    project = HERE.parent / "openmmlab" / "project"
+    done = cluster.run("env", f"PYTHONPATH={project}", "srun", "-N2", "-n3", "--kill-on-bad-exit=1", rankshim, "--",
+                       str(tools / "train.py"), str(project / "config.py"), "--work-dir=work", "--launcher=pytorch")
+    trained(done, 3)
+    assert "GPU number: 3" in done.stdout
 
 
 def test_a_batch_script_is_distinguished_from_its_steps_and_a_step_may_be_part_of_the_job(cluster, rankshim):
