@@ -119,7 +119,7 @@ def test_rankshim_acts_on_signals_while_nobody_reads(rankshim, tmp_path, ways):
     until(lambda: not children(process.pid), "the workers have ended")
     process.send_signal(signal.SIGTERM)  # does not wait for a reader any longer
     assert process.wait(PATIENCE) == 143
-    assert b"the last lines of the workers are lost" in process.stderr.read()
+    assert b"the last lines of the workers do not come here" in process.stderr.read()
 
 
 def test_what_a_worker_leaves_behind_with_its_stdout_keeps_nothing_alive(shim):

@@ -85,7 +85,7 @@ awaitable<void> write_last_output(const Run& run, const supervise::Launcher& lau
     if ((co_await run.signals.next_ending(steady_clock::now() + a_moment)).number != 0) break;
   }
   if (launcher.has_output())
-    log::warn("the last lines of the workers are lost: nothing has read stdout or stderr in time");
+    log::warn("the last lines of the workers do not come here: nothing has read stdout or stderr in time");
 }
 
 /// Starts the command, follows it to its end, and reports how it ended. Returns the exit code.
