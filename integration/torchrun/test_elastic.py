@@ -19,7 +19,7 @@ ETCD = pathlib.Path(sys.prefix) / "share" / "etcd"  # where scripts/setup unpack
 # busy machine each node then takes the other for lost, and trains alone.) A round begins a second after the least number of
 # nodes is there; by default 30 s.
 CONF = "keep_alive_interval=1,keep_alive_max_attempt=5,last_call_timeout=1,join_timeout=60"
-# The time in which the others learn that the host of a c10d rendezvous is lost: its machine closes their connections.
+# The time in which the others learn that the host of a c10d rendezvous is lost: its kernel closes their connections.
 LEARNED = 20
 
 # torchrun's agents notice a lost node only when a worker fails or a node wants to join, so these workers are connected, as

@@ -66,6 +66,10 @@ struct LaunchPlan {
 
   [[nodiscard]] bool launches() const { return launcher != LauncherKind::none; }
   [[nodiscard]] bool by_torchrun() const { return launches() && launcher != LauncherKind::native; }
+  /// torchrun's name for messages.
+  [[nodiscard]] std::string_view agent_name() const {
+    return has_only_launch ? "torch.distributed.launch" : "torchrun";
+  }
 };
 
 /// Whether the command's first word is a Python script: x.py or -m MODULE.

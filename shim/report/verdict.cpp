@@ -275,7 +275,9 @@ Verdict judge(const Ending& ending, const LaunchPlan& plan, const Details& detai
   const bool signalled = ending.kind == Ending::Kind::signalled;
   const bool launcher = plan.launches();
   const std::string after = duration(ending.ran);
-  const std::string name = plan.by_torchrun() ? "torchrun" : launcher ? "the set of workers" : program;
+  const std::string name = plan.by_torchrun() ? std::string(plan.agent_name())
+                           : launcher         ? "the set of workers"
+                                              : program;
   const int own_code = signalled ? exit_code::signal_base + ending.number : ending.number;
   verdict.code = own_code;
   const bool remains = !ending.ended_at && !ending.left_behind.empty();

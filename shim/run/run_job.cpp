@@ -36,7 +36,7 @@ using std::chrono::steady_clock;
 void announce(const Job& job, const std::vector<std::string>& command) {
   const Facts& facts = job.topology.facts;
   const std::string& program = job.plan.interpreter.empty() ? command.front() : job.plan.interpreter;
-  const std::string what = job.plan.by_torchrun() ? "torchrun" : program;
+  const std::string what = job.plan.by_torchrun() ? std::string(job.plan.agent_name()) : program;
   if (!job.topology.idle_role.empty() || job.topology.platform == "none")
     return log::info("starting {}", what);
   if (job.topology.granularity == platform::Granularity::process) {
