@@ -1,5 +1,7 @@
 """Where the output of the native launcher's workers goes."""
 
+import os
+import select
 import signal
 import subprocess
 
@@ -103,23 +105,20 @@ def test_much_output_is_complete(rankshim, tmp_path):
     assert len(peaks) == 2 and max(peaks) < 32_000, "kB"
 
 
-def unread(rankshim, *words):
-    """A job whose stdout nobody reads; the process, when its worker has begun."""
-    process = subprocess.Popen([rankshim, *WORKERS, *words], env=clean_environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    assert process.stderr.readline().startswith(b"rankshim: starting")
-    assert process.stderr.readline() == b"[0] up\n"
-    return process
-
-
 @pytest.mark.parametrize("ways", [("--prefix",), ("--prefix", "--tee", "--log-dir")])
 def test_rankshim_acts_on_signals_while_nobody_reads(rankshim, tmp_path, ways):
     words = [*ways[:-1], f"--log-dir={tmp_path}"] if ways[-1] == "--log-dir" else ways
-    process = unread(rankshim, *words, "--", "sh", "-c", "[ $RANK = 1 ] && exec sleep 1000; echo up >&2; exec yes")
+    reader, writer = os.pipe()  # which nobody reads
+    command = [rankshim, *WORKERS, *words, "--", "sh", "-c", "[ $RANK = 1 ] && exec sleep 1000; exec yes"]
+    process = subprocess.Popen(command, env=clean_environment(), stdout=writer, stderr=subprocess.PIPE)
+    until(lambda: not select.select([], [writer], [], 0)[1], "the pipe is full")
     process.send_signal(signal.SIGTERM)
     until(lambda: not children(process.pid), "the workers have ended")
     process.send_signal(signal.SIGTERM)  # does not wait for a reader any longer
     assert process.wait(PATIENCE) == 143
     assert b"the last lines of the workers do not come here" in process.stderr.read()
+    os.close(reader)
+    os.close(writer)
 
 
 def test_what_a_worker_leaves_behind_with_its_stdout_keeps_nothing_alive(shim):
