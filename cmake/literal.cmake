@@ -1,10 +1,21 @@
 # cmake -DOUT=FILE -DTEXTS=FILE;FILE… [-DPYTHON=ON] -P literal.cmake: the files one after the other, as one C++ string
-# literal; of Python without what is for its readers: lines of comment, docstrings, empty lines, most of the indentation.
+# literal; of Python without what is for its readers: lines of comment, docstrings, empty lines, most of the indentation;
+# of TOML (-DTOML=ON) without comments and blanks, and each file behind a line @NAME.
 set(text "")
 foreach(name ${TEXTS})
   file(READ "${name}" part)
+  if(TOML)
+    get_filename_component(stem "${name}" NAME_WE)
+    string(REGEX REPLACE "(^|\n)#[^\n]*" "" part "${part}")
+    string(APPEND text "\n@${stem}\n")
+  endif()
   string(APPEND text "${part}\n")
 endforeach()
+if(TOML)
+  string(REGEX REPLACE "\n\n+" "\n" text "${text}")
+  string(REGEX REPLACE " *= (\"|\\[)" "=\\1" text "${text}")
+  string(REGEX REPLACE ",\n? *(\"|\\])" ",\\1" text "${text}")
+endif()
 if(PYTHON)
   string(REGEX REPLACE "(^|\n) *\"\"\"([^\"]|\"[^\"]|\"\"[^\"])*\"\"\"" "" text "${text}")
   string(REGEX REPLACE "\n *#[^\n]*" "" text "${text}")

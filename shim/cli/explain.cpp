@@ -106,6 +106,9 @@ std::string as_text(const Topology& topology, const LaunchPlan& plan, const Sett
     out +=
         "launcher     torchrun; --launcher native would start the workers without an agent, which imports "
         "torch too\n";
+  if (!plan.filled_by.empty())
+    out += fmt::format("launcher     its own; {} fills in what the command leaves out\n",
+                       printable(plan.filled_by));
 
   std::size_t widest_name = 0;
   for (const auto& [name, value] : plan.environment.set) widest_name = std::max(widest_name, name.size());
@@ -146,6 +149,7 @@ std::string as_json(const Topology& topology, const LaunchPlan& plan, const Sett
   object.object("wait", json_waiting(topology, plan, settings));
   object.object("environment", json_environment(plan.environment));
   object.texts("command", plan.argv);
+  if (!plan.filled_by.empty()) object.text("filled_in_by", plan.filled_by);
   std::vector<json::Object> workers;
   for (const WorkerPlan& worker : plan.workers) {
     json::Object own;

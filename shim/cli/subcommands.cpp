@@ -12,6 +12,7 @@
 #include "cli/install.h"
 #include "cli/print.h"
 #include "launch/environment_change.h"
+#include "named/launcher_file.h"
 #include "platform/user_profiles.h"
 #include "report/redact.h"
 #include "run/ask_status.h"
@@ -79,10 +80,16 @@ int print_environment(const Invocation& invocation, const Node& node) {
 int print_platforms(const Invocation& invocation, const Node& node) {
   const auto& arguments = invocation.arguments;
   if (!arguments.empty() && arguments[0] == "check") {
-    const Faults faults = platform::check_profile(arguments[1], node);
+    const std::string& path = arguments[1];
+    const bool of_launcher = path.ends_with(platform::launcher_extension);
+    Faults faults;
+    if (of_launcher)
+      named::read_launcher_file(path, node, faults);
+    else
+      faults = platform::check_profile(path, node);
     report(faults, false);
     if (!faults.empty()) return exit_code::configuration;
-    print(fmt::format("{} is a profile\n", arguments[1]));
+    print(fmt::format("{} is {}\n", path, of_launcher ? "a launcher's file" : "a profile"));
     return exit_code::ok;
   }
   const auto read = platform::read_profiles(invocation.settings.text(Option::profile), node);

@@ -57,6 +57,9 @@ struct LaunchPlan {
   /// A sentence about what is missing of what is to be started; empty if nothing is known to be missing.
   std::string missing;
   std::vector<std::string> warnings;
+  /// The file of a launcher whose flags or variables are in `argv` and `environment` already; else empty.
+  std::string filled_by;
+  std::string hostfile;  ///< the content of the file of hosts that such a launcher gets
 
   // What is executed: set once the master's address and rankshim's temporary folder are known.
   std::vector<std::string> argv;

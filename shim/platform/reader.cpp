@@ -6,11 +6,9 @@
 #include <utility>
 #include <vector>
 
-#include "base/nearest.h"
 #include "base/sort.h"
 #include "base/text.h"
-#include "base/toml.h"
-#include "base/toml_nesting.h"
+#include "base/toml_document.h"
 #include "platform/expression.h"
 
 namespace rankshim::platform {
@@ -33,48 +31,10 @@ constexpr auto top_keys =
                                      "let", "match", "facts", "idle_role", "refuse", "pending"});
 
 /// Goes through one parsed document and collects faults.
-class ProfileReader {
+class ProfileReader : public TomlDocument {
  public:
   ProfileReader(std::string_view path, OwnedTables& tables, Faults& faults)
-      : path_(path), tables_(tables), faults_(faults) {}
-
-  void fault(const toml::node& where, const std::string& what, const std::string& fix) {
-    fault(where.source(), what, fix);
-  }
-
-  void fault(const toml::source_region& where, const std::string& what, const std::string& fix) {
-    fault(where.begin.line, what, fix);
-  }
-
-  void fault(std::size_t line, const std::string& what, const std::string& fix) {
-    constexpr std::size_t most = 50;  // later faults seldom add anything
-    if (faults_.size() == most) return;
-    faults_.push_back(
-        {std::string(path_) + ":" + std::to_string(line) + ": " + what, {std::string(path_)}, fix});
-  }
-
-  /// The value of a key as that type; nothing, and a fault, if it has another type. `reject_unknown` accepts
-  /// every key that was read.
-  template <class Type>
-  const Type* get(const toml::table& table, std::string_view key, std::string_view wanted) {
-    const toml::node* node = table.get(key);
-    if (node == nullptr) return nullptr;
-    const Type* value = node->template as<Type>();
-    if (value == nullptr)
-      fault(*node, "'" + std::string(key) + "' is not " + std::string(wanted),
-            "write " + std::string(wanted));
-    return value;
-  }
-
-  void reject_unknown(const toml::table& table, std::span<const std::string_view> known) {
-    for (const auto& [name, node] : table) {
-      const std::string_view key(name);
-      if (std::find(known.begin(), known.end(), key) != known.end()) continue;
-      const std::string_view near = nearest(key, known);
-      fault(node, "there is no key '" + std::string(key) + "' here",
-            (near.empty() ? "" : "did you mean " + std::string(near) + "? ") + "use one of " + joined(known));
-    }
-  }
+      : TomlDocument(path, faults), tables_(tables) {}
 
   TextIndex required_text(const toml::table& table, std::string_view key) {
     const auto* text = get<toml::value<std::string>>(table, key, "a string");
@@ -388,9 +348,7 @@ class ProfileReader {
 
   void too_large() { fault(1, "the profile is too large", "shorten it"); }
 
-  std::string_view path_;
   OwnedTables& tables_;
-  Faults& faults_;
   Lets lets_;
   std::vector<Role> differing_;
 };
@@ -412,20 +370,9 @@ Outcome<OwnedProfile> read_profile(std::string_view name, std::string document, 
   ProfileReader reader(path, storage.owned, faults);
   storage.document = std::move(document);
 
-  if (storage.document.size() > longest_document) {
-    reader.fault(1, "the profile is longer than 64 KiB", "shorten it");
-    return faults;
-  }
-  if (const auto line = line_of_too_many_dots(storage.document)) {
-    reader.fault(*line, "there are more dots outside strings than a profile needs", "write tables as [name]");
-    return faults;
-  }
-  const toml::parse_result parsed = toml::parse(std::string_view(storage.document));
-  if (!parsed) {
-    reader.fault(parsed.error().source(), std::string(parsed.error().description()), "correct the TOML");
-    return faults;
-  }
-  const toml::table& top = parsed.table();
+  const auto parsed = reader.parse(storage.document);
+  if (!parsed) return faults;
+  const toml::table& top = *parsed;
   reader.reject_unknown(top, top_keys);
   Profile& profile = storage.profile;
   profile.name_text = reader.text_index(name);

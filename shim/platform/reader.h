@@ -27,9 +27,6 @@ class OwnedProfile {
   std::unique_ptr<Storage> storage_;
 };
 
-/// A longer document is refused: no profile needs it, and it bounds the nesting.
-inline constexpr std::size_t longest_document = std::size_t{64} * 1024;
-
 /// Reads one TOML document; `name` is the file's name without .toml. Every fault begins with "PATH:LINE: "
 /// and names `path`. The build uses it for the built-in profiles, and the program at run time for a user's
 /// profile, so that both follow the same rules. Any document results in a profile or faults.

@@ -2,6 +2,8 @@
 
 #include <catch2/catch.hpp>
 
+#include "base/toml_document.h"
+
 using namespace rankshim;
 using namespace rankshim::platform;
 
@@ -145,11 +147,11 @@ TEST_CASE("what can never match, or was surely meant otherwise, is refused") {
 }
 
 TEST_CASE("hostile documents are faults, never a crash or endless work") {
-  CHECK(faults_of(std::string(longest_document + 1, '#')) == Lines{"1: the profile is longer than 64 KiB"});
+  CHECK(faults_of(std::string(TomlDocument::longest + 1, '#')) == Lines{"1: the file is longer than 64 KiB"});
   std::string dotted = "a";
   for (int i = 0; i < 30'000; ++i) dotted += ".a";
   CHECK(faults_of("title = \"X\"\n" + dotted + " = 1\n") ==
-        Lines{"2: there are more dots outside strings than a profile needs"});
+        Lines{"2: there are more dots outside strings than such a file needs"});
   CHECK_FALSE(faults_of("x = '''\n" + std::string(1000, '.') + "'''\n" + dotted + " = 1").empty());
   CHECK(faults_of("x = " + std::string(30'000, '[')).size() == 1);
   CHECK(faults_of("x = " + std::string(30'000, '{')).size() == 1);

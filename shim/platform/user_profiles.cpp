@@ -22,9 +22,7 @@ std::string name_of(std::string_view path) {
 
 Outcome<OwnedProfile> read(const std::string& path, const Node& node) {
   auto document = node.file(path);
-  if (!document)
-    return Faults{
-        {path + ": cannot be read", {path}, "name a readable file with --profile (RANKSHIM_PROFILE)"}};
+  if (!document) return Faults{unreadable_profile(path)};
   return read_profile(name_of(path), std::move(*document), path);
 }
 
@@ -40,7 +38,11 @@ std::string ProfileSet::document(std::string_view name) const {
   return builtin_document(name);
 }
 
-Outcome<ProfileSet> read_profiles(std::string_view file, const Node& node) {
+Fault unreadable_profile(const std::string& path) {
+  return {path + ": cannot be read", {path}, "name a readable file with --profile (RANKSHIM_PROFILE)"};
+}
+
+std::vector<std::string> users_files(std::string_view file, bool of_launchers, const Node& node) {
   std::vector<std::string> paths;
   const auto take = [](void* to, std::string_view entry) {
     if (entry.ends_with(extension))
@@ -50,6 +52,13 @@ Outcome<ProfileSet> read_profiles(std::string_view file, const Node& node) {
   node.each_name(profile_folder, take, &paths);
   insertion_sort(paths, std::less<>{});
   if (!file.empty()) paths.emplace(paths.begin(), file);
+  std::erase_if(paths,
+                [&](const std::string& path) { return path.ends_with(launcher_extension) != of_launchers; });
+  return paths;
+}
+
+Outcome<ProfileSet> read_profiles(std::string_view file, const Node& node) {
+  const std::vector<std::string> paths = users_files(file, false, node);
   ProfileSet set;
   Faults faults;
   for (const std::string& path : paths) {

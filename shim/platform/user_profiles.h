@@ -2,6 +2,7 @@
 
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/fault.h"
@@ -12,6 +13,9 @@ namespace rankshim::platform {
 
 /// The folder of users' profiles, *.toml.
 inline constexpr const char* profile_folder = "/etc/rankshim.d";
+
+/// The end of the name of a file that describes a launcher (named/launcher_file.h), and no platform.
+inline constexpr std::string_view launcher_extension = ".launcher.toml";
 
 /// All profiles: the users' first, then the built-in ones that no user's profile of the same name replaces.
 class ProfileSet {
@@ -27,10 +31,17 @@ class ProfileSet {
   std::vector<Profile> all_;  // empty if there are no users' profiles
 };
 
-/// Reads `file`, if it is not empty, and every *.toml of profile_folder by the rules of reader.h. A profile's
+/// Reads `file`, if it is not empty, and every *.toml of profile_folder by the rules of reader.h, except
+/// launchers' files. A profile's
 /// name is its file's name without .toml; of two with the same name, `file` is used. Every mistake in every
 /// file is a fault.
 Outcome<ProfileSet> read_profiles(std::string_view file, const Node& node);
+
+/// The paths of the users' files, `file` first if it is not empty: launchers' files, or all others.
+std::vector<std::string> users_files(std::string_view file, bool of_launchers, const Node& node);
+
+/// The fault of a file that cannot be read.
+Fault unreadable_profile(const std::string& path);
 
 /// The faults of one profile's file; empty if it is valid.
 Faults check_profile(const std::string& path, const Node& node);

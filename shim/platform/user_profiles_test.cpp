@@ -42,6 +42,7 @@ TEST_CASE("users' profiles come first and replace built-in ones by name") {
   node.files["/etc/rankshim.d/invented.toml"] = invented;
   node.files["/etc/rankshim.d/dstack.toml"] = "title = \"x\"\nopt_in = true\n[facts]\nnnodes = \"1\"\n";
   node.files["/etc/rankshim.d/notes.txt"] = "not a profile";
+  node.files["/etc/rankshim.d/ours.launcher.toml"] = "not a profile";
   const ProfileSet set = read(node);
   CHECK(set.own() == 2);
   CHECK(set.profiles().size() == builtin_profiles().size() + 1);

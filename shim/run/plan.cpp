@@ -3,7 +3,9 @@
 #include <spdlog/fmt/fmt.h>
 
 #include "launch/program_warnings.h"
+#include "named/named_launcher.h"
 #include "native/native_plan.h"
+#include "native/placeholders.h"
 #include "native/worker.h"
 #include "torchrun/temporary_folder.h"
 
@@ -13,8 +15,9 @@ namespace {
 using platform::Granularity;
 
 /// Chooses the launcher. `torchrun` is the command if it is torchrun itself; there is no launcher if another
-/// one has created the processes already.
-Faults choose_launcher(LaunchPlan& plan, const LaunchInput& input, std::optional<TorchrunCommand>& torchrun) {
+/// one has created the processes already, or if the command is one by another name (`is_named`).
+Faults choose_launcher(LaunchPlan& plan, const LaunchInput& input, std::optional<TorchrunCommand>& torchrun,
+                       bool is_named) {
   const auto& [topology, settings, command, node] = input;
   const std::string_view wanted = settings.text(Option::launcher);
   const bool per_node = topology.granularity == Granularity::node;
@@ -22,7 +25,7 @@ Faults choose_launcher(LaunchPlan& plan, const LaunchInput& input, std::optional
   if (wanted == "torchrun") plan.launcher = LauncherKind::torchrun;
   if (wanted == "launch") plan.launcher = LauncherKind::launch;
   if (wanted == "native") plan.launcher = LauncherKind::native;
-  if (wanted == "auto" && can_launch && per_node) plan.launcher = LauncherKind::torchrun;
+  if (wanted == "auto" && can_launch && per_node && !is_named) plan.launcher = LauncherKind::torchrun;
   if (torchrun && !per_node) {
     plan.warnings.push_back(
         fmt::format("{} has already started one process per accelerator, and torchrun would start workers "
@@ -110,6 +113,16 @@ void set_user_variables(LaunchPlan& plan, const LaunchInput& input) {
                                        : value);
 }
 
+/// The launcher that the command is by another name than torchrun's, if that could make a difference.
+named::NamedLauncher find_named(const LaunchInput& input, bool is_torchrun, Faults& faults) {
+  const auto& [topology, settings, command, node] = input;
+  const bool is_module = is_script(command) && command[0] == "-m";
+  const bool searches = is_module || (!topology.alone && !is_script(command));
+  if (is_torchrun || !searches || topology.granularity != Granularity::node || !topology.idle_role.empty())
+    return {};
+  return named::find_launcher(input, faults);
+}
+
 /// The Python script that will run.
 std::string script_of(const std::vector<std::string>& command,
                       const std::optional<TorchrunCommand>& torchrun) {
@@ -122,7 +135,10 @@ std::string script_of(const std::vector<std::string>& command,
 Outcome<LaunchPlan> plan_launch(const LaunchInput& input) {
   LaunchPlan plan;
   auto torchrun = own_torchrun(input.settings, input.command);
-  Faults faults = choose_launcher(plan, input, torchrun);
+  Faults faults;
+  const named::NamedLauncher launcher = find_named(input, torchrun.has_value(), faults);
+  for (Fault& fault : choose_launcher(plan, input, torchrun, !launcher.file.empty()))
+    faults.push_back(std::move(fault));
   if (auto fault = check_idle_role(plan, input, is_script(input.command) || torchrun))
     faults.push_back(std::move(*fault));
   for (auto& found : {check_output(plan, input, torchrun), check_placeholders(plan, input)})
@@ -137,7 +153,9 @@ Outcome<LaunchPlan> plan_launch(const LaunchInput& input) {
   plan.native_would_serve = input.settings.text(Option::launcher) == "auto" &&
                             plan.launcher == LauncherKind::torchrun && !torchrun &&
                             native::would_serve(input);
-  if (!plan.launches()) {
+  if (!launcher.file.empty()) {
+    named::plan_named(plan, input, launcher);
+  } else if (!plan.launches()) {
     for (std::string& warning : program_warnings(input.topology, input.settings, input.command, input.node))
       plan.warnings.push_back(std::move(warning));
   }
@@ -150,7 +168,9 @@ void write_command(LaunchPlan& plan, const LaunchInput& input,
   const auto& [topology, settings, command, node] = input;
   const auto torchrun = plan.by_torchrun() ? own_torchrun(settings, command) : std::nullopt;
   const TorchrunCommand* own = torchrun ? &*torchrun : nullptr;
+  const Variables filled = std::move(plan.environment.set);
   plan.environment = environment_change(topology, node);
+  for (const auto& variable : filled) plan.environment.set.push_back(variable);
   if (topology.alone && topology.platform == "none" && !plan.launches()) plan.environment.set.clear();
   if (plan.launches()) hide_other_job(plan, input, own);
   if (plan.by_torchrun()) change_for_torchrun(plan, input, folder);
@@ -162,8 +182,14 @@ void write_command(LaunchPlan& plan, const LaunchInput& input,
   set_user_variables(plan, input);
   if (command.empty()) return;
   if (plan.by_torchrun()) return write_torchrun_argv(plan, input, own, master_address, folder);
+  std::vector<std::string> words = command;
+  if (!plan.argv.empty()) words = std::move(plan.argv);
+  if (!plan.hostfile.empty()) {
+    for (std::string& word : words) word = native::filled_in(word, {{"hostfile", hostfile(folder)}});
+  }
+  plan.argv.clear();
   if (!plan.interpreter.empty()) plan.argv = {plan.interpreter, "-u"};
-  plan.argv.insert(plan.argv.end(), command.begin(), command.end());
+  plan.argv.insert(plan.argv.end(), words.begin(), words.end());
   if (fills_in(plan, input))
     plan.argv = native::filled_in(std::move(plan.argv), native::placeholders_of(topology));
 }

@@ -55,6 +55,12 @@ bool write_site(const std::string& folder, const PythonSite& site) {
          (!shared || chmod(folder.c_str(), 0755) == 0);
 }
 
+/// Writes the launcher's file of hosts, for another user too.
+bool write_hostfile(const OwnFolder& folder, const std::string& hosts) {
+  return write_new_file(hostfile(folder), hosts, {}, 0644) &&
+         (geteuid() != 0 || chmod(folder.path.c_str(), 0755) == 0);
+}
+
 constexpr const char* in_tmp = "/tmp/rankshim-XXXXXX";
 
 /// The template, or one in /tmp if other users could replace the folder by theirs: its content is executed.
@@ -79,7 +85,7 @@ TemporaryFolder::TemporaryFolder(const LaunchPlan& plan, const std::optional<Pyt
                                  const Node& node) {
   if (!plan.log_dir.empty()) use_log_folder_of_user(plan.log_dir);
   const bool logs = plan.launches() && plan.log_dir.empty();
-  if (!logs && !site) return;
+  if (!logs && !site && plan.hostfile.empty()) return;
   const std::string wanted = temporary_folder_template(node, plan.launcher);
   const bool made = make(safe_place(wanted)) || (wanted.starts_with("/dev/shm/") && make(in_tmp));
   if (!made && logs) {
@@ -90,6 +96,8 @@ TemporaryFolder::TemporaryFolder(const LaunchPlan& plan, const std::optional<Pyt
   }
   if (logs) log_folder_ = own_.path;
   own_.has_site = made && site && write_site(own_.path, *site);
+  if (!plan.hostfile.empty() && !(made && write_hostfile(own_, plan.hostfile)))
+    log::warn("cannot write the file of hosts for the launcher ({}); set TMPDIR", std::strerror(errno));
 }
 
 void TemporaryFolder::use_log_folder_of_user(std::string folder) {

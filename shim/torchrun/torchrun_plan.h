@@ -37,6 +37,9 @@ struct OwnFolder {
   bool has_site = false;  ///< it has a sitecustomize.py
 };
 
+/// The file in rankshim's folder for a launcher that reads the nodes from a file.
+inline std::string hostfile(const OwnFolder& folder) { return folder.path + "/hostfile"; }
+
 /// Writes torchrun's command line. A c10d job needs `master_address` to find the local address that peers can
 /// reach.
 void write_torchrun_argv(LaunchPlan& plan, const LaunchInput& input, const TorchrunCommand* own,

@@ -1,0 +1,60 @@
+"""Launchers by their own names: each with the real one on two nodes, together under rankshim and, as the control, alone without
+it."""
+
+import os
+import pathlib
+import shlex
+import sys
+
+import pytest
+
+from lib.kubeflow import operator_1_5
+from lib.requirements import cannot
+
+pytestmark = [pytest.mark.torch, pytest.mark.usefixtures("torch")]
+
+MASTER = "job-master-0"
+LONG = 120
+# Where scripts/setup installs the launchers, beside the tests' own interpreter, whose PyTorch they use.
+BIN = pathlib.Path(os.environ.get("LAUNCHERS", pathlib.Path(sys.prefix) / "share" / "launchers")) / "bin"
+
+# A worker that says where it is in the job, without torch's seconds, and in one piece, because two may write at once.
+WORKER = """import os, sys
+sys.stdout.write('RESULT %(RANK)s of %(WORLD_SIZE)s, master %(MASTER_ADDR)s:%(MASTER_PORT)s\\n' % os.environ)
+"""
+
+COMMANDS = {
+    "accelerate": "accelerate launch --multi_gpu --num_processes=2 TRAIN",
+    "deepspeed": "deepspeed --no_local_rank TRAIN",
+    "lightning": "fabric run --accelerator=cpu TRAIN",
+}
+ALONE = {"accelerate": ["0 of 2", "1 of 2"], "deepspeed": ["0 of 1"], "lightning": ["0 of 1"]}
+
+
+@pytest.fixture
+def pods(network):
+    """Two nodes whose master can be found."""
+    pods = [network.node(MASTER), network.node("job-worker-0")]
+    network.dns().publish(MASTER, pods[0])
+    return pods
+
+
+def workers(process):
+    """What the workers of a node print, sorted; the node must have ended well."""
+    assert process.wait(LONG) == 0, process.transcript()
+    return sorted(line[len("RESULT "):] for line in process.stdout.splitlines() if line.startswith("RESULT "))
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_two_nodes_train_together_by_the_launchers_own_name_and_without_rankshim_each_alone(pods, rankshim, tmp_path, name):
+    train = tmp_path / "train.py"
+    train.write_text(WORKER)
+    program, *words = shlex.split(COMMANDS[name].replace("TRAIN", str(train)))
+    if not (BIN / program).exists():
+        cannot(f"{BIN / program} is not there (scripts/setup installs it)")
+    command = [str(BIN / program), *words]
+    variables = [operator_1_5(rank, 2, MASTER) | {"OMP_NUM_THREADS": "1"} for rank in (0, 1)]
+    together = [pod.start([rankshim, "--", *command], has) for pod, has in zip(pods, variables)]
+    assert [workers(process) for process in together] == [[f"{rank} of 2, master {MASTER}:23456"] for rank in (0, 1)]
+    alone = [pod.start(command, has) for pod, has in zip(pods, variables)]
+    assert [[line.split(",")[0] for line in workers(process)] for process in alone] == [ALONE[name]] * 2
