@@ -82,6 +82,19 @@ def test_a_stop_ends_the_restarts(rankshim):
     assert "restart" not in process.stderr
 
 
+def test_a_second_interrupt_kills_what_does_not_stop(rankshim):
+    words = ["--platform=none", "--launcher=native", "--nproc-per-node=2", "--", "sh", "-c",
+             "trap 'echo INT' INT; echo UP; while :; do sleep 0.1; done"]
+    with Process([rankshim, *words], clean_environment(), name="rankshim") as process:
+        process.wait_line("UP")
+        process.wait_line("UP")
+        process.signal(signal.SIGINT)
+        process.wait_line("INT")
+        process.signal(signal.SIGINT)
+        assert process.wait() == 130
+    assert "a second SIGINT" in process.stderr
+
+
 def test_a_program_that_is_not_there_is_127_and_one_that_cannot_be_executed_126(shim, tmp_path):
     (tmp_path / "text").write_text("no program\n")
     for program, code in (("/no/such/program", 127), (str(tmp_path / "text"), 126)):

@@ -31,6 +31,7 @@ DOORS = {
     "a shell": ("bash -c 'torchrun --nproc_per_node=1 TRAIN'", ""),
     "a script that becomes torchrun": ("bash RUN", "set -eu\nexec torchrun --nproc_per_node=1 TRAIN\n"),
     "a script with a module": ("bash RUN", "set -eu\npython -m torch.distributed.run TRAIN\necho done\n"),
+    "a script with its own PYTHONPATH": ("bash RUN", "export PYTHONPATH=$PWD\ntorchrun --nproc_per_node=1 TRAIN\n"),
     "a script with its own backend": ("bash RUN", "set -eu\nenv NODE_RANK=0 torchrun --rdzv_backend=c10d TRAIN\n"),
 }
 REALLY_TRAINS = ("torchrun", "a script that becomes torchrun")

@@ -16,6 +16,15 @@ if os.fork() == 0:
     raise ValueError('of the fork')
 os.wait()
 """
+PROCESS = """
+import multiprocessing, sys
+def work():
+    raise ValueError('boom')
+child = multiprocessing.get_context('fork').Process(target=work)
+child.start()
+child.join()
+%s
+"""
 CAUGHT = "import sys\ntry:\n    sys.exit('no data')\nexcept SystemExit:\n    pass\nsys.exit(3)\n"
 SURROGATE = "raise ValueError('\\ud83d \\U0001f680')\n"
 UNPRINTABLE = "class Odd(Exception):\n    def __str__(self):\n        raise KeyError\nraise Odd\n"
@@ -27,6 +36,10 @@ CASES = {
     "a syntax error": ("def broken(:\n", 1, "SyntaxError: invalid syntax (script.py, line 1)"),
     "a text of sys.exit": ("import sys\nsys.exit('no data in /x')\n", 1, "no data in /x"),
     "a text of its import": ("from sys import exit\nexit('no data in /x')\n", 1, "no data in /x"),
+    "a text of the builtin": ("exit('no data in /x')\n", 1, "no data in /x"),
+    "a process": (PROCESS % "sys.exit(child.exitcode)", 1, "in ForkProcess-1: ValueError: boom"),
+    "a process that is got over": (PROCESS % "print('well')", 0, "in ForkProcess-1: ValueError: boom"),
+    "an exception after a process": (PROCESS % "raise RuntimeError('lost a process')", 1, "RuntimeError: lost a process"),
     "a number": ("import sys\nsys.exit(3)\n", 3, None),
     "a caught text": (CAUGHT, 3, None),
     "no text": ("import sys\nsys.exit()\n", 0, None),

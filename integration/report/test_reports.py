@@ -395,3 +395,15 @@ def test_the_log_can_be_json(rankshim, tmp_path):
     assert lines[-1]["time"].endswith("Z")
     assert [line["phase"] for line in lines] == ["resolve", "wind-down"]
     assert (lines[-1]["node_rank"], lines[-1]["run_id"]) == (0, "127.0.0.1")
+
+
+@pytest.mark.attack
+def test_a_file_with_another_name_where_others_can_write_is_not_overwritten(shim, tmp_path):
+    shared, target = tmp_path / "shared", tmp_path / "mine"
+    shared.mkdir()
+    shared.chmod(0o777)
+    target.write_text("precious")
+    (shared / "report").hardlink_to(target)
+    done = shim(f"--termination-log={shared / 'report'}", "--", "sh", "-c", "kill -9 $$")
+    assert (done.code, target.read_text()) == (137, "precious")
+    assert "Too many links" in done.stderr

@@ -78,6 +78,8 @@ def scenarios(tmp_path_factory):
         ([*told, f"--python={sys.executable}", "--", str(folder / "train.py")], python),
         ([*job, "--master-addr=localhost", "--wait-timeout=1s", "--", "true"], {}),
         ([*job, "--master-addr=no-such-master.invalid", "--wait-timeout=1s", "--", "true"], {}),
+        (["--report=/dev/stdout", "--termination-log=/dev/fd/2", "--", "false"], {}),
+        (["doctor", "--", "train.py"], {}),
         (["explain", "--", "train.py"], {}),
         (["env"], {}),
         (["platforms"], {}),

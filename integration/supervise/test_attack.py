@@ -9,7 +9,7 @@ import subprocess
 import pytest
 
 from lib.events import until
-from lib.process import Process, clean_environment, descendants
+from lib.process import Process, clean_environment, descendants, run
 from lib.requirements import cannot
 from supervise.conftest import ended
 
@@ -86,6 +86,13 @@ def name_of(pid):
             return file.read().strip()
     except FileNotFoundError:
         return ""
+
+
+def test_values_nested_deeply_are_refused_within_a_small_stack(rankshim, tmp_path):
+    config = tmp_path / "config.toml"
+    config.write_text("grace=" + "[" * 250 + "]" * 250)
+    done = run(["sh", "-c", f"ulimit -s 128; exec {rankshim} --config={config} -- true"], clean_environment(), name="rankshim")
+    assert done.code == 78, done.transcript()
 
 
 def test_a_stack_that_is_too_small_is_an_error(rankshim):

@@ -8,6 +8,8 @@
 /// either. All code that parses TOML includes this header: toml++'s functions are inline, and the program
 /// must have one version of them.
 
+// toml++ reads a value in a value by recursion, and rankshim has to run with a stack of 64 KiB.
+#define TOML_MAX_NESTED_VALUES 32
 #define TOML_ASSERT(expr) static_assert(true)
 #if __has_include(<toml++/impl/preprocessor.hpp>)  // from 3.4 on
 #include <toml++/impl/preprocessor.hpp>

@@ -80,7 +80,8 @@ void Supervisor::on_running_signal(const Received& signal, bool stop, int arrive
   }
   const bool was_delayed = delayed_.has_value();
   pass_on_delayed();
-  if (launcher_.stops_workers() && interrupted && arrived == SIGINT) return kill_all("a second SIGINT");
+  const bool launches = launcher_.stops_workers() || starts_workers_;
+  if (launches && interrupted && arrived == SIGINT) return kill_all("a second SIGINT");
   if (launcher_.stops_workers()) {
     log::debug("{} is not passed on: the launcher would start its waiting again", signal_name(signal.number));
   } else if (!was_delayed || arrived != SIGTERM) {

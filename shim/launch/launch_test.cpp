@@ -42,6 +42,13 @@ TEST_CASE("what is not there is found before anything is waited for") {
   CHECK(missing({"no-such"}) == "no-such was not found in PATH");
   CHECK(missing({"none.py"}) == "the script none.py cannot be read (No such file or directory)");
   CHECK(missing({"torchrun", "none.py"}) == "the script none.py cannot be read (No such file or directory)");
+  for (const Words& line : {Words{"python3", "-u", "none.py"}, {"bash", "none.py"}})
+    CHECK(missing(line).empty() == (line[0] == "bash"));
+  CHECK(missing({"python3", "train.py"}).empty());
+  CHECK(missing({"python3", "-m", "none"}).empty());
+  CHECK(missing({"bash", "./none"}) == "the script ./none cannot be read (No such file or directory)");
+  CHECK(missing({"bash", "none.sh"}) == "the script none.sh cannot be read (No such file or directory)");
+  CHECK(missing({"bash", "-c", "./none"}).empty());
   CHECK(missing({"--python=/no/python", "train.py"}) == "--python=/no/python was not found");
   CHECK(missing({"--", "status"}) ==
         "status was not found in PATH; a subcommand is the first word: rankshim status [OPTIONS]");

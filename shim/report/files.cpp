@@ -87,13 +87,21 @@ bool stays_in_place(int error) {
 /// The flags to open an existing file of any kind for writing; this never waits for the reader of a pipe.
 constexpr int to_write = O_WRONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK;
 
+/// Whether the file has another name too, which somebody else can have chosen: where hard links are not
+/// protected (proc(5), protected_hardlinks), a shared folder may hold a link to any file.
+bool is_foreign_link(int file, int folder) {
+  struct stat status{}, around{};
+  return fstat(file, &status) == 0 && S_ISREG(status.st_mode) && status.st_nlink > 1 &&
+         fstat(folder, &around) == 0 && (around.st_mode & (S_IWGRP | S_IWOTH)) != 0;
+}
+
 /// Writes in place, and makes a new file only if `make` is set; 0 or errno.
 int rewrite(const ResolvedPath& target, std::string_view text, bool make) {
   constexpr mode_t everybody = 0666;
   const int file =
       openat(target.folder(), target.name().c_str(), to_write | O_NOFOLLOW | (make ? O_CREAT : 0), everybody);
   if (file < 0) return errno;
-  const int error = fill(file, text);
+  const int error = is_foreign_link(file, target.folder()) ? EMLINK : fill(file, text);
   return close(file) != 0 && error == 0 ? errno : error;
 }
 

@@ -11,15 +11,19 @@ namespace {
 constexpr std::string_view redacted_mark = "[redacted]";
 constexpr std::string_view too_long = "[redacted: too long]";
 // Anywhere in the name.
-constexpr std::array<std::string_view, 12> secret_words = {
-    "TOKEN",  "SECRET",  "PASSWORD", "PASSWD", "PASSPHRASE", "CREDENTIAL",
-    "APIKEY", "API_KEY", "JWT",      "COOKIE", "BEARER",     "CONNECTION_STRING"};
+constexpr auto secret_words = std::to_array<std::string_view>(
+    {"TOKEN", "SECRET", "PASSWORD", "PASSWD", "PASSPHRASE", "CREDENTIAL", "APIKEY", "API_KEY", "ACCESSKEY",
+     "SSHKEY", "PRIVATE_KEY", "JWT", "COOKIE", "BEARER", "CONNECTION_STRING", "WEBHOOK", "SAS_URL"});
 // At the end of the name. PWD and OLDPWD are folders, and no secrets.
-constexpr std::array<std::string_view, 6> secret_ends = {"_PASS", "_PWD", "_KEY", "AUTH", "DSN", "PASSCODE"};
+constexpr auto secret_ends =
+    std::to_array<std::string_view>({"PASS", "_PWD", "_KEY", "AUTH", "DSN", "PASSCODE", "CREDS"});
 // A shorter value is not a secret but a word like "true", which would be removed everywhere.
 constexpr std::size_t shortest_secret = 6;
 // For the lines of a secret that has several: "-----BEGIN" and "}" occur in many texts.
 constexpr std::size_t shortest_line_of_secret = 16;
+
+// A shorter word in the place of a token is a name.
+constexpr std::size_t shortest_token = 16;
 
 /// A text as Python's repr() shows it on one line; the character `quote` is escaped.
 std::string as_repr(std::string_view text, char quote) {
@@ -52,7 +56,7 @@ void add_secret(std::vector<std::string>& secrets, std::string_view value) {
   }
 }
 
-/// Removes the password of each URL: `scheme://user:password@host`.
+/// Removes the password of each URL: `scheme://user:password@host`, and a token in the place of the user.
 std::string without_url_passwords(std::string_view text) {
   constexpr std::string_view mark = "://";
   std::string out;
@@ -63,10 +67,29 @@ std::string without_url_passwords(std::string_view text) {
     const std::string_view authority = text.substr(0, text.find_first_of("/?#'\"` \t\n"));
     const auto host = authority.rfind('@');
     const auto colon = authority.find(':');
-    if (host == std::string_view::npos || colon == std::string_view::npos || colon + 1 >= host) continue;
-    out += text.substr(0, colon + 1);
+    if (host == std::string_view::npos) continue;
+    if (colon == std::string_view::npos && host < shortest_token) continue;  // a user's name
+    if (colon != std::string_view::npos && colon + 1 >= host) continue;
+    out += text.substr(0, colon == std::string_view::npos ? 0 : colon + 1);
     out += redacted_mark;
     text.remove_prefix(host);
+  }
+  return out.append(text);
+}
+
+/// Removes the token of each HTTP header `Authorization: Bearer TOKEN` (RFC 6750, 2.1).
+std::string without_bearer_tokens(std::string_view text) {
+  constexpr std::string_view mark = "Bearer ";
+  constexpr std::string_view of_token =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._~+/=";
+  std::string out;
+  for (auto at = text.find(mark); at != std::string_view::npos; at = text.find(mark)) {
+    out += text.substr(0, at + mark.size());
+    text.remove_prefix(at + mark.size());
+    const auto length = std::min(text.find_first_not_of(of_token), text.size());
+    if (length < shortest_token) continue;
+    out += redacted_mark;
+    text.remove_prefix(length);
   }
   return out.append(text);
 }
@@ -155,7 +178,7 @@ std::string Redactor::traceback(std::string_view text) {
 std::string Redactor::lines(std::string_view text, std::size_t longest) {
   const auto begin = Pattern::Clock::now();
   end_ = begin + std::chrono::duration_cast<Pattern::Clock::duration>(left_);
-  auto kept = without_secrets(without_url_passwords(text));
+  auto kept = without_secrets(without_bearer_tokens(without_url_passwords(text)));
   std::string out;
   for (std::string_view rest = kept ? std::string_view(*kept) : std::string_view(); kept && !rest.empty();) {
     const std::string_view whole = rest.substr(0, rest.find('\n'));

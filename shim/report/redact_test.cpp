@@ -11,10 +11,28 @@ std::string redacted(const std::vector<std::string>& environment, std::string_vi
 }
 
 TEST_CASE("a name that speaks of a secret is one", "[redact][attack]") {
-  for (const char* name :
-       {"HF_TOKEN", "AWS_SECRET_ACCESS_KEY", "AWS_ACCESS_KEY_ID_SECRET", "DB_PASS", "MYSQL_PWD",
-        "OPENAI_APIKEY", "WANDB_API_KEY", "SIGNING_KEY", "PASSPHRASE", "REGISTRY_AUTH", "MY_JWT",
-        "SESSION_COOKIE", "SENTRY_DSN", "AZURE_STORAGE_CONNECTION_STRING", "db_password", "GIT_PASSWD"}) {
+  for (const char* name : {"HF_TOKEN",
+                           "AWS_SECRET_ACCESS_KEY",
+                           "AWS_ACCESS_KEY_ID_SECRET",
+                           "DB_PASS",
+                           "MYSQL_PWD",
+                           "OPENAI_APIKEY",
+                           "WANDB_API_KEY",
+                           "SIGNING_KEY",
+                           "PASSPHRASE",
+                           "REGISTRY_AUTH",
+                           "MY_JWT",
+                           "SESSION_COOKIE",
+                           "SENTRY_DSN",
+                           "AZURE_STORAGE_CONNECTION_STRING",
+                           "db_password",
+                           "GIT_PASSWD",
+                           "DBPASS",
+                           "ACCESSKEY",
+                           "GCP_CREDS",
+                           "SLACK_WEBHOOK_URL",
+                           "PRIVATE_KEY_PEM",
+                           "BLOB_SAS_URL"}) {
     INFO(name);
     CHECK(is_secret_name(name));
   }
@@ -64,6 +82,10 @@ TEST_CASE("the password of a URL is taken out", "[redact][attack]") {
   CHECK(redacted({}, "postgres://me:se@cret@db:5432/x, http://host:80/a@b, s3://bucket/key") ==
         "postgres://me:[redacted]@db:5432/x, http://host:80/a@b, s3://bucket/key");
   CHECK(redacted({}, "cannot reach 'amqp://u:p@h'") == "cannot reach 'amqp://u:[redacted]@h'");
+  CHECK(redacted({}, "https://ghp_0123456789abcdef@github.com/x, ssh://git@h") ==
+        "https://[redacted]@github.com/x, ssh://git@h");
+  CHECK(redacted({}, "{'Authorization': 'Bearer eyJhbGciOiJIUzI1NiJ9.e30'}, Bearer of news") ==
+        "{'Authorization': 'Bearer [redacted]'}, Bearer of news");
 }
 
 TEST_CASE("a long text is cut where no half of a secret is left", "[redact][attack]") {

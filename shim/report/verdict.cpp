@@ -210,7 +210,13 @@ bool lost_peer(const RootCause& root, const std::optional<supervise::NodePlace>&
   return root.signal == SIGABRT || (root.error != nullptr && tells_of_lost_peer(root.error->message));
 }
 
-constexpr std::string_view before_here = "; another node probably failed before";
+/// What follows the end of a worker that may have lost its peer: only the exception shows it for certain.
+std::string before_here(const RootCause& root) {
+  if (!root.lost_peer) return {};
+  return root.signal == SIGABRT && root.error == nullptr
+             ? "; it aborted by itself, or NCCL's watchdog aborted it because another node failed before"
+             : "; another node probably failed before";
+}
 
 /// Whether torchrun could not start its workers again because the node that hosts the store of a c10d
 /// rendezvous is gone (torch/distributed/elastic/rendezvous/c10d_rendezvous_backend.py).
@@ -248,10 +254,9 @@ void judge_workers(const Ending& ending, const Details& details,
     if (place && place->nodes > 1)
       first +=
           " on this node (" + std::to_string(place->node_rank) + " of " + std::to_string(place->nodes) + ")";
-    verdict.sentence = name_of(root) + first + ": it " + end + explanation(root, details) +
-                       (root.lost_peer ? std::string(before_here) : std::string()) +
-                       (host_is_lost ? "; the node that hosts the rendezvous is lost; " : "; ") +
-                       verdict.sentence;
+    verdict.sentence =
+        name_of(root) + first + ": it " + end + explanation(root, details) + before_here(root) +
+        (host_is_lost ? "; the node that hosts the rendezvous is lost; " : "; ") + verdict.sentence;
   } else if (ending.stop_signal && were_done_before_stop(ending)) {
     verdict.code = 0;
     verdict.cause = Cause::none;
@@ -306,7 +311,7 @@ Verdict judge(const Ending& ending, const LaunchPlan& plan, const Details& detai
     verdict.root = failed_command(ending, verdict, launcher, details);
     verdict.sentence += explanation(*verdict.root, details);
     verdict.root->lost_peer = lost_peer(*verdict.root, place);
-    if (verdict.root->lost_peer) verdict.sentence += before_here;
+    verdict.sentence += before_here(*verdict.root);
     if (launcher && !ending.workers.ends.empty() && launcher_failed(ending, details))
       verdict.sentence += "; it ended its workers itself";
   }

@@ -2,11 +2,13 @@
 
 #include <spdlog/fmt/fmt.h>
 
+#include "base/text.h"
 #include "launch/program_warnings.h"
 #include "named/named_launcher.h"
 #include "native/native_plan.h"
 #include "native/placeholders.h"
 #include "native/worker.h"
+#include "topology/python_words.h"
 #include "torchrun/temporary_folder.h"
 
 namespace rankshim {
@@ -123,11 +125,16 @@ named::NamedLauncher find_named(const LaunchInput& input, bool is_torchrun, Faul
   return named::find_launcher(input, faults);
 }
 
-/// The Python script that will run.
+/// The script that will run: Python's, or a shell's that is named by its path.
 std::string script_of(const std::vector<std::string>& command,
                       const std::optional<TorchrunCommand>& torchrun) {
   if (torchrun) return torchrun->script(command);
-  return is_script(command) && command[0] != "-m" ? command[0] : std::string();
+  if (const auto python = read_python(command)) return python->module ? std::string() : python->what;
+  const std::string_view name = base_name(command[0]);
+  const bool shell = name == "bash" || name == "sh";
+  const bool path = shell && command.size() > 1 && !command[1].starts_with('-') &&
+                    (command[1].find('/') != std::string::npos || command[1].ends_with(".sh"));
+  return path ? command[1] : std::string();
 }
 
 }  // namespace

@@ -24,6 +24,7 @@ std::string with_commas(std::string_view choices) {
 std::optional<std::string> normalise(const OptionInfo& option, std::string_view text) {
   switch (option.kind) {
     case ValueKind::text:
+    case ValueKind::pairs:
     case ValueKind::words:
       break;
     case ValueKind::choice:
@@ -81,6 +82,7 @@ std::string wanted(const OptionInfo& option) {
     case ValueKind::variables:
       return "NAME=VALUE, one on each line";
     case ValueKind::text:
+    case ValueKind::pairs:
     case ValueKind::words:
       break;
   }
@@ -90,6 +92,7 @@ std::string wanted(const OptionInfo& option) {
 char separator(ValueKind kind) {
   switch (kind) {
     case ValueKind::exit_map:
+    case ValueKind::pairs:
     case ValueKind::signals:
     case ValueKind::signal_map:
       return ',';

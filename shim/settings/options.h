@@ -83,6 +83,7 @@ enum class ValueKind : std::uint8_t {
   signal,
   signals,     ///< a list, or none
   signal_map,  ///< FROM=TO,...
+  pairs,       ///< K=V,...
   words,       ///< a list with blanks between its parts
   variables,   ///< NAME=VALUE, one on each line
 };
@@ -136,7 +137,7 @@ inline constexpr std::array options = {
                "the rendezvous of an elastic job; otherwise c10d where nnodes is MIN:MAX"},
     OptionInfo{Option::rdzv_endpoint, "", "rdzv-endpoint", ValueKind::text, "HOST:PORT", "",
                "where the nodes of an elastic job meet; otherwise the master"},
-    OptionInfo{Option::rdzv_conf, "", "rdzv-conf", ValueKind::text, "K=V,K=V", "", "torchrun's --rdzv_conf"},
+    OptionInfo{Option::rdzv_conf, "", "rdzv-conf", ValueKind::pairs, "K=V,K=V", "", "torchrun's --rdzv_conf"},
     OptionInfo{Option::local_addr, "", "local-addr", ValueKind::text, "ADDR", "",
                "this node's address for c10d; otherwise the one that routes to the master"},
     OptionInfo{Option::torchrun_args, "", "torchrun-args", ValueKind::words, "'--NAME=VALUE ...'", "",

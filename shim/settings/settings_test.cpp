@@ -106,6 +106,8 @@ TEST_CASE("an option that takes a list may be given again, any other only with t
 
   CHECK(accepted(read({"--no-stacks", "--stacks=0", "--wait=dns", "--wait=dns", "x"}))
             .settings.text(Option::wait) == "dns");
+  CHECK(accepted(read({"--rdzv-conf=a=1", "--rdzv-conf=b=2", "x"})).settings.text(Option::rdzv_conf) ==
+        "a=1,b=2");
   const auto twice = refused(read({"--wait=dns", "--wait=port", "x"}));
   CHECK(twice.exit_code == exit_code::usage);
   CHECK(to_line(twice.faults.front()) == "--wait=port comes after --wait=dns; give it once");

@@ -1,5 +1,6 @@
 #include <spdlog/fmt/fmt.h>
 
+#include "topology/near_miss.h"
 #include "topology/topology_resolver.h"
 
 namespace rankshim {
@@ -29,6 +30,7 @@ void TopologyResolver::complete_nproc() {
           "give the container its devices, or set --nproc-per-node (RANKSHIM_NPROC_PER_NODE)");
     return;
   }
+  if (!nproc) warn_of_near_misses("NPROC_PER_NODE");
   nproc = visible ? Value{fmt::format("{}", visible->count), Origin::devices, visible->what}
                   : Value{"1", Origin::fallback, ""};
 }
@@ -116,9 +118,16 @@ bool TopologyResolver::check_port() {
   return false;
 }
 
+void TopologyResolver::warn_of_near_misses(std::string_view variable) {
+  if (!reads_variables_) return;
+  for (const NearMiss& miss : near_misses(node_.environment(), {&variable, 1}))
+    topology_.warnings.push_back(miss.text + "; it is ignored");
+}
+
 void TopologyResolver::complete_port() {
   auto& port = fact(Fact::master_port);
   if (!check_port() || port) return;
+  if (!topology_.alone) warn_of_near_misses("MASTER_PORT");
   const std::string& run_id = fact(Fact::run_id)->text;
   port = Value{fmt::format("{}", default_port(run_id)), Origin::derived, "run_id"};
 }

@@ -93,4 +93,16 @@ TEST_CASE("a document that is set and cannot be read is refused and named, in ev
       resolve(FakeNode({std::string("TF_CONFIG=") + broken}), {"--platform=none"})));
 }
 
+TEST_CASE(
+    "a task of TensorFlow that is not the first does not train alone, whatever its cluster looks like") {
+  for (const char* config :
+       {R"({"task": {"type": "worker", "index": 1}})",
+        R"({"cluster": {"worker": "a:1,b:1"}, "task": {"type": "worker", "index": 1}})",
+        R"({"cluster": {"Worker": ["a:1", "b:1"]}, "task": {"type": "worker", "index": 1}})"}) {
+    INFO(config);
+    CHECK(std::holds_alternative<Faults>(resolve(FakeNode({std::string("TF_CONFIG=") + config}))));
+  }
+  CHECK(std::get<Topology>(resolve(FakeNode({R"(TF_CONFIG={"task": {"index": 0}})"}))).alone);
+}
+
 }  // namespace rankshim

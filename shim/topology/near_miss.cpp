@@ -14,8 +14,14 @@ namespace {
 
 /// Other common spellings, without underscores. Spellings with the name's letters are found without this
 /// list.
-constexpr auto spellings = std::to_array<std::pair<std::string_view, std::string_view>>(
-    {{"NNODE", "NNODES"}, {"MASTERADDRESS", "MASTER_ADDR"}, {"MASTERADRESS", "MASTER_ADDR"}});
+constexpr auto spellings =
+    std::to_array<std::pair<std::string_view, std::string_view>>({{"NNODE", "NNODES"},
+                                                                  {"NODERANKS", "NODE_RANK"},
+                                                                  {"MASTERADDRESS", "MASTER_ADDR"},
+                                                                  {"MASTERADRESS", "MASTER_ADDR"},
+                                                                  {"MASTERADR", "MASTER_ADDR"},
+                                                                  {"NPROCSPERNODE", "NPROC_PER_NODE"},
+                                                                  {"NPROCPERNOD", "NPROC_PER_NODE"}});
 
 /// Variables for a node's part in the job.
 constexpr auto place_names =
@@ -54,8 +60,12 @@ std::vector<NearMiss> find(const Environment& environment, std::span<const std::
   for (const std::string& entry : environment.entries()) {
     const std::string_view name = entry_name(entry);
     for (const std::string_view wanted : all) {
-      if (!is_nearly(name, wanted) || environment.get(wanted)) continue;
+      if (!is_nearly(name, wanted)) continue;
       const auto value = environment.get(name);
+      if (value && name == "MASTER_ADDR" && is_service_link(*value))
+        misses.push_back(
+            {std::string(name), fmt::format("{}={} is a URL, and no host", name, in_quotes(*value))});
+      if (environment.get(wanted)) continue;
       if (name == wanted)
         misses.push_back({std::string(name), fmt::format("{} is set, but empty", name), true});
       else if (value && (!of_several_nodes || says_others(wanted, *value)))

@@ -32,6 +32,7 @@ TEST_CASE("a variable of nearly the right name is named with the right one") {
       {{"N_NODES=2"}, "N_NODES=2 is set, but the name is NNODES"},
       {{"MASTER_ADDRESS=a b"}, "MASTER_ADDRESS='a b' is set, but the name is MASTER_ADDR"},
       {{"MASTERADDR=m"}, "MASTERADDR=m is set, but the name is MASTER_ADDR"},
+      {{"MASTER_ADDR=tcp://10.0.0.1:80"}, "MASTER_ADDR=tcp://10.0.0.1:80 is a URL, and no host"},
       {{"WORLD_SIZE="}, "WORLD_SIZE is set, but empty"},
       {{"RANK= "}, "RANK is set, but empty"},
       {{"WORLD_SIZE=", "WORLDSIZE=2"},
@@ -81,6 +82,20 @@ TEST_CASE(
     const bool is_empty = std::string_view(variable).ends_with('=');
     CHECK(std::holds_alternative<Faults>(resolve(FakeNode({variable}), {"--strict"})) == !is_empty);
     CHECK(std::get<Topology>(resolve(FakeNode({variable}), {"--nnodes=1"})).warnings.empty());
+  }
+}
+
+TEST_CASE("a near miss is named where the default takes its place") {
+  for (const auto& [variable, text] : std::vector<std::pair<std::string, std::string>>{
+           {"MASTERPORT=29500", "MASTERPORT=29500 is set, but the name is MASTER_PORT; it is ignored"},
+           {"MASTER_PORT=", "MASTER_PORT is set, but empty; it is ignored"},
+           {"NPROCS_PER_NODE=8", "NPROCS_PER_NODE=8 is set, but the name is NPROC_PER_NODE; it is ignored"},
+           {"NPROC_PER_NODE=", "NPROC_PER_NODE is set, but empty; it is ignored"}}) {
+    const auto outcome = resolve(FakeNode({"RANK=1", "WORLD_SIZE=2", "MASTER_ADDR=m", variable}));
+    REQUIRE(std::holds_alternative<Topology>(outcome));
+    CHECK_THAT(std::get<Topology>(outcome).warnings, Catch::VectorContains(text));
+    CHECK(std::get<Topology>(resolve(FakeNode({variable}))).warnings.empty() ==
+          variable.starts_with("MASTER"));
   }
 }
 

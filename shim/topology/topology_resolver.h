@@ -196,6 +196,8 @@ class TopologyResolver {
   /// Returns false, after a fault, if the port is invalid.
   bool check_port();
   void complete_port();
+  /// Warns of variables that may have been meant for this one, whose default is used.
+  void warn_of_near_misses(std::string_view variable);
 
   const Settings& settings_;
   const platform::Platform& platform_;

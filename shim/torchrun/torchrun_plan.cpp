@@ -78,6 +78,28 @@ bool reads_local_rank_argument(const std::string& text) {
   return text.find("--local_rank") != std::string::npos || text.find("--local-rank") != std::string::npos;
 }
 
+/// Whether the command is a program on one of several nodes, so that a torchrun in it has to join the job.
+bool may_start_torchrun(const LaunchPlan& plan, const LaunchInput& input) {
+  const Topology& topology = input.topology;
+  return input.settings.flag(Option::export_pet) && !plan.launches() && !topology.alone &&
+         topology.granularity != Granularity::process && topology.idle_role.empty();
+}
+
+/// Whether a torchrun in the command would not load sitecustomize.py and needs the PET_* themselves: there is
+/// none, or the words of the command or its shell script replace PYTHONPATH. A text that says with which
+/// nodes it trains gets none, because a `torchrun --standalone` would wait for the other nodes.
+bool needs_plain_variables(const LaunchInput& input, bool has_site) {
+  std::string text;
+  for (const std::string& word : input.command) {
+    text += word + '\n';
+    if (word.ends_with(".sh")) text += input.node.file(word).value_or("");
+  }
+  const auto has = [&text](std::string_view part) { return text.find(part) != std::string::npos; };
+  const bool starts = has("torchrun") || has("torch.distributed.run") || has("torch.distributed.launch");
+  const bool chooses = has("standalone") || has("rdzv") || has("--nnodes") || has("--master");
+  return starts && !chooses && (!has_site || has("PYTHONPATH=") || has("unset PYTHONPATH"));
+}
+
 void warn_script(LaunchPlan& plan, const LaunchInput& input) {
   const std::string& script = input.command[0];
   if (plan.launcher == LauncherKind::launch || script == "-m") return;
@@ -142,8 +164,7 @@ std::optional<PythonSite> plan_site(const LaunchPlan& plan, const LaunchInput& i
   const bool created = topology.granularity == Granularity::process;
   const bool records = input.settings.flag(Option::record);
   const bool worker = records && (plan.launches() || (created && is_script(input.command)));
-  const bool joins = input.settings.flag(Option::export_pet) && !plan.launches() && !created &&
-                     !topology.alone && topology.idle_role.empty();
+  const bool joins = may_start_torchrun(plan, input);
   if (!worker && !joins) return std::nullopt;
   const Environment& environment = input.node.environment();
   const auto path = environment.get(python_path_variable);
@@ -188,8 +209,13 @@ void change_for_torchrun(LaunchPlan& plan, const LaunchInput& input, const OwnFo
 }
 
 void change_for_site(LaunchPlan& plan, const LaunchInput& input, const OwnFolder& folder) {
-  if (!folder.has_site) return;
   const Environment& environment = input.node.environment();
+  if (may_start_torchrun(plan, input) && needs_plain_variables(input, folder.has_site)) {
+    for (auto& [name, value] :
+         torchrun_job(input.topology, input.settings, plan.environment.apply(environment)))
+      plan.environment.set.emplace_back(name, value);
+  }
+  if (!folder.has_site) return;
   const auto path = environment.get(python_path_variable);
   auto& set = plan.environment.set;
   set.emplace_back(python_path_variable, folder.path + (path ? ":" + std::string(*path) : ""));

@@ -54,6 +54,31 @@ TEST_CASE(
   CHECK_FALSE(planned(FakeNode({}), {"bash", "run.sh"}).site);
 }
 
+TEST_CASE("a torchrun whose PYTHONPATH is replaced gets the job's variables themselves") {
+  FakeNode node({"NNODES=3", "NODE_RANK=1", "MASTER_ADDR=m", "PATH=/usr/bin"});
+  node.files["keeps.sh"] = "torchrun t.py";
+  node.files["own.sh"] = "export PYTHONPATH=$PWD\ntorchrun t.py";
+  node.files["alone.sh"] = "export PYTHONPATH=$PWD\ntorchrun --standalone t.py";
+  node.files["other.sh"] = "export PYTHONPATH=$PWD\npython t.py";
+  const auto gets = [&node](const Words& line) {
+    return environment_of(planned(node, line), node).get("PET_NNODES") == "3";
+  };
+  CHECK(gets({"bash", "own.sh"}));
+  CHECK(gets({"./own.sh", "x"}) == false);  // not a name that the node's files have
+  CHECK(gets({"own.sh"}));
+  CHECK(gets({"bash", "-c", "PYTHONPATH=. torchrun t.py"}));
+  CHECK(gets({"sh", "-c", "unset PYTHONPATH; python -m torch.distributed.run t.py"}));
+  for (const Words& line : {Words{"bash", "keeps.sh"},
+                            {"bash", "alone.sh"},
+                            {"bash", "other.sh"},
+                            {"bash", "-c", "torchrun t.py"},
+                            {"bash", "-c", "PYTHONPATH=. torchrun --nnodes=1 t.py"},
+                            {"--no-export-pet", "bash", "own.sh"}}) {
+    CAPTURE(line);
+    CHECK_FALSE(gets(line));
+  }
+}
+
 TEST_CASE("a command that is torchrun is the launcher, and gets the flags that the user left out") {
   FakeNode node(kubeflow);
   node.programs = {"/usr/bin/python3", "/usr/bin/torchrun"};

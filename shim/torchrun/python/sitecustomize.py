@@ -225,6 +225,11 @@ def record(path):
                 tell(sys.last_type, sys.last_value, sys.last_traceback)
             elif text and os.getpid() == worker:
                 write_error(path, text[0], "SystemExit: %s\n" % text[0])
+            elif os.getpid() == worker and os.path.exists(path + ".child"):
+                if os.path.exists(path):
+                    os.unlink(path + ".child")
+                else:
+                    os.rename(path + ".child", path)  # counts only if this worker fails
         except Exception:
             pass
 
@@ -239,10 +244,37 @@ def record(path):
 
         __init__ = sys.exit
 
+    def in_fork():
+        # multiprocessing prints the exception that ends its process, and the worker sees only a code.
+        if "multiprocessing.process" not in sys.modules or os.getppid() != worker:
+            return
+        import traceback
+
+        print_exc = traceback.print_exc
+
+        def print_and_write(*arguments, **options):
+            caller = sys._getframe(1)
+            if caller.f_code.co_name == "_bootstrap":
+                try:
+                    kind, value, _ = sys.exc_info()
+                    write_error(path + ".child", "in %s: %s: %s" % (caller.f_locals["self"].name, kind.__name__, value),
+                                traceback.format_exc())
+                except Exception:
+                    pass
+            print_exc(*arguments, **options)
+
+        traceback.print_exc = print_and_write
+
     exit.__module__, exit.__qualname__ = "sys", "exit"  # so it can be pickled by its name
     sys.excepthook = excepthook
     sys.exit = exit
     atexit.register(at_exit)
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(after_in_child=in_fork)
+    builtins = sys.modules.get("builtins")
+    for name in ("exit", "quit"):
+        if hasattr(builtins, name):
+            setattr(builtins, name, exit)
 
 
 # ---- at Python's start ----
