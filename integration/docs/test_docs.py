@@ -59,6 +59,7 @@ def test_a_console_example_prints_what_the_document_shows(block, rankshim, tmp_p
     (tmp_path / "bin" / "rankshim").symlink_to(rankshim)
     (tmp_path / "bin" / "python3").symlink_to("/usr/bin/python3")
     (tmp_path / "train.py").touch()
+    (tmp_path / "run.sh").touch()
     environment = {"PATH": f"{tmp_path}/bin:/usr/bin:/bin", "HOME": str(tmp_path)}
     found = list(examples(block))
     assert found, "a console block without a command"
