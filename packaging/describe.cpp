@@ -13,7 +13,7 @@ using rankshim::OptionInfo;
 using rankshim::Usage;
 
 /// In the order of ValueKind.
-constexpr std::array<std::string_view, 11> kind_names = {"text",       "choice",  "time",   "boolean",
+constexpr std::array<std::string_view, 12> kind_names = {"text",       "choice",  "time",   "boolean",
                                                          "exit-map",   "pattern", "signal", "signals",
                                                          "signal-map", "pairs",   "words",  "variables"};
 
