@@ -13,9 +13,7 @@ foreach(source ${sources})
   endif()
 endforeach()
 # An archive: a target takes what it needs.
-add_library(fuzz_parts STATIC EXCLUDE_FROM_ALL ${fuzz_parts} "${generated}/builtin_profiles.inc" "${generated}/licenses.inc"
-            "${generated}/python_site.inc"
-            "${generated}/demo.inc")
+add_library(fuzz_parts STATIC EXCLUDE_FROM_ALL ${fuzz_parts} ${generated_sources})
 target_include_directories(fuzz_parts PUBLIC shim "${generated}")
 target_compile_definitions(fuzz_parts PUBLIC "RANKSHIM_VERSION=\"${PROJECT_VERSION}\"")
 # Not optimised: it compiles in a third of the time, and the inputs are small.

@@ -66,9 +66,9 @@ Variables worker_variables(const StaticJob& job, const Worker& worker) {
                          {"TORCHELASTIC_RESTART_COUNT", text(worker.attempt)}};
   if (!worker.error_file.empty()) variables.emplace_back("TORCHELASTIC_ERROR_FILE", worker.error_file);
   const Placeholders placeholders = placeholders_of(job, worker);
-  for (const auto& [name, value] : job.variables) {
-    std::erase_if(variables, [&](const auto& variable) { return variable.first == name; });
-    variables.emplace_back(name, filled_in(value, placeholders));
+  for (const auto& given : job.variables) {
+    std::erase_if(variables, [&](const auto& variable) { return variable.first == given.first; });
+    variables.emplace_back(given.first, filled_in(given.second, placeholders));
   }
   return variables;
 }
