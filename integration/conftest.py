@@ -105,6 +105,14 @@ def network(namespaces):
 
 
 @pytest.fixture
+def pods(network):
+    """Two nodes whose master can be found."""
+    pods = [network.node("job-master-0"), network.node("job-worker-0")]
+    network.dns().publish("job-master-0", pods[0])
+    return pods
+
+
+@pytest.fixture
 def memory_group():
     """A memory cgroup (v1) with a limit of 512 MiB."""
     group = pathlib.Path(f"/sys/fs/cgroup/memory/rankshim-{os.getpid()}")

@@ -31,14 +31,6 @@ COMMANDS = {
 ALONE = {"accelerate": ["0 of 2", "1 of 2"], "deepspeed": ["0 of 1"], "lightning": ["0 of 1"]}
 
 
-@pytest.fixture
-def pods(network):
-    """Two nodes whose master can be found."""
-    pods = [network.node(MASTER), network.node("job-worker-0")]
-    network.dns().publish(MASTER, pods[0])
-    return pods
-
-
 def workers(process):
     """What the workers of a node print, sorted; the node must have ended well."""
     assert process.wait(LONG) == 0, process.transcript()

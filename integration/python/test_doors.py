@@ -39,14 +39,6 @@ REALLY_TRAINS = ("torchrun", "a script that becomes torchrun")
 NIGHTLY = ("a path", "an unbuffered module", "env")
 
 
-@pytest.fixture
-def pods(network):
-    """Two nodes whose master can be found."""
-    pods = [network.node(MASTER), network.node("job-worker-0")]
-    network.dns().publish(MASTER, pods[0])
-    return pods
-
-
 def world(process):
     """The size of the world that the one worker of a node saw; the node must have ended well."""
     assert process.wait(LONG) == 0, process.transcript()

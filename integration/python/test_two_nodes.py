@@ -16,14 +16,6 @@ JOB = 180
 OMP = {"OMP_NUM_THREADS": "1"}
 
 
-@pytest.fixture
-def pods(network):
-    """Two nodes whose master can be found."""
-    network.pods = [network.node(MASTER), network.node("job-worker-0")]
-    network.dns().publish(MASTER, network.pods[0])
-    return network.pods
-
-
 def worlds(processes):
     """The world sizes that their workers saw; all must have ended well."""
     for process in processes:

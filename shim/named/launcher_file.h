@@ -10,7 +10,7 @@
 /// Launchers with names of their own (accelerate, deepspeed, …), each described by a TOML file.
 namespace rankshim::named {
 
-/// A launcher's file: its path on the first line, and each entry on a line of its own behind its key's
+/// A launcher's file: its path on the first line, and then a line for each entry, which begins with its key's
 /// letter.
 using LauncherFile = std::string;
 

@@ -117,7 +117,7 @@ TEST_CASE("what the user wrote and the platform contradicts is a warning, a gues
   CHECK(planned(FakeNode(kubeflow), words("accelerate launch --num_processes 6 x.py")).warnings.empty());
 }
 
-TEST_CASE("a launcher that finds the nodes by flags of its own stays as it is") {
+TEST_CASE("a launcher whose own flags name the nodes stays as it is") {
   for (const std::string_view line :
        {"colossalai run --host a,b x.py", "mpirun -H a,b ./x", "horovodrun -H a:1 x",
         "vllm serve x --distributed-executor-backend ray", "vllm serve x -dpa a"}) {

@@ -83,7 +83,7 @@ TEST_CASE("--env sets each worker's variables, which replace others", "[native]"
   CHECK(value(second, "RANK") == "1");
 }
 
-TEST_CASE("with a folder for logs, each run has a folder of its own in it", "[native]") {
+TEST_CASE("each run makes its own folder in the folder for logs", "[native]") {
   const ShownPlan plan = started_natively({"--log-dir=/logs", "--run-id=team/job", "train.py"});
   CHECK(value(plan.workers[1].environment, "TORCHELASTIC_ERROR_FILE") ==
         "/logs/team_job_XXXXXX/attempt_0/1/error.json");
