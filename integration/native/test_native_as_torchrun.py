@@ -88,6 +88,23 @@ def test_two_nodes_train_to_equal_losses(network, rankshim):
     assert found["native"] == found["torchrun"]
 
 
+RANKS = """
+import os, torch, torch.distributed as dist
+dist.init_process_group("gloo")
+mine = torch.tensor([int(os.environ["GROUP_RANK"]), int(os.environ["LOCAL_RANK"])])
+all_of_them = [torch.empty_like(mine) for _ in range(dist.get_world_size())]
+dist.all_gather(all_of_them, mine)
+print([each.tolist() for each in all_of_them], flush=True)
+"""
+
+
+def test_a_cyclic_order_puts_consecutive_ranks_on_different_nodes(network, rankshim, tmp_path):
+    (tmp_path / "ranks.py").write_text(RANKS)
+    for process in start(pods_of(network), rankshim, "native", "--rank-order=cyclic", "--", str(tmp_path / "ranks.py")):
+        assert process.wait(JOB) == 0, process.transcript()
+        assert process.stdout.splitlines() == [str([[0, 0], [1, 0], [0, 1], [1, 1]])] * 2
+
+
 # What a worker does, or what rankshim is told; the exit code of all; what the report says of the cause.
 ENDS = {
     "well": (0, None),

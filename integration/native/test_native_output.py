@@ -139,11 +139,12 @@ def test_nothing_is_done_while_nothing_is_written(rankshim, tmp_path):
     ("inotify_init1:error=EMFILE", ("--tee",), "does not come here"),
     ("pipe2:error=EMFILE:when=1..4", (), "cannot put"),
     ("epoll_create1:error=EMFILE:when=2", (), "cannot put"),
+    ("?dup2,?dup3:error=EMFILE", (), "warning: sh writes to the stdout or stderr of rankshim instead of its own: No file desc"),
 ])
 def test_a_call_that_is_refused_costs_the_prefix_and_not_the_job(rankshim, tmp_path, failure, words, expected):
     needs_strace()
     words = [*words, f"--log-dir={tmp_path}"] if words else ["--prefix"]
-    inject = ["strace", "-D", "-qq", "-o", "/dev/null", "-e", f"trace={failure.split(':')[0]}", "-e", f"inject={failure}"]
+    inject = ["strace", "-D", "-f", "-qq", "-o", "/dev/null", "-e", f"trace={failure.split(':')[0]}", "-e", f"inject={failure}"]
     done = run([*inject, rankshim, *WORKERS, *words, "--", "sh", "-c", "echo $RANK; exit 3"], clean_environment(), name="rankshim")
     assert done.code == 3, done.transcript()
     assert expected in done.stderr, done.transcript()

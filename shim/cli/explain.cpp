@@ -129,6 +129,7 @@ std::string as_text(const Topology& topology, const LaunchPlan& plan, const Sett
     for (const auto& [name, value] : worker.environment)
       out += fmt::format(" {}={}", name, printable(shell_quote(value)));
     out += fmt::format(" {}\n", printable(shell_quote(worker.argv)));
+    if (!worker.bound.empty()) out += fmt::format("    {}\n", printable(worker.bound));
   }
   return out + needs(topology, plan);
 }
@@ -156,6 +157,7 @@ std::string as_json(const Topology& topology, const LaunchPlan& plan, const Sett
     for (const auto& [name, value] : worker.environment) own.text(name, value);
     workers.emplace_back();
     workers.back().object("environment", own).texts("command", worker.argv);
+    if (!worker.bound.empty()) workers.back().text("bound", worker.bound);
   }
   if (!workers.empty()) object.objects("workers", workers);
   return object.texts("warnings", warnings).lines();

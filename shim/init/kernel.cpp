@@ -186,6 +186,16 @@ pid_t foreground_group(int terminal) {
 
 int set_foreground_group(int terminal, pid_t group) { return result(ioctl(terminal, TIOCSPGRP, &group)); }
 
+int set_cpus(const cpu_set_t& cpus) { return result(syscall(SYS_sched_setaffinity, 0, sizeof cpus, &cpus)); }
+
+int prefer_memory(int node) {
+  constexpr int preferred = 1;  // MPOL_PREFERRED (linux/mempolicy.h)
+  cpu_set_t nodes;
+  CPU_ZERO(&nodes);
+  CPU_SET(static_cast<std::size_t>(node), &nodes);
+  return result(syscall(SYS_set_mempolicy, preferred, &nodes, 8 * sizeof nodes));
+}
+
 int make_pipe(int (&ends)[2]) { return result(pipe2(ends, O_CLOEXEC | O_NONBLOCK)); }
 
 void reserve_standard_descriptors() {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <sched.h>
 #include <sys/types.h>
 
 #include <chrono>
@@ -92,6 +93,13 @@ int forbid_core(pid_t process);
 /// The terminal's foreground process group; −ENOTTY and the like if it is not the controlling terminal.
 pid_t foreground_group(int terminal);
 int set_foreground_group(int terminal, pid_t group);
+
+/// Sets the CPUs on which this process may run.
+int set_cpus(const cpu_set_t& cpus);
+
+/// From now on this process takes memory from this NUMA node, and from others if it is full
+/// (MPOL_PREFERRED).
+int prefer_memory(int node);
 
 /// A close-on-exec, non-blocking pipe.
 int make_pipe(int (&ends)[2]);

@@ -56,7 +56,7 @@ bool is_program(const char* path) {
 
 /// What the child writes to the close-on-exec pipe; shorter than PIPE_BUF, so that it arrives whole.
 struct Spawn::Report {
-  enum class Stage : int { terminal, privileges, exec } stage;
+  enum class Stage : int { terminal, privileges, cpus, memory, output, exec } stage;
   int error;
   std::size_t candidate;
 };
@@ -76,6 +76,7 @@ void close_what_was_passed_on() {
 Spawn::Spawn(const Command& command)
     : name_(command.argv.front()),
       output_(command.output),
+      affinity_(command.affinity),
       candidates_(executable_candidates(command.argv.front(), path_of(command.environment))) {
   shell_argv_ = {const_cast<char*>(shell), nullptr};  // NOLINT(cppcoreguidelines-pro-type-const-cast)
   for (const std::string& argument : command.argv) {
@@ -115,39 +116,43 @@ std::optional<SpawnFailure> Spawn::start(const Start& how) {
   // fails if the child was quicker and has already executed the command, which does no harm. A group's leader
   // cannot start a session.
   if (!how.new_session && !how.detached) kernel::set_process_group(pid_, pid_);
+  read_reports();
   return std::nullopt;
 }
 
 // Runs between fork and exec, possibly in the parent's memory: system calls only, no allocation, no
 // exception, no return.
 void Spawn::become_command(int report, const Start& how, pid_t parent) {
-  Report failure{};
   // SIGTTOU is still blocked, so a background process may set the foreground.
   const bool session = how.new_session || how.detached;
   int done = session ? kernel::start_session() : kernel::set_process_group(0, 0);
   if (how.new_session && done >= 0) done = kernel::take_controlling_terminal(STDIN_FILENO);
   if (!session) done = how.terminal < 0 ? 0 : kernel::set_foreground_group(how.terminal, getpid());
-  if (done < 0) {
-    failure = {Report::Stage::terminal, -done, 0};
-    [[maybe_unused]] const auto written = write(report, &failure, sizeof(failure));
-  }
+  if (done < 0) report_failure(report, {Report::Stage::terminal, -done, 0});
   if (how.death_signal != 0) {
     kernel::set_parent_death_signal(how.death_signal);
     if (getppid() != parent) kernel::send(getpid(), how.death_signal);  // the parent ended before that call
   }
   done = how.no_new_privs ? kernel::forbid_new_privileges() : 0;
   if (done < 0) {
-    failure = {Report::Stage::privileges, -done, 0};
-    [[maybe_unused]] const auto written = write(report, &failure, sizeof(failure));
+    report_failure(report, {Report::Stage::privileges, -done, 0});
     kernel::exit_now(127);
   }
-  if (output_[0] >= 0) dup2(output_[0], STDOUT_FILENO);
-  if (output_[1] >= 0) dup2(output_[1], STDERR_FILENO);
+  if (affinity_) {
+    done = kernel::set_cpus(affinity_->cpus);
+    if (done < 0) report_failure(report, {Report::Stage::cpus, -done, 0});
+    done = affinity_->memory_node < 0 ? 0 : kernel::prefer_memory(affinity_->memory_node);
+    if (done < 0) report_failure(report, {Report::Stage::memory, -done, 0});
+  }
+  for (const int target : {STDOUT_FILENO, STDERR_FILENO}) {
+    const int source = output_[target == STDERR_FILENO ? 1 : 0];
+    if (source >= 0 && dup2(source, target) < 0) report_failure(report, {Report::Stage::output, errno, 0});
+  }
   *std::to_chars(listen_pid_.data() + std::strlen("LISTEN_PID="), listen_pid_.end() - 1, getpid()).ptr = 0;
   if (inherited_as_ignored(SIGCHLD)) kernel::set_ignored(SIGCHLD, true);
   kernel::set_signal_mask(inherited_mask(), nullptr);
 
-  failure = {Report::Stage::exec, ENOENT, 0};
+  Report failure{Report::Stage::exec, ENOENT, 0};
   for (std::size_t candidate = 0; candidate < candidates_.size(); ++candidate) {
     const char* path = candidates_[candidate].c_str();
     execve(path, argv_.data(), environment_.data());
@@ -164,33 +169,57 @@ void Spawn::become_command(int report, const Start& how, pid_t parent) {
     }
     if (!look_further(error)) break;
   }
-  [[maybe_unused]] const auto written = write(report, &failure, sizeof(failure));
+  report_failure(report, failure);
   kernel::exit_now(127);
 }
 
-std::optional<SpawnFailure> Spawn::failure() {
-  std::optional<SpawnFailure> failed;
-  Report failure{};
-  while (report_ >= 0 && read(report_, &failure, sizeof(failure)) == static_cast<ssize_t>(sizeof(failure))) {
-    if (failure.stage == Report::Stage::terminal) {
-      log::warn("the terminal cannot be given to the command: {}", std::strerror(failure.error));
-      continue;
+void Spawn::report_failure(int report, Report failure) {
+  [[maybe_unused]] const auto written = write(report, &failure, sizeof(failure));
+}
+
+/// Reads what the child has written by now. Everything, if it ran in this process's memory.
+void Spawn::read_reports() {
+  using Stage = Report::Stage;
+  Report report{};
+  while (read(report_, &report, sizeof(report)) == static_cast<ssize_t>(sizeof(report))) {
+    const char* const why = std::strerror(report.error);
+    switch (report.stage) {
+      case Stage::terminal:
+        log::warn("the terminal cannot be given to the command: {}", why);
+        break;
+      case Stage::cpus:
+        log::warn("{} is not bound to its CPUs: {}", name_, why);
+        break;
+      case Stage::memory:
+        // Docker's default seccomp profile forbids the call (moby:profiles/seccomp/default.json). The
+        // kernel's own default is the node of the CPU that uses the memory first.
+        log::warn("{} is bound to its CPUs, but the kernel refuses a memory policy: {}", name_, why);
+        break;
+      case Stage::output:
+        log::warn("{} writes to the stdout or stderr of rankshim instead of its own: {}", name_, why);
+        break;
+      case Stage::privileges:
+        failure_ = SpawnFailure{"prctl", {}, report.error};
+        break;
+      case Stage::exec:
+        failure_ = SpawnFailure{"execve", candidates_[report.candidate], report.error};
     }
-    if (failure.stage == Report::Stage::privileges) {
-      failed = SpawnFailure{"prctl", {}, failure.error};
-      continue;
-    }
-    failed = SpawnFailure{"execve", candidates_[failure.candidate], failure.error};
-    if (failure.error != ENOENT) continue;
-    // A script whose interpreter is missing is "not found" too: the message then names the script.
-    const auto there = [](const std::string& path) { return access(path.c_str(), F_OK) == 0; };
-    const auto found = std::ranges::find_if(candidates_, there);
-    failed->interpreter = found != candidates_.end();
-    failed->path = failed->interpreter ? *found : name_;
   }
-  if (report_ >= 0) close(report_);
-  report_ = -1;
-  return failed;
+}
+
+std::optional<SpawnFailure> Spawn::failure() {
+  if (report_ >= 0) {
+    read_reports();
+    close(report_);
+    report_ = -1;
+  }
+  if (!failure_ || failure_->call != "execve" || failure_->error != ENOENT) return failure_;
+  // A script whose interpreter is missing is "not found" too: the message then names the script.
+  const auto there = [](const std::string& path) { return access(path.c_str(), F_OK) == 0; };
+  const auto found = std::ranges::find_if(candidates_, there);
+  failure_->interpreter = found != candidates_.end();
+  failure_->path = failure_->interpreter ? *found : name_;
+  return failure_;
 }
 
 }  // namespace rankshim::supervise

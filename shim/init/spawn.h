@@ -7,12 +7,15 @@
 #include <string>
 #include <vector>
 
+#include "node/numa.h"
+
 namespace rankshim::supervise {
 
 struct Command {
   std::vector<std::string> argv;  ///< not empty; argv[0] is searched in PATH of `environment` (execvp(3))
   std::vector<std::string> environment;  ///< NAME=VALUE
   std::array<int, 2> output{-1, -1};     ///< what becomes its stdout and stderr; −1: rankshim's own
+  std::optional<Affinity> affinity;      ///< its CPUs and memory; nothing: as rankshim's
 };
 
 /// Why a command was not started.
@@ -57,10 +60,13 @@ class Spawn {
 
  private:
   struct Report;
+  static void report_failure(int report, Report failure);
+  void read_reports();
   [[noreturn]] void become_command(int report, const Start& how, pid_t parent);
 
   const std::string name_;  // as the command has it
   const std::array<int, 2> output_;
+  const std::optional<Affinity> affinity_;
   std::vector<std::string> candidates_;
   std::vector<char*> argv_;
   std::vector<char*> shell_argv_;  // for a file that is no program: /bin/sh FILE ARG…
@@ -70,6 +76,7 @@ class Spawn {
   std::array<char, 32> listen_pid_{"LISTEN_PID="};
   pid_t pid_ = 0;
   int report_ = -1;
+  std::optional<SpawnFailure> failure_;
 };
 
 /// Closes those descriptors above 2 that both rankshim and the command inherited: the reader of such a pipe

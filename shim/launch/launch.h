@@ -37,6 +37,7 @@ struct LaunchInput {
 struct WorkerPlan {
   Variables environment;  ///< its own variables, besides those that all have in common
   std::vector<std::string> argv;
+  std::string bound;  ///< with --bind, the CPUs and the memory that it gets, or why none
 };
 
 /// What is started and how.

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "native/worker.h"
+#include "node/numa.h"
 
 namespace rankshim::native {
 
@@ -75,11 +76,17 @@ void change_for_workers(LaunchPlan& plan, const LaunchInput& input) {
 void show_workers(LaunchPlan& plan, const LaunchInput& input, const std::string& folder) {
   const StaticJob job = static_job(input.topology, input.settings);
   const std::string jobs = plan.log_dir.empty() ? folder : log_folder_template(plan.log_dir, job.run_id);
+  const Environment common = plan.environment.apply(input.node.environment());
   for (unsigned local_rank = 0; local_rank < job.workers; ++local_rank) {
     const Worker worker{.local_rank = local_rank,
                         .error_file = error_file(worker_folder(jobs, 0, local_rank))};
-    plan.workers.push_back(
-        {worker_variables(job, worker), filled_in(plan.argv, placeholders_of(job, worker))});
+    WorkerPlan shown{worker_variables(job, worker), filled_in(plan.argv, placeholders_of(job, worker)), {}};
+    if (job.binds && input.node.is_here()) {
+      Environment environment = common;
+      for (const auto& [name, value] : shown.environment) environment.set(name, value);
+      shown.bound = near_accelerator(input.node, environment, local_rank).text;
+    }
+    plan.workers.push_back(std::move(shown));
   }
 }
 

@@ -23,11 +23,14 @@ StaticJob static_job(const Topology& topology, const Settings& settings) {
           .master_addr = std::string(without_brackets(facts.text(Fact::master_addr))),
           .master_port = topology.number(Fact::master_port),
           .run_id = std::string(facts.text(Fact::run_id)),
+          .cyclic = settings.text(Option::rank_order) == "cyclic",
+          .binds = settings.text(Option::bind) == "numa",
           .variables = user_variables(settings)};
 }
 
 unsigned rank_of(const StaticJob& job, const Worker& worker) {
-  return job.node_rank * job.workers + worker.local_rank;
+  return job.cyclic ? worker.local_rank * job.nodes + job.node_rank
+                    : job.node_rank * job.workers + worker.local_rank;
 }
 
 std::string log_folder_template(const std::string& log_dir, std::string_view run_id) {

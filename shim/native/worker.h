@@ -22,6 +22,8 @@ struct StaticJob {
   std::string master_addr;  ///< without brackets
   unsigned master_port = 0;
   std::string run_id;
+  bool cyclic = false;  ///< consecutive ranks are on different nodes
+  bool binds = false;   ///< each worker runs near its accelerator
   Variables variables;  ///< the user's for each worker; their values may have placeholders
 };
 
@@ -34,6 +36,8 @@ struct Worker {
   std::string error_file;  ///< the file for its exception; empty: none
 };
 
+/// The worker's rank in the whole job. In a cyclic order the ranks are dealt out to the nodes in turn
+/// (sbatch(1), --distribution).
 unsigned rank_of(const StaticJob& job, const Worker& worker);
 
 /// The pattern of the name of a job's folder in the user's folder for logs. It is a new one for each run, and

@@ -87,6 +87,26 @@ Faults check_output(LaunchPlan& plan, const LaunchInput& input,
                  "give only one of them");
 }
 
+/// What only the native launcher can do with its workers.
+Faults check_native_only(LaunchPlan& plan, const LaunchInput& input) {
+  const Settings& settings = input.settings;
+  Faults faults;
+  for (const Option option : {Option::rank_order, Option::bind}) {
+    if (settings.text(option) == info(option).fallback || input.command.empty()) continue;
+    if (plan.by_torchrun()) {
+      faults = refused(
+          settings, option, "torchrun starts the workers",
+          fmt::format(
+              "leave it out, or set --launcher (RANKSHIM_LAUNCHER) to native{}",
+              option == Option::bind ? ", or use torchrun's own: --torchrun-args=--numa-binding=node" : ""));
+    } else if (!plan.launches()) {
+      plan.warnings.push_back(
+          fmt::format("--{} is for workers that --launcher=native starts", info(option).name));
+    }
+  }
+  return faults;
+}
+
 /// The same for placeholders. The native launcher always fills them in.
 Faults check_placeholders(const LaunchPlan& plan, const LaunchInput& input) {
   const Settings& settings = input.settings;
@@ -148,7 +168,8 @@ Outcome<LaunchPlan> plan_launch(const LaunchInput& input) {
     faults.push_back(std::move(fault));
   if (auto fault = check_idle_role(plan, input, is_script(input.command) || torchrun))
     faults.push_back(std::move(*fault));
-  for (auto& found : {check_output(plan, input, torchrun), check_placeholders(plan, input)})
+  for (auto& found :
+       {check_output(plan, input, torchrun), check_native_only(plan, input), check_placeholders(plan, input)})
     faults.insert(faults.end(), found.begin(), found.end());
   if (!faults.empty()) return faults;
   if (is_script(input.command)) plan.interpreter = find_interpreter(input.settings, input.node);

@@ -35,6 +35,8 @@ enum class Option : std::uint8_t {
   prefix,
   env,
   placeholders,
+  rank_order,
+  bind,
   wait,
   wait_timeout,
   signal_scope,
@@ -162,6 +164,12 @@ inline constexpr std::array options = {
     OptionInfo{
         Option::placeholders, "", "placeholders", ValueKind::boolean, "", "false",
         "replace {rank}, {node_rank}, {master_addr} and others in a program's arguments and in --env too"},
+    OptionInfo{Option::rank_order, "", "rank-order", ValueKind::choice, "block|cyclic", "block",
+               "with --launcher native: block: the ranks of a node follow each other; cyclic: consecutive "
+               "ranks are on different nodes"},
+    OptionInfo{Option::bind, "", "bind", ValueKind::choice, "none|numa", "none",
+               "with --launcher native: numa: each worker runs on the CPUs, and takes memory, near its "
+               "accelerator"},
 
     OptionInfo{Option::wait, "Waiting for the master", "wait", ValueKind::choice, "auto|port|dns|none",
                "auto",
