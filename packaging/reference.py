@@ -38,7 +38,7 @@ def main():
 
 def read_tables():
     """The tables of the two headers, as packaging/describe.cpp prints them; each option knows its group."""
-    compiler = next(filter(None, map(shutil.which, ("g++", "c++", "clang++"))), None)
+    compiler = next(filter(None, map(shutil.which, ("clang++-19", "clang++-18", "clang++", "g++", "c++"))), None)
     if not compiler:
         sys.exit("reference: no C++ compiler: run scripts/setup")
     with tempfile.TemporaryDirectory(prefix="rankshim-reference-") as folder:

@@ -90,7 +90,7 @@ TEST_CASE("many empty PET_ variables are taken out in one pass", "[attack]") {
   const auto begin = std::chrono::steady_clock::now();
   const Environment left =
       environment_of(planned(node, {"--nnodes=4", "--node-rank=0", "--master-addr=m", "bash"}), node);
-  CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(10));  // before: a minute
+  CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(30));  // before: a minute
   CHECK(left.entries().size() < 20);
 }
 

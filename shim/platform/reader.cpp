@@ -76,8 +76,7 @@ class ProfileReader : public TomlDocument {
     for (const auto& [name, node] : in_order) {
       if (!is_shell_name(name)) fault(*node, "'" + name + "' is no name", "use letters, digits and _");
       std::vector<std::uint16_t> roots;
-      // clang 14 cannot capture a structured binding without naming it again.
-      each(*node, [&, &name = name](const toml::node& one) {
+      each(*node, [&](const toml::node& one) {
         if (const auto root = place(name, one)) roots.push_back(*root);
       });
       std::string error;

@@ -121,7 +121,7 @@ TEST_CASE("patterns that go back and forth are matched within the time", "[redac
     INFO(pattern);
     const auto begin = std::chrono::steady_clock::now();
     CHECK_FALSE(redacted({}, text, pattern).empty());
-    CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(10));  // before: minutes
+    CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(30));  // before: minutes
   }
 }
 
