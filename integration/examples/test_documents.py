@@ -33,15 +33,16 @@ sys.stdout.write("RESULT %(RANK)s of %(WORLD_SIZE)s" % os.environ + f" {sys.argv
 
 @pytest.fixture
 def cluster(tmp_path):
-    """Runs a block where kubectl finds a cluster, beside a copy of install/: its stdout; `.folder` is where, and `.kept` what the
-    cluster has."""
+    """Runs a block where kubectl finds a cluster, beside a copy of install/: its stdout; `.folder` is where, and `.kept` what
+    the cluster has."""
     if not TOOLS.exists():
         cannot(f"missing: {TOOLS} (scripts/setup makes it)")
     shutil.copytree(INSTALL, tmp_path / "install")
 
     def run(block, code=0):
         environment = {"PATH": f"{TOOLS}:{PATH}", "HOME": str(tmp_path), "KUBECONFIG": str(tmp_path / "kubeconfig")}
-        done = subprocess.run(["bash", "-ec", block], env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=60)
+        done = subprocess.run(["bash", "-ec", block], env=environment, cwd=tmp_path, capture_output=True, text=True,
+                              timeout=60)
         assert done.returncode == code, done.stdout + done.stderr
         return done.stdout if code == 0 else done.stderr
 

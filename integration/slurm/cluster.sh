@@ -1,10 +1,14 @@
 #!/usr/bin/env bash
-# cluster.sh FOLDER: a private Slurm of two nodes, node0 and node1, both on this machine; all its state is in FOLDER.
-# Prints "ready" when both are idle. Meant as PID 1 of a namespace: everything ends with it.
+# cluster.sh FOLDER SHARED: a private Slurm of two nodes, node0 and node1, both on this machine; all its state is in FOLDER.
+# If SHARED, a binary, is not empty, both nodes have it as /opt/rankshim/rankshim. Prints "ready" when both are idle. Meant as PID 1 of a namespace: everything ends with it.
 set -euo pipefail
-folder=$1
+folder=$1 shared=$2
 mkdir -p "$folder"/{state,run,node0,node1}
 chmod 755 "$folder" "$folder/run"
+if [[ -n $shared ]]; then
+  mount -t tmpfs tmpfs /opt
+  install -D "$shared" /opt/rankshim/rankshim
+fi
 head -c 128 /dev/urandom >"$folder/munge.key"
 chmod 600 "$folder/munge.key"
 cat >"$folder/cgroup.conf" <<END
@@ -37,6 +41,7 @@ AccountingStorageType=accounting_storage/none
 ReturnToService=2
 SlurmdParameters=config_overrides
 InactiveLimit=0
+PlugStackConfig=$folder/plugstack.conf
 KillWait=5
 NodeName=node[0-1] NodeHostname=$(hostname) NodeAddr=127.0.0.1 Port=[6820-6821] CPUs=4 RealMemory=500 State=UNKNOWN
 PartitionName=all Nodes=ALL Default=YES MaxTime=INFINITE State=UP OverSubscribe=YES

@@ -2,45 +2,16 @@
 
 import json
 import pathlib
-import shutil
 import sys
 
 import pytest
 
-from lib.events import until
-from lib.process import clean_environment
+from lib.process import PATH
 from lib.requirements import cannot
 from lib.results import results
 
 HERE = pathlib.Path(__file__).resolve().parent
 ALLREDUCE = str(HERE.parent / "kubeflow" / "workers" / "allreduce.py")
-TOOLS = ("munged", "slurmctld", "slurmd", "srun", "sbatch")
-JOB = 180
-
-
-class Cluster:
-    """Two Slurm nodes that share one network; srun() is the user."""
-
-    def __init__(self, node, folder):
-        self.folder = folder
-        self._node = node
-        node.hosts(f"127.0.0.1 localhost\n{node.address} {node.hostname} node0 node1\n")
-        node.resolv_conf("nameserver 127.0.0.1\n")  # nobody answers there, at once
-        self.daemons = node.start([str(HERE / "cluster.sh"), str(folder)], {}, name="slurm")
-        self.daemons.wait_line("^ready$", 120)
-
-    def run(self, *argv):
-        """A command of Slurm's to its end; .code is its exit code."""
-        return self._node.run(list(argv), {"SLURM_CONF": f"{self.folder}/slurm.conf", "OMP_NUM_THREADS": "1"},
-                              timeout=JOB, cwd=self.folder, name=argv[0])
-
-
-@pytest.fixture
-def cluster(network, tmp_path):
-    missing = [tool for tool in TOOLS if shutil.which(tool, path=clean_environment()["PATH"]) is None]
-    if missing:
-        cannot(f"missing: {', '.join(missing)} (scripts/setup installs them)")
-    return Cluster(network.node("head"), tmp_path)
 
 
 def trained(process, world):
@@ -81,20 +52,13 @@ def test_openmmlabs_train_py_trains_with_one_task_for_each_process(cluster, rank
 
 
 def test_a_batch_script_is_distinguished_from_its_steps_and_a_step_may_be_part_of_the_job(cluster, rankshim):
-    script = cluster.folder / "job.sh"
-    script.write_text(f"""#!/bin/bash
+    code, lines = cluster.batch(f"""#!/bin/bash
 {rankshim} -- train.py
 echo "alone $?"
 srun -N2 --ntasks-per-node=1 bash -c 'eval "$({rankshim} env)" && echo "step $NODE_RANK of $NNODES at $MASTER_ADDR"'
 srun -N1 -n1 -w node1 {rankshim} explain --format json -- true
-echo end
-""")
-    submitted = cluster.run("sbatch", "-N2", "--ntasks-per-node=1", "--output=out", str(script))
-    assert submitted.code == 0, submitted.transcript()
-    out = cluster.folder / "out"
-    until(lambda: out.exists() and out.read_text().endswith("end\n"), "the batch script ends", JOB)
-    lines = out.read_text().splitlines()[:-1]
-    assert "alone 78" in lines, lines
+""", "--ntasks-per-node=1")
+    assert code == 0 and "alone 78" in lines, lines
     assert {"step 0 of 2 at node0", "step 1 of 2 at node0"} <= set(lines)
     part = json.loads("\n".join(lines[lines.index("{"):]))
     assert part["platform"] == "slurm"
@@ -107,13 +71,8 @@ def test_the_examples_batch_script_starts_every_node(cluster, rankshim):
     (cluster.folder / "train.py").write_text("""import os, sys
 sys.stdout.write(f"node {os.environ['NODE_RANK']} of {os.environ['NNODES']} {sys.argv[1:]}\\n")
 """)
-    script = cluster.folder / "job.sbatch"
     # There is no GPU here, and a script that does not train needs no launcher.
-    lines = [line for line in example.splitlines() if "--gpus-per-node" not in line]
-    lines.insert(-1, f"export RANKSHIM_LAUNCHER=none PATH={cluster.folder}:$PATH")
-    script.write_text("\n".join([*lines, "echo end", ""]))
-    submitted = cluster.run("sbatch", "--nodes=2", "--output=out", str(script))
-    assert submitted.code == 0, submitted.transcript()
-    out = cluster.folder / "out"
-    until(lambda: out.exists() and out.read_text().endswith("end\n"), "the batch script ends", JOB)
-    assert {f"node {rank} of 2 ['--epochs', '10']" for rank in (0, 1)} <= set(out.read_text().splitlines())
+    script = "".join(line for line in example.splitlines(keepends=True) if "--gpus-per-node" not in line)
+    environment = {"RANKSHIM_LAUNCHER": "none", "PATH": f"{cluster.folder}:{PATH}"}
+    code, lines = cluster.batch(script, environment=environment)
+    assert code == 0 and {f"node {rank} of 2 ['--epochs', '10']" for rank in (0, 1)} <= set(lines), lines

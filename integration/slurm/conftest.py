@@ -1,0 +1,62 @@
+"""A real Slurm on this machine."""
+
+import pathlib
+import re
+import shutil
+
+import pytest
+
+from lib.events import until
+from lib.process import clean_environment
+from lib.requirements import cannot
+
+HERE = pathlib.Path(__file__).resolve().parent
+TOOLS = ("munged", "slurmctld", "slurmd", "srun", "sbatch")
+JOB = 180
+
+
+class Cluster:
+    """Two Slurm nodes that share one network; run() is the user. Both have `shared`, a binary, as /opt/rankshim/rankshim, and
+    `plugins` is what Slurm's plugstack.conf says."""
+
+    def __init__(self, node, folder, *, shared="", plugins=""):
+        self.folder = folder
+        self._node = node
+        node.hosts(f"127.0.0.1 localhost\n{node.address} {node.hostname} node0 node1\n")
+        node.resolv_conf("nameserver 127.0.0.1\n")  # nobody answers there, at once
+        (folder / "plugstack.conf").write_text(plugins)
+        self.daemons = node.start([str(HERE / "cluster.sh"), str(folder), shared], {}, name="slurm")
+        self.daemons.wait_line("^ready$", 120)
+
+    def run(self, *argv, environment=None):
+        """A command of Slurm's to its end; .code is its exit code."""
+        variables = {"SLURM_CONF": f"{self.folder}/slurm.conf", "OMP_NUM_THREADS": "1", **(environment or {})}
+        return self._node.run(list(argv), variables, timeout=JOB, cwd=self.folder, name=argv[0])
+
+    def batch(self, script, *options, environment=None):
+        """A batch script's text on both nodes to its end: its exit code, and the lines that it and its steps print."""
+        lines = script.splitlines(keepends=True)
+        options_end = next((i for i, line in enumerate(lines) if not line.startswith("#")), len(lines))
+        lines.insert(options_end, "trap 'echo end $?' EXIT\n")
+        path = self.folder / f"{len(list(self.folder.glob('*.sbatch')))}.sbatch"
+        path.write_text("".join(["" if lines[0].startswith("#!") else "#!/bin/bash -e\n", *lines]))
+        out = path.with_suffix(".out")
+        submitted = self.run("sbatch", "--nodes=2", f"--output={out}", *options, str(path), environment=environment)
+        assert submitted.code == 0, submitted.transcript()
+        # sbatch --wait would look every few seconds.
+        until(lambda: out.exists() and re.search(r"^end \d+$", out.read_text(), re.M), "the batch script ends", JOB)
+        *lines, end = out.read_text().splitlines()
+        return int(end.removeprefix("end ")), lines
+
+
+@pytest.fixture
+def slurm():
+    """The commands of Slurm are there."""
+    missing = [tool for tool in TOOLS if shutil.which(tool, path=clean_environment()["PATH"]) is None]
+    if missing:
+        cannot(f"missing: {', '.join(missing)} (scripts/setup installs them)")
+
+
+@pytest.fixture
+def cluster(slurm, network, tmp_path):
+    return Cluster(network.node("head"), tmp_path)
