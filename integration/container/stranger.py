@@ -15,7 +15,8 @@ def make_image(engine):
     """Makes IMAGE, without PyTorch: that is too large to be copied, so torch_folder() is mounted at PACKAGES."""
     if sys.version_info[:2] != DEBIANS_PYTHON:
         cannot("PyTorch in .venv is for another Python than Debian 12's")
-    podman.make_base_image(engine, [IMAGE], "python3")
+    if engine.podman("image", "exists", IMAGE).code != 0:
+        podman.make_base_image(engine, [IMAGE], "python3")
 
 
 def torch_folder():
