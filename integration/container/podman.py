@@ -156,10 +156,10 @@ def base_names(dockerfile):
     text = pathlib.Path(dockerfile).read_text()
     stages = re.findall(r"^FROM\s+(?:--\S+\s+)*(\S+)(?:\s+AS\s+(\S+))?", text, re.MULTILINE | re.IGNORECASE)
     own = {name for _, name in stages} | {"scratch"}
-    return sorted({_full_name(image) for image, _ in stages if image not in own})
+    return sorted({full_name(image) for image, _ in stages if image not in own})
 
 
-def _full_name(image):
+def full_name(image):
     """`debian:x` is found locally as `localhost/debian:x`; a name with a registry stays."""
     registry, slash, _ = image.partition("/")
     return image if slash and ("." in registry or registry == "localhost") else f"localhost/{image}"

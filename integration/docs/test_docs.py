@@ -1,38 +1,58 @@
-"""The documents keep their word: every console example is run, every link leads somewhere."""
+"""The documents keep their word: every block of code is run or checked, and every link leads somewhere."""
 
 import os
-import pathlib
 import re
 import subprocess
 import sys
 
 import pytest
 
+from lib.documents import DOCUMENTS, REPOSITORY, blocks
+from lib.process import clean_environment, run
 from lib.requirements import cannot
 
-REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
-DOCUMENTS = sorted(
-    path
-    for folder in ("", "docs/", "examples/", "examples/*/", "install/", "integration/*/")
-    for path in REPOSITORY.glob(f"{folder}*.md")
-)
-# Commands of ```sh blocks that are too large for an example, and where they are run.
-RUN_ELSEWHERE = {
-    "scripts/demo": "integration/scripts",
-    "scripts/test": "this very run",
-    "scripts/test nightly": "every night: it compiles for minutes",
-    "scripts/test quick": "a part of this very run",
-    "scripts/bench": "integration/scripts",
-    "scripts/build": "scripts/test",
-    "scripts/scale": "integration/scripts",
-    "scripts/setup": "scripts/test",
+# Who looks at the blocks of each language: the file that takes all of them, or what a block of `shell` has to be named by.
+CHECKED_BY = {
+    "console": "integration/docs/test_docs.py",
+    "diff": "integration/examples/test_fragments.py",
+    "dockerfile": "integration/container/test_dockerfiles.py",
+    "python": "integration/docs/test_docs.py",
+    "seccomp": "integration/security/test_system_calls.py",
+    "sh": "integration/docs/test_docs.py",
+    "shell": "a test that calls lib.documents.shell(DOCUMENT, HEADING)",
+    "text": "integration/docs/test_docs.py",
+    "toml": "integration/docs/test_docs.py",
+    "yaml": "integration/examples/test_fragments.py",
 }
+# The commands of `sh` blocks, scripts of this repository, and what runs each of them: a file, and the words for it there.
+RUN_BY = {
+    ".venv/bin/python -m pytest integration/openmmlab": ("scripts/test", ".venv/bin/pytest integration "),
+    "scripts/bench": ("integration/scripts/test_scripts.py", 'script("bench"'),
+    "scripts/build": ("scripts/test", "scripts/build"),
+    "scripts/demo": ("integration/scripts/test_scripts.py", '["demo"'),
+    "scripts/scale": ("integration/scripts/test_scripts.py", 'script("scale"'),
+    "scripts/setup": ("scripts/test", "scripts/setup"),
+}
+# The `text` blocks that show a command nevertheless, and the test that runs it and compares what it prints.
+SHOWN_AS_TEXT = {"$ rankshim demo": ("integration/subcommands/test_demo.py", "shown_in_readme()")}
 
 
-def blocks(language):
-    for document in DOCUMENTS:
-        for number, match in enumerate(re.finditer(rf"^```{language}\n(.*?)^```", document.read_text(), re.M | re.S)):
-            yield pytest.param(match[1], id=f"{document.relative_to(REPOSITORY)}-{number}")
+def each(*languages):
+    return pytest.mark.parametrize("block", [pytest.param(block, id=block.name) for block in blocks(*languages)])
+
+
+def test_every_block_has_a_language_whose_blocks_are_checked():
+    assert [block.name for block in blocks() if block.language not in CHECKED_BY] == []
+    assert {block.language for block in blocks()} == set(CHECKED_BY)
+    for language, path in CHECKED_BY.items():
+        if language != "shell":
+            assert f'"{language}"' in (REPOSITORY / path).read_text() or language == "seccomp", path
+
+
+def test_every_shell_block_is_run_by_a_test_that_names_it():
+    tests = "\n".join(path.read_text() for path in (REPOSITORY / "integration").rglob("test_*.py"))
+    named = re.findall(r'\bshell\("([^"]+)", "([^"]+)"\)', tests)
+    assert sorted((block.document, block.heading) for block in blocks("shell")) == sorted(set(named))
 
 
 def examples(block):
@@ -51,9 +71,9 @@ def examples(block):
         yield command, "".join(shown)
 
 
-@pytest.mark.parametrize("block", list(blocks("console")))
+@each("console")
 def test_a_console_example_prints_what_the_document_shows(block, rankshim, tmp_path):
-    if "unshare " in block and os.geteuid() != 0:
+    if "unshare " in block.text and os.geteuid() != 0:
         cannot("needs root for PID namespaces")
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin" / "rankshim").symlink_to(rankshim)
@@ -61,7 +81,7 @@ def test_a_console_example_prints_what_the_document_shows(block, rankshim, tmp_p
     (tmp_path / "train.py").touch()
     (tmp_path / "run.sh").touch()
     environment = {"PATH": f"{tmp_path}/bin:/usr/bin:/bin", "HOME": str(tmp_path)}
-    found = list(examples(block))
+    found = list(examples(block.text))
     assert found, "a console block without a command"
     for command, shown in found:
         done = subprocess.run(
@@ -77,24 +97,42 @@ def test_a_console_example_prints_what_the_document_shows(block, rankshim, tmp_p
         assert done.stdout == shown, command
 
 
-@pytest.mark.parametrize("block", list(blocks("sh")))
-def test_a_shell_block_names_only_scripts_that_a_test_runs(block):
-    for line in block.splitlines():
-        command = line.split("#")[0].strip()
-        if not command:
-            continue
-        assert command in RUN_ELSEWHERE, f"{command}: run it in a test and say where"
-        script = REPOSITORY / command.split()[0]
-        assert os.access(script, os.X_OK)
+@each("sh")
+def test_a_block_for_a_checkout_names_only_scripts_that_are_run(block):
+    commands = [line.split("#")[0].strip() for line in block.text.splitlines()]
+    assert any(commands)
+    for command in filter(None, commands):
+        assert command in RUN_BY, f"{command}: run it in a test and say where"
+        path, words = RUN_BY[command]
+        assert words in (REPOSITORY / path).read_text(), path
 
 
-@pytest.mark.parametrize("block", list(blocks("shell")))
-def test_a_block_for_a_cluster_is_correct_shell_and_names_files_that_exist(block):
-    """What needs a cluster, a registry or Docker cannot be run here. integration/examples tries the files."""
-    checked = subprocess.run(["bash", "-n"], input=block, text=True, capture_output=True, timeout=30)
-    assert checked.returncode == 0, checked.stderr
-    for path in re.findall(r"(?:^|[\s=])((?:examples|install)/[^\s]+)", block):
-        assert (REPOSITORY / path).exists(), path
+@each("text")
+def test_a_block_of_text_has_no_command_that_nobody_runs(block):
+    for line in block.text.splitlines():
+        if line.startswith(("$ ", "# ")):
+            path, words = SHOWN_AS_TEXT[line]
+            assert words in (REPOSITORY / path).read_text()
+
+
+@each("toml")
+def test_a_profile_or_a_launchers_file_has_no_mistake(block, shim, tmp_path):
+    path = tmp_path / "shown.toml"
+    path.write_text(block.text)
+    done = shim("platforms", "check", str(path))
+    assert (done.code, done.stdout) == (0, f"{path} is a profile\n"), done.transcript()
+
+
+@pytest.mark.torch
+@each("python")
+def test_a_script_trains_alone_under_rankshim_and_ends_well(block, rankshim, torch, tmp_path):
+    """DistributedDataParallel(...) is that of a model so small that it does not matter."""
+    (tmp_path / "train.py").write_text("import torch\n"
+                                       "def DistributedDataParallel(_):\n"
+                                       "    return torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(1, 1))\n"
+                                       + block.text)
+    done = run([rankshim, "--", str(tmp_path / "train.py")], clean_environment({"OMP_NUM_THREADS": "1"}), timeout=60)
+    assert done.code == 0, done.transcript()
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(REPOSITORY)))
