@@ -9,6 +9,7 @@ namespace Catch {
 
 using Matchers::EndsWith;
 using Matchers::StartsWith;
+using Matchers::VectorContains;
 inline auto Contains(const std::string& text) { return Matchers::ContainsSubstring(text); }
 
 }  // namespace Catch
