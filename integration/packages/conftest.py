@@ -1,6 +1,8 @@
 """The packages of a release, made once from the binary under test."""
 
+import os
 import pathlib
+import re
 import shutil
 import subprocess
 
@@ -44,5 +46,23 @@ def only(release):
     def find(pattern):
         (path,) = release.glob(pattern)
         return path
+
+    return find
+
+
+@pytest.fixture
+def documented(release):
+    """A command of docs/in-an-image.md for this machine's package, by how it starts, to be run in the folder of the release:
+    documented("pip install ")."""
+    page = (REPOSITORY / "docs" / "in-an-image.md").read_text()
+    (text,) = re.findall(r"^## From a release\n(.*?)^## ", page, re.M | re.S)
+    version = next(release.glob("*-oci.tar")).name.removeprefix("rankshim-").removesuffix("-oci.tar")
+    debians = subprocess.run(["dpkg", "--print-architecture"], check=True, capture_output=True, text=True).stdout.strip()
+
+    def find(start):
+        (command,) = re.findall(rf"`({start}[^`]*)`", text)
+        for shown, here in {"VERSION": version, "x86_64": os.uname().machine, "amd64": debians}.items():
+            command = command.replace(shown, here)
+        return ["bash", "-ec", command]
 
     return find

@@ -1,7 +1,6 @@
 """From a package to a training on two nodes within a minute, where PyTorch is there already."""
 
 import os
-import pathlib
 import subprocess
 
 import pytest
@@ -44,11 +43,9 @@ def debian(tmp_path):
         yield engine
 
 
-def test_dpkg_install_in_a_fresh_debian_and_one_command_train_on_two_nodes(only, debian):
-    architecture = subprocess.run(["dpkg", "--print-architecture"], check=True, capture_output=True, text=True).stdout
-    package = pathlib.Path(only(f"*_{architecture.strip()}.deb"))
+def test_apt_get_install_in_a_fresh_debian_and_one_command_train_on_two_nodes(release, documented, debian):
     demo = debian.podman(
-        "run", "--rm", "--network=none", f"--volume={package}:/{package.name}:ro",
+        "run", "--rm", "--network=none", f"--volume={release}:/release:ro", "--workdir=/release",
         f"--volume={stranger.torch_folder()}:{stranger.PACKAGES}:ro", stranger.IMAGE,
-        "sh", "-c", f"dpkg --install /{package.name} && rankshim demo", timeout=MINUTE)
+        "sh", "-c", '"$@" && rankshim demo', "sh", *documented("apt-get "), timeout=MINUTE)
     assert trained(demo)
