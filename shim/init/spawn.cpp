@@ -54,13 +54,6 @@ bool is_program(const char* path) {
 
 }  // namespace
 
-/// What the child writes to the close-on-exec pipe; shorter than PIPE_BUF, so that it arrives whole.
-struct Spawn::Report {
-  enum class Stage : int { terminal, privileges, cpus, memory, output, exec } stage;
-  int error;
-  std::size_t candidate;
-};
-
 void close_what_was_passed_on() {
   const std::unique_ptr<DIR, int (*)(DIR*)> folder(opendir("/proc/self/fd"), closedir);
   if (folder == nullptr) return;
@@ -128,25 +121,26 @@ void Spawn::become_command(int report, const Start& how, pid_t parent) {
   int done = session ? kernel::start_session() : kernel::set_process_group(0, 0);
   if (how.new_session && done >= 0) done = kernel::take_controlling_terminal(STDIN_FILENO);
   if (!session) done = how.terminal < 0 ? 0 : kernel::set_foreground_group(how.terminal, getpid());
-  if (done < 0) report_failure(report, {Report::Stage::terminal, -done, 0});
+  if (done < 0) write_report(report, Report::Stage::terminal, -done);
   if (how.death_signal != 0) {
     kernel::set_parent_death_signal(how.death_signal);
     if (getppid() != parent) kernel::send(getpid(), how.death_signal);  // the parent ended before that call
   }
   done = how.no_new_privs ? kernel::forbid_new_privileges() : 0;
   if (done < 0) {
-    report_failure(report, {Report::Stage::privileges, -done, 0});
+    write_report(report, Report::Stage::privileges, -done);
     kernel::exit_now(127);
   }
   if (affinity_) {
     done = kernel::set_cpus(affinity_->cpus);
-    if (done < 0) report_failure(report, {Report::Stage::cpus, -done, 0});
+    if (done < 0) write_report(report, Report::Stage::cpus, -done);
     done = affinity_->memory_node < 0 ? 0 : kernel::prefer_memory(affinity_->memory_node);
-    if (done < 0) report_failure(report, {Report::Stage::memory, -done, 0});
+    if (done < 0) write_report(report, Report::Stage::memory, -done);
   }
-  for (const int target : {STDOUT_FILENO, STDERR_FILENO}) {
-    const int source = output_[target == STDERR_FILENO ? 1 : 0];
-    if (source >= 0 && dup2(source, target) < 0) report_failure(report, {Report::Stage::output, errno, 0});
+  int target = STDOUT_FILENO;
+  for (const int output : output_) {
+    if (output >= 0 && dup2(output, target) < 0) write_report(report, Report::Stage::output, errno);
+    target = STDERR_FILENO;
   }
   *std::to_chars(listen_pid_.data() + std::strlen("LISTEN_PID="), listen_pid_.end() - 1, getpid()).ptr = 0;
   if (inherited_as_ignored(SIGCHLD)) kernel::set_ignored(SIGCHLD, true);
@@ -169,41 +163,30 @@ void Spawn::become_command(int report, const Start& how, pid_t parent) {
     }
     if (!look_further(error)) break;
   }
-  report_failure(report, failure);
+  write_report(report, failure.stage, failure.error, failure.candidate);
   kernel::exit_now(127);
 }
 
-void Spawn::report_failure(int report, Report failure) {
+void Spawn::write_report(int report, Report::Stage stage, int error, std::size_t candidate) {
+  const Report failure{stage, error, candidate};
   [[maybe_unused]] const auto written = write(report, &failure, sizeof(failure));
 }
 
-/// Reads what the child has written by now. Everything, if it ran in this process's memory.
+/// Reads what the child has written by now. That is everything, unless it has memory of its own.
 void Spawn::read_reports() {
-  using Stage = Report::Stage;
+  // Docker's default seccomp profile forbids a memory policy (moby:profiles/seccomp/default.json). The
+  // kernel's own default is the node of the CPU that uses the memory first.
+  constexpr std::array<const char*, 4> warnings = {
+      "the terminal cannot be given to the command", "a worker is not bound to its CPUs",
+      "a worker is bound to its CPUs, but the kernel refuses a memory policy",
+      "a worker writes to the stdout or stderr of rankshim"};
   Report report{};
   while (read(report_, &report, sizeof(report)) == static_cast<ssize_t>(sizeof(report))) {
-    const char* const why = std::strerror(report.error);
-    switch (report.stage) {
-      case Stage::terminal:
-        log::warn("the terminal cannot be given to the command: {}", why);
-        break;
-      case Stage::cpus:
-        log::warn("{} is not bound to its CPUs: {}", name_, why);
-        break;
-      case Stage::memory:
-        // Docker's default seccomp profile forbids the call (moby:profiles/seccomp/default.json). The
-        // kernel's own default is the node of the CPU that uses the memory first.
-        log::warn("{} is bound to its CPUs, but the kernel refuses a memory policy: {}", name_, why);
-        break;
-      case Stage::output:
-        log::warn("{} writes to the stdout or stderr of rankshim instead of its own: {}", name_, why);
-        break;
-      case Stage::privileges:
-        failure_ = SpawnFailure{"prctl", {}, report.error};
-        break;
-      case Stage::exec:
-        failure_ = SpawnFailure{"execve", candidates_[report.candidate], report.error};
-    }
+    const auto stage = static_cast<std::size_t>(report.stage);
+    if (stage < warnings.size())
+      log::warn("{}: {}", warnings[stage], std::strerror(report.error));
+    else
+      failure_ = report;
   }
 }
 
@@ -213,13 +196,16 @@ std::optional<SpawnFailure> Spawn::failure() {
     close(report_);
     report_ = -1;
   }
-  if (!failure_ || failure_->call != "execve" || failure_->error != ENOENT) return failure_;
+  if (!failure_) return std::nullopt;
+  if (failure_->stage == Report::Stage::privileges) return SpawnFailure{"prctl", {}, failure_->error};
+  SpawnFailure failed{"execve", candidates_[failure_->candidate], failure_->error};
+  if (failure_->error != ENOENT) return failed;
   // A script whose interpreter is missing is "not found" too: the message then names the script.
   const auto there = [](const std::string& path) { return access(path.c_str(), F_OK) == 0; };
   const auto found = std::ranges::find_if(candidates_, there);
-  failure_->interpreter = found != candidates_.end();
-  failure_->path = failure_->interpreter ? *found : name_;
-  return failure_;
+  failed.interpreter = found != candidates_.end();
+  failed.path = failed.interpreter ? *found : name_;
+  return failed;
 }
 
 }  // namespace rankshim::supervise

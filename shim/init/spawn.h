@@ -59,8 +59,13 @@ class Spawn {
   std::optional<SpawnFailure> failure();
 
  private:
-  struct Report;
-  static void report_failure(int report, Report failure);
+  /// What the child writes to the close-on-exec pipe; shorter than PIPE_BUF, so that it arrives whole.
+  struct Report {
+    enum class Stage : int { terminal, cpus, memory, output, privileges, exec } stage;
+    int error;
+    std::size_t candidate;
+  };
+  static void write_report(int report, Report::Stage stage, int error, std::size_t candidate = 0);
   void read_reports();
   [[noreturn]] void become_command(int report, const Start& how, pid_t parent);
 
@@ -76,7 +81,7 @@ class Spawn {
   std::array<char, 32> listen_pid_{"LISTEN_PID="};
   pid_t pid_ = 0;
   int report_ = -1;
-  std::optional<SpawnFailure> failure_;
+  std::optional<Report> failure_;
 };
 
 /// Closes those descriptors above 2 that both rankshim and the command inherited: the reader of such a pipe

@@ -29,7 +29,7 @@ std::vector<Command> Workers::workers_to_start(const Command& command) {
   bool made = !folder.empty() && mkdir(folder.c_str(), 0700) == 0;
   std::vector<Command> commands;
   std::string bound;
-  bool all_bound = true;
+  log::Level level = log::Level::info;
   for (unsigned local_rank = 0; local_rank < job_.workers; ++local_rank) {
     Worker worker{.local_rank = local_rank, .attempt = attempt_, .error_file = {}};
     const std::string own = worker_folder(folder_, attempt_, local_rank);
@@ -38,26 +38,21 @@ std::vector<Command> Workers::workers_to_start(const Command& command) {
     Environment environment(command.environment);
     environment.set("MASTER_PORT", std::to_string(job_.master_port));
     for (const auto& [name, value] : worker_variables(job_, worker)) environment.set(name, value);
-    std::optional<Affinity> affinity;
+    NearAccelerator near;
     if (job_.binds) {
-      NearAccelerator near = near_accelerator(node_, environment, local_rank);
-      affinity = near.affinity;
-      all_bound = all_bound && affinity;
-      bound.append(bound.empty() ? "" : "; ")
-          .append(std::to_string(local_rank))
-          .append(": ")
-          .append(near.text);
+      near = near_accelerator(node_, environment, local_rank);
+      if (!near.affinity) level = log::Level::warn;
+      bound += fmt::format("{} {}: {}", bound.empty() ? ':' : ';', local_rank, near.text);
     }
     commands.push_back({.argv = filled_in(command.argv, placeholders_of(job_, worker)),
                         .environment = std::move(environment).entries(),
-                        .affinity = affinity});
+                        .affinity = near.affinity});
     commands.back().output = output_->open(made ? own : std::string(), rank_of(job_, worker));
   }
   if (!made && !folder.empty())
     log::warn("cannot make a folder in {} ({}): the workers' exceptions will not be known", folder_,
               std::strerror(errno));
-  if (job_.binds && all_bound) log::info("bound, by local rank: {}", bound);
-  if (job_.binds && !all_bound) log::warn("bound, by local rank: {}", bound);
+  if (!bound.empty() && log::enabled(level)) log::write(level, "bound, by local rank" + bound);
   return commands;
 }
 

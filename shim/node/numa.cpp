@@ -1,6 +1,10 @@
 #include "node/numa.h"
 
+#include <spdlog/fmt/fmt.h>
+
 #include <algorithm>
+#include <array>
+#include <initializer_list>
 #include <string_view>
 #include <vector>
 
@@ -13,12 +17,17 @@ namespace {
 
 using Names = std::vector<std::string>;
 
-struct Device {
-  std::string name;    ///< for messages
-  std::string uuid;    ///< empty if it is not known
-  std::string folder;  ///< in /sys
+/// Where a driver tells about its cards.
+struct Driver {
+  const char* cards;        ///< a folder with a folder for each card
+  std::string_view file;    ///< in the card's folder
+  std::string_view number;  ///< what precedes the card's number there
+  const char* devices;      ///< the folder of the cards' device files
+  std::string_view device;  ///< what precedes the number in their names
 };
-using Devices = std::vector<Device>;
+constexpr Driver nvidia = {"/proc/driver/nvidia/gpus", "/information", "Device Minor:", "/dev", "nvidia"};
+constexpr Driver amd = {"/sys/class/kfd/kfd/topology/nodes", "/properties", "drm_render_minor ", "/dev/dri",
+                        "renderD"};
 
 /// The names in a folder. Numbers without leading zeros are in their order.
 Names names_in(const Node& node, const char* folder) {
@@ -31,73 +40,48 @@ Names names_in(const Node& node, const char* folder) {
   return names;
 }
 
-std::string path(std::string_view folder, std::string_view name, std::string_view file) {
-  return std::string(folder).append("/").append(name).append("/").append(file);
-}
-
 bool has(const Names& names, std::string_view name) { return std::ranges::find(names, name) != names.end(); }
 
-Devices nvidia_devices(const Node& node) {
-  constexpr const char* folder = "/proc/driver/nvidia/gpus";
-  const Names files = names_in(node, "/dev");
-  // A machine has no device files before the first use of the driver (accelerators.cpp).
-  const bool unused = has(files, "kmsg") && !has(files, "nvidiactl");
-  Devices devices;
-  for (const std::string& address : names_in(node, folder)) {
-    const auto text = node.file(path(folder, address, "information"));
-    if (!text) continue;
-    const std::string file = "nvidia" + std::string(trimmed(text_after(*text, "Device Minor:")));
-    if (unused || has(files, file))
-      devices.push_back({"NVIDIA " + address, std::string(trimmed(text_after(*text, "GPU UUID:"))),
-                         "/sys/bus/pci/devices/" + address});
-  }
-  return devices;
+/// The file's content; empty if it cannot be read.
+std::string content(const Node& node, std::initializer_list<std::string_view> path) {
+  std::string whole;
+  for (const std::string_view part : path) whole += part;
+  return node.file(whole).value_or("");
 }
 
-Devices amd_devices(const Node& node) {
-  constexpr const char* folder = "/sys/class/kfd/kfd/topology/nodes";
-  const Names files = names_in(node, "/dev/dri");
-  Devices devices;
-  for (const std::string& number : names_in(node, folder)) {
-    const auto text = node.file(path(folder, number, "properties"));
-    if (!text) continue;
-    const std::string file = "renderD" + std::string(text_after(*text, "drm_render_minor "));
-    if (has(files, file)) devices.push_back({"AMD " + file, {}, "/sys/class/drm/" + file + "/device"});
+/// The cards that have a device file: each as its name in /sys and, after a blank, its UUID.
+Names cards_of(const Node& node, const Driver& driver) {
+  const Names files = names_in(node, driver.devices);
+  // A machine has no device files before the first use of NVIDIA's driver (accelerators.cpp).
+  const bool unused = has(files, "kmsg") && !has(files, "nvidiactl");
+  Names cards;
+  for (std::string& name : names_in(node, driver.cards)) {
+    const std::string text = content(node, {driver.cards, "/", name, driver.file});
+    std::string file(driver.device);
+    file += trimmed(text_after(text, driver.number));
+    if (!unused && !has(files, file)) continue;
+    cards.push_back(std::move(&driver == &nvidia ? name : file));
+    cards.back().append(" ").append(trimmed(text_after(text, "GPU UUID:")));
   }
-  return devices;
+  return cards;
 }
 
 /// Leaves what a list shows, in its order. An entry is a number, or the begin of a UUID; the first one that
-/// fits no device ends the list (accelerators.h, count_shown). Returns whether there is a list.
-bool show_only(Devices& devices, const Environment& environment, std::string_view variable) {
+/// fits no card ends the list (accelerators.h, count_shown). Returns whether there is a list.
+bool show_only(Names& cards, const Environment& environment, std::string_view variable) {
   if (!environment.has(variable)) return false;
   std::string_view list = environment.get(variable).value_or("");
-  Devices shown;
+  Names shown;
   while (!list.empty()) {
     const std::string_view entry = trimmed(take_part(list, ","));
-    const auto number = parse_number<std::size_t>(entry);
-    const auto found = std::ranges::find_if(devices, [&](const Device& device) {
-      return number ? &device == devices.data() + *number
-                    : entry.starts_with("GPU-") && device.uuid.starts_with(entry);
-    });
-    if (found == devices.end()) break;
-    shown.push_back(*found);
+    std::size_t at = parse_number<std::size_t>(entry).value_or(cards.size());
+    if (entry.starts_with("GPU-"))
+      for (at = 0; at < cards.size() && cards[at].find(entry) == std::string::npos;) ++at;
+    if (at >= cards.size()) break;
+    shown.push_back(cards[at]);
   }
-  devices = std::move(shown);
+  cards.swap(shown);
   return true;
-}
-
-Devices shown_devices(const Node& node, const Environment& environment) {
-  constexpr std::string_view cuda_list = "CUDA_VISIBLE_DEVICES";
-  Devices devices = nvidia_devices(node);
-  if (!devices.empty()) {
-    show_only(devices, environment, cuda_list);
-    return devices;
-  }
-  devices = amd_devices(node);
-  show_only(devices, environment, "ROCR_VISIBLE_DEVICES");
-  if (!show_only(devices, environment, "HIP_VISIBLE_DEVICES")) show_only(devices, environment, cuda_list);
-  return devices;
 }
 
 /// Reads the kernel's form of a set: "0-31,64-95".
@@ -131,31 +115,48 @@ std::string write_set(const cpu_set_t& set) {
 }  // namespace
 
 NearAccelerator near_accelerator(const Node& node, const Environment& environment, unsigned local_rank) {
-  const Devices devices = shown_devices(node, environment);
-  if (devices.empty()) return {{}, "not bound: no accelerator is known that it can use"};
-  const Device& device = devices[local_rank % devices.size()];
-  const auto number = parse_number<unsigned>(trimmed(node.file(device.folder + "/numa_node").value_or("")));
-  if (!number || *number >= CPU_SETSIZE)
-    return {{}, "not bound: the kernel names no NUMA node of " + device.name};
-  const std::string name = "NUMA node " + std::to_string(*number);
-  const std::string cpus =
-      node.file("/sys/devices/system/node/node" + std::to_string(*number) + "/cpulist").value_or("");
-  const std::string status = node.file("/proc/self/status").value_or("");
-  const cpu_set_t there = read_set(cpus);
+  NearAccelerator near;
+  Names cards = cards_of(node, nvidia);
+  const bool is_nvidia = !cards.empty();
+  if (!is_nvidia) {
+    cards = cards_of(node, amd);
+    show_only(cards, environment, "ROCR_VISIBLE_DEVICES");
+  }
+  if (is_nvidia || !show_only(cards, environment, "HIP_VISIBLE_DEVICES"))
+    show_only(cards, environment, "CUDA_VISIBLE_DEVICES");
+  if (cards.empty()) {
+    near.text = "not bound: no accelerator is known that it can use";
+    return near;
+  }
+  std::string_view rest = cards[local_rank % cards.size()];
+  const std::string_view card = take_part(rest, " ");
+  const std::string_view maker = is_nvidia ? "NVIDIA" : "AMD";
+  const std::string numa = is_nvidia ? content(node, {"/sys/bus/pci/devices/", card, "/numa_node"})
+                                     : content(node, {"/sys/class/drm/", card, "/device/numa_node"});
+  const auto number = parse_number<unsigned>(trimmed(numa));
+  if (!number || *number >= CPU_SETSIZE) {
+    near.text = fmt::format("not bound: the kernel names no NUMA node of {} {}", maker, card);
+    return near;
+  }
+  const std::string status = content(node, {"/proc/self/status"});
+  const cpu_set_t there =
+      read_set(content(node, {"/sys/devices/system/node/node", trimmed(numa), "/cpulist"}));
   const cpu_set_t allowed = read_set(trimmed(text_after(status, "Cpus_allowed_list:")));
   Affinity affinity{.cpus = {}, .memory_node = -1};
   CPU_AND(&affinity.cpus, &there, &allowed);
-  if (CPU_COUNT(&affinity.cpus) == 0)
-    return {{},
-            "not bound: of the CPUs of " + name + " (" + device.name + "), " + std::string(trimmed(cpus)) +
-                ", this container may use none"};
-  std::string text = name + ", CPUs " + write_set(affinity.cpus) + " (" + device.name + ")";
+  const std::string cpus = write_set(affinity.cpus);
+  if (cpus.empty()) {
+    near.text =
+        fmt::format("not bound: this container may use no CPU of NUMA node {} ({} {})", *number, maker, card);
+    return near;
+  }
   const cpu_set_t memory = read_set(trimmed(text_after(status, "Mems_allowed_list:")));
-  if (CPU_ISSET(*number, &memory))
-    affinity.memory_node = static_cast<int>(*number);
-  else
-    text += ", without its memory, which this container may not use";
-  return {affinity, std::move(text)};
+  const bool has_memory = CPU_ISSET(*number, &memory);
+  if (has_memory) affinity.memory_node = static_cast<int>(*number);
+  near.affinity = affinity;
+  near.text = fmt::format("NUMA node {}, CPUs {} ({} {}){}", *number, cpus, maker, card,
+                          has_memory ? "" : ", without its memory, which this container may not use");
+  return near;
 }
 
 }  // namespace rankshim

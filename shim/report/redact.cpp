@@ -38,21 +38,21 @@ std::string as_repr(std::string_view text, char quote) {
   return out;
 }
 
-void add_secret(std::vector<std::string>& secrets, std::string_view value) {
+void add_secret(auto& secrets, std::string_view value) {
   while (!value.empty() && (value.back() == '\n' || value.back() == '\r')) value.remove_suffix(1);
   if (value.size() < shortest_secret) return;
-  secrets.emplace_back(value);
+  secrets.emplace(value);
   std::string before(value);
   for (const char quote : {'\'', '"', '\0'}) {
     std::string shown = as_repr(value, quote);
-    if (shown != value && shown != before) secrets.push_back(shown);
+    if (shown != value && shown != before) secrets.insert(shown);
     before = std::move(shown);
   }
   if (value.find('\n') == std::string_view::npos) return;
   while (!value.empty()) {
     std::string_view line = take_line(value);
     if (line.ends_with('\r')) line.remove_suffix(1);
-    if (line.size() >= shortest_line_of_secret && !line.starts_with("-----")) secrets.emplace_back(line);
+    if (line.size() >= shortest_line_of_secret && !line.starts_with("-----")) secrets.emplace(line);
   }
 }
 
@@ -151,8 +151,6 @@ Redactor::Redactor(const Environment& environment, std::string_view pattern, std
     if (is_secret_name(name))
       add_secret(secrets_, std::string_view(entry).substr(std::min(name.size() + 1, entry.size())));
   }
-  // One secret may begin with another.
-  std::ranges::sort(secrets_, std::ranges::greater{}, &std::string::size);
 }
 
 std::string Redactor::message(std::string_view text) {

@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -48,7 +49,13 @@ class Redactor {
   [[nodiscard]] std::string lines(std::string_view text, std::size_t longest);
   [[nodiscard]] std::optional<std::string> without_secrets(std::string text) const;
 
-  std::vector<std::string> secrets_;  // the longer ones first
+  /// One secret may begin with another.
+  struct LongerFirst {
+    bool operator()(const std::string& one, const std::string& other) const {
+      return one.size() != other.size() ? one.size() > other.size() : one < other;
+    }
+  };
+  std::set<std::string, LongerFirst> secrets_;
   std::optional<Pattern> pattern_;
   std::chrono::nanoseconds left_;
   Pattern::Clock::time_point end_;

@@ -90,21 +90,18 @@ Faults check_output(LaunchPlan& plan, const LaunchInput& input,
 /// What only the native launcher can do with its workers.
 Faults check_native_only(LaunchPlan& plan, const LaunchInput& input) {
   const Settings& settings = input.settings;
-  Faults faults;
   for (const Option option : {Option::rank_order, Option::bind}) {
-    if (settings.text(option) == info(option).fallback || input.command.empty()) continue;
-    if (plan.by_torchrun()) {
-      faults = refused(
-          settings, option, "torchrun starts the workers",
-          fmt::format(
-              "leave it out, or set --launcher (RANKSHIM_LAUNCHER) to native{}",
-              option == Option::bind ? ", or use torchrun's own: --torchrun-args=--numa-binding=node" : ""));
-    } else if (!plan.launches()) {
+    if (settings.text(option) == info(option).fallback || plan.launcher == LauncherKind::native) continue;
+    if (plan.launches()) {
+      std::string fix = "leave it out, or set --launcher (RANKSHIM_LAUNCHER) to native";
+      if (option == Option::bind) fix += ", or use torchrun's own: --torchrun-args=--numa-binding=node";
+      return refused(settings, option, "torchrun starts the workers", std::move(fix));
+    }
+    if (!input.command.empty())
       plan.warnings.push_back(
           fmt::format("--{} is for workers that --launcher=native starts", info(option).name));
-    }
   }
-  return faults;
+  return {};
 }
 
 /// The same for placeholders. The native launcher always fills them in.
