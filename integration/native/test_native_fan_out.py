@@ -147,6 +147,13 @@ def test_explain_shows_variables_and_hides_secrets(shim):
     assert "/out/0" in done.stdout and "\n  echo 0\n" in done.stdout
 
 
+def test_a_secret_that_was_given_as_a_variable_is_not_in_the_report(shim, tmp_path):
+    script = """echo '{"message": {"message": "no login for '$MY_TOKEN'"}}' >$TORCHELASTIC_ERROR_FILE; exit 1"""
+    done = shim("--platform=none", "--launcher=native", "--env=MY_TOKEN=sesame", f"--report={tmp_path}/report", "--", "sh", "-c", script)
+    assert "(no login for [redacted])" in done.stderr, done.transcript()
+    assert "sesame" not in done.stderr + (tmp_path / "report").read_text()
+
+
 def test_a_variable_without_a_name_is_refused(shim):
     done = shim("--env==x", "--", "true")
     assert done.code == 64

@@ -98,8 +98,10 @@ void add_builtin_launchers(std::string_view word, std::vector<LauncherFile>& fil
   for (std::string_view rest = builtin_documents.substr(1); !rest.empty();) {
     std::string_view document = take_part(rest, "\n@");
     const std::string_view name = take_line(document);
-    if (document.find(word) != std::string_view::npos)
-      files.push_back(read_launcher(document, "built-in " + std::string(name) + ".toml", none));
+    const std::string path = "built-in " + std::string(name) + ".toml";
+    const auto is_it = [&](const LauncherFile& file) { return file.starts_with(path); };
+    if (document.find(word) != std::string_view::npos && std::ranges::none_of(files, is_it))
+      files.push_back(read_launcher(document, path, none));
   }
 }
 

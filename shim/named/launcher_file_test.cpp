@@ -34,6 +34,8 @@ TEST_CASE("every file of config/launchers is right, and is in the binary as it i
     CHECK_THAT(builtin, Catch::VectorContains(file));
   }
   CHECK(builtin.size() == files);
+  add_builtin_launchers("", builtin);
+  CHECK(builtin.size() == files);  // each once
 }
 
 TEST_CASE("what is wrong with a launcher's file is named with its line") {

@@ -44,10 +44,10 @@ bool is_assignment(std::string_view word) {
   return equals != 0 && equals != std::string_view::npos && !word.starts_with('-');
 }
 
-/// Looks for a launcher in commands. The built-in files are read only if they mention a command's name.
+/// Looks for a launcher in commands. A built-in file is read once, and only if it mentions a command's name.
 class Finder {
  public:
-  Finder(std::vector<LauncherFile> users, NamedLauncher& found) : users_(std::move(users)), found_(found) {}
+  Finder(std::vector<LauncherFile> users, NamedLauncher& found) : files_(std::move(users)), found_(found) {}
 
   /// Looks at the command and what it executes, behind any number of programs that execute another one.
   bool find(const std::vector<std::string>& command) {
@@ -77,9 +77,8 @@ class Finder {
     const auto python = read_python({command.begin() + static_cast<std::ptrdiff_t>(at), command.end()});
     const std::string_view name = base_name(python ? std::string_view(python->what) : command[at]);
     if (name.empty()) return false;
-    std::vector<LauncherFile> files = users_;
-    add_builtin_launchers(name, files);
-    for (LauncherFile& file : files) {
+    add_builtin_launchers(name, files_);
+    for (LauncherFile& file : files_) {
       std::string_view rest = file;
       for (auto start = take_entry(rest, key::starts); !start.empty();
            start = take_entry(rest, key::starts)) {
@@ -116,7 +115,7 @@ class Finder {
     return false;
   }
 
-  std::vector<LauncherFile> users_;
+  std::vector<LauncherFile> files_;  // the users' first
   NamedLauncher& found_;
 };
 

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <ctime>
 #include <utility>
 
 #include "base/log.h"
@@ -23,6 +24,12 @@ constexpr std::uint64_t files = UINT64_MAX;
 constexpr std::uint64_t nothing = files - 1;
 
 constexpr int reads_at_once = 16;  // of each stream; then signals get their turn
+
+// A worker that prints line by line as fast as it can is slowed down by a reader that wakes up for each line.
+// So its pipe is larger than the default of 64 KiB, and when a read has emptied it of several lines, more of
+// them gather during a pause. 16 such pipes stay below what a user may have (pipe-user-pages-soft: 64 MiB).
+constexpr std::size_t several_lines = 320;
+constexpr timespec pause{.tv_sec = 0, .tv_nsec = 50'000};
 
 // One is enough: it is empty again before the next read.
 std::array<char, Relay::longest_line> chunk;
@@ -66,6 +73,7 @@ int Relay::add_pipe(int target, const std::string& prefix) {
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0) return -1;
   // The worker's end waits, as every pipe does; the flag is not shared.
+  fcntl(ends[0], F_SETPIPE_SZ, static_cast<int>(pipe_size));  // refused, it has the default's size
   if (fcntl(ends[0], F_SETFL, O_NONBLOCK) == 0 && arm(ends[0], EPOLLIN, streams_.size()) &&
       arm(again_, EPOLLIN, nothing)) {
     streams_.push_back({ends[0], false, &console_of(target), prefix, {}});
@@ -90,14 +98,18 @@ void Relay::serve() {
   take_events();
   for (Console& console : consoles_) write(console);
   const auto is_due = [](const Stream& stream) { return stream.ready && stream.console->text.empty(); };
+  std::size_t got = 0;
   for (int time = 0; time < reads_at_once; ++time) {
     for (std::size_t index = 0; index < streams_.size(); ++index) {
       if (!is_due(streams_[index])) continue;
-      read(index);
+      got += read(index);
       write(*streams_[index].console);
     }
   }
-  if (std::ranges::any_of(streams_, is_due)) arm(again_, EPOLLIN, nothing);
+  if (std::ranges::any_of(streams_, is_due))
+    arm(again_, EPOLLIN, nothing);
+  else if (got >= several_lines && !finishing_)
+    nanosleep(&pause, nullptr);
   const auto is_unread = [](const Stream& stream) { return stream.is_file && stream.ready; };
   if (inotify_ >= 0 && std::ranges::none_of(streams_, is_unread)) arm(inotify_, EPOLLIN, files);
 }
@@ -114,14 +126,16 @@ void Relay::take_events() {
   }
 }
 
-void Relay::read(std::size_t index) {
+/// Returns how many bytes were read.
+std::size_t Relay::read(std::size_t index) {
   Stream& stream = streams_[index];
   const std::size_t room = longest_line - stream.unfinished.size();
-  const ssize_t got = ::read(stream.descriptor, chunk.data(), room);
-  if (got > 0) add_lines(stream, {chunk.data(), static_cast<std::size_t>(got)});
-  if (got == static_cast<ssize_t>(room)) return;
+  const ssize_t done = ::read(stream.descriptor, chunk.data(), room);
+  const std::size_t got = done > 0 ? static_cast<std::size_t>(done) : 0;
+  if (got > 0) add_lines(stream, {chunk.data(), got});
+  if (got == room) return got;
   stream.ready = false;
-  const bool over = !stream.is_file && got == 0;
+  const bool over = !stream.is_file && done == 0;
   if (over || finishing_) end_line(stream);
   if (over) {
     close(stream.descriptor);
@@ -129,6 +143,7 @@ void Relay::read(std::size_t index) {
   } else if (!stream.is_file) {
     arm(stream.descriptor, EPOLLIN, index);
   }
+  return got;
 }
 
 void Relay::add_lines(Stream& stream, std::string_view text) {

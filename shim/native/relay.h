@@ -12,10 +12,13 @@ namespace rankshim::native {
 /// Writes what the workers print to two descriptors, rankshim's stdout and stderr, in whole lines, each after
 /// its worker's prefix. A line of more than `longest_line` bytes is divided. As long as stdout or stderr
 /// takes nothing, nothing more is read for it: a worker that writes to a pipe then waits, as it would without
-/// rankshim. Nothing here waits, unless stdout or stderr is a regular file (base/without_waiting.h).
+/// rankshim. Nothing here waits, unless stdout or stderr is a regular file (base/without_waiting.h), but for
+/// 50 µs while lines come fast.
 class Relay {
  public:
   static constexpr std::size_t longest_line = std::size_t{64} << 10U;
+  static constexpr std::size_t pipe_size = std::size_t{256}
+                                           << 10U;  ///< of a worker's pipe, if the kernel lets it
 
   Relay(int out, int error);
   ~Relay();
@@ -63,7 +66,7 @@ class Relay {
   bool arm(int descriptor, std::uint32_t events, std::uint64_t what);
   [[nodiscard]] Console& console_of(int target);
   void take_events();
-  void read(std::size_t index);
+  std::size_t read(std::size_t index);
   static void add_lines(Stream& stream, std::string_view text);
   static void end_line(Stream& stream);
   void write(Console& console);

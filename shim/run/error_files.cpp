@@ -34,7 +34,9 @@ Details ErrorFiles::gather(const supervise::Ending& ending) const {
   Details details;
   details.memory = run_.monitor.memory();
   if (ending.kind == supervise::Ending::Kind::exited && ending.number == 0) return details;
-  Redactor redactor(run_.node.environment(), run_.settings.text(Option::redact));
+  Environment known = run_.node.environment();
+  for (const auto& [name, value] : user_variables(run_.settings)) known.set(name, value);
+  Redactor redactor(known, run_.settings.text(Option::redact));
   const auto read = [&](const std::string& path) {
     const PythonError error = read_error_file(run_.node, path);
     return PythonError{redactor.message(error.message), redactor.traceback(error.traceback)};
