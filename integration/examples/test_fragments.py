@@ -61,6 +61,8 @@ OTHERS = {"entrypoint": check_compose, "resources": check_kustomization, "run": 
 def test_a_fragment_is_right(block, shim, tmp_path):
     found = halves(block)
     first = next(iter(found["after"]))
+    for fragment in found.values():
+        check_shell(["bash", "-c", fragment.get("run", "")])
     if first in OTHERS:
         OTHERS[first](found["after"])
         return
