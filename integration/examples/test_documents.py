@@ -143,6 +143,15 @@ def test_the_pods_that_arena_makes_are_one_job(job, tmp_path):
     assert job(submitted(halves["after"], tmp_path)) == results(3, ["--epochs", "10"])
 
 
+def test_the_complete_call_of_arena_makes_a_job_with_a_data_volume(tmp_path):
+    made = submitted((EXAMPLES / "arena" / "submit.sh").read_text(), tmp_path)
+    assert len(made) == 3
+    for each in made:
+        (container,) = each["spec"]["containers"]
+        (volume,) = each["spec"]["volumes"]
+        assert container["volumeMounts"] == [{"name": volume["name"], "mountPath": "/mnist_data"}]
+
+
 def cube_studio(block):
     """The pods of cube-studio's template with this command. Two of three are enough, and the operator is the older one, of
     which the page speaks."""

@@ -43,6 +43,16 @@ def shell(document, heading):
     return found[0]
 
 
+def shape(line):
+    """A line of rankshim's log without what differs each time: numbers, what explains in brackets, how long it took."""
+    return re.sub(r" after .*", "", re.sub(r" \((?!rank|\d).*?\)", "", re.sub(r"\d+", "0", line)))
+
+
+def shown(document):
+    """The shapes of the lines that the document's blocks of text show."""
+    return {shape(line) for block in blocks("text") if block.document == document for line in block.text.splitlines()}
+
+
 def _blocks(path):
     document = str(path.relative_to(REPOSITORY))
     heading, fence = "", None

@@ -1,5 +1,6 @@
 """Whatever the launcher: a node of several whose workers know only each other is noticed soon after the start."""
 
+from lib.documents import shape, shown
 from report.conftest import JOB, told
 
 # As any launcher starts them: the first has this node's size, the second the job's.
@@ -13,7 +14,9 @@ def test_a_lone_node_is_warned_of_and_ended_where_that_was_asked_for(start, tmp_
     warned = start(*options, f"--report={tmp_path}/warned.json", "--", "sh", "-c", LONE, env=JOB)
     ended = start(*options, "--strict", f"--report={tmp_path}/ended.json", f"--termination-log={tmp_path}/log", "--",
                   "sh", "-c", LONE, env=JOB)
-    warned.wait_line(r"warning: this node trains alone: worker \d+ \(sh\) has WORLD_SIZE=2, but the job has 4$", stream="stderr")
+    line = warned.wait_line(r"warning: this node trains alone: worker \d+ \(sh\) has WORLD_SIZE=2, but the job has 4$",
+                            stream="stderr")
+    assert shape(line.text) in shown("docs/python.md")
 
     assert ended.wait() == 78
     report = told(tmp_path / "ended.json")

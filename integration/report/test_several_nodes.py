@@ -7,6 +7,7 @@ import socket
 
 import pytest
 
+from lib.documents import shape, shown
 from lib.process import Process, clean_environment, descendants
 
 pytestmark = [pytest.mark.torch, pytest.mark.usefixtures("torch")]
@@ -129,6 +130,7 @@ def test_for_a_worker_that_lost_its_peer_the_report_names_a_probable_failure_of_
     first.end()
     assert (second.code, second.cause["lost_peer"]) == (42, False)
     assert "failed first on this node (1 of 2): it ended with code 42; torchrun" in second.last_line
+    assert shape(second.last_line) in shown("docs/report.md")
     assert (first.code, first.cause["lost_peer"]) == (1, True)
     assert "failed first on this node (0 of 2): it ended with code 1 (RuntimeError: " in first.last_line
     assert "; another node probably failed before; torchrun ended with code 1" in first.last_line

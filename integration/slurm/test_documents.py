@@ -10,7 +10,7 @@ import subprocess
 
 import pytest
 
-from lib.documents import shell
+from lib.documents import REPOSITORY, shell
 from lib.process import PATH
 from lib.requirements import cannot
 from slurm.conftest import HERE, Cluster
@@ -64,3 +64,12 @@ def test_a_container_of_pyxis_and_one_of_apptainer_start_the_rankshim_that_all_n
         (line,) = [line for line in block.splitlines() if option in line]
         code, lines = with_containers.batch(line.replace(option, ""), "--ntasks-per-node=1", environment=environment)
         assert code != 0 and any("/opt/rankshim/rankshim: No such file or directory" in line for line in lines), lines
+
+
+def test_the_batch_scripts_for_containers_start_every_node(with_containers):
+    environment = {"PATH": f"{HERE}/bin:{PATH}", "RANKSHIM_LAUNCHER": "none"}
+    for name in ("pyxis", "apptainer"):
+        script = (REPOSITORY / "examples" / "slurm" / f"{name}.sbatch").read_text()
+        lines = [line for line in script.splitlines(keepends=True) if "--gpus-per-node" not in line]  # there is none here
+        found = results(with_containers.batch("".join(lines), environment=environment))
+        assert found == ["RESULT 0 of 2", "RESULT 1 of 2"], name
