@@ -9,6 +9,7 @@ import socket
 
 import pytest
 
+from lib.documents import shape, shown
 from lib.process import Process, clean_environment
 
 pytestmark = [pytest.mark.torch, pytest.mark.usefixtures("torch")]
@@ -132,6 +133,8 @@ def test_a_worker_over_the_memory_limit_is_reported_as_out_of_memory(memory_grou
     limit = int((memory_group / "memory.limit_in_bytes").read_text())
     assert memory["oom_kills"] >= 1 and memory["limit_bytes"] == limit and memory["peak_bytes"] <= limit
     assert "out of memory: the limit is 512 MiB" in case.last_line
+    # The page has a job of two nodes.
+    assert shape(case.last_line) in {line.replace(" on this node (0 of 0)", "") for line in shown("docs/report.md")}
     assert "out of memory" in case.log
 
 
