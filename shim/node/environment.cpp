@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
-#include <unordered_set>
+#include <set>
 
 #include "base/text.h"
 
@@ -62,7 +62,7 @@ void Environment::unset(std::string_view name) {
 }
 
 Environment Environment::without(const std::vector<std::string>& names, std::size_t more) const {
-  const std::unordered_set<std::string_view> unset(names.begin(), names.end());
+  const std::set<std::string_view> unset(names.begin(), names.end());
   Environment result;
   result.entries_.reserve(entries_.size() + more);
   for (const std::string& entry : entries_)

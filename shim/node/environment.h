@@ -31,8 +31,8 @@ class Environment {
 
   void unset(std::string_view name);
 
-  /// A copy without these variables and with room for `more` new ones. Linear in time, however many there
-  /// are.
+  /// A copy without these variables and with room for `more` new ones. Almost linear in time, however many
+  /// there are.
   [[nodiscard]] Environment without(const std::vector<std::string>& names, std::size_t more) const;
 
   /// All entries as NAME=VALUE, malformed ones too.
