@@ -40,7 +40,8 @@ def image_folder(rankshim):
     (context / "Dockerfile").write_text(BUILT + last_stage(PROJECT))
     try:
         with podman.Engine(folder, machine_network=True) as engine:
-            podman.make_base_image(engine, sorted({*podman.base_names(PROJECT), *podman.base_names(USER)}))
+            # With the package of the stranger's image, so that one minimal Debian serves both.
+            podman.make_base_image(engine, sorted({*podman.base_names(PROJECT), *podman.base_names(USER)}), "python3")
             podman.build(engine, context / "Dockerfile", context, SHIM_IMAGE, timeout=BUILD_TIMEOUT)
             podman.build(engine, USER, HERE, USER_IMAGE, timeout=BUILD_TIMEOUT)
         yield folder

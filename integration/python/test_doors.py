@@ -46,15 +46,31 @@ def world(process):
     return result["world"]
 
 
-@pytest.mark.parametrize("door", [pytest.param(door, marks=pytest.mark.nightly) if door in NIGHTLY else door for door in DOORS])
-def test_through_every_door_two_nodes_train_together_and_without_rankshim_each_alone(pods, rankshim, tmp_path, door):
+def doors(nightly):
+    return pytest.mark.parametrize("door", [pytest.param(door, marks=pytest.mark.nightly) if nightly(door) else door for door in DOORS])
+
+
+@pytest.fixture
+def nodes(pods, tmp_path, door):
+    """What starts the door's command on both nodes, each after these words, and returns the sizes of the worlds."""
     written, script = DOORS[door]
     train, run = tmp_path / "train.py", tmp_path / "run.sh"
     train.write_text(ALLREDUCE.read_text() if door in REALLY_TRAINS else WORLD)
     run.write_text(script.replace("TRAIN", str(train)))
     command = shlex.split(written.replace("TRAIN", str(train)).replace("RUN", str(run)))
-    variables = [operator_1_5(rank, 2, MASTER) | {"OMP_NUM_THREADS": "1"} for rank in (0, 1)]
-    together = [pod.start([rankshim, "--", *command], has) for pod, has in zip(pods, variables)]
-    alone = [pod.start(command, has) for pod, has in zip(pods, variables)]
-    assert [world(process) for process in together] == ["2", "2"]
-    assert [world(process) for process in alone] == ["1", "1"], "what rankshim is there for"
+
+    def worlds(*before):
+        variables = [operator_1_5(rank, 2, MASTER) | {"OMP_NUM_THREADS": "1"} for rank in (0, 1)]
+        return [world(process) for process in [pod.start([*before, *command], has) for pod, has in zip(pods, variables)]]
+
+    return worlds
+
+
+@doors(lambda door: door in NIGHTLY)
+def test_through_every_door_two_nodes_train_together(nodes, rankshim):
+    assert nodes(rankshim, "--") == ["2", "2"]
+
+
+@doors(lambda door: door not in REALLY_TRAINS)
+def test_without_rankshim_each_node_trains_alone(nodes):
+    assert nodes() == ["1", "1"], "what rankshim is there for"
