@@ -134,7 +134,7 @@ def test_a_script_trains_alone_under_rankshim_and_ends_well(block, rankshim, tor
                                        "def DistributedDataParallel(_):\n"
                                        "    return torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(1, 1))\n"
                                        + block.text)
-    done = run([rankshim, "--", str(tmp_path / "train.py")], clean_environment({"OMP_NUM_THREADS": "1"}), timeout=60)
+    done = run([rankshim, "--", str(tmp_path / "train.py")], clean_environment({"OMP_NUM_THREADS": "1"}), timeout=180)
     assert done.code == 0, done.transcript()
 
 
