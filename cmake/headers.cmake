@@ -21,8 +21,8 @@ set(headers_definitions
     BOOST_DISABLE_CURRENT_LOCATION
     _LARGEFILE64_SOURCE)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang" AND RANKSHIM_STATIC)
-  # clang refuses spdlog 1.12's strings as constant expressions (https://github.com/fmtlib/fmt/issues/4807); g++ checks
-  # our formats.
+  # clang refuses spdlog 1.12's strings as constant expressions (https://github.com/fmtlib/fmt/issues/4807); the
+  # preset dev checks our formats.
   list(APPEND headers_definitions "FMT_CONSTEVAL=")
 endif()
 

@@ -172,7 +172,8 @@ void Spawn::write_report(int report, Report::Stage stage, int error, std::size_t
   [[maybe_unused]] const auto written = write(report, &failure, sizeof(failure));
 }
 
-/// Reads what the child has written by now. That is everything, unless it has memory of its own.
+/// Reads what the child has written so far. That is everything if it shared this process's memory until it
+/// executed the command.
 void Spawn::read_reports() {
   // Docker's default seccomp profile forbids a memory policy (moby:profiles/seccomp/default.json). The
   // kernel's own default is the node of the CPU that uses the memory first.
