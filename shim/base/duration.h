@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-/// /// Durations as people write and read them.
+/// Durations as people write and read them.
 namespace rankshim {
 
 /// Reads "90s", "10m", "2h", "250ms", or a bare number of seconds. Returns nothing if the text is no such

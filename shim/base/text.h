@@ -16,18 +16,16 @@ std::size_t utf8_length(std::string_view text);
 /// The text as well-formed UTF-8: a byte that belongs to no character is taken as Latin-1.
 std::string as_utf8(std::string_view text);
 
-/// A byte as \t,
-/// , \r or \xNN, as Python's repr() and bash's $'' write it.
+/// A byte as \t, \n, \r or \xNN, as Python's repr() and bash's $'' write it.
 std::string escaped(char c);
 
 /// The text as one line that is safe on a terminal: control characters (C0 except the tab, DEL and C1) and
-/// bytes that are not UTF-8 become
-/// , \r or \xNN.
+/// bytes that are not UTF-8 become \n, \r or \xNN.
 std::string printable(std::string_view text);
 
 /// A value or name from elsewhere, as every message shows it: a plain word is unchanged, anything else is in
-/// the quotes that bash reads back, 'a b' or $'3
-/// '. It is printable and has no tab. (The name `quoted` would find std::quoted by its argument.)
+/// the quotes that bash reads back, 'a b' or $'3\n'. It is printable and has no tab. (The name `quoted` would
+/// find std::quoted by its argument.)
 std::string in_quotes(std::string_view text);
 
 /// The text in single quotes, as any POSIX shell reads it back: 'it'\''s'.

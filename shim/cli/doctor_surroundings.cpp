@@ -29,13 +29,13 @@ import importlib.util, os, sys
 print(sys.version.split()[0])
 found = importlib.util.find_spec("torch")
 print(found is not None)
-told = {}
+version = {}
 try:
-    exec(open(os.path.join(os.path.dirname(found.origin), "version.py")).read(), told)
+    exec(open(os.path.join(os.path.dirname(found.origin), "version.py")).read(), version)
 except Exception:
     pass
-print(told.get("__version__", ""))
-print(any(told.get(name) for name in ("cuda", "hip", "xpu")))
+print(version.get("__version__", ""))
+print(any(version.get(name) for name in ("cuda", "hip", "xpu")))
 )";
 
 /// The output of `python -c probe`; empty if it cannot be run or fails.

@@ -40,16 +40,16 @@ struct WorkerState {
 };
 
 /// This node's numbers when the launcher started its last set of workers: an elastic job's nodes come and go.
-struct NodePlace {
+struct NodeNumbers {
   unsigned node_rank = 0;
   unsigned nodes = 0;
 };
 
 /// What a launcher knows about its workers.
 struct WorkerRecord {
-  std::vector<WorkerEnd> ends;     ///< of the last set, in the order of their ends
-  unsigned seen = 0;               ///< how many that set had
-  std::optional<NodePlace> place;  ///< of this node in that set
+  std::vector<WorkerEnd> ends;         ///< of the last set, in the order of their ends
+  unsigned seen = 0;                   ///< how many that set had
+  std::optional<NodeNumbers> numbers;  ///< of this node in that set
   std::optional<std::chrono::steady_clock::time_point> first_at;  ///< when the first worker was seen
   std::string error_folder;  ///< a worker of the last set left its error in LOCAL_RANK/error.json below it
   unsigned attempts = 0;     ///< 1 + the launcher's restarts; 0 if no worker was seen

@@ -118,14 +118,14 @@ TEST_CASE("held real-time signals stay with the kernel until they are wanted", "
     boost::asio::io_context io(1);
     SignalQueue queue(io);
     queue.hold_real_time(true);
-    bool told = false;
-    boost::asio::co_spawn(io, queue.wait({}), [&](std::exception_ptr, bool) { told = true; });
+    bool woken = false;
+    boost::asio::co_spawn(io, queue.wait({}), [&](std::exception_ptr, bool) { woken = true; });
     kernel::send(getpid(), 40);
     io.poll();
-    if (told || queue.take().number != 0) return false;
+    if (woken || queue.take().number != 0) return false;
     queue.hold_real_time(false);
     io.run();
-    return told && queue.take().number == 40;
+    return woken && queue.take().number == 40;
   }));
 }
 
@@ -135,32 +135,32 @@ TEST_CASE("a wait ends by a signal, by its deadline, when it is cancelled, and w
     boost::asio::io_context io(1);
     SignalQueue queue(io);
     boost::asio::cancellation_signal cancel;
-    std::optional<bool> told;
+    std::optional<bool> woken;
     const auto begin = [&](SignalQueue::Deadline deadline) {
-      told.reset();
+      woken.reset();
       boost::asio::co_spawn(
           io, queue.wait(deadline),
           boost::asio::bind_cancellation_slot(
-              cancel.slot(), [&](const std::exception_ptr&, bool result) { told = result; }));
+              cancel.slot(), [&](const std::exception_ptr&, bool result) { woken = result; }));
       io.restart();
       io.poll();
     };
     begin({});
     kernel::send(getpid(), SIGUSR1);
     io.run();
-    if (told != true || queue.take().number != SIGUSR1) return false;
+    if (woken != true || queue.take().number != SIGUSR1) return false;
     begin(SignalQueue::Clock::now() + std::chrono::milliseconds(5));
     io.run();
-    if (told != true || queue.take().number != 0) return false;
+    if (woken != true || queue.take().number != 0) return false;
     begin({});
     cancel.emit(boost::asio::cancellation_type::terminal);
     io.run();
-    if (told != false || queue.without_loop()) return false;
+    if (woken != false || queue.without_loop()) return false;
     begin({});
     kernel::send(getpid(), SIGUSR2);
     queue.wait_without_loop();
     io.poll();
-    return told == true && queue.without_loop() && queue.take().number == SIGUSR2;
+    return woken == true && queue.without_loop() && queue.take().number == SIGUSR2;
   }));
 }
 

@@ -407,12 +407,12 @@ TEST_CASE("a stop signal that was inherited as ignored stops nothing", "[supervi
   for (const Mode mode : modes()) {
     Policy policy;
     policy.grace = 1ms;
-    Supervised command(mode, "trap 'echo told' USR1; trap 'exit 8' TERM; " + wait_ready, policy,
+    Supervised command(mode, "trap 'echo asked' USR1; trap 'exit 8' TERM; " + wait_ready, policy,
                        [] { kernel::set_ignored(SIGHUP, true); });
     REQUIRE(command.line() == "ready");
     command.signal(SIGHUP);
     command.signal(SIGUSR1);  // after it
-    CHECK(command.line() == "told");
+    CHECK(command.line() == "asked");
     command.signal(SIGUSR2);  // ends it, without a grace that a stop would have started
     const Ending ending = command.ending();
     CHECK(ending.number == SIGUSR2);

@@ -120,7 +120,7 @@ class Supervisor {
   void kill_by(Clock::time_point start, std::chrono::milliseconds grace);
   void show_stacks();
   void on_kill_due();
-  void tell_who_hangs(const std::vector<Process>& left, std::string_view what_now);
+  void name_hanging(const std::vector<Process>& left, std::string_view what_now);
   void kill_all(std::string_view why);
   void give_up();
 

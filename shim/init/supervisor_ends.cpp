@@ -256,11 +256,11 @@ void Supervisor::show_stacks() {
     std::erase_if(*left, [this](const Process& process) { return process.pid == command_pid(); });
   asked_for_stacks_ = true;
   if (std::ranges::none_of(*left, &Process::alive)) return;
-  tell_who_hangs(*left, ": asked for stacks by SIGABRT, then killed");
+  name_hanging(*left, ": asked for stacks by SIGABRT, then killed");
   ask_for_stacks(*left);
 }
 
-void Supervisor::tell_who_hangs(const std::vector<Process>& left, std::string_view what_now) {
+void Supervisor::name_hanging(const std::vector<Process>& left, std::string_view what_now) {
   const std::string who = who_hangs(left, launcher_.workers());
   if (who.empty()) return;
   const Clock::time_point since = command_ended_ ? ending_.ended_at.value_or(started_)
@@ -312,7 +312,7 @@ void Supervisor::on_kill_due() {
   }
   if (const std::optional<std::vector<Process>> left = forwarder_.everything();
       left && (ending_.stop_signal || failed_at_) && !command_ended_ && !asked_for_stacks_)
-    tell_who_hangs(*left, "");
+    name_hanging(*left, "");
   kill_all(command_ended_        ? "what the command left behind did not end in time"
            : ending_.stop_signal ? "the grace is over"
            : failed_at_          ? "the other workers did not stop in time"

@@ -133,7 +133,7 @@ void Supervisor::look_at_command() {
       return;
     case Request::Kind::name_hanging:
       if (const std::optional<std::vector<Process>> left = forwarder_.everything())
-        tell_who_hangs(*left, request.text);
+        name_hanging(*left, request.text);
       return;
     case Request::Kind::stop:
       return stop_as_by_term();

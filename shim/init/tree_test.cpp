@@ -69,7 +69,7 @@ TEST_CASE("the memory of a process that is stuck in the kernel is not read", "[t
   if (stuck == 0) {
     if (vfork() == 0) {
       const pid_t own = getpid();
-      [[maybe_unused]] const auto told = write(ready[1], &own, sizeof own);
+      [[maybe_unused]] const auto sent = write(ready[1], &own, sizeof own);
       while (true) pause();
     }
     _exit(0);

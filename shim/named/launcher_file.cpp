@@ -23,7 +23,7 @@ constexpr auto placeholders =
     std::to_array<std::string_view>({"nnodes", "node_rank", "local_world_size", "world_size", "rank",
                                      "master_addr", "master_port", "master", "run_id", "hostfile"});
 
-class Reader : public TomlDocument {
+class LauncherFileReader : public TomlDocument {
  public:
   using TomlDocument::TomlDocument;
 
@@ -74,7 +74,7 @@ std::string_view take_entry(std::string_view& file, char key) {
 }
 
 LauncherFile read_launcher(std::string_view document, std::string_view path, Faults& faults) {
-  Reader reader(path, faults);
+  LauncherFileReader reader(path, faults);
   LauncherFile file = std::string(path) + "\n";
   if (const auto top = reader.parse(document)) reader.read(*top, file);
   return file;

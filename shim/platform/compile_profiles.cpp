@@ -100,15 +100,17 @@ class Common {
                                  {conditions(its, its.conditions_of(role.when))}};
                    }));
     };
-    const auto places =
-        rows<Place>(profile.places(), [&](const Place& one) { return Place{one.fact, step(its, one.root)}; });
+    const auto expressions = rows<FactExpression>(profile.expressions(), [&](const FactExpression& one) {
+      return FactExpression{one.fact, step(its, one.root)};
+    });
     std::string row = "{&all_tables, " + number(text(profile.name())) + ", " + number(text(profile.title())) +
                       ", " + number(text(profile.supersedes())) + ", " + number(text(profile.agents())) +
                       ", Kind::" + std::string(kind_names[static_cast<std::size_t>(profile.kind)]) +
                       (profile.opt_in ? ", true" : ", false");
-    for (const Slice one : {conditions(its, profile.signs()), conditions(its, profile.unless()),
-                            range(tables_.alternatives, alternatives), range(tables_.places, places),
-                            roles(profile.roles()), roles(profile.refusals()), roles(profile.pending())})
+    for (const Slice one :
+         {conditions(its, profile.signs()), conditions(its, profile.unless()),
+          range(tables_.alternatives, alternatives), range(tables_.expressions, expressions),
+          roles(profile.roles()), roles(profile.refusals()), roles(profile.pending())})
       row += ", " + written(one);
     return row + "}";
   }
@@ -119,7 +121,7 @@ class Common {
     constexpr std::size_t most = 0xFFFF;
     for (const std::size_t size : {pool.size(), texts_.size(), tables_.steps.size(), tables_.children.size(),
                                    tables_.conditions.size(), tables_.alternatives.size(),
-                                   tables_.places.size(), tables_.roles.size()})
+                                   tables_.expressions.size(), tables_.roles.size()})
       if (size > most) return std::nullopt;
     std::string out;
     std::vector<std::string> lines;
@@ -142,16 +144,16 @@ class Common {
     put("Condition", "all_conditions");
     for (const Alternative& one : tables_.alternatives) lines.push_back("{" + written(one.conditions) + "}");
     put("Alternative", "all_alternatives");
-    for (const Place& one : tables_.places)
+    for (const FactExpression& one : tables_.expressions)
       lines.push_back("{Fact::" + std::string(rankshim::name(one.fact)) + ", " + number(one.root) + "}");
-    put("Place", "all_places");
+    put("FactExpression", "all_expressions");
     for (const Role& one : tables_.roles)
       lines.push_back("{" + number(one.name) + ", " + number(one.fix) + ", {" + written(one.when.conditions) +
                       "}}");
     put("Role", "all_roles");
     return out +
            "constexpr Tables all_tables = {all_steps, all_children, all_texts, all_conditions,\n"
-           "    all_alternatives, all_places, all_roles,\n    " +
+           "    all_alternatives, all_expressions, all_roles,\n    " +
            literal(pool) + "};\n";
   }
 
@@ -170,9 +172,9 @@ class Common {
     } else {
       std::vector<std::uint16_t> list{static_cast<std::uint16_t>(its.children_of(one).size())};
       for (const std::uint16_t child : its.children_of(one)) list.push_back(step(its, child));
-      one.index = place_of(tables_.children, list, [](auto a, auto b) { return a == b; });
+      one.index = position_of(tables_.children, list, [](auto a, auto b) { return a == b; });
     }
-    return place_of(tables_.steps, {one}, [](const Step& a, const Step& b) {
+    return position_of(tables_.steps, {one}, [](const Step& a, const Step& b) {
       return a.op == b.op && a.function == b.function && a.index == b.index;
     });
   }
@@ -186,7 +188,7 @@ class Common {
     const auto same = [](const Condition& a, const Condition& b) {
       return a.sign == b.sign && a.root == b.root && a.glob == b.glob;
     };
-    return {place_of(tables_.conditions, list, same), static_cast<std::uint16_t>(list.size())};
+    return {position_of(tables_.conditions, list, same), static_cast<std::uint16_t>(list.size())};
   }
 
   template <class Row, class Make>
@@ -198,7 +200,7 @@ class Common {
 
   /// The position of the list in the table; appends the list if it is not there yet.
   template <class Row, class Same>
-  static std::uint16_t place_of(std::vector<Row>& table, const std::vector<Row>& list, const Same& same) {
+  static std::uint16_t position_of(std::vector<Row>& table, const std::vector<Row>& list, const Same& same) {
     const auto found = std::search(table.begin(), table.end(), list.begin(), list.end(), same);
     const auto index = found - table.begin();
     if (found == table.end()) table.insert(table.end(), list.begin(), list.end());

@@ -12,10 +12,11 @@ using namespace rankshim::platform;
 
 namespace {
 
-/// VALUE (SOURCE) of a place on a node.
-std::string found(const std::string& place, const Node& node, std::vector<std::string>* warnings = nullptr) {
+/// VALUE (SOURCE) of an expression on a node.
+std::string found(const std::string& expression, const Node& node,
+                  std::vector<std::string>* warnings = nullptr) {
   Profiles profiles;
-  profiles.add("x", match("\"X\"", "nnodes = '" + place + "'"));
+  profiles.add("x", match("\"X\"", "nnodes = '" + expression + "'"));
   std::vector<std::string> own;
   const auto value = read_facts(std::span<const Profile>(profiles)[0], node,
                                 warnings == nullptr ? own : *warnings)[Fact::nnodes];
@@ -35,7 +36,7 @@ TEST_CASE("a file that is too large to be read whole is refused, for a list that
   CHECK_THAT(std::get<Faults>(outcome).front().what, Catch::Contains("/hosts is larger than 1 MiB"));
 }
 
-TEST_CASE("a place's value carries its source") {
+TEST_CASE("an expression's value carries its source") {
   FakeNode node(
       {"A=one", "B=two", "EMPTY=", "LIST=h1,h2", "ROLE=WORKER", "VC_WORKER_HOSTS=w0,w1", "DIR=/data"});
   node.name = "job-worker-3";

@@ -49,7 +49,7 @@ std::string or_nearest(std::string text, std::string_view wrong, const std::vect
   return text;
 }
 
-/// Recursive descent over one place. The methods return nothing once `error` is set.
+/// Recursive descent over one expression. The methods return nothing once `error` is set.
 class Parser {
  public:
   Parser(std::string_view text, const Lets& lets, OwnedTables& tables, std::string& error)
@@ -64,7 +64,7 @@ class Parser {
  private:
   using Index = std::optional<std::uint16_t>;
 
-  /// Parses a place up to one of the stop characters or the end.
+  /// Parses an expression up to one of the stop characters or the end.
   Index part(std::string_view stops) {
     if (depth_ == deepest_nesting)
       return fail("it is nested more than " + std::to_string(deepest_nesting) + " deep");
@@ -259,10 +259,10 @@ std::optional<std::uint16_t> add_step(Op op, Function function, const std::vecto
                   error);
 }
 
-std::optional<std::uint16_t> parse_place(std::string_view place, const Lets& lets, OwnedTables& tables,
-                                         std::string& error) {
+std::optional<std::uint16_t> parse_expression(std::string_view expression, const Lets& lets,
+                                              OwnedTables& tables, std::string& error) {
   error.clear();
-  return Parser(trimmed(place), lets, tables, error).whole();
+  return Parser(trimmed(expression), lets, tables, error).whole();
 }
 
 std::optional<Condition> parse_condition(std::string_view condition, const Lets& lets, OwnedTables& tables,
@@ -301,7 +301,7 @@ std::optional<Condition> parse_condition(std::string_view condition, const Lets&
       return fail(
           "a condition is a variable's name without ${}, a function call or a $LET, with ! before it or "
           "=GLOB after it");
-    root = parse_place(expression, lets, tables, error);
+    root = parse_expression(expression, lets, tables, error);
   } else if (expression.empty() || !is_letter(expression.front()) ||
              !std::all_of(expression.begin(), expression.end(), is_name_part)) {
     return fail(

@@ -10,17 +10,17 @@
 
 #include "platform/profile.h"
 
-/// The language of a profile's places.
+/// The language of a profile's expressions.
 ///
-///     place    = call | template
-///     template = { text | "$" LET | "${" NAME "}" | "${" NAME ":-" place "}" }
-///     call     = FUNCTION "(" [ place { "," place } ] ")"
+///     expression = call | template
+///     template   = { text | "$" LET | "${" NAME "}" | "${" NAME ":-" expression "}" }
+///     call       = FUNCTION "(" [ expression { "," expression } ] ")"
 ///
 /// `${A}-${B:-0}` joins texts. `first_host(${HOSTS})` calls a function of functions.h, and so does `join(…)`,
 /// which joins texts that contain calls. `$table` is the expression of that name in [let]. A variable that is
 /// not set (or is empty) yields nothing, and then whatever contains it yields nothing either, unless there is
-/// a default. Blanks around a place are ignored. A text may not contain `$`, nor, within a call, commas,
-/// parentheses, semicolons and quotes, nor, within a default, a closing brace.
+/// a default. Blanks around an expression are ignored. A text may not contain `$`, nor, within a call,
+/// commas, parentheses, semicolons and quotes, nor, within a default, a closing brace.
 namespace rankshim::platform {
 
 /// The tables of profiles, and the memory that holds them.
@@ -31,13 +31,13 @@ struct OwnedTables {
   std::vector<Piece> texts;
   std::vector<Condition> conditions;
   std::vector<Alternative> alternatives;
-  std::vector<Place> places;
+  std::vector<FactExpression> expressions;
   std::vector<Role> roles;
   std::string pool;
 
   /// Valid until something is added.
   [[nodiscard]] Tables view() const {
-    return {steps, children, texts, conditions, alternatives, places, roles, pool};
+    return {steps, children, texts, conditions, alternatives, expressions, roles, pool};
   }
 };
 
@@ -59,9 +59,10 @@ inline constexpr unsigned deepest_nesting = 16;
 /// and the depth of evaluation.
 inline constexpr std::uint16_t largest_expression = 1000;
 
-/// Parses a place and appends its steps. Returns the index of its root, or nothing and a message in `error`.
-std::optional<std::uint16_t> parse_place(std::string_view place, const Lets& lets, OwnedTables& tables,
-                                         std::string& error);
+/// Parses an expression and appends its steps. Returns the index of its root, or nothing and a message in
+/// `error`.
+std::optional<std::uint16_t> parse_expression(std::string_view expression, const Lets& lets,
+                                              OwnedTables& tables, std::string& error);
 
 /// Parses a condition: `[!]EXPR` or `[!]EXPR=GLOB`, where EXPR is a variable's name, a call or a `$LET`.
 std::optional<Condition> parse_condition(std::string_view condition, const Lets& lets, OwnedTables& tables,

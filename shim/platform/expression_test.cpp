@@ -25,18 +25,18 @@ std::string show(const Tables& tables, std::uint16_t root) {
   return std::string(signatures[static_cast<std::size_t>(step.function) - 1].name) + "<" + children + ">";
 }
 
-std::string parsed(std::string_view place) {
+std::string parsed(std::string_view expression) {
   OwnedTables tables;
   std::string error;
   Lets lets;
-  lets["table"] = *parse_place("file(${TABLE:-/etc/a})", lets, tables, error);
-  const auto root = parse_place(place, lets, tables, error);
+  lets["table"] = *parse_expression("file(${TABLE:-/etc/a})", lets, tables, error);
+  const auto root = parse_expression(expression, lets, tables, error);
   return root ? show(tables.view(), *root) : "error: " + error;
 }
 
 }  // namespace
 
-TEST_CASE("a place is parsed into steps") {
+TEST_CASE("an expression is parsed into steps") {
   CHECK(parsed("29500") == "'29500'");
   CHECK(parsed("${RANK}") == "$RANK");
   CHECK(parsed("  ${RANK} ") == "$RANK");
@@ -52,13 +52,13 @@ TEST_CASE("a place is parsed into steps") {
   CHECK(parsed("join(before(hostname(), -0), -0.svc)") == "(before<hostname<> '-0'> '-0.svc')");
   CHECK(parsed("variable(VC_${ROLE}_HOSTS)") == "variable<('VC_' $ROLE '_HOSTS')>");
   CHECK(parsed("add(1, 2, 3, 4)") == "add<'1' '2' '3' '4'>");
-  CHECK(parsed("a place (of text)") == "'a place (of text)'");
+  CHECK(parsed("a text (with brackets)") == "'a text (with brackets)'");
   CHECK(parsed("$table") == "file<$TABLE|'/etc/a'>");
   CHECK(parsed("x-$table.json") == "('x-' file<$TABLE|'/etc/a'> '.json')");
   CHECK(parsed("field($table, servers.*.id)") == "field<file<$TABLE|'/etc/a'> 'servers.*.id'>");
 }
 
-TEST_CASE("a mistake in a place is reported with its position") {
+TEST_CASE("a mistake in an expression is reported with its position") {
   CHECK(parsed("") == "error: '', character 1: an expression is expected here");
   CHECK(parsed("$RANK") ==
         "error: '$RANK', character 2: there is no 'RANK' in [let] above this (a variable is "
@@ -103,10 +103,10 @@ TEST_CASE("what an expression and its [let]s take together is bounded") {
   OwnedTables tables;
   std::string error;
   Lets lets;
-  lets["a"] = *parse_place("${A}", lets, tables, error);
+  lets["a"] = *parse_expression("${A}", lets, tables, error);
   bool grew = true;
   for (int i = 0; i < 12 && grew; ++i) {
-    const auto doubled = parse_place("join($a, $a)", lets, tables, error);
+    const auto doubled = parse_expression("join($a, $a)", lets, tables, error);
     grew = doubled.has_value();
     if (grew) lets["a"] = *doubled;
   }
@@ -117,8 +117,8 @@ TEST_CASE("what an expression and its [let]s take together is bounded") {
 TEST_CASE("a profile of more steps than an index can name is refused") {
   OwnedTables tables;
   std::string error;
-  for (int i = 0; i < 65'536; ++i) REQUIRE(parse_place("x", {}, tables, error));
-  CHECK_FALSE(parse_place("x", {}, tables, error));
+  for (int i = 0; i < 65'536; ++i) REQUIRE(parse_expression("x", {}, tables, error));
+  CHECK_FALSE(parse_expression("x", {}, tables, error));
   CHECK(error.find("the profile is too large") != std::string::npos);
   CHECK_FALSE(parse_condition("A", {}, tables, error));
 }
@@ -143,7 +143,7 @@ TEST_CASE("a condition asks a variable or a call") {
     OwnedTables tables;
     std::string error;
     Lets lets;
-    lets["table"] = *parse_place("${T}", lets, tables, error);
+    lets["table"] = *parse_expression("${T}", lets, tables, error);
     const auto condition = parse_condition(one.text, lets, tables, error);
     REQUIRE(condition);
     CHECK(condition->sign == one.sign);

@@ -67,8 +67,8 @@ struct Alternative {
 };
 
 /// An expression that may provide a fact, by the index of its root. The fact's value is that of its first
-/// place that yields a text that is not empty.
-struct Place {
+/// expression that yields a text that is not empty.
+struct FactExpression {
   Fact fact = Fact::nnodes;
   std::uint16_t root = 0;
 };
@@ -87,7 +87,7 @@ struct Tables {
   std::span<const Piece> texts;
   std::span<const Condition> conditions;
   std::span<const Alternative> alternatives;
-  std::span<const Place> places;
+  std::span<const FactExpression> expressions;
   std::span<const Role> roles;
   std::string_view pool;
 
@@ -127,7 +127,7 @@ struct Profile {
   Kind kind = Kind::platform;
   /// Recognised by name only (`--platform NAME`), never automatically.
   bool opt_in = false;
-  Slice signs_range, unless_range, match_range, places_range, roles_range, refusals_range, pending_range;
+  Slice signs_range, unless_range, match_range, expressions_range, roles_range, refusals_range, pending_range;
 
   /// Whether its variables belong to this process or to the node.
   [[nodiscard]] Granularity granularity() const {
@@ -157,8 +157,10 @@ struct Profile {
   [[nodiscard]] std::span<const Alternative> match() const {
     return Tables::part(tables->alternatives, match_range);
   }
-  /// Sorted by fact; the places of one fact are in the document's order.
-  [[nodiscard]] std::span<const Place> places() const { return Tables::part(tables->places, places_range); }
+  /// Sorted by fact; the expressions of one fact are in the document's order.
+  [[nodiscard]] std::span<const FactExpression> expressions() const {
+    return Tables::part(tables->expressions, expressions_range);
+  }
   /// The roles that do not train.
   [[nodiscard]] std::span<const Role> roles() const { return Tables::part(tables->roles, roles_range); }
   /// States that can mean two things; rankshim does not guess which.

@@ -77,7 +77,7 @@ class ProfileReader : public TomlDocument {
       if (!is_shell_name(name)) fault(*node, "'" + name + "' is no name", "use letters, digits and _");
       std::vector<std::uint16_t> roots;
       each(*node, [&](const toml::node& one) {
-        if (const auto root = place(name, one)) roots.push_back(*root);
+        if (const auto root = expression(name, one)) roots.push_back(*root);
       });
       std::string error;
       const auto root = roots.size() == 1 ? std::optional(roots.front())
@@ -183,7 +183,7 @@ class ProfileReader : public TomlDocument {
         tables_.roles.push_back({name, advice, added(when)});
       }
     }
-    // The refusals of `same`: two places of one fact that differ.
+    // The refusals of `same`: two expressions of one fact that differ.
     if (key == "refuse") tables_.roles.insert(tables_.roles.end(), differing_.begin(), differing_.end());
     return range(tables_.roles, first);
   }
@@ -229,14 +229,14 @@ class ProfileReader : public TomlDocument {
     return result;
   }
 
-  Slice places(const toml::table& facts) {
-    const std::size_t first = tables_.places.size();
+  Slice expressions(const toml::table& facts) {
+    const std::size_t first = tables_.expressions.size();
     reject_unknown(facts, fact_names);
     for (std::size_t i = 0; i < fact_count; ++i) {
       const toml::node* node = facts.get(fact_names[i]);
-      if (node != nullptr) places_of(static_cast<Fact>(i), *node);
+      if (node != nullptr) expressions_of(static_cast<Fact>(i), *node);
     }
-    return range(tables_.places, first);
+    return range(tables_.expressions, first);
   }
 
  private:
@@ -248,24 +248,25 @@ class ProfileReader : public TomlDocument {
     for (const toml::node& element : *array) use(element);
   }
 
-  /// Parses the place of a fact or of a let of that name.
-  std::optional<std::uint16_t> place(std::string_view name, const toml::node& node) {
+  /// Parses the expression of a fact or of a let of that name.
+  std::optional<std::uint16_t> expression(std::string_view name, const toml::node& node) {
     const auto* text = node.as_string();
     std::string error = "an expression is a string";
-    const auto root = text == nullptr ? std::nullopt : parse_place(text->get(), lets_, tables_, error);
+    const auto root = text == nullptr ? std::nullopt : parse_expression(text->get(), lets_, tables_, error);
     if (!root) fault(node, std::string(name) + ": " + error, "correct the expression");
     return root;
   }
 
-  /// Reads a fact's place, list of places, or { same = [places] }, whose places must agree.
-  void places_of(Fact fact, const toml::node& node) {
-    bool is_certain = false;  // places after a text are never read
+  /// Reads a fact's expression, list of expressions, or { same = [expressions] }, whose expressions must
+  /// agree.
+  void expressions_of(Fact fact, const toml::node& node) {
+    bool is_certain = false;  // expressions after a text are never read
     const auto add = [&](const toml::node& one) -> std::optional<std::uint16_t> {
       if (is_certain)
         fault(one, std::string(name(fact)) + ": the expression before this one always yields something",
               "put it before that one, or leave it out");
-      const auto root = place(name(fact), one);
-      if (root) tables_.places.push_back({fact, *root});
+      const auto root = expression(name(fact), one);
+      if (root) tables_.expressions.push_back({fact, *root});
       is_certain = root && tables_.steps[*root].op == Op::text;
       return root;
     };
@@ -288,7 +289,7 @@ class ProfileReader : public TomlDocument {
     });
   }
 
-  /// Adds a refusal for each two of the places, because they may yield different values.
+  /// Adds a refusal for each two of the expressions, because they may yield different values.
   void must_agree(Fact fact, const std::vector<std::uint16_t>& roots, const toml::node& where) {
     for (std::size_t i = 0; i < roots.size(); ++i) {
       for (std::size_t j = i + 1; j < roots.size(); ++j) {
@@ -387,11 +388,11 @@ Outcome<OwnedProfile> read_profile(std::string_view name, std::string document, 
                  "write signs, [[match]] or opt_in = true");
 
   if (const auto* facts = reader.get<toml::table>(top, "facts", "a table, [facts]"))
-    profile.places_range = reader.places(*facts);
+    profile.expressions_range = reader.expressions(*facts);
   profile.roles_range = reader.roles(top, "idle_role");
   profile.refusals_range = reader.roles(top, "refuse");
   profile.pending_range = reader.roles(top, "pending");
-  if (profile.places_range.count == 0 && faults.empty())
+  if (profile.expressions_range.count == 0 && faults.empty())
     reader.fault(1, "there are no facts", "write at least one in [facts]");
   if (!faults.empty()) return faults;
 

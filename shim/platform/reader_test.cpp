@@ -64,12 +64,12 @@ TEST_CASE("a profile is read from TOML, and stays readable when it is moved") {
   REQUIRE(conditions.size() == 2);
   CHECK(conditions[1].sign == Sign::not_set);
   CHECK(tables.text(tables.steps[conditions[1].root].index) == "INVENTED_ALONE");
-  REQUIRE(profile.places().size() == 5);
-  CHECK(profile.places()[0].fact == Fact::nnodes);
-  CHECK(profile.places()[1].fact == Fact::nnodes);
-  CHECK(tables.text(tables.steps[profile.places()[2].root].index) == "INVENTED_RANK");
-  CHECK(tables.steps[profile.places()[3].root].function == Function::ordinal);
-  CHECK(tables.steps[profile.places()[4].root].op == Op::either);
+  REQUIRE(profile.expressions().size() == 5);
+  CHECK(profile.expressions()[0].fact == Fact::nnodes);
+  CHECK(profile.expressions()[1].fact == Fact::nnodes);
+  CHECK(tables.text(tables.steps[profile.expressions()[2].root].index) == "INVENTED_RANK");
+  CHECK(tables.steps[profile.expressions()[3].root].function == Function::ordinal);
+  CHECK(tables.steps[profile.expressions()[4].root].op == Op::either);
   REQUIRE(profile.refusals().size() == 1);
   CHECK(tables.text(profile.refusals()[0].name) ==
         "INVENTED_SIZE and TABLE both say nnodes, and contradict each other");

@@ -7,7 +7,8 @@
 namespace rankshim::platform {
 namespace {
 
-/// The calls that decide whether a place applies at all: if they yield nothing, there is nothing to correct.
+/// The calls that decide whether an expression applies at all: if they yield nothing, there is nothing to
+/// correct.
 bool is_gate(Function function) {
   return function == Function::larger || function == Function::positive || function == Function::differ;
 }
@@ -96,7 +97,7 @@ void Reasons::add_lack(std::uint16_t root, Lack& lack) {
     if (!evaluation_.value(one)) add_lack(one, lack);
 }
 
-void Reasons::add_evidence(const Condition& condition, std::vector<std::string>& evidence) {
+void Reasons::add_causes(const Condition& condition, std::vector<std::string>& causes) {
   std::vector<std::string> names, found;
   evaluation_.add_inputs(condition.root, true, names);
   for (const std::string& name : names)
@@ -114,7 +115,7 @@ void Reasons::add_evidence(const Condition& condition, std::vector<std::string>&
     }
   if (asks_the_host_name(condition.root))
     found.push_back("this node's name is " + in_quotes(node_.host_name()));
-  for (std::string& one : found) add_once(std::move(one), evidence);
+  for (std::string& one : found) add_once(std::move(one), causes);
 }
 
 bool Reasons::asks_the_host_name(std::uint16_t root) const {
@@ -141,12 +142,12 @@ void Reasons::add_lack_of_call(const Step& step, Lack& lack) {
   const auto children = tables_.children_of(step);
   if (step.function == Function::unless) {
     if (!evaluation_.value(children[0])) add_lack(children[1], lack);
-    return;  // another place applies
+    return;  // another expression applies
   }
   std::vector<Value> arguments;
   for (const std::uint16_t one : children) {
     if (step.function == Function::only_if && arguments.size() == 2) {
-      if (!fits(arguments[0].text, arguments[1].text)) return;  // another place applies
+      if (!fits(arguments[0].text, arguments[1].text)) return;  // another expression applies
       return add_lack(one, lack);
     }
     auto argument = evaluation_.value(one);

@@ -32,7 +32,7 @@ class Reasons {
 
   /// Adds the variables and files that make a condition hold, and this node's name: "ROLE=launcher", "STEP_ID
   /// is not set"; each once.
-  void add_evidence(const Condition& condition, std::vector<std::string>& evidence);
+  void add_causes(const Condition& condition, std::vector<std::string>& causes);
 
  private:
   void add_unset(std::string_view name, Lack& lack);

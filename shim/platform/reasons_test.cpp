@@ -12,10 +12,10 @@ using namespace rankshim::platform;
 
 namespace {
 
-/// Why a place yields nothing: "unset A; absent /f; A=x does not name a host: correct A, or ".
-std::string lack(const std::string& place, const Node& node) {
+/// Why an expression yields nothing: "unset A; absent /f; A=x does not name a host: correct A, or ".
+std::string lack(const std::string& expression, const Node& node) {
   Profiles profiles;
-  profiles.add("x", match("\"X\"", "nnodes = '" + place + "'"));
+  profiles.add("x", match("\"X\"", "nnodes = '" + expression + "'"));
   const Lack lack = lack_of(std::span<const Profile>(profiles)[0], Fact::nnodes, node);
   std::vector<std::string> parts;
   if (!lack.unset.empty()) parts.push_back("unset " + joined(lack.unset));
@@ -25,20 +25,20 @@ std::string lack(const std::string& place, const Node& node) {
 }
 
 /// By what a node is recognised where the condition holds.
-std::string evidence(const std::string& condition, const Node& node) {
+std::string causes(const std::string& condition, const Node& node) {
   Profiles profiles;
   profiles.add("x", match('"' + condition + '"'));
-  return recognised(profiles, node).evidence;
+  return recognised(profiles, node).recognised_by;
 }
 
 }  // namespace
 
-TEST_CASE("what a place lacks is named with its value, and what to do about it") {
+TEST_CASE("what an expression lacks is named with its value, and what to do about it") {
   FakeNode node({"LIST=,", "SLURM=n[", "HOST=c", "HOSTS=a,b", "N=3", "EMPTY=", "LINK=tcp://10.0.0.1:80",
                  "TABLE={}", "DIR=conf", "PATH_TO=/absent"});
   node.files["/empty"] = " \n";
   struct Case {
-    std::string place;
+    std::string expression;
     std::string lack;
   };
   const auto cases = std::to_array<Case>({
@@ -64,7 +64,7 @@ TEST_CASE("what a place lacks is named with its value, and what to do about it")
       {"file(${PATH_TO})", "PATH_TO=/absent cannot be read here: mount /absent, or "},
       {"file(${DIR})", "DIR=conf is not an absolute path: correct DIR, or "},
       {"variable(${HOST}_SIZE)", "unset c_SIZE"},
-      // A gate, or another place's case: nothing to correct.
+      // A gate, or another expression's case: nothing to correct.
       {"larger(${N}, 4)", ""},
       {"only_if(${HOST}, d, ${A})", ""},
       {"only_if(${HOST}, c, ${A})", "unset A"},
@@ -72,8 +72,8 @@ TEST_CASE("what a place lacks is named with its value, and what to do about it")
       {"unless(${B}, ${A})", "unset A"},
   });
   for (const Case& one : cases) {
-    INFO(one.place);
-    CHECK(lack(one.place, node) == one.lack);
+    INFO(one.expression);
+    CHECK(lack(one.expression, node) == one.lack);
   }
 }
 
@@ -83,12 +83,12 @@ TEST_CASE("a long value is shown by its beginning") {
         "LIST=" + std::string(80, ',') + "… lists nothing: correct LIST, or ");
 }
 
-TEST_CASE("the evidence of a condition is what it was fulfilled by") {
+TEST_CASE("a condition holds because of variables, files and this node's name") {
   FakeNode node({"A=1", "B_1=x", "B_2=y"});
   node.name = "job-worker-0";
   node.files["/etc/there"] = "1";
-  CHECK(evidence("A", node) == "A=1");
-  CHECK(evidence("variables(B_*)", node) == "B_1=x, B_2=y");
-  CHECK(evidence("file(/etc/there)", node) == "/etc/there");
-  CHECK(evidence("hostname()=*-worker-*", node) == "this node's name is job-worker-0");
+  CHECK(causes("A", node) == "A=1");
+  CHECK(causes("variables(B_*)", node) == "B_1=x, B_2=y");
+  CHECK(causes("file(/etc/there)", node) == "/etc/there");
+  CHECK(causes("hostname()=*-worker-*", node) == "this node's name is job-worker-0");
 }

@@ -87,18 +87,18 @@ void add_recognised(const Profile& profile, const Node& node, const Variables& v
     for (const Condition& condition : profile.tables->conditions_of(*way))
       if (is_positive(condition)) conditions.push_back(condition);
   Reasons reasons(profile, node, variables, evaluation);
-  std::vector<std::string> evidence;
+  std::vector<std::string> causes;
   for (const Condition& condition : conditions) {
     evaluation.add_inputs(condition.root, true, platform.evidence_names);
-    reasons.add_evidence(condition, evidence);
+    reasons.add_causes(condition, causes);
   }
-  platform.evidence = joined(evidence);
+  platform.recognised_by = joined(causes);
 }
 
 Facts read_facts(const Profile& profile, Evaluation evaluation) {
   Facts facts;
-  for (const Place& place : profile.places())
-    if (!facts.has(place.fact)) facts[place.fact] = evaluation.value(place.root);
+  for (const FactExpression& expression : profile.expressions())
+    if (!facts.has(expression.fact)) facts[expression.fact] = evaluation.value(expression.root);
   return facts;
 }
 
@@ -193,10 +193,10 @@ Lack lack_of(const Profile& profile, Fact fact, const Node& node) {
   Evaluation evaluation(profile, node, variables, warnings, unreadable);
   Reasons reasons(profile, node, variables, evaluation);
   Lack lack;
-  for (const Place& place : profile.places()) {
-    if (place.fact != fact) continue;
-    reasons.add_lack(place.root, lack);
-    evaluation.add_inputs(place.root, false, lack.names);
+  for (const FactExpression& expression : profile.expressions()) {
+    if (expression.fact != fact) continue;
+    reasons.add_lack(expression.root, lack);
+    evaluation.add_inputs(expression.root, false, lack.names);
   }
   if (!lack.remedy.empty()) lack.remedy += ", or ";
   return lack;
@@ -209,10 +209,10 @@ std::vector<std::string> ignored_variables(std::span<const Profile> profiles, co
   for (const Profile& profile : profiles) {
     Evaluation evaluation(profile, node, variables, warnings, unreadable);
     if (profile.opt_in || !fulfilled(profile, evaluation)) continue;
-    for (const Place& place : profile.places())
-      if (place.fact == Fact::master_addr ||
-          std::find(decisive.begin(), decisive.end(), place.fact) != decisive.end())
-        evaluation.add_inputs(place.root, true, inputs);
+    for (const FactExpression& expression : profile.expressions())
+      if (expression.fact == Fact::master_addr ||
+          std::find(decisive.begin(), decisive.end(), expression.fact) != decisive.end())
+        evaluation.add_inputs(expression.root, true, inputs);
   }
   for (const char* name : {"RANK", "WORLD_SIZE", "LOCAL_RANK"}) inputs.emplace_back(name);
   for (std::string& name : inputs)
@@ -281,12 +281,12 @@ Outcome<Platform> recognise(std::span<const Profile> profiles, std::string_view 
     one.name = winner->tables->text(found->name);
     one.fix = winner->tables->text(found->fix);
     Reasons reasons(*winner, node, variables, evaluation);
-    std::vector<std::string> evidence;
+    std::vector<std::string> causes;
     for (const Condition& condition : winner->tables->conditions_of(found->when)) {
       evaluation.add_inputs(condition.root, true, one.names);
-      reasons.add_evidence(condition, evidence);
+      reasons.add_causes(condition, causes);
     }
-    one.because = joined(evidence);
+    one.because = joined(causes);
     return one;
   };
   if (!unreadable.empty()) return unreadable;

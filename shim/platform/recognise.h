@@ -17,7 +17,7 @@ struct Platform {
   std::string name =
       "single-node";  ///< the profile's name, "single-node" if none was recognised, "none" if that was chosen
   Granularity granularity = Granularity::node;
-  Facts facts;  ///< as the profile's places gave them, units and words not yet interpreted
+  Facts facts;  ///< as the profile's expressions gave them, units and words not yet interpreted
   /// Other profiles that were recognised, the most specific first, except those that apply only without a
   /// platform.
   std::vector<std::string> also_matched;
@@ -34,7 +34,7 @@ struct Platform {
   std::string idle_fix;                    ///< what to do instead, if the profile has it
   std::vector<std::string> idle_names;     ///< the variables and files
   /// Why it was recognised, for messages: "SLURM_JOB_ID=7, SLURM_STEP_ID=0".
-  std::string evidence;
+  std::string recognised_by;
   std::vector<std::string> evidence_names;
   /// States that can mean two things, and contradictions to another platform. They are faults unless the user
   /// sets the node's numbers.
@@ -50,20 +50,20 @@ struct Platform {
 /// whose variables belong to this very process; the most signs, or positive conditions of a [[match]] (a
 /// condition that something is absent does not make a profile more specific); the name that sorts first. If
 /// another recognised profile is not superseded and gives another nnodes, node_rank, rank or world_size, that
-/// is a doubt that names both places: rankshim does not guess which one is right. An unknown name is a fault
+/// is a doubt that names both sources: rankshim does not guess which one is right. An unknown name is a fault
 /// that lists the nearest.
 Outcome<Platform> recognise(std::span<const Profile> profiles, std::string_view wanted, const Node& node,
                             std::size_t own = 0);
 
-/// Why none of the fact's places yields anything; each reason once.
+/// Why none of the fact's expressions yields anything; each reason once.
 Lack lack_of(const Profile& profile, Fact fact, const Node& node);
 
 /// The variables that are set and by which this node would be recognised and get its numbers: those that
 /// `--platform none` ignores.
 std::vector<std::string> ignored_variables(std::span<const Profile> profiles, const Node& node);
 
-/// The values of the profile's places on this node, whether the profile is recognised or not. Warnings are
-/// appended, each once.
+/// The values of the profile's expressions on this node, whether the profile is recognised or not. Warnings
+/// are appended, each once.
 Facts read_facts(const Profile& profile, const Node& node, std::vector<std::string>& warnings);
 
 /// The profile of that name; nullptr if there is none.

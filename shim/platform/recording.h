@@ -11,9 +11,7 @@
 
 /// The recorded environments: testdata/PROFILE/CASE.txt. All files are read, so that a new platform needs
 /// only its TOML file and these. Above the line `=>` are variables as `env` prints them, `hostname: NAME` and
-/// `file PATH: TEXT` (
-///  and \t as in C); below it is the complete result:
-/// and `file PATH: TEXT` (\n and \t as in C); below it all that has to come of them, no more and no less:
+/// `file PATH: TEXT` (\n and \t as in C); below it is the complete result:
 ///
 ///     also: OTHER, …          profiles that are recognised too
 ///     role: NAME              a role that does not train

@@ -111,10 +111,10 @@ std::vector<std::string> signs_of_several_nodes(const Environment& environment) 
     if (name.empty()) continue;
     const auto value = small_number(std::string_view(entry).substr(name.size() + 1));
     if (!value) continue;
-    const bool says = (*value > 0 && ends_with_any(name, index_words)) ||
-                      (*value > 1 && ends_with_any(name, number_words)) ||
-                      has_number_above(name, *value, environment);
-    if (says && !is_other(name)) signs.push_back(entry);
+    const bool is_sign = (*value > 0 && ends_with_any(name, index_words)) ||
+                         (*value > 1 && ends_with_any(name, number_words)) ||
+                         has_number_above(name, *value, environment);
+    if (is_sign && !is_other(name)) signs.push_back(entry);
   }
   return signs;
 }

@@ -92,7 +92,7 @@ class Pod {
       read_key(variable, rest.substr(dot + 1), entry.text);
     }
     take(variable);
-    place();
+    set_host();
     return std::move(recorded_);
   }
 
@@ -248,7 +248,7 @@ class Pod {
 
   /// Sets the host name and the line that the kubelet writes into /etc/hosts (kubernetes:pkg/kubelet/
   /// kubelet_pods.go, ensureHostsFile).
-  void place() {
+  void set_host() {
     const std::string_view host = at("spec.hostname").value_or(at("metadata.name").value_or(""));
     recorded_.host_name = host;
     recorded_.address = at("status.podIP").value_or("");
@@ -301,7 +301,7 @@ Outcome<Recorded> read_pod(const std::string& path, flat::Document document, std
   if (!take_from_list(entries)) return refused(path, "it is a List of several Pods, and one is read");
   Pod pod(std::move(entries));
   const auto kind = pod.at("kind");
-  if (kind != "Pod") return refused(path, fmt::format("its kind is {}, not Pod", kind.value_or("not said")));
+  if (kind != "Pod") return refused(path, fmt::format("its kind is {}, not Pod", kind.value_or("missing")));
   return pod.read(container);
 }
 

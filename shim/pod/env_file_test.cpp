@@ -142,7 +142,7 @@ TEST_CASE("a Pod as JSON, and a List of it, give what its YAML gives") {
               read("kind: Pod\nmetadata:\n  name: a\n"));
   CHECK(refusal("{\"kind\": \"List\", \"items\": [" + pod + "," + pod + "]}") ==
         "pod: it is a List of several Pods, and one is read");
-  CHECK(refusal("{\"kind\": \"List\", \"items\": []}") == "pod: its kind is not said, not Pod");
+  CHECK(refusal("{\"kind\": \"List\", \"items\": []}") == "pod: its kind is missing, not Pod");
 }
 
 TEST_CASE("a container is chosen by its name, else because it runs rankshim") {
@@ -203,7 +203,7 @@ TEST_CASE("what is no pod is refused with its line") {
   for (int i = 0; i < 100; ++i) deep += '[';
   CHECK(refusal(deep + "1" + std::string(100, ']') + "}") == "pod:1: the document is too deep");
   CHECK(refusal("kind: Job\n") == "pod: its kind is Job, not Pod");
-  CHECK(refusal("apiVersion: v1\n") == "pod: its kind is not said, not Pod");
+  CHECK(refusal("apiVersion: v1\n") == "pod: its kind is missing, not Pod");
   CHECK_THAT(refusal("kind: Pod\nspec: {a: b}\n"), Catch::StartsWith("pod:2: only what kubectl"));
   CHECK(refusal("kind: Pod\n\tspec: 1\n") == "pod:2: a tab cannot indent");
   CHECK(refusal("kind: Pod\nx: \"open\n") == "pod:2: a quote is not closed");

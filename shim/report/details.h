@@ -12,10 +12,10 @@ namespace rankshim {
 struct Details {
   /// By local rank, for the last attempt; shorter if no further worker wrote one.
   std::vector<PythonError> workers;
-  PythonError agent;         ///< the launcher's, or its copy of the error of the worker that failed first
-  bool agent_tells = false;  ///< the launcher would have written one if it had failed by itself
-  MemoryReading memory;      ///< at the end; oom_kills counts from the start
-  std::string shm;           ///< the free space in /dev/shm: "/dev/shm has 0 MiB of 64 MiB left"
+  PythonError agent;  ///< the launcher's, or its copy of the error of the worker that failed first
+  bool agent_writes_error = false;  ///< the launcher would have written one if it had failed by itself
+  MemoryReading memory;             ///< at the end; oom_kills counts from the start
+  std::string shm;                  ///< the free space in /dev/shm: "/dev/shm has 0 MiB of 64 MiB left"
 };
 
 }  // namespace rankshim

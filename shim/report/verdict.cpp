@@ -99,7 +99,7 @@ bool launcher_failed(const Ending& ending, const Details& details) {
     return std::ranges::none_of(details.workers,
                                 [&message](const PythonError& worker) { return worker.message == message; });
   }
-  if (details.agent_tells || ending.workers.ends.empty()) return false;
+  if (details.agent_writes_error || ending.workers.ends.empty()) return false;
   return ending.workers.ends.size() == ending.workers.seen &&
          std::ranges::all_of(ending.workers.ends, [](const supervise::WorkerEnd& worker) {
            return worker.status_known && WIFSIGNALED(worker.status) && WTERMSIG(worker.status) == SIGTERM;
@@ -205,9 +205,9 @@ std::string name_of(const RootCause& root) {
 /// Whether the cause is probably on another node: the exception shows it, or the worker ended by ABRT, as
 /// NCCL's watchdog ends a worker whose collective does not finish
 /// (torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp, TORCH_NCCL_ASYNC_ERROR_HANDLING).
-bool lost_peer(const RootCause& root, const std::optional<supervise::NodePlace>& place) {
-  if (!place || place->nodes < 2) return false;
-  return root.signal == SIGABRT || (root.error != nullptr && tells_of_lost_peer(root.error->message));
+bool lost_peer(const RootCause& root, const std::optional<supervise::NodeNumbers>& numbers) {
+  if (!numbers || numbers->nodes < 2) return false;
+  return root.signal == SIGABRT || (root.error != nullptr && is_error_of_lost_peer(root.error->message));
 }
 
 /// What follows the end of a worker that may have lost its peer: only the exception shows it for certain.
@@ -233,27 +233,27 @@ bool never_met(const Ending& ending, const RootCause& root) {
   };
   if (ending.workers.attempts != 0 || root.error == nullptr) return false;
   const std::string& message = root.error->message;
-  return tells_of_lost_peer(message) || std::ranges::any_of(signs, [&message](std::string_view sign) {
+  return is_error_of_lost_peer(message) || std::ranges::any_of(signs, [&message](std::string_view sign) {
            return message.find(sign) != std::string::npos;
          });
 }
 
 /// Judges by torchrun's workers, because torchrun's exit code says nothing about them.
 void judge_workers(const Ending& ending, const Details& details,
-                   const std::optional<supervise::NodePlace>& place, Verdict& verdict) {
+                   const std::optional<supervise::NodeNumbers>& numbers, Verdict& verdict) {
   if (verdict.code == 0 && !ending.stop_signal) return;
   verdict.root = failed_worker(ending, details);
   if (verdict.root) {
     RootCause& root = *verdict.root;
     const bool host_is_lost = lost_host(ending, details);
-    root.lost_peer = host_is_lost || lost_peer(root, place);
+    root.lost_peer = host_is_lost || lost_peer(root, numbers);
     verdict.code = root.code;
     const std::string end = root.signal ? "was ended by " + supervise::signal_name(*root.signal)
                                         : "ended with code " + std::to_string(root.code);
     std::string first = " failed first";
-    if (place && place->nodes > 1)
-      first +=
-          " on this node (" + std::to_string(place->node_rank) + " of " + std::to_string(place->nodes) + ")";
+    if (numbers && numbers->nodes > 1)
+      first += " on this node (" + std::to_string(numbers->node_rank) + " of " +
+               std::to_string(numbers->nodes) + ")";
     verdict.sentence =
         name_of(root) + first + ": it " + end + explanation(root, details) + before_here(root) +
         (host_is_lost ? "; the node that hosts the rendezvous is lost; " : "; ") + verdict.sentence;
@@ -271,7 +271,7 @@ void judge_workers(const Ending& ending, const Details& details,
 }  // namespace
 
 Verdict judge(const Ending& ending, const LaunchPlan& plan, const Details& details,
-              const std::optional<supervise::NodePlace>& place, bool launcher_code) {
+              const std::optional<supervise::NodeNumbers>& numbers, bool launcher_code) {
   const std::string& program = plan.argv.front();
   if (ending.kind == Ending::Kind::not_started) return judge_failed_start(ending, program);
   if (ending.kind == Ending::Kind::withheld) return withheld(ending, program);
@@ -306,11 +306,11 @@ Verdict judge(const Ending& ending, const LaunchPlan& plan, const Details& detai
     return verdict;
   }
   if (!ending.did_not_stop.empty()) verdict.sentence += "; " + ending.did_not_stop;
-  if (launcher) judge_workers(ending, details, place, verdict);
+  if (launcher) judge_workers(ending, details, numbers, verdict);
   if (!verdict.root && own_code != 0 && !ending.stop_signal) {
     verdict.root = failed_command(ending, verdict, launcher, details);
     verdict.sentence += explanation(*verdict.root, details);
-    verdict.root->lost_peer = lost_peer(*verdict.root, place);
+    verdict.root->lost_peer = lost_peer(*verdict.root, numbers);
     verdict.sentence += before_here(*verdict.root);
     if (launcher && !ending.workers.ends.empty() && launcher_failed(ending, details))
       verdict.sentence += "; it ended its workers itself";

@@ -34,9 +34,9 @@ struct RootCause {
 struct Verdict {
   int code = 0;
   Cause cause = Cause::none;
-  std::string sentence;  ///< "train.py ended with code 3 after 12 s"
-  bool failed = false;   ///< whether it is logged as an error
-  bool is_told = false;  ///< stderr has the sentence already
+  std::string sentence;    ///< "train.py ended with code 3 after 12 s"
+  bool failed = false;     ///< whether it is logged as an error
+  bool is_logged = false;  ///< stderr has the sentence already
   std::optional<RootCause> root;
 };
 
@@ -45,9 +45,10 @@ struct Verdict {
 /// stop and before the agent's end; 0 if all workers had ended with 0 before a stop; 128 + the stop's signal,
 /// however the workers ended then, because a job that was stopped is not done; torchrun's exit code, also if
 /// torchrun failed and ended its workers. If --strict ended a node that trains alone, that is the cause, with
-/// code 78. `place` is this node's numbers in the job; nothing if it is alone. `launcher_code` always takes
+/// code 78. `numbers` is this node's numbers in the job; nothing if it is alone. `launcher_code` always takes
 /// torchrun's exit code (--exit-code launcher). `details` must outlive the verdict.
 Verdict judge(const supervise::Ending& ending, const LaunchPlan& plan, const Details& details,
-              const std::optional<supervise::NodePlace>& place = std::nullopt, bool launcher_code = false);
+              const std::optional<supervise::NodeNumbers>& numbers = std::nullopt,
+              bool launcher_code = false);
 
 }  // namespace rankshim

@@ -97,8 +97,8 @@ TEST_CASE("the first worker that failed by itself is the cause, with its own cod
 
 TEST_CASE("each of several nodes reports only on itself, and names another that it probably lost",
           "[verdict]") {
-  const std::optional<supervise::NodePlace> place{{.node_rank = 1, .nodes = 2}};
-  const Verdict own = judge(torchrun({worker(1, exited(42), 2s)}), plan(LauncherKind::torchrun), {}, place);
+  const std::optional<supervise::NodeNumbers> numbers{{.node_rank = 1, .nodes = 2}};
+  const Verdict own = judge(torchrun({worker(1, exited(42), 2s)}), plan(LauncherKind::torchrun), {}, numbers);
   CHECK(
       own.sentence ==
       "worker 1 (rank 9, pid 101) failed first on this node (1 of 2): it ended with code 42; torchrun ended "
@@ -108,7 +108,7 @@ TEST_CASE("each of several nodes reports only on itself, and names another that 
   const Details gloo = with_error(
       1, "RuntimeError: [../gloo/transport/tcp/pair.cc:547] Connection closed by peer [10.0.0.1]:4711");
   const Ending raised = torchrun({worker(1, exited(1), 2s)});
-  const Verdict lost = judge(raised, plan(LauncherKind::torchrun), gloo, place);
+  const Verdict lost = judge(raised, plan(LauncherKind::torchrun), gloo, numbers);
   CHECK(lost.root.value().lost_peer);
   CHECK(lost.sentence ==
         "worker 1 (rank 9, pid 101) failed first on this node (1 of 2): it ended with code 1 (RuntimeError: "
@@ -116,7 +116,8 @@ TEST_CASE("each of several nodes reports only on itself, and names another that 
         "probably failed before; torchrun ended with code 1 after 10.0 s");
   CHECK_FALSE(judge(raised, plan(LauncherKind::torchrun), gloo).root.value().lost_peer);  // a node alone
 
-  const Verdict watchdog = judge(torchrun({worker(0, SIGABRT, 2s)}), plan(LauncherKind::torchrun), {}, place);
+  const Verdict watchdog =
+      judge(torchrun({worker(0, SIGABRT, 2s)}), plan(LauncherKind::torchrun), {}, numbers);
   CHECK(watchdog.sentence.find("SIGABRT; it aborted by itself, or NCCL's watchdog aborted it because another "
                                "node failed before;") != std::string::npos);
 }
@@ -176,12 +177,12 @@ TEST_CASE("a launcher that was asked to stop is stopped, whatever its workers ma
 }
 
 TEST_CASE("a worker that failed because the rendezvous' host was lost is reported with that", "[verdict]") {
-  const std::optional<supervise::NodePlace> place{{.node_rank = 1, .nodes = 2}};
+  const std::optional<supervise::NodeNumbers> numbers{{.node_rank = 1, .nodes = 2}};
   Details details = with_error(1, "ConnectionError: a peer is gone");
-  details.agent_tells = true;
+  details.agent_writes_error = true;
   details.agent.message = "RendezvousConnectionError: The connection to the C10d store has failed.";
   const Verdict verdict =
-      judge(torchrun({worker(1, exited(1), 2s)}), plan(LauncherKind::torchrun), details, place);
+      judge(torchrun({worker(1, exited(1), 2s)}), plan(LauncherKind::torchrun), details, numbers);
   CHECK(verdict.root.value().lost_peer);
   CHECK(verdict.sentence ==
         "worker 1 (rank 9, pid 101) failed first on this node (1 of 2): it ended with code 1 "
@@ -190,12 +191,12 @@ TEST_CASE("a worker that failed because the rendezvous' host was lost is reporte
 }
 
 TEST_CASE("a launcher that failed itself and ended its workers is the cause", "[verdict]") {
-  const std::optional<supervise::NodePlace> place{{.node_rank = 1, .nodes = 2}};
+  const std::optional<supervise::NodeNumbers> numbers{{.node_rank = 1, .nodes = 2}};
   const Ending ended = torchrun({worker(0, SIGTERM, 9s), worker(1, SIGKILL, 9s)});
   Details store;
-  store.agent_tells = true;
+  store.agent_writes_error = true;
   store.agent.message = "RendezvousConnectionError: The connection to the C10d store has failed.";
-  const Verdict verdict = judge(ended, plan(LauncherKind::torchrun), store, place);
+  const Verdict verdict = judge(ended, plan(LauncherKind::torchrun), store, numbers);
   CHECK(verdict.code == 1);
   REQUIRE(verdict.root);
   CHECK(verdict.root->who == "launcher");
@@ -211,7 +212,7 @@ TEST_CASE("a launcher that failed itself and ended its workers is the cause", "[
             .code == 42);
   // A copy of a worker's exception.
   Details copied = with_error(0, "SystemExit: 143");
-  copied.agent_tells = true;
+  copied.agent_writes_error = true;
   copied.agent.message = "SystemExit: 143";
   CHECK(
       judge(torchrun({worker(0, exited(143), 2s)}), plan(LauncherKind::torchrun), copied).root.value().who ==
@@ -221,7 +222,7 @@ TEST_CASE("a launcher that failed itself and ended its workers is the cause", "[
   const Ending terminated = torchrun({worker(0, SIGTERM, 9s), worker(1, SIGTERM, 9s)});
   Details silent;
   CHECK(judge(terminated, plan(LauncherKind::torchrun), silent).code == 1);
-  silent.agent_tells = true;
+  silent.agent_writes_error = true;
   CHECK(judge(terminated, plan(LauncherKind::torchrun), silent).code == 143);
 }
 

@@ -47,9 +47,9 @@ Details ErrorFiles::gather(const supervise::Ending& ending) const {
           read(ending.workers.error_folder + "/" + std::to_string(worker) + "/error.json"));
   }
   if (job_.plan.launcher == LauncherKind::native)
-    details.agent_tells = true;  // there is none that could fail
+    details.agent_writes_error = true;  // there is none that could fail
   if (!launchers_.empty() && !ending.stop_signal) {
-    details.agent_tells = job_.plan.launcher == LauncherKind::torchrun;
+    details.agent_writes_error = job_.plan.launcher == LauncherKind::torchrun;
     if (state_of(launchers_) != launchers_before_) details.agent = read(launchers_);
   }
   details.shm = describe_shm();

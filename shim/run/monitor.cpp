@@ -89,7 +89,7 @@ void Monitor::held() {
 
 /// Called a moment after the command's start, or at its start if the moment is over by then.
 void Monitor::on_command() {
-  tell_of_oom_group();
+  report_oom_group();
   for (const Option file : {Option::report, Option::termination_log}) {
     const std::string_view path = settings_.text(file);  // of a shell's >(COMMAND): written at the end
     if (path.starts_with("/dev/fd/") || path.starts_with("/proc/self/fd/")) return;
@@ -99,7 +99,7 @@ void Monitor::on_command() {
 
 /// Written at once: a process that takes the last of the memory in one step leaves no time between the limit
 /// and the KILL.
-void Monitor::tell_of_oom_group() {
+void Monitor::report_oom_group() {
   if (!memory_before_->kills_all) return;
   const std::string what =
       "memory.oom.group is set: a process over " + the_limit(*memory_before_) + " ends the whole container";

@@ -58,7 +58,7 @@ class Monitor final : public supervise::Observer, private status::Source {
   void look_around();
   void open_socket();
   void on_command();
-  void tell_of_oom_group();
+  void report_oom_group();
   void watch_memory();
   void on_memory_event();
 

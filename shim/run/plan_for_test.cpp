@@ -18,7 +18,7 @@ Planned plan(const Node& node, Words line) {
   const auto platform = platform::recognise(profiles, invocation.settings.text(Option::platform), node);
   const auto torchrun = own_torchrun(invocation.settings, invocation.arguments);
   const auto topology = resolve_topology(invocation.settings, std::get<platform::Platform>(platform), node,
-                                         torchrun ? &torchrun->says : nullptr);
+                                         torchrun ? &torchrun->given : nullptr);
   if (const auto* faults = std::get_if<Faults>(&topology)) FAIL(to_line(faults->front()));
   const auto& known = std::get<Topology>(topology);
   const LaunchInput input{known, invocation.settings, invocation.arguments, node};

@@ -25,7 +25,7 @@ Outcome<Job> resolve(const Settings& settings, const std::vector<std::string>& c
       !command.empty() && found.profile != nullptr && platform::is_agent(*found.profile, command.front());
 
   const auto torchrun = own_torchrun(settings, command);
-  auto topology = resolve_topology(settings, found, node, torchrun ? &torchrun->says : nullptr);
+  auto topology = resolve_topology(settings, found, node, torchrun ? &torchrun->given : nullptr);
   if (auto* faults = std::get_if<Faults>(&topology)) return std::move(*faults);
 
   auto plan = plan_launch({std::get<Topology>(topology), settings, command, node});

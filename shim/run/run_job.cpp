@@ -59,12 +59,12 @@ void announce(const Job& job, const std::vector<std::string>& command) {
 
 /// This node's numbers in the job: those that its last workers had, because an elastic job's nodes come and
 /// go, or else the topology's. Nothing for a node alone.
-std::optional<supervise::NodePlace> place_of(const supervise::Ending& ending, const Job& job) {
+std::optional<supervise::NodeNumbers> numbers_of(const supervise::Ending& ending, const Job& job) {
   const Topology& topology = job.topology;
   if (topology.alone) return std::nullopt;
-  const std::optional<supervise::NodePlace>& last = ending.workers.place;
+  const std::optional<supervise::NodeNumbers>& last = ending.workers.numbers;
   if (last || topology.elastic || !topology.facts.has(Fact::node_rank)) return last;
-  return supervise::NodePlace{topology.number(Fact::node_rank), topology.number(Fact::nnodes)};
+  return supervise::NodeNumbers{topology.number(Fact::node_rank), topology.number(Fact::nnodes)};
 }
 
 /// While the command runs, rankshim's working directory is another one (init/working_directory.h).
@@ -118,7 +118,8 @@ awaitable<int> run_command(const Run& run, Job& job, const std::vector<std::stri
   run.monitor.set_launcher(nullptr);
   end.details = error_files.gather(end.ending);
   const bool launcher_code = run.settings.text(Option::exit_code) == "launcher";
-  const Verdict verdict = judge(end.ending, job.plan, end.details, place_of(end.ending, job), launcher_code);
+  const Verdict verdict =
+      judge(end.ending, job.plan, end.details, numbers_of(end.ending, job), launcher_code);
   co_return co_await conclude(run, verdict, &job, &end);
 }
 
@@ -132,7 +133,7 @@ awaitable<int> run_whole(const Run& run, const std::vector<std::string>& argumen
   if (const auto* faults = std::get_if<Faults>(&resolved)) {
     for (const Fault& fault : *faults) log::error("{}", to_line(fault));
     Verdict end = ended_before_start(exit_code::configuration, Cause::config, to_line(faults->front()));
-    end.is_told = true;
+    end.is_logged = true;
     co_return co_await conclude(run, end);
   }
   Job& job = std::get<Job>(resolved);

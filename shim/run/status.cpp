@@ -172,7 +172,7 @@ void Socket::open(const std::vector<std::string>& folders) {
   std::string in_the_way;
   for (const std::string& path : paths_in(folders)) {
     const int error = open_at(path);
-    if (error == EADDRINUSE) return tell_of_keeper(path);
+    if (error == EADDRINUSE) return warn_of_keeper(path);
     if (error == 0) {
       path_ = path;
       struct stat made{};
@@ -196,7 +196,7 @@ void Socket::open(const std::vector<std::string>& folders) {
 
 /// No warning if the keeper is an ancestor: a rankshim within another's command is as usual as a shell within
 /// a shell.
-void Socket::tell_of_keeper(const std::string& path) const {
+void Socket::warn_of_keeper(const std::string& path) const {
   const log::Level level = is_ancestor(keeper_) ? log::Level::debug : log::Level::warn;
   if (log::enabled(level))
     log::write(level,

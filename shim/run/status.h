@@ -47,7 +47,7 @@ class Socket {
  private:
   /// 0, or an errno: EADDRINUSE if another instance of this container answers; its process is then `keeper_`.
   int open_at(const std::string& path);
-  void tell_of_keeper(const std::string& path) const;
+  void warn_of_keeper(const std::string& path) const;
   void listen();
   void answer();
 

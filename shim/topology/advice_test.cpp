@@ -92,7 +92,7 @@ struct State {
 };
 
 /// The platform's facts.
-Facts said_in(const State& state, const std::string& hostname) {
+Facts facts_in(const State& state, const std::string& hostname) {
   FakeNode node(state.variables);
   node.name = hostname;
   node.files = state.files;
@@ -289,7 +289,7 @@ TEST_CASE("following a refusal's advice leads to the right numbers") {
         INFO("as '" << value << "'");
         State altered = without;
         altered.set(name, value);
-        walker.believed = said_in(altered, recording.hostname);
+        walker.believed = facts_in(altered, recording.hostname);
         look(altered);
         walker.believed = {};
       }

@@ -12,19 +12,19 @@ bool is_port(std::string_view text) {
 
 void TopologyResolver::complete_nproc() {
   auto& nproc = fact(Fact::nproc_per_node);
-  const std::string said_workers = nproc ? nproc->text : "auto";
+  const std::string wanted = nproc ? nproc->text : "auto";
   if (!node_.is_here()) return complete_nproc_elsewhere();
-  if (said_workers == "cpu") {
+  if (wanted == "cpu") {
     const DeviceCount cpus = node_.cpus();
     nproc = Value{fmt::format("{}", cpus.count), Origin::devices, cpus.what};
     return;
   }
   // What the user sets is final, and one worker needs no accelerator: there is nothing to look for.
-  const bool number = parse_count(said_workers).value_or(0) != 0;
-  if (number && (nproc->from_user() || said_workers == "1")) return;
+  const bool number = parse_count(wanted).value_or(0) != 0;
+  if (number && (nproc->from_user() || wanted == "1")) return;
   const auto visible = node_.accelerators();
-  if (said_workers != "auto" && said_workers != "gpu") return check_nproc(*nproc, visible);
-  if (!visible && said_workers == "gpu") {
+  if (wanted != "auto" && wanted != "gpu") return check_nproc(*nproc, visible);
+  if (!visible && wanted == "gpu") {
     fault(fmt::format("{}, but this node has no visible accelerator", in_words(Fact::nproc_per_node, *nproc)),
           {name_of(Fact::nproc_per_node, *nproc)},
           "give the container its devices, or set --nproc-per-node (RANKSHIM_NPROC_PER_NODE)");

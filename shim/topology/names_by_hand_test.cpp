@@ -17,7 +17,7 @@ TEST_CASE("names set by hand beside a platform say what it leaves open, and chan
   struct Case {
     std::vector<std::string> platform;
     std::vector<std::string> by_hand;
-    std::string place;
+    std::string part;
     std::string nproc;
     std::string hostname = "some-host";
   };
@@ -75,18 +75,18 @@ TEST_CASE("names set by hand beside a platform say what it leaves open, and chan
     const auto outcome = resolve(node);
     if (const auto* faults = std::get_if<Faults>(&outcome)) INFO(to_line(faults->front()));
     REQUIRE(std::holds_alternative<Topology>(outcome));
-    CHECK(place(std::get<Topology>(outcome)) == wanted.place);
+    CHECK(part_in_job(std::get<Topology>(outcome)) == wanted.part);
     CHECK(std::get<Topology>(outcome).facts.text(Fact::nproc_per_node) == wanted.nproc);
   }
 }
 
 TEST_CASE("an attempt is part of the run id, and so of the port, unless the user sets the run id") {
-  const auto port = [](std::vector<std::string> said, const char* attempt) {
+  const auto port = [](std::vector<std::string> options, const char* attempt) {
     const FakeNode node({"AWS_BATCH_JOB_ID=j#1", "AWS_BATCH_JOB_NODE_INDEX=1", "AWS_BATCH_JOB_NUM_NODES=2",
                          "AWS_BATCH_JOB_MAIN_NODE_INDEX=0",
                          "AWS_BATCH_JOB_MAIN_NODE_PRIVATE_IPV4_ADDRESS=10.0.0.1",
                          std::string("AWS_BATCH_JOB_ATTEMPT=") + attempt});
-    const auto outcome = resolve(node, std::move(said));
+    const auto outcome = resolve(node, std::move(options));
     REQUIRE(std::holds_alternative<Topology>(outcome));
     const Facts& facts = std::get<Topology>(outcome).facts;
     return std::string(facts.text(Fact::run_id)) + " " + std::string(facts.text(Fact::master_port));

@@ -24,7 +24,7 @@ constexpr auto spellings =
                                                                   {"NPROCPERNOD", "NPROC_PER_NODE"}});
 
 /// Variables for a node's part in the job.
-constexpr auto place_names =
+constexpr auto job_names =
     std::to_array<std::string_view>({"NNODES", "WORLD_SIZE", "NODE_RANK", "RANK", "MASTER_ADDR"});
 
 /// Whether both have the same letters, ignoring underscores and case.
@@ -48,7 +48,7 @@ bool is_nearly(std::string_view name, std::string_view wanted) {
 }
 
 /// Whether a node that is alone would not have this value.
-bool says_others(std::string_view wanted, std::string_view value) {
+bool shows_others(std::string_view wanted, std::string_view value) {
   if (wanted == "MASTER_ADDR") return !is_loopback(value);
   const auto number = parse_count(value);
   return number && *number > (wanted == "NNODES" || wanted == "WORLD_SIZE" ? 1U : 0U);
@@ -68,7 +68,7 @@ std::vector<NearMiss> find(const Environment& environment, std::span<const std::
       if (environment.get(wanted)) continue;
       if (name == wanted)
         misses.push_back({std::string(name), fmt::format("{} is set, but empty", name), true});
-      else if (value && (!of_several_nodes || says_others(wanted, *value)))
+      else if (value && (!of_several_nodes || shows_others(wanted, *value)))
         misses.push_back({std::string(name), fmt::format("{}={} is set, but the name is {}", printable(name),
                                                          in_quotes(*value), wanted)});
     }
@@ -83,7 +83,7 @@ std::vector<NearMiss> near_misses(const Environment& environment, std::span<cons
 }
 
 std::vector<NearMiss> near_misses_of_several_nodes(const Environment& environment) {
-  return find(environment, place_names, true);
+  return find(environment, job_names, true);
 }
 
 }  // namespace rankshim

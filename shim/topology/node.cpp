@@ -17,7 +17,7 @@ void TopologyResolver::complete_node() {
   complete_nproc();
   complete_torchruns();
   if (!fact(Fact::nnodes)) {
-    if (says_others() || platform_lacks_nnodes()) return;
+    if (shows_others() || platform_lacks_nnodes()) return;
     fact(Fact::nnodes) = Value{"1", Origin::fallback, ""};
     check_unknown_platform();
   }
@@ -81,11 +81,11 @@ bool TopologyResolver::check_nnodes() {
   return true;
 }
 
-bool TopologyResolver::says_others() {
-  std::string evidence;
+bool TopologyResolver::shows_others() {
+  std::string shown_by;
   std::vector<std::string> names;
   const auto add = [&](std::string_view text, std::string variable) {
-    evidence += fmt::format("{}{}", evidence.empty() ? "" : ", ", text);
+    shown_by += fmt::format("{}{}", shown_by.empty() ? "" : ", ", text);
     names.push_back(std::move(variable));
   };
   for (const Fact known : {Fact::node_rank, Fact::master_addr, Fact::rdzv_endpoint}) {
@@ -100,13 +100,13 @@ bool TopologyResolver::says_others() {
   // An address of this node has no name.
   if (facts().has(Fact::master_addr) && fact(Fact::master_addr)->origin == Origin::derived &&
       has_own_words()) {
-    evidence += fmt::format(" of {} ({})", platform_.name, platform_.evidence);
+    shown_by += fmt::format(" of {} ({})", platform_.name, platform_.recognised_by);
     names.insert(names.end(), platform_.evidence_names.begin(), platform_.evidence_names.end());
   }
   const Missing missing = this->missing(Fact::nnodes, names);
   for (const char* generic : {"NNODES", "WORLD_SIZE"}) names.emplace_back(generic);
-  const char* says = evidence.find(", ") == std::string::npos ? "says" : "say";
-  fault(fmt::format("{} {} that there are other nodes, but their number is unknown{}", evidence, says,
+  const char* says = shown_by.find(", ") == std::string::npos ? "says" : "say";
+  fault(fmt::format("{} {} that there are other nodes, but their number is unknown{}", shown_by, says,
                     missing.why),
         names,
         fmt::format("{}set NNODES on every node (1 if this node is alone), or --nnodes (RANKSHIM_NNODES)",
@@ -121,7 +121,7 @@ bool TopologyResolver::platform_lacks_nnodes() {
   if (!missing.is_expected) return false;
   names.insert(names.end(), platform_.evidence_names.begin(), platform_.evidence_names.end());
   fault(fmt::format("this is {} ({}), but the number of nodes is unknown{}", platform_.name,
-                    platform_.evidence, missing.why),
+                    platform_.recognised_by, missing.why),
         names,
         fmt::format("{}set NNODES on every node (1 if this node is alone), or --nnodes (RANKSHIM_NNODES)",
                     missing.remedy));
@@ -166,7 +166,7 @@ void TopologyResolver::complete_single() {
   if (const auto& rank = fact(Fact::node_rank); rank && rank->text != "0") {
     fault(fmt::format("{} is not below {}", in_words(Fact::node_rank, *rank),
                       in_words(Fact::nnodes, *fact(Fact::nnodes))),
-          {name_of(Fact::node_rank, *rank), name_of(Fact::nnodes, *fact(Fact::nnodes))}, settle_place);
+          {name_of(Fact::node_rank, *rank), name_of(Fact::nnodes, *fact(Fact::nnodes))}, settle_nodes);
     return;
   }
   if (!fact(Fact::node_rank)) fact(Fact::node_rank) = Value{"0", Origin::fallback, ""};
@@ -205,7 +205,7 @@ void TopologyResolver::complete_static() {
     fault(number ? fmt::format("{} is not below {}", in_words(Fact::node_rank, *rank),
                                in_words(Fact::nnodes, nnodes))
                  : fmt::format("{} is not a number", in_words(Fact::node_rank, *rank)),
-          {name_of(Fact::node_rank, *rank), name_of(Fact::nnodes, nnodes)}, settle_place);
+          {name_of(Fact::node_rank, *rank), name_of(Fact::nnodes, nnodes)}, settle_nodes);
   } else {
     topology_.host = *number == 0;
   }

@@ -43,7 +43,7 @@ void check_without(const std::string& missing, const Node& node, const std::stri
     const auto number = [&](const std::string& text) {
       return text.substr(5, host ? text.find(',') - 5 : std::string::npos);
     };
-    CHECK(number(place(*topology)) == number(expected));
+    CHECK(number(part_in_job(*topology)) == number(expected));
   } else {
     const auto& faults = std::get<Faults>(outcome);
     INFO(to_line(faults.front()));
@@ -83,7 +83,7 @@ TEST_CASE(
     const auto outcome = resolve(whole);
     const auto* topology = std::get_if<Topology>(&outcome);
     if (topology == nullptr || topology->alone) continue;
-    const std::string expected = topology->idle_role.empty() ? place(*topology) : std::string();
+    const std::string expected = topology->idle_role.empty() ? part_in_job(*topology) : std::string();
     without_each(recording, [&](const std::string& missing, const Node& node) {
       check_without(missing, node, expected);
     });

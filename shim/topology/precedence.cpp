@@ -93,8 +93,8 @@ bool TopologyResolver::choose_from_torchrun(Fact wanted) {
   for (const std::optional<Value>* other : others) {
     if (!*other || agrees(wanted, flag, **other)) continue;
     const bool by_name = wanted != Fact::nnodes || torchrun_->names_nnodes;  // or by --standalone
-    const std::string said_by_flag = by_name ? in_words(wanted, flag) : flag.detail;
-    Fault wrong = flag_contradicts(said_by_flag, in_words(wanted, **other), name_of(wanted, **other));
+    const std::string flag_in_words = by_name ? in_words(wanted, flag) : flag.detail;
+    Fault wrong = flag_contradicts(flag_in_words, in_words(wanted, **other), name_of(wanted, **other));
     fault(std::move(wrong.what), wrong.names, std::move(wrong.fix));
     break;
   }

@@ -18,7 +18,7 @@ void TopologyResolver::complete_process() {
     const Missing missing = this->missing(needed, names);
     names.insert(names.end(), platform_.evidence_names.begin(), platform_.evidence_names.end());
     fault(fmt::format("{} ({}) has started one process per accelerator, but {} is unknown{}",
-                      topology_.platform, platform_.evidence, name(needed), missing.why),
+                      topology_.platform, platform_.recognised_by, name(needed), missing.why),
           names,
           missing.unset.empty()
               ? fmt::format("{}{}", missing.remedy, settle_process)
@@ -70,7 +70,7 @@ void TopologyResolver::check_below(Fact smaller, Fact larger) {
   fault(
       fmt::format("{} is not below {}", in_words(smaller, *fact(smaller)), in_words(larger, *fact(larger))),
       {name_of(smaller, *fact(smaller)), name_of(larger, *fact(larger))},
-      smaller == Fact::node_rank ? settle_place : fmt::format("correct one of them, or {}", settle_process));
+      smaller == Fact::node_rank ? settle_nodes : fmt::format("correct one of them, or {}", settle_process));
 }
 
 bool TopologyResolver::check_local_size() {

@@ -22,11 +22,11 @@ inline Outcome<Topology> resolve(const Node& node, std::vector<std::string> word
   if (const auto* faults = std::get_if<Faults>(&platform)) return *faults;
   const auto torchrun = read_torchrun(command);
   return resolve_topology(settings, std::get<platform::Platform>(platform), node,
-                          torchrun ? &torchrun->says : nullptr);
+                          torchrun ? &torchrun->given : nullptr);
 }
 
 /// For tests: the facts in which two nodes of one job must agree, as one text.
-inline std::string place(const Topology& topology) {
+inline std::string part_in_job(const Topology& topology) {
   const Facts& facts = topology.facts;
   const bool process = topology.granularity == platform::Granularity::process;
   std::string text = process ? "rank " : "node ";

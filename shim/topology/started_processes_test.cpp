@@ -11,13 +11,13 @@ TEST_CASE("torch's variables made of Slurm's count processes, those of the first
                        "SLURM_PROCID=0", "SLURM_LOCALID=0", "SLURM_NTASKS=8"});
   const auto outcome = resolve(node);
   REQUIRE(std::holds_alternative<Topology>(outcome));
-  CHECK(place(std::get<Topology>(outcome)) == "rank 0 of 8, master n1");
+  CHECK(part_in_job(std::get<Topology>(outcome)) == "rank 0 of 8, master n1");
 }
 
 TEST_CASE("RANK, WORLD_SIZE and LOCAL_RANK together are a process that something has started") {
   struct Case {
     std::vector<std::string> variables;
-    std::string place;
+    std::string part;
     std::string local_world_size;
   };
   const std::vector<std::string> task = {
@@ -81,7 +81,7 @@ TEST_CASE("RANK, WORLD_SIZE and LOCAL_RANK together are a process that something
     const auto outcome = resolve(FakeNode(wanted.variables));
     if (const auto* faults = std::get_if<Faults>(&outcome)) FAIL(to_line(faults->front()));
     const auto& topology = std::get<Topology>(outcome);
-    CHECK(place(topology) == wanted.place);
+    CHECK(part_in_job(topology) == wanted.part);
     CHECK(topology.facts.text(Fact::local_world_size) == wanted.local_world_size);
   }
 }
@@ -89,7 +89,7 @@ TEST_CASE("RANK, WORLD_SIZE and LOCAL_RANK together are a process that something
 TEST_CASE("MPI's one process of a node is the node's launcher") {
   struct Case {
     std::vector<std::string> variables;
-    std::string place;
+    std::string part;
   };
   const std::vector<Case> cases = {
       {{"OMPI_COMM_WORLD_SIZE=2", "OMPI_COMM_WORLD_RANK=1", "OMPI_COMM_WORLD_LOCAL_SIZE=1",
@@ -135,7 +135,7 @@ TEST_CASE("MPI's one process of a node is the node's launcher") {
     INFO(joined(wanted.variables, " "));
     const auto outcome = resolve(FakeNode(wanted.variables));
     if (const auto* faults = std::get_if<Faults>(&outcome)) FAIL(to_line(faults->front()));
-    CHECK(place(std::get<Topology>(outcome)) == wanted.place);
+    CHECK(part_in_job(std::get<Topology>(outcome)) == wanted.part);
   }
 }
 
@@ -147,7 +147,7 @@ TEST_CASE("every task of a Slurm step with the old names alone counts processes,
                   "SLURM_NPROCS=4", "SLURM_TASKS_PER_NODE=2(x2)", "SLURM_NODEID=" + node,
                   "SLURM_PROCID=" + std::to_string(rank), "SLURM_LOCALID=" + std::to_string(rank % 2)}));
     if (const auto* faults = std::get_if<Faults>(&outcome)) FAIL(to_line(faults->front()));
-    CHECK(place(std::get<Topology>(outcome)) == "rank " + std::to_string(rank) + " of 4, master n1");
+    CHECK(part_in_job(std::get<Topology>(outcome)) == "rank " + std::to_string(rank) + " of 4, master n1");
   }
 }
 

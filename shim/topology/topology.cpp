@@ -41,7 +41,7 @@ Outcome<Topology> TopologyResolver::resolve() {
                        true});
     return std::move(faults_);
   }
-  if (!user_says_place() && !platform_.doubts.empty()) {
+  if (!user_sets_numbers() && !platform_.doubts.empty()) {
     const Facts& own = platform_.facts;
     const bool elastic = own.has(Fact::rdzv_backend) || own.has(Fact::rdzv_endpoint);
     const char* settle = topology_.granularity == Granularity::process ? settle_process
@@ -59,7 +59,7 @@ Outcome<Topology> TopologyResolver::resolve() {
     if (workers && !workers->from_user() && workers->detail != "NPROC_PER_NODE") workers.reset();
     read_ranks("process", node_, facts(), topology_.granularity, faults_);
   } else if (reads_variables_ && topology_.idle_role.empty() && topology_.granularity == Granularity::node &&
-             !platform_says_all() && !platform_has_words() && !user_says_place()) {
+             !platform_sets_all() && !platform_has_words() && !user_sets_numbers()) {
     const auto wrong =
         torchrun_ == nullptr
             ? std::nullopt
@@ -87,11 +87,11 @@ Outcome<Topology> TopologyResolver::resolve() {
     complete_node();
   }
   if (!faults_.empty()) return std::move(faults_);
-  tell_port_beside_links();
+  warn_of_links_as_port();
   return std::move(topology_);
 }
 
-void TopologyResolver::tell_port_beside_links() {
+void TopologyResolver::warn_of_links_as_port() {
   if (!fact(Fact::master_port)) return;
   for (std::string& warning : topology_.warnings) {
     if (warning.ends_with(platform::link_ignored) && warning.find("PORT=") != std::string::npos)
@@ -129,22 +129,22 @@ void TopologyResolver::fault(std::string what, const std::vector<std::string>& n
   faults_.push_back({std::move(what), std::move(each), std::move(fix)});
 }
 
-bool TopologyResolver::platform_says_all() const {
+bool TopologyResolver::platform_sets_all() const {
   const Facts& own = platform_.facts;
   return !is_mere_names() && own.has(Fact::nnodes) && own.has(Fact::node_rank);
 }
 
 bool TopologyResolver::platform_has_words() const {
   if (!has_own_words() || settings_.text(Option::rank_unit) != "auto") return false;
-  const auto says = [&](Fact fact) {
-    const auto places = platform_.profile->places();
-    return std::any_of(places.begin(), places.end(),
-                       [&](const platform::Place& place) { return place.fact == fact; });
+  const auto provides = [&](Fact fact) {
+    const auto expressions = platform_.profile->expressions();
+    return std::any_of(expressions.begin(), expressions.end(),
+                       [&](const platform::FactExpression& expression) { return expression.fact == fact; });
   };
-  return says(Fact::nnodes) && says(Fact::node_rank);
+  return provides(Fact::nnodes) && provides(Fact::node_rank);
 }
 
-bool TopologyResolver::user_says_place() const {
+bool TopologyResolver::user_sets_numbers() const {
   return settings_[Option::nnodes] && (settings_[Option::node_rank] || settings_[Option::rdzv_endpoint]);
 }
 

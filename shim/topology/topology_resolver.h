@@ -15,7 +15,7 @@ constexpr const char* settle_process =
     "set RANK, WORLD_SIZE and LOCAL_RANK with --platform=generic (RANKSHIM_PLATFORM)";
 
 /// What settles numbers of nodes that contradict each other.
-constexpr const char* settle_place =
+constexpr const char* settle_nodes =
     "correct one of them, or settle it with --nnodes and --node-rank (RANKSHIM_NNODES, RANKSHIM_NODE_RANK)";
 
 /// What settles all numbers of a node, in a static job and in an elastic one.
@@ -64,7 +64,7 @@ class TopologyResolver {
   void add_torchrun_facts();
 
   /// Warns of a service link in the place of a port, and names the port that is used instead.
-  void tell_port_beside_links();
+  void warn_of_links_as_port();
 
   /// Writes numbers without leading zeros: a shell's arithmetic takes 010 for 8, and 08 for a mistake.
   void normalise();
@@ -86,14 +86,14 @@ class TopologyResolver {
 
   /// With such a platform RANK and WORLD_SIZE may count anything: training-operator from 1.7 on counts
   /// processes in them, and all pods if PET_NNODES does not include the master.
-  [[nodiscard]] bool platform_says_all() const;
+  [[nodiscard]] bool platform_sets_all() const;
 
   /// The platform has its own variables for the nodes. If they are not set, that is the fault, and RANK is no
   /// substitute.
   [[nodiscard]] bool platform_has_words() const;
 
   /// If so, RANK and WORLD_SIZE add nothing, whatever they count.
-  [[nodiscard]] bool user_says_place() const;
+  [[nodiscard]] bool user_sets_numbers() const;
 
   /// A platform was recognised, not only generic names.
   [[nodiscard]] bool has_own_words() const;
@@ -140,7 +140,7 @@ class TopologyResolver {
 
   /// Whether something indicates other nodes although their number is not known; if so, adds a fault about
   /// what is missing.
-  bool says_others();
+  bool shows_others();
 
   /// Whether a platform with its own variable for the number of nodes did not set it: guessing one node would
   /// be wrong.

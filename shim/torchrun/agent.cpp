@@ -45,7 +45,7 @@ supervise::WorkerRecord Agent::record() const {
   if (!watch_) return record;
   record.ends = watch_->ends();
   record.seen = watch_->seen();
-  record.place = watch_->place();
+  record.numbers = watch_->numbers();
   record.first_at = watch_->first_seen();
   record.error_folder = watch_->attempt_folder();
   record.attempts = watch_->attempts();

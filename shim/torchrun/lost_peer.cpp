@@ -35,7 +35,7 @@ constexpr std::array<std::string_view, 14> signs = {
 
 }  // namespace
 
-bool tells_of_lost_peer(std::string_view exception) {
+bool is_error_of_lost_peer(std::string_view exception) {
   return std::ranges::any_of(
       signs, [exception](std::string_view sign) { return exception.find(sign) != std::string_view::npos; });
 }

@@ -30,7 +30,7 @@ TEST_CASE("a backend's error about a lost worker is distinguished from its other
            "details.",
        }) {
     CAPTURE(lost);
-    CHECK(tells_of_lost_peer(lost));
+    CHECK(is_error_of_lost_peer(lost));
   }
   for (const char* own : {
            "DistBackendError: NCCL error in: NCCLUtils.hpp:121, unhandled cuda error, NCCL version 2.19.3",
@@ -40,6 +40,6 @@ TEST_CASE("a backend's error about a lost worker is distinguished from its other
            "RuntimeError: DataLoader worker (pid 17) is killed by signal: Killed.",
        }) {
     CAPTURE(own);
-    CHECK_FALSE(tells_of_lost_peer(own));
+    CHECK_FALSE(is_error_of_lost_peer(own));
   }
 }

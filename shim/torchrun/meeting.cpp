@@ -20,15 +20,15 @@ Meeting::Meeting(const MeetingPlan& plan, pid_t agent, Clock::time_point started
     : plan_(plan),
       agent_(agent),
       started_(started),
-      told_(started),
-      due_(started + std::min(plan.told_every, plan.limit.value_or(plan.told_every))) {}
+      logged_at_(started),
+      due_(started + std::min(plan.log_interval, plan.limit.value_or(plan.log_interval))) {}
 
 bool Meeting::is_over(Clock::time_point now) {
   const bool meets = is_in_rendezvous(agent_, plan_.port);
   if (meets && plan_.limit && now >= started_ + *plan_.limit) return true;
-  if (now >= told_ + plan_.told_every) {
-    told_ += plan_.told_every;
-    const std::string since = seconds(std::chrono::duration_cast<milliseconds>(told_ - started_));
+  if (now >= logged_at_ + plan_.log_interval) {
+    logged_at_ += plan_.log_interval;
+    const std::string since = seconds(std::chrono::duration_cast<milliseconds>(logged_at_ - started_));
     if (meets) {
       log::info("waiting for the other nodes: torchrun has no worker yet, {} after its start{}", since,
                 plan_.limit ? "; at most " + seconds(*plan_.limit) : std::string());
@@ -37,7 +37,7 @@ bool Meeting::is_over(Clock::time_point now) {
                 since);
     }
   }
-  due_ = told_ + plan_.told_every;
+  due_ = logged_at_ + plan_.log_interval;
   if (plan_.limit && due_ > started_ + *plan_.limit)
     due_ = std::max(started_ + *plan_.limit, now + look_again);
   return false;

@@ -14,7 +14,7 @@ struct MeetingPlan {
   /// The time from the agent's start after which it is killed. Nothing: until the agent gives up, as in an
   /// elastic job, where only the agent can know whether enough nodes are there.
   std::optional<std::chrono::milliseconds> limit;
-  std::chrono::milliseconds told_every{30'000};  ///< the interval of log lines
+  std::chrono::milliseconds log_interval{30'000};  ///< the interval of log lines
 };
 
 /// An agent's wait for the other nodes, about which torch logs nothing. It cannot be asked: all that can be
@@ -36,7 +36,7 @@ class Meeting {
   const MeetingPlan plan_;
   const pid_t agent_;
   const Clock::time_point started_;
-  Clock::time_point told_;  // the last log line, or the agent's start
+  Clock::time_point logged_at_;  // the last log line, or the agent's start
   Clock::time_point due_;
 };
 

@@ -145,15 +145,15 @@ bool is_own_endpoint(std::string_view endpoint) {
 void read_facts(const std::vector<std::string>& command, TorchrunCommand& torchrun) {
   for (const auto& [name, fact] : fact_flags) {
     if (const auto* flag = torchrun.find(name))
-      torchrun.says.facts[fact] = Value{flag->value, Origin::option, written(*flag, command)};
+      torchrun.given.facts[fact] = Value{flag->value, Origin::option, written(*flag, command)};
   }
-  Facts& facts = torchrun.says.facts;
+  Facts& facts = torchrun.given.facts;
   const auto* standalone = torchrun.find("standalone");
   const auto* endpoint = torchrun.find("rdzv_endpoint");
   const bool own = endpoint != nullptr && is_own_endpoint(endpoint->value);
-  torchrun.says.names_nnodes = torchrun.find("nnodes") != nullptr;
-  torchrun.says.meets_itself = standalone != nullptr || own;
-  if (!torchrun.says.meets_itself) return;
+  torchrun.given.names_nnodes = torchrun.find("nnodes") != nullptr;
+  torchrun.given.meets_itself = standalone != nullptr || own;
+  if (!torchrun.given.meets_itself) return;
   for (const Fact other : {Fact::node_rank, Fact::master_addr, Fact::master_port, Fact::run_id,
                            Fact::rdzv_backend, Fact::rdzv_endpoint, Fact::rdzv_conf})
     facts[other].reset();

@@ -81,8 +81,8 @@ TEST_CASE("torchrun's flags end where its script begins, however they are writte
   }
   const auto torchrun =
       read_torchrun({"torchrun", "--nnodes=2", "--node-rank", "1", "--nnodes=3", "-m", "x"});
-  CHECK(torchrun->says.facts.text(Fact::nnodes) == "3");
-  CHECK(torchrun->says.facts[Fact::node_rank]->source() == "option torchrun --node-rank");
+  CHECK(torchrun->given.facts.text(Fact::nnodes) == "3");
+  CHECK(torchrun->given.facts[Fact::node_rank]->source() == "option torchrun --node-rank");
   CHECK(torchrun->script({"torchrun", "--nnodes=2", "-m", "x"}).empty());
 }
 
@@ -113,8 +113,8 @@ TEST_CASE("torchrun's flags may not contradict the platform or rankshim's option
     CHECK_THAT(line, Catch::StartsWith(what));
     CHECK_THAT(line, Catch::Contains("--launcher=none"));
   }
-  const auto told = resolve(FakeNode(two_nodes), {"--nnodes=3"}, {"torchrun", "--nnodes=2", "t.py"});
-  CHECK_THAT(first_fault(told), Catch::Contains("torchrun --nnodes=2 contradicts --nnodes=3"));
+  const auto contradicted = resolve(FakeNode(two_nodes), {"--nnodes=3"}, {"torchrun", "--nnodes=2", "t.py"});
+  CHECK_THAT(first_fault(contradicted), Catch::Contains("torchrun --nnodes=2 contradicts --nnodes=3"));
 }
 
 TEST_CASE("torchrun's flags that repeat or add facts are no contradiction") {

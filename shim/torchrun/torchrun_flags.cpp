@@ -101,7 +101,7 @@ class FlagWriter {
 bool has_own_rendezvous(const TorchrunCommand& torchrun, const Topology& topology) {
   const auto* backend = torchrun.find("rdzv_backend");
   return !topology.elastic &&
-         (torchrun.says.meets_itself || (backend != nullptr && backend->value != "static"));
+         (torchrun.given.meets_itself || (backend != nullptr && backend->value != "static"));
 }
 
 bool is_number(std::string_view text) { return parse_count(text).has_value(); }

@@ -226,26 +226,26 @@ bool WorkerWatch::all_have_ended() const {
 }
 
 /// Reads the node's numbers from the first worker of a set; logs what has changed since the set before.
-void WorkerWatch::take_place(std::string_view environment) {
-  const std::optional<NodePlace> before = std::exchange(place_, std::nullopt);
+void WorkerWatch::take_numbers(std::string_view environment) {
+  const std::optional<NodeNumbers> before = std::exchange(numbers_, std::nullopt);
   const std::optional<unsigned> node_rank = number_after("GROUP_RANK=", environment);
   const std::optional<unsigned> nodes = number_after("GROUP_WORLD_SIZE=", environment);
-  if (node_rank && nodes) place_ = NodePlace{*node_rank, *nodes};
+  if (node_rank && nodes) numbers_ = NodeNumbers{*node_rank, *nodes};
   if (!earlier_.empty()) {
     std::string what = "torchrun has started new workers";
     if (restarted_) what += fmt::format(" (restart {})", attempts_ - 1);
-    if (place_ && before && place_->nodes != before->nodes) {
-      what += place_->nodes < before->nodes  ? ": a node was lost"
-              : place_->nodes <= most_nodes_ ? ": a node came back"
-                                             : ": a node has joined";
-      what += fmt::format("; the job has {} now, {} before", counted(std::to_string(place_->nodes), "node"),
+    if (numbers_ && before && numbers_->nodes != before->nodes) {
+      what += numbers_->nodes < before->nodes  ? ": a node was lost"
+              : numbers_->nodes <= most_nodes_ ? ": a node came back"
+                                               : ": a node has joined";
+      what += fmt::format("; the job has {} now, {} before", counted(std::to_string(numbers_->nodes), "node"),
                           before->nodes);
     } else if (!restarted_) {
       what += ": the job's nodes have changed";
     }
     log::info("{}", what);
   }
-  if (place_) most_nodes_ = std::max(most_nodes_, place_->nodes);
+  if (numbers_) most_nodes_ = std::max(most_nodes_, numbers_->nodes);
 }
 
 /// Several requests within the interval cause one look.
@@ -292,7 +292,7 @@ void WorkerWatch::add_worker(pid_t pid) {
   }
   if (!run_is_known_) take_folder_of(environment);
   if (!first_seen_) first_seen_ = steady_clock::now();
-  if (workers_.empty()) take_place(environment);
+  if (workers_.empty()) take_numbers(environment);
   Worker& worker = workers_[pid];
   worker.local_rank = *local_rank;
   worker.rank = number_after("RANK=", environment);

@@ -65,7 +65,7 @@ class WorkerWatch {
   /// How often /proc was searched for workers.
   [[nodiscard]] std::uint64_t looks() const { return looks_; }
   /// This node's numbers in the last set; nothing if the worker's environment could not be read.
-  [[nodiscard]] const std::optional<supervise::NodePlace>& place() const { return place_; }
+  [[nodiscard]] const std::optional<supervise::NodeNumbers>& numbers() const { return numbers_; }
 
  private:
   struct Worker {
@@ -88,7 +88,7 @@ class WorkerWatch {
   void on_entry(const std::string& folder, const std::string& name);
   void begin_attempt(const Attempt& attempt);
   [[nodiscard]] bool all_have_ended() const;
-  void take_place(std::string_view environment);
+  void take_numbers(std::string_view environment);
   [[nodiscard]] bool may_be_ours(const std::string& run) const;
   void take_folder_of(std::string_view environment);
   void look_soon();
@@ -113,7 +113,7 @@ class WorkerWatch {
   std::vector<supervise::WorkerEnd> ends_;
   unsigned attempts_ = 0;
   bool restarted_ = false;  // the set that is searched for is a restart's
-  std::optional<supervise::NodePlace> place_;
+  std::optional<supervise::NodeNumbers> numbers_;
   unsigned most_nodes_ = 0;  // the most that the job ever had
   std::string run_;  // the name of the launcher's folder in the log folder, which other runs may share
   bool run_is_known_ = false;  // from a worker's environment

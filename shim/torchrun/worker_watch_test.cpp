@@ -126,19 +126,19 @@ TEST_CASE("new workers are followed after a change of membership, in the folder 
   agent.step("start(0, 0, 1)");
   run_until(io, [&] { return watch.seen() == 2; });
   CHECK(watch.attempts() == 1);
-  CHECK(watch.place().value().nodes == 1);
+  CHECK(watch.numbers().value().nodes == 1);
   const std::vector<WorkerState> before = watch.states();
 
   agent.step("end(); start(0, 1, 2)");
-  run_until(io, [&] { return watch.place().value().nodes == 2 && watch.seen() == 2; });
+  run_until(io, [&] { return watch.numbers().value().nodes == 2 && watch.seen() == 2; });
   CHECK(watch.attempts() == 1);
-  CHECK(watch.place().value().node_rank == 1);
+  CHECK(watch.numbers().value().node_rank == 1);
   CHECK(watch.ends().empty());
   CHECK(watch.states()[0].pid != before[0].pid);
   CHECK(watch.states()[0].rank == 2U);
 
   agent.step("end(); start(1, 0, 1)");
-  run_until(io, [&] { return watch.place().value().nodes == 1 && watch.seen() == 2; });
+  run_until(io, [&] { return watch.numbers().value().nodes == 1 && watch.seen() == 2; });
   CHECK(watch.attempts() == 2);
   CHECK(watch.attempt_folder() == folder.path + "/run_x/attempt_1");
 

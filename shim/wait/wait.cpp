@@ -66,24 +66,24 @@ class Reporter {
 
   void not_yet(const std::string& reason) {
     const auto now = Clock::now();
-    if (said_.empty()) {
+    if (logged_.empty()) {
       log::info("waiting for master {}: {}", master_, reason);
       last_report_ = now;
     } else if (now - last_report_ >= timing_.report_interval) {
       log::info("still waiting for master {} after {} of {}: {}", master_, seconds(since(begin_)),
                 seconds(timeout_), reason);
-      said_.clear();
+      logged_.clear();
       last_report_ = now;
-    } else if (std::find(said_.begin(), said_.end(), reason) == said_.end()) {
+    } else if (std::find(logged_.begin(), logged_.end(), reason) == logged_.end()) {
       log::info("master {}: {}", master_, reason);
     } else {
       return;
     }
-    said_.push_back(reason);
+    logged_.push_back(reason);
   }
 
   void reached(std::string_view how) const {
-    if (!said_.empty()) log::info("master {} {} after {}", master_, how, seconds(since(begin_)));
+    if (!logged_.empty()) log::info("master {} {} after {}", master_, how, seconds(since(begin_)));
   }
 
  private:
@@ -92,7 +92,7 @@ class Reporter {
   milliseconds timeout_;
   Clock::time_point begin_ = Clock::now();
   Clock::time_point last_report_;
-  std::vector<std::string> said_;
+  std::vector<std::string> logged_;
 };
 
 /// What is known of the master, and what follows from it.
