@@ -56,8 +56,8 @@ def show_resolved(nodes, documents):
     show(f"  {'resolved':<16}" + "".join(f"{node.hostname:<42}" for node in nodes))
     show(f"  {'platform':<16}" + "".join(f"{document['platform']:<42}" for document in documents))
     for fact in FACTS:
-        told = [document["topology"].get(fact, {"value": "-", "source": ""}) for document in documents]
-        show(f"  {fact:<16}" + "".join(f"{each['value']:<14}{'  ' + each['source']:<28}" for each in told))
+        values = [document["topology"].get(fact, {"value": "-", "source": ""}) for document in documents]
+        show(f"  {fact:<16}" + "".join(f"{each['value']:<14}{'  ' + each['source']:<28}" for each in values))
     show()
 
 

@@ -102,8 +102,8 @@ def test_every_pod_finds_its_rank_and_names_the_source(on_pod, job, rank, pod):
     facts = values(document)
     assert facts["node_rank"] == str(rank)
     assert {fact: facts.get(fact) for fact in expected["facts"]} == expected["facts"]
-    told = sources(document)
-    assert {fact: told.get(fact) for fact in expected["sources"]} == expected["sources"]
+    found = sources(document)
+    assert {fact: found.get(fact) for fact in expected["sources"]} == expected["sources"]
     assert document["granularity"] == "node"
     assert document["platform"] == expected["platform"]
 
@@ -116,7 +116,7 @@ def test_the_run_id_is_equal_on_all_pods(on_pod, job):
         for pod, env in recorded(job).items()
     }
     # Not cosmetic: torchrun's static store prefixes its keys with the id, two ids never meet. In
-    # operator 1.3 the master is told "localhost" where its workers are told the master's name.
+    # operator 1.3 the master gets "localhost" where its workers get the master's name.
     assert len(run_ids) == 1, run_ids
 
 
@@ -182,7 +182,7 @@ def test_an_elastic_job_has_a_rendezvous_instead_of_ranks(network, rankshim, job
         assert flags["rdzv_endpoint"] == "job-worker-0:23456"
         assert flags["rdzv_id"] == facts["rdzv_id"]
         assert flags["max_restarts"] == env["PET_MAX_RESTARTS"]
-        # torch's guess who hosts the store fails behind names: it is told.
+        # torch cannot guess which node hosts the store behind names: rankshim sets it.
         conf = dict(pair.split("=") for pair in flags["rdzv_conf"].split(","))
         assert conf["is_host"].lower() in (("true", "1") if pod == "job-worker-0" else ("false", "0"))
         # Two agents that are both PID 1 with one host name would count as one node.
@@ -198,7 +198,9 @@ def test_an_elastic_job_has_a_rendezvous_instead_of_ranks(network, rankshim, job
 
 
 def test_an_elastic_job_with_a_master_stays_elastic_though_it_has_ranks(on_pod):
-    for pod, env in recorded("operator-1.7-elastic-master").items():
+    pods = recorded("operator-1.7-elastic-master")
+    assert len(pods) > 1
+    for pod, env in pods.items():
         document = explained(on_pod(pod, env, "explain", "--format", "json", "--", "train.py"))
         facts = values(document)
         assert (facts["nnodes"], facts["rdzv_backend"]) == ("2:3", "c10d")

@@ -53,8 +53,8 @@ def test_two_pods_train_together_though_the_masters_record_comes_late(pods, rank
     found = together([master, worker])
     assert (found[0]["local_rank"], found[1]["local_rank"]) == ("0", "0")
     for process in (master, worker):
-        said = [line for line in process.stderr.splitlines() if re.match("rankshim", line)]
-        assert not [line for line in said if "error" in line.lower()]
+        ours = [line for line in process.stderr.splitlines() if re.match("rankshim", line)]
+        assert not [line for line in ours if "error" in line.lower()]
 
 
 def test_the_newer_operators_pods_train_with_two_workers_each_and_an_empty_pet_standalone(pods, rankshim):

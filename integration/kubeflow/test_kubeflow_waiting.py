@@ -192,15 +192,15 @@ def test_a_port_that_never_opens_ends_in_75_with_the_port(cluster, rankshim):
     assert PORT in last and MASTER in last and re.search("(?i)refused", last)
 
 
-@pytest.mark.parametrize("behaviour, said", [("servfail", "(?i)servfail|server failure"),
+@pytest.mark.parametrize("behaviour, words", [("servfail", "(?i)servfail|server failure"),
                                              ("silent", "(?i)no answer|timed? ?out|timeout")])
-def test_a_broken_name_server_is_distinguished_from_an_unknown_name(cluster, rankshim, behaviour, said):
+def test_a_broken_name_server_is_distinguished_from_an_unknown_name(cluster, rankshim, behaviour, words):
     dns = cluster.broken_dns(behaviour)
     worker = cluster.worker.start([rankshim, "wait", "--wait=dns", "--wait-timeout=3s"], worker_env())
     dns.wait_query(f"{MASTER}.default.svc.cluster.local")
     assert worker.wait() == UNREACHABLE
     last = worker.stderr.splitlines()[-1]
-    assert DNS_ADDRESS in last and re.search(said, last), last
+    assert DNS_ADDRESS in last and re.search(words, last), last
     assert not re.search("(?i)NXDOMAIN|no such name", last)
 
 

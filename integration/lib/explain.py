@@ -11,12 +11,12 @@ def explained(process):
 
 def values(document):
     """{fact: value} of its topology."""
-    return {fact: told["value"] for fact, told in document["topology"].items()}
+    return {fact: found["value"] for fact, found in document["topology"].items()}
 
 
 def sources(document):
     """{fact: source} of its topology."""
-    return {fact: told["source"] for fact, told in document["topology"].items()}
+    return {fact: found["source"] for fact, found in document["topology"].items()}
 
 
 def launcher_flags(command):

@@ -71,10 +71,10 @@ def test_the_one_process_of_each_node_is_its_launcher(mpi, network, rankshim, tm
     assert "MASTER_ADDR" in lost.stderr
     # dist_train.sh reads these, and starts the node's workers itself.
     program = ["bash", "-uc", "echo node $NODE_RANK of $NNODES at $MASTER_ADDR"]
-    told = start(nodes[0], [*launcher, "-n", "2", rankshim, "--wait=none", f"--master-addr={hosts[0]}", "--", *program],
+    job = start(nodes[0], [*launcher, "-n", "2", rankshim, "--wait=none", f"--master-addr={hosts[0]}", "--", *program],
                  {})
-    assert told.wait(JOB) == 0, told.transcript()
-    assert sorted(told.stdout.splitlines()) == [f"node {rank} of 2 at {hosts[0]}" for rank in (0, 1)]
+    assert job.wait(JOB) == 0, job.transcript()
+    assert sorted(job.stdout.splitlines()) == [f"node {rank} of 2 at {hosts[0]}" for rank in (0, 1)]
     # A script that joins by itself takes the variables into its shell.
     script = f'eval "$({rankshim} env --master-addr={hosts[0]})" && exec python -u {ALLREDUCE}'
     if mpi == "open-mpi":

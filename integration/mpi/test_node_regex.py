@@ -45,10 +45,10 @@ def masters(rankshim, tmp_path):
         assert done.returncode == 0, done.stderr
         decoder, found, rest = json.JSONDecoder(), {}, done.stdout.strip()
         while rest:
-            said, end = decoder.raw_decode(rest)
-            topology = said["topology"]
+            document, end = decoder.raw_decode(rest)
+            topology = document["topology"]
             # One process of a node is its launcher.
-            number = topology["rank"] if said["granularity"] == "process" else topology["node_rank"]
+            number = topology["rank"] if document["granularity"] == "process" else topology["node_rank"]
             found[int(number["value"])] = topology["master_addr"]["value"]
             rest = rest[end:].strip()
         return found

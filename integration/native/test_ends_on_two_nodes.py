@@ -25,7 +25,7 @@ ENDS = {
     "segfault": (139, {"signal": "SIGSEGV"}),
     "memory": (137, {"signal": "SIGKILL", "out_of_memory": True}),
     "deaf": (42, {"exit_code": 42}),
-    "told": (9, {"exit_code": 9}),
+    "signalled": (9, {"exit_code": 9}),
     "lost": None,
     "host-lost": None,
 }
@@ -69,7 +69,7 @@ def test_each_node_reports_the_same_under_both(network, rankshim, tmp_path, requ
         survivor = 1 if way == "host-lost" else 0
         if "lost" in way:
             job.nodes[1 - survivor].kill()
-        elif way == "told":
+        elif way == "signalled":
             job.nodes[1].signal(signal.SIGUSR1)
         job.gate.touch()
         nodes = [survivor] if "lost" in way else [0, 1]

@@ -105,7 +105,7 @@ def test_a_cyclic_order_puts_consecutive_ranks_on_different_nodes(network, ranks
         assert process.stdout.splitlines() == [str([[0, 0], [1, 0], [0, 1], [1, 1]])] * 2
 
 
-# What a worker does, or what rankshim is told; the exit code of all; what the report says of the cause.
+# What a worker does, or which signal rankshim gets; the exit code of all; what the report says of the cause.
 ENDS = {
     "well": (0, None),
     "exception": (1, {"exit_code": 1, "exception": "ValueError: boom"}),
@@ -113,10 +113,10 @@ ENDS = {
     "kill": (137, {"signal": "SIGKILL"}),
     "segfault": (139, {"signal": "SIGSEGV"}),
     "deaf": (42, {"exit_code": 42}),
-    "told": (9, {"exit_code": 9}),
+    "signalled": (9, {"exit_code": 9}),
     "stop": (143, None),
 }
-TOLD = {"told": signal.SIGUSR1, "stop": signal.SIGTERM}
+SIGNALS = {"signalled": signal.SIGUSR1, "stop": signal.SIGTERM}
 
 
 # torchrun waits for 30 s for a worker that does not stop because another one has failed. These workers live for less than
@@ -135,8 +135,8 @@ def test_the_end_is_the_same_under_both(rankshim, tmp_path, way):
             for rank in (0, 1):
                 process.wait_line(f"READY {rank}", JOB)
             os.close(held)
-            if way in TOLD:
-                process.signal(TOLD[way])
+            if way in SIGNALS:
+                process.signal(SIGNALS[way])
             assert process.wait(JOB) == code, (launcher, process.transcript())
         root = json.loads(report.read_text()).get("root_cause")
         if cause is None:

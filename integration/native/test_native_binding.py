@@ -89,13 +89,13 @@ def test_explain_has_it_in_json_too(machine):
     assert [worker["bound"].split(",")[0] for worker in workers] == ["NUMA node 0", "NUMA node 1"]
 
 
-@pytest.mark.parametrize("call, said", [
+@pytest.mark.parametrize("call, words", [
     ("sched_setaffinity", "a worker is not bound to its CPUs: Operation not permitted"),
     ("set_mempolicy", "a worker is bound to its CPUs, but the kernel refuses a memory policy: Operation not permitted"),
 ])
-def test_what_the_kernel_refuses_is_a_warning_and_the_workers_run(machine, call, said):
+def test_what_the_kernel_refuses_is_a_warning_and_the_workers_run(machine, call, words):
     needs_strace()
     inject = ["strace", "-D", "-f", "-qq", "-o", "/dev/null", "-e", f"trace={call}", "-e", f"inject={call}:error=EPERM"]
     done = machine(*BIND, "--", "sh", "-c", "echo $RANK", wrapper=inject)
     assert (done.code, sorted(done.stdout.split())) == (0, ["0", "1"]), done.transcript()
-    assert f"warning: {said}" in done.stderr
+    assert f"warning: {words}" in done.stderr

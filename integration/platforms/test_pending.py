@@ -64,6 +64,6 @@ def test_explain_does_not_wait_and_reports_it(rankshim, tmp_path):
 
 def test_the_status_answers_while_the_rank_table_is_waited_for(waiting, rankshim, tmp_path):
     ask = [rankshim, "status", f"--run-dir={tmp_path}"]
-    told = until(lambda: json.loads(subprocess.run(ask, capture_output=True, text=True).stdout or "{}"), "an answer", LONG)
-    assert told["phase"] == "wait"
-    assert told["waiting_for"].startswith("the rank table is initializing")
+    answer = until(lambda: json.loads(subprocess.run(ask, capture_output=True, text=True).stdout or "{}"), "an answer", LONG)
+    assert answer["phase"] == "wait"
+    assert answer["waiting_for"].startswith("the rank table is initializing")

@@ -1,4 +1,4 @@
-"""A torchrun that the command starts is told of the job where its own command line leaves that open. A stand-in for it
+"""A torchrun that the command starts joins the job where its own command line leaves that open. A stand-in for it
 prints what it would read; that the real one joins is seen in test_two_nodes.py."""
 
 import json
@@ -121,8 +121,8 @@ def test_no_other_program_sees_them(pet, program):
 
 
 def test_a_worker_sees_the_platforms_variables_and_not_those_of_its_torchrun(pet):
-    told = {**{name: value for name, value in JOB.items() if name != "PET_NNODES"}, "PET_LOG_DIR": pet.logs}
-    done = pet.subject.run([sys.executable, "-c", TELL], worker=True, env={**JOB, **told, "PET_NNODES": "9"})
+    given = {**{name: value for name, value in JOB.items() if name != "PET_NNODES"}, "PET_LOG_DIR": pet.logs}
+    done = pet.subject.run([sys.executable, "-c", TELL], worker=True, env={**JOB, **given, "PET_NNODES": "9"})
     assert json.loads(done.stdout) == {"PET_NNODES": "9"}
 
 

@@ -21,7 +21,7 @@ OTHERS = [name for name in NAMES
           if shutil.which(name) and subprocess.run([name, "-c", ""], capture_output=True).returncode == 0]
 
 
-def told(site, options=(), python=sys.executable, **how):
+def started(site, options=(), python=sys.executable, **how):
     """The output of TELL from a process with rankshim's folder first in PYTHONPATH."""
     (site.folder / "tell.py").write_text(TELL)
     done = site.run([python, *options, site.folder / "tell.py"], **how)
@@ -39,7 +39,7 @@ def own(tmp_path):
 
 def test_our_folder_is_off_the_path_and_the_children_of_the_command_still_get_it(site):
     subject = site()
-    found = told(subject)
+    found = started(subject)
     assert found["variable"] == str(subject.python)
     assert str(subject.python) not in found["path"]
     assert (found["own"], found["loaded"]) == (None, False), "as where nobody has a sitecustomize"
@@ -47,7 +47,7 @@ def test_our_folder_is_off_the_path_and_the_children_of_the_command_still_get_it
 
 @pytest.mark.parametrize("worker", [False, True])
 def test_the_images_own_sitecustomize_runs_and_is_the_one_that_is_known(site, own, worker):
-    found = told(site(had_path=True), path=f":{own}", worker=worker)
+    found = started(site(had_path=True), path=f":{own}", worker=worker)
     assert (found["own"], found["loaded"]) == (f"{own}/sitecustomize.py", True)
     assert own in found["path"]
 
@@ -61,9 +61,9 @@ def test_the_images_own_sitecustomize_runs_and_is_the_one_that_is_known(site, ow
 ])
 def test_in_a_worker_pythonpath_is_what_it_would_be_without_us(site, tmp_path, had_path, before, after, left):
     subject = site(had_path)
-    found = told(subject, worker=True, env={"PYTHONPATH": f"{before}{subject.python}{after}"})
+    found = started(subject, worker=True, env={"PYTHONPATH": f"{before}{subject.python}{after}"})
     assert found["variable"] == left
-    bare = told(subject, env={"PYTHONPATH": left or ""})
+    bare = started(subject, env={"PYTHONPATH": left or ""})
     assert found["path"] == bare["path"]
 
 
@@ -93,5 +93,5 @@ def test_where_the_working_directory_is_gone_a_python_still_starts(site, tmp_pat
 @pytest.mark.parametrize("python", OTHERS)
 @pytest.mark.parametrize("worker", [False, True])
 def test_any_other_python_starts_too(site, own, python, worker):
-    found = told(site(had_path=True), python=shutil.which(python), path=f":{own}", worker=worker)
+    found = started(site(had_path=True), python=shutil.which(python), path=f":{own}", worker=worker)
     assert found["loaded"] and found["own"].startswith(f"{own}/sitecustomize.py")

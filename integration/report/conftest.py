@@ -26,8 +26,8 @@ def start(rankshim):
         process.kill()
 
 
-def told(path):
-    """The report."""
+def read_report(path):
+    """What --report wrote to this file."""
     return json.loads(path.read_text())
 
 

@@ -103,11 +103,11 @@ def scenes(rankshim, tmp_path_factory):
                    "-serial", "stdio", "-no-reboot", "-kernel", str(KERNEL), "-initrd", str(archive),
                    "-append", "console=ttyS0 panic=-1 loglevel=1"], clean_environment(), timeout=BOOT, name="machine")
     assert machine.code == 0, machine.transcript()
-    told = collections.defaultdict(lambda: collections.defaultdict(str))
+    files = collections.defaultdict(lambda: collections.defaultdict(str))
     for scene, what, line in re.findall(r"^(\w+) (\w+)\| (.*?)\r?$", machine.stdout, re.MULTILINE):
-        told[scene][what] += line + "\n"
-    assert sorted(told) == sorted(SCENES), machine.transcript()
-    return {name: Scene(files) for name, files in told.items()}
+        files[scene][what] += line + "\n"
+    assert sorted(files) == sorted(SCENES), machine.transcript()
+    return {name: Scene(texts) for name, texts in files.items()}
 
 
 def test_a_program_over_the_limit_is_137_and_out_of_memory(scenes):

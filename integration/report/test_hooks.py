@@ -8,7 +8,7 @@ import subprocess
 import pytest
 
 from lib.process import clean_environment
-from report.conftest import JOB, answers, status, told
+from report.conftest import JOB, answers, read_report, status
 
 
 @pytest.fixture
@@ -64,7 +64,7 @@ def test_a_failed_container_is_held_until_a_term(shim, start, tmp_path):
     program = start("--hold-on-failure=30m", f"--report={report}", f"--run-dir={tmp_path}", "--",
                     "sh", "-c", "exit 6", env=JOB)
     program.wait_line("the container is kept for 30m")
-    assert told(report)["exit_code"] == 6
+    assert read_report(report)["exit_code"] == 6
     code, answer = status(shim, tmp_path)
     assert (code, answer["phase"], answer["failed"]) == (1, "held", True)
     program.signal(signal.SIGTERM)

@@ -1,7 +1,7 @@
 """Whatever the launcher: a node of several whose workers know only each other is noticed soon after the start."""
 
 from lib.documents import shape, shown
-from report.conftest import JOB, told
+from report.conftest import JOB, read_report
 
 # As any launcher starts them: the first has this node's size, the second the job's.
 LONE = "env LOCAL_RANK=0 LOCAL_WORLD_SIZE=2 WORLD_SIZE=2 sleep 1000; exit 3"
@@ -19,7 +19,7 @@ def test_a_lone_node_is_warned_of_and_ended_where_that_was_asked_for(start, tmp_
     assert shape(line.text) in shown("docs/python.md")
 
     assert ended.wait() == 78
-    report = told(tmp_path / "ended.json")
+    report = read_report(tmp_path / "ended.json")
     assert (report["outcome"], report["root_cause"]) == ("failed", None)
     assert "the job has 4" in report["trains_alone"] and report["trains_alone"] in report["verdict"]
     assert ended.stderr.splitlines()[-1].startswith("rankshim: error: this node trains alone: worker ")
@@ -28,4 +28,4 @@ def test_a_lone_node_is_warned_of_and_ended_where_that_was_asked_for(start, tmp_
     assert joined.wait() == 0 and "alone" not in joined.stderr
     warned.signal(15)
     assert warned.wait() == 128 + 15
-    assert "the job has 4" in told(tmp_path / "warned.json")["trains_alone"]
+    assert "the job has 4" in read_report(tmp_path / "warned.json")["trains_alone"]

@@ -13,7 +13,7 @@ import pytest
 from lib.events import until
 from lib.process import Process, clean_environment, run
 from lib.requirements import cannot
-from report.conftest import JOB, answers, status, told
+from report.conftest import JOB, answers, read_report, status
 
 
 def wait_channel(pid):
@@ -27,11 +27,11 @@ def test_a_programs_end_is_in_the_report_and_success_leaves_the_termination_log_
     report = tmp_path / "report.json"
     options = [f"--report={report}", f"--termination-log={log}"]
     assert shim(*options, "--", "true").code == 0
-    assert told(report)["outcome"] == "succeeded" and told(report)["root_cause"] is None
+    assert read_report(report)["outcome"] == "succeeded" and read_report(report)["root_cause"] is None
     assert not log.exists()
     assert shim(*options, "--", "sh", "-c", "exit 3").code == 3
-    assert told(report)["outcome"] == "failed"
-    assert told(report)["root_cause"]["who"] == "program" and told(report)["root_cause"]["exit_code"] == 3
+    assert read_report(report)["outcome"] == "failed"
+    assert read_report(report)["root_cause"]["who"] == "program" and read_report(report)["root_cause"]["exit_code"] == 3
     assert not log.exists(), "it is for what the log's own end does not say"
     assert shim(*options, "--", "sh", "-c", "kill -9 $$").code == 137
     assert log.read_text().startswith("sh was ended by SIGKILL after ")
@@ -43,11 +43,11 @@ def test_what_could_not_be_started_is_reported_too(shim, tmp_path):
     report = tmp_path / "report.json"
     options = [f"--report={report}", f"--termination-log={log}"]
     assert shim(*options, "--", "train.py", env={"WORLD_SIZE": "3", "MASTER_ADDR": "x"}).code == 78
-    assert told(report)["outcome"] == "not started"
-    assert "NODE_RANK" in told(report)["verdict"] and "NODE_RANK" in log.read_text()
+    assert read_report(report)["outcome"] == "not started"
+    assert "NODE_RANK" in read_report(report)["verdict"] and "NODE_RANK" in log.read_text()
     assert shim(*options, "--", "no-such-program").code == 127
     assert "no-such-program was not found" in log.read_text()
-    assert told(report)["outcome"] == "not started" and "workers" not in told(report)
+    assert read_report(report)["outcome"] == "not started" and "workers" not in read_report(report)
 
 
 def test_settings_that_cannot_be_used_leave_a_report_and_a_termination_log_too(shim, tmp_path):
@@ -57,7 +57,7 @@ def test_settings_that_cannot_be_used_leave_a_report_and_a_termination_log_too(s
     done = shim(*options, env={"RANKSHIM_GRACE": "5 sec"})
     assert done.code == 9
     assert "RANKSHIM_GRACE='5 sec'" in json.loads(done.stderr)["message"]
-    assert told(report)["outcome"] == "not started" and told(report)["exit_code"] == 9
+    assert read_report(report)["outcome"] == "not started" and read_report(report)["exit_code"] == 9
     assert "RANKSHIM_GRACE='5 sec'" in log.read_text()
     assert shim(f"--termination-log={log}", "--no-such-option", "--", "true").code == 64
     assert "unknown option --no-such-option" in log.read_text()
@@ -72,7 +72,7 @@ def test_a_report_is_written_in_place_where_it_cannot_be_replaced(rankshim, tmp_
     script = 'mount --bind "$1" "$2"; "$3" --report "$2" -- sh -c "exit 3"'
     done = run(["unshare", "--mount", "sh", "-c", script, "sh", source, target, rankshim], clean_environment())
     assert done.code == 3 and "cannot be written" not in done.stderr
-    assert told(source)["exit_code"] == 3
+    assert read_report(source)["exit_code"] == 3
 
 
 def test_a_report_that_cannot_be_written_is_a_warning(shim):
@@ -86,7 +86,7 @@ def test_a_report_goes_through_links_and_into_pipes(shim, tmp_path):
     target.write_text("old")
     link.symlink_to(target)
     assert shim(f"--report={link}", "--", "true").code == 0
-    assert link.is_symlink() and told(target)["outcome"] == "succeeded"
+    assert link.is_symlink() and read_report(target)["outcome"] == "succeeded"
     os.mkfifo(pipe)
     with open(os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)) as reader:
         assert shim(f"--report={pipe}", "--", "true").code == 0
@@ -164,7 +164,7 @@ def test_a_report_reaches_a_socket(rankshim):
 def test_a_report_reaches_a_shells_pipe(rankshim, tmp_path):
     script = f'"$0" --report=>(cat >{tmp_path}/got) -- true; wait $!'
     subprocess.run(["bash", "-c", script, rankshim], env=clean_environment(), check=True, timeout=60)
-    assert told(tmp_path / "got")["exit_code"] == 0
+    assert read_report(tmp_path / "got")["exit_code"] == 0
 
 
 def test_of_two_secrets_the_longer_is_taken_out_whole(shim, tmp_path):

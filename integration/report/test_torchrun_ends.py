@@ -82,7 +82,7 @@ def job(rankshim, tmp_path):
 
 def worker(case, rank):
     """The report's entry for a worker."""
-    return next(told for told in case.report["workers"] if told["rank"] == rank)
+    return next(one for one in case.report["workers"] if one["rank"] == rank)
 
 
 def test_an_exception_is_reported_with_its_traceback_and_without_secrets(job):

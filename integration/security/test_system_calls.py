@@ -63,19 +63,19 @@ def scenarios(tmp_path_factory):
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))
         port = closed.getsockname()[1]
-    told = [f"--report={folder}/report.json", f"--termination-log={folder}/log", f"--run-dir={folder}"]
+    reports = [f"--report={folder}/report.json", f"--termination-log={folder}/log", f"--run-dir={folder}"]
     (folder / "log").touch()
     (folder / "config.toml").write_text('log-level = "debug"\n')
     job = ["--nnodes=2", "--node-rank=1", f"--master-port={port}"]
     python = {"PYTHONPATH": str(folder)}
     return [
         (["--", "true"], {}),
-        ([*told, f"--config={folder}/config.toml", "--pre-start=true", "--post-stop=true", "--", "sh", "-c",
+        ([*reports, f"--config={folder}/config.toml", "--pre-start=true", "--post-stop=true", "--", "sh", "-c",
           "(setsid sleep 1000 &); sleep 0.3; exit 3"], {}),
         (["--leftover-grace=100ms", "--", "sh", "-c", "(trap '' TERM; exec setsid sleep 1000) & sleep 0.2"], {}),
         (["--grace=100ms", "--no-new-privs", "--child-death-signal=KILL", "--parent-death-signal=TERM", "--", "sh", "-c",
           "trap '' TERM; kill -USR1 $PPID; kill -TERM $PPID; while :; do sleep 0.05; done"], {}),
-        ([*told, f"--python={sys.executable}", "--", str(folder / "train.py")], python),
+        ([*reports, f"--python={sys.executable}", "--", str(folder / "train.py")], python),
         ([*job, "--master-addr=localhost", "--wait-timeout=1s", "--", "true"], {}),
         ([*job, "--master-addr=no-such-master.invalid", "--wait-timeout=1s", "--", "true"], {}),
         (["--report=/dev/stdout", "--termination-log=/dev/fd/2", "--", "false"], {}),

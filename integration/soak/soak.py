@@ -57,7 +57,7 @@ class Long:
         self.report = folder / "report.json"
         self.folder = folder
         self.attempts = 0
-        self.told = b""  # the end of what was said
+        self.log = b""  # the end of its stderr
         self.reads = threading.Event()
         self.reads.set()
         # Without Python's fault handler, whose stack for signals has room for four at once: with it the stand-in, which
@@ -82,10 +82,10 @@ class Long:
         """Not while it is stalled: the pipe fills, and rankshim must not wait for it."""
         while True:
             self.reads.wait()
-            told = os.read(self.process.stderr.fileno(), 65536)
-            if not told:
+            text = os.read(self.process.stderr.fileno(), 65536)
+            if not text:
                 return
-            self.told = (self.told + told)[-4096:]
+            self.log = (self.log + text)[-4096:]
 
     def figures(self):
         """Memory (KiB), open descriptors, children of rankshim; the children when none of the workers' orphans is one."""
@@ -166,7 +166,7 @@ def main():
             if not pathlib.Path(f"/proc/{long.pid}").exists():
                 long.reads.set()
                 code = long.process.wait(60)
-                sys.exit(f"soak: the long run ended with {code} after {long.attempts} sets: {long.told.decode()}")
+                sys.exit(f"soak: the long run ended with {code} after {long.attempts} sets: {long.log.decode()}")
             what = dice.random()
             if what < 0.5:
                 os.kill(long.pid, dice.choice(HARMLESS))

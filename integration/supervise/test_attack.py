@@ -48,6 +48,7 @@ def refused(request, rankshim, tmp_path):
 
 
 def test_a_call_that_is_refused_for_ever_hides_no_end(refused):
+    # rankshim tries a refused call again for a second: the command ends after that.
     process, says = refused("--", "sh", "-c", "sleep 1.5; exit 3")
     assert process.wait() == 3
     assert says is None or says in process.transcript()

@@ -80,9 +80,9 @@ def refuse(request, tracer, rankshim, master, refusals, tmp_path):
 
 def wrong(end, code):
     """What is not right about a run's end, or None."""
-    _, _, status, left, said, report, ran = end
-    last = said.splitlines()[-1] if said else ""
-    if left and "cannot become the reaper" not in said:
+    _, _, status, left, log, report, ran = end
+    last = log.splitlines()[-1] if log else ""
+    if left and "cannot become the reaper" not in log:
         return f"{left} processes left"
     # The command ran and its code is reported, or it was not started and the last line names what was refused.
     if ran and status != str(code):
@@ -92,7 +92,7 @@ def wrong(end, code):
         return f"exit {status} of a command that did not run"
     # The report may be missing only if a call for it was refused, or nothing could be set up at all, memory included.
     excused = ("the report cannot be written", "refused a resource that supervising", "the system refused memory: raise the limit")
-    if report is None and not any(words in said for words in excused):
+    if report is None and not any(words in log for words in excused):
         return "no report, and nothing says so"
     if report is not None and str(report["exit_code"]) != status:
         return f"exit {status}, but the report says {report['exit_code']}"

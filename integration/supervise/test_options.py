@@ -102,7 +102,7 @@ def test_each_reaped_orphan_is_logged(start, tmp_path):
     go = tmp_path / "go"
     os.mkfifo(go)
     process = start("sh", "-c", '(true &); (true &); read word <"$0"; exit 4', str(go), options=["--warn-on-reap"])
-    until(lambda: process.stderr.count("reaped an orphan") == 2, "both are told")
+    until(lambda: process.stderr.count("reaped an orphan") == 2, "both are reported")
     go.write_text("on\n")
     assert process.wait() == 4
     assert process.stderr.count("reaped") == 2
@@ -111,7 +111,7 @@ def test_each_reaped_orphan_is_logged(start, tmp_path):
 # Prints the parent of a process whose first parent has ended, then the command's parent.
 ORPHAN = """
 import os
-until, told = os.pipe()
+until, ending = os.pipe()
 if os.fork() == 0:
     parent = os.getpid()
     if os.fork() == 0:
@@ -119,7 +119,7 @@ if os.fork() == 0:
         print(os.getppid(), flush=True)
     os._exit(0)
 os.wait()
-os.close(told)
+os.close(ending)
 os.read(until, 1)
 print(os.getppid())
 """

@@ -25,7 +25,7 @@ def test_a_closed_stream_stays_closed_and_no_file_of_rankshim_takes_its_number(s
         seen = eval(file.read())
     # The listing itself has one more descriptor open: the lowest number that is free.
     expected = {0, 1, 2, writer} - set(closed)
-    assert set(seen) - expected <= {min(set(range(20)) - expected)}
+    assert set(seen) == expected | {min(set(range(20)) - expected)}
 
 
 def test_other_descriptors_reach_the_command(start):
@@ -54,13 +54,13 @@ def test_descriptors_that_were_passed_to_us_are_for_the_command(rankshim, before
     # By sd_listen_fds(3), a process whose number is not LISTEN_PID leaves them alone.
     script = 'export LISTEN_PID={}; exec "$0" --log-level=error -- sh -c "echo \\$LISTEN_PID \\$\\$"'
 
-    def told(value):
+    def environment_of(value):
         words = [*before, "sh", "-c", script.format(value), rankshim]
         return subprocess.run(words, capture_output=True, text=True, check=True).stdout.split()
 
-    for_us, command = told("$$")
+    for_us, command = environment_of("$$")
     assert for_us == command
-    assert told("77777")[0] == "77777"
+    assert environment_of("77777")[0] == "77777"
 
 
 def test_a_full_stderr_neither_stops_us_nor_becomes_non_blocking(start):
@@ -88,8 +88,8 @@ def test_whatever_is_logged_stdout_has_only_the_commands_output(start, form):
     process = start("sh", "-c", "(true &); kill -HUP $PPID; sleep 10", options=options)
     assert process.wait() == 128 + signal.SIGHUP
     assert process.stdout == ""
-    for told in ("reaped an orphan", "SIGHUP received", "ended by SIGHUP"):
-        assert told in process.stderr
+    for words in ("reaped an orphan", "SIGHUP received", "ended by SIGHUP"):
+        assert words in process.stderr
 
 
 @pytest.mark.parametrize("question", ["--version", "--help", "--licenses"])

@@ -52,9 +52,9 @@ def test_a_command_that_not_even_kill_ends_is_named_with_where_it_waits_and_left
     process.send(signal.SIGTERM)
     process.wait_line("dd did not end even on SIGKILL, after ")
     until(report.exists, "the report")
-    told = json.loads(report.read_text())
-    assert told["outcome"] == "stopped" and told["exit_code"] == 137
-    assert "(dd, " in told["left_behind"] and told["left_behind"] in told["verdict"]
+    written = json.loads(report.read_text())
+    assert written["outcome"] == "stopped" and written["exit_code"] == 137
+    assert "(dd, " in written["left_behind"] and written["left_behind"] in written["verdict"]
     if request.node.callspec.params["start"] == "subreaper":  # the kernel lets a PID namespace end only with its last process
         until(lambda: ended(process.pid), "rankshim's end")
     frozen.thaw()

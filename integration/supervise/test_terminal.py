@@ -321,12 +321,12 @@ def test_what_giving_the_terminal_up_sends_us_is_no_stop_and_not_passed_on(leade
 
 @pytest.mark.parametrize("options", [[], ["--ctty"]], ids=["lent", "its own"])
 def test_a_terminal_that_hangs_up_asks_the_command_to_stop_and_its_code_is_reported(leader, options, tmp_path):
-    told = tmp_path / "told"
-    terminal = leader(*options, "--", "bash", "-c", f"trap 'echo HUP >>{told}; exit 5' HUP; echo ready; while :; do sleep 0.05; done")
+    received = tmp_path / "received"
+    terminal = leader(*options, "--", "bash", "-c", f"trap 'echo HUP >>{received}; exit 5' HUP; echo ready; while :; do sleep 0.05; done")
     terminal.wait_text("ready")
     terminal.hang_up()
     assert terminal.status() == 5
-    assert told.read_text() == "HUP\n"
+    assert received.read_text() == "HUP\n"
 
 
 def leaving(left, then):
@@ -350,8 +350,8 @@ def test_ctrl_c_is_a_stop(leader, tmp_path):
     terminal.wait_text("up")
     terminal.type(b"\x03")
     assert terminal.status() == 130
-    told = json.loads(report.read_text())
-    assert (told["outcome"], told["stop_signal"], told["root_cause"]) == ("stopped", "SIGINT", None)
+    ended = json.loads(report.read_text())
+    assert (ended["outcome"], ended["stop_signal"], ended["root_cause"]) == ("stopped", "SIGINT", None)
 
 
 def test_after_a_ctrl_c_the_grace_is_for_what_the_command_left_too(leader):

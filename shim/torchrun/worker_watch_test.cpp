@@ -188,6 +188,7 @@ TEST_CASE(
     REQUIRE(mkdir((folder.path + "/run_" + std::to_string(run)).c_str(), 0700) == 0);
   run_until(io, [&] { return watches() > 1; });
   for (int step = 0; step < 100; ++step) io.run_one_for(1ms);
+  CHECK(watches() > 1);
   CHECK(watches() <= 64);
   agent.step("start(0, 0, 1)");
   run_until(io, [&] { return watch.seen() == 2; });

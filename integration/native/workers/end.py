@@ -9,7 +9,7 @@ way, rank = sys.argv[1], int(os.environ["RANK"])
 resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 if way == "deaf":
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
-if way == "told":
+if way == "signalled":
     signal.signal(signal.SIGUSR1, lambda *_: os._exit(9 if rank == 1 else 0))
 with open(os.environ["GATE"]) as gate:
     sys.stdout.write(f"READY {rank}\n")

@@ -38,7 +38,7 @@ ENDS = {
 resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 if way == "deaf":
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
-if way == "told":
+if way == "signalled":
     signal.signal(signal.SIGUSR1, lambda *_: os._exit(9 if is_last else 0))
 peers = []
 if rank == 0:
