@@ -15,7 +15,7 @@ from lib.process import Process, clean_environment, run
 REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
 WITH_PODMAN = pathlib.Path(__file__).with_name("with-podman")
 TOOLS = (
-    "podman", "crun", "nsenter", "unshare", "setpriv", "iptables", "ip", "dnsmasq", "tini", "debootstrap", "tar",
+    "podman", "crun", "nsenter", "unshare", "setpriv", "iptables", "ip", "dnsmasq", "tini", "mmdebstrap",
 )
 HELPERS = ("netavark", "aardvark-dns")  # podman's own, outside PATH
 HELPER_FOLDERS = ("/usr/lib/podman", "/usr/libexec/podman", "/usr/local/lib/podman", "/usr/local/libexec/podman")
@@ -128,16 +128,15 @@ def _is_init(pid):
 
 
 def make_base_image(engine, names, *packages):
-    """A minimal Debian made by debootstrap, with these packages of its own, stands in, under `names`, for the image that
+    """A minimal Debian made by mmdebstrap, with these packages of its own, stands in, under `names`, for the image that
     a registry would give. Its archive is kept in .cache for the next run."""
     archive = REPOSITORY / ".cache" / f"{'-'.join(('minimal-debian', *packages))}.tar"
     if not archive.exists():
         archive.parent.mkdir(exist_ok=True)
         include = [f"--include={','.join(packages)}"] if packages else []
-        with tempfile.TemporaryDirectory(prefix="debootstrap-", dir=archive.parent) as folder:
-            tree, new = pathlib.Path(folder) / "tree", pathlib.Path(folder) / "tar"
-            _succeed(["debootstrap", "--variant=minbase", *include, "bookworm", tree], proxies())
-            _succeed(["tar", "-C", tree, "-cf", new, "."])
+        with tempfile.TemporaryDirectory(prefix="mmdebstrap-", dir=archive.parent) as folder:
+            new = pathlib.Path(folder) / "tar"
+            _succeed(["mmdebstrap", "--variant=minbase", "--format=tar", *include, "bookworm", new], proxies() | {"TMPDIR": folder})
             new.rename(archive)
     path = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
     engine.must("import", "--change", f"ENV PATH={path}", archive, names[0], timeout=600)

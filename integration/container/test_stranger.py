@@ -93,5 +93,6 @@ def test_with_the_init_container_alone_a_strangers_image_trains_on_two_nodes(eng
     assert trained(engine, play, map(with_init_container, pods)) == [(0, "2"), (1, "2")]
 
 
+@pytest.mark.nightly
 def test_without_it_each_pod_trains_alone(engine, play, pods):
     assert trained(engine, play, pods) == [(0, "1"), (0, "1")]

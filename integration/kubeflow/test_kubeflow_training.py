@@ -96,21 +96,6 @@ def test_a_plain_python_program_joins_by_the_operators_own_variables(pods, ranks
     assert found[0]["local_rank"] == "None", "LOCAL_RANK is never set for a program"
 
 
-@pytest.mark.parametrize("command", [
-    ["torchrun"], pytest.param(["python", "-u", "-m", "torch.distributed.run"], marks=pytest.mark.nightly)], ids=" ".join)
-def test_a_torchrun_of_the_users_joins_where_without_rankshim_each_trains_alone(pods, rankshim, command):
-    pods.server.publish(MASTER, pods.pods[0])
-
-    def start(*before):
-        return [pod.start([*before, *command, ALLREDUCE], operator_1_5(rank, 2, MASTER) | OMP)
-                for rank, pod in enumerate(pods.pods)]
-
-    for process in start():
-        assert process.wait(JOB) == 0, process.transcript()
-        assert [result["world"] for result in results(process).values()] == ["1"]
-    together(start(rankshim, "--"))
-
-
 def test_two_elastic_torchruns_of_the_users_meet_on_one_machine(rankshim):
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))

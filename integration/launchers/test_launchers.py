@@ -37,16 +37,29 @@ def workers(process):
     return sorted(line[len("RESULT "):] for line in process.stdout.splitlines() if line.startswith("RESULT "))
 
 
-@pytest.mark.parametrize("name", COMMANDS)
-def test_two_nodes_train_together_by_the_launchers_own_name_and_without_rankshim_each_alone(pods, rankshim, tmp_path, name):
+@pytest.fixture
+def nodes(pods, tmp_path, name):
+    """What starts the launcher on both nodes, each after these words, and returns what the workers of each print."""
     train = tmp_path / "train.py"
     train.write_text(WORKER)
     program, *words = shlex.split(COMMANDS[name].replace("TRAIN", str(train)))
     if not (BIN / program).exists():
         cannot(f"{BIN / program} is not there (scripts/setup installs it)")
-    command = [str(BIN / program), *words]
-    variables = [operator_1_5(rank, 2, MASTER) | {"OMP_NUM_THREADS": "1"} for rank in (0, 1)]
-    together = [pod.start([rankshim, "--", *command], has) for pod, has in zip(pods, variables)]
-    assert [workers(process) for process in together] == [[f"{rank} of 2, master {MASTER}:23456"] for rank in (0, 1)]
-    alone = [pod.start(command, has) for pod, has in zip(pods, variables)]
-    assert [[line.split(",")[0] for line in workers(process)] for process in alone] == [ALONE[name]] * 2
+
+    def start(*before):
+        variables = [operator_1_5(rank, 2, MASTER) | {"OMP_NUM_THREADS": "1"} for rank in (0, 1)]
+        return [workers(process) for process in
+                [pod.start([*before, str(BIN / program), *words], has) for pod, has in zip(pods, variables)]]
+
+    return start
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_two_nodes_train_together_by_the_launchers_own_name(nodes, rankshim):
+    assert nodes(rankshim, "--") == [[f"{rank} of 2, master {MASTER}:23456"] for rank in (0, 1)]
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("name", COMMANDS)
+def test_without_rankshim_each_node_trains_alone(nodes, name):
+    assert [[line.split(",")[0] for line in lines] for lines in nodes()] == [ALONE[name]] * 2

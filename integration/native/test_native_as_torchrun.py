@@ -14,7 +14,7 @@ from lib.results import results
 pytestmark = [pytest.mark.torch, pytest.mark.usefixtures("torch")]
 
 WORKERS = pathlib.Path(__file__).resolve().parent / "workers"
-DDP = str(WORKERS.parents[1] / "kubeflow" / "workers" / "ddp.py")
+ALLREDUCE = str(WORKERS.parents[1] / "kubeflow" / "workers" / "allreduce.py")
 LAUNCHERS = ("torchrun", "native")
 MASTER = "job-master-0"
 JOB = 180
@@ -80,7 +80,7 @@ def test_two_nodes_train_to_equal_losses(network, rankshim):
     found = {}
     for launcher in LAUNCHERS:
         found[launcher] = {}
-        for process in start(pods, rankshim, launcher, "--", DDP):
+        for process in start(pods, rankshim, launcher, "--", ALLREDUCE):
             assert process.wait(JOB) == 0, process.transcript()
             found[launcher] |= results(process)
     assert sorted(found["native"]) == [0, 1, 2, 3]

@@ -52,6 +52,7 @@ def train(network, tmp_path):
     return run
 
 
+@pytest.mark.nightly
 def test_without_rankshim_each_pod_trains_alone_without_a_message(train):
     processes = train(environment=lambda rank: operator_1_5(rank, 2, MASTER))
     for process in processes:
@@ -65,7 +66,8 @@ def test_without_rankshim_each_pod_trains_alone_without_a_message(train):
 
 @pytest.mark.parametrize("environment", [
     pytest.param(lambda rank: operator_1_5(rank, 2, MASTER), id="operator-1.5"),
-    pytest.param(lambda rank: operator_1_9(rank, 2, MASTER, workers_per_node=1), id="operator-1.9"),
+    pytest.param(lambda rank: operator_1_9(rank, 2, MASTER, workers_per_node=1), id="operator-1.9",
+                 marks=pytest.mark.nightly),
 ])
 def test_with_rankshim_the_pods_train_once_together(train, rankshim, environment):
     is_one_job(*train(rankshim, "--", environment=environment))

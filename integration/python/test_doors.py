@@ -71,6 +71,6 @@ def test_through_every_door_two_nodes_train_together(nodes, rankshim):
     assert nodes(rankshim, "--") == ["2", "2"]
 
 
-@doors(lambda door: door not in REALLY_TRAINS)
+@doors(lambda door: door != "torchrun")
 def test_without_rankshim_each_node_trains_alone(nodes):
     assert nodes() == ["1", "1"], "what rankshim is there for"

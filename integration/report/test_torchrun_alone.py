@@ -10,7 +10,8 @@ import pytest
 from lib.events import until
 from lib.process import Process, clean_environment
 
-pytestmark = [pytest.mark.torch, pytest.mark.usefixtures("torch")]
+# What they find changes with torch only.
+pytestmark = [pytest.mark.torch, pytest.mark.nightly, pytest.mark.usefixtures("torch")]
 
 TORCHRUN = str(pathlib.Path(sys.executable).with_name("torchrun"))
 PORT = 23456

@@ -23,11 +23,13 @@ def orphans(tmp_path_factory):
     return program
 
 
-def test_ten_thousand_orphans_at_once_and_a_hundred_thousand_in_a_row_leave_nothing(start, orphans, tmp_path):
+# A byte that each left would show after 20,000.
+@pytest.mark.parametrize("thousands", [20, pytest.param(100, marks=pytest.mark.nightly)])
+def test_ten_thousand_orphans_at_once_and_more_in_a_row_leave_nothing(start, orphans, tmp_path, thousands):
     go = tmp_path / "go"
     os.mkfifo(go)
     wait = f"read word <{go}"
-    many = f"{orphans} 10000 1 && {orphans} 1000 100"
+    many = f"{orphans} 10000 1 && {orphans} 1000 {thousands}"
     process = start("dash", "-c", f"{orphans} 100 1; echo warm; {wait}; {many} && echo done; {wait}")
     process.wait_line("warm")
     shim = process.shim()
