@@ -1,6 +1,7 @@
 """What not even SIGKILL ends."""
 
 import json
+import os
 import signal
 import subprocess
 
@@ -40,15 +41,17 @@ def frozen(tmp_path):
     system.end()
 
 
-def waits_in_the_kernel(process):
-    return any(name(pid) == "dd" and status(pid, "State").startswith("D") for pid in descendants(process.pid))
+def waits_for_the_frozen(process):
+    """Whether dd has opened what it reads, after which it opens what it writes, and waits in the kernel."""
+    return any(name(pid) == "dd" and os.readlink(f"/proc/{pid}/fd/0") == "/dev/zero" and status(pid, "State").startswith("D")
+               for pid in descendants(process.pid))
 
 
 def test_a_command_that_not_even_kill_ends_is_named_with_where_it_waits_and_left(start, frozen, tmp_path, request):
     report = tmp_path / "report.json"
     process = start("dd", "if=/dev/zero", f"of={frozen.folder}/file", "count=1",
                     options=["--grace=0", f"--report={report}"])
-    until(lambda: waits_in_the_kernel(process), "the writer waits")
+    until(lambda: waits_for_the_frozen(process), "the writer waits")
     process.send(signal.SIGTERM)
     process.wait_line("dd did not end even on SIGKILL, after ")
     until(report.exists, "the report")
