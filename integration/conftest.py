@@ -20,14 +20,14 @@ from lib.process import clean_environment, run
 from lib.requirements import cannot
 
 REPOSITORY = pathlib.Path(__file__).resolve().parent.parent
-# Whoever runs the tests may have signals ignored (a shell's background job SIGINT and SIGQUIT, nohup SIGHUP); what the
-# tests start would inherit that. SIGPIPE and SIGXFSZ, which Python ignores itself, subprocess gives back.
+# The tests may be run with signals ignored (a shell's background job ignores SIGINT and SIGQUIT, nohup SIGHUP), and what
+# the tests start would inherit that. SIGPIPE and SIGXFSZ, which Python ignores itself, subprocess gives back.
 for number in signal.valid_signals() - {signal.SIGPIPE, signal.SIGXFSZ}:
     if signal.getsignal(number) == signal.SIG_IGN:
         signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
 # The longest that one test may take; a hang becomes a failure with a traceback.
 LONGEST_TEST = 240
-# Whose tests one worker runs: they share an image or a virtual machine.
+# The files whose tests run in one worker, because they share an image or a virtual machine.
 SHARING = ("container/", "packages/", "report/test_cgroup2.py")
 
 
@@ -91,7 +91,7 @@ def shim(rankshim):
 
 @pytest.fixture(scope="session")
 def namespaces():
-    """Says why not where this machine cannot have nodes as namespaces."""
+    """Skips the test, with the reason, where this machine cannot have nodes as namespaces."""
     return networks.why_not()
 
 

@@ -20,7 +20,7 @@ class Ingredient:
 
 
 def ingredients():
-    """All of them; a library whose version cannot be told is an error, for it would be a wrong list."""
+    """All of them; a library whose version is not found is an error, because the list would be wrong."""
     zig = pathlib.Path(importlib.metadata.distribution("ziglang").locate_file("ziglang/lib"))
     ziglang = importlib.metadata.version("ziglang")
     digits = found(r"define _LIBCPP_VERSION (\d+)", zig / "libcxx/include/__config")  # 220108 is 22.1.8

@@ -101,7 +101,7 @@ class Architecture:
             f"Installed-Size: {kibibytes(root)}\nSection: admin\nPriority: optional\n"
             "Description: container's entrypoint that launches PyTorch on any platform\n"
             " rankshim reads the rank variables of the platform, waits for the master, starts\n"
-            " torchrun or any other program, passes signals on, and tells how it ended.\n")
+            " torchrun or any other program, passes signals on, and reports how it ended.\n")
         run("dpkg-deb", "--root-owner-group", "--build", root, self._release / f"rankshim_{VERSION}_{debian}.deb")
 
     def rpm(self):

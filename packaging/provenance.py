@@ -1,4 +1,4 @@
-"""What a release was made from and with, as a text for those who want to make it again."""
+"""What a release was made from and with, as a text for building it again."""
 
 import importlib.metadata
 import os

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes what tells of rankshim's options, from the tables that --help is made of (shim/settings/options.h, usage.h).
+"""Writes the documentation of rankshim's options, from the tables that --help is made of (shim/settings/options.h, usage.h).
 
     packaging/reference.py FOLDER          the man page and the completions for bash, zsh and fish, into FOLDER
     packaging/reference.py --docs [FILE]   docs/configuration.md, or the same into FILE (a test compares them)
@@ -53,7 +53,7 @@ def read_tables():
 
 
 def version():
-    """The one place that says it is CMakeLists.txt."""
+    """Of rankshim: only CMakeLists.txt has it."""
     return re.search(r"^project\(rankshim VERSION (\S+)", (ROOT / "CMakeLists.txt").read_text(), re.M)[1]
 
 
@@ -109,7 +109,7 @@ def man_page(tables):
               ".SH DESCRIPTION",
               roff("rankshim is the first process of a container that takes part in a PyTorch job. It reads the rank "
                    "variables of the platform, waits for the master, starts torchrun or any other program, passes "
-                   "signals on, and tells how the command ended."),
+                   "signals on, and reports how the command ended."),
               ".PP", roff(one_line(tables["names"])),
               ".SH SUBCOMMANDS", roff("A subcommand is the first word of the command line.")]
     for usage in tables["usages"]:

@@ -18,7 +18,7 @@ PROJECT = podman.REPOSITORY / "Dockerfile"
 USER = HERE / "user.Dockerfile"
 BUILD_TIMEOUT = 300
 COMPILE_TIMEOUT = 1500  # minutes on two idle cores, and the machine may not be idle
-# Stands in for the Dockerfile's first stage, which compiles for minutes what is compiled already.
+# Replaces the Dockerfile's first stage, which would compile for minutes what is compiled already.
 BUILT = "FROM scratch AS build\nCOPY rankshim /rankshim.built\n\n"
 
 

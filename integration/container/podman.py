@@ -151,7 +151,7 @@ def _succeed(argv, env=None):
 
 
 def base_names(dockerfile):
-    """The images that a Dockerfile starts from, fully named, without `scratch` and its own stages."""
+    """The full names of the images that a Dockerfile starts from, without `scratch` and its own stages."""
     text = pathlib.Path(dockerfile).read_text()
     stages = re.findall(r"^FROM\s+(?:--\S+\s+)*(\S+)(?:\s+AS\s+(\S+))?", text, re.MULTILINE | re.IGNORECASE)
     own = {name for _, name in stages} | {"scratch"}
@@ -165,9 +165,9 @@ def full_name(image):
 
 
 def build(engine, dockerfile, context, tag, *options, timeout):
-    """`podman build` with the machine's network, pip configured in there as it is out here, and zig's cache.
+    """`podman build` with the machine's network, the machine's configuration of pip, and zig's cache.
 
-    The cache (zig's own libc++ and musl, compiled) is keyed by content and by zig's place, so the build has the same
+    The cache (zig's own libc++ and musl, compiled) is keyed by content and by zig's path, so the build has the same
     path as this checkout (FOLDER in the Dockerfile). Without it the build takes minutes more.
     """
     zig_cache = pathlib.Path.home() / ".cache" / "zig"

@@ -16,7 +16,7 @@ MODES = {
         "--security-opt=no-new-privileges",
     ],
 }
-# Says what it got, and ends as it likes on TERM.
+# Prints what it got, and ends as it likes on TERM.
 LISTENER = """
 for signal in HUP USR1 USR2 WINCH 37; do trap "echo got $signal" $signal; done
 trap 'echo got TERM; exit 5' TERM

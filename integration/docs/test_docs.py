@@ -1,4 +1,4 @@
-"""The documents keep their word: every block of code is run or checked, and every link leads somewhere."""
+"""Every block of code in the documents is run or checked, and every link leads somewhere."""
 
 import os
 import re
@@ -11,7 +11,7 @@ from lib.documents import DOCUMENTS, REPOSITORY, blocks
 from lib.process import clean_environment, run
 from lib.requirements import cannot
 
-# Who looks at the blocks of each language: the file that takes all of them, or what a block of `shell` has to be named by.
+# What checks the blocks of each language: the file that takes all of them. A block of `shell` has to be named by a test.
 CHECKED_BY = {
     "console": "integration/docs/test_docs.py",
     "diff": "integration/examples/test_fragments.py",

@@ -1,4 +1,4 @@
-"""docs/when-it-fails.md is searched by messages: each must be one that its program prints."""
+"""Users search docs/when-it-fails.md by a message: each message there must be one that its program prints."""
 
 import importlib.util
 import mmap

@@ -1,7 +1,7 @@
 """Stands in for Kubernetes' API server, so that a real kubectl can apply a manifest.
 
-It knows the kinds of schemas/, says so as the API server does (discovery, OpenAPI v3), refuses what their schemas refuse, and
-keeps the rest. No controller looks at what it keeps.
+It has the kinds of schemas/, announces them as the API server does (discovery, OpenAPI v3), refuses what their schemas refuse, and
+keeps the rest. No controller acts on what it keeps.
 """
 
 import contextlib
@@ -73,7 +73,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         return self._answer(201, document)
 
     def _described(self):
-        """What the API server says about its kinds."""
+        """The API server's description of its kinds."""
         known = kinds()
         groups = {}
         for group_version in known:

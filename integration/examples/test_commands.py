@@ -1,4 +1,4 @@
-"""The examples that are no Kubernetes manifests: what each starts begins with rankshim, and rankshim finds the whole job."""
+"""The examples that are not Kubernetes manifests: each starts rankshim, and rankshim finds the whole job."""
 
 import json
 import pathlib

@@ -26,7 +26,8 @@ from lib.requirements import cannot
 
 HERE = pathlib.Path(__file__).resolve().parent
 LONG = 120
-# A worker that says where it is in the job, without torch's seconds, and in one piece, because two may write at once.
+# A worker that prints its rank without importing torch, which takes seconds, and by one write, because two may write at
+# once.
 WORKER = """import os, sys
 sys.stdout.write("RESULT %(RANK)s of %(WORLD_SIZE)s" % os.environ + f" {sys.argv[1:]}\\n")
 """

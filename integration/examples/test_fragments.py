@@ -1,4 +1,5 @@
-"""The YAML of the pages is what their manifests say, the API server would take it, and rankshim can start what it starts."""
+"""The YAML blocks of the pages agree with their manifests, the API server would accept them, and rankshim can start their
+commands."""
 
 import pathlib
 import subprocess
@@ -75,7 +76,7 @@ def test_a_fragment_is_right(block, shim, tmp_path):
 
 
 def check_shell(command):
-    """What a shell gets is correct."""
+    """Checks the syntax of a shell's text."""
     if pathlib.Path(command[0]).name in ("sh", "bash") and "-c" in command:
         checked = subprocess.run(["bash", "-n"], input=command[command.index("-c") + 1], text=True, capture_output=True)
         assert checked.returncode == 0, checked.stderr

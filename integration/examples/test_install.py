@@ -1,4 +1,4 @@
-"""The ways of install/ into an image that has no rankshim: what kubectl, Helm and a shell make of them."""
+"""Each way in install/ to use an image without rankshim works with kubectl, Helm or a shell."""
 
 import json
 import pathlib

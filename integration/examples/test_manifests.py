@@ -1,5 +1,5 @@
-"""The manifests of examples/ and install/: the API server would take them, and in each pod that the platform makes of
-them rankshim finds the whole job."""
+"""The API server would accept the manifests of examples/ and install/, and rankshim finds the whole job in each pod that
+the platform makes of them."""
 
 import json
 import pathlib

@@ -15,7 +15,7 @@ RUN_FOREVER = "echo READY; while :; do sleep 1000 & wait $!; done"
 
 @pytest.fixture
 def pod(network):
-    """One node without a platform's variables: nothing but PID 1 and what it starts."""
+    """One node without a platform's variables: only PID 1 and what it starts."""
     return network.node("pod")
 
 

@@ -20,7 +20,7 @@ PER_DEVICE = str(len(ACCELERATORS) or 1)
 # More workers than accelerators is an error, so the recorded numbers fit only a machine without or with enough.
 FITS = not ACCELERATORS or len(ACCELERATORS) >= 2
 
-# What each recorded job must come to: facts equal on all its pods, and the variables that the facts
+# The result for each recorded job: the facts that are equal on all its pods, and the variables that they
 # come from. The pods are in the order of their ranks.
 JOBS = {
     "operator-1.3": {
@@ -115,7 +115,7 @@ def test_the_run_id_is_equal_on_all_pods(on_pod, job):
         values(explained(on_pod(pod, env, "explain", "--format", "json", "--", "train.py")))["run_id"]
         for pod, env in recorded(job).items()
     }
-    # Not cosmetic: torchrun's static store prefixes its keys with the id, two ids never meet. In
+    # This matters: torchrun's static store prefixes its keys with the id, so nodes with two ids never meet. In
     # operator 1.3 the master gets "localhost" where its workers get the master's name.
     assert len(run_ids) == 1, run_ids
 

@@ -153,7 +153,7 @@ def test_an_empty_variable_counts_as_not_set(shim):
     assert (done.code, done.stdout) == (0, "STARTED\n")
 
 
-# Nobody answers for the worker's master: whoever waited for it first would be at it for ten minutes.
+# Nothing answers for the worker's master: a rankshim that waited for it first would wait for ten minutes.
 
 
 @pytest.mark.parametrize("command", [["none.py"], ["torchrun", "none.py"], ["no-such-program"]], ids=" ".join)

@@ -1,4 +1,4 @@
-"""Stopping torchrun: in its rendezvous, in training, and when the workers don't listen."""
+"""Stopping torchrun: in its rendezvous, in training, and when the workers ignore the signal."""
 
 import pathlib
 import signal

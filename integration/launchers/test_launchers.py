@@ -18,7 +18,8 @@ LONG = 120
 # Where scripts/setup installs the launchers, beside the tests' own interpreter, whose PyTorch they use.
 BIN = pathlib.Path(os.environ.get("LAUNCHERS", pathlib.Path(sys.prefix) / "share" / "launchers")) / "bin"
 
-# A worker that says where it is in the job, without torch's seconds, and in one piece, because two may write at once.
+# A worker that prints its rank without importing torch, which takes seconds, and by one write, because two may write at
+# once.
 WORKER = """import os, sys
 sys.stdout.write('RESULT %(RANK)s of %(WORLD_SIZE)s, master %(MASTER_ADDR)s:%(MASTER_PORT)s\\n' % os.environ)
 """

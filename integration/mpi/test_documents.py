@@ -13,8 +13,8 @@ LONG = 120
 MPIRUN = "mpirun.openmpi"
 # As an MPIJob's launcher runs it, which has a host for each eight processes and may be root.
 SETTINGS = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMPI_MCA_rmaps_base_oversubscribe": "1"}
-# Those who know their ranks meet at the master, as torch's do. A test whether the port is open says nothing. Each writes in one
-# piece, because several may write at once.
+# The processes that know their ranks meet at the master, as torch's do: an open port alone would prove nothing. Each prints
+# by one write, because several may write at once.
 WORKER = """import os, socket, sys
 rank, world = (os.environ.get(name, "?") for name in ("RANK", "WORLD_SIZE"))
 if rank == "0":

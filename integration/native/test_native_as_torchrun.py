@@ -20,8 +20,8 @@ MASTER = "job-master-0"
 JOB = 180
 OMP = {"OMP_NUM_THREADS": "1"}
 
-# What a worker finds in its environment under torchrun and under the native launcher, where that differs: what
-# docs/launchers.md says. All else must be equal.
+# What a worker finds in its environment under torchrun and under the native launcher, where that differs, as
+# docs/launchers.md describes it. All else must be equal.
 DIFFERENCES = {
     # No agent hosts the store: the worker of rank 0 does.
     "TORCHELASTIC_USE_AGENT_STORE": ("True", None),

@@ -1,4 +1,4 @@
-"""Nodes whose name does not lead to their address: gloo needs the interface."""
+"""Nodes whose names do not resolve to their addresses: gloo needs the name of the interface."""
 
 import pathlib
 

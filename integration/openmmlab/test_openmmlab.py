@@ -1,6 +1,6 @@
 """OpenMMLab's real dist_train.sh and train.py, unmodified, on two pods of a Kubeflow PyTorchJob.
 
-The operator says RANK and WORLD_SIZE; dist_train.sh reads NODE_RANK and NNODES, and takes 0 and 1 where
+The operator sets RANK and WORLD_SIZE; dist_train.sh reads NODE_RANK and NNODES, and takes 0 and 1 where
 there are none.
 """
 

@@ -1,5 +1,5 @@
-"""A program that asks the platform itself where the master is starts without one; whatever else would train there does
-not."""
+"""A program that asks the platform itself for the master starts without a master address; any other program that would
+train there is refused."""
 
 import json
 import subprocess

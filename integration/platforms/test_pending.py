@@ -1,4 +1,4 @@
-"""What a platform has yet to write is waited for: a rank table that is initializing."""
+"""rankshim waits for what the platform has not written yet: a rank table that is initializing."""
 
 import json
 import signal

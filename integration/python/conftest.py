@@ -1,4 +1,4 @@
-"""rankshim's part in Python's start, as rankshim writes it, on the Python of the tests."""
+"""rankshim's startup module, as rankshim writes it, in the Python that runs the tests."""
 
 import json
 import sys

@@ -1,4 +1,4 @@
-"""What people write after `--`: each with the real torchrun on two nodes, together under rankshim and, as the control, alone
+"""The commands that people write after `--`, each with the real torchrun on two nodes, together under rankshim and, as the control, alone
 without it."""
 
 import os

@@ -1,4 +1,4 @@
-"""The exception that ends a worker is written where torch's @record would write it, and nothing else changes."""
+"""The exception that ends a worker is written to the file that torch's @record would write, and nothing else changes."""
 
 import json
 import sys

@@ -1,4 +1,4 @@
-"""A Python process that starts with our sitecustomize in front is the one that it would be without."""
+"""A Python process that starts with rankshim's sitecustomize behaves as it would without it."""
 
 import json
 import shutil

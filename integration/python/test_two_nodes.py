@@ -1,4 +1,4 @@
-"""Real torchruns inside of programs on two nodes that are not to join, or that fail."""
+"""Real torchruns in programs on two nodes: some must not join the job, others fail."""
 
 import json
 import pathlib

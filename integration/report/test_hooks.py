@@ -1,4 +1,4 @@
-"""The hooks and the hold, with plain programs, and that a signal is theirs at every moment."""
+"""The hooks and the hold, with plain programs; a signal reaches them at every moment."""
 
 import json
 import os

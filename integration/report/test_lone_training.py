@@ -1,4 +1,5 @@
-"""Whatever the launcher: a node of several whose workers know only each other is noticed soon after the start."""
+"""Under any launcher, a node whose workers know only each other, though the job has several nodes, is noticed soon after
+the start."""
 
 from lib.documents import shape, shown
 from report.conftest import JOB, read_report

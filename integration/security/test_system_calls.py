@@ -1,4 +1,4 @@
-"""docs/security.md names the system calls that rankshim makes, for who writes a seccomp profile: what strace sees of the main
+"""docs/security.md names the system calls that rankshim makes, for the author of a seccomp profile: what strace sees of the main
 scenarios must be among them."""
 
 import json

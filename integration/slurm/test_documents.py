@@ -15,7 +15,8 @@ from lib.process import PATH
 from lib.requirements import cannot
 from slurm.conftest import HERE, Cluster
 
-# A worker that says where it is in the job, without torch's seconds, and in one piece, because several may write at once.
+# A worker that prints its rank without importing torch, which takes seconds, and by one write, because several may write
+# at once.
 WORKER = """import os, sys
 sys.stdout.write("RESULT %(RANK)s of %(WORLD_SIZE)s, local %(LOCAL_RANK)s\\n" % os.environ)
 """

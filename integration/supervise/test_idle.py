@@ -1,4 +1,4 @@
-"""What rankshim does while the command runs: nothing."""
+"""While the command runs, rankshim sleeps."""
 
 import pathlib
 

@@ -1,4 +1,4 @@
-"""Where the system refuses memory."""
+"""The system refuses memory."""
 
 import os
 import resource

@@ -149,7 +149,7 @@ def test_rankshim_gets_its_death_signal_when_its_parent_ends(rankshim):
                               stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
     assert parent.stdout.readline() == b"up\n"
     parent.kill()
-    assert parent.stdout.read() == b""  # at its end when nobody is left who could write it
+    assert parent.stdout.read() == b""  # it ends when no process is left that could write to it
     parent.wait()
 
 

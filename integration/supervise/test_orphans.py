@@ -1,4 +1,4 @@
-"""What ends without a parent."""
+"""Processes that end without a parent."""
 
 import os
 import pathlib

@@ -1,4 +1,4 @@
-"""System calls that fail: the command's end is reported correctly nevertheless, and nothing is left."""
+"""A system call fails: the command's end is reported correctly nevertheless, and nothing is left."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""What belongs to the command reaches it untouched."""
+"""Streams, descriptors and variables of the command reach it unchanged."""
 
 import fcntl
 import os

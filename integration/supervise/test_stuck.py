@@ -1,4 +1,4 @@
-"""What not even SIGKILL ends."""
+"""Processes that not even SIGKILL ends."""
 
 import json
 import os

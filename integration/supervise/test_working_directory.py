@@ -1,4 +1,4 @@
-"""Our working directory, which keeps the file system that it lies on busy."""
+"""rankshim's working directory, which would keep its file system busy."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""What the image's torch lacks is not asked of it. The trees of torch here are made up: only the files that rankshim looks
+"""rankshim does not use what the image's torch lacks. The trees of torch here are made up: only the files that rankshim looks
 for are in them."""
 
 import pathlib

@@ -1,4 +1,4 @@
-"""Puts a binary that was built before into the wheel: on PATH, with no Python between it and who starts it.
+"""Puts a binary that was built before into the wheel: on PATH, without a Python script that would start it.
 
 RANKSHIM_BINARY  the static binary, as scripts/build makes it
 RANKSHIM_ARCH    what it is for: x86_64 or aarch64

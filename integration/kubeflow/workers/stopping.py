@@ -1,6 +1,6 @@
 """A worker without torch, for how things end: `stopping.py save|deaf|plain|CODE`.
 
-save: on SIGTERM says so, saves, ends with 0.  deaf: ignores SIGTERM.  plain: dies of it.
+save: at SIGTERM prints a line, saves, ends with 0.  deaf: ignores SIGTERM.  plain: is ended by it.
 CODE: ends with that exit code at once; -N dies of signal N.
 """
 

@@ -17,5 +17,5 @@ if attempt < 2 and dist.get_rank() == 1:
     os._exit(3)
 if attempt < 2:
     while True:
-        dist.barrier()  # with one who is gone
+        dist.barrier()  # with a peer that is gone
 dist.destroy_process_group()

@@ -1,13 +1,13 @@
 """rankshim's part in each Python process of the command.
 
-Python imports the first `sitecustomize` on its path when it starts. rankshim puts this one there by a folder of its
-own in PYTHONPATH, with a call of serve() behind it that has the job's values. It takes the folder off again and gives
-way to the image's own sitecustomize. And
+Python imports the first `sitecustomize` on its path when it starts. For this module,
+rankshim adds a folder to PYTHONPATH, and it appends a call of serve() with the job's values to the text. The module
+removes the folder from the path and imports the image's own sitecustomize. Besides,
 
 - in a torchrun, it sets the PET_* variables of the job for what the command line leaves out, so that it joins;
 - in a worker, it writes the exception that ends the script where torch's @record would.
 
-It must run on every Python, also on one that is too old to be served, cost nearly nothing, and never say anything.
+It must run on every Python, also on one that is too old for it, cost nearly nothing, and never print anything.
 """
 
 import os
@@ -16,18 +16,18 @@ import sys
 FOLDER = os.path.dirname(os.path.abspath(__file__))
 ERROR_FILE = "TORCHELASTIC_ERROR_FILE"
 LAUNCHERS = ("torch.distributed.run", "torch.distributed.launch")
-# What says with which nodes torchrun meets (torch/distributed/run.py; torch/distributed/argparse_util.py).
+# torchrun's variables for the nodes that it meets (torch/distributed/run.py; torch/distributed/argparse_util.py).
 MEETING = ("PET_NNODES", "PET_NODE_RANK", "PET_MASTER_ADDR", "PET_MASTER_PORT", "PET_RDZV_BACKEND", "PET_RDZV_ENDPOINT",
            "PET_RDZV_ID", "PET_RDZV_CONF", "PET_LOCAL_ADDR")
 # torchrun's flags that take no value; all others do.
 SWITCHES = ("standalone", "module", "no_python", "run_path", "virtual_local_rank", "use_env", "help")
 
 
-# ---- as if we were not here ----
+# ---- removing rankshim's folder ----
 
 def without_us(text, had_path):
-    """PYTHONPATH as the user left it; None for unset. Whoever appends to an unset one gets an empty entry, which means
-    the working directory: it must be there again."""
+    """PYTHONPATH as the user left it; None for unset. Appending to an unset one leaves an empty entry, which means the
+    working directory: it must be there again."""
     parts = text.split(os.pathsep)
     rest = [part for part in parts if part != FOLDER]
     if len(rest) == len(parts):
@@ -38,7 +38,7 @@ def without_us(text, had_path):
 
 
 def leave_path(had_path):
-    """Takes our folder off sys.path."""
+    """Removes rankshim's folder from sys.path."""
     here = None
     if not had_path and os.pathsep in os.environ.get("PYTHONPATH", ""):
         try:
@@ -54,7 +54,7 @@ def leave_path(had_path):
 
 
 def leave_environment(had_path):
-    """Takes our folder out of what children inherit."""
+    """Removes rankshim's folder from what children inherit."""
     text = os.environ.get("PYTHONPATH")
     left = None if text is None else without_us(text, had_path)
     if left is not None:
@@ -63,7 +63,7 @@ def leave_environment(had_path):
         os.environ.pop("PYTHONPATH", None)
 
 
-# ---- a torchrun of the command's ----
+# ---- a torchrun that the command starts ----
 
 def torchrun_arguments(words):
     """What follows torchrun's name in a command line of Python; None where it is another program."""

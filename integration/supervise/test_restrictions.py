@@ -1,4 +1,4 @@
-"""Places that permit little."""
+"""Environments that permit little: no /proc, a read-only root, another user, few processes."""
 
 import os
 import pathlib
@@ -12,7 +12,7 @@ from lib.requirements import cannot
 
 SHELL = ("sh", "-c")
 STRANGER = ("setpriv", "--reuid=54321", "--regid=54321", "--clear-groups")
-PLACES = {
+RESTRICTIONS = {
     "no /proc": ("unshare", "--mount", *SHELL, 'mount -t tmpfs none /proc && exec "$@"', "sh"),
     "read-only root": ("unshare", "--mount", *SHELL, 'mount -o remount,bind,ro / && ! touch /etc/x 2>&- && exec "$@"', "sh"),
     "another user": STRANGER,
@@ -29,7 +29,7 @@ LEFT = """(setsid bash -c "trap 'echo asked; exit' TERM; echo away; while :; do 
 @pytest.fixture(autouse=True)
 def root():
     if os.geteuid() != 0:
-        cannot("places are made by root")
+        cannot("the restrictions need root")
 
 
 @pytest.fixture
@@ -41,12 +41,12 @@ def rankshim(rankshim):
     shutil.rmtree(folder)
 
 
-@pytest.mark.parametrize("place", PLACES)
-def test_signals_ends_and_leftovers_are_handled(start, place, request):
+@pytest.mark.parametrize("restriction", RESTRICTIONS)
+def test_signals_ends_and_leftovers_are_handled(start, restriction, request):
     # Without /proc only PID 1 can name what has left the command's process group.
-    without_proc = "tmpfs none /proc" in " ".join(PLACES[place])
+    without_proc = "tmpfs none /proc" in " ".join(RESTRICTIONS[restriction])
     can_leave = not without_proc or request.node.callspec.params["start"] == "pid 1"
-    process = start("bash", "-c", COMMAND.format(LEFT if can_leave else ""), before=PLACES[place])
+    process = start("bash", "-c", COMMAND.format(LEFT if can_leave else ""), before=RESTRICTIONS[restriction])
     process.wait_line("ready", stream="stdout")
     if can_leave:
         process.wait_line("away", stream="stdout")
