@@ -14,6 +14,37 @@ constexpr std::string_view builtin_documents =
 #include "builtin_launchers.inc"
     ;
 
+/// A built-in file. Its first line has the words that start the launcher.
+struct Builtin {
+  std::string_view name, starts, document;
+};
+
+constexpr std::string_view take_until(std::string_view& text, std::string_view separator) {
+  const std::string_view part = text.substr(0, text.find(separator));
+  text.remove_prefix(std::min(part.size() + separator.size(), text.size()));
+  return part;
+}
+
+/// They are cut at build time: searching all of their text would be noticeable in the time of a start.
+constexpr auto builtins = [] {
+  constexpr auto count = [] {
+    std::size_t files = 0;
+    for (std::string_view rest = builtin_documents; !rest.empty(); ++files) take_until(rest, "\n@");
+    return files;
+  };
+  std::array<Builtin, count()> all;
+  std::string_view rest = builtin_documents.substr(1);
+  for (Builtin& one : all) {
+    one.document = take_until(rest, "\n@");
+    one.name = take_until(one.document, "\n");
+    one.starts = one.document.substr(0, one.document.find('\n'));
+  }
+  return all;
+}();
+static_assert(std::ranges::all_of(builtins, [](const Builtin& one) {
+  return one.starts.starts_with("starts=[\"") && one.starts.ends_with("\"]");
+}));
+
 constexpr auto keys = std::to_array<std::string_view>(
     {"starts", "unless", "flags", "first", "others", "set", "hostfile", "warning"});
 constexpr std::array letters = {key::starts, key::unless, key::flags,    key::first,
@@ -95,13 +126,11 @@ std::vector<LauncherFile> users_launchers(std::string_view file, const Node& nod
 
 void add_builtin_launchers(std::string_view word, std::vector<LauncherFile>& files) {
   Faults none;
-  for (std::string_view rest = builtin_documents.substr(1); !rest.empty();) {
-    std::string_view document = take_part(rest, "\n@");
-    const std::string_view name = take_line(document);
-    const std::string path = "built-in " + std::string(name) + ".toml";
+  for (const Builtin& one : builtins) {
+    if (one.starts.find(word) == std::string_view::npos) continue;
+    const std::string path = "built-in " + std::string(one.name) + ".toml";
     const auto is_it = [&](const LauncherFile& file) { return file.starts_with(path); };
-    if (document.find(word) != std::string_view::npos && std::ranges::none_of(files, is_it))
-      files.push_back(read_launcher(document, path, none));
+    if (std::ranges::none_of(files, is_it)) files.push_back(read_launcher(one.document, path, none));
   }
 }
 

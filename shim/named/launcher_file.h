@@ -44,8 +44,8 @@ LauncherFile read_launcher_file(const std::string& path, const Node& node, Fault
 /// The users' files: `file` if its name ends as a launcher's, and those of platform::profile_folder.
 std::vector<LauncherFile> users_launchers(std::string_view file, const Node& node, Faults& faults);
 
-/// Adds the files of config/launchers, which are compiled into the binary, as far as they mention `word` and
-/// are not there yet.
+/// Adds the files of config/launchers, which are compiled into the binary, as far as their `starts` mentions
+/// `word` and they are not there yet.
 void add_builtin_launchers(std::string_view word, std::vector<LauncherFile>& files);
 
 }  // namespace rankshim::named
