@@ -11,8 +11,6 @@ namespace {
 
 bool is_blank(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
 
-constexpr std::string_view blanks = " \t\r\n\v\f";
-
 /// Whether the UTF-8 character of `length` bytes at the start of `text` is a control character.
 bool is_control(std::string_view text, std::size_t length) {
   const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
@@ -38,9 +36,9 @@ void each_character(std::string_view text, const Keep& keep, const Escape& escap
 }  // namespace
 
 std::string_view trimmed(std::string_view text) {
-  const auto first = text.find_first_not_of(blanks);
-  if (first == std::string_view::npos) return {};
-  return text.substr(first, text.find_last_not_of(blanks) - first + 1);
+  while (!text.empty() && is_blank(text.front())) text.remove_prefix(1);
+  while (!text.empty() && is_blank(text.back())) text.remove_suffix(1);
+  return text;
 }
 
 std::size_t utf8_length(std::string_view text) {
@@ -92,7 +90,10 @@ std::string escaped(char c) {
 }
 
 std::string printable(std::string_view text) {
-  std::string out;
+  // Nearly always this is all of it, and rankshim prints two lines in every start.
+  const auto plain = std::find_if_not(text.begin(), text.end(), [](char c) { return c >= ' ' && c <= '~'; });
+  std::string out(text.begin(), plain);
+  text.remove_prefix(out.size());
   each_character(
       text, [&](std::string_view character) { out += character; },
       [&](char c) { out += c == '\t' ? std::string(1, c) : escaped(c); });
