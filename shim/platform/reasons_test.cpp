@@ -28,7 +28,7 @@ std::string lack(const std::string& expression, const Node& node) {
 std::string causes(const std::string& condition, const Node& node) {
   Profiles profiles;
   profiles.add("x", match('"' + condition + '"'));
-  return recognised(profiles, node).recognised_by;
+  return causes_of(*recognised(profiles, node).profile, node).text;
 }
 
 }  // namespace

@@ -73,28 +73,6 @@ std::optional<std::size_t> fulfilled(const Profile& profile, Evaluation evaluati
   return best;
 }
 
-/// Adds the reasons why the profile was recognised: the signs that hold, and those of the first [[match]]
-/// that is fulfilled.
-void add_recognised(const Profile& profile, const Node& node, const Variables& variables,
-                    Evaluation evaluation, Platform& platform) {
-  std::vector<Condition> conditions;
-  for (const Condition& sign : profile.signs())
-    if (evaluation.holds(sign)) conditions.push_back(sign);
-  const auto ways = profile.match();
-  const auto way =
-      std::find_if(ways.begin(), ways.end(), [&](const Alternative& one) { return evaluation.holds(one); });
-  if (way != ways.end())
-    for (const Condition& condition : profile.tables->conditions_of(*way))
-      if (is_positive(condition)) conditions.push_back(condition);
-  Reasons reasons(profile, node, variables, evaluation);
-  std::vector<std::string> causes;
-  for (const Condition& condition : conditions) {
-    evaluation.add_inputs(condition.root, true, platform.evidence_names);
-    reasons.add_causes(condition, causes);
-  }
-  platform.recognised_by = joined(causes);
-}
-
 Facts read_facts(const Profile& profile, Evaluation evaluation) {
   Facts facts;
   for (const FactExpression& expression : profile.expressions())
@@ -186,6 +164,31 @@ bool is_agent(const Profile& profile, std::string_view program) {
   return fits_any(base_name(program), profile.agents());
 }
 
+Causes causes_of(const Profile& profile, const Node& node) {
+  const Variables variables(node.environment());
+  std::vector<std::string> warnings;
+  Faults unreadable;
+  Evaluation evaluation(profile, node, variables, warnings, unreadable);
+  std::vector<Condition> conditions;
+  for (const Condition& sign : profile.signs())
+    if (evaluation.holds(sign)) conditions.push_back(sign);
+  const auto ways = profile.match();
+  const auto way =
+      std::find_if(ways.begin(), ways.end(), [&](const Alternative& one) { return evaluation.holds(one); });
+  if (way != ways.end())
+    for (const Condition& condition : profile.tables->conditions_of(*way))
+      if (is_positive(condition)) conditions.push_back(condition);
+  Reasons reasons(profile, node, variables, evaluation);
+  Causes causes;
+  std::vector<std::string> texts;
+  for (const Condition& condition : conditions) {
+    evaluation.add_inputs(condition.root, true, causes.names);
+    reasons.add_causes(condition, texts);
+  }
+  causes.text = joined(texts);
+  return causes;
+}
+
 Lack lack_of(const Profile& profile, Fact fact, const Node& node) {
   const Variables variables(node.environment());
   std::vector<std::string> warnings;
@@ -271,7 +274,6 @@ Outcome<Platform> recognise(std::span<const Profile> profiles, std::string_view 
   result.granularity = winner->granularity();
   result.facts = read_facts(*winner, evaluation_of(*winner));
   read_names(profiles, node, result);
-  add_recognised(*winner, node, variables, evaluation_of(*winner), result);
   Evaluation evaluation = evaluation_of(*winner);
   const auto state = [&](std::span<const Role> states) {
     State one;

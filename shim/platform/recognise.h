@@ -33,9 +33,6 @@ struct Platform {
   std::string idle_because;                ///< the variables that show it: "ROLE=launcher"
   std::string idle_fix;                    ///< what to do instead, if the profile has it
   std::vector<std::string> idle_names;     ///< the variables and files
-  /// Why it was recognised, for messages: "SLURM_JOB_ID=7, SLURM_STEP_ID=0".
-  std::string recognised_by;
-  std::vector<std::string> evidence_names;
   /// States that can mean two things, and contradictions to another platform. They are faults unless the user
   /// sets the node's numbers.
   Faults doubts;
@@ -54,6 +51,15 @@ struct Platform {
 /// that lists the nearest.
 Outcome<Platform> recognise(std::span<const Profile> profiles, std::string_view wanted, const Node& node,
                             std::size_t own = 0);
+
+/// Why a profile was recognised, for messages.
+struct Causes {
+  std::string text;                ///< "SLURM_JOB_ID=7, SLURM_STEP_ID=0"
+  std::vector<std::string> names;  ///< the variables and files
+};
+
+/// The signs that hold, and the conditions of the first [[match]] that is fulfilled.
+Causes causes_of(const Profile& profile, const Node& node);
 
 /// Why none of the fact's expressions yields anything; each reason once.
 Lack lack_of(const Profile& profile, Fact fact, const Node& node);

@@ -49,7 +49,8 @@ TEST_CASE("any sign is enough, the more there are the surer, and what is in unle
   profiles.add("one", profile("\"A\", \"larger(${N}, 1)\""));
   profiles.add("two", profile("\"A\", \"B\"", "unless = [\"X\"]\n[[match]]\nall = [\"C\"]\n"));
   CHECK(recognised(profiles, FakeNode({"A=1", "B=1"})).name == "two");
-  CHECK(recognised(profiles, FakeNode({"A=1", "B=1"})).recognised_by == "A=1, B=1");
+  const FakeNode both({"A=1", "B=1"});
+  CHECK(causes_of(*recognised(profiles, both).profile, both).text == "A=1, B=1");
   CHECK(recognised(profiles, FakeNode({"A=1", "N=2"})).name == "one");
   CHECK(recognised(profiles, FakeNode({"N=2"})).name == "one");
   CHECK(recognised(profiles, FakeNode({"N=1"})).name == "single-node");

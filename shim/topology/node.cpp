@@ -100,8 +100,9 @@ bool TopologyResolver::shows_others() {
   // An address of this node has no name.
   if (facts().has(Fact::master_addr) && fact(Fact::master_addr)->origin == Origin::derived &&
       has_own_words()) {
-    shown_by += fmt::format(" of {} ({})", platform_.name, platform_.recognised_by);
-    names.insert(names.end(), platform_.evidence_names.begin(), platform_.evidence_names.end());
+    const platform::Causes causes = this->causes();
+    shown_by += fmt::format(" of {} ({})", platform_.name, causes.text);
+    names.insert(names.end(), causes.names.begin(), causes.names.end());
   }
   const Missing missing = this->missing(Fact::nnodes, names);
   for (const char* generic : {"NNODES", "WORLD_SIZE"}) names.emplace_back(generic);
@@ -119,9 +120,10 @@ bool TopologyResolver::platform_lacks_nnodes() {
   std::vector<std::string> names;
   const Missing missing = this->missing(Fact::nnodes, names);
   if (!missing.is_expected) return false;
-  names.insert(names.end(), platform_.evidence_names.begin(), platform_.evidence_names.end());
-  fault(fmt::format("this is {} ({}), but the number of nodes is unknown{}", platform_.name,
-                    platform_.recognised_by, missing.why),
+  const platform::Causes causes = this->causes();
+  names.insert(names.end(), causes.names.begin(), causes.names.end());
+  fault(fmt::format("this is {} ({}), but the number of nodes is unknown{}", platform_.name, causes.text,
+                    missing.why),
         names,
         fmt::format("{}set NNODES on every node (1 if this node is alone), or --nnodes (RANKSHIM_NNODES)",
                     missing.remedy));

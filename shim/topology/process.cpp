@@ -16,9 +16,10 @@ void TopologyResolver::complete_process() {
       continue;
     }
     const Missing missing = this->missing(needed, names);
-    names.insert(names.end(), platform_.evidence_names.begin(), platform_.evidence_names.end());
+    const platform::Causes causes = this->causes();
+    names.insert(names.end(), causes.names.begin(), causes.names.end());
     fault(fmt::format("{} ({}) has started one process per accelerator, but {} is unknown{}",
-                      topology_.platform, platform_.recognised_by, name(needed), missing.why),
+                      topology_.platform, causes.text, name(needed), missing.why),
           names,
           missing.unset.empty()
               ? fmt::format("{}{}", missing.remedy, settle_process)

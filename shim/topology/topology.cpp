@@ -152,6 +152,10 @@ bool TopologyResolver::has_own_words() const {
   return platform_.profile != nullptr && platform_.profile->has_own_words();
 }
 
+platform::Causes TopologyResolver::causes() const {
+  return platform_.profile == nullptr ? platform::Causes{} : platform::causes_of(*platform_.profile, node_);
+}
+
 bool TopologyResolver::is_mere_names() const {
   return platform_.profile != nullptr && platform_.profile->kind == platform::Kind::names;
 }

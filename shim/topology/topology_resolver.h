@@ -98,6 +98,9 @@ class TopologyResolver {
   /// A platform was recognised, not only generic names.
   [[nodiscard]] bool has_own_words() const;
 
+  /// Why the platform was recognised, for messages; empty if it is no profile's.
+  [[nodiscard]] platform::Causes causes() const;
+
   /// Only generic names were recognised.
   [[nodiscard]] bool is_mere_names() const;
 
