@@ -176,8 +176,7 @@ std::optional<PythonSite> plan_site(const LaunchPlan& plan, const LaunchInput& i
   if (two_folders || (path && path->size() > longest_path)) return std::nullopt;
   PythonSite site{.had_path = path.has_value(), .job = {}, .master = {}, .records = records};
   if (joins) {
-    site.job =
-        torchrun_job(topology, input.settings, environment_change(topology, input.node).apply(environment));
+    site.job = torchrun_job(topology, input.settings, environment);
     const std::string_view master = topology.facts.text(Fact::master_addr);
     site.master = without_brackets(master_address ? std::string_view(*master_address) : master);
     if (!is_literal(site.master)) site.master.clear();
