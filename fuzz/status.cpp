@@ -1,4 +1,4 @@
-/// What somebody answers who listens where an instance would.
+/// The answer of a foreign process that listens where an instance would.
 
 #include "run/status.h"
 

@@ -48,4 +48,4 @@ def git(*arguments):
 
 def table(rows):
     width = max(len(name) for name, _ in rows)
-    return "".join(f"  {name:<{width}}  {told}\n" for name, told in rows)
+    return "".join(f"  {name:<{width}}  {value}\n" for name, value in rows)

@@ -200,14 +200,14 @@ def bash(tables):
 def zsh(tables):
     specifications = []
     for option in tables["options"]:
-        name, told = option["name"], zsh_text(option["help"])
+        name, help_text = option["name"], zsh_text(option["help"])
         if is_boolean(option):
-            specifications += [f"'(--no-{name})--{name}[{told}]'", f"'(--{name})--no-{name}[the contrary of --{name}]'"]
+            specifications += [f"'(--no-{name})--{name}[{help_text}]'", f"'(--{name})--no-{name}[the contrary of --{name}]'"]
             continue
         values = "_files" if takes_file(option) else f"({' '.join(words(option))})" if words(option) else ""
-        specifications.append(f"'*--{name}=[{told}]:{zsh_text(option['argument'])}:{values}'")
+        specifications.append(f"'*--{name}=[{help_text}]:{zsh_text(option['argument'])}:{values}'")
     specifications += [f"'(- *){text['name']}[{zsh_text(text['help'])}]'" for text in tables["texts"]]
-    described = " ".join(f"'{name}:{zsh_text(told)}'" for name, told in subcommands(tables).items())
+    described = " ".join(f"'{name}:{zsh_text(help_text)}'" for name, help_text in subcommands(tables).items())
     return textwrap.dedent("""\
         #compdef rankshim
         local -a subcommands options
@@ -237,16 +237,16 @@ def zsh_text(text):
 
 def fish(tables):
     lines = ["# fish completion for rankshim"]
-    for name, told in subcommands(tables).items():
-        lines.append(f"complete -c rankshim -n __fish_use_subcommand -a {name} -d {fish_text(told)}")
+    for name, help_text in subcommands(tables).items():
+        lines.append(f"complete -c rankshim -n __fish_use_subcommand -a {name} -d {fish_text(help_text)}")
     for option in tables["options"]:
-        name, told = option["name"], fish_text(option["help"])
+        name, help_text = option["name"], fish_text(option["help"])
         if is_boolean(option):
-            lines += [f"complete -c rankshim -l {name} -d {told}",
+            lines += [f"complete -c rankshim -l {name} -d {help_text}",
                       f"complete -c rankshim -l no-{name} -d {fish_text('the contrary of --' + name)}"]
             continue
         values = f" -a {fish_text(' '.join(words(option)))}" if words(option) else ""
-        lines.append(f"complete -c rankshim -l {name} {'-r' if takes_file(option) else '-x'}{values} -d {told}")
+        lines.append(f"complete -c rankshim -l {name} {'-r' if takes_file(option) else '-x'}{values} -d {help_text}")
     lines += [f"complete -c rankshim -l {text['name'][2:]} -d {fish_text(text['help'])}" for text in tables["texts"]]
     return "\n".join(lines) + "\n"
 

@@ -108,7 +108,7 @@ def test_a_block_for_a_checkout_names_only_scripts_that_are_run(block):
 
 
 @each("text")
-def test_a_block_of_text_has_no_command_that_nobody_runs(block):
+def test_a_block_of_text_has_no_command_that_no_test_runs(block):
     lines = block.text.splitlines()
     if lines[0] in SHOWN_AS_TEXT:
         path, words = SHOWN_AS_TEXT[lines[0]]

@@ -104,7 +104,7 @@ def test_the_runtime_of_kubeflow_trainer_starts_what_the_job_names(shim, tmp_pat
     check_job(shim, tmp_path, pods(job, runtime), "mnist-node-0-0.mnist")
 
 
-def test_the_operator_is_told_to_add_no_init_container(kubectl, tmp_path):
+def test_the_operator_is_configured_to_add_no_init_container(kubectl, tmp_path):
     kustomization = yaml.safe_load((INSTALL / "kubeflow-operator" / "kustomization.yaml").read_text())
     # Instead of the operator's manifests, which would have to be downloaded.
     kustomization["resources"] = ["operator.yaml"]

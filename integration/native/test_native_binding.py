@@ -79,7 +79,7 @@ def test_a_worker_that_may_not_use_the_cpus_near_its_accelerator_is_not_bound(ma
                      r"\(NVIDIA 0000:01:00.0\)", done.stderr)
 
 
-def test_explain_says_to_what_each_worker_is_bound(machine):
+def test_explain_shows_what_each_worker_is_bound_to(machine):
     shown = machine("explain", *BIND, "--", "./mytask").stdout
     assert re.search(r"^  RANK=1 .*\n    NUMA node 1, CPUs .* \(NVIDIA 0000:01:00.0\)", shown, re.M), shown
 

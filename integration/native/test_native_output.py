@@ -106,7 +106,7 @@ def test_much_output_is_complete(rankshim, tmp_path):
 
 
 @pytest.mark.parametrize("ways", [("--prefix",), ("--prefix", "--tee", "--log-dir")])
-def test_rankshim_acts_on_signals_while_nobody_reads(rankshim, tmp_path, ways):
+def test_rankshim_acts_on_signals_while_nothing_reads_its_output(rankshim, tmp_path, ways):
     words = [*ways[:-1], f"--log-dir={tmp_path}"] if ways[-1] == "--log-dir" else ways
     reader, writer = os.pipe()  # which nobody reads
     command = [rankshim, *WORKERS, *words, "--", "sh", "-c", "[ $RANK = 1 ] && exec sleep 1000; exec yes"]

@@ -167,7 +167,7 @@ def test_at_an_etcd_one_node_after_the_other_is_lost_and_comes_back(job):
     made.end(both)
 
 
-def test_when_the_host_of_a_c10d_job_is_lost_the_others_end_with_an_error_that_says_so(job):
+def test_when_the_host_of_a_c10d_job_is_lost_the_others_end_with_an_error_that_names_it(job):
     made = job("c10d")
     made.server.publish(MEETING, made.nodes[0])
     host, other = made.start_both()

@@ -7,7 +7,7 @@
 #include "init/observer.h"
 #include "init/supervised.h"
 
-/// Several workers that are started in the command's place.
+/// Several workers that are started instead of the command.
 
 using namespace rankshim::supervise;
 using namespace std::chrono_literals;

@@ -26,7 +26,7 @@ Ending run(Mode mode, const std::string& script, const Policy& policy = {}) {
   return Supervised(mode, script, policy).ending();
 }
 
-/// For shells: says "ready" and waits for signals, without ending and without a child that a signal could
+/// For shells: prints "ready" and waits for signals, without ending and without a child that a signal could
 /// end. In short pieces: a trap whose signal comes between two of bash's commands runs only when the second
 /// is over.
 const std::string quiet_descriptor = "exec 3<> <(:); wait $!; ";  // before any child: $! could be its number
@@ -327,7 +327,7 @@ TEST_CASE("a child from before our time is neither waited for nor ended", "[supe
     INFO(name(mode));
     Policy policy;
     policy.leftover_grace = 1h;
-    // It reads what we write, as `tee` does after a shell's `exec > >(tee log)`, and so outlives us.
+    // It reads what rankshim writes, as `tee` does after a shell's `exec > >(tee log)`, and so outlives us.
     Supervised command(mode, "exit 3", policy, [] {
       int pipe[2];
       if (pipe2(pipe, O_CLOEXEC) != 0 || fork() != 0) return;

@@ -29,7 +29,7 @@ TEST_CASE("gloo gets the interface if peers could not reach this node by its nam
   CHECK(named({}, "127.0.1.1 fake-host\n", "10.0.0.1") == gloo);
   CHECK(named({}, "10.0.0.7 fake-host\n::1 fake-host\n", "10.0.0.1") == gloo);
   CHECK(named({}, "10.9.9.9 fake-host\n", "10.0.0.1") == gloo);  // left from another life
-  CHECK(named({}, "", "127.0.0.1") == gloo);                     // the master is told "localhost"
+  CHECK(named({}, "", "127.0.0.1") == gloo);                     // the master has "localhost"
   CHECK(named({}, "10.0.0.7 fake-host\n", "10.0.0.1").empty());
   CHECK(named({}, "fd00::7 fake-host.x fake-host\n", "fd00::1").empty());
   CHECK(named({"GLOO_SOCKET_IFNAME=ib0"}, "", "10.0.0.1").empty());

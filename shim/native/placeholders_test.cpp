@@ -11,7 +11,7 @@ const Placeholders values = {{"rank", "9"}, {"local_rank", "1"}, {"world_size", 
 
 }  // namespace
 
-TEST_CASE("a name in braces becomes its value, wherever it stands in the word", "[native]") {
+TEST_CASE("a name in braces becomes its value, anywhere in the word", "[native]") {
   CHECK(filled_in("{rank}", values) == "9");
   CHECK(filled_in("--shard={rank}/{world_size}", values) == "--shard=9/16");
   CHECK(filled_in("out-{local_rank}{local_rank}.log", values) == "out-11.log");

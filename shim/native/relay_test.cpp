@@ -14,7 +14,7 @@ using rankshim::native::Relay;
 
 namespace {
 
-/// A pipe in the place of rankshim's stdout or stderr. Its ends wait, as those of a container do.
+/// A pipe instead of rankshim's stdout or stderr. Its ends wait, as those of a container do.
 struct Console {
   std::array<int, 2> ends{};
   Console() { REQUIRE(pipe2(ends.data(), O_CLOEXEC) == 0); }
@@ -114,7 +114,8 @@ TEST_CASE("there is nothing to do while nothing is written", "[relay]") {
   CHECK_FALSE(wants_to_serve(relay));
 }
 
-TEST_CASE("while nobody reads, the workers wait, and afterwards nothing is missing", "[relay]") {
+TEST_CASE("while nothing reads their output, the workers wait, and afterwards nothing is missing",
+          "[relay]") {
   const Console out;
   Relay relay(out.in(), out.in());
   Worker first(relay, out.in(), "[0] ");

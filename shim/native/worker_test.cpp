@@ -99,7 +99,7 @@ TEST_CASE("what only the native launcher can do is refused under torchrun, and a
              Catch::VectorContains(std::string("--bind is for workers that --launcher=native starts")));
 }
 
-TEST_CASE("explain says what each worker is bound to", "[native]") {
+TEST_CASE("explain shows what each worker is bound to", "[native]") {
   FakeNode node(kubeflow);
   node.folders = {{"/dev", {"nvidia0"}}, {"/proc/driver/nvidia/gpus", {"0000:01:00.0"}}};
   node.files = {{"/proc/driver/nvidia/gpus/0000:01:00.0/information", "Device Minor: \t 0\n"},

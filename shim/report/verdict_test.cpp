@@ -283,7 +283,7 @@ TEST_CASE("a bus error names what is left of /dev/shm", "[verdict]") {
   CHECK(verdict.sentence.find("SIGBUS (/dev/shm has 0 MiB of 64 MiB left)") != std::string::npos);
 }
 
-TEST_CASE("nodes that never came are 75, whoever gave up", "[verdict]") {
+TEST_CASE("nodes that never came give 75, whichever program gave up", "[verdict]") {
   Details details;
   for (const char* const given_up :
        {"DistNetworkError: Failed to recv, got 0 bytes. Connection was likely closed. Did the remote server "

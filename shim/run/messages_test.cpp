@@ -4,7 +4,7 @@
 #include "run/plan.h"
 #include "topology/resolve_for_test.h"
 
-/// What a person reads where a node's place is not known: which variable with which value, and what to do.
+/// The message where a node's rank is not known: which variable with which value, and what to do.
 
 namespace rankshim {
 namespace {

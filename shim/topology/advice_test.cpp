@@ -101,7 +101,7 @@ Facts facts_in(const State& state, const std::string& hostname) {
   return platform == nullptr ? Facts() : platform->facts;
 }
 
-/// What whoever follows the advice knows: the recorded environment, and the place that it gave.
+/// What a user who follows the advice knows: the recorded environment, and the numbers that it gave.
 class Walker {
  public:
   Walker(const platform::Recording& recording, const Topology& truth)

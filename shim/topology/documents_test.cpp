@@ -87,7 +87,7 @@ TEST_CASE("a document that is set and cannot be read is refused and named, in ev
     const Fault& fault = std::get<Faults>(outcome).front();
     CHECK_THAT(fault.what, Catch::Contains("is not JSON (unexpected end of data at byte"));
     CHECK(fault.names == std::vector<std::string>{row.file.empty() ? row.name : row.file});
-    CHECK(fault.transient == (row.file == "/user/config/jobstart_hccl.json"));  // it is written while we look
+    CHECK(fault.transient == (row.file == "/user/config/jobstart_hccl.json"));  // it is being written
   }
   CHECK(std::holds_alternative<Topology>(
       resolve(FakeNode({std::string("TF_CONFIG=") + broken}), {"--platform=none"})));

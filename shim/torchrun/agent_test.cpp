@@ -19,7 +19,7 @@ using Kind = Ending::Kind;
 
 namespace {
 
-/// For shells: says "ready" and waits for signals (supervise_test.cpp says how).
+/// For shells: prints "ready" and waits for signals, as in supervise_test.cpp.
 const std::string quiet_descriptor = "exec 3<> <(:); wait $!; ";
 const std::string ready_loop = "echo ready; while :; do read -r -t 0.2 -u 3; done";
 
