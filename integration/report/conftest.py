@@ -31,6 +31,21 @@ def read_report(path):
     return json.loads(path.read_text())
 
 
+class Reporting:
+    """rankshim as `process`, with its report and its termination log in `folder`, and TMPDIR there in tmp."""
+
+    def end(self, limit):
+        """Waits for the end; returns itself with the results."""
+        self.code = self.process.wait(limit)
+        self.report = read_report(self.folder / "report.json")
+        log = self.folder / "log"
+        self.log = log.read_text() if log.exists() else ""
+        self.last_line = self.process.stderr.splitlines()[-1]
+        self.cause = self.report["root_cause"]
+        assert list((self.folder / "tmp").iterdir()) == []
+        return self
+
+
 def status(shim, folder, *options):
     """The exit code of `rankshim status`, and its answer."""
     asked = shim("status", f"--run-dir={folder}", *options)

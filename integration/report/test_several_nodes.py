@@ -1,6 +1,5 @@
 """What each node reports at the end of a job of two on loopback, under the real torchrun."""
 
-import json
 import os
 import signal
 import socket
@@ -9,6 +8,7 @@ import pytest
 
 from lib.documents import shape, shown
 from lib.process import Process, clean_environment, descendants
+from report.conftest import Reporting
 
 pytestmark = [pytest.mark.torch, pytest.mark.usefixtures("torch")]
 
@@ -43,30 +43,21 @@ def free_port():
         return listener.getsockname()[1]
 
 
-class Node:
+class Node(Reporting):
     """One of the two: rankshim with the real torchrun, and what it reports at its end."""
 
     def __init__(self, rankshim, folder, node, port, script, options, variables):
         self.folder = folder / f"node-{node}"
         self.folder.mkdir()
-        self.temporary = self.folder / "tmp"
-        self.temporary.mkdir()
-        environment = {"TMPDIR": str(self.temporary), "NODE": str(node), "RANK": str(node), "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1",
+        (self.folder / "tmp").mkdir()
+        environment = {"TMPDIR": f"{self.folder}/tmp", "NODE": str(node), "RANK": str(node), "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1",
                        "MASTER_PORT": str(port), "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo", **variables}
         arguments = ["--nproc-per-node=1", f"--report={self.folder}/report.json", f"--run-dir={self.folder}",
                      f"--termination-log={self.folder}/log", *options]
         self.process = Process([rankshim, *arguments, "--", script], clean_environment(environment), name=f"node {node}")
 
     def end(self):
-        """Waits for the end; returns itself with the results."""
-        self.code = self.process.wait(LONG)
-        self.report = json.loads((self.folder / "report.json").read_text())
-        log = self.folder / "log"
-        self.log = log.read_text() if log.exists() else ""
-        self.last_line = self.process.stderr.splitlines()[-1]
-        self.cause = self.report["root_cause"]
-        assert list(self.temporary.iterdir()) == []
-        return self
+        return super().end(LONG)
 
     def lose(self):
         """As a machine is lost: all of it at once."""

@@ -11,6 +11,7 @@ import pytest
 
 from lib.documents import shape, shown
 from lib.process import Process, clean_environment
+from report.conftest import Reporting
 
 pytestmark = [pytest.mark.torch, pytest.mark.usefixtures("torch")]
 
@@ -37,7 +38,7 @@ def free_port():
         return listener.getsockname()[1]
 
 
-class Case:
+class Case(Reporting):
     """One job on its way to its end."""
 
     def __init__(self, rankshim, end, folder, wrapper):
@@ -51,14 +52,7 @@ class Case:
                                name=end, wrapper=wrapper)
 
     def end(self):
-        """Waits for the end; returns itself with the results."""
-        self.code = self.process.wait(LONG)
-        self.report = json.loads((self.folder / "report.json").read_text())
-        log = self.folder / "log"
-        self.log = log.read_text() if log.exists() else ""
-        self.last_line = self.process.stderr.splitlines()[-1]
-        self.cause = self.report["root_cause"]
-        assert list((self.folder / "tmp").iterdir()) == []
+        super().end(LONG)
         assert self.report["version"] == 1
         assert self.report["exit_code"] == self.code
         assert self.last_line.endswith(self.report["verdict"])
