@@ -136,7 +136,7 @@ def make_base_image(engine, names, *packages):
         include = [f"--include={','.join(packages)}"] if packages else []
         with tempfile.TemporaryDirectory(prefix="mmdebstrap-", dir=archive.parent) as folder:
             new = pathlib.Path(folder) / "tar"
-            _succeed(["mmdebstrap", "--variant=minbase", "--format=tar", *include, "bookworm", new], proxies() | {"TMPDIR": folder})
+            _succeed(["mmdebstrap", "--variant=minbase", "--format=tar", *include, "bookworm", new], proxies())
             new.rename(archive)
     path = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
     engine.must("import", "--change", f"ENV PATH={path}", archive, names[0], timeout=600)

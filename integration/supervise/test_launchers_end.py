@@ -6,7 +6,8 @@ import signal
 
 import pytest
 
-from supervise.conftest import AGENT
+from lib.process import descendants
+from supervise.conftest import AGENT, status
 
 DEAF = 'import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print("up", flush=True); time.sleep(1000)'
 STOPPED = 'import os, signal; print("up", flush=True); os.kill(os.getpid(), signal.SIGSTOP)'
@@ -43,15 +44,11 @@ def test_a_worker_that_does_not_stop_is_named_with_where_it_hangs(agent, worker,
 
 def test_a_worker_that_the_launcher_will_kill_is_named_before(agent, tmp_path):
     process = agent(DEAF.replace("up", "up {os.getpid()}").replace('print("', 'import os; print(f"'), TORCH_ELASTIC_SHUTDOWN_TIMEOUT="1")
-    worker = int(process.wait_line("up", stream="stdout").text.split()[1])
+    own_number = process.wait_line("up", stream="stdout").text.split()[1]
+    # In a PID namespace it has another one than here.
+    (worker,) = [pid for pid in descendants(process.pid) if status(pid, "NSpid").split()[-1] == own_number]
     process.send(signal.SIGTERM)
     process.wait_line(HANGS % "S" + "; the launcher kills the processes that have not stopped$")
-    for folder in os.listdir("/proc"):  # the worker's number is that of its own PID namespace
-        try:
-            if folder.isdigit() and f"\nNSpid:\t{folder}\t{worker}\n" in open(f"/proc/{folder}/status").read() + "\n":
-                worker = int(folder)
-        except OSError:
-            pass
     os.kill(worker, signal.SIGKILL)
     assert process.wait() == 143
     assert re.search(HANGS % "S" + "$", process.stderr.splitlines()[-1])
