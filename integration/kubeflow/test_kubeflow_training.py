@@ -120,6 +120,7 @@ def test_a_script_that_knows_one_spelling_of_local_rank_gets_that_one(rankshim, 
     assert sorted(done.stdout.splitlines()) == ["Namespace(local_rank='0')", "Namespace(local_rank='1')"]
 
 
+@pytest.mark.nightly
 def test_the_demonstration_works_without_namespaces_and_prints_so(rankshim):
     demo = WORKERS.parent / "demo.py"
     done = run([sys.executable, "-I", str(demo), rankshim, "--loopback"], clean_environment(), timeout=JOB)

@@ -75,17 +75,26 @@ def test_the_environment_is_torchruns_for_every_variable_but_the_documented_ones
                     assert values[0] == values[1], name
 
 
-def test_two_nodes_train_to_equal_losses(network, rankshim):
-    pods = pods_of(network)
+def trained(pods, rankshim, launcher):
+    """What the workers of a job with that launcher found, by rank."""
     found = {}
-    for launcher in LAUNCHERS:
-        found[launcher] = {}
-        for process in start(pods, rankshim, launcher, "--", ALLREDUCE):
-            assert process.wait(JOB) == 0, process.transcript()
-            found[launcher] |= results(process)
-    assert sorted(found["native"]) == [0, 1, 2, 3]
-    assert {result["world"] for result in found["native"].values()} == {"4"}
-    assert found["native"] == found["torchrun"]
+    for process in start(pods, rankshim, launcher, "--", ALLREDUCE):
+        assert process.wait(JOB) == 0, process.transcript()
+        found |= results(process)
+    return found
+
+
+def test_two_nodes_train_to_equal_losses(network, rankshim):
+    found = trained(pods_of(network), rankshim, "native")
+    assert sorted(found) == [0, 1, 2, 3]
+    assert {result["world"] for result in found.values()} == {"4"}
+    assert len({(result["loss"], result["weight"]) for result in found.values()}) == 1, found
+
+
+@pytest.mark.nightly
+def test_two_nodes_train_to_torchruns_losses(network, rankshim):
+    pods = pods_of(network)
+    assert trained(pods, rankshim, "native") == trained(pods, rankshim, "torchrun")
 
 
 RANKS = """

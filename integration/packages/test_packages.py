@@ -41,6 +41,7 @@ def hashes(folder):
     return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in folder.iterdir()}
 
 
+@pytest.mark.nightly
 def test_the_packages_made_again_in_another_folder_and_time_zone_are_the_same(release, rankshim, tmp_path):
     shutil.copytree(REPOSITORY, tmp_path / "elsewhere", symlinks=True,
                     ignore=lambda folder, _: NOT_COPIED if folder == str(REPOSITORY) else ())

@@ -47,6 +47,7 @@ def test_the_demonstration_trains_two_nodes_together_and_prints_what_happened(to
     assert master[5:7] == worker[5:7]
 
 
+@pytest.mark.nightly
 def test_bench_measures_all_three_inits_in_one_table_and_draws_them(rankshim, namespaces, tmp_path):
     if namespaces:
         cannot(namespaces)
