@@ -21,7 +21,7 @@ using std::chrono::milliseconds;
 namespace {
 
 constexpr std::chrono::duration<int, std::milli> a_moment{5};
-constexpr milliseconds a_while{1000};
+constexpr milliseconds longest_wait{1000};
 constexpr SignalSet all_signals = ~SignalSet{0};
 constexpr SignalSet real_time_signals = all_signals << (first_real_time_signal - 1);
 
@@ -131,7 +131,7 @@ void SignalQueue::wake() {
 void SignalQueue::wait_without_loop() {
   without_loop_ = true;
   const Clock::time_point now = Clock::now();
-  const Clock::time_point end = std::min(timer_set_for_.value_or(now + a_while), now + a_while);
+  const Clock::time_point end = std::min(timer_set_for_.value_or(now + longest_wait), now + longest_wait);
   if (first_ == end_) take_pending(std::chrono::ceil<milliseconds>(std::max(end - now, Clock::duration(0))));
   wake();
 }

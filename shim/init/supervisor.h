@@ -27,7 +27,7 @@ constexpr std::chrono::milliseconds grace_after_stop{30'000};
 /// The time until a refused call is tried again.
 constexpr std::chrono::milliseconds try_again{5};
 /// After this time a refused call counts as refused for ever.
-constexpr std::chrono::milliseconds a_while{1000};
+constexpr std::chrono::milliseconds refused_for_ever{1000};
 
 /// One command from its start to the end of everything it started. What is still to be done is stored in
 /// members (`reap_due_`, the deadlines, the signals in `forwarder_`) before it is tried, so that an exception

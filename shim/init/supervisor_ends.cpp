@@ -83,7 +83,7 @@ void Supervisor::reap() {
 void Supervisor::reap_by_proc(int refusal) {
   const Clock::time_point now = Clock::now();
   if (!reaping_refused_since_) reaping_refused_since_ = now;
-  if (now - *reaping_refused_since_ < a_while) return;
+  if (now - *reaping_refused_since_ < refused_for_ever) return;
   due_[reap_again] = now + look_at_proc_again;
   if (!std::exchange(reaps_by_proc_, true))
     log::warn("the system does not report ended processes ({}): rankshim reads /proc instead",

@@ -25,9 +25,10 @@ struct Driver {
   const char* devices;      ///< the folder of the cards' device files
   std::string_view device;  ///< what precedes the number in their names
 };
-constexpr Driver nvidia = {"/proc/driver/nvidia/gpus", "/information", "Device Minor:", "/dev", "nvidia"};
-constexpr Driver amd = {"/sys/class/kfd/kfd/topology/nodes", "/properties", "drm_render_minor ", "/dev/dri",
-                        "renderD"};
+constexpr Driver nvidia_driver = {"/proc/driver/nvidia/gpus", "/information", "Device Minor:", "/dev",
+                                  "nvidia"};
+constexpr Driver amd_driver = {"/sys/class/kfd/kfd/topology/nodes", "/properties", "drm_render_minor ",
+                               "/dev/dri", "renderD"};
 
 /// The names in a folder. Numbers without leading zeros are in their order.
 Names names_in(const Node& node, const char* folder) {
@@ -60,7 +61,7 @@ Names cards_of(const Node& node, const Driver& driver) {
     std::string file(driver.device);
     file += trimmed(text_after(text, driver.number));
     if (!unused && !has(files, file)) continue;
-    cards.push_back(std::move(&driver == &nvidia ? name : file));
+    cards.push_back(std::move(&driver == &nvidia_driver ? name : file));
     cards.back().append(" ").append(trimmed(text_after(text, "GPU UUID:")));
   }
   return cards;
@@ -116,10 +117,10 @@ std::string write_set(const cpu_set_t& set) {
 
 NearAccelerator near_accelerator(const Node& node, const Environment& environment, unsigned local_rank) {
   NearAccelerator near;
-  Names cards = cards_of(node, nvidia);
+  Names cards = cards_of(node, nvidia_driver);
   const bool is_nvidia = !cards.empty();
   if (!is_nvidia) {
-    cards = cards_of(node, amd);
+    cards = cards_of(node, amd_driver);
     show_only(cards, environment, "ROCR_VISIBLE_DEVICES");
   }
   if (is_nvidia || !show_only(cards, environment, "HIP_VISIBLE_DEVICES"))

@@ -18,7 +18,7 @@ using std::chrono::system_clock;
 
 // A command that has ended by then has cost nothing for the features of longer ones; every launcher needs
 // longer to start its first worker.
-constexpr milliseconds a_moment{100};
+constexpr milliseconds short_run{100};
 
 std::string now() { return json::moment(system_clock::now()); }
 
@@ -59,7 +59,7 @@ void Monitor::set_job(const Job& job) {
 void Monitor::begin() {
   if (begun_) return;
   begun_ = true;
-  timer_.expires_after(a_moment);
+  timer_.expires_after(short_run);
   timer_.async_wait([this](const boost::system::error_code& error) {
     if (!error && !failed_) look_around();
   });
@@ -141,7 +141,7 @@ void Monitor::started(pid_t command) {
   command_ = command;
   if (memory_before_) {  // the moment passed while rankshim waited
     on_command();
-    timer_.expires_after(a_moment);
+    timer_.expires_after(short_run);
     timer_.async_wait([](const boost::system::error_code& error) {
       if (!error) supervise::unmap_start_pages();
     });

@@ -79,10 +79,10 @@ Invocation with_absolute_paths(Invocation invocation) {
 /// Waits until the workers' last output is written. A signal ends that, and is left to what comes next.
 awaitable<void> write_last_output(const Run& run, const supervise::Launcher& launcher) {
   constexpr std::chrono::seconds patience{5};
-  constexpr milliseconds a_moment{20};
+  constexpr milliseconds between_looks{20};
   const auto end = steady_clock::now() + patience;
   while (launcher.has_output() && steady_clock::now() < end) {
-    if ((co_await run.signals.next_ending(steady_clock::now() + a_moment)).number != 0) break;
+    if ((co_await run.signals.next_ending(steady_clock::now() + between_looks)).number != 0) break;
   }
   if (launcher.has_output())
     log::warn("the last lines of the workers do not come here: nothing has read stdout or stderr in time");

@@ -3,8 +3,6 @@
 namespace rankshim {
 namespace {
 
-using Number = std::optional<unsigned>;
-
 /// The number of processes on one node; 0 if it is not the same on each.
 unsigned per_node(const RankVariables& ranks, const KnownNode& node) {
   if (node.workers) return *node.workers;
@@ -33,7 +31,7 @@ bool count_processes(const RankVariables& ranks, const KnownNode& node) {
 }
 
 RankMeaning as_nodes(const RankVariables& ranks, const KnownNode& node) {
-  const Number nnodes = node.has_nnodes ? node.nnodes : ranks.world_size;
+  const std::optional<unsigned> nnodes = node.has_nnodes ? node.nnodes : ranks.world_size;
   const bool is_checked = nnodes.value_or(0) != 0 && ranks.world_size == nnodes && !node.node_rank_is_certain;
   const bool differs = ranks.rank && node.node_rank && ranks.rank != node.node_rank;
   return is_checked && differs ? RankMeaning::wrong_node_rank : RankMeaning::nodes;
@@ -75,7 +73,8 @@ RankClash clash_of(const RankVariables& ranks, const KnownNode& node) {
   return fits_node_rank(ranks, node) ? RankClash::none : RankClash::node_rank;
 }
 
-RankClash clash_with_flags(const RankVariables& ranks, const KnownNode& node, Number workers_by_unit) {
+RankClash clash_with_flags(const RankVariables& ranks, const KnownNode& node,
+                           std::optional<unsigned> workers_by_unit) {
   if (node.has_nnodes && node.nnodes.value_or(0) == 0) return RankClash::none;
   unsigned each = 1;  // processes on each node, if RANK can be that of a process
   if (node.nnodes && ranks.world_size) {
