@@ -37,7 +37,7 @@ ssize_t write_by_own_description(int descriptor, std::string_view line) {
   const std::string path = "/proc/self/fd/" + std::to_string(descriptor);
   const int own = open(path.c_str(), O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
   if (own >= 0) {
-    const ssize_t written = write(own, line.data(), line.size());
+    const ssize_t written = ::write(own, line.data(), line.size());
     const int error = errno;
     close(own);
     errno = error;
@@ -48,7 +48,7 @@ ssize_t write_by_own_description(int descriptor, std::string_view line) {
   pollfd ready{descriptor, POLLOUT, 0};
   errno = EAGAIN;
   if (poll(&ready, 1, 0) != 1 || (ready.revents & POLLOUT) == 0) return -1;
-  return write(descriptor, line.data(), std::min<std::size_t>(line.size(), PIPE_BUF));
+  return ::write(descriptor, line.data(), std::min<std::size_t>(line.size(), PIPE_BUF));
 }
 
 }  // namespace
@@ -63,7 +63,7 @@ ssize_t write_what_fits(int descriptor, std::string_view text) {
   const bool refused = is_refused(errno);
   struct stat status{};
   if ((!refused && errno != EAGAIN) || fstat(descriptor, &status) != 0) return -1;
-  if (S_ISREG(status.st_mode)) return write(descriptor, text.data(), text.size());
+  if (S_ISREG(status.st_mode)) return ::write(descriptor, text.data(), text.size());
   if (!refused) return -1;
   if (S_ISSOCK(status.st_mode))
     return send(descriptor, text.data(), text.size(), MSG_DONTWAIT | MSG_NOSIGNAL);

@@ -14,7 +14,7 @@
 namespace rankshim {
 namespace {
 
-constexpr const char* settle = "set --rank-unit=node or --rank-unit=process (RANKSHIM_RANK_UNIT)";
+constexpr const char* settle_unit = "set --rank-unit=node or --rank-unit=process (RANKSHIM_RANK_UNIT)";
 
 /// A variable that should be a number.
 struct Number {
@@ -158,7 +158,7 @@ class RankReader {
     faults_.push_back({fmt::format("cannot tell whether {} counts nodes or processes, beside {}",
                                    world_size_.shown(), in_words(Fact::node_rank, *facts_[Fact::node_rank])),
                        {"NODE_RANK", "WORLD_SIZE"},
-                       fmt::format("set NNODES (--nnodes), or {}", settle)});
+                       fmt::format("set NNODES (--nnodes), or {}", settle_unit)});
   }
 
   void refuse() {
@@ -173,7 +173,7 @@ class RankReader {
     }
     faults_.push_back(
         {fmt::format("cannot tell whether RANK and WORLD_SIZE count nodes or processes: {}", all),
-         std::move(names), settle});
+         std::move(names), settle_unit});
   }
 
   void contradiction(Fact fact, const Number& number) {

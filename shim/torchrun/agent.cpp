@@ -18,7 +18,7 @@ using supervise::Request;
 namespace {
 
 constexpr milliseconds patience_without_workers{1000};  // after that it is killed
-constexpr milliseconds look_again{5};                   // if a process is in the middle of execve(2)
+constexpr milliseconds time_of_execve{5};               // if a process is in the middle of execve(2)
 
 }  // namespace
 
@@ -147,7 +147,7 @@ Request Agent::look_at_meeting() {
 Request Agent::on_late() {
   late_due_.reset();
   const Presence worker = find_worker(command(), environment());
-  if (worker == Presence::perhaps) late_due_ = Clock::now() + look_again;
+  if (worker == Presence::perhaps) late_due_ = Clock::now() + time_of_execve;
   if (worker != Presence::none) return {};
   const std::string stop = supervise::signal_name(stop_signal_);
   return {.kind = Request::Kind::kill,

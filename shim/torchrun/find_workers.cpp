@@ -16,8 +16,6 @@ using namespace supervise;
 namespace {
 
 constexpr std::string_view mark = "LOCAL_RANK=";
-// The kernel's limit on arguments and environment together is a quarter of the stack's, 2 MiB unless raised.
-constexpr std::size_t longest_environment = std::size_t{8} << 20U;
 
 /// In /proc/PID/environ each entry ends with a zero byte.
 bool marked(std::string_view entries) {

@@ -18,7 +18,6 @@ using namespace supervise;
 
 namespace {
 
-constexpr std::size_t longest_environment = std::size_t{8} << 20U;
 constexpr std::size_t longest_command_line = std::size_t{64} << 10U;
 
 /// The entries of /proc/PID/environ or cmdline, each of which ends with a zero byte.

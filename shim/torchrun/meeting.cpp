@@ -12,7 +12,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr milliseconds look_again{1000};  // if the time is over while it still imports
+constexpr milliseconds time_to_import{1000};  // if the time is over while it still imports
 
 }  // namespace
 
@@ -39,7 +39,7 @@ bool Meeting::is_over(Clock::time_point now) {
   }
   due_ = logged_at_ + plan_.log_interval;
   if (plan_.limit && due_ > started_ + *plan_.limit)
-    due_ = std::max(started_ + *plan_.limit, now + look_again);
+    due_ = std::max(started_ + *plan_.limit, now + time_to_import);
   return false;
 }
 

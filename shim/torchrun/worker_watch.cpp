@@ -33,8 +33,8 @@ using std::chrono::steady_clock;
 // Between the attempt's folder and the last worker lie a few milliseconds of forking each; an agent that
 // starts none within this time has failed by itself. A look goes through all of /proc. A Python that fails in
 // its first line lives for 8 ms, and an agent may reap it at once: the first looks follow each other closely.
-constexpr milliseconds look_again_first{1};
-constexpr milliseconds look_again{10};
+constexpr milliseconds first_gap{1};
+constexpr milliseconds longest_gap{10};
 constexpr milliseconds look_at_most{5000};
 // For the agent's end: as much as the kernel queues by default (inotify(7), max_queued_events: 16384 of 32
 // bytes).
@@ -252,7 +252,7 @@ void WorkerWatch::take_numbers(std::string_view environment) {
 void WorkerWatch::look_soon() {
   if (std::exchange(look_is_due_, true)) return;
   timer_.expires_after(gap_);
-  gap_ = std::min(2 * gap_, look_again);
+  gap_ = std::min(2 * gap_, longest_gap);
   timer_.async_wait([this](const boost::system::error_code& error) {
     if (error) return;
     look_is_due_ = false;
@@ -272,14 +272,13 @@ void WorkerWatch::look_for_workers() {
     }
   }
   if (workers_.size() >= expected_) {
-    gap_ = look_again_first;  // for the next set
+    gap_ = first_gap;  // for the next set
   } else if (steady_clock::now() < begun_ + look_at_most) {
     look_soon();
   }
 }
 
 void WorkerWatch::add_worker(pid_t pid) {
-  constexpr std::size_t longest_environment = std::size_t{8} << 20U;
   const std::string environment = read_proc(pid, "environ", longest_environment).value_or("");
   std::optional<unsigned> local_rank = number_after("LOCAL_RANK=", environment);
   if (!local_rank) {
