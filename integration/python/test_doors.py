@@ -1,5 +1,5 @@
-"""The commands that people write after `--`, each with the real torchrun on two nodes, together under rankshim and, as the control, alone
-without it."""
+"""The commands that people write after `--`, each with the real torchrun on two nodes, together under rankshim and, as the
+control, alone without it."""
 
 import os
 import pathlib

@@ -179,13 +179,6 @@ std::string_view without_brackets(std::string_view host) {
 
 std::string_view base_name(std::string_view path) { return path.substr(path.rfind('/') + 1); }
 
-std::string_view take_part(std::string_view& text, std::string_view separator) {
-  const std::size_t end = text.find(separator);
-  const std::string_view part = text.substr(0, end);
-  text.remove_prefix(end == std::string_view::npos ? text.size() : end + separator.size());
-  return part;
-}
-
 std::string_view take_line(std::string_view& text) {
   const void* found = text.empty() ? nullptr : std::memchr(text.data(), '\n', text.size());
   const std::size_t end = found == nullptr

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <string>
 #include <string_view>
@@ -73,7 +74,11 @@ std::string joined(const Texts& texts, std::string_view between = ", ") {
 
 /// Cuts the part in front of the first `separator`, and the separator, off `text`; all of `text` if there is
 /// no separator.
-std::string_view take_part(std::string_view& text, std::string_view separator);
+constexpr std::string_view take_part(std::string_view& text, std::string_view separator) {
+  const std::string_view part = text.substr(0, text.find(separator));
+  text.remove_prefix(std::min(part.size() + separator.size(), text.size()));
+  return part;
+}
 
 /// Cuts the first line off `text` and returns it without its line end.
 std::string_view take_line(std::string_view& text);

@@ -5,7 +5,9 @@
 /// The heap of the released binary, which is linked without another one (release/heap_malloc.cpp makes it
 /// malloc and the related functions). zig's heap takes sixteen system calls and eight pages before main; this
 /// one takes neither until its 32 KiB of zeroed pages are used up, then one mmap for each 128 KiB. It is for
-/// one thread, and not for signal handlers: the program has a single thread and no handlers.
+/// one thread, and not for signal handlers: the program has a single thread and no handlers. With zig's heap
+/// the binary is 3 kB larger, rankshim has 300 kB instead of 272 while it waits, and a start has 4 to 9 more
+/// page faults.
 namespace rankshim::heap {
 
 /// Allocates `bytes`, aligned to 16; nullptr if the system gives no memory.

@@ -81,8 +81,9 @@ Ending Supervisor::end() {
 
 void Supervisor::step() {
   if (signals_.without_loop()) reap_due_ = true;  // ends are looked for
-  for (const auto act : {&Supervisor::tell_observer, &Supervisor::take_signals, &Supervisor::act_on_deadlines,
-                         &Supervisor::reap_if_due, &Supervisor::finish_launcher}) {
+  for (const auto act :
+       {&Supervisor::notify_observer, &Supervisor::take_signals, &Supervisor::act_on_deadlines,
+        &Supervisor::reap_if_due, &Supervisor::finish_launcher}) {
     try {
       (this->*act)();
     } catch (const std::exception& error) {
@@ -96,7 +97,7 @@ void Supervisor::step() {
   }
 }
 
-void Supervisor::tell_observer() {
+void Supervisor::notify_observer() {
   if (policy_.observer != nullptr && !std::exchange(observed_, true))
     policy_.observer->started(command_pid());
 }

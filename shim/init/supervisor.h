@@ -86,7 +86,7 @@ class Supervisor {
   std::optional<SpawnFailure> start(Spawn& spawn) const;
   [[nodiscard]] pid_t command_pid() const { return processes_.front().spawn->pid(); }
   [[nodiscard]] Started* find_process(pid_t pid);
-  void tell_observer();
+  void notify_observer();
   void take_signals();
   void reap_if_due();
   void finish_launcher();

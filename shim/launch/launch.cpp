@@ -22,10 +22,15 @@ std::string find_interpreter(const Settings& settings, const Node& node) {
   if (!python) return "python3";
   if (!python3) return "python";
   std::string_view path = node.environment().get("PATH").value_or("");
-  const auto position = [&](const std::string& program) {
-    return path.find(std::string_view(program).substr(0, program.rfind('/')));
-  };
-  return position(*python) < position(*python3) ? "python" : "python3";
+  while (!path.empty()) {
+    const std::string_view folder = take_part(path, ":");
+    const auto has = [&](const std::string& program) {
+      return std::string_view(program).substr(0, program.rfind('/')) == folder;
+    };
+    if (has(*python3)) break;
+    if (has(*python)) return "python";
+  }
+  return "python3";
 }
 
 std::optional<Fault> check_idle_role(LaunchPlan& plan, const LaunchInput& input, bool can_train) {

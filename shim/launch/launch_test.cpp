@@ -25,6 +25,9 @@ TEST_CASE("the interpreter is the option's, else python3 or python, whichever PA
   node.programs = {"/usr/bin/python"};
   CHECK(planned(node, {"train.py"}).argv[0] == "python");
   CHECK(planned(node, {"--python=/usr/bin/python", "train.py"}).argv[0] == "/usr/bin/python");
+  FakeNode similar({"PATH=/opt/usr/bin:/env/bin:/usr/bin"});
+  similar.programs = {"/env/bin/python3", "/usr/bin/python"};
+  CHECK(planned(similar, {"train.py"}).argv[0] == "python3");
   node.programs = {};
   const ShownPlan nothing = planned(node, {"train.py"});
   CHECK_THAT(nothing.missing, Catch::Contains("neither python3 nor python is in PATH"));

@@ -17,7 +17,7 @@ bool own_name_is_reachable(const Node& node) {
   std::erase_if(addresses, [](std::string_view address) { return !is_literal(address); });
   // In a file from the kubelet, the pod's address is the pod's (Kubernetes documentation, "Adding entries to
   // Pod /etc/hosts with HostAliases"); on the host network the kubelet copies the node's file, with another
-  // header. A check by the kernel would take a fifth of the time of resolving.
+  // header. A check by the kernel (socket, bind and close) would take 8 µs.
   const bool own = hosts.starts_with("# Kubernetes-managed hosts file.\n");
   return !addresses.empty() && std::all_of(addresses.begin(), addresses.end(), [&](std::string_view address) {
     return !is_loopback(address) && (own || node.owns_address(address));

@@ -19,24 +19,18 @@ struct Builtin {
   std::string_view name, starts, document;
 };
 
-constexpr std::string_view take_until(std::string_view& text, std::string_view separator) {
-  const std::string_view part = text.substr(0, text.find(separator));
-  text.remove_prefix(std::min(part.size() + separator.size(), text.size()));
-  return part;
-}
-
 /// They are cut at build time: searching all of their text would be noticeable in the time of a start.
 constexpr auto builtins = [] {
   constexpr auto count = [] {
     std::size_t files = 0;
-    for (std::string_view rest = builtin_documents; !rest.empty(); ++files) take_until(rest, "\n@");
+    for (std::string_view rest = builtin_documents; !rest.empty(); ++files) take_part(rest, "\n@");
     return files;
   };
   std::array<Builtin, count()> all;
   std::string_view rest = builtin_documents.substr(1);
   for (Builtin& one : all) {
-    one.document = take_until(rest, "\n@");
-    one.name = take_until(one.document, "\n");
+    one.document = take_part(rest, "\n@");
+    one.name = take_part(one.document, "\n");
     one.starts = one.document.substr(0, one.document.find('\n'));
   }
   return all;

@@ -64,7 +64,7 @@ bool write_hostfile(const OwnFolder& folder, const std::string& hosts) {
 constexpr const char* in_tmp = "/tmp/rankshim-XXXXXX";
 
 /// The template, or one in /tmp if other users could replace the folder by theirs: its content is executed.
-std::string safe_place(const std::string& wanted) {
+std::string safe_template(const std::string& wanted) {
   struct stat status{};
   if (stat(wanted.substr(0, wanted.rfind('/')).c_str(), &status) != 0) return wanted;
   const bool ours = status.st_uid == 0 || status.st_uid == geteuid();
@@ -87,7 +87,7 @@ TemporaryFolder::TemporaryFolder(const LaunchPlan& plan, const std::optional<Pyt
   const bool logs = plan.launches() && plan.log_dir.empty();
   if (!logs && !site && plan.hostfile.empty()) return;
   const std::string wanted = temporary_folder_template(node, plan.launcher);
-  const bool made = make(safe_place(wanted)) || (wanted.starts_with("/dev/shm/") && make(in_tmp));
+  const bool made = make(safe_template(wanted)) || (wanted.starts_with("/dev/shm/") && make(in_tmp));
   if (!made && logs) {
     log::warn(
         "cannot make a folder like {} ({}): the workers' own exit codes and exceptions will not be known; "
