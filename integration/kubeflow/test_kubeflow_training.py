@@ -10,7 +10,7 @@ import pytest
 
 from lib.kubeflow import operator_1_5, operator_1_9, operator_elastic
 from lib.process import Process, clean_environment, run
-from lib.results import results
+from lib.results import JOB, results, together
 
 pytestmark = [pytest.mark.torch, pytest.mark.usefixtures("torch")]
 
@@ -18,7 +18,6 @@ WORKERS = pathlib.Path(__file__).resolve().parent / "workers"
 DDP, ALLREDUCE = str(WORKERS / "ddp.py"), str(WORKERS / "allreduce.py")
 MASTER = "job-master-0"
 # A whole job; a torch start takes 2 s on an idle core, and the machine may not be idle.
-JOB = 180
 OMP = {"OMP_NUM_THREADS": "1"}
 
 
@@ -28,19 +27,6 @@ def pods(network):
     network.pods = [network.node(MASTER), network.node("job-worker-0")]
     network.server = network.dns()
     return network
-
-
-def together(processes, workers_per_node=1):
-    """Waits for all; asserts that they trained as one job and ended well; their results by rank."""
-    found = {}
-    for process in processes:
-        assert process.wait(JOB) == 0, process.transcript()
-        found |= results(process)
-    world = len(processes) * workers_per_node
-    assert sorted(found) == list(range(world)), "every rank once"
-    assert {result["world"] for result in found.values()} == {str(world)}
-    assert len({(result["loss"], result["weight"]) for result in found.values()}) == 1, found
-    return found
 
 
 def test_two_pods_train_together_though_the_masters_record_comes_late(pods, rankshim):

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from lib.kubeflow import operator_1_5
+from lib.kubeflow import start_job
 from lib.requirements import cannot
 
 pytestmark = [pytest.mark.torch, pytest.mark.usefixtures("torch")]
@@ -48,9 +48,7 @@ def nodes(pods, tmp_path, name):
         cannot(f"{BIN / program} is not there (scripts/setup installs it)")
 
     def start(*before):
-        variables = [operator_1_5(rank, 2, MASTER) | {"OMP_NUM_THREADS": "1"} for rank in (0, 1)]
-        return [workers(process) for process in
-                [pod.start([*before, str(BIN / program), *words], has) for pod, has in zip(pods, variables)]]
+        return [workers(process) for process in start_job(pods, MASTER, [*before, str(BIN / program), *words])]
 
     return start
 

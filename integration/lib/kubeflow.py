@@ -29,6 +29,12 @@ def operator_1_5(rank, nodes, master):
     }
 
 
+def start_job(pods, master, command):
+    """Starts the command on all pods, with what operator 1.5 gives them."""
+    return [pod.start(command, operator_1_5(rank, len(pods), master) | {"OMP_NUM_THREADS": "1"})
+            for rank, pod in enumerate(pods)]
+
+
 def operator_1_9(rank, nodes, master, workers_per_node):
     """What training-operator 1.7 and later gives a pod: PET_*, and WORLD_SIZE counts workers."""
     return {

@@ -9,7 +9,7 @@ import pytest
 
 from lib.kubeflow import operator_1_9
 from lib.process import Process, clean_environment
-from lib.results import results
+from lib.results import JOB, together
 
 pytestmark = [pytest.mark.torch, pytest.mark.usefixtures("torch")]
 
@@ -17,7 +17,6 @@ WORKERS = pathlib.Path(__file__).resolve().parent / "workers"
 ALLREDUCE = str(WORKERS.parents[1] / "kubeflow" / "workers" / "allreduce.py")
 LAUNCHERS = ("torchrun", "native")
 MASTER = "job-master-0"
-JOB = 180
 OMP = {"OMP_NUM_THREADS": "1"}
 
 # What a worker finds in its environment under torchrun and under the native launcher, where that differs, as
@@ -75,26 +74,16 @@ def test_the_environment_is_torchruns_for_every_variable_but_the_documented_ones
                     assert values[0] == values[1], name
 
 
-def trained(pods, rankshim, launcher):
-    """What the workers of a job with that launcher found, by rank."""
-    found = {}
-    for process in start(pods, rankshim, launcher, "--", ALLREDUCE):
-        assert process.wait(JOB) == 0, process.transcript()
-        found |= results(process)
-    return found
-
-
 def test_two_nodes_train_to_equal_losses(network, rankshim):
-    found = trained(pods_of(network), rankshim, "native")
-    assert sorted(found) == [0, 1, 2, 3]
-    assert {result["world"] for result in found.values()} == {"4"}
-    assert len({(result["loss"], result["weight"]) for result in found.values()}) == 1, found
+    together(start(pods_of(network), rankshim, "native", "--", ALLREDUCE), workers_per_node=2)
 
 
 @pytest.mark.nightly
 def test_two_nodes_train_to_torchruns_losses(network, rankshim):
     pods = pods_of(network)
-    assert trained(pods, rankshim, "native") == trained(pods, rankshim, "torchrun")
+    native, torchrun = (together(start(pods, rankshim, launcher, "--", ALLREDUCE), workers_per_node=2)
+                        for launcher in ("native", "torchrun"))
+    assert native == torchrun
 
 
 RANKS = """

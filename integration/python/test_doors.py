@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from lib.kubeflow import operator_1_5
+from lib.kubeflow import start_job
 from lib.results import results
 
 pytestmark = [pytest.mark.torch, pytest.mark.usefixtures("torch")]
@@ -60,8 +60,7 @@ def nodes(pods, tmp_path, door):
     command = shlex.split(written.replace("TRAIN", str(train)).replace("RUN", str(run)))
 
     def worlds(*before):
-        variables = [operator_1_5(rank, 2, MASTER) | {"OMP_NUM_THREADS": "1"} for rank in (0, 1)]
-        return [world(process) for process in [pod.start([*before, *command], has) for pod, has in zip(pods, variables)]]
+        return [world(process) for process in start_job(pods, MASTER, [*before, *command])]
 
     return worlds
 
