@@ -29,11 +29,6 @@ bool parse(std::string_view text, Number& number) {
   return parsed.has_value();
 }
 
-std::optional<Process> read_process(pid_t pid) {
-  const std::optional<std::string> line = read_proc(pid, "stat", longest_stat);
-  return line ? parse_stat(*line) : std::nullopt;
-}
-
 /// Whether the file is in the process's memory: reading it waits for a lock that a process which hangs in the
 /// kernel holds (because of a dead file server or a driver).
 bool reads_memory(std::string_view file) { return file == "environ" || file == "cmdline"; }
@@ -192,6 +187,18 @@ std::optional<std::string> read_proc(pid_t pid, const char* file, std::size_t li
   close(descriptor);
   errno = error;
   return got < 0 ? std::nullopt : std::optional(content);
+}
+
+std::optional<Process> read_process(pid_t pid) {
+  const std::optional<std::string> line = read_proc(pid, "stat", longest_stat);
+  return line ? parse_stat(*line) : std::nullopt;
+}
+
+std::optional<std::string> read_environment(pid_t pid) {
+  // The kernel's limit on arguments and environment together is a quarter of the stack's, 2 MiB unless
+  // raised.
+  constexpr std::size_t longest = std::size_t{8} << 20U;
+  return read_proc(pid, "environ", longest);
 }
 
 std::optional<int> zombie_status(pid_t pid) {

@@ -43,9 +43,12 @@ bool can_take(const Process& worker, int signal);
 /// without accepting signals (state D): reading them could block for ever.
 std::optional<std::string> read_proc(pid_t pid, const char* file, std::size_t limit);
 
-/// For "environ", in bytes. The kernel's limit on arguments and environment together is a quarter of the
-/// stack's: 2 MiB unless raised (execve(2)).
-constexpr std::size_t longest_environment = std::size_t{8} << 20U;
+/// The process as /proc shows it now; nothing as for read_proc.
+std::optional<Process> read_process(pid_t pid);
+
+/// The environment that the process was started with, each entry ended by a zero byte; nothing as for
+/// read_proc.
+std::optional<std::string> read_environment(pid_t pid);
 
 /// The wait status of a zombie: the last but one of the 52 fields of /proc/PID/stat. The field is 0 for a
 /// reader that may not trace the process (proc(5)), so a zero counts only if the process has the same user.

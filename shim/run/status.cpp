@@ -137,15 +137,14 @@ std::vector<std::string> paths_in(const std::vector<std::string>& folders) {
 }
 
 /// Whether that process is an ancestor of this one.
-bool is_ancestor(pid_t process) {
+bool is_ancestor(pid_t wanted) {
   constexpr int deepest = 1000;
   pid_t at = getppid();
-  for (int step = 0; at > 0 && at != process && step < deepest; ++step) {
-    const auto line = supervise::read_proc(at, "stat", 1024);
-    const auto read = line ? supervise::parse_stat(*line) : std::nullopt;
-    at = read ? read->parent : 0;
+  for (int step = 0; at > 0 && at != wanted && step < deepest; ++step) {
+    const auto process = supervise::read_process(at);
+    at = process ? process->parent : 0;
   }
-  return at == process;
+  return at == wanted;
 }
 
 }  // namespace

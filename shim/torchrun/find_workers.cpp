@@ -25,7 +25,7 @@ bool marked(std::string_view entries) {
 }
 
 bool is_marked(const Process& process) {
-  const std::optional<std::string> environment = read_proc(process.pid, "environ", longest_environment);
+  const std::optional<std::string> environment = read_environment(process.pid);
   return environment && marked(*environment);
 }
 
@@ -43,7 +43,7 @@ Presence find_worker(pid_t agent, const std::vector<std::string>& agent_environm
   for (const Process& process : *below) {
     if (!process.alive()) continue;
     if (agent_is_marked) return Presence::some;
-    const std::optional<std::string> environment = read_proc(process.pid, "environ", longest_environment);
+    const std::optional<std::string> environment = read_environment(process.pid);
     // A process that has ended meanwhile is no worker: a launcher starts short-lived helpers first.
     if (!environment && (errno == ENOENT || errno == ESRCH)) continue;
     if (!environment || marked(*environment)) return Presence::some;

@@ -161,7 +161,7 @@ std::vector<SeenProcess> see_processes(pid_t command, const std::vector<std::str
     SeenProcess process = read_command_line(read_proc(pid, "cmdline", longest_command_line).value_or(""));
     process.pid = pid;
     process.parent = parent;
-    const std::string text = read_proc(pid, "environ", longest_environment).value_or("");
+    const std::string text = read_environment(pid).value_or("");
     const auto environment = entries_of(text);
     const std::string_view rank = value_of(environment, "LOCAL_RANK");
     if (rank.empty()) process.spawned_world = number(value_of(environment, "WORLD_SIZE"));

@@ -219,8 +219,7 @@ void WorkerWatch::begin_attempt(const Attempt& attempt) {
 bool WorkerWatch::all_have_ended() const {
   return std::ranges::all_of(workers_, [](const auto& entry) {
     if (entry.second.ended) return true;
-    const std::optional<std::string> stat_line = read_proc(entry.first, "stat", 1024);
-    const std::optional<Process> process = stat_line ? parse_stat(*stat_line) : std::nullopt;
+    const std::optional<Process> process = read_process(entry.first);
     return !process || !process->alive();
   });
 }
@@ -279,13 +278,12 @@ void WorkerWatch::look_for_workers() {
 }
 
 void WorkerWatch::add_worker(pid_t pid) {
-  const std::string environment = read_proc(pid, "environ", longest_environment).value_or("");
+  const std::string environment = read_environment(pid).value_or("");
   std::optional<unsigned> local_rank = number_after("LOCAL_RANK=", environment);
   if (!local_rank) {
     // Between fork and exec it still has the agent's environment; a zombie has none any more. Its parent
     // starts workers in the order of their ranks.
-    const std::optional<std::string> stat_line = read_proc(pid, "stat", 1024);
-    const std::optional<Process> process = stat_line ? parse_stat(*stat_line) : std::nullopt;
+    const std::optional<Process> process = read_process(pid);
     if (!process || process->alive()) return;  // it is gone, not ready yet, or no worker
     local_rank = static_cast<unsigned>(workers_.size());
   }
