@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from lib.kubeflow import operator_1_5, operator_1_9, operator_elastic
+from lib.kubeflow import operator_1_5, operator_1_9, operator_elastic, start_job
 from lib.process import Process, clean_environment, run
 from lib.results import JOB, results, together
 
@@ -17,7 +17,6 @@ pytestmark = [pytest.mark.torch, pytest.mark.usefixtures("torch")]
 WORKERS = pathlib.Path(__file__).resolve().parent / "workers"
 DDP, ALLREDUCE = str(WORKERS / "ddp.py"), str(WORKERS / "allreduce.py")
 MASTER = "job-master-0"
-# A whole job; a torch start takes 2 s on an idle core, and the machine may not be idle.
 OMP = {"OMP_NUM_THREADS": "1"}
 
 
@@ -30,9 +29,7 @@ def pods(network):
 
 
 def test_two_pods_train_together_though_the_masters_record_comes_late(pods, rankshim):
-    master, worker = (
-        pod.start([rankshim, "--", DDP], operator_1_5(rank, 2, MASTER) | OMP) for rank, pod in enumerate(pods.pods)
-    )
+    master, worker = start_job(pods.pods, MASTER, [rankshim, "--", DDP])
     worker.wait_line(rf"(?i)wait.*{MASTER}", stream="stderr")
     assert not results(worker)
     pods.server.publish(MASTER, pods.pods[0])
@@ -72,10 +69,7 @@ def test_an_elastic_job_without_a_master_meets_at_the_first_worker(network, rank
 
 
 def test_a_plain_python_program_joins_by_the_operators_own_variables(pods, rankshim):
-    master, worker = (
-        pod.start([rankshim, "--", "python", ALLREDUCE], operator_1_5(rank, 2, MASTER) | OMP)
-        for rank, pod in enumerate(pods.pods)
-    )
+    master, worker = start_job(pods.pods, MASTER, [rankshim, "--", "python", ALLREDUCE])
     worker.wait_line(rf"(?i)wait.*{MASTER}", stream="stderr")
     pods.server.publish(MASTER, pods.pods[0])
     found = together([master, worker])

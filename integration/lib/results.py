@@ -1,6 +1,7 @@
 """The lines that the training workers of the tests print."""
 
-JOB = 180  # seconds, for a job of a few processes that import torch
+# Seconds for a whole job; a torch start takes 2 s on an idle core, and the machine may not be idle.
+JOB = 180
 
 
 def results(process):
