@@ -9,6 +9,7 @@ same job runs on loopback. Ends with 0 if both nodes trained together.
 import pathlib
 import socket
 import sys
+import tempfile
 import time
 from importlib.metadata import version
 
@@ -61,15 +62,19 @@ def show_resolved(nodes, documents):
     show()
 
 
-def train(nodes, environments, rankshim, publish):
+def train(nodes, environments, rankshim, publish, folder):
     """Runs the job; what happened as (time, who, what), and the ended processes."""
+    run_dirs = [pathlib.Path(folder, node.hostname) for node in nodes]  # each container has its own /run, these nodes share one
+    for run_dir in run_dirs:
+        run_dir.mkdir()
     began = time.monotonic()
     story = []
 
     def happened(at, who, what):
         story.append((at - began, who, what))
 
-    processes = [node.start([rankshim, "--", SCRIPT], env) for node, env in zip(nodes, environments)]
+    processes = [node.start([rankshim, f"--run-dir={run_dir}", "--", SCRIPT], env)
+                 for node, run_dir, env in zip(nodes, run_dirs, environments)]
     worker = processes[1]
     happened(worker.started, "both nodes", "started; " + ("the master has no DNS record yet" if publish else "on loopback"))
     worker.wait_line("(?i)waiting", stream="stderr")
@@ -133,7 +138,8 @@ def main(rankshim, *options):
             explained(node.run([rankshim, "explain", "--format", "json", "--", SCRIPT], env))
             for node, env in zip(nodes, environments)
         ])
-        story, processes = train(nodes, environments, rankshim, publish)
+        with tempfile.TemporaryDirectory() as folder:
+            story, processes = train(nodes, environments, rankshim, publish, folder)
     finally:
         for closing in [network] if network else nodes:
             closing.close()

@@ -45,6 +45,7 @@ def test_the_demonstration_trains_two_nodes_together_and_prints_what_happened(to
     assert [master[i] for i in (3, 4, 7)] == ["0", "2", "0"]
     assert [worker[i] for i in (3, 4, 7)] == ["1", "2", "0"]
     assert master[5:7] == worker[5:7]
+    assert "warning" not in done.stdout
 
 
 @pytest.mark.nightly

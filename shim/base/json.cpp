@@ -29,7 +29,12 @@ struct FreeDocument {
   void operator()(yyjson_doc* document) const { yyjson_doc_free(document); }
 };
 
-std::string written(const yyjson_mut_doc* document, yyjson_write_flag flags) {
+struct FreeMutable {
+  void operator()(yyjson_mut_doc* document) const { yyjson_mut_doc_free(document); }
+};
+using MutableDocument = std::unique_ptr<yyjson_mut_doc, FreeMutable>;
+
+std::string write_document(const yyjson_mut_doc* document, yyjson_write_flag flags) {
   std::size_t size = 0;
   char* text = yyjson_mut_write(document, flags, &size);
   std::string out(text == nullptr ? "" : text, size);
@@ -40,10 +45,16 @@ std::string written(const yyjson_mut_doc* document, yyjson_write_flag flags) {
 }  // namespace
 
 std::string quote(std::string_view text) {
-  const std::unique_ptr<yyjson_mut_doc, void (*)(yyjson_mut_doc*)> document(yyjson_mut_doc_new(nullptr),
-                                                                            yyjson_mut_doc_free);
+  const MutableDocument document(yyjson_mut_doc_new(nullptr));
   yyjson_mut_doc_set_root(document.get(), string(document.get(), text));
-  return written(document.get(), YYJSON_WRITE_NOFLAG);
+  return write_document(document.get(), YYJSON_WRITE_NOFLAG);
+}
+
+// yyjson's writer of values that were read would be 15 kB more than this copy.
+std::string written(yyjson_val* value, std::uint32_t flags) {
+  const MutableDocument document(yyjson_mut_doc_new(nullptr));
+  yyjson_mut_doc_set_root(document.get(), yyjson_val_mut_copy(document.get(), value));
+  return write_document(document.get(), flags);
 }
 
 std::string moment(std::chrono::system_clock::time_point when) {
@@ -66,12 +77,9 @@ std::string ascii_object(std::string_view text) {
   const std::unique_ptr<yyjson_doc, FreeDocument> document(
       yyjson_read_opts(copy.data(), copy.size(), YYJSON_READ_NUMBER_AS_RAW, nullptr, nullptr));
   if (!yyjson_is_obj(yyjson_doc_get_root(document.get()))) return {};
-  std::size_t size = 0;
-  char* written = yyjson_write(document.get(), YYJSON_WRITE_ESCAPE_UNICODE, &size);
   std::string out;
-  for (const char c : std::string_view(written == nullptr ? "" : written, size))
+  for (const char c : written(yyjson_doc_get_root(document.get()), YYJSON_WRITE_ESCAPE_UNICODE))
     out += c == '\x7F' ? std::string("\\u007f") : std::string(1, c);  // DEL is ASCII
-  std::free(written);
   return out;
 }
 
@@ -123,10 +131,10 @@ Object& Object::raw(std::string_view name, std::string_view value) {
   return *this;
 }
 
-std::string Object::str() const { return written(document_.get(), YYJSON_WRITE_NOFLAG); }
+std::string Object::str() const { return write_document(document_.get(), YYJSON_WRITE_NOFLAG); }
 
 std::string Object::lines() const {
-  return written(document_.get(), YYJSON_WRITE_PRETTY_TWO_SPACES | YYJSON_WRITE_NEWLINE_AT_END);
+  return write_document(document_.get(), YYJSON_WRITE_PRETTY_TWO_SPACES | YYJSON_WRITE_NEWLINE_AT_END);
 }
 
 }  // namespace rankshim::json

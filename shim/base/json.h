@@ -8,6 +8,7 @@
 #include <vector>
 
 struct yyjson_mut_doc;
+struct yyjson_val;
 
 /// Writes JSON, by yyjson. Texts may hold any bytes: a byte that is not UTF-8 is taken as Latin-1, so that a
 /// document is always valid.
@@ -15,6 +16,10 @@ namespace rankshim::json {
 
 /// A JSON string with its quotes.
 std::string quote(std::string_view text);
+
+/// The JSON text of a value that yyjson has read; `flags` are its YYJSON_WRITE_* ones. Empty if a string in
+/// it is invalid and the flags do not allow that.
+std::string written(yyjson_val* value, std::uint32_t flags);
 
 /// A moment as a JSON string, RFC 3339 in UTC: "2026-11-22T01:02:03.456Z".
 std::string moment(std::chrono::system_clock::time_point when);

@@ -3,9 +3,9 @@
 #include <yyjson.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <memory>
 
+#include "base/json.h"
 #include "base/number.h"
 #include "base/text.h"
 
@@ -81,27 +81,21 @@ void each(yyjson_val* container, const Visit& visit) {
   }
 }
 
-std::string written(yyjson_val* value) {
-  std::size_t size = 0;
-  char* text = yyjson_val_write(value, YYJSON_WRITE_ALLOW_INVALID_UNICODE, &size);
-  std::string out(text == nullptr ? "" : text, size);
-  std::free(text);
-  return out;
-}
+constexpr yyjson_write_flag as_it_is = YYJSON_WRITE_ALLOW_INVALID_UNICODE;
 
 std::string text_of(yyjson_val* value) {
   if (yyjson_is_null(value)) return {};
   if (yyjson_is_bool(value)) return yyjson_get_bool(value) ? "true" : "false";
   if (is_scalar(value))
     return {yyjson_is_str(value) ? yyjson_get_str(value) : yyjson_get_raw(value), yyjson_get_len(value)};
-  if (yyjson_is_obj(value)) return written(value);
+  if (yyjson_is_obj(value)) return written(value, as_it_is);
   std::string text;
   bool scalars = true;
   each(value, [&](yyjson_val* element) {
     scalars = scalars && is_scalar(element);
     if (scalars) append(text, text_of(element));
   });
-  return scalars ? text : written(value);
+  return scalars ? text : written(value, as_it_is);
 }
 
 yyjson_val* member(yyjson_val* container, std::string_view name) {
