@@ -29,11 +29,6 @@ struct FreeDocument {
   void operator()(yyjson_doc* document) const { yyjson_doc_free(document); }
 };
 
-struct FreeMutable {
-  void operator()(yyjson_mut_doc* document) const { yyjson_mut_doc_free(document); }
-};
-using MutableDocument = std::unique_ptr<yyjson_mut_doc, FreeMutable>;
-
 std::string write_document(const yyjson_mut_doc* document, yyjson_write_flag flags) {
   std::size_t size = 0;
   char* text = yyjson_mut_write(document, flags, &size);
@@ -83,7 +78,7 @@ std::string ascii_object(std::string_view text) {
   return out;
 }
 
-void Object::Free::operator()(yyjson_mut_doc* document) const { yyjson_mut_doc_free(document); }
+void FreeMutable::operator()(yyjson_mut_doc* document) const { yyjson_mut_doc_free(document); }
 
 Object::Object() : document_(yyjson_mut_doc_new(nullptr)) {
   yyjson_mut_doc_set_root(document_.get(), yyjson_mut_obj(document_.get()));

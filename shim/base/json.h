@@ -31,6 +31,12 @@ std::string seconds(std::chrono::milliseconds time);
 /// object.
 std::string ascii_object(std::string_view text);
 
+/// Frees a document that is being built.
+struct FreeMutable {
+  void operator()(yyjson_mut_doc* document) const;
+};
+using MutableDocument = std::unique_ptr<yyjson_mut_doc, FreeMutable>;
+
 /// A JSON object, built member by member.
 class Object {
  public:
@@ -50,10 +56,7 @@ class Object {
   [[nodiscard]] std::string lines() const;
 
  private:
-  struct Free {
-    void operator()(yyjson_mut_doc* document) const;
-  };
-  std::unique_ptr<yyjson_mut_doc, Free> document_;
+  MutableDocument document_;
 };
 
 }  // namespace rankshim::json
