@@ -19,5 +19,6 @@ def test_after_a_soak_memory_descriptors_and_children_are_as_before(rankshim, se
     done = subprocess.run(["unshare", "--mount", "--propagation", "private", sys.executable, soak, rankshim, str(seconds)],
                           stdout=subprocess.PIPE, text=True, timeout=seconds + 300, check=False)
     figures = json.loads(done.stdout)
-    assert (figures["wrong"], done.returncode) == ([], 0), figures
+    assert not figures["wrong"], done.stdout  # pytest would shorten the figures
+    assert done.returncode == 0
     assert figures["sets_of_workers"] > seconds / 2
