@@ -5,8 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <memory>
-#include <optional>
-#include <utility>
+#include <string>
 
 namespace rankshim::json {
 namespace {
@@ -25,38 +24,27 @@ class Flattener {
  public:
   flat::Document flatten(yyjson_val* root) {
     add(root, "", 0);
-    if (mistake_) return std::move(*mistake_);
-    return std::move(entries_);
+    return builder_.take();
   }
 
  private:
-  void fail(std::string what) {
-    if (!mistake_) mistake_ = flat::Mistake{1, std::move(what)};
-  }
-
   // The depth is bounded.  NOLINTNEXTLINE(misc-no-recursion)
   void add(yyjson_val* value, const std::string& path, unsigned depth) {
-    if (mistake_ || yyjson_is_null(value)) return;
-    if (depth > flat::deepest) return fail("the document is too deep");
-    const std::string before = path.empty() ? "" : path + ".";
+    if (!builder_.visit(path, depth, 1)) return;
     std::size_t index = 0, count = 0;
     yyjson_val *name = nullptr, *member = nullptr;
     if (yyjson_is_obj(value)) {
       yyjson_obj_foreach(value, index, count, name, member)
-          add(member, before + std::string(text_of(name)), depth + 1);
+          add(member, flat::below(path, text_of(name)), depth + 1);
     } else if (yyjson_is_arr(value)) {
-      yyjson_arr_foreach(value, index, count, member) add(member, before + std::to_string(index), depth + 1);
-    } else {
-      path_bytes_ += path.size();
-      if (entries_.size() >= flat::most_entries || path_bytes_ > flat::most_path_bytes)
-        return fail("the document is too large");
-      entries_.push_back({path, std::string(text_of(value))});
+      yyjson_arr_foreach(value, index, count, member)
+          add(member, flat::below(path, std::to_string(index)), depth + 1);
+    } else if (!yyjson_is_null(value)) {
+      builder_.add(path, std::string(text_of(value)));
     }
   }
 
-  std::vector<flat::Entry> entries_;
-  std::size_t path_bytes_ = 0;
-  std::optional<flat::Mistake> mistake_;
+  flat::Builder builder_;
 };
 
 }  // namespace
