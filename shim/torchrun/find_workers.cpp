@@ -15,12 +15,12 @@ using namespace supervise;
 
 namespace {
 
-constexpr std::string_view mark = "LOCAL_RANK=";
+constexpr std::string_view sign_of_worker = "LOCAL_RANK=";
 
 /// In /proc/PID/environ each entry ends with a zero byte.
 bool marked(std::string_view entries) {
-  if (entries.starts_with(mark)) return true;
-  const std::string inner = std::string(1, '\0') + std::string(mark);
+  if (entries.starts_with(sign_of_worker)) return true;
+  const std::string inner = std::string(1, '\0') + std::string(sign_of_worker);
   return entries.find(inner) != std::string_view::npos;
 }
 
@@ -30,7 +30,8 @@ bool is_marked(const Process& process) {
 }
 
 bool environment_is_marked(const std::vector<std::string>& environment) {
-  return std::ranges::any_of(environment, [](const std::string& entry) { return entry.starts_with(mark); });
+  return std::ranges::any_of(environment,
+                             [](const std::string& entry) { return entry.starts_with(sign_of_worker); });
 }
 
 }  // namespace
