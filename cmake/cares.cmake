@@ -12,7 +12,7 @@ target_include_directories(cares PRIVATE "${RANKSHIM_CARES_SOURCE}/src/lib" "${R
 target_compile_definitions(cares PUBLIC CARES_STATICLIB CARES_NO_DEPRECATED)
 target_compile_definitions(cares PRIVATE HAVE_CONFIG_H=1 CARES_BUILDING_LIBRARY _GNU_SOURCE)
 # It parses what strangers send, in C: the one part whose stack frames are guarded (for all it would be 20 kB).
-target_compile_options(cares PRIVATE -w -fstack-protector-strong -fno-asynchronous-unwind-tables -fno-unwind-tables)
+target_compile_options(cares PRIVATE -w -fstack-protector-strong)
 if(RANKSHIM_STATIC)
   target_compile_options(cares PRIVATE "-ffile-prefix-map=${RANKSHIM_CARES_SOURCE}=c-ares")
 endif()

@@ -19,6 +19,7 @@ set(headers_definitions
     BOOST_ASIO_SEPARATE_COMPILATION  # shim/wait/asio.cpp
     BOOST_ASIO_DISABLE_THREADS
     BOOST_ASIO_NO_DEPRECATED
+    BOOST_NO_EXCEPTIONS  # shim/init/last_resort.cpp
     BOOST_DISABLE_CURRENT_LOCATION
     _LARGEFILE64_SOURCE)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang" AND RANKSHIM_STATIC)
@@ -44,5 +45,4 @@ target_include_directories(headers SYSTEM INTERFACE "${headers_dir}")
 target_compile_definitions(headers INTERFACE ${headers_definitions})
 
 add_library(fmt STATIC EXCLUDE_FROM_ALL "${PROJECT_SOURCE_DIR}/cmake/fmt.cpp")
-target_compile_options(fmt PRIVATE ${without_exceptions})
 target_link_libraries(fmt PUBLIC headers)

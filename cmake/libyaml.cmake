@@ -12,7 +12,7 @@ add_library(libyaml STATIC EXCLUDE_FROM_ALL ${libyaml_sources})
 target_include_directories(libyaml SYSTEM PUBLIC "${RANKSHIM_LIBYAML_SOURCE}/include")
 target_compile_definitions(libyaml PRIVATE
                            "YAML_VERSION_STRING=\"0.2.5\"" YAML_VERSION_MAJOR=0 YAML_VERSION_MINOR=2 YAML_VERSION_PATCH=5)
-target_compile_options(libyaml PRIVATE -w -fno-asynchronous-unwind-tables -fno-unwind-tables)
+target_compile_options(libyaml PRIVATE -w)
 if(RANKSHIM_STATIC)
   target_compile_options(libyaml PRIVATE "-ffile-prefix-map=${RANKSHIM_LIBYAML_SOURCE}=libyaml")
 endif()

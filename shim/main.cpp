@@ -1,6 +1,4 @@
-#include <boost/system/system_error.hpp>
 #include <string>
-#include <system_error>
 #include <variant>
 #include <vector>
 
@@ -90,11 +88,6 @@ int main(int argc, char** argv) {
   return exit_code::usage;
 }
 
-int refused(const std::string& why) {
-  log::error("the system refused a resource that supervising a process needs: {}", why);
-  return exit_code::system;
-}
-
 }  // namespace
 }  // namespace rankshim
 
@@ -105,11 +98,5 @@ int main(int argc, char** argv) {
     return rankshim::exit_code::system;
   }
   rankshim::supervise::last_resort::arm();
-  try {
-    return rankshim::main(argc, argv);
-  } catch (const boost::system::system_error& error) {  // the event loop cannot be made; nothing runs yet
-    return rankshim::refused(error.code().message());
-  } catch (const std::system_error& error) {
-    return rankshim::refused(error.code().message());
-  }
+  return rankshim::main(argc, argv);
 }

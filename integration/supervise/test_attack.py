@@ -22,7 +22,7 @@ REFUSALS = {
     "wait4 by ENOMEM": ("wait4:error=ENOMEM", None),
     "wait4 and waitid by ENOMEM": ("wait4,waitid:error=ENOMEM", "does not report ended processes"),
     "the signals' read by EAGAIN": ("read:error=EAGAIN", None),
-    "the signals' read by EIO": ("read:error=EIO", "continues after an internal error"),
+    "the signals' read by EIO": ("read:error=EIO", "refuses to read the signals"),
     "vfork by EPERM": ("vfork:error=EPERM", None),
 }
 

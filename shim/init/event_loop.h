@@ -11,26 +11,22 @@
 
 namespace rankshim::supervise {
 
-/// Runs `io` until one of its handlers sets `over`. An exception of a handler is logged once, and the loop
-/// goes on. If the kernel refuses to wait for events, the waiter for `signals` goes on by
-/// wait_without_loop().
+/// Runs `io` until one of its handlers sets `over`. If the kernel refuses to wait for events, the waiter for
+/// `signals` goes on by wait_without_loop().
 void run_until(boost::asio::io_context& io, SignalQueue& signals, const bool& over);
 
-/// Runs the coroutine to its end, together with the other work of `io`. Returns or throws what the coroutine
-/// does.
+/// Runs the coroutine to its end, together with the other work of `io`. Returns what the coroutine does.
 template <typename Result>
 Result run_to_end(boost::asio::io_context& io, SignalQueue& signals,
                   boost::asio::awaitable<Result> coroutine) {
   bool over = false;
-  std::exception_ptr error;
   std::optional<Result> result;
-  boost::asio::co_spawn(io, std::move(coroutine), [&](std::exception_ptr thrown, Result returned) {
+  boost::asio::co_spawn(io, std::move(coroutine), [&](const std::exception_ptr& thrown, Result returned) {
+    if (thrown) std::terminate();  // last_resort.h
     over = true;
-    error = std::move(thrown);
     result = std::move(returned);
   });
   run_until(io, signals, over);
-  if (error) std::rethrow_exception(error);
   return *std::move(result);
 }
 

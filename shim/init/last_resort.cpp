@@ -4,13 +4,17 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <boost/throw_exception.hpp>
 #include <cerrno>
 #include <csignal>
+#include <exception>
 #include <new>
+#include <string>
 #include <string_view>
 #include <utility>
 
 #include "base/exit_code.h"
+#include "base/log.h"
 #include "init/kernel.h"
 #include "init/signals.h"
 
@@ -65,16 +69,7 @@ void reap() {
   }
 }
 
-[[noreturn]] void take_over() {
-  if (state.processes.empty()) {
-    say(state.code == exit_code::system
-            ? "rankshim: error: the system refused memory: raise the limit (ulimit -v, or the container's "
-              "limit)\n"
-            : "rankshim: error: the system refused memory; only the exit code is reported\n");
-    kernel::exit_now(state.code);
-  }
-  say("rankshim: error: the system refused memory; from now on rankshim only passes on signals and the exit "
-      "code\n");
+[[noreturn]] void follow_command() {
   constexpr SignalSet all = ~SignalSet{0};
   while (true) {
     // Signals that were taken earlier come first; one that arrives again now is merged with them, as usual.
@@ -101,9 +96,38 @@ void reap() {
   }
 }
 
+[[noreturn]] void without_memory() {
+  if (state.processes.empty()) {
+    say(state.code == exit_code::system
+            ? "rankshim: error: the system refused memory: raise the limit (ulimit -v, or the container's "
+              "limit)\n"
+            : "rankshim: error: the system refused memory; only the exit code is reported\n");
+    kernel::exit_now(state.code);
+  }
+  say("rankshim: error: the system refused memory; from now on rankshim only passes on signals and the exit "
+      "code\n");
+  follow_command();
+}
+
+[[noreturn]] void give_up(const std::string& why) {
+  if (state.processes.empty()) {
+    log::error("{}", why);
+    kernel::exit_now(state.code);
+  }
+  log::error("{}; from now on rankshim only passes on signals and the exit code", why);
+  follow_command();
+}
+
 }  // namespace
 
-void arm() { std::set_new_handler(take_over); }
+void arm() {
+  std::set_new_handler(without_memory);
+  std::set_terminate([] { give_up("an internal error of rankshim"); });
+}
+
+void refused(std::string_view what) {
+  give_up("the system refused a resource that supervising a process needs: " + std::string(what));
+}
 
 void command_runs(std::vector<pid_t> processes, bool groups, std::optional<milliseconds> grace) {
   state.processes = std::move(processes);
@@ -129,3 +153,17 @@ void owe(int signal) { state.owed |= bit(signal); }
 void settle(int signal) { state.owed &= ~bit(signal); }
 
 }  // namespace rankshim::supervise::last_resort
+
+namespace boost {
+
+/// What Boost calls in place of throwing (BOOST_NO_EXCEPTIONS). Its texts end with " [system:24 at …]".
+void throw_exception(const std::exception& error) {
+  const std::string_view what = error.what();
+  rankshim::supervise::last_resort::refused(what.substr(0, what.find(" [")));
+}
+
+void throw_exception(const std::exception& error, const source_location& /*where*/) {
+  throw_exception(error);
+}
+
+}  // namespace boost

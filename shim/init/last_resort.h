@@ -4,16 +4,22 @@
 
 #include <chrono>
 #include <optional>
+#include <string_view>
 #include <vector>
 
-/// Supervision without memory. No code of rankshim handles refused memory or throws for it: this takes over
-/// instead, by system calls alone, and does not return. Before the command exists, the process logs it and
-/// exits with 71. While the command runs, this passes signals on and reaps children until it ends, and exits
-/// with its code, but writes no report. After the command's end it exits with the command's code.
+/// Supervision without memory, and after an error that nothing handles. No code of rankshim handles refused
+/// memory or throws for it, and none throws or catches: this takes over instead, by system calls alone, and
+/// does not return. Before the command exists, the process logs it and exits with 71. While the command runs,
+/// this passes signals on and reaps children until it ends, and exits with its code, but writes no report.
+/// After the command's end it exits with the command's code.
 namespace rankshim::supervise::last_resort {
 
-/// From now on, if operator new gets no memory, this takes over.
+/// From now on, if operator new gets no memory, or a library throws an exception, this takes over.
 void arm();
+
+/// Takes over, because the system refuses what rankshim cannot do without. `what` is for the log: the call
+/// and the reason. Asio comes here instead of throwing (boost::throw_exception).
+[[noreturn]] void refused(std::string_view what);
 
 /// To be called when the command runs: as one process, or as workers in its place, the first of which to fail
 /// ends the others (Launcher::workers_to_start). `groups`: signals go to their process groups. `grace` is

@@ -1,8 +1,10 @@
 #include "init/last_resort.h"
 
+#include <boost/throw_exception.hpp>
 #include <catch2/catch.hpp>
 #include <csignal>
 #include <new>
+#include <stdexcept>
 
 #include "init/observer.h"
 #include "init/supervised.h"
@@ -25,6 +27,18 @@ class Refusal final : public Observer {
   const bool at_once_;
 };
 
+/// An error that nothing handles, when the command has started.
+class Failure final : public Observer {
+ public:
+  explicit Failure(void (*error)()) : error_(error) {}
+  void started(pid_t /*command*/) override { error_(); }
+  void stopping(int /*signal*/) override {}
+  void command_ended() override {}
+
+ private:
+  void (*const error_)();
+};
+
 constexpr const char* ends_with_terms =
     "trap 'echo asked; exit 9' TERM; trap 'echo noted' USR1; exec 3<> <(:); echo ready; "
     "while :; do read -r -t 0.2 -u 3; done";
@@ -42,6 +56,26 @@ TEST_CASE("where memory is refused signals are still passed on and the exit code
     REQUIRE(command.line() == "ready");
     command.signal(SIGUSR1);
     CHECK(command.line() == "noted");
+    command.signal(SIGTERM);
+    CHECK(command.line() == "asked");
+    CHECK(command.exit_code() == 9);
+  }
+}
+
+TEST_CASE(
+    "after an error that nothing handles signals are still passed on and the exit code is the command's",
+    "[supervise]") {
+  constexpr void (*errors[])() = {
+      [] { boost::throw_exception(std::runtime_error("epoll: no space [system:28 at epoll.cpp:1]")); },
+      [] { throw std::length_error("basic_string"); },
+      [] { last_resort::refused("signalfd: Bad file descriptor"); },
+  };
+  for (const auto error : errors) {
+    Failure failure(error);
+    Policy policy;
+    policy.observer = &failure;
+    Supervised command(Mode::subreaper, ends_with_terms, policy, last_resort::arm);
+    REQUIRE(command.line() == "ready");
     command.signal(SIGTERM);
     CHECK(command.line() == "asked");
     CHECK(command.exit_code() == 9);

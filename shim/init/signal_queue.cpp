@@ -6,13 +6,16 @@
 #include <algorithm>
 #include <boost/asio/error.hpp>
 #include <boost/asio/redirect_error.hpp>
+#include <boost/asio/this_coro.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <cerrno>
-#include <system_error>
+#include <cstring>
+#include <string>
 #include <utility>
 
 #include "init/kernel.h"
 #include "init/last_resort.h"
+#include "wait/asio_without_exceptions.h"
 
 namespace rankshim::supervise {
 
@@ -25,14 +28,17 @@ constexpr milliseconds longest_wait{1000};
 constexpr SignalSet all_signals = ~SignalSet{0};
 constexpr SignalSet real_time_signals = all_signals << (first_real_time_signal - 1);
 
+void must(int result, std::string_view call) {
+  if (result < 0) last_resort::refused(std::string(call) + ": " + std::strerror(-result));
+}
+
 int open_signal_descriptor() {
   kernel::reserve_standard_descriptors();
   // Block again: a refusal of the call before main (seccomp) could not be reported, and without the mask no
   // child's end would be noticed.
-  const int masked = kernel::set_signal_mask(all_signals, nullptr);
-  if (masked < 0) throw std::system_error(-masked, std::system_category(), "sigprocmask");
+  must(kernel::set_signal_mask(all_signals, nullptr), "sigprocmask");
   const int descriptor = kernel::signal_descriptor(-1, all_signals);
-  if (descriptor < 0) throw std::system_error(-descriptor, std::system_category(), "signalfd");
+  must(descriptor, "signalfd");
   stop_ignoring_children();
   return descriptor;
 }
@@ -50,6 +56,7 @@ Received SignalQueue::take() {
 }
 
 boost::asio::awaitable<Received> SignalQueue::next_ending(Deadline deadline) {
+  co_await boost::asio::this_coro::throw_if_cancelled(false);
   do {
     for (; fill(); drop()) {
       const Received signal = front();
@@ -57,6 +64,7 @@ boost::asio::awaitable<Received> SignalQueue::next_ending(Deadline deadline) {
           !is_of_our_own_making(signal))
         co_return signal;
     }
+    if (refusal_ != 0) poll(nullptr, 0, a_moment.count());  // not at full speed
     if (deadline ? *deadline <= Clock::now() : without_loop_) co_return Received{};
   } while (co_await wait(deadline));
   co_return Received{};
@@ -78,6 +86,7 @@ void SignalQueue::hold_real_time(bool hold) {
 bool SignalQueue::fill() {
   if (first_ != end_) return true;
   const ssize_t got = read(descriptor_.native_handle(), read_.data(), sizeof(read_));
+  refusal_ = got < 0 && errno != EAGAIN && errno != EINTR ? errno : 0;
   if (got > 0) {
     readable_ = false;
     first_ = 0;
@@ -85,16 +94,16 @@ bool SignalQueue::fill() {
     for (std::size_t i = 0; i < end_; ++i) last_resort::owe(static_cast<int>(read_[i].ssi_signo));
     return true;
   }
-  const int refusal = got < 0 && errno != EAGAIN && errno != EINTR ? errno : 0;
   // The descriptor is refused, or is never readable although it should be: the kernel still has the signal.
-  if ((readable_ || refusal != 0) && take_pending(milliseconds(0))) return true;
-  if (refusal != 0) throw std::system_error(refusal, std::system_category(), "signalfd");
-  if (std::exchange(readable_, false)) poll(nullptr, 0, a_moment.count());  // not at full speed
+  if ((readable_ || refusal_ != 0) && take_pending(milliseconds(0))) return true;
+  if (refusal_ == 0 && std::exchange(readable_, false))
+    poll(nullptr, 0, a_moment.count());  // not at full speed
   return false;
 }
 
 boost::asio::awaitable<bool> SignalQueue::wait(Deadline deadline) {
   if (first_ != end_) co_return true;
+  if (is_cancelled(co_await boost::asio::this_coro::cancellation_state)) co_return false;
   set_timer(deadline);
   woken_ = false;
   boost::system::error_code error;  // no exception, because every deadline cancels the wait

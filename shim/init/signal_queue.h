@@ -24,11 +24,13 @@ class SignalQueue {
   using Clock = std::chrono::steady_clock;
   using Deadline = std::optional<Clock::time_point>;
 
-  /// Throws std::system_error if the kernel refuses the descriptor.
+  /// If the kernel refuses the descriptor, last_resort::refused().
   explicit SignalQueue(boost::asio::io_context& io);
 
   /// The next signal that has come, SIGCHLD included; number 0 if there is none.
   Received take();
+  /// errno if the kernel refused the last read, and so the wait for the next signal would not wait; else 0.
+  [[nodiscard]] int refusal() const { return refusal_; }
 
   /// Waits until a signal has come or `deadline` has passed; without a deadline, until a signal comes. May
   /// return earlier. Returns false if it was cancelled, which loses no signal.
@@ -66,6 +68,7 @@ class SignalQueue {
   std::size_t first_ = 0;
   std::size_t end_ = 0;
   boost::asio::posix::stream_descriptor descriptor_;
+  int refusal_ = 0;
   bool readable_ = false;  // the event loop reported it, and nothing was read since
   boost::asio::steady_timer timer_;
   Deadline timer_set_for_;

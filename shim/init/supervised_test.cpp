@@ -90,15 +90,11 @@ std::vector<std::string> environment() {
   // What the constructor before main does in the program; what is inherited is what it found in the test
   // program.
   kernel::set_signal_mask(~SignalSet{0}, nullptr);
-  try {
-    boost::asio::io_context io(1);
-    SignalQueue signals(io);
-    const Command command{argv, environment()};
-    const FlatEnding flat = flatten(run_to_end(io, signals, supervise(io, signals, command, policy)));
-    [[maybe_unused]] const auto written = write(result, &flat, sizeof(flat));
-  } catch (...) {
-    kernel::exit_now(98);
-  }
+  boost::asio::io_context io(1);
+  SignalQueue signals(io);
+  const Command command{argv, environment()};
+  const FlatEnding flat = flatten(run_to_end(io, signals, supervise(io, signals, command, policy)));
+  [[maybe_unused]] const auto written = write(result, &flat, sizeof(flat));
   kernel::exit_now(0);
 }
 

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <exception>
 #include <utility>
 
 #include "base/log.h"
@@ -84,16 +83,7 @@ void Supervisor::step() {
   for (const auto act :
        {&Supervisor::notify_observer, &Supervisor::take_signals, &Supervisor::act_on_deadlines,
         &Supervisor::reap_if_due, &Supervisor::finish_launcher}) {
-    try {
-      (this->*act)();
-    } catch (const std::exception& error) {
-      if (!std::exchange(warned_exception_, true))
-        log::warn("rankshim continues after an internal error: {}", error.what());
-      // If the refusal is lasting, this keeps the loop from running at full speed, and the command's end is
-      // noticed even if signals cannot be read.
-      poll(nullptr, 0, static_cast<int>(try_again.count()));
-      reap_due_ = true;
-    }
+    (this->*act)();
   }
 }
 
@@ -104,6 +94,14 @@ void Supervisor::notify_observer() {
 
 void Supervisor::take_signals() {
   for (Received signal = signals_.take(); signal.number != 0; signal = signals_.take()) on_signal(signal);
+  if (signals_.refusal() == 0) return;
+  if (!std::exchange(warned_refusal_, true))
+    log::warn("the system refuses to read the signals ({}): rankshim looks for each again and again",
+              std::strerror(signals_.refusal()));
+  // If the refusal is lasting, this keeps the loop from running at full speed, and the command's end is
+  // noticed.
+  poll(nullptr, 0, static_cast<int>(try_again.count()));
+  reap_due_ = true;
 }
 
 void Supervisor::reap_if_due() {

@@ -157,7 +157,7 @@ class Supervisor {
   bool reaps_by_proc_ = false;
   bool warned_reap_ = false;
   bool warned_traced_ = false;
-  bool warned_exception_ = false;
+  bool warned_refusal_ = false;
   Ending ending_;
 };
 

@@ -8,6 +8,7 @@
 #include "init/signals.h"
 #include "init/spawn.h"
 #include "init/start_pages.h"
+#include "wait/asio_without_exceptions.h"
 
 namespace rankshim {
 namespace {
@@ -110,8 +111,7 @@ void Monitor::report_oom_group() {
 /// The kernel reports a change of memory.events as a modification (cgroup-v2.rst, "memory.events").
 void Monitor::watch_memory() {
   const int descriptor = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
-  if (descriptor < 0) return;
-  memory_events_.assign(descriptor);
+  if (descriptor < 0 || adopt(memory_events_, descriptor) != 0) return;
   const std::string file = memory_group_.folder + "/memory.events";
   if (inotify_add_watch(descriptor, file.c_str(), IN_MODIFY) < 0) return;
   memory_events_.async_wait(boost::asio::posix::stream_descriptor::wait_read,

@@ -18,6 +18,7 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "init/tree.h"
+#include "wait/asio_without_exceptions.h"
 
 namespace rankshim::status {
 namespace {
@@ -227,8 +228,7 @@ int Socket::open_at(const std::string& path) {
     ::close(descriptor);
     return error;
   }
-  listener_.assign(descriptor);
-  return 0;
+  return adopt(listener_, descriptor);
 }
 
 void Socket::listen() {

@@ -1,7 +1,6 @@
 #include "torchrun/agent.h"
 
 #include <algorithm>
-#include <exception>
 #include <string_view>
 
 #include "base/duration.h"
@@ -27,12 +26,8 @@ void Agent::started(boost::asio::io_context& io, const std::vector<pid_t>& proce
   Program::started(io, processes, when, environment);
   if (plan_.meeting) meeting_.emplace(*plan_.meeting, command(), when);
   if (plan_.log_folder.empty()) return;
-  try {
-    watch_.emplace(io, plan_.log_folder, plan_.workers);
-    watch_->begin(command());
-  } catch (const std::exception& error) {
-    log::warn("the launcher's workers cannot be followed: {}", error.what());
-  }
+  watch_.emplace(io, plan_.log_folder, plan_.workers);
+  watch_->begin(command());
 }
 
 std::vector<supervise::WorkerState> Agent::workers() const {

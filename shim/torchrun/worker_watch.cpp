@@ -20,6 +20,7 @@
 #include "base/text.h"
 #include "init/kernel.h"
 #include "init/tree.h"
+#include "wait/asio_without_exceptions.h"
 
 namespace rankshim::torchrun {
 
@@ -91,12 +92,11 @@ WorkerWatch::WorkerWatch(boost::asio::io_context& io, std::string log_folder, un
 void WorkerWatch::begin(pid_t agent) {
   agent_ = agent;
   const int descriptor = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
-  if (descriptor < 0) {
+  if (const int error = descriptor < 0 ? errno : adopt(inotify_, descriptor)) {
     log::warn("cannot watch the launcher's workers ({}): only the launcher's own exit code will be known",
-              std::strerror(errno));
+              std::strerror(error));
     return;
   }
-  inotify_.assign(descriptor);
   watch_folder(log_folder_);
   listen();
 }
@@ -298,7 +298,12 @@ void WorkerWatch::add_worker(pid_t pid) {
     if (descriptor != -ESRCH) log::debug("cannot follow worker {} ({})", pid, std::strerror(-descriptor));
     return;
   }
-  worker.pidfd = std::make_unique<boost::asio::posix::stream_descriptor>(io_, descriptor);
+  worker.pidfd = std::make_unique<boost::asio::posix::stream_descriptor>(io_);
+  if (const int error = adopt(*worker.pidfd, descriptor)) {
+    log::debug("cannot follow worker {} ({})", pid, std::strerror(error));
+    worker.pidfd.reset();
+    return;
+  }
   worker.pidfd->async_wait(boost::asio::posix::stream_descriptor::wait_read,
                            [this, pid](const boost::system::error_code& error) {
                              if (!error) on_end(pid);

@@ -1,7 +1,7 @@
 /// The part of Boost.Asio that is no template, compiled once, with three changes to its loop
 /// (boost/asio/detail/impl/epoll_reactor.ipp). If a timer is due, the loop waits with that timeout, so that
 /// no timerfd is needed, whose setting the kernel could refuse unnoticed. If none is due, it does not wake up
-/// every 5 minutes. And if the kernel refuses to wait, it throws instead of retrying for ever. Unchanged,
+/// every 5 minutes. And if the kernel refuses to wait, it stops instead of retrying for ever. Unchanged,
 /// with a timerfd, Asio makes the released binary 80 bytes smaller and takes three more system calls at the
 /// start.
 
@@ -21,13 +21,16 @@
 #include <limits>
 #include <optional>
 
-#include "wait/loop_failed.h"
+#include "wait/event_loop_step.h"
 
 namespace rankshim {
 namespace {
 
-/// epoll_wait(2), by the one of its two calls that is permitted. Throws LoopFailed once it has been refused
-/// for a second.
+boost::asio::io_context* running = nullptr;  // during run_one() and poll_one()
+int refusal = 0;                             // errno
+
+/// epoll_wait(2), by the one of its two calls that is permitted. Stops the loop once it has been refused for
+/// a second.
 int wait_for_events(int epoll, epoll_event* events, int most, int milliseconds) {
   using Clock = std::chrono::steady_clock;
   constexpr std::chrono::seconds patience{1};
@@ -49,13 +52,34 @@ int wait_for_events(int epoll, epoll_event* events, int most, int milliseconds) 
   }
   const int error = errno;
   if (!refused_since) refused_since = Clock::now();
-  if (Clock::now() - *refused_since >= patience)
-    throw LoopFailed(error, std::system_category(), "epoll_wait");
+  if (running != nullptr && Clock::now() - *refused_since >= patience) {
+    refusal = error;
+    running->stop();
+    return 0;
+  }
   poll(nullptr, 0, a_moment);
-  return count;
+  return 0;
+}
+
+/// Calls io_context's `step`; returns how many handlers it ran.
+std::size_t do_step(boost::asio::io_context& io, std::size_t (boost::asio::io_context::*step)()) {
+  running = &io;
+  refusal = 0;
+  const std::size_t handlers = (io.*step)();
+  running = nullptr;
+  if (refusal != 0) io.restart();
+  return handlers;
 }
 
 }  // namespace
+
+int run_one(boost::asio::io_context& io) {
+  do_step(io, &boost::asio::io_context::run_one);
+  return refusal;
+}
+
+bool poll_one(boost::asio::io_context& io) { return do_step(io, &boost::asio::io_context::poll_one) != 0; }
+
 }  // namespace rankshim
 
 #pragma GCC diagnostic push

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
-#include <new>
 
 #include "base/text.h"
 
@@ -42,6 +41,7 @@ QueryStatus status_of(ares_status_t status) {
     case ARES_ETIMEOUT:
     case ARES_ECANCELLED:
     case ARES_EDESTRUCTION:
+    case ARES_ENOMEM:
       return QueryStatus::silent;
     default:
       return QueryStatus::malformed;
@@ -52,7 +52,6 @@ void on_answer(void* argument, ares_status_t status, std::size_t /*timeouts*/,
                const ares_dns_record_t* record) noexcept {
   Query& query = *static_cast<Query*>(argument);
   query.done = true;
-  query.out_of_memory = status == ARES_ENOMEM;
   query.status = status_of(status);
   if (record != nullptr && (status == ARES_SUCCESS || is_negative(query.status))) read_record(*record, query);
   if (!query.addresses.empty()) query.status = QueryStatus::found;
@@ -92,7 +91,6 @@ struct Pair {
     Reply reply{name, QueryStatus::silent, {}, {}};
     for (const Query* query : {v4, v6}) {
       if (query == nullptr) continue;
-      if (query->out_of_memory) throw std::bad_alloc();
       reply.addresses.insert(reply.addresses.end(), query->addresses.begin(), query->addresses.end());
       if (query->negative_ttl) reply.negative_ttl = query->negative_ttl;
     }
@@ -128,7 +126,7 @@ DnsClient::DnsClient(const asio::any_io_executor& executor, const ResolvConf& co
       ares_init_options(&channel, &options,
                         ARES_OPT_FLAGS | ARES_OPT_TIMEOUTMS | ARES_OPT_TRIES | ARES_OPT_UDP_MAX_QUERIES |
                             ARES_OPT_RESOLVCONF | ARES_OPT_SOCK_STATE_CB);
-  if (status != ARES_SUCCESS) throw std::bad_alloc();  // with these options nothing else can fail
+  if (status != ARES_SUCCESS) return;  // out of memory: with these options nothing else can fail
   channel_.reset(channel);
 
   std::string list;
@@ -180,7 +178,7 @@ asio::awaitable<std::vector<Reply>> DnsClient::ask(std::span<const std::string> 
     pairs.push_back({families == Families::v6 ? nullptr : send(name, ARES_REC_TYPE_A),
                      families == Families::v4 ? nullptr : send(name, ARES_REC_TYPE_AAAA)});
   }
-  for (const Pair* halfway = nullptr; Clock::now() < deadline;) {
+  for (const Pair* halfway = nullptr; Clock::now() < deadline && error() == 0;) {
     const auto first =
         std::find_if(pairs.begin(), pairs.end(), [](const Pair& p) { return !p.done() || p.found(); });
     if (first == pairs.end() || first->done()) break;

@@ -5,6 +5,7 @@
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/ip/address.hpp>
+#include <cerrno>
 #include <chrono>
 #include <cstdint>
 #include <list>
@@ -26,7 +27,6 @@ struct Query {
   QueryStatus status = QueryStatus::silent;
   std::vector<boost::asio::ip::address> addresses;
   std::optional<std::uint32_t> negative_ttl;  ///< of the SOA that came with a negative answer (RFC 2308 §5)
-  bool out_of_memory = false;
 };
 
 /// Takes the addresses, and a negative answer's TTL, from an answer.
@@ -47,7 +47,7 @@ enum class Families : std::uint8_t { both, v4, v6 };
 /// takes.
 class DnsClient {
  public:
-  /// Throws std::bad_alloc, and system_error as PollSet does.
+  /// If the system refuses what it needs, there is an error().
   DnsClient(const boost::asio::any_io_executor& executor, const ResolvConf& conf,
             std::chrono::milliseconds answer);
   DnsClient(const DnsClient&) = delete;
@@ -56,8 +56,12 @@ class DnsClient {
   /// The name servers for messages: "10.96.0.10, 10.96.0.11".
   [[nodiscard]] const std::string& servers() const { return servers_; }
 
+  /// Why no answer can be waited for, as PollSet::error().
+  [[nodiscard]] int error() const { return poll_.error() != 0 || channel_ ? poll_.error() : ENOMEM; }
+
   /// Queries all names at once. Ends when one has an address and those before it have none, when all are
-  /// answered, or at the deadline. Returns one reply for each name, in their order.
+  /// answered, at the deadline, or by an error(). Returns one reply for each name, in their order. Not to be
+  /// called if there is an error().
   boost::asio::awaitable<std::vector<Reply>> ask(std::span<const std::string> names, Families families,
                                                  Clock::time_point deadline);
 

@@ -14,7 +14,7 @@ struct LookedUp {
 };
 
 /// Looks `host` up as a node does that waits for its master (hosts file, then DNS, repeatedly), for `timeout`
-/// at most. Blocks. An error of the kernel results in a `why`, too.
+/// at most. Blocks. If the kernel refuses to wait, that is a `why`, too.
 LookedUp look_up(std::string_view host, std::chrono::milliseconds timeout);
 
 }  // namespace rankshim::wait

@@ -3,9 +3,12 @@
 #include <sys/timerfd.h>
 
 #include <algorithm>
+#include <boost/asio/redirect_error.hpp>
+#include <boost/asio/this_coro.hpp>
 #include <boost/asio/use_awaitable.hpp>
-#include <boost/system/system_error.hpp>
 #include <cerrno>
+
+#include "wait/asio_without_exceptions.h"
 
 namespace rankshim::wait {
 
@@ -15,20 +18,25 @@ namespace {
 
 constexpr std::uint64_t timer_tag = ~std::uint64_t{0};
 
-int checked(int result, const char* call) {
-  if (result < 0) throw boost::system::system_error(errno, boost::system::system_category(), call);
-  return result;
+/// Gives the descriptor to its owner; errno if there is none, or if the event loop refuses it.
+int take(asio::posix::stream_descriptor& owner, int descriptor) {
+  return descriptor < 0 ? errno : adopt(owner, descriptor);
 }
 
 }  // namespace
 
 PollSet::PollSet(const asio::any_io_executor& executor) : set_(executor), timer_(executor) {
-  set_.assign(checked(epoll_create1(EPOLL_CLOEXEC), "epoll_create1"));
-  timer_.assign(checked(timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK), "timerfd_create"));
+  note(take(set_, epoll_create1(EPOLL_CLOEXEC)));
+  note(take(timer_, timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK)));
   epoll_event event{};
   event.events = EPOLLIN;
   event.data.u64 = timer_tag;
-  checked(epoll_ctl(set_.native_handle(), EPOLL_CTL_ADD, timer_.native_handle(), &event), "epoll_ctl");
+  if (epoll_ctl(set_.native_handle(), EPOLL_CTL_ADD, timer_.native_handle(), &event) != 0) note(errno);
+}
+
+/// The first error counts.
+void PollSet::note(int error) {
+  if (error_ == 0) error_ = error;
 }
 
 void PollSet::watch(int fd, std::uint32_t events, std::uint64_t tag) noexcept {
@@ -44,6 +52,7 @@ void PollSet::watch(int fd, std::uint32_t events, std::uint64_t tag) noexcept {
 }
 
 asio::awaitable<std::span<const epoll_event>> PollSet::wait(Clock::time_point deadline) {
+  if (is_cancelled(co_await asio::this_coro::cancellation_state)) note(ECANCELED);
   const auto left = std::max(deadline - Clock::now(), Clock::duration(1));  // 0 would disarm it
   const auto seconds = std::chrono::floor<std::chrono::seconds>(left);
   itimerspec alarm{};
@@ -51,9 +60,14 @@ asio::awaitable<std::span<const epoll_event>> PollSet::wait(Clock::time_point de
   alarm.it_value.tv_nsec = static_cast<long>((left - seconds).count());
   // This also removes an earlier expiry that was not read. If the timer could not be set, the wait would
   // never end.
-  checked(timerfd_settime(timer_.native_handle(), 0, &alarm, nullptr), "timerfd_settime");
+  if (timerfd_settime(timer_.native_handle(), 0, &alarm, nullptr) != 0) note(errno);
+  if (error_ != 0) co_return std::span<const epoll_event>();
 
-  co_await set_.async_wait(asio::posix::stream_descriptor::wait_read, asio::use_awaitable);
+  boost::system::error_code refused;
+  co_await set_.async_wait(asio::posix::stream_descriptor::wait_read,
+                           asio::redirect_error(asio::use_awaitable, refused));
+  note(refused.value());
+  if (error_ != 0) co_return std::span<const epoll_event>();
   const int count = epoll_wait(set_.native_handle(), events_.data(), static_cast<int>(events_.size()), 0);
   const auto end = std::remove_if(events_.begin(), events_.begin() + std::max(count, 0),
                                   [](const epoll_event& event) { return event.data.u64 == timer_tag; });

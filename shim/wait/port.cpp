@@ -24,7 +24,7 @@ constexpr std::size_t most_at_once = 16;
 class Attempt {
  public:
   Attempt(ip::address address, PollSet& poll)
-      : look_{PortState::silent, std::move(address), 0}, poll_(poll) {}
+      : look_{.state = PortState::silent, .address = std::move(address)}, poll_(poll) {}
   ~Attempt() { end(); }
   Attempt(const Attempt&) = delete;
   Attempt& operator=(const Attempt&) = delete;
@@ -145,6 +145,7 @@ std::string PortLook::reason() const {
 asio::awaitable<PortLook> look_at_port(asio::any_io_executor executor, std::span<const ip::address> addresses,
                                        std::uint16_t port, Timing timing, Clock::time_point deadline) {
   PollSet poll(executor);
+  if (poll.error() != 0) co_return PortLook{.refused = poll.error()};
   std::list<Attempt> attempts;
   for (const ip::address& address : addresses.first(std::min(addresses.size(), most_at_once))) {
     attempts.emplace_back(address, poll).begin(port, timing, deadline);
@@ -162,6 +163,7 @@ asio::awaitable<PortLook> look_at_port(asio::any_io_executor executor, std::span
     }
     if (best.state == PortState::open || next == Clock::time_point::max()) break;
     const auto events = co_await poll.wait(next);
+    if (poll.error() != 0) co_return PortLook{.refused = poll.error()};
     for (Attempt& attempt : attempts) {
       for (const epoll_event& event : events) {
         if (event.data.u64 == attempt.tag()) attempt.on_event();

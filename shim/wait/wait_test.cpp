@@ -285,10 +285,11 @@ std::size_t open_descriptors() {
   return count;
 }
 
-/// Waits until the test's timer is cancelled; whether that ended it, and nothing is left open.
-void check_cancelled_by(Fixture& fixture, Master master, asio::steady_timer& stop) {
+/// Waits until the test's timer is cancelled, or `at`; whether that ended it, and nothing is left open.
+void check_cancelled_by(Fixture& fixture, Master master, asio::steady_timer& stop,
+                        asio::steady_timer::time_point at = asio::steady_timer::time_point::max()) {
   using namespace asio::experimental::awaitable_operators;
-  stop.expires_at(asio::steady_timer::time_point::max());
+  stop.expires_at(at);
   fixture.limits.timeout = std::chrono::hours(1);
   const std::size_t before = open_descriptors();
   const auto race = [&]() -> asio::awaitable<bool> {
@@ -339,6 +340,18 @@ TEST_CASE("cancelled while it sleeps, it ends at once and leaves nothing open") 
   asio::steady_timer timer(fixture.context);
   stop = &timer;
   check_cancelled_by(fixture, {"job-0.", 23456, Until::port, false}, timer);
+}
+
+TEST_CASE("cancelled when its sleep has just ended, it ends at once and leaves nothing open") {
+  Fixture fixture(always({}));  // for 0.0.0.0 it only sleeps
+  fixture.limits.timing.shortest_interval = fixture.limits.timing.longest_interval =
+      std::chrono::milliseconds(10);
+  // The loop pauses until both are due, and takes the earlier one first.
+  asio::steady_timer stop(fixture.context), pause(fixture.context);
+  const auto now = asio::steady_timer::clock_type::now();
+  pause.expires_at(now + std::chrono::milliseconds(1));
+  pause.async_wait([](const boost::system::error_code&) { usleep(50'000); });
+  check_cancelled_by(fixture, {"0.0.0.0", 1, Until::port, false}, stop, now + std::chrono::milliseconds(2));
 }
 
 TEST_CASE("cancelled while it tries the port, it ends at once and leaves nothing open") {
