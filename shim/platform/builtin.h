@@ -1,7 +1,6 @@
 #pragma once
 
 #include <span>
-#include <string>
 #include <string_view>
 
 #include "platform/profile.h"
@@ -12,6 +11,6 @@ namespace rankshim::platform {
 std::span<const Profile> builtin_profiles();
 
 /// The whole TOML document of a built-in profile; empty if there is none of that name.
-std::string builtin_document(std::string_view name);
+std::string_view builtin_document(std::string_view name);
 
 }  // namespace rankshim::platform

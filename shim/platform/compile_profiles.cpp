@@ -13,7 +13,6 @@
 #include <vector>
 
 #include "platform/expression.h"
-#include "platform/packed_text.h"
 #include "platform/reader.h"
 
 namespace rankshim::platform {
@@ -264,17 +263,10 @@ int compile(const std::string& output, std::vector<std::filesystem::path> files)
     return EXIT_FAILURE;
   }
   out += *tables + table("Profile", "all_profiles", rows);
-  std::string documents;
-  for (const OwnedProfile& owned : profiles) documents.append(owned.document()).append(1, '\0');
-  const std::string packed = pack(documents);
-  std::vector<std::string> bytes;
-  bytes.reserve(packed.size());
-  for (const char c : packed) bytes.push_back(number(static_cast<unsigned char>(c)));
-  out += table("unsigned char", "packed_bytes", bytes);
-  out +=
-      "const std::string_view packed_documents(reinterpret_cast<const char*>(packed_bytes), sizeof "
-      "packed_bytes);\n";
-  out += "constexpr std::size_t documents_size = " + number(documents.size()) + ";\n";
+  std::vector<std::string> documents;
+  for (const OwnedProfile& owned : profiles)
+    documents.push_back("R\"document(" + std::string(owned.document()) + ")document\"sv");
+  out += table("std::string_view", "all_documents", documents);
   std::ofstream stream(output, std::ios::binary);
   stream << out;
   stream.close();

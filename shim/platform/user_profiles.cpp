@@ -35,7 +35,7 @@ std::span<const Profile> ProfileSet::profiles() const {
 std::string ProfileSet::document(std::string_view name) const {
   for (const OwnedProfile& one : owned_)
     if (one.profile().name() == name) return std::string(one.document());
-  return builtin_document(name);
+  return std::string(builtin_document(name));
 }
 
 Fault unreadable_profile(const std::string& path) {
