@@ -5,7 +5,7 @@ if(NOT EXISTS "${RANKSHIM_LIBYAML_SOURCE}/include/yaml.h")
   message(FATAL_ERROR "no libyaml source in ${RANKSHIM_LIBYAML_SOURCE}: run scripts/setup, or set RANKSHIM_LIBYAML_SOURCE")
 endif()
 
-set(libyaml_sources api loader parser reader scanner)
+set(libyaml_sources api parser reader scanner)
 list(TRANSFORM libyaml_sources PREPEND "${RANKSHIM_LIBYAML_SOURCE}/src/")
 list(TRANSFORM libyaml_sources APPEND .c)
 add_library(libyaml STATIC EXCLUDE_FROM_ALL ${libyaml_sources})

@@ -46,6 +46,9 @@ class Builder {
 
   void add(std::string path, std::string text) { entries_.push_back({std::move(path), std::move(text)}); }
 
+  /// Those that were added so far.
+  [[nodiscard]] const std::vector<Entry>& entries() const { return entries_; }
+
   /// Records the first mistake. `line` counts from 1. Returns false.
   bool fail(unsigned line, std::string what) {
     if (mistake_.line == 0) mistake_ = {line, std::move(what)};
