@@ -59,7 +59,7 @@ void on_answer(void* argument, ares_status_t status, std::size_t /*timeouts*/,
 
 void on_socket(void* argument, ares_socket_t socket, int readable, int writable) noexcept {
   const std::uint32_t events = (readable != 0 ? EPOLLIN : 0U) | (writable != 0 ? EPOLLOUT : 0U);
-  static_cast<PollSet*>(argument)->watch(socket, events, static_cast<std::uint64_t>(socket));
+  static_cast<PollSet*>(argument)->watch(socket, events);
 }
 
 /// "[fd00::a]:53,10.0.0.1:53" in the form for messages.
@@ -166,7 +166,7 @@ asio::awaitable<void> DnsClient::step(Clock::time_point deadline) {
     unsigned what = 0;
     if (readable) what |= ARES_FD_EVENT_READ;
     if (writable) what |= ARES_FD_EVENT_WRITE;
-    events[count++] = {static_cast<ares_socket_t>(event.data.u64), what};
+    events[count++] = {event.data.fd, what};
   }
   ares_process_fds(channel_.get(), events.data(), count, ARES_PROCESS_FLAG_NONE);
 }

@@ -1,125 +1,102 @@
 #include "wait/port.h"
 
-#include <sys/socket.h>
-#include <unistd.h>
-
 #include <algorithm>
+#include <array>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/deferred.hpp>
+#include <boost/asio/experimental/awaitable_operators.hpp>
+#include <boost/asio/experimental/parallel_group.hpp>
 #include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/redirect_error.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/this_coro.hpp>
+#include <boost/asio/use_awaitable.hpp>
 #include <cerrno>
 #include <cstring>
-#include <list>
+#include <exception>
+#include <utility>
+#include <vector>
 
 #include "node/own_address.h"
+#include "wait/asio_without_exceptions.h"
 
 namespace rankshim::wait {
 
 namespace asio = boost::asio;
 namespace ip = boost::asio::ip;
+using namespace boost::asio::experimental::awaitable_operators;
 
 namespace {
 
 constexpr std::size_t most_at_once = 16;
 
-/// One connection, until it counts as open or has failed.
-class Attempt {
- public:
-  Attempt(ip::address address, PollSet& poll)
-      : look_{.state = PortState::silent, .address = std::move(address)}, poll_(poll) {}
-  ~Attempt() { end(); }
-  Attempt(const Attempt&) = delete;
-  Attempt& operator=(const Attempt&) = delete;
-
-  void begin(std::uint16_t port, const Timing& timing, Clock::time_point deadline) {
-    settle_ = timing.settle_time;
-    until_ = std::min(deadline, Clock::now() + timing.connect_timeout);
-    const ip::tcp::endpoint peer(look_.address, port);
-    fd_ = socket(peer.protocol().family(), SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    if (fd_ < 0) return fail(errno);
-    if (connect(fd_, peer.data(), static_cast<socklen_t>(peer.size())) == 0) return connected();
-    if (errno != EINPROGRESS) return fail(errno);
-    poll_.watch(fd_, EPOLLOUT, tag());
+/// What an errno of a connection shows.
+PortLook failed(const ip::address& address, int error) {
+  switch (error) {
+    case ECONNREFUSED:
+      return {PortState::closed, address};
+    case ECONNRESET:
+    case ECONNABORTED:
+    case EPIPE:
+    case ENOTCONN:
+      return {PortState::hung_up, address};
+    case ETIMEDOUT:
+      return {PortState::silent, address};
+    case EHOSTUNREACH:
+    case EHOSTDOWN:
+    case ENETDOWN:
+    case ENETUNREACH:
+      return {PortState::no_route, address};
+    default:
+      return {PortState::failed, address, error};
   }
+}
 
-  void on_event() {
-    if (!pending()) return;
-    if (connected_) return on_traffic();
-    int error = 0;
-    socklen_t length = sizeof error;
-    getsockopt(fd_, SOL_SOCKET, SO_ERROR, &error, &length);
-    if (error != 0) return fail(error);
-    connected();
+/// One connection, until it counts as open or has failed. One that is cancelled is not open.
+asio::awaitable<PortLook> try_address(ip::address address, std::uint16_t port, Timing timing,
+                                      Clock::time_point deadline) {
+  co_await asio::this_coro::throw_if_cancelled(false);
+  const auto executor = co_await asio::this_coro::executor;
+  const ip::tcp::endpoint endpoint(address, port);
+  boost::system::error_code error;
+  boost::system::error_code ignored;  // of the timer: that it was cancelled
+  ip::tcp::socket socket(executor);
+  socket.open(endpoint.protocol(), error);
+  if (error) co_return failed(address, error.value());
+  asio::steady_timer timer(executor, std::min(deadline, Clock::now() + timing.connect_timeout));
+  const auto connected =
+      co_await (socket.async_connect(endpoint, asio::redirect_error(asio::use_awaitable, error)) ||
+                timer.async_wait(asio::redirect_error(asio::use_awaitable, ignored)));
+  if (connected.index() == 1) co_return PortLook{PortState::silent, address};
+  // If nothing listens on a port of this node that the kernel also assigns automatically, the kernel can
+  // connect a socket to itself.
+  const ip::tcp::endpoint self = error ? ip::tcp::endpoint() : socket.local_endpoint(error);
+  const ip::tcp::endpoint peer = error ? ip::tcp::endpoint() : socket.remote_endpoint(error);
+  if (!error) socket.non_blocking(true, error);
+  if (error) co_return failed(address, error.value());
+  if (self == peer) co_return PortLook{PortState::closed, address};
+  timer.expires_after(timing.settle_time);
+  while (true) {
+    if (is_cancelled(co_await asio::this_coro::cancellation_state))
+      co_return PortLook{PortState::silent, address};
+    const auto settled = co_await (
+        socket.async_wait(ip::tcp::socket::wait_read, asio::redirect_error(asio::use_awaitable, error)) ||
+        timer.async_wait(asio::redirect_error(asio::use_awaitable, ignored)));
+    if (settled.index() == 1) break;
+    std::array<char, 1> byte{};
+    const std::size_t size = socket.receive(asio::buffer(byte), ip::tcp::socket::message_peek, error);
+    if (size > 0) break;  // a peer that sends first is there
+    if (error != asio::error::would_block) co_return PortLook{PortState::hung_up, address};
   }
+  co_return PortLook{PortState::open, address};
+}
 
-  void on_time(Clock::time_point now) {
-    if (pending() && now >= until_) end(connected_ ? PortState::open : PortState::silent);
+/// The other attempts are cancelled once one is open.
+struct UntilOpen {
+  asio::cancellation_type operator()(const std::exception_ptr& /*none*/,
+                                     const PortLook& look) const noexcept {
+    return look.state == PortState::open ? asio::cancellation_type::all : asio::cancellation_type::none;
   }
-
-  [[nodiscard]] std::uint64_t tag() const { return reinterpret_cast<std::uintptr_t>(this); }
-  [[nodiscard]] bool pending() const { return fd_ >= 0; }
-  [[nodiscard]] Clock::time_point until() const { return until_; }
-  [[nodiscard]] const PortLook& look() const { return look_; }
-
- private:
-  void connected() {
-    // If nothing listens on a port of this node that the kernel also assigns automatically, the kernel can
-    // connect a socket to itself.
-    ip::tcp::endpoint self;
-    ip::tcp::endpoint peer;
-    auto self_length = static_cast<socklen_t>(self.capacity());
-    auto peer_length = static_cast<socklen_t>(peer.capacity());
-    if (getsockname(fd_, self.data(), &self_length) != 0 ||
-        getpeername(fd_, peer.data(), &peer_length) != 0) {
-      return end(PortState::hung_up);
-    }
-    if (self == peer) return end(PortState::closed);
-    connected_ = true;
-    until_ = Clock::now() + settle_;
-    poll_.watch(fd_, EPOLLIN | EPOLLRDHUP, tag());
-  }
-
-  void on_traffic() {
-    char byte = 0;
-    const ssize_t n = recv(fd_, &byte, 1, MSG_PEEK);
-    if (n < 0 && (errno == EAGAIN || errno == EINTR)) return;
-    end(n > 0 ? PortState::open : PortState::hung_up);  // a peer that sends first is there
-  }
-
-  void fail(int error) {
-    switch (error) {
-      case ECONNREFUSED:
-        return end(PortState::closed);
-      case ECONNRESET:
-      case ECONNABORTED:
-      case EPIPE:
-        return end(PortState::hung_up);
-      case ETIMEDOUT:
-        return end(PortState::silent);
-      case EHOSTUNREACH:
-      case EHOSTDOWN:
-      case ENETDOWN:
-      case ENETUNREACH:
-        return end(PortState::no_route);
-      default:
-        look_.error = error;
-        return end(PortState::failed);
-    }
-  }
-
-  void end(PortState state) {
-    look_.state = state;
-    end();
-  }
-  void end() {
-    if (fd_ >= 0) close(fd_);
-    fd_ = -1;
-  }
-
-  PortLook look_;
-  PollSet& poll_;
-  int fd_ = -1;
-  bool connected_ = false;
-  std::chrono::milliseconds settle_{0};
-  Clock::time_point until_;
 };
 
 }  // namespace
@@ -144,34 +121,16 @@ std::string PortLook::reason() const {
 
 asio::awaitable<PortLook> look_at_port(asio::any_io_executor executor, std::span<const ip::address> addresses,
                                        std::uint16_t port, Timing timing, Clock::time_point deadline) {
-  PollSet poll(executor);
-  if (poll.error() != 0) co_return PortLook{.refused = poll.error()};
-  std::list<Attempt> attempts;
-  for (const ip::address& address : addresses.first(std::min(addresses.size(), most_at_once))) {
-    attempts.emplace_back(address, poll).begin(port, timing, deadline);
-  }
-  PortLook best;
-  for (;;) {
-    auto next = Clock::time_point::max();
-    best = PortLook{};
-    for (const Attempt& attempt : attempts) {
-      if (attempt.pending()) {
-        next = std::min(next, attempt.until());
-      } else if (attempt.look().state > best.state || best.address.is_unspecified()) {
-        best = attempt.look();
-      }
-    }
-    if (best.state == PortState::open || next == Clock::time_point::max()) break;
-    const auto events = co_await poll.wait(next);
-    if (poll.error() != 0) co_return PortLook{.refused = poll.error()};
-    for (Attempt& attempt : attempts) {
-      for (const epoll_event& event : events) {
-        if (event.data.u64 == attempt.tag()) attempt.on_event();
-      }
-      attempt.on_time(Clock::now());
-    }
-  }
-  co_return best;
+  const auto attempt = [&](const ip::address& address) {
+    return asio::co_spawn(executor, try_address(address, port, timing, deadline), asio::deferred);
+  };
+  std::vector<decltype(attempt(addresses.front()))> attempts;
+  for (const ip::address& address : addresses.first(std::min(addresses.size(), most_at_once)))
+    attempts.push_back(attempt(address));
+  const auto looks = std::get<2>(co_await asio::experimental::make_parallel_group(std::move(attempts))
+                                     .async_wait(UntilOpen(), asio::use_awaitable));
+  if (is_cancelled(co_await asio::this_coro::cancellation_state)) co_return PortLook{.cancelled = true};
+  co_return *std::ranges::max_element(looks, {}, &PortLook::state);  // the first of those that are equal
 }
 
 bool is_own(const ip::address& address) {

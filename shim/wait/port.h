@@ -7,7 +7,6 @@
 #include <span>
 #include <string>
 
-#include "wait/poll_set.h"
 #include "wait/timing.h"
 
 namespace rankshim::wait {
@@ -26,7 +25,7 @@ struct PortLook {
   PortState state = PortState::failed;  ///< the best of all addresses
   boost::asio::ip::address address;     ///< the first one in this state
   int error = 0;                        ///< errno, if state is `failed`
-  int refused = 0;  ///< why no answer could be waited for, as PollSet::error(): the state means nothing then
+  bool cancelled = false;               ///< the state means nothing then
 
   /// A few words for a log line.
   [[nodiscard]] std::string reason() const;
@@ -35,7 +34,7 @@ struct PortLook {
 /// Connects to all addresses at once (the first 16), sends nothing and closes again, which torch's TCPStore
 /// takes for a peer that went away. Ends with the first connection that stays open for Timing::settle_time: a
 /// mesh's proxy accepts every connection, and closes it if it finds no listener. The deadline and
-/// Timing::connect_timeout limit the connecting.
+/// Timing::connect_timeout limit the connecting. There has to be an address.
 boost::asio::awaitable<PortLook> look_at_port(boost::asio::any_io_executor executor,
                                               std::span<const boost::asio::ip::address> addresses,
                                               std::uint16_t port, Timing timing, Clock::time_point deadline);

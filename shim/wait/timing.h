@@ -4,6 +4,8 @@
 
 namespace rankshim::wait {
 
+using Clock = std::chrono::steady_clock;  // CLOCK_MONOTONIC in libstdc++ and libc++
+
 /// The intervals and timeouts of the waiting. One struct, so that tests can shorten all of them.
 struct Timing {
   std::chrono::milliseconds shortest_interval{100};  ///< between looks, at the beginning …

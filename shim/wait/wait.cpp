@@ -121,7 +121,7 @@ class Waiting {
     if (master_.until == Until::name || (mine_ && master_.may_be_mine)) co_return true;
     const PortLook port =
         co_await look_at_port(executor_, addresses_, master_.port, limits_.timing, deadline_);
-    refused_ = port.refused;
+    refused_ = port.cancelled ? ECANCELED : 0;
     if (refused_ != 0) co_return false;
     if (!port_ || port.state == PortState::open || Clock::now() < deadline_) port_ = port;
     co_return port.state == PortState::open;
