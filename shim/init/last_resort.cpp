@@ -13,6 +13,10 @@
 #include <string_view>
 #include <utility>
 
+#ifdef _LIBCPP_VERSION
+#include <__verbose_abort>
+#endif
+
 #include "base/exit_code.h"
 #include "base/log.h"
 #include "init/kernel.h"
@@ -70,6 +74,7 @@ void reap() {
 }
 
 [[noreturn]] void follow_command() {
+  if (state.first_failure != 0) end_others();  // the supervisor may not have got to it
   constexpr SignalSet all = ~SignalSet{0};
   while (true) {
     // Signals that were taken earlier come first; one that arrives again now is merged with them, as usual.
@@ -153,6 +158,11 @@ void owe(int signal) { state.owed |= bit(signal); }
 void settle(int signal) { state.owed &= ~bit(signal); }
 
 }  // namespace rankshim::supervise::last_resort
+
+#ifdef _LIBCPP_VERSION
+/// What libc++ calls in place of throwing (its documentation, "Overriding the default termination handler").
+void std::__libcpp_verbose_abort(const char* /*format*/, ...) noexcept { std::terminate(); }
+#endif
 
 namespace boost {
 

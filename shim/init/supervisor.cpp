@@ -43,9 +43,11 @@ bool Supervisor::start() {
     }
     for (auto* const list : {&pids, &pids_of_last_resort}) list->push_back(process.spawn->pid());
   }
-  if (!policy_.hook)
+  if (!policy_.hook) {
     last_resort::command_runs(std::move(pids_of_last_resort), policy_.scope != SignalScope::child,
                               policy_.grace);
+    if (failed_at_) last_resort::process_ended(0, code_so_far());  // the worker that could not be started
+  }
   processes_.resize(pids.size());
   workers_ = {};  // their environments may be large
   forwarder_.begin(pids);

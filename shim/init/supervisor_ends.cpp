@@ -28,12 +28,17 @@ constexpr milliseconds kill_patience{5000};  // a process that is left after tha
 constexpr milliseconds look_at_proc_again{50};
 constexpr unsigned reaped_at_once = 1000;  // then signals get their turn
 
-/// The exit code for how it ended.
-int code_of(const Ending& ending) {
-  return ending.kind == Ending::Kind::signalled ? exit_code::signal_base + ending.number : ending.number;
-}
-
 }  // namespace
+
+int Supervisor::code_so_far() const {
+  if (ending_.kind == Ending::Kind::withheld) return exit_code::system;
+  if (ending_.kind == Ending::Kind::not_started) {
+    if (ending_.failed_call != "execve") return exit_code::system;
+    return ending_.number == ENOENT || ending_.number == ENOTDIR ? exit_code::not_found
+                                                                 : exit_code::not_executable;
+  }
+  return ending_.kind == Ending::Kind::signalled ? exit_code::signal_base + ending_.number : ending_.number;
+}
 
 void Supervisor::reap() {
   for (unsigned reaped = 0; reaped < reaped_at_once; ++reaped) {
@@ -97,10 +102,7 @@ void Supervisor::reap_by_proc(int refusal) {
     const pid_t pid = process.spawn->pid();
     const auto seen = std::ranges::find(*all, pid, &Process::pid);
     if (process.ended || (seen != all->end() && seen->alive())) continue;
-    const bool failed_before = failed_at_.has_value();
-    const std::optional<int> status = zombie_status(pid);
-    on_process_end(process, status);
-    if (!status && !failed_before) record_withheld_end(-refusal);
+    on_process_end(process, zombie_status(pid), -refusal);
   }
   if (!command_ended_) return;
   if (std::ranges::none_of(*all, &Process::alive))
@@ -139,18 +141,21 @@ void Supervisor::continue_command() {
   kernel::send(-command_pid(), SIGCONT);
 }
 
-/// No status: the kernel does not report how it ended, which is no success.
-void Supervisor::on_process_end(Started& process, std::optional<int> status) {
+/// No status: the kernel does not report how it ended (errno `withheld`), which is no success.
+void Supervisor::on_process_end(Started& process, std::optional<int> status, int withheld) {
   const pid_t pid = process.spawn->pid();
   process.ended = true;
   forwarder_.process_ended(pid);
   if (status && starts_workers_) launcher_.reaped(pid, *status);
   const bool last = std::ranges::all_of(processes_, &Started::ended);
   const bool failed = status != 0;
-  if (!failed_at_ && (failed || last)) record_end(process, status.value_or(0));
+  if (!failed_at_ && (failed || last)) {
+    record_end(process, status.value_or(0));
+    if (!status) record_withheld_end(withheld);
+  }
   const bool first = failed && !failed_at_;
   if (first) failed_at_ = Clock::now();
-  if (!policy_.hook) last_resort::process_ended(pid, failed ? code_of(ending_) : 0);
+  if (!policy_.hook) last_resort::process_ended(pid, failed ? code_so_far() : 0);
   if (last) return on_command_end(status.value_or(0));
   if (first) end_other_workers();
 }
@@ -186,7 +191,7 @@ void Supervisor::on_command_end(int status) {
     if (policy_.grace) kill_by(*ending_.stopped_at, *policy_.grace);
   }
   ending_.ended_at = Clock::now();
-  if (!policy_.hook) last_resort::command_ended(code_of(ending_));
+  if (!policy_.hook) last_resort::command_ended(code_so_far());
   launcher_.command_ended();
   ending_.ended_at = Clock::now();  // the launcher has handled the workers that ended earlier, so their times
                                     // are before this one
@@ -244,6 +249,7 @@ void Supervisor::kill_by(Clock::time_point start, milliseconds grace) {
   if (due_[kill] && *due_[kill] < start + grace) return;
   due_[kill] = start + grace;
   if (policy_.stacks) due_[ask_for_stack] = *due_[kill] - time_for_stacks(grace);
+  if (!policy_.hook) last_resort::kill_at(*due_[kill]);
 }
 
 /// A process that has not got the stop signal yet has not failed to follow it. Neither has a launcher that

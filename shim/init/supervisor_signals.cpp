@@ -97,7 +97,6 @@ void Supervisor::on_stop(int arrived, int passed_on, bool delayed) {
   if (!delayed) ending_.stopped_at = now;
   if (policy_.grace) {
     kill_by(now, *policy_.grace);
-    if (!policy_.hook) last_resort::kill_at(*due_[kill]);
   }
   if (!delayed) stop_was_passed_on();
   std::string what = signal_name(arrived) + " received and passed on";

@@ -126,7 +126,10 @@ DnsClient::DnsClient(const asio::any_io_executor& executor, const ResolvConf& co
       ares_init_options(&channel, &options,
                         ARES_OPT_FLAGS | ARES_OPT_TIMEOUTMS | ARES_OPT_TRIES | ARES_OPT_UDP_MAX_QUERIES |
                             ARES_OPT_RESOLVCONF | ARES_OPT_SOCK_STATE_CB);
-  if (status != ARES_SUCCESS) return;  // out of memory: with these options nothing else can fail
+  if (status != ARES_SUCCESS) {
+    error_ = ENOMEM;  // with these options nothing else can fail
+    return;
+  }
   channel_.reset(channel);
 
   std::string list;
@@ -146,7 +149,7 @@ DnsClient::DnsClient(const asio::any_io_executor& executor, const ResolvConf& co
 Query* DnsClient::send(const std::string& name, ares_dns_rec_type_t type) {
   Query& query = queries_.emplace_back();
   // If this fails, it has called back already.
-  ares_query_dnsrec(channel_.get(), name.c_str(), ARES_CLASS_IN, type, on_answer, &query, nullptr);
+  note(ares_query_dnsrec(channel_.get(), name.c_str(), ARES_CLASS_IN, type, on_answer, &query, nullptr));
   return &query;
 }
 
@@ -168,7 +171,12 @@ asio::awaitable<void> DnsClient::step(Clock::time_point deadline) {
     if (writable) what |= ARES_FD_EVENT_WRITE;
     events[count++] = {event.data.fd, what};
   }
-  ares_process_fds(channel_.get(), events.data(), count, ARES_PROCESS_FLAG_NONE);
+  note(ares_process_fds(channel_.get(), events.data(), count, ARES_PROCESS_FLAG_NONE));
+}
+
+/// Refused memory must not look like a server that does not answer.
+void DnsClient::note(ares_status_t status) {
+  if (status == ARES_ENOMEM) error_ = ENOMEM;
 }
 
 asio::awaitable<std::vector<Reply>> DnsClient::ask(std::span<const std::string> names, Families families,

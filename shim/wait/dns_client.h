@@ -57,7 +57,7 @@ class DnsClient {
   [[nodiscard]] const std::string& servers() const { return servers_; }
 
   /// Why no answer can be waited for, as PollSet::error().
-  [[nodiscard]] int error() const { return poll_.error() != 0 || channel_ ? poll_.error() : ENOMEM; }
+  [[nodiscard]] int error() const { return error_ != 0 ? error_ : poll_.error(); }
 
   /// Queries all names at once. Ends when one has an address and those before it have none, when all are
   /// answered, at the deadline, or by an error(). Returns one reply for each name, in their order. Not to be
@@ -70,6 +70,7 @@ class DnsClient {
     void operator()(ares_channel_t* channel) const { ares_destroy(channel); }
   };
 
+  void note(ares_status_t status);
   Query* send(const std::string& name, ares_dns_rec_type_t type);
   boost::asio::awaitable<void> step(Clock::time_point deadline);
 
@@ -77,6 +78,7 @@ class DnsClient {
   std::list<Query> queries_;  // … and its answers to these, so both outlive it
   std::unique_ptr<ares_channel_t, Destroy> channel_;
   std::string servers_;
+  int error_ = 0;
 };
 
 }  // namespace rankshim::wait

@@ -82,7 +82,7 @@ int __wrap_epoll_wait(int epoll, epoll_event* events, int most, int milliseconds
 /// epoll_ctl(2). When its loop is made, Asio does not check whether its timer can be watched.
 int __wrap_epoll_ctl(int epoll, int operation, int descriptor, epoll_event* event) {
   const int result = __real_epoll_ctl(epoll, operation, descriptor, event);
-  if (result != 0 && rankshim::running == nullptr) rankshim::refuse(errno);
+  if (result != 0 && operation == EPOLL_CTL_ADD && rankshim::running == nullptr) rankshim::refuse(errno);
   return result;
 }
 
