@@ -5,6 +5,7 @@
 #include "cli/explain.h"
 #include "node/fake_node.h"
 #include "base/json_field.h"
+#include "run/plan.h"
 #include "run/resolve.h"
 #include "target.h"
 
@@ -25,11 +26,16 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
     return 0;
   }
   Job& job = std::get<Job>(resolved);
-  const Environment left = job.plan.environment.apply(node.environment());
-  for (const std::string& name : job.plan.environment.unset) fuzz::must(!left.has(name));
+  LaunchPlan plan =
+      plan_shown_launch(job.choice, {job.topology, invocation->settings, invocation->arguments, node});
+  const Environment left = plan.environment.apply(node.environment());
+  const auto is_set = [&](const std::string& name) {
+    return std::ranges::any_of(plan.environment.set, [&](const auto& entry) { return entry.first == name; });
+  };
+  for (const std::string& name : plan.environment.unset) fuzz::must(left.has(name) == is_set(name));
   Redactor redactor(node.environment(), "");
-  explain::redact(job.topology, job.plan, redactor);
-  fuzz::must(!explain::as_text(job.topology, job.plan, invocation->settings).empty());
-  fuzz::must(json::error(explain::as_json(job.topology, job.plan, invocation->settings)).empty());
+  explain::redact(job, plan, redactor);
+  fuzz::must(!explain::as_text(job, plan, invocation->settings).empty());
+  fuzz::must(json::error(explain::as_json(job, plan, invocation->settings)).empty());
   return 0;
 }

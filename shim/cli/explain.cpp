@@ -23,11 +23,11 @@ std::string_view granularity_name(const Topology& topology) {
   return topology.granularity == platform::Granularity::process ? "process" : "node";
 }
 
-std::string waiting(const Topology& topology, const LaunchPlan& plan, const Settings& settings) {
-  if (plan.wait == Until::none) return "nothing";
+std::string waiting(const Topology& topology, Until wait, const Settings& settings) {
+  if (wait == Until::none) return "nothing";
   const Facts& facts = topology.facts;
   const std::string limit = format_time(*settings.time(Option::wait_timeout));
-  if (plan.wait == Until::name) {
+  if (wait == Until::name) {
     return fmt::format("the name {}, at most {}", facts.text(Fact::master_addr), limit);
   }
   return fmt::format("{} to answer, at most {}",
@@ -42,15 +42,15 @@ json::Object json_environment(const EnvironmentChange& change) {
   return object;
 }
 
-json::Object json_waiting(const Topology& topology, const LaunchPlan& plan, const Settings& settings) {
+json::Object json_waiting(const Topology& topology, Until wait, const Settings& settings) {
   json::Object object;
-  if (plan.wait == Until::none) {
+  if (wait == Until::none) {
     object.text("for", "nothing");
     return object;
   }
-  object.text("for", plan.wait == Until::name ? "name" : "port");
+  object.text("for", wait == Until::name ? "name" : "port");
   object.text("host", topology.facts.text(Fact::master_addr));
-  if (plan.wait == Until::port) object.number("port", topology.number(Fact::master_port));
+  if (wait == Until::port) object.number("port", topology.number(Fact::master_port));
   object.raw("timeout_seconds", json::seconds(*settings.time(Option::wait_timeout)));
   return object;
 }
@@ -70,9 +70,9 @@ std::string needs(const Topology& topology, const LaunchPlan& plan) {
 
 }  // namespace
 
-void redact(Topology& topology, LaunchPlan& plan, Redactor& redactor) {
+void redact(Job& job, LaunchPlan& plan, Redactor& redactor) {
   for (const Fact fact : shown_facts) {
-    if (auto& value = topology.facts[fact]) value->text = redactor.whole(value->text);
+    if (auto& value = job.topology.facts[fact]) value->text = redactor.whole(value->text);
   }
   for (auto& [name, value] : plan.environment.set) value = redactor.whole(value);
   plan.argv = redactor.words(std::move(plan.argv));
@@ -80,10 +80,11 @@ void redact(Topology& topology, LaunchPlan& plan, Redactor& redactor) {
     worker.argv = redactor.words(std::move(worker.argv));
     for (auto& [name, value] : worker.environment) value = redactor.whole(value);
   }
-  plan.missing = redactor.whole(plan.missing);
+  job.choice.missing = redactor.whole(job.choice.missing);
 }
 
-std::string as_text(const Topology& topology, const LaunchPlan& plan, const Settings& settings) {
+std::string as_text(const Job& job, const LaunchPlan& plan, const Settings& settings) {
+  const auto& [topology, choice] = job;
   std::string out = fmt::format("platform     {}\ngranularity  {}\n", printable(topology.platform),
                                 granularity_name(topology));
   if (!topology.also_matched.empty()) {
@@ -101,14 +102,14 @@ std::string as_text(const Topology& topology, const LaunchPlan& plan, const Sett
       out += fmt::format("  {:<16}  {:<{}}  {}\n", name(fact), text_of(fact), widest,
                          printable(value->source()));
   }
-  out += fmt::format("\nwaits for    {}\n", printable(waiting(topology, plan, settings)));
-  if (plan.native_would_serve)
+  out += fmt::format("\nwaits for    {}\n", printable(waiting(topology, choice.wait, settings)));
+  if (choice.native_would_serve)
     out +=
         "launcher     torchrun; --launcher native would start the workers without an agent, which imports "
         "torch too\n";
-  if (!plan.filled_by.empty())
+  if (!choice.filled_by.empty())
     out += fmt::format("launcher     its own; {} fills in what the command leaves out\n",
-                       printable(plan.filled_by));
+                       printable(choice.filled_by));
 
   std::size_t widest_name = 0;
   for (const auto& [name, value] : plan.environment.set) widest_name = std::max(widest_name, name.size());
@@ -134,23 +135,24 @@ std::string as_text(const Topology& topology, const LaunchPlan& plan, const Sett
   return out + needs(topology, plan);
 }
 
-std::string as_json(const Topology& topology, const LaunchPlan& plan, const Settings& settings) {
+std::string as_json(const Job& job, const LaunchPlan& plan, const Settings& settings) {
+  const auto& [topology, choice] = job;
   json::Object facts;
   for (const Fact fact : shown_facts) {
     if (const auto& value = topology.facts[fact])
       facts.object(name(fact), json::Object().text("value", value->text).text("source", value->source()));
   }
   std::vector<std::string> warnings = topology.warnings;
-  warnings.insert(warnings.end(), plan.warnings.begin(), plan.warnings.end());
-  if (!plan.missing.empty()) warnings.push_back(plan.missing);
+  warnings.insert(warnings.end(), choice.warnings.begin(), choice.warnings.end());
+  if (!choice.missing.empty()) warnings.push_back(choice.missing);
   json::Object object;
   object.text("platform", topology.platform);
   if (!topology.also_matched.empty()) object.texts("also_matched", topology.also_matched);
   object.text("granularity", granularity_name(topology)).object("topology", facts);
-  object.object("wait", json_waiting(topology, plan, settings));
+  object.object("wait", json_waiting(topology, choice.wait, settings));
   object.object("environment", json_environment(plan.environment));
   object.texts("command", plan.argv);
-  if (!plan.filled_by.empty()) object.text("filled_in_by", plan.filled_by);
+  if (!choice.filled_by.empty()) object.text("filled_in_by", choice.filled_by);
   std::vector<json::Object> workers;
   for (const WorkerPlan& worker : plan.workers) {
     json::Object own;

@@ -6,24 +6,23 @@
 #include <vector>
 
 #include "base/fault.h"
-#include "launch/launch.h"
+#include "launch/job.h"
 #include "platform/profile.h"
 #include "report/redact.h"
 #include "settings/settings.h"
-#include "topology/topology.h"
 
 /// The output of explain, env and platforms. All texts end with a newline.
 namespace rankshim::explain {
 
 /// Removes secrets from all values that are shown, and from the command.
-void redact(Topology& topology, LaunchPlan& plan, Redactor& redactor);
+void redact(Job& job, LaunchPlan& plan, Redactor& redactor);
 
 /// For a reader: what was found and from which source, what will be waited for, the environment, and a
 /// command line to copy.
-std::string as_text(const Topology& topology, const LaunchPlan& plan, const Settings& settings);
+std::string as_text(const Job& job, const LaunchPlan& plan, const Settings& settings);
 
 /// For programs; the form is a contract (see docs/explain.md).
-std::string as_json(const Topology& topology, const LaunchPlan& plan, const Settings& settings);
+std::string as_json(const Job& job, const LaunchPlan& plan, const Settings& settings);
 
 /// {"errors": [{"what", "names", "fix"}]}
 std::string as_json(const Faults& faults);

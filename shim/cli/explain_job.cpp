@@ -41,20 +41,21 @@ int explain_here(const Invocation& invocation, const Node& node) {
     return exit_code::configuration;
   }
   Job& job = std::get<Job>(resolved);
-  write_shown_command(job.plan, {job.topology, invocation.settings, invocation.arguments, node});
-  Environment known = job.plan.environment.apply(node.environment());
-  for (const WorkerPlan& worker : job.plan.workers)
+  LaunchPlan plan =
+      plan_shown_launch(job.choice, {job.topology, invocation.settings, invocation.arguments, node});
+  Environment known = plan.environment.apply(node.environment());
+  for (const WorkerPlan& worker : plan.workers)
     for (const auto& [name, value] : worker.environment) known.set(name, value);
   Redactor redactor(known, invocation.settings.text(Option::redact));
-  explain::redact(job.topology, job.plan, redactor);
+  explain::redact(job, plan, redactor);
   if (json) {
-    print(explain::as_json(job.topology, job.plan, invocation.settings));
+    print(explain::as_json(job, plan, invocation.settings));
     return exit_code::ok;
   }
-  print(explain::as_text(job.topology, job.plan, invocation.settings));
+  print(explain::as_text(job, plan, invocation.settings));
   for (const std::string& warning : job.topology.warnings) log::warn("{}", warning);
-  for (const std::string& warning : job.plan.warnings) log::warn("{}", warning);
-  if (!job.plan.missing.empty()) log::warn("{}", job.plan.missing);
+  for (const std::string& warning : job.choice.warnings) log::warn("{}", warning);
+  if (!job.choice.missing.empty()) log::warn("{}", job.choice.missing);
   return exit_code::ok;
 }
 

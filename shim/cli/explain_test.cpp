@@ -34,37 +34,37 @@ TEST_CASE("a user's own profile cannot control the terminal that lists or shows 
   Topology topology;
   topology.platform = "own\x1b[2J";
   topology.also_matched = {"other\x9b"};
-  CHECK_THAT(explain::as_text(topology, {}, {}),
+  CHECK_THAT(explain::as_text({topology, {}}, {}, {}),
              Catch::StartsWith("platform     own\\x1b[2J\ngranularity  node\nalso matched other\\x9b\n"));
 }
 
 TEST_CASE("explain shows no secret in values, arguments and texts", "[attack]") {
   Redactor redactor(Environment({"ETCD_PASSWORD=swordfish"}), "");
-  Topology topology;
+  Job job;
+  auto& [topology, choice] = job;
   topology.facts[Fact::rdzv_endpoint] = Value{"http://me:hunter22@etcd:2379", Origin::option, "--x"};
   topology.facts[Fact::run_id] = Value{"job-swordfish", Origin::option, "--x"};
   LaunchPlan plan;
   plan.argv = {"python3", "--rdzv_conf=password=swordfish", "train.py", "--hf-token=hf_1234567"};
   plan.environment.set = {{"RDZV_ID", "job-swordfish"}};
-  plan.missing = "the script swordfish.py cannot be read";
-  explain::redact(topology, plan, redactor);
+  choice.missing = "the script swordfish.py cannot be read";
+  explain::redact(job, plan, redactor);
   CHECK(topology.facts.text(Fact::rdzv_endpoint) == "http://me:[redacted]@etcd:2379");
   CHECK(topology.facts.text(Fact::run_id) == "job-[redacted]");
   CHECK(plan.argv == std::vector<std::string>{"python3", "--rdzv_conf=password=[redacted]", "train.py",
                                               "--hf-token=[redacted]"});
   CHECK(plan.environment.set[0].second == "job-[redacted]");
-  CHECK(plan.missing == "the script [redacted].py cannot be read");
+  CHECK(choice.missing == "the script [redacted].py cannot be read");
 }
 
 TEST_CASE("explain's text has one line for each value, whatever the value holds", "[attack]") {
   Topology topology;
   topology.facts[Fact::run_id] = Value{"a\nnnodes 1\x1b[2J", Origin::option, "--x"};
   LaunchPlan plan;
-  plan.wait = Until::none;
   plan.argv = {"python3", "x\ry"};
   plan.environment.set = {{"A", "1\n2"}};
   plan.environment.unset = {"B\nC"};
-  const std::string text = explain::as_text(topology, plan, Settings{});
+  const std::string text = explain::as_text({topology, {}}, plan, Settings{});
   CHECK(text.find_first_of("\r\x1b") == std::string::npos);
   for (const char* line : {"  a\\nnnodes 1\\x1b[2J  option --x\n", "  set    A  '1\\n2'\n",
                            "  unset  B\\nC\n", "  python3 'x\\ry'\n"})

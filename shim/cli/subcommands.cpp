@@ -40,7 +40,7 @@ doctor::Job resolve_for_doctor(const Invocation& invocation, const Node& node) {
     for (const Fault& fault : *faults) add(Level::problem, to_line(fault));
     return found;
   }
-  const auto& [topology, plan] = std::get<Job>(resolved);
+  const auto& [topology, choice] = std::get<Job>(resolved);
   const bool created = topology.granularity == platform::Granularity::process;
   const std::string_view master = topology.facts.text(Fact::master_addr);
   add(Level::ok, topology.alone
@@ -50,13 +50,13 @@ doctor::Job resolve_for_doctor(const Invocation& invocation, const Node& node) {
                                                                        : "(ranked by torch)",
                                    topology.facts.text(Fact::nnodes), topology.platform,
                                    master.empty() ? "unknown" : master));
-  for (const auto* warnings : {&topology.warnings, &plan.warnings})
+  for (const auto* warnings : {&topology.warnings, &choice.warnings})
     for (const std::string& warning : *warnings) add(Level::warning, warning);
-  if (!plan.missing.empty()) add(Level::problem, plan.missing);
+  if (!choice.missing.empty()) add(Level::problem, choice.missing);
   found.workers = std::max(1U, topology.number(created ? Fact::local_world_size : Fact::nproc_per_node));
   found.several_nodes = !topology.alone;
   if (!topology.alone && !topology.host.value_or(false)) found.master = master;
-  found.needs_torch = invocation.arguments.empty() || !plan.python.empty();
+  found.needs_torch = invocation.arguments.empty() || !choice.python.empty();
   return found;
 }
 

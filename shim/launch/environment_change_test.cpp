@@ -66,7 +66,7 @@ TEST_CASE("an environment that rankshim wrote resolves to the same topology") {
     CAPTURE(variables);
     const FakeNode first(variables);
     const auto before = plan(first, {"x"});
-    const FakeNode second(environment_of(std::get<LaunchPlan>(before.plan), first).entries());
+    const FakeNode second(environment_of(std::get<ShownPlan>(before.plan), first).entries());
     const auto after = plan(second, {"x"});
     for (const Fact fact : {Fact::nnodes, Fact::node_rank, Fact::nproc_per_node, Fact::master_addr,
                             Fact::master_port, Fact::run_id, Fact::rdzv_endpoint}) {

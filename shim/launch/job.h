@@ -6,10 +6,10 @@
 namespace rankshim {
 
 /// What this node has to do: the result of all steps before the first one that has effects outside this
-/// process.
+/// process. What is executed for it (LaunchPlan) is made just before the start.
 struct Job {
   Topology topology;
-  LaunchPlan plan;
+  LaunchChoice choice;
 };
 
 }  // namespace rankshim

@@ -33,13 +33,13 @@ std::string find_interpreter(const Settings& settings, const Node& node) {
   return "python3";
 }
 
-std::optional<Fault> check_idle_role(LaunchPlan& plan, const LaunchInput& input, bool can_train) {
+std::optional<Fault> check_idle_role(LaunchChoice& choice, const LaunchInput& input, bool can_train) {
   const Topology& topology = input.topology;
   if (topology.idle_role.empty()) return std::nullopt;
   const std::string what = fmt::format("this container's role on {} is '{}' ({})", topology.platform,
                                        topology.idle_role, topology.idle_because);
   if (!can_train) {
-    plan.warnings.push_back(what + ", which does not train; the program runs as it is");
+    choice.warnings.push_back(what + ", which does not train; the program runs as it is");
     return std::nullopt;
   }
   return Fault{fmt::format("{}, where {} would train alone", what, input.command[0]), topology.idle_names,
@@ -49,18 +49,18 @@ std::optional<Fault> check_idle_role(LaunchPlan& plan, const LaunchInput& input,
                                                      : topology.idle_fix)};
 }
 
-void choose_scope(LaunchPlan& plan, const Settings& settings) {
+void choose_scope(LaunchChoice& choice, const Settings& settings) {
   using supervise::SignalScope;
   const std::string_view wanted = settings.text(Option::signal_scope);
-  if (wanted == "child") plan.scope = SignalScope::child;
-  if (wanted == "group") plan.scope = SignalScope::group;
-  if (wanted == "tree") plan.scope = SignalScope::tree;
+  if (wanted == "child") choice.scope = SignalScope::child;
+  if (wanted == "group") choice.scope = SignalScope::group;
+  if (wanted == "tree") choice.scope = SignalScope::tree;
   // torchrun passes TERM, INT, HUP and QUIT to its workers; a signal to its group would reach the workers of
   // old versions twice.
-  if (wanted == "auto" && plan.by_torchrun()) plan.scope = SignalScope::child;
+  if (wanted == "auto" && choice.by_torchrun()) choice.scope = SignalScope::child;
 }
 
-void choose_wait(LaunchPlan& plan, const LaunchInput& input) {
+void choose_wait(LaunchChoice& choice, const LaunchInput& input) {
   const Topology& topology = input.topology;
   const std::string_view wanted = input.settings.text(Option::wait);
   const bool has_master = topology.facts.has(Fact::master_addr) && topology.idle_role.empty();
@@ -68,24 +68,24 @@ void choose_wait(LaunchPlan& plan, const LaunchInput& input) {
   const std::string_view master = topology.facts.text(Fact::master_addr);
   if (wanted == "auto") {
     // `rankshim wait` has no command: its purpose is the master itself, not only its name.
-    const bool joins = plan.by_torchrun() || (plan.launches() && is_script(input.command)) ||
+    const bool joins = choice.by_torchrun() || (choice.launches() && is_script(input.command)) ||
                        input.command.empty() || topology.granularity == Granularity::process;
     const bool needs_no_wait = topology.alone && (is_literal(master) || is_localhost_name(master));
     if (topology.platform == "none" || needs_no_wait) return;
-    plan.wait = joins ? Until::port : Until::name;
+    choice.wait = joins ? Until::port : Until::name;
   } else {
-    plan.wait = wanted == "port" ? Until::port : Until::name;
+    choice.wait = wanted == "port" ? Until::port : Until::name;
   }
-  if (plan.wait == Until::port && topology.host.value_or(false))
-    plan.wait = Until::name;  // this node opens the port
+  if (choice.wait == Until::port && topology.host.value_or(false))
+    choice.wait = Until::name;  // this node opens the port
 }
 
 /// A program that waits for nothing is executed at once, and the failure of that has the better message.
-std::string find_missing(const LaunchPlan& plan, const LaunchInput& input, const std::string& script) {
+std::string find_missing(const LaunchChoice& choice, const LaunchInput& input, const std::string& script) {
   const Node& node = input.node;
   if (!node.is_here()) return {};
-  if (!plan.launches() && plan.wait == Until::none && !is_script(input.command)) return {};
-  const std::string& program = plan.interpreter.empty() ? input.command[0] : plan.interpreter;
+  if (!choice.launches() && choice.wait == Until::none && !is_script(input.command)) return {};
+  const std::string& program = choice.interpreter.empty() ? input.command[0] : choice.interpreter;
   // A file that exists and cannot be executed is a different case: executing it gives the reason.
   const bool is_path = program.find('/') != std::string::npos;
   if (!node.find_program(program) && !(is_path && node.file(program))) {
@@ -105,18 +105,18 @@ std::string find_missing(const LaunchPlan& plan, const LaunchInput& input, const
 }
 
 /// By default torchrun gives each worker one thread, and prints a banner about it.
-void share_cpus(LaunchPlan& plan, const LaunchInput& input) {
+void share_cpus(EnvironmentChange& change, const LaunchChoice& choice, const LaunchInput& input) {
   const Environment& environment = input.node.environment();
   const bool created = input.topology.granularity == Granularity::process;
   const unsigned workers = input.topology.number(created ? Fact::local_world_size : Fact::nproc_per_node);
-  if ((!plan.launches() && !created) || workers < 2 || !input.node.is_here() ||
+  if ((!choice.launches() && !created) || workers < 2 || !input.node.is_here() ||
       environment.get("OMP_NUM_THREADS"))
     return;
   // Slurm has already shared them out (srun(1), --cpus-per-task).
   const auto per_task =
       created ? parse_count(environment.get("SLURM_CPUS_PER_TASK").value_or("")) : std::nullopt;
   const unsigned threads = per_task ? *per_task : input.node.cpus().count / workers;
-  plan.environment.set.emplace_back("OMP_NUM_THREADS", fmt::format("{}", std::max(threads, 1U)));
+  change.set.emplace_back("OMP_NUM_THREADS", fmt::format("{}", std::max(threads, 1U)));
 }
 
 Variables user_variables(const Settings& settings) {

@@ -40,9 +40,9 @@ struct WorkerPlan {
   std::string bound;  ///< with --bind, the CPUs and the memory that it gets, or why none
 };
 
-/// What is started and how.
-struct LaunchPlan {
-  // Known before anything is waited for.
+/// What is decided before anything is waited for. It does not change afterwards; only secrets are removed
+/// from its texts.
+struct LaunchChoice {
   LauncherKind launcher = LauncherKind::none;
   supervise::SignalScope scope = supervise::SignalScope::group;
   Until wait = Until::none;
@@ -53,27 +53,26 @@ struct LaunchPlan {
   std::vector<std::string> python;
   /// --torchrun-args: each option as --name or --name=value.
   std::vector<std::string> torchrun_args;
-  /// torch has torch.distributed.launch and no torchrun (before 1.9). Known once the interpreter was asked.
-  bool has_only_launch = false;
   /// A sentence about what is missing of what is to be started; empty if nothing is known to be missing.
   std::string missing;
   std::vector<std::string> warnings;
-  /// The file of a launcher whose flags or variables are in `argv` and `environment` already; else empty.
+  /// The file of a launcher that gets flags or variables which the user left out; else empty.
   std::string filled_by;
-  std::string hostfile;  ///< the content of the file of hosts that such a launcher gets
-
-  // What is executed: set once the master's address and rankshim's temporary folder are known.
-  std::vector<std::string> argv;
-  EnvironmentChange environment;
-  std::vector<WorkerPlan> workers;  ///< only where the plan is shown; sorted by local rank
+  std::vector<std::string> filled;  ///< the command with those flags; empty: it is as the user gave it
+  Variables variables;              ///< those variables
+  std::string hostfile;             ///< the content of the file of hosts that such a launcher gets
   bool native_would_serve = false;  ///< torchrun was not asked for, and the native launcher does the same
 
   [[nodiscard]] bool launches() const { return launcher != LauncherKind::none; }
   [[nodiscard]] bool by_torchrun() const { return launches() && launcher != LauncherKind::native; }
-  /// torchrun's name for messages.
-  [[nodiscard]] std::string_view agent_name() const {
-    return has_only_launch ? "torch.distributed.launch" : "torchrun";
-  }
+};
+
+/// What is executed. It is made once, when the steps before the start have found all that it needs.
+struct LaunchPlan {
+  std::vector<std::string> argv;
+  EnvironmentChange environment;
+  std::vector<WorkerPlan> workers;           ///< only where the plan is shown; sorted by local rank
+  std::string_view agent_name = "torchrun";  ///< torchrun's name for messages, if it is the launcher
 };
 
 /// Whether the command's first word is a Python script: x.py or -m MODULE.
@@ -82,20 +81,20 @@ bool is_script(const std::vector<std::string>& command);
 /// The interpreter for scripts: python3 or python in the first folder of PATH that has one.
 std::string find_interpreter(const Settings& settings, const Node& node);
 
-/// Handles a role that does not train: adds a warning to the plan, or returns a fault if the command would
+/// Handles a role that does not train: adds a warning to the choice, or returns a fault if the command would
 /// train alone (`can_train`).
-std::optional<Fault> check_idle_role(LaunchPlan& plan, const LaunchInput& input, bool can_train);
+std::optional<Fault> check_idle_role(LaunchChoice& choice, const LaunchInput& input, bool can_train);
 
-void choose_scope(LaunchPlan& plan, const Settings& settings);
-void choose_wait(LaunchPlan& plan, const LaunchInput& input);
+void choose_scope(LaunchChoice& choice, const Settings& settings);
+void choose_wait(LaunchChoice& choice, const LaunchInput& input);
 
 /// Finds what would otherwise fail only after the waiting, or in Python with a different exit code. `script`
 /// is the Python script to run, empty if there is none.
-std::string find_missing(const LaunchPlan& plan, const LaunchInput& input, const std::string& script);
+std::string find_missing(const LaunchChoice& choice, const LaunchInput& input, const std::string& script);
 
 /// Sets OMP_NUM_THREADS unless it is set already: otherwise every worker would start a thread for each CPU of
 /// the machine.
-void share_cpus(LaunchPlan& plan, const LaunchInput& input);
+void share_cpus(EnvironmentChange& change, const LaunchChoice& choice, const LaunchInput& input);
 
 /// The variables that the user sets for the command by --env, as they were given.
 Variables user_variables(const Settings& settings);

@@ -7,10 +7,8 @@
 namespace rankshim {
 namespace {
 
-using Change = std::vector<std::pair<std::string, std::string>>;
-
-Change named(std::vector<std::string> variables, const std::string& hosts, const std::string& master,
-             bool nccl = false) {
+Variables named(std::vector<std::string> variables, const std::string& hosts, const std::string& master,
+                bool nccl = false) {
   FakeNode node(std::move(variables));  // its name is fake-host
   node.files["/etc/hosts"] = hosts;
   node.own_addresses = {"127.0.0.1", "::1", "10.0.0.7", "fd00::7"};
@@ -18,13 +16,11 @@ Change named(std::vector<std::string> variables, const std::string& hosts, const
   settings[Option::nccl_ifname] = Value{nccl ? "true" : "false", Origin::option, "--nccl-ifname"};
   Topology topology;
   topology.facts[Fact::nnodes] = Value{"2", Origin::option, "--nnodes"};
-  LaunchPlan plan;
-  set_network_interface(plan, topology, settings, node, master);
-  return plan.environment.set;
+  return network_interface(topology, settings, node, master);
 }
 
 TEST_CASE("gloo gets the interface if peers could not reach this node by its name") {
-  const Change gloo = {{"GLOO_SOCKET_IFNAME", "eth0"}};
+  const Variables gloo = {{"GLOO_SOCKET_IFNAME", "eth0"}};
   CHECK(named({}, "", "10.0.0.1") == gloo);
   CHECK(named({}, "127.0.1.1 fake-host\n", "10.0.0.1") == gloo);
   CHECK(named({}, "10.0.0.7 fake-host\n::1 fake-host\n", "10.0.0.1") == gloo);
@@ -45,7 +41,7 @@ TEST_CASE(
 }
 
 TEST_CASE("NCCL's interface is set only on request") {
-  CHECK(named({}, "10.0.0.7 fake-host\n", "10.0.0.1", true) == Change{{"NCCL_SOCKET_IFNAME", "=eth0"}});
+  CHECK(named({}, "10.0.0.7 fake-host\n", "10.0.0.1", true) == Variables{{"NCCL_SOCKET_IFNAME", "=eth0"}});
   CHECK(named({"NCCL_SOCKET_IFNAME=ib"}, "10.0.0.7 fake-host\n", "10.0.0.1", true).empty());
 }
 

@@ -122,8 +122,8 @@ class Finder {
 /// Fills in a launcher's file, together with what the user gave.
 class Filler {
  public:
-  Filler(LaunchPlan& plan, const LaunchInput& input, const NamedLauncher& launcher)
-      : plan_(plan),
+  Filler(LaunchChoice& choice, const LaunchInput& input, const NamedLauncher& launcher)
+      : choice_(choice),
         input_(input),
         launcher_(launcher),
         given_(launcher.words, launcher.flags_at),
@@ -140,8 +140,8 @@ class Filler {
     each(key::set, [&](std::string_view entry) {
       const std::string_view name = take_part(entry, "=");
       if (input_.node.environment().get(name)) return;
-      plan_.environment.set.emplace_back(name, filled_in(entry, values_));
-      plan_.filled_by = path();
+      choice_.variables.emplace_back(name, filled_in(entry, values_));
+      choice_.filled_by = path();
     });
   }
 
@@ -158,7 +158,7 @@ class Filler {
   }
 
   void warn(std::string_view what) const {
-    plan_.warnings.push_back(fmt::format("{}: {}", launcher_.name, what));
+    choice_.warnings.push_back(fmt::format("{}: {}", launcher_.name, what));
   }
 
   static Values values_of(const native::StaticJob& job) {
@@ -261,10 +261,10 @@ class Filler {
     else
       warn(fmt::format("{} is not for node {}, where it is given", Flag(other_role).name, job_.node_rank));
     if (added.empty()) return;
-    plan_.filled_by = path();
-    plan_.argv = launcher_.words;
-    plan_.argv.insert(plan_.argv.begin() + static_cast<std::ptrdiff_t>(launcher_.flags_at), added.begin(),
-                      added.end());
+    choice_.filled_by = path();
+    choice_.filled = launcher_.words;
+    choice_.filled.insert(choice_.filled.begin() + static_cast<std::ptrdiff_t>(launcher_.flags_at),
+                          added.begin(), added.end());
   }
 
   void add_flag(const Flag& flag, std::vector<std::string>& added) {
@@ -283,10 +283,10 @@ class Filler {
     const std::string_view line = take_entry(rest, key::hostfile);
     native::StaticJob other = job_;
     for (other.node_rank = 0; other.node_rank < job_.nodes; ++other.node_rank)
-      (plan_.hostfile += filled_in(line, values_of(other))) += '\n';
+      (choice_.hostfile += filled_in(line, values_of(other))) += '\n';
   }
 
-  LaunchPlan& plan_;
+  LaunchChoice& choice_;
   const LaunchInput& input_;
   const NamedLauncher& launcher_;
   const GivenFlags given_;
@@ -304,8 +304,8 @@ NamedLauncher find_launcher(const LaunchInput& input, Faults& faults) {
   return found;
 }
 
-void plan_named(LaunchPlan& plan, const LaunchInput& input, const NamedLauncher& launcher) {
-  if (!input.topology.alone) Filler(plan, input, launcher).fill();
+void choose_for_launcher(LaunchChoice& choice, const LaunchInput& input, const NamedLauncher& launcher) {
+  if (!input.topology.alone) Filler(choice, input, launcher).fill();
 }
 
 }  // namespace rankshim::named

@@ -23,8 +23,8 @@ struct NamedLauncher {
 /// those of users' files.
 NamedLauncher find_launcher(const LaunchInput& input, Faults& faults);
 
-/// Adds to the plan what the launcher needs to find the other nodes and what the user left out, and warnings.
-/// Changes nothing on a lone node.
-void plan_named(LaunchPlan& plan, const LaunchInput& input, const NamedLauncher& launcher);
+/// Adds to the choice what the launcher needs to find the other nodes and what the user left out, and
+/// warnings. Changes nothing on a lone node.
+void choose_for_launcher(LaunchChoice& choice, const LaunchInput& input, const NamedLauncher& launcher);
 
 }  // namespace rankshim::named

@@ -51,16 +51,16 @@ bool would_serve(const LaunchInput& input) {
          });
 }
 
-void plan_native(LaunchPlan& plan, const LaunchInput& input) {
+void choose_for_workers(LaunchChoice& choice, const LaunchInput& input) {
   // torch/distributed/run.py, config_from_args
   const auto workers_own = input.node.environment().get("PYTHON_EXEC");
-  if (!plan.interpreter.empty() && workers_own) plan.interpreter = *workers_own;
-  plan.log_dir = input.settings.text(Option::log_dir);
+  if (!choice.interpreter.empty() && workers_own) choice.interpreter = *workers_own;
+  choice.log_dir = input.settings.text(Option::log_dir);
 }
 
-void change_for_workers(LaunchPlan& plan, const LaunchInput& input) {
+void change_for_workers(EnvironmentChange& change, const LaunchInput& input) {
   const Environment& environment = input.node.environment();
-  auto& [set, unset] = plan.environment;
+  auto& [set, unset] = change;
   for (auto& variable : common_variables(static_job(input.topology, input.settings), environment)) {
     std::erase_if(set, [&](const auto& entry) { return entry.first == variable.first; });
     set.push_back(std::move(variable));
@@ -73,9 +73,11 @@ void change_for_workers(LaunchPlan& plan, const LaunchInput& input) {
   }
 }
 
-void show_workers(LaunchPlan& plan, const LaunchInput& input, const std::string& folder) {
+std::vector<WorkerPlan> shown_workers(const LaunchPlan& plan, const LaunchChoice& choice,
+                                      const LaunchInput& input, const std::string& folder) {
+  std::vector<WorkerPlan> workers;
   const StaticJob job = static_job(input.topology, input.settings);
-  const std::string jobs = plan.log_dir.empty() ? folder : log_folder_template(plan.log_dir, job.run_id);
+  const std::string jobs = choice.log_dir.empty() ? folder : log_folder_template(choice.log_dir, job.run_id);
   const Environment common = plan.environment.apply(input.node.environment());
   for (unsigned local_rank = 0; local_rank < job.workers; ++local_rank) {
     const Worker worker{.local_rank = local_rank,
@@ -86,8 +88,9 @@ void show_workers(LaunchPlan& plan, const LaunchInput& input, const std::string&
       for (const auto& [name, value] : shown.environment) environment.set(name, value);
       shown.bound = near_accelerator(input.node, environment, local_rank).text;
     }
-    plan.workers.push_back(std::move(shown));
+    workers.push_back(std::move(shown));
   }
+  return workers;
 }
 
 }  // namespace rankshim::native

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "base/fault.h"
 #include "launch/launch.h"
@@ -15,12 +16,13 @@ Faults check(const LaunchInput& input, bool is_torchrun);
 bool would_serve(const LaunchInput& input);
 
 /// The script's interpreter, chosen as torchrun chooses that of its workers, and the folder for logs.
-void plan_native(LaunchPlan& plan, const LaunchInput& input);
+void choose_for_workers(LaunchChoice& choice, const LaunchInput& input);
 
 /// The variables that all workers have in common, without those of another launcher.
-void change_for_workers(LaunchPlan& plan, const LaunchInput& input);
+void change_for_workers(EnvironmentChange& change, const LaunchInput& input);
 
-/// Completes a plan that is only shown by the variables of each worker. `folder` is rankshim's.
-void show_workers(LaunchPlan& plan, const LaunchInput& input, const std::string& folder);
+/// The workers of a plan that is only shown. `folder` is rankshim's.
+std::vector<WorkerPlan> shown_workers(const LaunchPlan& plan, const LaunchChoice& choice,
+                                      const LaunchInput& input, const std::string& folder);
 
 }  // namespace rankshim::native

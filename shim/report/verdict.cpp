@@ -270,19 +270,20 @@ void judge_workers(const Ending& ending, const Details& details,
 
 }  // namespace
 
-Verdict judge(const Ending& ending, const LaunchPlan& plan, const Details& details,
-              const std::optional<supervise::NodeNumbers>& numbers, bool launcher_code) {
+Verdict judge(const Ending& ending, const LaunchChoice& choice, const LaunchPlan& plan,
+              const Details& details, const std::optional<supervise::NodeNumbers>& numbers,
+              bool launcher_code) {
   const std::string& program = plan.argv.front();
   if (ending.kind == Ending::Kind::not_started) return judge_failed_start(ending, program);
   if (ending.kind == Ending::Kind::withheld) return withheld(ending, program);
 
   Verdict verdict;
   const bool signalled = ending.kind == Ending::Kind::signalled;
-  const bool launcher = plan.launches();
+  const bool launcher = choice.launches();
   const std::string after = duration(ending.ran);
-  const std::string name = plan.by_torchrun() ? std::string(plan.agent_name())
-                           : launcher         ? "the set of workers"
-                                              : program;
+  const std::string name = choice.by_torchrun() ? std::string(plan.agent_name)
+                           : launcher           ? "the set of workers"
+                                                : program;
   const int own_code = signalled ? exit_code::signal_base + ending.number : ending.number;
   verdict.code = own_code;
   const bool remains = !ending.ended_at && !ending.left_behind.empty();

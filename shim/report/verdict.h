@@ -47,8 +47,8 @@ struct Verdict {
 /// torchrun failed and ended its workers. If --strict ended a node that trains alone, that is the cause, with
 /// code 78. `numbers` is this node's numbers in the job; nothing if it is alone. `launcher_code` always takes
 /// torchrun's exit code (--exit-code launcher). `details` must outlive the verdict.
-Verdict judge(const supervise::Ending& ending, const LaunchPlan& plan, const Details& details,
-              const std::optional<supervise::NodeNumbers>& numbers = std::nullopt,
+Verdict judge(const supervise::Ending& ending, const LaunchChoice& choice, const LaunchPlan& plan,
+              const Details& details, const std::optional<supervise::NodeNumbers>& numbers = std::nullopt,
               bool launcher_code = false);
 
 }  // namespace rankshim

@@ -30,12 +30,13 @@ Ending torchrun(std::vector<WorkerEnd> workers) {
   return ending;
 }
 
-LaunchPlan plan(LauncherKind launcher) {
-  LaunchPlan plan;
-  plan.launcher = launcher;
-  plan.argv = {"train"};
-  return plan;
+LaunchChoice chosen(LauncherKind launcher) {
+  LaunchChoice choice;
+  choice.launcher = launcher;
+  return choice;
 }
+
+const LaunchPlan train = {.argv = {"train"}, .environment = {}, .workers = {}};
 
 WorkerEnd worker(unsigned local_rank, int status, std::chrono::seconds after, bool known = true) {
   return {static_cast<pid_t>(100 + local_rank), local_rank, local_rank + 8, status, known, start + after};
@@ -69,7 +70,7 @@ TEST_CASE("a node that --strict ended because it trains alone is 78, whatever th
   LaunchPlan plan;
   plan.argv = {"bash", "run.sh"};
   const Details details;
-  const Verdict verdict = judge(ending, plan, details);
+  const Verdict verdict = judge(ending, {}, plan, details);
   CHECK(verdict.code == 78);
   CHECK(verdict.failed);
   CHECK(verdict.cause == Cause::config);
@@ -82,7 +83,7 @@ TEST_CASE("a node that --strict ended because it trains alone is 78, whatever th
 TEST_CASE("the first worker that failed by itself is the cause, with its own code", "[verdict]") {
   const Ending ending = torchrun({worker(0, 0, 1s), worker(1, exited(42), 2s), worker(0, SIGTERM, 3s)});
   const Details details;
-  const Verdict verdict = judge(ending, plan(LauncherKind::torchrun), details);
+  const Verdict verdict = judge(ending, chosen(LauncherKind::torchrun), train, details);
   CHECK(verdict.code == 42);
   CHECK(verdict.failed);
   REQUIRE(verdict.root);
@@ -92,13 +93,14 @@ TEST_CASE("the first worker that failed by itself is the cause, with its own cod
   CHECK(verdict.sentence ==
         "worker 1 (rank 9, pid 101) failed first: it ended with code 42; torchrun ended with code 1 after "
         "10.0 s");
-  CHECK(judge(ending, plan(LauncherKind::torchrun), details, std::nullopt, true).code == 1);
+  CHECK(judge(ending, chosen(LauncherKind::torchrun), train, details, std::nullopt, true).code == 1);
 }
 
 TEST_CASE("each of several nodes reports only on itself, and names another that it probably lost",
           "[verdict]") {
   const std::optional<supervise::NodeNumbers> numbers{{.node_rank = 1, .nodes = 2}};
-  const Verdict own = judge(torchrun({worker(1, exited(42), 2s)}), plan(LauncherKind::torchrun), {}, numbers);
+  const Verdict own =
+      judge(torchrun({worker(1, exited(42), 2s)}), chosen(LauncherKind::torchrun), train, {}, numbers);
   CHECK(
       own.sentence ==
       "worker 1 (rank 9, pid 101) failed first on this node (1 of 2): it ended with code 42; torchrun ended "
@@ -108,16 +110,17 @@ TEST_CASE("each of several nodes reports only on itself, and names another that 
   const Details gloo = with_error(
       1, "RuntimeError: [../gloo/transport/tcp/pair.cc:547] Connection closed by peer [10.0.0.1]:4711");
   const Ending raised = torchrun({worker(1, exited(1), 2s)});
-  const Verdict lost = judge(raised, plan(LauncherKind::torchrun), gloo, numbers);
+  const Verdict lost = judge(raised, chosen(LauncherKind::torchrun), train, gloo, numbers);
   CHECK(lost.root.value().lost_peer);
   CHECK(lost.sentence ==
         "worker 1 (rank 9, pid 101) failed first on this node (1 of 2): it ended with code 1 (RuntimeError: "
         "[../gloo/transport/tcp/pair.cc:547] Connection closed by peer [10.0.0.1]:4711); another node "
         "probably failed before; torchrun ended with code 1 after 10.0 s");
-  CHECK_FALSE(judge(raised, plan(LauncherKind::torchrun), gloo).root.value().lost_peer);  // a node alone
+  CHECK_FALSE(
+      judge(raised, chosen(LauncherKind::torchrun), train, gloo).root.value().lost_peer);  // a node alone
 
   const Verdict watchdog =
-      judge(torchrun({worker(0, SIGABRT, 2s)}), plan(LauncherKind::torchrun), {}, numbers);
+      judge(torchrun({worker(0, SIGABRT, 2s)}), chosen(LauncherKind::torchrun), train, {}, numbers);
   CHECK(watchdog.sentence.find("SIGABRT; it aborted by itself, or NCCL's watchdog aborted it because another "
                                "node failed before;") != std::string::npos);
 }
@@ -128,7 +131,7 @@ TEST_CASE("what ends after the agent or after a stop is no cause", "[verdict]") 
   killed.kind = Ending::Kind::signalled;
   killed.number = SIGKILL;
   killed.leftovers = 2;
-  const Verdict verdict = judge(killed, plan(LauncherKind::torchrun), details);
+  const Verdict verdict = judge(killed, chosen(LauncherKind::torchrun), train, details);
   CHECK(verdict.code == 137);
   REQUIRE(verdict.root);
   CHECK(verdict.root->who == "launcher");
@@ -138,7 +141,7 @@ TEST_CASE("what ends after the agent or after a stop is no cause", "[verdict]") 
   Ending stopped = torchrun({worker(0, exited(3), 6s), worker(1, 0, 6s)});
   stopped.stop_signal = SIGTERM;
   stopped.stopped_at = start + 5s;
-  const Verdict after = judge(stopped, plan(LauncherKind::torchrun), details);
+  const Verdict after = judge(stopped, chosen(LauncherKind::torchrun), train, details);
   CHECK(after.code == 143);
   CHECK_FALSE(after.failed);
   CHECK_FALSE(after.root);
@@ -152,7 +155,7 @@ TEST_CASE("a launcher that was asked to stop is stopped, whatever its workers ma
   saved.stopped_at = start + 5s;
   for (const int code : {0, 1}) {  // 0: the signal was --worker-signals'
     saved.number = code;
-    const Verdict verdict = judge(saved, plan(LauncherKind::torchrun), details);
+    const Verdict verdict = judge(saved, chosen(LauncherKind::torchrun), train, details);
     CHECK(verdict.code == 143);
     CHECK(verdict.cause == Cause::stopped);
     CHECK_FALSE(verdict.failed);
@@ -162,18 +165,18 @@ TEST_CASE("a launcher that was asked to stop is stopped, whatever its workers ma
   Ending failed = torchrun({worker(0, exited(3), 4s), worker(1, 0, 6s)});
   failed.stop_signal = SIGTERM;
   failed.stopped_at = start + 5s;
-  CHECK(judge(failed, plan(LauncherKind::torchrun), details).code == 3);
+  CHECK(judge(failed, chosen(LauncherKind::torchrun), train, details).code == 3);
 
   Ending done = torchrun({worker(0, 0, 3s), worker(1, 0, 4s)});  // while torchrun waited for other nodes
   done.stop_signal = SIGTERM;
   done.stopped_at = start + 5s;
-  const Verdict verdict = judge(done, plan(LauncherKind::torchrun), details);
+  const Verdict verdict = judge(done, chosen(LauncherKind::torchrun), train, details);
   CHECK(verdict.code == 0);
   CHECK(verdict.cause == Cause::none);
 
   Ending program;
   program.stop_signal = SIGTERM;
-  CHECK(judge(program, plan(LauncherKind::none), details).code == 0);
+  CHECK(judge(program, chosen(LauncherKind::none), train, details).code == 0);
 }
 
 TEST_CASE("a worker that failed because the rendezvous' host was lost is reported with that", "[verdict]") {
@@ -182,7 +185,7 @@ TEST_CASE("a worker that failed because the rendezvous' host was lost is reporte
   details.agent_writes_error = true;
   details.agent.message = "RendezvousConnectionError: The connection to the C10d store has failed.";
   const Verdict verdict =
-      judge(torchrun({worker(1, exited(1), 2s)}), plan(LauncherKind::torchrun), details, numbers);
+      judge(torchrun({worker(1, exited(1), 2s)}), chosen(LauncherKind::torchrun), train, details, numbers);
   CHECK(verdict.root.value().lost_peer);
   CHECK(verdict.sentence ==
         "worker 1 (rank 9, pid 101) failed first on this node (1 of 2): it ended with code 1 "
@@ -196,7 +199,7 @@ TEST_CASE("a launcher that failed itself and ended its workers is the cause", "[
   Details store;
   store.agent_writes_error = true;
   store.agent.message = "RendezvousConnectionError: The connection to the C10d store has failed.";
-  const Verdict verdict = judge(ended, plan(LauncherKind::torchrun), store, numbers);
+  const Verdict verdict = judge(ended, chosen(LauncherKind::torchrun), train, store, numbers);
   CHECK(verdict.code == 1);
   REQUIRE(verdict.root);
   CHECK(verdict.root->who == "launcher");
@@ -207,52 +210,54 @@ TEST_CASE("a launcher that failed itself and ended its workers is the cause", "[
       "has failed.); another node probably failed before; it ended its workers itself");
 
   // A worker that failed before torchrun did, over the same.
-  CHECK(judge(torchrun({worker(1, exited(42), 2s), worker(0, SIGTERM, 9s)}), plan(LauncherKind::torchrun),
-              store)
+  CHECK(judge(torchrun({worker(1, exited(42), 2s), worker(0, SIGTERM, 9s)}), chosen(LauncherKind::torchrun),
+              train, store)
             .code == 42);
   // A copy of a worker's exception.
   Details copied = with_error(0, "SystemExit: 143");
   copied.agent_writes_error = true;
   copied.agent.message = "SystemExit: 143";
-  CHECK(
-      judge(torchrun({worker(0, exited(143), 2s)}), plan(LauncherKind::torchrun), copied).root.value().who ==
-      "worker");
+  CHECK(judge(torchrun({worker(0, exited(143), 2s)}), chosen(LauncherKind::torchrun), train, copied)
+            .root.value()
+            .who == "worker");
 
   // If torchrun would have written an error and did not, another process sent the TERM.
   const Ending terminated = torchrun({worker(0, SIGTERM, 9s), worker(1, SIGTERM, 9s)});
   Details silent;
-  CHECK(judge(terminated, plan(LauncherKind::torchrun), silent).code == 1);
+  CHECK(judge(terminated, chosen(LauncherKind::torchrun), train, silent).code == 1);
   silent.agent_writes_error = true;
-  CHECK(judge(terminated, plan(LauncherKind::torchrun), silent).code == 143);
+  CHECK(judge(terminated, chosen(LauncherKind::torchrun), train, silent).code == 143);
 }
 
 TEST_CASE("a KILL is reported as out of memory only if the kernel counted one", "[verdict]") {
   const Ending ending = torchrun({worker(1, SIGKILL, 2s)});
   const Details none = with_kills(0);
   const Details one = with_kills(1);
-  CHECK(judge(ending, plan(LauncherKind::torchrun), none).cause == Cause::none);
-  const Verdict verdict = judge(ending, plan(LauncherKind::torchrun), one);
+  CHECK(judge(ending, chosen(LauncherKind::torchrun), train, none).cause == Cause::none);
+  const Verdict verdict = judge(ending, chosen(LauncherKind::torchrun), train, one);
   CHECK(verdict.cause == Cause::oom);
   CHECK(verdict.code == 137);
   CHECK(verdict.sentence.find("SIGKILL (out of memory: the limit is 512 MiB)") != std::string::npos);
 
   Ending program;
   program.number = 137;  // a shell that reports how its child ended
-  CHECK(judge(program, plan(LauncherKind::none), one).cause == Cause::oom);
+  CHECK(judge(program, chosen(LauncherKind::none), train, one).cause == Cause::oom);
   program.number = 1;
-  const Verdict other = judge(program, plan(LauncherKind::none), one);
+  const Verdict other = judge(program, chosen(LauncherKind::none), train, one);
   CHECK(other.cause == Cause::none);
   CHECK(other.sentence.ends_with(
       " (the kernel killed a process because the memory limit was reached: the limit is 512 MiB)"));
-  CHECK(judge(program, plan(LauncherKind::none), with_kills(2)).sentence.find("killed 2 processes") !=
-        std::string::npos);
+  CHECK(
+      judge(program, chosen(LauncherKind::none), train, with_kills(2)).sentence.find("killed 2 processes") !=
+      std::string::npos);
 }
 
 TEST_CASE("a data loader that was killed for its memory is out of memory", "[verdict]") {
   Details details = with_kills(1);
   details.workers.resize(1);
   details.workers[0].message = "RuntimeError: DataLoader worker (pid 12) is killed by signal: Killed. \nmore";
-  const Verdict verdict = judge(torchrun({worker(0, exited(1), 2s)}), plan(LauncherKind::torchrun), details);
+  const Verdict verdict =
+      judge(torchrun({worker(0, exited(1), 2s)}), chosen(LauncherKind::torchrun), train, details);
   CHECK(verdict.cause == Cause::oom);
   CHECK(verdict.code == 1);
 }
@@ -260,7 +265,7 @@ TEST_CASE("a data loader that was killed for its memory is out of memory", "[ver
 TEST_CASE("where the kernel does not tell, the error file does", "[verdict]") {
   const Ending ending = torchrun({worker(0, 0, 1s, false), worker(1, 0, 2s, false)});
   const Details details = with_error(1, "ValueError: boom\nmore");
-  const Verdict verdict = judge(ending, plan(LauncherKind::torchrun), details);
+  const Verdict verdict = judge(ending, chosen(LauncherKind::torchrun), train, details);
   REQUIRE(verdict.root);
   CHECK(verdict.root->local_rank == 1U);
   CHECK(verdict.root->source == "error file");
@@ -271,7 +276,7 @@ TEST_CASE("where the kernel does not tell, the error file does", "[verdict]") {
 TEST_CASE("the agent's error is reported if no worker failed", "[verdict]") {
   Details details;
   details.agent.message = "DistStoreError: Timed out";
-  const Verdict verdict = judge(torchrun({}), plan(LauncherKind::torchrun), details);
+  const Verdict verdict = judge(torchrun({}), chosen(LauncherKind::torchrun), train, details);
   CHECK(verdict.code == 1);
   CHECK(verdict.sentence == "torchrun ended with code 1 after 10.0 s (DistStoreError: Timed out)");
 }
@@ -279,7 +284,8 @@ TEST_CASE("the agent's error is reported if no worker failed", "[verdict]") {
 TEST_CASE("a bus error names what is left of /dev/shm", "[verdict]") {
   Details details;
   details.shm = "/dev/shm has 0 MiB of 64 MiB left";
-  const Verdict verdict = judge(torchrun({worker(0, SIGBUS, 1s)}), plan(LauncherKind::torchrun), details);
+  const Verdict verdict =
+      judge(torchrun({worker(0, SIGBUS, 1s)}), chosen(LauncherKind::torchrun), train, details);
   CHECK(verdict.sentence.find("SIGBUS (/dev/shm has 0 MiB of 64 MiB left)") != std::string::npos);
 }
 
@@ -293,12 +299,12 @@ TEST_CASE("nodes that never came give 75, whichever program gave up", "[verdict]
     details.agent.message = given_up;
     Ending ending = torchrun({});
     ending.workers.attempts = 0;
-    const Verdict verdict = judge(ending, plan(LauncherKind::torchrun), details);
+    const Verdict verdict = judge(ending, chosen(LauncherKind::torchrun), train, details);
     CHECK(verdict.code == 75);
     CHECK(verdict.cause == Cause::wait);
     CHECK(verdict.sentence.starts_with(
         "the other nodes did not join in time; torchrun ended with code 1 after"));
-    CHECK(judge(torchrun({}), plan(LauncherKind::torchrun), details).code ==
+    CHECK(judge(torchrun({}), chosen(LauncherKind::torchrun), train, details).code ==
           1);  // later, for its next workers
   }
 
@@ -307,7 +313,7 @@ TEST_CASE("nodes that never came give 75, whichever program gave up", "[verdict]
   killed.number = SIGKILL;
   killed.killed_by_us = true;
   killed.workers.never_met = true;
-  const Verdict verdict = judge(killed, plan(LauncherKind::torchrun), {});
+  const Verdict verdict = judge(killed, chosen(LauncherKind::torchrun), train, {});
   CHECK(verdict.code == 75);
   CHECK(verdict.failed);
   CHECK(verdict.cause == Cause::wait);
@@ -320,7 +326,7 @@ TEST_CASE("the verdict names what did not stop", "[verdict]") {
   Ending ending = torchrun({});
   ending.stop_signal = SIGTERM;
   ending.did_not_stop = "worker 0 (rank 8, pid 17, state S, in futex_do_wait) did not stop in 1.6 s";
-  CHECK(judge(ending, plan(LauncherKind::torchrun), {})
+  CHECK(judge(ending, chosen(LauncherKind::torchrun), train, {})
             .sentence.ends_with("; SIGTERM had asked it to stop; worker 0 (rank 8, pid 17, state S, in "
                                 "futex_do_wait) did not stop in 1.6 s"));
 }

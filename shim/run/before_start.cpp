@@ -31,7 +31,7 @@ Verdict stopped_before_start(int signal, std::string_view meanwhile) {
 
 std::string what_is_awaited(const Job& job) {
   const Facts& facts = job.topology.facts;
-  if (job.plan.wait == Until::name) return "the name " + std::string(facts.text(Fact::master_addr));
+  if (job.choice.wait == Until::name) return "the name " + std::string(facts.text(Fact::master_addr));
   return host_port(facts.text(Fact::master_addr), facts.text(Fact::master_port)) + " to answer";
 }
 
@@ -63,10 +63,11 @@ elif os.path.exists(d+'launch.py'):sys.exit(101)
 )";
 
 /// Runs the interpreter with look_for_torch.
-awaitable<supervise::Ending> ask_for_torch(const Run& run, const LaunchPlan& plan) {
-  supervise::Command command{plan.python, run.node.environment().entries()};
+awaitable<supervise::Ending> ask_for_torch(const Run& run, const std::vector<std::string>& python,
+                                           const std::vector<std::string>& torchrun_args) {
+  supervise::Command command{python, run.node.environment().entries()};
   command.argv.insert(command.argv.end(), {"-c", look_for_torch});
-  command.argv.insert(command.argv.end(), plan.torchrun_args.begin(), plan.torchrun_args.end());
+  command.argv.insert(command.argv.end(), torchrun_args.begin(), torchrun_args.end());
   supervise::Policy policy = plan_supervision(run.settings);
   policy.hook = true;
   policy.time_limit =
@@ -125,20 +126,23 @@ awaitable<std::variant<Job, Faults, Verdict>> resolve_when_ready(const Run& run,
   }
 }
 
-awaitable<std::optional<Verdict>> check_python(const Run& run, Job& job) {
-  LaunchPlan& plan = job.plan;
-  if (plan.python.empty()) co_return std::nullopt;
-  const std::string python = run.node.find_program(plan.python.front()).value_or(plan.python.front());
+awaitable<std::variant<FoundTorch, Verdict>> check_python(const Run& run, const Job& job) {
+  const LaunchChoice& choice = job.choice;
+  FoundTorch found;
+  if (choice.python.empty()) co_return found;
+  const std::string python = run.node.find_program(choice.python.front()).value_or(choice.python.front());
+  std::vector<std::string> wanted = choice.torchrun_args;
   for (;;) {
-    const supervise::Ending asked = co_await ask_for_torch(run, plan);
+    const supervise::Ending asked = co_await ask_for_torch(run, choice.python, wanted);
     if (const auto signal = asked_to_stop(asked))
       co_return stopped_before_start(*signal, "while the interpreter was checked");
     const int code = asked.kind == supervise::Ending::Kind::exited ? asked.number : 0;
     const auto unknown = static_cast<std::size_t>(code - first_unknown);
-    if (code >= first_unknown && unknown < plan.torchrun_args.size()) {
-      const auto option = plan.torchrun_args.begin() + static_cast<std::ptrdiff_t>(unknown);
+    if (code >= first_unknown && unknown < wanted.size()) {
+      const auto option = wanted.begin() + static_cast<std::ptrdiff_t>(unknown);
       log::warn("the torchrun of {} does not know {}: it is left out", python, *option);
-      plan.torchrun_args.erase(option);
+      found.rejected.push_back(std::move(*option));
+      wanted.erase(option);
       continue;
     }
     std::string sentence;
@@ -148,15 +152,17 @@ awaitable<std::optional<Verdict>> check_python(const Run& run, Job& job) {
           "--python (RANKSHIM_PYTHON)",
           python);
     if (code == no_torchrun) {
-      plan.has_only_launch = true;
+      found.has_only_launch = true;
       log::info("torch in {} has no torchrun: torch.distributed.launch starts the workers", python);
-      for (const std::string& option : std::exchange(plan.torchrun_args, {}))
+      for (std::string& option : wanted) {
         log::warn("torch.distributed.launch does not know {}: it is left out", option);
+        found.rejected.push_back(std::move(option));
+      }
       if (job.topology.elastic || job.topology.number(Fact::max_restarts) != 0)
         sentence = fmt::format(
             "torch in {} is older than torchrun (1.9), which elastic jobs and restarts need", python);
     }
-    if (sentence.empty()) co_return std::nullopt;
+    if (sentence.empty()) co_return found;
     co_return ended_before_start(exit_code::configuration, Cause::config, std::move(sentence));
   }
 }
@@ -164,12 +170,12 @@ awaitable<std::optional<Verdict>> check_python(const Run& run, Job& job) {
 awaitable<std::optional<Verdict>> wait_for_master(const Run& run, Job& job,
                                                   std::optional<std::string>& address) {
   using namespace boost::asio::experimental::awaitable_operators;
-  if (job.plan.wait == Until::none) co_return std::nullopt;
+  if (job.choice.wait == Until::none) co_return std::nullopt;
   run.monitor.enter("wait", what_is_awaited(job));
   run.monitor.begin();
   const Facts& facts = job.topology.facts;
   wait::Master master{std::string(facts.text(Fact::master_addr)),
-                      static_cast<std::uint16_t>(job.topology.number(Fact::master_port)), job.plan.wait,
+                      static_cast<std::uint16_t>(job.topology.number(Fact::master_port)), job.choice.wait,
                       !job.topology.host.has_value(), is_elsewhere(job.topology, run.node)};
   wait::Limits limits;
   limits.timeout = *run.settings.time(Option::wait_timeout);

@@ -10,6 +10,7 @@
 #include "launch/job.h"
 #include "report/verdict.h"
 #include "run/run.h"
+#include "torchrun/torchrun_plan.h"
 
 /// The steps before the command's start. Each may end the run, also because of a signal that came meanwhile.
 namespace rankshim {
@@ -28,9 +29,9 @@ boost::asio::awaitable<std::variant<Job, Faults, Verdict>> resolve_when_ready(
 /// Runs the launcher's interpreter to check that it finds torch, which without importing it takes
 /// milliseconds. Otherwise a node that waits for others would learn too late that it cannot take part, and a
 /// node alone would end with Python's code 1. Returns a verdict if the run ends here; an interpreter that
-/// does not answer does not end it. What the interpreter's torch lacks changes the job's plan: an option in
+/// does not answer does not end it, and lacks nothing. Otherwise returns what its torch lacks: an option in
 /// --torchrun-args, or torchrun itself.
-boost::asio::awaitable<std::optional<Verdict>> check_python(const Run& run, Job& job);
+boost::asio::awaitable<std::variant<FoundTorch, Verdict>> check_python(const Run& run, const Job& job);
 
 /// Waits for the master as planned. Returns a verdict if the run ends here: the master never came, or a
 /// signal did. Otherwise `address` becomes the master's, if it was looked up, and the job knows which node

@@ -6,10 +6,11 @@
 namespace rankshim {
 namespace {
 
-std::string launchers_file(const Job& job, const Node& node, const OwnFolder& folder) {
-  if (job.plan.launcher == LauncherKind::native || (!job.plan.launches() && !folder.has_site)) return {};
+std::string launchers_file(const LaunchChoice& choice, const LaunchPlan& plan, const Node& node,
+                           const OwnFolder& folder) {
+  if (choice.launcher == LauncherKind::native || (!choice.launches() && !folder.has_site)) return {};
   std::string path(node.environment().get(agent_error_variable).value_or(""));
-  for (const auto& [name, value] : job.plan.environment.set) {
+  for (const auto& [name, value] : plan.environment.set) {
     if (name == agent_error_variable) path = value;
   }
   if (path.empty() && folder.has_site)
@@ -24,10 +25,10 @@ bool is_in(const OwnFolder& folder, const std::string& launchers) {
 
 }  // namespace
 
-ErrorFiles::ErrorFiles(const Run& run, const Job& job, const OwnFolder& folder)
+ErrorFiles::ErrorFiles(const Run& run, const Job& job, const LaunchPlan& plan, const OwnFolder& folder)
     : run_(run),
       job_(job),
-      launchers_(launchers_file(job, run.node, folder)),
+      launchers_(launchers_file(job.choice, plan, run.node, folder)),
       launchers_before_(is_in(folder, launchers_) ? FileState{} : state_of(launchers_)) {}
 
 Details ErrorFiles::gather(const supervise::Ending& ending) const {
@@ -46,10 +47,10 @@ Details ErrorFiles::gather(const supervise::Ending& ending) const {
       details.workers.push_back(
           read(ending.workers.error_folder + "/" + std::to_string(worker) + "/error.json"));
   }
-  if (job_.plan.launcher == LauncherKind::native)
+  if (job_.choice.launcher == LauncherKind::native)
     details.agent_writes_error = true;  // there is none that could fail
   if (!launchers_.empty() && !ending.stop_signal) {
-    details.agent_writes_error = job_.plan.launcher == LauncherKind::torchrun;
+    details.agent_writes_error = job_.choice.launcher == LauncherKind::torchrun;
     if (state_of(launchers_) != launchers_before_) details.agent = read(launchers_);
   }
   details.shm = describe_shm();

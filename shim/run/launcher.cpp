@@ -27,7 +27,7 @@ torchrun::JobSize size_of(const Topology& topology) {
 /// What torchrun waits for before its first worker; nothing on a node that is the whole job.
 std::optional<torchrun::MeetingPlan> plan_meeting(const Job& job, const Settings& settings) {
   const Topology& topology = job.topology;
-  if (!job.plan.by_torchrun() || (!topology.elastic && topology.number(Fact::nnodes) < 2))
+  if (!job.choice.by_torchrun() || (!topology.elastic && topology.number(Fact::nnodes) < 2))
     return std::nullopt;
   torchrun::MeetingPlan meeting;
   meeting.port = static_cast<std::uint16_t>(topology.number(Fact::master_port));
@@ -41,9 +41,9 @@ std::unique_ptr<supervise::Launcher> make_launcher(const Job& job, const Setting
                                                    const std::string& log_folder, const Node& node) {
   const supervise::SignalSet worker_signals =
       supervise::parse_signals(settings.text(Option::worker_signals)).value_or(0);
-  if (job.plan.launcher == LauncherKind::native) {
+  if (job.choice.launcher == LauncherKind::native) {
     native::StaticJob workers = native::static_job(job.topology, settings);
-    const native::OutputPlan output{.to_files = !job.plan.log_dir.empty(),
+    const native::OutputPlan output{.to_files = !job.choice.log_dir.empty(),
                                     .tee = settings.flag(Option::tee),
                                     .prefix = settings.flag(Option::prefix)};
     std::string folder = log_folder;
@@ -53,7 +53,7 @@ std::unique_ptr<supervise::Launcher> make_launcher(const Job& job, const Setting
   }
   const torchrun::JobSize size = size_of(job.topology);
   const bool strict = settings.flag(Option::strict);
-  if (!job.plan.launches()) return std::make_unique<torchrun::Program>(size, strict);
+  if (!job.choice.launches()) return std::make_unique<torchrun::Program>(size, strict);
   torchrun::AgentPlan plan;
   plan.log_folder = log_folder;
   plan.workers = job.topology.number(Fact::nproc_per_node);

@@ -23,9 +23,9 @@ std::string line_for(const Message& message) {
   if (const auto* faults = std::get_if<Faults>(&outcome)) return to_line(faults->front());
   const auto read = read_settings({"train.py"}, node);
   const Invocation& invocation = std::get<Invocation>(read);
-  const auto plan =
-      plan_launch({std::get<Topology>(outcome), invocation.settings, invocation.arguments, node});
-  const auto* faults = std::get_if<Faults>(&plan);
+  const auto choice =
+      choose_launch({std::get<Topology>(outcome), invocation.settings, invocation.arguments, node});
+  const auto* faults = std::get_if<Faults>(&choice);
   return faults == nullptr ? "" : to_line(faults->front());
 }
 

@@ -18,24 +18,24 @@ using platform::Granularity;
 
 /// Chooses the launcher. `torchrun` is the command if it is torchrun itself; there is no launcher if another
 /// one has created the processes already, or if the command is one by another name (`is_named`).
-Faults choose_launcher(LaunchPlan& plan, const LaunchInput& input, std::optional<TorchrunCommand>& torchrun,
-                       bool is_named) {
+Faults choose_launcher(LaunchChoice& choice, const LaunchInput& input,
+                       std::optional<TorchrunCommand>& torchrun, bool is_named) {
   const auto& [topology, settings, command, node] = input;
   const std::string_view wanted = settings.text(Option::launcher);
   const bool per_node = topology.granularity == Granularity::node;
   const bool can_launch = is_script(command) || torchrun;
-  if (wanted == "torchrun") plan.launcher = LauncherKind::torchrun;
-  if (wanted == "launch") plan.launcher = LauncherKind::launch;
-  if (wanted == "native") plan.launcher = LauncherKind::native;
-  if (wanted == "auto" && can_launch && per_node && !is_named) plan.launcher = LauncherKind::torchrun;
+  if (wanted == "torchrun") choice.launcher = LauncherKind::torchrun;
+  if (wanted == "launch") choice.launcher = LauncherKind::launch;
+  if (wanted == "native") choice.launcher = LauncherKind::native;
+  if (wanted == "auto" && can_launch && per_node && !is_named) choice.launcher = LauncherKind::torchrun;
   if (torchrun && !per_node) {
-    plan.warnings.push_back(
+    choice.warnings.push_back(
         fmt::format("{} has already started one process per accelerator, and torchrun would start workers "
                     "in each of them; give the script to rankshim instead (rankshim -- train.py)",
                     topology.platform));
     torchrun.reset();
   }
-  if (!plan.launches()) return {};
+  if (!choice.launches()) return {};
   const auto& chosen = *settings[Option::launcher];
   if (!per_node) {
     return {{fmt::format("{}={}, but the platform {} has already started one process per accelerator",
@@ -43,7 +43,7 @@ Faults choose_launcher(LaunchPlan& plan, const LaunchInput& input, std::optional
              {chosen.detail},
              "leave --launcher (RANKSHIM_LAUNCHER) at auto"}};
   }
-  if (plan.launcher == LauncherKind::native) return native::check(input, torchrun.has_value());
+  if (choice.launcher == LauncherKind::native) return native::check(input, torchrun.has_value());
   if (Faults faults = check_torchrun_args(settings); !faults.empty()) return faults;
   if (!command.empty() && !is_script(command) && !torchrun) {
     return {{fmt::format("{}={} starts a script, but {} is a program", chosen.detail, wanted, command[0]),
@@ -59,15 +59,15 @@ Faults refused(const Settings& settings, Option option, std::string_view why, st
 }
 
 /// What is asked of the workers' output and cannot be done.
-Faults check_output(LaunchPlan& plan, const LaunchInput& input,
+Faults check_output(LaunchChoice& choice, const LaunchInput& input,
                     const std::optional<TorchrunCommand>& torchrun) {
   const Settings& settings = input.settings;
   const auto& log_dir = settings[Option::log_dir];
   const bool tee = settings.flag(Option::tee);
   const bool prefix = settings.flag(Option::prefix);
   if (input.command.empty() || (!log_dir && !tee && !prefix)) return {};
-  if (!plan.launches()) {
-    plan.warnings.push_back(fmt::format(
+  if (!choice.launches()) {
+    choice.warnings.push_back(fmt::format(
         "--log-dir, --tee and --prefix are for workers that torchrun or --launcher=native starts; "
         "{} writes to stdout and stderr itself",
         input.command[0]));
@@ -75,7 +75,7 @@ Faults check_output(LaunchPlan& plan, const LaunchInput& input,
   }
   if (tee && !log_dir)
     return refused(settings, Option::tee, "--log-dir is not set", "set --log-dir (RANKSHIM_LOG_DIR)");
-  if (prefix && plan.launcher != LauncherKind::native)
+  if (prefix && choice.launcher != LauncherKind::native)
     return refused(settings, Option::prefix, "torchrun starts the workers",
                    "leave it out, or set --launcher (RANKSHIM_LAUNCHER) to native");
   if (prefix && log_dir && !tee)
@@ -88,27 +88,27 @@ Faults check_output(LaunchPlan& plan, const LaunchInput& input,
 }
 
 /// What only the native launcher can do with its workers.
-Faults check_native_only(LaunchPlan& plan, const LaunchInput& input) {
+Faults check_native_only(LaunchChoice& choice, const LaunchInput& input) {
   const Settings& settings = input.settings;
   for (const Option option : {Option::rank_order, Option::bind}) {
-    if (settings.text(option) == info(option).fallback || plan.launcher == LauncherKind::native) continue;
-    if (plan.launches()) {
+    if (settings.text(option) == info(option).fallback || choice.launcher == LauncherKind::native) continue;
+    if (choice.launches()) {
       std::string fix = "leave it out, or set --launcher (RANKSHIM_LAUNCHER) to native";
       if (option == Option::bind) fix += ", or use torchrun's own: --torchrun-args=--numa-binding=node";
       return refused(settings, option, "torchrun starts the workers", std::move(fix));
     }
     if (!input.command.empty())
-      plan.warnings.push_back(
+      choice.warnings.push_back(
           fmt::format("--{} is for workers that --launcher=native starts", info(option).name));
   }
   return {};
 }
 
 /// The same for placeholders. The native launcher always fills them in.
-Faults check_placeholders(const LaunchPlan& plan, const LaunchInput& input) {
+Faults check_placeholders(const LaunchChoice& choice, const LaunchInput& input) {
   const Settings& settings = input.settings;
   if (!settings.flag(Option::placeholders)) return {};
-  if (plan.by_torchrun())
+  if (choice.by_torchrun())
     return refused(settings, Option::placeholders, "torchrun gives all workers the same arguments",
                    "leave it out, or set --launcher (RANKSHIM_LAUNCHER) to native");
   if (input.topology.elastic)
@@ -118,18 +118,18 @@ Faults check_placeholders(const LaunchPlan& plan, const LaunchInput& input) {
 }
 
 /// Whether the command is one process that gets its placeholders' values.
-bool fills_in(const LaunchPlan& plan, const LaunchInput& input) {
-  return !plan.launches() && input.settings.flag(Option::placeholders);
+bool fills_in(const LaunchChoice& choice, const LaunchInput& input) {
+  return !choice.launches() && input.settings.flag(Option::placeholders);
 }
 
 /// Sets the user's variables for a command that is one process, or for a launcher's. The native launcher sets
 /// them for each worker.
-void set_user_variables(LaunchPlan& plan, const LaunchInput& input) {
-  if (plan.launcher == LauncherKind::native) return;
+void set_user_variables(EnvironmentChange& change, const LaunchChoice& choice, const LaunchInput& input) {
+  if (choice.launcher == LauncherKind::native) return;
   for (auto& [name, value] : user_variables(input.settings))
-    plan.environment.replace(name, fills_in(plan, input)
-                                       ? native::filled_in(value, native::placeholders_of(input.topology))
-                                       : value);
+    change.replace(name, fills_in(choice, input)
+                             ? native::filled_in(value, native::placeholders_of(input.topology))
+                             : value);
 }
 
 /// The launcher that the command is by another name than torchrun's, if that could make a difference.
@@ -154,76 +154,86 @@ std::string script_of(const std::vector<std::string>& command,
   return path ? command[1] : std::string();
 }
 
+/// The command itself, or a named launcher's with what the user left out.
+std::vector<std::string> command_argv(const LaunchChoice& choice, const LaunchInput& input,
+                                      const OwnFolder& folder) {
+  std::vector<std::string> words = choice.filled.empty() ? input.command : choice.filled;
+  if (!choice.hostfile.empty()) {
+    for (std::string& word : words) word = native::filled_in(word, {{"hostfile", hostfile(folder)}});
+  }
+  if (!choice.interpreter.empty()) words.insert(words.begin(), {choice.interpreter, "-u"});
+  if (fills_in(choice, input))
+    words = native::filled_in(std::move(words), native::placeholders_of(input.topology));
+  return words;
+}
+
 }  // namespace
 
-Outcome<LaunchPlan> plan_launch(const LaunchInput& input) {
-  LaunchPlan plan;
+Outcome<LaunchChoice> choose_launch(const LaunchInput& input) {
+  LaunchChoice choice;
   auto torchrun = own_torchrun(input.settings, input.command);
   Faults faults;
   const named::NamedLauncher launcher = find_named(input, torchrun.has_value(), faults);
-  for (Fault& fault : choose_launcher(plan, input, torchrun, !launcher.file.empty()))
+  for (Fault& fault : choose_launcher(choice, input, torchrun, !launcher.file.empty()))
     faults.push_back(std::move(fault));
-  if (auto fault = check_idle_role(plan, input, is_script(input.command) || torchrun))
+  if (auto fault = check_idle_role(choice, input, is_script(input.command) || torchrun))
     faults.push_back(std::move(*fault));
-  for (auto& found :
-       {check_output(plan, input, torchrun), check_native_only(plan, input), check_placeholders(plan, input)})
+  for (auto& found : {check_output(choice, input, torchrun), check_native_only(choice, input),
+                      check_placeholders(choice, input)})
     faults.insert(faults.end(), found.begin(), found.end());
   if (!faults.empty()) return faults;
-  if (is_script(input.command)) plan.interpreter = find_interpreter(input.settings, input.node);
-  choose_scope(plan, input.settings);
-  choose_wait(plan, input);
-  if (plan.by_torchrun()) plan_torchrun(plan, input, torchrun ? &*torchrun : nullptr);
-  if (plan.launcher == LauncherKind::native) native::plan_native(plan, input);
-  if (input.command.empty()) return plan;
-  plan.native_would_serve = input.settings.text(Option::launcher) == "auto" &&
-                            plan.launcher == LauncherKind::torchrun && !torchrun &&
-                            native::would_serve(input);
+  if (is_script(input.command)) choice.interpreter = find_interpreter(input.settings, input.node);
+  choose_scope(choice, input.settings);
+  choose_wait(choice, input);
+  if (choice.by_torchrun()) choose_for_torchrun(choice, input, torchrun ? &*torchrun : nullptr);
+  if (choice.launcher == LauncherKind::native) native::choose_for_workers(choice, input);
+  if (input.command.empty()) return choice;
+  choice.native_would_serve = input.settings.text(Option::launcher) == "auto" &&
+                              choice.launcher == LauncherKind::torchrun && !torchrun &&
+                              native::would_serve(input);
   if (!launcher.file.empty()) {
-    named::plan_named(plan, input, launcher);
-  } else if (!plan.launches()) {
+    named::choose_for_launcher(choice, input, launcher);
+  } else if (!choice.launches()) {
     for (std::string& warning : program_warnings(input.topology, input.settings, input.command, input.node))
-      plan.warnings.push_back(std::move(warning));
+      choice.warnings.push_back(std::move(warning));
   }
-  plan.missing = find_missing(plan, input, script_of(input.command, torchrun));
+  choice.missing = find_missing(choice, input, script_of(input.command, torchrun));
+  return choice;
+}
+
+LaunchPlan plan_launch(const LaunchChoice& choice, const LaunchInput& input, const KnownAtStart& known) {
+  const auto& [topology, settings, command, node] = input;
+  const auto torchrun = choice.by_torchrun() ? own_torchrun(settings, command) : std::nullopt;
+  const TorchrunCommand* own = torchrun ? &*torchrun : nullptr;
+  LaunchPlan plan;
+  plan.agent_name = known.torch.agent_name();
+  EnvironmentChange& change = plan.environment;
+  change = environment_change(topology, node);
+  change.set.insert(change.set.end(), choice.variables.begin(), choice.variables.end());
+  if (topology.alone && topology.platform == "none" && !choice.launches()) change.set.clear();
+  if (choice.launches()) hide_other_job(change, input, own);
+  if (choice.by_torchrun()) change_for_torchrun(change, choice, input, known.folder);
+  if (choice.launcher == LauncherKind::native) native::change_for_workers(change, input);
+  change_for_site(change, choice, input, known.folder);
+  share_cpus(change, choice, input);
+  if (choice.launches()) change_for_stop(change, choice, input);
+  hide_own_settings(change, node.environment());
+  set_user_variables(change, choice, input);
+  change.set.insert(change.set.end(), known.network_interface.begin(), known.network_interface.end());
+  if (command.empty()) return plan;
+  plan.argv = choice.by_torchrun() ? torchrun_argv(choice, input, own, known)
+                                   : command_argv(choice, input, known.folder);
   return plan;
 }
 
-void write_command(LaunchPlan& plan, const LaunchInput& input,
-                   const std::optional<std::string>& master_address, const OwnFolder& folder) {
-  const auto& [topology, settings, command, node] = input;
-  const auto torchrun = plan.by_torchrun() ? own_torchrun(settings, command) : std::nullopt;
-  const TorchrunCommand* own = torchrun ? &*torchrun : nullptr;
-  const Variables filled = std::move(plan.environment.set);
-  plan.environment = environment_change(topology, node);
-  for (const auto& variable : filled) plan.environment.set.push_back(variable);
-  if (topology.alone && topology.platform == "none" && !plan.launches()) plan.environment.set.clear();
-  if (plan.launches()) hide_other_job(plan, input, own);
-  if (plan.by_torchrun()) change_for_torchrun(plan, input, folder);
-  if (plan.launcher == LauncherKind::native) native::change_for_workers(plan, input);
-  change_for_site(plan, input, folder);
-  share_cpus(plan, input);
-  if (plan.launches()) change_for_stop(plan, input);
-  hide_own_settings(plan.environment, node.environment());
-  set_user_variables(plan, input);
-  if (command.empty()) return;
-  if (plan.by_torchrun()) return write_torchrun_argv(plan, input, own, master_address, folder);
-  std::vector<std::string> words = command;
-  if (!plan.argv.empty()) words = std::move(plan.argv);
-  if (!plan.hostfile.empty()) {
-    for (std::string& word : words) word = native::filled_in(word, {{"hostfile", hostfile(folder)}});
-  }
-  plan.argv.clear();
-  if (!plan.interpreter.empty()) plan.argv = {plan.interpreter, "-u"};
-  plan.argv.insert(plan.argv.end(), words.begin(), words.end());
-  if (fills_in(plan, input))
-    plan.argv = native::filled_in(std::move(plan.argv), native::placeholders_of(topology));
-}
-
-void write_shown_command(LaunchPlan& plan, const LaunchInput& input) {
-  const std::string folder = temporary_folder_template(input.node, plan.launcher);
-  write_command(plan, input, std::nullopt,
-                {.path = folder, .has_site = plan_site(plan, input, std::nullopt).has_value()});
-  if (plan.launcher == LauncherKind::native && !plan.argv.empty()) native::show_workers(plan, input, folder);
+LaunchPlan plan_shown_launch(const LaunchChoice& choice, const LaunchInput& input) {
+  const std::string folder = temporary_folder_template(input.node, choice.launcher);
+  KnownAtStart known;
+  known.folder = {.path = folder, .has_site = plan_site(choice, input, std::nullopt).has_value()};
+  LaunchPlan plan = plan_launch(choice, input, known);
+  if (choice.launcher == LauncherKind::native && !plan.argv.empty())
+    plan.workers = native::shown_workers(plan, choice, input, folder);
+  return plan;
 }
 
 }  // namespace rankshim

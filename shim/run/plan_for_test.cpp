@@ -22,18 +22,16 @@ Planned plan(const Node& node, Words line) {
   if (const auto* faults = std::get_if<Faults>(&topology)) FAIL(to_line(faults->front()));
   const auto& known = std::get<Topology>(topology);
   const LaunchInput input{known, invocation.settings, invocation.arguments, node};
-  Planned planned{known, plan_launch(input), {}};
-  if (auto* done = std::get_if<LaunchPlan>(&planned.plan)) {
-    write_shown_command(*done, input);
-    planned.site = plan_site(*done, input, std::nullopt);
-  }
-  return planned;
+  auto chosen = choose_launch(input);
+  if (auto* faults = std::get_if<Faults>(&chosen)) return {known, std::move(*faults)};
+  const auto& choice = std::get<LaunchChoice>(chosen);
+  return {known, ShownPlan{choice, plan_shown_launch(choice, input), plan_site(choice, input, std::nullopt)}};
 }
 
 ShownPlan planned(const Node& node, Words line) {
   auto result = plan(node, std::move(line));
   if (const auto* faults = std::get_if<Faults>(&result.plan)) FAIL(to_line(faults->front()));
-  return {std::get<LaunchPlan>(std::move(result.plan)), std::move(result.site)};
+  return std::get<ShownPlan>(std::move(result.plan));
 }
 
 Environment environment_of(const LaunchPlan& plan, const Node& node) {

@@ -14,16 +14,15 @@ namespace rankshim::for_test {
 
 using Words = std::vector<std::string>;
 
-/// A plan as explain shows it, with the contents of sitecustomize.py.
-struct ShownPlan : LaunchPlan {
+/// A choice and its plan as explain shows them, with the contents of sitecustomize.py.
+struct ShownPlan : LaunchChoice, LaunchPlan {
   std::optional<PythonSite> site;
 };
 
 /// The result of a command line on a node.
 struct Planned {
   Topology topology;
-  Outcome<LaunchPlan> plan;
-  std::optional<PythonSite> site;
+  Outcome<ShownPlan> plan;
 };
 
 /// Fails the test where the settings or the topology are refused.

@@ -21,9 +21,9 @@ supervise::Policy plan_supervision(const Settings& settings) {
   return policy;
 }
 
-supervise::Policy plan_supervision(const LaunchPlan& plan, const Settings& settings) {
+supervise::Policy plan_supervision(const LaunchChoice& choice, const Settings& settings) {
   supervise::Policy policy = plan_supervision(settings);
-  policy.scope = plan.scope;
+  policy.scope = choice.scope;
   policy.pre_stop_delay = *settings.time(Option::pre_stop_delay);
   policy.stacks = settings.flag(Option::stacks);
   policy.ctty = settings.flag(Option::ctty);

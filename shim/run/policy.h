@@ -6,8 +6,8 @@
 
 namespace rankshim {
 
-/// The part of the supervisor's policy that the settings and the plan decide, without the launcher.
-supervise::Policy plan_supervision(const LaunchPlan& plan, const Settings& settings);
+/// The part of the supervisor's policy that the settings and the choice decide, without the launcher.
+supervise::Policy plan_supervision(const LaunchChoice& choice, const Settings& settings);
 
 /// The part of it that applies to hooks too.
 supervise::Policy plan_supervision(const Settings& settings);

@@ -28,9 +28,9 @@ Outcome<Job> resolve(const Settings& settings, const std::vector<std::string>& c
   auto topology = resolve_topology(settings, found, node, torchrun ? &torchrun->given : nullptr);
   if (auto* faults = std::get_if<Faults>(&topology)) return std::move(*faults);
 
-  auto plan = plan_launch({std::get<Topology>(topology), settings, command, node});
-  if (auto* faults = std::get_if<Faults>(&plan)) return std::move(*faults);
-  return Job{std::move(std::get<Topology>(topology)), std::move(std::get<LaunchPlan>(plan))};
+  auto choice = choose_launch({std::get<Topology>(topology), settings, command, node});
+  if (auto* faults = std::get_if<Faults>(&choice)) return std::move(*faults);
+  return Job{std::move(std::get<Topology>(topology)), std::move(std::get<LaunchChoice>(choice))};
 }
 
 }  // namespace
@@ -40,12 +40,12 @@ Outcome<Job> resolve_job(const Settings& settings, const std::vector<std::string
   auto resolved = resolve(settings, command, node);
   auto* const faults = std::get_if<Faults>(&resolved);
   auto* const job = std::get_if<Job>(&resolved);
-  const bool silent = job != nullptr && job->topology.warnings.empty() && job->plan.warnings.empty();
+  const bool silent = job != nullptr && job->topology.warnings.empty() && job->choice.warnings.empty();
   if (silent)
     return resolved;  // as in nearly every start; searching for secrets would be noticeable in its time
   Redactor redactor(node.environment(), settings.text(Option::redact));
   if (faults != nullptr) return redacted(std::move(*faults), redactor);
-  for (auto* warnings : {&job->topology.warnings, &job->plan.warnings})
+  for (auto* warnings : {&job->topology.warnings, &job->choice.warnings})
     for (std::string& warning : *warnings) warning = redactor.whole(warning);
   return resolved;
 }

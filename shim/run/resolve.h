@@ -10,7 +10,7 @@
 
 namespace rankshim {
 
-/// Makes settings, platform, topology and plan for `command` (empty: only the environment and the waiting);
+/// Makes settings, platform, topology and choice for `command` (empty: only the environment and the waiting);
 /// pure. Faults and warnings are redacted (report/redact.h).
 Outcome<Job> resolve_job(const Settings& settings, const std::vector<std::string>& command, const Node& node);
 

@@ -33,10 +33,10 @@ using std::chrono::duration_cast;
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
-void announce(const Job& job, const std::vector<std::string>& command) {
+void announce(const Job& job, const FoundTorch& torch, const std::vector<std::string>& command) {
   const Facts& facts = job.topology.facts;
-  const std::string& program = job.plan.interpreter.empty() ? command.front() : job.plan.interpreter;
-  const std::string what = job.plan.by_torchrun() ? std::string(job.plan.agent_name()) : program;
+  const std::string& program = job.choice.interpreter.empty() ? command.front() : job.choice.interpreter;
+  const std::string what = job.choice.by_torchrun() ? std::string(torch.agent_name()) : program;
   if (!job.topology.idle_role.empty() || job.topology.platform == "none")
     return log::info("starting {}", what);
   if (job.topology.granularity == platform::Granularity::process) {
@@ -45,7 +45,7 @@ void announce(const Job& job, const std::vector<std::string>& command) {
                      host_port(facts.text(Fact::master_addr), facts.text(Fact::master_port)), what);
   }
   const std::string workers = counted(facts.text(Fact::nproc_per_node), "worker");
-  if (job.topology.alone && !job.plan.launches()) return log::info("one node; starting {}", what);
+  if (job.topology.alone && !job.choice.launches()) return log::info("one node; starting {}", what);
   if (job.topology.alone) return log::info("one node, {}; starting {}", workers, what);
   const auto& rank = facts[Fact::node_rank];
   const std::string master =
@@ -89,19 +89,22 @@ awaitable<void> write_last_output(const Run& run, const supervise::Launcher& lau
 }
 
 /// Starts the command, follows it to its end, and reports how it ended. Returns the exit code.
-awaitable<int> run_command(const Run& run, Job& job, const std::vector<std::string>& arguments,
-                           const std::optional<std::string>& master_address) {
-  announce(job, arguments);
-  run.monitor.enter(job.plan.launches() ? "launch" : "run");
+awaitable<int> run_command(const Run& run, const Job& job, const std::vector<std::string>& arguments,
+                           const FoundTorch& torch, const std::optional<std::string>& master_address) {
+  announce(job, torch, arguments);
+  run.monitor.enter(job.choice.launches() ? "launch" : "run");
   const LaunchInput input{job.topology, run.settings, arguments, run.node};
-  const TemporaryFolder folder(job.plan, plan_site(job.plan, input, master_address), run.node);
-  write_command(job.plan, input, master_address, folder.own());
-  set_network_interface(job.plan, job.topology, run.settings, run.node, master_address);
-  const supervise::Command command{job.plan.argv,
-                                   job.plan.environment.apply(run.node.environment()).entries()};
-  const ErrorFiles error_files(run, job, folder.own());
+  const TemporaryFolder folder(job.choice, plan_site(job.choice, input, master_address), run.node);
+  const LaunchPlan plan = plan_launch(
+      job.choice, input,
+      {.torch = torch,
+       .master_address = master_address,
+       .folder = folder.own(),
+       .network_interface = network_interface(job.topology, run.settings, run.node, master_address)});
+  const supervise::Command command{plan.argv, plan.environment.apply(run.node.environment()).entries()};
+  const ErrorFiles error_files(run, job, plan, folder.own());
   const auto launcher = make_launcher(job, run.settings, folder.log_folder(), run.node);
-  supervise::Policy policy = plan_supervision(job.plan, run.settings);
+  supervise::Policy policy = plan_supervision(job.choice, run.settings);
   policy.launcher = launcher.get();
   policy.observer = &run.monitor;
   run.monitor.set_launcher(launcher.get());
@@ -119,7 +122,7 @@ awaitable<int> run_command(const Run& run, Job& job, const std::vector<std::stri
   end.details = error_files.gather(end.ending);
   const bool launcher_code = run.settings.text(Option::exit_code) == "launcher";
   const Verdict verdict =
-      judge(end.ending, job.plan, end.details, numbers_of(end.ending, job), launcher_code);
+      judge(end.ending, job.choice, plan, end.details, numbers_of(end.ending, job), launcher_code);
   co_return co_await conclude(run, verdict, &job, &end);
 }
 
@@ -139,14 +142,17 @@ awaitable<int> run_whole(const Run& run, const std::vector<std::string>& argumen
   Job& job = std::get<Job>(resolved);
   run.monitor.set_job(job);
   for (const std::string& warning : job.topology.warnings) log::warn("{}", warning);
-  for (const std::string& warning : job.plan.warnings) log::warn("{}", warning);
+  for (const std::string& warning : job.choice.warnings) log::warn("{}", warning);
 
+  FoundTorch torch;
   if (!run.only_wait) {
-    if (!job.plan.missing.empty()) {
-      const Verdict end = ended_before_start(exit_code::not_found, Cause::none, job.plan.missing);
+    if (!job.choice.missing.empty()) {
+      const Verdict end = ended_before_start(exit_code::not_found, Cause::none, job.choice.missing);
       co_return co_await conclude(run, end, &job);
     }
-    if (const auto end = co_await check_python(run, job)) co_return co_await conclude(run, *end, &job);
+    auto checked = co_await check_python(run, job);
+    if (const auto* end = std::get_if<Verdict>(&checked)) co_return co_await conclude(run, *end, &job);
+    torch = std::move(std::get<FoundTorch>(checked));
   }
   std::optional<std::string> master_address;
   if (const auto end = co_await wait_for_master(run, job, master_address))
@@ -155,7 +161,7 @@ awaitable<int> run_whole(const Run& run, const std::vector<std::string>& argumen
     run.monitor.termination_log().finish({});
     co_return exit_code::ok;
   }
-  co_return co_await run_command(run, job, arguments, master_address);
+  co_return co_await run_command(run, job, arguments, torch, master_address);
 }
 
 }  // namespace

@@ -81,12 +81,12 @@ std::string temporary_folder_template(const Node& node, LauncherKind launcher) {
   return std::string(chosen.starts_with('/') ? chosen : usual) + "/rankshim-XXXXXX";
 }
 
-TemporaryFolder::TemporaryFolder(const LaunchPlan& plan, const std::optional<PythonSite>& site,
+TemporaryFolder::TemporaryFolder(const LaunchChoice& choice, const std::optional<PythonSite>& site,
                                  const Node& node) {
-  if (!plan.log_dir.empty()) use_log_folder_of_user(plan.log_dir);
-  const bool logs = plan.launches() && plan.log_dir.empty();
-  if (!logs && !site && plan.hostfile.empty()) return;
-  const std::string wanted = temporary_folder_template(node, plan.launcher);
+  if (!choice.log_dir.empty()) use_log_folder_of_user(choice.log_dir);
+  const bool logs = choice.launches() && choice.log_dir.empty();
+  if (!logs && !site && choice.hostfile.empty()) return;
+  const std::string wanted = temporary_folder_template(node, choice.launcher);
   const bool made = make(safe_template(wanted)) || (wanted.starts_with("/dev/shm/") && make(in_tmp));
   if (!made && logs) {
     log::warn(
@@ -96,7 +96,7 @@ TemporaryFolder::TemporaryFolder(const LaunchPlan& plan, const std::optional<Pyt
   }
   if (logs) log_folder_ = own_.path;
   own_.has_site = made && site && write_site(own_.path, *site);
-  if (!plan.hostfile.empty() && !(made && write_hostfile(own_, plan.hostfile)))
+  if (!choice.hostfile.empty() && !(made && write_hostfile(own_, choice.hostfile)))
     log::warn("cannot write the file of hosts for the launcher ({}); set TMPDIR", std::strerror(errno));
 }
 

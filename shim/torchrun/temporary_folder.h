@@ -16,7 +16,7 @@ class TemporaryFolder {
  public:
   /// Makes the folder if the launcher or `site` needs one. If none can be made (a read-only root), the
   /// command runs without it; this is a warning if the launcher's workers cannot be followed then.
-  TemporaryFolder(const LaunchPlan& plan, const std::optional<PythonSite>& site, const Node& node);
+  TemporaryFolder(const LaunchChoice& choice, const std::optional<PythonSite>& site, const Node& node);
   ~TemporaryFolder();
   TemporaryFolder(const TemporaryFolder&) = delete;
   TemporaryFolder& operator=(const TemporaryFolder&) = delete;

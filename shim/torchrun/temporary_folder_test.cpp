@@ -24,10 +24,10 @@ struct Place {
   Place& operator=(const Place&) = delete;
 };
 
-LaunchPlan plan_of_launcher() {
-  LaunchPlan plan;
-  plan.launcher = LauncherKind::torchrun;
-  return plan;
+LaunchChoice torchrun_chosen() {
+  LaunchChoice choice;
+  choice.launcher = LauncherKind::torchrun;
+  return choice;
 }
 
 PythonSite site_for(std::optional<Variables> job = {}) {
@@ -42,7 +42,7 @@ std::string content(const std::string& path) {
 TEST_CASE("a command's temporary folder holds our part in Python's start, and goes with it") {
   const Place place;
   {
-    const TemporaryFolder folder(plan_of_launcher(), site_for(), place.node);
+    const TemporaryFolder folder(torchrun_chosen(), site_for(), place.node);
     const std::string path = folder.log_folder();
     REQUIRE(fs::is_directory(path));
     CHECK(folder.own().path == path);
@@ -56,7 +56,7 @@ TEST_CASE("a command's temporary folder holds our part in Python's start, and go
 
 TEST_CASE("without a place for a temporary folder there is none") {
   const FakeNode node({"TMPDIR=/proc/nowhere"});
-  const TemporaryFolder folder(plan_of_launcher(), site_for(), node);
+  const TemporaryFolder folder(torchrun_chosen(), site_for(), node);
   CHECK(folder.log_folder().empty());
   CHECK(folder.own().path.empty());
   CHECK_FALSE(folder.own().has_site);
@@ -73,16 +73,16 @@ TEST_CASE("where others could replace the temporary folder it is made in /tmp") 
   const Place place;
   fs::permissions(place.path, fs::perms::all);
   CHECK(
-      TemporaryFolder(plan_of_launcher(), site_for(), place.node).log_folder().starts_with("/tmp/rankshim-"));
+      TemporaryFolder(torchrun_chosen(), site_for(), place.node).log_folder().starts_with("/tmp/rankshim-"));
   fs::permissions(place.path, fs::perms::all | fs::perms::sticky_bit);
-  CHECK(TemporaryFolder(plan_of_launcher(), site_for(), place.node)
+  CHECK(TemporaryFolder(torchrun_chosen(), site_for(), place.node)
             .log_folder()
             .starts_with(place.path.string()));
 }
 
 TEST_CASE("a rendezvous' configuration is shown to no other user") {
   const Place place;
-  const TemporaryFolder folder(plan_of_launcher(),
+  const TemporaryFolder folder(torchrun_chosen(),
                                site_for(Variables{{"PET_RDZV_CONF", "is_host=true,password=x"}}), place.node);
   CHECK((fs::status(folder.log_folder()).permissions() & fs::perms::all) == fs::perms::owner_all);
 }
@@ -90,7 +90,7 @@ TEST_CASE("a rendezvous' configuration is shown to no other user") {
 TEST_CASE("a torchrun that another user's process may start can read our part") {
   const Place place;
   const TemporaryFolder folder(
-      plan_of_launcher(), site_for(Variables{{"PET_NNODES", "2"}, {"PET_RDZV_ID", "a\"b\\\n"}}), place.node);
+      torchrun_chosen(), site_for(Variables{{"PET_NNODES", "2"}, {"PET_RDZV_ID", "a\"b\\\n"}}), place.node);
   const std::string path = folder.log_folder();
   CHECK(content(path + "/sitecustomize.py")
             .ends_with("serve(True, {\"PET_NNODES\": \"2\", \"PET_RDZV_ID\": \"a\\x22b\\x5c\\x0a\", }, "

@@ -64,8 +64,8 @@ TEST_CASE("an IPv6 address has brackets in every endpoint, and none as master_ad
   const auto text = [&](const Words& line) {
     const auto read = read_settings(line, node);
     const Planned found = plan(node, line);
-    return explain::as_text(found.topology, std::get<LaunchPlan>(found.plan),
-                            std::get<Invocation>(read).settings);
+    const auto& shown = std::get<ShownPlan>(found.plan);
+    return explain::as_text({found.topology, shown}, shown, std::get<Invocation>(read).settings);
   };
   CHECK_THAT(text({"train.py"}), Catch::Contains("waits for    [fd00::1]:1234 to answer"));
 }

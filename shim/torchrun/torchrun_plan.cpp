@@ -79,9 +79,9 @@ bool reads_local_rank_argument(const std::string& text) {
 }
 
 /// Whether the command is a program on one of several nodes, so that a torchrun in it has to join the job.
-bool may_start_torchrun(const LaunchPlan& plan, const LaunchInput& input) {
+bool may_start_torchrun(const LaunchChoice& choice, const LaunchInput& input) {
   const Topology& topology = input.topology;
-  return input.settings.flag(Option::export_pet) && !plan.launches() && !topology.alone &&
+  return input.settings.flag(Option::export_pet) && !choice.launches() && !topology.alone &&
          topology.granularity != Granularity::process && topology.idle_role.empty();
 }
 
@@ -100,13 +100,13 @@ bool needs_plain_variables(const LaunchInput& input, bool has_site) {
   return starts && !chooses && (!has_site || has("PYTHONPATH=") || has("unset PYTHONPATH"));
 }
 
-void warn_script(LaunchPlan& plan, const LaunchInput& input) {
+void warn_script(LaunchChoice& choice, const LaunchInput& input) {
   const std::string& script = input.command[0];
-  if (plan.launcher == LauncherKind::launch || script == "-m") return;
+  if (choice.launcher == LauncherKind::launch || script == "-m") return;
   const auto source = input.node.file(script);
   if (!source) return;
   if (!reads_local_rank_argument(*source) || source->find("LOCAL_RANK") != std::string::npos) return;
-  plan.warnings.push_back(fmt::format(
+  choice.warnings.push_back(fmt::format(
       "{} mentions --local_rank and not LOCAL_RANK; if it needs the argument, use --launcher=launch",
       script));
 }
@@ -138,33 +138,33 @@ Faults check_torchrun_args(const Settings& settings) {
   return faults;
 }
 
-void plan_torchrun(LaunchPlan& plan, const LaunchInput& input, const TorchrunCommand* own) {
+void choose_for_torchrun(LaunchChoice& choice, const LaunchInput& input, const TorchrunCommand* own) {
   const std::vector<std::string> words = words_of(input.settings);
   const TorchrunCommand more = read_torchrun_args(words);
   for (const auto& flag : more.flags)
-    plan.torchrun_args.push_back(
+    choice.torchrun_args.push_back(
         fmt::format("--{}{}{}", flag.name, flag.value.empty() ? "" : "=", flag.value));
   const auto* logs = own != nullptr ? own->find("log_dir") : nullptr;
   if (logs == nullptr) logs = more.find("log_dir");
   const auto& ours = input.settings[Option::log_dir];
-  plan.log_dir = logs != nullptr ? logs->value
-                 : ours          ? ours->text
-                                 : std::string(input.node.environment().get("PET_LOG_DIR").value_or(""));
+  choice.log_dir = logs != nullptr ? logs->value
+                   : ours          ? ours->text
+                                   : std::string(input.node.environment().get("PET_LOG_DIR").value_or(""));
   if (input.command.empty()) return;
-  if (!plan.interpreter.empty()) plan.python = {plan.interpreter, "-u"};
-  if (own == nullptr) return warn_script(plan, input);
-  if (plan.interpreter.empty()) plan.python = own->interpreter;
-  if (!own->program.empty()) plan.python = interpreter_of(own->program, input.node);
+  if (!choice.interpreter.empty()) choice.python = {choice.interpreter, "-u"};
+  if (own == nullptr) return warn_script(choice, input);
+  if (choice.interpreter.empty()) choice.python = own->interpreter;
+  if (!own->program.empty()) choice.python = interpreter_of(own->program, input.node);
 }
 
-std::optional<PythonSite> plan_site(const LaunchPlan& plan, const LaunchInput& input,
+std::optional<PythonSite> plan_site(const LaunchChoice& choice, const LaunchInput& input,
                                     const std::optional<std::string>& master_address) {
   const Topology& topology = input.topology;
   if (input.command.empty()) return std::nullopt;
   const bool created = topology.granularity == Granularity::process;
   const bool records = input.settings.flag(Option::record);
-  const bool worker = records && (plan.launches() || (created && is_script(input.command)));
-  const bool joins = may_start_torchrun(plan, input);
+  const bool worker = records && (choice.launches() || (created && is_script(input.command)));
+  const bool joins = may_start_torchrun(choice, input);
   if (!worker && !joins) return std::nullopt;
   const Environment& environment = input.node.environment();
   const auto path = environment.get(python_path_variable);
@@ -172,7 +172,7 @@ std::optional<PythonSite> plan_site(const LaunchPlan& plan, const LaunchInput& i
   // the command could not be executed (execve(2), MAX_ARG_STRLEN).
   constexpr std::size_t longest_path = std::size_t{120} << 10U;
   const bool two_folders =
-      temporary_folder_template(input.node, plan.launcher).find(':') != std::string::npos;
+      temporary_folder_template(input.node, choice.launcher).find(':') != std::string::npos;
   if (two_folders || (path && path->size() > longest_path)) return std::nullopt;
   PythonSite site{.had_path = path.has_value(), .job = {}, .master = {}, .records = records};
   if (joins) {
@@ -184,9 +184,9 @@ std::optional<PythonSite> plan_site(const LaunchPlan& plan, const LaunchInput& i
   return site;
 }
 
-void hide_other_job(LaunchPlan& plan, const LaunchInput& input, const TorchrunCommand* own) {
+void hide_other_job(EnvironmentChange& change, const LaunchInput& input, const TorchrunCommand* own) {
   const Environment& environment = input.node.environment();
-  auto& [set, unset] = plan.environment;
+  auto& [set, unset] = change;
   for (const std::string_view name : pet_ours) {
     if (!environment.has(name)) continue;
     // The user's variables for how the user's torchrun starts the script are kept.
@@ -196,27 +196,28 @@ void hide_other_job(LaunchPlan& plan, const LaunchInput& input, const TorchrunCo
   }
 }
 
-void change_for_torchrun(LaunchPlan& plan, const LaunchInput& input, const OwnFolder& folder) {
+void change_for_torchrun(EnvironmentChange& change, const LaunchChoice& choice, const LaunchInput& input,
+                         const OwnFolder& folder) {
   const Environment& environment = input.node.environment();
-  auto& set = plan.environment.set;
+  auto& set = change.set;
   // A rank 0 that survives could not admit a new node: MASTER_ADDR is not published for the new round (torch
   // 2.13).
   constexpr std::string_view share = "TORCH_DISABLE_SHARE_RDZV_TCP_STORE";
   if (input.topology.elastic && !environment.get(share)) set.emplace_back(share, "1");
-  if (!environment.get(agent_error_variable) && plan.log_dir.empty() && !folder.path.empty())
+  if (!environment.get(agent_error_variable) && choice.log_dir.empty() && !folder.path.empty())
     set.emplace_back(agent_error_variable, agent_error_file(folder.path));
 }
 
-void change_for_site(LaunchPlan& plan, const LaunchInput& input, const OwnFolder& folder) {
+void change_for_site(EnvironmentChange& change, const LaunchChoice& choice, const LaunchInput& input,
+                     const OwnFolder& folder) {
   const Environment& environment = input.node.environment();
-  if (may_start_torchrun(plan, input) && needs_plain_variables(input, folder.has_site)) {
-    for (auto& [name, value] :
-         torchrun_job(input.topology, input.settings, plan.environment.apply(environment)))
-      plan.environment.set.emplace_back(name, value);
+  if (may_start_torchrun(choice, input) && needs_plain_variables(input, folder.has_site)) {
+    for (auto& [name, value] : torchrun_job(input.topology, input.settings, change.apply(environment)))
+      change.set.emplace_back(name, value);
   }
   if (!folder.has_site) return;
   const auto path = environment.get(python_path_variable);
-  auto& set = plan.environment.set;
+  auto& set = change.set;
   set.emplace_back(python_path_variable, folder.path + (path ? ":" + std::string(*path) : ""));
   const bool created = input.topology.granularity == Granularity::process;
   if (created && !environment.get(agent_error_variable))
@@ -226,51 +227,56 @@ void change_for_site(LaunchPlan& plan, const LaunchInput& input, const OwnFolder
 /// Gives torchrun the same grace for its workers as rankshim gives torchrun
 /// (torch/distributed/launcher/api.py, whole seconds), and makes workers that hang show their stacks
 /// (faulthandler in Python's library).
-void change_for_stop(LaunchPlan& plan, const LaunchInput& input) {
+void change_for_stop(EnvironmentChange& change, const LaunchChoice& choice, const LaunchInput& input) {
   const Environment& environment = input.node.environment();
-  auto& set = plan.environment.set;
+  auto& set = change.set;
   constexpr std::string_view timeout = "TORCH_ELASTIC_SHUTDOWN_TIMEOUT";
   const auto grace = input.settings.time(Option::grace);
-  if (plan.by_torchrun() && grace && !environment.get(timeout))
+  if (choice.by_torchrun() && grace && !environment.get(timeout))
     set.emplace_back(timeout, std::to_string(std::max<std::int64_t>(1, (grace->count() + 999) / 1000)));
   constexpr std::string_view handler = "PYTHONFAULTHANDLER";
   if (input.settings.flag(Option::stacks) && !environment.has(handler)) set.emplace_back(handler, "1");
 }
 
-void write_torchrun_argv(LaunchPlan& plan, const LaunchInput& input, const TorchrunCommand* own,
-                         const std::optional<std::string>& master_address, const OwnFolder& folder) {
+std::vector<std::string> torchrun_argv(const LaunchChoice& choice, const LaunchInput& input,
+                                       const TorchrunCommand* own, const KnownAtStart& known) {
   const std::vector<std::string>& command = input.command;
-  if (!plan.interpreter.empty()) plan.argv = {plan.interpreter, "-u"};
-  auto flags = torchrun_flags(input.topology, input.settings, input.node, master_address,
-                              plan.log_dir.empty() ? folder.path : std::string());
+  const bool has_only_launch = known.torch.has_only_launch;
+  std::vector<std::string> argv;
+  if (!choice.interpreter.empty()) argv = {choice.interpreter, "-u"};
+  auto flags = torchrun_flags(input.topology, input.settings, input.node, known.master_address,
+                              choice.log_dir.empty() ? known.folder.path : std::string());
   if (const auto& log_dir = input.settings[Option::log_dir]) {
     flags.push_back({"log_dir", log_dir->text});
     // 3: stdout and stderr (torch/distributed/elastic/multiprocessing/api.py, Std)
     flags.push_back({input.settings.flag(Option::tee) ? "tee" : "redirects", "3"});
   }
-  if (plan.has_only_launch) std::erase_if(flags, [](const auto& flag) { return !is_launchs(flag.name); });
-  const auto& more = plan.torchrun_args;
+  if (has_only_launch) std::erase_if(flags, [](const auto& flag) { return !is_launchs(flag.name); });
+  std::vector<std::string> more = choice.torchrun_args;
+  std::erase_if(more, [&](const std::string& option) {
+    return std::ranges::find(known.torch.rejected, option) != known.torch.rejected.end();
+  });
   if (own != nullptr) {
-    auto argv = fill_in(command, *own, input.topology, std::move(flags));
-    argv.insert(argv.begin() + static_cast<std::ptrdiff_t>(own->flags_at), more.begin(), more.end());
-    plan.argv.insert(plan.argv.end(), argv.begin(), argv.end());
-    return;
+    auto words = fill_in(command, *own, input.topology, std::move(flags));
+    words.insert(words.begin() + static_cast<std::ptrdiff_t>(own->flags_at), more.begin(), more.end());
+    argv.insert(argv.end(), words.begin(), words.end());
+    return argv;
   }
-  plan.argv.insert(plan.argv.end(),
-                   {"-m", plan.has_only_launch ? "torch.distributed.launch" : "torch.distributed.run"});
-  for (const TorchrunFlag& flag : flags) plan.argv.push_back(fmt::format("--{}={}", flag.name, flag.value));
-  plan.argv.insert(plan.argv.end(), more.begin(), more.end());
+  argv.insert(argv.end(), {"-m", has_only_launch ? "torch.distributed.launch" : "torch.distributed.run"});
+  for (const TorchrunFlag& flag : flags) argv.push_back(fmt::format("--{}={}", flag.name, flag.value));
+  argv.insert(argv.end(), more.begin(), more.end());
   // It passes --local_rank=N to every script, unless it is told not to.
-  if (plan.has_only_launch && plan.launcher != LauncherKind::launch &&
+  if (has_only_launch && choice.launcher != LauncherKind::launch &&
       !reads_local_rank_argument(script_text(command, input.node)))
-    plan.argv.emplace_back("--use_env");
-  plan.argv.insert(plan.argv.end(), command.begin(), command.end());
-  if (plan.launcher != LauncherKind::launch || plan.has_only_launch) return;
+    argv.emplace_back("--use_env");
+  argv.insert(argv.end(), command.begin(), command.end());
+  if (choice.launcher != LauncherKind::launch || has_only_launch) return argv;
   // Appended after the script, as torch.distributed.launch does; torchrun replaces the placeholder by the
   // number (torch/distributed/elastic/utils/api.py, macros).
-  const auto script = plan.argv.end() - static_cast<std::ptrdiff_t>(command.size());
-  plan.argv.insert(script + (command[0] == "-m" ? 2 : 1),
-                   local_rank_spelling(command, input.node) + "=${local_rank}");
+  const auto script = argv.end() - static_cast<std::ptrdiff_t>(command.size());
+  argv.insert(script + (command[0] == "-m" ? 2 : 1),
+              local_rank_spelling(command, input.node) + "=${local_rank}");
+  return argv;
 }
 
 std::string agent_error_file(const std::string& folder) { return folder + "/error.json"; }

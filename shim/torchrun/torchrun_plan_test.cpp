@@ -82,7 +82,7 @@ TEST_CASE("a torchrun whose PYTHONPATH is replaced gets the job's variables them
 TEST_CASE("a command that is torchrun is the launcher, and gets the flags that the user left out") {
   FakeNode node(kubeflow);
   node.programs = {"/usr/bin/python3", "/usr/bin/torchrun"};
-  const LaunchPlan result =
+  const ShownPlan result =
       planned(node, {"torchrun", "--nproc-per-node", "2", "--max_restarts=1", "train.py", "--nnodes", "9"});
   CHECK(result.launcher == LauncherKind::torchrun);
   CHECK(shell_quote(result.argv) ==
@@ -132,13 +132,15 @@ TEST_CASE("a torch without torchrun starts torch.distributed.launch with the fla
     line.push_back(script);
     const auto read = read_settings(line, node);
     const Planned found = plan(node, line);
-    LaunchPlan changed = std::get<LaunchPlan>(found.plan);
-    changed.argv.clear();
-    changed.has_only_launch = true;
     const Words command = {script};
-    write_command(changed, {found.topology, std::get<Invocation>(read).settings, command, node}, std::nullopt,
-                  {.path = "/tmp/x"});
-    return shell_quote(changed.argv);
+    KnownAtStart known;
+    known.torch = {.has_only_launch = true, .rejected = {"--role=a"}};
+    known.folder.path = "/tmp/x";
+    const LaunchPlan plan =
+        plan_launch(std::get<ShownPlan>(found.plan),
+                    {found.topology, std::get<Invocation>(read).settings, command, node}, known);
+    CHECK(plan.agent_name == "torch.distributed.launch");
+    return shell_quote(plan.argv);
   };
   const std::string launch =
       "python3 -u -m torch.distributed.launch --nnodes=3 --nproc_per_node=1 "
@@ -147,6 +149,7 @@ TEST_CASE("a torch without torchrun starts torch.distributed.launch with the fla
   node.files["old.py"] = "add_argument('--local_rank')";
   CHECK(argv("new.py") == launch + "--use_env new.py");
   CHECK(argv("old.py") == launch + "old.py");
+  CHECK(argv("new.py", {"--torchrun-args=--role=a"}) == launch + "--use_env new.py");
   CHECK(argv("new.py", {"--launcher=launch"}) == launch + "new.py");
 }
 
