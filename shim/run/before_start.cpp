@@ -29,9 +29,8 @@ Verdict stopped_before_start(int signal, std::string_view meanwhile) {
       fmt::format("{} {}; nothing was started", supervise::signal_name(signal), meanwhile), false);
 }
 
-std::string what_is_awaited(const Job& job) {
-  const Facts& facts = job.topology.facts;
-  if (job.choice.wait == Until::name) return "the name " + std::string(facts.text(Fact::master_addr));
+std::string what_is_awaited(const Facts& facts, Until until) {
+  if (until == Until::name) return "the name " + std::string(facts.text(Fact::master_addr));
   return host_port(facts.text(Fact::master_addr), facts.text(Fact::master_port)) + " to answer";
 }
 
@@ -167,16 +166,16 @@ awaitable<std::variant<FoundTorch, Verdict>> check_python(const Run& run, const 
   }
 }
 
-awaitable<std::optional<Verdict>> wait_for_master(const Run& run, Job& job,
+awaitable<std::optional<Verdict>> wait_for_master(const Run& run, Topology& topology, Until until,
                                                   std::optional<std::string>& address) {
   using namespace boost::asio::experimental::awaitable_operators;
-  if (job.choice.wait == Until::none) co_return std::nullopt;
-  run.monitor.enter("wait", what_is_awaited(job));
+  if (until == Until::none) co_return std::nullopt;
+  run.monitor.enter("wait", what_is_awaited(topology.facts, until));
   run.monitor.begin();
-  const Facts& facts = job.topology.facts;
+  const Facts& facts = topology.facts;
   wait::Master master{std::string(facts.text(Fact::master_addr)),
-                      static_cast<std::uint16_t>(job.topology.number(Fact::master_port)), job.choice.wait,
-                      !job.topology.host.has_value(), is_elsewhere(job.topology, run.node)};
+                      static_cast<std::uint16_t>(topology.number(Fact::master_port)), until,
+                      !topology.host.has_value(), is_elsewhere(topology, run.node)};
   wait::Limits limits;
   limits.timeout = *run.settings.time(Option::wait_timeout);
 
@@ -194,7 +193,7 @@ awaitable<std::optional<Verdict>> wait_for_master(const Run& run, Job& job,
   const auto& reached = std::get<wait::Reached>(first);
   if (!reached.addresses.empty()) address = reached.addresses.front();
   // Only now it is known which node hosts an elastic job without ranks.
-  if (job.topology.elastic && !job.topology.host) job.topology.host = reached.mine;
+  if (topology.elastic && !topology.host) topology.host = reached.mine;
   co_return std::nullopt;
 }
 

@@ -33,10 +33,11 @@ boost::asio::awaitable<std::variant<Job, Faults, Verdict>> resolve_when_ready(
 /// --torchrun-args, or torchrun itself.
 boost::asio::awaitable<std::variant<FoundTorch, Verdict>> check_python(const Run& run, const Job& job);
 
-/// Waits for the master as planned. Returns a verdict if the run ends here: the master never came, or a
-/// signal did. Otherwise `address` becomes the master's, if it was looked up, and the job knows which node
+/// Waits for the master as chosen. Returns a verdict if the run ends here: the master never came, or a signal
+/// did. Otherwise `address` becomes the master's, if it was looked up, and the topology knows which node
 /// hosts it.
-boost::asio::awaitable<std::optional<Verdict>> wait_for_master(const Run& run, Job& job,
+boost::asio::awaitable<std::optional<Verdict>> wait_for_master(const Run& run, Topology& topology,
+                                                               Until until,
                                                                std::optional<std::string>& address);
 
 }  // namespace rankshim

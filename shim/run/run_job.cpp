@@ -155,7 +155,7 @@ awaitable<int> run_whole(const Run& run, const std::vector<std::string>& argumen
     torch = std::move(std::get<FoundTorch>(checked));
   }
   std::optional<std::string> master_address;
-  if (const auto end = co_await wait_for_master(run, job, master_address))
+  if (const auto end = co_await wait_for_master(run, job.topology, job.choice.wait, master_address))
     co_return co_await conclude(run, *end, &job);
   if (run.only_wait) {
     run.monitor.termination_log().finish({});
