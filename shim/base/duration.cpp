@@ -42,4 +42,21 @@ std::string seconds(std::chrono::milliseconds time) {
                                   : fmt::format("{} ms", time.count());
 }
 
+std::string seconds_and_tenths(std::chrono::milliseconds time) {
+  const auto tenths = time.count() / 100;
+  return fmt::format("{}.{} s", tenths / 10, tenths % 10);
+}
+
+std::string short_seconds(std::chrono::milliseconds time) {
+  const auto tenths = time.count() / 100;
+  return tenths < 100 && tenths % 10 != 0 ? seconds_and_tenths(time) : fmt::format("{} s", tenths / 10);
+}
+
+std::string hours_and_minutes(std::chrono::milliseconds time) {
+  const auto whole = time.count() / 1000;
+  if (whole < 60) return seconds_and_tenths(time);
+  if (whole < 3600) return fmt::format("{} min {} s", whole / 60, whole % 60);
+  return fmt::format("{} h {} min", whole / 3600, whole % 3600 / 60);
+}
+
 }  // namespace rankshim

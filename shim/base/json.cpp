@@ -63,7 +63,7 @@ std::string moment(std::chrono::system_clock::time_point when) {
          padded(utc.tm_sec, 2) + '.' + padded(milliseconds % 1000, 3) + "Z\"";
 }
 
-std::string seconds(std::chrono::milliseconds time) {
+std::string number_of_seconds(std::chrono::milliseconds time) {
   return std::to_string(time.count() / 1000) + '.' + padded(time.count() % 1000, 3);
 }
 

@@ -25,7 +25,7 @@ std::string written(yyjson_val* value, std::uint32_t flags);
 std::string moment(std::chrono::system_clock::time_point when);
 
 /// A duration as a JSON number of seconds: 1.234.
-std::string seconds(std::chrono::milliseconds time);
+std::string number_of_seconds(std::chrono::milliseconds time);
 
 /// The JSON object in the text, as one line of ASCII that is safe on a terminal. Empty if the text is no JSON
 /// object.

@@ -51,7 +51,7 @@ json::Object json_waiting(const Topology& topology, Until wait, const Settings& 
   object.text("for", wait == Until::name ? "name" : "port");
   object.text("host", topology.facts.text(Fact::master_addr));
   if (wait == Until::port) object.number("port", topology.number(Fact::master_port));
-  object.raw("timeout_seconds", json::seconds(*settings.time(Option::wait_timeout)));
+  object.raw("timeout_seconds", json::number_of_seconds(*settings.time(Option::wait_timeout)));
   return object;
 }
 

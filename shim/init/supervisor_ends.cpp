@@ -271,8 +271,8 @@ void Supervisor::name_hanging(const std::vector<Process>& left, std::string_view
   if (who.empty()) return;
   const Clock::time_point since = command_ended_ ? ending_.ended_at.value_or(started_)
                                                  : ending_.stopped_at.value_or(failed_at_.value_or(started_));
-  const auto tenths = std::chrono::duration_cast<milliseconds>(Clock::now() - since).count() / 100;
-  const std::string what = fmt::format("{} did not stop in {}.{} s", who, tenths / 10, tenths % 10);
+  const auto time = std::chrono::duration_cast<milliseconds>(Clock::now() - since);
+  const std::string what = fmt::format("{} did not stop in {}", who, seconds_and_tenths(time));
   if (!command_ended_) ending_.did_not_stop = what;
   log::warn("{}{}", what, what_now);
 }

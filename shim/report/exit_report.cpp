@@ -30,7 +30,7 @@ std::string moment(steady_clock::time_point when) {
 }
 
 std::string since(steady_clock::time_point begin, steady_clock::time_point end) {
-  return json::seconds(std::max(milliseconds(0), duration_cast<milliseconds>(end - begin)));
+  return json::number_of_seconds(std::max(milliseconds(0), duration_cast<milliseconds>(end - begin)));
 }
 
 /// How the command ended; null if it was never started.
@@ -157,8 +157,8 @@ json::Object resources_json() {
     return milliseconds(static_cast<std::int64_t>(time.tv_sec) * 1000 + time.tv_usec / 1000);
   };
   object.number("max_rss_bytes", static_cast<std::int64_t>(used.ru_maxrss) * 1024);
-  object.raw("user_seconds", json::seconds(milliseconds_of(used.ru_utime)));
-  object.raw("system_seconds", json::seconds(milliseconds_of(used.ru_stime)));
+  object.raw("user_seconds", json::number_of_seconds(milliseconds_of(used.ru_utime)));
+  object.raw("system_seconds", json::number_of_seconds(milliseconds_of(used.ru_stime)));
   return object;
 }
 

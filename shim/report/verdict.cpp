@@ -10,6 +10,7 @@
 #include <csignal>
 #include <cstring>
 
+#include "base/duration.h"
 #include "base/exit_code.h"
 #include "base/signal_text.h"
 #include "settings/settings.h"
@@ -19,13 +20,6 @@ namespace rankshim {
 namespace {
 
 using supervise::Ending;
-
-std::string duration(std::chrono::milliseconds time) {
-  const auto whole = time.count() / 1000;
-  if (whole < 60) return fmt::format("{}.{} s", whole, time.count() % 1000 / 100);
-  if (whole < 3600) return fmt::format("{} min {} s", whole / 60, whole % 60);
-  return fmt::format("{} h {} min", whole / 3600, whole % 3600 / 60);
-}
 
 Verdict judge_failed_start(const Ending& ending, const std::string& program) {
   Verdict verdict;
@@ -280,7 +274,7 @@ Verdict judge(const Ending& ending, const LaunchChoice& choice, const LaunchPlan
   Verdict verdict;
   const bool signalled = ending.kind == Ending::Kind::signalled;
   const bool launcher = choice.launches();
-  const std::string after = duration(ending.ran);
+  const std::string after = hours_and_minutes(ending.ran);
   const std::string name = choice.by_torchrun() ? std::string(plan.agent_name)
                            : launcher           ? "the set of workers"
                                                 : program;

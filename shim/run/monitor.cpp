@@ -168,7 +168,7 @@ std::string Monitor::status() const {
   const auto past = std::chrono::duration_cast<milliseconds>(steady_clock::now() - begin);
   json::Object object;
   object.number("version", 1).text("phase", launched ? "run" : phase.name).flag("failed", failed_);
-  object.raw("since", json::moment(system_clock::now() - past)).raw("seconds", json::seconds(past));
+  object.raw("since", json::moment(system_clock::now() - past)).raw("seconds", json::number_of_seconds(past));
   if (!waiting_for_.empty()) object.text("waiting_for", waiting_for_);
   object.number("pid", getpid());
   if (command_ != 0) object.number("command_pid", command_);

@@ -12,6 +12,7 @@
 #include <random>
 #include <utility>
 
+#include "base/duration.h"
 #include "base/log.h"
 #include "base/text.h"
 #include "wait/asio_without_exceptions.h"
@@ -29,13 +30,6 @@ namespace {
 
 milliseconds since(Clock::time_point begin) {
   return std::chrono::duration_cast<milliseconds>(Clock::now() - begin);
-}
-
-/// "3.2 s", "42 s"
-std::string seconds(milliseconds time) {
-  const auto tenths = time.count() / 100;
-  return tenths < 100 && tenths % 10 != 0 ? fmt::format("{}.{} s", tenths / 10, tenths % 10)
-                                          : fmt::format("{} s", tenths / 10);
 }
 
 std::string list(const std::vector<ip::address>& addresses) {
@@ -73,8 +67,8 @@ class Reporter {
       log::info("waiting for master {}: {}", master_, reason);
       last_report_ = now;
     } else if (now - last_report_ >= timing_.report_interval) {
-      log::info("still waiting for master {} after {} of {}: {}", master_, seconds(since(begin_)),
-                seconds(timeout_), reason);
+      log::info("still waiting for master {} after {} of {}: {}", master_, short_seconds(since(begin_)),
+                short_seconds(timeout_), reason);
       logged_.clear();
       last_report_ = now;
     } else if (std::find(logged_.begin(), logged_.end(), reason) == logged_.end()) {
@@ -86,7 +80,7 @@ class Reporter {
   }
 
   void reached(std::string_view how) const {
-    if (!logged_.empty()) log::info("master {} {} after {}", master_, how, seconds(since(begin_)));
+    if (!logged_.empty()) log::info("master {} {} after {}", master_, how, short_seconds(since(begin_)));
   }
 
  private:
@@ -184,7 +178,7 @@ class Waiting {
       why = fmt::format("its name resolved to {} and is gone: {}", ever_resolved_,
                         resolver_.answer().account());
     }
-    return {fmt::format("master {} not reached in {}: {}", name(), seconds(since(begin_)), why)};
+    return {fmt::format("master {} not reached in {}: {}", name(), short_seconds(since(begin_)), why)};
   }
 
  private:
