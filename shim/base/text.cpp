@@ -140,6 +140,20 @@ std::string host_port(std::string_view host, std::string_view port) {
   return out.append(":").append(port);
 }
 
+std::pair<std::string_view, std::string_view> split_host_port(std::string_view address) {
+  if (address.starts_with('[')) {
+    const auto end = address.find(']');
+    if (end == std::string_view::npos) return {};
+    const std::string_view rest = address.substr(end + 1);
+    if (!rest.empty() && !rest.starts_with(':')) return {};
+    return {address.substr(1, end - 1), rest.empty() ? rest : rest.substr(1)};
+  }
+  const auto colon = address.find(':');
+  const bool many = colon != std::string_view::npos && address.find(':', colon + 1) != std::string_view::npos;
+  if (colon == std::string_view::npos || many) return {address, {}};  // a name, or a bare V6 address
+  return {address.substr(0, colon), address.substr(colon + 1)};
+}
+
 std::string_view cut(std::string_view text, std::size_t size) {
   if (text.size() <= size) return text;
   while (size > 0 && (static_cast<unsigned char>(text[size]) & 0xC0U) == 0x80U) --size;

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <string>
 #include <string_view>
+#include <utility>
 
 /// Helpers for texts from elsewhere: variables, files, other programs' output.
 namespace rankshim {
@@ -34,6 +35,10 @@ std::string in_single_quotes(std::string_view text);
 
 /// HOST:PORT; an IPv6 address, possibly with a zone, gets brackets (RFC 3986 3.2.2) if it has none.
 std::string host_port(std::string_view host, std::string_view port);
+
+/// HOST and PORT of HOST, HOST:PORT, [V6] or [V6]:PORT. The port is empty if there is none; both are empty if
+/// the text has none of these forms.
+std::pair<std::string_view, std::string_view> split_host_port(std::string_view address);
 
 /// The longest prefix of a UTF-8 text that has at most `size` bytes and cuts no character.
 std::string_view cut(std::string_view text, std::size_t size);

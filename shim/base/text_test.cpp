@@ -48,6 +48,34 @@ TEST_CASE("what is a number, a shell's name, an address in brackets, a path's la
   CHECK(base_name("python3") == "python3");
 }
 
+TEST_CASE("a host and its port are taken apart, and put together again") {
+  struct Row {
+    std::string_view address, host, port;
+  };
+  const std::vector<Row> rows = {
+      {"a", "a", ""},
+      {"a:1", "a", "1"},
+      {"a:", "a", ""},
+      {":1", "", "1"},
+      {"10.0.0.1:1", "10.0.0.1", "1"},
+      {"::1", "::1", ""},
+      {"[::1]", "::1", ""},
+      {"[::1]:1", "::1", "1"},
+      {"[fe80::1%eth0]:1", "fe80::1%eth0", "1"},
+      {"[]:1", "", "1"},
+      {"[::1", "", ""},
+      {"[::1]1", "", ""},
+      {"", "", ""},
+  };
+  for (const Row& row : rows) {
+    CAPTURE(row.address);
+    CHECK(split_host_port(row.address) == std::pair(row.host, row.port));
+  }
+  CHECK(host_port("a", "1") == "a:1");
+  CHECK(host_port("fe80::1%eth0", "1") == "[fe80::1%eth0]:1");
+  CHECK(host_port("[::1]", "1") == "[::1]:1");
+}
+
 TEST_CASE("a number is the whole text, or is taken off its start") {
   CHECK(parse_number<unsigned>("42") == 42U);
   CHECK(parse_number<int>("-1") == -1);

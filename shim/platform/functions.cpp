@@ -143,9 +143,9 @@ std::optional<std::string> compute(Function function, std::span<const std::strin
     case Function::ordinal:
       return ordinal(first);
     case Function::host:
-      return something(split_address(first).first);
+      return something(split_host_port(first).first);
     case Function::port:
-      return something(split_address(first).second);
+      return something(split_host_port(first).second);
     case Function::hosts: {
       std::string all;
       for (const std::string& list : arguments) all += list + '\n';

@@ -7,20 +7,6 @@
 
 namespace rankshim::platform {
 
-std::pair<std::string_view, std::string_view> split_address(std::string_view address) {
-  if (address.starts_with('[')) {
-    const auto end = address.find(']');
-    if (end == std::string_view::npos) return {};
-    const std::string_view rest = address.substr(end + 1);
-    if (!rest.empty() && !rest.starts_with(':')) return {};
-    return {address.substr(1, end - 1), rest.empty() ? rest : rest.substr(1)};
-  }
-  const auto colon = address.find(':');
-  const bool many = colon != std::string_view::npos && address.find(':', colon + 1) != std::string_view::npos;
-  if (colon == std::string_view::npos || many) return {address, {}};  // a name, or a bare V6 address
-  return {address.substr(0, colon), address.substr(colon + 1)};
-}
-
 std::vector<std::string_view> host_list(std::string_view list) {
   std::vector<std::string_view> hosts;
   std::set<std::string_view> seen;
@@ -34,7 +20,7 @@ std::vector<std::string_view> host_list(std::string_view list) {
     const std::string_view entry = list.substr(at, list.find_first_of(list_separators, at) - at);
     at += entry.size();
     if (entry.find('=') != std::string_view::npos || all_digits(entry)) continue;
-    const auto [host, slots] = split_address(entry);
+    const auto [host, slots] = split_host_port(entry);
     if (host.find('[') != std::string_view::npos) return {};  // Slurm's brackets: not a list of this kind
     if (host.empty() || (!hosts.empty() && hosts.back() == host) || !seen.insert(host).second) continue;
     hosts.push_back(host);

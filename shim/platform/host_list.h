@@ -3,7 +3,6 @@
 #include <cstddef>
 #include <optional>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 /// Hosts and their addresses as texts.
@@ -11,10 +10,6 @@ namespace rankshim::platform {
 
 /// The separators between the entries of any list.
 inline constexpr std::string_view list_separators = ", \t\r\n";
-
-/// HOST and PORT of HOST, HOST:PORT, [V6] or [V6]:PORT. The port is empty if there is none; both are empty if
-/// the text has none of these forms.
-std::pair<std::string_view, std::string_view> split_address(std::string_view address);
 
 /// The hosts of a list or host file, in their order, each once. An entry may end with `:PORT` or `:SLOTS` and
 /// have brackets around a V6 address. `slots=8` and the like, bare numbers (LSF's `h1 8 h2 8`) and comments

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "base/text.h"
-#include "platform/host_list.h"
 #include "platform/unknown_platform.h"
 #include "topology/near_miss.h"
 #include "topology/topology_resolver.h"
@@ -43,7 +42,7 @@ void TopologyResolver::use_static_endpoint() {
   const auto& backend = fact(Fact::rdzv_backend);
   const auto& nnodes = fact(Fact::nnodes);
   if (backend ? backend->text != "static" : nnodes && nnodes->text.find(':') != std::string::npos) return;
-  const auto [host, port] = platform::split_address(endpoint->text);
+  const auto [host, port] = split_host_port(endpoint->text);
   fact(Fact::master_addr) = Value{std::string(host.empty() ? std::string_view(endpoint->text) : host),
                                   endpoint->origin, endpoint->detail};
   if (!port.empty()) fact(Fact::master_port) = Value{std::string(port), endpoint->origin, endpoint->detail};
@@ -242,7 +241,7 @@ void TopologyResolver::complete_elastic() {
   auto& endpoint = fact(Fact::rdzv_endpoint);
   const bool has_endpoint = endpoint.has_value();
   if (has_endpoint) {
-    const auto [host, port] = platform::split_address(endpoint->text);
+    const auto [host, port] = split_host_port(endpoint->text);
     const bool c10d = fact(Fact::rdzv_backend)->text == "c10d";
     if (host.empty() || (c10d && (!is_host(host) || (!port.empty() && !is_port(port))))) {
       fault(host.empty() ? fmt::format("{} does not name a host", in_words(Fact::rdzv_endpoint, *endpoint))

@@ -135,7 +135,8 @@ std::string written(const TorchrunCommand::Flag& flag, const std::vector<std::st
   return "torchrun " + word.substr(0, word.find('='));
 }
 
-/// Port 0 is any free port, which no other node could know.
+/// Port 0 is any free port, which no other node could know. As in torch, the port of ::1:0 is 0: the address
+/// needs no brackets (elastic/rendezvous/utils.py, parse_rendezvous_endpoint).
 bool is_own_endpoint(std::string_view endpoint) {
   const auto colon = endpoint.rfind(':');
   return colon != std::string_view::npos && endpoint.substr(colon + 1) == "0" &&
