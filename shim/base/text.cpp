@@ -154,6 +154,14 @@ std::pair<std::string_view, std::string_view> split_host_port(std::string_view a
   return {address.substr(0, colon), address.substr(colon + 1)};
 }
 
+bool is_localhost(std::string_view name) {
+  constexpr std::string_view localhost = "localhost";
+  if (name.ends_with('.')) name.remove_suffix(1);
+  if (name.size() < localhost.size()) return false;
+  const std::size_t at = name.size() - localhost.size();
+  return same_but_case(name.substr(at), localhost) && (at == 0 || name[at - 1] == '.');
+}
+
 std::string_view cut(std::string_view text, std::size_t size) {
   if (text.size() <= size) return text;
   while (size > 0 && (static_cast<unsigned char>(text[size]) & 0xC0U) == 0x80U) --size;

@@ -40,6 +40,10 @@ std::string host_port(std::string_view host, std::string_view port);
 /// the text has none of these forms.
 std::pair<std::string_view, std::string_view> split_host_port(std::string_view address);
 
+/// Whether the name is `localhost` or below it, possibly with a dot at its end: those never leave the node
+/// (RFC 6761 §6.3).
+bool is_localhost(std::string_view name);
+
 /// The longest prefix of a UTF-8 text that has at most `size` bytes and cuts no character.
 std::string_view cut(std::string_view text, std::size_t size);
 

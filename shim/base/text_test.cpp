@@ -76,6 +76,17 @@ TEST_CASE("a host and its port are taken apart, and put together again") {
   CHECK(host_port("[::1]", "1") == "[::1]:1");
 }
 
+TEST_CASE("localhost and all below it is this node") {
+  for (const char* name : {"localhost", "LocalHost", "localhost.", "a.localhost", "a.b.localhost."}) {
+    CAPTURE(name);
+    CHECK(is_localhost(name));
+  }
+  for (const char* name : {"", "localhost.localdomain", "mylocalhost", "localhos"}) {
+    CAPTURE(name);
+    CHECK_FALSE(is_localhost(name));
+  }
+}
+
 TEST_CASE("a number is the whole text, or is taken off its start") {
   CHECK(parse_number<unsigned>("42") == 42U);
   CHECK(parse_number<int>("-1") == -1);

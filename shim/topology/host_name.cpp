@@ -27,11 +27,6 @@ std::string canonical(std::string_view host) {
   return text;
 }
 
-bool names_localhost(const std::string& name) {
-  return name == "localhost" || name == "localhost.localdomain" || name == "ip6-localhost" ||
-         name == "ip6-loopback" || name.ends_with(".localhost") || name == "0.0.0.0" || name == "::";
-}
-
 }  // namespace
 
 bool is_host(std::string_view text) {
@@ -50,11 +45,15 @@ bool is_literal(std::string_view host) {
   return inet_pton(text.find(':') == std::string::npos ? AF_INET : AF_INET6, text.c_str(), &address) == 1;
 }
 
-bool is_localhost_name(std::string_view host) { return names_localhost(canonical(host)); }
+bool is_localhost_name(std::string_view host) {
+  const std::string name = canonical(host);
+  return is_localhost(without_brackets(host)) || name == "localhost.localdomain" || name == "ip6-localhost" ||
+         name == "ip6-loopback" || name == "0.0.0.0" || name == "::";
+}
 
 bool is_loopback(std::string_view host) {
+  if (is_localhost_name(host)) return true;
   const std::string name = canonical(host);
-  if (names_localhost(name)) return true;
   in_addr v4{};
   if (inet_pton(AF_INET, name.c_str(), &v4) == 1) return (ntohl(v4.s_addr) >> 24U) == 127;
   return name == "::1" || name.starts_with("::ffff:127.");

@@ -10,6 +10,7 @@
 #include "base/text.h"
 #include "init/tree.h"
 #include "topology/python_words.h"
+#include "topology/topology.h"
 #include "torchrun/torchrun_command.h"
 
 namespace rankshim::torchrun {
@@ -49,8 +50,7 @@ void read_lone_flag(const TorchrunCommand& torchrun, const std::vector<std::stri
     const std::string_view value = flag.value;
     const bool alone =
         flag.name == "standalone" || (flag.name == "nnodes" && (value == "1" || value == "1:1"));
-    const bool meets_here =
-        flag.name == "rdzv_endpoint" && (value.starts_with("localhost") || value.starts_with("127."));
+    const bool meets_here = flag.name == "rdzv_endpoint" && is_loopback(split_host_port(value).first);
     if (!alone && !meets_here) continue;
     process.alone_by = words[flag.at] + (flag.words == 1 ? "" : " " + words[flag.at + 1]);
     process.meets_on_loopback = !alone;

@@ -114,6 +114,17 @@ TEST_CASE("a process has its script's name, and a torchrun's flags show whether 
   CHECK(read_alone_by(words("python torchrun --nnodes 1 t.py")) == "--nnodes 1");
   CHECK(read_alone_by(words("python torchrun --nnodes 2 --rdzv-endpoint 127.0.0.1:0 t.py")) ==
         "--rdzv-endpoint 127.0.0.1:0");
+  for (const char* here : {"localhost", "localhost:29400", "127.0.1.1", "[::1]:29400"}) {
+    CAPTURE(here);
+    CHECK_FALSE(
+        read_alone_by(words("python torchrun --rdzv_endpoint=" + std::string(here) + " t.py")).empty());
+  }
+  for (const char* elsewhere :
+       {"localhost.example.com:29400", "localhost-0:29400", "127.example.com:29400", "10.0.0.1:1"}) {
+    CAPTURE(elsewhere);
+    CHECK(
+        read_alone_by(words("python torchrun --rdzv_endpoint=" + std::string(elsewhere) + " t.py")).empty());
+  }
   CHECK(read_alone_by(words("python torchrun --nnodes=16 t.py --standalone")).empty());
   CHECK(read_alone_by(words("python train.py --standalone")).empty());
 }

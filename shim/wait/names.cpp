@@ -38,14 +38,6 @@ std::optional<ip::address> literal(std::string_view host) {
   return address;
 }
 
-bool is_localhost(std::string_view name) {
-  constexpr std::string_view localhost = "localhost";
-  if (name.ends_with('.')) name.remove_suffix(1);
-  if (name.size() < localhost.size()) return false;
-  const std::size_t at = name.size() - localhost.size();
-  return same_but_case(name.substr(at), localhost) && (at == 0 || name[at - 1] == '.');
-}
-
 std::vector<ip::address> in_hosts(std::string_view file, std::string_view name) {
   std::vector<ip::address> found;
   for (const std::string_view text : addresses_in_hosts(file, name)) {

@@ -14,9 +14,6 @@ namespace rankshim::wait {
 /// (fe80::1%eth0).
 [[nodiscard]] std::optional<boost::asio::ip::address> literal(std::string_view host);
 
-/// Whether the name is `localhost` or below it: those never leave the node (RFC 6761 §6.3).
-[[nodiscard]] bool is_localhost(std::string_view name);
-
 /// All addresses that a hosts(5) file gives the name, in the file's order, each once.
 [[nodiscard]] std::vector<boost::asio::ip::address> in_hosts(std::string_view file, std::string_view name);
 

@@ -24,17 +24,6 @@ TEST_CASE("a literal address is one with and without brackets, IPv4 and IPv6, wi
   }
 }
 
-TEST_CASE("localhost and all below it is this node") {
-  for (const char* name : {"localhost", "LocalHost", "localhost.", "a.localhost", "a.b.localhost."}) {
-    CAPTURE(name);
-    CHECK(is_localhost(name));
-  }
-  for (const char* name : {"", "localhost.localdomain", "mylocalhost", "localhos"}) {
-    CAPTURE(name);
-    CHECK_FALSE(is_localhost(name));
-  }
-}
-
 TEST_CASE("the hosts file gives every address of a name, letter case aside") {
   constexpr std::string_view file =
       "# Kubernetes-managed hosts file.\n"

@@ -10,6 +10,7 @@
 
 #include "base/log.h"
 #include "base/read_file.h"
+#include "base/text.h"
 #include "wait/dns_client.h"
 #include "wait/names.h"
 
