@@ -201,6 +201,12 @@ std::string_view without_brackets(std::string_view host) {
 
 std::string_view base_name(std::string_view path) { return path.substr(path.rfind('/') + 1); }
 
+std::pair<std::string_view, std::string_view> min_and_max(std::string_view range) {
+  const auto colon = range.find(':');
+  if (colon == std::string_view::npos) return {range, range};
+  return {range.substr(0, colon), range.substr(colon + 1)};
+}
+
 std::string_view take_line(std::string_view& text) {
   const void* found = text.empty() ? nullptr : std::memchr(text.data(), '\n', text.size());
   const std::size_t end = found == nullptr

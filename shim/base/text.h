@@ -89,6 +89,9 @@ constexpr std::string_view take_part(std::string_view& text, std::string_view se
   return part;
 }
 
+/// MIN and MAX of MIN:MAX; a text without a colon is both.
+std::pair<std::string_view, std::string_view> min_and_max(std::string_view range);
+
 /// Cuts the first line off `text` and returns it without its line end.
 std::string_view take_line(std::string_view& text);
 

@@ -87,6 +87,17 @@ TEST_CASE("localhost and all below it is this node") {
   }
 }
 
+TEST_CASE("a range is MIN:MAX, or one text that is both") {
+  struct Row {
+    std::string_view range, min, max;
+  };
+  for (const Row& row : {Row{"1:4", "1", "4"}, Row{"2", "2", "2"}, Row{"", "", ""}, Row{"1:", "1", ""},
+                         Row{":4", "", "4"}, Row{"1:2:3", "1", "2:3"}}) {
+    CAPTURE(row.range);
+    CHECK(min_and_max(row.range) == std::pair(row.min, row.max));
+  }
+}
+
 TEST_CASE("a number is the whole text, or is taken off its start") {
   CHECK(parse_number<unsigned>("42") == 42U);
   CHECK(parse_number<int>("-1") == -1);

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <array>
+
+#include "base/text.h"
 #include "platform/variables.h"
 
 namespace rankshim {
@@ -32,10 +34,9 @@ void set_process(EnvironmentChange& change, const Facts& facts) {
 /// Sets what scripts for elastic jobs read, because NNODES is no number in such a job (LLaMA-Factory,
 /// launcher.py).
 void set_elastic(EnvironmentChange& change, const Facts& facts) {
-  const std::string_view nnodes = facts.text(Fact::nnodes);
-  const auto colon = nnodes.find(':');
-  change.set.emplace_back("MIN_NNODES", nnodes.substr(0, colon));
-  change.set.emplace_back("MAX_NNODES", colon == std::string_view::npos ? nnodes : nnodes.substr(colon + 1));
+  const auto [min, max] = min_and_max(facts.text(Fact::nnodes));
+  change.set.emplace_back("MIN_NNODES", min);
+  change.set.emplace_back("MAX_NNODES", max);
   set_known(change, facts, "RDZV_ID", Fact::rdzv_id);
 }
 

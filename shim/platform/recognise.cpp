@@ -86,9 +86,8 @@ constexpr auto decisive = std::to_array<Fact>({Fact::nnodes, Fact::node_rank, Fa
 /// Whether both are the same number of nodes, as 2, 02 and 2:2 are.
 bool same_number(const std::string& a, const std::string& b) {
   const auto least = [](const std::string& text) {
-    const auto colon = text.find(':');
-    const bool range = colon != std::string::npos && text.substr(0, colon) != text.substr(colon + 1);
-    return range ? text : text.substr(0, colon);
+    const auto [min, max] = min_and_max(text);
+    return min == max ? std::string(min) : text;
   };
   return !compute(Function::differ, std::array{least(a), least(b)});
 }

@@ -18,8 +18,7 @@ namespace {
 torchrun::JobSize size_of(const Topology& topology) {
   if (topology.alone || topology.granularity != platform::Granularity::node || !topology.idle_role.empty())
     return {};
-  const std::string_view nodes = topology.facts.text(Fact::nnodes);
-  return {.nodes = parse_count(nodes.substr(0, nodes.find(':'))).value_or(0),
+  return {.nodes = parse_count(min_and_max(topology.facts.text(Fact::nnodes)).first).value_or(0),
           .workers = topology.number(Fact::nproc_per_node),
           .on_loopback = is_loopback(topology.facts.text(Fact::master_addr))};
 }

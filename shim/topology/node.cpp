@@ -54,10 +54,8 @@ bool TopologyResolver::check_nnodes() {
   topology_.elastic = backend && backend->text != "static";
   auto& nnodes = fact(Fact::nnodes);
   if (!nnodes) return true;
-  const std::string_view text = nnodes->text;
-  const auto colon = text.find(':');
-  const auto min = parse_count(text.substr(0, colon));
-  const auto max = colon == std::string_view::npos ? min : parse_count(text.substr(colon + 1));
+  const auto [least, most] = min_and_max(nnodes->text);
+  const auto min = parse_count(least), max = parse_count(most);
   if (!min || !max || *min == 0 || *max < *min) {
     const char* why =
         min && max && *min != 0 ? "has MIN above MAX" : "is not a number of nodes, N or MIN:MAX";
@@ -286,8 +284,7 @@ void TopologyResolver::complete_elastic() {
 void TopologyResolver::check_elastic_rank() {
   auto& rank = fact(Fact::node_rank);
   if (!rank) return;
-  const std::string_view nnodes = fact(Fact::nnodes)->text;
-  const auto max = parse_count(nnodes.substr(nnodes.find(':') + 1));
+  const auto max = parse_count(min_and_max(fact(Fact::nnodes)->text).second);
   const auto number = parse_count(rank->text);
   if (number && *number < max.value_or(0)) return;
   if (fact(Fact::nnodes)->from_user() && !rank->from_user()) return rank.reset();  // torch assigns the ranks

@@ -115,9 +115,8 @@ bool TopologyResolver::agrees(Fact fact, const Value& flag, const Value& other) 
     case Fact::nproc_per_node:  // "auto" leaves the number open
       return !parse_count(flag.text) || !parse_count(other.text);
     case Fact::nnodes: {
-      const auto colon = flag.text.find(':');
-      const auto min = parse_count(flag.text.substr(0, colon)), number = parse_count(other.text);
-      const auto max = colon == std::string::npos ? min : parse_count(flag.text.substr(colon + 1));
+      const auto [least, most] = min_and_max(flag.text);
+      const auto min = parse_count(least), max = parse_count(most), number = parse_count(other.text);
       return min && max && number && *min <= *number && *number <= *max;
     }
     default:
