@@ -6,6 +6,7 @@
 #include <variant>
 
 #include "base/text.h"
+#include "node/program_path.h"
 
 namespace rankshim {
 
@@ -21,16 +22,8 @@ std::string find_interpreter(const Settings& settings, const Node& node) {
   const auto python = node.find_program("python");
   if (!python) return "python3";
   if (!python3) return "python";
-  std::string_view path = node.environment().get("PATH").value_or("");
-  while (!path.empty()) {
-    const std::string_view folder = take_part(path, ":");
-    const auto has = [&](const std::string& program) {
-      return std::string_view(program).substr(0, program.rfind('/')) == folder;
-    };
-    if (has(*python3)) break;
-    if (has(*python)) return "python";
-  }
-  return "python3";
+  const std::string_view path = node.environment().get("PATH").value_or("");
+  return place_in_path(*python, path) < place_in_path(*python3, path) ? "python" : "python3";
 }
 
 std::optional<Fault> check_idle_role(LaunchChoice& choice, const LaunchInput& input, bool can_train) {

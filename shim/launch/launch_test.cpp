@@ -28,6 +28,9 @@ TEST_CASE("the interpreter is the option's, else python3 or python, whichever PA
   FakeNode similar({"PATH=/opt/usr/bin:/env/bin:/usr/bin"});
   similar.programs = {"/env/bin/python3", "/usr/bin/python"};
   CHECK(planned(similar, {"train.py"}).argv[0] == "python3");
+  FakeNode working_directory({"PATH=:/usr/bin"});
+  working_directory.programs = {"/usr/bin/python3", "python"};
+  CHECK(planned(working_directory, {"train.py"}).argv[0] == "python");
   node.programs = {};
   const ShownPlan nothing = planned(node, {"train.py"});
   CHECK_THAT(nothing.missing, Catch::Contains("neither python3 nor python is in PATH"));

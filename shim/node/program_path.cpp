@@ -1,5 +1,7 @@
 #include "node/program_path.h"
 
+#include <algorithm>
+
 #include "base/text.h"
 
 namespace rankshim {
@@ -14,6 +16,11 @@ std::vector<std::string> executable_candidates(std::string_view program, std::st
     candidates.push_back(candidate.append(program));
   }
   return candidates;
+}
+
+std::size_t place_in_path(const std::string& file, std::string_view path) {
+  const auto candidates = executable_candidates(base_name(file), path);
+  return static_cast<std::size_t>(std::ranges::find(candidates, file) - candidates.begin());
 }
 
 }  // namespace rankshim
