@@ -27,18 +27,11 @@ std::optional<long> limit_of(const Node& node, const std::string& folder, bool v
   return cpus(*quota, *period);
 }
 
-/// The smallest limit of the group and the groups above it.
-std::optional<long> smallest(const Node& node, const std::string& root, std::string_view groups, bool v2) {
-  std::string path(find_cgroup(groups, v2 ? "" : "cpu").value_or(""));
-  std::optional<long> result;
-  while (true) {
-    while (path.ends_with('/')) path.pop_back();
-    const auto limit = limit_of(node, root + path, v2);
-    if (limit && (!result || *limit < *result)) result = limit;
-    if (path.empty()) return result;
-    const auto slash = path.rfind('/');
-    path.resize(slash == std::string::npos ? 0 : slash);
-  }
+/// The limit in effect in this process's group, which is below `root`.
+std::optional<long> limit_below(const Node& node, const std::string& root, std::string_view groups, bool v2) {
+  const std::string path(find_cgroup(groups, v2 ? "" : "cpu").value_or(""));
+  return smallest_limit(root, root + (path == "/" ? "" : path),
+                        [&](const std::string& folder) { return limit_of(node, folder, v2); });
 }
 
 bool is_in(std::string_view list, std::string_view wanted) {
@@ -63,9 +56,9 @@ std::optional<std::string_view> find_cgroup(std::string_view self_cgroup, std::s
 
 std::optional<long> cgroup_cpus(const Node& node) {
   const std::string groups = node.file("/proc/self/cgroup").value_or("");
-  if (const auto found = smallest(node, "/sys/fs/cgroup", groups, true)) return found;
-  if (const auto found = smallest(node, "/sys/fs/cgroup/cpu", groups, false)) return found;
-  return smallest(node, "/sys/fs/cgroup/cpu,cpuacct", groups, false);  // without the usual link
+  if (const auto found = limit_below(node, "/sys/fs/cgroup", groups, true)) return found;
+  if (const auto found = limit_below(node, "/sys/fs/cgroup/cpu", groups, false)) return found;
+  return limit_below(node, "/sys/fs/cgroup/cpu,cpuacct", groups, false);  // without the usual link
 }
 
 }  // namespace rankshim

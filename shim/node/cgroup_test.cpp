@@ -7,6 +7,24 @@
 namespace rankshim {
 namespace {
 
+TEST_CASE(
+    "the smallest limit is looked for in a group's folder and in each folder above it, up to the root") {
+  const auto smallest = [](std::string folder, const std::map<std::string, int>& limits) {
+    std::vector<std::string> seen;
+    const std::optional<int> found = smallest_limit("/r/s", std::move(folder), [&](const std::string& one) {
+      seen.push_back(one);
+      const auto limit = limits.find(one);
+      return limit == limits.end() ? std::nullopt : std::optional(limit->second);
+    });
+    return std::pair(found, seen);
+  };
+  using Folders = std::vector<std::string>;
+  CHECK(smallest("/r/s/a/b", {{"/r/s/a/b", 3}, {"/r/s/a", 2}, {"/r", 1}}) ==
+        std::pair(std::optional(2), Folders{"/r/s/a/b", "/r/s/a", "/r/s"}));
+  CHECK(smallest("/r/s", {{"/r/s", 3}}) == std::pair(std::optional(3), Folders{"/r/s"}));
+  CHECK_FALSE(smallest("/r/s/a", {}).first);
+}
+
 TEST_CASE("the CPU quota is the smallest of the group's and those above it, rounded up") {
   struct Row {
     std::map<std::string, std::string> files;

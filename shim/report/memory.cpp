@@ -20,16 +20,13 @@ std::optional<std::uint64_t> number_of(const Node& node, const std::string& path
   return first_number<std::uint64_t>(node.file(path).value_or(""));
 }
 
-/// The limit in effect: the smallest of this cgroup and those above it, as far as they are visible.
-std::optional<std::uint64_t> smallest_limit(const Node& node, const MemoryGroup& group) {
-  const std::string_view root = group.v2 ? v2_root : v1_root;
+/// The limit in effect, as far as the cgroups above this one are visible.
+std::optional<std::uint64_t> limit_of(const Node& node, const MemoryGroup& group) {
   const std::string file = group.v2 ? "/memory.max" : "/memory.limit_in_bytes";
-  std::optional<std::uint64_t> smallest;
-  for (std::string folder = group.folder; folder.size() >= root.size(); folder.resize(folder.rfind('/'))) {
+  return smallest_limit(group.v2 ? v2_root : v1_root, group.folder, [&](const std::string& folder) {
     const auto limit = number_of(node, folder + file);
-    if (limit && *limit < no_limit && (!smallest || *limit < *smallest)) smallest = limit;
-  }
-  return smallest;
+    return limit && *limit < no_limit ? limit : std::nullopt;
+  });
 }
 
 }  // namespace
@@ -64,7 +61,7 @@ MemoryReading read_memory(const Node& node, const MemoryGroup& group) {
   const auto kills = number_after("oom_kill ");
   reading.known = kills.has_value();
   reading.oom_kills = kills.value_or(0);
-  reading.limit = smallest_limit(node, group);
+  reading.limit = limit_of(node, group);
   if (group.v2) {
     reading.pressed = number_after("max ").value_or(0) + number_after("oom ").value_or(0);
     reading.peak = number_of(node, group.folder + "/memory.peak");
