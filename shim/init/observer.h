@@ -5,7 +5,7 @@
 namespace rankshim::supervise {
 
 /// Gets to know what happens while the command runs. Every call comes from the event loop and returns at
-/// once. An exception is logged as a warning and changes nothing.
+/// once. What an observer cannot do changes nothing for the command.
 class Observer {
  public:
   Observer() = default;

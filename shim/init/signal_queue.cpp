@@ -106,7 +106,7 @@ boost::asio::awaitable<bool> SignalQueue::wait(Deadline deadline) {
   if (is_cancelled(co_await boost::asio::this_coro::cancellation_state)) co_return false;
   set_timer(deadline);
   woken_ = false;
-  boost::system::error_code error;  // no exception, because every deadline cancels the wait
+  boost::system::error_code error;  // an expected one too: every deadline cancels the wait
   co_await descriptor_.async_wait(boost::asio::posix::stream_descriptor::wait_read,
                                   boost::asio::redirect_error(boost::asio::use_awaitable, error));
   readable_ = !error;

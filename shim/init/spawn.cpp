@@ -113,8 +113,7 @@ std::optional<SpawnFailure> Spawn::start(const Start& how) {
   return std::nullopt;
 }
 
-// Runs between fork and exec, possibly in the parent's memory: system calls only, no allocation, no
-// exception, no return.
+// Runs between fork and exec, possibly in the parent's memory: system calls only, no allocation, no return.
 void Spawn::become_command(int report, const Start& how, pid_t parent) {
   // SIGTTOU is still blocked, so a background process may set the foreground.
   const bool session = how.new_session || how.detached;

@@ -30,8 +30,8 @@ constexpr std::chrono::milliseconds try_again{5};
 constexpr std::chrono::milliseconds refused_for_ever{1000};
 
 /// One command from its start to the end of everything it started. What is still to be done is stored in
-/// members (`reap_due_`, the deadlines, the signals in `forwarder_`) before it is tried, so that an exception
-/// loses none of it.
+/// members (`reap_due_`, the deadlines, the signals in `forwarder_`) before it is tried, so that a refused
+/// call loses none of it.
 class Supervisor {
  public:
   Supervisor(boost::asio::io_context& io, SignalQueue& signals, const Command& command, const Policy& policy)
@@ -49,7 +49,7 @@ class Supervisor {
   bool start();
 
   /// Does everything that is due: signals that have come, deadlines that have passed, children that have
-  /// ended. Once the command runs, only its end may end this: an exception is logged once.
+  /// ended. Once the command runs, only its end may end this.
   void step();
   [[nodiscard]] bool finished() const { return phase_ == Phase::finished; }
 
