@@ -93,6 +93,8 @@ mine = torch.tensor([int(os.environ["GROUP_RANK"]), int(os.environ["LOCAL_RANK"]
 all_of_them = [torch.empty_like(mine) for _ in range(dist.get_world_size())]
 dist.all_gather(all_of_them, mine)
 print([each.tolist() for each in all_of_them], flush=True)
+dist.barrier()  # nobody leaves while another still communicates
+dist.destroy_process_group()
 """
 
 
