@@ -37,9 +37,8 @@ void TomlDocument::reject_unknown(const toml::table& table, std::span<const std:
   for (const auto& [name, node] : table) {
     const std::string_view key(name);
     if (std::find(known.begin(), known.end(), key) != known.end()) continue;
-    const std::string_view near = nearest(key, known);
-    fault(node, "there is no key '" + std::string(key) + "' here",
-          (near.empty() ? "" : "did you mean " + std::string(near) + "? ") + "use one of " + joined(known));
+    fault(node, "there is no key '" + std::string(key) + "' here" + and_nearest(nearest(key, known)),
+          "use one of " + joined(known));
   }
 }
 

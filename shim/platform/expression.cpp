@@ -42,13 +42,6 @@ std::optional<std::uint16_t> add_text_step(Op op, std::string_view text, OwnedTa
   return index ? add_step({.op = op, .index = *index}, 1, tables, error) : std::nullopt;
 }
 
-/// `text`, and the known name that was probably meant.
-std::string or_nearest(std::string text, std::string_view wrong, const std::vector<std::string_view>& known) {
-  const std::string_view near = nearest(wrong, known);
-  if (!near.empty()) text.append("; did you mean ").append(near).append("?");
-  return text;
-}
-
 /// Recursive descent over one expression. The methods return nothing once `error` is set.
 class Parser {
  public:
@@ -149,9 +142,8 @@ class Parser {
     if (found == lets_.end()) {
       std::vector<std::string_view> known;
       for (const auto& [one, root] : lets_) known.push_back(one);
-      return fail(
-          or_nearest("there is no " + shown(name) + " in [let] above this (a variable is written ${NAME})",
-                     name, known));
+      return fail("there is no " + shown(name) + " in [let] above this" + and_nearest(nearest(name, known)) +
+                  " (a variable is written ${NAME})");
     }
     at_ += name.size();
     return found->second;
@@ -164,7 +156,7 @@ class Parser {
     if (signature == signatures.end() && !is_join) {
       std::vector<std::string_view> known = {"join"};
       for (const Signature& one : signatures) known.push_back(one.name);
-      return fail(or_nearest("there is no function " + shown(name), name, known));
+      return fail("there is no function " + shown(name) + and_nearest(nearest(name, known)));
     }
     at_ += name.size() + 1;
     std::vector<std::uint16_t> arguments;

@@ -63,7 +63,8 @@ TEST_CASE("a mistake in an expression is reported with its position") {
   CHECK(parsed("$RANK") ==
         "error: '$RANK', character 2: there is no 'RANK' in [let] above this (a variable is "
         "written ${NAME})");
-  CHECK(parsed("$tabel").ends_with("(a variable is written ${NAME}); did you mean table?"));
+  CHECK(parsed("$tabel").ends_with(
+      "in [let] above this, the nearest is table (a variable is written ${NAME})"));
   CHECK(parsed("$1") == "error: '$1', character 2: '$' begins a variable and is written ${NAME}");
   CHECK(parsed("{RANK}") == "error: '{RANK}', character 1: a variable is written ${NAME}");
   CHECK(parsed("add({A}, 1)") == "error: 'add({A}, 1)', character 5: a variable is written ${NAME}");
@@ -75,9 +76,8 @@ TEST_CASE("a mistake in an expression is reported with its position") {
   CHECK(parsed("${1A}") == "error: '${1A}', character 3: a variable's name is expected here");
   CHECK(parsed("${A:-}") == "error: '${A:-}', character 6: an expression is expected here");
   CHECK(parsed("${A:=x}") == "error: '${A:=x}', character 4: '}' or ':-' is expected here");
-  CHECK(
-      parsed("frist_host(${A})") ==
-      "error: 'frist_host(${A})', character 1: there is no function 'frist_host'; did you mean first_host?");
+  CHECK(parsed("frist(${A})") ==
+        "error: 'frist(${A})', character 1: there is no function 'frist', the nearest is first_host");
   CHECK(parsed("first_host(${A}") == "error: 'first_host(${A}', character 16: ',' or ')' is expected here");
   CHECK(
       parsed("first_host(${A}) ${B}") ==

@@ -108,9 +108,9 @@ nnode = "1"
 nnodes = ["${A", 2]
 [[idle_role]]
 when = []
-)") == Lines{"1: there is no key 'tittle' here", "1: 'title' is missing or empty",
+)") == Lines{"1: there is no key 'tittle' here, the nearest is title", "1: 'title' is missing or empty",
              "2: there is no kind 'rack'", "3: 'opt_in' is not true or false",
-             "4: 'match' is not a list of tables, [[match]]", "6: there is no key 'nnode' here",
+             "4: 'match' is not a list of tables, [[match]]", "6: there is no key 'nnode' here, the nearest is nnodes",
              "7: nnodes: '${A', character 4: '}' or ':-' is expected here",
              "7: nnodes: an expression is a string", "8: 'name' is missing or empty",
              "8: 'when' is missing or empty"});
@@ -143,7 +143,14 @@ TEST_CASE("what can never match, or was surely meant otherwise, is refused") {
   CHECK(with("signs = [\"A\"]\n[[refuse]]\nname = \"wrong\"\nwhen = [\"add(1, 1)\"]\n") ==
         Lines{"3: 'when' reads no variable and no file, so a message cannot give the reason"});
   const auto outcome = read_profile("x", "title = \"X\"\nsigns = [\"A\"]\n[facts]\nnode_rnk = \"1\"\n", "x");
-  CHECK_THAT(std::get<Faults>(outcome).at(0).fix, Catch::StartsWith("did you mean node_rank? use one of"));
+  CHECK_THAT(std::get<Faults>(outcome).at(0).what,
+             Catch::EndsWith("there is no key 'node_rnk' here, the nearest is node_rank"));
+  const auto unknown =
+      read_profile("x", "title = \"X\"\nsigns = [\"A\"]\n[facts]\nnnodes = \"frist(${A})\"\n", "x");
+  CHECK(to_line(std::get<Faults>(unknown).at(0)) ==
+        "x:4: nnodes: 'frist(${A})', character 1: there is no function 'frist', the nearest is first_host; "
+        "correct the "
+        "expression");
 }
 
 TEST_CASE("hostile documents are faults, never a crash or endless work") {

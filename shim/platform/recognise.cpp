@@ -135,14 +135,13 @@ Fault unknown_platform(std::span<const Profile> profiles, std::string_view wante
   std::vector<std::string_view> names = {"auto", "none"};
   for (const Profile& profile : profiles) names.push_back(profile.name());
   const std::string begin = std::string(wanted) + "-";
-  std::string near;
+  std::string family;
   for (const std::string_view name : names)
-    if (name.starts_with(begin)) near += (near.empty() ? "" : ", ") + std::string(name);
-  if (near.empty()) near = nearest(wanted, names);
-  Fault fault{"there is no platform " + in_quotes(wanted), {"--platform"}, {}};
-  if (!near.empty()) fault.fix = "did you mean " + near + "? ";
-  fault.fix += "`rankshim platforms` lists them; choose one with --platform";
-  return fault;
+    if (name.starts_with(begin)) family += (family.empty() ? "" : ", ") + std::string(name);
+  return {"there is no platform " + in_quotes(wanted) +
+              (family.empty() ? and_nearest(nearest(wanted, names)) : ", only " + family),
+          {"--platform"},
+          "choose one that `rankshim platforms` lists, with --platform"};
 }
 
 }  // namespace

@@ -37,10 +37,11 @@ void SettingsReader::unknown_option(std::string_view name) {
   std::vector<std::string_view> known = {"help", "version", "licenses"};
   for (const OptionInfo& option : options) known.push_back(option.name);
   const std::string_view near = nearest(name.substr(std::min<std::size_t>(2, name.size())), known);
-  reject(exit_code::usage, {fmt::format("unknown option {}", in_quotes(name)),
-                            {std::string(name)},
-                            near.empty() ? std::string("see rankshim --help")
-                                         : fmt::format("did you mean --{}? See rankshim --help", near)});
+  reject(exit_code::usage,
+         {fmt::format("unknown option {}{}", in_quotes(name),
+                      and_nearest(near.empty() ? std::string() : fmt::format("--{}", near))),
+          {std::string(name)},
+          "see rankshim --help"});
 }
 
 void SettingsReader::check_lists() {

@@ -43,10 +43,10 @@ void SettingsReader::read_key(const std::string& path, std::size_t line_number, 
       if (candidate.has_key) known.push_back(candidate.name);
     }
     const std::string_view near = nearest(key, known);
-    reject(exit_code::configuration, {fmt::format("{}: unknown key {}", line, in_quotes(key)),
-                                      {where},
-                                      near.empty() ? fmt::format("remove {} from {}", in_quotes(key), path)
-                                                   : fmt::format("did you mean {}?", near)});
+    reject(exit_code::configuration,
+           {fmt::format("{}: unknown key {}{}", line, in_quotes(key), and_nearest(near)),
+            {where},
+            fmt::format("{} {} in {}", near.empty() ? "remove" : "correct or remove", in_quotes(key), path)});
     return;
   }
   if (text) {

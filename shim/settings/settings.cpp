@@ -106,10 +106,11 @@ void SettingsReader::unknown_variable(std::string_view name) {
   if (const auto found = nearest(name.substr(variable_prefix.size()), known); !found.empty())
     near = find_option(found);
   reject(exit_code::configuration,
-         {fmt::format("unknown variable {}", in_quotes(name)),
+         {fmt::format("unknown variable {}{}", in_quotes(name),
+                      and_nearest(near == nullptr ? std::string() : variable_name(*near))),
           {std::string(name)},
-          near == nullptr ? fmt::format("unset {}; rankshim --help lists the settings", in_quotes(name))
-                          : fmt::format("did you mean {}?", variable_name(*near))});
+          fmt::format("{} {}; rankshim --help lists the settings",
+                      near == nullptr ? "unset" : "correct or unset", in_quotes(name))});
 }
 
 std::string_view Settings::text(Option option) const {
