@@ -1,4 +1,4 @@
-# The one binary in an image of its own, for COPY --from=rankshim /rankshim /usr/local/bin/rankshim
+# An image that has the binary and nothing else, for COPY --from=rankshim /rankshim /usr/local/bin/rankshim
 FROM debian:bookworm AS build
 # zig's cache is keyed by its own place too: a build with this checkout's path can share one.
 ARG FOLDER=/rankshim

@@ -1,4 +1,4 @@
-// malloc, new and their kin of the released binary, by shim/heap.
+// malloc, new and what belongs to them in the released binary, by shim/heap.
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>

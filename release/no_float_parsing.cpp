@@ -1,6 +1,6 @@
 #include <charconv>
 
-/// Takes the place of the C++ library's reader of floating-point numbers, which only toml++ uses: 17 kB less.
+/// Replaces the C++ library's reader of floating-point numbers, which only toml++ uses: 17 kB less.
 /// No key of ours takes such a number, so every one is refused by its type, whatever its value: it is read as
 /// 0. (libc++'s own name for it: __charconv/from_chars_floating_point.h. Should a later libc++ call it
 /// otherwise, its own comes back, and the size tells.)

@@ -2,7 +2,7 @@
 
 #include <locale.h>  // locale_t, which is POSIX'
 
-/// Takes the place of musl's tables of the world's letters, which only its regcomp uses: 12 kB less. Nothing
+/// Replaces musl's tables of the world's letters, which only its regcomp uses: 12 kB less. Nothing
 /// here sets a locale, and in the C locale musl reads a byte above 127 as a character that is neither a
 /// letter nor punctuation (MB_CUR_MAX is 1), so only those of ASCII are left. The functions with _l are there
 /// because musl defines them together with the others, and libc++ refers to them.

@@ -265,7 +265,7 @@ std::vector<std::string> torchrun_argv(const LaunchChoice& choice, const LaunchI
   argv.insert(argv.end(), {"-m", has_only_launch ? "torch.distributed.launch" : "torch.distributed.run"});
   for (const TorchrunFlag& flag : flags) argv.push_back(fmt::format("--{}={}", flag.name, flag.value));
   argv.insert(argv.end(), more.begin(), more.end());
-  // It passes --local_rank=N to every script, unless it is told not to.
+  // It passes --local_rank=N to every script, unless it gets --use_env.
   if (has_only_launch && choice.launcher != LauncherKind::launch &&
       !reads_local_rank_argument(script_text(command, input.node)))
     argv.emplace_back("--use_env");
