@@ -78,7 +78,7 @@ def test_a_term_ends_both_nodes_and_leaves_nothing(rankshim, environment, tmp_pa
         demo.wait_line("node 0  training 0")
         demo.wait_line("node 1  training 1")
         started = descendants(demo.pid)
-        assert len(started) >= 4
+        assert len(started) == 4, "two instances of rankshim, and a training under each"
         demo.signal(signal.SIGTERM)
         assert demo.wait() == 1
         assert "the demonstration was stopped" in demo.stderr
