@@ -218,8 +218,8 @@ LaunchPlan plan_launch(const LaunchChoice& choice, const LaunchInput& input, con
   share_cpus(change, choice, input);
   if (choice.launches()) change_for_stop(change, choice, input);
   hide_own_settings(change, node.environment());
-  set_user_variables(change, choice, input);
   change.set.insert(change.set.end(), known.network_interface.begin(), known.network_interface.end());
+  set_user_variables(change, choice, input);
   if (command.empty()) return plan;
   plan.argv = choice.by_torchrun() ? torchrun_argv(choice, input, own, known)
                                    : command_argv(choice, input, known.folder);
