@@ -110,7 +110,8 @@ nnodes = ["${A", 2]
 when = []
 )") == Lines{"1: there is no key 'tittle' here, the nearest is title", "1: 'title' is missing or empty",
              "2: there is no kind 'rack'", "3: 'opt_in' is not true or false",
-             "4: 'match' is not a list of tables, [[match]]", "6: there is no key 'nnode' here, the nearest is nnodes",
+             "4: 'match' is not a list of tables, [[match]]",
+             "6: there is no key 'nnode' here, the nearest is nnodes",
              "7: nnodes: '${A', character 4: '}' or ':-' is expected here",
              "7: nnodes: an expression is a string", "8: 'name' is missing or empty",
              "8: 'when' is missing or empty"});

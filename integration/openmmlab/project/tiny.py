@@ -3,7 +3,7 @@
 import sys
 
 import torch
-from mmengine.dist import all_reduce, get_rank, get_world_size
+from mmengine.dist import all_reduce, barrier, get_rank, get_world_size
 from mmengine.hooks import Hook
 from mmengine.model import BaseModel
 from mmengine.registry import DATASETS, HOOKS, MODELS
@@ -48,3 +48,6 @@ class ResultHook(Hook):
         sys.stdout.write(f'RESULT rank={get_rank()} world={get_world_size()} iterations={runner.iter} '
                          f'loss={self.loss.item():.6f} weight={weight:.8f}\n')
         sys.stdout.flush()
+
+    def after_run(self, runner):
+        barrier()  # nobody leaves while another still communicates
