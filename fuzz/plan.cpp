@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
+#include "base/json_field.h"
 #include "cli/explain.h"
 #include "node/fake_node.h"
-#include "base/json_field.h"
 #include "run/plan.h"
 #include "run/resolve.h"
 #include "target.h"

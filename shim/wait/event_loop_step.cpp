@@ -41,7 +41,8 @@ bool poll_one(boost::asio::io_context& io) { return do_step(io, &boost::asio::io
 
 }  // namespace rankshim
 
-// The linker lets all calls of these functions, Asio's too, come here (its option --wrap).
+// The linker lets all calls of these functions, Asio's too, come here (its option --wrap, which makes the
+// names). NOLINTBEGIN(bugprone-reserved-identifier)
 extern "C" {
 
 int __real_epoll_ctl(int epoll, int operation, int descriptor, epoll_event* event);
@@ -93,3 +94,4 @@ int __wrap_timerfd_settime(int timer, int flags, const itimerspec* time, itimers
   return result;
 }
 }
+// NOLINTEND(bugprone-reserved-identifier)
