@@ -25,11 +25,15 @@ using Accelerators = std::optional<DeviceCount>;
 
 class Findings {
  public:
-  void ok(std::string_view subject, std::string text) { add(Level::ok, subject, std::move(text)); }
-  void warning(std::string_view subject, std::string text) { add(Level::warning, subject, std::move(text)); }
-  void problem(std::string_view subject, std::string text) { add(Level::problem, subject, std::move(text)); }
-  void add(Level level, std::string_view subject, std::string text) {
-    findings_.push_back({level, std::string(subject), std::move(text)});
+  void ok(std::string_view subject, std::string text) { add(Severity::ok, subject, std::move(text)); }
+  void warning(std::string_view subject, std::string text) {
+    add(Severity::warning, subject, std::move(text));
+  }
+  void problem(std::string_view subject, std::string text) {
+    add(Severity::problem, subject, std::move(text));
+  }
+  void add(Severity severity, std::string_view subject, std::string text) {
+    findings_.push_back({severity, std::string(subject), std::move(text)});
   }
   std::vector<Finding> take() { return std::move(findings_); }
 
@@ -57,7 +61,7 @@ void check_shm(Findings& findings, const Surroundings& surroundings, unsigned wo
     findings.problem(subject, fmt::format("is not mounted: DataLoader workers and NCCL need it; {}", fix));
   } else if (*surroundings.shm <= default_shm) {
     const bool collective = workers > 1 && devices.has_value();
-    findings.add(collective ? Level::problem : Level::warning, subject,
+    findings.add(collective ? Severity::problem : Severity::warning, subject,
                  fmt::format("has {} in all: {}; {}", mebibytes(*surroundings.shm),
                              collective ? "too little for NCCL among the accelerators of this node"
                                         : "DataLoader workers end with a bus error when it is full",
@@ -142,14 +146,15 @@ void check_temporary(Findings& findings, const Surroundings& surroundings) {
                                  surroundings.temporary));
 }
 
-void check_names(Findings& findings, const Job& job, const Node& node, const Surroundings& surroundings) {
+void check_names(Findings& findings, const JobNeeds& job, const Node& node,
+                 const Surroundings& surroundings) {
   const std::string host = node.host_name();
   const wait::LookedUp& own = surroundings.own_name;
   constexpr std::string_view subject = "own name";
   const bool on_loopback = std::ranges::all_of(own.addresses, is_loopback);
   if (own.addresses.empty())
     findings.add(
-        job.several_nodes ? Level::problem : Level::warning, subject,
+        job.several_nodes ? Severity::problem : Severity::warning, subject,
         fmt::format("{} has no address, and gloo looks its own address up by it: add it to /etc/hosts, "
                     "or set GLOO_SOCKET_IFNAME to the interface of this node",
                     host));
@@ -182,10 +187,11 @@ void check_clock(Findings& findings, const Surroundings& surroundings) {
     findings.ok(subject, "is synchronised");
 }
 
-void check_python(Findings& findings, const Job& job, const Python& python, const Accelerators& devices) {
+void check_python(Findings& findings, const JobNeeds& job, const Python& python,
+                  const Accelerators& devices) {
   constexpr std::string_view subject = "python";
   const auto missing = [&](std::string_view about, std::string text) {
-    findings.add(job.needs_torch ? Level::problem : Level::warning, about, std::move(text));
+    findings.add(job.needs_torch ? Severity::problem : Severity::warning, about, std::move(text));
   };
   if (python.program.empty())
     return missing(subject, "was not found in PATH; name the interpreter with --python (RANKSHIM_PYTHON)");
@@ -208,7 +214,7 @@ void check_python(Findings& findings, const Job& job, const Python& python, cons
     findings.ok("torch", version);
 }
 
-void check_accelerators(Findings& findings, const Job& job, const Surroundings& surroundings,
+void check_accelerators(Findings& findings, const JobNeeds& job, const Surroundings& surroundings,
                         const Accelerators& devices) {
   constexpr std::string_view subject = "accelerators";
   if (!devices) return findings.ok(subject, "none are visible; workers run on the CPU");
@@ -247,10 +253,10 @@ void check_tracing(Findings& findings, const Node& node) {
 
 }  // namespace
 
-std::vector<Finding> diagnose(const Job& job, const Node& node, const Surroundings& surroundings) {
+std::vector<Finding> diagnose(const JobNeeds& job, const Node& node, const Surroundings& surroundings) {
   const Accelerators devices = node.accelerators();
   Findings findings;
-  for (const Finding& finding : job.findings) findings.add(finding.level, finding.subject, finding.text);
+  for (const Finding& finding : job.findings) findings.add(finding.severity, finding.subject, finding.text);
   check_names(findings, job, node, surroundings);
   check_python(findings, job, surroundings.python, devices);
   check_accelerators(findings, job, surroundings, devices);
@@ -268,10 +274,10 @@ std::vector<Finding> diagnose(const Job& job, const Node& node, const Surroundin
 std::string as_text(const std::vector<Finding>& findings) {
   std::string text;
   for (const Finding& finding : findings) {
-    const std::string_view level = finding.level == Level::ok        ? "ok"
-                                   : finding.level == Level::warning ? "warning"
-                                                                     : "problem";
-    text += fmt::format("{:<8} {:<16} {}\n", level, finding.subject, printable(finding.text));
+    const std::string_view severity = finding.severity == Severity::ok        ? "ok"
+                                      : finding.severity == Severity::warning ? "warning"
+                                                                              : "problem";
+    text += fmt::format("{:<8} {:<16} {}\n", severity, finding.subject, printable(finding.text));
   }
   return text;
 }

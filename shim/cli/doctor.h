@@ -12,7 +12,7 @@
 /// `rankshim doctor`: finds what makes jobs fail before they start.
 namespace rankshim::doctor {
 
-enum class Level : std::uint8_t {
+enum class Severity : std::uint8_t {
   ok,
   warning,  ///< it may be right for this job
   problem,  ///< the job cannot work: exit 78
@@ -20,7 +20,7 @@ enum class Level : std::uint8_t {
 
 /// One line of the result.
 struct Finding {
-  Level level = Level::ok;
+  Severity severity = Severity::ok;
   std::string subject;  ///< "/dev/shm"
   std::string text;     ///< the state; for a warning or a problem also what to do
 };
@@ -54,7 +54,7 @@ struct Surroundings {
 Surroundings look_around(const Node& node, const Settings& settings, const std::string& master);
 
 /// The job as far as it was resolved; it decides what else is needed.
-struct Job {
+struct JobNeeds {
   std::vector<Finding> findings;  ///< "node 1 of 2 on kubeflow-pytorchjob", or why it cannot be resolved
   std::string master;             ///< the master's name, if it is another node
   unsigned workers = 1;           ///< on this node
@@ -63,7 +63,7 @@ struct Job {
 };
 
 /// Makes all checks, in the order in which they are printed; pure.
-std::vector<Finding> diagnose(const Job& job, const Node& node, const Surroundings& surroundings);
+std::vector<Finding> diagnose(const JobNeeds& job, const Node& node, const Surroundings& surroundings);
 
 /// One line for each finding; warnings and problems are marked.
 std::string as_text(const std::vector<Finding>& findings);

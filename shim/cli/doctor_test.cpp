@@ -10,7 +10,7 @@ namespace {
 /// A node, a job and surroundings at which nothing is wrong; a test spoils one thing.
 struct Case {
   FakeNode node{{}};
-  Job job;
+  JobNeeds job;
   Surroundings surroundings;
 
   Case() {
@@ -53,100 +53,101 @@ TEST_CASE("where nothing is wrong every line of the doctor is ok") {
   it.node.devices = DeviceCount{2, "/dev/nvidia[0-9]*"};
   for (const Finding& finding : diagnose(it.job, it.node, it.surroundings)) {
     INFO(finding.subject << ": " << finding.text);
-    CHECK(finding.level == Level::ok);
+    CHECK(finding.severity == Severity::ok);
   }
 }
 
 TEST_CASE("the doctor names what is wrong, with its value and what to do") {
   struct Row {
     std::string_view subject;
-    Level level;
+    Severity severity;
     std::string_view part;  ///< of the text
     void (*spoil)(Case&);
   };
   const auto row = GENERATE(
-      Row{"/dev/shm", Level::problem, "is not mounted", [](Case& it) { it.surroundings.shm.reset(); }},
-      Row{"/dev/shm", Level::warning, "has 64 MiB in all",
+      Row{"/dev/shm", Severity::problem, "is not mounted", [](Case& it) { it.surroundings.shm.reset(); }},
+      Row{"/dev/shm", Severity::warning, "has 64 MiB in all",
           [](Case& it) { it.surroundings.shm = std::uint64_t{64} << 20U; }},
-      Row{"/dev/shm", Level::problem, "too little for NCCL",
+      Row{"/dev/shm", Severity::problem, "too little for NCCL",
           [](Case& it) {
             it.surroundings.shm = std::uint64_t{64} << 20U;
             it.node.devices = DeviceCount{2, "/dev/nvidia[0-9]*"};
           }},
-      Row{"locked memory", Level::ok, "limited to 8 MiB; there is no RDMA device",
+      Row{"locked memory", Severity::ok, "limited to 8 MiB; there is no RDMA device",
           [](Case& it) { limit(it, "Max locked memory", "8388608"); }},
-      Row{"locked memory", Level::problem, "limited to 8 MiB, and RDMA needs it unlimited",
+      Row{"locked memory", Severity::problem, "limited to 8 MiB, and RDMA needs it unlimited",
           [](Case& it) {
             limit(it, "Max locked memory", "8388608");
             it.node.folders["/sys/class/infiniband"] = {"mlx5_0"};
           }},
-      Row{"open files", Level::warning, "limited to 1024",
+      Row{"open files", Severity::warning, "limited to 1024",
           [](Case& it) { limit(it, "Max open files", "1024"); }},
-      Row{"processes", Level::problem, "91 of 100 are left (pids.max), too few for 2 workers",
+      Row{"processes", Severity::problem, "91 of 100 are left (pids.max), too few for 2 workers",
           [](Case& it) { it.node.files["/sys/fs/cgroup/pids.max"] = "100\n"; }},
-      Row{"processes", Level::ok, "not limited",
+      Row{"processes", Severity::ok, "not limited",
           [](Case& it) { it.node.files["/sys/fs/cgroup/pids.max"] = "max\n"; }},
-      Row{"memory", Level::problem, "is limited to 512 MiB, and torchrun with 2 workers needs 900 MiB",
+      Row{"memory", Severity::problem, "is limited to 512 MiB, and torchrun with 2 workers needs 900 MiB",
           [](Case& it) { it.node.files["/sys/fs/cgroup/memory.max"] = "536870912\n"; }},
-      Row{"own name", Level::warning, "fake-host has no address",
+      Row{"own name", Severity::warning, "fake-host has no address",
           [](Case& it) { it.surroundings.own_name = {}; }},
-      Row{"own name", Level::problem, "fake-host has no address",
+      Row{"own name", Severity::problem, "fake-host has no address",
           [](Case& it) {
             it.surroundings.own_name = {};
             it.job.several_nodes = true;
           }},
-      Row{"own name", Level::warning, "fake-host is 127.0.1.1, which no other node can reach",
+      Row{"own name", Severity::warning, "fake-host is 127.0.1.1, which no other node can reach",
           [](Case& it) {
             it.surroundings.own_name.addresses = {"127.0.1.1"};
             it.job.several_nodes = true;
           }},
-      Row{"master's name", Level::problem, "job-master-0 does not resolve",
+      Row{"master's name", Severity::problem, "job-master-0 does not resolve",
           [](Case& it) {
             it.job.master = "job-master-0";
             it.surroundings.master.why = "job-master-0 does not resolve";
           }},
-      Row{"python", Level::problem, "was not found in PATH", [](Case& it) { it.surroundings.python = {}; }},
-      Row{"python", Level::problem, "/usr/bin/python3 cannot be run",
+      Row{"python", Severity::problem, "was not found in PATH",
+          [](Case& it) { it.surroundings.python = {}; }},
+      Row{"python", Severity::problem, "/usr/bin/python3 cannot be run",
           [](Case& it) { it.surroundings.python.version.clear(); }},
-      Row{"torch", Level::problem, "was not found by /usr/bin/python3",
+      Row{"torch", Severity::problem, "was not found by /usr/bin/python3",
           [](Case& it) { it.surroundings.python.has_torch = false; }},
-      Row{"torch", Level::warning, "was not found by /usr/bin/python3",
+      Row{"torch", Severity::warning, "was not found by /usr/bin/python3",
           [](Case& it) {
             it.surroundings.python.has_torch = false;
             it.job.needs_torch = false;
           }},
-      Row{"torch", Level::warning, "2.13.0 was built for the CPU only",
+      Row{"torch", Severity::warning, "2.13.0 was built for the CPU only",
           [](Case& it) {
             it.surroundings.python.for_accelerators = false;
             it.node.devices = DeviceCount{2, "/dev/nvidia[0-9]*"};
           }},
-      Row{"accelerators", Level::problem, "1 visible (/dev/nvidia[0-9]*), fewer than the 2 workers",
+      Row{"accelerators", Severity::problem, "1 visible (/dev/nvidia[0-9]*), fewer than the 2 workers",
           [](Case& it) { it.node.devices = DeviceCount{1, "/dev/nvidia[0-9]*"}; }},
-      Row{"accelerators", Level::warning, "held open by other processes: 4711 (python3)",
+      Row{"accelerators", Severity::warning, "held open by other processes: 4711 (python3)",
           [](Case& it) {
             it.node.devices = DeviceCount{2, "/dev/nvidia[0-9]*"};
             it.surroundings.holders = {"4711 (python3)"};
           }},
-      Row{"temporary files", Level::problem, "cannot be written to /tmp",
+      Row{"temporary files", Severity::problem, "cannot be written to /tmp",
           [](Case& it) { it.surroundings.temporary_is_writable = false; }},
-      Row{"clock", Level::warning, "is not synchronised",
+      Row{"clock", Severity::warning, "is not synchronised",
           [](Case& it) { it.surroundings.clock_is_synchronised = false; }},
-      Row{"clock", Level::problem, "before 2026", [](Case& it) { it.surroundings.now = 5; }},
-      Row{"seccomp", Level::ok, "a filter restricts",
+      Row{"clock", Severity::problem, "before 2026", [](Case& it) { it.surroundings.now = 5; }},
+      Row{"seccomp", Severity::ok, "a filter restricts",
           [](Case& it) { it.node.files["/proc/self/status"] = "Seccomp:\t2\n"; }},
-      Row{"ptrace", Level::ok, "cannot attach to workers (ptrace_scope 1, no capability SYS_PTRACE)",
+      Row{"ptrace", Severity::ok, "cannot attach to workers (ptrace_scope 1, no capability SYS_PTRACE)",
           [](Case& it) { it.node.files["/proc/self/status"] = "CapEff:\t0000000000000000\n"; }});
   Case it;
   row.spoil(it);
   const Finding finding = it.about(row.subject);
   INFO(finding.text);
-  CHECK(finding.level == row.level);
+  CHECK(finding.severity == row.severity);
   CHECK(finding.text.find(row.part) != std::string::npos);
 }
 
 TEST_CASE("what is found of the job comes first, and a control character in it is escaped") {
   Case it;
-  it.job.findings = {{Level::problem, "job", "RANK=\x1b is no number; set it"}};
+  it.job.findings = {{Severity::problem, "job", "RANK=\x1b is no number; set it"}};
   const std::string text = as_text(diagnose(it.job, it.node, it.surroundings));
   CHECK(text.starts_with("problem  job              RANK=\\x1b is no number; set it\nok"));
 }

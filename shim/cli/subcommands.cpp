@@ -28,31 +28,31 @@ int fail_in_shell(const Settings& settings, int code) {
 }
 
 /// The job as far as it can be resolved, for the checks of `rankshim doctor`.
-doctor::Job resolve_for_doctor(const Invocation& invocation, const Node& node) {
-  using doctor::Level;
+doctor::JobNeeds resolve_for_doctor(const Invocation& invocation, const Node& node) {
+  using doctor::Severity;
   constexpr std::string_view subject = "job";
-  doctor::Job found;
-  const auto add = [&](Level level, std::string text) {
-    found.findings.push_back({level, std::string(subject), std::move(text)});
+  doctor::JobNeeds found;
+  const auto add = [&](Severity severity, std::string text) {
+    found.findings.push_back({severity, std::string(subject), std::move(text)});
   };
   const auto resolved = resolve_job(invocation.settings, invocation.arguments, node);
   if (const auto* faults = std::get_if<Faults>(&resolved)) {
-    for (const Fault& fault : *faults) add(Level::problem, to_line(fault));
+    for (const Fault& fault : *faults) add(Severity::problem, to_line(fault));
     return found;
   }
   const auto& [topology, choice] = std::get<Job>(resolved);
   const bool created = topology.granularity == platform::Granularity::process;
   const std::string_view master = topology.facts.text(Fact::master_addr);
-  add(Level::ok, topology.alone
-                     ? fmt::format("this node is the only one ({})", topology.platform)
+  add(Severity::ok,
+      topology.alone ? fmt::format("this node is the only one ({})", topology.platform)
                      : fmt::format("node {} of {} nodes on {}, master {}",
                                    topology.facts.has(Fact::node_rank) ? topology.facts.text(Fact::node_rank)
                                                                        : "(ranked by torch)",
                                    topology.facts.text(Fact::nnodes), topology.platform,
                                    master.empty() ? "unknown" : master));
   for (const auto* warnings : {&topology.warnings, &choice.warnings})
-    for (const std::string& warning : *warnings) add(Level::warning, warning);
-  if (!choice.missing.empty()) add(Level::problem, choice.missing);
+    for (const std::string& warning : *warnings) add(Severity::warning, warning);
+  if (!choice.missing.empty()) add(Severity::problem, choice.missing);
   found.workers = std::max(1U, topology.number(created ? Fact::local_world_size : Fact::nproc_per_node));
   found.several_nodes = !topology.alone;
   if (!topology.alone && !topology.host.value_or(false)) found.master = master;
@@ -131,13 +131,13 @@ int install_binary(const std::string& folder) {
 }
 
 int run_doctor(const Invocation& invocation, const Node& node) {
-  const doctor::Job job = resolve_for_doctor(invocation, node);
+  const doctor::JobNeeds job = resolve_for_doctor(invocation, node);
   const auto findings =
       doctor::diagnose(job, node, doctor::look_around(node, invocation.settings, job.master));
   Redactor redactor(node.environment(), invocation.settings.text(Option::redact));
   print(redactor.whole(doctor::as_text(findings)));
-  return std::ranges::any_of(findings,
-                             [](const auto& finding) { return finding.level == doctor::Level::problem; })
+  return std::ranges::any_of(
+             findings, [](const auto& finding) { return finding.severity == doctor::Severity::problem; })
              ? exit_code::configuration
              : exit_code::ok;
 }

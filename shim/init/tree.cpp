@@ -51,7 +51,7 @@ std::optional<std::vector<Process>> all_processes() {
     if (const std::optional<Process> process = read_process(*pid)) processes.push_back(*process);
   }
   // The kernel lists them in this order (fs/proc/base.c, next_tgid), but does not promise it.
-  insertion_sort(processes, [](const Process& a, const Process& b) { return a.pid < b.pid; });
+  heap_sort(processes, {}, &Process::pid);
   return processes;
 }
 

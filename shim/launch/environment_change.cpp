@@ -4,7 +4,7 @@
 #include <array>
 
 #include "base/text.h"
-#include "platform/variables.h"
+#include "platform/variable_index.h"
 
 namespace rankshim {
 namespace {
@@ -66,7 +66,7 @@ void set_pet(EnvironmentChange& change, const Topology& topology, bool add, cons
     if (topology.facts.has(fact) && (add || environment.get(name)))
       set_known(change, topology.facts, name, fact);
   }
-  const platform::Variables variables(environment);
+  const platform::VariableIndex variables(environment);
   for (const std::string& entry : environment.entries()) {
     if (!entry.starts_with("PET_")) continue;
     const std::string_view name = entry_name(entry);

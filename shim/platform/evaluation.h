@@ -9,7 +9,7 @@
 #include "base/fault.h"
 #include "node/node.h"
 #include "platform/profile.h"
-#include "platform/variables.h"
+#include "platform/variable_index.h"
 
 namespace rankshim::platform {
 
@@ -25,7 +25,7 @@ inline constexpr std::string_view link_ignored = " is a Kubernetes service link 
 /// files that exist and cannot be read are appended to `unreadable`.
 class Evaluation {
  public:
-  Evaluation(const Profile& profile, const Node& node, const Variables& variables,
+  Evaluation(const Profile& profile, const Node& node, const VariableIndex& variables,
              std::vector<std::string>& warnings, Faults& unreadable)
       : profile_(profile),
         tables_(*profile.tables),
@@ -73,7 +73,7 @@ class Evaluation {
   const Profile& profile_;
   const Tables& tables_;
   const Node& node_;
-  const Variables& variables_;
+  const VariableIndex& variables_;
   std::vector<std::string>& warnings_;
   Faults& unreadable_;
 };

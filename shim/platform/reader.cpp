@@ -70,9 +70,8 @@ class ProfileReader : public TomlDocument {
     if (table == nullptr) return;
     std::vector<std::pair<std::string, const toml::node*>> in_order;
     for (const auto& [key, node] : *table) in_order.emplace_back(std::string(std::string_view(key)), &node);
-    insertion_sort(in_order, [](const auto& a, const auto& b) {
-      return a.second->source().begin < b.second->source().begin;
-    });
+    heap_sort(in_order,
+         [](const auto& a, const auto& b) { return a.second->source().begin < b.second->source().begin; });
     for (const auto& [name, node] : in_order) {
       if (!is_shell_name(name)) fault(*node, "'" + name + "' is no name", "use letters, digits and _");
       std::vector<std::uint16_t> roots;
@@ -163,8 +162,13 @@ class ProfileReader : public TomlDocument {
       const bool holds_of_nothing = one.sign == Sign::not_set || one.sign == Sign::unlike;
       return (is_call ? 2 : 0) + (holds_of_nothing ? 1 : 0);
     };
-    insertion_sort(all, [&](const Condition& a, const Condition& b) { return cost(a) < cost(b); });
-    tables_.alternatives.push_back(added(all));
+    std::vector<Condition> cheapest_first;
+    for (int wanted = 0; wanted <= 3; ++wanted) {
+      for (Condition& one : all) {
+        if (cost(one) == wanted) cheapest_first.push_back(std::move(one));
+      }
+    }
+    tables_.alternatives.push_back(added(cheapest_first));
   }
 
   Slice roles(const toml::table& top, std::string_view key) {

@@ -7,7 +7,7 @@
 #include "node/node.h"
 #include "platform/evaluation.h"
 #include "platform/profile.h"
-#include "platform/variables.h"
+#include "platform/variable_index.h"
 
 namespace rankshim::platform {
 
@@ -24,7 +24,8 @@ struct Lack {
 /// Explains, for the user, why expressions of one profile yield nothing, or why a condition holds.
 class Reasons {
  public:
-  Reasons(const Profile& profile, const Node& node, const Variables& variables, const Evaluation& evaluation)
+  Reasons(const Profile& profile, const Node& node, const VariableIndex& variables,
+          const Evaluation& evaluation)
       : tables_(*profile.tables), node_(node), variables_(variables), evaluation_(evaluation) {}
 
   /// Adds why an expression yields nothing.
@@ -42,7 +43,7 @@ class Reasons {
 
   const Tables& tables_;
   const Node& node_;
-  const Variables& variables_;
+  const VariableIndex& variables_;
   Evaluation evaluation_;
 };
 

@@ -6,7 +6,7 @@
 #include "base/nearest.h"
 #include "base/text.h"
 #include "platform/evaluation.h"
-#include "platform/variables.h"
+#include "platform/variable_index.h"
 
 namespace rankshim::platform {
 namespace {
@@ -148,7 +148,7 @@ Fault unknown_platform(std::span<const Profile> profiles, std::string_view wante
 
 Facts read_facts(const Profile& profile, const Node& node, std::vector<std::string>& warnings) {
   Faults unreadable;  // found while the profile was recognised, if that happened
-  const Variables variables(node.environment());
+  const VariableIndex variables(node.environment());
   return read_facts(profile, Evaluation(profile, node, variables, warnings, unreadable));
 }
 
@@ -163,7 +163,7 @@ bool is_agent(const Profile& profile, std::string_view program) {
 }
 
 Causes causes_of(const Profile& profile, const Node& node) {
-  const Variables variables(node.environment());
+  const VariableIndex variables(node.environment());
   std::vector<std::string> warnings;
   Faults unreadable;
   Evaluation evaluation(profile, node, variables, warnings, unreadable);
@@ -188,7 +188,7 @@ Causes causes_of(const Profile& profile, const Node& node) {
 }
 
 Lack lack_of(const Profile& profile, Fact fact, const Node& node) {
-  const Variables variables(node.environment());
+  const VariableIndex variables(node.environment());
   std::vector<std::string> warnings;
   Faults unreadable;
   Evaluation evaluation(profile, node, variables, warnings, unreadable);
@@ -204,7 +204,7 @@ Lack lack_of(const Profile& profile, Fact fact, const Node& node) {
 }
 
 std::vector<std::string> ignored_variables(std::span<const Profile> profiles, const Node& node) {
-  const Variables variables(node.environment());
+  const VariableIndex variables(node.environment());
   std::vector<std::string> warnings, inputs, names;
   Faults unreadable;
   for (const Profile& profile : profiles) {
@@ -233,7 +233,7 @@ Outcome<Platform> recognise(std::span<const Profile> profiles, std::string_view 
                                 "; unless options give the other nodes, this node trains alone");
     return result;
   }
-  const Variables variables(node.environment());
+  const VariableIndex variables(node.environment());
   Faults unreadable;
   const auto evaluation_of = [&](const Profile& profile) {
     return Evaluation(profile, node, variables, result.warnings, unreadable);

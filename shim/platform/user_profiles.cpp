@@ -50,7 +50,7 @@ std::vector<std::string> users_files(std::string_view file, bool of_launchers, c
                                                             std::string(entry));
   };
   node.each_name(profile_folder, take, &paths);
-  insertion_sort(paths, std::less<>{});
+  heap_sort(paths);
   if (!file.empty()) paths.emplace(paths.begin(), file);
   std::erase_if(paths,
                 [&](const std::string& path) { return path.ends_with(launcher_extension) != of_launchers; });

@@ -15,10 +15,10 @@ namespace rankshim::platform {
 /// thousand variables: a linear search for each name would be noticeable in the start time. It is not
 /// std::unordered_map, because with a pod's 60 variables that takes 17 µs to build and to look up 370 names,
 /// and this takes 11 (-Os): most of the names are missing, which a few of their characters show.
-class Variables {
+class VariableIndex {
  public:
   /// Views into `environment`, which must outlive this and stay unchanged.
-  explicit Variables(const Environment& environment);
+  explicit VariableIndex(const Environment& environment);
 
   /// As Environment::get.
   [[nodiscard]] std::optional<std::string_view> get(std::string_view name) const;

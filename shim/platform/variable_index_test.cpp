@@ -1,9 +1,9 @@
-#include "platform/variables.h"
+#include "platform/variable_index.h"
 
 #include <catch2/catch.hpp>
 
 using namespace rankshim;
-using platform::Variables;
+using platform::VariableIndex;
 
 TEST_CASE("the index finds what the environment finds") {
   std::vector<std::string> entries = {"A=1",   "EMPTY=", "A=2",    "no equals sign",
@@ -11,7 +11,7 @@ TEST_CASE("the index finds what the environment finds") {
   for (int i = 0; i < 1000; ++i)
     entries.push_back("SERVICE_" + std::to_string(i) + "_PORT=" + std::to_string(i));
   const Environment environment(entries);
-  const Variables variables(environment);
+  const VariableIndex variables(environment);
   for (const char* name :
        {"A", "EMPTY", "E", "LATER", "NONE", "SERVICE_0_PORT", "SERVICE_999_PORT", "SERVICE_1000_PORT"}) {
     CAPTURE(name);
@@ -23,5 +23,5 @@ TEST_CASE("the index finds what the environment finds") {
 
 TEST_CASE("an index over nothing finds nothing") {
   const Environment environment;
-  CHECK_FALSE(Variables(environment).get("A"));
+  CHECK_FALSE(VariableIndex(environment).get("A"));
 }

@@ -1,4 +1,4 @@
-#include "platform/variables.h"
+#include "platform/variable_index.h"
 
 #include <bit>
 
@@ -23,7 +23,7 @@ std::size_t mark(std::string_view name) {
 
 }  // namespace
 
-Variables::Variables(const Environment& environment)
+VariableIndex::VariableIndex(const Environment& environment)
     : entries_(environment.entries()), slots_(std::bit_ceil(entries_.size() * 2 + 1)) {
   for (std::size_t i = 0; i < entries_.size(); ++i) {
     const std::string_view name = entry_name(entries_[i]);
@@ -34,14 +34,14 @@ Variables::Variables(const Environment& environment)
   }
 }
 
-std::size_t Variables::slot_of(std::string_view name) const {
+std::size_t VariableIndex::slot_of(std::string_view name) const {
   const std::size_t mask = slots_.size() - 1;
   std::size_t slot = hash(name) & mask;
   while (slots_[slot] != 0 && !is_named(entries_[slots_[slot] - 1], name)) slot = (slot + 1) & mask;
   return slot;
 }
 
-std::optional<std::string_view> Variables::get(std::string_view name) const {
+std::optional<std::string_view> VariableIndex::get(std::string_view name) const {
   if (name.empty() || !marks_[mark(name)]) return std::nullopt;
   const std::uint32_t found = slots_[slot_of(name)];
   if (found == 0) return std::nullopt;
