@@ -179,3 +179,24 @@ TEST_CASE("where memory is refused the first worker that fails still ends the ot
     CHECK(workers.exit_code() == 41);
   }
 }
+
+/// As if memory were refused when the first worker's failure is noted.
+class RefusedAtFailure final : public Three {
+ public:
+  void reaped(pid_t /*process*/, int status) override {
+    if (status != 0) std::get_new_handler()();
+  }
+};
+
+TEST_CASE("where memory is refused at the failure of a worker, the others are ended and its code counts",
+          "[supervise]") {
+  for (const Mode mode : modes()) {
+    INFO(name(mode));
+    RefusedAtFailure launcher;
+    Policy policy;
+    policy.launcher = &launcher;
+    Supervised workers(mode, "trap 'exit 7' TERM; trap 'exit 41' USR1; [ $0 = 1 ] && kill -USR1 $$; " + waits,
+                       policy, last_resort::arm);
+    CHECK(workers.exit_code() == 41);
+  }
+}

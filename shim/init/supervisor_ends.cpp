@@ -146,7 +146,6 @@ void Supervisor::on_process_end(Started& process, std::optional<int> status, int
   const pid_t pid = process.spawn->pid();
   process.ended = true;
   forwarder_.process_ended(pid);
-  if (status && starts_workers_) launcher_.reaped(pid, *status);
   const bool last = std::ranges::all_of(processes_, &Started::ended);
   const bool failed = status != 0;
   if (!failed_at_ && (failed || last)) {
@@ -156,6 +155,7 @@ void Supervisor::on_process_end(Started& process, std::optional<int> status, int
   const bool first = failed && !failed_at_;
   if (first) failed_at_ = Clock::now();
   if (!policy_.hook) last_resort::process_ended(pid, failed ? code_so_far() : 0);
+  if (status && starts_workers_) launcher_.reaped(pid, *status);
   if (last) return on_command_end(status.value_or(0));
   if (first) end_other_workers();
 }
