@@ -24,12 +24,10 @@ def pod(network):
 def test_a_signal_from_outside_reaches_the_program(pod, rankshim, number):
     program = pod.start([rankshim, "--", "python3", "-I", "-S", "-c", f"""
 import os, signal
-def caught(number, frame):
-    os.write(1, b"CAUGHT %d\\n" % number)
-    os._exit(7)
-signal.signal({int(number)}, caught)
+signal.pthread_sigmask(signal.SIG_BLOCK, {{{int(number)}}})  # it cannot come between the line and the wait
 os.write(1, b"READY\\n")
-while True: signal.pause()
+os.write(1, b"CAUGHT %d\\n" % signal.sigwait({{{int(number)}}}))
+os._exit(7)
 """], {})
     program.wait_line("READY")
     program.signal(number)

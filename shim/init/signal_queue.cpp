@@ -16,6 +16,7 @@
 #include "init/kernel.h"
 #include "init/last_resort.h"
 #include "wait/asio_without_exceptions.h"
+#include "wait/event_loop_step.h"
 
 namespace rankshim::supervise {
 
@@ -119,6 +120,7 @@ boost::asio::awaitable<bool> SignalQueue::wait(Deadline deadline) {
 void SignalQueue::set_timer(Deadline deadline) {
   if (deadline == timer_set_for_) return;
   timer_set_for_ = deadline;
+  set_far_deadline(deadline);
   if (!deadline) {
     timer_.cancel();
     return;

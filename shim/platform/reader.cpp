@@ -70,8 +70,9 @@ class ProfileReader : public TomlDocument {
     if (table == nullptr) return;
     std::vector<std::pair<std::string, const toml::node*>> in_order;
     for (const auto& [key, node] : *table) in_order.emplace_back(std::string(std::string_view(key)), &node);
-    heap_sort(in_order,
-         [](const auto& a, const auto& b) { return a.second->source().begin < b.second->source().begin; });
+    heap_sort(in_order, [](const auto& a, const auto& b) {
+      return a.second->source().begin < b.second->source().begin;
+    });
     for (const auto& [name, node] : in_order) {
       if (!is_shell_name(name)) fault(*node, "'" + name + "' is no name", "use letters, digits and _");
       std::vector<std::uint16_t> roots;
@@ -156,7 +157,7 @@ class ProfileReader : public TomlDocument {
 
   /// Sorts the conditions that are quickest to decide to the front, because most alternatives of most
   /// profiles do not hold.
-  void alternative(std::vector<Condition> all) {
+  void alternative(const std::vector<Condition>& all) {
     const auto cost = [&](const Condition& one) {
       const bool is_call = tables_.steps[one.root].op != Op::variable;
       const bool holds_of_nothing = one.sign == Sign::not_set || one.sign == Sign::unlike;
@@ -164,8 +165,8 @@ class ProfileReader : public TomlDocument {
     };
     std::vector<Condition> cheapest_first;
     for (int wanted = 0; wanted <= 3; ++wanted) {
-      for (Condition& one : all) {
-        if (cost(one) == wanted) cheapest_first.push_back(std::move(one));
+      for (const Condition& one : all) {
+        if (cost(one) == wanted) cheapest_first.push_back(one);
       }
     }
     tables_.alternatives.push_back(added(cheapest_first));

@@ -6,6 +6,7 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <optional>
@@ -15,6 +16,8 @@ namespace {
 
 boost::asio::io_context* running = nullptr;  // during run_one() and poll_one()
 int refusal = 0;                             // errno; it is never reset
+
+std::optional<wait::Clock::time_point> far_deadline;
 
 void refuse(int error) {
   refusal = error;
@@ -36,6 +39,8 @@ int run_one(boost::asio::io_context& io) {
   if (refusal == 0) do_step(io, &boost::asio::io_context::run_one);
   return refusal;
 }
+
+void set_far_deadline(std::optional<wait::Clock::time_point> deadline) { far_deadline = deadline; }
 
 bool poll_one(boost::asio::io_context& io) { return do_step(io, &boost::asio::io_context::poll_one) != 0; }
 
@@ -87,9 +92,23 @@ int __wrap_epoll_ctl(int epoll, int operation, int descriptor, epoll_event* even
   return result;
 }
 
-/// timerfd_settime(2). Asio would not notice that it is refused, and wait for a timer that never expires.
+/// timerfd_settime(2). Asio would not notice that it is refused, and wait for a timer that never expires. Its
+/// 5 minutes (boost/asio/detail/impl/epoll_reactor.ipp, get_timeout) become what they stand for: the deadline
+/// that is later, or none, which disarms the timer.
 int __wrap_timerfd_settime(int timer, int flags, const itimerspec* time, itimerspec* before) {
-  const int result = __real_timerfd_settime(timer, flags, time, before);
+  constexpr time_t longest_of_asio = 300;
+  itimerspec wanted = *time;
+  if (flags == 0 && wanted.it_value.tv_sec == longest_of_asio && wanted.it_value.tv_nsec == 0) {
+    wanted.it_value = {};
+    if (rankshim::far_deadline) {
+      const auto left = std::max<std::chrono::nanoseconds>(
+          *rankshim::far_deadline - rankshim::wait::Clock::now(), std::chrono::nanoseconds(1));
+      const auto seconds = std::chrono::floor<std::chrono::seconds>(left);
+      wanted.it_value.tv_sec = static_cast<time_t>(seconds.count());
+      wanted.it_value.tv_nsec = static_cast<long>((left - seconds).count());
+    }
+  }
+  const int result = __real_timerfd_settime(timer, flags, &wanted, before);
   if (result != 0) rankshim::refuse(errno);
   return result;
 }
