@@ -136,7 +136,7 @@ class ProfileReader : public TomlDocument {
     static constexpr auto keys = std::to_array<std::string_view>({"all", "any"});
     const std::size_t first = tables_.alternatives.size();
     for (const toml::table* one : tables_of(top, "match", keys))
-      for (auto& all : each_with_any(*one, "all")) alternative(std::move(all));
+      for (auto& all : each_with_any(*one, "all")) alternative(all);
     return range(tables_.alternatives, first);
   }
 
