@@ -17,7 +17,6 @@ set(headers_definitions
     TOML_EXCEPTIONS=0
     TOML_FLOAT_CHARCONV=1  # else toml++ parses floats by stringstream and locale
     BOOST_ASIO_SEPARATE_COMPILATION  # cmake/asio.cpp
-    BOOST_ASIO_HAS_TIMERFD=1  # which Asio knows of glibc only: without one, an idle loop wakes up every 5 minutes
     BOOST_ASIO_DISABLE_THREADS
     BOOST_ASIO_NO_DEPRECATED
     BOOST_NO_EXCEPTIONS  # shim/init/last_resort.cpp
@@ -51,8 +50,8 @@ target_link_libraries(fmt PUBLIC headers)
 add_library(asio STATIC EXCLUDE_FROM_ALL "${PROJECT_SOURCE_DIR}/cmake/asio.cpp")
 target_compile_options(asio PRIVATE ${words_of_exceptions})
 target_link_libraries(asio PUBLIC headers)
-# Its calls of the kernel that it does not check (shim/wait/event_loop_step.cpp). zig's command line knows no --wrap:
+# Two calls of the kernel (shim/wait/event_loop_step.cpp). zig's command line knows no --wrap:
 # release/zig-link.
 if(NOT CMAKE_CXX_COMPILER_TARGET MATCHES "musl")
-  target_link_options(asio INTERFACE -Wl,--wrap=epoll_ctl,--wrap=epoll_wait,--wrap=timerfd_settime)
+  target_link_options(asio INTERFACE -Wl,--wrap=epoll_wait,--wrap=timerfd_create)
 endif()

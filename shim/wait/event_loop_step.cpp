@@ -3,12 +3,13 @@
 #include <poll.h>
 #include <sys/epoll.h>
 #include <sys/syscall.h>
-#include <sys/timerfd.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <cstdint>
+#include <limits>
 #include <optional>
 
 namespace rankshim {
@@ -33,6 +34,13 @@ std::size_t do_step(boost::asio::io_context& io, std::size_t (boost::asio::io_co
   return handlers;
 }
 
+/// The timeout of epoll_wait(2) until the far deadline; -1 if there is none.
+int until_far_deadline() {
+  if (!far_deadline) return -1;
+  const auto left = std::chrono::ceil<std::chrono::milliseconds>(*far_deadline - wait::Clock::now()).count();
+  return static_cast<int>(std::clamp<std::int64_t>(left, 0, std::numeric_limits<int>::max()));
+}
+
 }  // namespace
 
 int run_one(boost::asio::io_context& io) {
@@ -50,17 +58,19 @@ bool poll_one(boost::asio::io_context& io) { return do_step(io, &boost::asio::io
 // names). NOLINTBEGIN(bugprone-reserved-identifier)
 extern "C" {
 
-int __real_epoll_ctl(int epoll, int operation, int descriptor, epoll_event* event);
 int __real_epoll_wait(int epoll, epoll_event* events, int most, int milliseconds);
-int __real_timerfd_settime(int timer, int flags, const itimerspec* time, itimerspec* before);
 
-/// epoll_wait(2), by the one of its two calls that is permitted. The loop stops once it has been refused for
-/// a second; before that, nothing has happened.
+/// epoll_wait(2), by the one of its two calls that is permitted. Asio's 5 minutes
+/// (boost/asio/detail/impl/epoll_reactor.ipp, get_timeout) become what they stand for: the deadline that is
+/// later, or none. The loop stops once the call has been refused for a second; before that, nothing has
+/// happened.
 int __wrap_epoll_wait(int epoll, epoll_event* events, int most, int milliseconds) {
-  using Clock = std::chrono::steady_clock;
+  using Clock = rankshim::wait::Clock;
   constexpr std::chrono::seconds patience{1};
   constexpr int a_moment = 5;
+  constexpr int longest_of_asio = 5 * 60 * 1000;
   static std::optional<Clock::time_point> refused_since;
+  if (milliseconds == longest_of_asio) milliseconds = rankshim::until_far_deadline();
   int count = __real_epoll_wait(epoll, events, most, milliseconds);
   const auto is_forbidden = [&] { return count < 0 && (errno == EPERM || errno == ENOSYS); };
   if (is_forbidden()) {
@@ -85,32 +95,12 @@ int __wrap_epoll_wait(int epoll, epoll_event* events, int most, int milliseconds
   return 0;
 }
 
-/// epoll_ctl(2). When its loop is made, Asio does not check whether its timer can be watched.
-int __wrap_epoll_ctl(int epoll, int operation, int descriptor, epoll_event* event) {
-  const int result = __real_epoll_ctl(epoll, operation, descriptor, event);
-  if (result != 0 && operation == EPOLL_CTL_ADD && rankshim::running == nullptr) rankshim::refuse(errno);
-  return result;
-}
-
-/// timerfd_settime(2). Asio would not notice that it is refused, and wait for a timer that never expires. Its
-/// 5 minutes (boost/asio/detail/impl/epoll_reactor.ipp, get_timeout) become what they stand for: the deadline
-/// that is later, or none, which disarms the timer.
-int __wrap_timerfd_settime(int timer, int flags, const itimerspec* time, itimerspec* before) {
-  constexpr time_t longest_of_asio = 300;
-  itimerspec wanted = *time;
-  if (flags == 0 && wanted.it_value.tv_sec == longest_of_asio && wanted.it_value.tv_nsec == 0) {
-    wanted.it_value = {};
-    if (rankshim::far_deadline) {
-      const auto left = std::max<std::chrono::nanoseconds>(
-          *rankshim::far_deadline - rankshim::wait::Clock::now(), std::chrono::nanoseconds(1));
-      const auto seconds = std::chrono::floor<std::chrono::seconds>(left);
-      wanted.it_value.tv_sec = static_cast<time_t>(seconds.count());
-      wanted.it_value.tv_nsec = static_cast<long>((left - seconds).count());
-    }
-  }
-  const int result = __real_timerfd_settime(timer, flags, &wanted, before);
-  if (result != 0) rankshim::refuse(errno);
-  return result;
+/// timerfd_create(2), which is Asio's alone. Without a timer in its loop, the loop wakes up by epoll_wait's
+/// timeout: three calls less at the start, and no timer whose setting could be refused, which Asio does not
+/// check.
+int __wrap_timerfd_create(int /*clock*/, int /*flags*/) {
+  errno = ENOSYS;
+  return -1;
 }
 }
 // NOLINTEND(bugprone-reserved-identifier)

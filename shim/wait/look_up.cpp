@@ -2,7 +2,6 @@
 
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
-#include <sys/timerfd.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -24,8 +23,7 @@ namespace {
 
 /// errno if the system refuses what an event loop needs, which Asio would not survive.
 int loop_refusal() {
-  const std::array<int, 3> made = {epoll_create1(EPOLL_CLOEXEC), eventfd(0, EFD_CLOEXEC),
-                                   timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC)};
+  const std::array<int, 2> made = {epoll_create1(EPOLL_CLOEXEC), eventfd(0, EFD_CLOEXEC)};
   const int error = std::ranges::min(made) < 0 ? errno : 0;
   for (const int descriptor : made) {
     if (descriptor >= 0) close(descriptor);
