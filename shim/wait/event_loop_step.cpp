@@ -64,7 +64,7 @@ int __real_epoll_wait(int epoll, epoll_event* events, int most, int milliseconds
 /// (boost/asio/detail/impl/epoll_reactor.ipp, get_timeout) become what they stand for: the deadline that is
 /// later, or none. The loop stops once the call has been refused for a second; before that, nothing has
 /// happened.
-int __wrap_epoll_wait(int epoll, epoll_event* events, int most, int milliseconds) {
+[[gnu::used]] int __wrap_epoll_wait(int epoll, epoll_event* events, int most, int milliseconds) {
   using Clock = rankshim::wait::Clock;
   constexpr std::chrono::seconds patience{1};
   constexpr int a_moment = 5;
@@ -98,7 +98,7 @@ int __wrap_epoll_wait(int epoll, epoll_event* events, int most, int milliseconds
 /// timerfd_create(2), which is Asio's alone. Without a timer in its loop, the loop wakes up by epoll_wait's
 /// timeout: three calls less at the start, and no timer whose setting could be refused, which Asio does not
 /// check.
-int __wrap_timerfd_create(int /*clock*/, int /*flags*/) {
+[[gnu::used]] int __wrap_timerfd_create(int /*clock*/, int /*flags*/) {
   errno = ENOSYS;
   return -1;
 }
