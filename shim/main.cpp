@@ -1,3 +1,5 @@
+#include <unistd.h>
+
 #include <string>
 #include <variant>
 #include <vector>
@@ -14,7 +16,7 @@
 #include "init/stack.h"
 #include "node/node.h"
 #include "report/redact.h"
-#include "run/conclude.h"
+#include "report/rejected.h"
 #include "run/run_job.h"
 #include "settings/settings.h"
 

@@ -45,4 +45,8 @@ struct Ending {
   WorkerRecord workers;
 };
 
+/// The exit code that tells of this end: the command's own, 128 + its signal, 127 or 126 if it was not found
+/// or cannot be executed, 71 if the system refused to start it or does not report how it ended.
+int exit_code_of(const Ending& ending);
+
 }  // namespace rankshim::supervise

@@ -46,7 +46,8 @@ bool Supervisor::start() {
   if (!policy_.hook) {
     last_resort::command_runs(std::move(pids_of_last_resort), policy_.scope != SignalScope::child,
                               policy_.grace);
-    if (failed_at_) last_resort::process_ended(0, code_so_far());  // the worker that could not be started
+    if (failed_at_)
+      last_resort::process_ended(0, exit_code_of(ending_));  // the worker that could not be started
   }
   processes_.resize(pids.size());
   workers_ = {};  // their environments may be large

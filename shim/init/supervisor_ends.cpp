@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "base/duration.h"
-#include "base/exit_code.h"
 #include "base/log.h"
 #include "init/kernel.h"
 #include "init/last_resort.h"
@@ -29,16 +28,6 @@ constexpr milliseconds look_at_proc_again{50};
 constexpr unsigned reaped_at_once = 1000;  // then signals get their turn
 
 }  // namespace
-
-int Supervisor::code_so_far() const {
-  if (ending_.kind == Ending::Kind::withheld) return exit_code::system;
-  if (ending_.kind == Ending::Kind::not_started) {
-    if (ending_.failed_call != "execve") return exit_code::system;
-    return ending_.number == ENOENT || ending_.number == ENOTDIR ? exit_code::not_found
-                                                                 : exit_code::not_executable;
-  }
-  return ending_.kind == Ending::Kind::signalled ? exit_code::signal_base + ending_.number : ending_.number;
-}
 
 void Supervisor::reap() {
   for (unsigned reaped = 0; reaped < reaped_at_once; ++reaped) {
@@ -154,7 +143,7 @@ void Supervisor::on_process_end(Started& process, std::optional<int> status, int
   }
   const bool first = failed && !failed_at_;
   if (first) failed_at_ = Clock::now();
-  if (!policy_.hook) last_resort::process_ended(pid, failed ? code_so_far() : 0);
+  if (!policy_.hook) last_resort::process_ended(pid, failed ? exit_code_of(ending_) : 0);
   if (status && starts_workers_) launcher_.reaped(pid, *status);
   if (last) return on_command_end(status.value_or(0));
   if (first) end_other_workers();
@@ -191,7 +180,7 @@ void Supervisor::on_command_end(int status) {
     if (policy_.grace) kill_by(*ending_.stopped_at, *policy_.grace);
   }
   ending_.ended_at = Clock::now();
-  if (!policy_.hook) last_resort::command_ended(code_so_far());
+  if (!policy_.hook) last_resort::command_ended(exit_code_of(ending_));
   launcher_.command_ended();
   ending_.ended_at = Clock::now();  // the launcher has handled the workers that ended earlier, so their times
                                     // are before this one

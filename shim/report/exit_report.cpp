@@ -183,6 +183,16 @@ bool only_a_code(const ExitReport& report) {
 
 }  // namespace
 
+ExitReport common_report(const Verdict& verdict, int exit_code, const Details& details, const Node& node) {
+  ExitReport report;
+  report.verdict = &verdict;
+  report.exit_code = exit_code;
+  report.details = &details;
+  report.host = node.host_name();
+  report.end = steady_clock::now();
+  return report;
+}
+
 std::string as_json(const ExitReport& report) {
   const supervise::Ending* const ending = end_of_command(report);
   json::Object object;

@@ -7,6 +7,7 @@
 
 #include "init/ending.h"
 #include "launch/job.h"
+#include "node/node.h"
 #include "report/details.h"
 #include "report/verdict.h"
 
@@ -30,6 +31,10 @@ struct ExitReport {
   std::vector<Phase> phases;
   std::chrono::steady_clock::time_point end;
 };
+
+/// The part that all reports have in common, those for refused settings included. The report keeps pointers
+/// to the verdict and the details. It ends now.
+ExitReport common_report(const Verdict& verdict, int exit_code, const Details& details, const Node& node);
 
 /// The report, version 1; docs/report.md describes its members.
 std::string as_json(const ExitReport& report);

@@ -24,13 +24,12 @@ using supervise::Ending;
 Verdict judge_failed_start(const Ending& ending, const std::string& program) {
   Verdict verdict;
   verdict.failed = true;
+  verdict.code = exit_code_of(ending);
   const char* reason = std::strerror(ending.number);
   if (ending.failed_call != "execve") {
-    verdict.code = exit_code::system;
     verdict.sentence =
         fmt::format("the system refused to start {}: {}: {}", program, ending.failed_call, reason);
-  } else if (ending.number == ENOENT || ending.number == ENOTDIR) {
-    verdict.code = exit_code::not_found;
+  } else if (verdict.code == exit_code::not_found) {
     verdict.sentence =
         ending.failed_interpreter
             ? fmt::format(
@@ -38,17 +37,14 @@ Verdict judge_failed_start(const Ending& ending, const std::string& program) {
                   "its dynamic loader",
                   ending.failed_path)
             : fmt::format("{} was not found: {}{}", program, reason, subcommand_hint(program));
-  } else if (ending.number == ENOMEM || ending.number == EMFILE || ending.number == ENFILE) {
-    verdict.code = exit_code::system;
+  } else if (verdict.code == exit_code::system) {
     verdict.sentence = fmt::format("the system refused to start {}: {}", program, reason);
   } else if (ending.number == ENOEXEC) {
-    verdict.code = exit_code::not_executable;
     verdict.sentence = fmt::format(
         "{} cannot be executed: this machine does not know its format; check the architecture that it was "
         "built for",
         ending.failed_path);
   } else {
-    verdict.code = exit_code::not_executable;
     verdict.sentence = fmt::format("{} cannot be executed: {}", program, reason);
   }
   return verdict;
@@ -57,7 +53,7 @@ Verdict judge_failed_start(const Ending& ending, const std::string& program) {
 Verdict withheld(const Ending& ending, const std::string& program) {
   Verdict verdict;
   verdict.failed = true;
-  verdict.code = exit_code::system;
+  verdict.code = exit_code_of(ending);
   verdict.sentence = fmt::format("{} has ended, and the system does not report how: wait4: {}", program,
                                  std::strerror(ending.number));
   return verdict;
@@ -278,7 +274,7 @@ Verdict judge(const Ending& ending, const LaunchChoice& choice, const LaunchPlan
   const std::string name = choice.by_torchrun() ? std::string(plan.agent_name)
                            : launcher           ? "the set of workers"
                                                 : program;
-  const int own_code = signalled ? exit_code::signal_base + ending.number : ending.number;
+  const int own_code = exit_code_of(ending);
   verdict.code = own_code;
   const bool remains = !ending.ended_at && !ending.left_behind.empty();
   verdict.sentence = name +
@@ -338,6 +334,11 @@ Verdict judge(const Ending& ending, const LaunchChoice& choice, const LaunchPlan
   if (!ending.left_behind.empty())
     verdict.sentence += "; SIGKILL did not end " + ending.left_behind + ", which waits in the kernel";
   return verdict;
+}
+
+int exit_code_of(const Verdict& verdict, const Settings& settings) {
+  const auto map = ExitMap::parse(settings.text(Option::exit_map)).value_or(ExitMap{});
+  return map.apply(verdict.cause, verdict.code);
 }
 
 }  // namespace rankshim

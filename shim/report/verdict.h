@@ -12,6 +12,7 @@
 #include "launch/launch.h"
 #include "report/details.h"
 #include "settings/exit_map.h"
+#include "settings/settings.h"
 
 namespace rankshim {
 
@@ -50,5 +51,8 @@ struct Verdict {
 Verdict judge(const supervise::Ending& ending, const LaunchChoice& choice, const LaunchPlan& plan,
               const Details& details, const std::optional<supervise::NodeNumbers>& numbers = std::nullopt,
               bool launcher_code = false);
+
+/// The verdict's code, after --exit-map.
+int exit_code_of(const Verdict& verdict, const Settings& settings);
 
 }  // namespace rankshim

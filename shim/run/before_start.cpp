@@ -96,8 +96,8 @@ awaitable<std::optional<Verdict>> run_pre_start(const Run& run) {
     co_return stopped_before_start(*signal, "during the pre-start hook");
   if (hook.leftovers != 0)
     log::warn("the processes that the pre-start hook left running were stopped: start them from the command");
-  if (code_of(hook) == 0) co_return std::nullopt;
-  co_return ended_before_start(code_of(hook), Cause::none,
+  if (exit_code_of_hook(hook) == 0) co_return std::nullopt;
+  co_return ended_before_start(exit_code_of_hook(hook), Cause::none,
                                "the pre-start hook " + describe(hook, limit) + "; nothing was started");
 }
 

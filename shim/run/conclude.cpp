@@ -12,7 +12,6 @@
 #include "report/exit_report.h"
 #include "report/files.h"
 #include "run/hooks.h"
-#include "settings/exit_map.h"
 
 namespace rankshim {
 
@@ -26,23 +25,6 @@ void say_verdict(const Verdict& verdict) {
   } else {
     log::info("{}", verdict.sentence);
   }
-}
-
-/// The verdict's code, after --exit-map.
-int exit_code_of(const Verdict& verdict, const Settings& settings) {
-  const auto map = ExitMap::parse(settings.text(Option::exit_map)).value_or(ExitMap{});
-  return map.apply(verdict.cause, verdict.code);
-}
-
-/// The common part of every report, including those for refused settings. It keeps pointers to its arguments.
-ExitReport put_together(const Verdict& verdict, int code, const Details& details, const Node& node) {
-  ExitReport report;
-  report.verdict = &verdict;
-  report.exit_code = code;
-  report.details = &details;
-  report.host = node.host_name();
-  report.end = std::chrono::steady_clock::now();
-  return report;
 }
 
 bool was_asked_to_stop(const supervise::Ending& ending) {
@@ -62,7 +44,7 @@ awaitable<bool> run_post_stop(const Run& run, const std::string& report, const s
   const auto limit = *run.settings.time(Option::post_stop_timeout);
   const std::string command(run.settings.text(Option::post_stop));
   const supervise::Ending ending = co_await run_hook(run, command, environment, limit);
-  if (code_of(ending) != 0) log::warn("the post-stop hook {}", describe(ending, limit));
+  if (exit_code_of_hook(ending) != 0) log::warn("the post-stop hook {}", describe(ending, limit));
   if (path.empty() && !file.empty()) unlink(file.c_str());
   co_return was_asked_to_stop(ending);
 }
@@ -94,7 +76,7 @@ awaitable<int> conclude(const Run& run, Verdict verdict, const Job* job, const C
     co_return code;
   }
   const Details none;
-  ExitReport report = put_together(verdict, code, command != nullptr ? command->details : none, run.node);
+  ExitReport report = common_report(verdict, code, command != nullptr ? command->details : none, run.node);
   report.job = job;
   report.ending = command != nullptr ? &command->ending : nullptr;
   report.phases = run.monitor.phases();
@@ -110,21 +92,6 @@ awaitable<int> conclude(const Run& run, Verdict verdict, const Job* job, const C
   const auto time = settings.time(Option::hold_on_failure);
   if (time && !run.only_wait && verdict.failed && code != 0 && !stopped) co_await hold(run, *time);
   co_return code;
-}
-
-int conclude_rejected(const Rejected& rejected, const Node& node) {
-  const Settings& settings = rejected.invocation.settings;
-  Verdict verdict;
-  verdict.code = rejected.exit_code;
-  verdict.cause = verdict.code == exit_code::configuration ? Cause::config : Cause::none;
-  verdict.sentence = to_line(rejected.faults.front());
-  verdict.failed = true;
-  const Details details;
-  const ExitReport report = put_together(verdict, exit_code_of(verdict, settings), details, node);
-  if (const std::string path(settings.text(Option::report)); !path.empty())
-    replace_file(path, as_json(report));
-  TerminationLog(std::string(settings.text(Option::termination_log))).finish(termination_message(report));
-  return report.exit_code;
 }
 
 }  // namespace rankshim

@@ -22,8 +22,4 @@ struct CommandEnd {
 boost::asio::awaitable<int> conclude(const Run& run, Verdict verdict, const Job* job = nullptr,
                                      const CommandEnd* command = nullptr);
 
-/// Writes the report and the termination log for settings that cannot be used, following the part of them
-/// that was understood. Returns the exit code.
-int conclude_rejected(const Rejected& rejected, const Node& node);
-
 }  // namespace rankshim

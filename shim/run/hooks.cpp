@@ -47,9 +47,8 @@ std::string describe(const Ending& hook, std::chrono::milliseconds limit) {
          (hook.killed_by_us && !hook.stop_signal ? " because it took longer than " + format_time(limit) : "");
 }
 
-int code_of(const Ending& hook) {
-  if (hook.kind == Ending::Kind::not_started || hook.kind == Ending::Kind::withheld) return exit_code::system;
-  return hook.kind == Ending::Kind::signalled ? exit_code::signal_base + hook.number : hook.number;
+int exit_code_of_hook(const Ending& hook) {
+  return hook.kind == Ending::Kind::not_started ? exit_code::system : supervise::exit_code_of(hook);
 }
 
 }  // namespace rankshim

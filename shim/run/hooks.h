@@ -24,8 +24,7 @@ std::optional<int> asked_to_stop(const supervise::Ending& hook);
 /// "ended with code 3", "was ended by SIGKILL because it took longer than 10m", "cannot be started: …".
 std::string describe(const supervise::Ending& hook, std::chrono::milliseconds limit);
 
-/// The exit code for the hook's end: its code, 128 + its signal, or 71 if it could not be started or if how
-/// it ended is not known.
-int code_of(const supervise::Ending& hook);
+/// The exit code for the hook's end. It is 71 whenever the hook could not be started.
+int exit_code_of_hook(const supervise::Ending& hook);
 
 }  // namespace rankshim

@@ -44,7 +44,7 @@ TEST_CASE("a hook's end is a code and a sentence") {
        "ended, and the system does not report how: wait4: " + std::string(std::strerror(ECHILD))},
   };
   for (const Case& expected : cases) {
-    CHECK(code_of(expected.end) == expected.code);
+    CHECK(exit_code_of_hook(expected.end) == expected.code);
     CHECK(describe(expected.end, 10min) == expected.sentence);
   }
 }
