@@ -25,10 +25,6 @@ void add(yyjson_mut_doc* document, std::string_view name, yyjson_mut_val* value)
   yyjson_mut_obj_add(yyjson_mut_doc_get_root(document), string(document, name), value);
 }
 
-struct FreeDocument {
-  void operator()(yyjson_doc* document) const { yyjson_doc_free(document); }
-};
-
 std::string write_document(const yyjson_mut_doc* document, yyjson_write_flag flags) {
   std::size_t size = 0;
   char* text = yyjson_mut_write(document, flags, &size);
@@ -69,7 +65,7 @@ std::string number_of_seconds(std::chrono::milliseconds time) {
 
 std::string ascii_object(std::string_view text) {
   std::string copy(text);
-  const std::unique_ptr<yyjson_doc, FreeDocument> document(
+  const ReadDocument document(
       yyjson_read_opts(copy.data(), copy.size(), YYJSON_READ_NUMBER_AS_RAW, nullptr, nullptr));
   if (!yyjson_is_obj(yyjson_doc_get_root(document.get()))) return {};
   std::string out;
@@ -78,7 +74,8 @@ std::string ascii_object(std::string_view text) {
   return out;
 }
 
-void FreeMutable::operator()(yyjson_mut_doc* document) const { yyjson_mut_doc_free(document); }
+void FreeDocument::operator()(yyjson_doc* document) const { yyjson_doc_free(document); }
+void FreeDocument::operator()(yyjson_mut_doc* document) const { yyjson_mut_doc_free(document); }
 
 Object::Object() : document_(yyjson_mut_doc_new(nullptr)) {
   yyjson_mut_doc_set_root(document_.get(), yyjson_mut_obj(document_.get()));

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+struct yyjson_doc;
 struct yyjson_mut_doc;
 struct yyjson_val;
 
@@ -31,11 +32,14 @@ std::string number_of_seconds(std::chrono::milliseconds time);
 /// object.
 std::string ascii_object(std::string_view text);
 
-/// Frees a document that is being built.
-struct FreeMutable {
+/// Frees yyjson's documents.
+struct FreeDocument {
+  void operator()(yyjson_doc* document) const;
   void operator()(yyjson_mut_doc* document) const;
 };
-using MutableDocument = std::unique_ptr<yyjson_mut_doc, FreeMutable>;
+using ReadDocument = std::unique_ptr<yyjson_doc, FreeDocument>;
+/// A document that is being built.
+using MutableDocument = std::unique_ptr<yyjson_mut_doc, FreeDocument>;
 
 /// A JSON object, built member by member.
 class Object {

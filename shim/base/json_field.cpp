@@ -3,7 +3,6 @@
 #include <yyjson.h>
 
 #include <algorithm>
-#include <memory>
 
 #include "base/json.h"
 #include "base/number.h"
@@ -38,9 +37,9 @@ void mend_halves(std::string& text) {
 }
 
 /// A document and the memory that holds it.
-class Document {
+class OwnedDocument {
  public:
-  explicit Document(std::string_view text) : text_(text) {
+  explicit OwnedDocument(std::string_view text) : text_(text) {
     mend_halves(text_);
     text_.append(YYJSON_PADDING_SIZE, '\0');
     document_.reset(
@@ -53,12 +52,9 @@ class Document {
   [[nodiscard]] const yyjson_read_err& error() const { return error_; }
 
  private:
-  struct Free {
-    void operator()(yyjson_doc* document) const { yyjson_doc_free(document); }
-  };
   std::string text_;
   yyjson_read_err error_{};
-  std::unique_ptr<yyjson_doc, Free> document_;
+  ReadDocument document_;
 };
 
 void append(std::string& list, std::string_view entry) {
@@ -119,14 +115,14 @@ std::string at_path(yyjson_val* value, std::string_view path) {
 }  // namespace
 
 std::string error(std::string_view document) {
-  const Document read(document);
+  const OwnedDocument read(document);
   if (read.root() != nullptr) return {};
   return std::string(read.error().msg) + " at byte " + std::to_string(read.error().pos);
 }
 
 std::optional<std::string> field(std::string_view document, std::string_view path) {
   if (std::count(path.begin(), path.end(), '.') > deepest_path) return std::nullopt;
-  const Document read(document);
+  const OwnedDocument read(document);
   if (read.root() == nullptr) return std::nullopt;
   std::string text = at_path(read.root(), path);
   return text.empty() ? std::nullopt : std::optional(std::move(text));

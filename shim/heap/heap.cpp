@@ -10,7 +10,7 @@ namespace rankshim::heap {
 namespace {
 
 // Eight bytes in front of every block describe it: the low two bits are a kind, the rest a number.
-enum class Kind : std::uint64_t {
+enum class BlockKind : std::uint64_t {
   small,    // its size class
   mapped,   // the bytes mapped for it, including its header's page
   aligned,  // how many bytes before it the block begins that it was cut from
@@ -22,8 +22,8 @@ constexpr std::size_t page = 4096;
 constexpr std::size_t chunk_size = std::size_t{128} * 1024;
 constexpr std::size_t largest_small = std::size_t{32} * 1024;  // with its header
 
-struct Free {
-  Free* next;
+struct FreeBlock {
+  FreeBlock* next;
 };
 
 // Four sizes for each power of two, so that no more than a fifth of a block is unused: 16, 32, 48, 64, 80,
@@ -53,14 +53,14 @@ static_assert(
 alignas(unit) constinit std::array<char, std::size_t{32} * 1024> first_chunk{};
 constinit char* fresh = first_chunk.data();
 constinit char* fresh_end = first_chunk.data() + first_chunk.size();
-constinit std::array<Free*, classes> free_blocks{};
+constinit std::array<FreeBlock*, classes> free_blocks{};
 
 std::uint64_t& header(void* block) { return *(static_cast<std::uint64_t*>(block) - 1); }
 std::uint64_t header(const void* block) { return *(static_cast<const std::uint64_t*>(block) - 1); }
-constexpr std::uint64_t encode(Kind kind, std::uint64_t number) {
+constexpr std::uint64_t encode(BlockKind kind, std::uint64_t number) {
   return (number << kind_bits) | static_cast<std::uint64_t>(kind);
 }
-Kind kind_of(std::uint64_t header) { return static_cast<Kind>(header & ((1U << kind_bits) - 1)); }
+BlockKind kind_of(std::uint64_t header) { return static_cast<BlockKind>(header & ((1U << kind_bits) - 1)); }
 
 void* map(std::size_t bytes) {
   void* mapped = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -73,7 +73,7 @@ void* allocate_mapped(std::size_t bytes) {
   char* mapped = static_cast<char*>(map(length));
   if (mapped == nullptr) return nullptr;
   void* block = mapped + unit;
-  header(block) = encode(Kind::mapped, length);
+  header(block) = encode(BlockKind::mapped, length);
   return block;
 }
 
@@ -82,7 +82,7 @@ void* allocate_mapped(std::size_t bytes) {
 void* allocate(std::size_t bytes) noexcept {
   if (bytes > largest_small - header_size) return allocate_mapped(bytes);
   const std::size_t size_class = size_class_of((bytes + header_size + unit - 1) / unit);
-  if (Free* block = free_blocks[size_class]) {
+  if (FreeBlock* block = free_blocks[size_class]) {
     free_blocks[size_class] = block->next;
     return block;
   }
@@ -96,7 +96,7 @@ void* allocate(std::size_t bytes) noexcept {
   }
   void* block = fresh + unit;
   fresh += size;
-  header(block) = encode(Kind::small, size_class);
+  header(block) = encode(BlockKind::small, size_class);
   return block;
 }
 
@@ -108,18 +108,18 @@ void* allocate_aligned(std::size_t alignment, std::size_t bytes) noexcept {
   const std::size_t over = reinterpret_cast<std::uintptr_t>(block) & (alignment - 1);
   if (over == 0) return block;
   const std::size_t up = alignment - over;
-  header(block + up) = encode(Kind::aligned, up);
+  header(block + up) = encode(BlockKind::aligned, up);
   return block + up;
 }
 
 std::size_t usable(const void* block) noexcept {
   const std::uint64_t number = header(block) >> kind_bits;
   switch (kind_of(header(block))) {
-    case Kind::small:
+    case BlockKind::small:
       return (units_of(number) * unit) - header_size;
-    case Kind::mapped:
+    case BlockKind::mapped:
       return number - unit;
-    case Kind::aligned:
+    case BlockKind::aligned:
       break;
   }
   return usable(static_cast<const char*>(block) - number) - number;
@@ -129,13 +129,13 @@ void release(void* block) noexcept {
   if (block == nullptr) return;
   const std::uint64_t number = header(block) >> kind_bits;
   switch (kind_of(header(block))) {
-    case Kind::small:
-      free_blocks[number] = new (block) Free{free_blocks[number]};
+    case BlockKind::small:
+      free_blocks[number] = new (block) FreeBlock{free_blocks[number]};
       return;
-    case Kind::mapped:
+    case BlockKind::mapped:
       munmap(static_cast<char*>(block) - unit, number);
       return;
-    case Kind::aligned:
+    case BlockKind::aligned:
       release(static_cast<char*>(block) - number);
   }
 }

@@ -6,14 +6,13 @@
 #include <chrono>
 #include <cstdint>
 
+#include "base/signal_text.h"
+
 /// The system calls for signals, processes and terminals, one small function each. A function returns what
 /// the kernel returns: 0 or more, or −errno. The calls bypass libc where it interferes: musl hides the
 /// signals 32 to 34, and both libcs do additional work. All of them may be used in a child between vfork and
 /// exec.
 namespace rankshim::supervise::kernel {
-
-/// Bit N−1 is signal N, all 64 of them.
-using SignalSet = std::uint64_t;
 
 /// Replaces the mask of blocked signals; `before` may be null.
 int set_signal_mask(SignalSet blocked, SignalSet* before);

@@ -9,7 +9,7 @@ namespace rankshim::supervise {
 namespace {
 
 /// A list of which only the first few are shown.
-struct Names {
+struct ShortList {
   static constexpr std::size_t most = 5;
   std::size_t count = 0;
   std::string list;
@@ -52,7 +52,7 @@ void ask_for_stacks(const std::vector<Process>& processes) {
 }
 
 std::string who_hangs(const std::vector<Process>& processes, const std::vector<WorkerState>& workers) {
-  Names names;
+  ShortList names;
   for (const WorkerState& worker : workers) {
     const auto process = std::ranges::find(processes, worker.pid, &Process::pid);
     if (worker.ended || process == processes.end() || !process->alive()) continue;
@@ -70,7 +70,7 @@ std::string who_hangs(const std::vector<Process>& processes, const std::vector<W
 }
 
 std::string where_they_wait(const std::vector<Process>& processes) {
-  Names names;
+  ShortList names;
   for (const Process& process : processes) {
     if (process.alive())
       names.add(std::to_string(process.pid) + " (" + name_of(process.pid) + ", " + wait_channel(process.pid) +

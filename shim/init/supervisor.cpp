@@ -112,7 +112,7 @@ void Supervisor::reap_if_due() {
 }
 
 void Supervisor::finish_launcher() {
-  if (phase_ != Phase::finished) return;
+  if (progress_ != Progress::finished) return;
   launcher_.finish();
   ending_.workers = launcher_.record();
 }
@@ -120,7 +120,7 @@ void Supervisor::finish_launcher() {
 /// Updates the deadlines of other objects: when there is something to do for them.
 void Supervisor::ask_when() {
   due_[deliver_again] = forwarder_.due();
-  due_[look] = phase_ == Phase::running && !command_ended_ ? launcher_.due() : std::nullopt;
+  due_[look] = progress_ == Progress::running && !command_ended_ ? launcher_.due() : std::nullopt;
 }
 
 SignalQueue::Deadline Supervisor::due() {

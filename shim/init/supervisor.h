@@ -51,7 +51,7 @@ class Supervisor {
   /// Does everything that is due: signals that have come, deadlines that have passed, children that have
   /// ended. Once the command runs, only its end may end this.
   void step();
-  [[nodiscard]] bool finished() const { return phase_ == Phase::finished; }
+  [[nodiscard]] bool finished() const { return progress_ == Progress::finished; }
 
   /// When there is something to do that no signal announces.
   SignalQueue::Deadline due();
@@ -63,7 +63,7 @@ class Supervisor {
   using Clock = SignalQueue::Clock;
   using Deadline = SignalQueue::Deadline;
 
-  enum class Phase : std::uint8_t { running, leftovers, killing, finished };
+  enum class Progress : std::uint8_t { running, leftovers, killing, finished };
 
   /// The rows of the table of deadlines, in the order in which they are checked.
   enum Row : std::size_t {
@@ -138,7 +138,7 @@ class Supervisor {
   Terminal terminal_;
   std::vector<Started> processes_;
   SignalForwarder forwarder_;
-  Phase phase_ = Phase::running;
+  Progress progress_ = Progress::running;
   bool command_ended_ = false;  // and reaped: its number may belong to another process
   Deadline failed_at_;          // when the first of its processes had failed, which is how the command ends
   bool reap_due_ = false;

@@ -58,14 +58,14 @@ void Supervisor::reap() {
       // Without a child there will be no report of the command's end: that must not look like success.
       if (!command_ended_ && !failed_at_) record_withheld_end(ECHILD);
       ending_.leftovers = std::max(ending_.leftovers, ending_.leftovers_killed);
-      phase_ = Phase::finished;
+      progress_ = Progress::finished;
     } else if (pid < 0) {
       due_[reap_again] = Clock::now() + try_again;
       warn_once(warned_reap_, "cannot ask for ended processes", pid);
       reap_by_proc(pid);
     } else if (command_ended_ && forwarder_.nothing_left()) {
-      phase_ = Phase::finished;
-    } else if (command_ended_ && phase_ == Phase::running) {
+      progress_ = Progress::finished;
+    } else if (command_ended_ && progress_ == Progress::running) {
       begin_leftovers();
     }
     return;
@@ -84,7 +84,7 @@ void Supervisor::reap_by_proc(int refusal) {
               std::strerror(-refusal));
   const std::optional<std::vector<Process>> all = forwarder_.everything();
   if (!all) {
-    if (phase_ != Phase::killing) kill_all("nothing reports ended processes");
+    if (progress_ != Progress::killing) kill_all("nothing reports ended processes");
     return;
   }
   for (Started& process : processes_) {
@@ -95,15 +95,15 @@ void Supervisor::reap_by_proc(int refusal) {
   }
   if (!command_ended_) return;
   if (std::ranges::none_of(*all, &Process::alive))
-    phase_ = Phase::finished;
-  else if (phase_ == Phase::running)
+    progress_ = Progress::finished;
+  else if (progress_ == Progress::running)
     begin_leftovers();
 }
 
 /// Whether rankshim caused this end: by KILL, or by the ABRT for stacks.
 bool Supervisor::was_killed(int status) const {
   if (!WIFSIGNALED(status)) return false;
-  return (WTERMSIG(status) == SIGKILL && phase_ == Phase::killing) ||
+  return (WTERMSIG(status) == SIGKILL && progress_ == Progress::killing) ||
          (WTERMSIG(status) == SIGABRT && asked_for_stacks_);
 }
 
@@ -215,7 +215,7 @@ void Supervisor::record_failed_start(const SpawnFailure& failed) {
 }
 
 void Supervisor::begin_leftovers() {
-  phase_ = Phase::leftovers;
+  progress_ = Progress::leftovers;
   looked_at_leftovers_ = true;
   const Clock::time_point now = Clock::now();
   if (!stopping_) {
@@ -267,7 +267,7 @@ void Supervisor::name_hanging(const std::vector<Process>& left, std::string_view
 }
 
 void Supervisor::kill_all(std::string_view why) {
-  phase_ = Phase::killing;
+  progress_ = Progress::killing;
   const Clock::time_point now = Clock::now();
   due_[ask_for_stack].reset();
   due_[kill] = now + kill_again;
@@ -279,7 +279,7 @@ void Supervisor::kill_all(std::string_view why) {
 /// Not even KILL ends a process that waits in the kernel for a dead file server or a driver. It is named in a
 /// warning, and left.
 void Supervisor::give_up() {
-  phase_ = Phase::finished;
+  progress_ = Progress::finished;
   if (!command_ended_) {
     ending_.kind = Ending::Kind::signalled;
     ending_.number = SIGKILL;
@@ -300,7 +300,7 @@ void Supervisor::warn_once(bool& warned, std::string_view what, int error) const
 }
 
 void Supervisor::on_kill_due() {
-  if (phase_ == Phase::killing) {
+  if (progress_ == Progress::killing) {
     due_[kill] = Clock::now() + kill_again;
     forwarder_.to_all(SIGKILL);
     return;

@@ -29,17 +29,18 @@ void Supervisor::on_signal(const Received& arrived) {
   const bool stop = (asks_to_stop(arrived.number) && !inherited_as_ignored(arrived.number)) ||
                     (signal.number != arrived.number && asks_to_stop(signal.number));
   // Between the command's end and the look at what it left: this signal did not stop the command.
-  const Phase phase = command_ended_ && phase_ == Phase::running ? Phase::leftovers : phase_;
+  const Progress progress =
+      command_ended_ && progress_ == Progress::running ? Progress::leftovers : progress_;
   const bool first =
       !ending_.late_signal || (asks_to_stop(arrived.number) && !asks_to_stop(*ending_.late_signal));
-  if ((policy_.hook || phase != Phase::running) && first && ends_by_default(arrived.number) &&
+  if ((policy_.hook || progress != Progress::running) && first && ends_by_default(arrived.number) &&
       !inherited_as_ignored(arrived.number))
     ending_.late_signal = arrived.number;
-  switch (phase) {
-    case Phase::running:
+  switch (progress) {
+    case Progress::running:
       on_running_signal(signal, stop, arrived.number);
       return;
-    case Phase::leftovers:
+    case Progress::leftovers:
       if (!stop) return;
       if (arrived.number == SIGINT || arrived.number == SIGQUIT) {
         kill_all(fmt::format("{} arrived while waiting for what the command left behind",
@@ -52,8 +53,8 @@ void Supervisor::on_signal(const Received& arrived) {
                     seconds(*policy_.grace));
       }
       return;
-    case Phase::killing:
-    case Phase::finished:
+    case Progress::killing:
+    case Progress::finished:
       return;
   }
 }
@@ -125,7 +126,7 @@ void Supervisor::stop_was_passed_on() { launcher_.stop_passed_on(*ending_.stop_s
 // ---- requests of the launcher ----
 
 void Supervisor::look_at_command() {
-  if (phase_ != Phase::running || command_ended_) return;
+  if (progress_ != Progress::running || command_ended_) return;
   const Request request = launcher_.look();
   switch (request.kind) {
     case Request::Kind::nothing:

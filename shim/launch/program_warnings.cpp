@@ -3,25 +3,26 @@
 #include <spdlog/fmt/fmt.h>
 
 #include "topology/python_words.h"
+#include "topology/rank_unit.h"
+#include "topology/ranks.h"
 
 namespace rankshim {
 namespace {
 
-/// If the platform counts WORLD_SIZE in processes and RANK in nodes, env:// in a program waits for ever. Most
-/// programs never read both; only a script that joins by itself gets the warning.
+/// Most programs never read both variables; only a script that joins by itself gets the warning.
 void warn_of_env(const Topology& topology, const PythonWords& python, const Node& node,
                  std::vector<std::string>& warnings) {
-  const Environment& environment = node.environment();
-  const auto world = parse_count(environment.get("WORLD_SIZE").value_or(""));
-  const auto rank = parse_count(environment.get("RANK").value_or(""));
-  const unsigned nnodes = topology.number(Fact::nnodes), nproc = topology.number(Fact::nproc_per_node);
-  if (nnodes < 2 || nproc < 2 || !world || !rank) return;
-  if (*world != nnodes * nproc || *rank != topology.number(Fact::node_rank) || python.module) return;
+  const RankVariables ranks = rank_variables(node.environment());
+  KnownNode known;
+  known.nnodes = topology.number(Fact::nnodes);
+  known.node_rank = topology.number(Fact::node_rank);
+  known.workers = topology.number(Fact::nproc_per_node);
+  if (python.module || !units_differ(ranks, known)) return;
   if (node.file(python.what).value_or("").find("init_process_group") == std::string::npos) return;
   warnings.push_back(fmt::format(
       "WORLD_SIZE={} counts processes but RANK={} counts nodes: {} calls init_process_group, which would "
       "wait for ever with env://; give the script to rankshim instead (rankshim -- {})",
-      *world, *rank, python.what, python.what));
+      *ranks.world_size, *ranks.rank, python.what, python.what));
 }
 
 }  // namespace

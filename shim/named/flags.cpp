@@ -21,7 +21,7 @@ bool begins_script(std::string_view word) {
 
 }  // namespace
 
-Flag::Flag(std::string_view text) {
+DescribedFlag::DescribedFlag(std::string_view text) {
   const auto end = std::min(text.find_first_of("= "), text.size());
   spellings = text.substr(0, end);
   name = spellings.substr(spellings.rfind('|') + 1);
@@ -30,7 +30,7 @@ Flag::Flag(std::string_view text) {
   value = text.substr(end + 1);
 }
 
-std::string_view Flag::placeholder() const {
+std::string_view DescribedFlag::placeholder() const {
   const bool whole = value.starts_with('{') && value.find('}') == value.size() - 1;
   return whole ? value.substr(1, value.size() - 2) : std::string_view();
 }
@@ -40,7 +40,7 @@ GivenFlags::GivenFlags(const std::vector<std::string>& words, std::size_t from)
   while (to_ < words.size() && !begins_script(words[to_])) ++to_;
 }
 
-std::optional<std::string_view> GivenFlags::value(const Flag& flag) const {
+std::optional<std::string_view> GivenFlags::value(const DescribedFlag& flag) const {
   std::optional<std::string_view> found;
   for (std::size_t at = from_; at < to_; ++at) {
     const std::string_view word = words_[at];

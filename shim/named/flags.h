@@ -9,8 +9,8 @@
 namespace rankshim::named {
 
 /// A flag as a launcher's file describes it, "-n|--nproc={local_world_size}".
-struct Flag {
-  explicit Flag(std::string_view text);
+struct DescribedFlag {
+  explicit DescribedFlag(std::string_view text);
 
   std::string_view spellings;  ///< "-n|--nproc"
   std::string_view name;       ///< the last of them, which rankshim writes
@@ -29,7 +29,7 @@ class GivenFlags {
 
   /// The flag's value, the last one if it is given again, and "" for a switch; nothing if it is not given.
   /// Dashes and underscores within a name are the same, and so are --x=v and --x v, -n 4 and -n4.
-  [[nodiscard]] std::optional<std::string_view> value(const Flag& flag) const;
+  [[nodiscard]] std::optional<std::string_view> value(const DescribedFlag& flag) const;
 
  private:
   const std::vector<std::string>& words_;

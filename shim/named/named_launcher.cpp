@@ -171,7 +171,7 @@ class Filler {
   [[nodiscard]] bool has_one_of(char key) const {
     bool has = false;
     each(key, [&](std::string_view entry) {
-      const Flag flag(entry);
+      const DescribedFlag flag(entry);
       const auto given = given_.value(flag);
       has |= given &&
              (flag.value.empty() || flag.value.find('{') != std::string_view::npos || *given == flag.value);
@@ -193,7 +193,7 @@ class Filler {
     if (!launcher_.in_shell) return true;
     if (has_one_of(key::flags)) return false;
     std::string names;
-    each(key::flags, [&](std::string_view entry) { (names += ' ') += Flag(entry).name; });
+    each(key::flags, [&](std::string_view entry) { (names += ' ') += DescribedFlag(entry).name; });
     warn(
         "rankshim does not change a shell's text, and each node works alone unless you write these flags "
         "there:" +
@@ -205,7 +205,7 @@ class Filler {
   void take_given() {
     Values given;
     for (const char key : {key::flags, key::first, key::others})
-      each(key, [&](std::string_view entry) { take_given(Flag(entry), given); });
+      each(key, [&](std::string_view entry) { take_given(DescribedFlag(entry), given); });
     for (const auto& [name, text] : given) {
       const unsigned number = parse_count(text).value_or(0);
       if (name == "nnodes") job_.nodes = number;
@@ -221,7 +221,7 @@ class Filler {
     }
   }
 
-  void take_given(const Flag& flag, Values& all) const {
+  void take_given(const DescribedFlag& flag, Values& all) const {
     const auto given = given_.value(flag);
     const std::string_view name = flag.placeholder();
     if (!given || flag.value.find('{') == std::string_view::npos || name == "hostfile") return;
@@ -253,13 +253,14 @@ class Filler {
     const bool first = job_.node_rank == 0;
     std::string_view rest = launcher_.file;
     std::vector<std::string> added;
-    const auto add = [&](std::string_view entry) { add_flag(Flag(entry), added); };
+    const auto add = [&](std::string_view entry) { add_flag(DescribedFlag(entry), added); };
     each(key::flags, add);
     const std::string_view other_role = take_entry(rest, first ? key::others : key::first);
-    if (other_role.empty() || !given_.value(Flag(other_role)))
+    if (other_role.empty() || !given_.value(DescribedFlag(other_role)))
       each(first ? key::first : key::others, add);
     else
-      warn(fmt::format("{} is not for node {}, where it is given", Flag(other_role).name, job_.node_rank));
+      warn(fmt::format("{} is not for node {}, where it is given", DescribedFlag(other_role).name,
+                       job_.node_rank));
     if (added.empty()) return;
     choice_.filled_by = path();
     choice_.filled = launcher_.words;
@@ -267,7 +268,7 @@ class Filler {
                           added.begin(), added.end());
   }
 
-  void add_flag(const Flag& flag, std::vector<std::string>& added) {
+  void add_flag(const DescribedFlag& flag, std::vector<std::string>& added) {
     if (given_.value(flag)) return;
     if (flag.placeholder() == "hostfile") write_hostfile();
     std::string word(flag.name);

@@ -11,7 +11,7 @@ namespace rankshim {
 namespace {
 
 /// Devices that are numbered files in /dev.
-struct Kind {
+struct AcceleratorKind {
   std::string_view prefix;   ///< of the file's name, before its number
   std::string_view what;     ///< for messages
   std::string_view mounted;  ///< the container runtime's variable
@@ -23,7 +23,7 @@ struct Kind {
 /// documentation, "Multiple Tenants on Docker" and "Runtime Environment Variables"; Cambricon/
 /// cambricon-k8s-device-plugin (MLU_VISIBLE_DEVICES); Moore Threads MUSA SDK and mt-container-toolkit
 /// documentation.
-constexpr std::array<Kind, 6> kinds = {{
+constexpr std::array<AcceleratorKind, 6> kinds = {{
     {"nvidia", "/dev/nvidia[0-9]*", "NVIDIA_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES", true},
     {"davinci", "/dev/davinci[0-9]*", "ASCEND_VISIBLE_DEVICES", "ASCEND_RT_VISIBLE_DEVICES", false},
     {"vdavinci", "/dev/vdavinci[0-9]*", "ASCEND_VISIBLE_DEVICES", "ASCEND_RT_VISIBLE_DEVICES", false},
@@ -206,7 +206,8 @@ bool is_accelerator_file(std::string_view path) {
   if (!path.starts_with(folder)) return false;
   path.remove_prefix(folder.size());
   return path == "kfd" || is_numbered(path, "accel/accel") || is_numbered(path, "dri/renderD") ||
-         std::ranges::any_of(kinds, [&](const Kind& kind) { return is_numbered(path, kind.prefix); });
+         std::ranges::any_of(kinds,
+                             [&](const AcceleratorKind& kind) { return is_numbered(path, kind.prefix); });
 }
 
 unsigned count_mounted(std::string_view list, unsigned present) {
@@ -257,7 +258,7 @@ std::optional<DeviceCount> visible_accelerators(const Node& node) {
   Devices devices;
   node.each_name("/dev", see_device, &devices);
   for (std::size_t i = 0; i < kinds.size(); ++i) {
-    const Kind& kind = kinds[i];
+    const AcceleratorKind& kind = kinds[i];
     Counter counter(node);
     counter.begin(devices.counts[i], kind.what);
     // A machine has no device files before the first use of a driver. A container without them has no card,

@@ -104,7 +104,7 @@ class Common {
     });
     std::string row = "{&all_tables, " + number(text(profile.name())) + ", " + number(text(profile.title())) +
                       ", " + number(text(profile.supersedes())) + ", " + number(text(profile.agents())) +
-                      ", Kind::" + std::string(kind_names[static_cast<std::size_t>(profile.kind)]) +
+                      ", ProfileKind::" + std::string(kind_names[static_cast<std::size_t>(profile.kind)]) +
                       (profile.opt_in ? ", true" : ", false");
     for (const Slice one :
          {conditions(its, profile.signs()), conditions(its, profile.unless()),

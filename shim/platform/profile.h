@@ -110,7 +110,7 @@ enum class Granularity : std::uint8_t { node, process };
 
 /// What kind of thing set the variables. Of several profiles that are recognised, one of a later kind counts
 /// only if there is none of an earlier kind.
-enum class Kind : std::uint8_t {
+enum class ProfileKind : std::uint8_t {
   platform,  ///< a platform: each node starts its own launcher
   launcher,  ///< a process launcher: one process per worker exists already
   flags,     ///< a launcher's flags as variables, PET_*, which anyone may set
@@ -124,18 +124,20 @@ inline constexpr std::array<std::string_view, 5> kind_names = {"platform", "laun
 struct Profile {
   const Tables* tables = nullptr;
   TextIndex name_text = 0, title_text = 0, supersedes_text = 0, agents_text = 0;
-  Kind kind = Kind::platform;
+  ProfileKind kind = ProfileKind::platform;
   /// Recognised by name only (`--platform NAME`), never automatically.
   bool opt_in = false;
   Slice signs_range, unless_range, match_range, expressions_range, roles_range, refusals_range, pending_range;
 
   /// Whether its variables belong to this process or to the node.
   [[nodiscard]] Granularity granularity() const {
-    return kind == Kind::launcher ? Granularity::process : Granularity::node;
+    return kind == ProfileKind::launcher ? Granularity::process : Granularity::node;
   }
   /// A platform or a launcher has its own variables; the other kinds are names that anyone may set, or belong
   /// to no torch job.
-  [[nodiscard]] bool has_own_words() const { return kind == Kind::platform || kind == Kind::launcher; }
+  [[nodiscard]] bool has_own_words() const {
+    return kind == ProfileKind::platform || kind == ProfileKind::launcher;
+  }
   /// The file's name without .toml.
   [[nodiscard]] std::string_view name() const { return tables->text(name_text); }
   /// For messages.

@@ -58,7 +58,7 @@ class ProfileReader : public TomlDocument {
       if (found == kind_names.end())
         fault(*kind, "there is no kind '" + kind->get() + "'", "use one of " + joined(kind_names));
       else
-        profile.kind = static_cast<Kind>(found - kind_names.begin());
+        profile.kind = static_cast<ProfileKind>(found - kind_names.begin());
     }
     if (const auto* opt_in = get<toml::value<bool>>(top, "opt_in", "true or false"))
       profile.opt_in = opt_in->get();

@@ -51,7 +51,7 @@ TEST_CASE("a profile is read from TOML, and stays readable when it is moved") {
   CHECK(profile.name() == "invented");
   CHECK(profile.title() == "Invented");
   CHECK(owned.document() == good);
-  CHECK(profile.kind == Kind::platform);
+  CHECK(profile.kind == ProfileKind::platform);
   CHECK(profile.granularity() == Granularity::node);
   CHECK_FALSE(profile.opt_in);
   const Tables& tables = *profile.tables;
@@ -88,7 +88,7 @@ rank = "${X}"
                                     "x.toml");
   REQUIRE(std::holds_alternative<OwnedProfile>(outcome));
   const Profile& profile = std::get<OwnedProfile>(outcome).profile();
-  CHECK(profile.kind == Kind::launcher);
+  CHECK(profile.kind == ProfileKind::launcher);
   CHECK(profile.granularity() == Granularity::process);
   CHECK(profile.opt_in);
 }

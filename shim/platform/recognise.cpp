@@ -12,7 +12,9 @@ namespace rankshim::platform {
 namespace {
 
 /// The order in which kinds count; a platform and a launcher are compared by their conditions.
-constexpr Kind order(Kind kind) { return kind == Kind::launcher ? Kind::platform : kind; }
+constexpr ProfileKind order(ProfileKind kind) {
+  return kind == ProfileKind::launcher ? ProfileKind::platform : kind;
+}
 
 struct Match {
   const Profile* profile;
@@ -32,7 +34,7 @@ struct Match {
 
 /// One of a profile's roles, refusals or pending states that applies to this node; the name is empty if none
 /// does.
-struct State {
+struct Applicable {
   std::string name;
   std::string because;
   std::string fix;
@@ -109,7 +111,7 @@ void compare(const Platform& winner, const Profile& other, const Facts& theirs, 
 }
 
 /// The facts of all profiles of that kind; the first profile that has a fact provides it.
-Facts read_kind(Kind kind, std::span<const Profile> profiles, const Node& node,
+Facts read_kind(ProfileKind kind, std::span<const Profile> profiles, const Node& node,
                 std::vector<std::string>& warnings) {
   Facts facts;
   for (const Profile& profile : profiles) {
@@ -125,10 +127,10 @@ Facts read_kind(Kind kind, std::span<const Profile> profiles, const Node& node,
 
 /// Reads generic names, which anyone may have set beside the platform's.
 void read_names(std::span<const Profile> profiles, const Node& node, Platform& platform) {
-  const bool is_names = platform.profile != nullptr && platform.profile->kind == Kind::names;
+  const bool is_names = platform.profile != nullptr && platform.profile->kind == ProfileKind::names;
   if (is_names) return;
-  platform.names = read_kind(Kind::names, profiles, node, platform.warnings);
-  platform.flags = read_kind(Kind::flags, profiles, node, platform.warnings);
+  platform.names = read_kind(ProfileKind::names, profiles, node, platform.warnings);
+  platform.flags = read_kind(ProfileKind::flags, profiles, node, platform.warnings);
 }
 
 Fault unknown_platform(std::span<const Profile> profiles, std::string_view wanted) {
@@ -260,7 +262,7 @@ Outcome<Platform> recognise(std::span<const Profile> profiles, std::string_view 
     if (first != matches.end()) std::rotate(matches.begin(), first, first + 1);
     winner = matches.front().profile;
     for (const Match& other : std::span(matches).subspan(1))
-      if (other.profile->has_own_words() || winner->kind == Kind::foreign)
+      if (other.profile->has_own_words() || winner->kind == ProfileKind::foreign)
         result.also_matched.emplace_back(other.profile->name());
   } else {
     winner = find(profiles, wanted);
@@ -274,7 +276,7 @@ Outcome<Platform> recognise(std::span<const Profile> profiles, std::string_view 
   read_names(profiles, node, result);
   Evaluation evaluation = evaluation_of(*winner);
   const auto state = [&](std::span<const Role> states) {
-    State one;
+    Applicable one;
     const auto found = std::find_if(states.begin(), states.end(),
                                     [&](const Role& role) { return evaluation.holds(role.when); });
     if (found == states.end()) return one;
@@ -290,7 +292,7 @@ Outcome<Platform> recognise(std::span<const Profile> profiles, std::string_view 
     return one;
   };
   if (!unreadable.empty()) return unreadable;
-  State idle = state(winner->roles()), pending = state(winner->pending());
+  Applicable idle = state(winner->roles()), pending = state(winner->pending());
   result.idle_role = std::move(idle.name);
   result.idle_because = std::move(idle.because);
   result.idle_fix = std::move(idle.fix);
@@ -301,13 +303,13 @@ Outcome<Platform> recognise(std::span<const Profile> profiles, std::string_view 
   if (wanted != "auto" || !result.idle_role.empty() || !result.pending.empty()) return result;
 
   Faults faults;
-  if (State refused = state(winner->refusals()); !refused.name.empty())
+  if (Applicable refused = state(winner->refusals()); !refused.name.empty())
     faults.push_back({refused.name + " (" + refused.because + ")", std::move(refused.names),
                       refused.fix.empty() ? "correct it" : refused.fix});
   for (const Match& other : matches) {
     // Generic names are compared later, fact by fact.
-    if (other.profile == winner || other.profile->kind == Kind::names ||
-        other.profile->kind == Kind::foreign || supersedes(*winner, *other.profile))
+    if (other.profile == winner || other.profile->kind == ProfileKind::names ||
+        other.profile->kind == ProfileKind::foreign || supersedes(*winner, *other.profile))
       continue;
     compare(result, *other.profile, read_facts(*other.profile, evaluation_of(*other.profile)), faults);
   }

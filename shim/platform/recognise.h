@@ -21,8 +21,9 @@ struct Platform {
   /// Other profiles that were recognised, the most specific first, except those that apply only without a
   /// platform.
   std::vector<std::string> also_matched;
-  /// The facts of generic names (Kind::names), and of a launcher's flags as variables (Kind::flags), beside
-  /// the platform's. Empty if there is no platform, or it consists of generic names itself.
+  /// The facts of generic names (ProfileKind::names), and of a launcher's flags as variables
+  /// (ProfileKind::flags), beside the platform's. Empty if there is no platform, or it consists of generic
+  /// names itself.
   Facts names, flags;
   /// The profile, which must outlive this; nullptr if none was recognised or requested.
   const Profile* profile = nullptr;

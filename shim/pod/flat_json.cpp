@@ -4,15 +4,12 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <memory>
 #include <string>
+
+#include "base/json.h"
 
 namespace rankshim::json {
 namespace {
-
-struct FreeDocument {
-  void operator()(yyjson_doc* document) const { yyjson_doc_free(document); }
-};
 
 std::string_view text_of(yyjson_val* value) {
   if (yyjson_is_bool(value)) return yyjson_get_bool(value) ? "true" : "false";
@@ -20,7 +17,7 @@ std::string_view text_of(yyjson_val* value) {
   return {yyjson_get_str(value), yyjson_get_len(value)};
 }
 
-class Flattener {
+class JsonFlattener {
  public:
   flat::Document flatten(yyjson_val* root) {
     add(root, "", 0);
@@ -52,7 +49,7 @@ class Flattener {
 flat::Document read_flat(std::string_view text) {
   std::string copy(text);
   yyjson_read_err error{};
-  const std::unique_ptr<yyjson_doc, FreeDocument> document(
+  const ReadDocument document(
       yyjson_read_opts(copy.data(), copy.size(), YYJSON_READ_NUMBER_AS_RAW, nullptr, &error));
   if (!document) {
     const std::string_view before = text.substr(0, error.pos);
@@ -60,7 +57,7 @@ flat::Document read_flat(std::string_view text) {
     return flat::Mistake{static_cast<unsigned>(lines) + 1,
                          std::string("it is not JSON: ") + (error.msg == nullptr ? "" : error.msg)};
   }
-  return Flattener().flatten(yyjson_doc_get_root(document.get()));
+  return JsonFlattener().flatten(yyjson_doc_get_root(document.get()));
 }
 
 }  // namespace rankshim::json

@@ -50,7 +50,7 @@ std::string mistake(const yaml_parser_t& parser) {
 
 /// Takes libyaml's events one by one: a document that is too deep or too large is left at once, because
 /// libyaml takes a minute for 200 kB of opening brackets.
-class Flattener {
+class YamlFlattener {
  public:
   flat::Document read(yaml_parser_t& parser) {
     for (bool more = true; more;) {
@@ -190,7 +190,7 @@ flat::Document read(std::string_view text) {
   if (yaml_parser_initialize(&parser) == 0) return flat::Mistake{1, "the system refuses memory"};
   const std::unique_ptr<yaml_parser_t, FreeParser> free_parser(&parser);
   yaml_parser_set_input_string(&parser, reinterpret_cast<const unsigned char*>(text.data()), text.size());
-  return Flattener().read(parser);
+  return YamlFlattener().read(parser);
 }
 
 }  // namespace rankshim::yaml

@@ -107,7 +107,7 @@ int rewrite(const ResolvedPath& target, std::string_view text, bool make) {
 
 /// A target that must not be replaced: a pipe, a terminal, a device, a socket, or a file that rankshim
 /// inherited open.
-struct Stream {
+struct KeptFile {
   int descriptor = -1;  // the open descriptor, if it is open already
   mode_t type = 0;
 };
@@ -124,12 +124,12 @@ int descriptor_named(std::string_view path) {
   return -1;
 }
 
-std::optional<Stream> stream_at(const std::string& path, const ResolvedPath& target) {
+std::optional<KeptFile> stream_at(const std::string& path, const ResolvedPath& target) {
   struct stat status{};
   const int follow = target.is_open_file() ? 0 : AT_SYMLINK_NOFOLLOW;
   if (target.error() != 0 || fstatat(target.folder(), target.name().c_str(), &status, follow) != 0)
     return std::nullopt;
-  Stream stream{descriptor_named(path), status.st_mode & S_IFMT};
+  KeptFile stream{descriptor_named(path), status.st_mode & S_IFMT};
   // Under another name too: replacing it would lose what stdout and stderr have written.
   for (const int own : {STDOUT_FILENO, STDERR_FILENO}) {
     struct stat open_file{};
@@ -160,7 +160,7 @@ int append(int file, std::string_view text, bool socket) {
 
 /// Writes to a stream; 0 or errno. A pipe or terminal is opened anew, because only then can writing be made
 /// non-blocking for rankshim alone.
-int write_to(const Stream& stream, const ResolvedPath& target, std::string_view text) {
+int write_to(const KeptFile& stream, const ResolvedPath& target, std::string_view text) {
   const bool socket = stream.type == S_IFSOCK;
   if (stream.descriptor >= 0 && (socket || stream.type == S_IFREG))
     return append(stream.descriptor, text, socket);
@@ -181,7 +181,7 @@ std::string why(int error) {
 
 bool replace_file(const std::string& path, std::string_view text) {
   const ResolvedPath target(path);
-  const std::optional<Stream> stream = stream_at(path, target);
+  const std::optional<KeptFile> stream = stream_at(path, target);
   int error = target.error();
   if (error == 0) error = stream ? write_to(*stream, target, text) : replace(target, text);
   if (!stream && stays_in_place(error)) error = rewrite(target, text, false);
@@ -222,7 +222,7 @@ void TerminationLog::finish(std::string_view text) {
 void TerminationLog::write(std::string_view text) {
   if (path_.empty()) return;
   const ResolvedPath target(path_);
-  const std::optional<Stream> stream = stream_at(path_, target);
+  const std::optional<KeptFile> stream = stream_at(path_, target);
   int error = target.error();
   if (error == 0)
     error =

@@ -17,11 +17,11 @@ namespace {
 constexpr const char* settle_unit = "set --rank-unit=node or --rank-unit=process (RANKSHIM_RANK_UNIT)";
 
 /// A variable that should be a number.
-struct Number {
+struct RankVariable {
   std::string name;
   std::optional<unsigned> value;
 
-  Number(std::string variable, const Node& node, Faults& faults) : name(std::move(variable)) {
+  RankVariable(std::string variable, const Node& node, Faults& faults) : name(std::move(variable)) {
     const auto text = node.environment().get(name);
     if (!text) return;
     value = parse_count(*text);
@@ -126,7 +126,8 @@ class RankReader {
     divide(Fact::node_rank, node_rank_, rank_, *per_node);
   }
 
-  void divide(Fact fact, const std::optional<unsigned>& already, const Number& number, unsigned per_node) {
+  void divide(Fact fact, const std::optional<unsigned>& already, const RankVariable& number,
+              unsigned per_node) {
     if (already || !number.value) return;
     if (*number.value % per_node != 0) {
       faults_.push_back(
@@ -142,7 +143,7 @@ class RankReader {
 
   void read_existing_process() {
     granularity_ = platform::Granularity::process;
-    const auto put = [&](Fact fact, const Number& number) {
+    const auto put = [&](Fact fact, const RankVariable& number) {
       if (number.value && !facts_.has(fact)) facts_[fact] = number.as_value(*number.value);
     };
     put(Fact::rank, rank_);
@@ -176,7 +177,7 @@ class RankReader {
          std::move(names), settle_unit});
   }
 
-  void contradiction(Fact fact, const Number& number) {
+  void contradiction(Fact fact, const RankVariable& number) {
     faults_.push_back({fmt::format("{} contradicts {}", in_words(fact, *facts_[fact]), number.shown()),
                        {name_of(facts_, fact), number.name},
                        fmt::format("correct one of them, or settle it with --{} (RANKSHIM_{})",
@@ -189,10 +190,10 @@ class RankReader {
   Facts& facts_;
   platform::Granularity& granularity_;
   Faults& faults_;
-  Number rank_;
-  Number world_size_;
-  Number local_rank_;
-  Number local_world_size_;
+  RankVariable rank_;
+  RankVariable world_size_;
+  RankVariable local_rank_;
+  RankVariable local_world_size_;
   std::optional<unsigned> nnodes_;
   std::optional<unsigned> node_rank_;
   std::optional<unsigned> nproc_;

@@ -101,4 +101,10 @@ bool can_be_process_of(const RankVariables& ranks, const KnownNode& node) {
   return rank == node_rank * (world / nodes) + local || rank == local * nodes + node_rank;
 }
 
+bool units_differ(const RankVariables& ranks, const KnownNode& node) {
+  const unsigned nodes = node.nnodes.value_or(0), workers = node.workers.value_or(0);
+  return nodes > 1 && workers > 1 && ranks.world_size == nodes * workers && ranks.rank &&
+         ranks.rank == node.node_rank;
+}
+
 }  // namespace rankshim

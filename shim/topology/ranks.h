@@ -59,4 +59,8 @@ RankClash clash_with_flags(const RankVariables& ranks, const KnownNode& node,
 /// (DeepSpeed, Ray Train) has started on this node, with ranks in blocks or in turn over the nodes.
 bool can_be_process_of(const RankVariables& ranks, const KnownNode& node);
 
+/// Whether RANK counts nodes but WORLD_SIZE their processes, so that torch's env:// would wait for ever for
+/// ranks that nobody has.
+bool units_differ(const RankVariables& ranks, const KnownNode& node);
+
 }  // namespace rankshim

@@ -119,4 +119,13 @@ TEST_CASE("a complete process belongs to a node in blocks or in turn") {
   CHECK(can_be_process_of(variables(9, 16, 1), known(none, none)));
 }
 
+TEST_CASE("the units differ if RANK counts nodes and WORLD_SIZE their processes") {
+  CHECK(units_differ(variables(1, 16), known(2, 1, 8)));
+  CHECK_FALSE(units_differ(variables(1, 2), known(2, 1, 8)));
+  CHECK_FALSE(units_differ(variables(8, 16), known(2, 1, 8)));
+  CHECK_FALSE(units_differ(variables(1, 2), known(2, 1, 1)));
+  CHECK_FALSE(units_differ(variables(0, 8), known(1, 0, 8)));
+  CHECK_FALSE(units_differ(variables(none, 16), known(2, 1, 8)));
+}
+
 }  // namespace rankshim

@@ -157,7 +157,7 @@ platform::Causes TopologyResolver::causes() const {
 }
 
 bool TopologyResolver::is_mere_names() const {
-  return platform_.profile != nullptr && platform_.profile->kind == platform::Kind::names;
+  return platform_.profile != nullptr && platform_.profile->kind == platform::ProfileKind::names;
 }
 
 bool TopologyResolver::platform_is_elastic() const {
