@@ -1,6 +1,5 @@
 #include "base/remove_folder.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -9,43 +8,26 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
-#include <memory>
+
+#include "base/folder.h"
 
 namespace rankshim {
 namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// An open folder; null if it cannot be read. It becomes writable for its owner.
-class OpenFolder {
+/// A folder below another that becomes writable for its owner.
+class OpenFolder : public Folder {
  public:
   OpenFolder(int at, const char* name)
-      : folder_(nullptr, closedir),
-        descriptor_(openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)) {
-    if (descriptor_ < 0) return;
+      : Folder(openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)) {
     struct stat status{};
-    if (fstat(descriptor_, &status) == 0) device_ = status.st_dev;
-    static_cast<void>(fchmod(descriptor_, S_IRWXU));  // if this is refused, so is what follows
-    folder_.reset(fdopendir(descriptor_));
-    if (folder_ == nullptr) close(descriptor_);
+    if (fstat(descriptor(), &status) == 0) device_ = status.st_dev;
+    static_cast<void>(fchmod(descriptor(), S_IRWXU));  // if this is refused, so is what follows
   }
-  explicit operator bool() const { return folder_ != nullptr; }
-  [[nodiscard]] int descriptor() const { return descriptor_; }
   [[nodiscard]] dev_t device() const { return device_; }
 
-  /// The next name except "." and ".."; null after the last.
-  const char* next() {
-    while (const dirent* entry = readdir(folder_.get())) {
-      const std::string_view name = entry->d_name;
-      if (name != "." && name != "..") return entry->d_name;
-    }
-    return nullptr;
-  }
-  void rewind() { rewinddir(folder_.get()); }
-
  private:
-  std::unique_ptr<DIR, int (*)(DIR*)> folder_;
-  int descriptor_;
   dev_t device_ = 0;
 };
 

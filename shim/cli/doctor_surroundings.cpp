@@ -1,4 +1,3 @@
-#include <dirent.h>
 #include <fcntl.h>
 #include <spawn.h>
 #include <sys/statvfs.h>
@@ -10,6 +9,7 @@
 #include <cerrno>
 #include <ctime>
 
+#include "base/folder.h"
 #include "base/number.h"
 #include "base/text.h"
 #include "cli/doctor.h"
@@ -84,16 +84,13 @@ Python ask_python(const Node& node, const Settings& settings) {
 }
 
 bool holds_accelerator(const std::string& descriptors) {
-  DIR* folder = opendir(descriptors.c_str());  // other users' processes cannot be inspected
-  if (folder == nullptr) return false;
-  bool holds = false;
-  for (const dirent* entry = readdir(folder); entry != nullptr && !holds; entry = readdir(folder)) {
+  Folder folder(descriptors.c_str());  // other users' processes cannot be inspected
+  while (const char* descriptor = folder.next()) {
     std::array<char, 64> target{};
-    const ssize_t size = readlinkat(dirfd(folder), entry->d_name, target.data(), target.size());
-    holds = size > 0 && is_accelerator_file({target.data(), static_cast<std::size_t>(size)});
+    const ssize_t size = readlinkat(folder.descriptor(), descriptor, target.data(), target.size());
+    if (size > 0 && is_accelerator_file({target.data(), static_cast<std::size_t>(size)})) return true;
   }
-  closedir(folder);
-  return holds;
+  return false;
 }
 
 std::vector<std::string> find_holders(const Node& node) {

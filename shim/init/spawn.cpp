@@ -1,6 +1,5 @@
 #include "init/spawn.h"
 
-#include <dirent.h>
 #include <elf.h>
 #include <fcntl.h>
 #include <unistd.h>
@@ -10,10 +9,10 @@
 #include <csignal>
 #include <cstddef>
 #include <cstring>
-#include <memory>
 #include <string>
 #include <string_view>
 
+#include "base/folder.h"
 #include "base/log.h"
 #include "base/number.h"
 #include "init/kernel.h"
@@ -55,10 +54,8 @@ bool is_program(const char* path) {
 }  // namespace
 
 void close_what_was_passed_on() {
-  const std::unique_ptr<DIR, int (*)(DIR*)> folder(opendir("/proc/self/fd"), closedir);
-  if (folder == nullptr) return;
-  while (const dirent* entry = readdir(folder.get())) {
-    const std::string_view name = entry->d_name;
+  Folder descriptors("/proc/self/fd");
+  while (const char* name = descriptors.next()) {
     const auto descriptor = parse_number<int>(name);
     if (!descriptor || *descriptor <= STDERR_FILENO) continue;
     const int flags = fcntl(*descriptor, F_GETFD);

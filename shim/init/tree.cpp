@@ -1,6 +1,5 @@
 #include "init/tree.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -11,8 +10,8 @@
 #include <cstddef>
 #include <cstdio>
 #include <ctime>
-#include <memory>
 
+#include "base/folder.h"
 #include "base/number.h"
 #include "base/signal_text.h"
 #include "base/sort.h"
@@ -42,11 +41,11 @@ bool proc_is_ours() {
 
 std::optional<std::vector<Process>> all_processes() {
   if (!proc_is_ours()) return std::nullopt;
-  const std::unique_ptr<DIR, int (*)(DIR*)> folder(opendir("/proc"), closedir);
-  if (folder == nullptr) return std::nullopt;
+  Folder proc("/proc");
+  if (!proc) return std::nullopt;
   std::vector<Process> processes;
-  while (const dirent* entry = readdir(folder.get())) {
-    const auto pid = parse_number<pid_t>(entry->d_name);
+  while (const char* name = proc.next()) {
+    const auto pid = parse_number<pid_t>(name);
     if (!pid) continue;
     if (const std::optional<Process> process = read_process(*pid)) processes.push_back(*process);
   }

@@ -1,7 +1,6 @@
 #include "node/node.h"
 
 #include <arpa/inet.h>
-#include <dirent.h>
 #include <fcntl.h>
 #include <ifaddrs.h>
 #include <net/if.h>
@@ -22,6 +21,7 @@
 #include <span>
 #include <utility>
 
+#include "base/folder.h"
 #include "base/text.h"
 #include "node/accelerators.h"
 #include "node/cgroup.h"
@@ -163,11 +163,9 @@ std::variant<std::string, Unreadable> RealNode::read(const std::string& path) co
 
 void RealNode::each_name(const char* folder, void (*see)(void* context, std::string_view name),
                          void* context) const {
-  const std::unique_ptr<DIR, int (*)(DIR*)> open_folder(opendir(folder), &closedir);
-  if (!open_folder) return;
-  while (const dirent* entry = readdir(open_folder.get())) {
-    const std::string_view name = entry->d_name;
-    if (name.front() != '.') see(context, name);
+  Folder entries(folder);
+  while (const char* name = entries.next()) {
+    if (*name != '.') see(context, name);
   }
 }
 

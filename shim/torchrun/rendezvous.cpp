@@ -1,15 +1,14 @@
 #include "torchrun/rendezvous.h"
 
-#include <dirent.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cstdio>
-#include <memory>
 #include <optional>
 #include <string>
 
+#include "base/folder.h"
 #include "base/number.h"
 #include "base/text.h"
 #include "init/tree.h"
@@ -32,11 +31,10 @@ bool has_port(std::string_view address, std::uint16_t port) {
 bool holds_one_of(pid_t process, const std::vector<std::uint64_t>& sockets) {
   std::array<char, 64> path{};
   std::snprintf(path.data(), path.size(), "/proc/%d/fd", process);
-  const std::unique_ptr<DIR, int (*)(DIR*)> folder(opendir(path.data()), closedir);
-  if (!folder) return false;
-  while (const dirent* entry = readdir(folder.get())) {
+  Folder descriptors(path.data());
+  while (const char* descriptor = descriptors.next()) {
     std::array<char, 64> target{};
-    const ssize_t length = readlinkat(dirfd(folder.get()), entry->d_name, target.data(), target.size());
+    const ssize_t length = readlinkat(descriptors.descriptor(), descriptor, target.data(), target.size());
     std::string_view name(target.data(), static_cast<std::size_t>(std::max<ssize_t>(length, 0)));
     if (!name.starts_with("socket:[") || !name.ends_with(']')) continue;
     name = name.substr(8, name.size() - 9);

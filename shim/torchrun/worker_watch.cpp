@@ -1,6 +1,5 @@
 #include "torchrun/worker_watch.h"
 
-#include <dirent.h>
 #include <poll.h>
 #include <sys/inotify.h>
 #include <sys/ioctl.h>
@@ -15,6 +14,7 @@
 #include <cstring>
 #include <utility>
 
+#include "base/folder.h"
 #include "base/log.h"
 #include "base/number.h"
 #include "base/text.h"
@@ -109,9 +109,9 @@ void WorkerWatch::watch_folder(const std::string& folder) {
   // Other programs in the log folder must not use up the kernel's limit on watches: the oldest is removed.
   constexpr std::size_t most_watches = 64;
   if (folders_.size() > most_watches) drop_watches(folders_.size() - most_watches);
-  const std::unique_ptr<DIR, int (*)(DIR*)> open(opendir(folder.c_str()), closedir);
-  if (!open || folder == log_folder_) return;  // the log folder may hold other runs
-  while (const dirent* entry = readdir(open.get())) on_entry(folder, entry->d_name);
+  if (folder == log_folder_) return;  // it may hold other runs
+  Folder entries(folder.c_str());
+  while (const char* name = entries.next()) on_entry(folder, name);
 }
 
 /// Removes that many watches of folders that are not the launcher's, the oldest first; the kernel's numbers
