@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "base/glob.h"
 #include "base/json_field.h"
 #include "base/read_file.h"
 #include "base/text.h"

@@ -179,6 +179,16 @@ class Parser {
                                        : " to " + std::to_string(most)) +
                   " arguments, not " + std::to_string(arguments.size()));
     if (is_join) return added(Op::join, Function::none, arguments);
+    for (std::size_t i = 0; i < arguments.size(); ++i) {
+      const Step& argument = tables_.steps[arguments[i]];
+      if (argument.op != Op::text) continue;
+      const std::string_view text = tables_.view().text(argument.index);
+      if (takes(signature->function, i) == Takes::value)
+        return fail(shown(text) +
+                    " is a text, and not the value of a variable: write ${NAME}, or name() for a function");
+      if (takes(signature->function, i) == Takes::number && !all_digits(text))
+        return fail(shown(text) + " is no number");
+    }
     return added(Op::call, signature->function, arguments);
   }
 
@@ -283,6 +293,8 @@ std::optional<Condition> parse_condition(std::string_view condition, const Lets&
     if (trimmed(glob) != glob || trimmed(expression) != expression)
       return fail("write it without blanks around '=', because values have no blanks around them");
     if (glob.find_first_of("\"'") != std::string_view::npos) return fail("a glob has no quotes");
+    if (glob.find('$') != std::string_view::npos)
+      return fail("a glob has no variables; differ(A, B) and only_if(A, GLOB, RESULT) compare expressions");
     const auto text = add_text(glob, tables);
     if (!text) return fail(too_large);
     result.glob = *text;

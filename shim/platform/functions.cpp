@@ -106,26 +106,6 @@ Text tasks_of(std::string_view list, std::uint64_t node) {
 
 }  // namespace
 
-bool fits(std::string_view text, std::string_view glob) {
-  constexpr auto none = std::string_view::npos;
-  std::size_t t = 0, g = 0, star = none, retry = 0;
-  while (t < text.size()) {
-    if (g < glob.size() && glob[g] == '*') {
-      star = g++;
-      retry = t;
-    } else if (g < glob.size() && (glob[g] == '?' || glob[g] == text[t])) {
-      ++g;
-      ++t;
-    } else if (star != none) {
-      g = star + 1;
-      t = ++retry;
-    } else {
-      return false;
-    }
-  }
-  return glob.find_first_not_of('*', g) == none;
-}
-
 std::optional<std::string> compute(Function function, std::span<const std::string> arguments) {
   const std::string_view first = arguments.empty() ? std::string_view{} : std::string_view(arguments[0]);
   const std::string_view second = arguments.size() < 2 ? std::string_view{} : std::string_view(arguments[1]);

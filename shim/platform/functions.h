@@ -27,7 +27,7 @@ enum class Function : std::uint8_t {
   variables,      ///< variables(GLOB)      the names of the variables that match and are not 0, by comma
   only_if,        ///< only_if(TEXT, GLOB, RESULT)  RESULT if TEXT matches the glob
   positive,       ///< positive(A)                  A if it is a number above 0
-  unless,         ///< unless(PLACE, RESULT)        RESULT if PLACE yields nothing
+  unless,         ///< unless(EXPRESSION, RESULT)   RESULT if EXPRESSION yields nothing
 
   // These depend on the texts alone.
 
@@ -110,6 +110,45 @@ inline constexpr auto signatures = std::to_array<Signature>({
     {"differ", Function::differ, 2, 2},
 });
 
+/// What an argument may be, beside an expression that reads something.
+enum class Takes : std::uint8_t {
+  text,    ///< a text too
+  number,  ///< a number too
+  value,   ///< nothing else: a text would make the result the same on all nodes
+};
+
+/// What the function takes as its argument number `at`, from 0.
+constexpr Takes takes(Function function, std::size_t at) {
+  switch (function) {
+    case Function::none:
+    case Function::hostname:
+    case Function::hostname_like:
+    case Function::domain:
+    case Function::address:
+    case Function::file:
+    case Function::variable:
+    case Function::only_variable:
+    case Function::variables:
+    case Function::index:
+    case Function::differ:
+      return Takes::text;
+    case Function::add:
+    case Function::subtract:
+    case Function::multiply:
+    case Function::divide:
+    case Function::modulo:
+    case Function::larger:
+      return Takes::number;
+    case Function::entry:
+    case Function::slurm_tasks:
+      return at == 0 ? Takes::value : Takes::number;
+    case Function::position:
+      return Takes::value;
+    default:
+      return at == 0 ? Takes::value : Takes::text;
+  }
+}
+
 /// Whether the function reads from the node and is evaluated by evaluation.cpp; the others depend on texts
 /// alone.
 constexpr bool asks_the_node(Function function) {
@@ -119,9 +158,5 @@ constexpr bool asks_the_node(Function function) {
 /// Evaluates a function that depends on the texts alone; nothing for the others. The number of arguments is
 /// the signature's.
 std::optional<std::string> compute(Function function, std::span<const std::string> arguments);
-
-/// Whether the whole text matches the glob: `*` is any run of characters, `?` any one, each other character
-/// itself.
-bool fits(std::string_view text, std::string_view glob);
 
 }  // namespace rankshim::platform

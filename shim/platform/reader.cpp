@@ -9,6 +9,7 @@
 #include "base/sort.h"
 #include "base/text.h"
 #include "base/toml_document.h"
+#include "platform/contradiction.h"
 #include "platform/expression.h"
 
 namespace rankshim::platform {
@@ -22,8 +23,25 @@ struct OwnedProfile::Storage {
 
 namespace {
 
-bool is_negative(const Condition& condition) {
-  return condition.sign == Sign::not_set || condition.sign == Sign::unlike;
+/// A condition, and where the document has it.
+struct Written {
+  Condition condition;
+  const toml::value<std::string>* text;
+};
+using WrittenList = std::vector<Written>;
+
+bool is_negative_one(const Written& one) { return is_negative(one.condition); }
+
+bool counts_something(Fact fact) {
+  return fact == Fact::nnodes || fact == Fact::node_rank || fact == Fact::nproc_per_node ||
+         fact == Fact::master_port || fact == Fact::attempt || fact >= Fact::max_restarts;
+}
+
+/// Whether the text, which no expression computes, was meant to be a variable's value.
+bool looks_like_variable(Fact fact, std::string_view text) {
+  if (!is_shell_name(text)) return false;
+  if (counts_something(fact)) return text != "auto" && text != "gpu" && text != "cpu";
+  return std::none_of(text.begin(), text.end(), [](char c) { return c >= 'a' && c <= 'z'; });
 }
 
 constexpr auto top_keys =
@@ -36,11 +54,11 @@ class ProfileReader : public TomlDocument {
   ProfileReader(std::string_view path, OwnedTables& tables, Faults& faults)
       : TomlDocument(path, faults), tables_(tables) {}
 
-  TextIndex required_text(const toml::table& table, std::string_view key) {
+  TextIndex required_text(const toml::table& table, std::string_view key, std::string_view advice) {
     const auto* text = get<toml::value<std::string>>(table, key, "a string");
     if (text != nullptr && !text->get().empty()) return text_index(text->get());
     fault(std::max(table.source().begin.line, toml::source_index{1}),
-          "'" + std::string(key) + "' is missing or empty", "describe the platform in a few words");
+          "'" + std::string(key) + "' is missing or empty", std::string(advice));
     return {};
   }
 
@@ -52,7 +70,7 @@ class ProfileReader : public TomlDocument {
 
   /// Reads the keys that concern the profile as a whole.
   void head(const toml::table& top, Profile& profile) {
-    profile.title_text = required_text(top, "title");
+    profile.title_text = required_text(top, "title", "describe the platform in a few words");
     if (const auto* kind = get<toml::value<std::string>>(top, "kind", "a string")) {
       const auto found = std::find(kind_names.begin(), kind_names.end(), kind->get());
       if (found == kind_names.end())
@@ -91,26 +109,24 @@ class ProfileReader : public TomlDocument {
   /// `signs`: one is enough.
   Slice signs(const toml::table& top) {
     if (!top.contains("signs")) return {};
-    const auto list = conditions(top, "signs");
-    const auto* array = top.get_as<toml::array>("signs");
-    if (std::any_of(list.begin(), list.end(), is_negative))
-      fault(*array, "a sign is a condition that something is set",
+    const WrittenList list = conditions(top, "signs");
+    for (const Written& sign : list) reject_ruled_out(sign);
+    if (std::any_of(list.begin(), list.end(), is_negative_one))
+      fault(*top.get("signs"), "a sign is a condition that something is set",
             "write what must not be set in 'unless', and conditions that belong together in [[match]]");
-    return added(list).conditions;
+    return added(plain(list)).conditions;
   }
 
-  /// `unless`: none may hold.
+  /// `unless`: none may hold. To be read first, because signs and [[match]] are compared with it.
   Slice unless(const toml::table& top) {
     if (!top.contains("unless")) return {};
-    const auto* array = top.get_as<toml::array>("unless");
-    const auto* signs = top.get_as<toml::array>("signs");
-    for (std::size_t i = 0; array != nullptr && signs != nullptr && i < array->size(); ++i)
-      for (const toml::node& sign : *signs)
-        if (sign.is_string() && sign.value<std::string>() == (*array)[i].value<std::string>())
-          fault(sign,
-                "'" + *sign.value<std::string>() + "' is both a sign and in 'unless', so it never counts",
-                "leave one of them out");
-    return added(conditions(top, "unless")).conditions;
+    unless_ = conditions(top, "unless");
+    each_pair(unless_, [&](const Written& one, const Written& other) {
+      if (contradict(negated(one.condition), negated(other.condition), tables_.view()))
+        fault(*other.text, "one of " + quoted(one) + " and " + quoted(other) + " always holds",
+              leave_one_out);
+    });
+    return added(plain(unless_)).conditions;
   }
 
   /// The tables of `[[key]]`.
@@ -136,19 +152,24 @@ class ProfileReader : public TomlDocument {
     static constexpr auto keys = std::to_array<std::string_view>({"all", "any"});
     const std::size_t first = tables_.alternatives.size();
     for (const toml::table* one : tables_of(top, "match", keys))
-      for (auto& all : each_with_any(*one, "all")) alternative(all);
+      for (const WrittenList& all : each_with_any(*one, "all")) {
+        for (const Written& condition : all) reject_ruled_out(condition);
+        alternative(plain(all));
+      }
     return range(tables_.alternatives, first);
   }
 
   /// The conditions of `key`, which must all hold, combined with each of `any`; one of the two may be
   /// missing.
-  std::vector<std::vector<Condition>> each_with_any(const toml::table& table, std::string_view key) {
+  std::vector<WrittenList> each_with_any(const toml::table& table, std::string_view key) {
     const bool has_any = table.contains("any");
-    std::vector<Condition> all;
+    WrittenList all;
     if (!has_any || table.contains(key)) all = conditions(table, key);
+    each_pair(all, [&](const Written& one, const Written& other) { reject_contradiction(one, other); });
     if (!has_any) return {all};
-    std::vector<std::vector<Condition>> result;
-    for (const Condition& any : conditions(table, "any")) {
+    std::vector<WrittenList> result;
+    for (const Written& any : conditions(table, "any")) {
+      for (const Written& one : all) reject_contradiction(one, any);
       result.push_back({any});
       result.back().insert(result.back().end(), all.begin(), all.end());
     }
@@ -160,8 +181,7 @@ class ProfileReader : public TomlDocument {
   void alternative(const std::vector<Condition>& all) {
     const auto cost = [&](const Condition& one) {
       const bool is_call = tables_.steps[one.root].op != Op::variable;
-      const bool holds_of_nothing = one.sign == Sign::not_set || one.sign == Sign::unlike;
-      return (is_call ? 2 : 0) + (holds_of_nothing ? 1 : 0);
+      return (is_call ? 2 : 0) + (is_negative(one) ? 1 : 0);
     };
     std::vector<Condition> cheapest_first;
     for (int wanted = 0; wanted <= 3; ++wanted) {
@@ -177,15 +197,15 @@ class ProfileReader : public TomlDocument {
     const std::size_t first = tables_.roles.size();
     for (const toml::table* one : tables_of(top, key, keys)) {
       const auto* fix = get<toml::value<std::string>>(*one, "fix", "a string");
-      const TextIndex name = required_text(*one, "name");
+      const TextIndex name = required_text(*one, "name", "describe the situation in a few words");
       const TextIndex advice = text_index(fix == nullptr ? "" : fix->get());
       for (const auto& when : each_with_any(*one, "when")) {
-        if (!when.empty() && std::none_of(when.begin(), when.end(), [&](const Condition& condition) {
-              return reads_something(condition.root);
+        if (!when.empty() && std::none_of(when.begin(), when.end(), [&](const Written& one) {
+              return reads_something(one.condition.root);
             }))
           fault(*one, "'when' reads no variable and no file, so a message cannot give the reason",
                 "add a condition on a variable or a file");
-        tables_.roles.push_back({name, advice, added(when)});
+        tables_.roles.push_back({name, advice, added(plain(when))});
       }
     }
     // The refusals of `same`: two expressions of one fact that differ.
@@ -206,45 +226,79 @@ class ProfileReader : public TomlDocument {
     return result;
   }
 
-  std::vector<Condition> conditions(const toml::table& table, std::string_view key) {
-    std::vector<Condition> result;
+  WrittenList conditions(const toml::table& table, std::string_view key) {
+    WrittenList result;
     const auto* array = get<toml::array>(table, key, "a list of conditions");
     if (array == nullptr || array->empty()) {
       if (array != nullptr || !table.contains(key))
         fault(table, "'" + std::string(key) + "' is missing or empty", "list at least one condition");
       return result;
     }
-    std::vector<std::string> texts;
+    if (array->size() > most_conditions) {
+      fault(table, "'" + std::string(key) + "' has more than 100 conditions", "shorten it");
+      return result;
+    }
     for (const toml::node& element : *array) {
       const auto* text = element.as_string();
       std::string error = "a condition is a string";
       const auto condition =
           text == nullptr ? std::nullopt : parse_condition(text->get(), lets_, tables_, error);
       if (condition)
-        result.push_back(*condition);
+        result.push_back({*condition, text});
       else
         fault(element, error, "correct the condition");
-      if (text == nullptr || key == "any" || key == "signs") continue;
-      const std::string opposite = text->get().starts_with('!') ? text->get().substr(1) : "!" + text->get();
-      if (std::find(texts.begin(), texts.end(), opposite) != texts.end())
-        fault(element, "'" + text->get() + "' and '" + opposite + "' never hold together",
-              "leave one of them out");
-      texts.push_back(text->get());
     }
     return result;
   }
 
-  Slice expressions(const toml::table& facts) {
+  Slice expressions(const toml::table& facts, ProfileKind kind) {
     const std::size_t first = tables_.expressions.size();
     reject_unknown(facts, fact_names);
     for (std::size_t i = 0; i < fact_count; ++i) {
       const toml::node* node = facts.get(fact_names[i]);
-      if (node != nullptr) expressions_of(static_cast<Fact>(i), *node);
+      if (node == nullptr) continue;
+      if (static_cast<Fact>(i) >= Fact::rank && kind == ProfileKind::platform)
+        fault(*node, std::string(fact_names[i]) + " is a fact of a process, and a platform has none",
+              "write kind = \"launcher\" if there is one process per worker, else node_rank and nnodes");
+      expressions_of(static_cast<Fact>(i), *node);
     }
     return range(tables_.expressions, first);
   }
 
  private:
+  static constexpr std::size_t most_conditions = 100;  // each is compared with each
+  static constexpr const char* leave_one_out = "leave one of them out";
+
+  static std::string quoted(const Written& one) { return "'" + one.text->get() + "'"; }
+
+  static std::vector<Condition> plain(const WrittenList& list) {
+    std::vector<Condition> result;
+    for (const Written& one : list) result.push_back(one.condition);
+    return result;
+  }
+
+  /// Calls use(ONE, OTHER) with each two of a list.
+  template <class Use>
+  static void each_pair(const WrittenList& list, const Use& use) {
+    for (std::size_t i = 0; i < list.size(); ++i)
+      for (std::size_t j = i + 1; j < list.size(); ++j) use(list[i], list[j]);
+  }
+
+  void reject_contradiction(const Written& one, const Written& other) {
+    if (contradict(one.condition, other.condition, tables_.view()))
+      fault(*other.text, quoted(other) + " and " + quoted(one) + " never hold together", leave_one_out);
+  }
+
+  /// For a condition by which the platform is recognised.
+  void reject_ruled_out(const Written& one) {
+    for (const Written& unless : unless_)
+      if (implies(one.condition, unless.condition, tables_.view()))
+        fault(*one.text,
+              "where " + quoted(one) + " holds, " + quoted(unless) +
+                  " in 'unless' holds too, so it never counts",
+              leave_one_out);
+  }
+
   /// Calls use(NODE) with the node or, if it is a list, with each of its elements.
   template <class Use>
   static void each(const toml::node& node, const Use& use) {
@@ -273,6 +327,9 @@ class ProfileReader : public TomlDocument {
       const auto root = expression(name(fact), one);
       if (root) tables_.expressions.push_back({fact, *root});
       is_certain = root && tables_.steps[*root].op == Op::text;
+      if (is_certain && looks_like_variable(fact, trimmed(one.as_string()->get())))
+        fault(one, std::string(name(fact)) + ": this is a text, and not the value of a variable",
+              "write ${NAME} for a variable, and name() for a function");
       return root;
     };
     each(node, [&](const toml::node& one) {
@@ -355,6 +412,7 @@ class ProfileReader : public TomlDocument {
 
   OwnedTables& tables_;
   Lets lets_;
+  WrittenList unless_;
   std::vector<Role> differing_;
 };
 
@@ -385,15 +443,15 @@ Outcome<OwnedProfile> read_profile(std::string_view name, std::string document, 
   profile.supersedes_text = reader.text_index(reader.globs(top, "supersedes", "profiles' names"));
   profile.agents_text = reader.text_index(reader.globs(top, "agents", "programs' names"));
   reader.lets(top);
-  profile.signs_range = reader.signs(top);
   profile.unless_range = reader.unless(top);
+  profile.signs_range = reader.signs(top);
   profile.match_range = reader.alternatives(top);
   if (profile.signs_range.count == 0 && profile.match_range.count == 0 && !profile.opt_in && faults.empty())
     reader.fault(1, "there is nothing to recognise the platform by",
                  "write signs, [[match]] or opt_in = true");
 
   if (const auto* facts = reader.get<toml::table>(top, "facts", "a table, [facts]"))
-    profile.expressions_range = reader.expressions(*facts);
+    profile.expressions_range = reader.expressions(*facts, profile.kind);
   profile.roles_range = reader.roles(top, "idle_role");
   profile.refusals_range = reader.roles(top, "refuse");
   profile.pending_range = reader.roles(top, "pending");

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/glob.h"
 #include "base/text.h"
 
 namespace rankshim::platform {

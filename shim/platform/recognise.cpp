@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "base/glob.h"
 #include "base/nearest.h"
 #include "base/text.h"
 #include "platform/evaluation.h"

@@ -2,6 +2,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "base/glob.h"
 #include "platform/builtin.h"
 #include "settings/settings.h"
 #include "topology/topology.h"
@@ -41,7 +42,7 @@ inline std::string part_in_job(const Topology& topology) {
 inline bool names(const Faults& faults, std::string_view name) {
   return std::any_of(faults.begin(), faults.end(), [&](const Fault& fault) {
     return std::any_of(fault.names.begin(), fault.names.end(),
-                       [&](const std::string& one) { return platform::fits(name, one); });
+                       [&](const std::string& one) { return fits(name, one); });
   });
 }
 

@@ -1,0 +1,11 @@
+#pragma once
+
+#include <string_view>
+
+namespace rankshim {
+
+/// Whether the whole text matches the glob: `*` is any run of characters, `?` any one, each other character
+/// itself. It takes time in the order of the two lengths' product at most.
+bool fits(std::string_view text, std::string_view glob);
+
+}  // namespace rankshim
