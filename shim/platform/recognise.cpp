@@ -304,9 +304,11 @@ Outcome<Platform> recognise(std::span<const Profile> profiles, std::string_view 
   if (wanted != "auto" || !result.idle_role.empty() || !result.pending.empty()) return result;
 
   Faults faults;
-  if (Applicable refused = state(winner->refusals()); !refused.name.empty())
-    faults.push_back({refused.name + " (" + refused.because + ")", std::move(refused.names),
-                      refused.fix.empty() ? "correct it" : refused.fix});
+  if (Applicable refused = state(winner->refusals()); !refused.name.empty()) {
+    if (refused.fix.empty())
+      refused.fix = refused.names.size() == 1 ? "correct " + refused.names[0] : "correct one of them";
+    faults.push_back({refused.name + " (" + refused.because + ")", std::move(refused.names), refused.fix});
+  }
   for (const Match& other : matches) {
     // Generic names are compared later, fact by fact.
     if (other.profile == winner || other.profile->kind == ProfileKind::names ||
