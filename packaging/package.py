@@ -70,19 +70,19 @@ class Architecture:
 
     def tree(self, prefix, zsh="share/zsh/site-functions"):
         """What an installation puts below a prefix."""
-        place(self._binary, prefix / "bin/rankshim", 0o755)
-        place(self._texts / "rankshim.bash", prefix / "share/bash-completion/completions/rankshim")
-        place(self._texts / "rankshim.fish", prefix / "share/fish/vendor_completions.d/rankshim.fish")
-        place(self._texts / "_rankshim", prefix / zsh / "_rankshim")
+        copy_to(self._binary, prefix / "bin/rankshim", 0o755)
+        copy_to(self._texts / "rankshim.bash", prefix / "share/bash-completion/completions/rankshim")
+        copy_to(self._texts / "rankshim.fish", prefix / "share/fish/vendor_completions.d/rankshim.fish")
+        copy_to(self._texts / "_rankshim", prefix / zsh / "_rankshim")
         page = prefix / "share/man/man1/rankshim.1.gz"
         page.parent.mkdir(parents=True)
         page.write_bytes(gzip.compress((self._texts / "rankshim.1").read_bytes(), mtime=0))
         documents = prefix / "share/doc/rankshim"
         for path in ("LICENSE", "README.md", "CHANGELOG.md", "docs/configuration.md", "config/rankshim.toml"):
-            place(ROOT / path, documents / pathlib.Path(path).name)
+            copy_to(ROOT / path, documents / pathlib.Path(path).name)
         for notice in (ROOT / "licenses").glob("*.txt"):
             if notice.name != GNU_ONLY:
-                place(notice, documents / "licenses" / notice.name)
+                copy_to(notice, documents / "licenses" / notice.name)
 
     def tarball(self):
         self.tree(self._work / "tarball" / self._name)
@@ -128,7 +128,7 @@ def image(release, work, binaries):
               "version": VERSION, "revision": provenance.commit(), "licenses": "MIT"}
     for architecture, binary in binaries.items():
         context = work / "image" / architecture
-        place(binary, context / "rankshim", 0o755)
+        copy_to(binary, context / "rankshim", 0o755)
         run(*podman, "build", "--quiet", "--isolation=chroot", "--layers=false", "--identity-label=false",
             f"--timestamp={os.environ['SOURCE_DATE_EPOCH']}", f"--platform=linux/{ARCHITECTURES[architecture]}",
             f"--manifest=rankshim:{VERSION}", f"--file={ROOT}/packaging/Containerfile",
@@ -142,7 +142,7 @@ def hatchling(release, target, **variables):
         env=os.environ | variables)
 
 
-def place(source, target, mode=0o644):
+def copy_to(source, target, mode=0o644):
     target.parent.mkdir(parents=True, exist_ok=True)
     shutil.copy(source, target)
     target.chmod(mode)

@@ -66,7 +66,7 @@ def groups(tables):
 
 
 def words(option):
-    """The values that can be typed as they stand: auto and none of "auto|none|NAME"."""
+    """The values that can be typed as they are: auto and none of "auto|none|NAME"."""
     return [word for word in option["argument"].split("|") if re.fullmatch(r"[a-z0-9-]+", word)]
 
 

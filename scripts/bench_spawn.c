@@ -2,10 +2,10 @@
 //
 // Each round runs every command once, in random order, so that what else the machine does meets all alike and none
 // always follows the same other, which leaves it warm caches. Words NAME=VALUE in front of a command are its whole
-// environment beside PATH. -p: each command is PID 1 of a new PID namespace (needs root), and sees what a pod has: in
-// /dev the devices of every container (OCI runtime-spec, config-linux.md, Default Devices), and a network with its own
-// address, which its name stands for in /etc/hosts (kubelet writes it). Prints one line a round: the nanoseconds of each
-// command, in the order of the command line. Ends with 1 if a command does not end with 0.
+// environment beside PATH. -p: each command is PID 1 of a new PID namespace (needs root), and sees what a pod has. /dev
+// has the devices of every container (OCI runtime-spec, config-linux.md, Default Devices). The network has its own
+// address, to which /etc/hosts maps the host name, as kubelet writes it. Prints one line a round: the nanoseconds of
+// each command, in the order of the command line. Ends with 1 if a command does not end with 0.
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <fcntl.h>

@@ -29,7 +29,7 @@ def why_not():
     if missing:
         return f"missing: {', '.join(missing)} (scripts/setup installs them)"
     if os.geteuid() != 0:
-        return "needs root for podman in namespaces of its own"
+        return "needs root, because podman runs in new namespaces"
     with tempfile.TemporaryDirectory(prefix="rankshim-podman-") as root:
         tried = subprocess.run(
             [WITH_PODMAN, "-r", root, "podman", "info"], capture_output=True, text=True, timeout=60,
@@ -128,8 +128,8 @@ def _is_init(pid):
 
 
 def make_base_image(engine, names, *packages):
-    """A minimal Debian made by mmdebstrap, with these packages of its own, stands in, under `names`, for the image that
-    a registry would give. Its archive is kept in .cache for the next run."""
+    """Makes a minimal Debian with these packages by mmdebstrap. Under `names`, it replaces the image that a registry
+    would give. Its archive is kept in .cache for the next run."""
     archive = REPOSITORY / ".cache" / f"{'-'.join(('minimal-debian', *packages))}.tar"
     if not archive.exists():
         archive.parent.mkdir(exist_ok=True)

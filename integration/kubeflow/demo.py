@@ -1,9 +1,9 @@
 """The whole way once, for a person to watch: `demo.py /path/to/rankshim [--loopback]`.
 
-Two pods of a Kubeflow PyTorchJob train one model together. Each is PID 1 of its own PID, UTS and
-network namespace and has what training-operator 1.5 sets: RANK, and no NODE_RANK. The master's DNS
-record appears only when the worker already waits for it. Without namespaces, or with --loopback, the
-same job runs on loopback. Ends with 0 if both nodes trained together.
+Two pods of a Kubeflow PyTorchJob train one model together. Each runs rankshim as PID 1 in new PID, UTS and
+network namespaces. Each has the variables that training-operator 1.5 sets: RANK, and no NODE_RANK. The
+master's DNS record appears only when the worker already waits for it. Without namespaces, or with
+--loopback, the same job runs on loopback. Ends with 0 if both nodes trained together.
 """
 
 import pathlib

@@ -191,7 +191,7 @@ static void trace(struct run *run) {
   if (ptrace(PTRACE_SETOPTIONS, pid, 0, options | (run->of_child ? PTRACE_O_TRACEVFORK | PTRACE_O_TRACEEXEC : 0)) != 0)
     die("PTRACE_SETOPTIONS");
   pid_t watched = run->of_child ? 0 : pid; /* whose calls count */
-  pid_t stopped = pid;                     /* who waits to be continued, or 0 */
+  pid_t stopped = pid;                     /* which waits to be continued, or 0 */
   pid_t early = 0;
   long index = 0;
   int pass = 0, refused = 0;

@@ -17,7 +17,7 @@ JOB = 60
 # What differs from run to run.
 CHANGING = ("pid", "time", "host", "traceback", "stderr")
 
-# What the last worker does, or what befalls its node; the exit code of its node, and what its report has of the cause.
+# What the last worker does, or what happens to its node; the exit code of its node, and what its report has of the cause.
 ENDS = {
     "exception": (1, {"exit_code": 1, "exception": "ValueError: boom"}),
     "exit": (42, {"exit_code": 42}),

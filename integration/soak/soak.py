@@ -2,7 +2,7 @@
 all kinds, a full disk and a reader of its log that stops reading; and beside it short runs, each of which must end as it
 should and leave nothing. At the end memory, descriptors and children must be what they were at the beginning.
 
-    soak.py RANKSHIM SECONDS [SEED]        as root, in a mount namespace of its own (scripts/soak)
+    soak.py RANKSHIM SECONDS [SEED]        as root, in a new mount namespace (scripts/soak)
 
 Prints its figures as one JSON object.
 """

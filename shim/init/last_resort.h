@@ -21,9 +21,9 @@ void arm();
 /// and the reason. Asio comes here instead of throwing (boost::throw_exception).
 [[noreturn]] void refused(std::string_view what);
 
-/// To be called when the command runs: as one process, or as workers in its place, the first of which to fail
-/// ends the others (Launcher::workers_to_start). `groups`: signals go to their process groups. `grace` is
-/// counted from a stop signal on; processes that are left after it are killed.
+/// To be called when the command runs as one process, or when workers run instead of it. The first worker
+/// that fails ends the others (Launcher::workers_to_start). `groups`: signals go to their process groups.
+/// `grace` is counted from a stop signal on; processes that are left after it are killed.
 void command_runs(std::vector<pid_t> processes, bool groups, std::optional<std::chrono::milliseconds> grace);
 
 /// To be called for a stop signal: processes that are left at that time are killed.

@@ -51,7 +51,7 @@ void ask_for_stacks(const std::vector<Process>& processes) {
   send_each(processes, SIGABRT, nullptr);
 }
 
-std::string who_hangs(const std::vector<Process>& processes, const std::vector<WorkerState>& workers) {
+std::string describe_hanging(const std::vector<Process>& processes, const std::vector<WorkerState>& workers) {
   ShortList names;
   for (const WorkerState& worker : workers) {
     const auto process = std::ranges::find(processes, worker.pid, &Process::pid);

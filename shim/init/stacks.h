@@ -20,7 +20,7 @@ void ask_for_stacks(const std::vector<Process>& processes);
 /// The processes that have not stopped, for messages: "worker 1 (rank 9, pid 17, state S, in futex_do_wait),
 /// …" for the workers that still run, else "17 (python3, state S, in futex_do_wait), …" for all processes; ""
 /// for none. The state is that of proc(5): R running, S sleeping, D in the kernel, T stopped.
-std::string who_hangs(const std::vector<Process>& processes, const std::vector<WorkerState>& workers);
+std::string describe_hanging(const std::vector<Process>& processes, const std::vector<WorkerState>& workers);
 
 /// The processes that not even SIGKILL ends: "PID (NAME, WAIT CHANNEL), …", or "" if there are none. The wait
 /// channel is the kernel function in which the process waits (proc(5)), "0" or "?" if it is unknown.

@@ -133,7 +133,7 @@ class Supervisor {
   const Policy policy_;
   Launcher program_;  // for a command without workers
   Launcher& launcher_;
-  std::vector<Command> workers_;  // that are to be started in the command's place
+  std::vector<Command> workers_;  // these are started instead of the command
   const bool starts_workers_;
   Terminal terminal_;
   std::vector<Started> processes_;

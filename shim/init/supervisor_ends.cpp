@@ -256,12 +256,12 @@ void Supervisor::show_stacks() {
 }
 
 void Supervisor::name_hanging(const std::vector<Process>& left, std::string_view what_now) {
-  const std::string who = who_hangs(left, launcher_.workers());
-  if (who.empty()) return;
+  const std::string hanging = describe_hanging(left, launcher_.workers());
+  if (hanging.empty()) return;
   const Clock::time_point since = command_ended_ ? ending_.ended_at.value_or(started_)
                                                  : ending_.stopped_at.value_or(failed_at_.value_or(started_));
   const auto time = std::chrono::duration_cast<milliseconds>(Clock::now() - since);
-  const std::string what = fmt::format("{} did not stop in {}", who, seconds_and_tenths(time));
+  const std::string what = fmt::format("{} did not stop in {}", hanging, seconds_and_tenths(time));
   if (!command_ended_) ending_.did_not_stop = what;
   log::warn("{}{}", what, what_now);
 }

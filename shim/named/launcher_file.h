@@ -7,7 +7,7 @@
 #include "base/fault.h"
 #include "node/node.h"
 
-/// Launchers with names of their own (accelerate, deepspeed, …), each described by a TOML file.
+/// Launchers that are known by their names (accelerate, deepspeed, …). A TOML file describes each of them.
 namespace rankshim::named {
 
 /// A launcher's file: its path on the first line, and then a line for each entry, which begins with its key's

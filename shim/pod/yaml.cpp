@@ -171,7 +171,8 @@ class YamlFlattener {
           {std::string(text_of(anchor)), path.size(), builder_.entries().size(), std::nullopt});
   }
 
-  /// The node has ended whose path has that size: those below it have longer ones, and have ended before.
+  /// The node whose path has that size has ended. The nodes below it have longer paths, and have ended
+  /// before.
   void close_anchors(std::size_t path_size) {
     for (auto anchor = anchors_.rbegin(); anchor != anchors_.rend() && anchor->path_size >= path_size;
          ++anchor)

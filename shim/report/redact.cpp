@@ -22,7 +22,7 @@ constexpr std::size_t shortest_secret = 6;
 // For the lines of a secret that has several: "-----BEGIN" and "}" occur in many texts.
 constexpr std::size_t shortest_line_of_secret = 16;
 
-// A shorter word in the place of a token is a name.
+// A word that is shorter than this is a name, and no token.
 constexpr std::size_t shortest_token = 16;
 
 /// A text as Python's repr() shows it on one line; the character `quote` is escaped.

@@ -53,8 +53,8 @@ struct Rejected {
 /// it finds; a fault of the command line decides the exit code.
 std::variant<Invocation, Rejected> read_settings(const std::vector<std::string>& arguments, const Node& node);
 
-/// For a command that was not found and is the name of a subcommand placed after options: what to write
-/// instead, to be appended to the message. Empty for every other command.
+/// What to write instead of a command that was not found, if it is the name of a subcommand that follows an
+/// option. The caller appends the text to the message. It is empty for every other command.
 std::string subcommand_hint(std::string_view command);
 
 /// `--help`, for 80 columns.

@@ -31,9 +31,10 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
-// Between the attempt's folder and the last worker lie a few milliseconds of forking each; an agent that
-// starts none within this time has failed by itself. A look goes through all of /proc. A Python that fails in
-// its first line lives for 8 ms, and an agent may reap it at once: the first looks follow each other closely.
+// The agent makes the attempt's folder, and then needs a few milliseconds to fork each worker. An agent that
+// starts none within look_at_most has failed by itself. A look goes through all of /proc. A Python that fails
+// in its first line lives for 8 ms, and an agent may reap it at once. So the first looks follow each other
+// closely.
 constexpr milliseconds first_gap{1};
 constexpr milliseconds longest_gap{10};
 constexpr milliseconds look_at_most{5000};

@@ -55,15 +55,17 @@ bool poll_one(boost::asio::io_context& io) { return do_step(io, &boost::asio::io
 }  // namespace rankshim
 
 // The linker lets all calls of these functions, Asio's too, come here (its option --wrap, which makes the
-// names). NOLINTBEGIN(bugprone-reserved-identifier)
+// names).
+//
+// NOLINTBEGIN(bugprone-reserved-identifier)
 extern "C" {
 
 int __real_epoll_wait(int epoll, epoll_event* events, int most, int milliseconds);
 
-/// epoll_wait(2), by the one of its two calls that is permitted. Asio's 5 minutes
-/// (boost/asio/detail/impl/epoll_reactor.ipp, get_timeout) become what they stand for: the deadline that is
-/// later, or none. The loop stops once the call has been refused for a second; before that, nothing has
-/// happened.
+/// epoll_wait(2), by the one of its two calls that is permitted. Asio never waits longer than 5 minutes
+/// (boost/asio/detail/impl/epoll_reactor.ipp, get_timeout). This timeout is replaced by the time until the
+/// far deadline, or by none. The loop stops once the call has been refused for a second. Before that, the
+/// call returns as if nothing had happened.
 [[gnu::used]] int __wrap_epoll_wait(int epoll, epoll_event* events, int most, int milliseconds) {
   using Clock = rankshim::wait::Clock;
   constexpr std::chrono::seconds patience{1};

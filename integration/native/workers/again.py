@@ -1,4 +1,4 @@
-"""Workers that communicate in each attempt, and of whom rank 1 fails in the first two."""
+"""Workers that communicate in each attempt, and of which rank 1 fails in the first two."""
 
 import os
 import sys

@@ -1,4 +1,4 @@
-"""A worker without torch, and the ways in which one can end: end.py WAY, of whom rank 1 does it and the others wait."""
+"""A worker without torch, and the ways in which one can end: end.py WAY. Rank 1 ends in that way, and the others wait."""
 
 import os
 import resource
