@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "base/number.h"
+#include "base/text.h"
 
 namespace rankshim {
 namespace {
@@ -34,10 +35,6 @@ std::string_view named_set(char letter, bool in_set) {
     default:
       return "";
   }
-}
-
-bool is_letter_or_digit(char c) {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
 }
 
 /// Translates the set that begins at `text[at]`, a '[', into POSIX' spelling, and moves `at` to its ']'.

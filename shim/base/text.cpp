@@ -190,9 +190,8 @@ bool all_digits(std::string_view text) {
 }
 
 bool is_shell_name(std::string_view text) {
-  return !text.empty() && !is_digit(text.front()) && std::all_of(text.begin(), text.end(), [](char c) {
-    return is_digit(c) || c == '_' || (to_lower(c) >= 'a' && to_lower(c) <= 'z');
-  });
+  return !text.empty() && !is_digit(text.front()) &&
+         std::all_of(text.begin(), text.end(), [](char c) { return c == '_' || is_letter_or_digit(c); });
 }
 
 std::string_view without_brackets(std::string_view host) {

@@ -59,6 +59,11 @@ std::string upper_case(std::string_view text);
 
 constexpr bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
+/// Whether it is an ASCII letter or digit.
+constexpr bool is_letter_or_digit(char c) {
+  return is_digit(c) || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+}
+
 /// Whether the text is one or more ASCII digits.
 bool all_digits(std::string_view text);
 

@@ -22,7 +22,7 @@ std::string find_interpreter(const Settings& settings, const Node& node) {
   const auto python = node.find_program("python");
   if (!python) return "python3";
   if (!python3) return "python";
-  const std::string_view path = node.environment().get("PATH").value_or("");
+  const std::string_view path = node.environment().get("PATH").value_or(default_path);
   return place_in_path(*python, path) < place_in_path(*python3, path) ? "python" : "python3";
 }
 

@@ -15,8 +15,8 @@ constexpr std::string_view no_stops;
 constexpr std::string_view argument_stops = ",()";
 constexpr std::string_view default_stops = "}";
 
-bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
-bool is_name_part(char c) { return is_letter(c) || (c >= '0' && c <= '9'); }
+bool is_name_part(char c) { return c == '_' || is_letter_or_digit(c); }
+bool begins_name(char c) { return is_name_part(c) && !is_digit(c); }
 
 /// A part of the profile, as a message shows it.
 std::string shown(std::string_view text) { return "'" + std::string(text) + "'"; }
@@ -110,14 +110,14 @@ class Parser {
   [[nodiscard]] std::string_view variable_ahead() const {
     const std::size_t end = text_.find('}', at_);
     const std::string_view name = text_.substr(at_ + 1, std::min(end, text_.size()) - at_ - 1);
-    const bool is_name = end != std::string_view::npos && !name.empty() && is_letter(name.front()) &&
+    const bool is_name = end != std::string_view::npos && !name.empty() && begins_name(name.front()) &&
                          std::all_of(name.begin(), name.end(), is_name_part);
     return is_name ? name : std::string_view();
   }
 
   Index variable() {
     ++at_;
-    if (at_ < text_.size() && is_letter(text_[at_])) return let();
+    if (at_ < text_.size() && begins_name(text_[at_])) return let();
     if (at_ == text_.size() || text_[at_] != '{') return fail("'$' begins a variable and is written ${NAME}");
     ++at_;
     const std::string_view name = name_here();
@@ -204,7 +204,7 @@ class Parser {
   }
 
   [[nodiscard]] std::string_view name_here() const {
-    if (at_ == text_.size() || !is_letter(text_[at_])) return {};
+    if (at_ == text_.size() || !begins_name(text_[at_])) return {};
     std::size_t end = at_;
     while (end < text_.size() && is_name_part(text_[end])) ++end;
     return text_.substr(at_, end - at_);
@@ -306,7 +306,7 @@ std::optional<Condition> parse_condition(std::string_view condition, const Lets&
           "a condition is a variable's name without ${}, a function call or a $LET, with ! before it or "
           "=GLOB after it");
     root = parse_expression(expression, lets, tables, error);
-  } else if (expression.empty() || !is_letter(expression.front()) ||
+  } else if (expression.empty() || !begins_name(expression.front()) ||
              !std::all_of(expression.begin(), expression.end(), is_name_part)) {
     return fail(
         "a condition is a variable's name, a function call or a $LET, with ! before it or =GLOB after it");

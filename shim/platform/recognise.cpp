@@ -126,11 +126,10 @@ Facts read_kind(ProfileKind kind, std::span<const Profile> profiles, const Node&
   return facts;
 }
 
-/// Reads generic names, which anyone may have set beside the platform's.
+/// Reads generic names and a launcher's flags, which anyone may have set beside the platform's.
 void read_names(std::span<const Profile> profiles, const Node& node, Platform& platform) {
-  const bool is_names = platform.profile != nullptr && platform.profile->kind == ProfileKind::names;
-  if (is_names) return;
-  platform.names = read_kind(ProfileKind::names, profiles, node, platform.warnings);
+  if (platform.profile == nullptr || platform.profile->kind != ProfileKind::names)
+    platform.names = read_kind(ProfileKind::names, profiles, node, platform.warnings);
   platform.flags = read_kind(ProfileKind::flags, profiles, node, platform.warnings);
 }
 

@@ -22,8 +22,8 @@ struct Platform {
   /// platform.
   std::vector<std::string> also_matched;
   /// The facts of generic names (ProfileKind::names), and of a launcher's flags as variables
-  /// (ProfileKind::flags), beside the platform's. Empty if there is no platform, or it consists of generic
-  /// names itself.
+  /// (ProfileKind::flags), beside the platform's. `names` is empty if the platform consists of generic names
+  /// itself.
   Facts names, flags;
   /// The profile, which must outlive this; nullptr if none was recognised or requested.
   const Profile* profile = nullptr;

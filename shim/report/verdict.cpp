@@ -5,7 +5,6 @@
 #include <sys/wait.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <csignal>
 #include <cstring>
@@ -208,24 +207,17 @@ std::string before_here(const RootCause& root) {
              : "; another node probably failed before";
 }
 
-/// Whether torchrun could not start its workers again because the node that hosts the store of a c10d
-/// rendezvous is gone (torch/distributed/elastic/rendezvous/c10d_rendezvous_backend.py).
+/// Whether torchrun could not start its workers again because the node that hosts the rendezvous is gone.
 bool lost_host(const Ending& ending, const Details& details) {
-  return details.agent.message.starts_with("RendezvousConnectionError") && launcher_failed(ending, details);
+  return is_error_of_lost_host(details.agent.message) && launcher_failed(ending, details);
 }
 
 /// Whether torchrun gave up its rendezvous before its first worker, or lost the node that hosted it, which
 /// may have given up first.
 bool never_met(const Ending& ending, const RootCause& root) {
-  constexpr std::array<std::string_view, 2> signs = {
-      "RendezvousTimeoutError",  // torch/distributed/elastic/rendezvous/dynamic_rendezvous.py
-      "waiting for clients",     // torch/csrc/distributed/c10d/TCPStore.cpp: the static rendezvous' host
-  };
   if (ending.workers.attempts != 0 || root.error == nullptr) return false;
   const std::string& message = root.error->message;
-  return is_error_of_lost_peer(message) || std::ranges::any_of(signs, [&message](std::string_view sign) {
-           return message.find(sign) != std::string::npos;
-         });
+  return is_error_of_lost_peer(message) || is_error_of_no_meeting(message);
 }
 
 /// Judges by torchrun's workers, because torchrun's exit code says nothing about them.

@@ -60,12 +60,8 @@ void TopologyResolver::check_nproc(const Value& nproc, const std::optional<Devic
 }
 
 void TopologyResolver::complete_torchruns() {
-  for (const auto& [wanted, variable] :
-       {std::pair{Fact::max_restarts, "PET_MAX_RESTARTS"}, {Fact::rdzv_conf, "PET_RDZV_CONF"}}) {
-    if (fact(wanted) || !reads_variables_) continue;
-    if (const auto text = node_.environment().get(variable))
-      fact(wanted) = Value{std::string(*text), Origin::variable, variable};
-  }
+  for (const Fact wanted : {Fact::max_restarts, Fact::rdzv_conf})
+    if (!fact(wanted)) fact(wanted) = platform_.flags[wanted];
   auto& restarts = fact(Fact::max_restarts);
   if (!restarts) {
     restarts = Value{"0", Origin::fallback, ""};
@@ -88,13 +84,8 @@ void TopologyResolver::complete_run_id() {
 
 void TopologyResolver::find_run_id() {
   auto& run_id = fact(Fact::run_id);
+  if (!run_id) run_id = platform_.flags[Fact::run_id];
   if (run_id) return;
-  if (reads_variables_) {
-    if (const auto text = node_.environment().get("PET_RDZV_ID")) {
-      run_id = Value{std::string(*text), Origin::variable, "PET_RDZV_ID"};
-      return;
-    }
-  }
   const std::string& master = fact(Fact::master_addr)->text;
   const bool others = !topology_.alone && facts().text(Fact::nnodes) != "1";
   // If the master's node itself has "localhost" (pytorch-operator up to 1.3), the other nodes have its name.

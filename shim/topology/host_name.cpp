@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <cstring>
 
 #include "base/text.h"
@@ -32,9 +31,8 @@ std::string canonical(std::string_view host) {
 bool is_host(std::string_view text) {
   const std::string_view host = without_brackets(text);
   const std::string_view bare = host.substr(0, host.find('%'));
-  const bool letters = std::all_of(host.begin(), host.end(), [](unsigned char c) {
-    return std::isalnum(c) != 0 ||
-           std::string_view(".-_:%").find(static_cast<char>(c)) != std::string_view::npos;
+  const bool letters = std::all_of(host.begin(), host.end(), [](char c) {
+    return is_letter_or_digit(c) || std::string_view(".-_:%").find(c) != std::string_view::npos;
   });
   return letters && !bare.empty() && (bare.find(':') == std::string_view::npos || is_literal(bare));
 }

@@ -109,6 +109,7 @@ void TopologyResolver::normalise() {
 }
 
 void TopologyResolver::add_torchrun_facts() {
+  if (is_mere_names()) return;
   const Facts& flags = platform_.flags;
   const std::string_view backend = flags.text(Fact::rdzv_backend);
   if ((!backend.empty() && backend != "static") ||

@@ -38,9 +38,9 @@ std::string_view value_of(const std::vector<std::string_view>& environment, std:
 
 unsigned number(std::string_view text) { return take_number<unsigned>(text).value_or(0); }
 
-bool is_interpreter(std::string_view name) {
+bool is_shell(std::string_view name) {
   constexpr std::array<std::string_view, 6> shells = {"sh", "bash", "dash", "zsh", "ksh", "busybox"};
-  return name.starts_with("python") || std::ranges::find(shells, name) != shells.end();
+  return std::ranges::find(shells, name) != shells.end();
 }
 
 /// Finds the torchrun flag that keeps it on this node.
@@ -140,14 +140,17 @@ SeenProcess read_command_line(std::string_view text) {
     return process;
   }
   process.name = base_name(words[0]);
-  if (!is_interpreter(process.name)) return process;
   // The name of its script or module is more specific.
-  std::size_t at = 1;
-  while (at < words.size() && words[at].starts_with('-') && words[at] != "-c" && !words[at].ends_with('m'))
-    ++at;
-  if (at >= words.size() || words[at] == "-c") return process;
-  if (words[at].starts_with('-')) ++at;
-  if (at < words.size()) process.name = base_name(words[at]);
+  if (const auto python = read_python(words)) {
+    process.name = base_name(python->what);
+  } else if (is_shell(process.name)) {
+    const auto script =
+        std::find_if(words.begin() + 1, words.end(), [](const std::string& word) { return word[0] != '-'; });
+    const bool is_text = std::any_of(words.begin() + 1, script, [](const std::string& option) {
+      return !option.starts_with("--") && option.find('c') != std::string::npos;  // -c, -lc
+    });
+    if (script != words.end() && !is_text) process.name = base_name(*script);
+  }
   return process;
 }
 

@@ -101,7 +101,11 @@ TEST_CASE("a process has its script's name, and a torchrun's flags show whether 
           "[lone]") {
   CHECK(read_command_line(words("/bin/bash -eu /w/run.sh a")).name == "run.sh");
   CHECK(read_command_line(words("bash -c torchrun")).name == "bash");
+  CHECK(read_command_line(words("bash -lc torchrun")).name == "bash");
+  CHECK(read_command_line(words("bash --norc -e run.sh")).name == "run.sh");
   CHECK(read_command_line(words("/usr/bin/python3 -u train.py")).name == "train.py");
+  CHECK(read_command_line(words("python -W ignore -X dev train.py")).name == "train.py");
+  CHECK(read_command_line(words("python -c torchrun")).name == "python");
   CHECK(read_command_line(words("/opt/deepspeed")).name == "deepspeed");
   CHECK(read_command_line(words("python -u -m torch.distributed.run --nnodes=2 train.py")).name ==
         "torchrun");

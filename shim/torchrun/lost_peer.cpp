@@ -40,4 +40,13 @@ bool is_error_of_lost_peer(std::string_view exception) {
       signs, [exception](std::string_view sign) { return exception.find(sign) != std::string_view::npos; });
 }
 
+bool is_error_of_lost_host(std::string_view exception) {
+  return exception.starts_with("RendezvousConnectionError");
+}
+
+bool is_error_of_no_meeting(std::string_view exception) {
+  return exception.find("RendezvousTimeoutError") != std::string_view::npos ||
+         exception.find("waiting for clients") != std::string_view::npos;
+}
+
 }  // namespace rankshim

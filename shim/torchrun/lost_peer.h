@@ -9,4 +9,13 @@ namespace rankshim {
 /// loader) does not count.
 bool is_error_of_lost_peer(std::string_view exception);
 
+/// Whether it is the error of an agent that lost the node which hosts the store of a c10d rendezvous
+/// (torch/distributed/elastic/rendezvous/c10d_rendezvous_backend.py).
+bool is_error_of_lost_host(std::string_view exception);
+
+/// Whether it is the error of an agent that waited for the other nodes in vain
+/// (torch/distributed/elastic/rendezvous/dynamic_rendezvous.py, and torch/csrc/distributed/c10d/TCPStore.cpp
+/// for the host of the static rendezvous).
+bool is_error_of_no_meeting(std::string_view exception);
+
 }  // namespace rankshim

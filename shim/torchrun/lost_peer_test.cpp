@@ -43,3 +43,13 @@ TEST_CASE("a backend's error about a lost worker is distinguished from its other
     CHECK_FALSE(is_error_of_lost_peer(own));
   }
 }
+
+TEST_CASE(
+    "an agent's error shows whether the other nodes came, and whether the host of their rendezvous is gone") {
+  CHECK(is_error_of_lost_host("RendezvousConnectionError: The connection to the C10d store has failed."));
+  CHECK_FALSE(is_error_of_lost_host("ValueError: RendezvousConnectionError"));
+  CHECK(is_error_of_no_meeting("RendezvousTimeoutError: "));
+  CHECK(is_error_of_no_meeting(
+      "DistStoreError: Timed out after 901 seconds waiting for clients. 1/2 clients joined."));
+  CHECK_FALSE(is_error_of_no_meeting("DistNetworkError: Broken pipe"));
+}
