@@ -4,6 +4,8 @@
 #include <functional>
 #include <utility>
 
+#include "base/glob.h"
+#include "base/nearest.h"
 #include "base/sort.h"
 #include "base/text.h"
 #include "platform/builtin.h"
@@ -79,8 +81,23 @@ Outcome<ProfileSet> read_profiles(std::string_view file, const Node& node) {
 
 Faults check_profile(const std::string& path, const Node& node) {
   const auto outcome = read(path, node);
-  const auto* faults = std::get_if<Faults>(&outcome);
-  return faults == nullptr ? Faults{} : *faults;
+  if (const auto* faults = std::get_if<Faults>(&outcome)) return *faults;
+  std::vector<std::string> others;
+  for (const std::string& other : users_files({}, false, node)) others.push_back(name_of(other));
+  for (const Profile& other : builtin_profiles()) others.emplace_back(other.name());
+  Faults faults;
+  std::string_view globs = std::get<OwnedProfile>(outcome).profile().supersedes();
+  while (!globs.empty()) {
+    const std::string_view glob = take_part(globs, ",");
+    if (std::any_of(others.begin(), others.end(), [&](const std::string& name) { return fits(name, glob); }))
+      continue;
+    const std::vector<std::string_view> known(others.begin(), others.end());
+    faults.push_back({path + ": no profile fits '" + std::string(glob) + "' in 'supersedes'" +
+                          and_nearest(nearest(glob, known)),
+                      {path},
+                      "write a name that `rankshim platforms` lists, or leave it out"});
+  }
+  return faults;
 }
 
 }  // namespace rankshim::platform

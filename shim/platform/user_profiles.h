@@ -43,7 +43,8 @@ std::vector<std::string> users_files(std::string_view file, bool of_launchers, c
 /// The fault of a file that cannot be read.
 Fault unreadable_profile(const std::string& path);
 
-/// The faults of one profile's file; empty if it is valid.
+/// The faults of one profile's file; empty if it is valid. A profile that supersedes none that there is has
+/// one too, which does not keep it from being used.
 Faults check_profile(const std::string& path, const Node& node);
 
 }  // namespace rankshim::platform

@@ -73,3 +73,19 @@ TEST_CASE("every mistake in every profile is a fault that names its file and lin
   CHECK(all.find("/etc/rankshim.d/b.toml:5: nnodes: ") != std::string::npos);
   CHECK(check_profile("/etc/rankshim.d/b.toml", node).size() == 1);
 }
+
+TEST_CASE("a check finds a profile that supersedes none that there is") {
+  FakeNode node({});
+  const auto check = [&](const std::string& supersedes) {
+    node.files["/etc/rankshim.d/a.toml"] =
+        "title = \"a\"\nsigns = [\"A\"]\nsupersedes = [" + supersedes + "]\n[facts]\nnnodes = \"${A}\"\n";
+    return check_profile("/etc/rankshim.d/a.toml", node);
+  };
+  node.files["/etc/rankshim.d/invented.toml"] = invented;
+  CHECK(check("\"volcano\", \"kubeflow-*\", \"invented\"").empty());
+  const Faults faults = check("\"volcano\", \"kubeflow-pytorchjobb\"");
+  REQUIRE(faults.size() == 1);
+  CHECK(to_line(faults[0]) ==
+        "/etc/rankshim.d/a.toml: no profile fits 'kubeflow-pytorchjobb' in 'supersedes', the nearest is "
+        "kubeflow-pytorchjob; write a name that `rankshim platforms` lists, or leave it out");
+}
