@@ -90,23 +90,20 @@ def test_leftovers_that_end_by_a_term_cost_no_time(pod, rankshim):
     assert program.wait() == 5
 
 
-def test_orphans_are_reaped(pod, rankshim):
-    orphan = "(sh -c 'exit 0' & sh -c 'exit 1' &); echo READY; "
-    program = pod.start([rankshim, "--", "sh", "-c", orphan + RUN_FOREVER], {})
-    program.wait_line("READY")
-
-    def zombies():
-        states = []
-        for pid in program.tree():
-            try:
-                with open(f"/proc/{pid}/stat", encoding="ascii") as stat:
-                    states.append(stat.read().rsplit(")", 1)[1].split()[0])
-            except OSError:
-                pass
-        return states.count("Z")
-
-    until(lambda: zombies() == 0, "no zombie is left")
-    program.kill()
+def test_orphans_are_reaped(pod, rankshim, tmp_path):
+    gates = [tmp_path / "0", tmp_path / "1"]
+    for gate in gates:
+        os.mkfifo(gate)
+    orphan = "read word <$0; exit ${0##*/}"
+    started = f"orphans=$(for gate; do sh -c '{orphan}' $gate >/dev/null & echo $!; done); echo orphans $orphans; "
+    # A signal reaches a process that has ended too, until it is reaped.
+    gone = "for pid in $orphans; do while kill -0 $pid 2>/dev/null; do sleep 0.01; done; done; echo REAPED"
+    program = pod.start([rankshim, "--", "sh", "-c", started + gone, "sh", *map(str, gates)], {})
+    program.wait_line(r"^orphans \d+ \d+$")
+    for gate in gates:
+        gate.write_text("go\n")
+    program.wait_line("REAPED")
+    assert program.wait() == 0
 
 
 def test_a_plain_process_ends_its_leftovers_too(shim):
