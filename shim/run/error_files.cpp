@@ -6,18 +6,6 @@
 namespace rankshim {
 namespace {
 
-std::string launchers_file(const LaunchChoice& choice, const LaunchPlan& plan, const Node& node,
-                           const OwnFolder& folder) {
-  if (choice.launcher == LauncherKind::native || (!choice.launches() && !folder.has_site)) return {};
-  std::string path(node.environment().get(agent_error_variable).value_or(""));
-  for (const auto& [name, value] : plan.environment.set) {
-    if (name == agent_error_variable) path = value;
-  }
-  if (path.empty() && folder.has_site)
-    path = agent_error_file(folder.path);  // of a torchrun that a program starts
-  return path;
-}
-
 /// rankshim's folder is new, so it has no such file yet.
 bool is_in(const OwnFolder& folder, const std::string& launchers) {
   return !folder.path.empty() && launchers == agent_error_file(folder.path);
@@ -28,7 +16,7 @@ bool is_in(const OwnFolder& folder, const std::string& launchers) {
 ErrorFiles::ErrorFiles(const Run& run, const Job& job, const LaunchPlan& plan, const OwnFolder& folder)
     : run_(run),
       job_(job),
-      launchers_(launchers_file(job.choice, plan, run.node, folder)),
+      launchers_(find_agent_error_file(job.choice, plan, run.node, folder)),
       launchers_before_(is_in(folder, launchers_) ? FileState{} : state_of(launchers_)) {}
 
 Details ErrorFiles::gather(const supervise::Ending& ending) const {

@@ -281,4 +281,14 @@ std::vector<std::string> torchrun_argv(const LaunchChoice& choice, const LaunchI
 
 std::string agent_error_file(const std::string& folder) { return folder + "/error.json"; }
 
+std::string find_agent_error_file(const LaunchChoice& choice, const LaunchPlan& plan, const Node& node,
+                                  const OwnFolder& folder) {
+  if (choice.launcher == LauncherKind::native || (!choice.launches() && !folder.has_site)) return {};
+  std::string path(node.environment().get(agent_error_variable).value_or(""));
+  for (const auto& [name, value] : plan.environment.set) {
+    if (name == agent_error_variable) path = value;
+  }
+  return path.empty() && folder.has_site ? agent_error_file(folder.path) : path;
+}
+
 }  // namespace rankshim

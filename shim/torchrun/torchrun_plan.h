@@ -81,4 +81,9 @@ void change_for_stop(EnvironmentChange& change, const LaunchChoice& choice, cons
 /// The file in rankshim's folder for the agent's error.
 std::string agent_error_file(const std::string& folder);
 
+/// The file that the plan, or the user, has the agent write its error into: the launcher, or a torchrun that
+/// a program starts. Empty if there is none.
+std::string find_agent_error_file(const LaunchChoice& choice, const LaunchPlan& plan, const Node& node,
+                                  const OwnFolder& folder);
+
 }  // namespace rankshim
