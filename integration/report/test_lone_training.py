@@ -2,11 +2,14 @@
 the start."""
 
 from lib.documents import shape, shown
+from lib.events import until
+from lib.idle import sleeps
 from report.conftest import JOB, read_report
 
 # As any launcher starts them: the first has this node's size, the second the job's.
 LONE = "env LOCAL_RANK=0 LOCAL_WORLD_SIZE=2 WORLD_SIZE=2 sleep 1000; exit 3"
-JOINED = "env LOCAL_RANK=0 LOCAL_WORLD_SIZE=2 WORLD_SIZE=4 sleep 8"
+JOINED = "env LOCAL_RANK=0 LOCAL_WORLD_SIZE=2 WORLD_SIZE=4 sleep 1000"
+FIRST_LOOK = 5000  # ms after the start; the second is 15 s later
 
 
 def test_a_lone_node_is_warned_of_and_ended_where_that_was_asked_for(start, tmp_path):
@@ -26,7 +29,9 @@ def test_a_lone_node_is_warned_of_and_ended_where_that_was_asked_for(start, tmp_
     assert ended.stderr.splitlines()[-1].startswith("rankshim: error: this node trains alone: worker ")
     assert "--strict does not allow that" in (tmp_path / "log").read_text()
 
-    assert joined.wait() == 0 and "alone" not in joined.stderr
+    until(lambda: sleeps(joined.pid) > FIRST_LOOK, "it has looked too, and looks again later")
+    joined.signal(15)
+    assert joined.wait() == 128 + 15 and "alone" not in joined.stderr
     warned.signal(15)
     assert warned.wait() == 128 + 15
     assert "the job has 4" in read_report(tmp_path / "warned.json")["trains_alone"]
