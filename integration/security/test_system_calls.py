@@ -23,11 +23,16 @@ import os, subprocess, sys, tempfile
 logs = next(word.partition("=")[2] for word in sys.argv if word.startswith("--log_dir="))
 folder = tempfile.mkdtemp(dir=logs) + "/attempt_0"
 os.mkdir(folder)
-worker = subprocess.Popen(["sh", "-c", "(sleep 0.1 &); sleep 0.3; exit 3"],
+worker = subprocess.Popen(["sh", "-c", os.environ["ORPHAN"] + "exit 3"],
                           env={**os.environ, "LOCAL_RANK": "0", "TORCHELASTIC_ERROR_FILE": folder + "/0/error.json"})
 worker.wait()
 sys.exit(1)
 """
+
+# For shells: an orphan that ends, and is gone; a process that can be signalled is not reaped yet.
+ORPHAN = "orphan=$(sh -c 'kill $$' >/dev/null & echo $!); while kill -0 $orphan 2>/dev/null; do sleep 0.01; done; "
+# For shells: waits until the last child that was started in the background is sleep(1).
+UNTIL_ASLEEP = "until grep -q sleep /proc/$!/comm; do :; done; "
 
 
 def documented():
@@ -67,12 +72,12 @@ def scenarios(tmp_path_factory):
     (folder / "log").touch()
     (folder / "config.toml").write_text('log-level = "debug"\n')
     job = ["--nnodes=2", "--node-rank=1", f"--master-port={port}"]
-    python = {"PYTHONPATH": str(folder)}
+    python = {"PYTHONPATH": str(folder), "ORPHAN": ORPHAN}
     return [
         (["--", "true"], {}),
         ([*reports, f"--config={folder}/config.toml", "--pre-start=true", "--post-stop=true", "--", "sh", "-c",
-          "(setsid sleep 1000 &); sleep 0.3; exit 3"], {}),
-        (["--leftover-grace=100ms", "--", "sh", "-c", "(trap '' TERM; exec setsid sleep 1000) & sleep 0.2"], {}),
+          f"{ORPHAN}setsid sleep 1000 & {UNTIL_ASLEEP}exit 3"], {}),
+        (["--leftover-grace=100ms", "--", "sh", "-c", f"(trap '' TERM; exec setsid sleep 1000) & {UNTIL_ASLEEP}"], {}),
         (["--grace=100ms", "--no-new-privs", "--child-death-signal=KILL", "--parent-death-signal=TERM", "--", "sh", "-c",
           "trap '' TERM; kill -USR1 $PPID; kill -TERM $PPID; while :; do sleep 0.05; done"], {}),
         ([*reports, f"--python={sys.executable}", "--", str(folder / "train.py")], python),
