@@ -27,6 +27,7 @@ CASES = {
     "memory": [],
     "agent": [],
     "deaf": ["--grace", "2s"],
+    "deaf without stacks": ["--grace", "2s", "--no-stacks"],
     "restart": ["--max-restarts", "1"],
     "notice": [],
 }
@@ -48,7 +49,7 @@ class Case(Reporting):
         options = [f"--report={self.folder}/report.json", f"--termination-log={self.folder}/log",
                    f"--run-dir={self.folder}", "--nproc-per-node=2", f"--master-port={free_port()}", *CASES[end]]
         environment = {"TMPDIR": f"{self.folder}/tmp", "MEET": f"{self.folder}/meet", "MY_TOKEN": "hunter2-hunter2"}
-        self.process = Process([rankshim, *options, "--", WORKER, end], clean_environment(environment),
+        self.process = Process([rankshim, *options, "--", WORKER, end.split()[0]], clean_environment(environment),
                                name=end, wrapper=wrapper)
 
     def end(self):
@@ -154,6 +155,12 @@ def test_workers_that_ignore_a_term_are_killed_after_the_grace_and_none_counts_a
     assert "SIGTERM had asked it to stop" in case.log
     assert re.search(r"; worker 0 \(rank 0, pid \d+, state S, in \w+\), worker 1 \(rank 1, .*\) did not stop in 1\.\d s", case.last_line)
     assert case.report["leftovers"] == {"found": 0, "killed": 0}
+
+
+def test_without_stacks_such_workers_get_nothing_but_the_kill(job):
+    case = job("deaf without stacks")
+    assert case.code == 128 + signal.SIGTERM
+    assert [worker(case, rank)["signal"] for rank in (0, 1)] == ["SIGKILL", "SIGKILL"]
 
 
 def test_of_several_attempts_the_last_ones_failure_counts(job):
