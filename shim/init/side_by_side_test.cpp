@@ -1,3 +1,6 @@
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <catch2/catch.hpp>
 #include <csignal>
 #include <new>
@@ -51,6 +54,25 @@ class Together {
   Supervised command_;
 };
 
+/// A named pipe in a folder of its own.
+class Fifo {
+ public:
+  Fifo() {
+    REQUIRE(mkdtemp(folder_.data()) != nullptr);
+    REQUIRE(mkfifo(path().c_str(), S_IRUSR | S_IWUSR) == 0);
+  }
+  ~Fifo() {
+    unlink(path().c_str());
+    rmdir(folder_.c_str());
+  }
+  Fifo(const Fifo&) = delete;
+  Fifo& operator=(const Fifo&) = delete;
+  [[nodiscard]] std::string path() const { return folder_ + "/fifo"; }
+
+ private:
+  std::string folder_ = "/tmp/rankshim-fifo-XXXXXX";
+};
+
 using Lines = std::vector<std::string>;
 
 const std::string waits = "exec 3<> <(:); echo ready; while :; do read -r -t 0.2 -u 3; done";
@@ -78,11 +100,12 @@ TEST_CASE("each worker runs in its own session", "[supervise]") {
 TEST_CASE("the first worker that fails ends the others, and is how all ended", "[supervise]") {
   for (const Mode mode : modes()) {
     INFO(name(mode));
-    // The first has ended well before; the last notices, and ends otherwise.
-    Together workers(mode,
-                     "case $0 in 0) exit 0;; 1) read -r line < <(sleep 0.1); exit 42;; "
-                     "2) trap 'echo asked; exit 7' TERM;; esac; " +
-                         waits);
+    // The first has ended before, and the last is ready; it notices, and ends otherwise.
+    const Fifo first, last;
+    Together workers(mode, "case $0 in 0) exec 4> " + first.path() + "; exit 0;; 1) read -r end < " +
+                               first.path() + "; read -r word < " + last.path() +
+                               "; exit 42;; 2) trap 'echo asked; exit 7' TERM; echo set > " + last.path() +
+                               ";; esac; " + waits);
     CHECK(workers.lines(2) == Lines{"asked", "ready"});
     const Ending ending = workers->ending();
     CHECK(ending.kind == Kind::exited);
