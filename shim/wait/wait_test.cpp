@@ -330,15 +330,19 @@ TEST_CASE("cancelled while it asks by TCP, it ends at once and leaves nothing op
 }
 
 TEST_CASE("cancelled while it sleeps, it ends at once and leaves nothing open") {
-  asio::steady_timer* stop = nullptr;
-  Fixture fixture([&](const DnsQuestion&) -> DnsAnswer {
-    stop->expires_after(
-        std::chrono::milliseconds(20));  // the answer is on its way, then it sleeps for an hour
-    return {.rcode = nxdomain};
-  });
+  Fixture fixture(always({.rcode = nxdomain}));
   fixture.limits.timing.shortest_interval = fixture.limits.timing.longest_interval = std::chrono::hours(1);
   asio::steady_timer timer(fixture.context);
-  stop = &timer;
+  // From the line about the answer it sleeps for an hour.
+  const auto cancel_at_line = [&]() -> asio::awaitable<void> {
+    asio::steady_timer again(fixture.context);
+    while (fixture.printed().find("no such name yet") == std::string::npos) {
+      again.expires_after(std::chrono::milliseconds(1));
+      co_await again.async_wait(asio::use_awaitable);
+    }
+    timer.cancel();
+  };
+  asio::co_spawn(fixture.context, cancel_at_line(), asio::detached);
   check_cancelled_by(fixture, {"job-0.", 23456, Until::port, false}, timer);
 }
 
