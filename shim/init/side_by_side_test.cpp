@@ -1,3 +1,4 @@
+#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -103,10 +104,11 @@ TEST_CASE("the first worker that fails ends the others, and is how all ended", "
     // The first has ended before, and the last is ready; it notices, and ends otherwise.
     const Fifo first, last;
     Together workers(mode, "case $0 in 0) exec 4> " + first.path() + "; exit 0;; 1) read -r end < " +
-                               first.path() + "; read -r word < " + last.path() +
-                               "; exit 42;; 2) trap 'echo asked; exit 7' TERM; echo set > " + last.path() +
-                               ";; esac; " + waits);
-    CHECK(workers.lines(2) == Lines{"asked", "ready"});
+                               first.path() + "; read -r end < " + last.path() +
+                               "; exit 42;; 2) trap 'echo asked; exit 7' TERM;; esac; " + waits);
+    CHECK(workers->line() == "ready");
+    close(open(last.path().c_str(), O_WRONLY | O_CLOEXEC));
+    CHECK(workers->line() == "asked");
     const Ending ending = workers->ending();
     CHECK(ending.kind == Kind::exited);
     CHECK(ending.number == 42);
