@@ -3,7 +3,7 @@ the start."""
 
 from lib.documents import shape, shown
 from lib.events import until
-from lib.idle import sleeps
+from lib.idle import DAYS, sleeps
 from report.conftest import JOB, read_report
 
 # As any launcher starts them: the first has this node's size, the second the job's.
@@ -21,6 +21,7 @@ def test_a_lone_node_is_warned_of_and_ended_where_that_was_asked_for(start, tmp_
     line = warned.wait_line(r"warning: this node trains alone: worker \d+ \(sh\) has WORLD_SIZE=2, but the job has 4$",
                             stream="stderr")
     assert shape(line.text) in shown("docs/python.md")
+    until(lambda: sleeps(warned.pid) > DAYS, "it looks no more, and sleeps")
 
     assert ended.wait() == 78
     report = read_report(tmp_path / "ended.json")

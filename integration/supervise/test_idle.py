@@ -28,3 +28,13 @@ def test_it_sleeps_until_what_is_due(start):
     until(lambda: 3000 * 1000 < sleeps(shim) <= 3600 * 1000, "it sleeps until the grace is over")
     assert not has_timer(shim)
     process.kill()
+
+
+def test_it_sleeps_for_weeks_again_after_what_was_due(start):
+    process = start("sh", "-c", "trap 'echo asked' TERM; echo up; while :; do sleep 0.1; done",
+                    options=["--pre-stop-delay=1"])
+    process.wait_line("up")
+    process.send(15)
+    process.wait_line("asked")
+    until(lambda: sleeps(process.shim()) > DAYS, "nothing is due any more")
+    process.kill()

@@ -59,3 +59,15 @@ TEST_CASE("removing is given up where it takes too long", "[attack]") {
   CHECK(fs::exists(path + "/a/b"));
   CHECK(remove_folder(path, 30s));
 }
+
+TEST_CASE("what lies beside the folder stays as it is", "[attack]") {
+  const std::string parent = new_folder();
+  fs::create_directories(parent + "/removed/below");
+  std::ofstream(parent + "/neighbour") << "x";
+  fs::permissions(parent, fs::perms::owner_all | fs::perms::others_read);
+  CHECK(remove_folder(parent + "/removed", 30s));
+  CHECK_FALSE(fs::exists(parent + "/removed"));
+  CHECK(fs::exists(parent + "/neighbour"));
+  CHECK(fs::status(parent).permissions() == (fs::perms::owner_all | fs::perms::others_read));
+  CHECK(remove_folder(parent, 30s));
+}

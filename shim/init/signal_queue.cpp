@@ -129,6 +129,7 @@ void SignalQueue::set_timer(Deadline deadline) {
   timer_.async_wait([this](const boost::system::error_code& error) {
     if (error) return;
     timer_set_for_.reset();
+    set_far_deadline({});  // a deadline in the past would never let the loop sleep
     wake();
   });
 }
