@@ -2,13 +2,11 @@
 
 #include <unistd.h>
 
-#include <string_view>
-
 namespace rankshim {
 
 Folder::Folder(const char* path) : folder_(opendir(path), closedir) {}
 
-Folder::Folder(int descriptor) : folder_(fdopendir(descriptor), closedir) {
+Folder::Folder(int descriptor) : folder_(descriptor < 0 ? nullptr : fdopendir(descriptor), closedir) {
   if (folder_ == nullptr && descriptor >= 0) close(descriptor);
 }
 
@@ -17,8 +15,9 @@ int Folder::descriptor() const { return folder_ == nullptr ? -1 : dirfd(folder_.
 const char* Folder::next() {
   if (folder_ == nullptr) return nullptr;
   while (const dirent* entry = readdir(folder_.get())) {
-    const std::string_view name = entry->d_name;
-    if (name != "." && name != "..") return entry->d_name;
+    const char* name = entry->d_name;  // no lengths: /dev has hundreds, and is read at each start
+    const bool skipped = name[0] == '.' && (name[1] == '\0' || (name[1] == '.' && name[2] == '\0'));
+    if (!skipped) return name;
   }
   return nullptr;
 }

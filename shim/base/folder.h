@@ -14,7 +14,7 @@ class Folder {
   /// Takes the descriptor over, and closes it even if it is no folder's.
   explicit Folder(int descriptor);
 
-  /// Whether it could be opened; if not, errno says why, and it has no entries.
+  /// Whether it could be opened. If not, it has no entries, and after the constructor by path errno says why.
   explicit operator bool() const { return folder_ != nullptr; }
   /// -1 if it could not be opened.
   [[nodiscard]] int descriptor() const;

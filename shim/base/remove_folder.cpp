@@ -21,6 +21,7 @@ class OpenFolder : public Folder {
  public:
   OpenFolder(int at, const char* name)
       : Folder(openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)) {
+    if (!*this) return;
     struct stat status{};
     if (fstat(descriptor(), &status) == 0) device_ = status.st_dev;
     static_cast<void>(fchmod(descriptor(), S_IRWXU));  // if this is refused, so is what follows

@@ -106,7 +106,6 @@ class Supervisor {
   void reap();
   void reap_by_proc(int refusal);
   void on_process_end(Started& process, std::optional<int> status, int withheld = 0);
-  /// The exit code for how the command ended, for the last resort; that of the report is the verdict's.
   void record_end(Started& process, int status);
   void end_other_workers();
   void on_command_end(int status);

@@ -183,11 +183,11 @@ class Parser {
       const Step& argument = tables_.steps[arguments[i]];
       if (argument.op != Op::text) continue;
       const std::string_view text = tables_.view().text(argument.index);
-      if (takes(signature->function, i) == Takes::value)
+      if (takes_number(signature->function, i) && !all_digits(text))
+        return fail(shown(text) + " is no number");
+      if (takes_value(signature->function, i) && was_meant_as_value(text))
         return fail(shown(text) +
                     " is a text, and not the value of a variable: write ${NAME}, or name() for a function");
-      if (takes(signature->function, i) == Takes::number && !all_digits(text))
-        return fail(shown(text) + " is no number");
     }
     return added(Op::call, signature->function, arguments);
   }
@@ -234,6 +234,14 @@ std::size_t find_equals(std::string_view condition) {
 }
 
 }  // namespace
+
+bool was_meant_as_value(std::string_view text) {
+  if (std::any_of(signatures.begin(), signatures.end(),
+                  [&](const Signature& one) { return one.name == text; }))
+    return true;
+  return is_shell_name(text) && text.find('_') != std::string_view::npos &&
+         std::none_of(text.begin(), text.end(), [](char c) { return c >= 'a' && c <= 'z'; });
+}
 
 std::optional<TextIndex> add_text(std::string_view text, OwnedTables& tables) {
   if (tables.texts.size() > largest_index || tables.pool.size() > largest_index ||

@@ -44,6 +44,9 @@ struct OwnedTables {
 /// The expressions of [let]: their roots, by name.
 using Lets = std::map<std::string, std::uint16_t, std::less<>>;
 
+/// Whether a plain text is spelt as a variable with several words (A_SIZE), or as a function.
+bool was_meant_as_value(std::string_view text);
+
 /// Adds a text; nothing if there are more texts than an index can count.
 std::optional<TextIndex> add_text(std::string_view text, OwnedTables& tables);
 

@@ -110,43 +110,18 @@ inline constexpr auto signatures = std::to_array<Signature>({
     {"differ", Function::differ, 2, 2},
 });
 
-/// What an argument may be, beside an expression that reads something.
-enum class Takes : std::uint8_t {
-  text,    ///< a text too
-  number,  ///< a number too
-  value,   ///< nothing else: a text would make the result the same on all nodes
-};
+/// Whether the function's argument number `at`, from 0, has to be a number if it is a text.
+constexpr bool takes_number(Function function, std::size_t at) {
+  const bool by_number = function == Function::entry || function == Function::slurm_tasks;
+  return (function >= Function::add && function <= Function::larger) || (by_number && at == 1);
+}
 
-/// What the function takes as its argument number `at`, from 0.
-constexpr Takes takes(Function function, std::size_t at) {
-  switch (function) {
-    case Function::none:
-    case Function::hostname:
-    case Function::hostname_like:
-    case Function::domain:
-    case Function::address:
-    case Function::file:
-    case Function::variable:
-    case Function::only_variable:
-    case Function::variables:
-    case Function::index:
-    case Function::differ:
-      return Takes::text;
-    case Function::add:
-    case Function::subtract:
-    case Function::multiply:
-    case Function::divide:
-    case Function::modulo:
-    case Function::larger:
-      return Takes::number;
-    case Function::entry:
-    case Function::slurm_tasks:
-      return at == 0 ? Takes::value : Takes::number;
-    case Function::position:
-      return Takes::value;
-    default:
-      return at == 0 ? Takes::value : Takes::text;
-  }
+/// Whether the function's argument number `at`, from 0, is a value that depends on the node. A name in
+/// capitals there was meant as ${NAME}; elsewhere it may be a glob, a result or the like.
+constexpr bool takes_value(Function function, std::size_t at) {
+  const bool by_name = function == Function::hostname_like || function == Function::file ||
+                       (function >= Function::variable && function <= Function::variables);
+  return !by_name && (at == 0 || function == Function::hosts || function == Function::position);
 }
 
 /// Whether the function reads from the node and is evaluated by evaluation.cpp; the others depend on texts

@@ -37,11 +37,10 @@ bool counts_something(Fact fact) {
          fact == Fact::master_port || fact == Fact::attempt || fact >= Fact::max_restarts;
 }
 
-/// Whether the text, which no expression computes, was meant to be a variable's value.
+/// Whether the fact's plain text was meant to be a variable's value.
 bool looks_like_variable(Fact fact, std::string_view text) {
-  if (!is_shell_name(text)) return false;
-  if (counts_something(fact)) return text != "auto" && text != "gpu" && text != "cpu";
-  return std::none_of(text.begin(), text.end(), [](char c) { return c >= 'a' && c <= 'z'; });
+  if (!counts_something(fact)) return was_meant_as_value(text);
+  return is_shell_name(text) && text != "auto" && text != "gpu" && text != "cpu";
 }
 
 constexpr auto top_keys =
@@ -152,10 +151,7 @@ class ProfileReader : public TomlDocument {
     static constexpr auto keys = std::to_array<std::string_view>({"all", "any"});
     const std::size_t first = tables_.alternatives.size();
     for (const toml::table* one : tables_of(top, "match", keys))
-      for (const WrittenList& all : each_with_any(*one, "all")) {
-        for (const Written& condition : all) reject_ruled_out(condition);
-        alternative(plain(all));
-      }
+      for (const WrittenList& all : each_with_any(*one, "all")) alternative(plain(all));
     return range(tables_.alternatives, first);
   }
 
@@ -166,10 +162,14 @@ class ProfileReader : public TomlDocument {
     WrittenList all;
     if (!has_any || table.contains(key)) all = conditions(table, key);
     each_pair(all, [&](const Written& one, const Written& other) { reject_contradiction(one, other); });
+    const bool recognises = key == "all";
+    for (const Written& one : all)
+      if (recognises) reject_ruled_out(one);
     if (!has_any) return {all};
     std::vector<WrittenList> result;
     for (const Written& any : conditions(table, "any")) {
       for (const Written& one : all) reject_contradiction(one, any);
+      if (recognises) reject_ruled_out(any);
       result.push_back({any});
       result.back().insert(result.back().end(), all.begin(), all.end());
     }

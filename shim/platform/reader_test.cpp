@@ -137,6 +137,7 @@ TEST_CASE("what can never match, or was surely meant otherwise, is refused") {
         Lines{"2: where 'B=1' holds, 'B' in 'unless' holds too, so it never counts"});
   CHECK(with("unless = [\"A\"]\n[[match]]\nall = [\"A\", \"B\"]\n") ==
         Lines{"4: where 'A' holds, 'A' in 'unless' holds too, so it never counts"});
+  CHECK(with("unless = [\"A\"]\n[[match]]\nall = [\"A\"]\nany = [\"B\", \"C\"]\n").size() == 1);
   CHECK(with("signs = [\"A\"]\nunless = [\"B\", \"!B\"]\n") == Lines{"3: one of 'B' and '!B' always holds"});
   CHECK(with("[[match]]\nall = [\"A\", \"!A\"]\n") == Lines{"3: '!A' and 'A' never hold together"});
   CHECK(with("[[match]]\nall = [\"A=1\", \"A=2\"]\n") == Lines{"3: 'A=2' and 'A=1' never hold together"});
@@ -153,6 +154,15 @@ TEST_CASE("what can never match, or was surely meant otherwise, is refused") {
   CHECK(with("signs = [\"A\"]\n", "node_rank = \"ordinal(hostname)\"\n") ==
         Lines{"4: node_rank: 'ordinal(hostname)', character 18: 'hostname' is a text, and not the value of a "
               "variable: write ${NAME}, or name() for a function"});
+  CHECK(with("signs = [\"A\"]\n", "master_addr = \"first_host(A_HOSTS)\"\n").size() == 1);
+  for (const char* reasonable :
+       {"node_rank = \"position(hostname(), node-a node-b node-c)\"", "master_addr = \"hosts(head-0, ${A})\"",
+        "node_rank = \"position(hostname(), slurm_hosts(n[1-8]))\"",
+        "nproc_per_node = \"entry(0 4 8, ${A})\"", "run_id = \"PROD\"",
+        "run_id = \"only_if(${A}, MS_SCHED, yes)\"", "run_id = \"variable(A_${B})\""}) {
+    CAPTURE(reasonable);
+    CHECK(with("signs = [\"A\"]\n", std::string(reasonable) + "\n").empty());
+  }
   CHECK(with("signs = [\"A\"]\n", "nnodes = \"entry(${A}, one)\"\n") ==
         Lines{"4: nnodes: 'entry(${A}, one)', character 17: 'one' is no number"});
   CHECK(with("signs = [\"A\"]\n", "rank = \"${A}\"\n") ==

@@ -83,8 +83,14 @@ Faults check_profile(const std::string& path, const Node& node) {
   const auto outcome = read(path, node);
   if (const auto* faults = std::get_if<Faults>(&outcome)) return *faults;
   std::vector<std::string> others;
-  for (const std::string& other : users_files({}, false, node)) others.push_back(name_of(other));
+  const auto add = [](void* to, std::string_view entry) {
+    static_cast<std::vector<std::string>*>(to)->push_back(name_of(entry));
+  };
+  const auto slash = path.rfind('/');
+  const std::string beside = slash == std::string::npos ? "." : path.substr(0, slash + 1);
+  for (const char* folder : {beside.c_str(), profile_folder}) node.each_name(folder, add, &others);
   for (const Profile& other : builtin_profiles()) others.emplace_back(other.name());
+  std::erase(others, name_of(path));
   Faults faults;
   std::string_view globs = std::get<OwnedProfile>(outcome).profile().supersedes();
   while (!globs.empty()) {

@@ -43,8 +43,8 @@ std::vector<std::string> users_files(std::string_view file, bool of_launchers, c
 /// The fault of a file that cannot be read.
 Fault unreadable_profile(const std::string& path);
 
-/// The faults of one profile's file; empty if it is valid. A profile that supersedes none that there is has
-/// one too, which does not keep it from being used.
+/// The faults of one profile's file; empty if it is valid. An entry of `supersedes` that fits no other
+/// profile, built-in, in profile_folder or beside the file, is one too, although a run would accept it.
 Faults check_profile(const std::string& path, const Node& node);
 
 }  // namespace rankshim::platform

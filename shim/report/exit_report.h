@@ -33,7 +33,7 @@ struct ExitReport {
 };
 
 /// The part that all reports have in common, those for refused settings included. The report keeps pointers
-/// to the verdict and the details. It ends now.
+/// to the verdict and the details. Its `end` is the current time.
 ExitReport common_report(const Verdict& verdict, int exit_code, const Details& details, const Node& node);
 
 /// The report, version 1; docs/report.md describes its members.

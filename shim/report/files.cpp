@@ -124,21 +124,21 @@ int descriptor_named(std::string_view path) {
   return -1;
 }
 
-std::optional<KeptFile> stream_at(const std::string& path, const ResolvedPath& target) {
+std::optional<KeptFile> kept_file_at(const std::string& path, const ResolvedPath& target) {
   struct stat status{};
   const int follow = target.is_open_file() ? 0 : AT_SYMLINK_NOFOLLOW;
   if (target.error() != 0 || fstatat(target.folder(), target.name().c_str(), &status, follow) != 0)
     return std::nullopt;
-  KeptFile stream{descriptor_named(path), status.st_mode & S_IFMT};
+  KeptFile kept{descriptor_named(path), status.st_mode & S_IFMT};
   // Under another name too: replacing it would lose what stdout and stderr have written.
   for (const int own : {STDOUT_FILENO, STDERR_FILENO}) {
     struct stat open_file{};
     if (fstat(own, &open_file) == 0 && open_file.st_dev == status.st_dev && open_file.st_ino == status.st_ino)
-      stream.descriptor = own;
+      kept.descriptor = own;
   }
-  const bool file = stream.type == S_IFREG || stream.type == S_IFDIR;
-  if (stream.descriptor < 0 && file && !target.is_open_file()) return std::nullopt;
-  return stream;
+  const bool file = kept.type == S_IFREG || kept.type == S_IFDIR;
+  if (kept.descriptor < 0 && file && !target.is_open_file()) return std::nullopt;
+  return kept;
 }
 
 /// Appends; 0 or errno. Waits a moment for a reader that does not read.
@@ -158,12 +158,11 @@ int append(int file, std::string_view text, bool socket) {
   return 0;
 }
 
-/// Writes to a stream; 0 or errno. A pipe or terminal is opened anew, because only then can writing be made
-/// non-blocking for rankshim alone.
-int write_to(const KeptFile& stream, const ResolvedPath& target, std::string_view text) {
-  const bool socket = stream.type == S_IFSOCK;
-  if (stream.descriptor >= 0 && (socket || stream.type == S_IFREG))
-    return append(stream.descriptor, text, socket);
+/// Writes to such a file; 0 or errno. A pipe or terminal is opened anew, because only then can writing be
+/// made non-blocking for rankshim alone.
+int write_to(const KeptFile& kept, const ResolvedPath& target, std::string_view text) {
+  const bool socket = kept.type == S_IFSOCK;
+  if (kept.descriptor >= 0 && (socket || kept.type == S_IFREG)) return append(kept.descriptor, text, socket);
   const int follow = target.is_open_file() ? 0 : O_NOFOLLOW;
   const int file = openat(target.folder(), target.name().c_str(), to_write | follow);
   if (file < 0) return errno;
@@ -181,13 +180,13 @@ std::string why(int error) {
 
 bool replace_file(const std::string& path, std::string_view text) {
   const ResolvedPath target(path);
-  const std::optional<KeptFile> stream = stream_at(path, target);
+  const std::optional<KeptFile> kept = kept_file_at(path, target);
   int error = target.error();
-  if (error == 0) error = stream ? write_to(*stream, target, text) : replace(target, text);
-  if (!stream && stays_in_place(error)) error = rewrite(target, text, false);
+  if (error == 0) error = kept ? write_to(*kept, target, text) : replace(target, text);
+  if (!kept && stays_in_place(error)) error = rewrite(target, text, false);
   if (error != 0)
     log::warn("the report cannot be written to {} ({}); set --report (RANKSHIM_REPORT)", path, why(error));
-  return !stream && error == 0;
+  return !kept && error == 0;
 }
 
 std::string new_file(const std::string& folder, std::string_view text) {
@@ -208,7 +207,7 @@ TerminationLog::TerminationLog(std::string path) : path_(std::move(path)), make_
 bool TerminationLog::exists() const { return !path_.empty() && (make_ || access(path_.c_str(), W_OK) == 0); }
 
 void TerminationLog::provisional(std::string_view line) {
-  if (stream_at(path_, ResolvedPath(path_))) return;  // what was written to a stream cannot be removed
+  if (kept_file_at(path_, ResolvedPath(path_))) return;  // what was written to it cannot be removed
   provisional_ += line;
   provisional_ += '\n';
   write(provisional_);
@@ -222,11 +221,10 @@ void TerminationLog::finish(std::string_view text) {
 void TerminationLog::write(std::string_view text) {
   if (path_.empty()) return;
   const ResolvedPath target(path_);
-  const std::optional<KeptFile> stream = stream_at(path_, target);
+  const std::optional<KeptFile> kept = kept_file_at(path_, target);
   int error = target.error();
   if (error == 0)
-    error =
-        stream ? write_to(*stream, target, cut(text, longest)) : rewrite(target, cut(text, longest), make_);
+    error = kept ? write_to(*kept, target, cut(text, longest)) : rewrite(target, cut(text, longest), make_);
   if (error != 0 && (error != ENOENT || make_)) warn(error);
 }
 

@@ -59,9 +59,13 @@ void TopologyResolver::check_nproc(const Value& nproc, const std::optional<Devic
   }
 }
 
+void TopologyResolver::take_flag(Fact wanted) {
+  const auto& flag = platform_.flags[wanted];
+  if (!fact(wanted) && flag && flag->origin == Origin::variable) fact(wanted) = flag;
+}
+
 void TopologyResolver::complete_torchruns() {
-  for (const Fact wanted : {Fact::max_restarts, Fact::rdzv_conf})
-    if (!fact(wanted)) fact(wanted) = platform_.flags[wanted];
+  for (const Fact wanted : {Fact::max_restarts, Fact::rdzv_conf}) take_flag(wanted);
   auto& restarts = fact(Fact::max_restarts);
   if (!restarts) {
     restarts = Value{"0", Origin::fallback, ""};
@@ -84,7 +88,7 @@ void TopologyResolver::complete_run_id() {
 
 void TopologyResolver::find_run_id() {
   auto& run_id = fact(Fact::run_id);
-  if (!run_id) run_id = platform_.flags[Fact::run_id];
+  take_flag(Fact::run_id);
   if (run_id) return;
   const std::string& master = fact(Fact::master_addr)->text;
   const bool others = !topology_.alone && facts().text(Fact::nnodes) != "1";

@@ -189,6 +189,8 @@ class TopologyResolver {
   /// For a node that is only described: its devices cannot be counted here.
   void complete_nproc_elsewhere();
   void check_nproc(const Value& nproc, const std::optional<DeviceCount>& visible);
+  /// Takes a fact that nothing else gives from a launcher's flag, if that is a variable.
+  void take_flag(Fact wanted);
   void complete_torchruns();
 
   /// A job that is started again must not meet what is left of the one before: the attempt is part of the run

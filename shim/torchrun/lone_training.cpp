@@ -143,7 +143,7 @@ SeenProcess read_command_line(std::string_view text) {
   // The name of its script or module is more specific.
   if (const auto python = read_python(words)) {
     process.name = base_name(python->what);
-  } else if (is_shell(process.name)) {
+  } else if (is_shell(process.name) || process.name.starts_with("python")) {  // python3.13t, python3-dbg
     const auto script =
         std::find_if(words.begin() + 1, words.end(), [](const std::string& word) { return word[0] != '-'; });
     const bool is_text = std::any_of(words.begin() + 1, script, [](const std::string& option) {

@@ -106,6 +106,7 @@ TEST_CASE("a process has its script's name, and a torchrun's flags show whether 
   CHECK(read_command_line(words("/usr/bin/python3 -u train.py")).name == "train.py");
   CHECK(read_command_line(words("python -W ignore -X dev train.py")).name == "train.py");
   CHECK(read_command_line(words("python -c torchrun")).name == "python");
+  CHECK(read_command_line(words("python3.13t -u train.py")).name == "train.py");
   CHECK(read_command_line(words("/opt/deepspeed")).name == "deepspeed");
   CHECK(read_command_line(words("python -u -m torch.distributed.run --nnodes=2 train.py")).name ==
         "torchrun");
