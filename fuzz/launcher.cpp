@@ -17,7 +17,7 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   for (const char key : {named::key::unless, named::key::flags, named::key::first, named::key::others}) {
     std::string_view rest = file;
     for (auto entry = named::take_entry(rest, key); !entry.empty(); entry = named::take_entry(rest, key)) {
-      const named::Flag flag(entry);
+      const named::DescribedFlag flag(entry);
       const auto value = given.value(flag);
       fuzz::must(!value || flag.placeholder().size() <= flag.value.size());
     }
