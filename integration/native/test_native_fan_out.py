@@ -8,6 +8,7 @@ import subprocess
 
 import pytest
 
+from lib.events import until
 from lib.process import Process, clean_environment, run
 from lib.requirements import needs_strace
 
@@ -123,7 +124,7 @@ def test_a_call_that_fails_neither_hides_the_end_nor_leaves_a_worker(rankshim, t
     inject = ["strace", "-D", "-qq", "-o", str(trace), "-e", f"trace={failure.split(':')[0]}", "-e", f"inject={failure}"]
     done = run([*inject, rankshim, "--platform=none", "--launcher=native", "--nproc-per-node=3", "--grace=5s", "--", "sh", mark],
                clean_environment(), name="rankshim")
-    assert "(INJECTED)" in trace.read_text(), "rankshim makes no such call"
+    until(lambda: "(INJECTED)" in trace.read_text(), "rankshim makes the call, and strace has written that")
     assert done.code == code, done.transcript()
     assert subprocess.run(["pgrep", "-f", mark], capture_output=True).returncode == 1, "a worker is left"
 

@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from lib.events import until
 from lib.requirements import needs_strace
 
 
@@ -14,7 +15,7 @@ def refuse(tmp_path):
     trace = tmp_path / "trace"
     # -D: strace becomes a child, and rankshim PID 1 where it should be. Without -f the command is left alone.
     yield lambda failure: ["strace", "-D", "-qq", "-o", str(trace), "-e", f"trace={failure.split(':')[0]}", "-e", f"inject={failure}"]
-    assert "(INJECTED)" in trace.read_text(), "rankshim makes no such call"
+    until(lambda: "(INJECTED)" in trace.read_text(), "rankshim makes the call, and strace has written that")
 
 
 @pytest.fixture
@@ -45,8 +46,15 @@ def test_a_process_that_cannot_be_a_subreaper_runs_its_command_nevertheless(fail
     assert failing("prctl:error=EINVAL", "sh", "-c", "exit 7").wait() == 7  # as under qemu-user
 
 
-def test_without_descriptors_of_processes_the_agents_own_code_counts(agent, refuse):
-    assert agent("import sys; sys.exit(7)", before=refuse("pidfd_open:error=ENOSYS")).wait() == 1
+def test_without_descriptors_of_processes_the_agents_own_code_counts(agent, refuse, tmp_path):
+    # The worker lives until rankshim has found it.
+    worker = f"""
+import pathlib, sys, time
+while "(INJECTED)" not in pathlib.Path("{tmp_path}/trace").read_text():
+    time.sleep(0.01)
+sys.exit(7)
+"""
+    assert agent(worker, before=refuse("pidfd_open:error=ENOSYS")).wait() == 1
 
 
 @pytest.mark.parametrize("failure", ["vfork:error=EAGAIN", "signalfd4:error=EMFILE", "pipe2:error=ENFILE:when=1"])
