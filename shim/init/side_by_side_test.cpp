@@ -55,7 +55,7 @@ class Together {
   Supervised command_;
 };
 
-/// A named pipe in a folder of its own.
+/// A named pipe in a new folder.
 class Fifo {
  public:
   Fifo() {

@@ -18,7 +18,7 @@ bool same(std::uint16_t a, std::uint16_t b, const Tables& tables) {
                             [&](std::uint16_t child, std::uint16_t its) { return same(child, its, tables); });
 }
 
-bool is_literal(std::string_view glob) { return glob.find_first_of("*?") == std::string_view::npos; }
+bool has_no_wildcard(std::string_view glob) { return glob.find_first_of("*?") == std::string_view::npos; }
 
 bool fits_everything(std::string_view glob) { return glob.find_first_not_of('*') == std::string_view::npos; }
 
@@ -51,8 +51,8 @@ bool contradict(const Condition& a, const Condition& b, const Tables& tables) {
   if (other.sign == Sign::unlike && fits_everything(glob)) return true;
   if (holds.sign == Sign::set) return false;
   const std::string_view its = tables.text(holds.glob);
-  if (other.sign == Sign::unlike) return its == glob || (is_literal(its) && fits(its, glob));
-  return (is_literal(its) && !fits(its, glob)) || (is_literal(glob) && !fits(glob, its));
+  if (other.sign == Sign::unlike) return its == glob || (has_no_wildcard(its) && fits(its, glob));
+  return (has_no_wildcard(its) && !fits(its, glob)) || (has_no_wildcard(glob) && !fits(glob, its));
 }
 
 bool implies(const Condition& first, const Condition& second, const Tables& tables) {
