@@ -1,11 +1,11 @@
 /// The error file of torch's workers, which a worker that is killed leaves unfinished.
 
-#include "torchrun/error_file.h"
+#include "launchers/torchrun/error_file.h"
 
 #include "node/fake_node.h"
 #include "base/json_field.h"
 #include "target.h"
-#include "torchrun/cut_json.h"
+#include "launchers/torchrun/cut_json.h"
 
 int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace rankshim;

@@ -1,9 +1,9 @@
 /// What /proc shows of processes, whose names and command lines are their own.
 
-#include "init/tree.h"
+#include "supervise/tree.h"
 #include "target.h"
-#include "torchrun/lone_training.h"
-#include "torchrun/rendezvous.h"
+#include "launchers/torchrun/lone_training.h"
+#include "launchers/torchrun/rendezvous.h"
 
 int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace rankshim;

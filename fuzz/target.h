@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "init/kernel.h"
+#include "supervise/kernel.h"
 
 /// What every target needs: libFuzzer calls LLVMFuzzerTestOneInput with one input after the other.
 namespace rankshim::fuzz {

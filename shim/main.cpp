@@ -10,15 +10,15 @@
 #include "cli/licenses.h"
 #include "cli/print.h"
 #include "cli/subcommands.h"
-#include "init/kernel.h"
-#include "init/last_resort.h"
-#include "init/signals.h"
-#include "init/stack.h"
 #include "node/node.h"
 #include "report/redact.h"
 #include "report/rejected.h"
 #include "run/run_job.h"
 #include "settings/settings.h"
+#include "supervise/kernel.h"
+#include "supervise/last_resort.h"
+#include "supervise/signals.h"
+#include "supervise/stack.h"
 
 namespace rankshim {
 namespace {

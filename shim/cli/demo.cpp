@@ -10,7 +10,7 @@
 #include "base/exit_code.h"
 #include "base/log.h"
 #include "cli/subcommands.h"
-#include "launch/launch.h"
+#include "plan/launch.h"
 
 namespace rankshim::cli {
 namespace {

@@ -13,8 +13,8 @@
 #include "base/number.h"
 #include "base/text.h"
 #include "cli/doctor.h"
-#include "launch/launch.h"
 #include "node/accelerators.h"
+#include "plan/launch.h"
 
 namespace rankshim::doctor {
 namespace {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/fault.h"
-#include "launch/job.h"
+#include "plan/job.h"
 #include "platform/profile.h"
 #include "report/redact.h"
 #include "settings/settings.h"

@@ -11,8 +11,8 @@
 #include "cli/explain.h"
 #include "cli/install.h"
 #include "cli/print.h"
-#include "launch/environment_change.h"
-#include "named/launcher_file.h"
+#include "launchers/by_name/launcher_file.h"
+#include "plan/environment_change.h"
 #include "platform/user_profiles.h"
 #include "report/redact.h"
 #include "run/ask_status.h"
@@ -84,7 +84,7 @@ int print_platforms(const Invocation& invocation, const Node& node) {
     const bool of_launcher = path.ends_with(platform::launcher_extension);
     Faults faults;
     if (of_launcher)
-      named::read_launcher_file(path, node, faults);
+      by_name::read_launcher_file(path, node, faults);
     else
       faults = platform::check_profile(path, node);
     report(faults, false);

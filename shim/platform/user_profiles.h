@@ -14,7 +14,8 @@ namespace rankshim::platform {
 /// The folder of users' profiles, *.toml.
 inline constexpr const char* profile_folder = "/etc/rankshim.d";
 
-/// The end of the name of a file that describes a launcher (named/launcher_file.h), and no platform.
+/// The end of the name of a file that describes a launcher (launchers/by_name/launcher_file.h), and no
+/// platform.
 inline constexpr std::string_view launcher_extension = ".launcher.toml";
 
 /// All profiles: the users' first, then the built-in ones that no user's profile of the same name replaces.

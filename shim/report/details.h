@@ -3,8 +3,8 @@
 #include <string>
 #include <vector>
 
+#include "launchers/torchrun/error_file.h"
 #include "report/memory.h"
-#include "torchrun/error_file.h"
 
 namespace rankshim {
 

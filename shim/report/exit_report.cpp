@@ -8,8 +8,8 @@
 
 #include "base/json.h"
 #include "base/text.h"
-#include "init/signals.h"
 #include "report/files.h"
+#include "supervise/signals.h"
 
 namespace rankshim {
 namespace {

@@ -5,11 +5,11 @@
 #include <string_view>
 #include <vector>
 
-#include "init/ending.h"
-#include "launch/job.h"
 #include "node/node.h"
+#include "plan/job.h"
 #include "report/details.h"
 #include "report/verdict.h"
+#include "supervise/ending.h"
 
 namespace rankshim {
 

@@ -12,8 +12,8 @@
 #include "base/duration.h"
 #include "base/exit_code.h"
 #include "base/signal_text.h"
+#include "launchers/torchrun/lost_peer.h"
 #include "settings/settings.h"
-#include "torchrun/lost_peer.h"
 
 namespace rankshim {
 namespace {

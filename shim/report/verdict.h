@@ -8,11 +8,11 @@
 #include <string>
 #include <string_view>
 
-#include "init/ending.h"
-#include "launch/launch.h"
+#include "plan/launch.h"
 #include "report/details.h"
 #include "settings/exit_map.h"
 #include "settings/settings.h"
+#include "supervise/ending.h"
 
 namespace rankshim {
 

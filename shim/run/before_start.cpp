@@ -10,10 +10,10 @@
 #include "base/log.h"
 #include "base/signal_text.h"
 #include "base/text.h"
-#include "init/supervise.h"
 #include "run/hooks.h"
 #include "run/policy.h"
 #include "run/resolve.h"
+#include "supervise/supervise.h"
 #include "wait/wait.h"
 
 namespace rankshim {

@@ -7,10 +7,10 @@
 #include <vector>
 
 #include "base/fault.h"
-#include "launch/job.h"
+#include "launchers/torchrun/torchrun_plan.h"
+#include "plan/job.h"
 #include "report/verdict.h"
 #include "run/run.h"
-#include "torchrun/torchrun_plan.h"
 
 /// The steps before the command's start. Each may end the run, also because of a signal that came meanwhile.
 namespace rankshim {

@@ -8,10 +8,10 @@
 
 #include "base/exit_code.h"
 #include "base/log.h"
-#include "init/spawn.h"
 #include "report/exit_report.h"
 #include "report/files.h"
 #include "run/hooks.h"
+#include "supervise/spawn.h"
 
 namespace rankshim {
 

@@ -2,11 +2,11 @@
 
 #include <boost/asio/awaitable.hpp>
 
-#include "init/ending.h"
-#include "launch/job.h"
+#include "plan/job.h"
 #include "report/details.h"
 #include "report/verdict.h"
 #include "run/run.h"
+#include "supervise/ending.h"
 
 namespace rankshim {
 

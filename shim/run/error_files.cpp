@@ -1,7 +1,7 @@
 #include "run/error_files.h"
 
+#include "launchers/torchrun/temporary_folder.h"
 #include "report/redact.h"
-#include "torchrun/temporary_folder.h"
 
 namespace rankshim {
 namespace {

@@ -2,13 +2,13 @@
 
 #include <string>
 
-#include "init/ending.h"
-#include "launch/job.h"
-#include "launch/launch.h"
+#include "launchers/torchrun/error_file.h"
+#include "launchers/torchrun/torchrun_plan.h"
+#include "plan/job.h"
+#include "plan/launch.h"
 #include "report/details.h"
 #include "run/run.h"
-#include "torchrun/error_file.h"
-#include "torchrun/torchrun_plan.h"
+#include "supervise/ending.h"
 
 namespace rankshim {
 

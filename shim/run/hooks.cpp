@@ -3,8 +3,8 @@
 #include <cstring>
 
 #include "base/exit_code.h"
-#include "init/supervise.h"
 #include "run/policy.h"
+#include "supervise/supervise.h"
 
 namespace rankshim {
 

@@ -5,9 +5,9 @@
 #include <optional>
 #include <string>
 
-#include "init/ending.h"
 #include "node/environment.h"
 #include "run/run.h"
+#include "supervise/ending.h"
 
 namespace rankshim {
 

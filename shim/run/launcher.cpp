@@ -6,9 +6,9 @@
 
 #include "base/signal_text.h"
 #include "base/text.h"
-#include "native/workers.h"
-#include "torchrun/agent.h"
-#include "torchrun/program.h"
+#include "launchers/native/workers.h"
+#include "launchers/torchrun/agent.h"
+#include "launchers/torchrun/program.h"
 
 namespace rankshim {
 namespace {

@@ -3,10 +3,10 @@
 #include <memory>
 #include <string>
 
-#include "init/launcher.h"
-#include "launch/job.h"
 #include "node/node.h"
+#include "plan/job.h"
 #include "settings/settings.h"
+#include "supervise/launcher.h"
 
 namespace rankshim {
 

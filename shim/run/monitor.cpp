@@ -5,9 +5,9 @@
 
 #include "base/json.h"
 #include "base/log.h"
-#include "init/signals.h"
-#include "init/spawn.h"
-#include "init/start_pages.h"
+#include "supervise/signals.h"
+#include "supervise/spawn.h"
+#include "supervise/start_pages.h"
 #include "wait/asio_without_exceptions.h"
 
 namespace rankshim {

@@ -9,15 +9,15 @@
 #include <string_view>
 #include <vector>
 
-#include "init/launcher.h"
-#include "init/observer.h"
-#include "launch/job.h"
 #include "node/node.h"
+#include "plan/job.h"
 #include "report/exit_report.h"
 #include "report/files.h"
 #include "report/memory.h"
 #include "run/status.h"
 #include "settings/settings.h"
+#include "supervise/launcher.h"
+#include "supervise/observer.h"
 
 namespace rankshim {
 

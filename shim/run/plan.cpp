@@ -3,13 +3,13 @@
 #include <spdlog/fmt/fmt.h>
 
 #include "base/text.h"
-#include "launch/program_warnings.h"
-#include "named/named_launcher.h"
-#include "native/native_plan.h"
-#include "native/placeholders.h"
-#include "native/worker.h"
+#include "launchers/by_name/named_launcher.h"
+#include "launchers/native/native_plan.h"
+#include "launchers/native/placeholders.h"
+#include "launchers/native/worker.h"
+#include "launchers/torchrun/temporary_folder.h"
+#include "plan/program_warnings.h"
 #include "topology/python_words.h"
-#include "torchrun/temporary_folder.h"
 
 namespace rankshim {
 namespace {
@@ -133,13 +133,13 @@ void set_user_variables(EnvironmentChange& change, const LaunchChoice& choice, c
 }
 
 /// The launcher that the command is by another name than torchrun's, if that could make a difference.
-named::NamedLauncher find_named(const LaunchInput& input, bool is_torchrun, Faults& faults) {
+by_name::NamedLauncher find_named(const LaunchInput& input, bool is_torchrun, Faults& faults) {
   const auto& [topology, settings, command, node] = input;
   const bool is_module = is_script(command) && command[0] == "-m";
   const bool searches = is_module || (!topology.alone && !is_script(command));
   if (is_torchrun || !searches || topology.granularity != Granularity::node || !topology.idle_role.empty())
     return {};
-  return named::find_launcher(input, faults);
+  return by_name::find_launcher(input, faults);
 }
 
 /// The script that will run: Python's, or a shell's that is named by its path.
@@ -173,7 +173,7 @@ Outcome<LaunchChoice> choose_launch(const LaunchInput& input) {
   LaunchChoice choice;
   auto torchrun = own_torchrun(input.settings, input.command);
   Faults faults;
-  const named::NamedLauncher launcher = find_named(input, torchrun.has_value(), faults);
+  const by_name::NamedLauncher launcher = find_named(input, torchrun.has_value(), faults);
   for (Fault& fault : choose_launcher(choice, input, torchrun, !launcher.file.empty()))
     faults.push_back(std::move(fault));
   if (auto fault = check_idle_role(choice, input, is_script(input.command) || torchrun))
@@ -192,7 +192,7 @@ Outcome<LaunchChoice> choose_launch(const LaunchInput& input) {
                               choice.launcher == LauncherKind::torchrun && !torchrun &&
                               native::would_serve(input);
   if (!launcher.file.empty()) {
-    named::choose_for_launcher(choice, input, launcher);
+    by_name::choose_for_launcher(choice, input, launcher);
   } else if (!choice.launches()) {
     for (std::string& warning : program_warnings(input.topology, input.settings, input.command, input.node))
       choice.warnings.push_back(std::move(warning));

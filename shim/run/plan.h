@@ -1,8 +1,8 @@
 #pragma once
 
 #include "base/fault.h"
-#include "launch/launch.h"
-#include "torchrun/torchrun_plan.h"
+#include "launchers/torchrun/torchrun_plan.h"
+#include "plan/launch.h"
 
 namespace rankshim {
 

@@ -1,8 +1,8 @@
 #pragma once
 
-#include "init/policy.h"
-#include "launch/launch.h"
+#include "plan/launch.h"
 #include "settings/settings.h"
+#include "supervise/policy.h"
 
 namespace rankshim {
 

@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "base/fault.h"
-#include "launch/job.h"
 #include "node/node.h"
+#include "plan/job.h"
 #include "settings/settings.h"
 
 namespace rankshim {

@@ -2,10 +2,10 @@
 
 #include <boost/asio/io_context.hpp>
 
-#include "init/signal_queue.h"
 #include "node/node.h"
 #include "run/monitor.h"
 #include "settings/settings.h"
+#include "supervise/signal_queue.h"
 
 namespace rankshim {
 

@@ -13,17 +13,17 @@
 #include "base/log.h"
 #include "base/signal_text.h"
 #include "base/text.h"
-#include "init/event_loop.h"
-#include "init/supervise.h"
-#include "init/working_directory.h"
-#include "launch/network_interface.h"
+#include "launchers/torchrun/temporary_folder.h"
+#include "plan/network_interface.h"
 #include "run/before_start.h"
 #include "run/conclude.h"
 #include "run/error_files.h"
 #include "run/launcher.h"
 #include "run/plan.h"
 #include "run/policy.h"
-#include "torchrun/temporary_folder.h"
+#include "supervise/event_loop.h"
+#include "supervise/supervise.h"
+#include "supervise/working_directory.h"
 
 namespace rankshim {
 namespace {
@@ -67,7 +67,7 @@ std::optional<supervise::NodeNumbers> numbers_of(const supervise::Ending& ending
   return supervise::NodeNumbers{topology.number(Fact::node_rank), topology.number(Fact::nnodes)};
 }
 
-/// While the command runs, rankshim's working directory is another one (init/working_directory.h).
+/// While the command runs, rankshim's working directory is another one (supervise/working_directory.h).
 Invocation with_absolute_paths(Invocation invocation) {
   for (const Option option : {Option::report, Option::termination_log, Option::run_dir}) {
     std::optional<Value>& path = invocation.settings[option];

@@ -17,7 +17,7 @@
 #include "base/json_field.h"
 #include "base/log.h"
 #include "base/text.h"
-#include "init/tree.h"
+#include "supervise/tree.h"
 #include "wait/asio_without_exceptions.h"
 
 namespace rankshim::status {

@@ -3,10 +3,10 @@
 #include <catch2/catch.hpp>
 
 #include "base/glob.h"
+#include "launchers/torchrun/torchrun_command.h"
 #include "platform/builtin.h"
 #include "settings/settings.h"
 #include "topology/topology.h"
-#include "torchrun/torchrun_command.h"
 
 namespace rankshim {
 

@@ -7,7 +7,7 @@
 #include <variant>
 #include <vector>
 
-#include "launch/until.h"
+#include "plan/until.h"
 #include "wait/timing.h"
 
 namespace rankshim::wait {

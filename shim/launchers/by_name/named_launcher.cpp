@@ -1,0 +1,312 @@
+#include "launchers/by_name/named_launcher.h"
+
+#include <spdlog/fmt/fmt.h>
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "base/text.h"
+#include "launchers/by_name/flags.h"
+#include "launchers/native/placeholders.h"
+#include "launchers/native/worker.h"
+#include "topology/python_words.h"
+
+namespace rankshim::by_name {
+namespace {
+
+using native::filled_in;
+using Values = native::Placeholders;
+
+/// The index after the launcher's own words, if they begin at `at`; else 0.
+std::size_t end_of_words(const std::vector<std::string>& command, std::size_t at,
+                         const std::optional<PythonWords>& python, std::string_view start) {
+  const bool module = python && python->module;
+  if (start.starts_with("-m ") != module) return 0;
+  if (module) take_word(start);
+  // An installed launcher is a Python script too: `python /usr/bin/deepspeed …`.
+  const std::string_view first = python ? std::string_view(python->what) : command[at];
+  if (take_word(start) != (module ? first : base_name(first))) return 0;
+  at += python ? python->rest : 1;
+  for (auto word = take_word(start); !word.empty(); word = take_word(start), ++at)
+    if (at == command.size() || command[at] != word) return 0;
+  return at;
+}
+
+bool is_one_of(std::string_view word, std::string_view words) {
+  while (!words.empty())
+    if (take_word(words) == word) return true;
+  return false;
+}
+
+bool is_assignment(std::string_view word) {
+  const auto equals = word.find('=');
+  return equals != 0 && equals != std::string_view::npos && !word.starts_with('-');
+}
+
+/// Looks for a launcher in commands. A built-in file is read once, and only if it mentions a command's name.
+class Finder {
+ public:
+  Finder(std::vector<LauncherFile> users, NamedLauncher& found) : files_(std::move(users)), found_(found) {}
+
+  /// Looks at the command and what it executes, behind any number of programs that execute another one.
+  bool find(const std::vector<std::string>& command) {
+    bool wrapped = false, value = false;
+    for (std::size_t at = 0; at < command.size(); ++at) {
+      if (is_launcher(command, at)) return true;
+      const std::string_view word = command[at], name = base_name(word);
+      if (is_one_of(name, "sh bash dash zsh ksh")) return find_in_shell(command, at);
+      // Each executes what follows its options and at most one argument (`conda run`, `gosu USER`).
+      if (is_one_of(name,
+                    "env nohup nice ionice chrt taskset timeout time setsid gosu su-exec setpriv sudo tini "
+                    "catatonit dumb-init uv numactl nsys ncu strace conda mamba micromamba stdbuf")) {
+        wrapped = value = true;
+        continue;
+      }
+      const bool option = wrapped && word.starts_with('-');
+      const bool number = wrapped && !word.empty() && is_digit(word[0]);
+      if (!value && !option && !number && !is_assignment(word) && !is_one_of(name, "exec then do else if !"))
+        return false;
+      value = option && word.find('=') == std::string_view::npos;
+    }
+    return false;
+  }
+
+ private:
+  bool is_launcher(const std::vector<std::string>& command, std::size_t at) {
+    const auto python = read_python({command.begin() + static_cast<std::ptrdiff_t>(at), command.end()});
+    const std::string_view name = base_name(python ? std::string_view(python->what) : command[at]);
+    if (name.empty()) return false;
+    add_builtin_launchers(name, files_);
+    for (LauncherFile& file : files_) {
+      std::string_view rest = file;
+      for (auto start = take_entry(rest, key::starts); !start.empty();
+           start = take_entry(rest, key::starts)) {
+        found_.flags_at = end_of_words(command, at, python, start);
+        if (found_.flags_at == 0) continue;
+        found_.name = start.substr(start.starts_with("-m ") ? 3 : 0);
+        found_.words = command;
+        found_.file = std::move(file);
+        return true;
+      }
+    }
+    return false;
+  }
+
+  /// The same for the text of `bash -c`, `cd /x && accelerate launch …`. Quotes are ignored, because only a
+  /// shell could interpret them.
+  bool find_in_shell(const std::vector<std::string>& command, std::size_t at) {
+    while (at < command.size() && !(command[at].starts_with('-') && command[at].ends_with('c'))) ++at;
+    if (at + 1 >= command.size()) return false;
+    std::vector<std::string> words;
+    std::string word;
+    for (const char c : command[at + 1] + ';') {
+      const bool between = std::string_view(";&|(){}\n").find(c) != std::string_view::npos;
+      if (c == '"' || c == '\'') continue;
+      if (c != ' ' && c != '\t' && !between) {
+        word += c;
+        continue;
+      }
+      if (!word.empty()) words.push_back(std::exchange(word, {}));
+      if (!between) continue;
+      if (find(words)) return found_.in_shell = true;
+      words.clear();
+    }
+    return false;
+  }
+
+  std::vector<LauncherFile> files_;  // the users' first
+  NamedLauncher& found_;
+};
+
+/// Fills in a launcher's file, together with what the user gave.
+class Filler {
+ public:
+  Filler(LaunchChoice& choice, const LaunchInput& input, const NamedLauncher& launcher)
+      : choice_(choice),
+        input_(input),
+        launcher_(launcher),
+        given_(launcher.words, launcher.flags_at),
+        job_(native::static_job(input.topology, input.settings)),
+        values_(values_of(job_)) {}
+
+  void fill() {
+    if (has_one_of(key::unless)) return;
+    std::string_view rest = launcher_.file;
+    if (const auto warning = take_entry(rest, key::warning); !warning.empty()) warn(warning);
+    if (has_flags() && !takes_flags()) return;
+    take_given();
+    if (!launcher_.in_shell) add_flags();
+    each(key::set, [&](std::string_view entry) {
+      const std::string_view name = take_part(entry, "=");
+      if (input_.node.environment().get(name)) return;
+      choice_.variables.emplace_back(name, filled_in(entry, values_));
+      choice_.filled_by = path();
+    });
+  }
+
+ private:
+  template <class See>
+  void each(char key, const See& see) const {
+    std::string_view rest = launcher_.file;
+    for (auto entry = take_entry(rest, key); !entry.empty(); entry = take_entry(rest, key)) see(entry);
+  }
+
+  [[nodiscard]] std::string_view path() const {
+    std::string_view rest = launcher_.file;
+    return take_line(rest);
+  }
+
+  void warn(std::string_view what) const {
+    choice_.warnings.push_back(fmt::format("{}: {}", launcher_.name, what));
+  }
+
+  static Values values_of(const native::StaticJob& job) {
+    Values values = native::placeholders_of(job, {});
+    values.emplace_back("master", host_port(job.master_addr, std::to_string(job.master_port)));
+    return values;
+  }
+
+  /// Whether one of the flags is given, with the value that the file names, if any.
+  [[nodiscard]] bool has_one_of(char key) const {
+    bool has = false;
+    each(key, [&](std::string_view entry) {
+      const DescribedFlag flag(entry);
+      const auto given = given_.value(flag);
+      has |= given &&
+             (flag.value.empty() || flag.value.find('{') != std::string_view::npos || *given == flag.value);
+    });
+    return has;
+  }
+
+  [[nodiscard]] bool has_flags() const {
+    std::string_view rest = launcher_.file;
+    return !take_entry(rest, key::flags).empty();
+  }
+
+  /// Whether flags can be added and mean something; else a warning, unless the user gave some.
+  [[nodiscard]] bool takes_flags() const {
+    if (input_.topology.elastic) {
+      warn("it starts a fixed number of nodes, but this job is elastic: each node may work alone");
+      return false;
+    }
+    if (!launcher_.in_shell) return true;
+    if (has_one_of(key::flags)) return false;
+    std::string names;
+    each(key::flags, [&](std::string_view entry) { (names += ' ') += DescribedFlag(entry).name; });
+    warn(
+        "rankshim does not change a shell's text, and each node works alone unless you write these flags "
+        "there:" +
+        names);
+    return false;
+  }
+
+  /// What the user gave replaces the platform's value, also in other flags.
+  void take_given() {
+    Values given;
+    for (const char key : {key::flags, key::first, key::others})
+      each(key, [&](std::string_view entry) { take_given(DescribedFlag(entry), given); });
+    for (const auto& [name, text] : given) {
+      const unsigned number = parse_count(text).value_or(0);
+      if (name == "nnodes") job_.nodes = number;
+      if (name == "node_rank") job_.node_rank = number;
+      if (name == "local_world_size") job_.workers = number;
+      if (name == "master_port") job_.master_port = number;
+      if (name == "master_addr") job_.master_addr = text;
+    }
+    values_ = values_of(job_);
+    for (const auto& [name, text] : given) {
+      for (auto& value : values_)
+        if (value.first == name) value.second = text;
+    }
+  }
+
+  void take_given(const DescribedFlag& flag, Values& all) const {
+    const auto given = given_.value(flag);
+    const std::string_view name = flag.placeholder();
+    if (!given || flag.value.find('{') == std::string_view::npos || name == "hostfile") return;
+    const bool counts = !name.empty() && !name.starts_with("master") && name != "run_id";
+    if (counts && !parse_count(*given)) return;  // --devices=auto
+    const std::string expected = filled_in(flag.value, values_);
+    if (*given != expected && !same_host(*given, expected) && !is_guess(flag.value)) {
+      warn(fmt::format(
+          "{}={} contradicts the platform's {} (rankshim explain shows where it is from); the command's "
+          "value is used",
+          flag.name, *given, std::string_view(expected)));
+    }
+    if (!name.empty()) all.emplace_back(name, *given);
+  }
+
+  /// Whether the value is rankshim's own guess, which may differ from what the user wrote.
+  [[nodiscard]] bool is_guess(std::string_view value) const {
+    const auto guessed = [&](Fact fact) {
+      const auto& known = input_.topology.facts[fact];
+      return !known || known->origin >= Origin::devices;
+    };
+    const auto has = [&](std::string_view name) { return value.find(name) != std::string_view::npos; };
+    if (has("{run_id}")) return true;
+    if (has("{master}") || has("{master_port}")) return guessed(Fact::master_port);
+    return (has("world_size}") || has("{rank}")) && guessed(Fact::nproc_per_node);
+  }
+
+  void add_flags() {
+    const bool first = job_.node_rank == 0;
+    std::string_view rest = launcher_.file;
+    std::vector<std::string> added;
+    const auto add = [&](std::string_view entry) { add_flag(DescribedFlag(entry), added); };
+    each(key::flags, add);
+    const std::string_view other_role = take_entry(rest, first ? key::others : key::first);
+    if (other_role.empty() || !given_.value(DescribedFlag(other_role)))
+      each(first ? key::first : key::others, add);
+    else
+      warn(fmt::format("{} is not for node {}, where it is given", DescribedFlag(other_role).name,
+                       job_.node_rank));
+    if (added.empty()) return;
+    choice_.filled_by = path();
+    choice_.filled = launcher_.words;
+    choice_.filled.insert(choice_.filled.begin() + static_cast<std::ptrdiff_t>(launcher_.flags_at),
+                          added.begin(), added.end());
+  }
+
+  void add_flag(const DescribedFlag& flag, std::vector<std::string>& added) {
+    if (given_.value(flag)) return;
+    if (flag.placeholder() == "hostfile") write_hostfile();
+    std::string word(flag.name);
+    const std::string text = filled_in(flag.value, values_);
+    if (flag.between == '=') (word += '=') += text;
+    added.push_back(std::move(word));
+    if (flag.between == ' ') added.push_back(text);
+  }
+
+  /// One line for each node.
+  void write_hostfile() {
+    std::string_view rest = launcher_.file;
+    const std::string_view line = take_entry(rest, key::hostfile);
+    native::StaticJob other = job_;
+    for (other.node_rank = 0; other.node_rank < job_.nodes; ++other.node_rank)
+      (choice_.hostfile += filled_in(line, values_of(other))) += '\n';
+  }
+
+  LaunchChoice& choice_;
+  const LaunchInput& input_;
+  const NamedLauncher& launcher_;
+  const GivenFlags given_;
+  native::StaticJob job_;
+  Values values_;
+};
+
+}  // namespace
+
+NamedLauncher find_launcher(const LaunchInput& input, Faults& faults) {
+  NamedLauncher found;
+  if (input.settings.text(Option::launcher) != "auto") return found;
+  Finder(users_launchers(input.settings.text(Option::profile), input.node, faults), found)
+      .find(input.command);
+  return found;
+}
+
+void choose_for_launcher(LaunchChoice& choice, const LaunchInput& input, const NamedLauncher& launcher) {
+  if (!input.topology.alone) Filler(choice, input, launcher).fill();
+}
+
+}  // namespace rankshim::by_name

@@ -1,0 +1,202 @@
+#include "launchers/by_name/named_launcher.h"
+
+#include <catch2/catch.hpp>
+
+#include "run/plan_for_test.h"
+
+namespace rankshim::by_name {
+namespace {
+
+using namespace for_test;
+
+/// Node 1 of 2 of a PyTorchJob with four workers each.
+Words pytorchjob(std::string_view node_rank) {
+  return {"PATH=/usr/bin",          "PET_NNODES=2",         "PET_NPROC_PER_NODE=4",
+          "PET_MASTER_ADDR=master", "PET_MASTER_PORT=5000", "PET_NODE_RANK=" + std::string(node_rank)};
+}
+
+Words words(std::string_view line) {
+  Words all = {"--"};
+  while (!line.empty()) {
+    const auto end = std::min(line.find(' '), line.size());
+    all.emplace_back(line.substr(0, end));
+    line.remove_prefix(std::min(end + 1, line.size()));
+  }
+  return all;
+}
+
+/// The command that is started, and the file of hosts behind it.
+std::string filled(std::string_view line, std::string_view node_rank = "1") {
+  const ShownPlan plan = planned(FakeNode(pytorchjob(node_rank)), words(line));
+  return shell_quote(plan.argv) + plan.hostfile;
+}
+
+std::vector<std::string> warnings(std::string_view line) {
+  return planned(FakeNode(pytorchjob("1")), words(line)).warnings;
+}
+
+TEST_CASE("a launcher by its own name gets the flags that its file describes") {
+  struct Case {
+    std::string_view written, started;
+  };
+  const auto all = std::to_array<Case>(
+      {{"accelerate launch x.py",
+        "accelerate launch --num_machines=2 --machine_rank=1 --main_process_ip=master "
+        "--main_process_port=5000 "
+        "--num_processes=8 x.py"},
+       {"colossalai run x.py",
+        "colossalai run --nproc_per_node=4 --master_addr=master --master_port=5000 "
+        "--extra_launch_args=nnodes=2,node_rank=1 x.py"},
+       {"composer x.py",
+        "composer --nproc=4 --world_size=8 --base_rank=4 --node_rank=1 --master_addr=master "
+        "--master_port=5000 x.py"},
+       {"deepspeed x.py",
+        "deepspeed --hostfile=/dev/shm/rankshim-XXXXXX/hostfile --no_ssh --node_rank=1 --master_addr=master "
+        "--master_port=5000 x.py"
+        "node0 slots=4\nnode1 slots=4\n"},
+       {"fabric run x.py",
+        "fabric run --num_nodes=2 --node_rank=1 --main_address=master --main_port=5000 --devices=4 x.py"},
+       {"horovodrun x", "horovodrun x"},
+       {"llamafactory-cli train x.yaml", "llamafactory-cli train x.yaml"},
+       {"mpirun ./x", "mpirun -n 4 ./x"},
+       {"ray start", "ray start --block --address=master:5000"},
+       {"python -m sglang.launch_server --model-path x",
+        "python -m sglang.launch_server --nnodes=2 --node-rank=1 --dist-init-addr=master:5000 --model-path "
+        "x"},
+       {"torchrun_jsc x.py",
+        "torchrun_jsc --nnodes=2 --nproc_per_node=4 --node_rank=1 --rdzv_backend=static --master_addr=master "
+        "--master_port=5000 x.py"},
+       {"tune run x --config y",
+        "tune run --nnodes=2 --nproc_per_node=4 --node_rank=1 --rdzv_backend=static "
+        "--rdzv_endpoint=master:5000 "
+        "--rdzv_id=master x --config y"},
+       {"vllm serve x",
+        "vllm serve --nnodes=2 --node-rank=1 --master-addr=master --master-port=5000 --headless x"}});
+  for (const auto& [written, started] : all) CHECK(filled(written) == started);
+}
+
+TEST_CASE("node 0 gets other flags than the others, where the launcher has some for it") {
+  CHECK(filled("ray start", "0") == "ray start --block --head --port=5000");
+  CHECK(filled("vllm serve x", "0") ==
+        "vllm serve --nnodes=2 --node-rank=0 --master-addr=master --master-port=5000 x");
+  CHECK(filled("ray start --port=6379") == "ray start --block --address=master:6379 --port=6379");
+  CHECK(filled("ray start --head") == "ray start --block --head");
+  CHECK_THAT(warnings("ray start --head").at(0), Catch::Contains("--head is not for node 1"));
+}
+
+TEST_CASE("what the user wrote counts, in any spelling, also for what follows from it") {
+  CHECK(filled("composer -n 2 x.py") ==
+        "composer --world_size=4 --base_rank=2 --node_rank=1 --master_addr=master --master_port=5000 -n 2 "
+        "x.py");
+  CHECK(
+      filled("composer -n2 --node-rank 1 --master-port=5000 --world_size 4 --base_rank 2 x.py --master_addr "
+             "y") ==
+      "composer --master_addr=master -n2 --node-rank 1 --master-port=5000 --world_size 4 --base_rank 2 x.py "
+      "--master_addr y");
+  CHECK(filled("deepspeed -H /job/hosts --module pkg.train --node_rank 7") ==
+        "deepspeed --no_ssh --node_rank=1 --master_addr=master --master_port=5000 -H /job/hosts --module "
+        "pkg.train "
+        "--node_rank 7");
+  CHECK(filled("fabric run --devices auto x.py").find("--devices=") == std::string::npos);
+  CHECK(filled("mpirun -np 2 ./x") == "mpirun -np 2 ./x");
+}
+
+TEST_CASE("what the user wrote and the platform contradicts is a warning, a guess of rankshim's is none") {
+  CHECK(warnings("accelerate launch --num_machines=3 x.py") ==
+        Words{"accelerate launch: --num_machines=3 contradicts the platform's 2 (rankshim explain shows "
+              "where it is "
+              "from); the command's value is used"});
+  CHECK_THAT(warnings("fabric run --devices 2 x.py").at(0),
+             Catch::Contains("--devices=2 contradicts the platform's 4"));
+  CHECK_THAT(warnings("vllm serve x -r 0").at(0),
+             Catch::Contains("--node-rank=0 contradicts the platform's 1"));
+  CHECK_THAT(warnings("sglang serve --nccl-init-addr other:1").at(0),
+             Catch::Contains("=other:1 contradicts the platform's master:5000"));
+  CHECK(warnings("accelerate launch --num_machines 2 --main_process_ip=MASTER. x.py").empty());
+  CHECK(warnings("tune run --rdzv_backend c10d --rdzv_id y x --config z").empty());
+  CHECK(planned(FakeNode(kubeflow), words("accelerate launch --num_processes 6 x.py")).warnings.empty());
+}
+
+TEST_CASE("a launcher whose own flags name the nodes stays as it is") {
+  for (const std::string_view line :
+       {"colossalai run --host a,b x.py", "mpirun -H a,b ./x", "horovodrun -H a:1 x",
+        "vllm serve x --distributed-executor-backend ray", "vllm serve x -dpa a"}) {
+    CHECK(filled(line) == line);
+    CHECK(warnings(line).empty());
+  }
+  CHECK(filled("vllm serve x --distributed-executor-backend mp") !=
+        "vllm serve x --distributed-executor-backend mp");
+  CHECK(warnings("horovodrun -np 2 x").size() == 1);
+}
+
+TEST_CASE("variables of a launcher's file are set unless they are set already") {
+  FakeNode node(pytorchjob("1"));
+  const ShownPlan plan = planned(node, words("bash -c llamafactory-cli"));
+  CHECK(plan.warnings.empty());
+  CHECK(environment_of(plan, node).get("FORCE_TORCHRUN") == "1");
+  Words variables = pytorchjob("1");
+  variables.emplace_back("FORCE_TORCHRUN=0");
+  const FakeNode set(variables);
+  CHECK(environment_of(planned(set, words("lmf train x")), set).get("FORCE_TORCHRUN") == "0");
+}
+
+TEST_CASE("a launcher is found behind programs that execute another one") {
+  const FakeNode node(pytorchjob("1"));
+  for (const std::string line :
+       {"env -u X Y=Z deepspeed", "timeout -k 5 60 nice -n 5 deepspeed", "python -u /usr/bin/deepspeed",
+        "gosu user env X=Y python3 -m deepspeed.launcher.runner", "conda run -n train deepspeed",
+        "uv run --no-sync /opt/bin/deepspeed"}) {
+    CAPTURE(line);
+    CHECK(filled(line + " x.py").starts_with(line + " --hostfile="));
+  }
+  CHECK(filled("-m deepspeed.launcher.runner x.py")
+            .starts_with("python3 -u -m deepspeed.launcher.runner --hostfile="));
+  for (const std::string_view line :
+       {"env X=1 bash deepspeed", "nohup pip install deepspeed", "accelerate config",
+        "env python x.py deepspeed", "echo accelerate launch", "bash -c", "ray stop"}) {
+    CAPTURE(line);
+    CHECK(filled(line) == line);
+  }
+}
+
+TEST_CASE("a shell's text is not changed: a warning names the flags, unless the text has some") {
+  const auto in_shell = [](std::string text) {
+    const FakeNode node(pytorchjob("1"));
+    const ShownPlan plan = planned(node, {"--", "bash", "-euc", text});
+    CHECK(plan.argv == Words{"bash", "-euc", text});
+    return plan.warnings;
+  };
+  CHECK_THAT(in_shell("cd /x && X=1 exec accelerate launch x.py").at(0), Catch::Contains("--machine_rank"));
+  CHECK(in_shell("if true; then 'deepspeed' x.py; fi").size() == 1);
+  CHECK(in_shell("accelerate launch --machine_rank=$NODE_RANK x.py").empty());
+  CHECK(in_shell("pip install deepspeed && torchrun x.py").empty());
+  CHECK(in_shell("python x.py --strategy deepspeed").empty());
+}
+
+TEST_CASE("nothing is filled in on a lone node, with --launcher none, or in an elastic job") {
+  CHECK(planned(FakeNode({}), {"deepspeed", "x.py"}).argv == Words{"deepspeed", "x.py"});
+  const FakeNode node(pytorchjob("1"));
+  CHECK(planned(node, {"--launcher=none", "deepspeed", "x.py"}).argv == Words{"deepspeed", "x.py"});
+  CHECK(planned(node, {"--launcher=none", "deepspeed", "x.py"}).warnings.empty());
+  const ShownPlan elastic = planned(node, {"--nnodes=1:2", "--rdzv-backend=c10d", "deepspeed", "x.py"});
+  CHECK(elastic.argv == Words{"deepspeed", "x.py"});
+  CHECK_THAT(elastic.warnings.at(0), Catch::Contains("this job is elastic"));
+}
+
+TEST_CASE("a user's file describes a new launcher, or replaces a built-in one") {
+  FakeNode node(pytorchjob("1"));
+  node.files["/etc/rankshim.d/ours.launcher.toml"] =
+      "starts = ['ourlaunch go', 'deepspeed']\nflags = ['--of {nnodes}', '-r|--rank={rank}']\n";
+  CHECK(planned(node, {"ourlaunch", "go", "x"}).argv ==
+        Words{"ourlaunch", "go", "--of", "2", "--rank=4", "x"});
+  CHECK(planned(node, {"deepspeed", "x"}).argv == Words{"deepspeed", "--of", "2", "--rank=4", "x"});
+  CHECK(planned(node, {"deepspeed", "x"}).filled_by == "/etc/rankshim.d/ours.launcher.toml");
+  node.files["/etc/rankshim.d/ours.launcher.toml"] = "starts = []\n";
+  node.files["/here/x.launcher.toml"] = "starts = ['y']\nflags = ['--z']\n";
+  CHECK(std::holds_alternative<Faults>(plan(node, {"deepspeed", "x"}).plan));
+  node.files.erase("/etc/rankshim.d/ours.launcher.toml");
+  CHECK(planned(node, {"--profile=/here/x.launcher.toml", "y"}).argv == Words{"y", "--z"});
+}
+
+}  // namespace
+}  // namespace rankshim::by_name

@@ -1,0 +1,206 @@
+#include "launchers/native/worker.h"
+
+#include <catch2/catch.hpp>
+
+#include "run/plan_for_test.h"
+
+using namespace rankshim;
+using namespace rankshim::for_test;
+
+namespace {
+
+/// Node 1 of 3 of a PyTorchJob, with two accelerators' workers.
+ShownPlan started_natively(Words line, Words environment = kubeflow) {
+  FakeNode node(std::move(environment));
+  node.programs = {"/usr/bin/python3"};
+  line.insert(line.begin(), {"--launcher=native", "--nproc-per-node=2"});
+  return planned(node, std::move(line));
+}
+
+std::string value(const Variables& variables, std::string_view name) {
+  std::string found = "(not set)";
+  for (const auto& [known, value] : variables) {
+    if (known != name) continue;
+    CHECK(found == "(not set)");  // each once
+    found = value;
+  }
+  return found;
+}
+
+Fault refused(Words line, const Words& environment = kubeflow) {
+  line.insert(line.begin(), "--launcher=native");
+  const auto planned = plan(FakeNode(environment), std::move(line));
+  const auto* faults = std::get_if<Faults>(&planned.plan);
+  REQUIRE(faults != nullptr);
+  return faults->front();
+}
+
+}  // namespace
+
+TEST_CASE("a worker's place follows from its node's and its local rank", "[native]") {
+  const ShownPlan plan = started_natively({"train.py"});
+  CHECK(value(plan.environment.set, "WORLD_SIZE") == "6");
+  CHECK(value(plan.environment.set, "GROUP_RANK") == "1");
+  CHECK(value(plan.environment.set, "GROUP_WORLD_SIZE") == "3");
+  CHECK(value(plan.environment.set, "MASTER_ADDR") == "job-master-0");
+  REQUIRE(plan.workers.size() == 2);
+  CHECK(value(plan.workers[0].environment, "RANK") == "2");
+  CHECK(value(plan.workers[1].environment, "RANK") == "3");
+  CHECK(value(plan.workers[1].environment, "LOCAL_RANK") == "1");
+  CHECK(plan.workers[1].argv == Words{"python3", "-u", "train.py"});
+}
+
+TEST_CASE("a cyclic order deals the ranks out to the nodes in turn, and all that has a rank agrees",
+          "[native]") {
+  const ShownPlan plan =
+      started_natively({"--rank-order=cyclic", "--env=MINE={rank}", "--", "./mytask", "{rank}"});
+  CHECK(value(plan.environment.set, "GROUP_RANK") == "1");
+  for (const unsigned local_rank : {0U, 1U}) {
+    const std::string rank = local_rank == 0 ? "1" : "4";
+    const WorkerPlan& worker = plan.workers[local_rank];
+    CHECK(value(worker.environment, "RANK") == rank);
+    CHECK(value(worker.environment, "ROLE_RANK") == rank);
+    CHECK(value(worker.environment, "LOCAL_RANK") == std::to_string(local_rank));
+    CHECK(value(worker.environment, "MINE") == rank);
+    CHECK(worker.argv[1] == rank);
+  }
+}
+
+TEST_CASE("either order gives each rank once, and rank 0 to the first worker of node 0", "[native]") {
+  for (const bool cyclic : {false, true}) {
+    std::vector<unsigned> seen(12);
+    for (unsigned node = 0; node < 3; ++node)
+      for (unsigned local_rank = 0; local_rank < 4; ++local_rank)
+        ++seen[native::rank_of({.nodes = 3, .node_rank = node, .workers = 4, .cyclic = cyclic},
+                               {.local_rank = local_rank})];
+    CHECK(seen == std::vector<unsigned>(12, 1));
+    CHECK(native::rank_of({.nodes = 3, .workers = 4, .cyclic = cyclic}, {}) == 0);
+  }
+}
+
+TEST_CASE("what only the native launcher can do is refused under torchrun, and a warning for a program",
+          "[native]") {
+  const auto refusal = [](Words line) {
+    const auto outcome = plan(FakeNode(kubeflow), std::move(line)).plan;
+    REQUIRE(std::holds_alternative<Faults>(outcome));
+    return to_line(std::get<Faults>(outcome).front());
+  };
+  CHECK(refusal({"--rank-order=cyclic", "train.py"}) ==
+        "--rank-order=cyclic, but torchrun starts the workers; leave it out, or set --launcher "
+        "(RANKSHIM_LAUNCHER) to native");
+  CHECK(
+      refusal({"--bind=numa", "torchrun", "train.py"}) ==
+      "--bind=numa, but torchrun starts the workers; leave it out, or set --launcher (RANKSHIM_LAUNCHER) to "
+      "native, or use torchrun's own: --torchrun-args=--numa-binding=node");
+  FakeNode node(kubeflow);
+  node.programs = {"/usr/bin/python3"};
+  CHECK(planned(node, {"--rank-order=block", "--bind=none", "train.py"}).by_torchrun());
+  CHECK_THAT(planned(node, {"--bind=numa", "bash", "run.sh"}).warnings,
+             Catch::VectorContains(std::string("--bind is for workers that --launcher=native starts")));
+}
+
+TEST_CASE("explain shows what each worker is bound to", "[native]") {
+  FakeNode node(kubeflow);
+  node.folders = {{"/dev", {"nvidia0"}}, {"/proc/driver/nvidia/gpus", {"0000:01:00.0"}}};
+  node.files = {{"/proc/driver/nvidia/gpus/0000:01:00.0/information", "Device Minor: \t 0\n"},
+                {"/sys/bus/pci/devices/0000:01:00.0/numa_node", "0\n"},
+                {"/sys/devices/system/node/node0/cpulist", "0-3\n"},
+                {"/proc/self/status", "Cpus_allowed_list:\t1-9\nMems_allowed_list:\t0\n"}};
+  const Words line = {"--launcher=native",
+                      "--nproc-per-node=2",
+                      "--env=CUDA_VISIBLE_DEVICES={local_rank}",
+                      "--bind=numa",
+                      "--",
+                      "./mytask"};
+  const ShownPlan plan = planned(node, line);
+  CHECK(plan.workers[0].bound == "NUMA node 0, CPUs 1-3 (NVIDIA 0000:01:00.0)");
+  CHECK(plan.workers[1].bound == "not bound: no accelerator is known that it can use");
+}
+
+TEST_CASE("nothing of an agent reaches a worker that has none", "[native]") {
+  Words environment = kubeflow;
+  environment.insert(environment.end(),
+                     {"TORCHELASTIC_USE_AGENT_STORE=True", "TORCHELASTIC_ERROR_FILE=/agents/own",
+                      "LOCAL_RANK=7", "PET_NNODES=3", "TORCH_NCCL_ASYNC_ERROR_HANDLING=3"});
+  FakeNode node(environment);
+  const ShownPlan plan =
+      planned(node, {"--launcher=native", "--rank-unit=node", "--nproc-per-node=2", "train.py"});
+  const Environment given = environment_of(plan, node);
+  for (const char* const name :
+       {"TORCHELASTIC_USE_AGENT_STORE", "TORCHELASTIC_ERROR_FILE", "LOCAL_RANK", "PET_NNODES"})
+    CHECK_FALSE(given.has(name));
+  CHECK(given.get("TORCH_NCCL_ASYNC_ERROR_HANDLING") == "3");
+}
+
+TEST_CASE("any program can be started by the native launcher, with each worker's own arguments", "[native]") {
+  const ShownPlan plan = started_natively({"--", "./mytask", "--index={local_rank}", "{rank}/{world_size}",
+                                           "{{rank}}", "{master_addr}:{master_port}",
+                                           "{nnodes}.{node_rank}.{local_world_size}", "{run_id}"});
+  CHECK(plan.workers[1].argv ==
+        Words{"./mytask", "--index=1", "3/6", "{rank}", "job-master-0:23456", "3.1.2", "job-master-0"});
+  CHECK(plan.argv[1] == "--index={local_rank}");
+}
+
+TEST_CASE("--env sets each worker's variables, which replace others", "[native]") {
+  const ShownPlan plan = started_natively(
+      {"--env=CACHE=/cache/{rank}", "--env=A=x=1,{{rank}}", "--env", "RANK={local_rank}", "--", "./mytask"});
+  const Variables& second = plan.workers[1].environment;
+  CHECK(value(second, "CACHE") == "/cache/3");
+  CHECK(value(second, "A") == "x=1,{rank}");
+  CHECK(value(second, "RANK") == "1");
+}
+
+TEST_CASE("each run makes its own folder in the folder for logs", "[native]") {
+  const ShownPlan plan = started_natively({"--log-dir=/logs", "--run-id=team/job", "train.py"});
+  CHECK(value(plan.workers[1].environment, "TORCHELASTIC_ERROR_FILE") ==
+        "/logs/team_job_XXXXXX/attempt_0/1/error.json");
+}
+
+TEST_CASE("a script's workers wait for the master's port, a program's for its name alone", "[native]") {
+  CHECK(started_natively({"train.py"}).wait == Until::port);
+  CHECK(started_natively({"--", "./mytask"}).wait == Until::name);
+}
+
+TEST_CASE("PYTHON_EXEC names the workers' interpreter, as with torchrun", "[native]") {
+  Words environment = kubeflow;
+  environment.emplace_back("PYTHON_EXEC=/opt/python");
+  CHECK(started_natively({"train.py"}, environment).workers[0].argv[0] == "/opt/python");
+}
+
+TEST_CASE("a job that the native launcher cannot start is refused with what to do", "[native]") {
+  CHECK_THAT(to_line(refused({"--nnodes=2:3", "train.py"})), Catch::Contains("this job is elastic"));
+  CHECK_THAT(to_line(refused({"torchrun", "train.py"})),
+             Catch::Contains("give the script to rankshim instead"));
+  CHECK_THAT(to_line(refused({"--max-restarts=1", "train.py"})), Catch::Contains("this job has 3 nodes"));
+  CHECK_THAT(to_line(refused({"--ctty", "train.py"})), Catch::Contains("--ctty"));
+  CHECK_THAT(to_line(refused({"--tee", "train.py"})), Catch::Contains("set --log-dir"));
+  CHECK_THAT(to_line(refused({"--prefix", "--log-dir=/logs", "train.py"})), Catch::Contains("set --tee"));
+  const Words created = {"RANK=1", "WORLD_SIZE=2", "LOCAL_RANK=1", "MASTER_ADDR=a", "MASTER_PORT=1"};
+  CHECK_THAT(to_line(refused({"train.py"}, created)),
+             Catch::Contains("already started one process per accelerator"));
+}
+
+TEST_CASE("only the native launcher can put a prefix before lines", "[native]") {
+  const auto outcome = plan(FakeNode(kubeflow), {"--prefix", "train.py"}).plan;
+  REQUIRE(std::holds_alternative<Faults>(outcome));
+  CHECK(to_line(std::get<Faults>(outcome).front()) ==
+        "--prefix=true, but torchrun starts the workers; leave it out, or set --launcher (RANKSHIM_LAUNCHER) "
+        "to native");
+}
+
+TEST_CASE("the native launcher is offered only where it does all that torchrun would do", "[native]") {
+  const auto offered = [](Words line, Words more = {}) {
+    Words environment = kubeflow;
+    environment.insert(environment.end(), more.begin(), more.end());
+    FakeNode node(environment);
+    node.programs = {"/usr/bin/python3", "/usr/bin/torchrun"};
+    return planned(node, std::move(line)).native_would_serve;
+  };
+  CHECK(offered({"train.py"}));
+  CHECK(offered({"-m", "module"}));
+  for (const Words& line : {Words{"--launcher=torchrun", "train.py"}, Words{"--launcher=native", "train.py"},
+                            Words{"--nnodes=2:3", "train.py"}, Words{"--max-restarts=1", "train.py"},
+                            Words{"torchrun", "train.py"}, Words{"bash", "run.sh"}})
+    CHECK_FALSE(offered(line));
+  CHECK_FALSE(offered({"train.py"}, {"PET_TEE=3"}));
+}

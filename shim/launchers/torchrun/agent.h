@@ -1,0 +1,69 @@
+#pragma once
+
+#include <chrono>
+#include <optional>
+#include <string>
+
+#include "base/signal_text.h"
+#include "launchers/torchrun/meeting.h"
+#include "launchers/torchrun/program.h"
+#include "launchers/torchrun/worker_watch.h"
+
+namespace rankshim::torchrun {
+
+/// What is known of torchrun's agent before its start.
+struct AgentPlan {
+  /// Its --log_dir, which exists and by which its workers are followed. Empty: they are not followed.
+  std::string log_folder;
+  unsigned workers = 0;  ///< how many it starts on this node
+  /// These signals go to its workers instead.
+  supervise::SignalSet worker_signals = 0;
+  /// How it waits for other nodes before it starts its first worker; nothing if it waits for none.
+  std::optional<MeetingPlan> meeting;
+};
+
+/// torchrun as the supervisor sees it. It stops its workers itself, and a second stop signal would give them
+/// another 30 s. Until its first worker starts nothing can be lost: if it does not follow a stop at once, it
+/// is killed within two seconds. When all its workers have ended, it has the time that it gives its workers,
+/// or the grace.
+class Agent final : public Program {
+ public:
+  Agent(AgentPlan plan, const JobSize& job, bool strict) : Program(job, strict), plan_(std::move(plan)) {}
+
+  [[nodiscard]] bool follows_workers() const override { return watch_.has_value(); }
+  [[nodiscard]] std::vector<supervise::WorkerState> workers() const override;
+  [[nodiscard]] supervise::WorkerRecord record() const override;
+  [[nodiscard]] bool has_work() const override;
+
+  [[nodiscard]] bool stops_workers() const override { return true; }
+  [[nodiscard]] bool is_for_workers(int signal) const override;
+  [[nodiscard]] std::vector<supervise::Process> receivers(int signal) const override;
+
+  void started(boost::asio::io_context& io, const std::vector<pid_t>& processes, Clock::time_point when,
+               const std::vector<std::string>& environment) override;
+  void reaped(pid_t process, int status) override;
+  void stop_came() override;
+  void stop_passed_on(int signal, std::optional<std::chrono::milliseconds> grace) override;
+  void command_ended() override;
+  void finish() override;
+
+  [[nodiscard]] std::optional<Clock::time_point> due() const override;
+  supervise::Request look() override;
+
+ private:
+  [[nodiscard]] bool had_workers() const { return watch_ && watch_->first_seen(); }
+  [[nodiscard]] bool waits_for_nodes() const { return meeting_ && !had_workers(); }
+  [[nodiscard]] std::chrono::milliseconds time_of_workers() const;
+  supervise::Request look_at_meeting();
+  supervise::Request on_late();
+
+  const AgentPlan plan_;
+  std::optional<WorkerWatch> watch_;
+  std::optional<Meeting> meeting_;  // until the first worker or a stop
+  bool never_met_ = false;
+  int stop_signal_ = 0;                         // the one that was passed on
+  std::optional<Clock::time_point> late_due_;   // when it has failed to follow that
+  std::optional<Clock::time_point> hangs_due_;  // just before it kills the workers that have not stopped
+};
+
+}  // namespace rankshim::torchrun

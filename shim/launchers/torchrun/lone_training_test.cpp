@@ -1,0 +1,135 @@
+#include "launchers/torchrun/lone_training.h"
+
+#include <catch2/catch.hpp>
+
+using namespace rankshim::torchrun;
+
+namespace {
+
+SeenProcess program(pid_t pid, pid_t parent, std::string name, std::string alone_by = {}) {
+  return {.pid = pid, .parent = parent, .name = std::move(name), .alone_by = std::move(alone_by)};
+}
+
+SeenProcess worker(pid_t pid, pid_t parent, unsigned world, unsigned local_rank, unsigned local_world) {
+  return {.pid = pid,
+          .parent = parent,
+          .name = "train.py",
+          .world_size = world,
+          .local_rank = local_rank,
+          .local_world_size = local_world};
+}
+
+SeenProcess spawned(pid_t pid, pid_t parent, unsigned world) {
+  return {.pid = pid, .parent = parent, .name = "python3", .spawned_world = world};
+}
+
+std::string read_alone_by(std::string_view line) { return read_command_line(line).alone_by; }
+
+/// A command line as /proc has it.
+std::string words(std::string text) {
+  for (char& c : text) c = c == ' ' ? '\0' : c;
+  return text + '\0';
+}
+
+}  // namespace
+
+TEST_CASE("a node trains alone where its workers' world is no larger than the node", "[lone]") {
+  const SeenProcess script = program(10, 0, "run.sh");
+  const SeenProcess agent = program(11, 10, "torchrun");
+  const SeenProcess lone = program(12, 10, "torchrun", "--standalone");
+  struct Case {
+    const char* what;
+    std::vector<SeenProcess> processes;
+    JobSize job;
+    std::string found;
+  };
+  const std::vector<Case> cases = {
+      {"nothing is there yet", {script, agent}, {2, 8}, ""},
+      {"the job's size", {script, agent, worker(12, 11, 16, 0, 8), worker(13, 11, 16, 1, 8)}, {2, 8}, ""},
+      {"this node's size",
+       {script, agent, worker(12, 11, 8, 0, 8)},
+       {2, 8},
+       "worker 12 (torchrun, started by run.sh) has WORLD_SIZE=8, but the job has 16"},
+      {"more workers than the topology knows",
+       {script, agent, worker(12, 11, 8, 0, 8)},
+       {2, 1},
+       "worker 12 (torchrun, started by run.sh) has WORLD_SIZE=8, but the job has 16"},
+      {"fewer workers than the topology knows", {script, agent, worker(12, 11, 2, 0, 1)}, {2, 8}, ""},
+      {"a launcher that says no local size",
+       {script, worker(12, 10, 2, 0, 0), worker(13, 10, 2, 1, 0)},
+       {2, 1},
+       "worker 12 (run.sh) has WORLD_SIZE=2, but the job has 4"},
+      {"one that has met others", {script, worker(12, 10, 4, 0, 0), worker(13, 10, 4, 1, 0)}, {2, 2}, ""},
+      {"a helper beside the job", {agent, worker(12, 11, 16, 0, 8), worker(13, 12, 1, 0, 1)}, {2, 8}, ""},
+      {"a helper before the job", {agent, worker(13, 12, 1, 0, 1), worker(14, 11, 16, 0, 8)}, {2, 8}, ""},
+      {"an elastic job that may have one node", {agent, worker(12, 11, 8, 0, 8)}, {1, 8}, ""},
+      {"an elastic job below its fewest nodes",
+       {agent, worker(12, 11, 8, 0, 8)},
+       {2, 8},
+       "worker 12 (torchrun) has WORLD_SIZE=8, but the job has 16"},
+      {"an elastic job of its fewest nodes", {agent, worker(12, 11, 16, 0, 8)}, {2, 8}, ""},
+      {"a torchrun that is told so",
+       {script, lone},
+       {2, 8},
+       "torchrun 12 (started by run.sh) is limited to this node (--standalone), but the job has 2 nodes"},
+      {"spawned workers, of which nothing but their number tells",
+       {script, program(11, 10, "train.py"), spawned(12, 11, 2), spawned(13, 11, 2)},
+       {2, 8},
+       "worker 12 (train.py, started by run.sh) has WORLD_SIZE=2, but the job has 16"},
+      {"what the platform says to all",
+       {spawned(10, 0, 2), spawned(11, 10, 2), spawned(12, 10, 2)},
+       {2, 8},
+       ""},
+      {"spawned workers of a larger world", {script, spawned(12, 10, 4), spawned(13, 10, 4)}, {2, 8}, ""},
+      {"spawned workers of the job's world", {script, spawned(12, 10, 2), spawned(13, 10, 2)}, {2, 1}, ""},
+      {"an endpoint of a job on one machine",
+       {{.pid = 12,
+         .name = "torchrun",
+         .alone_by = "--rdzv_endpoint=127.0.0.1:1",
+         .meets_on_loopback = true}},
+       {2, 8, true},
+       ""},
+      {"a torchrun on purpose beside the job", {script, lone, agent, worker(14, 11, 16, 0, 8)}, {2, 8}, ""},
+  };
+  for (const Case& one : cases) {
+    INFO(one.what);
+    CHECK(lone_training(one.processes, one.job) == one.found);
+  }
+}
+
+TEST_CASE("a process has its script's name, and a torchrun's flags show whether it stays on this node",
+          "[lone]") {
+  CHECK(read_command_line(words("/bin/bash -eu /w/run.sh a")).name == "run.sh");
+  CHECK(read_command_line(words("bash -c torchrun")).name == "bash");
+  CHECK(read_command_line(words("bash -lc torchrun")).name == "bash");
+  CHECK(read_command_line(words("bash --norc -e run.sh")).name == "run.sh");
+  CHECK(read_command_line(words("/usr/bin/python3 -u train.py")).name == "train.py");
+  CHECK(read_command_line(words("python -W ignore -X dev train.py")).name == "train.py");
+  CHECK(read_command_line(words("python -c torchrun")).name == "python");
+  CHECK(read_command_line(words("python3.13t -u train.py")).name == "train.py");
+  CHECK(read_command_line(words("/opt/deepspeed")).name == "deepspeed");
+  CHECK(read_command_line(words("python -u -m torch.distributed.run --nnodes=2 train.py")).name ==
+        "torchrun");
+  CHECK(read_command_line("").name.empty());
+  CHECK(read_alone_by(words("python /venv/bin/torchrun --nproc_per_node 8 --standalone t.py")) ==
+        "--standalone");
+  CHECK(read_alone_by(words("python -m torch.distributed.run --nnodes=1 t.py")) == "--nnodes=1");
+  CHECK(read_alone_by(words("python torchrun --rdzv_endpoint=localhost:0 t.py")) ==
+        "--rdzv_endpoint=localhost:0");
+  CHECK(read_alone_by(words("python torchrun --nnodes 1 t.py")) == "--nnodes 1");
+  CHECK(read_alone_by(words("python torchrun --nnodes 2 --rdzv-endpoint 127.0.0.1:0 t.py")) ==
+        "--rdzv-endpoint 127.0.0.1:0");
+  for (const char* here : {"localhost", "localhost:29400", "127.0.1.1", "[::1]:29400"}) {
+    CAPTURE(here);
+    CHECK_FALSE(
+        read_alone_by(words("python torchrun --rdzv_endpoint=" + std::string(here) + " t.py")).empty());
+  }
+  for (const char* elsewhere :
+       {"localhost.example.com:29400", "localhost-0:29400", "127.example.com:29400", "10.0.0.1:1"}) {
+    CAPTURE(elsewhere);
+    CHECK(
+        read_alone_by(words("python torchrun --rdzv_endpoint=" + std::string(elsewhere) + " t.py")).empty());
+  }
+  CHECK(read_alone_by(words("python torchrun --nnodes=16 t.py --standalone")).empty());
+  CHECK(read_alone_by(words("python train.py --standalone")).empty());
+}

@@ -1,0 +1,55 @@
+#include "launchers/torchrun/lost_peer.h"
+
+#include <catch2/catch.hpp>
+
+using namespace rankshim;
+
+TEST_CASE("a backend's error about a lost worker is distinguished from its other errors") {
+  // As printed by NCCL 2.19.3 under torch 2.2, and by gloo and the store of torch 2.13.
+  for (const char* lost : {
+           "DistBackendError: NCCL error in: ../torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp:1691, "
+           "remote process "
+           "exited or there was a network error, NCCL version 2.19.3",
+           "RuntimeError: ncclRemoteError: A call failed possibly due to a network error or a remote process "
+           "exiting "
+           "prematurely.",
+           "DistBackendError: NCCL communicator was aborted on rank 12. ",
+           "DistBackendError: NCCL timeout in communicator initialization.",
+           "DistBackendError: [Rank 0] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=16349, "
+           "OpType=ALLGATHER, NumelIn=1, NumelOut=2, Timeout(ms)=600000) ran for 600341 milliseconds before "
+           "timing out.",
+           "RuntimeError: [/pytorch/third_party/gloo/gloo/transport/tcp/pair.cc:537] Read error "
+           "[127.0.0.1]:40123: "
+           "Connection reset by peer",
+           "DistNetworkError: Failed to recv, got 0 bytes. Connection was likely closed. Did the remote "
+           "server shutdown "
+           "or crash?",
+           "DistNetworkError: The client socket has timed out after 60000ms while trying to connect to (m, "
+           "29500).",
+           "RendezvousConnectionError: The connection to the C10d store has failed. See inner exception for "
+           "details.",
+       }) {
+    CAPTURE(lost);
+    CHECK(is_error_of_lost_peer(lost));
+  }
+  for (const char* own : {
+           "DistBackendError: NCCL error in: NCCLUtils.hpp:121, unhandled cuda error, NCCL version 2.19.3",
+           "RuntimeError: CUDA error: uncorrectable ECC error encountered",
+           "BrokenPipeError: [Errno 32] Broken pipe",
+           "ConnectionResetError: [Errno 104] Connection reset by peer",
+           "RuntimeError: DataLoader worker (pid 17) is killed by signal: Killed.",
+       }) {
+    CAPTURE(own);
+    CHECK_FALSE(is_error_of_lost_peer(own));
+  }
+}
+
+TEST_CASE(
+    "an agent's error shows whether the other nodes came, and whether the host of their rendezvous is gone") {
+  CHECK(is_error_of_lost_host("RendezvousConnectionError: The connection to the C10d store has failed."));
+  CHECK_FALSE(is_error_of_lost_host("ValueError: RendezvousConnectionError"));
+  CHECK(is_error_of_no_meeting("RendezvousTimeoutError: "));
+  CHECK(is_error_of_no_meeting(
+      "DistStoreError: Timed out after 901 seconds waiting for clients. 1/2 clients joined."));
+  CHECK_FALSE(is_error_of_no_meeting("DistNetworkError: Broken pipe"));
+}

@@ -1,0 +1,46 @@
+#include "launchers/torchrun/program.h"
+
+#include "base/log.h"
+
+namespace rankshim::torchrun {
+
+using std::chrono::milliseconds;
+using supervise::Request;
+
+namespace {
+
+// Most launchers have workers by the first look, slow ones (which import from a network file system) by the
+// last.
+constexpr std::array<milliseconds, 3> looks_after = {milliseconds(5'000), milliseconds(20'000),
+                                                     milliseconds(60'000)};
+
+}  // namespace
+
+void Program::started(boost::asio::io_context& /*io*/, const std::vector<pid_t>& processes,
+                      Clock::time_point when, const std::vector<std::string>& environment) {
+  command_ = processes.front();
+  started_ = when;
+  environment_ = &environment;
+  if (job_.nodes > 1) look_due_ = when + looks_after.front();
+}
+
+Request Program::look() {
+  if (!look_due_ || *look_due_ > Clock::now()) return {};
+  look_due_.reset();
+  trains_alone_ = lone_training(see_processes(command_, *environment_), job_);
+  if (trains_alone_.empty()) {
+    if (++looks_ < looks_after.size()) look_due_ = started_ + looks_after[looks_];
+    return {};
+  }
+  log::warn("this node trains alone: {}", trains_alone_);
+  return {.kind = strict_ ? Request::Kind::stop : Request::Kind::nothing, .text = {}};
+}
+
+supervise::WorkerRecord Program::record() const {
+  supervise::WorkerRecord record;
+  record.trains_alone = trains_alone_;
+  record.ended_for_it = strict_ && !trains_alone_.empty();
+  return record;
+}
+
+}  // namespace rankshim::torchrun

@@ -1,0 +1,39 @@
+#include "launchers/torchrun/rendezvous.h"
+
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+
+using namespace rankshim::torchrun;
+
+TEST_CASE("the sockets at a port are those that listen there and those connected to it", "[rendezvous]") {
+  constexpr std::string_view table =
+      "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n"
+      "   0: 00000000:5BA0 00000000:0000 0A 00000000:00000000 00:00000000 00000000  1000        0 11 1 0\n"
+      "   1: 0100007F:A3D2 0100007F:5BA0 01 00000000:00000000 00:00000000 00000000     0        0 12 1 0\n"
+      "   2: 0100007F:5BA0 0100007F:A3D2 01 00000000:00000000 00:00000000 00000000     0        0 13 1 0\n"
+      "   3: 0100007F:A3D4 0100007F:5BA0 02 00000000:00000000 00:00000000 00000000     0        0 14 1 0\n"
+      "   4: 00000000:0016 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 15 1 0\n";
+  CHECK(sockets_at(table, 0x5BA0) == std::vector<std::uint64_t>{11, 12});
+  CHECK(sockets_at(table, 0x5BA1).empty());
+  CHECK(sockets_at("", 1).empty());
+}
+
+TEST_CASE("a process is in the rendezvous as soon as it listens at the store's port", "[rendezvous]") {
+  const int socket_here = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  REQUIRE(socket_here >= 0);
+  sockaddr_in6 address{};
+  address.sin6_family = AF_INET6;
+  address.sin6_addr = in6addr_loopback;
+  REQUIRE(bind(socket_here, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0);
+  socklen_t size = sizeof address;
+  REQUIRE(getsockname(socket_here, reinterpret_cast<sockaddr*>(&address), &size) == 0);
+  const std::uint16_t port = ntohs(address.sin6_port);
+  CHECK_FALSE(is_in_rendezvous(getpid(), port));
+  REQUIRE(listen(socket_here, 1) == 0);
+  CHECK(is_in_rendezvous(getpid(), port));
+  CHECK_FALSE(is_in_rendezvous(getpid(), static_cast<std::uint16_t>(port ^ 1U)));
+  close(socket_here);
+}

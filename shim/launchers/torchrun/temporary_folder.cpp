@@ -1,0 +1,130 @@
+#include "launchers/torchrun/temporary_folder.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
+#include <utility>
+
+#include "base/log.h"
+#include "base/remove_folder.h"
+#include "supervise/working_directory.h"
+
+namespace rankshim {
+namespace {
+
+/// Makes the folder and all folders above it.
+bool make_folders(const std::string& path) {
+  for (auto end = path.find('/', 1); end != std::string::npos; end = path.find('/', end + 1))
+    mkdir(path.substr(0, end).c_str(), 0777);  // an error shows at the last one
+  return mkdir(path.c_str(), 0777) == 0 || errno == EEXIST;
+}
+
+std::string site_file(const std::string& folder) { return folder + "/sitecustomize.py"; }
+
+/// Writes a new file of both texts with that mode, whatever the umask.
+bool write_new_file(const std::string& path, std::string_view head, std::string_view tail, mode_t mode) {
+  const int descriptor = open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+  if (descriptor < 0) return false;
+  const std::array parts{iovec{const_cast<char*>(head.data()), head.size()},   // writev() only reads
+                         iovec{const_cast<char*>(tail.data()), tail.size()}};  // NOLINT(*-const-cast)
+  const bool written =
+      writev(descriptor, parts.data(), parts.size()) == static_cast<ssize_t>(head.size() + tail.size()) &&
+      (mode == 0600 || fchmod(descriptor, mode) == 0);
+  return close(descriptor) == 0 && written;
+}
+
+/// Writes sitecustomize.py. The processes of a command that rankshim runs as root may belong to another user
+/// (gosu, su): they may read it.
+bool write_site(const std::string& folder, const PythonSite& site) {
+  // Not a rendezvous' configuration, which may contain a password.
+  const auto is_private = [](const auto& entry) {
+    return entry.first == "PET_RDZV_CONF" && entry.second != "is_host=true" &&
+           entry.second != "is_host=false";
+  };
+  const bool shared = site.job && geteuid() == 0 && std::ranges::none_of(*site.job, is_private);
+  return write_new_file(site_file(folder), python_site_module(), python_site_call(site),
+                        shared ? 0644 : 0600) &&
+         (!shared || chmod(folder.c_str(), 0755) == 0);
+}
+
+/// Writes the launcher's file of hosts, for another user too.
+bool write_hostfile(const OwnFolder& folder, const std::string& hosts) {
+  return write_new_file(hostfile(folder), hosts, {}, 0644) &&
+         (geteuid() != 0 || chmod(folder.path.c_str(), 0755) == 0);
+}
+
+constexpr const char* in_tmp = "/tmp/rankshim-XXXXXX";
+
+/// The template, or one in /tmp if other users could replace the folder by theirs: its content is executed.
+std::string safe_template(const std::string& wanted) {
+  struct stat status{};
+  if (stat(wanted.substr(0, wanted.rfind('/')).c_str(), &status) != 0) return wanted;
+  const bool ours = status.st_uid == 0 || status.st_uid == geteuid();
+  const bool others_write = (status.st_mode & (S_IWGRP | S_IWOTH)) != 0 && (status.st_mode & S_ISVTX) == 0;
+  return ours && !others_write ? wanted : in_tmp;
+}
+
+}  // namespace
+
+std::string temporary_folder_template(const Node& node, LauncherKind launcher) {
+  const std::string_view usual = launcher == LauncherKind::none ? "/dev/shm" : "/tmp";
+  std::string_view chosen = node.environment().get("TMPDIR").value_or(usual);
+  while (chosen.size() > 1 && chosen.ends_with('/')) chosen.remove_suffix(1);
+  return std::string(chosen.starts_with('/') ? chosen : usual) + "/rankshim-XXXXXX";
+}
+
+TemporaryFolder::TemporaryFolder(const LaunchChoice& choice, const std::optional<PythonSite>& site,
+                                 const Node& node) {
+  if (!choice.log_dir.empty()) use_log_folder_of_user(choice.log_dir);
+  const bool logs = choice.launches() && choice.log_dir.empty();
+  if (!logs && !site && choice.hostfile.empty()) return;
+  const std::string wanted = temporary_folder_template(node, choice.launcher);
+  const bool made = make(safe_template(wanted)) || (wanted.starts_with("/dev/shm/") && make(in_tmp));
+  if (!made && logs) {
+    log::warn(
+        "cannot make a folder like {} ({}): the workers' own exit codes and exceptions will not be known; "
+        "set TMPDIR",
+        wanted, std::strerror(errno));
+  }
+  if (logs) log_folder_ = own_.path;
+  own_.has_site = made && site && write_site(own_.path, *site);
+  if (!choice.hostfile.empty() && !(made && write_hostfile(own_, choice.hostfile)))
+    log::warn("cannot write the file of hosts for the launcher ({}); set TMPDIR", std::strerror(errno));
+}
+
+void TemporaryFolder::use_log_folder_of_user(std::string folder) {
+  folder = supervise::absolute_path(std::move(folder));
+  // torchrun would make it too, but only just before its workers
+  if (make_folders(folder)) {
+    log_folder_ = std::move(folder);
+  } else {
+    log::warn("cannot make the folder {} ({}): the workers' own exit codes will not be known", folder,
+              std::strerror(errno));
+  }
+}
+
+bool TemporaryFolder::make(std::string path) {
+  if (mkdtemp(path.data()) == nullptr) return false;
+  own_.path = std::move(path);
+  return true;
+}
+
+TemporaryFolder::~TemporaryFolder() {
+  if (own_.path.empty()) return;
+  // The usual case first: only rankshim's files.
+  unlink(site_file(own_.path).c_str());
+  if (rmdir(own_.path.c_str()) == 0) return;
+  constexpr std::chrono::seconds most{5};
+  if (!remove_folder(own_.path, most))
+    log::warn("the temporary folder {} cannot be removed: {}", own_.path, std::strerror(errno));
+}
+
+}  // namespace rankshim

@@ -1,0 +1,42 @@
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "launchers/torchrun/python_site.h"
+#include "launchers/torchrun/torchrun_plan.h"
+#include "plan/launch.h"
+
+namespace rankshim {
+
+/// A temporary folder for the files that a command needs from rankshim, as long as this object lives: the
+/// launcher's logs with their error files (torchrun would otherwise make a folder under /tmp that nothing
+/// removes), and sitecustomize.py (python_site.h).
+class TemporaryFolder {
+ public:
+  /// Makes the folder if the launcher or `site` needs one. If none can be made (a read-only root), the
+  /// command runs without it; this is a warning if the launcher's workers cannot be followed then.
+  TemporaryFolder(const LaunchChoice& choice, const std::optional<PythonSite>& site, const Node& node);
+  ~TemporaryFolder();
+  TemporaryFolder(const TemporaryFolder&) = delete;
+  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+
+  [[nodiscard]] const OwnFolder& own() const { return own_; }
+
+  /// The launcher's log folder: the user's, or the temporary one. Empty if there is none.
+  [[nodiscard]] const std::string& log_folder() const { return log_folder_; }
+
+ private:
+  void use_log_folder_of_user(std::string folder);
+  bool make(std::string path);
+
+  OwnFolder own_;
+  std::string log_folder_;
+};
+
+/// The pattern of the folder's name: in TMPDIR if set. Otherwise a launcher's is in /tmp, because it may
+/// contain its workers' logs, and a program's in /dev/shm, where a few small files take a tenth of the time,
+/// or in /tmp if /dev/shm is missing or not writable.
+std::string temporary_folder_template(const Node& node, LauncherKind launcher);
+
+}  // namespace rankshim

@@ -1,0 +1,108 @@
+#include "launchers/torchrun/temporary_folder.h"
+
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+#include "node/fake_node.h"
+
+namespace rankshim {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// A folder of the test's own, as TMPDIR.
+struct Place {
+  fs::path path = fs::temp_directory_path() / ("rankshim-test-" + std::to_string(getpid()));
+  FakeNode node{{"TMPDIR=" + path.string()}};
+  Place() { fs::create_directory(path); }
+  ~Place() { fs::remove_all(path); }
+  Place(const Place&) = delete;
+  Place& operator=(const Place&) = delete;
+};
+
+LaunchChoice torchrun_chosen() {
+  LaunchChoice choice;
+  choice.launcher = LauncherKind::torchrun;
+  return choice;
+}
+
+PythonSite site_for(std::optional<Variables> job = {}) {
+  return {.had_path = true, .job = std::move(job), .master = "10.0.0.1", .records = true};
+}
+
+std::string content(const std::string& path) {
+  std::ifstream file(path);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+TEST_CASE("a command's temporary folder holds our part in Python's start, and goes with it") {
+  const Place place;
+  {
+    const TemporaryFolder folder(torchrun_chosen(), site_for(), place.node);
+    const std::string path = folder.log_folder();
+    REQUIRE(fs::is_directory(path));
+    CHECK(folder.own().path == path);
+    CHECK(folder.own().has_site);
+    CHECK(content(path + "/sitecustomize.py").ends_with("\n\nserve(True, None, \"10.0.0.1\", True)\n"));
+    CHECK((fs::status(path).permissions() & fs::perms::all) == fs::perms::owner_all);
+    fs::create_directories(path + "/attempt_0/0");
+  }
+  CHECK(fs::is_empty(place.path));
+}
+
+TEST_CASE("without a place for a temporary folder there is none") {
+  const FakeNode node({"TMPDIR=/proc/nowhere"});
+  const TemporaryFolder folder(torchrun_chosen(), site_for(), node);
+  CHECK(folder.log_folder().empty());
+  CHECK(folder.own().path.empty());
+  CHECK_FALSE(folder.own().has_site);
+}
+
+TEST_CASE("a program's files are in memory, a launcher's on disk, and all in TMPDIR if that is set") {
+  CHECK(temporary_folder_template(FakeNode({}), LauncherKind::none) == "/dev/shm/rankshim-XXXXXX");
+  CHECK(temporary_folder_template(FakeNode({}), LauncherKind::torchrun) == "/tmp/rankshim-XXXXXX");
+  for (const LauncherKind launcher : {LauncherKind::none, LauncherKind::torchrun})
+    CHECK(temporary_folder_template(FakeNode({"TMPDIR=/a/"}), launcher) == "/a/rankshim-XXXXXX");
+}
+
+TEST_CASE("where others could replace the temporary folder it is made in /tmp") {
+  const Place place;
+  fs::permissions(place.path, fs::perms::all);
+  CHECK(
+      TemporaryFolder(torchrun_chosen(), site_for(), place.node).log_folder().starts_with("/tmp/rankshim-"));
+  fs::permissions(place.path, fs::perms::all | fs::perms::sticky_bit);
+  CHECK(TemporaryFolder(torchrun_chosen(), site_for(), place.node)
+            .log_folder()
+            .starts_with(place.path.string()));
+}
+
+TEST_CASE("a rendezvous' configuration is shown to no other user") {
+  const Place place;
+  const TemporaryFolder folder(torchrun_chosen(),
+                               site_for(Variables{{"PET_RDZV_CONF", "is_host=true,password=x"}}), place.node);
+  CHECK((fs::status(folder.log_folder()).permissions() & fs::perms::all) == fs::perms::owner_all);
+}
+
+TEST_CASE("a torchrun that another user's process may start can read our part") {
+  const Place place;
+  const TemporaryFolder folder(
+      torchrun_chosen(), site_for(Variables{{"PET_NNODES", "2"}, {"PET_RDZV_ID", "a\"b\\\n"}}), place.node);
+  const std::string path = folder.log_folder();
+  CHECK(content(path + "/sitecustomize.py")
+            .ends_with("serve(True, {\"PET_NNODES\": \"2\", \"PET_RDZV_ID\": \"a\\x22b\\x5c\\x0a\", }, "
+                       "\"10.0.0.1\", True)\n"));
+  const auto others = [](const std::string& name) {
+    return fs::status(name).permissions() & fs::perms::others_all;
+  };
+  if (geteuid() == 0) {
+    CHECK(others(path) == (fs::perms::others_read | fs::perms::others_exec));
+    CHECK(others(path + "/sitecustomize.py") == fs::perms::others_read);
+  }
+}
+
+}  // namespace
+}  // namespace rankshim

@@ -1,0 +1,294 @@
+#include "launchers/torchrun/torchrun_plan.h"
+
+#include <spdlog/fmt/fmt.h>
+
+#include <algorithm>
+#include <array>
+
+#include "base/text.h"
+#include "launchers/torchrun/temporary_folder.h"
+#include "launchers/torchrun/torchrun_flags.h"
+#include "launchers/torchrun/torchrun_job.h"
+#include "topology/python_words.h"
+
+namespace rankshim {
+namespace {
+
+using platform::Granularity;
+
+/// Flags of torchrun that the environment can turn on and the command line cannot turn off, or that would
+/// describe another job (torch/distributed/run.py, check_env and env).
+constexpr std::array<std::string_view, 15> pet_ours = {
+    "PET_NNODES",     "PET_NODE_RANK",    "PET_NPROC_PER_NODE", "PET_MASTER_ADDR", "PET_MASTER_PORT",
+    "PET_RDZV_ID",    "PET_RDZV_BACKEND", "PET_RDZV_ENDPOINT",  "PET_RDZV_CONF",   "PET_STANDALONE",
+    "PET_LOCAL_ADDR", "PET_MAX_RESTARTS", "PET_MODULE",         "PET_NO_PYTHON",   "PET_RUN_PATH"};
+
+/// The flags that torch.distributed.launch has had since its beginning.
+bool is_launchs(std::string_view flag) {
+  return flag == "nnodes" || flag == "nproc_per_node" || flag == "node_rank" || flag.starts_with("master_");
+}
+
+/// Variables for how torchrun starts the script, rather than where.
+bool is_script_kind(std::string_view name) {
+  return name == "PET_MODULE" || name == "PET_NO_PYTHON" || name == "PET_RUN_PATH";
+}
+
+/// The interpreter in a torchrun's first line; nothing if that names another program.
+std::vector<std::string> interpreter_of(const std::string& program, const Node& node) {
+  const std::string text = node.file(node.find_program(program).value_or("")).value_or("");
+  const std::string line = text.substr(0, text.find('\n'));
+  if (!line.starts_with("#!") || line.find(' ') != std::string::npos) return {};
+  std::vector<std::string> python = {line.substr(2)};
+  if (!base_name(python[0]).starts_with("python")) return {};
+  return python;
+}
+
+/// The text of a script, or of a module below the working directory; empty if it cannot be read.
+std::string script_text(const std::vector<std::string>& command, const Node& node) {
+  std::string path = command[0];
+  if (path == "-m") {
+    path = command.size() > 1 ? command[1] : std::string();
+    std::replace(path.begin(), path.end(), '.', '/');
+    path += ".py";
+  }
+  return node.file(path).value_or("");
+}
+
+/// torch from 2.0 on passes --local-rank, earlier versions --local_rank: the script gets the one that it
+/// reads, or the older one if that is not visible, because most scripts that need the argument are older than
+/// 2.0.
+std::string local_rank_spelling(const std::vector<std::string>& command, const Node& node) {
+  const std::string text = script_text(command, node);
+  const bool only_dash =
+      text.find("--local-rank") != std::string::npos && text.find("--local_rank") == std::string::npos;
+  return only_dash ? "--local-rank" : "--local_rank";
+}
+
+/// The words of --torchrun-args.
+std::vector<std::string> words_of(const Settings& settings) {
+  std::vector<std::string> words;
+  std::string_view text = settings.text(Option::torchrun_args);
+  for (std::string_view word = take_word(text); !word.empty(); word = take_word(text))
+    words.emplace_back(word);
+  return words;
+}
+
+/// Whether the script reads torch.distributed.launch's argument, as far as its text shows it.
+bool reads_local_rank_argument(const std::string& text) {
+  return text.find("--local_rank") != std::string::npos || text.find("--local-rank") != std::string::npos;
+}
+
+/// Whether the command is a program on one of several nodes, so that a torchrun in it has to join the job.
+bool may_start_torchrun(const LaunchChoice& choice, const LaunchInput& input) {
+  const Topology& topology = input.topology;
+  return input.settings.flag(Option::export_pet) && !choice.launches() && !topology.alone &&
+         topology.granularity != Granularity::process && topology.idle_role.empty();
+}
+
+/// Whether a torchrun in the command would not load sitecustomize.py and needs the PET_* themselves: there is
+/// none, or the words of the command or its shell script replace PYTHONPATH. A text that says with which
+/// nodes it trains gets none, because a `torchrun --standalone` would wait for the other nodes.
+bool needs_plain_variables(const LaunchInput& input, bool has_site) {
+  std::string text;
+  for (const std::string& word : input.command) {
+    text += word + '\n';
+    if (word.ends_with(".sh")) text += input.node.file(word).value_or("");
+  }
+  const auto has = [&text](std::string_view part) { return text.find(part) != std::string::npos; };
+  const bool starts = has("torchrun") || has("torch.distributed.run") || has("torch.distributed.launch");
+  const bool chooses = has("standalone") || has("rdzv") || has("--nnodes") || has("--master");
+  return starts && !chooses && (!has_site || has("PYTHONPATH=") || has("unset PYTHONPATH"));
+}
+
+void warn_script(LaunchChoice& choice, const LaunchInput& input) {
+  const std::string& script = input.command[0];
+  if (choice.launcher == LauncherKind::launch || script == "-m") return;
+  const auto source = input.node.file(script);
+  if (!source) return;
+  if (!reads_local_rank_argument(*source) || source->find("LOCAL_RANK") != std::string::npos) return;
+  choice.warnings.push_back(fmt::format(
+      "{} mentions --local_rank and not LOCAL_RANK; if it needs the argument, use --launcher=launch",
+      script));
+}
+
+}  // namespace
+
+std::optional<TorchrunCommand> own_torchrun(const Settings& settings,
+                                            const std::vector<std::string>& command) {
+  if (settings.text(Option::launcher) == "none") return std::nullopt;
+  return read_torchrun(command);
+}
+
+Faults check_torchrun_args(const Settings& settings) {
+  const std::vector<std::string> words = words_of(settings);
+  const TorchrunCommand torchrun = read_torchrun_args(words);
+  Faults faults;
+  const auto reject = [&](const std::string& what, std::string fix) {
+    const std::string& name = settings[Option::torchrun_args]->detail;
+    faults.push_back({fmt::format("{} has {}", name, what), {name}, std::move(fix)});
+  };
+  for (const auto& flag : torchrun.flags) {
+    if (std::find(pet_ours.begin(), pet_ours.end(), "PET_" + upper_case(flag.name)) != pet_ours.end())
+      reject(fmt::format("--{}, which rankshim sets", flag.name),
+             "use rankshim's own option for it, or give the whole torchrun command after --");
+  }
+  if (torchrun.script_at < words.size())
+    reject(fmt::format("the word {}, which is no option of torchrun", in_quotes(words[torchrun.script_at])),
+           "write each option as --NAME=VALUE, with blanks between them");
+  return faults;
+}
+
+void choose_for_torchrun(LaunchChoice& choice, const LaunchInput& input, const TorchrunCommand* own) {
+  const std::vector<std::string> words = words_of(input.settings);
+  const TorchrunCommand more = read_torchrun_args(words);
+  for (const auto& flag : more.flags)
+    choice.torchrun_args.push_back(
+        fmt::format("--{}{}{}", flag.name, flag.value.empty() ? "" : "=", flag.value));
+  const auto* logs = own != nullptr ? own->find("log_dir") : nullptr;
+  if (logs == nullptr) logs = more.find("log_dir");
+  const auto& ours = input.settings[Option::log_dir];
+  choice.log_dir = logs != nullptr ? logs->value
+                   : ours          ? ours->text
+                                   : std::string(input.node.environment().get("PET_LOG_DIR").value_or(""));
+  if (input.command.empty()) return;
+  if (!choice.interpreter.empty()) choice.python = {choice.interpreter, "-u"};
+  if (own == nullptr) return warn_script(choice, input);
+  if (choice.interpreter.empty()) choice.python = own->interpreter;
+  if (!own->program.empty()) choice.python = interpreter_of(own->program, input.node);
+}
+
+std::optional<PythonSite> plan_site(const LaunchChoice& choice, const LaunchInput& input,
+                                    const std::optional<std::string>& master_address) {
+  const Topology& topology = input.topology;
+  if (input.command.empty()) return std::nullopt;
+  const bool created = topology.granularity == Granularity::process;
+  const bool records = input.settings.flag(Option::record);
+  const bool worker = records && (choice.launches() || (created && is_script(input.command)));
+  const bool joins = may_start_torchrun(choice, input);
+  if (!worker && !joins) return std::nullopt;
+  const Environment& environment = input.node.environment();
+  const auto path = environment.get(python_path_variable);
+  // A folder with a colon would be two entries of PYTHONPATH, and with a variable above the kernel's limit
+  // the command could not be executed (execve(2), MAX_ARG_STRLEN).
+  constexpr std::size_t longest_path = std::size_t{120} << 10U;
+  const bool two_folders =
+      temporary_folder_template(input.node, choice.launcher).find(':') != std::string::npos;
+  if (two_folders || (path && path->size() > longest_path)) return std::nullopt;
+  PythonSite site{.had_path = path.has_value(), .job = {}, .master = {}, .records = records};
+  if (joins) {
+    site.job = torchrun_job(topology, input.settings, environment);
+    const std::string_view master = topology.facts.text(Fact::master_addr);
+    site.master = without_brackets(master_address ? std::string_view(*master_address) : master);
+    if (!is_literal(site.master)) site.master.clear();
+  }
+  return site;
+}
+
+void hide_other_job(EnvironmentChange& change, const LaunchInput& input, const TorchrunCommand* own) {
+  const Environment& environment = input.node.environment();
+  auto& [set, unset] = change;
+  for (const std::string_view name : pet_ours) {
+    if (!environment.has(name)) continue;
+    // The user's variables for how the user's torchrun starts the script are kept.
+    if (own != nullptr && environment.get(name) && is_script_kind(name)) continue;
+    std::erase_if(set, [&](const auto& entry) { return entry.first == name; });
+    if (std::find(unset.begin(), unset.end(), name) == unset.end()) unset.emplace_back(name);
+  }
+}
+
+void change_for_torchrun(EnvironmentChange& change, const LaunchChoice& choice, const LaunchInput& input,
+                         const OwnFolder& folder) {
+  const Environment& environment = input.node.environment();
+  auto& set = change.set;
+  // A rank 0 that survives could not admit a new node: MASTER_ADDR is not published for the new round (torch
+  // 2.13).
+  constexpr std::string_view share = "TORCH_DISABLE_SHARE_RDZV_TCP_STORE";
+  if (input.topology.elastic && !environment.get(share)) set.emplace_back(share, "1");
+  if (!environment.get(agent_error_variable) && choice.log_dir.empty() && !folder.path.empty())
+    set.emplace_back(agent_error_variable, agent_error_file(folder.path));
+}
+
+void change_for_site(EnvironmentChange& change, const LaunchChoice& choice, const LaunchInput& input,
+                     const OwnFolder& folder) {
+  const Environment& environment = input.node.environment();
+  if (may_start_torchrun(choice, input) && needs_plain_variables(input, folder.has_site)) {
+    for (auto& [name, value] : torchrun_job(input.topology, input.settings, change.apply(environment)))
+      change.set.emplace_back(name, value);
+  }
+  if (!folder.has_site) return;
+  const auto path = environment.get(python_path_variable);
+  auto& set = change.set;
+  set.emplace_back(python_path_variable, folder.path + (path ? ":" + std::string(*path) : ""));
+  const bool created = input.topology.granularity == Granularity::process;
+  if (created && !environment.get(agent_error_variable))
+    set.emplace_back(agent_error_variable, agent_error_file(folder.path));
+}
+
+/// Gives torchrun the same grace for its workers as rankshim gives torchrun
+/// (torch/distributed/launcher/api.py, whole seconds), and makes workers that hang show their stacks
+/// (faulthandler in Python's library).
+void change_for_stop(EnvironmentChange& change, const LaunchChoice& choice, const LaunchInput& input) {
+  const Environment& environment = input.node.environment();
+  auto& set = change.set;
+  constexpr std::string_view timeout = "TORCH_ELASTIC_SHUTDOWN_TIMEOUT";
+  const auto grace = input.settings.time(Option::grace);
+  if (choice.by_torchrun() && grace && !environment.get(timeout))
+    set.emplace_back(timeout, std::to_string(std::max<std::int64_t>(1, (grace->count() + 999) / 1000)));
+  constexpr std::string_view handler = "PYTHONFAULTHANDLER";
+  if (input.settings.flag(Option::stacks) && !environment.has(handler)) set.emplace_back(handler, "1");
+}
+
+std::vector<std::string> torchrun_argv(const LaunchChoice& choice, const LaunchInput& input,
+                                       const TorchrunCommand* own, const KnownAtStart& known) {
+  const std::vector<std::string>& command = input.command;
+  const bool has_only_launch = known.torch.has_only_launch;
+  std::vector<std::string> argv;
+  if (!choice.interpreter.empty()) argv = {choice.interpreter, "-u"};
+  auto flags = torchrun_flags(input.topology, input.settings, input.node, known.master_address,
+                              choice.log_dir.empty() ? known.folder.path : std::string());
+  if (const auto& log_dir = input.settings[Option::log_dir]) {
+    flags.push_back({"log_dir", log_dir->text});
+    // 3: stdout and stderr (torch/distributed/elastic/multiprocessing/api.py, Std)
+    flags.push_back({input.settings.flag(Option::tee) ? "tee" : "redirects", "3"});
+  }
+  if (has_only_launch) std::erase_if(flags, [](const auto& flag) { return !is_launchs(flag.name); });
+  std::vector<std::string> more = choice.torchrun_args;
+  std::erase_if(more, [&](const std::string& option) {
+    return std::ranges::find(known.torch.rejected, option) != known.torch.rejected.end();
+  });
+  if (own != nullptr) {
+    auto words = fill_in(command, *own, input.topology, std::move(flags));
+    words.insert(words.begin() + static_cast<std::ptrdiff_t>(own->flags_at), more.begin(), more.end());
+    argv.insert(argv.end(), words.begin(), words.end());
+    return argv;
+  }
+  argv.insert(argv.end(), {"-m", has_only_launch ? "torch.distributed.launch" : "torch.distributed.run"});
+  for (const TorchrunFlag& flag : flags) argv.push_back(fmt::format("--{}={}", flag.name, flag.value));
+  argv.insert(argv.end(), more.begin(), more.end());
+  // It passes --local_rank=N to every script, unless it gets --use_env.
+  if (has_only_launch && choice.launcher != LauncherKind::launch &&
+      !reads_local_rank_argument(script_text(command, input.node)))
+    argv.emplace_back("--use_env");
+  argv.insert(argv.end(), command.begin(), command.end());
+  if (choice.launcher != LauncherKind::launch || has_only_launch) return argv;
+  // Appended after the script, as torch.distributed.launch does; torchrun replaces the placeholder by the
+  // number (torch/distributed/elastic/utils/api.py, macros).
+  const auto script = argv.end() - static_cast<std::ptrdiff_t>(command.size());
+  argv.insert(script + (command[0] == "-m" ? 2 : 1),
+              local_rank_spelling(command, input.node) + "=${local_rank}");
+  return argv;
+}
+
+std::string agent_error_file(const std::string& folder) { return folder + "/error.json"; }
+
+std::string find_agent_error_file(const LaunchChoice& choice, const LaunchPlan& plan, const Node& node,
+                                  const OwnFolder& folder) {
+  if (choice.launcher == LauncherKind::native || (!choice.launches() && !folder.has_site)) return {};
+  std::string path(node.environment().get(agent_error_variable).value_or(""));
+  for (const auto& [name, value] : plan.environment.set) {
+    if (name == agent_error_variable) path = value;
+  }
+  return path.empty() && folder.has_site ? agent_error_file(folder.path) : path;
+}
+
+}  // namespace rankshim

@@ -1,0 +1,89 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "launchers/torchrun/python_site.h"
+#include "launchers/torchrun/torchrun_command.h"
+#include "plan/launch.h"
+
+/// torchrun's part of a launch plan; pure.
+namespace rankshim {
+
+/// The file into which a process under torch's @record, such as the agent, writes why it failed.
+inline constexpr std::string_view agent_error_variable = "TORCHELASTIC_ERROR_FILE";
+
+/// The command as a torchrun command, if it is one and --launcher allows it to be the launcher.
+std::optional<TorchrunCommand> own_torchrun(const Settings& settings,
+                                            const std::vector<std::string>& command);
+
+/// Completes the choice if torchrun is the launcher: the log folder, the interpreter that needs torch,
+/// warnings. `own` is the user's torchrun command; null if rankshim starts torchrun.
+void choose_for_torchrun(LaunchChoice& choice, const LaunchInput& input, const TorchrunCommand* own);
+
+/// What is wrong with --torchrun-args: a word that is no option, or an option that rankshim sets itself.
+Faults check_torchrun_args(const Settings& settings);
+
+/// The contents of sitecustomize.py, if there is a worker to record or a torchrun that could train alone.
+/// `master_address` is the master's literal address, known after the waiting.
+std::optional<PythonSite> plan_site(const LaunchChoice& choice, const LaunchInput& input,
+                                    const std::optional<std::string>& master_address);
+
+/// rankshim's temporary folder, for the launcher's logs, its error file and sitecustomize.py.
+struct OwnFolder {
+  std::string path;       ///< empty: there is none, and the launch works without it
+  bool has_site = false;  ///< it has a sitecustomize.py
+};
+
+/// What the check of the interpreter that needs torch has found.
+struct FoundTorch {
+  bool has_only_launch = false;       ///< torch has torch.distributed.launch and no torchrun (before 1.9)
+  std::vector<std::string> rejected;  ///< of --torchrun-args, the options that it does not know
+
+  /// torchrun's name for messages.
+  [[nodiscard]] std::string_view agent_name() const {
+    return has_only_launch ? "torch.distributed.launch" : "torchrun";
+  }
+};
+
+/// What the steps before the start have found, and the plan needs besides the choice.
+struct KnownAtStart {
+  FoundTorch torch;
+  std::optional<std::string> master_address;  ///< the master's literal address, if it was looked up
+  OwnFolder folder;
+  Variables network_interface;  ///< plan/network_interface.h
+};
+
+/// The file in rankshim's folder for a launcher that reads the nodes from a file.
+inline std::string hostfile(const OwnFolder& folder) { return folder.path + "/hostfile"; }
+
+/// torchrun's command line. A c10d job needs the master's address to find the local address that peers can
+/// reach.
+std::vector<std::string> torchrun_argv(const LaunchChoice& choice, const LaunchInput& input,
+                                       const TorchrunCommand* own, const KnownAtStart& known);
+
+/// Unsets the PET_* that would describe another job.
+void hide_other_job(EnvironmentChange& change, const LaunchInput& input, const TorchrunCommand* own);
+
+/// Sets the other variables that torchrun reads.
+void change_for_torchrun(EnvironmentChange& change, const LaunchChoice& choice, const LaunchInput& input,
+                         const OwnFolder& folder);
+
+/// Makes Python processes load sitecustomize.py.
+void change_for_site(EnvironmentChange& change, const LaunchChoice& choice, const LaunchInput& input,
+                     const OwnFolder& folder);
+
+/// Sets how the launcher's workers and torchrun end, as far as the user has not.
+void change_for_stop(EnvironmentChange& change, const LaunchChoice& choice, const LaunchInput& input);
+
+/// The file in rankshim's folder for the agent's error.
+std::string agent_error_file(const std::string& folder);
+
+/// The file that the plan, or the user, has the agent write its error into: the launcher, or a torchrun that
+/// a program starts. Empty if there is none.
+std::string find_agent_error_file(const LaunchChoice& choice, const LaunchPlan& plan, const Node& node,
+                                  const OwnFolder& folder);
+
+}  // namespace rankshim

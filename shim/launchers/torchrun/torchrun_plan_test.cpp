@@ -1,0 +1,211 @@
+#include "launchers/torchrun/torchrun_plan.h"
+
+#include <catch2/catch.hpp>
+
+#include "run/plan_for_test.h"
+
+namespace rankshim {
+namespace {
+
+using namespace for_test;
+
+TEST_CASE(
+    "workers whose script we launch are recorded, with our folder before what the user has in PYTHONPATH") {
+  const FakeNode node(kubeflow);
+  const ShownPlan script = planned(node, {"train.py"});
+  REQUIRE(script.site);
+  CHECK(script.site->records);
+  CHECK_FALSE(script.site->had_path);
+  CHECK_FALSE(script.site->job);
+  CHECK(environment_of(script, node).get("PYTHONPATH") == "/tmp/rankshim-XXXXXX");
+  CHECK_FALSE(planned(node, {"--no-record", "train.py"}).site);
+
+  const FakeNode own({"PYTHONPATH=/a:/b", "TMPDIR=/scratch"});
+  const ShownPlan with_path = planned(own, {"train.py"});
+  CHECK(with_path.site->had_path);
+  CHECK(environment_of(with_path, own).get("PYTHONPATH") == "/scratch/rankshim-XXXXXX:/a:/b");
+  const ShownPlan program = planned(own, {"python", "train.py"});  // alone
+  CHECK_FALSE(program.site);
+  CHECK(environment_of(program, own).get("PYTHONPATH") == "/a:/b");
+}
+
+TEST_CASE(
+    "a torchrun inside a program on several nodes gets the job's variables, and no other process does") {
+  const FakeNode node(
+      {"NNODES=3", "NODE_RANK=1", "NPROC_PER_NODE=8", "MASTER_ADDR=m", "MASTER_PORT=1234", "PET_NNODES=3"});
+  const ShownPlan program = planned(node, {"bash", "run.sh"});
+  REQUIRE(program.site);
+  CHECK(program.site->job == Variables{{"PET_NPROC_PER_NODE", "8"},
+                                       {"PET_NODE_RANK", "1"},
+                                       {"PET_MASTER_ADDR", "m"},
+                                       {"PET_MASTER_PORT", "1234"},
+                                       {"PET_RDZV_ENDPOINT", "m:1234"},
+                                       {"PET_RDZV_ID", "m"},
+                                       {"PET_RDZV_CONF", "is_host=false"}});
+  CHECK(program.site->master.empty());  // a name, as far as is known
+  CHECK(planned(node, {"--master-addr=10.0.0.1", "bash", "run.sh"}).site->master == "10.0.0.1");
+  const auto local = planned(node, {"--local-addr=10.0.0.2", "bash", "run.sh"}).site->job;
+  CHECK(local->back() == std::pair<std::string, std::string>("PET_LOCAL_ADDR", "10.0.0.2"));
+  CHECK(program.site->records);
+  CHECK_FALSE(environment_of(program, node).has("PET_NODE_RANK"));
+  CHECK_FALSE(environment_of(program, node).has("TORCHELASTIC_ERROR_FILE"));
+  CHECK_FALSE(planned(node, {"--no-export-pet", "bash", "run.sh"}).site);
+  CHECK_FALSE(planned(node, {"train.py"}).site->job);
+  CHECK_FALSE(planned(FakeNode({}), {"bash", "run.sh"}).site);
+}
+
+TEST_CASE("a torchrun whose PYTHONPATH is replaced gets the job's variables themselves") {
+  FakeNode node({"NNODES=3", "NODE_RANK=1", "MASTER_ADDR=m", "PATH=/usr/bin"});
+  node.files["keeps.sh"] = "torchrun t.py";
+  node.files["own.sh"] = "export PYTHONPATH=$PWD\ntorchrun t.py";
+  node.files["alone.sh"] = "export PYTHONPATH=$PWD\ntorchrun --standalone t.py";
+  node.files["other.sh"] = "export PYTHONPATH=$PWD\npython t.py";
+  const auto gets = [&node](const Words& line) {
+    return environment_of(planned(node, line), node).get("PET_NNODES") == "3";
+  };
+  CHECK(gets({"bash", "own.sh"}));
+  CHECK(gets({"./own.sh", "x"}) == false);  // not a name that the node's files have
+  CHECK(gets({"own.sh"}));
+  CHECK(gets({"bash", "-c", "PYTHONPATH=. torchrun t.py"}));
+  CHECK(gets({"sh", "-c", "unset PYTHONPATH; python -m torch.distributed.run t.py"}));
+  for (const Words& line : {Words{"bash", "keeps.sh"},
+                            {"bash", "alone.sh"},
+                            {"bash", "other.sh"},
+                            {"bash", "-c", "torchrun t.py"},
+                            {"bash", "-c", "PYTHONPATH=. torchrun --nnodes=1 t.py"},
+                            {"--no-export-pet", "bash", "own.sh"}}) {
+    CAPTURE(line);
+    CHECK_FALSE(gets(line));
+  }
+}
+
+TEST_CASE("a command that is torchrun is the launcher, and gets the flags that the user left out") {
+  FakeNode node(kubeflow);
+  node.programs = {"/usr/bin/python3", "/usr/bin/torchrun"};
+  const ShownPlan result =
+      planned(node, {"torchrun", "--nproc-per-node", "2", "--max_restarts=1", "train.py", "--nnodes", "9"});
+  CHECK(result.launcher == LauncherKind::torchrun);
+  CHECK(shell_quote(result.argv) ==
+        "torchrun --nnodes=3 --rdzv_backend=static --node_rank=1 --master_addr=job-master-0 "
+        "--master_port=23456 --rdzv_id=job-master-0 --log_dir=/tmp/rankshim-XXXXXX --nproc-per-node 2 "
+        "--max_restarts=1 train.py --nnodes 9");
+  CHECK(result.scope == supervise::SignalScope::child);
+  CHECK(result.wait == Until::port);
+  CHECK(environment_of(result, node).has("TORCHELASTIC_ERROR_FILE"));
+
+  const Words module = {"python3", "-u", "-m", "torch.distributed.run", "-m", "train"};
+  CHECK(shell_quote(planned(node, module).argv)
+            .starts_with("python3 -u -m torch.distributed.run --nnodes=3 --nproc_per_node=1 "));
+  CHECK(planned(node, module).python == Words{"python3", "-u"});
+  CHECK(shell_quote(planned(node, {"-m", "torch.distributed.run", "train.py"}).argv)
+            .starts_with("python3 -u -m torch.distributed.run --nnodes=3 "));
+  Words none = {"--launcher=none", "--"};
+  none.insert(none.end(), module.begin(), module.end());
+  CHECK(planned(node, none).argv == module);
+}
+
+TEST_CASE("--torchrun-args are torchrun's own options, behind rankshim's and before the user's") {
+  FakeNode node(kubeflow);
+  node.programs = {"/usr/bin/python3", "/usr/bin/torchrun"};
+  const auto argv = [&](Words words) { return shell_quote(planned(node, std::move(words)).argv); };
+  CHECK_THAT(
+      argv({"--torchrun-args=--tee 3 -r=1 --log-dir=/logs", "--torchrun-args=--new-in-2.99=x", "train.py"}),
+      Catch::EndsWith(" --max_restarts=0 --tee=3 --redirects=1 --log_dir=/logs --new-in-2.99=x train.py"));
+  CHECK(planned(node, {"--torchrun-args=--log-dir=/logs", "train.py"}).log_dir == "/logs");
+  CHECK_THAT(argv({"--torchrun-args=--role=a", "torchrun", "--role=b", "train.py"}),
+             Catch::StartsWith("torchrun --role=a --nnodes=3 ") && Catch::EndsWith(" --role=b train.py"));
+  CHECK(argv({"--torchrun-args=--role=a", "bash", "run.sh"}) == "bash run.sh");
+
+  const auto fault = [&](const std::string& arguments) {
+    const Planned refused = plan(node, {"--torchrun-args=" + arguments, "train.py"});
+    return to_line(std::get<Faults>(refused.plan).front());
+  };
+  CHECK_THAT(fault("--nnodes=3"), Catch::Contains("--torchrun-args has --nnodes, which rankshim sets"));
+  CHECK_THAT(fault("--rdzv-id 7"), Catch::Contains("--rdzv_id, which"));
+  CHECK_THAT(fault("--tee=3 other.py"), Catch::Contains("the word other.py, which is no option of torchrun"));
+}
+
+TEST_CASE("a torch without torchrun starts torch.distributed.launch with the flags that it knows") {
+  FakeNode node(kubeflow);
+  const auto argv = [&](const std::string& script, const Words& options = {}) {
+    Words line = options;
+    line.push_back(script);
+    const auto read = read_settings(line, node);
+    const Planned found = plan(node, line);
+    const Words command = {script};
+    KnownAtStart known;
+    known.torch = {.has_only_launch = true, .rejected = {"--role=a"}};
+    known.folder.path = "/tmp/x";
+    const LaunchPlan plan =
+        plan_launch(std::get<ShownPlan>(found.plan),
+                    {found.topology, std::get<Invocation>(read).settings, command, node}, known);
+    CHECK(plan.agent_name == "torch.distributed.launch");
+    return shell_quote(plan.argv);
+  };
+  const std::string launch =
+      "python3 -u -m torch.distributed.launch --nnodes=3 --nproc_per_node=1 "
+      "--node_rank=1 --master_addr=job-master-0 --master_port=23456 ";
+  node.files["new.py"] = "os.environ['LOCAL_RANK']";
+  node.files["old.py"] = "add_argument('--local_rank')";
+  CHECK(argv("new.py") == launch + "--use_env new.py");
+  CHECK(argv("old.py") == launch + "old.py");
+  CHECK(argv("new.py", {"--torchrun-args=--role=a"}) == launch + "--use_env new.py");
+  CHECK(argv("new.py", {"--launcher=launch"}) == launch + "new.py");
+}
+
+TEST_CASE("the user's own log folder is followed instead of a temporary one") {
+  const FakeNode node(kubeflow);
+  const ShownPlan result = planned(node, {"torchrun", "--log-dir", "/logs", "train.py"});
+  CHECK(result.log_dir == "/logs");
+  CHECK(shell_quote(result.argv).find("--log_dir") == std::string::npos);
+  CHECK_FALSE(environment_of(result, node).has("TORCHELASTIC_ERROR_FILE"));
+}
+
+TEST_CASE("--log-dir gives torchrun the folder and sends the workers' output there") {
+  Words environment = kubeflow;
+  environment.emplace_back("PET_LOG_DIR=/others");
+  FakeNode node(environment);
+  node.programs = {"/usr/bin/python3", "/usr/bin/torchrun"};
+  const ShownPlan script = planned(node, {"--log-dir=/logs", "train.py"});
+  CHECK(script.log_dir == "/logs");
+  CHECK(shell_quote(script.argv).ends_with(" --log_dir=/logs --redirects=3 train.py"));
+  CHECK_FALSE(environment_of(script, node).has("TORCHELASTIC_ERROR_FILE"));
+  const Words own = {"--log-dir=/logs", "torchrun", "--log-dir", "/logs", "-r1", "train.py"};
+  CHECK(shell_quote(planned(node, own).argv).ends_with(" --max_restarts=0 --log-dir /logs -r1 train.py"));
+  const Words alone = {"--nnodes=1", "--log-dir=/logs", "torchrun", "--standalone", "train.py"};
+  CHECK(shell_quote(planned(FakeNode({}), alone).argv)
+            .ends_with(" --log_dir=/logs --redirects=3 --standalone train.py"));
+}
+
+TEST_CASE("--log-dir for another folder than torchrun's is refused, and for a program it is a warning") {
+  const FakeNode node(kubeflow);
+  const auto planned_both = plan(node, {"--log-dir=/logs", "torchrun", "--log_dir=/own", "train.py"}).plan;
+  const auto* faults = std::get_if<Faults>(&planned_both);
+  REQUIRE(faults != nullptr);
+  CHECK(to_line(faults->front()) ==
+        "--log-dir=/logs, but the command's --log_dir is /own; give only one of them");
+  CHECK(shell_quote(planned(node, {"--log-dir=/logs", "--tee", "train.py"}).argv)
+            .ends_with(" --log_dir=/logs --tee=3 train.py"));
+  const ShownPlan program = planned(node, {"--log-dir=/logs", "bash", "run.sh"});
+  CHECK_THAT(program.warnings.back(), Catch::StartsWith("--log-dir, --tee and --prefix are for workers"));
+  CHECK(program.log_dir.empty());
+}
+
+TEST_CASE("torchrun inside processes that exist already is a program, with a warning") {
+  const FakeNode node({"RANK=3", "WORLD_SIZE=4", "LOCAL_RANK=1", "LOCAL_WORLD_SIZE=2", "MASTER_ADDR=m"});
+  const Words command = {"--rank-unit=process", "torchrun", "train.py"};
+  CHECK(planned(node, command).argv == Words{"torchrun", "train.py"});
+  CHECK_THAT(planned(node, command).warnings.at(0), Catch::Contains("in each of them"));
+}
+
+TEST_CASE("torchrun's first line names the interpreter that needs torch") {
+  FakeNode node(kubeflow);
+  node.programs = {"/usr/bin/torchrun"};
+  node.files["/usr/bin/torchrun"] = "#!/opt/venv/bin/python3\nimport sys\n";
+  CHECK(planned(node, {"torchrun", "train.py"}).python == Words{"/opt/venv/bin/python3"});
+  node.files["/usr/bin/torchrun"] = "#!/bin/sh\n'''exec' /a/python \"$0\" \"$@\"\n";
+  CHECK(planned(node, {"torchrun", "train.py"}).python.empty());
+}
+
+}  // namespace
+}  // namespace rankshim

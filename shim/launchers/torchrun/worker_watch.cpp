@@ -1,0 +1,367 @@
+#include "launchers/torchrun/worker_watch.h"
+
+#include <poll.h>
+#include <sys/inotify.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "base/folder.h"
+#include "base/log.h"
+#include "base/number.h"
+#include "base/text.h"
+#include "supervise/kernel.h"
+#include "supervise/tree.h"
+#include "wait/asio_without_exceptions.h"
+
+namespace rankshim::torchrun {
+
+using namespace supervise;
+
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::steady_clock;
+
+// The agent makes the attempt's folder, and then needs a few milliseconds to fork each worker. An agent that
+// starts none within look_at_most has failed by itself. A look goes through all of /proc. A Python that fails
+// in its first line lives for 8 ms, and an agent may reap it at once. So the first looks follow each other
+// closely.
+constexpr milliseconds first_gap{1};
+constexpr milliseconds longest_gap{10};
+constexpr milliseconds look_at_most{5000};
+// For the agent's end: as much as the kernel queues by default (inotify(7), max_queued_events: 16384 of 32
+// bytes).
+constexpr unsigned buffers_at_once = 128;
+
+/// struct pidfd_info of linux/pidfd.h, up to what is needed; exit information since Linux 6.15.
+struct PidfdInfo {
+  std::uint64_t mask;
+  std::uint64_t cgroup_id;
+  std::uint32_t pid, tgid, ppid;
+  std::uint32_t ids[8];
+  std::int32_t exit_code;
+};
+static_assert(sizeof(PidfdInfo) == 64, "PIDFD_INFO_SIZE_VER0");
+constexpr unsigned long pidfd_get_info = _IOWR(0xFF, 11, PidfdInfo);
+constexpr std::uint64_t pidfd_info_exit = 1U << 3U;
+
+/// The wait status of a process that its parent has already reaped.
+std::optional<int> reaped_status(int pidfd) {
+  PidfdInfo info{};
+  info.mask = pidfd_info_exit;
+  // By its number: musl's ioctl() takes an int, glibc's an unsigned long.
+  const long done = syscall(SYS_ioctl, pidfd, pidfd_get_info, &info);
+  if (done != 0 || (info.mask & pidfd_info_exit) == 0) return std::nullopt;
+  return info.exit_code;
+}
+
+constexpr std::string_view nul("\0", 1);  // ends each entry of /proc/PID/environ
+
+std::optional<unsigned> number_after(std::string_view mark, std::string_view environment) {
+  return first_number<unsigned>(text_after(environment, mark, nul));
+}
+
+/// Takes the last part off a path and returns it.
+std::string_view take_name(std::string_view& path) {
+  const auto slash = path.rfind('/');
+  const std::string_view name = path.substr(slash == std::string_view::npos ? 0 : slash + 1);
+  path = path.substr(0, slash == std::string_view::npos ? 0 : slash);
+  return name;
+}
+
+/// Whether the folder belongs to the user that the launcher runs as, which is rankshim's. In a log folder
+/// that others can write in too, their folders are ignored.
+bool is_own_folder(const std::string& path) {
+  struct stat status{};
+  return lstat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode) && status.st_uid == geteuid();
+}
+
+}  // namespace
+
+WorkerWatch::WorkerWatch(boost::asio::io_context& io, std::string log_folder, unsigned workers)
+    : io_(io), log_folder_(std::move(log_folder)), expected_(workers), inotify_(io), timer_(io) {}
+
+void WorkerWatch::begin(pid_t agent) {
+  agent_ = agent;
+  const int descriptor = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
+  if (const int error = descriptor < 0 ? errno : adopt(inotify_, descriptor)) {
+    log::warn("cannot watch the launcher's workers ({}): only the launcher's own exit code will be known",
+              std::strerror(error));
+    return;
+  }
+  watch_folder(log_folder_);
+  listen();
+}
+
+/// Watches a folder, then looks at what was in it before the watch began.
+void WorkerWatch::watch_folder(const std::string& folder) {
+  const int watch = inotify_add_watch(inotify_.native_handle(), folder.c_str(), IN_CREATE | IN_ONLYDIR);
+  if (watch < 0) return;
+  folders_[watch] = folder;
+  // Other programs in the log folder must not use up the kernel's limit on watches: the oldest is removed.
+  constexpr std::size_t most_watches = 64;
+  if (folders_.size() > most_watches) drop_watches(folders_.size() - most_watches);
+  if (folder == log_folder_) return;  // it may hold other runs
+  Folder entries(folder.c_str());
+  while (const char* name = entries.next()) on_entry(folder, name);
+}
+
+/// Removes that many watches of folders that are not the launcher's, the oldest first; the kernel's numbers
+/// increase.
+void WorkerWatch::drop_watches(std::size_t most) {
+  for (auto folder = folders_.begin(); folder != folders_.end() && most > 0;) {
+    const bool is_needed = folder->second == log_folder_ || folder->second == log_folder_ + "/" + run_;
+    if (is_needed) {
+      ++folder;
+      continue;
+    }
+    inotify_rm_watch(inotify_.native_handle(), folder->first);
+    folder = folders_.erase(folder);
+    --most;
+  }
+}
+
+void WorkerWatch::listen() {
+  inotify_.async_wait(boost::asio::posix::stream_descriptor::wait_read,
+                      [this](const boost::system::error_code& error) {
+                        if (error) return;
+                        read_events();
+                        listen();
+                      });
+}
+
+/// Reads one buffer, so that a program that floods the folder with events cannot delay signals. Returns
+/// whether there was one.
+bool WorkerWatch::read_events() {
+  alignas(inotify_event) std::array<char, 4096> buffer{};
+  const ssize_t got = read(inotify_.native_handle(), buffer.data(), buffer.size());
+  if (got <= 0) return false;
+  for (std::size_t at = 0; at < static_cast<std::size_t>(got);) {
+    inotify_event event{};
+    std::memcpy(&event, buffer.data() + at, sizeof event);
+    const char* name = buffer.data() + at + sizeof event;
+    at += sizeof event + event.len;
+    const auto folder = folders_.find(event.wd);
+    if (folder == folders_.end()) continue;
+    if ((event.mask & IN_IGNORED) != 0) {
+      folders_.erase(folder);  // it is gone, and with it the kernel's watch
+    } else if (event.len != 0) {
+      on_entry(std::string(folder->second), name);
+    }
+  }
+  return true;
+}
+
+/// torchrun makes LOG_FOLDER/RUN_ID_XXXXXX/attempt_N just before it starts that attempt's workers
+/// (torch/distributed/elastic/multiprocessing/api.py, DefaultLogsSpecs.reify; in 1.13
+/// local_elastic_agent.py).
+void WorkerWatch::on_entry(const std::string& folder, const std::string& name) {
+  if (folder == log_folder_) {
+    const std::string path = folder + "/" + name;
+    if (may_be_ours(name) && is_own_folder(path)) watch_folder(path);
+  } else if (name.starts_with("attempt_")) {
+    const std::string run = folder.substr(log_folder_.size() + 1);
+    if (finished_ || !may_be_ours(run)) return;
+    noted_ = Attempt{run, name};
+    look_soon();
+  }
+}
+
+/// Whether the folder may be the launcher's; other launchers may use the same log folder at the same time.
+bool WorkerWatch::may_be_ours(const std::string& run) const {
+  return run == run_ || (!run_is_known_ && workers_.empty());
+}
+
+/// A worker's environment shows which folder is the launcher's (torch/distributed/elastic/agent/server/
+/// local_elastic_agent.py: TORCHELASTIC_ERROR_FILE is RUN/ATTEMPT/LOCAL_RANK/error.json).
+void WorkerWatch::take_folder_of(std::string_view environment) {
+  std::string_view path = text_after(environment, "TORCHELASTIC_ERROR_FILE=", nul);
+  take_name(path);
+  take_name(path);
+  const std::string attempt(take_name(path));
+  const std::string run(take_name(path));
+  if (run.empty() || !attempt.starts_with("attempt_")) return;
+  run_ = run;
+  run_is_known_ = true;
+  attempt_folder_ = log_folder_ + "/" + run + "/" + attempt;
+  drop_watches(folders_.size());
+}
+
+/// A folder may be reported twice at its beginning, by the watch and by the look at what existed before. And
+/// after a change of membership, when the earlier workers have ended, torchrun removes the folder and makes
+/// it again for the new workers, which is not a further attempt.
+void WorkerWatch::begin_attempt(const Attempt& attempt) {
+  const std::string folder = log_folder_ + "/" + attempt.run + "/" + attempt.name;
+  if (!may_be_ours(attempt.run)) return;
+  const bool again = folder == attempt_folder_;
+  if (again && (workers_.empty() || !all_have_ended())) return;
+  restarted_ = !again && !workers_.empty();
+  if (attempts_ == 0 || restarted_) ++attempts_;
+  run_ = attempt.run;
+  attempt_folder_ = folder;
+  if (!workers_.empty()) {  // if no worker was seen, the earlier ones are still the last set
+    std::erase_if(earlier_, [](pid_t pid) { return !read_proc(pid, "stat", 1024); });
+    for (const auto& [pid, worker] : workers_) earlier_.push_back(pid);
+  }
+  workers_.clear();
+  ends_.clear();
+  begun_ = steady_clock::now();
+}
+
+bool WorkerWatch::all_have_ended() const {
+  return std::ranges::all_of(workers_, [](const auto& entry) {
+    if (entry.second.ended) return true;
+    const std::optional<Process> process = read_process(entry.first);
+    return !process || !process->alive();
+  });
+}
+
+/// Reads the node's numbers from the first worker of a set; logs what has changed since the set before.
+void WorkerWatch::take_numbers(std::string_view environment) {
+  const std::optional<NodeNumbers> before = std::exchange(numbers_, std::nullopt);
+  const std::optional<unsigned> node_rank = number_after("GROUP_RANK=", environment);
+  const std::optional<unsigned> nodes = number_after("GROUP_WORLD_SIZE=", environment);
+  if (node_rank && nodes) numbers_ = NodeNumbers{*node_rank, *nodes};
+  if (!earlier_.empty()) {
+    std::string what = "torchrun has started new workers";
+    if (restarted_) what += fmt::format(" (restart {})", attempts_ - 1);
+    if (numbers_ && before && numbers_->nodes != before->nodes) {
+      what += numbers_->nodes < before->nodes  ? ": a node was lost"
+              : numbers_->nodes <= most_nodes_ ? ": a node came back"
+                                               : ": a node has joined";
+      what += fmt::format("; the job has {} now, {} before", counted(std::to_string(numbers_->nodes), "node"),
+                          before->nodes);
+    } else if (!restarted_) {
+      what += ": the job's nodes have changed";
+    }
+    log::info("{}", what);
+  }
+  if (numbers_) most_nodes_ = std::max(most_nodes_, numbers_->nodes);
+}
+
+/// Several requests within the interval cause one look.
+void WorkerWatch::look_soon() {
+  if (std::exchange(look_is_due_, true)) return;
+  timer_.expires_after(gap_);
+  gap_ = std::min(2 * gap_, longest_gap);
+  timer_.async_wait([this](const boost::system::error_code& error) {
+    if (error) return;
+    look_is_due_ = false;
+    look_for_workers();
+  });
+}
+
+void WorkerWatch::look_for_workers() {
+  if (finished_) return;
+  if (noted_) begin_attempt(*std::exchange(noted_, std::nullopt));
+  ++looks_;
+  if (const std::optional<std::vector<Process>> below = descendants(agent_)) {
+    for (const Process& process : *below) {
+      if (process.parent != agent_ || workers_.contains(process.pid)) continue;
+      if (std::find(earlier_.begin(), earlier_.end(), process.pid) != earlier_.end()) continue;
+      add_worker(process.pid);
+    }
+  }
+  if (workers_.size() >= expected_) {
+    gap_ = first_gap;  // for the next set
+  } else if (steady_clock::now() < begun_ + look_at_most) {
+    look_soon();
+  }
+}
+
+void WorkerWatch::add_worker(pid_t pid) {
+  const std::string environment = read_environment(pid).value_or("");
+  std::optional<unsigned> local_rank = number_after("LOCAL_RANK=", environment);
+  if (!local_rank) {
+    // Between fork and exec it still has the agent's environment; a zombie has none any more. Its parent
+    // starts workers in the order of their ranks.
+    const std::optional<Process> process = read_process(pid);
+    if (!process || process->alive()) return;  // it is gone, not ready yet, or no worker
+    local_rank = static_cast<unsigned>(workers_.size());
+  }
+  if (!run_is_known_) take_folder_of(environment);
+  if (!first_seen_) first_seen_ = steady_clock::now();
+  if (workers_.empty()) take_numbers(environment);
+  Worker& worker = workers_[pid];
+  worker.local_rank = *local_rank;
+  worker.rank = number_after("RANK=", environment);
+  const int descriptor = kernel::pidfd_open(pid);
+  if (descriptor < 0) {
+    if (descriptor != -ESRCH) log::debug("cannot follow worker {} ({})", pid, std::strerror(-descriptor));
+    return;
+  }
+  worker.pidfd = std::make_unique<boost::asio::posix::stream_descriptor>(io_);
+  if (const int error = adopt(*worker.pidfd, descriptor)) {
+    log::debug("cannot follow worker {} ({})", pid, std::strerror(error));
+    worker.pidfd.reset();
+    return;
+  }
+  worker.pidfd->async_wait(boost::asio::posix::stream_descriptor::wait_read,
+                           [this, pid](const boost::system::error_code& error) {
+                             if (!error) on_end(pid);
+                           });
+}
+
+void WorkerWatch::on_end(pid_t pid, std::optional<int> status) {
+  const auto found = workers_.find(pid);
+  if (found == workers_.end() || !found->second.pidfd) return;
+  Worker& worker = found->second;
+  worker.ended = true;
+  if (!status) status = zombie_status(pid);
+  if (!status) status = reaped_status(worker.pidfd->native_handle());
+  ends_.push_back(
+      {pid, worker.local_rank, worker.rank, status.value_or(0), status.has_value(), steady_clock::now()});
+  log::debug("worker {} (pid {}) ended with wait status {}", worker.local_rank, pid,
+             status ? std::to_string(*status) : std::string("unknown"));
+  worker.pidfd.reset();
+}
+
+void WorkerWatch::on_reaped(pid_t pid, int status) { on_end(pid, status); }
+
+bool WorkerWatch::some_run() const {
+  return std::ranges::any_of(workers_, [](const auto& entry) { return !entry.second.ended; });
+}
+
+std::vector<WorkerState> WorkerWatch::states() const {
+  std::vector<WorkerState> states;
+  states.reserve(workers_.size());
+  for (const auto& [pid, worker] : workers_)
+    states.push_back({pid, worker.local_rank, worker.rank, worker.ended});
+  return states;
+}
+
+void WorkerWatch::look() {
+  if (inotify_.is_open()) {
+    for (unsigned taken = 0; taken < buffers_at_once && read_events();) ++taken;
+    if (noted_) look_for_workers();
+  }
+  for (auto& [pid, worker] : workers_) {
+    if (worker.ended || !worker.pidfd) continue;
+    pollfd ready{worker.pidfd->native_handle(), POLLIN, 0};
+    if (poll(&ready, 1, 0) == 1) on_end(pid);
+  }
+}
+
+void WorkerWatch::agent_ended() {
+  look();
+  finished_ = true;
+  timer_.cancel();
+  boost::system::error_code ignored;
+  if (inotify_.is_open()) inotify_.close(ignored);
+}
+
+void WorkerWatch::finish() {
+  agent_ended();
+  for (auto& [pid, worker] : workers_) worker.pidfd.reset();
+}
+
+}  // namespace rankshim::torchrun

@@ -1,0 +1,125 @@
+#pragma once
+
+#include <sys/types.h>
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/posix/stream_descriptor.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "supervise/launcher.h"
+
+/// Finds the launcher's workers, and how each ended: torchrun exits with 1 however they ended, and they are
+/// torchrun's children, not rankshim's.
+namespace rankshim::torchrun {
+
+/// Follows the agent's workers from their start, without polling while they run: inotify on the launcher's
+/// log folder shows when a set of workers begins, and a pidfd for each worker shows when it has ended. After
+/// a restart another set follows in a new folder; after a change of membership it follows in the same folder,
+/// made again. If the kernel lacks or refuses something (inotify, pidfd, /proc), ends remain unknown, with no
+/// other effect.
+class WorkerWatch {
+ public:
+  /// `log_folder` is the launcher's --log_dir, which exists. `workers` is how many one attempt starts on this
+  /// node.
+  WorkerWatch(boost::asio::io_context& io, std::string log_folder, unsigned workers);
+
+  /// The agent runs now. To be called once.
+  void begin(pid_t agent);
+
+  /// Handles everything that has happened since the last call.
+  void look();
+
+  /// A worker that had lost its agent was reaped by rankshim, with this wait status.
+  void on_reaped(pid_t pid, int status);
+
+  /// No further attempt is expected; workers that still run are followed to their ends.
+  void agent_ended();
+
+  /// Looks once more, then stops watching.
+  void finish();
+
+  /// The workers of the last set that have ended, in the order of their ends.
+  [[nodiscard]] const std::vector<supervise::WorkerEnd>& ends() const { return ends_; }
+  /// Workers seen in the last set.
+  [[nodiscard]] unsigned seen() const { return static_cast<unsigned>(workers_.size()); }
+  /// Whether one of those still runs.
+  [[nodiscard]] bool some_run() const;
+  /// Those same workers, by process number.
+  [[nodiscard]] std::vector<supervise::WorkerState> states() const;
+  /// When the first worker was seen.
+  [[nodiscard]] std::optional<std::chrono::steady_clock::time_point> first_seen() const {
+    return first_seen_;
+  }
+  /// The launcher's folder of the last attempt, which has LOCAL_RANK/error.json; empty before the first.
+  [[nodiscard]] const std::string& attempt_folder() const { return attempt_folder_; }
+  /// The number of attempts: 1 plus the agent's restarts; 0 before the first worker.
+  [[nodiscard]] unsigned attempts() const { return attempts_; }
+  /// How often /proc was searched for workers.
+  [[nodiscard]] std::uint64_t looks() const { return looks_; }
+  /// This node's numbers in the last set; nothing if the worker's environment could not be read.
+  [[nodiscard]] const std::optional<supervise::NodeNumbers>& numbers() const { return numbers_; }
+
+ private:
+  struct Worker {
+    unsigned local_rank = 0;
+    std::optional<unsigned> rank;
+    bool ended = false;
+    std::unique_ptr<boost::asio::posix::stream_descriptor> pidfd;
+  };
+
+  /// The folders' names.
+  struct Attempt {
+    std::string run;
+    std::string name;
+  };
+
+  void watch_folder(const std::string& folder);
+  void drop_watches(std::size_t most);
+  void listen();
+  bool read_events();
+  void on_entry(const std::string& folder, const std::string& name);
+  void begin_attempt(const Attempt& attempt);
+  [[nodiscard]] bool all_have_ended() const;
+  void take_numbers(std::string_view environment);
+  [[nodiscard]] bool may_be_ours(const std::string& run) const;
+  void take_folder_of(std::string_view environment);
+  void look_soon();
+  void look_for_workers();
+  void add_worker(pid_t pid);
+  void on_end(pid_t pid, std::optional<int> status = std::nullopt);
+
+  boost::asio::io_context& io_;
+  std::string log_folder_;
+  unsigned expected_;
+  pid_t agent_ = 0;
+  boost::asio::posix::stream_descriptor inotify_;
+  std::map<int, std::string> folders_;  // by inotify's watch descriptor
+  boost::asio::steady_timer timer_;
+  std::optional<Attempt> noted_;  // the newest attempt, if it has not begun
+  bool look_is_due_ = false;      // the timer runs
+  std::uint64_t looks_ = 0;
+  std::chrono::milliseconds gap_{1};             // between two looks
+  std::chrono::steady_clock::time_point begun_;  // when the search for the present set began
+  std::map<pid_t, Worker> workers_;
+  std::vector<pid_t> earlier_;  // of the earlier sets
+  std::vector<supervise::WorkerEnd> ends_;
+  unsigned attempts_ = 0;
+  bool restarted_ = false;  // the set that is searched for is a restart's
+  std::optional<supervise::NodeNumbers> numbers_;
+  unsigned most_nodes_ = 0;  // the most that the job ever had
+  std::string run_;  // the name of the launcher's folder in the log folder, which other runs may share
+  bool run_is_known_ = false;  // from a worker's environment
+  std::string attempt_folder_;
+  std::optional<std::chrono::steady_clock::time_point> first_seen_;
+  bool finished_ = false;
+};
+
+}  // namespace rankshim::torchrun

@@ -1,0 +1,219 @@
+#include "launchers/torchrun/worker_watch.h"
+
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <boost/asio/steady_timer.hpp>
+#include <catch2/catch.hpp>
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <string>
+
+using namespace rankshim::supervise;
+using namespace rankshim::torchrun;
+using namespace std::chrono_literals;
+
+namespace {
+
+/// A new folder, removed with the test.
+struct Folder {
+  std::string path = "/tmp/rankshim-watch-XXXXXX";
+  Folder() { REQUIRE(mkdtemp(path.data()) != nullptr); }
+  ~Folder() { [[maybe_unused]] const int done = std::system(("rm -rf " + path).c_str()); }
+};
+
+/// Does with its workers and their folders what torchrun's agent does: each line of its stdin is a step.
+const char* const agent_script = R"(
+import os, shutil, subprocess, sys
+workers = []
+
+def start(attempt, group_rank, nodes):
+    folder = f"{sys.argv[1]}/run_x/attempt_{attempt}"
+    shutil.rmtree(folder, ignore_errors=True)
+    os.makedirs(folder)
+    for rank in range(2):
+        own = {"LOCAL_RANK": rank, "RANK": 2 * group_rank + rank, "GROUP_RANK": group_rank,
+               "GROUP_WORLD_SIZE": nodes, "TORCHELASTIC_ERROR_FILE": f"{folder}/{rank}/error.json"}
+        environment = {**os.environ, **{name: str(value) for name, value in own.items()}}
+        workers.append(subprocess.Popen(["sleep", "1000"], env=environment))
+
+def end():
+    for worker in workers:
+        worker.terminate()
+    for worker in workers:
+        worker.wait()
+    workers.clear()
+
+os.write(1, b"!")
+for line in sys.stdin:
+    exec(line)
+)";
+
+class Agent {
+ public:
+  explicit Agent(const std::string& folder) {
+    int ends[2];
+    int up[2];
+    REQUIRE(pipe(ends) == 0);
+    REQUIRE(pipe(up) == 0);
+    pid_ = fork();
+    if (pid_ == 0) {
+      dup2(ends[0], STDIN_FILENO);
+      dup2(up[1], STDOUT_FILENO);
+      close(ends[1]);
+      execlp("python3", "python3", "-c", agent_script, folder.c_str(), nullptr);
+      _exit(127);
+    }
+    close(ends[0]);
+    close(up[1]);
+    steps_ = ends[1];
+    // A python3 that is a shell script has children of its own before it becomes Python.
+    char byte = 0;
+    REQUIRE(read(up[0], &byte, 1) == 1);
+    close(up[0]);
+  }
+  ~Agent() {
+    step("end(); sys.exit()");
+    close(steps_);
+    waitpid(pid_, nullptr, 0);
+  }
+  Agent(const Agent&) = delete;
+  Agent& operator=(const Agent&) = delete;
+
+  [[nodiscard]] pid_t pid() const { return pid_; }
+  void step(const std::string& what) const {
+    const std::string line = what + "\n";
+    REQUIRE(write(steps_, line.data(), line.size()) == static_cast<ssize_t>(line.size()));
+  }
+
+ private:
+  pid_t pid_ = -1;
+  int steps_ = -1;
+};
+
+void run_until(boost::asio::io_context& io, const std::function<bool()>& happened) {
+  const auto end = std::chrono::steady_clock::now() + 30s;
+  while (!happened()) {
+    REQUIRE(std::chrono::steady_clock::now() < end);
+    io.restart();
+    io.run_one_for(100ms);
+  }
+}
+
+/// The kernel's watches of all our inotify descriptors.
+std::size_t watches() {
+  std::size_t count = 0;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fdinfo")) {
+    std::ifstream info(entry.path());
+    for (std::string line; std::getline(info, line);) count += line.starts_with("inotify wd:") ? 1 : 0;
+  }
+  return count;
+}
+
+}  // namespace
+
+TEST_CASE("new workers are followed after a change of membership, in the folder of those before",
+          "[worker_watch]") {
+  const Folder folder;
+  boost::asio::io_context io;
+  WorkerWatch watch(io, folder.path, 2);
+  const Agent agent(folder.path);
+  watch.begin(agent.pid());
+  agent.step("start(0, 0, 1)");
+  run_until(io, [&] { return watch.seen() == 2; });
+  CHECK(watch.attempts() == 1);
+  CHECK(watch.numbers().value().nodes == 1);
+  const std::vector<WorkerState> before = watch.states();
+
+  agent.step("end(); start(0, 1, 2)");
+  run_until(io, [&] { return watch.numbers().value().nodes == 2 && watch.seen() == 2; });
+  CHECK(watch.attempts() == 1);
+  CHECK(watch.numbers().value().node_rank == 1);
+  CHECK(watch.ends().empty());
+  CHECK(watch.states()[0].pid != before[0].pid);
+  CHECK(watch.states()[0].rank == 2U);
+
+  agent.step("end(); start(1, 0, 1)");
+  run_until(io, [&] { return watch.numbers().value().nodes == 1 && watch.seen() == 2; });
+  CHECK(watch.attempts() == 2);
+  CHECK(watch.attempt_folder() == folder.path + "/run_x/attempt_1");
+
+  agent.step("end()");
+  run_until(io, [&] { return watch.ends().size() == 2; });
+  CHECK(watch.ends()[0].status == SIGTERM);
+  watch.finish();
+}
+
+TEST_CASE("a flood of attempt folders costs four looks and then one every 10 ms at most", "[worker_watch]") {
+  const Folder folder;
+  boost::asio::io_context io;
+  WorkerWatch watch(io, folder.path, 2);
+  const Agent agent(folder.path);
+  const auto begun = std::chrono::steady_clock::now();
+  watch.begin(agent.pid());
+  const std::string run = folder.path + "/run_y";
+  REQUIRE(mkdir(run.c_str(), 0700) == 0);
+  io.run_one();  // it is watched now
+  for (int attempt = 0; attempt < 600; ++attempt)
+    REQUIRE(mkdir((run + "/attempt_" + std::to_string(attempt)).c_str(), 0700) == 0);
+
+  // Some of them in a piece: others are served in between.
+  io.run_one();
+  CHECK(watch.attempt_folder() != run + "/attempt_599");
+  run_until(io, [&] { return watch.attempt_folder() == run + "/attempt_599"; });
+  const auto took = std::chrono::steady_clock::now() - begun;
+  CHECK(watch.looks() >= 1);
+  CHECK(watch.looks() <= 4 + static_cast<std::uint64_t>(took / 10ms));
+  CHECK(watch.attempts() == 1);
+
+  agent.step("start(0, 0, 1)");  // in a new folder, which its workers name
+  run_until(io, [&] { return watch.seen() == 2; });
+  CHECK(watch.attempt_folder() == folder.path + "/run_x/attempt_0");
+  watch.finish();
+}
+
+TEST_CASE(
+    "folders in the log folder are watched in bounded number, and of other launchers no longer than needed",
+    "[worker_watch][attack]") {
+  const Folder folder;
+  boost::asio::io_context io;
+  WorkerWatch watch(io, folder.path, 2);
+  const Agent agent(folder.path);
+  watch.begin(agent.pid());
+  for (int run = 0; run < 1000; ++run)
+    REQUIRE(mkdir((folder.path + "/run_" + std::to_string(run)).c_str(), 0700) == 0);
+  run_until(io, [&] { return watches() > 1; });
+  for (int step = 0; step < 100; ++step) io.run_one_for(1ms);
+  CHECK(watches() > 1);
+  CHECK(watches() <= 64);
+  agent.step("start(0, 0, 1)");
+  run_until(io, [&] { return watch.seen() == 2; });
+  CHECK(watch.attempt_folder() == folder.path + "/run_x/attempt_0");
+  CHECK(watches() == 2);  // the log folder's and run_x's
+  watch.finish();
+}
+
+TEST_CASE("a folder of another user is none of the launcher's", "[worker_watch]") {
+  if (geteuid() != 0) {
+    WARN("only root can give a folder away: not tried");
+    return;
+  }
+  const Folder folder;
+  boost::asio::io_context io;
+  WorkerWatch watch(io, folder.path, 2);
+  const Agent agent(folder.path);
+  watch.begin(agent.pid());
+  REQUIRE(mkdir((folder.path + "/other").c_str(), 0700) == 0);
+  REQUIRE(chown((folder.path + "/other").c_str(), 65534, 65534) == 0);
+  REQUIRE(mkdir((folder.path + "/other/attempt_0").c_str(), 0700) == 0);
+  watch.look();
+  CHECK(watch.looks() == 0);
+  CHECK(watch.attempt_folder().empty());
+  agent.step("start(0, 0, 1)");
+  run_until(io, [&] { return watch.seen() == 2; });
+  watch.finish();
+}

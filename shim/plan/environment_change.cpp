@@ -1,0 +1,106 @@
+#include "plan/environment_change.h"
+
+#include <algorithm>
+#include <array>
+
+#include "base/text.h"
+#include "platform/variable_index.h"
+
+namespace rankshim {
+namespace {
+
+/// torchrun's variables for facts of the topology (torch/distributed/argparse_util.py: PET_ + flag).
+constexpr std::array<std::pair<std::string_view, Fact>, 5> pet_facts = {
+    {{"PET_NNODES", Fact::nnodes},
+     {"PET_NODE_RANK", Fact::node_rank},
+     {"PET_NPROC_PER_NODE", Fact::nproc_per_node},
+     {"PET_MASTER_ADDR", Fact::master_addr},
+     {"PET_MASTER_PORT", Fact::master_port}}};
+
+void set_known(EnvironmentChange& change, const Facts& facts, std::string_view name, Fact fact) {
+  if (facts.has(fact)) change.set.emplace_back(name, facts.text(fact));
+}
+
+/// Sets torch's variables for a process that exists already.
+void set_process(EnvironmentChange& change, const Facts& facts) {
+  set_known(change, facts, "RANK", Fact::rank);
+  set_known(change, facts, "WORLD_SIZE", Fact::world_size);
+  set_known(change, facts, "LOCAL_RANK", Fact::local_rank);
+  set_known(change, facts, "LOCAL_WORLD_SIZE", Fact::local_world_size);
+  set_known(change, facts, "MASTER_ADDR", Fact::master_addr);
+  set_known(change, facts, "MASTER_PORT", Fact::master_port);
+}
+
+/// Sets what scripts for elastic jobs read, because NNODES is no number in such a job (LLaMA-Factory,
+/// launcher.py).
+void set_elastic(EnvironmentChange& change, const Facts& facts) {
+  const auto [min, max] = min_and_max(facts.text(Fact::nnodes));
+  change.set.emplace_back("MIN_NNODES", min);
+  change.set.emplace_back("MAX_NNODES", max);
+  set_known(change, facts, "RDZV_ID", Fact::rdzv_id);
+}
+
+void set_node(EnvironmentChange& change, const Topology& topology, const Node& node) {
+  const Facts& facts = topology.facts;
+  set_known(change, facts, "NNODES", Fact::nnodes);
+  set_known(change, facts, "NODE_RANK", Fact::node_rank);
+  set_known(change, facts, "NPROC_PER_NODE", Fact::nproc_per_node);
+  set_known(change, facts, "MASTER_ADDR", Fact::master_addr);
+  set_known(change, facts, "MASTER_PORT", Fact::master_port);
+  const Environment& environment = node.environment();
+  if (topology.elastic) set_elastic(change, facts);
+  if (topology.alone) return;
+  // OpenMMLab's scripts read PORT as the master's port; other programs read it as their web server's port.
+  if (!environment.get("PORT")) set_known(change, facts, "PORT", Fact::master_port);
+  // A node with one worker is that worker's env:// process; the platform's RANK and WORLD_SIZE stay.
+  if (!topology.elastic && facts.text(Fact::nproc_per_node) == "1" && !environment.get("RANK") &&
+      !environment.get("WORLD_SIZE")) {
+    set_known(change, facts, "RANK", Fact::node_rank);
+    set_known(change, facts, "WORLD_SIZE", Fact::nnodes);
+  }
+}
+
+/// Makes the platform's PET_* agree with rankshim's facts; torchrun fails on empty ones (int('')).
+void set_pet(EnvironmentChange& change, const Topology& topology, bool add, const Environment& environment) {
+  for (const auto& [name, fact] : pet_facts) {
+    if (topology.facts.has(fact) && (add || environment.get(name)))
+      set_known(change, topology.facts, name, fact);
+  }
+  const platform::VariableIndex variables(environment);
+  for (const std::string& entry : environment.entries()) {
+    if (!entry.starts_with("PET_")) continue;
+    const std::string_view name = entry_name(entry);
+    if (name.empty() || variables.get(name)) continue;
+    const bool is_set =
+        std::any_of(change.set.begin(), change.set.end(), [&](const auto& s) { return s.first == name; });
+    if (!is_set) change.unset.emplace_back(name);
+  }
+}
+
+}  // namespace
+
+void EnvironmentChange::replace(std::string name, std::string value) {
+  std::erase_if(set, [&](const auto& entry) { return entry.first == name; });
+  std::erase(unset, name);
+  set.emplace_back(std::move(name), std::move(value));
+}
+
+Environment EnvironmentChange::apply(const Environment& environment) const {
+  Environment changed = environment.without(unset, set.size());
+  for (const auto& [name, value] : set) changed.set(name, value);
+  return changed;
+}
+
+EnvironmentChange environment_change(const Topology& topology, const Node& node, bool with_pet) {
+  EnvironmentChange change;
+  if (!topology.idle_role.empty()) return change;
+  if (topology.granularity == platform::Granularity::process) {
+    set_process(change, topology.facts);
+  } else {
+    set_node(change, topology, node);
+  }
+  set_pet(change, topology, with_pet, node.environment());
+  return change;
+}
+
+}  // namespace rankshim

@@ -1,0 +1,135 @@
+#include "plan/environment_change.h"
+
+#include <catch2/catch.hpp>
+#include <chrono>
+
+#include "run/plan_for_test.h"
+
+namespace rankshim {
+namespace {
+
+using namespace for_test;
+
+TEST_CASE("workers share the CPUs, unless the user or the scheduler has set how") {
+  const auto threads = [](Words variables, Words line) {
+    FakeNode node(std::move(variables));
+    node.cpu_count = 12;
+    const ShownPlan result = planned(node, std::move(line));
+    for (const auto& [name, value] : result.environment.set)
+      if (name == "OMP_NUM_THREADS") return value;
+    return std::string("open");
+  };
+  CHECK(threads({}, {"--nproc-per-node=4", "train.py"}) == "3");
+  CHECK(threads({}, {"--nproc-per-node=16", "train.py"}) == "1");
+  CHECK(threads({}, {"--nproc-per-node=1", "train.py"}) == "open");
+  CHECK(threads({"OMP_NUM_THREADS=2"}, {"--nproc-per-node=4", "train.py"}) == "open");
+  CHECK(threads({}, {"--nproc-per-node=4", "bash", "run.sh"}) == "open");
+  const Words created = {"RANK=1", "WORLD_SIZE=4", "LOCAL_RANK=1", "LOCAL_WORLD_SIZE=4", "MASTER_ADDR=m"};
+  CHECK(threads(created, {"--rank-unit=process", "python", "train.py"}) == "3");
+  Words slurm = created;
+  slurm.emplace_back("SLURM_CPUS_PER_TASK=5");
+  CHECK(threads(slurm, {"--rank-unit=process", "python", "train.py"}) == "5");
+}
+
+TEST_CASE("a program runs as it is, with the variables that its scripts read") {
+  const FakeNode node({"NNODES=3", "NODE_RANK=1", "NPROC_PER_NODE=8", "MASTER_ADDR=m", "MASTER_PORT=1234"});
+  const ShownPlan result = planned(node, {"bash", "tools/dist_train.sh", "c.py", "8"});
+  CHECK(result.argv == Words{"bash", "tools/dist_train.sh", "c.py", "8"});
+  CHECK(result.scope == supervise::SignalScope::group);
+  CHECK(result.wait == Until::name);
+  const Environment environment = environment_of(result, node);
+  CHECK(environment.get("PORT") == "1234");
+  CHECK(environment.get("NODE_RANK") == "1");
+  CHECK_FALSE(environment.has("RANK"));
+  CHECK_FALSE(environment.has("LOCAL_RANK"));
+  CHECK_FALSE(environment.has("PET_NNODES"));
+}
+
+TEST_CASE(
+    "RANK and WORLD_SIZE are set for env:// only where the platform set none and there is one worker per "
+    "node") {
+  const FakeNode one({"NNODES=3", "NODE_RANK=1", "MASTER_ADDR=m"});
+  CHECK(environment_of(planned(one, {"x"}), one).get("RANK") == "1");
+  CHECK(environment_of(planned(one, {"x"}), one).get("WORLD_SIZE") == "3");
+  const FakeNode own({"RANK=1", "WORLD_SIZE=3", "MASTER_ADDR=m"});
+  CHECK(environment_of(planned(own, {"x"}), own).get("RANK") == "1");
+}
+
+TEST_CASE("an environment that rankshim wrote resolves to the same topology") {
+  const std::vector<Words> environments = {
+      kubeflow,
+      {"NNODES=3", "NODE_RANK=1", "MASTER_ADDR=m"},
+      {"PET_NNODES=2", "PET_NODE_RANK=1", "PET_NPROC_PER_NODE=4", "PET_MASTER_ADDR=m", "PET_MASTER_PORT=5"},
+      {"PET_NNODES=1:3", "PET_RDZV_BACKEND=c10d", "PET_RDZV_ENDPOINT=w:29400", "PET_RDZV_ID=j"},
+      {}};
+  for (const Words& variables : environments) {
+    CAPTURE(variables);
+    const FakeNode first(variables);
+    const auto before = plan(first, {"x"});
+    const FakeNode second(environment_of(std::get<ShownPlan>(before.plan), first).entries());
+    const auto after = plan(second, {"x"});
+    for (const Fact fact : {Fact::nnodes, Fact::node_rank, Fact::nproc_per_node, Fact::master_addr,
+                            Fact::master_port, Fact::run_id, Fact::rdzv_endpoint}) {
+      CHECK(before.topology.facts.text(fact) == after.topology.facts.text(fact));
+    }
+  }
+}
+
+TEST_CASE("a program alone has the five variables, but PORT, RANK and WORLD_SIZE are left as they are") {
+  const FakeNode node({"A=1", "RANKSHIM_WAIT=none", "NPROC_PER_NODE=2"});
+  const Environment environment = environment_of(planned(node, {"x"}), node);
+  CHECK(environment.entries() == Words{"A=1", "NPROC_PER_NODE=2", "NNODES=1", "NODE_RANK=0",
+                                       "MASTER_ADDR=127.0.0.1", "MASTER_PORT=29500"});
+  CHECK(planned(node, {"x"}).wait == Until::none);
+}
+
+TEST_CASE("many empty PET_ variables are taken out in one pass", "[attack]") {
+  std::vector<std::string> variables;
+  for (int i = 0; i < 40'000; ++i) variables.push_back("PET_NOBODYS_" + std::to_string(i) + "=");
+  const FakeNode node(variables);
+  const auto begin = std::chrono::steady_clock::now();
+  const Environment left =
+      environment_of(planned(node, {"--nnodes=4", "--node-rank=0", "--master-addr=m", "bash"}), node);
+  CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(30));  // before: a minute
+  CHECK(left.entries().size() < 20);
+}
+
+TEST_CASE("processes that exist already get torch's variables and no second launcher") {
+  const FakeNode node({"TORCHELASTIC_RUN_ID=r", "RANK=3", "WORLD_SIZE=4", "LOCAL_RANK=1",
+                       "LOCAL_WORLD_SIZE=2", "GROUP_RANK=1", "GROUP_WORLD_SIZE=2", "MASTER_ADDR=m",
+                       "MASTER_PORT=5"});
+  const ShownPlan result = planned(node, {"train.py"});
+  CHECK(result.argv == Words{"python3", "-u", "train.py"});
+  CHECK(environment_of(result, node).get("RANK") == "3");
+  CHECK(result.site);
+  CHECK(environment_of(result, node).get("TORCHELASTIC_ERROR_FILE") == "/dev/shm/rankshim-XXXXXX/error.json");
+  CHECK(result.wait == Until::port);
+  CHECK(std::holds_alternative<Faults>(plan(node, {"--launcher=torchrun", "train.py"}).plan));
+}
+
+TEST_CASE("PORT is set on several nodes where it is not set") {
+  FakeNode own(kubeflow);
+  CHECK(environment_of(planned(own, {"bash"}), own).get("PORT") == "23456");
+  auto variables = kubeflow;
+  variables.emplace_back("PORT=8080");
+  const FakeNode web(variables);
+  CHECK(environment_of(planned(web, {"bash"}), web).get("PORT") == "8080");
+}
+
+TEST_CASE("a program of an elastic job gets the numbers that NNODES is not") {
+  const FakeNode node({"PET_NNODES=1:3", "PET_RDZV_BACKEND=c10d", "PET_RDZV_ENDPOINT=w:1", "PET_RDZV_ID=j"});
+  const Environment environment = environment_of(planned(node, {"bash"}), node);
+  CHECK(environment.get("NNODES") == "1:3");
+  CHECK(environment.get("MIN_NNODES") == "1");
+  CHECK(environment.get("MAX_NNODES") == "3");
+  CHECK(environment.get("RDZV_ID") == "j");
+}
+
+TEST_CASE("without a mapping a program's environment stays as it is") {
+  const FakeNode node({"NNODES=2", "MASTER_ADDR=m"});
+  CHECK(environment_of(planned(node, {"--platform=none", "bash"}), node).entries() ==
+        Words{"NNODES=2", "MASTER_ADDR=m"});
+}
+
+}  // namespace
+}  // namespace rankshim

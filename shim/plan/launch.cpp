@@ -1,0 +1,131 @@
+#include "plan/launch.h"
+
+#include <spdlog/fmt/fmt.h>
+
+#include <algorithm>
+#include <variant>
+
+#include "base/text.h"
+#include "node/program_path.h"
+
+namespace rankshim {
+
+using platform::Granularity;
+
+bool is_script(const std::vector<std::string>& command) {
+  return !command.empty() && (command[0] == "-m" || command[0].ends_with(".py"));
+}
+
+std::string find_interpreter(const Settings& settings, const Node& node) {
+  if (const auto& chosen = settings[Option::python]) return chosen->text;
+  const auto python3 = node.find_program("python3");
+  const auto python = node.find_program("python");
+  if (!python) return "python3";
+  if (!python3) return "python";
+  const std::string_view path = node.environment().get("PATH").value_or(default_path);
+  return place_in_path(*python, path) < place_in_path(*python3, path) ? "python" : "python3";
+}
+
+std::optional<Fault> check_idle_role(LaunchChoice& choice, const LaunchInput& input, bool can_train) {
+  const Topology& topology = input.topology;
+  if (topology.idle_role.empty()) return std::nullopt;
+  const std::string what = fmt::format("this container's role on {} is '{}' ({})", topology.platform,
+                                       topology.idle_role, topology.idle_because);
+  if (!can_train) {
+    choice.warnings.push_back(what + ", which does not train; the program runs as it is");
+    return std::nullopt;
+  }
+  return Fault{fmt::format("{}, where {} would train alone", what, input.command[0]), topology.idle_names,
+               fmt::format("{}, or describe this node with --platform=generic, --nnodes, "
+                           "--node-rank and --master-addr (RANKSHIM_PLATFORM, …)",
+                           topology.idle_fix.empty() ? "start it where the job's training tasks run"
+                                                     : topology.idle_fix)};
+}
+
+void choose_scope(LaunchChoice& choice, const Settings& settings) {
+  using supervise::SignalScope;
+  const std::string_view wanted = settings.text(Option::signal_scope);
+  if (wanted == "child") choice.scope = SignalScope::child;
+  if (wanted == "group") choice.scope = SignalScope::group;
+  if (wanted == "tree") choice.scope = SignalScope::tree;
+  // torchrun passes TERM, INT, HUP and QUIT to its workers; a signal to its group would reach the workers of
+  // old versions twice.
+  if (wanted == "auto" && choice.by_torchrun()) choice.scope = SignalScope::child;
+}
+
+void choose_wait(LaunchChoice& choice, const LaunchInput& input) {
+  const Topology& topology = input.topology;
+  const std::string_view wanted = input.settings.text(Option::wait);
+  const bool has_master = topology.facts.has(Fact::master_addr) && topology.idle_role.empty();
+  if (!has_master || wanted == "none") return;
+  const std::string_view master = topology.facts.text(Fact::master_addr);
+  if (wanted == "auto") {
+    // `rankshim wait` has no command: its purpose is the master itself, not only its name.
+    const bool joins = choice.by_torchrun() || (choice.launches() && is_script(input.command)) ||
+                       input.command.empty() || topology.granularity == Granularity::process;
+    const bool needs_no_wait = topology.alone && (is_literal(master) || is_localhost_name(master));
+    if (topology.platform == "none" || needs_no_wait) return;
+    choice.wait = joins ? Until::port : Until::name;
+  } else {
+    choice.wait = wanted == "port" ? Until::port : Until::name;
+  }
+  if (choice.wait == Until::port && topology.host.value_or(false))
+    choice.wait = Until::name;  // this node opens the port
+}
+
+/// A program that waits for nothing is executed at once, and the failure of that has the better message.
+std::string find_missing(const LaunchChoice& choice, const LaunchInput& input, const std::string& script) {
+  const Node& node = input.node;
+  if (!node.is_here()) return {};
+  if (!choice.launches() && choice.wait == Until::none && !is_script(input.command)) return {};
+  const std::string& program = choice.interpreter.empty() ? input.command[0] : choice.interpreter;
+  // A file that exists and cannot be executed is a different case: executing it gives the reason.
+  const bool is_path = program.find('/') != std::string::npos;
+  if (!node.find_program(program) && !(is_path && node.file(program))) {
+    if (!is_script(input.command))
+      return fmt::format("{} was not found{}{}", program, is_path ? "" : " in PATH",
+                         subcommand_hint(program));
+    const auto& chosen = input.settings[Option::python];
+    return chosen ? fmt::format("{}={} was not found", chosen->detail, chosen->text)
+                  : "neither python3 nor python is in PATH; set RANKSHIM_PYTHON (--python)";
+  }
+  // A folder with a __main__.py is a script too, and a shell's <(…) can be read only once.
+  if (script.empty() || script.starts_with("/dev/")) return {};
+  const auto read = node.read(script);
+  const auto* refusal = std::get_if<Unreadable>(&read);
+  if (refusal == nullptr || node.file(script + "/__main__.py")) return {};
+  return fmt::format("the script {} cannot be read ({})", script, refusal->why());
+}
+
+/// By default torchrun gives each worker one thread, and prints a banner about it.
+void share_cpus(EnvironmentChange& change, const LaunchChoice& choice, const LaunchInput& input) {
+  const Environment& environment = input.node.environment();
+  const bool created = input.topology.granularity == Granularity::process;
+  const unsigned workers = input.topology.number(created ? Fact::local_world_size : Fact::nproc_per_node);
+  if ((!choice.launches() && !created) || workers < 2 || !input.node.is_here() ||
+      environment.get("OMP_NUM_THREADS"))
+    return;
+  // Slurm has already shared them out (srun(1), --cpus-per-task).
+  const auto per_task =
+      created ? parse_count(environment.get("SLURM_CPUS_PER_TASK").value_or("")) : std::nullopt;
+  const unsigned threads = per_task ? *per_task : input.node.cpus().count / workers;
+  change.set.emplace_back("OMP_NUM_THREADS", fmt::format("{}", std::max(threads, 1U)));
+}
+
+Variables user_variables(const Settings& settings) {
+  Variables variables;
+  for (std::string_view text = settings.text(Option::env); !text.empty();) {
+    const std::string_view entry = take_line(text);
+    const std::string_view name = entry_name(entry);
+    variables.emplace_back(name, entry.substr(name.size() + 1));
+  }
+  return variables;
+}
+
+void hide_own_settings(EnvironmentChange& change, const Environment& environment) {
+  for (const std::string& entry : environment.entries()) {
+    if (entry.starts_with("RANKSHIM_")) change.unset.emplace_back(entry_name(entry));
+  }
+}
+
+}  // namespace rankshim

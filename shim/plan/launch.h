@@ -1,0 +1,105 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/fault.h"
+#include "base/signal_scope.h"
+#include "node/node.h"
+#include "plan/environment_change.h"
+#include "plan/until.h"
+#include "settings/settings.h"
+#include "topology/topology.h"
+
+/// The part of every launch that does not depend on what starts the workers. Its functions are pure.
+namespace rankshim {
+
+enum class LauncherKind : std::uint8_t {
+  none,      ///< the command itself, or a script by the interpreter alone
+  torchrun,  ///< python -m torch.distributed.run
+  launch,    ///< torchrun too, with --local_rank for the script, as torch.distributed.launch does
+  native,    ///< rankshim itself
+};
+
+/// The input from which a launch is planned.
+struct LaunchInput {
+  const Topology& topology;
+  const Settings& settings;
+  const std::vector<std::string>&
+      command;  ///< empty (env, wait): only the environment and the waiting matter
+  const Node& node;
+};
+
+/// One worker that rankshim starts itself.
+struct WorkerPlan {
+  Variables environment;  ///< its own variables, besides those that all have in common
+  std::vector<std::string> argv;
+  std::string bound;  ///< with --bind, the CPUs and the memory that it gets, or why none
+};
+
+/// What is decided before anything is waited for. It does not change afterwards; only secrets are removed
+/// from its texts.
+struct LaunchChoice {
+  LauncherKind launcher = LauncherKind::none;
+  supervise::SignalScope scope = supervise::SignalScope::group;
+  Until wait = Until::none;
+  /// With a launcher, the user's folder for the workers' logs; empty: a temporary folder.
+  std::string log_dir;
+  std::string interpreter;  ///< of a script: python3; empty for a program
+  /// The interpreter that needs torch, with its options; empty if it is not known or if none needs it.
+  std::vector<std::string> python;
+  /// --torchrun-args: each option as --name or --name=value.
+  std::vector<std::string> torchrun_args;
+  /// A sentence about what is missing of what is to be started; empty if nothing is known to be missing.
+  std::string missing;
+  std::vector<std::string> warnings;
+  /// The file of a launcher that gets flags or variables which the user left out; else empty.
+  std::string filled_by;
+  std::vector<std::string> filled;  ///< the command with those flags; empty: it is as the user gave it
+  Variables variables;              ///< those variables
+  std::string hostfile;             ///< the content of the file of hosts that such a launcher gets
+  bool native_would_serve = false;  ///< torchrun was not asked for, and the native launcher does the same
+
+  [[nodiscard]] bool launches() const { return launcher != LauncherKind::none; }
+  [[nodiscard]] bool by_torchrun() const { return launches() && launcher != LauncherKind::native; }
+};
+
+/// What is executed. It is made once, when the steps before the start have found all that it needs.
+struct LaunchPlan {
+  std::vector<std::string> argv;
+  EnvironmentChange environment;
+  std::vector<WorkerPlan> workers;           ///< only where the plan is shown; sorted by local rank
+  std::string_view agent_name = "torchrun";  ///< torchrun's name for messages, if it is the launcher
+};
+
+/// Whether the command's first word is a Python script: x.py or -m MODULE.
+bool is_script(const std::vector<std::string>& command);
+
+/// The interpreter for scripts: python3 or python in the first folder of PATH that has one.
+std::string find_interpreter(const Settings& settings, const Node& node);
+
+/// Handles a role that does not train: adds a warning to the choice, or returns a fault if the command would
+/// train alone (`can_train`).
+std::optional<Fault> check_idle_role(LaunchChoice& choice, const LaunchInput& input, bool can_train);
+
+void choose_scope(LaunchChoice& choice, const Settings& settings);
+void choose_wait(LaunchChoice& choice, const LaunchInput& input);
+
+/// Finds what would otherwise fail only after the waiting, or in Python with a different exit code. `script`
+/// is the Python script to run, empty if there is none.
+std::string find_missing(const LaunchChoice& choice, const LaunchInput& input, const std::string& script);
+
+/// Sets OMP_NUM_THREADS unless it is set already: otherwise every worker would start a thread for each CPU of
+/// the machine.
+void share_cpus(EnvironmentChange& change, const LaunchChoice& choice, const LaunchInput& input);
+
+/// The variables that the user sets for the command by --env, as they were given.
+Variables user_variables(const Settings& settings);
+
+/// Removes from the command's environment the variables that only rankshim uses.
+void hide_own_settings(EnvironmentChange& change, const Environment& environment);
+
+}  // namespace rankshim

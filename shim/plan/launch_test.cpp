@@ -1,0 +1,77 @@
+#include "plan/launch.h"
+
+#include <catch2/catch.hpp>
+
+#include "run/plan_for_test.h"
+
+namespace rankshim {
+namespace {
+
+using namespace for_test;
+
+TEST_CASE("rankshim wait without a command waits for the master's port, on the master for its name") {
+  const FakeNode worker(kubeflow);
+  CHECK(planned(worker, {"wait"}).wait == Until::port);
+  CHECK(planned(worker, {"wait", "--wait=dns"}).wait == Until::name);
+  CHECK(planned(worker, {"wait", "--node-rank=0"}).wait == Until::name);
+}
+
+TEST_CASE("the interpreter is the option's, else python3 or python, whichever PATH has first") {
+  FakeNode node({"PATH=/env/bin:/usr/bin"});
+  node.programs = {"/usr/bin/python3", "/env/bin/python"};
+  CHECK(planned(node, {"train.py"}).argv[0] == "python");
+  node.programs = {"/usr/bin/python3", "/usr/bin/python"};
+  CHECK(planned(node, {"train.py"}).argv[0] == "python3");
+  node.programs = {"/usr/bin/python"};
+  CHECK(planned(node, {"train.py"}).argv[0] == "python");
+  CHECK(planned(node, {"--python=/usr/bin/python", "train.py"}).argv[0] == "/usr/bin/python");
+  FakeNode similar({"PATH=/opt/usr/bin:/env/bin:/usr/bin"});
+  similar.programs = {"/env/bin/python3", "/usr/bin/python"};
+  CHECK(planned(similar, {"train.py"}).argv[0] == "python3");
+  FakeNode working_directory({"PATH=:/usr/bin"});
+  working_directory.programs = {"/usr/bin/python3", "python"};
+  CHECK(planned(working_directory, {"train.py"}).argv[0] == "python");
+  node.programs = {};
+  const ShownPlan nothing = planned(node, {"train.py"});
+  CHECK_THAT(nothing.missing, Catch::Contains("neither python3 nor python is in PATH"));
+}
+
+TEST_CASE("what is not there is found before anything is waited for") {
+  FakeNode node(kubeflow);
+  node.programs = {"/usr/bin/python3", "/usr/bin/torchrun", "/usr/bin/bash"};
+  node.files["train.py"] = "";
+  const auto missing = [&](Words line) { return planned(node, std::move(line)).missing; };
+  CHECK(missing({"bash"}).empty());
+  CHECK(missing({"train.py"}).empty());
+  CHECK(missing({"torchrun", "--nnodes", "3", "train.py"}).empty());
+  CHECK(missing({"torchrun", "--no_python", "none.py"}).empty());
+  CHECK(missing({"no-such"}) == "no-such was not found in PATH");
+  CHECK(missing({"none.py"}) == "the script none.py cannot be read (No such file or directory)");
+  CHECK(missing({"torchrun", "none.py"}) == "the script none.py cannot be read (No such file or directory)");
+  for (const Words& line : {Words{"python3", "-u", "none.py"}, {"bash", "none.py"}})
+    CHECK(missing(line).empty() == (line[0] == "bash"));
+  CHECK(missing({"python3", "train.py"}).empty());
+  CHECK(missing({"python3", "-m", "none"}).empty());
+  CHECK(missing({"bash", "./none"}) == "the script ./none cannot be read (No such file or directory)");
+  CHECK(missing({"bash", "none.sh"}) == "the script none.sh cannot be read (No such file or directory)");
+  CHECK(missing({"bash", "-c", "./none"}).empty());
+  CHECK(missing({"--python=/no/python", "train.py"}) == "--python=/no/python was not found");
+  CHECK(missing({"--", "status"}) ==
+        "status was not found in PATH; a subcommand is the first word: rankshim status [OPTIONS]");
+}
+
+TEST_CASE("on a lone node a script that is not there is found too, and a program is just executed") {
+  FakeNode node({});
+  node.programs = {"/usr/bin/python3", "/usr/bin/torchrun"};
+  node.files["folder.py/__main__.py"] = "";
+  const auto missing = [&](Words line) { return planned(node, std::move(line)).missing; };
+  CHECK(missing({"none.py"}) == "the script none.py cannot be read (No such file or directory)");
+  CHECK(missing({"--launcher=none", "none.py"}) ==
+        "the script none.py cannot be read (No such file or directory)");
+  CHECK(missing({"folder.py"}).empty());
+  CHECK(missing({"torchrun", "/dev/fd/63"}).empty());
+  CHECK(missing({"no-such"}).empty());
+}
+
+}  // namespace
+}  // namespace rankshim

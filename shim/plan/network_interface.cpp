@@ -1,0 +1,48 @@
+#include "plan/network_interface.h"
+
+#include <algorithm>
+
+#include "base/log.h"
+#include "node/hosts_file.h"
+
+namespace rankshim {
+namespace {
+
+/// Whether peers can reach this node at the address of its name. The kubelet and container engines write the
+/// name into /etc/hosts. A name that only DNS knows counts as unreachable, which costs nothing: setting the
+/// interface is right for it too.
+bool own_name_is_reachable(const Node& node) {
+  const std::string hosts = node.file("/etc/hosts").value_or("");
+  auto addresses = addresses_in_hosts(hosts, node.host_name());
+  std::erase_if(addresses, [](std::string_view address) { return !is_literal(address); });
+  // In a file from the kubelet, the pod's address is the pod's (Kubernetes documentation, "Adding entries to
+  // Pod /etc/hosts with HostAliases"); on the host network the kubelet copies the node's file, with another
+  // header. A check by the kernel (socket, bind and close) would take 8 µs.
+  const bool own = hosts.starts_with("# Kubernetes-managed hosts file.\n");
+  return !addresses.empty() && std::all_of(addresses.begin(), addresses.end(), [&](std::string_view address) {
+    return !is_loopback(address) && (own || node.owns_address(address));
+  });
+}
+
+}  // namespace
+
+Variables network_interface(const Topology& topology, const Settings& settings, const Node& node,
+                            const std::optional<std::string>& address) {
+  if (topology.alone || !topology.idle_role.empty() || topology.facts.text(Fact::nnodes) == "1") return {};
+  const Environment& environment = node.environment();
+  const bool gloo = !environment.get("GLOO_SOCKET_IFNAME") && !own_name_is_reachable(node);
+  const bool nccl = settings.flag(Option::nccl_ifname) && !environment.get("NCCL_SOCKET_IFNAME");
+  if (!gloo && !nccl) return {};
+  const std::string master = address.value_or(std::string(topology.facts.text(Fact::master_addr)));
+  // If this node has "localhost" as its master, the other nodes reach it by the default route.
+  const std::string interface = node.interface_towards(is_loopback(master) ? "" : master);
+  if (interface.empty() || interface == "lo") return {};
+  log::debug("this node's interface to the other nodes is {}", interface);
+  Variables variables;
+  if (gloo) variables.emplace_back("GLOO_SOCKET_IFNAME", interface);
+  // "=" means exactly this name; without it NCCL uses every interface whose name begins with it.
+  if (nccl) variables.emplace_back("NCCL_SOCKET_IFNAME", "=" + interface);
+  return variables;
+}
+
+}  // namespace rankshim

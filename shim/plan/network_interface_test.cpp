@@ -1,0 +1,49 @@
+#include "plan/network_interface.h"
+
+#include <catch2/catch.hpp>
+
+#include "node/fake_node.h"
+
+namespace rankshim {
+namespace {
+
+Variables named(std::vector<std::string> variables, const std::string& hosts, const std::string& master,
+                bool nccl = false) {
+  FakeNode node(std::move(variables));  // its name is fake-host
+  node.files["/etc/hosts"] = hosts;
+  node.own_addresses = {"127.0.0.1", "::1", "10.0.0.7", "fd00::7"};
+  Settings settings;
+  settings[Option::nccl_ifname] = Value{nccl ? "true" : "false", Origin::option, "--nccl-ifname"};
+  Topology topology;
+  topology.facts[Fact::nnodes] = Value{"2", Origin::option, "--nnodes"};
+  return network_interface(topology, settings, node, master);
+}
+
+TEST_CASE("gloo gets the interface if peers could not reach this node by its name") {
+  const Variables gloo = {{"GLOO_SOCKET_IFNAME", "eth0"}};
+  CHECK(named({}, "", "10.0.0.1") == gloo);
+  CHECK(named({}, "127.0.1.1 fake-host\n", "10.0.0.1") == gloo);
+  CHECK(named({}, "10.0.0.7 fake-host\n::1 fake-host\n", "10.0.0.1") == gloo);
+  CHECK(named({}, "10.9.9.9 fake-host\n", "10.0.0.1") == gloo);  // left from another life
+  CHECK(named({}, "", "127.0.0.1") == gloo);                     // the master has "localhost"
+  CHECK(named({}, "10.0.0.7 fake-host\n", "10.0.0.1").empty());
+  CHECK(named({}, "fd00::7 fake-host.x fake-host\n", "fd00::1").empty());
+  CHECK(named({"GLOO_SOCKET_IFNAME=ib0"}, "", "10.0.0.1").empty());
+}
+
+TEST_CASE(
+    "the pod's address in the kubelet's hosts file is the own one; on the host network it need not be") {
+  const std::string pod = "# Kubernetes-managed hosts file.\n";
+  const std::string host = "# Kubernetes-managed hosts file (host network).\n";
+  CHECK(named({}, pod + "10.9.9.9 fake-host\n", "10.0.0.1").empty());
+  CHECK_FALSE(named({}, pod + "127.0.0.1 fake-host\n", "10.0.0.1").empty());
+  CHECK_FALSE(named({}, host + "10.9.9.9 fake-host\n", "10.0.0.1").empty());
+}
+
+TEST_CASE("NCCL's interface is set only on request") {
+  CHECK(named({}, "10.0.0.7 fake-host\n", "10.0.0.1", true) == Variables{{"NCCL_SOCKET_IFNAME", "=eth0"}});
+  CHECK(named({"NCCL_SOCKET_IFNAME=ib"}, "10.0.0.7 fake-host\n", "10.0.0.1", true).empty());
+}
+
+}  // namespace
+}  // namespace rankshim

@@ -1,0 +1,44 @@
+#include "supervise/ending.h"
+
+#include <catch2/catch.hpp>
+#include <cerrno>
+#include <csignal>
+#include <string>
+
+namespace rankshim::supervise {
+namespace {
+
+using Kind = Ending::Kind;
+
+TEST_CASE("each way to end has its exit code", "[exit code]") {
+  struct Case {
+    Kind kind;
+    int number;
+    std::string failed_call;
+    int exit_code;
+  };
+  const auto row = GENERATE(values<Case>({
+      {Kind::exited, 0, "", 0},
+      {Kind::exited, 42, "", 42},
+      {Kind::signalled, SIGKILL, "", 137},
+      {Kind::signalled, SIGTERM, "", 143},
+      {Kind::withheld, ECHILD, "", 71},
+      {Kind::not_started, EAGAIN, "fork", 71},
+      {Kind::not_started, ENOENT, "pipe", 71},
+      {Kind::not_started, ENOENT, "execve", 127},
+      {Kind::not_started, ENOTDIR, "execve", 127},
+      {Kind::not_started, EACCES, "execve", 126},
+      {Kind::not_started, ENOEXEC, "execve", 126},
+      {Kind::not_started, ENOMEM, "execve", 71},
+      {Kind::not_started, EMFILE, "execve", 71},
+      {Kind::not_started, ENFILE, "execve", 71},
+  }));
+  Ending ending;
+  ending.kind = row.kind;
+  ending.number = row.number;
+  ending.failed_call = row.failed_call;
+  CHECK(exit_code_of(ending) == row.exit_code);
+}
+
+}  // namespace
+}  // namespace rankshim::supervise

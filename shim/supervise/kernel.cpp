@@ -1,0 +1,209 @@
+#include "supervise/kernel.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/ioctl.h>
+#include <sys/prctl.h>
+#include <sys/ptrace.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <termios.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+
+namespace rankshim::supervise::kernel {
+namespace {
+
+/// The structure of rt_sigaction(2); libc's struct sigaction differs.
+struct Action {
+  // NOLINTNEXTLINE(performance-no-int-to-ptr): the kernel's 0 and 1
+  void (*handler)(int) = SIG_DFL;
+  unsigned long flags = 0;
+  void (*restorer)() = nullptr;
+  SignalSet mask = 0;
+};
+
+int result(long value) { return value < 0 ? -errno : static_cast<int>(value); }
+
+siginfo_t to_siginfo(int signal, const Payload& payload) {
+  siginfo_t info{};
+  info.si_signo = signal;
+  info.si_code = payload.code;
+  info.si_pid = payload.sender;
+  info.si_uid = payload.user;
+  static_assert(sizeof(info.si_value) == sizeof(payload.value));
+  std::memcpy(&info.si_value, &payload.value, sizeof(payload.value));
+  return info;
+}
+
+/// The status of wait4(2) for a result of waitid(2); musl has no macros for it.
+int wait_status(int code, int value) {
+  constexpr int stopped = 0x7f;
+  constexpr int dumped_core = 0x80;
+  if (code == CLD_EXITED) return value << 8;
+  if (code == CLD_KILLED) return value;
+  return code == CLD_DUMPED ? value | dumped_core : value << 8 | stopped;
+}
+
+pid_t wait_for_child(int& status, int flags) {
+  const pid_t pid = result(wait4(-1, &status, flags, nullptr));
+  if (pid >= 0 || pid == -ECHILD || pid == -EINTR) return pid;
+  siginfo_t info{};  // WUNTRACED has the same number as WSTOPPED
+  if (waitid(P_ALL, 0, &info, WEXITED | flags) != 0) return errno == ECHILD ? -ECHILD : pid;
+  status = wait_status(info.si_code, info.si_status);
+  return info.si_pid;
+}
+
+/// Detaches from a stopped child if this process was its tracer; returns whether it was. The child continues
+/// with its signal, except for the TRAP that execve(2) sends to a traced process (ptrace(2)).
+bool detach(pid_t process, int signal) {
+  siginfo_t info{};
+  const bool known = ptrace(PTRACE_GETSIGINFO, process, nullptr, &info) == 0;
+  const bool by_exec = signal == SIGTRAP && known && info.si_code == SI_USER && info.si_pid == process;
+  // NOLINTNEXTLINE(performance-no-int-to-ptr): ptrace(2) takes the signal as a pointer
+  return ptrace(PTRACE_DETACH, process, nullptr, reinterpret_cast<void*>(by_exec ? 0L : long{signal})) == 0;
+}
+
+}  // namespace
+
+int set_signal_mask(SignalSet blocked, SignalSet* before) {
+  return result(syscall(SYS_rt_sigprocmask, SIG_SETMASK, &blocked, before, sizeof(SignalSet)));
+}
+
+int is_ignored(int signal) {
+  Action action;
+  const int done = result(syscall(SYS_rt_sigaction, signal, nullptr, &action, sizeof(SignalSet)));
+  return done < 0 ? done : static_cast<int>(action.handler == SIG_IGN);
+}
+
+int set_ignored(int signal, bool ignored) {
+  Action action;
+  action.handler = ignored ? SIG_IGN : SIG_DFL;
+  return result(syscall(SYS_rt_sigaction, signal, &action, nullptr, sizeof(SignalSet)));
+}
+
+int signal_descriptor(int existing, SignalSet signals) {
+  return result(syscall(SYS_signalfd4, existing, &signals, sizeof(SignalSet), O_CLOEXEC | O_NONBLOCK));
+}
+
+int take_signal(SignalSet signals, std::chrono::milliseconds time, Payload* payload) {
+  const timespec limit{static_cast<time_t>(time.count() / 1000),
+                       static_cast<long>(time.count() % 1000) * 1'000'000};
+  siginfo_t info{};
+  const int signal = result(syscall(SYS_rt_sigtimedwait, &signals, &info, &limit, sizeof(SignalSet)));
+  if (signal > 0 && payload != nullptr) {
+    *payload = {.code = info.si_code, .sender = info.si_pid, .user = info.si_uid};
+    std::memcpy(&payload->value, &info.si_value, sizeof(payload->value));
+  }
+  return signal;
+}
+
+void exit_now(int code) {
+  while (true) syscall(SYS_exit_group, code);
+}
+
+int send(pid_t target, int signal) { return result(syscall(SYS_kill, target, signal)); }
+
+int queue(pid_t process, int signal, const Payload& payload) {
+  const siginfo_t info = to_siginfo(signal, payload);
+  return result(syscall(SYS_rt_sigqueueinfo, process, signal, &info));
+}
+
+int queue_to_group(pid_t leader, int signal, const Payload& payload) {
+  constexpr unsigned to_process_group =
+      4;  // PIDFD_SIGNAL_PROCESS_GROUP (linux/pidfd.h), newer than our headers
+  const int descriptor = pidfd_open(leader);
+  if (descriptor < 0) return -ENOSYS;
+  const siginfo_t info = to_siginfo(signal, payload);
+  const int sent = result(syscall(SYS_pidfd_send_signal, descriptor, signal, &info, to_process_group));
+  close(descriptor);
+  return sent == -EINVAL ? -ENOSYS : sent;
+}
+
+int pidfd_open(pid_t process) { return result(syscall(SYS_pidfd_open, process, 0)); }
+
+int pidfd_send(int pidfd, int signal, const Payload* payload) {
+  if (payload == nullptr) return result(syscall(SYS_pidfd_send_signal, pidfd, signal, nullptr, 0));
+  const siginfo_t info = to_siginfo(signal, *payload);
+  return result(syscall(SYS_pidfd_send_signal, pidfd, signal, &info, 0));
+}
+
+pid_t reap(int& status, bool stopped_too, bool& let_go) {
+  while (true) {
+    const pid_t pid = wait_for_child(status, WNOHANG | (stopped_too ? WUNTRACED : 0));
+    if (pid <= 0 || !WIFSTOPPED(status) || !detach(pid, WSTOPSIG(status))) return pid;
+    let_go = true;
+  }
+}
+
+int has_children() {
+  siginfo_t info;
+  const int done = result(waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT));
+  return done == 0 ? 1 : done == -ECHILD ? 0 : done;
+}
+
+int set_process_group(pid_t process, pid_t group) { return result(setpgid(process, group)); }
+
+int become_subreaper() { return result(prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)); }
+
+int forbid_new_privileges() { return result(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)); }
+
+int start_session() { return result(setsid()); }
+
+int take_controlling_terminal(int terminal) { return result(ioctl(terminal, TIOCSCTTY, 0)); }
+
+int leave_controlling_terminal(int terminal) { return result(ioctl(terminal, TIOCNOTTY, 0)); }
+
+int set_parent_death_signal(int signal) { return result(prctl(PR_SET_PDEATHSIG, signal, 0, 0, 0)); }
+
+int stop_self() {
+  constexpr SignalSet all = ~SignalSet{0};
+  constexpr SignalSet stop = SignalSet{1} << (SIGTSTP - 1);
+  SignalSet pending = 0;
+  set_signal_mask(all & ~stop, nullptr);
+  send(getpid(), SIGTSTP);  // the process stops here
+  set_signal_mask(all, nullptr);
+  syscall(SYS_rt_sigpending, &pending, sizeof(SignalSet));
+  return (pending & (SignalSet{1} << (SIGCONT - 1))) != 0 ? 1 : 0;
+}
+
+int forbid_core(pid_t process) {
+  rlimit limit{};
+  if (prlimit(process, RLIMIT_CORE, nullptr, &limit) != 0) return -errno;
+  limit.rlim_cur = limit.rlim_max == 0 ? 0 : 1;
+  return result(prlimit(process, RLIMIT_CORE, &limit, nullptr));
+}
+
+pid_t foreground_group(int terminal) {
+  pid_t group = 0;
+  const int done = result(ioctl(terminal, TIOCGPGRP, &group));
+  return done < 0 ? done : group;
+}
+
+int set_foreground_group(int terminal, pid_t group) { return result(ioctl(terminal, TIOCSPGRP, &group)); }
+
+int set_cpus(const cpu_set_t& cpus) { return result(syscall(SYS_sched_setaffinity, 0, sizeof cpus, &cpus)); }
+
+int prefer_memory(int node) {
+  constexpr int preferred = 1;  // MPOL_PREFERRED (linux/mempolicy.h)
+  cpu_set_t nodes;
+  CPU_ZERO(&nodes);
+  CPU_SET(static_cast<std::size_t>(node), &nodes);
+  return result(syscall(SYS_set_mempolicy, preferred, &nodes, 8 * sizeof nodes));
+}
+
+int make_pipe(int (&ends)[2]) { return result(pipe2(ends, O_CLOEXEC | O_NONBLOCK)); }
+
+void reserve_standard_descriptors() {
+  int descriptor = -1;
+  do {
+    descriptor = open("/", O_PATH | O_CLOEXEC);
+  } while (descriptor >= 0 && descriptor <= STDERR_FILENO);
+  if (descriptor >= 0) close(descriptor);
+}
+
+}  // namespace rankshim::supervise::kernel

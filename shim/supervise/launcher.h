@@ -1,0 +1,146 @@
+#pragma once
+
+#include <sys/types.h>
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "supervise/spawn.h"
+#include "supervise/tree.h"
+
+namespace boost::asio {
+class io_context;
+}
+
+/// The interface between PID 1 and whatever starts workers. The supervisor knows no launcher: it asks this
+/// class.
+namespace rankshim::supervise {
+
+struct Ending;
+
+/// How one worker ended.
+struct WorkerEnd {
+  pid_t pid = 0;
+  unsigned local_rank = 0;
+  std::optional<unsigned> rank;  ///< in the whole job, if its environment could be read
+  int status = 0;                ///< as wait(2) gives it
+  bool status_known = false;     ///< the kernel reported it; otherwise it is only known to have ended
+  std::chrono::steady_clock::time_point when;
+};
+
+/// A worker of the current set.
+struct WorkerState {
+  pid_t pid = 0;
+  unsigned local_rank = 0;
+  std::optional<unsigned> rank;
+  bool ended = false;
+};
+
+/// This node's numbers when the launcher started its last set of workers: an elastic job's nodes come and go.
+struct NodeNumbers {
+  unsigned node_rank = 0;
+  unsigned nodes = 0;
+};
+
+/// What a launcher knows about its workers.
+struct WorkerRecord {
+  std::vector<WorkerEnd> ends;         ///< of the last set, in the order of their ends
+  unsigned seen = 0;                   ///< how many that set had
+  std::optional<NodeNumbers> numbers;  ///< of this node in that set
+  std::optional<std::chrono::steady_clock::time_point> first_at;  ///< when the first worker was seen
+  std::string error_folder;  ///< a worker of the last set left its error in LOCAL_RANK/error.json below it
+  unsigned attempts = 0;     ///< 1 + the launcher's restarts; 0 if no worker was seen
+  bool never_met = false;    ///< the other nodes did not come, and the command was killed for that
+  std::string
+      trains_alone;  ///< "worker 12 has WORLD_SIZE=8, but the job has 16"; empty if there is no sign of it
+  bool ended_for_it = false;  ///< the command was stopped because of trains_alone
+};
+
+/// What the supervisor has to do after look().
+struct Request {
+  enum class Kind : std::uint8_t {
+    nothing,
+    name_hanging,  ///< log what has not stopped; `text` follows it in the line
+    stop,          ///< as if a TERM had come
+    kill,          ///< kill everything; `text` is the reason
+  };
+  Kind kind = Kind::nothing;
+  std::string text;
+};
+
+/// What supervise() asks about a command that may have workers. This base class is a program without workers;
+/// a launcher overrides it. All calls come from the event loop, between the command's start and the end of
+/// everything that it started, and none may block.
+class Launcher {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  Launcher() = default;
+  virtual ~Launcher() = default;
+  Launcher(const Launcher&) = delete;
+  Launcher& operator=(const Launcher&) = delete;
+
+  // ---- what is started ----
+
+  /// The workers to start instead of the command, sorted by local rank, each in a new session. The first that
+  /// fails ends the others, and its end counts as the command's. None: the command itself is started. Called
+  /// once for each start.
+  [[nodiscard]] virtual std::vector<Command> workers_to_start(const Command& /*command*/) { return {}; }
+  /// Whether the command, which has ended with everything that it started, has to be started again.
+  [[nodiscard]] virtual bool starts_again(const Ending& /*ending*/) { return false; }
+
+  // ---- which processes are workers, and how each ended ----
+
+  /// Whether workers() and record() return anything.
+  [[nodiscard]] virtual bool follows_workers() const { return false; }
+  /// The current set, sorted by process number.
+  [[nodiscard]] virtual std::vector<WorkerState> workers() const { return {}; }
+  [[nodiscard]] virtual WorkerRecord record() const { return {}; }
+  /// Whether there may be a worker now that a stop would interrupt.
+  [[nodiscard]] virtual bool has_work() const { return true; }
+
+  // ---- which signals go to them ----
+
+  /// Whether the launcher stops its workers itself when it gets a stop signal. If so, it gets no second one
+  /// and none that it should ignore; a second INT kills everything. It is not in the terminal's foreground,
+  /// so that Ctrl-C sends its signal to rankshim and not to the workers as well. As long as workers hang, the
+  /// launcher's stacks are not shown.
+  [[nodiscard]] virtual bool stops_workers() const { return false; }
+  /// Whether this signal goes to the workers instead of the command.
+  [[nodiscard]] virtual bool is_for_workers(int /*signal*/) const { return false; }
+  /// The processes that take such a signal now. If there are none, because there is no worker yet or one is
+  /// not ready, the signal is kept.
+  [[nodiscard]] virtual std::vector<Process> receivers(int /*signal*/) const { return {}; }
+
+  // ---- what happens ----
+
+  /// The command runs since `when` with this environment, which stays valid. `processes` has its process
+  /// number, or those of the workers that were started instead: fewer than planned if the system refused one.
+  virtual void started(boost::asio::io_context& /*io*/, const std::vector<pid_t>& /*processes*/,
+                       Clock::time_point /*when*/, const std::vector<std::string>& /*environment*/) {}
+  /// A process was reaped, with this wait status: a worker, or a process that the command had left.
+  virtual void reaped(pid_t /*process*/, int /*status*/) {}
+  /// A stop signal has come.
+  virtual void stop_came() {}
+  /// A stop signal was passed on to the command. Processes that are left after `grace` are killed.
+  virtual void stop_passed_on(int /*signal*/, std::optional<std::chrono::milliseconds> /*grace*/) {}
+  /// The command itself has ended; workers may be left.
+  virtual void command_ended() {}
+  /// Everything has ended, and nothing is watched any more.
+  virtual void finish() {}
+  /// Whether the workers' last output is still being written, after everything has ended.
+  [[nodiscard]] virtual bool has_output() const { return false; }
+
+  // ---- whether it may be ended ----
+
+  /// When look() is to be called while the command runs and is not being killed; nothing: never. The
+  /// supervisor asks after each signal and each look. What happens on the event loop in between may make it
+  /// later, but never earlier.
+  [[nodiscard]] virtual std::optional<Clock::time_point> due() const { return std::nullopt; }
+  virtual Request look() { return {}; }
+};
+
+}  // namespace rankshim::supervise

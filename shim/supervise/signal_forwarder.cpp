@@ -1,0 +1,203 @@
+#include "supervise/signal_forwarder.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+
+#include "base/log.h"
+#include "supervise/last_resort.h"
+
+namespace rankshim::supervise {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr milliseconds first_delay{5};
+constexpr milliseconds longest_delay{1000};  // a full queue may be emptied at any time
+constexpr std::size_t most_kept =
+    10'000;                            // more stay in the kernel's queue, whose limit their sender notices
+constexpr unsigned most_refusals = 8;  // over more than a second
+
+/// Whether it was sent with a value, by sigqueue(3) or a similar call.
+bool is_queued(const Received& signal) { return signal.code < 0 && signal.code != SI_TKILL; }
+
+kernel::Payload payload_of(const Received& signal) {
+  return {.code = is_queued(signal) ? signal.code : SI_QUEUE,
+          .sender = static_cast<pid_t>(signal.sender),
+          .user = signal.user,
+          .value = signal.value};
+}
+
+}  // namespace
+
+void SignalForwarder::leave_alone_present_children() {
+  if (kernel::has_children() == 1) before_us_ = everything().value_or(std::vector<Process>{});
+}
+
+void SignalForwarder::command_ended() {
+  command_ended_ = true;
+  if (kept_.size() >= most_kept) signals_.hold_real_time(false);
+  SignalSet named = 0;
+  for (const Kept& kept : kept_) {
+    const int number = kept.signal.number;
+    if (launcher_.is_for_workers(number) && (named & bit(number)) == 0)
+      log::warn("{} is given up: the launcher ended before its workers could take it", signal_name(number));
+    named |= bit(number);
+  }
+  kept_.clear();
+  kept_numbers_ = 0;
+  due_.reset();
+}
+
+void SignalForwarder::pass_on(const Received& signal) {
+  last_resort::owe(signal.number);
+  const bool waits = (kept_numbers_ & bit(signal.number)) != 0;
+  if (waits && signal.number < first_real_time_signal) return;  // merged, as the kernel would do
+  if (!waits) {
+    const int done = deliver(signal);
+    if (done >= 0 || done == -ESRCH) return last_resort::settle(signal.number);
+    if (launcher_.is_for_workers(signal.number)) {
+      log::info("{} is kept until the launcher's workers can take it", signal_name(signal.number));
+    } else {
+      log::debug("{} is kept: {}", signal_name(signal.number), std::strerror(-done));
+    }
+  }
+  keep(signal);
+}
+
+void SignalForwarder::keep(const Received& signal) {
+  kept_.push_back({signal});
+  kept_numbers_ |= bit(signal.number);
+  if (kept_.size() == most_kept) signals_.hold_real_time(true);
+  if (!due_) set_due(true);
+}
+
+/// The next try comes sooner after a delivery. A signal for workers waits for a further quarter of the time
+/// it has waited, which makes few wake-ups in hours of waiting for peers.
+void SignalForwarder::set_due(bool progress) {
+  due_.reset();
+  if (kept_.empty()) return;
+  delay_ = progress ? first_delay : delay_ + delay_ / 4 + milliseconds{1};
+  const bool only_for_workers = std::ranges::all_of(
+      kept_, [this](const Kept& kept) { return launcher_.is_for_workers(kept.signal.number); });
+  if (!only_for_workers) delay_ = std::min(delay_, longest_delay);
+  due_ = Clock::now() + delay_;
+}
+
+void SignalForwarder::try_again() {
+  const std::size_t before = kept_.size();
+  SignalSet waiting = 0;  // signals whose later ones of the same number must wait too
+  std::erase_if(kept_, [&](Kept& kept) {
+    const int number = kept.signal.number;
+    if ((waiting & bit(number)) != 0) return false;
+    const int done = deliver(kept.signal);
+    const bool refused = done != -EAGAIN && ++kept.refused >= most_refusals;
+    if (refused) log::warn("{} could not be passed on: {}", signal_name(number), std::strerror(-done));
+    if (done >= 0 || done == -ESRCH || refused) {
+      last_resort::settle(number);
+      return true;
+    }
+    waiting |= bit(number);
+    return false;
+  });
+  kept_numbers_ = waiting;
+  if (before >= most_kept && kept_.size() < most_kept) signals_.hold_real_time(false);
+  set_due(kept_.size() < before);
+}
+
+/// Delivers only while the command is not reaped: until then its process number, and its group's, cannot be
+/// reused.
+int SignalForwarder::deliver(const Received& signal) {
+  if (launcher_.is_for_workers(signal.number)) return deliver_to_workers(signal);
+  if (scope_ == SignalScope::tree) {
+    const kernel::Payload payload = payload_of(signal);
+    return to_all(signal.number, is_queued(signal) ? &payload : nullptr);
+  }
+  int refused = -ESRCH;
+  bool reached = false;
+  for (const pid_t process : processes_) {
+    const int done = deliver_to(process, signal);
+    reached = reached || done >= 0;
+    if (done < 0 && done != -ESRCH) refused = done;
+  }
+  if (reached && refused != -ESRCH)  // if it were sent again, some workers would get it twice
+    log::warn("{} did not reach every worker: {}", signal_name(signal.number), std::strerror(-refused));
+  return reached ? 0 : refused;
+}
+
+int SignalForwarder::deliver_to(pid_t process, const Received& signal) {
+  const bool queued = is_queued(signal);
+  // A real-time signal is always queued: kill(2) would silently merge it with others if the receiver's queue
+  // is full.
+  const bool real_time = signal.number >= first_real_time_signal;
+  const kernel::Payload payload = payload_of(signal);
+  if (scope_ == SignalScope::group) {
+    int done = queued || real_time ? kernel::queue_to_group(process, signal.number, payload) : -ENOSYS;
+    if (done == -ENOSYS && queued) done = walk_group(process, signal.number, payload);
+    if (done == -ENOSYS) done = kernel::send(-process, signal.number);
+    if (done != -ESRCH) return done;  // otherwise the process has moved to another group
+  }
+  return queued || real_time ? kernel::queue(process, signal.number, payload)
+                             : kernel::send(process, signal.number);
+}
+
+/// −EAGAIN while no worker can take it.
+int SignalForwarder::deliver_to_workers(const Received& signal) {
+  const std::vector<Process> workers = launcher_.receivers(signal.number);
+  if (workers.empty()) return -EAGAIN;
+  const kernel::Payload payload = payload_of(signal);
+  const int sent = send_each(workers, signal.number, is_queued(signal) ? &payload : nullptr);
+  if (sent < 0) {
+    log::warn("{} did not reach every worker: {}", signal_name(signal.number), std::strerror(-sent));
+  } else {
+    log::info("{} passed on to {}", signal_name(signal.number),
+              workers.size() == 1 ? "the launcher's worker" : fmt::format("{} workers", workers.size()));
+  }
+  return 0;  // if it were sent again, some workers would get it twice
+}
+
+/// For kernels before 6.9, which can send values only to single processes.
+int SignalForwarder::walk_group(pid_t group, int signal, const kernel::Payload& payload) {
+  std::optional<std::vector<Process>> members = everything();
+  if (!members) return -ENOSYS;
+  std::erase_if(*members, [group](const Process& process) { return process.group != group; });
+  return members->empty() ? -ESRCH : send_each(*members, signal, &payload);
+}
+
+int SignalForwarder::to_all(int signal, const kernel::Payload* payload) {
+  if (pid_1_ && before_us_.empty() && payload == nullptr) return kernel::send(-1, signal);
+  if (const std::optional<std::vector<Process>> all = everything()) return send_each(*all, signal, payload);
+  if (pid_1_) return kernel::send(-1, signal);
+  if (command_ended_) return -ESRCH;  // without /proc it is not known what is left
+  int done = -ESRCH;
+  for (const pid_t process : processes_) {
+    const int sent = kernel::send(-process, signal);
+    done = std::max(done, sent == -ESRCH ? kernel::send(process, signal) : sent);
+  }
+  return done;
+}
+
+void SignalForwarder::to_stopped(int signal) {
+  std::optional<std::vector<Process>> all = everything();
+  if (!all) {
+    to_all(signal);
+    return;
+  }
+  std::erase_if(*all, [](const Process& process) { return process.state != 'T' && process.state != 't'; });
+  send_each(*all, signal, nullptr);
+}
+
+std::optional<std::vector<Process>> SignalForwarder::everything() const {
+  return descendants(getpid(), before_us_);
+}
+
+bool SignalForwarder::nothing_left() const {
+  if (before_us_.empty()) return false;
+  const std::optional<std::vector<Process>> left = everything();
+  return left && std::ranges::none_of(*left, &Process::alive);
+}
+
+}  // namespace rankshim::supervise

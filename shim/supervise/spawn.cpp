@@ -1,0 +1,208 @@
+#include "supervise/spawn.h"
+
+#include <elf.h>
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <cstddef>
+#include <cstring>
+#include <string>
+#include <string_view>
+
+#include "base/folder.h"
+#include "base/log.h"
+#include "base/number.h"
+#include "node/program_path.h"
+#include "supervise/kernel.h"
+#include "supervise/signals.h"
+
+namespace rankshim::supervise {
+namespace {
+
+constexpr const char* shell = "/bin/sh";
+
+std::string_view path_of(const std::vector<std::string>& environment) {
+  constexpr std::string_view name = "PATH=";
+  for (const std::string& entry : environment) {
+    if (entry.starts_with(name)) return std::string_view(entry).substr(name.size());
+  }
+  return default_path;
+}
+
+// exec takes char* for historical reasons and changes nothing.
+char* pointer(const std::string& text) { return const_cast<char*>(text.c_str()); }  // NOLINT
+
+/// Errors after which execvp(3) tries the next folder of PATH.
+bool look_further(int error) {
+  return error == ENOENT || error == ENOTDIR || error == EACCES || error == ESTALE || error == ENODEV ||
+         error == ETIMEDOUT;
+}
+
+/// Whether the file is a program, for this machine or another. Runs between fork and exec: system calls only.
+bool is_program(const char* path) {
+  char magic[SELFMAG] = {};
+  const int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (file < 0) return false;
+  const bool whole = read(file, magic, sizeof(magic)) == static_cast<ssize_t>(sizeof(magic));
+  close(file);
+  return whole && std::memcmp(magic, ELFMAG, SELFMAG) == 0;
+}
+
+}  // namespace
+
+void close_what_was_passed_on() {
+  Folder descriptors("/proc/self/fd");
+  while (const char* name = descriptors.next()) {
+    const auto descriptor = parse_number<int>(name);
+    if (!descriptor || *descriptor <= STDERR_FILENO) continue;
+    const int flags = fcntl(*descriptor, F_GETFD);
+    if (flags >= 0 && (flags & FD_CLOEXEC) == 0) close(*descriptor);
+  }
+}
+
+Spawn::Spawn(const Command& command)
+    : name_(command.argv.front()),
+      output_(command.output),
+      affinity_(command.affinity),
+      candidates_(executable_candidates(command.argv.front(), path_of(command.environment))) {
+  shell_argv_ = {const_cast<char*>(shell), nullptr};  // NOLINT(cppcoreguidelines-pro-type-const-cast)
+  for (const std::string& argument : command.argv) {
+    if (!argv_.empty()) shell_argv_.push_back(pointer(argument));
+    argv_.push_back(pointer(argument));
+  }
+  const std::string ours = "LISTEN_PID=" + std::to_string(getpid());
+  for (const std::string& entry : command.environment) {
+    environment_.push_back(entry == ours ? listen_pid_.data() : pointer(entry));
+  }
+  for (auto* list : {&argv_, &shell_argv_, &environment_}) list->push_back(nullptr);
+}
+
+Spawn::~Spawn() {
+  if (report_ >= 0) close(report_);
+}
+
+std::optional<SpawnFailure> Spawn::start(const Start& how) {
+  const pid_t parent = getpid();
+  int ends[2];
+  const int piped = kernel::make_pipe(ends);
+  if (piped < 0) return SpawnFailure{"pipe", {}, -piped};
+  // vfork is quicker, but suspends this process until exec: on a terminal a Ctrl-Z just before it would stop
+  // both, so fork is used there. The child makes system calls only and does not return from here, so it may
+  // do more than exec.
+  const bool on_terminal = how.terminal >= 0 || how.new_session;
+  pid_t child = on_terminal ? fork() : vfork();  // NOLINT(clang-analyzer-security.insecureAPI.vfork)
+  const bool forbidden = child < 0 && (errno == EPERM || errno == ENOSYS);
+  if (forbidden && !on_terminal) child = fork();         // a seccomp profile may allow only this one
+  if (child == 0) become_command(ends[1], how, parent);  // NOLINT(clang-analyzer-unix.Vfork)
+  const int error = errno;
+  close(ends[1]);
+  pid_ = child;
+  report_ = ends[0];
+  if (child < 0) return SpawnFailure{"fork", {}, error};
+  // The group is set in both processes, so that it exists for each of them from the next line on. Here it
+  // fails if the child was quicker and has already executed the command, which does no harm. A group's leader
+  // cannot start a session.
+  if (!how.new_session && !how.detached) kernel::set_process_group(pid_, pid_);
+  read_reports();
+  return std::nullopt;
+}
+
+// Runs between fork and exec, possibly in the parent's memory: system calls only, no allocation, no return.
+void Spawn::become_command(int report, const Start& how, pid_t parent) {
+  // SIGTTOU is still blocked, so a background process may set the foreground.
+  const bool session = how.new_session || how.detached;
+  int done = session ? kernel::start_session() : kernel::set_process_group(0, 0);
+  if (how.new_session && done >= 0) done = kernel::take_controlling_terminal(STDIN_FILENO);
+  if (!session) done = how.terminal < 0 ? 0 : kernel::set_foreground_group(how.terminal, getpid());
+  if (done < 0) write_report(report, Report::Stage::terminal, -done);
+  if (how.death_signal != 0) {
+    kernel::set_parent_death_signal(how.death_signal);
+    if (getppid() != parent) kernel::send(getpid(), how.death_signal);  // the parent ended before that call
+  }
+  done = how.no_new_privs ? kernel::forbid_new_privileges() : 0;
+  if (done < 0) {
+    write_report(report, Report::Stage::privileges, -done);
+    kernel::exit_now(127);
+  }
+  if (affinity_) {
+    done = kernel::set_cpus(affinity_->cpus);
+    if (done < 0) write_report(report, Report::Stage::cpus, -done);
+    done = affinity_->memory_node < 0 ? 0 : kernel::prefer_memory(affinity_->memory_node);
+    if (done < 0) write_report(report, Report::Stage::memory, -done);
+  }
+  int target = STDOUT_FILENO;
+  for (const int output : output_) {
+    if (output >= 0 && dup2(output, target) < 0) write_report(report, Report::Stage::output, errno);
+    target = STDERR_FILENO;
+  }
+  *std::to_chars(listen_pid_.data() + std::strlen("LISTEN_PID="), listen_pid_.end() - 1, getpid()).ptr = 0;
+  if (inherited_as_ignored(SIGCHLD)) kernel::set_ignored(SIGCHLD, true);
+  kernel::set_signal_mask(inherited_mask(), nullptr);
+
+  Report failure{Report::Stage::exec, ENOENT, 0};
+  for (std::size_t candidate = 0; candidate < candidates_.size(); ++candidate) {
+    const char* path = candidates_[candidate].c_str();
+    execve(path, argv_.data(), environment_.data());
+    int error = errno;
+    // The shell reads a file that is no program; execvp(3) would make it read another machine's program too.
+    if (error == ENOEXEC && !is_program(path)) {
+      shell_argv_[1] = pointer(candidates_[candidate]);
+      execve(shell, shell_argv_.data(), environment_.data());
+      error = errno;
+    }
+    // A file that may not be executed is reported, unless a later folder has one that may.
+    if (!look_further(error) || (error == EACCES && failure.error != EACCES)) {
+      failure = {Report::Stage::exec, error, candidate};
+    }
+    if (!look_further(error)) break;
+  }
+  write_report(report, failure.stage, failure.error, failure.candidate);
+  kernel::exit_now(127);
+}
+
+void Spawn::write_report(int report, Report::Stage stage, int error, std::size_t candidate) {
+  const Report failure{stage, error, candidate};
+  [[maybe_unused]] const auto written = write(report, &failure, sizeof(failure));
+}
+
+/// Reads what the child has written so far. That is everything if it shared this process's memory until it
+/// executed the command.
+void Spawn::read_reports() {
+  // Docker's default seccomp profile forbids a memory policy (moby:profiles/seccomp/default.json). The
+  // kernel's own default is the node of the CPU that uses the memory first.
+  constexpr std::array<const char*, 4> warnings = {
+      "the terminal cannot be given to the command", "a worker is not bound to its CPUs",
+      "a worker is bound to its CPUs, but the kernel refuses a memory policy",
+      "a worker writes to the stdout or stderr of rankshim"};
+  Report report{};
+  while (read(report_, &report, sizeof(report)) == static_cast<ssize_t>(sizeof(report))) {
+    const auto stage = static_cast<std::size_t>(report.stage);
+    if (stage < warnings.size())
+      log::warn("{}: {}", warnings[stage], std::strerror(report.error));
+    else
+      failure_ = report;
+  }
+}
+
+std::optional<SpawnFailure> Spawn::failure() {
+  if (report_ >= 0) {
+    read_reports();
+    close(report_);
+    report_ = -1;
+  }
+  if (!failure_) return std::nullopt;
+  if (failure_->stage == Report::Stage::privileges) return SpawnFailure{"prctl", {}, failure_->error};
+  SpawnFailure failed{"execve", candidates_[failure_->candidate], failure_->error};
+  if (failure_->error != ENOENT) return failed;
+  // A script whose interpreter is missing is "not found" too: the message then names the script.
+  const auto there = [](const std::string& path) { return access(path.c_str(), F_OK) == 0; };
+  const auto found = std::ranges::find_if(candidates_, there);
+  failed.interpreter = found != candidates_.end();
+  failed.path = failed.interpreter ? *found : name_;
+  return failed;
+}
+
+}  // namespace rankshim::supervise

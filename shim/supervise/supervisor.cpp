@@ -1,0 +1,160 @@
+#include "supervise/supervisor.h"
+
+#include <poll.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "base/log.h"
+#include "supervise/kernel.h"
+#include "supervise/last_resort.h"
+#include "supervise/observer.h"
+#include "supervise/supervise.h"
+
+namespace rankshim::supervise {
+
+bool Supervisor::start() {
+  if (getpid() != 1 && policy_.subreaper) {
+    const int done = kernel::become_subreaper();
+    if (done < 0) {
+      log::warn(
+          "cannot become the reaper of orphans ({}): processes that leave the command's process tree will "
+          "not end with it",
+          std::strerror(-done));
+    }
+  }
+  forwarder_.leave_alone_present_children();
+  started_ = Clock::now();
+  ending_.started_at = started_;
+  if (!starts_workers_) processes_.push_back({.spawn = std::make_unique<Spawn>(command_)});
+  for (const Command& worker : workers_) processes_.push_back({.spawn = std::make_unique<Spawn>(worker)});
+  // No memory is needed from the first start until the last resort knows what was started.
+  std::vector<pid_t> pids;
+  std::vector<pid_t> pids_of_last_resort;
+  for (auto* const list : {&pids, &pids_of_last_resort}) list->reserve(processes_.size());
+  for (const Started& process : processes_) {
+    if (const std::optional<SpawnFailure> failed = start(*process.spawn)) {
+      record_failed_start(*failed);
+      if (pids.empty()) return false;
+      failed_at_ = Clock::now();
+      break;
+    }
+    for (auto* const list : {&pids, &pids_of_last_resort}) list->push_back(process.spawn->pid());
+  }
+  if (!policy_.hook) {
+    last_resort::command_runs(std::move(pids_of_last_resort), policy_.scope != SignalScope::child,
+                              policy_.grace);
+    if (failed_at_)
+      last_resort::process_ended(0, exit_code_of(ending_));  // the worker that could not be started
+  }
+  processes_.resize(pids.size());
+  workers_ = {};  // their environments may be large
+  forwarder_.begin(pids);
+  ending_.pid = command_pid();
+  if (policy_.time_limit) due_[kill] = started_ + *policy_.time_limit;
+  if (!policy_.hook) working_directory_.leave();  // hooks are short
+  launcher_.started(io_, pids, started_, command_.environment);
+  if (failed_at_) end_other_workers();
+  reap_due_ = true;  // children from before rankshim's exec may have ended
+  return true;
+}
+
+std::optional<SpawnFailure> Supervisor::start(Spawn& spawn) const {
+  return spawn.start({.terminal = starts_workers_ ? -1 : terminal_.descriptor(),
+                      .new_session = policy_.ctty && !starts_workers_,
+                      .detached = starts_workers_,
+                      .death_signal = policy_.child_death_signal,
+                      .no_new_privs = policy_.no_new_privs});
+}
+
+Supervisor::Started* Supervisor::find_process(pid_t pid) {
+  const auto found = std::ranges::find_if(
+      processes_, [pid](const Started& process) { return !process.ended && process.spawn->pid() == pid; });
+  return found == processes_.end() ? nullptr : &*found;
+}
+
+Ending Supervisor::end() {
+  terminal_.take_back();
+  working_directory_.come_back();
+  return ending_;
+}
+
+void Supervisor::step() {
+  if (signals_.without_loop()) reap_due_ = true;  // ends are looked for
+  for (const auto act :
+       {&Supervisor::notify_observer, &Supervisor::take_signals, &Supervisor::act_on_deadlines,
+        &Supervisor::reap_if_due, &Supervisor::finish_launcher}) {
+    (this->*act)();
+  }
+}
+
+void Supervisor::notify_observer() {
+  if (policy_.observer != nullptr && !std::exchange(observed_, true))
+    policy_.observer->started(command_pid());
+}
+
+void Supervisor::take_signals() {
+  for (Received signal = signals_.take(); signal.number != 0; signal = signals_.take()) on_signal(signal);
+  if (signals_.refusal() == 0) return;
+  if (!std::exchange(warned_refusal_, true))
+    log::warn("the system refuses to read the signals ({}): rankshim looks for each again and again",
+              std::strerror(signals_.refusal()));
+  // If the refusal is lasting, this keeps the loop from running at full speed, and the command's end is
+  // noticed.
+  poll(nullptr, 0, static_cast<int>(try_again.count()));
+  reap_due_ = true;
+}
+
+void Supervisor::reap_if_due() {
+  if (reap_due_) reap();
+}
+
+void Supervisor::finish_launcher() {
+  if (progress_ != Progress::finished) return;
+  launcher_.finish();
+  ending_.workers = launcher_.record();
+}
+
+/// Updates the deadlines of other objects: when there is something to do for them.
+void Supervisor::ask_when() {
+  due_[deliver_again] = forwarder_.due();
+  due_[look] = progress_ == Progress::running && !command_ended_ ? launcher_.due() : std::nullopt;
+}
+
+SignalQueue::Deadline Supervisor::due() {
+  if (reap_due_) return Clock::now();  // other events get their turn
+  ask_when();
+  Deadline next;
+  for (const Deadline& due : due_) {
+    if (due && (!next || *due < *next)) next = due;
+  }
+  return next;
+}
+
+void Supervisor::act_on_deadlines() {
+  ask_when();
+  const Clock::time_point now = Clock::now();
+  constexpr std::array<void (Supervisor::*)(), rows> acts = {
+      &Supervisor::on_reap_again,   &Supervisor::on_deliver_again, &Supervisor::pass_on_delayed,
+      &Supervisor::look_at_command, &Supervisor::show_stacks,      &Supervisor::on_kill_due,
+      &Supervisor::give_up};
+  for (std::size_t row = 0; row < rows; ++row) {
+    if (!due_[row] || *due_[row] > now) continue;
+    due_[row].reset();
+    (this->*acts[row])();
+  }
+}
+
+boost::asio::awaitable<Ending> supervise(boost::asio::io_context& io, SignalQueue& signals,
+                                         const Command& command, const Policy& policy) {
+  Supervisor supervisor(io, signals, command, policy);
+  if (supervisor.start()) {
+    for (supervisor.step(); !supervisor.finished(); supervisor.step())
+      co_await signals.wait(supervisor.due());
+  }
+  co_return supervisor.end();
+}
+
+}  // namespace rankshim::supervise

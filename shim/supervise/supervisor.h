@@ -1,0 +1,164 @@
+#pragma once
+
+#include <array>
+#include <boost/asio/io_context.hpp>
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "supervise/ending.h"
+#include "supervise/launcher.h"
+#include "supervise/policy.h"
+#include "supervise/signal_forwarder.h"
+#include "supervise/signal_queue.h"
+#include "supervise/spawn.h"
+#include "supervise/terminal.h"
+#include "supervise/working_directory.h"
+
+/// The parts of supervise(): supervisor.cpp has its steps and its deadlines, supervisor_signals.cpp the
+/// effects of signals, supervisor_ends.cpp how everything ends.
+namespace rankshim::supervise {
+
+/// The grace for leftovers, and for the other workers when one has failed, if there is no --grace.
+constexpr std::chrono::milliseconds grace_after_stop{30'000};
+/// The time until a refused call is tried again.
+constexpr std::chrono::milliseconds try_again{5};
+/// After this time a refused call counts as refused for ever.
+constexpr std::chrono::milliseconds refused_for_ever{1000};
+
+/// One command from its start to the end of everything it started. What is still to be done is stored in
+/// members (`reap_due_`, the deadlines, the signals in `forwarder_`) before it is tried, so that a refused
+/// call loses none of it.
+class Supervisor {
+ public:
+  Supervisor(boost::asio::io_context& io, SignalQueue& signals, const Command& command, const Policy& policy)
+      : io_(io),
+        signals_(signals),
+        command_(command),
+        policy_(policy),
+        launcher_(policy.launcher != nullptr ? *policy.launcher : program_),
+        workers_(launcher_.workers_to_start(command)),
+        starts_workers_(!workers_.empty()),
+        terminal_(policy.ctty, launcher_.stops_workers() || starts_workers_),
+        forwarder_(signals, policy.scope, launcher_) {}
+
+  /// Starts the command. Returns false if that failed: then step() must not be called.
+  bool start();
+
+  /// Does everything that is due: signals that have come, deadlines that have passed, children that have
+  /// ended. Once the command runs, only its end may end this.
+  void step();
+  [[nodiscard]] bool finished() const { return progress_ == Progress::finished; }
+
+  /// When there is something to do that no signal announces.
+  SignalQueue::Deadline due();
+
+  /// Takes back what was lent to the command. Returns how it ended.
+  Ending end();
+
+ private:
+  using Clock = SignalQueue::Clock;
+  using Deadline = SignalQueue::Deadline;
+
+  enum class Progress : std::uint8_t { running, leftovers, killing, finished };
+
+  /// The rows of the table of deadlines, in the order in which they are checked.
+  enum Row : std::size_t {
+    reap_again,     ///< the kernel refused to report ends
+    deliver_again,  ///< the kernel refused a signal
+    end_of_delay,   ///< a TERM has waited for --pre-stop-delay
+    look,           ///< the launcher's
+    ask_for_stack,  ///< just before the KILL
+    kill,           ///< the first, and those that follow
+    leave_behind,   ///< not even KILL helps
+    rows,
+  };
+
+  /// One process of the command: itself, or a worker that is started in its place.
+  struct Started {
+    std::unique_ptr<Spawn> spawn;
+    bool ended = false;  // and reaped
+  };
+
+  std::optional<SpawnFailure> start(Spawn& spawn) const;
+  [[nodiscard]] pid_t command_pid() const { return processes_.front().spawn->pid(); }
+  [[nodiscard]] Started* find_process(pid_t pid);
+  void notify_observer();
+  void take_signals();
+  void reap_if_due();
+  void finish_launcher();
+  void ask_when();
+  void act_on_deadlines();
+  void on_reap_again() { reap_due_ = true; }
+  void on_deliver_again() { forwarder_.try_again(); }
+
+  void on_signal(const Received& arrived);
+  void on_running_signal(const Received& signal, bool stop, int arrived);
+  void on_stop(int arrived, int passed_on, bool delayed);
+  [[nodiscard]] bool delays(int signal) const;
+  void pass_on_delayed();
+  void stop_was_passed_on();
+  void look_at_command();
+
+  void reap();
+  void reap_by_proc(int refusal);
+  void on_process_end(Started& process, std::optional<int> status, int withheld = 0);
+  void record_end(Started& process, int status);
+  void end_other_workers();
+  void on_command_end(int status);
+  void on_orphan_end(pid_t pid, int status);
+  [[nodiscard]] bool was_killed(int status) const;
+  void on_command_stopped(int signal);
+  void continue_command();
+  void stop_as_by_term();
+  void record_failed_start(const SpawnFailure& failed);
+  void record_withheld_end(int error);
+  void begin_leftovers();
+  void kill_by(Clock::time_point start, std::chrono::milliseconds grace);
+  void show_stacks();
+  void on_kill_due();
+  void name_hanging(const std::vector<Process>& left, std::string_view what_now);
+  void kill_all(std::string_view why);
+  void give_up();
+
+  void warn_once(bool& warned, std::string_view what, int error) const;
+
+  boost::asio::io_context& io_;
+  SignalQueue& signals_;
+  const Command& command_;
+  const Policy policy_;
+  Launcher program_;  // for a command without workers
+  Launcher& launcher_;
+  std::vector<Command> workers_;  // these are started instead of the command
+  const bool starts_workers_;
+  Terminal terminal_;
+  std::vector<Started> processes_;
+  SignalForwarder forwarder_;
+  Progress progress_ = Progress::running;
+  bool command_ended_ = false;  // and reaped: its number may belong to another process
+  Deadline failed_at_;          // when the first of its processes had failed, which is how the command ends
+  bool reap_due_ = false;
+  Clock::time_point started_;
+  std::optional<Received> delayed_;  // a TERM that waits for --pre-stop-delay
+  bool stopping_ = false;            // a stop signal came while the command ran
+  bool interrupted_ = false;         // by INT
+  bool command_stopped_ = false;     // by the terminal
+  bool asked_for_stacks_ = false;
+  bool looked_at_leftovers_ = false;
+
+  std::array<Deadline, rows> due_;
+
+  WorkingDirectory working_directory_;
+  bool observed_ = false;
+  std::optional<Clock::time_point> reaping_refused_since_;
+  bool reaps_by_proc_ = false;
+  bool warned_reap_ = false;
+  bool warned_traced_ = false;
+  bool warned_refusal_ = false;
+  Ending ending_;
+};
+
+}  // namespace rankshim::supervise

@@ -1,0 +1,317 @@
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <utility>
+
+#include "base/duration.h"
+#include "base/log.h"
+#include "supervise/kernel.h"
+#include "supervise/last_resort.h"
+#include "supervise/observer.h"
+#include "supervise/stacks.h"
+#include "supervise/supervisor.h"
+#include "supervise/tree.h"
+
+namespace rankshim::supervise {
+
+using std::chrono::milliseconds;
+
+namespace {
+
+constexpr milliseconds kill_again{100};      // a fork during a walk of the tree may have been missed
+constexpr milliseconds kill_patience{5000};  // a process that is left after that hangs in the kernel
+constexpr milliseconds look_at_proc_again{50};
+constexpr unsigned reaped_at_once = 1000;  // then signals get their turn
+
+}  // namespace
+
+void Supervisor::reap() {
+  for (unsigned reaped = 0; reaped < reaped_at_once; ++reaped) {
+    int status = 0;
+    bool let_go = false;
+    const pid_t pid = kernel::reap(status, terminal_.is_there(), let_go);
+    if (let_go) {
+      if (!std::exchange(warned_traced_, true))
+        log::warn(
+            "a process asked rankshim to trace it (PTRACE_TRACEME): rankshim traces nothing and detaches "
+            "from it");
+    }
+    if (pid >= 0) reaping_refused_since_.reset();
+    if (pid > 0) {
+      Started* const process = find_process(pid);
+      if (WIFSTOPPED(status)) {
+        if (process != nullptr && !starts_workers_) on_command_stopped(WSTOPSIG(status));
+      } else if (process != nullptr) {
+        on_process_end(*process, status);
+      } else {
+        launcher_.reaped(pid, status);
+        on_orphan_end(pid, status);
+      }
+      continue;
+    }
+    reap_due_ = false;
+    if (pid == -ECHILD) {
+      // Without a child there will be no report of the command's end: that must not look like success.
+      if (!command_ended_ && !failed_at_) record_withheld_end(ECHILD);
+      ending_.leftovers = std::max(ending_.leftovers, ending_.leftovers_killed);
+      progress_ = Progress::finished;
+    } else if (pid < 0) {
+      due_[reap_again] = Clock::now() + try_again;
+      warn_once(warned_reap_, "cannot ask for ended processes", pid);
+      reap_by_proc(pid);
+    } else if (command_ended_ && forwarder_.nothing_left()) {
+      progress_ = Progress::finished;
+    } else if (command_ended_ && progress_ == Progress::running) {
+      begin_leftovers();
+    }
+    return;
+  }
+}
+
+/// For a kernel that has refused to report ends for a second: /proc shows which processes are zombies, and
+/// their status. Without /proc the command's end would never be known, and everything is ended.
+void Supervisor::reap_by_proc(int refusal) {
+  const Clock::time_point now = Clock::now();
+  if (!reaping_refused_since_) reaping_refused_since_ = now;
+  if (now - *reaping_refused_since_ < refused_for_ever) return;
+  due_[reap_again] = now + look_at_proc_again;
+  if (!std::exchange(reaps_by_proc_, true))
+    log::warn("the system does not report ended processes ({}): rankshim reads /proc instead",
+              std::strerror(-refusal));
+  const std::optional<std::vector<Process>> all = forwarder_.everything();
+  if (!all) {
+    if (progress_ != Progress::killing) kill_all("nothing reports ended processes");
+    return;
+  }
+  for (Started& process : processes_) {
+    const pid_t pid = process.spawn->pid();
+    const auto seen = std::ranges::find(*all, pid, &Process::pid);
+    if (process.ended || (seen != all->end() && seen->alive())) continue;
+    on_process_end(process, zombie_status(pid), -refusal);
+  }
+  if (!command_ended_) return;
+  if (std::ranges::none_of(*all, &Process::alive))
+    progress_ = Progress::finished;
+  else if (progress_ == Progress::running)
+    begin_leftovers();
+}
+
+/// Whether rankshim caused this end: by KILL, or by the ABRT for stacks.
+bool Supervisor::was_killed(int status) const {
+  if (!WIFSIGNALED(status)) return false;
+  return (WTERMSIG(status) == SIGKILL && progress_ == Progress::killing) ||
+         (WTERMSIG(status) == SIGABRT && asked_for_stacks_);
+}
+
+void Supervisor::on_orphan_end(pid_t pid, int status) {
+  if (looked_at_leftovers_ && was_killed(status)) ++ending_.leftovers_killed;
+  if (policy_.warn_on_reap) log::warn("reaped an orphan: {}", pid);
+}
+
+/// The command was stopped by Ctrl-Z, or by reading or writing in the background: rankshim takes the terminal
+/// back and stops too, so that its parent sees it. If nothing could ever continue rankshim, the kernel does
+/// not let it stop, and the command must not stop either.
+void Supervisor::on_command_stopped(int signal) {
+  if (signal != SIGTSTP && signal != SIGTTIN && signal != SIGTTOU) return;
+  command_stopped_ = true;
+  // A launcher that reads from the terminal, or lets its workers read (torch 1.13).
+  if (signal != SIGTSTP && terminal_.share(command_pid())) return continue_command();
+  terminal_.take_back();
+  if (kernel::stop_self() == 0) continue_command();
+}
+
+void Supervisor::continue_command() {
+  command_stopped_ = false;
+  terminal_.lend(command_pid());
+  kernel::send(-command_pid(), SIGCONT);
+}
+
+/// No status: the kernel does not report how it ended (errno `withheld`), which is no success.
+void Supervisor::on_process_end(Started& process, std::optional<int> status, int withheld) {
+  const pid_t pid = process.spawn->pid();
+  process.ended = true;
+  forwarder_.process_ended(pid);
+  const bool last = std::ranges::all_of(processes_, &Started::ended);
+  const bool failed = status != 0;
+  if (!failed_at_ && (failed || last)) {
+    record_end(process, status.value_or(0));
+    if (!status) record_withheld_end(withheld);
+  }
+  const bool first = failed && !failed_at_;
+  if (first) failed_at_ = Clock::now();
+  if (!policy_.hook) last_resort::process_ended(pid, failed ? exit_code_of(ending_) : 0);
+  if (status && starts_workers_) launcher_.reaped(pid, *status);
+  if (last) return on_command_end(status.value_or(0));
+  if (first) end_other_workers();
+}
+
+/// The other workers would wait for one that is gone. A stop that was passed on has reached them already.
+void Supervisor::end_other_workers() {
+  if (delayed_) return pass_on_delayed();
+  if (stopping_) return;
+  const milliseconds patience = policy_.grace.value_or(grace_after_stop);
+  kill_by(Clock::now(), patience);
+  Received term;
+  term.number = policy_.term_signal;
+  forwarder_.pass_on(term);
+  forwarder_.to_stopped(SIGCONT);  // which could not follow
+  log::info("a worker has failed; the others are asked to stop, and are killed in {}", seconds(patience));
+}
+
+void Supervisor::on_command_end(int status) {
+  command_ended_ = true;
+  forwarder_.command_ended();
+  ending_.ran = std::chrono::duration_cast<milliseconds>(Clock::now() - started_);
+  due_[end_of_delay].reset();
+  if (std::exchange(delayed_, std::nullopt)) {  // the command did not get the signal
+    ending_.late_signal = std::exchange(ending_.stop_signal, std::nullopt);
+    stopping_ = false;
+  }
+  // The terminal signalled the command, and not rankshim.
+  if (WIFSIGNALED(status) && (WTERMSIG(status) == SIGINT || WTERMSIG(status) == SIGQUIT) &&
+      (terminal_.descriptor() >= 0 || policy_.ctty) && !starts_workers_ && !ending_.stop_signal) {
+    ending_.stop_signal = WTERMSIG(status);
+    ending_.stopped_at = Clock::now();
+    stopping_ = true;
+    if (policy_.grace) kill_by(*ending_.stopped_at, *policy_.grace);
+  }
+  ending_.ended_at = Clock::now();
+  if (!policy_.hook) last_resort::command_ended(exit_code_of(ending_));
+  launcher_.command_ended();
+  ending_.ended_at = Clock::now();  // the launcher has handled the workers that ended earlier, so their times
+                                    // are before this one
+  terminal_.take_back();  // otherwise what is left would get a Ctrl-C that is meant for rankshim now
+  if (policy_.observer != nullptr) policy_.observer->command_ended();
+}
+
+void Supervisor::record_end(Started& process, int status) {
+  ending_.pid = process.spawn->pid();
+  if (const std::optional<SpawnFailure> failed = process.spawn->failure()) {
+    record_failed_start(*failed);
+  } else if (WIFSIGNALED(status)) {
+    ending_.kind = Ending::Kind::signalled;
+    ending_.killed_by_us = was_killed(status);
+    ending_.number = ending_.killed_by_us ? SIGKILL : WTERMSIG(status);
+  } else {
+    ending_.number = WEXITSTATUS(status);
+  }
+}
+
+void Supervisor::record_withheld_end(int error) {
+  ending_.kind = Ending::Kind::withheld;
+  ending_.number = error;
+}
+
+void Supervisor::record_failed_start(const SpawnFailure& failed) {
+  ending_.kind = Ending::Kind::not_started;
+  ending_.number = failed.error;
+  ending_.failed_call = failed.call;
+  ending_.failed_path = failed.path;
+  ending_.failed_interpreter = failed.interpreter;
+}
+
+void Supervisor::begin_leftovers() {
+  progress_ = Progress::leftovers;
+  looked_at_leftovers_ = true;
+  const Clock::time_point now = Clock::now();
+  if (!stopping_) {
+    kill_by(now, policy_.leftover_grace);
+  } else if (!policy_.grace) {
+    kill_by(now, grace_after_stop);
+  }  // otherwise it is set already: there is one grace for all
+  if (const std::optional<std::vector<Process>> left = forwarder_.everything()) {
+    ending_.leftovers = static_cast<unsigned>(std::ranges::count_if(*left, &Process::alive));
+  }
+  forwarder_.to_all(policy_.term_signal);
+  forwarder_.to_stopped(SIGCONT);  // which could not stop
+  if (stopping_ && !policy_.grace)
+    log::info("what the command left behind is asked to stop, and is killed in {}",
+              seconds(grace_after_stop));
+}
+
+/// An earlier deadline is kept.
+void Supervisor::kill_by(Clock::time_point start, milliseconds grace) {
+  if (due_[kill] && *due_[kill] < start + grace) return;
+  due_[kill] = start + grace;
+  if (policy_.stacks) due_[ask_for_stack] = *due_[kill] - time_for_stacks(grace);
+  if (!policy_.hook) last_resort::kill_at(*due_[kill]);
+}
+
+/// A process that has not got the stop signal yet has not failed to follow it. Neither has a launcher that
+/// still has workers: it waits for them, and sees their ends.
+void Supervisor::show_stacks() {
+  if (delayed_) return;
+  std::optional<std::vector<Process>> left = forwarder_.everything();
+  if (!left) return;
+  if (launcher_.stops_workers() && left->size() > 1)
+    std::erase_if(*left, [this](const Process& process) { return process.pid == command_pid(); });
+  asked_for_stacks_ = true;
+  if (std::ranges::none_of(*left, &Process::alive)) return;
+  name_hanging(*left, ": asked for stacks by SIGABRT, then killed");
+  ask_for_stacks(*left);
+}
+
+void Supervisor::name_hanging(const std::vector<Process>& left, std::string_view what_now) {
+  const std::string hanging = describe_hanging(left, launcher_.workers());
+  if (hanging.empty()) return;
+  const Clock::time_point since = command_ended_ ? ending_.ended_at.value_or(started_)
+                                                 : ending_.stopped_at.value_or(failed_at_.value_or(started_));
+  const auto time = std::chrono::duration_cast<milliseconds>(Clock::now() - since);
+  const std::string what = fmt::format("{} did not stop in {}", hanging, seconds_and_tenths(time));
+  if (!command_ended_) ending_.did_not_stop = what;
+  log::warn("{}{}", what, what_now);
+}
+
+void Supervisor::kill_all(std::string_view why) {
+  progress_ = Progress::killing;
+  const Clock::time_point now = Clock::now();
+  due_[ask_for_stack].reset();
+  due_[kill] = now + kill_again;
+  due_[leave_behind] = now + kill_patience;
+  forwarder_.to_all(SIGKILL);
+  log::warn("{}: rankshim kills everything", why);
+}
+
+/// Not even KILL ends a process that waits in the kernel for a dead file server or a driver. It is named in a
+/// warning, and left.
+void Supervisor::give_up() {
+  progress_ = Progress::finished;
+  if (!command_ended_) {
+    ending_.kind = Ending::Kind::signalled;
+    ending_.number = SIGKILL;
+    ending_.killed_by_us = true;
+    ending_.ran = std::chrono::duration_cast<milliseconds>(Clock::now() - started_);
+  }
+  const std::optional<std::vector<Process>> left = forwarder_.everything();
+  if (!left && getpid() != 1)
+    return log::warn("without /proc, the processes that are left cannot be found, and are left behind");
+  if (left) ending_.left_behind = where_they_wait(*left);
+  log::warn("not even SIGKILL ended the processes that are left within {}; they are left behind{}{}",
+            seconds(kill_patience), ending_.left_behind.empty() ? "" : ": ", ending_.left_behind);
+}
+
+void Supervisor::warn_once(bool& warned, std::string_view what, int error) const {
+  if (!warned) log::warn("{}: {}", what, std::strerror(-error));
+  warned = true;
+}
+
+void Supervisor::on_kill_due() {
+  if (progress_ == Progress::killing) {
+    due_[kill] = Clock::now() + kill_again;
+    forwarder_.to_all(SIGKILL);
+    return;
+  }
+  if (const std::optional<std::vector<Process>> left = forwarder_.everything();
+      left && (ending_.stop_signal || failed_at_) && !command_ended_ && !asked_for_stacks_)
+    name_hanging(*left, "");
+  kill_all(command_ended_        ? "what the command left behind did not end in time"
+           : ending_.stop_signal ? "the grace is over"
+           : failed_at_          ? "the other workers did not stop in time"
+                                 : "its time is over");
+}
+
+}  // namespace rankshim::supervise

@@ -1,0 +1,67 @@
+#include "supervise/terminal.h"
+
+#include <fcntl.h>
+#include <termios.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <utility>
+
+#include "base/log.h"
+#include "supervise/kernel.h"
+
+namespace rankshim::supervise {
+
+Terminal::Terminal(bool command_has_its_own, bool keep) {
+  if (command_has_its_own) {
+    kernel::leave_controlling_terminal(STDIN_FILENO);
+    return;
+  }
+  int candidate = STDIN_FILENO;
+  pid_t foreground = kernel::foreground_group(candidate);
+  if (foreground < 0 && getsid(0) == getpid()) {
+    candidate = open("/dev/tty", O_RDWR | O_NOCTTY | O_CLOEXEC);
+    if (candidate < 0) return;
+    foreground = kernel::foreground_group(candidate);
+  }
+  if (foreground < 0) {
+    if (candidate != STDIN_FILENO) close(candidate);
+    return;
+  }
+  descriptor_ = candidate;
+  group_ = getpgrp();
+  // In a PID namespace below the terminal's both are 0, because the groups are outside of it. Then rankshim
+  // takes the terminal that it was given, as other inits do.
+  termios settings{};
+  keep_ = keep && tcgetattr(candidate, &settings) == 0 && (settings.c_lflag & TOSTOP) == 0;
+  lent_ = foreground == group_ && !keep_;
+}
+
+Terminal::~Terminal() {
+  if (descriptor_ > STDIN_FILENO) close(descriptor_);
+}
+
+void Terminal::lend(pid_t group) {
+  if (descriptor_ < 0 || keep_ || lent_ || kernel::foreground_group(descriptor_) != group_) return;
+  const int done = kernel::set_foreground_group(descriptor_, group);
+  if (done < 0) {
+    log::warn("the terminal cannot be given to the command: {}", std::strerror(-done));
+  } else {
+    lent_ = true;
+  }
+}
+
+bool Terminal::share(pid_t group) {
+  if (!std::exchange(keep_, false)) return false;
+  lend(group);
+  return lent_;
+}
+
+void Terminal::take_back() {
+  if (!lent_ || group_ == 0) return;
+  lent_ = false;
+  const int done = kernel::set_foreground_group(descriptor_, group_);
+  if (done < 0) log::warn("the terminal cannot be taken back: {}", std::strerror(-done));
+}
+
+}  // namespace rankshim::supervise
