@@ -1,5 +1,6 @@
 /// Build-time tool: compile_profiles OUT.inc FILE.toml... reads the profiles by the rules of reader.h and
 /// writes them as constexpr tables, which builtin.cpp includes. Faults go to stderr as PATH:LINE: …, exit 1.
+/// compile_profiles --words OUT.inc FILE.toml writes each list of words as a table of its name.
 
 #include <algorithm>
 #include <cstdio>
@@ -12,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/toml_document.h"
 #include "platform/expression.h"
 #include "platform/reader.h"
 
@@ -274,13 +276,36 @@ int compile(const std::string& output, std::vector<std::filesystem::path> files)
   return stream ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 
+int compile_words(const std::string& output, const std::string& file) {
+  std::ifstream in(file, std::ios::binary);
+  const std::string document{std::istreambuf_iterator<char>(in), {}};
+  Faults faults;
+  const auto lists = TomlDocument(file, faults).parse(document);
+  std::string out = "// Written by compile_profiles; not to be edited.\n\n";
+  if (lists) {
+    for (const auto& [key, list] : *lists) {
+      std::vector<std::string> words;
+      if (list.is_array())
+        for (const toml::node& word : *list.as_array()) words.push_back(literal(word.value_or("")));
+      out += table("std::string_view", std::string(key.str()), words);
+    }
+  }
+  for (const Fault& fault : faults) std::fprintf(stderr, "%s\n", to_line(fault).c_str());
+  std::ofstream stream(output, std::ios::binary);
+  stream << out;
+  stream.close();
+  return lists && stream ? EXIT_SUCCESS : EXIT_FAILURE;
+}
+
 }  // namespace
 }  // namespace rankshim::platform
 
 int main(int argc, char** argv) {
   if (argc < 3) {
-    std::fprintf(stderr, "usage: compile_profiles OUT.inc FILE.toml...\n");
+    std::fprintf(stderr, "usage: compile_profiles OUT.inc FILE.toml... | --words OUT.inc FILE.toml\n");
     return EXIT_FAILURE;
   }
+  if (argc == 4 && std::string_view(argv[1]) == "--words")
+    return rankshim::platform::compile_words(argv[2], argv[3]);
   return rankshim::platform::compile(argv[1], {argv + 2, argv + argc});
 }

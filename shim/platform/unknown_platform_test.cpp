@@ -33,6 +33,33 @@ TEST_CASE("an index and a number of one prefix are a sign together, on node 0 to
   CHECK(signs({"ROCKET_INDEX=0", "OTHER_SIZE=2"}).empty());
 }
 
+TEST_CASE("an index beside a number with the plural is a sign, on node 0 too") {
+  CHECK(signs({"SNOW_JOB_INDEX=0", "SNOW_JOBS_COUNT=2"}) == std::vector<std::string>{"SNOW_JOB_INDEX=0"});
+  CHECK(signs({"JOB_INDEX=0", "JOBS_COUNT=2"}) == std::vector<std::string>{"JOB_INDEX=0"});
+  CHECK(signs({"BPS_WORKER_ID=0", "BPS_NUM_WORKER=2"}) == std::vector<std::string>{"BPS_WORKER_ID=0"});
+  CHECK(signs({"PROC_ID=0", "NUM_PROCS=2"}) == std::vector<std::string>{"PROC_ID=0"});
+  CHECK(signs({"SNOW_JOB_INDEX=0", "SNOW_JOBS_COUNT=1"}).empty());
+  CHECK(signs({"JOB_INDEX=0", "JOB_TOTAL=2"}).empty());
+}
+
+TEST_CASE("a place to meet and a list of addresses are signs of several nodes") {
+  for (const char* sign : {"RDZV_ENDPOINT=etcd:2379", "ACME_RDZV_ENDPOINT=10.0.0.1", "MLRS_HEAD_IP=10.0.0.1",
+                           "HEAD_IP=fd00::1", "HEAD_IP=[fd00::1]:80", "WORKER_0_HOST=w0", "ROLE_INDEX=1",
+                           "ACME_NODE_IPS=10.0.0.1,10.0.0.2", "NODE_IPS=10.0.0.1 10.0.0.2",
+                           "ACME_HOSTS=10.0.0.1:80,10.0.0.2:80", "ACME_NODE_IPS=fd00::1,fd00::2"}) {
+    INFO(sign);
+    CHECK(signs({"PATH=/bin", sign}) == std::vector<std::string>{sign});
+  }
+  for (const char* other :
+       {"RDZV_ENDPOINT=127.0.0.1:29400", "RDZV_ENDPOINT=localhost:0", "RDZV_ENDPOINT=", "HEAD_IP=::1",
+        "HEAD_IP=", "NODE_IPS=10.0.0.1", "NODE_IPS=10.0.0.1,10.0.0.1", "POD_IPS=10.0.0.1,fd00::1", "IPS=3",
+        "NO_PROXY=10.0.0.1,10.0.0.2", "ALLOWED_HOSTS=10.0.0.1,10.0.0.2", "REDIS_NODES=10.0.0.1,10.0.0.2",
+        "DNS_IPS=10.0.0.1,10.0.0.2", "ACME_HOSTS=*", "KUBERNETES_SERVICE_HOST=10.0.0.1"}) {
+    INFO(other);
+    CHECK(signs({other}).empty());
+  }
+}
+
 TEST_CASE("one node of one is no sign") {
   CHECK(signs({"FOO_REPLICA=0", "FOO_REPLICA_TOTAL=1", "ACME_NODE_RANK=0", "FOO_NNODES=1", "NODE_COUNT="})
             .empty());
@@ -46,9 +73,10 @@ TEST_CASE("what counts other things is no sign of several nodes") {
         "BATCH_TASK_INDEX=3", "BATCH_TASK_COUNT=10", "PBS_ARRAY_INDEX=2", "LSB_JOBINDEX=3",
         "CF_INSTANCE_INDEX=1", "INSTANCE_INDEX=1", "NODE_APP_INSTANCE=1", "PARALLEL_SEQ=4",
         // CI systems and test runners
-        "CI_NODE_INDEX=2", "CI_NODE_TOTAL=4", "CIRCLE_NODE_INDEX=1", "CIRCLE_NODE_TOTAL=4",
-        "BUILDKITE_PARALLEL_JOB=1", "BUILDKITE_PARALLEL_JOB_COUNT=5", "GITHUB_RUN_NUMBER=71",
-        "TEST_SHARD_INDEX=1", "SEMAPHORE_JOB_INDEX=2", "SEMAPHORE_JOB_COUNT=4", "BITBUCKET_PARALLEL_STEP=1",
+        "CI_NODE_INDEX=2", "CI_NODE_TOTAL=4", "HARNESS_NODE_INDEX=1", "HARNESS_NODE_TOTAL=3",
+        "CIRCLE_NODE_INDEX=1", "CIRCLE_NODE_TOTAL=4", "BUILDKITE_PARALLEL_JOB=1",
+        "BUILDKITE_PARALLEL_JOB_COUNT=5", "GITHUB_RUN_NUMBER=71", "TEST_SHARD_INDEX=1",
+        "SEMAPHORE_JOB_INDEX=2", "SEMAPHORE_JOB_COUNT=4", "BITBUCKET_PARALLEL_STEP=1",
         // Kubernetes' links, servers, a web shop's
         "TASK_SERVICE_PORT=80", "REPLICA_SERVICE_PORT_HTTP=8080", "NODE_PORT=3000", "SHOP_REPLICA_COUNT=3",
         "WEB_REPLICAS_COUNT=3", "REDIS_REPLICA_COUNT=2", "KAFKA_NODE_ID=2", "KAFKA_CFG_NODE_ID=2",
