@@ -320,8 +320,8 @@ Verdict judge(const Ending& ending, const LaunchChoice& choice, const LaunchPlan
     verdict.code = exit_code::configuration;
     verdict.cause = Cause::config;
     verdict.failed = true;
-    verdict.sentence = "this node trains alone: " + ending.workers.trains_alone +
-                       ", and --strict does not allow that; " + verdict.sentence;
+    verdict.sentence =
+        ending.workers.trains_alone + ", and --strict does not allow that; " + verdict.sentence;
   }
   if (!ending.left_behind.empty())
     verdict.sentence += "; SIGKILL did not end " + ending.left_behind + ", which waits in the kernel";

@@ -65,7 +65,8 @@ TEST_CASE("a node that --strict ended because it trains alone is 78, whatever th
   ending.kind = supervise::Ending::Kind::signalled;
   ending.number = SIGTERM;
   ending.stop_signal = SIGTERM;
-  ending.workers.trains_alone = "worker 12 (torchrun) has WORLD_SIZE=8, but the job has 16";
+  ending.workers.trains_alone =
+      "this node trains alone: worker 12 (torchrun) has WORLD_SIZE=8, but the job has 16";
   ending.workers.ended_for_it = true;
   LaunchPlan plan;
   plan.argv = {"bash", "run.sh"};

@@ -41,6 +41,33 @@ bool is_elsewhere(const Topology& topology, const Node& node) {
          !same_host(master, node.host_name());
 }
 
+/// What is wrong if the master turns out to be this node, or not to be it.
+void expect_place(wait::Master& master, const Topology& topology) {
+  const Facts& facts = topology.facts;
+  const bool own_service =
+      topology.elastic && facts.text(Fact::rdzv_backend) != "c10d";  // etcd may be anywhere
+  if (!topology.host || topology.alone || !topology.idle_role.empty() || own_service ||
+      is_loopback(master.host))
+    return;
+  const bool created = topology.granularity == platform::Granularity::process;
+  const Fact number = created ? Fact::rank : Fact::node_rank;
+  if (!facts.has(number)) return;
+  const std::string what =
+      fmt::format("{} {} ({})", created ? "rank" : "node", facts.text(number), facts[number]->source());
+  if (*topology.host) {
+    master.wrong_if_not_mine = fmt::format(
+        "though this is {}: the master ({}) or the rank is wrong, or two have this rank; may be right if "
+        "that "
+        "address leads here, as a Service's does",
+        what, facts[Fact::master_addr]->source());
+  } else if (!created) {  // a process may be beside rank 0
+    master.wrong_if_mine = fmt::format(
+        "though this is {}: the master ({}) has to be node 0's address; may be right if all nodes are on one "
+        "machine",
+        what, facts[Fact::master_addr]->source());
+  }
+}
+
 /// The exit codes of look_for_torch: there is no torch; it has torch.distributed.launch and no torchrun; and
 /// this number more than an option's index if torchrun does not know that option.
 constexpr int no_torch = 100;
@@ -176,6 +203,7 @@ awaitable<std::optional<Verdict>> wait_for_master(const Run& run, Topology& topo
   wait::Master master{std::string(facts.text(Fact::master_addr)),
                       static_cast<std::uint16_t>(topology.number(Fact::master_port)), until,
                       !topology.host.has_value(), is_elsewhere(topology, run.node)};
+  expect_place(master, topology);
   wait::Limits limits;
   limits.timeout = *run.settings.time(Option::wait_timeout);
 

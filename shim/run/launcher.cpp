@@ -13,14 +13,21 @@
 namespace rankshim {
 namespace {
 
+/// Whether an endpoint of this name would be another place than the master's.
+bool meets_elsewhere(const Topology& topology, const std::string& own_name) {
+  return !topology.host.value_or(true) && topology.facts.text(Fact::rdzv_backend).find("etcd") != 0 &&
+         !same_host(topology.facts.text(Fact::master_addr), own_name);
+}
+
 /// The size to compare the processes with; nothing if each worker has its own rankshim, or nothing trains
 /// here.
-torchrun::JobSize size_of(const Topology& topology) {
+torchrun::JobSize size_of(const Topology& topology, const Node& node) {
   if (topology.alone || topology.granularity != platform::Granularity::node || !topology.idle_role.empty())
     return {};
   return {.nodes = parse_count(min_and_max(topology.facts.text(Fact::nnodes)).first).value_or(0),
           .workers = topology.number(Fact::nproc_per_node),
-          .on_loopback = is_loopback(topology.facts.text(Fact::master_addr))};
+          .on_loopback = is_loopback(topology.facts.text(Fact::master_addr)),
+          .own_name = meets_elsewhere(topology, node.host_name()) ? node.host_name() : std::string()};
 }
 
 /// What torchrun waits for before its first worker; nothing on a node that is the whole job.
@@ -50,7 +57,7 @@ std::unique_ptr<supervise::Launcher> make_launcher(const Job& job, const Setting
     return std::make_unique<native::Workers>(std::move(workers), std::move(folder), output, worker_signals,
                                              node);
   }
-  const torchrun::JobSize size = size_of(job.topology);
+  const torchrun::JobSize size = size_of(job.topology, node);
   const bool strict = settings.flag(Option::strict);
   if (!job.choice.launches()) return std::make_unique<torchrun::Program>(size, strict);
   torchrun::AgentPlan plan;

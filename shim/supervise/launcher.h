@@ -51,11 +51,11 @@ struct WorkerRecord {
   unsigned seen = 0;                   ///< how many that set had
   std::optional<NodeNumbers> numbers;  ///< of this node in that set
   std::optional<std::chrono::steady_clock::time_point> first_at;  ///< when the first worker was seen
-  std::string error_folder;  ///< a worker of the last set left its error in LOCAL_RANK/error.json below it
-  unsigned attempts = 0;     ///< 1 + the launcher's restarts; 0 if no worker was seen
-  bool never_met = false;    ///< the other nodes did not come, and the command was killed for that
-  std::string
-      trains_alone;  ///< "worker 12 has WORLD_SIZE=8, but the job has 16"; empty if there is no sign of it
+  std::string error_folder;   ///< a worker of the last set left its error in LOCAL_RANK/error.json below it
+  unsigned attempts = 0;      ///< 1 + the launcher's restarts; 0 if no worker was seen
+  bool never_met = false;     ///< the other nodes did not come, and the command was killed for that
+  std::string trains_alone;   ///< "this node trains alone: worker 12 has WORLD_SIZE=8, but …"; empty if there
+                              ///< is no sign
   bool ended_for_it = false;  ///< the command was stopped because of trains_alone
 };
 

@@ -17,6 +17,8 @@
 #include <utility>
 #include <vector>
 
+#include "base/read_file.h"
+#include "base/text.h"
 #include "node/own_address.h"
 #include "wait/asio_without_exceptions.h"
 
@@ -112,7 +114,7 @@ std::string PortLook::reason() const {
     case PortState::closed:
       return "port closed (connection refused)";
     case PortState::hung_up:
-      return "the port accepts and closes the connection at once (a proxy without a server behind it?)";
+      return "the port accepts and closes the connection (a proxy without a server behind it?)";
     case PortState::open:
       break;
   }
@@ -131,6 +133,35 @@ asio::awaitable<PortLook> look_at_port(asio::any_io_executor executor, std::span
                                      .async_wait(UntilOpen(), asio::use_awaitable));
   if (is_cancelled(co_await asio::this_coro::cancellation_state)) co_return PortLook{.cancelled = true};
   co_return *std::ranges::max_element(looks, {}, &PortLook::state);  // the first of those that are equal
+}
+
+std::uint16_t sidecar_port(std::string_view tables) {
+  struct Proxy {
+    std::uint16_t port;
+    std::string_view end;  // of its local address, which is in hexadecimal digits
+  };
+  // The ports for outgoing connections, to which a pod's rules redirect them: of Istio's Envoy (its ambient
+  // mode's ztunnel too), Consul's and Kuma's, and of Linkerd's proxy.
+  constexpr std::array<Proxy, 2> proxies = {{{15001, ":3A99"}, {4140, ":102C"}}};
+  while (!tables.empty()) {
+    std::string_view line = take_line(tables);
+    take_word(line);  // "0:"
+    const std::string_view local = take_word(line);
+    take_word(line);                        // the other side
+    if (take_word(line) != "0A") continue;  // listening (include/net/tcp_states.h)
+    for (const Proxy& proxy : proxies)
+      if (local.ends_with(proxy.end)) return proxy.port;
+  }
+  return 0;
+}
+
+std::uint16_t find_sidecar() {
+  std::string tables;
+  for (const char* const table : {"/proc/self/net/tcp", "/proc/self/net/tcp6"}) {
+    const auto read = read_file(table);
+    if (const auto* text = std::get_if<std::string>(&read)) tables += *text + '\n';
+  }
+  return sidecar_port(tables);
 }
 
 bool is_own(const ip::address& address) {

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "wait/timing.h"
 
@@ -38,6 +39,12 @@ struct PortLook {
 boost::asio::awaitable<PortLook> look_at_port(boost::asio::any_io_executor executor,
                                               std::span<const boost::asio::ip::address> addresses,
                                               std::uint16_t port, Timing timing, Clock::time_point deadline);
+
+/// The port of a mesh's proxy that listens in this network namespace and takes what leaves it; 0 if there is
+/// none. `tables` are /proc/net/tcp and tcp6.
+[[nodiscard]] std::uint16_t sidecar_port(std::string_view tables);
+/// The same for this node's own tables.
+[[nodiscard]] std::uint16_t find_sidecar();
 
 /// Whether the address is one of this node's: the kernel allows binding it. (With net.ipv4.ip_nonlocal_bind
 /// it allows binding any address.)

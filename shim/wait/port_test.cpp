@@ -78,7 +78,7 @@ TEST_CASE("a connection that the other side closes at once is not open") {
     const PortLook seen = look(context, {make_address("127.0.0.1")}, acceptor.local_endpoint().port(),
                                std::chrono::seconds(10), timing);
     CHECK(seen.state == PortState::hung_up);
-    CHECK_THAT(seen.reason(), Catch::Contains("closes the connection at once"));
+    CHECK_THAT(seen.reason(), Catch::Contains("closes the connection"));
   }
 }
 
@@ -176,4 +176,18 @@ TEST_CASE("an address of this node is distinguished from a foreign one") {
 }
 
 }  // namespace
+TEST_CASE("a mesh's proxy is seen by the port where it takes what leaves the pod") {
+  const std::string header = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt\n";
+  const auto line = [&](const std::string& local, const char* state) {
+    return header + "   0: " + local + " 00000000:0000 " + state +
+           " 00000000:00000000 00:00000000 00000000\n";
+  };
+  CHECK(sidecar_port(line("00000000:3A99", "0A")) == 15001);  // Istio's Envoy
+  CHECK(sidecar_port(line("00000000000000000000000000000000:3A99", "0A")) == 15001);
+  CHECK(sidecar_port(line("0100007F:102C", "0A")) == 4140);  // Linkerd's
+  CHECK(sidecar_port(line("0100007F:3A99", "01")) == 0);     // a connection from that port
+  CHECK(sidecar_port(line("00000000:1F90", "0A")) == 0);
+  CHECK(sidecar_port("") == 0);
+}
+
 }  // namespace rankshim::wait

@@ -18,6 +18,8 @@ struct Timing {
   std::chrono::milliseconds connect_timeout{
       3000};                                   ///< so that dropped SYNs do not delay the wait by two minutes
   std::chrono::milliseconds settle_time{250};  ///< how long a connection must stay open to count
+  std::chrono::milliseconds sidecar_settle_time{
+      3000};  ///< the same behind a mesh's sidecar, which asks another one before it hangs up
   std::chrono::milliseconds report_interval{30000};  ///< between log lines while nothing changes
 };
 

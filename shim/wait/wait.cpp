@@ -103,7 +103,17 @@ class Waiting {
         begin_(Clock::now()),
         step_begin_(begin_),
         deadline_(begin_ + std::min<milliseconds>(limits_.timeout, std::chrono::years(1))),
-        random_(static_cast<unsigned>(begin_.time_since_epoch().count() ^ getpid())) {}
+        random_(static_cast<unsigned>(begin_.time_since_epoch().count() ^ getpid())) {
+    if (master_.until != Until::port) return;
+    const std::uint16_t sidecar = find_sidecar();
+    if (sidecar == 0) return;
+    Timing& timing = limits_.timing;
+    timing.settle_time = std::max(timing.settle_time, timing.sidecar_settle_time);
+    log::info(
+        "a mesh's proxy is in this pod (port {}): it accepts for a master that does not listen yet, so a "
+        "connection to {} counts after {}",
+        sidecar, name(), short_seconds(timing.settle_time));
+  }
 
   /// Looks at the name, or at the port, or both; true when the master is reached. False also if refused().
   asio::awaitable<bool> look() {
@@ -201,6 +211,7 @@ class Waiting {
       if (ever_resolved_.empty()) step_begin_ = last_lookup_;  // a new thing to wait for: quickly again
       ever_resolved_ = list(useful);
       mine_ = std::any_of(useful.begin(), useful.end(), is_own);
+      warn_of_wrong_place(useful);
       addresses_ = std::move(useful);
       useless_.clear();
     } else if (!answer.addresses.empty()) {
@@ -210,6 +221,16 @@ class Waiting {
       useless_.clear();
       addresses_.clear();  // gone; but the failure of a name server does not concern the master
     }
+  }
+
+  /// Once: a node that waits for itself, or that hosts for a master elsewhere.
+  void warn_of_wrong_place(const std::vector<ip::address>& addresses) {
+    const bool all_mine = mine_ && std::all_of(addresses.begin(), addresses.end(), is_own);
+    std::string wrong = all_mine ? std::exchange(master_.wrong_if_mine, {}) : std::string();
+    if (!mine_) wrong = std::exchange(master_.wrong_if_not_mine, {});
+    if (wrong.empty()) return;
+    log::warn("master {} is {}, {} of this node, {}", name(), list(addresses),
+              mine_ ? "an address" : "no address", wrong);
   }
 
   asio::any_io_executor executor_;

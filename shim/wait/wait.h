@@ -23,6 +23,10 @@ struct Master {
   /// as one without a record (a hosts file or a name server returns a placeholder), because that address
   /// means every node itself. A loopback address that was given as a literal is accepted.
   bool elsewhere = false;
+  /// What is wrong if all of the name's addresses are this node's, or none of them: the end of a warning that
+  /// begins with where the name leads. Empty if it is as it should be.
+  std::string wrong_if_mine;
+  std::string wrong_if_not_mine;
 };
 
 struct Limits {

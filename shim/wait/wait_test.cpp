@@ -189,7 +189,33 @@ TEST_CASE("a proxy that accepts and hangs up is not the master; a master that st
   fixture.reach({"job-0.", port.number(), Until::port, false});
   CHECK(kept.size() == 1);
   CHECK_THAT(fixture.printed(),
-             Catch::Contains("resolves to 127.0.0.1, the port accepts and closes the connection at once"));
+             Catch::Contains("resolves to 127.0.0.1, the port accepts and closes the connection"));
+}
+
+TEST_CASE("a master that turns out to be this node, or not to be it, is a warning at once, and once") {
+  struct Row {
+    std::vector<std::string> addresses;
+    bool mine;
+    bool not_mine;
+  };
+  for (const Row& row : {Row{{"127.0.0.1"}, true, false}, Row{{"192.0.2.1"}, false, true},
+                         Row{{"127.0.0.1", "192.0.2.1"}, false, false}}) {
+    Fixture fixture([&](const DnsQuestion& question) -> DnsAnswer {
+      return {.addresses = question.type == type_a ? row.addresses : std::vector<std::string>()};
+    });
+    fixture.limits.timeout = std::chrono::milliseconds(100);
+    MasterPort port(fixture.context);  // nobody listens there: the name is looked up several times
+    Master master{"job-0.", port.number(), Until::port};
+    master.wrong_if_mine = "WAITS FOR ITSELF";
+    master.wrong_if_not_mine = "HOSTS FOR NOBODY";
+    fixture.wait(master);
+    const std::string printed = fixture.printed();
+    CAPTURE(printed);
+    CHECK((printed.find(", an address of this node, WAITS FOR ITSELF\n") != std::string::npos) == row.mine);
+    CHECK((printed.find(" is 192.0.2.1, no address of this node, HOSTS FOR NOBODY\n") != std::string::npos) ==
+          row.not_mine);
+    CHECK(printed.rfind("address of this node, ") == printed.find("address of this node, "));
+  }
 }
 
 TEST_CASE("a master that moves to another address is found there") {

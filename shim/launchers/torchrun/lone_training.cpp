@@ -45,12 +45,15 @@ bool is_shell(std::string_view name) {
 
 /// Finds the torchrun flag that keeps it on this node.
 void read_lone_flag(const TorchrunCommand& torchrun, const std::vector<std::string>& words,
-                    SeenProcess& process) {
+                    std::string_view own_name, SeenProcess& process) {
   for (const TorchrunCommand::Flag& flag : torchrun.flags) {
     const std::string_view value = flag.value;
-    const bool alone =
-        flag.name == "standalone" || (flag.name == "nnodes" && (value == "1" || value == "1:1"));
-    const bool meets_here = flag.name == "rdzv_endpoint" && is_loopback(split_host_port(value).first);
+    const bool is_endpoint = flag.name == "rdzv_endpoint";
+    const std::string_view host = is_endpoint ? split_host_port(value).first : std::string_view();
+    const bool alone = flag.name == "standalone" ||
+                       (flag.name == "nnodes" && (value == "1" || value == "1:1")) ||
+                       (is_endpoint && !own_name.empty() && same_host(host, own_name));
+    const bool meets_here = is_endpoint && is_loopback(host);
     if (!alone && !meets_here) continue;
     process.alone_by = words[flag.at] + (flag.words == 1 ? "" : " " + words[flag.at + 1]);
     process.meets_on_loopback = !alone;
@@ -95,6 +98,7 @@ const SeenProcess* spawned_alone(const std::vector<SeenProcess>& processes, cons
 std::string lone_training(const std::vector<SeenProcess>& processes, const JobSize& job) {
   if (job.nodes < 2) return {};
   const SeenProcess* lone = nullptr;
+  const SeenProcess* smaller = nullptr;  // of a job of fewer nodes
   unsigned own = 0;
   for (const SeenProcess& process : processes) {
     if (process.world_size == 0) continue;
@@ -107,36 +111,47 @@ std::string lone_training(const std::vector<SeenProcess>& processes, const JobSi
       }
       here = std::max(static_cast<unsigned>(ranks.size()), job.workers);
     }
-    if (process.world_size > here) return {};  // it has met other nodes
-    if (lone == nullptr) {
+    if (process.world_size > here) {  // it has met other nodes
+      // Nodes may differ in their workers, but this number is a whole multiple of this node's.
+      if (process.world_size % here != 0 || process.world_size >= job.nodes * here) return {};
+      if (smaller == nullptr) {
+        smaller = &process;
+        own = here;
+      }
+    } else if (lone == nullptr && smaller == nullptr) {
       lone = &process;
       own = std::max(here, process.world_size);
     }
+  }
+  if (smaller != nullptr) {
+    return fmt::format("the nodes do not agree on their number: {} has WORLD_SIZE={}, this job has {}",
+                       describe("worker", *smaller, processes), smaller->world_size, job.nodes * own);
   }
   if (lone == nullptr) {
     lone = spawned_alone(processes, job);
     own = job.workers;
   }
   if (lone != nullptr) {
-    return fmt::format("{} has WORLD_SIZE={}, but the job has {}", describe("worker", *lone, processes),
-                       std::max(lone->world_size, lone->spawned_world), job.nodes * own);
+    return fmt::format("this node trains alone: {} has WORLD_SIZE={}, but the job has {}",
+                       describe("worker", *lone, processes), std::max(lone->world_size, lone->spawned_world),
+                       job.nodes * own);
   }
   const auto agent = std::ranges::find_if(processes, [&](const auto& process) {
     return !process.alone_by.empty() && !(process.meets_on_loopback && job.on_loopback);
   });
   if (agent == processes.end()) return {};
-  return fmt::format("{} is limited to this node ({}), but the job has {} nodes",
+  return fmt::format("this node trains alone: {} is limited to this node ({}), but the job has {} nodes",
                      describe("torchrun", *agent, processes), agent->alone_by, job.nodes);
 }
 
-SeenProcess read_command_line(std::string_view text) {
+SeenProcess read_command_line(std::string_view text, std::string_view own_name) {
   SeenProcess process;
   const std::vector<std::string_view> entries = entries_of(text);
   const std::vector<std::string> words(entries.begin(), entries.end());
   if (words.empty()) return process;
   if (const auto torchrun = read_torchrun(words)) {
     process.name = "torchrun";
-    read_lone_flag(*torchrun, words, process);
+    read_lone_flag(*torchrun, words, own_name, process);
     return process;
   }
   process.name = base_name(words[0]);
@@ -154,14 +169,16 @@ SeenProcess read_command_line(std::string_view text) {
   return process;
 }
 
-std::vector<SeenProcess> see_processes(pid_t command, const std::vector<std::string>& own_environment) {
+std::vector<SeenProcess> see_processes(pid_t command, const std::vector<std::string>& own_environment,
+                                       std::string_view own_name) {
   std::vector<SeenProcess> seen;
   const auto below = descendants(command);
   if (!below) return seen;
   std::vector<std::string_view> own(own_environment.begin(), own_environment.end());
   const bool own_rank = !value_of(own, "LOCAL_RANK").empty();
   const auto look = [&](pid_t pid, pid_t parent) {
-    SeenProcess process = read_command_line(read_proc(pid, "cmdline", longest_command_line).value_or(""));
+    SeenProcess process =
+        read_command_line(read_proc(pid, "cmdline", longest_command_line).value_or(""), own_name);
     process.pid = pid;
     process.parent = parent;
     const std::string text = read_environment(pid).value_or("");

@@ -16,6 +16,7 @@ struct JobSize {
   unsigned nodes = 0;        ///< the minimum for an elastic job; below 2 there is nothing to check
   unsigned workers = 0;      ///< on this node, if known
   bool on_loopback = false;  ///< its master is on loopback: several nodes are being tried on one machine
+  std::string own_name;      ///< of a node that is not the master: an endpoint there meets nobody
 };
 
 /// A process according to /proc.
@@ -32,17 +33,19 @@ struct SeenProcess {
   bool meets_on_loopback = false;  ///< that flag is an endpoint on loopback
 };
 
-/// The sentence about a node that trains alone: "worker 4711 (torchrun, started by run_train.sh) has
-/// WORLD_SIZE=8, but the job has 16". Empty if there is no sign of it, and if any worker has the size of a
-/// larger job: then a smaller one is a helper (an evaluation, an inference engine).
+/// The sentence about a node that trains alone: "this node trains alone: worker 4711 (torchrun, started by
+/// run_train.sh) has WORLD_SIZE=8, but the job has 16"; or with fewer nodes than this one was told of. Empty
+/// if there is no sign of it, and if any worker has the job's size or a larger one: then a smaller one is a
+/// helper (an evaluation, an inference engine).
 std::string lone_training(const std::vector<SeenProcess>& processes, const JobSize& job);
 
 /// The command and its descendants; empty if /proc does not show them. A process that waits in the kernel is
-/// left out, because reading its environment could block.
-std::vector<SeenProcess> see_processes(pid_t command, const std::vector<std::string>& own_environment);
+/// left out, because reading its environment could block. `own_name` as in JobSize.
+std::vector<SeenProcess> see_processes(pid_t command, const std::vector<std::string>& own_environment,
+                                       std::string_view own_name);
 
 /// The name and, for a torchrun, the flag that keeps it on its node, from a command line in the form of
 /// /proc/PID/cmdline.
-SeenProcess read_command_line(std::string_view words);
+SeenProcess read_command_line(std::string_view words, std::string_view own_name = {});
 
 }  // namespace rankshim::torchrun

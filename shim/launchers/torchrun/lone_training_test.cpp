@@ -49,33 +49,53 @@ TEST_CASE("a node trains alone where its workers' world is no larger than the no
       {"this node's size",
        {script, agent, worker(12, 11, 8, 0, 8)},
        {2, 8},
-       "worker 12 (torchrun, started by run.sh) has WORLD_SIZE=8, but the job has 16"},
+       "this node trains alone: worker 12 (torchrun, started by run.sh) has WORLD_SIZE=8, but the job has "
+       "16"},
       {"more workers than the topology knows",
        {script, agent, worker(12, 11, 8, 0, 8)},
        {2, 1},
-       "worker 12 (torchrun, started by run.sh) has WORLD_SIZE=8, but the job has 16"},
+       "this node trains alone: worker 12 (torchrun, started by run.sh) has WORLD_SIZE=8, but the job has "
+       "16"},
       {"fewer workers than the topology knows", {script, agent, worker(12, 11, 2, 0, 1)}, {2, 8}, ""},
       {"a launcher that says no local size",
        {script, worker(12, 10, 2, 0, 0), worker(13, 10, 2, 1, 0)},
        {2, 1},
-       "worker 12 (run.sh) has WORLD_SIZE=2, but the job has 4"},
+       "this node trains alone: worker 12 (run.sh) has WORLD_SIZE=2, but the job has 4"},
       {"one that has met others", {script, worker(12, 10, 4, 0, 0), worker(13, 10, 4, 1, 0)}, {2, 2}, ""},
+      {"a job of fewer nodes than this one was told of",
+       {script, agent, worker(12, 11, 2, 1, 1)},
+       {3, 1},
+       "the nodes do not agree on their number: worker 12 (torchrun, started by run.sh) has WORLD_SIZE=2, "
+       "this "
+       "job has 3"},
+      {"the same with several workers",
+       {agent, worker(12, 11, 16, 0, 8)},
+       {3, 8},
+       "the nodes do not agree on their number: worker 12 (torchrun) has WORLD_SIZE=16, this job has 24"},
+      {"a helper of a part of the job",
+       {agent, worker(12, 11, 2, 0, 1), worker(13, 11, 3, 0, 1)},
+       {3, 1},
+       ""},
+      {"nodes with fewer workers than this one", {agent, worker(12, 11, 12, 0, 8)}, {2, 8}, ""},
+      {"nodes with more workers than this one", {agent, worker(12, 11, 12, 0, 4)}, {2, 4}, ""},
       {"a helper beside the job", {agent, worker(12, 11, 16, 0, 8), worker(13, 12, 1, 0, 1)}, {2, 8}, ""},
       {"a helper before the job", {agent, worker(13, 12, 1, 0, 1), worker(14, 11, 16, 0, 8)}, {2, 8}, ""},
       {"an elastic job that may have one node", {agent, worker(12, 11, 8, 0, 8)}, {1, 8}, ""},
       {"an elastic job below its fewest nodes",
        {agent, worker(12, 11, 8, 0, 8)},
        {2, 8},
-       "worker 12 (torchrun) has WORLD_SIZE=8, but the job has 16"},
+       "this node trains alone: worker 12 (torchrun) has WORLD_SIZE=8, but the job has 16"},
       {"an elastic job of its fewest nodes", {agent, worker(12, 11, 16, 0, 8)}, {2, 8}, ""},
       {"a torchrun that is told so",
        {script, lone},
        {2, 8},
-       "torchrun 12 (started by run.sh) is limited to this node (--standalone), but the job has 2 nodes"},
+       "this node trains alone: torchrun 12 (started by run.sh) is limited to this node (--standalone), but "
+       "the job has 2 nodes"},
       {"spawned workers, of which nothing but their number tells",
        {script, program(11, 10, "train.py"), spawned(12, 11, 2), spawned(13, 11, 2)},
        {2, 8},
-       "worker 12 (train.py, started by run.sh) has WORLD_SIZE=2, but the job has 16"},
+       "this node trains alone: worker 12 (train.py, started by run.sh) has WORLD_SIZE=2, but the job has "
+       "16"},
       {"what the platform says to all",
        {spawned(10, 0, 2), spawned(11, 10, 2), spawned(12, 10, 2)},
        {2, 8},
@@ -130,6 +150,10 @@ TEST_CASE("a process has its script's name, and a torchrun's flags show whether 
     CHECK(
         read_alone_by(words("python torchrun --rdzv_endpoint=" + std::string(elsewhere) + " t.py")).empty());
   }
+  CHECK(read_command_line(words("torchrun --nnodes=2 --rdzv_endpoint=pod-1:29500 t.py"), "pod-1").alone_by ==
+        "--rdzv_endpoint=pod-1:29500");
+  CHECK(read_command_line(words("torchrun --nnodes=2 --rdzv_endpoint=pod-0:29500 t.py"), "pod-1")
+            .alone_by.empty());
   CHECK(read_alone_by(words("python torchrun --nnodes=16 t.py --standalone")).empty());
   CHECK(read_alone_by(words("python train.py --standalone")).empty());
 }

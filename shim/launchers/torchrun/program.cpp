@@ -27,12 +27,12 @@ void Program::started(boost::asio::io_context& /*io*/, const std::vector<pid_t>&
 Request Program::look() {
   if (!look_due_ || *look_due_ > Clock::now()) return {};
   look_due_.reset();
-  trains_alone_ = lone_training(see_processes(command_, *environment_), job_);
+  trains_alone_ = lone_training(see_processes(command_, *environment_, job_.own_name), job_);
   if (trains_alone_.empty()) {
     if (++looks_ < looks_after.size()) look_due_ = started_ + looks_after[looks_];
     return {};
   }
-  log::warn("this node trains alone: {}", trains_alone_);
+  log::warn("{}", trains_alone_);
   return {.kind = strict_ ? Request::Kind::stop : Request::Kind::nothing, .text = {}};
 }
 
