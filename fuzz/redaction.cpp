@@ -1,4 +1,4 @@
-/// The pattern of --redact, a secret, and the text that holds it, separated by NUL.
+/// A secret and the text that holds it, separated by NUL.
 
 #include "report/redact.h"
 
@@ -6,17 +6,18 @@
 
 int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace rankshim;
-  const auto parts = fuzz::split(fuzz::text_of(data, size), '\0', 3);
-  if (parts.size() < 3) return 0;
-  const std::string& secret = parts[1];
-  Redactor redactor(Environment({"A_TOKEN=" + secret}), parts[0], std::chrono::milliseconds(50));
-  const std::string text = redactor.message(parts[2]);
+  const auto parts = fuzz::split(fuzz::text_of(data, size), '\0', 2);
+  if (parts.size() < 2) return 0;
+  const std::string& secret = parts[0];
+  Redactor redactor(Environment({"A_TOKEN=" + secret}), std::chrono::milliseconds(50));
+  const std::string text = redactor.message(parts[1]);
   fuzz::must(text.size() <= 16 * (Redactor::longest_message + 1));
-  (void)redactor.traceback(parts[2]);
-  (void)redactor.words({parts[2], "--token", secret, "--token=" + secret});
+  (void)redactor.traceback(parts[1]);
+  (void)redactor.words({parts[1], "--token", secret, "--token=" + secret});
   // It may stand within the mark itself, or across its ends.
   const std::string_view mark = "[redacted: too long] [redacted] [cut]";
   const bool shortest = secret.size() >= 6 && secret.find_first_of("\r\n[]") == std::string::npos;
-  if (shortest && mark.find(secret) == std::string_view::npos) fuzz::must(text.find(secret) == std::string::npos);
+  if (shortest && mark.find(secret) == std::string_view::npos)
+    fuzz::must(text.find(secret) == std::string::npos);
   return 0;
 }

@@ -13,9 +13,8 @@ using rankshim::OptionInfo;
 using rankshim::Usage;
 
 /// In the order of ValueKind.
-constexpr std::array<std::string_view, 12> kind_names = {"text",       "choice",  "time",   "boolean",
-                                                         "exit-map",   "pattern", "signal", "signals",
-                                                         "signal-map", "pairs",   "words",  "variables"};
+constexpr std::array<std::string_view, 10> kind_names = {
+    "text", "choice", "time", "boolean", "exit-map", "signal", "signals", "signal-map", "words", "variables"};
 
 struct Quoted {
   std::string_view text;

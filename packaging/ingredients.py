@@ -27,7 +27,6 @@ def ingredients():
     llvm = ".".join(str(int(digits[at:at + 2])) for at in (0, 2, 4))
     musl = found(r'"([\d.]+)"', zig / "libc/musl/src/internal/version.h")
     cares = found(r'ARES_VERSION_STR\s+"([\d.]+)"', SHARED / "c-ares/include/ares_version.h")
-    libyaml = found(r"libyaml_([\d.]+)\.orig", ROOT / "scripts/pins/libyaml.txt")
     yyjson = found(r"commit (\w+)", ROOT / "scripts/pins/yyjson.txt")  # no release: its header says the one before
     return [
         system("boost", "boost/version.hpp", "BSL-1.0"),
@@ -35,7 +34,6 @@ def ingredients():
         system("fmt", "fmt/format.h", "MIT"),
         system("tomlplusplus", "toml++/toml.h", "MIT"),
         Ingredient("c-ares", cares, "MIT", f"pkg:github/c-ares/c-ares@v{cares}", "c-ares"),
-        Ingredient("libyaml", libyaml, "MIT", f"pkg:github/yaml/libyaml@{libyaml}", "libyaml"),
         Ingredient("yyjson", yyjson, "MIT", f"pkg:github/ibireme/yyjson@{yyjson}", "yyjson"),
         *(Ingredient(name, llvm, "Apache-2.0 WITH LLVM-exception", f"pkg:generic/{purl}@{llvm}", "llvm")
           for name, purl in (("libc++", "libcxx"), ("libc++abi", "libcxxabi"), ("libunwind", "libunwind"))),

@@ -42,7 +42,7 @@ int main(int argc, char** argv) {
   auto read = read_settings(arguments, node);
   if (auto* rejected = std::get_if<Rejected>(&read)) {
     const Invocation& understood = rejected->invocation;
-    Redactor redactor(node.environment(), understood.settings.text(Option::redact));
+    Redactor redactor(node.environment());
     rejected->faults = redacted(std::move(rejected->faults), redactor);
     set_log(understood.settings);
     if (arguments.empty() && rejected->exit_code == exit_code::usage &&
@@ -64,7 +64,7 @@ int main(int argc, char** argv) {
     case Subcommand::wait:
       return run_job(invocation, node);
     case Subcommand::explain:
-      return cli::explain_job(arguments, invocation, node);
+      return cli::explain_job(invocation, node);
     case Subcommand::env:
       return cli::print_environment(invocation, node);
     case Subcommand::platforms:

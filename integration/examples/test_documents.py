@@ -7,7 +7,6 @@ platform would make are real namespaces, in which PyTorch's real launchers run.
 import copy
 import json
 import pathlib
-import re
 import shutil
 import subprocess
 
@@ -84,15 +83,6 @@ def test_a_manifest_with_a_mistake_is_not_applied(cluster):
     policy.write_text(policy.read_text().replace("rules:", "rulez:"))
     assert "'rulez' was unexpected" in cluster(shell("install/README.md", "Kyverno").text, code=1)
     assert cluster.kept == {}
-
-
-def test_a_pod_of_the_cluster_is_explained_on_the_users_own_machine(cluster, rankshim):
-    (command,) = re.findall(r"`(kubectl get pod NAME [^`]*)`", (REPOSITORY / "docs" / "index.md").read_text())
-    *_, chosen = pods(documents(EXAMPLES / "kubeflow-v1" / "job.yaml")[0])
-    (cluster.folder / "pod.json").write_text(json.dumps(chosen))
-    (cluster.folder / "rankshim").symlink_to(rankshim)
-    printed = cluster("kubectl apply --filename pod.json\nPATH=.:$PATH\n" + command.replace("NAME", chosen["metadata"]["name"]))
-    assert re.search(r"^  node_rank +2 +env PET_NODE_RANK$", printed, re.M), printed
 
 
 @pytest.fixture

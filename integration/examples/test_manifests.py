@@ -1,8 +1,8 @@
 """The API server would accept the manifests of examples/ and install/, and rankshim finds the whole job in each pod that
 the platform makes of them."""
 
-import json
 import pathlib
+import re
 import shlex
 
 import pytest
@@ -11,6 +11,8 @@ import yaml
 from examples.controllers import pods
 from examples.schema import mistakes
 from lib.explain import explained, values
+from lib.process import clean_environment, run
+from lib.requirements import cannot
 
 REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
 EXAMPLES, INSTALL = REPOSITORY / "examples", REPOSITORY / "install"
@@ -53,23 +55,52 @@ def command_of(pod):
     return words[1:]
 
 
-def found_in(shim, tmp_path, pod):
-    """What `rankshim explain` finds in a Pod."""
+def field_of(pod, path):
+    """What a fieldRef means: metadata.name, metadata.annotations['a/b']."""
+    found = pod
+    for plain, quoted in re.findall(r"([\w-]+)|\['([^']+)'\]", path):
+        found = found[plain or quoted]
+    return found
+
+
+def environment_of(pod):
+    """The variables of a pod's container, as the kubelet makes them."""
+    (container,) = pod["spec"]["containers"]
+    made = {"HOSTNAME": host_of(pod)}
+    for entry in container.get("env", []):
+        source = entry.get("valueFrom")
+        if source and source["fieldRef"]["fieldPath"].startswith("status."):
+            continue  # what only a node knows
+        value = field_of(pod, source["fieldRef"]["fieldPath"]) if source else entry.get("value", "")
+        made[entry["name"]] = re.sub(r"\$\((\w+)\)", lambda found: made.get(found[1], found[0]), value)
+    return made
+
+
+def host_of(pod):
+    return pod["spec"].get("hostname", pod["metadata"]["name"])
+
+
+def found_in(rankshim, tmp_path, pod):
+    """What `rankshim explain` finds in a pod, with its host name and what the kubelet writes into /etc/hosts."""
     assert mistakes(pod) == []
-    path = tmp_path / "pod.json"
-    path.write_text(json.dumps(pod))
-    done = shim("explain", "--env-file", str(path), "--format", "json", *command_of(pod))
-    return explained(done)
+    host, subdomain = host_of(pod), pod["spec"].get("subdomain")
+    domain = f"{host}.{subdomain}.{pod['metadata']['namespace']}.svc.cluster.local\t" if subdomain else ""
+    (tmp_path / "hosts").write_text(f"192.0.2.1\t{domain}{host}\n")
+    script = 'hostname "$1"; mount --bind "$2" /etc/hosts; shift 2; exec "$@"'
+    return explained(run(["unshare", "--uts", "--mount", "sh", "-c", script, "sh", host, tmp_path / "hosts", rankshim, "explain",
+                          "--format", "json", *command_of(pod)], clean_environment(environment_of(pod))))
 
 
 @pytest.mark.parametrize("path", JOBS)
-def test_every_pod_of_the_example_finds_the_whole_job(shim, tmp_path, path):
+def test_every_pod_of_the_example_finds_the_whole_job(rankshim, tmp_path, namespaces, path):
+    if namespaces:
+        cannot(namespaces)
     platform, nodes, per_node, master = JOBS[path]
     job = documents(EXAMPLES / path)[-1]
     made = pods(job, TORCH_DISTRIBUTED)
     assert len(made) == nodes
     for rank, pod in enumerate(made):
-        document = found_in(shim, tmp_path, pod)
+        document = found_in(rankshim, tmp_path, pod)
         facts = values(document)
         assert document["platform"] == platform
         if "rdzv_endpoint" in facts:

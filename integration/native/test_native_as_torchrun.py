@@ -98,54 +98,6 @@ dist.destroy_process_group()
 """
 
 
-def test_a_cyclic_order_puts_consecutive_ranks_on_different_nodes(network, rankshim, tmp_path):
-    (tmp_path / "ranks.py").write_text(RANKS)
-    for process in start(pods_of(network), rankshim, "native", "--rank-order=cyclic", "--", str(tmp_path / "ranks.py")):
-        assert process.wait(JOB) == 0, process.transcript()
-        assert process.stdout.splitlines() == [str([[0, 0], [1, 0], [0, 1], [1, 1]])] * 2
-
-
-# What a worker does, or which signal rankshim gets; the exit code of all; what the report says of the cause.
-ENDS = {
-    "well": (0, None),
-    "exception": (1, {"exit_code": 1, "exception": "ValueError: boom"}),
-    "exit": (42, {"exit_code": 42}),
-    "kill": (137, {"signal": "SIGKILL"}),
-    "segfault": (139, {"signal": "SIGSEGV"}),
-    "deaf": (42, {"exit_code": 42}),
-    "signalled": (9, {"exit_code": 9}),
-    "stop": (143, None),
-}
-SIGNALS = {"signalled": signal.SIGUSR1, "stop": signal.SIGTERM}
-
-
-# torchrun waits for 30 s for a worker that does not stop because another one has failed. These workers live for less than
-# a second, in which rankshim needs its turn to see torchrun's.
-@pytest.mark.alone
-@pytest.mark.parametrize("way", [pytest.param(way, marks=pytest.mark.nightly) if way == "deaf" else way for way in ENDS])
-def test_the_end_is_the_same_under_both(rankshim, tmp_path, way):
-    code, cause = ENDS[way]
-    for launcher in LAUNCHERS:
-        gate, report = tmp_path / f"gate-{launcher}", tmp_path / f"{launcher}.json"
-        os.mkfifo(gate)
-        held = os.open(gate, os.O_RDWR)
-        command = [rankshim, "--platform=none", f"--launcher={launcher}", "--nproc-per-node=2", f"--report={report}",
-                   "--grace=1s", "--", str(WORKERS / "end.py"), way]
-        with Process(command, clean_environment(OMP | {"GATE": str(gate)}), name="rankshim") as process:
-            for rank in (0, 1):
-                process.wait_line(f"READY {rank}", JOB)
-            os.close(held)
-            if way in SIGNALS:
-                process.signal(SIGNALS[way])
-            assert process.wait(JOB) == code, (launcher, process.transcript())
-        root = json.loads(report.read_text()).get("root_cause")
-        if cause is None:
-            assert root is None, (launcher, root)
-        else:
-            wanted = {"who": "worker", "local_rank": 1, "rank": 1, "source": "kernel"} | cause
-            assert {name: root[name] for name in wanted} == wanted, launcher
-
-
 def test_each_restart_has_a_store_of_its_own(rankshim):
     command = [rankshim, "--platform=none", "--launcher=native", "--nproc-per-node=2", "--max-restarts=2", "--grace=20s",
                "--", str(WORKERS / "again.py")]

@@ -135,18 +135,15 @@ def test_each_process_has_variables_of_its_own(shim):
     assert (done.code, sorted(done.stdout.splitlines())) == (0, ["/cache/0 {rank},{x}", "/cache/1 {rank},{x}"])
 
 
-def test_one_process_has_placeholders_where_they_are_asked_for(shim):
+def test_one_process_has_its_words_as_they_are(shim):
     job = {"NNODES": "2", "NODE_RANK": "1", "MASTER_ADDR": "127.0.0.1", "RANKSHIM_ENV": "A={node_rank}\nB=2"}
     words = ["--wait=none", "--", "sh", "-c", "echo $A $B $0", "{node_rank}/{nnodes}"]
-    assert shim("--placeholders", *words, env=job).stdout == "1 2 1/2\n"
     assert shim(*words, env=job).stdout == "{node_rank} 2 {node_rank}/{nnodes}\n"
 
 
 def test_explain_shows_variables_and_hides_secrets(shim):
     done = shim("explain", "--platform=none", "--launcher=native", "--env=MY_TOKEN=sesame-{rank}", "--env=OUT=/out/{rank}", "--", "true")
     assert "OUT=/out/0" in done.stdout and "sesame" not in done.stdout
-    done = shim("explain", "--platform=none", "--placeholders", "--env=OUT=/out/{rank}", "--", "echo", "{rank}")
-    assert "/out/0" in done.stdout and "\n  echo 0\n" in done.stdout
 
 
 def test_a_secret_that_was_given_as_a_variable_is_not_in_the_report(shim, tmp_path):

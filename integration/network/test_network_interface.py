@@ -63,10 +63,9 @@ def test_without_rankshim_the_same_nodes_cannot_reach_each_other(strangers):
     assert not results(processes[0]) and not results(processes[1])
 
 
-def test_the_interface_and_nccls_are_what_the_command_gets(strangers, rankshim):
-    shown = strangers[1].run([rankshim, "--wait=none", "--nccl-ifname", "--", "env"], variables(1, strangers[0].address))
+def test_the_interface_is_what_the_command_gets(strangers, rankshim):
+    shown = strangers[1].run([rankshim, "--wait=none", "--", "env"], variables(1, strangers[0].address))
     assert "GLOO_SOCKET_IFNAME=eth0" in shown.stdout.splitlines()
-    assert "NCCL_SOCKET_IFNAME==eth0" in shown.stdout.splitlines()
     chosen = strangers[1].run([rankshim, "--wait=none", "--", "env"],
                               variables(1, strangers[0].address, {"GLOO_SOCKET_IFNAME": "ib0"}))
     assert "GLOO_SOCKET_IFNAME=ib0" in chosen.stdout.splitlines()

@@ -19,12 +19,6 @@ def test_without_any_argument_it_prints_what_to_do(rankshim):
     assert "rankshim --help" in done.stderr
 
 
-def test_an_environment_is_read_from_stdin(rankshim):
-    done = run(rankshim, "explain", "--env-file", "-", "--", "train.py", input="NNODES=2\nNODE_RANK=1\nMASTER_ADDR=m\n")
-    assert done.returncode == 0
-    assert "env NODE_RANK" in done.stdout
-
-
 @pytest.mark.attack
 def test_install_recovers_from_a_copy_that_was_interrupted(rankshim, tmp_path):
     # In a container every rankshim is process 1, so the interrupted copy had the same number.
@@ -59,11 +53,6 @@ def test_two_lone_jobs_on_one_machine_have_ports_of_their_own(rankshim, start):
     tell = ("--", "sh", "-c", "echo port=$MASTER_PORT; sleep 1000")
     first = start(*tell).wait_line("port=").text
     assert start(*tell).wait_line("port=").text != first
-
-
-def test_a_phase_that_does_not_exist_is_an_error(rankshim):
-    done = run(rankshim, "status", "--phase=running")
-    assert done.returncode == 64 and "wind-down" in done.stderr
 
 
 def test_a_subcommand_after_options_gets_a_hint(rankshim):

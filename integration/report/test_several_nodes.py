@@ -83,7 +83,7 @@ def nodes(rankshim, tmp_path):
 
 def elastic(nodes, end):
     """Two nodes of an elastic job, of which the second one joins when the first one trains."""
-    options = ["--nnodes=1:2", "--rdzv-conf=last_call_timeout=1"]
+    options = ["--nnodes=1:2", "--torchrun-args=--rdzv-conf=last_call_timeout=1"]
     first = nodes(0, end, *options)
     first.process.wait_line("UP world=1", LONG)
     second = nodes(1, end, *options)

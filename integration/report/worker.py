@@ -15,7 +15,7 @@ def say(text):
 
 
 def fail_in_a_call():
-    raise ValueError("boom with sk-secret1 and " + os.environ["MY_TOKEN"])
+    raise ValueError("boom with " + os.environ["MY_TOKEN"])
 
 
 def use_memory():

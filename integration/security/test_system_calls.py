@@ -78,7 +78,7 @@ def scenarios(tmp_path_factory):
         ([*reports, f"--config={folder}/config.toml", "--pre-start=true", "--post-stop=true", "--", "sh", "-c",
           f"{ORPHAN}setsid sleep 1000 & {UNTIL_ASLEEP}exit 3"], {}),
         (["--leftover-grace=100ms", "--", "sh", "-c", f"(trap '' TERM; exec setsid sleep 1000) & {UNTIL_ASLEEP}"], {}),
-        (["--grace=100ms", "--no-new-privs", "--child-death-signal=KILL", "--parent-death-signal=TERM", "--", "sh", "-c",
+        (["--grace=100ms", "--parent-death-signal=TERM", "--", "sh", "-c",
           "trap '' TERM; kill -USR1 $PPID; kill -TERM $PPID; while :; do sleep 0.05; done"], {}),
         ([*reports, f"--python={sys.executable}", "--", str(folder / "train.py")], python),
         ([*job, "--master-addr=localhost", "--wait-timeout=1s", "--", "true"], {}),

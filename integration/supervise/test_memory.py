@@ -19,9 +19,9 @@ while :; do wait; done
 
 
 def test_memory_refused_before_the_command_runs_is_71_with_a_message(rankshim, tmp_path):
-    recorded = tmp_path / "pod.env"
-    recorded.write_text("".join(f"NAME_{i}=VALUE\n" for i in range(40_000)))
-    done = subprocess.run(["prlimit", "--as=1500000", rankshim, "explain", "--env-file", recorded], check=False,
+    config = tmp_path / "large.toml"
+    config.write_text("env = [\n" + "".join(f'  "NAME_{i}=VALUE",\n' for i in range(30_000)) + "]\n")
+    done = subprocess.run(["prlimit", "--as=4000000", rankshim, "explain", "--config", config], check=False,
                           env=clean_environment(), capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (
         71, "rankshim: error: the system refused memory: raise the limit (ulimit -v, or the container's limit)\n")

@@ -72,7 +72,7 @@ class Job:
     def start(self, number):
         """Starts the node, also where it was lost."""
         words = [f"--report={self.folder}/report-{number}.json", f"--rdzv-backend={self.backend}", "--nnodes=1:2",
-                 f"--rdzv-endpoint={MEETING}:{PORT}", "--run-id=job7", f"--rdzv-conf={CONF}", "--max-restarts=9"]
+                 f"--rdzv-endpoint={MEETING}:{PORT}", "--run-id=job7", f"--torchrun-args=--rdzv-conf={CONF}", "--max-restarts=9"]
         return self.nodes[number].start([self.rankshim, *words, "--", str(self.script), str(self.gate)],
                                         {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(ETCD / "python")}, name=f"node {number}")
 

@@ -46,7 +46,7 @@ def train(rankshim, tmp_path):
 
 def as_arguments(options):
     words = " ".join(f"--{name.replace('_', '-')}={value}" for name, value in options.items())
-    return ["--torchrun-args", words, "--max-restarts=2", "--run-id=job7", "--rdzv-conf=timeout=77"], {}
+    return ["--torchrun-args", f"{words} --rdzv-conf=timeout=77", "--max-restarts=2", "--run-id=job7"], {}
 
 
 def as_variables(options):

@@ -22,8 +22,4 @@ const char* Folder::next() {
   return nullptr;
 }
 
-void Folder::rewind() {
-  if (folder_ != nullptr) rewinddir(folder_.get());
-}
-
 }  // namespace rankshim

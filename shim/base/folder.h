@@ -22,8 +22,6 @@ class Folder {
   /// The name of the next entry in no order, without "." and "..", valid until the next call. Null after the
   /// last, and if the system refuses to read on.
   const char* next();
-  /// The next entry is the first one again.
-  void rewind();
 
  private:
   std::unique_ptr<DIR, int (*)(DIR*)> folder_;

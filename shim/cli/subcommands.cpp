@@ -120,7 +120,7 @@ int print_status(const Settings& settings, const Node& node) {
         "--run-dir");
   else
     print(answer + "\n");
-  return status::is_well(answer, settings.text(Option::phase)) ? exit_code::ok : exit_code::not_well;
+  return status::is_well(answer) ? exit_code::ok : exit_code::not_well;
 }
 
 int install_binary(const std::string& folder) {
@@ -134,7 +134,7 @@ int run_doctor(const Invocation& invocation, const Node& node) {
   const doctor::JobNeeds job = resolve_for_doctor(invocation, node);
   const auto findings =
       doctor::diagnose(job, node, doctor::look_around(node, invocation.settings, job.master));
-  Redactor redactor(node.environment(), invocation.settings.text(Option::redact));
+  Redactor redactor(node.environment());
   print(redactor.whole(doctor::as_text(findings)));
   return std::ranges::any_of(
              findings, [](const auto& finding) { return finding.severity == doctor::Severity::problem; })

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <string>
-#include <vector>
 
 #include "node/node.h"
 #include "settings/settings.h"
@@ -9,9 +8,8 @@
 /// The subcommands that start nothing. Each prints its result and returns the exit code.
 namespace rankshim::cli {
 
-/// Prints what would happen, and why. `arguments` is the whole command line: with --env-file it is read again
-/// for the node in that file.
-int explain_job(const std::vector<std::string>& arguments, const Invocation& invocation, const Node& node);
+/// Prints what would happen, and why.
+int explain_job(const Invocation& invocation, const Node& node);
 
 /// Prints the resolved variables, for `eval`; for a failure it prints `exit` as well.
 int print_environment(const Invocation& invocation, const Node& node);
@@ -19,7 +17,7 @@ int print_environment(const Invocation& invocation, const Node& node);
 /// Prints the list of profiles or one profile in full, or checks a file.
 int print_platforms(const Invocation& invocation, const Node& node);
 
-/// Fails if no instance answers, if it has failed, and if it is not in the requested phase.
+/// Fails if no instance answers, and if it has failed.
 int print_status(const Settings& settings, const Node& node);
 
 /// Copies this binary into a folder.

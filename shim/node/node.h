@@ -29,10 +29,6 @@ class Node {
 
   [[nodiscard]] const Environment& environment() const { return environment_; }
 
-  /// False for a node that is only described (recorded_node.h): its devices, CPUs and ports are not on this
-  /// machine.
-  [[nodiscard]] virtual bool is_here() const { return true; }
-
   /// The file's content, or why it cannot be read (base/read_file.h).
   [[nodiscard]] virtual std::variant<std::string, Unreadable> read(const std::string& path) const = 0;
 

@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "base/number.h"
-#include "base/sort.h"
 #include "base/text.h"
 
 namespace rankshim {
@@ -35,7 +34,7 @@ Names names_in(const Node& node, const char* folder) {
   Names names;
   const auto add = [](void* list, std::string_view name) { static_cast<Names*>(list)->emplace_back(name); };
   node.each_name(folder, add, &names);
-  heap_sort(names, [](const std::string& one, const std::string& other) {
+  std::ranges::sort(names, [](const std::string& one, const std::string& other) {
     return one.size() != other.size() ? one.size() < other.size() : one < other;
   });
   return names;

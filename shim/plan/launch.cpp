@@ -76,7 +76,6 @@ void choose_wait(LaunchChoice& choice, const LaunchInput& input) {
 /// A program that waits for nothing is executed at once, and the failure of that has the better message.
 std::string find_missing(const LaunchChoice& choice, const LaunchInput& input, const std::string& script) {
   const Node& node = input.node;
-  if (!node.is_here()) return {};
   if (!choice.launches() && choice.wait == Until::none && !is_script(input.command)) return {};
   const std::string& program = choice.interpreter.empty() ? input.command[0] : choice.interpreter;
   // A file that exists and cannot be executed is a different case: executing it gives the reason.
@@ -102,9 +101,7 @@ void share_cpus(EnvironmentChange& change, const LaunchChoice& choice, const Lau
   const Environment& environment = input.node.environment();
   const bool created = input.topology.granularity == Granularity::process;
   const unsigned workers = input.topology.number(created ? Fact::local_world_size : Fact::nproc_per_node);
-  if ((!choice.launches() && !created) || workers < 2 || !input.node.is_here() ||
-      environment.get("OMP_NUM_THREADS"))
-    return;
+  if ((!choice.launches() && !created) || workers < 2 || environment.get("OMP_NUM_THREADS")) return;
   // Slurm has already shared them out (srun(1), --cpus-per-task).
   const auto per_task =
       created ? parse_count(environment.get("SLURM_CPUS_PER_TASK").value_or("")) : std::nullopt;

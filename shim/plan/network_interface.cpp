@@ -26,23 +26,17 @@ bool own_name_is_reachable(const Node& node) {
 
 }  // namespace
 
-Variables network_interface(const Topology& topology, const Settings& settings, const Node& node,
+Variables network_interface(const Topology& topology, const Node& node,
                             const std::optional<std::string>& address) {
   if (topology.alone || !topology.idle_role.empty() || topology.facts.text(Fact::nnodes) == "1") return {};
   const Environment& environment = node.environment();
-  const bool gloo = !environment.get("GLOO_SOCKET_IFNAME") && !own_name_is_reachable(node);
-  const bool nccl = settings.flag(Option::nccl_ifname) && !environment.get("NCCL_SOCKET_IFNAME");
-  if (!gloo && !nccl) return {};
+  if (environment.get("GLOO_SOCKET_IFNAME") || own_name_is_reachable(node)) return {};
   const std::string master = address.value_or(std::string(topology.facts.text(Fact::master_addr)));
   // If this node has "localhost" as its master, the other nodes reach it by the default route.
   const std::string interface = node.interface_towards(is_loopback(master) ? "" : master);
   if (interface.empty() || interface == "lo") return {};
   log::debug("this node's interface to the other nodes is {}", interface);
-  Variables variables;
-  if (gloo) variables.emplace_back("GLOO_SOCKET_IFNAME", interface);
-  // "=" means exactly this name; without it NCCL uses every interface whose name begins with it.
-  if (nccl) variables.emplace_back("NCCL_SOCKET_IFNAME", "=" + interface);
-  return variables;
+  return {{"GLOO_SOCKET_IFNAME", interface}};
 }
 
 }  // namespace rankshim

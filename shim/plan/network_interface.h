@@ -5,7 +5,6 @@
 
 #include "node/node.h"
 #include "plan/environment_change.h"
-#include "settings/settings.h"
 #include "topology/topology.h"
 
 namespace rankshim {
@@ -17,8 +16,8 @@ namespace rankshim {
 /// node, gloo listens at 127.0.0.1, and the other nodes hang
 /// (torch/csrc/distributed/c10d/ProcessGroupGloo.cpp, createDefaultDevice). If /etc/hosts does not give the
 /// name an address of this node, GLOO_SOCKET_IFNAME becomes the interface with the route to the master.
-/// NCCL_SOCKET_IFNAME is set only with --nccl-ifname. A variable that the user has set is unchanged.
-Variables network_interface(const Topology& topology, const Settings& settings, const Node& node,
+/// A variable that the user has set is unchanged.
+Variables network_interface(const Topology& topology, const Node& node,
                             const std::optional<std::string>& address);
 
 }  // namespace rankshim

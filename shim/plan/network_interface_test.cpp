@@ -7,16 +7,13 @@
 namespace rankshim {
 namespace {
 
-Variables named(std::vector<std::string> variables, const std::string& hosts, const std::string& master,
-                bool nccl = false) {
+Variables named(std::vector<std::string> variables, const std::string& hosts, const std::string& master) {
   FakeNode node(std::move(variables));  // its name is fake-host
   node.files["/etc/hosts"] = hosts;
   node.own_addresses = {"127.0.0.1", "::1", "10.0.0.7", "fd00::7"};
-  Settings settings;
-  settings[Option::nccl_ifname] = Value{nccl ? "true" : "false", Origin::option, "--nccl-ifname"};
   Topology topology;
   topology.facts[Fact::nnodes] = Value{"2", Origin::option, "--nnodes"};
-  return network_interface(topology, settings, node, master);
+  return network_interface(topology, node, master);
 }
 
 TEST_CASE("gloo gets the interface if peers could not reach this node by its name") {
@@ -38,11 +35,6 @@ TEST_CASE(
   CHECK(named({}, pod + "10.9.9.9 fake-host\n", "10.0.0.1").empty());
   CHECK_FALSE(named({}, pod + "127.0.0.1 fake-host\n", "10.0.0.1").empty());
   CHECK_FALSE(named({}, host + "10.9.9.9 fake-host\n", "10.0.0.1").empty());
-}
-
-TEST_CASE("NCCL's interface is set only on request") {
-  CHECK(named({}, "10.0.0.7 fake-host\n", "10.0.0.1", true) == Variables{{"NCCL_SOCKET_IFNAME", "=eth0"}});
-  CHECK(named({"NCCL_SOCKET_IFNAME=ib"}, "10.0.0.7 fake-host\n", "10.0.0.1", true).empty());
 }
 
 }  // namespace

@@ -6,10 +6,8 @@
 #include <utility>
 #include <vector>
 
-#include "base/sort.h"
 #include "base/text.h"
 #include "base/toml_document.h"
-#include "platform/contradiction.h"
 #include "platform/expression.h"
 
 namespace rankshim::platform {
@@ -23,14 +21,10 @@ struct OwnedProfile::Storage {
 
 namespace {
 
-/// A condition, and where the document has it.
-struct Written {
-  Condition condition;
-  const toml::value<std::string>* text;
-};
-using WrittenList = std::vector<Written>;
-
-bool is_negative_one(const Written& one) { return is_negative(one.condition); }
+/// Whether the condition holds of an expression that yields nothing.
+bool is_negative(const Condition& condition) {
+  return condition.sign == Sign::not_set || condition.sign == Sign::unlike;
+}
 
 bool counts_something(Fact fact) {
   return fact == Fact::nnodes || fact == Fact::node_rank || fact == Fact::nproc_per_node ||
@@ -87,7 +81,7 @@ class ProfileReader : public TomlDocument {
     if (table == nullptr) return;
     std::vector<std::pair<std::string, const toml::node*>> in_order;
     for (const auto& [key, node] : *table) in_order.emplace_back(std::string(std::string_view(key)), &node);
-    heap_sort(in_order, [](const auto& a, const auto& b) {
+    std::ranges::sort(in_order, [](const auto& a, const auto& b) {
       return a.second->source().begin < b.second->source().begin;
     });
     for (const auto& [name, node] : in_order) {
@@ -108,24 +102,17 @@ class ProfileReader : public TomlDocument {
   /// `signs`: one is enough.
   Slice signs(const toml::table& top) {
     if (!top.contains("signs")) return {};
-    const WrittenList list = conditions(top, "signs");
-    for (const Written& sign : list) reject_ruled_out(sign);
-    if (std::any_of(list.begin(), list.end(), is_negative_one))
+    const std::vector<Condition> list = conditions(top, "signs");
+    if (std::any_of(list.begin(), list.end(), is_negative))
       fault(*top.get("signs"), "a sign is a condition that something is set",
             "write what must not be set in 'unless', and conditions that belong together in [[match]]");
-    return added(plain(list)).conditions;
+    return added(list).conditions;
   }
 
-  /// `unless`: none may hold. To be read first, because signs and [[match]] are compared with it.
+  /// `unless`: none may hold.
   Slice unless(const toml::table& top) {
     if (!top.contains("unless")) return {};
-    unless_ = conditions(top, "unless");
-    each_pair(unless_, [&](const Written& one, const Written& other) {
-      if (contradict(negated(one.condition), negated(other.condition), tables_.view()))
-        fault(*other.text, "one of " + quoted(one) + " and " + quoted(other) + " always holds",
-              leave_one_out);
-    });
-    return added(plain(unless_)).conditions;
+    return added(conditions(top, "unless")).conditions;
   }
 
   /// The tables of `[[key]]`.
@@ -151,25 +138,19 @@ class ProfileReader : public TomlDocument {
     static constexpr auto keys = std::to_array<std::string_view>({"all", "any"});
     const std::size_t first = tables_.alternatives.size();
     for (const toml::table* one : tables_of(top, "match", keys))
-      for (const WrittenList& all : each_with_any(*one, "all")) alternative(plain(all));
+      for (const auto& all : each_with_any(*one, "all")) alternative(all);
     return range(tables_.alternatives, first);
   }
 
   /// The conditions of `key`, which must all hold, combined with each of `any`; one of the two may be
   /// missing.
-  std::vector<WrittenList> each_with_any(const toml::table& table, std::string_view key) {
+  std::vector<std::vector<Condition>> each_with_any(const toml::table& table, std::string_view key) {
     const bool has_any = table.contains("any");
-    WrittenList all;
+    std::vector<Condition> all;
     if (!has_any || table.contains(key)) all = conditions(table, key);
-    each_pair(all, [&](const Written& one, const Written& other) { reject_contradiction(one, other); });
-    const bool recognises = key == "all";
-    for (const Written& one : all)
-      if (recognises) reject_ruled_out(one);
     if (!has_any) return {all};
-    std::vector<WrittenList> result;
-    for (const Written& any : conditions(table, "any")) {
-      for (const Written& one : all) reject_contradiction(one, any);
-      if (recognises) reject_ruled_out(any);
+    std::vector<std::vector<Condition>> result;
+    for (const Condition& any : conditions(table, "any")) {
       result.push_back({any});
       result.back().insert(result.back().end(), all.begin(), all.end());
     }
@@ -200,12 +181,11 @@ class ProfileReader : public TomlDocument {
       const TextIndex name = required_text(*one, "name", "describe the situation in a few words");
       const TextIndex advice = text_index(fix == nullptr ? "" : fix->get());
       for (const auto& when : each_with_any(*one, "when")) {
-        if (!when.empty() && std::none_of(when.begin(), when.end(), [&](const Written& one) {
-              return reads_something(one.condition.root);
-            }))
+        if (!when.empty() && std::none_of(when.begin(), when.end(),
+                                          [&](const Condition& one) { return reads_something(one.root); }))
           fault(*one, "'when' reads no variable and no file, so a message cannot give the reason",
                 "add a condition on a variable or a file");
-        tables_.roles.push_back({name, advice, added(plain(when))});
+        tables_.roles.push_back({name, advice, added(when)});
       }
     }
     // The refusals of `same`: two expressions of one fact that differ.
@@ -226,8 +206,8 @@ class ProfileReader : public TomlDocument {
     return result;
   }
 
-  WrittenList conditions(const toml::table& table, std::string_view key) {
-    WrittenList result;
+  std::vector<Condition> conditions(const toml::table& table, std::string_view key) {
+    std::vector<Condition> result;
     const auto* array = get<toml::array>(table, key, "a list of conditions");
     if (array == nullptr || array->empty()) {
       if (array != nullptr || !table.contains(key))
@@ -244,7 +224,7 @@ class ProfileReader : public TomlDocument {
       const auto condition =
           text == nullptr ? std::nullopt : parse_condition(text->get(), lets_, tables_, error);
       if (condition)
-        result.push_back({*condition, text});
+        result.push_back(*condition);
       else
         fault(element, error, "correct the condition");
     }
@@ -266,38 +246,7 @@ class ProfileReader : public TomlDocument {
   }
 
  private:
-  static constexpr std::size_t most_conditions = 100;  // each is compared with each
-  static constexpr const char* leave_one_out = "leave one of them out";
-
-  static std::string quoted(const Written& one) { return "'" + one.text->get() + "'"; }
-
-  static std::vector<Condition> plain(const WrittenList& list) {
-    std::vector<Condition> result;
-    for (const Written& one : list) result.push_back(one.condition);
-    return result;
-  }
-
-  /// Calls use(ONE, OTHER) with each two of a list.
-  template <class Use>
-  static void each_pair(const WrittenList& list, const Use& use) {
-    for (std::size_t i = 0; i < list.size(); ++i)
-      for (std::size_t j = i + 1; j < list.size(); ++j) use(list[i], list[j]);
-  }
-
-  void reject_contradiction(const Written& one, const Written& other) {
-    if (contradict(one.condition, other.condition, tables_.view()))
-      fault(*other.text, quoted(other) + " and " + quoted(one) + " never hold together", leave_one_out);
-  }
-
-  /// For a condition by which the platform is recognised.
-  void reject_ruled_out(const Written& one) {
-    for (const Written& unless : unless_)
-      if (implies(one.condition, unless.condition, tables_.view()))
-        fault(*one.text,
-              "where " + quoted(one) + " holds, " + quoted(unless) +
-                  " in 'unless' holds too, so it never counts",
-              leave_one_out);
-  }
+  static constexpr std::size_t most_conditions = 100;
 
   /// Calls use(NODE) with the node or, if it is a list, with each of its elements.
   template <class Use>
@@ -412,7 +361,6 @@ class ProfileReader : public TomlDocument {
 
   OwnedTables& tables_;
   Lets lets_;
-  WrittenList unless_;
   std::vector<Role> differing_;
 };
 

@@ -6,7 +6,6 @@
 
 #include "base/glob.h"
 #include "base/nearest.h"
-#include "base/sort.h"
 #include "base/text.h"
 #include "platform/builtin.h"
 #include "platform/recognise.h"
@@ -52,7 +51,7 @@ std::vector<std::string> users_files(std::string_view file, bool of_launchers, c
                                                             std::string(entry));
   };
   node.each_name(profile_folder, take, &paths);
-  heap_sort(paths);
+  std::ranges::sort(paths);
   if (!file.empty()) paths.emplace(paths.begin(), file);
   std::erase_if(paths,
                 [&](const std::string& path) { return path.ends_with(launcher_extension) != of_launchers; });

@@ -7,21 +7,21 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <optional>
+#include <string>
 
 #include "base/log.h"
 #include "base/number.h"
 #include "base/text.h"
-#include "report/resolved_path.h"
 
 namespace rankshim {
 namespace {
 
 constexpr std::string_view default_path = "/dev/termination-log";
+constexpr mode_t everybody = 0666;
 
 /// Writes the text at the file's start and cuts off what follows; 0 or errno. In this order a kill in between
 /// leaves a readable file.
@@ -41,40 +41,25 @@ int fill(int file, std::string_view text) {
   return ftruncate(file, static_cast<off_t>(text.size())) == 0 ? 0 : errno;
 }
 
-/// Makes a new file with an unused name in the folder; returns its descriptor, or −errno. Its mode is `mode`
-/// without the umask's bits.
-int make_beside(const ResolvedPath& target, mode_t mode, std::string& name) {
-  constexpr int tries = 100;
-  for (int i = 0; i < tries; ++i) {
-    const auto salt = static_cast<std::uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count());
-    name = fmt::format("{}.{:08x}", target.name(), static_cast<std::uint32_t>(salt ^ (salt >> 32U)));
-    const int file =
-        openat(target.folder(), name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode);
-    if (file >= 0) return file;
-    if (errno != EEXIST) break;
-  }
-  return -errno;
-}
-
 /// Replaces the file atomically, so that no reader sees an incomplete one; 0 or errno. The new file gets the
-/// mode and, as far as permitted, the owner of the old one.
-int replace(const ResolvedPath& target, std::string_view text) {
-  constexpr mode_t everybody = 0666;
+/// mode and, as far as permitted, the owner of the old one. A symbolic link is replaced, and not followed.
+int replace(const std::string& path, std::string_view text) {
   constexpr mode_t permissions = 0777;
   struct stat before{};
-  const bool is_there = fstatat(target.folder(), target.name().c_str(), &before, AT_SYMLINK_NOFOLLOW) == 0;
-  std::string temporary;
-  const int file = make_beside(target, is_there ? 0600 : everybody, temporary);
-  if (file < 0) return -file;
+  const bool is_there = lstat(path.c_str(), &before) == 0 && S_ISREG(before.st_mode);
+  std::string temporary = path + ".XXXXXX";
+  const int file = mkostemp(temporary.data(), O_CLOEXEC);
+  if (file < 0) return errno;
   int error = fill(file, text);
+  const mode_t mask = umask(0);
+  umask(mask);
   if (is_there && fchown(file, before.st_uid, before.st_gid) != 0)
-    log::debug("{} has another owner now", target.name());
-  if (is_there && fchmod(file, before.st_mode & permissions) != 0)
-    log::debug("{} has another mode now", target.name());
+    log::debug("{} has another owner now", path);
+  if (fchmod(file, is_there ? before.st_mode & permissions : everybody & ~mask) != 0)
+    log::debug("{} has another mode now", path);
   if (close(file) != 0 && error == 0) error = errno;
-  if (error == 0 && renameat(target.folder(), temporary.c_str(), target.folder(), target.name().c_str()) != 0)
-    error = errno;
-  if (error != 0) unlinkat(target.folder(), temporary.c_str(), 0);
+  if (error == 0 && rename(temporary.c_str(), path.c_str()) != 0) error = errno;
+  if (error != 0) unlink(temporary.c_str());
   return error;
 }
 
@@ -87,21 +72,14 @@ bool stays_in_place(int error) {
 /// The flags to open an existing file of any kind for writing; this never waits for the reader of a pipe.
 constexpr int to_write = O_WRONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK;
 
-/// Whether the file has another name too, which somebody else can have chosen: where hard links are not
-/// protected (proc(5), protected_hardlinks), a shared folder may hold a link to any file.
-bool is_foreign_link(int file, int folder) {
-  struct stat status{}, around{};
-  return fstat(file, &status) == 0 && S_ISREG(status.st_mode) && status.st_nlink > 1 &&
-         fstat(folder, &around) == 0 && (around.st_mode & (S_IWGRP | S_IWOTH)) != 0;
-}
-
-/// Writes in place, and makes a new file only if `make` is set; 0 or errno.
-int rewrite(const ResolvedPath& target, std::string_view text, bool make) {
-  constexpr mode_t everybody = 0666;
-  const int file =
-      openat(target.folder(), target.name().c_str(), to_write | O_NOFOLLOW | (make ? O_CREAT : 0), everybody);
+/// Writes in place, and makes a new file only if `make` is set; 0 or errno. A link is not followed, neither a
+/// symbolic one nor another name of a file.
+int rewrite(const std::string& path, std::string_view text, bool make) {
+  const int file = open(path.c_str(), to_write | O_NOFOLLOW | (make ? O_CREAT : 0), everybody);
   if (file < 0) return errno;
-  const int error = is_foreign_link(file, target.folder()) ? EMLINK : fill(file, text);
+  struct stat status{};
+  const bool has_other_name = fstat(file, &status) == 0 && S_ISREG(status.st_mode) && status.st_nlink > 1;
+  const int error = has_other_name ? EMLINK : fill(file, text);
   return close(file) != 0 && error == 0 ? errno : error;
 }
 
@@ -116,7 +94,9 @@ struct KeptFile {
 int descriptor_named(std::string_view path) {
   if (path == "/dev/stdout") return STDOUT_FILENO;
   if (path == "/dev/stderr") return STDERR_FILENO;
-  for (const std::string_view folder : {"/dev/fd/", "/proc/self/fd/"}) {
+  const std::string by_number = fmt::format("/proc/{}/fd/", getpid());
+  for (const std::string_view folder :
+       {std::string_view("/dev/fd/"), std::string_view("/proc/self/fd/"), std::string_view(by_number)}) {
     if (!path.starts_with(folder)) continue;
     path.remove_prefix(folder.size());
     return take_number<int>(path).value_or(-1);
@@ -124,20 +104,20 @@ int descriptor_named(std::string_view path) {
   return -1;
 }
 
-std::optional<KeptFile> kept_file_at(const std::string& path, const ResolvedPath& target) {
+std::optional<KeptFile> kept_file_at(const std::string& path) {
   struct stat status{};
-  const int follow = target.is_open_file() ? 0 : AT_SYMLINK_NOFOLLOW;
-  if (target.error() != 0 || fstatat(target.folder(), target.name().c_str(), &status, follow) != 0)
+  KeptFile kept{descriptor_named(path), 0};
+  if ((kept.descriptor >= 0 ? fstat(kept.descriptor, &status) : lstat(path.c_str(), &status)) != 0)
     return std::nullopt;
-  KeptFile kept{descriptor_named(path), status.st_mode & S_IFMT};
+  kept.type = status.st_mode & S_IFMT;
   // Under another name too: replacing it would lose what stdout and stderr have written.
   for (const int own : {STDOUT_FILENO, STDERR_FILENO}) {
     struct stat open_file{};
     if (fstat(own, &open_file) == 0 && open_file.st_dev == status.st_dev && open_file.st_ino == status.st_ino)
       kept.descriptor = own;
   }
-  const bool file = kept.type == S_IFREG || kept.type == S_IFDIR;
-  if (kept.descriptor < 0 && file && !target.is_open_file()) return std::nullopt;
+  const bool replaceable = kept.type == S_IFREG || kept.type == S_IFDIR || kept.type == S_IFLNK;
+  if (kept.descriptor < 0 && replaceable) return std::nullopt;
   return kept;
 }
 
@@ -160,11 +140,12 @@ int append(int file, std::string_view text, bool socket) {
 
 /// Writes to such a file; 0 or errno. A pipe or terminal is opened anew, because only then can writing be
 /// made non-blocking for rankshim alone.
-int write_to(const KeptFile& kept, const ResolvedPath& target, std::string_view text) {
+int write_to(const KeptFile& kept, const std::string& path, std::string_view text) {
   const bool socket = kept.type == S_IFSOCK;
   if (kept.descriptor >= 0 && (socket || kept.type == S_IFREG)) return append(kept.descriptor, text, socket);
-  const int follow = target.is_open_file() ? 0 : O_NOFOLLOW;
-  const int file = openat(target.folder(), target.name().c_str(), to_write | follow);
+  const int file = kept.descriptor >= 0
+                       ? open(fmt::format("/proc/self/fd/{}", kept.descriptor).c_str(), to_write)
+                       : open(path.c_str(), to_write | O_NOFOLLOW);
   if (file < 0) return errno;
   const int error = append(file, text, false);
   close(file);
@@ -172,18 +153,15 @@ int write_to(const KeptFile& kept, const ResolvedPath& target, std::string_view 
 }
 
 std::string why(int error) {
-  return error == ELOOP ? "a symbolic link that another user made, where others can write, is not followed"
-                        : std::strerror(error);
+  return error == ELOOP ? "a symbolic link is not followed" : std::strerror(error);
 }
 
 }  // namespace
 
 bool replace_file(const std::string& path, std::string_view text) {
-  const ResolvedPath target(path);
-  const std::optional<KeptFile> kept = kept_file_at(path, target);
-  int error = target.error();
-  if (error == 0) error = kept ? write_to(*kept, target, text) : replace(target, text);
-  if (!kept && stays_in_place(error)) error = rewrite(target, text, false);
+  const std::optional<KeptFile> kept = kept_file_at(path);
+  int error = kept ? write_to(*kept, path, text) : replace(path, text);
+  if (!kept && stays_in_place(error)) error = rewrite(path, text, false);
   if (error != 0)
     log::warn("the report cannot be written to {} ({}); set --report (RANKSHIM_REPORT)", path, why(error));
   return !kept && error == 0;
@@ -207,7 +185,7 @@ TerminationLog::TerminationLog(std::string path) : path_(std::move(path)), make_
 bool TerminationLog::exists() const { return !path_.empty() && (make_ || access(path_.c_str(), W_OK) == 0); }
 
 void TerminationLog::provisional(std::string_view line) {
-  if (kept_file_at(path_, ResolvedPath(path_))) return;  // what was written to it cannot be removed
+  if (kept_file_at(path_)) return;  // what was written to it cannot be removed
   provisional_ += line;
   provisional_ += '\n';
   write(provisional_);
@@ -220,11 +198,9 @@ void TerminationLog::finish(std::string_view text) {
 
 void TerminationLog::write(std::string_view text) {
   if (path_.empty()) return;
-  const ResolvedPath target(path_);
-  const std::optional<KeptFile> kept = kept_file_at(path_, target);
-  int error = target.error();
-  if (error == 0)
-    error = kept ? write_to(*kept, target, cut(text, longest)) : rewrite(target, cut(text, longest), make_);
+  const std::optional<KeptFile> kept = kept_file_at(path_);
+  const std::string_view message = cut(text, longest);
+  const int error = kept ? write_to(*kept, path_, message) : rewrite(path_, message, make_);
   if (error != 0 && (error != ENOENT || make_)) warn(error);
 }
 

@@ -6,10 +6,10 @@
 /// Writes reports into files. A failure is a warning: nothing secondary ends the job.
 namespace rankshim {
 
-/// Replaces the file, or the one that a link leads to (resolved_path.h defines which links), as a whole, so
-/// that a reader sees the old or the new one. The new file has the old one's mode and owner, or else mode
-/// 0666 without the umask's bits. A pipe, a device or an open descriptor (/dev/stdout, /dev/fd/N) is written
-/// to instead. Logs a warning if this fails. Returns whether there is a readable file now.
+/// Replaces the file as a whole, so that a reader sees the old or the new one. The new file has the old one's
+/// mode and owner, or else mode 0666 without the umask's bits. A symbolic link is replaced, never followed. A
+/// pipe, a device or an open descriptor (/dev/stdout, /dev/fd/N) is written to instead. Logs a warning if
+/// this fails. Returns whether there is a readable file now.
 bool replace_file(const std::string& path, std::string_view text);
 
 /// Writes the text into a new file in that folder and returns its path. Logs a warning and returns an empty

@@ -143,9 +143,7 @@ bool is_secret_name(std::string_view name) {
          std::ranges::any_of(secret_ends, [&](auto end) { return upper.ends_with(end); });
 }
 
-Redactor::Redactor(const Environment& environment, std::string_view pattern, std::chrono::nanoseconds time)
-    : left_(time) {
-  if (!pattern.empty()) pattern_ = Pattern::compile(pattern);
+Redactor::Redactor(const Environment& environment, std::chrono::nanoseconds time) : left_(time) {
   for (const std::string& entry : environment.entries()) {
     const std::string_view name = entry_name(entry);
     if (is_secret_name(name))
@@ -174,24 +172,19 @@ std::string Redactor::traceback(std::string_view text) {
 }
 
 std::string Redactor::lines(std::string_view text, std::size_t longest) {
-  const auto begin = Pattern::Clock::now();
-  end_ = begin + std::chrono::duration_cast<Pattern::Clock::duration>(left_);
+  const auto begin = Clock::now();
+  end_ = begin + std::chrono::duration_cast<Clock::duration>(left_);
   auto kept = without_secrets(without_bearer_tokens(without_url_passwords(text)));
   std::string out;
   for (std::string_view rest = kept ? std::string_view(*kept) : std::string_view(); kept && !rest.empty();) {
     const std::string_view whole = rest.substr(0, rest.find('\n'));
     rest.remove_prefix(whole.size());
     const std::string_view line = cut_line(whole, longest);
-    const auto done =
-        pattern_ ? pattern_->replace(std::string(line), redacted_mark, end_) : std::string(line);
-    if (!done)
-      kept.reset();
-    else
-      out += *done;
+    out += line;
     if (line.size() < whole.size()) out += " [cut]";
     if (!rest.empty()) out += '\n', rest.remove_prefix(1);
   }
-  left_ = std::max(end_ - Pattern::Clock::now(), Pattern::Clock::duration::zero());
+  left_ = std::max(end_ - Clock::now(), Clock::duration::zero());
   return kept ? out : std::string(too_long);
 }
 
@@ -220,7 +213,7 @@ Faults redacted(Faults faults, Redactor& redactor) {
 
 std::optional<std::string> Redactor::without_secrets(std::string text) const {
   for (const std::string& secret : secrets_) {
-    if (Pattern::Clock::now() >= end_) return std::nullopt;
+    if (Clock::now() >= end_) return std::nullopt;
     std::string out;
     std::size_t from = 0;
     for (std::size_t at = 0; (at = text.find(secret, from)) != std::string::npos; from = at + secret.size())

@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "base/fault.h"
-#include "base/pattern.h"
 #include "node/environment.h"
 
 namespace rankshim {
@@ -17,8 +16,8 @@ namespace rankshim {
 ///
 /// Secrets are: the values of variables whose names suggest one (`is_secret_name`), also in the form of
 /// Python's repr() and, if there are several lines, each line; the password in `scheme://user:password@`; and
-/// every match of the user's pattern (--redact) within a line. There is a time limit for all of it, because
-/// PID 1 does nothing else meanwhile.
+/// an HTTP header's bearer token. There is a time limit for all of it, because PID 1 does nothing else
+/// meanwhile.
 class Redactor {
  public:
   static constexpr std::size_t longest_line = 4096;
@@ -26,9 +25,8 @@ class Redactor {
   static constexpr std::size_t most_lines = 50;
   static constexpr std::chrono::milliseconds most_time{500};
 
-  /// `pattern` is empty for none. `time` is the limit for all redactions of this object together.
-  Redactor(const Environment& environment, std::string_view pattern,
-           std::chrono::nanoseconds time = most_time);
+  /// `time` is the limit for all redactions of this object together.
+  explicit Redactor(const Environment& environment, std::chrono::nanoseconds time = most_time);
 
   /// The text with "[redacted]" for each secret, at most `longest_message` bytes of its beginning. A line
   /// above `longest_line` is cut after a word, so that no half of a secret is left. Once the time of this
@@ -56,9 +54,9 @@ class Redactor {
     }
   };
   std::set<std::string, LongerFirst> secrets_;
-  std::optional<Pattern> pattern_;
+  using Clock = std::chrono::steady_clock;
   std::chrono::nanoseconds left_;
-  Pattern::Clock::time_point end_;
+  Clock::time_point end_;
 };
 
 /// The faults in the form for a log or a report.

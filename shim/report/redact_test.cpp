@@ -5,9 +5,8 @@
 namespace rankshim {
 namespace {
 
-std::string redacted(const std::vector<std::string>& environment, std::string_view text,
-                     std::string_view pattern = {}) {
-  return Redactor(Environment(environment), pattern).message(text);
+std::string redacted(const std::vector<std::string>& environment, std::string_view text) {
+  return Redactor(Environment(environment)).message(text);
 }
 
 TEST_CASE("a name that speaks of a secret is one", "[redact][attack]") {
@@ -64,7 +63,7 @@ TEST_CASE("a secret of several lines is one as repr() and JSON show it, too", "[
 }
 
 TEST_CASE("what an option or a key calls a secret is one in a command", "[redact][attack]") {
-  Redactor redactor(Environment({"A_TOKEN=hunter22"}), "");
+  Redactor redactor(Environment({"A_TOKEN=hunter22"}));
   const std::vector<std::string> command = redactor.words(
       {"train.py", "--tokenizer=gpt2-large", "--max-tokens", "100000", "--hf-token", "hf_1234567",
        "--api_key=abcdefgh ijk", "--password", "$PASSWORD_OF_DB", "--token", "-v", "x-hunter22",
@@ -90,7 +89,7 @@ TEST_CASE("the password of a URL is taken out", "[redact][attack]") {
 
 TEST_CASE("a long text is cut where no half of a secret is left", "[redact][attack]") {
   const std::string line = std::string(4000, 'a') + " sk-" + std::string(400, 'b');
-  CHECK(redacted({}, line + "\nnext", "sk-b{200}b{200}") == std::string(4000, 'a') + " [cut]\nnext");
+  CHECK(redacted({}, line + "\nnext") == std::string(4000, 'a') + " [cut]\nnext");
   CHECK(redacted({"A_TOKEN=" + std::string(400, 'b')}, line) == std::string(4000, 'a') + " sk-[redacted]");
   CHECK(redacted({}, std::string(5000, 'a')) == " [cut]");
   std::string many;
@@ -104,35 +103,24 @@ TEST_CASE("a long text is cut where no half of a secret is left", "[redact][atta
 TEST_CASE("of a traceback the last lines are kept", "[redact]") {
   std::string text;
   for (int i = 0; i < 60; ++i) text += "line " + std::to_string(i) + "\n";
-  const std::string kept = Redactor(Environment(std::vector<std::string>{}), "").traceback(text);
+  const std::string kept = Redactor(Environment(std::vector<std::string>{})).traceback(text);
   CHECK(kept.starts_with("line 10\n"));
   CHECK(kept.ends_with("line 59"));
-  CHECK(Redactor(Environment(std::vector<std::string>{}), "").traceback("one\ntwo\n") == "one\ntwo");
-  CHECK(Redactor(Environment(std::vector<std::string>{}), "").traceback("").empty());
+  CHECK(Redactor(Environment(std::vector<std::string>{})).traceback("one\ntwo\n") == "one\ntwo");
+  CHECK(Redactor(Environment(std::vector<std::string>{})).traceback("").empty());
 }
 
 TEST_CASE("a redaction that takes too long is given up, with everything", "[redact][attack]") {
-  Redactor redactor(Environment({"A_TOKEN=hunter22"}), "b", std::chrono::milliseconds(0));
+  Redactor redactor(Environment({"A_TOKEN=hunter22"}), std::chrono::milliseconds(0));
   CHECK(redactor.message("a hunter22") == "[redacted: too long]");
   CHECK(redactor.traceback("a") == "[redacted: too long]");
 }
 
-TEST_CASE("patterns that go back and forth are matched within the time", "[redact][attack]") {
-  std::string text;
-  for (int i = 0; i < 16; ++i) text += std::string(2000, 'a') + " " + std::string(2000, '@') + "\n";
-  for (const char* pattern : {".*password", "\\S+@\\S+", "(a*)*b", "a.*b|a", "(a|aa)+$"}) {
-    INFO(pattern);
-    const auto begin = std::chrono::steady_clock::now();
-    CHECK_FALSE(redacted({}, text, pattern).empty());
-    CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(30));  // before: minutes
-  }
-}
-
-TEST_CASE("secrets of the environment and what the user names are taken out", "[redact]") {
+TEST_CASE("secrets of the environment are taken out", "[redact]") {
   const std::vector<std::string> environment = {"HF_TOKEN=hf_12345", "db_password=swordfish", "MY_TOKEN=true",
                                                 "HOME=/root/x"};
-  CHECK(redacted(environment, "hf_12345 swordfish true /root/x\nuser=me, user=you\n", "user=\\w+") ==
-        "[redacted] [redacted] true /root/x\n[redacted], [redacted]\n");
+  CHECK(redacted(environment, "hf_12345 swordfish true /root/x\nuser=me\n") ==
+        "[redacted] [redacted] true /root/x\nuser=me\n");
   CHECK(redacted(environment, "user=me") == "user=me");
 }
 

@@ -253,8 +253,7 @@ void judge_workers(const Ending& ending, const Details& details,
 }  // namespace
 
 Verdict judge(const Ending& ending, const LaunchChoice& choice, const LaunchPlan& plan,
-              const Details& details, const std::optional<supervise::NodeNumbers>& numbers,
-              bool launcher_code) {
+              const Details& details, const std::optional<supervise::NodeNumbers>& numbers) {
   const std::string& program = plan.argv.front();
   if (ending.kind == Ending::Kind::not_started) return judge_failed_start(ending, program);
   if (ending.kind == Ending::Kind::withheld) return withheld(ending, program);
@@ -304,7 +303,6 @@ Verdict judge(const Ending& ending, const LaunchChoice& choice, const LaunchPlan
     verdict.cause = Cause::wait;
     verdict.sentence = "the other nodes did not join in time; " + verdict.sentence;
   }
-  if (launcher_code) verdict.code = own_code;
   verdict.failed = verdict.code != 0 && verdict.root.has_value();
   if (ending.leftovers_killed != 0) {
     verdict.sentence += ending.leftovers == 1

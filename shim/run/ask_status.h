@@ -19,8 +19,7 @@ std::vector<std::string> socket_folders(std::string_view run_dir, const Environm
 /// user other than root, this process's user and the user of PID 1.
 std::string ask(const std::vector<std::string>& folders);
 
-/// Whether that answer is one of an instance that has not failed and, if `phase` is not empty, is in that
-/// phase.
-bool is_well(std::string_view answer, std::string_view phase);
+/// Whether that answer is one of an instance that has not failed.
+bool is_well(std::string_view answer);
 
 }  // namespace rankshim::status

@@ -25,7 +25,7 @@ Details ErrorFiles::gather(const supervise::Ending& ending) const {
   if (ending.kind == supervise::Ending::Kind::exited && ending.number == 0) return details;
   Environment known = run_.node.environment();
   for (const auto& [name, value] : user_variables(run_.settings)) known.set(name, value);
-  Redactor redactor(known, run_.settings.text(Option::redact));
+  Redactor redactor(known);
   const auto read = [&](const std::string& path) {
     const PythonError error = read_error_file(run_.node, path);
     return PythonError{redactor.message(error.message), redactor.traceback(error.traceback)};

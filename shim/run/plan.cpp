@@ -6,7 +6,6 @@
 #include "launchers/by_name/named_launcher.h"
 #include "launchers/native/native_plan.h"
 #include "launchers/native/placeholders.h"
-#include "launchers/native/worker.h"
 #include "launchers/torchrun/temporary_folder.h"
 #include "plan/program_warnings.h"
 #include "topology/python_words.h"
@@ -90,46 +89,21 @@ Faults check_output(LaunchChoice& choice, const LaunchInput& input,
 /// What only the native launcher can do with its workers.
 Faults check_native_only(LaunchChoice& choice, const LaunchInput& input) {
   const Settings& settings = input.settings;
-  for (const Option option : {Option::rank_order, Option::bind}) {
-    if (settings.text(option) == info(option).fallback || choice.launcher == LauncherKind::native) continue;
-    if (choice.launches()) {
-      std::string fix = "leave it out, or set --launcher (RANKSHIM_LAUNCHER) to native";
-      if (option == Option::bind) fix += ", or use torchrun's own: --torchrun-args=--numa-binding=node";
-      return refused(settings, option, "torchrun starts the workers", std::move(fix));
-    }
-    if (!input.command.empty())
-      choice.warnings.push_back(
-          fmt::format("--{} is for workers that --launcher=native starts", info(option).name));
-  }
+  if (settings.text(Option::bind) == "none" || choice.launcher == LauncherKind::native) return {};
+  if (choice.launches())
+    return refused(settings, Option::bind, "torchrun starts the workers",
+                   "leave it out, or set --launcher (RANKSHIM_LAUNCHER) to native, or use torchrun's own: "
+                   "--torchrun-args=--numa-binding=node");
+  if (!input.command.empty())
+    choice.warnings.emplace_back("--bind is for workers that --launcher=native starts");
   return {};
-}
-
-/// The same for placeholders. The native launcher always fills them in.
-Faults check_placeholders(const LaunchChoice& choice, const LaunchInput& input) {
-  const Settings& settings = input.settings;
-  if (!settings.flag(Option::placeholders)) return {};
-  if (choice.by_torchrun())
-    return refused(settings, Option::placeholders, "torchrun gives all workers the same arguments",
-                   "leave it out, or set --launcher (RANKSHIM_LAUNCHER) to native");
-  if (input.topology.elastic)
-    return refused(settings, Option::placeholders, "the ranks of this job are not known before it runs",
-                   "leave it out");
-  return {};
-}
-
-/// Whether the command is one process that gets its placeholders' values.
-bool fills_in(const LaunchChoice& choice, const LaunchInput& input) {
-  return !choice.launches() && input.settings.flag(Option::placeholders);
 }
 
 /// Sets the user's variables for a command that is one process, or for a launcher's. The native launcher sets
 /// them for each worker.
 void set_user_variables(EnvironmentChange& change, const LaunchChoice& choice, const LaunchInput& input) {
   if (choice.launcher == LauncherKind::native) return;
-  for (auto& [name, value] : user_variables(input.settings))
-    change.replace(name, fills_in(choice, input)
-                             ? native::filled_in(value, native::placeholders_of(input.topology))
-                             : value);
+  for (const auto& [name, value] : user_variables(input.settings)) change.replace(name, value);
 }
 
 /// The launcher that the command is by another name than torchrun's, if that could make a difference.
@@ -162,8 +136,6 @@ std::vector<std::string> command_argv(const LaunchChoice& choice, const LaunchIn
     for (std::string& word : words) word = native::filled_in(word, {{"hostfile", hostfile(folder)}});
   }
   if (!choice.interpreter.empty()) words.insert(words.begin(), {choice.interpreter, "-u"});
-  if (fills_in(choice, input))
-    words = native::filled_in(std::move(words), native::placeholders_of(input.topology));
   return words;
 }
 
@@ -178,8 +150,7 @@ Outcome<LaunchChoice> choose_launch(const LaunchInput& input) {
     faults.push_back(std::move(fault));
   if (auto fault = check_idle_role(choice, input, is_script(input.command) || torchrun))
     faults.push_back(std::move(*fault));
-  for (auto& found : {check_output(choice, input, torchrun), check_native_only(choice, input),
-                      check_placeholders(choice, input)})
+  for (auto& found : {check_output(choice, input, torchrun), check_native_only(choice, input)})
     faults.insert(faults.end(), found.begin(), found.end());
   if (!faults.empty()) return faults;
   if (is_script(input.command)) choice.interpreter = find_interpreter(input.settings, input.node);

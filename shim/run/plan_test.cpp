@@ -33,36 +33,13 @@ TEST_CASE("--launcher launch gives the script --local_rank, none runs the script
   CHECK(std::holds_alternative<Faults>(plan(node, {"--launcher=torchrun", "bash", "x"}).plan));
 }
 
-TEST_CASE("--env sets variables of any command, and --placeholders fills in those of one process") {
+TEST_CASE("--env sets variables of any command, as they are") {
   const FakeNode node(kubeflow);
-  const Words line = {
-      "--env=OUT={rank} of {world_size}", "--env=NODE_RANK=7",          "./task", "{node_rank}/{nnodes}",
-      "{local_rank}/{local_world_size}",  "{master_addr}:{master_port}"};
-  const ShownPlan as_it_is = planned(node, line);
-  CHECK(environment_of(as_it_is, node).get("OUT") == "{rank} of {world_size}");
-  CHECK(environment_of(as_it_is, node).get("NODE_RANK") == "7");
-  CHECK(as_it_is.argv[1] == "{node_rank}/{nnodes}");
-  Words asked = line;
-  asked.insert(asked.begin(), "--placeholders");
-  const ShownPlan filled = planned(node, asked);
-  CHECK(environment_of(filled, node).get("OUT") == "1 of 3");
-  CHECK(filled.argv == Words{"./task", "1/3", "0/1", "job-master-0:23456"});
+  const ShownPlan program = planned(node, {"--env=OUT={rank}", "--env=NODE_RANK=7", "./task", "{rank}"});
+  CHECK(environment_of(program, node).get("OUT") == "{rank}");
+  CHECK(environment_of(program, node).get("NODE_RANK") == "7");
+  CHECK(program.argv[1] == "{rank}");
   CHECK(environment_of(planned(node, {"--env=A=1", "--env=B=2", "train.py"}), node).get("B") == "2");
-}
-
-TEST_CASE("the placeholders of a process that the platform has started are its own") {
-  const FakeNode node({"RANK=5", "WORLD_SIZE=8", "LOCAL_RANK=1", "LOCAL_WORLD_SIZE=4", "MASTER_ADDR=a"});
-  const Words line = {"--rank-unit=process", "--placeholders", "./task",
-                      "{rank}/{world_size} {local_rank}/{local_world_size} {{rank}}"};
-  CHECK(planned(node, line).argv[1] == "5/8 1/4 {rank}");
-}
-
-TEST_CASE("placeholders that nothing can fill in are refused") {
-  const auto why = [](const Words& line) {
-    return to_line(std::get<Faults>(plan(FakeNode(kubeflow), line).plan).front());
-  };
-  CHECK_THAT(why({"--placeholders", "train.py"}), Catch::Contains("torchrun gives all workers the same"));
-  CHECK_THAT(why({"--placeholders", "--nnodes=2:3", "./task"}), Catch::Contains("are not known before"));
 }
 
 TEST_CASE("a command is written with our own folder's name, and without one where there is none") {

@@ -95,12 +95,12 @@ awaitable<int> run_command(const Run& run, const Job& job, const std::vector<std
   run.monitor.enter(job.choice.launches() ? "launch" : "run");
   const LaunchInput input{job.topology, run.settings, arguments, run.node};
   const TemporaryFolder folder(job.choice, plan_site(job.choice, input, master_address), run.node);
-  const LaunchPlan plan = plan_launch(
-      job.choice, input,
-      {.torch = torch,
-       .master_address = master_address,
-       .folder = folder.own(),
-       .network_interface = network_interface(job.topology, run.settings, run.node, master_address)});
+  const LaunchPlan plan =
+      plan_launch(job.choice, input,
+                  {.torch = torch,
+                   .master_address = master_address,
+                   .folder = folder.own(),
+                   .network_interface = network_interface(job.topology, run.node, master_address)});
   const supervise::Command command{plan.argv, plan.environment.apply(run.node.environment()).entries()};
   const ErrorFiles error_files(run, job, plan, folder.own());
   const auto launcher = make_launcher(job, run.settings, folder.log_folder(), run.node);
@@ -120,9 +120,7 @@ awaitable<int> run_command(const Run& run, const Job& job, const std::vector<std
   } while (launcher->starts_again(end.ending));
   run.monitor.set_launcher(nullptr);
   end.details = error_files.gather(end.ending);
-  const bool launcher_code = run.settings.text(Option::exit_code) == "launcher";
-  const Verdict verdict =
-      judge(end.ending, job.choice, plan, end.details, numbers_of(end.ending, job), launcher_code);
+  const Verdict verdict = judge(end.ending, job.choice, plan, end.details, numbers_of(end.ending, job));
   co_return co_await conclude(run, verdict, &job, &end);
 }
 

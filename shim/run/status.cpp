@@ -272,9 +272,6 @@ std::string ask(const std::vector<std::string>& folders) {
   }
 }
 
-bool is_well(std::string_view answer, std::string_view phase) {
-  if (json::field(answer, "failed") != "false") return false;
-  return phase.empty() || json::field(answer, "phase") == phase;
-}
+bool is_well(std::string_view answer) { return json::field(answer, "failed") == "false"; }
 
 }  // namespace rankshim::status

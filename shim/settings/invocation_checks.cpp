@@ -52,27 +52,7 @@ void SettingsReader::check_subcommand() {
     case Subcommand::licenses:
       break;
   }
-  if (invocation_.settings[Option::env_file] && invocation_.subcommand != Subcommand::explain)
-    usage("--env-file is for explain", "leave it out");
-  if (invocation_.settings[Option::container] && !invocation_.settings[Option::env_file])
-    usage("--container is for explain --env-file", "leave it out, or give --env-file the Pod");
   check_format();
-  if (invocation_.subcommand != Subcommand::status && invocation_.settings[Option::phase])
-    usage("--phase is for status", "leave it out");
-}
-
-void SettingsReader::check_delay() {
-  const auto &delay = invocation_.settings[Option::pre_stop_delay],
-             &grace = invocation_.settings[Option::grace];
-  const auto waits = invocation_.settings.time(Option::pre_stop_delay),
-             lasts = invocation_.settings.time(Option::grace);
-  if (!waits || !lasts || waits->count() == 0 || *waits < *lasts) return;
-  const bool typed = delay->origin == Origin::option || grace->origin == Origin::option;
-  reject(typed ? exit_code::usage : exit_code::configuration,
-         {fmt::format("{}={} is not below {}={}: the command would be killed before it is asked to stop",
-                      delay->detail, delay->text, grace->detail, grace->text),
-          {delay->detail, grace->detail},
-          "make the delay shorter, or the grace longer"});
 }
 
 void SettingsReader::check_format() {

@@ -1,7 +1,6 @@
 #include "settings/option_value.h"
 
 #include "base/duration.h"
-#include "base/pattern.h"
 #include "base/signal_text.h"
 #include "base/text.h"
 #include "node/environment.h"
@@ -24,7 +23,6 @@ std::string with_commas(std::string_view choices) {
 std::optional<std::string> normalise(const OptionInfo& option, std::string_view text) {
   switch (option.kind) {
     case ValueKind::text:
-    case ValueKind::pairs:
     case ValueKind::words:
       break;
     case ValueKind::choice:
@@ -39,9 +37,6 @@ std::optional<std::string> normalise(const OptionInfo& option, std::string_view 
       return std::nullopt;
     case ValueKind::exit_map:
       if (!ExitMap::parse(text)) return std::nullopt;
-      break;
-    case ValueKind::pattern:
-      if (!Pattern::compile(text)) return std::nullopt;
       break;
     case ValueKind::signal:
       if (!supervise::parse_signal(text)) return std::nullopt;
@@ -71,8 +66,6 @@ std::string wanted(const OptionInfo& option) {
     case ValueKind::exit_map:
       return "FROM[-TO]=CODE,... with codes from 0 to 255, or oom=, wait=, config=, "
              "stopped=CODE";
-    case ValueKind::pattern:
-      return "a regular expression of literals, . [] * + ? | () ^ $ and \\d \\w \\s";
     case ValueKind::signal:
       return "a signal such as TERM, SIGUSR1, RTMIN+3 or 15";
     case ValueKind::signals:
@@ -82,7 +75,6 @@ std::string wanted(const OptionInfo& option) {
     case ValueKind::variables:
       return "NAME=VALUE, one on each line";
     case ValueKind::text:
-    case ValueKind::pairs:
     case ValueKind::words:
       break;
   }
@@ -92,12 +84,9 @@ std::string wanted(const OptionInfo& option) {
 char separator(ValueKind kind) {
   switch (kind) {
     case ValueKind::exit_map:
-    case ValueKind::pairs:
     case ValueKind::signals:
     case ValueKind::signal_map:
       return ',';
-    case ValueKind::pattern:
-      return '|';
     case ValueKind::variables:
       return '\n';
     case ValueKind::words:

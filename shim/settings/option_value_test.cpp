@@ -42,8 +42,6 @@ TEST_CASE("each kind of option stores what it allows and refuses the rest") {
       {ValueKind::boolean, "yes", "-"},
       {ValueKind::exit_map, "3=0,oom=1", "3=0,oom=1"},
       {ValueKind::exit_map, "3=256", "-"},
-      {ValueKind::pattern, "a+|b", "a+|b"},
-      {ValueKind::pattern, "(", "-"},
       {ValueKind::signal, "USR1", "USR1"},
       {ValueKind::signal, "USR3", "-"},
       {ValueKind::signals, "none", "none"},
@@ -54,7 +52,6 @@ TEST_CASE("each kind of option stores what it allows and refuses the rest") {
       {ValueKind::variables, "A=1\nB=", "A=1\nB="},
       {ValueKind::variables, "A=1\n=2", "-"},
       {ValueKind::variables, "A", "-"},
-      {ValueKind::pairs, "k=v", "k=v"},
       {ValueKind::words, "--a --b", "--a --b"},
   }));
   INFO(row.text);

@@ -39,7 +39,6 @@ std::variant<Invocation, Rejected> SettingsReader::read(const std::vector<std::s
     if (!value && !option.fallback.empty()) value = Value{std::string(option.fallback), Origin::fallback, ""};
   }
   check_subcommand();
-  check_delay();
   if (rejected_.faults.empty()) return std::move(invocation_);
   rejected_.invocation = std::move(invocation_);
   return std::move(rejected_);
@@ -52,7 +51,7 @@ void SettingsReader::reject(int code, Fault fault) {
 
 void SettingsReader::take(const OptionInfo& option, std::string_view text, Origin origin,
                           const std::string& detail) {
-  if (option.kind != ValueKind::pattern) text = trimmed(text);
+  text = trimmed(text);
   auto& value = invocation_.settings[option.option];
   const bool again = value && origin == Origin::option;
   const char between = separator(option.kind);

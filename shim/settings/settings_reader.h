@@ -50,8 +50,6 @@ class SettingsReader {
                 const std::optional<std::string>& text);
 
   void check_subcommand();
-  /// Checks that a process that is asked to stop gets the signal before it is killed.
-  void check_delay();
   void check_format();
 
   const Node& node_;

@@ -74,49 +74,43 @@ TEST_CASE("options end at the first word that is none, and everything after -- i
 }
 
 TEST_CASE("a boolean is turned off by --no-NAME, and only a boolean is") {
-  CHECK_FALSE(accepted(read({"--no-subreaper", "x"})).settings.flag(Option::subreaper));
-  CHECK_FALSE(accepted(read({"--subreaper=0", "x"})).settings.flag(Option::subreaper));
+  CHECK_FALSE(accepted(read({"--no-record", "x"})).settings.flag(Option::record));
+  CHECK_FALSE(accepted(read({"--record=0", "x"})).settings.flag(Option::record));
   CHECK_FALSE(accepted(read({"--no-stacks", "x"}, {"RANKSHIM_STACKS=true"})).settings.flag(Option::stacks));
-  CHECK(refused(read({"explain", "--container", "c"})).exit_code == exit_code::usage);
   CHECK(refused(read({"--no-grace", "x"})).exit_code == exit_code::usage);
-  CHECK(refused(read({"--no-subreaper=1", "x"})).exit_code == exit_code::usage);
+  CHECK(refused(read({"--no-record=1", "x"})).exit_code == exit_code::usage);
 }
 
 TEST_CASE("signals are checked wherever they come from") {
-  CHECK(accepted(read({"--term-signal=SIGINT", "x"})).settings.text(Option::term_signal) == "SIGINT");
+  CHECK(accepted(read({"--parent-death-signal=SIGINT", "x"})).settings.text(Option::parent_death_signal) ==
+        "SIGINT");
   CHECK(accepted(read({"x"}, {}, "worker-signals = [\"USR1\", 40]")).settings.text(Option::worker_signals) ==
         "USR1,40");
-  for (const char* wrong : {"--term-signal=TERMINATE", "--worker-signals=USR3", "--rewrite-signal=TERM",
-                            "--rewrite-signal=KILL=TERM", "--child-death-signal=0"}) {
+  for (const char* wrong :
+       {"--parent-death-signal=TERMINATE", "--worker-signals=USR3", "--rewrite-signal=TERM",
+        "--rewrite-signal=KILL=TERM", "--parent-death-signal=0"}) {
     CHECK(refused(read({wrong, "x"})).exit_code == exit_code::usage);
   }
 }
 
 TEST_CASE("an option that takes a list may be given again, any other only with the same value") {
-  const Settings all = accepted(read({"--rewrite-signal=TERM=INT", "--worker-signals=USR1",
-                                      "--rewrite-signal", "HUP=none", "--exit-map=3=0", "--exit-map=4=0",
-                                      "--worker-signals=15", "--redact=a,b", "--redact=c", "x"},
-                                     {"RANKSHIM_EXIT_MAP=5=0"}))
-                           .settings;
+  const Settings all =
+      accepted(read({"--rewrite-signal=TERM=INT", "--worker-signals=USR1", "--rewrite-signal", "HUP=none",
+                     "--exit-map=3=0", "--exit-map=4=0", "--worker-signals=15", "x"},
+                    {"RANKSHIM_EXIT_MAP=5=0"}))
+          .settings;
   CHECK(all.text(Option::rewrite_signal) == "TERM=INT,HUP=none");
   CHECK(all.text(Option::worker_signals) == "USR1,15");
   CHECK(all.text(Option::exit_map) == "3=0,4=0");
-  CHECK(all.text(Option::redact) == "a,b|c");
-  CHECK(accepted(read({"x"}, {}, "redact = [\"a\", \"b\"]")).settings.text(Option::redact) == "a|b");
 
   CHECK(accepted(read({"--no-stacks", "--stacks=0", "--wait=dns", "--wait=dns", "x"}))
             .settings.text(Option::wait) == "dns");
-  CHECK(accepted(read({"--rdzv-conf=a=1", "--rdzv-conf=b=2", "x"})).settings.text(Option::rdzv_conf) ==
-        "a=1,b=2");
   const auto twice = refused(read({"--wait=dns", "--wait=port", "x"}));
   CHECK(twice.exit_code == exit_code::usage);
   CHECK(to_line(twice.faults.front()) == "--wait=port comes after --wait=dns; give it once");
   for (std::vector<std::string> line : {std::vector<std::string>{"--stacks", "--no-stacks", "x"},
                                         {"--worker-signals=none", "--worker-signals=USR1", "x"}})
     CHECK(refused(read(line)).exit_code == exit_code::usage);
-  // Each part is good, and the whole is not.
-  CHECK(refused(read({"--redact=a{200}", "--redact=b{200}", "--redact=c{200}", "x"})).exit_code ==
-        exit_code::usage);
 }
 
 TEST_CASE("a subcommand is recognised only as the first argument") {

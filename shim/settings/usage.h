@@ -45,7 +45,7 @@ inline constexpr std::array usages = {
     Usage{Subcommand::platforms, "platforms", "[NAME]", "list the profiles, or print one"},
     Usage{Subcommand::platforms, "platforms", "check FILE", "check that FILE is a profile"},
     Usage{Subcommand::install, "install", "DIR", "copy this binary to DIR"},
-    Usage{Subcommand::status, "status", "[--phase PHASE]",
+    Usage{Subcommand::status, "status", "[OPTIONS]",
           "print what this container's rankshim is doing; fail if it has failed"},
 };
 

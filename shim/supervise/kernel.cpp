@@ -150,8 +150,6 @@ int set_process_group(pid_t process, pid_t group) { return result(setpgid(proces
 
 int become_subreaper() { return result(prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)); }
 
-int forbid_new_privileges() { return result(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)); }
-
 int start_session() { return result(setsid()); }
 
 int take_controlling_terminal(int terminal) { return result(ioctl(terminal, TIOCSCTTY, 0)); }

@@ -65,9 +65,6 @@ int has_children();
 int set_process_group(pid_t process, pid_t group);
 int become_subreaper();
 
-/// From now on no execve(2) of this process or its descendants grants privileges (PR_SET_NO_NEW_PRIVS).
-int forbid_new_privileges();
-
 /// Starts a session for this process, which must not lead a group, with `terminal` as its controlling
 /// terminal.
 int start_session();

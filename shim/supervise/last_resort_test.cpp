@@ -96,19 +96,3 @@ TEST_CASE("where memory is refused the grace is still kept", "[supervise]") {
     CHECK(command.exit_code() == 128 + SIGKILL);
   }
 }
-
-TEST_CASE("a signal that was taken and not yet delivered when memory is refused is delivered",
-          "[supervise]") {
-  for (const Mode mode : modes()) {
-    INFO(name(mode));
-    Refusal refusal(false);
-    Policy policy;
-    policy.observer = &refusal;
-    policy.pre_stop_delay = std::chrono::hours(1);  // the TERM waits for its delivery
-    Supervised command(mode, ends_with_terms, policy, last_resort::arm);
-    REQUIRE(command.line() == "ready");
-    command.signal(SIGTERM);
-    CHECK(command.line() == "asked");
-    CHECK(command.exit_code() == 9);
-  }
-}

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <chrono>
-#include <csignal>
 #include <optional>
 
 #include "base/signal_scope.h"
@@ -32,18 +31,11 @@ struct Policy {
   /// Which signals are replaced before they are passed on. A signal stops the command if it, or its
   /// replacement, asks to stop; one that is not passed on has no effect.
   SignalMap rewrite;
-  /// The signal to the processes that the command left behind.
-  int term_signal = SIGTERM;
-  /// The time between a TERM and its passing on, part of the grace; any further stop signal ends it.
-  std::chrono::milliseconds pre_stop_delay{0};
   /// A process that did not stop shows its stacks before it is killed (stacks.h).
   bool stacks = false;
-  bool subreaper = true;      ///< if not PID 1
   bool warn_on_reap = false;  ///< a line for each orphan that was reaped
   /// The command gets a new session, with stdin as its controlling terminal.
   bool ctty = false;
-  bool no_new_privs = false;   ///< the command cannot gain privileges by execve(2): PR_SET_NO_NEW_PRIVS
-  int child_death_signal = 0;  ///< what the command gets when rankshim ends; 0: nothing
 };
 
 }  // namespace rankshim::supervise

@@ -85,7 +85,6 @@ Spawn::~Spawn() {
 }
 
 std::optional<SpawnFailure> Spawn::start(const Start& how) {
-  const pid_t parent = getpid();
   int ends[2];
   const int piped = kernel::make_pipe(ends);
   if (piped < 0) return SpawnFailure{"pipe", {}, -piped};
@@ -95,8 +94,8 @@ std::optional<SpawnFailure> Spawn::start(const Start& how) {
   const bool on_terminal = how.terminal >= 0 || how.new_session;
   pid_t child = on_terminal ? fork() : vfork();  // NOLINT(clang-analyzer-security.insecureAPI.vfork)
   const bool forbidden = child < 0 && (errno == EPERM || errno == ENOSYS);
-  if (forbidden && !on_terminal) child = fork();         // a seccomp profile may allow only this one
-  if (child == 0) become_command(ends[1], how, parent);  // NOLINT(clang-analyzer-unix.Vfork)
+  if (forbidden && !on_terminal) child = fork();  // a seccomp profile may allow only this one
+  if (child == 0) become_command(ends[1], how);   // NOLINT(clang-analyzer-unix.Vfork)
   const int error = errno;
   close(ends[1]);
   pid_ = child;
@@ -111,22 +110,13 @@ std::optional<SpawnFailure> Spawn::start(const Start& how) {
 }
 
 // Runs between fork and exec, possibly in the parent's memory: system calls only, no allocation, no return.
-void Spawn::become_command(int report, const Start& how, pid_t parent) {
+void Spawn::become_command(int report, const Start& how) {
   // SIGTTOU is still blocked, so a background process may set the foreground.
   const bool session = how.new_session || how.detached;
   int done = session ? kernel::start_session() : kernel::set_process_group(0, 0);
   if (how.new_session && done >= 0) done = kernel::take_controlling_terminal(STDIN_FILENO);
   if (!session) done = how.terminal < 0 ? 0 : kernel::set_foreground_group(how.terminal, getpid());
   if (done < 0) write_report(report, Report::Stage::terminal, -done);
-  if (how.death_signal != 0) {
-    kernel::set_parent_death_signal(how.death_signal);
-    if (getppid() != parent) kernel::send(getpid(), how.death_signal);  // the parent ended before that call
-  }
-  done = how.no_new_privs ? kernel::forbid_new_privileges() : 0;
-  if (done < 0) {
-    write_report(report, Report::Stage::privileges, -done);
-    kernel::exit_now(127);
-  }
   if (affinity_) {
     done = kernel::set_cpus(affinity_->cpus);
     if (done < 0) write_report(report, Report::Stage::cpus, -done);
@@ -194,7 +184,6 @@ std::optional<SpawnFailure> Spawn::failure() {
     report_ = -1;
   }
   if (!failure_) return std::nullopt;
-  if (failure_->stage == Report::Stage::privileges) return SpawnFailure{"prctl", {}, failure_->error};
   SpawnFailure failed{"execve", candidates_[failure_->candidate], failure_->error};
   if (failure_->error != ENOENT) return failed;
   // A script whose interpreter is missing is "not found" too: the message then names the script.

@@ -46,10 +46,8 @@ class Spawn {
   /// The same with more to do in the child.
   struct Start {
     int terminal = -1;
-    bool new_session = false;   ///< with stdin as its controlling terminal, instead of a new group
-    bool detached = false;      ///< in a session without a terminal, instead of a new group
-    int death_signal = 0;       ///< what the command gets when rankshim ends; 0: nothing
-    bool no_new_privs = false;  ///< it can gain no privileges; if this is refused, it is not started
+    bool new_session = false;  ///< with stdin as its controlling terminal, instead of a new group
+    bool detached = false;     ///< in a session without a terminal, instead of a new group
   };
   std::optional<SpawnFailure> start(const Start& how);
 
@@ -61,13 +59,13 @@ class Spawn {
  private:
   /// What the child writes to the close-on-exec pipe; shorter than PIPE_BUF, so that it arrives whole.
   struct Report {
-    enum class Stage : int { terminal, cpus, memory, output, privileges, exec } stage;
+    enum class Stage : int { terminal, cpus, memory, output, exec } stage;
     int error;
     std::size_t candidate;
   };
   static void write_report(int report, Report::Stage stage, int error, std::size_t candidate = 0);
   void read_reports();
-  [[noreturn]] void become_command(int report, const Start& how, pid_t parent);
+  [[noreturn]] void become_command(int report, const Start& how);
 
   const std::string name_;  // as the command has it
   const std::array<int, 2> output_;

@@ -16,7 +16,7 @@
 namespace rankshim::supervise {
 
 bool Supervisor::start() {
-  if (getpid() != 1 && policy_.subreaper) {
+  if (getpid() != 1) {
     const int done = kernel::become_subreaper();
     if (done < 0) {
       log::warn(
@@ -64,9 +64,7 @@ bool Supervisor::start() {
 std::optional<SpawnFailure> Supervisor::start(Spawn& spawn) const {
   return spawn.start({.terminal = starts_workers_ ? -1 : terminal_.descriptor(),
                       .new_session = policy_.ctty && !starts_workers_,
-                      .detached = starts_workers_,
-                      .death_signal = policy_.child_death_signal,
-                      .no_new_privs = policy_.no_new_privs});
+                      .detached = starts_workers_});
 }
 
 Supervisor::Started* Supervisor::find_process(pid_t pid) {
@@ -137,9 +135,8 @@ void Supervisor::act_on_deadlines() {
   ask_when();
   const Clock::time_point now = Clock::now();
   constexpr std::array<void (Supervisor::*)(), rows> acts = {
-      &Supervisor::on_reap_again,   &Supervisor::on_deliver_again, &Supervisor::pass_on_delayed,
-      &Supervisor::look_at_command, &Supervisor::show_stacks,      &Supervisor::on_kill_due,
-      &Supervisor::give_up};
+      &Supervisor::on_reap_again, &Supervisor::on_deliver_again, &Supervisor::look_at_command,
+      &Supervisor::show_stacks,   &Supervisor::on_kill_due,      &Supervisor::give_up};
   for (std::size_t row = 0; row < rows; ++row) {
     if (!due_[row] || *due_[row] > now) continue;
     due_[row].reset();

@@ -69,7 +69,6 @@ class Supervisor {
   enum Row : std::size_t {
     reap_again,     ///< the kernel refused to report ends
     deliver_again,  ///< the kernel refused a signal
-    end_of_delay,   ///< a TERM has waited for --pre-stop-delay
     look,           ///< the launcher's
     ask_for_stack,  ///< just before the KILL
     kill,           ///< the first, and those that follow
@@ -97,9 +96,7 @@ class Supervisor {
 
   void on_signal(const Received& arrived);
   void on_running_signal(const Received& signal, bool stop, int arrived);
-  void on_stop(int arrived, int passed_on, bool delayed);
-  [[nodiscard]] bool delays(int signal) const;
-  void pass_on_delayed();
+  void on_stop(int arrived, int passed_on);
   void stop_was_passed_on();
   void look_at_command();
 
@@ -142,10 +139,9 @@ class Supervisor {
   Deadline failed_at_;          // when the first of its processes had failed, which is how the command ends
   bool reap_due_ = false;
   Clock::time_point started_;
-  std::optional<Received> delayed_;  // a TERM that waits for --pre-stop-delay
-  bool stopping_ = false;            // a stop signal came while the command ran
-  bool interrupted_ = false;         // by INT
-  bool command_stopped_ = false;     // by the terminal
+  bool stopping_ = false;         // a stop signal came while the command ran
+  bool interrupted_ = false;      // by INT
+  bool command_stopped_ = false;  // by the terminal
   bool asked_for_stacks_ = false;
   bool looked_at_leftovers_ = false;
 

@@ -151,12 +151,11 @@ void Supervisor::on_process_end(Started& process, std::optional<int> status, int
 
 /// The other workers would wait for one that is gone. A stop that was passed on has reached them already.
 void Supervisor::end_other_workers() {
-  if (delayed_) return pass_on_delayed();
   if (stopping_) return;
   const milliseconds patience = policy_.grace.value_or(grace_after_stop);
   kill_by(Clock::now(), patience);
   Received term;
-  term.number = policy_.term_signal;
+  term.number = SIGTERM;
   forwarder_.pass_on(term);
   forwarder_.to_stopped(SIGCONT);  // which could not follow
   log::info("a worker has failed; the others are asked to stop, and are killed in {}", seconds(patience));
@@ -166,11 +165,6 @@ void Supervisor::on_command_end(int status) {
   command_ended_ = true;
   forwarder_.command_ended();
   ending_.ran = std::chrono::duration_cast<milliseconds>(Clock::now() - started_);
-  due_[end_of_delay].reset();
-  if (std::exchange(delayed_, std::nullopt)) {  // the command did not get the signal
-    ending_.late_signal = std::exchange(ending_.stop_signal, std::nullopt);
-    stopping_ = false;
-  }
   // The terminal signalled the command, and not rankshim.
   if (WIFSIGNALED(status) && (WTERMSIG(status) == SIGINT || WTERMSIG(status) == SIGQUIT) &&
       (terminal_.descriptor() >= 0 || policy_.ctty) && !starts_workers_ && !ending_.stop_signal) {
@@ -226,7 +220,7 @@ void Supervisor::begin_leftovers() {
   if (const std::optional<std::vector<Process>> left = forwarder_.everything()) {
     ending_.leftovers = static_cast<unsigned>(std::ranges::count_if(*left, &Process::alive));
   }
-  forwarder_.to_all(policy_.term_signal);
+  forwarder_.to_all(SIGTERM);
   forwarder_.to_stopped(SIGCONT);  // which could not stop
   if (stopping_ && !policy_.grace)
     log::info("what the command left behind is asked to stop, and is killed in {}",
@@ -241,10 +235,9 @@ void Supervisor::kill_by(Clock::time_point start, milliseconds grace) {
   if (!policy_.hook) last_resort::kill_at(*due_[kill]);
 }
 
-/// A process that has not got the stop signal yet has not failed to follow it. Neither has a launcher that
-/// still has workers: it waits for them, and sees their ends.
+/// A launcher that still has workers has not failed to follow the stop signal: it waits for them, and sees
+/// their ends.
 void Supervisor::show_stacks() {
-  if (delayed_) return;
   std::optional<std::vector<Process>> left = forwarder_.everything();
   if (!left) return;
   if (launcher_.stops_workers() && left->size() > 1)

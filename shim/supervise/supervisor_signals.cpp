@@ -68,57 +68,33 @@ void Supervisor::on_running_signal(const Received& signal, bool stop, int arrive
   if (!stop) return forwarder_.pass_on(signal);
   const bool interrupted = std::exchange(interrupted_, interrupted_ || arrived == SIGINT);
   if (!ending_.stop_signal) {
-    last_resort::owe(signal.number);
-    const bool delayed = delays(arrived);
-    if (delayed) {
-      delayed_ = signal;
-      due_[end_of_delay] = Clock::now() + policy_.pre_stop_delay;
-    } else {
-      last_resort::settle(signal.number);
-      forwarder_.pass_on(signal);
-    }
-    return on_stop(arrived, signal.number, delayed);
+    forwarder_.pass_on(signal);
+    return on_stop(arrived, signal.number);
   }
-  const bool was_delayed = delayed_.has_value();
-  pass_on_delayed();
   const bool launches = launcher_.stops_workers() || starts_workers_;
   if (launches && interrupted && arrived == SIGINT) return kill_all("a second SIGINT");
   if (launcher_.stops_workers()) {
     log::debug("{} is not passed on: the launcher would start its waiting again", signal_name(signal.number));
-  } else if (!was_delayed || arrived != SIGTERM) {
+  } else {
     forwarder_.pass_on(signal);
   }
 }
 
-void Supervisor::on_stop(int arrived, int passed_on, bool delayed) {
+void Supervisor::on_stop(int arrived, int passed_on) {
   const Clock::time_point now = Clock::now();
   launcher_.stop_came();
   stopping_ = true;
   ending_.stop_signal = arrived;
-  if (!delayed) ending_.stopped_at = now;
+  ending_.stopped_at = now;
   if (policy_.grace) {
     kill_by(now, *policy_.grace);
   }
-  if (!delayed) stop_was_passed_on();
+  stop_was_passed_on();
   std::string what = signal_name(arrived) + " received and passed on";
   if (passed_on != arrived) what += " as " + signal_name(passed_on);
-  if (delayed) what += " in " + seconds(policy_.pre_stop_delay);
   if (policy_.grace) what += "; what is left in " + seconds(*policy_.grace) + " is killed";
   log::info("{}", what);
   if (policy_.observer != nullptr) policy_.observer->stopping(arrived);
-}
-
-/// No delay while no worker runs yet.
-bool Supervisor::delays(int signal) const {
-  return signal == SIGTERM && policy_.pre_stop_delay.count() != 0 && launcher_.has_work();
-}
-
-void Supervisor::pass_on_delayed() {
-  due_[end_of_delay].reset();
-  if (!delayed_) return;
-  forwarder_.pass_on(*std::exchange(delayed_, std::nullopt));
-  ending_.stopped_at = Clock::now();
-  stop_was_passed_on();
 }
 
 void Supervisor::stop_was_passed_on() { launcher_.stop_passed_on(*ending_.stop_signal, policy_.grace); }

@@ -14,7 +14,6 @@
 #include "base/folder.h"
 #include "base/number.h"
 #include "base/signal_text.h"
-#include "base/sort.h"
 
 namespace rankshim::supervise {
 namespace {
@@ -50,7 +49,7 @@ std::optional<std::vector<Process>> all_processes() {
     if (const std::optional<Process> process = read_process(*pid)) processes.push_back(*process);
   }
   // The kernel lists them in this order (fs/proc/base.c, next_tgid), but does not promise it.
-  heap_sort(processes, {}, &Process::pid);
+  std::ranges::sort(processes, {}, &Process::pid);
   return processes;
 }
 

@@ -13,7 +13,6 @@ bool is_port(std::string_view text) {
 void TopologyResolver::complete_nproc() {
   auto& nproc = fact(Fact::nproc_per_node);
   const std::string wanted = nproc ? nproc->text : "auto";
-  if (!node_.is_here()) return complete_nproc_elsewhere();
   if (wanted == "cpu") {
     const DeviceCount cpus = node_.cpus();
     nproc = Value{fmt::format("{}", cpus.count), Origin::devices, cpus.what};
@@ -33,15 +32,6 @@ void TopologyResolver::complete_nproc() {
   if (!nproc) warn_of_near_misses("NPROC_PER_NODE");
   nproc = visible ? Value{fmt::format("{}", visible->count), Origin::devices, visible->what}
                   : Value{"1", Origin::fallback, ""};
-}
-
-void TopologyResolver::complete_nproc_elsewhere() {
-  auto& nproc = fact(Fact::nproc_per_node);
-  if (nproc && parse_count(nproc->text)) return check_nproc(*nproc, std::nullopt);
-  if (!nproc || nproc->text == "auto") nproc = Value{"1", Origin::fallback, ""};
-  if (nproc->text != "1" && nproc->text != "gpu" && nproc->text != "cpu")
-    return check_nproc(*nproc, std::nullopt);
-  topology_.warnings.emplace_back("nproc_per_node is unknown: devices are counted only on the node itself");
 }
 
 void TopologyResolver::check_nproc(const Value& nproc, const std::optional<DeviceCount>& visible) {

@@ -10,17 +10,16 @@ namespace rankshim {
 namespace {
 
 /// Facts that the user can set, and the option for each.
-constexpr std::array<std::pair<Fact, Option>, 10> user_facts = {
-    {{Fact::nnodes, Option::nnodes},
-     {Fact::node_rank, Option::node_rank},
-     {Fact::nproc_per_node, Option::nproc_per_node},
-     {Fact::master_addr, Option::master_addr},
-     {Fact::master_port, Option::master_port},
-     {Fact::run_id, Option::run_id},
-     {Fact::rdzv_backend, Option::rdzv_backend},
-     {Fact::rdzv_endpoint, Option::rdzv_endpoint},
-     {Fact::rdzv_conf, Option::rdzv_conf},
-     {Fact::max_restarts, Option::max_restarts}}};
+constexpr auto user_facts =
+    std::to_array<std::pair<Fact, Option>>({{Fact::nnodes, Option::nnodes},
+                                            {Fact::node_rank, Option::node_rank},
+                                            {Fact::nproc_per_node, Option::nproc_per_node},
+                                            {Fact::master_addr, Option::master_addr},
+                                            {Fact::master_port, Option::master_port},
+                                            {Fact::run_id, Option::run_id},
+                                            {Fact::rdzv_backend, Option::rdzv_backend},
+                                            {Fact::rdzv_endpoint, Option::rdzv_endpoint},
+                                            {Fact::max_restarts, Option::max_restarts}});
 
 }  // namespace
 

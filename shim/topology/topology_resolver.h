@@ -187,7 +187,6 @@ class TopologyResolver {
   void complete_nproc();
 
   /// For a node that is only described: its devices cannot be counted here.
-  void complete_nproc_elsewhere();
   void check_nproc(const Value& nproc, const std::optional<DeviceCount>& visible);
   /// Takes a fact that nothing else gives from a launcher's flag, if that is a variable.
   void take_flag(Fact wanted);

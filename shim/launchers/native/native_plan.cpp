@@ -83,7 +83,7 @@ std::vector<WorkerPlan> shown_workers(const LaunchPlan& plan, const LaunchChoice
     const Worker worker{.local_rank = local_rank,
                         .error_file = error_file(worker_folder(jobs, 0, local_rank))};
     WorkerPlan shown{worker_variables(job, worker), filled_in(plan.argv, placeholders_of(job, worker)), {}};
-    if (job.binds && input.node.is_here()) {
+    if (job.binds) {
       Environment environment = common;
       for (const auto& [name, value] : shown.environment) environment.set(name, value);
       shown.bound = near_accelerator(input.node, environment, local_rank).text;

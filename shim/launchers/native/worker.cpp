@@ -23,14 +23,12 @@ StaticJob static_job(const Topology& topology, const Settings& settings) {
           .master_addr = std::string(without_brackets(facts.text(Fact::master_addr))),
           .master_port = topology.number(Fact::master_port),
           .run_id = std::string(facts.text(Fact::run_id)),
-          .cyclic = settings.text(Option::rank_order) == "cyclic",
           .binds = settings.text(Option::bind) == "numa",
           .variables = user_variables(settings)};
 }
 
 unsigned rank_of(const StaticJob& job, const Worker& worker) {
-  return job.cyclic ? worker.local_rank * job.nodes + job.node_rank
-                    : job.node_rank * job.workers + worker.local_rank;
+  return job.node_rank * job.workers + worker.local_rank;
 }
 
 std::string log_folder_template(const std::string& log_dir, std::string_view run_id) {
@@ -86,17 +84,6 @@ Placeholders placeholders_of(const StaticJob& job, const Worker& worker) {
           {"master_addr", job.master_addr},
           {"master_port", text(job.master_port)},
           {"run_id", job.run_id}};
-}
-
-Placeholders placeholders_of(const Topology& topology) {
-  StaticJob job = static_job(topology, {});
-  job.workers = 1;
-  Placeholders placeholders = placeholders_of(job, {});
-  for (auto& [name, value] : placeholders) {
-    for (const Fact fact : {Fact::rank, Fact::world_size, Fact::local_rank, Fact::local_world_size})
-      if (rankshim::name(fact) == name && topology.facts.has(fact)) value = topology.facts.text(fact);
-  }
-  return placeholders;
 }
 
 std::vector<std::string> filled_in(std::vector<std::string> words, const Placeholders& placeholders) {

@@ -22,7 +22,6 @@ struct StaticJob {
   std::string master_addr;  ///< without brackets
   unsigned master_port = 0;
   std::string run_id;
-  bool cyclic = false;  ///< consecutive ranks are on different nodes
   bool binds = false;   ///< each worker runs near its accelerator
   Variables variables;  ///< the user's for each worker; their values may have placeholders
 };
@@ -36,8 +35,7 @@ struct Worker {
   std::string error_file;  ///< the file for its exception; empty: none
 };
 
-/// The worker's rank in the whole job. In a cyclic order the ranks are dealt out to the nodes in turn
-/// (sbatch(1), --distribution).
+/// The worker's rank in the whole job: a node's ranks follow each other.
 unsigned rank_of(const StaticJob& job, const Worker& worker);
 
 /// The pattern of the name of a job's folder in the user's folder for logs. It is a new one for each run, and
@@ -59,10 +57,6 @@ Variables worker_variables(const StaticJob& job, const Worker& worker);
 /// The placeholders (placeholders.h) of this worker: {rank}, {world_size}, {local_rank}, {local_world_size},
 /// {node_rank}, {nnodes}, {master_addr}, {master_port}, {run_id}.
 Placeholders placeholders_of(const StaticJob& job, const Worker& worker);
-
-/// The same for a command that is one process: the one that the platform has started for an accelerator, or
-/// the only one of its node.
-Placeholders placeholders_of(const Topology& topology);
 
 /// The words with their placeholders filled in.
 std::vector<std::string> filled_in(std::vector<std::string> words, const Placeholders& placeholders);

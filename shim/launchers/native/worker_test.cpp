@@ -50,34 +50,6 @@ TEST_CASE("a worker's place follows from its node's and its local rank", "[nativ
   CHECK(plan.workers[1].argv == Words{"python3", "-u", "train.py"});
 }
 
-TEST_CASE("a cyclic order deals the ranks out to the nodes in turn, and all that has a rank agrees",
-          "[native]") {
-  const ShownPlan plan =
-      started_natively({"--rank-order=cyclic", "--env=MINE={rank}", "--", "./mytask", "{rank}"});
-  CHECK(value(plan.environment.set, "GROUP_RANK") == "1");
-  for (const unsigned local_rank : {0U, 1U}) {
-    const std::string rank = local_rank == 0 ? "1" : "4";
-    const WorkerPlan& worker = plan.workers[local_rank];
-    CHECK(value(worker.environment, "RANK") == rank);
-    CHECK(value(worker.environment, "ROLE_RANK") == rank);
-    CHECK(value(worker.environment, "LOCAL_RANK") == std::to_string(local_rank));
-    CHECK(value(worker.environment, "MINE") == rank);
-    CHECK(worker.argv[1] == rank);
-  }
-}
-
-TEST_CASE("either order gives each rank once, and rank 0 to the first worker of node 0", "[native]") {
-  for (const bool cyclic : {false, true}) {
-    std::vector<unsigned> seen(12);
-    for (unsigned node = 0; node < 3; ++node)
-      for (unsigned local_rank = 0; local_rank < 4; ++local_rank)
-        ++seen[native::rank_of({.nodes = 3, .node_rank = node, .workers = 4, .cyclic = cyclic},
-                               {.local_rank = local_rank})];
-    CHECK(seen == std::vector<unsigned>(12, 1));
-    CHECK(native::rank_of({.nodes = 3, .workers = 4, .cyclic = cyclic}, {}) == 0);
-  }
-}
-
 TEST_CASE("what only the native launcher can do is refused under torchrun, and a warning for a program",
           "[native]") {
   const auto refusal = [](Words line) {
@@ -85,16 +57,13 @@ TEST_CASE("what only the native launcher can do is refused under torchrun, and a
     REQUIRE(std::holds_alternative<Faults>(outcome));
     return to_line(std::get<Faults>(outcome).front());
   };
-  CHECK(refusal({"--rank-order=cyclic", "train.py"}) ==
-        "--rank-order=cyclic, but torchrun starts the workers; leave it out, or set --launcher "
-        "(RANKSHIM_LAUNCHER) to native");
   CHECK(
       refusal({"--bind=numa", "torchrun", "train.py"}) ==
       "--bind=numa, but torchrun starts the workers; leave it out, or set --launcher (RANKSHIM_LAUNCHER) to "
       "native, or use torchrun's own: --torchrun-args=--numa-binding=node");
   FakeNode node(kubeflow);
   node.programs = {"/usr/bin/python3"};
-  CHECK(planned(node, {"--rank-order=block", "--bind=none", "train.py"}).by_torchrun());
+  CHECK(planned(node, {"--bind=none", "train.py"}).by_torchrun());
   CHECK_THAT(planned(node, {"--bind=numa", "bash", "run.sh"}).warnings,
              Catch::VectorContains(std::string("--bind is for workers that --launcher=native starts")));
 }

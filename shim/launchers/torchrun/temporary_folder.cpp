@@ -8,13 +8,13 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <chrono>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
+#include <system_error>
 #include <utility>
 
 #include "base/log.h"
-#include "base/remove_folder.h"
 #include "supervise/working_directory.h"
 
 namespace rankshim {
@@ -122,9 +122,9 @@ TemporaryFolder::~TemporaryFolder() {
   // The usual case first: only rankshim's files.
   unlink(site_file(own_.path).c_str());
   if (rmdir(own_.path.c_str()) == 0) return;
-  constexpr std::chrono::seconds most{5};
-  if (!remove_folder(own_.path, most))
-    log::warn("the temporary folder {} cannot be removed: {}", own_.path, std::strerror(errno));
+  std::error_code error;
+  std::filesystem::remove_all(own_.path, error);
+  if (error) log::warn("the temporary folder {} cannot be removed: {}", own_.path, error.message());
 }
 
 }  // namespace rankshim

@@ -21,8 +21,19 @@ std::string without(std::string_view host) { return std::string(without_brackets
 class FlagWriter {
  public:
   FlagWriter(const Topology& topology, const Settings& settings, const Node& node,
-             const std::optional<std::string>& master_address)
-      : topology_(topology), settings_(settings), node_(node), master_address_(master_address) {}
+             const std::optional<std::string>& master_address, std::vector<std::string>& more)
+      : topology_(topology),
+        settings_(settings),
+        node_(node),
+        master_address_(master_address),
+        conf_(topology.facts.text(Fact::rdzv_conf)) {
+    constexpr std::string_view conf = "--rdzv_conf=";
+    for (const std::string& option : more) {
+      if (option.starts_with(conf)) conf_ = option.substr(conf.size());
+      has_local_address_ |= option.starts_with("--local_addr=");
+    }
+    std::erase_if(more, [&](const std::string& option) { return option.starts_with(conf); });
+  }
 
   std::vector<TorchrunFlag> write(const std::string& log_dir) {
     flag("nnodes", text(Fact::nnodes));
@@ -51,7 +62,7 @@ class FlagWriter {
   /// only torch knows whether enough nodes are there; in a static one it is longer, because rankshim ends the
   /// job first.
   [[nodiscard]] std::string rendezvous_conf() const {
-    std::string conf(text(Fact::rdzv_conf));
+    const std::string& conf = conf_;
     const auto limit = std::chrono::ceil<std::chrono::seconds>(*settings_.time(Option::wait_timeout));
     const bool differs = topology_.elastic ? limit != torch_join_timeout : limit >= torch_store_timeout;
     const std::string_view key = topology_.elastic ? "join_timeout=" : "timeout=";
@@ -73,7 +84,7 @@ class FlagWriter {
     if (!conf.empty()) flag("rdzv_conf", conf);
     // Without it, two agents that are both PID 1 and share a host name count as one node; and rank 0 gives it
     // to the others as the address to connect to.
-    if (const std::string own = local_address(); !own.empty()) flag("local_addr", own);
+    if (const std::string own = local_address(); !has_local_address_ && !own.empty()) flag("local_addr", own);
   }
 
   /// Agents that meet at the loopback address are all on this machine, and without ranks each could be the
@@ -84,7 +95,6 @@ class FlagWriter {
   }
 
   [[nodiscard]] std::string local_address() const {
-    if (const auto& chosen = settings_[Option::local_addr]) return chosen->text;
     if (const auto chosen = node_.environment().get("PET_LOCAL_ADDR")) return std::string(*chosen);
     return node_.address_towards(master_address_.value_or(std::string(text(Fact::master_addr)))).value_or("");
   }
@@ -93,6 +103,8 @@ class FlagWriter {
   const Settings& settings_;
   const Node& node_;
   const std::optional<std::string>& master_address_;
+  std::string conf_;
+  bool has_local_address_ = false;
   std::vector<TorchrunFlag> flags_;
 };
 
@@ -110,8 +122,8 @@ bool is_number(std::string_view text) { return parse_count(text).has_value(); }
 
 std::vector<TorchrunFlag> torchrun_flags(const Topology& topology, const Settings& settings, const Node& node,
                                          const std::optional<std::string>& master_address,
-                                         const std::string& log_dir) {
-  return FlagWriter(topology, settings, node, master_address).write(log_dir);
+                                         const std::string& log_dir, std::vector<std::string>& more) {
+  return FlagWriter(topology, settings, node, master_address, more).write(log_dir);
 }
 
 std::vector<std::string> fill_in(const std::vector<std::string>& command, const TorchrunCommand& torchrun,

@@ -111,15 +111,18 @@ TEST_CASE("a user's elastic torchrun gets the host and the local address") {
 TEST_CASE("PET_RDZV_CONF counts on every platform") {
   const FakeNode node({"NNODES=2", "NODE_RANK=1", "MASTER_ADDR=m", "PET_RDZV_CONF=timeout=77"});
   CHECK_THAT(shell_quote(planned(node, {"train.py"}).argv), Catch::Contains(" --rdzv_conf=timeout=77 "));
-  CHECK_THAT(shell_quote(planned(node, {"--rdzv-conf=timeout=78", "train.py"}).argv),
-             Catch::Contains(" --rdzv_conf=timeout=78 "));
+  CHECK_THAT(shell_quote(planned(node, {"--torchrun-args=--rdzv_conf=timeout=78", "train.py"}).argv),
+             Catch::Contains(" --rdzv_conf=timeout=78 ") && !Catch::Contains("timeout=77"));
 }
 
-TEST_CASE("the local address is the option's, then PET_LOCAL_ADDR, then the one that routes to the master") {
+TEST_CASE(
+    "the local address is that of --torchrun-args, then PET_LOCAL_ADDR, then the one that routes to the "
+    "master") {
   Words variables = {"PET_NNODES=1:3", "PET_RDZV_BACKEND=c10d", "PET_RDZV_ENDPOINT=job-worker-0:29400",
                      "PET_LOCAL_ADDR=10.0.0.7"};
-  CHECK_THAT(shell_quote(planned(FakeNode(variables), {"--local-addr=10.0.0.8", "train.py"}).argv),
-             Catch::Contains(" --local_addr=10.0.0.8 "));
+  CHECK_THAT(
+      shell_quote(planned(FakeNode(variables), {"--torchrun-args=--local-addr=10.0.0.8", "train.py"}).argv),
+      Catch::Contains(" --local_addr=10.0.0.8 ") && !Catch::Contains("10.0.0.7"));
   CHECK_THAT(shell_quote(planned(FakeNode(variables), {"train.py"}).argv),
              Catch::Contains(" --local_addr=10.0.0.7 "));
   variables.pop_back();

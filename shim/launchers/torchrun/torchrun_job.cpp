@@ -6,7 +6,7 @@
 
 namespace rankshim {
 
-Variables torchrun_job(const Topology& topology, const Settings& settings, const Environment& environment) {
+Variables torchrun_job(const Topology& topology, const Environment& environment) {
   const Facts& facts = topology.facts;
   Variables job;
   const auto set = [&](std::string_view name, std::string_view value) {
@@ -25,7 +25,6 @@ Variables torchrun_job(const Topology& topology, const Settings& settings, const
   if (topology.host && conf.find("is_host=") == std::string::npos)
     conf = fmt::format("is_host={}{}{}", *topology.host, conf.empty() ? "" : ",", conf);
   set("PET_RDZV_CONF", conf);
-  set("PET_LOCAL_ADDR", settings.text(Option::local_addr));
   return job;
 }
 

@@ -2,7 +2,6 @@
 
 #include "launchers/torchrun/python_site.h"
 #include "node/environment.h"
-#include "settings/settings.h"
 #include "topology/topology.h"
 
 namespace rankshim {
@@ -11,6 +10,6 @@ namespace rankshim {
 /// (torch/distributed/argparse_util.py), for a static rendezvous and for c10d, except those in `environment`.
 /// The torchrun's command line decides which of them it needs (python/sitecustomize.py); that code also looks
 /// up this node's address, which few of them need.
-Variables torchrun_job(const Topology& topology, const Settings& settings, const Environment& environment);
+Variables torchrun_job(const Topology& topology, const Environment& environment);
 
 }  // namespace rankshim

@@ -23,6 +23,9 @@ constexpr std::array<std::string_view, 15> pet_ours = {
     "PET_RDZV_ID",    "PET_RDZV_BACKEND", "PET_RDZV_ENDPOINT",  "PET_RDZV_CONF",   "PET_STANDALONE",
     "PET_LOCAL_ADDR", "PET_MAX_RESTARTS", "PET_MODULE",         "PET_NO_PYTHON",   "PET_RUN_PATH"};
 
+/// The flags that rankshim writes too, and only completes where --torchrun-args has them (torchrun_flags.h).
+bool joins_ours(std::string_view flag) { return flag == "rdzv_conf" || flag == "local_addr"; }
+
 /// The flags that torch.distributed.launch has had since its beginning.
 bool is_launchs(std::string_view flag) {
   return flag == "nnodes" || flag == "nproc_per_node" || flag == "node_rank" || flag.starts_with("master_");
@@ -128,7 +131,8 @@ Faults check_torchrun_args(const Settings& settings) {
     faults.push_back({fmt::format("{} has {}", name, what), {name}, std::move(fix)});
   };
   for (const auto& flag : torchrun.flags) {
-    if (std::find(pet_ours.begin(), pet_ours.end(), "PET_" + upper_case(flag.name)) != pet_ours.end())
+    const std::string variable = "PET_" + upper_case(flag.name);
+    if (!joins_ours(flag.name) && std::find(pet_ours.begin(), pet_ours.end(), variable) != pet_ours.end())
       reject(fmt::format("--{}, which rankshim sets", flag.name),
              "use rankshim's own option for it, or give the whole torchrun command after --");
   }
@@ -176,7 +180,7 @@ std::optional<PythonSite> plan_site(const LaunchChoice& choice, const LaunchInpu
   if (two_folders || (path && path->size() > longest_path)) return std::nullopt;
   PythonSite site{.had_path = path.has_value(), .job = {}, .master = {}, .records = records};
   if (joins) {
-    site.job = torchrun_job(topology, input.settings, environment);
+    site.job = torchrun_job(topology, environment);
     const std::string_view master = topology.facts.text(Fact::master_addr);
     site.master = without_brackets(master_address ? std::string_view(*master_address) : master);
     if (!is_literal(site.master)) site.master.clear();
@@ -212,7 +216,7 @@ void change_for_site(EnvironmentChange& change, const LaunchChoice& choice, cons
                      const OwnFolder& folder) {
   const Environment& environment = input.node.environment();
   if (may_start_torchrun(choice, input) && needs_plain_variables(input, folder.has_site)) {
-    for (auto& [name, value] : torchrun_job(input.topology, input.settings, change.apply(environment)))
+    for (auto& [name, value] : torchrun_job(input.topology, change.apply(environment)))
       change.set.emplace_back(name, value);
   }
   if (!folder.has_site) return;
@@ -244,15 +248,15 @@ std::vector<std::string> torchrun_argv(const LaunchChoice& choice, const LaunchI
   const bool has_only_launch = known.torch.has_only_launch;
   std::vector<std::string> argv;
   if (!choice.interpreter.empty()) argv = {choice.interpreter, "-u"};
+  std::vector<std::string> more = choice.torchrun_args;
   auto flags = torchrun_flags(input.topology, input.settings, input.node, known.master_address,
-                              choice.log_dir.empty() ? known.folder.path : std::string());
+                              choice.log_dir.empty() ? known.folder.path : std::string(), more);
   if (const auto& log_dir = input.settings[Option::log_dir]) {
     flags.push_back({"log_dir", log_dir->text});
     // 3: stdout and stderr (torch/distributed/elastic/multiprocessing/api.py, Std)
     flags.push_back({input.settings.flag(Option::tee) ? "tee" : "redirects", "3"});
   }
   if (has_only_launch) std::erase_if(flags, [](const auto& flag) { return !is_launchs(flag.name); });
-  std::vector<std::string> more = choice.torchrun_args;
   std::erase_if(more, [&](const std::string& option) {
     return std::ranges::find(known.torch.rejected, option) != known.torch.rejected.end();
   });

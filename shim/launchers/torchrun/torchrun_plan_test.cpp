@@ -44,8 +44,6 @@ TEST_CASE(
                                        {"PET_RDZV_CONF", "is_host=false"}});
   CHECK(program.site->master.empty());  // a name, as far as is known
   CHECK(planned(node, {"--master-addr=10.0.0.1", "bash", "run.sh"}).site->master == "10.0.0.1");
-  const auto local = planned(node, {"--local-addr=10.0.0.2", "bash", "run.sh"}).site->job;
-  CHECK(local->back() == std::pair<std::string, std::string>("PET_LOCAL_ADDR", "10.0.0.2"));
   CHECK(program.site->records);
   CHECK_FALSE(environment_of(program, node).has("PET_NODE_RANK"));
   CHECK_FALSE(environment_of(program, node).has("TORCHELASTIC_ERROR_FILE"));
