@@ -51,6 +51,25 @@ def test_nodes_train_together_though_their_own_names_lead_nowhere(strangers, ran
         assert "this node's interface to the other nodes is eth0" in process.stderr
 
 
+# What SkyPilot's users write, and a trial on one node before it, which must stay there. (Alone, torchrun asks for the address
+# of its own name, which host-b does not have.)
+SCRIPT = """set -eu
+[ $NODE_RANK = 1 ] || torchrun --standalone --nproc_per_node=1 -m lone
+torchrun --nnodes=2 --nproc_per_node=1 --rdzv_backend=c10d --rdzv_endpoint=$MASTER_ADDR:$MASTER_PORT ALLREDUCE
+"""
+
+
+def test_a_script_with_c10d_trains_together_though_the_nodes_own_names_lead_nowhere(strangers, rankshim, tmp_path):
+    (tmp_path / "lone.py").write_text("import os\nprint('LONE', os.environ['WORLD_SIZE'], flush=True)\n")
+    (tmp_path / "run.sh").write_text(SCRIPT.replace("ALLREDUCE", ALLREDUCE))
+    processes = [
+        node.start([rankshim, "--", "bash", "run.sh"], variables(rank, strangers[0].address), cwd=tmp_path)
+        for rank, node in enumerate(strangers)
+    ]
+    ended(processes)
+    assert "LONE 1" in processes[0].stdout.splitlines()
+
+
 def test_without_rankshim_the_same_nodes_cannot_reach_each_other(strangers):
     processes = [
         node.start(["python", ALLREDUCE],

@@ -13,6 +13,7 @@ JOB = {"PET_NNODES": "2", "PET_NPROC_PER_NODE": "8", "PET_NODE_RANK": "1", "PET_
 ELASTIC = {**JOB, "PET_NNODES": "2:4", "PET_RDZV_BACKEND": "c10d"}
 STATIC = {name: JOB[name] for name in list(JOB)[:5]}
 MEET = {name: JOB[name] for name in ["PET_NNODES", "PET_NPROC_PER_NODE", *list(JOB)[5:]]}
+HOSTED = {name: JOB[name] for name in ("PET_NNODES", "PET_NPROC_PER_NODE", "PET_RDZV_CONF", "PET_LOCAL_ADDR")}
 TELL = "import json, os\nprint(json.dumps({name: value for name, value in os.environ.items() if name.startswith('PET_')}))\n"
 
 
@@ -79,7 +80,12 @@ def test_the_environment_may_say_so_too(pet):
 
 @pytest.mark.parametrize(("job", "words", "found"), [
     (JOB, "--rdzv_backend=c10d train.py", MEET),
-    (JOB, "--rdzv_backend=c10d --rdzv_endpoint=node-0:1 train.py", {"PET_NNODES": "2", "PET_NPROC_PER_NODE": "8"}),
+    (JOB, "--rdzv_backend=c10d --rdzv_endpoint=node-0:1 train.py", HOSTED),
+    (JOB, "--rdzv_backend=c10d --rdzv_endpoint=node-0 train.py", HOSTED),
+    (ELASTIC, "--rdzv_endpoint=node-0:1 train.py", {**HOSTED, "PET_NNODES": "2:4"}),
+    ({**JOB, "PET_RDZV_ENDPOINT": "[fd00::1]:29500"}, "--rdzv-backend c10d --rdzv-endpoint [fd00::1]:1 train.py", HOSTED),
+    (JOB, "--rdzv_backend=c10d --rdzv_endpoint=another:1 train.py",
+     {name: value for name, value in HOSTED.items() if name != "PET_RDZV_CONF"}),
     (JOB, "--rdzv_backend=etcd-v2 --rdzv_endpoint=etcd:2379 train.py", {"PET_NNODES": "2", "PET_NPROC_PER_NODE": "8"}),
     (ELASTIC, "train.py", {**MEET, "PET_NNODES": "2:4", "PET_RDZV_BACKEND": "c10d"}),
     (ELASTIC, "--rdzv_backend=static train.py", {**STATIC, "PET_NNODES": "2:4"}),
@@ -89,6 +95,13 @@ def test_the_environment_may_say_so_too(pet):
 ])
 def test_each_rendezvous_gets_what_it_reads(pet, job, words, found):
     assert pet(*words.split(), job=job) == found
+
+
+def test_the_masters_address_is_the_endpoint_by_another_name(pet):
+    words = "--rdzv_backend=c10d --rdzv_endpoint=127.0.0.9:1 --nnodes=2 train.py".split()
+    assert "PET_RDZV_CONF" not in pet(*words, towards="127.0.0.8")
+    endpoint = {**JOB, "PET_MASTER_ADDR": "127.0.0.9"}
+    assert pet(*words, job=endpoint, towards="127.0.0.9")["PET_RDZV_CONF"] == "is_host=false"
 
 
 def test_the_local_address_is_looked_up_if_it_is_needed_and_not_set(pet):

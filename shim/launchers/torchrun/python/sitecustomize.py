@@ -112,6 +112,13 @@ def is_local(place):
     return place.startswith(("localhost", "127.", "[::1]", "0.0.0.0")) or place == "::1"
 
 
+def host_of(place):
+    """HOST of HOST, HOST:PORT, [V6] or [V6]:PORT."""
+    if place.startswith("["):
+        return place[1:].partition("]")[0]
+    return place.partition(":")[0] if place.count(":") == 1 else place
+
+
 def own_address(towards):
     """This node's address, from which packets to `towards` leave, an address, or else on the default route; empty where
     there is no route. To connect a datagram socket only looks up the route, and these two addresses are nobody's (RFC
@@ -159,8 +166,13 @@ def join(given, job, towards):
         wanted += ["PET_NODE_RANK", "PET_MASTER_ADDR", "PET_MASTER_PORT"]
     elif not endpoint and backend in ("c10d", known("PET_RDZV_BACKEND")):
         wanted += ["PET_RDZV_BACKEND", "PET_RDZV_ENDPOINT", "PET_RDZV_ID", "PET_RDZV_CONF", "PET_LOCAL_ADDR"]
-        if not known("PET_LOCAL_ADDR"):
-            job["PET_LOCAL_ADDR"] = own_address(towards)
+    elif endpoint and backend == "c10d":
+        wanted.append("PET_LOCAL_ADDR")
+        # torch guesses by its own name whether it hosts, which fails where that leads nowhere, or to 127.0.1.1.
+        if host_of(endpoint) in (host_of(known("PET_RDZV_ENDPOINT")), towards):
+            wanted.append("PET_RDZV_CONF")
+    if "PET_LOCAL_ADDR" in wanted and not known("PET_LOCAL_ADDR"):
+        job["PET_LOCAL_ADDR"] = own_address(towards)
     for name in wanted:
         if known(name):
             os.environ[name] = known(name)
