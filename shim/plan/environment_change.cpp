@@ -60,6 +60,23 @@ void set_node(EnvironmentChange& change, const Topology& topology, const Node& n
   }
 }
 
+/// What was read without the blanks and line ends around it (RANK=1\r of a file from Windows), the command
+/// gets so too.
+void set_trimmed(EnvironmentChange& change, const Environment& environment) {
+  constexpr std::array<std::string_view, 9> read = {
+      "RANK",      "WORLD_SIZE",     "LOCAL_RANK",  "LOCAL_WORLD_SIZE", "NNODES",
+      "NODE_RANK", "NPROC_PER_NODE", "MASTER_ADDR", "MASTER_PORT"};
+  for (const std::string& entry : environment.entries()) {
+    const std::string_view name = entry_name(entry);
+    const std::string_view value = std::string_view(entry).substr(name.size() + (name.empty() ? 0 : 1));
+    const std::string_view plain = trimmed(value);
+    if (plain == value || plain.empty()) continue;
+    const bool is_read = name.starts_with("PET_") || std::find(read.begin(), read.end(), name) != read.end();
+    const bool is_set = std::ranges::any_of(change.set, [&](const auto& set) { return set.first == name; });
+    if (is_read && !is_set) change.set.emplace_back(name, plain);
+  }
+}
+
 /// Makes the platform's PET_* agree with rankshim's facts; torchrun fails on empty ones (int('')).
 void set_pet(EnvironmentChange& change, const Topology& topology, bool add, const Environment& environment) {
   for (const auto& [name, fact] : pet_facts) {
@@ -100,6 +117,7 @@ EnvironmentChange environment_change(const Topology& topology, const Node& node,
     set_node(change, topology, node);
   }
   set_pet(change, topology, with_pet, node.environment());
+  set_trimmed(change, node.environment());
   return change;
 }
 

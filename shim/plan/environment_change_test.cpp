@@ -46,6 +46,41 @@ TEST_CASE("a program runs as it is, with the variables that its scripts read") {
 }
 
 TEST_CASE(
+    "on a lone node PORT is set for a script that reads it beside torch's launcher, and for nothing else") {
+  FakeNode node({});
+  node.files["dist_train.sh"] =
+      "PORT=${PORT:-29500}\npython -m torch.distributed.launch --master_port=$PORT t.py\n";
+  node.files["web.sh"] = "exec server --port $PORT\n";
+  node.files["other.sh"] = "torchrun --master_port=$PORTAL $MASTER_PORT t.py\n";
+  const auto port = [](const FakeNode& where, Words command) {
+    return std::string(
+        environment_of(planned(where, std::move(command)), where).get("PORT").value_or("none"));
+  };
+  CHECK(port(node, {"bash", "dist_train.sh"}) == "29500");
+  CHECK(port(node, {"bash", "-c", "torchrun --master_port $PORT t.py"}) == "29500");
+  CHECK(port(node, {"bash", "web.sh"}) == "none");
+  CHECK(port(node, {"bash", "other.sh"}) == "none");
+  CHECK(port(node, {"server"}) == "none");
+  CHECK(port(node, {"--platform=none", "bash", "dist_train.sh"}) == "none");
+  FakeNode web({"PORT=8080"});
+  web.files = node.files;
+  CHECK(port(web, {"bash", "dist_train.sh"}) == "8080");
+}
+
+TEST_CASE("what was read without a line end, the command gets without it") {
+  const FakeNode node({"RANK=1\r", "WORLD_SIZE= 2\r", "MASTER_ADDR=m\r", "PET_RDZV_ID=j\n", "OTHER=x\r"});
+  const Environment environment = environment_of(planned(node, {"x"}), node);
+  const auto has = [&](const std::string& entry) {
+    return std::ranges::find(environment.entries(), entry) != environment.entries().end();
+  };
+  CHECK(has("RANK=1"));
+  CHECK(has("WORLD_SIZE=2"));
+  CHECK(has("MASTER_ADDR=m"));
+  CHECK(has("PET_RDZV_ID=j"));
+  CHECK(has("OTHER=x\r"));  // not read
+}
+
+TEST_CASE(
     "RANK and WORLD_SIZE are set for env:// only where the platform set none and there is one worker per "
     "node") {
   const FakeNode one({"NNODES=3", "NODE_RANK=1", "MASTER_ADDR=m"});

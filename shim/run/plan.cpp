@@ -185,6 +185,7 @@ LaunchPlan plan_launch(const LaunchChoice& choice, const LaunchInput& input, con
   if (choice.launches()) hide_other_job(change, input, own);
   if (choice.by_torchrun()) change_for_torchrun(change, choice, input, known.folder);
   if (choice.launcher == LauncherKind::native) native::change_for_workers(change, input);
+  change_for_script(change, choice, input);
   change_for_site(change, choice, input, known.folder);
   share_cpus(change, choice, input);
   if (choice.launches()) change_for_stop(change, choice, input);

@@ -88,19 +88,44 @@ bool may_start_torchrun(const LaunchChoice& choice, const LaunchInput& input) {
          topology.granularity != Granularity::process && topology.idle_role.empty();
 }
 
-/// Whether a torchrun in the command would not load sitecustomize.py and needs the PET_* themselves: there is
-/// none, or the words of the command or its shell script replace PYTHONPATH. A text that says with which
-/// nodes it trains gets none, because a `torchrun --standalone` would wait for the other nodes.
-bool needs_plain_variables(const LaunchInput& input, bool has_site) {
+/// The command's words and the shell scripts among them.
+std::string text_of(const LaunchInput& input) {
   std::string text;
   for (const std::string& word : input.command) {
     text += word + '\n';
     if (word.ends_with(".sh")) text += input.node.file(word).value_or("");
   }
+  return text;
+}
+
+bool starts_torchrun(std::string_view text) {
+  return text.find("torchrun") != std::string_view::npos ||
+         text.find("torch.distributed.run") != std::string_view::npos ||
+         text.find("torch.distributed.launch") != std::string_view::npos;
+}
+
+/// Whether a shell's text reads the variable PORT.
+bool reads_port(std::string_view text) {
+  const auto in_name = [](char c) {
+    return c == '_' || is_digit(c) || (to_lower(c) >= 'a' && to_lower(c) <= 'z');
+  };
+  for (const std::string_view form : {"$PORT", "${PORT"}) {
+    for (auto at = text.find(form); at != std::string_view::npos; at = text.find(form, at + 1)) {
+      const auto end = at + form.size();
+      if (end == text.size() || !in_name(text[end])) return true;
+    }
+  }
+  return false;
+}
+
+/// Whether a torchrun in the command would not load sitecustomize.py and needs the PET_* themselves: there is
+/// none, or the words of the command or its shell script replace PYTHONPATH. A text that says with which
+/// nodes it trains gets none, because a `torchrun --standalone` would wait for the other nodes.
+bool needs_plain_variables(const LaunchInput& input, bool has_site) {
+  const std::string text = text_of(input);
   const auto has = [&text](std::string_view part) { return text.find(part) != std::string::npos; };
-  const bool starts = has("torchrun") || has("torch.distributed.run") || has("torch.distributed.launch");
   const bool chooses = has("standalone") || has("rdzv") || has("--nnodes") || has("--master");
-  return starts && !chooses && (!has_site || has("PYTHONPATH=") || has("unset PYTHONPATH"));
+  return starts_torchrun(text) && !chooses && (!has_site || has("PYTHONPATH=") || has("unset PYTHONPATH"));
 }
 
 void warn_script(LaunchChoice& choice, const LaunchInput& input) {
@@ -210,6 +235,16 @@ void change_for_torchrun(EnvironmentChange& change, const LaunchChoice& choice, 
   if (input.topology.elastic && !environment.get(share)) set.emplace_back(share, "1");
   if (!environment.get(agent_error_variable) && choice.log_dir.empty() && !folder.path.empty())
     set.emplace_back(agent_error_variable, agent_error_file(folder.path));
+}
+
+void change_for_script(EnvironmentChange& change, const LaunchChoice& choice, const LaunchInput& input) {
+  const Topology& topology = input.topology;
+  if (!topology.alone || topology.platform == "none" || choice.launches() || !topology.idle_role.empty() ||
+      input.node.environment().get("PORT"))
+    return;
+  const std::string text = text_of(input);
+  if (starts_torchrun(text) && reads_port(text))
+    change.set.emplace_back("PORT", topology.facts.text(Fact::master_port));
 }
 
 void change_for_site(EnvironmentChange& change, const LaunchChoice& choice, const LaunchInput& input,

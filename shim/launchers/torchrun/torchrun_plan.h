@@ -71,6 +71,10 @@ void hide_other_job(EnvironmentChange& change, const LaunchInput& input, const T
 void change_for_torchrun(EnvironmentChange& change, const LaunchChoice& choice, const LaunchInput& input,
                          const OwnFolder& folder);
 
+/// Gives a script on a lone node the free port as PORT where its text reads that beside torch's launcher
+/// (OpenMMLab's tools/dist_train.sh); other programs read PORT as their web server's.
+void change_for_script(EnvironmentChange& change, const LaunchChoice& choice, const LaunchInput& input);
+
 /// Makes Python processes load sitecustomize.py.
 void change_for_site(EnvironmentChange& change, const LaunchChoice& choice, const LaunchInput& input,
                      const OwnFolder& folder);
