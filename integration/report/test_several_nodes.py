@@ -1,12 +1,14 @@
 """What each node reports at the end of a job of two on loopback, under the real torchrun."""
 
 import os
+import re
 import signal
 import socket
 
 import pytest
+import yaml
 
-from lib.documents import shape, shown
+from lib.documents import REPOSITORY, shape, shown
 from lib.process import Process, clean_environment, descendants
 from report.conftest import Reporting
 
@@ -98,7 +100,7 @@ def test_after_a_change_of_membership_the_new_workers_count(nodes):
     assert "torchrun has started new workers: a node has joined; the job has 2 nodes now, 1 before" in first.process.stderr
     assert (first.cause["who"], first.cause["exit_code"]) == ("worker", 42)
     assert [worker["exit_code"] for worker in first.report["workers"]] == [42]
-    assert "failed first on this node (" in first.last_line and " of 2): it ended with code 42" in first.last_line
+    assert "failed first on node " in first.last_line and " of 2: it ended with code 42" in first.last_line
     assert first.log == "", "nothing is known beyond the exit code"
 
 
@@ -111,8 +113,8 @@ def test_when_torchruns_store_is_gone_torchrun_is_the_cause_and_not_the_worker_t
     assert second.cause["who"] == "launcher" and second.cause["lost_peer"]
     assert second.cause["exception"].startswith("RendezvousConnectionError: ")
     assert [worker["signal"] for worker in second.report["workers"]] == ["SIGTERM"]
-    assert second.last_line.startswith("rankshim: error: torchrun ended with code 1 ")
-    assert second.last_line.endswith("; another node probably failed before; it ended its workers itself")
+    assert second.last_line.startswith("rankshim: error: lost another node; see the other nodes' reports: torchrun ended with code 1 ")
+    assert second.last_line.endswith("; it ended its workers itself")
 
 
 def test_for_a_worker_that_lost_its_peer_the_report_names_a_probable_failure_of_another_node(nodes):
@@ -120,11 +122,29 @@ def test_for_a_worker_that_lost_its_peer_the_report_names_a_probable_failure_of_
     second.end()
     first.end()
     assert (second.code, second.cause["lost_peer"]) == (42, False)
-    assert "failed first on this node (1 of 2): it ended with code 42; torchrun" in second.last_line
+    assert "failed first on node 1 of 2: it ended with code 42; torchrun" in second.last_line
     assert shape(second.last_line) in shown("docs/report.md")
     assert (first.code, first.cause["lost_peer"]) == (1, True)
-    assert "failed first on this node (0 of 2): it ended with code 1 (RuntimeError: " in first.last_line
-    assert "; another node probably failed before; torchrun ended with code 1" in first.last_line
+    assert first.last_line.startswith("rankshim: error: lost its peer 127.0.0.1; see that node's report: worker 0 (rank 0, pid ")
+    assert re.search(r"\) on node 0 of 2 ended with code 1 after .* \(RuntimeError: ", first.last_line)
+    assert "GLHF" not in first.last_line and ".cc:" not in first.last_line
+
+
+def test_the_peer_of_a_drained_node_is_tried_again_by_kubeflows_exit_code_policy(nodes):
+    """kubeflow/training-operator@v1.9.4:pkg/util/train/train_util.go IsRetryableExitCode: 128 and above."""
+    job = yaml.safe_load((REPOSITORY / "examples/kubeflow-v1/exit-code.yaml").read_text())["spec"]["pytorchReplicaSpecs"]
+    containers = [replica["template"]["spec"]["containers"][0] for replica in job.values()]
+    (variables,) = [{entry["name"]: entry["value"] for entry in env} for env in [containers[0]["env"]] if env == containers[1]["env"]]
+    waits = ALL_REDUCE.replace('if node == "1": os._exit(42)', 'if node == "1": time.sleep(1000)')
+    drained, peer = nodes(1, waits, **variables), nodes(0, waits, **variables)
+    for node in (drained, peer):
+        node.process.wait_line("REDUCED", LONG)
+    drained.process.signal(signal.SIGTERM)
+    drained.end()
+    peer.end()
+    assert drained.code == 143
+    assert peer.cause["lost_peer"] and peer.cause["exit_code"] == 1
+    assert peer.code >= 128
 
 
 def test_a_torchrun_that_waits_for_the_others_when_its_workers_are_done_is_not_taken_for_one_without_workers(nodes, shim):

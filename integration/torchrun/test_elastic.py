@@ -175,4 +175,4 @@ def test_when_the_host_of_a_c10d_job_is_lost_the_others_end_with_an_error_that_n
     assert other.wait(LEARNED) == 1
     cause = json.loads((made.folder / "report-1.json").read_text())["root_cause"]
     assert (cause["who"], cause["lost_peer"]) == ("worker", True)
-    assert "another node probably failed before; the node that hosts the rendezvous is lost" in other.stderr.splitlines()[-1]
+    assert "lost the node that hosts the rendezvous; see its report: worker " in other.stderr.splitlines()[-1]

@@ -6,7 +6,10 @@ namespace rankshim::supervise {
 
 /// Which processes get a signal that rankshim passes on.
 enum class SignalScope : std::uint8_t {
-  child,  ///< the command alone (torchrun passes signals to its workers itself)
+  /// A stop goes down the command's tree to the processes that handle it (stop_walk.h); any other signal goes
+  /// to the command's process group, or to a launcher that stops its workers itself alone.
+  handlers,
+  child,  ///< the command alone
   group,  ///< the command's process group
   tree,   ///< everything that the command started, in other sessions too
 };

@@ -48,9 +48,6 @@ void choose_scope(LaunchChoice& choice, const Settings& settings) {
   if (wanted == "child") choice.scope = SignalScope::child;
   if (wanted == "group") choice.scope = SignalScope::group;
   if (wanted == "tree") choice.scope = SignalScope::tree;
-  // torchrun passes TERM, INT, HUP and QUIT to its workers; a signal to its group would reach the workers of
-  // old versions twice.
-  if (wanted == "auto" && choice.by_torchrun()) choice.scope = SignalScope::child;
 }
 
 void choose_wait(LaunchChoice& choice, const LaunchInput& input) {

@@ -44,7 +44,7 @@ struct WorkerPlan {
 /// from its texts.
 struct LaunchChoice {
   LauncherKind launcher = LauncherKind::none;
-  supervise::SignalScope scope = supervise::SignalScope::group;
+  supervise::SignalScope scope = supervise::SignalScope::handlers;
   Until wait = Until::none;
   /// With a launcher, the user's folder for the workers' logs; empty: a temporary folder.
   std::string log_dir;

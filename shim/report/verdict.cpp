@@ -12,6 +12,7 @@
 #include "base/duration.h"
 #include "base/exit_code.h"
 #include "base/signal_text.h"
+#include "base/text.h"
 #include "launchers/torchrun/lost_peer.h"
 #include "settings/settings.h"
 
@@ -150,6 +151,7 @@ RootCause failed_command(const Ending& ending, const Verdict& verdict, bool laun
 
 /// What a reader needs besides the exit code or signal: " (ValueError: boom)".
 std::string explanation(const RootCause& root, const Details& details) {
+  constexpr std::size_t longest = 300;
   std::string text;
   const std::uint64_t kills = details.memory.known ? details.memory.oom_kills : 0;
   if (root.out_of_memory) {
@@ -162,14 +164,14 @@ std::string explanation(const RootCause& root, const Details& details) {
     if (details.memory.limit) text += ": the limit is " + mebibytes(*details.memory.limit);
     if (details.memory.peak) text += ", the peak was " + mebibytes(*details.memory.peak);
   }
-  if (root.error != nullptr) {
-    constexpr std::size_t longest = 300;
-    if (!text.empty()) text += "; ";
-    text += root.error->message.substr(0, std::min(root.error->message.find('\n'), longest));
-  }
-  const bool bus = root.signal == SIGBUS || text.find("Bus error") != std::string::npos;
+  const std::string error = root.error == nullptr ? std::string() : in_plain_words(root.error->message);
+  const std::string_view shown = cut(error, longest);
+  if (!shown.empty() && !root.signal) text += (text.empty() ? "" : "; ") + std::string(shown);
+  const bool bus = root.signal == SIGBUS || error.find("Bus error") != std::string::npos;
   if (bus && !details.shm.empty()) text += (text.empty() ? "" : "; ") + details.shm;
-  return text.empty() ? text : " (" + text + ")";
+  if (!text.empty()) text = " (" + text + ")";
+  if (!shown.empty() && root.signal) text += ", after " + std::string(shown);
+  return text;
 }
 
 bool all_workers_succeeded(const Ending& ending) {
@@ -199,12 +201,22 @@ bool lost_peer(const RootCause& root, const std::optional<supervise::NodeNumbers
   return root.signal == SIGABRT || (root.error != nullptr && is_error_of_lost_peer(root.error->message));
 }
 
-/// What follows the end of a worker that may have lost its peer: only the exception shows it for certain.
-std::string before_here(const RootCause& root) {
-  if (!root.lost_peer) return {};
-  return root.signal == SIGABRT && root.error == nullptr
-             ? "; it aborted by itself, or NCCL's watchdog aborted it because another node failed before"
-             : "; another node probably failed before";
+/// How the line of a node begins that another one has taken along: where the reader has to look.
+std::string point_of_victim(const RootCause& root, bool host_is_lost) {
+  if (!root.lost_peer || root.out_of_memory) return {};
+  if (host_is_lost) return "lost the node that hosts the rendezvous; see its report: ";
+  if (root.error == nullptr)
+    return "aborted, by itself or by NCCL's watchdog because another node failed; see the other nodes' "
+           "reports: ";
+  const std::string_view peer = peer_in(root.error->message);
+  return peer.empty() ? "lost another node; see the other nodes' reports: "
+                      : fmt::format("lost its peer {}; see that node's report: ", printable(peer));
+}
+
+/// " on node 1 of 2"
+std::string on_node(const std::optional<supervise::NodeNumbers>& numbers) {
+  if (!numbers || numbers->nodes < 2) return {};
+  return fmt::format(" on node {} of {}", numbers->node_rank, numbers->nodes);
 }
 
 /// Whether torchrun could not start its workers again because the node that hosts the rendezvous is gone.
@@ -222,7 +234,7 @@ bool never_met(const Ending& ending, const RootCause& root) {
 
 /// Judges by torchrun's workers, because torchrun's exit code says nothing about them.
 void judge_workers(const Ending& ending, const Details& details,
-                   const std::optional<supervise::NodeNumbers>& numbers, Verdict& verdict) {
+                   const std::optional<supervise::NodeNumbers>& numbers, bool by_torchrun, Verdict& verdict) {
   if (verdict.code == 0 && !ending.stop_signal) return;
   verdict.root = failed_worker(ending, details);
   if (verdict.root) {
@@ -232,20 +244,26 @@ void judge_workers(const Ending& ending, const Details& details,
     verdict.code = root.code;
     const std::string end = root.signal ? "was ended by " + supervise::signal_name(*root.signal)
                                         : "ended with code " + std::to_string(root.code);
-    std::string first = " failed first";
-    if (numbers && numbers->nodes > 1)
-      first += " on this node (" + std::to_string(numbers->node_rank) + " of " +
-               std::to_string(numbers->nodes) + ")";
-    verdict.sentence =
-        name_of(root) + first + ": it " + end + explanation(root, details) + before_here(root) +
-        (host_is_lost ? "; the node that hosts the rendezvous is lost; " : "; ") + verdict.sentence;
+    const std::string point = point_of_victim(root, host_is_lost);
+    const std::string after = " after " + hours_and_minutes(ending.ran);
+    const std::string first = fmt::format("{} failed first{}: it {}", name_of(root), on_node(numbers), end);
+    const std::string why = explanation(root, details);
+    if (!point.empty()) {
+      verdict.sentence = point + name_of(root) + on_node(numbers) + " " + end + after + why;
+    } else if (by_torchrun) {
+      verdict.sentence = first + why + "; " + verdict.sentence;
+    } else {  // its end is the end of all
+      verdict.sentence = first + after + why;
+    }
+    if ((!point.empty() || !by_torchrun) && !ending.did_not_stop.empty())
+      verdict.sentence += "; " + ending.did_not_stop;
   } else if (ending.stop_signal && were_done_before_stop(ending)) {
     verdict.code = 0;
     verdict.cause = Cause::none;
-    verdict.sentence = "all workers had already ended with code 0; " + verdict.sentence;
+    if (by_torchrun) verdict.sentence = "all workers had already ended with code 0; " + verdict.sentence;
   } else if (ending.stop_signal) {
     verdict.code = exit_code::signal_base + *ending.stop_signal;
-    if (all_workers_succeeded(ending))
+    if (by_torchrun && all_workers_succeeded(ending))
       verdict.sentence = "all workers then ended with code 0; " + verdict.sentence;
   }
 }
@@ -263,22 +281,29 @@ Verdict judge(const Ending& ending, const LaunchChoice& choice, const LaunchPlan
   const bool launcher = choice.launches();
   const std::string after = hours_and_minutes(ending.ran);
   const std::string name = choice.by_torchrun() ? std::string(plan.agent_name)
-                           : launcher           ? "the set of workers"
+                           : launcher           ? "the workers"
                                                 : program;
+  const bool several = launcher && !choice.by_torchrun();
   const int own_code = exit_code_of(ending);
   verdict.code = own_code;
   const bool remains = !ending.ended_at && !ending.left_behind.empty();
-  verdict.sentence = name +
-                     (remains     ? " did not end even on SIGKILL,"
-                      : signalled ? " was ended by " + supervise::signal_name(ending.number)
-                                  : " ended with code " + std::to_string(ending.number)) +
-                     " after " + after;
-  if (ending.killed_by_us && !remains)
-    verdict.sentence +=
-        ending.workers.never_met ? ", killed by rankshim" : ", killed by rankshim because it had not stopped";
+  verdict.sentence =
+      name +
+      (remains     ? " did not end even on SIGKILL,"
+       : signalled ? (several ? " were ended by " : " was ended by ") + supervise::signal_name(ending.number)
+                   : " ended with code " + std::to_string(ending.number)) +
+      " after " + after;
+  if (ending.killed_by_us && !remains) {
+    verdict.sentence += ending.number == SIGABRT
+                            ? ", by which rankshim asked for stacks, because of what had not stopped"
+                        : ending.workers.never_met ? ", killed by rankshim"
+                        : several                  ? ", killed by rankshim because they had not stopped"
+                                                   : ", killed by rankshim because it had not stopped";
+  }
   if (ending.stop_signal) {
     verdict.cause = Cause::stopped;
-    verdict.sentence += "; " + supervise::signal_name(*ending.stop_signal) + " had asked it to stop";
+    verdict.sentence += "; " + supervise::signal_name(*ending.stop_signal) + " had asked " +
+                        (several ? "them" : "it") + " to stop";
   }
   if (ending.workers.never_met) {
     verdict.code = exit_code::unreachable;
@@ -288,16 +313,20 @@ Verdict judge(const Ending& ending, const LaunchChoice& choice, const LaunchPlan
     return verdict;
   }
   if (!ending.did_not_stop.empty()) verdict.sentence += "; " + ending.did_not_stop;
-  if (launcher) judge_workers(ending, details, numbers, verdict);
+  if (launcher) judge_workers(ending, details, numbers, choice.by_torchrun(), verdict);
   if (!verdict.root && own_code != 0 && !ending.stop_signal) {
     verdict.root = failed_command(ending, verdict, launcher, details);
-    verdict.sentence += explanation(*verdict.root, details);
     verdict.root->lost_peer = lost_peer(*verdict.root, numbers);
-    verdict.sentence += before_here(*verdict.root);
+    verdict.sentence =
+        point_of_victim(*verdict.root, false) + verdict.sentence + explanation(*verdict.root, details);
     if (launcher && !ending.workers.ends.empty() && launcher_failed(ending, details))
       verdict.sentence += "; it ended its workers itself";
   }
-  if (verdict.root) verdict.cause = verdict.root->out_of_memory ? Cause::oom : Cause::none;
+  if (verdict.root) {
+    verdict.cause = verdict.root->out_of_memory ? Cause::oom
+                    : verdict.root->lost_peer   ? Cause::peer
+                                                : Cause::none;
+  }
   if (verdict.root && launcher && never_met(ending, *verdict.root)) {
     verdict.code = exit_code::unreachable;
     verdict.cause = Cause::wait;

@@ -103,7 +103,7 @@ TEST_CASE("each of several nodes reports only on itself, and names another that 
       judge(torchrun({worker(1, exited(42), 2s)}), chosen(LauncherKind::torchrun), train, {}, numbers);
   CHECK(
       own.sentence ==
-      "worker 1 (rank 9, pid 101) failed first on this node (1 of 2): it ended with code 42; torchrun ended "
+      "worker 1 (rank 9, pid 101) failed first on node 1 of 2: it ended with code 42; torchrun ended "
       "with code 1 after 10.0 s");
   CHECK_FALSE(own.root.value().lost_peer);
 
@@ -112,17 +112,39 @@ TEST_CASE("each of several nodes reports only on itself, and names another that 
   const Ending raised = torchrun({worker(1, exited(1), 2s)});
   const Verdict lost = judge(raised, chosen(LauncherKind::torchrun), train, gloo, numbers);
   CHECK(lost.root.value().lost_peer);
+  CHECK(lost.cause == Cause::peer);
   CHECK(lost.sentence ==
-        "worker 1 (rank 9, pid 101) failed first on this node (1 of 2): it ended with code 1 (RuntimeError: "
-        "[../gloo/transport/tcp/pair.cc:547] Connection closed by peer [10.0.0.1]:4711); another node "
-        "probably failed before; torchrun ended with code 1 after 10.0 s");
+        "lost its peer 10.0.0.1; see that node's report: worker 1 (rank 9, pid 101) on node 1 of 2 ended with "
+        "code 1 after 10.0 s (RuntimeError: Connection closed by peer [10.0.0.1]:4711)");
   CHECK_FALSE(
       judge(raised, chosen(LauncherKind::torchrun), train, gloo).root.value().lost_peer);  // a node alone
 
   const Verdict watchdog =
       judge(torchrun({worker(0, SIGABRT, 2s)}), chosen(LauncherKind::torchrun), train, {}, numbers);
-  CHECK(watchdog.sentence.find("SIGABRT; it aborted by itself, or NCCL's watchdog aborted it because another "
-                               "node failed before;") != std::string::npos);
+  CHECK(watchdog.sentence ==
+        "aborted, by itself or by NCCL's watchdog because another node failed; see the other nodes' reports: "
+        "worker 0 (rank 8, pid 100) on node 1 of 2 was ended by SIGABRT after 10.0 s");
+}
+
+TEST_CASE("an exception of a worker that a signal ended is told in order", "[verdict]") {
+  const Details details = with_error(1, "RuntimeError: boom");
+  CHECK(judge(torchrun({worker(1, SIGTERM, 2s)}), chosen(LauncherKind::torchrun), train, details).sentence ==
+        "worker 1 (rank 9, pid 101) failed first: it was ended by SIGTERM, after RuntimeError: boom; torchrun "
+        "ended with code 1 after 10.0 s");
+}
+
+TEST_CASE("workers of the native launcher are several", "[verdict]") {
+  Ending ending = torchrun({worker(0, 0, 6s), worker(1, 0, 7s)});
+  ending.number = 0;
+  CHECK(judge(ending, chosen(LauncherKind::native), train, {}).sentence ==
+        "the workers ended with code 0 after 10.0 s");
+  ending.stop_signal = SIGTERM;
+  ending.stopped_at = start + 5s;
+  CHECK(judge(ending, chosen(LauncherKind::native), train, {}).sentence ==
+        "the workers ended with code 0 after 10.0 s; SIGTERM had asked them to stop");
+  const Ending failed = torchrun({worker(1, exited(1), 2s)});
+  CHECK(judge(failed, chosen(LauncherKind::native), train, {}).sentence ==
+        "worker 1 (rank 9, pid 101) failed first: it ended with code 1 after 10.0 s");
 }
 
 TEST_CASE("what ends after the agent or after a stop is no cause", "[verdict]") {
@@ -188,9 +210,8 @@ TEST_CASE("a worker that failed because the rendezvous' host was lost is reporte
       judge(torchrun({worker(1, exited(1), 2s)}), chosen(LauncherKind::torchrun), train, details, numbers);
   CHECK(verdict.root.value().lost_peer);
   CHECK(verdict.sentence ==
-        "worker 1 (rank 9, pid 101) failed first on this node (1 of 2): it ended with code 1 "
-        "(ConnectionError: a peer is gone); another node probably failed before; the node that hosts the "
-        "rendezvous is lost; torchrun ended with code 1 after 10.0 s");
+        "lost the node that hosts the rendezvous; see its report: worker 1 (rank 9, pid 101) on node 1 of 2 "
+        "ended with code 1 after 10.0 s (ConnectionError: a peer is gone)");
 }
 
 TEST_CASE("a launcher that failed itself and ended its workers is the cause", "[verdict]") {
@@ -206,8 +227,8 @@ TEST_CASE("a launcher that failed itself and ended its workers is the cause", "[
   CHECK(verdict.root->error == &store.agent);
   CHECK(
       verdict.sentence ==
-      "torchrun ended with code 1 after 10.0 s (RendezvousConnectionError: The connection to the C10d store "
-      "has failed.); another node probably failed before; it ended its workers itself");
+      "lost another node; see the other nodes' reports: torchrun ended with code 1 after 10.0 s "
+      "(RendezvousConnectionError: The connection to the C10d store has failed.); it ended its workers itself");
 
   // A worker that failed before torchrun did, over the same.
   CHECK(judge(torchrun({worker(1, exited(42), 2s), worker(0, SIGTERM, 9s)}), chosen(LauncherKind::torchrun),

@@ -13,8 +13,11 @@ namespace {
 /// An exit code, 0 to 255.
 std::optional<int> exit_code_in(std::string_view text) { return parse_number<std::uint8_t>(text); }
 
-constexpr std::array<std::pair<std::string_view, Cause>, 4> causes = {
-    {{"oom", Cause::oom}, {"wait", Cause::wait}, {"config", Cause::config}, {"stopped", Cause::stopped}}};
+constexpr std::array<std::pair<std::string_view, Cause>, 5> causes = {{{"oom", Cause::oom},
+                                                                       {"wait", Cause::wait},
+                                                                       {"config", Cause::config},
+                                                                       {"stopped", Cause::stopped},
+                                                                       {"peer", Cause::peer}}};
 
 }  // namespace
 

@@ -14,6 +14,7 @@ enum class Cause : std::uint8_t {
   wait,     ///< the master was not reachable in time
   config,   ///< the environment or configuration is incomplete or contradictory
   stopped,  ///< a stop was requested
+  peer,     ///< a worker of another node was lost (lost_peer.h)
 };
 
 /// `--exit-map`: FROM[-TO]=CODE or CAUSE=CODE, separated by commas. The rule for a cause comes before one for

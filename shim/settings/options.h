@@ -158,7 +158,7 @@ inline constexpr std::array options = {
 
     OptionInfo{Option::signal_scope, "Signals and exit codes", "signal-scope", ValueKind::choice,
                "auto|child|group|tree", "auto",
-               "which processes get a signal; auto: torchrun alone, or a program's process group"},
+               "which processes get a stop signal; auto: those that handle it, from the command downwards"},
     OptionInfo{
         Option::grace, "", "grace", ValueKind::time, "TIME", "",
         "the time from a stop signal until everything is killed; otherwise as long as the platform allows"},
@@ -183,7 +183,7 @@ inline constexpr std::array options = {
                "session, with stdin as its terminal"},
     OptionInfo{Option::exit_map, "", "exit-map", ValueKind::exit_map, "FROM[-TO]=CODE,...", "",
                "change exit codes, for a platform's rules of retrying; FROM may be a cause: oom, wait, "
-               "config, stopped"},
+               "config, stopped, peer"},
     OptionInfo{Option::hold_on_failure, "", "hold-on-failure", ValueKind::time, "TIME", "",
                "keep a failed container this long, for kubectl exec; a TERM ends it"},
 

@@ -1,6 +1,7 @@
 #include "supervise/ending.h"
 
 #include <cerrno>
+#include <csignal>
 
 #include "base/exit_code.h"
 
@@ -11,7 +12,7 @@ int exit_code_of(const Ending& ending) {
     case Ending::Kind::exited:
       return ending.number;
     case Ending::Kind::signalled:
-      return exit_code::signal_base + ending.number;
+      return exit_code::signal_base + (ending.killed_by_us ? SIGKILL : ending.number);
     case Ending::Kind::withheld:
       return exit_code::system;
     case Ending::Kind::not_started:

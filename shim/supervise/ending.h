@@ -30,8 +30,8 @@ struct Ending {
   /// The first signal after the command's end that would have ended rankshim, or a stop signal that was not
   /// passed on before the end; for a hook, also one that came while it ran.
   std::optional<int> late_signal;
-  bool killed_by_us = false;      ///< rankshim ended the command itself by KILL
-  unsigned leftovers = 0;         ///< processes that still existed when the command had ended
+  bool killed_by_us = false;  ///< rankshim ended the command itself: by KILL, or when asking for its stacks
+  unsigned leftovers = 0;     ///< processes that still existed when the command had ended
   unsigned leftovers_killed = 0;  ///< of these, how many had to be killed
   /// The processes that had not stopped in time, before stacks and KILL: "worker 0 (rank 8, pid 17, state S,
   /// in futex_do_wait) did not stop in 1.6 s".

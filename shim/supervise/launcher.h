@@ -115,6 +115,10 @@ class Launcher {
   /// not ready, the signal is kept.
   [[nodiscard]] virtual std::vector<Process> receivers(int /*signal*/) const { return {}; }
 
+  /// The workers that get this stop instead of the launcher, which then follows their ends; none: the
+  /// launcher gets it itself.
+  [[nodiscard]] virtual std::vector<Process> receivers_of_stop(int /*signal*/) { return {}; }
+
   // ---- what happens ----
 
   /// The command runs since `when` with this environment, which stays valid. `processes` has its process

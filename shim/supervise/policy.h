@@ -13,7 +13,7 @@ class Observer;
 
 /// How a command is supervised.
 struct Policy {
-  SignalScope scope = SignalScope::group;
+  SignalScope scope = SignalScope::handlers;
   /// The time between passing a stop signal on and killing everything that is left. Nothing: as long as the
   /// platform allows.
   std::optional<std::chrono::milliseconds> grace;

@@ -52,12 +52,13 @@ void SignalForwarder::command_ended() {
   due_.reset();
 }
 
-void SignalForwarder::pass_on(const Received& signal) {
+void SignalForwarder::pass_on(const Received& signal, bool stop) {
   last_resort::owe(signal.number);
   const bool waits = (kept_numbers_ & bit(signal.number)) != 0;
   if (waits && signal.number < first_real_time_signal) return;  // merged, as the kernel would do
   if (!waits) {
-    const int done = deliver(signal);
+    if (stop) stop_walk_.forget(signal.number);
+    const int done = deliver(signal, stop);
     if (done >= 0 || done == -ESRCH) return last_resort::settle(signal.number);
     if (launcher_.is_for_workers(signal.number)) {
       log::info("{} is kept until the launcher's workers can take it", signal_name(signal.number));
@@ -65,11 +66,11 @@ void SignalForwarder::pass_on(const Received& signal) {
       log::debug("{} is kept: {}", signal_name(signal.number), std::strerror(-done));
     }
   }
-  keep(signal);
+  keep(signal, stop);
 }
 
-void SignalForwarder::keep(const Received& signal) {
-  kept_.push_back({signal});
+void SignalForwarder::keep(const Received& signal, bool stop) {
+  kept_.push_back({signal, stop});
   kept_numbers_ |= bit(signal.number);
   if (kept_.size() == most_kept) signals_.hold_real_time(true);
   if (!due_) set_due(true);
@@ -93,7 +94,7 @@ void SignalForwarder::try_again() {
   std::erase_if(kept_, [&](Kept& kept) {
     const int number = kept.signal.number;
     if ((waiting & bit(number)) != 0) return false;
-    const int done = deliver(kept.signal);
+    const int done = deliver(kept.signal, kept.stop);
     const bool refused = done != -EAGAIN && ++kept.refused >= most_refusals;
     if (refused) log::warn("{} could not be passed on: {}", signal_name(number), std::strerror(-done));
     if (done >= 0 || done == -ESRCH || refused) {
@@ -110,8 +111,11 @@ void SignalForwarder::try_again() {
 
 /// Delivers only while the command is not reaped: until then its process number, and its group's, cannot be
 /// reused.
-int SignalForwarder::deliver(const Received& signal) {
+int SignalForwarder::deliver(const Received& signal, bool stop) {
   if (launcher_.is_for_workers(signal.number)) return deliver_to_workers(signal);
+  if (stop && scope_ == SignalScope::handlers) {
+    if (const std::optional<int> done = walk(signal)) return *done;
+  }
   if (scope_ == SignalScope::tree) {
     const kernel::Payload payload = payload_of(signal);
     return to_all(signal.number, is_queued(signal) ? &payload : nullptr);
@@ -134,7 +138,9 @@ int SignalForwarder::deliver_to(pid_t process, const Received& signal) {
   // is full.
   const bool real_time = signal.number >= first_real_time_signal;
   const kernel::Payload payload = payload_of(signal);
-  if (scope_ == SignalScope::group) {
+  const bool to_group =
+      scope_ == SignalScope::group || (scope_ == SignalScope::handlers && !launcher_.stops_workers());
+  if (to_group) {
     int done = queued || real_time ? kernel::queue_to_group(process, signal.number, payload) : -ENOSYS;
     if (done == -ENOSYS && queued) done = walk_group(process, signal.number, payload);
     if (done == -ENOSYS) done = kernel::send(-process, signal.number);
@@ -142,6 +148,23 @@ int SignalForwarder::deliver_to(pid_t process, const Received& signal) {
   }
   return queued || real_time ? kernel::queue(process, signal.number, payload)
                              : kernel::send(process, signal.number);
+}
+
+/// Passes a stop down the tree; nothing if /proc does not show the command, or what processes do with
+/// signals.
+std::optional<int> SignalForwarder::walk(const Received& signal) {
+  const std::optional<std::vector<Process>> all = everything();
+  if (!all || !StopWalk::is_possible()) return std::nullopt;
+  std::vector<Process> roots = launcher_.receivers_of_stop(signal.number);
+  if (roots.empty()) {
+    std::ranges::copy_if(*all, std::back_inserter(roots), [this](const Process& process) {
+      return std::ranges::find(processes_, process.pid) != processes_.end();
+    });
+    if (roots.size() != processes_.size()) return std::nullopt;
+  }
+  const bool with_payload = is_queued(signal) || signal.number >= first_real_time_signal;
+  const kernel::Payload payload = payload_of(signal);
+  return stop_walk_.pass(*all, roots, signal.number, with_payload ? &payload : nullptr);
 }
 
 /// −EAGAIN while no worker can take it.
@@ -178,6 +201,21 @@ int SignalForwarder::to_all(int signal, const kernel::Payload* payload) {
     done = std::max(done, sent == -ESRCH ? kernel::send(process, signal) : sent);
   }
   return done;
+}
+
+void SignalForwarder::stop_what_is_left(int signal) {
+  const bool first = !std::exchange(asked_what_is_left_, true);
+  const std::optional<std::vector<Process>> all =
+      scope_ == SignalScope::handlers && StopWalk::is_possible() ? everything() : std::nullopt;
+  if (!all) {
+    if (first) to_all(signal);
+    return;
+  }
+  std::vector<Process> roots;
+  std::ranges::copy_if(*all, std::back_inserter(roots), [this](const Process& process) {
+    return process.parent == getpid() && !stop_walk_.has_reached(process);
+  });
+  stop_walk_.pass(*all, roots, signal, nullptr);
 }
 
 void SignalForwarder::to_stopped(int signal) {

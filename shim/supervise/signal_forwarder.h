@@ -12,6 +12,7 @@
 #include "supervise/kernel.h"
 #include "supervise/launcher.h"
 #include "supervise/signal_queue.h"
+#include "supervise/stop_walk.h"
 #include "supervise/tree.h"
 
 namespace rankshim::supervise {
@@ -24,7 +25,7 @@ class SignalForwarder {
 
   /// `signals` leaves real-time signals in the kernel's queue while too many are kept here. A signal for the
   /// launcher's workers is kept until there are workers and each of them can take it.
-  SignalForwarder(SignalQueue& signals, SignalScope scope, const Launcher& launcher)
+  SignalForwarder(SignalQueue& signals, SignalScope scope, Launcher& launcher)
       : signals_(signals), scope_(scope), launcher_(launcher) {}
 
   /// Children from before rankshim's exec do not belong to the command (`exec > >(tee log); exec rankshim …`
@@ -41,8 +42,8 @@ class SignalForwarder {
   /// All of them were reaped. Signals that are kept for the command are dropped.
   void command_ended();
 
-  /// Passes a signal on, now or as soon as possible.
-  void pass_on(const Received& signal);
+  /// Passes a signal on, now or as soon as possible. `stop`: it asks the command to stop.
+  void pass_on(const Received& signal, bool stop = false);
 
   /// When try_again() is to be called; nothing if no signal is kept.
   [[nodiscard]] const std::optional<Clock::time_point>& due() const { return due_; }
@@ -51,6 +52,10 @@ class SignalForwarder {
   /// Sends to everything that the command started: by one call to all of a PID namespace if rankshim is its
   /// PID 1, otherwise to all descendants. Returns 0 or −errno.
   int to_all(int signal, const kernel::Payload* payload = nullptr);
+
+  /// Asks what the command has left behind to stop. To be called again when one of it has ended: its children
+  /// have not been asked if it handled the signal, and are asked now.
+  void stop_what_is_left(int signal);
 
   /// Sends to those of them that are stopped (by job control or a debugger), or to all if /proc does not show
   /// it.
@@ -66,23 +71,27 @@ class SignalForwarder {
  private:
   struct Kept {
     Received signal;
+    bool stop = false;
     unsigned refused = 0;  ///< how often the kernel refused it
   };
 
-  int deliver(const Received& signal);
+  int deliver(const Received& signal, bool stop);
   int deliver_to(pid_t process, const Received& signal);
+  std::optional<int> walk(const Received& signal);
   int deliver_to_workers(const Received& signal);
   int walk_group(pid_t group, int signal, const kernel::Payload& payload);
-  void keep(const Received& signal);
+  void keep(const Received& signal, bool stop);
   void set_due(bool progress);
 
   SignalQueue& signals_;
   const SignalScope scope_;
-  const Launcher& launcher_;
+  Launcher& launcher_;
   const bool pid_1_ = getpid() == 1;
   std::vector<pid_t> processes_;  // the command's that have not ended
   bool command_ended_ = false;
   std::vector<Process> before_us_;
+  StopWalk stop_walk_;
+  bool asked_what_is_left_ = false;
   std::vector<Kept> kept_;  // in the order of their arrival
   SignalSet kept_numbers_ = 0;
   std::chrono::milliseconds delay_{0};

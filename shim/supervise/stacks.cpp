@@ -43,6 +43,11 @@ std::chrono::milliseconds time_for_stacks(std::chrono::milliseconds grace) {
   return std::min(grace / 5, std::chrono::milliseconds{1000});
 }
 
+bool shows_stacks(const Process& process) {
+  const std::optional<SignalMasks> masks = signal_masks(process.pid);
+  return masks && (masks->caught & bit(SIGABRT)) != 0;
+}
+
 void ask_for_stacks(const std::vector<Process>& processes) {
   for (const Process& process : processes) {
     // If its number belongs to another process by now, this does no harm.

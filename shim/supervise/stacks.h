@@ -9,12 +9,15 @@
 
 namespace rankshim::supervise {
 
-/// The part of the grace that is kept for stacks: the last fifth, at most a second. Python's fault handler
-/// writes them within milliseconds.
+/// How long a process may write its stacks before it is killed: a fifth of its grace, at most a second.
+/// Python's fault handler needs milliseconds.
 std::chrono::milliseconds time_for_stacks(std::chrono::milliseconds grace);
 
-/// Makes each of these show its stacks, by SIGABRT: Python prints every thread's stack if PYTHONFAULTHANDLER
-/// is set (faulthandler in Python's library), other programs just end. No core file is written.
+/// Whether SIGABRT makes this process show its stacks, because it has a handler for it: Python has one if
+/// PYTHONFAULTHANDLER is set (faulthandler in Python's library). It ends the process too.
+bool shows_stacks(const Process& process);
+
+/// Makes each of these show its stacks. No core file is written.
 void ask_for_stacks(const std::vector<Process>& processes);
 
 /// The processes that have not stopped, for messages: "worker 1 (rank 9, pid 17, state S, in futex_do_wait),

@@ -44,7 +44,8 @@ bool Supervisor::start() {
     for (auto* const list : {&pids, &pids_of_last_resort}) list->push_back(process.spawn->pid());
   }
   if (!policy_.hook) {
-    last_resort::command_runs(std::move(pids_of_last_resort), policy_.scope != SignalScope::child,
+    last_resort::command_runs(std::move(pids_of_last_resort),
+                              policy_.scope != SignalScope::child && !launcher_.stops_workers(),
                               policy_.grace);
     if (failed_at_)
       last_resort::process_ended(0, exit_code_of(ending_));  // the worker that could not be started
@@ -136,7 +137,7 @@ void Supervisor::act_on_deadlines() {
   const Clock::time_point now = Clock::now();
   constexpr std::array<void (Supervisor::*)(), rows> acts = {
       &Supervisor::on_reap_again, &Supervisor::on_deliver_again, &Supervisor::look_at_command,
-      &Supervisor::show_stacks,   &Supervisor::on_kill_due,      &Supervisor::give_up};
+      &Supervisor::on_kill_due,   &Supervisor::give_up};
   for (std::size_t row = 0; row < rows; ++row) {
     if (!due_[row] || *due_[row] > now) continue;
     due_[row].reset();

@@ -70,7 +70,6 @@ class Supervisor {
     reap_again,     ///< the kernel refused to report ends
     deliver_again,  ///< the kernel refused a signal
     look,           ///< the launcher's
-    ask_for_stack,  ///< just before the KILL
     kill,           ///< the first, and those that follow
     leave_behind,   ///< not even KILL helps
     rows,
@@ -115,7 +114,7 @@ class Supervisor {
   void record_withheld_end(int error);
   void begin_leftovers();
   void kill_by(Clock::time_point start, std::chrono::milliseconds grace);
-  void show_stacks();
+  bool asks_for_stacks();
   void on_kill_due();
   void name_hanging(const std::vector<Process>& left, std::string_view what_now);
   void kill_all(std::string_view why);
@@ -143,6 +142,7 @@ class Supervisor {
   bool interrupted_ = false;      // by INT
   bool command_stopped_ = false;  // by the terminal
   bool asked_for_stacks_ = false;
+  std::chrono::milliseconds time_for_stacks_{0};
   bool looked_at_leftovers_ = false;
 
   std::array<Deadline, rows> due_;

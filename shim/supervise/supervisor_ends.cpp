@@ -67,6 +67,8 @@ void Supervisor::reap() {
       progress_ = Progress::finished;
     } else if (command_ended_ && progress_ == Progress::running) {
       begin_leftovers();
+    } else if (progress_ == Progress::leftovers && reaped != 0) {
+      forwarder_.stop_what_is_left(SIGTERM);
     }
     return;
   }
@@ -156,7 +158,7 @@ void Supervisor::end_other_workers() {
   kill_by(Clock::now(), patience);
   Received term;
   term.number = SIGTERM;
-  forwarder_.pass_on(term);
+  forwarder_.pass_on(term, true);
   forwarder_.to_stopped(SIGCONT);  // which could not follow
   log::info("a worker has failed; the others are asked to stop, and are killed in {}", seconds(patience));
 }
@@ -189,7 +191,7 @@ void Supervisor::record_end(Started& process, int status) {
   } else if (WIFSIGNALED(status)) {
     ending_.kind = Ending::Kind::signalled;
     ending_.killed_by_us = was_killed(status);
-    ending_.number = ending_.killed_by_us ? SIGKILL : WTERMSIG(status);
+    ending_.number = WTERMSIG(status);
   } else {
     ending_.number = WEXITSTATUS(status);
   }
@@ -220,7 +222,7 @@ void Supervisor::begin_leftovers() {
   if (const std::optional<std::vector<Process>> left = forwarder_.everything()) {
     ending_.leftovers = static_cast<unsigned>(std::ranges::count_if(*left, &Process::alive));
   }
-  forwarder_.to_all(SIGTERM);
+  forwarder_.stop_what_is_left(SIGTERM);
   forwarder_.to_stopped(SIGCONT);  // which could not stop
   if (stopping_ && !policy_.grace)
     log::info("what the command left behind is asked to stop, and is killed in {}",
@@ -231,21 +233,25 @@ void Supervisor::begin_leftovers() {
 void Supervisor::kill_by(Clock::time_point start, milliseconds grace) {
   if (due_[kill] && *due_[kill] < start + grace) return;
   due_[kill] = start + grace;
-  if (policy_.stacks) due_[ask_for_stack] = *due_[kill] - time_for_stacks(grace);
+  time_for_stacks_ = time_for_stacks(grace);
   if (!policy_.hook) last_resort::kill_at(*due_[kill]);
 }
 
-/// A launcher that still has workers has not failed to follow the stop signal: it waits for them, and sees
-/// their ends.
-void Supervisor::show_stacks() {
+/// Asks those that can show their stacks, when the KILL is due and not before: the request ends them. A
+/// launcher that still has workers is not asked: it waits for them, and sees their ends.
+bool Supervisor::asks_for_stacks() {
+  if (!policy_.stacks || std::exchange(asked_for_stacks_, true)) return false;
   std::optional<std::vector<Process>> left = forwarder_.everything();
-  if (!left) return;
+  if (!left) return false;
   if (launcher_.stops_workers() && left->size() > 1)
     std::erase_if(*left, [this](const Process& process) { return process.pid == command_pid(); });
-  asked_for_stacks_ = true;
-  if (std::ranges::none_of(*left, &Process::alive)) return;
+  std::vector<Process> able = *left;
+  std::erase_if(able, [](const Process& process) { return !shows_stacks(process); });
+  if (able.empty()) return false;
   name_hanging(*left, ": asked for stacks by SIGABRT, then killed");
-  ask_for_stacks(*left);
+  ask_for_stacks(able);
+  due_[kill] = Clock::now() + time_for_stacks_;
+  return true;
 }
 
 void Supervisor::name_hanging(const std::vector<Process>& left, std::string_view what_now) {
@@ -262,7 +268,6 @@ void Supervisor::name_hanging(const std::vector<Process>& left, std::string_view
 void Supervisor::kill_all(std::string_view why) {
   progress_ = Progress::killing;
   const Clock::time_point now = Clock::now();
-  due_[ask_for_stack].reset();
   due_[kill] = now + kill_again;
   due_[leave_behind] = now + kill_patience;
   forwarder_.to_all(SIGKILL);
@@ -298,8 +303,9 @@ void Supervisor::on_kill_due() {
     forwarder_.to_all(SIGKILL);
     return;
   }
+  if (asks_for_stacks()) return;
   if (const std::optional<std::vector<Process>> left = forwarder_.everything();
-      left && (ending_.stop_signal || failed_at_) && !command_ended_ && !asked_for_stacks_)
+      left && (ending_.stop_signal || failed_at_) && !command_ended_ && ending_.did_not_stop.empty())
     name_hanging(*left, "");
   kill_all(command_ended_        ? "what the command left behind did not end in time"
            : ending_.stop_signal ? "the grace is over"

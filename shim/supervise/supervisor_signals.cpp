@@ -68,7 +68,7 @@ void Supervisor::on_running_signal(const Received& signal, bool stop, int arrive
   if (!stop) return forwarder_.pass_on(signal);
   const bool interrupted = std::exchange(interrupted_, interrupted_ || arrived == SIGINT);
   if (!ending_.stop_signal) {
-    forwarder_.pass_on(signal);
+    forwarder_.pass_on(signal, true);
     return on_stop(arrived, signal.number);
   }
   const bool launches = launcher_.stops_workers() || starts_workers_;
@@ -76,7 +76,7 @@ void Supervisor::on_running_signal(const Received& signal, bool stop, int arrive
   if (launcher_.stops_workers()) {
     log::debug("{} is not passed on: the launcher would start its waiting again", signal_name(signal.number));
   } else {
-    forwarder_.pass_on(signal);
+    forwarder_.pass_on(signal, true);
   }
 }
 
@@ -125,7 +125,7 @@ void Supervisor::stop_as_by_term() {
   stopping_ = true;
   Received stop;
   stop.number = SIGTERM;
-  forwarder_.pass_on(stop);
+  forwarder_.pass_on(stop, true);
   kill_by(now, policy_.grace.value_or(grace_after_stop));
   stop_was_passed_on();
   if (policy_.observer != nullptr) policy_.observer->stopping(SIGTERM);

@@ -1,13 +1,17 @@
 #include "launchers/torchrun/agent.h"
 
 #include <algorithm>
+#include <iterator>
 #include <string_view>
+#include <utility>
 
 #include "base/duration.h"
 #include "base/log.h"
 #include "base/number.h"
 #include "launchers/torchrun/find_workers.h"
+#include "supervise/kernel.h"
 #include "supervise/stacks.h"
+#include "supervise/tree.h"
 
 namespace rankshim::torchrun {
 
@@ -26,8 +30,9 @@ void Agent::started(boost::asio::io_context& io, const std::vector<pid_t>& proce
   Program::started(io, processes, when, environment);
   if (plan_.meeting) meeting_.emplace(*plan_.meeting, command(), when);
   if (plan_.log_folder.empty()) return;
+  ends_soon_.emplace(io);
   watch_.emplace(io, plan_.log_folder, plan_.workers);
-  watch_->begin(command());
+  watch_->begin(command(), [this] { on_worker_change(); });
 }
 
 std::vector<supervise::WorkerState> Agent::workers() const {
@@ -60,6 +65,55 @@ std::vector<supervise::Process> Agent::receivers(int signal) const {
   return workers;
 }
 
+/// All of a whole set, if each of them runs and handles the signal.
+std::vector<supervise::Process> Agent::receivers_of_stop(int signal) {
+  if (!watch_) return {};
+  watch_->look();
+  const std::vector<supervise::WorkerState> states = watch_->states();
+  if (states.size() != plan_.workers || std::ranges::any_of(states, &supervise::WorkerState::ended))
+    return {};
+  const auto below = supervise::descendants(command());
+  if (!below) return {};
+  std::vector<supervise::Process> workers;
+  std::ranges::copy_if(*below, std::back_inserter(workers), [&](const supervise::Process& process) {
+    return process.alive() &&
+           std::ranges::find(states, process.pid, &supervise::WorkerState::pid) != states.end();
+  });
+  const bool handle = std::ranges::all_of(workers, [signal](const supervise::Process& worker) {
+    const auto masks = supervise::signal_masks(worker.pid);
+    return masks && masks->take(signal);
+  });
+  if (workers.size() != states.size() || !handle) return {};
+  stops_alone_ = true;
+  passed_on_ = signal;
+  stopped_set_ = watch_->sets();
+  return workers;
+}
+
+/// One that has failed makes the agent end or restart the others. When all have ended with 0, it ends by
+/// itself, or waits for the other nodes' workers.
+void Agent::on_worker_change() {
+  constexpr milliseconds to_see_it_itself{2000};
+  if (!stops_alone_) return;
+  const bool failed = std::ranges::any_of(
+      watch_->ends(), [](const supervise::WorkerEnd& end) { return end.status_known && end.status != 0; });
+  if (failed || watch_->sets() != stopped_set_) return stop_agent();
+  if (watch_->some_run()) return;
+  ends_soon_->expires_after(to_see_it_itself);
+  ends_soon_->async_wait([this](const boost::system::error_code& error) {
+    if (!error) stop_agent();
+  });
+}
+
+/// Its number is its own as long as command_ended() was not called.
+void Agent::stop_agent() {
+  if (!std::exchange(stops_alone_, false)) return;
+  agent_due_.reset();
+  log::debug("{} is passed on to torchrun itself", supervise::signal_name(passed_on_));
+  supervise::kernel::send(command(), passed_on_);
+  expect_end();
+}
+
 void Agent::reaped(pid_t process, int status) {
   if (watch_) watch_->on_reaped(process, status);
 }
@@ -81,10 +135,18 @@ milliseconds Agent::time_of_workers() const {
   return std::chrono::seconds(whole);
 }
 
-/// An agent that never had a worker has nothing to lose and may ignore the signal. One whose workers have all
-/// ended is about to end itself.
 void Agent::stop_passed_on(int signal, std::optional<milliseconds> grace) {
   stop_signal_ = signal;
+  grace_ = grace;
+  if (!stops_alone_) return expect_end();
+  const milliseconds patience = std::min(time_of_workers(), grace.value_or(milliseconds::max()));
+  agent_due_ = Clock::now() + patience - supervise::time_for_stacks(patience);
+}
+
+/// An agent that never had a worker has nothing to lose and may ignore the signal. One whose workers have all
+/// ended is about to end itself.
+void Agent::expect_end() {
+  const std::optional<milliseconds>& grace = grace_;
   const Clock::time_point now = Clock::now();
   if (find_worker(command(), environment()) == Presence::some) {
     const milliseconds patience = time_of_workers();
@@ -98,6 +160,8 @@ void Agent::stop_passed_on(int signal, std::optional<milliseconds> grace) {
 }
 
 void Agent::command_ended() {
+  stops_alone_ = false;
+  if (ends_soon_) ends_soon_->cancel();
   if (watch_) watch_->agent_ended();
 }
 
@@ -108,7 +172,7 @@ void Agent::finish() {
 std::optional<supervise::Launcher::Clock::time_point> Agent::due() const {
   std::optional<Clock::time_point> next = Program::due();
   const auto meeting = waits_for_nodes() ? std::optional(meeting_->due()) : std::nullopt;
-  for (const std::optional<Clock::time_point>& due : {late_due_, meeting, hangs_due_}) {
+  for (const std::optional<Clock::time_point>& due : {late_due_, meeting, hangs_due_, agent_due_}) {
     if (due && (!next || *due < *next)) next = due;
   }
   return next;
@@ -118,6 +182,10 @@ Request Agent::look() {
   const Clock::time_point now = Clock::now();
   if (late_due_ && *late_due_ <= now) return on_late();
   if (waits_for_nodes() && meeting_->due() <= now) return look_at_meeting();
+  if (agent_due_ && *agent_due_ <= now) {
+    stop_agent();
+    return {};
+  }
   if (hangs_due_ && *hangs_due_ <= now) {
     hangs_due_.reset();
     if (watch_->some_run())

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/steady_timer.hpp>
 #include <chrono>
 #include <optional>
 #include <string>
@@ -23,9 +25,12 @@ struct AgentPlan {
 };
 
 /// torchrun as the supervisor sees it. It stops its workers itself, and a second stop signal would give them
-/// another 30 s. Until its first worker starts nothing can be lost: if it does not follow a stop at once, it
-/// is killed within two seconds. When all its workers have ended, it has the time that it gives its workers,
-/// or the grace.
+/// another 30 s. But it signals each worker's whole group, and so ends the helpers that a worker needs to
+/// save its state (the processes of its data loader). So where all its workers handle a stop, they get it
+/// alone, and torchrun when one of them has failed, when all have ended, or when the time is over that it
+/// would give them. Until its first worker starts nothing can be lost: if it does not follow a stop at once,
+/// it is killed within two seconds. When all its workers have ended, it has the time that it gives its
+/// workers, or the grace.
 class Agent final : public Program {
  public:
   Agent(AgentPlan plan, const JobSize& job, bool strict) : Program(job, strict), plan_(std::move(plan)) {}
@@ -38,6 +43,7 @@ class Agent final : public Program {
   [[nodiscard]] bool stops_workers() const override { return true; }
   [[nodiscard]] bool is_for_workers(int signal) const override;
   [[nodiscard]] std::vector<supervise::Process> receivers(int signal) const override;
+  [[nodiscard]] std::vector<supervise::Process> receivers_of_stop(int signal) override;
 
   void started(boost::asio::io_context& io, const std::vector<pid_t>& processes, Clock::time_point when,
                const std::vector<std::string>& environment) override;
@@ -56,12 +62,22 @@ class Agent final : public Program {
   [[nodiscard]] std::chrono::milliseconds time_of_workers() const;
   supervise::Request look_at_meeting();
   supervise::Request on_late();
+  void on_worker_change();
+  void stop_agent();
+  void expect_end();
 
   const AgentPlan plan_;
   std::optional<WorkerWatch> watch_;
   std::optional<Meeting> meeting_;  // until the first worker or a stop
   bool never_met_ = false;
-  int stop_signal_ = 0;                         // the one that was passed on
+  int passed_on_ = 0;    // to the workers
+  int stop_signal_ = 0;  // the one that was passed on
+  std::optional<std::chrono::milliseconds> grace_;
+  bool stops_alone_ = false;  // the workers got the stop, and the agent has not got it yet
+  unsigned stopped_set_ = 0;  // the set of these workers
+  std::optional<boost::asio::steady_timer>
+      ends_soon_;                               // until then it may see itself that all have ended with 0
+  std::optional<Clock::time_point> agent_due_;  // when it gets the stop at the latest
   std::optional<Clock::time_point> late_due_;   // when it has failed to follow that
   std::optional<Clock::time_point> hangs_due_;  // just before it kills the workers that have not stopped
 };

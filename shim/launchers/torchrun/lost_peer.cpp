@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
+
+#include "base/text.h"
 
 namespace rankshim {
 namespace {
@@ -33,7 +36,48 @@ constexpr std::array<std::string_view, 14> signs = {
     "The connection to the C10d store has failed",
 };
 
+/// Whether it ends in the name and line of a C++ file: "…/pair.cc:547".
+bool is_place(std::string_view word) {
+  const auto colon = word.rfind(':');
+  if (colon == std::string_view::npos || !all_digits(word.substr(colon + 1))) return false;
+  const std::string_view file = word.substr(0, colon);
+  return file.ends_with(".cc") || file.ends_with(".cpp") || file.ends_with(".hpp") || file.ends_with(".h");
+}
+
 }  // namespace
+
+std::string_view peer_in(std::string_view exception) {
+  // gloo/transport/tcp/pair.cc; torch/csrc/distributed/c10d/TCPStore.cpp and socket.cpp
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 4> places = {
+      {{"by peer [", "]"}, {"remote=[", "]"}, {"connect to (", ","}, {"peer: [", "]"}}};
+  for (const auto& [before, after] : places) {
+    const auto at = exception.find(before);
+    if (at == std::string_view::npos) continue;
+    const std::string_view rest = exception.substr(at + before.size());
+    const auto end = rest.find(after);
+    if (end != std::string_view::npos) return rest.substr(0, end);
+  }
+  return {};
+}
+
+std::string in_plain_words(std::string_view exception) {
+  std::string_view text = exception.substr(0, exception.find('\n'));
+  text = trimmed(text.substr(0, text.find("GLHF!")));
+  std::string plain;
+  while (!text.empty()) {
+    std::string_view word = text.substr(0, text.find(' '));
+    text.remove_prefix(std::min(word.size() + 1, text.size()));
+    std::string_view inner = word;
+    if (inner.starts_with('[')) inner.remove_prefix(1);
+    while (inner.ends_with(']') || inner.ends_with(',')) inner.remove_suffix(1);
+    if (is_place(inner)) {
+      if (plain.ends_with(" in:")) plain.replace(plain.size() - 4, 4, ":");
+      continue;
+    }
+    plain += (plain.empty() ? "" : " ") + std::string(word);
+  }
+  return plain;
+}
 
 bool is_error_of_lost_peer(std::string_view exception) {
   return std::ranges::any_of(

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <string>
 #include <string_view>
 
 namespace rankshim {
@@ -17,5 +18,12 @@ bool is_error_of_lost_host(std::string_view exception);
 /// (torch/distributed/elastic/rendezvous/dynamic_rendezvous.py, and torch/csrc/distributed/c10d/TCPStore.cpp
 /// for the host of the static rendezvous).
 bool is_error_of_no_meeting(std::string_view exception);
+
+/// The address or name of the peer that such an error names; empty if it names none.
+std::string_view peer_in(std::string_view exception);
+
+/// The exception's one line without the places in torch's sources where it was made ("[…/pair.cc:547] ",
+/// "… in: …/NCCLUtils.cpp:94, ") and without gloo's "GLHF! 🏖️".
+std::string in_plain_words(std::string_view exception);
 
 }  // namespace rankshim

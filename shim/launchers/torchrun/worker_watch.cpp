@@ -90,8 +90,9 @@ bool is_own_folder(const std::string& path) {
 WorkerWatch::WorkerWatch(boost::asio::io_context& io, std::string log_folder, unsigned workers)
     : io_(io), log_folder_(std::move(log_folder)), expected_(workers), inotify_(io), timer_(io) {}
 
-void WorkerWatch::begin(pid_t agent) {
+void WorkerWatch::begin(pid_t agent, std::function<void()> changed) {
   agent_ = agent;
+  changed_ = std::move(changed);
   const int descriptor = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
   if (const int error = descriptor < 0 ? errno : adopt(inotify_, descriptor)) {
     log::warn("cannot watch the launcher's workers ({}): only the launcher's own exit code will be known",
@@ -215,6 +216,8 @@ void WorkerWatch::begin_attempt(const Attempt& attempt) {
   workers_.clear();
   ends_.clear();
   begun_ = steady_clock::now();
+  ++sets_;
+  if (changed_) changed_();
 }
 
 bool WorkerWatch::all_have_ended() const {
@@ -323,6 +326,7 @@ void WorkerWatch::on_end(pid_t pid, std::optional<int> status) {
   log::debug("worker {} (pid {}) ended with wait status {}", worker.local_rank, pid,
              status ? std::to_string(*status) : std::string("unknown"));
   worker.pidfd.reset();
+  if (changed_) changed_();
 }
 
 void WorkerWatch::on_reaped(pid_t pid, int status) { on_end(pid, status); }

@@ -31,8 +31,9 @@ class WorkerWatch {
   /// node.
   WorkerWatch(boost::asio::io_context& io, std::string log_folder, unsigned workers);
 
-  /// The agent runs now. To be called once.
-  void begin(pid_t agent);
+  /// The agent runs now. To be called once. `changed` is called when a worker has ended, and when a further
+  /// set begins.
+  void begin(pid_t agent, std::function<void()> changed = {});
 
   /// Handles everything that has happened since the last call.
   void look();
@@ -62,6 +63,8 @@ class WorkerWatch {
   [[nodiscard]] const std::string& attempt_folder() const { return attempt_folder_; }
   /// The number of attempts: 1 plus the agent's restarts; 0 before the first worker.
   [[nodiscard]] unsigned attempts() const { return attempts_; }
+  /// The number of sets: 1 plus the agent's restarts and the changes of membership.
+  [[nodiscard]] unsigned sets() const { return sets_; }
   /// How often /proc was searched for workers.
   [[nodiscard]] std::uint64_t looks() const { return looks_; }
   /// This node's numbers in the last set; nothing if the worker's environment could not be read.
@@ -99,6 +102,7 @@ class WorkerWatch {
   boost::asio::io_context& io_;
   std::string log_folder_;
   unsigned expected_;
+  std::function<void()> changed_;
   pid_t agent_ = 0;
   boost::asio::posix::stream_descriptor inotify_;
   std::map<int, std::string> folders_;  // by inotify's watch descriptor
@@ -112,6 +116,7 @@ class WorkerWatch {
   std::vector<pid_t> earlier_;  // of the earlier sets
   std::vector<supervise::WorkerEnd> ends_;
   unsigned attempts_ = 0;
+  unsigned sets_ = 0;
   bool restarted_ = false;  // the set that is searched for is a restart's
   std::optional<supervise::NodeNumbers> numbers_;
   unsigned most_nodes_ = 0;  // the most that the job ever had

@@ -1,0 +1,92 @@
+#include "supervise/stop_walk.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <string>
+#include <string_view>
+
+namespace rankshim::supervise {
+namespace {
+
+bool is_same(const Process& one, const Process& other) {
+  return one.pid == other.pid && one.start == other.start;
+}
+
+/// By the name that it was called by, which for a script is its interpreter's.
+bool is_shell(pid_t pid) {
+  constexpr std::array<std::string_view, 8> shells = {"sh",  "bash", "dash", "ash",
+                                                      "zsh", "ksh",  "mksh", "busybox"};
+  constexpr std::size_t longest_name = 4096;
+  const std::string words = read_proc(pid, "cmdline", longest_name).value_or("");
+  std::string_view name = std::string_view(words).substr(0, words.find('\0'));
+  name.remove_prefix(name.rfind('/') + 1);
+  if (name.starts_with('-')) name.remove_prefix(1);  // a login shell
+  return std::ranges::find(shells, name) != shells.end();
+}
+
+/// Whether the signal goes on to this child though its parent takes it.
+bool goes_on(const Process& parent, const SignalMasks& masks, const Process& child, bool shell, int signal) {
+  if (child.group != parent.group) return false;
+  const std::optional<SignalMasks> childs = signal_masks(child.pid);
+  if (!childs) return false;
+  if (shell) {  // what a shell starts in the background ignores both
+    constexpr SignalSet both = bit(SIGINT) | bit(SIGQUIT);
+    return (childs->ignored & both) != both || (masks.ignored & both) == both;
+  }
+  return (masks.ignored & bit(signal)) != 0 && (childs->ignored & bit(signal)) == 0;
+}
+
+std::vector<Process> next_after(const Process& process, const std::vector<Process>& all, int signal) {
+  std::vector<Process> next;
+  std::ranges::copy_if(all, std::back_inserter(next),
+                       [&](const Process& other) { return other.parent == process.pid; });
+  // Read after the signal was sent: whoever handles it by now has got it in its handler, and whoever does not
+  // is already ending.
+  const std::optional<SignalMasks> masks = signal_masks(process.pid);
+  if (next.empty() || !masks || !masks->take(signal)) return next;
+  const bool shell = is_shell(process.pid);
+  if (!shell && signal != SIGINT && signal != SIGQUIT) return {};
+  std::erase_if(next, [&](const Process& child) { return !goes_on(process, *masks, child, shell, signal); });
+  return next;
+}
+
+}  // namespace
+
+bool StopWalk::is_possible() { return signal_masks(getpid()).has_value(); }
+
+int StopWalk::pass(const std::vector<Process>& all, const std::vector<Process>& roots, int signal,
+                   const kernel::Payload* payload) {
+  int refused = -ESRCH;
+  bool reached = false;
+  std::vector<Process> next = roots;
+  for (std::size_t at = 0; at < next.size(); ++at) {  // it grows
+    const Process process = next[at];
+    const bool again = std::ranges::any_of(reached_, [&](const Reached& earlier) {
+      return earlier.signal == signal && is_same(earlier.process, process);
+    });
+    const int sent = again ? 0 : send_to(process, signal, payload);
+    if (at < roots.size()) {
+      reached = reached || sent >= 0;
+      if (sent < 0 && sent != -ESRCH) refused = sent;
+    }
+    if (sent < 0 && sent != -ESRCH) continue;
+    if (!again) reached_.push_back({process, signal});
+    std::ranges::copy(next_after(process, all, signal), std::back_inserter(next));
+  }
+  return reached ? 0 : refused;
+}
+
+void StopWalk::forget(int signal) {
+  std::erase_if(reached_, [signal](const Reached& earlier) { return earlier.signal == signal; });
+}
+
+bool StopWalk::has_reached(const Process& process) const {
+  return std::ranges::any_of(reached_,
+                             [&](const Reached& earlier) { return is_same(earlier.process, process); });
+}
+
+}  // namespace rankshim::supervise
