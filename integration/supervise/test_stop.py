@@ -21,12 +21,15 @@ HANDLES = """
 import os, signal, subprocess, sys
 number = signal.Signals[sys.argv[1]]
 asked = []
+woken, wake = os.pipe()
+os.set_blocking(wake, False)
+signal.set_wakeup_fd(wake)
 helper = subprocess.Popen(["setsid", "sleep", "1000"] if sys.argv[2:] == ["session"] else ["sleep", "1000"])
 signal.signal(number, lambda *_: asked.append(1))
 print("ready", flush=True)
-while not asked: signal.pause()
+while not asked: os.read(woken, 1)
 print("asked, helper", "lives" if helper.poll() is None else "is gone", flush=True)
-while helper.poll() is None and os.environ.get("WAITS"): signal.pause()
+while os.environ.get("WAITS"): signal.pause()
 helper.kill()
 sys.exit(9)
 """
