@@ -1,5 +1,6 @@
 """The exit code is the command's: N, or 128 + the signal that ended it; 126 and 127 of what cannot be started."""
 
+import shutil
 import signal
 from pathlib import Path
 
@@ -47,3 +48,27 @@ def test_what_is_not_there_is_127_and_a_folder_is_126(start, command, code):
     process = start(command)
     assert process.wait() == code
     assert command in process.stderr
+
+
+LOADER = b"/ld-linux"  # as in /lib64/ld-linux-x86-64.so.2
+INTERPRETERS = {
+    "none": (b"#!/no/such -x\n", "/no/such"),
+    "Windows line ends": (b"#!/bin/sh\r\nexit 3\r\n", r"$'/bin/sh\r'"),
+    "none of its interpreter": (b"#!INNER\n", "/no/such"),
+    "a foreign loader": (Path(shutil.which("cat")).read_bytes().replace(LOADER, b"/ld-nosuc"), "/ld-nosuc"),
+}
+
+
+@pytest.mark.parametrize("relative", [False, True], ids=["by its path", "by a relative path"])
+@pytest.mark.parametrize("content, interpreter", INTERPRETERS.values(), ids=INTERPRETERS.keys())
+def test_a_program_whose_interpreter_is_missing_is_127_with_its_name(start, tmp_path, content, interpreter, relative):
+    (tmp_path / "inner").write_bytes(INTERPRETERS["none"][0])
+    (tmp_path / "run").write_bytes(content.replace(b"INNER", str(tmp_path / "inner").encode()))
+    for file in ("inner", "run"):
+        (tmp_path / file).chmod(0o755)
+    program = "./run" if relative else str(tmp_path / "run")
+    process = start(program, cwd=tmp_path)
+    assert process.wait() == 127
+    line = process.stderr.splitlines()[-1]
+    assert f"{program} cannot be executed: its interpreter " in line and interpreter in line
+    assert ("Windows line ends" in line, "dynamic loader" in line) == (content.count(b"\r") == 2, "/ld-" in interpreter)

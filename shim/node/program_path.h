@@ -18,4 +18,9 @@ std::vector<std::string> executable_candidates(std::string_view program, std::st
 /// writes it; the number of folders if it is in none.
 std::size_t place_in_path(const std::string& file, std::string_view path);
 
+/// What the kernel does not find when it executes this file, which is there: the interpreter of its first
+/// line
+/// ("#!/bin/bash"), that one's own, or the dynamic loader of a program. Empty if it is not known.
+std::string missing_interpreter(std::string file);
+
 }  // namespace rankshim

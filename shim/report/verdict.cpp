@@ -21,6 +21,23 @@ namespace {
 
 using supervise::Ending;
 
+/// A file that is there and cannot be executed because what has to read or load it is not.
+std::string without_interpreter(const Ending& ending) {
+  const std::string& missing = ending.interpreter;
+  if (missing.empty())
+    return fmt::format(
+        "{} cannot be executed: it exists, but not the interpreter that its first line names, or its dynamic "
+        "loader",
+        ending.failed_path);
+  const std::string_view hint = missing.ends_with('\r')
+                                    ? "; the file has Windows line ends: remove them (dos2unix)"
+                                : missing.find("/ld-") != std::string::npos
+                                    ? "; that is its dynamic loader: it was built for another distribution"
+                                    : "";
+  return fmt::format("{} cannot be executed: its interpreter {} was not found{}", ending.failed_path,
+                     in_quotes(missing), hint);
+}
+
 Verdict judge_failed_start(const Ending& ending, const std::string& program) {
   Verdict verdict;
   verdict.failed = true;
@@ -30,13 +47,9 @@ Verdict judge_failed_start(const Ending& ending, const std::string& program) {
     verdict.sentence =
         fmt::format("the system refused to start {}: {}: {}", program, ending.failed_call, reason);
   } else if (verdict.code == exit_code::not_found) {
-    verdict.sentence =
-        ending.failed_interpreter
-            ? fmt::format(
-                  "{} cannot be executed: it exists, but not the interpreter that its first line names, or "
-                  "its dynamic loader",
-                  ending.failed_path)
-            : fmt::format("{} was not found: {}{}", program, reason, subcommand_hint(program));
+    verdict.sentence = ending.failed_interpreter
+                           ? without_interpreter(ending)
+                           : fmt::format("{} was not found: {}{}", program, reason, subcommand_hint(program));
   } else if (verdict.code == exit_code::system) {
     verdict.sentence = fmt::format("the system refused to start {}: {}", program, reason);
   } else if (ending.number == ENOEXEC) {

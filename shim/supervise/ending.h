@@ -25,6 +25,7 @@ struct Ending {
   std::string
       failed_path;  ///< for "execve": the file that was found and refused, or the name that was not found
   bool failed_interpreter = false;  ///< that file exists, but not the interpreter that it names
+  std::string interpreter;          ///< this one, if it is known
   std::optional<int>
       stop_signal;  ///< the first signal that requested a stop while the command ran, before Policy::rewrite
   /// The first signal after the command's end that would have ended rankshim, or a stop signal that was not

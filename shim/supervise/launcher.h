@@ -99,8 +99,6 @@ class Launcher {
   /// The current set, sorted by process number.
   [[nodiscard]] virtual std::vector<WorkerState> workers() const { return {}; }
   [[nodiscard]] virtual WorkerRecord record() const { return {}; }
-  /// Whether there may be a worker now that a stop would interrupt.
-  [[nodiscard]] virtual bool has_work() const { return true; }
 
   // ---- which signals go to them ----
 

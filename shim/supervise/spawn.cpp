@@ -116,23 +116,24 @@ void Spawn::become_command(int report, const Start& how) {
   int done = session ? kernel::start_session() : kernel::set_process_group(0, 0);
   if (how.new_session && done >= 0) done = kernel::take_controlling_terminal(STDIN_FILENO);
   if (!session) done = how.terminal < 0 ? 0 : kernel::set_foreground_group(how.terminal, getpid());
-  if (done < 0) write_report(report, Report::Stage::terminal, -done);
+  if (done < 0) write_report(report, {Report::Stage::terminal, -done, 0, false});
   if (affinity_) {
     done = kernel::set_cpus(affinity_->cpus);
-    if (done < 0) write_report(report, Report::Stage::cpus, -done);
+    if (done < 0) write_report(report, {Report::Stage::cpus, -done, 0, false});
     done = affinity_->memory_node < 0 ? 0 : kernel::prefer_memory(affinity_->memory_node);
-    if (done < 0) write_report(report, Report::Stage::memory, -done);
+    if (done < 0) write_report(report, {Report::Stage::memory, -done, 0, false});
   }
   int target = STDOUT_FILENO;
   for (const int output : output_) {
-    if (output >= 0 && dup2(output, target) < 0) write_report(report, Report::Stage::output, errno);
+    if (output >= 0 && dup2(output, target) < 0)
+      write_report(report, {Report::Stage::output, errno, 0, false});
     target = STDERR_FILENO;
   }
   *std::to_chars(listen_pid_.data() + std::strlen("LISTEN_PID="), listen_pid_.end() - 1, getpid()).ptr = 0;
   if (inherited_as_ignored(SIGCHLD)) kernel::set_ignored(SIGCHLD, true);
   kernel::set_signal_mask(inherited_mask(), nullptr);
 
-  Report failure{Report::Stage::exec, ENOENT, 0};
+  Report failure{Report::Stage::exec, ENOENT, 0, false};
   for (std::size_t candidate = 0; candidate < candidates_.size(); ++candidate) {
     const char* path = candidates_[candidate].c_str();
     execve(path, argv_.data(), environment_.data());
@@ -143,19 +144,21 @@ void Spawn::become_command(int report, const Start& how) {
       execve(shell, shell_argv_.data(), environment_.data());
       error = errno;
     }
-    // A file that may not be executed is reported, unless a later folder has one that may.
-    if (!look_further(error) || (error == EACCES && failure.error != EACCES)) {
-      failure = {Report::Stage::exec, error, candidate};
+    const bool no_interpreter = error == ENOENT && access(path, F_OK) == 0;
+    // A file that may not be executed, or lacks its interpreter, is reported, unless a later folder has one
+    // that runs.
+    if (!look_further(error) || (error == EACCES && failure.error != EACCES) ||
+        (no_interpreter && failure.error == ENOENT && !failure.exists)) {
+      failure = {Report::Stage::exec, error, candidate, no_interpreter};
     }
     if (!look_further(error)) break;
   }
-  write_report(report, failure.stage, failure.error, failure.candidate);
+  write_report(report, failure);
   kernel::exit_now(127);
 }
 
-void Spawn::write_report(int report, Report::Stage stage, int error, std::size_t candidate) {
-  const Report failure{stage, error, candidate};
-  [[maybe_unused]] const auto written = write(report, &failure, sizeof(failure));
+void Spawn::write_report(int report, const Report& what) {
+  [[maybe_unused]] const auto written = write(report, &what, sizeof(what));
 }
 
 /// Reads what the child has written so far. That is everything if it shared this process's memory until it
@@ -184,14 +187,9 @@ std::optional<SpawnFailure> Spawn::failure() {
     report_ = -1;
   }
   if (!failure_) return std::nullopt;
-  SpawnFailure failed{"execve", candidates_[failure_->candidate], failure_->error};
-  if (failure_->error != ENOENT) return failed;
-  // A script whose interpreter is missing is "not found" too: the message then names the script.
-  const auto there = [](const std::string& path) { return access(path.c_str(), F_OK) == 0; };
-  const auto found = std::ranges::find_if(candidates_, there);
-  failed.interpreter = found != candidates_.end();
-  failed.path = failed.interpreter ? *found : name_;
-  return failed;
+  const bool not_found = failure_->error == ENOENT && !failure_->exists;
+  return SpawnFailure{"execve", not_found ? name_ : candidates_[failure_->candidate], failure_->error,
+                      failure_->exists};
 }
 
 }  // namespace rankshim::supervise

@@ -62,8 +62,9 @@ class Spawn {
     enum class Stage : int { terminal, cpus, memory, output, exec } stage;
     int error;
     std::size_t candidate;
+    bool exists;  // the candidate, although the error is ENOENT
   };
-  static void write_report(int report, Report::Stage stage, int error, std::size_t candidate = 0);
+  static void write_report(int report, const Report& what);
   void read_reports();
   [[noreturn]] void become_command(int report, const Start& how);
 

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/log.h"
+#include "node/program_path.h"
 #include "supervise/kernel.h"
 #include "supervise/last_resort.h"
 #include "supervise/observer.h"
@@ -77,6 +78,7 @@ Supervisor::Started* Supervisor::find_process(pid_t pid) {
 Ending Supervisor::end() {
   terminal_.take_back();
   working_directory_.come_back();
+  if (ending_.failed_interpreter) ending_.interpreter = missing_interpreter(ending_.failed_path);
   return ending_;
 }
 
@@ -137,7 +139,7 @@ void Supervisor::act_on_deadlines() {
   const Clock::time_point now = Clock::now();
   constexpr std::array<void (Supervisor::*)(), rows> acts = {
       &Supervisor::on_reap_again, &Supervisor::on_deliver_again, &Supervisor::look_at_command,
-      &Supervisor::on_kill_due,   &Supervisor::give_up};
+      &Supervisor::on_kill_due, &Supervisor::give_up};
   for (std::size_t row = 0; row < rows; ++row) {
     if (!due_[row] || *due_[row] > now) continue;
     due_[row].reset();

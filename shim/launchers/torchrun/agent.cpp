@@ -52,8 +52,6 @@ supervise::WorkerRecord Agent::record() const {
   return record;
 }
 
-bool Agent::has_work() const { return find_worker(command(), environment()) != Presence::none; }
-
 bool Agent::is_for_workers(int signal) const { return (plan_.worker_signals & supervise::bit(signal)) != 0; }
 
 std::vector<supervise::Process> Agent::receivers(int signal) const {

@@ -38,7 +38,6 @@ class Agent final : public Program {
   [[nodiscard]] bool follows_workers() const override { return watch_.has_value(); }
   [[nodiscard]] std::vector<supervise::WorkerState> workers() const override;
   [[nodiscard]] supervise::WorkerRecord record() const override;
-  [[nodiscard]] bool has_work() const override;
 
   [[nodiscard]] bool stops_workers() const override { return true; }
   [[nodiscard]] bool is_for_workers(int signal) const override;

@@ -59,11 +59,13 @@ TEST_CASE(
 
 TEST_CASE("the peer that was lost is known where the exception names it") {
   for (const auto& [exception, peer] : std::vector<std::pair<std::string_view, std::string_view>>{
-           {"RuntimeError: [/pytorch/third_party/gloo/gloo/transport/tcp/pair.cc:538] Connection closed by peer "
+           {"RuntimeError: [/pytorch/third_party/gloo/gloo/transport/tcp/pair.cc:538] Connection closed by "
+            "peer "
             "[10.99.0.2]:4711. GLHF! 🏖️",
             "10.99.0.2"},
            {"RuntimeError: Connection closed by peer [fd00::2]:4711", "fd00::2"},
-           {"DistNetworkError: recvValue failed on SocketImpl(fd=3, addr=[a]:1, remote=[b]:29500): Failed to recv, "
+           {"DistNetworkError: recvValue failed on SocketImpl(fd=3, addr=[a]:1, remote=[b]:29500): Failed to "
+            "recv, "
             "got 0 bytes. Connection was likely closed. Did the remote server shutdown or crash?",
             "b"},
            {"DistNetworkError: The client socket has timed out after 60000ms while trying to connect to "
@@ -75,11 +77,13 @@ TEST_CASE("the peer that was lost is known where the exception names it") {
 }
 
 TEST_CASE("an exception's line loses the places in torch's sources") {
-  CHECK(in_plain_words("RuntimeError: [../third_party/gloo/gloo/transport/tcp/pair.cc:538] Connection closed by "
-                       "peer [10.99.0.2]:4711. GLHF! 🏖️") ==
+  CHECK(in_plain_words(
+            "RuntimeError: [../third_party/gloo/gloo/transport/tcp/pair.cc:538] Connection closed by "
+            "peer [10.99.0.2]:4711. GLHF! 🏖️") ==
         "RuntimeError: Connection closed by peer [10.99.0.2]:4711.");
   CHECK(in_plain_words("DistBackendError: NCCL error in: ../torch/csrc/distributed/c10d/NCCLUtils.cpp:94, "
                        "remote process exited or there was a network error, NCCL version 2.21.5\nmore") ==
-        "DistBackendError: NCCL error: remote process exited or there was a network error, NCCL version 2.21.5");
+        "DistBackendError: NCCL error: remote process exited or there was a network error, NCCL version "
+        "2.21.5");
   CHECK(in_plain_words("ValueError: train.py:12 is [a:1] fine") == "ValueError: train.py:12 is [a:1] fine");
 }
