@@ -101,10 +101,9 @@ TEST_CASE("each of several nodes reports only on itself, and names another that 
   const std::optional<supervise::NodeNumbers> numbers{{.node_rank = 1, .nodes = 2}};
   const Verdict own =
       judge(torchrun({worker(1, exited(42), 2s)}), chosen(LauncherKind::torchrun), train, {}, numbers);
-  CHECK(
-      own.sentence ==
-      "worker 1 (rank 9, pid 101) failed first on node 1 of 2: it ended with code 42; torchrun ended "
-      "with code 1 after 10.0 s");
+  CHECK(own.sentence ==
+        "worker 1 (rank 9, pid 101) failed first on node 1 of 2: it ended with code 42; torchrun ended "
+        "with code 1 after 10.0 s");
   CHECK_FALSE(own.root.value().lost_peer);
 
   const Details gloo = with_error(
@@ -113,9 +112,10 @@ TEST_CASE("each of several nodes reports only on itself, and names another that 
   const Verdict lost = judge(raised, chosen(LauncherKind::torchrun), train, gloo, numbers);
   CHECK(lost.root.value().lost_peer);
   CHECK(lost.cause == Cause::peer);
-  CHECK(lost.sentence ==
-        "lost its peer 10.0.0.1; see that node's report: worker 1 (rank 9, pid 101) on node 1 of 2 ended with "
-        "code 1 after 10.0 s (RuntimeError: Connection closed by peer [10.0.0.1]:4711)");
+  CHECK(
+      lost.sentence ==
+      "lost its peer 10.0.0.1; see that node's report: worker 1 (rank 9, pid 101) on node 1 of 2 ended with "
+      "code 1 after 10.0 s (RuntimeError: Connection closed by peer [10.0.0.1]:4711)");
   CHECK_FALSE(
       judge(raised, chosen(LauncherKind::torchrun), train, gloo).root.value().lost_peer);  // a node alone
 
@@ -128,9 +128,10 @@ TEST_CASE("each of several nodes reports only on itself, and names another that 
 
 TEST_CASE("an exception of a worker that a signal ended is told in order", "[verdict]") {
   const Details details = with_error(1, "RuntimeError: boom");
-  CHECK(judge(torchrun({worker(1, SIGTERM, 2s)}), chosen(LauncherKind::torchrun), train, details).sentence ==
-        "worker 1 (rank 9, pid 101) failed first: it was ended by SIGTERM, after RuntimeError: boom; torchrun "
-        "ended with code 1 after 10.0 s");
+  CHECK(
+      judge(torchrun({worker(1, SIGTERM, 2s)}), chosen(LauncherKind::torchrun), train, details).sentence ==
+      "worker 1 (rank 9, pid 101) failed first: it was ended by SIGTERM, after RuntimeError: boom; torchrun "
+      "ended with code 1 after 10.0 s");
 }
 
 TEST_CASE("workers of the native launcher are several", "[verdict]") {
@@ -225,10 +226,10 @@ TEST_CASE("a launcher that failed itself and ended its workers is the cause", "[
   REQUIRE(verdict.root);
   CHECK(verdict.root->who == "launcher");
   CHECK(verdict.root->error == &store.agent);
-  CHECK(
-      verdict.sentence ==
-      "lost another node; see the other nodes' reports: torchrun ended with code 1 after 10.0 s "
-      "(RendezvousConnectionError: The connection to the C10d store has failed.); it ended its workers itself");
+  CHECK(verdict.sentence ==
+        "lost another node; see the other nodes' reports: torchrun ended with code 1 after 10.0 s "
+        "(RendezvousConnectionError: The connection to the C10d store has failed.); it ended its workers "
+        "itself");
 
   // A worker that failed before torchrun did, over the same.
   CHECK(judge(torchrun({worker(1, exited(42), 2s), worker(0, SIGTERM, 9s)}), chosen(LauncherKind::torchrun),
