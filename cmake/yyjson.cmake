@@ -8,9 +8,6 @@ endif()
 add_library(yyjson STATIC EXCLUDE_FROM_ALL "${RANKSHIM_YYJSON_SOURCE}/yyjson.c")
 target_include_directories(yyjson SYSTEM PUBLIC "${RANKSHIM_YYJSON_SOURCE}")
 target_compile_definitions(yyjson PUBLIC YYJSON_DISABLE_UTILS=1)
-# No floating-point number is read or written: its tables of powers of ten stay away. And its functions are inlined only
-# where that is smaller, which saves 30 kB.
-target_compile_definitions(yyjson PRIVATE YYJSON_DISABLE_FAST_FP_CONV=1 yyjson_inline=inline)
 target_compile_options(yyjson PRIVATE -w)
 if(RANKSHIM_STATIC)
   target_compile_options(yyjson PRIVATE "-ffile-prefix-map=${RANKSHIM_YYJSON_SOURCE}=yyjson")

@@ -1,5 +1,7 @@
 #include <unistd.h>
 
+#include <exception>
+#include <new>
 #include <string>
 #include <variant>
 #include <vector>
@@ -10,13 +12,13 @@
 #include "cli/licenses.h"
 #include "cli/print.h"
 #include "cli/subcommands.h"
+#include "loop/loop.h"
 #include "node/node.h"
 #include "report/redact.h"
 #include "report/rejected.h"
 #include "run/run_job.h"
 #include "settings/settings.h"
 #include "supervise/kernel.h"
-#include "supervise/last_resort.h"
 #include "supervise/signals.h"
 #include "supervise/stack.h"
 
@@ -25,11 +27,7 @@ namespace {
 
 void set_log(const Settings& settings) {
   log::set_json(settings.text(Option::log_format) == "json");
-  const std::string_view level = settings.text(Option::log_level);
-  log::set_level(level == "debug"   ? log::Level::debug
-                 : level == "warn"  ? log::Level::warn
-                 : level == "error" ? log::Level::error
-                                    : log::Level::info);
+  log::set_level(settings.text(Option::log_level));
 }
 
 bool runs_job(Subcommand subcommand) {
@@ -99,6 +97,17 @@ int main(int argc, char** argv) {
         "rankshim: error: the stack cannot grow by 64 KiB: raise its limit (ulimit -s)\n");
     return rankshim::exit_code::system;
   }
-  rankshim::supervise::last_resort::arm();
-  return rankshim::main(argc, argv);
+  // What the system refuses, before the command runs and after its end. (While it runs, everything is caught
+  // where it can go on: supervise/.)
+  try {
+    return rankshim::main(argc, argv);
+  } catch (const std::bad_alloc&) {
+    rankshim::cli::print_error(
+        "rankshim: error: the system refused memory: raise the limit (ulimit -v, or the container's "
+        "limit)\n");
+  } catch (const std::exception& error) {
+    rankshim::log::error("the system refused a resource that supervising a process needs: {}",
+                         rankshim::loop::reason(error));
+  }
+  return rankshim::exit_code::system;
 }

@@ -1,6 +1,5 @@
 #include "base/log.h"
 
-#include <spdlog/logger.h>
 #include <spdlog/sinks/sink.h>
 #include <unistd.h>
 
@@ -33,22 +32,19 @@ struct Context {
 };
 Context context;  // NOLINT(cert-err58-cpp)
 
-std::string plain_line(spdlog::level::level_enum level, std::string_view text) {
+std::string plain_line(Level level, std::string_view text) {
   std::string line = "rankshim: ";
-  if (level == spdlog::level::warn) line += "warning: ";
-  if (level >= spdlog::level::err) line += "error: ";
+  if (level == Level::warn) line += "warning: ";
+  if (level >= Level::err) line += "error: ";
   return line.append(text);
 }
 
-std::string json_line(spdlog::level::level_enum level, std::string_view text) {
-  const std::string_view name = level >= spdlog::level::err    ? "error"
-                                : level == spdlog::level::warn ? "warn"
-                                : level == spdlog::level::info ? "info"
-                                                               : "debug";
+std::string json_line(Level level, std::string_view text) {
+  const auto name = spdlog::level::to_string_view(level);
   while (true) {
     json::Object object;
     object.raw("time", json::moment(std::chrono::system_clock::now()));
-    object.text("level", name).text("message", text);
+    object.text("level", {name.data(), name.size()}).text("message", text);
     if (!context.phase.empty()) object.text("phase", context.phase);
     if (context.node_rank) object.number("node_rank", *context.node_rank);
     if (!context.run_id.empty()) object.text("run_id", context.run_id);
@@ -58,56 +54,47 @@ std::string json_line(spdlog::level::level_enum level, std::string_view text) {
   }
 }
 
-/// Derived from sinks::sink, not base_sink: spdlog's pattern formatter would cost 61 kB for a prefix.
+/// Has no pattern, as base_sink would: a line is text with a prefix, or JSON.
 class StderrSink final : public spdlog::sinks::sink {
  public:
   void log(const spdlog::details::log_msg& message) override {
+    const int saved = errno;  // a line between a failed call and the check of errno must not change it
     const std::string text = printable({message.payload.data(), message.payload.size()});
     std::string line = as_json ? json_line(message.level, text) : plain_line(message.level, text);
     if (line.size() >= longest_line) line.resize(cut(line, longest_line - 1).size());
     line += '\n';
     if (!write_without_waiting(STDERR_FILENO, line)) ++dropped_lines;
+    errno = saved;
   }
   void flush() override {}
   void set_pattern(const std::string& /*pattern*/) override {}
   void set_formatter(std::unique_ptr<spdlog::formatter> /*formatter*/) override {}
 };
 
-spdlog::logger& logger() {
-  static spdlog::logger instance("rankshim", std::make_shared<StderrSink>());
-  return instance;
-}
-
-spdlog::level::level_enum to_spdlog(Level level) {
-  switch (level) {
-    case Level::debug:
-      return spdlog::level::debug;
-    case Level::info:
-      return spdlog::level::info;
-    case Level::warn:
-      return spdlog::level::warn;
-    case Level::error:
-      break;
-  }
-  return spdlog::level::err;
+/// For a line that cannot be made: there is no memory for it.
+void on_error(const std::string& /*what*/) {
+  if (dropped_lines++ == 0)
+    write_without_waiting(STDERR_FILENO, "rankshim: error: the system refused memory for a log line\n");
 }
 
 }  // namespace
 
-void set_level(Level level) { logger().set_level(to_spdlog(level)); }
+spdlog::logger& logger() {
+  static spdlog::logger instance = [] {
+    spdlog::logger made("rankshim", std::make_shared<StderrSink>());
+    made.set_error_handler(on_error);
+    return made;
+  }();
+  return instance;
+}
+
+void set_level(std::string_view name) { logger().set_level(spdlog::level::from_str(std::string(name))); }
 void set_json(bool json) { as_json = json; }
 void set_phase(std::string_view phase) { context.phase = phase; }
 void set_node(std::optional<unsigned> node_rank, std::string_view run_id) {
   context.node_rank = node_rank;
   context.run_id = run_id;
 }
-bool enabled(Level level) { return logger().should_log(to_spdlog(level)); }
 std::uint64_t dropped() { return dropped_lines; }
-
-void write(Level level, std::string_view text) {
-  const int saved = errno;  // a log line between a failed call and the check of errno must not change it
-  logger().log(to_spdlog(level), spdlog::string_view_t(text.data(), text.size()));
-  errno = saved;
-}
 
 }  // namespace rankshim::log

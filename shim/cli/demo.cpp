@@ -7,6 +7,7 @@
 #include <cstring>
 #include <string>
 
+#include "base/embedded.h"
 #include "base/exit_code.h"
 #include "base/log.h"
 #include "cli/subcommands.h"
@@ -15,9 +16,9 @@
 namespace rankshim::cli {
 namespace {
 
-constexpr const char* demo_text =
+constexpr EmbeddedFile demo[] = {
 #include "demo.inc"
-    ;
+};
 
 }  // namespace
 
@@ -36,7 +37,7 @@ int start_demo(const Settings& settings, const Node& node) {
   }
   std::string program = *found;
   std::string option = "-c";
-  std::string text = demo_text;
+  std::string text(demo[0].text);
   std::string version = RANKSHIM_VERSION;
   const std::array<char*, 6> arguments = {program.data(), option.data(),  text.data(),
                                           own.data(),     version.data(), nullptr};

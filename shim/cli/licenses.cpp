@@ -1,11 +1,16 @@
 #include "cli/licenses.h"
 
+#include "base/embedded.h"
+
 namespace rankshim {
 
-std::string_view licenses() {
-  return
+std::string licenses() {
+  constexpr EmbeddedFile files[] = {
 #include "licenses.inc"
-      ;
+  };
+  std::string text;
+  for (const EmbeddedFile& file : files) text.append(file.text) += '\n';
+  return text;
 }
 
 }  // namespace rankshim

@@ -1,11 +1,11 @@
 #pragma once
 
-#include <string_view>
+#include <string>
 
 namespace rankshim {
 
 /// The notices of everything that is linked into this binary, as `--licenses` prints them. Made at build time
 /// from licenses/.
-std::string_view licenses();
+std::string licenses();
 
 }  // namespace rankshim

@@ -210,12 +210,10 @@ awaitable<std::optional<Verdict>> wait_for_master(const Run& run, Topology& topo
   const auto first =
       co_await (wait::wait_for(std::move(master), std::move(limits)) || run.signals.next_ending());
   const auto* signal = std::get_if<supervise::Received>(&first);
-  if (signal != nullptr && signal->number != 0) {
+  if (signal != nullptr) {
     run.signals.drop();
     co_return stopped_before_start(signal->number, "while waiting for the master");
   }
-  if (signal != nullptr || std::holds_alternative<wait::Refused>(first))  // no descriptors, no event loop
-    co_return ended_before_start(exit_code::system, Cause::none, "the system refused to wait for the master");
   if (const auto* unreachable = std::get_if<wait::Unreachable>(&first))
     co_return ended_before_start(exit_code::unreachable, Cause::wait, unreachable->what);
   const auto& reached = std::get<wait::Reached>(first);

@@ -5,10 +5,9 @@
 
 #include "base/json.h"
 #include "base/log.h"
+#include "loop/loop.h"
 #include "supervise/signals.h"
 #include "supervise/spawn.h"
-#include "supervise/start_pages.h"
-#include "wait/asio_without_exceptions.h"
 
 namespace rankshim {
 namespace {
@@ -39,7 +38,7 @@ Monitor::Monitor(boost::asio::io_context& io, const Settings& settings, const No
     : settings_(settings),
       node_(node),
       termination_log_(std::string(settings.text(Option::termination_log))),
-      timer_(io),
+      timer_(io.get_executor()),
       memory_events_(io),
       socket_(io, *this) {}
 
@@ -72,7 +71,6 @@ void Monitor::look_around() {
   if (command_ != 0) on_command();
   if (memory_group_.v2 && memory_before_->known && termination_log_.exists()) watch_memory();
   open_socket();
-  if (command_ != 0) supervise::unmap_start_pages();
 }
 
 void Monitor::open_socket() {
@@ -111,7 +109,7 @@ void Monitor::report_oom_group() {
 /// The kernel reports a change of memory.events as a modification (cgroup-v2.rst, "memory.events").
 void Monitor::watch_memory() {
   const int descriptor = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
-  if (descriptor < 0 || adopt(memory_events_, descriptor) != 0) return;
+  if (descriptor < 0 || loop::adopt(memory_events_, descriptor) != 0) return;
   const std::string file = memory_group_.folder + "/memory.events";
   if (inotify_add_watch(descriptor, file.c_str(), IN_MODIFY) < 0) return;
   memory_events_.async_wait(boost::asio::posix::stream_descriptor::wait_read,
@@ -139,13 +137,7 @@ MemoryReading Monitor::memory() const {
 
 void Monitor::started(pid_t command) {
   command_ = command;
-  if (memory_before_) {  // the moment passed while rankshim waited
-    on_command();
-    timer_.expires_after(short_run);
-    timer_.async_wait([](const boost::system::error_code& error) {
-      if (!error) supervise::unmap_start_pages();
-    });
-  }
+  if (memory_before_) on_command();  // the moment passed while rankshim waited
   begin();
 }
 

@@ -2,13 +2,13 @@
 
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/posix/stream_descriptor.hpp>
-#include <boost/asio/steady_timer.hpp>
 #include <chrono>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "loop/timer.h"
 #include "node/node.h"
 #include "plan/job.h"
 #include "report/exit_report.h"
@@ -75,7 +75,7 @@ class Monitor final : public supervise::Observer, private status::Source {
   TerminationLog termination_log_;
   MemoryGroup memory_group_;
   std::optional<MemoryReading> memory_before_;
-  boost::asio::steady_timer timer_;
+  loop::Timer timer_;
   boost::asio::posix::stream_descriptor memory_events_;
   status::Socket socket_;
 };

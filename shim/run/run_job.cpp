@@ -14,6 +14,7 @@
 #include "base/signal_text.h"
 #include "base/text.h"
 #include "launchers/torchrun/temporary_folder.h"
+#include "loop/loop.h"
 #include "plan/network_interface.h"
 #include "run/before_start.h"
 #include "run/conclude.h"
@@ -21,7 +22,6 @@
 #include "run/launcher.h"
 #include "run/plan.h"
 #include "run/policy.h"
-#include "supervise/event_loop.h"
 #include "supervise/supervise.h"
 #include "supervise/working_directory.h"
 
@@ -109,22 +109,30 @@ awaitable<int> run_command(const Run& run, const Job& job, const std::vector<std
   policy.observer = &run.monitor;
   run.monitor.set_launcher(launcher.get());
   CommandEnd end;
+  std::optional<int> code;  // of the command, once it has ended: it is true whatever fails after that
   std::optional<std::chrono::steady_clock::time_point> started_at;
-  do {
-    if (started_at) run.monitor.enter("launch");
-    end.ending = co_await supervise::supervise(run.io, run.signals, command, policy);
-    if (!started_at) started_at = end.ending.started_at;
-    end.ending.ran += duration_cast<milliseconds>(end.ending.started_at - *started_at);
-    end.ending.started_at = *started_at;
-    co_await write_last_output(run, *launcher);
-  } while (launcher->starts_again(end.ending));
-  run.monitor.set_launcher(nullptr);
-  end.details = error_files.gather(end.ending);
-  const Verdict verdict = judge(end.ending, job.choice, plan, end.details, numbers_of(end.ending, job));
-  co_return co_await conclude(run, verdict, &job, &end);
+  try {
+    do {
+      if (started_at) run.monitor.enter("launch");
+      end.ending = co_await supervise::supervise(run.io, run.signals, command, policy);
+      code = supervise::exit_code_of(end.ending);
+      if (!started_at) started_at = end.ending.started_at;
+      end.ending.ran += duration_cast<milliseconds>(end.ending.started_at - *started_at);
+      end.ending.started_at = *started_at;
+      co_await write_last_output(run, *launcher);
+    } while (launcher->starts_again(end.ending));
+    run.monitor.set_launcher(nullptr);
+    end.details = error_files.gather(end.ending);
+    const Verdict verdict = judge(end.ending, job.choice, plan, end.details, numbers_of(end.ending, job));
+    co_return co_await conclude(run, verdict, &job, &end);
+  } catch (const std::exception& error) {
+    if (!code) throw;
+    log::error("{}; only the exit code is reported", loop::reason(error));
+  }
+  co_return *code;
 }
 
-awaitable<int> run_whole(const Run& run, const std::vector<std::string>& arguments) {
+awaitable<int> run_stages(const Run& run, const std::vector<std::string>& arguments) {
   if (!run.only_wait) {
     if (const auto end = co_await run_pre_start(run)) co_return co_await conclude(run, *end);
   }
@@ -162,6 +170,18 @@ awaitable<int> run_whole(const Run& run, const std::vector<std::string>& argumen
   co_return co_await run_command(run, job, arguments, torch, master_address);
 }
 
+/// What Asio throws before the command runs is a verdict. (Refused memory is one of main's lines: a report
+/// would need more of it.)
+awaitable<int> run_whole(const Run& run, const std::vector<std::string>& arguments) {
+  std::string refused = "the system refused a resource that supervising a process needs: ";
+  try {
+    co_return co_await run_stages(run, arguments);
+  } catch (const boost::system::system_error& error) {
+    refused += loop::reason(error);
+  }
+  co_return co_await conclude(run, ended_before_start(exit_code::system, Cause::none, refused));
+}
+
 }  // namespace
 
 int run_job(const Invocation& given, const Node& node) {
@@ -173,7 +193,7 @@ int run_job(const Invocation& given, const Node& node) {
     supervise::end_with_parent(*signal);
   Monitor monitor(io, settings, node);
   const Run run{io, signals, settings, node, monitor, invocation.subcommand == Subcommand::wait};
-  return supervise::run_to_end(io, signals, run_whole(run, invocation.arguments));
+  return loop::run_to_end(io, run_whole(run, invocation.arguments));
 }
 
 }  // namespace rankshim

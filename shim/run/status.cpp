@@ -17,8 +17,8 @@
 #include "base/json_field.h"
 #include "base/log.h"
 #include "base/text.h"
+#include "loop/loop.h"
 #include "supervise/tree.h"
-#include "wait/asio_without_exceptions.h"
 
 namespace rankshim::status {
 namespace {
@@ -198,10 +198,8 @@ void Socket::open(const std::vector<std::string>& folders) {
 /// a shell.
 void Socket::warn_of_keeper(const std::string& path) const {
   const log::Level level = is_ancestor(keeper_) ? log::Level::debug : log::Level::warn;
-  if (log::enabled(level))
-    log::write(level,
-               fmt::format("another rankshim answers at {}: rankshim status asks that one, and not this one",
-                           in_quotes(path)));
+  log::logger().log(level, "another rankshim answers at {}: rankshim status asks that one, and not this one",
+                    in_quotes(path));
 }
 
 int Socket::open_at(const std::string& path) {
@@ -228,15 +226,15 @@ int Socket::open_at(const std::string& path) {
     ::close(descriptor);
     return error;
   }
-  return adopt(listener_, descriptor);
+  return loop::adopt(listener_, descriptor);
 }
 
 void Socket::listen() {
   listener_.async_wait(boost::asio::posix::stream_descriptor::wait_read,
                        [this](const boost::system::error_code& error) {
                          if (error) return;
+                         listen();  // first, for what the answer may throw
                          answer();
-                         listen();
                        });
 }
 

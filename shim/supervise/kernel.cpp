@@ -40,24 +40,6 @@ siginfo_t to_siginfo(int signal, const Payload& payload) {
   return info;
 }
 
-/// The status of wait4(2) for a result of waitid(2); musl has no macros for it.
-int wait_status(int code, int value) {
-  constexpr int stopped = 0x7f;
-  constexpr int dumped_core = 0x80;
-  if (code == CLD_EXITED) return value << 8;
-  if (code == CLD_KILLED) return value;
-  return code == CLD_DUMPED ? value | dumped_core : value << 8 | stopped;
-}
-
-pid_t wait_for_child(int& status, int flags) {
-  const pid_t pid = result(wait4(-1, &status, flags, nullptr));
-  if (pid >= 0 || pid == -ECHILD || pid == -EINTR) return pid;
-  siginfo_t info{};  // WUNTRACED has the same number as WSTOPPED
-  if (waitid(P_ALL, 0, &info, WEXITED | flags) != 0) return errno == ECHILD ? -ECHILD : pid;
-  status = wait_status(info.si_code, info.si_status);
-  return info.si_pid;
-}
-
 /// Detaches from a stopped child if this process was its tracer; returns whether it was. The child continues
 /// with its signal, except for the TRAP that execve(2) sends to a traced process (ptrace(2)).
 bool detach(pid_t process, int signal) {
@@ -88,18 +70,6 @@ int set_ignored(int signal, bool ignored) {
 
 int signal_descriptor(int existing, SignalSet signals) {
   return result(syscall(SYS_signalfd4, existing, &signals, sizeof(SignalSet), O_CLOEXEC | O_NONBLOCK));
-}
-
-int take_signal(SignalSet signals, std::chrono::milliseconds time, Payload* payload) {
-  const timespec limit{static_cast<time_t>(time.count() / 1000),
-                       static_cast<long>(time.count() % 1000) * 1'000'000};
-  siginfo_t info{};
-  const int signal = result(syscall(SYS_rt_sigtimedwait, &signals, &info, &limit, sizeof(SignalSet)));
-  if (signal > 0 && payload != nullptr) {
-    *payload = {.code = info.si_code, .sender = info.si_pid, .user = info.si_uid};
-    std::memcpy(&payload->value, &info.si_value, sizeof(payload->value));
-  }
-  return signal;
 }
 
 void exit_now(int code) {
@@ -134,7 +104,7 @@ int pidfd_send(int pidfd, int signal, const Payload* payload) {
 
 pid_t reap(int& status, bool stopped_too, bool& let_go) {
   while (true) {
-    const pid_t pid = wait_for_child(status, WNOHANG | (stopped_too ? WUNTRACED : 0));
+    const pid_t pid = result(wait4(-1, &status, WNOHANG | (stopped_too ? WUNTRACED : 0), nullptr));
     if (pid <= 0 || !WIFSTOPPED(status) || !detach(pid, WSTOPSIG(status))) return pid;
     let_go = true;
   }

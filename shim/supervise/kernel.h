@@ -41,10 +41,6 @@ struct Payload {
 };
 int queue(pid_t process, int signal, const Payload& payload);
 
-/// Takes the next of these blocked signals from the kernel; −EAGAIN if none came in that time. `payload` may
-/// be null.
-int take_signal(SignalSet signals, std::chrono::milliseconds time, Payload* payload);
-
 /// Sends to each member of the group whose leader is this child, which may have ended. −ENOSYS before Linux
 /// 6.9.
 int queue_to_group(pid_t leader, int signal, const Payload& payload);
@@ -55,8 +51,7 @@ int pidfd_send(int pidfd, int signal, const Payload* payload);
 /// Reaps one ended child. Returns its number, 0 if none has ended, −ECHILD if there is none. With
 /// `stopped_too` it also reports each stop of a child once, without reaping it (WIFSTOPPED). A child that
 /// made this process its tracer (PTRACE_TRACEME, as programs do that prevent debugging) and stopped for that
-/// is continued with its signal, and `let_go` is set: no other process would ever continue it. Uses wait4(2),
-/// or waitid(2) if that is refused.
+/// is continued with its signal, and `let_go` is set: no other process would ever continue it.
 pid_t reap(int& status, bool stopped_too, bool& let_go);
 
 /// Whether there is any child, ended or not: 1 or 0.

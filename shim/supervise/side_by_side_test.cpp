@@ -7,7 +7,6 @@
 #include <new>
 
 #include "base/text.h"
-#include "supervise/last_resort.h"
 #include "supervise/observer.h"
 #include "supervise/supervised.h"
 
@@ -178,50 +177,21 @@ TEST_CASE("what workers leave behind is ended when all of them have", "[supervis
   }
 }
 
-namespace {
-
-/// As if memory were refused when the workers had been started.
-class Refusal final : public Observer {
+/// As if memory were refused at each end of a worker.
+class RefusedAtEnds final : public Three {
  public:
-  void started(pid_t /*command*/) override { std::get_new_handler()(); }
-  void stopping(int /*signal*/) override {}
-  void command_ended() override {}
-};
-
-}  // namespace
-
-TEST_CASE("where memory is refused the first worker that fails still ends the others", "[supervise]") {
-  for (const Mode mode : modes()) {
-    INFO(name(mode));
-    Refusal refusal;
-    Three launcher;
-    Policy policy;
-    policy.observer = &refusal;
-    policy.launcher = &launcher;
-    Supervised workers(
-        mode, "trap 'exit 7' TERM; trap 'exit $((40 + $0))' USR1; [ $0 = 1 ] && kill -USR1 $$; " + waits,
-        policy, last_resort::arm);
-    CHECK(workers.exit_code() == 41);
-  }
-}
-
-/// As if memory were refused when the first worker's failure is noted.
-class RefusedAtFailure final : public Three {
- public:
-  void reaped(pid_t /*process*/, int status) override {
-    if (status != 0) std::get_new_handler()();
-  }
+  void reaped(pid_t /*process*/, int /*status*/) override { throw std::bad_alloc(); }
 };
 
 TEST_CASE("where memory is refused at the failure of a worker, the others are ended and its code counts",
           "[supervise]") {
   for (const Mode mode : modes()) {
     INFO(name(mode));
-    RefusedAtFailure launcher;
+    RefusedAtEnds launcher;
     Policy policy;
     policy.launcher = &launcher;
     Supervised workers(mode, "trap 'exit 7' TERM; trap 'exit 41' USR1; [ $0 = 1 ] && kill -USR1 $$; " + waits,
-                       policy, last_resort::arm);
-    CHECK(workers.exit_code() == 41);
+                       policy);
+    CHECK(workers.ending().number == 41);
   }
 }

@@ -6,9 +6,9 @@
 #include <cerrno>
 #include <csignal>
 #include <cstring>
+#include <new>
 
 #include "base/log.h"
-#include "supervise/last_resort.h"
 
 namespace rankshim::supervise {
 namespace {
@@ -53,13 +53,12 @@ void SignalForwarder::command_ended() {
 }
 
 void SignalForwarder::pass_on(const Received& signal, bool stop) {
-  last_resort::owe(signal.number);
   const bool waits = (kept_numbers_ & bit(signal.number)) != 0;
   if (waits && signal.number < first_real_time_signal) return;  // merged, as the kernel would do
   if (!waits) {
     if (stop) stop_walk_.forget(signal.number);
     const int done = deliver(signal, stop);
-    if (done >= 0 || done == -ESRCH) return last_resort::settle(signal.number);
+    if (done >= 0 || done == -ESRCH) return;
     if (launcher_.is_for_workers(signal.number)) {
       log::info("{} is kept until the launcher's workers can take it", signal_name(signal.number));
     } else {
@@ -97,10 +96,7 @@ void SignalForwarder::try_again() {
     const int done = deliver(kept.signal, kept.stop);
     const bool refused = done != -EAGAIN && ++kept.refused >= most_refusals;
     if (refused) log::warn("{} could not be passed on: {}", signal_name(number), std::strerror(-done));
-    if (done >= 0 || done == -ESRCH || refused) {
-      last_resort::settle(number);
-      return true;
-    }
+    if (done >= 0 || done == -ESRCH || refused) return true;
     waiting |= bit(number);
     return false;
   });
@@ -228,8 +224,13 @@ void SignalForwarder::to_stopped(int signal) {
   send_each(*all, signal, nullptr);
 }
 
+/// Without memory for a list of them it is as without /proc.
 std::optional<std::vector<Process>> SignalForwarder::everything() const {
-  return descendants(getpid(), before_us_);
+  try {
+    return descendants(getpid(), before_us_);
+  } catch (const std::bad_alloc&) {
+    return std::nullopt;
+  }
 }
 
 bool SignalForwarder::nothing_left() const {

@@ -12,7 +12,7 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "supervise/event_loop.h"
+#include "loop/loop.h"
 #include "supervise/kernel.h"
 #include "supervise/supervised.h"
 #include "supervise/tree.h"
@@ -93,7 +93,7 @@ std::vector<std::string> environment() {
   boost::asio::io_context io(1);
   SignalQueue signals(io);
   const Command command{argv, environment()};
-  const FlatEnding flat = flatten(run_to_end(io, signals, supervise(io, signals, command, policy)));
+  const FlatEnding flat = flatten(loop::run_to_end(io, supervise(io, signals, command, policy)));
   [[maybe_unused]] const auto written = write(result, &flat, sizeof(flat));
   kernel::exit_now(0);
 }

@@ -10,7 +10,6 @@
 #include "base/log.h"
 #include "node/program_path.h"
 #include "supervise/kernel.h"
-#include "supervise/last_resort.h"
 #include "supervise/observer.h"
 #include "supervise/supervise.h"
 
@@ -31,33 +30,27 @@ bool Supervisor::start() {
   ending_.started_at = started_;
   if (!starts_workers_) processes_.push_back({.spawn = std::make_unique<Spawn>(command_)});
   for (const Command& worker : workers_) processes_.push_back({.spawn = std::make_unique<Spawn>(worker)});
-  // No memory is needed from the first start until the last resort knows what was started.
+  // From the first start on nothing may throw: an exception would leave the command alone.
   std::vector<pid_t> pids;
-  std::vector<pid_t> pids_of_last_resort;
-  for (auto* const list : {&pids, &pids_of_last_resort}) list->reserve(processes_.size());
+  pids.reserve(processes_.size());
   for (const Started& process : processes_) {
     if (const std::optional<SpawnFailure> failed = start(*process.spawn)) {
-      record_failed_start(*failed);
+      secondary([&] { record_failed_start(*failed); });
       if (pids.empty()) return false;
       failed_at_ = Clock::now();
       break;
     }
-    for (auto* const list : {&pids, &pids_of_last_resort}) list->push_back(process.spawn->pid());
-  }
-  if (!policy_.hook) {
-    last_resort::command_runs(std::move(pids_of_last_resort),
-                              policy_.scope != SignalScope::child && !launcher_.stops_workers(),
-                              policy_.grace);
-    if (failed_at_)
-      last_resort::process_ended(0, exit_code_of(ending_));  // the worker that could not be started
+    pids.push_back(process.spawn->pid());
   }
   processes_.resize(pids.size());
   workers_ = {};  // their environments may be large
-  forwarder_.begin(pids);
   ending_.pid = command_pid();
   if (policy_.time_limit) due_[kill] = started_ + *policy_.time_limit;
-  if (!policy_.hook) working_directory_.leave();  // hooks are short
-  launcher_.started(io_, pids, started_, command_.environment);
+  secondary([&] {
+    if (!policy_.hook) working_directory_.leave();  // hooks are short
+    launcher_.started(io_, pids, started_, command_.environment);
+  });
+  forwarder_.begin(std::move(pids));
   if (failed_at_) end_other_workers();
   reap_due_ = true;  // children from before rankshim's exec may have ended
   return true;
@@ -83,7 +76,6 @@ Ending Supervisor::end() {
 }
 
 void Supervisor::step() {
-  if (signals_.without_loop()) reap_due_ = true;  // ends are looked for
   for (const auto act :
        {&Supervisor::notify_observer, &Supervisor::take_signals, &Supervisor::act_on_deadlines,
         &Supervisor::reap_if_due, &Supervisor::finish_launcher}) {
@@ -93,19 +85,11 @@ void Supervisor::step() {
 
 void Supervisor::notify_observer() {
   if (policy_.observer != nullptr && !std::exchange(observed_, true))
-    policy_.observer->started(command_pid());
+    secondary([this] { policy_.observer->started(command_pid()); });
 }
 
 void Supervisor::take_signals() {
   for (Received signal = signals_.take(); signal.number != 0; signal = signals_.take()) on_signal(signal);
-  if (signals_.refusal() == 0) return;
-  if (!std::exchange(warned_refusal_, true))
-    log::warn("the system refuses to read the signals ({}): rankshim looks for each again and again",
-              std::strerror(signals_.refusal()));
-  // If the refusal is lasting, this keeps the loop from running at full speed, and the command's end is
-  // noticed.
-  poll(nullptr, 0, static_cast<int>(try_again.count()));
-  reap_due_ = true;
 }
 
 void Supervisor::reap_if_due() {
@@ -114,8 +98,10 @@ void Supervisor::reap_if_due() {
 
 void Supervisor::finish_launcher() {
   if (progress_ != Progress::finished) return;
-  launcher_.finish();
-  ending_.workers = launcher_.record();
+  secondary([this] {
+    launcher_.finish();
+    ending_.workers = launcher_.record();
+  });
 }
 
 /// Updates the deadlines of other objects: when there is something to do for them.
@@ -150,9 +136,17 @@ void Supervisor::act_on_deadlines() {
 boost::asio::awaitable<Ending> supervise(boost::asio::io_context& io, SignalQueue& signals,
                                          const Command& command, const Policy& policy) {
   Supervisor supervisor(io, signals, command, policy);
-  if (supervisor.start()) {
-    for (supervisor.step(); !supervisor.finished(); supervisor.step())
-      co_await signals.wait(supervisor.due());
+  if (!supervisor.start()) co_return supervisor.end();
+  bool logged = false;
+  while (!supervisor.finished()) {
+    // The command runs: what is refused now is tried again, and ends nothing.
+    try {
+      supervisor.step();
+      if (!supervisor.finished()) co_await signals.wait(supervisor.due());
+    } catch (const std::exception& error) {
+      if (!std::exchange(logged, true)) log::error("{}; rankshim goes on", loop::reason(error));
+      poll(nullptr, 0, static_cast<int>(try_again.count()));  // not at full speed
+    }
   }
   co_return supervisor.end();
 }

@@ -4,11 +4,15 @@
 #include <boost/asio/io_context.hpp>
 #include <chrono>
 #include <cstdint>
+#include <exception>
 #include <memory>
 #include <optional>
 #include <string_view>
+#include <utility>
 #include <vector>
 
+#include "base/log.h"
+#include "loop/loop.h"
 #include "supervise/ending.h"
 #include "supervise/launcher.h"
 #include "supervise/policy.h"
@@ -26,12 +30,10 @@ namespace rankshim::supervise {
 constexpr std::chrono::milliseconds grace_after_stop{30'000};
 /// The time until a refused call is tried again.
 constexpr std::chrono::milliseconds try_again{5};
-/// After this time a refused call counts as refused for ever.
-constexpr std::chrono::milliseconds refused_for_ever{1000};
 
 /// One command from its start to the end of everything it started. What is still to be done is stored in
 /// members (`reap_due_`, the deadlines, the signals in `forwarder_`) before it is tried, so that a refused
-/// call loses none of it.
+/// call, or one that throws, loses none of it.
 class Supervisor {
  public:
   Supervisor(boost::asio::io_context& io, SignalQueue& signals, const Command& command, const Policy& policy)
@@ -100,8 +102,7 @@ class Supervisor {
   void look_at_command();
 
   void reap();
-  void reap_by_proc(int refusal);
-  void on_process_end(Started& process, std::optional<int> status, int withheld = 0);
+  void on_process_end(Started& process, int status);
   void record_end(Started& process, int status);
   void end_other_workers();
   void on_command_end(int status);
@@ -121,6 +122,16 @@ class Supervisor {
   void give_up();
 
   void warn_once(bool& warned, std::string_view what, int error) const;
+
+  /// Does what the command's end does not depend on. An exception is logged, the first time.
+  template <class Act>
+  void secondary(const Act& act) {
+    try {
+      act();
+    } catch (const std::exception& error) {
+      if (!std::exchange(warned_secondary_, true)) log::error("{}; rankshim goes on", loop::reason(error));
+    }
+  }
 
   boost::asio::io_context& io_;
   SignalQueue& signals_;
@@ -149,11 +160,9 @@ class Supervisor {
 
   WorkingDirectory working_directory_;
   bool observed_ = false;
-  std::optional<Clock::time_point> reaping_refused_since_;
-  bool reaps_by_proc_ = false;
   bool warned_reap_ = false;
   bool warned_traced_ = false;
-  bool warned_refusal_ = false;
+  bool warned_secondary_ = false;
   Ending ending_;
 };
 

@@ -10,7 +10,6 @@
 #include "base/duration.h"
 #include "base/log.h"
 #include "supervise/kernel.h"
-#include "supervise/last_resort.h"
 #include "supervise/observer.h"
 #include "supervise/stacks.h"
 #include "supervise/supervisor.h"
@@ -24,8 +23,7 @@ namespace {
 
 constexpr milliseconds kill_again{100};      // a fork during a walk of the tree may have been missed
 constexpr milliseconds kill_patience{5000};  // a process that is left after that hangs in the kernel
-constexpr milliseconds look_at_proc_again{50};
-constexpr unsigned reaped_at_once = 1000;  // then signals get their turn
+constexpr unsigned reaped_at_once = 1000;    // then signals get their turn
 
 }  // namespace
 
@@ -40,7 +38,6 @@ void Supervisor::reap() {
             "a process asked rankshim to trace it (PTRACE_TRACEME): rankshim traces nothing and detaches "
             "from it");
     }
-    if (pid >= 0) reaping_refused_since_.reset();
     if (pid > 0) {
       Started* const process = find_process(pid);
       if (WIFSTOPPED(status)) {
@@ -48,7 +45,7 @@ void Supervisor::reap() {
       } else if (process != nullptr) {
         on_process_end(*process, status);
       } else {
-        launcher_.reaped(pid, status);
+        secondary([&] { launcher_.reaped(pid, status); });
         on_orphan_end(pid, status);
       }
       continue;
@@ -62,7 +59,6 @@ void Supervisor::reap() {
     } else if (pid < 0) {
       due_[reap_again] = Clock::now() + try_again;
       warn_once(warned_reap_, "cannot ask for ended processes", pid);
-      reap_by_proc(pid);
     } else if (command_ended_ && forwarder_.nothing_left()) {
       progress_ = Progress::finished;
     } else if (command_ended_ && progress_ == Progress::running) {
@@ -72,34 +68,6 @@ void Supervisor::reap() {
     }
     return;
   }
-}
-
-/// For a kernel that has refused to report ends for a second: /proc shows which processes are zombies, and
-/// their status. Without /proc the command's end would never be known, and everything is ended.
-void Supervisor::reap_by_proc(int refusal) {
-  const Clock::time_point now = Clock::now();
-  if (!reaping_refused_since_) reaping_refused_since_ = now;
-  if (now - *reaping_refused_since_ < refused_for_ever) return;
-  due_[reap_again] = now + look_at_proc_again;
-  if (!std::exchange(reaps_by_proc_, true))
-    log::warn("the system does not report ended processes ({}): rankshim reads /proc instead",
-              std::strerror(-refusal));
-  const std::optional<std::vector<Process>> all = forwarder_.everything();
-  if (!all) {
-    if (progress_ != Progress::killing) kill_all("nothing reports ended processes");
-    return;
-  }
-  for (Started& process : processes_) {
-    const pid_t pid = process.spawn->pid();
-    const auto seen = std::ranges::find(*all, pid, &Process::pid);
-    if (process.ended || (seen != all->end() && seen->alive())) continue;
-    on_process_end(process, zombie_status(pid), -refusal);
-  }
-  if (!command_ended_) return;
-  if (std::ranges::none_of(*all, &Process::alive))
-    progress_ = Progress::finished;
-  else if (progress_ == Progress::running)
-    begin_leftovers();
 }
 
 /// Whether rankshim caused this end: by KILL, or by the ABRT for stacks.
@@ -132,22 +100,16 @@ void Supervisor::continue_command() {
   kernel::send(-command_pid(), SIGCONT);
 }
 
-/// No status: the kernel does not report how it ended (errno `withheld`), which is no success.
-void Supervisor::on_process_end(Started& process, std::optional<int> status, int withheld) {
+void Supervisor::on_process_end(Started& process, int status) {
   const pid_t pid = process.spawn->pid();
   process.ended = true;
   forwarder_.process_ended(pid);
   const bool last = std::ranges::all_of(processes_, &Started::ended);
-  const bool failed = status != 0;
-  if (!failed_at_ && (failed || last)) {
-    record_end(process, status.value_or(0));
-    if (!status) record_withheld_end(withheld);
-  }
-  const bool first = failed && !failed_at_;
+  const bool first = status != 0 && !failed_at_;
+  if (!failed_at_ && (first || last)) record_end(process, status);
   if (first) failed_at_ = Clock::now();
-  if (!policy_.hook) last_resort::process_ended(pid, failed ? exit_code_of(ending_) : 0);
-  if (status && starts_workers_) launcher_.reaped(pid, *status);
-  if (last) return on_command_end(status.value_or(0));
+  if (starts_workers_) secondary([&] { launcher_.reaped(pid, status); });
+  if (last) return on_command_end(status);
   if (first) end_other_workers();
 }
 
@@ -176,18 +138,18 @@ void Supervisor::on_command_end(int status) {
     if (policy_.grace) kill_by(*ending_.stopped_at, *policy_.grace);
   }
   ending_.ended_at = Clock::now();
-  if (!policy_.hook) last_resort::command_ended(exit_code_of(ending_));
-  launcher_.command_ended();
+  secondary([this] { launcher_.command_ended(); });
   ending_.ended_at = Clock::now();  // the launcher has handled the workers that ended earlier, so their times
                                     // are before this one
   terminal_.take_back();  // otherwise what is left would get a Ctrl-C that is meant for rankshim now
-  if (policy_.observer != nullptr) policy_.observer->command_ended();
+  if (policy_.observer != nullptr) secondary([this] { policy_.observer->command_ended(); });
 }
 
 void Supervisor::record_end(Started& process, int status) {
   ending_.pid = process.spawn->pid();
   if (const std::optional<SpawnFailure> failed = process.spawn->failure()) {
-    record_failed_start(*failed);
+    ending_.kind = Ending::Kind::not_started;
+    secondary([&] { record_failed_start(*failed); });
   } else if (WIFSIGNALED(status)) {
     ending_.kind = Ending::Kind::signalled;
     ending_.killed_by_us = was_killed(status);
@@ -234,7 +196,6 @@ void Supervisor::kill_by(Clock::time_point start, milliseconds grace) {
   if (due_[kill] && *due_[kill] < start + grace) return;
   due_[kill] = start + grace;
   time_for_stacks_ = time_for_stacks(grace);
-  if (!policy_.hook) last_resort::kill_at(*due_[kill]);
 }
 
 /// Asks those that can show their stacks, when the KILL is due and not before: the request ends them. A
@@ -303,10 +264,14 @@ void Supervisor::on_kill_due() {
     forwarder_.to_all(SIGKILL);
     return;
   }
-  if (asks_for_stacks()) return;
-  if (const std::optional<std::vector<Process>> left = forwarder_.everything();
-      left && (ending_.stop_signal || failed_at_) && !command_ended_ && ending_.did_not_stop.empty())
-    name_hanging(*left, "");
+  bool asks = false;
+  secondary([&] { asks = asks_for_stacks(); });
+  if (asks) return;
+  secondary([this] {
+    if (const std::optional<std::vector<Process>> left = forwarder_.everything();
+        left && (ending_.stop_signal || failed_at_) && !command_ended_ && ending_.did_not_stop.empty())
+      name_hanging(*left, "");
+  });
   kill_all(command_ended_        ? "what the command left behind did not end in time"
            : ending_.stop_signal ? "the grace is over"
            : failed_at_          ? "the other workers did not stop in time"

@@ -6,7 +6,6 @@
 
 #include "base/duration.h"
 #include "base/log.h"
-#include "supervise/last_resort.h"
 #include "supervise/observer.h"
 #include "supervise/signals.h"
 #include "supervise/supervisor.h"
@@ -14,7 +13,6 @@
 namespace rankshim::supervise {
 
 void Supervisor::on_signal(const Received& arrived) {
-  last_resort::settle(arrived.number);
   if (arrived.number == SIGCHLD) {
     reap_due_ = true;
     return;
@@ -82,7 +80,7 @@ void Supervisor::on_running_signal(const Received& signal, bool stop, int arrive
 
 void Supervisor::on_stop(int arrived, int passed_on) {
   const Clock::time_point now = Clock::now();
-  launcher_.stop_came();
+  secondary([this] { launcher_.stop_came(); });
   stopping_ = true;
   ending_.stop_signal = arrived;
   ending_.stopped_at = now;
@@ -94,10 +92,12 @@ void Supervisor::on_stop(int arrived, int passed_on) {
   if (passed_on != arrived) what += " as " + signal_name(passed_on);
   if (policy_.grace) what += "; what is left in " + seconds(*policy_.grace) + " is killed";
   log::info("{}", what);
-  if (policy_.observer != nullptr) policy_.observer->stopping(arrived);
+  if (policy_.observer != nullptr) secondary([&] { policy_.observer->stopping(arrived); });
 }
 
-void Supervisor::stop_was_passed_on() { launcher_.stop_passed_on(*ending_.stop_signal, policy_.grace); }
+void Supervisor::stop_was_passed_on() {
+  secondary([this] { launcher_.stop_passed_on(*ending_.stop_signal, policy_.grace); });
+}
 
 // ---- requests of the launcher ----
 
@@ -128,7 +128,7 @@ void Supervisor::stop_as_by_term() {
   forwarder_.pass_on(stop, true);
   kill_by(now, policy_.grace.value_or(grace_after_stop));
   stop_was_passed_on();
-  if (policy_.observer != nullptr) policy_.observer->stopping(SIGTERM);
+  if (policy_.observer != nullptr) secondary([this] { policy_.observer->stopping(SIGTERM); });
 }
 
 }  // namespace rankshim::supervise

@@ -14,8 +14,8 @@ struct Watch::Waiter {
     descriptor.async_wait(boost::asio::posix::stream_descriptor::wait_read,
                           [this](const boost::system::error_code& error) {
                             if (error) return;
+                            wait();  // first, for what the function may throw
                             act();
-                            wait();
                           });
   }
 };

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <new>
 
 #include "base/text.h"
 
@@ -60,6 +61,11 @@ void on_answer(void* argument, ares_status_t status, std::size_t /*timeouts*/,
 void on_socket(void* argument, ares_socket_t socket, int readable, int writable) noexcept {
   const std::uint32_t events = (readable != 0 ? EPOLLIN : 0U) | (writable != 0 ? EPOLLOUT : 0U);
   static_cast<PollSet*>(argument)->watch(socket, events);
+}
+
+/// Refused memory must not look like a server that does not answer.
+void must_have_memory(ares_status_t status) {
+  if (status == ARES_ENOMEM) throw std::bad_alloc();
 }
 
 /// "[fd00::a]:53,10.0.0.1:53" in the form for messages.
@@ -126,10 +132,8 @@ DnsClient::DnsClient(const asio::any_io_executor& executor, const ResolvConf& co
       ares_init_options(&channel, &options,
                         ARES_OPT_FLAGS | ARES_OPT_TIMEOUTMS | ARES_OPT_TRIES | ARES_OPT_UDP_MAX_QUERIES |
                             ARES_OPT_RESOLVCONF | ARES_OPT_SOCK_STATE_CB);
-  if (status != ARES_SUCCESS) {
-    error_ = ENOMEM;  // with these options nothing else can fail
-    return;
-  }
+  must_have_memory(status == ARES_SUCCESS ? ARES_SUCCESS
+                                          : ARES_ENOMEM);  // with these options nothing else can fail
   channel_.reset(channel);
 
   std::string list;
@@ -149,7 +153,8 @@ DnsClient::DnsClient(const asio::any_io_executor& executor, const ResolvConf& co
 Query* DnsClient::send(const std::string& name, ares_dns_rec_type_t type) {
   Query& query = queries_.emplace_back();
   // If this fails, it has called back already.
-  note(ares_query_dnsrec(channel_.get(), name.c_str(), ARES_CLASS_IN, type, on_answer, &query, nullptr));
+  must_have_memory(
+      ares_query_dnsrec(channel_.get(), name.c_str(), ARES_CLASS_IN, type, on_answer, &query, nullptr));
   return &query;
 }
 
@@ -171,12 +176,7 @@ asio::awaitable<void> DnsClient::step(Clock::time_point deadline) {
     if (writable) what |= ARES_FD_EVENT_WRITE;
     events[count++] = {event.data.fd, what};
   }
-  note(ares_process_fds(channel_.get(), events.data(), count, ARES_PROCESS_FLAG_NONE));
-}
-
-/// Refused memory must not look like a server that does not answer.
-void DnsClient::note(ares_status_t status) {
-  if (status == ARES_ENOMEM) error_ = ENOMEM;
+  must_have_memory(ares_process_fds(channel_.get(), events.data(), count, ARES_PROCESS_FLAG_NONE));
 }
 
 asio::awaitable<std::vector<Reply>> DnsClient::ask(std::span<const std::string> names, Families families,
@@ -186,7 +186,7 @@ asio::awaitable<std::vector<Reply>> DnsClient::ask(std::span<const std::string> 
     pairs.push_back({families == Families::v6 ? nullptr : send(name, ARES_REC_TYPE_A),
                      families == Families::v4 ? nullptr : send(name, ARES_REC_TYPE_AAAA)});
   }
-  for (const Pair* halfway = nullptr; Clock::now() < deadline && error() == 0;) {
+  for (const Pair* halfway = nullptr; Clock::now() < deadline;) {
     const auto first =
         std::find_if(pairs.begin(), pairs.end(), [](const Pair& p) { return !p.done() || p.found(); });
     if (first == pairs.end() || first->done()) break;

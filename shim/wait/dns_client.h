@@ -5,7 +5,6 @@
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/ip/address.hpp>
-#include <cerrno>
 #include <chrono>
 #include <cstdint>
 #include <list>
@@ -47,7 +46,7 @@ enum class Families : std::uint8_t { both, v4, v6 };
 /// takes.
 class DnsClient {
  public:
-  /// If the system refuses what it needs, there is an error().
+  /// Throws what the system refuses.
   DnsClient(const boost::asio::any_io_executor& executor, const ResolvConf& conf,
             std::chrono::milliseconds answer);
   DnsClient(const DnsClient&) = delete;
@@ -56,12 +55,8 @@ class DnsClient {
   /// The name servers for messages: "10.96.0.10, 10.96.0.11".
   [[nodiscard]] const std::string& servers() const { return servers_; }
 
-  /// Why no answer can be waited for, as PollSet::error().
-  [[nodiscard]] int error() const { return error_ != 0 ? error_ : poll_.error(); }
-
   /// Queries all names at once. Ends when one has an address and those before it have none, when all are
-  /// answered, at the deadline, or by an error(). Returns one reply for each name, in their order. Not to be
-  /// called if there is an error().
+  /// answered, or at the deadline. Returns one reply for each name, in their order.
   boost::asio::awaitable<std::vector<Reply>> ask(std::span<const std::string> names, Families families,
                                                  Clock::time_point deadline);
 
@@ -70,7 +65,6 @@ class DnsClient {
     void operator()(ares_channel_t* channel) const { ares_destroy(channel); }
   };
 
-  void note(ares_status_t status);
   Query* send(const std::string& name, ares_dns_rec_type_t type);
   boost::asio::awaitable<void> step(Clock::time_point deadline);
 
@@ -78,7 +72,6 @@ class DnsClient {
   std::list<Query> queries_;  // … and its answers to these, so both outlive it
   std::unique_ptr<ares_channel_t, Destroy> channel_;
   std::string servers_;
-  int error_ = 0;
 };
 
 }  // namespace rankshim::wait

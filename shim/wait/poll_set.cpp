@@ -2,12 +2,10 @@
 
 #include <algorithm>
 #include <boost/asio/experimental/awaitable_operators.hpp>
-#include <boost/asio/redirect_error.hpp>
-#include <boost/asio/this_coro.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <cerrno>
 
-#include "wait/asio_without_exceptions.h"
+#include "loop/loop.h"
 
 namespace rankshim::wait {
 
@@ -15,7 +13,8 @@ namespace asio = boost::asio;
 
 PollSet::PollSet(const asio::any_io_executor& executor) : set_(executor), timer_(executor) {
   const int set = epoll_create1(EPOLL_CLOEXEC);
-  error_ = set < 0 ? errno : adopt(set_, set);
+  if (const int error = set < 0 ? errno : loop::adopt(set_, set))
+    throw boost::system::system_error(error, boost::system::system_category(), "epoll");
 }
 
 void PollSet::watch(int fd, std::uint32_t events) noexcept {
@@ -32,16 +31,9 @@ void PollSet::watch(int fd, std::uint32_t events) noexcept {
 
 asio::awaitable<std::span<const epoll_event>> PollSet::wait(Clock::time_point deadline) {
   using namespace asio::experimental::awaitable_operators;
-  if (is_cancelled(co_await asio::this_coro::cancellation_state)) error_ = ECANCELED;
-  if (error_ != 0) co_return std::span<const epoll_event>();
-  boost::system::error_code refused;
-  boost::system::error_code ignored;  // of the timer: that it was cancelled
   timer_.expires_at(deadline);
-  const auto first = co_await (set_.async_wait(asio::posix::stream_descriptor::wait_read,
-                                               asio::redirect_error(asio::use_awaitable, refused)) ||
-                               timer_.async_wait(asio::redirect_error(asio::use_awaitable, ignored)));
-  if (first.index() == 0) error_ = refused.value();  // ECANCELED too
-  if (error_ != 0) co_return std::span<const epoll_event>();
+  co_await (set_.async_wait(asio::posix::stream_descriptor::wait_read, asio::use_awaitable) ||
+            timer_.async_wait(asio::use_awaitable));
   const int count = epoll_wait(set_.native_handle(), events_.data(), static_cast<int>(events_.size()), 0);
   co_return std::span<const epoll_event>(events_).first(static_cast<std::size_t>(std::max(count, 0)));
 }

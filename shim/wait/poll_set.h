@@ -6,11 +6,11 @@
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/posix/stream_descriptor.hpp>
-#include <boost/asio/steady_timer.hpp>
 #include <chrono>
 #include <cstdint>
 #include <span>
 
+#include "loop/timer.h"
 #include "wait/timing.h"
 
 namespace rankshim::wait {
@@ -20,26 +20,21 @@ namespace rankshim::wait {
 /// set that holds them.
 class PollSet {
  public:
-  /// If the kernel refuses an epoll set, there is an error().
+  /// Throws boost::system::system_error if the kernel refuses an epoll set.
   explicit PollSet(const boost::asio::any_io_executor& executor);
-
-  /// Why nothing can be waited for any more: errno, ECANCELED once the coroutine is cancelled; 0 if there is
-  /// no reason.
-  [[nodiscard]] int error() const { return error_; }
 
   /// Watches `fd` for `events` (EPOLLIN, EPOLLOUT, …; 0 ends it), instead of the events before. Events have
   /// it in data.fd. A descriptor that is closed is removed automatically.
   void watch(int fd, std::uint32_t events) noexcept;
 
-  /// Returns what is ready now, or next; empty when the deadline has come, and seldom before, and at once if
-  /// there is an error(). Valid until the next call.
+  /// Returns what is ready now, or next; empty when the deadline has come, and seldom before. Valid until the
+  /// next call.
   boost::asio::awaitable<std::span<const epoll_event>> wait(Clock::time_point deadline);
 
  private:
   boost::asio::posix::stream_descriptor set_;
-  boost::asio::steady_timer timer_;
+  loop::Timer timer_;
   std::array<epoll_event, 16> events_{};
-  int error_ = 0;
 };
 
 }  // namespace rankshim::wait

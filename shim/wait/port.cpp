@@ -8,8 +8,6 @@
 #include <boost/asio/experimental/parallel_group.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/redirect_error.hpp>
-#include <boost/asio/steady_timer.hpp>
-#include <boost/asio/this_coro.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <cerrno>
 #include <cstring>
@@ -19,8 +17,8 @@
 
 #include "base/read_file.h"
 #include "base/text.h"
+#include "loop/timer.h"
 #include "node/own_address.h"
-#include "wait/asio_without_exceptions.h"
 
 namespace rankshim::wait {
 
@@ -54,21 +52,19 @@ PortLook failed(const ip::address& address, int error) {
   }
 }
 
-/// One connection, until it counts as open or has failed. One that is cancelled is not open.
+/// One connection, until it counts as open or has failed.
 asio::awaitable<PortLook> try_address(ip::address address, std::uint16_t port, Timing timing,
                                       Clock::time_point deadline) {
-  co_await asio::this_coro::throw_if_cancelled(false);
   const auto executor = co_await asio::this_coro::executor;
   const ip::tcp::endpoint endpoint(address, port);
   boost::system::error_code error;
-  boost::system::error_code ignored;  // of the timer: that it was cancelled
   ip::tcp::socket socket(executor);
   socket.open(endpoint.protocol(), error);
   if (error) co_return failed(address, error.value());
-  asio::steady_timer timer(executor, std::min(deadline, Clock::now() + timing.connect_timeout));
+  loop::Timer timer(executor, std::min(deadline, Clock::now() + timing.connect_timeout));
   const auto connected =
       co_await (socket.async_connect(endpoint, asio::redirect_error(asio::use_awaitable, error)) ||
-                timer.async_wait(asio::redirect_error(asio::use_awaitable, ignored)));
+                timer.async_wait(asio::use_awaitable));
   if (connected.index() == 1) co_return PortLook{PortState::silent, address};
   // If nothing listens on a port of this node that the kernel also assigns automatically, the kernel can
   // connect a socket to itself.
@@ -79,11 +75,9 @@ asio::awaitable<PortLook> try_address(ip::address address, std::uint16_t port, T
   if (self == peer) co_return PortLook{PortState::closed, address};
   timer.expires_after(timing.settle_time);
   while (true) {
-    if (is_cancelled(co_await asio::this_coro::cancellation_state))
-      co_return PortLook{PortState::silent, address};
     const auto settled = co_await (
         socket.async_wait(ip::tcp::socket::wait_read, asio::redirect_error(asio::use_awaitable, error)) ||
-        timer.async_wait(asio::redirect_error(asio::use_awaitable, ignored)));
+        timer.async_wait(asio::use_awaitable));
     if (settled.index() == 1) break;
     std::array<char, 1> byte{};
     const std::size_t size = socket.receive(asio::buffer(byte), ip::tcp::socket::message_peek, error);
@@ -129,10 +123,13 @@ asio::awaitable<PortLook> look_at_port(asio::any_io_executor executor, std::span
   std::vector<decltype(attempt(addresses.front()))> attempts;
   for (const ip::address& address : addresses.first(std::min(addresses.size(), most_at_once)))
     attempts.push_back(attempt(address));
-  const auto looks = std::get<2>(co_await asio::experimental::make_parallel_group(std::move(attempts))
-                                     .async_wait(UntilOpen(), asio::use_awaitable));
-  if (is_cancelled(co_await asio::this_coro::cancellation_state)) co_return PortLook{.cancelled = true};
-  co_return *std::ranges::max_element(looks, {}, &PortLook::state);  // the first of those that are equal
+  const auto [order, thrown, looks] = co_await asio::experimental::make_parallel_group(std::move(attempts))
+                                          .async_wait(UntilOpen(), asio::use_awaitable);
+  const auto best =
+      std::ranges::max_element(looks, {}, &PortLook::state);  // the first of those that are equal
+  const std::exception_ptr& of_best = thrown[static_cast<std::size_t>(best - looks.begin())];
+  if (of_best) std::rethrow_exception(of_best);
+  co_return *best;
 }
 
 std::uint16_t sidecar_port(std::string_view tables) {

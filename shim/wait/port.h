@@ -26,7 +26,6 @@ struct PortLook {
   PortState state = PortState::failed;  ///< the best of all addresses
   boost::asio::ip::address address;     ///< the first one in this state
   int error = 0;                        ///< errno, if state is `failed`
-  bool cancelled = false;               ///< the state means nothing then
 
   /// A few words for a log line.
   [[nodiscard]] std::string reason() const;

@@ -150,10 +150,8 @@ asio::awaitable<void> Resolver::ask_servers(Clock::time_point deadline) {
   DnsClient client(executor_, conf, timing_.query_timeout);
   round.servers = client.servers();
   if (conf.servers.empty()) round.servers += " (no nameserver in " + files_.resolv_conf + ")";
-  const bool is_enough =
-      client.error() != 0 || (likeliest_is_enough(round) && co_await query_likeliest(client, round));
+  const bool is_enough = likeliest_is_enough(round) && co_await query_likeliest(client, round);
   if (!is_enough) co_await search_all(client, round);
-  error_ = client.error();
 }
 
 bool Resolver::likeliest_is_enough(const Round& round) const {
@@ -164,16 +162,15 @@ bool Resolver::likeliest_is_enough(const Round& round) const {
          is_negative(answer_.asked[round.likely].status);
 }
 
-/// Queries the likeliest name alone; false if a full search is needed, which an error makes useless.
+/// Queries the likeliest name alone; false if a full search is needed.
 asio::awaitable<bool> Resolver::query_likeliest(DnsClient& client, const Round& round) {
   const std::span<const std::string> name(&round.names[round.likely], 1);
   Reply reply = (co_await client.ask(name, Families::v4, round.deadline)).front();
-  if (client.error() == 0 && reply.status == QueryStatus::no_address) {
+  if (reply.status == QueryStatus::no_address) {
     reply = (co_await client.ask(name, Families::v6, round.deadline)).front();
     if (reply.status == QueryStatus::no_name)
       reply.status = QueryStatus::no_address;  // the answer for A shows that it exists
   }
-  if (client.error() != 0) co_return true;
   if (reply.status == QueryStatus::found) co_return false;
   if (reply.status != QueryStatus::silent || Clock::now() < round.deadline) {
     answer_.asked[round.likely].status = answer_.status = reply.status;
@@ -187,12 +184,11 @@ asio::awaitable<void> Resolver::search_all(DnsClient& client, const Round& round
   const auto begin = Clock::now();
   const std::span<const std::string> all(round.names);
   std::vector<Reply> replies = co_await client.ask(all.first(1), Families::both, round.deadline);
-  if (replies.front().addresses.empty() && all.size() > 1 && client.error() == 0) {
+  if (replies.front().addresses.empty() && all.size() > 1) {
     for (Reply& reply : co_await client.ask(all.subspan(1), Families::both, round.deadline)) {
       replies.push_back(std::move(reply));
     }
   }
-  if (client.error() != 0) co_return;
   const auto found =
       std::find_if(replies.begin(), replies.end(), [](const Reply& r) { return !r.addresses.empty(); });
   const auto end = Clock::now();

@@ -64,11 +64,9 @@ class Resolver {
   Resolver(boost::asio::any_io_executor executor, std::string name, Files files, Timing timing);
 
   /// Looks once; the result is answer(). A server that has not answered by `deadline` counts as silent; but
-  /// if the deadline interrupts a look, or an error(), an earlier answer is kept.
+  /// if the deadline interrupts a look, an earlier answer is kept.
   boost::asio::awaitable<void> look(Clock::time_point deadline);
   [[nodiscard]] const Answer& answer() const { return answer_; }
-  /// Why no answer can be waited for, as PollSet::error().
-  [[nodiscard]] int error() const { return error_; }
 
   /// How long the last negative answer is certain to be valid; zero if it may change at any time.
   [[nodiscard]] std::chrono::milliseconds valid_for() const { return valid_for_; }
@@ -87,7 +85,6 @@ class Resolver {
   Files files_;
   Timing timing_;
   Answer answer_;
-  int error_ = 0;
   std::vector<std::string> warned_of_;  // files that cannot be read
   bool looked_ = false;
   Clock::time_point next_search_;

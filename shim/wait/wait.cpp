@@ -3,11 +3,8 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <boost/asio/redirect_error.hpp>
-#include <boost/asio/steady_timer.hpp>
 #include <boost/asio/this_coro.hpp>
 #include <boost/asio/use_awaitable.hpp>
-#include <cerrno>
 #include <optional>
 #include <random>
 #include <utility>
@@ -15,7 +12,7 @@
 #include "base/duration.h"
 #include "base/log.h"
 #include "base/text.h"
-#include "wait/asio_without_exceptions.h"
+#include "loop/timer.h"
 #include "wait/names.h"
 #include "wait/port.h"
 #include "wait/resolver.h"
@@ -115,24 +112,20 @@ class Waiting {
         sidecar, name(), short_seconds(timing.settle_time));
   }
 
-  /// Looks at the name, or at the port, or both; true when the master is reached. False also if refused().
+  /// Looks at the name, or at the port, or both; true when the master is reached.
   asio::awaitable<bool> look() {
     // While waiting for the port, the name is looked up now and then: a pod may come back with another
     // address.
     if (addresses_.empty() || Clock::now() - last_lookup_ >= limits_.timing.search_interval)
       co_await look_up();
-    if (addresses_.empty() || refused_ != 0) co_return false;
+    if (addresses_.empty()) co_return false;
     if (master_.until == Until::name || (mine_ && master_.may_be_mine)) co_return true;
     const PortLook port =
         co_await look_at_port(executor_, addresses_, master_.port, limits_.timing, deadline_);
-    refused_ = port.cancelled ? ECANCELED : 0;
-    if (refused_ != 0) co_return false;
     if (!port_ || port.state == PortState::open || Clock::now() < deadline_) port_ = port;
     co_return port.state == PortState::open;
   }
 
-  /// errno if the system refuses to wait, ECANCELED if that was cancelled; 0 otherwise.
-  [[nodiscard]] int refused() const { return refused_; }
   [[nodiscard]] bool over() const { return hopeless() || Clock::now() >= deadline_; }
 
   /// When to look next. The interval is short at first, when a record or a port is about to appear, and
@@ -201,8 +194,6 @@ class Waiting {
 
   asio::awaitable<void> look_up() {
     co_await resolver_.look(deadline_);
-    refused_ = resolver_.error();
-    if (refused_ != 0) co_return;
     last_lookup_ = Clock::now();
     const Answer& answer = resolver_.answer();
     std::vector<ip::address> useful = answer.addresses;
@@ -247,28 +238,23 @@ class Waiting {
   std::string ever_resolved_;
   std::optional<PortLook> port_;
   bool mine_ = false;
-  int refused_ = 0;
 };
 
 }  // namespace
 
 asio::awaitable<Result> wait_for(Master master, Limits limits) {
   if (master.until == Until::none) co_return Reached{};
-  co_await asio::this_coro::throw_if_cancelled(false);
   const auto executor = co_await asio::this_coro::executor;
   const Timing timing = limits.timing;
   const milliseconds timeout = limits.timeout;
   Waiting waiting(executor, std::move(master), std::move(limits));
   Reporter reporter(waiting.name(), timing, timeout);
-  asio::steady_timer timer(executor);
+  loop::Timer timer(executor);
   while (!co_await waiting.look()) {
-    if (waiting.refused() != 0) co_return Refused{waiting.refused()};
     if (!waiting.over()) {
       reporter.not_yet(waiting.reason());
       timer.expires_at(waiting.next_look());
-      boost::system::error_code ignored;  // that it was cancelled
-      co_await timer.async_wait(asio::redirect_error(asio::use_awaitable, ignored));
-      if (is_cancelled(co_await asio::this_coro::cancellation_state)) co_return Refused{ECANCELED};
+      co_await timer.async_wait(asio::use_awaitable);
     }
     if (waiting.over()) co_return waiting.unreachable();
   }

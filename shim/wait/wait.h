@@ -48,18 +48,13 @@ struct Unreachable {
   std::string what;
 };
 
-/// The system refuses to wait: it has no descriptor or memory for an epoll set. Also what a wait that is
-/// cancelled results in.
-struct Refused {
-  int error = 0;  ///< errno; ECANCELED if it was cancelled
-};
-
-using Result = std::variant<Reached, Unreachable, Refused>;
+using Result = std::variant<Reached, Unreachable>;
 
 /// Waits for the master on the coroutine's executor. Logs one line when waiting starts (but not if the first
 /// look succeeds), one when the reason changes, and one every 30 s. Cancelling the coroutine (terminal
-/// cancellation) ends it at once and closes everything it opened. (`wait_for(…) || other` results in one flat
-/// variant: Reached, Unreachable, Refused, or the result of `other`.)
+/// cancellation) ends it at once and closes everything it opened. Throws what the system refuses.
+/// (`wait_for(…)
+/// || other` results in one flat variant: Reached, Unreachable, or the result of `other`.)
 boost::asio::awaitable<Result> wait_for(Master master, Limits limits);
 
 }  // namespace rankshim::wait

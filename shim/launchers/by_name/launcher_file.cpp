@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "base/embedded.h"
 #include "base/text.h"
 #include "base/toml_document.h"
 #include "platform/user_profiles.h"
@@ -10,34 +11,20 @@
 namespace rankshim::by_name {
 namespace {
 
-constexpr std::string_view builtin_documents =
+constexpr EmbeddedFile builtins[] = {
 #include "builtin_launchers.inc"
-    ;
-
-/// A built-in file. Its first line has the words that start the launcher.
-struct Builtin {
-  std::string_view name, starts, document;
 };
 
-/// They are cut at build time: searching all of their text would be noticeable in the time of a start.
-constexpr auto builtins = [] {
-  constexpr auto count = [] {
-    std::size_t files = 0;
-    for (std::string_view rest = builtin_documents; !rest.empty(); ++files) take_part(rest, "\n@");
-    return files;
-  };
-  std::array<Builtin, count()> all;
-  std::string_view rest = builtin_documents.substr(1);
-  for (Builtin& one : all) {
-    one.document = take_part(rest, "\n@");
-    one.name = take_part(one.document, "\n");
-    one.starts = one.document.substr(0, one.document.find('\n'));
+/// The line with the words that start the launcher.
+constexpr std::string_view line_of_starts(std::string_view document) {
+  while (!document.empty()) {
+    const std::string_view line = take_part(document, "\n");
+    if (line.starts_with("starts")) return line;
   }
-  return all;
-}();
-static_assert(std::ranges::all_of(builtins, [](const Builtin& one) {
-  return one.starts.starts_with("starts=[\"") && one.starts.ends_with("\"]");
-}));
+  return {};
+}
+static_assert(std::ranges::none_of(builtins,
+                                   [](const EmbeddedFile& one) { return line_of_starts(one.text).empty(); }));
 
 constexpr auto keys = std::to_array<std::string_view>(
     {"starts", "unless", "flags", "first", "others", "set", "hostfile", "warning"});
@@ -120,11 +107,11 @@ std::vector<LauncherFile> users_launchers(std::string_view file, const Node& nod
 
 void add_builtin_launchers(std::string_view word, std::vector<LauncherFile>& files) {
   Faults none;
-  for (const Builtin& one : builtins) {
-    if (one.starts.find(word) == std::string_view::npos) continue;
+  for (const EmbeddedFile& one : builtins) {
+    if (line_of_starts(one.text).find(word) == std::string_view::npos) continue;
     const std::string path = "built-in " + std::string(one.name) + ".toml";
     const auto is_it = [&](const LauncherFile& file) { return file.starts_with(path); };
-    if (std::ranges::none_of(files, is_it)) files.push_back(read_launcher(one.document, path, none));
+    if (std::ranges::none_of(files, is_it)) files.push_back(read_launcher(one.text, path, none));
   }
 }
 

@@ -52,7 +52,7 @@ std::vector<Command> Workers::workers_to_start(const Command& command) {
   if (!made && !folder.empty())
     log::warn("cannot make a folder in {} ({}): the workers' exceptions will not be known", folder_,
               std::strerror(errno));
-  if (!bound.empty() && log::enabled(level)) log::write(level, "bound, by local rank" + bound);
+  if (!bound.empty()) log::logger().log(level, "bound, by local rank{}", bound);
   return commands;
 }
 

@@ -1,11 +1,13 @@
 #include "launchers/torchrun/python_site.h"
 
+#include "base/embedded.h"
+
 namespace rankshim {
 namespace {
 
-constexpr std::string_view module_text =
+constexpr EmbeddedFile module[] = {
 #include "python_site.inc"
-    ;
+};
 
 /// A literal for Python 2 and 3. Bytes that are not plain ASCII are escaped, as torchrun reads them.
 std::string python_literal(std::string_view text) {
@@ -28,7 +30,7 @@ std::string_view truth(bool value) { return value ? "True" : "False"; }
 
 }  // namespace
 
-std::string_view python_site_module() { return module_text; }
+std::string_view python_site_module() { return module[0].text; }
 
 std::string python_site_call(const PythonSite& site) {
   std::string job = "None";

@@ -18,9 +18,9 @@
 #include "base/log.h"
 #include "base/number.h"
 #include "base/text.h"
+#include "loop/loop.h"
 #include "supervise/kernel.h"
 #include "supervise/tree.h"
-#include "wait/asio_without_exceptions.h"
 
 namespace rankshim::torchrun {
 
@@ -88,13 +88,17 @@ bool is_own_folder(const std::string& path) {
 }  // namespace
 
 WorkerWatch::WorkerWatch(boost::asio::io_context& io, std::string log_folder, unsigned workers)
-    : io_(io), log_folder_(std::move(log_folder)), expected_(workers), inotify_(io), timer_(io) {}
+    : io_(io),
+      log_folder_(std::move(log_folder)),
+      expected_(workers),
+      inotify_(io),
+      timer_(io.get_executor()) {}
 
 void WorkerWatch::begin(pid_t agent, std::function<void()> changed) {
   agent_ = agent;
   changed_ = std::move(changed);
   const int descriptor = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
-  if (const int error = descriptor < 0 ? errno : adopt(inotify_, descriptor)) {
+  if (const int error = descriptor < 0 ? errno : loop::adopt(inotify_, descriptor)) {
     log::warn("cannot watch the launcher's workers ({}): only the launcher's own exit code will be known",
               std::strerror(error));
     return;
@@ -135,8 +139,8 @@ void WorkerWatch::listen() {
   inotify_.async_wait(boost::asio::posix::stream_descriptor::wait_read,
                       [this](const boost::system::error_code& error) {
                         if (error) return;
+                        listen();  // first, for what reading may throw
                         read_events();
-                        listen();
                       });
 }
 
@@ -303,7 +307,7 @@ void WorkerWatch::add_worker(pid_t pid) {
     return;
   }
   worker.pidfd = std::make_unique<boost::asio::posix::stream_descriptor>(io_);
-  if (const int error = adopt(*worker.pidfd, descriptor)) {
+  if (const int error = loop::adopt(*worker.pidfd, descriptor)) {
     log::debug("cannot follow worker {} ({})", pid, std::strerror(error));
     worker.pidfd.reset();
     return;

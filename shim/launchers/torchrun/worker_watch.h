@@ -4,7 +4,6 @@
 
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/posix/stream_descriptor.hpp>
-#include <boost/asio/steady_timer.hpp>
 #include <chrono>
 #include <cstdint>
 #include <functional>
@@ -14,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "loop/timer.h"
 #include "supervise/launcher.h"
 
 /// Finds the launcher's workers, and how each ended: torchrun exits with 1 however they ended, and they are
@@ -106,7 +106,7 @@ class WorkerWatch {
   pid_t agent_ = 0;
   boost::asio::posix::stream_descriptor inotify_;
   std::map<int, std::string> folders_;  // by inotify's watch descriptor
-  boost::asio::steady_timer timer_;
+  loop::Timer timer_;
   std::optional<Attempt> noted_;  // the newest attempt, if it has not begun
   bool look_is_due_ = false;      // the timer runs
   std::uint64_t looks_ = 0;

@@ -1,0 +1,84 @@
+#include <boost/system/system_error.hpp>
+#include <catch2/catch.hpp>
+#include <csignal>
+#include <new>
+
+#include "supervise/observer.h"
+#include "supervise/supervised.h"
+
+using namespace rankshim::supervise;
+
+namespace {
+
+/// As if memory were refused, or a call of Asio, whenever something is told.
+class Refusal final : public Observer {
+ public:
+  void started(pid_t /*command*/) override { throw std::bad_alloc(); }
+  void stopping(int /*signal*/) override {
+    throw boost::system::system_error(ENOSPC, boost::system::system_category(), "epoll");
+  }
+  void command_ended() override { throw std::bad_alloc(); }
+};
+
+/// The same for a launcher that is asked, in the supervisor's own steps.
+class RefusedLooks final : public Launcher {
+ public:
+  [[nodiscard]] std::optional<Clock::time_point> due() const override { return Clock::now(); }
+  Request look() override { throw std::bad_alloc(); }
+};
+
+constexpr const char* ends_with_terms =
+    "trap 'echo asked; exit 9' TERM; trap 'echo noted' USR1; exec 3<> <(:); echo ready; "
+    "while :; do read -r -t 0.2 -u 3; done";
+
+}  // namespace
+
+TEST_CASE("where memory is refused signals are passed on and the end is the command's", "[supervise]") {
+  for (const Mode mode : modes()) {
+    INFO(name(mode));
+    Refusal refusal;
+    Policy policy;
+    policy.observer = &refusal;
+    Supervised command(mode, ends_with_terms, policy);
+    REQUIRE(command.line() == "ready");
+    command.signal(SIGUSR1);
+    CHECK(command.line() == "noted");
+    command.signal(SIGTERM);
+    CHECK(command.line() == "asked");
+    const Ending ending = command.ending();
+    CHECK(ending.kind == Ending::Kind::exited);
+    CHECK(ending.number == 9);
+    CHECK(ending.stop_signal == SIGTERM);
+  }
+}
+
+TEST_CASE("where every step of the supervisor fails signals are passed on and the end is the command's",
+          "[supervise]") {
+  for (const Mode mode : modes()) {
+    INFO(name(mode));
+    RefusedLooks launcher;
+    Policy policy;
+    policy.launcher = &launcher;
+    Supervised command(mode, ends_with_terms, policy);
+    REQUIRE(command.line() == "ready");
+    command.signal(SIGTERM);
+    CHECK(command.line() == "asked");
+    CHECK(command.ending().number == 9);
+  }
+}
+
+TEST_CASE("where memory is refused the grace is kept", "[supervise]") {
+  for (const Mode mode : modes()) {
+    INFO(name(mode));
+    Refusal refusal;
+    Policy policy;
+    policy.observer = &refusal;
+    policy.grace = std::chrono::milliseconds(100);
+    Supervised command(mode, "trap 'echo asked' TERM; echo ready; while :; do sleep 3600; done", policy);
+    REQUIRE(command.line() == "ready");
+    command.signal(SIGTERM);
+    const Ending ending = command.ending();
+    CHECK(ending.number == SIGKILL);
+    CHECK(ending.killed_by_us);
+  }
+}
