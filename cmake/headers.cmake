@@ -3,6 +3,7 @@
 set(headers_dir "${PROJECT_BINARY_DIR}/headers")
 set(headers_definitions
     "FMT_STATIC_THOUSANDS_SEPARATOR=','"  # else fmt brings std::locale along
+    SPDLOG_COMPILED_LIB  # cmake/spdlog.cpp
     SPDLOG_NO_THREAD_ID
     SPDLOG_NO_TLS
     SPDLOG_NO_ATOMIC_LEVELS
@@ -39,8 +40,9 @@ add_library(headers INTERFACE)
 target_include_directories(headers SYSTEM INTERFACE "${headers_dir}")
 target_compile_definitions(headers INTERFACE ${headers_definitions})
 
-add_library(fmt STATIC EXCLUDE_FROM_ALL "${PROJECT_SOURCE_DIR}/cmake/fmt.cpp")
-target_link_libraries(fmt PUBLIC headers)
-
-add_library(asio STATIC EXCLUDE_FROM_ALL "${PROJECT_SOURCE_DIR}/cmake/asio.cpp")
-target_link_libraries(asio PUBLIC headers)
+# Their parts that are no templates.
+foreach(library fmt spdlog asio)
+  add_library(${library} STATIC EXCLUDE_FROM_ALL "${PROJECT_SOURCE_DIR}/cmake/${library}.cpp")
+  target_link_libraries(${library} PUBLIC headers)
+endforeach()
+target_link_libraries(spdlog PUBLIC fmt)

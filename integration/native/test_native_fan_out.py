@@ -112,7 +112,7 @@ def test_nothing_is_left_in_the_temporary_folder(shim, tmp_path):
 
 @pytest.mark.parametrize("failure, code", [
     ("vfork:error=EAGAIN:when=2", 71),  # the second worker: the first is ended, the third never started
-    ("wait4:error=EIO", 17),  # waitid(2) is asked instead
+    ("wait4:error=EIO:when=1", 17),
     ("wait4,waitid:error=EIO", 17),  # /proc is read instead
     ("mkdir:error=EROFS", 17),
 ])

@@ -34,8 +34,9 @@ def failing(start, refuse):
     "close:error=EIO",
     "epoll_pwait,epoll_wait:error=EINTR:when=1",
     "read:error=EIO:when=1",
-    "read:error=EIO",
     "waitid:error=EIO",
+    "timerfd_create:error=EMFILE",
+    "timerfd_settime:error=ENOMEM:when=1",
 ])
 def test_a_secondary_call_that_fails_changes_nothing(failing, failure):
     assert failing(failure, "sh", "-c", "exit 7").wait() == 7

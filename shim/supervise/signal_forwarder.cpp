@@ -229,6 +229,9 @@ std::optional<std::vector<Process>> SignalForwarder::everything() const {
   try {
     return descendants(getpid(), before_us_);
   } catch (const std::bad_alloc&) {
+    static bool said = false;
+    if (!std::exchange(said, true))
+      log::warn("the system refused memory for a list of the processes: signals go to the command's group");
     return std::nullopt;
   }
 }
