@@ -107,7 +107,7 @@ void SignalForwarder::try_again() {
 
 /// Delivers only while the command is not reaped: until then its process number, and its group's, cannot be
 /// reused.
-int SignalForwarder::deliver(const Received& signal, bool stop) {
+int SignalForwarder::deliver(const Received& signal, bool stop) try {
   if (launcher_.is_for_workers(signal.number)) return deliver_to_workers(signal);
   if (stop && scope_ == SignalScope::handlers) {
     if (const std::optional<int> done = walk(signal)) return *done;
@@ -126,6 +126,8 @@ int SignalForwarder::deliver(const Received& signal, bool stop) {
   if (reached && refused != -ESRCH)  // if it were sent again, some workers would get it twice
     log::warn("{} did not reach every worker: {}", signal_name(signal.number), std::strerror(-refused));
   return reached ? 0 : refused;
+} catch (const std::bad_alloc&) {
+  return -EAGAIN;
 }
 
 int SignalForwarder::deliver_to(pid_t process, const Received& signal) {
@@ -147,8 +149,8 @@ int SignalForwarder::deliver_to(pid_t process, const Received& signal) {
 }
 
 /// Passes a stop down the tree; nothing if /proc does not show the command, or what processes do with
-/// signals.
-std::optional<int> SignalForwarder::walk(const Received& signal) {
+/// signals, or there is no memory for it.
+std::optional<int> SignalForwarder::walk(const Received& signal) try {
   const std::optional<std::vector<Process>> all = everything();
   if (!all || !StopWalk::is_possible()) return std::nullopt;
   std::vector<Process> roots = launcher_.receivers_of_stop(signal.number);
@@ -161,6 +163,8 @@ std::optional<int> SignalForwarder::walk(const Received& signal) {
   const bool with_payload = is_queued(signal) || signal.number >= first_real_time_signal;
   const kernel::Payload payload = payload_of(signal);
   return stop_walk_.pass(*all, roots, signal.number, with_payload ? &payload : nullptr);
+} catch (const std::bad_alloc&) {
+  return std::nullopt;
 }
 
 /// −EAGAIN while no worker can take it.

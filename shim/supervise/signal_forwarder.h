@@ -34,7 +34,10 @@ class SignalForwarder {
   void leave_alone_present_children();
 
   /// The command runs now as these processes; before this call nothing may be passed on.
-  void begin(std::vector<pid_t> processes) { processes_ = std::move(processes); }
+  void begin(std::vector<pid_t> processes) {
+    processes_ = std::move(processes);
+    kept_.reserve(first_real_time_signal);  // each standard signal can be kept without memory
+  }
 
   /// One of these processes was reaped: its number may belong to another process.
   void process_ended(pid_t process) { std::erase(processes_, process); }
