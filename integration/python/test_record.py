@@ -130,3 +130,30 @@ if __name__ == "__main__":
     done = site().worker(text)
     assert done.code == 1, done.transcript()
     assert done.error["message"].startswith("ProcessRaisedException") and "ValueError: of the child" in done.error["message"]
+
+
+@pytest.mark.parametrize("command, message", [
+    (["python", "SCRIPT"], "ValueError: boom"),
+    (["sh", "-c", "exec python SCRIPT"], None),  # no Python by its name: only where the job has several nodes
+    (["--launcher=none", "--", "SCRIPT"], "ValueError: boom"),
+    (["--no-record", "--", "python", "SCRIPT"], None),
+    (["--nnodes=2", "--node-rank=0", "--master-addr=node-0", "--wait=none", "--", "sh", "-c", "exec python SCRIPT"], "ValueError: boom"),
+    (["python", "-c", "import subprocess, sys; sys.exit(subprocess.run([sys.executable, 'SCRIPT']).returncode)"], None),
+], ids=["python", "a shell", "none", "no record", "a shell of two nodes", "its child"])
+def test_the_exception_of_a_python_that_is_the_command_is_in_the_verdict(rankshim, tmp_path, command, message):
+    script = tmp_path / "train.py"
+    script.write_text(PLAIN)
+    words = [word.replace("SCRIPT", str(script)) for word in command]
+    done = run([rankshim, f"--report={tmp_path}/report.json", *words], clean_environment(), name="rankshim")
+    assert done.code == 1, done.transcript()
+    cause = json.loads((tmp_path / "report.json").read_text())["root_cause"]
+    assert cause.get("exception") == message
+    assert ("(ValueError: boom)" in done.stderr.splitlines()[-1]) == (message is not None)
+    if message:
+        assert cause["traceback"][-1] == message
+
+
+def test_what_a_recorded_command_starts_knows_nothing_of_us(rankshim):
+    show = "import os, subprocess, sys; subprocess.run(['env']); print([path for path in sys.path if 'rankshim' in path])"
+    done = run([rankshim, "--", "python", "-c", show], clean_environment(), name="rankshim")
+    assert done.code == 0 and "PYTHONPATH" not in done.stdout and done.stdout.endswith("[]\n"), done.transcript()

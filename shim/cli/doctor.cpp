@@ -251,6 +251,18 @@ void check_tracing(Findings& findings, const Node& node) {
                             scope, capable ? "" : ", no capability SYS_PTRACE"));
 }
 
+/// gVisor's /proc has neither these masks nor the exit codes of zombies.
+void check_signals(Findings& findings, const Node& node) {
+  constexpr std::string_view subject = "signals";
+  if (node.file("/proc/self/status").value_or("").find("SigCgt:") != std::string::npos)
+    return findings.ok(subject, "/proc shows what processes do with signals");
+  findings.warning(
+      subject,
+      "/proc does not show what processes do with signals (gVisor): a stop goes to the command's process "
+      "group, USR1 and USR2 reach workers only when these are a minute old, and how a worker ended is "
+      "known from torchrun alone; save on TERM within the processes that need it, or use another runtime");
+}
+
 }  // namespace
 
 std::vector<Finding> diagnose(const JobNeeds& job, const Node& node, const Surroundings& surroundings) {
@@ -268,6 +280,7 @@ std::vector<Finding> diagnose(const JobNeeds& job, const Node& node, const Surro
   check_temporary(findings, surroundings);
   check_clock(findings, surroundings);
   check_tracing(findings, node);
+  check_signals(findings, node);
   return findings.take();
 }
 

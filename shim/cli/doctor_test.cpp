@@ -18,7 +18,7 @@ struct Case {
                    "Limit                     Soft Limit           Hard Limit           Units     \n"
                    "Max open files            65536                65536                files     \n"
                    "Max locked memory         unlimited            unlimited            bytes     \n"},
-                  {"/proc/self/status", "CapEff:\t0000000000080000\nSeccomp:\t0\n"},
+                  {"/proc/self/status", "SigCgt:\t0\nCapEff:\t0000000000080000\nSeccomp:\t0\n"},
                   {"/proc/sys/kernel/yama/ptrace_scope", "1\n"},
                   {"/proc/self/cgroup", "0::/\n"},
                   {"/sys/fs/cgroup/memory.events", "oom_kill 0\n"},
@@ -55,6 +55,15 @@ TEST_CASE("where nothing is wrong every line of the doctor is ok") {
     INFO(finding.subject << ": " << finding.text);
     CHECK(finding.severity == Severity::ok);
   }
+}
+
+TEST_CASE("the doctor says what gVisor's /proc does not show") {
+  Case it;
+  CHECK(it.about("signals").severity == Severity::ok);
+  it.node.files["/proc/self/status"] = "CapEff:\t0000000000080000\nSeccomp:\t0\n";
+  const Finding finding = it.about("signals");
+  CHECK(finding.severity == Severity::warning);
+  CHECK_THAT(finding.text, Catch::Contains("gVisor"));
 }
 
 TEST_CASE("the doctor names what is wrong, with its value and what to do") {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,8 +15,10 @@ struct Details {
   std::vector<PythonError> workers;
   PythonError agent;  ///< the launcher's, or its copy of the error of the worker that failed first
   bool agent_writes_error = false;  ///< the launcher would have written one if it had failed by itself
-  MemoryReading memory;             ///< at the end; oom_kills counts from the start
-  std::string shm;                  ///< the free space in /dev/shm: "/dev/shm has 0 MiB of 64 MiB left"
+  /// The worker that failed first, as the last torchrun of the command tells it that has failed.
+  std::optional<FailedWorker> told_by_torchrun;
+  MemoryReading memory;  ///< at the end; oom_kills counts from the start
+  std::string shm;       ///< the free space in /dev/shm: "/dev/shm has 0 MiB of 64 MiB left"
 };
 
 }  // namespace rankshim

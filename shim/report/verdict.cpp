@@ -115,6 +115,21 @@ bool ended_by_launcher(const RootCause& root) {
          (root.code == exit_code::signal_base + SIGTERM || root.code == exit_code::signal_base + SIGKILL);
 }
 
+/// A worker whose end the kernel has not shown, as torchrun tells it.
+RootCause told(const FailedWorker& worker, const Details& details) {
+  RootCause root;
+  root.who = "worker";
+  root.local_rank = worker.local_rank;
+  root.rank = worker.rank;
+  root.pid = worker.pid;
+  root.source = "torchrun";
+  root.code = worker.exitcode < 0 ? exit_code::signal_base - worker.exitcode : worker.exitcode;
+  if (worker.exitcode < 0) root.signal = -worker.exitcode;
+  if (worker.local_rank < details.workers.size()) add_error(&details.workers[worker.local_rank], root);
+  root.out_of_memory = out_of_memory(root, details);
+  return root;
+}
+
 /// The first worker of the last set that failed by itself. Workers that the agent then ended, that a stop
 /// ended or that ended because their agent was gone are not considered.
 std::optional<RootCause> failed_worker(const Ending& ending, const Details& details) {
@@ -135,6 +150,8 @@ std::optional<RootCause> failed_worker(const Ending& ending, const Details& deta
       root.source = "kernel";
       root.code = code_of(worker.status);
       if (WIFSIGNALED(worker.status)) root.signal = WTERMSIG(worker.status);
+    } else if (details.told_by_torchrun && details.told_by_torchrun->local_rank == worker.local_rank) {
+      return told(*details.told_by_torchrun, details);
     } else {
       if (root.error == nullptr) continue;
       root.source = "error file";
@@ -144,6 +161,8 @@ std::optional<RootCause> failed_worker(const Ending& ending, const Details& deta
     if (launcher_first && ended_by_launcher(root)) continue;
     return root;
   }
+  if (ending.workers.ends.empty() && !ending.stop_signal && details.told_by_torchrun)
+    return told(*details.told_by_torchrun, details);  // the kernel shows no ends
   return std::nullopt;
 }
 
@@ -206,6 +225,12 @@ std::string name_of(const RootCause& root) {
   return name + "pid " + std::to_string(root.pid) + ")";
 }
 
+/// "ended with code 3", "was ended by SIGKILL"
+std::string end_of(const RootCause& root) {
+  return root.signal ? "was ended by " + supervise::signal_name(*root.signal)
+                     : "ended with code " + std::to_string(root.code);
+}
+
 /// Whether the cause is probably on another node: the exception shows it, or the worker ended by ABRT, as
 /// NCCL's watchdog ends a worker whose collective does not finish
 /// (torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp, TORCH_NCCL_ASYNC_ERROR_HANDLING).
@@ -255,8 +280,7 @@ void judge_workers(const Ending& ending, const Details& details,
     const bool host_is_lost = lost_host(ending, details);
     root.lost_peer = host_is_lost || lost_peer(root, numbers);
     verdict.code = root.code;
-    const std::string end = root.signal ? "was ended by " + supervise::signal_name(*root.signal)
-                                        : "ended with code " + std::to_string(root.code);
+    const std::string end = end_of(root);
     const std::string point = point_of_victim(root, host_is_lost);
     const std::string after = " after " + hours_and_minutes(ending.ran);
     const std::string first = fmt::format("{} failed first{}: it {}", name_of(root), on_node(numbers), end);
@@ -284,7 +308,7 @@ void judge_workers(const Ending& ending, const Details& details,
 }  // namespace
 
 Verdict judge(const Ending& ending, const LaunchChoice& choice, const LaunchPlan& plan,
-              const Details& details, const std::optional<supervise::NodeNumbers>& numbers) {
+              const Details& details, const std::optional<supervise::NodeNumbers>& numbers, bool strict) {
   const std::string& program = plan.argv.front();
   if (ending.kind == Ending::Kind::not_started) return judge_failed_start(ending, program);
   if (ending.kind == Ending::Kind::withheld) return withheld(ending, program);
@@ -334,6 +358,13 @@ Verdict judge(const Ending& ending, const LaunchChoice& choice, const LaunchPlan
         point_of_victim(*verdict.root, false) + verdict.sentence + explanation(*verdict.root, details);
     if (launcher && !ending.workers.ends.empty() && launcher_failed(ending, details))
       verdict.sentence += "; it ended its workers itself";
+  }
+  if (!launcher && own_code == 0 && !signalled && !ending.stop_signal && details.told_by_torchrun) {
+    verdict.root = told(*details.told_by_torchrun, details);
+    verdict.sentence +=
+        fmt::format(", although {} of a torchrun in it had failed: it {}{}", name_of(*verdict.root),
+                    end_of(*verdict.root), strict ? "; --strict makes that the exit code" : "");
+    if (strict) verdict.code = verdict.root->code;
   }
   if (verdict.root) {
     verdict.cause = verdict.root->out_of_memory ? Cause::oom

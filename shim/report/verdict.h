@@ -46,10 +46,12 @@ struct Verdict {
 /// stop and before the agent's end; 0 if all workers had ended with 0 before a stop; 128 + the stop's signal,
 /// however the workers ended then, because a job that was stopped is not done; torchrun's exit code, also if
 /// torchrun failed and ended its workers. If --strict ended a node that trains alone, that is the cause, with
-/// code 78. `numbers` is this node's numbers in the job; nothing if it is alone. `details` must outlive the
-/// verdict.
+/// code 78. A command that ends with 0 although a torchrun in it has failed hides
+/// that: it is told, and with `strict` the code is the worker's. `numbers` is this node's numbers in the job;
+/// nothing if it is alone. `details` must outlive the verdict.
 Verdict judge(const supervise::Ending& ending, const LaunchChoice& choice, const LaunchPlan& plan,
-              const Details& details, const std::optional<supervise::NodeNumbers>& numbers = std::nullopt);
+              const Details& details, const std::optional<supervise::NodeNumbers>& numbers = std::nullopt,
+              bool strict = false);
 
 /// The verdict's code, after --exit-map.
 int exit_code_of(const Verdict& verdict, const Settings& settings);

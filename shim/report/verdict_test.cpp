@@ -352,3 +352,39 @@ TEST_CASE("the verdict names what did not stop", "[verdict]") {
             .sentence.ends_with("; SIGTERM had asked it to stop; worker 0 (rank 8, pid 17, state S, in "
                                 "futex_do_wait) did not stop in 1.6 s"));
 }
+
+TEST_CASE("a failure of torchrun that the command hides is told, and counts with --strict", "[verdict]") {
+  Ending ending;
+  ending.ran = 10s;
+  ending.ended_at = start + 10s;
+  Details details;
+  details.told_by_torchrun = FailedWorker{.rank = 9, .local_rank = 1, .pid = 71, .exitcode = 3};
+  LaunchPlan plan;
+  plan.argv = {"bash", "run.sh"};
+  const Verdict told = judge(ending, {}, plan, details);
+  CHECK(told.code == 0);
+  CHECK_FALSE(told.failed);
+  CHECK(told.root.value().source == "torchrun");
+  CHECK(told.sentence ==
+        "bash ended with code 0 after 10.0 s, although worker 1 (rank 9, pid 71) of a torchrun in it had "
+        "failed: it ended with code 3");
+  const Verdict strict = judge(ending, {}, plan, details, std::nullopt, true);
+  CHECK(strict.code == 3);
+  CHECK(strict.failed);
+  ending.number = 5;  // its own failure is its own
+  CHECK(judge(ending, {}, plan, details, std::nullopt, true).code == 5);
+}
+
+TEST_CASE("a worker whose end no kernel shows is known from torchrun", "[verdict]") {
+  Details details;
+  details.told_by_torchrun = FailedWorker{.rank = 9, .local_rank = 1, .pid = 101, .exitcode = -SIGKILL};
+  for (const Ending& ending : {torchrun({worker(0, 0, 1s, false), worker(1, 0, 2s, false)}), torchrun({})}) {
+    const Verdict verdict = judge(ending, chosen(LauncherKind::torchrun), train, details);
+    CHECK(verdict.code == 137);
+    CHECK(verdict.root.value().signal == SIGKILL);
+    CHECK(verdict.sentence.starts_with("worker 1 (rank 9, pid 101) failed first: it was ended by SIGKILL; "));
+  }
+  // What the kernel shows is better.
+  CHECK(judge(torchrun({worker(1, exited(42), 2s)}), chosen(LauncherKind::torchrun), train, details).code ==
+        42);
+}

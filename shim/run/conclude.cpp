@@ -22,6 +22,8 @@ namespace {
 void say_verdict(const Verdict& verdict) {
   if (verdict.failed) {
     log::error("{}", verdict.sentence);
+  } else if (verdict.root) {  // which the command has hidden
+    log::warn("{}", verdict.sentence);
   } else {
     log::info("{}", verdict.sentence);
   }

@@ -16,12 +16,14 @@ bool is_in(const OwnFolder& folder, const std::string& launchers) {
 ErrorFiles::ErrorFiles(const Run& run, const Job& job, const LaunchPlan& plan, const OwnFolder& folder)
     : run_(run),
       job_(job),
+      failure_(folder.has_site ? folder.path + "/failure.json" : std::string()),
       launchers_(find_agent_error_file(job.choice, plan, run.node, folder)),
       launchers_before_(is_in(folder, launchers_) ? FileState{} : state_of(launchers_)) {}
 
 Details ErrorFiles::gather(const supervise::Ending& ending) const {
   Details details;
   details.memory = run_.monitor.memory();
+  if (!failure_.empty()) details.told_by_torchrun = read_failure(run_.node, failure_);
   if (ending.kind == supervise::Ending::Kind::exited && ending.number == 0) return details;
   Environment known = run_.node.environment();
   for (const auto& [name, value] : user_variables(run_.settings)) known.set(name, value);

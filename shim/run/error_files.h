@@ -25,6 +25,7 @@ class ErrorFiles {
  private:
   const Run& run_;
   const Job& job_;
+  const std::string failure_;    // torchrun's; empty: there is none
   const std::string launchers_;  // empty: it is not read
   const FileState launchers_before_;
 };

@@ -123,7 +123,8 @@ awaitable<int> run_command(const Run& run, const Job& job, const std::vector<std
     } while (launcher->starts_again(end.ending));
     run.monitor.set_launcher(nullptr);
     end.details = error_files.gather(end.ending);
-    const Verdict verdict = judge(end.ending, job.choice, plan, end.details, numbers_of(end.ending, job));
+    const Verdict verdict = judge(end.ending, job.choice, plan, end.details, numbers_of(end.ending, job),
+                                  run.settings.flag(Option::strict));
     co_return co_await conclude(run, verdict, &job, &end);
   } catch (const std::exception& error) {
     if (!code) throw;

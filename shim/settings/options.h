@@ -96,8 +96,10 @@ inline constexpr std::array options = {
                "not know"},
     OptionInfo{Option::rank_unit, "", "rank-unit", ValueKind::choice, "auto|node|process", "auto",
                "what RANK and WORLD_SIZE count, for a platform whose other variables do not say it"},
-    OptionInfo{Option::strict, "", "strict", ValueKind::boolean, "", "false",
-               "for unattended jobs: exit with 78 instead of a warning where a node seems to train alone"},
+    OptionInfo{
+        Option::strict, "", "strict", ValueKind::boolean, "", "false",
+        "for unattended jobs: exit with 78 instead of a warning where a node seems to train alone, and with "
+        "the code of a worker whose failure a script hides"},
     OptionInfo{Option::nnodes, "", "nnodes", ValueKind::text, "N|MIN:MAX", "",
                "the number of nodes, where no platform says it; 1: this node is the whole job"},
     OptionInfo{Option::node_rank, "", "node-rank", ValueKind::text, "N", "",

@@ -1,5 +1,7 @@
 #include "launchers/torchrun/agent.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <iterator>
 #include <string_view>
@@ -28,6 +30,11 @@ constexpr milliseconds time_of_execve{5};               // if a process is in th
 void Agent::started(boost::asio::io_context& io, const std::vector<pid_t>& processes, Clock::time_point when,
                     const std::vector<std::string>& environment) {
   Program::started(io, processes, when, environment);
+  if (!supervise::signal_masks(getpid()))
+    log::info(
+        "this kernel does not show what processes do with signals, nor how they ended (gVisor): a stop goes "
+        "to torchrun, USR1 "
+        "and USR2 reach workers only when these are a minute old, and torchrun tells how a worker ended");
   if (plan_.meeting) meeting_.emplace(*plan_.meeting, command(), when);
   if (plan_.log_folder.empty()) return;
   ends_soon_.emplace(io);

@@ -1,6 +1,9 @@
 #pragma once
 
+#include <sys/types.h>
+
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "node/node.h"
@@ -19,6 +22,17 @@ struct PythonError {
 /// incomplete is read as far as possible. Such a file comes from a script's @record, from rankshim's
 /// sitecustomize.py or from an exception of the agent.
 PythonError read_error_file(const Node& node, const std::string& path);
+
+/// A worker that failed first, as torchrun tells it (python/sitecustomize.py, tell_failure).
+struct FailedWorker {
+  unsigned rank = 0;
+  unsigned local_rank = 0;
+  pid_t pid = 0;
+  int exitcode = 0;  ///< Python's: below 0, the signal that ended it
+};
+
+/// Nothing if there is no such file.
+std::optional<FailedWorker> read_failure(const Node& node, const std::string& path);
 
 /// The state of a file, without opening it; all 0 if it does not exist. If two states differ, the file was
 /// written in between, regardless of the clocks of the machines that share it.

@@ -1,5 +1,8 @@
 #include "launchers/torchrun/python_site.h"
 
+#include <unistd.h>
+
+#include <string>
 #include "base/embedded.h"
 
 namespace rankshim {
@@ -44,6 +47,7 @@ std::string python_site_call(const PythonSite& site) {
   text += truth(site.had_path);
   text += ", " + job + ", " + python_literal(site.master) + ", ";
   text += truth(site.records);
+  text += ", " + std::to_string(getpid());
   return text + ")\n";
 }
 

@@ -19,7 +19,7 @@ struct PythonSite {
   /// changed.
   std::optional<Variables> job;
   std::string master;    ///< its address, IPv4 or IPv6, without brackets; empty if it is not known
-  bool records = false;  ///< whether the exceptions of workers are recorded
+  bool records = false;  ///< whether exceptions are recorded: of workers, and of a Python that is the command
 };
 
 /// The text of the module sitecustomize.py in two parts: the constant part, and after it the call for this

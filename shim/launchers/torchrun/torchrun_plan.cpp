@@ -194,7 +194,11 @@ std::optional<PythonSite> plan_site(const LaunchChoice& choice, const LaunchInpu
   const bool records = input.settings.flag(Option::record);
   const bool worker = records && (choice.launches() || (created && is_script(input.command)));
   const bool joins = may_start_torchrun(choice, input);
-  if (!worker && !joins) return std::nullopt;
+  const bool python =
+      records && !choice.launches() && topology.idle_role.empty() &&
+      (!choice.interpreter.empty() || base_name(input.command.front()).starts_with("python") ||
+       starts_torchrun(text_of(input)));
+  if (!worker && !joins && !python) return std::nullopt;
   const Environment& environment = input.node.environment();
   const auto path = environment.get(python_path_variable);
   // A folder with a colon would be two entries of PYTHONPATH, and with a variable above the kernel's limit

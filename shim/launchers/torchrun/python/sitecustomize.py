@@ -4,8 +4,10 @@ Python imports the first `sitecustomize` on its path when it starts. For this mo
 rankshim adds a folder to PYTHONPATH, and it appends a call of serve() with the job's values to the text. The module
 removes the folder from the path and imports the image's own sitecustomize. Besides,
 
-- in a torchrun, it sets the PET_* variables of the job for what the command line leaves out, so that it joins;
-- in a worker, it writes the exception that ends the script where torch's @record would.
+- in a torchrun, it sets the PET_* variables of the job for what the command line leaves out, so that it joins, and writes
+  down which worker failed first, and how;
+- in a worker, and in a Python that is the command itself, it writes the exception that ends the script where torch's
+  @record would.
 
 It must run on every Python, also on one that is too old for it, cost nearly nothing, and never print anything.
 """
@@ -186,6 +188,36 @@ def keep_logs(given, logs):
         os.environ["PET_LOG_DIR"] = logs
 
 
+def tell_failure(arguments):
+    """From now on a worker's failure, for which this torchrun ends with 1, is written down as torchrun knows it: a command
+    may hide it, and a kernel may not show it (gVisor). One of an earlier try of the same is got over."""
+    path = FOLDER + "/failure.json"
+    if os.path.exists(path):
+        import json
+
+        with open(path) as file:
+            if json.load(file)["arguments"] == arguments:
+                os.unlink(path)
+    before = sys.excepthook
+
+    def excepthook(kind, value, trace):
+        try:
+            if kind.__name__ == "ChildFailedError":  # torch/distributed/elastic/multiprocessing/errors
+                import json
+
+                rank, failure = value.get_first_failure()
+                told = {"arguments": arguments, "rank": rank, "local_rank": failure.local_rank, "pid": failure.pid,
+                        "exitcode": failure.exitcode}
+                with open(path + ".new", "w") as file:
+                    json.dump(told, file)
+                os.rename(path + ".new", path)
+        except Exception:
+            pass
+        before(kind, value, trace)
+
+    sys.excepthook = excepthook
+
+
 # ---- a worker ----
 
 def write_error(path, message, stack):
@@ -291,8 +323,9 @@ def record(path):
 
 # ---- at Python's start ----
 
-def prepare(had_path, job, towards):
-    """Does what this process needs before the image's own sitecustomize; a worker's error file, else None."""
+def prepare(had_path, job, towards, parent):
+    """Does what this process needs before the image's own sitecustomize; the error file of a worker or of the command
+    itself, else None."""
     with open("/proc/self/cmdline", "rb") as file:
         arguments = torchrun_arguments(file.read().decode("latin-1").split("\0")[:-1])
     logs = FOLDER + "/logs"
@@ -305,9 +338,14 @@ def prepare(had_path, job, towards):
             if os.path.exists(own):
                 os.unlink(own)  # an earlier torchrun's, whose failure the command got over
             os.environ.setdefault(ERROR_FILE, own)
+        tell_failure(arguments)
         return None
     if not os.environ.get(ERROR_FILE) or not os.environ.get("LOCAL_RANK"):
-        return None
+        if os.getppid() != parent:
+            return None
+        if job is None:  # otherwise it may start a torchrun
+            leave_environment(had_path)
+        return FOLDER + "/error.json"
     leave_environment(had_path)
     ours = dict(job or {}, PET_LOG_DIR=logs)
     if job and "PET_LOCAL_ADDR" in os.environ and "PET_LOCAL_ADDR" not in job:
@@ -318,14 +356,14 @@ def prepare(had_path, job, towards):
     return os.environ[ERROR_FILE]
 
 
-def serve(had_path, job, towards, records):
+def serve(had_path, job, towards, records, parent=0):
     """`had_path`: the user has a PYTHONPATH. `job`: the PET_* for a torchrun that the command starts, as far as they are
     not in its environment; None where it is rankshim's own. `towards`: the master's address, where it is known.
-    `records`: of workers."""
+    `records`: of workers, and of the command itself, whose parent's number is `parent`."""
     error_file = None
     leave_path(had_path)
     try:
-        error_file = prepare(had_path, job, towards)
+        error_file = prepare(had_path, job, towards, parent)
     except Exception:
         pass
     try:

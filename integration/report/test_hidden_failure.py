@@ -1,0 +1,55 @@
+"""A command that goes on after its torchrun has failed."""
+
+import json
+
+import pytest
+
+from lib.process import clean_environment, run
+
+pytestmark = [pytest.mark.torch, pytest.mark.usefixtures("torch")]
+
+LONG = 120
+FAILS_ONCE = """
+import os, signal, sys
+if os.path.exists("tried"): sys.exit(0)
+if os.environ["RANK"] == "1":
+    open("tried", "w").close()
+    END
+signal.pause()
+"""
+TORCHRUN = "torchrun --standalone --nproc_per_node=2 fails.py"
+
+
+@pytest.fixture
+def bash(rankshim, tmp_path):
+    """bash(SCRIPT, END, OPTION...): its end with its report, where rank 1 does END in the first try."""
+
+    def ended(script, end, *options):
+        (tmp_path / "fails.py").write_text(FAILS_ONCE.replace("END", end))
+        done = run([rankshim, f"--report={tmp_path}/report.json", *options, "--", "bash", "-c", script],
+                   clean_environment({"OMP_NUM_THREADS": "1"}), name="rankshim", cwd=tmp_path, timeout=LONG)
+        done.report = json.loads((tmp_path / "report.json").read_text())
+        done.last_line = done.stderr.splitlines()[-1]
+        return done
+
+    return ended
+
+
+@pytest.mark.parametrize("options, code, outcome", [((), 0, "succeeded"), (("--strict",), 42, "failed")], ids=["told", "strict"])
+def test_a_failure_of_torchrun_that_the_script_hides_is_told(bash, options, code, outcome):
+    done = bash(f"{TORCHRUN} | cat", "sys.exit(42)", *options)
+    assert (done.code, done.report["outcome"]) == (code, outcome), done.transcript()
+    cause = done.report["root_cause"]
+    assert (cause["who"], cause["rank"], cause["local_rank"], cause["exit_code"], cause["source"]) == ("worker", 1, 1, 42, "torchrun")
+    assert done.last_line.startswith("rankshim: error: " if options else "rankshim: warning: ")
+    assert ", although worker 1 (rank 1, pid " in done.last_line and " of a torchrun in it had failed: it ended with code 42" in done.last_line
+
+
+def test_a_signal_that_ended_it_is_named(bash):
+    done = bash(f"{TORCHRUN}; true", "os.kill(os.getpid(), signal.SIGKILL)", "--strict")
+    assert (done.code, done.report["root_cause"]["signal"]) == (137, "SIGKILL"), done.transcript()
+
+
+def test_a_script_that_tries_again_and_succeeds_hides_nothing(bash):
+    done = bash(f"until {TORCHRUN}; do :; done", "sys.exit(42)", "--strict")
+    assert (done.code, done.report["root_cause"]) == (0, None), done.transcript()
