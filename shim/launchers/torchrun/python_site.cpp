@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <string>
+
 #include "base/embedded.h"
 
 namespace rankshim {
