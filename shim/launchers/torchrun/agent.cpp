@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <csignal>
 #include <iterator>
 #include <string_view>
 #include <utility>
@@ -23,6 +24,7 @@ using supervise::Request;
 namespace {
 
 constexpr milliseconds patience_without_workers{1000};  // after that it is killed
+constexpr milliseconds patience_after_workers{5000};    // the same, where these have stopped
 constexpr milliseconds time_of_execve{5};               // if a process is in the middle of execve(2)
 
 }  // namespace
@@ -95,8 +97,9 @@ std::vector<supervise::Process> Agent::receivers_of_stop(int signal) {
   return workers;
 }
 
-/// One that has failed makes the agent end or restart the others. When all have ended with 0, it ends by
-/// itself, or waits for the other nodes' workers.
+/// One that has failed makes the agent end or restart the others. When all have ended with 0, an agent alone
+/// ends by itself. One of several waits up to five minutes for the other nodes, and is deaf meanwhile: it
+/// gets the stop before it sees the end, for which it looks every 0.1 s.
 void Agent::on_worker_change() {
   constexpr milliseconds to_see_it_itself{2000};
   if (!stops_alone_) return;
@@ -104,6 +107,7 @@ void Agent::on_worker_change() {
       watch_->ends(), [](const supervise::WorkerEnd& end) { return end.status_known && end.status != 0; });
   if (failed || watch_->sets() != stopped_set_) return stop_agent();
   if (watch_->some_run()) return;
+  if (plan_.meeting) return stop_agent();
   ends_soon_->expires_after(to_see_it_itself);
   ends_soon_->async_wait([this](const boost::system::error_code& error) {
     if (!error) stop_agent();
@@ -116,7 +120,12 @@ void Agent::stop_agent() {
   agent_due_.reset();
   log::debug("{} is passed on to torchrun itself", supervise::signal_name(passed_on_));
   supervise::kernel::send(command(), passed_on_);
-  expect_end();
+  if (watch_->some_run()) {
+    expect_end();
+  } else {
+    expect_end_within(patience_after_workers);
+  }
+  supervise::kernel::send(getpid(), SIGCHLD);  // the supervisor asks for due() after each signal
 }
 
 void Agent::reaped(pid_t process, int status) {
@@ -158,9 +167,9 @@ void Agent::expect_end() {
     if (had_workers() && (!grace || patience < *grace))
       hangs_due_ = now + patience - supervise::time_for_stacks(patience);
   } else if (!had_workers()) {
-    late_due_ = now + patience_without_workers;
+    expect_end_within(patience_without_workers);
   } else if (!grace) {
-    late_due_ = now + time_of_workers();
+    expect_end_within(time_of_workers());
   }
 }
 
@@ -212,6 +221,11 @@ Request Agent::look_at_meeting() {
           .text = fmt::format("the other nodes did not join within {}", seconds(*plan_.meeting->limit))};
 }
 
+void Agent::expect_end_within(milliseconds patience) {
+  late_patience_ = patience;
+  late_due_ = Clock::now() + patience;
+}
+
 Request Agent::on_late() {
   late_due_.reset();
   const Presence worker = find_worker(command(), environment());
@@ -219,11 +233,9 @@ Request Agent::on_late() {
   if (worker != Presence::none) return {};
   const std::string stop = supervise::signal_name(stop_signal_);
   return {.kind = Request::Kind::kill,
-          .text = had_workers()
-                      ? fmt::format("the launcher, whose workers have all ended, did not follow {} within {}",
-                                    stop, seconds(time_of_workers()))
-                      : fmt::format("the launcher has no worker yet and did not follow {} within {}", stop,
-                                    seconds(patience_without_workers))};
+          .text = fmt::format("the launcher{} did not follow {} within {}",
+                              had_workers() ? ", whose workers have all ended," : " has no worker yet and",
+                              stop, seconds(late_patience_))};
 }
 
 }  // namespace rankshim::torchrun

@@ -64,6 +64,7 @@ class Agent final : public Program {
   void on_worker_change();
   void stop_agent();
   void expect_end();
+  void expect_end_within(std::chrono::milliseconds patience);
 
   const AgentPlan plan_;
   std::optional<WorkerWatch> watch_;
@@ -78,6 +79,7 @@ class Agent final : public Program {
       ends_soon_;                               // until then it may see itself that all have ended with 0
   std::optional<Clock::time_point> agent_due_;  // when it gets the stop at the latest
   std::optional<Clock::time_point> late_due_;   // when it has failed to follow that
+  std::chrono::milliseconds late_patience_{0};
   std::optional<Clock::time_point> hangs_due_;  // just before it kills the workers that have not stopped
 };
 
