@@ -70,6 +70,17 @@ def test_a_script_with_c10d_trains_together_though_the_nodes_own_names_lead_nowh
     assert "LONE 1" in processes[0].stdout.splitlines()
 
 
+@pytest.mark.nightly  # torch looks for the host for a minute
+def test_the_same_script_alone_finds_no_host(strangers, rankshim, tmp_path):
+    (tmp_path / "run.sh").write_text(SCRIPT.replace("ALLREDUCE", ALLREDUCE).replace("[ $NODE_RANK = 1 ] ||", "true ||"))
+    processes = [
+        node.start([rankshim, "--no-export-pet", "--", "bash", "run.sh"], variables(rank, strangers[0].address), cwd=tmp_path)
+        for rank, node in enumerate(strangers)
+    ]
+    assert all(process.wait(JOB) != 0 for process in processes)
+    assert "C10d store has failed" in processes[0].stderr
+
+
 def test_without_rankshim_the_same_nodes_cannot_reach_each_other(strangers):
     processes = [
         node.start(["python", ALLREDUCE],
