@@ -49,7 +49,9 @@ int main(int argc, char** argv) {
     } else {
       cli::report(rejected->faults, understood.settings.text(Option::format) == "json");
     }
-    if (understood.subcommand == Subcommand::env) cli::print(fmt::format("exit {}\n", rejected->exit_code));
+    if (understood.subcommand == Subcommand::env &&
+        cli::print(fmt::format("exit {}\n", rejected->exit_code)) != exit_code::ok)
+      return exit_code::system;
     return runs_job(understood.subcommand) ? conclude_rejected(*rejected, node) : rejected->exit_code;
   }
   const Invocation& invocation = std::get<Invocation>(read);
@@ -76,14 +78,12 @@ int main(int argc, char** argv) {
     case Subcommand::status:
       return cli::print_status(invocation.settings, node);
     case Subcommand::help:
-      cli::print(help_text());
-      return exit_code::ok;
+      return cli::print(
+          help_text(invocation.arguments.empty() ? std::string_view() : invocation.arguments[0]));
     case Subcommand::version:
-      cli::print("rankshim " RANKSHIM_VERSION "\n");
-      return exit_code::ok;
+      return cli::print("rankshim " RANKSHIM_VERSION "\n");
     case Subcommand::licenses:
-      cli::print(licenses());
-      return exit_code::ok;
+      return cli::print(licenses());
   }
   return exit_code::usage;
 }

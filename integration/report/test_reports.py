@@ -254,6 +254,26 @@ def test_a_status_command_that_waits_for_a_stopped_instance_can_be_ended(start, 
         assert waits.wait() == 143
 
 
+def test_two_jobs_on_one_machine_each_have_their_own_status(start, rankshim):
+    tell = 'until "$0" status; do :; done; echo asked; sleep 1000'
+    programs = [start("--", "sh", "-c", tell, rankshim) for _ in range(2)]
+    for program in programs:
+        program.wait_line("asked")
+        assert f'"pid":{program.pid},' in program.stdout, program.transcript()
+
+
+def test_a_stranger_on_the_machine_does_not_get_a_jobs_status(rankshim):
+    if os.readlink("/proc/self/ns/pid") != "pid:[4026531836]":
+        cannot("this PID namespace is not the machine's")
+    if any(not line.endswith(":/") for line in pathlib.Path("/proc/self/cgroup").read_text().split()):
+        cannot("the tests and the job are in one cgroup")
+    tell = 'until "$0" status; do :; done; echo asked; sleep 1000'
+    with Process(["setsid", "--wait", rankshim, "--", "sh", "-c", tell, rankshim], clean_environment()) as program:
+        program.wait_line("asked")
+        done = run(["setsid", "--wait", rankshim, "status"], clean_environment())
+    assert (done.code, done.stdout) == (1, "") and "no rankshim of this container or job answers" in done.stderr
+
+
 @pytest.mark.alone
 def test_a_plain_program_on_a_node_alone_has_a_status_from_its_first_moment(shim, start, tmp_path):
     program = start(f"--run-dir={tmp_path}", "--", "sleep", "1000")

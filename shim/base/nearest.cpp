@@ -64,12 +64,13 @@ bool begins_with(std::string_view name, std::string_view begin) {
 
 }  // namespace
 
-std::string_view nearest(std::string_view wrong, std::span<const std::string_view> known) {
+std::string_view nearest(std::string_view wrong, std::span<const std::string_view> known,
+                         std::optional<std::size_t> most_steps) {
   constexpr std::size_t longest = 64;  // a longer name is no typing mistake, and the time is quadratic
   if (wrong.size() > longest) return {};
   std::string_view best;
   bool best_begins = false;
-  Distance best_distance{wrong.size() / 3 + 2};
+  Distance best_distance{most_steps.value_or(wrong.size() / 3 + 1) + 1};
   for (const std::string_view candidate : known) {
     const bool begins = wrong.size() >= shortest_beginning && begins_with(candidate, wrong);
     if (best_begins && !begins) continue;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 
+#include "base/duration.h"
 #include "base/json.h"
 #include "base/text.h"
 #include "cli/shell_quote.h"

@@ -27,15 +27,12 @@ int explain_job(const Invocation& invocation, const Node& node) {
     for (const auto& [name, value] : worker.environment) known.set(name, value);
   Redactor redactor(known);
   explain::redact(job, plan, redactor);
-  if (json) {
-    print(explain::as_json(job, plan, invocation.settings));
-    return exit_code::ok;
-  }
-  print(explain::as_text(job, plan, invocation.settings));
+  if (json) return print(explain::as_json(job, plan, invocation.settings));
+  const int code = print(explain::as_text(job, plan, invocation.settings));
   for (const std::string& warning : job.topology.warnings) log::warn("{}", warning);
   for (const std::string& warning : job.choice.warnings) log::warn("{}", warning);
   if (!job.choice.missing.empty()) log::warn("{}", job.choice.missing);
-  return exit_code::ok;
+  return code;
 }
 
 }  // namespace rankshim::cli

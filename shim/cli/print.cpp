@@ -1,30 +1,43 @@
 #include "cli/print.h"
 
+#include <poll.h>
 #include <unistd.h>
 
+#include <cerrno>
+#include <cstring>
+
+#include "base/exit_code.h"
 #include "base/log.h"
 #include "cli/explain.h"
 
 namespace rankshim::cli {
 namespace {
 
-void print_to(int descriptor, std::string_view text) {
+/// Returns 0 or an errno.
+int print_to(int descriptor, std::string_view text) {
   while (!text.empty()) {
     const ssize_t written = write(descriptor, text.data(), text.size());
-    if (written <= 0) return;
-    text.remove_prefix(static_cast<std::size_t>(written));
+    pollfd ready{descriptor, POLLOUT, 0};
+    if (written < 0 && errno != EINTR && (errno != EAGAIN || poll(&ready, 1, -1) < 0)) return errno;
+    if (written > 0) text.remove_prefix(static_cast<std::size_t>(written));
   }
+  return 0;
 }
 
 }  // namespace
 
-void print(std::string_view text) { print_to(STDOUT_FILENO, text); }
+int print(std::string_view text) {
+  const int error = print_to(STDOUT_FILENO, text);
+  if (error == 0) return exit_code::ok;
+  log::error("stdout cannot be written: {}", std::strerror(error));
+  return exit_code::system;
+}
 
 void print_error(std::string_view text) { print_to(STDERR_FILENO, text); }
 
 void report(const Faults& faults, bool json) {
   for (const Fault& fault : faults) log::error("{}", to_line(fault));
-  if (json) print(explain::as_json(faults));
+  if (json) static_cast<void>(print(explain::as_json(faults)));  // the caller's code is no success either
 }
 
 }  // namespace rankshim::cli

@@ -6,9 +6,10 @@
 
 namespace rankshim::cli {
 
-/// Writes all of `text` to stdout; what cannot be written is lost, because then there is no reader.
-void print(std::string_view text);
-/// The same to stderr.
+/// Writes all of `text` to stdout. Returns the exit code: 71, with a line on stderr, if that fails, because
+/// half an answer must not look like a whole one.
+[[nodiscard]] int print(std::string_view text);
+/// Writes to stderr what can be written.
 void print_error(std::string_view text);
 
 /// Writes one line per fault to stderr, and, if `json` is set, JSON for programs to stdout.

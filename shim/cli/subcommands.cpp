@@ -7,6 +7,8 @@
 
 #include "base/exit_code.h"
 #include "base/log.h"
+#include "base/nearest.h"
+#include "base/text.h"
 #include "cli/doctor.h"
 #include "cli/explain.h"
 #include "cli/install.h"
@@ -23,8 +25,8 @@ namespace {
 
 /// eval "$(…)" ignores the exit code, so the failure has to be in the text that the shell reads.
 int fail_in_shell(const Settings& settings, int code) {
-  if (settings.text(Option::format) == "sh") print(fmt::format("exit {}\n", code));
-  return code;
+  const bool unsaid = settings.text(Option::format) == "sh" && print(fmt::format("exit {}\n", code)) != 0;
+  return unsaid ? exit_code::system : code;
 }
 
 /// The job as far as it can be resolved, for the checks of `rankshim doctor`.
@@ -72,9 +74,8 @@ int print_environment(const Invocation& invocation, const Node& node) {
   const Topology& topology = std::get<Job>(resolved).topology;
   for (const std::string& warning : topology.warnings) log::warn("{}", warning);
   const auto& pet = invocation.settings[Option::export_pet];
-  const bool with_pet = pet->from_user() && pet->text == "true";
-  print(explain::environment(environment_change(topology, node, with_pet), format));
-  return exit_code::ok;
+  const bool with_pet = pet->from_user() && invocation.settings.flag(Option::export_pet);
+  return print(explain::environment(environment_change(topology, node, with_pet), format));
 }
 
 int print_platforms(const Invocation& invocation, const Node& node) {
@@ -89,8 +90,7 @@ int print_platforms(const Invocation& invocation, const Node& node) {
       faults = platform::check_profile(path, node);
     report(faults, false);
     if (!faults.empty()) return exit_code::configuration;
-    print(fmt::format("{} is {}\n", path, of_launcher ? "a launcher's file" : "a profile"));
-    return exit_code::ok;
+    return print(fmt::format("{} is {}\n", path, of_launcher ? "a launcher's file" : "a profile"));
   }
   const auto read = platform::read_profiles(invocation.settings.text(Option::profile), node);
   if (const auto* faults = std::get_if<Faults>(&read)) {
@@ -98,17 +98,16 @@ int print_platforms(const Invocation& invocation, const Node& node) {
     return exit_code::configuration;
   }
   const auto& set = std::get<platform::ProfileSet>(read);
-  if (arguments.empty()) {
-    print(explain::profile_list(set.profiles()));
-    return exit_code::ok;
-  }
+  if (arguments.empty()) return print(explain::profile_list(set.profiles()));
   const std::string document = set.document(arguments[0]);
   if (document.empty()) {
-    log::error("no profile is named {}; rankshim platforms lists them", arguments[0]);
+    std::vector<std::string_view> known;
+    for (const auto& profile : set.profiles()) known.push_back(profile.name());
+    log::error("no profile is named {}{}; rankshim platforms lists them", in_quotes(arguments[0]),
+               and_nearest(nearest(arguments[0], known)));
     return exit_code::usage;
   }
-  print(explain::profile_text(document));
-  return exit_code::ok;
+  return print(explain::profile_text(document));
 }
 
 int print_status(const Settings& settings, const Node& node) {
@@ -116,10 +115,10 @@ int print_status(const Settings& settings, const Node& node) {
       status::ask(status::socket_folders(settings.text(Option::run_dir), node.environment()));
   if (answer.empty())
     log::error(
-        "no rankshim in this container answers; check that one is running, and that it has the same "
+        "no rankshim of this container or job answers; check that one is running, and that it has the same "
         "--run-dir");
-  else
-    print(answer + "\n");
+  else if (const int code = print(answer + "\n"); code != exit_code::ok)
+    return code;
   return status::is_well(answer) ? exit_code::ok : exit_code::not_well;
 }
 
@@ -135,7 +134,7 @@ int run_doctor(const Invocation& invocation, const Node& node) {
   const auto findings =
       doctor::diagnose(job, node, doctor::look_around(node, invocation.settings, job.master));
   Redactor redactor(node.environment());
-  print(redactor.whole(doctor::as_text(findings)));
+  if (const int code = print(redactor.whole(doctor::as_text(findings))); code != exit_code::ok) return code;
   return std::ranges::any_of(
              findings, [](const auto& finding) { return finding.severity == doctor::Severity::problem; })
              ? exit_code::configuration

@@ -9,6 +9,9 @@
 
 namespace rankshim {
 
+/// Names and values.
+using Variables = std::vector<std::pair<std::string, std::string>>;
+
 /// A process environment: its entries, unchanged and in their order. An empty variable counts as not set when
 /// it is read (platforms set empty ones), but stays in the entries.
 class Environment {

@@ -9,9 +9,6 @@
 
 namespace rankshim {
 
-/// Names and values.
-using Variables = std::vector<std::pair<std::string, std::string>>;
-
 /// What is added to and removed from rankshim's environment for the command.
 struct EnvironmentChange {
   Variables set;

@@ -107,13 +107,7 @@ void share_cpus(EnvironmentChange& change, const LaunchChoice& choice, const Lau
 }
 
 Variables user_variables(const Settings& settings) {
-  Variables variables;
-  for (std::string_view text = settings.text(Option::env); !text.empty();) {
-    const std::string_view entry = take_line(text);
-    const std::string_view name = entry_name(entry);
-    variables.emplace_back(name, entry.substr(name.size() + 1));
-  }
-  return variables;
+  return settings.get<Variables>(Option::env).value_or(Variables{});
 }
 
 void hide_own_settings(EnvironmentChange& change, const Environment& environment) {

@@ -400,8 +400,8 @@ Verdict judge(const Ending& ending, const LaunchChoice& choice, const LaunchPlan
 }
 
 int exit_code_of(const Verdict& verdict, const Settings& settings) {
-  const auto map = ExitMap::parse(settings.text(Option::exit_map)).value_or(ExitMap{});
-  return map.apply(verdict.cause, verdict.code);
+  const auto map = settings.get<ExitMap>(Option::exit_map);
+  return map ? map->apply(verdict.cause, verdict.code) : verdict.code;
 }
 
 }  // namespace rankshim

@@ -13,7 +13,9 @@ namespace rankshim::status {
 /// this order.
 std::vector<std::string> socket_folders(std::string_view run_dir, const Environment& environment);
 
-/// The answer of the first instance that answers in these folders, one JSON object in ASCII. Empty if none
+/// The answer of the first instance that answers in these folders, one JSON object in ASCII. On a machine
+/// without a PID namespace of its own, where several jobs run, and unless the user has named the folder, that
+/// is the nearest ancestor's, or else one of this process's session or cgroup. Empty if none
 /// does within half a second, because an instance opens its socket a moment after its start. An instance that
 /// answers has five seconds and 64 KiB. An instance of another PID namespace does not count, nor one of a
 /// user other than root, this process's user and the user of PID 1.

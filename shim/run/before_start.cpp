@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <utility>
 
+#include "base/duration.h"
 #include "base/exit_code.h"
 #include "base/log.h"
 #include "base/signal_text.h"

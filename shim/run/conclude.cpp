@@ -6,6 +6,7 @@
 #include <csignal>
 #include <string>
 
+#include "base/duration.h"
 #include "base/exit_code.h"
 #include "base/log.h"
 #include "report/exit_report.h"

@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "base/duration.h"
 #include "base/exit_code.h"
 #include "run/policy.h"
 #include "supervise/supervise.h"

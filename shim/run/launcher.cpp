@@ -45,8 +45,7 @@ std::optional<torchrun::MeetingPlan> plan_meeting(const Job& job, const Settings
 
 std::unique_ptr<supervise::Launcher> make_launcher(const Job& job, const Settings& settings,
                                                    const std::string& log_folder, const Node& node) {
-  const supervise::SignalSet worker_signals =
-      supervise::parse_signals(settings.text(Option::worker_signals)).value_or(0);
+  const auto worker_signals = settings.get<supervise::SignalSet>(Option::worker_signals).value();
   if (job.choice.launcher == LauncherKind::native) {
     native::StaticJob workers = native::static_job(job.topology, settings);
     const native::OutputPlan output{.to_files = !job.choice.log_dir.empty(),

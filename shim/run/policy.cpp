@@ -8,8 +8,7 @@ supervise::Policy plan_supervision(const Settings& settings) {
   supervise::Policy policy;
   policy.grace = settings.time(Option::grace);
   policy.leftover_grace = *settings.time(Option::leftover_grace);
-  policy.rewrite =
-      supervise::SignalMap::parse(settings.text(Option::rewrite_signal)).value_or(policy.rewrite);
+  if (const auto map = settings.get<supervise::SignalMap>(Option::rewrite_signal)) policy.rewrite = *map;
   policy.warn_on_reap = settings.flag(Option::warn_on_reap);
   return policy;
 }

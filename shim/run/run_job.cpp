@@ -70,7 +70,7 @@ std::optional<supervise::NodeNumbers> numbers_of(const supervise::Ending& ending
 /// While the command runs, rankshim's working directory is another one (supervise/working_directory.h).
 Invocation with_absolute_paths(Invocation invocation) {
   for (const Option option : {Option::report, Option::termination_log, Option::run_dir}) {
-    std::optional<Value>& path = invocation.settings[option];
+    auto& path = invocation.settings[option];
     if (path && path->text != "none") path->text = supervise::absolute_path(std::move(path->text));
   }
   return invocation;
@@ -190,8 +190,7 @@ int run_job(const Invocation& given, const Node& node) {
   const Settings& settings = invocation.settings;
   boost::asio::io_context io;
   supervise::SignalQueue signals(io);
-  if (const auto signal = supervise::parse_signal(settings.text(Option::parent_death_signal)))
-    supervise::end_with_parent(*signal);
+  if (const auto signal = settings.get<int>(Option::parent_death_signal)) supervise::end_with_parent(*signal);
   Monitor monitor(io, settings, node);
   const Run run{io, signals, settings, node, monitor, invocation.subcommand == Subcommand::wait};
   return loop::run_to_end(io, run_whole(run, invocation.arguments));

@@ -10,12 +10,16 @@
 #include <array>
 #include <cerrno>
 #include <chrono>
+#include <csignal>
 #include <cstring>
 #include <optional>
 
+#include "base/folder.h"
 #include "base/json.h"
 #include "base/json_field.h"
 #include "base/log.h"
+#include "base/number.h"
+#include "base/read_file.h"
 #include "base/text.h"
 #include "loop/loop.h"
 #include "supervise/tree.h"
@@ -127,25 +131,97 @@ std::string namespace_name() {
   return "/rankshim-" + std::string(number) + ".sock";
 }
 
+/// Whether this machine's processes have numbers of their own container: where they have, whatever instance
+/// answers is this container's.
+bool has_own_namespace() {
+  constexpr std::string_view of_the_machine = "/rankshim-4026531836.sock";  // proc_ns.h, PROC_PID_INIT_INO
+  return namespace_name() != of_the_machine;
+}
+
+/// Whether several instances may be this user's, of several jobs: each has a socket of its own. A folder that
+/// the user has named is for one.
+bool is_shared(const std::vector<std::string>& folders) { return folders.size() > 1 && !has_own_namespace(); }
+
+std::string name_of(pid_t instance) { return fmt::format("/rankshim-process-{}.sock", instance); }
+
+/// Calls see(PID, PATH) for the socket of each instance of this machine.
+template <class See>
+void each_instance(const std::vector<std::string>& folders, const See& see) {
+  for (const std::string& folder : folders) {
+    Folder names(folder.c_str());
+    while (const char* name = names.next()) {
+      std::string_view rest = name;
+      constexpr std::string_view begin = "rankshim-process-";
+      if (!rest.starts_with(begin)) continue;
+      rest.remove_prefix(begin.size());
+      const auto pid = take_number<pid_t>(rest);
+      if (pid && rest == ".sock") see(*pid, folder + "/" + name);
+    }
+  }
+}
+
+/// What a process's cgroups show of its job: Slurm's ("/job_7"), or else the groups; empty if it is in none.
+std::string group_of(pid_t pid) {
+  const auto read = read_file(fmt::format("/proc/{}/cgroup", pid));
+  const auto* groups = std::get_if<std::string>(&read);
+  if (groups == nullptr) return {};
+  if (const auto job = groups->find("/job_"); job != std::string::npos)
+    return groups->substr(job, groups->find_first_of("/\n", job + 1) - job);
+  for (std::string_view rest = *groups; !rest.empty();)
+    if (!take_line(rest).ends_with(":/")) return *groups;
+  return {};
+}
+
+/// Whether that process is of this one's session or job.
+bool belongs_to_us(pid_t pid) {
+  const std::string own = group_of(getpid());
+  return getsid(pid) == getsid(0) || (!own.empty() && own == group_of(pid));
+}
+
+/// This process's ancestors, the nearest first.
+std::vector<pid_t> ancestors() {
+  constexpr std::size_t deepest = 1000;
+  std::vector<pid_t> found;
+  for (pid_t at = getppid(); at > 0 && found.size() < deepest;) {
+    found.push_back(at);
+    const auto process = supervise::read_process(at);
+    at = process ? process->parent : 0;
+  }
+  return found;
+}
+
+/// Where this process's instance may answer on a machine that others use too: that of its nearest ancestor
+/// first, then those of its session or job.
+std::vector<std::string> paths_of_ours(const std::vector<std::string>& folders) {
+  std::vector<std::string> paths;
+  for (const pid_t pid : ancestors())
+    for (const std::string& folder : folders) paths.push_back(folder + name_of(pid));
+  each_instance(folders, [&](pid_t pid, const std::string& path) {
+    if (belongs_to_us(pid)) paths.push_back(path);
+  });
+  return paths;
+}
+
+/// Removes the sockets of this user's instances that were killed.
+void remove_left_sockets(const std::vector<std::string>& folders) {
+  each_instance(folders, [](pid_t pid, const std::string& path) {
+    if (kill(pid, 0) != 0 && errno == ESRCH && is_own_socket(path)) unlink(path.c_str());
+  });
+}
+
+/// Where this instance may listen.
 std::vector<std::string> paths_in(const std::vector<std::string>& folders) {
   std::vector<std::string> paths;
+  if (is_shared(folders)) {
+    for (const std::string& folder : folders) paths.push_back(folder + name_of(getpid()));
+    return paths;
+  }
   const std::string own = namespace_name();
   for (const std::string_view name : {plain_name, std::string_view(own)}) {
     for (const std::string& folder : folders)
       if (!name.empty()) paths.push_back(folder + std::string(name));
   }
   return paths;
-}
-
-/// Whether that process is an ancestor of this one.
-bool is_ancestor(pid_t wanted) {
-  constexpr int deepest = 1000;
-  pid_t at = getppid();
-  for (int step = 0; at > 0 && at != wanted && step < deepest; ++step) {
-    const auto process = supervise::read_process(at);
-    at = process ? process->parent : 0;
-  }
-  return at == wanted;
 }
 
 }  // namespace
@@ -168,6 +244,7 @@ void Socket::close() {
 
 void Socket::open(const std::vector<std::string>& folders) {
   if (!path_.empty()) return;
+  if (is_shared(folders)) remove_left_sockets(folders);
   int first_error = 0;
   std::string in_the_way;
   for (const std::string& path : paths_in(folders)) {
@@ -197,8 +274,9 @@ void Socket::open(const std::vector<std::string>& folders) {
 /// No warning if the keeper is an ancestor: a rankshim within another's command is as usual as a shell within
 /// a shell.
 void Socket::warn_of_keeper(const std::string& path) const {
-  const log::Level level = is_ancestor(keeper_) ? log::Level::debug : log::Level::warn;
-  log::logger().log(level, "another rankshim answers at {}: rankshim status asks that one, and not this one",
+  const bool is_ours = std::ranges::count(ancestors(), keeper_) != 0;
+  log::logger().log(is_ours ? log::Level::debug : log::Level::warn,
+                    "another rankshim answers at {}: rankshim status asks that one, and not this one",
                     in_quotes(path));
 }
 
@@ -258,10 +336,9 @@ void Socket::answer() {
 }
 
 std::string ask(const std::vector<std::string>& folders) {
-  const std::vector<std::string> paths = paths_in(folders);
   const auto begin = steady_clock::now();
   while (true) {
-    for (const std::string& path : paths) {
+    for (const std::string& path : is_shared(folders) ? paths_of_ours(folders) : paths_in(folders)) {
       std::string answer = answer_at(path, begin + patience);
       if (!answer.empty()) return answer;
     }

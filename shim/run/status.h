@@ -33,12 +33,13 @@ class Socket {
   Socket(const Socket&) = delete;
   Socket& operator=(const Socket&) = delete;
 
-  /// Listens at `rankshim.sock` in the first of these folders where that is possible, or if there is no room
-  /// in any, at `rankshim-N.sock`, where N is the PID namespace's number. Logs a warning about obstacles, and
-  /// if it listens nowhere. Does nothing if it listens already. If another instance of this container
-  /// listens, it keeps its socket and this one has none; if one of another container does (in a shared
-  /// /dev/shm), it keeps its socket and the next folder is tried. Only a socket that an instance of this user
-  /// left when it ended is replaced.
+  /// Listens at `rankshim.sock` (on a machine without a PID namespace of its own `rankshim-process-PID.sock`,
+  /// because several jobs may run there) in the first of these folders where that is possible, or if there is
+  /// no room in any, at `rankshim-N.sock`, where N is the PID namespace's number. Logs a warning about
+  /// obstacles, and if it listens nowhere. Does nothing if it listens already. If another instance of this
+  /// container listens, it keeps its socket and this one has none; if one of another container does (in a
+  /// shared /dev/shm), it keeps its socket and the next folder is tried. Only a socket that an instance of
+  /// this user left when it ended is replaced.
   void open(const std::vector<std::string>& folders);
 
   /// Stops answering. The file is removed if it is still this instance's.

@@ -20,7 +20,7 @@ const Usage* find_subcommand(std::string_view word) {
 
 /// The option of this name that prints a text.
 const Usage* find_text_option(std::string_view word) {
-  const std::string_view name = word == "-h" ? "--help" : word;
+  const std::string_view name = word == "-h" ? "--help" : word == "-V" ? "--version" : word;
   const auto* const found = std::ranges::find(text_options, name, &Usage::name);
   return found == text_options.end() ? nullptr : found;
 }
@@ -44,12 +44,16 @@ void SettingsReader::unknown_option(std::string_view name) {
           "see rankshim --help"});
 }
 
-void SettingsReader::check_lists() {
-  for (const OptionInfo& option : options) {
-    const auto& value = invocation_.settings[option.option];
-    if (lists_.test(static_cast<std::size_t>(option.option)) && !normalise(option, value->text))
-      reject_value(option, value->text, value->origin, value->detail);
-  }
+void SettingsReader::check_misspelt(const std::string& word) {
+  constexpr std::size_t long_enough = 6;  // for two slips
+  std::vector<std::string_view> known;
+  for (const Usage& usage : usages) known.push_back(usage.name);
+  const std::string_view near = nearest(word, known, word.size() < long_enough ? 1 : 2);
+  if (near.empty() || word.find_first_of("/.") != std::string::npos || node_.find_program(word)) return;
+  reject(exit_code::usage, {fmt::format("{} is neither a subcommand nor a program in PATH{}", in_quotes(word),
+                                        and_nearest(near)),
+                            {word},
+                            fmt::format("write rankshim {}, or see rankshim --help", near)});
 }
 
 void SettingsReader::read_command_line(const std::vector<std::string>& arguments) {
@@ -66,6 +70,9 @@ void SettingsReader::read_command_line(const std::vector<std::string>& arguments
     }
     if (word == "-m" || word.size() < 2 || word[0] != '-') break;  // the command begins here
     if (const Usage* text = find_text_option(word)) {
+      const bool of_subcommand =
+          text->subcommand == Subcommand::help && find_subcommand(arguments[0]) != nullptr;
+      if (of_subcommand) invocation_.arguments = {arguments[0]};
       invocation_.subcommand = text->subcommand;
       return;
     }
@@ -95,7 +102,7 @@ void SettingsReader::read_command_line(const std::vector<std::string>& arguments
                                 fmt::format("give {}={}", detail, option->argument)});
     }
   }
-  check_lists();
+  if (at == 0 && !arguments.empty()) check_misspelt(arguments[0]);
   invocation_.arguments.assign(
       arguments.begin() + static_cast<std::ptrdiff_t>(std::min(at, arguments.size())), arguments.end());
 }

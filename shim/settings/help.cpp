@@ -1,5 +1,8 @@
 #include <spdlog/fmt/fmt.h>
 
+#include <utility>
+
+#include "base/text.h"
 #include "settings/settings.h"
 
 namespace rankshim {
@@ -37,15 +40,55 @@ void wrap(std::string& out, std::size_t used, std::string_view text) {
 
 }  // namespace
 
-std::string help_text() {
-  std::string out = "rankshim: a container's entrypoint that launches PyTorch on any platform\n\n";
-  std::string_view before = "usage: ";
+namespace {
+
+void add_usage(std::string& out, std::string_view before, const Usage& usage) {
+  out += fmt::format("{}rankshim{}{}{}{}\n         {}\n", before, usage.name.empty() ? "" : " ", usage.name,
+                     usage.arguments.empty() ? "" : " ", usage.arguments, usage.help);
+}
+
+void add_option(std::string& out, const OptionInfo& option) {
+  const bool boolean = option.kind == ValueKind::boolean;
+  std::string head = fmt::format("  --{}{}", boolean ? "[no-]" : "", option.name);
+  if (!boolean) head += fmt::format(" {}", option.argument);
+  out += head;
+  std::string help(option.help);
+  if (!option.fallback.empty()) help += fmt::format(" [{}]", option.fallback);
+  wrap(out, head.size(), help);
+}
+
+/// Whether `name` is one of the parts of `list` between semicolons.
+bool has_part(std::string_view list, std::string_view name) {
+  while (!list.empty())
+    if (take_part(list, ";") == name) return true;
+  return false;
+}
+
+/// The lines about one subcommand, and the options that it takes.
+std::string help_of_subcommand(std::string_view subcommand) {
+  std::string out, takes;
   for (const Usage& usage : usages) {
-    out += fmt::format("{}rankshim{}{} {}\n         {}\n", before, usage.name.empty() ? "" : " ", usage.name,
-                       usage.arguments, usage.help);
-    before = "       ";
+    if (usage.name != subcommand) continue;
+    add_usage(out, out.empty() ? "usage: " : "       ", usage);
+    takes.append(usage.takes).append(";");
   }
-  before = "       rankshim ";
+  std::string_view group, last_group;
+  for (const OptionInfo& option : options) {
+    if (!option.group.empty()) group = option.group;
+    if (!has_part(takes, group) && !has_part(takes, option.name)) continue;
+    if (group != std::exchange(last_group, group)) out += fmt::format("\n{}:\n", group);
+    add_option(out, option);
+  }
+  return out + "\nrankshim --help lists all options.\n";
+}
+
+}  // namespace
+
+std::string help_text(std::string_view subcommand) {
+  if (!subcommand.empty()) return help_of_subcommand(subcommand);
+  std::string out = "rankshim: a container's entrypoint that launches PyTorch on any platform\n\n";
+  for (const Usage& usage : usages) add_usage(out, &usage == usages.data() ? "usage: " : "       ", usage);
+  std::string_view before = "       rankshim ";
   for (const Usage& text : text_options) {
     out += before;
     out += text.name;
@@ -55,13 +98,7 @@ std::string help_text() {
   out += names_text;
   for (const OptionInfo& option : options) {
     if (!option.group.empty()) out += fmt::format("\n{}:\n", option.group);
-    const bool boolean = option.kind == ValueKind::boolean;
-    std::string head = fmt::format("  --{}{}", boolean ? "[no-]" : "", option.name);
-    if (!boolean) head += fmt::format(" {}", option.argument);
-    out += head;
-    std::string help(option.help);
-    if (!option.fallback.empty()) help += fmt::format(" [{}]", option.fallback);
-    wrap(out, head.size(), help);
+    add_option(out, option);
   }
   out += '\n';
   out += exit_codes_text;

@@ -1,6 +1,9 @@
 #include <spdlog/fmt/fmt.h>
 
+#include <algorithm>
+
 #include "base/exit_code.h"
+#include "base/nearest.h"
 #include "base/text.h"
 #include "settings/option_value.h"
 #include "settings/settings_reader.h"
@@ -32,6 +35,7 @@ void SettingsReader::check_subcommand() {
     case Subcommand::wait:
     case Subcommand::status:
     case Subcommand::demo:
+    case Subcommand::version:
       if (!arguments.empty())
         usage(fmt::format("unexpected argument {}", in_quotes(arguments[0])), "see rankshim --help");
       break;
@@ -47,12 +51,26 @@ void SettingsReader::check_subcommand() {
       break;
     case Subcommand::explain:
     case Subcommand::doctor:
-    case Subcommand::help:
-    case Subcommand::version:
     case Subcommand::licenses:
+      break;
+    case Subcommand::help:
+      check_help();
       break;
   }
   check_format();
+}
+
+void SettingsReader::check_help() {
+  const auto& arguments = invocation_.arguments;
+  if (arguments.empty()) return;
+  std::vector<std::string_view> known;
+  for (const Usage& usage : usages)
+    if (!usage.name.empty()) known.push_back(usage.name);
+  if (arguments.size() == 1 && std::ranges::find(known, arguments[0]) != known.end()) return;
+  reject(exit_code::usage, {fmt::format("there is no subcommand {}{}", in_quotes(arguments[0]),
+                                        and_nearest(nearest(arguments[0], known))),
+                            {},
+                            "see rankshim --help"});
 }
 
 void SettingsReader::check_format() {
@@ -62,15 +80,16 @@ void SettingsReader::check_format() {
   if (invocation_.subcommand == Subcommand::env) choices = "sh|json|dotenv";
   if (!format) {
     if (!choices.empty())
-      format = Value{std::string(choices.substr(0, choices.find('|'))), Origin::fallback, ""};
+      format = Setting{{std::string(choices.substr(0, choices.find('|'))), Origin::fallback, ""}, {}};
     return;
   }
   if (is_one_of(format->text, choices)) return;
   reject(exit_code::usage,
          {choices.empty() ? "--format is for explain and env"
-                          : fmt::format("--format={} is not known", in_quotes(format->text)),
+                          : fmt::format("--format={} is not one of {}{}", in_quotes(format->text),
+                                        with_commas(choices), and_nearest_choice(format->text, choices)),
           {"--format"},
-          choices.empty() ? "leave it out" : fmt::format("use one of {}", with_commas(choices))});
+          choices.empty() ? "leave it out" : "correct --format"});
 }
 
 }  // namespace rankshim

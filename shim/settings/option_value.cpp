@@ -1,12 +1,62 @@
 #include "settings/option_value.h"
 
+#include <utility>
+
 #include "base/duration.h"
-#include "base/signal_text.h"
+#include "base/nearest.h"
+#include "base/number.h"
 #include "base/text.h"
-#include "node/environment.h"
-#include "settings/exit_map.h"
 
 namespace rankshim {
+namespace {
+
+/// The parsed value; nothing if it could not be parsed.
+template <class Parsed>
+std::optional<Meaning> as_meaning(std::optional<Parsed> parsed) {
+  return parsed ? std::optional<Meaning>(std::move(*parsed)) : std::nullopt;
+}
+
+/// A fact's value, which the topology reads as a text because it can come from elsewhere too.
+std::optional<Meaning> plain(bool is_right) {
+  return is_right ? std::optional<Meaning>(std::monostate{}) : std::nullopt;
+}
+
+bool is_count(std::string_view text, unsigned least = 0) {
+  const auto number = parse_number<unsigned>(text);
+  return number && *number >= least;
+}
+
+/// N, or MIN:MAX.
+bool is_nodes(std::string_view text) {
+  const auto [least, most] = min_and_max(text);
+  return is_count(least, 1) && is_count(most, 1) &&
+         *parse_number<unsigned>(least) <= *parse_number<unsigned>(most);
+}
+
+std::optional<bool> parse_truth(std::string_view text) {
+  if (text == "1" || text == "true") return true;
+  if (text == "0" || text == "false") return false;
+  return std::nullopt;
+}
+
+std::vector<std::string> parse_words(std::string_view text) {
+  std::vector<std::string> words;
+  for (std::string_view word = take_word(text); !word.empty(); word = take_word(text))
+    words.emplace_back(word);
+  return words;
+}
+
+std::optional<Variables> parse_variables(std::string_view text) {
+  Variables variables;
+  while (!text.empty()) {
+    const std::string_view entry = take_line(text), name = entry_name(entry);
+    if (name.empty()) return std::nullopt;
+    variables.emplace_back(name, entry.substr(name.size() + 1));
+  }
+  return variables;
+}
+
+}  // namespace
 
 bool is_one_of(std::string_view value, std::string_view choices) {
   while (!choices.empty())
@@ -20,45 +70,58 @@ std::string with_commas(std::string_view choices) {
   return text;
 }
 
-std::optional<std::string> normalise(const OptionInfo& option, std::string_view text) {
+std::string and_nearest_choice(std::string_view value, std::string_view choices) {
+  std::vector<std::string_view> known;
+  while (!choices.empty()) known.push_back(take_part(choices, "|"));
+  return and_nearest(nearest(value, known));
+}
+
+std::optional<Meaning> parse(const OptionInfo& option, std::string_view text) {
   switch (option.kind) {
     case ValueKind::text:
-    case ValueKind::words:
-      break;
+      return plain(true);
     case ValueKind::choice:
-      if (!is_one_of(text, option.argument)) return std::nullopt;
-      break;
+      return plain(is_one_of(text, option.argument));
+    case ValueKind::count:
+      return plain(is_count(text));
+    case ValueKind::nodes:
+      return plain(is_nodes(text));
+    case ValueKind::workers:
+      return plain(is_count(text, 1) || is_one_of(text, "auto|gpu|cpu"));
+    case ValueKind::port:
+      return plain(is_count(text, 1) && parse_number<std::uint16_t>(text));
     case ValueKind::time:
-      if (!parse_time(text)) return std::nullopt;
-      break;
+      return as_meaning(parse_time(text));
     case ValueKind::boolean:
-      if (text == "1" || text == "true") return "true";
-      if (text == "0" || text == "false") return "false";
-      return std::nullopt;
+      return as_meaning(parse_truth(text));
     case ValueKind::exit_map:
-      if (!ExitMap::parse(text)) return std::nullopt;
-      break;
+      return as_meaning(ExitMap::parse(text));
     case ValueKind::signal:
-      if (!supervise::parse_signal(text)) return std::nullopt;
-      break;
+      return as_meaning(supervise::parse_signal(text));
     case ValueKind::signals:
-      if (!supervise::parse_signals(text)) return std::nullopt;
-      break;
+      return as_meaning(supervise::parse_signals(text));
     case ValueKind::signal_map:
-      if (!supervise::SignalMap::parse(text)) return std::nullopt;
-      break;
+      return as_meaning(supervise::SignalMap::parse(text));
+    case ValueKind::words:
+      return parse_words(text);
     case ValueKind::variables:
-      for (std::string_view rest = text; !rest.empty();)
-        if (entry_name(take_line(rest)).empty()) return std::nullopt;
-      break;
+      return as_meaning(parse_variables(text));
   }
-  return std::string(text);
+  return std::nullopt;
 }
 
 std::string wanted(const OptionInfo& option) {
   switch (option.kind) {
     case ValueKind::choice:
       return "one of " + with_commas(option.argument);
+    case ValueKind::count:
+      return "a number";
+    case ValueKind::nodes:
+      return "a number of nodes, N or MIN:MAX";
+    case ValueKind::workers:
+      return "a number of workers, auto, gpu or cpu";
+    case ValueKind::port:
+      return "a port, 1 to 65535";
     case ValueKind::time:
       return "a time such as 90s, 10m, 2h or a number of seconds";
     case ValueKind::boolean:

@@ -1,16 +1,34 @@
 #pragma once
 
+#include <chrono>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <variant>
+#include <vector>
 
+#include "base/fact.h"
+#include "base/signal_text.h"
+#include "node/environment.h"
+#include "settings/exit_map.h"
 #include "settings/options.h"
 
 /// The values that an option can have, by its kind.
 namespace rankshim {
 
-/// The value as it is stored ("1" becomes "true"); nothing if the kind does not allow it.
-std::optional<std::string> normalise(const OptionInfo& option, std::string_view text);
+/// What a value means: nothing more than its text for a text, a choice and a fact of the topology; for every
+/// other kind it is parsed here, once.
+using Meaning = std::variant<std::monostate, bool, std::chrono::milliseconds, int, supervise::SignalSet,
+                             supervise::SignalMap, ExitMap, std::vector<std::string>, Variables>;
+
+/// A value, its source and what it means.
+struct Setting : Value {
+  Meaning meaning;
+};
+
+/// What the text means; nothing if the kind does not allow it.
+std::optional<Meaning> parse(const OptionInfo& option, std::string_view text);
 
 /// A description of what the kind allows, for a message such as "… is not a number".
 std::string wanted(const OptionInfo& option);
@@ -23,5 +41,8 @@ bool is_one_of(std::string_view value, std::string_view choices);
 
 /// "text, json" of "text|json".
 std::string with_commas(std::string_view choices);
+
+/// ", the nearest is json" where one of the choices is near; else nothing.
+std::string and_nearest_choice(std::string_view value, std::string_view choices);
 
 }  // namespace rankshim

@@ -16,46 +16,48 @@ OptionInfo option(ValueKind kind) {
           .help = ""};
 }
 
-/// The value as it is stored, "-" if the kind does not allow it.
-std::string stored(ValueKind kind, std::string_view text) {
-  return normalise(option(kind), text).value_or("-");
-}
+/// Whether a value of the kind may be that text.
+bool takes(ValueKind kind, std::string_view text) { return parse(option(kind), text).has_value(); }
 
-TEST_CASE("each kind of option stores what it allows and refuses the rest") {
+TEST_CASE("each kind of option takes what it allows and refuses the rest") {
   struct Row {
     ValueKind kind;
-    std::string text;
-    std::string stored;
+    std::vector<std::string> right, wrong;
   };
   const auto row = GENERATE(values<Row>({
-      {ValueKind::text, "any text", "any text"},
-      {ValueKind::choice, "json", "json"},
-      {ValueKind::choice, "text|json", "-"},
-      {ValueKind::choice, "JSON", "-"},
-      {ValueKind::choice, "", "-"},
-      {ValueKind::time, "10m", "10m"},
-      {ValueKind::time, "10 m", "-"},
-      {ValueKind::boolean, "1", "true"},
-      {ValueKind::boolean, "true", "true"},
-      {ValueKind::boolean, "0", "false"},
-      {ValueKind::boolean, "false", "false"},
-      {ValueKind::boolean, "yes", "-"},
-      {ValueKind::exit_map, "3=0,oom=1", "3=0,oom=1"},
-      {ValueKind::exit_map, "3=256", "-"},
-      {ValueKind::signal, "USR1", "USR1"},
-      {ValueKind::signal, "USR3", "-"},
-      {ValueKind::signals, "none", "none"},
-      {ValueKind::signals, "USR1,RTMIN+3", "USR1,RTMIN+3"},
-      {ValueKind::signals, "USR1,USR3", "-"},
-      {ValueKind::signal_map, "TERM=INT,HUP=none", "TERM=INT,HUP=none"},
-      {ValueKind::signal_map, "KILL=TERM", "-"},
-      {ValueKind::variables, "A=1\nB=", "A=1\nB="},
-      {ValueKind::variables, "A=1\n=2", "-"},
-      {ValueKind::variables, "A", "-"},
-      {ValueKind::words, "--a --b", "--a --b"},
+      {ValueKind::text, {"any text"}, {}},
+      {ValueKind::choice, {"json"}, {"text|json", "JSON", ""}},
+      {ValueKind::count, {"0", "7"}, {"-1", "+1", "x", "1.5", ""}},
+      {ValueKind::nodes, {"1", "2:4", "3:3"}, {"0", "4:2", "2:", ":2", "x", "1:2:3"}},
+      {ValueKind::workers, {"1", "auto", "gpu", "cpu"}, {"0", "gpus"}},
+      {ValueKind::port, {"1", "65535"}, {"0", "65536", "x"}},
+      {ValueKind::time, {"10m"}, {"10 m"}},
+      {ValueKind::boolean, {"1", "true", "0", "false"}, {"yes"}},
+      {ValueKind::exit_map, {"3=0,oom=1"}, {"3=256"}},
+      {ValueKind::signal, {"USR1"}, {"USR3"}},
+      {ValueKind::signals, {"none", "USR1,RTMIN+3"}, {"USR1,USR3"}},
+      {ValueKind::signal_map, {"TERM=INT,HUP=none"}, {"KILL=TERM"}},
+      {ValueKind::variables, {"A=1\nB="}, {"A=1\n=2", "A"}},
+      {ValueKind::words, {"--a --b"}, {}},
   }));
-  INFO(row.text);
-  CHECK(stored(row.kind, row.text) == row.stored);
+  for (const std::string& text : row.right) {
+    INFO(text);
+    CHECK(takes(row.kind, text));
+  }
+  for (const std::string& text : row.wrong) {
+    INFO(text);
+    CHECK_FALSE(takes(row.kind, text));
+  }
+}
+
+TEST_CASE("what is taken is parsed, once") {
+  using std::chrono::milliseconds;
+  CHECK(std::get<milliseconds>(*parse(option(ValueKind::time), "10m")) == std::chrono::minutes(10));
+  CHECK(std::get<bool>(*parse(option(ValueKind::boolean), "1")));
+  CHECK(std::get<Variables>(*parse(option(ValueKind::variables), "A=1\nB==")) ==
+        Variables{{"A", "1"}, {"B", "="}});
+  CHECK(std::get<std::vector<std::string>>(*parse(option(ValueKind::words), " --a  --b ")) ==
+        std::vector<std::string>{"--a", "--b"});
 }
 
 TEST_CASE("a message about a wrong choice lists the choices") {

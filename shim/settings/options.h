@@ -58,11 +58,14 @@ enum class Option : std::uint8_t {
   format,
 };
 
-/// The form that a value must have. Facts of the topology are texts here: the topology stage checks them,
-/// because they can come from elsewhere too.
+/// The form that a value must have (option_value.h).
 enum class ValueKind : std::uint8_t {
   text,
   choice,
+  count,    ///< a number, 0 or more
+  nodes,    ///< N or MIN:MAX
+  workers,  ///< N, auto, gpu or cpu
+  port,
   time,
   boolean,
   exit_map,
@@ -100,15 +103,15 @@ inline constexpr std::array options = {
         Option::strict, "", "strict", ValueKind::boolean, "", "false",
         "for unattended jobs: exit with 78 instead of a warning where a node seems to train alone, and with "
         "the code of a worker whose failure a script hides"},
-    OptionInfo{Option::nnodes, "", "nnodes", ValueKind::text, "N|MIN:MAX", "",
+    OptionInfo{Option::nnodes, "", "nnodes", ValueKind::nodes, "N|MIN:MAX", "",
                "the number of nodes, where no platform says it; 1: this node is the whole job"},
-    OptionInfo{Option::node_rank, "", "node-rank", ValueKind::text, "N", "",
+    OptionInfo{Option::node_rank, "", "node-rank", ValueKind::count, "N", "",
                "the number of this node, 0 to nnodes-1, where no platform says it"},
-    OptionInfo{Option::nproc_per_node, "", "nproc-per-node", ValueKind::text, "N|auto|gpu|cpu", "",
+    OptionInfo{Option::nproc_per_node, "", "nproc-per-node", ValueKind::workers, "N|auto|gpu|cpu", "",
                "the number of workers on this node; otherwise the platform's, or that of the accelerators"},
     OptionInfo{Option::master_addr, "", "master-addr", ValueKind::text, "HOST", "",
                "the name or address of node 0, where no platform says it"},
-    OptionInfo{Option::master_port, "", "master-port", ValueKind::text, "PORT", "",
+    OptionInfo{Option::master_port, "", "master-port", ValueKind::port, "PORT", "",
                "the port of torch's store on node 0, for two jobs that share a machine"},
     OptionInfo{Option::run_id, "", "run-id", ValueKind::text, "ID", "",
                "the job's name, the same on all nodes, for two jobs that share a rendezvous"},
@@ -121,7 +124,7 @@ inline constexpr std::array options = {
     OptionInfo{Option::python, "", "python", ValueKind::text, "PATH", "",
                "the interpreter for scripts, in an image that has several; otherwise python3 or python, "
                "whichever is first in PATH"},
-    OptionInfo{Option::max_restarts, "", "max-restarts", ValueKind::text, "N", "",
+    OptionInfo{Option::max_restarts, "", "max-restarts", ValueKind::count, "N", "",
                "how often the workers are restarted (torchrun's --max_restarts); otherwise PET_MAX_RESTARTS, "
                "otherwise 0"},
     OptionInfo{Option::rdzv_backend, "", "rdzv-backend", ValueKind::text, "static|c10d|etcd-v2|etcd", "",

@@ -36,7 +36,9 @@ std::variant<Invocation, Rejected> SettingsReader::read(const std::vector<std::s
   }
   for (const OptionInfo& option : options) {
     auto& value = invocation_.settings[option.option];
-    if (!value && !option.fallback.empty()) value = Value{std::string(option.fallback), Origin::fallback, ""};
+    if (!value && !option.fallback.empty())
+      value = Setting{{std::string(option.fallback), Origin::fallback, ""},
+                      parse(option, option.fallback).value()};
   }
   check_subcommand();
   if (rejected_.faults.empty()) return std::move(invocation_);
@@ -55,27 +57,31 @@ void SettingsReader::take(const OptionInfo& option, std::string_view text, Origi
   auto& value = invocation_.settings[option.option];
   const bool again = value && origin == Origin::option;
   const char between = separator(option.kind);
-  const std::optional<std::string> normal = normalise(option, text);
-  if (!normal) return reject_value(option, text, origin, detail);
+  auto meaning = parse(option, text);
+  if (!meaning) return reject_value(option, text, origin, detail);
+  if (const bool* truth = std::get_if<bool>(&*meaning)) text = *truth ? "true" : "false";
   if (again && between != '\0') {
-    value->text.append(1, between).append(*normal);
-    lists_.set(static_cast<std::size_t>(option.option));
-  } else if (again && value->text != *normal) {
+    value->text.append(1, between).append(text);
+    meaning = parse(option, value->text);  // each part is good, and the whole need not be
+    if (!meaning) return reject_value(option, value->text, origin, detail);
+    value->meaning = std::move(*meaning);
+  } else if (again && value->text != text) {
     reject(exit_code::usage, {fmt::format("{}={} comes after {}={}", detail, in_quotes(text), value->detail,
                                           in_quotes(value->text)),
                               {detail},
                               "give it once"});
   } else if (!value || again) {
-    value = Value{*normal, origin, detail};
+    value = Setting{{std::string(text), origin, detail}, std::move(*meaning)};
   }
 }
 
 void SettingsReader::reject_value(const OptionInfo& option, std::string_view text, Origin origin,
                                   const std::string& detail) {
-  const int code = origin == Origin::option ? exit_code::usage : exit_code::configuration;
-  reject(code, {fmt::format("{}={} is not {}", detail, in_quotes(text), wanted(option)),
-                {detail},
-                fmt::format("set {} to {}", detail, wanted(option))});
+  const bool typed = origin == Origin::option;
+  std::string what = fmt::format("{}={} is not {}", detail, in_quotes(text), wanted(option));
+  if (option.kind == ValueKind::choice) what += and_nearest_choice(text, option.argument);
+  reject(typed ? exit_code::usage : exit_code::configuration,
+         {std::move(what), {detail}, fmt::format("correct{} {}", typed ? "" : " or unset", detail)});
 }
 
 void SettingsReader::read_variables() {
@@ -115,11 +121,6 @@ void SettingsReader::unknown_variable(std::string_view name) {
 std::string_view Settings::text(Option option) const {
   const auto& value = (*this)[option];
   return value ? std::string_view(value->text) : std::string_view{};
-}
-
-std::optional<std::chrono::milliseconds> Settings::time(Option option) const {
-  const auto& value = (*this)[option];
-  return value ? parse_time(value->text) : std::nullopt;
 }
 
 std::variant<Invocation, Rejected> read_settings(const std::vector<std::string>& arguments,

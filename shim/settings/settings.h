@@ -8,30 +8,41 @@
 #include <string_view>
 #include <vector>
 
-#include "base/duration.h"
 #include "base/fact.h"
 #include "base/fault.h"
 #include "node/node.h"
+#include "settings/option_value.h"
 #include "settings/options.h"
 #include "settings/usage.h"
 
 namespace rankshim {
 
-/// The settings by precedence: command line > RANKSHIM_* > configuration file > default. Each value has been
-/// checked against its kind.
+/// The settings by precedence: command line > RANKSHIM_* > configuration file > default. Each has been parsed
+/// as its kind says.
 class Settings {
  public:
   /// The value and its source; nothing if it was not set and has no default.
-  [[nodiscard]] const std::optional<Value>& operator[](Option option) const { return values_[index(option)]; }
-  [[nodiscard]] std::optional<Value>& operator[](Option option) { return values_[index(option)]; }
+  [[nodiscard]] const std::optional<Setting>& operator[](Option option) const {
+    return values_[index(option)];
+  }
+  [[nodiscard]] std::optional<Setting>& operator[](Option option) { return values_[index(option)]; }
 
+  /// The value as it was written; empty if there is none.
   [[nodiscard]] std::string_view text(Option option) const;
-  [[nodiscard]] bool flag(Option option) const { return text(option) == "true"; }
-  [[nodiscard]] std::optional<std::chrono::milliseconds> time(Option option) const;
+  /// What the value of an option of that kind means; nothing if there is none.
+  template <class Kind>
+  [[nodiscard]] std::optional<Kind> get(Option option) const {
+    const auto& value = (*this)[option];
+    return value ? std::optional(std::get<Kind>(value->meaning)) : std::nullopt;
+  }
+  [[nodiscard]] bool flag(Option option) const { return get<bool>(option).value_or(false); }
+  [[nodiscard]] std::optional<std::chrono::milliseconds> time(Option option) const {
+    return get<std::chrono::milliseconds>(option);
+  }
 
  private:
   static constexpr std::size_t index(Option option) { return static_cast<std::size_t>(option); }
-  std::array<std::optional<Value>, option_count> values_;
+  std::array<std::optional<Setting>, option_count> values_;
 };
 
 /// A command line that was understood.
@@ -57,8 +68,8 @@ std::variant<Invocation, Rejected> read_settings(const std::vector<std::string>&
 /// option. The caller appends the text to the message. It is empty for every other command.
 std::string subcommand_hint(std::string_view command);
 
-/// `--help`, for 80 columns.
-std::string help_text();
+/// `--help`, for 80 columns: everything, or what one subcommand takes.
+std::string help_text(std::string_view subcommand = {});
 
 /// What to do, in a few lines, for a call without arguments.
 std::string_view short_help();

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <bitset>
 #include <cstddef>
 #include <optional>
 #include <string>
@@ -37,8 +36,8 @@ class SettingsReader {
 
   void read_command_line(const std::vector<std::string>& arguments);
   void unknown_option(std::string_view name);
-  /// Checks each list that was given in several parts as a whole.
-  void check_lists();
+  /// Rejects a first word that is nearly a subcommand, and no program.
+  void check_misspelt(const std::string& word);
 
   void read_variables();
   void unknown_variable(std::string_view name);
@@ -50,12 +49,12 @@ class SettingsReader {
                 const std::optional<std::string>& text);
 
   void check_subcommand();
+  void check_help();
   void check_format();
 
   const Node& node_;
   Invocation invocation_;
   Rejected rejected_;
-  std::bitset<option_count> lists_;  ///< given again on the command line
 };
 
 }  // namespace rankshim

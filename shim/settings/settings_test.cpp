@@ -118,6 +118,26 @@ TEST_CASE("a subcommand is recognised only as the first argument") {
   CHECK(accepted(read({"env"})).subcommand == Subcommand::env);
   CHECK(accepted(read({"--wait=none", "env"})).subcommand == Subcommand::run);
   CHECK(accepted(read({"install", "/x"})).arguments == std::vector<std::string>{"/x"});
+  CHECK(accepted(read({"--", "explian"})).subcommand == Subcommand::run);
+}
+
+TEST_CASE("help and version are words and options, and a subcommand has its own help") {
+  for (const char* word : {"help", "--help", "-h"})
+    CHECK(accepted(read({word})).subcommand == Subcommand::help);
+  for (const char* word : {"version", "--version", "-V"})
+    CHECK(accepted(read({word})).subcommand == Subcommand::version);
+  for (std::vector<std::string> line : {std::vector<std::string>{"explain", "--help"},
+                                        {"help", "explain"},
+                                        {"explain", "--nnodes=2", "-h"}}) {
+    const Invocation invocation = accepted(read(line));
+    CHECK(invocation.subcommand == Subcommand::help);
+    CHECK(invocation.arguments == std::vector<std::string>{"explain"});
+  }
+  const std::string explain = help_text("explain"), status = help_text("status");
+  CHECK_THAT(explain, Catch::StartsWith("usage: rankshim explain [OPTIONS] [--] [COMMAND...]\n"));
+  CHECK_THAT(explain, Catch::Contains("\n  --nnodes ") && Catch::Contains("\n  --format ") &&
+                          !Catch::Contains("--grace"));
+  CHECK_THAT(status, Catch::Contains("\n  --run-dir ") && !Catch::Contains("--nnodes"));
 }
 
 TEST_CASE("what cannot be used is refused with the right code, the name and the nearest known one") {
@@ -147,6 +167,52 @@ TEST_CASE("what cannot be used is refused with the right code, the name and the 
        "unknown variable RANKSHIM_NPROC, the nearest is RANKSHIM_NPROC_PER_NODE;"},
       {{"-x", "x"}, {}, "", exit_code::usage, "unknown option -x"},
       {{"--wait=soon", "x"}, {}, "", exit_code::usage, "--wait=soon is not one of auto, port, dns, none"},
+      {{"--launcher=torchun", "x"},
+       {},
+       "",
+       exit_code::usage,
+       "--launcher=torchun is not one of auto, torchrun, launch, native, none, the nearest is torchrun; "
+       "correct "
+       "--launcher"},
+      {{"--wait-timeout=5x", "x"},
+       {},
+       "",
+       exit_code::usage,
+       "--wait-timeout=5x is not a time such as 90s, 10m, 2h or a number of seconds; correct --wait-timeout"},
+      {{"--nnodes=x", "x"},
+       {},
+       "",
+       exit_code::usage,
+       "--nnodes=x is not a number of nodes, N or MIN:MAX; correct"},
+      {{"--nnodes=3:2", "x"}, {}, "", exit_code::usage, "--nnodes=3:2 is not a number of nodes"},
+      {{"--node-rank=-1", "x"}, {}, "", exit_code::usage, "--node-rank=-1 is not a number"},
+      {{"--nproc-per-node=gpus", "x"},
+       {},
+       "",
+       exit_code::usage,
+       "is not a number of workers, auto, gpu or cpu"},
+      {{"--master-port=65536", "x"},
+       {},
+       "",
+       exit_code::usage,
+       "--master-port=65536 is not a port, 1 to 65535"},
+      {{"x"},
+       {"RANKSHIM_NNODES=x"},
+       "",
+       exit_code::configuration,
+       "RANKSHIM_NNODES=x is not a number of nodes, N or MIN:MAX; correct or unset RANKSHIM_NNODES"},
+      {{"explian"},
+       {},
+       "",
+       exit_code::usage,
+       "explian is neither a subcommand nor a program in PATH, the nearest is explain; write rankshim "
+       "explain"},
+      {{"help", "explian"},
+       {},
+       "",
+       exit_code::usage,
+       "there is no subcommand explian, the nearest is explain"},
+      {{"version", "x"}, {}, "", exit_code::usage, "unexpected argument x"},
       {{"--wait"}, {}, "", exit_code::usage, "--wait needs a value"},
       {{}, {}, "", exit_code::usage, "no command was given"},
       {{"env", "x"}, {}, "", exit_code::usage, "unexpected argument x"},
@@ -156,7 +222,7 @@ TEST_CASE("what cannot be used is refused with the right code, the name and the 
        {},
        "",
        exit_code::usage,
-       "--format=xml is not known; use one of text, json"},
+       "--format=xml is not one of text, json; correct --format"},
       {{"x"},
        {"RANKSHIM_MASTER_ADRR=a"},
        "",

@@ -28,32 +28,41 @@ struct Usage {
   std::string_view name;       ///< the first word; empty for `run`
   std::string_view arguments;  ///< for --help: "[OPTIONS]"
   std::string_view help;
+  std::string_view takes;  ///< its own --help: the headings and the names of its options, between semicolons
 };
+
+/// What a subcommand takes that resolves a whole job.
+inline constexpr std::string_view of_a_job =
+    "The job and this node;Launching;Waiting for the master;Output and configuration";
 
 /// Every way of calling rankshim, in the order of `--help`. A subcommand with two forms has two lines.
 inline constexpr std::array usages = {
     Usage{Subcommand::run, "", "[OPTIONS] [--] COMMAND [ARG...]",
-          "run COMMAND: a program, script.py, or -m module"},
+          "run COMMAND: a program, script.py, or -m module", ""},
     Usage{Subcommand::explain, "explain", "[OPTIONS] [--] [COMMAND...]",
-          "print what would happen and why, without starting anything"},
+          "print what would happen and why, without starting anything", of_a_job},
     Usage{Subcommand::doctor, "doctor", "[OPTIONS] [--] [COMMAND...]",
-          "check for what makes jobs fail before they start"},
+          "check for what makes jobs fail before they start", of_a_job},
     Usage{Subcommand::demo, "demo", "[--python PATH]",
-          "train on two nodes on loopback, with this image's torch"},
-    Usage{Subcommand::env, "env", "[OPTIONS]", "print the variables, for eval \"$(rankshim env)\""},
-    Usage{Subcommand::wait, "wait", "[OPTIONS]", "wait for the master, and do nothing else"},
-    Usage{Subcommand::platforms, "platforms", "[NAME]", "list the profiles, or print one"},
-    Usage{Subcommand::platforms, "platforms", "check FILE", "check that FILE is a profile"},
-    Usage{Subcommand::install, "install", "DIR", "copy this binary to DIR"},
+          "train on two nodes on loopback, with this image's torch", "python"},
+    Usage{Subcommand::env, "env", "[OPTIONS]", "print the variables, for eval \"$(rankshim env)\"",
+          "The job and this node;export-pet;Output and configuration"},
+    Usage{Subcommand::wait, "wait", "[OPTIONS]", "wait for the master, and do nothing else",
+          "The job and this node;Waiting for the master;Output and configuration"},
+    Usage{Subcommand::platforms, "platforms", "[NAME]", "list the profiles, or print one", "profile"},
+    Usage{Subcommand::platforms, "platforms", "check FILE", "check that FILE is a profile", ""},
+    Usage{Subcommand::install, "install", "DIR", "copy this binary to DIR", ""},
     Usage{Subcommand::status, "status", "[OPTIONS]",
-          "print what this container's rankshim is doing; fail if it has failed"},
+          "print what this container's rankshim is doing; fail if it has failed", "run-dir"},
+    Usage{Subcommand::help, "help", "[SUBCOMMAND]", "print all options, or those of a subcommand", ""},
+    Usage{Subcommand::version, "version", "", "print the version", ""},
 };
 
 /// The options that print a text, anywhere before the command.
 inline constexpr std::array text_options = {
-    Usage{Subcommand::version, "--version", "", "print the version"},
-    Usage{Subcommand::help, "--help", "", "print all options"},
-    Usage{Subcommand::licenses, "--licenses", "", "print the notices of what is linked in"},
+    Usage{Subcommand::version, "--version", "", "print the version", ""},
+    Usage{Subcommand::help, "--help", "", "print all options", ""},
+    Usage{Subcommand::licenses, "--licenses", "", "print the notices of what is linked in", ""},
 };
 
 /// How the names of a setting correspond, for `--help`.

@@ -82,9 +82,11 @@ bool TopologyResolver::choose_from_torchrun(Fact wanted) {
   const Value& flag = *torchrun_->facts[wanted];
   const std::optional<Value> before = std::exchange(fact(wanted), flag);
   std::vector<const std::optional<Value>*> others = {&before};
+  std::optional<Value> users;
   for (const auto& [candidate, option] : user_facts) {
-    if (candidate == wanted) others.push_back(&settings_[option]);
+    if (candidate == wanted) users = settings_[option];
   }
+  others.push_back(&users);
   if (reads_variables_) {
     others.push_back(&platform_.facts[wanted]);
     others.push_back(&generic_[wanted]);

@@ -1,6 +1,7 @@
 #include "launchers/torchrun/temporary_folder.h"
 
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -14,6 +15,7 @@
 #include <system_error>
 #include <utility>
 
+#include "base/folder.h"
 #include "base/log.h"
 #include "supervise/working_directory.h"
 
@@ -62,6 +64,26 @@ bool write_hostfile(const OwnFolder& folder, const std::string& hosts) {
 }
 
 constexpr const char* in_tmp = "/tmp/rankshim-XXXXXX";
+constexpr const char* mark_name = ".rankshim";
+
+std::string mark_in(const std::string& folder) { return folder + "/" + mark_name; }
+
+/// Removes the folders that rankshims of this user made in `parent` and left when they were killed.
+void remove_abandoned(const std::string& parent) {
+  Folder folder(parent.c_str());
+  while (const char* name = folder.next()) {
+    if (!std::string_view(name).starts_with("rankshim-")) continue;
+    struct stat around{}, status{};
+    const std::string path = parent + "/" + name;
+    const int mark = open(mark_in(path).c_str(), O_WRONLY | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC);
+    if (mark < 0) continue;
+    const bool ours = lstat(path.c_str(), &around) == 0 && S_ISDIR(around.st_mode) &&
+                      fstat(mark, &status) == 0 && around.st_uid == geteuid() && status.st_uid == geteuid();
+    std::error_code ignored;  // it is nobody's job to remove it now
+    if (ours && flock(mark, LOCK_EX | LOCK_NB) == 0) std::filesystem::remove_all(path, ignored);
+    close(mark);
+  }
+}
 
 /// The template, or one in /tmp if other users could replace the folder by theirs: its content is executed.
 std::string safe_template(const std::string& wanted) {
@@ -111,19 +133,34 @@ void TemporaryFolder::use_log_folder_of_user(std::string folder) {
   }
 }
 
-bool TemporaryFolder::make(std::string path) {
-  if (mkdtemp(path.data()) == nullptr) return false;
-  own_.path = std::move(path);
-  return true;
+bool TemporaryFolder::make(const std::string& wanted) {
+  remove_abandoned(wanted.substr(0, wanted.rfind('/')));
+  constexpr int tries = 3;
+  for (int i = 0; i < tries; ++i) {
+    std::string path = wanted;
+    if (mkdtemp(path.data()) == nullptr) return false;
+    mark_ = open(mark_in(path).c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, S_IRUSR | S_IWUSR);
+    struct stat status{};
+    // Another start may have taken it for abandoned before it was locked.
+    const bool lost =
+        mark_ >= 0 && flock(mark_, LOCK_EX) == 0 && fstat(mark_, &status) == 0 && status.st_nlink == 0;
+    if (!lost) {
+      own_.path = std::move(path);
+      return true;
+    }
+    close(std::exchange(mark_, -1));
+  }
+  return false;
 }
 
 TemporaryFolder::~TemporaryFolder() {
   if (own_.path.empty()) return;
   // The usual case first: only rankshim's files.
   unlink(site_file(own_.path).c_str());
-  if (rmdir(own_.path.c_str()) == 0) return;
+  unlink(mark_in(own_.path).c_str());
   std::error_code error;
-  std::filesystem::remove_all(own_.path, error);
+  if (rmdir(own_.path.c_str()) != 0) std::filesystem::remove_all(own_.path, error);
+  if (mark_ >= 0) close(mark_);
   if (error) log::warn("the temporary folder {} cannot be removed: {}", own_.path, error.message());
 }
 

@@ -11,7 +11,9 @@ namespace rankshim {
 
 /// A temporary folder for the files that a command needs from rankshim, as long as this object lives: the
 /// launcher's logs with their error files (torchrun would otherwise make a folder under /tmp that nothing
-/// removes), and sitecustomize.py (python_site.h).
+/// removes), and sitecustomize.py (python_site.h). A file in it is locked as long as this object lives, and
+/// folders of this user beside it whose file is not locked are removed: their rankshim was killed, and
+/// /dev/shm is memory. A lock shows that in every PID namespace that shares the folder.
 class TemporaryFolder {
  public:
   /// Makes the folder if the launcher or `site` needs one. If none can be made (a read-only root), the
@@ -28,9 +30,10 @@ class TemporaryFolder {
 
  private:
   void use_log_folder_of_user(std::string folder);
-  bool make(std::string path);
+  bool make(const std::string& wanted);
 
   OwnFolder own_;
+  int mark_ = -1;  // the locked file
   std::string log_folder_;
 };
 

@@ -1,5 +1,6 @@
 #include "launchers/torchrun/temporary_folder.h"
 
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <catch2/catch.hpp>
@@ -52,6 +53,27 @@ TEST_CASE("a command's temporary folder holds our part in Python's start, and go
     fs::create_directories(path + "/attempt_0/0");
   }
   CHECK(fs::is_empty(place.path));
+}
+
+TEST_CASE(
+    "the folder of a rankshim that was killed is removed by the next start, and that of a living one stays") {
+  const Place place;
+  const pid_t killed = fork();
+  if (killed == 0) {
+    const TemporaryFolder folder(torchrun_chosen(), site_for(), place.node);
+    fs::create_directories(folder.log_folder() + "/attempt_0/0");
+    _exit(0);
+  }
+  REQUIRE(waitpid(killed, nullptr, 0) == killed);
+  REQUIRE(std::distance(fs::directory_iterator(place.path), {}) == 1);
+  const std::string left = fs::directory_iterator(place.path)->path();
+  const std::string not_ours = place.path / "rankshim-master";  // a checkout
+  fs::create_directory(not_ours);
+  const TemporaryFolder living(torchrun_chosen(), site_for(), place.node);
+  CHECK_FALSE(fs::exists(left));
+  const TemporaryFolder next(torchrun_chosen(), site_for(), place.node);
+  CHECK(fs::exists(living.log_folder() + "/sitecustomize.py"));
+  CHECK(fs::exists(not_ours));
 }
 
 TEST_CASE("without a place for a temporary folder there is none") {

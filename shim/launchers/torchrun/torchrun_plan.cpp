@@ -69,11 +69,7 @@ std::string local_rank_spelling(const std::vector<std::string>& command, const N
 
 /// The words of --torchrun-args.
 std::vector<std::string> words_of(const Settings& settings) {
-  std::vector<std::string> words;
-  std::string_view text = settings.text(Option::torchrun_args);
-  for (std::string_view word = take_word(text); !word.empty(); word = take_word(text))
-    words.emplace_back(word);
-  return words;
+  return settings.get<std::vector<std::string>>(Option::torchrun_args).value_or(std::vector<std::string>{});
 }
 
 /// Whether the script reads torch.distributed.launch's argument, as far as its text shows it.
