@@ -104,7 +104,7 @@ def man_page(tables):
              f"rankshim \\- {roff(TITLE)}", ".SH SYNOPSIS"]
     for number, usage in enumerate(tables["usages"]):
         lines += [".br"] * (number > 0) + [f".B {roff(' '.join(('rankshim', usage['name'])).strip())}",
-                                           roff(usage["arguments"])]
+                                           *filter(None, [roff(usage["arguments"])])]
     lines += [".br", ".B rankshim", roff(" | ".join(text["name"] for text in tables["texts"])),
               ".SH DESCRIPTION",
               roff("rankshim is the first process of a container that takes part in a PyTorch job. It reads the rank "
@@ -114,7 +114,7 @@ def man_page(tables):
               ".SH SUBCOMMANDS", roff("A subcommand is the first word of the command line.")]
     for usage in tables["usages"]:
         if usage["name"]:
-            lines += [".TP", f".B {roff(usage['name'] + ' ' + usage['arguments'])}", roff(usage["help"])]
+            lines += [".TP", f".B {roff((usage['name'] + ' ' + usage['arguments']).strip())}", roff(usage["help"])]
     lines += [".SH OPTIONS"]
     for heading, options in groups(tables):
         lines.append(f'.SS "{roff(heading)}"')

@@ -265,7 +265,7 @@ def test_two_jobs_on_one_machine_each_have_their_own_status(start, rankshim):
 def test_a_stranger_on_the_machine_does_not_get_a_jobs_status(rankshim):
     if os.readlink("/proc/self/ns/pid") != "pid:[4026531836]":
         cannot("this PID namespace is not the machine's")
-    if any(not line.endswith(":/") for line in pathlib.Path("/proc/self/cgroup").read_text().split()):
+    if any(not line.endswith(":/") for line in open("/proc/self/cgroup").read().split()):
         cannot("the tests and the job are in one cgroup")
     tell = 'until "$0" status; do :; done; echo asked; sleep 1000'
     with Process(["setsid", "--wait", rankshim, "--", "sh", "-c", tell, rankshim], clean_environment()) as program:
@@ -282,9 +282,9 @@ def test_a_plain_program_on_a_node_alone_has_a_status_from_its_first_moment(shim
 
 
 def test_what_is_held_has_a_status_however_early_it_failed(shim, start, tmp_path):
-    for options in [["--nnodes=x", "--", "true"], ["--", "false"]]:
+    for options, env in [(["--", "true"], {"NNODES": "x"}), (["--", "false"], {})]:
         log = tmp_path / "log"
-        program = start(f"--run-dir={tmp_path}", f"--termination-log={log}", "--hold-on-failure=30m", *options)
+        program = start(f"--run-dir={tmp_path}", f"--termination-log={log}", "--hold-on-failure=30m", *options, env=env)
         program.wait_line("the container is kept")
         code, answer = status(shim, tmp_path)
         assert (code, answer["phase"], answer["failed"]) == (1, "held", True)

@@ -12,7 +12,9 @@
 #include <chrono>
 #include <csignal>
 #include <cstring>
+#include <filesystem>
 #include <optional>
+#include <system_error>
 
 #include "base/folder.h"
 #include "base/json.h"
@@ -190,12 +192,21 @@ std::vector<pid_t> ancestors() {
   return found;
 }
 
-/// Where this process's instance may answer on a machine that others use too: that of its nearest ancestor
-/// first, then those of its session or job.
+/// Whether that process executes the same binary as this one.
+bool is_rankshim(pid_t pid) {
+  std::error_code unknown;
+  const auto own = std::filesystem::read_symlink("/proc/self/exe", unknown);
+  return !own.empty() && own == std::filesystem::read_symlink(fmt::format("/proc/{}/exe", pid), unknown);
+}
+
+/// Where this process's instance may answer on a machine that others use too: the nearest ancestor that is
+/// one (and no other, even if it has no socket yet); without one, those of this process's session or job.
 std::vector<std::string> paths_of_ours(const std::vector<std::string>& folders) {
   std::vector<std::string> paths;
-  for (const pid_t pid : ancestors())
+  for (const pid_t pid : ancestors()) {
     for (const std::string& folder : folders) paths.push_back(folder + name_of(pid));
+    if (is_rankshim(pid)) return paths;
+  }
   each_instance(folders, [&](pid_t pid, const std::string& path) {
     if (belongs_to_us(pid)) paths.push_back(path);
   });
