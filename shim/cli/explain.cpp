@@ -75,6 +75,7 @@ void redact(Job& job, LaunchPlan& plan, Redactor& redactor) {
   for (const Fact fact : shown_facts) {
     if (auto& value = job.topology.facts[fact]) value->text = redactor.whole(value->text);
   }
+  for (auto& [fact, value] : job.topology.unused) value.text = redactor.whole(value.text);
   for (auto& [name, value] : plan.environment.set) value = redactor.whole(value);
   plan.argv = redactor.words(std::move(plan.argv));
   for (WorkerPlan& worker : plan.workers) {
@@ -103,6 +104,9 @@ std::string as_text(const Job& job, const LaunchPlan& plan, const Settings& sett
       out += fmt::format("  {:<16}  {:<{}}  {}\n", name(fact), text_of(fact), widest,
                          printable(value->source()));
   }
+  if (!topology.unused.empty()) out += "not used\n";
+  for (const auto& [fact, value] : topology.unused)
+    out += fmt::format("  {:<16}  {:<{}}  {}\n", name(fact), printable(value.text), widest, printable(value.source()));
   out += fmt::format("\nwaits for    {}\n", printable(waiting(topology, choice.wait, settings)));
   if (choice.native_would_serve)
     out +=
@@ -150,6 +154,12 @@ std::string as_json(const Job& job, const LaunchPlan& plan, const Settings& sett
   object.text("platform", topology.platform);
   if (!topology.also_matched.empty()) object.texts("also_matched", topology.also_matched);
   object.text("granularity", granularity_name(topology)).object("topology", facts);
+  std::vector<json::Object> unused;
+  for (const auto& [fact, value] : topology.unused) {
+    unused.emplace_back();
+    unused.back().text("fact", name(fact)).text("value", value.text).text("source", value.source());
+  }
+  if (!unused.empty()) object.objects("unused", unused);
   object.object("wait", json_waiting(topology, choice.wait, settings));
   object.object("environment", json_environment(plan.environment));
   object.texts("command", plan.argv);

@@ -115,11 +115,12 @@ enum class ProfileKind : std::uint8_t {
   launcher,  ///< a process launcher: one process per worker exists already
   flags,     ///< a launcher's flags as variables, PET_*, which anyone may set
   names,     ///< generic names, which anyone may set; they provide facts that a platform does not
+  part,      ///< a part of a job, which knows nothing of the rest: its facts count where nobody else says any
   foreign,   ///< not a torch job: another framework's launcher, or a pod that is alone
 };
 
-inline constexpr std::array<std::string_view, 5> kind_names = {"platform", "launcher", "flags", "names",
-                                                               "foreign"};
+inline constexpr std::array<std::string_view, 6> kind_names = {"platform", "launcher", "flags",
+                                                               "names",    "part",     "foreign"};
 
 struct Profile {
   const Tables* tables = nullptr;

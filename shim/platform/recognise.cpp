@@ -86,31 +86,6 @@ Facts read_facts(const Profile& profile, Evaluation evaluation) {
 /// Numbers on which two platforms of one job cannot differ.
 constexpr auto decisive = std::to_array<Fact>({Fact::nnodes, Fact::node_rank, Fact::rank, Fact::world_size});
 
-/// Whether both are the same number of nodes, as 2, 02 and 2:2 are.
-bool same_number(const std::string& a, const std::string& b) {
-  const auto least = [](const std::string& text) {
-    const auto [min, max] = min_and_max(text);
-    return min == max ? std::string(min) : text;
-  };
-  return !compute(Function::differ, std::array{least(a), least(b)});
-}
-
-void compare(const Platform& winner, const Profile& other, const Facts& theirs, Faults& faults) {
-  for (const Fact fact : decisive) {
-    const auto &mine = winner.facts[fact], &its = theirs[fact];
-    if (!mine || !its || same_number(mine->text, its->text)) continue;
-    Fault fault{in_words(fact, *mine) + " of " + winner.name + " contradicts " + in_words(fact, *its) +
-                    " of " + std::string(other.name()),
-                {},
-                other.has_own_words() ? "unset the variables that are not this job's"
-                                      : "unset the variables that are left over"};
-    mine->append_inputs(name(fact), fault.names);
-    its->append_inputs(name(fact), fault.names);
-    faults.push_back(std::move(fault));
-    return;
-  }
-}
-
 /// The facts of all profiles of that kind; the first profile that has a fact provides it.
 Facts read_kind(ProfileKind kind, std::span<const Profile> profiles, const Node& node,
                 std::vector<std::string>& warnings) {
@@ -125,6 +100,9 @@ Facts read_kind(ProfileKind kind, std::span<const Profile> profiles, const Node&
   }
   return facts;
 }
+
+/// Whether a number of nodes that may be unknown is at most one.
+bool is_one(std::string_view nnodes) { return nnodes.empty() || nnodes == "1"; }
 
 /// Reads generic names and a launcher's flags, which anyone may have set beside the platform's.
 void read_names(std::span<const Profile> profiles, const Node& node, Platform& platform) {
@@ -187,6 +165,24 @@ Causes causes_of(const Profile& profile, const Node& node) {
   }
   causes.text = joined(texts);
   return causes;
+}
+
+std::vector<std::string> inputs_of(const Profile& profile, const Node& node) {
+  const VariableIndex variables(node.environment());
+  std::vector<std::string> warnings, names;
+  Faults unreadable;
+  Evaluation evaluation(profile, node, variables, warnings, unreadable);
+  const auto add = [&](std::span<const Condition> conditions) {
+    for (const Condition& condition : conditions) evaluation.add_inputs(condition.root, true, names);
+  };
+  add(profile.signs());
+  add(profile.unless());
+  for (const Alternative& way : profile.match()) add(profile.tables->conditions_of(way));
+  for (const auto& states : {profile.roles(), profile.refusals(), profile.pending()})
+    for (const Role& state : states) add(profile.tables->conditions_of(state.when));
+  for (const FactExpression& expression : profile.expressions())
+    evaluation.add_inputs(expression.root, true, names);
+  return names;
 }
 
 Lack lack_of(const Profile& profile, Fact fact, const Node& node) {
@@ -275,16 +271,16 @@ Outcome<Platform> recognise(std::span<const Profile> profiles, std::string_view 
   result.facts = read_facts(*winner, evaluation_of(*winner));
   read_names(profiles, node, result);
   Evaluation evaluation = evaluation_of(*winner);
-  const auto state = [&](std::span<const Role> states) {
+  const auto state = [&](const Profile& profile, Evaluation& evaluation, std::span<const Role> states) {
     Applicable one;
     const auto found = std::find_if(states.begin(), states.end(),
                                     [&](const Role& role) { return evaluation.holds(role.when); });
     if (found == states.end()) return one;
-    one.name = winner->tables->text(found->name);
-    one.fix = winner->tables->text(found->fix);
-    Reasons reasons(*winner, node, variables, evaluation);
+    one.name = profile.tables->text(found->name);
+    one.fix = profile.tables->text(found->fix);
+    Reasons reasons(profile, node, variables, evaluation);
     std::vector<std::string> causes;
-    for (const Condition& condition : winner->tables->conditions_of(found->when)) {
+    for (const Condition& condition : profile.tables->conditions_of(found->when)) {
       evaluation.add_inputs(condition.root, true, one.names);
       reasons.add_causes(condition, causes);
     }
@@ -292,7 +288,8 @@ Outcome<Platform> recognise(std::span<const Profile> profiles, std::string_view 
     return one;
   };
   if (!unreadable.empty()) return unreadable;
-  Applicable idle = state(winner->roles()), pending = state(winner->pending());
+  Applicable idle = state(*winner, evaluation, winner->roles()),
+             pending = state(*winner, evaluation, winner->pending());
   result.idle_role = std::move(idle.name);
   result.idle_because = std::move(idle.because);
   result.idle_fix = std::move(idle.fix);
@@ -302,21 +299,30 @@ Outcome<Platform> recognise(std::span<const Profile> profiles, std::string_view 
   if (!unreadable.empty()) return unreadable;
   if (wanted != "auto" || !result.idle_role.empty() || !result.pending.empty()) return result;
 
-  Faults faults;
-  if (Applicable refused = state(winner->refusals()); !refused.name.empty()) {
+  if (Applicable refused = state(*winner, evaluation, winner->refusals()); !refused.name.empty()) {
     if (refused.fix.empty())
       refused.fix = refused.names.size() == 1 ? "correct " + refused.names[0] : "correct one of them";
-    faults.push_back({refused.name + " (" + refused.because + ")", std::move(refused.names), refused.fix});
+    result.doubts.push_back(
+        {refused.name + " (" + refused.because + ")", std::move(refused.names), refused.fix});
   }
-  for (const Match& other : matches) {
-    // Generic names are compared later, fact by fact.
-    if (other.profile == winner || other.profile->kind == ProfileKind::names ||
-        other.profile->kind == ProfileKind::foreign || supersedes(*winner, *other.profile))
+  for (const Match& match : matches) {
+    const Profile& profile = *match.profile;
+    // Generic names are claims of their own; a part says nothing about other nodes.
+    if (&profile == winner || profile.kind == ProfileKind::names || profile.kind == ProfileKind::part ||
+        supersedes(*winner, profile))
       continue;
-    compare(result, *other.profile, read_facts(*other.profile, evaluation_of(*other.profile)), faults);
+    Evaluation its = evaluation_of(profile);
+    Other other{&profile, read_facts(profile, its), {}, {}};
+    if (profile.kind == ProfileKind::foreign) {
+      const Causes causes = causes_of(profile, node);
+      const bool counts =
+          state(profile, its, profile.refusals()).name.empty() && is_one(other.facts.text(Fact::nnodes));
+      if (!counts) other.several = causes.text;
+      other.names = causes.names;
+    }
+    result.others.push_back(std::move(other));
   }
   if (!unreadable.empty()) return unreadable;
-  result.doubts = std::move(faults);
   return result;
 }
 

@@ -12,6 +12,15 @@
 
 namespace rankshim::platform {
 
+/// A profile that was recognised beside the platform's, and that the platform's does not supersede.
+struct Other {
+  const Profile* profile = nullptr;
+  Facts facts;
+  /// Of a foreign launcher: what shows that it has started several processes, for messages; empty if nothing.
+  std::string several;
+  std::vector<std::string> names;  ///< the variables and files that show it
+};
+
 /// What the platform provides on this node.
 struct Platform {
   std::string name =
@@ -34,8 +43,9 @@ struct Platform {
   std::string idle_because;                ///< the variables that show it: "ROLE=launcher"
   std::string idle_fix;                    ///< what to do instead, if the profile has it
   std::vector<std::string> idle_names;     ///< the variables and files
-  /// States that can mean two things, and contradictions to another platform. They are faults unless the user
-  /// sets the node's numbers.
+  /// Other profiles that say something about this node: their facts are compared, and never used.
+  std::vector<Other> others;
+  /// States that can mean two things. They are faults unless the user sets the node's numbers.
   Faults doubts;
   /// The command finds the master through the platform (Profile::agents).
   bool command_finds_master = false;
@@ -46,10 +56,8 @@ struct Platform {
 /// recognised, the most specific wins, by these rules in order: the earlier kind (Profile::kind); a user's
 /// profile (the first `own` of `profiles`); a profile that no other one supersedes; granularity process,
 /// whose variables belong to this very process; the most signs, or positive conditions of a [[match]] (a
-/// condition that something is absent does not make a profile more specific); the name that sorts first. If
-/// another recognised profile is not superseded and gives another nnodes, node_rank, rank or world_size, that
-/// is a doubt that names both sources: rankshim does not guess which one is right. An unknown name is a fault
-/// that lists the nearest.
+/// condition that something is absent does not make a profile more specific); the name that sorts first. An
+/// unknown name is a fault that lists the nearest.
 Outcome<Platform> recognise(std::span<const Profile> profiles, std::string_view wanted, const Node& node,
                             std::size_t own = 0);
 
@@ -61,6 +69,9 @@ struct Causes {
 
 /// The signs that hold, and the conditions of the first [[match]] that is fulfilled.
 Causes causes_of(const Profile& profile, const Node& node);
+
+/// The variables and files that the profile mentions, whether they are set or not.
+std::vector<std::string> inputs_of(const Profile& profile, const Node& node);
 
 /// Why none of the fact's expressions yields anything; each reason once.
 Lack lack_of(const Profile& profile, Fact fact, const Node& node);

@@ -67,31 +67,16 @@ void TopologyResolver::complete_torchruns() {
 }
 
 void TopologyResolver::complete_run_id() {
-  find_run_id();
+  take_flag(Fact::run_id);
+  names_job_ = facts().has(Fact::run_id);
+  // A constant is a name that all nodes have; what they call the master may be spelt differently on each.
+  if (!names_job_) fact(Fact::run_id) = Value{"rankshim", Origin::fallback, ""};
   Value& run_id = *fact(Fact::run_id);
   const auto& attempt = fact(Fact::attempt);
   if (!attempt || attempt->text == "0" || run_id.from_user()) return;
   run_id = Value{
       run_id.text + "." + attempt->text, Origin::derived,
       fmt::format("{} and {}", run_id.detail.empty() ? run_id.source() : run_id.detail, attempt->detail)};
-}
-
-void TopologyResolver::find_run_id() {
-  auto& run_id = fact(Fact::run_id);
-  take_flag(Fact::run_id);
-  if (run_id) return;
-  const std::string& master = fact(Fact::master_addr)->text;
-  const bool others = !topology_.alone && facts().text(Fact::nnodes) != "1";
-  // If the master's node itself has "localhost" (pytorch-operator up to 1.3), the other nodes have its name.
-  if (others && topology_.host.value_or(false) && is_localhost_name(master) && !node_.host_name().empty()) {
-    run_id = Value{node_.host_name(), Origin::hostname, ""};
-    topology_.warnings.push_back(
-        fmt::format("{}: the run id is therefore this node's own name, and MASTER_ADDR has to be {} on the "
-                    "other nodes; if it is not, set RANKSHIM_RUN_ID (--run-id) on all nodes",
-                    in_words(Fact::master_addr, *fact(Fact::master_addr)), run_id->text));
-    return;
-  }
-  run_id = Value{master, Origin::derived, "master_addr"};
 }
 
 bool TopologyResolver::check_port() {
@@ -113,8 +98,9 @@ void TopologyResolver::complete_port() {
   auto& port = fact(Fact::master_port);
   if (!check_port() || port) return;
   if (!topology_.alone) warn_of_near_misses("MASTER_PORT");
-  const std::string& run_id = fact(Fact::run_id)->text;
-  port = Value{fmt::format("{}", default_port(run_id)), Origin::derived, "run_id"};
+  const Value& run_id = *fact(Fact::run_id);
+  port = names_job_ ? Value{fmt::format("{}", default_port(run_id.text)), Origin::derived, "run_id"}
+                    : Value{"29500", Origin::fallback, ""};
 }
 
 }  // namespace rankshim

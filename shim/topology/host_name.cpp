@@ -34,7 +34,9 @@ bool is_host(std::string_view text) {
   const bool letters = std::all_of(host.begin(), host.end(), [](char c) {
     return is_letter_or_digit(c) || std::string_view(".-_:%").find(c) != std::string_view::npos;
   });
-  return letters && !bare.empty() && (bare.find(':') == std::string_view::npos || is_literal(bare));
+  // getaddrinfo takes 1 for 0.0.0.1.
+  return letters && !bare.empty() && !parse_count(host) &&
+         (bare.find(':') == std::string_view::npos || is_literal(bare));
 }
 
 bool is_literal(std::string_view host) {

@@ -3,8 +3,6 @@
 #include <algorithm>
 
 #include "base/text.h"
-#include "platform/unknown_platform.h"
-#include "topology/near_miss.h"
 #include "topology/topology_resolver.h"
 
 namespace rankshim {
@@ -18,9 +16,11 @@ void TopologyResolver::complete_node() {
   if (!fact(Fact::nnodes)) {
     if (shows_others() || platform_lacks_nnodes()) return;
     fact(Fact::nnodes) = Value{"1", Origin::fallback, ""};
-    check_unknown_platform();
   }
-  if (fact(Fact::nnodes)->text == "1" && !topology_.elastic) return complete_single();
+  if (fact(Fact::nnodes)->text == "1" && !topology_.elastic) {
+    weigh_alone();
+    return complete_single();
+  }
   topology_.elastic ? complete_elastic() : complete_static();
   check_loopback();
 }
@@ -127,40 +127,6 @@ bool TopologyResolver::platform_lacks_nnodes() {
   return true;
 }
 
-void TopologyResolver::check_unknown_platform() {
-  if (!reads_variables_ || has_own_words()) return;
-  const auto signs = platform::signs_of_several_nodes(node_.environment());
-  const auto misses = near_misses_of_several_nodes(node_.environment());
-  if (signs.empty() && misses.empty()) return;
-  std::string what;
-  std::vector<std::string> names;
-  for (const std::string& sign : signs) {
-    constexpr std::size_t most = 5;
-    if (names.size() < most) what += fmt::format("{}{}", what.empty() ? "" : ", ", sign);
-    names.emplace_back(entry_name(sign));
-  }
-  if (!signs.empty())
-    what += fmt::format(" {} like a job of several nodes, but no platform is recognised",
-                        signs.size() == 1 ? "looks" : "look");
-  for (const NearMiss& miss : misses) {
-    what += fmt::format("{}{}", what.empty() ? "" : "; ", miss.text);
-    names.push_back(miss.name);
-  }
-  what +=
-      misses.empty() ? ", and this node is treated as a lone node" : "; this node is treated as a lone node";
-  const std::string fix =
-      "describe this node with --nnodes, --node-rank and --master-addr (RANKSHIM_NNODES, "
-      "RANKSHIM_NODE_RANK, "
-      "RANKSHIM_MASTER_ADDR) or with a profile of your own (--profile), or set RANKSHIM_NNODES=1 if it is "
-      "alone";
-  const bool only_empty = signs.empty() && std::all_of(misses.begin(), misses.end(),
-                                                       [](const NearMiss& miss) { return miss.is_empty; });
-  if (settings_.flag(Option::strict) && !only_empty)
-    fault(std::move(what), names, fix);
-  else
-    topology_.warnings.push_back(what + "; " + fix);
-}
-
 void TopologyResolver::complete_single() {
   if (const auto& rank = fact(Fact::node_rank); rank && rank->text != "0") {
     fault(fmt::format("{} is not below {}", in_words(Fact::node_rank, *rank),
@@ -198,8 +164,12 @@ void TopologyResolver::complete_static() {
     }
     fault(fmt::format("{}, but this node's rank is unknown{}", in_words(Fact::nnodes, nnodes), missing.why),
           names,
-          fmt::format("{}set {}NODE_RANK (0 on the master), or --node-rank (RANKSHIM_NODE_RANK)",
-                      missing.remedy, nnodes.detail == "WORLD_SIZE" ? "NNODES and " : ""));
+          nnodes.detail == "WORLD_SIZE"
+              ? fmt::format("{}set NNODES and NODE_RANK (0 on the master), or --nnodes and --node-rank "
+                            "(RANKSHIM_NNODES, RANKSHIM_NODE_RANK)",
+                            missing.remedy)
+              : fmt::format("{}set NODE_RANK (0 on the master), or --node-rank (RANKSHIM_NODE_RANK)",
+                            missing.remedy));
   } else if (const auto number = parse_count(rank->text); !number || *number >= *parse_count(nnodes.text)) {
     fault(number ? fmt::format("{} is not below {}", in_words(Fact::node_rank, *rank),
                                in_words(Fact::nnodes, nnodes))
@@ -227,6 +197,14 @@ void TopologyResolver::complete_static() {
 bool TopologyResolver::check_master_addr() {
   auto& master = fact(Fact::master_addr);
   master->text = std::string(without_brackets(master->text));
+  for (const char* nothing : {"none", "null", "nil"}) {
+    if (!same_but_case(master->text, nothing)) continue;
+    fault(fmt::format("{} is what a program writes for an address that it does not have",
+                      in_words(Fact::master_addr, *master)),
+          {name_of(Fact::master_addr, *master)},
+          "set MASTER_ADDR to node 0's name or address, or --master-addr (RANKSHIM_MASTER_ADDR)");
+    return false;
+  }
   if (is_host(master->text)) return true;
   fault(fmt::format("{} is neither a host name nor an address", in_words(Fact::master_addr, *master)),
         {name_of(Fact::master_addr, *master)},
@@ -284,6 +262,14 @@ void TopologyResolver::complete_elastic() {
 void TopologyResolver::check_elastic_rank() {
   auto& rank = fact(Fact::node_rank);
   if (!rank) return;
+  // A rank that the platform does not give is none: left over, it would make each node the host.
+  const auto says = [&](Fact fact, Source source) {
+    return std::any_of(claims_.begin(), claims_.end(),
+                       [&](const Claim& claim) { return claim.fact == fact && claim.source == source; });
+  };
+  if (platform_is_elastic() && !rank->from_user() && !says(Fact::node_rank, Source::platform) &&
+      !says(Fact::node_rank, Source::flag))
+    return rank.reset();
   const auto max = parse_count(min_and_max(fact(Fact::nnodes)->text).second);
   const auto number = parse_count(rank->text);
   if (number && *number < max.value_or(0)) return;
@@ -301,11 +287,10 @@ void TopologyResolver::decide_elastic_host() {
     return;
   }
   const std::string& host = fact(Fact::master_addr)->text;
-  const std::string own = node_.host_name();
   const auto rank = parse_count(facts().text(Fact::node_rank));
   if (rank && !rank_0_is_elsewhere(host)) {
     topology_.host = *rank == 0;
-  } else if (same_host(host, own) || is_loopback(host) || node_.owns_address(host)) {
+  } else if (is_this_node(host)) {
     topology_.host = true;
   }
 }

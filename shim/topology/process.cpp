@@ -28,6 +28,12 @@ void TopologyResolver::complete_process() {
   if (!faults_.empty()) return;
   const unsigned world = topology_.number(Fact::world_size);
   check_below(Fact::rank, Fact::world_size);
+  if (topology_.number(Fact::rank) < topology_.number(Fact::local_rank))
+    fault(fmt::format("{} is below {}, but a node has no more processes than the job",
+                      in_words(Fact::rank, *fact(Fact::rank)),
+                      in_words(Fact::local_rank, *fact(Fact::local_rank))),
+          {name_of(Fact::rank, *fact(Fact::rank)), name_of(Fact::local_rank, *fact(Fact::local_rank))},
+          fmt::format("correct one of them, or {}", settle_process));
   if (fact(Fact::local_world_size)) check_below(Fact::local_rank, Fact::local_world_size);
   if (parse_count(facts().text(Fact::node_rank)) && parse_count(facts().text(Fact::nnodes)))
     check_below(Fact::node_rank, Fact::nnodes);
@@ -35,6 +41,9 @@ void TopologyResolver::complete_process() {
 
   topology_.host = topology_.number(Fact::rank) == 0;
   topology_.alone = world == 1;
+  if (const auto& nnodes = fact(Fact::nnodes);
+      !fact(Fact::local_world_size) && nnodes && nnodes->text == "1" && nnodes->detail != "NNODES")
+    fact(Fact::local_world_size) = Value{fmt::format("{}", world), Origin::derived, "world_size and nnodes"};
   const unsigned local = topology_.number(Fact::local_world_size);
   if (local != 0 && !fact(Fact::nproc_per_node)) {
     fact(Fact::nproc_per_node) = Value{fmt::format("{}", local), Origin::derived, "local_world_size"};

@@ -50,9 +50,10 @@ std::string name_of(const Facts& facts, Fact fact) {
 
 class RankReader {
  public:
-  RankReader(std::string_view unit, const Node& node, Facts& facts, platform::Granularity& granularity,
-             Faults& faults)
+  RankReader(std::string_view unit, const RankVariables& ranks, const Node& node, Facts& facts,
+             platform::Granularity& granularity, Faults& faults)
       : unit_(unit),
+        ranks_(ranks),
         node_(node),
         facts_(facts),
         granularity_(granularity),
@@ -66,7 +67,7 @@ class RankReader {
         nproc_(known(Fact::nproc_per_node)) {}
 
   void read() {
-    switch (meaning_of(rank_variables(node_.environment()), known_node(), unit_)) {
+    switch (meaning_of(ranks_, known_node(), unit_)) {
       case RankMeaning::nothing:
       case RankMeaning::known_processes:
         return;
@@ -98,7 +99,7 @@ class RankReader {
             facts_.has(Fact::nnodes),
             facts_.has(Fact::nnodes) && facts_[Fact::nnodes]->from_user(),
             node_rank && node_rank->from_user(),
-            node_rank && node_rank->origin == Origin::variable && node_rank->detail == "NODE_RANK"};
+            false};
   }
 
   void read_nodes() {
@@ -165,6 +166,11 @@ class RankReader {
   void refuse() {
     std::string all;
     std::vector<std::string> names;
+    for (const Fact fact : {Fact::nnodes, Fact::node_rank}) {
+      if (!facts_.has(fact)) continue;
+      all += fmt::format("{}{}", all.empty() ? "" : " ", in_words(fact, *facts_[fact]));
+      facts_[fact]->append_inputs(name(fact), names);
+    }
     for (const std::string name :
          {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "NPROC_PER_NODE"}) {
       const auto value = node_.environment().get(name);
@@ -186,6 +192,7 @@ class RankReader {
   }
 
   std::string_view unit_;
+  const RankVariables& ranks_;
   const Node& node_;
   Facts& facts_;
   platform::Granularity& granularity_;
@@ -202,8 +209,9 @@ class RankReader {
 /// Compares torch's variables with the facts of a platform.
 class RankChecker {
  public:
-  RankChecker(const Node& node, const Facts& facts, std::string_view platform, Faults& faults)
-      : node_(node), facts_(facts), platform_(platform), faults_(faults) {}
+  RankChecker(const RankVariables& ranks, const Node& node, const Facts& facts, std::string_view platform,
+              Faults& faults)
+      : ranks_(ranks), node_(node), facts_(facts), platform_(platform), faults_(faults) {}
 
   void check_processes() {
     check_same(Fact::rank, "RANK");
@@ -220,13 +228,15 @@ class RankChecker {
     // WORLD_SIZE is the platform's, even if the user sets the number of workers.
     const auto& workers = facts_[Fact::nproc_per_node];
     if (!workers || !workers->from_user()) known_node.workers = known(Fact::nproc_per_node);
-    switch (clash_of(rank_variables(node_.environment()), known_node)) {
+    switch (clash_of(ranks_, known_node)) {
       case RankClash::none:
         return;
       case RankClash::nnodes:
         return contradiction(Fact::nnodes, "WORLD_SIZE");
       case RankClash::node_rank:
         return contradiction(Fact::node_rank, "RANK");
+      case RankClash::process:
+        return no_process_of_this_node();
     }
   }
 
@@ -251,14 +261,38 @@ class RankChecker {
     if (std::find(names.begin(), names.end(), variable) != names.end())
       return;  // the fact comes from this variable
     names.emplace_back(variable);
-    faults_.push_back({fmt::format("{}, by {}, contradicts {}={}", in_words(fact, *facts_[fact]), platform_,
-                                   variable, in_quotes(node_.environment().get(variable).value_or(""))),
-                       std::move(names),
-                       fmt::format("unset {} if it is left over, or use the platform's value with "
-                                   "--platform={} (RANKSHIM_PLATFORM)",
-                                   variable, platform_)});
+    faults_.push_back(
+        {fmt::format("{}, by {}, contradicts {}={}", in_words(fact, *facts_[fact]), platform_, variable,
+                     in_quotes(node_.environment().get(variable).value_or(""))),
+         std::move(names),
+         facts_.has(Fact::world_size)
+             ? fmt::format("unset {} if it is left over, or use the platform's value with "
+                           "--platform={} (RANKSHIM_PLATFORM)",
+                           variable, platform_)
+             : fmt::format("unset {} if it is left over, or describe this node with --nnodes and "
+                           "--node-rank (RANKSHIM_NNODES, RANKSHIM_NODE_RANK)",
+                           variable)});
   }
 
+  void no_process_of_this_node() {
+    std::vector<std::string> names = {"RANK", "WORLD_SIZE", "LOCAL_RANK"};
+    std::string node;
+    for (const Fact fact : {Fact::nnodes, Fact::node_rank}) {
+      if (!facts_.has(fact)) continue;
+      if (facts_[fact]->from_user()) return;  // a value that the user set needs no warning
+      facts_[fact]->append_inputs(name(fact), names);
+      node += fmt::format("{}{}", node.empty() ? "" : ", ", in_words(fact, *facts_[fact]));
+    }
+    faults_.push_back(
+        {fmt::format("RANK={}, WORLD_SIZE={} and LOCAL_RANK={} number no process of this node ({})",
+                     *ranks_.rank, *ranks_.world_size, *ranks_.local_rank, node),
+         std::move(names),
+         "unset LOCAL_RANK if it is left over, or describe this node with --nnodes and --node-rank "
+         "(RANKSHIM_NNODES, RANKSHIM_NODE_RANK), or set --rank-unit=process (RANKSHIM_RANK_UNIT) if "
+         "something has started this process"});
+  }
+
+  const RankVariables& ranks_;
   const Node& node_;
   const Facts& facts_;
   std::string_view platform_;
@@ -274,11 +308,12 @@ RankVariables rank_variables(const Environment& environment) {
           number("LOCAL_RANK"),
           number("LOCAL_WORLD_SIZE"),
           environment.get("LOCAL_RANK").has_value(),
-          environment.get("PET_NODE_RANK").has_value()};
+          environment.get("PET_NODE_RANK").has_value(),
+          environment.get("LOCAL_SIZE").has_value()};
 }
 
 std::optional<Fault> check_beside_flags(const LauncherFlags& flags, const Facts& known, std::string_view unit,
-                                        const Environment& environment) {
+                                        const RankVariables& ranks) {
   const auto& nnodes = known[Fact::nnodes];
   KnownNode node;
   node.has_nnodes = nnodes.has_value();
@@ -288,7 +323,6 @@ std::optional<Fault> check_beside_flags(const LauncherFlags& flags, const Facts&
   node.workers = parse_count(flags.facts.text(Fact::nproc_per_node));
   std::optional<unsigned> workers_by_unit;
   if (unit == "process") workers_by_unit = parse_count(known.text(Fact::nproc_per_node)).value_or(0);
-  const RankVariables ranks = rank_variables(environment);
   switch (clash_with_flags(ranks, node, workers_by_unit)) {
     case RankClash::none:
       return std::nullopt;
@@ -298,22 +332,24 @@ std::optional<Fault> check_beside_flags(const LauncherFlags& flags, const Facts&
     case RankClash::node_rank:
       return flag_contradicts(in_words(Fact::node_rank, *flags.facts[Fact::node_rank]),
                               fmt::format("RANK={}", *ranks.rank), "RANK");
+    case RankClash::process:
+      break;  // a flag's node may have any of its processes
   }
   return std::nullopt;
 }
 
-void check_ranks(const Node& node, const Facts& facts, platform::Granularity granularity,
-                 std::string_view platform, Faults& faults) {
-  RankChecker checker(node, facts, platform, faults);
+void check_ranks(const RankVariables& ranks, const Node& node, const Facts& facts,
+                 platform::Granularity granularity, std::string_view platform, Faults& faults) {
+  RankChecker checker(ranks, node, facts, platform, faults);
   if (granularity == platform::Granularity::process)
     checker.check_processes();
   else
     checker.check_node();
 }
 
-void read_ranks(std::string_view unit, const Node& node, Facts& facts, platform::Granularity& granularity,
-                Faults& faults) {
-  RankReader(unit, node, facts, granularity, faults).read();
+void read_ranks(std::string_view unit, const RankVariables& ranks, const Node& node, Facts& facts,
+                platform::Granularity& granularity, Faults& faults) {
+  RankReader(unit, ranks, node, facts, granularity, faults).read();
 }
 
 }  // namespace rankshim

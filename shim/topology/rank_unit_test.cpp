@@ -33,7 +33,7 @@ std::string read(const Variables& variables, const Known& known, std::string_vie
   Facts facts = facts_of(known);
   auto granularity = Granularity::node;
   Faults faults;
-  read_ranks(unit, node, facts, granularity, faults);
+  read_ranks(unit, rank_variables(node.environment()), node, facts, granularity, faults);
   if (!faults.empty()) return to_line(faults.front());
   std::string text = granularity == Granularity::node ? "node" : "process";
   for (const Fact fact : {Fact::nnodes, Fact::node_rank, Fact::rank, Fact::world_size, Fact::local_rank,
@@ -100,7 +100,8 @@ TEST_CASE(
 TEST_CASE("RANK, WORLD_SIZE and similar variables are compared with a platform's own variables") {
   const auto fault = [](const Variables& variables, Granularity granularity, const Facts& facts) {
     Faults faults;
-    check_ranks(FakeNode(variables), facts, granularity, "skypilot", faults);
+    const FakeNode node(variables);
+    check_ranks(rank_variables(node.environment()), node, facts, granularity, "skypilot", faults);
     return faults.empty() ? std::string() : faults.front().what;
   };
   const Facts node = facts_of({"2", "1", "8"});

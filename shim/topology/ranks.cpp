@@ -37,6 +37,16 @@ RankMeaning as_nodes(const RankVariables& ranks, const KnownNode& node) {
   return is_checked && differs ? RankMeaning::wrong_node_rank : RankMeaning::nodes;
 }
 
+/// Whether a complete process can be on this node, with ranks in blocks or in turn over the nodes.
+bool can_be_process_of(const RankVariables& ranks, const KnownNode& node) {
+  if (!node.nnodes || *node.nnodes == 0 || !node.node_rank) return true;
+  const unsigned world = *ranks.world_size, rank = *ranks.rank, local = *ranks.local_rank;
+  const unsigned nodes = *node.nnodes, node_rank = *node.node_rank;
+  if (world % nodes != 0 || (ranks.local_world_size && *ranks.local_world_size * nodes != world))
+    return nodes <= world;
+  return rank == node_rank * (world / nodes) + local || rank == local * nodes + node_rank;
+}
+
 }  // namespace
 
 RankMeaning meaning_of(const RankVariables& ranks, const KnownNode& node, std::string_view unit) {
@@ -44,12 +54,19 @@ RankMeaning meaning_of(const RankVariables& ranks, const KnownNode& node, std::s
   if (!ranks.rank && !ranks.world_size) return RankMeaning::nothing;
   // WORLD_SIZE counts processes even if PET_NNODES is missing, so the number of nodes is not known.
   if (by_itself && !node.has_nnodes && ranks.has_pet_node_rank) return RankMeaning::nothing;
-  if (by_itself && !ranks.rank && ranks.world_size.value_or(1) > 1 && !node.has_nnodes &&
-      node.workers != 1U && node.is_node_rank_by_hand)
-    return RankMeaning::unclear_world_size;
+  const bool asks = by_itself && !node.has_nnodes && node.node_rank && ranks.world_size.value_or(1) > 1;
+  if (asks && !ranks.rank && node.workers != 1U) return RankMeaning::unclear_world_size;
+  // The rank of the node's first process, which is node 0's number too.
+  const unsigned each = node.workers.value_or(1);
+  if (asks && each > 1 && *ranks.world_size % each == 0 && !node.node_rank_is_certain &&
+      ranks.rank == *node.node_rank * each)
+    return ranks.rank == 0U ? RankMeaning::unclear : RankMeaning::first_worker;
   if (unit == "process") return ranks.local_rank ? RankMeaning::this_process : RankMeaning::first_worker;
   if (unit == "node" || !count_processes(ranks, node)) return as_nodes(ranks, node);
   if (node.nnodes && *node.nnodes != 0) {
+    if (node.nnodes == 1U && ranks.rank.value_or(0) != 0 && !node.nnodes_is_certain &&
+        !ranks.has_local_rank && !ranks.local_world_size)
+      return RankMeaning::wrong_nnodes;
     if (!node.nnodes_is_certain && !fits_nnodes(ranks, node)) return RankMeaning::wrong_nnodes;
     if (node.node_rank && !ranks.local_rank && !node.node_rank_is_certain && !fits_node_rank(ranks, node))
       return RankMeaning::wrong_node_rank;
@@ -69,7 +86,7 @@ RankClash clash_of(const RankVariables& ranks, const KnownNode& node) {
   if (counts_nodes && ranks.rank && ranks.rank != node.node_rank) return RankClash::node_rank;
   // This is one of several processes, of this node or another.
   const bool is_complete = ranks.rank && ranks.world_size && ranks.local_rank;
-  if (is_complete && (!counts_nodes || *ranks.local_rank != 0)) return RankClash::node_rank;
+  if (is_complete && (!counts_nodes || *ranks.local_rank != 0)) return RankClash::process;
   return fits_node_rank(ranks, node) ? RankClash::none : RankClash::node_rank;
 }
 
@@ -92,13 +109,26 @@ RankClash clash_with_flags(const RankVariables& ranks, const KnownNode& node,
   return each > 1 && *ranks.rank / each == *node.node_rank ? RankClash::none : RankClash::node_rank;
 }
 
-bool can_be_process_of(const RankVariables& ranks, const KnownNode& node) {
-  if (!node.nnodes || *node.nnodes == 0 || !node.node_rank) return true;
-  const unsigned world = *ranks.world_size, rank = *ranks.rank, local = *ranks.local_rank;
-  const unsigned nodes = *node.nnodes, node_rank = *node.node_rank;
-  if (world % nodes != 0 || (ranks.local_world_size && *ranks.local_world_size * nodes != world))
-    return nodes <= world;
-  return rank == node_rank * (world / nodes) + local || rank == local * nodes + node_rank;
+StartedProcess started_process(const RankVariables& ranks, const KnownNode& node) {
+  using enum StartedProcess;
+  if (!ranks.rank || !ranks.world_size || !ranks.local_rank) return no;
+  const unsigned rank = *ranks.rank, world = *ranks.world_size;
+  const bool is_nodes_rank = ranks.rank == node.node_rank;
+  const bool is_the_nodes = is_nodes_rank && ranks.world_size == node.nnodes && *ranks.local_rank == 0;
+  const bool shows_it = *ranks.local_rank != 0 || ranks.local_world_size || ranks.has_local_size;
+  if (is_the_nodes && node.is_read_from_rank && !shows_it) return left_over;
+  if (is_the_nodes && node.is_numbered_by_platform) return no;  // as the platform has it
+  if (shows_it || (node.node_rank && !is_nodes_rank)) return can_be_process_of(ranks, node) ? yes : no;
+  const unsigned workers = node.workers.value_or(1);
+  if (!node.node_rank) {
+    if (workers <= 1) return yes;
+    const bool in_blocks = rank % workers == 0, in_turn = rank < world / workers;
+    return world % workers == 0 && (in_blocks || in_turn) ? unclear : left_over;
+  }
+  if (!node.nnodes || world == *node.nnodes) return workers > 1 ? left_over : yes;
+  if (*node.nnodes == 0 || world % *node.nnodes != 0) return can_be_process_of(ranks, node) ? yes : no;
+  if (rank == 0) return ranks.has_pet_node_rank ? left_over : node.is_numbered_by_platform ? unclear : yes;
+  return node.is_numbered_by_platform || world / *node.nnodes == workers ? left_over : yes;
 }
 
 bool units_differ(const RankVariables& ranks, const KnownNode& node) {

@@ -15,6 +15,7 @@ struct RankVariables {
   std::optional<unsigned> rank, world_size, local_rank, local_world_size;
   bool has_local_rank = false;  ///< set, possibly to a list (Ascend's operator writes LOCAL_RANK="0,1,2,3")
   bool has_pet_node_rank = false;  ///< PET_NODE_RANK is set: training-operator from 1.7 on
+  bool has_local_size = false;     ///< LOCAL_SIZE is set: DeepSpeed's launcher, for its processes
 };
 
 /// What other sources tell about the node: the user, the platform, generic names, a launcher's flags.
@@ -23,7 +24,8 @@ struct KnownNode {
   bool has_nnodes = false;                             ///< true for a range too
   bool nnodes_is_certain = false;                      ///< the user set it: nothing contradicts it
   bool node_rank_is_certain = false;                   ///< likewise
-  bool is_node_rank_by_hand = false;                   ///< node_rank is the variable NODE_RANK
+  bool is_numbered_by_platform = false;                ///< by variables of its own
+  bool is_read_from_rank = false;                      ///< the platform's RANK is its node_rank
 };
 
 enum class RankMeaning : std::uint8_t {
@@ -42,7 +44,12 @@ enum class RankMeaning : std::uint8_t {
 RankMeaning meaning_of(const RankVariables& ranks, const KnownNode& node, std::string_view unit);
 
 /// The known fact that the variables contradict.
-enum class RankClash : std::uint8_t { none, nnodes, node_rank };
+enum class RankClash : std::uint8_t {
+  none,
+  nnodes,
+  node_rank,
+  process,  ///< LOCAL_RANK shows one of several processes, and not of this node
+};
 
 /// Compares the variables with the facts of a platform that has its own variables for the node. The
 /// platform's nnodes and node_rank must be known. The variables must be the node's, or those of its first
@@ -55,9 +62,18 @@ RankClash clash_of(const RankVariables& ranks, const KnownNode& node);
 RankClash clash_with_flags(const RankVariables& ranks, const KnownNode& node,
                            std::optional<unsigned> workers_by_unit);
 
-/// Whether RANK, WORLD_SIZE and LOCAL_RANK, which are all set, can be those of a process that something
-/// (DeepSpeed, Ray Train) has started on this node, with ranks in blocks or in turn over the nodes.
-bool can_be_process_of(const RankVariables& ranks, const KnownNode& node);
+/// Whether something (DeepSpeed, Ray Train) has started this process on its node.
+enum class StartedProcess : std::uint8_t {
+  no,
+  yes,
+  left_over,  ///< no: RANK and WORLD_SIZE are the node's, and LOCAL_RANK=0 is left over
+  unclear,    ///< node 0, or process 0 on it
+};
+
+/// RANK, WORLD_SIZE and LOCAL_RANK together number a process, with ranks in blocks or in turn over the nodes.
+/// But LOCAL_RANK=0 is also what images and scripts leave behind, so alone it shows no process where RANK is
+/// the node's and the node has several workers.
+StartedProcess started_process(const RankVariables& ranks, const KnownNode& node);
 
 /// Whether RANK counts nodes but WORLD_SIZE their processes, so that torch's env:// would wait for ever for
 /// ranks that nobody has.

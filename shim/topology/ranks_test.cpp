@@ -43,6 +43,10 @@ TEST_CASE("RANK, WORLD_SIZE and LOCAL_RANK get their meaning beside what is know
       {"LOCAL_RANK says processes", variables(9, 16, 1), known(none, none), RankMeaning::unclear},
       {"LOCAL_WORLD_SIZE says processes", variables(1, 16, none, 8), known(none, none), RankMeaning::unclear},
       {"one process is one node", variables(0, 1, 0), known(none, none), RankMeaning::nodes},
+      {"the rank of the first process", variables(8, 16), known(none, 1, 8), RankMeaning::first_worker},
+      {"node 0, or process 0", variables(0, 16), known(none, 0, 8), RankMeaning::unclear},
+      {"the node's rank", variables(1, 16), known(none, 1, 8), RankMeaning::nodes},
+      {"2 is no number of processes", variables(0, 2), known(none, 0, 8), RankMeaning::nodes},
       {"LOCAL_RANK beside a known node", variables(9, 16, 1), known(2, 1, 8), RankMeaning::known_processes},
   };
   for (const Case& one : cases) {
@@ -66,7 +70,6 @@ TEST_CASE("what the user has set is not contradicted") {
 
 TEST_CASE("WORLD_SIZE alone is not read where it may count processes") {
   KnownNode node = known(none, 1);
-  node.is_node_rank_by_hand = true;
   CHECK(meaning_of(variables(none, 16), node, "auto") == RankMeaning::unclear_world_size);
   node.workers = 1;
   CHECK(meaning_of(variables(none, 16), node, "auto") == RankMeaning::nodes);
@@ -91,7 +94,7 @@ TEST_CASE("RANK, WORLD_SIZE and LOCAL_RANK are checked beside a platform's own w
       {"another number of nodes", variables(0, 3), known(2, 0), RankClash::nnodes},
       {"another node", variables(0, 2), known(2, 1), RankClash::node_rank},
       {"one of the node's processes, which exists", variables(9, 16, 1), known(2, 1, 8),
-       RankClash::node_rank},
+       RankClash::process},
       {"too little is known", variables(9, 16), known(2, none), RankClash::none},
   };
   for (const Case& one : cases) {
@@ -111,12 +114,43 @@ TEST_CASE("beside torchrun's flags RANK may be that of any process of the node")
   CHECK(clash_with_flags(variables(9, none, 1), known(none, 0), none) == RankClash::none);
 }
 
-TEST_CASE("a complete process belongs to a node in blocks or in turn") {
-  CHECK(can_be_process_of(variables(9, 16, 1), known(2, 1)));
-  CHECK(can_be_process_of(variables(3, 16, 1), known(2, 1)));
-  CHECK_FALSE(can_be_process_of(variables(1, 16, 1), known(2, 1)));
-  CHECK(can_be_process_of(variables(1, 3, 0), known(2, 1)));
-  CHECK(can_be_process_of(variables(9, 16, 1), known(none, none)));
+TEST_CASE("RANK, WORLD_SIZE and LOCAL_RANK are a started process's, or LOCAL_RANK=0 is left over") {
+  using enum StartedProcess;
+  struct Case {
+    const char* what;
+    RankVariables ranks;
+    KnownNode node;
+    bool by_platform;
+    StartedProcess answer;
+  };
+  const std::vector<Case> cases = {
+      {"nothing else is known", variables(9, 16, 1), known(none, none), false, yes},
+      {"in blocks", variables(9, 16, 1), known(2, 1), false, yes},
+      {"in turn", variables(3, 16, 1), known(2, 1), false, yes},
+      {"of another node", variables(1, 16, 1), known(2, 1), false, no},
+      {"not even", variables(1, 3, 0), known(2, 1), false, yes},
+      {"LOCAL_RANK is missing", variables(9, 16), known(2, 1), false, no},
+      {"one worker per node", variables(1, 2, 0), known(2, 1), false, yes},
+      {"the platform's node", variables(1, 2, 0), known(2, 1), true, no},
+      {"the node's, of 8 workers", variables(1, 2, 0), known(2, 1, 8), false, left_over},
+      {"the node's, of 8 workers, nothing else", variables(1, 2, 0), known(none, none, 8), false, left_over},
+      {"node 8 of 16, or process 8", variables(8, 16, 0), known(none, none, 8), false, unclear},
+      {"a pod's number, and the job's processes", variables(1, 16, 0), known(2, 1, 8), true, left_over},
+      {"node 0, or process 0 on it", variables(0, 16, 0), known(2, 0, 8), true, unclear},
+      {"process 0 by generic names", variables(0, 16, 0), known(2, 0), false, yes},
+      {"LOCAL_WORLD_SIZE shows it", variables(0, 16, 0, 8), known(2, 0, 8), true, yes},
+  };
+  for (const Case& one : cases) {
+    INFO(one.what);
+    KnownNode node = one.node;
+    node.is_numbered_by_platform = one.by_platform;
+    CHECK(started_process(one.ranks, node) == one.answer);
+  }
+  RankVariables kubeflow = variables(0, 16, 0);
+  kubeflow.has_pet_node_rank = true;  // training-operator's own RANK and WORLD_SIZE
+  KnownNode node = known(2, 0, 8);
+  node.is_numbered_by_platform = true;
+  CHECK(started_process(kubeflow, node) == left_over);
 }
 
 TEST_CASE("the units differ if RANK counts nodes and WORLD_SIZE their processes") {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 #include <utility>
 
 #include "base/number.h"
@@ -28,12 +29,10 @@ TopologyResolver::TopologyResolver(const Settings& settings, const platform::Pla
   topology_.also_matched = platform.also_matched;
   topology_.warnings = platform.warnings;
   reads_variables_ = platform.name != "none";
-  generic_ = platform.names;
-  if (platform.granularity == Granularity::node) add_torchrun_facts();
 }
 
 Outcome<Topology> TopologyResolver::resolve() {
-  if (!platform_.pending.empty()) {
+  if (!user_says_alone() && !platform_.pending.empty()) {
     faults_.push_back({platform_.pending + ", so the facts of " + platform_.name + " are not complete yet",
                        platform_.pending_names,
                        "wait until it is complete, as run and wait do up to --wait-timeout "
@@ -51,33 +50,12 @@ Outcome<Topology> TopologyResolver::resolve() {
       faults_.push_back({doubt.what, doubt.names, fmt::format("{}, or {}", doubt.fix, settle)});
     return std::move(faults_);
   }
-  is_started_process_ = is_started_process();
-  if (is_started_process_) torchrun_ = nullptr;
-  for (std::size_t i = 0; i < fact_count; ++i) choose(static_cast<Fact>(i));
-  if (is_started_process_) {
-    auto& workers = fact(Fact::nproc_per_node);  // the platform's; it has started as many as were requested
-    if (workers && !workers->from_user() && workers->detail != "NPROC_PER_NODE") workers.reset();
-    read_ranks("process", node_, facts(), topology_.granularity, faults_);
-  } else if (reads_variables_ && topology_.idle_role.empty() && topology_.granularity == Granularity::node &&
-             !platform_sets_all() && !platform_has_words() && !user_sets_numbers()) {
-    const auto wrong =
-        torchrun_ == nullptr
-            ? std::nullopt
-            : check_beside_flags(*torchrun_, facts(), settings_.text(Option::rank_unit), node_.environment());
-    if (wrong) return Faults{*wrong};
-    read_ranks(settings_.text(Option::rank_unit), node_, facts(), topology_.granularity, faults_);
-  }
-  if (topology_.idle_role.empty()) become_launcher();
-  if (topology_.granularity == Granularity::process) {
-    torchrun_ = nullptr;
-  } else if (platform_.granularity == Granularity::process) {
-    for (std::size_t i = 0; i < fact_count; ++i) choose_from_torchrun(static_cast<Fact>(i));
-  }
-  if (topology_.idle_role.empty() && settings_.text(Option::platform) == "auto" &&
-      settings_.text(Option::rank_unit) == "auto" && !is_started_process_ &&
-      (has_own_words() || node_.environment().get("LOCAL_RANK")))
-    check_ranks(node_, facts(), topology_.granularity, topology_.platform, faults_);
-  if (!faults_.empty()) return std::move(faults_);  // the following checks would only repeat these faults
+  recognise_started_process();
+  if (!faults_.empty()) return std::move(faults_);
+  take_winners();
+  take_ranks();
+  if (!faults_.empty()) return std::move(faults_);  // what follows would only repeat these faults
+  if (user_says_alone()) become_alone();
   if (!topology_.idle_role.empty()) return std::move(topology_);
 
   normalise();
@@ -88,7 +66,65 @@ Outcome<Topology> TopologyResolver::resolve() {
   }
   if (!faults_.empty()) return std::move(faults_);
   warn_of_links_as_port();
+  note_unused();
   return std::move(topology_);
+}
+
+void TopologyResolver::take_winners() {
+  claims_ = collect_claims(settings_, platform_, torchrun_);
+  Circumstances circumstances;
+  circumstances.elastic = platform_is_elastic();
+  circumstances.started_process = is_started_process_;
+  circumstances.names_nnodes = torchrun_ == nullptr || torchrun_->names_nnodes;
+  circumstances.settled_by_user = user_sets_numbers();
+  for (std::size_t i = 0; i < fact_count; ++i) {
+    Decision decision = decide(static_cast<Fact>(i), claims_, circumstances);
+    if (decision.winner != nullptr) fact(static_cast<Fact>(i)) = decision.winner->value;
+    std::move(decision.faults.begin(), decision.faults.end(), std::back_inserter(faults_));
+    std::move(decision.warnings.begin(), decision.warnings.end(), std::back_inserter(topology_.warnings));
+  }
+}
+
+void TopologyResolver::take_ranks() {
+  const std::string_view unit = settings_.text(Option::rank_unit);
+  if (is_started_process_) {
+    auto& workers = fact(Fact::nproc_per_node);  // the platform's; it has started as many as were requested
+    if (workers && !workers->from_user() && workers->detail != "NPROC_PER_NODE") workers.reset();
+    read_ranks("process", rank_variables(), node_, facts(), topology_.granularity, faults_);
+  } else if (reads_variables_ && topology_.idle_role.empty() && topology_.granularity == Granularity::node &&
+             !platform_sets_all() && !platform_has_words() && !user_sets_numbers()) {
+    const auto wrong =
+        torchrun_ == nullptr ? std::nullopt : check_beside_flags(*torchrun_, facts(), unit, rank_variables());
+    if (wrong) {
+      faults_ = {*wrong};
+      return;
+    }
+    read_ranks(unit, rank_variables(), node_, facts(), topology_.granularity, faults_);
+  }
+  if (topology_.idle_role.empty()) become_launcher();
+  if (topology_.granularity == Granularity::process) torchrun_ = nullptr;
+  if (topology_.idle_role.empty() && settings_.text(Option::platform) == "auto" && unit == "auto" &&
+      !is_started_process_ && !user_says_alone() &&
+      (has_own_words() || node_.environment().get("LOCAL_RANK")))
+    check_ranks(rank_variables(), node_, facts(), topology_.granularity, topology_.platform, faults_);
+}
+
+void TopologyResolver::become_alone() {
+  topology_.idle_role.clear();
+  if (topology_.granularity == Granularity::process) return;
+  for (const Fact of_others : {Fact::node_rank, Fact::master_addr, Fact::rdzv_backend, Fact::rdzv_endpoint}) {
+    auto& value = fact(of_others);
+    const bool in_command = torchrun_ != nullptr && torchrun_->facts.has(of_others);
+    if (value && !value->from_user() && !in_command) value.reset();
+  }
+}
+
+void TopologyResolver::note_unused() {
+  for (const Claim& claim : claims_) {
+    const auto& used = fact(claim.fact);
+    if (!used || !same_value(claim.fact, used->text, claim.value.text))
+      topology_.unused.emplace_back(claim.fact, claim.value);
+  }
 }
 
 void TopologyResolver::warn_of_links_as_port() {
@@ -105,20 +141,6 @@ void TopologyResolver::normalise() {
     auto& value = fact(number);
     if (const auto count = value ? parse_count(value->text) : std::nullopt)
       value->text = std::to_string(*count);
-  }
-}
-
-void TopologyResolver::add_torchrun_facts() {
-  if (is_mere_names()) return;
-  const Facts& flags = platform_.flags;
-  const std::string_view backend = flags.text(Fact::rdzv_backend);
-  if ((!backend.empty() && backend != "static") ||
-      flags.text(Fact::nnodes).find(':') != std::string_view::npos)
-    return;
-  for (const Fact fact :
-       {Fact::nnodes, Fact::node_rank, Fact::nproc_per_node, Fact::master_addr, Fact::master_port}) {
-    const bool is_known = generic_.has(fact) || (fact != Fact::nproc_per_node && platform_.facts.has(fact));
-    if (!is_known) generic_[fact] = flags[fact];
   }
 }
 
@@ -146,7 +168,13 @@ bool TopologyResolver::platform_has_words() const {
 }
 
 bool TopologyResolver::user_sets_numbers() const {
-  return settings_[Option::nnodes] && (settings_[Option::node_rank] || settings_[Option::rdzv_endpoint]);
+  return settings_[Option::nnodes] &&
+         (settings_[Option::node_rank] || settings_[Option::rdzv_endpoint] || user_says_alone());
+}
+
+bool TopologyResolver::user_says_alone() const {
+  const auto& nnodes = settings_[Option::nnodes];
+  return nnodes && parse_count(nnodes->text) == 1U && !settings_[Option::rdzv_endpoint];
 }
 
 bool TopologyResolver::has_own_words() const {
@@ -166,24 +194,55 @@ bool TopologyResolver::platform_is_elastic() const {
   return backend && backend->text != "static";
 }
 
-bool TopologyResolver::is_started_process() const {
+RankVariables TopologyResolver::rank_variables() const {
+  RankVariables ranks = rankshim::rank_variables(node_.environment());
+  if (ignores_local_rank_) {
+    ranks.local_rank.reset();
+    ranks.has_local_rank = false;
+  }
+  return ranks;
+}
+
+void TopologyResolver::recognise_started_process() {
   if (!reads_variables_ || !topology_.idle_role.empty() || topology_.granularity != Granularity::node ||
       settings_.text(Option::rank_unit) != "auto" || settings_[Option::node_rank] || platform_is_elastic() ||
       (settings_.text(Option::platform) != "auto" && has_own_words()))
-    return false;
-  const RankVariables ranks = rank_variables(node_.environment());
-  if (!ranks.rank || !ranks.world_size || !ranks.local_rank) return false;
+    return;
   const auto known = [&](Fact fact) {
-    const auto& value = platform_.facts[fact] ? platform_.facts[fact] : generic_[fact];
+    const auto& value = platform_.facts[fact] ? platform_.facts[fact] : platform_.names[fact];
     return value ? parse_count(value->text) : std::nullopt;
   };
   KnownNode node;
   node.nnodes = known(Fact::nnodes);
   node.node_rank = node.nnodes == 1U ? std::optional<unsigned>(0) : known(Fact::node_rank);
-  const bool is_the_only_one =
-      ranks.world_size == node.nnodes && ranks.rank == node.node_rank && *ranks.local_rank == 0;
-  if (has_own_words() && is_the_only_one) return false;  // as the platform has it
-  return can_be_process_of(ranks, node);
+  node.workers = known(Fact::nproc_per_node);
+  node.is_numbered_by_platform = has_own_words();
+  node.is_read_from_rank = has_own_words() && platform_.facts.has(Fact::node_rank) &&
+                           platform_.facts[Fact::node_rank]->detail == "RANK";
+  const RankVariables ranks = rank_variables();
+  switch (started_process(ranks, node)) {
+    case StartedProcess::no:
+      return;
+    case StartedProcess::yes:
+      is_started_process_ = true;
+      torchrun_ = nullptr;
+      return;
+    case StartedProcess::left_over:
+      ignores_local_rank_ = true;
+      topology_.warnings.push_back(fmt::format(
+          "LOCAL_RANK={} is ignored: RANK={} and WORLD_SIZE={} are the node's; unset LOCAL_RANK, or set "
+          "--rank-unit=process (RANKSHIM_RANK_UNIT) if something has started this process",
+          *ranks.local_rank, *ranks.rank, *ranks.world_size));
+      return;
+    case StartedProcess::unclear:
+      fault(
+          fmt::format("cannot tell whether RANK={}, WORLD_SIZE={} and LOCAL_RANK={} are left over, or number "
+                      "a process that something has started on this node",
+                      *ranks.rank, *ranks.world_size, *ranks.local_rank),
+          {"RANK", "WORLD_SIZE", "LOCAL_RANK"},
+          "unset RANK, WORLD_SIZE and LOCAL_RANK, or describe this node with --nnodes and --node-rank "
+          "(RANKSHIM_NNODES, RANKSHIM_NODE_RANK), or set --rank-unit=process (RANKSHIM_RANK_UNIT)");
+  }
 }
 
 void TopologyResolver::become_launcher() {

@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/fact.h"
@@ -34,6 +35,8 @@ struct Topology {
   std::vector<std::string> idle_names;    ///< the variables and files
   std::vector<std::string> also_matched;  ///< other platforms that were recognised, the most specific first
   std::vector<std::string> warnings;
+  /// What was said otherwise, and is not used.
+  std::vector<std::pair<Fact, Value>> unused;
 
   [[nodiscard]] unsigned number(Fact fact) const;  ///< 0 if it is absent or no plain number
 };

@@ -6,6 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include "topology/claim.h"
+#include "topology/ranks.h"
 #include "topology/topology.h"
 
 namespace rankshim {
@@ -24,24 +26,11 @@ constexpr const char* settle_node =
 constexpr const char* settle_elastic =
     "give the rendezvous with --nnodes, --rdzv-backend and --rdzv-endpoint (RANKSHIM_NNODES, …)";
 
-/// The option for a fact: "--nnodes".
-std::string option_for(Fact fact);
-
-/// The variable that a user would set for a fact.
-std::string variable_for(Fact fact);
-
-/// Whether two texts mean the same value of a fact: 02 is 2, and a host has several spellings.
-bool same_value(Fact fact, std::string_view a, std::string_view b);
-
-/// The source of a value as a fault names it: the variable, option or file.
-std::string name_of(Fact fact, const Value& value);
-
 /// A decimal number from 1 to 65535.
 bool is_port(std::string_view text);
 
-/// One resolution: the values of the user, the platform and the generic variables become a topology or
-/// faults. Each file has its part: topology.cpp (the order of steps), precedence.cpp, missing.cpp, node.cpp,
-/// process.cpp, defaults.cpp.
+/// One resolution: the claims of all sources (claim.h) become a topology or faults. Each file has its part:
+/// topology.cpp (the order of steps), alone.cpp, missing.cpp, node.cpp, process.cpp, defaults.cpp.
 class TopologyResolver {
  public:
   /// All arguments must outlive this object; they are those of resolve_topology.
@@ -59,28 +48,23 @@ class TopologyResolver {
   /// added separately.
   void fault(std::string what, const std::vector<std::string>& names, std::string fix);
 
-  /// torchrun's variables that were set by hand beside a platform's provide facts that are otherwise unknown,
-  /// but not for an elastic job.
-  void add_torchrun_facts();
-
   /// Warns of a service link in the place of a port, and names the port that is used instead.
   void warn_of_links_as_port();
 
   /// Writes numbers without leading zeros: a shell's arithmetic takes 010 for 8, and 08 for a mistake.
   void normalise();
 
-  // ---- precedence.cpp: which source wins
+  /// Takes each fact from the claim that wins.
+  void take_winners();
 
-  /// Takes the fact from the first source that has it: the user's option, the platform, the generic
-  /// variables.
-  void choose(Fact wanted);
+  /// Takes RANK and WORLD_SIZE where they count, and compares them where they do not.
+  void take_ranks();
 
-  /// Takes the fact from torchrun's flags, because the command is torchrun. Returns false if they do not set
-  /// it. Any other source with a different value is a fault: torchrun would have used its flag.
-  bool choose_from_torchrun(Fact wanted);
+  /// The user says that there is one node, which settles all else: another number, another master, a role
+  /// that waits for other nodes.
+  void become_alone();
 
-  /// Whether torchrun's flag and `other` can both be true.
-  [[nodiscard]] bool agrees(Fact fact, const Value& flag, const Value& other) const;
+  void note_unused();
 
   // ---- topology.cpp: questions of the other files
 
@@ -95,6 +79,9 @@ class TopologyResolver {
   /// If so, RANK and WORLD_SIZE add nothing, whatever they count.
   [[nodiscard]] bool user_sets_numbers() const;
 
+  /// The user says outright that there is only this node.
+  [[nodiscard]] bool user_says_alone() const;
+
   /// A platform was recognised, not only generic names.
   [[nodiscard]] bool has_own_words() const;
 
@@ -106,9 +93,12 @@ class TopologyResolver {
 
   [[nodiscard]] bool platform_is_elastic() const;
 
-  /// Whether RANK, WORLD_SIZE and LOCAL_RANK are all set and agree with the platform's nodes: this is a
-  /// process that something (DeepSpeed, Ray Train) has started, and not a node's launcher.
-  [[nodiscard]] bool is_started_process() const;
+  /// Decides whether this is a process that something (DeepSpeed, Ray Train) has started, and not a node's
+  /// launcher. Adds a fault if that cannot be told, and a warning if LOCAL_RANK is left over.
+  void recognise_started_process();
+
+  /// RANK and its like, without a LOCAL_RANK that is left over.
+  [[nodiscard]] RankVariables rank_variables() const;
 
   /// A process that MPI has started is the node's launcher if it is the only one on its node: its rank is the
   /// node's.
@@ -149,10 +139,23 @@ class TopologyResolver {
   /// be wrong.
   bool platform_lacks_nnodes();
 
-  /// Handles a node that is alone because nothing known indicates otherwise. If its variables still look like
-  /// a job of several nodes, that is a warning, with --strict a fault; variables that are only empty are
-  /// always just a warning.
-  void check_unknown_platform();
+  // ---- alone.cpp
+
+  /// Weighs all that speaks against one node, unless the user says outright that there is one. What is known
+  /// to mean other nodes is a fault; what only looks like a job of several is a warning, with --strict a
+  /// fault. Variables that are only empty are always just a warning.
+  void weigh_alone();
+
+  /// What cannot be true if this node is alone, each with its variables and files.
+  [[nodiscard]] std::vector<std::pair<std::string, std::vector<std::string>>> proofs_of_others() const;
+
+  /// Variables of no recognised profile that look like a job of several nodes.
+  [[nodiscard]] std::vector<std::string> unknown_signs() const;
+
+  /// Whether the host is this node, by its name or one of its addresses.
+  [[nodiscard]] bool is_this_node(std::string_view host) const;
+
+  // ---- node.cpp again
 
   void complete_single();
   void complete_static();
@@ -195,7 +198,6 @@ class TopologyResolver {
   /// A job that is started again must not meet what is left of the one before: the attempt is part of the run
   /// id, and so of the default port, unless the user has set the run id.
   void complete_run_id();
-  void find_run_id();
 
   /// Returns false, after a fault, if the port is invalid.
   bool check_port();
@@ -206,10 +208,12 @@ class TopologyResolver {
   const Settings& settings_;
   const platform::Platform& platform_;
   const Node& node_;
-  Facts generic_;
   const LauncherFlags* torchrun_ = nullptr;  ///< null once the granularity is known to be process
+  Claims claims_;
   bool reads_variables_ = true;
   bool is_started_process_ = false;
+  bool ignores_local_rank_ = false;  ///< it is left over
+  bool names_job_ = false;           ///< the run id is the user's or the platform's
   Topology topology_;
   Faults faults_;
 };

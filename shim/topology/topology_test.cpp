@@ -36,8 +36,8 @@ TEST_CASE("generic variables give nodes, their source and the host") {
   CHECK(topology.facts[Fact::nnodes]->source() == "env NNODES");
   CHECK(topology.facts.text(Fact::node_rank) == "1");
   CHECK(topology.facts.text(Fact::nproc_per_node) == "8");
-  CHECK(topology.facts.text(Fact::run_id) == "m");
-  CHECK(topology.facts[Fact::run_id]->source() == "derived from master_addr");
+  CHECK(topology.facts.text(Fact::run_id) == "rankshim");
+  CHECK(topology.facts[Fact::run_id]->source() == "default");
   CHECK(topology.host == false);
   CHECK_FALSE(topology.alone);
 }
@@ -72,9 +72,9 @@ TEST_CASE("a service link's warning names the master's port") {
       resolved(FakeNode({"NNODES=2", "NODE_RANK=1", "MASTER_ADDR=m", "MASTER_PORT=tcp://10.0.0.1:80"}));
   REQUIRE(topology.warnings.size() == 1);
   CHECK(topology.warnings.front() ==
-        "MASTER_PORT=tcp://10.0.0.1:80 is a Kubernetes service link and is ignored; master_port=21192 "
-        "(derived from "
-        "run_id) is used");
+        "MASTER_PORT=tcp://10.0.0.1:80 is a Kubernetes service link and is ignored; master_port=29500 "
+        "(default) "
+        "is used");
 }
 
 TEST_CASE("an elastic job's port loses its leading zeros, and an address its brackets but in the endpoint") {
@@ -90,9 +90,8 @@ TEST_CASE("WORLD_SIZE beside NODE_RANK is asked about only where it would count"
   const std::vector<std::pair<Words, std::string>> rows = {
       {{"NNODES=2:4", "NODE_RANK=0", "WORLD_SIZE=4", "MASTER_ADDR=m"}, "2:4"},
       {{"NODE_RANK=1", "WORLD_SIZE=3", "NPROC_PER_NODE=1", "MASTER_ADDR=m"}, "3"},
-      {{"RANKSHIM_NODE_RANK=1", "WORLD_SIZE=3", "MASTER_ADDR=m"}, "3"},
       {{"RANKSHIM_RANK_UNIT=node", "NODE_RANK=1", "WORLD_SIZE=3", "MASTER_ADDR=m"}, "3"},
-      {{"JOB_COMPLETION_INDEX=1", "NODE_RANK=1", "WORLD_SIZE=3", "MASTER_ADDR=m"}, "3"},
+      {{"RANKSHIM_NODE_RANK=1", "RANK=1", "WORLD_SIZE=3", "MASTER_ADDR=m"}, "3"},
   };
   for (const auto& [variables, nnodes] : rows) {
     INFO(variables.front());
@@ -300,15 +299,14 @@ TEST_CASE("two spellings of one address are no contradiction") {
 
 TEST_CASE("PORT is never the master's port: it is mostly a web server's") {
   const FakeNode node({"NNODES=2", "NODE_RANK=1", "MASTER_ADDR=m", "PORT=8080"});
-  CHECK(resolved(node).facts[Fact::master_port]->source() == "derived from run_id");
+  CHECK(resolved(node).facts.text(Fact::master_port) == "29500");
 }
 
-TEST_CASE(
-    "a Kubernetes service link is no port: it is ignored with a warning, and the run id gives the port") {
+TEST_CASE("a Kubernetes service link is no port: it is ignored with a warning, and the default is used") {
   const FakeNode node({"NNODES=2", "NODE_RANK=1", "MASTER_ADDR=m", "MASTER_PORT=tcp://10.0.0.1:80"});
   const auto topology = resolved(node);
-  CHECK(topology.facts.text(Fact::master_port) == std::to_string(default_port("m")));
-  CHECK(topology.facts[Fact::master_port]->source() == "derived from run_id");
+  CHECK(topology.facts.text(Fact::master_port) == "29500");
+  CHECK(topology.facts[Fact::master_port]->source() == "default");
   REQUIRE(topology.warnings.size() == 1);
   CHECK_THAT(topology.warnings[0], Catch::Contains("MASTER_PORT"));
 }
@@ -361,13 +359,8 @@ TEST_CASE(
 
   // Generic names do not indicate other nodes if their value is this machine.
   CHECK(resolved(FakeNode({"MASTER_ADDR=localhost", "FOO_NODE_RANK=1"})).warnings.size() == 1);
-  // A user who sets the number gets no warning, and a known platform knows better.
+  // A user who sets the number gets no warning.
   CHECK(resolved(node, {"--nnodes=1", "--strict"}).warnings.empty());
-  CHECK(resolved(FakeNode({"NNODES=1", "FOO_NODE_RANK=1"}), {"--strict"}).warnings.empty());
-  CHECK(resolved(FakeNode({"SKYPILOT_NUM_NODES=1", "SKYPILOT_NODE_RANK=0", "SKYPILOT_NODE_IPS=10.0.0.1",
-                           "FOO_NODE_RANK=1"}),
-                 {"--strict"})
-            .warnings.empty());
 }
 
 TEST_CASE("an elastic job has a rendezvous, and the node of that name hosts it") {
@@ -400,17 +393,6 @@ TEST_CASE("in an elastic job with ranks node 0 is the host, unless the endpoint 
   FakeNode worker(with_master);
   worker.name = "job-worker-0";
   CHECK(resolved(worker).host == true);
-}
-
-TEST_CASE("a master whose address is localhost uses its name as the run id, as the other nodes have it") {
-  FakeNode master(
-      {"MASTER_ADDR=localhost", "MASTER_PORT=23456", "RANK=0", "WORLD_SIZE=2", "PYTHONUNBUFFERED=0"});
-  master.name = "job-master-0";
-  FakeNode worker(
-      {"MASTER_ADDR=job-master-0", "MASTER_PORT=23456", "RANK=1", "WORLD_SIZE=2", "PYTHONUNBUFFERED=0"});
-  worker.name = "job-worker-0";
-  CHECK(resolved(master).facts.text(Fact::run_id) == "job-master-0");
-  CHECK(resolved(worker).facts.text(Fact::run_id) == "job-master-0");
 }
 
 }  // namespace

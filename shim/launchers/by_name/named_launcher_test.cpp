@@ -69,7 +69,7 @@ TEST_CASE("a launcher by its own name gets the flags that its file describes") {
        {"tune run x --config y",
         "tune run --nnodes=2 --nproc_per_node=4 --node_rank=1 --rdzv_backend=static "
         "--rdzv_endpoint=master:5000 "
-        "--rdzv_id=master x --config y"},
+        "--rdzv_id=rankshim x --config y"},
        {"vllm serve x",
         "vllm serve --nnodes=2 --node-rank=1 --master-addr=master --master-port=5000 --headless x"}});
   for (const auto& [written, started] : all) CHECK(filled(written) == started);

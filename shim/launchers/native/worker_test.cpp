@@ -106,7 +106,7 @@ TEST_CASE("any program can be started by the native launcher, with each worker's
                                            "{{rank}}", "{master_addr}:{master_port}",
                                            "{nnodes}.{node_rank}.{local_world_size}", "{run_id}"});
   CHECK(plan.workers[1].argv ==
-        Words{"./mytask", "--index=1", "3/6", "{rank}", "job-master-0:23456", "3.1.2", "job-master-0"});
+        Words{"./mytask", "--index=1", "3/6", "{rank}", "job-master-0:23456", "3.1.2", "rankshim"});
   CHECK(plan.argv[1] == "--index={local_rank}");
 }
 

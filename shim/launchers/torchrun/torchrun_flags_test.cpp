@@ -103,7 +103,7 @@ TEST_CASE("a user's elastic torchrun gets the host and the local address") {
                          "c10d",     "--rdzv_endpoint", "h:7", "--rdzv-conf=join_timeout=60",
                          "train.py"};
   CHECK(shell_quote(planned(node, command).argv) ==
-        "torchrun --nproc_per_node=1 --rdzv_id=h --rdzv_conf=is_host=true,join_timeout=60 "
+        "torchrun --nproc_per_node=1 --rdzv_id=rankshim --rdzv_conf=is_host=true,join_timeout=60 "
         "--local_addr=10.9.9.9 --max_restarts=0 --log_dir=/tmp/rankshim-XXXXXX --nnodes 1:2 --rdzv_backend "
         "c10d --rdzv_endpoint h:7 train.py");
 }

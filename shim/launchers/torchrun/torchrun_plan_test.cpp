@@ -40,7 +40,7 @@ TEST_CASE(
                                        {"PET_MASTER_ADDR", "m"},
                                        {"PET_MASTER_PORT", "1234"},
                                        {"PET_RDZV_ENDPOINT", "m:1234"},
-                                       {"PET_RDZV_ID", "m"},
+                                       {"PET_RDZV_ID", "rankshim"},
                                        {"PET_RDZV_CONF", "is_host=false"}});
   CHECK(program.site->master.empty());  // a name, as far as is known
   CHECK(planned(node, {"--master-addr=10.0.0.1", "bash", "run.sh"}).site->master == "10.0.0.1");
@@ -85,7 +85,7 @@ TEST_CASE("a command that is torchrun is the launcher, and gets the flags that t
   CHECK(result.launcher == LauncherKind::torchrun);
   CHECK(shell_quote(result.argv) ==
         "torchrun --nnodes=3 --rdzv_backend=static --node_rank=1 --master_addr=job-master-0 "
-        "--master_port=23456 --rdzv_id=job-master-0 --log_dir=/tmp/rankshim-XXXXXX --nproc-per-node 2 "
+        "--master_port=23456 --rdzv_id=rankshim --log_dir=/tmp/rankshim-XXXXXX --nproc-per-node 2 "
         "--max_restarts=1 train.py --nnodes 9");
   CHECK(result.scope == supervise::SignalScope::handlers);
   CHECK(result.wait == Until::port);
