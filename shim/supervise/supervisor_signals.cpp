@@ -103,7 +103,8 @@ void Supervisor::stop_was_passed_on() {
 
 void Supervisor::look_at_command() {
   if (progress_ != Progress::running || command_ended_) return;
-  const Request request = launcher_.look();
+  Request request;
+  secondary([&] { request = launcher_.look(); });
   switch (request.kind) {
     case Request::Kind::nothing:
       return;

@@ -48,7 +48,7 @@ TEST_CASE("a command's temporary folder holds our part in Python's start, and go
     REQUIRE(fs::is_directory(path));
     CHECK(folder.own().path == path);
     CHECK(folder.own().has_site);
-    CHECK(content(path + "/sitecustomize.py").ends_with("\n\nserve(True, None, \"10.0.0.1\", True)\n"));
+    CHECK(content(path + "/sitecustomize.py").ends_with("\n\nserve(True, None, \"10.0.0.1\", True, " + std::to_string(getpid()) + ")\n"));
     CHECK((fs::status(path).permissions() & fs::perms::all) == fs::perms::owner_all);
     fs::create_directories(path + "/attempt_0/0");
   }
@@ -116,7 +116,8 @@ TEST_CASE("a torchrun that another user's process may start can read our part") 
   const std::string path = folder.log_folder();
   CHECK(content(path + "/sitecustomize.py")
             .ends_with("serve(True, {\"PET_NNODES\": \"2\", \"PET_RDZV_ID\": \"a\\x22b\\x5c\\x0a\", }, "
-                       "\"10.0.0.1\", True)\n"));
+                       "\"10.0.0.1\", True, " +
+                       std::to_string(getpid()) + ")\n"));
   const auto others = [](const std::string& name) {
     return fs::status(name).permissions() & fs::perms::others_all;
   };

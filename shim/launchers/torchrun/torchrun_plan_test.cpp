@@ -24,9 +24,11 @@ TEST_CASE(
   const ShownPlan with_path = planned(own, {"train.py"});
   CHECK(with_path.site->had_path);
   CHECK(environment_of(with_path, own).get("PYTHONPATH") == "/scratch/rankshim-XXXXXX:/a:/b");
-  const ShownPlan program = planned(own, {"python", "train.py"});  // alone
-  CHECK_FALSE(program.site);
-  CHECK(environment_of(program, own).get("PYTHONPATH") == "/a:/b");
+  const ShownPlan program = planned(own, {"python", "train.py"});  // alone: its own exception is recorded
+  CHECK(program.site);
+  const ShownPlan shell = planned(own, {"bash", "run.sh"});  // alone
+  CHECK_FALSE(shell.site);
+  CHECK(environment_of(shell, own).get("PYTHONPATH") == "/a:/b");
 }
 
 TEST_CASE(
