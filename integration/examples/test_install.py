@@ -54,19 +54,19 @@ def check_installed(pod):
     assert {"name": folder, "mountPath": "/rankshim"} in container["volumeMounts"]
 
 
-def check_job(shim, tmp_path, made, master):
+def check_job(rankshim, tmp_path, made, master):
     for rank, pod in enumerate(made):
         check_installed(pod)
-        facts = values(found_in(shim, tmp_path, pod))
+        facts = values(found_in(rankshim, tmp_path, pod))
         assert (facts["nnodes"], facts["node_rank"], facts["master_addr"]) == (str(len(made)), str(rank), master)
 
 
-def test_the_kustomize_component_leaves_the_job_as_it_is_and_adds_rankshim(kubectl, shim, tmp_path):
+def test_the_kustomize_component_leaves_the_job_as_it_is_and_adds_rankshim(kubectl, rankshim, tmp_path):
     (job,) = documents(INSTALL / "kustomize" / "example" / "job.yaml")
     built = yaml.safe_load(kubectl("kustomize", str(INSTALL / "kustomize" / "example")))
     assert mistakes(built) == []
     made = pods(built)
-    check_job(shim, tmp_path, made, "mnist-master-0")
+    check_job(rankshim, tmp_path, made, "mnist-master-0")
     for before, after in zip(pods(job), made, strict=True):
         (was,), (container,) = before["spec"]["containers"], after["spec"]["containers"]
         assert container["command"] == [INSTALLED, "--", *was["command"]]
@@ -87,21 +87,21 @@ def test_the_kustomize_component_gives_a_job_without_a_master_none(kubectl, tmp_
         check_installed(pod)
 
 
-def test_the_helm_library_gives_a_chart_its_parts(helm, shim, tmp_path):
+def test_the_helm_library_gives_a_chart_its_parts(helm, rankshim, tmp_path):
     shutil.copytree(INSTALL / "helm", tmp_path / "helm")
     helm("dependency", "build", cwd=tmp_path / "helm" / "example")
     job = yaml.safe_load(helm("template", "mnist", ".", cwd=tmp_path / "helm" / "example"))
     assert mistakes(job) == []
-    check_job(shim, tmp_path, pods(job), "mnist-master-0")
+    check_job(rankshim, tmp_path, pods(job), "mnist-master-0")
 
 
-def test_the_runtime_of_kubeflow_trainer_starts_what_the_job_names(shim, tmp_path):
+def test_the_runtime_of_kubeflow_trainer_starts_what_the_job_names(rankshim, tmp_path):
     (runtime,) = documents(RUNTIME)
     job = {
         "kind": "TrainJob", "metadata": {"name": "mnist"},
         "spec": {"trainer": {"image": "registry.example/mnist", "args": ["train.py"], "numNodes": 3}},
     }
-    check_job(shim, tmp_path, pods(job, runtime), "mnist-node-0-0.mnist")
+    check_job(rankshim, tmp_path, pods(job, runtime), "mnist-node-0-0.mnist")
 
 
 def test_the_operator_is_configured_to_add_no_init_container(kubectl, tmp_path):

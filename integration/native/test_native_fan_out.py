@@ -113,7 +113,6 @@ def test_nothing_is_left_in_the_temporary_folder(shim, tmp_path):
 @pytest.mark.parametrize("failure, code", [
     ("vfork:error=EAGAIN:when=2", 71),  # the second worker: the first is ended, the third never started
     ("wait4:error=EIO:when=1", 17),
-    ("wait4,waitid:error=EIO", 17),  # /proc is read instead
     ("mkdir:error=EROFS", 17),
 ])
 def test_a_call_that_fails_neither_hides_the_end_nor_leaves_a_worker(rankshim, tmp_path, failure, code):

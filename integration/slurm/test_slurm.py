@@ -61,7 +61,7 @@ srun -N1 -n1 -w node1 {rankshim} explain --format json -- true
     assert code == 0 and "alone 78" in lines, lines
     assert {"step 0 of 2 at node0", "step 1 of 2 at node0"} <= set(lines)
     part = json.loads("\n".join(lines[lines.index("{"):]))
-    assert part["platform"] == "slurm"
+    assert part["platform"] == "slurm-step"
     assert part["topology"]["nnodes"]["value"] == "1"
 
 

@@ -221,7 +221,7 @@ std::vector<std::string> ignored_variables(std::span<const Profile> profiles, co
 }
 
 Outcome<Platform> recognise(std::span<const Profile> profiles, std::string_view wanted, const Node& node,
-                            std::size_t own) {
+                            std::size_t own, std::string_view users_nnodes) {
   Platform result;
   if (wanted == "none") {
     result.name = "none";
@@ -231,7 +231,8 @@ Outcome<Platform> recognise(std::span<const Profile> profiles, std::string_view 
                                 "; unless options give the other nodes, this node trains alone");
     return result;
   }
-  const VariableIndex variables(node.environment());
+  VariableIndex variables(node.environment());
+  variables.set_users_nnodes(users_nnodes);
   Faults unreadable;
   const auto evaluation_of = [&](const Profile& profile) {
     return Evaluation(profile, node, variables, result.warnings, unreadable);

@@ -57,9 +57,10 @@ struct Platform {
 /// profile (the first `own` of `profiles`); a profile that no other one supersedes; granularity process,
 /// whose variables belong to this very process; the most signs, or positive conditions of a [[match]] (a
 /// condition that something is absent does not make a profile more specific); the name that sorts first. An
-/// unknown name is a fault that lists the nearest.
+/// unknown name is a fault that lists the nearest. `users_nnodes` is RANKSHIM_NNODES to the profiles, because
+/// an option or the configuration file may have set it.
 Outcome<Platform> recognise(std::span<const Profile> profiles, std::string_view wanted, const Node& node,
-                            std::size_t own = 0);
+                            std::size_t own = 0, std::string_view users_nnodes = {});
 
 /// Why a profile was recognised, for messages.
 struct Causes {

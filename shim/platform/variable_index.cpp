@@ -42,6 +42,7 @@ std::size_t VariableIndex::slot_of(std::string_view name) const {
 }
 
 std::optional<std::string_view> VariableIndex::get(std::string_view name) const {
+  if (!users_nnodes_.empty() && name == "RANKSHIM_NNODES") return users_nnodes_;
   if (name.empty() || !marks_[mark(name)]) return std::nullopt;
   const std::uint32_t found = slots_[slot_of(name)];
   if (found == 0) return std::nullopt;

@@ -20,6 +20,10 @@ class VariableIndex {
   /// Views into `environment`, which must outlive this and stay unchanged.
   explicit VariableIndex(const Environment& environment);
 
+  /// The user's number of nodes, wherever it is set, is RANKSHIM_NNODES to the profiles. The text must
+  /// outlive this.
+  void set_users_nnodes(std::string_view nnodes) { users_nnodes_ = nnodes; }
+
   /// As Environment::get.
   [[nodiscard]] std::optional<std::string_view> get(std::string_view name) const;
 
@@ -29,6 +33,7 @@ class VariableIndex {
   const std::vector<std::string>& entries_;
   std::bitset<1024> marks_;  // of the names that exist: most names that are looked up are missing, and few
                              // have the same mark
+  std::string_view users_nnodes_;
   std::vector<std::uint32_t> slots_;  // open addressing; the entry's index + 1, 0 where the slot is free
 };
 

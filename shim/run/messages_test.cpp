@@ -41,9 +41,8 @@ TEST_CASE("what is set but cannot be used is named with its value and why") {
       {{"PBS_JOBID=1", "PBS_NODEFILE=/var/spool/x"},
        "this is pbs (PBS_JOBID=1, PBS_NODEFILE=/var/spool/x), but the number of nodes is unknown: "
        "PBS_NODEFILE=/var/spool/x cannot be read "
-       "here; PBS_NUM_NODES is not set; mount /var/spool/x, or set NNODES on every node (1 if this node is "
-       "alone), or --nnodes "
-       "(RANKSHIM_NNODES)"},
+       "here; PBS_NUM_NODES is not set; mount /var/spool/x, or set NNODES on every node, or --nnodes "
+       "(RANKSHIM_NNODES=1 if this node is alone)"},
       {{"SKYPILOT_NODE_RANK=", "SKYPILOT_NODE_IPS=a\nb", "SKYPILOT_NUM_NODES=2"},
        "SKYPILOT_NUM_NODES=2, but this node's rank is unknown: SKYPILOT_NODE_RANK is empty; "
        "correct "
@@ -61,8 +60,9 @@ TEST_CASE("what is set but cannot be used is named with its value and why") {
 TEST_CASE("a number of nodes by a name that others use for something else is a hint") {
   CHECK(line_for({{"MASTER_ADDR=m", "NODE_RANK=1", "NUM_NODES=2"}, ""}) ==
         "NODE_RANK=1, MASTER_ADDR=m say that there are other nodes, but their number is unknown: NUM_NODES=2 "
-        "may give it, but not for certain; set NNODES on every node (1 if this node is alone), or --nnodes "
-        "(RANKSHIM_NNODES)");
+        "may give it, but not for certain; set NNODES on every node, or --nnodes (RANKSHIM_NNODES=1 if this "
+        "node "
+        "is alone)");
   CHECK(line_for({{"JOB_COMPLETION_INDEX=1", "NODE_COUNT=2"}, ""}).find("NODE_COUNT=2 may give it") !=
         std::string::npos);
 }

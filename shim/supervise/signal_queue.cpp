@@ -96,8 +96,8 @@ void SignalQueue::set_timer(Deadline deadline) {
   timer_.expires_at(*deadline);
   timer_set_for_ = deadline;
   timer_.async_wait([this](const boost::system::error_code& error) {
-    if (error) return;
-    timer_set_for_.reset();
+    if (error == boost::asio::error::operation_aborted) return;
+    timer_set_for_.reset();  // also where the wait was refused: it is set again
     wake();
   });
 }

@@ -291,6 +291,24 @@ TEST_CASE("impossible values are refused, and what follows is filled in") {
   CHECK(answer(jobset) == "node 1 of 2, master js-workers-0-0.js.team.svc.cluster.local");
 }
 
+TEST_CASE("a JobSet's second replicated job becomes no second node 0, whoever gives the number of nodes") {
+  const Words pod = {"JOB_COMPLETION_INDEX=0", "MASTER_ADDR=js-workers-0-0.sub"};
+  for (const char* number : {"NNODES=2", "RANK=0 WORLD_SIZE=2", "PET_NNODES=2", "RANKSHIM_NNODES=2"}) {
+    Words variables = pod;
+    std::string_view rest = number;
+    while (!rest.empty()) variables.emplace_back(take_part(rest, " "));
+    FakeNode node(variables);
+    node.name = "js-workers-1-0";
+    CHECK_THAT(answer(node), Catch::StartsWith("refused: the host name can be that of a JobSet"));
+  }
+  FakeNode node(pod);
+  node.name = "js-workers-1-0";
+  CHECK_THAT(answer(node, {"--nnodes=2"}),
+             Catch::StartsWith("refused: the host name can be that of a JobSet"));
+  CHECK(answer(node, {"--nnodes=2", "--node-rank=1"}) == "node 1 of 2, master js-workers-0-0.sub");
+  CHECK(answer(node, {"--nnodes=1"}) == "node 0 of 1, master 127.0.0.1");
+}
+
 TEST_CASE("claims that are not used are listed") {
   const auto outcome =
       resolve(FakeNode({"SKYPILOT_NUM_NODES=2", "SKYPILOT_NODE_RANK=1", "SKYPILOT_NODE_IPS=a\nb"}),

@@ -100,6 +100,19 @@ const Words slurm = {"SLURM_JOB_ID=7",
                      "SLURM_STEP_TASKS_PER_NODE=1(x2)",
                      "SLURM_JOB_NODELIST=h[0-1]",
                      "SLURM_STEP_NODELIST=h[0-1]"};
+/// And for a loop of `srun -N1 -n1 -w h%i`, a step for each node.
+const Words slurm_loop = {"SLURM_JOB_ID=7",
+                          "SLURM_JOB_NUM_NODES=2",
+                          "SLURM_NNODES=1",
+                          "SLURM_NTASKS=1",
+                          "SLURM_STEP_ID=%i",
+                          "SLURM_STEP_NUM_NODES=1",
+                          "SLURM_NODEID=0",
+                          "SLURM_PROCID=0",
+                          "SLURM_LOCALID=0",
+                          "SLURM_STEP_NUM_TASKS=1",
+                          "SLURM_JOB_NODELIST=h[0-1]",
+                          "SLURM_STEP_NODELIST=h%i"};
 const Words kubeflow = {"MASTER_ADDR=h0", "MASTER_PORT=23456", "RANK=%i", "WORLD_SIZE=2"};
 
 }  // namespace
@@ -129,6 +142,17 @@ TEST_CASE(
       {"srun torchrun with a rank", slurm,
        "torchrun --nnodes=2 --node_rank=%i --nproc_per_node=8 --master_addr=h0 --master_port=29500 t.py"},
       {"srun bash, and torchrun in it", slurm, "bash run.sh"},
+      {"a loop of steps with flags", slurm_loop,
+       "torchrun --nnodes 2 --node_rank %i --nproc_per_node 8 --master_addr h0 --master_port 29500 t.py"},
+      {"a loop of steps with flags and no port", slurm_loop,
+       "torchrun --nnodes 2 --node_rank %i --nproc_per_node 8 --master_addr h0 t.py"},
+      {"a loop of steps with c10d", slurm_loop,
+       "torchrun --nnodes 2 --nproc_per_node 8 --rdzv_id 7 --rdzv_backend c10d --rdzv_endpoint h0:29500 "
+       "t.py"},
+      {"a PyTorchJob in an image with a lone node's NNODES",
+       {"MASTER_ADDR=h0", "MASTER_PORT=23456", "RANK=%i", "WORLD_SIZE=2", "NNODES=1"},
+       "bash run.sh",
+       {"--nnodes=2"}},
       {"srun python, which initialises by a file", slurm,
        "python t.py --dist-url file:///shared/x --world-size 2 --rank %i"},
       {"a PyTorchJob", kubeflow, "t.py"},

@@ -107,7 +107,7 @@ bool TopologyResolver::shows_others() {
   fault(fmt::format("{} {} that there are other nodes, but their number is unknown{}", shown_by, says,
                     missing.why),
         names,
-        fmt::format("{}set NNODES on every node (1 if this node is alone), or --nnodes (RANKSHIM_NNODES)",
+        fmt::format("{}set NNODES on every node, or --nnodes (RANKSHIM_NNODES=1 if this node is alone)",
                     missing.remedy));
   return true;
 }
@@ -122,7 +122,7 @@ bool TopologyResolver::platform_lacks_nnodes() {
   fault(fmt::format("this is {} ({}), but the number of nodes is unknown{}", platform_.name, causes.text,
                     missing.why),
         names,
-        fmt::format("{}set NNODES on every node (1 if this node is alone), or --nnodes (RANKSHIM_NNODES)",
+        fmt::format("{}set NNODES on every node, or --nnodes (RANKSHIM_NNODES=1 if this node is alone)",
                     missing.remedy));
   return true;
 }

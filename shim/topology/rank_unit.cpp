@@ -186,9 +186,10 @@ class RankReader {
   void contradiction(Fact fact, const RankVariable& number) {
     faults_.push_back({fmt::format("{} contradicts {}", in_words(fact, *facts_[fact]), number.shown()),
                        {name_of(facts_, fact), number.name},
-                       fmt::format("correct one of them, or settle it with --{} (RANKSHIM_{})",
-                                   fact == Fact::nnodes ? "nnodes" : "node-rank",
-                                   fact == Fact::nnodes ? "NNODES" : "NODE_RANK")});
+                       fact == Fact::nnodes
+                           ? "correct one of them, or settle it with --nnodes (RANKSHIM_NNODES)"
+                           : "correct one of them, or describe this node with --nnodes and --node-rank "
+                             "(RANKSHIM_NNODES, RANKSHIM_NODE_RANK)"});
   }
 
   std::string_view unit_;

@@ -19,7 +19,8 @@ inline Outcome<Topology> resolve(const Node& node, std::vector<std::string> word
   REQUIRE(std::holds_alternative<Invocation>(read));
   const Settings& settings = std::get<Invocation>(read).settings;
   const auto profiles = platform::builtin_profiles();
-  const auto platform = platform::recognise(profiles, settings.text(Option::platform), node);
+  const auto platform =
+      platform::recognise(profiles, settings.text(Option::platform), node, 0, settings.text(Option::nnodes));
   if (const auto* faults = std::get_if<Faults>(&platform)) return *faults;
   const auto torchrun = read_torchrun(command);
   return resolve_topology(settings, std::get<platform::Platform>(platform), node,

@@ -149,6 +149,8 @@ void TopologyResolver::fault(std::string what, const std::vector<std::string>& n
   for (const std::string& name : names) Value{{}, Origin::derived, name}.append_inputs({}, each);
   for (auto one = each.begin(); one != each.end();)
     one = std::find(each.begin(), one, *one) == one ? one + 1 : each.erase(one);
+  constexpr std::string_view of_two = "correct one of them";
+  if (each.size() == 1 && fix.starts_with(of_two)) fix.replace(0, of_two.size(), "correct " + each.front());
   faults_.push_back({std::move(what), std::move(each), std::move(fix)});
 }
 
