@@ -29,11 +29,12 @@ bool is_shell(pid_t pid) {
 }
 
 /// Whether the signal goes on to this child though its parent takes it.
-bool goes_on(const Process& parent, const SignalMasks& masks, const Process& child, bool shell, int signal) {
+bool goes_on(const Process& parent, const SignalMasks& masks, const Process& child, bool by_shell,
+             int signal) {
   if (child.group != parent.group) return false;
   const std::optional<SignalMasks> childs = signal_masks(child.pid);
   if (!childs) return false;
-  if (shell) {  // what a shell starts in the background ignores both
+  if (by_shell) {  // what a shell starts in the background ignores both
     constexpr SignalSet both = bit(SIGINT) | bit(SIGQUIT);
     return (childs->ignored & both) != both || (masks.ignored & both) == both;
   }
@@ -48,9 +49,10 @@ std::vector<Process> next_after(const Process& process, const std::vector<Proces
   // is already ending.
   const std::optional<SignalMasks> masks = signal_masks(process.pid);
   if (next.empty() || !masks || !masks->take(signal)) return next;
-  const bool shell = is_shell(process.pid);
-  if (!shell && signal != SIGINT && signal != SIGQUIT) return {};
-  std::erase_if(next, [&](const Process& child) { return !goes_on(process, *masks, child, shell, signal); });
+  const bool by_shell = is_shell(process.pid);
+  if (!by_shell && signal != SIGINT && signal != SIGQUIT) return {};
+  std::erase_if(next,
+                [&](const Process& child) { return !goes_on(process, *masks, child, by_shell, signal); });
   return next;
 }
 

@@ -35,7 +35,7 @@ enum class Loss : std::uint8_t {
 constexpr unsigned of(Source source) { return 1U << static_cast<unsigned>(source); }
 constexpr unsigned of(Fact fact) { return 1U << static_cast<unsigned>(fact); }
 constexpr unsigned anyone = ~0U, anything = ~0U;
-constexpr unsigned address = of(Fact::master_addr) | of(Fact::master_port);
+constexpr unsigned address_facts = of(Fact::master_addr) | of(Fact::master_port);
 constexpr unsigned decisive = of(Fact::nnodes) | of(Fact::node_rank) | of(Fact::rank) | of(Fact::world_size);
 /// torchrun takes its flags before its variables.
 constexpr unsigned only_torchruns = of(Fact::run_id) | of(Fact::rdzv_conf) | of(Fact::max_restarts);
@@ -55,13 +55,13 @@ constexpr auto rules = std::to_array<Rule>({
     {anything, anyone, of(Source::part), When::always, Loss::dropped},
     {anything, of(Source::user), anyone & ~of(Source::flag), When::always, Loss::dropped},
     {only_torchruns, of(Source::flag), anyone & ~of(Source::user), When::always, Loss::dropped},
-    {address, of(Source::flag), anyone & ~of(Source::user), When::loser_is_derived, Loss::dropped},
+    {address_facts, of(Source::flag), anyone & ~of(Source::user), When::loser_is_derived, Loss::dropped},
     {anything, of(Source::flag), of(Source::other), When::always, Loss::dropped},
-    {address, of(Source::generic), of(Source::platform), When::started_process, Loss::dropped},
-    {address, of(Source::generic), of(Source::platform), When::always, Loss::warned},
+    {address_facts, of(Source::generic), of(Source::platform), When::started_process, Loss::dropped},
+    {address_facts, of(Source::generic), of(Source::platform), When::always, Loss::warned},
     // c10d meets at the endpoint; a static job would use MASTER_ADDR.
-    {address, of(Source::platform), of(Source::generic), When::elastic, Loss::dropped},
-    {address, anyone, of(Source::torchrun), When::always, Loss::warned},
+    {address_facts, of(Source::platform), of(Source::generic), When::elastic, Loss::dropped},
+    {address_facts, anyone, of(Source::torchrun), When::always, Loss::warned},
     {decisive, anyone, of(Source::other), When::settled_by_user, Loss::dropped},
     {decisive, of(Source::platform), of(Source::other), When::always, Loss::refused},
     {anything, anyone, of(Source::other), When::always, Loss::dropped},
@@ -114,7 +114,8 @@ bool overtakes(const Claim& claim, const Claim& first, const Circumstances& circ
   // A number, not "auto".
   if (claim.fact == Fact::nproc_per_node)
     return !parse_count(first.value.text) && parse_count(claim.value.text);
-  if ((of(claim.fact) & address) == 0 || first.source != Source::platform || claim.source != Source::generic)
+  if ((of(claim.fact) & address_facts) == 0 || first.source != Source::platform ||
+      claim.source != Source::generic)
     return false;
   // What a profile only derived (the first host of a list) is a guess beside a variable, or less of a name.
   return circumstances.started_process || (first.value.origin != Origin::variable && !circumstances.elastic &&
