@@ -106,7 +106,8 @@ std::string as_text(const Job& job, const LaunchPlan& plan, const Settings& sett
   }
   if (!topology.unused.empty()) out += "not used\n";
   for (const auto& [fact, value] : topology.unused)
-    out += fmt::format("  {:<16}  {:<{}}  {}\n", name(fact), printable(value.text), widest, printable(value.source()));
+    out += fmt::format("  {:<16}  {:<{}}  {}\n", name(fact), printable(value.text), widest,
+                       printable(value.source()));
   out += fmt::format("\nwaits for    {}\n", printable(waiting(topology, choice.wait, settings)));
   if (choice.native_would_serve)
     out +=

@@ -93,8 +93,7 @@ TEST_CASE("RANK, WORLD_SIZE and LOCAL_RANK are checked beside a platform's own w
       {"RANK alone, of no node", variables(5, none), known(2, 1), RankClash::node_rank},
       {"another number of nodes", variables(0, 3), known(2, 0), RankClash::nnodes},
       {"another node", variables(0, 2), known(2, 1), RankClash::node_rank},
-      {"one of the node's processes, which exists", variables(9, 16, 1), known(2, 1, 8),
-       RankClash::process},
+      {"one of the node's processes, which exists", variables(9, 16, 1), known(2, 1, 8), RankClash::process},
       {"too little is known", variables(9, 16), known(2, none), RankClash::none},
   };
   for (const Case& one : cases) {

@@ -48,7 +48,8 @@ TEST_CASE("a command's temporary folder holds our part in Python's start, and go
     REQUIRE(fs::is_directory(path));
     CHECK(folder.own().path == path);
     CHECK(folder.own().has_site);
-    CHECK(content(path + "/sitecustomize.py").ends_with("\n\nserve(True, None, \"10.0.0.1\", True, " + std::to_string(getpid()) + ")\n"));
+    CHECK(content(path + "/sitecustomize.py")
+              .ends_with("\n\nserve(True, None, \"10.0.0.1\", True, " + std::to_string(getpid()) + ")\n"));
     CHECK((fs::status(path).permissions() & fs::perms::all) == fs::perms::owner_all);
     fs::create_directories(path + "/attempt_0/0");
   }
