@@ -14,8 +14,8 @@ using Clock = std::chrono::steady_clock;  // CLOCK_MONOTONIC in libstdc++ and li
 /// (boost/asio/detail/impl/epoll_reactor.ipp, get_timeout).
 class Timer {
  public:
-  explicit Timer(boost::asio::any_io_executor executor) : descriptor_(std::move(executor)) {}
-  Timer(boost::asio::any_io_executor executor, Clock::time_point when) : Timer(std::move(executor)) {
+  explicit Timer(const boost::asio::any_io_executor& executor) : descriptor_(executor) {}
+  Timer(const boost::asio::any_io_executor& executor, Clock::time_point when) : Timer(executor) {
     expires_at(when);
   }
 

@@ -37,7 +37,7 @@ std::string loader(int file) {
     if (segment.p_type != PT_INTERP) continue;
     const std::string path = read_at(file, static_cast<off_t>(segment.p_offset),
                                      std::min<std::size_t>(segment.p_filesz, longest_path));
-    return path.c_str();
+    return path.substr(0, path.find('\0'));
   }
   return {};
 }

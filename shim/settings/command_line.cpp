@@ -47,6 +47,7 @@ void SettingsReader::unknown_option(std::string_view name) {
 void SettingsReader::check_misspelt(const std::string& word) {
   constexpr std::size_t long_enough = 6;  // for two slips
   std::vector<std::string_view> known;
+  known.reserve(std::size(usages));
   for (const Usage& usage : usages) known.push_back(usage.name);
   const std::string_view near = nearest(word, known, word.size() < long_enough ? 1 : 2);
   if (near.empty() || word.find_first_of("/.") != std::string::npos || node_.find_program(word)) return;

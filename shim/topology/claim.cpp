@@ -189,7 +189,8 @@ Claims collect_claims(const Settings& settings, const platform::Platform& platfo
   };
   if (torchrun != nullptr) add(torchrun->facts, Source::flag, {});
   for (const auto& [fact, option] : user_facts)
-    if (settings[option]) claims.push_back({fact, Source::user, *settings[option], {}});
+    if (const Value* value = settings[option] ? &*settings[option] : nullptr)
+      claims.push_back({fact, Source::user, *value, {}});
   const bool is_part = platform.profile != nullptr && platform.profile->kind == platform::ProfileKind::part;
   add(platform.facts, is_part ? Source::part : Source::platform, platform.name);
   add(platform.names, Source::generic, {});

@@ -30,7 +30,7 @@ struct Claim {
   Fact fact = Fact::nnodes;
   Source source = Source::user;
   Value value;
-  std::string_view by{};  ///< the profile's name, of `platform`, `part` and `other`
+  std::string_view by;  ///< the profile's name, of `platform`, `part` and `other`
 };
 
 using Claims = std::vector<Claim>;
