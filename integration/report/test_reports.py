@@ -262,6 +262,18 @@ def test_two_jobs_on_one_machine_each_have_their_own_status(start, rankshim):
         assert f'"pid":{program.pid},' in program.stdout, program.transcript()
 
 
+def test_two_slurm_jobs_in_one_cgroup_do_not_answer_for_each_other(start, shim):
+    if os.readlink("/proc/self/ns/pid") != "pid:[4026531836]":
+        cannot("this PID namespace is not the machine's")
+    job = start("--platform=none", "--", "sh", "-c", "echo started; sleep 1000", env={"SLURM_JOB_ID": "1"})
+    job.wait_line("started")
+    for other in ({"SLURM_JOB_ID": "2"}, {}):
+        done = shim("status", env=other)
+        assert f'"pid":{job.pid},' not in done.stdout
+    done = shim("status", env={"SLURM_JOB_ID": "1"})
+    assert (done.code, f'"pid":{job.pid},' in done.stdout) == (0, True), done.stderr
+
+
 def test_a_stranger_on_the_machine_does_not_get_a_jobs_status(rankshim):
     if os.readlink("/proc/self/ns/pid") != "pid:[4026531836]":
         cannot("this PID namespace is not the machine's")

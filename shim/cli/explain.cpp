@@ -59,7 +59,7 @@ json::Object json_waiting(const Topology& topology, Until wait, const Settings& 
 /// What a job of several nodes would have to set, if nothing shows that there is one.
 std::string needs(const Topology& topology, const LaunchPlan& plan) {
   const auto& nodes = topology.facts[Fact::nnodes];
-  if (!topology.alone || !nodes || nodes->origin != Origin::fallback) return {};
+  if (!topology.alone || !nodes || nodes->origin != Origin::fallback || !topology.warnings.empty()) return {};
   std::string out =
       "\nNo job was found: nothing here names other nodes, so this node would train alone.\n"
       "  several nodes  give each --nnodes, --node-rank and --master-addr, or the variables\n"

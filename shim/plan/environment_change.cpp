@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <string>
+#include <vector>
 
 #include "base/text.h"
 #include "platform/variable_index.h"
@@ -49,6 +51,12 @@ void set_node(EnvironmentChange& change, const Topology& topology, const Node& n
   set_known(change, facts, "MASTER_PORT", Fact::master_port);
   const Environment& environment = node.environment();
   if (topology.elastic) set_elastic(change, facts);
+  if (topology.alone_by_user && (environment.get("RANK") || environment.get("WORLD_SIZE"))) {
+    // The platform's are those of a job of several nodes, which env:// would wait for.
+    const bool one = facts.text(Fact::nproc_per_node) == "1";
+    for (const auto& [name, value] : {std::pair("RANK", "0"), std::pair("WORLD_SIZE", "1")})
+      one ? void(change.set.emplace_back(name, value)) : void(change.unset.emplace_back(name));
+  }
   if (topology.alone) return;
   // OpenMMLab's scripts read PORT as the master's port; other programs read it as their web server's port.
   if (!environment.get("PORT")) set_known(change, facts, "PORT", Fact::master_port);
@@ -62,10 +70,13 @@ void set_node(EnvironmentChange& change, const Topology& topology, const Node& n
 
 /// What was read without the blanks and line ends around it (RANK=1\r of a file from Windows), the command
 /// gets so too.
-void set_trimmed(EnvironmentChange& change, const Environment& environment) {
-  constexpr std::array<std::string_view, 9> read = {
-      "RANK",      "WORLD_SIZE",     "LOCAL_RANK",  "LOCAL_WORLD_SIZE", "NNODES",
-      "NODE_RANK", "NPROC_PER_NODE", "MASTER_ADDR", "MASTER_PORT"};
+void set_trimmed(EnvironmentChange& change, const Facts& facts, const Environment& environment) {
+  std::vector<std::string> read = {"RANK",      "WORLD_SIZE",     "LOCAL_RANK",  "LOCAL_WORLD_SIZE", "NNODES",
+                                   "NODE_RANK", "NPROC_PER_NODE", "MASTER_ADDR", "MASTER_PORT"};
+  for (std::size_t i = 0; i < fact_count; ++i) {
+    const auto fact = static_cast<Fact>(i);
+    if (facts.has(fact)) facts[fact]->append_inputs(name(fact), read);
+  }
   for (const std::string& entry : environment.entries()) {
     const std::string_view name = entry_name(entry);
     const std::string_view value = std::string_view(entry).substr(name.size() + (name.empty() ? 0 : 1));
@@ -117,7 +128,7 @@ EnvironmentChange environment_change(const Topology& topology, const Node& node,
     set_node(change, topology, node);
   }
   set_pet(change, topology, with_pet, node.environment());
-  set_trimmed(change, node.environment());
+  set_trimmed(change, topology.facts, node.environment());
   return change;
 }
 

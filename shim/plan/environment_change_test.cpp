@@ -67,6 +67,14 @@ TEST_CASE(
   CHECK(port(web, {"bash", "dist_train.sh"}) == "8080");
 }
 
+TEST_CASE("a platform's variable that was read without a line end, the command gets without it") {
+  const FakeNode node({"SLURM_JOB_ID=7\r", "SLURM_JOB_NUM_NODES=1\r", "OTHER=1\r"});
+  const Environment environment = environment_of(planned(node, {"bash", "run.sh"}), node);
+  CHECK(environment.entries() != node.environment().entries());
+  for (const std::string& entry : environment.entries())
+    if (entry.starts_with("SLURM_")) CHECK_FALSE(entry.ends_with('\r'));
+}
+
 TEST_CASE("what was read without a line end, the command gets without it") {
   const FakeNode node({"RANK=1\r", "WORLD_SIZE= 2\r", "MASTER_ADDR=m\r", "PET_RDZV_ID=j\n", "OTHER=x\r"});
   const Environment environment = environment_of(planned(node, {"x"}), node);
@@ -116,6 +124,18 @@ TEST_CASE("a program alone has the five variables, but PORT, RANK and WORLD_SIZE
   CHECK(environment.entries() == Words{"A=1", "NPROC_PER_NODE=2", "NNODES=1", "NODE_RANK=0",
                                        "MASTER_ADDR=127.0.0.1", "MASTER_PORT=29500"});
   CHECK(planned(node, {"x"}).wait == Until::none);
+}
+
+TEST_CASE(
+    "on a node that is alone by the user's word RANK and WORLD_SIZE of several nodes are not handed on") {
+  const FakeNode node({"RANK=1", "WORLD_SIZE=2", "MASTER_ADDR=m", "RANKSHIM_NNODES=1"});
+  const Environment one = environment_of(planned(node, {"python", "train.py"}), node);
+  CHECK(one.get("RANK") == "0");
+  CHECK(one.get("WORLD_SIZE") == "1");
+  const Environment several =
+      environment_of(planned(node, {"--nproc-per-node=8", "python", "train.py"}), node);
+  CHECK_FALSE(several.has("RANK"));
+  CHECK_FALSE(several.has("WORLD_SIZE"));
 }
 
 TEST_CASE("many empty PET_ variables are taken out in one pass", "[attack]") {

@@ -66,9 +66,11 @@ bool is_a_place(std::string_view value) {
 
 /// Whether the value lists two different addresses of one family. (A pod with two families has one of each.)
 bool lists_addresses(std::string_view value) {
+  constexpr std::string_view separators = ", \t\r\n\"";
+  if (value.starts_with("[\"") && value.ends_with("\"]")) value = value.substr(1, value.size() - 2);  // JSON
   std::string_view first;
   while (!value.empty()) {
-    const auto end = std::min(value.find_first_of(list_separators), value.size());
+    const auto end = std::min(value.find_first_of(separators), value.size());
     const std::string_view entry = value.substr(0, end);
     value.remove_prefix(std::min(end + 1, value.size()));
     if (entry.empty()) continue;

@@ -43,10 +43,11 @@ TEST_CASE("an index beside a number with the plural is a sign, on node 0 too") {
 }
 
 TEST_CASE("a place to meet and a list of addresses are signs of several nodes") {
-  for (const char* sign : {"RDZV_ENDPOINT=etcd:2379", "ACME_RDZV_ENDPOINT=10.0.0.1", "MLRS_HEAD_IP=10.0.0.1",
-                           "HEAD_IP=fd00::1", "HEAD_IP=[fd00::1]:80", "WORKER_0_HOST=w0", "ROLE_INDEX=1",
-                           "ACME_NODE_IPS=10.0.0.1,10.0.0.2", "NODE_IPS=10.0.0.1 10.0.0.2",
-                           "ACME_HOSTS=10.0.0.1:80,10.0.0.2:80", "ACME_NODE_IPS=fd00::1,fd00::2"}) {
+  for (const char* sign :
+       {"RDZV_ENDPOINT=etcd:2379", "ACME_RDZV_ENDPOINT=10.0.0.1", "MLRS_HEAD_IP=10.0.0.1", "HEAD_IP=fd00::1",
+        "HEAD_IP=[fd00::1]:80", "WORKER_0_HOST=w0", "ROLE_INDEX=1", "ACME_NODE_IPS=10.0.0.1,10.0.0.2",
+        "NODE_IPS=10.0.0.1 10.0.0.2", R"(NODE_IPS=["10.0.0.1", "10.0.0.2"])", "ACME_PEERS=10.0.0.1,10.0.0.2",
+        "ACME_HOSTS=10.0.0.1:80,10.0.0.2:80", "ACME_NODE_IPS=fd00::1,fd00::2"}) {
     INFO(sign);
     CHECK(signs({"PATH=/bin", sign}) == std::vector<std::string>{sign});
   }

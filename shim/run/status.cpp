@@ -162,6 +162,14 @@ void each_instance(const std::vector<std::string>& folders, const See& see) {
   }
 }
 
+/// The Slurm job that a process was started in; empty if it was in none, or is another user's.
+std::string slurm_job_of(pid_t pid) {
+  const auto read = read_file(fmt::format("/proc/{}/environ", pid));
+  const auto* entries = std::get_if<std::string>(&read);
+  return entries == nullptr ? std::string()
+                            : std::string(text_after(*entries, "SLURM_JOB_ID=", std::string_view("\0", 1)));
+}
+
 /// What a process's cgroups show of its job: Slurm's ("/job_7"), or else the groups; empty if it is in none.
 std::string group_of(pid_t pid) {
   const auto read = read_file(fmt::format("/proc/{}/cgroup", pid));
@@ -176,6 +184,9 @@ std::string group_of(pid_t pid) {
 
 /// Whether that process is of this one's session or job.
 bool belongs_to_us(pid_t pid) {
+  // Where Slurm tracks no cgroups, all jobs are in slurmd's.
+  const std::string job = slurm_job_of(getpid()), its = slurm_job_of(pid);
+  if (!job.empty() || !its.empty()) return job == its;
   const std::string own = group_of(getpid());
   return getsid(pid) == getsid(0) || (!own.empty() && own == group_of(pid));
 }

@@ -128,7 +128,7 @@ std::string wanted(const OptionInfo& option) {
       return "1, 0, true or false";
     case ValueKind::exit_map:
       return "FROM[-TO]=CODE,... with codes from 0 to 255, or oom=, wait=, config=, "
-             "stopped=CODE";
+             "stopped=, peer=CODE";
     case ValueKind::signal:
       return "a signal such as TERM, SIGUSR1, RTMIN+3 or 15";
     case ValueKind::signals:

@@ -1,6 +1,7 @@
 #include <spdlog/fmt/fmt.h>
 
 #include <algorithm>
+#include <iterator>
 
 #include "base/text.h"
 #include "platform/unknown_platform.h"
@@ -22,8 +23,12 @@ void TopologyResolver::weigh_alone() {
   for (const auto& [proof, names] : proofs_of_others()) {
     std::vector<std::string> all = {name_of(Fact::nnodes, nnodes)};
     all.insert(all.end(), names.begin(), names.end());
+    std::vector<std::string> there;
+    std::ranges::copy_if(names, std::back_inserter(there), [&](const std::string& name) {
+      return name.starts_with('/') || node_.environment().get(name);
+    });
     fault(fmt::format("{}, but {}", in_words(Fact::nnodes, nnodes), proof), all,
-          fmt::format("unset {} if this node is alone, or {}", joined(names, " and "), settle));
+          fmt::format("unset {} if this node is alone, or {}", joined(there, " and "), settle));
   }
   if (!faults_.empty()) return;
   if (const auto& master = fact(Fact::master_addr); master && rank_variables().rank &&
@@ -33,6 +38,13 @@ void TopologyResolver::weigh_alone() {
         fmt::format("{} names another machine, but {} and WORLD_SIZE is the number of its workers, so this "
                     "node trains alone; {}",
                     in_words(Fact::master_addr, *master), in_words(Fact::nnodes, nnodes), settle));
+
+  if (const auto part = std::ranges::find(claims_, Source::part, &Claim::source);
+      part != claims_.end() && part->by == topology_.platform && nnodes.detail == part->value.detail)
+    topology_.warnings.push_back(fmt::format(
+        "this is {}, and nothing says whether the others train with this one, so this node trains alone; "
+        "{}, or set RANKSHIM_NNODES=1 if it is alone",
+        platform_.profile->title(), settle));
 
   const auto signs = unknown_signs();
   const auto misses = near_misses_of_several_nodes(node_.environment());
@@ -46,7 +58,7 @@ void TopologyResolver::weigh_alone() {
   }
   if (!signs.empty())
     what += fmt::format(" {} like a job of several nodes", signs.size() == 1 ? "looks" : "look");
-  if (!signs.empty() && nnodes.origin == Origin::fallback) what += ", but no platform is recognised";
+  if (!signs.empty() && platform_.profile == nullptr) what += ", but no platform is recognised";
   for (const NearMiss& miss : misses) {
     what += fmt::format("{}{}", what.empty() ? "" : "; ", miss.text);
     names.push_back(miss.name);
@@ -70,7 +82,7 @@ std::vector<std::pair<std::string, std::vector<std::string>>> TopologyResolver::
   for (const platform::Other& other : platform_.others) {
     if (!other.several.empty())
       proofs.emplace_back(
-          fmt::format("{} belong to several processes of {}", other.several, other.profile->title()),
+          fmt::format("{} shows several processes of {}", other.several, other.profile->title()),
           other.names);
     if (!other.profile->has_own_words() || other.facts.has(Fact::nnodes)) continue;
     // It does not say how many nodes there are, but that there are others.

@@ -104,6 +104,7 @@ TEST_CASE("what says that a node is alone is weighed against everything that say
       // more processes than this node has workers
       {with(slurm_alone, ranks), "RANK=0 of WORLD_SIZE=4"},
       {with(slurm_alone, {"WORLD_SIZE=4"}), "WORLD_SIZE=4"},
+      {with({"SLURM_JOB_ID=7", "SLURM_NNODES=1"}, ranks), "WORLD_SIZE=4"},
       {with({"NNODES=1"}, ranks), "WORLD_SIZE=4"},
       {with({"PET_NNODES=1", "PET_NODE_RANK=0", "PET_MASTER_ADDR=j-master-0", "PET_MASTER_PORT=1",
              "MASTER_PORT=1"},
@@ -179,6 +180,32 @@ TEST_CASE("--nnodes=1 is enough to be alone, whatever the platform's number of t
   // The user's other words count beside it.
   CHECK_THAT(answer(FakeNode({"RANK=3"}), {"--nnodes=1", "--node-rank=1"}), Catch::StartsWith("refused: "));
   CHECK(answer(FakeNode({"RANK=3"}), {"--nnodes=1", "--master-addr=me"}) == "node 0 of 1, master me");
+}
+
+TEST_CASE(
+    "a process of several nodes is not alone by the user's word, and whatever launched it the line says so") {
+  const Words slurm = {"SLURM_JOB_ID=7",
+                       "SLURM_STEP_ID=0",
+                       "SLURM_STEP_NUM_NODES=2",
+                       "SLURM_STEP_NUM_TASKS=8",
+                       "SLURM_NTASKS=8",
+                       "SLURM_NODEID=1",
+                       "SLURM_PROCID=4",
+                       "SLURM_LOCALID=0",
+                       "SLURM_STEP_TASKS_PER_NODE=4(x2)",
+                       "SLURM_STEP_NODELIST=c[1-2]"};
+  const Words open_mpi = {"OMPI_COMM_WORLD_SIZE=8", "OMPI_COMM_WORLD_RANK=4", "OMPI_COMM_WORLD_LOCAL_SIZE=4",
+                          "OMPI_COMM_WORLD_LOCAL_RANK=0", "MASTER_ADDR=m"};
+  const Words by_hand = {"RANK=4", "WORLD_SIZE=8", "LOCAL_RANK=0", "LOCAL_WORLD_SIZE=4", "MASTER_ADDR=m"};
+  for (const Words& variables : {slurm, open_mpi, by_hand}) {
+    INFO(joined(variables, " "));
+    CHECK_THAT(answer(FakeNode(variables), {"--nnodes=1"}), Catch::Contains("so there are other nodes"));
+  }
+}
+
+TEST_CASE("another framework's number of nodes counts beside what its user sets for torch") {
+  CHECK(answer(FakeNode({"JAX_NUM_PROCESSES=2", "JAX_PROCESS_ID=1", "NODE_RANK=1", "MASTER_ADDR=h"})) ==
+        "node 1 of 2, master h");
 }
 
 TEST_CASE("LOCAL_RANK=0 that is left over turns no node into a process") {
@@ -261,7 +288,8 @@ TEST_CASE("a step on one of the job's nodes says nothing about the others") {
         "node 1 of 2, master n1");
   CHECK(answer(FakeNode(with(step, {"NNODES=2", "NODE_RANK=1", "MASTER_ADDR=n1"}))) ==
         "node 1 of 2, master n1");
-  CHECK(answer(FakeNode(step)) == "node 0 of 1, master 127.0.0.1");
+  CHECK(answer(FakeNode(step)) == "node 0 of 1, master 127.0.0.1; warns");
+  CHECK(answer(FakeNode(step), {"--nnodes=1"}) == "node 0 of 1, master 127.0.0.1");
 
   // Only a rank that differs within one and the same number of nodes is wrong.
   Words whole = step;
@@ -279,6 +307,10 @@ TEST_CASE("impossible values are refused, and what follows is filled in") {
   for (const char* nothing : {"None", "null", "nil", "NULL"})
     CHECK_THAT(answer(FakeNode({"NNODES=2", "NODE_RANK=1", std::string("MASTER_ADDR=") + nothing})),
                Catch::StartsWith("refused: MASTER_ADDR="));
+  for (const char* backend : {"c10d", "etcd-v2"})
+    CHECK_THAT(answer(FakeNode({"PET_NNODES=2", std::string("PET_RDZV_BACKEND=") + backend,
+                                "PET_RDZV_ENDPOINT=None:29400"})),
+               Catch::Contains("PET_RDZV_ENDPOINT=None:29400 does not name a host"));
   const auto outcome = resolve(
       FakeNode({"SLURM_JOB_ID=7", "SLURM_STEP_ID=0", "SLURM_STEP_NUM_NODES=1", "SLURM_STEP_NUM_TASKS=4",
                 "SLURM_NTASKS=4", "SLURM_NNODES=1", "SLURM_PROCID=1", "SLURM_LOCALID=1", "SLURM_NODEID=0"}));

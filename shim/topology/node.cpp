@@ -1,11 +1,22 @@
 #include <spdlog/fmt/fmt.h>
 
 #include <algorithm>
+#include <array>
 
 #include "base/text.h"
 #include "topology/topology_resolver.h"
 
 namespace rankshim {
+
+namespace {
+
+/// What a program writes for a text that it does not have.
+bool names_nothing(std::string_view host) {
+  return std::ranges::any_of(std::array<std::string_view, 3>{"none", "null", "nil"},
+                             [host](std::string_view nothing) { return same_but_case(host, nothing); });
+}
+
+}  // namespace
 
 void TopologyResolver::complete_node() {
   leave_own_rendezvous();
@@ -197,8 +208,7 @@ void TopologyResolver::complete_static() {
 bool TopologyResolver::check_master_addr() {
   auto& master = fact(Fact::master_addr);
   master->text = std::string(without_brackets(master->text));
-  for (const char* nothing : {"none", "null", "nil"}) {
-    if (!same_but_case(master->text, nothing)) continue;
+  if (names_nothing(master->text)) {
     fault(fmt::format("{} is what a program writes for an address that it does not have",
                       in_words(Fact::master_addr, *master)),
           {name_of(Fact::master_addr, *master)},
@@ -219,9 +229,11 @@ void TopologyResolver::complete_elastic() {
   if (has_endpoint) {
     const auto [host, port] = split_host_port(endpoint->text);
     const bool c10d = fact(Fact::rdzv_backend)->text == "c10d";
-    if (host.empty() || (c10d && (!is_host(host) || (!port.empty() && !is_port(port))))) {
-      fault(host.empty() ? fmt::format("{} does not name a host", in_words(Fact::rdzv_endpoint, *endpoint))
-                         : fmt::format("{} is not HOST:PORT", in_words(Fact::rdzv_endpoint, *endpoint)),
+    if (host.empty() || names_nothing(host) ||
+        (c10d && (!is_host(host) || (!port.empty() && !is_port(port))))) {
+      fault(host.empty() || names_nothing(host)
+                ? fmt::format("{} does not name a host", in_words(Fact::rdzv_endpoint, *endpoint))
+                : fmt::format("{} is not HOST:PORT", in_words(Fact::rdzv_endpoint, *endpoint)),
             {name_of(Fact::rdzv_endpoint, *endpoint)},
             "correct it to HOST:PORT, or set --rdzv-endpoint (RANKSHIM_RDZV_ENDPOINT)");
       return;

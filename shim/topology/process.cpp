@@ -1,5 +1,7 @@
 #include <spdlog/fmt/fmt.h>
 
+#include <algorithm>
+
 #include "base/text.h"
 #include "topology/topology_resolver.h"
 
@@ -27,13 +29,28 @@ void TopologyResolver::complete_process() {
   }
   if (!faults_.empty()) return;
   const unsigned world = topology_.number(Fact::world_size);
+  const unsigned here = topology_.number(Fact::local_world_size);
+  const bool one_node = std::ranges::any_of(claims_, [](const Claim& claim) {
+    return claim.fact == Fact::nnodes && claim.source != Source::user && claim.value.text == "1";
+  });
+  if (user_says_alone() && !one_node && here != 0 && here < world) {
+    const Value &all = *fact(Fact::world_size), &own = *fact(Fact::local_world_size);
+    fault(fmt::format("{}, but {} of {} processes are on this node ({}), so there are other nodes",
+                      in_words(Fact::nnodes, *fact(Fact::nnodes)), here, in_words(Fact::world_size, all),
+                      in_words(Fact::local_world_size, own)),
+          {name_of(Fact::world_size, all), name_of(Fact::local_world_size, own)},
+          "start this node's processes alone, or take RANKSHIM_NNODES (--nnodes) out");
+    return;
+  }
   check_below(Fact::rank, Fact::world_size);
   if (topology_.number(Fact::rank) < topology_.number(Fact::local_rank))
     fault(fmt::format("{} is below {}, but a node has no more processes than the job",
                       in_words(Fact::rank, *fact(Fact::rank)),
                       in_words(Fact::local_rank, *fact(Fact::local_rank))),
           {name_of(Fact::rank, *fact(Fact::rank)), name_of(Fact::local_rank, *fact(Fact::local_rank))},
-          fmt::format("correct one of them, or {}", settle_process));
+          has_own_words() ? fmt::format("correct one of them, or {}", settle_process)
+                          : "correct one of them, or describe this node with --nnodes and --node-rank "
+                            "(RANKSHIM_NNODES, RANKSHIM_NODE_RANK)");
   if (fact(Fact::local_world_size)) check_below(Fact::local_rank, Fact::local_world_size);
   if (parse_count(facts().text(Fact::node_rank)) && parse_count(facts().text(Fact::nnodes)))
     check_below(Fact::node_rank, Fact::nnodes);

@@ -184,12 +184,14 @@ class RankReader {
   }
 
   void contradiction(Fact fact, const RankVariable& number) {
-    faults_.push_back({fmt::format("{} contradicts {}", in_words(fact, *facts_[fact]), number.shown()),
-                       {name_of(facts_, fact), number.name},
-                       fact == Fact::nnodes
-                           ? "correct one of them, or settle it with --nnodes (RANKSHIM_NNODES)"
-                           : "correct one of them, or describe this node with --nnodes and --node-rank "
-                             "(RANKSHIM_NNODES, RANKSHIM_NODE_RANK)"});
+    faults_.push_back(
+        {fmt::format("{} contradicts {}", in_words(fact, *facts_[fact]), number.shown()),
+         {name_of(facts_, fact), number.name},
+         fact == Fact::nnodes ? "correct one of them, or settle it with --nnodes (RANKSHIM_NNODES)"
+         : nproc_ ? "correct one of them, or describe this node with --nnodes and --node-rank "
+                    "(RANKSHIM_NNODES, RANKSHIM_NODE_RANK)"
+                  : "set NPROC_PER_NODE (--nproc-per-node) if RANK counts processes, or describe "
+                    "this node with --nnodes and --node-rank (RANKSHIM_NNODES, RANKSHIM_NODE_RANK)"});
   }
 
   std::string_view unit_;

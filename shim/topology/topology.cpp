@@ -112,6 +112,7 @@ void TopologyResolver::take_ranks() {
 void TopologyResolver::become_alone() {
   topology_.idle_role.clear();
   if (topology_.granularity == Granularity::process) return;
+  topology_.alone_by_user = true;
   for (const Fact of_others : {Fact::node_rank, Fact::master_addr, Fact::rdzv_backend, Fact::rdzv_endpoint}) {
     auto& value = fact(of_others);
     const bool in_command = torchrun_ != nullptr && torchrun_->facts.has(of_others);
@@ -122,8 +123,11 @@ void TopologyResolver::become_alone() {
 void TopologyResolver::note_unused() {
   for (const Claim& claim : claims_) {
     const auto& used = fact(claim.fact);
-    if (!used || !same_value(claim.fact, used->text, claim.value.text))
-      topology_.unused.emplace_back(claim.fact, claim.value);
+    if (used && same_value(claim.fact, used->text, claim.value.text)) continue;
+    const bool is_listed = std::ranges::any_of(topology_.unused, [&](const auto& one) {
+      return one.first == claim.fact && one.second.source() == claim.value.source();
+    });
+    if (!is_listed) topology_.unused.emplace_back(claim.fact, claim.value);
   }
 }
 

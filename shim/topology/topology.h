@@ -24,6 +24,8 @@ struct Topology {
   Facts facts;
   /// There are no other nodes, so there is nothing to wait for.
   bool alone = false;
+  /// The user says so, whatever the platform's RANK and WORLD_SIZE are: those are another job's.
+  bool alone_by_user = false;
   /// The number of nodes is MIN:MAX, or the rendezvous is not static: torch assigns the ranks.
   bool elastic = false;
   /// Whether the master listens on this node; nothing if that is known only once the master's name resolves.
