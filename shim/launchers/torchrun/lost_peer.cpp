@@ -48,8 +48,12 @@ bool is_place(std::string_view word) {
 
 std::string_view peer_in(std::string_view exception) {
   // gloo/transport/tcp/pair.cc; torch/csrc/distributed/c10d/TCPStore.cpp and socket.cpp
-  constexpr std::array<std::pair<std::string_view, std::string_view>, 4> places = {
-      {{"by peer [", "]"}, {"remote=[", "]"}, {"connect to (", ","}, {"peer: [", "]"}}};
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 6> places = {{{"by peer [", "]"},
+                                                                                    {"Read error [", "]"},
+                                                                                    {"writev [", "]"},
+                                                                                    {"remote=[", "]"},
+                                                                                    {"connect to (", ","},
+                                                                                    {"peer: [", "]"}}};
   for (const auto& [before, after] : places) {
     const auto at = exception.find(before);
     if (at == std::string_view::npos) continue;

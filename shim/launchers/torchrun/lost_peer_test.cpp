@@ -64,6 +64,11 @@ TEST_CASE("the peer that was lost is known where the exception names it") {
             "[10.99.0.2]:4711. GLHF! 🏖️",
             "10.99.0.2"},
            {"RuntimeError: Connection closed by peer [fd00::2]:4711", "fd00::2"},
+           {"RuntimeError: [/pytorch/third_party/gloo/gloo/transport/tcp/pair.cc:537] Read error "
+            "[127.0.0.1]:29575: Connection reset by peer. This is typically caused by a remote worker "
+            "hanging",
+            "127.0.0.1"},
+           {"RuntimeError: [gloo/transport/tcp/pair.cc:361] writev [10.0.0.2]:4711: Broken pipe", "10.0.0.2"},
            {"DistNetworkError: recvValue failed on SocketImpl(fd=3, addr=[a]:1, remote=[b]:29500): Failed to "
             "recv, "
             "got 0 bytes. Connection was likely closed. Did the remote server shutdown or crash?",
