@@ -5,9 +5,7 @@
 #include <csignal>
 #include <string>
 
-namespace rankshim::supervise {
-namespace {
-
+using namespace rankshim::supervise;
 using Kind = Ending::Kind;
 
 TEST_CASE("each way to end has its exit code", "[exit code]") {
@@ -39,6 +37,3 @@ TEST_CASE("each way to end has its exit code", "[exit code]") {
   ending.failed_call = row.failed_call;
   CHECK(exit_code_of(ending) == row.exit_code);
 }
-
-}  // namespace
-}  // namespace rankshim::supervise

@@ -10,7 +10,7 @@ TEST_CASE("names set by hand beside a platform say what it leaves open, and chan
       "MA_NUM_HOSTS=2", "MA_VJ_NAME=ma-job", "MA_TASK_NAME=worker",
       "MA_NUM_GPUS=8",  "VC_TASK_INDEX=1",   "VC_WORKER_HOSTS=ma-job-worker-0.ma-job,ma-job-worker-1.ma-job",
       "VC_WORKER_NUM=2"};
-  const std::vector<std::string> slurm = {
+  const std::vector<std::string> slurm_step = {
       "SLURM_JOB_ID=77", "SLURM_STEP_ID=0",        "SLURM_NODEID=1",         "SLURM_PROCID=1",
       "SLURM_LOCALID=0", "SLURM_STEP_NUM_NODES=2", "SLURM_STEP_NUM_TASKS=2", "SLURM_STEP_NODELIST=n[1-2]",
       "SLURM_NTASKS=2",  "SLURM_NNODES=2",         "SLURM_JOB_NUM_NODES=2"};
@@ -32,8 +32,8 @@ TEST_CASE("names set by hand beside a platform say what it leaves open, and chan
        "node 1 of 2, master j-worker-0.j",
        "1",
        "j-worker-1"},
-      {slurm, {"PET_NPROC_PER_NODE=4"}, "node 1 of 2, master n1", "4"},
-      {slurm, {"PET_NNODES=2:2", "PET_NODE_RANK=01"}, "node 1 of 2, master n1", "1"},
+      {slurm_step, {"PET_NPROC_PER_NODE=4"}, "node 1 of 2, master n1", "4"},
+      {slurm_step, {"PET_NNODES=2:2", "PET_NODE_RANK=01"}, "node 1 of 2, master n1", "1"},
       {{"JOB_COMPLETION_INDEX=1"},
        {"MASTER_ADDR=j-0.j", "MASTER_PORT=29500", "PET_NNODES=2", "PET_NPROC_PER_NODE=8"},
        "node 1 of 2, master j-0.j",

@@ -10,7 +10,7 @@ namespace {
 
 using Words = std::vector<std::string>;
 
-std::string joined(const std::vector<NearMiss>& misses) {
+std::string listed(const std::vector<NearMiss>& misses) {
   std::string all;
   for (const NearMiss& miss : misses) all += (all.empty() ? "" : "; ") + miss.text;
   return all;
@@ -42,7 +42,7 @@ TEST_CASE("a variable of nearly the right name is named with the right one") {
       {{"WORLD=2", "WORLD_SIZES=2", "MY_RANK=1", "_=x", "=x", "x"}, ""}};
   for (const auto& [variables, text] : cases) {
     CAPTURE(variables);
-    CHECK(joined(near_misses(Environment(variables), wanted)) == text);
+    CHECK(listed(near_misses(Environment(variables), wanted)) == text);
   }
 }
 

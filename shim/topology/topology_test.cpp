@@ -86,8 +86,7 @@ TEST_CASE("an elastic job's port loses its leading zeros, and an address its bra
 }
 
 TEST_CASE("WORLD_SIZE beside NODE_RANK is asked about only where it would count") {
-  using Words = std::vector<std::string>;
-  const std::vector<std::pair<Words, std::string>> rows = {
+  const std::vector<std::pair<std::vector<std::string>, std::string>> rows = {
       {{"NNODES=2:4", "NODE_RANK=0", "WORLD_SIZE=4", "MASTER_ADDR=m"}, "2:4"},
       {{"NODE_RANK=1", "WORLD_SIZE=3", "NPROC_PER_NODE=1", "MASTER_ADDR=m"}, "3"},
       {{"RANKSHIM_RANK_UNIT=node", "NODE_RANK=1", "WORLD_SIZE=3", "MASTER_ADDR=m"}, "3"},

@@ -45,10 +45,6 @@ struct Fixture {
   Resolver resolver;
 };
 
-DnsServer::Handler always(DnsAnswer answer) {
-  return [answer](const DnsQuestion&) { return answer; };
-}
-
 /// The answer for one name; NXDOMAIN for all others.
 DnsServer::Handler only(std::string name, DnsAnswer answer) {
   return [name, answer](const DnsQuestion& question) {

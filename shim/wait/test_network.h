@@ -268,6 +268,11 @@ Value run(asio::io_context& context, asio::awaitable<Value> coroutine) {
   return std::move(*value);
 }
 
+/// The same answer for every question.
+inline DnsServer::Handler always(DnsAnswer answer) {
+  return [answer](const DnsQuestion&) { return answer; };
+}
+
 /// Everything a hundred times faster than in production.
 inline Timing quick() {
   using std::chrono::milliseconds;
