@@ -17,7 +17,6 @@
 #include "run/status.h"
 #include "settings/settings.h"
 #include "supervise/launcher.h"
-#include "supervise/observer.h"
 
 namespace rankshim {
 

@@ -2,7 +2,7 @@
 
 #include "plan/launch.h"
 #include "settings/settings.h"
-#include "supervise/policy.h"
+#include "supervise/supervise.h"
 
 namespace rankshim {
 

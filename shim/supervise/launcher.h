@@ -4,8 +4,10 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "supervise/spawn.h"
@@ -59,16 +61,59 @@ struct WorkerRecord {
   bool ended_for_it = false;  ///< the command was stopped because of trains_alone
 };
 
-/// What the supervisor has to do after look().
-struct Request {
+/// Something that the supervisor of a running command has to do.
+struct Order {
   enum class Kind : std::uint8_t {
-    nothing,
-    name_hanging,  ///< log what has not stopped; `text` follows it in the line
+    name_hanging,  ///< log what has not stopped; `why` follows it in the line
     stop,          ///< as if a TERM had come
-    kill,          ///< kill everything; `text` is the reason
+    kill,          ///< kill everything
   };
-  Kind kind = Kind::nothing;
-  std::string text;
+  Kind kind = Kind::stop;
+  std::string why;
+};
+
+/// The orders for one command, from its launcher or from other nodes. To be used on the event loop.
+class Orders {
+ public:
+  /// Is carried out in the supervisor's next step. One that comes before the command's start is carried out
+  /// when it runs, and one that comes when it is being killed or has ended is dropped.
+  void give(Order order) {
+    given_.push_back(std::move(order));
+    if (wake_) wake_();
+  }
+  /// The oldest order that was not taken yet; nothing if there is none.
+  std::optional<Order> take() {
+    if (given_.empty()) return std::nullopt;
+    Order order = std::move(given_.front());
+    given_.erase(given_.begin());
+    return order;
+  }
+  [[nodiscard]] bool any() const { return !given_.empty(); }
+  /// `wake` is called for each order; it makes the supervisor take its next step.
+  void set_wake(std::function<void()> wake) { wake_ = std::move(wake); }
+
+ private:
+  std::vector<Order> given_;
+  std::function<void()> wake_;
+};
+
+/// Gets to know what happens while the command runs. Every call comes from the event loop and returns at
+/// once. What an observer cannot do changes nothing for the command.
+class Observer {
+ public:
+  Observer() = default;
+  virtual ~Observer() = default;
+  Observer(const Observer&) = delete;
+  Observer& operator=(const Observer&) = delete;
+
+  /// The command runs.
+  virtual void started(pid_t command) = 0;
+  /// A worker has ended, as soon as the kernel shows it.
+  virtual void worker_ended(const WorkerEnd& /*worker*/) {}
+  /// The first stop signal was passed on.
+  virtual void stopping(int signal) = 0;
+  /// The command has ended; what it left behind may still run.
+  virtual void command_ended() = 0;
 };
 
 /// What supervise() asks about a command that may have workers. This base class is a program without workers;
@@ -136,13 +181,25 @@ class Launcher {
   /// Whether the workers' last output is still being written, after everything has ended.
   [[nodiscard]] virtual bool has_output() const { return false; }
 
-  // ---- whether it may be ended ----
+  // ---- what it tells ----
 
-  /// When look() is to be called while the command runs and is not being killed; nothing: never. The
-  /// supervisor asks after each signal and each look. What happens on the event loop in between may make it
-  /// later, but never earlier.
-  [[nodiscard]] virtual std::optional<Clock::time_point> due() const { return std::nullopt; }
-  virtual Request look() { return {}; }
+  /// To be called before started(). Both outlive the command; the observer may be null.
+  void connect(Orders& orders, Observer* observer) {
+    orders_ = &orders;
+    observer_ = observer;
+  }
+
+ protected:
+  /// Asks the supervisor for something.
+  void give(Order order) const { orders_->give(std::move(order)); }
+  /// Says at once that a worker has ended.
+  void tell_end(const WorkerEnd& worker) const {
+    if (observer_ != nullptr) observer_->worker_ended(worker);
+  }
+
+ private:
+  Orders* orders_ = nullptr;
+  Observer* observer_ = nullptr;
 };
 
 }  // namespace rankshim::supervise

@@ -3,7 +3,6 @@
 #include <csignal>
 #include <new>
 
-#include "supervise/observer.h"
 #include "supervise/supervised.h"
 
 using namespace rankshim::supervise;
@@ -20,11 +19,19 @@ class Refusal final : public Observer {
   void command_ended() override { throw std::bad_alloc(); }
 };
 
-/// The same for a launcher that is asked, in the supervisor's own steps.
-class RefusedLooks final : public Launcher {
+/// The same for a launcher, in the supervisor's own steps.
+class RefusedLauncher final : public Launcher {
  public:
-  [[nodiscard]] std::optional<Clock::time_point> due() const override { return Clock::now(); }
-  Request look() override { throw std::bad_alloc(); }
+  void started(boost::asio::io_context& /*io*/, const std::vector<pid_t>& /*processes*/,
+               Clock::time_point /*when*/, const std::vector<std::string>& /*environment*/) override {
+    throw std::bad_alloc();
+  }
+  void stop_came() override { throw std::bad_alloc(); }
+  void stop_passed_on(int /*signal*/, std::optional<std::chrono::milliseconds> /*grace*/) override {
+    throw std::bad_alloc();
+  }
+  void command_ended() override { throw std::bad_alloc(); }
+  void finish() override { throw std::bad_alloc(); }
 };
 
 constexpr const char* ends_with_terms =
@@ -52,11 +59,11 @@ TEST_CASE("where memory is refused signals are passed on and the end is the comm
   }
 }
 
-TEST_CASE("where every step of the supervisor fails signals are passed on and the end is the command's",
+TEST_CASE("where whatever the launcher is told fails signals are passed on and the end is the command's",
           "[supervise]") {
   for (const Mode mode : modes()) {
     INFO(name(mode));
-    RefusedLooks launcher;
+    RefusedLauncher launcher;
     Policy policy;
     policy.launcher = &launcher;
     Supervised command(mode, ends_with_terms, policy);

@@ -7,7 +7,6 @@
 #include <new>
 
 #include "base/text.h"
-#include "supervise/observer.h"
 #include "supervise/supervised.h"
 
 /// Several workers that are started instead of the command.

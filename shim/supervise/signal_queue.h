@@ -43,6 +43,9 @@ class SignalQueue {
   /// Drops the signal that next_ending() returned: it was handled, and must not be passed on.
   void drop();
 
+  /// Ends a wait that goes on.
+  void wake();
+
   /// Leaves real-time signals in the kernel's queue, whose limit tells their sender to stop, until called
   /// with false. For a receiver that takes no more.
   void hold_real_time(bool hold);
@@ -50,7 +53,6 @@ class SignalQueue {
  private:
   bool fill();  ///< whether there is a signal
   void set_timer(Deadline deadline);
-  void wake();
   [[nodiscard]] Received front() const;
 
   std::array<signalfd_siginfo, 8> read_{};

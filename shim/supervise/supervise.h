@@ -2,13 +2,46 @@
 
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/io_context.hpp>
+#include <chrono>
+#include <optional>
 
+#include "base/signal_scope.h"
+#include "base/signal_text.h"
 #include "supervise/ending.h"
-#include "supervise/policy.h"
+#include "supervise/launcher.h"
 #include "supervise/signal_queue.h"
 #include "supervise/spawn.h"
 
 namespace rankshim::supervise {
+
+/// How a command is supervised.
+struct Policy {
+  SignalScope scope = SignalScope::handlers;
+  /// The time between passing a stop signal on and killing everything that is left. Nothing: as long as the
+  /// platform allows.
+  std::optional<std::chrono::milliseconds> grace;
+  /// The time between TERM and KILL for what the command leaves when it ends.
+  std::chrono::milliseconds leftover_grace{5000};
+  /// The interface to what starts workers; null for a program that has none.
+  Launcher* launcher = nullptr;
+  /// The command is not the job but a hook or a helper: a signal that comes while it runs is also reported as
+  /// Ending::late_signal, and the last resort does not supervise it.
+  bool hook = false;
+  /// How long the command may run before everything is killed; nothing: without a limit.
+  std::optional<std::chrono::milliseconds> time_limit;
+  /// Gets the events; may be null.
+  Observer* observer = nullptr;
+  /// Orders from outside; null: there are none. They are given to the launcher too.
+  Orders* orders = nullptr;
+  /// Which signals are replaced before they are passed on. A signal stops the command if it, or its
+  /// replacement, asks to stop; one that is not passed on has no effect.
+  SignalMap rewrite;
+  /// A process that did not stop shows its stacks before it is killed (stacks.h).
+  bool stacks = false;
+  bool warn_on_reap = false;  ///< a line for each orphan that was reaped
+  /// The command gets a new session, with stdin as its controlling terminal.
+  bool ctty = false;
+};
 
 /// Starts the command, passes signals on, reaps every process that ends, and winds down until nothing that
 /// the command started is left. It works as PID 1 and, as child subreaper, also otherwise. If the kernel or

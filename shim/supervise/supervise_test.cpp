@@ -10,7 +10,6 @@
 #include <thread>
 
 #include "supervise/kernel.h"
-#include "supervise/observer.h"
 #include "supervise/supervised.h"
 
 using namespace rankshim::supervise;
@@ -445,34 +444,47 @@ TEST_CASE("a deadline that passes while the last process is reaped kills nothing
 
 namespace {
 
-/// Two things to look at in one moment, one at a call; the second one ends the command.
+/// Two orders in one moment, of which the second one ends the command.
 class TwoAtOnce : public Launcher {
  public:
   void started(boost::asio::io_context& /*io*/, const std::vector<pid_t>& /*processes*/,
-               Clock::time_point when, const std::vector<std::string>& /*environment*/) override {
-    due_ = when + 20ms;
+               Clock::time_point /*when*/, const std::vector<std::string>& /*environment*/) override {
+    give({.kind = Order::Kind::name_hanging, .why = {}});
+    give({.kind = Order::Kind::kill, .why = "both were taken"});
   }
-  [[nodiscard]] std::optional<Clock::time_point> due() const override {
-    return looks_ < 2 ? std::optional(due_) : std::nullopt;
-  }
-  Request look() override {
-    return {.kind = ++looks_ == 2 ? Request::Kind::kill : Request::Kind::nothing,
-            .text = "both were looked at"};
-  }
-
- private:
-  Clock::time_point due_;
-  int looks_ = 0;
 };
 
 }  // namespace
 
-TEST_CASE("of two looks that are due in one moment neither is forgotten", "[supervise]") {
+TEST_CASE("of two orders in one moment neither is forgotten", "[supervise]") {
   for (const Mode mode : modes()) {
     INFO(name(mode));
     TwoAtOnce launcher;
     Policy policy;
     policy.launcher = &launcher;
     CHECK(run(mode, "exec sleep 1000", policy).killed_by_us);
+  }
+}
+
+TEST_CASE("an order from outside stops the command as a TERM would, and its reason is known", "[supervise]") {
+  /// As the link to the other nodes does.
+  struct OtherNode : Observer {
+    explicit OtherNode(Orders& of) : orders(of) {}
+    void started(pid_t) override { orders.give({.kind = Order::Kind::stop, .why = "node 3 has failed"}); }
+    void stopping(int) override {}
+    void command_ended() override {}
+    Orders& orders;
+  };
+  Orders orders;
+  OtherNode other(orders);
+  Policy policy;
+  policy.orders = &orders;
+  policy.observer = &other;
+  for (const Mode mode : modes()) {
+    INFO(name(mode));
+    const Ending ending = run(mode, "exec sleep 1000", policy);
+    CHECK(ending.number == SIGTERM);
+    CHECK(ending.stop_signal == SIGTERM);
+    CHECK(ending.stopped_because == "node 3 has failed");
   }
 }

@@ -37,7 +37,7 @@ struct FlatEnding {
   bool killed_by_us, never_met;
   unsigned leftovers, leftovers_killed;
   long ran;
-  char call[16], path[512];
+  char call[16], path[512], because[64];
   bool interpreter;
 };
 
@@ -52,9 +52,11 @@ FlatEnding flatten(const Ending& ending) {
                   ending.ran.count(),
                   {},
                   {},
+                  {},
                   ending.failed_interpreter};
   ending.failed_call.copy(flat.call, sizeof(flat.call) - 1);
   ending.failed_path.copy(flat.path, sizeof(flat.path) - 1);
+  ending.stopped_because.copy(flat.because, sizeof(flat.because) - 1);
   return flat;
 }
 
@@ -178,6 +180,7 @@ Ending Supervised::ending() {
   ending.number = flat.number;
   ending.failed_call = flat.call;
   ending.failed_path = flat.path;
+  ending.stopped_because = flat.because;
   ending.failed_interpreter = flat.interpreter;
   if (flat.stop_signal != 0) ending.stop_signal = flat.stop_signal;
   ending.killed_by_us = flat.killed_by_us;

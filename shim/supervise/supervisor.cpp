@@ -10,7 +10,6 @@
 #include "base/log.h"
 #include "node/program_path.h"
 #include "supervise/kernel.h"
-#include "supervise/observer.h"
 #include "supervise/supervise.h"
 
 namespace rankshim::supervise {
@@ -46,6 +45,8 @@ bool Supervisor::start() {
   workers_ = {};  // their environments may be large
   ending_.pid = command_pid();
   if (policy_.time_limit) due_[kill] = started_ + *policy_.time_limit;
+  orders_.set_wake([this] { signals_.wake(); });
+  launcher_.connect(orders_, policy_.observer);
   secondary([&] {
     if (!policy_.hook) working_directory_.leave();  // hooks are short
     launcher_.started(io_, pids, started_, command_.environment);
@@ -69,6 +70,8 @@ Supervisor::Started* Supervisor::find_process(pid_t pid) {
 }
 
 Ending Supervisor::end() {
+  orders_.set_wake({});
+  while (orders_.take()) continue;
   terminal_.take_back();
   working_directory_.come_back();
   if (ending_.failed_interpreter) ending_.interpreter = missing_interpreter(ending_.failed_path);
@@ -77,8 +80,8 @@ Ending Supervisor::end() {
 
 void Supervisor::step() {
   for (const auto act :
-       {&Supervisor::notify_observer, &Supervisor::take_signals, &Supervisor::act_on_deadlines,
-        &Supervisor::reap_if_due, &Supervisor::finish_launcher}) {
+       {&Supervisor::notify_observer, &Supervisor::take_signals, &Supervisor::take_orders,
+        &Supervisor::act_on_deadlines, &Supervisor::reap_if_due, &Supervisor::finish_launcher}) {
     (this->*act)();
   }
 }
@@ -105,13 +108,10 @@ void Supervisor::finish_launcher() {
 }
 
 /// Updates the deadlines of other objects: when there is something to do for them.
-void Supervisor::ask_when() {
-  due_[deliver_again] = forwarder_.due();
-  due_[look] = progress_ == Progress::running && !command_ended_ ? launcher_.due() : std::nullopt;
-}
+void Supervisor::ask_when() { due_[deliver_again] = forwarder_.due(); }
 
 SignalQueue::Deadline Supervisor::due() {
-  if (reap_due_) return Clock::now();  // other events get their turn
+  if (reap_due_ || orders_.any()) return Clock::now();  // other events get their turn
   ask_when();
   Deadline next;
   for (const Deadline& due : due_) {
@@ -123,9 +123,9 @@ SignalQueue::Deadline Supervisor::due() {
 void Supervisor::act_on_deadlines() {
   ask_when();
   const Clock::time_point now = Clock::now();
-  constexpr std::array<void (Supervisor::*)(), rows> acts = {
-      &Supervisor::on_reap_again, &Supervisor::on_deliver_again, &Supervisor::look_at_command,
-      &Supervisor::on_kill_due, &Supervisor::give_up};
+  constexpr std::array<void (Supervisor::*)(), rows> acts = {&Supervisor::on_reap_again,
+                                                             &Supervisor::on_deliver_again,
+                                                             &Supervisor::on_kill_due, &Supervisor::give_up};
   for (std::size_t row = 0; row < rows; ++row) {
     if (!due_[row] || *due_[row] > now) continue;
     due_[row].reset();

@@ -15,10 +15,10 @@
 #include "loop/loop.h"
 #include "supervise/ending.h"
 #include "supervise/launcher.h"
-#include "supervise/policy.h"
 #include "supervise/signal_forwarder.h"
 #include "supervise/signal_queue.h"
 #include "supervise/spawn.h"
+#include "supervise/supervise.h"
 #include "supervise/terminal.h"
 #include "supervise/working_directory.h"
 
@@ -42,6 +42,7 @@ class Supervisor {
         command_(command),
         policy_(policy),
         launcher_(policy.launcher != nullptr ? *policy.launcher : program_),
+        orders_(policy.orders != nullptr ? *policy.orders : own_orders_),
         workers_(launcher_.workers_to_start(command)),
         starts_workers_(!workers_.empty()),
         terminal_(policy.ctty, launcher_.stops_workers() || starts_workers_),
@@ -71,7 +72,6 @@ class Supervisor {
   enum Row : std::size_t {
     reap_again,     ///< the kernel refused to report ends
     deliver_again,  ///< the kernel refused a signal
-    look,           ///< the launcher's
     kill,           ///< the first, and those that follow
     leave_behind,   ///< not even KILL helps
     rows,
@@ -99,7 +99,7 @@ class Supervisor {
   void on_running_signal(const Received& signal, bool stop, int arrived);
   void on_stop(int arrived, int passed_on);
   void stop_was_passed_on();
-  void look_at_command();
+  void take_orders();
 
   void reap();
   void on_process_end(Started& process, int status);
@@ -110,7 +110,7 @@ class Supervisor {
   [[nodiscard]] bool was_killed(int status) const;
   void on_command_stopped(int signal);
   void continue_command();
-  void stop_as_by_term();
+  void stop_as_by_term(std::string why);
   void record_failed_start(const SpawnFailure& failed);
   void record_withheld_end(int error);
   void begin_leftovers();
@@ -139,6 +139,8 @@ class Supervisor {
   const Policy policy_;
   Launcher program_;  // for a command without workers
   Launcher& launcher_;
+  Orders own_orders_;  // if there are none from outside
+  Orders& orders_;
   std::vector<Command> workers_;  // these are started instead of the command
   const bool starts_workers_;
   Terminal terminal_;

@@ -10,7 +10,6 @@
 #include "base/duration.h"
 #include "base/log.h"
 #include "supervise/kernel.h"
-#include "supervise/observer.h"
 #include "supervise/stacks.h"
 #include "supervise/supervisor.h"
 #include "supervise/tree.h"

@@ -6,7 +6,6 @@
 
 #include "base/duration.h"
 #include "base/log.h"
-#include "supervise/observer.h"
 #include "supervise/signals.h"
 #include "supervise/supervisor.h"
 
@@ -99,27 +98,28 @@ void Supervisor::stop_was_passed_on() {
   secondary([this] { launcher_.stop_passed_on(*ending_.stop_signal, policy_.grace); });
 }
 
-// ---- requests of the launcher ----
+// ---- orders ----
 
-void Supervisor::look_at_command() {
-  if (progress_ != Progress::running || command_ended_) return;
-  Request request;
-  secondary([&] { request = launcher_.look(); });
-  switch (request.kind) {
-    case Request::Kind::nothing:
-      return;
-    case Request::Kind::name_hanging:
-      if (const std::optional<std::vector<Process>> left = forwarder_.everything())
-        name_hanging(*left, request.text);
-      return;
-    case Request::Kind::stop:
-      return stop_as_by_term();
-    case Request::Kind::kill:
-      return kill_all(request.text);
+void Supervisor::take_orders() {
+  while (std::optional<Order> order = orders_.take()) {
+    if (progress_ != Progress::running || command_ended_) continue;
+    switch (order->kind) {
+      case Order::Kind::name_hanging:
+        if (const std::optional<std::vector<Process>> left = forwarder_.everything())
+          name_hanging(*left, order->why);
+        break;
+      case Order::Kind::stop:
+        if (!ending_.stop_signal) stop_as_by_term(std::move(order->why));
+        break;
+      case Order::Kind::kill:
+        kill_all(order->why);
+        break;
+    }
   }
 }
 
-void Supervisor::stop_as_by_term() {
+void Supervisor::stop_as_by_term(std::string why) {
+  ending_.stopped_because = std::move(why);
   const Clock::time_point now = Clock::now();
   ending_.stop_signal = SIGTERM;
   ending_.stopped_at = now;

@@ -63,10 +63,9 @@ void Output::close_descriptors() {
 
 void Output::started(boost::asio::io_context& io) {
   close_descriptors();
-  if (relay_) watch_ = std::make_unique<supervise::Watch>(io, relay_->descriptor(), [this] { serve(); });
+  if (relay_)
+    watch_ = std::make_unique<supervise::Watch>(io, relay_->descriptor(), [this] { relay_->serve(); });
 }
-
-void Output::serve() { relay_->serve(); }
 
 void Output::finish() {
   if (relay_) relay_->finish();

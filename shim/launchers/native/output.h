@@ -37,10 +37,6 @@ class Output {
   /// The workers run, and have the descriptors. From now on the event loop reads what they write.
   void started(boost::asio::io_context& io);
 
-  /// What the event loop does, for one that cannot.
-  void serve();
-  [[nodiscard]] bool needs_to_be_served() const { return watch_ && !watch_->works(); }
-
   /// The workers have ended.
   void finish();
   /// Whether there is more to write when stdout and stderr take it.

@@ -72,17 +72,7 @@ void Workers::reaped(pid_t process, int status) {
   if (found == workers_.end()) return;
   found->ended = true;
   ends_.push_back({process, found->local_rank, found->rank, status, true, Clock::now()});
-}
-
-std::optional<Workers::Clock::time_point> Workers::due() const {
-  constexpr std::chrono::milliseconds a_moment{20};
-  if (!output_->needs_to_be_served()) return std::nullopt;
-  return Clock::now() + a_moment;
-}
-
-supervise::Request Workers::look() {
-  output_->serve();
-  return {};
+  tell_end(ends_.back());
 }
 
 std::vector<WorkerState> Workers::workers() const { return workers_; }

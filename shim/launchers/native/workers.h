@@ -45,9 +45,6 @@ class Workers final : public supervise::Launcher {
   void finish() override { output_->finish(); }
   [[nodiscard]] bool has_output() const override { return output_->has_more(); }
 
-  [[nodiscard]] std::optional<Clock::time_point> due() const override;
-  supervise::Request look() override;
-
  private:
   [[nodiscard]] std::string attempt_folder() const;
   void take_new_port();

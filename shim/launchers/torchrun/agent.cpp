@@ -19,7 +19,7 @@
 namespace rankshim::torchrun {
 
 using std::chrono::milliseconds;
-using supervise::Request;
+using supervise::Order;
 
 namespace {
 
@@ -31,17 +31,17 @@ constexpr milliseconds time_of_execve{5};               // if a process is in th
 
 void Agent::started(boost::asio::io_context& io, const std::vector<pid_t>& processes, Clock::time_point when,
                     const std::vector<std::string>& environment) {
+  if (plan_.meeting) meeting_.emplace(*plan_.meeting, processes.front(), when);
   Program::started(io, processes, when, environment);
   if (!supervise::signal_masks(getpid()))
     log::info(
         "this kernel does not show what processes do with signals, nor how they ended (gVisor): a stop goes "
         "to torchrun, USR1 "
         "and USR2 reach workers only when these are a minute old, and torchrun tells how a worker ended");
-  if (plan_.meeting) meeting_.emplace(*plan_.meeting, command(), when);
   if (plan_.log_folder.empty()) return;
   ends_soon_.emplace(io);
   watch_.emplace(io, plan_.log_folder, plan_.workers);
-  watch_->begin(command(), [this] { on_worker_change(); });
+  watch_->begin(command(), [this] { on_worker_change(); }, [this](const auto& end) { tell_end(end); });
 }
 
 std::vector<supervise::WorkerState> Agent::workers() const {
@@ -125,7 +125,7 @@ void Agent::stop_agent() {
   } else {
     expect_end_within(patience_after_workers);
   }
-  supervise::kernel::send(getpid(), SIGCHLD);  // the supervisor asks for due() after each signal
+  arm();
 }
 
 void Agent::reaped(pid_t process, int status) {
@@ -133,8 +133,8 @@ void Agent::reaped(pid_t process, int status) {
 }
 
 void Agent::stop_came() {
-  Program::stop_came();
   meeting_.reset();
+  Program::stop_came();
 }
 
 /// The time that it gives its workers after a stop (torch/distributed/launcher/api.py, whole seconds).
@@ -152,9 +152,13 @@ milliseconds Agent::time_of_workers() const {
 void Agent::stop_passed_on(int signal, std::optional<milliseconds> grace) {
   stop_signal_ = signal;
   grace_ = grace;
-  if (!stops_alone_) return expect_end();
-  const milliseconds patience = std::min(time_of_workers(), grace.value_or(milliseconds::max()));
-  agent_due_ = Clock::now() + patience - supervise::time_for_stacks(patience);
+  if (!stops_alone_) {
+    expect_end();
+  } else {
+    const milliseconds patience = std::min(time_of_workers(), grace.value_or(milliseconds::max()));
+    agent_due_ = Clock::now() + patience - supervise::time_for_stacks(patience);
+  }
+  arm();
 }
 
 /// An agent that never had a worker has nothing to lose and may ignore the signal. One whose workers have all
@@ -174,6 +178,7 @@ void Agent::expect_end() {
 }
 
 void Agent::command_ended() {
+  Program::command_ended();
   stops_alone_ = false;
   if (ends_soon_) ends_soon_->cancel();
   if (watch_) watch_->agent_ended();
@@ -192,33 +197,26 @@ std::optional<supervise::Launcher::Clock::time_point> Agent::due() const {
   return next;
 }
 
-Request Agent::look() {
+void Agent::look() {
   const Clock::time_point now = Clock::now();
-  if (late_due_ && *late_due_ <= now) return on_late();
-  if (waits_for_nodes() && meeting_->due() <= now) return look_at_meeting();
-  if (agent_due_ && *agent_due_ <= now) {
-    stop_agent();
-    return {};
-  }
+  if (late_due_ && *late_due_ <= now) on_late();
+  if (waits_for_nodes() && meeting_->due() <= now) look_at_meeting();
+  if (agent_due_ && *agent_due_ <= now) stop_agent();
   if (hangs_due_ && *hangs_due_ <= now) {
     hangs_due_.reset();
     if (watch_->some_run())
-      return {.kind = Request::Kind::name_hanging,
-              .text = "; the launcher kills the processes that have not stopped"};
-    return {};
+      give({.kind = Order::Kind::name_hanging,
+            .why = "; the launcher kills the processes that have not stopped"});
   }
-  return Program::look();
+  Program::look();
 }
 
-Request Agent::look_at_meeting() {
-  if (!watch_ && find_worker(command(), environment()) == Presence::some) {
-    meeting_.reset();
-    return {};
-  }
-  if (!meeting_->is_over(Clock::now())) return {};
+void Agent::look_at_meeting() {
+  if (!watch_ && find_worker(command(), environment()) == Presence::some) return meeting_.reset();
+  if (!meeting_->is_over(Clock::now())) return;
   never_met_ = true;
-  return {.kind = Request::Kind::kill,
-          .text = fmt::format("the other nodes did not join within {}", seconds(*plan_.meeting->limit))};
+  give({.kind = Order::Kind::kill,
+        .why = fmt::format("the other nodes did not join within {}", seconds(*plan_.meeting->limit))});
 }
 
 void Agent::expect_end_within(milliseconds patience) {
@@ -226,16 +224,15 @@ void Agent::expect_end_within(milliseconds patience) {
   late_due_ = Clock::now() + patience;
 }
 
-Request Agent::on_late() {
+void Agent::on_late() {
   late_due_.reset();
   const Presence worker = find_worker(command(), environment());
   if (worker == Presence::perhaps) late_due_ = Clock::now() + time_of_execve;
-  if (worker != Presence::none) return {};
-  const std::string stop = supervise::signal_name(stop_signal_);
-  return {.kind = Request::Kind::kill,
-          .text = fmt::format("the launcher{} did not follow {} within {}",
-                              had_workers() ? ", whose workers have all ended," : " has no worker yet and",
-                              stop, seconds(late_patience_))};
+  if (worker != Presence::none) return;
+  give({.kind = Order::Kind::kill,
+        .why = fmt::format("the launcher{} did not follow {} within {}",
+                           had_workers() ? ", whose workers have all ended," : " has no worker yet and",
+                           supervise::signal_name(stop_signal_), seconds(late_patience_))});
 }
 
 }  // namespace rankshim::torchrun

@@ -52,15 +52,14 @@ class Agent final : public Program {
   void command_ended() override;
   void finish() override;
 
-  [[nodiscard]] std::optional<Clock::time_point> due() const override;
-  supervise::Request look() override;
-
  private:
+  [[nodiscard]] std::optional<Clock::time_point> due() const override;
+  void look() override;
   [[nodiscard]] bool had_workers() const { return watch_ && watch_->first_seen(); }
   [[nodiscard]] bool waits_for_nodes() const { return meeting_ && !had_workers(); }
   [[nodiscard]] std::chrono::milliseconds time_of_workers() const;
-  supervise::Request look_at_meeting();
-  supervise::Request on_late();
+  void look_at_meeting();
+  void on_late();
   void on_worker_change();
   void stop_agent();
   void expect_end();

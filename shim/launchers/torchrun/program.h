@@ -3,8 +3,10 @@
 #include <array>
 #include <chrono>
 #include <cstddef>
+#include <optional>
 
 #include "launchers/torchrun/lone_training.h"
+#include "loop/timer.h"
 #include "supervise/launcher.h"
 
 namespace rankshim::torchrun {
@@ -19,12 +21,17 @@ class Program : public supervise::Launcher {
 
   void started(boost::asio::io_context& io, const std::vector<pid_t>& processes, Clock::time_point when,
                const std::vector<std::string>& environment) override;
-  void stop_came() override { look_due_.reset(); }
-
-  [[nodiscard]] std::optional<Clock::time_point> due() const override { return look_due_; }
-  supervise::Request look() override;
+  void stop_came() override;
+  void command_ended() override { timer_.reset(); }
 
  protected:
+  /// When look() is to be called; nothing: never.
+  [[nodiscard]] virtual std::optional<Clock::time_point> due() const { return look_due_; }
+  /// Does what is due.
+  virtual void look();
+  /// To be called when due() may have become earlier.
+  void arm();
+
   [[nodiscard]] pid_t command() const { return command_; }
   [[nodiscard]] Clock::time_point start() const { return started_; }
   [[nodiscard]] const std::vector<std::string>& environment() const { return *environment_; }
@@ -35,6 +42,7 @@ class Program : public supervise::Launcher {
   pid_t command_ = 0;
   Clock::time_point started_;
   const std::vector<std::string>* environment_ = nullptr;
+  std::optional<loop::Timer> timer_;  // while the command runs
   std::optional<Clock::time_point> look_due_;
   std::size_t looks_ = 0;  // so far
   std::string trains_alone_;

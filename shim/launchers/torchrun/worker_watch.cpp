@@ -94,9 +94,11 @@ WorkerWatch::WorkerWatch(boost::asio::io_context& io, std::string log_folder, un
       inotify_(io),
       timer_(io.get_executor()) {}
 
-void WorkerWatch::begin(pid_t agent, std::function<void()> changed) {
+void WorkerWatch::begin(pid_t agent, std::function<void()> changed,
+                        std::function<void(const WorkerEnd&)> ended) {
   agent_ = agent;
   changed_ = std::move(changed);
+  ended_ = std::move(ended);
   const int descriptor = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
   if (const int error = descriptor < 0 ? errno : loop::adopt(inotify_, descriptor)) {
     log::warn("cannot watch the launcher's workers ({}): only the launcher's own exit code will be known",
@@ -330,6 +332,7 @@ void WorkerWatch::on_end(pid_t pid, std::optional<int> status) {
   log::debug("worker {} (pid {}) ended with wait status {}", worker.local_rank, pid,
              status ? std::to_string(*status) : std::string("unknown"));
   worker.pidfd.reset();
+  if (ended_) ended_(ends_.back());
   if (changed_) changed_();
 }
 

@@ -32,8 +32,9 @@ class WorkerWatch {
   WorkerWatch(boost::asio::io_context& io, std::string log_folder, unsigned workers);
 
   /// The agent runs now. To be called once. `changed` is called when a worker has ended, and when a further
-  /// set begins.
-  void begin(pid_t agent, std::function<void()> changed = {});
+  /// set begins; `ended` before that, with the worker.
+  void begin(pid_t agent, std::function<void()> changed = {},
+             std::function<void(const supervise::WorkerEnd&)> ended = {});
 
   /// Handles everything that has happened since the last call.
   void look();
@@ -103,6 +104,7 @@ class WorkerWatch {
   std::string log_folder_;
   unsigned expected_;
   std::function<void()> changed_;
+  std::function<void(const supervise::WorkerEnd&)> ended_;
   pid_t agent_ = 0;
   boost::asio::posix::stream_descriptor inotify_;
   std::map<int, std::string> folders_;  // by inotify's watch descriptor
