@@ -3,8 +3,7 @@
 #include <chrono>
 #include <optional>
 
-#include "base/signal_scope.h"
-#include "base/signal_text.h"
+#include "base/signals.h"
 
 namespace rankshim::supervise {
 
