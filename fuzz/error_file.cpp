@@ -3,7 +3,7 @@
 #include "launchers/torchrun/error_file.h"
 
 #include "node/fake_node.h"
-#include "base/json_field.h"
+#include "base/json.h"
 #include "target.h"
 #include "launchers/torchrun/cut_json.h"
 

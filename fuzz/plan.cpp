@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "base/json_field.h"
+#include "base/json.h"
 #include "cli/explain.h"
 #include "node/fake_node.h"
 #include "run/plan.h"

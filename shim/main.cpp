@@ -6,7 +6,6 @@
 #include <variant>
 #include <vector>
 
-#include "base/exit_code.h"
 #include "base/fault.h"
 #include "base/log.h"
 #include "cli/licenses.h"

@@ -6,7 +6,7 @@
 #include <array>
 #include <cstdint>
 
-#include "base/number.h"
+#include "base/text.h"
 
 namespace rankshim {
 namespace {

@@ -2,6 +2,7 @@
 
 #include <yyjson.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <ctime>
 
@@ -127,6 +128,125 @@ std::string Object::str() const { return write_document(document_.get(), YYJSON_
 
 std::string Object::lines() const {
   return write_document(document_.get(), YYJSON_WRITE_PRETTY_TWO_SPACES | YYJSON_WRITE_NEWLINE_AT_END);
+}
+
+namespace {
+
+/// The code unit of the escape `\uXXXX` at `at`; 0 if there is no such escape.
+unsigned code_unit(std::string_view text, std::size_t at) {
+  const std::string_view escape = text.substr(std::min(at, text.size()), 6);
+  if (escape.size() != 6 || !escape.starts_with("\\u")) return 0;
+  return parse_number<unsigned>(escape.substr(2), 16).value_or(0);
+}
+
+/// Replaces each half of a surrogate pair that has no other half: it is no character, and yyjson would refuse
+/// the whole document for it. Python writes one when a text was cut between the two.
+void mend_halves(std::string& text) {
+  for (std::size_t at = 0; (at = text.find('\\', at)) != std::string::npos;) {
+    const unsigned first = code_unit(text, at);
+    const unsigned second = code_unit(text, at + 6);
+    const bool high = first >= 0xD800 && first < 0xDC00, low = second >= 0xDC00 && second < 0xE000;
+    if (high && low) {
+      at += 12;
+    } else if (first >= 0xD800 && first < 0xE000) {
+      text.replace(at, 6, "\\ufffd");
+      at += 6;
+    } else {
+      at += 2;  // a backslash and the character that it escapes
+    }
+  }
+}
+
+/// A document and the memory that holds it.
+class OwnedDocument {
+ public:
+  explicit OwnedDocument(std::string_view text) : text_(text) {
+    mend_halves(text_);
+    text_.append(YYJSON_PADDING_SIZE, '\0');
+    document_.reset(
+        yyjson_read_opts(text_.data(), text.size(),
+                         YYJSON_READ_INSITU | YYJSON_READ_NUMBER_AS_RAW | YYJSON_READ_ALLOW_INVALID_UNICODE,
+                         nullptr, &error_));
+  }
+  /// A null pointer if the text is no JSON.
+  [[nodiscard]] yyjson_val* root() const { return yyjson_doc_get_root(document_.get()); }
+  [[nodiscard]] const yyjson_read_err& error() const { return error_; }
+
+ private:
+  std::string text_;
+  yyjson_read_err error_{};
+  ReadDocument document_;
+};
+
+void append(std::string& list, std::string_view entry) {
+  if (entry.empty()) return;
+  if (!list.empty()) list += ',';
+  list += entry;
+}
+
+bool is_scalar(yyjson_val* value) { return !yyjson_is_ctn(value); }
+
+/// Calls `visit` with each member or element.
+template <class Visit>
+void each(yyjson_val* container, const Visit& visit) {
+  std::size_t index = 0, count = 0;
+  yyjson_val *name = nullptr, *value = nullptr;
+  if (yyjson_is_obj(container)) {
+    yyjson_obj_foreach(container, index, count, name, value) visit(value);
+  } else {
+    yyjson_arr_foreach(container, index, count, value) visit(value);
+  }
+}
+
+constexpr yyjson_write_flag as_it_is = YYJSON_WRITE_ALLOW_INVALID_UNICODE;
+
+std::string text_of(yyjson_val* value) {
+  if (yyjson_is_null(value)) return {};
+  if (yyjson_is_bool(value)) return yyjson_get_bool(value) ? "true" : "false";
+  if (is_scalar(value))
+    return {yyjson_is_str(value) ? yyjson_get_str(value) : yyjson_get_raw(value), yyjson_get_len(value)};
+  if (yyjson_is_obj(value)) return written(value, as_it_is);
+  std::string text;
+  bool scalars = true;
+  each(value, [&](yyjson_val* element) {
+    scalars = scalars && is_scalar(element);
+    if (scalars) append(text, text_of(element));
+  });
+  return scalars ? text : written(value, as_it_is);
+}
+
+yyjson_val* member(yyjson_val* container, std::string_view name) {
+  if (yyjson_is_obj(container)) return yyjson_obj_getn(container, name.data(), name.size());
+  const auto index = parse_number<std::size_t>(name);
+  return index ? yyjson_arr_get(container, *index) : nullptr;
+}
+
+std::string at_path(yyjson_val* value, std::string_view path) {
+  if (path.empty()) return text_of(value);
+  const std::string_view name = take_part(path, ".");
+  if (name != "*") {
+    yyjson_val* inner = member(value, name);
+    return inner == nullptr ? std::string() : at_path(inner, path);
+  }
+  std::string text;
+  each(value, [&](yyjson_val* inner) { append(text, at_path(inner, path)); });
+  return text;
+}
+
+}  // namespace
+
+std::string error(std::string_view document) {
+  const OwnedDocument read(document);
+  if (read.root() != nullptr) return {};
+  return std::string(read.error().msg) + " at byte " + std::to_string(read.error().pos);
+}
+
+std::optional<std::string> field(std::string_view document, std::string_view path) {
+  if (std::count(path.begin(), path.end(), '.') > deepest_path) return std::nullopt;
+  const OwnedDocument read(document);
+  if (read.root() == nullptr) return std::nullopt;
+  std::string text = at_path(read.root(), path);
+  return text.empty() ? std::nullopt : std::optional(std::move(text));
 }
 
 }  // namespace rankshim::json

@@ -1,9 +1,14 @@
 #pragma once
 
 #include <algorithm>
+#include <charconv>
+#include <concepts>
 #include <cstddef>
+#include <optional>
+#include <span>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <utility>
 
 /// Helpers for texts from elsewhere: variables, files, other programs' output.
@@ -108,5 +113,47 @@ std::string counted(std::string_view number, std::string_view noun);
 
 /// Cuts the next word, delimited by blanks, off a line; empty at its end.
 std::string_view take_word(std::string_view& line);
+
+/// Cuts the number at the start of a text off it. Returns nothing if there is none that the type can hold.
+template <std::integral Number>
+std::optional<Number> take_number(std::string_view& text, int base = 10) {
+  Number number{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number, base);
+  if (error != std::errc{}) return std::nullopt;
+  text.remove_prefix(static_cast<std::size_t>(end - text.data()));
+  return number;
+}
+
+/// The number at the start of a text; nothing if there is none that the type can hold.
+template <std::integral Number>
+std::optional<Number> first_number(std::string_view text) {
+  return take_number<Number>(text);
+}
+
+/// The number that the whole text is, without blanks and without "+". Returns nothing if it is no number that
+/// the type can hold.
+template <std::integral Number>
+std::optional<Number> parse_number(std::string_view text, int base = 10) {
+  const std::optional<Number> number = take_number<Number>(text, base);
+  return text.empty() ? number : std::nullopt;
+}
+
+/// Whether the whole text matches the glob: `*` is any run of characters, `?` any one, each other character
+/// itself. It takes time in the order of the two lengths' product at most. fnmatch(3) is not used, because in
+/// it brackets have a meaning, and because it takes C strings: the hundreds of comparisons at the start would
+/// copy both texts each time.
+bool fits(std::string_view text, std::string_view glob);
+
+/// The known name that begins with `wrong`, or else the one with the least edit distance to it, ignoring case
+/// and the spelling of dashes. Two neighbouring characters in the wrong order are one step; a name whose
+/// first words are one step away counts too. Empty if none is near enough to be a typing mistake: by default
+/// one step more than a third of the characters.
+std::string_view nearest(std::string_view wrong, std::span<const std::string_view> known,
+                         std::optional<std::size_t> most_steps = std::nullopt);
+
+/// What follows "there is no NAME" in a message: ", the nearest is NEAR", or nothing if `near` is empty.
+inline std::string and_nearest(std::string_view near) {
+  return near.empty() ? std::string() : ", the nearest is " + std::string(near);
+}
 
 }  // namespace rankshim

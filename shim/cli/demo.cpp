@@ -7,8 +7,8 @@
 #include <cstring>
 #include <string>
 
-#include "base/embedded.h"
-#include "base/exit_code.h"
+#include "base/fault.h"
+#include "base/files.h"
 #include "base/log.h"
 #include "cli/subcommands.h"
 #include "plan/launch.h"

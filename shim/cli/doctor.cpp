@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <string_view>
 
-#include "base/number.h"
 #include "base/text.h"
 #include "report/memory.h"
 #include "topology/topology.h"

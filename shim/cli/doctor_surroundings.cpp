@@ -9,8 +9,7 @@
 #include <cerrno>
 #include <ctime>
 
-#include "base/folder.h"
-#include "base/number.h"
+#include "base/files.h"
 #include "base/text.h"
 #include "cli/doctor.h"
 #include "node/accelerators.h"

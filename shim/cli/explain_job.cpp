@@ -1,7 +1,7 @@
 #include <string>
 #include <variant>
 
-#include "base/exit_code.h"
+#include "base/fault.h"
 #include "base/log.h"
 #include "cli/explain.h"
 #include "cli/print.h"

@@ -2,7 +2,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "base/json_field.h"
+#include "base/json.h"
 #include "cli/shell_quote.h"
 #include "platform/reader.h"
 

@@ -1,6 +1,6 @@
 #include "cli/licenses.h"
 
-#include "base/embedded.h"
+#include "base/files.h"
 
 namespace rankshim {
 

@@ -6,7 +6,7 @@
 #include <cerrno>
 #include <cstring>
 
-#include "base/exit_code.h"
+#include "base/fault.h"
 #include "base/log.h"
 #include "cli/explain.h"
 

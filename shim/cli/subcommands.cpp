@@ -5,9 +5,8 @@
 #include <algorithm>
 #include <variant>
 
-#include "base/exit_code.h"
+#include "base/fault.h"
 #include "base/log.h"
-#include "base/nearest.h"
 #include "base/text.h"
 #include "cli/doctor.h"
 #include "cli/explain.h"

@@ -4,7 +4,6 @@
 #include <array>
 #include <bitset>
 
-#include "base/number.h"
 #include "base/text.h"
 
 namespace rankshim {

@@ -1,6 +1,5 @@
 #include "node/cgroup.h"
 
-#include "base/number.h"
 #include "base/text.h"
 
 namespace rankshim {

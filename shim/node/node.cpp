@@ -21,7 +21,7 @@
 #include <span>
 #include <utility>
 
-#include "base/folder.h"
+#include "base/files.h"
 #include "base/text.h"
 #include "node/accelerators.h"
 #include "node/cgroup.h"

@@ -7,7 +7,7 @@
 #include <utility>
 #include <variant>
 
-#include "base/read_file.h"
+#include "base/files.h"
 #include "node/environment.h"
 
 namespace rankshim {
@@ -29,7 +29,7 @@ class Node {
 
   [[nodiscard]] const Environment& environment() const { return environment_; }
 
-  /// The file's content, or why it cannot be read (base/read_file.h).
+  /// The file's content, or why it cannot be read (base/files.h).
   [[nodiscard]] virtual std::variant<std::string, Unreadable> read(const std::string& path) const = 0;
 
   /// The same if the reason does not matter.

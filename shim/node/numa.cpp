@@ -8,7 +8,6 @@
 #include <string_view>
 #include <vector>
 
-#include "base/number.h"
 #include "base/text.h"
 
 namespace rankshim {

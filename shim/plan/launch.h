@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/fault.h"
-#include "base/signal_scope.h"
+#include "base/signals.h"
 #include "node/node.h"
 #include "plan/environment_change.h"
 #include "plan/until.h"

@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/toml_document.h"
+#include "base/toml.h"
 #include "platform/expression.h"
 #include "platform/reader.h"
 

@@ -3,9 +3,8 @@
 #include <algorithm>
 #include <array>
 
-#include "base/glob.h"
-#include "base/json_field.h"
-#include "base/read_file.h"
+#include "base/files.h"
+#include "base/json.h"
 #include "base/text.h"
 #include "node/hosts_file.h"
 

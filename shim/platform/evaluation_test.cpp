@@ -2,7 +2,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "base/read_file.h"
+#include "base/files.h"
 #include "node/fake_node.h"
 #include "platform/profiles_for_test.h"
 #include "platform/recognise.h"

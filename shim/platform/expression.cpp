@@ -4,7 +4,6 @@
 #include <limits>
 #include <numeric>
 
-#include "base/nearest.h"
 #include "base/text.h"
 
 namespace rankshim::platform {

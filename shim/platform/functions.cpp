@@ -2,8 +2,7 @@
 
 #include <algorithm>
 
-#include "base/json_field.h"
-#include "base/number.h"
+#include "base/json.h"
 #include "base/text.h"
 #include "platform/host_expression.h"
 #include "platform/host_list.h"

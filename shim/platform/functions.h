@@ -47,7 +47,7 @@ enum class Function : std::uint8_t {
   index,        ///< index(TEXT, LIST)    the number of the list's first entry that equals the text, from 0
   rest,   ///< rest(LIST)            the list without its first line, or without its first entry if it is one
           ///< line
-  field,  ///< field(JSON, PATH)     base/json_field.h
+  field,  ///< field(JSON, PATH)     base/json.h
   slurm_tasks,  ///< slurm_tasks(LIST, N)  the tasks of node N, from 0, by a SLURM_*TASKS_PER_NODE such as
                 ///< 2(x3),1
 

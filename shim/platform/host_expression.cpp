@@ -5,7 +5,6 @@
 #include <span>
 #include <utility>
 
-#include "base/number.h"
 #include "base/text.h"
 #include "platform/host_list.h"
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/text.h"
-#include "base/toml_document.h"
+#include "base/toml.h"
 #include "platform/expression.h"
 
 namespace rankshim::platform {

@@ -2,7 +2,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "base/toml_document.h"
+#include "base/toml.h"
 
 using namespace rankshim;
 using namespace rankshim::platform;

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "base/glob.h"
 #include "base/text.h"
 
 namespace rankshim::platform {

@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <array>
 
-#include "base/glob.h"
-#include "base/nearest.h"
 #include "base/text.h"
 #include "platform/evaluation.h"
 #include "platform/variable_index.h"

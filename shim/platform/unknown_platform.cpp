@@ -9,7 +9,6 @@
 #include <span>
 #include <string_view>
 
-#include "base/number.h"
 #include "base/text.h"
 #include "platform/host_list.h"
 

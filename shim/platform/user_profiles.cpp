@@ -4,8 +4,6 @@
 #include <functional>
 #include <utility>
 
-#include "base/glob.h"
-#include "base/nearest.h"
 #include "base/text.h"
 #include "platform/builtin.h"
 #include "platform/recognise.h"

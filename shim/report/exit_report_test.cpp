@@ -7,7 +7,7 @@
 #include <fstream>
 #include <sstream>
 
-#include "base/json_field.h"
+#include "base/json.h"
 #include "base/text.h"
 #include "node/fake_node.h"
 #include "report/files.h"
@@ -25,14 +25,14 @@ std::string content(const std::string& path) {
 }
 
 /// A folder that goes with the test.
-struct Folder {
-  Folder() { REQUIRE(mkdtemp(path.data()) != nullptr); }
-  ~Folder() {
+struct TemporaryFolder {
+  TemporaryFolder() { REQUIRE(mkdtemp(path.data()) != nullptr); }
+  ~TemporaryFolder() {
     unlink((path + "/file").c_str());
     rmdir(path.c_str());
   }
-  Folder(const Folder&) = delete;
-  Folder& operator=(const Folder&) = delete;
+  TemporaryFolder(const TemporaryFolder&) = delete;
+  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
   std::string path = "/tmp/rankshim-test-XXXXXX";
 };
 
@@ -150,7 +150,7 @@ TEST_CASE("the termination message is empty where nothing is known but the exit 
 }
 
 TEST_CASE("the termination log is written in place, and a provisional word is taken back", "[report]") {
-  const Folder folder;
+  const TemporaryFolder folder;
   const std::string path = folder.path + "/file";
   TerminationLog log(path);
   log.finish("");

@@ -14,7 +14,6 @@
 #include <string>
 
 #include "base/log.h"
-#include "base/number.h"
 #include "base/text.h"
 
 namespace rankshim {

@@ -4,7 +4,6 @@
 
 #include <string_view>
 
-#include "base/number.h"
 #include "base/text.h"
 #include "node/cgroup.h"
 

@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "base/exit_code.h"
+#include "base/fault.h"
 #include "report/exit_report.h"
 #include "report/files.h"
 

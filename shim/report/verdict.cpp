@@ -10,8 +10,8 @@
 #include <cstring>
 
 #include "base/duration.h"
-#include "base/exit_code.h"
-#include "base/signal_text.h"
+#include "base/fault.h"
+#include "base/signals.h"
 #include "base/text.h"
 #include "launchers/torchrun/lost_peer.h"
 #include "settings/settings.h"

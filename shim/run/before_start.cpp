@@ -7,9 +7,9 @@
 #include <utility>
 
 #include "base/duration.h"
-#include "base/exit_code.h"
+#include "base/fault.h"
 #include "base/log.h"
-#include "base/signal_text.h"
+#include "base/signals.h"
 #include "base/text.h"
 #include "run/hooks.h"
 #include "run/policy.h"

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "base/duration.h"
-#include "base/exit_code.h"
+#include "base/fault.h"
 #include "base/log.h"
 #include "report/exit_report.h"
 #include "report/files.h"

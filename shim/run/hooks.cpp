@@ -3,7 +3,7 @@
 #include <cstring>
 
 #include "base/duration.h"
-#include "base/exit_code.h"
+#include "base/fault.h"
 #include "run/policy.h"
 #include "supervise/supervise.h"
 

@@ -4,7 +4,7 @@
 #include <optional>
 #include <utility>
 
-#include "base/signal_text.h"
+#include "base/signals.h"
 #include "base/text.h"
 #include "launchers/native/workers.h"
 #include "launchers/torchrun/agent.h"

@@ -1,6 +1,6 @@
 #include "run/policy.h"
 
-#include "base/signal_text.h"
+#include "base/signals.h"
 
 namespace rankshim {
 

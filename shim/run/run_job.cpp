@@ -9,9 +9,9 @@
 #include <utility>
 #include <variant>
 
-#include "base/exit_code.h"
+#include "base/fault.h"
 #include "base/log.h"
-#include "base/signal_text.h"
+#include "base/signals.h"
 #include "base/text.h"
 #include "launchers/torchrun/temporary_folder.h"
 #include "loop/loop.h"

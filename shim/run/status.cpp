@@ -16,12 +16,9 @@
 #include <optional>
 #include <system_error>
 
-#include "base/folder.h"
+#include "base/files.h"
 #include "base/json.h"
-#include "base/json_field.h"
 #include "base/log.h"
-#include "base/number.h"
-#include "base/read_file.h"
 #include "base/text.h"
 #include "loop/loop.h"
 #include "supervise/tree.h"

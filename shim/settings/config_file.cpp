@@ -1,11 +1,9 @@
 #include <spdlog/fmt/fmt.h>
 
-#include "base/exit_code.h"
-#include "base/nearest.h"
-#include "base/read_file.h"
+#include "base/fault.h"
+#include "base/files.h"
 #include "base/text.h"
 #include "base/toml.h"
-#include "base/toml_nesting.h"
 #include "settings/option_value.h"
 #include "settings/settings_reader.h"
 

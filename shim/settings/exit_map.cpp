@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <utility>
 
-#include "base/number.h"
 #include "base/text.h"
 
 namespace rankshim {

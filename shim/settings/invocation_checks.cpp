@@ -2,8 +2,7 @@
 
 #include <algorithm>
 
-#include "base/exit_code.h"
-#include "base/nearest.h"
+#include "base/fault.h"
 #include "base/text.h"
 #include "settings/option_value.h"
 #include "settings/settings_reader.h"

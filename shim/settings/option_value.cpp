@@ -3,8 +3,6 @@
 #include <utility>
 
 #include "base/duration.h"
-#include "base/nearest.h"
-#include "base/number.h"
 #include "base/text.h"
 
 namespace rankshim {

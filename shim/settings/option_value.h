@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/fact.h"
-#include "base/signal_text.h"
+#include "base/signals.h"
 #include "node/environment.h"
 #include "settings/exit_map.h"
 #include "settings/options.h"

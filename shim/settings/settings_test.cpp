@@ -4,8 +4,8 @@
 #include <fstream>
 #include <sstream>
 
-#include "base/exit_code.h"
-#include "base/read_file.h"
+#include "base/fault.h"
+#include "base/files.h"
 #include "base/toml.h"
 #include "node/fake_node.h"
 #include "settings/exit_map.h"

@@ -3,7 +3,7 @@
 #include <cerrno>
 #include <csignal>
 
-#include "base/exit_code.h"
+#include "base/fault.h"
 
 namespace rankshim::supervise {
 

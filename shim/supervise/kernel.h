@@ -6,7 +6,7 @@
 #include <chrono>
 #include <cstdint>
 
-#include "base/signal_text.h"
+#include "base/signals.h"
 
 /// The system calls for signals, processes and terminals, one small function each. A function returns what
 /// the kernel returns: 0 or more, or −errno. The calls bypass libc where it interferes: musl hides the

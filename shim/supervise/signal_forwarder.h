@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/signal_scope.h"
+#include "base/signals.h"
 #include "supervise/kernel.h"
 #include "supervise/launcher.h"
 #include "supervise/signal_queue.h"

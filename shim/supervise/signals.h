@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-#include "base/signal_text.h"
+#include "base/signals.h"
 
 /// Signals by the kernel's numbers, 1 to 64. musl hides 32 to 34 from its functions and numbers SIGRTMIN 35,
 /// so sets are plain 64 bits and the calls bypass libc. RTMIN here is 34, as for kill(1), systemd and

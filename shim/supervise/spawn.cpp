@@ -12,9 +12,9 @@
 #include <string>
 #include <string_view>
 
-#include "base/folder.h"
+#include "base/files.h"
 #include "base/log.h"
-#include "base/number.h"
+#include "base/text.h"
 #include "node/program_path.h"
 #include "supervise/kernel.h"
 #include "supervise/signals.h"

@@ -5,8 +5,7 @@
 #include <chrono>
 #include <optional>
 
-#include "base/signal_scope.h"
-#include "base/signal_text.h"
+#include "base/signals.h"
 #include "supervise/ending.h"
 #include "supervise/launcher.h"
 #include "supervise/signal_queue.h"

@@ -11,9 +11,9 @@
 #include <cstdio>
 #include <ctime>
 
-#include "base/folder.h"
-#include "base/number.h"
-#include "base/signal_text.h"
+#include "base/files.h"
+#include "base/signals.h"
+#include "base/text.h"
 
 namespace rankshim::supervise {
 namespace {

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "base/signal_text.h"
+#include "base/signals.h"
 #include "supervise/kernel.h"
 
 /// Processes by /proc. /proc may be missing, or show another PID namespace's numbers: then nothing is known.

@@ -2,7 +2,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "base/glob.h"
+#include "base/text.h"
 #include "launchers/torchrun/torchrun_command.h"
 #include "platform/builtin.h"
 #include "settings/settings.h"

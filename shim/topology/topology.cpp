@@ -7,7 +7,6 @@
 #include <iterator>
 #include <utility>
 
-#include "base/number.h"
 #include "base/text.h"
 #include "topology/near_miss.h"
 #include "topology/rank_unit.h"

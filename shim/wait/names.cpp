@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "base/number.h"
 #include "base/text.h"
 #include "node/hosts_file.h"
 

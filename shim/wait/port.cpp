@@ -15,7 +15,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/read_file.h"
+#include "base/files.h"
 #include "base/text.h"
 #include "loop/timer.h"
 #include "node/own_address.h"

@@ -8,8 +8,8 @@
 #include <cerrno>
 #include <utility>
 
+#include "base/files.h"
 #include "base/log.h"
-#include "base/read_file.h"
 #include "base/text.h"
 #include "wait/dns_client.h"
 #include "wait/names.h"

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <array>
 
-#include "base/embedded.h"
+#include "base/files.h"
 #include "base/text.h"
-#include "base/toml_document.h"
+#include "base/toml.h"
 #include "platform/user_profiles.h"
 
 namespace rankshim::by_name {

@@ -14,7 +14,6 @@
 #include <utility>
 
 #include "base/log.h"
-#include "base/without_waiting.h"
 
 namespace rankshim::native {
 namespace {

@@ -12,7 +12,7 @@ namespace rankshim::native {
 /// Writes what the workers print to two descriptors, rankshim's stdout and stderr, in whole lines, each after
 /// its worker's prefix. A line of more than `longest_line` bytes is divided. As long as stdout or stderr
 /// takes nothing, nothing more is read for it: a worker that writes to a pipe then waits, as it would without
-/// rankshim. Nothing here waits, unless stdout or stderr is a regular file (base/without_waiting.h), but for
+/// rankshim. Nothing here waits, unless stdout or stderr is a regular file (base/log.h), but for
 /// 50 µs while lines come fast.
 class Relay {
  public:

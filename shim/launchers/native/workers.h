@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "base/signal_text.h"
+#include "base/signals.h"
 #include "launchers/native/output.h"
 #include "launchers/native/worker.h"
 #include "node/node.h"

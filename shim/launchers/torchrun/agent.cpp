@@ -10,7 +10,7 @@
 
 #include "base/duration.h"
 #include "base/log.h"
-#include "base/number.h"
+#include "base/text.h"
 #include "launchers/torchrun/find_workers.h"
 #include "supervise/kernel.h"
 #include "supervise/stacks.h"

@@ -6,7 +6,7 @@
 #include <optional>
 #include <string>
 
-#include "base/signal_text.h"
+#include "base/signals.h"
 #include "launchers/torchrun/meeting.h"
 #include "launchers/torchrun/program.h"
 #include "launchers/torchrun/worker_watch.h"

@@ -2,8 +2,8 @@
 
 #include <catch2/catch.hpp>
 
-#include "base/json_field.h"
-#include "base/read_file.h"
+#include "base/files.h"
+#include "base/json.h"
 #include "launchers/torchrun/error_file.h"
 #include "node/fake_node.h"
 

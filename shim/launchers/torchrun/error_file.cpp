@@ -5,8 +5,8 @@
 #include <string_view>
 #include <utility>
 
-#include "base/json_field.h"
-#include "base/number.h"
+#include "base/json.h"
+#include "base/text.h"
 #include "launchers/torchrun/cut_json.h"
 
 namespace rankshim {

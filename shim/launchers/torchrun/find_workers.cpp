@@ -6,8 +6,8 @@
 #include <ctime>
 #include <string_view>
 
-#include "base/number.h"
-#include "base/signal_text.h"
+#include "base/signals.h"
+#include "base/text.h"
 
 namespace rankshim::torchrun {
 

@@ -6,7 +6,6 @@
 #include <array>
 #include <set>
 
-#include "base/number.h"
 #include "base/text.h"
 #include "launchers/torchrun/torchrun_command.h"
 #include "supervise/tree.h"

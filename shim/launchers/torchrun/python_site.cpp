@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "base/embedded.h"
+#include "base/files.h"
 
 namespace rankshim {
 namespace {

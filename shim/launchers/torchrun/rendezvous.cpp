@@ -8,8 +8,7 @@
 #include <optional>
 #include <string>
 
-#include "base/folder.h"
-#include "base/number.h"
+#include "base/files.h"
 #include "base/text.h"
 #include "supervise/tree.h"
 

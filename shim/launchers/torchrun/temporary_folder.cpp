@@ -15,7 +15,7 @@
 #include <system_error>
 #include <utility>
 
-#include "base/folder.h"
+#include "base/files.h"
 #include "base/log.h"
 #include "supervise/working_directory.h"
 

@@ -14,9 +14,8 @@
 #include <cstring>
 #include <utility>
 
-#include "base/folder.h"
+#include "base/files.h"
 #include "base/log.h"
-#include "base/number.h"
 #include "base/text.h"
 #include "loop/loop.h"
 #include "supervise/kernel.h"

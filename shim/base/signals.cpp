@@ -1,8 +1,7 @@
-#include "base/signal_text.h"
+#include "base/signals.h"
 
 #include <csignal>
 
-#include "base/number.h"
 #include "base/text.h"
 
 namespace rankshim::supervise {

@@ -1,4 +1,4 @@
-#include "base/without_waiting.h"
+#include "base/log.h"
 
 #include <fcntl.h>
 #include <pty.h>

@@ -1,4 +1,4 @@
-#include "base/read_file.h"
+#include "base/files.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -64,6 +64,24 @@ std::variant<std::string, Unreadable> read_file(const std::string& path) {
   close(descriptor);
   if (error != 0) return Unreadable(error);
   return content;
+}
+
+Folder::Folder(const char* path) : folder_(opendir(path), closedir) {}
+
+Folder::Folder(int descriptor) : folder_(descriptor < 0 ? nullptr : fdopendir(descriptor), closedir) {
+  if (folder_ == nullptr && descriptor >= 0) close(descriptor);
+}
+
+int Folder::descriptor() const { return folder_ == nullptr ? -1 : dirfd(folder_.get()); }
+
+const char* Folder::next() {
+  if (folder_ == nullptr) return nullptr;
+  while (const dirent* entry = readdir(folder_.get())) {
+    const char* name = entry->d_name;  // no lengths: /dev has hundreds, and is read at each start
+    const bool skipped = name[0] == '.' && (name[1] == '\0' || (name[1] == '.' && name[2] == '\0'));
+    if (!skipped) return name;
+  }
+  return nullptr;
 }
 
 }  // namespace rankshim

@@ -1,11 +1,9 @@
-#include "base/toml_document.h"
+#include "base/toml.h"
 
 #include <algorithm>
 #include <utility>
 
-#include "base/nearest.h"
 #include "base/text.h"
-#include "base/toml_nesting.h"
 
 namespace rankshim {
 
@@ -40,6 +38,39 @@ void TomlDocument::reject_unknown(const toml::table& table, std::span<const std:
     fault(node, "there is no key '" + std::string(key) + "' here" + and_nearest(nearest(key, known)),
           "use one of " + joined(known));
   }
+}
+
+std::optional<std::size_t> line_of_too_many_dots(std::string_view document) {
+  constexpr std::size_t most = 256;
+  std::size_t dots = 0, line = 1;
+  for (std::size_t i = 0; i < document.size(); ++i) {
+    const char c = document[i];
+    if (c == '\n') ++line;
+    if (c == '.' && ++dots > most) return line;
+    if (c == '#') {
+      i = std::min(document.find('\n', i), document.size()) - 1;
+    } else if (c == '"' || c == '\'') {
+      const std::string_view three = document.substr(i, 3);
+      const bool multi = three.size() == 3 && three[1] == c && three[2] == c;
+      i += multi ? 3 : 1;
+      while (i < document.size()) {
+        if (document[i] == '\\' && c == '"') {
+          i += 2;
+          continue;
+        }
+        if (document[i] == '\n') {
+          ++line;
+          if (!multi) break;
+        }
+        if (document[i] == c && (!multi || document.substr(i, 3) == three)) {
+          i += multi ? 2 : 0;
+          break;
+        }
+        ++i;
+      }
+    }
+  }
+  return std::nullopt;
 }
 
 }  // namespace rankshim

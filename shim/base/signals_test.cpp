@@ -1,4 +1,4 @@
-#include "base/signal_text.h"
+#include "base/signals.h"
 
 #include <catch2/catch.hpp>
 #include <csignal>

@@ -1,0 +1,65 @@
+#pragma once
+
+#include <dirent.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <variant>
+
+namespace rankshim {
+
+/// rankshim reads at most this much of a file: 1 MiB.
+constexpr std::size_t largest_file = std::size_t{1} << 20U;
+
+/// Why a file cannot be read.
+struct Unreadable {
+  enum class Kind : std::uint8_t {
+    absent,         ///< there is nothing of that name
+    not_regular,    ///< reading it could block or consume it: a FIFO, a terminal, a folder
+    out_of_memory,  ///< the system has no memory or descriptor, or forbids the call: not the file's fault
+    refused,        ///< anything else: a permission, a broken disk
+  };
+  Kind kind = Kind::refused;
+  int error = 0;  ///< errno
+
+  explicit Unreadable(int number);
+  /// The reason for a message to a user who named the file: "Permission denied", "it is not a regular file".
+  [[nodiscard]] std::string why() const;
+};
+
+/// The content of a regular file (or of /dev/null): at most largest_file and one byte more, which shows that
+/// the file is larger.
+std::variant<std::string, Unreadable> read_file(const std::string& path);
+
+/// An open folder, whose entries are read one by one. std::filesystem's iterator has no descriptor, which
+/// openat(2) and readlinkat(2) need, and would make the binary 10 kB larger (measured).
+class Folder {
+ public:
+  explicit Folder(const char* path);
+  /// Takes the descriptor over, and closes it even if it is no folder's.
+  explicit Folder(int descriptor);
+
+  /// Whether it could be opened. If not, it has no entries, and after the constructor by path errno says why.
+  explicit operator bool() const { return folder_ != nullptr; }
+  /// -1 if it could not be opened.
+  [[nodiscard]] int descriptor() const;
+
+  /// The name of the next entry in no order, without "." and "..", valid until the next call. Null after the
+  /// last, and if the system refuses to read on.
+  const char* next();
+
+ private:
+  std::unique_ptr<DIR, int (*)(DIR*)> folder_;
+};
+
+/// A file that the build puts into the binary as it is (embed() in CMakeLists.txt). A source includes its
+/// .inc as the entries of an array of these.
+struct EmbeddedFile {
+  std::string_view name;  ///< without folder and ending
+  std::string_view text;
+};
+
+}  // namespace rankshim
