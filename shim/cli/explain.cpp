@@ -21,18 +21,15 @@ constexpr std::array<Fact, 14> shown_facts = {
     Fact::rank,   Fact::world_size, Fact::local_rank,     Fact::local_world_size};
 
 std::string_view granularity_name(const Topology& topology) {
-  return topology.granularity == platform::Granularity::process ? "process" : "node";
+  return topology.is<CreatedProcess>() ? "process" : "node";
 }
 
 std::string waiting(const Topology& topology, Until wait, const Settings& settings) {
   if (wait == Until::none) return "nothing";
-  const Facts& facts = topology.facts;
+  const Master& master = *topology.master();
   const std::string limit = format_time(*settings.time(Option::wait_timeout));
-  if (wait == Until::name) {
-    return fmt::format("the name {}, at most {}", facts.text(Fact::master_addr), limit);
-  }
-  return fmt::format("{} to answer, at most {}",
-                     host_port(facts.text(Fact::master_addr), facts.text(Fact::master_port)), limit);
+  if (wait == Until::name) return fmt::format("the name {}, at most {}", master.host, limit);
+  return fmt::format("{} to answer, at most {}", master.text(), limit);
 }
 
 json::Object json_environment(const EnvironmentChange& change) {
@@ -50,8 +47,8 @@ json::Object json_waiting(const Topology& topology, Until wait, const Settings& 
     return object;
   }
   object.text("for", wait == Until::name ? "name" : "port");
-  object.text("host", topology.facts.text(Fact::master_addr));
-  if (wait == Until::port) object.number("port", topology.number(Fact::master_port));
+  object.text("host", topology.master()->host);
+  if (wait == Until::port) object.number("port", topology.master()->port);
   object.raw("timeout_seconds", json::number_of_seconds(*settings.time(Option::wait_timeout)));
   return object;
 }
@@ -59,7 +56,8 @@ json::Object json_waiting(const Topology& topology, Until wait, const Settings& 
 /// What a job of several nodes would have to set, if nothing shows that there is one.
 std::string needs(const Topology& topology, const LaunchPlan& plan) {
   const auto& nodes = topology.facts[Fact::nnodes];
-  if (!topology.alone || !nodes || nodes->origin != Origin::fallback || !topology.warnings.empty()) return {};
+  if (!topology.is<LoneNode>() || !nodes || nodes->origin != Origin::fallback || !topology.warnings.empty())
+    return {};
   std::string out =
       "\nNo job was found: nothing here names other nodes, so this node would train alone.\n"
       "  several nodes  give each --nnodes, --node-rank and --master-addr, or the variables\n"

@@ -42,21 +42,20 @@ doctor::JobNeeds resolve_for_doctor(const Invocation& invocation, const Node& no
     return found;
   }
   const auto& [topology, choice] = std::get<Job>(resolved);
-  const bool created = topology.granularity == platform::Granularity::process;
-  const std::string_view master = topology.facts.text(Fact::master_addr);
-  add(Severity::ok,
-      topology.alone ? fmt::format("this node is the only one ({})", topology.platform)
-                     : fmt::format("node {} of {} nodes on {}, master {}",
-                                   topology.facts.has(Fact::node_rank) ? topology.facts.text(Fact::node_rank)
-                                                                       : "(ranked by torch)",
-                                   topology.facts.text(Fact::nnodes), topology.platform,
-                                   master.empty() ? "unknown" : master));
+  const Master* master = topology.master();
+  add(Severity::ok, topology.is_alone() ? fmt::format("this node is the only one ({})", topology.platform)
+                                        : fmt::format("node {} of {} nodes on {}, master {}",
+                                                      topology.facts.has(Fact::node_rank)
+                                                          ? topology.facts.text(Fact::node_rank)
+                                                          : "(ranked by torch)",
+                                                      topology.facts.text(Fact::nnodes), topology.platform,
+                                                      master == nullptr ? "unknown" : master->host));
   for (const auto* warnings : {&topology.warnings, &choice.warnings})
     for (const std::string& warning : *warnings) add(Severity::warning, warning);
   if (!choice.missing.empty()) add(Severity::problem, choice.missing);
-  found.workers = std::max(1U, topology.number(created ? Fact::local_world_size : Fact::nproc_per_node));
-  found.several_nodes = !topology.alone;
-  if (!topology.alone && !topology.host.value_or(false)) found.master = master;
+  found.workers = std::max(1U, topology.workers());
+  found.several_nodes = !topology.is_alone();
+  if (master != nullptr && !topology.hosts_master().value_or(false)) found.master = master->host;
   found.needs_torch = invocation.arguments.empty() || !choice.python.empty();
   return found;
 }

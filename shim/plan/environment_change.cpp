@@ -50,18 +50,19 @@ void set_node(EnvironmentChange& change, const Topology& topology, const Node& n
   set_known(change, facts, "MASTER_ADDR", Fact::master_addr);
   set_known(change, facts, "MASTER_PORT", Fact::master_port);
   const Environment& environment = node.environment();
-  if (topology.elastic) set_elastic(change, facts);
-  if (topology.alone_by_user && (environment.get("RANK") || environment.get("WORLD_SIZE"))) {
+  if (topology.is<ElasticNode>()) set_elastic(change, facts);
+  const auto* lone = topology.as<LoneNode>();
+  if (lone != nullptr && lone->by_user && (environment.get("RANK") || environment.get("WORLD_SIZE"))) {
     // The platform's are those of a job of several nodes, which env:// would wait for.
     const bool one = facts.text(Fact::nproc_per_node) == "1";
     for (const auto& [name, value] : {std::pair("RANK", "0"), std::pair("WORLD_SIZE", "1")})
       one ? void(change.set.emplace_back(name, value)) : void(change.unset.emplace_back(name));
   }
-  if (topology.alone) return;
+  if (lone != nullptr) return;
   // OpenMMLab's scripts read PORT as the master's port; other programs read it as their web server's port.
   if (!environment.get("PORT")) set_known(change, facts, "PORT", Fact::master_port);
   // A node with one worker is that worker's env:// process; the platform's RANK and WORLD_SIZE stay.
-  if (!topology.elastic && facts.text(Fact::nproc_per_node) == "1" && !environment.get("RANK") &&
+  if (!topology.is<ElasticNode>() && facts.text(Fact::nproc_per_node) == "1" && !environment.get("RANK") &&
       !environment.get("WORLD_SIZE")) {
     set_known(change, facts, "RANK", Fact::node_rank);
     set_known(change, facts, "WORLD_SIZE", Fact::nnodes);
@@ -121,8 +122,8 @@ Environment EnvironmentChange::apply(const Environment& environment) const {
 
 EnvironmentChange environment_change(const Topology& topology, const Node& node, bool with_pet) {
   EnvironmentChange change;
-  if (!topology.idle_role.empty()) return change;
-  if (topology.granularity == platform::Granularity::process) {
+  if (topology.is<Idle>()) return change;
+  if (topology.is<CreatedProcess>()) {
     set_process(change, topology.facts);
   } else {
     set_node(change, topology, node);

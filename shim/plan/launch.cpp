@@ -10,8 +10,6 @@
 
 namespace rankshim {
 
-using platform::Granularity;
-
 bool is_script(const std::vector<std::string>& command) {
   return !command.empty() && (command[0] == "-m" || command[0].ends_with(".py"));
 }
@@ -27,19 +25,18 @@ std::string find_interpreter(const Settings& settings, const Node& node) {
 }
 
 std::optional<Fault> check_idle_role(LaunchChoice& choice, const LaunchInput& input, bool can_train) {
-  const Topology& topology = input.topology;
-  if (topology.idle_role.empty()) return std::nullopt;
-  const std::string what = fmt::format("this container's role on {} is '{}' ({})", topology.platform,
-                                       topology.idle_role, topology.idle_because);
+  const auto* idle = input.topology.as<Idle>();
+  if (idle == nullptr) return std::nullopt;
+  const std::string what = fmt::format("this container's role on {} is '{}' ({})", input.topology.platform,
+                                       idle->name, idle->because);
   if (!can_train) {
     choice.warnings.push_back(what + ", which does not train; the program runs as it is");
     return std::nullopt;
   }
-  return Fault{fmt::format("{}, where {} would train alone", what, input.command[0]), topology.idle_names,
+  return Fault{fmt::format("{}, where {} would train alone", what, input.command[0]), idle->names,
                fmt::format("{}, or describe this node with --platform=generic, --nnodes, "
                            "--node-rank and --master-addr (RANKSHIM_PLATFORM, …)",
-                           topology.idle_fix.empty() ? "start it where the job's training tasks run"
-                                                     : topology.idle_fix)};
+                           idle->fix.empty() ? "start it where the job's training tasks run" : idle->fix)};
 }
 
 void choose_scope(LaunchChoice& choice, const Settings& settings) {
@@ -53,20 +50,20 @@ void choose_scope(LaunchChoice& choice, const Settings& settings) {
 void choose_wait(LaunchChoice& choice, const LaunchInput& input) {
   const Topology& topology = input.topology;
   const std::string_view wanted = input.settings.text(Option::wait);
-  const bool has_master = topology.facts.has(Fact::master_addr) && topology.idle_role.empty();
-  if (!has_master || wanted == "none") return;
-  const std::string_view master = topology.facts.text(Fact::master_addr);
+  const Master* master = topology.master();
+  if (master == nullptr || wanted == "none") return;
   if (wanted == "auto") {
     // `rankshim wait` has no command: its purpose is the master itself, not only its name.
     const bool joins = choice.by_torchrun() || (choice.launches() && is_script(input.command)) ||
-                       input.command.empty() || topology.granularity == Granularity::process;
-    const bool needs_no_wait = topology.alone && (is_literal(master) || is_localhost_name(master));
+                       input.command.empty() || topology.is<CreatedProcess>();
+    const bool needs_no_wait =
+        topology.is_alone() && (is_literal(master->host) || is_localhost_name(master->host));
     if (topology.platform == "none" || needs_no_wait) return;
     choice.wait = joins ? Until::port : Until::name;
   } else {
     choice.wait = wanted == "port" ? Until::port : Until::name;
   }
-  if (choice.wait == Until::port && topology.host.value_or(false))
+  if (choice.wait == Until::port && topology.hosts_master().value_or(false))
     choice.wait = Until::name;  // this node opens the port
 }
 
@@ -96,8 +93,8 @@ std::string find_missing(const LaunchChoice& choice, const LaunchInput& input, c
 /// By default torchrun gives each worker one thread, and prints a banner about it.
 void share_cpus(EnvironmentChange& change, const LaunchChoice& choice, const LaunchInput& input) {
   const Environment& environment = input.node.environment();
-  const bool created = input.topology.granularity == Granularity::process;
-  const unsigned workers = input.topology.number(created ? Fact::local_world_size : Fact::nproc_per_node);
+  const bool created = input.topology.is<CreatedProcess>();
+  const unsigned workers = input.topology.workers();
   if ((!choice.launches() && !created) || workers < 2 || environment.get("OMP_NUM_THREADS")) return;
   // Slurm has already shared them out (srun(1), --cpus-per-task).
   const auto per_task =

@@ -28,7 +28,7 @@ bool own_name_is_reachable(const Node& node) {
 
 Variables network_interface(const Topology& topology, const Node& node,
                             const std::optional<std::string>& address) {
-  if (topology.alone || !topology.idle_role.empty() || topology.facts.text(Fact::nnodes) == "1") return {};
+  if (topology.is_alone() || topology.is<Idle>() || topology.nodes() == 1U) return {};
   const Environment& environment = node.environment();
   if (environment.get("GLOO_SOCKET_IFNAME") || own_name_is_reachable(node)) return {};
   const std::string master = address.value_or(std::string(topology.facts.text(Fact::master_addr)));

@@ -12,7 +12,7 @@ Variables named(std::vector<std::string> variables, const std::string& hosts, co
   node.files["/etc/hosts"] = hosts;
   node.own_addresses = {"127.0.0.1", "::1", "10.0.0.7", "fd00::7"};
   Topology topology;
-  topology.facts[Fact::nnodes] = Value{"2", Origin::option, "--nnodes"};
+  topology.part = StaticNode{};
   return network_interface(topology, node, master);
 }
 

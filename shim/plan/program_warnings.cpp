@@ -14,9 +14,9 @@ void warn_of_env(const Topology& topology, const PythonWords& python, const Node
                  std::vector<std::string>& warnings) {
   const RankVariables ranks = rank_variables(node.environment());
   KnownNode known;
-  known.nnodes = topology.number(Fact::nnodes);
-  known.node_rank = topology.number(Fact::node_rank);
-  known.workers = topology.number(Fact::nproc_per_node);
+  known.nnodes = topology.nodes();
+  known.node_rank = topology.node_rank();
+  known.workers = topology.workers();
   if (python.module || !units_differ(ranks, known)) return;
   if (node.file(python.what).value_or("").find("init_process_group") == std::string::npos) return;
   warnings.push_back(fmt::format(
@@ -30,7 +30,7 @@ void warn_of_env(const Topology& topology, const PythonWords& python, const Node
 std::vector<std::string> program_warnings(const Topology& topology, const Settings& settings,
                                           const std::vector<std::string>& command, const Node& node) {
   std::vector<std::string> warnings;
-  if (topology.granularity != platform::Granularity::node || !topology.idle_role.empty()) return warnings;
+  if (topology.is<CreatedProcess>() || topology.is<Idle>()) return warnings;
   const auto python = read_python(command);
   if (!python) return warnings;
   warn_of_env(topology, *python, node, warnings);

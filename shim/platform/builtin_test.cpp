@@ -25,8 +25,9 @@ std::vector<std::string> described(const Platform& platform) {
   std::string also;
   for (const std::string& other : platform.also_matched) also += (also.empty() ? "also: " : ", ") + other;
   if (!also.empty()) lines.push_back(also);
-  if (!platform.idle_role.empty()) lines.push_back("role: " + platform.idle_role);
-  if (!platform.pending.empty()) lines.push_back("pending: " + platform.pending);
+  if (platform.idle) lines.push_back("role: " + platform.idle->name);
+  if (platform.pending)
+    lines.push_back("pending: " + platform.pending->name + " (" + platform.pending->because + ")");
   for (std::size_t i = 0; i < fact_count; ++i)
     if (const auto& value = platform.facts[static_cast<Fact>(i)])
       lines.push_back(std::string(fact_names[i]) + ": " + value->text + " (" + value->source() + ")");

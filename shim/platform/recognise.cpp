@@ -31,15 +31,6 @@ struct Match {
   }
 };
 
-/// One of a profile's roles, refusals or pending states that applies to this node; the name is empty if none
-/// does.
-struct Applicable {
-  std::string name;
-  std::string because;
-  std::string fix;
-  std::vector<std::string> names;
-};
-
 bool fits_any(std::string_view text, std::string_view globs) {
   while (!globs.empty())
     if (fits(text, take_part(globs, ","))) return true;
@@ -270,11 +261,12 @@ Outcome<Platform> recognise(std::span<const Profile> profiles, std::string_view 
   result.facts = read_facts(*winner, evaluation_of(*winner));
   read_names(profiles, node, result);
   Evaluation evaluation = evaluation_of(*winner);
-  const auto state = [&](const Profile& profile, Evaluation& evaluation, std::span<const Role> states) {
-    Applicable one;
+  const auto state = [&](const Profile& profile, Evaluation& evaluation,
+                         std::span<const Role> states) -> std::optional<State> {
     const auto found = std::find_if(states.begin(), states.end(),
                                     [&](const Role& role) { return evaluation.holds(role.when); });
-    if (found == states.end()) return one;
+    if (found == states.end()) return std::nullopt;
+    State one;
     one.name = profile.tables->text(found->name);
     one.fix = profile.tables->text(found->fix);
     Reasons reasons(profile, node, variables, evaluation);
@@ -287,22 +279,16 @@ Outcome<Platform> recognise(std::span<const Profile> profiles, std::string_view 
     return one;
   };
   if (!unreadable.empty()) return unreadable;
-  Applicable idle = state(*winner, evaluation, winner->roles()),
-             pending = state(*winner, evaluation, winner->pending());
-  result.idle_role = std::move(idle.name);
-  result.idle_because = std::move(idle.because);
-  result.idle_fix = std::move(idle.fix);
-  result.idle_names = std::move(idle.names);
-  if (!pending.name.empty()) result.pending = pending.name + " (" + pending.because + ")";
-  result.pending_names = std::move(pending.names);
+  result.idle = state(*winner, evaluation, winner->roles());
+  result.pending = state(*winner, evaluation, winner->pending());
   if (!unreadable.empty()) return unreadable;
-  if (wanted != "auto" || !result.idle_role.empty() || !result.pending.empty()) return result;
+  if (wanted != "auto" || result.idle || result.pending) return result;
 
-  if (Applicable refused = state(*winner, evaluation, winner->refusals()); !refused.name.empty()) {
-    if (refused.fix.empty())
-      refused.fix = refused.names.size() == 1 ? "correct " + refused.names[0] : "correct one of them";
+  if (auto refused = state(*winner, evaluation, winner->refusals())) {
+    if (refused->fix.empty())
+      refused->fix = refused->names.size() == 1 ? "correct " + refused->names[0] : "correct one of them";
     result.doubts.push_back(
-        {refused.name + " (" + refused.because + ")", std::move(refused.names), refused.fix});
+        {refused->name + " (" + refused->because + ")", std::move(refused->names), refused->fix});
   }
   for (const Match& match : matches) {
     const Profile& profile = *match.profile;
@@ -314,8 +300,7 @@ Outcome<Platform> recognise(std::span<const Profile> profiles, std::string_view 
     Other other{&profile, read_facts(profile, its), {}, {}};
     if (profile.kind == ProfileKind::foreign) {
       const Causes causes = causes_of(profile, node);
-      const bool counts =
-          state(profile, its, profile.refusals()).name.empty() && is_one(other.facts.text(Fact::nnodes));
+      const bool counts = !state(profile, its, profile.refusals()) && is_one(other.facts.text(Fact::nnodes));
       if (!counts) other.several = causes.text;
       other.names = causes.names;
     }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -21,6 +22,14 @@ struct Other {
   std::vector<std::string> names;  ///< the variables and files that show it
 };
 
+/// One of a profile's roles, refusals or pending states that applies to this node.
+struct State {
+  std::string name;
+  std::string because;             ///< the variables that show it: "ROLE=launcher"
+  std::string fix;                 ///< what to do; empty if the profile does not say it
+  std::vector<std::string> names;  ///< the variables and files
+};
+
 /// What the platform provides on this node.
 struct Platform {
   std::string name =
@@ -36,13 +45,8 @@ struct Platform {
   Facts names, flags;
   /// The profile, which must outlive this; nullptr if none was recognised or requested.
   const Profile* profile = nullptr;
-  /// What has to end before the facts can be read; empty if nothing has.
-  std::string pending;
-  std::vector<std::string> pending_names;  ///< its variables and files
-  std::string idle_role;                   ///< this container's role, if that is one that does not train
-  std::string idle_because;                ///< the variables that show it: "ROLE=launcher"
-  std::string idle_fix;                    ///< what to do instead, if the profile has it
-  std::vector<std::string> idle_names;     ///< the variables and files
+  std::optional<State> pending;  ///< it has to end before the facts can be read
+  std::optional<State> idle;     ///< this container's role, if that is one that does not train
   /// Other profiles that say something about this node: their facts are compared, and never used.
   std::vector<Other> others;
   /// States that can mean two things. They are faults unless the user sets the node's numbers.

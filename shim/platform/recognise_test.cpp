@@ -132,8 +132,8 @@ TEST_CASE("a role that does not train is named") {
   Profiles profiles;
   profiles.add("mpi",
                match("\"ROLE\"") + "[[idle_role]]\nname = \"MPI launcher\"\nwhen = [\"ROLE=launcher\"]\n");
-  CHECK(recognised(profiles, FakeNode({"ROLE=launcher"})).idle_role == "MPI launcher");
-  CHECK(recognised(profiles, FakeNode({"ROLE=worker"})).idle_role.empty());
+  CHECK(recognised(profiles, FakeNode({"ROLE=launcher"})).idle->name == "MPI launcher");
+  CHECK_FALSE(recognised(profiles, FakeNode({"ROLE=worker"})).idle);
 }
 
 TEST_CASE("a program that finds the master is known by its name, with or without a path") {

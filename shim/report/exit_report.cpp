@@ -70,10 +70,11 @@ std::vector<std::string> last_lines(std::string_view text) {
 
 /// The rank in the job, if it is known or follows from the node's.
 std::optional<unsigned> rank_of(std::optional<unsigned> rank, unsigned local_rank, const ExitReport& report) {
-  if (rank || report.job == nullptr || report.job->topology.elastic) return rank;
+  if (rank || report.job == nullptr) return rank;
   const Topology& topology = report.job->topology;
-  if (!topology.facts.has(Fact::node_rank)) return rank;
-  return topology.number(Fact::node_rank) * topology.number(Fact::nproc_per_node) + local_rank;
+  if (topology.is<LoneNode>()) return local_rank;
+  const auto* node = topology.as<StaticNode>();
+  return node != nullptr ? std::optional(node->rank * node->workers + local_rank) : rank;
 }
 
 json::Object node_json(const ExitReport& report) {
@@ -84,7 +85,7 @@ json::Object node_json(const ExitReport& report) {
   node.text("platform", topology.platform);
   if (topology.facts.has(Fact::run_id)) node.text("run_id", topology.facts.text(Fact::run_id));
   if (topology.facts.has(Fact::nnodes)) node.text("nnodes", topology.facts.text(Fact::nnodes));
-  if (topology.facts.has(Fact::node_rank)) node.number("node_rank", topology.number(Fact::node_rank));
+  if (const auto rank = topology.node_rank()) node.number("node_rank", *rank);
   return node;
 }
 
@@ -92,14 +93,13 @@ json::Object root_json(const ExitReport& report, const RootCause& root) {
   json::Object object;
   object.text("who", root.who).text("host", report.host);
   const Topology* topology = report.job != nullptr ? &report.job->topology : nullptr;
-  if (topology != nullptr && topology->facts.has(Fact::node_rank))
-    object.number("node_rank", topology->number(Fact::node_rank));
+  const auto* process = topology != nullptr ? topology->as<CreatedProcess>() : nullptr;
+  if (topology != nullptr && topology->node_rank()) object.number("node_rank", *topology->node_rank());
   if (root.local_rank) {
     object.number("local_rank", *root.local_rank);
     if (const auto rank = rank_of(root.rank, *root.local_rank, report)) object.number("rank", *rank);
-  } else if (topology != nullptr && topology->facts.has(Fact::rank)) {  // a worker that the platform started
-    object.number("local_rank", topology->number(Fact::local_rank))
-        .number("rank", topology->number(Fact::rank));
+  } else if (process != nullptr) {  // a worker that the platform started
+    object.number("local_rank", process->local_rank).number("rank", process->rank);
   }
   object.number("pid", root.pid);
   if (root.signal) {

@@ -30,32 +30,30 @@ Verdict stopped_before_start(int signal, std::string_view meanwhile) {
       fmt::format("{} {}; nothing was started", supervise::signal_name(signal), meanwhile), false);
 }
 
-std::string what_is_awaited(const Facts& facts, Until until) {
-  if (until == Until::name) return "the name " + std::string(facts.text(Fact::master_addr));
-  return host_port(facts.text(Fact::master_addr), facts.text(Fact::master_port)) + " to answer";
+std::string what_is_awaited(const Master& master, Until until) {
+  return until == Until::name ? "the name " + master.host : master.text() + " to answer";
 }
 
 /// Whether the master is another node, as far as names show it before they are looked up.
 bool is_elsewhere(const Topology& topology, const Node& node) {
-  const std::string_view master = topology.facts.text(Fact::master_addr);
-  return !topology.host.value_or(false) && topology.facts.text(Fact::nnodes) != "1" && !is_loopback(master) &&
-         !same_host(master, node.host_name());
+  const std::string& host = topology.master()->host;
+  return !topology.hosts_master().value_or(false) && topology.nodes() != 1U && !is_loopback(host) &&
+         !same_host(host, node.host_name());
 }
 
 /// What is wrong if the master turns out to be this node, or not to be it.
 void expect_place(wait::Master& master, const Topology& topology) {
   const Facts& facts = topology.facts;
-  const bool own_service =
-      topology.elastic && facts.text(Fact::rdzv_backend) != "c10d";  // etcd may be anywhere
-  if (!topology.host || topology.alone || !topology.idle_role.empty() || own_service ||
-      is_loopback(master.host))
-    return;
-  const bool created = topology.granularity == platform::Granularity::process;
+  const auto* elastic = topology.as<ElasticNode>();
+  const bool own_service = elastic != nullptr && elastic->backend != "c10d";  // etcd may be anywhere
+  const auto hosts_master = topology.hosts_master();
+  if (!hosts_master || topology.is_alone() || own_service || is_loopback(master.host)) return;
+  const bool created = topology.is<CreatedProcess>();
   const Fact number = created ? Fact::rank : Fact::node_rank;
   if (!facts.has(number)) return;
   const std::string what =
       fmt::format("{} {} ({})", created ? "rank" : "node", facts.text(number), facts[number]->source());
-  if (*topology.host) {
+  if (*hosts_master) {
     master.wrong_if_not_mine = fmt::format(
         "though this is {}: the master ({}) or the rank is wrong, or two have this rank; may be right if "
         "that "
@@ -185,7 +183,7 @@ awaitable<std::variant<FoundTorch, Verdict>> check_python(const Run& run, const 
         log::warn("torch.distributed.launch does not know {}: it is left out", option);
         found.rejected.push_back(std::move(option));
       }
-      if (job.topology.elastic || job.topology.number(Fact::max_restarts) != 0)
+      if (job.topology.is<ElasticNode>() || job.topology.max_restarts() != 0)
         sentence = fmt::format(
             "torch in {} is older than torchrun (1.9), which elastic jobs and restarts need", python);
     }
@@ -198,12 +196,11 @@ awaitable<std::optional<Verdict>> wait_for_master(const Run& run, Topology& topo
                                                   std::optional<std::string>& address) {
   using namespace boost::asio::experimental::awaitable_operators;
   if (until == Until::none) co_return std::nullopt;
-  run.monitor.enter("wait", what_is_awaited(topology.facts, until));
+  const Master& known = *topology.master();
+  run.monitor.enter("wait", what_is_awaited(known, until));
   run.monitor.begin();
-  const Facts& facts = topology.facts;
-  wait::Master master{std::string(facts.text(Fact::master_addr)),
-                      static_cast<std::uint16_t>(topology.number(Fact::master_port)), until,
-                      !topology.host.has_value(), is_elsewhere(topology, run.node)};
+  wait::Master master{known.host, known.port, until, !topology.hosts_master(),
+                      is_elsewhere(topology, run.node)};
   expect_place(master, topology);
   wait::Limits limits;
   limits.timeout = *run.settings.time(Option::wait_timeout);
@@ -220,7 +217,8 @@ awaitable<std::optional<Verdict>> wait_for_master(const Run& run, Topology& topo
   const auto& reached = std::get<wait::Reached>(first);
   if (!reached.addresses.empty()) address = reached.addresses.front();
   // Only now it is known which node hosts an elastic job without ranks.
-  if (topology.elastic && !topology.host) topology.host = reached.mine;
+  auto* elastic = std::get_if<ElasticNode>(&topology.part);
+  if (elastic != nullptr && !elastic->hosts_master) elastic->hosts_master = reached.mine;
   co_return std::nullopt;
 }
 

@@ -33,7 +33,7 @@ Details ErrorFiles::gather(const supervise::Ending& ending) const {
     return PythonError{redactor.message(error.message), redactor.traceback(error.traceback)};
   };
   if (!ending.workers.error_folder.empty()) {
-    for (unsigned worker = 0; worker < job_.topology.number(Fact::nproc_per_node); ++worker)
+    for (unsigned worker = 0; worker < job_.topology.workers(); ++worker)
       details.workers.push_back(
           read(ending.workers.error_folder + "/" + std::to_string(worker) + "/error.json"));
   }

@@ -15,29 +15,32 @@ namespace {
 
 /// Whether an endpoint of this name would be another place than the master's.
 bool meets_elsewhere(const Topology& topology, const std::string& own_name) {
-  return !topology.host.value_or(true) && topology.facts.text(Fact::rdzv_backend).find("etcd") != 0 &&
-         !same_host(topology.facts.text(Fact::master_addr), own_name);
+  const auto* elastic = topology.as<ElasticNode>();
+  const bool by_etcd = elastic != nullptr && elastic->backend.starts_with("etcd");
+  const Master* master = topology.master();
+  return !topology.hosts_master().value_or(true) && !by_etcd &&
+         !same_host(master != nullptr ? master->host : "", own_name);
 }
 
 /// The size to compare the processes with; nothing if each worker has its own rankshim, or nothing trains
 /// here.
 torchrun::JobSize size_of(const Topology& topology, const Node& node) {
-  if (topology.alone || topology.granularity != platform::Granularity::node || !topology.idle_role.empty())
-    return {};
-  return {.nodes = parse_count(min_and_max(topology.facts.text(Fact::nnodes)).first).value_or(0),
-          .workers = topology.number(Fact::nproc_per_node),
-          .on_loopback = is_loopback(topology.facts.text(Fact::master_addr)),
+  if (!topology.has_other_nodes()) return {};
+  const auto* elastic = topology.as<ElasticNode>();
+  const Master* master = topology.master();
+  return {.nodes = elastic != nullptr ? elastic->least : topology.nodes().value_or(0),
+          .workers = topology.workers(),
+          .on_loopback = master != nullptr && is_loopback(master->host),
           .own_name = meets_elsewhere(topology, node.host_name()) ? node.host_name() : std::string()};
 }
 
 /// What torchrun waits for before its first worker; nothing on a node that is the whole job.
 std::optional<torchrun::MeetingPlan> plan_meeting(const Job& job, const Settings& settings) {
   const Topology& topology = job.topology;
-  if (!job.choice.by_torchrun() || (!topology.elastic && topology.number(Fact::nnodes) < 2))
-    return std::nullopt;
+  if (!job.choice.by_torchrun() || !topology.has_other_nodes()) return std::nullopt;
   torchrun::MeetingPlan meeting;
-  meeting.port = static_cast<std::uint16_t>(topology.number(Fact::master_port));
-  if (!topology.elastic) meeting.limit = settings.time(Option::wait_timeout);
+  if (const Master* master = topology.master()) meeting.port = master->port;
+  if (topology.is<StaticNode>()) meeting.limit = settings.time(Option::wait_timeout);
   return meeting;
 }
 
@@ -61,7 +64,7 @@ std::unique_ptr<supervise::Launcher> make_launcher(const Job& job, const Setting
   if (!job.choice.launches()) return std::make_unique<torchrun::Program>(size, strict);
   torchrun::AgentPlan plan;
   plan.log_folder = log_folder;
-  plan.workers = job.topology.number(Fact::nproc_per_node);
+  plan.workers = job.topology.workers();
   plan.worker_signals = worker_signals;
   plan.meeting = plan_meeting(job, settings);
   return std::make_unique<torchrun::Agent>(std::move(plan), size, strict);

@@ -50,10 +50,7 @@ void Monitor::enter(std::string_view phase, std::string waiting_for) {
 
 void Monitor::set_job(const Job& job) {
   job_ = &job;
-  const Facts& facts = job.topology.facts;
-  log::set_node(
-      facts.has(Fact::node_rank) ? std::optional(job.topology.number(Fact::node_rank)) : std::nullopt,
-      facts.text(Fact::run_id));
+  log::set_node(job.topology.node_rank(), job.topology.facts.text(Fact::run_id));
 }
 
 void Monitor::begin() {
@@ -164,8 +161,8 @@ std::string Monitor::status() const {
   if (!waiting_for_.empty()) object.text("waiting_for", waiting_for_);
   object.number("pid", getpid());
   if (command_ != 0) object.number("command_pid", command_);
-  if (job_ != nullptr && job_->topology.facts.has(Fact::node_rank))
-    object.number("node_rank", job_->topology.number(Fact::node_rank));
+  if (const auto rank = job_ != nullptr ? job_->topology.node_rank() : std::nullopt)
+    object.number("node_rank", *rank);
   std::vector<json::Object> workers;
   if (follows) {
     object.number("restarts", record.attempts == 0 ? 0 : record.attempts - 1);

@@ -13,15 +13,13 @@
 namespace rankshim {
 namespace {
 
-using platform::Granularity;
-
 /// Chooses the launcher. `torchrun` is the command if it is torchrun itself; there is no launcher if another
 /// one has created the processes already, or if the command is one by another name (`is_named`).
 Faults choose_launcher(LaunchChoice& choice, const LaunchInput& input,
                        std::optional<TorchrunCommand>& torchrun, bool is_named) {
   const auto& [topology, settings, command, node] = input;
   const std::string_view wanted = settings.text(Option::launcher);
-  const bool per_node = topology.granularity == Granularity::node;
+  const bool per_node = !topology.is<CreatedProcess>();
   const bool can_launch = is_script(command) || torchrun;
   if (wanted == "torchrun") choice.launcher = LauncherKind::torchrun;
   if (wanted == "launch") choice.launcher = LauncherKind::launch;
@@ -110,9 +108,8 @@ void set_user_variables(EnvironmentChange& change, const LaunchChoice& choice, c
 by_name::NamedLauncher find_named(const LaunchInput& input, bool is_torchrun, Faults& faults) {
   const auto& [topology, settings, command, node] = input;
   const bool is_module = is_script(command) && command[0] == "-m";
-  const bool searches = is_module || (!topology.alone && !is_script(command));
-  if (is_torchrun || !searches || topology.granularity != Granularity::node || !topology.idle_role.empty())
-    return {};
+  const bool searches = is_module || (topology.has_other_nodes() && !is_script(command));
+  if (is_torchrun || !searches || topology.is<CreatedProcess>() || topology.is<Idle>()) return {};
   return by_name::find_launcher(input, faults);
 }
 
@@ -181,7 +178,7 @@ LaunchPlan plan_launch(const LaunchChoice& choice, const LaunchInput& input, con
   EnvironmentChange& change = plan.environment;
   change = environment_change(topology, node);
   change.set.insert(change.set.end(), choice.variables.begin(), choice.variables.end());
-  if (topology.alone && topology.platform == "none" && !choice.launches()) change.set.clear();
+  if (topology.is_alone() && topology.platform == "none" && !choice.launches()) change.set.clear();
   if (choice.launches()) hide_other_job(change, input, own);
   if (choice.by_torchrun()) change_for_torchrun(change, choice, input, known.folder);
   if (choice.launcher == LauncherKind::native) native::change_for_workers(change, input);

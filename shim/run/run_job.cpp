@@ -37,21 +37,16 @@ void announce(const Job& job, const FoundTorch& torch, const std::vector<std::st
   const Facts& facts = job.topology.facts;
   const std::string& program = job.choice.interpreter.empty() ? command.front() : job.choice.interpreter;
   const std::string what = job.choice.by_torchrun() ? std::string(torch.agent_name()) : program;
-  if (!job.topology.idle_role.empty() || job.topology.platform == "none")
-    return log::info("starting {}", what);
-  if (job.topology.granularity == platform::Granularity::process) {
-    return log::info("rank {} of {} on {}, master {}; starting {}", facts.text(Fact::rank),
-                     facts.text(Fact::world_size), job.topology.platform,
-                     host_port(facts.text(Fact::master_addr), facts.text(Fact::master_port)), what);
-  }
+  if (job.topology.is<Idle>() || job.topology.platform == "none") return log::info("starting {}", what);
+  if (const auto* process = job.topology.as<CreatedProcess>())
+    return log::info("rank {} of {} on {}, master {}; starting {}", process->rank, process->world_size,
+                     job.topology.platform, process->master.text(), what);
   const std::string workers = counted(facts.text(Fact::nproc_per_node), "worker");
-  if (job.topology.alone && !job.choice.launches()) return log::info("one node; starting {}", what);
-  if (job.topology.alone) return log::info("one node, {}; starting {}", workers, what);
+  if (job.topology.is<LoneNode>() && !job.choice.launches()) return log::info("one node; starting {}", what);
+  if (job.topology.is<LoneNode>()) return log::info("one node, {}; starting {}", workers, what);
   const auto& rank = facts[Fact::node_rank];
-  const std::string master =
-      facts.has(Fact::master_addr)
-          ? "master " + host_port(facts.text(Fact::master_addr), facts.text(Fact::master_port))
-          : std::string("a master that it finds itself");
+  const Master* known = job.topology.master();
+  const std::string master = known != nullptr ? "master " + known->text() : "a master that it finds itself";
   log::info("{} of {} nodes on {}, {}, {}; starting {}",
             rank ? fmt::format("node {} ({})", rank->text, rank->source()) : "one", facts.text(Fact::nnodes),
             job.topology.platform, workers, master, what);
@@ -61,10 +56,10 @@ void announce(const Job& job, const FoundTorch& torch, const std::vector<std::st
 /// go, or else the topology's. Nothing for a node alone.
 std::optional<supervise::NodeNumbers> numbers_of(const supervise::Ending& ending, const Job& job) {
   const Topology& topology = job.topology;
-  if (topology.alone) return std::nullopt;
+  if (topology.is_alone()) return std::nullopt;
   const std::optional<supervise::NodeNumbers>& last = ending.workers.numbers;
-  if (last || topology.elastic || !topology.facts.has(Fact::node_rank)) return last;
-  return supervise::NodeNumbers{topology.number(Fact::node_rank), topology.number(Fact::nnodes)};
+  if (last || topology.is<ElasticNode>() || !topology.node_rank()) return last;
+  return supervise::NodeNumbers{*topology.node_rank(), topology.nodes().value_or(0)};
 }
 
 /// While the command runs, rankshim's working directory is another one (supervise/working_directory.h).

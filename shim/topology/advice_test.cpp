@@ -131,8 +131,8 @@ class Walker {
   }
 
   [[nodiscard]] bool is_right(const Topology& topology) const {
-    const bool process = topology.granularity == platform::Granularity::process;
-    const bool same = topology.granularity == truth_.granularity;
+    const bool process = topology.is<CreatedProcess>();
+    const bool same = topology.is<CreatedProcess>() == truth_.is<CreatedProcess>();
     const auto is_same = [&](Fact fact, Fact its) {
       const auto& value = topology.facts[fact];
       return topology.facts.text(fact) == truth_.facts.text(its) ||
@@ -142,12 +142,13 @@ class Walker {
     if (process && !is_same(Fact::rank, same ? Fact::rank : Fact::node_rank)) return false;
     if (process && !is_same(Fact::world_size, same ? Fact::world_size : Fact::nnodes)) return false;
     if (!process && !is_same(Fact::nnodes, Fact::nnodes)) return false;
-    if (!process && !topology.elastic && !is_same(Fact::node_rank, Fact::node_rank)) return false;
+    if (!process && !topology.is<ElasticNode>() && !is_same(Fact::node_rank, Fact::node_rank)) return false;
     // The host may have its name or localhost; alone there is nothing to meet.
-    return topology.alone || topology.host.value_or(false) || is_same(Fact::master_addr, Fact::master_addr);
+    return topology.is_alone() || topology.hosts_master().value_or(false) ||
+           is_same(Fact::master_addr, Fact::master_addr);
   }
 
-  [[nodiscard]] bool is_alone() const { return truth_.alone; }
+  [[nodiscard]] bool is_alone() const { return truth_.is_alone(); }
 
  private:
   [[nodiscard]] std::string fact_of(std::string_view name) const {
@@ -166,7 +167,7 @@ class Walker {
                                                            {"--rdzv-backend", Fact::rdzv_backend},
                                                            {"--max-restarts", Fact::max_restarts},
                                                            {"--run-id", Fact::run_id}};
-    const bool process = truth_.granularity == platform::Granularity::process;
+    const bool process = truth_.is<CreatedProcess>();
     if (name == "RANK") return std::string(truth_.facts.text(process ? Fact::rank : Fact::node_rank));
     if (name == "LOCAL_RANK" && !process) return "0";
     if (name == "WORLD_SIZE")
@@ -250,7 +251,7 @@ void check_advice(const State& state, const Walker& walker, const Faults& faults
     const bool is_choice = !way.front().value.empty() || way.front().verb == "unset";
     INFO(topology.facts.text(Fact::node_rank) << " of " << topology.facts.text(Fact::nnodes));
     if (is_choice)
-      CHECK((walker.is_alone() || !topology.alone || !topology.idle_role.empty()));
+      CHECK((walker.is_alone() || !topology.is_alone() || topology.is<Idle>()));
     else
       CHECK(walker.is_right(topology));
     if (has_option(way) && (is_choice || walker.is_right(topology))) right_by_option = true;
@@ -267,7 +268,7 @@ TEST_CASE("following a refusal's advice leads to the right numbers") {
     const State whole{recording.variables, recording.files, {}};
     const auto outcome = whole.resolved(recording.hostname);
     const auto* truth = std::get_if<Topology>(&outcome);
-    if (truth == nullptr || !truth->idle_role.empty()) continue;
+    if (truth == nullptr || truth->is<Idle>()) continue;
     INFO(recording.path.string());
     Walker walker(recording, *truth);
     const auto look = [&](const State& state) {

@@ -97,7 +97,7 @@ void TopologyResolver::warn_of_near_misses(std::string_view variable) {
 void TopologyResolver::complete_port() {
   auto& port = fact(Fact::master_port);
   if (!check_port() || port) return;
-  if (!topology_.alone) warn_of_near_misses("MASTER_PORT");
+  if (!is_alone_) warn_of_near_misses("MASTER_PORT");
   const Value& run_id = *fact(Fact::run_id);
   port = names_job_ ? Value{fmt::format("{}", default_port(run_id.text)), Origin::derived, "run_id"}
                     : Value{"29500", Origin::fallback, ""};

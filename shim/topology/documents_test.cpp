@@ -102,7 +102,7 @@ TEST_CASE(
     INFO(config);
     CHECK(std::holds_alternative<Faults>(resolve(FakeNode({std::string("TF_CONFIG=") + config}))));
   }
-  CHECK(std::get<Topology>(resolve(FakeNode({R"(TF_CONFIG={"task": {"index": 0}})"}))).alone);
+  CHECK(std::get<Topology>(resolve(FakeNode({R"(TF_CONFIG={"task": {"index": 0}})"}))).is_alone());
 }
 
 }  // namespace rankshim

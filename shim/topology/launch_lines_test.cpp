@@ -60,18 +60,18 @@ void check_joined(const Line& line, const Words& advice) {
   }
   if (nodes.size() < 2) return;
   for (const Topology& topology : nodes) {
-    CHECK_FALSE(topology.alone);
-    const bool process = topology.granularity == platform::Granularity::process;
+    CHECK_FALSE(topology.is_alone());
+    const bool process = topology.is<CreatedProcess>();
     CHECK(min_and_max(topology.facts.text(process ? Fact::world_size : Fact::nnodes)).first == "2");
   }
   CHECK(nodes[0].facts.text(Fact::master_addr) == nodes[1].facts.text(Fact::master_addr));
   CHECK(nodes[0].facts.text(Fact::master_port) == nodes[1].facts.text(Fact::master_port));
   CHECK(nodes[0].facts.text(Fact::run_id) == nodes[1].facts.text(Fact::run_id));
   const auto rank = [](const Topology& topology) {
-    const bool process = topology.granularity == platform::Granularity::process;
+    const bool process = topology.is<CreatedProcess>();
     return topology.facts.text(process ? Fact::rank : Fact::node_rank);
   };
-  if (!nodes[0].elastic) CHECK((rank(nodes[0]) == "0" && rank(nodes[1]) == "1"));
+  if (!nodes[0].is<ElasticNode>()) CHECK((rank(nodes[0]) == "0" && rank(nodes[1]) == "1"));
 }
 
 /// Both nodes are refused, and each is told of that option or variable.

@@ -8,21 +8,20 @@ namespace {
 
 /// The numbers of a node; a node's one process has the same.
 std::string place(const Topology& topology) {
-  const bool process = topology.granularity == platform::Granularity::process;
+  const bool process = topology.is<CreatedProcess>();
   std::string text;
-  if (!topology.elastic)
+  if (!topology.is<ElasticNode>())
     text += std::string(topology.facts.text(process ? Fact::rank : Fact::node_rank)) + " of ";
   text += topology.facts.text(process ? Fact::world_size : Fact::nnodes);
   // Where nothing is met, and on the host itself, the master may have any name.
-  if (!topology.alone && !topology.host.value_or(false))
+  if (!topology.is_alone() && !topology.hosts_master().value_or(false))
     text += " at " + std::string(topology.facts.text(Fact::master_addr));
   return text;
 }
 
 /// A process whose node's number of processes is not known may be its node's only one.
 std::string workers(const Topology& topology) {
-  const bool open =
-      topology.granularity == platform::Granularity::process && !topology.facts.has(Fact::nproc_per_node);
+  const bool open = topology.is<CreatedProcess>() && !topology.facts.has(Fact::nproc_per_node);
   return open ? "1" : std::string(topology.facts.text(Fact::nproc_per_node));
 }
 
@@ -40,7 +39,7 @@ TEST_CASE("a left-over variable in a recorded environment changes nothing, is re
     recording.apply(whole);
     const auto before = resolve(whole);
     const auto* truth = std::get_if<Topology>(&before);
-    if (truth == nullptr || truth->alone || !truth->idle_role.empty()) continue;
+    if (truth == nullptr || truth->is_alone() || truth->is<Idle>()) continue;
     INFO(recording.path.string());
     for (const char* name :
          {"RANK", "LOCAL_RANK", "WORLD_SIZE", "NODE_RANK", "NNODES", "PET_NNODES", "MASTER_ADDR"}) {
@@ -65,7 +64,7 @@ TEST_CASE("a left-over variable in a recorded environment changes nothing, is re
         if (is_warned) ++warned;
         if (!is_warned) CHECK(place(topology) == place(*truth));
         if (!is_warned) CHECK(workers(topology) == workers(*truth));
-        if (!is_warned) CHECK(!topology.alone);
+        if (!is_warned) CHECK(!topology.is_alone());
       }
     }
   }

@@ -32,7 +32,7 @@ TEST_CASE("the variables of a lone process make no lone node of one among severa
     recording.apply(node);
     const auto recorded = resolve(node);
     const auto* truth = std::get_if<Topology>(&recorded);
-    if (truth == nullptr || truth->alone || !truth->idle_role.empty()) continue;
+    if (truth == nullptr || truth->is_alone() || truth->is<Idle>()) continue;
     const platform::Profile* profile = platform::find(platform::builtin_profiles(), truth->platform);
     if (profile == nullptr || profile->kind == platform::ProfileKind::foreign) continue;
     ++nodes;
@@ -42,7 +42,7 @@ TEST_CASE("the variables of a lone process make no lone node of one among severa
       const auto outcome = resolve(other);
       INFO(recording.path.string() << " with " << left_over.size() << " variables left over");
       const auto* topology = std::get_if<Topology>(&outcome);
-      if (topology != nullptr) CHECK_FALSE(topology->alone);
+      if (topology != nullptr) CHECK_FALSE(topology->is_alone());
     }
   }
   CHECK(nodes > 50);

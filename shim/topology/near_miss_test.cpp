@@ -75,7 +75,7 @@ TEST_CASE(
     const auto outcome = resolve(FakeNode({variable}));
     REQUIRE(std::holds_alternative<Topology>(outcome));
     const auto& topology = std::get<Topology>(outcome);
-    CHECK(topology.alone);
+    CHECK(topology.is_alone());
     REQUIRE(topology.warnings.size() == 1);
     CHECK_THAT(topology.warnings.front(), Catch::Contains(" is set, but "));
     CHECK_THAT(topology.warnings.front(), Catch::Contains("this node is treated as a lone node"));

@@ -28,11 +28,11 @@ void TopologyResolver::complete_node() {
     if (shows_others() || platform_lacks_nnodes()) return;
     fact(Fact::nnodes) = Value{"1", Origin::fallback, ""};
   }
-  if (fact(Fact::nnodes)->text == "1" && !topology_.elastic) {
+  if (fact(Fact::nnodes)->text == "1" && !is_elastic_) {
     weigh_alone();
     return complete_single();
   }
-  topology_.elastic ? complete_elastic() : complete_static();
+  is_elastic_ ? complete_elastic() : complete_static();
   check_loopback();
 }
 
@@ -62,7 +62,7 @@ void TopologyResolver::use_static_endpoint() {
 
 bool TopologyResolver::check_nnodes() {
   const auto& backend = fact(Fact::rdzv_backend);
-  topology_.elastic = backend && backend->text != "static";
+  is_elastic_ = backend && backend->text != "static";
   auto& nnodes = fact(Fact::nnodes);
   if (!nnodes) return true;
   const auto [least, most] = min_and_max(nnodes->text);
@@ -82,8 +82,8 @@ bool TopologyResolver::check_nnodes() {
             "set --nnodes (RANKSHIM_NNODES) to one number, or --rdzv-backend=c10d (RANKSHIM_RDZV_BACKEND)");
       return false;
     }
-    topology_.elastic = true;
-  } else if (!topology_.elastic) {
+    is_elastic_ = true;
+  } else if (!is_elastic_) {
     nnodes->text = fmt::format("{}", *min);
   }
   return true;
@@ -147,8 +147,8 @@ void TopologyResolver::complete_single() {
   }
   if (!fact(Fact::node_rank)) fact(Fact::node_rank) = Value{"0", Origin::fallback, ""};
   if (!fact(Fact::master_addr)) fact(Fact::master_addr) = Value{"127.0.0.1", Origin::fallback, ""};
-  topology_.host = true;
-  topology_.alone = true;
+  hosts_master_ = true;
+  is_alone_ = true;
   complete_run_id();
   if (check_port() && !fact(Fact::master_port)) {
     constexpr std::uint16_t torch_port = 29500;
@@ -187,7 +187,7 @@ void TopologyResolver::complete_static() {
                  : fmt::format("{} is not a number", in_words(Fact::node_rank, *rank)),
           {name_of(Fact::node_rank, *rank), name_of(Fact::nnodes, nnodes)}, settle_nodes);
   } else {
-    topology_.host = *number == 0;
+    hosts_master_ = *number == 0;
   }
   if (!fact(Fact::master_addr) && platform_.command_finds_master) return;
   if (!fact(Fact::master_addr)) {
@@ -295,15 +295,15 @@ void TopologyResolver::check_elastic_rank() {
 
 void TopologyResolver::decide_elastic_host() {
   if (fact(Fact::rdzv_backend)->text != "c10d") {
-    topology_.host = false;  // etcd is a separate service
+    hosts_master_ = false;  // etcd is a separate service
     return;
   }
   const std::string& host = fact(Fact::master_addr)->text;
   const auto rank = parse_count(facts().text(Fact::node_rank));
   if (rank && !rank_0_is_elsewhere(host)) {
-    topology_.host = *rank == 0;
+    hosts_master_ = *rank == 0;
   } else if (is_this_node(host)) {
-    topology_.host = true;
+    hosts_master_ = true;
   }
 }
 
@@ -317,7 +317,7 @@ bool TopologyResolver::rank_0_is_elsewhere(std::string_view endpoint) const {
 }
 
 void TopologyResolver::check_loopback() {
-  if (!faults_.empty() || topology_.host.value_or(true)) return;
+  if (!faults_.empty() || hosts_master_.value_or(true)) return;
   const auto& master = fact(Fact::master_addr);
   if (!master || !is_loopback(master->text) || master->from_user()) return;
   if (is_localhost_name(master->text)) {

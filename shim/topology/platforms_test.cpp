@@ -33,12 +33,12 @@ void check_without(const std::string& missing, const Node& node, const std::stri
     if (topology->platform == "single-node" && is_all_there_is(missing)) return;
   if (expected.empty()) {  // a role that does not train: it must not begin to
     const auto* topology = std::get_if<Topology>(&outcome);
-    CHECK((topology == nullptr || !topology->idle_role.empty() || is_the_only_sign_of_the_role(missing)));
+    CHECK((topology == nullptr || topology->is<Idle>() || is_the_only_sign_of_the_role(missing)));
   } else if (const auto* topology = std::get_if<Topology>(&outcome)) {
     // A file can be the platform's only sign; without it there is none.
     if (missing.starts_with('/') && topology->platform == "single-node") return;
-    if (!topology->idle_role.empty()) return;          // a script is refused there
-    const bool host = topology->host.value_or(false);  // which may have its name or localhost
+    if (topology->is<Idle>()) return;                            // a script is refused there
+    const bool host = topology->hosts_master().value_or(false);  // which may have its name or localhost
     // Where each node has one process, its number is the node's.
     const auto number = [&](const std::string& text) {
       return text.substr(5, host ? text.find(',') - 5 : std::string::npos);
@@ -82,8 +82,8 @@ TEST_CASE(
     recording.apply(whole);
     const auto outcome = resolve(whole);
     const auto* topology = std::get_if<Topology>(&outcome);
-    if (topology == nullptr || topology->alone) continue;
-    const std::string expected = topology->idle_role.empty() ? part_in_job(*topology) : std::string();
+    if (topology == nullptr || topology->is_alone()) continue;
+    const std::string expected = !topology->is<Idle>() ? part_in_job(*topology) : std::string();
     without_each(recording, [&](const std::string& missing, const Node& node) {
       check_without(missing, node, expected);
     });
@@ -110,8 +110,8 @@ TEST_CASE("what is refused does not train alone because a variable or file is mi
       INFO("without " << missing);
       const auto outcome = resolve(node);
       const auto* topology = std::get_if<Topology>(&outcome);
-      CHECK((topology == nullptr || !topology->alone || !topology->idle_role.empty() ||
-             is_all_there_is(missing)));
+      CHECK(
+          (topology == nullptr || !topology->is_alone() || topology->is<Idle>() || is_all_there_is(missing)));
     });
   }
 }

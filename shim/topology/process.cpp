@@ -28,8 +28,8 @@ void TopologyResolver::complete_process() {
               : fmt::format("{}set {}, or {}", missing.remedy, missing.unset, settle_process));
   }
   if (!faults_.empty()) return;
-  const unsigned world = topology_.number(Fact::world_size);
-  const unsigned here = topology_.number(Fact::local_world_size);
+  const unsigned world = number(Fact::world_size);
+  const unsigned here = number(Fact::local_world_size);
   const bool one_node = std::ranges::any_of(claims_, [](const Claim& claim) {
     return claim.fact == Fact::nnodes && claim.source != Source::user && claim.value.text == "1";
   });
@@ -43,7 +43,7 @@ void TopologyResolver::complete_process() {
     return;
   }
   check_below(Fact::rank, Fact::world_size);
-  if (topology_.number(Fact::rank) < topology_.number(Fact::local_rank))
+  if (number(Fact::rank) < number(Fact::local_rank))
     fault(fmt::format("{} is below {}, but a node has no more processes than the job",
                       in_words(Fact::rank, *fact(Fact::rank)),
                       in_words(Fact::local_rank, *fact(Fact::local_rank))),
@@ -56,12 +56,12 @@ void TopologyResolver::complete_process() {
     check_below(Fact::node_rank, Fact::nnodes);
   if (!faults_.empty() || !check_local_size()) return;
 
-  topology_.host = topology_.number(Fact::rank) == 0;
-  topology_.alone = world == 1;
+  hosts_master_ = number(Fact::rank) == 0;
+  is_alone_ = world == 1;
   if (const auto& nnodes = fact(Fact::nnodes);
       !fact(Fact::local_world_size) && nnodes && nnodes->text == "1" && nnodes->detail != "NNODES")
     fact(Fact::local_world_size) = Value{fmt::format("{}", world), Origin::derived, "world_size and nnodes"};
-  const unsigned local = topology_.number(Fact::local_world_size);
+  const unsigned local = number(Fact::local_world_size);
   if (local != 0 && !fact(Fact::nproc_per_node)) {
     fact(Fact::nproc_per_node) = Value{fmt::format("{}", local), Origin::derived, "local_world_size"};
   }
@@ -85,15 +85,15 @@ void TopologyResolver::complete_process() {
     }
     fact(Fact::master_addr) = Value{"127.0.0.1", Origin::fallback, ""};
   }
-  if (!topology_.alone && !check_master_addr()) return;
+  if (!is_alone_ && !check_master_addr()) return;
   complete_run_id();
   complete_port();
   if (facts().text(Fact::nnodes) != "1") check_loopback();
 }
 
 void TopologyResolver::check_below(Fact smaller, Fact larger) {
-  const unsigned limit = topology_.number(larger);
-  if (topology_.number(smaller) < limit) return;
+  const unsigned limit = number(larger);
+  if (number(smaller) < limit) return;
   fault(
       fmt::format("{} is not below {}", in_words(smaller, *fact(smaller)), in_words(larger, *fact(larger))),
       {name_of(smaller, *fact(smaller)), name_of(larger, *fact(larger))},
@@ -101,7 +101,7 @@ void TopologyResolver::check_below(Fact smaller, Fact larger) {
 }
 
 bool TopologyResolver::check_local_size() {
-  const unsigned world = topology_.number(Fact::world_size), local = topology_.number(Fact::local_world_size);
+  const unsigned world = number(Fact::world_size), local = number(Fact::local_world_size);
   if (local == 0) return true;
   const auto contradicts = [&](Fact other, const std::string& more, const std::string& settled) {
     const Value &mine = *fact(Fact::local_world_size), &its = *fact(other);

@@ -30,10 +30,10 @@ inline Outcome<Topology> resolve(const Node& node, std::vector<std::string> word
 /// For tests: the facts in which two nodes of one job must agree, as one text.
 inline std::string part_in_job(const Topology& topology) {
   const Facts& facts = topology.facts;
-  const bool process = topology.granularity == platform::Granularity::process;
+  const bool process = topology.is<CreatedProcess>();
   std::string text = process ? "rank " : "node ";
   // Elastic nodes rank themselves.
-  if (!topology.elastic) text.append(facts.text(process ? Fact::rank : Fact::node_rank));
+  if (!topology.is<ElasticNode>()) text.append(facts.text(process ? Fact::rank : Fact::node_rank));
   text.append(" of ");
   text.append(facts.text(process ? Fact::world_size : Fact::nnodes)).append(", master ");
   return text.append(facts.text(Fact::master_addr));

@@ -165,7 +165,7 @@ TEST_CASE("other frameworks' launchers of one process, and single processes of a
     const FakeNode node(std::move(variables));
     const auto outcome = resolve(node);
     REQUIRE(std::holds_alternative<Topology>(outcome));
-    CHECK(std::get<Topology>(outcome).alone);
+    CHECK(std::get<Topology>(outcome).is_alone());
   }
 }
 

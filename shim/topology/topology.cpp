@@ -20,20 +20,18 @@ TopologyResolver::TopologyResolver(const Settings& settings, const platform::Pla
                                    const Node& node, const LauncherFlags* torchrun)
     : settings_(settings), platform_(platform), node_(node), torchrun_(torchrun) {
   topology_.platform = platform.name;
-  topology_.granularity = platform.granularity;
-  topology_.idle_role = platform.idle_role;
-  topology_.idle_because = platform.idle_because;
-  topology_.idle_fix = platform.idle_fix;
-  topology_.idle_names = platform.idle_names;
+  granularity_ = platform.granularity;
+  idle_ = platform.idle;
   topology_.also_matched = platform.also_matched;
   topology_.warnings = platform.warnings;
   reads_variables_ = platform.name != "none";
 }
 
 Outcome<Topology> TopologyResolver::resolve() {
-  if (!user_says_alone() && !platform_.pending.empty()) {
-    faults_.push_back({platform_.pending + ", so the facts of " + platform_.name + " are not complete yet",
-                       platform_.pending_names,
+  if (!user_says_alone() && platform_.pending) {
+    faults_.push_back({fmt::format("{} ({}), so the facts of {} are not complete yet",
+                                   platform_.pending->name, platform_.pending->because, platform_.name),
+                       platform_.pending->names,
                        "wait until it is complete, as run and wait do up to --wait-timeout "
                        "(RANKSHIM_WAIT_TIMEOUT)",
                        true});
@@ -42,9 +40,9 @@ Outcome<Topology> TopologyResolver::resolve() {
   if (!user_sets_numbers() && !platform_.doubts.empty()) {
     const Facts& own = platform_.facts;
     const bool elastic = own.has(Fact::rdzv_backend) || own.has(Fact::rdzv_endpoint);
-    const char* settle = topology_.granularity == Granularity::process ? settle_process
-                         : elastic                                     ? settle_elastic
-                                                                       : settle_node;
+    const char* settle = granularity_ == Granularity::process ? settle_process
+                         : elastic                            ? settle_elastic
+                                                              : settle_node;
     for (const Fault& doubt : platform_.doubts)
       faults_.push_back({doubt.what, doubt.names, fmt::format("{}, or {}", doubt.fix, settle)});
     return std::move(faults_);
@@ -55,10 +53,13 @@ Outcome<Topology> TopologyResolver::resolve() {
   take_ranks();
   if (!faults_.empty()) return std::move(faults_);  // what follows would only repeat these faults
   if (user_says_alone()) become_alone();
-  if (!topology_.idle_role.empty()) return std::move(topology_);
+  if (idle_) {
+    topology_.part = Idle{*std::move(idle_)};
+    return std::move(topology_);
+  }
 
   normalise();
-  if (topology_.granularity == Granularity::process) {
+  if (granularity_ == Granularity::process) {
     complete_process();
   } else {
     complete_node();
@@ -66,6 +67,7 @@ Outcome<Topology> TopologyResolver::resolve() {
   if (!faults_.empty()) return std::move(faults_);
   warn_of_links_as_port();
   note_unused();
+  topology_.part = part();
   return std::move(topology_);
 }
 
@@ -89,29 +91,28 @@ void TopologyResolver::take_ranks() {
   if (is_started_process_) {
     auto& workers = fact(Fact::nproc_per_node);  // the platform's; it has started as many as were requested
     if (workers && !workers->from_user() && workers->detail != "NPROC_PER_NODE") workers.reset();
-    read_ranks("process", rank_variables(), node_, facts(), topology_.granularity, faults_);
-  } else if (reads_variables_ && topology_.idle_role.empty() && topology_.granularity == Granularity::node &&
-             !platform_sets_all() && !platform_has_words() && !user_sets_numbers()) {
+    read_ranks("process", rank_variables(), node_, facts(), granularity_, faults_);
+  } else if (reads_variables_ && !idle_ && granularity_ == Granularity::node && !platform_sets_all() &&
+             !platform_has_words() && !user_sets_numbers()) {
     const auto wrong =
         torchrun_ == nullptr ? std::nullopt : check_beside_flags(*torchrun_, facts(), unit, rank_variables());
     if (wrong) {
       faults_ = {*wrong};
       return;
     }
-    read_ranks(unit, rank_variables(), node_, facts(), topology_.granularity, faults_);
+    read_ranks(unit, rank_variables(), node_, facts(), granularity_, faults_);
   }
-  if (topology_.idle_role.empty()) become_launcher();
-  if (topology_.granularity == Granularity::process) torchrun_ = nullptr;
-  if (topology_.idle_role.empty() && settings_.text(Option::platform) == "auto" && unit == "auto" &&
-      !is_started_process_ && !user_says_alone() &&
-      (has_own_words() || node_.environment().get("LOCAL_RANK")))
-    check_ranks(rank_variables(), node_, facts(), topology_.granularity, topology_.platform, faults_);
+  if (!idle_) become_launcher();
+  if (granularity_ == Granularity::process) torchrun_ = nullptr;
+  if (!idle_ && settings_.text(Option::platform) == "auto" && unit == "auto" && !is_started_process_ &&
+      !user_says_alone() && (has_own_words() || node_.environment().get("LOCAL_RANK")))
+    check_ranks(rank_variables(), node_, facts(), granularity_, topology_.platform, faults_);
 }
 
 void TopologyResolver::become_alone() {
-  topology_.idle_role.clear();
-  if (topology_.granularity == Granularity::process) return;
-  topology_.alone_by_user = true;
+  idle_.reset();
+  if (granularity_ == Granularity::process) return;
+  is_alone_by_user_ = true;
   for (const Fact of_others : {Fact::node_rank, Fact::master_addr, Fact::rdzv_backend, Fact::rdzv_endpoint}) {
     auto& value = fact(of_others);
     const bool in_command = torchrun_ != nullptr && torchrun_->facts.has(of_others);
@@ -209,7 +210,7 @@ RankVariables TopologyResolver::rank_variables() const {
 }
 
 void TopologyResolver::recognise_started_process() {
-  if (!reads_variables_ || !topology_.idle_role.empty() || topology_.granularity != Granularity::node ||
+  if (!reads_variables_ || idle_ || granularity_ != Granularity::node ||
       settings_.text(Option::rank_unit) != "auto" || settings_[Option::node_rank] || platform_is_elastic() ||
       (settings_.text(Option::platform) != "auto" && has_own_words()))
     return;
@@ -252,9 +253,9 @@ void TopologyResolver::recognise_started_process() {
 
 void TopologyResolver::become_launcher() {
   const auto &world = fact(Fact::world_size), &rank = fact(Fact::rank), &local = fact(Fact::local_rank);
-  if (topology_.granularity != Granularity::process || settings_.text(Option::rank_unit) == "process" ||
+  if (granularity_ != Granularity::process || settings_.text(Option::rank_unit) == "process" ||
       facts().text(Fact::local_world_size) != "1" || !world || !rank || !parse_count(rank->text) ||
-      topology_.number(Fact::world_size) == 0 ||
+      number(Fact::world_size) == 0 ||
       (local && local->detail == "LOCAL_RANK"))  // a worker, by torch's name for it
     return;
   auto& nnodes = fact(Fact::nnodes);
@@ -270,12 +271,98 @@ void TopologyResolver::become_launcher() {
   }
   if (!nnodes) nnodes = world;
   if (!node_rank) node_rank = rank;
-  topology_.granularity = Granularity::node;
+  granularity_ = Granularity::node;
   for (const Fact of_process : {Fact::rank, Fact::world_size, Fact::local_rank, Fact::local_world_size})
     fact(of_process).reset();
 }
 
-unsigned Topology::number(Fact fact) const { return parse_count(facts.text(fact)).value_or(0); }
+unsigned TopologyResolver::number(Fact fact) const {
+  return parse_count(topology_.facts.text(fact)).value_or(0);
+}
+
+Part TopologyResolver::part() const {
+  const Facts& facts = topology_.facts;
+  const auto known = [&](Fact fact) { return parse_count(facts.text(fact)); };
+  Master master{std::string(without_brackets(facts.text(Fact::master_addr))),
+                static_cast<std::uint16_t>(number(Fact::master_port))};
+  if (granularity_ == Granularity::process)
+    return CreatedProcess{.master = std::move(master),
+                          .rank = number(Fact::rank),
+                          .world_size = number(Fact::world_size),
+                          .local_rank = number(Fact::local_rank),
+                          .local_world_size = known(Fact::local_world_size),
+                          .nodes = known(Fact::nnodes),
+                          .node_rank = known(Fact::node_rank)};
+  const unsigned workers = number(Fact::nproc_per_node), restarts = number(Fact::max_restarts);
+  if (is_alone_) return LoneNode{std::move(master), workers, restarts, is_alone_by_user_};
+  const auto [least, most] = min_and_max(facts.text(Fact::nnodes));
+  if (is_elastic_)
+    return ElasticNode{.master = std::move(master),
+                       .backend = std::string(facts.text(Fact::rdzv_backend)),
+                       .least = parse_count(least).value_or(1),
+                       .most = parse_count(most).value_or(1),
+                       .rank = known(Fact::node_rank),
+                       .hosts_master = hosts_master_,
+                       .workers = workers,
+                       .max_restarts = restarts};
+  return StaticNode{.master = master.host.empty() ? std::nullopt : std::optional(std::move(master)),
+                    .nodes = number(Fact::nnodes),
+                    .rank = number(Fact::node_rank),
+                    .workers = workers,
+                    .max_restarts = restarts};
+}
+
+std::string Master::text() const { return host_port(host, fmt::format("{}", port)); }
+
+bool Topology::is_alone() const {
+  const auto* process = as<CreatedProcess>();
+  return is<LoneNode>() || (process != nullptr && process->world_size == 1);
+}
+
+std::optional<bool> Topology::hosts_master() const {
+  if (const auto* node = as<StaticNode>()) return node->rank == 0;
+  if (const auto* node = as<ElasticNode>()) return node->hosts_master;
+  if (const auto* process = as<CreatedProcess>()) return process->rank == 0;
+  return is<LoneNode>() ? std::optional(true) : std::nullopt;
+}
+
+const Master* Topology::master() const {
+  if (const auto* node = as<StaticNode>()) return node->master ? &*node->master : nullptr;
+  if (const auto* node = as<ElasticNode>()) return &node->master;
+  if (const auto* process = as<CreatedProcess>()) return &process->master;
+  const auto* lone = as<LoneNode>();
+  return lone != nullptr ? &lone->master : nullptr;
+}
+
+unsigned Topology::workers() const {
+  if (const auto* node = as<LoneNode>()) return node->workers;
+  if (const auto* node = as<StaticNode>()) return node->workers;
+  if (const auto* node = as<ElasticNode>()) return node->workers;
+  const auto* process = as<CreatedProcess>();
+  return process != nullptr ? process->local_world_size.value_or(0) : 0;
+}
+
+unsigned Topology::max_restarts() const {
+  if (const auto* node = as<LoneNode>()) return node->max_restarts;
+  if (const auto* node = as<StaticNode>()) return node->max_restarts;
+  const auto* node = as<ElasticNode>();
+  return node != nullptr ? node->max_restarts : 0;
+}
+
+std::optional<unsigned> Topology::node_rank() const {
+  if (const auto* node = as<StaticNode>()) return node->rank;
+  if (const auto* node = as<ElasticNode>()) return node->rank;
+  if (const auto* process = as<CreatedProcess>()) return process->node_rank;
+  return is<LoneNode>() ? std::optional(0U) : std::nullopt;
+}
+
+std::optional<unsigned> Topology::nodes() const {
+  if (const auto* node = as<StaticNode>()) return node->nodes;
+  if (const auto* process = as<CreatedProcess>()) return process->nodes;
+  const auto* elastic = as<ElasticNode>();
+  if (elastic != nullptr && elastic->least == elastic->most) return elastic->most;
+  return is<LoneNode>() ? std::optional(1U) : std::nullopt;
+}
 
 Outcome<Topology> resolve_topology(const Settings& settings, const platform::Platform& platform,
                                    const Node& node, const LauncherFlags* torchrun) {

@@ -5,42 +5,100 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "base/fact.h"
 #include "base/fault.h"
 #include "node/node.h"
-#include "platform/profile.h"
 #include "platform/recognise.h"
 #include "settings/settings.h"
 #include "topology/launcher_flags.h"
 
 namespace rankshim {
 
-/// This node's part in the job: facts that were checked and can be true together, each with its source.
+/// Where the job meets: the host without brackets, and the port of torch's store.
+struct Master {
+  std::string host;
+  std::uint16_t port = 0;
+
+  [[nodiscard]] std::string text() const;  ///< "host:29500", "[::1]:29500"
+};
+
+/// There are no other nodes, so there is nothing to wait for.
+struct LoneNode {
+  Master master;
+  unsigned workers = 1;
+  unsigned max_restarts = 0;
+  /// The user says so, whatever the platform's RANK and WORLD_SIZE are: those are another job's.
+  bool by_user = false;
+};
+
+/// One of two or more nodes, each with its number.
+struct StaticNode {
+  std::optional<Master> master;  ///< nothing: the command asks the platform for it
+  unsigned nodes = 2;
+  unsigned rank = 0;
+  unsigned workers = 1;
+  unsigned max_restarts = 0;
+};
+
+/// The number of nodes is MIN:MAX, or the rendezvous is not static: torch assigns the ranks.
+struct ElasticNode {
+  Master master;  ///< the endpoint
+  std::string backend;
+  unsigned least = 1, most = 1;  ///< MIN and MAX
+  std::optional<unsigned> rank;  ///< the platform's
+  /// Whether c10d's store is on this node; nothing if that is known only once the endpoint's name resolves.
+  std::optional<bool> hosts_master;
+  unsigned workers = 1;
+  unsigned max_restarts = 0;
+};
+
+/// A worker that something else (mpirun, srun, DeepSpeed) has started.
+struct CreatedProcess {
+  Master master;
+  unsigned rank = 0, world_size = 1, local_rank = 0;
+  std::optional<unsigned> local_world_size, nodes, node_rank;
+};
+
+/// Nothing trains in this container: its role ("MPI launcher"), and why.
+struct Idle : platform::State {};
+
+using Part = std::variant<LoneNode, StaticNode, ElasticNode, CreatedProcess, Idle>;
+
+/// This node's part in the job, checked: all of it can be true together.
 struct Topology {
   std::string platform;
-  platform::Granularity granularity = platform::Granularity::node;
+  Part part;
+  /// The same as it was said, each with its source, and what else is known: for `explain`, the environment
+  /// and torchrun's flags.
   Facts facts;
-  /// There are no other nodes, so there is nothing to wait for.
-  bool alone = false;
-  /// The user says so, whatever the platform's RANK and WORLD_SIZE are: those are another job's.
-  bool alone_by_user = false;
-  /// The number of nodes is MIN:MAX, or the rendezvous is not static: torch assigns the ranks.
-  bool elastic = false;
-  /// Whether the master listens on this node; nothing if that is known only once the master's name resolves.
-  std::optional<bool> host;
-  /// Why nothing trains in this container ("MPI launcher"); empty if it trains.
-  std::string idle_role;
-  std::string idle_because;               ///< the variables that show it
-  std::string idle_fix;                   ///< what the platform's user does instead; empty if unknown
-  std::vector<std::string> idle_names;    ///< the variables and files
   std::vector<std::string> also_matched;  ///< other platforms that were recognised, the most specific first
   std::vector<std::string> warnings;
   /// What was said otherwise, and is not used.
   std::vector<std::pair<Fact, Value>> unused;
 
-  [[nodiscard]] unsigned number(Fact fact) const;  ///< 0 if it is absent or no plain number
+  template <class Kind>
+  [[nodiscard]] const Kind* as() const {
+    return std::get_if<Kind>(&part);
+  }
+  template <class Kind>
+  [[nodiscard]] bool is() const {
+    return std::holds_alternative<Kind>(part);
+  }
+
+  /// This is a lone node, or the only process.
+  [[nodiscard]] bool is_alone() const;
+  /// This is a node, and there are others.
+  [[nodiscard]] bool has_other_nodes() const { return is<StaticNode>() || is<ElasticNode>(); }
+  /// Whether the master listens on this node; nothing if that is not known yet, or nothing trains here.
+  [[nodiscard]] std::optional<bool> hosts_master() const;
+  [[nodiscard]] const Master* master() const;  ///< nullptr if it is not known, or nothing trains here
+  [[nodiscard]] unsigned workers() const;      ///< on this node; 0 if that is not known
+  [[nodiscard]] unsigned max_restarts() const;
+  [[nodiscard]] std::optional<unsigned> node_rank() const;
+  [[nodiscard]] std::optional<unsigned> nodes() const;  ///< nothing if that is not known or not fixed
 };
 
 /// Combines the values of the user, the platform and generic variables, finds contradictions and missing

@@ -48,6 +48,11 @@ class TopologyResolver {
   /// added separately.
   void fault(std::string what, const std::vector<std::string>& names, std::string fix);
 
+  [[nodiscard]] unsigned number(Fact fact) const;  ///< 0 if it is absent or no plain number
+
+  /// What was found, as the type that has just what exists.
+  [[nodiscard]] Part part() const;
+
   /// Warns of a service link in the place of a port, and names the port that is used instead.
   void warn_of_links_as_port();
 
@@ -214,6 +219,10 @@ class TopologyResolver {
   bool is_started_process_ = false;
   bool ignores_local_rank_ = false;  ///< it is left over
   bool names_job_ = false;           ///< the run id is the user's or the platform's
+  platform::Granularity granularity_ = platform::Granularity::node;
+  std::optional<platform::State> idle_;
+  bool is_alone_ = false, is_alone_by_user_ = false, is_elastic_ = false;
+  std::optional<bool> hosts_master_;
   Topology topology_;
   Faults faults_;
 };

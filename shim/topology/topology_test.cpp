@@ -18,7 +18,7 @@ TEST_CASE("a node without any variables is alone at 127.0.0.1:29500, or the next
   FakeNode node({});
   auto topology = resolved(node);
   CHECK(topology.platform == "single-node");
-  CHECK(topology.alone);
+  CHECK(topology.is_alone());
   CHECK(topology.facts.text(Fact::nnodes) == "1");
   CHECK(topology.facts.text(Fact::node_rank) == "0");
   CHECK(topology.facts.text(Fact::nproc_per_node) == "1");
@@ -38,8 +38,8 @@ TEST_CASE("generic variables give nodes, their source and the host") {
   CHECK(topology.facts.text(Fact::nproc_per_node) == "8");
   CHECK(topology.facts.text(Fact::run_id) == "rankshim");
   CHECK(topology.facts[Fact::run_id]->source() == "default");
-  CHECK(topology.host == false);
-  CHECK_FALSE(topology.alone);
+  CHECK(topology.hosts_master() == false);
+  CHECK_FALSE(topology.is_alone());
 }
 
 TEST_CASE(
@@ -128,7 +128,7 @@ TEST_CASE("variables that count processes are recognised if possible, and otherw
 
   const FakeNode worker({"RANK=9", "WORLD_SIZE=16", "LOCAL_RANK=1", "LOCAL_WORLD_SIZE=8", "MASTER_ADDR=m"});
   const auto topology = resolved(worker, {"--rank-unit=process"});
-  CHECK(topology.granularity == platform::Granularity::process);
+  CHECK(topology.is<CreatedProcess>());
   CHECK(topology.facts.text(Fact::rank) == "9");
   CHECK(topology.facts.text(Fact::nnodes) == "2");
 }
@@ -337,16 +337,16 @@ TEST_CASE("workers per node come from the user, the platform, the devices, else 
 TEST_CASE("the generic RDZV_BACKEND makes a job elastic") {
   const auto topology =
       resolved(FakeNode({"NNODES=2", "NODE_RANK=1", "MASTER_ADDR=m", "MASTER_PORT=1", "RDZV_BACKEND=c10d"}));
-  CHECK(topology.elastic);
+  CHECK(topology.is<ElasticNode>());
   CHECK(topology.facts.text(Fact::rdzv_endpoint) == "m:1");
-  CHECK(topology.host == false);
+  CHECK(topology.hosts_master() == false);
 }
 
 TEST_CASE(
     "what looks like a job of several nodes on an unknown platform is a warning, with --strict a fault") {
   const FakeNode node({"FOO_REPLICA=0", "FOO_REPLICA_TOTAL=2", "FOO_NODE_RANK=1"});
   const Topology warned = resolved(node);
-  CHECK(warned.alone);
+  CHECK(warned.is_alone());
   REQUIRE(warned.warnings.size() == 1);
   CHECK(warned.warnings[0].starts_with(
       "FOO_REPLICA_TOTAL=2, FOO_NODE_RANK=1 look like a job of several nodes"));
@@ -367,15 +367,15 @@ TEST_CASE("an elastic job has a rendezvous, and the node of that name hosts it")
                  "PET_RDZV_ID=job", "PET_MAX_RESTARTS=7"});
   node.name = "job-worker-0";
   auto topology = resolved(node);
-  CHECK(topology.elastic);
+  CHECK(topology.is<ElasticNode>());
   CHECK(topology.facts.text(Fact::nnodes) == "1:3");
   CHECK_FALSE(topology.facts.has(Fact::node_rank));
   CHECK(topology.facts.text(Fact::rdzv_endpoint) == "job-worker-0:29400");
   CHECK(topology.facts.text(Fact::rdzv_id) == "job");
   CHECK(topology.facts.text(Fact::max_restarts) == "7");
-  CHECK(topology.host == true);
+  CHECK(topology.hosts_master() == true);
   node.name = "job-worker-1";
-  CHECK_FALSE(resolved(node).host.has_value());
+  CHECK_FALSE(resolved(node).hosts_master().has_value());
 }
 
 TEST_CASE("in an elastic job with ranks node 0 is the host, unless the endpoint is elsewhere") {
@@ -383,15 +383,15 @@ TEST_CASE("in an elastic job with ranks node 0 is the host, unless the endpoint 
                                         "PET_RDZV_ENDPOINT=job-worker-0:1"};
   FakeNode node(job);
   node.name = "any";
-  CHECK(resolved(node).host == true);
+  CHECK(resolved(node).hosts_master() == true);
   auto with_master = job;
   with_master.emplace_back("PET_MASTER_ADDR=job-master-0");
   FakeNode master(with_master);
   master.name = "job-master-0";
-  CHECK_FALSE(resolved(master).host.has_value());
+  CHECK_FALSE(resolved(master).hosts_master().has_value());
   FakeNode worker(with_master);
   worker.name = "job-worker-0";
-  CHECK(resolved(worker).host == true);
+  CHECK(resolved(worker).hosts_master() == true);
 }
 
 }  // namespace

@@ -186,7 +186,7 @@ class Filler {
 
   /// Whether flags can be added and mean something; else a warning, unless the user gave some.
   [[nodiscard]] bool takes_flags() const {
-    if (input_.topology.elastic) {
+    if (input_.topology.is<ElasticNode>()) {
       warn("it starts a fixed number of nodes, but this job is elastic: each node may work alone");
       return false;
     }
@@ -306,7 +306,7 @@ NamedLauncher find_launcher(const LaunchInput& input, Faults& faults) {
 }
 
 void choose_for_launcher(LaunchChoice& choice, const LaunchInput& input, const NamedLauncher& launcher) {
-  if (!input.topology.alone) Filler(choice, input, launcher).fill();
+  if (input.topology.has_other_nodes()) Filler(choice, input, launcher).fill();
 }
 
 }  // namespace rankshim::by_name

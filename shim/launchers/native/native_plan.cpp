@@ -18,7 +18,7 @@ Faults check(const LaunchInput& input, bool is_torchrun) {
   const auto fault = [&](std::string what, std::string fix) {
     return Faults{{std::move(what), {chosen.detail}, std::move(fix)}};
   };
-  if (topology.elastic) {
+  if (topology.is<ElasticNode>()) {
     return fault(fmt::format("{} starts a fixed number of nodes, but this job is elastic", native),
                  "leave --launcher (RANKSHIM_LAUNCHER) at auto");
   }
@@ -27,7 +27,7 @@ Faults check(const LaunchInput& input, bool is_torchrun) {
                              native, input.command[0]),
                  "give the script to rankshim instead, or leave --launcher (RANKSHIM_LAUNCHER) at auto");
   }
-  if (topology.number(Fact::max_restarts) != 0 && !topology.alone) {
+  if (topology.max_restarts() != 0 && !topology.is_alone()) {
     return fault(
         fmt::format("{} restarts the workers of one node, and this job has {} nodes, which would not "
                     "learn of it",

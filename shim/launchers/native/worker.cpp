@@ -15,14 +15,14 @@ unsigned world_size(const StaticJob& job) { return job.nodes * job.workers; }
 }  // namespace
 
 StaticJob static_job(const Topology& topology, const Settings& settings) {
-  const Facts& facts = topology.facts;
-  return {.nodes = topology.number(Fact::nnodes),
-          .node_rank = topology.number(Fact::node_rank),
-          .workers = topology.number(Fact::nproc_per_node),
-          .max_restarts = topology.number(Fact::max_restarts),
-          .master_addr = std::string(without_brackets(facts.text(Fact::master_addr))),
-          .master_port = topology.number(Fact::master_port),
-          .run_id = std::string(facts.text(Fact::run_id)),
+  const Master* master = topology.master();
+  return {.nodes = topology.nodes().value_or(0),
+          .node_rank = topology.node_rank().value_or(0),
+          .workers = topology.workers(),
+          .max_restarts = topology.max_restarts(),
+          .master_addr = master != nullptr ? master->host : std::string(),
+          .master_port = master != nullptr ? master->port : 0U,
+          .run_id = std::string(topology.facts.text(Fact::run_id)),
           .binds = settings.text(Option::bind) == "numa",
           .variables = user_variables(settings)};
 }

@@ -89,10 +89,10 @@ TEST_CASE("torchrun's flags end where its script begins, however they are writte
 TEST_CASE("without a platform torchrun's flags are the topology") {
   const auto topology =
       topology_of({}, {"torchrun", "--nnodes", "2", "--node_rank", "1", "--master_addr", "m", "t.py"});
-  CHECK(topology.host == false);
+  CHECK(topology.hosts_master() == false);
   CHECK(topology.facts.text(Fact::master_addr) == "m");
   CHECK(topology.facts.text(Fact::master_port) == "29500");
-  CHECK(topology_of({}, {"torchrun", "--nproc_per_node=8", "--node_rank=0", "t.py"}).alone);
+  CHECK(topology_of({}, {"torchrun", "--nproc_per_node=8", "--node_rank=0", "t.py"}).is_alone());
   CHECK(topology_of({}, {"torchrun", "--nproc_per_node=8", "t.py"}).facts.text(Fact::nproc_per_node) == "8");
   CHECK_THAT(fault_of({}, {"torchrun", "--nnodes=2", "--master_addr=m", "t.py"}),
              Catch::Contains("torchrun --nnodes=2, but this node's rank is unknown"));
@@ -124,14 +124,14 @@ TEST_CASE("torchrun's flags that repeat or add facts are no contradiction") {
         Words{"torchrun", "--nnodes=1:4", "t.py"},
         Words{"torchrun", "--rdzv_id=own", "--max_restarts=3", "--rdzv_conf=timeout=60", "t.py"}}) {
     CAPTURE(command);
-    CHECK_FALSE(topology_of(two_nodes, command).alone);
+    CHECK_FALSE(topology_of(two_nodes, command).is_alone());
   }
   const auto elastic = topology_of(
       two_nodes, {"torchrun", "--rdzv_backend=c10d", "--rdzv_endpoint=m", "--rdzv_id=own", "t.py"});
-  CHECK(elastic.elastic);
+  CHECK(elastic.is<ElasticNode>());
   CHECK(elastic.facts.text(Fact::rdzv_endpoint) == "m:29400");
   CHECK(elastic.facts.text(Fact::rdzv_id) == "own");
-  CHECK(elastic.host == false);
+  CHECK(elastic.hosts_master() == false);
   const auto fixed =
       topology_of({}, {"torchrun", "--nnodes=2", "--node_rank=1", "--rdzv_endpoint=n:7", "t.py"});
   CHECK(fixed.facts.text(Fact::master_addr) == "n");
@@ -190,8 +190,8 @@ TEST_CASE("a lone torchrun with its own rendezvous meets no other node") {
         Words{"torchrun", "--nnodes=1", "--rdzv_backend=c10d", "--rdzv_endpoint=localhost:0", "t.py"}}) {
     CAPTURE(command);
     const auto topology = topology_of({}, command);
-    CHECK(topology.alone);
-    CHECK_FALSE(topology.elastic);
+    CHECK(topology.is_alone());
+    CHECK_FALSE(topology.is<ElasticNode>());
   }
 }
 

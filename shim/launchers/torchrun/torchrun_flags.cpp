@@ -38,7 +38,7 @@ class FlagWriter {
   std::vector<TorchrunFlag> write(const std::string& log_dir) {
     flag("nnodes", text(Fact::nnodes));
     flag("nproc_per_node", text(Fact::nproc_per_node));
-    if (topology_.elastic) {
+    if (topology_.is<ElasticNode>()) {
       add_elastic();
     } else {
       flag("rdzv_backend", "static");
@@ -64,10 +64,11 @@ class FlagWriter {
   [[nodiscard]] std::string rendezvous_conf() const {
     const std::string& conf = conf_;
     const auto limit = std::chrono::ceil<std::chrono::seconds>(*settings_.time(Option::wait_timeout));
-    const bool differs = topology_.elastic ? limit != torch_join_timeout : limit >= torch_store_timeout;
-    const std::string_view key = topology_.elastic ? "join_timeout=" : "timeout=";
-    if (topology_.alone || !differs || conf.find(key) != std::string::npos) return conf;
-    const auto wanted = topology_.elastic ? limit : limit + std::chrono::seconds(60);
+    const bool differs =
+        topology_.is<ElasticNode>() ? limit != torch_join_timeout : limit >= torch_store_timeout;
+    const std::string_view key = topology_.is<ElasticNode>() ? "join_timeout=" : "timeout=";
+    if (topology_.is_alone() || !differs || conf.find(key) != std::string::npos) return conf;
+    const auto wanted = topology_.is<ElasticNode>() ? limit : limit + std::chrono::seconds(60);
     return fmt::format("{}{}{}{}", conf, conf.empty() ? "" : ",", key, wanted.count());
   }
 
@@ -78,7 +79,7 @@ class FlagWriter {
     flag("rdzv_id", text(Fact::rdzv_id));
     std::string conf = rendezvous_conf();
     if (backend == "c10d" && conf.find("is_host=") == std::string::npos && knows_host()) {
-      conf = fmt::format("is_host={}{}{}", topology_.host.value_or(false) ? "true" : "false",
+      conf = fmt::format("is_host={}{}{}", topology_.hosts_master().value_or(false) ? "true" : "false",
                          conf.empty() ? "" : ",", conf);
     }
     if (!conf.empty()) flag("rdzv_conf", conf);
@@ -112,7 +113,7 @@ class FlagWriter {
 /// endpoint.
 bool has_own_rendezvous(const TorchrunCommand& torchrun, const Topology& topology) {
   const auto* backend = torchrun.find("rdzv_backend");
-  return !topology.elastic &&
+  return !topology.is<ElasticNode>() &&
          (torchrun.given.meets_itself || (backend != nullptr && backend->value != "static"));
 }
 

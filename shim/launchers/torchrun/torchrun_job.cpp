@@ -20,10 +20,10 @@ Variables torchrun_job(const Topology& topology, const Environment& environment)
   set("PET_MASTER_PORT", facts.text(Fact::master_port));
   set("PET_RDZV_BACKEND", facts.text(Fact::rdzv_backend));
   set("PET_RDZV_ENDPOINT", host_port(host, facts.text(Fact::master_port)));
-  set("PET_RDZV_ID", facts.text(topology.elastic ? Fact::rdzv_id : Fact::run_id));
+  set("PET_RDZV_ID", facts.text(topology.is<ElasticNode>() ? Fact::rdzv_id : Fact::run_id));
   std::string conf(facts.text(Fact::rdzv_conf));
-  if (topology.host && conf.find("is_host=") == std::string::npos)
-    conf = fmt::format("is_host={}{}{}", *topology.host, conf.empty() ? "" : ",", conf);
+  if (const auto hosts = topology.hosts_master(); hosts && conf.find("is_host=") == std::string::npos)
+    conf = fmt::format("is_host={}{}{}", *hosts, conf.empty() ? "" : ",", conf);
   set("PET_RDZV_CONF", conf);
   return job;
 }

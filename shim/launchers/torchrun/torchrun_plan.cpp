@@ -80,8 +80,7 @@ bool reads_local_rank_argument(const std::string& text) {
 /// Whether the command is a program on one of several nodes, so that a torchrun in it has to join the job.
 bool may_start_torchrun(const LaunchChoice& choice, const LaunchInput& input) {
   const Topology& topology = input.topology;
-  return input.settings.flag(Option::export_pet) && !choice.launches() && !topology.alone &&
-         topology.granularity != Granularity::process && topology.idle_role.empty();
+  return input.settings.flag(Option::export_pet) && !choice.launches() && topology.has_other_nodes();
 }
 
 /// The command's words and the shell scripts among them.
@@ -186,12 +185,12 @@ std::optional<PythonSite> plan_site(const LaunchChoice& choice, const LaunchInpu
                                     const std::optional<std::string>& master_address) {
   const Topology& topology = input.topology;
   if (input.command.empty()) return std::nullopt;
-  const bool created = topology.granularity == Granularity::process;
+  const bool created = topology.is<CreatedProcess>();
   const bool records = input.settings.flag(Option::record);
   const bool worker = records && (choice.launches() || (created && is_script(input.command)));
   const bool joins = may_start_torchrun(choice, input);
   const bool python =
-      records && !choice.launches() && topology.idle_role.empty() &&
+      records && !choice.launches() && !topology.is<Idle>() &&
       (!choice.interpreter.empty() || base_name(input.command.front()).starts_with("python") ||
        starts_torchrun(text_of(input)));
   if (!worker && !joins && !python) return std::nullopt;
@@ -232,14 +231,14 @@ void change_for_torchrun(EnvironmentChange& change, const LaunchChoice& choice, 
   // A rank 0 that survives could not admit a new node: MASTER_ADDR is not published for the new round (torch
   // 2.13).
   constexpr std::string_view share = "TORCH_DISABLE_SHARE_RDZV_TCP_STORE";
-  if (input.topology.elastic && !environment.get(share)) set.emplace_back(share, "1");
+  if (input.topology.is<ElasticNode>() && !environment.get(share)) set.emplace_back(share, "1");
   if (!environment.get(agent_error_variable) && choice.log_dir.empty() && !folder.path.empty())
     set.emplace_back(agent_error_variable, agent_error_file(folder.path));
 }
 
 void change_for_script(EnvironmentChange& change, const LaunchChoice& choice, const LaunchInput& input) {
   const Topology& topology = input.topology;
-  if (!topology.alone || topology.platform == "none" || choice.launches() || !topology.idle_role.empty() ||
+  if (!topology.is_alone() || topology.platform == "none" || choice.launches() || topology.is<Idle>() ||
       input.node.environment().get("PORT"))
     return;
   const std::string text = text_of(input);
@@ -258,7 +257,7 @@ void change_for_site(EnvironmentChange& change, const LaunchChoice& choice, cons
   const auto path = environment.get(python_path_variable);
   auto& set = change.set;
   set.emplace_back(python_path_variable, folder.path + (path ? ":" + std::string(*path) : ""));
-  const bool created = input.topology.granularity == Granularity::process;
+  const bool created = input.topology.is<CreatedProcess>();
   if (created && !environment.get(agent_error_variable))
     set.emplace_back(agent_error_variable, agent_error_file(folder.path));
 }
