@@ -2,10 +2,10 @@
 
 #include "launchers/torchrun/error_file.h"
 
-#include "node/fake_node.h"
 #include "base/json.h"
-#include "target.h"
 #include "launchers/torchrun/cut_json.h"
+#include "node/fake_node.h"
+#include "target.h"
 
 int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace rankshim;
