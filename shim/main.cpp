@@ -19,7 +19,6 @@
 #include "settings/settings.h"
 #include "supervise/kernel.h"
 #include "supervise/signals.h"
-#include "supervise/stack.h"
 
 namespace rankshim {
 namespace {
@@ -91,11 +90,6 @@ int main(int argc, char** argv) {
 }  // namespace rankshim
 
 int main(int argc, char** argv) {
-  if (rankshim::supervise::stack_left() < rankshim::supervise::least_stack) {
-    rankshim::cli::print_error(
-        "rankshim: error: the stack cannot grow by 64 KiB: raise its limit (ulimit -s)\n");
-    return rankshim::exit_code::system;
-  }
   // What the system refuses, before the command runs and after its end. (While it runs, everything is caught
   // where it can go on: supervise/.)
   try {

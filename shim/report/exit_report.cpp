@@ -74,7 +74,7 @@ std::optional<unsigned> rank_of(std::optional<unsigned> rank, unsigned local_ran
   const Topology& topology = report.job->topology;
   if (topology.is<LoneNode>()) return local_rank;
   const auto* node = topology.as<StaticNode>();
-  return node != nullptr ? std::optional(node->rank * node->workers + local_rank) : rank;
+  return node != nullptr ? std::optional(node->first_rank() + local_rank) : rank;
 }
 
 json::Object node_json(const ExitReport& report) {
@@ -114,6 +114,17 @@ json::Object root_json(const ExitReport& report, const RootCause& root) {
     object.text("exception", root.error->message);
     object.texts("traceback", last_lines(root.error->traceback));
   }
+  return object;
+}
+
+/// The other node that this one was ended for.
+json::Object culprit_json(const link::Stop& stop) {
+  const link::Failure& culprit = stop.culprit;
+  json::Object object;
+  object.text("who", "node").text("host", culprit.host).number("node_rank", culprit.node);
+  if (culprit.rank) object.number("rank", *culprit.rank);
+  if (stop.why == link::Stop::Why::failed) object.number("exit_code", culprit.code);
+  object.text("reason", culprit.text.empty() ? stop.sentence() : culprit.text);
   return object;
 }
 
@@ -193,6 +204,20 @@ ExitReport common_report(const Verdict& verdict, int exit_code, const Details& d
   return report;
 }
 
+json::Object node_json(const link::Node& node, unsigned rank) {
+  json::Object object;
+  object.number("node_rank", rank).text("state", link::word(node.state));
+  if (node.state == link::Node::State::missing) return object;
+  object.text("host", node.hello.host);
+  if (!node.hello.pod.empty()) object.text("pod", node.hello.pod);
+  if (!node.hello.platform_node.empty()) object.text("platform_node", node.hello.platform_node);
+  if (!node.seen.empty()) object.text("address", node.seen);
+  object.number("workers", node.hello.workers);
+  if (node.code) object.number("exit_code", *node.code);
+  if (!node.failures.empty()) object.text("failure", node.failures.front().failure.text);
+  return object;
+}
+
 std::string as_json(const ExitReport& report) {
   const supervise::Ending* const ending = end_of_command(report);
   json::Object object;
@@ -202,6 +227,8 @@ std::string as_json(const ExitReport& report) {
   object.object("node", node_json(report));
   if (report.verdict->root) {
     object.object("root_cause", root_json(report, *report.verdict->root));
+  } else if (report.verdict->ended_for) {
+    object.object("root_cause", culprit_json(*report.verdict->ended_for));
   } else {
     object.raw("root_cause", "null");
   }
@@ -218,6 +245,10 @@ std::string as_json(const ExitReport& report) {
     object.number("restarts", ending->workers.attempts == 0 ? 0 : ending->workers.attempts - 1);
     object.objects("workers", workers_json(report));
   }
+  std::vector<json::Object> nodes;
+  for (const link::Node& node : report.nodes)
+    nodes.push_back(node_json(node, static_cast<unsigned>(nodes.size())));
+  if (!nodes.empty()) object.objects("nodes", nodes);
   object.object("resources", resources_json());
   if (report.details->memory.known) {
     object.object("memory", memory_json(report.details->memory));

@@ -5,6 +5,8 @@
 #include <string_view>
 #include <vector>
 
+#include "base/json.h"
+#include "link/roster.h"
 #include "node/node.h"
 #include "plan/job.h"
 #include "report/details.h"
@@ -29,12 +31,16 @@ struct ExitReport {
   const Details* details = nullptr;  ///< never null
   std::string host;
   std::vector<Phase> phases;
+  std::vector<link::Node> nodes;  ///< of the whole job, by rank, where this node knows them
   std::chrono::steady_clock::time_point end;
 };
 
 /// The part that all reports have in common, those for refused settings included. The report keeps pointers
 /// to the verdict and the details. Its `end` is the current time.
 ExitReport common_report(const Verdict& verdict, int exit_code, const Details& details, const Node& node);
+
+/// A node of the whole job, for the report and the status.
+json::Object node_json(const link::Node& node, unsigned rank);
 
 /// The report, version 1; docs/report.md describes its members.
 std::string as_json(const ExitReport& report);

@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 
+#include "link/message.h"
 #include "plan/launch.h"
 #include "report/details.h"
 #include "settings/exit_map.h"
@@ -39,6 +40,7 @@ struct Verdict {
   bool failed = false;     ///< whether it is logged as an error
   bool is_logged = false;  ///< stderr has the sentence already
   std::optional<RootCause> root;
+  std::optional<link::Stop> ended_for;  ///< the other node that this one was ended for
 };
 
 /// The command's end counts, after a stop too. torchrun's exit code is 1 whatever happened, so with torchrun

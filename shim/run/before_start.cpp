@@ -23,13 +23,6 @@ using boost::asio::awaitable;
 
 namespace {
 
-/// The verdict for an end by this signal; `meanwhile` is "while waiting for the master".
-Verdict stopped_before_start(int signal, std::string_view meanwhile) {
-  return ended_before_start(
-      exit_code::signal_base + signal, Cause::stopped,
-      fmt::format("{} {}; nothing was started", supervise::signal_name(signal), meanwhile), false);
-}
-
 std::string what_is_awaited(const Master& master, Until until) {
   return until == Until::name ? "the name " + master.host : master.text() + " to answer";
 }
@@ -109,6 +102,12 @@ Verdict ended_before_start(int code, Cause cause, std::string sentence, bool fai
   verdict.sentence = std::move(sentence);
   verdict.failed = failed;
   return verdict;
+}
+
+Verdict stopped_before_start(int signal, std::string_view meanwhile) {
+  return ended_before_start(
+      exit_code::signal_base + signal, Cause::stopped,
+      fmt::format("{} {}; nothing was started", supervise::signal_name(signal), meanwhile), false);
 }
 
 awaitable<std::optional<Verdict>> run_pre_start(const Run& run) {

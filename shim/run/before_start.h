@@ -18,6 +18,9 @@ namespace rankshim {
 /// The verdict for an end before the command was started.
 Verdict ended_before_start(int code, Cause cause, std::string sentence, bool failed = true);
 
+/// The verdict for an end by this signal; `meanwhile` is "while waiting for the master".
+Verdict stopped_before_start(int signal, std::string_view meanwhile);
+
 /// Runs the hook that comes before anything is read. Returns a verdict if the run ends here.
 boost::asio::awaitable<std::optional<Verdict>> run_pre_start(const Run& run);
 

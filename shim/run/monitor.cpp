@@ -32,6 +32,16 @@ std::string the_limit(const MemoryReading& reading) {
   return "the memory limit" + (reading.limit ? " of " + mebibytes(*reading.limit) : std::string());
 }
 
+/// All nodes where this one knows them, or how many are missing.
+void add_nodes(json::Object& object, const link::Link& link) {
+  if (const link::Waiting waiting = link.waiting(); waiting.count != 0)
+    object.text("waiting_for", link::waiting_line(waiting));
+  std::vector<json::Object> nodes;
+  for (const link::Node& node : link.nodes())
+    nodes.push_back(node_json(node, static_cast<unsigned>(nodes.size())));
+  if (!nodes.empty()) object.objects("nodes", nodes);
+}
+
 }  // namespace
 
 Monitor::Monitor(boost::asio::io_context& io, const Settings& settings, const Node& node)
@@ -158,7 +168,8 @@ std::string Monitor::status() const {
   json::Object object;
   object.number("version", 1).text("phase", launched ? "run" : phase.name).flag("failed", failed_);
   object.raw("since", json::moment(system_clock::now() - past)).raw("seconds", json::number_of_seconds(past));
-  if (!waiting_for_.empty()) object.text("waiting_for", waiting_for_);
+  const bool meets = link_ != nullptr && link_->waiting().count != 0;
+  if (!waiting_for_.empty() && !meets) object.text("waiting_for", waiting_for_);
   object.number("pid", getpid());
   if (command_ != 0) object.number("command_pid", command_);
   if (const auto rank = job_ != nullptr ? job_->topology.node_rank() : std::nullopt)
@@ -174,7 +185,9 @@ std::string Monitor::status() const {
       workers.push_back(std::move(one));
     }
   }
-  return object.objects("workers", workers).str() + "\n";
+  object.objects("workers", workers);
+  if (link_ != nullptr) add_nodes(object, *link_);
+  return object.str() + "\n";
 }
 
 }  // namespace rankshim

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "link/link.h"
 #include "loop/timer.h"
 #include "node/node.h"
 #include "plan/job.h"
@@ -24,7 +25,7 @@ namespace rankshim {
 /// the termination log, and the answers to `rankshim status`. It does nothing of this at first, so that a
 /// command that ends quickly costs nothing. If there is something to wait for, it begins a moment after the
 /// waiting has begun, otherwise a moment after the command's start.
-class Monitor final : public supervise::Observer, private status::Source {
+class Monitor final : private status::Source {
  public:
   Monitor(boost::asio::io_context& io, const Settings& settings, const Node& node);
 
@@ -40,12 +41,18 @@ class Monitor final : public supervise::Observer, private status::Source {
   /// The run has failed and the container is kept: all answers include that from now on.
   void held();
 
-  void started(pid_t command) override;
-  void stopping(int signal) override;
-  void command_ended() override;
+  void started(pid_t command);
+  void stopping(int signal);
+  void command_ended();
+  /// From now on answers include the other nodes; null: none. It must live until then.
+  void set_link(const link::Link* link) { link_ = link; }
   /// From now on answers include its workers; null: none. It must live until then.
   void set_launcher(const supervise::Launcher* launcher) { launcher_ = launcher; }
 
+  /// All nodes of the job by rank, on node 0 of linked nodes.
+  [[nodiscard]] std::vector<link::Node> nodes() const {
+    return link_ != nullptr ? link_->nodes() : std::vector<link::Node>{};
+  }
   [[nodiscard]] const std::vector<Phase>& phases() const { return phases_; }
   TerminationLog& termination_log() { return termination_log_; }
 
@@ -70,6 +77,7 @@ class Monitor final : public supervise::Observer, private status::Source {
   bool begun_ = false;
   pid_t command_ = 0;
   const supervise::Launcher* launcher_ = nullptr;
+  const link::Link* link_ = nullptr;
 
   TerminationLog termination_log_;
   MemoryGroup memory_group_;

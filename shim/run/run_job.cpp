@@ -22,6 +22,7 @@
 #include "run/launcher.h"
 #include "run/plan.h"
 #include "run/policy.h"
+#include "run/whole_job.h"
 #include "supervise/supervise.h"
 #include "supervise/working_directory.h"
 
@@ -83,9 +84,29 @@ awaitable<void> write_last_output(const Run& run, const supervise::Launcher& lau
     log::warn("the last lines of the workers do not come here: nothing has read stdout or stderr in time");
 }
 
+/// What happens while the command runs, for this node and for the whole job.
+class Watchers final : public supervise::Observer {
+ public:
+  Watchers(Monitor& monitor, WholeJob* whole) : monitor_(monitor), whole_(whole) {}
+  void started(pid_t command) override { monitor_.started(command); }
+  void worker_ended(const supervise::WorkerEnd& worker) override {
+    if (whole_ != nullptr) whole_->worker_ended(worker);
+  }
+  void stopping(int signal) override {
+    if (whole_ != nullptr) whole_->stopping(signal);
+    monitor_.stopping(signal);
+  }
+  void command_ended() override { monitor_.command_ended(); }
+
+ private:
+  Monitor& monitor_;
+  WholeJob* const whole_;
+};
+
 /// Starts the command, follows it to its end, and reports how it ended. Returns the exit code.
 awaitable<int> run_command(const Run& run, const Job& job, const std::vector<std::string>& arguments,
-                           const FoundTorch& torch, const std::optional<std::string>& master_address) {
+                           const FoundTorch& torch, const Membership& membership) {
+  const std::optional<std::string>& master_address = membership.master_address;
   announce(job, torch, arguments);
   run.monitor.enter(job.choice.launches() ? "launch" : "run");
   const LaunchInput input{job.topology, run.settings, arguments, run.node};
@@ -101,7 +122,11 @@ awaitable<int> run_command(const Run& run, const Job& job, const std::vector<std
   const auto launcher = make_launcher(job, run.settings, folder.log_folder(), run.node);
   supervise::Policy policy = plan_supervision(job.choice, run.settings);
   policy.launcher = launcher.get();
-  policy.observer = &run.monitor;
+  Watchers watchers(run.monitor, membership.whole.get());
+  policy.observer = &watchers;
+  supervise::Orders orders;
+  policy.orders = &orders;
+  if (membership.whole) membership.whole->begin(orders);
   run.monitor.set_launcher(launcher.get());
   CommandEnd end;
   std::optional<int> code;  // of the command, once it has ended: it is true whatever fails after that
@@ -118,8 +143,9 @@ awaitable<int> run_command(const Run& run, const Job& job, const std::vector<std
     } while (launcher->starts_again(end.ending));
     run.monitor.set_launcher(nullptr);
     end.details = error_files.gather(end.ending);
-    const Verdict verdict = judge(end.ending, job.choice, plan, end.details, numbers_of(end.ending, job),
-                                  run.settings.flag(Option::strict));
+    Verdict verdict = judge(end.ending, job.choice, plan, end.details, numbers_of(end.ending, job),
+                            run.settings.flag(Option::strict));
+    if (membership.whole) co_await membership.whole->finish(run, verdict, end.ending);
     co_return co_await conclude(run, verdict, &job, &end);
   } catch (const std::exception& error) {
     if (!code) throw;
@@ -156,14 +182,13 @@ awaitable<int> run_stages(const Run& run, const std::vector<std::string>& argume
     if (const auto* end = std::get_if<Verdict>(&checked)) co_return co_await conclude(run, *end, &job);
     torch = std::move(std::get<FoundTorch>(checked));
   }
-  std::optional<std::string> master_address;
-  if (const auto end = co_await wait_for_master(run, job.topology, job.choice.wait, master_address))
-    co_return co_await conclude(run, *end, &job);
+  auto joined = co_await join_job(run, job);
+  if (const auto* end = std::get_if<Verdict>(&joined)) co_return co_await conclude(run, *end, &job);
   if (run.only_wait) {
     run.monitor.termination_log().finish({});
     co_return exit_code::ok;
   }
-  co_return co_await run_command(run, job, arguments, torch, master_address);
+  co_return co_await run_command(run, job, arguments, torch, std::get<Membership>(joined));
 }
 
 /// What Asio throws before the command runs is a verdict. (Refused memory is one of main's lines: a report

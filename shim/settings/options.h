@@ -34,6 +34,9 @@ enum class Option : std::uint8_t {
   bind,
   wait,
   wait_timeout,
+  link,
+  link_timeout,
+  job_token_file,
   signal_scope,
   grace,
   leftover_grace,
@@ -160,6 +163,15 @@ inline constexpr std::array options = {
                "nothing on a lone node"},
     OptionInfo{Option::wait_timeout, "", "wait-timeout", ValueKind::time, "TIME", "10m",
                "give up after this time: exit with 75 and say what is missing"},
+
+    OptionInfo{
+        Option::link, "The whole job", "link", ValueKind::choice, "off|auto|on", "off",
+        "join the rankshims of all nodes: they agree before anything is launched, and the first failure "
+        "ends all; auto: where rankshim starts the launcher on several nodes; on: for a program too"},
+    OptionInfo{Option::link_timeout, "", "link-timeout", ValueKind::time, "TIME", "30s",
+               "for a network that fails for longer: the time until a node that does not answer is lost"},
+    OptionInfo{Option::job_token_file, "", "job-token-file", ValueKind::text, "FILE", "",
+               "for a pod network that others share: a file of the job's secret, the same on all nodes"},
 
     OptionInfo{Option::signal_scope, "Signals and exit codes", "signal-scope", ValueKind::choice,
                "auto|child|group|tree", "auto",

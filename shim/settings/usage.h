@@ -74,8 +74,9 @@ inline constexpr std::string_view names_text =
 /// The exit codes, for `--help`.
 inline constexpr std::string_view exit_codes_text =
     "Exit codes: the command's own, or 128 + its signal; 64: wrong usage; 71: the\n"
-    "system refused a resource; 75: the master could not be reached in time; 78: the\n"
-    "environment or the configuration is incomplete or contradictory; 126: the\n"
-    "command cannot be executed; 127: the command was not found.\n";
+    "system refused a resource; 75: the master could not be reached in time; 76:\n"
+    "another node failed first (--link); 78: the environment or the configuration is\n"
+    "incomplete or contradictory; 126: the command cannot be executed; 127: the\n"
+    "command was not found.\n";
 
 }  // namespace rankshim

@@ -29,6 +29,7 @@ struct Ending {
   std::optional<int>
       stop_signal;  ///< the first signal that requested a stop while the command ran, before Policy::rewrite
   std::string stopped_because;  ///< why an order stopped it, as if stop_signal had come; empty: a signal did
+  std::optional<int> signal_after_order;  ///< a stop signal that came after that order
   /// The first signal after the command's end that would have ended rankshim, or a stop signal that was not
   /// passed on before the end; for a hook, also one that came while it ran.
   std::optional<int> late_signal;

@@ -14,10 +14,20 @@ namespace {
 constexpr SignalSet harmless_by_default = bit(SIGCHLD) | bit(SIGCONT) | bit(SIGSTOP) | bit(SIGTSTP) |
                                           bit(SIGTTIN) | bit(SIGTTOU) | bit(SIGURG) | bit(SIGWINCH);
 
+// Zero by constant initialisation, so that no later initialiser overwrites the mask that this one stores.
+constinit SignalSet mask_before = 0;
+
+/// For PID 1 the kernel drops every signal that arrives before it is blocked. 101 is the earliest priority
+/// that a program may request: this runs before malloc and all other initialisers, on static musl as the
+/// third system call.
+[[gnu::constructor(101)]] void block_all_signals() { kernel::set_signal_mask(~SignalSet{0}, &mask_before); }
+
 // The setting that stop_ignoring_children() has changed, kept for the command.
 bool child_signal_was_ignored = false;
 
 }  // namespace
+
+SignalSet inherited_mask() { return mask_before; }
 
 bool inherited_as_ignored(int signal) {
   return signal == SIGCHLD ? child_signal_was_ignored : kernel::is_ignored(signal) == 1;

@@ -67,6 +67,7 @@ Spawn::Spawn(const Command& command)
     : name_(command.argv.front()),
       output_(command.output),
       affinity_(command.affinity),
+      open_files_(command.open_files),
       candidates_(executable_candidates(command.argv.front(), path_of(command.environment))) {
   shell_argv_ = {const_cast<char*>(shell), nullptr};  // NOLINT(cppcoreguidelines-pro-type-const-cast)
   for (const std::string& argument : command.argv) {
@@ -123,6 +124,7 @@ void Spawn::become_command(int report, const Start& how) {
     done = affinity_->memory_node < 0 ? 0 : kernel::prefer_memory(affinity_->memory_node);
     if (done < 0) write_report(report, {Report::Stage::memory, -done, 0, false});
   }
+  if (open_files_) setrlimit(RLIMIT_NOFILE, &*open_files_);  // to lower one's own limit is always allowed
   int target = STDOUT_FILENO;
   for (const int output : output_) {
     if (output >= 0 && dup2(output, target) < 0)

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <sys/resource.h>
 #include <sys/types.h>
 
 #include <array>
@@ -16,6 +17,7 @@ struct Command {
   std::vector<std::string> environment;  ///< NAME=VALUE
   std::array<int, 2> output{-1, -1};     ///< what becomes its stdout and stderr; −1: rankshim's own
   std::optional<Affinity> affinity;      ///< its CPUs and memory; nothing: as rankshim's
+  std::optional<rlimit> open_files;      ///< its limit on descriptors; nothing: as rankshim's
 };
 
 /// Why a command was not started.
@@ -71,6 +73,7 @@ class Spawn {
   const std::string name_;  // as the command has it
   const std::array<int, 2> output_;
   const std::optional<Affinity> affinity_;
+  const std::optional<rlimit> open_files_;
   std::vector<std::string> candidates_;
   std::vector<char*> argv_;
   std::vector<char*> shell_argv_;  // for a file that is no program: /bin/sh FILE ARG…

@@ -63,6 +63,7 @@ void Supervisor::on_running_signal(const Received& signal, bool stop, int arrive
       !launcher_.is_for_workers(signal.number))
     return;
   if (!stop) return forwarder_.pass_on(signal);
+  if (!ending_.stopped_because.empty() && !ending_.signal_after_order) ending_.signal_after_order = arrived;
   const bool interrupted = std::exchange(interrupted_, interrupted_ || arrived == SIGINT);
   if (!ending_.stop_signal) {
     forwarder_.pass_on(signal, true);

@@ -41,6 +41,15 @@ struct StaticNode {
   unsigned rank = 0;
   unsigned workers = 1;
   unsigned max_restarts = 0;
+  /// Told by linked nodes, which may have different numbers of workers.
+  struct Ranks {
+    unsigned first = 0;  ///< of this node's workers
+    unsigned world_size = 1;
+  };
+  std::optional<Ranks> told;
+
+  [[nodiscard]] unsigned first_rank() const { return told ? told->first : rank * workers; }
+  [[nodiscard]] unsigned world_size() const { return told ? told->world_size : nodes * workers; }
 };
 
 /// The number of nodes is MIN:MAX, or the rendezvous is not static: torch assigns the ranks.

@@ -10,15 +10,16 @@ namespace {
 
 std::string text(unsigned number) { return std::to_string(number); }
 
-unsigned world_size(const StaticJob& job) { return job.nodes * job.workers; }
-
 }  // namespace
 
 StaticJob static_job(const Topology& topology, const Settings& settings) {
   const Master* master = topology.master();
+  const auto* node = topology.as<StaticNode>();
   return {.nodes = topology.nodes().value_or(0),
           .node_rank = topology.node_rank().value_or(0),
           .workers = topology.workers(),
+          .first_rank = node != nullptr ? node->first_rank() : 0,
+          .world_size = node != nullptr ? node->world_size() : topology.workers(),
           .max_restarts = topology.max_restarts(),
           .master_addr = master != nullptr ? master->host : std::string(),
           .master_port = master != nullptr ? master->port : 0U,
@@ -28,7 +29,7 @@ StaticJob static_job(const Topology& topology, const Settings& settings) {
 }
 
 unsigned rank_of(const StaticJob& job, const Worker& worker) {
-  return job.node_rank * job.workers + worker.local_rank;
+  return job.first_rank + worker.local_rank;
 }
 
 std::string log_folder_template(const std::string& log_dir, std::string_view run_id) {
@@ -44,12 +45,12 @@ std::string worker_folder(const std::string& folder, unsigned attempt, unsigned 
 std::string error_file(const std::string& worker_folder) { return worker_folder + "/error.json"; }
 
 Variables common_variables(const StaticJob& job, const Environment& environment) {
-  Variables variables = {{"WORLD_SIZE", text(world_size(job))},
+  Variables variables = {{"WORLD_SIZE", text(job.world_size)},
                          {"LOCAL_WORLD_SIZE", text(job.workers)},
                          {"GROUP_RANK", text(job.node_rank)},
                          {"GROUP_WORLD_SIZE", text(job.nodes)},
                          {"ROLE_NAME", std::string(environment.get("PET_ROLE").value_or("default"))},
-                         {"ROLE_WORLD_SIZE", text(world_size(job))},
+                         {"ROLE_WORLD_SIZE", text(job.world_size)},
                          {"MASTER_ADDR", job.master_addr},
                          {"MASTER_PORT", text(job.master_port)},
                          {"TORCHELASTIC_RUN_ID", job.run_id},
@@ -76,7 +77,7 @@ Variables worker_variables(const StaticJob& job, const Worker& worker) {
 
 Placeholders placeholders_of(const StaticJob& job, const Worker& worker) {
   return {{"rank", text(rank_of(job, worker))},
-          {"world_size", text(world_size(job))},
+          {"world_size", text(job.world_size)},
           {"local_rank", text(worker.local_rank)},
           {"local_world_size", text(job.workers)},
           {"node_rank", text(job.node_rank)},

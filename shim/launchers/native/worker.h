@@ -13,11 +13,13 @@
 /// The variables and arguments of one worker of a static job; pure.
 namespace rankshim::native {
 
-/// A job whose nodes and ranks are known from the beginning, and whose nodes have equally many workers.
+/// A job whose nodes and ranks are known before its start.
 struct StaticJob {
   unsigned nodes = 1;
   unsigned node_rank = 0;
-  unsigned workers = 1;  ///< on each node
+  unsigned workers = 1;     ///< on this node
+  unsigned first_rank = 0;  ///< of these
+  unsigned world_size = 1;
   unsigned max_restarts = 0;
   std::string master_addr;  ///< without brackets
   unsigned master_port = 0;

@@ -1,0 +1,210 @@
+"""Linked nodes (--link): all agree before anything is launched, and the first failure ends all, by name.
+
+Three pods with their own network, host name and process ids, a real name server, and sh or torchrun as what is started.
+"""
+
+import json
+import signal
+import subprocess
+import time
+
+import pytest
+
+MASTER, PORT = "job-node-0", 29500
+LONG = 120
+
+
+@pytest.fixture
+def cluster(network):
+    """Three nodes whose names are known."""
+    nodes = [network.node(f"job-node-{rank}") for rank in range(3)]
+    dns = network.dns()
+    for node in nodes:
+        dns.publish(node.hostname, node)
+    return nodes
+
+
+@pytest.fixture
+def start(cluster, rankshim, tmp_path):
+    """start(RANK, COMMAND, OPTION..., VARIABLE=VALUE): one node's rankshim."""
+
+    def start(rank, command, *options, place=None, nodes=3, **variables):
+        node = cluster[rank if place is None else place]
+        environment = {"RANKSHIM_NODE_RANK": str(rank), "RANKSHIM_NNODES": str(nodes), "RANKSHIM_NPROC_PER_NODE": "1",
+                       "RANKSHIM_MASTER_ADDR": MASTER, "RANKSHIM_MASTER_PORT": str(PORT), "RANKSHIM_LINK": "auto",
+                       "RANKSHIM_LAUNCHER": "native", "RANKSHIM_REPORT": f"{tmp_path}/{node.hostname}.json", **variables}
+        process = node.start([rankshim, *options, "--", *command], environment)
+        process.report = lambda: json.loads((tmp_path / f"{node.hostname}.json").read_text())
+        return process
+
+    return start
+
+
+def shell(script):
+    return ["sh", "-c", script]
+
+
+WAITS = shell("echo UP $RANK $WORLD_SIZE; exec sleep 1000")
+
+
+def last_line(process):
+    return process.stderr.strip().splitlines()[-1]
+
+
+def test_all_launch_together_when_the_last_one_is_here_and_end_well_together(start):
+    first, second = start(0, shell("echo UP $RANK $WORLD_SIZE")), start(1, shell("echo UP $RANK $WORLD_SIZE"))
+    first.wait_line("waiting for 1 of 3 nodes: ranks? 2", 20)
+    second.wait_line("waiting for 1 of 3 nodes: ranks? 2", 20)
+    assert not first.stdout and not second.stdout, "nothing is launched before all are here"
+    third = start(2, shell("echo UP $RANK $WORLD_SIZE"))
+    for rank, node in enumerate((first, second, third)):
+        assert node.wait(30) == 0, node.transcript()
+        assert node.stdout == f"UP {rank} 3\n"
+    report = first.report()
+    assert [(node["host"], node["state"]) for node in report["nodes"]] == [(f"job-node-{rank}", "done") for rank in range(3)]
+
+
+def test_nodes_of_different_sizes_have_ranks_that_follow_each_other(start):
+    nodes = [start(rank, shell("echo UP $RANK $WORLD_SIZE"), RANKSHIM_NPROC_PER_NODE=str(rank + 1)) for rank in range(3)]
+    for node in nodes:
+        assert node.wait(30) == 0, node.transcript()
+    assert [sorted(node.stdout.split("\n")[:-1]) for node in nodes] == [["UP 0 6"], ["UP 1 6", "UP 2 6"],
+                                                                        ["UP 3 6", "UP 4 6", "UP 5 6"]]
+
+
+@pytest.mark.parametrize(("end", "code", "what"), [("exit 3", 3, "ended with code 3"), ("kill -KILL $$", 137, "was ended by SIGKILL")])
+@pytest.mark.parametrize("culprit", [0, 2])
+def test_the_failure_of_one_worker_ends_all_nodes_with_its_name(start, culprit, end, code, what):
+    nodes = {rank: start(rank, WAITS if rank != culprit else shell(f"echo UP; trap '{end}' USR1; while :; do sleep 0.05; done"))
+             for rank in range(3)}
+    for node in nodes.values():
+        node.wait_line("UP", 30)
+    before = time.monotonic()
+    nodes[culprit].signal(signal.SIGUSR1)
+    for rank, node in nodes.items():
+        node.code = node.wait(20)
+        if rank == culprit:
+            continue
+        assert node.code == 76, node.transcript()
+        line = last_line(node)
+        assert f"node {culprit} (host job-node-{culprit}) failed: rank {culprit} {what}" in line
+        root = node.report()["root_cause"]
+        assert (root["who"], root["host"], root["node_rank"], root["exit_code"]) == ("node", f"job-node-{culprit}", culprit, code)
+    assert nodes[culprit].code == code, "the culprit keeps its own code"
+    assert time.monotonic() - before < 5
+
+
+def test_a_node_that_never_comes_is_named_on_every_node(start):
+    nodes = [start(rank, WAITS, RANKSHIM_WAIT_TIMEOUT="3s") for rank in (0, 1)]
+    for node in nodes:
+        assert node.wait(20) == 75, node.transcript()
+        assert "rank 2" in last_line(node) or "ranks 2" in last_line(node)
+        assert not node.stdout
+
+
+def test_a_rank_given_twice_is_refused_on_all_nodes_with_both_names(start):
+    nodes = [start(0, WAITS), start(1, WAITS), start(1, WAITS, place=2)]
+    for node in nodes:
+        assert node.wait(30) == 78, node.transcript()
+        assert "two nodes have the rank 1" in last_line(node)
+        assert "job-node-1" in last_line(node) and "job-node-2" in last_line(node)
+        assert not node.stdout, "nothing was launched"
+
+
+def test_nodes_that_disagree_about_their_number_are_refused(start):
+    nodes = [start(0, WAITS), start(1, WAITS, nodes=4), start(2, WAITS)]
+    for node in nodes:
+        assert node.wait(30) == 78, node.transcript()
+        assert "RANKSHIM_NNODES" in last_line(node)
+        assert not node.stdout
+
+
+def test_a_drained_node_takes_the_others_along_by_a_code_that_can_be_tried_again(start):
+    nodes = [start(rank, WAITS, "--exit-map=peer=143") for rank in range(3)]
+    for node in nodes:
+        node.wait_line("UP", 30)
+    nodes[1].signal(signal.SIGTERM)
+    assert nodes[1].wait(20) == 143
+    for node in (nodes[0], nodes[2]):
+        assert node.wait(20) == 143, node.transcript()
+        assert "node 1 (host job-node-1) was asked to stop" in last_line(node)
+
+
+@pytest.mark.parametrize("lost", [0, 2])
+def test_a_node_whose_pid_1_is_killed_ends_the_job(start, lost):
+    nodes = [start(rank, WAITS) for rank in range(3)]
+    for node in nodes:
+        node.wait_line("UP", 30)
+    nodes[lost].signal(signal.SIGKILL)
+    for rank, node in enumerate(nodes):
+        if rank == lost:
+            continue
+        assert node.wait(40) == 76, node.transcript()
+        assert f"node {lost}" in last_line(node)
+
+
+def test_a_stop_of_the_whole_job_is_no_failure_of_another_node(start):
+    nodes = [start(rank, WAITS) for rank in range(3)]
+    for node in nodes:
+        node.wait_line("UP", 30)
+    for node in nodes:
+        node.signal(signal.SIGTERM)
+    for node in nodes:
+        assert node.wait(20) == 143, node.transcript()
+
+
+def test_a_program_is_linked_only_where_that_is_asked_for(start):
+    alone = start(0, shell("echo UP"), RANKSHIM_LAUNCHER="none")
+    assert alone.wait(20) == 0
+    nodes = [start(rank, shell("echo UP"), RANKSHIM_LAUNCHER="none", RANKSHIM_LINK="on") for rank in range(3)]
+    for node in nodes:
+        assert node.wait(30) == 0, node.transcript()
+        assert "all 3 nodes are here" in node.stderr
+
+
+def test_the_status_of_node_0_shows_who_is_missing_and_then_all_nodes(start, cluster, rankshim):
+    first, second = start(0, WAITS, RANKSHIM_RUN_DIR="/run"), start(1, WAITS)
+    first.wait_line("waiting for 1 of 3", 20)
+
+    def status():
+        argv = ["nsenter", "--pid", "--mount", f"--target={first.init}", rankshim, "status"]
+        done = subprocess.run(argv, capture_output=True, text=True, check=False)
+        return json.loads(done.stdout)
+
+    assert status()["waiting_for"] == "waiting for 1 of 3 nodes: ranks 2" or "2" in status()["waiting_for"]
+    third = start(2, WAITS)
+    for node in (first, second, third):
+        node.wait_line("UP", 30)
+    assert [node["state"] for node in status()["nodes"]] == ["running"] * 3
+    assert "waiting_for" not in status()
+
+
+def test_a_node_0_without_rankshim_is_recognised_and_the_job_goes_on(start, cluster):
+    keeps = ("import socket\ns=socket.create_server(('0.0.0.0', 29500)); print('UP', flush=True); kept=[]\n"
+             "while True: kept.append(s.accept())")
+    other = cluster[0].start_beside(["python3", "-c", keeps], name="a store")
+    other.wait_line("UP", 20)
+    node = start(1, shell("echo UP"))
+    assert node.wait(60) == 0, node.transcript()
+    assert "goes on without a link" in node.stderr
+    must = start(2, shell("echo UP"), RANKSHIM_LINK="on")
+    assert must.wait(60) == 78, must.transcript()
+
+
+@pytest.mark.torch
+def test_with_torchrun_the_failure_of_a_worker_ends_the_others_within_seconds(start, tmp_path, torch):
+    script = tmp_path / "train.py"
+    script.write_text("import os, signal, sys, time\n"
+                      "signal.signal(signal.SIGUSR1, lambda *_: os._exit(9))\n"
+                      "print('UP', os.environ['RANK'], flush=True)\n"
+                      "time.sleep(1000)\n")
+    nodes = [start(rank, [str(script)], RANKSHIM_LAUNCHER="torchrun") for rank in range(3)]
+    for node in nodes:
+        node.wait_line("UP", LONG)
+    before = time.monotonic()
+    nodes[2].signal(signal.SIGUSR1)
+    assert nodes[2].wait(LONG) == 9, nodes[2].transcript()
+    for node in nodes[:2]:
+        assert node.wait(LONG) == 76, node.transcript()
+        assert "node 2 (host job-node-2) failed: rank 2 ended with code 9" in last_line(node)
+    assert time.monotonic() - before < 40

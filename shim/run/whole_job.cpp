@@ -1,0 +1,199 @@
+#include "run/whole_job.h"
+
+#include <sys/wait.h>
+
+#include <boost/asio/experimental/awaitable_operators.hpp>
+#include <chrono>
+#include <utility>
+
+#include "base/fault.h"
+#include "base/log.h"
+#include "base/signals.h"
+#include "base/text.h"
+#include "run/before_start.h"
+
+namespace rankshim {
+
+using boost::asio::awaitable;
+using std::chrono::steady_clock;
+
+namespace {
+
+/// What the nodes must have in common: what starts their workers.
+std::string launcher_of(const Job& job) {
+  const LaunchChoice& choice = job.choice;
+  if (choice.launcher == LauncherKind::native) return "native";
+  if (choice.launches()) return "torchrun";
+  return choice.filled_by.empty() ? "none" : choice.filled_by;
+}
+
+link::Options plan_link(const Run& run, const Job& job, const StaticNode& node,
+                        std::optional<link::Key> token) {
+  const Environment& environment = run.node.environment();
+  const auto variable = [&](std::string_view name) {
+    return std::string(environment.get(name).value_or(""));
+  };
+  link::Options options;
+  options.self.run = job.topology.facts.text(Fact::run_id);
+  options.self.attempt = job.topology.facts.text(Fact::attempt);
+  options.self.rank = node.rank;
+  options.self.nnodes = node.nodes;
+  options.self.workers = node.workers;
+  options.self.launcher = launcher_of(job);
+  options.self.host = run.node.host_name();
+  options.self.pod = variable("POD_NAME");
+  options.self.platform_node = variable("NODE_NAME");
+  options.self.version = RANKSHIM_VERSION;
+  options.master.host = node.master->host;
+  options.master.port = node.master->port;
+  options.token = std::move(token);
+  options.timeout = *run.settings.time(Option::link_timeout);
+  options.rules.equal_workers = job.choice.by_torchrun();
+  return options;
+}
+
+/// Whether this node links with the others: it is asked for, and it is possible.
+bool is_linked(const Run& run, const Job& job) {
+  if (run.only_wait) return false;
+  const std::string_view wanted = run.settings.text(Option::link);
+  if (wanted == "off") return false;
+  const auto* node = job.topology.as<StaticNode>();
+  const bool possible = node != nullptr && node->master;
+  const bool launches = job.choice.launches() || !job.choice.filled_by.empty();
+  const std::string_view wait = run.settings.text(Option::wait);
+  const bool waits = wait == "auto" || wait == "port";
+  if (possible && (wanted == "on" || (launches && waits))) return true;
+  if (wanted == "on" && !possible && !job.topology.is_alone())
+    log::warn(
+        "--link=on: only nodes that have their numbers and a master from the beginning can be linked; the "
+        "job "
+        "goes on without a link");
+  return false;
+}
+
+/// Meets the other nodes: returns the link, null if the job goes on without one, or how the run ends here.
+awaitable<std::variant<std::unique_ptr<WholeJob>, Verdict>> meet_nodes(const Run& run, Job& job) {
+  using namespace boost::asio::experimental::awaitable_operators;
+  std::optional<link::Key> token;
+  if (const std::string file(run.settings.text(Option::job_token_file)); !file.empty()) {
+    auto read = link::read_token(file);
+    if (const auto* faults = std::get_if<Faults>(&read))
+      co_return ended_before_start(exit_code::configuration, Cause::config, to_line(faults->front()));
+    token = std::get<link::Key>(read);
+  }
+  const bool must = run.settings.text(Option::link) == "on";
+  StaticNode& node = std::get<StaticNode>(job.topology.part);
+  auto link = link::Link::make(run.io, plan_link(run, job, node, std::move(token)));
+  run.monitor.enter("meet", "the other nodes");
+  run.monitor.begin();
+  run.monitor.set_link(link.get());
+  const auto deadline = steady_clock::now() + *run.settings.time(Option::wait_timeout);
+  const auto met = co_await (link->meet(deadline) || run.signals.next_ending());
+  if (const auto* signal = std::get_if<supervise::Received>(&met)) {
+    run.monitor.set_link(nullptr);
+    run.signals.drop();
+    co_return stopped_before_start(signal->number, "while waiting for the other nodes");
+  }
+  if (const auto* launch = std::get_if<link::Launch>(&met)) {
+    node.told = {launch->offset, launch->world};
+    log::info("all {} nodes are here", node.nodes);
+    co_return std::make_unique<WholeJob>(std::move(link), node.rank);
+  }
+  run.monitor.set_link(nullptr);
+  if (const auto* refused = std::get_if<link::Refused>(&met))
+    co_return ended_before_start(exit_code::configuration, Cause::config, refused->sentence);
+  if (const auto* late = std::get_if<link::TimedOut>(&met))
+    co_return ended_before_start(exit_code::unreachable, Cause::wait, late->sentence);
+  const std::string& why = std::get<link::NoLink>(met).why;
+  if (must)
+    co_return ended_before_start(exit_code::configuration, Cause::config,
+                                 "the nodes cannot be linked, which --link=on asks for: " + why);
+  log::info("the job goes on without a link between its nodes: {}", why);
+  co_return nullptr;
+}
+
+}  // namespace
+
+awaitable<std::variant<Membership, Verdict>> join_job(const Run& run, Job& job) {
+  Membership membership;
+  const bool links = is_linked(run, job);
+  if (auto end = co_await wait_for_master(run, job.topology, links ? Until::name : job.choice.wait,
+                                          membership.master_address))
+    co_return std::move(*end);
+  if (!links) co_return membership;
+  auto met = co_await meet_nodes(run, job);
+  if (auto* end = std::get_if<Verdict>(&met)) co_return std::move(*end);
+  membership.whole = std::move(std::get<std::unique_ptr<WholeJob>>(met));
+  if (membership.whole == nullptr) {
+    if (auto end = co_await wait_for_master(run, job.topology, job.choice.wait, membership.master_address))
+      co_return std::move(*end);
+  }
+  co_return membership;
+}
+
+void WholeJob::begin(supervise::Orders& orders) {
+  link_->on_stop([this, &orders](const link::Stop& stop) {
+    stop_ = stop;
+    const std::string why = stop.sentence();
+    log::warn("{}; this node stops too", why);
+    orders.give({.kind = supervise::Order::Kind::stop, .why = why});
+  });
+}
+
+void WholeJob::worker_ended(const supervise::WorkerEnd& worker) {
+  if (told_ || stop_ || !worker.status_known || worker.status == 0) return;
+  told_ = true;
+  const bool signalled = WIFSIGNALED(worker.status);
+  const int number = signalled ? WTERMSIG(worker.status) : WEXITSTATUS(worker.status);
+  const std::string name =
+      worker.rank ? "rank " + std::to_string(*worker.rank) : "worker " + std::to_string(worker.local_rank);
+  link_->report_failure({.rank = worker.rank,
+                         .cause = signalled ? "signal" : "exit",
+                         .code = signalled ? exit_code::signal_base + number : number,
+                         .text = signalled ? name + " was ended by " + supervise::signal_name(number)
+                                           : name + " ended with code " + std::to_string(number)});
+}
+
+void WholeJob::stopping(int signal) {
+  if (std::exchange(told_, true) || stop_) return;
+  link_->report_stop(signal);
+}
+
+awaitable<void> WholeJob::finish(const Run& run, Verdict& verdict, const supervise::Ending& ending) {
+  using namespace boost::asio::experimental::awaitable_operators;
+  if (verdict.code != 0 && !stop_ && !std::exchange(told_, true)) {
+    const bool stopped = verdict.cause == Cause::stopped;
+    if (stopped) {
+      link_->report_stop(ending.stop_signal.value_or(SIGTERM));
+    } else {
+      link_->report_failure({.rank = verdict.root ? verdict.root->rank : std::nullopt,
+                             .cause = "exit",
+                             .code = verdict.code,
+                             .text = verdict.sentence});
+    }
+  }
+  if (verdict.code == 0 && !stop_) run.monitor.enter("finish", "the other nodes' ends");
+  const auto end = co_await (link_->finish(verdict.code) || run.signals.next_ending());
+  if (const auto* signal = std::get_if<supervise::Received>(&end)) {
+    if (verdict.code != 0 || stop_) co_return;
+    run.signals.drop();
+    verdict.code = exit_code::signal_base + signal->number;
+    verdict.cause = Cause::stopped;
+    verdict.sentence +=
+        fmt::format("; {} came while it waited for the other nodes", supervise::signal_name(signal->number));
+    co_return;
+  }
+  const auto& job = std::get<link::JobEnd>(end);
+  if (job.stop && !stop_) stop_ = job.stop;
+  const bool has_own_stop =
+      ending.signal_after_order || (ending.stop_signal && ending.stopped_because.empty());
+  if (!stop_ || stop_->culprit.node == node_rank_ || has_own_stop) co_return;
+  verdict.code = exit_code::peer;
+  verdict.cause = Cause::peer;
+  verdict.failed = true;
+  verdict.root.reset();
+  verdict.ended_for = stop_;
+  verdict.sentence = stop_->sentence() + "; this node was ended for it: " + verdict.sentence;
+}
+
+}  // namespace rankshim

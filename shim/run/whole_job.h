@@ -1,0 +1,58 @@
+#pragma once
+
+#include <boost/asio/awaitable.hpp>
+#include <memory>
+#include <optional>
+#include <string>
+#include <variant>
+
+#include "link/link.h"
+#include "plan/job.h"
+#include "report/verdict.h"
+#include "run/run.h"
+#include "supervise/launcher.h"
+
+/// The whole job: this node linked with the others (link/).
+namespace rankshim {
+
+/// This node's link while its command runs: tells the others of what fails here, and stops the command for
+/// what fails there.
+class WholeJob {
+ public:
+  WholeJob(std::shared_ptr<link::Link> link, unsigned node_rank)
+      : link_(std::move(link)), node_rank_(node_rank) {}
+
+  /// All nodes are here. `orders` gets what the others cause from now on.
+  void begin(supervise::Orders& orders);
+  /// A worker of this node has ended.
+  void worker_ended(const supervise::WorkerEnd& worker);
+  /// This node's command was asked to stop.
+  void stopping(int signal);
+
+  /// What has ended the job elsewhere; nothing: nothing has.
+  [[nodiscard]] const std::optional<link::Stop>& stop() const { return stop_; }
+  [[nodiscard]] const link::Link& link() const { return *link_; }
+
+  /// This node's command has ended as the verdict says. Waits until the job is over if it ended well, and
+  /// changes the verdict to what ended the whole job.
+  boost::asio::awaitable<void> finish(const Run& run, Verdict& verdict, const supervise::Ending& ending);
+
+ private:
+  std::shared_ptr<link::Link> link_;
+  const unsigned node_rank_;
+  std::optional<link::Stop> stop_;
+  bool told_ = false;  // of a failure or a stop of this node
+};
+
+/// This node as a part of the job, when its command may start.
+struct Membership {
+  std::optional<std::string> master_address;  ///< if it was looked up
+  std::unique_ptr<WholeJob> whole;            ///< null: the nodes are not linked
+};
+
+/// Waits for the master as chosen or, linked (--link), for all nodes. Returns a verdict if the run ends here:
+/// somebody never came, the nodes do not agree, or a signal came. The topology then knows which node hosts
+/// the master.
+boost::asio::awaitable<std::variant<Membership, Verdict>> join_job(const Run& run, Job& job);
+
+}  // namespace rankshim
