@@ -1,6 +1,6 @@
 #include "link/descriptors.h"
 
-#include <spdlog/fmt/fmt.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 

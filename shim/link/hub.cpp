@@ -6,7 +6,7 @@
 #include <cstring>
 #include <utility>
 
-#include "base/exit_code.h"
+#include "base/fault.h"
 #include "base/log.h"
 #include "base/text.h"
 #include "link/descriptors.h"

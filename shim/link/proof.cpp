@@ -1,13 +1,13 @@
 #include "link/proof.h"
 
+#include <fmt/format.h>
 #include <monocypher.h>
-#include <spdlog/fmt/fmt.h>
 #include <sys/random.h>
 
 #include <cerrno>
 #include <system_error>
 
-#include "base/read_file.h"
+#include "base/files.h"
 #include "base/text.h"
 
 namespace rankshim::link {

@@ -1,9 +1,9 @@
 #include "link/proof.h"
 
-#include <spdlog/fmt/fmt.h>
+#include <fmt/format.h>
 #include <catch2/catch.hpp>
 
-#include "base/folder.h"
+#include "base/files.h"
 
 namespace rankshim::link {
 namespace {

@@ -1,13 +1,12 @@
 #include "link/roster.h"
 
-#include <spdlog/fmt/fmt.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <utility>
 
-#include "base/exit_code.h"
-#include "base/number.h"
-#include "base/signal_text.h"
+#include "base/fault.h"
+#include "base/signals.h"
 #include "base/text.h"
 
 namespace rankshim::link {
