@@ -1,7 +1,7 @@
 #include "cli/install.h"
 
 #include <fcntl.h>
-#include <spdlog/fmt/fmt.h>
+#include <fmt/format.h>
 #include <sys/sendfile.h>
 #include <sys/stat.h>
 #include <unistd.h>

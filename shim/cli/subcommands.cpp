@@ -1,6 +1,6 @@
 #include "cli/subcommands.h"
 
-#include <spdlog/fmt/fmt.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <variant>

@@ -1,6 +1,6 @@
 #include "report/verdict.h"
 
-#include <spdlog/fmt/fmt.h>
+#include <fmt/format.h>
 
 #include <sys/wait.h>
 
