@@ -1,8 +1,10 @@
 #include "wait/wait.h"
 
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <boost/asio/io_context.hpp>
 #include <boost/asio/this_coro.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <optional>
@@ -12,6 +14,7 @@
 #include "base/duration.h"
 #include "base/log.h"
 #include "base/text.h"
+#include "loop/loop.h"
 #include "loop/timer.h"
 #include "wait/names.h"
 #include "wait/port.h"
@@ -260,6 +263,22 @@ asio::awaitable<Result> wait_for(Master master, Limits limits) {
   }
   reporter.reached(waiting.how_reached());
   co_return waiting.reached();
+}
+
+LookedUp look_up(std::string_view host, milliseconds timeout) {
+  Master master;
+  master.host = host;
+  master.until = Until::name;
+  Limits limits;
+  limits.timeout = timeout;
+  try {
+    asio::io_context io(1);
+    const Result result = loop::run_to_end(io, wait_for(std::move(master), std::move(limits)));
+    if (const auto* reached = std::get_if<Reached>(&result)) return {reached->addresses, ""};
+    return {{}, std::get<Unreachable>(result).what};
+  } catch (const boost::system::system_error& error) {
+    return {{}, std::string("the name could not be looked up: ").append(loop::reason(error))};
+  }
 }
 
 }  // namespace rankshim::wait
