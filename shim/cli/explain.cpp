@@ -8,7 +8,6 @@
 #include "base/duration.h"
 #include "base/json.h"
 #include "base/text.h"
-#include "cli/shell_quote.h"
 
 namespace rankshim::explain {
 namespace {

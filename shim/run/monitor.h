@@ -9,11 +9,11 @@
 #include <vector>
 
 #include "loop/timer.h"
+#include "node/cgroup.h"
 #include "node/node.h"
 #include "plan/job.h"
 #include "report/exit_report.h"
 #include "report/files.h"
-#include "report/memory.h"
 #include "run/status.h"
 #include "settings/settings.h"
 #include "supervise/launcher.h"

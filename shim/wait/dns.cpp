@@ -155,7 +155,7 @@ DnsClient::DnsClient(const asio::any_io_executor& executor, const ResolvConf& co
 
   std::string list;
   for (const std::string& server : conf.servers) {  // one by one: an invalid word has no effect on the others
-    const std::string longer = list + (list.empty() ? "" : ",") + server;
+    const std::string longer = std::string(list).append(list.empty() ? "" : ",").append(server);
     if (ares_set_servers_csv(channel, longer.c_str()) == ARES_SUCCESS) list = longer;
   }
   if (list.empty()) list = "127.0.0.1";  // resolv.conf(5)

@@ -40,7 +40,7 @@ inline bool is_negative(QueryStatus status) {
 
 /// What the name servers say about one name.
 struct Reply {
-  std::string name;
+  std::string name;  ///< absolute, without the last dot
   QueryStatus status = QueryStatus::silent;
   std::vector<boost::asio::ip::address> addresses;
   std::optional<std::uint32_t> negative_ttl;  ///< of the SOA that came with a negative answer (RFC 2308 §5)

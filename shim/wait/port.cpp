@@ -18,7 +18,6 @@
 #include "base/files.h"
 #include "base/text.h"
 #include "loop/timer.h"
-#include "node/own_address.h"
 
 namespace rankshim::wait {
 
@@ -150,11 +149,6 @@ std::uint16_t find_sidecar() {
     if (const auto* text = std::get_if<std::string>(&read)) tables += *text + '\n';
   }
   return sidecar_port(tables);
-}
-
-bool is_own(const ip::address& address) {
-  const ip::tcp::endpoint endpoint(address, 0);
-  return is_own_address(*endpoint.data(), static_cast<socklen_t>(endpoint.size()));
 }
 
 }  // namespace rankshim::wait

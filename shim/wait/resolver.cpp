@@ -1,7 +1,6 @@
 #include "wait/resolver.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -10,6 +9,7 @@
 #include "base/files.h"
 #include "base/log.h"
 #include "base/text.h"
+#include "node/addresses.h"
 #include "wait/names.h"
 
 namespace rankshim::wait {
@@ -18,12 +18,6 @@ namespace asio = boost::asio;
 namespace ip = boost::asio::ip;
 
 namespace {
-
-std::string host_name() {
-  std::array<char, 256> name{};
-  if (gethostname(name.data(), name.size() - 1) != 0) return {};
-  return name.data();
-}
 
 /// A status in the account of all queries, and as the reason of the waiting, where {} are the servers.
 struct Words {
@@ -103,7 +97,7 @@ struct Resolver::Round {
 /// name server notices when 4,096 nodes wait.
 asio::awaitable<void> Resolver::ask_servers(Clock::time_point deadline) {
   valid_for_ = std::chrono::milliseconds(0);
-  const ResolvConf conf = read_resolv_conf(content_of(files_.resolv_conf), host_name());
+  const ResolvConf conf = read_resolv_conf(content_of(files_.resolv_conf), own_host_name());
   std::vector<std::string> names = candidates(name_, conf);
   if (names.empty()) {
     answer_ = {{}, QueryStatus::bad_name, {}, {}};
@@ -119,7 +113,7 @@ asio::awaitable<void> Resolver::ask_servers(Clock::time_point deadline) {
 
 bool Resolver::likeliest_is_enough(const Round& round) const {
   return Clock::now() < next_search_ && answer_.addresses.empty() && answer_.servers == round.servers &&
-         std::ranges::equal(round.names, answer_.asked, {}, {}, &Asked::name) &&
+         std::ranges::equal(round.names, answer_.asked, {}, {}, &Reply::name) &&
          is_negative(answer_.asked[round.likely].status);
 }
 
@@ -159,16 +153,15 @@ asio::awaitable<void> Resolver::search_all(Round& round) {
   next_search_ = end + std::max<Clock::duration>(timing_.search_interval, 10 * (end - begin));
 
   answer_ = {{}, replies[std::min(round.likely, replies.size() - 1)].status, round.servers, {}};
-  for (const Reply& reply : replies) {
+  for (const Reply& reply : replies)
     if (answer_.status == QueryStatus::bad_name) answer_.status = reply.status;
-    answer_.asked.push_back({reply.name, reply.status});
-  }
   if (found != replies.end()) {
-    answer_.addresses = std::move(found->addresses);
+    answer_.addresses = found->addresses;
     answer_.status = QueryStatus::found;
   } else {
     note_negative_ttl(replies[round.likely].negative_ttl);
   }
+  answer_.asked = std::move(replies);
 }
 
 /// A caching server counts the SOA's TTL down, and until zero its answer stays the same (RFC 2308 §5). An

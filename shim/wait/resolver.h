@@ -15,17 +15,12 @@
 
 namespace rankshim::wait {
 
-struct Asked {
-  std::string name;  ///< absolute, without the last dot
-  QueryStatus status = QueryStatus::silent;
-};
-
 /// The state of the name after a look.
 struct Answer {
   std::vector<boost::asio::ip::address> addresses;  ///< empty: none yet
   QueryStatus status = QueryStatus::silent;         ///< of the likeliest name
   std::string servers;                              ///< the servers that were queried, for messages
-  std::vector<Asked> asked;                         ///< in the order of the search list
+  std::vector<Reply> asked;                         ///< in the order of the search list
 
   /// A few words for the log line about what is waited for.
   [[nodiscard]] std::string reason() const;
