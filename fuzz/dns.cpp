@@ -3,13 +3,13 @@
 #include <ares.h>
 
 #include "target.h"
-#include "wait/dns_client.h"
+#include "wait/dns.h"
 
 int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   ares_dns_record_t* record = nullptr;
   if (ares_dns_parse(data, size, 0, &record) != ARES_SUCCESS) return 0;
-  rankshim::wait::Query query;
-  rankshim::wait::read_record(*record, query);
+  rankshim::wait::Reply reply;
+  rankshim::wait::read_record(*record, reply);
   ares_dns_record_destroy(record);
   return 0;
 }

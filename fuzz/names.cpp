@@ -2,6 +2,7 @@
 
 #include "wait/names.h"
 
+#include "node/addresses.h"
 #include "target.h"
 
 int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
@@ -9,7 +10,7 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const auto parts = fuzz::split(fuzz::text_of(data, size), '\0', 2);
   const std::string& name = parts.front();
   const std::string& file = parts.back();
-  (void)wait::literal(name);
+  (void)literal(name);
   (void)wait::in_hosts(file, name);
   const auto conf = wait::read_resolv_conf(file, name);
   const auto candidates = wait::candidates(name, conf);

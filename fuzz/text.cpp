@@ -2,7 +2,6 @@
 
 #include "base/text.h"
 
-#include "cli/shell_quote.h"
 #include "target.h"
 
 int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

@@ -8,13 +8,12 @@
 
 #include "base/fault.h"
 #include "base/log.h"
-#include "cli/licenses.h"
 #include "cli/print.h"
 #include "cli/subcommands.h"
 #include "loop/loop.h"
 #include "node/node.h"
+#include "report/exit_report.h"
 #include "report/redact.h"
-#include "report/rejected.h"
 #include "run/run_job.h"
 #include "settings/settings.h"
 #include "supervise/kernel.h"
@@ -81,7 +80,7 @@ int main(int argc, char** argv) {
     case Subcommand::version:
       return cli::print("rankshim " RANKSHIM_VERSION "\n");
     case Subcommand::licenses:
-      return cli::print(licenses());
+      return cli::print(cli::licenses());
   }
   return exit_code::usage;
 }

@@ -10,6 +10,7 @@ import pytest
 from lib.events import until
 from lib.kubeflow import PORT, operator_1_5, operator_1_9
 from lib.network import DNS_ADDRESS, SEARCH, has_ipv6
+from lib.requirements import needs_strace
 
 MASTER = "job-master-0"
 # Waits as a script does, without an interpreter that has torch.
@@ -118,6 +119,25 @@ def test_few_dots_are_tried_with_the_search_list_first_and_many_dots_as_they_are
     cluster.worker.resolv_conf(f"search {SEARCH}\nnameserver {DNS_ADDRESS}\noptions ndots:2\n")
     assert cluster.worker.run([rankshim, "wait", "--wait=dns"], worker_env(full)).code == 0
     assert set(questions(dns, full, 4)[len(asked):]) == {full}
+
+
+def test_a_socket_that_cannot_be_watched_for_a_moment_is_tried_again(cluster, rankshim, tmp_path):
+    """The kernel refuses epoll_ctl(2) where memory or a user's watches are used up."""
+    needs_strace()
+    cluster.dns().publish(MASTER, cluster.master)
+    trace = tmp_path / "trace"
+
+    def calls(*injection):
+        strace = ["strace", "-qq", "-o", str(trace), "-e", "trace=epoll_ctl,connect", *injection]
+        done = cluster.worker.run([*strace, rankshim, "wait", "--wait=dns"], worker_env())
+        assert done.code == 0, done.transcript()
+        return trace.read_text().splitlines()
+
+    lines = calls()
+    asks = next(number for number, line in enumerate(lines) if "htons(53)" in line)
+    before = sum(line.startswith("epoll_ctl(") for line in lines[:asks])
+    for call in (before + 1, before + 2):  # the sockets for A and for AAAA
+        assert "(INJECTED)" in "".join(calls("-e", f"inject=epoll_ctl:error=ENOSPC:when={call}"))
 
 
 def test_the_hosts_file_is_enough(cluster, rankshim):

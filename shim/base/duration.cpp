@@ -1,6 +1,6 @@
 #include "base/duration.h"
 
-#include <spdlog/fmt/fmt.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <array>

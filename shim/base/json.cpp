@@ -1,21 +1,20 @@
 #include "base/json.h"
 
+#include <fmt/format.h>
 #include <yyjson.h>
 
 #include <algorithm>
 #include <cstdlib>
-#include <ctime>
 
 #include "base/text.h"
 
 namespace rankshim::json {
 namespace {
 
-/// A number with at least `width` digits.
-std::string padded(std::int64_t number, std::size_t width) {
-  std::string digits = std::to_string(number);
-  return digits.size() < width ? std::string(width - digits.size(), '0') + digits : digits;
-}
+using ReadDocument = std::unique_ptr<yyjson_doc, void (*)(yyjson_doc*)>;
+using MutableDocument = std::unique_ptr<yyjson_mut_doc, void (*)(yyjson_mut_doc*)>;
+
+MutableDocument new_document() { return {yyjson_mut_doc_new(nullptr), yyjson_mut_doc_free}; }
 
 yyjson_mut_val* string(yyjson_mut_doc* document, std::string_view text) {
   const std::string utf8 = as_utf8(text);
@@ -34,40 +33,42 @@ std::string write_document(const yyjson_mut_doc* document, yyjson_write_flag fla
   return out;
 }
 
-}  // namespace
-
-std::string quote(std::string_view text) {
-  const MutableDocument document(yyjson_mut_doc_new(nullptr));
-  yyjson_mut_doc_set_root(document.get(), string(document.get(), text));
-  return write_document(document.get(), YYJSON_WRITE_NOFLAG);
-}
-
-// yyjson's writer of values that were read would be 15 kB more than this copy.
-std::string written(yyjson_val* value, std::uint32_t flags) {
-  const MutableDocument document(yyjson_mut_doc_new(nullptr));
+/// The JSON text of a value that was read; empty if a string in it is invalid and the flags do not allow
+/// that. yyjson's own writer of such values would be 15 kB more than this copy.
+std::string written(yyjson_val* value, yyjson_write_flag flags) {
+  const MutableDocument document = new_document();
   yyjson_mut_doc_set_root(document.get(), yyjson_val_mut_copy(document.get(), value));
   return write_document(document.get(), flags);
 }
 
+}  // namespace
+
+std::string quote(std::string_view text) {
+  const MutableDocument document = new_document();
+  yyjson_mut_doc_set_root(document.get(), string(document.get(), text));
+  return write_document(document.get(), YYJSON_WRITE_NOFLAG);
+}
+
 std::string moment(std::chrono::system_clock::time_point when) {
-  const auto milliseconds =
-      std::chrono::duration_cast<std::chrono::milliseconds>(when.time_since_epoch()).count();
-  const std::time_t whole = milliseconds / 1000;
-  std::tm utc{};
-  gmtime_r(&whole, &utc);
-  return '"' + padded(utc.tm_year + 1900, 4) + '-' + padded(utc.tm_mon + 1, 2) + '-' +
-         padded(utc.tm_mday, 2) + 'T' + padded(utc.tm_hour, 2) + ':' + padded(utc.tm_min, 2) + ':' +
-         padded(utc.tm_sec, 2) + '.' + padded(milliseconds % 1000, 3) + "Z\"";
+  const auto now = std::chrono::floor<std::chrono::milliseconds>(when);
+  const auto midnight = std::chrono::floor<std::chrono::days>(now);
+  const std::chrono::year_month_day date(midnight);
+  const std::chrono::hh_mm_ss time(now - midnight);
+  return fmt::format("\"{:04}-{:02}-{:02}T{:02}:{:02}:{:02}.{:03}Z\"", static_cast<int>(date.year()),
+                     static_cast<unsigned>(date.month()), static_cast<unsigned>(date.day()),
+                     time.hours().count(), time.minutes().count(), time.seconds().count(),
+                     time.subseconds().count());
 }
 
 std::string number_of_seconds(std::chrono::milliseconds time) {
-  return std::to_string(time.count() / 1000) + '.' + padded(time.count() % 1000, 3);
+  return fmt::format("{}.{:03}", time.count() / 1000, time.count() % 1000);
 }
 
 std::string ascii_object(std::string_view text) {
   std::string copy(text);
   const ReadDocument document(
-      yyjson_read_opts(copy.data(), copy.size(), YYJSON_READ_NUMBER_AS_RAW, nullptr, nullptr));
+      yyjson_read_opts(copy.data(), copy.size(), YYJSON_READ_NUMBER_AS_RAW, nullptr, nullptr),
+      yyjson_doc_free);
   if (!yyjson_is_obj(yyjson_doc_get_root(document.get()))) return {};
   std::string out;
   for (const char c : written(yyjson_doc_get_root(document.get()), YYJSON_WRITE_ESCAPE_UNICODE))
@@ -75,10 +76,7 @@ std::string ascii_object(std::string_view text) {
   return out;
 }
 
-void FreeDocument::operator()(yyjson_doc* document) const { yyjson_doc_free(document); }
-void FreeDocument::operator()(yyjson_mut_doc* document) const { yyjson_mut_doc_free(document); }
-
-Object::Object() : document_(yyjson_mut_doc_new(nullptr)) {
+Object::Object() : document_(new_document()) {
   yyjson_mut_doc_set_root(document_.get(), yyjson_mut_obj(document_.get()));
 }
 
@@ -175,7 +173,7 @@ class OwnedDocument {
  private:
   std::string text_;
   yyjson_read_err error_{};
-  ReadDocument document_;
+  ReadDocument document_{nullptr, yyjson_doc_free};
 };
 
 void append(std::string& list, std::string_view entry) {
@@ -242,7 +240,8 @@ std::string error(std::string_view document) {
 }
 
 std::optional<std::string> field(std::string_view document, std::string_view path) {
-  if (std::count(path.begin(), path.end(), '.') > deepest_path) return std::nullopt;
+  constexpr unsigned most_dots = 32;
+  if (std::ranges::count(path, '.') > most_dots) return std::nullopt;
   const OwnedDocument read(document);
   if (read.root() == nullptr) return std::nullopt;
   std::string text = at_path(read.root(), path);

@@ -8,9 +8,7 @@
 #include <string_view>
 #include <vector>
 
-struct yyjson_doc;
 struct yyjson_mut_doc;
-struct yyjson_val;
 
 /// Writes JSON, by yyjson. Texts may hold any bytes: a byte that is not UTF-8 is taken as Latin-1, so that a
 /// document is always valid.
@@ -18,10 +16,6 @@ namespace rankshim::json {
 
 /// A JSON string with its quotes.
 std::string quote(std::string_view text);
-
-/// The JSON text of a value that yyjson has read; `flags` are its YYJSON_WRITE_* ones. Empty if a string in
-/// it is invalid and the flags do not allow that.
-std::string written(yyjson_val* value, std::uint32_t flags);
 
 /// A moment as a JSON string, RFC 3339 in UTC: "2026-11-22T01:02:03.456Z".
 std::string moment(std::chrono::system_clock::time_point when);
@@ -32,15 +26,6 @@ std::string number_of_seconds(std::chrono::milliseconds time);
 /// The JSON object in the text, as one line of ASCII that is safe on a terminal. Empty if the text is no JSON
 /// object.
 std::string ascii_object(std::string_view text);
-
-/// Frees yyjson's documents.
-struct FreeDocument {
-  void operator()(yyjson_doc* document) const;
-  void operator()(yyjson_mut_doc* document) const;
-};
-using ReadDocument = std::unique_ptr<yyjson_doc, FreeDocument>;
-/// A document that is being built.
-using MutableDocument = std::unique_ptr<yyjson_mut_doc, FreeDocument>;
 
 /// A JSON object, built member by member.
 class Object {
@@ -61,11 +46,8 @@ class Object {
   [[nodiscard]] std::string lines() const;
 
  private:
-  MutableDocument document_;
+  std::unique_ptr<yyjson_mut_doc, void (*)(yyjson_mut_doc*)> document_;
 };
-
-/// The largest number of dots in a path.
-inline constexpr unsigned deepest_path = 32;
 
 /// Why the text is no JSON document (RFC 8259), such as "unexpected end of data at byte 17"; empty if it is
 /// one. Within strings, bytes that are not UTF-8 may pass, and so may half a surrogate pair (`\ud83d`), which

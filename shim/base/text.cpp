@@ -4,23 +4,29 @@
 #include <netinet/in.h>
 
 #include <algorithm>
-#include <compare>
 #include <cstddef>
-#include <cstring>
 #include <numeric>
+#include <tuple>
 #include <utility>
 #include <vector>
 
 namespace rankshim {
 namespace {
 
-bool is_blank(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
+constexpr std::string_view blanks = " \t\n\v\f\r";
 
 /// Whether the UTF-8 character of `length` bytes at the start of `text` is a control character.
 bool is_control(std::string_view text, std::size_t length) {
   const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
   if (length == 1) return byte(0) < 0x20 || byte(0) == 0x7F;
   return length == 2 && byte(0) == 0xC2 && byte(1) < 0xA0;  // C1: U+0080 to U+009F
+}
+
+/// The text in single quotes, as any POSIX shell reads it back: 'it'\''s'.
+std::string in_single_quotes(std::string_view text) {
+  std::string out = "'";
+  for (const char c : text) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return out + "'";
 }
 
 /// Calls `keep` with each printable character, and `escape` with each byte of the others.
@@ -41,9 +47,9 @@ void each_character(std::string_view text, const Keep& keep, const Escape& escap
 }  // namespace
 
 std::string_view trimmed(std::string_view text) {
-  while (!text.empty() && is_blank(text.front())) text.remove_prefix(1);
-  while (!text.empty() && is_blank(text.back())) text.remove_suffix(1);
-  return text;
+  const auto begin = text.find_first_not_of(blanks);
+  return begin == std::string_view::npos ? std::string_view()
+                                         : text.substr(begin, text.find_last_not_of(blanks) - begin + 1);
 }
 
 std::size_t utf8_length(std::string_view text) {
@@ -125,16 +131,17 @@ std::string in_quotes(std::string_view text) {
   return plain ? std::string(text) : in_single_quotes(text);
 }
 
-std::string in_single_quotes(std::string_view text) {
-  std::string out = "'";
-  for (const char c : text) {
-    if (c == '\'') {
-      out += "'\\''";
-    } else {
-      out += c;
-    }
-  }
-  return out + "'";
+std::string shell_quote(std::string_view word) {
+  constexpr std::string_view plain =
+      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-./:=,+@%";
+  const bool is_plain = !word.empty() && word.find_first_not_of(plain) == std::string_view::npos;
+  return is_plain ? std::string(word) : in_single_quotes(word);
+}
+
+std::string shell_quote(const std::vector<std::string>& words) {
+  std::string line;
+  for (const std::string& word : words) line.append(line.empty() ? "" : " ").append(shell_quote(word));
+  return line;
 }
 
 std::string host_port(std::string_view host, std::string_view port) {
@@ -211,16 +218,6 @@ std::pair<std::string_view, std::string_view> min_and_max(std::string_view range
   return {range.substr(0, colon), range.substr(colon + 1)};
 }
 
-std::string_view take_line(std::string_view& text) {
-  const void* found = text.empty() ? nullptr : std::memchr(text.data(), '\n', text.size());
-  const std::size_t end = found == nullptr
-                              ? text.size()
-                              : static_cast<std::size_t>(static_cast<const char*>(found) - text.data());
-  const std::string_view line = text.substr(0, end);
-  text.remove_prefix(std::min(end + 1, text.size()));
-  return line;
-}
-
 std::string_view text_after(std::string_view text, std::string_view key, std::string_view separator) {
   while (!text.empty()) {
     const std::string_view part = take_part(text, separator);
@@ -234,13 +231,10 @@ std::string counted(std::string_view number, std::string_view noun) {
 }
 
 std::string_view take_word(std::string_view& line) {
-  const char* word = line.data();
-  const char* const end = word + line.size();
-  while (word != end && is_blank(*word)) ++word;
-  const char* after = word;
-  while (after != end && !is_blank(*after)) ++after;
-  line = {after, static_cast<std::size_t>(end - after)};
-  return {word, static_cast<std::size_t>(after - word)};
+  line.remove_prefix(std::min(line.find_first_not_of(blanks), line.size()));
+  const std::string_view word = line.substr(0, line.find_first_of(blanks));
+  line.remove_prefix(word.size());
+  return word;
 }
 
 bool fits(std::string_view text, std::string_view glob) {
@@ -274,14 +268,6 @@ bool same(char a, char b) {
   return to_lower(a) == to_lower(b);
 }
 
-/// How far a known name is. Of two that take the same steps, a whole name is nearer.
-struct Distance {
-  std::size_t steps = 0;
-  bool to_beginning = false;
-
-  auto operator<=>(const Distance&) const = default;
-};
-
 /// For each beginning of `known`, the steps to it from `wrong`: a character too much, one too few, another
 /// one, or two neighbours in the wrong order.
 std::vector<std::size_t> steps_to_beginnings(std::string_view wrong, std::string_view known) {
@@ -301,16 +287,6 @@ std::vector<std::size_t> steps_to_beginnings(std::string_view wrong, std::string
   return row;
 }
 
-/// The distance to `known`, or to its first words if that takes one step only.
-Distance distance(std::string_view wrong, std::string_view known) {
-  const auto steps = steps_to_beginnings(wrong, known);
-  Distance least{steps.back()};
-  if (wrong.size() < shortest_beginning) return least;
-  for (std::size_t end = 0; end < known.size(); ++end)
-    if (same(known[end], '-') && steps[end] <= 1) least = std::min(least, Distance{steps[end], true});
-  return least;
-}
-
 bool begins_with(std::string_view name, std::string_view begin) {
   return name.size() >= begin.size() && std::equal(begin.begin(), begin.end(), name.begin(), same);
 }
@@ -321,18 +297,21 @@ std::string_view nearest(std::string_view wrong, std::span<const std::string_vie
                          std::optional<std::size_t> most_steps) {
   constexpr std::size_t longest = 64;  // a longer name is no typing mistake, and the time is quadratic
   if (wrong.size() > longest) return {};
+  // What counts, in this order: whether it begins the name, the steps, and whether they lead to a whole name.
+  using Distance = std::tuple<bool, std::size_t, bool>;
   std::string_view best;
-  bool best_begins = false;
-  Distance best_distance{most_steps.value_or(wrong.size() / 3 + 1) + 1};
+  Distance least(true, most_steps.value_or(wrong.size() / 3 + 1) + 1, false);
   for (const std::string_view candidate : known) {
-    const bool begins = wrong.size() >= shortest_beginning && begins_with(candidate, wrong);
-    if (best_begins && !begins) continue;
-    const Distance far = distance(wrong, candidate);
-    if (far < best_distance || (begins && !best_begins)) {
-      best_distance = far;
-      best = candidate;
-      best_begins = begins;
-    }
+    const bool is_long = wrong.size() >= shortest_beginning;
+    const bool begins_none = !is_long || !begins_with(candidate, wrong);
+    const auto steps = steps_to_beginnings(wrong, candidate);
+    Distance far(begins_none, steps.back(), false);
+    for (std::size_t end = 0; is_long && end < candidate.size(); ++end)
+      if (same(candidate[end], '-') && steps[end] <= 1)
+        far = std::min(far, Distance(begins_none, steps[end], true));
+    if (far >= least) continue;
+    least = far;
+    best = candidate;
   }
   return best;
 }

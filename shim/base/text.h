@@ -10,6 +10,7 @@
 #include <string_view>
 #include <system_error>
 #include <utility>
+#include <vector>
 
 /// Helpers for texts from elsewhere: variables, files, other programs' output.
 namespace rankshim {
@@ -35,8 +36,11 @@ std::string printable(std::string_view text);
 /// find std::quoted by its argument.)
 std::string in_quotes(std::string_view text);
 
-/// The text in single quotes, as any POSIX shell reads it back: 'it'\''s'.
-std::string in_single_quotes(std::string_view text);
+/// The word with the quotes that a POSIX shell needs to read it back; plain words are unchanged.
+std::string shell_quote(std::string_view word);
+
+/// The same for a whole command line.
+std::string shell_quote(const std::vector<std::string>& words);
 
 /// HOST:PORT; an IPv6 address, possibly with a zone, gets brackets (RFC 3986 3.2.2) if it has none.
 std::string host_port(std::string_view host, std::string_view port);
@@ -103,7 +107,7 @@ constexpr std::string_view take_part(std::string_view& text, std::string_view se
 std::pair<std::string_view, std::string_view> min_and_max(std::string_view range);
 
 /// Cuts the first line off `text` and returns it without its line end.
-std::string_view take_line(std::string_view& text);
+constexpr std::string_view take_line(std::string_view& text) { return take_part(text, "\n"); }
 
 /// The text after `key` in the first part of `text` that begins with it; empty if there is none.
 std::string_view text_after(std::string_view text, std::string_view key, std::string_view separator = "\n");

@@ -7,7 +7,7 @@
 
 #include "node/node.h"
 #include "settings/settings.h"
-#include "wait/look_up.h"
+#include "wait/wait.h"
 
 /// `rankshim doctor`: finds what makes jobs fail before they start.
 namespace rankshim::doctor {

@@ -94,23 +94,16 @@ bool holds_accelerator(const std::string& descriptors) {
 
 std::vector<std::string> find_holders(const Node& node) {
   constexpr std::size_t most = 4;
-  struct Search {
-    const Node& node;
-    std::vector<std::string> found;
-  } search{node, {}};
-  node.each_name(
-      "/proc",
-      [](void* context, std::string_view name) {
-        auto& [here, found] = *static_cast<Search*>(context);
-        const auto pid = parse_number<pid_t>(name);
-        if (!pid || *pid == getpid() || found.size() >= most) return;
-        const std::string folder = "/proc/" + std::string(name);
-        if (!holds_accelerator(folder + "/fd")) return;
-        const std::string command = here.file(folder + "/comm").value_or("");
-        found.push_back(std::string(name) + " (" + printable(trimmed(command)) + ")");
-      },
-      &search);
-  return std::move(search.found);
+  std::vector<std::string> found;
+  node.each_name("/proc", [&](std::string_view name) {
+    const auto pid = parse_number<pid_t>(name);
+    if (!pid || *pid == getpid() || found.size() >= most) return;
+    const std::string folder = "/proc/" + std::string(name);
+    if (!holds_accelerator(folder + "/fd")) return;
+    const std::string command = node.file(folder + "/comm").value_or("");
+    found.push_back(std::string(name) + " (" + printable(trimmed(command)) + ")");
+  });
+  return found;
 }
 
 }  // namespace

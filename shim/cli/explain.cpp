@@ -1,6 +1,6 @@
 #include "cli/explain.h"
 
-#include <spdlog/fmt/fmt.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
@@ -8,7 +8,6 @@
 #include "base/duration.h"
 #include "base/json.h"
 #include "base/text.h"
-#include "cli/shell_quote.h"
 
 namespace rankshim::explain {
 namespace {

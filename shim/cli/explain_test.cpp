@@ -3,7 +3,7 @@
 #include <catch2/catch.hpp>
 
 #include "base/json.h"
-#include "cli/shell_quote.h"
+#include "base/text.h"
 #include "platform/reader.h"
 
 namespace rankshim {

@@ -1,7 +1,5 @@
-#include "cli/install.h"
-
 #include <fcntl.h>
-#include <spdlog/fmt/fmt.h>
+#include <fmt/format.h>
 #include <sys/sendfile.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -10,8 +8,13 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <string>
 
-namespace rankshim {
+#include "base/fault.h"
+#include "base/log.h"
+#include "cli/subcommands.h"
+
+namespace rankshim::cli {
 namespace {
 
 std::string failed(const char* call, const std::string& path) {
@@ -26,8 +29,8 @@ std::string copy(int from, int to, const std::string& path) {
   }
 }
 
-}  // namespace
-
+/// Copies the running binary to FOLDER/rankshim, mode 0755, by a temporary file and a rename, so that no
+/// process ever sees an incomplete one. Returns what went wrong; empty if nothing did.
 std::string install(const std::string& folder) {
   const int from = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
   if (from < 0) return failed("read", "/proc/self/exe");
@@ -50,4 +53,13 @@ std::string install(const std::string& folder) {
   return what;
 }
 
-}  // namespace rankshim
+}  // namespace
+
+int install_binary(const std::string& folder) {
+  const std::string what = install(folder);
+  if (what.empty()) return exit_code::ok;
+  log::error("{}", what);
+  return exit_code::system;
+}
+
+}  // namespace rankshim::cli

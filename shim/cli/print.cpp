@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "base/fault.h"
+#include "base/files.h"
 #include "base/log.h"
 #include "cli/explain.h"
 
@@ -38,6 +39,15 @@ void print_error(std::string_view text) { print_to(STDERR_FILENO, text); }
 void report(const Faults& faults, bool json) {
   for (const Fault& fault : faults) log::error("{}", to_line(fault));
   if (json) static_cast<void>(print(explain::as_json(faults)));  // the caller's code is no success either
+}
+
+std::string licenses() {
+  constexpr EmbeddedFile files[] = {
+#include "licenses.inc"
+  };
+  std::string text;
+  for (const EmbeddedFile& file : files) text.append(file.text) += '\n';
+  return text;
 }
 
 }  // namespace rankshim::cli

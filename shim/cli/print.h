@@ -1,5 +1,6 @@
 #pragma once
 
+#include <string>
 #include <string_view>
 
 #include "base/fault.h"
@@ -14,5 +15,9 @@ void print_error(std::string_view text);
 
 /// Writes one line per fault to stderr, and, if `json` is set, JSON for programs to stdout.
 void report(const Faults& faults, bool json);
+
+/// The notices of everything that is linked into this binary, as `--licenses` prints them. Made at build time
+/// from licenses/.
+std::string licenses();
 
 }  // namespace rankshim::cli

@@ -1,6 +1,6 @@
 #include "cli/subcommands.h"
 
-#include <spdlog/fmt/fmt.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <variant>
@@ -10,13 +10,13 @@
 #include "base/text.h"
 #include "cli/doctor.h"
 #include "cli/explain.h"
-#include "cli/install.h"
 #include "cli/print.h"
 #include "launchers/by_name/launcher_file.h"
 #include "plan/environment_change.h"
 #include "platform/user_profiles.h"
 #include "report/redact.h"
 #include "run/ask_status.h"
+#include "run/plan.h"
 #include "run/resolve.h"
 
 namespace rankshim::cli {
@@ -61,6 +61,29 @@ doctor::JobNeeds resolve_for_doctor(const Invocation& invocation, const Node& no
 }
 
 }  // namespace
+
+int explain_job(const Invocation& invocation, const Node& node) {
+  const bool json = invocation.settings.text(Option::format) == "json";
+  auto resolved = resolve_job(invocation.settings, invocation.arguments, node);
+  if (const auto* faults = std::get_if<Faults>(&resolved)) {
+    report(*faults, json);
+    return exit_code::configuration;
+  }
+  Job& job = std::get<Job>(resolved);
+  LaunchPlan plan =
+      plan_shown_launch(job.choice, {job.topology, invocation.settings, invocation.arguments, node});
+  Environment known = plan.environment.apply(node.environment());
+  for (const WorkerPlan& worker : plan.workers)
+    for (const auto& [name, value] : worker.environment) known.set(name, value);
+  Redactor redactor(known);
+  explain::redact(job, plan, redactor);
+  if (json) return print(explain::as_json(job, plan, invocation.settings));
+  const int code = print(explain::as_text(job, plan, invocation.settings));
+  for (const std::string& warning : job.topology.warnings) log::warn("{}", warning);
+  for (const std::string& warning : job.choice.warnings) log::warn("{}", warning);
+  if (!job.choice.missing.empty()) log::warn("{}", job.choice.missing);
+  return code;
+}
 
 int print_environment(const Invocation& invocation, const Node& node) {
   const auto resolved = resolve_job(invocation.settings, {}, node);
@@ -118,13 +141,6 @@ int print_status(const Settings& settings, const Node& node) {
   else if (const int code = print(answer + "\n"); code != exit_code::ok)
     return code;
   return status::is_well(answer) ? exit_code::ok : exit_code::not_well;
-}
-
-int install_binary(const std::string& folder) {
-  const std::string what = install(folder);
-  if (what.empty()) return exit_code::ok;
-  log::error("{}", what);
-  return exit_code::system;
 }
 
 int run_doctor(const Invocation& invocation, const Node& node) {

@@ -46,48 +46,26 @@ struct Devices {
   bool accel = false;  ///< the kernel's compute accelerators: Habana's newer driver, others' NPUs
 };
 
-void see_device(void* devices, std::string_view name) {
-  if (name.empty()) return;
-  auto& seen = *static_cast<Devices*>(devices);
-  switch (name.front()) {  // most names are none of these, and a machine has hundreds
-    case 'a':
-      seen.accel = seen.accel || name == "accel";
-      return;
-    case 'k':
-      seen.kfd = seen.kfd || name == "kfd";
-      seen.kmsg = seen.kmsg || name == "kmsg";
-      return;
-    case 'c':
-    case 'd':
-    case 'h':
-    case 'm':
-    case 'n':
-    case 'v':
-      break;
-    default:
-      return;
-  }
-  seen.dri = seen.dri || name == "dri";
-  for (std::size_t i = 0; i < kinds.size(); ++i) {
-    if (is_numbered(name, kinds[i].prefix)) ++seen.counts[i];
-  }
+Devices devices_in_dev(const Node& node) {
+  Devices seen;
+  node.each_name("/dev", [&](std::string_view name) {
+    seen.accel = seen.accel || name == "accel";
+    seen.dri = seen.dri || name == "dri";
+    seen.kfd = seen.kfd || name == "kfd";
+    seen.kmsg = seen.kmsg || name == "kmsg";
+    for (std::size_t i = 0; i < kinds.size(); ++i)
+      if (is_numbered(name, kinds[i].prefix)) ++seen.counts[i];
+  });
+  return seen;
 }
 
-void count_name(void* count, std::string_view /*name*/) { ++*static_cast<unsigned*>(count); }
+bool is_any(const Node& /*node*/, std::string_view /*name*/) { return true; }
 
 /// Counts the names in a folder for which `fits` holds.
 unsigned count_where(const Node& node, const char* folder, bool (*fits)(const Node&, std::string_view name)) {
-  struct Count {
-    const Node& node;
-    bool (*fits)(const Node&, std::string_view);
-    unsigned number;
-  } count{node, fits, 0};
-  const auto see = [](void* context, std::string_view name) {
-    auto& into = *static_cast<Count*>(context);
-    if (into.fits(into.node, name)) ++into.number;
-  };
-  node.each_name(folder, see, &count);
-  return count.number;
+  unsigned count = 0;
+  node.each_name(folder, [&](std::string_view name) { count += fits(node, name) ? 1U : 0U; });
+  return count;
 }
 
 bool has_vendor(const Node& node, std::string path, std::string_view vendor) {
@@ -254,8 +232,7 @@ unsigned count_shown(std::string_view list, unsigned present, bool indexed) {
 }
 
 std::optional<DeviceCount> visible_accelerators(const Node& node) {
-  Devices devices;
-  node.each_name("/dev", see_device, &devices);
+  const Devices devices = devices_in_dev(node);
   for (std::size_t i = 0; i < kinds.size(); ++i) {
     const AcceleratorKind& kind = kinds[i];
     Counter counter(node);
@@ -263,9 +240,8 @@ std::optional<DeviceCount> visible_accelerators(const Node& node) {
     // A machine has no device files before the first use of a driver. A container without them has no card,
     // although its /proc shows the machine's cards (canonical/lxd issue 7840).
     if (i == nvidia && devices.counts[i] == 0 && devices.kmsg) {
-      unsigned cards = 0;
-      node.each_name("/proc/driver/nvidia/gpus", count_name, &cards);
-      counter.begin(cards, "/proc/driver/nvidia/gpus");
+      constexpr const char* cards = "/proc/driver/nvidia/gpus";
+      counter.begin(count_where(node, cards, is_any), cards);
     } else if (i == habana && devices.counts[i] == 0 && devices.accel) {
       counter.begin(count_where(node, "/dev/accel", is_habana), "/dev/accel/accel[0-9]*");
     }

@@ -1,5 +1,7 @@
 #include "node/cgroup.h"
 
+#include <sys/statvfs.h>
+
 #include "base/text.h"
 
 namespace rankshim {
@@ -13,7 +15,7 @@ std::optional<long> cpus(std::string_view quota_text, std::string_view period_te
   return *quota / *period + (*quota % *period != 0 ? 1 : 0);
 }
 
-std::optional<long> limit_of(const Node& node, const std::string& folder, bool v2) {
+std::optional<long> cpu_limit(const Node& node, const std::string& folder, bool v2) {
   if (v2) {  // "QUOTA PERIOD"
     const auto max = node.file(folder + "/cpu.max");
     const auto blank = max ? max->find(' ') : std::string::npos;
@@ -26,21 +28,14 @@ std::optional<long> limit_of(const Node& node, const std::string& folder, bool v
   return cpus(*quota, *period);
 }
 
-/// The limit in effect in this process's group, which is below `root`.
-std::optional<long> limit_below(const Node& node, const std::string& root, std::string_view groups, bool v2) {
-  const std::string path(find_cgroup(groups, v2 ? "" : "cpu").value_or(""));
-  return smallest_limit(root, root + (path == "/" ? "" : path),
-                        [&](const std::string& folder) { return limit_of(node, folder, v2); });
-}
-
 bool is_in(std::string_view list, std::string_view wanted) {
   while (!list.empty())
     if (take_part(list, ",") == wanted) return true;
   return false;
 }
 
-}  // namespace
-
+/// Finds this process's cgroup in the content of /proc/self/cgroup (cgroups(7)): in the v1 hierarchy of a
+/// controller, or in v2's for "". Returns nothing if it is in none.
 std::optional<std::string_view> find_cgroup(std::string_view self_cgroup, std::string_view controller) {
   std::optional<std::string_view> found;
   while (!self_cgroup.empty()) {  // HIERARCHY:CONTROLLERS:PATH; v2 names no controllers
@@ -53,11 +48,89 @@ std::optional<std::string_view> find_cgroup(std::string_view self_cgroup, std::s
   return found;
 }
 
+/// The limit in effect in this process's group, which is below `root`.
+std::optional<long> cpus_below(const Node& node, const std::string& root, std::string_view groups, bool v2) {
+  const std::string path(find_cgroup(groups, v2 ? "" : "cpu").value_or(""));
+  return smallest_limit(root, root + (path == "/" ? "" : path),
+                        [&](const std::string& folder) { return cpu_limit(node, folder, v2); });
+}
+
+constexpr std::string_view v1_root = "/sys/fs/cgroup/memory";
+constexpr std::string_view v2_root = "/sys/fs/cgroup";
+// v1 writes "no limit" as the largest number of whole pages.
+constexpr std::uint64_t no_limit = std::uint64_t{1} << 60U;
+
+std::optional<std::uint64_t> number_of(const Node& node, const std::string& path) {
+  return first_number<std::uint64_t>(node.file(path).value_or(""));
+}
+
+/// The limit in effect, as far as the cgroups above this one are visible.
+std::optional<std::uint64_t> memory_limit(const Node& node, const MemoryGroup& group) {
+  const std::string file = group.v2 ? "/memory.max" : "/memory.limit_in_bytes";
+  return smallest_limit(group.v2 ? v2_root : v1_root, group.folder, [&](const std::string& folder) {
+    const auto limit = number_of(node, folder + file);
+    return limit && *limit < no_limit ? limit : std::nullopt;
+  });
+}
+
+}  // namespace
+
 std::optional<long> cgroup_cpus(const Node& node) {
   const std::string groups = node.file("/proc/self/cgroup").value_or("");
-  if (const auto found = limit_below(node, "/sys/fs/cgroup", groups, true)) return found;
-  if (const auto found = limit_below(node, "/sys/fs/cgroup/cpu", groups, false)) return found;
-  return limit_below(node, "/sys/fs/cgroup/cpu,cpuacct", groups, false);  // without the usual link
+  if (const auto found = cpus_below(node, "/sys/fs/cgroup", groups, true)) return found;
+  if (const auto found = cpus_below(node, "/sys/fs/cgroup/cpu", groups, false)) return found;
+  return cpus_below(node, "/sys/fs/cgroup/cpu,cpuacct", groups, false);  // without the usual link
+}
+
+MemoryGroup find_memory_group(const Node& node) {
+  const std::string groups = node.file("/proc/self/cgroup").value_or("");
+  const std::string_view v1 = find_cgroup(groups, "memory").value_or("");
+  const std::string_view v2 = find_cgroup(groups, "").value_or("");
+  MemoryGroup group;
+  group.v2 = v1.empty();
+  if (v1.empty() && v2.empty()) return group;
+  const std::string root(group.v2 ? v2_root : v1_root);
+  const std::string_view path = group.v2 ? v2 : v1;
+  const std::string probe = group.v2 ? "/memory.events" : "/memory.oom_control";
+  for (const std::string& folder : {root + std::string(path == "/" ? "" : path), root}) {
+    if (node.file(folder + probe)) {
+      group.folder = folder;
+      return group;
+    }
+  }
+  return group;
+}
+
+MemoryReading read_memory(const Node& node, const MemoryGroup& group) {
+  MemoryReading reading;
+  if (group.folder.empty()) return reading;
+  const std::string events =
+      node.file(group.folder + (group.v2 ? "/memory.events" : "/memory.oom_control")).value_or("");
+  const auto number_after = [&](std::string_view key) {
+    return first_number<std::uint64_t>(text_after(events, key));
+  };
+  const auto kills = number_after("oom_kill ");
+  reading.known = kills.has_value();
+  reading.oom_kills = kills.value_or(0);
+  reading.limit = memory_limit(node, group);
+  if (group.v2) {
+    reading.pressed = number_after("max ").value_or(0) + number_after("oom ").value_or(0);
+    reading.peak = number_of(node, group.folder + "/memory.peak");
+    reading.kills_all = number_of(node, group.folder + "/memory.oom.group") == 1U;
+  } else {
+    reading.peak = number_of(node, group.folder + "/memory.max_usage_in_bytes");
+  }
+  return reading;
+}
+
+std::string mebibytes(std::uint64_t bytes) { return std::to_string((bytes + (1U << 19U)) >> 20U) + " MiB"; }
+
+std::string describe_shm() {
+  struct statvfs status{};
+  if (statvfs("/dev/shm", &status) != 0 || status.f_blocks == 0) return {};
+  const std::uint64_t unit = status.f_frsize;
+  return "/dev/shm has " + mebibytes(status.f_bavail * unit) + " of " + mebibytes(status.f_blocks * unit) +
+         " left";
 }
 
 }  // namespace rankshim

@@ -1,8 +1,6 @@
 #include "node/environment.h"
 
 #include <algorithm>
-#include <array>
-#include <cstring>
 #include <set>
 
 #include "base/text.h"
@@ -11,19 +9,13 @@ namespace rankshim {
 
 Environment Environment::from(const char* const* environ) {
   Environment result;
-  std::size_t count = 0;
-  while (environ != nullptr && environ[count] != nullptr) ++count;
-  result.entries_.reserve(count);
   for (; environ != nullptr && *environ != nullptr; ++environ) result.entries_.emplace_back(*environ);
   return result;
 }
 
 std::string_view entry_name(std::string_view entry) {
-  if (entry.empty()) return {};
-  // find() would compare one character after the other.
-  const auto* equals = static_cast<const char*>(std::memchr(entry.data(), '=', entry.size()));
-  if (equals == nullptr) return {};
-  return entry.substr(0, static_cast<std::size_t>(equals - entry.data()));
+  const auto equals = entry.find('=');
+  return equals == std::string_view::npos ? std::string_view() : entry.substr(0, equals);
 }
 
 std::optional<std::string_view> Environment::get(std::string_view name) const {
@@ -42,9 +34,7 @@ bool Environment::has(std::string_view name) const {
 }
 
 void Environment::set(std::string_view name, std::string_view value) {
-  std::string entry;
-  entry.reserve(name.size() + value.size() + 1);
-  entry.append(name).append("=").append(value);
+  std::string entry = std::string(name).append("=").append(value);
   const auto first =
       std::find_if(entries_.begin(), entries_.end(), [&](const auto& old) { return is_named(old, name); });
   if (first == entries_.end()) {
@@ -71,10 +61,7 @@ Environment Environment::without(const std::vector<std::string>& names, std::siz
 }
 
 bool is_service_link(std::string_view value) {
-  if (value.size() < 7 || (value[3] != ':' && value[4] != ':')) return false;  // excludes most values at once
-  constexpr std::array<std::string_view, 3> protocols = {"tcp://", "udp://", "sctp://"};
-  return std::any_of(protocols.begin(), protocols.end(),
-                     [&](auto prefix) { return value.starts_with(prefix); });
+  return value.starts_with("tcp://") || value.starts_with("udp://") || value.starts_with("sctp://");
 }
 
 bool is_service_link_name(std::string_view name) {

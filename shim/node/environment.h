@@ -1,6 +1,5 @@
 #pragma once
 
-#include <cstring>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -50,10 +49,8 @@ class Environment {
 std::string_view entry_name(std::string_view entry);
 
 /// Whether an entry is NAME=….
-[[gnu::always_inline]] inline bool is_named(std::string_view entry, std::string_view name) {
-  // Most entries differ in the first letter, and this runs thousands of times in a start.
-  return !name.empty() && entry.size() > name.size() && entry.front() == name.front() &&
-         entry[name.size()] == '=' && std::memcmp(entry.data(), name.data(), name.size()) == 0;
+inline bool is_named(std::string_view entry, std::string_view name) {
+  return !name.empty() && entry.size() > name.size() && entry[name.size()] == '=' && entry.starts_with(name);
 }
 
 /// Whether a value is what Kubernetes sets as NAME_PORT for a Service (`tcp://10.0.0.1:80`), and so is not a

@@ -31,22 +31,21 @@ class FakeNode final : public Node {
     const auto refused = unreadable.find(path);
     return Unreadable(refused == unreadable.end() ? ENOENT : refused->second);
   }
-  void each_name(const char* folder, void (*see)(void* context, std::string_view name),
-                 void* context) const override {
+  void each_name(const char* folder, const std::function<void(std::string_view name)>& see) const override {
     const std::string prefix = std::string(folder) + "/";
     for (const auto& [file, content] : files)
       if (file.starts_with(prefix) && file[prefix.size()] != '.')
-        see(context, std::string_view(file).substr(prefix.size()));
+        see(std::string_view(file).substr(prefix.size()));
     const auto found = folders.find(folder);
     if (found == folders.end()) return;
-    for (const std::string& entry : found->second) see(context, entry);
+    for (const std::string& entry : found->second) see(entry);
   }
   [[nodiscard]] std::string host_name() const override { return name; }
   [[nodiscard]] std::optional<DeviceCount> accelerators() const override { return devices; }
   [[nodiscard]] DeviceCount cpus() const override { return {cpu_count, "cgroup CPU quota"}; }
   [[nodiscard]] bool take_port(std::uint16_t port) const override { return !taken_ports.contains(port); }
-  [[nodiscard]] bool owns_address(std::string_view literal) const override {
-    return own_addresses.contains(literal);
+  [[nodiscard]] bool owns_address(std::string_view address) const override {
+    return own_addresses.contains(address);
   }
   [[nodiscard]] std::optional<std::string> address_towards(std::string_view peer) const override {
     return own_addresses.contains(peer) ? std::string(peer) : "10.9.9.9";

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -41,8 +42,7 @@ class Node {
 
   /// Calls `see` with each name in a folder, in no order, except those that begin with a dot. Calls it for
   /// none if the folder cannot be read.
-  virtual void each_name(const char* folder, void (*see)(void* context, std::string_view name),
-                         void* context) const = 0;
+  virtual void each_name(const char* folder, const std::function<void(std::string_view name)>& see) const = 0;
 
   /// gethostname(2); empty if it fails.
   [[nodiscard]] virtual std::string host_name() const = 0;
@@ -59,7 +59,7 @@ class Node {
   [[nodiscard]] virtual bool take_port(std::uint16_t port) const = 0;
 
   /// Whether an interface of this node has this literal address.
-  [[nodiscard]] virtual bool owns_address(std::string_view literal) const = 0;
+  [[nodiscard]] virtual bool owns_address(std::string_view address) const = 0;
 
   /// The local address from which packets to the literal address `peer` would leave (if `peer` is empty, by
   /// the default route); nothing if there is no route. This reads the kernel's routing table and sends
@@ -82,13 +82,12 @@ class RealNode final : public Node {
  public:
   using Node::Node;
   [[nodiscard]] std::variant<std::string, Unreadable> read(const std::string& path) const override;
-  void each_name(const char* folder, void (*see)(void* context, std::string_view name),
-                 void* context) const override;
+  void each_name(const char* folder, const std::function<void(std::string_view name)>& see) const override;
   [[nodiscard]] std::string host_name() const override;
   [[nodiscard]] std::optional<DeviceCount> accelerators() const override;
   [[nodiscard]] DeviceCount cpus() const override;
   [[nodiscard]] bool take_port(std::uint16_t port) const override;
-  [[nodiscard]] bool owns_address(std::string_view literal) const override;
+  [[nodiscard]] bool owns_address(std::string_view address) const override;
   [[nodiscard]] std::optional<std::string> address_towards(std::string_view peer) const override;
   [[nodiscard]] std::string interface_towards(std::string_view peer) const override;
   [[nodiscard]] std::optional<std::string> find_program(std::string_view program) const override;

@@ -1,10 +1,9 @@
 #include "node/numa.h"
 
-#include <spdlog/fmt/fmt.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
-#include <initializer_list>
 #include <string_view>
 #include <vector>
 
@@ -31,8 +30,7 @@ constexpr Driver amd_driver = {"/sys/class/kfd/kfd/topology/nodes", "/properties
 /// The names in a folder. Numbers without leading zeros are in their order.
 Names names_in(const Node& node, const char* folder) {
   Names names;
-  const auto add = [](void* list, std::string_view name) { static_cast<Names*>(list)->emplace_back(name); };
-  node.each_name(folder, add, &names);
+  node.each_name(folder, [&](std::string_view name) { names.emplace_back(name); });
   std::ranges::sort(names, [](const std::string& one, const std::string& other) {
     return one.size() != other.size() ? one.size() < other.size() : one < other;
   });
@@ -42,11 +40,7 @@ Names names_in(const Node& node, const char* folder) {
 bool has(const Names& names, std::string_view name) { return std::ranges::find(names, name) != names.end(); }
 
 /// The file's content; empty if it cannot be read.
-std::string content(const Node& node, std::initializer_list<std::string_view> path) {
-  std::string whole;
-  for (const std::string_view part : path) whole += part;
-  return node.file(whole).value_or("");
-}
+std::string content(const Node& node, const std::string& path) { return node.file(path).value_or(""); }
 
 /// The cards that have a device file: each as its name in /sys and, after a blank, its UUID.
 Names cards_of(const Node& node, const Driver& driver) {
@@ -55,7 +49,7 @@ Names cards_of(const Node& node, const Driver& driver) {
   const bool unused = has(files, "kmsg") && !has(files, "nvidiactl");
   Names cards;
   for (std::string& name : names_in(node, driver.cards)) {
-    const std::string text = content(node, {driver.cards, "/", name, driver.file});
+    const std::string text = content(node, fmt::format("{}/{}{}", driver.cards, name, driver.file));
     std::string file(driver.device);
     file += trimmed(text_after(text, driver.number));
     if (!unused && !has(files, file)) continue;
@@ -130,16 +124,16 @@ NearAccelerator near_accelerator(const Node& node, const Environment& environmen
   std::string_view rest = cards[local_rank % cards.size()];
   const std::string_view card = take_part(rest, " ");
   const std::string_view maker = is_nvidia ? "NVIDIA" : "AMD";
-  const std::string numa = is_nvidia ? content(node, {"/sys/bus/pci/devices/", card, "/numa_node"})
-                                     : content(node, {"/sys/class/drm/", card, "/device/numa_node"});
+  const std::string numa = is_nvidia ? content(node, fmt::format("/sys/bus/pci/devices/{}/numa_node", card))
+                                     : content(node, fmt::format("/sys/class/drm/{}/device/numa_node", card));
   const auto number = parse_number<unsigned>(trimmed(numa));
   if (!number || *number >= CPU_SETSIZE) {
     near.text = fmt::format("not bound: the kernel names no NUMA node of {} {}", maker, card);
     return near;
   }
-  const std::string status = content(node, {"/proc/self/status"});
+  const std::string status = content(node, "/proc/self/status");
   const cpu_set_t there =
-      read_set(content(node, {"/sys/devices/system/node/node", trimmed(numa), "/cpulist"}));
+      read_set(content(node, fmt::format("/sys/devices/system/node/node{}/cpulist", *number)));
   const cpu_set_t allowed = read_set(trimmed(text_after(status, "Cpus_allowed_list:")));
   Affinity affinity{.cpus = {}, .memory_node = -1};
   CPU_AND(&affinity.cpus, &there, &allowed);

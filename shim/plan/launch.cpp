@@ -1,6 +1,6 @@
 #include "plan/launch.h"
 
-#include <spdlog/fmt/fmt.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <variant>

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/log.h"
-#include "node/hosts_file.h"
+#include "node/addresses.h"
 
 namespace rankshim {
 namespace {

@@ -1,6 +1,6 @@
 #include "plan/program_warnings.h"
 
-#include <spdlog/fmt/fmt.h>
+#include <fmt/format.h>
 
 #include "topology/python_words.h"
 #include "topology/rank_unit.h"

@@ -6,7 +6,7 @@
 #include "base/files.h"
 #include "base/json.h"
 #include "base/text.h"
-#include "node/hosts_file.h"
+#include "node/addresses.h"
 
 namespace rankshim::platform {
 namespace {

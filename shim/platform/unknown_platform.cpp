@@ -2,7 +2,7 @@
 
 #include <arpa/inet.h>
 
-#include <spdlog/fmt/fmt.h>
+#include <fmt/format.h>
 #include <algorithm>
 #include <cstdint>
 #include <optional>

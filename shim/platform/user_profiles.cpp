@@ -43,12 +43,9 @@ Fault unreadable_profile(const std::string& path) {
 
 std::vector<std::string> users_files(std::string_view file, bool of_launchers, const Node& node) {
   std::vector<std::string> paths;
-  const auto take = [](void* to, std::string_view entry) {
-    if (entry.ends_with(extension))
-      static_cast<std::vector<std::string>*>(to)->push_back(std::string(profile_folder) + "/" +
-                                                            std::string(entry));
-  };
-  node.each_name(profile_folder, take, &paths);
+  node.each_name(profile_folder, [&](std::string_view entry) {
+    if (entry.ends_with(extension)) paths.push_back(std::string(profile_folder).append("/").append(entry));
+  });
   std::ranges::sort(paths);
   if (!file.empty()) paths.emplace(paths.begin(), file);
   std::erase_if(paths,
@@ -80,12 +77,10 @@ Faults check_profile(const std::string& path, const Node& node) {
   const auto outcome = read(path, node);
   if (const auto* faults = std::get_if<Faults>(&outcome)) return *faults;
   std::vector<std::string> others;
-  const auto add = [](void* to, std::string_view entry) {
-    static_cast<std::vector<std::string>*>(to)->push_back(name_of(entry));
-  };
+  const auto add = [&](std::string_view entry) { others.push_back(name_of(entry)); };
   const auto slash = path.rfind('/');
   const std::string beside = slash == std::string::npos ? "." : path.substr(0, slash + 1);
-  for (const char* folder : {beside.c_str(), profile_folder}) node.each_name(folder, add, &others);
+  for (const char* folder : {beside.c_str(), profile_folder}) node.each_name(folder, add);
   for (const Profile& other : builtin_profiles()) others.emplace_back(other.name());
   std::erase(others, name_of(path));
   Faults faults;

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "base/fault.h"
 #include "base/json.h"
 #include "base/text.h"
 #include "report/files.h"
@@ -21,7 +22,6 @@ using std::chrono::system_clock;
 
 constexpr int report_version = 1;
 constexpr std::size_t longest_verdict = 1024;
-constexpr std::size_t traceback_lines = 50;
 
 /// A moment of the monotonic clock as calendar time, by the present difference of the two clocks.
 std::string moment(steady_clock::time_point when) {
@@ -46,25 +46,16 @@ std::string_view outcome(const ExitReport& report) {
   return report.verdict->code == 0 ? "succeeded" : "failed";
 }
 
-/// "exit_code" or "signal", for a wait status.
-void add_status(json::Object& object, int status) {
-  if (WIFSIGNALED(status)) {
-    object.text("signal", supervise::signal_name(WTERMSIG(status)));
-  } else {
-    object.number("exit_code", WEXITSTATUS(status));
-  }
+void add_end(json::Object& object, std::optional<int> signal, int exit_code) {
+  if (signal)
+    object.text("signal", supervise::signal_name(*signal));
+  else
+    object.number("exit_code", exit_code);
 }
 
-std::vector<std::string> last_lines(std::string_view text) {
+std::vector<std::string> lines_of(std::string_view text) {
   std::vector<std::string> lines;
-  while (!text.empty() && text.back() == '\n') text.remove_suffix(1);
-  while (!text.empty() && lines.size() < traceback_lines) {
-    const auto end = text.rfind('\n');
-    const std::string_view line = end == std::string_view::npos ? text : text.substr(end + 1);
-    lines.push_back(printable(line));
-    text.remove_suffix(std::min(text.size(), line.size() + 1));
-  }
-  std::reverse(lines.begin(), lines.end());
+  while (!text.empty()) lines.push_back(printable(take_line(text)));
   return lines;
 }
 
@@ -102,17 +93,13 @@ json::Object root_json(const ExitReport& report, const RootCause& root) {
     object.number("local_rank", process->local_rank).number("rank", process->rank);
   }
   object.number("pid", root.pid);
-  if (root.signal) {
-    object.text("signal", supervise::signal_name(*root.signal));
-  } else {
-    object.number("exit_code", root.code);
-  }
+  add_end(object, root.signal, root.code);
   object.flag("out_of_memory", root.out_of_memory).flag("lost_peer", root.lost_peer);
   if (root.when) object.raw("time", moment(*root.when));
   object.text("source", root.source);
   if (root.error != nullptr) {
     object.text("exception", root.error->message);
-    object.texts("traceback", last_lines(root.error->traceback));
+    object.texts("traceback", lines_of(root.error->traceback));
   }
   return object;
 }
@@ -135,7 +122,10 @@ std::vector<json::Object> workers_json(const ExitReport& report) {
     object.number("local_rank", worker.local_rank);
     if (const auto rank = rank_of(worker.rank, worker.local_rank, report)) object.number("rank", *rank);
     object.number("pid", worker.pid);
-    if (worker.status_known) add_status(object, worker.status);
+    const bool signalled = WIFSIGNALED(worker.status);
+    if (worker.status_known)
+      add_end(object, signalled ? std::optional(WTERMSIG(worker.status)) : std::nullopt,
+              WEXITSTATUS(worker.status));
     object.raw("time", moment(worker.when)).raw("seconds", since(report.ending->started_at, worker.when));
     list.push_back(std::move(object));
   }
@@ -264,12 +254,27 @@ std::string termination_message(const ExitReport& report) {
   std::string text(cut(printable(verdict.sentence), longest_verdict));
   text += "\nexit code " + std::to_string(report.exit_code) + ", host " + report.host + "\n";
   if (!verdict.root || verdict.root->error == nullptr) return text;
-  std::vector<std::string> lines = last_lines(verdict.root->error->traceback);
+  std::vector<std::string> lines = lines_of(verdict.root->error->traceback);
   std::size_t first = lines.size();
   std::size_t room = TerminationLog::longest - text.size();
   while (first > 0 && lines[first - 1].size() + 1 <= room) room -= lines[--first].size() + 1;
   for (; first < lines.size(); ++first) text += lines[first] + "\n";
   return text;
+}
+
+int conclude_rejected(const Rejected& rejected, const Node& node) {
+  const Settings& settings = rejected.invocation.settings;
+  Verdict verdict;
+  verdict.code = rejected.exit_code;
+  verdict.cause = verdict.code == exit_code::configuration ? Cause::config : Cause::none;
+  verdict.sentence = to_line(rejected.faults.front());
+  verdict.failed = true;
+  const Details details;
+  const ExitReport report = common_report(verdict, exit_code_of(verdict, settings), details, node);
+  if (const std::string path(settings.text(Option::report)); !path.empty())
+    replace_file(path, as_json(report));
+  TerminationLog(std::string(settings.text(Option::termination_log))).finish(termination_message(report));
+  return report.exit_code;
 }
 
 }  // namespace rankshim

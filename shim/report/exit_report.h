@@ -9,8 +9,8 @@
 #include "link/roster.h"
 #include "node/node.h"
 #include "plan/job.h"
-#include "report/details.h"
 #include "report/verdict.h"
+#include "settings/settings.h"
 #include "supervise/ending.h"
 
 namespace rankshim {
@@ -49,5 +49,9 @@ std::string as_json(const ExitReport& report);
 /// fits. Empty on success, and if only an exit code is known, which the command chose: Kubernetes'
 /// FallbackToLogsOnError then shows the log's end.
 std::string termination_message(const ExitReport& report);
+
+/// Writes the report and the termination log for settings that cannot be used, following the part of them
+/// that was understood. Returns the exit code.
+int conclude_rejected(const Rejected& rejected, const Node& node);
 
 }  // namespace rankshim

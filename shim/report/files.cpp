@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <poll.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -19,7 +18,7 @@
 namespace rankshim {
 namespace {
 
-constexpr std::string_view default_path = "/dev/termination-log";
+constexpr std::string_view kubelets_path = "/dev/termination-log";
 constexpr mode_t everybody = 0666;
 
 /// Writes the text at the file's start and cuts off what follows; 0 or errno. In this order a kill in between
@@ -82,13 +81,6 @@ int rewrite(const std::string& path, std::string_view text, bool make) {
   return close(file) != 0 && error == 0 ? errno : error;
 }
 
-/// A target that must not be replaced: a pipe, a terminal, a device, a socket, or a file that rankshim
-/// inherited open.
-struct KeptFile {
-  int descriptor = -1;  // the open descriptor, if it is open already
-  mode_t type = 0;
-};
-
 /// The descriptor that the path names.
 int descriptor_named(std::string_view path) {
   if (path == "/dev/stdout") return STDOUT_FILENO;
@@ -103,51 +95,39 @@ int descriptor_named(std::string_view path) {
   return -1;
 }
 
-std::optional<KeptFile> kept_file_at(const std::string& path) {
+/// A target that must not be replaced: a pipe, a terminal, a device, a socket, or a file that rankshim
+/// inherited open. Its descriptor, or −1 if it has to be opened; nothing for any other target.
+std::optional<int> kept_file_at(const std::string& path) {
   struct stat status{};
-  KeptFile kept{descriptor_named(path), 0};
-  if ((kept.descriptor >= 0 ? fstat(kept.descriptor, &status) : lstat(path.c_str(), &status)) != 0)
-    return std::nullopt;
-  kept.type = status.st_mode & S_IFMT;
+  int descriptor = descriptor_named(path);
+  if ((descriptor >= 0 ? fstat(descriptor, &status) : lstat(path.c_str(), &status)) != 0) return std::nullopt;
   // Under another name too: replacing it would lose what stdout and stderr have written.
   for (const int own : {STDOUT_FILENO, STDERR_FILENO}) {
     struct stat open_file{};
     if (fstat(own, &open_file) == 0 && open_file.st_dev == status.st_dev && open_file.st_ino == status.st_ino)
-      kept.descriptor = own;
+      descriptor = own;
   }
-  const bool replaceable = kept.type == S_IFREG || kept.type == S_IFDIR || kept.type == S_IFLNK;
-  if (kept.descriptor < 0 && replaceable) return std::nullopt;
-  return kept;
+  const mode_t type = status.st_mode & S_IFMT;
+  const bool replaceable = type == S_IFREG || type == S_IFDIR || type == S_IFLNK;
+  return descriptor < 0 && replaceable ? std::nullopt : std::optional(descriptor);
 }
 
-/// Appends; 0 or errno. Waits a moment for a reader that does not read.
-int append(int file, std::string_view text, bool socket) {
+/// Appends to such a file; 0 or errno. Waits a moment for a reader that does not read.
+int write_to(int kept, const std::string& path, std::string_view text) {
   constexpr int patience = 2000;  // ms, for the next few bytes each
-  while (!text.empty()) {
-    const ssize_t written = socket ? send(file, text.data(), text.size(), MSG_DONTWAIT | MSG_NOSIGNAL)
-                                   : write(file, text.data(), text.size());
-    if (written >= 0) {
-      text.remove_prefix(static_cast<std::size_t>(written));
-      continue;
-    }
+  const int file = kept >= 0 ? kept : open(path.c_str(), to_write | O_NOFOLLOW);
+  int error = file < 0 ? errno : 0;
+  while (!text.empty() && error == 0) {
+    const ssize_t written = log::write_what_fits(file, text);
     pollfd ready{file, POLLOUT, 0};
-    if (errno == EAGAIN && poll(&ready, 1, patience) <= 0) return ETIMEDOUT;
-    if (errno != EAGAIN && errno != EINTR) return errno;
+    if (written >= 0)
+      text.remove_prefix(static_cast<std::size_t>(written));
+    else if (errno != EAGAIN && errno != EINTR)
+      error = errno;
+    else if (errno == EAGAIN && poll(&ready, 1, patience) <= 0)
+      error = ETIMEDOUT;
   }
-  return 0;
-}
-
-/// Writes to such a file; 0 or errno. A pipe or terminal is opened anew, because only then can writing be
-/// made non-blocking for rankshim alone.
-int write_to(const KeptFile& kept, const std::string& path, std::string_view text) {
-  const bool socket = kept.type == S_IFSOCK;
-  if (kept.descriptor >= 0 && (socket || kept.type == S_IFREG)) return append(kept.descriptor, text, socket);
-  const int file = kept.descriptor >= 0
-                       ? open(fmt::format("/proc/self/fd/{}", kept.descriptor).c_str(), to_write)
-                       : open(path.c_str(), to_write | O_NOFOLLOW);
-  if (file < 0) return errno;
-  const int error = append(file, text, false);
-  close(file);
+  if (kept < 0 && file >= 0) close(file);
   return error;
 }
 
@@ -158,7 +138,7 @@ std::string why(int error) {
 }  // namespace
 
 bool replace_file(const std::string& path, std::string_view text) {
-  const std::optional<KeptFile> kept = kept_file_at(path);
+  const std::optional<int> kept = kept_file_at(path);
   int error = kept ? write_to(*kept, path, text) : replace(path, text);
   if (!kept && stays_in_place(error)) error = rewrite(path, text, false);
   if (error != 0)
@@ -177,7 +157,7 @@ std::string new_file(const std::string& folder, std::string_view text) {
   return {};
 }
 
-TerminationLog::TerminationLog(std::string path) : path_(std::move(path)), make_(path_ != default_path) {
+TerminationLog::TerminationLog(std::string path) : path_(std::move(path)), make_(path_ != kubelets_path) {
   if (path_ == "none") path_.clear();
 }
 
@@ -197,7 +177,7 @@ void TerminationLog::finish(std::string_view text) {
 
 void TerminationLog::write(std::string_view text) {
   if (path_.empty()) return;
-  const std::optional<KeptFile> kept = kept_file_at(path_);
+  const std::optional<int> kept = kept_file_at(path_);
   const std::string_view message = cut(text, longest);
   const int error = kept ? write_to(*kept, path_, message) : rewrite(path_, message, make_);
   if (error != 0 && (error != ENOENT || make_)) warn(error);

@@ -56,42 +56,46 @@ void add_secret(auto& secrets, std::string_view value) {
   }
 }
 
+/// Removes what `secret_at` finds around each `mark` in the text: a part behind the mark, or nothing. It gets
+/// the text in front of the mark and the text behind it.
+template <class SecretAt>
+std::string without(std::string_view text, std::string_view mark, const SecretAt& secret_at) {
+  std::string out;
+  std::size_t done = 0;
+  for (auto at = text.find(mark); at != std::string_view::npos; at = text.find(mark, at)) {
+    const std::size_t behind = at + mark.size();
+    const std::string_view secret = secret_at(text.substr(0, at), text.substr(behind));
+    at = behind;
+    if (secret.empty()) continue;
+    const auto begin = static_cast<std::size_t>(secret.data() - text.data());
+    out.append(text, done, begin - done).append(redacted_mark);
+    at = done = begin + secret.size();
+  }
+  return out.append(text.substr(done));
+}
+
 /// Removes the password of each URL: `scheme://user:password@host`, and a token in the place of the user.
 std::string without_url_passwords(std::string_view text) {
-  constexpr std::string_view mark = "://";
-  std::string out;
-  for (auto at = text.find(mark); at != std::string_view::npos; at = text.find(mark)) {
-    out += text.substr(0, at + mark.size());
-    text.remove_prefix(at + mark.size());
+  return without(text, "://", [](std::string_view /*before*/, std::string_view behind) -> std::string_view {
     // A password may contain '@': the last one before the path counts.
-    const std::string_view authority = text.substr(0, text.find_first_of("/?#'\"` \t\n"));
+    const std::string_view authority = behind.substr(0, behind.find_first_of("/?#'\"` \t\n"));
     const auto host = authority.rfind('@');
     const auto colon = authority.find(':');
-    if (host == std::string_view::npos) continue;
-    if (colon == std::string_view::npos && host < shortest_token) continue;  // a user's name
-    if (colon != std::string_view::npos && colon + 1 >= host) continue;
-    out += text.substr(0, colon == std::string_view::npos ? 0 : colon + 1);
-    out += redacted_mark;
-    text.remove_prefix(host);
-  }
-  return out.append(text);
+    if (host == std::string_view::npos) return {};
+    if (colon == std::string_view::npos)  // a token, or a user's name
+      return authority.substr(0, host < shortest_token ? 0 : host);
+    return colon + 1 < host ? authority.substr(colon + 1, host - colon - 1) : std::string_view();
+  });
 }
 
 /// Removes the token of each HTTP header `Authorization: Bearer TOKEN` (RFC 6750, 2.1).
 std::string without_bearer_tokens(std::string_view text) {
-  constexpr std::string_view mark = "Bearer ";
   constexpr std::string_view of_token =
       "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._~+/=";
-  std::string out;
-  for (auto at = text.find(mark); at != std::string_view::npos; at = text.find(mark)) {
-    out += text.substr(0, at + mark.size());
-    text.remove_prefix(at + mark.size());
-    const auto length = std::min(text.find_first_not_of(of_token), text.size());
-    if (length < shortest_token) continue;
-    out += redacted_mark;
-    text.remove_prefix(length);
-  }
-  return out.append(text);
+  return without(text, "Bearer ", [&](std::string_view /*before*/, std::string_view behind) {
+    const std::string_view token = behind.substr(0, behind.find_first_not_of(of_token));
+    return token.size() < shortest_token ? std::string_view() : token;
+  });
 }
 
 /// Whether the value of an option or a key of that name is a secret: its last word decides, so `--tokenizer`,
@@ -110,21 +114,13 @@ bool is_secret_option(std::string_view name) {
 /// line.
 std::string without_named_secrets(std::string_view text) {
   constexpr std::string_view of_key = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.";
-  std::string out;
-  for (auto equals = text.find('='); equals != std::string_view::npos; equals = text.find('=')) {
-    const auto before = text.find_last_not_of(of_key, equals == 0 ? 0 : equals - 1);
-    const auto begin = before == std::string_view::npos ? 0 : before + 1;
-    const std::string_view value =
-        text.substr(equals + 1, text.find_first_of(" ,;&|'\"\t\n)", equals + 1) - (equals + 1));
-    const bool secret = begin < equals && value.size() >= shortest_secret && !value.starts_with('$') &&
-                        is_secret_option(text.substr(begin, equals - begin));
-    out += text.substr(0, equals + 1);
-    text.remove_prefix(equals + 1);
-    if (!secret) continue;
-    out += redacted_mark;
-    text.remove_prefix(value.size());
-  }
-  return out.append(text);
+  return without(text, "=", [&](std::string_view before, std::string_view behind) {
+    const std::string_view key = before.substr(before.find_last_not_of(of_key) + 1);
+    const std::string_view value = behind.substr(0, behind.find_first_of(" ,;&|'\"\t\n)"));
+    const bool secret =
+        !key.empty() && value.size() >= shortest_secret && !value.starts_with('$') && is_secret_option(key);
+    return secret ? value : std::string_view();
+  });
 }
 
 /// The beginning of a long line, up to the end of a word.

@@ -1,6 +1,6 @@
 #include "report/verdict.h"
 
-#include <spdlog/fmt/fmt.h>
+#include <fmt/format.h>
 
 #include <sys/wait.h>
 
@@ -115,17 +115,22 @@ bool ended_by_launcher(const RootCause& root) {
          (root.code == exit_code::signal_base + SIGTERM || root.code == exit_code::signal_base + SIGKILL);
 }
 
-/// A worker whose end the kernel has not shown, as torchrun tells it.
-RootCause told(const FailedWorker& worker, const Details& details) {
+RootCause of_worker(unsigned local_rank, std::optional<unsigned> rank, pid_t pid, const Details& details) {
   RootCause root;
   root.who = "worker";
-  root.local_rank = worker.local_rank;
-  root.rank = worker.rank;
-  root.pid = worker.pid;
+  root.local_rank = local_rank;
+  root.rank = rank;
+  root.pid = pid;
+  if (local_rank < details.workers.size()) add_error(&details.workers[local_rank], root);
+  return root;
+}
+
+/// A worker whose end the kernel has not shown, as torchrun tells it.
+RootCause told(const FailedWorker& worker, const Details& details) {
+  RootCause root = of_worker(worker.local_rank, worker.rank, worker.pid, details);
   root.source = "torchrun";
   root.code = worker.exitcode < 0 ? exit_code::signal_base - worker.exitcode : worker.exitcode;
   if (worker.exitcode < 0) root.signal = -worker.exitcode;
-  if (worker.local_rank < details.workers.size()) add_error(&details.workers[worker.local_rank], root);
   root.out_of_memory = out_of_memory(root, details);
   return root;
 }
@@ -138,13 +143,8 @@ std::optional<RootCause> failed_worker(const Ending& ending, const Details& deta
   for (const supervise::WorkerEnd& worker : ending.workers.ends) {
     if (ending.stopped_at && worker.when >= *ending.stopped_at) return std::nullopt;
     if (ending.ended_at && worker.when > *ending.ended_at) return std::nullopt;
-    RootCause root;
-    root.who = "worker";
-    root.local_rank = worker.local_rank;
-    root.rank = worker.rank;
-    root.pid = worker.pid;
+    RootCause root = of_worker(worker.local_rank, worker.rank, worker.pid, details);
     root.when = worker.when;
-    if (worker.local_rank < details.workers.size()) add_error(&details.workers[worker.local_rank], root);
     if (worker.status_known) {
       if (worker.status == 0) continue;
       root.source = "kernel";

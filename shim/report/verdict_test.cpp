@@ -3,8 +3,6 @@
 #include <catch2/catch.hpp>
 #include <csignal>
 
-#include "report/details.h"
-
 using namespace rankshim;
 using supervise::Ending;
 using supervise::WorkerEnd;

@@ -3,7 +3,6 @@
 #include <boost/asio/awaitable.hpp>
 
 #include "plan/job.h"
-#include "report/details.h"
 #include "report/verdict.h"
 #include "run/run.h"
 #include "supervise/ending.h"

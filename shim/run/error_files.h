@@ -6,7 +6,7 @@
 #include "launchers/torchrun/torchrun_plan.h"
 #include "plan/job.h"
 #include "plan/launch.h"
-#include "report/details.h"
+#include "report/verdict.h"
 #include "run/run.h"
 #include "supervise/ending.h"
 

@@ -10,11 +10,11 @@
 
 #include "link/link.h"
 #include "loop/timer.h"
+#include "node/cgroup.h"
 #include "node/node.h"
 #include "plan/job.h"
 #include "report/exit_report.h"
 #include "report/files.h"
-#include "report/memory.h"
 #include "run/status.h"
 #include "settings/settings.h"
 #include "supervise/launcher.h"

@@ -1,6 +1,6 @@
 #include "run/plan.h"
 
-#include <spdlog/fmt/fmt.h>
+#include <fmt/format.h>
 
 #include "base/text.h"
 #include "launchers/by_name/named_launcher.h"

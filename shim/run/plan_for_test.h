@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "cli/shell_quote.h"
+#include "base/text.h"
 #include "node/fake_node.h"
 #include "run/plan.h"
 #include "topology/topology.h"

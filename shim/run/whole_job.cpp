@@ -145,13 +145,11 @@ void WholeJob::worker_ended(const supervise::WorkerEnd& worker) {
   told_ = true;
   const bool signalled = WIFSIGNALED(worker.status);
   const int number = signalled ? WTERMSIG(worker.status) : WEXITSTATUS(worker.status);
-  const std::string name =
-      worker.rank ? "rank " + std::to_string(*worker.rank) : "worker " + std::to_string(worker.local_rank);
   link_->report_failure({.rank = worker.rank,
                          .cause = signalled ? "signal" : "exit",
                          .code = signalled ? exit_code::signal_base + number : number,
-                         .text = signalled ? name + " was ended by " + supervise::signal_name(number)
-                                           : name + " ended with code " + std::to_string(number)});
+                         .text = signalled ? "was ended by " + supervise::signal_name(number)
+                                           : "ended with code " + std::to_string(number)});
 }
 
 void WholeJob::stopping(int signal) {

@@ -1,4 +1,4 @@
-#include <spdlog/fmt/fmt.h>
+#include <fmt/format.h>
 
 #include "base/fault.h"
 #include "base/files.h"

@@ -1,6 +1,6 @@
 #include "settings/settings.h"
 
-#include <spdlog/fmt/fmt.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 

@@ -1,6 +1,6 @@
 #include "topology/launcher_flags.h"
 
-#include <spdlog/fmt/fmt.h>
+#include <fmt/format.h>
 
 namespace rankshim {
 

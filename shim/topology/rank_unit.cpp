@@ -1,6 +1,6 @@
 #include "topology/rank_unit.h"
 
-#include <spdlog/fmt/fmt.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <optional>

@@ -1,6 +1,6 @@
 #include "topology/topology.h"
 
-#include <spdlog/fmt/fmt.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <array>

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/text.h"
-#include "node/hosts_file.h"
+#include "node/addresses.h"
 
 namespace rankshim::wait {
 
@@ -29,13 +29,6 @@ void read_option(std::string_view option, ResolvConf& conf) {
 }
 
 }  // namespace
-
-std::optional<ip::address> literal(std::string_view host) {
-  boost::system::error_code error;
-  ip::address address = ip::make_address(std::string(without_brackets(host)), error);
-  if (error) return std::nullopt;
-  return address;
-}
 
 std::vector<ip::address> in_hosts(std::string_view file, std::string_view name) {
   std::vector<ip::address> found;

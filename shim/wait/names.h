@@ -10,10 +10,6 @@
 /// The names and addresses that a host may mean, before any query. Pure.
 namespace rankshim::wait {
 
-/// The address if `host` is a literal: IPv4, or IPv6 with or without brackets and with or without a scope
-/// (fe80::1%eth0).
-[[nodiscard]] std::optional<boost::asio::ip::address> literal(std::string_view host);
-
 /// All addresses that a hosts(5) file gives the name, in the file's order, each once.
 [[nodiscard]] std::vector<boost::asio::ip::address> in_hosts(std::string_view file, std::string_view name);
 

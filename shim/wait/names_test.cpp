@@ -13,17 +13,6 @@ std::vector<std::string> hosts(std::string_view file, std::string_view name) {
   return texts;
 }
 
-TEST_CASE("a literal address is one with and without brackets, IPv4 and IPv6, with a scope") {
-  CHECK(literal("10.0.0.1")->to_string() == "10.0.0.1");
-  CHECK(literal("fd00::a")->to_string() == "fd00::a");
-  CHECK(literal("[fd00::a]")->to_string() == "fd00::a");
-  CHECK(literal("fe80::1%lo")->to_string() == "fe80::1%lo");
-  for (const char* text : {"", "job-0", "10.0.0", "10.0.0.256", "[fd00::a", "1.2.3.4.", "fd00"}) {
-    CAPTURE(text);
-    CHECK_FALSE(literal(text));
-  }
-}
-
 TEST_CASE("the hosts file gives every address of a name, letter case aside") {
   constexpr std::string_view file =
       "# Kubernetes-managed hosts file.\n"

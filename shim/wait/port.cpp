@@ -18,7 +18,6 @@
 #include "base/files.h"
 #include "base/text.h"
 #include "loop/timer.h"
-#include "node/own_address.h"
 
 namespace rankshim::wait {
 
@@ -98,21 +97,15 @@ struct UntilOpen {
 }  // namespace
 
 std::string PortLook::reason() const {
-  switch (state) {
-    case PortState::failed:
-      return std::string("cannot connect: ") + std::strerror(error);
-    case PortState::no_route:
-      return "no route to it";
-    case PortState::silent:
-      return "no answer from the port (connecting timed out)";
-    case PortState::closed:
-      return "port closed (connection refused)";
-    case PortState::hung_up:
-      return "the port accepts and closes the connection (a proxy without a server behind it?)";
-    case PortState::open:
-      break;
-  }
-  return "port open";
+  if (state == PortState::failed) return std::string("cannot connect: ") + std::strerror(error);
+  constexpr std::array<const char*, 6> reasons = {
+      "",
+      "no route to it",
+      "no answer from the port (connecting timed out)",
+      "port closed (connection refused)",
+      "the port accepts and closes the connection (a proxy without a server behind it?)",
+      "port open"};
+  return reasons[static_cast<std::size_t>(state)];
 }
 
 asio::awaitable<PortLook> look_at_port(asio::any_io_executor executor, std::span<const ip::address> addresses,
@@ -133,21 +126,18 @@ asio::awaitable<PortLook> look_at_port(asio::any_io_executor executor, std::span
 }
 
 std::uint16_t sidecar_port(std::string_view tables) {
-  struct Proxy {
-    std::uint16_t port;
-    std::string_view end;  // of its local address, which is in hexadecimal digits
-  };
   // The ports for outgoing connections, to which a pod's rules redirect them: of Istio's Envoy (its ambient
   // mode's ztunnel too), Consul's and Kuma's, and of Linkerd's proxy.
-  constexpr std::array<Proxy, 2> proxies = {{{15001, ":3A99"}, {4140, ":102C"}}};
+  constexpr std::array<std::uint16_t, 2> proxies = {15001, 4140};
   while (!tables.empty()) {
     std::string_view line = take_line(tables);
     take_word(line);  // "0:"
-    const std::string_view local = take_word(line);
+    std::string_view local = take_word(line);
     take_word(line);                        // the other side
     if (take_word(line) != "0A") continue;  // listening (include/net/tcp_states.h)
-    for (const Proxy& proxy : proxies)
-      if (local.ends_with(proxy.end)) return proxy.port;
+    take_part(local, ":");
+    const auto port = parse_number<std::uint16_t>(local, 16).value_or(0);
+    if (std::ranges::count(proxies, port) != 0) return port;
   }
   return 0;
 }
@@ -159,11 +149,6 @@ std::uint16_t find_sidecar() {
     if (const auto* text = std::get_if<std::string>(&read)) tables += *text + '\n';
   }
   return sidecar_port(tables);
-}
-
-bool is_own(const ip::address& address) {
-  const ip::tcp::endpoint endpoint(address, 0);
-  return is_own_address(*endpoint.data(), static_cast<socklen_t>(endpoint.size()));
 }
 
 }  // namespace rankshim::wait

@@ -45,8 +45,4 @@ boost::asio::awaitable<PortLook> look_at_port(boost::asio::any_io_executor execu
 /// The same for this node's own tables.
 [[nodiscard]] std::uint16_t find_sidecar();
 
-/// Whether the address is one of this node's: the kernel allows binding it. (With net.ipv4.ip_nonlocal_bind
-/// it allows binding any address.)
-[[nodiscard]] bool is_own(const boost::asio::ip::address& address);
-
 }  // namespace rankshim::wait

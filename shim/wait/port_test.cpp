@@ -166,16 +166,8 @@ TEST_CASE("a socket connected to itself is not a master") {
   CHECK(WEXITSTATUS(status) == static_cast<int>(PortState::closed));
 }
 
-TEST_CASE("an address of this node is distinguished from a foreign one") {
-  CHECK(is_own(make_address("127.0.0.1")));
-  CHECK(is_own(make_address("127.0.0.9")));
-  CHECK_FALSE(is_own(make_address("192.0.2.1")));  // RFC 5737: belongs to no host
-  CHECK_FALSE(is_own(make_address("2001:db8::1")));
-  CHECK_FALSE(is_own(make_address("0.0.0.0")));
-  CHECK_FALSE(is_own(make_address("224.0.0.1")));
-}
-
 }  // namespace
+
 TEST_CASE("a mesh's proxy is seen by the port where it takes what leaves the pod") {
   const std::string header = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt\n";
   const auto line = [&](const std::string& local, const char* state) {

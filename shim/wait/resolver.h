@@ -6,51 +6,27 @@
 #include <chrono>
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
-#include "wait/poll_set.h"
+#include "wait/dns.h"
 #include "wait/timing.h"
 
 namespace rankshim::wait {
-
-/// The result of querying a name. The first three are answers; the others may be temporary.
-enum class QueryStatus : std::uint8_t {
-  found,
-  no_name,         ///< NXDOMAIN
-  no_address,      ///< the name exists, without an address (NODATA)
-  server_failure,  ///< SERVFAIL
-  refused,         ///< REFUSED or NOTIMP
-  malformed,       ///< an invalid answer
-  unreachable,     ///< no route to the server, or its port is closed
-  silent,          ///< the server did not answer in time
-  bad_name,        ///< the text cannot be queried
-};
-
-/// Whether it is the answer that there is no address.
-inline bool is_negative(QueryStatus status) {
-  return status == QueryStatus::no_name || status == QueryStatus::no_address;
-}
-
-struct Asked {
-  std::string name;  ///< absolute, without the last dot
-  QueryStatus status = QueryStatus::silent;
-};
 
 /// The state of the name after a look.
 struct Answer {
   std::vector<boost::asio::ip::address> addresses;  ///< empty: none yet
   QueryStatus status = QueryStatus::silent;         ///< of the likeliest name
   std::string servers;                              ///< the servers that were queried, for messages
-  std::vector<Asked> asked;                         ///< in the order of the search list
+  std::vector<Reply> asked;                         ///< in the order of the search list
 
   /// A few words for the log line about what is waited for.
   [[nodiscard]] std::string reason() const;
   /// Every query and its last result, for the message about giving up.
   [[nodiscard]] std::string account() const;
 };
-
-class DnsClient;
 
 /// Looks a name up repeatedly: literals, the hosts file, localhost, then DNS by the search list. Both files
 /// are read again at each look (the kubelet and Docker write them during the wait). One thread, one look at a
@@ -75,8 +51,8 @@ class Resolver {
   struct Round;
   boost::asio::awaitable<void> ask_servers(Clock::time_point deadline);
   [[nodiscard]] bool likeliest_is_enough(const Round& round) const;
-  boost::asio::awaitable<bool> query_likeliest(DnsClient& client, const Round& round);
-  boost::asio::awaitable<void> search_all(DnsClient& client, const Round& round);
+  boost::asio::awaitable<bool> query_likeliest(Round& round);
+  boost::asio::awaitable<void> search_all(Round& round);
   std::string content_of(const std::string& path);
   void note_negative_ttl(std::optional<std::uint32_t> ttl);
 
@@ -85,8 +61,7 @@ class Resolver {
   Files files_;
   Timing timing_;
   Answer answer_;
-  std::vector<std::string> warned_of_;  // files that cannot be read
-  bool looked_ = false;
+  std::set<std::string> warned_of_;  // files that cannot be read
   Clock::time_point next_search_;
   std::uint32_t longest_ttl_ = 0;
   std::chrono::milliseconds valid_for_{0};

@@ -1,8 +1,10 @@
 #include "wait/wait.h"
 
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <boost/asio/io_context.hpp>
 #include <boost/asio/this_coro.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <optional>
@@ -12,8 +14,9 @@
 #include "base/duration.h"
 #include "base/log.h"
 #include "base/text.h"
+#include "loop/loop.h"
 #include "loop/timer.h"
-#include "wait/names.h"
+#include "node/addresses.h"
 #include "wait/port.h"
 #include "wait/resolver.h"
 
@@ -32,62 +35,11 @@ milliseconds since(Clock::time_point begin) {
 std::string list(const std::vector<ip::address>& addresses) {
   constexpr std::size_t most = 3;  // a service of the whole job can have thousands
   std::string text;
-  for (std::size_t i = 0; i < std::min(addresses.size(), most); ++i) {
+  for (std::size_t i = 0; i < std::min(addresses.size(), most); ++i)
     text += (i > 0 ? ", " : "") + addresses[i].to_string();
-  }
   if (addresses.size() > most) text += fmt::format(" and {} more", addresses.size() - most);
   return text;
 }
-
-/// ::ffff:127.0.0.1 becomes 127.0.0.1.
-ip::address unmapped(const ip::address& address) {
-  if (!address.is_v6() || !address.to_v6().is_v4_mapped()) return address;
-  return ip::make_address_v4(ip::v4_mapped, address.to_v6());
-}
-
-/// Whether no host can have that address.
-bool is_nobodys(const ip::address& address) {
-  const ip::address plain = unmapped(address);
-  return plain.is_unspecified() || plain.is_multicast() || plain == ip::address_v4::broadcast();
-}
-
-/// The log lines of the waiting. Each text is logged once between two reports, so that an answer that
-/// alternates between the replicas of a name server does not fill the log.
-class Reporter {
- public:
-  Reporter(std::string master, Timing timing, milliseconds timeout)
-      : master_(std::move(master)), timing_(timing), timeout_(timeout) {}
-
-  void not_yet(const std::string& reason) {
-    const auto now = Clock::now();
-    if (logged_.empty()) {
-      log::info("waiting for master {}: {}", master_, reason);
-      last_report_ = now;
-    } else if (now - last_report_ >= timing_.report_interval) {
-      log::info("still waiting for master {} after {} of {}: {}", master_, short_seconds(since(begin_)),
-                short_seconds(timeout_), reason);
-      logged_.clear();
-      last_report_ = now;
-    } else if (std::find(logged_.begin(), logged_.end(), reason) == logged_.end()) {
-      log::info("master {}: {}", master_, reason);
-    } else {
-      return;
-    }
-    logged_.push_back(reason);
-  }
-
-  void reached(std::string_view how) const {
-    if (!logged_.empty()) log::info("master {} {} after {}", master_, how, short_seconds(since(begin_)));
-  }
-
- private:
-  std::string master_;
-  Timing timing_;
-  milliseconds timeout_;
-  Clock::time_point begin_ = Clock::now();
-  Clock::time_point last_report_;
-  std::vector<std::string> logged_;
-};
 
 /// What is known of the master, and what follows from it.
 class Waiting {
@@ -141,6 +93,51 @@ class Waiting {
     return std::min(deadline_, Clock::now() + std::chrono::microseconds(sleep) * (1000 + jitter) / 1000);
   }
 
+  /// Logs why it is not reached yet. Each text is logged once between two reports, so that an answer that
+  /// alternates between the replicas of a name server does not fill the log.
+  void log_reason() {
+    const auto now = Clock::now();
+    const std::string text = reason();
+    if (logged_.empty()) {
+      log::info("waiting for master {}: {}", name(), text);
+      last_report_ = now;
+    } else if (now - last_report_ >= limits_.timing.report_interval) {
+      log::info("still waiting for master {} after {} of {}: {}", name(), short_seconds(since(begin_)),
+                short_seconds(limits_.timeout), text);
+      logged_.clear();
+      last_report_ = now;
+    } else if (std::ranges::find(logged_, text) == logged_.end()) {
+      log::info("master {}: {}", name(), text);
+    } else {
+      return;
+    }
+    logged_.push_back(text);
+  }
+
+  [[nodiscard]] Reached reached() const {
+    Reached result{{}, mine_, since(begin_)};
+    for (const ip::address& address : addresses_) {
+      const bool first = port_ && port_->state == PortState::open && address == port_->address;
+      result.addresses.insert(first ? result.addresses.begin() : result.addresses.end(), address.to_string());
+    }
+    const std::string how =
+        port_ ? "is open" : "resolves to " + list(addresses_) + (mine_ ? ", an address of this node," : "");
+    if (!logged_.empty()) log::info("master {} {} after {}", name(), how, short_seconds(result.waited));
+    return result;
+  }
+
+  [[nodiscard]] Unreachable unreachable() const {
+    if (hopeless())
+      return {fmt::format("master {}: '{}' is neither a host name nor an address", name(), master_.host)};
+    std::string why = reason();
+    if (addresses_.empty() && useless_.empty())
+      why = (ever_resolved_.empty() ? "its name never resolved: "
+                                    : fmt::format("its name resolved to {} and is gone: ", ever_resolved_)) +
+            resolver_.answer().account();
+    return {fmt::format("master {} not reached in {}: {}", name(), short_seconds(since(begin_)), why)};
+  }
+
+ private:
   [[nodiscard]] std::string name() const {
     const auto address = literal(master_.host);
     const std::string host = address ? address->to_string() : master_.host;
@@ -155,36 +152,6 @@ class Waiting {
     return literal(master_.host) ? port : "resolves to " + list(addresses_) + ", " + port;
   }
 
-  [[nodiscard]] std::string how_reached() const {
-    if (port_) return "is open";
-    return "resolves to " + list(addresses_) + (mine_ ? ", an address of this node," : "");
-  }
-
-  [[nodiscard]] Reached reached() const {
-    Reached result{{}, mine_, since(begin_)};
-    for (const ip::address& address : addresses_) {
-      const bool first = port_ && port_->state == PortState::open && address == port_->address;
-      result.addresses.insert(first ? result.addresses.begin() : result.addresses.end(), address.to_string());
-    }
-    return result;
-  }
-
-  [[nodiscard]] Unreachable unreachable() const {
-    if (hopeless())
-      return {fmt::format("master {}: '{}' is neither a host name nor an address", name(), master_.host)};
-    std::string why;
-    if (!addresses_.empty() || !useless_.empty()) {
-      why = reason();
-    } else if (ever_resolved_.empty()) {
-      why = "its name never resolved: " + resolver_.answer().account();
-    } else {
-      why = fmt::format("its name resolved to {} and is gone: {}", ever_resolved_,
-                        resolver_.answer().account());
-    }
-    return {fmt::format("master {} not reached in {}: {}", name(), short_seconds(since(begin_)), why)};
-  }
-
- private:
   [[nodiscard]] bool hopeless() const { return resolver_.answer().status == QueryStatus::bad_name; }
 
   [[nodiscard]] bool is_useless(const ip::address& address) const {
@@ -232,6 +199,8 @@ class Waiting {
   Clock::time_point step_begin_;
   Clock::time_point deadline_;
   Clock::time_point last_lookup_;
+  Clock::time_point last_report_;
+  std::vector<std::string> logged_;  // since then
   std::minstd_rand random_;
   std::vector<ip::address> addresses_;
   std::string useless_;  // what the name resolves to, if no other node can have that address
@@ -245,21 +214,33 @@ class Waiting {
 asio::awaitable<Result> wait_for(Master master, Limits limits) {
   if (master.until == Until::none) co_return Reached{};
   const auto executor = co_await asio::this_coro::executor;
-  const Timing timing = limits.timing;
-  const milliseconds timeout = limits.timeout;
   Waiting waiting(executor, std::move(master), std::move(limits));
-  Reporter reporter(waiting.name(), timing, timeout);
   loop::Timer timer(executor);
   while (!co_await waiting.look()) {
     if (!waiting.over()) {
-      reporter.not_yet(waiting.reason());
+      waiting.log_reason();
       timer.expires_at(waiting.next_look());
       co_await timer.async_wait(asio::use_awaitable);
     }
     if (waiting.over()) co_return waiting.unreachable();
   }
-  reporter.reached(waiting.how_reached());
   co_return waiting.reached();
+}
+
+LookedUp look_up(std::string_view host, milliseconds timeout) {
+  Master master;
+  master.host = host;
+  master.until = Until::name;
+  Limits limits;
+  limits.timeout = timeout;
+  try {
+    asio::io_context io(1);
+    const Result result = loop::run_to_end(io, wait_for(std::move(master), std::move(limits)));
+    if (const auto* reached = std::get_if<Reached>(&result)) return {reached->addresses, ""};
+    return {{}, std::get<Unreachable>(result).what};
+  } catch (const boost::system::system_error& error) {
+    return {{}, std::string("the name could not be looked up: ").append(loop::reason(error))};
+  }
 }
 
 }  // namespace rankshim::wait

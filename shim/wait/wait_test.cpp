@@ -199,7 +199,7 @@ TEST_CASE("a master that turns out to be this node, or not to be it, is a warnin
     Waiting fixture([&](const DnsQuestion& question) -> DnsAnswer {
       return {.addresses = question.type == type_a ? row.addresses : std::vector<std::string>()};
     });
-    fixture.limits.timeout = std::chrono::milliseconds(100);
+    fixture.limits.timeout = std::chrono::seconds(1);  // a busy kernel takes 100 ms for /proc/net/tcp
     MasterPort port(fixture.context);  // nobody listens there: the name is looked up several times
     Master master{"job-0.", port.number(), Until::port};
     master.wrong_if_mine = "WAITS FOR ITSELF";

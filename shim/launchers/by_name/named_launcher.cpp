@@ -1,6 +1,6 @@
 #include "launchers/by_name/named_launcher.h"
 
-#include <spdlog/fmt/fmt.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <array>

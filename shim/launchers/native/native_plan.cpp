@@ -1,6 +1,6 @@
 #include "launchers/native/native_plan.h"
 
-#include <spdlog/fmt/fmt.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <array>

@@ -1,6 +1,6 @@
 #include "launchers/torchrun/lone_training.h"
 
-#include <spdlog/fmt/fmt.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <array>

@@ -1,6 +1,6 @@
 #include "launchers/torchrun/torchrun_flags.h"
 
-#include <spdlog/fmt/fmt.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <chrono>

@@ -1,6 +1,6 @@
 #include "launchers/torchrun/torchrun_job.h"
 
-#include <spdlog/fmt/fmt.h>
+#include <fmt/format.h>
 
 #include "base/text.h"
 

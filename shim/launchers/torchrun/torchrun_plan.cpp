@@ -1,6 +1,6 @@
 #include "launchers/torchrun/torchrun_plan.h"
 
-#include <spdlog/fmt/fmt.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <array>

@@ -7,37 +7,48 @@
 #include <boost/asio/ip/address.hpp>
 #include <chrono>
 #include <cstdint>
-#include <list>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "loop/timer.h"
 #include "wait/names.h"
-#include "wait/poll_set.h"
-#include "wait/resolver.h"
+#include "wait/timing.h"
 
 namespace rankshim::wait {
 
-/// One query to a name server, and its result.
-struct Query {
-  bool done = false;
+/// The result of querying a name. Of those for A and AAAA the one that comes first here counts: an address is
+/// better than anything, an answer better than none (some servers fail on AAAA alone).
+enum class QueryStatus : std::uint8_t {
+  found,
+  no_address,      ///< the name exists, without an address (NODATA)
+  no_name,         ///< NXDOMAIN
+  bad_name,        ///< the text cannot be queried
+  server_failure,  ///< SERVFAIL
+  refused,         ///< REFUSED or NOTIMP
+  malformed,       ///< an invalid answer
+  unreachable,     ///< no route to the server, or its port is closed
+  silent,          ///< the server did not answer in time
+};
+
+/// Whether it is the answer that there is no address.
+inline bool is_negative(QueryStatus status) {
+  return status == QueryStatus::no_name || status == QueryStatus::no_address;
+}
+
+/// What the name servers say about one name.
+struct Reply {
+  std::string name;  ///< absolute, without the last dot
   QueryStatus status = QueryStatus::silent;
   std::vector<boost::asio::ip::address> addresses;
   std::optional<std::uint32_t> negative_ttl;  ///< of the SOA that came with a negative answer (RFC 2308 §5)
+  unsigned open = 0;                          ///< queries without a result
 };
 
-/// Takes the addresses, and a negative answer's TTL, from an answer.
-void read_record(const ares_dns_record_t& record, Query& query);
-
-/// The combined result of A and AAAA for one name.
-struct Reply {
-  std::string name;
-  QueryStatus status = QueryStatus::silent;
-  std::vector<boost::asio::ip::address> addresses;
-  std::optional<std::uint32_t> negative_ttl;
-};
+/// Adds the addresses, and a negative answer's TTL, of a name server's answer.
+void read_record(const ares_dns_record_t& record, Reply& reply);
 
 enum class Families : std::uint8_t { both, v4, v6 };
 
@@ -65,11 +76,12 @@ class DnsClient {
     void operator()(ares_channel_t* channel) const { ares_destroy(channel); }
   };
 
-  Query* send(const std::string& name, ares_dns_rec_type_t type);
+  void send(Reply& reply, ares_dns_rec_type_t type);
   boost::asio::awaitable<void> step(Clock::time_point deadline);
 
-  PollSet poll_;              // c-ares reports its sockets to it until the channel is destroyed …
-  std::list<Query> queries_;  // … and its answers to these, so both outlive it
+  loop::Timer timer_;
+  std::vector<ares_fd_events_t> sockets_;  // c-ares reports its sockets here until the channel is destroyed …
+  std::vector<Reply> replies_;             // … and its answers to these, so both outlive it
   std::unique_ptr<ares_channel_t, Destroy> channel_;
   std::string servers_;
 };

@@ -1,4 +1,4 @@
-#include "node/hosts_file.h"
+#include "node/addresses.h"
 
 #include <catch2/catch.hpp>
 
@@ -8,6 +8,17 @@ namespace {
 constexpr std::string_view file =
     "# 10.0.0.9 train-3\n127.0.0.1\tlocalhost\n10.1.2.3  train-3.svc.ns\tTrain-3 # 10.0.0.8 train-3\n"
     "\n10.1.2.4\nfd00::3 other train-3\r\n";
+
+TEST_CASE("a literal address is one with and without brackets, IPv4 and IPv6, with a scope") {
+  CHECK(literal("10.0.0.1")->to_string() == "10.0.0.1");
+  CHECK(literal("fd00::a")->to_string() == "fd00::a");
+  CHECK(literal("[fd00::a]")->to_string() == "fd00::a");
+  CHECK(literal("fe80::1%lo")->to_string() == "fe80::1%lo");
+  for (const char* text : {"", "job-0", "10.0.0", "10.0.0.256", "[fd00::a", "1.2.3.4.", "fd00"}) {
+    CAPTURE(text);
+    CHECK_FALSE(literal(text));
+  }
+}
 
 TEST_CASE("a hosts file gives every address of a name, in its order") {
   using Addresses = std::vector<std::string_view>;
@@ -22,6 +33,15 @@ TEST_CASE("a hosts file gives the domain of a host name") {
   CHECK(domain_in_hosts(file, "train").empty());
   CHECK(domain_in_hosts(file, "10").empty());
   CHECK(domain_in_hosts(file, "").empty());
+}
+
+TEST_CASE("an address of this node is distinguished from a foreign one") {
+  CHECK(is_own(*literal("127.0.0.1")));
+  CHECK(is_own(*literal("127.0.0.9")));
+  CHECK_FALSE(is_own(*literal("192.0.2.1")));  // RFC 5737: belongs to no host
+  CHECK_FALSE(is_own(*literal("2001:db8::1")));
+  CHECK_FALSE(is_own(*literal("0.0.0.0")));
+  CHECK_FALSE(is_own(*literal("224.0.0.1")));
 }
 
 }  // namespace

@@ -1,0 +1,232 @@
+#include "wait/dns.h"
+
+#include <netinet/in.h>
+
+#include <algorithm>
+#include <boost/asio/deferred.hpp>
+#include <boost/asio/experimental/parallel_group.hpp>
+#include <boost/asio/posix/stream_descriptor.hpp>
+#include <boost/asio/this_coro.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <cstring>
+#include <list>
+#include <new>
+#include <utility>
+
+#include "base/text.h"
+
+namespace rankshim::wait {
+
+namespace asio = boost::asio;
+namespace ip = boost::asio::ip;
+using asio::posix::stream_descriptor;
+using std::chrono::milliseconds;
+
+namespace {
+
+/// The time for the second address family once the first has answered (RFC 8305 §3 recommends 50 ms): a
+/// server that answers A and drops AAAA must not cost seconds.
+constexpr milliseconds second_family{50};
+
+QueryStatus status_of(ares_status_t status) {
+  switch (status) {
+    case ARES_SUCCESS:
+    case ARES_ENODATA:
+      return QueryStatus::no_address;
+    case ARES_ENOTFOUND:
+      return QueryStatus::no_name;
+    case ARES_ESERVFAIL:
+      return QueryStatus::server_failure;
+    case ARES_EREFUSED:
+    case ARES_ENOTIMP:
+      return QueryStatus::refused;
+    case ARES_EBADNAME:
+    case ARES_EBADQUERY:
+    case ARES_EBADSTR:
+      return QueryStatus::bad_name;
+    case ARES_ECONNREFUSED:
+    case ARES_ENOSERVER:
+      return QueryStatus::unreachable;
+    case ARES_ETIMEOUT:
+    case ARES_ECANCELLED:
+    case ARES_EDESTRUCTION:
+    case ARES_ENOMEM:
+      return QueryStatus::silent;
+    default:
+      return QueryStatus::malformed;
+  }
+}
+
+void on_answer(void* argument, ares_status_t status, std::size_t /*timeouts*/,
+               const ares_dns_record_t* record) noexcept {
+  Reply& reply = *static_cast<Reply*>(argument);
+  --reply.open;
+  const QueryStatus result = status_of(status);
+  if (record != nullptr && is_negative(result)) read_record(*record, reply);
+  reply.status = reply.addresses.empty() ? std::min(reply.status, result) : QueryStatus::found;
+}
+
+/// A socket is watched for other events than before, for none if c-ares is about to close it. Its memory was
+/// reserved.
+void on_socket(void* argument, ares_socket_t socket, int readable, int writable) noexcept {
+  auto& sockets = *static_cast<std::vector<ares_fd_events_t>*>(argument);
+  std::erase_if(sockets, [socket](const ares_fd_events_t& other) { return other.fd == socket; });
+  const unsigned events =
+      (readable != 0 ? ARES_FD_EVENT_READ : 0U) | (writable != 0 ? ARES_FD_EVENT_WRITE : 0U);
+  if (events != 0) sockets.push_back({socket, events});
+}
+
+/// Refused memory must not look like a server that does not answer.
+void must_have_memory(ares_status_t status) {
+  if (status == ARES_ENOMEM) throw std::bad_alloc();
+}
+
+/// "[fd00::a]:53,10.0.0.1:53" in the form for messages.
+std::string readable(std::string_view servers) {
+  constexpr std::string_view usual_port = ":53";
+  std::string text;
+  while (!servers.empty()) {
+    std::string_view server = take_part(servers, ",");
+    if (server.ends_with(usual_port)) {
+      server.remove_suffix(usual_port.size());
+      server = without_brackets(server);
+    }
+    text.append(text.empty() ? "" : ", ").append(server);
+  }
+  return text;
+}
+
+/// A socket of c-ares's, of which the event loop knows for as long as this object is there. It is not open if
+/// the loop cannot watch it.
+struct Lent : stream_descriptor {
+  Lent(const asio::any_io_executor& executor, int socket) : stream_descriptor(executor) {
+    boost::system::error_code error;
+    assign(socket, error);
+  }
+  ~Lent() {
+    if (is_open()) release();
+  }
+};
+
+}  // namespace
+
+void read_record(const ares_dns_record_t& record, Reply& reply) {
+  // All addresses of the answer, whatever name they belong to: a CNAME's target follows it in the same
+  // section. IPv4 comes before IPv6.
+  for (std::size_t i = 0; i < ares_dns_record_rr_cnt(&record, ARES_SECTION_ANSWER); ++i) {
+    const ares_dns_rr_t* rr = ares_dns_record_rr_get_const(&record, ARES_SECTION_ANSWER, i);
+    if (ares_dns_rr_get_type(rr) == ARES_REC_TYPE_A) {
+      if (const in_addr* raw = ares_dns_rr_get_addr(rr, ARES_RR_A_ADDR))
+        reply.addresses.insert(std::ranges::find_if(reply.addresses, &ip::address::is_v6),
+                               ip::address_v4(ntohl(raw->s_addr)));
+    } else if (ares_dns_rr_get_type(rr) == ARES_REC_TYPE_AAAA) {
+      if (const ares_in6_addr* raw = ares_dns_rr_get_addr6(rr, ARES_RR_AAAA_ADDR)) {
+        ip::address_v6::bytes_type bytes{};
+        std::memcpy(bytes.data(), raw, bytes.size());
+        reply.addresses.emplace_back(ip::address_v6(bytes));
+      }
+    }
+  }
+  for (std::size_t i = 0; i < ares_dns_record_rr_cnt(&record, ARES_SECTION_AUTHORITY); ++i) {
+    const ares_dns_rr_t* rr = ares_dns_record_rr_get_const(&record, ARES_SECTION_AUTHORITY, i);
+    if (ares_dns_rr_get_type(rr) == ARES_REC_TYPE_SOA)
+      reply.negative_ttl = std::min(ares_dns_rr_get_ttl(rr), ares_dns_rr_get_u32(rr, ARES_RR_SOA_MINIMUM));
+  }
+}
+
+DnsClient::DnsClient(const asio::any_io_executor& executor, const ResolvConf& conf, milliseconds answer)
+    : timer_(executor) {
+  constexpr int wanted = ARES_OPT_FLAGS | ARES_OPT_TIMEOUTMS | ARES_OPT_TRIES | ARES_OPT_UDP_MAX_QUERIES |
+                         ARES_OPT_RESOLVCONF | ARES_OPT_SOCK_STATE_CB;
+  std::string no_file = "/dev/null";  // names.h has read it: c-ares drops search lines above 512 characters
+  ares_options options{};
+  options.flags = ARES_FLAG_NOSEARCH | (conf.tcp ? ARES_FLAG_USEVC : 0);  // no EDNS, like glibc and musl
+  options.timeout = static_cast<int>(answer.count());
+  options.tries = 2;
+  // Separate source ports: with one, A and AAAA run into conntrack's race, which costs seconds.
+  options.udp_max_queries = 1;
+  options.resolvconf_path = no_file.data();
+  options.sock_state_cb = on_socket;
+  options.sock_state_cb_data = &sockets_;
+  ares_channel_t* channel = nullptr;
+  const bool made = ares_init_options(&channel, &options, wanted) == ARES_SUCCESS;
+  must_have_memory(made ? ARES_SUCCESS : ARES_ENOMEM);  // with these options nothing else can fail
+  channel_.reset(channel);
+
+  std::string list;
+  for (const std::string& server : conf.servers) {  // one by one: an invalid word has no effect on the others
+    const std::string longer = std::string(list).append(list.empty() ? "" : ",").append(server);
+    if (ares_set_servers_csv(channel, longer.c_str()) == ARES_SUCCESS) list = longer;
+  }
+  if (list.empty()) list = "127.0.0.1";  // resolv.conf(5)
+  ares_set_servers_csv(channel, list.c_str());
+  const std::unique_ptr<char, decltype(&ares_free_string)> csv(ares_get_servers_csv(channel),
+                                                               [](void* text) { ares_free_string(text); });
+  servers_ = csv ? readable(csv.get()) : list;
+}
+
+void DnsClient::send(Reply& reply, ares_dns_rec_type_t type) {
+  ++reply.open;
+  // If this fails, it has called back already.
+  must_have_memory(
+      ares_query_dnsrec(channel_.get(), reply.name.c_str(), ARES_CLASS_IN, type, on_answer, &reply, nullptr));
+}
+
+/// Waits until one of c-ares's sockets is ready, or it is time for its next try, or for ours.
+asio::awaitable<void> DnsClient::step(Clock::time_point deadline) {
+  constexpr milliseconds until_watched{10};
+  timeval most{};
+  if (ares_timeout(channel_.get(), nullptr, &most) != nullptr)
+    deadline = std::min(
+        deadline, Clock::now() + std::chrono::seconds(most.tv_sec) + std::chrono::microseconds(most.tv_usec));
+
+  const auto executor = co_await asio::this_coro::executor;
+  std::list<Lent> lent;
+  std::vector<decltype(timer_.async_wait(asio::deferred))> waits;
+  std::vector<ares_fd_events_t> ready;  // what each of them waits for
+  for (const auto& [socket, events] : sockets_) {
+    Lent& descriptor = lent.emplace_back(executor, socket);
+    if (!descriptor.is_open()) deadline = std::min(deadline, Clock::now() + until_watched);
+    for (const auto& [event, kind] : {std::pair(ARES_FD_EVENT_READ, stream_descriptor::wait_read),
+                                      std::pair(ARES_FD_EVENT_WRITE, stream_descriptor::wait_write)}) {
+      if ((events & event) == 0 || !descriptor.is_open()) continue;
+      waits.push_back(descriptor.async_wait(kind, asio::deferred));
+      ready.push_back({socket, event});
+    }
+  }
+  timer_.expires_at(deadline);
+  waits.push_back(timer_.async_wait(asio::deferred));
+  const auto [order, errors] = co_await asio::experimental::make_parallel_group(std::move(waits))
+                                   .async_wait(asio::experimental::wait_for_one(), asio::use_awaitable);
+  lent.clear();
+  std::size_t at = 0;
+  std::erase_if(ready, [&](const ares_fd_events_t&) { return static_cast<bool>(errors[at++]); });
+  must_have_memory(ares_process_fds(channel_.get(), ready.data(), ready.size(), ARES_PROCESS_FLAG_NONE));
+}
+
+asio::awaitable<std::vector<Reply>> DnsClient::ask(std::span<const std::string> names, Families families,
+                                                   Clock::time_point deadline) {
+  constexpr std::size_t sockets_of_a_name = 8;  // two families, two tries, and TCP
+  sockets_.reserve(names.size() * sockets_of_a_name);
+  replies_.clear();
+  for (const std::string& name : names) replies_.push_back({.name = name});
+  for (Reply& reply : replies_) {
+    if (families != Families::v6) send(reply, ARES_REC_TYPE_A);
+    if (families != Families::v4) send(reply, ARES_REC_TYPE_AAAA);
+  }
+  const Reply* halfway = nullptr;
+  while (Clock::now() < deadline) {
+    const auto first = std::ranges::find_if(
+        replies_, [](const Reply& reply) { return reply.open != 0 || !reply.addresses.empty(); });
+    if (first == replies_.end() || first->open == 0) break;
+    if (!first->addresses.empty() && halfway != &*first) {
+      halfway = &*first;
+      deadline = std::min(deadline, Clock::now() + second_family);
+    }
+    co_await step(deadline);
+  }
+  ares_cancel(channel_.get());
+  co_return std::exchange(replies_, {});
+}
+
+}  // namespace rankshim::wait
