@@ -4,7 +4,6 @@
 
 #include "base/json.h"
 #include "base/text.h"
-#include "platform/host_expression.h"
 #include "platform/host_list.h"
 
 namespace rankshim::platform {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "node/node.h"
-#include "plan/job.h"
+#include "plan/launch.h"
 #include "report/details.h"
 #include "report/verdict.h"
 #include "supervise/ending.h"

@@ -10,7 +10,7 @@
 
 #include "plan/launch.h"
 #include "report/details.h"
-#include "settings/exit_map.h"
+#include "settings/option_value.h"
 #include "settings/settings.h"
 #include "supervise/ending.h"
 
