@@ -4,7 +4,6 @@
 #include <iterator>
 
 #include "base/text.h"
-#include "platform/unknown_platform.h"
 #include "topology/near_miss.h"
 #include "topology/topology_resolver.h"
 
@@ -129,7 +128,7 @@ bool TopologyResolver::is_this_node(std::string_view host) const {
 }
 
 std::vector<std::string> TopologyResolver::unknown_signs() const {
-  auto signs = platform::signs_of_several_nodes(node_.environment());
+  auto signs = signs_of_several_nodes(node_.environment());
   std::vector<std::string> known = {"RANK", "WORLD_SIZE"};  // these were weighed
   const auto add = [&](const platform::Profile& profile) {
     for (std::string& name : platform::inputs_of(profile, node_)) known.push_back(std::move(name));
