@@ -3,7 +3,7 @@
 #include "topology/topology.h"
 
 #include "node/fake_node.h"
-#include "platform/builtin.h"
+#include "platform/profiles.h"
 #include "target.h"
 
 int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/fault.h"
-#include "plan/job.h"
+#include "plan/launch.h"
 #include "platform/profile.h"
 #include "report/redact.h"
 #include "settings/settings.h"

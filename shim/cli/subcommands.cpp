@@ -13,7 +13,7 @@
 #include "cli/print.h"
 #include "launchers/by_name/launcher_file.h"
 #include "plan/environment_change.h"
-#include "platform/user_profiles.h"
+#include "platform/profiles.h"
 #include "report/redact.h"
 #include "run/ask_status.h"
 #include "run/plan.h"

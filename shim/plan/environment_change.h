@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -25,5 +26,16 @@ struct EnvironmentChange {
 /// and, where they apply, PORT, RANK and WORLD_SIZE, MIN_NNODES, MAX_NNODES and RDZV_ID. The platform's PET_*
 /// are made to agree; `with_pet` adds those that it did not set.
 EnvironmentChange environment_change(const Topology& topology, const Node& node, bool with_pet = false);
+
+/// The variables by which torch's communication libraries choose the network interface, as far as they have
+/// to be set. `address` is the master's literal address (nothing: --wait none).
+///
+/// gloo listens at the address of this node's name. If that is a loopback address, or no address of this
+/// node, gloo listens at 127.0.0.1, and the other nodes hang
+/// (torch/csrc/distributed/c10d/ProcessGroupGloo.cpp, createDefaultDevice). If /etc/hosts does not give the
+/// name an address of this node, GLOO_SOCKET_IFNAME becomes the interface with the route to the master.
+/// A variable that the user has set is unchanged.
+Variables network_interface(const Topology& topology, const Node& node,
+                            const std::optional<std::string>& address);
 
 }  // namespace rankshim

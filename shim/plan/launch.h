@@ -67,6 +67,13 @@ struct LaunchChoice {
   [[nodiscard]] bool by_torchrun() const { return launches() && launcher != LauncherKind::native; }
 };
 
+/// What this node has to do: the result of all steps before the first one that has effects outside this
+/// process. What is executed for it (LaunchPlan) is made just before the start.
+struct Job {
+  Topology topology;
+  LaunchChoice choice;
+};
+
 /// What is executed. It is made once, when the steps before the start have found all that it needs.
 struct LaunchPlan {
   std::vector<std::string> argv;
@@ -91,6 +98,10 @@ void choose_wait(LaunchChoice& choice, const LaunchInput& input);
 /// Finds what would otherwise fail only after the waiting, or in Python with a different exit code. `script`
 /// is the Python script to run, empty if there is none.
 std::string find_missing(const LaunchChoice& choice, const LaunchInput& input, const std::string& script);
+
+/// Why a program might not do what is expected of it on this topology, one sentence each.
+std::vector<std::string> program_warnings(const Topology& topology, const Settings& settings,
+                                          const std::vector<std::string>& command, const Node& node);
 
 /// Sets OMP_NUM_THREADS unless it is set already: otherwise every worker would start a thread for each CPU of
 /// the machine.

@@ -1,4 +1,4 @@
-#include "plan/network_interface.h"
+#include "plan/environment_change.h"
 
 #include <catch2/catch.hpp>
 

@@ -1,4 +1,4 @@
-#include "plan/program_warnings.h"
+#include "plan/launch.h"
 
 #include <catch2/catch.hpp>
 

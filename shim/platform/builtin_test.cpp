@@ -1,4 +1,4 @@
-#include "platform/builtin.h"
+#include "platform/profiles.h"
 
 #include <algorithm>
 #include <catch2/catch.hpp>
@@ -107,8 +107,8 @@ TEST_CASE(
 
 TEST_CASE("a built-in profile's document is its file, as it is") {
   for (const Profile& profile : builtin_profiles())
-    CHECK(builtin_document(profile.name()) == document_file(profile));
-  CHECK(builtin_document("no such platform").empty());
+    CHECK(ProfileSet().document(profile.name()) == document_file(profile));
+  CHECK(ProfileSet().document("no such platform").empty());
 }
 
 TEST_CASE("the built-in profiles are sorted by name, and each is there once") {

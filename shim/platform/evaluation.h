@@ -3,15 +3,30 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "base/fact.h"
 #include "base/fault.h"
 #include "node/node.h"
 #include "platform/profile.h"
-#include "platform/variable_index.h"
 
 namespace rankshim::platform {
+
+/// An index over an environment: recognising a platform looks up some hundred names, and a pod can have a
+/// thousand variables.
+class VariableIndex {
+ public:
+  /// Views into `environment`, which must outlive this and stay unchanged. The user's number of nodes,
+  /// wherever it is set, is RANKSHIM_NNODES to the profiles; the text must outlive this too.
+  explicit VariableIndex(const Environment& environment, std::string_view users_nnodes = {});
+
+  /// As Environment::get.
+  [[nodiscard]] std::optional<std::string_view> get(std::string_view name) const;
+
+ private:
+  std::unordered_map<std::string_view, std::string_view> values_;
+};
 
 /// The end of the warning about a Kubernetes service link, which begins with the variable.
 inline constexpr std::string_view link_ignored = " is a Kubernetes service link and is ignored";

@@ -246,9 +246,10 @@ std::optional<TextIndex> add_text(std::string_view text, OwnedTables& tables) {
   if (tables.texts.size() > largest_index || tables.pool.size() > largest_index ||
       text.size() > largest_index)
     return std::nullopt;
-  tables.texts.push_back(
-      {static_cast<std::uint16_t>(tables.pool.size()), static_cast<std::uint16_t>(text.size())});
-  tables.pool += text;
+  const auto known = tables.pool.find(text);
+  if (known == std::string::npos) tables.pool += text;
+  const std::size_t at = known == std::string::npos ? tables.pool.size() - text.size() : known;
+  tables.texts.push_back({static_cast<std::uint16_t>(at), static_cast<std::uint16_t>(text.size())});
   return static_cast<TextIndex>(tables.texts.size() - 1);
 }
 

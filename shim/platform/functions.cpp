@@ -4,7 +4,6 @@
 
 #include "base/json.h"
 #include "base/text.h"
-#include "platform/host_expression.h"
 #include "platform/host_list.h"
 
 namespace rankshim::platform {
@@ -55,34 +54,14 @@ Text ordinal(std::string_view name) {
   return number ? Text{std::to_string(*number)} : Text{};
 }
 
-/// The list's entry of that number; nothing if it has fewer.
-Text entry(std::string_view list, std::uint64_t number) {
-  for (std::size_t at = list.find_first_not_of(list_separators); at != std::string_view::npos; --number) {
+std::vector<std::string_view> entries(std::string_view list) {
+  std::vector<std::string_view> all;
+  for (std::size_t at = list.find_first_not_of(list_separators); at != std::string_view::npos;) {
     const auto end = std::min(list.find_first_of(list_separators, at), list.size());
-    if (number == 0) return std::string(list.substr(at, end - at));
+    all.push_back(list.substr(at, end - at));
     at = list.find_first_not_of(list_separators, end);
   }
-  return std::nullopt;
-}
-
-/// The number of the list's first entry that equals the text.
-std::optional<std::size_t> index(std::string_view text, std::string_view list) {
-  std::size_t number = 0;
-  for (std::size_t at = list.find_first_not_of(list_separators); at != std::string_view::npos; ++number) {
-    const auto end = std::min(list.find_first_of(list_separators, at), list.size());
-    if (list.substr(at, end - at) == text) return number;
-    at = list.find_first_not_of(list_separators, end);
-  }
-  return std::nullopt;
-}
-
-std::size_t count(std::string_view list) {
-  std::size_t entries = 0;
-  for (std::size_t at = list.find_first_not_of(list_separators); at != std::string_view::npos; ++entries) {
-    const auto end = list.find_first_of(list_separators, at);
-    at = end == std::string_view::npos ? end : list.find_first_not_of(list_separators, end);
-  }
-  return entries;
+  return all;
 }
 
 /// The number of tasks on node `node` in Slurm's notation `2(x3),1`.
@@ -139,8 +118,8 @@ std::optional<std::string> compute(Function function, std::span<const std::strin
       return index ? Text{std::to_string(*index)} : Text{};
     }
     case Function::count: {
-      const std::size_t entries = count(first);
-      return entries == 0 ? Text{} : Text{std::to_string(entries)};
+      const std::size_t number = entries(first).size();
+      return number == 0 ? Text{} : Text{std::to_string(number)};
     }
     case Function::slurm_hosts: {
       const auto hosts = expand_slurm(first);
@@ -152,11 +131,13 @@ std::optional<std::string> compute(Function function, std::span<const std::strin
     }
     case Function::entry: {
       const Number number = to_number(second);
-      return number ? entry(first, *number) : std::nullopt;
+      const auto all = entries(first);
+      return number && *number < all.size() ? Text{std::string(all[*number])} : Text{};
     }
     case Function::index: {
-      const auto number = index(first, second);
-      return number ? Text{std::to_string(*number)} : Text{};
+      const auto all = entries(second);
+      const auto found = std::ranges::find(all, first);
+      return found == all.end() ? Text{} : Text{std::to_string(found - all.begin())};
     }
     case Function::rest: {
       const auto line = first.find('\n');

@@ -41,8 +41,8 @@ enum class Function : std::uint8_t {
   first_host,   ///< first_host(LIST)      the first of hosts(LIST)
   position,     ///< position(HOST, LIST)  the index of HOST in hosts(LIST), from 0: host_list.h
   count,        ///< count(LIST)           the number of entries in the list, repeated ones included
-  slurm_hosts,  ///< slurm_hosts(LIST)     Slurm's host list written out, by comma: host_expression.h
-  orte_hosts,   ///< orte_hosts(REGEX)    Open MPI's node regex written out, by comma: host_expression.h
+  slurm_hosts,  ///< slurm_hosts(LIST)     Slurm's host list written out, by comma: host_list.h
+  orte_hosts,   ///< orte_hosts(REGEX)    Open MPI's node regex written out, by comma: host_list.h
   entry,        ///< entry(LIST, N)        the list's entry of that number, from 0
   index,        ///< index(TEXT, LIST)    the number of the list's first entry that equals the text, from 0
   rest,   ///< rest(LIST)            the list without its first line, or without its first entry if it is one

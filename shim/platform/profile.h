@@ -59,6 +59,9 @@ struct Condition {
   Sign sign = Sign::set;
   std::uint16_t root = 0;  ///< index into Tables::steps
   TextIndex glob = 0;      ///< of `like` and `unlike`
+
+  /// Whether it holds only if the expression yields something.
+  [[nodiscard]] bool is_positive() const { return sign == Sign::set || sign == Sign::like; }
 };
 
 /// Conditions that must all hold: one way to be recognised, or when a role is this node's.

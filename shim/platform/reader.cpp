@@ -8,23 +8,10 @@
 
 #include "base/text.h"
 #include "base/toml.h"
-#include "platform/expression.h"
 
 namespace rankshim::platform {
 
-struct OwnedProfile::Storage {
-  std::string document;
-  OwnedTables owned;
-  Tables tables;  // of `owned`
-  Profile profile;
-};
-
 namespace {
-
-/// Whether the condition holds of an expression that yields nothing.
-bool is_negative(const Condition& condition) {
-  return condition.sign == Sign::not_set || condition.sign == Sign::unlike;
-}
 
 bool counts_something(Fact fact) {
   return fact == Fact::nnodes || fact == Fact::node_rank || fact == Fact::nproc_per_node ||
@@ -103,7 +90,7 @@ class ProfileReader : public TomlDocument {
   Slice signs(const toml::table& top) {
     if (!top.contains("signs")) return {};
     const std::vector<Condition> list = conditions(top, "signs");
-    if (std::any_of(list.begin(), list.end(), is_negative))
+    if (!std::ranges::all_of(list, &Condition::is_positive))
       fault(*top.get("signs"), "a sign is a condition that something is set",
             "write what must not be set in 'unless', and conditions that belong together in [[match]]");
     return added(list).conditions;
@@ -162,7 +149,7 @@ class ProfileReader : public TomlDocument {
   void alternative(const std::vector<Condition>& all) {
     const auto cost = [&](const Condition& one) {
       const bool is_call = tables_.steps[one.root].op != Op::variable;
-      return (is_call ? 2 : 0) + (is_negative(one) ? 1 : 0);
+      return (is_call ? 2 : 0) + (one.is_positive() ? 0 : 1);
     };
     std::vector<Condition> cheapest_first;
     for (int wanted = 0; wanted <= 3; ++wanted) {
@@ -366,26 +353,16 @@ class ProfileReader : public TomlDocument {
 
 }  // namespace
 
-OwnedProfile::OwnedProfile() : storage_(std::make_unique<Storage>()) {}
-OwnedProfile::~OwnedProfile() = default;
-OwnedProfile::OwnedProfile(OwnedProfile&&) noexcept = default;
-OwnedProfile& OwnedProfile::operator=(OwnedProfile&&) noexcept = default;
-
-const Profile& OwnedProfile::profile() const { return storage_->profile; }
-std::string_view OwnedProfile::document() const { return storage_->document; }
-
-Outcome<OwnedProfile> read_profile(std::string_view name, std::string document, std::string_view path) {
-  OwnedProfile result;
-  OwnedProfile::Storage& storage = *result.storage_;
-  Faults faults;
-  ProfileReader reader(path, storage.owned, faults);
-  storage.document = std::move(document);
-
-  const auto parsed = reader.parse(storage.document);
-  if (!parsed) return faults;
+std::optional<Profile> read_profile(std::string_view name, std::string_view document, std::string_view path,
+                                    OwnedTables& tables, Faults& faults) {
+  const std::size_t known = faults.size();
+  const auto is_good = [&] { return faults.size() == known; };
+  ProfileReader reader(path, tables, faults);
+  const auto parsed = reader.parse(document);
+  if (!parsed) return std::nullopt;
   const toml::table& top = *parsed;
   reader.reject_unknown(top, top_keys);
-  Profile& profile = storage.profile;
+  Profile profile;
   profile.name_text = reader.text_index(name);
   reader.head(top, profile);
   profile.supersedes_text = reader.text_index(reader.globs(top, "supersedes", "profiles' names"));
@@ -394,7 +371,7 @@ Outcome<OwnedProfile> read_profile(std::string_view name, std::string document, 
   profile.unless_range = reader.unless(top);
   profile.signs_range = reader.signs(top);
   profile.match_range = reader.alternatives(top);
-  if (profile.signs_range.count == 0 && profile.match_range.count == 0 && !profile.opt_in && faults.empty())
+  if (profile.signs_range.count == 0 && profile.match_range.count == 0 && !profile.opt_in && is_good())
     reader.fault(1, "there is nothing to recognise the platform by",
                  "write signs, [[match]] or opt_in = true");
 
@@ -403,12 +380,20 @@ Outcome<OwnedProfile> read_profile(std::string_view name, std::string document, 
   profile.roles_range = reader.roles(top, "idle_role");
   profile.refusals_range = reader.roles(top, "refuse");
   profile.pending_range = reader.roles(top, "pending");
-  if (profile.expressions_range.count == 0 && faults.empty())
+  if (profile.expressions_range.count == 0 && is_good())
     reader.fault(1, "there are no facts", "write at least one in [facts]");
-  if (!faults.empty()) return faults;
+  return is_good() ? std::optional(profile) : std::nullopt;
+}
 
+Outcome<OwnedProfile> read_profile(std::string_view name, std::string document, std::string_view path) {
+  OwnedProfile result;
+  OwnedProfile::Storage& storage = *result.storage_;
+  Faults faults;
+  const auto profile = read_profile(name, document, path, storage.owned, faults);
+  if (!profile) return faults;
+  storage = {std::move(document), std::move(storage.owned), {}, *profile};
   storage.tables = storage.owned.view();
-  profile.tables = &storage.tables;
+  storage.profile.tables = &storage.tables;
   return result;
 }
 

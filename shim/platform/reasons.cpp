@@ -1,6 +1,7 @@
 #include "platform/reasons.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "base/text.h"
 
@@ -86,95 +87,176 @@ std::string complaint(Function function, const std::vector<Value>& arguments) {
   }
 }
 
+/// Finds why expressions of one profile yield nothing.
+class LackFinder {
+ public:
+  LackFinder(const Profile& profile, const Node& node, const Evaluation& evaluation, Lack& lack)
+      : tables_(*profile.tables), node_(node), evaluation_(evaluation), lack_(lack) {}
+
+  void add(std::uint16_t root) {
+    const Step& step = tables_.steps[root];
+    if (step.op == Op::variable) return add_unset(tables_.text(step.index));
+    if (step.op == Op::text) return;
+    if (step.op == Op::call) return add_call(step);
+    for (const std::uint16_t one : tables_.children_of(step))
+      if (!evaluation_.value(one)) add(one);
+  }
+
+ private:
+  void add_unset(std::string_view name) {
+    if (node_.environment().has(name)) {
+      const auto text = node_.environment().get(name);
+      return add_unusable(
+          Value{{}, Origin::variable, std::string(name)},
+          text ? shown(name, *text) + " is a Kubernetes service link" : std::string(name) + " is empty",
+          lack_);
+    }
+    add_once(std::string(name), lack_.unset);
+    add_once(std::string(name), lack_.names);
+  }
+
+  void add_call(const Step& step) {
+    const auto children = tables_.children_of(step);
+    if (step.function == Function::unless) {
+      if (!evaluation_.value(children[0])) add(children[1]);
+      return;  // another expression applies
+    }
+    std::vector<Value> arguments;
+    for (const std::uint16_t one : children) {
+      if (step.function == Function::only_if && arguments.size() == 2) {
+        if (!fits(arguments[0].text, arguments[1].text)) return;  // another expression applies
+        return add(one);
+      }
+      auto argument = evaluation_.value(one);
+      if (!argument) return add(one);
+      arguments.push_back(std::move(*argument));
+    }
+    if (step.function == Function::file) return add_file(arguments[0]);
+    if (step.function == Function::variable || step.function == Function::variables ||
+        step.function == Function::only_variable)
+      return add_unset(arguments[0].text);
+    if (arguments.empty() || is_gate(step.function)) return;
+    add_unusable(arguments[0], shown(arguments[0]) + " " + complaint(step.function, arguments), lack_);
+    for (const Value& argument : arguments)
+      if (argument.origin != Origin::fallback && argument.origin != Origin::hostname)
+        argument.append_inputs({}, lack_.names);
+  }
+
+  void add_file(const Value& path) {
+    if (path.origin == Origin::fallback) {  // the usual path
+      add_once(path.text, lack_.absent);
+      return add_once(path.text, lack_.names);
+    }
+    path.append_inputs({}, lack_.names);
+    const Value file{{}, Origin::file, path.text};
+    if (!path.text.starts_with('/'))
+      return add_unusable(path, shown(path) + " is not an absolute path", lack_);
+    if (node_.file(path.text)) return add_unusable(file, shown(path) + " is an empty file", lack_);
+    add_unusable(file, shown(path) + " cannot be read here", lack_, "mount ");
+  }
+
+  const Tables& tables_;
+  const Node& node_;
+  Evaluation evaluation_;
+  Lack& lack_;
+};
+
+/// Whether an expression asks for this node's name.
+bool asks_the_host_name(const Tables& tables, std::uint16_t root) {
+  const Step& step = tables.steps[root];
+  if (step.op == Op::text || step.op == Op::variable) return false;
+  return step.function == Function::hostname || step.function == Function::hostname_like ||
+         std::ranges::any_of(tables.children_of(step),
+                             [&](std::uint16_t child) { return asks_the_host_name(tables, child); });
+}
+
+/// The variables and files that make a condition hold: "ROLE=launcher", "STEP_ID is not set".
+std::vector<std::string> found_by(const Condition& condition, const std::vector<std::string>& inputs,
+                                  const Node& node, const VariableIndex& variables) {
+  std::vector<std::string> found;
+  for (const std::string& name : inputs)
+    for (const std::string& entry : node.environment().entries())
+      if (const auto its = entry_name(entry); !its.empty() && fits(its, name) && variables.get(its))
+        found.push_back(shown(its, *variables.get(its)));
+  if (!found.empty()) return found;
+  for (const std::string& name : inputs) {
+    const bool is_file = name.front() == '/';
+    if (is_file && node.file(name))
+      found.push_back(name);
+    else if (!condition.is_positive())
+      found.push_back(is_file ? "there is no " + name : name + " is not set");
+  }
+  return found;
+}
+
+/// An evaluation of one profile on one node, whose warnings and faults are known already.
+struct Asked {
+  const Profile& profile;
+  const Node& node;
+  VariableIndex variables{node.environment()};
+  std::vector<std::string> warnings = {};
+  Faults unreadable = {};
+  Evaluation evaluation{profile, node, variables, warnings, unreadable};
+};
+
 }  // namespace
 
-void Reasons::add_lack(std::uint16_t root, Lack& lack) {
-  const Step& step = tables_.steps[root];
-  if (step.op == Op::variable) return add_unset(tables_.text(step.index), lack);
-  if (step.op == Op::text) return;
-  if (step.op == Op::call) return add_lack_of_call(step, lack);
-  for (const std::uint16_t one : tables_.children_of(step))
-    if (!evaluation_.value(one)) add_lack(one, lack);
-}
-
-void Reasons::add_causes(const Condition& condition, std::vector<std::string>& causes) {
-  std::vector<std::string> names, found;
-  evaluation_.add_inputs(condition.root, true, names);
-  for (const std::string& name : names)
-    for (const std::string& entry : node_.environment().entries())
-      if (const auto its = entry_name(entry); !its.empty() && fits(its, name) && variables_.get(its))
-        found.push_back(shown(its, *variables_.get(its)));
-  const bool asks_for_none = condition.sign == Sign::not_set || condition.sign == Sign::unlike;
-  if (found.empty())
-    for (const std::string& name : names) {
-      const bool is_file = name.front() == '/';
-      if (is_file && node_.file(name))
-        found.push_back(name);
-      else if (asks_for_none)
-        found.push_back(is_file ? "there is no " + name : name + " is not set");
-    }
-  if (asks_the_host_name(condition.root))
-    found.push_back("this node's name is " + in_quotes(node_.host_name()));
-  for (std::string& one : found) add_once(std::move(one), causes);
-}
-
-bool Reasons::asks_the_host_name(std::uint16_t root) const {
-  const Step& step = tables_.steps[root];
-  if (step.op == Op::text || step.op == Op::variable) return false;
-  if (step.function == Function::hostname || step.function == Function::hostname_like) return true;
-  const auto children = tables_.children_of(step);
-  return std::any_of(children.begin(), children.end(),
-                     [&](std::uint16_t child) { return asks_the_host_name(child); });
-}
-
-void Reasons::add_unset(std::string_view name, Lack& lack) {
-  if (node_.environment().has(name)) {
-    const auto text = node_.environment().get(name);
-    return add_unusable(
-        Value{{}, Origin::variable, std::string(name)},
-        text ? shown(name, *text) + " is a Kubernetes service link" : std::string(name) + " is empty", lack);
+Causes causes_of(std::span<const Condition> conditions, const Profile& profile, const Node& node,
+                 const VariableIndex& variables, Evaluation evaluation) {
+  Causes causes;
+  std::vector<std::string> texts;
+  for (const Condition& condition : conditions) {
+    std::vector<std::string> inputs;
+    evaluation.add_inputs(condition.root, true, inputs);
+    for (std::string& one : found_by(condition, inputs, node, variables)) add_once(std::move(one), texts);
+    if (asks_the_host_name(*profile.tables, condition.root))
+      add_once("this node's name is " + in_quotes(node.host_name()), texts);
+    for (std::string& one : inputs) add_once(std::move(one), causes.names);
   }
-  add_once(std::string(name), lack.unset);
-  add_once(std::string(name), lack.names);
+  causes.text = joined(texts);
+  return causes;
 }
 
-void Reasons::add_lack_of_call(const Step& step, Lack& lack) {
-  const auto children = tables_.children_of(step);
-  if (step.function == Function::unless) {
-    if (!evaluation_.value(children[0])) add_lack(children[1], lack);
-    return;  // another expression applies
-  }
-  std::vector<Value> arguments;
-  for (const std::uint16_t one : children) {
-    if (step.function == Function::only_if && arguments.size() == 2) {
-      if (!fits(arguments[0].text, arguments[1].text)) return;  // another expression applies
-      return add_lack(one, lack);
-    }
-    auto argument = evaluation_.value(one);
-    if (!argument) return add_lack(one, lack);
-    arguments.push_back(std::move(*argument));
-  }
-  if (step.function == Function::file) return add_lack_of_file(arguments[0], lack);
-  if (step.function == Function::variable || step.function == Function::variables ||
-      step.function == Function::only_variable)
-    return add_unset(arguments[0].text, lack);
-  if (arguments.empty() || is_gate(step.function)) return;
-  add_unusable(arguments[0], shown(arguments[0]) + " " + complaint(step.function, arguments), lack);
-  for (const Value& argument : arguments)
-    if (argument.origin != Origin::fallback && argument.origin != Origin::hostname)
-      argument.append_inputs({}, lack.names);
+Causes causes_of(const Profile& profile, const Node& node) {
+  Asked asked{profile, node};
+  std::vector<Condition> conditions;
+  for (const Condition& sign : profile.signs())
+    if (asked.evaluation.holds(sign)) conditions.push_back(sign);
+  const auto way = std::ranges::find_if(profile.match(),
+                                        [&](const Alternative& one) { return asked.evaluation.holds(one); });
+  if (way != profile.match().end())
+    std::ranges::copy_if(profile.tables->conditions_of(*way), std::back_inserter(conditions),
+                         &Condition::is_positive);
+  return causes_of(conditions, profile, node, asked.variables, asked.evaluation);
 }
 
-void Reasons::add_lack_of_file(const Value& path, Lack& lack) {
-  if (path.origin == Origin::fallback) {  // the usual path
-    add_once(path.text, lack.absent);
-    return add_once(path.text, lack.names);
+std::vector<std::string> inputs_of(const Profile& profile, const Node& node) {
+  Asked asked{profile, node};
+  std::vector<std::string> names;
+  const auto add = [&](std::span<const Condition> conditions) {
+    for (const Condition& condition : conditions) asked.evaluation.add_inputs(condition.root, true, names);
+  };
+  add(profile.signs());
+  add(profile.unless());
+  for (const Alternative& way : profile.match()) add(profile.tables->conditions_of(way));
+  for (const auto& states : {profile.roles(), profile.refusals(), profile.pending()})
+    for (const Role& state : states) add(profile.tables->conditions_of(state.when));
+  for (const FactExpression& expression : profile.expressions())
+    asked.evaluation.add_inputs(expression.root, true, names);
+  return names;
+}
+
+Lack lack_of(const Profile& profile, Fact fact, const Node& node) {
+  Asked asked{profile, node};
+  Lack lack;
+  LackFinder finder(profile, node, asked.evaluation, lack);
+  for (const FactExpression& expression : profile.expressions()) {
+    if (expression.fact != fact) continue;
+    finder.add(expression.root);
+    asked.evaluation.add_inputs(expression.root, false, lack.names);
   }
-  path.append_inputs({}, lack.names);
-  const Value file{{}, Origin::file, path.text};
-  if (!path.text.starts_with('/')) return add_unusable(path, shown(path) + " is not an absolute path", lack);
-  if (node_.file(path.text)) return add_unusable(file, shown(path) + " is an empty file", lack);
-  add_unusable(file, shown(path) + " cannot be read here", lack, "mount ");
+  if (!lack.remedy.empty()) lack.remedy += ", or ";
+  return lack;
 }
 
 }  // namespace rankshim::platform

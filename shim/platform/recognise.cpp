@@ -5,7 +5,6 @@
 
 #include "base/text.h"
 #include "platform/evaluation.h"
-#include "platform/variable_index.h"
 
 namespace rankshim::platform {
 namespace {
@@ -41,10 +40,6 @@ bool supersedes(const Profile& profile, const Profile& other) {
   return &profile != &other && fits_any(other.name(), profile.supersedes());
 }
 
-bool is_positive(const Condition& condition) {
-  return condition.sign == Sign::set || condition.sign == Sign::like;
-}
-
 /// How many signs hold, or how many positive conditions of the most specific [[match]] that is fulfilled;
 /// nothing if the profile is not recognised.
 std::optional<std::size_t> fulfilled(const Profile& profile, Evaluation evaluation) {
@@ -59,7 +54,7 @@ std::optional<std::size_t> fulfilled(const Profile& profile, Evaluation evaluati
   for (const Alternative& alternative : profile.match()) {
     if (!evaluation.holds(alternative)) continue;
     const auto conditions = profile.tables->conditions_of(alternative);
-    const auto positive = std::count_if(conditions.begin(), conditions.end(), is_positive);
+    const auto positive = std::ranges::count_if(conditions, &Condition::is_positive);
     best = std::max(best.value_or(0), static_cast<std::size_t>(positive));
   }
   return best;
@@ -131,65 +126,6 @@ bool is_agent(const Profile& profile, std::string_view program) {
   return fits_any(base_name(program), profile.agents());
 }
 
-Causes causes_of(const Profile& profile, const Node& node) {
-  const VariableIndex variables(node.environment());
-  std::vector<std::string> warnings;
-  Faults unreadable;
-  Evaluation evaluation(profile, node, variables, warnings, unreadable);
-  std::vector<Condition> conditions;
-  for (const Condition& sign : profile.signs())
-    if (evaluation.holds(sign)) conditions.push_back(sign);
-  const auto ways = profile.match();
-  const auto way =
-      std::find_if(ways.begin(), ways.end(), [&](const Alternative& one) { return evaluation.holds(one); });
-  if (way != ways.end())
-    for (const Condition& condition : profile.tables->conditions_of(*way))
-      if (is_positive(condition)) conditions.push_back(condition);
-  Reasons reasons(profile, node, variables, evaluation);
-  Causes causes;
-  std::vector<std::string> texts;
-  for (const Condition& condition : conditions) {
-    evaluation.add_inputs(condition.root, true, causes.names);
-    reasons.add_causes(condition, texts);
-  }
-  causes.text = joined(texts);
-  return causes;
-}
-
-std::vector<std::string> inputs_of(const Profile& profile, const Node& node) {
-  const VariableIndex variables(node.environment());
-  std::vector<std::string> warnings, names;
-  Faults unreadable;
-  Evaluation evaluation(profile, node, variables, warnings, unreadable);
-  const auto add = [&](std::span<const Condition> conditions) {
-    for (const Condition& condition : conditions) evaluation.add_inputs(condition.root, true, names);
-  };
-  add(profile.signs());
-  add(profile.unless());
-  for (const Alternative& way : profile.match()) add(profile.tables->conditions_of(way));
-  for (const auto& states : {profile.roles(), profile.refusals(), profile.pending()})
-    for (const Role& state : states) add(profile.tables->conditions_of(state.when));
-  for (const FactExpression& expression : profile.expressions())
-    evaluation.add_inputs(expression.root, true, names);
-  return names;
-}
-
-Lack lack_of(const Profile& profile, Fact fact, const Node& node) {
-  const VariableIndex variables(node.environment());
-  std::vector<std::string> warnings;
-  Faults unreadable;
-  Evaluation evaluation(profile, node, variables, warnings, unreadable);
-  Reasons reasons(profile, node, variables, evaluation);
-  Lack lack;
-  for (const FactExpression& expression : profile.expressions()) {
-    if (expression.fact != fact) continue;
-    reasons.add_lack(expression.root, lack);
-    evaluation.add_inputs(expression.root, false, lack.names);
-  }
-  if (!lack.remedy.empty()) lack.remedy += ", or ";
-  return lack;
-}
-
 std::vector<std::string> ignored_variables(std::span<const Profile> profiles, const Node& node) {
   const VariableIndex variables(node.environment());
   std::vector<std::string> warnings, inputs, names;
@@ -220,8 +156,7 @@ Outcome<Platform> recognise(std::span<const Profile> profiles, std::string_view 
                                 "; unless options give the other nodes, this node trains alone");
     return result;
   }
-  VariableIndex variables(node.environment());
-  variables.set_users_nnodes(users_nnodes);
+  const VariableIndex variables(node.environment(), users_nnodes);
   Faults unreadable;
   const auto evaluation_of = [&](const Profile& profile) {
     return Evaluation(profile, node, variables, result.warnings, unreadable);
@@ -266,17 +201,10 @@ Outcome<Platform> recognise(std::span<const Profile> profiles, std::string_view 
     const auto found = std::find_if(states.begin(), states.end(),
                                     [&](const Role& role) { return evaluation.holds(role.when); });
     if (found == states.end()) return std::nullopt;
-    State one;
-    one.name = profile.tables->text(found->name);
-    one.fix = profile.tables->text(found->fix);
-    Reasons reasons(profile, node, variables, evaluation);
-    std::vector<std::string> causes;
-    for (const Condition& condition : profile.tables->conditions_of(found->when)) {
-      evaluation.add_inputs(condition.root, true, one.names);
-      reasons.add_causes(condition, causes);
-    }
-    one.because = joined(causes);
-    return one;
+    Causes causes =
+        causes_of(profile.tables->conditions_of(found->when), profile, node, variables, evaluation);
+    return State{std::string(profile.tables->text(found->name)), std::move(causes.text),
+                 std::string(profile.tables->text(found->fix)), std::move(causes.names)};
   };
   if (!unreadable.empty()) return unreadable;
   result.idle = state(*winner, evaluation, winner->roles());

@@ -66,21 +66,6 @@ struct Platform {
 Outcome<Platform> recognise(std::span<const Profile> profiles, std::string_view wanted, const Node& node,
                             std::size_t own = 0, std::string_view users_nnodes = {});
 
-/// Why a profile was recognised, for messages.
-struct Causes {
-  std::string text;                ///< "SLURM_JOB_ID=7, SLURM_STEP_ID=0"
-  std::vector<std::string> names;  ///< the variables and files
-};
-
-/// The signs that hold, and the conditions of the first [[match]] that is fulfilled.
-Causes causes_of(const Profile& profile, const Node& node);
-
-/// The variables and files that the profile mentions, whether they are set or not.
-std::vector<std::string> inputs_of(const Profile& profile, const Node& node);
-
-/// Why none of the fact's expressions yields anything; each reason once.
-Lack lack_of(const Profile& profile, Fact fact, const Node& node);
-
 /// The variables that are set and by which this node would be recognised and get its numbers: those that
 /// `--platform none` ignores.
 std::vector<std::string> ignored_variables(std::span<const Profile> profiles, const Node& node);

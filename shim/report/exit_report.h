@@ -8,7 +8,7 @@
 #include "base/json.h"
 #include "link/roster.h"
 #include "node/node.h"
-#include "plan/job.h"
+#include "plan/launch.h"
 #include "report/verdict.h"
 #include "settings/settings.h"
 #include "supervise/ending.h"

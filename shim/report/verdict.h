@@ -13,7 +13,7 @@
 #include "link/message.h"
 #include "node/cgroup.h"
 #include "plan/launch.h"
-#include "settings/exit_map.h"
+#include "settings/option_value.h"
 #include "settings/settings.h"
 #include "supervise/ending.h"
 

@@ -8,7 +8,7 @@
 
 #include "base/fault.h"
 #include "launchers/torchrun/torchrun_plan.h"
-#include "plan/job.h"
+#include "plan/launch.h"
 #include "report/verdict.h"
 #include "run/run.h"
 

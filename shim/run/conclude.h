@@ -2,7 +2,7 @@
 
 #include <boost/asio/awaitable.hpp>
 
-#include "plan/job.h"
+#include "plan/launch.h"
 #include "report/verdict.h"
 #include "run/run.h"
 #include "supervise/ending.h"

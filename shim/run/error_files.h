@@ -4,7 +4,6 @@
 
 #include "launchers/torchrun/error_file.h"
 #include "launchers/torchrun/torchrun_plan.h"
-#include "plan/job.h"
 #include "plan/launch.h"
 #include "report/verdict.h"
 #include "run/run.h"

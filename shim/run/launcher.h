@@ -4,7 +4,7 @@
 #include <string>
 
 #include "node/node.h"
-#include "plan/job.h"
+#include "plan/launch.h"
 #include "settings/settings.h"
 #include "supervise/launcher.h"
 

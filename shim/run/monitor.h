@@ -12,7 +12,7 @@
 #include "loop/timer.h"
 #include "node/cgroup.h"
 #include "node/node.h"
-#include "plan/job.h"
+#include "plan/launch.h"
 #include "report/exit_report.h"
 #include "report/files.h"
 #include "run/status.h"

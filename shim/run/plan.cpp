@@ -7,7 +7,7 @@
 #include "launchers/native/native_plan.h"
 #include "launchers/native/placeholders.h"
 #include "launchers/torchrun/temporary_folder.h"
-#include "plan/program_warnings.h"
+#include "plan/launch.h"
 #include "topology/python_words.h"
 
 namespace rankshim {

@@ -4,7 +4,7 @@
 #include <utility>
 #include <variant>
 
-#include "platform/builtin.h"
+#include "platform/profiles.h"
 #include "platform/recognise.h"
 #include "settings/settings.h"
 

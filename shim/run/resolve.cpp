@@ -4,8 +4,8 @@
 #include <utility>
 #include <variant>
 
+#include "platform/profiles.h"
 #include "platform/recognise.h"
-#include "platform/user_profiles.h"
 #include "report/redact.h"
 #include "run/plan.h"
 

@@ -5,7 +5,7 @@
 
 #include "base/fault.h"
 #include "node/node.h"
-#include "plan/job.h"
+#include "plan/launch.h"
 #include "settings/settings.h"
 
 namespace rankshim {

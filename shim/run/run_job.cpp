@@ -15,7 +15,7 @@
 #include "base/text.h"
 #include "launchers/torchrun/temporary_folder.h"
 #include "loop/loop.h"
-#include "plan/network_interface.h"
+#include "plan/environment_change.h"
 #include "run/before_start.h"
 #include "run/conclude.h"
 #include "run/error_files.h"

@@ -38,10 +38,6 @@ void wrap(std::string& out, std::size_t used, std::string_view text) {
   out += '\n';
 }
 
-}  // namespace
-
-namespace {
-
 void add_usage(std::string& out, std::string_view before, const Usage& usage) {
   out += fmt::format("{}rankshim{}{}{}{}\n         {}\n", before, usage.name.empty() ? "" : " ", usage.name,
                      usage.arguments.empty() ? "" : " ", usage.arguments, usage.help);

@@ -127,13 +127,15 @@ inline constexpr std::array options = {
     OptionInfo{Option::python, "", "python", ValueKind::text, "PATH", "",
                "the interpreter for scripts, in an image that has several; otherwise python3 or python, "
                "whichever is first in PATH"},
-    OptionInfo{Option::max_restarts, "", "max-restarts", ValueKind::count, "N", "",
-               "how often the workers are restarted (torchrun's --max_restarts); otherwise PET_MAX_RESTARTS, "
-               "otherwise 0"},
+    OptionInfo{
+        Option::max_restarts, "", "max-restarts", ValueKind::count, "N", "",
+        "for training that goes on from its checkpoints: how often the workers are restarted (torchrun's "
+        "--max_restarts); otherwise PET_MAX_RESTARTS, otherwise 0"},
     OptionInfo{Option::rdzv_backend, "", "rdzv-backend", ValueKind::text, "static|c10d|etcd-v2|etcd", "",
-               "the rendezvous of an elastic job; otherwise c10d where nnodes is MIN:MAX"},
+               "for an elastic job that meets at etcd, so that any node may be lost; otherwise c10d where "
+               "nnodes is MIN:MAX"},
     OptionInfo{Option::rdzv_endpoint, "", "rdzv-endpoint", ValueKind::text, "HOST:PORT", "",
-               "where the nodes of an elastic job meet; otherwise the master"},
+               "for an elastic job that no platform describes: where its nodes meet; otherwise the master"},
     OptionInfo{Option::torchrun_args, "", "torchrun-args", ValueKind::words, "'--NAME=VALUE ...'", "",
                "more options for torchrun, whatever it has; those that the image's torchrun does not know "
                "are left out"},
@@ -143,10 +145,13 @@ inline constexpr std::array options = {
     OptionInfo{Option::record, "", "record", ValueKind::boolean, "", "true",
                "record the exceptions of workers whose script has no @record; no: for an image whose own "
                "sitecustomize.py has to be the only one"},
-    OptionInfo{Option::log_dir, "", "log-dir", ValueKind::text, "DIR", "",
-               "write each worker's stdout and stderr to a file below DIR, in torchrun's layout"},
+    OptionInfo{
+        Option::log_dir, "", "log-dir", ValueKind::text, "DIR", "",
+        "for who reads each worker's output by itself: write its stdout and stderr to a file below DIR, "
+        "in torchrun's layout"},
     OptionInfo{Option::tee, "", "tee", ValueKind::boolean, "", "false",
-               "with --log-dir: write the workers' output to stdout and stderr too"},
+               "with --log-dir, where a collector reads the container's output: write the workers' to stdout "
+               "and stderr too"},
     OptionInfo{Option::prefix, "", "prefix", ValueKind::boolean, "", "false",
                "with --launcher native, for one log of many workers: begin each line with [RANK]"},
     OptionInfo{

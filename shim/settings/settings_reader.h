@@ -15,8 +15,8 @@ namespace rankshim {
 const OptionInfo* find_option(std::string_view name);
 
 /// Reads one invocation. The sources are read in order of precedence, and the first that sets an option
-/// decides it. Each source has its file: command_line.cpp, settings.cpp (variables), config_file.cpp.
-/// invocation_checks.cpp checks what cannot be combined.
+/// decides it. Each source has its file: command_line.cpp (which also checks
+/// what cannot be combined), settings.cpp (variables), config_file.cpp.
 class SettingsReader {
  public:
   /// `node` must outlive it.

@@ -8,7 +8,7 @@
 #include "base/files.h"
 #include "base/toml.h"
 #include "node/fake_node.h"
-#include "settings/exit_map.h"
+#include "settings/option_value.h"
 
 namespace rankshim {
 namespace {

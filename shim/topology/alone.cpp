@@ -4,9 +4,8 @@
 #include <iterator>
 
 #include "base/text.h"
-#include "platform/unknown_platform.h"
 #include "topology/near_miss.h"
-#include "topology/topology_resolver.h"
+#include "topology/resolution.h"
 
 namespace rankshim {
 namespace {
@@ -15,71 +14,11 @@ constexpr const char* settle =
     "describe this node with --nnodes, --node-rank and --master-addr (RANKSHIM_NNODES, RANKSHIM_NODE_RANK, "
     "RANKSHIM_MASTER_ADDR)";
 
-}  // namespace
-
-void TopologyResolver::weigh_alone() {
-  if (!reads_variables_ || user_says_alone()) return;
-  const Value& nnodes = *fact(Fact::nnodes);
-  for (const auto& [proof, names] : proofs_of_others()) {
-    std::vector<std::string> all = {name_of(Fact::nnodes, nnodes)};
-    all.insert(all.end(), names.begin(), names.end());
-    std::vector<std::string> there;
-    std::ranges::copy_if(names, std::back_inserter(there), [&](const std::string& name) {
-      return name.starts_with('/') || node_.environment().get(name);
-    });
-    fault(fmt::format("{}, but {}", in_words(Fact::nnodes, nnodes), proof), all,
-          fmt::format("unset {} if this node is alone, or {}", joined(there, " and "), settle));
-  }
-  if (!faults_.empty()) return;
-  if (const auto& master = fact(Fact::master_addr); master && rank_variables().rank &&
-                                                    rank_variables().world_size.value_or(1) > 1 &&
-                                                    !is_this_node(master->text))
-    topology_.warnings.push_back(
-        fmt::format("{} names another machine, but {} and WORLD_SIZE is the number of its workers, so this "
-                    "node trains alone; {}",
-                    in_words(Fact::master_addr, *master), in_words(Fact::nnodes, nnodes), settle));
-
-  if (const auto part = std::ranges::find(claims_, Source::part, &Claim::source);
-      part != claims_.end() && part->by == topology_.platform && nnodes.detail == part->value.detail)
-    topology_.warnings.push_back(fmt::format(
-        "this is {}, and nothing says whether the others train with this one, so this node trains alone; "
-        "{}, or set RANKSHIM_NNODES=1 if it is alone",
-        platform_.profile->title(), settle));
-
-  const auto signs = unknown_signs();
-  const auto misses = near_misses_of_several_nodes(node_.environment());
-  if (signs.empty() && misses.empty()) return;
-  std::string what;
-  std::vector<std::string> names;
-  for (const std::string& sign : signs) {
-    constexpr std::size_t most = 5;
-    if (names.size() < most) what += fmt::format("{}{}", what.empty() ? "" : ", ", sign);
-    names.emplace_back(entry_name(sign));
-  }
-  if (!signs.empty())
-    what += fmt::format(" {} like a job of several nodes", signs.size() == 1 ? "looks" : "look");
-  if (!signs.empty() && platform_.profile == nullptr) what += ", but no platform is recognised";
-  for (const NearMiss& miss : misses) {
-    what += fmt::format("{}{}", what.empty() ? "" : "; ", miss.text);
-    names.push_back(miss.name);
-  }
-  what +=
-      misses.empty() ? ", and this node is treated as a lone node" : "; this node is treated as a lone node";
-  if (nnodes.origin != Origin::fallback) what += fmt::format(" ({})", in_words(Fact::nnodes, nnodes));
-  const std::string fix = fmt::format(
-      "{} or with a profile of your own (--profile), or set RANKSHIM_NNODES=1 if it is alone", settle);
-  const bool only_empty = signs.empty() && std::all_of(misses.begin(), misses.end(),
-                                                       [](const NearMiss& miss) { return miss.is_empty; });
-  if (settings_.flag(Option::strict) && !only_empty)
-    fault(std::move(what), names, fix);
-  else
-    topology_.warnings.push_back(what + "; " + fix);
-}
-
-std::vector<std::pair<std::string, std::vector<std::string>>> TopologyResolver::proofs_of_others() const {
+/// What cannot be true if this node is alone, each with its variables and files.
+std::vector<std::pair<std::string, std::vector<std::string>>> proofs_of_others(const Resolution& r) {
   std::vector<std::pair<std::string, std::vector<std::string>>> proofs;
-  const Facts& mine = topology_.facts;
-  for (const platform::Other& other : platform_.others) {
+  const Facts& mine = r.topology.facts;
+  for (const platform::Other& other : r.platform.others) {
     if (!other.several.empty())
       proofs.emplace_back(
           fmt::format("{} shows several processes of {}", other.several, other.profile->title()),
@@ -91,7 +30,7 @@ std::vector<std::pair<std::string, std::vector<std::string>>> TopologyResolver::
       if (!its) continue;
       const bool is_another = known == Fact::node_rank
                                   ? parse_count(its->text).value_or(0) > 0
-                                  : !is_this_node(its->text) && !same_host(its->text, mine.text(known));
+                                  : !is_this_node(r, its->text) && !same_host(its->text, mine.text(known));
       if (!is_another) continue;
       std::vector<std::string> names;
       its->append_inputs(name(known), names);
@@ -101,13 +40,13 @@ std::vector<std::pair<std::string, std::vector<std::string>>> TopologyResolver::
     }
   }
   // As many processes as this node has workers are its own.
-  const RankVariables ranks = rank_variables();
+  const RankVariables ranks = rank_variables(r);
   const unsigned world = ranks.world_size.value_or(1);
   const auto is_as_many = [&](const Value& workers) {
     return parse_count(workers.text) == world && workers.detail.find("WORLD_SIZE") == std::string::npos;
   };
   const bool is_own = is_as_many(*mine[Fact::nproc_per_node]) ||
-                      std::any_of(claims_.begin(), claims_.end(), [&](const Claim& claim) {
+                      std::any_of(r.claims.begin(), r.claims.end(), [&](const Claim& claim) {
                         return claim.fact == Fact::nproc_per_node && is_as_many(claim.value);
                       });
   if (world > 1 && !is_own) {
@@ -124,23 +63,85 @@ std::vector<std::pair<std::string, std::vector<std::string>>> TopologyResolver::
   return proofs;
 }
 
-bool TopologyResolver::is_this_node(std::string_view host) const {
-  return is_loopback(host) || same_host(host, node_.host_name()) || node_.owns_address(host);
-}
-
-std::vector<std::string> TopologyResolver::unknown_signs() const {
-  auto signs = platform::signs_of_several_nodes(node_.environment());
+/// Variables of no recognised profile that look like a job of several nodes.
+std::vector<std::string> unknown_signs(const Resolution& r) {
+  auto signs = signs_of_several_nodes(r.node.environment());
   std::vector<std::string> known = {"RANK", "WORLD_SIZE"};  // these were weighed
   const auto add = [&](const platform::Profile& profile) {
-    for (std::string& name : platform::inputs_of(profile, node_)) known.push_back(std::move(name));
+    for (std::string& name : platform::inputs_of(profile, r.node)) known.push_back(std::move(name));
   };
   if (signs.empty()) return signs;
-  if (has_own_words()) add(*platform_.profile);
-  for (const platform::Other& other : platform_.others) add(*other.profile);
+  if (has_own_words(r)) add(*r.platform.profile);
+  for (const platform::Other& other : r.platform.others) add(*other.profile);
   std::erase_if(signs, [&](const std::string& sign) {
     return std::find(known.begin(), known.end(), entry_name(sign)) != known.end();
   });
   return signs;
+}
+
+}  // namespace
+
+bool is_this_node(const Resolution& r, std::string_view host) {
+  return is_loopback(host) || same_host(host, r.node.host_name()) || r.node.owns_address(host);
+}
+
+void weigh_alone(Resolution& r) {
+  if (!r.reads_variables || user_says_alone(r)) return;
+  const Value& nnodes = *r.fact(Fact::nnodes);
+  for (const auto& [proof, names] : proofs_of_others(r)) {
+    std::vector<std::string> all = {name_of(Fact::nnodes, nnodes)};
+    all.insert(all.end(), names.begin(), names.end());
+    std::vector<std::string> there;
+    std::ranges::copy_if(names, std::back_inserter(there), [&](const std::string& name) {
+      return name.starts_with('/') || r.node.environment().get(name);
+    });
+    r.fault(fmt::format("{}, but {}", in_words(Fact::nnodes, nnodes), proof), all,
+            fmt::format("unset {} if this node is alone, or {}", joined(there, " and "), settle));
+  }
+  if (!r.faults.empty()) return;
+  if (const auto& master = r.fact(Fact::master_addr); master && rank_variables(r).rank &&
+                                                      rank_variables(r).world_size.value_or(1) > 1 &&
+                                                      !is_this_node(r, master->text))
+    r.topology.warnings.push_back(
+        fmt::format("{} names another machine, but {} and WORLD_SIZE is the number of its workers, so this "
+                    "node trains alone; {}",
+                    in_words(Fact::master_addr, *master), in_words(Fact::nnodes, nnodes), settle));
+
+  if (const auto part = std::ranges::find(r.claims, Source::part, &Claim::source);
+      part != r.claims.end() && part->by == r.topology.platform && nnodes.detail == part->value.detail)
+    r.topology.warnings.push_back(fmt::format(
+        "this is {}, and nothing says whether the others train with this one, so this node trains alone; "
+        "{}, or set RANKSHIM_NNODES=1 if it is alone",
+        r.platform.profile->title(), settle));
+
+  const auto signs = unknown_signs(r);
+  const auto misses = near_misses_of_several_nodes(r.node.environment());
+  if (signs.empty() && misses.empty()) return;
+  std::string what;
+  std::vector<std::string> names;
+  for (const std::string& sign : signs) {
+    constexpr std::size_t most = 5;
+    if (names.size() < most) what += fmt::format("{}{}", what.empty() ? "" : ", ", sign);
+    names.emplace_back(entry_name(sign));
+  }
+  if (!signs.empty())
+    what += fmt::format(" {} like a job of several nodes", signs.size() == 1 ? "looks" : "look");
+  if (!signs.empty() && r.platform.profile == nullptr) what += ", but no platform is recognised";
+  for (const NearMiss& miss : misses) {
+    what += fmt::format("{}{}", what.empty() ? "" : "; ", miss.text);
+    names.push_back(miss.name);
+  }
+  what +=
+      misses.empty() ? ", and this node is treated as a lone node" : "; this node is treated as a lone node";
+  if (nnodes.origin != Origin::fallback) what += fmt::format(" ({})", in_words(Fact::nnodes, nnodes));
+  const std::string fix = fmt::format(
+      "{} or with a profile of your own (--profile), or set RANKSHIM_NNODES=1 if it is alone", settle);
+  const bool only_empty = signs.empty() && std::all_of(misses.begin(), misses.end(),
+                                                       [](const NearMiss& miss) { return miss.is_empty; });
+  if (r.settings.flag(Option::strict) && !only_empty)
+    r.fault(std::move(what), names, fix);
+  else
+    r.topology.warnings.push_back(what + "; " + fix);
 }
 
 }  // namespace rankshim

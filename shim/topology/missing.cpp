@@ -5,7 +5,7 @@
 #include <span>
 
 #include "topology/near_miss.h"
-#include "topology/topology_resolver.h"
+#include "topology/resolution.h"
 
 namespace rankshim {
 namespace {
@@ -36,11 +36,11 @@ std::vector<std::string_view> names_for(Fact fact) {
 
 }  // namespace
 
-TopologyResolver::Missing TopologyResolver::missing(Fact fact, std::vector<std::string>& names) const {
+Missing why_missing(const Resolution& r, Fact fact, std::vector<std::string>& names) {
   Missing missing;
   platform::Lack lack;
-  if (platform_.profile != nullptr && !is_mere_names())
-    lack = platform::lack_of(*platform_.profile, fact, node_);
+  if (r.platform.profile != nullptr && !is_mere_names(r))
+    lack = platform::lack_of(*r.platform.profile, fact, r.node);
   names.insert(names.end(), lack.names.begin(), lack.names.end());
   missing.remedy = lack.remedy;
   missing.unset = fmt::format("{}", fmt::join(lack.unset, " or "));
@@ -55,13 +55,13 @@ TopologyResolver::Missing TopologyResolver::missing(Fact fact, std::vector<std::
   if (fact == Fact::nnodes) hints = count_hints;
   if (fact == Fact::node_rank) hints = rank_hints;
   for (const char* hint : hints) {
-    const auto text = node_.environment().get(hint);
+    const auto text = r.node.environment().get(hint);
     if (!text || std::find(names.begin(), names.end(), hint) != names.end()) continue;
     reasons.push_back(fmt::format("{}={} may give it, but not for certain", hint, *text));
     names.emplace_back(hint);
   }
   missing.is_expected = !reasons.empty();
-  for (NearMiss& miss : near_misses(node_.environment(), names_for(fact))) {
+  for (NearMiss& miss : near_misses(r.node.environment(), names_for(fact))) {
     if (std::find(lack.unset.begin(), lack.unset.end(), miss.name) != lack.unset.end()) continue;
     reasons.push_back(std::move(miss.text));
     names.push_back(std::move(miss.name));

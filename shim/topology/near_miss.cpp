@@ -1,9 +1,14 @@
 #include "topology/near_miss.h"
 
+#include <arpa/inet.h>
 #include <fmt/format.h>
 
+#include <fmt/format.h>
 #include <algorithm>
 #include <array>
+#include <cstdint>
+#include <optional>
+#include <span>
 #include <utility>
 
 #include "base/text.h"
@@ -54,8 +59,8 @@ bool shows_others(std::string_view wanted, std::string_view value) {
   return number && *number > (wanted == "NNODES" || wanted == "WORLD_SIZE" ? 1U : 0U);
 }
 
-std::vector<NearMiss> find(const Environment& environment, std::span<const std::string_view> all,
-                           bool of_several_nodes) {
+std::vector<NearMiss> find_misses(const Environment& environment, std::span<const std::string_view> all,
+                                  bool of_several_nodes) {
   std::vector<NearMiss> misses;
   for (const std::string& entry : environment.entries()) {
     const std::string_view name = entry_name(entry);
@@ -76,14 +81,122 @@ std::vector<NearMiss> find(const Environment& environment, std::span<const std::
   return misses;
 }
 
+using namespace std::string_view_literals;
+using Words = std::span<const std::string_view>;
+
+/// The lists of config/unknown-platforms.toml, which says what each is.
+namespace words {
+#include "unknown_platforms.inc"
+}
+
+/// A number that an index or a count of nodes can be; identifiers are larger.
+std::optional<std::uint32_t> small_number(std::string_view text) { return parse_number<std::uint16_t>(text); }
+
+/// Whether the name is that word, or ends with it after an underscore.
+bool ends_with_word(std::string_view name, std::string_view word) {
+  return name.ends_with(word) && (name.size() == word.size() || name[name.size() - word.size() - 1] == '_');
+}
+
+bool ends_with_any(std::string_view name, Words words) {
+  return std::ranges::any_of(words, [&](auto word) { return ends_with_word(name, word); });
+}
+
+bool contains(Words words, std::string_view word) { return std::ranges::find(words, word) != words.end(); }
+
+/// Whether the name is known to mean something else.
+bool is_other(std::string_view name) {
+  if (contains(words::other_owner, name.substr(0, name.find('_')))) return true;
+  while (!name.empty())
+    if (contains(words::other_word, take_part(name, "_"))) return true;
+  return false;
+}
+
+/// AF_INET or AF_INET6 of a literal address, with a port or without; 0 for anything else.
+int family(std::string_view text) {
+  const std::string host(text.find_first_not_of("0123456789abcdefABCDEF:") == std::string_view::npos
+                             ? text
+                             : split_host_port(text).first);
+  in6_addr address{};
+  for (const int one : {AF_INET, AF_INET6})
+    if (inet_pton(one, host.c_str(), &address) == 1) return one;
+  return 0;
+}
+
+/// Whether the value, HOST or HOST:PORT, is another place than this machine's loopback.
+bool is_a_place(std::string_view value) {
+  const std::string_view host = family(value) == AF_INET6 ? value : split_host_port(value).first;
+  return !host.empty() && !small_number(host) && !is_localhost(host) && !host.starts_with("127.") &&
+         host != "::1" && host != "0.0.0.0" && host.find('/') == std::string_view::npos;
+}
+
+/// Whether the value lists two different addresses of one family. (A pod with two families has one of each.)
+bool lists_addresses(std::string_view value) {
+  constexpr std::string_view separators = ", \t\r\n\"";
+  if (value.starts_with("[\"") && value.ends_with("\"]")) value = value.substr(1, value.size() - 2);  // JSON
+  std::string_view first;
+  while (!value.empty()) {
+    const auto end = std::min(value.find_first_of(separators), value.size());
+    const std::string_view entry = value.substr(0, end);
+    value.remove_prefix(std::min(end + 1, value.size()));
+    if (entry.empty()) continue;
+    if (family(entry) == 0) return false;
+    if (first.empty()) first = entry;
+    if (entry != first && family(entry) == family(first)) return true;
+  }
+  return false;
+}
+
+/// Whether a number that belongs to the index is above it: ROCKET_SIZE=2 beside ROCKET_INDEX=0;
+/// ROCKET_JOBS_COUNT or ROCKET_NUM_JOBS beside ROCKET_JOB_INDEX.
+bool has_number_above(std::string_view name, std::uint32_t index, const Environment& environment) {
+  const auto is_above = [&](const std::string& other) {
+    const auto number = small_number(environment.get(other).value_or(""));
+    return number && *number > 1 && *number > index && !is_other(other);
+  };
+  for (const std::string_view end : words::index_end) {
+    if (name.size() <= end.size() + 1 || !ends_with_word(name, end)) continue;
+    const std::string prefix(name.substr(0, name.size() - end.size() - 1));
+    const auto word = prefix.rfind('_') + 1;  // 0 where there is no underscore
+    const std::string counted = prefix.substr(0, word) + "NUM_" + prefix.substr(word);
+    if (is_above(counted) || is_above(counted + "S")) return true;
+    for (const std::string_view number : words::number_end) {
+      if (!contains(words::other_name, name) && is_above(fmt::format("{}_{}", prefix, number))) return true;
+      if (is_above(fmt::format("{}S_{}", prefix, number))) return true;
+    }
+  }
+  return false;
+}
+
+bool is_sign(std::string_view name, std::string_view value, const Environment& environment) {
+  if (const auto number = small_number(value)) {
+    if (contains(words::other_name, name)) return has_number_above(name, *number, environment);
+    return (*number > 0 && ends_with_any(name, words::index)) ||
+           (*number > 1 && ends_with_any(name, words::number)) ||
+           has_number_above(name, *number, environment);
+  }
+  return (ends_with_any(name, words::meeting) && is_a_place(value)) ||
+         (ends_with_any(name, words::list) && lists_addresses(value));
+}
+
 }  // namespace
 
 std::vector<NearMiss> near_misses(const Environment& environment, std::span<const std::string_view> wanted) {
-  return find(environment, wanted, false);
+  return find_misses(environment, wanted, false);
 }
 
 std::vector<NearMiss> near_misses_of_several_nodes(const Environment& environment) {
-  return find(environment, job_names, true);
+  return find_misses(environment, job_names, true);
+}
+
+std::vector<std::string> signs_of_several_nodes(const Environment& environment) {
+  std::vector<std::string> signs;
+  for (const std::string& entry : environment.entries()) {
+    const std::string_view name = entry_name(entry);
+    if (name.empty()) continue;
+    if (is_sign(name, std::string_view(entry).substr(name.size() + 1), environment) && !is_other(name))
+      signs.push_back(entry);
+  }
+  return signs;
 }
 
 }  // namespace rankshim

@@ -8,8 +8,8 @@
 
 #include "base/text.h"
 #include "topology/ranks.h"
+#include "topology/resolution.h"
 #include "topology/topology.h"
-#include "topology/topology_resolver.h"
 
 namespace rankshim {
 namespace {

@@ -8,7 +8,7 @@
 #include "base/fault.h"
 #include "node/node.h"
 #include "platform/profile.h"
-#include "topology/launcher_flags.h"
+#include "topology/claim.h"
 #include "topology/ranks.h"
 
 namespace rankshim {

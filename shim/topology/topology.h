@@ -13,7 +13,7 @@
 #include "node/node.h"
 #include "platform/recognise.h"
 #include "settings/settings.h"
-#include "topology/launcher_flags.h"
+#include "topology/claim.h"
 
 namespace rankshim {
 

@@ -6,7 +6,7 @@
 #include "base/files.h"
 #include "base/text.h"
 #include "base/toml.h"
-#include "platform/user_profiles.h"
+#include "platform/profiles.h"
 
 namespace rankshim::by_name {
 namespace {

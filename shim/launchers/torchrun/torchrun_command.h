@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "topology/launcher_flags.h"
+#include "topology/claim.h"
 
 namespace rankshim {
 

@@ -53,7 +53,7 @@ struct KnownAtStart {
   FoundTorch torch;
   std::optional<std::string> master_address;  ///< the master's literal address, if it was looked up
   OwnFolder folder;
-  Variables network_interface;  ///< plan/network_interface.h
+  Variables network_interface;  ///< plan/environment_change.h
 };
 
 /// The file in rankshim's folder for a launcher that reads the nodes from a file.

@@ -1,8 +1,8 @@
-#include "platform/unknown_platform.h"
+#include "topology/near_miss.h"
 
 #include <catch2/catch.hpp>
 
-namespace rankshim::platform {
+namespace rankshim {
 namespace {
 
 std::vector<std::string> signs(std::vector<std::string> entries) {
@@ -99,4 +99,4 @@ TEST_CASE("what counts other things is no sign of several nodes") {
             .empty());
 }
 
-}  // namespace rankshim::platform
+}  // namespace rankshim

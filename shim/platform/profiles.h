@@ -11,6 +11,9 @@
 
 namespace rankshim::platform {
 
+/// The profiles of config/platforms, compiled into the binary; sorted by name.
+std::span<const Profile> builtin_profiles();
+
 /// The folder of users' profiles, *.toml.
 inline constexpr const char* profile_folder = "/etc/rankshim.d";
 
@@ -33,9 +36,8 @@ class ProfileSet {
 };
 
 /// Reads `file`, if it is not empty, and every *.toml of profile_folder by the rules of reader.h, except
-/// launchers' files. A profile's
-/// name is its file's name without .toml; of two with the same name, `file` is used. Every mistake in every
-/// file is a fault.
+/// launchers' files. A profile's name is its file's name without .toml; of two with the same name, `file` is
+/// used. Every mistake in every file is a fault.
 Outcome<ProfileSet> read_profiles(std::string_view file, const Node& node);
 
 /// The paths of the users' files, `file` first if it is not empty: launchers' files, or all others.

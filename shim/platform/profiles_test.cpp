@@ -1,9 +1,8 @@
-#include "platform/user_profiles.h"
+#include "platform/profiles.h"
 
 #include <catch2/catch.hpp>
 
 #include "node/fake_node.h"
-#include "platform/builtin.h"
 #include "platform/recognise.h"
 
 using namespace rankshim;

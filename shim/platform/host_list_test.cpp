@@ -1,4 +1,4 @@
-#include "platform/host_expression.h"
+#include "platform/host_list.h"
 
 #include <catch2/catch.hpp>
 
