@@ -2,9 +2,8 @@
 
 #include "launchers/torchrun/error_file.h"
 
-#include "base/json.h"
-#include "launchers/torchrun/cut_json.h"
 #include "node/fake_node.h"
+#include "base/json.h"
 #include "target.h"
 
 int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

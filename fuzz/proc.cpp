@@ -1,15 +1,15 @@
 /// What /proc shows of processes, whose names and command lines are their own.
 
-#include "supervise/tree.h"
+#include "launchers/torchrun/program.h"
+#include "launchers/torchrun/meeting.h"
+#include "node/process.h"
 #include "target.h"
-#include "launchers/torchrun/lone_training.h"
-#include "launchers/torchrun/rendezvous.h"
 
 int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace rankshim;
   const auto text = fuzz::text_of(data, size);
-  supervise::parse_stat(text);
-  torchrun::read_command_line(text);
+  parse_stat(text);
+  torchrun::seen_by_words(fuzz::split(text, '\0', 64));
   constexpr std::uint16_t port = 29500;
   torchrun::sockets_at(text, port);
   return 0;

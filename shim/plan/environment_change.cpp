@@ -7,7 +7,7 @@
 
 #include "base/log.h"
 #include "base/text.h"
-#include "node/hosts_file.h"
+#include "node/addresses.h"
 #include "platform/evaluation.h"
 
 namespace rankshim {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -16,6 +17,8 @@
 
 /// The part of every launch that does not depend on what starts the workers. Its functions are pure.
 namespace rankshim {
+
+struct TorchrunCommand;
 
 enum class LauncherKind : std::uint8_t {
   none,      ///< the command itself, or a script by the interpreter alone
@@ -48,6 +51,9 @@ struct LaunchChoice {
   Until wait = Until::none;
   /// With a launcher, the user's folder for the workers' logs; empty: a temporary folder.
   std::string log_dir;
+  /// The user's command, if it is a torchrun (launchers/torchrun/torchrun_command.h) that is the launcher;
+  /// else null.
+  std::shared_ptr<const TorchrunCommand> torchrun;
   std::string interpreter;  ///< of a script: python3; empty for a program
   /// The interpreter that needs torch, with its options; empty if it is not known or if none needs it.
   std::vector<std::string> python;

@@ -13,7 +13,7 @@
 #include "base/fault.h"
 #include "base/signals.h"
 #include "base/text.h"
-#include "launchers/torchrun/lost_peer.h"
+#include "launchers/torchrun/error_file.h"
 #include "settings/settings.h"
 
 namespace rankshim {

@@ -46,8 +46,9 @@ std::optional<torchrun::MeetingPlan> plan_meeting(const Job& job, const Settings
 
 }  // namespace
 
-std::unique_ptr<supervise::Launcher> make_launcher(const Job& job, const Settings& settings,
-                                                   const std::string& log_folder, const Node& node) {
+std::unique_ptr<supervise::Launcher> make_launcher(boost::asio::io_context& io, const Job& job,
+                                                   const Settings& settings, const std::string& log_folder,
+                                                   const Node& node) {
   const auto worker_signals = settings.get<supervise::SignalSet>(Option::worker_signals).value();
   if (job.choice.launcher == LauncherKind::native) {
     native::StaticJob workers = native::static_job(job.topology, settings);
@@ -56,8 +57,8 @@ std::unique_ptr<supervise::Launcher> make_launcher(const Job& job, const Setting
                                     .prefix = settings.flag(Option::prefix)};
     std::string folder = log_folder;
     if (output.to_files && !folder.empty()) folder = native::make_log_folder(folder, workers.run_id);
-    return std::make_unique<native::Workers>(std::move(workers), std::move(folder), output, worker_signals,
-                                             node);
+    return std::make_unique<native::Workers>(io, std::move(workers), std::move(folder), output,
+                                             worker_signals, node);
   }
   const torchrun::JobSize size = size_of(job.topology, node);
   const bool strict = settings.flag(Option::strict);

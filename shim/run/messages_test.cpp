@@ -24,7 +24,8 @@ std::string line_for(const Message& message) {
   const auto read = read_settings({"train.py"}, node);
   const Invocation& invocation = std::get<Invocation>(read);
   const auto choice =
-      choose_launch({std::get<Topology>(outcome), invocation.settings, invocation.arguments, node});
+      choose_launch({std::get<Topology>(outcome), invocation.settings, invocation.arguments, node},
+                    own_torchrun(invocation.settings, invocation.arguments));
   const auto* faults = std::get_if<Faults>(&choice);
   return faults == nullptr ? "" : to_line(faults->front());
 }

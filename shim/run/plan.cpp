@@ -2,10 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <utility>
+
 #include "base/text.h"
 #include "launchers/by_name/named_launcher.h"
 #include "launchers/native/native_plan.h"
-#include "launchers/native/placeholders.h"
 #include "launchers/torchrun/temporary_folder.h"
 #include "plan/launch.h"
 #include "topology/python_words.h"
@@ -13,24 +14,23 @@
 namespace rankshim {
 namespace {
 
-/// Chooses the launcher. `torchrun` is the command if it is torchrun itself; there is no launcher if another
-/// one has created the processes already, or if the command is one by another name (`is_named`).
-Faults choose_launcher(LaunchChoice& choice, const LaunchInput& input,
-                       std::optional<TorchrunCommand>& torchrun, bool is_named) {
+/// Chooses the launcher. There is none if another one has created the processes already, or if the command is
+/// one by another name than torchrun's (`is_named`).
+Faults choose_launcher(LaunchChoice& choice, const LaunchInput& input, bool is_named) {
   const auto& [topology, settings, command, node] = input;
   const std::string_view wanted = settings.text(Option::launcher);
   const bool per_node = !topology.is<CreatedProcess>();
-  const bool can_launch = is_script(command) || torchrun;
+  const bool can_launch = is_script(command) || choice.torchrun;
   if (wanted == "torchrun") choice.launcher = LauncherKind::torchrun;
   if (wanted == "launch") choice.launcher = LauncherKind::launch;
   if (wanted == "native") choice.launcher = LauncherKind::native;
   if (wanted == "auto" && can_launch && per_node && !is_named) choice.launcher = LauncherKind::torchrun;
-  if (torchrun && !per_node) {
+  if (choice.torchrun && !per_node) {
     choice.warnings.push_back(
         fmt::format("{} has already started one process per accelerator, and torchrun would start workers "
                     "in each of them; give the script to rankshim instead (rankshim -- train.py)",
                     topology.platform));
-    torchrun.reset();
+    choice.torchrun.reset();
   }
   if (!choice.launches()) return {};
   const auto& chosen = *settings[Option::launcher];
@@ -40,9 +40,9 @@ Faults choose_launcher(LaunchChoice& choice, const LaunchInput& input,
              {chosen.detail},
              "leave --launcher (RANKSHIM_LAUNCHER) at auto"}};
   }
-  if (choice.launcher == LauncherKind::native) return native::check(input, torchrun.has_value());
+  if (choice.launcher == LauncherKind::native) return native::check(input, choice.torchrun != nullptr);
   if (Faults faults = check_torchrun_args(settings); !faults.empty()) return faults;
-  if (!command.empty() && !is_script(command) && !torchrun) {
+  if (!command.empty() && !is_script(command) && !choice.torchrun) {
     return {{fmt::format("{}={} starts a script, but {} is a program", chosen.detail, wanted, command[0]),
              {chosen.detail},
              "give script.py or -m MODULE, or leave --launcher (RANKSHIM_LAUNCHER) at auto"}};
@@ -56,8 +56,7 @@ Faults refused(const Settings& settings, Option option, std::string_view why, st
 }
 
 /// What is asked of the workers' output and cannot be done.
-Faults check_output(LaunchChoice& choice, const LaunchInput& input,
-                    const std::optional<TorchrunCommand>& torchrun) {
+Faults check_output(LaunchChoice& choice, const LaunchInput& input) {
   const Settings& settings = input.settings;
   const auto& log_dir = settings[Option::log_dir];
   const bool tee = settings.flag(Option::tee);
@@ -78,7 +77,7 @@ Faults check_output(LaunchChoice& choice, const LaunchInput& input,
   if (prefix && log_dir && !tee)
     return refused(settings, Option::prefix, "with --log-dir nothing is printed",
                    "set --tee (RANKSHIM_TEE) too");
-  const auto* flag = torchrun ? torchrun->find("log_dir") : nullptr;
+  const auto* flag = choice.torchrun ? choice.torchrun->find("log_dir") : nullptr;
   if (flag == nullptr || !log_dir || flag->value == log_dir->text) return {};
   return refused(settings, Option::log_dir, fmt::format("the command's --log_dir is {}", flag->value),
                  "give only one of them");
@@ -114,9 +113,8 @@ by_name::NamedLauncher find_named(const LaunchInput& input, bool is_torchrun, Fa
 }
 
 /// The script that will run: Python's, or a shell's that is named by its path.
-std::string script_of(const std::vector<std::string>& command,
-                      const std::optional<TorchrunCommand>& torchrun) {
-  if (torchrun) return torchrun->script(command);
+std::string script_of(const LaunchChoice& choice, const std::vector<std::string>& command) {
+  if (choice.torchrun) return choice.torchrun->script();
   if (const auto python = read_python(command)) return python->module ? std::string() : python->what;
   const std::string_view name = base_name(command[0]);
   const bool shell = name == "bash" || name == "sh";
@@ -138,48 +136,47 @@ std::vector<std::string> command_argv(const LaunchChoice& choice, const LaunchIn
 
 }  // namespace
 
-Outcome<LaunchChoice> choose_launch(const LaunchInput& input) {
+Outcome<LaunchChoice> choose_launch(const LaunchInput& input,
+                                    std::shared_ptr<const TorchrunCommand> torchrun) {
   LaunchChoice choice;
-  auto torchrun = own_torchrun(input.settings, input.command);
+  choice.torchrun = std::move(torchrun);
   Faults faults;
-  const by_name::NamedLauncher launcher = find_named(input, torchrun.has_value(), faults);
-  for (Fault& fault : choose_launcher(choice, input, torchrun, !launcher.file.empty()))
+  const by_name::NamedLauncher launcher = find_named(input, choice.torchrun != nullptr, faults);
+  for (Fault& fault : choose_launcher(choice, input, launcher.file.has_value()))
     faults.push_back(std::move(fault));
-  if (auto fault = check_idle_role(choice, input, is_script(input.command) || torchrun))
+  if (auto fault = check_idle_role(choice, input, is_script(input.command) || choice.torchrun))
     faults.push_back(std::move(*fault));
-  for (auto& found : {check_output(choice, input, torchrun), check_native_only(choice, input)})
+  for (auto& found : {check_output(choice, input), check_native_only(choice, input)})
     faults.insert(faults.end(), found.begin(), found.end());
   if (!faults.empty()) return faults;
   if (is_script(input.command)) choice.interpreter = find_interpreter(input.settings, input.node);
   choose_scope(choice, input.settings);
   choose_wait(choice, input);
-  if (choice.by_torchrun()) choose_for_torchrun(choice, input, torchrun ? &*torchrun : nullptr);
+  if (choice.by_torchrun()) choose_for_torchrun(choice, input);
   if (choice.launcher == LauncherKind::native) native::choose_for_workers(choice, input);
   if (input.command.empty()) return choice;
   choice.native_would_serve = input.settings.text(Option::launcher) == "auto" &&
-                              choice.launcher == LauncherKind::torchrun && !torchrun &&
+                              choice.launcher == LauncherKind::torchrun && !choice.torchrun &&
                               native::would_serve(input);
-  if (!launcher.file.empty()) {
+  if (launcher.file) {
     by_name::choose_for_launcher(choice, input, launcher);
   } else if (!choice.launches()) {
     for (std::string& warning : program_warnings(input.topology, input.settings, input.command, input.node))
       choice.warnings.push_back(std::move(warning));
   }
-  choice.missing = find_missing(choice, input, script_of(input.command, torchrun));
+  choice.missing = find_missing(choice, input, script_of(choice, input.command));
   return choice;
 }
 
 LaunchPlan plan_launch(const LaunchChoice& choice, const LaunchInput& input, const KnownAtStart& known) {
   const auto& [topology, settings, command, node] = input;
-  const auto torchrun = choice.by_torchrun() ? own_torchrun(settings, command) : std::nullopt;
-  const TorchrunCommand* own = torchrun ? &*torchrun : nullptr;
   LaunchPlan plan;
   plan.agent_name = known.torch.agent_name();
   EnvironmentChange& change = plan.environment;
   change = environment_change(topology, node);
   change.set.insert(change.set.end(), choice.variables.begin(), choice.variables.end());
   if (topology.is_alone() && topology.platform == "none" && !choice.launches()) change.set.clear();
-  if (choice.launches()) hide_other_job(change, input, own);
+  if (choice.launches()) hide_other_job(change, choice, input);
   if (choice.by_torchrun()) change_for_torchrun(change, choice, input, known.folder);
   if (choice.launcher == LauncherKind::native) native::change_for_workers(change, input);
   change_for_script(change, choice, input);
@@ -190,8 +187,8 @@ LaunchPlan plan_launch(const LaunchChoice& choice, const LaunchInput& input, con
   change.set.insert(change.set.end(), known.network_interface.begin(), known.network_interface.end());
   set_user_variables(change, choice, input);
   if (command.empty()) return plan;
-  plan.argv = choice.by_torchrun() ? torchrun_argv(choice, input, own, known)
-                                   : command_argv(choice, input, known.folder);
+  plan.argv =
+      choice.by_torchrun() ? torchrun_argv(choice, input, known) : command_argv(choice, input, known.folder);
   return plan;
 }
 

@@ -1,13 +1,18 @@
 #pragma once
 
+#include <memory>
+
 #include "base/fault.h"
+#include "launchers/torchrun/torchrun_command.h"
 #include "launchers/torchrun/torchrun_plan.h"
 #include "plan/launch.h"
 
 namespace rankshim {
 
-/// Chooses what starts the workers, and everything else that is known before the waiting; pure.
-Outcome<LaunchChoice> choose_launch(const LaunchInput& input);
+/// Chooses what starts the workers, and everything else that is known before the waiting; pure. `torchrun` is
+/// the command as own_torchrun() has read it.
+Outcome<LaunchChoice> choose_launch(const LaunchInput& input,
+                                    std::shared_ptr<const TorchrunCommand> torchrun);
 
 /// What is executed for that choice; pure. To be called once, when everything is known.
 LaunchPlan plan_launch(const LaunchChoice& choice, const LaunchInput& input, const KnownAtStart& known);

@@ -22,7 +22,7 @@ Planned plan(const Node& node, Words line) {
   if (const auto* faults = std::get_if<Faults>(&topology)) FAIL(to_line(faults->front()));
   const auto& known = std::get<Topology>(topology);
   const LaunchInput input{known, invocation.settings, invocation.arguments, node};
-  auto chosen = choose_launch(input);
+  auto chosen = choose_launch(input, torchrun);
   if (auto* faults = std::get_if<Faults>(&chosen)) return {known, std::move(*faults)};
   const auto& choice = std::get<LaunchChoice>(chosen);
   return {known, ShownPlan{choice, plan_shown_launch(choice, input), plan_site(choice, input, std::nullopt)}};

@@ -48,7 +48,7 @@ TEST_CASE("a command is written with our own folder's name, and without one wher
   const auto read = read_settings(command, node);
   const auto outcome = resolve(node, {}, command);
   const LaunchInput input{std::get<Topology>(outcome), std::get<Invocation>(read).settings, command, node};
-  const auto choice = std::get<LaunchChoice>(choose_launch(input));
+  const auto choice = std::get<LaunchChoice>(choose_launch(input, nullptr));
   KnownAtStart known;
   const LaunchPlan without = plan_launch(choice, input, known);
   known.folder = {.path = "/tmp/x", .has_site = true};

@@ -29,7 +29,7 @@ Outcome<Job> resolve(const Settings& settings, const std::vector<std::string>& c
   auto topology = resolve_topology(settings, found, node, torchrun ? &torchrun->given : nullptr);
   if (auto* faults = std::get_if<Faults>(&topology)) return std::move(*faults);
 
-  auto choice = choose_launch({std::get<Topology>(topology), settings, command, node});
+  auto choice = choose_launch({std::get<Topology>(topology), settings, command, node}, torchrun);
   if (auto* faults = std::get_if<Faults>(&choice)) return std::move(*faults);
   return Job{std::move(std::get<Topology>(topology)), std::move(std::get<LaunchChoice>(choice))};
 }

@@ -119,7 +119,7 @@ awaitable<int> run_command(const Run& run, const Job& job, const std::vector<std
                    .network_interface = network_interface(job.topology, run.node, master_address)});
   const supervise::Command command{plan.argv, plan.environment.apply(run.node.environment()).entries()};
   const ErrorFiles error_files(run, job, plan, folder.own());
-  const auto launcher = make_launcher(job, run.settings, folder.log_folder(), run.node);
+  const auto launcher = make_launcher(run.io, job, run.settings, folder.log_folder(), run.node);
   supervise::Policy policy = plan_supervision(job.choice, run.settings);
   policy.launcher = launcher.get();
   Watchers watchers(run.monitor, membership.whole.get());

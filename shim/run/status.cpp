@@ -21,7 +21,7 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "loop/loop.h"
-#include "supervise/tree.h"
+#include "node/process.h"
 
 namespace rankshim::status {
 namespace {
@@ -161,10 +161,7 @@ void each_instance(const std::vector<std::string>& folders, const See& see) {
 
 /// The Slurm job that a process was started in; empty if it was in none, or is another user's.
 std::string slurm_job_of(pid_t pid) {
-  const auto read = read_file(fmt::format("/proc/{}/environ", pid));
-  const auto* entries = std::get_if<std::string>(&read);
-  return entries == nullptr ? std::string()
-                            : std::string(text_after(*entries, "SLURM_JOB_ID=", std::string_view("\0", 1)));
+  return std::string(value_in(read_environment(pid).value_or(""), "SLURM_JOB_ID"));
 }
 
 /// What a process's cgroups show of its job: Slurm's ("/job_7"), or else the groups; empty if it is in none.
@@ -194,7 +191,7 @@ std::vector<pid_t> ancestors() {
   std::vector<pid_t> found;
   for (pid_t at = getppid(); at > 0 && found.size() < deepest;) {
     found.push_back(at);
-    const auto process = supervise::read_process(at);
+    const auto process = read_process(at);
     at = process ? process->parent : 0;
   }
   return found;

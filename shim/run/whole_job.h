@@ -7,7 +7,7 @@
 #include <variant>
 
 #include "link/link.h"
-#include "plan/job.h"
+#include "plan/launch.h"
 #include "report/verdict.h"
 #include "run/run.h"
 #include "supervise/launcher.h"

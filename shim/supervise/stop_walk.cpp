@@ -3,11 +3,12 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <csignal>
 #include <string>
 #include <string_view>
+
+#include "base/text.h"
 
 namespace rankshim::supervise {
 namespace {
@@ -17,15 +18,12 @@ bool is_same(const Process& one, const Process& other) {
 }
 
 /// By the name that it was called by, which for a script is its interpreter's.
-bool is_shell(pid_t pid) {
-  constexpr std::array<std::string_view, 8> shells = {"sh",  "bash", "dash", "ash",
-                                                      "zsh", "ksh",  "mksh", "busybox"};
-  constexpr std::size_t longest_name = 4096;
-  const std::string words = read_proc(pid, "cmdline", longest_name).value_or("");
-  std::string_view name = std::string_view(words).substr(0, words.find('\0'));
-  name.remove_prefix(name.rfind('/') + 1);
+bool runs_shell(pid_t pid) {
+  const std::vector<std::string> words = read_command_line(pid);
+  if (words.empty()) return false;
+  std::string_view name = base_name(words.front());
   if (name.starts_with('-')) name.remove_prefix(1);  // a login shell
-  return std::ranges::find(shells, name) != shells.end();
+  return is_shell(name);
 }
 
 /// Whether the signal goes on to this child though its parent takes it.
@@ -49,7 +47,7 @@ std::vector<Process> next_after(const Process& process, const std::vector<Proces
   // is already ending.
   const std::optional<SignalMasks> masks = signal_masks(process.pid);
   if (next.empty() || !masks || !masks->take(signal)) return next;
-  const bool by_shell = is_shell(process.pid);
+  const bool by_shell = runs_shell(process.pid);
   if (!by_shell && signal != SIGINT && signal != SIGQUIT) return {};
   std::erase_if(next,
                 [&](const Process& child) { return !goes_on(process, *masks, child, by_shell, signal); });

@@ -28,9 +28,6 @@ static_assert(std::ranges::none_of(builtins,
 
 constexpr auto keys = std::to_array<std::string_view>(
     {"starts", "unless", "flags", "first", "others", "set", "hostfile", "warning"});
-constexpr std::array letters = {key::starts, key::unless, key::flags,    key::first,
-                                key::others, key::set,    key::hostfile, key::warning};
-
 constexpr auto placeholders =
     std::to_array<std::string_view>({"nnodes", "node_rank", "local_world_size", "world_size", "rank",
                                      "master_addr", "master_port", "master", "run_id", "hostfile"});
@@ -41,53 +38,107 @@ class LauncherFileReader : public TomlDocument {
 
   void read(const toml::table& top, LauncherFile& file) {
     reject_unknown(top, keys);
-    for (std::size_t i = 0; i < keys.size(); ++i) {
-      const toml::node* node = top.get(keys[i]);
-      if (node == nullptr) continue;
-      if (const auto* table = node->as_table()) {
-        for (const auto& [name, value] : *table)
-          add(letters[i], std::string(std::string_view(name)) + "=", value, file);
-      } else if (const auto* array = node->as_array()) {
-        for (std::size_t at = 0; at < array->size(); ++at) add(letters[i], {}, (*array)[at], file);
-      } else {
-        add(letters[i], {}, *node, file);
-      }
+    each(top, "starts", [&](const toml::node&, const std::string& text) { file.starts.push_back(text); });
+    each(top, "hostfile", [&](const toml::node&, const std::string& text) { file.hostfile = text; });
+    each(top, "warning", [&](const toml::node&, const std::string& text) { file.warning = text; });
+    read_flags(top, "unless", file.unless);
+    read_flags(top, "flags", file.flags);
+    read_flags(top, "first", file.first);
+    read_flags(top, "others", file.others);
+    if (const auto* variables = get<toml::table>(top, "set", "a table")) {
+      for (const auto& [name, value] : *variables)
+        see(value, [&](const auto&, const auto& text) { file.set.emplace_back(name.str(), text); });
     }
-    std::string_view rest = file;
-    if (take_entry(rest, key::starts).empty())
+    if (file.starts.empty())
       fault(1, "'starts' is missing or empty", "write the words that start the launcher");
   }
 
  private:
-  void add(char letter, const std::string& before, const toml::node& node, LauncherFile& file) {
+  void read_flags(const toml::table& top, std::string_view key, std::vector<DescribedFlag>& flags) {
+    each(top, key, [&](const toml::node& node, const std::string& text) {
+      if (text[0] != '-') fault(node, text + " is not a flag", "begin it with - or --");
+      flags.emplace_back(text);
+    });
+  }
+
+  template <class Take>
+  void each(const toml::table& top, std::string_view key, const Take& take) {
+    const toml::node* node = top.get(key);
+    if (node == nullptr) return;
+    if (const auto* array = node->as_array()) {
+      for (const toml::node& one : *array) see(one, take);
+    } else {
+      see(*node, take);
+    }
+  }
+
+  template <class Take>
+  void see(const toml::node& node, const Take& take) {
     const auto* value = node.as_string();
     if (value == nullptr || value->get().empty() || value->get().find('\n') != std::string::npos)
       return fault(node, "this is no text of one line", "write a string");
     const std::string& text = value->get();
-    const bool is_flag = letter <= key::others || letter == key::flags || letter == key::unless;
-    if (is_flag && text[0] != '-') fault(node, text + " is not a flag", "begin it with - or --");
     for (auto brace = text.find('{'); brace != std::string::npos; brace = text.find('{', brace + 1)) {
       const auto name = std::string_view(text).substr(brace + 1, text.find('}', brace) - brace - 1);
-      if (std::find(placeholders.begin(), placeholders.end(), name) == placeholders.end())
+      if (std::ranges::find(placeholders, name) == placeholders.end())
         fault(node, "there is no {" + std::string(name) + "}", "use one of " + joined(placeholders));
     }
-    (file += letter).append(before).append(text) += '\n';
+    take(node, text);
   }
 };
 
-}  // namespace
-
-std::string_view take_entry(std::string_view& file, char key) {
-  while (!file.empty()) {
-    const std::string_view line = take_line(file);
-    if (line.starts_with(key)) return line.substr(1);
-  }
-  return {};
+bool same_spelling(std::string_view a, std::string_view b) {
+  const auto dash = [](char c) { return c == '_' ? '-' : c; };
+  return std::ranges::equal(a, b, {}, dash, dash);
 }
 
-LauncherFile read_launcher(std::string_view document, std::string_view path, Faults& faults) {
+bool begins_script(std::string_view word) {
+  return word.ends_with(".py") || word == "-m" || word == "--module" || word == "--";
+}
+
+}  // namespace
+
+DescribedFlag::DescribedFlag(std::string_view text) {
+  const auto end = std::min(text.find_first_of("= "), text.size());
+  spellings = text.substr(0, end);
+  if (end == text.size()) return;
+  between = text[end];
+  value = text.substr(end + 1);
+}
+
+std::string_view DescribedFlag::name() const {
+  return std::string_view(spellings).substr(spellings.rfind('|') + 1);
+}
+
+std::string_view DescribedFlag::placeholder() const {
+  const bool whole = value.starts_with('{') && value.find('}') == value.size() - 1;
+  return whole ? std::string_view(value).substr(1, value.size() - 2) : std::string_view();
+}
+
+std::optional<std::string_view> DescribedFlag::given_in(const std::vector<std::string>& words,
+                                                        std::size_t from) const {
+  std::optional<std::string_view> found;
+  for (std::size_t at = from; at < words.size() && !begins_script(words[at]); ++at) {
+    const std::string_view word = words[at];
+    const std::string_view written = word.substr(0, word.find('='));
+    for (std::string_view rest = spellings; !rest.empty();) {
+      const std::string_view spelling = take_part(rest, "|");
+      if (same_spelling(written, spelling)) {
+        const bool is_next = written.size() == word.size() && between != 0 && at + 1 < words.size() &&
+                             !begins_script(words[at + 1]);
+        found = is_next ? std::string_view(words[at + 1])
+                        : word.substr(std::min(written.size() + 1, word.size()));
+      } else if (spelling.size() == 2 && word.starts_with(spelling) && all_digits(word.substr(2))) {
+        found = word.substr(2);
+      }
+    }
+  }
+  return found;
+}
+
+LauncherFile read_launcher(std::string_view document, const std::string& path, Faults& faults) {
   LauncherFileReader reader(path, faults);
-  LauncherFile file = std::string(path) + "\n";
+  LauncherFile file{.path = path};
   if (const auto top = reader.parse(document)) reader.read(*top, file);
   return file;
 }
@@ -110,8 +161,8 @@ void add_builtin_launchers(std::string_view word, std::vector<LauncherFile>& fil
   for (const EmbeddedFile& one : builtins) {
     if (line_of_starts(one.text).find(word) == std::string_view::npos) continue;
     const std::string path = "built-in " + std::string(one.name) + ".toml";
-    const auto is_it = [&](const LauncherFile& file) { return file.starts_with(path); };
-    if (std::ranges::none_of(files, is_it)) files.push_back(read_launcher(one.text, path, none));
+    if (std::ranges::find(files, path, &LauncherFile::path) == files.end())
+      files.push_back(read_launcher(one.text, path, none));
   }
 }
 

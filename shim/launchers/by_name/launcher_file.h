@@ -1,30 +1,40 @@
 #pragma once
 
+#include <cstddef>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "base/fault.h"
 #include "node/node.h"
+#include "plan/environment_change.h"
 
 /// Launchers that are known by their names (accelerate, deepspeed, …). A TOML file describes each of them.
 namespace rankshim::by_name {
 
-/// A launcher's file: its path on the first line, and then a line for each entry, which begins with its key's
-/// letter.
-using LauncherFile = std::string;
+/// A flag as a launcher's file describes it, "-n|--nproc={local_world_size}".
+struct DescribedFlag {
+  explicit DescribedFlag(std::string_view text);
+  bool operator==(const DescribedFlag&) const = default;
 
-/// The keys' letters.
-namespace key {
-inline constexpr char starts = 's', unless = 'u', flags = 'f', first = '0', others = '1', set = 'v',
-                      hostfile = 'h', warning = 'w';
-}
+  std::string spellings;  ///< "-n|--nproc"
+  char between = 0;       ///< '=' or ' '; 0 for a switch
+  std::string value;      ///< with placeholders
 
-/// Cuts everything up to the next entry of that key, and the entry, off `file`; empty if there is no more.
-std::string_view take_entry(std::string_view& file, char key);
+  /// The last of the spellings, which rankshim writes.
+  [[nodiscard]] std::string_view name() const;
+  /// The name of the placeholder that is all of the value; empty if it is another text.
+  [[nodiscard]] std::string_view placeholder() const;
 
-/// Reads one document; every fault begins with "PATH:LINE: " and names `path`. A list of one may be a string.
-///
+  /// The flag's value in a launcher's command, the last one if it is given again, and "" for a switch;
+  /// nothing if it is not given. The launcher's flags are the words from `from` up to the script, which is
+  /// the first word NAME.py, -m, --module or --. Dashes and underscores within a name are the same, and so
+  /// are --x=v and
+  /// --x v, -n 4 and -n4.
+  [[nodiscard]] std::optional<std::string_view> given_in(const std::vector<std::string>& words,
+                                                         std::size_t from) const;
+};
+
 // clang-format off
 ///     starts   = ["accelerate launch", "-m accelerate.commands.launch"]   required; the program without its folder
 ///     unless   = ["-H|--host", "--backend=ray"]   with one of these flags the command stays as it is
@@ -36,7 +46,17 @@ std::string_view take_entry(std::string_view& file, char key);
 ///     [set]                                       variables, unless they are set
 ///     A_VARIABLE = "{nnodes}"
 // clang-format on
-LauncherFile read_launcher(std::string_view document, std::string_view path, Faults& faults);
+struct LauncherFile {
+  std::string path;
+  std::vector<std::string> starts;
+  std::vector<DescribedFlag> unless, flags, first, others;
+  std::string hostfile, warning;
+  Variables set;
+  bool operator==(const LauncherFile&) const = default;
+};
+
+/// Reads one document; every fault begins with "PATH:LINE: " and names `path`. A list of one may be a string.
+LauncherFile read_launcher(std::string_view document, const std::string& path, Faults& faults);
 
 /// The same for a file.
 LauncherFile read_launcher_file(const std::string& path, const Node& node, Faults& faults);

@@ -7,9 +7,8 @@
 #include <utility>
 
 #include "base/text.h"
-#include "launchers/by_name/flags.h"
-#include "launchers/native/placeholders.h"
-#include "launchers/native/worker.h"
+#include "launchers/native/native_plan.h"
+#include "node/process.h"
 #include "topology/python_words.h"
 
 namespace rankshim::by_name {
@@ -55,7 +54,7 @@ class Finder {
     for (std::size_t at = 0; at < command.size(); ++at) {
       if (is_launcher(command, at)) return true;
       const std::string_view word = command[at], name = base_name(word);
-      if (is_one_of(name, "sh bash dash zsh ksh")) return find_in_shell(command, at);
+      if (is_shell(name)) return find_in_shell(command, at);
       // Each executes what follows its options and at most one argument (`conda run`, `gosu USER`).
       if (is_one_of(name,
                     "env nohup nice ionice chrt taskset timeout time setsid gosu su-exec setpriv sudo tini "
@@ -79,9 +78,7 @@ class Finder {
     if (name.empty()) return false;
     add_builtin_launchers(name, files_);
     for (LauncherFile& file : files_) {
-      std::string_view rest = file;
-      for (auto start = take_entry(rest, key::starts); !start.empty();
-           start = take_entry(rest, key::starts)) {
+      for (const std::string& start : file.starts) {
         found_.flags_at = end_of_words(command, at, python, start);
         if (found_.flags_at == 0) continue;
         found_.name = start.substr(start.starts_with("-m ") ? 3 : 0);
@@ -126,37 +123,24 @@ class Filler {
       : choice_(choice),
         input_(input),
         launcher_(launcher),
-        given_(launcher.words, launcher.flags_at),
+        file_(*launcher.file),
         job_(native::static_job(input.topology, input.settings)),
         values_(values_of(job_)) {}
 
   void fill() {
-    if (has_one_of(key::unless)) return;
-    std::string_view rest = launcher_.file;
-    if (const auto warning = take_entry(rest, key::warning); !warning.empty()) warn(warning);
-    if (has_flags() && !takes_flags()) return;
+    if (has_one_of(file_.unless)) return;
+    if (!file_.warning.empty()) warn(file_.warning);
+    if (!file_.flags.empty() && !takes_flags()) return;
     take_given();
     if (!launcher_.in_shell) add_flags();
-    each(key::set, [&](std::string_view entry) {
-      const std::string_view name = take_part(entry, "=");
-      if (input_.node.environment().get(name)) return;
-      choice_.variables.emplace_back(name, filled_in(entry, values_));
-      choice_.filled_by = path();
-    });
+    for (const auto& [name, value] : file_.set) {
+      if (input_.node.environment().get(name)) continue;
+      choice_.variables.emplace_back(name, filled_in(value, values_));
+      choice_.filled_by = file_.path;
+    }
   }
 
  private:
-  template <class See>
-  void each(char key, const See& see) const {
-    std::string_view rest = launcher_.file;
-    for (auto entry = take_entry(rest, key); !entry.empty(); entry = take_entry(rest, key)) see(entry);
-  }
-
-  [[nodiscard]] std::string_view path() const {
-    std::string_view rest = launcher_.file;
-    return take_line(rest);
-  }
-
   void warn(std::string_view what) const {
     choice_.warnings.push_back(fmt::format("{}: {}", launcher_.name, what));
   }
@@ -167,21 +151,17 @@ class Filler {
     return values;
   }
 
-  /// Whether one of the flags is given, with the value that the file names, if any.
-  [[nodiscard]] bool has_one_of(char key) const {
-    bool has = false;
-    each(key, [&](std::string_view entry) {
-      const DescribedFlag flag(entry);
-      const auto given = given_.value(flag);
-      has |= given &&
-             (flag.value.empty() || flag.value.find('{') != std::string_view::npos || *given == flag.value);
-    });
-    return has;
+  [[nodiscard]] std::optional<std::string_view> given(const DescribedFlag& flag) const {
+    return flag.given_in(launcher_.words, launcher_.flags_at);
   }
 
-  [[nodiscard]] bool has_flags() const {
-    std::string_view rest = launcher_.file;
-    return !take_entry(rest, key::flags).empty();
+  /// Whether one of the flags is given, with the value that the file names, if any.
+  [[nodiscard]] bool has_one_of(const std::vector<DescribedFlag>& flags) const {
+    return std::ranges::any_of(flags, [this](const DescribedFlag& flag) {
+      const auto value = given(flag);
+      return value &&
+             (flag.value.empty() || flag.value.find('{') != std::string::npos || *value == flag.value);
+    });
   }
 
   /// Whether flags can be added and mean something; else a warning, unless the user gave some.
@@ -191,9 +171,9 @@ class Filler {
       return false;
     }
     if (!launcher_.in_shell) return true;
-    if (has_one_of(key::flags)) return false;
+    if (has_one_of(file_.flags)) return false;
     std::string names;
-    each(key::flags, [&](std::string_view entry) { (names += ' ') += DescribedFlag(entry).name; });
+    for (const DescribedFlag& flag : file_.flags) (names += ' ') += flag.name();
     warn(
         "rankshim does not change a shell's text, and each node works alone unless you write these flags "
         "there:" +
@@ -204,8 +184,8 @@ class Filler {
   /// What the user gave replaces the platform's value, also in other flags.
   void take_given() {
     Values given;
-    for (const char key : {key::flags, key::first, key::others})
-      each(key, [&](std::string_view entry) { take_given(DescribedFlag(entry), given); });
+    for (const auto* flags : {&file_.flags, &file_.first, &file_.others})
+      for (const DescribedFlag& flag : *flags) take_given(flag, given);
     for (const auto& [name, text] : given) {
       const unsigned number = parse_count(text).value_or(0);
       if (name == "nnodes") job_.nodes = number;
@@ -222,19 +202,19 @@ class Filler {
   }
 
   void take_given(const DescribedFlag& flag, Values& all) const {
-    const auto given = given_.value(flag);
+    const auto value = given(flag);
     const std::string_view name = flag.placeholder();
-    if (!given || flag.value.find('{') == std::string_view::npos || name == "hostfile") return;
+    if (!value || flag.value.find('{') == std::string::npos || name == "hostfile") return;
     const bool counts = !name.empty() && !name.starts_with("master") && name != "run_id";
-    if (counts && !parse_count(*given)) return;  // --devices=auto
+    if (counts && !parse_count(*value)) return;  // --devices=auto
     const std::string expected = filled_in(flag.value, values_);
-    if (*given != expected && !same_host(*given, expected) && !is_guess(flag.value)) {
+    if (*value != expected && !same_host(*value, expected) && !is_guess(flag.value)) {
       warn(fmt::format(
           "{}={} contradicts the platform's {} (rankshim explain shows where it is from); the command's "
           "value is used",
-          flag.name, *given, std::string_view(expected)));
+          flag.name(), *value, expected));
     }
-    if (!name.empty()) all.emplace_back(name, *given);
+    if (!name.empty()) all.emplace_back(name, *value);
   }
 
   /// Whether the value is rankshim's own guess, which may differ from what the user wrote.
@@ -251,46 +231,43 @@ class Filler {
 
   void add_flags() {
     const bool first = job_.node_rank == 0;
-    std::string_view rest = launcher_.file;
+    const auto& own_role = first ? file_.first : file_.others;
+    const auto& other_role = first ? file_.others : file_.first;
     std::vector<std::string> added;
-    const auto add = [&](std::string_view entry) { add_flag(DescribedFlag(entry), added); };
-    each(key::flags, add);
-    const std::string_view other_role = take_entry(rest, first ? key::others : key::first);
-    if (other_role.empty() || !given_.value(DescribedFlag(other_role)))
-      each(first ? key::first : key::others, add);
-    else
-      warn(fmt::format("{} is not for node {}, where it is given", DescribedFlag(other_role).name,
-                       job_.node_rank));
+    for (const DescribedFlag& flag : file_.flags) add_flag(flag, added);
+    if (!other_role.empty() && given(other_role.front())) {
+      warn(
+          fmt::format("{} is not for node {}, where it is given", other_role.front().name(), job_.node_rank));
+    } else {
+      for (const DescribedFlag& flag : own_role) add_flag(flag, added);
+    }
     if (added.empty()) return;
-    choice_.filled_by = path();
+    choice_.filled_by = file_.path;
     choice_.filled = launcher_.words;
     choice_.filled.insert(choice_.filled.begin() + static_cast<std::ptrdiff_t>(launcher_.flags_at),
                           added.begin(), added.end());
   }
 
   void add_flag(const DescribedFlag& flag, std::vector<std::string>& added) {
-    if (given_.value(flag)) return;
+    if (given(flag)) return;
     if (flag.placeholder() == "hostfile") write_hostfile();
-    std::string word(flag.name);
+    std::string& word = added.emplace_back(flag.name());
     const std::string text = filled_in(flag.value, values_);
     if (flag.between == '=') (word += '=') += text;
-    added.push_back(std::move(word));
     if (flag.between == ' ') added.push_back(text);
   }
 
   /// One line for each node.
   void write_hostfile() {
-    std::string_view rest = launcher_.file;
-    const std::string_view line = take_entry(rest, key::hostfile);
     native::StaticJob other = job_;
     for (other.node_rank = 0; other.node_rank < job_.nodes; ++other.node_rank)
-      (choice_.hostfile += filled_in(line, values_of(other))) += '\n';
+      (choice_.hostfile += filled_in(file_.hostfile, values_of(other))) += '\n';
   }
 
   LaunchChoice& choice_;
   const LaunchInput& input_;
   const NamedLauncher& launcher_;
-  const GivenFlags given_;
+  const LauncherFile& file_;
   native::StaticJob job_;
   Values values_;
 };

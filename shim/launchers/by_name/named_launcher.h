@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -11,11 +12,11 @@ namespace rankshim::by_name {
 
 /// A launcher that a command starts by its own name.
 struct NamedLauncher {
-  LauncherFile file;               ///< empty: there is none
-  std::string name;                ///< for messages: "accelerate launch"
-  std::vector<std::string> words;  ///< the command, or that part of a shell's text
-  std::size_t flags_at = 0;        ///< the index of the first word after the launcher's own
-  bool in_shell = false;           ///< in a shell's text, which rankshim does not change
+  std::optional<LauncherFile> file;  ///< nothing: there is none
+  std::string name;                  ///< for messages: "accelerate launch"
+  std::vector<std::string> words;    ///< the command, or that part of a shell's text
+  std::size_t flags_at = 0;          ///< the index of the first word after the launcher's own
+  bool in_shell = false;             ///< in a shell's text, which rankshim does not change
 };
 
 /// The launcher that the command starts, possibly behind programs that execute another one (`env X=Y`,

@@ -6,10 +6,104 @@
 #include <array>
 #include <utility>
 
-#include "launchers/native/worker.h"
+#include "base/text.h"
 #include "node/numa.h"
 
 namespace rankshim::native {
+namespace {
+
+std::string text(unsigned number) { return std::to_string(number); }
+
+void replace(Variables& variables, Variables::value_type variable) {
+  std::erase_if(variables, [&](const auto& one) { return one.first == variable.first; });
+  variables.push_back(std::move(variable));
+}
+
+}  // namespace
+
+std::string filled_in(std::string_view word, const Placeholders& placeholders) {
+  std::string out;
+  for (auto brace = word.find('{'); brace != std::string_view::npos; brace = word.find('{')) {
+    const std::string_view rest = word.substr(brace + 1);
+    const bool doubled = rest.starts_with('{');
+    const std::string_view end = doubled ? "}}" : "}";
+    const auto at = rest.find(end, doubled ? 1 : 0);
+    const std::string_view name = at == std::string_view::npos
+                                      ? std::string_view()
+                                      : rest.substr(doubled ? 1 : 0, at - (doubled ? 1 : 0));
+    const auto found = std::ranges::find(placeholders, name, &Placeholders::value_type::first);
+    const bool of_shell = brace > 0 && word[brace - 1] == '$';
+    const bool macro = of_shell && !doubled && name == "local_rank";
+    out += word.substr(0, macro ? brace - 1 : brace);
+    if (found == placeholders.end() || (of_shell && !macro)) {
+      out += '{';
+      word = rest;
+      continue;
+    }
+    out += doubled ? "{" + std::string(name) + "}" : found->second;
+    word = rest.substr(at + end.size());
+  }
+  return out += word;
+}
+
+std::vector<std::string> filled_in(std::vector<std::string> words, const Placeholders& placeholders) {
+  for (std::string& word : words) word = filled_in(word, placeholders);
+  return words;
+}
+
+StaticJob static_job(const Topology& topology, const Settings& settings) {
+  const Master* master = topology.master();
+  const auto* node = topology.as<StaticNode>();
+  return {.nodes = topology.nodes().value_or(0),
+          .node_rank = topology.node_rank().value_or(0),
+          .workers = topology.workers(),
+          .first_rank = node != nullptr ? node->first_rank() : 0,
+          .world_size = node != nullptr ? node->world_size() : topology.workers(),
+          .max_restarts = topology.max_restarts(),
+          .master_addr = master != nullptr ? master->host : std::string(),
+          .master_port = master != nullptr ? master->port : 0U,
+          .run_id = std::string(topology.facts.text(Fact::run_id)),
+          .binds = settings.text(Option::bind) == "numa",
+          .variables = user_variables(settings)};
+}
+
+unsigned rank_of(const StaticJob& job, const Worker& worker) { return job.first_rank + worker.local_rank; }
+
+std::string log_folder_template(const std::string& log_dir, std::string_view run_id) {
+  std::string name(run_id);
+  std::ranges::replace(name, '/', '_');
+  return log_dir + "/" + name + "_XXXXXX";
+}
+
+std::string worker_folder(const std::string& folder, unsigned attempt, unsigned local_rank) {
+  return folder + "/attempt_" + text(attempt) + "/" + text(local_rank);
+}
+
+std::string error_file(const std::string& worker_folder) { return worker_folder + "/error.json"; }
+
+Variables worker_variables(const StaticJob& job, const Worker& worker) {
+  const std::string rank = text(rank_of(job, worker));
+  Variables variables = {{"RANK", rank},
+                         {"LOCAL_RANK", text(worker.local_rank)},
+                         {"ROLE_RANK", rank},
+                         {"TORCHELASTIC_RESTART_COUNT", text(worker.attempt)}};
+  if (!worker.error_file.empty()) variables.emplace_back("TORCHELASTIC_ERROR_FILE", worker.error_file);
+  const Placeholders placeholders = placeholders_of(job, worker);
+  for (const auto& [name, value] : job.variables) replace(variables, {name, filled_in(value, placeholders)});
+  return variables;
+}
+
+Placeholders placeholders_of(const StaticJob& job, const Worker& worker) {
+  return {{"rank", text(rank_of(job, worker))},
+          {"world_size", text(job.world_size)},
+          {"local_rank", text(worker.local_rank)},
+          {"local_world_size", text(job.workers)},
+          {"node_rank", text(job.node_rank)},
+          {"nnodes", text(job.nodes)},
+          {"master_addr", job.master_addr},
+          {"master_port", text(job.master_port)},
+          {"run_id", job.run_id}};
+}
 
 Faults check(const LaunchInput& input, bool is_torchrun) {
   const Topology& topology = input.topology;
@@ -60,11 +154,21 @@ void choose_for_workers(LaunchChoice& choice, const LaunchInput& input) {
 
 void change_for_workers(EnvironmentChange& change, const LaunchInput& input) {
   const Environment& environment = input.node.environment();
+  const StaticJob job = static_job(input.topology, input.settings);
+  const Variables common = {{"WORLD_SIZE", text(job.world_size)},
+                            {"LOCAL_WORLD_SIZE", text(job.workers)},
+                            {"GROUP_RANK", text(job.node_rank)},
+                            {"GROUP_WORLD_SIZE", text(job.nodes)},
+                            {"ROLE_NAME", std::string(environment.get("PET_ROLE").value_or("default"))},
+                            {"ROLE_WORLD_SIZE", text(job.world_size)},
+                            {"MASTER_ADDR", job.master_addr},
+                            {"MASTER_PORT", text(job.master_port)},
+                            {"TORCHELASTIC_RUN_ID", job.run_id},
+                            {"TORCHELASTIC_MAX_RESTARTS", text(job.max_restarts)}};
   auto& [set, unset] = change;
-  for (auto& variable : common_variables(static_job(input.topology, input.settings), environment)) {
-    std::erase_if(set, [&](const auto& entry) { return entry.first == variable.first; });
-    set.push_back(std::move(variable));
-  }
+  for (const auto& variable : common) replace(set, variable);
+  constexpr std::string_view async_errors = "TORCH_NCCL_ASYNC_ERROR_HANDLING";
+  if (!environment.has(async_errors)) replace(set, {std::string(async_errors), "1"});
   // Each worker gets a different value of these, or they belong to an agent.
   for (const std::string_view name : {"RANK", "LOCAL_RANK", "ROLE_RANK", "TORCHELASTIC_RESTART_COUNT",
                                       "TORCHELASTIC_ERROR_FILE", "TORCHELASTIC_USE_AGENT_STORE"}) {

@@ -1,13 +1,70 @@
 #pragma once
 
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/fault.h"
+#include "node/environment.h"
 #include "plan/launch.h"
 
-/// The native launcher's part of a launch plan; pure.
+/// The native launcher's part of a launch plan, and the variables and arguments of one worker; pure.
 namespace rankshim::native {
+
+/// Names without braces, and their values.
+using Placeholders = std::vector<std::pair<std::string_view, std::string>>;
+
+/// A word of a command with its placeholders filled in: {NAME} becomes the value of that name, and {{NAME}}
+/// the text {NAME}. Everything else is unchanged, other names in braces too, so that JSON and templates
+/// survive. A brace after a `$` belongs to the shell and is unchanged, except ${local_rank}, which torchrun
+/// fills in as well (torch/distributed/elastic/utils/api.py, macros).
+std::string filled_in(std::string_view word, const Placeholders& placeholders);
+std::vector<std::string> filled_in(std::vector<std::string> words, const Placeholders& placeholders);
+
+/// A job whose nodes and ranks are known from the beginning, and whose nodes have equally many workers.
+struct StaticJob {
+  unsigned nodes = 1;
+  unsigned node_rank = 0;
+  unsigned workers = 1;     ///< on this node
+  unsigned first_rank = 0;  ///< of these
+  unsigned world_size = 1;
+  unsigned max_restarts = 0;
+  std::string master_addr;  ///< without brackets
+  unsigned master_port = 0;
+  std::string run_id;
+  bool binds = false;   ///< each worker runs near its accelerator
+  Variables variables;  ///< the user's for each worker; their values may have placeholders
+};
+
+StaticJob static_job(const Topology& topology, const Settings& settings);
+
+/// A worker, and the start of the job that it belongs to.
+struct Worker {
+  unsigned local_rank = 0;
+  unsigned attempt = 0;    ///< 0, and one more for each restart
+  std::string error_file;  ///< the file for its exception; empty: none
+};
+
+/// The worker's rank in the whole job: a node's ranks follow each other.
+unsigned rank_of(const StaticJob& job, const Worker& worker);
+
+/// The pattern of the name of a job's folder in the user's folder for logs. It is a new one for each run, and
+/// its content has torchrun's layout (torch/distributed/elastic/multiprocessing/api.py, DefaultLogsSpecs).
+std::string log_folder_template(const std::string& log_dir, std::string_view run_id);
+
+/// A worker's folder in the job's folder. Nothing makes it for torch.
+std::string worker_folder(const std::string& folder, unsigned attempt, unsigned local_rank);
+/// The file there for the worker's exception.
+std::string error_file(const std::string& worker_folder);
+
+/// The variables of each worker besides those that all have in common (change_for_workers). They include the
+/// user's, which replace others.
+Variables worker_variables(const StaticJob& job, const Worker& worker);
+
+/// The placeholders of this worker: {rank}, {world_size}, {local_rank}, {local_world_size}, {node_rank},
+/// {nnodes}, {master_addr}, {master_port}, {run_id}.
+Placeholders placeholders_of(const StaticJob& job, const Worker& worker);
 
 /// Why rankshim cannot start this job's workers itself; nothing if it can.
 Faults check(const LaunchInput& input, bool is_torchrun);
@@ -18,7 +75,10 @@ bool would_serve(const LaunchInput& input);
 /// The script's interpreter, chosen as torchrun chooses that of its workers, and the folder for logs.
 void choose_for_workers(LaunchChoice& choice, const LaunchInput& input);
 
-/// The variables that all workers have in common, without those of another launcher.
+/// The variables that all workers have in common, without those of another launcher. With worker_variables
+/// they are those that torchrun sets (torch/distributed/elastic/agent/server/local_elastic_agent.py,
+/// _start_workers), without those about an agent. TORCHELASTIC_USE_AGENT_STORE is not set, so that the worker
+/// of rank 0 hosts the store (torch/distributed/rendezvous.py).
 void change_for_workers(EnvironmentChange& change, const LaunchInput& input);
 
 /// The workers of a plan that is only shown. `folder` is rankshim's.

@@ -1,29 +1,29 @@
 #pragma once
 
 #include <array>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/posix/stream_descriptor.hpp>
 #include <cstddef>
-#include <cstdint>
+#include <deque>
+#include <memory>
 #include <string>
 #include <string_view>
-#include <vector>
+
+#include "loop/timer.h"
 
 namespace rankshim::native {
 
 /// Writes what the workers print to two descriptors, rankshim's stdout and stderr, in whole lines, each after
 /// its worker's prefix. A line of more than `longest_line` bytes is divided. As long as stdout or stderr
 /// takes nothing, nothing more is read for it: a worker that writes to a pipe then waits, as it would without
-/// rankshim. Nothing here waits, unless stdout or stderr is a regular file (base/log.h), but for
-/// 50 µs while lines come fast.
+/// rankshim. Nothing here waits, unless stdout or stderr is a regular file (base/log.h).
 class Relay {
  public:
   static constexpr std::size_t longest_line = std::size_t{64} << 10U;
   static constexpr std::size_t pipe_size = std::size_t{256}
                                            << 10U;  ///< of a worker's pipe, if the kernel lets it
 
-  Relay(int out, int error);
-  ~Relay();
-  Relay(const Relay&) = delete;
-  Relay& operator=(const Relay&) = delete;
+  Relay(boost::asio::io_context& io, int out, int error);
 
   /// Relays from a new pipe to `target`, one of the two. Returns the worker's end, which is
   /// close-on-exec; −1, with errno, if that is refused.
@@ -32,51 +32,59 @@ class Relay {
   /// Relays what is written to the file. Returns false, with errno, if that is refused.
   bool add_file(const std::string& path, int target, const std::string& prefix);
 
-  /// Becomes readable when serve() has something to do.
-  [[nodiscard]] int descriptor() const { return epoll_; }
-
-  /// Reads and writes a part of what can be read and written now.
-  void serve();
-
   /// To be called when all workers have ended: the rest of a line is a line, and nothing more is expected of
   /// a pipe that another process still has.
   void finish();
 
-  /// Whether serve() has more to do, now or when stdout or stderr takes more.
+  /// Whether there is more to write, now or when stdout or stderr takes more.
   [[nodiscard]] bool has_more() const;
 
  private:
+  using Descriptor = boost::asio::posix::stream_descriptor;
   /// What is written to.
   struct Console {
     int descriptor;
+    Descriptor full;   // a duplicate of it, open while it takes nothing
     std::string text;  // whole lines
     std::size_t written = 0;
     bool warned = false;
   };
   /// What is read.
   struct Stream {
-    int descriptor;
+    Descriptor descriptor;
     bool is_file;
     Console* console;
     std::string prefix;
     std::string unfinished;  // the begin of a line
-    bool ready = false;      // to be read
+    bool due = false;        // to be read
   };
 
-  bool arm(int descriptor, std::uint32_t events, std::uint64_t what);
   [[nodiscard]] Console& console_of(int target);
-  void take_events();
-  std::size_t read(std::size_t index);
+  /// Adds what is read from `descriptor`; returns errno if the loop cannot watch it.
+  int add(int descriptor, bool is_file, int target, const std::string& prefix);
+  /// A handler for the loop, which does nothing once the relay is gone: it may be queued already then.
+  template <class Act>
+  [[nodiscard]] auto handler(Act act) const {
+    return [exists = std::weak_ptr<bool>(exists_), act](const boost::system::error_code& error) {
+      if (!error && !exists.expired()) act();
+    };
+  }
+  void wait_for(Stream& pipe);
+  void wait_for_files();
+  bool wait_for(Console& console);
+  void serve();
+  void read(Stream& stream);
   static void add_lines(Stream& stream, std::string_view text);
   static void end_line(Stream& stream);
   void write(Console& console);
 
-  int epoll_;
-  int again_;  // is always readable, so that a wait for it ends at once
-  int inotify_ = -1;
+  Descriptor inotify_;
+  bool waits_for_files_ = false;
+  loop::Timer soon_;
   bool finishing_ = false;
   std::array<Console, 2> consoles_;
-  std::vector<Stream> streams_;
+  std::deque<Stream> streams_;  // which stay where they are
+  std::shared_ptr<bool> exists_ = std::make_shared<bool>(true);
 };
 
 }  // namespace rankshim::native

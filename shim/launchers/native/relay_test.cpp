@@ -6,7 +6,9 @@
 
 #include <algorithm>
 #include <array>
+#include <boost/asio/io_context.hpp>
 #include <catch2/catch.hpp>
+#include <chrono>
 #include <cstdlib>
 #include <vector>
 
@@ -60,13 +62,14 @@ struct Worker {
   }
 };
 
-bool wants_to_serve(const Relay& relay) {
-  pollfd ready{relay.descriptor(), POLLIN, 0};
-  return poll(&ready, 1, 0) == 1;
-}
+boost::asio::io_context io;
 
-void serve_all(Relay& relay) {
-  while (wants_to_serve(relay)) relay.serve();
+/// Lets the loop do what it can: it has a pause of 50 µs between two reads. Returns whether it did anything.
+bool serve_all() {
+  io.restart();
+  bool served = false;
+  while (io.run_one_for(std::chrono::milliseconds(2)) > 0) served = true;
+  return served;
 }
 
 }  // namespace
@@ -74,28 +77,28 @@ void serve_all(Relay& relay) {
 TEST_CASE("each line gets its worker's prefix, and the begin of a line waits for its end", "[relay]") {
   const Console out;
   const Console error;
-  Relay relay(out.in(), error.in());
+  Relay relay(io, out.in(), error.in());
   Worker first(relay, out.in(), "[0] ");
   const Worker second(relay, out.in(), "[1] ");
   const Worker third(relay, error.in(), "[1] ");
   first.print("a\n\nb\nbegin");
   second.print("other\n");
   third.print("to stderr\n");
-  serve_all(relay);
+  serve_all();
   CHECK(out.taken() == "[0] a\n[0] \n[0] b\n[1] other\n");
   CHECK(error.taken() == "[1] to stderr\n");
   first.print(" and end\nlast");
-  serve_all(relay);
+  serve_all();
   CHECK(out.taken() == "[0] begin and end\n");
   first.quit();
-  serve_all(relay);
+  serve_all();
   CHECK(out.taken() == "[0] last\n");
   CHECK_FALSE(relay.has_more());
 }
 
 TEST_CASE("what another process could still write to a pipe is not waited for at the end", "[relay]") {
   const Console out;
-  Relay relay(out.in(), out.in());
+  Relay relay(io, out.in(), out.in());
   const Worker worker(relay, out.in(), "[0] ");
   worker.print("a\nrest");
   relay.finish();
@@ -105,19 +108,18 @@ TEST_CASE("what another process could still write to a pipe is not waited for at
 
 TEST_CASE("there is nothing to do while nothing is written", "[relay]") {
   const Console out;
-  Relay relay(out.in(), out.in());
+  Relay relay(io, out.in(), out.in());
   const Worker worker(relay, out.in(), "");
-  serve_all(relay);
+  serve_all();
   worker.print("line\n");
-  CHECK(wants_to_serve(relay));
-  serve_all(relay);
-  CHECK_FALSE(wants_to_serve(relay));
+  CHECK(serve_all());
+  CHECK_FALSE(serve_all());
 }
 
 TEST_CASE("while nothing reads their output, the workers wait, and afterwards nothing is missing",
           "[relay]") {
   const Console out;
-  Relay relay(out.in(), out.in());
+  Relay relay(io, out.in(), out.in());
   Worker first(relay, out.in(), "[0] ");
   Worker second(relay, out.in(), "[1] ");
   std::array<std::string, 2> left;
@@ -128,19 +130,19 @@ TEST_CASE("while nothing reads their output, the workers wait, and afterwards no
   for (int i = 0; i < 100; ++i) {
     first.print_what_fits(left[0]);
     second.print_what_fits(left[1]);
-    serve_all(relay);
+    serve_all();
   }
   // A pipe for each worker, what was read from it at once, and rankshim's stdout.
   CHECK(all - left[0].size() <= Relay::pipe_size + 2 * Relay::longest_line);
   CHECK(relay.has_more());
-  CHECK_FALSE(wants_to_serve(relay));
+  CHECK_FALSE(serve_all());
   std::string text;
   while (!left[0].empty() || !left[1].empty() || relay.has_more()) {
     text += out.taken(10'000);
-    serve_all(relay);
+    serve_all();
     first.print_what_fits(left[0]);
     second.print_what_fits(left[1]);
-    serve_all(relay);
+    serve_all();
   }
   first.quit();
   second.quit();
@@ -159,17 +161,17 @@ TEST_CASE("while nothing reads their output, the workers wait, and afterwards no
 
 TEST_CASE("a line without an end is divided, and no byte of it is lost", "[relay]") {
   const Console out;
-  Relay relay(out.in(), out.in());
+  Relay relay(io, out.in(), out.in());
   Worker worker(relay, out.in(), "[7] ");
   std::string left(1'000'000, 'x');
   std::string text;
   while (!left.empty()) {
     worker.print_what_fits(left);
-    serve_all(relay);
+    serve_all();
     text += out.taken();
   }
   worker.quit();
-  for (serve_all(relay); relay.has_more(); serve_all(relay)) text += out.taken();
+  for (serve_all(); relay.has_more(); serve_all()) text += out.taken();
   text += out.taken();
   CHECK(std::ranges::count(text, 'x') == 1'000'000);
   CHECK(text.starts_with("[7] " + std::string(Relay::longest_line, 'x') + "\n[7] x"));
@@ -178,10 +180,10 @@ TEST_CASE("a line without an end is divided, and no byte of it is lost", "[relay
 
 TEST_CASE("without a prefix, the text itself is relayed", "[relay]") {
   const Console out;
-  Relay relay(out.in(), out.in());
+  Relay relay(io, out.in(), out.in());
   const Worker worker(relay, out.in(), "");
   worker.print("a\n\nb\nbegin");
-  serve_all(relay);
+  serve_all();
   CHECK(out.taken() == "a\n\nb\n");
 }
 
@@ -189,18 +191,18 @@ TEST_CASE("what is written to a file is relayed too", "[relay]") {
   const Console out;
   std::string path = "/tmp/rankshim-relay-XXXXXX";
   const int file = mkstemp(path.data());
-  Relay relay(out.in(), out.in());
+  Relay relay(io, out.in(), out.in());
   REQUIRE(relay.add_file(path, out.in(), "[3] "));
-  serve_all(relay);
-  CHECK_FALSE(wants_to_serve(relay));
+  serve_all();
+  CHECK_FALSE(serve_all());
   const std::string lines(50'000, '\n');
   REQUIRE(write(file, "a\nbegin", 7) == 7);
-  serve_all(relay);
+  serve_all();
   CHECK(out.taken() == "[3] a\n");
   REQUIRE(write(file, lines.data(), lines.size()) == 50'000);
   close(file);
   std::string text;
-  for (serve_all(relay); relay.has_more(); serve_all(relay)) text += out.taken();
+  for (serve_all(); relay.has_more(); serve_all()) text += out.taken();
   text += out.taken();
   CHECK(text.starts_with("[3] begin\n[3] \n"));
   CHECK(std::ranges::count(text, '[') == 50'000);
@@ -208,12 +210,12 @@ TEST_CASE("what is written to a file is relayed too", "[relay]") {
 }
 
 TEST_CASE("a console that is gone costs the lines, and not the worker", "[relay]") {
-  Relay relay(-1, -1);  // writing fails
+  Relay relay(io, -1, -1);  // writing fails
   const Worker worker(relay, -1, "[0] ");
   worker.print("line\n");
-  serve_all(relay);
+  serve_all();
   CHECK_FALSE(relay.has_more());
   worker.print("line\n");
-  serve_all(relay);
+  serve_all();
   CHECK_FALSE(relay.has_more());
 }

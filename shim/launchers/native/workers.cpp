@@ -1,11 +1,14 @@
 #include "launchers/native/workers.h"
 
+#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
+#include <iterator>
 #include <utility>
 
 #include "base/log.h"
@@ -14,18 +17,27 @@
 namespace rankshim::native {
 
 using supervise::Command;
-using supervise::Process;
 using supervise::WorkerState;
 
-std::string Workers::attempt_folder() const {
-  return folder_.empty() ? std::string() : folder_ + "/attempt_" + std::to_string(attempt_);
+std::string make_log_folder(const std::string& log_dir, std::string_view run_id) {
+  std::string path = log_folder_template(log_dir, run_id);
+  if (mkdtemp(path.data()) != nullptr) return path;
+  log::warn(
+      "cannot make a folder in {} ({}): the workers' output comes here, and their exceptions will not be "
+      "known",
+      log_dir, std::strerror(errno));
+  return {};
 }
 
 std::vector<Command> Workers::workers_to_start(const Command& command) {
   workers_.clear();
-  ends_.clear();
-  output_ = std::make_unique<Output>(output_plan_);
-  const std::string folder = attempt_folder();
+  record_.ends.clear();
+  record_.attempts = attempt_ + 1;
+  record_.error_folder = folder_.empty() ? std::string() : folder_ + "/attempt_" + std::to_string(attempt_);
+  close_workers_ends();
+  relay_.reset();
+  if (output_.tee || output_.prefix) relay_ = std::make_unique<Relay>(io_, STDOUT_FILENO, STDERR_FILENO);
+  const std::string& folder = record_.error_folder;
   bool made = !folder.empty() && mkdir(folder.c_str(), 0700) == 0;
   std::vector<Command> commands;
   std::string bound;
@@ -47,7 +59,7 @@ std::vector<Command> Workers::workers_to_start(const Command& command) {
     commands.push_back({.argv = filled_in(command.argv, placeholders_of(job_, worker)),
                         .environment = std::move(environment).entries(),
                         .affinity = near.affinity});
-    commands.back().output = output_->open(made ? own : std::string(), rank_of(job_, worker));
+    commands.back().output = open_output(made ? own : std::string(), rank_of(job_, worker));
   }
   if (!made && !folder.empty())
     log::warn("cannot make a folder in {} ({}): the workers' exceptions will not be known", folder_,
@@ -56,10 +68,45 @@ std::vector<Command> Workers::workers_to_start(const Command& command) {
   return commands;
 }
 
-void Workers::started(boost::asio::io_context& io, const std::vector<pid_t>& processes,
+/// Returns the descriptors that become a worker's stdout and stderr; −1, after a warning if that was not
+/// planned: rankshim's own. The files are stdout.log and stderr.log in the worker's folder; empty: none.
+std::array<int, 2> Workers::open_output(const std::string& worker_folder, unsigned rank) {
+  const std::string prefix = output_.prefix ? "[" + std::to_string(rank) + "] " : std::string();
+  std::array<int, 2> ends = {-1, -1};
+  if (!worker_folder.empty() && output_.to_files)
+    ends = {open_file(worker_folder + "/stdout.log", STDOUT_FILENO, prefix),
+            open_file(worker_folder + "/stderr.log", STDERR_FILENO, prefix)};
+  else if (output_.prefix)
+    ends = {open_pipe(STDOUT_FILENO, prefix), open_pipe(STDERR_FILENO, prefix)};
+  std::ranges::copy_if(ends, std::back_inserter(workers_ends_), [](int end) { return end >= 0; });
+  return ends;
+}
+
+int Workers::open_file(const std::string& path, int target, const std::string& prefix) {
+  const int file = open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_NOCTTY | O_CLOEXEC, 0666);
+  if (file < 0)
+    log::warn("cannot write {} ({}): the worker's output comes here", path, std::strerror(errno));
+  else if (output_.tee && !relay_->add_file(path, target, prefix))
+    log::warn("cannot follow {} ({}): what is written there does not come here", path, std::strerror(errno));
+  return file;
+}
+
+int Workers::open_pipe(int target, const std::string& prefix) {
+  const int pipe = relay_->add_pipe(target, prefix);
+  if (pipe < 0) log::warn("cannot put {}before a worker's lines: {}", prefix, std::strerror(errno));
+  return pipe;
+}
+
+void Workers::close_workers_ends() {
+  for (const int end : workers_ends_) close(end);
+  workers_ends_.clear();
+}
+
+void Workers::started(boost::asio::io_context& /*io*/, const std::vector<pid_t>& processes,
                       Clock::time_point when, const std::vector<std::string>& /*environment*/) {
-  output_->started(io);
-  if (!first_at_) first_at_ = when;
+  close_workers_ends();
+  if (!record_.first_at) record_.first_at = when;
+  record_.seen = static_cast<unsigned>(processes.size());
   for (const pid_t process : processes) {
     const auto local_rank = static_cast<unsigned>(workers_.size());
     workers_.push_back({process, local_rank, rank_of(job_, {.local_rank = local_rank}), false});
@@ -71,26 +118,12 @@ void Workers::reaped(pid_t process, int status) {
       workers_, [process](const WorkerState& worker) { return worker.pid == process && !worker.ended; });
   if (found == workers_.end()) return;
   found->ended = true;
-  ends_.push_back({process, found->local_rank, found->rank, status, true, Clock::now()});
-  tell_end(ends_.back());
+  record_.ends.push_back({process, found->local_rank, found->rank, status, true, Clock::now()});
+  tell_end(record_.ends.back());
 }
-
-std::vector<WorkerState> Workers::workers() const { return workers_; }
-
-supervise::WorkerRecord Workers::record() const {
-  supervise::WorkerRecord record;
-  record.ends = ends_;
-  record.seen = static_cast<unsigned>(workers_.size());
-  record.first_at = first_at_;
-  record.error_folder = attempt_folder();
-  record.attempts = attempt_ + 1;
-  return record;
-}
-
-bool Workers::is_for_workers(int signal) const { return (worker_signals_ & supervise::bit(signal)) != 0; }
 
 std::vector<Process> Workers::receivers(int signal) const {
-  std::vector<Process> receivers = supervise::descendants(getpid()).value_or(std::vector<Process>{});
+  std::vector<Process> receivers = descendants(getpid()).value_or(std::vector<Process>{});
   std::erase_if(receivers, [this](const Process& process) {
     return !process.alive() || std::ranges::none_of(workers_, [&](const WorkerState& worker) {
       return worker.pid == process.pid && !worker.ended;

@@ -39,7 +39,6 @@ void Agent::started(boost::asio::io_context& io, const std::vector<pid_t>& proce
         "to torchrun, USR1 "
         "and USR2 reach workers only when these are a minute old, and torchrun tells how a worker ended");
   if (plan_.log_folder.empty()) return;
-  ends_soon_.emplace(io);
   watch_.emplace(io, plan_.log_folder, plan_.workers);
   watch_->begin(command(), [this] { on_worker_change(); }, [this](const auto& end) { tell_end(end); });
 }
@@ -49,44 +48,39 @@ std::vector<supervise::WorkerState> Agent::workers() const {
 }
 
 supervise::WorkerRecord Agent::record() const {
-  supervise::WorkerRecord record = Program::record();
+  const supervise::WorkerRecord of_program = Program::record();
+  supervise::WorkerRecord record = watch_ ? watch_->record() : supervise::WorkerRecord();
   record.never_met = never_met_;
-  if (!watch_) return record;
-  record.ends = watch_->ends();
-  record.seen = watch_->seen();
-  record.numbers = watch_->numbers();
-  record.first_at = watch_->first_seen();
-  record.error_folder = watch_->attempt_folder();
-  record.attempts = watch_->attempts();
+  record.trains_alone = of_program.trains_alone;
+  record.ended_for_it = of_program.ended_for_it;
   return record;
 }
 
 bool Agent::is_for_workers(int signal) const { return (plan_.worker_signals & supervise::bit(signal)) != 0; }
 
-std::vector<supervise::Process> Agent::receivers(int signal) const {
-  std::vector<supervise::Process> workers =
-      workers_of(command(), environment()).value_or(std::vector<supervise::Process>{});
-  const bool ready =
-      std::ranges::all_of(workers, [signal](const auto& worker) { return can_take(worker, signal); });
+std::vector<Process> Agent::receivers(int signal) const {
+  std::vector<Process> workers = workers_of(command(), environment());
+  const bool ready = std::ranges::all_of(
+      workers, [signal](const auto& worker) { return supervise::can_take(worker, signal); });
   if (!ready) workers.clear();
   return workers;
 }
 
 /// All of a whole set, if each of them runs and handles the signal.
-std::vector<supervise::Process> Agent::receivers_of_stop(int signal) {
+std::vector<Process> Agent::receivers_of_stop(int signal) {
   if (!watch_) return {};
   watch_->look();
   const std::vector<supervise::WorkerState> states = watch_->states();
   if (states.size() != plan_.workers || std::ranges::any_of(states, &supervise::WorkerState::ended))
     return {};
-  const auto below = supervise::descendants(command());
+  const auto below = descendants(command());
   if (!below) return {};
-  std::vector<supervise::Process> workers;
-  std::ranges::copy_if(*below, std::back_inserter(workers), [&](const supervise::Process& process) {
+  std::vector<Process> workers;
+  std::ranges::copy_if(*below, std::back_inserter(workers), [&](const Process& process) {
     return process.alive() &&
            std::ranges::find(states, process.pid, &supervise::WorkerState::pid) != states.end();
   });
-  const bool handle = std::ranges::all_of(workers, [signal](const supervise::Process& worker) {
+  const bool handle = std::ranges::all_of(workers, [signal](const Process& worker) {
     const auto masks = supervise::signal_masks(worker.pid);
     return masks && masks->take(signal);
   });
@@ -103,15 +97,14 @@ std::vector<supervise::Process> Agent::receivers_of_stop(int signal) {
 void Agent::on_worker_change() {
   constexpr milliseconds to_see_it_itself{2000};
   if (!stops_alone_) return;
-  const bool failed = std::ranges::any_of(
-      watch_->ends(), [](const supervise::WorkerEnd& end) { return end.status_known && end.status != 0; });
+  const bool failed = std::ranges::any_of(watch_->record().ends, [](const supervise::WorkerEnd& end) {
+    return end.status_known && end.status != 0;
+  });
   if (failed || watch_->sets() != stopped_set_) return stop_agent();
   if (watch_->some_run()) return;
   if (plan_.meeting) return stop_agent();
-  ends_soon_->expires_after(to_see_it_itself);
-  ends_soon_->async_wait([this](const boost::system::error_code& error) {
-    if (!error) stop_agent();
-  });
+  agent_due_ = std::min(agent_due_.value_or(Clock::time_point::max()), Clock::now() + to_see_it_itself);
+  arm();
 }
 
 /// Its number is its own as long as command_ended() was not called.
@@ -139,14 +132,9 @@ void Agent::stop_came() {
 
 /// The time that it gives its workers after a stop (torch/distributed/launcher/api.py, whole seconds).
 milliseconds Agent::time_of_workers() const {
-  constexpr std::string_view mark = "TORCH_ELASTIC_SHUTDOWN_TIMEOUT=";
-  unsigned whole = 30;
-  for (const std::string& entry : environment()) {
-    if (!entry.starts_with(mark)) continue;
-    std::string_view value = std::string_view(entry).substr(mark.size());
-    whole = take_number<unsigned>(value).value_or(whole);
-  }
-  return std::chrono::seconds(whole);
+  const std::optional<std::string_view> set =
+      Environment(environment()).get("TORCH_ELASTIC_SHUTDOWN_TIMEOUT");
+  return std::chrono::seconds(first_number<unsigned>(set.value_or("")).value_or(30));
 }
 
 void Agent::stop_passed_on(int signal, std::optional<milliseconds> grace) {
@@ -180,7 +168,6 @@ void Agent::expect_end() {
 void Agent::command_ended() {
   Program::command_ended();
   stops_alone_ = false;
-  if (ends_soon_) ends_soon_->cancel();
   if (watch_) watch_->agent_ended();
 }
 

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <boost/asio/io_context.hpp>
-#include <boost/asio/steady_timer.hpp>
 #include <chrono>
 #include <optional>
 #include <string>
@@ -41,8 +40,8 @@ class Agent final : public Program {
 
   [[nodiscard]] bool stops_workers() const override { return true; }
   [[nodiscard]] bool is_for_workers(int signal) const override;
-  [[nodiscard]] std::vector<supervise::Process> receivers(int signal) const override;
-  [[nodiscard]] std::vector<supervise::Process> receivers_of_stop(int signal) override;
+  [[nodiscard]] std::vector<Process> receivers(int signal) const override;
+  [[nodiscard]] std::vector<Process> receivers_of_stop(int signal) override;
 
   void started(boost::asio::io_context& io, const std::vector<pid_t>& processes, Clock::time_point when,
                const std::vector<std::string>& environment) override;
@@ -55,7 +54,7 @@ class Agent final : public Program {
  private:
   [[nodiscard]] std::optional<Clock::time_point> due() const override;
   void look() override;
-  [[nodiscard]] bool had_workers() const { return watch_ && watch_->first_seen(); }
+  [[nodiscard]] bool had_workers() const { return watch_ && watch_->record().first_at; }
   [[nodiscard]] bool waits_for_nodes() const { return meeting_ && !had_workers(); }
   [[nodiscard]] std::chrono::milliseconds time_of_workers() const;
   void look_at_meeting();
@@ -72,10 +71,8 @@ class Agent final : public Program {
   int passed_on_ = 0;    // to the workers
   int stop_signal_ = 0;  // the one that was passed on
   std::optional<std::chrono::milliseconds> grace_;
-  bool stops_alone_ = false;  // the workers got the stop, and the agent has not got it yet
-  unsigned stopped_set_ = 0;  // the set of these workers
-  std::optional<boost::asio::steady_timer>
-      ends_soon_;                               // until then it may see itself that all have ended with 0
+  bool stops_alone_ = false;                    // the workers got the stop, and the agent has not got it yet
+  unsigned stopped_set_ = 0;                    // the set of these workers
   std::optional<Clock::time_point> agent_due_;  // when it gets the stop at the latest
   std::optional<Clock::time_point> late_due_;   // when it has failed to follow that
   std::chrono::milliseconds late_patience_{0};

@@ -2,19 +2,96 @@
 
 #include <sys/stat.h>
 
-#include <string_view>
+#include <algorithm>
+#include <array>
 #include <utility>
 
 #include "base/json.h"
 #include "base/text.h"
-#include "launchers/torchrun/cut_json.h"
 
 namespace rankshim {
 namespace {
 
-std::string_view trim_sign(std::string_view text) { return text.substr(text.starts_with('-') ? 1 : 0); }
+/// Closes what is open at the end of the text, which cuts no escape or character.
+std::string with_ends(std::string_view beginning) {
+  std::string closers;  // the innermost is last
+  bool in_string = false, is_key = false, key_next = false;
+  for (std::size_t i = 0; i < beginning.size(); ++i) {
+    const char c = beginning[i];
+    if (in_string) {
+      if (c == '\\') ++i;
+      in_string = c != '"';
+    } else if (c == '"') {
+      in_string = true;
+      is_key = key_next;
+    } else if (c == '{' || c == '[') {
+      closers += c == '{' ? '}' : ']';
+      key_next = c == '{';
+    } else if ((c == '}' || c == ']') && !closers.empty()) {
+      closers.pop_back();
+      key_next = false;
+    } else if (c == ':') {
+      key_next = false;
+    } else if (c == ',') {
+      key_next = closers.ends_with('}');
+    }
+  }
+  std::string text(in_string ? beginning : trimmed(beginning));
+  if (in_string) text += '"';
+  if (text.ends_with(':'))
+    text += "null";
+  else if (text.ends_with('"') && is_key && (in_string || key_next))
+    text += ":null";
+  std::ranges::reverse(closers);
+  return text + closers;
+}
+
+/// Each with the file that writes it (pytorch/pytorch@v2.13.0, its third_party/gloo and NVIDIA/nccl).
+constexpr std::array<std::string_view, 14> signs = {
+    // gloo/transport/tcp/pair.cc and unbound_buffer.cc put their path before the message: "Connection closed
+    // by peer", the kernel's error, "Timed out waiting 1800000ms for recv operation to complete".
+    "gloo/transport/",
+    "Connection closed by peer",
+    "Gloo connectFullMesh failed",  // gloo/rendezvous/context.cc: a worker that never came
+    // NVIDIA/nccl src/init.cc, ncclGetErrorString(); torch/csrc/distributed/c10d/NCCLUtils.cpp
+    "remote process exited or there was a network error",
+    "ncclRemoteError",
+    // NCCLUtils.cpp, waitUntilInitialized(): a worker that never came; getNcclComm(): the watchdog gave up
+    // before
+    "NCCL timeout in communicator initialization",
+    "NCCL communicator was aborted",
+    // torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp, checkTimeout(): the watchdog
+    "Watchdog caught collective operation timeout",
+    // torch/csrc/distributed/c10d/Utils.hpp: the connection to the store, which is node 0's
+    "Connection was likely closed. Did the remote server shutdown or crash?",
+    "DistNetworkError: Connection reset by peer",
+    "DistNetworkError: Broken pipe",
+    // torch/csrc/distributed/c10d/socket.cpp, TCPStore.cpp: a peer that does not answer, or never comes
+    "The client socket has timed out",
+    "wait timeout after",
+    // torch/distributed/elastic/rendezvous/c10d_rendezvous_backend.py
+    "The connection to the C10d store has failed",
+};
+
+/// Whether it ends in the name and line of a C++ file: "…/pair.cc:547".
+bool is_place(std::string_view word) {
+  const auto colon = word.rfind(':');
+  if (colon == std::string_view::npos || !all_digits(word.substr(colon + 1))) return false;
+  const std::string_view file = word.substr(0, colon);
+  return file.ends_with(".cc") || file.ends_with(".cpp") || file.ends_with(".hpp") || file.ends_with(".h");
+}
 
 }  // namespace
+
+std::string closed_json(std::string_view beginning) {
+  constexpr std::size_t longest_escape = 11;  // \ud83d\ude0
+  std::string text;
+  for (std::size_t left_out = 0; left_out <= longest_escape; ++left_out) {
+    text = with_ends(beginning.substr(0, beginning.size() - std::min(left_out, beginning.size())));
+    if (json::error(text).empty()) break;
+  }
+  return text;
+}
 
 PythonError read_error_file(const Node& node, const std::string& path) {
   std::string document = node.file(path).value_or("");
@@ -27,20 +104,68 @@ PythonError read_error_file(const Node& node, const std::string& path) {
   return error;
 }
 
+std::string_view peer_in(std::string_view exception) {
+  // gloo/transport/tcp/pair.cc; torch/csrc/distributed/c10d/TCPStore.cpp and socket.cpp
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 6> places = {{{"by peer [", "]"},
+                                                                                    {"Read error [", "]"},
+                                                                                    {"writev [", "]"},
+                                                                                    {"remote=[", "]"},
+                                                                                    {"connect to (", ","},
+                                                                                    {"peer: [", "]"}}};
+  for (const auto& [before, after] : places) {
+    const auto at = exception.find(before);
+    if (at == std::string_view::npos) continue;
+    const std::string_view rest = exception.substr(at + before.size());
+    const auto end = rest.find(after);
+    if (end != std::string_view::npos) return rest.substr(0, end);
+  }
+  return {};
+}
+
+std::string in_plain_words(std::string_view exception) {
+  std::string_view text = exception.substr(0, exception.find('\n'));
+  text = trimmed(text.substr(0, text.find("GLHF!")));
+  std::string plain;
+  while (!text.empty()) {
+    std::string_view word = text.substr(0, text.find(' '));
+    text.remove_prefix(std::min(word.size() + 1, text.size()));
+    std::string_view inner = word;
+    if (inner.starts_with('[')) inner.remove_prefix(1);
+    while (inner.ends_with(']') || inner.ends_with(',')) inner.remove_suffix(1);
+    if (is_place(inner)) {
+      if (plain.ends_with(" in:")) plain.replace(plain.size() - 4, 4, ":");
+      continue;
+    }
+    plain += (plain.empty() ? "" : " ") + std::string(word);
+  }
+  return plain;
+}
+
+bool is_error_of_lost_peer(std::string_view exception) {
+  return std::ranges::any_of(
+      signs, [exception](std::string_view sign) { return exception.find(sign) != std::string_view::npos; });
+}
+
+bool is_error_of_lost_host(std::string_view exception) {
+  return exception.starts_with("RendezvousConnectionError");
+}
+
+bool is_error_of_no_meeting(std::string_view exception) {
+  return exception.find("RendezvousTimeoutError") != std::string_view::npos ||
+         exception.find("waiting for clients") != std::string_view::npos;
+}
+
 std::optional<FailedWorker> read_failure(const Node& node, const std::string& path) {
   const std::string document = node.file(path).value_or("");
   if (document.empty()) return std::nullopt;
   const auto number = [&](const char* name) {
-    const std::string text = json::field(document, name).value_or("");
-    return std::pair(text.starts_with('-'), parse_number<unsigned>(trim_sign(text)));
+    return parse_number<int>(json::field(document, name).value_or(""));
   };
-  const auto rank = number("rank").second;
-  const auto local_rank = number("local_rank").second;
-  const auto pid = number("pid").second;
-  const auto [negative, code] = number("exitcode");
-  if (!rank || !local_rank || !pid || !code) return std::nullopt;
-  const int exitcode = static_cast<int>(*code);
-  return FailedWorker{*rank, *local_rank, static_cast<pid_t>(*pid), negative ? -exitcode : exitcode};
+  const auto rank = number("rank"), local_rank = number("local_rank"), pid = number("pid");
+  const auto exitcode = number("exitcode");
+  if (!rank || !local_rank || !pid || !exitcode || std::min({*rank, *local_rank, *pid}) < 0)
+    return std::nullopt;
+  return FailedWorker{static_cast<unsigned>(*rank), static_cast<unsigned>(*local_rank), *pid, *exitcode};
 }
 
 FileState state_of(const std::string& path) {

@@ -2,71 +2,54 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdint>
-#include <ctime>
-#include <string_view>
 
-#include "base/signals.h"
 #include "base/text.h"
 
 namespace rankshim::torchrun {
 
-using namespace supervise;
-
-namespace {
-
-constexpr std::string_view sign_of_worker = "LOCAL_RANK=";
-
-/// In /proc/PID/environ each entry ends with a zero byte.
-bool marked(std::string_view entries) {
-  if (entries.starts_with(sign_of_worker)) return true;
-  const std::string inner = std::string(1, '\0') + std::string(sign_of_worker);
-  return entries.find(inner) != std::string_view::npos;
+std::optional<unsigned> Candidate::number(std::string_view name) const {
+  return first_number<unsigned>(value_in(environment, name));
 }
 
-bool is_marked(const Process& process) {
-  const std::optional<std::string> environment = read_environment(process.pid);
-  return environment && marked(*environment);
+Candidate look_at(const Process& process) {
+  if (!process.alive()) return {};
+  std::optional<std::string> environment = read_environment(process.pid);
+  // A process that has ended meanwhile is no worker: a launcher starts short-lived helpers first.
+  if (!environment) return {errno == ENOENT || errno == ESRCH ? Presence::none : Presence::hidden, {}};
+  const Presence presence = environment->empty()                           ? Presence::perhaps
+                            : value_in(*environment, "LOCAL_RANK").empty() ? Presence::none
+                                                                           : Presence::some;
+  return {presence, std::move(*environment)};
 }
 
-bool environment_is_marked(const std::vector<std::string>& environment) {
-  return std::ranges::any_of(environment,
-                             [](const std::string& entry) { return entry.starts_with(sign_of_worker); });
+bool has_local_rank(const std::vector<std::string>& environment) {
+  return std::ranges::any_of(environment, [](const auto& entry) { return entry.starts_with("LOCAL_RANK="); });
 }
 
-}  // namespace
-
-Presence find_worker(pid_t agent, const std::vector<std::string>& agent_environment) {
-  const std::optional<std::vector<Process>> below = descendants(agent);
+Presence find_worker(pid_t launcher, const std::vector<std::string>& environment) {
+  const std::optional<std::vector<Process>> below = descendants(launcher);
   if (!below) return Presence::some;
-  const bool agent_is_marked = environment_is_marked(agent_environment);
+  const bool any_counts = has_local_rank(environment);
   Presence found = Presence::none;
   for (const Process& process : *below) {
-    if (!process.alive()) continue;
-    if (agent_is_marked) return Presence::some;
-    const std::optional<std::string> environment = read_environment(process.pid);
-    // A process that has ended meanwhile is no worker: a launcher starts short-lived helpers first.
-    if (!environment && (errno == ENOENT || errno == ESRCH)) continue;
-    if (!environment || marked(*environment)) return Presence::some;
-    if (environment->empty()) found = Presence::perhaps;  // it is in the middle of execve(2)
+    if (any_counts && process.alive()) return Presence::some;
+    found = std::max(found, look_at(process).presence);
   }
-  return found;
+  return found == Presence::hidden ? Presence::some : found;
 }
 
-std::optional<std::vector<Process>> workers_of(pid_t agent,
-                                               const std::vector<std::string>& agent_environment) {
-  std::optional<std::vector<Process>> below = descendants(agent);
-  if (!below) return std::nullopt;
-  const bool agent_is_marked = environment_is_marked(agent_environment);
-  std::vector<pid_t> marked_ones;
-  for (const Process& process : *below) {
-    if (agent_is_marked ? process.parent == agent : is_marked(process)) marked_ones.push_back(process.pid);
-  }
-  const auto is_in = [&](pid_t pid) { return std::ranges::find(marked_ones, pid) != marked_ones.end(); };
-  std::erase_if(*below, [&](const Process& process) {
-    return !process.alive() || !is_in(process.pid) || is_in(process.parent);
+std::vector<Process> workers_of(pid_t launcher, const std::vector<std::string>& environment) {
+  std::vector<Process> found = descendants(launcher).value_or(std::vector<Process>{});
+  const bool children_count = has_local_rank(environment);
+  std::erase_if(found, [&](const Process& process) {
+    return children_count ? !process.alive() || process.parent != launcher
+                          : look_at(process).presence != Presence::some;
   });
-  return below;
+  const std::vector<Process> all = found;
+  std::erase_if(found, [&](const Process& process) {
+    return std::ranges::find(all, process.parent, &Process::pid) != all.end();
+  });
+  return found;
 }
 
 }  // namespace rankshim::torchrun

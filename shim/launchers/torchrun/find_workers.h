@@ -1,31 +1,44 @@
 #pragma once
 
-#include <sys/types.h>
-
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
-#include "supervise/tree.h"
+#include "node/process.h"
 
+/// The one finder of a launcher's workers: descendants whose environment has LOCAL_RANK, which the launcher
+/// sets for each worker and does not have itself.
 namespace rankshim::torchrun {
 
 enum class Presence : std::uint8_t {
   none,
   perhaps,  ///< a process is in the middle of execve(2): the answer is known in a moment
+  hidden,   ///< its environment cannot be read
   some,
 };
 
-/// Whether a launcher's agent has a worker now: a descendant whose environment has LOCAL_RANK, which the
-/// launcher sets for each worker and does not have itself. If that is not visible (no /proc, no permission,
-/// or the launcher has a LOCAL_RANK itself), any descendant counts. If no descendants are visible, the answer
-/// is yes: waiting is better than losing work.
-Presence find_worker(pid_t agent, const std::vector<std::string>& agent_environment);
+/// Whether a process below a launcher is a worker.
+struct Candidate {
+  Presence presence = Presence::none;
+  std::string environment;  ///< as read_environment() gives it; empty if it is not known
 
-/// A launcher's workers now: its descendants that have a LOCAL_RANK, without their descendants; if the
-/// launcher has a LOCAL_RANK itself, its children. Nothing if /proc does not show it.
-std::optional<std::vector<supervise::Process>> workers_of(pid_t agent,
-                                                          const std::vector<std::string>& agent_environment);
+  /// The number in a variable that the launcher has set for it.
+  [[nodiscard]] std::optional<unsigned> number(std::string_view name) const;
+};
+Candidate look_at(const Process& process);
+
+/// Whether such a launcher has a LOCAL_RANK itself: then its workers cannot be told from its other processes.
+bool has_local_rank(const std::vector<std::string>& environment);
+
+/// Whether the launcher has a worker now. A process whose environment is hidden counts, and any descendant if
+/// the launcher has a LOCAL_RANK itself. If no descendants are visible, the answer is `some`: waiting is
+/// better than losing work.
+Presence find_worker(pid_t launcher, const std::vector<std::string>& environment);
+
+/// The launcher's workers now, without their descendants; if it has a LOCAL_RANK itself, its children. None
+/// if /proc does not show it.
+std::vector<Process> workers_of(pid_t launcher, const std::vector<std::string>& environment);
 
 }  // namespace rankshim::torchrun

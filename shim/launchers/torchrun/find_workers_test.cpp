@@ -9,6 +9,7 @@
 #include "supervise/child_for_test.h"
 #include "supervise/kernel.h"
 
+using namespace rankshim;
 using namespace rankshim::supervise;
 using namespace rankshim::torchrun;
 

@@ -1,4 +1,4 @@
-#include "launchers/torchrun/lost_peer.h"
+#include "launchers/torchrun/error_file.h"
 
 #include <catch2/catch.hpp>
 #include <string_view>

@@ -1,11 +1,16 @@
 #include "launchers/torchrun/meeting.h"
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <array>
 #include <string>
 
 #include "base/duration.h"
+#include "base/files.h"
 #include "base/log.h"
-#include "launchers/torchrun/rendezvous.h"
+#include "base/text.h"
+#include "node/process.h"
 
 namespace rankshim::torchrun {
 namespace {
@@ -14,7 +19,62 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds time_to_import{1000};  // if the time is over while it still imports
 
+constexpr std::size_t longest_table = std::size_t{16}
+                                      << 20U;  // for a host's network with all its connections
+
+/// "0100007F:5FD8": the address in hexadecimal, and the port.
+bool has_port(std::string_view address, std::uint16_t port) {
+  const auto colon = address.rfind(':');
+  return colon != std::string_view::npos && parse_number<unsigned>(address.substr(colon + 1), 16) == port;
+}
+
+bool holds_one_of(pid_t process, const std::vector<std::uint64_t>& sockets) {
+  Folder descriptors(fmt::format("/proc/{}/fd", process).c_str());
+  while (const char* descriptor = descriptors.next()) {
+    std::array<char, 64> target{};
+    const ssize_t length = readlinkat(descriptors.descriptor(), descriptor, target.data(), target.size());
+    std::string_view name(target.data(), static_cast<std::size_t>(std::max<ssize_t>(length, 0)));
+    if (!name.starts_with("socket:[") || !name.ends_with(']')) continue;
+    name = name.substr(8, name.size() - 9);
+    const auto socket = parse_number<std::uint64_t>(name);
+    if (socket && std::ranges::find(sockets, *socket) != sockets.end()) return true;
+  }
+  return false;
+}
+
 }  // namespace
+
+std::vector<std::uint64_t> sockets_at(std::string_view table, std::uint16_t port) {
+  std::vector<std::uint64_t> sockets;
+  while (!table.empty()) {
+    std::string_view line = take_line(table);
+    take_word(line);  // "0:"
+    const std::string_view local = take_word(line);
+    const std::string_view remote = take_word(line);
+    const std::string_view state = take_word(line);
+    constexpr std::string_view established = "01";  // include/net/tcp_states.h
+    constexpr std::string_view listening = "0A";
+    if (!(state == listening && has_port(local, port)) && !(state == established && has_port(remote, port)))
+      continue;
+    for (int column = 0; column < 5; ++column) take_word(line);  // queues, timer, retransmits, user, timeout
+    if (const auto socket = parse_number<std::uint64_t>(take_word(line))) sockets.push_back(*socket);
+  }
+  return sockets;
+}
+
+bool is_in_rendezvous(pid_t agent, std::uint16_t port) {
+  std::vector<std::uint64_t> sockets;
+  for (const char* const table : {"net/tcp", "net/tcp6"}) {
+    const std::vector<std::uint64_t> found =
+        sockets_at(read_proc(agent, table, longest_table).value_or(""), port);
+    sockets.insert(sockets.end(), found.begin(), found.end());
+  }
+  if (sockets.empty()) return false;
+  if (holds_one_of(agent, sockets)) return true;
+  const std::optional<std::vector<Process>> below = descendants(agent);
+  return below && std::ranges::any_of(
+                      *below, [&](const Process& process) { return holds_one_of(process.pid, sockets); });
+}
 
 Meeting::Meeting(const MeetingPlan& plan, pid_t agent, Clock::time_point started)
     : plan_(plan),

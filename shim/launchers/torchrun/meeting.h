@@ -5,6 +5,8 @@
 #include <chrono>
 #include <cstdint>
 #include <optional>
+#include <string_view>
+#include <vector>
 
 namespace rankshim::torchrun {
 
@@ -16,6 +18,15 @@ struct MeetingPlan {
   std::optional<std::chrono::milliseconds> limit;
   std::chrono::milliseconds log_interval{30'000};  ///< the interval of log lines
 };
+
+/// Whether a launcher's agent waits for the other nodes, as far as it can be seen from outside: the agent, or
+/// a process that it started, listens at the port of the store or is connected to it. Before that it imports
+/// torch, which on a cold image takes minutes. False if /proc does not show it.
+bool is_in_rendezvous(pid_t agent, std::uint16_t port);
+
+/// The numbers (inodes) of the sockets that listen at `port` or are connected to it, from a table of
+/// /proc/PID/net (tcp, tcp6; proc(5)).
+std::vector<std::uint64_t> sockets_at(std::string_view table, std::uint16_t port);
 
 /// An agent's wait for the other nodes, about which torch logs nothing. It cannot be asked: all that can be
 /// seen is that the agent runs and has no worker.

@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "plan/environment_change.h"
+#include "topology/topology.h"
 
 namespace rankshim {
 
@@ -22,9 +23,13 @@ struct PythonSite {
   bool records = false;  ///< whether exceptions are recorded: of workers, and of a Python that is the command
 };
 
-/// The text of the module sitecustomize.py in two parts: the constant part, and after it the call for this
-/// site. They are separate because a copy of the first would be the largest allocation of a start.
-std::string_view python_site_module();
-std::string python_site_call(const PythonSite& site);
+/// The variables with which a torchrun inside a program joins the job: PET_ and the flag's name
+/// (torch/distributed/argparse_util.py), for a static rendezvous and for c10d, except those in `environment`
+/// and this node's address. The torchrun's command line decides which of them it needs
+/// (python/sitecustomize.py).
+Variables torchrun_job(const Topology& topology, const Environment& environment);
+
+/// The text of the module sitecustomize.py for this site.
+std::string python_site_text(const PythonSite& site);
 
 }  // namespace rankshim

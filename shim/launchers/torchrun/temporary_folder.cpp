@@ -3,11 +3,9 @@
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>
-#include <sys/uio.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
@@ -22,24 +20,14 @@
 namespace rankshim {
 namespace {
 
-/// Makes the folder and all folders above it.
-bool make_folders(const std::string& path) {
-  for (auto end = path.find('/', 1); end != std::string::npos; end = path.find('/', end + 1))
-    mkdir(path.substr(0, end).c_str(), 0777);  // an error shows at the last one
-  return mkdir(path.c_str(), 0777) == 0 || errno == EEXIST;
-}
-
 std::string site_file(const std::string& folder) { return folder + "/sitecustomize.py"; }
 
-/// Writes a new file of both texts with that mode, whatever the umask.
-bool write_new_file(const std::string& path, std::string_view head, std::string_view tail, mode_t mode) {
+/// Writes a new file with that mode, whatever the umask.
+bool write_new_file(const std::string& path, const std::string& text, mode_t mode) {
   const int descriptor = open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
   if (descriptor < 0) return false;
-  const std::array parts{iovec{const_cast<char*>(head.data()), head.size()},   // writev() only reads
-                         iovec{const_cast<char*>(tail.data()), tail.size()}};  // NOLINT(*-const-cast)
-  const bool written =
-      writev(descriptor, parts.data(), parts.size()) == static_cast<ssize_t>(head.size() + tail.size()) &&
-      (mode == 0600 || fchmod(descriptor, mode) == 0);
+  const bool written = write(descriptor, text.data(), text.size()) == static_cast<ssize_t>(text.size()) &&
+                       (mode == 0600 || fchmod(descriptor, mode) == 0);
   return close(descriptor) == 0 && written;
 }
 
@@ -52,14 +40,13 @@ bool write_site(const std::string& folder, const PythonSite& site) {
            entry.second != "is_host=false";
   };
   const bool shared = site.job && geteuid() == 0 && std::ranges::none_of(*site.job, is_private);
-  return write_new_file(site_file(folder), python_site_module(), python_site_call(site),
-                        shared ? 0644 : 0600) &&
+  return write_new_file(site_file(folder), python_site_text(site), shared ? 0644 : 0600) &&
          (!shared || chmod(folder.c_str(), 0755) == 0);
 }
 
 /// Writes the launcher's file of hosts, for another user too.
 bool write_hostfile(const OwnFolder& folder, const std::string& hosts) {
-  return write_new_file(hostfile(folder), hosts, {}, 0644) &&
+  return write_new_file(hostfile(folder), hosts, 0644) &&
          (geteuid() != 0 || chmod(folder.path.c_str(), 0755) == 0);
 }
 
@@ -124,13 +111,13 @@ TemporaryFolder::TemporaryFolder(const LaunchChoice& choice, const std::optional
 
 void TemporaryFolder::use_log_folder_of_user(std::string folder) {
   folder = supervise::absolute_path(std::move(folder));
-  // torchrun would make it too, but only just before its workers
-  if (make_folders(folder)) {
+  std::error_code error;  // torchrun would make it too, but only just before its workers
+  std::filesystem::create_directories(folder, error);
+  if (!error)
     log_folder_ = std::move(folder);
-  } else {
+  else
     log::warn("cannot make the folder {} ({}): the workers' own exit codes will not be known", folder,
-              std::strerror(errno));
-  }
+              error.message());
 }
 
 bool TemporaryFolder::make(const std::string& wanted) {

@@ -1,4 +1,4 @@
-#include "launchers/torchrun/torchrun_flags.h"
+#include "launchers/torchrun/torchrun_command.h"
 
 #include <algorithm>
 #include <catch2/catch.hpp>

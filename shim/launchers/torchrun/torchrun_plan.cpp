@@ -7,33 +7,15 @@
 
 #include "base/text.h"
 #include "launchers/torchrun/temporary_folder.h"
-#include "launchers/torchrun/torchrun_flags.h"
-#include "launchers/torchrun/torchrun_job.h"
+#include "launchers/torchrun/torchrun_command.h"
 #include "topology/python_words.h"
 
 namespace rankshim {
 namespace {
 
-using platform::Granularity;
-
-/// Flags of torchrun that the environment can turn on and the command line cannot turn off, or that would
-/// describe another job (torch/distributed/run.py, check_env and env).
-constexpr std::array<std::string_view, 15> pet_ours = {
-    "PET_NNODES",     "PET_NODE_RANK",    "PET_NPROC_PER_NODE", "PET_MASTER_ADDR", "PET_MASTER_PORT",
-    "PET_RDZV_ID",    "PET_RDZV_BACKEND", "PET_RDZV_ENDPOINT",  "PET_RDZV_CONF",   "PET_STANDALONE",
-    "PET_LOCAL_ADDR", "PET_MAX_RESTARTS", "PET_MODULE",         "PET_NO_PYTHON",   "PET_RUN_PATH"};
-
-/// The flags that rankshim writes too, and only completes where --torchrun-args has them (torchrun_flags.h).
-bool joins_ours(std::string_view flag) { return flag == "rdzv_conf" || flag == "local_addr"; }
-
 /// The flags that torch.distributed.launch has had since its beginning.
 bool is_launchs(std::string_view flag) {
   return flag == "nnodes" || flag == "nproc_per_node" || flag == "node_rank" || flag.starts_with("master_");
-}
-
-/// Variables for how torchrun starts the script, rather than where.
-bool is_script_kind(std::string_view name) {
-  return name == "PET_MODULE" || name == "PET_NO_PYTHON" || name == "PET_RUN_PATH";
 }
 
 /// The interpreter in a torchrun's first line; nothing if that names another program.
@@ -57,24 +39,18 @@ std::string script_text(const std::vector<std::string>& command, const Node& nod
   return node.file(path).value_or("");
 }
 
-/// torch from 2.0 on passes --local-rank, earlier versions --local_rank: the script gets the one that it
-/// reads, or the older one if that is not visible, because most scripts that need the argument are older than
-/// 2.0.
-std::string local_rank_spelling(const std::vector<std::string>& command, const Node& node) {
-  const std::string text = script_text(command, node);
-  const bool only_dash =
-      text.find("--local-rank") != std::string::npos && text.find("--local_rank") == std::string::npos;
-  return only_dash ? "--local-rank" : "--local_rank";
-}
-
-/// The words of --torchrun-args.
-std::vector<std::string> words_of(const Settings& settings) {
-  return settings.get<std::vector<std::string>>(Option::torchrun_args).value_or(std::vector<std::string>{});
-}
-
 /// Whether the script reads torch.distributed.launch's argument, as far as its text shows it.
 bool reads_local_rank_argument(const std::string& text) {
   return text.find("--local_rank") != std::string::npos || text.find("--local-rank") != std::string::npos;
+}
+
+/// torch from 2.0 on passes --local-rank, earlier versions --local_rank: the script gets the one that it
+/// reads, or the older one if that is not visible, because most scripts that need the argument are older than
+/// 2.0.
+std::string local_rank_spelling(const std::string& text) {
+  const bool only_dash =
+      text.find("--local-rank") != std::string::npos && text.find("--local_rank") == std::string::npos;
+  return only_dash ? "--local-rank" : "--local_rank";
 }
 
 /// Whether the command is a program on one of several nodes, so that a torchrun in it has to join the job.
@@ -136,35 +112,30 @@ void warn_script(LaunchChoice& choice, const LaunchInput& input) {
 
 }  // namespace
 
-std::optional<TorchrunCommand> own_torchrun(const Settings& settings,
-                                            const std::vector<std::string>& command) {
-  if (settings.text(Option::launcher) == "none") return std::nullopt;
-  return read_torchrun(command);
-}
-
 Faults check_torchrun_args(const Settings& settings) {
-  const std::vector<std::string> words = words_of(settings);
-  const TorchrunCommand torchrun = read_torchrun_args(words);
+  const TorchrunCommand torchrun = read_torchrun_args(settings);
+  const std::vector<std::string_view> ours = flags_of_job();
   Faults faults;
   const auto reject = [&](const std::string& what, std::string fix) {
     const std::string& name = settings[Option::torchrun_args]->detail;
     faults.push_back({fmt::format("{} has {}", name, what), {name}, std::move(fix)});
   };
   for (const auto& flag : torchrun.flags) {
-    const std::string variable = "PET_" + upper_case(flag.name);
-    if (!joins_ours(flag.name) && std::find(pet_ours.begin(), pet_ours.end(), variable) != pet_ours.end())
+    const bool is_completed = flag.name == "rdzv_conf" || flag.name == "local_addr";
+    if (!is_completed && std::ranges::find(ours, flag.name) != ours.end())
       reject(fmt::format("--{}, which rankshim sets", flag.name),
              "use rankshim's own option for it, or give the whole torchrun command after --");
   }
-  if (torchrun.script_at < words.size())
-    reject(fmt::format("the word {}, which is no option of torchrun", in_quotes(words[torchrun.script_at])),
+  if (torchrun.script_at < torchrun.words.size())
+    reject(fmt::format("the word {}, which is no option of torchrun",
+                       in_quotes(torchrun.words[torchrun.script_at])),
            "write each option as --NAME=VALUE, with blanks between them");
   return faults;
 }
 
-void choose_for_torchrun(LaunchChoice& choice, const LaunchInput& input, const TorchrunCommand* own) {
-  const std::vector<std::string> words = words_of(input.settings);
-  const TorchrunCommand more = read_torchrun_args(words);
+void choose_for_torchrun(LaunchChoice& choice, const LaunchInput& input) {
+  const TorchrunCommand* own = choice.torchrun.get();
+  const TorchrunCommand more = read_torchrun_args(input.settings);
   for (const auto& flag : more.flags)
     choice.torchrun_args.push_back(
         fmt::format("--{}{}{}", flag.name, flag.value.empty() ? "" : "=", flag.value));
@@ -208,19 +179,24 @@ std::optional<PythonSite> plan_site(const LaunchChoice& choice, const LaunchInpu
     const std::string_view master = topology.facts.text(Fact::master_addr);
     site.master = without_brackets(master_address ? std::string_view(*master_address) : master);
     if (!is_literal(site.master)) site.master.clear();
+    auto own = input.node.address_towards(site.master);
+    if (!own) own = input.node.address_towards({});
+    if (own && !environment.get("PET_LOCAL_ADDR")) site.job->emplace_back("PET_LOCAL_ADDR", *own);
   }
   return site;
 }
 
-void hide_other_job(EnvironmentChange& change, const LaunchInput& input, const TorchrunCommand* own) {
+void hide_other_job(EnvironmentChange& change, const LaunchChoice& choice, const LaunchInput& input) {
   const Environment& environment = input.node.environment();
   auto& [set, unset] = change;
-  for (const std::string_view name : pet_ours) {
+  for (const std::string_view flag : flags_of_job()) {
+    const std::string name = "PET_" + upper_case(flag);
     if (!environment.has(name)) continue;
-    // The user's variables for how the user's torchrun starts the script are kept.
-    if (own != nullptr && environment.get(name) && is_script_kind(name)) continue;
+    // The user's variables for how, and not where, the user's torchrun starts the script are kept.
+    const bool is_how = flag == "module" || flag == "no_python" || flag == "run_path";
+    if (choice.torchrun && is_how && environment.get(name)) continue;
     std::erase_if(set, [&](const auto& entry) { return entry.first == name; });
-    if (std::find(unset.begin(), unset.end(), name) == unset.end()) unset.emplace_back(name);
+    if (std::ranges::find(unset, name) == unset.end()) unset.push_back(name);
   }
 }
 
@@ -277,7 +253,7 @@ void change_for_stop(EnvironmentChange& change, const LaunchChoice& choice, cons
 }
 
 std::vector<std::string> torchrun_argv(const LaunchChoice& choice, const LaunchInput& input,
-                                       const TorchrunCommand* own, const KnownAtStart& known) {
+                                       const KnownAtStart& known) {
   const std::vector<std::string>& command = input.command;
   const bool has_only_launch = known.torch.has_only_launch;
   std::vector<std::string> argv;
@@ -294,26 +270,24 @@ std::vector<std::string> torchrun_argv(const LaunchChoice& choice, const LaunchI
   std::erase_if(more, [&](const std::string& option) {
     return std::ranges::find(known.torch.rejected, option) != known.torch.rejected.end();
   });
-  if (own != nullptr) {
-    auto words = fill_in(command, *own, input.topology, std::move(flags));
-    words.insert(words.begin() + static_cast<std::ptrdiff_t>(own->flags_at), more.begin(), more.end());
+  if (choice.torchrun) {
+    const auto words = fill_in(*choice.torchrun, input.topology, std::move(flags), more);
     argv.insert(argv.end(), words.begin(), words.end());
     return argv;
   }
   argv.insert(argv.end(), {"-m", has_only_launch ? "torch.distributed.launch" : "torch.distributed.run"});
   for (const TorchrunFlag& flag : flags) argv.push_back(fmt::format("--{}={}", flag.name, flag.value));
   argv.insert(argv.end(), more.begin(), more.end());
+  const std::string text = script_text(command, input.node);
   // It passes --local_rank=N to every script, unless it gets --use_env.
-  if (has_only_launch && choice.launcher != LauncherKind::launch &&
-      !reads_local_rank_argument(script_text(command, input.node)))
+  if (has_only_launch && choice.launcher != LauncherKind::launch && !reads_local_rank_argument(text))
     argv.emplace_back("--use_env");
   argv.insert(argv.end(), command.begin(), command.end());
   if (choice.launcher != LauncherKind::launch || has_only_launch) return argv;
   // Appended after the script, as torch.distributed.launch does; torchrun replaces the placeholder by the
   // number (torch/distributed/elastic/utils/api.py, macros).
   const auto script = argv.end() - static_cast<std::ptrdiff_t>(command.size());
-  argv.insert(script + (command[0] == "-m" ? 2 : 1),
-              local_rank_spelling(command, input.node) + "=${local_rank}");
+  argv.insert(script + (command[0] == "-m" ? 2 : 1), local_rank_spelling(text) + "=${local_rank}");
   return argv;
 }
 
@@ -322,10 +296,8 @@ std::string agent_error_file(const std::string& folder) { return folder + "/erro
 std::string find_agent_error_file(const LaunchChoice& choice, const LaunchPlan& plan, const Node& node,
                                   const OwnFolder& folder) {
   if (choice.launcher == LauncherKind::native || (!choice.launches() && !folder.has_site)) return {};
-  std::string path(node.environment().get(agent_error_variable).value_or(""));
-  for (const auto& [name, value] : plan.environment.set) {
-    if (name == agent_error_variable) path = value;
-  }
+  const Environment environment = plan.environment.apply(node.environment());
+  const std::string path(environment.get(agent_error_variable).value_or(""));
   return path.empty() && folder.has_site ? agent_error_file(folder.path) : path;
 }
 

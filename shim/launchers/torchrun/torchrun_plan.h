@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "launchers/torchrun/python_site.h"
-#include "launchers/torchrun/torchrun_command.h"
 #include "plan/launch.h"
 
 /// torchrun's part of a launch plan; pure.
@@ -15,13 +14,9 @@ namespace rankshim {
 /// The file into which a process under torch's @record, such as the agent, writes why it failed.
 inline constexpr std::string_view agent_error_variable = "TORCHELASTIC_ERROR_FILE";
 
-/// The command as a torchrun command, if it is one and --launcher allows it to be the launcher.
-std::optional<TorchrunCommand> own_torchrun(const Settings& settings,
-                                            const std::vector<std::string>& command);
-
 /// Completes the choice if torchrun is the launcher: the log folder, the interpreter that needs torch,
-/// warnings. `own` is the user's torchrun command; null if rankshim starts torchrun.
-void choose_for_torchrun(LaunchChoice& choice, const LaunchInput& input, const TorchrunCommand* own);
+/// warnings.
+void choose_for_torchrun(LaunchChoice& choice, const LaunchInput& input);
 
 /// What is wrong with --torchrun-args: a word that is no option, or an option that rankshim sets itself.
 Faults check_torchrun_args(const Settings& settings);
@@ -62,10 +57,10 @@ inline std::string hostfile(const OwnFolder& folder) { return folder.path + "/ho
 /// torchrun's command line. A c10d job needs the master's address to find the local address that peers can
 /// reach.
 std::vector<std::string> torchrun_argv(const LaunchChoice& choice, const LaunchInput& input,
-                                       const TorchrunCommand* own, const KnownAtStart& known);
+                                       const KnownAtStart& known);
 
 /// Unsets the PET_* that would describe another job.
-void hide_other_job(EnvironmentChange& change, const LaunchInput& input, const TorchrunCommand* own);
+void hide_other_job(EnvironmentChange& change, const LaunchChoice& choice, const LaunchInput& input);
 
 /// Sets the other variables that torchrun reads.
 void change_for_torchrun(EnvironmentChange& change, const LaunchChoice& choice, const LaunchInput& input,

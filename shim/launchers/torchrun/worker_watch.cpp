@@ -63,12 +63,6 @@ std::optional<int> reaped_status(int pidfd) {
   return info.exit_code;
 }
 
-constexpr std::string_view nul("\0", 1);  // ends each entry of /proc/PID/environ
-
-std::optional<unsigned> number_after(std::string_view mark, std::string_view environment) {
-  return first_number<unsigned>(text_after(environment, mark, nul));
-}
-
 /// Takes the last part off a path and returns it.
 std::string_view take_name(std::string_view& path) {
   const auto slash = path.rfind('/');
@@ -177,7 +171,7 @@ void WorkerWatch::on_entry(const std::string& folder, const std::string& name) {
   } else if (name.starts_with("attempt_")) {
     const std::string run = folder.substr(log_folder_.size() + 1);
     if (finished_ || !may_be_ours(run)) return;
-    noted_ = Attempt{run, name};
+    noted_ = folder + "/" + name;
     look_soon();
   }
 }
@@ -190,7 +184,7 @@ bool WorkerWatch::may_be_ours(const std::string& run) const {
 /// A worker's environment shows which folder is the launcher's (torch/distributed/elastic/agent/server/
 /// local_elastic_agent.py: TORCHELASTIC_ERROR_FILE is RUN/ATTEMPT/LOCAL_RANK/error.json).
 void WorkerWatch::take_folder_of(std::string_view environment) {
-  std::string_view path = text_after(environment, "TORCHELASTIC_ERROR_FILE=", nul);
+  std::string_view path = value_in(environment, "TORCHELASTIC_ERROR_FILE");
   take_name(path);
   take_name(path);
   const std::string attempt(take_name(path));
@@ -198,28 +192,31 @@ void WorkerWatch::take_folder_of(std::string_view environment) {
   if (run.empty() || !attempt.starts_with("attempt_")) return;
   run_ = run;
   run_is_known_ = true;
-  attempt_folder_ = log_folder_ + "/" + run + "/" + attempt;
+  record_.error_folder = log_folder_ + "/" + run + "/" + attempt;
   drop_watches(folders_.size());
 }
 
 /// A folder may be reported twice at its beginning, by the watch and by the look at what existed before. And
 /// after a change of membership, when the earlier workers have ended, torchrun removes the folder and makes
 /// it again for the new workers, which is not a further attempt.
-void WorkerWatch::begin_attempt(const Attempt& attempt) {
-  const std::string folder = log_folder_ + "/" + attempt.run + "/" + attempt.name;
-  if (!may_be_ours(attempt.run)) return;
-  const bool again = folder == attempt_folder_;
+void WorkerWatch::begin_attempt(const std::string& folder) {
+  std::string_view rest = folder;
+  take_name(rest);
+  const std::string run(take_name(rest));
+  if (!may_be_ours(run)) return;
+  const bool again = folder == record_.error_folder;
   if (again && (workers_.empty() || !all_have_ended())) return;
   restarted_ = !again && !workers_.empty();
-  if (attempts_ == 0 || restarted_) ++attempts_;
-  run_ = attempt.run;
-  attempt_folder_ = folder;
+  if (record_.attempts == 0 || restarted_) ++record_.attempts;
+  run_ = run;
+  record_.error_folder = folder;
   if (!workers_.empty()) {  // if no worker was seen, the earlier ones are still the last set
-    std::erase_if(earlier_, [](pid_t pid) { return !read_proc(pid, "stat", 1024); });
+    std::erase_if(earlier_, [](pid_t pid) { return !read_process(pid); });
     for (const auto& [pid, worker] : workers_) earlier_.push_back(pid);
   }
   workers_.clear();
-  ends_.clear();
+  record_.seen = 0;
+  record_.ends.clear();
   begun_ = steady_clock::now();
   ++sets_;
   if (changed_) changed_();
@@ -234,26 +231,26 @@ bool WorkerWatch::all_have_ended() const {
 }
 
 /// Reads the node's numbers from the first worker of a set; logs what has changed since the set before.
-void WorkerWatch::take_numbers(std::string_view environment) {
-  const std::optional<NodeNumbers> before = std::exchange(numbers_, std::nullopt);
-  const std::optional<unsigned> node_rank = number_after("GROUP_RANK=", environment);
-  const std::optional<unsigned> nodes = number_after("GROUP_WORLD_SIZE=", environment);
-  if (node_rank && nodes) numbers_ = NodeNumbers{*node_rank, *nodes};
+void WorkerWatch::take_numbers(const Candidate& worker) {
+  const std::optional<NodeNumbers> before = std::exchange(record_.numbers, std::nullopt);
+  const std::optional<unsigned> node_rank = worker.number("GROUP_RANK");
+  const std::optional<unsigned> nodes = worker.number("GROUP_WORLD_SIZE");
+  if (node_rank && nodes) record_.numbers = NodeNumbers{*node_rank, *nodes};
   if (!earlier_.empty()) {
     std::string what = "torchrun has started new workers";
-    if (restarted_) what += fmt::format(" (restart {})", attempts_ - 1);
-    if (numbers_ && before && numbers_->nodes != before->nodes) {
-      what += numbers_->nodes < before->nodes  ? ": a node was lost"
-              : numbers_->nodes <= most_nodes_ ? ": a node came back"
-                                               : ": a node has joined";
-      what += fmt::format("; the job has {} now, {} before", counted(std::to_string(numbers_->nodes), "node"),
-                          before->nodes);
+    if (restarted_) what += fmt::format(" (restart {})", record_.attempts - 1);
+    if (record_.numbers && before && record_.numbers->nodes != before->nodes) {
+      what += record_.numbers->nodes < before->nodes  ? ": a node was lost"
+              : record_.numbers->nodes <= most_nodes_ ? ": a node came back"
+                                                      : ": a node has joined";
+      what += fmt::format("; the job has {} now, {} before",
+                          counted(std::to_string(record_.numbers->nodes), "node"), before->nodes);
     } else if (!restarted_) {
       what += ": the job's nodes have changed";
     }
     log::info("{}", what);
   }
-  if (numbers_) most_nodes_ = std::max(most_nodes_, numbers_->nodes);
+  if (record_.numbers) most_nodes_ = std::max(most_nodes_, record_.numbers->nodes);
 }
 
 /// Several requests within the interval cause one look.
@@ -270,13 +267,13 @@ void WorkerWatch::look_soon() {
 
 void WorkerWatch::look_for_workers() {
   if (finished_) return;
-  if (noted_) begin_attempt(*std::exchange(noted_, std::nullopt));
+  if (!noted_.empty()) begin_attempt(std::exchange(noted_, {}));
   ++looks_;
   if (const std::optional<std::vector<Process>> below = descendants(agent_)) {
     for (const Process& process : *below) {
       if (process.parent != agent_ || workers_.contains(process.pid)) continue;
       if (std::find(earlier_.begin(), earlier_.end(), process.pid) != earlier_.end()) continue;
-      add_worker(process.pid);
+      add_worker(process);
     }
   }
   if (workers_.size() >= expected_) {
@@ -286,22 +283,23 @@ void WorkerWatch::look_for_workers() {
   }
 }
 
-void WorkerWatch::add_worker(pid_t pid) {
-  const std::string environment = read_environment(pid).value_or("");
-  std::optional<unsigned> local_rank = number_after("LOCAL_RANK=", environment);
+void WorkerWatch::add_worker(const Process& process) {
+  const pid_t pid = process.pid;
+  const Candidate candidate = look_at(process);
+  std::optional<unsigned> local_rank = candidate.number("LOCAL_RANK");
   if (!local_rank) {
     // Between fork and exec it still has the agent's environment; a zombie has none any more. Its parent
     // starts workers in the order of their ranks.
-    const std::optional<Process> process = read_process(pid);
-    if (!process || process->alive()) return;  // it is gone, not ready yet, or no worker
+    const std::optional<Process> now = read_process(pid);
+    if (!now || now->alive()) return;  // it is gone, not ready yet, or no worker
     local_rank = static_cast<unsigned>(workers_.size());
   }
-  if (!run_is_known_) take_folder_of(environment);
-  if (!first_seen_) first_seen_ = steady_clock::now();
-  if (workers_.empty()) take_numbers(environment);
+  if (!run_is_known_) take_folder_of(candidate.environment);
+  if (!record_.first_at) record_.first_at = steady_clock::now();
+  if (workers_.empty()) take_numbers(candidate);
   Worker& worker = workers_[pid];
-  worker.local_rank = *local_rank;
-  worker.rank = number_after("RANK=", environment);
+  static_cast<WorkerState&>(worker) = {pid, *local_rank, candidate.number("RANK"), false};
+  record_.seen = static_cast<unsigned>(workers_.size());
   const int descriptor = kernel::pidfd_open(pid);
   if (descriptor < 0) {
     if (descriptor != -ESRCH) log::debug("cannot follow worker {} ({})", pid, std::strerror(-descriptor));
@@ -326,16 +324,14 @@ void WorkerWatch::on_end(pid_t pid, std::optional<int> status) {
   worker.ended = true;
   if (!status) status = zombie_status(pid);
   if (!status) status = reaped_status(worker.pidfd->native_handle());
-  ends_.push_back(
+  record_.ends.push_back(
       {pid, worker.local_rank, worker.rank, status.value_or(0), status.has_value(), steady_clock::now()});
   log::debug("worker {} (pid {}) ended with wait status {}", worker.local_rank, pid,
              status ? std::to_string(*status) : std::string("unknown"));
   worker.pidfd.reset();
-  if (ended_) ended_(ends_.back());
+  if (ended_) ended_(record_.ends.back());
   if (changed_) changed_();
 }
-
-void WorkerWatch::on_reaped(pid_t pid, int status) { on_end(pid, status); }
 
 bool WorkerWatch::some_run() const {
   return std::ranges::any_of(workers_, [](const auto& entry) { return !entry.second.ended; });
@@ -344,15 +340,14 @@ bool WorkerWatch::some_run() const {
 std::vector<WorkerState> WorkerWatch::states() const {
   std::vector<WorkerState> states;
   states.reserve(workers_.size());
-  for (const auto& [pid, worker] : workers_)
-    states.push_back({pid, worker.local_rank, worker.rank, worker.ended});
+  for (const auto& [pid, worker] : workers_) states.push_back(worker);
   return states;
 }
 
 void WorkerWatch::look() {
   if (inotify_.is_open()) {
     for (unsigned taken = 0; taken < buffers_at_once && read_events();) ++taken;
-    if (noted_) look_for_workers();
+    if (!noted_.empty()) look_for_workers();
   }
   for (auto& [pid, worker] : workers_) {
     if (worker.ended || !worker.pidfd) continue;

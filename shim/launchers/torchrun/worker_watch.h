@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "launchers/torchrun/find_workers.h"
 #include "loop/timer.h"
 #include "supervise/launcher.h"
 
@@ -40,7 +41,7 @@ class WorkerWatch {
   void look();
 
   /// A worker that had lost its agent was reaped by rankshim, with this wait status.
-  void on_reaped(pid_t pid, int status);
+  void on_reaped(pid_t pid, int status) { on_end(pid, status); }
 
   /// No further attempt is expected; workers that still run are followed to their ends.
   void agent_ended();
@@ -48,41 +49,20 @@ class WorkerWatch {
   /// Looks once more, then stops watching.
   void finish();
 
-  /// The workers of the last set that have ended, in the order of their ends.
-  [[nodiscard]] const std::vector<supervise::WorkerEnd>& ends() const { return ends_; }
-  /// Workers seen in the last set.
-  [[nodiscard]] unsigned seen() const { return static_cast<unsigned>(workers_.size()); }
+  /// What is known of the workers of the last set.
+  [[nodiscard]] const supervise::WorkerRecord& record() const { return record_; }
   /// Whether one of those still runs.
   [[nodiscard]] bool some_run() const;
   /// Those same workers, by process number.
   [[nodiscard]] std::vector<supervise::WorkerState> states() const;
-  /// When the first worker was seen.
-  [[nodiscard]] std::optional<std::chrono::steady_clock::time_point> first_seen() const {
-    return first_seen_;
-  }
-  /// The launcher's folder of the last attempt, which has LOCAL_RANK/error.json; empty before the first.
-  [[nodiscard]] const std::string& attempt_folder() const { return attempt_folder_; }
-  /// The number of attempts: 1 plus the agent's restarts; 0 before the first worker.
-  [[nodiscard]] unsigned attempts() const { return attempts_; }
   /// The number of sets: 1 plus the agent's restarts and the changes of membership.
   [[nodiscard]] unsigned sets() const { return sets_; }
   /// How often /proc was searched for workers.
   [[nodiscard]] std::uint64_t looks() const { return looks_; }
-  /// This node's numbers in the last set; nothing if the worker's environment could not be read.
-  [[nodiscard]] const std::optional<supervise::NodeNumbers>& numbers() const { return numbers_; }
 
  private:
-  struct Worker {
-    unsigned local_rank = 0;
-    std::optional<unsigned> rank;
-    bool ended = false;
+  struct Worker : supervise::WorkerState {
     std::unique_ptr<boost::asio::posix::stream_descriptor> pidfd;
-  };
-
-  /// The folders' names.
-  struct Attempt {
-    std::string run;
-    std::string name;
   };
 
   void watch_folder(const std::string& folder);
@@ -90,14 +70,14 @@ class WorkerWatch {
   void listen();
   bool read_events();
   void on_entry(const std::string& folder, const std::string& name);
-  void begin_attempt(const Attempt& attempt);
+  void begin_attempt(const std::string& folder);
   [[nodiscard]] bool all_have_ended() const;
-  void take_numbers(std::string_view environment);
+  void take_numbers(const Candidate& worker);
   [[nodiscard]] bool may_be_ours(const std::string& run) const;
   void take_folder_of(std::string_view environment);
   void look_soon();
   void look_for_workers();
-  void add_worker(pid_t pid);
+  void add_worker(const Process& process);
   void on_end(pid_t pid, std::optional<int> status = std::nullopt);
 
   boost::asio::io_context& io_;
@@ -109,23 +89,19 @@ class WorkerWatch {
   boost::asio::posix::stream_descriptor inotify_;
   std::map<int, std::string> folders_;  // by inotify's watch descriptor
   loop::Timer timer_;
-  std::optional<Attempt> noted_;  // the newest attempt, if it has not begun
-  bool look_is_due_ = false;      // the timer runs
+  std::string noted_;         // the folder of the newest attempt, if it has not begun
+  bool look_is_due_ = false;  // the timer runs
   std::uint64_t looks_ = 0;
   std::chrono::milliseconds gap_{1};             // between two looks
   std::chrono::steady_clock::time_point begun_;  // when the search for the present set began
   std::map<pid_t, Worker> workers_;
   std::vector<pid_t> earlier_;  // of the earlier sets
-  std::vector<supervise::WorkerEnd> ends_;
-  unsigned attempts_ = 0;
+  supervise::WorkerRecord record_;
   unsigned sets_ = 0;
-  bool restarted_ = false;  // the set that is searched for is a restart's
-  std::optional<supervise::NodeNumbers> numbers_;
+  bool restarted_ = false;   // the set that is searched for is a restart's
   unsigned most_nodes_ = 0;  // the most that the job ever had
   std::string run_;  // the name of the launcher's folder in the log folder, which other runs may share
   bool run_is_known_ = false;  // from a worker's environment
-  std::string attempt_folder_;
-  std::optional<std::chrono::steady_clock::time_point> first_seen_;
   bool finished_ = false;
 };
 

@@ -124,27 +124,27 @@ TEST_CASE("new workers are followed after a change of membership, in the folder 
   const Agent agent(folder.path);
   watch.begin(agent.pid());
   agent.step("start(0, 0, 1)");
-  run_until(io, [&] { return watch.seen() == 2; });
-  CHECK(watch.attempts() == 1);
-  CHECK(watch.numbers().value().nodes == 1);
+  run_until(io, [&] { return watch.record().seen == 2; });
+  CHECK(watch.record().attempts == 1);
+  CHECK(watch.record().numbers.value().nodes == 1);
   const std::vector<WorkerState> before = watch.states();
 
   agent.step("end(); start(0, 1, 2)");
-  run_until(io, [&] { return watch.numbers().value().nodes == 2 && watch.seen() == 2; });
-  CHECK(watch.attempts() == 1);
-  CHECK(watch.numbers().value().node_rank == 1);
-  CHECK(watch.ends().empty());
+  run_until(io, [&] { return watch.record().numbers.value().nodes == 2 && watch.record().seen == 2; });
+  CHECK(watch.record().attempts == 1);
+  CHECK(watch.record().numbers.value().node_rank == 1);
+  CHECK(watch.record().ends.empty());
   CHECK(watch.states()[0].pid != before[0].pid);
   CHECK(watch.states()[0].rank == 2U);
 
   agent.step("end(); start(1, 0, 1)");
-  run_until(io, [&] { return watch.numbers().value().nodes == 1 && watch.seen() == 2; });
-  CHECK(watch.attempts() == 2);
-  CHECK(watch.attempt_folder() == folder.path + "/run_x/attempt_1");
+  run_until(io, [&] { return watch.record().numbers.value().nodes == 1 && watch.record().seen == 2; });
+  CHECK(watch.record().attempts == 2);
+  CHECK(watch.record().error_folder == folder.path + "/run_x/attempt_1");
 
   agent.step("end()");
-  run_until(io, [&] { return watch.ends().size() == 2; });
-  CHECK(watch.ends()[0].status == SIGTERM);
+  run_until(io, [&] { return watch.record().ends.size() == 2; });
+  CHECK(watch.record().ends[0].status == SIGTERM);
   watch.finish();
 }
 
@@ -163,16 +163,16 @@ TEST_CASE("a flood of attempt folders costs four looks and then one every 10 ms 
 
   // Some of them in a piece: others are served in between.
   io.run_one();
-  CHECK(watch.attempt_folder() != run + "/attempt_599");
-  run_until(io, [&] { return watch.attempt_folder() == run + "/attempt_599"; });
+  CHECK(watch.record().error_folder != run + "/attempt_599");
+  run_until(io, [&] { return watch.record().error_folder == run + "/attempt_599"; });
   const auto took = std::chrono::steady_clock::now() - begun;
   CHECK(watch.looks() >= 1);
   CHECK(watch.looks() <= 4 + static_cast<std::uint64_t>(took / 10ms));
-  CHECK(watch.attempts() == 1);
+  CHECK(watch.record().attempts == 1);
 
   agent.step("start(0, 0, 1)");  // in a new folder, which its workers name
-  run_until(io, [&] { return watch.seen() == 2; });
-  CHECK(watch.attempt_folder() == folder.path + "/run_x/attempt_0");
+  run_until(io, [&] { return watch.record().seen == 2; });
+  CHECK(watch.record().error_folder == folder.path + "/run_x/attempt_0");
   watch.finish();
 }
 
@@ -191,8 +191,8 @@ TEST_CASE(
   CHECK(watches() > 1);
   CHECK(watches() <= 64);
   agent.step("start(0, 0, 1)");
-  run_until(io, [&] { return watch.seen() == 2; });
-  CHECK(watch.attempt_folder() == folder.path + "/run_x/attempt_0");
+  run_until(io, [&] { return watch.record().seen == 2; });
+  CHECK(watch.record().error_folder == folder.path + "/run_x/attempt_0");
   CHECK(watches() == 2);  // the log folder's and run_x's
   watch.finish();
 }
@@ -212,8 +212,8 @@ TEST_CASE("a folder of another user is none of the launcher's", "[worker_watch]"
   REQUIRE(mkdir((folder.path + "/other/attempt_0").c_str(), 0700) == 0);
   watch.look();
   CHECK(watch.looks() == 0);
-  CHECK(watch.attempt_folder().empty());
+  CHECK(watch.record().error_folder.empty());
   agent.step("start(0, 0, 1)");
-  run_until(io, [&] { return watch.seen() == 2; });
+  run_until(io, [&] { return watch.record().seen == 2; });
   watch.finish();
 }

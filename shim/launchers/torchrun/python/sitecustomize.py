@@ -27,18 +27,6 @@ SWITCHES = ("standalone", "module", "no_python", "run_path", "virtual_local_rank
 
 # ---- removing rankshim's folder ----
 
-def without_us(text, had_path):
-    """PYTHONPATH as the user left it; None for unset. Appending to an unset one leaves an empty entry, which means the
-    working directory: it must be there again."""
-    parts = text.split(os.pathsep)
-    rest = [part for part in parts if part != FOLDER]
-    if len(rest) == len(parts):
-        return text
-    if had_path or not rest:
-        return os.pathsep.join(rest) if rest else None
-    return os.pathsep.join("" if part == FOLDER else part for part in parts)
-
-
 def leave_path(had_path):
     """Removes rankshim's folder from sys.path."""
     here = None
@@ -56,13 +44,45 @@ def leave_path(had_path):
 
 
 def leave_environment(had_path):
-    """Removes rankshim's folder from what children inherit."""
-    text = os.environ.get("PYTHONPATH")
-    left = None if text is None else without_us(text, had_path)
-    if left is not None:
-        os.environ["PYTHONPATH"] = left
-    else:
-        os.environ.pop("PYTHONPATH", None)
+    """Removes rankshim's folder from what children inherit: PYTHONPATH is as the user left it. Appending to an unset one
+    leaves an empty entry, which means the working directory: it must be there again."""
+    parts = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    if FOLDER not in parts:
+        return
+    rest = [part for part in parts if part != FOLDER]
+    if not rest:
+        del os.environ["PYTHONPATH"]
+        return
+    if not had_path:
+        rest = ["" if part == FOLDER else part for part in parts]
+    os.environ["PYTHONPATH"] = os.pathsep.join(rest)
+
+
+# ---- what is written down ----
+
+def write_json(path, document):
+    """Writes it at once, so that nobody reads a part of it."""
+    import json
+
+    unfinished = "%s.%d" % (path, os.getpid())
+    with open(unfinished, "w") as file:
+        json.dump(document, file)
+    os.rename(unfinished, path)
+
+
+def before_excepthook(tell):
+    """From now on `tell` sees the exception that ends this process, before the hook that was there. Returns ours."""
+    before = sys.excepthook
+
+    def excepthook(kind, value, trace):
+        try:
+            tell(kind, value, trace)
+        except Exception:
+            pass
+        before(kind, value, trace)
+
+    sys.excepthook = excepthook
+    return excepthook
 
 
 # ---- a torchrun that the command starts ----
@@ -121,25 +141,6 @@ def host_of(place):
     return place.partition(":")[0] if place.count(":") == 1 else place
 
 
-def own_address(towards):
-    """This node's address, from which packets to `towards` leave, an address, or else on the default route; empty where
-    there is no route. To connect a datagram socket only looks up the route, and these two addresses are nobody's (RFC
-    5737, 3849)."""
-    import socket
-
-    for peer in filter(None, (towards, "192.0.2.1", "2001:db8::1")):
-        try:
-            probe = socket.socket(socket.AF_INET6 if ":" in peer else socket.AF_INET, socket.SOCK_DGRAM)
-            try:
-                probe.connect((peer, 9))
-                return probe.getsockname()[0]
-            finally:
-                probe.close()
-        except Exception:
-            pass
-    return ""
-
-
 def join(given, job, towards):
     """Sets the job's PET_* in the environment of this torchrun, which reads them where the flag is not given. One that
     is to stay on this node gets none, not the platform's own either: a `--standalone` would wait for the other nodes."""
@@ -173,8 +174,6 @@ def join(given, job, towards):
         # torch guesses by its own name whether it hosts, which fails where that leads nowhere, or to 127.0.1.1.
         if host_of(endpoint) in (host_of(known("PET_RDZV_ENDPOINT")), towards):
             wanted.append("PET_RDZV_CONF")
-    if "PET_LOCAL_ADDR" in wanted and not known("PET_LOCAL_ADDR"):
-        job["PET_LOCAL_ADDR"] = own_address(towards)
     for name in wanted:
         if known(name):
             os.environ[name] = known(name)
@@ -198,41 +197,26 @@ def tell_failure(arguments):
         with open(path) as file:
             if json.load(file)["arguments"] == arguments:
                 os.unlink(path)
-    before = sys.excepthook
 
-    def excepthook(kind, value, trace):
-        try:
-            if kind.__name__ == "ChildFailedError":  # torch/distributed/elastic/multiprocessing/errors
-                import json
+    def tell(kind, value, trace):
+        if kind.__name__ == "ChildFailedError":  # torch/distributed/elastic/multiprocessing/errors
+            rank, failure = value.get_first_failure()
+            write_json(path, {"arguments": arguments, "rank": rank, "local_rank": failure.local_rank, "pid": failure.pid,
+                              "exitcode": failure.exitcode})
 
-                rank, failure = value.get_first_failure()
-                told = {"arguments": arguments, "rank": rank, "local_rank": failure.local_rank, "pid": failure.pid,
-                        "exitcode": failure.exitcode}
-                with open(path + ".new", "w") as file:
-                    json.dump(told, file)
-                os.rename(path + ".new", path)
-        except Exception:
-            pass
-        before(kind, value, trace)
-
-    sys.excepthook = excepthook
+    before_excepthook(tell)
 
 
 # ---- a worker ----
 
 def write_error(path, message, stack):
-    """Writes the error file as torch's ErrorHandler.record_exception does, at once, unless there is one
+    """Writes the error file as torch's ErrorHandler.record_exception does, unless there is one
     (torch/distributed/elastic/multiprocessing/errors/error_handler.py)."""
-    import json
     import time
 
-    if os.path.exists(path):
-        return
-    extra = {"py_callstack": stack, "timestamp": str(int(time.time()))}
-    unfinished = "%s.%d" % (path, os.getpid())
-    with open(unfinished, "w") as file:
-        json.dump({"message": {"message": message, "extraInfo": extra}}, file)
-    os.rename(unfinished, path)
+    if not os.path.exists(path):
+        extra = {"py_callstack": stack, "timestamp": str(int(time.time()))}
+        write_json(path, {"message": {"message": message, "extraInfo": extra}})
 
 
 def record(path):
@@ -241,7 +225,6 @@ def record(path):
     from _thread import get_ident
 
     worker, main_thread = os.getpid(), get_ident()
-    before = sys.excepthook
     text = []  # of sys.exit("TEXT")
 
     def tell(kind, value, trace):
@@ -255,12 +238,7 @@ def record(path):
             words = "<unprintable>"
         write_error(path, "%s: %s" % (kind.__name__, words), "".join(traceback.format_exception(kind, value, trace)))
 
-    def excepthook(kind, value, trace):
-        try:
-            tell(kind, value, trace)
-        except Exception:
-            pass
-        before(kind, value, trace)
+    excepthook = before_excepthook(tell)
 
     def at_exit():
         # Python calls no hook for sys.exit(TEXT), and not ours where the script has set another one.
@@ -310,7 +288,6 @@ def record(path):
         traceback.print_exc = print_and_write
 
     exit.__module__, exit.__qualname__ = "sys", "exit"  # so it can be pickled by its name
-    sys.excepthook = excepthook
     sys.exit = exit
     atexit.register(at_exit)
     if hasattr(os, "register_at_fork"):
@@ -347,10 +324,7 @@ def prepare(had_path, job, towards, parent):
             leave_environment(had_path)
         return FOLDER + "/error.json"
     leave_environment(had_path)
-    ours = dict(job or {}, PET_LOG_DIR=logs)
-    if job and "PET_LOCAL_ADDR" in os.environ and "PET_LOCAL_ADDR" not in job:
-        ours["PET_LOCAL_ADDR"] = own_address(towards)
-    for name, value in ours.items():
+    for name, value in dict(job or {}, PET_LOG_DIR=logs).items():
         if os.environ.get(name) == value:
             del os.environ[name]
     return os.environ[ERROR_FILE]

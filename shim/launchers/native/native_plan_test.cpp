@@ -1,4 +1,4 @@
-#include "launchers/native/worker.h"
+#include "launchers/native/native_plan.h"
 
 #include <catch2/catch.hpp>
 
@@ -172,4 +172,39 @@ TEST_CASE("the native launcher is offered only where it does all that torchrun w
                             Words{"torchrun", "train.py"}, Words{"bash", "run.sh"}})
     CHECK_FALSE(offered(line));
   CHECK_FALSE(offered({"train.py"}, {"PET_TEE=3"}));
+}
+
+namespace {
+
+const native::Placeholders values = {{"rank", "9"}, {"local_rank", "1"}, {"world_size", "16"}};
+
+}  // namespace
+
+TEST_CASE("a name in braces becomes its value, anywhere in the word", "[native]") {
+  CHECK(native::filled_in("{rank}", values) == "9");
+  CHECK(native::filled_in("--shard={rank}/{world_size}", values) == "--shard=9/16");
+  CHECK(native::filled_in("out-{local_rank}{local_rank}.log", values) == "out-11.log");
+  CHECK(native::filled_in("plain", values) == "plain");
+  CHECK(native::filled_in("", values).empty());
+}
+
+TEST_CASE("a name in double braces is the text itself", "[native]") {
+  CHECK(native::filled_in("{{rank}}", values) == "{rank}");
+  CHECK(native::filled_in("{{rank}}={rank}", values) == "{rank}=9");
+}
+
+TEST_CASE("everything else in braces stays as it is", "[native]") {
+  for (const char* const text : {"{", "}", "{{", "}}", "{}", "{{}}", "{Rank}", "{ rank }", "{other}",
+                                 "{{other}}", "{rank", "rank}", R"({"a":{"b":[1,{"rank":2}]}})",
+                                 R"({{"a": 1}})", "{{ template }}", "{rank:03}", "a{2,3}", "{{ rank }}"}) {
+    CHECK(native::filled_in(text, values) == text);
+  }
+  CHECK(native::filled_in(R"({"device":"{local_rank}","x":{"y":1}})", values) ==
+        R"({"device":"1","x":{"y":1}})");
+  CHECK(native::filled_in("{{{rank}}}", values) == "{{rank}}");
+}
+
+TEST_CASE("what follows a dollar is the shell's, but for torchrun's own macro", "[native]") {
+  CHECK(native::filled_in("echo ${rank} $RANK", values) == "echo ${rank} $RANK");
+  CHECK(native::filled_in("--local-rank=${local_rank}", values) == "--local-rank=1");
 }

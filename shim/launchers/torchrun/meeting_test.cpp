@@ -1,4 +1,4 @@
-#include "launchers/torchrun/rendezvous.h"
+#include "launchers/torchrun/meeting.h"
 
 #include <netinet/in.h>
 #include <sys/socket.h>

@@ -1,6 +1,8 @@
-#include "launchers/torchrun/lone_training.h"
+#include "launchers/torchrun/program.h"
 
 #include <catch2/catch.hpp>
+
+#include "base/text.h"
 
 using namespace rankshim::torchrun;
 
@@ -23,13 +25,14 @@ SeenProcess spawned(pid_t pid, pid_t parent, unsigned world) {
   return {.pid = pid, .parent = parent, .name = "python3", .spawned_world = world};
 }
 
-std::string read_alone_by(std::string_view line) { return read_command_line(line).alone_by; }
-
-/// A command line as /proc has it.
-std::string words(std::string text) {
-  for (char& c : text) c = c == ' ' ? '\0' : c;
-  return text + '\0';
+/// The words of a command line.
+std::vector<std::string> words(std::string_view line) {
+  std::vector<std::string> all;
+  while (!line.empty()) all.emplace_back(rankshim::take_part(line, " "));
+  return all;
 }
+
+std::string read_alone_by(const std::vector<std::string>& line) { return seen_by_words(line).alone_by; }
 
 }  // namespace
 
@@ -119,18 +122,17 @@ TEST_CASE("a node trains alone where its workers' world is no larger than the no
 
 TEST_CASE("a process has its script's name, and a torchrun's flags show whether it stays on this node",
           "[lone]") {
-  CHECK(read_command_line(words("/bin/bash -eu /w/run.sh a")).name == "run.sh");
-  CHECK(read_command_line(words("bash -c torchrun")).name == "bash");
-  CHECK(read_command_line(words("bash -lc torchrun")).name == "bash");
-  CHECK(read_command_line(words("bash --norc -e run.sh")).name == "run.sh");
-  CHECK(read_command_line(words("/usr/bin/python3 -u train.py")).name == "train.py");
-  CHECK(read_command_line(words("python -W ignore -X dev train.py")).name == "train.py");
-  CHECK(read_command_line(words("python -c torchrun")).name == "python");
-  CHECK(read_command_line(words("python3.13t -u train.py")).name == "train.py");
-  CHECK(read_command_line(words("/opt/deepspeed")).name == "deepspeed");
-  CHECK(read_command_line(words("python -u -m torch.distributed.run --nnodes=2 train.py")).name ==
-        "torchrun");
-  CHECK(read_command_line("").name.empty());
+  CHECK(seen_by_words(words("/bin/bash -eu /w/run.sh a")).name == "run.sh");
+  CHECK(seen_by_words(words("bash -c torchrun")).name == "bash");
+  CHECK(seen_by_words(words("bash -lc torchrun")).name == "bash");
+  CHECK(seen_by_words(words("bash --norc -e run.sh")).name == "run.sh");
+  CHECK(seen_by_words(words("/usr/bin/python3 -u train.py")).name == "train.py");
+  CHECK(seen_by_words(words("python -W ignore -X dev train.py")).name == "train.py");
+  CHECK(seen_by_words(words("python -c torchrun")).name == "python");
+  CHECK(seen_by_words(words("python3.13t -u train.py")).name == "train.py");
+  CHECK(seen_by_words(words("/opt/deepspeed")).name == "deepspeed");
+  CHECK(seen_by_words(words("python -u -m torch.distributed.run --nnodes=2 train.py")).name == "torchrun");
+  CHECK(seen_by_words({}).name.empty());
   CHECK(read_alone_by(words("python /venv/bin/torchrun --nproc_per_node 8 --standalone t.py")) ==
         "--standalone");
   CHECK(read_alone_by(words("python -m torch.distributed.run --nnodes=1 t.py")) == "--nnodes=1");
@@ -150,10 +152,10 @@ TEST_CASE("a process has its script's name, and a torchrun's flags show whether 
     CHECK(
         read_alone_by(words("python torchrun --rdzv_endpoint=" + std::string(elsewhere) + " t.py")).empty());
   }
-  CHECK(read_command_line(words("torchrun --nnodes=2 --rdzv_endpoint=pod-1:29500 t.py"), "pod-1").alone_by ==
+  CHECK(seen_by_words(words("torchrun --nnodes=2 --rdzv_endpoint=pod-1:29500 t.py"), "pod-1").alone_by ==
         "--rdzv_endpoint=pod-1:29500");
-  CHECK(read_command_line(words("torchrun --nnodes=2 --rdzv_endpoint=pod-0:29500 t.py"), "pod-1")
-            .alone_by.empty());
+  CHECK(
+      seen_by_words(words("torchrun --nnodes=2 --rdzv_endpoint=pod-0:29500 t.py"), "pod-1").alone_by.empty());
   CHECK(read_alone_by(words("python torchrun --nnodes=16 t.py --standalone")).empty());
   CHECK(read_alone_by(words("python train.py --standalone")).empty());
 }

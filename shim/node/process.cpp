@@ -1,0 +1,176 @@
+#include "node/process.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstddef>
+#include <cstdio>
+#include <iterator>
+
+#include "base/files.h"
+#include "base/text.h"
+
+namespace rankshim {
+namespace {
+
+constexpr std::size_t longest_stat = 1024;
+constexpr std::string_view nul("\0", 1);  // ends each entry of environ and cmdline
+
+/// "PID (NAME) STATE PPID PGRP …": the fields from STATE on, of which proc(5) says the numbers. The name may
+/// contain blanks and parentheses.
+class StatFields {
+ public:
+  explicit StatFields(std::string_view line) {
+    const auto name_end = line.rfind(") ");
+    if (name_end == std::string_view::npos || line.find(" (") == std::string_view::npos) return;
+    for (std::string_view rest = line.substr(name_end + 2); !rest.empty();)
+      fields_.push_back(take_word(rest));
+  }
+  [[nodiscard]] std::string_view text(std::size_t number) const {
+    constexpr std::size_t first = 3;
+    return number - first < fields_.size() ? fields_[number - first] : std::string_view();
+  }
+  template <class Number>
+  [[nodiscard]] std::optional<Number> get(std::size_t number) const {
+    return parse_number<Number>(text(number));
+  }
+
+ private:
+  std::vector<std::string_view> fields_;
+};
+
+/// Whether the file is in the process's memory: reading it waits for a lock that a process which hangs in the
+/// kernel holds (because of a dead file server or a driver).
+bool reads_memory(std::string_view file) { return file == "environ" || file == "cmdline"; }
+
+/// Whether /proc shows the numbers of this PID namespace.
+bool proc_is_ours() {
+  std::array<char, 16> target{};
+  const ssize_t length = readlink("/proc/self", target.data(), target.size());
+  return length > 0 && parse_number<pid_t>({target.data(), static_cast<std::size_t>(length)}) == getpid();
+}
+
+std::optional<std::vector<Process>> all_processes() {
+  if (!proc_is_ours()) return std::nullopt;
+  Folder proc("/proc");
+  if (!proc) return std::nullopt;
+  std::vector<Process> processes;
+  while (const char* name = proc.next()) {
+    const auto pid = parse_number<pid_t>(name);
+    if (!pid) continue;
+    if (const std::optional<Process> process = read_process(*pid)) processes.push_back(*process);
+  }
+  // The kernel lists them in this order (fs/proc/base.c, next_tgid), but does not promise it.
+  std::ranges::sort(processes, {}, &Process::pid);
+  return processes;
+}
+
+}  // namespace
+
+std::optional<Process> parse_stat(std::string_view line) {
+  const StatFields fields(line);
+  const auto pid = parse_number<pid_t>(line.substr(0, line.find(" (")));
+  const auto parent = fields.get<pid_t>(4), group = fields.get<pid_t>(5);
+  const auto start = fields.get<std::uint64_t>(22);
+  if (!pid || !parent || !group || !start) return std::nullopt;
+  return Process{
+      .pid = *pid, .parent = *parent, .group = *group, .state = fields.text(3)[0], .start = *start};
+}
+
+std::optional<Process> read_process(pid_t pid) {
+  const std::optional<std::string> line = read_proc(pid, "stat", longest_stat);
+  return line ? parse_stat(*line) : std::nullopt;
+}
+
+std::optional<std::vector<Process>> descendants(pid_t ancestor, const std::vector<Process>& except) {
+  std::optional<std::vector<Process>> all = all_processes();
+  if (!all) return std::nullopt;
+  const auto excepted = [&](const Process& process) {
+    return std::ranges::any_of(except, [&](const Process& other) {
+      return other.pid == process.pid && other.start == process.start;
+    });
+  };
+  const auto descends = [&](const Process& process) {
+    const Process* at = &process;
+    // Bounded, because parents change while /proc is being read and could seem to form a circle.
+    for (std::size_t step = 0; step <= all->size() && !excepted(*at); ++step) {
+      if (at->parent == ancestor) return true;
+      const auto parent = std::ranges::lower_bound(*all, at->parent, {}, &Process::pid);
+      if (parent == all->end() || parent->pid != at->parent) return false;
+      at = &*parent;
+    }
+    return false;
+  };
+  std::vector<Process> found;
+  std::ranges::copy_if(*all, std::back_inserter(found), descends);
+  return found;
+}
+
+std::optional<std::string> read_proc(pid_t pid, const char* file, std::size_t limit) {
+  if (reads_memory(file)) {
+    const std::optional<Process> process = read_process(pid);
+    if (process && process->state == 'D') {
+      errno = EBUSY;
+      return std::nullopt;
+    }
+  }
+  std::array<char, 64> path{};
+  std::snprintf(path.data(), path.size(), "/proc/%d/%s", pid, file);
+  const int descriptor = open(path.data(), O_RDONLY | O_CLOEXEC);
+  if (descriptor < 0) return std::nullopt;
+  std::string content;
+  ssize_t got = 0;
+  do {
+    const std::size_t before = content.size();
+    content.resize(std::min(limit, before + std::max<std::size_t>(before, longest_stat)));
+    got = read(descriptor, content.data() + before, content.size() - before);
+    content.resize(before + static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
+  } while (got > 0 && content.size() < limit);
+  const int error = errno;
+  close(descriptor);
+  errno = error;
+  return got < 0 ? std::nullopt : std::optional(content);
+}
+
+std::optional<std::string> read_environment(pid_t pid) {
+  // The kernel's limit on arguments and environment together is a quarter of the stack's, 2 MiB unless
+  // raised.
+  constexpr std::size_t longest = std::size_t{8} << 20U;
+  return read_proc(pid, "environ", longest);
+}
+
+std::string_view value_in(std::string_view environment, std::string_view name) {
+  return text_after(environment, std::string(name) + "=", nul);
+}
+
+std::vector<std::string> read_command_line(pid_t pid) {
+  constexpr std::size_t longest = std::size_t{64} << 10U;
+  const std::string text = read_proc(pid, "cmdline", longest).value_or("");
+  std::vector<std::string> words;
+  for (std::string_view rest = text; !rest.empty();) words.emplace_back(take_part(rest, nul));
+  return words;
+}
+
+bool is_shell(std::string_view name) {
+  constexpr std::array<std::string_view, 8> shells = {"sh",  "bash", "dash", "ash",
+                                                      "zsh", "ksh",  "mksh", "busybox"};
+  return std::ranges::find(shells, name) != shells.end();
+}
+
+std::optional<int> zombie_status(pid_t pid) {
+  const std::string line = read_proc(pid, "stat", longest_stat).value_or("");
+  const StatFields fields(line);
+  if (fields.text(3) != "Z") return std::nullopt;
+  const auto status = fields.get<int>(52);
+  if (status != 0) return status;
+  struct stat owner{};
+  const std::string folder = "/proc/" + std::to_string(pid);
+  if (stat(folder.c_str(), &owner) != 0 || owner.st_uid != geteuid()) return std::nullopt;
+  return status;
+}
+
+}  // namespace rankshim

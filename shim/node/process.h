@@ -1,0 +1,57 @@
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+/// The one reader of /proc/PID. /proc may be missing, or show another PID namespace's numbers: then nothing
+/// is known.
+namespace rankshim {
+
+struct Process {
+  pid_t pid = 0;
+  pid_t parent = 0;
+  pid_t group = 0;
+  char state = '?';         ///< proc(5): R S D Z T …
+  std::uint64_t start = 0;  ///< in clock ticks since boot; together with pid it identifies a process uniquely
+  [[nodiscard]] bool alive() const { return state != 'Z' && state != 'X'; }
+};
+
+/// Reads /proc/PID/stat's one line.
+std::optional<Process> parse_stat(std::string_view line);
+
+/// The process as /proc shows it now; nothing as for read_proc.
+std::optional<Process> read_process(pid_t pid);
+
+/// All descendants of `ancestor`, sorted by number, without `ancestor` itself, without `except` and without
+/// the descendants of those; nothing if /proc does not show them.
+std::optional<std::vector<Process>> descendants(pid_t ancestor, const std::vector<Process>& except = {});
+
+/// A file of /proc/PID, at most `limit` bytes of it; nothing if it cannot be read, and errno has the reason.
+/// For files in the process's memory (environ, cmdline) that is EBUSY while the process waits in the kernel
+/// without accepting signals (state D): reading them could block for ever.
+std::optional<std::string> read_proc(pid_t pid, const char* file, std::size_t limit);
+
+/// The environment that the process was started with, each entry ended by a zero byte; nothing as for
+/// read_proc.
+std::optional<std::string> read_environment(pid_t pid);
+
+/// The value of a variable in such an environment; empty if it is not set.
+std::string_view value_in(std::string_view environment, std::string_view name);
+
+/// The words of the command line that the process was started with, at most 64 KiB of them; none as for
+/// read_proc.
+std::vector<std::string> read_command_line(pid_t pid);
+
+/// Whether a program of that name, without its folder, is a shell.
+bool is_shell(std::string_view name);
+
+/// The wait status of a zombie. The kernel shows 0 to a reader that may not trace the process (proc(5)), so a
+/// zero counts only if the process has the same user.
+std::optional<int> zombie_status(pid_t pid);
+
+}  // namespace rankshim

@@ -1,0 +1,81 @@
+#include "node/process.h"
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+#include <cerrno>
+#include <csignal>
+
+#include "supervise/child_for_test.h"
+#include "supervise/kernel.h"
+
+using namespace rankshim;
+
+TEST_CASE("a process's line in /proc is understood whatever its name is", "[process]") {
+  const std::string rest = " 42 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 987654 10 20 18446744073709551615\n";
+  for (const std::string name : {"sh", "a b", "x) R 1 (y", ")", "", "(("}) {
+    INFO(name);
+    const auto process = parse_stat("123 (" + name + ") S 7 42" + rest);
+    REQUIRE(process);
+    CHECK(process->pid == 123);
+    CHECK(process->parent == 7);
+    CHECK(process->group == 42);
+    CHECK(process->state == 'S');
+    CHECK(process->start == 987654);
+    CHECK(process->alive());
+  }
+  for (const std::string broken :
+       {"", "123", "123 (x)", "123 (x) ", "123 (x) S", "123 (x) S 7 42", "x (y) S 7 42 1"}) {
+    CHECK_FALSE(parse_stat(broken));
+  }
+  CHECK_FALSE(parse_stat("123 (x) Z 7 42" + rest)->alive());
+}
+
+TEST_CASE("descendants are found, and nothing else", "[process]") {
+  const supervise::Child child;
+  const auto below = descendants(getpid());
+  REQUIRE(below);
+  bool found = false;
+  for (const Process& process : *below) {
+    CHECK(process.pid != getpid());
+    found = found || process.pid == child.pid;
+  }
+  CHECK(found);
+  CHECK(descendants(child.pid)->empty());
+}
+
+TEST_CASE("the memory of a process that is stuck in the kernel is not read", "[process][attack]") {
+  // A process that calls vfork(2) is suspended in the kernel, and no signal continues it, until its child has
+  // executed a program or ended.
+  int ready[2];
+  REQUIRE(pipe(ready) == 0);
+  const pid_t stuck = fork();
+  if (stuck == 0) {
+    if (vfork() == 0) {
+      const pid_t own = getpid();
+      [[maybe_unused]] const auto sent = write(ready[1], &own, sizeof own);
+      while (true) pause();
+    }
+    _exit(0);
+  }
+  pid_t child = 0;
+  REQUIRE(read(ready[0], &child, sizeof child) == sizeof child);
+  for (const char* memory : {"environ", "cmdline"}) {
+    CHECK_FALSE(read_proc(stuck, memory, 1000));
+    CHECK(errno == EBUSY);
+  }
+  CHECK(read_proc(stuck, "stat", 1000));
+  supervise::kernel::send(child, SIGKILL);
+  waitpid(stuck, nullptr, 0);
+  for (const int end : ready) close(end);
+}
+
+TEST_CASE("a variable is found in a process's environment by its whole name", "[process]") {
+  constexpr std::string_view environment("A=1\0NO_RANK=5\0RANK=7\0EMPTY=\0", 28);
+  CHECK(value_in(environment, "RANK") == "7");
+  CHECK(value_in(environment, "A") == "1");
+  CHECK(value_in(environment, "EMPTY").empty());
+  CHECK(value_in(environment, "NO").empty());
+  CHECK(value_in("", "A").empty());
+}
