@@ -194,8 +194,8 @@ struct Asked {
   const Profile& profile;
   const Node& node;
   VariableIndex variables{node.environment()};
-  std::vector<std::string> warnings = {};
-  Faults unreadable = {};
+  std::vector<std::string> warnings;
+  Faults unreadable;
   Evaluation evaluation{profile, node, variables, warnings, unreadable};
 };
 

@@ -25,9 +25,6 @@ constexpr const char* settle_node =
 constexpr const char* settle_elastic =
     "give the rendezvous with --nnodes, --rdzv-backend and --rdzv-endpoint (RANKSHIM_NNODES, …)";
 
-/// A decimal number from 1 to 65535.
-bool is_port(std::string_view text);
-
 /// What is known while the claims of all sources (claim.h) become a topology or faults. resolve.cpp has the
 /// order of steps; node.cpp, process.cpp, alone.cpp, defaults.cpp and missing.cpp have the steps.
 struct Resolution {
@@ -38,14 +35,14 @@ struct Resolution {
   platform::Granularity granularity;
   std::optional<platform::State> idle;
   Topology topology = {};
-  Faults faults = {};
-  Claims claims = {};
+  Faults faults;
+  Claims claims;
   bool reads_variables = true;
   bool is_started_process = false;
   bool ignores_local_rank = false;  ///< it is left over
   bool names_job = false;           ///< the run id is the user's or the platform's
   bool is_alone = false, is_alone_by_user = false, is_elastic = false;
-  std::optional<bool> hosts_master = {};
+  std::optional<bool> hosts_master;
 
   std::optional<Value>& fact(Fact fact) { return topology.facts[fact]; }
   /// 0 if it is absent or no plain number.
