@@ -194,6 +194,10 @@ class Filler {
       if (name == "master_port") job_.master_port = number;
       if (name == "master_addr") job_.master_addr = text;
     }
+    if (!given.empty()) {
+      job_.first_rank = job_.node_rank * job_.workers;
+      job_.world_size = job_.nodes * job_.workers;
+    }
     values_ = values_of(job_);
     for (const auto& [name, text] : given) {
       for (auto& value : values_)
