@@ -85,8 +85,9 @@ asio::awaitable<Peer::Greeting> Peer::connect(ip::address address, unsigned port
   if (options_.token) hello.nonce = random_number();
   hello_ = connection_->send(hello);
   const Time until = std::min(deadline, now() + options_.timing.welcome);
-  while (connection_ && !is_welcome_ && !verdict_ && now() < until) co_await answered_.wait(until);
-  if (is_welcome_ || verdict_) co_return Greeting::welcome;
+  const auto is_answered = [this] { return is_welcome_ || (verdict_ && !launched_); };
+  while (connection_ && !is_answered() && now() < until) co_await answered_.wait(until);
+  if (is_answered()) co_return Greeting::welcome;
   if (!connection_) co_return fails(Greeting::closed, "the port accepts and closes the connection");
   connection_->abandon();
   connection_.reset();
