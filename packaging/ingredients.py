@@ -28,12 +28,15 @@ def ingredients():
     musl = found(r'"([\d.]+)"', zig / "libc/musl/src/internal/version.h")
     cares = found(r'ARES_VERSION_STR\s+"([\d.]+)"', SHARED / "c-ares/include/ares_version.h")
     yyjson = found(r"commit (\w+)", ROOT / "scripts/pins/yyjson.txt")  # no release: its header says the one before
+    monocypher = found(r"Monocypher version ([\d.]+)", SHARED / "monocypher/monocypher.c")
     return [
         system("boost", "boost/version.hpp", "BSL-1.0"),
         system("spdlog", "spdlog/spdlog.h", "MIT"),
         system("fmt", "fmt/format.h", "MIT"),
         system("tomlplusplus", "toml++/toml.h", "MIT"),
         Ingredient("c-ares", cares, "MIT", f"pkg:github/c-ares/c-ares@v{cares}", "c-ares"),
+        Ingredient("monocypher", monocypher, "BSD-2-Clause OR CC0-1.0",
+                   f"pkg:github/LoupVaillant/Monocypher@{monocypher}", "monocypher"),
         Ingredient("yyjson", yyjson, "MIT", f"pkg:github/ibireme/yyjson@{yyjson}", "yyjson"),
         *(Ingredient(name, llvm, "Apache-2.0 WITH LLVM-exception", f"pkg:generic/{purl}@{llvm}", "llvm")
           for name, purl in (("libc++", "libcxx"), ("libc++abi", "libcxxabi"), ("libunwind", "libunwind"))),

@@ -1,0 +1,166 @@
+/// The whole job's link with many nodes on this machine: node 0's hub in one process, all other nodes' peers
+/// in another, over loopback. scripts/scale builds it and runs it.
+///
+///     link_scale NODES [LATE]     LATE: milliseconds that the hub starts after the peers
+
+#include <malloc.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/connect.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/write.hpp>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <functional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/log.h"
+#include "link/connection.h"
+#include "link/frame.h"
+#include "link/link.h"
+#include "loop/loop.h"
+#include "supervise/kernel.h"
+
+namespace {
+
+using namespace rankshim;
+using namespace rankshim::link;
+namespace asio = boost::asio;
+
+constexpr std::uint16_t port = 29511;
+constexpr std::chrono::minutes longest{2};
+
+long resident() {
+  std::ifstream file("/proc/self/statm");
+  long all = 0, pages = 0;
+  file >> all >> pages;
+  return pages * sysconf(_SC_PAGESIZE);
+}
+
+Options options_of(unsigned rank, unsigned nodes) {
+  Options options;
+  options.self = {.run = "scale",
+                  .rank = rank,
+                  .nnodes = nodes,
+                  .workers = 8,
+                  .launcher = "torchrun",
+                  .host = "a-job-with-a-usual-name-worker-" + std::to_string(rank),
+                  .version = "0.2.0"};
+  options.self.pod = options.self.host;
+  options.self.platform_node = "ip-10-0-12-" + std::to_string(rank) + ".eu-central-1.compute.internal";
+  options.master.host = "127.0.0.1";
+  options.master.port = port;
+  return options;
+}
+
+/// The hub, until all have ended. Its memory is printed when all are there.
+int run_hub(unsigned nodes, std::chrono::milliseconds late) {
+  std::this_thread::sleep_for(late);
+  asio::io_context io(1);
+  const auto hub = Link::make(io, options_of(0, nodes));
+  const long before = resident();
+  const auto heap_before = mallinfo2().uordblks;
+  bool over = false;
+  asio::co_spawn(io, hub->meet(now() + longest), [&](const std::exception_ptr& thrown, const Met& met) {
+    if (thrown || !std::holds_alternative<Launch>(met)) std::_Exit(1);
+    std::printf("| link of %u nodes: memory of node 0 for each | %.2f kB, %.2f kB of it on the heap |\n",
+                nodes, static_cast<double>(resident() - before) / 1024 / nodes,
+                static_cast<double>(mallinfo2().uordblks - heap_before) / 1024 / nodes);
+    std::fflush(stdout);
+    hub->on_stop([&](const Stop&) {
+      asio::co_spawn(io, hub->finish(143), [&](const std::exception_ptr&, const JobEnd&) { over = true; });
+    });
+  });
+  loop::run_until(io, over);
+  return 0;
+}
+
+double milliseconds_since(Time begin) {
+  return std::chrono::duration<double, std::milli>(now() - begin).count();
+}
+
+/// All peers but the last; that one is a bare socket, and comes when all others are there.
+int run_peers(unsigned nodes, bool is_late) {
+  asio::io_context io(1);
+  std::vector<std::shared_ptr<Link>> peers;
+  unsigned launched = 0, told = 0, failed = 0;
+  for (unsigned rank = 1; rank + 1 < nodes; ++rank) {
+    peers.push_back(Link::make(io, options_of(rank, nodes)));
+    asio::co_spawn(io, peers.back()->meet(now() + longest),
+                   [&](const std::exception_ptr& thrown, const Met& met) {
+                     !thrown&& std::holds_alternative<Launch>(met) ? ++launched : ++failed;
+                   });
+  }
+  bool late = false;
+  loop::Timer limit(io.get_executor(), now() + longest);
+  limit.async_wait([&](boost::system::error_code error) { late = !error; });
+  const auto run = [&](const std::function<bool()>& holds) {
+    while (!holds() && !late && failed == 0) io.run_one();
+    if (late || failed > 0) {
+      std::printf("| link of %u nodes | %u launched, %u failed |\n", nodes, launched, failed);
+      std::_Exit(1);
+    }
+  };
+  // The last node: its hello shows whether all others are there, for then "go" is the answer.
+  loop::Timer settle(io.get_executor());
+  bool settled = false;
+  // Time for all others to arrive, however slow this machine is; what is measured begins after it.
+  settle.expires_after(std::chrono::milliseconds(nodes * 2 + (is_late ? 5000 : 1000)));
+  settle.async_wait([&](boost::system::error_code) { settled = true; });
+  run([&] { return settled; });
+  const Time arrival = now();
+  tcp::socket socket(io);
+  socket.connect({asio::ip::address_v4::loopback(), port});
+  Hello last = options_of(nodes - 1, nodes).self;
+  last.instance = "the last", last.port = port;
+  const std::string hello = greeting() + Frame{1, false, to_json(last)}.bytes();
+  asio::write(socket, asio::buffer(hello));
+  run([&] { return launched == nodes - 2; });
+  std::printf("| link of %u nodes: from the last arrival to the last launch | %.1f ms |\n", nodes,
+              milliseconds_since(arrival));
+  for (const auto& peer : peers) peer->on_stop([&](const Stop&) { ++told; });
+  const Time failure = now();
+  const std::string fail =
+      Frame{8, false,
+            to_json(Fail{{.rank = 7, .cause = "signal", .code = 137, .text = "was killed by SIGKILL"}})}
+          .bytes();
+  asio::write(socket, asio::buffer(fail));
+  run([&] { return told == nodes - 2; });
+  std::printf("| link of %u nodes: from a failure to the last node that knows | %.1f ms |\n", nodes,
+              milliseconds_since(failure));
+  std::fflush(stdout);
+  std::_Exit(0);  // without a farewell: node 0 has its own
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  supervise::kernel::set_signal_mask(0, nullptr);  // block_early.cpp is a part of every program of ours
+  const unsigned nodes = argc > 1 ? static_cast<unsigned>(std::atoi(argv[1])) : 16;
+  const std::chrono::milliseconds late(argc > 2 ? std::atoi(argv[2]) : 0);
+  rlimit limit{};
+  getrlimit(RLIMIT_NOFILE, &limit);
+  log::set_level("error");
+  const pid_t hub = fork();
+  if (hub == 0) std::_Exit(run_hub(nodes, late));
+  limit.rlim_cur = limit.rlim_max;
+  setrlimit(RLIMIT_NOFILE, &limit);
+  const pid_t peers = fork();
+  if (peers == 0) std::_Exit(run_peers(nodes, late.count() > 0));
+  int bad = 0;
+  for (const pid_t child : {peers, hub}) {
+    int status = 0;
+    waitpid(child, &status, 0);
+    bad |= status;
+    if (child == peers && status != 0) kill(hub, SIGKILL);
+  }
+  return bad == 0 ? 0 : 1;
+}

@@ -1,0 +1,315 @@
+#include "link/hub.h"
+
+#include <algorithm>
+#include <boost/asio/this_coro.hpp>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "base/exit_code.h"
+#include "base/log.h"
+#include "base/text.h"
+#include "link/descriptors.h"
+
+namespace rankshim::link {
+
+namespace asio = boost::asio;
+using std::chrono::milliseconds;
+
+namespace {
+
+constexpr int backlog = 4096;
+constexpr std::size_t most_strangers = 64;  // unproven connections beyond the job's own nodes
+constexpr int most_at_once = 256;           // accepted before other events have their turn
+constexpr milliseconds accept_pause{100};
+
+}  // namespace
+
+Hub::Hub(asio::io_context& io, Options options)
+    : io_(io),
+      options_(std::move(options)),
+      roster_(options_.self, options_.rules, now()),
+      port_(io),
+      way_back_(io),
+      timer_(io.get_executor()),
+      accept_later_(io.get_executor()),
+      changed_(io.get_executor()) {}
+
+Hub::~Hub() {
+  for (auto& [id, member] : members_) member.connection->abandon();
+}
+
+// ---- connections ----
+
+/// Returns why there is no listener; empty: there is one.
+std::string Hub::listen() {
+  std::string short_of;
+  inherited_limit_ = raise_descriptors(options_.self.nnodes + most_strangers, short_of);
+  if (!short_of.empty()) log::warn("the link: {}", short_of);
+  timer_.expires_at(Time::max());  // their descriptors, while there are some
+  accept_later_.expires_at(Time::max());
+  if (const int error = open_listener(port_, options_.master.port, backlog))
+    return "cannot listen on the master's port " + std::to_string(options_.master.port) + ": " +
+           std::strerror(error);
+  if (open_listener(way_back_, 0, backlog) == 0) {
+    boost::system::error_code ignored;
+    way_back_port_ = way_back_.local_endpoint(ignored).port();
+    accept_from(way_back_);
+  }
+  accept_from(port_);
+  return {};
+}
+
+void Hub::accept_from(tcp::acceptor& acceptor) {
+  acceptor.async_wait(tcp::acceptor::wait_read,
+                      [weak = weak_from_this(), &acceptor](boost::system::error_code error) {
+                        const auto self = weak.lock();
+                        if (self && !error) self->accept_again(acceptor);
+                      });
+}
+
+void Hub::accept_again(tcp::acceptor& acceptor) {
+  for (int i = 0; i < most_at_once && acceptor.is_open(); ++i) {
+    tcp::socket socket(io_);
+    const int error = accept_socket(acceptor, socket);
+    if (error == 0) {
+      add(std::move(socket));
+    } else if (error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM || error == ENOSPC) {
+      if (!std::exchange(short_of_descriptors_, true))
+        log::warn("the link: a connection cannot be accepted yet: {}", std::strerror(error));
+      accept_later_.expires_after(accept_pause);
+      accept_later_.async_wait([weak = weak_from_this(), &acceptor](boost::system::error_code cancelled) {
+        const auto self = weak.lock();
+        if (self && !cancelled && acceptor.is_open()) self->accept_again(acceptor);
+      });
+      return;
+    } else if (error == EAGAIN || error == EBADF || error == EINVAL) {
+      break;
+    }
+  }
+  if (acceptor.is_open()) accept_from(acceptor);
+}
+
+void Hub::add(tcp::socket socket) {
+  const ConnectionId id = ++last_id_;
+  const auto connection = std::make_shared<Connection>(std::move(socket), *this, Connection::Side::hub, id);
+  members_[id].connection = connection;
+  unproven_.push_back({id, now() + options_.timing.hello});
+  if (unproven_.size() > options_.self.nnodes + most_strangers) drop_unproven(unproven_.front().id);
+  connection->start(options_.timeout);
+  set_timer();
+}
+
+void Hub::drop_unproven(ConnectionId id) {
+  const auto found = members_.find(id);
+  if (found == members_.end()) {
+    std::erase_if(unproven_, [&](const Unproven& entry) { return entry.id == id; });
+  } else {
+    found->second.connection->drop("it did not say in time who it is");
+  }
+}
+
+void Hub::ended(Connection& connection, const std::string& why) {
+  const ConnectionId id = connection.id();
+  const auto found = members_.find(id);
+  if (found == members_.end()) return;
+  const bool proven = found->second.proven;
+  const std::unique_ptr<Hello> unproven = std::move(found->second.unproven);
+  members_.erase(found);
+  if (proven) {
+    log::debug("the link: connection {} of {} has ended: {}", id, connection.remote_address(), why);
+    roster_.gone(id, now());
+  } else {
+    std::erase_if(unproven_, [&](const Unproven& entry) { return entry.id == id; });
+    if (connection.broken() == Broken::store_client) {
+      log::debug("the link: a client of torch's store at {} was sent away", connection.remote_address());
+      roster_.store_client(connection.remote_address(), now());
+    } else if (unproven && !std::exchange(warned_of_token_, true)) {
+      log::warn("the link: {} at {} did not prove that it knows the job's token (--job-token-file)",
+                node_name(unproven->rank, unproven->host), connection.remote_address());
+    }
+  }
+  process();
+  changed_.signal();
+}
+
+void Hub::heard(Connection& connection, const Frame& frame) {
+  const auto found = members_.find(connection.id());
+  if (found == members_.end()) return connection.abandon();
+  Member& member = found->second;
+  const auto message = from_json(frame.type, frame.body);
+  if (!message) return connection.drop("a message that is none");
+  const auto* hello = std::get_if<Hello>(&*message);
+  if (hello != nullptr && !member.proven && !member.unproven) return greet(member, *hello, frame);
+  if (std::holds_alternative<Proof>(*message) && member.unproven) {
+    const std::unique_ptr<Hello> first = std::move(member.unproven);
+    return prove(member, *first);
+  }
+  if (!member.proven) return connection.drop("no hello");
+  roster_.said(connection.id(), *message, now());
+  process();
+}
+
+void Hub::greet(Member& member, const Hello& hello, const Frame& frame) {
+  Connection& connection = *member.connection;
+  Welcome welcome{.session = options_.self.instance,
+                  .host = options_.self.host,
+                  .address = connection.local_address(),
+                  .seen = connection.remote_address(),
+                  .port = way_back_port_};
+  if (!options_.token) {
+    connection.send(welcome);
+    return prove(member, hello);
+  }
+  if (hello.nonce.empty()) {
+    const std::string sentence = node_name(hello.rank, hello.host) +
+                                 " has no token, and the job has one; set --job-token-file on all nodes";
+    log::warn("the link: {}", sentence);
+    connection.send(Refuse{exit_code::configuration, sentence});
+    return connection.finish();
+  }
+  welcome.nonce = random_number();
+  const std::string bytes = Frame{type_of(welcome), true, to_json(welcome)}.bytes();
+  connection.use(options_.token->for_connection(frame.bytes(), bytes));
+  connection.send(welcome);
+  member.unproven = std::make_unique<Hello>(hello);
+}
+
+void Hub::prove(Member& member, const Hello& hello) {
+  member.proven = true;
+  Connection& connection = *member.connection;
+  const ConnectionId id = connection.id();
+  std::erase_if(unproven_, [&](const Unproven& entry) { return entry.id == id; });
+  roster_.arrived(id, hello, connection.remote_address(), now());
+  process();
+}
+
+// ---- what the roster says ----
+
+void Hub::say(const Message& message) {
+  try {
+    roster_.said(myself, message, now());
+    process();
+  } catch (const std::exception& error) {
+    log::warn("the link: {}", error.what());
+  }
+}
+
+void Hub::process() {
+  for (auto outgoing = roster_.take_outgoing(); !outgoing.empty(); outgoing = roster_.take_outgoing()) {
+    for (const Outgoing& next : outgoing) {
+      const std::uint8_t type = next.message ? type_of(*next.message) : 0;
+      const std::string body = next.message ? to_json(*next.message) : "";
+      for (const ConnectionId to : next.to) {
+        if (to == myself && next.message) deliver(*next.message);
+        const auto found = members_.find(to);
+        if (found == members_.end()) continue;
+        const auto connection = found->second.connection;
+        if (next.message) connection->send(type, body);  // which may end it
+        if (next.close) connection->finish();
+      }
+    }
+  }
+  if (roster_.ready()) return launch();
+  set_timer();
+}
+
+void Hub::deliver(const Message& message) {
+  if (const auto* waiting = std::get_if<Waiting>(&message)) {
+    waiting->note.empty() ? log::info("{}", waiting_line(*waiting)) : log::warn("{}", waiting_line(*waiting));
+  } else if (const auto* stop = std::get_if<Stop>(&message)) {
+    if (told_ && !std::exchange(told_already_, true)) told_(*stop);
+  } else if (std::holds_alternative<Go>(message) || std::holds_alternative<Refuse>(message) ||
+             std::holds_alternative<Unlink>(message)) {
+    if (!verdict_) verdict_ = message;
+  }
+  changed_.signal();
+}
+
+/// The port is free for the job's store from now on; a kernel that does not let it be bound while
+/// connections of it are open would keep the job from starting.
+void Hub::launch() {
+  boost::system::error_code ignored;
+  port_.close(ignored);
+  if (options_.self.nnodes == 1 || can_bind(options_.master.port)) {
+    roster_.launch();
+  } else {
+    roster_.unlink("the master's port " + std::to_string(options_.master.port) +
+                   " cannot be bound while connections of it are open");
+  }
+  process();
+}
+
+void Hub::set_timer() {
+  Time next = roster_.next_tick();
+  if (!unproven_.empty()) next = std::min(next, unproven_.front().until);
+  if (next == timer_at_) return;
+  timer_at_ = next;
+  if (next == Time::max()) return timer_.cancel();
+  timer_.expires_at(next);
+  timer_.async_wait([weak = weak_from_this()](boost::system::error_code cancelled) {
+    const auto self = weak.lock();
+    if (!self || cancelled || now() < self->timer_at_) return;
+    self->timer_at_ = Time::max();
+    while (!self->unproven_.empty() && self->unproven_.front().until <= now())
+      self->drop_unproven(self->unproven_.front().id);
+    self->roster_.tick(now());
+    self->process();
+  });
+}
+
+// ---- the node's own story ----
+
+asio::awaitable<Met> Hub::meet(Time deadline) {
+  const auto self = shared_from_this();
+  if (std::string why = listen(); !why.empty()) co_return NoLink{std::move(why)};
+  process();
+  while (!verdict_) {
+    if (now() >= deadline) {
+      roster_.give_up();
+      process();
+    } else {
+      co_await changed_.wait(deadline);
+    }
+  }
+  if (const auto* go = std::get_if<Go>(&*verdict_)) co_return *go;
+  boost::system::error_code ignored;
+  port_.close(ignored);
+  way_back_.close(ignored);
+  co_await farewell(true);
+  if (const auto* unlink = std::get_if<Unlink>(&*verdict_)) co_return NoLink{unlink->why};
+  const Refuse& refuse = std::get<Refuse>(*verdict_);
+  if (refuse.code == exit_code::unreachable) co_return TimedOut{refuse.sentence};
+  co_return Refused{refuse.sentence};
+}
+
+/// Waits until the others have closed their connections (then no state of the connection stays at this port),
+/// or have said that they have ended; not for long.
+asio::awaitable<void> Hub::farewell(bool of_all) {
+  const Time until = now() + options_.timing.farewell;
+  for (auto& [id, member] : members_)
+    if (of_all) member.connection->finish();
+  const auto is_over = [&] {
+    return members_.empty() ||
+           (!of_all && roster_.all_ended() && std::ranges::none_of(members_, [](const auto& entry) {
+             return entry.second.connection->unsent();
+           }));
+  };
+  while (!is_over() && now() < until) co_await changed_.wait(until);
+}
+
+void Hub::on_stop(std::function<void(const Stop&)> told) {
+  told_ = std::move(told);
+  const auto& stop = roster_.stop();
+  if (stop && stop->culprit.node != 0 && !std::exchange(told_already_, true)) told_(*stop);
+}
+
+asio::awaitable<JobEnd> Hub::finish(int code) {
+  const auto self = shared_from_this();
+  say(Done{code});
+  while (!roster_.stop() && !roster_.all_done()) co_await changed_.wait(Time::max());
+  co_await farewell(!roster_.stop());
+  co_return JobEnd{roster_.stop(), roster_.failures()};
+}
+
+}  // namespace rankshim::link

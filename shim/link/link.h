@@ -1,0 +1,103 @@
+#pragma once
+
+#include <sys/resource.h>
+
+#include <boost/asio/awaitable.hpp>
+#include <boost/asio/io_context.hpp>
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "link/message.h"
+#include "link/proof.h"
+#include "link/roster.h"
+#include "wait/wait.h"
+
+namespace rankshim::link {
+
+/// The intervals of the link. One struct, so that tests can shorten all of them.
+struct Timing {
+  std::chrono::milliseconds hello{5'000};    ///< for a new connection to say who it is
+  std::chrono::milliseconds welcome{3'000};  ///< for the hub's answer, before the peer connects again
+  std::chrono::milliseconds connect{3'000};
+  std::chrono::milliseconds retry{100};       ///< between two tries to connect; more with many nodes
+  std::chrono::milliseconds look_up{5'000};   ///< between two questions for the master's address
+  std::chrono::milliseconds farewell{1'000};  ///< for the last words, at most
+  std::chrono::milliseconds ping{300'000};    ///< through a proxy, which would close a silent connection
+};
+
+struct Options {
+  /// What this node says of itself. `instance`, `address`, `session` and `nonce` are the link's own.
+  Hello self;
+  wait::Master master;  ///< only its name and port count
+  std::optional<Key> token;
+  std::chrono::milliseconds timeout{30'000};  ///< `--link-timeout`
+  wait::Limits dns;                           ///< where names are looked up
+  Roster::Rules rules;
+  Timing timing;
+};
+
+/// Everybody may launch.
+using Launch = Go;
+/// The job cannot run as it is: exit code 78.
+struct Refused {
+  std::string sentence;
+};
+/// Not everybody came: exit code 75.
+struct TimedOut {
+  std::string sentence;
+};
+/// The job goes on as it would without a link.
+struct NoLink {
+  std::string why;
+};
+using Met = std::variant<Launch, Refused, TimedOut, NoLink>;
+
+/// How the whole job ended.
+struct JobEnd {
+  std::optional<Stop> stop;       ///< what ended it; nothing: all ended well, or nobody knows
+  std::vector<Failure> failures;  ///< that this node knows of, the first first
+};
+
+/// This node's part of the link: node 0 listens (the hub), the others connect to it. All of it happens on the
+/// event loop. After meet() nothing of it throws, and a link that breaks harms nothing.
+class Link {
+ public:
+  /// Node 0's if `options.self.rank` is 0. Throws what the system refuses.
+  static std::shared_ptr<Link> make(boost::asio::io_context& io, Options options);
+
+  Link() = default;
+  virtual ~Link() = default;
+  Link(const Link&) = delete;
+  Link& operator=(const Link&) = delete;
+
+  /// Waits until all nodes are here and agree, or it is clear that they will not. Cancelling it (terminal)
+  /// ends it at once; the link is of no use then. Throws what the system refuses.
+  virtual boost::asio::awaitable<Met> meet(Time deadline) = 0;
+
+  /// `told` is called, once, when this node is to end because of another one: now, if that is known already.
+  virtual void on_stop(std::function<void(const Stop&)> told) = 0;
+  /// A worker of this node has failed. Its `age` counts from now.
+  virtual void report_failure(const Failure& failure) = 0;
+  /// This node was asked to stop from outside.
+  virtual void report_stop(int signal) = 0;
+
+  /// The command and all that it left have ended with that code. A node that ended well waits for the others'
+  /// end; any other only until its last words are sent. Cancelling it ends it at once.
+  virtual boost::asio::awaitable<JobEnd> finish(int code) = 0;
+
+  /// Node 0: all nodes, by rank. Others: nothing.
+  [[nodiscard]] virtual std::vector<Node> nodes() const = 0;
+  /// Who is missing, as far as this node knows; `nnodes` is 0 if it knows nothing.
+  [[nodiscard]] virtual Waiting waiting() const = 0;
+  /// The limits of open files that the command is to get instead of this process's, which was raised for the
+  /// connections (descriptors.h); nothing: it was not.
+  [[nodiscard]] virtual std::optional<rlimit> inherited_limit() const { return std::nullopt; }
+};
+
+}  // namespace rankshim::link

@@ -1,0 +1,246 @@
+#include "link/message.h"
+
+#include <spdlog/fmt/fmt.h>
+#include <yyjson.h>
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "base/json.h"
+#include "base/text.h"
+
+namespace rankshim::link {
+namespace {
+
+constexpr std::size_t longest_name = 260;  // of a host, a pod, a service
+constexpr std::size_t longest_text = 512;  // what a failure says
+constexpr std::size_t longest_sentence = 1024;
+constexpr std::size_t most_missing = 10;
+
+/// The members of each message, for the writer and the reader alike.
+template <class Members>
+void each_member(Members& to, Hello& hello) {
+  to("run", hello.run);
+  to("attempt", hello.attempt);
+  to("instance", hello.instance);
+  to("session", hello.session);
+  to("rank", hello.rank);
+  to("nnodes", hello.nnodes);
+  to("workers", hello.workers);
+  to("launcher", hello.launcher);
+  to("master", hello.master);
+  to("port", hello.port);
+  to("address", hello.address);
+  to("host", hello.host);
+  to("pod", hello.pod);
+  to("node", hello.platform_node);
+  to("version", hello.version);
+  to("nonce", hello.nonce);
+}
+template <class Members>
+void each_member(Members& to, Welcome& welcome) {
+  to("session", welcome.session);
+  to("host", welcome.host);
+  to("address", welcome.address);
+  to("seen", welcome.seen);
+  to("port", welcome.port);
+  to("nonce", welcome.nonce);
+}
+template <class Members>
+void each_member(Members& to, Waiting& waiting) {
+  to("nnodes", waiting.nnodes);
+  to("count", waiting.count);
+  to("missing", waiting.missing);
+  to("note", waiting.note, longest_sentence);
+}
+template <class Members>
+void each_member(Members& to, Refuse& refuse) {
+  to("code", refuse.code);
+  to("sentence", refuse.sentence, longest_sentence);
+}
+template <class Members>
+void each_member(Members& to, Unlink& unlink) {
+  to("why", unlink.why, longest_sentence);
+}
+template <class Members>
+void each_member(Members& to, Go& go) {
+  to("attempt", go.attempt);
+  to("offset", go.offset);
+  to("world", go.world);
+}
+template <class Members>
+void each_member(Members& to, Failure& failure) {
+  to("rank", failure.rank);
+  to("cause", failure.cause);
+  to("code", failure.code);
+  to("text", failure.text, longest_text);
+  to("age", failure.age);
+  to("node", failure.node);
+  to("host", failure.host);
+}
+template <class Members>
+void each_member(Members& to, Fail& fail) {
+  each_member(to, fail.failure);
+}
+template <class Members>
+void each_member(Members& to, Stop& stop) {
+  each_member(to, stop.culprit);
+  auto why = static_cast<unsigned>(stop.why);
+  to("why", why);
+  stop.why = static_cast<Stop::Why>(std::min(why, static_cast<unsigned>(Stop::Why::lost)));
+}
+template <class Members>
+void each_member(Members& to, Stopping& stopping) {
+  to("signal", stopping.signal);
+}
+template <class Members>
+void each_member(Members& to, Done& done) {
+  to("code", done.code);
+}
+template <class Members>
+void each_member(Members& /*to*/, Proof& /*none*/) {}
+template <class Members>
+void each_member(Members& /*to*/, End& /*none*/) {}
+template <class Members>
+void each_member(Members& /*to*/, Ping& /*none*/) {}
+template <class Members>
+void each_member(Members& /*to*/, Pong& /*none*/) {}
+
+/// Adds members to an object. A text has at most `longest`/`divisor` bytes.
+class Writer {
+ public:
+  explicit Writer(std::size_t divisor) : divisor_(divisor) {}
+  void operator()(std::string_view name, const std::string& text, std::size_t longest = longest_name) {
+    if (!text.empty()) object_.text(name, cut(printable(text), longest / divisor_));
+  }
+  template <class Number>
+    requires std::is_integral_v<Number>
+  void operator()(std::string_view name, Number number) {
+    object_.number(name, number);
+  }
+  void operator()(std::string_view name, const std::optional<unsigned>& number) {
+    if (number) object_.number(name, *number);
+  }
+  void operator()(std::string_view name, const std::vector<unsigned>& numbers) {
+    std::string list;
+    for (const unsigned number : numbers) list += (list.empty() ? "[" : ",") + std::to_string(number);
+    object_.raw(name, list.empty() ? "[]" : list + ']');
+  }
+  [[nodiscard]] std::string str() const { return object_.str(); }
+
+ private:
+  std::size_t divisor_;
+  json::Object object_;
+};
+
+/// Takes members from an object.
+class Reader {
+ public:
+  explicit Reader(yyjson_val* object) : object_(object) {}
+  [[nodiscard]] bool good() const { return good_; }
+
+  void operator()(const char* name, std::string& text, std::size_t longest = longest_name) {
+    yyjson_val* value = member(name);
+    if (value == nullptr) return;
+    good_ = good_ && yyjson_is_str(value);
+    if (good_) text = cut(printable({yyjson_get_str(value), yyjson_get_len(value)}), longest);
+  }
+  template <class Number>
+    requires std::is_integral_v<Number>
+  void operator()(const char* name, Number& number) {
+    if (yyjson_val* value = member(name)) take(value, number);
+  }
+  void operator()(const char* name, std::optional<unsigned>& number) {
+    if (yyjson_val* value = member(name)) take(value, number.emplace());
+  }
+  void operator()(const char* name, std::vector<unsigned>& numbers) {
+    yyjson_val* list = member(name);
+    if (list == nullptr) return;
+    good_ = good_ && yyjson_is_arr(list);
+    for (std::size_t i = 0; i < std::min(yyjson_arr_size(list), most_missing); ++i)
+      take(yyjson_arr_get(list, i), numbers.emplace_back());
+  }
+
+ private:
+  [[nodiscard]] yyjson_val* member(const char* name) const { return yyjson_obj_get(object_, name); }
+
+  template <class Number>
+  void take(yyjson_val* value, Number& number) {
+    good_ = good_ && yyjson_is_int(value) && (yyjson_is_sint(value) || yyjson_get_uint(value) <= INT64_MAX) &&
+            std::in_range<Number>(yyjson_get_sint(value));
+    if (good_) number = static_cast<Number>(yyjson_get_sint(value));
+  }
+
+  yyjson_val* object_;
+  bool good_ = true;
+};
+
+template <std::size_t... Index>
+std::optional<Message> empty_message(std::size_t wanted, std::index_sequence<Index...> /*all*/) {
+  std::optional<Message> message;
+  ((wanted == Index ? (message.emplace(std::in_place_index<Index>), 0) : 0), ...);
+  return message;
+}
+
+}  // namespace
+
+std::string to_json(const Message& message) {
+  std::string body;
+  for (const std::size_t divisor : {1U, 3U, 20U}) {  // what is full of quotes doubles in JSON
+    Writer writer(divisor);
+    Message copy = message;
+    std::visit([&](auto& inner) { each_member(writer, inner); }, copy);
+    body = writer.str();
+    if (body.size() <= longest_body) break;
+  }
+  return body;
+}
+
+std::optional<Message> from_json(std::uint8_t type, std::string_view body) {
+  auto message =
+      empty_message(std::size_t{type} - 1, std::make_index_sequence<std::variant_size_v<Message>>());
+  const json::ReadDocument document(yyjson_read(body.data(), body.size(), YYJSON_READ_NOFLAG));
+  yyjson_val* object = yyjson_doc_get_root(document.get());
+  if (!message || !yyjson_is_obj(object)) return std::nullopt;
+  Reader reader(object);
+  std::visit([&](auto& inner) { each_member(reader, inner); }, *message);
+  return reader.good() ? std::move(message) : std::nullopt;
+}
+
+std::string node_name(unsigned rank, std::string_view host) {
+  return host.empty() ? fmt::format("node {}", rank)
+                      : fmt::format("node {} (host {})", rank, in_quotes(host));
+}
+
+std::string missing_ranks(const Waiting& waiting) {
+  std::vector<std::string> ranks;
+  for (const unsigned rank : waiting.missing) ranks.push_back(std::to_string(rank));
+  std::string text = (waiting.count == 1 ? "rank " : "ranks ") + joined(ranks);
+  if (waiting.count > ranks.size()) text += fmt::format(" and {} more", waiting.count - ranks.size());
+  return text;
+}
+
+std::string waiting_line(const Waiting& waiting) {
+  std::string line =
+      fmt::format("waiting for {} of {} nodes: {}", waiting.count, waiting.nnodes, missing_ranks(waiting));
+  if (!waiting.note.empty()) line += "; " + waiting.note;
+  return line;
+}
+
+std::string Stop::sentence() const {
+  const std::string name = node_name(culprit.node, culprit.host);
+  switch (why) {
+    case Why::drained:
+      return name + " was asked to stop" + (culprit.text.empty() ? "" : " (" + culprit.text + ")");
+    case Why::lost:
+      return name + " is lost: " + culprit.text;
+    case Why::failed:
+      break;
+  }
+  const std::string worker = culprit.rank ? fmt::format("rank {} ", *culprit.rank) : std::string();
+  return name + " failed: " + worker +
+         (culprit.text.empty() ? fmt::format("ended with code {}", culprit.code) : culprit.text);
+}
+
+}  // namespace rankshim::link

@@ -1,0 +1,146 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <variant>
+#include <vector>
+
+/// The whole job's link: node 0 (the hub) and the others (its peers) say who they are, agree, and tell each
+/// other how it ends. docs/protocol.md specifies what is on the wire.
+namespace rankshim::link {
+
+/// What a node says of itself. `instance` and `session` are random numbers of processes: the node's own, and
+/// that of the hub it was linked with before, if it comes back.
+struct Hello {
+  std::string run;      ///< the run id
+  std::string attempt;  ///< the platform's count of the job's attempts; empty if it has none
+  std::string instance;
+  std::string session;
+  unsigned rank = 0;
+  unsigned nnodes = 0;
+  unsigned workers = 0;
+  std::string launcher;
+  std::string master;   ///< its name as this node was told
+  unsigned port = 0;    ///< the master's, as this node was told
+  std::string address;  ///< its own end of the connection
+  std::string host;     ///< the host name
+  std::string pod;      ///< Kubernetes' names, where they are known
+  std::string platform_node;
+  std::string version;  ///< rankshim's
+  std::string nonce;    ///< only with a token
+};
+
+/// The hub's answer to a hello.
+struct Welcome {
+  std::string session;
+  std::string host;
+  std::string address;  ///< the hub's end of the connection
+  std::string seen;     ///< the peer's end of it, as the hub sees it
+  unsigned port = 0;    ///< where to come back if the connection is lost; 0: nowhere
+  std::string nonce;    ///< only with a token
+};
+
+/// The peer knows the token: the frame's tag shows it.
+struct Proof {};
+
+/// Who is waited for.
+struct Waiting {
+  unsigned nnodes = 0;
+  unsigned count = 0;             ///< of the missing nodes
+  std::vector<unsigned> missing;  ///< the first of them
+  std::string note;               ///< what else is wrong
+};
+
+/// The job cannot start as it is: the exit code and the sentence for everybody.
+struct Refuse {
+  int code = 0;
+  std::string sentence;
+};
+
+/// The job goes on without a link.
+struct Unlink {
+  std::string why;
+};
+
+/// All are here and agree: launch.
+struct Go {
+  unsigned attempt = 0;
+  unsigned offset = 0;  ///< the rank of this node's first worker
+  unsigned world = 0;   ///< the number of workers in the job
+};
+
+/// A node's end, or what is about to become it. Its own node fills `rank` to `age`, the hub the rest.
+struct Failure {
+  std::optional<unsigned> rank;  ///< of the worker in the whole job; nothing: it was no single worker
+  std::string cause;             ///< a word of the report: "oom", "signal", "exception", "exit", …
+  int code = 0;                  ///< as an exit code: N, or 128 + the signal
+  std::string text;              ///< what happened, as one line without secrets
+  std::int64_t age = 0;          ///< how long ago it happened, in ms
+  unsigned node = 0;
+  std::string host;
+};
+struct Fail {
+  Failure failure;
+};
+
+/// Everybody ends what runs, because of `culprit`.
+struct Stop {
+  enum class Why : std::uint8_t {
+    failed,   ///< a worker, or the whole command, failed there
+    drained,  ///< that node was asked to stop from outside
+    lost,     ///< that node went away
+  };
+  Failure culprit;
+  Why why = Why::failed;
+
+  /// "node 3 (host e) failed: rank 17 was killed by SIGKILL".
+  [[nodiscard]] std::string sentence() const;
+};
+
+/// This node was asked to stop from outside.
+struct Stopping {
+  int signal = 0;
+};
+
+/// The command of this node, and all that it left, has ended.
+struct Done {
+  int code = 0;
+};
+
+/// Every node has ended well.
+struct End {};
+
+/// Asks whether the other side is there; a `Pong` answers.
+struct Ping {};
+struct Pong {};
+
+/// Each type's number on the wire is its place in this list, from 1.
+using Message = std::variant<Hello, Welcome, Proof, Waiting, Refuse, Unlink, Go, Fail, Stop, Stopping, Done,
+                             End, Ping, Pong>;
+
+inline constexpr std::size_t longest_body = 4096;
+
+/// The number of a message's type.
+inline std::uint8_t type_of(const Message& message) { return static_cast<std::uint8_t>(message.index() + 1); }
+
+/// The message as JSON of at most `longest_body` bytes. Texts are made printable, and cut where they are too
+/// long.
+std::string to_json(const Message& message);
+
+/// The message in a frame; nothing if the type is unknown, or the body is not JSON of that form. Unknown
+/// members are ignored, missing ones have their default.
+std::optional<Message> from_json(std::uint8_t type, std::string_view body);
+
+/// "ranks 5, 9 and 3 more" of the missing nodes.
+std::string missing_ranks(const Waiting& waiting);
+/// "waiting for 2 of 16 nodes: ranks 5, 9".
+std::string waiting_line(const Waiting& waiting);
+
+/// "node 3 (host e)".
+std::string node_name(unsigned rank, std::string_view host);
+
+}  // namespace rankshim::link

@@ -1,0 +1,45 @@
+#include "link/proof.h"
+
+#include <spdlog/fmt/fmt.h>
+#include <catch2/catch.hpp>
+
+#include "base/folder.h"
+
+namespace rankshim::link {
+namespace {
+
+std::string hex(std::string_view bytes) {
+  std::string digits;
+  for (const char byte : bytes) digits += fmt::format("{:02x}", static_cast<unsigned char>(byte));
+  return digits;
+}
+
+// hashlib.blake2b(b"hello", digest_size=32, key=hashlib.blake2b(b"a token of a job",
+// digest_size=32).digest())
+TEST_CASE("a tag is keyed BLAKE2b, as another implementation computes it", "[link]") {
+  const Key key("a token of a job");
+  CHECK(hex(key.tag({"hello"})) == "72b75f348012942c5831e8b887a88632345e9f15a7a1f3f52ddffb7107635a78");
+  CHECK(key.tag({"hel", "lo"}) == key.tag({"hello"}));
+  CHECK(key.tag({"hello"}) != Key("another token of a job").tag({"hello"}));
+}
+
+TEST_CASE("a tag stands for one frame, of one direction, at one place, of one connection", "[link]") {
+  const Key key = Key("a token of a job").for_connection("hello", "welcome");
+  const std::string tag = key.of_frame('p', 1, "frame");
+  CHECK(same_tag(tag, key.of_frame('p', 1, "frame")));
+  CHECK_FALSE(same_tag(tag, key.of_frame('h', 1, "frame")));
+  CHECK_FALSE(same_tag(tag, key.of_frame('p', 2, "frame")));
+  CHECK_FALSE(same_tag(tag, key.of_frame('p', 1, "frames")));
+  CHECK_FALSE(
+      same_tag(tag, Key("a token of a job").for_connection("hello", "welcomf").of_frame('p', 1, "frame")));
+  CHECK_FALSE(same_tag(tag, tag.substr(1)));
+  CHECK_FALSE(same_tag("", ""));
+}
+
+TEST_CASE("random numbers differ", "[link]") {
+  CHECK(random_number().size() == 32);
+  CHECK(random_number() != random_number());
+}
+
+}  // namespace
+}  // namespace rankshim::link

@@ -1,0 +1,419 @@
+#include "link/roster.h"
+
+#include <spdlog/fmt/fmt.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "base/exit_code.h"
+#include "base/number.h"
+#include "base/signal_text.h"
+#include "base/text.h"
+
+namespace rankshim::link {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr std::size_t most_failures = 8;  // of one node
+constexpr std::size_t most_sentences = 3;
+
+/// "node 2 (host c, 10.0.0.3)".
+std::string who(const Hello& hello, const std::string& seen) {
+  const std::string host = hello.host.empty() ? "" : "host " + in_quotes(hello.host);
+  const std::string both = host + (host.empty() || seen.empty() ? "" : ", ") + seen;
+  return fmt::format("node {}{}", hello.rank, both.empty() ? "" : " (" + both + ")");
+}
+
+std::string shown(const std::string& text) { return text.empty() ? "none" : in_quotes(text); }
+
+}  // namespace
+
+std::string_view word(Node::State state) {
+  switch (state) {
+    case Node::State::missing:
+      return "missing";
+    case Node::State::here:
+      return "here";
+    case Node::State::running:
+      return "running";
+    case Node::State::failed:
+      return "failed";
+    case Node::State::drained:
+      return "asked to stop";
+    case Node::State::lost:
+      return "lost";
+    case Node::State::stopped:
+      return "stopped";
+    case Node::State::done:
+      break;
+  }
+  return "done";
+}
+
+Roster::Roster(Hello own, Rules rules, Time now)
+    : rules_(rules), nodes_(own.nnodes), last_arrival_(now), next_report_(now + rules.first_report) {
+  nodes_[0].hello = std::move(own);
+  nodes_[0].connection = myself;
+  nodes_[0].state = Node::State::here;
+  rank_of_[myself] = 0;
+}
+
+// ---- meeting ----
+
+std::optional<Roster::Fault> Roster::fault_of(const Hello& hello, const std::string& seen) const {
+  const Hello& own = nodes_[0].hello;
+  const std::string name = who(hello, seen), hub = who(own, "");
+  if (hello.attempt != own.attempt) {
+    const auto theirs = parse_number<std::uint64_t>(hello.attempt),
+               ours = parse_number<std::uint64_t>(own.attempt);
+    return Fault{.sentence = fmt::format("{} belongs to attempt {} of the job, {} to attempt {}", name,
+                                         shown(hello.attempt), hub, shown(own.attempt)),
+                 .foreign = true,
+                 .turned_away = theirs && ours && *theirs < *ours};  // it is about to be removed
+  }
+  if (hello.run != own.run) {
+    return Fault{
+        .sentence = fmt::format("{} belongs to the job {}, {} to the job {}: the master's name {} leads to "
+                                "another job, or RANKSHIM_RUN_ID is not the same on all nodes",
+                                name, shown(hello.run), hub, shown(own.run), in_quotes(hello.master)),
+        .foreign = true};
+  }
+  const auto differs = [&](std::string_view what, const auto& theirs, const auto& ours,
+                           std::string_view option) {
+    return Fault{fmt::format("{} has {} {}, {} has {}; set {} to the same on all nodes", name, what, theirs,
+                             hub, ours, option)};
+  };
+  if (hello.nnodes != own.nnodes) return differs("nnodes", hello.nnodes, own.nnodes, "RANKSHIM_NNODES");
+  if (hello.rank >= own.nnodes)
+    return Fault{fmt::format("{} is out of range: {} nodes have the ranks 0 to {}; set RANKSHIM_NODE_RANK",
+                             name, own.nnodes, own.nnodes - 1)};
+  if (hello.rank == 0) return Fault{twice(hello, seen)};
+  if (hello.port != own.port) return differs("master port", hello.port, own.port, "RANKSHIM_MASTER_PORT");
+  if (hello.launcher != own.launcher)
+    return differs("launcher", shown(hello.launcher), shown(own.launcher), "RANKSHIM_LAUNCHER");
+  if (rules_.equal_workers && hello.workers != own.workers)
+    return differs("workers per node", hello.workers, own.workers, "RANKSHIM_NPROC_PER_NODE");
+  return std::nullopt;
+}
+
+std::string Roster::twice(const Hello& hello, const std::string& seen) const {
+  const Node& older = nodes_[hello.rank];
+  return fmt::format("two nodes have the rank {}: {} and {}; set RANKSHIM_NODE_RANK on each", hello.rank,
+                     who(older.hello, older.seen), who(hello, seen));
+}
+
+void Roster::arrived(ConnectionId id, const Hello& hello, const std::string& seen, Time now) {
+  if (phase_ != Phase::meeting) return come_back(id, hello);
+  last_arrival_ = now;
+  if (const auto fault = fault_of(hello, seen)) {
+    if (fault->turned_away) return send(id, Refuse{exit_code::configuration, fault->sentence}, true);
+    return add_wrong({id, hello, seen, fault->sentence, fault->foreign});
+  }
+  Node& node = nodes_[hello.rank];
+  if (node.connection && node.hello.instance != hello.instance) {
+    contests_.push_back({{id, hello, seen, twice(hello, seen), false}, now + rules_.answer});
+    return send(*node.connection, Ping{});
+  }
+  take_place(id, hello, seen);
+}
+
+void Roster::take_place(ConnectionId id, const Hello& hello, const std::string& seen) {
+  Node& node = nodes_[hello.rank];
+  if (node.connection) {
+    rank_of_.erase(*node.connection);
+    outgoing_.push_back({{*node.connection}, std::nullopt, true});
+  }
+  node.connection = id;
+  node.hello = hello;
+  node.seen = seen;
+  node.state = Node::State::here;
+  rank_of_[id] = hello.rank;
+}
+
+void Roster::add_wrong(Wrong wrong) {
+  wrong_.push_back(std::move(wrong));
+  send(myself, waiting());  // it is logged at once
+}
+
+void Roster::decide_contest(ConnectionId older, bool alive, Time now) {
+  for (std::size_t i = 0; i < contests_.size();) {
+    Wrong& newer = contests_[i].newer;
+    const Node& node = nodes_[newer.hello.rank];
+    if (node.connection != older) {
+      ++i;
+      continue;
+    }
+    Wrong decided = std::move(newer);
+    contests_.erase(contests_.begin() + static_cast<std::ptrdiff_t>(i));
+    last_arrival_ = now;
+    if (!alive) return take_place(decided.id, decided.hello, decided.seen);
+    add_wrong(std::move(decided));
+  }
+}
+
+void Roster::gone(ConnectionId id, Time now) {
+  std::erase_if(wrong_, [&](const Wrong& wrong) { return wrong.id == id; });
+  std::erase_if(contests_, [&](const Contest& contest) { return contest.newer.id == id; });
+  const auto found = rank_of_.find(id);
+  if (found == rank_of_.end()) return;
+  const unsigned rank = found->second;
+  rank_of_.erase(found);
+  nodes_[rank].connection.reset();
+  leave(rank, now);
+}
+
+void Roster::leave(unsigned rank, Time now) {
+  Node& node = nodes_[rank];
+  if (phase_ == Phase::running && node.state == Node::State::running) {
+    if (stop_) {
+      node.state = Node::State::stopped;
+    } else {
+      node.lost_at = now + rules_.relink;
+    }
+  }
+  if (phase_ != Phase::meeting) return;
+  node.state = Node::State::missing;
+  // Another node with its rank can have its place now.
+  std::vector<Wrong> others;
+  for (const Contest& contest : std::exchange(contests_, {}))
+    contest.newer.hello.rank == rank ? others.push_back(contest.newer) : contests_.push_back(contest);
+  for (Wrong& wrong : std::exchange(wrong_, {}))
+    wrong.hello.rank == rank ? others.push_back(wrong) : wrong_.push_back(wrong);
+  for (const Wrong& other : others) arrived(other.id, other.hello, other.seen, now);
+}
+
+void Roster::store_client(const std::string& address, Time now) {
+  if (phase_ != Phase::meeting || std::ranges::find(store_clients_, address) != store_clients_.end()) return;
+  if (store_clients_.size() >= nodes_.size()) return;
+  store_clients_.push_back(address);
+  last_arrival_ = now;
+}
+
+bool Roster::ready() const {
+  return phase_ == Phase::meeting && rank_of_.size() == nodes_.size() && contests_.empty() &&
+         std::ranges::all_of(wrong_, &Wrong::foreign);
+}
+
+/// When what is wrong ends the meeting: at once if nobody else can come, else if nobody has come for a while.
+Time Roster::refused_at() const {
+  if (wrong_.empty() && store_clients_.empty()) return Time::max();
+  std::size_t most = nodes_.size(), least = nodes_.size();
+  bool foreign = store_clients_.empty();
+  for (const Wrong& wrong : wrong_) {
+    foreign = foreign && wrong.foreign;
+    if (wrong.foreign) continue;
+    most = std::max<std::size_t>(most, wrong.hello.nnodes);
+    least = std::min<std::size_t>(least, wrong.hello.nnodes);
+  }
+  const std::size_t count = rank_of_.size() + wrong_.size() + store_clients_.size();
+  if (count >= most && !foreign) return last_arrival_;
+  if (count >= least) return last_arrival_ + rules_.settle;
+  return foreign ? Time::max() : last_arrival_ + rules_.patience;
+}
+
+void Roster::refuse_or_unlink() {
+  if (wrong_.empty())
+    return unlink("a node without rankshim, or without its link, came to the master's port: " +
+                  joined(store_clients_));
+  std::string sentence;
+  for (std::size_t i = 0; i < std::min(wrong_.size(), most_sentences); ++i)
+    sentence += (sentence.empty() ? "" : "; ") + wrong_[i].sentence;
+  if (wrong_.size() > most_sentences)
+    sentence += fmt::format("; and {} more", wrong_.size() - most_sentences);
+  end_meeting(Refuse{exit_code::configuration, sentence});
+}
+
+void Roster::unlink(const std::string& why) { end_meeting(Unlink{why}); }
+
+void Roster::give_up() {
+  const Waiting missing = waiting();
+  end_meeting(Refuse{exit_code::unreachable,
+                     fmt::format("{} of {} nodes did not come in time: {}{}", missing.count, missing.nnodes,
+                                 missing_ranks(missing), missing.note.empty() ? "" : "; " + missing.note)});
+}
+
+void Roster::end_meeting(const Message& verdict) {
+  phase_ = Phase::refused;
+  send_all(verdict, true);
+  for (const Wrong& wrong : wrong_) send(wrong.id, verdict, true);
+  for (const Contest& contest : contests_) send(contest.newer.id, verdict, true);
+}
+
+Waiting Roster::waiting() const {
+  constexpr std::size_t most = 10;
+  Waiting waiting{.nnodes = static_cast<unsigned>(nodes_.size())};
+  for (unsigned rank = 0; rank < nodes_.size(); ++rank) {
+    if (nodes_[rank].connection) continue;
+    if (++waiting.count <= most) waiting.missing.push_back(rank);
+  }
+  for (std::size_t i = 0; i < std::min(wrong_.size(), most_sentences); ++i)
+    waiting.note += (waiting.note.empty() ? "" : "; ") + wrong_[i].sentence;
+  return waiting;
+}
+
+void Roster::report() {
+  const Waiting missing = waiting();
+  send_all(missing);
+  for (const Wrong& wrong : wrong_) send(wrong.id, missing);
+}
+
+// ---- running ----
+
+Go Roster::go_for(unsigned rank) const {
+  Go go;
+  for (unsigned i = 0; i < nodes_.size(); ++i) {
+    if (i < rank) go.offset += nodes_[i].hello.workers;
+    go.world += nodes_[i].hello.workers;
+  }
+  return go;
+}
+
+void Roster::launch() {
+  phase_ = Phase::running;
+  for (const Wrong& wrong : wrong_) send(wrong.id, Refuse{exit_code::configuration, wrong.sentence}, true);
+  Go go = go_for(0);
+  for (Node& node : nodes_) {
+    node.state = Node::State::running;
+    send(*node.connection, go);
+    go.offset += node.hello.workers;
+  }
+}
+
+void Roster::come_back(ConnectionId id, const Hello& hello) {
+  Node* node = hello.rank < nodes_.size() ? &nodes_[hello.rank] : nullptr;
+  if (phase_ != Phase::running || node == nullptr || hello.session != nodes_[0].hello.instance ||
+      hello.instance != node->hello.instance || node->state == Node::State::lost) {
+    return send(
+        id, Refuse{exit_code::configuration, fmt::format("the job has started without {}", who(hello, ""))},
+        true);
+  }
+  if (node->connection) {
+    rank_of_.erase(*node->connection);
+    outgoing_.push_back({{*node->connection}, std::nullopt, true});
+  }
+  node->connection = id;
+  node->lost_at = Time::max();
+  rank_of_[id] = hello.rank;
+  send(id, go_for(hello.rank));  // the first one may have been lost with the connection
+  if (stop_ && stop_->culprit.node != hello.rank) send(id, *stop_);
+  if (all_done()) send(id, End{});
+}
+
+void Roster::said(ConnectionId id, const Message& message, Time now) {
+  if (std::holds_alternative<Ping>(message)) return send(id, Pong{});
+  if (std::holds_alternative<Pong>(message)) return decide_contest(id, true, now);
+  const auto found = rank_of_.find(id);
+  if (phase_ != Phase::running || found == rank_of_.end()) return;
+  Node& node = nodes_[found->second];
+  if (const auto* failed = std::get_if<Fail>(&message)) {
+    fail(node, failed->failure, now);
+  } else if (const auto* stopping = std::get_if<Stopping>(&message)) {
+    if (node.state == Node::State::running) node.state = Node::State::drained;
+    const int signal = std::clamp(stopping->signal, 1, supervise::last_signal);
+    stop_all({.culprit = {.cause = "stopped",
+                          .code = exit_code::signal_base + signal,
+                          .text = supervise::signal_name(signal),
+                          .node = node.hello.rank,
+                          .host = node.hello.host},
+              .why = Stop::Why::drained});
+  } else if (const auto* done = std::get_if<Done>(&message)) {
+    const bool again = node.code.has_value();  // it came back, and says it once more
+    node.code = done->code;
+    if (again || node.state != Node::State::running) return;
+    if (stop_) {
+      node.state = done->code == 0 ? Node::State::done : Node::State::stopped;
+    } else if (done->code != 0) {
+      fail(node, {.cause = "exit", .code = done->code, .text = ""}, now);
+    } else {
+      node.state = Node::State::done;
+      if (!all_done()) return;
+      send_all(End{});
+    }
+  }
+}
+
+void Roster::fail(Node& node, Failure failure, Time now) {
+  failure.node = node.hello.rank;
+  failure.host = node.hello.host;
+  const auto same = [&](const Node::Failed& known) { return known.failure.rank == failure.rank; };
+  if (node.failures.size() >= most_failures || std::ranges::any_of(node.failures, same)) return;
+  constexpr std::int64_t oldest = 60'000;
+  failure.age = std::clamp<std::int64_t>(failure.age, 0, oldest);
+  node.failures.push_back({failure, now - milliseconds(failure.age)});
+  if (node.state == Node::State::running) node.state = Node::State::failed;
+  stop_all({.culprit = failure});
+}
+
+void Roster::stop_all(Stop stop) {
+  if (stop_) return;
+  stop_ = std::move(stop);
+  send_all(*stop_, false, stop_->culprit.node);
+}
+
+bool Roster::all_done() const {
+  return std::ranges::all_of(nodes_, [](const Node& node) { return node.state == Node::State::done; });
+}
+
+bool Roster::all_ended() const {
+  return std::ranges::all_of(nodes_, [](const Node& node) { return node.code || !node.connection; });
+}
+
+std::vector<Failure> Roster::failures() const {
+  std::vector<Node::Failed> all;
+  for (const Node& node : nodes_) all.insert(all.end(), node.failures.begin(), node.failures.end());
+  std::ranges::sort(all, {}, &Node::Failed::when);
+  std::vector<Failure> failures;
+  for (Node::Failed& failed : all) failures.push_back(std::move(failed.failure));
+  return failures;
+}
+
+// ---- time ----
+
+Time Roster::next_tick() const {
+  Time next = Time::max();
+  if (phase_ == Phase::meeting) {
+    next = std::min(next_report_, refused_at());
+    for (const Contest& contest : contests_) next = std::min(next, contest.until);
+  } else if (phase_ == Phase::running && !stop_) {
+    for (const Node& node : nodes_) next = std::min(next, node.lost_at);
+  }
+  return next;
+}
+
+void Roster::tick(Time now) {
+  if (phase_ == Phase::meeting) {
+    const auto over = [&](const Contest& contest) { return contest.until <= now; };
+    for (auto it = contests_.begin(); (it = std::ranges::find_if(contests_, over)) != contests_.end();)
+      decide_contest(*nodes_[it->newer.hello.rank].connection, false, now);
+    if (!ready() && refused_at() <= now) refuse_or_unlink();
+    if (phase_ == Phase::meeting && next_report_ <= now) {
+      next_report_ = now + rules_.report;
+      if (!ready()) report();
+    }
+  } else if (phase_ == Phase::running && !stop_) {
+    for (Node& node : nodes_) {
+      if (node.lost_at > now) continue;
+      node.lost_at = Time::max();
+      node.state = Node::State::lost;
+      stop_all({.culprit = {.cause = "lost",
+                            .text = fmt::format("its connection ended, and it did not come back within {} s",
+                                                rules_.relink.count() / 1000),
+                            .node = node.hello.rank,
+                            .host = node.hello.host},
+                .why = Stop::Why::lost});
+    }
+  }
+}
+
+/// To all nodes that are connected, but one.
+void Roster::send_all(Message message, bool close, std::optional<unsigned> but) {
+  Outgoing outgoing{{}, std::move(message), close};
+  for (const auto& [id, rank] : rank_of_)
+    if (rank != but) outgoing.to.push_back(id);
+  outgoing_.push_back(std::move(outgoing));
+}
+
+std::vector<Outgoing> Roster::take_outgoing() { return std::exchange(outgoing_, {}); }
+
+}  // namespace rankshim::link

@@ -1,0 +1,160 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "link/message.h"
+
+namespace rankshim::link {
+
+using Time = std::chrono::steady_clock::time_point;
+
+/// A connection of the hub. Node 0 itself counts as one.
+using ConnectionId = std::uint64_t;
+inline constexpr ConnectionId myself = 0;
+
+/// What node 0 knows of a node.
+struct Node {
+  enum class State : std::uint8_t {
+    missing,
+    here,     ///< it waits for the others
+    running,  ///< its command runs
+    failed,   ///< a worker, or the command, failed
+    drained,  ///< it was asked to stop from outside
+    lost,     ///< its connection ended and it did not come back
+    stopped,  ///< its command has ended because of another node
+    done,     ///< its command has ended well
+  };
+  struct Failed {
+    Failure failure;
+    Time when;  ///< by node 0's clock
+  };
+
+  State state = State::missing;
+  Hello hello;
+  std::string seen;                        ///< its address as node 0 sees it
+  std::optional<ConnectionId> connection;  ///< nothing: it is not connected
+  std::vector<Failed> failures;            ///< in the order in which they were told
+  std::optional<int> code;                 ///< of its command, once that has ended
+  Time lost_at = Time::max();              ///< when it counts as lost, if it does not come back
+};
+
+/// A word for reports and the status: "missing", "here", "running", …
+std::string_view word(Node::State state);
+
+/// What the hub is to do: send `message` to connections, and close those if `close`.
+struct Outgoing {
+  std::vector<ConnectionId> to;
+  std::optional<Message> message;
+  bool close = false;
+};
+
+/// The job as node 0 sees it: who is here, whether they agree, who failed first. Pure: events with their
+/// time go in, messages come out. A hello is told only once its sender has proven the token.
+class Roster {
+ public:
+  struct Rules {
+    bool equal_workers = false;                ///< the launcher needs the same number of workers on each node
+    std::chrono::milliseconds relink{10'000};  ///< a node without a connection is lost after this
+    std::chrono::milliseconds first_report{5'000};  ///< who is missing …
+    std::chrono::milliseconds report{30'000};       ///< … and again
+    std::chrono::milliseconds answer{
+        500};  ///< for the older of two nodes with one rank to show that it lives
+    std::chrono::milliseconds settle{800};       ///< after the last arrival, before the job is refused
+    std::chrono::milliseconds patience{10'000};  ///< the same while nodes are missing as well
+  };
+
+  /// `own` is node 0's hello, for an agreement with which the others are checked.
+  Roster(Hello own, Rules rules, Time now);
+
+  void arrived(ConnectionId id, const Hello& hello, const std::string& seen, Time now);
+  void said(ConnectionId id, const Message& message, Time now);
+  void gone(ConnectionId id, Time now);
+  /// A client of torch's store was at the port, from that address: a node without rankshim.
+  void store_client(const std::string& address, Time now);
+  void tick(Time now);
+  /// When `tick` has something to do, at the latest.
+  [[nodiscard]] Time next_tick() const;
+
+  /// Whether all are here and agree, so that launch() may be called.
+  [[nodiscard]] bool ready() const;
+  /// Tells everybody to launch.
+  void launch();
+  /// Tells everybody to go on without a link.
+  void unlink(const std::string& why);
+  /// Tells everybody that the time for meeting is over.
+  void give_up();
+
+  /// What is to be sent since the last call.
+  std::vector<Outgoing> take_outgoing();
+
+  [[nodiscard]] Waiting waiting() const;
+  [[nodiscard]] const std::vector<Node>& nodes() const { return nodes_; }
+  /// What ends the job; nothing: nothing does.
+  [[nodiscard]] const std::optional<Stop>& stop() const { return stop_; }
+  /// Whether every node has ended well.
+  [[nodiscard]] bool all_done() const;
+  /// Whether no node has anything left to tell.
+  [[nodiscard]] bool all_ended() const;
+  /// All failures, the first by node 0's clock first.
+  [[nodiscard]] std::vector<Failure> failures() const;
+
+ private:
+  enum class Phase : std::uint8_t { meeting, running, refused };
+  /// A node that cannot be a part of the job as it is.
+  struct Wrong {
+    ConnectionId id;
+    Hello hello;
+    std::string seen;
+    std::string sentence;
+    bool foreign;  ///< it is none of the job's: the job can start without it
+  };
+  /// Two nodes have a rank; the older one is asked whether it is still there.
+  struct Contest {
+    Wrong newer;
+    Time until;
+  };
+
+  struct Fault {
+    std::string sentence;
+    bool foreign = false;
+    bool turned_away = false;
+  };
+  [[nodiscard]] std::optional<Fault> fault_of(const Hello& hello, const std::string& seen) const;
+  [[nodiscard]] std::string twice(const Hello& hello, const std::string& seen) const;
+  void take_place(ConnectionId id, const Hello& hello, const std::string& seen);
+  void come_back(ConnectionId id, const Hello& hello);
+  void add_wrong(Wrong wrong);
+  void decide_contest(ConnectionId older, bool alive, Time now);
+  void leave(unsigned rank, Time now);
+  [[nodiscard]] Time refused_at() const;
+  void refuse_or_unlink();
+  void end_meeting(const Message& verdict);
+  void fail(Node& node, Failure failure, Time now);
+  void stop_all(Stop stop);
+  void send(ConnectionId to, Message message, bool close = false) {
+    outgoing_.push_back({{to}, std::move(message), close});
+  }
+  void send_all(Message message, bool close = false, std::optional<unsigned> but = std::nullopt);
+  void report();
+  [[nodiscard]] Go go_for(unsigned rank) const;
+
+  Rules rules_;
+  Phase phase_ = Phase::meeting;
+  std::vector<Node> nodes_;
+  std::unordered_map<ConnectionId, unsigned> rank_of_;
+  std::vector<Wrong> wrong_;
+  std::vector<Contest> contests_;
+  std::vector<std::string> store_clients_;
+  std::vector<Outgoing> outgoing_;
+  std::optional<Stop> stop_;
+  Time last_arrival_;
+  Time next_report_;
+};
+
+}  // namespace rankshim::link

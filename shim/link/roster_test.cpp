@@ -1,0 +1,420 @@
+#include "link/roster.h"
+
+#include <catch2/catch.hpp>
+
+#include <map>
+
+#include "base/exit_code.h"
+
+namespace rankshim::link {
+namespace {
+
+using namespace std::chrono_literals;
+
+Hello hello_of(unsigned rank, unsigned nnodes = 3) {
+  return {.run = "job",
+          .instance = "instance-" + std::to_string(rank),
+          .rank = rank,
+          .nnodes = nnodes,
+          .workers = 2,
+          .launcher = "torchrun",
+          .master = "host-0",
+          .port = 29500,
+          .host = "host-" + std::to_string(rank)};
+}
+
+/// A roster of three nodes, its clock, and what it last said to each connection.
+struct Story {
+  explicit Story(Hello own = hello_of(0), Roster::Rules rules = {}) : roster(std::move(own), rules, now) {}
+
+  void arrive(ConnectionId id, const Hello& hello) {
+    roster.arrived(id, hello, "10.0.0." + std::to_string(id), now);
+    collect();
+  }
+  void arrive(unsigned rank) { arrive(rank, hello_of(rank)); }
+  void say(ConnectionId id, const Message& message) { roster.said(id, message, now), collect(); }
+  void leave(ConnectionId id) { roster.gone(id, now), collect(); }
+  /// Lets time pass, as the hub does: each tick at its moment.
+  void pass(std::chrono::milliseconds time) {
+    const Time end = now + time;
+    while (roster.next_tick() <= end) {
+      now = std::max(now, roster.next_tick());
+      roster.tick(now);
+      collect();
+    }
+    now = end;
+  }
+  void all_launch() {
+    arrive(1), arrive(2);
+    REQUIRE(roster.ready());
+    roster.launch();
+    collect();
+  }
+  void collect() {
+    for (Outgoing& outgoing : roster.take_outgoing()) {
+      for (const ConnectionId to : outgoing.to) {
+        if (outgoing.message) last[to] = *outgoing.message;
+        if (outgoing.close) closed[to] = true;
+      }
+    }
+  }
+  template <class Type>
+  const Type* told(ConnectionId id) {
+    const auto found = last.find(id);
+    return found == last.end() ? nullptr : std::get_if<Type>(&found->second);
+  }
+  std::string refusal(ConnectionId id) {
+    const auto* refuse = told<Refuse>(id);
+    return refuse == nullptr ? "" : refuse->sentence;
+  }
+
+  Time now = Time(1000s);
+  Roster roster;
+  std::map<ConnectionId, Message> last;
+  std::map<ConnectionId, bool> closed;
+};
+
+TEST_CASE("all come, and each is told its ranks", "[link]") {
+  Hello own = hello_of(0);
+  own.workers = 4;
+  Story story(own);
+  CHECK_FALSE(story.roster.ready());
+  story.arrive(2);
+  CHECK(waiting_line(story.roster.waiting()) == "waiting for 1 of 3 nodes: rank 1");
+  story.all_launch();
+  CHECK(story.told<Go>(0)->offset == 0);
+  CHECK(story.told<Go>(1)->offset == 4);
+  CHECK(story.told<Go>(2)->offset == 6);
+  CHECK(story.told<Go>(2)->world == 8);
+}
+
+TEST_CASE("who is missing is told to all who wait, every 30 s", "[link]") {
+  Story story;
+  story.arrive(2);
+  story.pass(4900ms);
+  CHECK(story.last.empty());
+  story.pass(200ms);
+  REQUIRE(story.told<Waiting>(2));
+  CHECK(waiting_line(*story.told<Waiting>(2)) == "waiting for 1 of 3 nodes: rank 1");
+  CHECK(story.told<Waiting>(0));
+  story.last.clear();
+  story.pass(29s);
+  CHECK(story.last.empty());
+  story.pass(1s);
+  CHECK(story.told<Waiting>(2));
+  story.roster.give_up();
+  story.collect();
+  CHECK(story.told<Refuse>(2)->code == exit_code::unreachable);
+  CHECK(story.refusal(2) == "1 of 3 nodes did not come in time: rank 1");
+  CHECK(story.refusal(0) == story.refusal(2));
+}
+
+TEST_CASE("what cannot be one job is refused on all nodes within a second, with both hosts' names",
+          "[link]") {
+  struct Case {
+    const char* name;
+    void (*change)(Hello&);
+    const char* sentence;
+  };
+  const Case cases[] = {
+      {"rank out of range", [](Hello& hello) { hello.rank = 3; },
+       "node 3 (host host-2, 10.0.0.2) is out of range: 3 nodes have the ranks 0 to 2; set "
+       "RANKSHIM_NODE_RANK"},
+      {"node 0 twice", [](Hello& hello) { hello.rank = 0; },
+       "two nodes have the rank 0: node 0 (host host-0) and node 0 (host host-2, 10.0.0.2); set "
+       "RANKSHIM_NODE_RANK on "
+       "each"},
+      {"nnodes", [](Hello& hello) { hello.nnodes = 2; },
+       "node 2 (host host-2, 10.0.0.2) has nnodes 2, node 0 (host host-0) has 3; set RANKSHIM_NNODES to the "
+       "same on all "
+       "nodes"},
+      {"more nnodes", [](Hello& hello) { hello.nnodes = 8; },
+       "node 2 (host host-2, 10.0.0.2) has nnodes 8, node 0 (host host-0) has 3; set RANKSHIM_NNODES to the "
+       "same on all "
+       "nodes"},
+      {"port", [](Hello& hello) { hello.port = 1; },
+       "node 2 (host host-2, 10.0.0.2) has master port 1, node 0 (host host-0) has 29500; set "
+       "RANKSHIM_MASTER_PORT to "
+       "the same on all nodes"},
+      {"launcher", [](Hello& hello) { hello.launcher = "native"; },
+       "node 2 (host host-2, 10.0.0.2) has launcher native, node 0 (host host-0) has torchrun; set "
+       "RANKSHIM_LAUNCHER to "
+       "the same on all nodes"},
+      {"job", [](Hello& hello) { hello.run = "other"; },
+       "node 2 (host host-2, 10.0.0.2) belongs to the job other, node 0 (host host-0) to the job job: the "
+       "master's name "
+       "host-0 leads to another job, or RANKSHIM_RUN_ID is not the same on all nodes"},
+      {"later attempt", [](Hello& hello) { hello.attempt = "1"; },
+       "node 2 (host host-2, 10.0.0.2) belongs to attempt 1 of the job, node 0 (host host-0) to attempt "
+       "none"},
+  };
+  for (const Case& c : cases) {
+    CAPTURE(c.name);
+    Story story;
+    Hello wrong = hello_of(2);
+    c.change(wrong);
+    story.arrive(1);
+    story.arrive(2, wrong);
+    CHECK_FALSE(story.roster.ready());
+    story.pass(1s);
+    for (const ConnectionId id : {0U, 1U, 2U}) CHECK(story.refusal(id) == c.sentence);
+    CHECK(story.told<Refuse>(1)->code == exit_code::configuration);
+    CHECK(story.closed[1]);
+  }
+}
+
+TEST_CASE("different numbers of workers are refused only where the launcher needs them equal", "[link]") {
+  for (const bool equal : {false, true}) {
+    Story story(hello_of(0), {.equal_workers = equal});
+    Hello other = hello_of(2);
+    other.workers = 1;
+    story.arrive(1);
+    story.arrive(2, other);
+    CHECK(story.roster.ready() == !equal);
+  }
+}
+
+TEST_CASE("a rank twice is refused when the older node shows that it lives", "[link]") {
+  Story story;
+  Hello second = hello_of(1);
+  second.instance = "another", second.host = "impostor";
+  story.arrive(1);
+  story.arrive(2, second);
+  REQUIRE(story.told<Ping>(1));
+  story.say(1, Pong{});
+  story.pass(0ms);
+  const std::string sentence =
+      "two nodes have the rank 1: node 1 (host host-1, 10.0.0.1) and node 1 (host impostor, 10.0.0.2); set "
+      "RANKSHIM_NODE_RANK on each";
+  for (const ConnectionId id : {0U, 1U, 2U}) CHECK(story.refusal(id) == sentence);
+}
+
+TEST_CASE("a rank twice waits until all who can come are here", "[link]") {
+  Story story(hello_of(0, 4));
+  Hello second = hello_of(1, 4);
+  second.instance = "another";
+  story.arrive(1, hello_of(1, 4));
+  story.arrive(2, second);
+  story.say(1, Pong{});
+  story.pass(5s);
+  CHECK(story.refusal(0).empty());
+  CHECK(story.roster.waiting().note.starts_with("two nodes have the rank 1"));
+  story.arrive(3, hello_of(3, 4));
+  story.pass(0ms);
+  CHECK_FALSE(story.refusal(3).empty());
+}
+
+TEST_CASE("a node that was started again takes the place of the one that does not answer", "[link]") {
+  Story story;
+  Hello again = hello_of(1);
+  again.instance = "restarted";
+  story.arrive(1);
+  story.arrive(7, again);
+  story.arrive(2);
+  CHECK_FALSE(story.roster.ready());
+  story.pass(600ms);
+  CHECK(story.closed[1]);
+  CHECK(story.roster.ready());
+}
+
+TEST_CASE("the newer node has the rank once the older one has gone", "[link]") {
+  Story story(hello_of(0, 4));
+  Hello second = hello_of(1, 4);
+  second.instance = "another";
+  story.arrive(1, hello_of(1, 4));
+  story.arrive(7, second);
+  story.say(1, Pong{});
+  story.leave(1);
+  CHECK(story.roster.waiting().note.empty());
+  CHECK(story.roster.waiting().count == 2);
+}
+
+TEST_CASE("the same instance again replaces its connection", "[link]") {
+  Story story;
+  story.arrive(1);
+  story.arrive(5, hello_of(1));
+  CHECK(story.closed[1]);
+  story.leave(1);  // the closed one: no longer anybody's
+  story.arrive(2);
+  CHECK(story.roster.ready());
+}
+
+TEST_CASE("an earlier attempt's node is turned away, and harms nobody", "[link]") {
+  Hello own = hello_of(0);
+  own.attempt = "2";
+  Story story(own);
+  Hello stale = hello_of(1), first = hello_of(1), second = hello_of(2);
+  stale.attempt = "1", first.attempt = "2", second.attempt = "2";
+  story.arrive(9, stale);
+  CHECK(story.refusal(9) ==
+        "node 1 (host host-1, 10.0.0.9) belongs to attempt 1 of the job, node 0 (host host-0) to attempt 2");
+  CHECK(story.closed[9]);
+  story.arrive(1, first);
+  story.pass(60s);
+  CHECK(story.refusal(1).empty());
+  story.arrive(2, second);
+  CHECK(story.roster.ready());
+}
+
+TEST_CASE("another job's node does not keep the job from starting once all are here", "[link]") {
+  Story story;
+  Hello stranger = hello_of(1);
+  stranger.run = "other";
+  story.arrive(9, stranger);
+  story.pass(60s);
+  CHECK(story.refusal(0).empty());
+  story.all_launch();
+  CHECK(story.told<Go>(1));
+  CHECK_FALSE(story.refusal(9).empty());
+}
+
+TEST_CASE("a store's client in the place of a node means a job without a link", "[link]") {
+  Story story;
+  story.roster.store_client("10.0.0.2", story.now);
+  story.arrive(1);
+  story.pass(1s);
+  REQUIRE(story.told<Unlink>(1));
+  CHECK(story.told<Unlink>(0)->why ==
+        "a node without rankshim, or without its link, came to the master's port: 10.0.0.2");
+}
+
+TEST_CASE("a store's client does not matter when all are here", "[link]") {
+  Story story;
+  story.roster.store_client("10.0.0.9", story.now);
+  story.all_launch();
+  story.pass(60s);
+  CHECK(story.told<Go>(1));
+}
+
+TEST_CASE("a failure ends all but the culprit's node, by name", "[link]") {
+  for (const ConnectionId culprit : {0U, 1U, 2U}) {
+    Story story;
+    story.all_launch();
+    story.say(culprit,
+              Fail{{.rank = 3, .cause = "signal", .code = 137, .text = "was killed by SIGKILL", .node = 77}});
+    for (const ConnectionId id : {0U, 1U, 2U}) {
+      if (id == culprit) {
+        CHECK(story.told<Go>(id));
+      } else {
+        REQUIRE(story.told<Stop>(id));
+        CHECK(story.told<Stop>(id)->culprit.node == culprit);
+        CHECK(story.told<Stop>(id)->culprit.host == "host-" + std::to_string(culprit));
+        CHECK(story.told<Stop>(id)->why == Stop::Why::failed);
+      }
+    }
+  }
+}
+
+TEST_CASE("of two failures the first by node 0's clock comes first, and both are known", "[link]") {
+  Story story;
+  story.all_launch();
+  story.say(1, Fail{{.rank = 2, .code = 1, .age = 10}});
+  story.now += 5ms;
+  story.say(2, Fail{{.rank = 4, .code = 1, .age = 200}});
+  CHECK(story.told<Stop>(2)->culprit.node == 1);
+  const auto failures = story.roster.failures();
+  REQUIRE(failures.size() == 2);
+  CHECK(failures[0].node == 2);
+  CHECK(failures[1].node == 1);
+}
+
+TEST_CASE("a command that ends badly is a failure, also when no worker was named", "[link]") {
+  Story story;
+  story.all_launch();
+  story.say(1, Done{3});
+  REQUIRE(story.told<Stop>(0));
+  CHECK(story.told<Stop>(0)->sentence() == "node 1 (host host-1) failed: ended with code 3");
+}
+
+TEST_CASE("a drained node is no failure", "[link]") {
+  Story story;
+  story.all_launch();
+  story.say(2, Stopping{15});
+  REQUIRE(story.told<Stop>(1));
+  CHECK(story.told<Stop>(1)->sentence() == "node 2 (host host-2) was asked to stop (SIGTERM)");
+  story.say(2, Done{143});
+  story.say(1, Done{143});
+  CHECK(story.roster.nodes()[2].state == Node::State::drained);
+  CHECK(story.roster.nodes()[1].state == Node::State::stopped);
+  CHECK(story.roster.failures().empty());
+}
+
+TEST_CASE("a node without a connection is lost after 10 s, which ends all", "[link]") {
+  Story story;
+  story.all_launch();
+  story.leave(1);
+  story.pass(9900ms);
+  CHECK(story.told<Go>(2));
+  story.pass(200ms);
+  REQUIRE(story.told<Stop>(2));
+  CHECK(story.told<Stop>(2)->sentence() ==
+        "node 1 (host host-1) is lost: its connection ended, and it did not come back within 10 s");
+}
+
+TEST_CASE("a node that comes back within 10 s is not lost, and learns what it missed", "[link]") {
+  Story story;
+  story.all_launch();
+  story.leave(1);
+  story.pass(5s);
+  story.say(2, Fail{{.code = 1}});
+  Hello back = hello_of(1);
+  back.session = "instance-0";
+  story.arrive(8, back);
+  CHECK(story.told<Stop>(8));
+  Story calm;
+  calm.all_launch();
+  calm.leave(1);
+  calm.pass(5s);
+  calm.arrive(8, back);
+  CHECK(calm.told<Go>(8)->offset == 2);
+  calm.pass(60s);
+  CHECK(calm.told<Go>(2));
+}
+
+TEST_CASE("only the same process of the same job can come back", "[link]") {
+  struct Case {
+    void (*change)(Hello&);
+  };
+  const Case cases[] = {
+      {[](Hello& hello) { hello.session = ""; }},
+      {[](Hello& hello) { hello.session = "another hub"; }},
+      {[](Hello& hello) { hello.instance = "restarted"; }},
+      {[](Hello& hello) { hello.rank = 9; }},
+  };
+  for (const Case& c : cases) {
+    Story story;
+    story.all_launch();
+    story.leave(1);
+    Hello back = hello_of(1);
+    back.session = "instance-0";
+    c.change(back);
+    story.arrive(8, back);
+    CHECK(story.refusal(8).starts_with("the job has started without node"));
+    CHECK(story.closed[8]);
+  }
+}
+
+TEST_CASE("all end well together", "[link]") {
+  Story story;
+  story.all_launch();
+  story.say(1, Done{0});
+  story.leave(1);  // it has said all
+  story.pass(60s);
+  story.say(0, Done{0});
+  CHECK(story.told<Go>(2));
+  story.say(2, Done{0});
+  CHECK(story.told<End>(0));
+  CHECK(story.told<End>(2));
+  CHECK(story.roster.all_done());
+}
+
+TEST_CASE("a failure reaches a node that has ended well", "[link]") {
+  Story story;
+  story.all_launch();
+  story.say(1, Done{0});
+  story.say(2, Fail{{.rank = 5, .code = 1}});
+  CHECK(story.told<Stop>(1));
+}
+
+}  // namespace
+}  // namespace rankshim::link
