@@ -9,7 +9,6 @@
 #include "base/exit_code.h"
 #include "base/log.h"
 #include "base/text.h"
-#include "link/descriptors.h"
 
 namespace rankshim::link {
 
@@ -22,6 +21,23 @@ constexpr int backlog = 4096;
 constexpr std::size_t most_strangers = 64;  // unproven connections beyond the job's own nodes
 constexpr int most_at_once = 256;           // accepted before other events have their turn
 constexpr milliseconds accept_pause{100};
+
+/// Raises the soft limit of open files so that `needed` more can be opened, as far as the hard one allows.
+/// Returns the limit that was; nothing if it stays as it is.
+std::optional<rlimit> raise_descriptors(rlim_t needed) {
+  constexpr rlim_t others = 64;  // of rankshim, and those that it inherited
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return std::nullopt;
+  needed += others;
+  if (limit.rlim_max < needed)
+    log::warn(
+        "the link: this node may open {} files and needs {} for the connections of all nodes; raise the hard "
+        "limit (ulimit -Hn)",
+        limit.rlim_max, needed);
+  if (limit.rlim_cur >= needed || limit.rlim_cur >= limit.rlim_max) return std::nullopt;
+  const rlimit higher{std::min(needed, limit.rlim_max), limit.rlim_max};
+  return setrlimit(RLIMIT_NOFILE, &higher) == 0 ? std::optional(limit) : std::nullopt;
+}
 
 }  // namespace
 
@@ -43,9 +59,7 @@ Hub::~Hub() {
 
 /// Returns why there is no listener; empty: there is one.
 std::string Hub::listen() {
-  std::string short_of;
-  inherited_limit_ = raise_descriptors(options_.self.nnodes + most_strangers, short_of);
-  if (!short_of.empty()) log::warn("the link: {}", short_of);
+  inherited_limit_ = raise_descriptors(options_.self.nnodes + most_strangers);
   timer_.expires_at(Time::max());  // their descriptors, while there are some
   accept_later_.expires_at(Time::max());
   if (const int error = open_listener(port_, options_.master.port, backlog))

@@ -95,8 +95,8 @@ class Link {
   [[nodiscard]] virtual std::vector<Node> nodes() const = 0;
   /// Who is missing, as far as this node knows; `nnodes` is 0 if it knows nothing.
   [[nodiscard]] virtual Waiting waiting() const = 0;
-  /// The limits of open files that the command is to get instead of this process's, which was raised for the
-  /// connections (descriptors.h); nothing: it was not.
+  /// The limit of open files that the command is to get (setrlimit(2) in its process): rankshim's own is
+  /// raised as long as it holds the connections. Nothing: it is not.
   [[nodiscard]] virtual std::optional<rlimit> inherited_limit() const { return std::nullopt; }
 };
 
