@@ -18,8 +18,8 @@ using std::chrono::milliseconds;
 namespace {
 
 constexpr int backlog = 4096;
-constexpr std::size_t most_strangers = 64;  // unproven connections beyond the job's own nodes
-constexpr int most_at_once = 256;           // accepted before other events have their turn
+constexpr std::size_t most_unknown = 64;  // unproven connections beyond the job's own nodes
+constexpr int most_at_once = 256;         // accepted before other events have their turn
 constexpr milliseconds accept_pause{100};
 
 /// Raises the soft limit of open files so that `needed` more can be opened, as far as the hard one allows.
@@ -59,7 +59,7 @@ Hub::~Hub() {
 
 /// Returns why there is no listener; empty: there is one.
 std::string Hub::listen() {
-  inherited_limit_ = raise_descriptors(options_.self.nnodes + most_strangers);
+  inherited_limit_ = raise_descriptors(options_.self.nnodes + most_unknown);
   timer_.expires_at(Time::max());  // their descriptors, while there are some
   accept_later_.expires_at(Time::max());
   if (const int error = open_listener(port_, options_.master.port, backlog))
@@ -108,19 +108,23 @@ void Hub::add(tcp::socket socket) {
   const ConnectionId id = ++last_id_;
   const auto connection = std::make_shared<Connection>(std::move(socket), *this, Connection::Side::hub, id);
   members_[id].connection = connection;
-  unproven_.push_back({id, now() + options_.timing.hello});
-  if (unproven_.size() > options_.self.nnodes + most_strangers) drop_unproven(unproven_.front().id);
+  limit(id);
   connection->start(options_.timeout);
   set_timer();
 }
 
-void Hub::drop_unproven(ConnectionId id) {
-  const auto found = members_.find(id);
-  if (found == members_.end()) {
-    std::erase_if(unproven_, [&](const Unproven& entry) { return entry.id == id; });
-  } else {
-    found->second.connection->drop("it did not say in time who it is");
-  }
+/// The connection has a while to say who it is, or to close.
+void Hub::limit(ConnectionId id) {
+  limited_.push_back({id, now() + options_.timing.hello});
+  if (limited_.size() > options_.self.nnodes + most_unknown) drop_oldest();
+}
+
+void Hub::drop_oldest() {
+  const auto found = members_.find(limited_.front().id);
+  limited_.pop_front();
+  if (found == members_.end()) return;
+  const auto connection = found->second.connection;
+  connection->drop("it did not say in time who it is, or did not close");
 }
 
 void Hub::ended(Connection& connection, const std::string& why) {
@@ -130,18 +134,16 @@ void Hub::ended(Connection& connection, const std::string& why) {
   const bool proven = found->second.proven;
   const std::unique_ptr<Hello> unproven = std::move(found->second.unproven);
   members_.erase(found);
+  std::erase_if(limited_, [&](const Limited& entry) { return entry.id == id; });
   if (proven) {
     log::debug("the link: connection {} of {} has ended: {}", id, connection.remote_address(), why);
     roster_.gone(id, now());
-  } else {
-    std::erase_if(unproven_, [&](const Unproven& entry) { return entry.id == id; });
-    if (connection.broken() == Broken::store_client) {
-      log::debug("the link: a client of torch's store at {} was sent away", connection.remote_address());
-      roster_.store_client(connection.remote_address(), now());
-    } else if (unproven && !std::exchange(warned_of_token_, true)) {
-      log::warn("the link: {} at {} did not prove that it knows the job's token (--job-token-file)",
-                node_name(unproven->rank, unproven->host), connection.remote_address());
-    }
+  } else if (connection.broken() == Broken::store_client) {
+    log::debug("the link: a client of torch's store at {} was sent away", connection.remote_address());
+    roster_.store_client(connection.remote_address(), now());
+  } else if (unproven && !std::exchange(warned_of_token_, true)) {
+    log::warn("the link: {} at {} did not prove that it knows the job's token (--job-token-file)",
+              node_name(unproven->rank, unproven->host), connection.remote_address());
   }
   process();
   changed_.signal();
@@ -193,7 +195,7 @@ void Hub::prove(Member& member, const Hello& hello) {
   member.proven = true;
   Connection& connection = *member.connection;
   const ConnectionId id = connection.id();
-  std::erase_if(unproven_, [&](const Unproven& entry) { return entry.id == id; });
+  std::erase_if(limited_, [&](const Limited& entry) { return entry.id == id; });
   roster_.arrived(id, hello, connection.remote_address(), now());
   process();
 }
@@ -220,7 +222,9 @@ void Hub::process() {
         if (found == members_.end()) continue;
         const auto connection = found->second.connection;
         if (next.message) connection->send(type, body);  // which may end it
-        if (next.close) connection->finish();
+        if (!next.close) continue;
+        connection->finish();
+        limit(to);
       }
     }
   }
@@ -256,7 +260,7 @@ void Hub::launch() {
 
 void Hub::set_timer() {
   Time next = roster_.next_tick();
-  if (!unproven_.empty()) next = std::min(next, unproven_.front().until);
+  if (!limited_.empty()) next = std::min(next, limited_.front().until);
   if (next == timer_at_) return;
   timer_at_ = next;
   if (next == Time::max()) return timer_.cancel();
@@ -265,8 +269,7 @@ void Hub::set_timer() {
     const auto self = weak.lock();
     if (!self || cancelled || now() < self->timer_at_) return;
     self->timer_at_ = Time::max();
-    while (!self->unproven_.empty() && self->unproven_.front().until <= now())
-      self->drop_unproven(self->unproven_.front().id);
+    while (!self->limited_.empty() && self->limited_.front().until <= now()) self->drop_oldest();
     self->roster_.tick(now());
     self->process();
   });

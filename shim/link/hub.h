@@ -43,7 +43,8 @@ class Hub final : public Link, public Connection::Owner, public std::enable_shar
   void add(tcp::socket socket);
   void greet(Member& member, const Hello& hello, const Frame& frame);
   void prove(Member& member, const Hello& hello);
-  void drop_unproven(ConnectionId id);
+  void limit(ConnectionId id);
+  void drop_oldest();
 
   void say(const Message& message);
   void process();
@@ -60,11 +61,11 @@ class Hub final : public Link, public Connection::Owner, public std::enable_shar
   unsigned way_back_port_ = 0;
   std::optional<rlimit> inherited_limit_;
   std::unordered_map<ConnectionId, Member> members_;
-  struct Unproven {
+  struct Limited {
     ConnectionId id;
     Time until;
   };
-  std::list<Unproven> unproven_;  ///< the oldest first
+  std::list<Limited> limited_;  ///< they are to say who they are, or to close, until then; the oldest first
   ConnectionId last_id_ = myself;
   loop::Timer timer_;
   Time timer_at_ = Time::max();

@@ -74,7 +74,7 @@ struct TestJob {
     bool late = false;
     loop::Timer limit(io.get_executor(), std::chrono::steady_clock::now() + 15'000ms);
     limit.async_wait([&](boost::system::error_code error) { late = !error; });
-    while (!holds() && !late) io.run_one();
+    while (!holds() && !late) io.run_one_for(20ms);
     limit.cancel();
     io.poll();
     return !late;
@@ -274,6 +274,40 @@ TEST_CASE("strangers do not keep the nodes from meeting", "[link][attack]") {
   job.start(1);
   REQUIRE(job.all_met());
   CHECK(std::holds_alternative<Launch>(*job.met[0]));
+}
+
+TEST_CASE("who comes after the launch is refused, and does not stay", "[link][attack]") {
+  TestJob job(2);
+  job.start(0);
+  job.io.poll();
+  const auto hello = [&](const std::string& run) {
+    Hello said = job.options[1].self;
+    said.run = run, said.port = job.port.number(), said.instance = run;
+    return greeting() + Frame{1, false, to_json(said)}.bytes();
+  };
+  Stranger first(job);
+  first.write(hello("another job"));
+  bool closed = false;
+  first.read(closed);
+  Decoder decoder;
+  std::optional<Frame> welcome;
+  REQUIRE(job.run_until([&] {
+    decoder.feed(std::exchange(first.received, ""));
+    return (welcome = decoder.next()).has_value();
+  }));
+  job.start(1);
+  REQUIRE(job.run_until([&] { return job.met[0] && job.met[1] && closed; }));
+  CHECK(first.received.find("belongs to the job") != std::string::npos);
+  const auto way_back = std::get<Welcome>(*from_json(welcome->type, welcome->body)).port;
+  Stranger second(job, static_cast<std::uint16_t>(way_back));
+  second.write(hello("late"));
+  CHECK(second.is_closed());
+  CHECK(second.received.find("the job has started without node 1") != std::string::npos);
+  boost::system::error_code gone;  // it reads no more either
+  CHECK(job.run_until([&] {
+    second.socket.write_some(asio::buffer("x", 1), gone);
+    return gone && gone != asio::error::would_block;
+  }));
 }
 
 TEST_CASE("a token keeps out who does not know it", "[link][attack]") {

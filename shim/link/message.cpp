@@ -214,10 +214,11 @@ std::string node_name(unsigned rank, std::string_view host) {
 }
 
 std::string missing_ranks(const Waiting& waiting) {
-  std::vector<std::string> ranks;
-  for (const unsigned rank : waiting.missing) ranks.push_back(std::to_string(rank));
-  std::string text = (waiting.count == 1 ? "rank " : "ranks ") + joined(ranks);
-  if (waiting.count > ranks.size()) text += fmt::format(" and {} more", waiting.count - ranks.size());
+  std::string text;
+  for (const unsigned rank : waiting.missing) text += (text.empty() ? "" : ", ") + std::to_string(rank);
+  text.insert(0, waiting.count == 1 ? "rank " : "ranks ");
+  if (waiting.count > waiting.missing.size())
+    text += fmt::format(" and {} more", waiting.count - waiting.missing.size());
   return text;
 }
 

@@ -17,6 +17,7 @@ using std::chrono::milliseconds;
 
 constexpr std::size_t most_failures = 8;  // of one node
 constexpr std::size_t most_sentences = 3;
+constexpr std::size_t most_strangers = 64;
 
 /// "node 2 (host c, 10.0.0.3)".
 std::string who(const Hello& hello, const std::string& seen) {
@@ -105,11 +106,13 @@ std::string Roster::twice(const Hello& hello, const std::string& seen) const {
 
 void Roster::arrived(ConnectionId id, const Hello& hello, const std::string& seen, Time now) {
   if (phase_ != Phase::meeting) return come_back(id, hello);
+  if (wrong_.size() > nodes_.size() + most_strangers) return outgoing_.push_back({{id}, std::nullopt, true});
   last_arrival_ = now;
   if (const auto fault = fault_of(hello, seen)) {
     if (fault->turned_away) return send(id, Refuse{exit_code::configuration, fault->sentence}, true);
     wrong_.push_back({id, hello, seen, fault->sentence, fault->foreign});
-    return send(myself, waiting());  // it is logged at once
+    if (wrong_.size() <= most_sentences) send(myself, waiting());  // it is logged at once
+    return;
   }
   const Node& node = nodes_[hello.rank];
   if (!node.connection || node.hello.instance == hello.instance) return take_place(id, hello, seen);
@@ -343,6 +346,7 @@ std::vector<Failure> Roster::failures() const {
   for (const Node& node : nodes_) all.insert(all.end(), node.failures.begin(), node.failures.end());
   std::ranges::sort(all, {}, &Node::Failed::when);
   std::vector<Failure> failures;
+  failures.reserve(all.size());
   for (Node::Failed& failed : all) failures.push_back(std::move(failed.failure));
   return failures;
 }
