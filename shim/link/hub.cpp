@@ -6,7 +6,7 @@
 #include <cstring>
 #include <utility>
 
-#include "base/exit_code.h"
+#include "base/fault.h"
 #include "base/log.h"
 #include "base/text.h"
 
@@ -277,7 +277,7 @@ void Hub::set_timer() {
 
 // ---- the node's own story ----
 
-asio::awaitable<Met> Hub::meet(Time deadline) {
+asio::awaitable<Met> Hub::gather(Time deadline) {
   const auto self = shared_from_this();
   if (std::string why = listen(); !why.empty()) co_return NoLink{std::move(why)};
   process();
@@ -321,7 +321,7 @@ void Hub::on_stop(std::function<void(const Stop&)> told) {
   if (stop && stop->culprit.node != 0 && !std::exchange(told_already_, true)) told_(*stop);
 }
 
-asio::awaitable<JobEnd> Hub::finish(int code) {
+asio::awaitable<JobEnd> Hub::part(int code) {
   const auto self = shared_from_this();
   say(Done{code});
   while (!roster_.stop() && !roster_.all_done()) co_await changed_.wait(Time::max());

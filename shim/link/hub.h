@@ -17,11 +17,9 @@ class Hub final : public Link, public Connection::Owner, public std::enable_shar
   Hub(boost::asio::io_context& io, Options options);
   ~Hub() override;
 
-  boost::asio::awaitable<Met> meet(Time deadline) override;
   void on_stop(std::function<void(const Stop&)> told) override;
   void report_failure(const Failure& failure) override { say({Fail{failure}}); }
   void report_stop(int signal) override { say({Stopping{signal}}); }
-  boost::asio::awaitable<JobEnd> finish(int code) override;
   [[nodiscard]] std::vector<Node> nodes() const override { return roster_.nodes(); }
   [[nodiscard]] Waiting waiting() const override { return roster_.waiting(); }
 
@@ -31,6 +29,9 @@ class Hub final : public Link, public Connection::Owner, public std::enable_shar
   void ended(Connection& connection, const std::string& why) override;
 
  private:
+  boost::asio::awaitable<Met> gather(Time deadline) override;
+  boost::asio::awaitable<JobEnd> part(int code) override;
+
   struct Member {
     std::shared_ptr<Connection> connection;
     std::unique_ptr<Hello> unproven;  ///< its hello, until it has proven the token

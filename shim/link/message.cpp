@@ -98,14 +98,9 @@ template <class Members>
 void each_member(Members& to, Done& done) {
   to("code", done.code);
 }
-template <class Members>
-void each_member(Members& /*to*/, Proof& /*none*/) {}
-template <class Members>
-void each_member(Members& /*to*/, End& /*none*/) {}
-template <class Members>
-void each_member(Members& /*to*/, Ping& /*none*/) {}
-template <class Members>
-void each_member(Members& /*to*/, Pong& /*none*/) {}
+template <class Members, class Nothing>
+  requires std::is_empty_v<Nothing>
+void each_member(Members& /*to*/, Nothing& /*none*/) {}
 
 /// Adds members to an object. A text has at most `longest`/`divisor` bytes.
 class Writer {

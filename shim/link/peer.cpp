@@ -9,7 +9,7 @@
 #include <cstring>
 #include <utility>
 
-#include "base/exit_code.h"
+#include "base/fault.h"
 #include "base/log.h"
 #include "base/text.h"
 #include "wait/port.h"
@@ -247,7 +247,7 @@ Met Peer::met() const {
   return Refused{refuse.sentence};
 }
 
-asio::awaitable<Met> Peer::meet(Time deadline) {
+asio::awaitable<Met> Peer::gather(Time deadline) {
   const auto self = shared_from_this();
   constexpr unsigned small = 64;
   if (options_.self.nnodes > small)  // else all would come at the same moment
@@ -353,7 +353,7 @@ void Peer::on_stop(std::function<void(const Stop&)> told) {
   if (stop_) told_(*stop_);
 }
 
-asio::awaitable<JobEnd> Peer::finish(int code) {
+asio::awaitable<JobEnd> Peer::part(int code) {
   const auto self = shared_from_this();
   say(Done{code});
   while (code == 0 && !is_over()) co_await changed_.wait(Time::max());

@@ -7,7 +7,7 @@
 #include <cerrno>
 #include <system_error>
 
-#include "base/read_file.h"
+#include "base/files.h"
 #include "base/text.h"
 
 namespace rankshim::link {

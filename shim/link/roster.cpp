@@ -5,9 +5,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/exit_code.h"
-#include "base/number.h"
-#include "base/signal_text.h"
+#include "base/fault.h"
+#include "base/signals.h"
 #include "base/text.h"
 
 namespace rankshim::link {

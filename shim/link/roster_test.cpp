@@ -4,7 +4,7 @@
 
 #include <map>
 
-#include "base/exit_code.h"
+#include "base/fault.h"
 
 namespace rankshim::link {
 namespace {
