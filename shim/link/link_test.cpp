@@ -164,6 +164,13 @@ TEST_CASE("three nodes meet, launch at once, and end well together", "[link]") {
   }
 }
 
+TEST_CASE("linked nodes sleep", "[link]") {
+  TestJob job;
+  job.all_launch();
+  job.io.poll();
+  CHECK(job.io.run_one_for(600ms) == 0);  // longer than every wait of the meeting
+}
+
 TEST_CASE("a refusal is the same on all nodes", "[link]") {
   TestJob job;
   job.options[2].self.launcher = "native";
