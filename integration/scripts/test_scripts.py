@@ -73,10 +73,10 @@ def test_bench_measures_all_three_inits_in_one_table_and_draws_them(rankshim, na
 def test_scale_measures_the_waiting_of_many_nodes_and_long_lists(rankshim, namespaces):
     if namespaces:
         cannot(namespaces)
-    done = script("scale", "--nodes", "8", "--seconds", "1", "--hosts", "64", rankshim)
+    done = script("scale", "--nodes", "8", "--seconds", "1", "--hosts", "64", "--linked", "16", rankshim)
     assert done.code == 0, done.transcript()
     rows = [line.split("|")[1].strip() for line in done.stdout.splitlines() if line.startswith("| ")]
-    assert len(rows) == 1 + 4 + 4
+    assert len(rows) == 1 + 4 + 4 + 3
     assert any("8 nodes, a short name" in row for row in rows) and any("64 hosts" in row for row in rows)
 
 

@@ -9,7 +9,6 @@
 #include "base/fault.h"
 #include "base/log.h"
 #include "base/text.h"
-#include "link/descriptors.h"
 
 namespace rankshim::link {
 
@@ -19,9 +18,26 @@ using std::chrono::milliseconds;
 namespace {
 
 constexpr int backlog = 4096;
-constexpr std::size_t most_strangers = 64;  // unproven connections beyond the job's own nodes
-constexpr int most_at_once = 256;           // accepted before other events have their turn
+constexpr std::size_t most_unknown = 64;  // unproven connections beyond the job's own nodes
+constexpr int most_at_once = 256;         // accepted before other events have their turn
 constexpr milliseconds accept_pause{100};
+
+/// Raises the soft limit of open files so that `needed` more can be opened, as far as the hard one allows.
+/// Returns the limit that was; nothing if it stays as it is.
+std::optional<rlimit> raise_descriptors(rlim_t needed) {
+  constexpr rlim_t others = 64;  // of rankshim, and those that it inherited
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return std::nullopt;
+  needed += others;
+  if (limit.rlim_max < needed)
+    log::warn(
+        "the link: this node may open {} files and needs {} for the connections of all nodes; raise the hard "
+        "limit (ulimit -Hn)",
+        limit.rlim_max, needed);
+  if (limit.rlim_cur >= needed || limit.rlim_cur >= limit.rlim_max) return std::nullopt;
+  const rlimit higher{std::min(needed, limit.rlim_max), limit.rlim_max};
+  return setrlimit(RLIMIT_NOFILE, &higher) == 0 ? std::optional(limit) : std::nullopt;
+}
 
 }  // namespace
 
@@ -43,9 +59,7 @@ Hub::~Hub() {
 
 /// Returns why there is no listener; empty: there is one.
 std::string Hub::listen() {
-  std::string short_of;
-  inherited_limit_ = raise_descriptors(options_.self.nnodes + most_strangers, short_of);
-  if (!short_of.empty()) log::warn("the link: {}", short_of);
+  inherited_limit_ = raise_descriptors(options_.self.nnodes + most_unknown);
   timer_.expires_at(Time::max());  // their descriptors, while there are some
   accept_later_.expires_at(Time::max());
   if (const int error = open_listener(port_, options_.master.port, backlog))
@@ -94,19 +108,23 @@ void Hub::add(tcp::socket socket) {
   const ConnectionId id = ++last_id_;
   const auto connection = std::make_shared<Connection>(std::move(socket), *this, Connection::Side::hub, id);
   members_[id].connection = connection;
-  unproven_.push_back({id, now() + options_.timing.hello});
-  if (unproven_.size() > options_.self.nnodes + most_strangers) drop_unproven(unproven_.front().id);
+  limit(id);
   connection->start(options_.timeout);
   set_timer();
 }
 
-void Hub::drop_unproven(ConnectionId id) {
-  const auto found = members_.find(id);
-  if (found == members_.end()) {
-    std::erase_if(unproven_, [&](const Unproven& entry) { return entry.id == id; });
-  } else {
-    found->second.connection->drop("it did not say in time who it is");
-  }
+/// The connection has a while to say who it is, or to close.
+void Hub::limit(ConnectionId id) {
+  limited_.push_back({id, now() + options_.timing.hello});
+  if (limited_.size() > options_.self.nnodes + most_unknown) drop_oldest();
+}
+
+void Hub::drop_oldest() {
+  const auto found = members_.find(limited_.front().id);
+  limited_.pop_front();
+  if (found == members_.end()) return;
+  const auto connection = found->second.connection;
+  connection->drop("it did not say in time who it is, or did not close");
 }
 
 void Hub::ended(Connection& connection, const std::string& why) {
@@ -116,18 +134,16 @@ void Hub::ended(Connection& connection, const std::string& why) {
   const bool proven = found->second.proven;
   const std::unique_ptr<Hello> unproven = std::move(found->second.unproven);
   members_.erase(found);
+  std::erase_if(limited_, [&](const Limited& entry) { return entry.id == id; });
   if (proven) {
     log::debug("the link: connection {} of {} has ended: {}", id, connection.remote_address(), why);
     roster_.gone(id, now());
-  } else {
-    std::erase_if(unproven_, [&](const Unproven& entry) { return entry.id == id; });
-    if (connection.broken() == Broken::store_client) {
-      log::debug("the link: a client of torch's store at {} was sent away", connection.remote_address());
-      roster_.store_client(connection.remote_address(), now());
-    } else if (unproven && !std::exchange(warned_of_token_, true)) {
-      log::warn("the link: {} at {} did not prove that it knows the job's token (--job-token-file)",
-                node_name(unproven->rank, unproven->host), connection.remote_address());
-    }
+  } else if (connection.broken() == Broken::store_client) {
+    log::debug("the link: a client of torch's store at {} was sent away", connection.remote_address());
+    roster_.store_client(connection.remote_address(), now());
+  } else if (unproven && !std::exchange(warned_of_token_, true)) {
+    log::warn("the link: {} at {} did not prove that it knows the job's token (--job-token-file)",
+              node_name(unproven->rank, unproven->host), connection.remote_address());
   }
   process();
   changed_.signal();
@@ -179,7 +195,7 @@ void Hub::prove(Member& member, const Hello& hello) {
   member.proven = true;
   Connection& connection = *member.connection;
   const ConnectionId id = connection.id();
-  std::erase_if(unproven_, [&](const Unproven& entry) { return entry.id == id; });
+  std::erase_if(limited_, [&](const Limited& entry) { return entry.id == id; });
   roster_.arrived(id, hello, connection.remote_address(), now());
   process();
 }
@@ -206,7 +222,9 @@ void Hub::process() {
         if (found == members_.end()) continue;
         const auto connection = found->second.connection;
         if (next.message) connection->send(type, body);  // which may end it
-        if (next.close) connection->finish();
+        if (!next.close) continue;
+        connection->finish();
+        limit(to);
       }
     }
   }
@@ -242,7 +260,7 @@ void Hub::launch() {
 
 void Hub::set_timer() {
   Time next = roster_.next_tick();
-  if (!unproven_.empty()) next = std::min(next, unproven_.front().until);
+  if (!limited_.empty()) next = std::min(next, limited_.front().until);
   if (next == timer_at_) return;
   timer_at_ = next;
   if (next == Time::max()) return timer_.cancel();
@@ -251,8 +269,7 @@ void Hub::set_timer() {
     const auto self = weak.lock();
     if (!self || cancelled || now() < self->timer_at_) return;
     self->timer_at_ = Time::max();
-    while (!self->unproven_.empty() && self->unproven_.front().until <= now())
-      self->drop_unproven(self->unproven_.front().id);
+    while (!self->limited_.empty() && self->limited_.front().until <= now()) self->drop_oldest();
     self->roster_.tick(now());
     self->process();
   });
@@ -260,7 +277,7 @@ void Hub::set_timer() {
 
 // ---- the node's own story ----
 
-asio::awaitable<Met> Hub::meet(Time deadline) {
+asio::awaitable<Met> Hub::gather(Time deadline) {
   const auto self = shared_from_this();
   if (std::string why = listen(); !why.empty()) co_return NoLink{std::move(why)};
   process();
@@ -304,7 +321,7 @@ void Hub::on_stop(std::function<void(const Stop&)> told) {
   if (stop && stop->culprit.node != 0 && !std::exchange(told_already_, true)) told_(*stop);
 }
 
-asio::awaitable<JobEnd> Hub::finish(int code) {
+asio::awaitable<JobEnd> Hub::part(int code) {
   const auto self = shared_from_this();
   say(Done{code});
   while (!roster_.stop() && !roster_.all_done()) co_await changed_.wait(Time::max());

@@ -17,11 +17,9 @@ class Hub final : public Link, public Connection::Owner, public std::enable_shar
   Hub(boost::asio::io_context& io, Options options);
   ~Hub() override;
 
-  boost::asio::awaitable<Met> meet(Time deadline) override;
   void on_stop(std::function<void(const Stop&)> told) override;
   void report_failure(const Failure& failure) override { say({Fail{failure}}); }
   void report_stop(int signal) override { say({Stopping{signal}}); }
-  boost::asio::awaitable<JobEnd> finish(int code) override;
   [[nodiscard]] std::vector<Node> nodes() const override { return roster_.nodes(); }
   [[nodiscard]] Waiting waiting() const override { return roster_.waiting(); }
 
@@ -31,6 +29,9 @@ class Hub final : public Link, public Connection::Owner, public std::enable_shar
   void ended(Connection& connection, const std::string& why) override;
 
  private:
+  boost::asio::awaitable<Met> gather(Time deadline) override;
+  boost::asio::awaitable<JobEnd> part(int code) override;
+
   struct Member {
     std::shared_ptr<Connection> connection;
     std::unique_ptr<Hello> unproven;  ///< its hello, until it has proven the token
@@ -43,7 +44,8 @@ class Hub final : public Link, public Connection::Owner, public std::enable_shar
   void add(tcp::socket socket);
   void greet(Member& member, const Hello& hello, const Frame& frame);
   void prove(Member& member, const Hello& hello);
-  void drop_unproven(ConnectionId id);
+  void limit(ConnectionId id);
+  void drop_oldest();
 
   void say(const Message& message);
   void process();
@@ -60,11 +62,11 @@ class Hub final : public Link, public Connection::Owner, public std::enable_shar
   unsigned way_back_port_ = 0;
   std::optional<rlimit> inherited_limit_;
   std::unordered_map<ConnectionId, Member> members_;
-  struct Unproven {
+  struct Limited {
     ConnectionId id;
     Time until;
   };
-  std::list<Unproven> unproven_;  ///< the oldest first
+  std::list<Limited> limited_;  ///< they are to say who they are, or to close, until then; the oldest first
   ConnectionId last_id_ = myself;
   loop::Timer timer_;
   Time timer_at_ = Time::max();

@@ -77,8 +77,8 @@ class Link {
   Link& operator=(const Link&) = delete;
 
   /// Waits until all nodes are here and agree, or it is clear that they will not. Cancelling it (terminal)
-  /// ends it at once; the link is of no use then. Throws what the system refuses.
-  virtual boost::asio::awaitable<Met> meet(Time deadline) = 0;
+  /// ends it at once; the link is of no use then. What the system refuses means no link.
+  boost::asio::awaitable<Met> meet(Time deadline);
 
   /// `told` is called, once, when this node is to end because of another one: now, if that is known already.
   virtual void on_stop(std::function<void(const Stop&)> told) = 0;
@@ -89,15 +89,19 @@ class Link {
 
   /// The command and all that it left have ended with that code. A node that ended well waits for the others'
   /// end; any other only until its last words are sent. Cancelling it ends it at once.
-  virtual boost::asio::awaitable<JobEnd> finish(int code) = 0;
+  boost::asio::awaitable<JobEnd> finish(int code);
 
   /// Node 0: all nodes, by rank. Others: nothing.
   [[nodiscard]] virtual std::vector<Node> nodes() const = 0;
   /// Who is missing, as far as this node knows; `nnodes` is 0 if it knows nothing.
   [[nodiscard]] virtual Waiting waiting() const = 0;
-  /// The limits of open files that the command is to get instead of this process's, which was raised for the
-  /// connections (descriptors.h); nothing: it was not.
+  /// The limit of open files that the command is to get (setrlimit(2) in its process): rankshim's own is
+  /// raised as long as it holds the connections. Nothing: it is not.
   [[nodiscard]] virtual std::optional<rlimit> inherited_limit() const { return std::nullopt; }
+
+ private:
+  virtual boost::asio::awaitable<Met> gather(Time deadline) = 0;
+  virtual boost::asio::awaitable<JobEnd> part(int code) = 0;
 };
 
 }  // namespace rankshim::link

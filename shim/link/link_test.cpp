@@ -74,7 +74,7 @@ struct TestJob {
     bool late = false;
     loop::Timer limit(io.get_executor(), std::chrono::steady_clock::now() + 15'000ms);
     limit.async_wait([&](boost::system::error_code error) { late = !error; });
-    while (!holds() && !late) io.run_one();
+    while (!holds() && !late) io.run_one_for(20ms);
     limit.cancel();
     io.poll();
     return !late;
@@ -162,6 +162,13 @@ TEST_CASE("three nodes meet, launch at once, and end well together", "[link]") {
     REQUIRE(job.run_until([&] { return job.ended[0] && job.ended[1] && job.ended[2]; }));
     for (const auto& end : job.ended) CHECK_FALSE(end->stop);
   }
+}
+
+TEST_CASE("linked nodes sleep", "[link]") {
+  TestJob job;
+  job.all_launch();
+  job.io.poll();
+  CHECK(job.io.run_one_for(600ms) == 0);  // longer than every wait of the meeting
 }
 
 TEST_CASE("a refusal is the same on all nodes", "[link]") {
@@ -260,11 +267,54 @@ TEST_CASE("strangers do not keep the nodes from meeting", "[link][attack]") {
   CHECK(strangers.back()->received == greeting());
   Stranger* slow = add("RSH");  // says nothing more within 300 ms
   CHECK(slow->is_closed());
-  for (int i = 0; i < 300; ++i) add("R"), job.io.poll();
-  CHECK(strangers[6]->is_closed());  // more than nnodes + 64: the oldest goes
+  strangers.clear();
+  for (int i = 0; i < 10'000; ++i) {  // more than nnodes + 64: the oldest goes
+    add("R"), job.io.poll();
+    if (i >= 100) {
+      boost::system::error_code error;
+      char byte = 0;
+      CHECK(strangers.front()->socket.read_some(asio::buffer(&byte, 1), error) == 0);
+      CHECK((error == asio::error::eof || error == asio::error::connection_reset));
+      strangers.erase(strangers.begin());
+    }
+  }
   job.start(1);
   REQUIRE(job.all_met());
   CHECK(std::holds_alternative<Launch>(*job.met[0]));
+}
+
+TEST_CASE("who comes after the launch is refused, and does not stay", "[link][attack]") {
+  TestJob job(2);
+  job.start(0);
+  job.io.poll();
+  const auto hello = [&](const std::string& run) {
+    Hello said = job.options[1].self;
+    said.run = run, said.port = job.port.number(), said.instance = run;
+    return greeting() + Frame{1, false, to_json(said)}.bytes();
+  };
+  Stranger first(job);
+  first.write(hello("another job"));
+  bool closed = false;
+  first.read(closed);
+  Decoder decoder;
+  std::optional<Frame> welcome;
+  REQUIRE(job.run_until([&] {
+    decoder.feed(std::exchange(first.received, ""));
+    return (welcome = decoder.next()).has_value();
+  }));
+  job.start(1);
+  REQUIRE(job.run_until([&] { return job.met[0] && job.met[1] && closed; }));
+  CHECK(first.received.find("belongs to the job") != std::string::npos);
+  const auto way_back = std::get<Welcome>(*from_json(welcome->type, welcome->body)).port;
+  Stranger second(job, static_cast<std::uint16_t>(way_back));
+  second.write(hello("late"));
+  CHECK(second.is_closed());
+  CHECK(second.received.find("the job has started without node 1") != std::string::npos);
+  boost::system::error_code gone;  // it reads no more either
+  CHECK(job.run_until([&] {
+    second.socket.write_some(asio::buffer("x", 1), gone);
+    return gone && gone != asio::error::would_block;
+  }));
 }
 
 TEST_CASE("a token keeps out who does not know it", "[link][attack]") {
@@ -403,14 +453,16 @@ struct Relay {
       accept();
     });
   }
-  static void pass(const std::shared_ptr<tcp::socket>& from, const std::shared_ptr<tcp::socket>& to) {
+  void pass(const std::shared_ptr<tcp::socket>& from, const std::shared_ptr<tcp::socket>& to) {
     auto buffer = std::make_shared<std::array<char, 4096>>();
-    from->async_read_some(asio::buffer(*buffer), [=](boost::system::error_code error, std::size_t size) {
-      boost::system::error_code ignored;
-      if (error) return void(to->close(ignored));
-      asio::write(*to, asio::buffer(buffer->data(), size), ignored);
-      pass(from, to);
-    });
+    from->async_read_some(asio::buffer(*buffer),
+                          [=, this](boost::system::error_code error, std::size_t size) {
+                            boost::system::error_code ignored;
+                            if (error) return void(to->close(ignored));
+                            asio::write(*to, asio::buffer(buffer->data(), size), ignored);
+                            passed += size;
+                            pass(from, to);
+                          });
   }
   void cut() {
     for (const auto& end : ends) end->close();
@@ -418,6 +470,7 @@ struct Relay {
   TestJob& job;
   tcp::acceptor acceptor;
   std::vector<std::shared_ptr<tcp::socket>> ends;
+  std::size_t passed = 0;
 };
 
 TEST_CASE("a lost connection is made again, harms nothing, and loses nothing", "[link]") {
@@ -474,6 +527,59 @@ TEST_CASE("the command inherits no socket of the link", "[link]") {
     if (descriptor == job.port.acceptor.native_handle()) continue;
     CHECK((fcntl(descriptor, F_GETFD) & FD_CLOEXEC) != 0);
   }
+}
+
+struct KeptLimit {
+  KeptLimit() { getrlimit(RLIMIT_NOFILE, &before); }
+  ~KeptLimit() { setrlimit(RLIMIT_NOFILE, &before); }
+  void lower(rlim_t to) const {
+    const rlimit lowered{to, before.rlim_max};
+    REQUIRE(setrlimit(RLIMIT_NOFILE, &lowered) == 0);
+  }
+  rlimit before{};
+};
+
+TEST_CASE("the limit of open files is raised for the connections, not for the command", "[link]") {
+  const KeptLimit limit;
+  limit.lower(100);
+  TestJob job(200);
+  job.start(0);
+  job.io.poll();
+  rlimit raised{};
+  getrlimit(RLIMIT_NOFILE, &raised);
+  CHECK(raised.rlim_cur >= 200);
+  REQUIRE(job.links[0]->inherited_limit());
+  CHECK(job.links[0]->inherited_limit()->rlim_cur == 100);
+}
+
+TEST_CASE("a connection for which there is no descriptor waits for one", "[link]") {
+  const KeptLimit limit;
+  TestJob job(2);
+  job.start(0);
+  job.io.poll();
+  tcp::socket client(job.io, tcp::v4());
+  const int next = dup(0);
+  close(next);
+  limit.lower(static_cast<rlim_t>(next));
+  client.connect({asio::ip::address_v4::loopback(), job.port.number()});
+  job.io.poll();
+  setrlimit(RLIMIT_NOFILE, &limit.before);
+  asio::write(client, asio::buffer("GET", 3));
+  bool closed = false;
+  client.async_wait(tcp::socket::wait_read, [&](boost::system::error_code) { closed = true; });
+  CHECK(job.run_until([&] { return closed; }));
+}
+
+TEST_CASE("through a proxy a node says something now and then", "[link]") {
+  TestJob job;
+  Relay relay(job);
+  job.options[1].master.host = "127.0.0.2";  // the hub knows itself as 127.0.0.1
+  job.options[1].master.port = relay.number();
+  job.options[1].self.port = job.port.number();
+  job.options[1].timing.ping = 20ms;
+  job.all_launch();
+  const std::size_t before = relay.passed;
+  CHECK(job.run_until([&] { return relay.passed > before + 100; }));
 }
 
 TEST_CASE("a port that is taken means no link", "[link]") {

@@ -1,11 +1,10 @@
 #include "link/message.h"
 
-#include <fmt/format.h>
+#include <spdlog/fmt/fmt.h>
 #include <yyjson.h>
 
 #include <algorithm>
 #include <array>
-#include <memory>
 #include <utility>
 
 #include "base/json.h"
@@ -99,14 +98,9 @@ template <class Members>
 void each_member(Members& to, Done& done) {
   to("code", done.code);
 }
-template <class Members>
-void each_member(Members& /*to*/, Proof& /*none*/) {}
-template <class Members>
-void each_member(Members& /*to*/, End& /*none*/) {}
-template <class Members>
-void each_member(Members& /*to*/, Ping& /*none*/) {}
-template <class Members>
-void each_member(Members& /*to*/, Pong& /*none*/) {}
+template <class Members, class Nothing>
+  requires std::is_empty_v<Nothing>
+void each_member(Members& /*to*/, Nothing& /*none*/) {}
 
 /// Adds members to an object. A text has at most `longest`/`divisor` bytes.
 class Writer {
@@ -201,8 +195,7 @@ std::string to_json(const Message& message) {
 std::optional<Message> from_json(std::uint8_t type, std::string_view body) {
   auto message =
       empty_message(std::size_t{type} - 1, std::make_index_sequence<std::variant_size_v<Message>>());
-  const std::unique_ptr<yyjson_doc, decltype(&yyjson_doc_free)> document(
-      yyjson_read(body.data(), body.size(), YYJSON_READ_NOFLAG), &yyjson_doc_free);
+  const json::ReadDocument document(yyjson_read(body.data(), body.size(), YYJSON_READ_NOFLAG));
   yyjson_val* object = yyjson_doc_get_root(document.get());
   if (!message || !yyjson_is_obj(object)) return std::nullopt;
   Reader reader(object);
@@ -216,10 +209,11 @@ std::string node_name(unsigned rank, std::string_view host) {
 }
 
 std::string missing_ranks(const Waiting& waiting) {
-  std::vector<std::string> ranks;
-  for (const unsigned rank : waiting.missing) ranks.push_back(std::to_string(rank));
-  std::string text = (waiting.count == 1 ? "rank " : "ranks ") + joined(ranks);
-  if (waiting.count > ranks.size()) text += fmt::format(" and {} more", waiting.count - ranks.size());
+  std::string text;
+  for (const unsigned rank : waiting.missing) text += (text.empty() ? "" : ", ") + std::to_string(rank);
+  text.insert(0, waiting.count == 1 ? "rank " : "ranks ");
+  if (waiting.count > waiting.missing.size())
+    text += fmt::format(" and {} more", waiting.count - waiting.missing.size());
   return text;
 }
 

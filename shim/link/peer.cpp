@@ -19,7 +19,6 @@ namespace rankshim::link {
 namespace asio = boost::asio;
 namespace ip = boost::asio::ip;
 using namespace boost::asio::experimental::awaitable_operators;
-using std::chrono::duration_cast;
 using std::chrono::milliseconds;
 
 namespace {
@@ -161,21 +160,14 @@ void Peer::ended(Connection& connection, const std::string& why) {
   answered_.signal();
   changed_.signal();
   if (!launched_ || !was_welcome || is_over()) return;
-  if (welcome_->port == 0) {
-    unlinked_ = true;
-    return log::warn("the link to node 0 has ended ({}); the job goes on without it", why);
-  }
-  log::debug("the link to node 0 has ended ({}); connecting again", why);
   start_connecting_again();
 }
 
 // ---- meeting ----
 
 asio::awaitable<void> Peer::pause(milliseconds about, Time deadline) {
-  const std::uniform_real_distribution<double> around(0.5, 1.5);
-  const Time until =
-      now() + duration_cast<milliseconds>(about * std::uniform_real_distribution<double>(around)(random_));
-  loop::Timer timer(io_.get_executor(), std::min(until, deadline));
+  std::uniform_int_distribution<milliseconds::rep> around(about.count() / 2, about.count() * 3 / 2);
+  loop::Timer timer(io_.get_executor(), std::min(now() + milliseconds(around(random_)), deadline));
   co_await timer.async_wait(asio::use_awaitable);
 }
 
@@ -256,7 +248,7 @@ Met Peer::met() const {
   return Refused{refuse.sentence};
 }
 
-asio::awaitable<Met> Peer::meet(Time deadline) {
+asio::awaitable<Met> Peer::gather(Time deadline) {
   const auto self = shared_from_this();
   constexpr unsigned small = 64;
   if (options_.self.nnodes > small)  // else all would come at the same moment
@@ -303,7 +295,12 @@ asio::awaitable<void> Peer::keep_alive() {
 }
 
 void Peer::start_connecting_again() {
+  if (welcome_->port == 0) {
+    unlinked_ = true;
+    return log::warn("the link to node 0 has ended ({}); the job goes on without it", reason_);
+  }
   if (std::exchange(connecting_again_, true)) return;
+  log::debug("the link to node 0 has ended ({}); connecting again", reason_);
   asio::co_spawn(
       io_, [self = shared_from_this()] { return self->connect_again(); },
       [self = shared_from_this()](const std::exception_ptr& thrown) {
@@ -357,7 +354,7 @@ void Peer::on_stop(std::function<void(const Stop&)> told) {
   if (stop_) told_(*stop_);
 }
 
-asio::awaitable<JobEnd> Peer::finish(int code) {
+asio::awaitable<JobEnd> Peer::part(int code) {
   const auto self = shared_from_this();
   say(Done{code});
   while (code == 0 && !is_over()) co_await changed_.wait(Time::max());

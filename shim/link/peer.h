@@ -16,11 +16,9 @@ class Peer final : public Link, public Connection::Owner, public std::enable_sha
   Peer(boost::asio::io_context& io, Options options);
   ~Peer() override;
 
-  boost::asio::awaitable<Met> meet(Time deadline) override;
   void on_stop(std::function<void(const Stop&)> told) override;
   void report_failure(const Failure& failure) override;
   void report_stop(int signal) override { say(Stopping{signal}); }
-  boost::asio::awaitable<JobEnd> finish(int code) override;
   [[nodiscard]] std::vector<Node> nodes() const override { return {}; }
   [[nodiscard]] Waiting waiting() const override { return waiting_; }
 
@@ -28,6 +26,9 @@ class Peer final : public Link, public Connection::Owner, public std::enable_sha
   void ended(Connection& connection, const std::string& why) override;
 
  private:
+  boost::asio::awaitable<Met> gather(Time deadline) override;
+  boost::asio::awaitable<JobEnd> part(int code) override;
+
   /// How far a connection has come.
   enum class Greeting : std::uint8_t { unreachable, silent, closed, welcome };
 

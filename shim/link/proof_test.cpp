@@ -1,9 +1,10 @@
 #include "link/proof.h"
 
-#include <fmt/format.h>
+#include <spdlog/fmt/fmt.h>
+
 #include <catch2/catch.hpp>
 
-#include "base/files.h"
+#include "wait/test_network.h"
 
 namespace rankshim::link {
 namespace {
@@ -34,6 +35,19 @@ TEST_CASE("a tag stands for one frame, of one direction, at one place, of one co
       same_tag(tag, Key("a token of a job").for_connection("hello", "welcomf").of_frame('p', 1, "frame")));
   CHECK_FALSE(same_tag(tag, tag.substr(1)));
   CHECK_FALSE(same_tag("", ""));
+}
+
+TEST_CASE("a token is a file's text, without the blanks around it", "[link]") {
+  const wait::test::TemporaryFile plain("a token of a job"), edited("  a token of a job\n"),
+      short_one("fifteen bytes..\n");
+  const auto read = read_token(plain.path()), again = read_token(edited.path());
+  REQUIRE(std::holds_alternative<Key>(read));
+  REQUIRE(std::holds_alternative<Key>(again));
+  CHECK(std::get<Key>(read).tag({"x"}) == std::get<Key>(again).tag({"x"}));
+  CHECK(std::get<Key>(read).tag({"x"}) == Key("a token of a job").tag({"x"}));
+  const auto why = [](const std::string& path) { return std::get<Faults>(read_token(path)).front().what; };
+  CHECK(why(short_one.path()).ends_with(": it has 15 bytes"));
+  CHECK(why("/nowhere") == "the job's token cannot be had from the file /nowhere: No such file or directory");
 }
 
 TEST_CASE("random numbers differ", "[link]") {

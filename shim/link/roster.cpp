@@ -1,6 +1,6 @@
 #include "link/roster.h"
 
-#include <fmt/format.h>
+#include <spdlog/fmt/fmt.h>
 
 #include <algorithm>
 #include <utility>
@@ -16,6 +16,7 @@ using std::chrono::milliseconds;
 
 constexpr std::size_t most_failures = 8;  // of one node
 constexpr std::size_t most_sentences = 3;
+constexpr std::size_t most_strangers = 64;
 
 /// "node 2 (host c, 10.0.0.3)".
 std::string who(const Hello& hello, const std::string& seen) {
@@ -104,81 +105,61 @@ std::string Roster::twice(const Hello& hello, const std::string& seen) const {
 
 void Roster::arrived(ConnectionId id, const Hello& hello, const std::string& seen, Time now) {
   if (phase_ != Phase::meeting) return come_back(id, hello);
+  if (wrong_.size() > nodes_.size() + most_strangers) return outgoing_.push_back({{id}, std::nullopt, true});
   last_arrival_ = now;
   if (const auto fault = fault_of(hello, seen)) {
     if (fault->turned_away) return send(id, Refuse{exit_code::configuration, fault->sentence}, true);
-    return add_wrong({id, hello, seen, fault->sentence, fault->foreign});
+    wrong_.push_back({id, hello, seen, fault->sentence, fault->foreign});
+    if (wrong_.size() <= most_sentences) send(myself, waiting());  // it is logged at once
+    return;
   }
-  Node& node = nodes_[hello.rank];
-  if (node.connection && node.hello.instance != hello.instance) {
-    contests_.push_back({{id, hello, seen, twice(hello, seen), false}, now + rules_.answer});
-    return send(*node.connection, Ping{});
-  }
-  take_place(id, hello, seen);
+  const Node& node = nodes_[hello.rank];
+  if (!node.connection || node.hello.instance == hello.instance) return take_place(id, hello, seen);
+  wrong_.push_back({id, hello, seen, twice(hello, seen), false, now + rules_.answer});
+  send(*node.connection, Ping{});
 }
 
 void Roster::take_place(ConnectionId id, const Hello& hello, const std::string& seen) {
   Node& node = nodes_[hello.rank];
+  connect(node, id);
+  node.hello = hello;
+  node.seen = seen;
+  node.state = Node::State::here;
+}
+
+/// In place of an older connection.
+void Roster::connect(Node& node, ConnectionId id) {
   if (node.connection) {
     rank_of_.erase(*node.connection);
     outgoing_.push_back({{*node.connection}, std::nullopt, true});
   }
   node.connection = id;
-  node.hello = hello;
-  node.seen = seen;
-  node.state = Node::State::here;
-  rank_of_[id] = hello.rank;
-}
-
-void Roster::add_wrong(Wrong wrong) {
-  wrong_.push_back(std::move(wrong));
-  send(myself, waiting());  // it is logged at once
-}
-
-void Roster::decide_contest(ConnectionId older, bool alive, Time now) {
-  for (std::size_t i = 0; i < contests_.size();) {
-    Wrong& newer = contests_[i].newer;
-    const Node& node = nodes_[newer.hello.rank];
-    if (node.connection != older) {
-      ++i;
-      continue;
-    }
-    Wrong decided = std::move(newer);
-    contests_.erase(contests_.begin() + static_cast<std::ptrdiff_t>(i));
-    last_arrival_ = now;
-    if (!alive) return take_place(decided.id, decided.hello, decided.seen);
-    add_wrong(std::move(decided));
-  }
+  rank_of_[id] = static_cast<unsigned>(&node - nodes_.data());
 }
 
 void Roster::gone(ConnectionId id, Time now) {
   std::erase_if(wrong_, [&](const Wrong& wrong) { return wrong.id == id; });
-  std::erase_if(contests_, [&](const Contest& contest) { return contest.newer.id == id; });
   const auto found = rank_of_.find(id);
   if (found == rank_of_.end()) return;
   const unsigned rank = found->second;
   rank_of_.erase(found);
-  nodes_[rank].connection.reset();
-  leave(rank, now);
+  Node& node = nodes_[rank];
+  node.connection.reset();
+  if (phase_ == Phase::meeting) {
+    node.state = Node::State::missing;
+    come_again(rank, now);
+  } else if (node.state == Node::State::running && stop_) {
+    node.state = Node::State::stopped;
+  } else if (node.state == Node::State::running) {
+    node.lost_at = now + rules_.relink;
+  }
 }
 
-void Roster::leave(unsigned rank, Time now) {
-  Node& node = nodes_[rank];
-  if (phase_ == Phase::running && node.state == Node::State::running) {
-    if (stop_) {
-      node.state = Node::State::stopped;
-    } else {
-      node.lost_at = now + rules_.relink;
-    }
-  }
-  if (phase_ != Phase::meeting) return;
-  node.state = Node::State::missing;
-  // Another node with its rank can have its place now.
+/// Another node with the rank can have the place now.
+void Roster::come_again(unsigned rank, Time now) {
   std::vector<Wrong> others;
-  for (const Contest& contest : std::exchange(contests_, {}))
-    contest.newer.hello.rank == rank ? others.push_back(contest.newer) : contests_.push_back(contest);
   for (Wrong& wrong : std::exchange(wrong_, {}))
-    wrong.hello.rank == rank ? others.push_back(wrong) : wrong_.push_back(wrong);
+    (wrong.hello.rank == rank ? others : wrong_).push_back(std::move(wrong));
   for (const Wrong& other : others) arrived(other.id, other.hello, other.seen, now);
 }
 
@@ -190,7 +171,7 @@ void Roster::store_client(const std::string& address, Time now) {
 }
 
 bool Roster::ready() const {
-  return phase_ == Phase::meeting && rank_of_.size() == nodes_.size() && contests_.empty() &&
+  return phase_ == Phase::meeting && rank_of_.size() == nodes_.size() &&
          std::ranges::all_of(wrong_, &Wrong::foreign);
 }
 
@@ -200,6 +181,7 @@ Time Roster::refused_at() const {
   std::size_t most = nodes_.size(), least = nodes_.size();
   bool foreign = store_clients_.empty();
   for (const Wrong& wrong : wrong_) {
+    if (wrong.contest != Time::max()) return Time::max();  // soon it is clear
     foreign = foreign && wrong.foreign;
     if (wrong.foreign) continue;
     most = std::max<std::size_t>(most, wrong.hello.nnodes);
@@ -236,7 +218,6 @@ void Roster::end_meeting(const Message& verdict) {
   phase_ = Phase::refused;
   send_all(verdict, true);
   for (const Wrong& wrong : wrong_) send(wrong.id, verdict, true);
-  for (const Contest& contest : contests_) send(contest.newer.id, verdict, true);
 }
 
 Waiting Roster::waiting() const {
@@ -287,13 +268,8 @@ void Roster::come_back(ConnectionId id, const Hello& hello) {
         id, Refuse{exit_code::configuration, fmt::format("the job has started without {}", who(hello, ""))},
         true);
   }
-  if (node->connection) {
-    rank_of_.erase(*node->connection);
-    outgoing_.push_back({{*node->connection}, std::nullopt, true});
-  }
-  node->connection = id;
+  connect(*node, id);
   node->lost_at = Time::max();
-  rank_of_[id] = hello.rank;
   send(id, go_for(hello.rank));  // the first one may have been lost with the connection
   if (stop_ && stop_->culprit.node != hello.rank) send(id, *stop_);
   if (all_done()) send(id, End{});
@@ -301,9 +277,15 @@ void Roster::come_back(ConnectionId id, const Hello& hello) {
 
 void Roster::said(ConnectionId id, const Message& message, Time now) {
   if (std::holds_alternative<Ping>(message)) return send(id, Pong{});
-  if (std::holds_alternative<Pong>(message)) return decide_contest(id, true, now);
   const auto found = rank_of_.find(id);
-  if (phase_ != Phase::running || found == rank_of_.end()) return;
+  if (found == rank_of_.end()) return;
+  if (phase_ == Phase::meeting && std::holds_alternative<Pong>(message)) {
+    for (Wrong& wrong : wrong_)
+      if (wrong.hello.rank == found->second) wrong.contest = Time::max();
+    last_arrival_ = now;
+    send(myself, waiting());
+  }
+  if (phase_ != Phase::running) return;
   Node& node = nodes_[found->second];
   if (const auto* failed = std::get_if<Fail>(&message)) {
     fail(node, failed->failure, now);
@@ -363,6 +345,7 @@ std::vector<Failure> Roster::failures() const {
   for (const Node& node : nodes_) all.insert(all.end(), node.failures.begin(), node.failures.end());
   std::ranges::sort(all, {}, &Node::Failed::when);
   std::vector<Failure> failures;
+  failures.reserve(all.size());
   for (Node::Failed& failed : all) failures.push_back(std::move(failed.failure));
   return failures;
 }
@@ -373,7 +356,7 @@ Time Roster::next_tick() const {
   Time next = Time::max();
   if (phase_ == Phase::meeting) {
     next = std::min(next_report_, refused_at());
-    for (const Contest& contest : contests_) next = std::min(next, contest.until);
+    for (const Wrong& wrong : wrong_) next = std::min(next, wrong.contest);
   } else if (phase_ == Phase::running && !stop_) {
     for (const Node& node : nodes_) next = std::min(next, node.lost_at);
   }
@@ -382,9 +365,13 @@ Time Roster::next_tick() const {
 
 void Roster::tick(Time now) {
   if (phase_ == Phase::meeting) {
-    const auto over = [&](const Contest& contest) { return contest.until <= now; };
-    for (auto it = contests_.begin(); (it = std::ranges::find_if(contests_, over)) != contests_.end();)
-      decide_contest(*nodes_[it->newer.hello.rank].connection, false, now);
+    const auto unanswered = [&](const Wrong& wrong) { return wrong.contest <= now; };
+    for (auto it = wrong_.begin(); (it = std::ranges::find_if(wrong_, unanswered)) != wrong_.end();) {
+      const Wrong newer = std::move(*it);
+      wrong_.erase(it);
+      take_place(newer.id, newer.hello, newer.seen);
+      come_again(newer.hello.rank, now);  // a third one is asked about this one
+    }
     if (!ready() && refused_at() <= now) refuse_or_unlink();
     if (phase_ == Phase::meeting && next_report_ <= now) {
       next_report_ = now + rules_.report;

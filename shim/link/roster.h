@@ -112,14 +112,10 @@ class Roster {
     Hello hello;
     std::string seen;
     std::string sentence;
-    bool foreign;  ///< it is none of the job's: the job can start without it
+    bool foreign = false;  ///< it is none of the job's: the job can start without it
+    /// Until then the older node with its rank can show that it lives; max: it has, or there is none.
+    Time contest = Time::max();
   };
-  /// Two nodes have a rank; the older one is asked whether it is still there.
-  struct Contest {
-    Wrong newer;
-    Time until;
-  };
-
   struct Fault {
     std::string sentence;
     bool foreign = false;
@@ -128,10 +124,9 @@ class Roster {
   [[nodiscard]] std::optional<Fault> fault_of(const Hello& hello, const std::string& seen) const;
   [[nodiscard]] std::string twice(const Hello& hello, const std::string& seen) const;
   void take_place(ConnectionId id, const Hello& hello, const std::string& seen);
+  void connect(Node& node, ConnectionId id);
   void come_back(ConnectionId id, const Hello& hello);
-  void add_wrong(Wrong wrong);
-  void decide_contest(ConnectionId older, bool alive, Time now);
-  void leave(unsigned rank, Time now);
+  void come_again(unsigned rank, Time now);
   [[nodiscard]] Time refused_at() const;
   void refuse_or_unlink();
   void end_meeting(const Message& verdict);
@@ -149,7 +144,6 @@ class Roster {
   std::vector<Node> nodes_;
   std::unordered_map<ConnectionId, unsigned> rank_of_;
   std::vector<Wrong> wrong_;
-  std::vector<Contest> contests_;
   std::vector<std::string> store_clients_;
   std::vector<Outgoing> outgoing_;
   std::optional<Stop> stop_;

@@ -268,6 +268,16 @@ TEST_CASE("another job's node does not keep the job from starting once all are h
   CHECK_FALSE(story.refusal(9).empty());
 }
 
+TEST_CASE("strangers are bounded", "[link][attack]") {
+  Story story;
+  Hello stranger = hello_of(1);
+  stranger.run = "other";
+  for (ConnectionId id = 10; id < 110; ++id) story.arrive(id, stranger);
+  CHECK_FALSE(story.closed[70]);
+  CHECK(story.closed[109]);
+  CHECK(story.roster.waiting().note.size() < 1000);
+}
+
 TEST_CASE("a store's client in the place of a node means a job without a link", "[link]") {
   Story story;
   story.roster.store_client("10.0.0.2", story.now);

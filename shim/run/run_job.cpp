@@ -117,7 +117,8 @@ awaitable<int> run_command(const Run& run, const Job& job, const std::vector<std
                    .master_address = master_address,
                    .folder = folder.own(),
                    .network_interface = network_interface(job.topology, run.node, master_address)});
-  const supervise::Command command{plan.argv, plan.environment.apply(run.node.environment()).entries()};
+  supervise::Command command{plan.argv, plan.environment.apply(run.node.environment()).entries()};
+  if (membership.whole) command.open_files = membership.whole->link().inherited_limit();
   const ErrorFiles error_files(run, job, plan, folder.own());
   const auto launcher = make_launcher(run.io, job, run.settings, folder.log_folder(), run.node);
   supervise::Policy policy = plan_supervision(job.choice, run.settings);

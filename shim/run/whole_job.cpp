@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "base/signals.h"
 #include "base/text.h"
+#include "loop/loop.h"
 #include "run/before_start.h"
 
 namespace rankshim {
@@ -83,7 +84,13 @@ awaitable<std::variant<std::unique_ptr<WholeJob>, Verdict>> meet_nodes(const Run
   }
   const bool must = run.settings.text(Option::link) == "on";
   StaticNode& node = std::get<StaticNode>(job.topology.part);
-  auto link = link::Link::make(run.io, plan_link(run, job, node, std::move(token)));
+  std::shared_ptr<link::Link> link;
+  try {
+    link = link::Link::make(run.io, plan_link(run, job, node, std::move(token)));
+  } catch (const boost::system::system_error& error) {
+    log::warn("the job goes on without a link between its nodes: {}", loop::reason(error));
+    co_return nullptr;
+  }
   run.monitor.enter("meet", "the other nodes");
   run.monitor.begin();
   run.monitor.set_link(link.get());

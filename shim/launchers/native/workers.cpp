@@ -58,7 +58,8 @@ std::vector<Command> Workers::workers_to_start(const Command& command) {
     }
     commands.push_back({.argv = filled_in(command.argv, placeholders_of(job_, worker)),
                         .environment = std::move(environment).entries(),
-                        .affinity = near.affinity});
+                        .affinity = near.affinity,
+                        .open_files = command.open_files});
     commands.back().output = open_output(made ? own : std::string(), rank_of(job_, worker));
   }
   if (!made && !folder.empty())
