@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <memory>
 #include <utility>
 
 #include "base/json.h"
@@ -195,7 +196,8 @@ std::string to_json(const Message& message) {
 std::optional<Message> from_json(std::uint8_t type, std::string_view body) {
   auto message =
       empty_message(std::size_t{type} - 1, std::make_index_sequence<std::variant_size_v<Message>>());
-  const json::ReadDocument document(yyjson_read(body.data(), body.size(), YYJSON_READ_NOFLAG));
+  const std::unique_ptr<yyjson_doc, decltype(&yyjson_doc_free)> document(
+      yyjson_read(body.data(), body.size(), YYJSON_READ_NOFLAG), &yyjson_doc_free);
   yyjson_val* object = yyjson_doc_get_root(document.get());
   if (!message || !yyjson_is_obj(object)) return std::nullopt;
   Reader reader(object);
