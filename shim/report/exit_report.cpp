@@ -182,18 +182,6 @@ bool only_a_code(const ExitReport& report) {
   return !killed && report.details->memory.oom_kills == 0;
 }
 
-}  // namespace
-
-ExitReport common_report(const Verdict& verdict, int exit_code, const Details& details, const Node& node) {
-  ExitReport report;
-  report.verdict = &verdict;
-  report.exit_code = exit_code;
-  report.details = &details;
-  report.host = node.host_name();
-  report.end = steady_clock::now();
-  return report;
-}
-
 json::Object node_json(const link::Node& node, unsigned rank) {
   json::Object object;
   object.number("node_rank", rank).text("state", link::word(node.state));
@@ -206,6 +194,25 @@ json::Object node_json(const link::Node& node, unsigned rank) {
   if (node.code) object.number("exit_code", *node.code);
   if (!node.failures.empty()) object.text("failure", node.failures.front().failure.text);
   return object;
+}
+
+}  // namespace
+
+ExitReport common_report(const Verdict& verdict, int exit_code, const Details& details, const Node& node) {
+  ExitReport report;
+  report.verdict = &verdict;
+  report.exit_code = exit_code;
+  report.details = &details;
+  report.host = node.host_name();
+  report.end = steady_clock::now();
+  return report;
+}
+
+std::vector<json::Object> nodes_json(const std::vector<link::Node>& nodes) {
+  std::vector<json::Object> list;
+  list.reserve(nodes.size());
+  for (const link::Node& node : nodes) list.push_back(node_json(node, static_cast<unsigned>(list.size())));
+  return list;
 }
 
 std::string as_json(const ExitReport& report) {
@@ -235,10 +242,7 @@ std::string as_json(const ExitReport& report) {
     object.number("restarts", ending->workers.attempts == 0 ? 0 : ending->workers.attempts - 1);
     object.objects("workers", workers_json(report));
   }
-  std::vector<json::Object> nodes;
-  for (const link::Node& node : report.nodes)
-    nodes.push_back(node_json(node, static_cast<unsigned>(nodes.size())));
-  if (!nodes.empty()) object.objects("nodes", nodes);
+  if (!report.nodes.empty()) object.objects("nodes", nodes_json(report.nodes));
   object.object("resources", resources_json());
   if (report.details->memory.known) {
     object.object("memory", memory_json(report.details->memory));

@@ -39,8 +39,8 @@ struct ExitReport {
 /// to the verdict and the details. Its `end` is the current time.
 ExitReport common_report(const Verdict& verdict, int exit_code, const Details& details, const Node& node);
 
-/// A node of the whole job, for the report and the status.
-json::Object node_json(const link::Node& node, unsigned rank);
+/// All nodes of the whole job by rank, for the report and the status.
+std::vector<json::Object> nodes_json(const std::vector<link::Node>& nodes);
 
 /// The report, version 1; docs/report.md describes its members.
 std::string as_json(const ExitReport& report);

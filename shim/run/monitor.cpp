@@ -36,10 +36,7 @@ std::string the_limit(const MemoryReading& reading) {
 void add_nodes(json::Object& object, const link::Link& link) {
   if (const link::Waiting waiting = link.waiting(); waiting.count != 0)
     object.text("waiting_for", link::waiting_line(waiting));
-  std::vector<json::Object> nodes;
-  for (const link::Node& node : link.nodes())
-    nodes.push_back(node_json(node, static_cast<unsigned>(nodes.size())));
-  if (!nodes.empty()) object.objects("nodes", nodes);
+  if (const auto nodes = link.nodes(); !nodes.empty()) object.objects("nodes", nodes_json(nodes));
 }
 
 }  // namespace

@@ -29,7 +29,7 @@ std::string launcher_of(const Job& job) {
 }
 
 link::Options plan_link(const Run& run, const Job& job, const StaticNode& node,
-                        std::optional<link::Key> token) {
+                        const std::optional<link::Key>& token) {
   const Environment& environment = run.node.environment();
   const auto variable = [&](std::string_view name) {
     return std::string(environment.get(name).value_or(""));
@@ -47,7 +47,7 @@ link::Options plan_link(const Run& run, const Job& job, const StaticNode& node,
   options.self.version = RANKSHIM_VERSION;
   options.master.host = node.master->host;
   options.master.port = node.master->port;
-  options.token = std::move(token);
+  options.token = token;
   options.timeout = *run.settings.time(Option::link_timeout);
   options.rules.equal_workers = job.choice.by_torchrun();
   return options;
@@ -86,7 +86,7 @@ awaitable<std::variant<std::unique_ptr<WholeJob>, Verdict>> meet_nodes(const Run
   StaticNode& node = std::get<StaticNode>(job.topology.part);
   std::shared_ptr<link::Link> link;
   try {
-    link = link::Link::make(run.io, plan_link(run, job, node, std::move(token)));
+    link = link::Link::make(run.io, plan_link(run, job, node, token));
   } catch (const boost::system::system_error& error) {
     log::warn("the job goes on without a link between its nodes: {}", loop::reason(error));
     co_return nullptr;

@@ -1,7 +1,6 @@
 #include "topology/near_miss.h"
 
 #include <arpa/inet.h>
-#include <fmt/format.h>
 
 #include <fmt/format.h>
 #include <algorithm>
