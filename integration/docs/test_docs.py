@@ -32,6 +32,7 @@ RUN_BY = {
     "scripts/demo": ("integration/scripts/test_scripts.py", '["demo"'),
     "scripts/scale": ("integration/scripts/test_scripts.py", 'script("scale"'),
     "scripts/setup": ("scripts/test", "scripts/setup"),
+    "scripts/test": (".ci/run", "exec scripts/test"),
 }
 # The `text` blocks that show a command nevertheless, and the test that runs it and compares what it prints.
 SHOWN_AS_TEXT = {"$ rankshim demo": ("integration/subcommands/test_demo.py", "shown_in_readme()")}
