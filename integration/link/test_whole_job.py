@@ -4,6 +4,7 @@ Three pods with their own network, host name and process ids, a real name server
 """
 
 import json
+import re
 import signal
 import subprocess
 import time
@@ -171,7 +172,7 @@ def test_the_status_of_node_0_shows_who_is_missing_and_then_all_nodes(start, clu
         done = subprocess.run(argv, capture_output=True, text=True, check=False)
         return json.loads(done.stdout)
 
-    assert status()["waiting_for"] == "waiting for 1 of 3 nodes: ranks 2" or "2" in status()["waiting_for"]
+    assert status()["waiting_for"] == "waiting for 1 of 3 nodes: rank 2"
     third = start(2, WAITS)
     for node in (first, second, third):
         node.wait_line("UP", 30)
@@ -191,20 +192,47 @@ def test_a_node_0_without_rankshim_is_recognised_and_the_job_goes_on(start, clus
     assert must.wait(60) == 78, must.transcript()
 
 
+def test_a_node_without_the_jobs_token_takes_no_part(start, tmp_path):
+    for name in ("right", "wrong"):
+        (tmp_path / name).write_text(f"the {name} secret of this job")
+    nodes = [start(rank, WAITS, f"--job-token-file={tmp_path}/{'wrong' if rank == 2 else 'right'}", RANKSHIM_WAIT_TIMEOUT="5s")
+             for rank in range(3)]
+    assert nodes[2].wait(30) in (75, 78), nodes[2].transcript()
+    assert "token" in nodes[2].stderr
+    for node in nodes[:2]:
+        assert node.wait(30) == 75, node.transcript()
+        assert re.search("ranks? (1, )?2$", last_line(node)), "node 1's own time may have been over first"
+        assert not node.stdout
+
+
+def test_a_node_whose_network_is_cut_is_lost_and_ends_itself_too(start, cluster):
+    nodes = [start(rank, WAITS, "--link-timeout=5s") for rank in range(3)]
+    for node in nodes:
+        node.wait_line("UP", 30)
+    cluster[2].namespace.ip("link", "set", "eth0", "down")
+    for node in nodes:
+        assert node.wait(60) == 76, node.transcript()
+    assert "node 2 (host job-node-2) is lost" in last_line(nodes[0])
+    assert "node 0 (host job-node-0) is lost" in last_line(nodes[2])
+
+
 @pytest.mark.torch
-def test_with_torchrun_the_failure_of_a_worker_ends_the_others_within_seconds(start, tmp_path, torch):
+@pytest.mark.parametrize("command", [[], ["torchrun"]], ids=["a script", "torchrun by its name"])
+def test_with_torchrun_the_failure_of_a_worker_ends_the_others_with_its_exception(start, tmp_path, torch, command):
     script = tmp_path / "train.py"
-    script.write_text("import os, signal, sys, time\n"
-                      "signal.signal(signal.SIGUSR1, lambda *_: os._exit(9))\n"
+    script.write_text("import os, signal, time\n"
+                      "def fail(*_): raise ValueError('boom')\n"
+                      "signal.signal(signal.SIGUSR1, fail)\n"
                       "print('UP', os.environ['RANK'], flush=True)\n"
                       "time.sleep(1000)\n")
-    nodes = [start(rank, [str(script)], RANKSHIM_LAUNCHER="torchrun") for rank in range(3)]
+    nodes = [start(rank, [*command, str(script)], RANKSHIM_LAUNCHER="auto") for rank in range(3)]
     for node in nodes:
         node.wait_line("UP", LONG)
-    before = time.monotonic()
     nodes[2].signal(signal.SIGUSR1)
-    assert nodes[2].wait(LONG) == 9, nodes[2].transcript()
+    told = [node.wait_line("this node stops too", LONG) for node in nodes[:2]]
+    failed = nodes[2].wait_line("ValueError: boom", LONG)
+    assert max(line.at for line in told) - failed.at < 2, "the others know at once, and not when torchrun has ended"
+    assert nodes[2].wait(LONG) == 1, nodes[2].transcript()
     for node in nodes[:2]:
         assert node.wait(LONG) == 76, node.transcript()
-        assert "node 2 (host job-node-2) failed: rank 2 ended with code 9" in last_line(node)
-    assert time.monotonic() - before < 40
+        assert "node 2 (host job-node-2) failed: rank 2 ended with code 1 (ValueError: boom); this node was ended for it" in last_line(node)

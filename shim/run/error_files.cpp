@@ -1,5 +1,10 @@
 #include "run/error_files.h"
 
+#include <sys/wait.h>
+
+#include <csignal>
+
+#include "base/text.h"
 #include "launchers/torchrun/temporary_folder.h"
 #include "report/redact.h"
 
@@ -11,6 +16,10 @@ bool is_in(const OwnFolder& folder, const std::string& launchers) {
   return !folder.path.empty() && launchers == agent_error_file(folder.path);
 }
 
+std::string error_file_of(const std::string& folder, unsigned local_rank) {
+  return folder + "/" + std::to_string(local_rank) + "/error.json";
+}
+
 }  // namespace
 
 ErrorFiles::ErrorFiles(const Run& run, const Job& job, const LaunchPlan& plan, const OwnFolder& folder)
@@ -20,22 +29,32 @@ ErrorFiles::ErrorFiles(const Run& run, const Job& job, const LaunchPlan& plan, c
       launchers_(find_agent_error_file(job.choice, plan, run.node, folder)),
       launchers_before_(is_in(folder, launchers_) ? FileState{} : state_of(launchers_)) {}
 
+PythonError ErrorFiles::read(const std::string& path) const {
+  Environment known = run_.node.environment();
+  for (const auto& [name, value] : user_variables(run_.settings)) known.set(name, value);
+  Redactor redactor(known);
+  const PythonError error = read_error_file(run_.node, path);
+  return {redactor.message(error.message), redactor.traceback(error.traceback)};
+}
+
+std::string ErrorFiles::reason_of(const supervise::WorkerEnd& worker, const std::string& folder) const {
+  constexpr std::size_t longest = 300;
+  const bool killed = WIFSIGNALED(worker.status) && WTERMSIG(worker.status) == SIGKILL;
+  const MemoryReading memory = killed ? run_.monitor.memory() : MemoryReading{};
+  if (memory.known && memory.oom_kills != 0) return "out of memory";
+  if (folder.empty()) return {};
+  const std::string exception = in_plain_words(read(error_file_of(folder, worker.local_rank)).message);
+  return std::string(cut(exception, longest));
+}
+
 Details ErrorFiles::gather(const supervise::Ending& ending) const {
   Details details;
   details.memory = run_.monitor.memory();
   if (!failure_.empty()) details.told_by_torchrun = read_failure(run_.node, failure_);
   if (ending.kind == supervise::Ending::Kind::exited && ending.number == 0) return details;
-  Environment known = run_.node.environment();
-  for (const auto& [name, value] : user_variables(run_.settings)) known.set(name, value);
-  Redactor redactor(known);
-  const auto read = [&](const std::string& path) {
-    const PythonError error = read_error_file(run_.node, path);
-    return PythonError{redactor.message(error.message), redactor.traceback(error.traceback)};
-  };
   if (!ending.workers.error_folder.empty()) {
     for (unsigned worker = 0; worker < job_.topology.workers(); ++worker)
-      details.workers.push_back(
-          read(ending.workers.error_folder + "/" + std::to_string(worker) + "/error.json"));
+      details.workers.push_back(read(error_file_of(ending.workers.error_folder, worker)));
   }
   if (job_.choice.launcher == LauncherKind::native)
     details.agent_writes_error = true;  // there is none that could fail

@@ -21,7 +21,13 @@ class ErrorFiles {
   /// Collects what the workers, the launcher and the kernel have left about this end, redacted.
   [[nodiscard]] Details gather(const supervise::Ending& ending) const;
 
+  /// Why a worker has just ended as it did: its exception, or "out of memory", redacted; empty if nothing
+  /// shows it. `folder` is the launcher's for the errors of its workers.
+  [[nodiscard]] std::string reason_of(const supervise::WorkerEnd& worker, const std::string& folder) const;
+
  private:
+  [[nodiscard]] PythonError read(const std::string& path) const;
+
   const Run& run_;
   const Job& job_;
   const std::string failure_;    // torchrun's; empty: there is none

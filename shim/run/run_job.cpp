@@ -87,10 +87,12 @@ awaitable<void> write_last_output(const Run& run, const supervise::Launcher& lau
 /// What happens while the command runs, for this node and for the whole job.
 class Watchers final : public supervise::Observer {
  public:
-  Watchers(Monitor& monitor, WholeJob* whole) : monitor_(monitor), whole_(whole) {}
+  Watchers(Monitor& monitor, WholeJob* whole, const ErrorFiles& errors, const supervise::Launcher& launcher)
+      : monitor_(monitor), whole_(whole), errors_(errors), launcher_(launcher) {}
   void started(pid_t command) override { monitor_.started(command); }
   void worker_ended(const supervise::WorkerEnd& worker) override {
-    if (whole_ != nullptr) whole_->worker_ended(worker);
+    if (whole_ == nullptr || !whole_->counts(worker)) return;
+    whole_->worker_failed(worker, errors_.reason_of(worker, launcher_.record().error_folder));
   }
   void stopping(int signal) override {
     if (whole_ != nullptr) whole_->stopping(signal);
@@ -101,6 +103,8 @@ class Watchers final : public supervise::Observer {
  private:
   Monitor& monitor_;
   WholeJob* const whole_;
+  const ErrorFiles& errors_;
+  const supervise::Launcher& launcher_;
 };
 
 /// Starts the command, follows it to its end, and reports how it ended. Returns the exit code.
@@ -123,7 +127,7 @@ awaitable<int> run_command(const Run& run, const Job& job, const std::vector<std
   const auto launcher = make_launcher(run.io, job, run.settings, folder.log_folder(), run.node);
   supervise::Policy policy = plan_supervision(job.choice, run.settings);
   policy.launcher = launcher.get();
-  Watchers watchers(run.monitor, membership.whole.get());
+  Watchers watchers(run.monitor, membership.whole.get(), error_files, *launcher);
   policy.observer = &watchers;
   supervise::Orders orders;
   policy.orders = &orders;

@@ -104,7 +104,7 @@ awaitable<std::variant<std::unique_ptr<WholeJob>, Verdict>> meet_nodes(const Run
   if (const auto* launch = std::get_if<link::Launch>(&met)) {
     node.told = {launch->offset, launch->world};
     log::info("all {} nodes are here", node.nodes);
-    co_return std::make_unique<WholeJob>(std::move(link), node.rank);
+    co_return std::make_unique<WholeJob>(std::move(link), node.rank, node.max_restarts != 0);
   }
   run.monitor.set_link(nullptr);
   if (const auto* refused = std::get_if<link::Refused>(&met))
@@ -147,16 +147,16 @@ void WholeJob::begin(supervise::Orders& orders) {
   });
 }
 
-void WholeJob::worker_ended(const supervise::WorkerEnd& worker) {
-  if (told_ || stop_ || !worker.status_known || worker.status == 0) return;
+void WholeJob::worker_failed(const supervise::WorkerEnd& worker, const std::string& why) {
   told_ = true;
   const bool signalled = WIFSIGNALED(worker.status);
   const int number = signalled ? WTERMSIG(worker.status) : WEXITSTATUS(worker.status);
+  const std::string how = signalled ? "was ended by " + supervise::signal_name(number)
+                                    : "ended with code " + std::to_string(number);
   link_->report_failure({.rank = worker.rank,
                          .cause = signalled ? "signal" : "exit",
                          .code = signalled ? exit_code::signal_base + number : number,
-                         .text = signalled ? "was ended by " + supervise::signal_name(number)
-                                           : "ended with code " + std::to_string(number)});
+                         .text = why.empty() ? how : fmt::format("{} ({})", how, why)});
 }
 
 void WholeJob::stopping(int signal) {

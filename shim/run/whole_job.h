@@ -19,13 +19,18 @@ namespace rankshim {
 /// what fails there.
 class WholeJob {
  public:
-  WholeJob(std::shared_ptr<link::Link> link, unsigned node_rank)
-      : link_(std::move(link)), node_rank_(node_rank) {}
+  /// `restarts`: the launcher starts its workers again when one has failed, so that only its end counts.
+  WholeJob(std::shared_ptr<link::Link> link, unsigned node_rank, bool restarts)
+      : link_(std::move(link)), node_rank_(node_rank), restarts_(restarts) {}
 
   /// All nodes are here. `orders` gets what the others cause from now on.
   void begin(supervise::Orders& orders);
-  /// A worker of this node has ended.
-  void worker_ended(const supervise::WorkerEnd& worker);
+  /// Whether worker_ended() tells the others of this end.
+  [[nodiscard]] bool counts(const supervise::WorkerEnd& worker) const {
+    return !restarts_ && !told_ && !stop_ && worker.status_known && worker.status != 0;
+  }
+  /// A worker of this node has failed: its end counts(). `why` is its exception, or the like; may be empty.
+  void worker_failed(const supervise::WorkerEnd& worker, const std::string& why);
   /// This node's command was asked to stop.
   void stopping(int signal);
 
@@ -40,6 +45,7 @@ class WholeJob {
  private:
   std::shared_ptr<link::Link> link_;
   const unsigned node_rank_;
+  const bool restarts_;
   std::optional<link::Stop> stop_;
   bool told_ = false;  // of a failure or a stop of this node
 };

@@ -9,7 +9,7 @@ namespace rankshim {
 namespace {
 
 using platform::Granularity;
-using Variables = std::vector<std::string>;
+using Given = std::vector<std::string>;
 
 /// What is known before RANK and WORLD_SIZE are read: "nnodes=2" by a variable NNODES, and so on.
 struct Known {
@@ -28,7 +28,7 @@ Facts facts_of(const Known& known) {
 }
 
 /// "node nnodes=2 node_rank=1", or the first fault's line.
-std::string read(const Variables& variables, const Known& known, std::string_view unit) {
+std::string read(const Given& variables, const Known& known, std::string_view unit) {
   const FakeNode node(variables);
   Facts facts = facts_of(known);
   auto granularity = Granularity::node;
@@ -45,7 +45,7 @@ std::string read(const Variables& variables, const Known& known, std::string_vie
 TEST_CASE(
     "RANK and WORLD_SIZE become facts of the node or of the process, or a fault that says what settles it") {
   struct Case {
-    Variables variables;
+    Given variables;
     Known known;
     std::string_view unit;
     std::string result;
@@ -98,14 +98,14 @@ TEST_CASE(
 }
 
 TEST_CASE("RANK, WORLD_SIZE and similar variables are compared with a platform's own variables") {
-  const auto fault = [](const Variables& variables, Granularity granularity, const Facts& facts) {
+  const auto fault = [](const Given& variables, Granularity granularity, const Facts& facts) {
     Faults faults;
     const FakeNode node(variables);
     check_ranks(rank_variables(node.environment()), node, facts, granularity, "skypilot", faults);
     return faults.empty() ? std::string() : faults.front().what;
   };
   const Facts node = facts_of({"2", "1", "8"});
-  for (const Variables& good : std::vector<Variables>{
+  for (const Given& good : std::vector<Given>{
            {}, {"RANK=1", "WORLD_SIZE=2"}, {"RANK=8", "WORLD_SIZE=16"}, {"RANK=x", "WORLD_SIZE="}}) {
     INFO(joined(good));
     CHECK(fault(good, Granularity::node, node).empty());
