@@ -23,12 +23,9 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
     return 0;
   }
   const auto& topology = std::get<Topology>(resolved);
-  if (topology.elastic || !topology.idle_role.empty()) return 0;
-  if (topology.granularity == platform::Granularity::node) {
-    fuzz::must(topology.number(Fact::node_rank) < topology.number(Fact::nnodes));
-  } else {
-    fuzz::must(topology.number(Fact::rank) < topology.number(Fact::world_size));
-  }
+  if (topology.is<ElasticNode>() || topology.is<Idle>()) return 0;
+  if (const auto* one = topology.as<StaticNode>()) fuzz::must(one->rank < one->nodes);
+  if (const auto* process = topology.as<CreatedProcess>()) fuzz::must(process->rank < process->world_size);
   fuzz::must(topology.facts.has(Fact::master_port) && topology.facts.has(Fact::master_addr));
   return 0;
 }
