@@ -3,7 +3,6 @@
 ///
 ///     link_scale NODES [LATE]     LATE: milliseconds that the hub starts after the peers
 
-#include <malloc.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -67,13 +66,11 @@ int run_hub(unsigned nodes, std::chrono::milliseconds late) {
   asio::io_context io(1);
   const auto hub = Link::make(io, options_of(0, nodes));
   const long before = resident();
-  const auto heap_before = mallinfo2().uordblks;
   bool over = false;
   asio::co_spawn(io, hub->meet(now() + longest), [&](const std::exception_ptr& thrown, const Met& met) {
     if (thrown || !std::holds_alternative<Launch>(met)) std::_Exit(1);
-    std::printf("| link of %u nodes: memory of node 0 for each | %.2f kB, %.2f kB of it on the heap |\n",
-                nodes, static_cast<double>(resident() - before) / 1024 / nodes,
-                static_cast<double>(mallinfo2().uordblks - heap_before) / 1024 / nodes);
+    std::printf("| link of %u nodes: memory of node 0 for each | %.2f kB |\n", nodes,
+                static_cast<double>(resident() - before) / 1024 / nodes);
     std::fflush(stdout);
     hub->on_stop([&](const Stop&) {
       asio::co_spawn(io, hub->finish(143), [&](const std::exception_ptr&, const JobEnd&) { over = true; });

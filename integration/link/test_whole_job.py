@@ -3,6 +3,7 @@
 Three pods with their own network, host name and process ids, a real name server, and sh or torchrun as what is started.
 """
 
+import contextlib
 import json
 import re
 import signal
@@ -149,9 +150,11 @@ def test_a_stop_of_the_whole_job_is_no_failure_of_another_node(start):
     for node in nodes:
         node.wait_line("UP", 30)
     for node in nodes:
-        node.signal(signal.SIGTERM)
-    for node in nodes:
-        assert node.wait(20) == 143, node.transcript()
+        with contextlib.suppress(ProcessLookupError):  # it has heard of the first one's stop, and has ended for it
+            node.signal(signal.SIGTERM)
+    for rank, node in enumerate(nodes):
+        assert node.wait(20) in ((143,) if rank == 0 else (143, 76)), node.transcript()
+        assert " failed" not in last_line(node) and " is lost" not in last_line(node)
 
 
 def test_a_program_is_linked_only_where_that_is_asked_for(start):

@@ -305,7 +305,11 @@ void Peer::start_connecting_again() {
       io_, [self = shared_from_this()] { return self->connect_again(); },
       [self = shared_from_this()](const std::exception_ptr& thrown) {
         self->connecting_again_ = false;
-        if (logged(thrown)) self->lose();
+        if (logged(thrown)) {
+          self->lose();
+        } else if (!self->connection_ && !self->is_over()) {
+          self->start_connecting_again();  // it was lost again just as it was made
+        }
       });
 }
 

@@ -66,9 +66,8 @@ bool is_linked(const Run& run, const Job& job) {
   if (possible && (wanted == "on" || (launches && waits))) return true;
   if (wanted == "on" && !possible && !job.topology.is_alone())
     log::warn(
-        "--link=on: only nodes that have their numbers and a master from the beginning can be linked; the "
-        "job "
-        "goes on without a link");
+        "--link=on: only nodes that have their numbers and a master from the beginning can be linked; this "
+        "one goes on without a link");
   return false;
 }
 
