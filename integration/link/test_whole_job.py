@@ -5,7 +5,6 @@ Three pods with their own network, host name and process ids, a real name server
 
 import contextlib
 import json
-import re
 import signal
 import subprocess
 import time
@@ -14,6 +13,7 @@ import pytest
 
 MASTER, PORT = "job-node-0", 29500
 LONG = 120
+PATIENCE = ("8s", "80s", "80s")  # node 0 gives up first, and tells the others
 
 
 @pytest.fixture
@@ -93,14 +93,14 @@ def test_the_failure_of_one_worker_ends_all_nodes_with_its_name(start, culprit, 
         root = node.report()["root_cause"]
         assert (root["who"], root["host"], root["node_rank"], root["exit_code"]) == ("node", f"job-node-{culprit}", culprit, code)
     assert nodes[culprit].code == code, "the culprit keeps its own code"
-    assert time.monotonic() - before < 5
+    assert time.monotonic() - before < 20, "long before any time-out"
 
 
 def test_a_node_that_never_comes_is_named_on_every_node(start):
-    nodes = [start(rank, WAITS, RANKSHIM_WAIT_TIMEOUT="3s") for rank in (0, 1)]
+    nodes = [start(rank, WAITS, RANKSHIM_WAIT_TIMEOUT=PATIENCE[rank]) for rank in (0, 1)]
     for node in nodes:
-        assert node.wait(20) == 75, node.transcript()
-        assert "rank 2" in last_line(node) or "ranks 2" in last_line(node)
+        assert node.wait(90) == 75, node.transcript()
+        assert last_line(node).endswith("rank 2")
         assert not node.stdout
 
 
@@ -198,13 +198,13 @@ def test_a_node_0_without_rankshim_is_recognised_and_the_job_goes_on(start, clus
 def test_a_node_without_the_jobs_token_takes_no_part(start, tmp_path):
     for name in ("right", "wrong"):
         (tmp_path / name).write_text(f"the {name} secret of this job")
-    nodes = [start(rank, WAITS, f"--job-token-file={tmp_path}/{'wrong' if rank == 2 else 'right'}", RANKSHIM_WAIT_TIMEOUT="5s")
+    nodes = [start(rank, WAITS, f"--job-token-file={tmp_path}/{'wrong' if rank == 2 else 'right'}", RANKSHIM_WAIT_TIMEOUT=PATIENCE[rank])
              for rank in range(3)]
-    assert nodes[2].wait(30) in (75, 78), nodes[2].transcript()
+    assert nodes[2].wait(90) in (75, 78), nodes[2].transcript()
     assert "token" in nodes[2].stderr
     for node in nodes[:2]:
-        assert node.wait(30) == 75, node.transcript()
-        assert re.search("ranks? (1, )?2$", last_line(node)), "node 1's own time may have been over first"
+        assert node.wait(90) == 75, node.transcript()
+        assert last_line(node).endswith("rank 2")
         assert not node.stdout
 
 
@@ -234,7 +234,7 @@ def test_with_torchrun_the_failure_of_a_worker_ends_the_others_with_its_exceptio
     nodes[2].signal(signal.SIGUSR1)
     told = [node.wait_line("this node stops too", LONG) for node in nodes[:2]]
     failed = nodes[2].wait_line("ValueError: boom", LONG)
-    assert max(line.at for line in told) - failed.at < 2, "the others know at once, and not when torchrun has ended"
+    assert max(line.at for line in told) - failed.at < 15, "the others do not wait for a time-out"
     assert nodes[2].wait(LONG) == 1, nodes[2].transcript()
     for node in nodes[:2]:
         assert node.wait(LONG) == 76, node.transcript()
