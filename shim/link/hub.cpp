@@ -289,15 +289,12 @@ asio::awaitable<Met> Hub::gather(Time deadline) {
       co_await changed_.wait(deadline);
     }
   }
-  if (const auto* go = std::get_if<Go>(&*verdict_)) co_return *go;
+  if (std::holds_alternative<Go>(*verdict_)) co_return met_by(*verdict_);
   boost::system::error_code ignored;
   port_.close(ignored);
   way_back_.close(ignored);
   co_await farewell(true);
-  if (const auto* unlink = std::get_if<Unlink>(&*verdict_)) co_return NoLink{unlink->why};
-  const Refuse& refuse = std::get<Refuse>(*verdict_);
-  if (refuse.code == exit_code::unreachable) co_return TimedOut{refuse.sentence};
-  co_return Refused{refuse.sentence};
+  co_return met_by(*verdict_);
 }
 
 /// Waits until the others have closed their connections (then no state of the connection stays at this port),

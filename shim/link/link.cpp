@@ -4,6 +4,8 @@
 #include <boost/asio/use_awaitable.hpp>
 #include <utility>
 
+#include "base/fault.h"
+
 #include "base/log.h"
 #include "link/hub.h"
 #include "link/peer.h"
@@ -23,6 +25,14 @@ std::string refused(const std::exception& error) {
 }
 
 }  // namespace
+
+Met met_by(const Message& verdict) {
+  if (const auto* go = std::get_if<Go>(&verdict)) return *go;
+  if (const auto* unlink = std::get_if<Unlink>(&verdict)) return NoLink{unlink->why};
+  const Refuse& refuse = std::get<Refuse>(verdict);
+  if (refuse.code == exit_code::unreachable) return TimedOut{refuse.sentence};
+  return Refused{refuse.sentence};
+}
 
 std::shared_ptr<Link> Link::make(boost::asio::io_context& io, Options options) {
   options.self.instance = random_number();

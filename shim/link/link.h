@@ -58,6 +58,9 @@ struct NoLink {
 };
 using Met = std::variant<Launch, Refused, TimedOut, NoLink>;
 
+/// How the meeting ended by node 0's word: a `Go`, an `Unlink` or a `Refuse`.
+Met met_by(const Message& verdict);
+
 /// How the whole job ended.
 struct JobEnd {
   std::optional<Stop> stop;       ///< what ended it; nothing: all ended well, or nobody knows

@@ -1,6 +1,6 @@
 #include "link/message.h"
 
-#include <spdlog/fmt/fmt.h>
+#include <fmt/format.h>
 #include <yyjson.h>
 
 #include <algorithm>

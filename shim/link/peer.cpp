@@ -240,14 +240,6 @@ asio::awaitable<std::optional<Met>> Peer::seek(Time deadline) {
   co_return timed_out();
 }
 
-Met Peer::met() const {
-  if (const auto* go = std::get_if<Go>(&*verdict_)) return *go;
-  if (const auto* unlink = std::get_if<Unlink>(&*verdict_)) return NoLink{unlink->why};
-  const Refuse& refuse = std::get<Refuse>(*verdict_);
-  if (refuse.code == exit_code::unreachable) return TimedOut{refuse.sentence};
-  return Refused{refuse.sentence};
-}
-
 asio::awaitable<Met> Peer::gather(Time deadline) {
   const auto self = shared_from_this();
   constexpr unsigned small = 64;
@@ -269,14 +261,14 @@ asio::awaitable<Met> Peer::gather(Time deadline) {
     connection_->abandon();
     connection_.reset();
   } else if (!launched_) {
-    co_return met();
+    co_return met_by(*verdict_);
   } else if (!connection_) {  // it was lost at this moment
     start_connecting_again();
   } else if (welcome_->seen != connection_->local_address() ||
              welcome_->address != connection_->remote_address()) {
     asio::co_spawn(io_, [self] { return self->keep_alive(); }, asio::detached);
   }
-  co_return met();
+  co_return met_by(*verdict_);
 }
 
 // ---- running ----

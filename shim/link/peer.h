@@ -40,7 +40,6 @@ class Peer final : public Link, public Connection::Owner, public std::enable_sha
   boost::asio::awaitable<void> keep_alive();
   void welcomed(Connection& connection, const Welcome& welcome, const Frame& frame);
   void report(const std::string& reason);
-  [[nodiscard]] Met met() const;
   [[nodiscard]] TimedOut timed_out() const;
   [[nodiscard]] bool is_over() const { return stop_ || ended_well_ || unlinked_ || done_badly_; }
   void say(const Message& message);

@@ -1,7 +1,7 @@
 #include "link/proof.h"
 
+#include <fmt/format.h>
 #include <monocypher.h>
-#include <spdlog/fmt/fmt.h>
 #include <sys/random.h>
 
 #include <cerrno>

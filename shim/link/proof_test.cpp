@@ -1,6 +1,6 @@
 #include "link/proof.h"
 
-#include <spdlog/fmt/fmt.h>
+#include <fmt/format.h>
 
 #include <catch2/catch.hpp>
 

@@ -1,6 +1,6 @@
 #include "link/roster.h"
 
-#include <spdlog/fmt/fmt.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <utility>
@@ -197,9 +197,7 @@ void Roster::refuse_or_unlink() {
   if (wrong_.empty())
     return unlink("a node without rankshim, or without its link, came to the master's port: " +
                   joined(store_clients_));
-  std::string sentence;
-  for (std::size_t i = 0; i < std::min(wrong_.size(), most_sentences); ++i)
-    sentence += (sentence.empty() ? "" : "; ") + wrong_[i].sentence;
+  std::string sentence = first_faults();
   if (wrong_.size() > most_sentences)
     sentence += fmt::format("; and {} more", wrong_.size() - most_sentences);
   end_meeting(Refuse{exit_code::configuration, sentence});
@@ -227,9 +225,15 @@ Waiting Roster::waiting() const {
     if (nodes_[rank].connection) continue;
     if (++waiting.count <= most) waiting.missing.push_back(rank);
   }
-  for (std::size_t i = 0; i < std::min(wrong_.size(), most_sentences); ++i)
-    waiting.note += (waiting.note.empty() ? "" : "; ") + wrong_[i].sentence;
+  waiting.note = first_faults();
   return waiting;
+}
+
+std::string Roster::first_faults() const {
+  std::string sentences;
+  for (std::size_t i = 0; i < std::min(wrong_.size(), most_sentences); ++i)
+    sentences += (sentences.empty() ? "" : "; ") + wrong_[i].sentence;
+  return sentences;
 }
 
 void Roster::report() {

@@ -129,6 +129,7 @@ class Roster {
   void come_again(unsigned rank, Time now);
   [[nodiscard]] Time refused_at() const;
   void refuse_or_unlink();
+  [[nodiscard]] std::string first_faults() const;
   void end_meeting(const Message& verdict);
   void fail(Node& node, Failure failure, Time now);
   void stop_all(Stop stop);

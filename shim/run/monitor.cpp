@@ -32,13 +32,6 @@ std::string the_limit(const MemoryReading& reading) {
   return "the memory limit" + (reading.limit ? " of " + mebibytes(*reading.limit) : std::string());
 }
 
-/// All nodes where this one knows them, or how many are missing.
-void add_nodes(json::Object& object, const link::Link& link) {
-  if (const link::Waiting waiting = link.waiting(); waiting.count != 0)
-    object.text("waiting_for", link::waiting_line(waiting));
-  if (const auto nodes = link.nodes(); !nodes.empty()) object.objects("nodes", nodes_json(nodes));
-}
-
 }  // namespace
 
 Monitor::Monitor(boost::asio::io_context& io, const Settings& settings, const Node& node)
@@ -165,8 +158,9 @@ std::string Monitor::status() const {
   json::Object object;
   object.number("version", 1).text("phase", launched ? "run" : phase.name).flag("failed", failed_);
   object.raw("since", json::moment(system_clock::now() - past)).raw("seconds", json::number_of_seconds(past));
-  const bool meets = link_ != nullptr && link_->waiting().count != 0;
-  if (!waiting_for_.empty() && !meets) object.text("waiting_for", waiting_for_);
+  const link::Waiting missing = link_ != nullptr ? link_->waiting() : link::Waiting{};
+  const std::string waiting_for = missing.count != 0 ? link::waiting_line(missing) : waiting_for_;
+  if (!waiting_for.empty()) object.text("waiting_for", waiting_for);
   object.number("pid", getpid());
   if (command_ != 0) object.number("command_pid", command_);
   if (const auto rank = job_ != nullptr ? job_->topology.node_rank() : std::nullopt)
@@ -183,7 +177,7 @@ std::string Monitor::status() const {
     }
   }
   object.objects("workers", workers);
-  if (link_ != nullptr) add_nodes(object, *link_);
+  if (const auto all = nodes(); !all.empty()) object.objects("nodes", nodes_json(all));
   return object.str() + "\n";
 }
 

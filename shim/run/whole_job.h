@@ -25,7 +25,7 @@ class WholeJob {
 
   /// All nodes are here. `orders` gets what the others cause from now on.
   void begin(supervise::Orders& orders);
-  /// Whether worker_ended() tells the others of this end.
+  /// Whether the others are to be told of this end, by worker_failed().
   [[nodiscard]] bool counts(const supervise::WorkerEnd& worker) const {
     return !restarts_ && !told_ && !stop_ && worker.status_known && worker.status != 0;
   }
@@ -34,8 +34,6 @@ class WholeJob {
   /// This node's command was asked to stop.
   void stopping(int signal);
 
-  /// What has ended the job elsewhere; nothing: nothing has.
-  [[nodiscard]] const std::optional<link::Stop>& stop() const { return stop_; }
   [[nodiscard]] const link::Link& link() const { return *link_; }
 
   /// This node's command has ended as the verdict says. Waits until the job is over if it ended well, and
