@@ -167,11 +167,11 @@ def test_a_program_is_linked_only_where_that_is_asked_for(start):
 
 
 def test_the_status_of_node_0_shows_who_is_missing_and_then_all_nodes(start, cluster, rankshim):
-    first, second = start(0, WAITS, RANKSHIM_RUN_DIR="/run"), start(1, WAITS)
+    first, second = start(0, WAITS, RANKSHIM_RUN_DIR="/run"), start(1, WAITS, RANKSHIM_RUN_DIR="/dev/shm")
     first.wait_line("waiting for 1 of 3", 20)
 
-    def status():
-        argv = ["nsenter", "--pid", "--mount", f"--target={first.init}", rankshim, "status"]
+    def status(node=first):
+        argv = ["nsenter", "--pid", "--mount", f"--target={node.init}", rankshim, "status"]
         done = subprocess.run(argv, capture_output=True, text=True, check=False)
         return json.loads(done.stdout)
 
@@ -181,6 +181,7 @@ def test_the_status_of_node_0_shows_who_is_missing_and_then_all_nodes(start, clu
         node.wait_line("UP", 30)
     assert [node["state"] for node in status()["nodes"]] == ["running"] * 3
     assert "waiting_for" not in status()
+    assert status(second)["phase"] == "run" and "waiting_for" not in status(second)
 
 
 def test_a_node_0_without_rankshim_is_recognised_and_the_job_goes_on(start, cluster):

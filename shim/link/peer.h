@@ -20,7 +20,7 @@ class Peer final : public Link, public Connection::Owner, public std::enable_sha
   void report_failure(const Failure& failure) override;
   void report_stop(int signal) override { say(Stopping{signal}); }
   [[nodiscard]] std::vector<Node> nodes() const override { return {}; }
-  [[nodiscard]] Waiting waiting() const override { return waiting_; }
+  [[nodiscard]] Waiting waiting() const override { return launched_ ? Waiting{} : waiting_; }
 
   void heard(Connection& connection, const Frame& frame) override;
   void ended(Connection& connection, const std::string& why) override;
