@@ -81,8 +81,10 @@ bool is_torchrun(const PythonWords& python) {
 
 /// The full name of an option, possibly abbreviated; empty if none or several match.
 std::string_view full_name(std::string_view option) {
-  if (!option.starts_with("--"))
-    return option[1] == 'm' ? "module" : option[1] == 'r' ? "redirects" : option[1] == 't' ? "tee" : "";
+  if (option.starts_with("-m")) return "module";
+  if (option.starts_with("-r")) return "redirects";
+  if (option.starts_with("-t")) return "tee";
+  if (!option.starts_with("--")) return {};
   std::string name(option.substr(2));
   std::ranges::replace(name, '-', '_');
   std::vector<std::string_view> found;
