@@ -60,7 +60,7 @@ bool is_linked(const Run& run, const Job& job) {
   if (wanted == "off") return false;
   const auto* node = job.topology.as<StaticNode>();
   const bool possible = node != nullptr && node->master;
-  const bool launches = job.choice.launches() || !job.choice.filled_by.empty();
+  const bool launches = job.choice.launches() || job.choice.joins_nodes;
   const std::string_view wait = run.settings.text(Option::wait);
   const bool waits = wait == "auto" || wait == "port";
   if (possible && (wanted == "on" || (launches && waits))) return true;
