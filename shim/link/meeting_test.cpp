@@ -206,6 +206,20 @@ TEST_CASE("strangers do not keep the nodes from meeting", "[link][attack]") {
   CHECK(std::holds_alternative<Launch>(*job.met[0]));
 }
 
+TEST_CASE("who has said hello and is gone is waited for", "[link]") {
+  TestJob job(2);
+  job.start(0);
+  job.io.poll();
+  Hello hello = job.options[1].self;
+  hello.port = job.port.number(), hello.instance = "gone";
+  Stranger(job).write(greeting() + Frame{1, false, to_json(hello)}.bytes());
+  REQUIRE(job.run_until([&] { return job.links[0]->waiting().count == 1; }));
+  CHECK_FALSE(job.met[0]);
+  job.start(1);
+  REQUIRE(job.all_met());
+  CHECK(std::holds_alternative<Launch>(*job.met[0]));
+}
+
 TEST_CASE("who comes after the launch is refused, and does not stay", "[link][attack]") {
   TestJob job(2);
   job.start(0);

@@ -49,7 +49,8 @@ class LauncherFileReader : public TomlDocument {
       for (const auto& [name, value] : *variables)
         see(value, [&](const auto&, const auto& text) { file.set.emplace_back(name.str(), text); });
     }
-    if (const auto* elastic = get<toml::value<bool>>(top, "elastic", "true or false")) file.elastic = elastic->get();
+    if (const auto* elastic = get<toml::value<bool>>(top, "elastic", "true or false"))
+      file.elastic = elastic->get();
     if (file.starts.empty())
       fault(1, "'starts' is missing or empty", "write the words that start the launcher");
   }
