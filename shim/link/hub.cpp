@@ -1,6 +1,7 @@
 #include "link/hub.h"
 
 #include <algorithm>
+#include <boost/asio/post.hpp>
 #include <boost/asio/this_coro.hpp>
 #include <cerrno>
 #include <cstring>
@@ -229,8 +230,12 @@ void Hub::process() {
       }
     }
   }
-  if (roster_.ready()) return launch();
   set_timer();
+  if (!roster_.ready()) return;
+  asio::post(io_, [weak = weak_from_this()] {  // who said hello and has closed is read to its end first
+    const auto self = weak.lock();
+    if (self && self->roster_.ready()) self->launch();
+  });
 }
 
 void Hub::deliver(const Message& message) {

@@ -12,6 +12,7 @@
 #include "base/fault.h"
 #include "base/log.h"
 #include "base/text.h"
+#include "link/store.h"
 #include "wait/port.h"
 
 namespace rankshim::link {
@@ -83,8 +84,16 @@ asio::awaitable<Peer::Greeting> Peer::connect(ip::address address, unsigned port
   hello.session = welcome_ ? welcome_->session : "";
   if (options_.token) hello.nonce = random_number();
   hello_ = connection_->send(hello);
-  const Time until = std::min(deadline, now() + options_.timing.welcome);
+  const Time until = std::min(deadline, now() + options_.timing.welcome),
+             doubt = std::min(until, now() + options_.timing.doubt);
   const auto is_answered = [this] { return is_welcome_ || (verdict_ && !launched_); };
+  while (connection_ && !is_answered() && now() < doubt) co_await answered_.wait(doubt);
+  if (!is_answered() && !launched_ &&
+      co_await is_store(io_.get_executor(), endpoint, now() + options_.timing.doubt)) {
+    if (connection_) connection_->abandon();
+    connection_.reset();
+    co_return fails(Greeting::store, "torch's store answers there");
+  }
   while (connection_ && !is_answered() && now() < until) co_await answered_.wait(until);
   if (is_answered()) co_return Greeting::welcome;
   if (!connection_) co_return fails(Greeting::closed, "the port accepts and closes the connection");
@@ -211,6 +220,10 @@ asio::awaitable<std::optional<Met>> Peer::seek(Time deadline) {
       switch (co_await connect(address, options_.master.port, deadline)) {
         case Greeting::welcome:
           co_return std::nullopt;
+        case Greeting::store:
+          silent += enough_answers;
+          answers = true;
+          break;
         case Greeting::silent:
           ++silent;
           answers = true;

@@ -61,7 +61,7 @@ bool is_linked(const Run& run, const Job& job, const Attempts& attempts) {
   if (wanted == "off") return false;
   const auto* node = job.topology.as<StaticNode>();
   const bool possible = node != nullptr && node->master;
-  const bool launches = job.choice.launches() || !job.choice.filled_by.empty();
+  const bool launches = job.choice.launches() || job.choice.joins_nodes;
   const std::string_view wait = run.settings.text(Option::wait);
   const bool waits = wait == "auto" || wait == "port";
   const bool must = wanted == "on" || attempts.of_the_job();

@@ -174,7 +174,7 @@ inline constexpr std::array options = {
                "give up after this time: exit with 75 and say what is missing"},
 
     OptionInfo{
-        Option::link, "The whole job", "link", ValueKind::choice, "off|auto|on", "off",
+        Option::link, "The whole job", "link", ValueKind::choice, "auto|on|off", "auto",
         "join the rankshims of all nodes: they agree before anything is launched, and the first failure "
         "ends all; auto: where rankshim starts the launcher on several nodes; on: for a program too"},
     OptionInfo{Option::link_timeout, "", "link-timeout", ValueKind::time, "TIME", "30s",
