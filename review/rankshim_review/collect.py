@@ -92,13 +92,14 @@ def _and(names: Sequence[str]) -> str:
 def _text(failed: Sequence[Report], well: Sequence[Report], clock_error: float) -> str:
     lines = []
     for report in failed:
+        later = report.failed_at - failed[0].failed_at
         if report is failed[0]:
-            when = f"was the first that did not end well, at {clock_time(report.failed_at)}"
+            when = f"first, at {clock_time(report.failed_at)}"
         else:
-            later = report.failed_at - failed[0].failed_at
-            when = f"followed {duration(later)} later" if later >= 0 else f"was {duration(-later)} earlier by its own clock"
+            when = f"{duration(later)} later" if later >= 0 else f"{duration(-later)} earlier by its own clock"
             when += ", as a consequence" if report.is_consequence else ""
-        lines.append(f"{report.name} {when}, with exit code {report.exit_code}: {report.verdict}")
+        what = "was stopped" if report.outcome == "stopped" else "failed"
+        lines.append(f"{report.name} {what} {when}, with exit code {report.exit_code}: {report.verdict}")
     lines += [f"{report.name} ended well: {report.verdict}" for report in well]
     return "\n".join([*lines, *_notes(failed, well, clock_error)])
 

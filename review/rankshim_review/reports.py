@@ -49,7 +49,6 @@ class Worker:
     rank: int | None
     pid: int
     how: str  #: "exit code 3", "SIGTERM"; empty: not known
-    failed: bool
     ended: int
     attempt: int
 
@@ -76,11 +75,15 @@ class Cause:
 class KnownNode:
     """What node 0 of linked nodes knows of a node."""
 
-    rank: int
+    node_rank: int
     state: str
     host: str
     exit_code: int | None
     failure: str
+
+    @property
+    def name(self) -> str:
+        return node_name(self.node_rank, self.host)
 
 
 @dataclass(frozen=True)
@@ -111,6 +114,11 @@ class Report:
 
     def phase(self, name: str) -> Phase | None:
         return next((phase for phase in self.phases if phase.name == name), None)
+
+    @property
+    def launched_at(self) -> int | None:
+        start = self.phase("launch") or self.phase("run")
+        return start.begin if start else None
 
     @property
     def failed_at(self) -> int:
@@ -291,22 +299,13 @@ def _phases(seconds: _Object, started: int, ended: int) -> tuple[Phase, ...]:
     return tuple(phases)
 
 
-def _how(end: _Object) -> tuple[str, bool]:
-    """How it ended, and whether that is a failure."""
-    if "signal" in end.value:
-        return end.text("signal"), True
-    code = end.count("exit_code", None, most=255)
-    return ("", False) if code is None else (f"exit code {code}", code != 0)
-
-
 def _worker(worker: _Object, ended: int) -> Worker:
-    how, failed = _how(worker)
+    code = worker.count("exit_code", None, most=255)
     return Worker(
         local_rank=worker.count("local_rank"),
         rank=worker.count("rank", None),
         pid=worker.count("pid"),
-        how=how,
-        failed=failed,
+        how=worker.text("signal", "") or ("" if code is None else f"exit code {code}"),
         ended=min(worker.time("time"), ended),
         attempt=worker.count("attempt", 0),
     )
@@ -330,7 +329,7 @@ def _cause(root: _Object, ended: int) -> Cause:
 
 def _known_node(node: _Object) -> KnownNode:
     return KnownNode(
-        rank=node.count("node_rank"),
+        node_rank=node.count("node_rank"),
         state=node.text("state"),
         host=node.text("host", ""),
         exit_code=node.count("exit_code", None, most=255),
