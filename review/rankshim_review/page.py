@@ -18,6 +18,7 @@ WIDTH, LEFT, RIGHT = 1120, 210, 190  # of the picture; what is left and right of
 PLOT = WIDTH - LEFT - RIGHT
 TOP, NODE, WORKER, GAP = 46, 20, 16, 9  # the heights of the axis, of a node's row, of a worker's row, between nodes
 LETTER = 6.4  # the usual width of one in the picture, to see which texts fit
+SHORT = 9  # letters of a name, with which it is worth being shown
 MOST_WITH_WORKERS = 100  # rows; above this, only the node of the first failure has its workers' rows
 MOST_NODES = 150
 STEPS = sorted([*(size * 10**power for power in range(3, 8) for size in (1, 2, 5)),  # from 1 ms
@@ -59,6 +60,8 @@ def html(timeline: Timeline, failed: Sequence[Report], note: str) -> str:
             _add(row, "th", text=report.name)
             _add(row, "td", text=report.verdict)
         _add(body, "p", text=note)
+    elif nodes > 1:
+        _add(body, "p", text="This is what node 0 knows. Give the reports of the other nodes as well to see their workers.")
     return "<!doctype html>\n" + ElementTree.tostring(root, encoding="us-ascii", method="html").decode()
 
 
@@ -93,7 +96,8 @@ def _shown(timeline: Timeline) -> tuple[list[tuple[int, Lane, int]], str]:
     workers = sum(len(timeline.lanes[number].rows) for number in numbers) <= MOST_WITH_WORKERS
     lanes = [(number, timeline.lanes[number], len(timeline.lanes[number].rows) if workers or number == first else 1) for number in numbers]
     left = len(timeline.lanes) - len(numbers)
-    words = [f"{left} more nodes are not drawn." if left else "", "" if workers else "The workers of the other nodes are not drawn."]
+    hidden = any(rows < len(lane.rows) for _, lane, rows in lanes)
+    words = [f"{left} more nodes are not drawn." if left else "", "The workers of the other nodes are not drawn." if hidden else ""]
     return lanes, " ".join(filter(None, [*words, "The trace (without --html) has all." if any(words) else ""]))
 
 
@@ -127,9 +131,9 @@ def _picture(body: ElementTree.Element, timeline: Timeline, lanes: list[tuple[in
                 _add(group, "title", text=_title(bar.name, bar.begin, bar.end, bar.arguments))
                 _add(group, "rect", {"class": bar.kind}, x=f"{left:.1f}", y=f"{y + 1:g}", width=f"{max(right - left, 1):.1f}",
                      height=f"{tall - 4:g}", rx="2")
-                name = bar.name if not index or bar.kind == "told" else ""
-                if len(name) * LETTER + 8 < right - left:
-                    _text(group, name, left + 5, middle, f"on {bar.kind}", right - left)
+                wide = right - left - 10
+                if (not index or row.name == "attempts") and wide > min(len(bar.name), SHORT) * LETTER:
+                    _text(group, bar.name, left + 5, middle, f"on {bar.kind}", wide)
             if marked and timeline.first:
                 _mark(svg, timeline.first.text, place(timeline.first.time), y, tall, height)
             y += tall
@@ -151,7 +155,7 @@ def _axis(svg: ElementTree.Element, place: Any, begin: int, end: int, zero: int,
     tick = -(-(begin - zero) // step) * step
     while zero + tick <= end:
         x = f"{place(zero + tick):.1f}"
-        _add(svg, "line", {"class": "grid"}, x1=x, x2=x, y1="18", y2=str(height))
+        _add(svg, "line", {"class": "grid"}, x1=x, x2=x, y1="40", y2=str(height))
         sign = "+" if zero != begin and tick > 0 else "\N{MINUS SIGN}" if tick < 0 else ""
         label = f"{sign}{duration(abs(tick))}" if tick else "0"
         _add(svg, "text", {"class": "tick", "text-anchor": "middle"}, x=x, y="12", text=label)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import math
 import sys
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
@@ -50,11 +49,21 @@ class Worker:
     pid: int
     how: str  #: "exit code 3", "SIGTERM"; empty: not known
     ended: int
-    attempt: int
 
     @property
     def name(self) -> str:
         return f"worker {self.local_rank}" + (f" (rank {self.rank})" if self.rank is not None else "")
+
+
+@dataclass(frozen=True)
+class PastAttempt:
+    """An attempt of the job (--job-restarts) that another one has followed."""
+
+    number: int
+    exit_code: int
+    verdict: str
+    started: int
+    ended: int
 
 
 @dataclass(frozen=True)
@@ -101,6 +110,8 @@ class Report:
     phases: tuple[Phase, ...]
     workers: tuple[Worker, ...]
     restarts: int
+    attempt: int
+    past_attempts: tuple[PastAttempt, ...]
     cause: Cause | None
     nodes: tuple[KnownNode, ...]
 
@@ -113,7 +124,8 @@ class Report:
         return self.exit_code == 0 and self.outcome == "succeeded"
 
     def phase(self, name: str) -> Phase | None:
-        return next((phase for phase in self.phases if phase.name == name), None)
+        """The last one of this name: that of the last attempt."""
+        return next((phase for phase in reversed(self.phases) if phase.name == name), None)
 
     @property
     def launched_at(self) -> int | None:
@@ -178,7 +190,11 @@ def duration(time: int) -> str:
         if time >= large * SECOND:
             more = time % (large * SECOND) // (small * SECOND)
             return f"{time // (large * SECOND)} {unit}" + (f" {more} {rest}" if more else "")
-    return f"{time / SECOND:.4g} s" if time >= SECOND else f"{time / 1000:.3g} ms"
+    return f"{time / SECOND:.4g} s" if time >= SECOND else f"{round(time / 1000, 1):g} ms"
+
+
+class _Members(list[tuple[str, Any]]):
+    """The members of a JSON object: a name may occur twice."""
 
 
 class _Object:
@@ -186,12 +202,13 @@ class _Object:
 
     def __init__(self, value: Any, where: str = ""):
         self.where = where
-        if not isinstance(value, dict):
+        if not isinstance(value, _Members):
             raise self.wrong("", "an object", value)
-        self.value = value
+        self.members: list[tuple[str, Any]] = value
+        self.value = dict(value)
 
     def wrong(self, name: str, wanted: str, value: Any) -> NoReport:
-        shown = printable(json.dumps(value))
+        shown = "an object" if isinstance(value, _Members) else "a list" if isinstance(value, list) else json.dumps(value)
         shown = shown if len(shown) <= LONGEST_SHOWN else shown[:LONGEST_SHOWN] + "…"
         path = ".".join(filter(None, (self.where, name)))
         return NoReport(f"{path or 'the document'} must be {wanted}, and is {shown}")
@@ -230,7 +247,7 @@ class _Object:
         return _Object(self.take(name, "an object", lambda value: True, ...), self.path(name))
 
     def objects(self, name: str) -> list[_Object]:
-        values = self.take(name, "a list", lambda value: isinstance(value, list), ())
+        values = self.take(name, "a list", lambda value: type(value) is list, ())
         return [_Object(value, f"{self.path(name)}.{index}") for index, value in enumerate(values)]
 
     def path(self, name: str) -> str:
@@ -252,7 +269,7 @@ def _read(path: str) -> Report:
 
 def _parse(content: bytes) -> Any:
     try:
-        return json.loads(content.decode())
+        return json.loads(content.decode(), object_pairs_hook=_Members)
     except RecursionError:
         raise NoReport("it is nested too deep") from None
     except ValueError as error:  # no UTF-8, no JSON, or a number of thousands of digits
@@ -282,21 +299,34 @@ def _report(path: str, top: _Object) -> Report:
         phases=_phases(top.object("phases"), started, ended),
         workers=tuple(_worker(worker, ended) for worker in top.objects("workers")),
         restarts=top.count("restarts", 0),
+        attempt=top.count("attempt", 0),
+        past_attempts=tuple(_past_attempt(attempt, started, ended) for attempt in top.objects("past_attempts")),
         cause=_cause(top.object("root_cause"), ended) if top.value.get("root_cause") is not None else None,
         nodes=tuple(_known_node(node) for node in top.objects("nodes")),
     )
 
 
 def _phases(seconds: _Object, started: int, ended: int) -> tuple[Phase, ...]:
-    """They follow each other from the start, in the order of the members."""
+    """They follow each other from the start, in the order of the members. Each attempt has its own of the same names."""
     phases, begin = [], started
-    for name in seconds.value:
-        taken = seconds.take(name, "a number of seconds",
-                             lambda value: type(value) in (int, float) and math.isfinite(value) and 0 <= value <= MOST, ...)
+    for name, taken in seconds.members:
+        if type(taken) not in (int, float) or not 0 <= taken <= MOST:  # also where it is no number (NaN)
+            raise seconds.wrong(name, "a number of seconds", taken)
         end = min(begin + round(taken * SECOND), ended)
         phases.append(Phase(printable(name), begin, end))
         begin = end
     return tuple(phases)
+
+
+def _past_attempt(attempt: _Object, started: int, ended: int) -> PastAttempt:
+    begin = min(max(attempt.time("started"), started), ended)
+    return PastAttempt(
+        number=attempt.count("attempt"),
+        exit_code=attempt.count("exit_code", most=255),
+        verdict=attempt.text("verdict"),
+        started=begin,
+        ended=min(max(attempt.time("ended"), begin), ended),
+    )
 
 
 def _worker(worker: _Object, ended: int) -> Worker:
@@ -307,14 +337,13 @@ def _worker(worker: _Object, ended: int) -> Worker:
         pid=worker.count("pid"),
         how=worker.text("signal", "") or ("" if code is None else f"exit code {code}"),
         ended=min(worker.time("time"), ended),
-        attempt=worker.count("attempt", 0),
     )
 
 
 def _cause(root: _Object, ended: int) -> Cause:
     time = root.time("time", None)
     lines = root.take("traceback", "a list of texts",
-                      lambda value: isinstance(value, list) and all(isinstance(line, str) for line in value), ())
+                      lambda value: type(value) is list and all(isinstance(line, str) for line in value), ())
     return Cause(
         who=root.text("who"),
         node_rank=root.count("node_rank", None),

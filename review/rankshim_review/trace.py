@@ -1,7 +1,7 @@
 """rankshim-review trace: the reports of a job's nodes as a trace that Perfetto opens, or as a page for a browser.
 
 The trace is JSON in the Trace Event Format of Chrome (docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU):
-a process for each node, its phases in the first row, and a row for each worker. Perfetto does not draw events of one row
+a process for each node, its phases in the first row, its attempts if there were several, and a row for each worker. Perfetto does not draw events of one row
 that overlap, and knows a thread by its id alone, so that neither occurs here (perfetto.dev/docs/faq).
 
 The nodes' clocks differ. Linked nodes launch when node 0 says "go", and stop when it says "stop" (docs/protocol.md): the
@@ -112,6 +112,7 @@ def shift(report: Report, by: int) -> Report:
         report, started=report.started + by, ended=report.ended + by,
         phases=tuple(Phase(phase.name, phase.begin + by, phase.end + by) for phase in report.phases),
         workers=tuple(replace(worker, ended=worker.ended + by) for worker in report.workers),
+        past_attempts=tuple(replace(past, started=past.started + by, ended=past.ended + by) for past in report.past_attempts),
         cause=replace(cause, time=cause.time + by) if cause and cause.time is not None else cause)
 
 
@@ -136,20 +137,32 @@ def _lane(report: Report, offset: dict[str, float]) -> Lane:
     if run and not report.workers:
         until = report.failed_at if report.outcome == "failed" else run.end
         rows.append(Row("command", "", cause is not None and cause.who == "program", [Bar("command", "run", run.begin, until)]))
+    if report.past_attempts:
+        rows.append(Row("attempts", "", False, _attempts(report)))
     for local_rank in sorted({worker.local_rank for worker in report.workers}):
-        workers = sorted((worker for worker in report.workers if worker.local_rank == local_rank), key=lambda worker: worker.ended)
-        begins = [run.begin if run else report.started, *(worker.ended for worker in workers)]
-        bars = [_attempt(worker, min(begin, worker.ended), report.restarts) for worker, begin in zip(workers, begins)]
+        workers = [worker for worker in report.workers if worker.local_rank == local_rank]
+        begin = run.begin if run else report.started
         is_cause = cause is not None and cause.who == "worker" and cause.local_rank == local_rank
-        rows.append(Row(workers[-1].name, workers[-1].how, is_cause, bars))
+        rows.append(Row(workers[-1].name, workers[-1].how, is_cause, [_worker(workers[-1], begin, report.restarts)]))
     return Lane(report, rows)
 
 
-def _attempt(worker: Worker, begin: int, restarts: int) -> Bar:
+def _attempts(report: Report) -> list[Bar]:
+    """One after the other, from the launch."""
+    bars, end = [], report.started
+    for past in sorted(report.past_attempts, key=lambda past: past.started):
+        bars.append(Bar(f"attempt {past.number}: exit code {past.exit_code}", "run", max(past.started, end), max(past.ended, end),
+                        {"verdict": past.verdict}))
+        end = bars[-1].end
+    begin = max(report.launched_at or end, end)
+    return [*bars, Bar(f"attempt {report.attempt}", "run", begin, report.ended, {"verdict": report.verdict})]
+
+
+def _worker(worker: Worker, begin: int, restarts: int) -> Bar:
     arguments: dict[str, Any] = {"pid": worker.pid, "rank": worker.rank, "end": worker.how, "ended": clock_time(worker.ended)}
     if restarts:
-        arguments["restarts"] = f"{restarts}; the report does not say when the last attempt began"
-    return Bar(f"{worker.name}: {worker.how}" if worker.how else worker.name, "run", begin, worker.ended, arguments)
+        arguments["restarts"] = f"{restarts}; the report does not say when the last one was"
+    return Bar(f"{worker.name}: {worker.how}" if worker.how else worker.name, "run", min(begin, worker.ended), worker.ended, arguments)
 
 
 def _told_lane(node: KnownNode, hub: Report) -> Lane:
@@ -172,8 +185,10 @@ def _mark(lanes: Sequence[Lane], first: Report) -> Mark:
     rows = lanes[number].rows
     row = next((row for row, each in enumerate(rows) if each.is_cause), 0)
     word = "stopped" if first.outcome == "stopped" else "failed"
-    who = lanes[number].source.name + (f", {rows[row].name}" if row else "")
-    return Mark(number, row, first.failed_at, f"{who} {word} first" + (f": {rows[row].end}" if rows[row].end else ""))
+    who = lanes[number].source.name + (f", {rows[row].name}," if row else "")
+    how = [rows[row].end] if row else []
+    how += [first.cause.text.splitlines()[-1]] if first.cause and first.cause.text else []
+    return Mark(number, row, first.failed_at, f"{who} {word} first" + (f": {', '.join(filter(None, how))}" if any(how) else ""))
 
 
 def chrome(timeline: Timeline) -> str:
