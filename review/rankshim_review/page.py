@@ -62,7 +62,8 @@ def html(timeline: Timeline, failed: Sequence[Report], note: str) -> str:
         _add(body, "p", text=note)
     elif nodes > 1:
         _add(body, "p", text="This is what node 0 knows. Give the reports of the other nodes as well to see their workers.")
-    return "<!doctype html>\n" + ElementTree.tostring(root, encoding="us-ascii", method="html").decode()
+    page: bytes = ElementTree.tostring(root, encoding="us-ascii", method="html")
+    return "<!doctype html>\n" + page.decode()
 
 
 def _utc(time: int) -> str:
@@ -108,8 +109,8 @@ def _picture(body: ElementTree.Element, timeline: Timeline, lanes: list[tuple[in
         return LEFT + PLOT * min(max((time - begin) / span, 0), 1)
 
     height = TOP + sum(NODE + WORKER * (rows - 1) + GAP for _, _, rows in lanes) + 4
-    svg = _add(_add(body, "div", {"class": "picture"}), "svg", viewBox=f"0 0 {WIDTH} {height}", role="img",
-               **{"aria-label": "The time line of the nodes and their workers"})
+    svg = _add(_add(body, "div", {"class": "picture"}), "svg", {"aria-label": "The time line of the nodes and their workers"},
+               viewBox=f"0 0 {WIDTH} {height}", role="img")
     _axis(svg, place, begin, begin + span, zero, height)
     y = TOP
     for number, lane, rows in lanes:
@@ -124,9 +125,9 @@ def _picture(body: ElementTree.Element, timeline: Timeline, lanes: list[tuple[in
             _text(svg, row.end, WIDTH - RIGHT + 10, middle, style, RIGHT - 12)
             _add(svg, "line", {"class": "rule"}, x1=str(LEFT), x2=str(LEFT + PLOT), y1=f"{y + tall - 1.5:g}", y2=f"{y + tall - 1.5:g}")
             for bar in row.bars:
-                left, right = place(bar.begin), place(bar.end)
-                if right - left <= 0 and not begin <= bar.begin <= begin + span or bar.end == bar.begin:
+                if not (bar.begin < bar.end and begin < bar.end and bar.begin < begin + span):
                     continue
+                left, right = place(bar.begin), place(bar.end)
                 group = _add(svg, "g")
                 _add(group, "title", text=_title(bar.name, bar.begin, bar.end, bar.arguments))
                 _add(group, "rect", {"class": bar.kind}, x=f"{left:.1f}", y=f"{y + 1:g}", width=f"{max(right - left, 1):.1f}",
@@ -163,7 +164,8 @@ def _axis(svg: ElementTree.Element, place: Any, begin: int, end: int, zero: int,
 
 
 def _title(name: str, begin: int, end: int, arguments: dict[str, Any]) -> str:
-    more = [f"{key.replace('_', ' ')}: {value}" for key, value in arguments.items() if value not in (None, "") and key not in ("begin", "ended")]
+    more = [f"{key.replace('_', ' ')}: {value}" for key, value in arguments.items()
+            if value not in (None, "") and key not in ("begin", "ended")]
     return "\n".join([name, f"{duration(end - begin)}, from {_utc(begin)} to {_utc(end)}", *more])
 
 

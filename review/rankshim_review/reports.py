@@ -229,7 +229,7 @@ class _Object:
                          lambda value: type(value) is int and 0 <= value <= most, default)
 
     def flag(self, name: str) -> bool:
-        return self.take(name, "true or false", lambda value: isinstance(value, bool), False)
+        return bool(self.take(name, "true or false", lambda value: isinstance(value, bool), False))
 
     def time(self, name: str, default: Any = ...) -> Any:
         value = self.take(name, "a time", lambda value: isinstance(value, str), default)

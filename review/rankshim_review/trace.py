@@ -1,8 +1,8 @@
 """rankshim-review trace: the reports of a job's nodes as a trace that Perfetto opens, or as a page for a browser.
 
-The trace is JSON in the Trace Event Format of Chrome (docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU):
-a process for each node, its phases in the first row, its attempts if there were several, and a row for each worker. Perfetto does not draw events of one row
-that overlap, and knows a thread by its id alone, so that neither occurs here (perfetto.dev/docs/faq).
+The trace is JSON in Chrome's Trace Event Format (docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU):
+a process for each node, its phases in the first row, its attempts if there were several, and a row for each worker.
+Perfetto does not draw events of one row that overlap (perfetto.dev/docs/faq): none do here, and no two rows have one id.
 
 The nodes' clocks differ. Linked nodes launch when node 0 says "go", and stop when it says "stop" (docs/protocol.md): the
 difference of these moments is that of the clocks, and the way of the message. A node that tells node 0 of its failure
@@ -70,7 +70,8 @@ class Timeline:
 def main(arguments: list[str]) -> int:
     parser = Parser(prog="rankshim-review trace",
                     description="Writes the time line of a job to stdout: a trace for ui.perfetto.dev or chrome://tracing, or a page.")
-    parser.add_argument("reports", nargs="+", metavar="REPORT", help="what rankshim --report has written: node 0's, or one file for each node")
+    parser.add_argument("reports", nargs="+", metavar="REPORT",
+                        help="what rankshim --report has written: node 0's, or one file for each node")
     parser.add_argument("--html", action="store_true", help="a page that a browser shows, without a network, instead of a trace")
     options = parser.parse_args(arguments)
     reports = read_all(options.reports)
@@ -196,23 +197,25 @@ def chrome(timeline: Timeline) -> str:
     events: list[dict[str, Any]] = []
     thread = 0
     for process, lane in enumerate(timeline.lanes, 1):
-        def name(what: str, thread: int, **arguments: Any) -> None:
-            events.append({"ph": "M", "name": what, "pid": process, "tid": thread, "args": arguments})
-
-        name("process_name", thread + 1, name=lane.source.name)
-        name("process_sort_index", thread + 1, sort_index=process)
-        name("process_labels", thread + 1, labels=lane.rows[0].end)
+        events += [_metadata(process, thread + 1, "process_name", name=lane.source.name),
+                   _metadata(process, thread + 1, "process_sort_index", sort_index=process),
+                   _metadata(process, thread + 1, "process_labels", labels=lane.rows[0].end)]
         for number, row in enumerate(lane.rows):
             thread += 1
-            name("thread_name", thread, name=row.name)
-            name("thread_sort_index", thread, sort_index=number)
+            events += [_metadata(process, thread, "thread_name", name=row.name),
+                       _metadata(process, thread, "thread_sort_index", sort_index=number)]
             events += [{"ph": "X", "name": bar.name, "cat": bar.kind, "pid": process, "tid": thread, "ts": bar.begin - timeline.begin,
                         "dur": bar.end - bar.begin, "args": bar.arguments} for bar in row.bars if bar.end > bar.begin]
             first = timeline.first
             if first and (first.lane, first.row) == (process - 1, number):
                 cause = lane.source.cause if isinstance(lane.source, Report) else None
+                arguments = {"time": clock_time(first.time)}
+                if cause:
+                    arguments.update(what=cause.text, traceback="\n".join(cause.traceback))
                 events.append({"ph": "i", "s": "t", "name": first.text, "cat": "failed", "pid": process, "tid": thread,
-                               "ts": first.time - timeline.begin,
-                               "args": {"time": clock_time(first.time), "what": cause.text if cause else "",
-                                        "traceback": "\n".join(cause.traceback) if cause else ""}})
+                               "ts": first.time - timeline.begin, "args": arguments})
     return json.dumps({"traceEvents": events, "displayTimeUnit": "ms", "otherData": {"begin": clock_time(timeline.begin)}})
+
+
+def _metadata(process: int, thread: int, what: str, **arguments: Any) -> dict[str, Any]:
+    return {"ph": "M", "name": what, "pid": process, "tid": thread, "args": arguments}

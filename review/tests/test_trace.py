@@ -8,7 +8,7 @@ import json
 import pathlib
 
 import pytest
-from jobs import RANKSHIM, Job, changed, clean, content, run
+from jobs import RANKSHIM, Job, changed, content, run
 from rankshim_review import trace
 from rankshim_review.reports import duration, read_all
 
@@ -203,7 +203,7 @@ def test_the_page_has_the_verdict_in_words_and_the_time_line_as_a_picture(capsys
     assert [label for label in labels if label.endswith((" ms", " s"))], "the axis has units"
     assert any(title.startswith("worker 1 (rank 3): exit code 1\n") for title in shown.all("title")), "what the mouse shows"
     assert "Traceback (most recent call last):" in "".join(shown.all("pre"))
-    assert [text for text in shown.all("td")][0] == verdict
+    assert shown.all("td")[0] == verdict
 
 
 def test_a_hostile_message_is_text_and_nothing_is_loaded(capsys, linked):
@@ -221,7 +221,8 @@ def test_a_hostile_message_is_text_and_nothing_is_loaded(capsys, linked):
 def test_hostile_words_in_every_text_of_a_report_stay_words(capsys, linked):
     def poison(value):
         if isinstance(value, dict):
-            return {name: poison(each) if name not in ("outcome", "started", "ended", "time", "started") else each for name, each in value.items()}
+            kept = ("outcome", "started", "ended", "time")
+            return {name: each if name in kept else poison(each) for name, each in value.items()}
         if isinstance(value, list):
             return [poison(each) for each in value]
         return HOSTILE + "\ud800\0" if isinstance(value, str) else value
@@ -300,7 +301,7 @@ def test_a_large_job_is_a_page_that_can_be_read(capsys, linked):
     assert shown.all("p")[0] == "failed, 4096 nodes"
     assert ("3946 more nodes are not drawn. The workers of the other nodes are not drawn. The trace (without --html) has all."
             in shown.all("p"))
-    assert len(shown.with_class("told")) < 400
+    assert len(shown.with_class("told")) < 600
     assert len(named(traced(capsys, path), "process_name")) == 4096
 
 
@@ -316,7 +317,8 @@ def test_torchruns_worker_is_marked_with_its_exception(capsys, tmp_path):
     assert mark["name"].endswith("worker 1 (rank 1), failed first: exit code 1, ValueError: boom")
 
 
-@pytest.mark.parametrize(("time", "text"), [(0, "0 ms"), (12_000, "12 ms"), (1_500, "1.5 ms"), (999_900, "999.9 ms"), (1_009_000, "1.009 s"),
-                                            (72 * SECOND, "1 min 12 s"), (7380 * SECOND, "2 h 3 min"), (360_000 * SECOND, "4 d 4 h")])
+@pytest.mark.parametrize(("time", "text"), [(0, "0 ms"), (12_000, "12 ms"), (1_500, "1.5 ms"), (999_900, "999.9 ms"),
+                                            (1_009_000, "1.009 s"), (72 * SECOND, "1 min 12 s"), (7380 * SECOND, "2 h 3 min"),
+                                            (360_000 * SECOND, "4 d 4 h")])
 def test_a_duration_is_in_units_that_a_person_reads(time, text):
     assert duration(time) == text
