@@ -14,10 +14,10 @@ from .reports import SECOND, Report, clock_time, duration
 if TYPE_CHECKING:
     from .trace import Lane, Timeline
 
-WIDTH, LEFT, RIGHT = 1120, 210, 190  # of the picture; what is left and right of the time line
+WIDTH, LEFT, RIGHT = 1120, 210, 232  # of the picture; what is left and right of the time line
 PLOT = WIDTH - LEFT - RIGHT
 TOP, NODE, WORKER, GAP = 46, 20, 16, 9  # the heights of the axis, of a node's row, of a worker's row, between nodes
-LETTER = 6.4  # the usual width of one in the picture, to see which texts fit
+LETTER, BOLD = 6.4, 7.3  # the usual width of one in the picture, to see which texts fit
 SHORT = 9  # letters of a name, with which it is worth being shown
 MOST_WITH_WORKERS = 100  # rows; above this, only the node of the first failure has its workers' rows
 MOST_NODES = 150
@@ -171,7 +171,7 @@ def _title(name: str, begin: int, end: int, arguments: dict[str, Any]) -> str:
 
 def _text(parent: ElementTree.Element, text: str, x: float, y: str, style: str, room: float, anchor: str = "start") -> None:
     """A text of one line, cut to its room; the whole is its title."""
-    letters = max(int(room / LETTER), 1)
+    letters = max(int(room / (BOLD if style in ("node", "failed") else LETTER)), 1)
     element = _add(parent, "text", {"class": style, "text-anchor": anchor}, x=f"{x:.1f}", y=y,
                    text=text if len(text) <= letters else text[:letters - 1] + "…")
     if len(text) > letters:

@@ -154,7 +154,7 @@ def node_name(rank: int | None, host: str) -> str:
 
 def printable(text: str) -> str:
     """The text without what could control a terminal or turn the direction of a page."""
-    return "".join(c if c.isprintable() else " " if c == "\t" else "\N{REPLACEMENT CHARACTER}" for c in text)
+    return "".join(c if c.isprintable() else " " if c.isspace() else "\N{REPLACEMENT CHARACTER}" for c in text)
 
 
 def read_all(paths: Sequence[str]) -> list[Report] | None:

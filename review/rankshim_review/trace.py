@@ -132,8 +132,9 @@ def lay_out(reports: Sequence[Report], first: Report | None, offsets: dict[str, 
 def _lane(report: Report, offset: dict[str, float]) -> Lane:
     phases = [Bar(phase.name, "wait" if phase.name in WAITS else "run" if phase.name == "run" else "work", phase.begin, phase.end,
                   {"begin": clock_time(phase.begin), **offset}) for phase in report.phases]
-    end = report.outcome if report.exit_code == 0 else f"{report.outcome}, exit code {report.exit_code}"
     run, cause = report.phase("run") or report.phase("launch"), report.cause
+    end = f"ended for node {cause.node_rank}" if cause and cause.who == "node" else report.outcome
+    end += f", exit code {report.exit_code}" if report.exit_code else ""
     rows = [Row("phases", end, False, phases)]
     if run and not report.workers:
         until = report.failed_at if report.outcome == "failed" else run.end
@@ -185,11 +186,11 @@ def _mark(lanes: Sequence[Lane], first: Report) -> Mark:
     number = told if told is not None else next(number for number, lane in enumerate(lanes) if lane.source is first)
     rows = lanes[number].rows
     row = next((row for row, each in enumerate(rows) if each.is_cause), 0)
-    word = "stopped" if first.outcome == "stopped" else "failed"
+    word = {"stopped": "was stopped", "not started": "was not started"}.get(first.outcome, "failed")
     who = lanes[number].source.name + (f", {rows[row].name}," if row else "")
-    how = [rows[row].end] if row else []
-    how += [first.cause.text.splitlines()[-1]] if first.cause and first.cause.text else []
-    return Mark(number, row, first.failed_at, f"{who} {word} first" + (f": {', '.join(filter(None, how))}" if any(how) else ""))
+    what = f"{who} {word} first" if row or len(lanes) > 1 else f"{who} {word}"
+    how = ", ".join(filter(None, [rows[row].end if row else "", first.cause.text if first.cause else ""]))
+    return Mark(number, row, first.failed_at, f"{what}: {how}" if how else what)
 
 
 def chrome(timeline: Timeline) -> str:

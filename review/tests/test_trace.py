@@ -249,7 +249,7 @@ def test_a_stop_is_marked_as_one(capsys, tmp_path):
     job = Job(tmp_path, 1, ["sh", "-c", "echo UP; exec sleep 1000"])
     job.stop_when("UP")
     (mark,) = [event for event in traced(capsys, *job.paths) if event["ph"] == "i"]
-    assert " stopped first" in mark["name"]
+    assert mark["name"].endswith(") was stopped")
     assert page(capsys, *job.paths).all("p")[0] == "stopped, 1 node"
 
 
