@@ -1,20 +1,14 @@
-"""Jobs that write reports: the real binary on this machine, with sh or Python as workers.
-
-RANKSHIM   the binary under test (default: dist/rankshim, as scripts/build makes it)
-"""
+"""Jobs that write reports: the real binary on this machine, with sh or Python as workers."""
 
 from __future__ import annotations
 
 import json
-import os
 import pathlib
 import socket
-import subprocess
-import sys
 from typing import Any
 
-REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
-RANKSHIM = os.environ.get("RANKSHIM") or str(REPOSITORY / "dist" / "rankshim")
+from lib.process import Process, clean_environment
+
 LONGEST = 120
 
 
@@ -24,50 +18,23 @@ def free_port() -> int:
         return int(listener.getsockname()[1])
 
 
-def clean(variables: dict[str, str]) -> dict[str, str]:
-    """An environment of exactly these variables, PATH and HOME: this interpreter's folder is the one with torch."""
-    return {"PATH": f"{os.path.dirname(sys.executable)}:/usr/bin:/bin", "HOME": "/", **variables}
-
-
-def run(command: list[str], folder: pathlib.Path, **variables: str) -> subprocess.CompletedProcess[str]:
-    """Runs it to its end, there."""
-    return subprocess.run(command, env=clean(variables), cwd=folder, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                          stderr=subprocess.STDOUT, text=True, timeout=LONGEST, check=False)
-
-
 class Job:
     """The nodes of one job. Each worker is `command`, which has RANK, NODE_RANK and the rest of torch's variables."""
 
-    def __init__(self, folder: pathlib.Path, nodes: int, command: list[str], *options: str, workers: int = 2, **variables: str):
+    def __init__(self, rankshim: str, folder: pathlib.Path, nodes: int, command: list[str], *options: str, workers: int = 2):
         self.paths = [str(folder / f"node-{rank}.json") for rank in range(nodes)]
-        port = free_port()
-        self.processes = [subprocess.Popen(
-            [RANKSHIM, "--launcher=native", f"--nproc-per-node={workers}", f"--report={path}", f"--run-dir={folder}",
-             f"--nnodes={nodes}", f"--node-rank={rank}", "--master-addr=127.0.0.1", f"--master-port={port}", *options, "--", *command],
-            env=clean(variables), cwd=folder, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-            text=True) for rank, path in enumerate(self.paths)]
-        self.outputs: list[str] = []
+        options = ("--launcher=native", f"--nproc-per-node={workers}", f"--run-dir={folder}", f"--nnodes={nodes}",
+                   "--master-addr=127.0.0.1", f"--master-port={free_port()}", *options)
+        self.nodes = [Process([rankshim, *options, f"--node-rank={rank}", f"--report={path}", "--", *command],
+                              clean_environment(), cwd=folder, name=f"node {rank}") for rank, path in enumerate(self.paths)]
 
-    def wait(self) -> Job:
-        """Waits for the end of all nodes."""
+    def wait(self) -> list[int]:
+        """The exit codes of all nodes, at their end."""
         try:
-            self.outputs = [process.communicate(timeout=LONGEST)[0] for process in self.processes]
+            return [node.wait(LONGEST) for node in self.nodes]
         finally:
-            for process in self.processes:
-                process.kill()
-        return self
-
-    def stop_when(self, line: str) -> None:
-        """Asks node 0 to stop when it has printed this line, and waits for the end of all nodes."""
-        for printed in self.processes[0].stdout or ():
-            if printed == f"{line}\n":
-                self.processes[0].terminate()
-                break
-        self.wait()
-
-    @property
-    def codes(self) -> list[int]:
-        return [process.returncode for process in self.processes]
+            for node in self.nodes:
+                node.kill()
 
 
 def content(path: str) -> Any:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import os
 import pathlib
+import signal
 
 import pytest
-from jobs import Job, changed, content
+
 from rankshim_review import collect, trace
+from tests.jobs import Job, changed, content
 
 # Node 0 fails when node 1 has written what it says before its end; so each failure has its place.
 FAILS_AFTER_NODE_1 = "if [ $NODE_RANK = 1 ]; then exec 9>ended; exit 3; fi; while [ ! -e node-1.json ]; do sleep 0.01; done; exit 4"
@@ -22,14 +24,14 @@ def collected(capsys, *arguments):
 
 
 @pytest.fixture(scope="module")
-def two_failures(tmp_path_factory):
-    job = Job(tmp_path_factory.mktemp("job"), 2, ["sh", "-c", FAILS_AFTER_NODE_1], *APART, workers=1).wait()
-    assert job.codes == [4, 3], job.outputs
+def two_failures(rankshim, tmp_path_factory):
+    job = Job(rankshim, tmp_path_factory.mktemp("job"), 2, ["sh", "-c", FAILS_AFTER_NODE_1], *APART, workers=1)
+    assert job.wait() == [4, 3]
     return job.paths
 
 
 @pytest.fixture(scope="module")
-def one_failure(tmp_path_factory):
+def one_failure(rankshim, tmp_path_factory):
     """Node 1 of 3 fails by itself, and node 0 as one whose peer is gone; node 2 ends well."""
     folder = tmp_path_factory.mktemp("job")
     (folder / "train.py").write_text("import os, pathlib, time\n"
@@ -37,8 +39,8 @@ def one_failure(tmp_path_factory):
                                      "if rank == 0: raise RuntimeError('Connection closed by peer [127.0.0.1]:4711')\n"
                                      "while rank == 1 and not pathlib.Path('node-0.json').exists(): time.sleep(0.01)\n"
                                      "if rank == 1: raise ValueError('loss is nan')\n")
-    job = Job(folder, 3, ["train.py"], *APART, workers=1).wait()
-    assert job.codes == [1, 1, 0], job.outputs
+    job = Job(rankshim, folder, 3, ["train.py"], *APART, workers=1)
+    assert job.wait() == [1, 1, 0]
     return job.paths
 
 
@@ -108,9 +110,11 @@ def test_a_job_that_ended_well_is_zero(capsys, one_failure):
     assert (code, lines[0].split(": ")[0]) == (0, f"node 2 (host {os.uname().nodename}) ended well")
 
 
-def test_a_stopped_node_is_said_to_be_stopped(capsys, tmp_path):
-    job = Job(tmp_path, 1, ["sh", "-c", "echo UP; exec sleep 100"], workers=1)
-    job.stop_when("UP")
+def test_a_stopped_node_is_said_to_be_stopped(capsys, rankshim, tmp_path):
+    job = Job(rankshim, tmp_path, 1, ["sh", "-c", "echo UP; exec sleep 1000"], workers=1)
+    job.nodes[0].wait_line("UP")
+    job.nodes[0].signal(signal.SIGTERM)
+    assert job.wait() == [143]
     code, lines = collected(capsys, *job.paths)
     assert code == 143 and " was stopped first, at " in lines[0]
 

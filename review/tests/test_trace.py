@@ -6,11 +6,15 @@ import html.parser
 import importlib.util
 import json
 import pathlib
+import signal
 
 import pytest
-from jobs import RANKSHIM, Job, changed, content, run
+
+from lib.process import clean_environment, run
+from lib.requirements import cannot
 from rankshim_review import trace
 from rankshim_review.reports import duration, read_all
+from tests.jobs import LONGEST, Job, changed, content
 
 SECOND = 1_000_000
 HOSTILE = "</text></title><script>alert(1)</script><img src=x onerror=alert(1)>\x1b[31m\u202e&lt;b&gt;\"'"
@@ -26,12 +30,12 @@ time.sleep(1000)
 
 
 @pytest.fixture(scope="module")
-def linked(tmp_path_factory):
+def linked(rankshim, tmp_path_factory):
     """Three linked nodes with two workers each; worker 1 of node 1 fails, and ends all."""
     folder = tmp_path_factory.mktemp("job")
     (folder / "train.py").write_text(TRAIN)
-    job = Job(folder, 3, ["train.py"], "--link=on").wait()
-    assert job.codes == [76, 1, 76], job.outputs
+    job = Job(rankshim, folder, 3, ["train.py"], "--link=on")
+    assert job.wait() == [76, 1, 76]
     return job.paths
 
 
@@ -236,25 +240,27 @@ def test_hostile_words_in_every_text_of_a_report_stay_words(capsys, linked):
     traced(capsys, *paths)
 
 
-def test_a_job_that_ended_well_has_no_mark(capsys, tmp_path):
-    job = Job(tmp_path, 2, ["sh", "-c", "exit 0"], "--link=on").wait()
-    assert job.codes == [0, 0], job.outputs
+def test_a_job_that_ended_well_has_no_mark(capsys, rankshim, tmp_path):
+    job = Job(rankshim, tmp_path, 2, ["sh", "-c", "exit 0"], "--link=on")
+    assert job.wait() == [0, 0]
     assert [event for event in traced(capsys, *job.paths) if event["ph"] == "i"] == []
     shown = page(capsys, *job.paths)
     assert shown.all("p")[0] == "succeeded, 2 nodes"
     assert shown.with_class("mark") == []
 
 
-def test_a_stop_is_marked_as_one(capsys, tmp_path):
-    job = Job(tmp_path, 1, ["sh", "-c", "echo UP; exec sleep 1000"])
-    job.stop_when("UP")
+def test_a_stop_is_marked_as_one(capsys, rankshim, tmp_path):
+    job = Job(rankshim, tmp_path, 1, ["sh", "-c", "echo UP; exec sleep 1000"])
+    job.nodes[0].wait_line("UP")
+    job.nodes[0].signal(signal.SIGTERM)
+    assert job.wait() == [143]
     (mark,) = [event for event in traced(capsys, *job.paths) if event["ph"] == "i"]
     assert mark["name"].endswith(") was stopped")
     assert page(capsys, *job.paths).all("p")[0] == "stopped, 1 node"
 
 
-def test_a_program_is_one_row(capsys, tmp_path):
-    run([RANKSHIM, f"--report={tmp_path}/report.json", "--", "sh", "-c", "sleep 0.05; exit 3"], tmp_path)
+def test_a_program_is_one_row(capsys, rankshim, tmp_path):
+    run([rankshim, f"--report={tmp_path}/report.json", "--", "sh", "-c", "sleep 0.05; exit 3"], clean_environment())
     events = traced(capsys, f"{tmp_path}/report.json")
     assert rows(events, 1) == ["phases", "command"]
     (mark,) = [event for event in events if event["ph"] == "i"]
@@ -263,8 +269,8 @@ def test_a_program_is_one_row(capsys, tmp_path):
 
 
 @pytest.mark.parametrize("options", [["--nonsense"], ["--nnodes=2"]], ids=["refused settings", "an unknown master"])
-def test_what_was_never_started_is_a_page_with_its_verdict(capsys, tmp_path, options):
-    run([RANKSHIM, f"--report={tmp_path}/report.json", *options, "--", "true"], tmp_path)
+def test_what_was_never_started_is_a_page_with_its_verdict(capsys, rankshim, tmp_path, options):
+    run([rankshim, f"--report={tmp_path}/report.json", *options, "--", "true"], clean_environment())
     report = f"{tmp_path}/report.json"
     shown = page(capsys, report)
     assert shown.all("p")[0] == "not started, 1 node"
@@ -272,8 +278,9 @@ def test_what_was_never_started_is_a_page_with_its_verdict(capsys, tmp_path, opt
     traced(capsys, report)
 
 
-def test_restarted_workers_say_that_their_bar_has_all_attempts(capsys, tmp_path):
-    job = Job(tmp_path, 1, ["sh", "-c", "exit $LOCAL_RANK"], "--max-restarts=1").wait()
+def test_restarted_workers_say_that_their_bar_has_all_attempts(capsys, rankshim, tmp_path):
+    job = Job(rankshim, tmp_path, 1, ["sh", "-c", "exit $LOCAL_RANK"], "--max-restarts=1")
+    assert job.wait() == [1]
     (bar,) = bars(traced(capsys, *job.paths), 1, "worker 1 (rank 1)")
     assert bar["args"]["restarts"].startswith("1;")
 
@@ -305,11 +312,13 @@ def test_a_large_job_is_a_page_that_can_be_read(capsys, linked):
     assert len(named(traced(capsys, path), "process_name")) == 4096
 
 
-@pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="PyTorch is not installed")
-def test_torchruns_worker_is_marked_with_its_exception(capsys, tmp_path):
+def test_torchruns_worker_is_marked_with_its_exception(capsys, rankshim, tmp_path):
+    if importlib.util.find_spec("torch") is None:
+        cannot("PyTorch is not installed (scripts/setup puts it into .venv)")
     (tmp_path / "train.py").write_text("import os, time\nif os.environ['RANK'] == '1': raise ValueError('boom')\ntime.sleep(1000)\n")
-    done = run([RANKSHIM, f"--report={tmp_path}/report.json", "--nproc-per-node=2", "--", "train.py"], tmp_path, OMP_NUM_THREADS="1")
-    assert done.returncode == 1, done.stdout
+    done = run([rankshim, f"--report={tmp_path}/report.json", "--nproc-per-node=2", "--", f"{tmp_path}/train.py"],
+               clean_environment({"OMP_NUM_THREADS": "1"}), timeout=LONGEST)
+    assert done.code == 1, done.transcript()
     events = traced(capsys, f"{tmp_path}/report.json")
     assert rows(events, 1) == ["phases", "worker 0 (rank 0)", "worker 1 (rank 1)"]
     assert {"launch", "run"} <= {bar["name"] for bar in bars(events, 1, "phases")}
