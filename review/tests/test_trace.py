@@ -278,13 +278,6 @@ def test_what_was_never_started_is_a_page_with_its_verdict(capsys, rankshim, tmp
     traced(capsys, report)
 
 
-def test_restarted_workers_say_that_their_bar_has_all_attempts(capsys, rankshim, tmp_path):
-    job = Job(rankshim, tmp_path, 1, ["sh", "-c", "exit $LOCAL_RANK"], "--max-restarts=1")
-    assert job.wait() == [1]
-    (bar,) = bars(traced(capsys, *job.paths), 1, "worker 1 (rank 1)")
-    assert bar["args"]["restarts"].startswith("1;")
-
-
 def test_the_attempts_of_a_job_follow_each_other_in_a_row(capsys, linked):
     """`attempt` and `past_attempts` as docs/report.md has them; each attempt has its own phases of the same names."""
     text = pathlib.Path(linked[1]).read_text()
@@ -312,11 +305,11 @@ def test_a_large_job_is_a_page_that_can_be_read(capsys, linked):
     assert len(named(traced(capsys, path), "process_name")) == 4096
 
 
-def test_torchruns_worker_is_marked_with_its_exception(capsys, rankshim, tmp_path):
+def test_torchruns_worker_is_marked_with_its_exception_and_says_that_it_was_restarted(capsys, rankshim, tmp_path):
     if importlib.util.find_spec("torch") is None:
         cannot("PyTorch is not installed (scripts/setup puts it into .venv)")
     (tmp_path / "train.py").write_text("import os, time\nif os.environ['RANK'] == '1': raise ValueError('boom')\ntime.sleep(1000)\n")
-    done = run([rankshim, f"--report={tmp_path}/report.json", "--nproc-per-node=2", "--", f"{tmp_path}/train.py"],
+    done = run([rankshim, f"--report={tmp_path}/report.json", "--nproc-per-node=2", "--max-restarts=1", "--", f"{tmp_path}/train.py"],
                clean_environment({"OMP_NUM_THREADS": "1"}), timeout=LONGEST)
     assert done.code == 1, done.transcript()
     events = traced(capsys, f"{tmp_path}/report.json")
@@ -324,6 +317,8 @@ def test_torchruns_worker_is_marked_with_its_exception(capsys, rankshim, tmp_pat
     assert {"launch", "run"} <= {bar["name"] for bar in bars(events, 1, "phases")}
     (mark,) = [event for event in events if event["ph"] == "i"]
     assert mark["name"].endswith("worker 1 (rank 1), failed first: exit code 1, ValueError: boom")
+    (bar,) = bars(events, 1, "worker 1 (rank 1)")
+    assert bar["args"]["restarts"].startswith("1;")
 
 
 @pytest.mark.parametrize(("time", "text"), [(0, "0 ms"), (12_000, "12 ms"), (1_500, "1.5 ms"), (999_900, "999.9 ms"),
