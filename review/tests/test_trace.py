@@ -259,6 +259,17 @@ def test_a_stop_is_marked_as_one(capsys, rankshim, tmp_path):
     assert page(capsys, *job.paths).all("p")[0] == "stopped, 1 node"
 
 
+def test_a_node_that_was_asked_to_stop_is_marked_as_such_whichever_report_tells_it(capsys, rankshim, tmp_path):
+    job = Job(rankshim, tmp_path, 2, ["sh", "-c", "echo UP; exec sleep 1000"], "--link=on", workers=1)
+    for node in job.nodes:
+        node.wait_line("UP")
+    job.nodes[1].signal(signal.SIGTERM)
+    assert job.wait() == [76, 143]
+    for paths, words in ((job.paths[:1], ") was asked to stop"), (job.paths, ") was stopped first")):
+        (mark,) = [event for event in traced(capsys, *paths) if event["ph"] == "i"]
+        assert mark["pid"] == 2 and mark["name"].startswith("node 1 (host ") and mark["name"].endswith(words), mark
+
+
 def test_a_program_is_one_row(capsys, rankshim, tmp_path):
     run([rankshim, f"--report={tmp_path}/report.json", "--", "sh", "-c", "sleep 0.05; exit 3"], clean_environment())
     events = traced(capsys, f"{tmp_path}/report.json")
