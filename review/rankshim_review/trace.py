@@ -184,12 +184,11 @@ def _mark(lanes: Sequence[Lane], first: Report) -> Mark:
     told = next((number for number, lane in enumerate(lanes) if lane.source is not first and isinstance(lane.source, KnownNode)
                  and lane.rows[0].is_cause and first.cause and first.cause.who == "node"), None)
     number = told if told is not None else next(number for number, lane in enumerate(lanes) if lane.source is first)
-    if told is not None and first.cause and first.cause.text.startswith("node "):  # "node 1 (host a) was asked to stop"
-        return Mark(number, 0, first.failed_at, first.cause.text)
-    rows = lanes[number].rows
+    source, rows = lanes[number].source, lanes[number].rows
     row = next((row for row, each in enumerate(rows) if each.is_cause), 0)
-    word = {"stopped": "was stopped", "not started": "was not started"}.get(first.outcome, "failed")
-    who = lanes[number].source.name + (f", {rows[row].name}," if row else "")
+    state = source.outcome if isinstance(source, Report) else source.state
+    word = f"was {state}" if state in ("stopped", "not started", "asked to stop", "lost") else "failed"
+    who = source.name + (f", {rows[row].name}," if row else "")
     what = f"{who} {word} first" if row or len(lanes) > 1 else f"{who} {word}"
     how = ", ".join(filter(None, [rows[row].end if row else "", first.cause.text if first.cause else ""]))
     return Mark(number, row, first.failed_at, f"{what}: {how}" if how else what)

@@ -265,7 +265,7 @@ def test_a_node_that_was_asked_to_stop_is_marked_as_such_whichever_report_tells_
         node.wait_line("UP")
     job.nodes[1].signal(signal.SIGTERM)
     assert job.wait() == [76, 143]
-    for paths, words in ((job.paths[:1], ") was asked to stop"), (job.paths, ") was stopped first")):
+    for paths, words in ((job.paths[:1], ") was asked to stop first: SIGTERM"), (job.paths, ") was stopped first")):
         (mark,) = [event for event in traced(capsys, *paths) if event["ph"] == "i"]
         assert mark["pid"] == 2 and mark["name"].startswith("node 1 (host ") and mark["name"].endswith(words), mark
 
