@@ -145,7 +145,8 @@ def _lane(report: Report, offset: dict[str, float]) -> Lane:
         workers = [worker for worker in report.workers if worker.local_rank == local_rank]
         begin = run.begin if run else report.started
         is_cause = cause is not None and cause.who == "worker" and cause.local_rank == local_rank
-        rows.append(Row(workers[-1].name, workers[-1].how, is_cause, [_worker(workers[-1], begin, report.restarts)]))
+        restarts = 0 if report.past_attempts else report.restarts  # each attempt has its own launcher
+        rows.append(Row(workers[-1].name, workers[-1].how, is_cause, [_worker(workers[-1], begin, restarts)]))
     return Lane(report, rows)
 
 

@@ -289,19 +289,19 @@ def test_what_was_never_started_is_a_page_with_its_verdict(capsys, rankshim, tmp
     traced(capsys, report)
 
 
-def test_the_attempts_of_a_job_follow_each_other_in_a_row(capsys, linked):
-    """`attempt` and `past_attempts` as docs/report.md has them; each attempt has its own phases of the same names."""
-    text = pathlib.Path(linked[1]).read_text()
-    report = content(linked[1])
-    begin, end = report["started"], report["root_cause"]["time"]
-    other = pathlib.Path(linked[1]).with_suffix(".attempts.json")
-    other.write_text(text.replace('"phases":{', '"attempt":1,"past_attempts":[{"attempt":0,"exit_code":137,"verdict":"out of memory",'
-                                  f'"started":"{begin}","ended":"{end}"}}],"phases":{{"meet":0.002,"launch":0.001,"wind-down":0.001,'))
-    events = traced(capsys, str(other))
-    assert rows(events, 1)[:2] == ["phases", "attempts"]
-    past, last = bars(events, 1, "attempts")
-    assert (past["name"], past["args"]["verdict"], last["name"]) == ("attempt 0: exit code 137", "out of memory", "attempt 1")
-    assert [bar["name"] for bar in bars(events, 1, "phases")][:3] == ["meet", "launch", "wind-down"]
+def test_the_attempts_of_a_job_follow_each_other_in_a_row(capsys, rankshim, tmp_path):
+    job = Job(rankshim, tmp_path, 2, ["sh", "-c", "test $RANK != 2 || exit 3; exec sleep 1000"], "--link=on", "--job-restarts=2")
+    assert job.wait() == [76, 3]
+    events = traced(capsys, *job.paths)
+    for process, code in ((1, 76), (2, 3)):
+        assert rows(events, process)[:2] == ["phases", "attempts"]
+        attempts = bars(events, process, "attempts")
+        assert [bar["name"] for bar in attempts] == [f"attempt 0: exit code {code}", f"attempt 1: exit code {code}", "attempt 2"]
+        workers = [bars(events, process, row)[0] for row in rows(events, process)[2:]]
+        assert all(worker["ts"] >= attempts[1]["ts"] + attempts[1]["dur"] for worker in workers), "they are those of the last one"
+        assert all("restarts" not in worker["args"] for worker in workers)
+    (mark,) = [event for event in events if event["ph"] == "i"]
+    assert mark["pid"] == 2 and "worker 0 (rank 2), failed first: exit code 3" in mark["name"]
 
 
 def test_a_large_job_is_a_page_that_can_be_read(capsys, linked):
