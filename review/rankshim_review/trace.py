@@ -102,7 +102,8 @@ def align(reports: Sequence[Report]) -> tuple[list[Report], str, dict[str, dict[
             offset = min(offset, report.failed_at - hub.failed_at)
         offsets[report.path] = {"clock_offset_seconds": offset / SECOND}
         if hub.cause and hub.cause.who == "node" and hub.cause.node_rank == report.node_rank:  # it failed before node 0 knew
-            offsets[report.path]["clock_error_seconds"] = max(0, offset - (report.failed_at - hub.failed_at)) / SECOND
+            rounded = (len(report.phases) + len(hub.phases)) * SECOND // 1000  # each phase, to a millisecond
+            offsets[report.path]["clock_error_seconds"] = (max(0, offset - (report.failed_at - hub.failed_at)) + rounded) / SECOND
         aligned.append(shift(report, -offset))
     return aligned, "All times are by node 0's clock: the clocks are aligned by the moment at which the linked nodes launched.", offsets
 
