@@ -74,8 +74,9 @@ def _statements(text: str) -> list[list[str]]:
     for line in text.splitlines():
         words: list[str] = []
         try:
-            lexer = shlex.shlex(line, posix=True, punctuation_chars=";&|")
+            lexer = shlex.shlex(re.sub(r"(^|\s)#.*", "", line), posix=True, punctuation_chars=";&|")
             lexer.whitespace_split = True
+            lexer.commenters = ""  # a # within a word is a letter
             split = list(lexer)
         except ValueError:  # a quotation that goes on in the next line
             split = line.split()
@@ -95,9 +96,11 @@ def _statement(words: list[str], assigned: dict[str, str]) -> Command:
         name, _, value = words[0].partition("=")
         own[name] = value
         words = words[1:]
-    for at, word in enumerate(words):
-        if base_name(word) == "rankshim":
-            return Command(words[:at], words[at + 1:], own, word)
+    # The last before a `--`: `apptainer exec --bind /opt/rankshim IMAGE /opt/rankshim/rankshim -- train.py`.
+    end = words.index("--") if "--" in words else len(words)
+    for at in reversed(range(end)):
+        if base_name(words[at]) == "rankshim":
+            return Command(words[:at], words[at + 1:], own, words[at])
     return Command(words, environment=own)
 
 

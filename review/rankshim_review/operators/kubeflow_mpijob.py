@@ -53,15 +53,15 @@ def _process(cluster: Cluster, replicas: Field, launcher: Pod, index: int, worke
     asked = option(launcher.command.before, "-np", "-n", "--np", "-c")
     size = int(asked) if asked.isdigit() and int(asked) > 0 else slots * workers
     local = max(1, min(slots, size - index * slots))
-    handed_on = {key: value for key, value in launcher.environment.items() if key.startswith("OMPI_")}
     named = [word.partition("=") for at, word in enumerate(launcher.command.before) if launcher.command.before[at - 1] == "-x"]
-    handed_on.update({name: value if equals else launcher.environment.get(name, "") for name, equals, value in named})
-    pod.environment = {**handed_on, "OMPI_COMM_WORLD_SIZE": str(size), "OMPI_COMM_WORLD_RANK": str(index * slots),
-                       "OMPI_COMM_WORLD_LOCAL_SIZE": str(local), "OMPI_COMM_WORLD_LOCAL_RANK": "0",
-                       "OMPI_COMM_WORLD_NODE_RANK": "0", "PMIX_NAMESPACE": f"prterun-{job}-launcher-1@1"}
-    # The hostfile is the launcher's; what rankshim reads of it on a worker is what Open MPI's own variables say.
-    pod.environment.pop("OMPI_MCA_orte_default_hostfile", None)
-    pod.environment["OMPI_MCA_orte_node_regex"] = f"{job}-launcher,{job}-worker-[1:0-{workers - 1}].{job}.{namespace}.svc@0(1)"
+    handed_on = {name: value if equals else launcher.environment.get(name, "") for name, equals, value in named}
+    pod.environment = {
+        "K_MPI_JOB_ROLE": "worker", "OMPI_MCA_orte_default_hostfile": "/etc/mpi/hostfile",  # which the launcher alone has
+        "OMPI_MCA_orte_node_regex": f"{job}-launcher,{job}-worker-[1:0-{workers - 1}].{job}.{namespace}.svc@0({workers + 1})",
+        "OMPI_COMM_WORLD_SIZE": str(size), "OMPI_COMM_WORLD_RANK": str(index * slots),
+        "OMPI_COMM_WORLD_LOCAL_SIZE": str(local), "OMPI_COMM_WORLD_LOCAL_RANK": "0", "OMPI_COMM_WORLD_NODE_RANK": "0",
+        "PMIX_HOSTNAME": f"{job}-worker-{index}", "PMIX_NAMESPACE": "1", **handed_on,
+    }
     pod.command = Command([], launcher.command.after, {}, launcher.command.rankshim)
     pod.container, pod.bypasses = launcher.container, False
     return pod
