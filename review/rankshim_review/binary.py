@@ -74,6 +74,10 @@ class Binary:
         """The options that take a value, as the binary lists them."""
         return set(re.findall(r"^  --([a-z][a-z-]*) \S", self.help, re.M))
 
+    def has_option(self, word: str) -> bool:
+        name = word.partition("=")[0]
+        return name == "--" or re.search(rf"^  {re.escape(name).replace('--', '--(?:[[]no-[]])?', 1)}( |$)", self.help, re.M) is not None
+
     @functools.cached_property
     def subcommands(self) -> set[str]:
         return set(re.findall(r"^(?:usage:|      ) rankshim ([a-z]+)", self.help, re.M))

@@ -12,12 +12,13 @@ import re
 from collections.abc import Callable, Iterator
 
 from .binary import Answer, Binary
-from .command import base_name
-from .pods import Cluster, Pod, Workload
+from .command import base_name, option
+from .pods import ENTRYPOINT, Cluster, Pod, Workload
 from .source import Field
 
 # docs/signals-and-ends.md: wrong usage, a wrong configuration, a command that cannot be executed or is not there.
 NEVER_HEAL = "64, 78, 126 and 127"
+MATTERS = "RANK|NODES|WORLD|MASTER|PET_|SIZE|all variables"  # names of variables that rankshim may read
 POD_GRACE = 30  # Kubernetes API, PodSpec.terminationGracePeriodSeconds
 COMPOSE_GRACE = 10  # compose-spec, stop_grace_period
 
@@ -44,9 +45,11 @@ class Reviewed:
         """What the table shows in a column."""
         fact = self.answer.fact
         if not self.answer.document:
-            return "refused" if column == "node rank" else ""
+            refused = "not known" if self.pod.bypasses else "refused"
+            return refused if column == "node rank" else self.launcher() if column == "launcher" else ""
         if column == "node rank":
-            return fact("node_rank") or (f"process {fact('rank')}" if fact("rank") else "torch's")
+            by_torch = "torch's" if fact("rdzv_endpoint") else "none"
+            return fact("node_rank") or (f"process {fact('rank')}" if fact("rank") else by_torch)
         if column == "launcher":
             return self.launcher()
         return {"nnodes": fact("nnodes"), "workers": fact("nproc_per_node") or fact("local_world_size"), "port": self.port(),
@@ -58,6 +61,8 @@ class Reviewed:
     def launcher(self) -> str:
         document, words = self.answer.document, [str(word) for word in self.answer.document.get("command", [])]
         own = base_name(words[0]) if words else ""
+        if self.pod.command.rankshim == ENTRYPOINT and not words:
+            return "the image's"
         if self.pod.bypasses:
             return f"{base_name(self.pod.command.before[0]) if self.pod.command.before else '?'}, without rankshim"
         if document.get("workers"):
@@ -87,15 +92,12 @@ def check(workload: Workload, reviewed: list[Reviewed], cluster: Cluster, binary
 
 
 def _once(found: list[Finding]) -> list[Finding]:
-    """One line for what several pods have in common; errors first, then by line."""
-    same: dict[tuple[str, str, str, int, str], list[str]] = {}
+    """One line for what several pods have in common, but for their numbers; errors first, then by line."""
+    same: dict[tuple[str, str, str, int, str], list[Finding]] = {}
     for each in found:
-        text = each.text.replace(each.pod, "POD") if each.pod else each.text
-        same.setdefault((each.level, each.check, each.file, each.line, text), []).append(each.pod)
-    merged = []
-    for (level, name, file, line, text), pods in same.items():
-        pod = pods[0] + (f" and {len(pods) - 1} more" if len(pods) > 1 else "")
-        merged.append(Finding(level, name, file, line, text.replace("POD", pods[0]) if pods[0] else text, pod))
+        same.setdefault((each.level, each.check, each.file, each.line, re.sub("[0-9]+", "#", each.text)), []).append(each)
+    merged = [dataclasses.replace(each[0], pod=each[0].pod + (f" and {len(each) - 1} more" if len(each) > 1 else ""))
+              for each in same.values()]
     return sorted(merged, key=lambda each: (each.level != "error", each.file, each.line))
 
 
@@ -103,13 +105,13 @@ Said = Iterator["tuple[str, Field, str]"]
 
 
 def refused(workload: Workload, each: Reviewed, cluster: Cluster, binary: Binary) -> Said:
-    """What the binary itself says: it exits with 78 there."""
+    """What the binary itself says: it exits with 78 there. Without rankshim nothing refuses."""
+    if each.pod.bypasses:
+        return
+    hidden = [name for _, name in each.pod.unknown if re.search(MATTERS, name)]
     for error in each.answer.errors:
-        hint = ""
-        if each.pod.unknown:
-            hint = f" (not known here: {', '.join(name for _, name in each.pod.unknown[:3])})"
-        # Without rankshim nothing refuses: the pod starts, and is as wrong.
-        yield ("warning" if each.pod.bypasses else "error"), _command(each.pod), error + hint
+        hint = f" (but what {' and '.join(hidden[:3])} will be is not known here)" if hidden else ""
+        yield "warning" if hidden else "error", _command(each.pod), error + hint
     for warning in each.answer.document.get("warnings", []):
         # What is in the image is not known here.
         if not re.search("cannot be read|in PATH|No such file|not found", str(warning)):
@@ -130,8 +132,9 @@ def bypass(workload: Workload, each: Reviewed, cluster: Cluster, binary: Binary)
     if not pod.bypasses or workload.nodes < 2:
         return
     place = _command(pod)
-    filled = [str(word) for word in each.answer.document.get("command", [])]
-    lacks = [word for word in filled if re.match("--nnodes=", word)] and not any(re.match("--nnodes", word) for word in words)
+    is_torchrun = any(re.search(r"(^|/)torchrun$|^torch\.distributed\.(run|launch)$", word) for word in words)
+    # What a shell puts in is not known.
+    lacks = is_torchrun and option(words, "--nnodes") in ("", "1", "1:1") and not any("$" in word for word in words)
     reads_nnodes = any(re.fullmatch(r"dist_(train|test)\.sh", base_name(word)) for word in words)
     why = "the script starts no rankshim" if workload.kind == "Slurm job" else \
         "the command bypasses the image's ENTRYPOINT, so rankshim does not run"
@@ -164,7 +167,8 @@ def master(workload: Workload, each: Reviewed, cluster: Cluster, binary: Binary)
         return
     service = cluster.named("Service", parent, namespace)
     if service is None:
-        yield "warning", place, f"no Service in these files makes the master's name {name}: a headless Service named {parent} " \
+        own = each.pod.spec.get("subdomain")
+        yield "warning", own if own else place, f"no Service in these files makes the master's name {name}: a headless Service named {parent} " \
             "has to exist in the namespace"
     elif service.get("spec", "clusterIP").value != "None":
         yield "warning", service.get("spec"), f"the Service {parent} is not headless, so the master's name {name} does not " \
@@ -199,7 +203,7 @@ def grace(workload: Workload, each: Reviewed, cluster: Cluster, binary: Binary) 
         given = float(field.number(POD_GRACE, 10**9))
     if given is not None and given <= wanted:
         yield "warning", field if field else _command(each.pod), f"{name} is {given:g} s{'' if field else ' by default'}, and " \
-            f"--grace is {wanted:g} s: the pod is killed before rankshim could save or report anything"
+            f"--grace is {wanted:g} s: it is killed before rankshim could save or report anything"
 
 
 def shared_memory(workload: Workload, each: Reviewed, cluster: Cluster, binary: Binary) -> Said:
@@ -231,8 +235,8 @@ def restarts(workload: Workload, each: Reviewed, cluster: Cluster, binary: Binar
             yield "warning", field, f"{by_itself[policy]} repeats {NEVER_HEAL} too, which never heal, without a limit: {better}"
     if attempts.isdigit() and int(attempts) > 0:
         if policy in by_itself:
-            yield "warning", field, f"{by_itself[policy]} starts the container again beside --job-restarts={attempts}: each new " \
-                "start counts from 0, and the other nodes do not wait for it; restartPolicy: Never"
+            yield "warning", field, f"{by_itself[policy]} starts the container again when the --job-restarts={attempts} of " \
+                "rankshim are used up, and they count from 0 then; restartPolicy: Never"
         elif policy == "exitcode" and "peer" not in each.settings.get("exit-map", "") \
                 and "76" not in each.settings.get("exit-map", ""):
             yield "warning", field, f"ExitCode fails the job on 1 to 127, and after --job-restarts={attempts} the other nodes " \
@@ -285,7 +289,7 @@ def probe(workload: Workload, each: Reviewed, cluster: Cluster, binary: Binary) 
 def unknown(workload: Workload, each: Reviewed, cluster: Cluster, binary: Binary) -> Said:
     """Variables of a ConfigMap or Secret that is not in these files, if rankshim could read them."""
     for field, name in each.pod.unknown:
-        if re.search("RANK|NODES|WORLD|MASTER|PET_|SIZE|all variables", name):
+        if re.search(MATTERS, name):
             yield "warning", field, f"{name}: its value is not in these files, so what follows from it is not reviewed"
 
 
@@ -295,7 +299,7 @@ PER_POD: tuple[Callable[[Workload, Reviewed, Cluster, Binary], Said], ...] = (
 
 def agree(workload: Workload, reviewed: list[Reviewed]) -> Said:
     """What the nodes of one job would refuse when they meet: docs/whole-job.md, "They agree"."""
-    known = [each for each in reviewed if each.answer.document and not each.pod.bypasses]
+    known = [each for each in reviewed if each.answer.document and not each.pod.bypasses and not each.is_alone()]
     if workload.nodes < 2 or len(known) < 2:
         return
     ranks = collections.defaultdict(list)

@@ -10,6 +10,7 @@ from .binary import ADDRESS
 from .command import Command, base_name, expand, parse
 from .source import Field
 
+ENTRYPOINT = "the image's ENTRYPOINT"  # which may be rankshim
 COMPLETION_INDEX = "batch.kubernetes.io/job-completion-index"
 # The files in /dev by which rankshim counts the devices of a resource (shim/node/accelerators.cpp).
 DEVICES = (
@@ -19,6 +20,7 @@ DEVICES = (
     (r"cambricon\.com/(mlu|vmlu).*", "cambricon_dev"),
     (r"mthreads\.com/v?gpu", "mtgpu."),
 )
+MOST_DEVICES = 256  # each is a file
 OTHER_DEVICES = r"(amd\.com/gpu|gpu\.intel\.com/.*|google\.com/tpu|aws\.amazon\.com/neuron.*)"
 
 
@@ -131,9 +133,8 @@ def make_pod(  # what a controller changes, by name
            for key in ("command", "args")}
     words = [expand(word, pod.environment) for key in ("command", "args") for word in has[key].words()]
     pod.command = parse(words, pod.environment)
-    if not pod.command.rankshim and not has["command"]:  # the image's ENTRYPOINT, which may be rankshim
-        after = pod.command.before
-        pod.command = Command([], after if not after or after[0].startswith("-") else ["--", *after], {}, "ENTRYPOINT")
+    if not pod.command.rankshim and not has["command"]:
+        pod.command = Command([], pod.command.before, {}, ENTRYPOINT)
     pod.bypasses = not pod.command.rankshim
     return pod
 
@@ -160,12 +161,10 @@ def _texts(field: Field) -> dict[str, str]:
 def _devices(pod: Pod, resources: Field) -> None:
     for part in ("limits", "requests"):
         for key, value in resources.get(part).items():
-            count = value.number(0, 64) if re.fullmatch("[0-9]+", value.text()) else 0
-            for pattern, file in DEVICES:
-                if re.fullmatch(pattern, key.lower()) and count:
-                    pod.devices[file] = max(count, pod.devices.get(file, 0))
-            if re.fullmatch(OTHER_DEVICES, key.lower()) and count:
-                pod.has_devices = True
+            file = next((file for pattern, file in DEVICES if re.fullmatch(pattern, key.lower())), None)
+            if file and value.number(0, 10**6):
+                pod.devices[file] = max(min(value.number(0, 10**6), MOST_DEVICES), pod.devices.get(file, 0))
+            pod.has_devices = pod.has_devices or re.fullmatch(OTHER_DEVICES, key.lower()) is not None
     pod.has_devices = pod.has_devices or bool(pod.devices) or bool(pod.spec.get("resourceClaims"))
 
 

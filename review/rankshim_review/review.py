@@ -24,7 +24,7 @@ from .operators import (
     statefulset,
     volcano,
 )
-from .pods import Cluster, Workload
+from .pods import ENTRYPOINT, Cluster, Pod, Workload
 from .report import FORMATS, Job, printable
 from .source import LARGEST_FILE, Field, Mistake, documents
 
@@ -179,7 +179,7 @@ def _trains(workload: Workload) -> bool:
     """Whether rankshim is in it, or should be: a Deployment of something else is nobody's training."""
     if workload.kind in ALWAYS:
         return bool(workload.pods)
-    starts = any(pod.command.rankshim not in ("", "ENTRYPOINT") for pod in workload.pods)
+    starts = any(pod.command.rankshim not in ("", ENTRYPOINT) for pod in workload.pods)
     torch = any(re.search(r"torchrun|torch\.distributed|dist_train\.sh", " ".join(pod.command.before + pod.command.after))
                 for pod in workload.pods)
     ranks = any({"NNODES", "WORLD_SIZE", "MASTER_ADDR", "LWS_GROUP_SIZE", "PET_NNODES"} & set(pod.environment) and
@@ -193,12 +193,24 @@ def _review(workload: Workload, binary: Binary, most: int) -> list[Reviewed]:
     made = []
     for pod in workload.pods:
         environment = {**pod.environment, **pod.command.environment}
-        arguments = pod.command.after if pod.command.rankshim else ["--", *pod.command.before]
-        if arguments == ["--"]:
-            arguments = []
+        arguments = _arguments(pod, binary)
         arguments = [expand(word, environment) for word in arguments]
         if arguments and arguments[0] in binary.subcommands:
             continue  # `rankshim wait`, `rankshim install`: it starts nothing
         answer = binary.explain(arguments, environment, host=pod.host, domain=pod.domain, devices=pod.devices, files=pod.files)
         made.append(Reviewed(pod, answer, binary.settings(arguments, environment) if pod.command.rankshim else {}))
     return made
+
+
+def _arguments(pod: Pod, binary: Binary) -> list[str]:
+    """What stands behind `rankshim explain`."""
+    command = pod.command
+    if not command.rankshim:
+        return ["--", *command.before] if command.before else []
+    if command.rankshim == ENTRYPOINT and command.after:
+        first = command.after[0]
+        if not first.startswith("-"):
+            return command.after if first in binary.subcommands else ["--", *command.after]
+        if not binary.has_option(first):  # of a script that the ENTRYPOINT names
+            return []
+    return command.after

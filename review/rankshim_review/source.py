@@ -106,6 +106,8 @@ class Field:
 
     def mistake(self, text: str) -> Mistake:
         shown = repr(self.value)
+        if isinstance(self.value, str) and re.search(r"\$|\{\{|<.*>", self.value):
+            text += " (a template? fill it in first)"
         return Mistake(self.file, self.line, f"{self.path or 'the document'} is {shown[:40]}"
                        f"{'…' if len(shown) > 40 else ''}: {text}")
 
@@ -146,6 +148,14 @@ class _Loader(_Base):  # type: ignore[misc]
         made.extend(self.construct_object(entry) for entry in node.value)
 
 
+def _untagged(loader: Any, _: str, node: Any) -> Any:
+    """Of a tag that is not YAML's own (CloudFormation's !Ref): what is behind it."""
+    if isinstance(node, yaml.ScalarNode):
+        return node.value
+    return (loader.make_map if isinstance(node, yaml.MappingNode) else loader.make_list)(node)
+
+
+_Loader.add_multi_constructor("", _untagged)
 _Loader.add_constructor("tag:yaml.org,2002:map", _Loader.make_map)
 _Loader.add_constructor("tag:yaml.org,2002:seq", _Loader.make_list)
 _Loader.yaml_implicit_resolvers = {

@@ -11,7 +11,7 @@ import re
 import shlex
 
 from ..command import Command, parse
-from ..pods import Cluster, Pod, Workload
+from ..pods import ENTRYPOINT, Cluster, Pod, Workload
 from ..source import Field
 
 
@@ -49,7 +49,7 @@ def _service(name: str, service: Field) -> Pod:
         installs = words[:1] == ["install"] and service.get("image").text().rpartition("/")[2].startswith("rankshim")
         trains = {"NNODES", "NODE_RANK", "RANK"} & set(environment)
         if trains or installs:
-            found = Command([], words if installs or not words or words[0].startswith("-") else ["--", *words], {}, "ENTRYPOINT")
+            found = Command([], words, {}, ENTRYPOINT)
     devices = {}
     for device in service.get("deploy", "resources", "reservations", "devices").entries():
         count = device.get("count")

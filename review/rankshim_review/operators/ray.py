@@ -6,7 +6,7 @@ command by `ray start`, unless the annotation ray.io/overwrite-container-cmd is 
 
 from __future__ import annotations
 
-from ..pods import Cluster, Workload, make_pod
+from ..pods import ENTRYPOINT, Cluster, Workload, make_pod
 from ..source import Field
 
 
@@ -27,11 +27,11 @@ def workload(cluster: Cluster, document: Field) -> Workload:
                  f"{service}:6379", "RAY_USAGE_STATS_KUBERAY_IN_USE": "1"}
         if role != "head":
             added.update({"FQ_RAY_IP": service, "RAY_IP": f"{name}-head-svc"})
-        if not count:
+        if not count or not template:
             continue
         pod = make_pod(cluster, template, f"{name}-{role}-x7k2p", namespace=namespace, added=added.items())
         made.pods.append(pod)
-        if pod.command.rankshim not in ("", "ENTRYPOINT") and not own_command:
+        if pod.command.rankshim not in ("", ENTRYPOINT) and not own_command:
             made.notes.append((pod.container.get("command"), "KubeRay replaces this command by `ray start`, so rankshim does not "
                                "run; set the annotation ray.io/overwrite-container-cmd: \"true\""))
     return made

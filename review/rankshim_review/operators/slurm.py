@@ -28,15 +28,16 @@ def workload(file: str, text: str) -> Workload:
                 options += shlex.split(written[len("#SBATCH"):], comments=True)
             except ValueError as error:
                 raise Mistake(file, number, f"this #SBATCH line cannot be read: {error}") from None
-        elif written and not written.startswith("#") and re.search(r"(^|[\s/])rankshim(\s|$)", written):
-            line = number
+        elif not written.startswith("#") and (found := re.search(r"(?:^|[\s/])(rankshim|srun)(?:\s|$)", written)):
+            line = number if found[1] == "rankshim" or line == 1 else line
     command = script("\n".join(each for each in text.splitlines() if not each.startswith("#")), {})
     in_step = any(base_name(word) == "srun" for word in command.before)
     on_srun = command.before if in_step else []
     name = option(options, "--job-name", "-J") or "job"
 
     def asked(*names: str, default: int) -> int:
-        found = option(on_srun, *names) or option(options, *names)
+        found = option(on_srun, *names)
+        found = option(options, *names) if not found or "$" in found else found
         found = found.rpartition("-")[2] or found  # --nodes=MIN-MAX
         if not found:
             return default
