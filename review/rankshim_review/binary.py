@@ -115,7 +115,8 @@ class Binary:
         """Runs the binary as the pod would, to its end."""
         self._count += 1
         root = pathlib.Path(self._folder.name) / str(self._count)
-        own = f"{ADDRESS}\t{f'{host}.{domain} ' if domain else ''}{host}\n"
+        short = host[:-len(domain) - 1] if domain and host.endswith(f".{domain}") else host  # setHostnameAsFQDN
+        own = f"{ADDRESS}\t{f'{short}.{domain} ' if domain else ''}{short}\n"
         made = {"/etc/hosts": f"127.0.0.1\tlocalhost\n{own}", **(files or {})}
         made.update({f"/dev/{name}{index}": "" for name, count in (devices or {}).items() for index in range(count)})
         for path, text in made.items():

@@ -99,6 +99,9 @@ def make_pod(  # what a controller changes, by name
     on_host = spec.get("hostNetwork").flag()
     host = spec.get("hostname").text() or hostname or name
     domain = spec.get("subdomain").text() or subdomain
+    domain = f"{domain}.{namespace}.svc.cluster.local" if domain else ""
+    if domain and spec.get("setHostnameAsFQDN").flag():
+        host = f"{host}.{domain}"
     if on_host:  # the machine's name
         host, domain = spec.get("nodeName").text(f"machine-of-{name}"), ""
     metadata = {
@@ -106,7 +109,7 @@ def make_pod(  # what a controller changes, by name
         "labels": {**_texts(template.get("metadata", "labels")), **(labels or {})},
         "annotations": {**_texts(template.get("metadata", "annotations")), **(annotations or {})},
     }
-    pod = Pod(name, host, f"{domain}.{namespace}.svc.cluster.local" if domain else "", {}, Command([]), box, spec,
+    pod = Pod(name, host, domain, {}, Command([]), box, spec,
               files=dict(files or {}))
     resources = override.get("resourcesPerNode") if override is not None and override.get("resourcesPerNode") else \
         box.get("resources")
