@@ -65,6 +65,8 @@ class Binary:
                                        env={}).stdout
         except (OSError, subprocess.SubprocessError) as error:
             raise Unusable(f"{path} is no rankshim that runs here: {error}") from None
+        if "rankshim explain" not in self.help:
+            raise Unusable(f"{path} is no rankshim: it has no subcommand explain")
 
     def close(self) -> None:
         self._folder.cleanup()
@@ -98,8 +100,11 @@ class Binary:
 
     def explain(self, arguments: list[str], environment: dict[str, str], *, host: str, domain: str = "",
                 devices: dict[str, int] | None = None, files: dict[str, str] | None = None) -> Answer:
-        done = self.run(["explain", "--format", "json", *arguments], environment, host=host, domain=domain,
-                        devices=devices, files=files)
+        try:
+            done = self.run(["explain", "--format", "json", *arguments], environment, host=host, domain=domain,
+                            devices=devices, files=files)
+        except OSError as error:  # E2BIG: variables with the names of thousands of hosts
+            return Answer({}, [f"the kernel does not start a container with these variables: {error.strerror}"])
         try:
             document = json.loads(done.stdout)
         except ValueError:

@@ -94,8 +94,10 @@ def check(workload: Workload, reviewed: list[Reviewed], cluster: Cluster, binary
 def _once(found: list[Finding]) -> list[Finding]:
     """One line for what several pods have in common, but for their numbers; errors first, then by line."""
     same: dict[tuple[str, str, str, int, str], list[Finding]] = {}
+    names = "|".join(re.escape(name) for name in sorted({each.pod for each in found if each.pod}, key=len, reverse=True))
     for each in found:
-        same.setdefault((each.level, each.check, each.file, each.line, re.sub("[0-9]+", "#", each.text)), []).append(each)
+        alike = re.sub("[0-9]+", "#", re.sub(rf"\b({names})\b", "POD", each.text) if names else each.text)
+        same.setdefault((each.level, each.check, each.file, each.line, alike), []).append(each)
     merged = [dataclasses.replace(each[0], pod=each[0].pod + (f" and {len(each) - 1} more" if len(each) > 1 else ""))
               for each in same.values()]
     return sorted(merged, key=lambda each: (each.level != "error", each.file, each.line))
@@ -336,7 +338,7 @@ def differs(reviewed: list[Reviewed], column: str) -> set[int]:
 
 
 def _command(pod: Pod) -> Field:
-    for key in ("command", "args", "entrypoint"):
+    for key in ("entrypoint", "command", "args"):
         field = pod.container.get(key) if isinstance(pod.container.value, dict) else None
         if field:
             return field

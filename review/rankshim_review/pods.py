@@ -57,21 +57,23 @@ class Workload:
     notes: list[tuple[Field, str]] = dataclasses.field(default_factory=list)
 
 
-@dataclasses.dataclass(frozen=True)
 class Cluster:
     """All documents, for what one says of another."""
 
-    documents: Sequence[Field]
+    def __init__(self, documents: Sequence[Field]) -> None:
+        self._kinds: dict[str, list[Field]] = {}
+        for document in documents:
+            self._kinds.setdefault(str(document.get("kind").value), []).append(document)
 
     def named(self, kind: str, name: str, namespace: str | None = None) -> Field | None:
-        for document in self.documents:
-            if document.get("kind").value == kind and document.get("metadata", "name").value == name:
-                if namespace is None or document.get("metadata", "namespace").text("default") == namespace:
-                    return document
+        for document in self.of_kind(kind):
+            if document.get("metadata", "name").value == name and \
+                    namespace in (None, document.get("metadata", "namespace").text("default")):
+                return document
         return None
 
     def of_kind(self, kind: str) -> list[Field]:
-        return [document for document in self.documents if document.get("kind").value == kind]
+        return self._kinds.get(kind, [])
 
 
 def shown(count: int) -> list[int]:

@@ -218,7 +218,8 @@ def test_a_manifest_makes_the_recorded_environment(name):
 def test_the_binary_finds_in_the_pod_what_was_expected_of_the_recording(name, binary):
     manifest, index = MADE[name]
     pod = pods(manifest)[index]
-    answer = binary.explain([], pod.environment, host=pod.host, domain=pod.domain, devices=pod.devices, files=pod.files)
+    opt_in = {"RANKSHIM_PLATFORM": "statefulset"} if name.startswith("statefulset") else {}
+    answer = binary.explain([], {**pod.environment, **opt_in}, host=pod.host, domain=pod.domain, devices=pod.devices, files=pod.files)
     wanted = dict(re.findall(r"^(nnodes|node_rank|master_addr): (\S+) ", (TESTDATA / name).read_text().partition("=>")[2], re.M))
     for fact, value in wanted.items() if answer.document else ():
         assert answer.fact(fact) in (value, ""), fact
