@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
+import importlib
 import sys
 
 
 def main() -> int:
     arguments = sys.argv[1:]
     try:
-        if arguments[:1] == ["trace"]:
-            from .trace import main as trace
-            return trace(arguments[1:])
-        if arguments[:1] == ["collect"]:
-            from .collect import main as collect
-            return collect(arguments[1:])
-        from .review import main as review
-        return review(arguments)
+        if arguments[:1] in (["trace"], ["collect"]):
+            return int(importlib.import_module(f".{arguments[0]}", __package__).main(arguments[1:]))
+        return int(importlib.import_module(".review", __package__).main(arguments))
     except ModuleNotFoundError as error:
         if error.name not in ("yaml", "rich"):
             raise

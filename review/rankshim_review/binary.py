@@ -36,7 +36,7 @@ def find() -> str:
         if found is None:
             raise Unusable("no rankshim in PATH: install the wheel, or name the binary with --rankshim") from None
         return found
-    return str(find_rankshim())
+    return find_rankshim()
 
 
 @dataclasses.dataclass(frozen=True)

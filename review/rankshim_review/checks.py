@@ -76,7 +76,7 @@ class Reviewed:
     def is_alone(self) -> bool:
         """One node, and not because its user said so outright."""
         source = self.answer.source("nnodes")
-        by_user = source.startswith(("option", "config")) or source.startswith("env RANKSHIM_")
+        by_user = source.startswith(("option", "config", "env RANKSHIM_"))
         return bool(self.answer.document) and self.answer.fact("nnodes") == "1" and not by_user
 
 
@@ -170,8 +170,8 @@ def master(workload: Workload, each: Reviewed, cluster: Cluster, binary: Binary)
     service = cluster.named("Service", parent, namespace)
     if service is None:
         own = each.pod.spec.get("subdomain")
-        yield "warning", own if own else place, f"no Service in these files makes the master's name {name}: a headless Service named {parent} " \
-            "has to exist in the namespace"
+        yield "warning", own if own else place, f"no Service in these files makes the master's name {name}: a " \
+            f"headless Service named {parent} has to exist in the namespace"
     elif service.get("spec", "clusterIP").value != "None":
         yield "warning", service.get("spec"), f"the Service {parent} is not headless, so the master's name {name} does not " \
             "exist: set clusterIP: None"

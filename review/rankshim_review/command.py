@@ -59,7 +59,8 @@ def script(text: str, environment: dict[str, str]) -> Command:
         known = {**environment, **assigned}
         words = [string.Template(word).safe_substitute(known) if "$" in word else word for word in words]
         if words[0] in ("export", "declare", "local") or all(_ASSIGNMENT.match(word) for word in words):
-            assigned.update(word.split("=", 1) for word in words if _ASSIGNMENT.match(word) and "$" not in word)
+            pairs = (word.partition("=") for word in words if _ASSIGNMENT.match(word) and "$" not in word)
+            assigned.update({name: value for name, _, value in pairs})
             continue
         found = _statement(words, assigned)
         if found.rankshim:

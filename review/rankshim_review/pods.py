@@ -106,7 +106,7 @@ def make_pod(  # what a controller changes, by name
         host = f"{host}.{domain}"
     if on_host:  # the machine's name
         host, domain = spec.get("nodeName").text(f"machine-of-{name}"), ""
-    metadata = {
+    metadata: dict[str, object] = {
         "name": name, "namespace": namespace,
         "labels": {**_texts(template.get("metadata", "labels")), **(labels or {})},
         "annotations": {**_texts(template.get("metadata", "annotations")), **(annotations or {})},

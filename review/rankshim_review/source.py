@@ -187,14 +187,13 @@ def _one_line(file: str, text: str) -> Iterator[None]:
 
 def _check_size(file: str, text: str) -> None:
     """Before anything is built of it: how deep it is, and how much."""
-    depth = nodes = 0
-    for event in yaml.parse(text, _Base):
-        line = event.start_mark.line + 1
+    depth = 0
+    for nodes, event in enumerate(yaml.parse(text, _Base)):
+        line = event.start_mark.line + 1 if event.start_mark else 1
         if isinstance(event, yaml.CollectionStartEvent):
             depth += 1
         elif isinstance(event, yaml.CollectionEndEvent):
             depth -= 1
-        nodes += 1
         if depth > DEEPEST:
             raise Mistake(file, line, f"this is nested more than {DEEPEST} deep")
         if nodes > MOST_NODES:

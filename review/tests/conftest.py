@@ -4,7 +4,6 @@ import os
 import pathlib
 
 import pytest
-
 from rankshim_review.binary import Binary, Unusable
 
 REPOSITORY = pathlib.Path(__file__).resolve().parents[2]

@@ -5,7 +5,6 @@ import pathlib
 import re
 
 import pytest
-
 from rankshim_review.checks import PER_POD
 
 REPOSITORY = pathlib.Path(__file__).resolve().parents[2]

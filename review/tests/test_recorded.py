@@ -6,7 +6,6 @@ import re
 
 import pytest
 import yaml
-
 from rankshim_review.pods import Cluster
 from rankshim_review.review import KINDS
 from rankshim_review.source import documents
@@ -82,7 +81,11 @@ INDEXED = """
 apiVersion: batch/v1
 kind: Job
 metadata: {name: train}
-spec: {completionMode: Indexed, completions: 4, parallelism: 4, template: {spec: {%scontainers: [{name: main, command: [rankshim, --, train.py]}]}}}
+spec:
+  completionMode: Indexed
+  completions: 4
+  parallelism: 4
+  template: {spec: {%scontainers: [{name: main, command: [rankshim, --, train.py]}]}}
 """
 STATEFUL = """
 apiVersion: apps/v1

@@ -33,7 +33,7 @@ def workload(cluster: Cluster, document: Field) -> Workload:
     template = _trainers(runtime) if runtime else _torch_distributed(document)
     nodes = trainer.get("numNodes").number(policy.get("numNodes").number(1))
     resources = trainer.get("resourcesPerNode") or _node(template).get("resources")
-    variables = {
+    variables: dict[str, str | dict[str, str]] = {
         "PET_NNODES": str(nodes), "PET_NPROC_PER_NODE": _per_node(trainer, resources),
         "PET_NODE_RANK": by_field(f"metadata.annotations['{COMPLETION_INDEX}']"),
     }

@@ -68,7 +68,7 @@ def _pod(cluster: Cluster, document: Field, job: str, name: str, task: Field, in
     if "pytorch" in plugins:
         flags = plugins["pytorch"]
         master, worker = flags.get("master", "master"), flags.get("worker", "worker")
-        if master in lists and lists[master]:
+        if lists.get(master):
             variables.update({"MASTER_ADDR": lists[master][0], "MASTER_PORT": flags.get("port", "23456"),
                               "WORLD_SIZE": str(counts[master] + (counts.get(worker, 0) if worker != master else 0))})
             if name in (master, worker):
