@@ -1,0 +1,87 @@
+"""What rankshim-review says of a manifest is what happens: its pods run, with the variables that it worked out, on nodes with
+their own names, and a name server that knows the names for which the manifest has a Service."""
+
+import json
+import pathlib
+import sys
+
+import pytest
+
+from lib.events import PATIENCE
+from lib.process import clean_environment, run
+
+REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(REPOSITORY / "review"))
+
+from rankshim_review import review as reviewing  # noqa: E402
+
+CASES, EXAMPLES = REPOSITORY / "review/tests/cases", REPOSITORY / "examples"
+# In place of the training: what it would be told.
+TELL = ["sh", "-c", "echo node ${NODE_RANK:-${RANK:-0}} of ${NNODES:-1} at ${MASTER_ADDR:-none}"]
+NO_NAME = 75
+
+# What is reviewed; what is said of it (a level and a check; None: nothing that ends a job); whether the master's name is
+# published; and what happens in each pod: the exit code, and what the program is told.
+HAPPENS = {
+    EXAMPLES / "kubeflow-v1/exit-code.yaml": (None, True, [(0, f"node {rank} of 3 at mnist-master-0") for rank in range(3)]),
+    EXAMPLES / "kubeflow-v2/trainjob.yaml": (None, True, [(0, f"node {rank} of 3 at mnist-node-0-0.mnist") for rank in range(3)]),
+    EXAMPLES / "volcano/svc-env.yaml": (None, True, [(0, f"node {rank} of 3 at mnist-worker-0.mnist") for rank in range(3)]),
+    EXAMPLES / "volcano/pytorch.yaml": (None, True, [(0, f"node {rank} of 3 at mnist-master-0.mnist") for rank in range(3)]),
+    EXAMPLES / "leaderworkerset/lws.yaml": (None, True, [(0, f"node {rank} of 3 at mnist-0.mnist.default") for rank in range(3)]),
+    EXAMPLES / "jobset/jobset.yaml": (None, True, [
+        (0, f"node {rank} of 3 at mnist-workers-0-0.mnist.default.svc.cluster.local") for rank in range(3)]),
+    EXAMPLES / "indexed-job/job.yaml": (None, True, [
+        (0, f"node {rank} of 3 at mnist-0.mnist.default.svc.cluster.local") for rank in range(3)]),
+    EXAMPLES / "docker-compose/compose.yaml": (None, True, [(0, f"node {rank} of 2 at node-0") for rank in range(2)]),
+    EXAMPLES / "slurm/job.sbatch": (None, True, [(0, f"node {rank} of 3 at node1") for rank in range(3)]),
+    CASES / "alone.yaml": (("error", "alone"), False, [(0, "node 0 of 1 at 127.0.0.1")] * 2),
+    CASES / "refused.yaml": (("error", "refused"), True, [(78, "")] * 2),
+    CASES / "volcano-without-svc.yaml": (("error", "refused"), False, [(78, "")] * 2),
+    CASES / "batch-script.sbatch": (("error", "refused"), False, [(78, "")]),
+    # Node 0 knows its own name by /etc/hosts, and waits in its launcher for who never comes.
+    CASES / "no-service.yaml": (("warning", "master"), False, [
+        (0, "node 0 of 2 at mnist-0.mnist.default.svc.cluster.local"), (NO_NAME, "")]),
+    CASES / "service-of-others.yaml": (("warning", "master"), False, [
+        (0, "node 0 of 2 at mnist-0.mnist.default.svc.cluster.local"), (NO_NAME, "")]),
+    CASES / "compose-master.yaml": (("warning", "master"), False, [(0, "node 0 of 2 at node-0"), (NO_NAME, "")]),
+    # The script of the manifest is told of one node, because no rankshim translates.
+    CASES / "dist-train.yaml": (("error", "bypass"), True, [(0, "node 0 of 1 at mnist-master-0"), (0, "node 1 of 1 at mnist-master-0")]),
+    CASES / "same-rank.yaml": (("error", "agree"), True, [(0, "node 0 of 2 at one")] * 2),
+}
+
+
+def start(network, rankshim, workload, binary):
+    """The workload's pods as nodes, and their processes."""
+    for pod in workload.pods:
+        node = network.node(pod.host)
+        own = f"{node.address}\t{f'{pod.host}.{pod.domain} ' if pod.domain else ''}{pod.host}\n"
+        node.hosts(f"127.0.0.1\tlocalhost\n{own}")
+        command = pod.command
+        given = binary.settings(command.after, {}) if command.rankshim else {}
+        words = [rankshim, "--wait-timeout=2s", *(f"--{name}={value}" for name, value in given.items()), "--"]
+        yield pod, node, [*words, *TELL] if command.rankshim else TELL
+
+
+@pytest.mark.parametrize("path", HAPPENS, ids=lambda path: f"{path.parent.name}-{path.stem}")
+def test_a_pod_does_what_the_review_says(path, network, rankshim, monkeypatch):
+    said, published, happens = HAPPENS[path]
+    done = run([sys.executable, "-m", "rankshim_review", "--rankshim", rankshim, "--format", "json", str(path)],
+               clean_environment({"PYTHONPATH": str(REPOSITORY / "review")}), timeout=PATIENCE)
+    document = json.loads(done.stdout)
+    findings = {(finding["level"], finding["check"]) for finding in document["findings"]}
+    assert said in findings if said else "error" not in {level for level, _ in findings}
+    assert done.code == (78 if "error" in {level for level, _ in findings} else 0)
+
+    binary = reviewing.Binary(rankshim)
+    files = reviewing._read([str(path)], [])
+    (workload,) = [workload for workload, _ in reviewing._workloads(files, [])]
+    server = network.dns()
+    pods = list(start(network, rankshim, workload, binary))
+    if published:
+        master = document["jobs"][0]["pods"][0]["master"] or "mnist-0.mnist.default.svc.cluster.local"
+        server.publish(master, pods[0][1])
+    if path.suffix == ".sbatch" and said:  # a program runs in a batch script, and a script is refused
+        pods = [(pod, node, [rankshim, "--", "train.py"]) for pod, node, _ in pods]
+    processes = [node.start(words, {**pod.environment, **pod.command.environment}) for pod, node, words in pods]
+    ended = [(process.wait(PATIENCE), process.stdout.strip()) for process in processes]
+    assert ended == happens, "\n".join(process.transcript() for process in processes)
