@@ -113,18 +113,18 @@ def refused(workload: Workload, each: Reviewed, cluster: Cluster, binary: Binary
     hidden = [name for _, name in each.pod.unknown if re.search(MATTERS, name)]
     for error in each.answer.errors:
         hint = f" (but what {' and '.join(hidden[:3])} will be is not known here)" if hidden else ""
-        yield "warning" if hidden else "error", _command(each.pod), error + hint
+        yield "warning" if hidden else "error", each.pod.place, error + hint
     for warning in each.answer.document.get("warnings", []):
         # What is in the image is not known here.
         if not re.search("cannot be read|in PATH|No such file|not found", str(warning)):
-            yield "warning", _command(each.pod), str(warning)
+            yield "warning", each.pod.place, str(warning)
 
 
 def alone(workload: Workload, each: Reviewed, cluster: Cluster, binary: Binary) -> Said:
     if workload.nodes > 1 and each.is_alone() and not each.pod.bypasses:
         role = "; it is one of" if workload.kind != "StatefulSet" else "; no variable shows a StatefulSet: give it " \
             "--platform statefulset and NNODES. It is one of"
-        yield "error", _command(each.pod), f"{each.pod.name} would train alone{role} {workload.nodes} pods, and nothing in its " \
+        yield "error", each.pod.place, f"{each.pod.name} would train alone{role} {workload.nodes} pods, and nothing in its " \
             "variables says so: set NNODES, NODE_RANK and MASTER_ADDR, or RANKSHIM_NNODES=1 if each works for itself"
 
 
@@ -133,7 +133,7 @@ def bypass(workload: Workload, each: Reviewed, cluster: Cluster, binary: Binary)
     pod, words = each.pod, each.pod.command.before
     if not pod.bypasses or workload.nodes < 2:
         return
-    place = _command(pod)
+    place = pod.place
     is_torchrun = any(re.search(r"(^|/)torchrun$|^torch\.distributed\.(run|launch)$", word) for word in words)
     # What a shell puts in is not known.
     lacks = is_torchrun and option(words, "--nnodes") in ("", "1", "1:1") and not any("$" in word for word in words)
@@ -156,11 +156,11 @@ def master(workload: Workload, each: Reviewed, cluster: Cluster, binary: Binary)
     namespace = workload.field.get("metadata", "namespace").text("default")
     host, _, rest = name.partition(".")
     parent = rest.partition(".")[0]
-    place = _variable(each.pod, "MASTER_ADDR") or _command(each.pod)
+    place = _variable(each.pod, "MASTER_ADDR") or each.pod.place
     if not rest or parent == namespace:
         if host in workload.services or cluster.named("Service", host, namespace):
             return
-        own = _command(each.pod) if workload.kind == "compose" else place
+        own = each.pod.place if workload.kind == "compose" else place
         what = "service has" if workload.kind == "compose" else "Service makes"
         yield "warning", own, f"no {what} the master's name {name}" + (
             "" if workload.kind == "compose" else f": a pod has one only with a headless Service and `subdomain`, as {name}.SERVICE")
@@ -204,7 +204,7 @@ def grace(workload: Workload, each: Reviewed, cluster: Cluster, binary: Binary) 
         field, name = each.pod.spec.get("terminationGracePeriodSeconds"), "terminationGracePeriodSeconds"
         given = float(field.number(POD_GRACE, 10**9))
     if given is not None and given <= wanted:
-        yield "warning", field if field else _command(each.pod), f"{name} is {given:g} s{'' if field else ' by default'}, and " \
+        yield "warning", field if field else each.pod.place, f"{name} is {given:g} s{'' if field else ' by default'}, and " \
             f"--grace is {wanted:g} s: it is killed before rankshim could save or report anything"
 
 
@@ -335,14 +335,6 @@ def differs(reviewed: list[Reviewed], column: str) -> set[int]:
         return set()
     usual = max(known, key=lambda value: known[value])
     return {at for at, value in enumerate(values) if value and value != usual}
-
-
-def _command(pod: Pod) -> Field:
-    for key in ("entrypoint", "command", "args"):
-        field = pod.container.get(key) if isinstance(pod.container.value, dict) else None
-        if field:
-            return field
-    return pod.container
 
 
 def _variable(pod: Pod, name: str) -> Field | None:

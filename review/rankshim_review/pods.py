@@ -33,6 +33,7 @@ class Pod:
     command: Command
     container: Field
     spec: Field
+    place: Field  # of the command
     devices: dict[str, int] = dataclasses.field(default_factory=dict)
     has_devices: bool = False  # also those of which rankshim sees no file
     files: dict[str, str] = dataclasses.field(default_factory=dict)
@@ -111,8 +112,10 @@ def make_pod(  # what a controller changes, by name
         "labels": {**_texts(template.get("metadata", "labels")), **(labels or {})},
         "annotations": {**_texts(template.get("metadata", "annotations")), **(annotations or {})},
     }
-    pod = Pod(name, host, domain, {}, Command([]), box, spec,
-              files=dict(files or {}))
+    has = {key: (override.get(key) if override is not None and override.get(key) else box.get(key))
+           for key in ("command", "args")}
+    place = next((field for field in has.values() if field), box)
+    pod = Pod(name, host, domain, {}, Command([]), box, spec, place, files=dict(files or {}))
     resources = override.get("resourcesPerNode") if override is not None and override.get("resourcesPerNode") else \
         box.get("resources")
     _devices(pod, resources)
@@ -134,8 +137,6 @@ def make_pod(  # what a controller changes, by name
     for key, value in entries:
         _set(cluster, pod, key, value, metadata, resources)
     _mounted(cluster, pod, namespace)
-    has = {key: (override.get(key) if override is not None and override.get(key) else box.get(key))
-           for key in ("command", "args")}
     words = [expand(word, pod.environment) for key in ("command", "args") for word in has[key].words()]
     pod.command = parse(words, pod.environment)
     if not pod.command.rankshim and not has["command"]:

@@ -50,6 +50,7 @@ def _service(name: str, service: Field) -> Pod:
         trains = {"NNODES", "NODE_RANK", "RANK"} & set(environment)
         if trains or installs:
             found = Command([], words, {}, ENTRYPOINT)
+    place = next((service.get(key) for key in ("entrypoint", "command") if service.get(key)), service)
     devices = {}
     for device in service.get("deploy", "resources", "reservations", "devices").entries():
         count = device.get("count")
@@ -58,7 +59,7 @@ def _service(name: str, service: Field) -> Pod:
         elif device.get("device_ids"):
             devices["nvidia"] = len(device.get("device_ids").entries())
     has_devices = bool(devices) or bool(service.get("gpus")) or bool(service.get("deploy", "resources", "reservations", "devices"))
-    return Pod(name, service.get("hostname").text(name), "", environment, found, service, service, devices=devices,
+    return Pod(name, service.get("hostname").text(name), "", environment, found, service, service, place, devices=devices,
                has_devices=has_devices, bypasses=not found.rankshim,
                unknown=[(service.get("env_file"), "all variables of this file")] if service.get("env_file") else [])
 

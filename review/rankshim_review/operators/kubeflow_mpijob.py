@@ -63,5 +63,5 @@ def _process(cluster: Cluster, replicas: Field, launcher: Pod, index: int, worke
         "PMIX_HOSTNAME": f"{job}-worker-{index}", "PMIX_NAMESPACE": "1", **handed_on,
     }
     pod.command = Command([], launcher.command.after, {}, launcher.command.rankshim)
-    pod.container, pod.bypasses = launcher.container, False
+    pod.place, pod.bypasses = launcher.place, False
     return pod

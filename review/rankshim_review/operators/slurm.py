@@ -71,7 +71,7 @@ def workload(file: str, text: str) -> Workload:
             })
         own.update(command.environment)
         made.pods.append(Pod(
-            f"node{index + 1}", f"node{index + 1}", "", own, Command([], command.after, {}, command.rankshim), place, place,
+            f"node{index + 1}", f"node{index + 1}", "", own, Command([], command.after, {}, command.rankshim), place, place, place,
             devices={"nvidia": int(found[1])} if found else {}, has_devices=bool(found), bypasses=not command.rankshim))
     if made.pods and not command.rankshim:
         for pod in made.pods:
