@@ -45,8 +45,9 @@ class Reviewed:
         """What the table shows in a column."""
         fact = self.answer.fact
         if not self.answer.document:
-            refused = "not known" if self.pod.bypasses else "refused"
-            return refused if column == "node rank" else self.launcher() if column == "launcher" else ""
+            if column == "node rank":
+                return "not known" if self.pod.bypasses else "refused"
+            return self.launcher() if column == "launcher" and self.pod.bypasses else ""
         if column == "node rank":
             by_torch = "torch's" if fact("rdzv_endpoint") else "none"
             return fact("node_rank") or (f"process {fact('rank')}" if fact("rank") else by_torch)

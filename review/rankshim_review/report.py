@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import json
+import shutil
 from typing import TextIO
 
 from rich.console import Console
@@ -22,8 +24,10 @@ def printable(text: str) -> str:
 
 
 def as_text(jobs: list[Job], findings: list[Finding], out: TextIO) -> None:
+    is_terminal, buffer = out.isatty(), io.StringIO()
     # A pipe has no width: nothing is cut there.
-    console = Console(file=out, highlight=False, markup=False, soft_wrap=True, width=None if out.isatty() else 1000)
+    console = Console(file=buffer, highlight=False, markup=False, soft_wrap=True, force_terminal=is_terminal,
+                      width=shutil.get_terminal_size().columns if is_terminal else 1000)
     for workload, reviewed in jobs:
         platforms = sorted({str(each.answer.document["platform"]) for each in reviewed if each.answer.document})
         unit = {"Slurm job": "node", "compose": "service"}.get(workload.kind, "pod")
@@ -32,7 +36,7 @@ def as_text(jobs: list[Job], findings: list[Finding], out: TextIO) -> None:
                                      f"{', ' if platforms else ''}{', '.join(platforms)}"), style="bold"))
         table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_edge=False, header_style="dim")
         for column in ("  pod", *COLUMNS):
-            table.add_column(column, no_wrap=not out.isatty())
+            table.add_column(column, no_wrap=not is_terminal)
         marked = {column: differs(reviewed, column) for column in COLUMNS}
         for at, each in enumerate(reviewed):
             cells = [Text("  " + printable(each.pod.name))]
@@ -49,6 +53,7 @@ def as_text(jobs: list[Job], findings: list[Finding], out: TextIO) -> None:
         line.append(f"{finding.level}: ", style="bold red" if finding.level == "error" else "bold yellow")
         line.append(printable(finding.text) + (printable(f" [{finding.pod}]") if finding.pod else ""))
         console.print(line)
+    out.writelines(line.rstrip() + "\n" for line in buffer.getvalue().splitlines())  # a table's cells are filled with spaces
 
 
 def as_json(jobs: list[Job], findings: list[Finding], out: TextIO) -> None:

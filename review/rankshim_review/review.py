@@ -182,8 +182,8 @@ def _trains(workload: Workload) -> bool:
     starts = any(pod.command.rankshim not in ("", ENTRYPOINT) for pod in workload.pods)
     torch = any(re.search(r"torchrun|torch\.distributed|dist_train\.sh", " ".join(pod.command.before + pod.command.after))
                 for pod in workload.pods)
-    ranks = any("MASTER_ADDR" in pod.environment and {"RANK", "WORLD_SIZE", "NNODES"} & set(pod.environment) or
-                "LWS_GROUP_SIZE" in pod.environment and pod.has_devices for pod in workload.pods)
+    ranks = any(("MASTER_ADDR" in pod.environment and {"RANK", "WORLD_SIZE", "NNODES"} & set(pod.environment)) or
+                ("LWS_GROUP_SIZE" in pod.environment and pod.has_devices) for pod in workload.pods)
     return starts or torch or ranks
 
 
