@@ -3,10 +3,14 @@ their own names, and a name server that knows the names for which the manifest h
 
 import json
 import pathlib
+import shutil
+import signal
+import subprocess
 import sys
 
 import pytest
 
+from examples.test_install import tool
 from lib.events import PATIENCE
 from lib.process import clean_environment, run
 
@@ -85,3 +89,54 @@ def test_a_pod_does_what_the_review_says(path, network, rankshim, monkeypatch):
     processes = [node.start(words, {**pod.environment, **pod.command.environment}) for pod, node, words in pods]
     ended = [(process.wait(PATIENCE), process.stdout.strip()) for process in processes]
     assert ended == happens, "\n".join(process.transcript() for process in processes)
+
+
+def reviewed(rankshim, text):
+    """The jobs that are found in what another program prints."""
+    done = subprocess.run([sys.executable, "-m", "rankshim_review", "--rankshim", rankshim, "--format", "json", "-"], input=text,
+                          env=clean_environment({"PYTHONPATH": str(REPOSITORY / "review")}), capture_output=True, text=True, timeout=PATIENCE)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return json.loads(done.stdout)
+
+
+def test_what_helm_and_kustomize_print_is_reviewed(rankshim, tmp_path):
+    shutil.copytree(REPOSITORY / "install" / "helm", tmp_path / "helm")
+    helm, kubectl = tool("helm"), tool("kubectl")
+    helm("dependency", "build", cwd=tmp_path / "helm" / "example")
+    printed = {"helm": helm("template", "mnist", ".", cwd=tmp_path / "helm" / "example"),
+               "kustomize": kubectl("kustomize", str(REPOSITORY / "install" / "kustomize" / "example"))}
+    for name, text in printed.items():
+        document = reviewed(rankshim, text)
+        (job,) = document["jobs"]
+        assert [(pod["node_rank"], pod["nnodes"], pod["master"], pod["launcher"]) for pod in job["pods"]] == [
+            (str(rank), "3", "mnist-master-0", "torchrun") for rank in range(3)], name
+        assert "bypass" not in [finding["check"] for finding in document["findings"]], name
+
+
+def test_a_readiness_by_phase_is_never_ready_while_the_pod_waits(network, rankshim, tmp_path):
+    """What the check `probe` says: `rankshim status` is well while it waits, and the phase is not `run`."""
+    node = network.node("job-worker-0")
+    network.dns()
+    folder = f"--run-dir={tmp_path}"
+    waiting = node.start([rankshim, folder, "--", "true"], {"NNODES": "2", "NODE_RANK": "1", "MASTER_ADDR": "job-master-0"})
+    waiting.wait_line("no such name yet")
+    asked = run([rankshim, "status", folder], clean_environment(), timeout=PATIENCE)
+    assert asked.code == 0 and '"phase":"run"' not in asked.stdout
+    assert run([rankshim, "status", folder, "--phase", "run"], clean_environment(), timeout=PATIENCE).code == 64
+    waiting.signal(signal.SIGTERM)
+    waiting.wait(PATIENCE)
+
+
+def test_an_env_of_thousands_of_hosts_is_as_wrong_for_the_kernel(rankshim, tmp_path):
+    """execve(2), E2BIG: one variable has at most 128 KiB."""
+    path = tmp_path / "job.yaml"
+    path.write_text("""apiVersion: batch.volcano.sh/v1alpha1
+kind: Job
+metadata: {name: a-job-with-a-rather-long-name}
+spec:
+  plugins: {env: [], svc: []}
+  tasks: [{name: worker, replicas: 9000, template: {spec: {containers: [{name: main, command: [rankshim, --, train.py]}]}}}]
+""")
+    done = run([sys.executable, "-m", "rankshim_review", "--rankshim", rankshim, str(path)],
+               clean_environment({"PYTHONPATH": str(REPOSITORY / "review")}), timeout=PATIENCE)
+    assert done.code == 78 and "Argument list too long" in done.stdout

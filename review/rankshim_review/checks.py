@@ -46,7 +46,7 @@ class Reviewed:
         fact = self.answer.fact
         if not self.answer.document:
             if column == "node rank":
-                return "not known" if self.pod.bypasses else "refused"
+                return "not known" if self.pod.bypasses or self.answer.unseen else "refused"
             return self.launcher() if column == "launcher" and self.pod.bypasses else ""
         if column == "node rank":
             by_torch = "torch's" if fact("rdzv_endpoint") else "none"
@@ -119,6 +119,12 @@ def refused(workload: Workload, each: Reviewed, cluster: Cluster, binary: Binary
         # What is in the image is not known here.
         if not re.search("cannot be read|in PATH|No such file|not found", str(warning)):
             yield "warning", each.pod.place, str(warning)
+
+
+def unseen(workload: Workload, each: Reviewed, cluster: Cluster, binary: Binary) -> Said:
+    if each.answer.unseen and not each.pod.bypasses:
+        yield "warning", each.pod.place, "not reviewed: it depends on the pod's host name or files, and this machine lets only root " \
+            "give those to a process (a container, or AppArmor): run as root, or allow user namespaces"
 
 
 def alone(workload: Workload, each: Reviewed, cluster: Cluster, binary: Binary) -> Said:
@@ -297,7 +303,7 @@ def unknown(workload: Workload, each: Reviewed, cluster: Cluster, binary: Binary
 
 
 PER_POD: tuple[Callable[[Workload, Reviewed, Cluster, Binary], Said], ...] = (
-    refused, alone, bypass, master, devices, grace, shared_memory, restarts, host_network, probe, unknown)
+    refused, unseen, alone, bypass, master, devices, grace, shared_memory, restarts, host_network, probe, unknown)
 
 
 def agree(workload: Workload, reviewed: list[Reviewed]) -> Said:

@@ -68,8 +68,6 @@ def main(arguments: list[str]) -> int:
                 findings.append(_of(mistake))
                 continue
             jobs.append((workload, reviewed))
-    except Unusable as error:
-        return _fail(str(error), SYSTEM)
     finally:
         binary.close()
     if not jobs and not findings:

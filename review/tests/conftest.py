@@ -4,7 +4,7 @@ import os
 import pathlib
 
 import pytest
-from rankshim_review.binary import Binary, Unusable
+from rankshim_review.binary import Binary
 
 REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
 
@@ -17,12 +17,9 @@ def rankshim() -> str:
 @pytest.fixture(scope="session")
 def binary(rankshim):
     found = Binary(rankshim)
-    try:
-        found.run(["version"], {}, host="any")
-    except Unusable as error:
-        if os.environ.get("CI") == "true":
-            raise
-        pytest.skip(str(error))
+    if not found.isolates:
+        assert os.environ.get("CI") != "true", "no user namespaces"
+        pytest.skip("needs root or user namespaces")
     yield found
     found.close()
 

@@ -36,7 +36,8 @@ def test_a_case_has_what_its_comments_say_and_nothing_else(path, binary, review)
 
 def test_every_check_has_a_case(binary):
     named = {check for path in CASES for _, check, _ in expected(path, binary)}
-    assert {check.__name__ for check in PER_POD} | {"agree", "note", "unreadable"} == named
+    # A machine that lets nobody set a host name: test_review.py
+    assert {check.__name__ for check in PER_POD} - {"unseen"} | {"agree", "note", "unreadable"} == named
 
 
 def test_strict_makes_a_warning_an_exit_code(review):

@@ -2,6 +2,7 @@
 
 import io
 import json
+import os
 import pathlib
 import re
 import subprocess
@@ -260,6 +261,24 @@ def test_the_module_is_a_command(rankshim, binary):
     done = subprocess.run([sys.executable, "-m", "rankshim_review", "--rankshim", rankshim, CASES / "alone.yaml"],
                           cwd=HERE.parent, capture_output=True, text=True)
     assert done.returncode == 78 and "would train alone" in done.stdout and done.stderr == ""
+
+
+def test_a_machine_without_namespaces_says_what_it_cannot_review(rankshim, binary):
+    """A container without CAP_SYS_ADMIN, whose user may have no user namespace."""
+    if os.geteuid() != 0:
+        pytest.skip("needs root to take namespaces away")
+    limited = 'echo 0 >/proc/sys/user/max_user_namespaces && exec setpriv --bounding-set=-sys_admin,-sys_chroot "$@"'
+
+    def start(*files):
+        return subprocess.run(["unshare", "--user", "--map-root-user", "sh", "-c", limited, "sh", sys.executable, "-m", "rankshim_review",
+                               "--rankshim", rankshim, "--format", "json", *files], cwd=HERE.parent, capture_output=True, text=True)
+
+    done = start(REPOSITORY / "examples/kubeflow-v1/exit-code.yaml", REPOSITORY / "examples/indexed-job/job.yaml")
+    kubeflow, indexed = json.loads(done.stdout)["jobs"]
+    assert done.returncode == 0, done.stderr
+    assert [pod["node_rank"] for pod in kubeflow["pods"]] == ["0", "1", "2"]
+    assert [pod["node_rank"] for pod in indexed["pods"]] == ["not known"] * 3
+    assert ("unseen", 26) in [(each["check"], each["line"]) for each in json.loads(done.stdout)["findings"]]
 
 
 def test_a_reader_that_has_gone_is_no_traceback(rankshim, binary):
