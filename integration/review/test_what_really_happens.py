@@ -140,3 +140,27 @@ spec:
     done = run([sys.executable, "-m", "rankshim_review", "--rankshim", rankshim, str(path)],
                clean_environment({"PYTHONPATH": str(REPOSITORY / "review")}), timeout=PATIENCE)
     assert done.code == 78 and "Argument list too long" in done.stdout
+
+
+# torchrun without rankshim: whether it is told of the other node. What is said, the number of processes in each one's world.
+TORCHRUN = {CASES / "bypass-and-alone.yaml": ("error", ["1", "1"]), CASES / "bypass.yaml": ("warning", ["2", "2"])}
+
+
+@pytest.mark.torch
+@pytest.mark.usefixtures("torch")
+@pytest.mark.parametrize("path", TORCHRUN, ids=lambda path: path.stem)
+def test_a_torchrun_that_bypasses_rankshim_is_alone_only_where_it_is_an_error(path, network, rankshim, tmp_path):
+    level, worlds = TORCHRUN[path]
+    (tmp_path / "train.py").write_text("import os, sys\nsys.stdout.write(os.environ['WORLD_SIZE'] + '\\n')\n")
+    files = reviewing._read([str(path)], [])
+    ((workload, cluster),) = reviewing._workloads(files, [])
+    found = reviewing.check(workload, reviewing._review(workload, reviewing.Binary(rankshim), 10), cluster, None)
+    assert [(finding.level, finding.check) for finding in found] == [(level, "bypass")]
+    server = network.dns()
+    nodes = [network.node(pod.host) for pod in workload.pods]
+    server.publish(workload.pods[0].host, nodes[0])
+    processes = [node.start([sys.executable, "-m", "torch.distributed.run", "--nproc-per-node=1", str(tmp_path / "train.py")],
+                            {**pod.environment, "PET_NPROC_PER_NODE": "1", "OMP_NUM_THREADS": "1"})
+                 for pod, node in zip(workload.pods, nodes, strict=True)]
+    ended = [(process.wait(120), process.stdout.strip()) for process in processes]
+    assert ended == [(0, world) for world in worlds], "\n".join(process.transcript() for process in processes)
