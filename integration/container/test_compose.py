@@ -30,7 +30,7 @@ def test_the_services_of_a_compose_file_are_the_nodes_of_one_job(engine, start, 
     (image,) = [USER_IMAGE] if folder.startswith("examples") else podman.base_names(USER)
     if "rankshim" in services:
         (volume,) = services["rankshim"]["volumes"]
-        engine.must("run", "--rm", "--read-only", "--cap-drop=ALL", f"--user={services['rankshim']['user']}", f"--volume={volume}",
+        engine.must("run", "--rm", "--read-only", f"--user={services['rankshim']['user']}", f"--volume={volume}",
                     SHIM_IMAGE, *services["rankshim"]["command"])
     script = 'echo "node $NODE_RANK of $NNODES"; '
     worker = start(image, "sh", "-c", script, options=options(services["node-1"]), name="node-1")

@@ -180,3 +180,26 @@ def test_the_enroot_hook_mounts_the_machines_rankshim(tmp_path):
     source, target, kind, options = mounts.read_text().split()
     assert (source, target, kind) == ("/opt/rankshim/rankshim", "/usr/local/bin/rankshim", "none")
     assert {"bind", "ro", "x-create=file"} <= set(options.split(","))
+
+
+# What NVIDIA's own entrypoint does with the scripts of its folder.
+ENTRYPOINT = 'for part in "$FOLDER"/*.sh; do source "$part"; done; exec printf "%s\\n" "$@"'
+
+
+@pytest.mark.parametrize(("command", "executed"), [
+    (["torchrun", "train.py"], ["rankshim", "--", "torchrun", "train.py"]),
+    (["bash", "run.sh"], ["rankshim", "--", "bash", "run.sh"]),
+    (["rankshim", "--", "train.py"], ["rankshim", "--", "train.py"]),
+    (["/usr/local/bin/rankshim", "explain"], ["/usr/local/bin/rankshim", "explain"]),
+    (["/bin/bash"], ["/bin/bash"]),
+])
+def test_the_script_for_nvidias_entrypoint_puts_rankshim_before_a_command(command, executed):
+    done = subprocess.run(["bash", "-ec", ENTRYPOINT, "entrypoint", *command], env={"FOLDER": str(INSTALL / "nvidia")},
+                          capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == executed
+
+
+def test_the_script_for_nvidias_entrypoint_leaves_an_image_without_a_command_alone():
+    done = subprocess.run(["bash", "-c", f"{ENTRYPOINT.replace('exec', 'echo $# #')}", "entrypoint"],
+                          env={"FOLDER": str(INSTALL / "nvidia")}, capture_output=True, text=True, check=True)
+    assert done.stdout == "0\n"
