@@ -1,10 +1,12 @@
 """The pods of install/ without root: podman keeps to what Pod Security's level "restricted" asks for, and rankshim still does
 all of its work.
 
-podman makes no termination log, so a file of mode 666 is mounted there, as the kubelet makes it.
+What podman does not make as the kubelet does is mounted: a termination log of mode 666, and for each emptyDir a folder of root's
+with mode 777 and the group of `fsGroup` (pkg/volume/emptydir/empty_dir.go, pkg/volume/volume_linux.go).
 """
 
 import copy
+import os
 
 import pytest
 import yaml
@@ -39,18 +41,26 @@ def pod(tmp_path):
         "initContainers": [installer], "containers": [container], "volumes": [*job["volumes"], *spec["volumes"]],
     }}
     assert violations(made) == set()
-    return for_podman(made, tmp_path / "log")
+    return for_podman(made, tmp_path)
 
 
-def for_podman(pod, log):
-    """With the images that are here, and the file that the kubelet would make."""
+def for_podman(pod, folder):
+    """With the images that are here, and the files and folders that the kubelet would make."""
     made = copy.deepcopy(pod)
     (installer,), (container,) = made["spec"]["initContainers"], made["spec"]["containers"]
     (image,) = podman.base_names(USER)
     installer |= {"image": SHIM_IMAGE, "imagePullPolicy": "Never"}
     container |= {"image": image, "imagePullPolicy": "Never"}
+    log = folder / "log"
     log.touch()
     log.chmod(0o666)
+    for volume in made["spec"]["volumes"]:
+        del volume["emptyDir"]
+        path = folder / volume["name"]
+        path.mkdir()
+        os.chown(path, 0, made["spec"]["securityContext"]["fsGroup"])
+        path.chmod(0o2777)
+        volume["hostPath"] = {"path": str(path), "type": "Directory"}
     made["spec"]["volumes"].append({"name": "log", "hostPath": {"path": str(log), "type": "File"}})
     container["volumeMounts"].append({"name": "log", "mountPath": "/dev/termination-log"})
     return made
