@@ -8,6 +8,7 @@ import pytest
 
 from container import podman
 from container.conftest import SHIM_IMAGE, USER_IMAGE
+from lib.documents import shell
 from lib.process import clean_environment
 
 LARGEST_BYTES = 2 << 20
@@ -23,9 +24,11 @@ def variables(values):
 
 @pytest.fixture(scope="session")
 def binary(engine, tmp_path_factory):
-    """The binary out of the image, by the image's own `install`, on this machine."""
+    """The binary out of the image, by the image's own `install` as the document shows it, on this machine."""
     folder = tmp_path_factory.mktemp("installed")
-    engine.must("run", "--rm", "--user=0", f"--volume={folder}:/target", SHIM_IMAGE, "install", "/target")
+    block = shell("docs/in-an-image.md", "By a Dockerfile").text
+    done = engine.run("bash", "-ec", f'docker() {{ podman "$@"; }}; cd {folder}; {block}')
+    assert done.code == 0, done.transcript()
     return folder / "rankshim"
 
 
