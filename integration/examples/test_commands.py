@@ -9,10 +9,12 @@ import subprocess
 import pytest
 import yaml
 
+from examples.test_install import TOOLS
 from examples.test_manifests import EXAMPLES, INSTALL
 from lib.explain import explained, values
 from lib.requirements import cannot
 
+COMPOSE = TOOLS.parent / "compose" / "docker-compose"
 STEP = {
     "SLURM_JOB_ID": "814", "SLURM_JOB_NUM_NODES": "3", "SLURM_JOB_NODELIST": "n[1-3]", "SLURM_NNODES": "3",
     "SLURM_NTASKS": "3", "SLURM_STEP_ID": "0", "SLURM_STEP_NUM_NODES": "3", "SLURM_STEP_NODELIST": "n[1-3]",
@@ -86,6 +88,15 @@ def test_each_service_of_compose_is_a_node(shim, tmp_path, path):
     assert {service["hostname"] for service in nodes} == {"node-0", "node-1"}
     (words,) = {(*service["entrypoint"], *service["command"]) for service in nodes}
     check_nodes(shim, tmp_path, after_rankshim(words), "generic", 2, "node-0", lambda rank: nodes[rank]["environment"])
+
+
+@pytest.mark.parametrize("path", [EXAMPLES / "docker-compose", INSTALL / "compose"], ids=lambda path: path.name)
+def test_docker_compose_takes_the_file(path):
+    if not COMPOSE.exists():
+        cannot(f"missing: {COMPOSE} (scripts/setup puts it there)")
+    done = subprocess.run([COMPOSE, "--file", path / "compose.yaml", "config", "--quiet"], env={"PATH": "/usr/bin:/bin"},
+                          capture_output=True, text=True)
+    assert (done.returncode, done.stdout + done.stderr) == (0, "")
 
 
 @pytest.mark.parametrize("path", [EXAMPLES / "docker-compose", INSTALL / "compose"], ids=lambda path: path.name)

@@ -2,7 +2,6 @@
 is in the manifest: a tagged image, limits for the init container, memory for data loaders, and a policy for the exit codes."""
 
 import copy
-import json
 import re
 import subprocess
 
@@ -70,6 +69,19 @@ BAD = [
     ("sysctls", f"{POD}.sysctls", [{"name": "net.core.somaxconn", "value": "1024"}]),
     ("windowsHostProcess", f"{MAIN}.windowsOptions", {"hostProcess": True}),
 ]
+ALLOWED = [
+    ("metadata.annotations", {"container.apparmor.security.beta.kubernetes.io/main": "runtime/default"}),
+    (f"{MAIN}.appArmorProfile", {"type": "Localhost", "localhostProfile": "own"}),
+    (f"{MAIN}.procMount", "Default"),
+    (f"{MAIN}.runAsUser", 1000),
+    (f"{MAIN}.seLinuxOptions", {"type": "container_t", "level": "s0:c1"}),
+    (f"{POD}.sysctls", [{"name": "net.ipv4.ip_local_port_range", "value": "32768 60999"}]),
+    ("spec.containers.0.ports", [{"containerPort": 29500}]),
+    ("spec.containers.0.livenessProbe", {"httpGet": {"port": 80}, "periodSeconds": 5}),
+    ("spec.containers.0.lifecycle", {"preStop": {"sleep": {"seconds": 5}}}),
+    ("spec.hostNetwork", False),
+    ("spec.volumes.0", {"name": "shm", "persistentVolumeClaim": {"claimName": "data"}}),
+]
 
 
 def changed(template, path, value):
@@ -91,9 +103,23 @@ def test_each_rule_refuses_its_bad_pods_and_no_other_rule_does(rule, path, value
     assert violations(changed(GOOD, path, value)) == {rule}
 
 
+@pytest.mark.parametrize(("path", "value"), ALLOWED)
+def test_no_rule_refuses_what_is_allowed(path, value):
+    assert violations(changed(GOOD, path, value)) == set()
+
+
 def test_a_good_pod_passes_and_every_rule_has_a_bad_one():
     assert violations(GOOD) == set()
     assert {rule for rule, _, _ in BAD} == set(RULES)
+
+
+def test_what_the_pod_does_not_say_each_container_may_say():
+    own = {"runAsNonRoot": True, "seccompProfile": {"type": "Localhost", "localhostProfile": "own.json"}}
+    pod = changed(GOOD, POD, None)
+    assert violations(pod) == {"runAsNonRoot", "seccompProfile_restricted"}
+    for container in containers(pod["spec"]):
+        container["securityContext"] |= own
+    assert violations(pod) == set()
 
 
 def files():

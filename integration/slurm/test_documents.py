@@ -80,7 +80,8 @@ def test_a_task_prolog_lets_every_task_find_rankshim(slurm, network, rankshim, t
     """The block is run as root of a machine with a folder /etc of its own, and its line is for this Slurm."""
     inside = 'mkdir -p "$0/etc/slurm" && mount --bind "$0/etc" /etc && eval "$1" && cat /etc/slurm/slurm.conf'
     block = shell("docs/rollout.md", "Slurm").text
-    done = subprocess.run(["unshare", "--mount", "sh", "-ec", inside, tmp_path, block], cwd=REPOSITORY, capture_output=True, text=True)
+    done = subprocess.run(["unshare", "--mount", "sh", "-ec", inside, tmp_path, block], cwd=REPOSITORY, capture_output=True,
+                          text=True)
     if "unshare failed" in done.stderr or "permission denied" in done.stderr:
         cannot(f"no mount namespace: {done.stderr}")
     assert done.returncode == 0, done.stderr
