@@ -31,6 +31,7 @@ RUN_BY = {
     "scripts/bench": ("integration/scripts/test_scripts.py", 'script("bench"'),
     "scripts/build": ("scripts/test", "scripts/build"),
     "scripts/demo": ("integration/scripts/test_scripts.py", '["demo"'),
+    "scripts/release 0.1.0": ("integration/packages/test_release.py", '"scripts/release"'),
     "scripts/scale": ("integration/scripts/test_scripts.py", 'script("scale"'),
     "scripts/setup": ("scripts/test", "scripts/setup"),
     "scripts/test": (".ci/run", "exec scripts/test"),
