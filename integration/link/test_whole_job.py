@@ -87,8 +87,9 @@ def test_nodes_that_disagree_about_their_number_are_refused(start):
         assert not node.stdout
 
 
-def test_a_drained_node_takes_the_others_along_by_a_code_that_can_be_tried_again(start):
-    nodes = [start(rank, WAITS, "--exit-map=peer=143") for rank in range(3)]
+@pytest.mark.parametrize("launched", [{}, {"RANKSHIM_LAUNCHER": "none", "RANKSHIM_LINK": "on"}], ids=["workers", "a program"])
+def test_a_drained_node_takes_the_others_along_by_a_code_that_can_be_tried_again(start, launched):
+    nodes = [start(rank, WAITS, "--exit-map=peer=143", **launched) for rank in range(3)]
     for node in nodes:
         node.wait_line("UP", 30)
     nodes[1].signal(signal.SIGTERM)
