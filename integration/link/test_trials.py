@@ -1,7 +1,9 @@
 """What goes wrong in a linked job, and in one of which only a part runs rankshim."""
 
+import os
 import signal
 import sys
+import time
 
 import pytest
 
@@ -181,3 +183,38 @@ def test_the_address_in_torchs_message_is_a_nodes_name_in_the_last_line(start, t
     assert nodes[2].wait(LONG) == 76, nodes[2].transcript()
     assert "node 1 (host job-node-1) failed: rank 1 " in last_line(nodes[2])
     assert "Connection closed by peer node 0 (host job-node-0, " in last_line(nodes[2])
+
+
+# Says at once that it got a TERM.
+LISTENS = """
+import os, signal
+def stop(*_):
+    os.write(1, b"TERM\\n")
+    os._exit(143)
+signal.signal(signal.SIGTERM, stop)
+print("UP", flush=True)
+while True: signal.pause()
+"""
+
+
+@pytest.mark.alone
+@pytest.mark.torch
+@pytest.mark.parametrize(("launcher", "term", "rounds"), [("native", "^TERM", 5), ("torchrun", "death signal, shutting down workers", 2)])
+def test_a_tenth_of_a_second_after_a_workers_death_the_last_other_nodes_launcher_has_its_term(
+        start, tmp_path, torch, launcher, term, rounds):
+    script = tmp_path / "train.py"
+    script.write_text(LISTENS)
+    took = []
+    for _ in range(rounds):
+        nodes = [start(rank, [str(script)], RANKSHIM_LAUNCHER=launcher, RANKSHIM_PYTHON=sys.executable, OMP_NUM_THREADS="1")
+                 for rank in range(3)]
+        for node in nodes:
+            node.wait_line("^UP", LONG)
+        worker = [pid for pid, command in nodes[2].tree().items() if "train.py" in command][-1]
+        died = time.monotonic()
+        os.kill(worker, signal.SIGKILL)
+        took.append(max(node.wait_line(term, LONG).at for node in nodes[:2]) - died)
+        for node in nodes:
+            node.wait(LONG)
+    print(f"{launcher}: {', '.join(f'{1000 * one:.0f} ms' for one in sorted(took))}")
+    assert min(took) < 0.1, took
