@@ -20,7 +20,7 @@ print("REDUCED", os.environ["WORLD_SIZE"], flush=True)
 """
 # A mesh's proxy: it has the port 15001, accepts every connection, and closes those for which nobody listens.
 MESH = """
-import os, socket, sys, threading
+import encodings.idna, os, socket, sys, threading  # all before it becomes another user, who may not read them
 server = socket.create_server(("", 15001))
 os.setuid(1337)
 print("listening", flush=True)
