@@ -198,6 +198,7 @@ void Hub::prove(Member& member, const Hello& hello) {
   Connection& connection = *member.connection;
   const ConnectionId id = connection.id();
   std::erase_if(limited_, [&](const Limited& entry) { return entry.id == id; });
+  roster_.is_at(connection.local_address());
   roster_.arrived(id, hello, connection.remote_address(), now());
   process();
 }

@@ -8,6 +8,7 @@
 #include "base/fault.h"
 #include "base/signals.h"
 #include "base/text.h"
+#include "link/node_names.h"
 
 namespace rankshim::link {
 namespace {
@@ -324,6 +325,7 @@ void Roster::fail(Node& node, Failure failure, Time now) {
   failure.host = node.hello.host;
   const auto same = [&](const Node::Failed& known) { return known.failure.rank == failure.rank; };
   if (node.failures.size() >= most_failures || std::ranges::any_of(node.failures, same)) return;
+  if (!stop_) failure.text = with_node_names(failure.text, nodes_);
   constexpr std::int64_t oldest = 60'000;
   failure.age = std::clamp<std::int64_t>(failure.age, 0, oldest);
   node.failures.push_back({failure, now - milliseconds(failure.age)});

@@ -75,6 +75,10 @@ class Roster {
   /// `own` is node 0's hello, for an agreement with which the others are checked.
   Roster(Hello own, Rules rules, Time now);
 
+  /// Node 0's own address, as the others know it.
+  void is_at(const std::string& address) {
+    if (nodes_[0].seen.empty()) nodes_[0].seen = address;
+  }
   void arrived(ConnectionId id, const Hello& hello, const std::string& seen, Time now);
   void said(ConnectionId id, const Message& message, Time now);
   void gone(ConnectionId id, Time now);

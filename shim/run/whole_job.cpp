@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "base/signals.h"
 #include "base/text.h"
+#include "link/node_names.h"
 #include "loop/loop.h"
 #include "run/before_start.h"
 
@@ -172,6 +173,7 @@ awaitable<void> WholeJob::finish(const Run& run, Verdict& verdict, const supervi
       link_->report_failure(stop_of(verdict).culprit);
     }
   }
+  verdict.sentence = link::with_node_names(verdict.sentence, link_->nodes());
   if (verdict.code == 0 && !stop_) run.monitor.enter("finish", "the other nodes' ends");
   const auto end = co_await (link_->finish(verdict.code) || run.signals.next_ending());
   if (const auto* signal = std::get_if<supervise::Received>(&end)) {
