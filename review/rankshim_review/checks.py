@@ -138,7 +138,7 @@ def alone(workload: Workload, each: Reviewed, cluster: Cluster, binary: Binary) 
 def bypass(workload: Workload, each: Reviewed, cluster: Cluster, binary: Binary) -> Said:
     """A `command:` instead of the ENTRYPOINT, without rankshim in it."""
     pod, words = each.pod, each.pod.command.before
-    if not pod.bypasses or workload.nodes < 2:
+    if not pod.bypasses or workload.nodes < 2 or _idle(each):
         return
     place = pod.place
     is_torchrun = any(re.search(r"(^|/)torchrun$|^torch\.distributed\.(run|launch)$", word) for word in words)
