@@ -42,10 +42,10 @@ def review_text(review, path, *words):
 
 
 def test_the_table_has_a_row_for_each_pod(review):
-    code, out, err = review_text(review, REPOSITORY / "examples/kubeflow-v1/exit-code.yaml")
+    code, out, err = review_text(review, REPOSITORY / "examples/kubeflow-v1/job.yaml")
     assert (code, err) == (0, "")
     assert [line.split() for line in out.splitlines()[:5]] == [
-        ["FILE:6:", "PyTorchJob", "mnist,", "3", "pods,", "kubeflow-pytorchjob"],
+        ["FILE:4:", "PyTorchJob", "mnist,", "3", "pods,", "kubeflow-pytorchjob"],
         ["pod", "node", "rank", "nnodes", "workers", "master", "port", "launcher"],
         *(f"{pod} {rank} 3 8 mnist-master-0 23456 torchrun".split()
           for rank, pod in enumerate(["mnist-master-0", "mnist-worker-0", "mnist-worker-1"])),
@@ -280,13 +280,14 @@ def without_namespaces(rankshim, binary):
 
 
 def test_a_machine_without_namespaces_says_what_it_cannot_review(without_namespaces):
-    examples = ("kubeflow-v1/exit-code.yaml", "indexed-job/job.yaml", "leaderworkerset/lws.yaml")
+    examples = ("kubeflow-v1/job.yaml", "indexed-job/job.yaml", "leaderworkerset/lws.yaml")
     document, _ = without_namespaces(*(REPOSITORY / "examples" / name for name in examples))
     kubeflow, indexed, leaders = document["jobs"]
     assert [pod["node_rank"] for pod in kubeflow["pods"]] == ["0", "1", "2"]
     assert {(pod["nnodes"], pod["workers"]) for pod in leaders["pods"]} == {("3", "8")}
     assert [pod["node_rank"] for pod in indexed["pods"]] == ["not known"] * 3
-    assert ("unseen", 26) in [(each["check"], each["line"]) for each in document["findings"]]
+    (unseen,) = [each for each in document["findings"] if each["check"] == "unseen"]
+    assert "command:" in pathlib.Path(unseen["file"]).read_text().splitlines()[unseen["line"] - 1]
 
 
 @pytest.mark.parametrize("names", [
