@@ -108,6 +108,8 @@ class Binary:
 
     def explain(self, arguments: list[str], environment: dict[str, str], *, host: str, domain: str = "",
                 devices: dict[str, int] | None = None, files: dict[str, str] | None = None) -> Answer:
+        if not self.isolates and {"config", "profile"} & set(self.settings(arguments, environment)):
+            return Answer({}, [], unseen=True)  # a file of this machine, which the manifest names
         try:
             done = self.run(["explain", "--format", "json", *arguments], environment, host=host, domain=domain,
                             devices=devices, files=files)
@@ -117,8 +119,11 @@ class Binary:
             document = json.loads(done.stdout)
         except ValueError:
             document = {}
+        if not self.isolates and devices and Answer(document, []).source("nproc_per_node") == "default":
+            count = max(devices.values())  # that of the devices which this process cannot be given
+            return self.explain([f"--nproc-per-node={count}", *arguments], environment, host=host, domain=domain, devices=devices)
         if done.returncode == 0 and document and (self.isolates or not _depends_on_the_machine(document)):
-            return Answer(document, [])
+            return Answer(document if self.isolates else {**document, "warnings": []}, [])
         if not self.isolates:
             return Answer({}, [], unseen=True)
         errors = [f"{fault['what']}; {fault['fix']}" for fault in document.get("errors", [])]
@@ -154,9 +159,12 @@ class Binary:
 
 
 def _depends_on_the_machine(document: dict[str, Any]) -> bool:
-    """Whether one of its facts comes from this machine's name, files or devices instead of the pod's."""
+    """Whether one of its facts comes from this machine's name, files or devices instead of the pod's.
+
+    A manifest could have a variable that names a file of this machine, whose text would be shown.
+    """
     sources = " ".join(str(fact.get("source", "")) for fact in document.get("topology", {}).values())
-    return re.search(r"hostname|/etc/|config |file ", sources) is not None
+    return re.search(r"hostname|/|devices", sources) is not None
 
 
 _libc = ctypes.CDLL(None, use_errno=True)

@@ -138,7 +138,7 @@ def alone(workload: Workload, each: Reviewed, cluster: Cluster, binary: Binary) 
 def bypass(workload: Workload, each: Reviewed, cluster: Cluster, binary: Binary) -> Said:
     """A `command:` instead of the ENTRYPOINT, without rankshim in it."""
     pod, words = each.pod, each.pod.command.before
-    if not pod.bypasses or workload.nodes < 2:
+    if not pod.bypasses or workload.nodes < 2 or _idle(each):
         return
     place = pod.place
     is_torchrun = any(re.search(r"(^|/)torchrun$|^torch\.distributed\.(run|launch)$", word) for word in words)
@@ -164,6 +164,8 @@ def master(workload: Workload, each: Reviewed, cluster: Cluster, binary: Binary)
     host, _, rest = name.partition(".")
     parent = rest.partition(".")[0]
     place = _variable(each.pod, "MASTER_ADDR") or each.pod.place
+    if parent in workload.services:
+        return
     if not rest or parent == namespace:
         if host in workload.services or cluster.named("Service", host, namespace):
             return
@@ -171,8 +173,6 @@ def master(workload: Workload, each: Reviewed, cluster: Cluster, binary: Binary)
         what = "service has" if workload.kind == "compose" else "Service makes"
         yield "warning", own, f"no {what} the master's name {name}" + (
             "" if workload.kind == "compose" else f": a pod has one only with a headless Service and `subdomain`, as {name}.SERVICE")
-        return
-    if parent in workload.services:
         return
     service = cluster.named("Service", parent, namespace)
     if service is None:
@@ -240,8 +240,7 @@ def restarts(workload: Workload, each: Reviewed, cluster: Cluster, binary: Binar
         better = {"PyTorchJob": "restartPolicy: ExitCode, or set runPolicy.backoffLimit",
                   "Volcano Job": "restartPolicy: Never with policies and maxRetry",
                   "compose": "restart: \"no\", or on-failure:N"}.get(workload.kind, "restartPolicy: Never")
-        if not re.fullmatch("on-failure:[0-9]+", policy):
-            yield "warning", field, f"{by_itself[policy]} repeats {NEVER_HEAL} too, which never heal, without a limit: {better}"
+        yield "warning", field, f"{by_itself[policy]} repeats {NEVER_HEAL} too, which never heal, without a limit: {better}"
     if attempts.isdigit() and int(attempts) > 0:
         if policy in by_itself:
             yield "warning", field, f"{by_itself[policy]} starts the container again when the --job-restarts={attempts} of " \
@@ -289,8 +288,8 @@ def probe(workload: Workload, each: Reviewed, cluster: Cluster, binary: Binary) 
                 "that publishes only ready pods never publishes the master's name; `rankshim status` alone is right"
         elif each.settings.get("run-dir") and "run-dir" not in text:
             yield "warning", field, f"{kind}: rankshim has --run-dir={each.settings['run-dir']}, and `status` has not: it asks nobody"
-        elif at is not None:
-            done = binary.run([*words[at + 1:]], {}, host="probe")
+        elif at is not None and words[at + 1:at + 2] == ["status"] and binary.isolates:  # nothing else is ever started
+            done = binary.run(words[at + 1:], {}, host="probe")
             if done.returncode == 64:
                 yield "warning", field, f"{kind} always fails: {done.stderr.strip().splitlines()[0].partition('error: ')[2]}"
 

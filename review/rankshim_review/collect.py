@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Sequence
 from itertools import count, islice
-from typing import Any, Sequence
+from typing import Any
 
 from .reports import NOT_A_REPORT, Parser, Report, clock_time, duration, in_order, is_close, printable, read_all
 

@@ -5,8 +5,9 @@ It is built as a tree of elements, whose texts and attributes the serializer esc
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any, Sequence
+from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
 
 from .reports import SECOND, Report, clock_time, duration

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from .binary import Binary, Unusable, find
 from .checks import Finding, Reviewed, check
-from .command import expand
+from .command import base_name, expand
 from .operators import (
     bare_pods,
     compose,
@@ -176,7 +176,7 @@ def _workloads(found: list[tuple[str, str, list[Field]]], findings: list[Finding
 def _trains(workload: Workload) -> bool:
     """Whether rankshim is in it, or should be: a Deployment of something else is nobody's training."""
     if workload.kind in ALWAYS:
-        return bool(workload.pods)
+        return bool(workload.pods or workload.notes)
     starts = any(pod.command.rankshim not in ("", ENTRYPOINT) for pod in workload.pods)
     torch = any(re.search(r"torchrun|torch\.distributed|dist_train\.sh", " ".join(pod.command.before + pod.command.after))
                 for pod in workload.pods)
@@ -195,6 +195,10 @@ def _review(workload: Workload, binary: Binary, most: int) -> list[Reviewed]:
         arguments = [expand(word, environment) for word in arguments]
         if arguments and arguments[0] in binary.subcommands:
             continue  # `rankshim wait`, `rankshim install`: it starts nothing
+        if pod.command.rankshim and any(base_name(word) in ("mpirun", "mpiexec") for word in pod.command.before):
+            workload.notes.append((pod.place, "not reviewed: mpirun starts rankshim's processes, and only in an MPIJob with Open MPI is it "
+                                   "known where"))
+            continue
         answer = binary.explain(arguments, environment, host=pod.host, domain=pod.domain, devices=pod.devices, files=pod.files)
         made.append(Reviewed(pod, answer, binary.settings(arguments, environment) if pod.command.rankshim else {}))
     return made

@@ -12,8 +12,9 @@ bounds the difference from the other side, which makes its error known.
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Sequence
+from typing import Any
 
 from . import page
 from .reports import NOT_A_REPORT, SECOND, KnownNode, Parser, Phase, Report, Worker, clock_time, in_order, read_all

@@ -45,7 +45,7 @@ def test_strict_makes_a_warning_an_exit_code(review):
     assert (review(case)[0], review("--strict", case)[0]) == (0, 1)
 
 
-# What is true of the manifests of examples/ and install/: they are short, and say so.
+# What is true of the manifests of examples/ and install/: some are short, and some are patches of Kustomize.
 ACCEPTED = {"shared_memory", "restarts", "bypass"}
 MANIFESTS = sorted(path for folder in ("examples", "install") for pattern in ("*.yaml", "*.sbatch")
                    for path in (REPOSITORY / folder).rglob(pattern) if "templates" not in path.parts)

@@ -8,7 +8,6 @@ import pathlib
 import signal
 
 import pytest
-
 from rankshim_review import collect, trace
 from tests.jobs import Job, changed, content
 

@@ -42,10 +42,10 @@ def review_text(review, path, *words):
 
 
 def test_the_table_has_a_row_for_each_pod(review):
-    code, out, err = review_text(review, REPOSITORY / "examples/kubeflow-v1/exit-code.yaml")
+    code, out, err = review_text(review, REPOSITORY / "examples/kubeflow-v1/job.yaml")
     assert (code, err) == (0, "")
     assert [line.split() for line in out.splitlines()[:5]] == [
-        ["FILE:6:", "PyTorchJob", "mnist,", "3", "pods,", "kubeflow-pytorchjob"],
+        ["FILE:4:", "PyTorchJob", "mnist,", "3", "pods,", "kubeflow-pytorchjob"],
         ["pod", "node", "rank", "nnodes", "workers", "master", "port", "launcher"],
         *(f"{pod} {rank} 3 8 mnist-master-0 23456 torchrun".split()
           for rank, pod in enumerate(["mnist-master-0", "mnist-worker-0", "mnist-worker-1"])),
@@ -263,22 +263,50 @@ def test_the_module_is_a_command(rankshim, binary):
     assert done.returncode == 78 and "would train alone" in done.stdout and done.stderr == ""
 
 
-def test_a_machine_without_namespaces_says_what_it_cannot_review(rankshim, binary):
-    """A container without CAP_SYS_ADMIN, whose user may have no user namespace."""
+@pytest.fixture
+def without_namespaces(rankshim, binary):
+    """Runs rankshim-review as in a container without CAP_SYS_ADMIN, whose user may have no user namespace."""
     if os.geteuid() != 0:
         pytest.skip("needs root to take namespaces away")
     limited = 'echo 0 >/proc/sys/user/max_user_namespaces && exec setpriv --bounding-set=-sys_admin,-sys_chroot "$@"'
 
     def start(*files):
-        return subprocess.run(["unshare", "--user", "--map-root-user", "sh", "-c", limited, "sh", sys.executable, "-m", "rankshim_review",
+        done = subprocess.run(["unshare", "--user", "--map-root-user", "sh", "-c", limited, "sh", sys.executable, "-m", "rankshim_review",
                                "--rankshim", rankshim, "--format", "json", *files], cwd=HERE.parent, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout), done.stdout
 
-    done = start(REPOSITORY / "examples/kubeflow-v1/exit-code.yaml", REPOSITORY / "examples/indexed-job/job.yaml")
-    kubeflow, indexed = json.loads(done.stdout)["jobs"]
-    assert done.returncode == 0, done.stderr
+    return start
+
+
+def test_a_machine_without_namespaces_says_what_it_cannot_review(without_namespaces):
+    examples = ("kubeflow-v1/job.yaml", "indexed-job/job.yaml", "leaderworkerset/lws.yaml")
+    document, _ = without_namespaces(*(REPOSITORY / "examples" / name for name in examples))
+    kubeflow, indexed, leaders = document["jobs"]
     assert [pod["node_rank"] for pod in kubeflow["pods"]] == ["0", "1", "2"]
+    assert {(pod["nnodes"], pod["workers"]) for pod in leaders["pods"]} == {("3", "8")}
     assert [pod["node_rank"] for pod in indexed["pods"]] == ["not known"] * 3
-    assert ("unseen", 26) in [(each["check"], each["line"]) for each in json.loads(done.stdout)["findings"]]
+    (unseen,) = [each for each in document["findings"] if each["check"] == "unseen"]
+    assert "command:" in pathlib.Path(unseen["file"]).read_text().splitlines()[unseen["line"] - 1]
+
+
+@pytest.mark.parametrize("names", [
+    "PBS_JOBID: '1', PBS_NODEFILE: SECRET", "RANKSHIM_CONFIG: SECRET", "RANKSHIM_PROFILE: SECRET",
+    "RANK_TABLE_FILE: SECRET, RANK_ID: '0', RANK_SIZE: '2'",
+])
+def test_a_manifest_cannot_have_a_file_of_the_machine_shown(names, without_namespaces, write, tmp_path):
+    (tmp_path / "secret").write_text("hunter2\nhunter3\n")
+    path = write("services: {a: {entrypoint: [rankshim, --], command: [train.py], environment: {NAMES}}}\n"
+                 .replace("NAMES", names.replace("SECRET", str(tmp_path / "secret"))))
+    assert "hunter" not in without_namespaces(path)[1]
+
+
+def test_a_probe_can_start_nothing(review, without_namespaces, write, tmp_path):
+    path = write(POD + "      livenessProbe: {exec: {command: [sh, -c, rankshim status, rankshim, --, /bin/touch, "
+                 f"{tmp_path / 'made'}]}}}}\n")
+    review(path)
+    without_namespaces(path)
+    assert not (tmp_path / "made").exists()
 
 
 def test_a_reader_that_has_gone_is_no_traceback(rankshim, binary):

@@ -9,7 +9,6 @@ import pathlib
 import signal
 
 import pytest
-
 from lib.process import clean_environment, run
 from lib.requirements import cannot
 from rankshim_review import trace

@@ -29,7 +29,8 @@ def workload(cluster: Cluster, document: Field) -> Workload:
                            "taken for one like torch-distributed"))
     policy = runtime.get("spec", "mlPolicy") if runtime else Field(None, document.file, document.line)
     if policy.get("mpi"):
-        raise policy.get("mpi").mistake("a runtime for MPI is not reviewed: its launcher starts mpirun")
+        made.notes.append((reference, "not reviewed: its runtime is one for MPI, whose mpirun gives the ranks"))
+        return made
     template = _trainers(runtime) if runtime else _torch_distributed(document)
     nodes = trainer.get("numNodes").number(policy.get("numNodes").number(1))
     resources = trainer.get("resourcesPerNode") or _node(template).get("resources")
