@@ -178,3 +178,11 @@ def run(argv, env, *, timeout=PATIENCE, **how):
     with Process(argv, env, **how) as process:
         process.code = process.wait(timeout)
         return process
+
+
+def shell(script):
+    return ["sh", "-c", script]
+
+
+def last_line(process):
+    return process.stderr.strip().splitlines()[-1]

@@ -10,47 +10,13 @@ import subprocess
 import time
 
 import pytest
+from lib.process import last_line, shell
 
-MASTER, PORT = "job-node-0", 29500
 LONG = 120
 PATIENCE = ("8s", "80s", "80s")  # node 0 gives up first, and tells the others
 
 
-@pytest.fixture
-def cluster(network):
-    """Three nodes whose names are known."""
-    nodes = [network.node(f"job-node-{rank}") for rank in range(3)]
-    dns = network.dns()
-    for node in nodes:
-        dns.publish(node.hostname, node)
-    return nodes
-
-
-@pytest.fixture
-def start(cluster, rankshim, tmp_path):
-    """start(RANK, COMMAND, OPTION..., VARIABLE=VALUE): one node's rankshim."""
-
-    def start(rank, command, *options, place=None, nodes=3, **variables):
-        node = cluster[rank if place is None else place]
-        environment = {"RANKSHIM_NODE_RANK": str(rank), "RANKSHIM_NNODES": str(nodes), "RANKSHIM_NPROC_PER_NODE": "1",
-                       "RANKSHIM_MASTER_ADDR": MASTER, "RANKSHIM_MASTER_PORT": str(PORT), "RANKSHIM_LINK": "auto",
-                       "RANKSHIM_LAUNCHER": "native", "RANKSHIM_REPORT": f"{tmp_path}/{node.hostname}.json", **variables}
-        process = node.start([rankshim, *options, "--", *command], environment)
-        process.report = lambda: json.loads((tmp_path / f"{node.hostname}.json").read_text())
-        return process
-
-    return start
-
-
-def shell(script):
-    return ["sh", "-c", script]
-
-
 WAITS = shell("echo UP $RANK $WORLD_SIZE; exec sleep 1000")
-
-
-def last_line(process):
-    return process.stderr.strip().splitlines()[-1]
 
 
 def test_all_launch_together_when_the_last_one_is_here_and_end_well_together(start):

@@ -118,7 +118,7 @@ def test_when_torchruns_store_is_gone_torchrun_is_the_cause_and_not_the_worker_t
 
 
 def test_for_a_worker_that_lost_its_peer_the_report_names_a_probable_failure_of_another_node(nodes):
-    first, second = nodes(0, ALL_REDUCE), nodes(1, ALL_REDUCE)
+    first, second = nodes(0, ALL_REDUCE, "--link=off"), nodes(1, ALL_REDUCE, "--link=off")
     second.end()
     first.end()
     assert (second.code, second.cause["lost_peer"]) == (42, False)
@@ -130,20 +130,24 @@ def test_for_a_worker_that_lost_its_peer_the_report_names_a_probable_failure_of_
     assert "GLHF" not in first.last_line and ".cc:" not in first.last_line
 
 
-def test_the_peer_of_a_drained_node_is_tried_again_by_kubeflows_exit_code_policy(nodes):
+@pytest.mark.parametrize("link", ["auto", "off"])
+def test_the_peer_of_a_drained_node_is_tried_again_by_kubeflows_exit_code_policy(nodes, link):
     """kubeflow/training-operator@v1.9.4:pkg/util/train/train_util.go IsRetryableExitCode: 128 and above."""
     job = yaml.safe_load((REPOSITORY / "examples/kubeflow-v1/job.yaml").read_text())["spec"]["pytorchReplicaSpecs"]
     containers = [replica["template"]["spec"]["containers"][0] for replica in job.values()]
     (variables,) = [{entry["name"]: entry["value"] for entry in env} for env in [containers[0]["env"]] if env == containers[1]["env"]]
     waits = ALL_REDUCE.replace('if node == "1": os._exit(42)', 'if node == "1": time.sleep(1000)')
-    drained, peer = nodes(1, waits, **variables), nodes(0, waits, **variables)
+    drained, peer = (nodes(node, waits, f"--link={link}", **variables) for node in (1, 0))
     for node in (drained, peer):
         node.process.wait_line("REDUCED", LONG)
     drained.process.signal(signal.SIGTERM)
     drained.end()
     peer.end()
     assert drained.code == 143
-    assert (peer.cause["who"], peer.cause["node_rank"]) == ("node", 1) and "was asked to stop" in peer.last_line
+    if link == "auto":
+        assert (peer.cause["who"], peer.cause["node_rank"]) == ("node", 1) and "was asked to stop" in peer.last_line
+    else:
+        assert peer.cause["lost_peer"] and peer.cause["exit_code"] == 1
     assert peer.code >= 128
 
 
@@ -163,7 +167,7 @@ def test_a_torchrun_that_waits_for_the_others_when_its_workers_are_done_is_not_t
 
 @pytest.mark.parametrize("options", [(), ("--nnodes=2:3",)], ids=["static", "elastic"])
 def test_nodes_that_never_come_are_75(nodes, options):
-    node = nodes(0, "", "--wait-timeout=1s", *options).end()
+    node = nodes(0, "", "--wait-timeout=1s", "--link=off", *options).end()
     assert node.code == 75
     assert node.report["outcome"] == "failed" and not node.report["workers"]
     assert node.last_line.startswith("rankshim: error: the other nodes did not join in time; torchrun ")
@@ -172,7 +176,7 @@ def test_nodes_that_never_come_are_75(nodes, options):
 
 @pytest.mark.nightly
 def test_the_wait_for_nodes_that_never_come_is_logged_every_half_minute(nodes):
-    node = nodes(0, "", "--wait-timeout=70s").end()
+    node = nodes(0, "", "--wait-timeout=70s", "--link=off").end()
     assert node.code == 75
     waits = [line for line in node.process.stderr.splitlines() if "waiting for the other nodes" in line]
     assert waits == [f"rankshim: waiting for the other nodes: torchrun has no worker yet, {since} s after its start; at most 70 s"

@@ -4,14 +4,13 @@
 #include <utility>
 
 #include "link/message.h"
+#include "link/store.h"
 
 namespace rankshim::link {
 namespace {
 
 constexpr std::size_t head_size = 3;
 constexpr std::uint8_t tag_bit = 0x80;
-/// VALIDATE and the magic number (pytorch, TCPStoreBackend.hpp).
-constexpr std::string_view store_greeting("\x00\xce\xf7\x85\x3c", 5);
 
 bool is_prefix(std::string_view one, std::string_view other) {
   const std::size_t size = std::min(one.size(), other.size());
@@ -30,7 +29,9 @@ std::string Frame::bytes() const {
 
 void Decoder::read_greeting() {
   if (!is_prefix(bytes_, greeting_word)) {
-    broken_ = is_prefix(bytes_, store_greeting) ? Broken::store_client : Broken::stranger;
+    const bool only_asks =
+        bytes_.size() > store_greeting.size() && bytes_[store_greeting.size()] == store_question;
+    broken_ = is_prefix(bytes_, store_greeting) && !only_asks ? Broken::store_client : Broken::stranger;
   } else if (bytes_.size() > greeting_word.size()) {
     greeted_ = true;
     if (bytes_[greeting_word.size()] != wire_version) broken_ = Broken::version;

@@ -51,6 +51,7 @@ TEST_CASE("what is no peer is known by its first bytes", "[link]") {
   const Case cases[] = {
       {"\0\xce\xf7\x85\x3c\x0d"s, Broken::store_client},
       {"\0"s, Broken::store_client},
+      {"\0\xce\xf7\x85\x3c\x07"s, Broken::stranger},  // another rankshim, which asks whether this is a store
       {"GET / HTTP/1.1\r\n", Broken::stranger},
       {"RSHX", Broken::stranger},
       {"RS", Broken::no},

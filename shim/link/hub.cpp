@@ -1,6 +1,7 @@
 #include "link/hub.h"
 
 #include <algorithm>
+#include <boost/asio/post.hpp>
 #include <boost/asio/this_coro.hpp>
 #include <cerrno>
 #include <cstring>
@@ -164,6 +165,7 @@ void Hub::heard(Connection& connection, const Frame& frame) {
   if (!member.proven) return connection.drop("no hello");
   roster_.said(connection.id(), *message, now());
   process();
+  changed_.signal();
 }
 
 void Hub::greet(Member& member, const Hello& hello, const Frame& frame) {
@@ -196,6 +198,7 @@ void Hub::prove(Member& member, const Hello& hello) {
   Connection& connection = *member.connection;
   const ConnectionId id = connection.id();
   std::erase_if(limited_, [&](const Limited& entry) { return entry.id == id; });
+  roster_.is_at(connection.local_address());
   roster_.arrived(id, hello, connection.remote_address(), now());
   process();
 }
@@ -228,15 +231,19 @@ void Hub::process() {
       }
     }
   }
-  if (roster_.ready()) return launch();
   set_timer();
+  if (!roster_.ready()) return;
+  asio::post(io_, [weak = weak_from_this()] {  // who said hello and has closed is read to its end first
+    const auto self = weak.lock();
+    if (self && self->roster_.ready()) self->launch();
+  });
 }
 
 void Hub::deliver(const Message& message) {
   if (const auto* waiting = std::get_if<Waiting>(&message)) {
     waiting->note.empty() ? log::info("{}", waiting_line(*waiting)) : log::warn("{}", waiting_line(*waiting));
   } else if (const auto* stop = std::get_if<Stop>(&message)) {
-    if (told_ && !std::exchange(told_already_, true)) told_(*stop);
+    if (stop->culprit.node != 0 && told_ && !std::exchange(told_already_, true)) told_(*stop);
   } else if (std::holds_alternative<Go>(message) || std::holds_alternative<Refuse>(message) ||
              std::holds_alternative<Unlink>(message)) {
     if (!verdict_) verdict_ = message;

@@ -24,6 +24,7 @@ namespace rankshim::link {
 struct Timing {
   std::chrono::milliseconds hello{5'000};    ///< for a new connection to say who it is
   std::chrono::milliseconds welcome{3'000};  ///< for the hub's answer, before the peer connects again
+  std::chrono::milliseconds doubt{250};      ///< of it: after this the peer asks whether it is torch's store
   std::chrono::milliseconds connect{3'000};
   std::chrono::milliseconds retry{100};       ///< between two tries to connect; more with many nodes
   std::chrono::milliseconds look_up{5'000};   ///< between two questions for the master's address

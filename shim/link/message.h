@@ -18,6 +18,7 @@ namespace rankshim::link {
 struct Hello {
   std::string run;      ///< the run id
   std::string attempt;  ///< the platform's count of the job's attempts; empty if it has none
+  unsigned restarts = 0;  ///< how often the job was started again in place, as far as this node knows
   std::string instance;
   std::string session;
   unsigned rank = 0;
@@ -68,7 +69,7 @@ struct Unlink {
 
 /// All are here and agree: launch.
 struct Go {
-  unsigned attempt = 0;
+  unsigned attempt = 0;  ///< how often the job was started again in place
   unsigned offset = 0;  ///< the rank of this node's first worker
   unsigned world = 0;   ///< the number of workers in the job
 };
@@ -96,6 +97,8 @@ struct Stop {
   };
   Failure culprit;
   Why why = Why::failed;
+  bool again = false;  ///< the job is started again: all nodes meet once more
+  std::string note;    ///< why it is not, where it could have been
 
   /// "node 3 (host e) failed: rank 17 was killed by SIGKILL".
   [[nodiscard]] std::string sentence() const;

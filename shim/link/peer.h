@@ -30,7 +30,7 @@ class Peer final : public Link, public Connection::Owner, public std::enable_sha
   boost::asio::awaitable<JobEnd> part(int code) override;
 
   /// How far a connection has come.
-  enum class Greeting : std::uint8_t { unreachable, silent, closed, welcome };
+  enum class Greeting : std::uint8_t { unreachable, silent, closed, store, welcome };
 
   boost::asio::awaitable<Greeting> connect(boost::asio::ip::address address, unsigned port, Time deadline);
   boost::asio::awaitable<std::optional<Met>> seek(Time deadline);
@@ -44,6 +44,7 @@ class Peer final : public Link, public Connection::Owner, public std::enable_sha
   [[nodiscard]] bool is_over() const { return stop_ || ended_well_ || unlinked_ || done_badly_; }
   void say(const Message& message);
   void lose();
+  void tell_stop() const;
 
   boost::asio::io_context& io_;
   Options options_;

@@ -8,6 +8,7 @@
 #include "base/fault.h"
 #include "base/signals.h"
 #include "base/text.h"
+#include "link/node_names.h"
 
 namespace rankshim::link {
 namespace {
@@ -52,7 +53,7 @@ std::string_view word(Node::State state) {
 }
 
 Roster::Roster(Hello own, Rules rules, Time now)
-    : rules_(rules), nodes_(own.nnodes), last_arrival_(now), next_report_(now + rules.first_report) {
+    : rules_(std::move(rules)), nodes_(own.nnodes), last_arrival_(now), next_report_(now + rules_.first_report) {
   nodes_[0].hello = std::move(own);
   nodes_[0].connection = myself;
   nodes_[0].state = Node::State::here;
@@ -247,6 +248,7 @@ void Roster::report() {
 Go Roster::go_for(unsigned rank) const {
   Go go;
   for (unsigned i = 0; i < nodes_.size(); ++i) {
+    go.attempt = std::max(go.attempt, nodes_[i].hello.restarts);  // a new container knows of none
     if (i < rank) go.offset += nodes_[i].hello.workers;
     go.world += nodes_[i].hello.workers;
   }
@@ -275,7 +277,7 @@ void Roster::come_back(ConnectionId id, const Hello& hello) {
   connect(*node, id);
   node->lost_at = Time::max();
   send(id, go_for(hello.rank));  // the first one may have been lost with the connection
-  if (stop_ && stop_->culprit.node != hello.rank) send(id, *stop_);
+  if (stop_) send(id, *stop_);
   if (all_done()) send(id, End{});
 }
 
@@ -323,6 +325,7 @@ void Roster::fail(Node& node, Failure failure, Time now) {
   failure.host = node.hello.host;
   const auto same = [&](const Node::Failed& known) { return known.failure.rank == failure.rank; };
   if (node.failures.size() >= most_failures || std::ranges::any_of(node.failures, same)) return;
+  if (!stop_) failure.text = with_node_names(failure.text, nodes_);
   constexpr std::int64_t oldest = 60'000;
   failure.age = std::clamp<std::int64_t>(failure.age, 0, oldest);
   node.failures.push_back({failure, now - milliseconds(failure.age)});
@@ -333,7 +336,8 @@ void Roster::fail(Node& node, Failure failure, Time now) {
 void Roster::stop_all(Stop stop) {
   if (stop_) return;
   stop_ = std::move(stop);
-  send_all(*stop_, false, stop_->culprit.node);
+  if (rules_.decide) rules_.decide(*stop_);
+  send_all(*stop_);
 }
 
 bool Roster::all_done() const {
@@ -396,11 +400,10 @@ void Roster::tick(Time now) {
   }
 }
 
-/// To all nodes that are connected, but one.
-void Roster::send_all(Message message, bool close, std::optional<unsigned> but) {
+/// To all nodes that are connected.
+void Roster::send_all(Message message, bool close) {
   Outgoing outgoing{{}, std::move(message), close};
-  for (const auto& [id, rank] : rank_of_)
-    if (rank != but) outgoing.to.push_back(id);
+  for (const auto& [id, rank] : rank_of_) outgoing.to.push_back(id);
   outgoing_.push_back(std::move(outgoing));
 }
 

@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <unordered_map>
@@ -67,11 +68,17 @@ class Roster {
         500};  ///< for the older of two nodes with one rank to show that it lives
     std::chrono::milliseconds settle{800};       ///< after the last arrival, before the job is refused
     std::chrono::milliseconds patience{10'000};  ///< the same while nodes are missing as well
+    /// Decides what Stop::again says, once for each stop. Null: the job is never started again.
+    std::function<void(Stop&)> decide;
   };
 
   /// `own` is node 0's hello, for an agreement with which the others are checked.
   Roster(Hello own, Rules rules, Time now);
 
+  /// Node 0's own address, as the others know it.
+  void is_at(const std::string& address) {
+    if (nodes_[0].seen.empty()) nodes_[0].seen = address;
+  }
   void arrived(ConnectionId id, const Hello& hello, const std::string& seen, Time now);
   void said(ConnectionId id, const Message& message, Time now);
   void gone(ConnectionId id, Time now);
@@ -136,7 +143,7 @@ class Roster {
   void send(ConnectionId to, Message message, bool close = false) {
     outgoing_.push_back({{to}, std::move(message), close});
   }
-  void send_all(Message message, bool close = false, std::optional<unsigned> but = std::nullopt);
+  void send_all(Message message, bool close = false);
   void report();
   [[nodiscard]] Go go_for(unsigned rank) const;
 

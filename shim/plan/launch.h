@@ -64,6 +64,7 @@ struct LaunchChoice {
   std::vector<std::string> warnings;
   /// The file of a launcher that gets flags or variables which the user left out; else empty.
   std::string filled_by;
+  bool joins_nodes = false;  ///< it runs on each of a fixed set of nodes, and fails if one of them does
   std::vector<std::string> filled;  ///< the command with those flags; empty: it is as the user gave it
   Variables variables;              ///< those variables
   std::string hostfile;             ///< the content of the file of hosts that such a launcher gets

@@ -46,6 +46,17 @@ std::string_view outcome(const ExitReport& report) {
   return report.verdict->code == 0 ? "succeeded" : "failed";
 }
 
+std::vector<json::Object> past_attempts_json(const ExitReport& report) {
+  std::vector<json::Object> list;
+  for (const PastAttempt& attempt : report.past_attempts) {
+    json::Object& object = list.emplace_back();
+    object.number("attempt", attempt.number).number("exit_code", attempt.code);
+    object.text("verdict", attempt.sentence);
+    object.raw("started", moment(attempt.begin)).raw("ended", moment(attempt.end));
+  }
+  return list;
+}
+
 void add_end(json::Object& object, std::optional<int> signal, int exit_code) {
   if (signal)
     object.text("signal", supervise::signal_name(*signal));
@@ -240,6 +251,8 @@ std::string as_json(const ExitReport& report) {
         json::Object().number("found", ending->leftovers).number("killed", ending->leftovers_killed));
     if (!ending->left_behind.empty()) object.text("left_behind", ending->left_behind);
     object.number("restarts", ending->workers.attempts == 0 ? 0 : ending->workers.attempts - 1);
+    if (report.attempt != 0) object.number("attempt", report.attempt);
+    if (!report.past_attempts.empty()) object.objects("past_attempts", past_attempts_json(report));
     object.objects("workers", workers_json(report));
   }
   if (!report.nodes.empty()) object.objects("nodes", nodes_json(report.nodes));

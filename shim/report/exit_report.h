@@ -22,6 +22,14 @@ struct Phase {
   std::chrono::steady_clock::time_point begin;
 };
 
+/// An attempt of the job that another one has followed.
+struct PastAttempt {
+  unsigned number = 0;
+  int code = 0;
+  std::string sentence;
+  std::chrono::steady_clock::time_point begin, end;
+};
+
 /// All that is known at the end. Pointers may be null: there was no job, or nothing was started.
 struct ExitReport {
   const Verdict* verdict = nullptr;  ///< never null
@@ -31,6 +39,8 @@ struct ExitReport {
   const Details* details = nullptr;  ///< never null
   std::string host;
   std::vector<Phase> phases;
+  std::vector<PastAttempt> past_attempts;
+  unsigned attempt = 0;  ///< the number of the last one
   std::vector<link::Node> nodes;  ///< of the whole job, by rank, where this node knows them
   std::chrono::steady_clock::time_point end;
 };

@@ -138,6 +138,20 @@ void Monitor::started(pid_t command) {
   begin();
 }
 
+void Monitor::begin_attempt(unsigned number, const supervise::Launcher* launcher) {
+  launcher_ = launcher;
+  attempt_ = number;
+  attempt_began_ = steady_clock::now();
+  command_ = 0;
+  if (memory_before_) memory_before_ = read_memory(node_, memory_group_);  // kills count from here
+}
+
+void Monitor::end_attempt(const Verdict& verdict) {
+  constexpr std::size_t most = 100;  // a report stays readable
+  if (past_attempts_.size() < most)
+    past_attempts_.push_back({attempt_, verdict.code, verdict.sentence, attempt_began_, steady_clock::now()});
+}
+
 void Monitor::stopping(int signal) {
   enter("wind-down");
   termination_log_.provisional(
@@ -163,6 +177,7 @@ std::string Monitor::status() const {
   if (!waiting_for.empty()) object.text("waiting_for", waiting_for);
   object.number("pid", getpid());
   if (command_ != 0) object.number("command_pid", command_);
+  if (attempt_ != 0) object.number("attempt", attempt_);
   if (const auto rank = job_ != nullptr ? job_->topology.node_rank() : std::nullopt)
     object.number("node_rank", *rank);
   std::vector<json::Object> workers;

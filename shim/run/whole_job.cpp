@@ -1,7 +1,5 @@
 #include "run/whole_job.h"
 
-#include <sys/wait.h>
-
 #include <boost/asio/experimental/awaitable_operators.hpp>
 #include <chrono>
 #include <utility>
@@ -10,6 +8,7 @@
 #include "base/log.h"
 #include "base/signals.h"
 #include "base/text.h"
+#include "link/node_names.h"
 #include "loop/loop.h"
 #include "run/before_start.h"
 
@@ -29,7 +28,7 @@ std::string launcher_of(const Job& job) {
 }
 
 link::Options plan_link(const Run& run, const Job& job, const StaticNode& node,
-                        const std::optional<link::Key>& token) {
+                        const std::optional<link::Key>& token, Attempts& attempts) {
   const Environment& environment = run.node.environment();
   const auto variable = [&](std::string_view name) {
     return std::string(environment.get(name).value_or(""));
@@ -37,6 +36,7 @@ link::Options plan_link(const Run& run, const Job& job, const StaticNode& node,
   link::Options options;
   options.self.run = job.topology.facts.text(Fact::run_id);
   options.self.attempt = job.topology.facts.text(Fact::attempt);
+  options.self.restarts = attempts.number();
   options.self.rank = node.rank;
   options.self.nnodes = node.nodes;
   options.self.workers = node.workers;
@@ -50,20 +50,23 @@ link::Options plan_link(const Run& run, const Job& job, const StaticNode& node,
   options.token = token;
   options.timeout = *run.settings.time(Option::link_timeout);
   options.rules.equal_workers = job.choice.by_torchrun();
+  if (attempts.of_the_job())
+    options.rules.decide = [&attempts](link::Stop& stop) { attempts.decide(stop, steady_clock::now()); };
   return options;
 }
 
 /// Whether this node links with the others: it is asked for, and it is possible.
-bool is_linked(const Run& run, const Job& job) {
+bool is_linked(const Run& run, const Job& job, const Attempts& attempts) {
   if (run.only_wait) return false;
   const std::string_view wanted = run.settings.text(Option::link);
   if (wanted == "off") return false;
   const auto* node = job.topology.as<StaticNode>();
   const bool possible = node != nullptr && node->master;
-  const bool launches = job.choice.launches() || !job.choice.filled_by.empty();
+  const bool launches = job.choice.launches() || job.choice.joins_nodes;
   const std::string_view wait = run.settings.text(Option::wait);
   const bool waits = wait == "auto" || wait == "port";
-  if (possible && (wanted == "on" || (launches && waits))) return true;
+  const bool must = wanted == "on" || attempts.of_the_job();
+  if (possible && (must || (launches && waits))) return true;
   if (wanted == "on" && !possible && !job.topology.is_alone())
     log::warn(
         "--link=on: only nodes that have their numbers and a master from the beginning can be linked; this "
@@ -72,7 +75,8 @@ bool is_linked(const Run& run, const Job& job) {
 }
 
 /// Meets the other nodes: returns the link, null if the job goes on without one, or how the run ends here.
-awaitable<std::variant<std::unique_ptr<WholeJob>, Verdict>> meet_nodes(const Run& run, Job& job) {
+awaitable<std::variant<std::unique_ptr<WholeJob>, Verdict>> meet_nodes(const Run& run, Job& job,
+                                                                       Attempts& attempts) {
   using namespace boost::asio::experimental::awaitable_operators;
   std::optional<link::Key> token;
   if (const std::string file(run.settings.text(Option::job_token_file)); !file.empty()) {
@@ -85,7 +89,7 @@ awaitable<std::variant<std::unique_ptr<WholeJob>, Verdict>> meet_nodes(const Run
   StaticNode& node = std::get<StaticNode>(job.topology.part);
   std::shared_ptr<link::Link> link;
   try {
-    link = link::Link::make(run.io, plan_link(run, job, node, token));
+    link = link::Link::make(run.io, plan_link(run, job, node, token, attempts));
   } catch (const boost::system::system_error& error) {
     log::warn("the job goes on without a link between its nodes: {}", loop::reason(error));
     co_return nullptr;
@@ -102,6 +106,7 @@ awaitable<std::variant<std::unique_ptr<WholeJob>, Verdict>> meet_nodes(const Run
   }
   if (const auto* launch = std::get_if<link::Launch>(&met)) {
     node.told = {launch->offset, launch->world};
+    attempts.begin(launch->attempt, steady_clock::now());
     log::info("all {} nodes are here", node.nodes);
     co_return std::make_unique<WholeJob>(std::move(link), node.rank, node.max_restarts != 0);
   }
@@ -111,23 +116,25 @@ awaitable<std::variant<std::unique_ptr<WholeJob>, Verdict>> meet_nodes(const Run
   if (const auto* late = std::get_if<link::TimedOut>(&met))
     co_return ended_before_start(exit_code::unreachable, Cause::wait, late->sentence);
   const std::string& why = std::get<link::NoLink>(met).why;
-  if (must)
+  if (must || attempts.of_the_job())
     co_return ended_before_start(exit_code::configuration, Cause::config,
-                                 "the nodes cannot be linked, which --link=on asks for: " + why);
+                                 fmt::format("the nodes cannot be linked, which {} asks for: {}",
+                                             must ? "--link=on" : "--job-restarts", why));
   log::info("the job goes on without a link between its nodes: {}", why);
   co_return nullptr;
 }
 
 }  // namespace
 
-awaitable<std::variant<Membership, Verdict>> join_job(const Run& run, Job& job) {
+awaitable<std::variant<Membership, Verdict>> join_job(const Run& run, Job& job, Attempts& attempts) {
   Membership membership;
-  const bool links = is_linked(run, job);
+  attempts.begin(attempts.number(), steady_clock::now());
+  const bool links = is_linked(run, job, attempts);
   if (auto end = co_await wait_for_master(run, job.topology, links ? Until::name : job.choice.wait,
                                           membership.master_address))
     co_return std::move(*end);
   if (!links) co_return membership;
-  auto met = co_await meet_nodes(run, job);
+  auto met = co_await meet_nodes(run, job, attempts);
   if (auto* end = std::get_if<Verdict>(&met)) co_return std::move(*end);
   membership.whole = std::move(std::get<std::unique_ptr<WholeJob>>(met));
   if (membership.whole == nullptr) {
@@ -146,16 +153,9 @@ void WholeJob::begin(supervise::Orders& orders) {
   });
 }
 
-void WholeJob::worker_failed(const supervise::WorkerEnd& worker, const std::string& why) {
+void WholeJob::worker_failed(const link::Failure& failure) {
   told_ = true;
-  const bool signalled = WIFSIGNALED(worker.status);
-  const int number = signalled ? WTERMSIG(worker.status) : WEXITSTATUS(worker.status);
-  const std::string how = signalled ? "was ended by " + supervise::signal_name(number)
-                                    : "ended with code " + std::to_string(number);
-  link_->report_failure({.rank = worker.rank,
-                         .cause = signalled ? "signal" : "exit",
-                         .code = signalled ? exit_code::signal_base + number : number,
-                         .text = why.empty() ? how : fmt::format("{} ({})", how, why)});
+  link_->report_failure(failure);
 }
 
 void WholeJob::stopping(int signal) {
@@ -170,12 +170,10 @@ awaitable<void> WholeJob::finish(const Run& run, Verdict& verdict, const supervi
     if (stopped) {
       link_->report_stop(ending.stop_signal.value_or(SIGTERM));
     } else {
-      link_->report_failure({.rank = verdict.root ? verdict.root->rank : std::nullopt,
-                             .cause = "exit",
-                             .code = verdict.code,
-                             .text = verdict.sentence});
+      link_->report_failure(stop_of(verdict).culprit);
     }
   }
+  verdict.sentence = link::with_node_names(verdict.sentence, link_->nodes());
   if (verdict.code == 0 && !stop_) run.monitor.enter("finish", "the other nodes' ends");
   const auto end = co_await (link_->finish(verdict.code) || run.signals.next_ending());
   if (const auto* signal = std::get_if<supervise::Received>(&end)) {

@@ -9,6 +9,7 @@
 #include "link/link.h"
 #include "plan/launch.h"
 #include "report/verdict.h"
+#include "run/attempts.h"
 #include "run/run.h"
 #include "supervise/launcher.h"
 
@@ -29,12 +30,14 @@ class WholeJob {
   [[nodiscard]] bool counts(const supervise::WorkerEnd& worker) const {
     return !restarts_ && !told_ && !stop_ && worker.status_known && worker.status != 0;
   }
-  /// A worker of this node has failed: its end counts(). `why` is its exception, or the like; may be empty.
-  void worker_failed(const supervise::WorkerEnd& worker, const std::string& why);
+  /// A worker of this node has failed: its end counts().
+  void worker_failed(const link::Failure& failure);
   /// This node's command was asked to stop.
   void stopping(int signal);
 
   [[nodiscard]] const link::Link& link() const { return *link_; }
+  /// What ended the job, as far as this node knows.
+  [[nodiscard]] const std::optional<link::Stop>& stop() const { return stop_; }
 
   /// This node's command has ended as the verdict says. Waits until the job is over if it ended well, and
   /// changes the verdict to what ended the whole job.
@@ -56,7 +59,8 @@ struct Membership {
 
 /// Waits for the master as chosen or, linked (--link), for all nodes. Returns a verdict if the run ends here:
 /// somebody never came, the nodes do not agree, or a signal came. The topology then knows which node hosts
-/// the master.
-boost::asio::awaitable<std::variant<Membership, Verdict>> join_job(const Run& run, Job& job);
+/// the master. To be called before each of the attempts, and these know which one it is afterwards.
+boost::asio::awaitable<std::variant<Membership, Verdict>> join_job(const Run& run, Job& job,
+                                                                   Attempts& attempts);
 
 }  // namespace rankshim

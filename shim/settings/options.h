@@ -37,6 +37,8 @@ enum class Option : std::uint8_t {
   link,
   link_timeout,
   job_token_file,
+  job_restarts,
+  permanent,
   signal_scope,
   grace,
   leftover_grace,
@@ -72,6 +74,8 @@ enum class ValueKind : std::uint8_t {
   time,
   boolean,
   exit_map,
+  restarts,  ///< N or N/TIME
+  ends,      ///< codes, FROM-TO and causes
   signal,
   signals,     ///< a list, or none
   signal_map,  ///< FROM=TO,...
@@ -170,13 +174,20 @@ inline constexpr std::array options = {
                "give up after this time: exit with 75 and say what is missing"},
 
     OptionInfo{
-        Option::link, "The whole job", "link", ValueKind::choice, "off|auto|on", "off",
+        Option::link, "The whole job", "link", ValueKind::choice, "auto|on|off", "auto",
         "join the rankshims of all nodes: they agree before anything is launched, and the first failure "
         "ends all; auto: where rankshim starts the launcher on several nodes; on: for a program too"},
     OptionInfo{Option::link_timeout, "", "link-timeout", ValueKind::time, "TIME", "30s",
                "for a network that fails for longer: the time until a node that does not answer is lost"},
     OptionInfo{Option::job_token_file, "", "job-token-file", ValueKind::text, "FILE", "",
                "for a pod network that others share: a file of the job's secret, the same on all nodes"},
+    OptionInfo{Option::job_restarts, "", "job-restarts", ValueKind::restarts, "N[/TIME]", "0",
+               "start the whole job again in place when a node has failed, at most N times; 3/1h: at most "
+               "three times in an hour"},
+    OptionInfo{Option::permanent, "", "permanent", ValueKind::ends, "CODE[-CODE]|CAUSE,...",
+               "2,64-78,126,127",
+               "with --job-restarts: the ends that are not tried again; CAUSE is oom, exception, signal or "
+               "lost"},
 
     OptionInfo{Option::signal_scope, "Signals and exit codes", "signal-scope", ValueKind::choice,
                "auto|child|group|tree", "auto",

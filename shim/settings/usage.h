@@ -75,7 +75,7 @@ inline constexpr std::string_view names_text =
 inline constexpr std::string_view exit_codes_text =
     "Exit codes: the command's own, or 128 + its signal; 64: wrong usage; 71: the\n"
     "system refused a resource; 75: the master could not be reached in time; 76:\n"
-    "another node failed first (--link); 78: the environment or the configuration is\n"
+    "another node failed first; 78: the environment or the configuration is\n"
     "incomplete or contradictory; 126: the command cannot be executed; 127: the\n"
     "command was not found.\n";
 

@@ -289,11 +289,11 @@ Outcome<Topology> resolve_topology(const Settings& settings, const platform::Pla
   if (!user_sets_numbers(r) && !r.platform.doubts.empty()) {
     const Facts& own = r.platform.facts;
     const bool elastic = own.has(Fact::rdzv_backend) || own.has(Fact::rdzv_endpoint);
-    const char* settle = r.granularity == Granularity::process ? settle_process
-                         : elastic                             ? settle_elastic
-                                                               : settle_node;
+    const char* settles_it = r.granularity == Granularity::process ? settle_process
+                             : elastic                             ? settle_elastic
+                                                                   : settle_node;
     for (const Fault& doubt : r.platform.doubts)
-      r.faults.push_back({doubt.what, doubt.names, fmt::format("{}, or {}", doubt.fix, settle)});
+      r.faults.push_back({doubt.what, doubt.names, fmt::format("{}, or {}", doubt.fix, settles_it)});
     return std::move(r.faults);
   }
   recognise_started_process(r);

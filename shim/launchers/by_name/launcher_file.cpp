@@ -27,7 +27,7 @@ static_assert(std::ranges::none_of(builtins,
                                    [](const EmbeddedFile& one) { return line_of_starts(one.text).empty(); }));
 
 constexpr auto keys = std::to_array<std::string_view>(
-    {"starts", "unless", "flags", "first", "others", "set", "hostfile", "warning"});
+    {"starts", "unless", "flags", "first", "others", "set", "hostfile", "warning", "elastic"});
 constexpr auto placeholders =
     std::to_array<std::string_view>({"nnodes", "node_rank", "local_world_size", "world_size", "rank",
                                      "master_addr", "master_port", "master", "run_id", "hostfile"});
@@ -49,6 +49,8 @@ class LauncherFileReader : public TomlDocument {
       for (const auto& [name, value] : *variables)
         see(value, [&](const auto&, const auto& text) { file.set.emplace_back(name.str(), text); });
     }
+    if (const auto* elastic = get<toml::value<bool>>(top, "elastic", "true or false"))
+      file.elastic = elastic->get();
     if (file.starts.empty())
       fault(1, "'starts' is missing or empty", "write the words that start the launcher");
   }

@@ -43,6 +43,7 @@ struct DescribedFlag {
 ///     others   = ["--address={master}"]           the same, for the other nodes
 ///     hostfile = "node{node_rank} slots={local_world_size}"   makes the file {hostfile}: such a line for each node
 ///     warning  = "…"                              what the launcher cannot do on several nodes
+///     elastic  = true                             its nodes come and go: they are not linked (--link=auto)
 ///     [set]                                       variables, unless they are set
 ///     A_VARIABLE = "{nnodes}"
 // clang-format on
@@ -51,6 +52,7 @@ struct LauncherFile {
   std::vector<std::string> starts;
   std::vector<DescribedFlag> unless, flags, first, others;
   std::string hostfile, warning;
+  bool elastic = false;
   Variables set;
   bool operator==(const LauncherFile&) const = default;
 };

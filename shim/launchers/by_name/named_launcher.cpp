@@ -138,6 +138,8 @@ class Filler {
       choice_.variables.emplace_back(name, filled_in(value, values_));
       choice_.filled_by = file_.path;
     }
+    choice_.joins_nodes =
+        !choice_.filled_by.empty() && !launcher_.in_shell && !file_.elastic && file_.warning.empty();
   }
 
  private:

@@ -183,6 +183,20 @@ TEST_CASE("nothing is filled in on a lone node, with --launcher none, or in an e
   CHECK_THAT(elastic.warnings.at(0), Catch::Contains("this job is elastic"));
 }
 
+TEST_CASE("the nodes of a launcher that needs all of them are linked") {
+  const FakeNode node(pytorchjob("1"));
+  const auto joins = [&](const std::string& line) { return planned(node, words(line)).joins_nodes; };
+  for (const std::string line : {"accelerate launch x.py", "deepspeed x.py", "vllm serve x", "lmf train x"}) {
+    CAPTURE(line);
+    CHECK(joins(line));
+  }
+  for (const std::string line : {"ray start", "mpirun ./x", "horovodrun x", "python x.py"}) {
+    CAPTURE(line);
+    CHECK_FALSE(joins(line));
+  }
+  CHECK_FALSE(planned(node, {"bash", "-c", "lmf train x"}).joins_nodes);
+}
+
 TEST_CASE("a user's file describes a new launcher, or replaces a built-in one") {
   FakeNode node(pytorchjob("1"));
   node.files["/etc/rankshim.d/ours.launcher.toml"] =

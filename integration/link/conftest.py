@@ -1,0 +1,33 @@
+"""Three pods with their own network, host name and process ids, and a real name server."""
+
+import json
+
+import pytest
+
+MASTER, PORT = "job-node-0", 29500
+
+
+@pytest.fixture
+def cluster(network):
+    """Three nodes whose names are known."""
+    nodes = [network.node(f"job-node-{rank}") for rank in range(3)]
+    dns = network.dns()
+    for node in nodes:
+        dns.publish(node.hostname, node)
+    return nodes
+
+
+@pytest.fixture
+def start(cluster, rankshim, tmp_path):
+    """start(RANK, COMMAND, OPTION..., VARIABLE=VALUE): one node's rankshim."""
+
+    def start(rank, command, *options, place=None, nodes=3, **variables):
+        node = cluster[rank if place is None else place]
+        environment = {"RANKSHIM_NODE_RANK": str(rank), "RANKSHIM_NNODES": str(nodes), "RANKSHIM_NPROC_PER_NODE": "1",
+                       "RANKSHIM_MASTER_ADDR": MASTER, "RANKSHIM_MASTER_PORT": str(PORT), "RANKSHIM_LINK": "auto",
+                       "RANKSHIM_LAUNCHER": "native", "RANKSHIM_REPORT": f"{tmp_path}/{node.hostname}.json", **variables}
+        process = node.start([rankshim, *options, "--", *command], environment)
+        process.report = lambda: json.loads((tmp_path / f"{node.hostname}.json").read_text())
+        return process
+
+    return start

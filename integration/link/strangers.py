@@ -1,0 +1,80 @@
+"""Who else may come to the master's port: python strangers.py HUB PORT NNODES WAY [ARGUMENT]. It prints how that ended."""
+
+import resource
+import socket
+import sys
+import time
+
+from peer import GREETING, WELCOME, hello, keyed
+
+PATIENCE = 60
+
+
+def connect(host, port):
+    return socket.create_connection((host, port), timeout=PATIENCE)
+
+
+def rest(connection):
+    """All that the hub sends until it closes; the time-out is an error."""
+    received = b""
+    try:
+        while data := connection.recv(4096):
+            received += data
+    except ConnectionError:
+        pass
+    return received
+
+
+def http(host, port, nnodes):
+    with connect(host, port) as browser:
+        browser.sendall(b"GET / HTTP/1.1\r\nHost: job-node-0\r\n\r\n")
+        print("HTTP", rest(browser))
+
+
+def slow(host, port, nnodes):
+    with connect(host, port) as writer:
+        began = time.monotonic()
+        try:
+            for byte in GREETING + hello(1, nnodes, port, instance="slow"):
+                writer.sendall(bytes([byte]))
+                time.sleep(0.2)
+        except ConnectionError:
+            pass
+        print("SLOW", rest(writer) == b"" or "greeted", "after", round(time.monotonic() - began))
+
+
+def replayed(host, port, nnodes):
+    """What somebody has recorded: a hello with its nonce, and a proof."""
+    said = hello(1, nnodes, port, instance="recorded", nonce="00" * 16)
+    for tag in (keyed(b"guessed", b"p"), b""):
+        with connect(host, port) as connection:
+            connection.sendall(GREETING + said + b"\x00\x02" + bytes([0x83 if tag else 0x03]) + b"{}" + tag)
+            answer = rest(connection)
+            print("REPLAYED", [frame_type for frame_type in types(answer)] == [WELCOME])
+
+
+def types(stream):
+    """The types of the frames that the hub has sent."""
+    stream = stream[len(GREETING):]
+    while len(stream) >= 3:
+        yield stream[2] & 0x7F
+        stream = stream[3 + int.from_bytes(stream[:2], "big") + (32 if stream[2] & 0x80 else 0):]
+
+
+def many(host, port, nnodes, count):
+    """Holds as many connections as it may, and says nothing on them."""
+    limit = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit))
+    held = []
+    for _ in range(int(count)):
+        held.append(connect(host, port))
+        held[-1].sendall(b"R")
+        if len(held) > min(limit - 64, 2000):
+            held.pop(0).close()
+    print("MANY", len(held), flush=True)
+    time.sleep(1000)
+
+
+if __name__ == "__main__":
+    host, port, nnodes, way = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), sys.argv[4]
+    {"http": http, "slow": slow, "replayed": replayed, "many": many}[way](host, port, nnodes, *sys.argv[5:])

@@ -1,0 +1,220 @@
+"""What goes wrong in a linked job, and in one of which only a part runs rankshim."""
+
+import os
+import signal
+import sys
+import time
+
+import pytest
+
+from lib.process import last_line, shell
+from link.conftest import MASTER, PORT
+
+LONG = 240  # for torch on a busy machine
+UP = shell("echo UP; exec sleep 1000")
+REDUCES = """
+import os, torch, torch.distributed as dist
+dist.init_process_group("gloo")
+dist.all_reduce(torch.ones(1))
+print("REDUCED", os.environ["WORLD_SIZE"], flush=True)
+"""
+# A mesh's proxy: it has the port 15001, accepts every connection, and closes those for which nobody listens.
+MESH = """
+import encodings.idna, os, socket, sys, threading  # all before it becomes another user, who may not read them
+server = socket.create_server(("", 15001))
+os.setuid(1337)
+print("listening", flush=True)
+
+def pass_on(one, other):
+    try:
+        while data := one.recv(4096):
+            other.sendall(data)
+    except OSError:
+        pass
+    for end in (one, other):
+        try: end.shutdown(socket.SHUT_RDWR)
+        except OSError: pass
+
+def serve(inside):
+    try:
+        outside = socket.create_connection((sys.argv[1], int(sys.argv[2])))
+    except OSError:
+        print("nobody", flush=True)
+        return inside.close()
+    threading.Thread(target=pass_on, args=(inside, outside), daemon=True).start()
+    pass_on(outside, inside)
+
+while True:
+    threading.Thread(target=serve, args=(server.accept()[0],), daemon=True).start()
+"""
+
+
+@pytest.fixture
+def script(tmp_path, torch):
+    path = tmp_path / "train.py"
+    path.write_text(REDUCES)
+    return str(path)
+
+
+def torchrun(rank, script):
+    """torchrun alone, on node RANK of two."""
+    return [sys.executable, "-m", "torch.distributed.run", "--nnodes=2", f"--node_rank={rank}", "--nproc_per_node=1", "--rdzv_id=rankshim",
+            f"--master_addr={MASTER}", f"--master_port={PORT}", script]
+
+
+TORCH = {"RANKSHIM_LAUNCHER": "auto", "OMP_NUM_THREADS": "1", "RANKSHIM_PYTHON": sys.executable}
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("without", [0, 1])
+def test_a_node_without_rankshim_is_recognised_and_all_train(start, cluster, script, without):
+    plain = cluster[without].start(torchrun(without, script), {"OMP_NUM_THREADS": "1"})
+    node = start(1 - without, [script], nodes=2, **TORCH)
+    for process in (plain, node):
+        assert process.wait(LONG) == 0, process.transcript()
+        assert "REDUCED 2" in process.stdout
+    (line,) = [line for line in node.stderr.splitlines() if "goes on without a link" in line]
+    assert ("torch's store answers there" if without == 0 else "a node without rankshim") in line
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("off", [0, 1])
+def test_a_node_that_was_told_not_to_link_is_recognised_and_all_train(start, script, off):
+    nodes = [start(rank, [script], nodes=2, **TORCH, RANKSHIM_LINK="off" if rank == off else "auto") for rank in (0, 1)]
+    for node in nodes:
+        assert node.wait(LONG) == 0, node.transcript()
+        assert "REDUCED 2" in node.stdout
+
+
+@pytest.mark.torch
+def test_a_script_that_calls_torchrun_trains_as_before(start, script):
+    for node in [start(rank, shell(f"torchrun {script}"), nodes=2, OMP_NUM_THREADS="1", RANKSHIM_LAUNCHER="auto") for rank in (0, 1)]:
+        assert node.wait(LONG) == 0, node.transcript()
+        assert "REDUCED 2" in node.stdout and "all 2 nodes are here" not in node.stderr
+
+
+@pytest.fixture
+def mesh(cluster):
+    """Everything that leaves node 1 for the master's port goes through a mesh's proxy."""
+    proxy = cluster[1].start_beside([sys.executable, "-c", MESH, cluster[0].address, str(PORT)], name="proxy")
+    proxy.wait_line("listening")
+    rule = ["iptables", "-t", "nat", "-A", "OUTPUT", "-p", "tcp", "--dport", str(PORT), "-m", "owner", "!", "--uid-owner", "1337",
+            "-j", "REDIRECT", "--to-ports", "15001"]
+    assert cluster[1].start_beside(rule, name="iptables").wait() == 0
+    return proxy
+
+
+def test_through_a_mesh_that_accepts_everything_the_nodes_meet_when_node_0_is_there(start, mesh):
+    second = start(1, UP, nodes=2)
+    mesh.wait_line("nobody", LONG)
+    second.wait_line("accepts and closes the connection", LONG)
+    for _ in range(5):
+        mesh.wait_line("nobody", LONG, since=len(mesh.lines))
+    assert "without a link" not in second.stderr
+    first = start(0, shell("echo UP; trap 'exit 3' USR1; while :; do sleep 0.1; done"), nodes=2)
+    for node in (first, second):
+        node.wait_line("UP", LONG)
+    first.signal(signal.SIGUSR1)
+    assert second.wait(LONG) == 76, second.transcript()
+
+
+@pytest.mark.torch
+def test_through_a_mesh_a_node_0_without_rankshim_is_recognised(start, cluster, mesh, script):
+    node = start(1, [script], nodes=2, **TORCH)
+    mesh.wait_line("nobody", LONG)
+    plain = cluster[0].start(torchrun(0, script), {"OMP_NUM_THREADS": "1"})
+    for process in (plain, node):
+        assert process.wait(LONG) == 0, process.transcript()
+        assert "REDUCED 2" in process.stdout
+
+
+def test_a_worker_that_runs_out_of_memory_is_named_on_all_nodes(start, cluster, rankshim, memory_group):
+    others = [start(rank, UP) for rank in (0, 1)]
+    environment = {"RANKSHIM_NODE_RANK": "2", "RANKSHIM_NNODES": "3", "RANKSHIM_NPROC_PER_NODE": "1", "RANKSHIM_LAUNCHER": "native",
+                   "RANKSHIM_MASTER_ADDR": MASTER, "RANKSHIM_MASTER_PORT": str(PORT)}
+    eats = [sys.executable, "-c", "bytearray(1 << 30)"]
+    culprit = cluster[2].start(["sh", "-c", f'echo 0 >{memory_group}/cgroup.procs; exec "$@"', "sh", rankshim, "--", *eats], environment)
+    assert culprit.wait(LONG) == 137, culprit.transcript()
+    assert "out of memory" in last_line(culprit)
+    for node in others:
+        assert node.wait(LONG) == 76, node.transcript()
+        assert "node 2 (host job-node-2) failed: rank 2 was ended by SIGKILL" in last_line(node)
+
+
+def test_a_pod_that_its_kubelet_starts_again_before_all_are_there_takes_its_place(start):
+    nodes = {rank: start(rank, UP) for rank in (0, 1)}
+    nodes[0].wait_line("waiting for 1 of 3 nodes: rank 2", LONG)
+    nodes[1].signal(signal.SIGKILL)
+    nodes[1].wait(LONG)
+    nodes[1], nodes[2] = start(1, UP), start(2, UP)
+    for node in nodes.values():
+        node.wait_line("UP", LONG)
+
+
+def test_a_pod_that_its_kubelet_starts_again_while_the_others_run_waits_for_them_to_start_again(start):
+    nodes = [start(rank, UP) for rank in range(3)]
+    for node in nodes:
+        node.wait_line("UP", LONG)
+    nodes[1].signal(signal.SIGKILL)
+    nodes[1].wait(LONG)
+    nodes[1] = start(1, UP)
+    for rank in (0, 2):
+        assert nodes[rank].wait(LONG) == 76, nodes[rank].transcript()
+        assert "node 1 (host job-node-1) is lost" in last_line(nodes[rank])
+        nodes[rank] = start(rank, UP)
+    for node in nodes:
+        node.wait_line("UP", LONG)
+
+
+@pytest.mark.torch
+def test_the_address_in_torchs_message_is_a_nodes_name_in_the_last_line(start, tmp_path, torch):
+    """What a worker whose peer is gone says; it tells of it before the peer's own node does."""
+    path = tmp_path / "train.py"
+    path.write_text("import os, signal, socket\n"
+                    "address = socket.gethostbyname(socket.gethostname()).removesuffix('1') + '0'\n"
+                    "def fail(*_): raise RuntimeError(f'Connection closed by peer [{address}]:4711')\n"
+                    "signal.signal(signal.SIGUSR1, fail)\n"
+                    "print('UP', flush=True)\n"
+                    "signal.pause()\n")
+    nodes = [start(rank, [str(path)], RANKSHIM_PYTHON=sys.executable) for rank in range(2)] + [start(2, UP)]
+    for node in nodes:
+        node.wait_line("UP", LONG)
+    nodes[1].signal(signal.SIGUSR1)
+    assert nodes[2].wait(LONG) == 76, nodes[2].transcript()
+    assert "node 1 (host job-node-1) failed: rank 1 " in last_line(nodes[2])
+    assert "Connection closed by peer node 0 (host job-node-0, " in last_line(nodes[2])
+
+
+# Says at once that it got a TERM.
+LISTENS = """
+import os, signal
+def stop(*_):
+    os.write(1, b"TERM\\n")
+    os._exit(143)
+signal.signal(signal.SIGTERM, stop)
+print("UP", flush=True)
+while True: signal.pause()
+"""
+
+
+@pytest.mark.alone
+@pytest.mark.torch
+@pytest.mark.parametrize(("launcher", "term", "rounds"), [("native", "^TERM", 5), ("torchrun", "death signal, shutting down workers", 2)])
+def test_a_tenth_of_a_second_after_a_workers_death_the_last_other_nodes_launcher_has_its_term(
+        start, tmp_path, torch, launcher, term, rounds):
+    script = tmp_path / "train.py"
+    script.write_text(LISTENS)
+    took = []
+    for _ in range(rounds):
+        nodes = [start(rank, [str(script)], RANKSHIM_LAUNCHER=launcher, RANKSHIM_PYTHON=sys.executable, OMP_NUM_THREADS="1")
+                 for rank in range(3)]
+        for node in nodes:
+            node.wait_line("^UP", LONG)
+        worker = [pid for pid, command in nodes[2].tree().items() if "train.py" in command][-1]
+        died = time.monotonic()
+        os.kill(worker, signal.SIGKILL)
+        took.append(max(node.wait_line(term, LONG).at for node in nodes[:2]) - died)
+        for node in nodes:
+            node.wait(LONG)
+    print(f"{launcher}: {', '.join(f'{1000 * one:.0f} ms' for one in sorted(took))}")
+    assert min(took) < 0.1, took

@@ -1,0 +1,366 @@
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <boost/asio/detached.hpp>
+#include <boost/asio/read.hpp>
+#include <boost/asio/use_awaitable.hpp>
+
+#include "link/frame.h"
+#include "link/store.h"
+#include "link/test_job.h"
+
+/// What happens before the launch; what comes after it is in running_test.cpp.
+
+namespace rankshim::link {
+namespace {
+
+using namespace std::chrono_literals;
+namespace asio = boost::asio;
+using test::Relay;
+using test::Stranger;
+using test::TestJob;
+
+TEST_CASE("three nodes meet, launch at once, and end well together", "[link]") {
+  for (const bool with_token : {false, true}) {
+    TestJob job;
+    for (Options& options : job.options)
+      if (with_token) options.token = Key("the token of this job");
+    job.options[1].self.workers = 4;
+    job.all_launch();
+    CHECK(std::get<Launch>(*job.met[0]).offset == 0);
+    CHECK(std::get<Launch>(*job.met[2]).offset == 6);
+    CHECK(std::get<Launch>(*job.met[2]).world == 8);
+    CHECK(job.links[0]->nodes()[2].hello.host == "host-2");
+    CHECK(job.links[0]->nodes()[2].seen == "127.0.0.1");
+    // The job's store can have the port.
+    tcp::acceptor store(job.io);
+    CHECK(open_listener(store, job.port.number(), 1) == 0);
+    job.end(1, 0);
+    job.end(0, 0);
+    CHECK_FALSE(job.ended[1]);
+    job.end(2, 0);
+    REQUIRE(job.run_until([&] { return job.ended[0] && job.ended[1] && job.ended[2]; }));
+    for (const auto& end : job.ended) CHECK_FALSE(end->stop);
+  }
+}
+
+TEST_CASE("a refusal is the same on all nodes", "[link]") {
+  TestJob job;
+  job.options[2].self.launcher = "native";
+  job.start_all();
+  REQUIRE(job.all_met());
+  CHECK(job.refusal(0) ==
+        "node 2 (host host-2, 127.0.0.1) has launcher native, node 0 (host host-0) has torchrun; set "
+        "RANKSHIM_LAUNCHER to the same on all nodes");
+  CHECK(job.refusal(1) == job.refusal(0));
+  CHECK(job.refusal(2) == job.refusal(0));
+}
+
+TEST_CASE("a rank twice is refused once the older node has answered", "[link]") {
+  TestJob job;
+  job.options[2].self.rank = 1;
+  job.start_all();
+  REQUIRE(job.all_met());
+  CHECK(job.refusal(0).starts_with("two nodes have the rank 1: node 1 (host host-"));
+  CHECK(job.refusal(1) == job.refusal(0));
+  CHECK(job.refusal(2) == job.refusal(0));
+}
+
+TEST_CASE("who is missing is known on all nodes, and ends the meeting in time", "[link]") {
+  TestJob job;
+  job.start(0, 600ms);
+  job.start(1);
+  REQUIRE(job.all_met());
+  CHECK(std::get<TimedOut>(*job.met[0]).sentence == "1 of 3 nodes did not come in time: rank 2");
+  CHECK(std::get<TimedOut>(*job.met[1]).sentence == "1 of 3 nodes did not come in time: rank 2");
+  CHECK(job.links[1]->waiting().missing == std::vector<unsigned>{2});
+}
+
+TEST_CASE("without a hub a node waits, and says why", "[link]") {
+  TestJob job;
+  job.start(1, 300ms);
+  REQUIRE(job.all_met());
+  CHECK(std::get<TimedOut>(*job.met[1]).sentence ==
+        "node 0 at 127.0.0.1:" + std::to_string(job.port.number()) +
+            " was not reached in time: port closed (connection refused)");
+}
+
+TEST_CASE("a port that accepts and is silent, or closes, is no hub's", "[link]") {
+  for (const bool closes : {false, true}) {
+    TestJob job;
+    tcp::acceptor store(job.io);
+    REQUIRE(open_listener(store, job.port.number(), 16) == 0);
+    std::vector<tcp::socket> held;
+    std::function<void()> accept = [&] {
+      store.async_accept([&](boost::system::error_code error, tcp::socket socket) {
+        if (error) return;
+        if (!closes) held.push_back(std::move(socket));
+        accept();
+      });
+    };
+    accept();
+    job.start(1);
+    REQUIRE(job.all_met());
+    CHECK(std::get<NoLink>(*job.met[1]).why.find("but not as rankshim") != std::string::npos);
+    store.close();
+    job.io.poll();
+  }
+}
+
+/// Answers what a store's client asks, and nothing else.
+asio::awaitable<void> be_store(tcp::acceptor& acceptor, unsigned& connections) {
+  while (true) {
+    auto socket = std::make_shared<tcp::socket>(co_await acceptor.async_accept(asio::use_awaitable));
+    ++connections;
+    auto bytes = std::make_shared<std::array<char, 6>>();
+    asio::async_read(*socket, asio::buffer(*bytes), [=](boost::system::error_code error, std::size_t) {
+      const bool is_client = !error && std::string_view(bytes->data(), 5) == store_greeting;
+      if (is_client && bytes->back() == store_question)
+        asio::write(*socket, asio::buffer(std::string(8, '\0')), error);
+      else if (!error)
+        socket->async_wait(tcp::socket::wait_error, [socket](boost::system::error_code) {});  // silent
+    });
+  }
+}
+
+TEST_CASE("torch's store in the hub's place is recognised by the first try", "[link]") {
+  TestJob job;
+  tcp::acceptor store(job.io);
+  REQUIRE(open_listener(store, job.port.number(), 16) == 0);
+  unsigned connections = 0;
+  asio::co_spawn(job.io, be_store(store, connections), asio::detached);
+  job.start(1);
+  REQUIRE(job.all_met());
+  CHECK(std::get<NoLink>(*job.met[1]).why ==
+        "node 0 answers at 127.0.0.1:" + std::to_string(job.port.number()) +
+            ", but not as rankshim: torch's store answers there");
+  CHECK(connections == 2);
+  store.close();
+  job.io.poll();
+}
+
+TEST_CASE("a hub that is slow to answer takes the question for a store from no node of another kind",
+          "[link]") {
+  TestJob job(2);
+  job.start(0);
+  job.io.poll();
+  std::optional<bool> is_one;
+  asio::co_spawn(
+      job.io,
+      is_store(job.io.get_executor(), {asio::ip::address_v4::loopback(), job.port.number()}, now() + 5s),
+      [&](const std::exception_ptr&, bool answer) { is_one = answer; });
+  REQUIRE(job.run_until([&] { return is_one.has_value(); }));
+  CHECK_FALSE(*is_one);
+  CHECK_FALSE(job.met[0]);
+  job.start(1);
+  REQUIRE(job.all_met());
+  CHECK(std::holds_alternative<Launch>(*job.met[0]));
+}
+
+TEST_CASE("a client of torch's store is closed at once, and makes it a job without a link",
+          "[link][attack]") {
+  TestJob job(2);
+  job.start(0);
+  job.io.poll();
+  Stranger client(job);
+  client.write(std::string_view("\x00\xce\xf7\x85\x3c\x0d", 6));
+  CHECK(client.is_closed());
+  CHECK(client.received.empty());
+  REQUIRE(job.all_met());
+  CHECK(std::get<NoLink>(*job.met[0]).why.find("without rankshim") != std::string::npos);
+}
+
+TEST_CASE("strangers do not keep the nodes from meeting", "[link][attack]") {
+  TestJob job(2);
+  job.start(0);
+  job.io.poll();
+  std::vector<std::unique_ptr<Stranger>> strangers;
+  const auto add = [&](std::string_view bytes) {
+    strangers.push_back(std::make_unique<Stranger>(job));
+    strangers.back()->write(bytes);
+    return strangers.back().get();
+  };
+  CHECK(add("GET / HTTP/1.1\r\nHost: a\r\n\r\n")->is_closed());
+  CHECK(strangers.back()->received.empty());
+  CHECK(add("RSHM\1\xff\xff\1")->is_closed());
+  CHECK(add(greeting() + Frame{1, false, "no json"}.bytes())->is_closed());
+  CHECK(
+      add(greeting() + Frame{9, false, "{}"}.bytes())->is_closed());  // a stop from somebody without a hello
+  CHECK(add("RSHM\2")->is_closed());
+  CHECK(strangers.back()->received == greeting());
+  Stranger* slow = add("RSH");  // says nothing more within 300 ms
+  CHECK(slow->is_closed());
+  strangers.clear();
+  for (int i = 0; i < 10'000; ++i) {  // more than nnodes + 64: the oldest goes
+    add("R"), job.io.poll();
+    if (i >= 100) {
+      boost::system::error_code error;
+      char byte = 0;
+      CHECK(strangers.front()->socket.read_some(asio::buffer(&byte, 1), error) == 0);
+      CHECK((error == asio::error::eof || error == asio::error::connection_reset));
+      strangers.erase(strangers.begin());
+    }
+  }
+  job.start(1);
+  REQUIRE(job.all_met());
+  CHECK(std::holds_alternative<Launch>(*job.met[0]));
+}
+
+TEST_CASE("who has said hello and is gone is waited for", "[link]") {
+  TestJob job(2);
+  job.start(0);
+  job.io.poll();
+  Hello hello = job.options[1].self;
+  hello.port = job.port.number(), hello.instance = "gone";
+  Stranger(job).write(greeting() + Frame{1, false, to_json(hello)}.bytes());
+  REQUIRE(job.run_until([&] { return job.links[0]->waiting().count == 1; }));
+  CHECK_FALSE(job.met[0]);
+  job.start(1);
+  REQUIRE(job.all_met());
+  CHECK(std::holds_alternative<Launch>(*job.met[0]));
+}
+
+TEST_CASE("who comes after the launch is refused, and does not stay", "[link][attack]") {
+  TestJob job(2);
+  job.start(0);
+  job.io.poll();
+  const auto hello = [&](const std::string& run) {
+    Hello said = job.options[1].self;
+    said.run = run, said.port = job.port.number(), said.instance = run;
+    return greeting() + Frame{1, false, to_json(said)}.bytes();
+  };
+  Stranger first(job);
+  first.write(hello("another job"));
+  bool closed = false;
+  first.read(closed);
+  Decoder decoder;
+  std::optional<Frame> welcome;
+  REQUIRE(job.run_until([&] {
+    decoder.feed(std::exchange(first.received, ""));
+    return (welcome = decoder.next()).has_value();
+  }));
+  job.start(1);
+  REQUIRE(job.run_until([&] { return job.met[0] && job.met[1] && closed; }));
+  CHECK(first.received.find("belongs to the job") != std::string::npos);
+  const auto way_back = std::get<Welcome>(*from_json(welcome->type, welcome->body)).port;
+  Stranger second(job, static_cast<std::uint16_t>(way_back));
+  second.write(hello("late"));
+  CHECK(second.is_closed());
+  CHECK(second.received.find("the job has started without node 1") != std::string::npos);
+  boost::system::error_code gone;  // it reads no more either
+  CHECK(job.run_until([&] {
+    second.socket.write_some(asio::buffer("x", 1), gone);
+    return gone && gone != asio::error::would_block;
+  }));
+}
+
+TEST_CASE("a token keeps out who does not know it", "[link][attack]") {
+  TestJob job;
+  job.options[0].token = Key("the token of this job");
+  job.options[1].token = Key("the token of another job");
+  job.start_all();
+  REQUIRE(job.run_until([&] { return job.met[1] && job.met[2]; }));
+  CHECK(job.refusal(1).find("has another token") != std::string::npos);
+  CHECK(job.refusal(2) ==
+        "node 2 (host host-2) has no token, and the job has one; set --job-token-file on all nodes");
+  CHECK_FALSE(job.met[0]);
+  CHECK(job.links[0]->waiting().count == 2);
+}
+
+TEST_CASE("a node with a token does not believe a hub without one", "[link][attack]") {
+  TestJob job(2);
+  job.options[1].token = Key("the token of this job");
+  job.start_all();
+  REQUIRE(job.run_until([&] { return job.met[1].has_value(); }));
+  CHECK(job.refusal(1).find("has no token, and this node has one") != std::string::npos);
+}
+
+TEST_CASE("a replayed hello proves nothing", "[link][attack]") {
+  TestJob job(2);
+  job.options[0].token = Key("the token of this job");
+  job.start(0);
+  job.io.poll();
+  Stranger replay(job);
+  Hello hello = job.options[1].self;
+  hello.port = job.port.number(), hello.nonce = "00112233", hello.instance = "recorded";
+  const std::string recorded = greeting() + Frame{1, false, to_json(hello)}.bytes();
+  replay.write(recorded);
+  replay.write(Frame{3, true, "{}"}.bytes() + std::string(32, 'x'));
+  CHECK(replay.is_closed());
+  CHECK(job.links[0]->waiting().count == 1);
+  Stranger untagged(job);
+  untagged.write(recorded + Frame{3, false, "{}"}.bytes());
+  CHECK(untagged.is_closed());
+  CHECK_FALSE(job.met[0]);
+}
+
+TEST_CASE("a connection lost before the launch is made again", "[link]") {
+  TestJob job;
+  Relay relay(job);
+  job.options[1].master.port = relay.number();
+  job.options[1].self.port = job.port.number();
+  job.start(0), job.start(1);
+  REQUIRE(job.run_until([&] { return job.links[0]->waiting().count == 1; }));
+  relay.cut();
+  REQUIRE(job.run_until([&] { return job.links[0]->waiting().count == 2; }));
+  job.start(2);
+  REQUIRE(job.all_met());
+  CHECK(std::holds_alternative<Launch>(*job.met[1]));
+}
+
+struct KeptLimit {
+  KeptLimit() { getrlimit(RLIMIT_NOFILE, &before); }
+  ~KeptLimit() { setrlimit(RLIMIT_NOFILE, &before); }
+  void lower(rlim_t to) const {
+    const rlimit lowered{to, before.rlim_max};
+    REQUIRE(setrlimit(RLIMIT_NOFILE, &lowered) == 0);
+  }
+  rlimit before{};
+};
+
+TEST_CASE("the limit of open files is raised for the connections, not for the command", "[link]") {
+  const KeptLimit limit;
+  limit.lower(100);
+  TestJob job(200);
+  job.start(0);
+  job.io.poll();
+  rlimit raised{};
+  getrlimit(RLIMIT_NOFILE, &raised);
+  CHECK(raised.rlim_cur >= 200);
+  REQUIRE(job.links[0]->inherited_limit());
+  CHECK(job.links[0]->inherited_limit()->rlim_cur == 100);
+}
+
+TEST_CASE("a connection for which there is no descriptor waits for one", "[link]") {
+  const KeptLimit limit;
+  TestJob job(2);
+  job.start(0);
+  job.io.poll();
+  tcp::socket client(job.io, tcp::v4());
+  const int next = dup(0);
+  close(next);
+  limit.lower(static_cast<rlim_t>(next));
+  client.connect({asio::ip::address_v4::loopback(), job.port.number()});
+  job.io.poll();
+  setrlimit(RLIMIT_NOFILE, &limit.before);
+  asio::write(client, asio::buffer("GET", 3));
+  bool closed = false;
+  client.async_wait(tcp::socket::wait_read, [&](boost::system::error_code) { closed = true; });
+  CHECK(job.run_until([&] { return closed; }));
+}
+
+TEST_CASE("a port that is taken means no link", "[link]") {
+  TestJob job(2);
+  tcp::acceptor other(job.io, tcp::v6());
+  other.close();
+  other.open(tcp::v6());
+  other.set_option(tcp::acceptor::reuse_address(true));
+  other.bind({tcp::v6(), job.port.number()});
+  other.listen();
+  job.start(0);
+  REQUIRE(job.all_met());
+  CHECK(std::get<NoLink>(*job.met[0]).why.starts_with("cannot listen on the master's port"));
+}
+
+}  // namespace
+}  // namespace rankshim::link

@@ -1,0 +1,157 @@
+#include <fcntl.h>
+#include <sys/socket.h>
+
+#include <filesystem>
+
+#include "link/test_job.h"
+
+/// What happens from the launch on; the meeting is in meeting_test.cpp.
+
+namespace rankshim::link {
+namespace {
+
+using namespace std::chrono_literals;
+namespace asio = boost::asio;
+using test::Relay;
+using test::TestJob;
+
+TEST_CASE("linked nodes sleep", "[link]") {
+  TestJob job;
+  job.all_launch();
+  job.io.poll();
+  CHECK(job.io.run_one_for(600ms) == 0);  // longer than every wait of the meeting
+}
+
+TEST_CASE("a failure is told to all others, and the culprit's node keeps its own end", "[link]") {
+  TestJob job;
+  job.all_launch();
+  job.links[1]->report_failure({.rank = 3, .cause = "signal", .code = 137, .text = "was killed by SIGKILL"});
+  REQUIRE(job.told(0));
+  REQUIRE(job.told(2));
+  CHECK(job.stops[2]->sentence() == "node 1 (host host-1) failed: rank 3 was killed by SIGKILL");
+  CHECK_FALSE(job.stops[1]);
+  for (unsigned rank = 0; rank < 3; ++rank) job.end(rank, rank == 1 ? 137 : 143);
+  REQUIRE(job.run_until([&] { return job.ended[0] && job.ended[1] && job.ended[2]; }));
+  CHECK(job.ended[0]->stop->culprit.node == 1);
+  CHECK(job.ended[2]->stop->culprit.node == 1);
+  CHECK(job.links[0]->nodes()[1].code == 137);
+}
+
+TEST_CASE("two failures are both known to node 0", "[link]") {
+  TestJob job;
+  job.all_launch();
+  job.links[1]->report_failure({.rank = 2, .code = 1, .text = "one"});
+  job.links[2]->report_failure({.rank = 4, .code = 1, .text = "two", .age = 5000});
+  REQUIRE(job.told(0));
+  for (unsigned rank = 0; rank < 3; ++rank) job.end(rank, 1);
+  REQUIRE(job.run_until([&] { return job.ended[0].has_value(); }));
+  REQUIRE(job.ended[0]->failures.size() == 2);
+  CHECK(job.ended[0]->failures[0].text == "two");
+}
+
+TEST_CASE("node 0's own failure is told", "[link]") {
+  TestJob job;
+  job.all_launch();
+  job.end(0, 3);
+  REQUIRE(job.told(1));
+  CHECK(job.stops[1]->sentence() == "node 0 (host host-0) failed: ended with code 3");
+  CHECK_FALSE(job.stops[0]);
+}
+
+TEST_CASE("a drained node is told of as such", "[link]") {
+  TestJob job;
+  job.all_launch();
+  job.links[2]->report_stop(15);
+  REQUIRE(job.told(0));
+  REQUIRE(job.told(1));
+  CHECK(job.stops[1]->why == Stop::Why::drained);
+  CHECK(job.stops[1]->sentence() == "node 2 (host host-2) was asked to stop (SIGTERM)");
+}
+
+TEST_CASE("a node that has ended well learns of a failure while it waits", "[link]") {
+  TestJob job;
+  job.all_launch();
+  job.end(1, 0);
+  job.io.poll();
+  job.links[2]->report_failure({.rank = 4, .code = 1});
+  REQUIRE(job.run_until([&] { return job.ended[1].has_value(); }));
+  CHECK(job.ended[1]->stop->culprit.node == 2);
+}
+
+TEST_CASE("a node that vanishes is lost, and ends all", "[link]") {
+  TestJob job;
+  job.all_launch();
+  job.links[1].reset();
+  REQUIRE(job.told(0));
+  REQUIRE(job.told(2));
+  CHECK(job.stops[2]->sentence() ==
+        "node 1 (host host-1) is lost: its connection ended, and it did not come back within 1 s");
+}
+
+TEST_CASE("node 0's loss is seen by all", "[link]") {
+  TestJob job;
+  job.all_launch();
+  job.end(1, 0);  // it waits already
+  job.links[0].reset();
+  REQUIRE(job.told(2));
+  REQUIRE(job.run_until([&] { return job.ended[1].has_value(); }));
+  CHECK(job.ended[1]->stop->why == Stop::Why::lost);
+  CHECK(job.stops[2]->sentence().starts_with("node 0 (host host-0) is lost: its connection ended"));
+}
+
+TEST_CASE("a lost connection is made again, harms nothing, and loses nothing", "[link]") {
+  for (const bool with_token : {false, true}) {
+    TestJob job;
+    Relay relay(job);
+    for (Options& options : job.options)
+      if (with_token) options.token = Key("the token of this job");
+    job.options[1].master.port = relay.number();
+    job.options[1].self.port = job.port.number();
+    job.all_launch();
+    relay.cut();
+    job.links[1]->report_failure({.rank = 2, .code = 1, .text = "told while there was no connection"});
+    REQUIRE(job.told(2));
+    CHECK(job.stops[2]->sentence() ==
+          "node 1 (host host-1) failed: rank 2 told while there was no connection");
+  }
+  TestJob job;
+  Relay relay(job);
+  job.options[1].master.port = relay.number();
+  job.options[1].self.port = job.port.number();
+  job.all_launch();
+  relay.cut();
+  REQUIRE(job.run_until([&] { return !job.links[0]->nodes()[1].connection; }));
+  REQUIRE(job.run_until([&] { return job.links[0]->nodes()[1].connection.has_value(); }));
+  for (unsigned rank = 0; rank < 3; ++rank) job.end(rank, 0);
+  REQUIRE(job.run_until([&] { return job.ended[0] && job.ended[1] && job.ended[2]; }));
+  CHECK_FALSE(job.ended[1]->stop);
+}
+
+TEST_CASE("the command inherits no socket of the link", "[link]") {
+  TestJob job;
+  job.all_launch();
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+    const int descriptor = std::stoi(entry.path().filename().string());
+    sockaddr_storage address{};
+    socklen_t size = sizeof address;
+    if (getsockname(descriptor, reinterpret_cast<sockaddr*>(&address), &size) != 0) continue;
+    if (address.ss_family != AF_INET && address.ss_family != AF_INET6) continue;
+    if (descriptor == job.port.acceptor.native_handle()) continue;
+    CHECK((fcntl(descriptor, F_GETFD) & FD_CLOEXEC) != 0);
+  }
+}
+
+TEST_CASE("through a proxy a node says something now and then", "[link]") {
+  TestJob job;
+  Relay relay(job);
+  job.options[1].master.host = "127.0.0.2";  // the hub knows itself as 127.0.0.1
+  job.options[1].master.port = relay.number();
+  job.options[1].self.port = job.port.number();
+  job.options[1].timing.ping = 20ms;
+  job.all_launch();
+  const std::size_t before = relay.passed;
+  CHECK(job.run_until([&] { return relay.passed > before + 100; }));
+}
+
+}  // namespace
+}  // namespace rankshim::link

@@ -1,0 +1,42 @@
+#include "link/store.h"
+
+#include <array>
+#include <boost/asio/experimental/awaitable_operators.hpp>
+#include <boost/asio/read.hpp>
+#include <boost/asio/redirect_error.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <cstdint>
+#include <string>
+
+#include "link/connection.h"
+
+namespace rankshim::link {
+
+namespace asio = boost::asio;
+
+namespace {
+
+asio::awaitable<bool> answers(tcp::socket& socket, tcp::endpoint endpoint) {
+  boost::system::error_code error;
+  co_await socket.async_connect(endpoint, asio::redirect_error(asio::use_awaitable, error));
+  if (error) co_return false;
+  socket.non_blocking(true, error);
+  const std::string question = std::string(store_greeting) + store_question;
+  if (socket.write_some(asio::buffer(question), error) != question.size()) co_return false;
+  std::array<char, sizeof(std::uint64_t)> number{};
+  co_await asio::async_read(socket, asio::buffer(number), asio::redirect_error(asio::use_awaitable, error));
+  co_return !error;
+}
+
+}  // namespace
+
+asio::awaitable<bool> is_store(asio::any_io_executor executor, tcp::endpoint endpoint, Time until) {
+  using namespace boost::asio::experimental::awaitable_operators;
+  tcp::socket socket(executor);
+  if (open_socket(socket, endpoint.protocol()) != 0) co_return false;
+  loop::Timer timer(executor, until);
+  const auto first = co_await (answers(socket, endpoint) || timer.async_wait(asio::use_awaitable));
+  co_return first.index() == 0 && std::get<0>(first);
+}
+
+}  // namespace rankshim::link

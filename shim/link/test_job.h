@@ -1,0 +1,181 @@
+#pragma once
+
+#include <array>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/write.hpp>
+#include <catch2/catch.hpp>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "link/connection.h"
+#include "link/link.h"
+
+/// Helpers of the link's tests: the nodes of a job on one event loop, and who else may come.
+namespace rankshim::link::test {
+
+using namespace std::chrono_literals;
+namespace asio = boost::asio;
+
+/// Keeps a port for a test: bound, and free for a listener with SO_REUSEADDR.
+struct KeptPort {
+  KeptPort() : acceptor(io) {
+    acceptor.open(tcp::v6());
+    acceptor.set_option(tcp::acceptor::reuse_address(true));
+    acceptor.bind({tcp::v6(), 0});
+  }
+  [[nodiscard]] std::uint16_t number() const { return acceptor.local_endpoint().port(); }
+  asio::io_context io;
+  tcp::acceptor acceptor;
+};
+
+/// A few nodes on one event loop, each with a link of its own, over loopback.
+struct TestJob {
+  explicit TestJob(unsigned count = 3) : nnodes(count), met(count), ended(count), stops(count) {
+    for (unsigned rank = 0; rank < count; ++rank) {
+      Options of_node;
+      of_node.self = {.run = "job",
+                      .rank = rank,
+                      .nnodes = count,
+                      .workers = 2,
+                      .launcher = "torchrun",
+                      .host = "host-" + std::to_string(rank)};
+      of_node.master.host = "127.0.0.1";
+      of_node.master.port = port.number();
+      of_node.rules = {
+          .relink = 1000ms, .first_report = 200ms, .answer = 100ms, .settle = 100ms, .patience = 300ms};
+      of_node.timing = {.hello = 300ms, .welcome = 200ms, .doubt = 100ms, .retry = 20ms, .farewell = 500ms};
+      options.push_back(of_node);
+      links.emplace_back();
+    }
+  }
+
+  void start(unsigned rank, std::chrono::milliseconds time = 10'000ms) {
+    links[rank] = Link::make(io, options[rank]);
+    asio::co_spawn(io, links[rank]->meet(std::chrono::steady_clock::now() + time),
+                   [this, rank](const std::exception_ptr& thrown, Met result) {
+                     if (!thrown) met[rank] = std::move(result);
+                   });
+  }
+  void start_all() {
+    for (unsigned rank = 0; rank < nnodes; ++rank) start(rank);
+  }
+  void end(unsigned rank, int code) {
+    asio::co_spawn(io, links[rank]->finish(code), [this, rank](const std::exception_ptr& thrown, JobEnd end) {
+      if (!thrown) ended[rank] = std::move(end);
+    });
+  }
+  /// Runs the loop until something holds; false if it does not within 15 s.
+  bool run_until(const std::function<bool()>& holds) {
+    bool late = false;
+    loop::Timer limit(io.get_executor(), std::chrono::steady_clock::now() + 15'000ms);
+    limit.async_wait([&](boost::system::error_code error) { late = !error; });
+    while (!holds() && !late) io.run_one_for(20ms);
+    limit.cancel();
+    io.poll();
+    return !late;
+  }
+  bool all_met() {
+    return run_until([this] {
+      for (unsigned rank = 0; rank < nnodes; ++rank)
+        if (links[rank] && !met[rank]) return false;
+      return true;
+    });
+  }
+  void all_launch() {
+    start_all();
+    REQUIRE(all_met());
+    for (unsigned rank = 0; rank < nnodes; ++rank) {
+      REQUIRE(std::holds_alternative<Launch>(*met[rank]));
+      links[rank]->on_stop([this, rank](const Stop& stop) { stops[rank] = stop; });
+    }
+  }
+  std::string refusal(unsigned rank) {
+    const auto* refused = met[rank] ? std::get_if<Refused>(&*met[rank]) : nullptr;
+    return refused == nullptr ? "" : refused->sentence;
+  }
+  bool told(unsigned rank) {
+    return run_until([&] { return stops[rank].has_value(); });
+  }
+
+  unsigned nnodes;
+  KeptPort port;
+  asio::io_context io{1};
+  std::vector<Options> options;
+  std::vector<std::optional<Met>> met;
+  std::vector<std::optional<JobEnd>> ended;
+  std::vector<std::optional<Stop>> stops;
+  std::vector<std::shared_ptr<Link>> links;
+};
+
+/// Somebody who connects to the hub and is no peer, with blocking calls in between.
+struct Stranger {
+  Stranger(TestJob& to, std::uint16_t port) : job(to), socket(to.io) {
+    socket.connect({asio::ip::address_v4::loopback(), port});
+    socket.non_blocking(true);
+  }
+  explicit Stranger(TestJob& to) : Stranger(to, to.port.number()) {}
+  void write(std::string_view bytes) { asio::write(socket, asio::buffer(bytes)); }
+  /// Whether the hub closes the connection; what it sends first is in `received`.
+  bool is_closed() {
+    bool closed = false;
+    read(closed);
+    return job.run_until([&] { return closed; });
+  }
+  void read(bool& closed) {
+    socket.async_read_some(asio::buffer(buffer),
+                           [this, &closed](boost::system::error_code error, std::size_t size) {
+                             received.append(buffer.data(), size);
+                             closed = error && error != asio::error::operation_aborted;
+                             if (!error) read(closed);
+                           });
+  }
+  TestJob& job;
+  tcp::socket socket;
+  std::array<char, 4096> buffer{};
+  std::string received;
+};
+
+/// Passes bytes on between the peers and the hub, until it is told to cut.
+struct Relay {
+  explicit Relay(TestJob& of) : job(of), acceptor(of.io) {
+    REQUIRE(open_listener(acceptor, 0, 16) == 0);
+    accept();
+  }
+  [[nodiscard]] std::uint16_t number() const { return acceptor.local_endpoint().port(); }
+  void accept() {
+    acceptor.async_accept([this](boost::system::error_code error, tcp::socket socket) {
+      if (error) return;
+      auto one = std::make_shared<tcp::socket>(std::move(socket)),
+           other = std::make_shared<tcp::socket>(job.io);
+      other->connect({asio::ip::address_v4::loopback(), job.port.number()});
+      ends.push_back(one), ends.push_back(other);
+      pass(one, other), pass(other, one);
+      accept();
+    });
+  }
+  void pass(const std::shared_ptr<tcp::socket>& from, const std::shared_ptr<tcp::socket>& to) {
+    auto buffer = std::make_shared<std::array<char, 4096>>();
+    from->async_read_some(asio::buffer(*buffer),
+                          [=, this](boost::system::error_code error, std::size_t size) {
+                            boost::system::error_code ignored;
+                            if (error) return void(to->close(ignored));
+                            asio::write(*to, asio::buffer(buffer->data(), size), ignored);
+                            passed += size;
+                            pass(from, to);
+                          });
+  }
+  void cut() {
+    for (const auto& end : ends) end->close();
+  }
+  TestJob& job;
+  tcp::acceptor acceptor;
+  std::vector<std::shared_ptr<tcp::socket>> ends;
+  std::size_t passed = 0;
+};
+
+}  // namespace rankshim::link::test
