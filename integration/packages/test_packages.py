@@ -77,7 +77,7 @@ def test_the_wheel_brings_rankshim_review_which_asks_the_wheels_binary(only, tmp
     must(PYTHON, "-m", "venv", "--without-pip", tmp_path / "venv")
     bin, (packages,) = tmp_path / "venv/bin", (tmp_path / "venv").glob("lib/python*/site-packages")
     must(PYTHON, "-m", "pip", "--python", bin / "python", "install", "--quiet", "--no-index", only(f"*_{os.uname().machine}.whl"))
-    example = REPOSITORY / "examples/kubeflow-v1/exit-code.yaml"
+    example = REPOSITORY / "examples/kubeflow-v1/job.yaml"
     lacks = subprocess.run([bin / "rankshim-review", example], capture_output=True, text=True)
     assert (lacks.returncode, lacks.stderr) == (
         71, "rankshim-review: error: PyYAML and rich are needed: pip install 'rankshim[review]'\n")

@@ -27,7 +27,7 @@ NO_NAME = 75
 # What is reviewed; what is said of it (a level and a check; None: nothing that ends a job); whether the master's name is
 # published; and what happens in each pod: the exit code, and what the program is told.
 HAPPENS = {
-    EXAMPLES / "kubeflow-v1/exit-code.yaml": (None, True, [(0, f"node {rank} of 3 at mnist-master-0") for rank in range(3)]),
+    EXAMPLES / "kubeflow-v1/job.yaml": (None, True, [(0, f"node {rank} of 3 at mnist-master-0") for rank in range(3)]),
     EXAMPLES / "kubeflow-v2/trainjob.yaml": (None, True, [(0, f"node {rank} of 3 at mnist-node-0-0.mnist") for rank in range(3)]),
     EXAMPLES / "volcano/svc-env.yaml": (None, True, [(0, f"node {rank} of 3 at mnist-worker-0.mnist") for rank in range(3)]),
     EXAMPLES / "volcano/pytorch.yaml": (None, True, [(0, f"node {rank} of 3 at mnist-master-0.mnist") for rank in range(3)]),

@@ -42,10 +42,10 @@ def review_text(review, path, *words):
 
 
 def test_the_table_has_a_row_for_each_pod(review):
-    code, out, err = review_text(review, REPOSITORY / "examples/kubeflow-v1/exit-code.yaml")
+    code, out, err = review_text(review, REPOSITORY / "examples/kubeflow-v1/job.yaml")
     assert (code, err) == (0, "")
     assert [line.split() for line in out.splitlines()[:5]] == [
-        ["FILE:6:", "PyTorchJob", "mnist,", "3", "pods,", "kubeflow-pytorchjob"],
+        ["FILE:4:", "PyTorchJob", "mnist,", "3", "pods,", "kubeflow-pytorchjob"],
         ["pod", "node", "rank", "nnodes", "workers", "master", "port", "launcher"],
         *(f"{pod} {rank} 3 8 mnist-master-0 23456 torchrun".split()
           for rank, pod in enumerate(["mnist-master-0", "mnist-worker-0", "mnist-worker-1"])),
@@ -273,12 +273,12 @@ def test_a_machine_without_namespaces_says_what_it_cannot_review(rankshim, binar
         return subprocess.run(["unshare", "--user", "--map-root-user", "sh", "-c", limited, "sh", sys.executable, "-m", "rankshim_review",
                                "--rankshim", rankshim, "--format", "json", *files], cwd=HERE.parent, capture_output=True, text=True)
 
-    done = start(REPOSITORY / "examples/kubeflow-v1/exit-code.yaml", REPOSITORY / "examples/indexed-job/job.yaml")
+    done = start(REPOSITORY / "examples/kubeflow-v1/job.yaml", REPOSITORY / "examples/indexed-job/job.yaml")
     kubeflow, indexed = json.loads(done.stdout)["jobs"]
     assert done.returncode == 0, done.stderr
     assert [pod["node_rank"] for pod in kubeflow["pods"]] == ["0", "1", "2"]
     assert [pod["node_rank"] for pod in indexed["pods"]] == ["not known"] * 3
-    assert ("unseen", 26) in [(each["check"], each["line"]) for each in json.loads(done.stdout)["findings"]]
+    assert ("unseen", 32) in [(each["check"], each["line"]) for each in json.loads(done.stdout)["findings"]]
 
 
 def test_a_reader_that_has_gone_is_no_traceback(rankshim, binary):
