@@ -245,7 +245,8 @@ def restarts(workload: Workload, each: Reviewed, cluster: Cluster, binary: Binar
     made_anew = workload.kind == "Job" and workload.field.get("spec", "backoffLimit").value != 0
     if attempts.isdigit() and int(attempts) > 0 and workload.nodes > 1 and policy in ("never", "no") and not made_anew:
         yield "warning", field, f"--job-restarts={attempts} starts the job again in the same containers, and with " \
-            f"{field.text('Never')} one that is killed does not come back: the others wait for it until --wait-timeout, and end with 75; OnFailure lets it join"
+            f"{field.text('Never')} one that is killed does not come back: " \
+            "the others wait for it until --wait-timeout, and end with 75; OnFailure lets it join"
 
 
 def host_network(workload: Workload, each: Reviewed, cluster: Cluster, binary: Binary) -> Said:
