@@ -1,10 +1,11 @@
 """The whole job is started again in place (--job-restarts): the same pods, the same port, all nodes together."""
 
+import os
 import signal
 import textwrap
 
 import pytest
-from lib.process import last_line, shell
+from lib.process import Process, clean_environment, last_line, shell
 
 LONG = 120
 
@@ -121,6 +122,20 @@ def test_two_failures_in_one_moment_are_one_restart(start):
     both = shell("echo UP $RANK; [ $RANKSHIM_ATTEMPT != 0 ] || [ $RANK = 2 ] || exit 3; exit 0")
     nodes, codes = run(start, both, "--job-restarts=1")
     assert codes == [0, 0, 0], [node.transcript() for node in nodes]
+
+
+def test_the_next_attempt_waits_until_nothing_holds_the_accelerators(rankshim, tmp_path):
+    """A debugger was started beside the job, in the same container; the device is a file by that name."""
+    gate = tmp_path / "gate"
+    os.mkfifo(gate)
+    script = (f"set -e; mount -t tmpfs dev /dev; mknod -m 666 /dev/null c 1 3; : >/dev/nvidia0; (exec 9</dev/nvidia0; read line <{gate}) & "
+              f"exec {rankshim} --platform=none --job-restarts=1 -- sh -c 'echo UP $RANKSHIM_ATTEMPT; exit $((1 - RANKSHIM_ATTEMPT))'")
+    with Process(["unshare", "--mount", *shell(script)], clean_environment()) as node:
+        node.wait_line(r"waiting at most 10 s for the accelerators, which are in use \(/dev/nvidia0: sh \(pid", 20)
+        assert node.stdout == "UP 0\n"
+        gate.write_text("go\n")
+        assert node.wait(20) == 0, node.transcript()
+        assert node.stdout == "UP 0\nUP 1\n"
 
 
 @pytest.mark.parametrize(("options", "what"), [

@@ -197,6 +197,23 @@ while True: signal.pause()
 """
 
 
+@pytest.mark.parametrize(("variable", "value", "says"), [
+    ("RANKSHIM_RUN_ID", "another", "node 2 (host job-node-2, ADDRESS) belongs to the job another, node 0 (host job-node-0) to the job rankshim"),
+    ("RANKSHIM_NNODES", "4", "node 2 (host job-node-2, ADDRESS) has nnodes 4, node 0 (host job-node-0) has 3; set RANKSHIM_NNODES"),
+    ("RANKSHIM_NODE_RANK", "1", "two nodes have the rank 1: "),
+    ("RANKSHIM_LAUNCHER", "torchrun", "node 2 (host job-node-2, ADDRESS) has launcher torchrun, node 0 (host job-node-0) has native; set RANKSHIM_LAUNCHER"),
+])
+@pytest.mark.torch
+def test_nodes_that_do_not_fit_together_are_refused_and_nothing_is_launched(start, cluster, tmp_path, torch, variable, value, says):
+    script = tmp_path / "train.py"
+    script.write_text("print('UP')")
+    nodes = [start(rank, [str(script)], RANKSHIM_PYTHON=sys.executable, **({variable: value} if rank == 2 else {})) for rank in range(3)]
+    for node in nodes:
+        assert node.wait(LONG) == 78, node.transcript()
+        assert says.replace("ADDRESS", cluster[2].address) in last_line(node)
+        assert not node.stdout
+
+
 @pytest.mark.alone
 @pytest.mark.torch
 @pytest.mark.parametrize(("launcher", "term", "rounds"), [("native", "^TERM", 5), ("torchrun", "death signal, shutting down workers", 2)])

@@ -65,6 +65,7 @@ class PastAttempt:
     verdict: str
     started: int
     ended: int
+    phases: tuple[Phase, ...]
 
 
 @dataclass(frozen=True)
@@ -286,6 +287,7 @@ def _report(path: str, top: _Object) -> Report:
     started = top.time("started", ended)
     if started > ended:
         raise NoReport("it ended before it started")
+    attempts = tuple(_past_attempt(attempt, started, ended) for attempt in top.objects("past_attempts"))
     return Report(
         path=path,
         outcome=top.value["outcome"],
@@ -297,18 +299,19 @@ def _report(path: str, top: _Object) -> Report:
         run_id=node.text("run_id", ""),
         started=started,
         ended=ended,
-        phases=_phases(top.object("phases"), started, ended),
+        phases=(*(phase for past in attempts for phase in past.phases),
+                *_phases(top.object("phases"), attempts[-1].ended if attempts else started, ended)),
         workers=tuple(_worker(worker, ended) for worker in top.objects("workers")),
         restarts=top.count("restarts", 0),
         attempt=top.count("attempt", 0),
-        past_attempts=tuple(_past_attempt(attempt, started, ended) for attempt in top.objects("past_attempts")),
+        past_attempts=attempts,
         cause=_cause(top.object("root_cause"), ended) if top.value.get("root_cause") is not None else None,
         nodes=tuple(_known_node(node) for node in top.objects("nodes")),
     )
 
 
 def _phases(seconds: _Object, started: int, ended: int) -> tuple[Phase, ...]:
-    """They follow each other from the start, in the order of the members. Each attempt has its own of the same names."""
+    """They follow each other from the start, in the order of the members."""
     phases, begin = [], started
     for name, taken in seconds.members:
         if type(taken) not in (int, float) or not 0 <= taken <= MOST:  # also where it is no number (NaN)
@@ -321,12 +324,14 @@ def _phases(seconds: _Object, started: int, ended: int) -> tuple[Phase, ...]:
 
 def _past_attempt(attempt: _Object, started: int, ended: int) -> PastAttempt:
     begin = min(max(attempt.time("started"), started), ended)
+    end = min(max(attempt.time("ended"), begin), ended)
     return PastAttempt(
         number=attempt.count("attempt"),
         exit_code=attempt.count("exit_code", most=255),
         verdict=attempt.text("verdict"),
         started=begin,
-        ended=min(max(attempt.time("ended"), begin), ended),
+        ended=end,
+        phases=_phases(attempt.object("phases"), begin, end),
     )
 
 

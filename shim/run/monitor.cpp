@@ -141,15 +141,20 @@ void Monitor::started(pid_t command) {
 void Monitor::begin_attempt(unsigned number, const supervise::Launcher* launcher) {
   launcher_ = launcher;
   attempt_ = number;
-  attempt_began_ = steady_clock::now();
   command_ = 0;
   if (memory_before_) memory_before_ = read_memory(node_, memory_group_);  // kills count from here
 }
 
-void Monitor::end_attempt(const Verdict& verdict) {
+void Monitor::end_attempt(const Verdict& verdict, const supervise::Ending& ending) {
   constexpr std::size_t most = 100;  // a report stays readable
-  if (past_attempts_.size() < most)
-    past_attempts_.push_back({attempt_, verdict.code, verdict.sentence, attempt_began_, steady_clock::now()});
+  if (past_attempts_.size() == most) past_attempts_.erase(past_attempts_.begin() + 1);
+  past_attempts_.push_back({.number = attempt_,
+                            .code = verdict.code,
+                            .sentence = verdict.sentence,
+                            .phases = std::exchange(phases_, {}),
+                            .first_worker_at = ending.workers.first_at,
+                            .end = steady_clock::now()});
+  enter("restart");
 }
 
 void Monitor::stopping(int signal) {

@@ -51,12 +51,13 @@ class Monitor final : private status::Source {
   /// This attempt's command is about to be started, by this launcher.
   void begin_attempt(unsigned number, const supervise::Launcher* launcher);
   /// The attempt has ended so, and another one follows.
-  void end_attempt(const Verdict& verdict);
+  void end_attempt(const Verdict& verdict, const supervise::Ending& ending);
 
   /// All nodes of the job by rank, on node 0 of linked nodes.
   [[nodiscard]] std::vector<link::Node> nodes() const {
     return link_ != nullptr ? link_->nodes() : std::vector<link::Node>{};
   }
+  /// Of the current attempt.
   [[nodiscard]] const std::vector<Phase>& phases() const { return phases_; }
   /// The number of the current attempt, or the last one.
   [[nodiscard]] unsigned attempt() const { return attempt_; }
@@ -82,7 +83,6 @@ class Monitor final : private status::Source {
   std::vector<Phase> phases_;
   std::vector<PastAttempt> past_attempts_;
   unsigned attempt_ = 0;
-  std::chrono::steady_clock::time_point attempt_began_;
   std::string waiting_for_;
   bool failed_ = false;
   bool begun_ = false;

@@ -134,7 +134,7 @@ awaitable<void> wait_for_accelerators(const Run& run) {
   const auto holders = [] { return holders_of_devices({"/dev/nvidia", "/dev/davinci", "/dev/kfd"}); };
   auto left = holders();
   if (left.empty()) co_return;
-  run.monitor.enter("wind-down", "the accelerators to be free");
+  run.monitor.enter("restart", "the accelerators to be free");
   log::info("waiting at most {} s for the accelerators, which are in use ({})", patience.count(),
             joined(left));
   const auto end = steady_clock::now() + patience;
@@ -198,7 +198,7 @@ awaitable<std::optional<int>> run_attempt(const Run& run, const Job& job, Attemp
       co_return co_await conclude(run, verdict, &job, &end);
     all.attempts.next();
     log::warn("{}; all are started again, {}", verdict.sentence, all.attempts.progress());
-    run.monitor.end_attempt(verdict);
+    run.monitor.end_attempt(verdict, end.ending);
     co_await wait_for_accelerators(run);
     co_return std::nullopt;
   } catch (const std::exception& error) {

@@ -3,13 +3,16 @@
 Sources: kubeflow/trainer@v2.3.0:pkg/runtime/framework/plugins/torch/torch.go EnforceMLPolicy (the variables, and that the
 CPUs are counted where no GPU is asked for), plugins/jobset/builder.go (the container `node`, whose image, command, args
 and variables are the trainer's where it has them), pkg/constants/constants.go, and manifests/base/runtimes/
-torch_distributed.yaml (the runtime `torch-distributed`).
+torch_distributed.yaml (the runtime `torch-distributed`). The fields that a TrainJob's `runtimePatches` may have are in
+pkg/apis/trainer/v1alpha1/trainjob_types.go; pkg/runtime/core applies them by a strategic merge.
 """
 
 from __future__ import annotations
 
+import copy
 import math
 import re
+from typing import Any
 
 from ..pods import COMPLETION_INDEX, Cluster, Workload, by_field
 from ..source import Field, Map, Sequence
@@ -32,6 +35,7 @@ def workload(cluster: Cluster, document: Field) -> Workload:
         made.notes.append((reference, "not reviewed: its runtime is one for MPI, whose mpirun gives the ranks"))
         return made
     template = _trainers(runtime) if runtime else _torch_distributed(document)
+    template = _patched(template, document.get("spec", "runtimePatches"))
     nodes = trainer.get("numNodes").number(policy.get("numNodes").number(1))
     resources = trainer.get("resourcesPerNode") or _node(template).get("resources")
     variables: dict[str, str | dict[str, str]] = {
@@ -54,6 +58,41 @@ def _trainers(runtime: Field) -> Field:
         if ancestor.value == "trainer" or replicated.get("name").value == "node":
             return replicated.get("template", "spec", "template")
     raise runtime.mistake("no replicated job of this runtime trains: none is named node")
+
+
+def _patched(template: Field, patches: Field) -> Field:
+    """The template with the TrainJob's patches for its replicated job."""
+    for patch in patches.entries():
+        for replicated in patch.get("trainingRuntimeSpec", "template", "spec", "replicatedJobs").entries():
+            if replicated.get("name").value == "node":
+                value = replicated.get("template", "spec", "template").value
+                template = Field(_merged(template.value, value), template.file, template.line)
+    return template
+
+
+def _merged(base: Any, patch: Any) -> Any:
+    """Entries of lists are one if they have one name, or are mounted at one place. What comes from the patch, which may be
+    of another file, has the line of what it is added to."""
+    if isinstance(base, dict) and isinstance(patch, dict):
+        made = copy.copy(base)
+        made.update({key: _merged(base.get(key), value) for key, value in patch.items()})
+        return made
+    if isinstance(patch, list):
+        entries = copy.copy(base) if isinstance(base, list) else []
+        for each in patch:
+            at = next((index for index, entry in enumerate(entries) if None is not _key(entry) == _key(each)), None)
+            if at is None:
+                entries.append(_merged(None, each))
+                if isinstance(entries, Sequence):
+                    entries.lines = [*entries.lines, entries.lines[-1] if entries.lines else 1]
+            else:
+                entries[at] = _merged(entries[at], each)
+        return entries
+    return {key: _merged(None, value) for key, value in patch.items()} if isinstance(patch, dict) else patch
+
+
+def _key(entry: Any) -> Any:
+    return entry.get("mountPath", entry.get("name")) if isinstance(entry, dict) else entry
 
 
 def _torch_distributed(document: Field) -> Field:
