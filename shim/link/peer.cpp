@@ -371,7 +371,9 @@ asio::awaitable<JobEnd> Peer::part(int code) {
   const auto self = shared_from_this();
   say(Done{code});
   // A node that failed waits for node 0's word whether the job is started again.
-  const Time word = code == 0 ? Time::max() : options_.rules.decide ? now() + options_.rules.relink : now();
+  const Time word = code == 0 || options_.rules.gathers ? Time::max()
+                    : options_.rules.decide             ? now() + options_.rules.relink
+                                                        : now();
   while (!is_over() && now() < word) co_await changed_.wait(word);
   done_badly_ = true;
   if (stop_ && stop_->again)  // node 0 closes the connection when all that it started has ended, too

@@ -307,15 +307,16 @@ void Roster::said(ConnectionId id, const Message& message, Time now) {
   } else if (const auto* done = std::get_if<Done>(&message)) {
     const bool again = node.code.has_value();  // it came back, and says it once more
     node.code = done->code;
-    if (again || node.state != Node::State::running) return;
+    if (again || node.state != Node::State::running) return tell_gathered();
     if (stop_) {
       node.state = done->code == 0 ? Node::State::done : Node::State::stopped;
     } else if (done->code != 0) {
       fail(node, {.cause = "exit", .code = done->code, .text = ""}, now);
+      tell_gathered();
     } else {
       node.state = Node::State::done;
-      if (!all_done()) return;
-      send_all(End{});
+      tell_gathered();
+      if (all_done()) send_all(End{});
     }
   }
 }
@@ -330,7 +331,19 @@ void Roster::fail(Node& node, Failure failure, Time now) {
   failure.age = std::clamp<std::int64_t>(failure.age, 0, oldest);
   node.failures.push_back({failure, now - milliseconds(failure.age)});
   if (node.state == Node::State::running) node.state = Node::State::failed;
-  stop_all({.culprit = failure});
+  if (!rules_.gathers) stop_all({.culprit = failure});
+}
+
+/// Tells of all failures, once each node has ended.
+void Roster::tell_gathered() {
+  constexpr std::size_t most = 5;
+  std::vector<Failure> all = failures();
+  if (!rules_.gathers || stop_ || all.empty() || !all_ended()) return;
+  Failure& first = all.front();
+  for (std::size_t i = 1; i < std::min(all.size(), most); ++i)
+    first.text += fmt::format("; {} too: {}", node_name(all[i].node, all[i].host), all[i].text);
+  if (all.size() > most) first.text += fmt::format("; and {} more", all.size() - most);
+  stop_all({.culprit = first});
 }
 
 void Roster::stop_all(Stop stop) {

@@ -73,6 +73,16 @@ Invocation with_absolute_paths(Invocation invocation) {
   return invocation;
 }
 
+/// The check is a program that runs once on each node, and once only, whatever the job's settings say.
+void be_check(Invocation& invocation) {
+  Settings& settings = invocation.settings;
+  invocation.arguments = {"/bin/sh", "-c", std::string(settings.text(Option::check))};
+  settings[Option::launcher] = Setting{{"none", Origin::fallback, ""}, {}};
+  settings[Option::job_restarts] = Setting{{"0", Origin::fallback, ""}, RestartLimit{}};
+  for (const Option option : {Option::log_dir, Option::tee, Option::prefix, Option::post_stop})
+    settings[option].reset();
+}
+
 /// Waits until the workers' last output is written. A signal ends that, and is left to what comes next.
 awaitable<void> write_last_output(const Run& run, const supervise::Launcher& launcher) {
   constexpr std::chrono::seconds patience{5};
@@ -209,7 +219,7 @@ awaitable<std::optional<int>> run_attempt(const Run& run, const Job& job, Attemp
 }
 
 awaitable<int> run_stages(const Run& run, const std::vector<std::string>& arguments) {
-  if (!run.only_wait) {
+  if (!run.only_wait && !run.preflight) {
     if (const auto end = co_await run_pre_start(run)) co_return co_await conclude(run, *end);
   }
   run.monitor.enter("resolve");
@@ -266,13 +276,20 @@ awaitable<int> run_whole(const Run& run, const std::vector<std::string>& argumen
 }  // namespace
 
 int run_job(const Invocation& given, const Node& node) {
-  const Invocation invocation = with_absolute_paths(given);
+  Invocation invocation = with_absolute_paths(given);
+  if (given.subcommand == Subcommand::preflight) be_check(invocation);
   const Settings& settings = invocation.settings;
   boost::asio::io_context io;
   supervise::SignalQueue signals(io);
   if (const auto signal = settings.get<int>(Option::parent_death_signal)) supervise::end_with_parent(*signal);
   Monitor monitor(io, settings, node);
-  const Run run{io, signals, settings, node, monitor, invocation.subcommand == Subcommand::wait};
+  const Run run{.io = io,
+                .signals = signals,
+                .settings = settings,
+                .node = node,
+                .monitor = monitor,
+                .only_wait = invocation.subcommand == Subcommand::wait,
+                .preflight = invocation.subcommand == Subcommand::preflight};
   return loop::run_to_end(io, run_whole(run, invocation.arguments));
 }
 

@@ -50,6 +50,7 @@ link::Options plan_link(const Run& run, const Job& job, const StaticNode& node,
   options.token = token;
   options.timeout = *run.settings.time(Option::link_timeout);
   options.rules.equal_workers = job.choice.by_torchrun();
+  options.rules.gathers = run.preflight;
   if (attempts.of_the_job())
     options.rules.decide = [&attempts](link::Stop& stop) { attempts.decide(stop, steady_clock::now()); };
   return options;
@@ -59,13 +60,13 @@ link::Options plan_link(const Run& run, const Job& job, const StaticNode& node,
 bool is_linked(const Run& run, const Job& job, const Attempts& attempts) {
   if (run.only_wait) return false;
   const std::string_view wanted = run.settings.text(Option::link);
-  if (wanted == "off") return false;
+  if (wanted == "off" && !run.preflight) return false;
   const auto* node = job.topology.as<StaticNode>();
   const bool possible = node != nullptr && node->master;
   const bool launches = job.choice.launches() || job.choice.joins_nodes;
   const std::string_view wait = run.settings.text(Option::wait);
   const bool waits = wait == "auto" || wait == "port";
-  const bool must = wanted == "on" || attempts.of_the_job();
+  const bool must = wanted == "on" || attempts.of_the_job() || run.preflight;
   if (possible && (must || (launches && waits))) return true;
   if (wanted == "on" && !possible && !job.topology.is_alone())
     log::warn(
@@ -108,7 +109,8 @@ awaitable<std::variant<std::unique_ptr<WholeJob>, Verdict>> meet_nodes(const Run
     node.told = {launch->offset, launch->world};
     attempts.begin(launch->attempt, steady_clock::now());
     log::info("all {} nodes are here", node.nodes);
-    co_return std::make_unique<WholeJob>(std::move(link), node.rank, node.max_restarts != 0);
+    co_return std::make_unique<WholeJob>(std::move(link), node.rank, node.max_restarts != 0,
+                                         run.preflight);
   }
   run.monitor.set_link(nullptr);
   if (const auto* refused = std::get_if<link::Refused>(&met))
@@ -116,10 +118,13 @@ awaitable<std::variant<std::unique_ptr<WholeJob>, Verdict>> meet_nodes(const Run
   if (const auto* late = std::get_if<link::TimedOut>(&met))
     co_return ended_before_start(exit_code::unreachable, Cause::wait, late->sentence);
   const std::string& why = std::get<link::NoLink>(met).why;
-  if (must || attempts.of_the_job())
+  const char* asks = must                    ? "--link=on"
+                     : attempts.of_the_job() ? "--job-restarts"
+                     : run.preflight         ? "preflight"
+                                             : nullptr;
+  if (asks != nullptr)
     co_return ended_before_start(exit_code::configuration, Cause::config,
-                                 fmt::format("the nodes cannot be linked, which {} asks for: {}",
-                                             must ? "--link=on" : "--job-restarts", why));
+                                 fmt::format("the nodes cannot be linked, which {} asks for: {}", asks, why));
   log::info("the job goes on without a link between its nodes: {}", why);
   co_return nullptr;
 }
@@ -147,6 +152,7 @@ awaitable<std::variant<Membership, Verdict>> join_job(const Run& run, Job& job, 
 void WholeJob::begin(supervise::Orders& orders) {
   link_->on_stop([this, &orders](const link::Stop& stop) {
     stop_ = stop;
+    if (gathers_ && stop.why == link::Stop::Why::failed) return;  // each node's command has ended
     const std::string why = stop.sentence();
     log::warn("{}; this node stops too", why);
     orders.give({.kind = supervise::Order::Kind::stop, .why = why});
@@ -189,7 +195,9 @@ awaitable<void> WholeJob::finish(const Run& run, Verdict& verdict, const supervi
   if (job.stop && !stop_) stop_ = job.stop;
   const bool has_own_stop =
       ending.signal_after_order || (ending.stop_signal && ending.stopped_because.empty());
-  if (!stop_ || stop_->culprit.node == node_rank_ || has_own_stop) co_return;
+  if (stop_ && gathers_ && verdict.code != 0 && !has_own_stop) verdict.sentence = stop_->sentence();
+  if (!stop_ || stop_->culprit.node == node_rank_ || has_own_stop || (gathers_ && verdict.code != 0))
+    co_return;
   verdict.code = exit_code::peer;
   verdict.cause = Cause::peer;
   verdict.failed = true;
