@@ -120,7 +120,8 @@ class Watchers final : public supervise::Observer {
 
 /// Whether everything is started again after this end. A node that was asked to stop, or that could not end
 /// its processes, takes no further part.
-bool is_tried_again(Attempts& attempts, const WholeJob* whole, Verdict& verdict, const supervise::Ending& ending) {
+bool is_tried_again(Attempts& attempts, const WholeJob* whole, Verdict& verdict,
+                    const supervise::Ending& ending) {
   if (!attempts.allowed() || verdict.code == 0) return false;
   std::optional<link::Stop> stop;
   if (whole != nullptr) {
@@ -183,8 +184,7 @@ awaitable<std::optional<int>> run_attempt(const Run& run, const Job& job, Attemp
   supervise::Command command{plan.argv, plan.environment.apply(run.node.environment()).entries()};
   if (membership.whole) command.open_files = membership.whole->link().inherited_limit();
   const ErrorFiles error_files(run, job, plan, folder.own());
-  const auto launcher =
-      make_launcher(run.io, job, run.settings, log_folder, run.node, all.attempts.number());
+  const auto launcher = make_launcher(run.io, job, run.settings, log_folder, run.node, all.attempts.number());
   supervise::Policy policy = plan_supervision(job.choice, run.settings);
   policy.launcher = launcher.get();
   Watchers watchers(run.monitor, membership.whole.get(), error_files, *launcher);

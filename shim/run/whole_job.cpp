@@ -109,8 +109,7 @@ awaitable<std::variant<std::unique_ptr<WholeJob>, Verdict>> meet_nodes(const Run
     node.told = {launch->offset, launch->world};
     attempts.begin(launch->attempt, steady_clock::now());
     log::info("all {} nodes are here", node.nodes);
-    co_return std::make_unique<WholeJob>(std::move(link), node.rank, node.max_restarts != 0,
-                                         run.preflight);
+    co_return std::make_unique<WholeJob>(std::move(link), node.rank, node.max_restarts != 0, run.preflight);
   }
   run.monitor.set_link(nullptr);
   if (const auto* refused = std::get_if<link::Refused>(&met))
