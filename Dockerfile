@@ -11,4 +11,6 @@ RUN scripts/build && cp dist/rankshim /rankshim.built
 
 FROM scratch
 COPY --from=build /rankshim.built /rankshim
+# A number: with a name, Kubernetes could not check `runAsNonRoot`.
+USER 65532:65532
 ENTRYPOINT ["/rankshim"]

@@ -13,9 +13,9 @@ using rankshim::OptionInfo;
 using rankshim::Usage;
 
 /// In the order of ValueKind.
-constexpr std::array<std::string_view, 14> kind_names = {
-    "text",    "choice",   "count",  "nodes",   "workers",    "port",  "time",
-    "boolean", "exit-map", "signal", "signals", "signal-map", "words", "variables"};
+constexpr std::array<std::string_view, 16> kind_names = {
+    "text",     "choice",   "count", "nodes",  "workers", "port",       "time",  "boolean",
+    "exit-map", "restarts", "ends",  "signal", "signals", "signal-map", "words", "variables"};
 
 struct Quoted {
   std::string_view text;

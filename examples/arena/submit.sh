@@ -4,6 +4,6 @@ arena submit pytorch \
   --name=mnist \
   --gpus=1 \
   --workers=3 \
-  --image=registry.example/mnist \
+  --image=registry.example/mnist:v1 \
   --data=training-data:/mnist_data \
   "exec rankshim -- train.py --epochs 10 --data /mnist_data"

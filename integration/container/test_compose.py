@@ -18,6 +18,9 @@ def options(service):
         "--network=job", f"--hostname={service['hostname']}", f"--entrypoint={json.dumps(service['entrypoint'])}",
         *(f"--env={name}={value}" for name, value in service["environment"].items()),
         *(f"--volume={volume}" for volume in service.get("volumes", ())),
+        f"--user={service['user']}", f"--shm-size={service['shm_size'].removesuffix('b')}",
+        *(f"--cap-drop={each}" for each in service["cap_drop"]),
+        *(f"--security-opt={each}" for each in service["security_opt"]),
     ]
 
 
@@ -27,7 +30,8 @@ def test_the_services_of_a_compose_file_are_the_nodes_of_one_job(engine, start, 
     (image,) = [USER_IMAGE] if folder.startswith("examples") else podman.base_names(USER)
     if "rankshim" in services:
         (volume,) = services["rankshim"]["volumes"]
-        engine.must("run", "--rm", f"--volume={volume}", SHIM_IMAGE, *services["rankshim"]["command"])
+        engine.must("run", "--rm", "--read-only", f"--user={services['rankshim']['user']}", f"--volume={volume}",
+                    SHIM_IMAGE, *services["rankshim"]["command"])
     script = 'echo "node $NODE_RANK of $NNODES"; '
     worker = start(image, "sh", "-c", script, options=options(services["node-1"]), name="node-1")
     worker.wait_line("waiting for master node-0")

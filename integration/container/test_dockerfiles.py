@@ -2,13 +2,14 @@
 
 import json
 import re
+import shutil
 
 import pytest
 
 from container import podman, stranger
 from lib.documents import REPOSITORY, blocks
 
-BASES = ("your/pytorch:image", "registry.example/pytorch")
+BASES = ("your/pytorch:image", "registry.example/pytorch:v1")
 BRING = "COPY --from=rankshim /rankshim"
 EXAMPLE = REPOSITORY / "examples" / "sagemaker" / "Dockerfile"
 
@@ -40,6 +41,7 @@ def bases(engine):
 def test_the_image_of_a_dockerfile_starts_a_script(engine, bases, tmp_path, text):
     (tmp_path / "Dockerfile").write_text(text)
     (tmp_path / "train.py").write_text("import sys\nprint('trained', sys.argv[1:])\n")
+    shutil.copytree(REPOSITORY / "install" / "nvidia", tmp_path / "install" / "nvidia")
     podman.build(engine, tmp_path / "Dockerfile", tmp_path, "localhost/shown", timeout=60)
     words = [json.loads(words) for words in re.findall(r"^ENTRYPOINT (.*)$", text, re.M)]
     entrypoint = words[-1] if words else []

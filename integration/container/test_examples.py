@@ -31,18 +31,24 @@ pytestmark = [pytest.mark.torch, pytest.mark.usefixtures("torch")]
 
 def for_podman(pod, folder):
     """The Pod for podman: the image that is here, with this machine's Python mounted into it, and a termination log,
-    which podman does not make. Its pods share an emptyDir of one name, so that name begins with the pod's."""
+    as the kubelet makes it. Its pods share an emptyDir of one name, so that name begins with the pod's."""
     (image,) = podman.base_names(HERE / "user.Dockerfile")
     name, spec = pod["metadata"]["name"], pod["spec"]
     (container,), (installer,) = spec["containers"], spec["initContainers"]
     shared = f"{name}-rankshim"
     volumes = [
         {"name": shared, "emptyDir": {}},
-        {"name": "log", "hostPath": {"path": str(folder / f"{name}.log"), "type": "FileOrCreate"}},
+        {"name": "log", "hostPath": {"path": str(folder / f"{name}.log"), "type": "File"}},
     ]
     mounts = [{"name": shared, "mountPath": "/rankshim"}, {"name": "log", "mountPath": "/dev/termination-log"}]
+    folder.chmod(0o755)  # the pod's user is not ours
+    (folder / f"{name}.log").touch()
+    (folder / f"{name}.log").chmod(0o666)
     folders = {"/usr": "/usr", sys.prefix: sys.prefix, "/job": str(folder)}
     if not sys.base_prefix.startswith("/usr/"):
+        if sys.base_prefix.startswith("/root/"):  # which is closed to others in the image
+            (folder / sys.base_prefix[1:]).mkdir(parents=True, exist_ok=True)
+            folders["/root"] = str(folder / "root")
         folders[sys.base_prefix] = sys.base_prefix
     for number, (inside, outside) in enumerate(folders.items()):
         volumes.append({"name": f"folder{number}", "hostPath": {"path": outside, "type": "Directory"}})

@@ -1,11 +1,14 @@
 """The image that the repository's Dockerfile makes: from `scratch`, with the one binary."""
 
 import json
+import re
 import subprocess
 
 import pytest
 
+from container import podman
 from container.conftest import SHIM_IMAGE, USER_IMAGE
+from lib.documents import shell
 from lib.process import clean_environment
 
 LARGEST_BYTES = 2 << 20
@@ -21,9 +24,11 @@ def variables(values):
 
 @pytest.fixture(scope="session")
 def binary(engine, tmp_path_factory):
-    """The binary out of the image, by the image's own `install`, on this machine."""
+    """The binary out of the image, by the image's own `install` as the document shows it, on this machine."""
     folder = tmp_path_factory.mktemp("installed")
-    engine.must("run", "--rm", f"--volume={folder}:/target", SHIM_IMAGE, "install", "/target")
+    block = shell("docs/in-an-image.md", "By a Dockerfile").text
+    done = engine.run("bash", "-ec", f'docker() {{ podman "$@"; }}; cd {folder}; {block}')
+    assert done.code == 0, done.transcript()
     return folder / "rankshim"
 
 
@@ -51,6 +56,17 @@ def settings(engine):
 
 def test_the_image_carries_no_setting_of_the_machine_that_built_it(engine):
     assert settings(engine) == []
+
+
+@pytest.mark.parametrize("dockerfile", ["Dockerfile", "packaging/Containerfile"])
+def test_its_user_is_a_number_that_is_not_roots(dockerfile):
+    """kubernetes/kubernetes:pkg/kubelet/kuberuntime/security_context.go verifyRunAsNonRoot refuses a name."""
+    assert re.findall(r"^USER (\d+):(\d+)$", (podman.REPOSITORY / dockerfile).read_text(), re.M) == [("65532", "65532")]
+
+
+def test_the_built_image_has_that_user(engine):
+    (image,) = json.loads(engine.must("image", "inspect", SHIM_IMAGE))
+    assert image["Config"]["User"] == "65532:65532"
 
 
 def test_a_container_from_it_runs(start):

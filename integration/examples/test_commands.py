@@ -9,10 +9,12 @@ import subprocess
 import pytest
 import yaml
 
+from examples.test_install import TOOLS
 from examples.test_manifests import EXAMPLES, INSTALL
 from lib.explain import explained, values
 from lib.requirements import cannot
 
+COMPOSE = TOOLS.parent / "compose" / "docker-compose"
 STEP = {
     "SLURM_JOB_ID": "814", "SLURM_JOB_NUM_NODES": "3", "SLURM_JOB_NODELIST": "n[1-3]", "SLURM_NNODES": "3",
     "SLURM_NTASKS": "3", "SLURM_STEP_ID": "0", "SLURM_STEP_NUM_NODES": "3", "SLURM_STEP_NODELIST": "n[1-3]",
@@ -88,6 +90,24 @@ def test_each_service_of_compose_is_a_node(shim, tmp_path, path):
     check_nodes(shim, tmp_path, after_rankshim(words), "generic", 2, "node-0", lambda rank: nodes[rank]["environment"])
 
 
+@pytest.mark.parametrize("path", [EXAMPLES / "docker-compose", INSTALL / "compose"], ids=lambda path: path.name)
+def test_docker_compose_takes_the_file(path):
+    if not COMPOSE.exists():
+        cannot(f"missing: {COMPOSE} (scripts/setup puts it there)")
+    done = subprocess.run([COMPOSE, "--file", path / "compose.yaml", "config", "--quiet"], env={"PATH": "/usr/bin:/bin"},
+                          capture_output=True, text=True)
+    assert (done.returncode, done.stdout + done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("path", [EXAMPLES / "docker-compose", INSTALL / "compose"], ids=lambda path: path.name)
+def test_no_two_services_of_compose_have_the_same_gpu(path):
+    services = yaml.safe_load((path / "compose.yaml").read_text())["services"]
+    devices = [service["deploy"]["resources"]["reservations"]["devices"] for service in services.values() if "deploy" in service]
+    used = [gpu for (device,) in devices for gpu in device["device_ids"]]
+    assert len(devices) == 2 and len(set(used)) == len(used) == 4
+    assert all(device["capabilities"] == ["gpu"] for (device,) in devices)
+
+
 def test_the_compose_file_of_install_brings_rankshim_first():
     services = yaml.safe_load((INSTALL / "compose" / "compose.yaml").read_text())["services"]
     assert services["rankshim"]["command"] == ["install", "/target"]
@@ -142,24 +162,6 @@ def test_a_node_of_ray_is_run_as_it_is_beneath_rankshim(shim, tmp_path):
     document = explained(shim("explain", "--format", "json", *words, env={"RANK": "1", "WORLD_SIZE": "2"}))
     assert document["command"][:3] == ["ray", "start", "--block"]
     assert document["topology"]["nnodes"]["value"] == "1"
-
-
-@pytest.mark.parametrize("words, code, tried_again", [
-    (["--wait-timeout", "1s", "true"], 200, True),
-    (["--wait", "none", "sh", "-c", "kill -TERM $PPID; sleep 60"], 143, True),
-    (["--wait", "none", "sh", "-c", "kill -SEGV $$"], 139, True),
-    (["--wait", "none", "sh", "-c", "exit 1"], 1, False),
-    (["--wait", "none", "no-such-program"], 127, False),
-], ids=["the master did not come", "drained", "crashed", "an exception", "no such program"])
-def test_the_exit_code_policy_of_kubeflow_tries_again_what_may_succeed(shim, words, code, tried_again):
-    """kubeflow/training-operator@v1.9.4:pkg/util/train/train_util.go IsRetryableExitCode: 128 and above."""
-    job = yaml.safe_load((EXAMPLES / "kubeflow-v1" / "exit-code.yaml").read_text())["spec"]["pytorchReplicaSpecs"]
-    assert {replica["restartPolicy"] for replica in job.values()} == {"ExitCode"}
-    (container,) = job["Worker"]["template"]["spec"]["containers"]
-    environment = {entry["name"]: entry["value"] for entry in container["env"]}
-    worker = {"RANK": "1", "WORLD_SIZE": "2", "MASTER_ADDR": "master.invalid", "MASTER_PORT": "23456"}
-    done = shim(*words, env={**worker, **environment})
-    assert (done.code, done.code >= 128) == (code, tried_again), done.transcript()
 
 
 def test_the_hook_of_modelarts_lite_changes_rank_and_master_before_they_are_read(rankshim, tmp_path):

@@ -28,7 +28,6 @@ JOBS = {
     "indexed-job/job.yaml": ("indexed-job", 3, "1", "mnist-0.mnist.default.svc.cluster.local"),
     "jobset/jobset.yaml": ("jobset", 3, "1", "mnist-workers-0-0.mnist.default.svc.cluster.local"),
     "kubeflow-v1/elastic.yaml": ("kubeflow-pytorchjob", 4, "8", "mnist-worker-0"),
-    "kubeflow-v1/exit-code.yaml": ("kubeflow-pytorchjob", 3, "8", "mnist-master-0"),
     "kubeflow-v1/job.yaml": ("kubeflow-pytorchjob", 3, "8", "mnist-master-0"),
     "kubeflow-v2/trainjob.yaml": ("kubeflow-trainjob", 3, "8", "mnist-node-0-0.mnist"),
     "kueue/job.yaml": ("kubeflow-pytorchjob", 3, "8", "mnist-master-0"),

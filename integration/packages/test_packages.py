@@ -10,6 +10,7 @@ import subprocess
 import zipfile
 
 import pytest
+import yaml
 from cyclonedx.schema import SchemaVersion
 from cyclonedx.validation.json import JsonStrictValidator
 
@@ -70,6 +71,30 @@ def test_a_wheel_puts_the_binary_itself_on_path(release, documented, tmp_path):
     binary.unlink()
     gone = subprocess.run([python, "-m", "rankshim"], capture_output=True, text=True)
     assert gone.returncode == 1 and "no rankshim in" in gone.stderr
+
+
+def test_the_wheel_brings_rankshim_review_which_asks_the_wheels_binary(only, tmp_path):
+    must(PYTHON, "-m", "venv", "--without-pip", tmp_path / "venv")
+    bin, (packages,) = tmp_path / "venv/bin", (tmp_path / "venv").glob("lib/python*/site-packages")
+    must(PYTHON, "-m", "pip", "--python", bin / "python", "install", "--quiet", "--no-index", only(f"*_{os.uname().machine}.whl"))
+    example = REPOSITORY / "examples/kubeflow-v1/job.yaml"
+    lacks = subprocess.run([bin / "rankshim-review", example], capture_output=True, text=True)
+    assert (lacks.returncode, lacks.stderr) == (
+        71, "rankshim-review: error: PyYAML and rich are needed: pip install 'rankshim[review]'\n")
+    # Instead of an index: PyYAML and rich are among the packages of .venv.
+    (packages / "of-the-tests.pth").write_text(f"{pathlib.Path(yaml.__file__).parents[1]}\n")
+    reviewed = json.loads(must(bin / "rankshim-review", "--format", "json", example))
+    assert [pod["node_rank"] for pod in reviewed["jobs"][0]["pods"]] == ["0", "1", "2"]
+    (bin / "rankshim").unlink()
+    gone = subprocess.run([bin / "rankshim-review", example], capture_output=True, text=True)
+    assert gone.returncode != 0 and "no rankshim in" in gone.stderr and "Traceback" not in gone.stderr
+
+
+def test_the_hook_of_pre_commit_starts_the_wheels_script():
+    (hook,) = yaml.safe_load((REPOSITORY / ".pre-commit-hooks.yaml").read_text())
+    assert hook["entry"].split()[0] == "rankshim-review" and 'rankshim-review = "' in (REPOSITORY / "pyproject.toml").read_text()
+    wanted = [path for path in ("job.yaml", "compose.yml", "job.sbatch", "train.py") if re.search(hook["files"], path)]
+    assert wanted == ["job.yaml", "compose.yml", "job.sbatch"]
 
 
 def test_a_wheel_is_for_every_c_library(only):

@@ -133,7 +133,7 @@ def test_for_a_worker_that_lost_its_peer_the_report_names_a_probable_failure_of_
 @pytest.mark.parametrize("link", ["auto", "off"])
 def test_the_peer_of_a_drained_node_is_tried_again_by_kubeflows_exit_code_policy(nodes, link):
     """kubeflow/training-operator@v1.9.4:pkg/util/train/train_util.go IsRetryableExitCode: 128 and above."""
-    job = yaml.safe_load((REPOSITORY / "examples/kubeflow-v1/exit-code.yaml").read_text())["spec"]["pytorchReplicaSpecs"]
+    job = yaml.safe_load((REPOSITORY / "examples/kubeflow-v1/job.yaml").read_text())["spec"]["pytorchReplicaSpecs"]
     containers = [replica["template"]["spec"]["containers"][0] for replica in job.values()]
     (variables,) = [{entry["name"]: entry["value"] for entry in env} for env in [containers[0]["env"]] if env == containers[1]["env"]]
     waits = ALL_REDUCE.replace('if node == "1": os._exit(42)', 'if node == "1": time.sleep(1000)')
@@ -144,7 +144,10 @@ def test_the_peer_of_a_drained_node_is_tried_again_by_kubeflows_exit_code_policy
     drained.end()
     peer.end()
     assert drained.code == 143
-    assert peer.cause["who"] == "node" if link == "auto" else peer.cause["lost_peer"] and peer.cause["exit_code"] == 1
+    if link == "auto":
+        assert (peer.cause["who"], peer.cause["node_rank"]) == ("node", 1) and "was asked to stop" in peer.last_line
+    else:
+        assert peer.cause["lost_peer"] and peer.cause["exit_code"] == 1
     assert peer.code >= 128
 
 

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# cluster.sh FOLDER SHARED: a private Slurm of two nodes, node0 and node1, both on this machine; all its state is in FOLDER.
-# If SHARED, a binary, is not empty, both nodes have it as /opt/rankshim/rankshim. Prints "ready" when both are idle. Meant as PID 1 of a namespace: everything ends with it.
+# cluster.sh FOLDER SHARED [LINE]: a private Slurm of two nodes, node0 and node1, both on this machine; all its state is in
+# FOLDER. If SHARED, a binary, is not empty, both nodes have it as /opt/rankshim/rankshim. LINE is one more of slurm.conf.
+# Prints "ready" when both are idle. Meant as PID 1 of a namespace: everything ends with it.
 set -euo pipefail
-folder=$1 shared=$2
+folder=$1 shared=$2 line=${3-}
 mkdir -p "$folder"/{state,run,node0,node1}
 chmod 755 "$folder" "$folder/run"
 if [[ -n $shared ]]; then
@@ -33,6 +34,7 @@ StateSaveLocation=$folder/state
 ProctrackType=proctrack/linuxproc
 TaskPlugin=task/none
 SwitchType=switch/none
+$line
 MpiDefault=none
 SelectType=select/cons_tres
 SelectTypeParameters=CR_Core

@@ -17,15 +17,15 @@ JOB = 180
 
 class Cluster:
     """Two Slurm nodes that share one network; run() is the user. Both have `shared`, a binary, as /opt/rankshim/rankshim, and
-    `plugins` is what Slurm's plugstack.conf says."""
+    `plugins` is what Slurm's plugstack.conf says. `line` is one more line of slurm.conf."""
 
-    def __init__(self, node, folder, *, shared="", plugins=""):
+    def __init__(self, node, folder, *, shared="", plugins="", line=""):
         self.folder = folder
         self._node = node
         node.hosts(f"127.0.0.1 localhost\n{node.address} {node.hostname} node0 node1\n")
         node.resolv_conf("nameserver 127.0.0.1\n")  # nobody answers there, at once
         (folder / "plugstack.conf").write_text(plugins)
-        self.daemons = node.start([str(HERE / "cluster.sh"), str(folder), shared], {}, name="slurm")
+        self.daemons = node.start([str(HERE / "cluster.sh"), str(folder), shared, line], {}, name="slurm")
         self.daemons.wait_line("^ready$", 120)
 
     def run(self, *argv, environment=None):

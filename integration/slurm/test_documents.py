@@ -52,7 +52,7 @@ def with_containers(slurm, network, rankshim, tmp_path):
     subprocess.run(["cc", "-shared", "-fPIC", "-Wall", "-Wextra", "-Werror", "-o", plugin, HERE / "pyxis.c"], check=True)
     (tmp_path / "train.py").write_text("import os\nprint('RESULT %(NODE_RANK)s of %(NNODES)s' % os.environ)\n")
     (tmp_path / "mnist.sif").touch()
-    return Cluster(network.node("head"), tmp_path, shared=rankshim, plugins=f"required {plugin} registry.example mnist\n")
+    return Cluster(network.node("head"), tmp_path, shared=rankshim, plugins=f"required {plugin} registry.example mnist:v1\n")
 
 
 def test_a_container_of_pyxis_and_one_of_apptainer_start_the_rankshim_that_all_nodes_have(with_containers):
@@ -74,3 +74,18 @@ def test_the_batch_scripts_for_containers_start_every_node(with_containers):
         lines = [line for line in script.splitlines(keepends=True) if "--gpus-per-node" not in line]  # there is none here
         found = results(with_containers.batch("".join(lines), environment=environment))
         assert found == ["RESULT 0 of 2", "RESULT 1 of 2"], name
+
+
+def test_a_task_prolog_lets_every_task_find_rankshim(slurm, network, rankshim, tmp_path):
+    """The block is run as root of a machine with a folder /etc of its own, and its line is for this Slurm."""
+    inside = 'mkdir -p "$0/etc/slurm" && mount --bind "$0/etc" /etc && eval "$1" && cat /etc/slurm/slurm.conf'
+    block = shell("docs/rollout.md", "Slurm").text
+    done = subprocess.run(["unshare", "--mount", "sh", "-ec", inside, tmp_path, block], cwd=REPOSITORY, capture_output=True,
+                          text=True)
+    if "unshare failed" in done.stderr or "permission denied" in done.stderr:
+        cannot(f"no mount namespace: {done.stderr}")
+    assert done.returncode == 0, done.stderr
+    line = done.stdout.strip().replace("/etc/", f"{tmp_path}/etc/")
+    cluster = Cluster(network.node("head"), tmp_path, shared=rankshim, line=line)
+    code, lines = cluster.batch("srun rankshim -- sh -c 'echo RESULT $NODE_RANK of $NNODES'\n", "--ntasks-per-node=1")
+    assert code == 0 and {"RESULT 0 of 2", "RESULT 1 of 2"} <= set(lines), lines

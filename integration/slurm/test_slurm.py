@@ -6,6 +6,7 @@ import sys
 
 import pytest
 
+from lib.events import until
 from lib.process import PATH
 from lib.requirements import cannot
 from lib.results import results
@@ -76,3 +77,21 @@ sys.stdout.write(f"node {os.environ['NODE_RANK']} of {os.environ['NNODES']} {sys
     environment = {"RANKSHIM_LAUNCHER": "none", "PATH": f"{cluster.folder}:{PATH}"}
     code, lines = cluster.batch(script, environment=environment)
     assert code == 0 and {f"node {rank} of 2 ['--epochs', '10']" for rank in (0, 1)} <= set(lines), lines
+
+
+@pytest.mark.parametrize(("code", "restarts"), [(75, 1), (1, 0)])
+def test_the_examples_batch_script_is_requeued_when_a_node_did_not_come_and_for_no_other_code(cluster, code, restarts):
+    """A stand-in for rankshim ends with the code. Slurm starts a requeued job two minutes later; nobody waits for that."""
+    example = (HERE.parents[1] / "examples" / "slurm" / "job.sbatch").read_text()
+    (cluster.folder / "job.sbatch").write_text(
+        "".join(line for line in example.splitlines(keepends=True) if "--gpus-per-node" not in line))
+    (cluster.folder / "rankshim").write_text(f"#!/bin/sh\nexit {code}\n")
+    (cluster.folder / "rankshim").chmod(0o755)
+    submitted = cluster.run("sbatch", "--parsable", "--nodes=2", "job.sbatch", environment={"PATH": f"{cluster.folder}:{PATH}"})
+    job = submitted.stdout.strip()
+
+    def shown():
+        return cluster.run("scontrol", "show", "job", job).stdout
+
+    until(lambda: "Restarts=1" in shown() or "JobState=FAILED" in shown(), "the job ends or is requeued", 120)
+    assert f"Restarts={restarts}" in shown(), shown()

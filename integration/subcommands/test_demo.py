@@ -37,7 +37,7 @@ def test_one_command_trains_two_nodes_together_and_leaves_nothing(rankshim, torc
 
 def shown_in_readme():
     """The lines of the demonstration in README.md."""
-    block = re.search(r"^\$ rankshim demo\n(.*?)^```", (REPOSITORY / "README.md").read_text(), re.M | re.S)[1]
+    block = re.search(r"^rankshim demo\n```\n\n```text\n(.*?)^```", (REPOSITORY / "README.md").read_text(), re.M | re.S)[1]
     return set(map(without_numbers, block.splitlines()))
 
 

@@ -165,6 +165,7 @@ void Hub::heard(Connection& connection, const Frame& frame) {
   if (!member.proven) return connection.drop("no hello");
   roster_.said(connection.id(), *message, now());
   process();
+  changed_.signal();
 }
 
 void Hub::greet(Member& member, const Hello& hello, const Frame& frame) {
@@ -242,7 +243,7 @@ void Hub::deliver(const Message& message) {
   if (const auto* waiting = std::get_if<Waiting>(&message)) {
     waiting->note.empty() ? log::info("{}", waiting_line(*waiting)) : log::warn("{}", waiting_line(*waiting));
   } else if (const auto* stop = std::get_if<Stop>(&message)) {
-    if (told_ && !std::exchange(told_already_, true)) told_(*stop);
+    if (stop->culprit.node != 0 && told_ && !std::exchange(told_already_, true)) told_(*stop);
   } else if (std::holds_alternative<Go>(message) || std::holds_alternative<Refuse>(message) ||
              std::holds_alternative<Unlink>(message)) {
     if (!verdict_) verdict_ = message;

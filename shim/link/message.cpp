@@ -24,6 +24,7 @@ template <class Members>
 void each_member(Members& to, Hello& hello) {
   to("run", hello.run);
   to("attempt", hello.attempt);
+  to("restarts", hello.restarts);
   to("instance", hello.instance);
   to("session", hello.session);
   to("rank", hello.rank);
@@ -90,6 +91,8 @@ void each_member(Members& to, Stop& stop) {
   auto why = static_cast<unsigned>(stop.why);
   to("why", why);
   stop.why = static_cast<Stop::Why>(std::min(why, static_cast<unsigned>(Stop::Why::lost)));
+  to("again", stop.again);
+  to("note", stop.note, longest_text);
 }
 template <class Members>
 void each_member(Members& to, Stopping& stopping) {
@@ -109,6 +112,9 @@ class Writer {
   explicit Writer(std::size_t divisor) : divisor_(divisor) {}
   void operator()(std::string_view name, const std::string& text, std::size_t longest = longest_name) {
     if (!text.empty()) object_.text(name, cut(printable(text), longest / divisor_));
+  }
+  void operator()(std::string_view name, bool flag) {
+    if (flag) object_.flag(name, flag);
   }
   template <class Number>
     requires std::is_integral_v<Number>
@@ -141,6 +147,12 @@ class Reader {
     if (value == nullptr) return;
     good_ = good_ && yyjson_is_str(value);
     if (good_) text = cut(printable({yyjson_get_str(value), yyjson_get_len(value)}), longest);
+  }
+  void operator()(const char* name, bool& flag) {
+    yyjson_val* value = member(name);
+    if (value == nullptr) return;
+    good_ = good_ && yyjson_is_bool(value);
+    flag = good_ && yyjson_get_bool(value);
   }
   template <class Number>
     requires std::is_integral_v<Number>

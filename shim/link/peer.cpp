@@ -144,11 +144,9 @@ void Peer::heard(Connection& connection, const Frame& frame) {
     waiting_ = *waiting;
     log::info("{}", waiting_line(waiting_));
   } else if (const auto* stop = std::get_if<Stop>(&*message)) {
-    if (!stop_ && launched_) {
+    if (!stop_) {
       stop_ = *stop;
-      if (told_) told_(*stop_);
-    } else if (!stop_) {
-      stop_ = *stop;
+      if (launched_) tell_stop();
     }
   } else if (std::holds_alternative<End>(*message)) {
     ended_well_ = true;
@@ -239,7 +237,8 @@ asio::awaitable<std::optional<Met>> Peer::seek(Time deadline) {
       }
     }
     if (!answers) silent = closed = 0;
-    if (!welcome_ && silent + closed >= enough_answers)
+    // What is left of the attempt before may still be at the port.
+    if (!welcome_ && !options_.rules.decide && silent + closed >= enough_answers)
       co_return NoLink{"node 0 answers at " +
                        host_port(options_.master.host, std::to_string(options_.master.port)) +
                        ", but not as rankshim: " + reason_};
@@ -338,7 +337,8 @@ void Peer::lose() {
                   .node = 0,
                   .host = welcome_->host},
       .why = Stop::Why::lost};
-  if (told_) told_(*stop_);
+  if (options_.rules.decide) options_.rules.decide(*stop_);
+  tell_stop();
   changed_.signal();
 }
 
@@ -360,14 +360,24 @@ void Peer::report_failure(const Failure& failure) {
 
 void Peer::on_stop(std::function<void(const Stop&)> told) {
   told_ = std::move(told);
-  if (stop_) told_(*stop_);
+  if (stop_) tell_stop();
+}
+
+void Peer::tell_stop() const {
+  if (told_ && stop_->culprit.node != options_.self.rank) told_(*stop_);
 }
 
 asio::awaitable<JobEnd> Peer::part(int code) {
   const auto self = shared_from_this();
   say(Done{code});
-  while (code == 0 && !is_over()) co_await changed_.wait(Time::max());
+  // A node that failed waits for node 0's word whether the job is started again.
+  const Time word = code == 0 || options_.rules.gathers ? Time::max()
+                    : options_.rules.decide             ? now() + options_.rules.relink
+                                                        : now();
+  while (!is_over() && now() < word) co_await changed_.wait(word);
   done_badly_ = true;
+  if (stop_ && stop_->again)  // node 0 closes the connection when all that it started has ended, too
+    while (connection_) co_await changed_.wait(Time::max());
   const Time until = now() + options_.timing.farewell;
   if (connection_) connection_->finish();
   while (connection_ && now() < until) co_await changed_.wait(until);

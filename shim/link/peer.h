@@ -44,6 +44,7 @@ class Peer final : public Link, public Connection::Owner, public std::enable_sha
   [[nodiscard]] bool is_over() const { return stop_ || ended_well_ || unlinked_ || done_badly_; }
   void say(const Message& message);
   void lose();
+  void tell_stop() const;
 
   boost::asio::io_context& io_;
   Options options_;

@@ -53,7 +53,10 @@ std::string_view word(Node::State state) {
 }
 
 Roster::Roster(Hello own, Rules rules, Time now)
-    : rules_(rules), nodes_(own.nnodes), last_arrival_(now), next_report_(now + rules.first_report) {
+    : rules_(std::move(rules)),
+      nodes_(own.nnodes),
+      last_arrival_(now),
+      next_report_(now + rules_.first_report) {
   nodes_[0].hello = std::move(own);
   nodes_[0].connection = myself;
   nodes_[0].state = Node::State::here;
@@ -248,6 +251,7 @@ void Roster::report() {
 Go Roster::go_for(unsigned rank) const {
   Go go;
   for (unsigned i = 0; i < nodes_.size(); ++i) {
+    go.attempt = std::max(go.attempt, nodes_[i].hello.restarts);  // a new container knows of none
     if (i < rank) go.offset += nodes_[i].hello.workers;
     go.world += nodes_[i].hello.workers;
   }
@@ -276,7 +280,7 @@ void Roster::come_back(ConnectionId id, const Hello& hello) {
   connect(*node, id);
   node->lost_at = Time::max();
   send(id, go_for(hello.rank));  // the first one may have been lost with the connection
-  if (stop_ && stop_->culprit.node != hello.rank) send(id, *stop_);
+  if (stop_) send(id, *stop_);
   if (all_done()) send(id, End{});
 }
 
@@ -306,15 +310,16 @@ void Roster::said(ConnectionId id, const Message& message, Time now) {
   } else if (const auto* done = std::get_if<Done>(&message)) {
     const bool again = node.code.has_value();  // it came back, and says it once more
     node.code = done->code;
-    if (again || node.state != Node::State::running) return;
+    if (again || node.state != Node::State::running) return tell_gathered();
     if (stop_) {
       node.state = done->code == 0 ? Node::State::done : Node::State::stopped;
     } else if (done->code != 0) {
       fail(node, {.cause = "exit", .code = done->code, .text = ""}, now);
+      tell_gathered();
     } else {
       node.state = Node::State::done;
-      if (!all_done()) return;
-      send_all(End{});
+      tell_gathered();
+      if (all_done()) send_all(End{});
     }
   }
 }
@@ -329,13 +334,26 @@ void Roster::fail(Node& node, Failure failure, Time now) {
   failure.age = std::clamp<std::int64_t>(failure.age, 0, oldest);
   node.failures.push_back({failure, now - milliseconds(failure.age)});
   if (node.state == Node::State::running) node.state = Node::State::failed;
-  stop_all({.culprit = failure});
+  if (!rules_.gathers) stop_all({.culprit = failure});
+}
+
+/// Tells of all failures, once each node has ended.
+void Roster::tell_gathered() {
+  constexpr std::size_t most = 5;
+  std::vector<Failure> all = failures();
+  if (!rules_.gathers || stop_ || all.empty() || !all_ended()) return;
+  Failure& first = all.front();
+  for (std::size_t i = 1; i < std::min(all.size(), most); ++i)
+    first.text += fmt::format("; {} too: {}", node_name(all[i].node, all[i].host), all[i].text);
+  if (all.size() > most) first.text += fmt::format("; and {} more", all.size() - most);
+  stop_all({.culprit = first});
 }
 
 void Roster::stop_all(Stop stop) {
   if (stop_) return;
   stop_ = std::move(stop);
-  send_all(*stop_, false, stop_->culprit.node);
+  if (rules_.decide) rules_.decide(*stop_);
+  send_all(*stop_);
 }
 
 bool Roster::all_done() const {
@@ -398,11 +416,10 @@ void Roster::tick(Time now) {
   }
 }
 
-/// To all nodes that are connected, but one.
-void Roster::send_all(Message message, bool close, std::optional<unsigned> but) {
+/// To all nodes that are connected.
+void Roster::send_all(Message message, bool close) {
   Outgoing outgoing{{}, std::move(message), close};
-  for (const auto& [id, rank] : rank_of_)
-    if (rank != but) outgoing.to.push_back(id);
+  for (const auto& [id, rank] : rank_of_) outgoing.to.push_back(id);
   outgoing_.push_back(std::move(outgoing));
 }
 

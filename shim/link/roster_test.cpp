@@ -296,23 +296,60 @@ TEST_CASE("a store's client does not matter when all are here", "[link]") {
   CHECK(story.told<Go>(1));
 }
 
-TEST_CASE("a failure ends all but the culprit's node, by name", "[link]") {
+TEST_CASE("a failure ends all nodes, and is told to the culprit's own too", "[link]") {
   for (const ConnectionId culprit : {0U, 1U, 2U}) {
     Story story;
     story.all_launch();
     story.say(culprit,
               Fail{{.rank = 3, .cause = "signal", .code = 137, .text = "was killed by SIGKILL", .node = 77}});
     for (const ConnectionId id : {0U, 1U, 2U}) {
-      if (id == culprit) {
-        CHECK(story.told<Go>(id));
-      } else {
-        REQUIRE(story.told<Stop>(id));
-        CHECK(story.told<Stop>(id)->culprit.node == culprit);
-        CHECK(story.told<Stop>(id)->culprit.host == "host-" + std::to_string(culprit));
-        CHECK(story.told<Stop>(id)->why == Stop::Why::failed);
-      }
+      REQUIRE(story.told<Stop>(id));
+      CHECK(story.told<Stop>(id)->culprit.node == culprit);
+      CHECK(story.told<Stop>(id)->culprit.host == "host-" + std::to_string(culprit));
+      CHECK(story.told<Stop>(id)->why == Stop::Why::failed);
+      CHECK_FALSE(story.told<Stop>(id)->again);
     }
   }
+}
+
+TEST_CASE("whether the job is started again is decided once, and told with the stop", "[link]") {
+  unsigned decided = 0;
+  Story story(hello_of(0), {.decide = [&decided](Stop& stop) {
+                ++decided;
+                stop.again = stop.culprit.code == 137;
+              }});
+  story.all_launch();
+  story.say(1, Fail{{.code = 137}});
+  story.say(2, Fail{{.code = 1}});
+  CHECK(decided == 1);
+  for (const ConnectionId id : {0U, 1U, 2U}) CHECK(story.told<Stop>(id)->again);
+}
+
+TEST_CASE("where failures are gathered, all are told when each node has ended", "[link]") {
+  Story story(hello_of(0), {.gathers = true});
+  story.all_launch();
+  story.say(2, Fail{{.code = 6, .text = "ended with code 6"}});
+  story.say(2, Done{6});
+  story.now += 1ms;
+  story.say(1, Fail{{.code = 3, .text = "ended with code 3"}});
+  story.say(1, Done{3});
+  CHECK_FALSE(story.told<Stop>(1));
+  story.say(0, Done{0});
+  for (const ConnectionId id : {0U, 1U, 2U}) {
+    REQUIRE(story.told<Stop>(id));
+    CHECK(story.told<Stop>(id)->sentence() ==
+          "node 2 (host host-2) failed: ended with code 6; node 1 (host host-1) too: ended with code 3");
+  }
+}
+
+TEST_CASE("all nodes make the attempt that the one which knows of most restarts makes", "[link]") {
+  Story story;
+  Hello second = hello_of(1);
+  second.restarts = 4;
+  story.arrive(1, second), story.arrive(2);
+  story.roster.launch();
+  story.collect();
+  for (const ConnectionId id : {0U, 1U, 2U}) CHECK(story.told<Go>(id)->attempt == 4);
 }
 
 TEST_CASE("of two failures the first by node 0's clock comes first, and both are known", "[link]") {

@@ -1,6 +1,7 @@
 #include "node/process.h"
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -9,7 +10,9 @@
 #include <cerrno>
 #include <cstddef>
 #include <cstdio>
+#include <filesystem>
 #include <iterator>
+#include <system_error>
 
 #include "base/files.h"
 #include "base/text.h"
@@ -153,6 +156,27 @@ std::vector<std::string> read_command_line(pid_t pid) {
   std::vector<std::string> words;
   for (std::string_view rest = text; !rest.empty();) words.emplace_back(take_part(rest, nul));
   return words;
+}
+
+std::vector<std::string> holders_of_devices(const std::vector<std::string_view>& prefixes) {
+  constexpr std::size_t enough = 1024;
+  const pid_t own = getpid();
+  const auto cgroup = read_proc(own, "cgroup", enough);
+  std::vector<std::string> holders;
+  for (const Process& process : all_processes().value_or(std::vector<Process>{})) {
+    if (process.pid == own || read_proc(process.pid, "cgroup", enough) != cgroup) continue;
+    const std::string files = "/proc/" + std::to_string(process.pid) + "/fd";
+    Folder folder(files.c_str());  // none: it has just ended, or is another user's
+    while (const char* file = folder.next()) {
+      std::error_code unknown;
+      const std::string path = std::filesystem::read_symlink(files + "/" + file, unknown);
+      if (std::ranges::none_of(prefixes, [&](auto prefix) { return path.starts_with(prefix); })) continue;
+      const std::string name = read_proc(process.pid, "comm", enough).value_or("?");
+      holders.push_back(fmt::format("{}: {} (pid {})", path, trimmed(name), process.pid));
+      break;
+    }
+  }
+  return holders;
 }
 
 bool is_shell(std::string_view name) {

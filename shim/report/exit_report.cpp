@@ -134,19 +134,37 @@ std::vector<json::Object> workers_json(const ExitReport& report) {
 
 /// Times by name; a phase that was entered twice is added up. torchrun's start is the time until its first
 /// worker.
-json::Object phases_json(const ExitReport& report) {
-  json::Object object;
-  for (std::size_t at = 0; at < report.phases.size(); ++at) {
-    const Phase& phase = report.phases[at];
-    const auto end = at + 1 < report.phases.size() ? report.phases[at + 1].begin : report.end;
-    const auto first = report.ending != nullptr ? report.ending->workers.first_at.value_or(end) : end;
-    if (phase.name == "launch" && first < end) {
-      object.raw("launch", since(phase.begin, first)).raw("run", since(first, end));
-    } else {
-      object.raw(phase.name, since(phase.begin, end));
-    }
+json::Object phases_json(const std::vector<Phase>& phases, steady_clock::time_point last_end,
+                         const std::optional<steady_clock::time_point>& first_worker_at) {
+  std::vector<std::pair<std::string_view, milliseconds>> times;
+  const auto add = [&](std::string_view name, steady_clock::time_point begin, steady_clock::time_point end) {
+    auto same = std::ranges::find(times, name, &std::pair<std::string_view, milliseconds>::first);
+    if (same == times.end()) same = times.insert(times.end(), {name, milliseconds(0)});
+    same->second += std::max(milliseconds(0), duration_cast<milliseconds>(end - begin));
+  };
+  for (std::size_t at = 0; at < phases.size(); ++at) {
+    const Phase& phase = phases[at];
+    const auto end = at + 1 < phases.size() ? phases[at + 1].begin : last_end;
+    const auto first = first_worker_at.value_or(end);
+    const bool has_run = phase.name == "launch" && first < end;
+    add(phase.name, phase.begin, has_run ? first : end);
+    if (has_run) add("run", first, end);
   }
+  json::Object object;
+  for (const auto& [name, time] : times) object.raw(name, json::number_of_seconds(time));
   return object;
+}
+
+std::vector<json::Object> past_attempts_json(const ExitReport& report) {
+  std::vector<json::Object> list;
+  for (const PastAttempt& attempt : report.past_attempts) {
+    json::Object& object = list.emplace_back();
+    object.number("attempt", attempt.number).number("exit_code", attempt.code);
+    object.text("verdict", attempt.sentence);
+    object.raw("started", moment(attempt.phases.front().begin)).raw("ended", moment(attempt.end));
+    object.object("phases", phases_json(attempt.phases, attempt.end, attempt.first_worker_at));
+  }
+  return list;
 }
 
 /// For the command and all its descendants that were waited for; for memory, the largest of them.
@@ -229,8 +247,12 @@ std::string as_json(const ExitReport& report) {
   } else {
     object.raw("root_cause", "null");
   }
-  if (!report.phases.empty()) object.raw("started", moment(report.phases.front().begin));
-  object.raw("ended", moment(report.end)).object("phases", phases_json(report));
+  const auto& first = report.past_attempts.empty() ? report.phases : report.past_attempts.front().phases;
+  if (!first.empty()) object.raw("started", moment(first.front().begin));
+  object.raw("ended", moment(report.end));
+  object.object("phases",
+                phases_json(report.phases, report.end,
+                            report.ending != nullptr ? report.ending->workers.first_at : std::nullopt));
   if (ending != nullptr) {
     if (ending->stop_signal) object.text("stop_signal", supervise::signal_name(*ending->stop_signal));
     if (!ending->workers.trains_alone.empty()) object.text("trains_alone", ending->workers.trains_alone);
@@ -240,6 +262,8 @@ std::string as_json(const ExitReport& report) {
         json::Object().number("found", ending->leftovers).number("killed", ending->leftovers_killed));
     if (!ending->left_behind.empty()) object.text("left_behind", ending->left_behind);
     object.number("restarts", ending->workers.attempts == 0 ? 0 : ending->workers.attempts - 1);
+    if (report.attempt != 0) object.number("attempt", report.attempt);
+    if (!report.past_attempts.empty()) object.objects("past_attempts", past_attempts_json(report));
     object.objects("workers", workers_json(report));
   }
   if (!report.nodes.empty()) object.objects("nodes", nodes_json(report.nodes));

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <chrono>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -22,6 +23,16 @@ struct Phase {
   std::chrono::steady_clock::time_point begin;
 };
 
+/// An attempt of the job that another one has followed.
+struct PastAttempt {
+  unsigned number = 0;
+  int code = 0;
+  std::string sentence;
+  std::vector<Phase> phases;
+  std::optional<std::chrono::steady_clock::time_point> first_worker_at;
+  std::chrono::steady_clock::time_point end;
+};
+
 /// All that is known at the end. Pointers may be null: there was no job, or nothing was started.
 struct ExitReport {
   const Verdict* verdict = nullptr;  ///< never null
@@ -30,7 +41,9 @@ struct ExitReport {
   const supervise::Ending* ending = nullptr;
   const Details* details = nullptr;  ///< never null
   std::string host;
-  std::vector<Phase> phases;
+  std::vector<Phase> phases;  ///< of the last attempt
+  std::vector<PastAttempt> past_attempts;
+  unsigned attempt = 0;           ///< the number of the last one
   std::vector<link::Node> nodes;  ///< of the whole job, by rank, where this node knows them
   std::chrono::steady_clock::time_point end;
 };

@@ -83,6 +83,8 @@ awaitable<int> conclude(const Run& run, Verdict verdict, const Job* job, const C
   report.job = job;
   report.ending = command != nullptr ? &command->ending : nullptr;
   report.phases = run.monitor.phases();
+  report.past_attempts = run.monitor.past_attempts();
+  report.attempt = run.monitor.attempt();
   report.nodes = run.monitor.nodes();
   const std::string json = path.empty() && !hook ? std::string() : as_json(report);
   const bool written = !path.empty() && replace_file(path, json);

@@ -1,9 +1,12 @@
 #include "run/error_files.h"
 
+#include <fmt/format.h>
 #include <sys/wait.h>
 
 #include <csignal>
 
+#include "base/fault.h"
+#include "base/signals.h"
 #include "base/text.h"
 #include "launchers/torchrun/temporary_folder.h"
 #include "report/redact.h"
@@ -37,14 +40,27 @@ PythonError ErrorFiles::read(const std::string& path) const {
   return {redactor.message(error.message), redactor.traceback(error.traceback)};
 }
 
-std::string ErrorFiles::reason_of(const supervise::WorkerEnd& worker, const std::string& folder) const {
+link::Failure ErrorFiles::failure_of(const supervise::WorkerEnd& worker, const std::string& folder) const {
   constexpr std::size_t longest = 300;
-  const bool killed = WIFSIGNALED(worker.status) && WTERMSIG(worker.status) == SIGKILL;
+  const bool signalled = WIFSIGNALED(worker.status);
+  const int number = signalled ? WTERMSIG(worker.status) : WEXITSTATUS(worker.status);
+  link::Failure failure{.rank = worker.rank,
+                        .cause = signalled ? "signal" : "exit",
+                        .code = signalled ? exit_code::signal_base + number : number,
+                        .text = signalled ? "was ended by " + supervise::signal_name(number)
+                                          : "ended with code " + std::to_string(number)};
+  const bool killed = signalled && number == SIGKILL;
   const MemoryReading memory = killed ? run_.monitor.memory() : MemoryReading{};
-  if (memory.known && memory.oom_kills != 0) return "out of memory";
-  if (folder.empty()) return {};
-  const std::string exception = in_plain_words(read(error_file_of(folder, worker.local_rank)).message);
-  return std::string(cut(exception, longest));
+  std::string why;
+  if (memory.known && memory.oom_kills != 0) {
+    failure.cause = "oom";
+    why = "out of memory";
+  } else if (!folder.empty()) {
+    why = in_plain_words(read(error_file_of(folder, worker.local_rank)).message);
+    if (!why.empty()) failure.cause = "exception";
+  }
+  if (!why.empty()) failure.text += fmt::format(" ({})", cut(why, longest));
+  return failure;
 }
 
 Details ErrorFiles::gather(const supervise::Ending& ending) const {

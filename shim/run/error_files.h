@@ -4,6 +4,7 @@
 
 #include "launchers/torchrun/error_file.h"
 #include "launchers/torchrun/torchrun_plan.h"
+#include "link/message.h"
 #include "plan/launch.h"
 #include "report/verdict.h"
 #include "run/run.h"
@@ -21,9 +22,9 @@ class ErrorFiles {
   /// Collects what the workers, the launcher and the kernel have left about this end, redacted.
   [[nodiscard]] Details gather(const supervise::Ending& ending) const;
 
-  /// Why a worker has just ended as it did: its exception, or "out of memory", redacted; empty if nothing
-  /// shows it. `folder` is the launcher's for the errors of its workers.
-  [[nodiscard]] std::string reason_of(const supervise::WorkerEnd& worker, const std::string& folder) const;
+  /// A worker that has just failed, for the other nodes: its exception is redacted. `folder` is the
+  /// launcher's for the errors of its workers.
+  [[nodiscard]] link::Failure failure_of(const supervise::WorkerEnd& worker, const std::string& folder) const;
 
  private:
   [[nodiscard]] PythonError read(const std::string& path) const;

@@ -48,17 +48,17 @@ std::optional<torchrun::MeetingPlan> plan_meeting(const Job& job, const Settings
 
 std::unique_ptr<supervise::Launcher> make_launcher(boost::asio::io_context& io, const Job& job,
                                                    const Settings& settings, const std::string& log_folder,
-                                                   const Node& node) {
+                                                   const Node& node, unsigned attempt) {
   const auto worker_signals = settings.get<supervise::SignalSet>(Option::worker_signals).value();
   if (job.choice.launcher == LauncherKind::native) {
     native::StaticJob workers = native::static_job(job.topology, settings);
     const native::OutputPlan output{.to_files = !job.choice.log_dir.empty(),
                                     .tee = settings.flag(Option::tee),
                                     .prefix = settings.flag(Option::prefix)};
-    std::string folder = log_folder;
-    if (output.to_files && !folder.empty()) folder = native::make_log_folder(folder, workers.run_id);
-    return std::make_unique<native::Workers>(io, std::move(workers), std::move(folder), output,
-                                             worker_signals, node);
+    workers.attempt = attempt;
+    workers.master_port = native::port_of_attempt(workers, node);
+    return std::make_unique<native::Workers>(io, std::move(workers), log_folder, output, worker_signals,
+                                             node);
   }
   const torchrun::JobSize size = size_of(job.topology, node);
   const bool strict = settings.flag(Option::strict);
@@ -69,6 +69,12 @@ std::unique_ptr<supervise::Launcher> make_launcher(boost::asio::io_context& io, 
   plan.worker_signals = worker_signals;
   plan.meeting = plan_meeting(job, settings);
   return std::make_unique<torchrun::Agent>(std::move(plan), size, strict);
+}
+
+std::string make_log_folder(const Job& job, const std::string& wanted) {
+  if (job.choice.launcher != LauncherKind::native || job.choice.log_dir.empty() || wanted.empty())
+    return wanted;
+  return native::make_log_folder(wanted, job.topology.facts.text(Fact::run_id));
 }
 
 }  // namespace rankshim

@@ -11,9 +11,13 @@
 namespace rankshim {
 
 /// Makes the object that answers the supervisor's questions about the command's workers, by what starts them.
-/// `log_folder` is the launcher's; empty: none. `io` and `node` must outlive it.
+/// `log_folder` is the launcher's; empty: none. It serves one attempt. `io` and `node` must outlive it.
 std::unique_ptr<supervise::Launcher> make_launcher(boost::asio::io_context& io, const Job& job,
                                                    const Settings& settings, const std::string& log_folder,
-                                                   const Node& node);
+                                                   const Node& node, unsigned attempt);
+
+/// The folder for the launcher's logs in all attempts. `wanted` is the user's or a temporary one; empty:
+/// none.
+std::string make_log_folder(const Job& job, const std::string& wanted);
 
 }  // namespace rankshim

@@ -138,6 +138,25 @@ void Monitor::started(pid_t command) {
   begin();
 }
 
+void Monitor::begin_attempt(unsigned number, const supervise::Launcher* launcher) {
+  launcher_ = launcher;
+  attempt_ = number;
+  command_ = 0;
+  if (memory_before_) memory_before_ = read_memory(node_, memory_group_);  // kills count from here
+}
+
+void Monitor::end_attempt(const Verdict& verdict, const supervise::Ending& ending) {
+  constexpr std::size_t most = 100;  // a report stays readable
+  if (past_attempts_.size() == most) past_attempts_.erase(past_attempts_.begin() + 1);
+  past_attempts_.push_back({.number = attempt_,
+                            .code = verdict.code,
+                            .sentence = verdict.sentence,
+                            .phases = std::exchange(phases_, {}),
+                            .first_worker_at = ending.workers.first_at,
+                            .end = steady_clock::now()});
+  enter("restart");
+}
+
 void Monitor::stopping(int signal) {
   enter("wind-down");
   termination_log_.provisional(
@@ -163,6 +182,7 @@ std::string Monitor::status() const {
   if (!waiting_for.empty()) object.text("waiting_for", waiting_for);
   object.number("pid", getpid());
   if (command_ != 0) object.number("command_pid", command_);
+  if (attempt_ != 0) object.number("attempt", attempt_);
   if (const auto rank = job_ != nullptr ? job_->topology.node_rank() : std::nullopt)
     object.number("node_rank", *rank);
   std::vector<json::Object> workers;

@@ -48,12 +48,21 @@ class Monitor final : private status::Source {
   void set_link(const link::Link* link) { link_ = link; }
   /// From now on answers include its workers; null: none. It must live until then.
   void set_launcher(const supervise::Launcher* launcher) { launcher_ = launcher; }
+  /// This attempt's command is about to be started, by this launcher.
+  void begin_attempt(unsigned number, const supervise::Launcher* launcher);
+  /// The attempt has ended so, and another one follows.
+  void end_attempt(const Verdict& verdict, const supervise::Ending& ending);
 
   /// All nodes of the job by rank, on node 0 of linked nodes.
   [[nodiscard]] std::vector<link::Node> nodes() const {
     return link_ != nullptr ? link_->nodes() : std::vector<link::Node>{};
   }
+  /// Of the current attempt.
   [[nodiscard]] const std::vector<Phase>& phases() const { return phases_; }
+  /// The number of the current attempt, or the last one.
+  [[nodiscard]] unsigned attempt() const { return attempt_; }
+  /// The attempts that another one has followed.
+  [[nodiscard]] const std::vector<PastAttempt>& past_attempts() const { return past_attempts_; }
   TerminationLog& termination_log() { return termination_log_; }
 
   /// The counters now, with the kills since the beginning; unknown if the beginning was not read.
@@ -72,6 +81,8 @@ class Monitor final : private status::Source {
   const Node& node_;
   const Job* job_ = nullptr;
   std::vector<Phase> phases_;
+  std::vector<PastAttempt> past_attempts_;
+  unsigned attempt_ = 0;
   std::string waiting_for_;
   bool failed_ = false;
   bool begun_ = false;

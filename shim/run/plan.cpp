@@ -96,6 +96,34 @@ Faults check_native_only(LaunchChoice& choice, const LaunchInput& input) {
   return {};
 }
 
+/// What cannot be started again as a whole.
+Faults check_job_restarts(const LaunchInput& input) {
+  const auto& [topology, settings, command, node] = input;
+  if (settings.get<RestartLimit>(Option::job_restarts)->most == 0 || command.empty()) return {};
+  const auto refuse = [&](std::string_view why, std::string fix) {
+    return refused(settings, Option::job_restarts, why, std::move(fix));
+  };
+  if (topology.max_restarts() != 0)
+    return refuse(fmt::format("max_restarts is {} ({}): each of them starts the workers again",
+                              topology.max_restarts(), topology.facts[Fact::max_restarts]->source()),
+                  "set --max-restarts (RANKSHIM_MAX_RESTARTS) to 0, or leave --job-restarts out");
+  if (topology.is<ElasticNode>())
+    return refuse("an elastic job's torchrun starts its workers again itself",
+                  "use --max-restarts (RANKSHIM_MAX_RESTARTS) instead");
+  if (topology.is<CreatedProcess>())
+    return refuse(fmt::format("the platform {} has started one process per accelerator, and would have to "
+                              "start them again",
+                              topology.platform),
+                  "leave it out, or start one rankshim on each node");
+  if (topology.has_other_nodes() && settings.text(Option::link) == "off")
+    return refuse("--link is off, and all nodes have to know of a failure", "leave --link at auto");
+  const auto* one = topology.as<StaticNode>();
+  if (one != nullptr && !one->master)
+    return refuse("the nodes cannot be linked: nothing says where the master is",
+                  "set --master-addr (RANKSHIM_MASTER_ADDR)");
+  return {};
+}
+
 /// Sets the user's variables for a command that is one process, or for a launcher's. The native launcher sets
 /// them for each worker.
 void set_user_variables(EnvironmentChange& change, const LaunchChoice& choice, const LaunchInput& input) {
@@ -146,7 +174,8 @@ Outcome<LaunchChoice> choose_launch(const LaunchInput& input,
     faults.push_back(std::move(fault));
   if (auto fault = check_idle_role(choice, input, is_script(input.command) || choice.torchrun))
     faults.push_back(std::move(*fault));
-  for (auto& found : {check_output(choice, input), check_native_only(choice, input)})
+  for (auto& found :
+       {check_output(choice, input), check_native_only(choice, input), check_job_restarts(input)})
     faults.insert(faults.end(), found.begin(), found.end());
   if (!faults.empty()) return faults;
   if (is_script(input.command)) choice.interpreter = find_interpreter(input.settings, input.node);
@@ -184,6 +213,13 @@ LaunchPlan plan_launch(const LaunchChoice& choice, const LaunchInput& input, con
   share_cpus(change, choice, input);
   if (choice.launches()) change_for_stop(change, choice, input);
   hide_own_settings(change, node.environment());
+  if (settings.get<RestartLimit>(Option::job_restarts)->most != 0) {
+    const std::string attempt = std::to_string(known.attempt);
+    change.set.emplace_back("RANKSHIM_ATTEMPT", attempt);
+    // A torchrun sets it anew for its workers, to its own restarts.
+    if (choice.launcher != LauncherKind::native)
+      change.set.emplace_back("TORCHELASTIC_RESTART_COUNT", attempt);
+  }
   change.set.insert(change.set.end(), known.network_interface.begin(), known.network_interface.end());
   set_user_variables(change, choice, input);
   if (command.empty()) return plan;

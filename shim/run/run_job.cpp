@@ -15,7 +15,9 @@
 #include "base/text.h"
 #include "launchers/torchrun/temporary_folder.h"
 #include "loop/loop.h"
+#include "node/process.h"
 #include "plan/environment_change.h"
+#include "run/attempts.h"
 #include "run/before_start.h"
 #include "run/conclude.h"
 #include "run/error_files.h"
@@ -30,7 +32,6 @@ namespace rankshim {
 namespace {
 
 using boost::asio::awaitable;
-using std::chrono::duration_cast;
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
@@ -72,6 +73,16 @@ Invocation with_absolute_paths(Invocation invocation) {
   return invocation;
 }
 
+/// The check is a program that runs once on each node, and once only, whatever the job's settings say.
+void be_check(Invocation& invocation) {
+  Settings& settings = invocation.settings;
+  invocation.arguments = {"/bin/sh", "-c", std::string(settings.text(Option::check))};
+  settings[Option::launcher] = Setting{{"none", Origin::fallback, ""}, {}};
+  settings[Option::job_restarts] = Setting{{"0", Origin::fallback, ""}, RestartLimit{}};
+  for (const Option option : {Option::log_dir, Option::tee, Option::prefix, Option::post_stop})
+    settings[option].reset();
+}
+
 /// Waits until the workers' last output is written. A signal ends that, and is left to what comes next.
 awaitable<void> write_last_output(const Run& run, const supervise::Launcher& launcher) {
   constexpr std::chrono::seconds patience{5};
@@ -92,7 +103,7 @@ class Watchers final : public supervise::Observer {
   void started(pid_t command) override { monitor_.started(command); }
   void worker_ended(const supervise::WorkerEnd& worker) override {
     if (whole_ == nullptr || !whole_->counts(worker)) return;
-    whole_->worker_failed(worker, errors_.reason_of(worker, launcher_.record().error_folder));
+    whole_->worker_failed(errors_.failure_of(worker, launcher_.record().error_folder));
   }
   void stopping(int signal) override {
     if (whole_ != nullptr) whole_->stopping(signal);
@@ -107,24 +118,73 @@ class Watchers final : public supervise::Observer {
   const supervise::Launcher& launcher_;
 };
 
-/// Starts the command, follows it to its end, and reports how it ended. Returns the exit code.
-awaitable<int> run_command(const Run& run, const Job& job, const std::vector<std::string>& arguments,
-                           const FoundTorch& torch, const Membership& membership) {
+/// Whether everything is started again after this end. A node that was asked to stop, or that could not end
+/// its processes, takes no further part.
+bool is_tried_again(Attempts& attempts, const WholeJob* whole, Verdict& verdict,
+                    const supervise::Ending& ending) {
+  if (!attempts.allowed() || verdict.code == 0) return false;
+  std::optional<link::Stop> stop;
+  if (whole != nullptr) {
+    stop = whole->stop();
+  } else {
+    stop = stop_of(verdict);
+    attempts.decide(*stop, steady_clock::now());
+  }
+  if (stop && attempts.of_the_job() && !stop->note.empty())
+    verdict.sentence += "; it is not started again: " + stop->note;
+  const bool stopped = ending.stop_signal && ending.stopped_because.empty();
+  return stop && stop->again && !stopped && !ending.signal_after_order && !ending.late_signal &&
+         verdict.cause != Cause::stopped && ending.left_behind.empty();
+}
+
+/// Waits until no process of this container holds an accelerator any more: its memory is free only then. The
+/// command's own processes are gone, but not what was started beside them.
+awaitable<void> wait_for_accelerators(const Run& run) {
+  constexpr std::chrono::seconds patience{10};
+  constexpr milliseconds between_looks{100};
+  const auto holders = [] { return holders_of_devices({"/dev/nvidia", "/dev/davinci", "/dev/kfd"}); };
+  auto left = holders();
+  if (left.empty()) co_return;
+  run.monitor.enter("restart", "the accelerators to be free");
+  log::info("waiting at most {} s for the accelerators, which are in use ({})", patience.count(),
+            joined(left));
+  const auto end = steady_clock::now() + patience;
+  for (; !left.empty() && steady_clock::now() < end; left = holders())
+    if ((co_await run.signals.next_ending(steady_clock::now() + between_looks)).number != 0) co_return;
+  if (!left.empty())
+    log::warn("{}: the accelerators are still in use; the next attempt may lack memory", joined(left));
+}
+
+/// What one run has in common for all its attempts.
+struct Attempted {
+  const std::vector<std::string>& arguments;
+  const FoundTorch& torch;
+  Attempts& attempts;
+  std::optional<std::string> log_folder;  // where the user keeps logs: one for all attempts, once it is made
+};
+
+/// Starts the command and follows it to its end. Returns the exit code once the end is reported; nothing if
+/// all nodes start again.
+awaitable<std::optional<int>> run_attempt(const Run& run, const Job& job, Attempted& all,
+                                          const Membership& membership) {
   const std::optional<std::string>& master_address = membership.master_address;
-  announce(job, torch, arguments);
+  announce(job, all.torch, all.arguments);
   run.monitor.enter(job.choice.launches() ? "launch" : "run");
-  const LaunchInput input{job.topology, run.settings, arguments, run.node};
+  const LaunchInput input{job.topology, run.settings, all.arguments, run.node};
   const TemporaryFolder folder(job.choice, plan_site(job.choice, input, master_address), run.node);
+  if (!all.log_folder) all.log_folder = make_log_folder(job, folder.log_folder());
+  const std::string& log_folder = job.choice.log_dir.empty() ? folder.log_folder() : *all.log_folder;
   const LaunchPlan plan =
       plan_launch(job.choice, input,
-                  {.torch = torch,
+                  {.torch = all.torch,
                    .master_address = master_address,
                    .folder = folder.own(),
-                   .network_interface = network_interface(job.topology, run.node, master_address)});
+                   .network_interface = network_interface(job.topology, run.node, master_address),
+                   .attempt = all.attempts.number()});
   supervise::Command command{plan.argv, plan.environment.apply(run.node.environment()).entries()};
   if (membership.whole) command.open_files = membership.whole->link().inherited_limit();
   const ErrorFiles error_files(run, job, plan, folder.own());
-  const auto launcher = make_launcher(run.io, job, run.settings, folder.log_folder(), run.node);
+  const auto launcher = make_launcher(run.io, job, run.settings, log_folder, run.node, all.attempts.number());
   supervise::Policy policy = plan_supervision(job.choice, run.settings);
   policy.launcher = launcher.get();
   Watchers watchers(run.monitor, membership.whole.get(), error_files, *launcher);
@@ -132,26 +192,25 @@ awaitable<int> run_command(const Run& run, const Job& job, const std::vector<std
   supervise::Orders orders;
   policy.orders = &orders;
   if (membership.whole) membership.whole->begin(orders);
-  run.monitor.set_launcher(launcher.get());
+  run.monitor.begin_attempt(all.attempts.number(), launcher.get());
   CommandEnd end;
   std::optional<int> code;  // of the command, once it has ended: it is true whatever fails after that
-  std::optional<std::chrono::steady_clock::time_point> started_at;
   try {
-    do {
-      if (started_at) run.monitor.enter("launch");
-      end.ending = co_await supervise::supervise(run.io, run.signals, command, policy);
-      code = supervise::exit_code_of(end.ending);
-      if (!started_at) started_at = end.ending.started_at;
-      end.ending.ran += duration_cast<milliseconds>(end.ending.started_at - *started_at);
-      end.ending.started_at = *started_at;
-      co_await write_last_output(run, *launcher);
-    } while (launcher->starts_again(end.ending));
+    end.ending = co_await supervise::supervise(run.io, run.signals, command, policy);
+    code = supervise::exit_code_of(end.ending);
+    co_await write_last_output(run, *launcher);
     run.monitor.set_launcher(nullptr);
     end.details = error_files.gather(end.ending);
     Verdict verdict = judge(end.ending, job.choice, plan, end.details, numbers_of(end.ending, job),
                             run.settings.flag(Option::strict));
     if (membership.whole) co_await membership.whole->finish(run, verdict, end.ending);
-    co_return co_await conclude(run, verdict, &job, &end);
+    if (!is_tried_again(all.attempts, membership.whole.get(), verdict, end.ending))
+      co_return co_await conclude(run, verdict, &job, &end);
+    all.attempts.next();
+    log::warn("{}; all are started again, {}", verdict.sentence, all.attempts.progress());
+    run.monitor.end_attempt(verdict, end.ending);
+    co_await wait_for_accelerators(run);
+    co_return std::nullopt;
   } catch (const std::exception& error) {
     if (!code) throw;
     log::error("{}; only the exit code is reported", loop::reason(error));
@@ -160,7 +219,7 @@ awaitable<int> run_command(const Run& run, const Job& job, const std::vector<std
 }
 
 awaitable<int> run_stages(const Run& run, const std::vector<std::string>& arguments) {
-  if (!run.only_wait) {
+  if (!run.only_wait && !run.preflight) {
     if (const auto end = co_await run_pre_start(run)) co_return co_await conclude(run, *end);
   }
   run.monitor.enter("resolve");
@@ -187,13 +246,19 @@ awaitable<int> run_stages(const Run& run, const std::vector<std::string>& argume
     if (const auto* end = std::get_if<Verdict>(&checked)) co_return co_await conclude(run, *end, &job);
     torch = std::move(std::get<FoundTorch>(checked));
   }
-  auto joined = co_await join_job(run, job);
-  if (const auto* end = std::get_if<Verdict>(&joined)) co_return co_await conclude(run, *end, &job);
-  if (run.only_wait) {
-    run.monitor.termination_log().finish({});
-    co_return exit_code::ok;
+  Attempts attempts(run.settings, job);
+  Attempted all{.arguments = arguments, .torch = torch, .attempts = attempts, .log_folder = {}};
+  for (;;) {
+    auto joined = co_await join_job(run, job, attempts);
+    if (const auto* end = std::get_if<Verdict>(&joined)) co_return co_await conclude(run, *end, &job);
+    if (run.only_wait) {
+      run.monitor.termination_log().finish({});
+      co_return exit_code::ok;
+    }
+    const auto code = co_await run_attempt(run, job, all, std::get<Membership>(joined));
+    run.monitor.set_link(nullptr);
+    if (code) co_return *code;
   }
-  co_return co_await run_command(run, job, arguments, torch, std::get<Membership>(joined));
 }
 
 /// What Asio throws before the command runs is a verdict. (Refused memory is one of main's lines: a report
@@ -211,13 +276,20 @@ awaitable<int> run_whole(const Run& run, const std::vector<std::string>& argumen
 }  // namespace
 
 int run_job(const Invocation& given, const Node& node) {
-  const Invocation invocation = with_absolute_paths(given);
+  Invocation invocation = with_absolute_paths(given);
+  if (given.subcommand == Subcommand::preflight) be_check(invocation);
   const Settings& settings = invocation.settings;
   boost::asio::io_context io;
   supervise::SignalQueue signals(io);
   if (const auto signal = settings.get<int>(Option::parent_death_signal)) supervise::end_with_parent(*signal);
   Monitor monitor(io, settings, node);
-  const Run run{io, signals, settings, node, monitor, invocation.subcommand == Subcommand::wait};
+  const Run run{.io = io,
+                .signals = signals,
+                .settings = settings,
+                .node = node,
+                .monitor = monitor,
+                .only_wait = invocation.subcommand == Subcommand::wait,
+                .preflight = invocation.subcommand == Subcommand::preflight};
   return loop::run_to_end(io, run_whole(run, invocation.arguments));
 }
 

@@ -1,7 +1,5 @@
 #include "run/whole_job.h"
 
-#include <sys/wait.h>
-
 #include <boost/asio/experimental/awaitable_operators.hpp>
 #include <chrono>
 #include <utility>
@@ -30,7 +28,7 @@ std::string launcher_of(const Job& job) {
 }
 
 link::Options plan_link(const Run& run, const Job& job, const StaticNode& node,
-                        const std::optional<link::Key>& token) {
+                        const std::optional<link::Key>& token, Attempts& attempts) {
   const Environment& environment = run.node.environment();
   const auto variable = [&](std::string_view name) {
     return std::string(environment.get(name).value_or(""));
@@ -38,6 +36,7 @@ link::Options plan_link(const Run& run, const Job& job, const StaticNode& node,
   link::Options options;
   options.self.run = job.topology.facts.text(Fact::run_id);
   options.self.attempt = job.topology.facts.text(Fact::attempt);
+  options.self.restarts = attempts.number();
   options.self.rank = node.rank;
   options.self.nnodes = node.nodes;
   options.self.workers = node.workers;
@@ -51,20 +50,24 @@ link::Options plan_link(const Run& run, const Job& job, const StaticNode& node,
   options.token = token;
   options.timeout = *run.settings.time(Option::link_timeout);
   options.rules.equal_workers = job.choice.by_torchrun();
+  options.rules.gathers = run.preflight;
+  if (attempts.of_the_job())
+    options.rules.decide = [&attempts](link::Stop& stop) { attempts.decide(stop, steady_clock::now()); };
   return options;
 }
 
 /// Whether this node links with the others: it is asked for, and it is possible.
-bool is_linked(const Run& run, const Job& job) {
+bool is_linked(const Run& run, const Job& job, const Attempts& attempts) {
   if (run.only_wait) return false;
   const std::string_view wanted = run.settings.text(Option::link);
-  if (wanted == "off") return false;
+  if (wanted == "off" && !run.preflight) return false;
   const auto* node = job.topology.as<StaticNode>();
   const bool possible = node != nullptr && node->master;
   const bool launches = job.choice.launches() || job.choice.joins_nodes;
   const std::string_view wait = run.settings.text(Option::wait);
   const bool waits = wait == "auto" || wait == "port";
-  if (possible && (wanted == "on" || (launches && waits))) return true;
+  const bool must = wanted == "on" || attempts.of_the_job() || run.preflight;
+  if (possible && (must || (launches && waits))) return true;
   if (wanted == "on" && !possible && !job.topology.is_alone())
     log::warn(
         "--link=on: only nodes that have their numbers and a master from the beginning can be linked; this "
@@ -73,7 +76,8 @@ bool is_linked(const Run& run, const Job& job) {
 }
 
 /// Meets the other nodes: returns the link, null if the job goes on without one, or how the run ends here.
-awaitable<std::variant<std::unique_ptr<WholeJob>, Verdict>> meet_nodes(const Run& run, Job& job) {
+awaitable<std::variant<std::unique_ptr<WholeJob>, Verdict>> meet_nodes(const Run& run, Job& job,
+                                                                       Attempts& attempts) {
   using namespace boost::asio::experimental::awaitable_operators;
   std::optional<link::Key> token;
   if (const std::string file(run.settings.text(Option::job_token_file)); !file.empty()) {
@@ -86,7 +90,7 @@ awaitable<std::variant<std::unique_ptr<WholeJob>, Verdict>> meet_nodes(const Run
   StaticNode& node = std::get<StaticNode>(job.topology.part);
   std::shared_ptr<link::Link> link;
   try {
-    link = link::Link::make(run.io, plan_link(run, job, node, token));
+    link = link::Link::make(run.io, plan_link(run, job, node, token, attempts));
   } catch (const boost::system::system_error& error) {
     log::warn("the job goes on without a link between its nodes: {}", loop::reason(error));
     co_return nullptr;
@@ -103,8 +107,9 @@ awaitable<std::variant<std::unique_ptr<WholeJob>, Verdict>> meet_nodes(const Run
   }
   if (const auto* launch = std::get_if<link::Launch>(&met)) {
     node.told = {launch->offset, launch->world};
+    attempts.begin(launch->attempt, steady_clock::now());
     log::info("all {} nodes are here", node.nodes);
-    co_return std::make_unique<WholeJob>(std::move(link), node.rank, node.max_restarts != 0);
+    co_return std::make_unique<WholeJob>(std::move(link), node.rank, node.max_restarts != 0, run.preflight);
   }
   run.monitor.set_link(nullptr);
   if (const auto* refused = std::get_if<link::Refused>(&met))
@@ -112,23 +117,28 @@ awaitable<std::variant<std::unique_ptr<WholeJob>, Verdict>> meet_nodes(const Run
   if (const auto* late = std::get_if<link::TimedOut>(&met))
     co_return ended_before_start(exit_code::unreachable, Cause::wait, late->sentence);
   const std::string& why = std::get<link::NoLink>(met).why;
-  if (must)
+  const char* asks = must                    ? "--link=on"
+                     : attempts.of_the_job() ? "--job-restarts"
+                     : run.preflight         ? "preflight"
+                                             : nullptr;
+  if (asks != nullptr)
     co_return ended_before_start(exit_code::configuration, Cause::config,
-                                 "the nodes cannot be linked, which --link=on asks for: " + why);
+                                 fmt::format("the nodes cannot be linked, which {} asks for: {}", asks, why));
   log::info("the job goes on without a link between its nodes: {}", why);
   co_return nullptr;
 }
 
 }  // namespace
 
-awaitable<std::variant<Membership, Verdict>> join_job(const Run& run, Job& job) {
+awaitable<std::variant<Membership, Verdict>> join_job(const Run& run, Job& job, Attempts& attempts) {
   Membership membership;
-  const bool links = is_linked(run, job);
+  attempts.begin(attempts.number(), steady_clock::now());
+  const bool links = is_linked(run, job, attempts);
   if (auto end = co_await wait_for_master(run, job.topology, links ? Until::name : job.choice.wait,
                                           membership.master_address))
     co_return std::move(*end);
   if (!links) co_return membership;
-  auto met = co_await meet_nodes(run, job);
+  auto met = co_await meet_nodes(run, job, attempts);
   if (auto* end = std::get_if<Verdict>(&met)) co_return std::move(*end);
   membership.whole = std::move(std::get<std::unique_ptr<WholeJob>>(met));
   if (membership.whole == nullptr) {
@@ -141,22 +151,16 @@ awaitable<std::variant<Membership, Verdict>> join_job(const Run& run, Job& job) 
 void WholeJob::begin(supervise::Orders& orders) {
   link_->on_stop([this, &orders](const link::Stop& stop) {
     stop_ = stop;
+    if (gathers_ && stop.why == link::Stop::Why::failed) return;  // each node's command has ended
     const std::string why = stop.sentence();
     log::warn("{}; this node stops too", why);
     orders.give({.kind = supervise::Order::Kind::stop, .why = why});
   });
 }
 
-void WholeJob::worker_failed(const supervise::WorkerEnd& worker, const std::string& why) {
+void WholeJob::worker_failed(const link::Failure& failure) {
   told_ = true;
-  const bool signalled = WIFSIGNALED(worker.status);
-  const int number = signalled ? WTERMSIG(worker.status) : WEXITSTATUS(worker.status);
-  const std::string how = signalled ? "was ended by " + supervise::signal_name(number)
-                                    : "ended with code " + std::to_string(number);
-  link_->report_failure({.rank = worker.rank,
-                         .cause = signalled ? "signal" : "exit",
-                         .code = signalled ? exit_code::signal_base + number : number,
-                         .text = why.empty() ? how : fmt::format("{} ({})", how, why)});
+  link_->report_failure(failure);
 }
 
 void WholeJob::stopping(int signal) {
@@ -171,10 +175,7 @@ awaitable<void> WholeJob::finish(const Run& run, Verdict& verdict, const supervi
     if (stopped) {
       link_->report_stop(ending.stop_signal.value_or(SIGTERM));
     } else {
-      link_->report_failure({.rank = verdict.root ? verdict.root->rank : std::nullopt,
-                             .cause = "exit",
-                             .code = verdict.code,
-                             .text = verdict.sentence});
+      link_->report_failure(stop_of(verdict).culprit);
     }
   }
   verdict.sentence = link::with_node_names(verdict.sentence, link_->nodes());
@@ -193,7 +194,9 @@ awaitable<void> WholeJob::finish(const Run& run, Verdict& verdict, const supervi
   if (job.stop && !stop_) stop_ = job.stop;
   const bool has_own_stop =
       ending.signal_after_order || (ending.stop_signal && ending.stopped_because.empty());
-  if (!stop_ || stop_->culprit.node == node_rank_ || has_own_stop) co_return;
+  if (stop_ && gathers_ && verdict.code != 0 && !has_own_stop) verdict.sentence = stop_->sentence();
+  if (!stop_ || stop_->culprit.node == node_rank_ || has_own_stop || (gathers_ && verdict.code != 0))
+    co_return;
   verdict.code = exit_code::peer;
   verdict.cause = Cause::peer;
   verdict.failed = true;

@@ -9,6 +9,7 @@
 #include "link/link.h"
 #include "plan/launch.h"
 #include "report/verdict.h"
+#include "run/attempts.h"
 #include "run/run.h"
 #include "supervise/launcher.h"
 
@@ -20,8 +21,9 @@ namespace rankshim {
 class WholeJob {
  public:
   /// `restarts`: the launcher starts its workers again when one has failed, so that only its end counts.
-  WholeJob(std::shared_ptr<link::Link> link, unsigned node_rank, bool restarts)
-      : link_(std::move(link)), node_rank_(node_rank), restarts_(restarts) {}
+  /// `gathers`: a node whose command has failed keeps that end, whatever ends the others.
+  WholeJob(std::shared_ptr<link::Link> link, unsigned node_rank, bool restarts, bool gathers)
+      : link_(std::move(link)), node_rank_(node_rank), restarts_(restarts), gathers_(gathers) {}
 
   /// All nodes are here. `orders` gets what the others cause from now on.
   void begin(supervise::Orders& orders);
@@ -29,12 +31,14 @@ class WholeJob {
   [[nodiscard]] bool counts(const supervise::WorkerEnd& worker) const {
     return !restarts_ && !told_ && !stop_ && worker.status_known && worker.status != 0;
   }
-  /// A worker of this node has failed: its end counts(). `why` is its exception, or the like; may be empty.
-  void worker_failed(const supervise::WorkerEnd& worker, const std::string& why);
+  /// A worker of this node has failed: its end counts().
+  void worker_failed(const link::Failure& failure);
   /// This node's command was asked to stop.
   void stopping(int signal);
 
   [[nodiscard]] const link::Link& link() const { return *link_; }
+  /// What ended the job, as far as this node knows.
+  [[nodiscard]] const std::optional<link::Stop>& stop() const { return stop_; }
 
   /// This node's command has ended as the verdict says. Waits until the job is over if it ended well, and
   /// changes the verdict to what ended the whole job.
@@ -44,6 +48,7 @@ class WholeJob {
   std::shared_ptr<link::Link> link_;
   const unsigned node_rank_;
   const bool restarts_;
+  const bool gathers_;
   std::optional<link::Stop> stop_;
   bool told_ = false;  // of a failure or a stop of this node
 };
@@ -56,7 +61,8 @@ struct Membership {
 
 /// Waits for the master as chosen or, linked (--link), for all nodes. Returns a verdict if the run ends here:
 /// somebody never came, the nodes do not agree, or a signal came. The topology then knows which node hosts
-/// the master.
-boost::asio::awaitable<std::variant<Membership, Verdict>> join_job(const Run& run, Job& job);
+/// the master. To be called before each of the attempts, and these know which one it is afterwards.
+boost::asio::awaitable<std::variant<Membership, Verdict>> join_job(const Run& run, Job& job,
+                                                                   Attempts& attempts);
 
 }  // namespace rankshim

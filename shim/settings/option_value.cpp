@@ -1,6 +1,8 @@
 #include "settings/option_value.h"
 
+#include <algorithm>
 #include <array>
+#include <tuple>
 #include <utility>
 
 #include "base/duration.h"
@@ -58,11 +60,23 @@ std::optional<Variables> parse_variables(std::string_view text) {
 /// An exit code, 0 to 255.
 std::optional<int> exit_code_in(std::string_view text) { return parse_number<std::uint8_t>(text); }
 
+/// One code, or FROM-TO.
+std::optional<std::pair<int, int>> exit_codes_in(std::string_view text) {
+  const auto dash = text.find('-');
+  const auto low = exit_code_in(text.substr(0, dash));
+  const auto high = dash == std::string_view::npos ? low : exit_code_in(text.substr(dash + 1));
+  if (!low || !high || *low > *high) return std::nullopt;
+  return std::pair(*low, *high);
+}
+
 constexpr std::array<std::pair<std::string_view, Cause>, 5> causes = {{{"oom", Cause::oom},
                                                                        {"wait", Cause::wait},
                                                                        {"config", Cause::config},
                                                                        {"stopped", Cause::stopped},
                                                                        {"peer", Cause::peer}}};
+
+/// What a failure is called on the link (link/message.h).
+constexpr std::string_view end_causes = "oom|exception|signal|lost";
 
 }  // namespace
 
@@ -104,6 +118,10 @@ std::optional<Meaning> parse(const OptionInfo& option, std::string_view text) {
       return as_meaning(parse_truth(text));
     case ValueKind::exit_map:
       return as_meaning(ExitMap::parse(text));
+    case ValueKind::restarts:
+      return as_meaning(RestartLimit::parse(text));
+    case ValueKind::ends:
+      return as_meaning(Ends::parse(text));
     case ValueKind::signal:
       return as_meaning(supervise::parse_signal(text));
     case ValueKind::signals:
@@ -137,6 +155,10 @@ std::string wanted(const OptionInfo& option) {
     case ValueKind::exit_map:
       return "FROM[-TO]=CODE,... with codes from 0 to 255, or oom=, wait=, config=, "
              "stopped=, peer=CODE";
+    case ValueKind::restarts:
+      return "a number of restarts, or N/TIME such as 3/1h";
+    case ValueKind::ends:
+      return "exit codes and causes such as 2,64-78,oom (causes: " + with_commas(end_causes) + ")";
     case ValueKind::signal:
       return "a signal such as TERM, SIGUSR1, RTMIN+3 or 15";
     case ValueKind::signals:
@@ -155,6 +177,7 @@ std::string wanted(const OptionInfo& option) {
 char separator(ValueKind kind) {
   switch (kind) {
     case ValueKind::exit_map:
+    case ValueKind::ends:
     case ValueKind::signals:
     case ValueKind::signal_map:
       return ',';
@@ -183,12 +206,9 @@ std::optional<ExitMap> ExitMap::parse(std::string_view text) {
       if (from == word) rule.cause = cause;
     }
     if (rule.cause == Cause::none) {
-      const auto dash = from.find('-');
-      const auto low = exit_code_in(from.substr(0, dash));
-      const auto high = dash == std::string_view::npos ? low : exit_code_in(from.substr(dash + 1));
-      if (!low || !high || *low > *high) return std::nullopt;
-      rule.from = *low;
-      rule.to = *high;
+      const auto codes = exit_codes_in(from);
+      if (!codes) return std::nullopt;
+      std::tie(rule.from, rule.to) = *codes;
     }
     map.rules_.push_back(rule);
   }
@@ -203,6 +223,37 @@ int ExitMap::apply(Cause cause, int code) const {
     if (rule.cause == Cause::none && rule.from <= code && code <= rule.to) return rule.code;
   }
   return code;
+}
+
+std::optional<RestartLimit> RestartLimit::parse(std::string_view text) {
+  const std::string_view count = text.substr(0, text.find('/'));
+  const auto most = parse_number<unsigned>(count);
+  if (!most) return std::nullopt;
+  if (count.size() == text.size()) return RestartLimit{.most = *most, .within = {}};
+  const auto within = parse_time(text.substr(count.size() + 1));
+  if (!within || within->count() == 0) return std::nullopt;
+  return RestartLimit{.most = *most, .within = within};
+}
+
+std::optional<Ends> Ends::parse(std::string_view text) {
+  Ends ends;
+  while (!text.empty()) {
+    const std::string_view item = take_part(text, ",");
+    if (is_one_of(item, end_causes)) {
+      ends.causes_.emplace_back(item);
+    } else if (const auto codes = exit_codes_in(item)) {
+      ends.codes_.push_back(*codes);
+    } else {
+      return std::nullopt;
+    }
+  }
+  return ends;
+}
+
+bool Ends::contains(std::string_view cause, int code) const {
+  return std::ranges::find(causes_, cause) != causes_.end() ||
+         std::ranges::any_of(
+             codes_, [code](const auto& range) { return range.first <= code && code <= range.second; });
 }
 
 }  // namespace rankshim

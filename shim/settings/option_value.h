@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -46,10 +47,34 @@ class ExitMap {
   std::vector<Rule> rules_;
 };
 
+/// `--job-restarts`: N, or N/TIME: at most N within that time.
+struct RestartLimit {
+  unsigned most = 0;
+  std::optional<std::chrono::milliseconds> within;
+
+  /// Returns nothing if the text does not have that form.
+  static std::optional<RestartLimit> parse(std::string_view text);
+};
+
+/// `--permanent`: exit codes, ranges of them and causes, separated by commas.
+class Ends {
+ public:
+  /// Returns nothing if the text does not have that form.
+  static std::optional<Ends> parse(std::string_view text);
+
+  /// Whether an end with this code, or of this cause ("oom", "exception", "signal", "lost"), is one of them.
+  [[nodiscard]] bool contains(std::string_view cause, int code) const;
+
+ private:
+  std::vector<std::pair<int, int>> codes_;
+  std::vector<std::string> causes_;
+};
+
 /// What a value means: nothing more than its text for a text, a choice and a fact of the topology; for every
 /// other kind it is parsed here, once.
-using Meaning = std::variant<std::monostate, bool, std::chrono::milliseconds, int, supervise::SignalSet,
-                             supervise::SignalMap, ExitMap, std::vector<std::string>, Variables>;
+using Meaning =
+    std::variant<std::monostate, bool, std::chrono::milliseconds, int, supervise::SignalSet,
+                 supervise::SignalMap, ExitMap, RestartLimit, Ends, std::vector<std::string>, Variables>;
 
 /// A value, its source and what it means.
 struct Setting : Value {

@@ -34,6 +34,8 @@ TEST_CASE("each kind of option takes what it allows and refuses the rest") {
       {ValueKind::time, {"10m"}, {"10 m"}},
       {ValueKind::boolean, {"1", "true", "0", "false"}, {"yes"}},
       {ValueKind::exit_map, {"3=0,oom=1"}, {"3=256"}},
+      {ValueKind::restarts, {"0", "3", "3/1h"}, {"x", "3/", "/1h", "3/0", "3/1 h", "-1"}},
+      {ValueKind::ends, {"2", "64-78,oom,lost"}, {"78-64", "256", "2,,3", "stopped"}},
       {ValueKind::signal, {"USR1"}, {"USR3"}},
       {ValueKind::signals, {"none", "USR1,RTMIN+3"}, {"USR1,USR3"}},
       {ValueKind::signal_map, {"TERM=INT,HUP=none"}, {"KILL=TERM"}},

@@ -37,6 +37,9 @@ enum class Option : std::uint8_t {
   link,
   link_timeout,
   job_token_file,
+  job_restarts,
+  permanent,
+  check,
   signal_scope,
   grace,
   leftover_grace,
@@ -72,6 +75,8 @@ enum class ValueKind : std::uint8_t {
   time,
   boolean,
   exit_map,
+  restarts,  ///< N or N/TIME
+  ends,      ///< codes, FROM-TO and causes
   signal,
   signals,     ///< a list, or none
   signal_map,  ///< FROM=TO,...
@@ -177,6 +182,15 @@ inline constexpr std::array options = {
                "for a network that fails for longer: the time until a node that does not answer is lost"},
     OptionInfo{Option::job_token_file, "", "job-token-file", ValueKind::text, "FILE", "",
                "for a pod network that others share: a file of the job's secret, the same on all nodes"},
+    OptionInfo{Option::job_restarts, "", "job-restarts", ValueKind::restarts, "N[/TIME]", "0",
+               "start the whole job again in place when a node has failed, at most N times; 3/1h: at most "
+               "three times in an hour"},
+    OptionInfo{Option::permanent, "", "permanent", ValueKind::ends, "CODE[-CODE]|CAUSE,...",
+               "2,64-78,126,127",
+               "with --job-restarts: the ends that are not tried again; CAUSE is oom, exception, signal or "
+               "lost"},
+    OptionInfo{Option::check, "", "check", ValueKind::text, "CMD", "",
+               "for preflight: the command that /bin/sh runs on each node"},
 
     OptionInfo{Option::signal_scope, "Signals and exit codes", "signal-scope", ValueKind::choice,
                "auto|child|group|tree", "auto",

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 
 #include "base/fault.h"
 #include "base/text.h"
@@ -13,8 +14,9 @@ namespace rankshim {
 namespace {
 
 constexpr std::string_view variable_prefix = "RANKSHIM_";
-/// Not a setting: installers and images export the release's version in it.
-constexpr std::string_view version_variable = "RANKSHIM_VERSION";
+/// Not settings: installers and images export the release's version in the one, and a command of rankshim's
+/// has the other (--job-restarts).
+constexpr std::array<std::string_view, 2> no_settings = {"RANKSHIM_VERSION", "RANKSHIM_ATTEMPT"};
 
 std::string variable_name(const OptionInfo& option) {
   std::string name(variable_prefix);
@@ -87,7 +89,7 @@ void SettingsReader::read_variables() {
   for (const std::string& entry : node_.environment().entries()) {
     if (!entry.starts_with(variable_prefix)) continue;
     const std::string_view name = entry_name(entry);
-    if (name.empty() || name == version_variable) continue;
+    if (name.empty() || std::ranges::find(no_settings, name) != no_settings.end()) continue;
     const std::string_view value = std::string_view(entry).substr(name.size() + 1);
     if (value.empty() || is_service_link(value)) continue;
     const auto option = std::find_if(options.begin(), options.end(), [&](const OptionInfo& candidate) {

@@ -132,10 +132,8 @@ class Launcher {
 
   /// The workers to start instead of the command, sorted by local rank, each in a new session. The first that
   /// fails ends the others, and its end counts as the command's. None: the command itself is started. Called
-  /// once for each start.
+  /// once.
   [[nodiscard]] virtual std::vector<Command> workers_to_start(const Command& /*command*/) { return {}; }
-  /// Whether the command, which has ended with everything that it started, has to be started again.
-  [[nodiscard]] virtual bool starts_again(const Ending& /*ending*/) { return false; }
 
   // ---- which processes are workers, and how each ended ----
 

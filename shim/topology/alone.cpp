@@ -10,7 +10,7 @@
 namespace rankshim {
 namespace {
 
-constexpr const char* settle =
+constexpr const char* settle_alone =
     "describe this node with --nnodes, --node-rank and --master-addr (RANKSHIM_NNODES, RANKSHIM_NODE_RANK, "
     "RANKSHIM_MASTER_ADDR)";
 
@@ -96,7 +96,7 @@ void weigh_alone(Resolution& r) {
       return name.starts_with('/') || r.node.environment().get(name);
     });
     r.fault(fmt::format("{}, but {}", in_words(Fact::nnodes, nnodes), proof), all,
-            fmt::format("unset {} if this node is alone, or {}", joined(there, " and "), settle));
+            fmt::format("unset {} if this node is alone, or {}", joined(there, " and "), settle_alone));
   }
   if (!r.faults.empty()) return;
   if (const auto& master = r.fact(Fact::master_addr); master && rank_variables(r).rank &&
@@ -105,14 +105,14 @@ void weigh_alone(Resolution& r) {
     r.topology.warnings.push_back(
         fmt::format("{} names another machine, but {} and WORLD_SIZE is the number of its workers, so this "
                     "node trains alone; {}",
-                    in_words(Fact::master_addr, *master), in_words(Fact::nnodes, nnodes), settle));
+                    in_words(Fact::master_addr, *master), in_words(Fact::nnodes, nnodes), settle_alone));
 
   if (const auto part = std::ranges::find(r.claims, Source::part, &Claim::source);
       part != r.claims.end() && part->by == r.topology.platform && nnodes.detail == part->value.detail)
     r.topology.warnings.push_back(fmt::format(
         "this is {}, and nothing says whether the others train with this one, so this node trains alone; "
         "{}, or set RANKSHIM_NNODES=1 if it is alone",
-        r.platform.profile->title(), settle));
+        r.platform.profile->title(), settle_alone));
 
   const auto signs = unknown_signs(r);
   const auto misses = near_misses_of_several_nodes(r.node.environment());
@@ -135,7 +135,7 @@ void weigh_alone(Resolution& r) {
       misses.empty() ? ", and this node is treated as a lone node" : "; this node is treated as a lone node";
   if (nnodes.origin != Origin::fallback) what += fmt::format(" ({})", in_words(Fact::nnodes, nnodes));
   const std::string fix = fmt::format(
-      "{} or with a profile of your own (--profile), or set RANKSHIM_NNODES=1 if it is alone", settle);
+      "{} or with a profile of your own (--profile), or set RANKSHIM_NNODES=1 if it is alone", settle_alone);
   const bool only_empty = signs.empty() && std::all_of(misses.begin(), misses.end(),
                                                        [](const NearMiss& miss) { return miss.is_empty; });
   if (r.settings.flag(Option::strict) && !only_empty)

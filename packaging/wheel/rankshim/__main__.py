@@ -6,19 +6,19 @@ import sys
 import sysconfig
 
 
-def find_rankshim():
+def find_rankshim() -> str:
     """The binary that came with this package: in the environment, the user's folders, or `pip install --target`'s."""
     user = sysconfig.get_preferred_scheme("user") if sys.version_info >= (3, 10) else "posix_user"
     folders = [
         sysconfig.get_path("scripts"),
         sysconfig.get_path("scripts", scheme=user),
-        pathlib.Path(__file__).resolve().parent.parent / "bin",
+        str(pathlib.Path(__file__).resolve().parent.parent / "bin"),
     ]
     for folder in folders:
         binary = os.path.join(folder, "rankshim")
         if os.access(binary, os.X_OK):
             return binary
-    sys.exit(f"rankshim: error: no rankshim in {', '.join(map(str, folders))}; install its wheel again")
+    sys.exit(f"rankshim: error: no rankshim in {', '.join(folders)}; install its wheel again")
 
 
 if __name__ == "__main__":

@@ -86,7 +86,7 @@ Variables worker_variables(const StaticJob& job, const Worker& worker) {
   Variables variables = {{"RANK", rank},
                          {"LOCAL_RANK", text(worker.local_rank)},
                          {"ROLE_RANK", rank},
-                         {"TORCHELASTIC_RESTART_COUNT", text(worker.attempt)}};
+                         {"TORCHELASTIC_RESTART_COUNT", text(job.attempt)}};
   if (!worker.error_file.empty()) variables.emplace_back("TORCHELASTIC_ERROR_FILE", worker.error_file);
   const Placeholders placeholders = placeholders_of(job, worker);
   for (const auto& [name, value] : job.variables) replace(variables, {name, filled_in(value, placeholders)});

@@ -30,6 +30,7 @@ struct StaticJob {
   unsigned first_rank = 0;  ///< of these
   unsigned world_size = 1;
   unsigned max_restarts = 0;
+  unsigned attempt = 0;     ///< how often this job was started again
   std::string master_addr;  ///< without brackets
   unsigned master_port = 0;
   std::string run_id;
@@ -39,10 +40,8 @@ struct StaticJob {
 
 StaticJob static_job(const Topology& topology, const Settings& settings);
 
-/// A worker, and the start of the job that it belongs to.
 struct Worker {
   unsigned local_rank = 0;
-  unsigned attempt = 0;    ///< 0, and one more for each restart
   std::string error_file;  ///< the file for its exception; empty: none
 };
 

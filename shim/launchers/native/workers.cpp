@@ -29,13 +29,19 @@ std::string make_log_folder(const std::string& log_dir, std::string_view run_id)
   return {};
 }
 
+unsigned port_of_attempt(const StaticJob& job, const Node& node) {
+  if (job.attempt == 0 || !is_loopback(job.master_addr)) return job.master_port;
+  constexpr unsigned tries = 100;
+  const unsigned first = job.master_port + job.attempt;
+  for (unsigned port = first; port < first + tries && port <= UINT16_MAX; ++port)
+    if (node.take_port(static_cast<std::uint16_t>(port))) return port;
+  return job.master_port;
+}
+
 std::vector<Command> Workers::workers_to_start(const Command& command) {
-  workers_.clear();
-  record_.ends.clear();
-  record_.attempts = attempt_ + 1;
-  record_.error_folder = folder_.empty() ? std::string() : folder_ + "/attempt_" + std::to_string(attempt_);
-  close_workers_ends();
-  relay_.reset();
+  record_.attempts = job_.attempt + 1;
+  record_.error_folder =
+      folder_.empty() ? std::string() : folder_ + "/attempt_" + std::to_string(job_.attempt);
   if (output_.tee || output_.prefix) relay_ = std::make_unique<Relay>(io_, STDOUT_FILENO, STDERR_FILENO);
   const std::string& folder = record_.error_folder;
   bool made = !folder.empty() && mkdir(folder.c_str(), 0700) == 0;
@@ -43,8 +49,8 @@ std::vector<Command> Workers::workers_to_start(const Command& command) {
   std::string bound;
   log::Level level = log::Level::info;
   for (unsigned local_rank = 0; local_rank < job_.workers; ++local_rank) {
-    Worker worker{.local_rank = local_rank, .attempt = attempt_, .error_file = {}};
-    const std::string own = worker_folder(folder_, attempt_, local_rank);
+    Worker worker{.local_rank = local_rank, .error_file = {}};
+    const std::string own = worker_folder(folder_, job_.attempt, local_rank);
     made = made && mkdir(own.c_str(), 0700) == 0;
     if (made) worker.error_file = error_file(own);
     Environment environment(command.environment);
@@ -134,30 +140,6 @@ std::vector<Process> Workers::receivers(int signal) const {
       receivers, [signal](const Process& worker) { return supervise::can_take(worker, signal); });
   if (!ready) receivers.clear();
   return receivers;
-}
-
-bool Workers::starts_again(const supervise::Ending& ending) {
-  using Kind = supervise::Ending::Kind;
-  const bool failed = ending.kind == Kind::signalled || (ending.kind == Kind::exited && ending.number != 0);
-  if (!failed || ending.stop_signal || ending.late_signal || !ending.left_behind.empty()) return false;
-  if (attempt_ == job_.max_restarts) return false;
-  ++attempt_;
-  take_new_port();
-  log::warn("a worker has failed; all are started again, restart {} of {}", attempt_, job_.max_restarts);
-  return true;
-}
-
-/// Takes another port, so that no worker meets the store of the attempt before. If the master is not on
-/// loopback, the port stays: other nodes may have opened only this one (a Service), and the store that used
-/// it is gone with its worker.
-void Workers::take_new_port() {
-  if (!is_loopback(job_.master_addr)) return;
-  constexpr unsigned tries = 100;
-  for (unsigned port = job_.master_port + 1; port <= job_.master_port + tries && port <= UINT16_MAX; ++port) {
-    if (!node_.take_port(static_cast<std::uint16_t>(port))) continue;
-    job_.master_port = port;
-    return;
-  }
 }
 
 }  // namespace rankshim::native

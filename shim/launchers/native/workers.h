@@ -29,6 +29,11 @@ struct OutputPlan {
 /// which is a warning.
 std::string make_log_folder(const std::string& log_dir, std::string_view run_id);
 
+/// Another port for a job on one machine that is started again, so that no worker meets the store of the
+/// attempt before. If the master is not on loopback, the port stays: other nodes may have opened only this
+/// one (a Service), and the store that used it is gone with its worker.
+unsigned port_of_attempt(const StaticJob& job, const Node& node);
+
 /// rankshim itself as the launcher: the workers are its children, so the kernel reports how each ended.
 class Workers final : public supervise::Launcher {
  public:
@@ -49,7 +54,6 @@ class Workers final : public supervise::Launcher {
   Workers& operator=(const Workers&) = delete;
 
   [[nodiscard]] std::vector<supervise::Command> workers_to_start(const supervise::Command& command) override;
-  [[nodiscard]] bool starts_again(const supervise::Ending& ending) override;
 
   [[nodiscard]] bool follows_workers() const override { return true; }
   [[nodiscard]] std::vector<supervise::WorkerState> workers() const override { return workers_; }
@@ -69,22 +73,20 @@ class Workers final : public supervise::Launcher {
   [[nodiscard]] bool has_output() const override { return relay_ && relay_->has_more(); }
 
  private:
-  void take_new_port();
   std::array<int, 2> open_output(const std::string& worker_folder, unsigned rank);
   int open_file(const std::string& path, int target, const std::string& prefix);
   int open_pipe(int target, const std::string& prefix);
   void close_workers_ends();
 
   boost::asio::io_context& io_;
-  StaticJob job_;
+  const StaticJob job_;
   const std::string folder_;
   const OutputPlan output_;
   const supervise::SignalSet worker_signals_;
   const Node& node_;
   std::vector<int> workers_ends_;  // of their stdout and stderr, until they are started
-  std::unique_ptr<Relay> relay_;   // of the last attempt
-  unsigned attempt_ = 0;
-  std::vector<supervise::WorkerState> workers_;  // of the last attempt
+  std::unique_ptr<Relay> relay_;
+  std::vector<supervise::WorkerState> workers_;
   supervise::WorkerRecord record_;
 };
 

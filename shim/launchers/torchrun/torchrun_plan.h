@@ -49,6 +49,7 @@ struct KnownAtStart {
   std::optional<std::string> master_address;  ///< the master's literal address, if it was looked up
   OwnFolder folder;
   Variables network_interface;  ///< plan/environment_change.h
+  unsigned attempt = 0;         ///< how often the job was started again (--job-restarts)
 };
 
 /// The file in rankshim's folder for a launcher that reads the nodes from a file.

@@ -1,25 +1,36 @@
-{{/* An entry of initContainers. The image is .Values.rankshim.image. */}}
+{{/* An entry of initContainers. values.yaml says what a chart can change. */}}
 {{- define "rankshim.initContainer" -}}
 - name: rankshim
   image: {{ .Values.rankshim.image }}
   args: [install, /target]
+  securityContext:
+    {{- toYaml .Values.rankshim.securityContext | nindent 4 }}
+  resources:
+    {{- toYaml .Values.rankshim.resources | nindent 4 }}
   volumeMounts:
     - {name: rankshim, mountPath: /target}
 {{- end }}
 
-{{/* An entry of volumes. */}}
-{{- define "rankshim.volume" -}}
+{{/* Entries of volumes. */}}
+{{- define "rankshim.volumes" -}}
 - name: rankshim
   emptyDir: {}
+- name: shm
+  emptyDir:
+    {{- toYaml .Values.rankshim.shm | nindent 4 }}
 {{- end }}
 
-{{/* An entry of a container's volumeMounts. */}}
-{{- define "rankshim.volumeMount" -}}
+{{/* Entries of a container's volumeMounts. */}}
+{{- define "rankshim.volumeMounts" -}}
 - {name: rankshim, mountPath: /rankshim}
+- {name: shm, mountPath: /dev/shm}
 {{- end }}
 
 {{/* The first words of a container's command. */}}
 {{- define "rankshim.command" -}}
 - /rankshim/rankshim
+{{- with .Values.rankshim.exitMap }}
+- --exit-map={{ . }}
+{{- end }}
 - --
 {{- end }}

@@ -1,0 +1,170 @@
+"""The whole job is started again in place (--job-restarts): the same pods, the same port, all nodes together."""
+
+import os
+import signal
+import textwrap
+
+import pytest
+from lib.process import Process, clean_environment, last_line, shell
+
+LONG = 120
+
+
+def fails(when, how="exit 3", rank=1):
+    """Says which attempt it is; the worker of `rank` fails in those that fit."""
+    return shell(f"echo UP $RANK $RANKSHIM_ATTEMPT $TORCHELASTIC_RESTART_COUNT; [ $RANK != {rank} ] || ! {when} || {how}")
+
+
+def run(start, command, *options, **variables):
+    nodes = [start(rank, command, *options, **variables) for rank in range(3)]
+    codes = [node.wait(LONG) for node in nodes]
+    return nodes, codes
+
+
+def test_a_worker_that_fails_once_makes_all_nodes_start_again_and_the_job_ends_well(start):
+    nodes, codes = run(start, fails("[ $RANKSHIM_ATTEMPT = 0 ]"), "--job-restarts=3")
+    assert codes == [0, 0, 0], [node.transcript() for node in nodes]
+    for rank, node in enumerate(nodes):
+        assert node.stdout.endswith(f"UP {rank} 1 1\n")
+        assert "all are started again, restart 1 of 3" in node.stderr
+        report = node.report()
+        assert report["attempt"] == 1
+        past = report["past_attempts"]
+        assert [(one["attempt"], one["exit_code"]) for one in past] == [(0, 3 if rank == 1 else 76)]
+        assert "ended with code 3" in past[0]["verdict"]
+
+
+def test_a_worker_that_always_fails_ends_the_job_when_the_restarts_are_used(start):
+    nodes, codes = run(start, fails("true"), "--job-restarts=2")
+    assert codes == [76, 3, 76]
+    assert nodes[1].stdout == "UP 1 0 0\nUP 1 1 1\nUP 1 2 2\n"
+    for node in nodes:
+        assert node.report()["attempt"] == 2
+        assert "2 of 2 restarts are used (--job-restarts)" in last_line(node)
+
+
+@pytest.mark.parametrize(("how", "code", "options", "why"), [
+    ("exit 2", 2, [], "an end by code 2 is not tried again (--permanent)"),
+    ("kill -KILL $$", 137, ["--permanent=signal"], "an end by signal is not tried again (--permanent)"),
+])
+def test_a_permanent_failure_is_not_tried_again(start, how, code, options, why):
+    nodes, codes = run(start, fails("true", how), "--job-restarts=2", *options)
+    assert codes == [76, code, 76]
+    for rank, node in enumerate(nodes):
+        assert f"UP {rank} 1" not in node.stdout
+        assert why in last_line(node)
+
+
+def test_the_same_exception_of_the_same_rank_twice_within_a_minute_of_the_start_ends_the_job(start, tmp_path):
+    script = tmp_path / "train.py"
+    script.write_text(textwrap.dedent("""\
+        import os
+        if os.environ["RANK"] == "1":
+            raise ValueError("no such dataset")
+        import time
+        time.sleep(1000)
+        """))
+    nodes, codes = run(start, [str(script)], "--job-restarts=5")
+    assert codes == [76, 1, 76]
+    for node in nodes:
+        assert "it has failed in the same way twice in a row" in last_line(node)
+        assert node.report()["attempt"] == 1
+
+
+@pytest.mark.parametrize("lost", [0, 2])
+def test_a_node_whose_pid_1_is_killed_comes_back_and_joins_the_next_attempt(start, lost):
+    waits_once = shell("echo UP $RANK $RANKSHIM_ATTEMPT; [ $RANKSHIM_ATTEMPT != 0 ] || exec sleep 1000")
+    nodes = [start(rank, waits_once, "--job-restarts=1") for rank in range(3)]
+    for node in nodes:
+        node.wait_line("UP", 30)
+    nodes[lost].signal(signal.SIGKILL)
+    nodes[lost].wait(20)
+    nodes[lost] = start(lost, waits_once, "--job-restarts=1")  # as its kubelet does
+    for rank, node in enumerate(nodes):
+        assert node.wait(LONG) == 0, node.transcript()
+        assert f"UP {rank} 1\n" in node.stdout
+        assert node.report()["attempt"] == 1
+
+
+def test_a_stop_from_outside_is_not_tried_again(start):
+    nodes = [start(rank, shell("echo UP; exec sleep 1000"), "--job-restarts=5") for rank in range(3)]
+    for node in nodes:
+        node.wait_line("UP", 30)
+    nodes[1].signal(signal.SIGTERM)
+    assert [node.wait(30) for node in nodes] == [76, 143, 76]
+    assert all("started again" not in node.stderr for node in nodes)
+
+
+def test_a_stop_while_a_node_waits_for_the_next_attempt_ends_it_and_the_others_name_it(start, tmp_path):
+    """The worker of node 0 takes its time to stop; the other nodes have ended meanwhile."""
+    go = tmp_path / "go"
+    script = shell(f"echo UP; case $RANK in 0) trap 'echo LATE; until [ -e {go} ]; do sleep 0.05; done; exit 0' TERM;; "
+                   "1) exit 3;; esac; while :; do sleep 0.05; done")
+    nodes = [start(rank, script, "--job-restarts=5", f"--wait-timeout={'8s' if rank == 0 else '80s'}") for rank in range(3)]
+    nodes[0].wait_line("LATE", 30)
+    nodes[2].signal(signal.SIGTERM)
+    assert nodes[2].wait(30) == 143, nodes[2].transcript()
+    go.touch()
+    for node in nodes[:2]:
+        assert node.wait(90) == 75, node.transcript()
+        assert last_line(node).endswith("rank 2")
+
+
+def test_fifty_restarts_in_a_row_leave_nothing_behind(start):
+    nodes, codes = run(start, fails("[ $RANKSHIM_ATTEMPT -lt 50 ]"), "--job-restarts=50")
+    assert codes == [0, 0, 0], [node.transcript()[-3000:] for node in nodes]
+    for rank, node in enumerate(nodes):
+        assert node.stdout.split("\n")[-2] == f"UP {rank} 50 50"
+        assert len(node.report()["past_attempts"]) == 50
+
+
+def test_two_failures_in_one_moment_are_one_restart(start):
+    both = shell("echo UP $RANK; [ $RANKSHIM_ATTEMPT != 0 ] || [ $RANK = 2 ] || exit 3; exit 0")
+    nodes, codes = run(start, both, "--job-restarts=1")
+    assert codes == [0, 0, 0], [node.transcript() for node in nodes]
+
+
+def test_the_next_attempt_waits_until_nothing_holds_the_accelerators(rankshim, tmp_path):
+    """A debugger was started beside the job, in the same container; the device is a file by that name."""
+    gate = tmp_path / "gate"
+    os.mkfifo(gate)
+    script = (f"set -e; mount -t tmpfs dev /dev; mknod -m 666 /dev/null c 1 3; : >/dev/nvidia0; (exec 9</dev/nvidia0; read line <{gate}) & "
+              f"exec {rankshim} --platform=none --job-restarts=1 -- sh -c 'echo UP $RANKSHIM_ATTEMPT; exit $((1 - RANKSHIM_ATTEMPT))'")
+    with Process(["unshare", "--mount", *shell(script)], clean_environment()) as node:
+        node.wait_line(r"waiting at most 10 s for the accelerators, which are in use \(/dev/nvidia0: sh \(pid", 20)
+        assert node.stdout == "UP 0\n"
+        gate.write_text("go\n")
+        assert node.wait(20) == 0, node.transcript()
+        assert node.stdout == "UP 0\nUP 1\n"
+
+
+@pytest.mark.parametrize(("options", "what"), [
+    (["--max-restarts=1", "--launcher=torchrun"], "each of them starts the workers again"),
+    (["--link=off"], "all nodes have to know of a failure"),
+    (["--rdzv-backend=c10d", "--launcher=torchrun"], "an elastic job's torchrun"),
+])
+def test_what_cannot_be_started_again_as_a_whole_is_refused(shim, options, what):
+    done = shim("explain", "--nnodes=3", "--node-rank=1", "--master-addr=m", "--job-restarts=2", *options, "--", "train.py")
+    assert done.wait(20) == 78
+    assert what in done.stderr
+
+
+@pytest.mark.torch
+def test_with_torchrun_too(start, tmp_path, torch):
+    script = tmp_path / "train.py"
+    script.write_text(textwrap.dedent("""\
+        import os, torch, torch.distributed as dist
+        dist.init_process_group("gloo")
+        ranks = torch.tensor([dist.get_rank()])
+        dist.all_reduce(ranks)
+        print("SUM", ranks.item(), os.environ["RANKSHIM_ATTEMPT"], flush=True)
+        if os.environ["RANKSHIM_ATTEMPT"] == "0" and dist.get_rank() == 2:
+            raise ValueError("boom")
+        dist.barrier()
+        dist.destroy_process_group()
+        """))
+    nodes, codes = run(start, [str(script)], "--job-restarts=1", RANKSHIM_LAUNCHER="torchrun")
+    assert codes == [0, 0, 0], [node.transcript() for node in nodes]
+    for node in nodes:
+        assert node.stdout == "SUM 3 0\nSUM 3 1\n"
+        assert "node 2 (host job-node-2) failed" in node.stderr or node is nodes[2]

@@ -1,0 +1,25 @@
+"""The script rankshim-review: manifests before a job runs, or, with a subcommand, reports of jobs that have ended."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+
+
+def main() -> int:
+    arguments = sys.argv[1:]
+    try:
+        if arguments[:1] in (["trace"], ["collect"]):
+            return int(importlib.import_module(f".{arguments[0]}", __package__).main(arguments[1:]))
+        return int(importlib.import_module(".review", __package__).main(arguments))
+    except ModuleNotFoundError as error:
+        if error.name not in ("yaml", "rich"):
+            raise
+        print("rankshim-review: error: PyYAML and rich are needed: pip install 'rankshim[review]'", file=sys.stderr)
+        return 71
+    except KeyboardInterrupt:
+        return 130
+
+
+if __name__ == "__main__":
+    sys.exit(main())

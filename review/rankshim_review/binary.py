@@ -1,0 +1,180 @@
+"""Asks the binary: `rankshim explain` in a folder that looks like the pod, with the pod's host name.
+
+The binary is static, so the pod's root needs nothing but it: the devices that the pod asks for, /etc/hosts as the kubelet
+writes it, and the files that its ConfigMaps put there. What is on this machine is not seen.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import dataclasses
+import functools
+import json
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import tempfile
+from typing import Any
+
+CLONE_NEWNS, CLONE_NEWUTS, CLONE_NEWUSER = 0x20000, 0x4000000, 0x10000000  # linux/sched.h
+LONGEST = 30  # seconds for one call, which takes milliseconds
+ADDRESS = "192.0.2.1"  # RFC 5737: for documentation; a pod's own address is not known before it runs
+
+
+class Unusable(Exception):
+    """No binary: one line."""
+
+
+def find() -> str:
+    """The binary that came in the same wheel, else the first in PATH."""
+    try:
+        from rankshim.__main__ import find_rankshim
+    except ImportError:
+        found = shutil.which("rankshim")
+        if found is None:
+            raise Unusable("no rankshim in PATH: install the wheel, or name the binary with --rankshim") from None
+        return found
+    return find_rankshim()
+
+
+@dataclasses.dataclass(frozen=True)
+class Answer:
+    """What `explain` says: its document, or what keeps the pod from starting."""
+
+    document: dict[str, Any]
+    errors: list[str]
+    unseen: bool = False  # it depends on what this machine does not let a process have
+
+    def fact(self, name: str) -> str:
+        return str(self.document.get("topology", {}).get(name, {}).get("value", ""))
+
+    def source(self, name: str) -> str:
+        return str(self.document.get("topology", {}).get(name, {}).get("source", ""))
+
+
+class Binary:
+    def __init__(self, path: str) -> None:
+        self._folder = tempfile.TemporaryDirectory(prefix="rankshim-review-")
+        self._count = 0
+        try:
+            # One copy, for a file system that may not be ours to link on.
+            self._copy = pathlib.Path(shutil.copy(path, pathlib.Path(self._folder.name) / "rankshim"))
+            self._copy.chmod(0o755)
+            self.help = subprocess.run([self._copy, "--help"], capture_output=True, text=True, timeout=LONGEST, check=True,
+                                       env={}).stdout
+        except (OSError, subprocess.SubprocessError) as error:
+            raise Unusable(f"{path} is no rankshim that runs here: {error}") from None
+        if "rankshim explain" not in self.help:
+            raise Unusable(f"{path} is no rankshim: it has no subcommand explain")
+        # A container, or AppArmor, may leave this to root: then what depends on a host name or a file is not known.
+        self.isolates = True
+        with contextlib.suppress(subprocess.SubprocessError):
+            self.run(["version"], {}, host="pod")
+            return
+        self.isolates = False
+
+    def close(self) -> None:
+        self._folder.cleanup()
+
+    @functools.cached_property
+    def _with_value(self) -> set[str]:
+        """The options that take a value, as the binary lists them."""
+        return set(re.findall(r"^  --([a-z][a-z-]*) \S", self.help, re.M))
+
+    def has_option(self, word: str) -> bool:
+        name = word.partition("=")[0]
+        return name == "--" or re.search(rf"^  {re.escape(name).replace('--', '--(?:[[]no-[]])?', 1)}( |$)", self.help, re.M) is not None
+
+    @functools.cached_property
+    def subcommands(self) -> set[str]:
+        return set(re.findall(r"^(?:usage:|      ) rankshim ([a-z]+)", self.help, re.M))
+
+    def settings(self, arguments: list[str], environment: dict[str, str]) -> dict[str, str]:
+        """The options before the command, over the RANKSHIM_* variables: {name without dashes: value}."""
+        found = {name[len("RANKSHIM_"):].lower().replace("_", "-"): value
+                 for name, value in environment.items() if name.startswith("RANKSHIM_") and value}
+        words = iter(arguments)
+        for word in words:
+            if word == "--" or not word.startswith("--"):
+                break
+            name, equals, value = word[2:].partition("=")
+            if not equals:
+                value = next(words, "") if name in self._with_value else "true"
+            found[name] = value
+        return found
+
+    def explain(self, arguments: list[str], environment: dict[str, str], *, host: str, domain: str = "",
+                devices: dict[str, int] | None = None, files: dict[str, str] | None = None) -> Answer:
+        if not self.isolates and {"config", "profile"} & set(self.settings(arguments, environment)):
+            return Answer({}, [], unseen=True)  # a file of this machine, which the manifest names
+        try:
+            done = self.run(["explain", "--format", "json", *arguments], environment, host=host, domain=domain,
+                            devices=devices, files=files)
+        except OSError as error:  # E2BIG: variables with the names of thousands of hosts
+            return Answer({}, [f"the kernel does not start a container with these variables: {error.strerror}"])
+        try:
+            document = json.loads(done.stdout)
+        except ValueError:
+            document = {}
+        if not self.isolates and devices and Answer(document, []).source("nproc_per_node") == "default":
+            count = max(devices.values())  # that of the devices which this process cannot be given
+            return self.explain([f"--nproc-per-node={count}", *arguments], environment, host=host, domain=domain, devices=devices)
+        if done.returncode == 0 and document and (self.isolates or not _depends_on_the_machine(document)):
+            return Answer(document if self.isolates else {**document, "warnings": []}, [])
+        if not self.isolates:
+            return Answer({}, [], unseen=True)
+        errors = [f"{fault['what']}; {fault['fix']}" for fault in document.get("errors", [])]
+        said = [line.partition("error: ")[2] for line in done.stderr.splitlines() if "error: " in line]
+        return Answer({}, errors or said or [f"rankshim explain ended with {done.returncode}"])
+
+    def run(self, arguments: list[str], environment: dict[str, str], *, host: str, domain: str = "",
+            devices: dict[str, int] | None = None, files: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+        """Runs the binary as the pod would, to its end."""
+        self._count += 1
+        root = pathlib.Path(self._folder.name) / str(self._count)
+        short = host[:-len(domain) - 1] if domain and host.endswith(f".{domain}") else host  # setHostnameAsFQDN
+        own = f"{ADDRESS}\t{f'{short}.{domain} ' if domain else ''}{short}\n"
+        made = {"/etc/hosts": f"127.0.0.1\tlocalhost\n{own}", **(files or {})}
+        made.update({f"/dev/{name}{index}": "" for name, count in (devices or {}).items() for index in range(count)})
+        for path, text in made.items():
+            # The paths are the manifest's: none of them leads out of the root.
+            target = root / os.path.normpath("/" + path).lstrip("/")
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_text(text, "utf-8", "surrogateescape")
+        for name in ("rankshim", "bin/python3"):  # any file that can be executed: nothing starts it
+            (root / name).parent.mkdir(parents=True, exist_ok=True)
+            os.link(self._copy, root / name)
+        inside = "" if self.isolates else str(root)
+        try:
+            return subprocess.run(
+                [f"{inside}/rankshim", *arguments], env={**environment, "HOSTNAME": host, "PATH": f"{inside}/bin"}, text=True,
+                errors="replace", stdin=subprocess.DEVNULL, capture_output=True, timeout=LONGEST, cwd=root,
+                preexec_fn=functools.partial(_become, str(root).encode(), host.encode()) if self.isolates else None,
+            )
+        finally:
+            shutil.rmtree(root, ignore_errors=True)
+
+
+def _depends_on_the_machine(document: dict[str, Any]) -> bool:
+    """Whether one of its facts comes from this machine's name, files or devices instead of the pod's.
+
+    A manifest could have a variable that names a file of this machine, whose text would be shown.
+    """
+    sources = " ".join(str(fact.get("source", "")) for fact in document.get("topology", {}).values())
+    return re.search(r"hostname|/|devices", sources) is not None
+
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def _become(root: bytes, host: bytes) -> None:
+    """In the new process: a host name and a root of its own; for who is not root, by a user namespace."""
+    if _libc.unshare(CLONE_NEWUTS) != 0 and _libc.unshare(CLONE_NEWUSER | CLONE_NEWUTS) != 0:
+        raise OSError(ctypes.get_errno(), "unshare")
+    host = host[:64]  # of the kernel's names (uname(2))
+    if _libc.sethostname(host, len(host)) != 0 or _libc.chroot(root) != 0:
+        raise OSError(ctypes.get_errno(), "sethostname, chroot")
+    os.chdir("/")

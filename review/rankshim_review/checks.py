@@ -1,0 +1,375 @@
+"""What is wrong with a workload, or missing, with its line.
+
+An error is a pod that would be refused or would train alone; anything else is a warning.
+"""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import ipaddress
+import re
+from collections.abc import Callable, Iterator
+
+from .binary import Answer, Binary
+from .command import base_name, option
+from .pods import ENTRYPOINT, Cluster, Pod, Workload
+from .source import Field
+
+# docs/signals-and-ends.md: wrong usage, a wrong configuration, a command that cannot be executed or is not there.
+NEVER_HEAL = "64, 78, 126 and 127"
+MATTERS = "RANK|NODES|WORLD|MASTER|PET_|SIZE|all variables"  # names of variables that rankshim may read
+POD_GRACE = 30  # Kubernetes API, PodSpec.terminationGracePeriodSeconds
+COMPOSE_GRACE = 10  # compose-spec, stop_grace_period
+
+
+@dataclasses.dataclass(frozen=True)
+class Finding:
+    level: str  # error or warning
+    check: str
+    file: str
+    line: int
+    text: str
+    pod: str = ""
+
+
+@dataclasses.dataclass
+class Reviewed:
+    """A pod with what the binary says of it, and its settings."""
+
+    pod: Pod
+    answer: Answer
+    settings: dict[str, str]
+
+    def value(self, column: str) -> str:
+        """What the table shows in a column."""
+        fact = self.answer.fact
+        if not self.answer.document:
+            if column == "node rank":
+                return "not known" if self.pod.bypasses or self.answer.unseen else "refused"
+            return self.launcher() if column == "launcher" and self.pod.bypasses else ""
+        if column == "node rank":
+            by_torch = "torch's" if fact("rdzv_endpoint") else "none"
+            return fact("node_rank") or (f"process {fact('rank')}" if fact("rank") else by_torch)
+        if column == "launcher":
+            return self.launcher()
+        return {"nnodes": fact("nnodes"), "workers": fact("nproc_per_node") or fact("local_world_size"), "port": self.port(),
+                "master": fact("rdzv_endpoint").rpartition(":")[0] or fact("master_addr")}[column]
+
+    def port(self) -> str:
+        return self.answer.fact("rdzv_endpoint").rpartition(":")[2] or self.answer.fact("master_port")
+
+    def launcher(self) -> str:
+        document, words = self.answer.document, [str(word) for word in self.answer.document.get("command", [])]
+        own = base_name(words[0]) if words else ""
+        if self.pod.command.rankshim == ENTRYPOINT and not words:
+            return "the image's"
+        if self.pod.bypasses:
+            return f"{base_name(self.pod.command.before[0]) if self.pod.command.before else '?'}, without rankshim"
+        if document.get("workers"):
+            return "native"
+        if document.get("granularity") == "process":
+            return "processes are there"
+        if any(word in ("torch.distributed.run", "torch.distributed.launch") for word in words):
+            return "torchrun"
+        return own or "not known"
+
+    def is_alone(self) -> bool:
+        """One node, and not because its user said so outright."""
+        source = self.answer.source("nnodes")
+        by_user = source.startswith(("option", "config", "env RANKSHIM_"))
+        return bool(self.answer.document) and self.answer.fact("nnodes") == "1" and not by_user
+
+
+def check(workload: Workload, reviewed: list[Reviewed], cluster: Cluster, binary: Binary) -> list[Finding]:
+    found = [Finding("warning", "note", field.file, field.line, text) for field, text in workload.notes]
+    for each in reviewed:
+        for test in PER_POD:
+            for level, field, text in test(workload, each, cluster, binary):
+                found.append(Finding(level, test.__name__, field.file, field.line, text, each.pod.name))
+    for level, field, text in agree(workload, reviewed):
+        found.append(Finding(level, "agree", field.file, field.line, text))
+    return _once(found)
+
+
+def _once(found: list[Finding]) -> list[Finding]:
+    """One line for what several pods have in common, but for their numbers; errors first, then by line."""
+    same: dict[tuple[str, str, str, int, str], list[Finding]] = {}
+    names = "|".join(re.escape(name) for name in sorted({each.pod for each in found if each.pod}, key=len, reverse=True))
+    for each in found:
+        alike = re.sub("[0-9]+", "#", re.sub(rf"\b({names})\b", "POD", each.text) if names else each.text)
+        same.setdefault((each.level, each.check, each.file, each.line, alike), []).append(each)
+    merged = [dataclasses.replace(each[0], pod=each[0].pod + (f" and {len(each) - 1} more" if len(each) > 1 else ""))
+              for each in same.values()]
+    return sorted(merged, key=lambda each: (each.level != "error", each.file, each.line))
+
+
+Said = Iterator["tuple[str, Field, str]"]
+
+
+def refused(workload: Workload, each: Reviewed, cluster: Cluster, binary: Binary) -> Said:
+    """What the binary itself says: it exits with 78 there. Without rankshim nothing refuses."""
+    if each.pod.bypasses:
+        return
+    hidden = [name for _, name in each.pod.unknown if re.search(MATTERS, name)]
+    for error in each.answer.errors:
+        hint = f" (but what {' and '.join(hidden[:3])} will be is not known here)" if hidden else ""
+        yield "warning" if hidden else "error", each.pod.place, error + hint
+    for warning in each.answer.document.get("warnings", []):
+        # What is in the image is not known here.
+        if not re.search("cannot be read|in PATH|No such file|not found", str(warning)):
+            yield "warning", each.pod.place, str(warning)
+
+
+def unseen(workload: Workload, each: Reviewed, cluster: Cluster, binary: Binary) -> Said:
+    if each.answer.unseen and not each.pod.bypasses:
+        yield "warning", each.pod.place, "not reviewed: it depends on the pod's host name or files, and this machine lets only root " \
+            "give those to a process (a container, or AppArmor): run as root, or allow user namespaces"
+
+
+def alone(workload: Workload, each: Reviewed, cluster: Cluster, binary: Binary) -> Said:
+    if workload.nodes > 1 and each.is_alone() and not each.pod.bypasses:
+        role = "; it is one of" if workload.kind != "StatefulSet" else "; no variable shows a StatefulSet: give it " \
+            "--platform statefulset and NNODES. It is one of"
+        yield "error", each.pod.place, f"{each.pod.name} would train alone{role} {workload.nodes} pods, and nothing in its " \
+            "variables says so: set NNODES, NODE_RANK and MASTER_ADDR, or RANKSHIM_NNODES=1 if each works for itself"
+
+
+def bypass(workload: Workload, each: Reviewed, cluster: Cluster, binary: Binary) -> Said:
+    """A `command:` instead of the ENTRYPOINT, without rankshim in it."""
+    pod, words = each.pod, each.pod.command.before
+    if not pod.bypasses or workload.nodes < 2 or _idle(each):
+        return
+    place = pod.place
+    is_torchrun = any(re.search(r"(^|/)torchrun$|^torch\.distributed\.(run|launch)$", word) for word in words)
+    # What a shell puts in is not known.
+    lacks = is_torchrun and option(words, "--nnodes") in ("", "1", "1:1") and not any("$" in word for word in words)
+    reads_nnodes = any(re.fullmatch(r"dist_(train|test)\.sh", base_name(word)) for word in words)
+    why = "the script starts no rankshim" if workload.kind == "Slurm job" else \
+        "the command bypasses the image's ENTRYPOINT, so rankshim does not run"
+    if (lacks and not pod.environment.get("PET_NNODES")) or (reads_nnodes and not pod.environment.get("NNODES")):
+        name = next((base_name(word) for word in words if re.search(r"torchrun|dist_|torch\.distributed", word)), "the launcher")
+        yield "error", place, f"{pod.name} would train alone: {why}, and {name} is told of one node; begin the command with " \
+            "rankshim --"
+    else:
+        yield "warning", place, f"{why}; begin the command with rankshim --"
+
+
+def master(workload: Workload, each: Reviewed, cluster: Cluster, binary: Binary) -> Said:
+    """A master's name that no Service makes."""
+    name = each.value("master").rstrip(".")
+    if not name or workload.nodes < 2 or _is_address(name) or name == "localhost" or "*" in workload.services:
+        return
+    namespace = workload.field.get("metadata", "namespace").text("default")
+    host, _, rest = name.partition(".")
+    parent = rest.partition(".")[0]
+    place = _variable(each.pod, "MASTER_ADDR") or each.pod.place
+    if parent in workload.services:
+        return
+    if not rest or parent == namespace:
+        if host in workload.services or cluster.named("Service", host, namespace):
+            return
+        own = each.pod.place if workload.kind == "compose" else place
+        what = "service has" if workload.kind == "compose" else "Service makes"
+        yield "warning", own, f"no {what} the master's name {name}" + (
+            "" if workload.kind == "compose" else f": a pod has one only with a headless Service and `subdomain`, as {name}.SERVICE")
+        return
+    service = cluster.named("Service", parent, namespace)
+    if service is None:
+        own = each.pod.spec.get("subdomain")
+        yield "warning", own if own else place, f"no Service in these files makes the master's name {name}: a " \
+            f"headless Service named {parent} has to exist in the namespace"
+    elif service.get("spec", "clusterIP").value != "None":
+        yield "warning", service.get("spec"), f"the Service {parent} is not headless, so the master's name {name} does not " \
+            "exist: set clusterIP: None"
+    else:
+        labels = _labels(workload, each.pod)
+        wrong = [f"{key}={value.text()}" for key, value in service.get("spec", "selector").items()
+                 if labels.get(key) != value.text()]
+        if wrong:
+            yield "warning", service.get("spec", "selector"), f"the Service {parent} selects other pods ({', '.join(wrong)}), " \
+                f"so the master's name {name} does not exist"
+
+
+def devices(workload: Workload, each: Reviewed, cluster: Cluster, binary: Binary) -> Said:
+    """More workers than accelerators: the binary refuses it where it sees any; here none was asked for."""
+    workers = each.value("workers")
+    if workers.isdigit() and int(workers) > 1 and not each.pod.has_devices and workload.kind != "Slurm job" \
+            and not each.pod.bypasses:
+        yield "warning", each.pod.container, f"{workers} workers, and the container asks for no accelerator " \
+            "(resources.limits)"
+
+
+def grace(workload: Workload, each: Reviewed, cluster: Cluster, binary: Binary) -> Said:
+    wanted = _seconds(each.settings.get("grace", ""))
+    if wanted is None or workload.kind == "Slurm job":
+        return
+    if workload.kind == "compose":
+        field, name = each.pod.spec.get("stop_grace_period"), "stop_grace_period"
+        given = _seconds(field.text(str(COMPOSE_GRACE)))
+    else:
+        field, name = each.pod.spec.get("terminationGracePeriodSeconds"), "terminationGracePeriodSeconds"
+        given = float(field.number(POD_GRACE, 10**9))
+    if given is not None and given <= wanted:
+        yield "warning", field if field else each.pod.place, f"{name} is {given:g} s{'' if field else ' by default'}, and " \
+            f"--grace is {wanted:g} s: it is killed before rankshim could save or report anything"
+
+
+def shared_memory(workload: Workload, each: Reviewed, cluster: Cluster, binary: Binary) -> Said:
+    """/dev/shm has 64 MiB unless a volume is there."""
+    spec, container = each.pod.spec, each.pod.container
+    if workload.kind == "compose":
+        if each.pod.has_devices and not (container.get("shm_size") or container.get("ipc")):
+            yield "warning", container, "/dev/shm has 64 MiB, in which a DataLoader's workers end by SIGBUS: set shm_size or ipc: host"
+        return
+    mounts = [mount.get("mountPath").text().rstrip("/") for mount in container.get("volumeMounts").entries()]
+    if each.pod.has_devices and workload.kind != "Slurm job" and "/dev/shm" not in mounts and not spec.get("hostIPC").flag():
+        yield "warning", container, "/dev/shm has 64 MiB, in which a DataLoader's workers end by SIGBUS: mount an emptyDir " \
+            "with medium: Memory there"
+
+
+def restarts(workload: Workload, each: Reviewed, cluster: Cluster, binary: Binary) -> Said:
+    """A restart policy that repeats what never heals, or that keeps a node from the next attempt (docs/whole-job.md)."""
+    field = workload.restart or Field(None, workload.field.file, workload.field.line)
+    policy = field.text(workload.restart_default).lower()
+    if each.pod.bypasses or workload.kind in ("Deployment", "StatefulSet", "RayCluster", "RayJob"):
+        return
+    by_itself = {"onfailure": "OnFailure", "on-failure": "on-failure", "always": "Always", "unless-stopped": "unless-stopped"}
+    attempts = each.settings.get("job-restarts", "0").partition("/")[0]
+    if policy in by_itself and not workload.bounded and workload.kind != "LeaderWorkerSet":
+        better = {"PyTorchJob": "restartPolicy: ExitCode, or set runPolicy.backoffLimit",
+                  "Volcano Job": "restartPolicy: Never with policies and maxRetry",
+                  "compose": "restart: \"no\", or on-failure:N"}.get(workload.kind, "restartPolicy: Never")
+        yield "warning", field, f"{by_itself[policy]} repeats {NEVER_HEAL} too, which never heal, without a limit: {better}"
+    # A Job makes a pod in the place of one that failed.
+    made_anew = workload.kind == "Job" and workload.field.get("spec", "backoffLimit").value != 0
+    if attempts.isdigit() and int(attempts) > 0 and workload.nodes > 1 and policy in ("never", "no") and not made_anew:
+        yield "warning", field, f"--job-restarts={attempts} starts the job again in the same containers, and with " \
+            f"{field.text('Never')} one that is killed does not come back: " \
+            "the others wait for it until --wait-timeout, and end with 75; OnFailure lets it join"
+
+
+def host_network(workload: Workload, each: Reviewed, cluster: Cluster, binary: Binary) -> Said:
+    spec = each.pod.spec
+    if workload.kind in ("compose", "Slurm job") or not spec.get("hostNetwork").flag() or workload.nodes < 2:
+        return
+    source = each.answer.source("master_port") or each.answer.source("rdzv_endpoint")
+    if each.port() and not source.startswith("derived from run_id"):
+        yield "warning", spec.get("hostNetwork"), f"hostNetwork, and the port {each.port()} is fixed ({source}): two jobs on one " \
+            "machine collide; set --run-id or another --master-port for each job"
+    if spec.get("dnsPolicy").value != "ClusterFirstWithHostNet" and not _is_address(each.value("master")):
+        yield "warning", spec.get("hostNetwork"), "hostNetwork without dnsPolicy: ClusterFirstWithHostNet asks the machine's name " \
+            "server, which does not know the master's name"
+
+
+PROBES = ("startupProbe", "readinessProbe", "livenessProbe")
+
+
+def probe(workload: Workload, each: Reviewed, cluster: Cluster, binary: Binary) -> Said:
+    """A probe on `rankshim status` that cannot be right."""
+    for kind in PROBES if workload.kind not in ("compose", "Slurm job") else ():
+        field = each.pod.container.get(kind, "exec", "command")
+        words = field.words() if isinstance(field.value, list) else []
+        text = " ".join(words)
+        if not re.search(r"rankshim\S*\s+status", text):
+            continue
+        at = next((at for at, word in enumerate(words) if base_name(word) == "rankshim"), None)
+        own = each.pod.command.rankshim
+        if len(words) == 1:
+            yield "warning", field, f"{kind}: one word {text!r} is one program's name: the kubelet starts no shell"
+        elif each.pod.bypasses:
+            yield "warning", field, f"{kind}: no rankshim runs in this container, so `status` always ends with 1"
+        elif at is not None and "/" in own and words[at] != own:
+            yield "warning", field, f"{kind} starts {words[at]}, and the container {own}: the probe finds no program"
+        elif "grep" in text and kind != "livenessProbe":
+            yield "warning", field, f"{kind} waits for a phase: a pod that waits for the others is then not ready, and a Service " \
+                "that publishes only ready pods never publishes the master's name; `rankshim status` alone is right"
+        elif each.settings.get("run-dir") and "run-dir" not in text:
+            yield "warning", field, f"{kind}: rankshim has --run-dir={each.settings['run-dir']}, and `status` has not: it asks nobody"
+        elif at is not None and words[at + 1:at + 2] == ["status"] and binary.isolates:  # nothing else is ever started
+            done = binary.run(words[at + 1:], {}, host="probe")
+            if done.returncode == 64:
+                yield "warning", field, f"{kind} always fails: {done.stderr.strip().splitlines()[0].partition('error: ')[2]}"
+
+
+def unknown(workload: Workload, each: Reviewed, cluster: Cluster, binary: Binary) -> Said:
+    """Variables of a ConfigMap or Secret that is not in these files, if rankshim could read them."""
+    for field, name in each.pod.unknown:
+        if re.search(MATTERS, name):
+            yield "warning", field, f"{name}: its value is not in these files, so what follows from it is not reviewed"
+
+
+PER_POD: tuple[Callable[[Workload, Reviewed, Cluster, Binary], Said], ...] = (
+    refused, unseen, alone, bypass, master, devices, grace, shared_memory, restarts, host_network, probe, unknown)
+
+
+def agree(workload: Workload, reviewed: list[Reviewed]) -> Said:
+    """What the nodes of one job would refuse when they meet: docs/whole-job.md, "They agree"."""
+    known = [each for each in reviewed if each.answer.document and not each.pod.bypasses and not each.is_alone()]
+    if workload.nodes < 2 or len(known) < 2:
+        return
+    ranks = collections.defaultdict(list)
+    for each in known:
+        if each.answer.fact("node_rank") and each.answer.document.get("granularity") == "node" and not _idle(each):
+            ranks[each.answer.fact("node_rank")].append(each.pod.name)
+    for rank, pods in ranks.items():
+        if len(pods) > 1:
+            yield "error", workload.field, f"{pods[0]} and {pods[1]} both have the node rank {rank}"
+    for column in ("nnodes", "port"):
+        values = collections.Counter(each.value(column) for each in known)
+        if len(values) > 1:
+            yield "error", workload.field, f"the pods do not agree on {column}: {', '.join(sorted(values))}"
+    nodes = {each.value("nnodes") for each in known}
+    if len(nodes) == 1 and (number := nodes.pop()).isdigit() and int(number) > max(1, workload.nodes):
+        yield "warning", workload.field, f"the pods are told of {number} nodes, and there are {workload.nodes}: they wait for the others " \
+            "for ever"
+
+
+def _idle(each: Reviewed) -> bool:
+    return any("does not train" in str(warning) for warning in each.answer.document.get("warnings", []))
+
+
+def differs(reviewed: list[Reviewed], column: str) -> set[int]:
+    """The pods that have another value in a column than most (at a tie: than the first)."""
+    values = [each.value(column) for each in reviewed]
+    if column == "node rank":
+        return {at for at, value in enumerate(values) if value.isdigit() and values.count(value) > 1}
+    known = collections.Counter(value for value in values if value)
+    if len(known) < 2:
+        return set()
+    usual = max(known, key=lambda value: known[value])
+    return {at for at, value in enumerate(values) if value and value != usual}
+
+
+def _variable(pod: Pod, name: str) -> Field | None:
+    if not isinstance(pod.container.value, dict) or not isinstance(pod.container.get("env").value, list):
+        return None
+    return next((entry for entry in pod.container.get("env").entries() if entry.get("name").value == name), None)
+
+
+def _labels(workload: Workload, pod: Pod) -> dict[str, str]:
+    """Those of the pod's template, and those that its controller adds to all."""
+    found = {"job-name": workload.name, "batch.kubernetes.io/job-name": workload.name,
+             "jobset.sigs.k8s.io/jobset-name": workload.name}
+    template = workload.field.get("spec", "template", "metadata", "labels") if workload.kind in ("Job", "StatefulSet") else \
+        workload.field.get("metadata", "labels")
+    found.update({key: value.text() for key, value in template.items()})
+    return found
+
+
+def _seconds(text: str) -> float | None:
+    """A time of rankshim or compose: 90s, 10m, 1h30m, 250ms; a bare number is seconds."""
+    if re.fullmatch(r"[0-9]+(\.[0-9]+)?", text):
+        return float(text)
+    parts = re.findall(r"([0-9]+(?:\.[0-9]+)?)(ms|[hms])", text)
+    if not parts or "".join(number + unit for number, unit in parts) != text:
+        return None
+    return sum(float(number) * {"h": 3600, "m": 60, "s": 1, "ms": 0.001}[unit] for number, unit in parts)
+
+
+def _is_address(name: str) -> bool:
+    try:
+        ipaddress.ip_address(name.strip("[]"))
+    except ValueError:
+        return False
+    return True

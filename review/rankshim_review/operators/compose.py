@@ -1,0 +1,82 @@
+"""docker-compose.yaml: the services that train, read by config/platforms/generic.toml.
+
+Sources: compose-spec/compose-spec:{05-services,12-interpolation}.md (a list or a text as command, which no shell reads; `$$`;
+`${NAME:-default}`, here with no variable of this machine; ipc, shm_size, gpus, stop_grace_period 10s; the names that a
+network has are the services', their container_name and their aliases).
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+
+from ..command import Command, parse
+from ..pods import ENTRYPOINT, Cluster, Pod, Workload
+from ..source import Field
+
+
+def workload(cluster: Cluster, document: Field) -> Workload | None:
+    made = Workload("compose", document.get("name").text("services"), document, restart_default="no")
+    for name, service in document.get("services").items():
+        made.services |= {name, service.get("container_name").text(name)}
+        networks = service.get("networks")
+        for _, network in networks.items() if isinstance(networks.value, dict) else ():
+            made.services |= set(network.get("aliases").words() if network else [])
+        pod = _service(name, service)
+        if not pod.bypasses or {"NNODES", "MASTER_ADDR", "WORLD_SIZE"} & set(pod.environment):
+            count = max(1, min(16, (service.get("scale") or service.get("deploy", "replicas")).number(1)))
+            made.pods += [pod] * count
+            made.restart = made.restart or service.get("restart")
+    # One copies the binary into a volume for the others; it does not train.
+    made.pods = [pod for pod in made.pods if pod.command.after[:1] != ["install"]]
+    made.total = made.nodes = len(made.pods)
+    return made if made.pods else None
+
+
+def _service(name: str, service: Field) -> Pod:
+    environment = {}
+    variables = service.get("environment")
+    if isinstance(variables.value, list):
+        pairs = [word.partition("=")[::2] for word in variables.words()]
+    else:
+        pairs = [(key, value.text()) for key, value in variables.items()]
+    for key, value in pairs:
+        environment[key] = interpolate(value)
+    entrypoint, command = _words(service.get("entrypoint")), _words(service.get("command"))
+    words = [*entrypoint, *command]
+    found = parse(words, environment)
+    if not found.rankshim and not service.get("entrypoint"):
+        installs = words[:1] == ["install"] and service.get("image").text().rpartition("/")[2].startswith("rankshim")
+        trains = {"NNODES", "NODE_RANK", "RANK"} & set(environment)
+        if trains or installs:
+            found = Command([], words, {}, ENTRYPOINT)
+    place = next((service.get(key) for key in ("entrypoint", "command") if service.get(key)), service)
+    devices = {}
+    for device in service.get("deploy", "resources", "reservations", "devices").entries():
+        count = device.get("count")
+        if "gpu" in device.get("capabilities").words() and count.text().isdigit():
+            devices["nvidia"] = count.number(0, 64)
+        elif device.get("device_ids"):
+            devices["nvidia"] = len(device.get("device_ids").entries())
+    has_devices = bool(devices) or bool(service.get("gpus")) or bool(service.get("deploy", "resources", "reservations", "devices"))
+    return Pod(name, service.get("hostname").text(name), "", environment, found, service, service, place, devices=devices,
+               has_devices=has_devices, bypasses=not found.rankshim,
+               unknown=[(service.get("env_file"), "all variables of this file")] if service.get("env_file") else [])
+
+
+def _words(field: Field) -> list[str]:
+    if isinstance(field.value, list):
+        return [interpolate(word) for word in field.words()]
+    try:
+        return shlex.split(interpolate(field.text()))
+    except ValueError as error:
+        raise field.mistake(str(error)) from None
+
+
+def interpolate(text: str) -> str:
+    def value(found: re.Match[str]) -> str:
+        if found[0] == "$$":
+            return "$"
+        return found["default"] or ""
+
+    return re.sub(r"\$\$|\$\{\w+(?::?[-?+](?P<default>[^{}]*))?\}|\$[A-Za-z_]\w*", value, text)

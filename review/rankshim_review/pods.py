@@ -1,0 +1,265 @@
+"""Pods as a controller makes them of a template: host name, environment, command line, files."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Iterable, Sequence
+
+from .binary import ADDRESS
+from .command import Command, base_name, expand, parse
+from .source import Field
+
+ENTRYPOINT = "the image's ENTRYPOINT"  # which may be rankshim
+COMPLETION_INDEX = "batch.kubernetes.io/job-completion-index"
+# The files in /dev by which rankshim counts the devices of a resource (shim/node/accelerators.cpp).
+DEVICES = (
+    (r"nvidia\.com/(gpu|mig-.*)", "nvidia"),
+    (r"huawei\.com/ascend.*", "davinci"),
+    (r"habana\.ai/gaudi.*", "hl"),
+    (r"cambricon\.com/(mlu|vmlu).*", "cambricon_dev"),
+    (r"mthreads\.com/v?gpu", "mtgpu."),
+)
+MOST_DEVICES = 256  # each is a file
+OTHER_DEVICES = r"(amd\.com/gpu|gpu\.intel\.com/.*|google\.com/tpu|aws\.amazon\.com/neuron.*)"
+
+
+@dataclasses.dataclass
+class Pod:
+    name: str
+    host: str
+    domain: str  # behind the host name; empty where the pod has none
+    environment: dict[str, str]
+    command: Command
+    container: Field
+    spec: Field
+    place: Field  # of the command
+    devices: dict[str, int] = dataclasses.field(default_factory=dict)
+    has_devices: bool = False  # also those of which rankshim sees no file
+    files: dict[str, str] = dataclasses.field(default_factory=dict)
+    bypasses: bool = False  # `command:` without rankshim in it
+    unknown: list[tuple[Field, str]] = dataclasses.field(default_factory=list)  # variables that only the cluster knows
+
+
+@dataclasses.dataclass
+class Workload:
+    """What one document makes: its pods (the first and the last of many), and what surrounds them."""
+
+    kind: str
+    name: str
+    field: Field
+    pods: list[Pod] = dataclasses.field(default_factory=list)
+    total: int = 0  # pods, those that are not shown too
+    nodes: int = 0  # of one job among them; 0: they are no nodes of one job
+    services: set[str] = dataclasses.field(default_factory=set)  # the names that its controller makes: SERVICE, POD.SERVICE
+    restart: Field | None = None  # the restart policy that decides
+    restart_default: str = ""
+    bounded: bool = False  # restarts have a limit
+    notes: list[tuple[Field, str]] = dataclasses.field(default_factory=list)
+
+
+class Cluster:
+    """All documents, for what one says of another."""
+
+    def __init__(self, documents: Sequence[Field]) -> None:
+        self._kinds: dict[str, list[Field]] = {}
+        for document in documents:
+            self._kinds.setdefault(str(document.get("kind").value), []).append(document)
+
+    def named(self, kind: str, name: str, namespace: str | None = None) -> Field | None:
+        for document in self.of_kind(kind):
+            if document.get("metadata", "name").value == name and \
+                    namespace in (None, document.get("metadata", "namespace").text("default")):
+                return document
+        return None
+
+    def of_kind(self, kind: str) -> list[Field]:
+        return self._kinds.get(kind, [])
+
+
+def shown(count: int) -> list[int]:
+    """The indices of which pods are made: the rules are the same for all of them."""
+    return list(range(count)) if count <= 16 else [0, 1, 2, 3, count - 2, count - 1]
+
+
+def by_field(path: str) -> dict[str, str]:
+    """A variable's value by the downward API, for `added`."""
+    return {"fieldPath": path}
+
+
+Added = Iterable["tuple[str, str | dict[str, str]]"]
+
+
+def make_pod(  # what a controller changes, by name
+    cluster: Cluster, template: Field, name: str, *, namespace: str = "default", added: Added = (), first: bool = False,
+    keep: bool = False, hostname: str = "", subdomain: str = "", container: str = "", labels: dict[str, str] | None = None,
+    annotations: dict[str, str] | None = None, files: dict[str, str] | None = None, override: Field | None = None,
+) -> Pod:
+    """`added` are the controller's variables, after those of the template (`first`: before them); theirs count, unless
+    `keep` says that a variable which is there stays. `override` is a TrainJob's trainer."""
+    spec = template.get("spec")
+    box = _container(spec, container)
+    on_host = spec.get("hostNetwork").flag()
+    host = spec.get("hostname").text() or hostname or name
+    domain = spec.get("subdomain").text() or subdomain
+    domain = f"{domain}.{namespace}.svc.cluster.local" if domain else ""
+    if domain and spec.get("setHostnameAsFQDN").flag():
+        host = f"{host}.{domain}"
+    if on_host:  # the machine's name
+        host, domain = spec.get("nodeName").text(f"machine-of-{name}"), ""
+    metadata: dict[str, object] = {
+        "name": name, "namespace": namespace,
+        "labels": {**_texts(template.get("metadata", "labels")), **(labels or {})},
+        "annotations": {**_texts(template.get("metadata", "annotations")), **(annotations or {})},
+    }
+    has = {key: (override.get(key) if override is not None and override.get(key) else box.get(key))
+           for key in ("command", "args")}
+    place = next((field for field in has.values() if field), box)
+    pod = Pod(name, host, domain, {}, Command([]), box, spec, place, files=dict(files or {}))
+    resources = override.get("resourcesPerNode") if override is not None and override.get("resourcesPerNode") else \
+        box.get("resources")
+    _devices(pod, resources)
+    pod.environment = _service_links(cluster, spec, namespace)
+    entries: list[tuple[str, str | dict[str, str] | Field]] = []
+    for source in box.get("envFrom").entries():
+        entries += _env_from(cluster, pod, source, namespace)
+    own = [(entry.get("name").text(), entry) for entry in box.get("env").entries()]
+    if override is not None:
+        own += [(entry.get("name").text(), entry) for entry in override.get("env").entries()]
+    names = {key for key, _ in own}
+    mine = [(key, value) for key, value in added if not (keep and key in names)]
+    if first:
+        taken = {key for key, _ in mine}
+        own = [(key, entry) for key, entry in own if key not in taken]
+        entries += [*mine, *own]
+    else:
+        entries += [*own, *mine]
+    for key, value in entries:
+        _set(cluster, pod, key, value, metadata, resources)
+    _mounted(cluster, pod, namespace)
+    words = [expand(word, pod.environment) for key in ("command", "args") for word in has[key].words()]
+    pod.command = parse(words, pod.environment)
+    if not pod.command.rankshim and not has["command"]:
+        pod.command = Command([], pod.command.before, {}, ENTRYPOINT)
+    pod.bypasses = not pod.command.rankshim
+    return pod
+
+
+def _container(spec: Field, name: str) -> Field:
+    """The one that trains: by the controller's name for it, else the first that starts rankshim, else the first."""
+    found = spec.get("containers").entries()
+    if not found:
+        raise spec.mistake("it has no containers") if spec else spec.mistake("there is no pod template")
+    for box in found:
+        if name and box.get("name").value == name:
+            return box
+    for box in found:
+        if any(base_name(word) == "rankshim" or "rankshim " in word for word in
+               box.get("command").words() + box.get("args").words()):
+            return box
+    return found[0]
+
+
+def _texts(field: Field) -> dict[str, str]:
+    return {key: value.text() for key, value in field.items()}
+
+
+def _devices(pod: Pod, resources: Field) -> None:
+    for part in ("limits", "requests"):
+        for key, value in resources.get(part).items():
+            file = next((file for pattern, file in DEVICES if re.fullmatch(pattern, key.lower())), None)
+            if file and value.number(0, 10**6):
+                pod.devices[file] = max(min(value.number(0, 10**6), MOST_DEVICES), pod.devices.get(file, 0))
+            pod.has_devices = pod.has_devices or re.fullmatch(OTHER_DEVICES, key.lower()) is not None
+    pod.has_devices = pod.has_devices or bool(pod.devices) or bool(pod.spec.get("resourceClaims"))
+
+
+def _service_links(cluster: Cluster, spec: Field, namespace: str) -> dict[str, str]:
+    """Of the Services with an address. Kubernetes documentation, "Service", "Environment variables"."""
+    links: dict[str, str] = {}
+    if spec.get("enableServiceLinks").value is False:
+        return links
+    for service in cluster.of_kind("Service"):
+        ports = service.get("spec", "ports").entries()
+        if service.get("spec", "clusterIP").text() == "None" or not ports or \
+                service.get("metadata", "namespace").text("default") != namespace:
+            continue
+        prefix = service.get("metadata", "name").text().upper().replace("-", "_")
+        port = ports[0].get("port").text()
+        links.update({f"{prefix}_SERVICE_HOST": ADDRESS, f"{prefix}_SERVICE_PORT": port,
+                      f"{prefix}_PORT": f"tcp://{ADDRESS}:{port}"})
+    return links
+
+
+def _env_from(cluster: Cluster, pod: Pod, source: Field, namespace: str) -> list[tuple[str, str | dict[str, str] | Field]]:
+    reference = source.get("configMapRef", "name")
+    found = cluster.named("ConfigMap", reference.text(), namespace) if reference else None
+    if found is None:
+        pod.unknown.append((source, "all variables of this source"))
+        return []
+    prefix = source.get("prefix").text()
+    return [(prefix + key, value.text()) for key, value in found.get("data").items()]
+
+
+def _set(cluster: Cluster, pod: Pod, key: str, value: str | dict[str, str] | Field, metadata: dict[str, object],
+         resources: Field) -> None:
+    if isinstance(value, Field) and value.get("value"):
+        written = value.get("value")
+        if not isinstance(written.value, str):
+            raise written.mistake("the API server takes only a text for a variable; put it into quotation marks")
+        value = written.value
+    if isinstance(value, str):
+        found: str | None = expand(value, pod.environment)
+    else:
+        found = _value_from(cluster, value, metadata, resources, pod)
+    if found is None and isinstance(value, Field):
+        pod.unknown.append((value, key))
+    elif found is not None and "\0" not in found and key and "=" not in key:
+        pod.environment[key] = found
+
+
+def _value_from(cluster: Cluster, value: dict[str, str] | Field, metadata: dict[str, object], resources: Field,
+                pod: Pod) -> str | None:
+    if isinstance(value, dict):
+        return _downward(value["fieldPath"], metadata)
+    source = value.get("valueFrom")
+    if not source:
+        return ""
+    if source.get("fieldRef"):
+        return _downward(source.get("fieldRef", "fieldPath").text(), metadata)
+    if source.get("resourceFieldRef"):
+        kind, _, name = source.get("resourceFieldRef", "resource").text().partition(".")
+        return resources.get(kind, name).text("0")
+    key = source.get("configMapKeyRef")
+    if key:
+        found = cluster.named("ConfigMap", key.get("name").text(), str(metadata["namespace"]))
+        if found is not None and found.get("data", key.get("key").text()):
+            return found.get("data", key.get("key").text()).text()
+        if key.get("optional").flag():
+            return None
+    return None
+
+
+def _downward(path: str, metadata: dict[str, object]) -> str | None:
+    """Kubernetes documentation, "Downward API". What only a node knows is an example's."""
+    known = re.fullmatch(r"metadata\.(labels|annotations)\['(.+)'\]", path)
+    if known:
+        values = metadata[known[1]]
+        return str(values.get(known[2], "")) if isinstance(values, dict) else ""
+    if path in ("metadata.name", "metadata.namespace"):
+        return str(metadata[path.partition(".")[2]])
+    if path.startswith("status.") and path.lower().endswith(("ip", "ips")):
+        return ADDRESS
+    return "example"  # spec.nodeName, spec.serviceAccountName, metadata.uid
+
+
+def _mounted(cluster: Cluster, pod: Pod, namespace: str) -> None:
+    """The files that come from ConfigMaps of these documents: a profile, a configuration."""
+    maps = {volume.get("name").text(): volume.get("configMap", "name").text()
+            for volume in pod.spec.get("volumes").entries() if volume.get("configMap")}
+    for mount in pod.container.get("volumeMounts").entries():
+        found = cluster.named("ConfigMap", maps.get(mount.get("name").text(), ""), namespace)
+        for key, value in (found.get("data").items() if found else []):
+            path, part = mount.get("mountPath").text(), mount.get("subPath").text()
+            if not part or part == key:
+                pod.files[path if part else f"{path}/{key}"] = value.text()

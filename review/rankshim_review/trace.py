@@ -1,0 +1,226 @@
+"""rankshim-review trace: the reports of a job's nodes as a trace that Perfetto opens, or as a page for a browser.
+
+The trace is JSON in Chrome's Trace Event Format (docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU):
+a process for each node, its phases in the first row, its attempts if there were several, and a row for each worker.
+Perfetto does not draw events of one row that overlap (perfetto.dev/docs/faq): none do here, and no two rows have one id.
+
+The nodes' clocks differ. Linked nodes launch when node 0 says "go", and stop when it says "stop" (docs/protocol.md): the
+difference of these moments is that of the clocks, and the way of the message. A node that tells node 0 of its failure
+bounds the difference from the other side, which makes its error known.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from . import page
+from .reports import NOT_A_REPORT, SECOND, KnownNode, Parser, Phase, Report, Worker, clock_time, in_order, read_all
+
+CLOCK_ERROR = 0.1  # of clocks that cannot be aligned; collect's default
+WAITS = ("wait", "meet", "finish")
+
+
+@dataclass(frozen=True)
+class Bar:
+    """A time in a row. `kind` is "wait", "work" (before and after the run), "run" or "told" (by node 0 only)."""
+
+    name: str
+    kind: str
+    begin: int
+    end: int
+    arguments: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Row:
+    name: str
+    end: str  #: how it ended
+    is_cause: bool  #: whether it is what the report names as its root cause
+    bars: Sequence[Bar]
+
+
+@dataclass(frozen=True)
+class Lane:
+    """A node: the row of its phases, and its workers' rows."""
+
+    source: Report | KnownNode
+    rows: Sequence[Row]
+
+
+@dataclass(frozen=True)
+class Mark:
+    """Where and when the job's first failure was, or its first stop."""
+
+    lane: int
+    row: int
+    time: int
+    text: str
+
+
+@dataclass(frozen=True)
+class Timeline:
+    lanes: Sequence[Lane]
+    first: Mark | None
+    begin: int
+    end: int
+
+
+def main(arguments: list[str]) -> int:
+    parser = Parser(prog="rankshim-review trace",
+                    description="Writes the time line of a job to stdout: a trace for ui.perfetto.dev or chrome://tracing, or a page.")
+    parser.add_argument("reports", nargs="+", metavar="REPORT",
+                        help="what rankshim --report has written: node 0's, or one file for each node")
+    parser.add_argument("--html", action="store_true", help="a page that a browser shows, without a network, instead of a trace")
+    options = parser.parse_args(arguments)
+    reports = read_all(options.reports)
+    if reports is None:
+        return NOT_A_REPORT
+    reports, note, offsets = align(reports)
+    failed = in_order(reports, CLOCK_ERROR)
+    timeline = lay_out(reports, failed[0] if failed else None, offsets)
+    print(page.html(timeline, failed, note) if options.html else chrome(timeline))
+    return 0
+
+
+def align(reports: Sequence[Report]) -> tuple[list[Report], str, dict[str, dict[str, float]]]:
+    """The reports by node 0's clock, what to say about that, and each clock's offset and error by the report's path."""
+    hub = next((report for report in reports if report.nodes), None)
+    if len(reports) == 1:
+        return list(reports), "", {}
+    if hub is None:
+        return list(reports), "Each node's times are by its own clock: there is no report of node 0 of linked nodes.", {}
+    aligned, offsets = [], {}
+    for report in reports:
+        go, own = report.phase("meet"), hub.phase("meet")
+        if report is hub or go is None or own is None or report.launched_at is None:
+            aligned.append(report)
+            continue
+        offset = go.end - own.end
+        if report.cause and report.cause.who == "node":  # the order to stop was sent at this moment at the earliest
+            offset = min(offset, report.failed_at - hub.failed_at)
+        offsets[report.path] = {"clock_offset_seconds": offset / SECOND}
+        if hub.cause and hub.cause.who == "node" and hub.cause.node_rank == report.node_rank:  # it failed before node 0 knew
+            rounded = (len(report.phases) + len(hub.phases)) * SECOND // 1000  # each phase, to a millisecond
+            offsets[report.path]["clock_error_seconds"] = (max(0, offset - (report.failed_at - hub.failed_at)) + rounded) / SECOND
+        aligned.append(shift(report, -offset))
+    return aligned, "All times are by node 0's clock: the clocks are aligned by the moment at which the linked nodes launched.", offsets
+
+
+def shift(report: Report, by: int) -> Report:
+    cause = report.cause
+    return replace(
+        report, started=report.started + by, ended=report.ended + by,
+        phases=tuple(Phase(phase.name, phase.begin + by, phase.end + by) for phase in report.phases),
+        workers=tuple(replace(worker, ended=worker.ended + by) for worker in report.workers),
+        past_attempts=tuple(replace(past, started=past.started + by, ended=past.ended + by) for past in report.past_attempts),
+        cause=replace(cause, time=cause.time + by) if cause and cause.time is not None else cause)
+
+
+def lay_out(reports: Sequence[Report], first: Report | None, offsets: dict[str, dict[str, float]]) -> Timeline:
+    """The nodes by their ranks, those that only node 0 knows among them."""
+    lanes = [_lane(report, offsets.get(report.path, {})) for report in reports]
+    there = {report.node_rank for report in reports}
+    hub = next((report for report in reports if report.nodes), None)
+    if hub:
+        lanes += [_told_lane(node, hub) for node in hub.nodes if node.node_rank not in there]
+    lanes.sort(key=lambda lane: (lane.source.node_rank is None, lane.source.node_rank or 0, lane.source.host))
+    return Timeline(lanes, _mark(lanes, first) if first else None,
+                    min(report.started for report in reports), max(report.ended for report in reports))
+
+
+def _lane(report: Report, offset: dict[str, float]) -> Lane:
+    phases = [Bar(phase.name, "wait" if phase.name in WAITS else "run" if phase.name == "run" else "work", phase.begin, phase.end,
+                  {"begin": clock_time(phase.begin), **offset}) for phase in report.phases]
+    run, cause = report.phase("run") or report.phase("launch"), report.cause
+    end = f"ended for node {cause.node_rank}" if cause and cause.who == "node" else report.outcome
+    end += f", exit code {report.exit_code}" if report.exit_code else ""
+    rows = [Row("phases", end, False, phases)]
+    if run and not report.workers:
+        until = report.failed_at if report.outcome == "failed" else run.end
+        rows.append(Row("command", "", cause is not None and cause.who == "program", [Bar("command", "run", run.begin, until)]))
+    if report.past_attempts:
+        rows.append(Row("attempts", "", False, _attempts(report)))
+    for local_rank in sorted({worker.local_rank for worker in report.workers}):
+        workers = [worker for worker in report.workers if worker.local_rank == local_rank]
+        begin = run.begin if run else report.started
+        is_cause = cause is not None and cause.who == "worker" and cause.local_rank == local_rank
+        restarts = 0 if report.past_attempts else report.restarts  # each attempt has its own launcher
+        rows.append(Row(workers[-1].name, workers[-1].how, is_cause, [_worker(workers[-1], begin, restarts)]))
+    return Lane(report, rows)
+
+
+def _attempts(report: Report) -> list[Bar]:
+    """One after the other, from the launch."""
+    bars, end = [], report.started
+    for past in sorted(report.past_attempts, key=lambda past: past.started):
+        bars.append(Bar(f"attempt {past.number}: exit code {past.exit_code}", "run", max(past.started, end), max(past.ended, end),
+                        {"verdict": past.verdict}))
+        end = bars[-1].end
+    begin = max(report.launched_at or end, end)
+    return [*bars, Bar(f"attempt {report.attempt}", "run", begin, report.ended, {"verdict": report.verdict})]
+
+
+def _worker(worker: Worker, begin: int, restarts: int) -> Bar:
+    arguments: dict[str, Any] = {"pid": worker.pid, "rank": worker.rank, "end": worker.how, "ended": clock_time(worker.ended)}
+    if restarts:
+        arguments["restarts"] = f"{restarts}; the report does not say when the last one was"
+    return Bar(f"{worker.name}: {worker.how}" if worker.how else worker.name, "run", min(begin, worker.ended), worker.ended, arguments)
+
+
+def _told_lane(node: KnownNode, hub: Report) -> Lane:
+    """A node without a report here: it launched when node 0 did, and its state is what node 0 was told at last."""
+    cause = hub.cause
+    is_cause = cause is not None and cause.who == "node" and cause.node_rank == node.node_rank
+    end = node.state if not node.exit_code else f"{node.state}, exit code {node.exit_code}"
+    bars = []
+    if hub.launched_at is not None and node.state != "missing":
+        arguments = {"failure": node.failure, "known": "by node 0's report only; the node's own report has its times"}
+        bars.append(Bar(node.failure or node.state, "told", hub.launched_at, hub.failed_at if is_cause else hub.ended, arguments))
+    return Lane(node, [Row("phases", end, is_cause, bars)])
+
+
+def _mark(lanes: Sequence[Lane], first: Report) -> Mark:
+    """In the row of the cause; if the first report was ended for a node that only node 0 knows, on that node."""
+    told = next((number for number, lane in enumerate(lanes) if lane.source is not first and isinstance(lane.source, KnownNode)
+                 and lane.rows[0].is_cause and first.cause and first.cause.who == "node"), None)
+    number = told if told is not None else next(number for number, lane in enumerate(lanes) if lane.source is first)
+    source, rows = lanes[number].source, lanes[number].rows
+    row = next((row for row, each in enumerate(rows) if each.is_cause), 0)
+    state = source.outcome if isinstance(source, Report) else source.state
+    word = f"was {state}" if state in ("stopped", "not started", "asked to stop", "lost") else "failed"
+    who = source.name + (f", {rows[row].name}," if row else "")
+    what = f"{who} {word} first" if row or len(lanes) > 1 else f"{who} {word}"
+    how = ", ".join(filter(None, [rows[row].end if row else "", first.cause.text if first.cause else ""]))
+    return Mark(number, row, first.failed_at, f"{what}: {how}" if how else what)
+
+
+def chrome(timeline: Timeline) -> str:
+    """The trace; its times begin with the first node's start."""
+    events: list[dict[str, Any]] = []
+    thread = 0
+    for process, lane in enumerate(timeline.lanes, 1):
+        events += [_metadata(process, thread + 1, "process_name", name=lane.source.name),
+                   _metadata(process, thread + 1, "process_sort_index", sort_index=process),
+                   _metadata(process, thread + 1, "process_labels", labels=lane.rows[0].end)]
+        for number, row in enumerate(lane.rows):
+            thread += 1
+            events += [_metadata(process, thread, "thread_name", name=row.name),
+                       _metadata(process, thread, "thread_sort_index", sort_index=number)]
+            events += [{"ph": "X", "name": bar.name, "cat": bar.kind, "pid": process, "tid": thread, "ts": bar.begin - timeline.begin,
+                        "dur": bar.end - bar.begin, "args": bar.arguments} for bar in row.bars if bar.end > bar.begin]
+            first = timeline.first
+            if first and (first.lane, first.row) == (process - 1, number):
+                cause = lane.source.cause if isinstance(lane.source, Report) else None
+                arguments = {"time": clock_time(first.time)}
+                if cause:
+                    arguments.update(what=cause.text, traceback="\n".join(cause.traceback))
+                events.append({"ph": "i", "s": "t", "name": first.text, "cat": "failed", "pid": process, "tid": thread,
+                               "ts": first.time - timeline.begin, "args": arguments})
+    return json.dumps({"traceEvents": events, "displayTimeUnit": "ms", "otherData": {"begin": clock_time(timeline.begin)}})
+
+
+def _metadata(process: int, thread: int, what: str, **arguments: Any) -> dict[str, Any]:
+    return {"ph": "M", "name": what, "pid": process, "tid": thread, "args": arguments}

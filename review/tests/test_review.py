@@ -1,0 +1,315 @@
+"""The command: kinds of input, formats, exit codes, and what a hostile file may do."""
+
+import io
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+
+import pytest
+from rankshim_review.command import expand, parse, script
+from rankshim_review.source import documents
+
+HERE = pathlib.Path(__file__).resolve().parent
+CASES = HERE / "cases"
+REPOSITORY = HERE.parents[1]
+
+POD = """apiVersion: v1
+kind: Pod
+metadata: {name: mnist}
+spec:
+  containers:
+    - name: main
+      command: [rankshim, --, train.py]
+"""
+
+
+@pytest.fixture
+def write(tmp_path):
+    def make(text, name="manifest.yaml"):
+        path = tmp_path / name
+        path.write_text(text)
+        return path
+
+    return make
+
+
+def review_text(review, path, *words):
+    code, out, err = review(*words, path)
+    return code, out.replace(f"{path}:", "FILE:"), err
+
+
+def test_the_table_has_a_row_for_each_pod(review):
+    code, out, err = review_text(review, REPOSITORY / "examples/kubeflow-v1/job.yaml")
+    assert (code, err) == (0, "")
+    assert [line.split() for line in out.splitlines()[:5]] == [
+        ["FILE:4:", "PyTorchJob", "mnist,", "3", "pods,", "kubeflow-pytorchjob"],
+        ["pod", "node", "rank", "nnodes", "workers", "master", "port", "launcher"],
+        *(f"{pod} {rank} 3 8 mnist-master-0 23456 torchrun".split()
+          for rank, pod in enumerate(["mnist-master-0", "mnist-worker-0", "mnist-worker-1"])),
+    ]
+
+
+def test_what_differs_is_marked(review, write):
+    """Nodes of one job that are told of different ports; one of them has two more GPUs."""
+    path = write("""services:
+  one: &node
+    entrypoint: [rankshim, --]
+    command: train.py
+    environment: &job {NNODES: "2", NODE_RANK: "0", MASTER_ADDR: one, MASTER_PORT: "1000"}
+  two: {<<: *node, environment: {<<: *job, NODE_RANK: "1", MASTER_PORT: "2000"}}
+""")
+    code, out, _ = review_text(review, path)
+    assert code == 78 and "the pods do not agree on port: 1000, 2000" in out
+    assert re.search(r"^  two .* 2000 \(differs\)", out, re.M)
+
+
+def test_stdin_and_a_list_of_kubectl_are_read(review, monkeypatch):
+    pods = [{
+        "apiVersion": "v1", "kind": "Pod",
+        "metadata": {"name": f"job-worker-{index}", "labels": {"training.kubeflow.org/job-name": "job"},
+                     "ownerReferences": [{"kind": "PyTorchJob", "name": "job"}]},
+        "spec": {"containers": [{"name": "pytorch", "command": ["rankshim", "--", "train.py"], "env": [
+            {"name": name, "value": value} for name, value in {
+                "MASTER_ADDR": "job-master-0", "MASTER_PORT": "23456", "WORLD_SIZE": "2", "RANK": str(index)}.items()]}]},
+        "status": {"phase": "Running"},
+    } for index in range(2)]
+    text = json.dumps({"apiVersion": "v1", "kind": "List", "items": pods})
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
+    code, out, _ = review("--format", "json", "-")
+    (job,) = json.loads(out)["jobs"]
+    assert (code, job["file"], job["kind"], job["name"]) == (0, "stdin", "Pods of", "job")
+    assert [(pod["node_rank"], pod["nnodes"], pod["platform"]) for pod in job["pods"]] == [
+        ("0", "2", "kubeflow-pytorchjob"), ("1", "2", "kubeflow-pytorchjob")]
+
+
+def test_github_shows_a_finding_at_its_line(review):
+    case = CASES / "shm.yaml"
+    code, out, _ = review("--format", "github", case)
+    assert code == 0
+    assert re.fullmatch(rf"::warning file={case},line=11,title=rankshim-review::/dev/shm has 64 MiB.*\n", out)
+
+
+def test_a_file_without_a_job_is_no_failure(review, write):
+    code, out, err = review(write("apiVersion: v1\nkind: ConfigMap\ndata: {}\n"))
+    assert (code, out) == (0, "") and err.startswith("rankshim-review: nothing to review")
+
+
+@pytest.mark.parametrize("words", [[], ["--format", "xml", "a"], ["--no-such-option", "a"], ["/no/such/file"]])
+def test_wrong_usage_is_64_in_one_line(review, words):
+    code, out, err = review(*words)
+    assert (code, out) == (64, "")
+    assert re.fullmatch(r"rankshim-review: error: .+\n", err)
+
+
+def test_a_binary_that_is_none_is_71(review):
+    code, _, err = review("--rankshim", "/bin/true", CASES / "shm.yaml")
+    assert (code, err.count("\n")) == (71, 1)
+
+
+@pytest.mark.parametrize("words", [["trace"], ["collect"]])
+def test_the_other_subcommands_are_named_in_the_help(review, words):
+    assert f"rankshim-review {words[0]}" in review("--help")[1]
+
+
+def test_the_containers_own_options_count(review, write):
+    path = write(POD.replace("[rankshim, --,", "[rankshim, --nnodes, '3', --node-rank=1, --master-addr, $(WHERE), --,")
+                 + "      env: [{name: WHERE, value: node-0}]\n")
+    _, out, _ = review("--format", "json", path)
+    (pod,) = json.loads(out)["jobs"][0]["pods"]
+    assert (pod["nnodes"], pod["node_rank"], pod["master"]) == ("3", "1", "node-0")
+
+
+def test_a_configuration_and_a_profile_come_from_config_maps(review, write):
+    path = write(POD + """      volumeMounts: [{name: c, mountPath: /etc/rankshim.toml, subPath: rankshim.toml}]
+  volumes: [{name: c, configMap: {name: rankshim}}]
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: rankshim}
+data: {rankshim.toml: "nnodes = 2\\nnode-rank = 1\\nmaster-addr = 'a'\\n"}
+""")
+    _, out, _ = review("--format", "json", path)
+    (pod,) = json.loads(out)["jobs"][0]["pods"]
+    assert (pod["nnodes"], pod["node_rank"], pod["master"]) == ("2", "1", "a")
+
+
+def test_a_service_named_master_does_not_hide_the_port(review, write):
+    """Its service link is MASTER_PORT=tcp://…, which the binary warns of."""
+    path = write(POD + "      env: [{name: NNODES, value: '2'}, {name: NODE_RANK, value: '1'}, {name: MASTER_ADDR, value: master}]\n"
+                 "---\napiVersion: v1\nkind: Service\nmetadata: {name: master}\nspec: {ports: [{port: 80}]}\n")
+    _, out, _ = review("--format", "json", path)
+    assert any("service link" in finding["text"] for finding in json.loads(out)["findings"])
+
+
+SHELL = {
+    "exec rankshim -- train.py": (["--", "train.py"], {}),
+    "pip install -r a.txt && rankshim --grace 5s train.py; echo done": (["--grace", "5s", "train.py"], {}),
+    "export NNODES=3 # nodes\nNODE_RANK=1 rankshim -- train.py": (["--", "train.py"], {"NNODES": "3", "NODE_RANK": "1"}),
+    "srun --container-image=a#b --bind /opt/rankshim \\\n  /opt/rankshim/rankshim -- rankshim": (["--", "rankshim"], {}),
+    "rankshim --nnodes $N -- train.py": (["--nnodes", "4", "--", "train.py"], {}),
+}
+
+
+@pytest.mark.parametrize("text", SHELL)
+def test_rankshim_is_found_in_a_shells_command(text):
+    found = parse(["bash", "-ec", text], {"N": "4"})
+    assert (found.after, found.environment) == SHELL[text]
+
+
+def test_a_shell_script_without_rankshim_gives_its_last_command():
+    assert script("cd /work\ntorchrun train.py\n", {}).before == ["torchrun", "train.py"]
+
+
+def test_variables_are_expanded_as_kubernetes_does():
+    assert expand("$(A) $(B) $$(A) $A", {"A": "1"}) == "1 $(B) $(A) $A"
+
+
+def chain(form, links):
+    lines = ["a0: &a0 {k: v}"]
+    return "\n".join(lines + [form % (at, at, *[at - 1] * 9) for at in range(1, links)]) + "\n"
+
+
+HOSTILE = {
+    "deep": ("[" * 5000, "nested more than 100 deep"),
+    "deep-block": ("\n".join("  " * at + "a:" for at in range(200)), "nested more than 100 deep"),
+    "merges": (chain("a%d: &a%d {<<: [*a%d, *a%d, *a%d, *a%d, *a%d, *a%d, *a%d, *a%d, *a%d]}", 12), "copies more than"),
+    "itself": ("a: &a [*a]\nkind: Pod\napiVersion: v1\nspec: *a\n", "a mapping is expected"),
+    "replicas": ("apiVersion: apps/v1\nkind: StatefulSet\nspec: {replicas: 99999999999}\n", "more than 10000 is not read"),
+    "digits": (f"a: {'9' * 5000}\n", "no YAML that can be read"),
+    "negative": ("apiVersion: apps/v1\nkind: StatefulSet\nspec: {replicas: -1}\n", "a whole number is expected"),
+    "list-for-mapping": ("apiVersion: batch/v1\nkind: Job\nspec: [1]\n", "spec is [1]: a mapping is expected"),
+    "text-for-list": ("apiVersion: v1\nkind: Pod\nspec: {containers: many}\n", "spec.containers is 'many': a list is expected"),
+    "number-for-name": ("apiVersion: v1\nkind: Pod\nspec: {containers: [{command: [{a: b}]}]}\n", "a text is expected"),
+    "no-containers": ("apiVersion: batch/v1\nkind: Job\nmetadata: {name: x}\nspec: {template: {spec: {}}}\n", "no containers"),
+    "control": ("a: \x01\n", "no YAML"),
+    "template": ("a: 1\n{{- if .Values.x }}\n", "helm template"),
+    "latin": ("a: [\n", "no YAML"),
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_hostile_or_broken_file_is_one_line_with_its_place(name, review, write):
+    text, said = HOSTILE[name]
+    path = write(text)
+    code, out, err = review_text(review, path)
+    lines = [line for line in out.splitlines() if "error: " in line]
+    if name == "digits" and code == 0:  # a Python without that limit reads it
+        return
+    assert code == 78 and len(lines) == 1 and re.match(r"FILE:\d+: error: ", lines[0]), out
+    assert said in lines[0] and "Traceback" not in out + err
+
+
+def test_aliases_cost_nothing():
+    """A billion of laughs: the list is shared, and nothing counts its ends."""
+    text = "a0: &a0 [lol]\n" + "".join(f"a{at}: &a{at} [{', '.join([f'*a{at - 1}'] * 9)}]\n" for at in range(1, 30))
+    (document,) = documents("bomb", text)
+    assert set(document.value) == {f"a{at}" for at in range(30)}
+
+
+def test_a_documents_mistake_does_not_hide_the_others(review, write):
+    path = write(POD + "---\napiVersion: apps/v1\nkind: StatefulSet\nspec: {replicas: many}\n")
+    code, out, _ = review("--format", "json", path)
+    assert code == 78 and len(json.loads(out)["jobs"]) == 1
+
+
+def test_thousands_of_pods_are_looked_at_by_their_first_and_last(review, write):
+    path = write("""apiVersion: kubeflow.org/v1
+kind: PyTorchJob
+metadata: {name: big}
+spec:
+  pytorchReplicaSpecs:
+    Master: &pods {template: {spec: {containers: [{name: pytorch, command: [rankshim, --, train.py]}]}}}
+    Worker: {<<: *pods, replicas: 9999}
+""")
+    _, out, _ = review("--format", "json", path)
+    (job,) = json.loads(out)["jobs"]
+    assert job["pods_in_all"] == 10000 and [pod["node_rank"] for pod in job["pods"]] == ["0", "1", "2", "3", "4", "9998", "9999"]
+
+
+def test_more_pods_than_are_looked_at_are_an_error_and_not_hours(review, write):
+    many = "".join(f"---\napiVersion: v1\nkind: Pod\nmetadata: {{name: p{at}, labels: {{job-name: j}}}}\n"
+                   "spec: {containers: [{command: [rankshim, --, a]}]}\n" for at in range(1001))
+    code, out, _ = review("--format", "json", write(many))
+    (finding,) = json.loads(out)["findings"]
+    assert code == 78 and "more than 1000 pods" in finding["text"]
+
+
+def test_names_cannot_draw_on_the_terminal_or_leave_the_pods_root(review, write, tmp_path):
+    path = write('''apiVersion: v1
+kind: Pod
+metadata: {name: "a\\e[2Jb"}
+spec:
+  containers:
+    - command: [rankshim, --, train.py]
+      volumeMounts: [{name: c, mountPath: /../../../../..TMP/out}]
+  volumes: [{name: c, configMap: {name: c}}]
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: c}
+data: {"../escaped": text}
+'''.replace("TMP", str(tmp_path)))
+    _, out, err = review(path)
+    assert "\x1b" not in out + err and "\\x1b[2J" in out
+    assert not list(tmp_path.rglob("*escaped"))
+
+
+def test_the_module_is_a_command(rankshim, binary):
+    done = subprocess.run([sys.executable, "-m", "rankshim_review", "--rankshim", rankshim, CASES / "alone.yaml"],
+                          cwd=HERE.parent, capture_output=True, text=True)
+    assert done.returncode == 78 and "would train alone" in done.stdout and done.stderr == ""
+
+
+@pytest.fixture
+def without_namespaces(rankshim, binary):
+    """Runs rankshim-review as in a container without CAP_SYS_ADMIN, whose user may have no user namespace."""
+    if os.geteuid() != 0:
+        pytest.skip("needs root to take namespaces away")
+    limited = 'echo 0 >/proc/sys/user/max_user_namespaces && exec setpriv --bounding-set=-sys_admin,-sys_chroot "$@"'
+
+    def start(*files):
+        done = subprocess.run(["unshare", "--user", "--map-root-user", "sh", "-c", limited, "sh", sys.executable, "-m", "rankshim_review",
+                               "--rankshim", rankshim, "--format", "json", *files], cwd=HERE.parent, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout), done.stdout
+
+    return start
+
+
+def test_a_machine_without_namespaces_says_what_it_cannot_review(without_namespaces):
+    examples = ("kubeflow-v1/job.yaml", "indexed-job/job.yaml", "leaderworkerset/lws.yaml")
+    document, _ = without_namespaces(*(REPOSITORY / "examples" / name for name in examples))
+    kubeflow, indexed, leaders = document["jobs"]
+    assert [pod["node_rank"] for pod in kubeflow["pods"]] == ["0", "1", "2"]
+    assert {(pod["nnodes"], pod["workers"]) for pod in leaders["pods"]} == {("3", "8")}
+    assert [pod["node_rank"] for pod in indexed["pods"]] == ["not known"] * 3
+    (unseen,) = [each for each in document["findings"] if each["check"] == "unseen"]
+    assert "command:" in pathlib.Path(unseen["file"]).read_text().splitlines()[unseen["line"] - 1]
+
+
+@pytest.mark.parametrize("names", [
+    "PBS_JOBID: '1', PBS_NODEFILE: SECRET", "RANKSHIM_CONFIG: SECRET", "RANKSHIM_PROFILE: SECRET",
+    "RANK_TABLE_FILE: SECRET, RANK_ID: '0', RANK_SIZE: '2'",
+])
+def test_a_manifest_cannot_have_a_file_of_the_machine_shown(names, without_namespaces, write, tmp_path):
+    (tmp_path / "secret").write_text("hunter2\nhunter3\n")
+    path = write("services: {a: {entrypoint: [rankshim, --], command: [train.py], environment: {NAMES}}}\n"
+                 .replace("NAMES", names.replace("SECRET", str(tmp_path / "secret"))))
+    assert "hunter" not in without_namespaces(path)[1]
+
+
+def test_a_probe_can_start_nothing(review, without_namespaces, write, tmp_path):
+    path = write(POD + "      livenessProbe: {exec: {command: [sh, -c, rankshim status, rankshim, --, /bin/touch, "
+                 f"{tmp_path / 'made'}]}}}}\n")
+    review(path)
+    without_namespaces(path)
+    assert not (tmp_path / "made").exists()
+
+
+def test_a_reader_that_has_gone_is_no_traceback(rankshim, binary):
+    done = subprocess.run(["sh", "-c", f"{sys.executable} -m rankshim_review --rankshim {rankshim} {CASES / 'alone.yaml'} >/dev/full"],
+                          cwd=HERE.parent, capture_output=True, text=True)
+    assert done.returncode == 71 and "Traceback" not in done.stderr

@@ -1,0 +1,77 @@
+#include "run/attempts.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/duration.h"
+
+namespace rankshim {
+
+using link::Stop;
+
+Attempts::Attempts(const Settings& settings, const Job& job)
+    : limit_(*settings.get<RestartLimit>(Option::job_restarts)),
+      of_the_job_(allowed()),
+      permanent_(*settings.get<Ends>(Option::permanent)) {
+  if (!of_the_job_ && job.choice.launcher == LauncherKind::native) limit_.most = job.topology.max_restarts();
+}
+
+void Attempts::begin(unsigned number, Time now) {
+  number_ = number;
+  began_ = now;
+}
+
+void Attempts::decide(Stop& stop, Time now) {
+  if (stop.why == Stop::Why::drained || !allowed()) return;
+  stop.note = why_not(stop, now);
+  const link::Failure& failure = stop.culprit;
+  quick_.reset();
+  if (failure.cause == "exception" && now - began_ < std::chrono::minutes(1))
+    quick_ = Quick{failure.rank, failure.text};
+  stop.again = stop.note.empty();
+  if (stop.again) restarts_.push_back(now);
+}
+
+std::string Attempts::why_not(const Stop& stop, Time now) const {
+  const auto& [rank, cause, code, text, age, node, host] = stop.culprit;
+  const auto recent = std::ranges::count_if(
+      restarts_, [&](Time restart) { return !limit_.within || now - restart < *limit_.within; });
+  const auto used = limit_.within ? static_cast<unsigned>(recent) : number_;
+  if (!of_the_job_) return used < limit_.most ? "" : "all restarts are used (--max-restarts)";
+  if (permanent_.contains(cause, code))
+    return fmt::format("an end by {} is not tried again (--permanent)",
+                       permanent_.contains("", code) ? "code " + std::to_string(code) : cause);
+  if (quick_ && cause == "exception" && quick_->rank == rank && quick_->text == text &&
+      now - began_ < std::chrono::minutes(1))
+    return "it has failed in the same way twice in a row, each time within a minute of its start";
+  if (used < limit_.most) return "";
+  return fmt::format("{} of {} restarts{} are used (--job-restarts)", used, limit_.most,
+                     limit_.within ? " within " + format_time(*limit_.within) : "");
+}
+
+std::string Attempts::progress() const {
+  if (limit_.within)
+    return fmt::format("restart {} (at most {} within {})", number_, limit_.most,
+                       format_time(*limit_.within));
+  return fmt::format("restart {} of {}", number_, limit_.most);
+}
+
+Stop stop_of(const Verdict& verdict) {
+  Stop stop{.culprit = {.cause = "exit", .code = verdict.code, .text = verdict.sentence}};
+  if (verdict.cause == Cause::stopped) stop.why = Stop::Why::drained;
+  if (!verdict.root) return stop;
+  const RootCause& root = *verdict.root;
+  stop.culprit.rank = root.rank;
+  if (root.out_of_memory) {
+    stop.culprit.cause = "oom";
+  } else if (root.error != nullptr) {
+    stop.culprit.cause = "exception";
+    stop.culprit.text = root.error->message;
+  } else if (root.signal) {
+    stop.culprit.cause = "signal";
+  }
+  return stop;
+}
+
+}  // namespace rankshim

@@ -1,0 +1,61 @@
+#pragma once
+
+#include <chrono>
+#include <deque>
+#include <optional>
+#include <string>
+
+#include "link/message.h"
+#include "plan/launch.h"
+#include "report/verdict.h"
+#include "settings/option_value.h"
+#include "settings/settings.h"
+
+namespace rankshim {
+
+/// The attempts of a job that is started again in place: which one this is, and which failures are followed
+/// by another. By --job-restarts for the whole job; on a lone node also by --max-restarts of the native
+/// launcher, which restarts after every failure. Pure: times come in.
+class Attempts {
+ public:
+  using Time = std::chrono::steady_clock::time_point;
+
+  Attempts(const Settings& settings, const Job& job);
+
+  /// Whether any failure is followed by another attempt.
+  [[nodiscard]] bool allowed() const { return limit_.most != 0; }
+  /// Whether --job-restarts allows it: all nodes have to be linked.
+  [[nodiscard]] bool of_the_job() const { return of_the_job_; }
+  /// This attempt's number, from 0.
+  [[nodiscard]] unsigned number() const { return number_; }
+
+  /// The command is about to be started. `number` is node 0's: this container may be newer than the job.
+  void begin(unsigned number, Time now);
+  /// Decides whether the job is started again after this stop: sets its `again`, or its `note`.
+  void decide(link::Stop& stop, Time now);
+  /// The job is started again.
+  void next() { ++number_; }
+
+  /// "restart 2 of 3", for the attempt to come.
+  [[nodiscard]] std::string progress() const;
+
+ private:
+  [[nodiscard]] std::string why_not(const link::Stop& stop, Time now) const;
+
+  RestartLimit limit_;
+  bool of_the_job_ = false;
+  Ends permanent_;
+  unsigned number_ = 0;
+  Time began_;
+  std::deque<Time> restarts_;  ///< as this node decided them
+  struct Quick {               ///< an exception within a minute of an attempt's start
+    std::optional<unsigned> rank;
+    std::string text;
+  };
+  std::optional<Quick> quick_;
+};
+
+/// What ended a node that is the whole job, as if node 0 had told it.
+link::Stop stop_of(const Verdict& verdict);
+
+}  // namespace rankshim

@@ -1,0 +1,121 @@
+#include "run/attempts.h"
+
+#include <catch2/catch.hpp>
+
+#include "node/fake_node.h"
+#include "settings/settings.h"
+
+namespace rankshim {
+namespace {
+
+using std::chrono::seconds;
+
+const Attempts::Time start{};
+
+Attempts attempts(std::vector<std::string> words, LauncherKind launcher = LauncherKind::none) {
+  const FakeNode node({});
+  Job job;
+  job.topology.part = LoneNode{.max_restarts = 2};
+  job.choice.launcher = launcher;
+  words.insert(words.end(), {"--", "train.py"});
+  const auto read = read_settings(words, node);
+  return {std::get<Invocation>(read).settings, job};
+}
+
+link::Stop failure(std::string cause, int code, std::string text = "boom", unsigned rank = 3) {
+  return {.culprit = {.rank = rank, .cause = std::move(cause), .code = code, .text = std::move(text)}};
+}
+
+TEST_CASE("a failure is followed by another attempt until the restarts are used") {
+  Attempts job = attempts({"--job-restarts=2"});
+  for (unsigned number = 0; number < 3; ++number) {
+    job.begin(number, start);
+    link::Stop stop = failure("exit", 3);
+    job.decide(stop, start + seconds(number));
+    CHECK(stop.again == (number < 2));
+    CHECK(stop.note == (number < 2 ? "" : "2 of 2 restarts are used (--job-restarts)"));
+    if (stop.again) job.next();
+  }
+}
+
+TEST_CASE("with a time, only the restarts within it count") {
+  Attempts job = attempts({"--job-restarts=1/1h"});
+  const auto again = [&](seconds at) {
+    link::Stop stop = failure("signal", 137);
+    job.decide(stop, start + at);
+    return stop.again;
+  };
+  CHECK(again(seconds(0)));
+  CHECK_FALSE(again(seconds(3599)));
+  CHECK(again(seconds(3601)));
+}
+
+TEST_CASE("what is permanent is not tried again, by its code or its cause") {
+  struct Row {
+    std::vector<std::string> words;
+    link::Stop stop;
+    bool again;
+  };
+  const auto row = GENERATE(values<Row>({
+      {{}, failure("exit", 1), true},
+      {{}, failure("exit", 2), false},
+      {{}, failure("exit", 78), false},
+      {{}, failure("oom", 137), true},
+      {{"--permanent=oom,3-5"}, failure("oom", 137), false},
+      {{"--permanent=oom,3-5"}, failure("exit", 4), false},
+      {{"--permanent=oom,3-5"}, failure("exit", 2), true},
+  }));
+  std::vector<std::string> words = row.words;
+  words.emplace_back("--job-restarts=9");
+  Attempts job = attempts(words);
+  link::Stop stop = row.stop;
+  job.decide(stop, start);
+  CHECK(stop.again == row.again);
+  CHECK(stop.note.empty() == row.again);
+}
+
+TEST_CASE("the same exception of the same rank twice in a row, soon after the start, is permanent") {
+  struct Row {
+    link::Stop second;
+    seconds after;
+    bool again;
+  };
+  const auto row = GENERATE(values<Row>({
+      {failure("exception", 1), seconds(59), false},
+      {failure("exception", 1), seconds(61), true},
+      {failure("exception", 1, "another"), seconds(1), true},
+      {failure("exception", 1, "boom", 4), seconds(1), true},
+      {failure("exit", 1), seconds(1), true},
+  }));
+  Attempts job = attempts({"--job-restarts=9"});
+  link::Stop first = failure("exception", 1);
+  job.decide(first, start + seconds(1));
+  REQUIRE(first.again);
+  job.next();
+  job.begin(1, start + seconds(10));
+  link::Stop second = row.second;
+  job.decide(second, start + seconds(10) + row.after);
+  CHECK(second.again == row.again);
+}
+
+TEST_CASE("a stop from outside is never followed by another attempt, and needs no reason") {
+  Attempts job = attempts({"--job-restarts=9"});
+  link::Stop stop = failure("stopped", 143);
+  stop.why = link::Stop::Why::drained;
+  job.decide(stop, start);
+  CHECK_FALSE(stop.again);
+  CHECK(stop.note.empty());
+}
+
+TEST_CASE("--max-restarts counts for the native launcher alone, and nothing is permanent then") {
+  CHECK_FALSE(attempts({}, LauncherKind::torchrun).allowed());
+  Attempts job = attempts({}, LauncherKind::native);
+  CHECK(job.allowed());
+  CHECK_FALSE(job.of_the_job());
+  link::Stop stop = failure("exit", 2);
+  job.decide(stop, start);
+  CHECK(stop.again);
+}
+
+}  // namespace
+}  // namespace rankshim
