@@ -337,6 +337,7 @@ void Peer::lose() {
                   .node = 0,
                   .host = welcome_->host},
       .why = Stop::Why::lost};
+  if (!failures_.empty()) stop_ = Stop{.culprit = failures_.front()};  // the first that this node knows of
   if (options_.rules.decide) options_.rules.decide(*stop_);
   tell_stop();
   changed_.signal();
@@ -370,10 +371,10 @@ void Peer::tell_stop() const {
 asio::awaitable<JobEnd> Peer::part(int code) {
   const auto self = shared_from_this();
   say(Done{code});
-  // A node that failed waits for node 0's word whether the job is started again.
-  const Time word = code == 0 || options_.rules.gathers ? Time::max()
-                    : options_.rules.decide             ? now() + options_.rules.relink
-                                                        : now();
+  // A node that failed waits for node 0's word: whether the job is started again, or how the others' check
+  // ended. If the network has failed too, that is known after the link's own timeouts.
+  const bool asks = options_.rules.gathers || (options_.rules.decide && !failures_.empty());
+  const Time word = code == 0 || asks ? Time::max() : now();
   while (!is_over() && now() < word) co_await changed_.wait(word);
   done_badly_ = true;
   if (stop_ && stop_->again)  // node 0 closes the connection when all that it started has ended, too

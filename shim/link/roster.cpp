@@ -96,6 +96,9 @@ std::optional<Roster::Fault> Roster::fault_of(const Hello& hello, const std::str
   if (hello.port != own.port) return differs("master port", hello.port, own.port, "RANKSHIM_MASTER_PORT");
   if (hello.launcher != own.launcher)
     return differs("launcher", shown(hello.launcher), shown(own.launcher), "RANKSHIM_LAUNCHER");
+  if (hello.job_restarts != own.job_restarts)
+    return differs("job_restarts", shown(hello.job_restarts), shown(own.job_restarts),
+                   "RANKSHIM_JOB_RESTARTS");
   if (rules_.equal_workers && hello.workers != own.workers)
     return differs("workers per node", hello.workers, own.workers, "RANKSHIM_NPROC_PER_NODE");
   return std::nullopt;

@@ -171,7 +171,7 @@ void TerminationLog::provisional(std::string_view line) {
 }
 
 void TerminationLog::finish(std::string_view text) {
-  if (text.empty() && provisional_.empty()) return;
+  if (std::exchange(provisional_, {}).empty() && text.empty()) return;
   write(text);
 }
 

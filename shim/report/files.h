@@ -33,7 +33,7 @@ class TerminationLog {
   /// Writes a line that remains if rankshim is killed before the end.
   void provisional(std::string_view line);
 
-  /// Writes the final text; on success that is empty, which removes a provisional line.
+  /// Writes the final text; on success that is empty, which removes a provisional line. Others may follow.
   void finish(std::string_view text);
 
  private:

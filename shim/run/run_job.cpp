@@ -132,9 +132,13 @@ bool is_tried_again(Attempts& attempts, const WholeJob* whole, Verdict& verdict,
   }
   if (stop && attempts.of_the_job() && !stop->note.empty())
     verdict.sentence += "; it is not started again: " + stop->note;
-  const bool stopped = ending.stop_signal && ending.stopped_because.empty();
-  return stop && stop->again && !stopped && !ending.signal_after_order && !ending.late_signal &&
-         verdict.cause != Cause::stopped && ending.left_behind.empty();
+  if (!stop || !stop->again) return false;
+  const bool stopped = (ending.stop_signal && ending.stopped_because.empty()) || ending.signal_after_order ||
+                       ending.late_signal || verdict.cause == Cause::stopped;
+  if (stopped) verdict.sentence += "; it is not started again: this node was asked to stop";
+  else if (!ending.left_behind.empty())
+    verdict.sentence += "; it is not started again: not even KILL has ended all of its processes";
+  return !stopped && ending.left_behind.empty();
 }
 
 /// Waits until no process of this container holds an accelerator any more: its memory is free only then. The
@@ -192,7 +196,7 @@ awaitable<std::optional<int>> run_attempt(const Run& run, const Job& job, Attemp
   supervise::Orders orders;
   policy.orders = &orders;
   if (membership.whole) membership.whole->begin(orders);
-  run.monitor.begin_attempt(all.attempts.number(), launcher.get());
+  run.monitor.begin_attempt(all.attempts.number(), !all.attempts.allowed(), launcher.get());
   CommandEnd end;
   std::optional<int> code;  // of the command, once it has ended: it is true whatever fails after that
   try {
@@ -250,7 +254,13 @@ awaitable<int> run_stages(const Run& run, const std::vector<std::string>& argume
   Attempted all{.arguments = arguments, .torch = torch, .attempts = attempts, .log_folder = {}};
   for (;;) {
     auto joined = co_await join_job(run, job, attempts);
-    if (const auto* end = std::get_if<Verdict>(&joined)) co_return co_await conclude(run, *end, &job);
+    if (auto* end = std::get_if<Verdict>(&joined)) {
+      if (const auto& past = run.monitor.past_attempts(); !past.empty())
+        end->sentence += fmt::format("{}; this was {}, after an end: {}",
+                                     end->cause == Cause::stopped ? " again" : "", attempts.progress(),
+                                     past.back().sentence);
+      co_return co_await conclude(run, *end, &job);
+    }
     if (run.only_wait) {
       run.monitor.termination_log().finish({});
       co_return exit_code::ok;

@@ -37,6 +37,7 @@ link::Options plan_link(const Run& run, const Job& job, const StaticNode& node,
   options.self.run = job.topology.facts.text(Fact::run_id);
   options.self.attempt = job.topology.facts.text(Fact::attempt);
   options.self.restarts = attempts.number();
+  if (attempts.of_the_job()) options.self.job_restarts = run.settings.text(Option::job_restarts);
   options.self.rank = node.rank;
   options.self.nnodes = node.nodes;
   options.self.workers = node.workers;
@@ -181,28 +182,35 @@ awaitable<void> WholeJob::finish(const Run& run, Verdict& verdict, const supervi
   verdict.sentence = link::with_node_names(verdict.sentence, link_->nodes());
   if (verdict.code == 0 && !stop_) run.monitor.enter("finish", "the other nodes' ends");
   const auto end = co_await (link_->finish(verdict.code) || run.signals.next_ending());
-  if (const auto* signal = std::get_if<supervise::Received>(&end)) {
-    if (verdict.code != 0 || stop_) co_return;
+  const auto* job = std::get_if<link::JobEnd>(&end);
+  if (job != nullptr && job->stop && !stop_) stop_ = job->stop;
+  const bool has_own_stop =
+      ending.signal_after_order || (ending.stop_signal && ending.stopped_because.empty());
+  const bool is_for_another = stop_ && stop_->culprit.node != node_rank_ && !has_own_stop;
+  const std::string reason =
+      is_for_another ? stop_->sentence() + "; this node was ended for it: " : std::string();
+  if (const auto* signal = std::get_if<supervise::Received>(&end);
+      signal != nullptr && (stop_ ? is_for_another && stop_->again : verdict.code == 0)) {
     run.signals.drop();
     verdict.code = exit_code::signal_base + signal->number;
     verdict.cause = Cause::stopped;
-    verdict.sentence +=
-        fmt::format("; {} came while it waited for the other nodes", supervise::signal_name(signal->number));
+    verdict.failed = false;
+    verdict.root.reset();
+    verdict.sentence = fmt::format("{}{}; {} came while it waited for the other nodes", reason,
+                                   verdict.sentence, supervise::signal_name(signal->number));
     co_return;
   }
-  const auto& job = std::get<link::JobEnd>(end);
-  if (job.stop && !stop_) stop_ = job.stop;
-  const bool has_own_stop =
-      ending.signal_after_order || (ending.stop_signal && ending.stopped_because.empty());
-  if (stop_ && gathers_ && verdict.code != 0 && !has_own_stop) verdict.sentence = stop_->sentence();
-  if (!stop_ || stop_->culprit.node == node_rank_ || has_own_stop || (gathers_ && verdict.code != 0))
+  if (stop_ && gathers_ && verdict.code != 0 && !has_own_stop) {
+    verdict.sentence = stop_->sentence();
     co_return;
+  }
+  if (!is_for_another) co_return;
   verdict.code = exit_code::peer;
   verdict.cause = Cause::peer;
   verdict.failed = true;
   verdict.root.reset();
   verdict.ended_for = stop_;
-  verdict.sentence = stop_->sentence() + "; this node was ended for it: " + verdict.sentence;
+  verdict.sentence = reason + verdict.sentence;
 }
 
 }  // namespace rankshim
