@@ -14,6 +14,7 @@
 #include "base/text.h"
 #include "link/store.h"
 #include "wait/port.h"
+#include "wait/schedule.h"
 
 namespace rankshim::link {
 
@@ -201,12 +202,17 @@ asio::awaitable<std::optional<Met>> Peer::seek(Time deadline) {
   master.until = Until::name;
   const milliseconds between = options_.timing.retry + milliseconds(options_.self.nnodes / 4);
   unsigned silent = 0, closed = 0;
+  const auto between_look_ups =
+      wait::Schedule(options_.dns.timing, options_.self.nnodes).between_checks(options_.timing.look_up);
   std::vector<ip::address> addresses;
-  Time looked_up;
+  for (const std::string& address : std::exchange(options_.addresses, {}))
+    addresses.push_back(ip::make_address(address));
+  Time looked_up = now();
   while (now() < deadline) {
-    if (addresses.empty() || now() - looked_up > options_.timing.look_up) {
+    if (addresses.empty() || now() - looked_up > between_look_ups) {
       wait::Limits limits = options_.dns;
       limits.timeout = std::chrono::ceil<milliseconds>(deadline - now());
+      limits.nodes = options_.self.nnodes;
       const wait::Result found = co_await wait::wait_for(master, limits);
       if (const auto* unreachable = std::get_if<wait::Unreachable>(&found))
         co_return TimedOut{unreachable->what};

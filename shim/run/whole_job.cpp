@@ -28,7 +28,8 @@ std::string launcher_of(const Job& job) {
 }
 
 link::Options plan_link(const Run& run, const Job& job, const StaticNode& node,
-                        const std::optional<link::Key>& token, Attempts& attempts) {
+                        const std::optional<link::Key>& token, Attempts& attempts,
+                        std::vector<std::string> addresses) {
   const Environment& environment = run.node.environment();
   const auto variable = [&](std::string_view name) {
     return std::string(environment.get(name).value_or(""));
@@ -48,6 +49,7 @@ link::Options plan_link(const Run& run, const Job& job, const StaticNode& node,
   options.self.version = RANKSHIM_VERSION;
   options.master.host = node.master->host;
   options.master.port = node.master->port;
+  options.addresses = std::move(addresses);
   options.token = token;
   options.timeout = *run.settings.time(Option::link_timeout);
   options.rules.equal_workers = job.choice.by_torchrun();
@@ -78,7 +80,8 @@ bool is_linked(const Run& run, const Job& job, const Attempts& attempts) {
 
 /// Meets the other nodes: returns the link, null if the job goes on without one, or how the run ends here.
 awaitable<std::variant<std::unique_ptr<WholeJob>, Verdict>> meet_nodes(const Run& run, Job& job,
-                                                                       Attempts& attempts) {
+                                                                       Attempts& attempts,
+                                                                       std::vector<std::string> addresses) {
   using namespace boost::asio::experimental::awaitable_operators;
   std::optional<link::Key> token;
   if (const std::string file(run.settings.text(Option::job_token_file)); !file.empty()) {
@@ -91,7 +94,7 @@ awaitable<std::variant<std::unique_ptr<WholeJob>, Verdict>> meet_nodes(const Run
   StaticNode& node = std::get<StaticNode>(job.topology.part);
   std::shared_ptr<link::Link> link;
   try {
-    link = link::Link::make(run.io, plan_link(run, job, node, token, attempts));
+    link = link::Link::make(run.io, plan_link(run, job, node, token, attempts, std::move(addresses)));
   } catch (const boost::system::system_error& error) {
     log::warn("the job goes on without a link between its nodes: {}", loop::reason(error));
     co_return nullptr;
@@ -135,16 +138,19 @@ awaitable<std::variant<Membership, Verdict>> join_job(const Run& run, Job& job, 
   Membership membership;
   attempts.begin(attempts.number(), steady_clock::now());
   const bool links = is_linked(run, job, attempts);
-  if (auto end = co_await wait_for_master(run, job.topology, links ? Until::name : job.choice.wait,
-                                          membership.master_address))
+  std::vector<std::string> addresses;
+  if (auto end =
+          co_await wait_for_master(run, job.topology, links ? Until::name : job.choice.wait, addresses))
     co_return std::move(*end);
+  if (!addresses.empty()) membership.master_address = addresses.front();
   if (!links) co_return membership;
-  auto met = co_await meet_nodes(run, job, attempts);
+  auto met = co_await meet_nodes(run, job, attempts, addresses);
   if (auto* end = std::get_if<Verdict>(&met)) co_return std::move(*end);
   membership.whole = std::move(std::get<std::unique_ptr<WholeJob>>(met));
   if (membership.whole == nullptr) {
-    if (auto end = co_await wait_for_master(run, job.topology, job.choice.wait, membership.master_address))
+    if (auto end = co_await wait_for_master(run, job.topology, job.choice.wait, addresses))
       co_return std::move(*end);
+    if (!addresses.empty()) membership.master_address = addresses.front();
   }
   co_return membership;
 }
