@@ -171,8 +171,12 @@ void TerminationLog::provisional(std::string_view line) {
 }
 
 void TerminationLog::finish(std::string_view text) {
-  if (std::exchange(provisional_, {}).empty() && text.empty()) return;
+  if (text.empty() && provisional_.empty()) return;
   write(text);
+}
+
+void TerminationLog::take_back() {
+  if (!std::exchange(provisional_, {}).empty()) write({});
 }
 
 void TerminationLog::write(std::string_view text) {

@@ -33,8 +33,10 @@ class TerminationLog {
   /// Writes a line that remains if rankshim is killed before the end.
   void provisional(std::string_view line);
 
-  /// Writes the final text; on success that is empty, which removes a provisional line. Others may follow.
+  /// Writes the final text; on success that is empty, which removes a provisional line.
   void finish(std::string_view text);
+  /// Removes what is provisional; more may follow.
+  void take_back();
 
  private:
   void write(std::string_view text);
