@@ -170,7 +170,8 @@ struct Relay {
                               passed += size;
                               pass(from, to);
                             };
-                            holds ? held.emplace_back(pass_on) : pass_on();
+                            if (!holds) return pass_on();
+                            held.emplace_back(pass_on);
                           });
   }
   /// From now on nothing comes through, until let_go().
