@@ -53,7 +53,10 @@ std::string_view word(Node::State state) {
 }
 
 Roster::Roster(Hello own, Rules rules, Time now)
-    : rules_(std::move(rules)), nodes_(own.nnodes), last_arrival_(now), next_report_(now + rules_.first_report) {
+    : rules_(std::move(rules)),
+      nodes_(own.nnodes),
+      last_arrival_(now),
+      next_report_(now + rules_.first_report) {
   nodes_[0].hello = std::move(own);
   nodes_[0].connection = myself;
   nodes_[0].state = Node::State::here;

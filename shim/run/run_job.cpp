@@ -110,7 +110,8 @@ class Watchers final : public supervise::Observer {
 
 /// Whether everything is started again after this end. A node that was asked to stop, or that could not end
 /// its processes, takes no further part.
-bool is_tried_again(Attempts& attempts, const WholeJob* whole, Verdict& verdict, const supervise::Ending& ending) {
+bool is_tried_again(Attempts& attempts, const WholeJob* whole, Verdict& verdict,
+                    const supervise::Ending& ending) {
   if (!attempts.allowed() || verdict.code == 0) return false;
   std::optional<link::Stop> stop;
   if (whole != nullptr) {
@@ -124,7 +125,8 @@ bool is_tried_again(Attempts& attempts, const WholeJob* whole, Verdict& verdict,
   if (!stop || !stop->again) return false;
   const bool stopped = (ending.stop_signal && ending.stopped_because.empty()) || ending.signal_after_order ||
                        ending.late_signal || verdict.cause == Cause::stopped;
-  if (stopped) verdict.sentence += "; it is not started again: this node was asked to stop";
+  if (stopped)
+    verdict.sentence += "; it is not started again: this node was asked to stop";
   else if (!ending.left_behind.empty())
     verdict.sentence += "; it is not started again: not even KILL has ended all of its processes";
   return !stopped && ending.left_behind.empty();
@@ -177,8 +179,7 @@ awaitable<std::optional<int>> run_attempt(const Run& run, const Job& job, Attemp
   supervise::Command command{plan.argv, plan.environment.apply(run.node.environment()).entries()};
   if (membership.whole) command.open_files = membership.whole->link().inherited_limit();
   const ErrorFiles error_files(run, job, plan, folder.own());
-  const auto launcher =
-      make_launcher(run.io, job, run.settings, log_folder, run.node, all.attempts.number());
+  const auto launcher = make_launcher(run.io, job, run.settings, log_folder, run.node, all.attempts.number());
   supervise::Policy policy = plan_supervision(job.choice, run.settings);
   policy.launcher = launcher.get();
   Watchers watchers(run.monitor, membership.whole.get(), error_files, *launcher);
@@ -246,9 +247,9 @@ awaitable<int> run_stages(const Run& run, const std::vector<std::string>& argume
     auto joined = co_await join_job(run, job, attempts);
     if (auto* end = std::get_if<Verdict>(&joined)) {
       if (const auto& past = run.monitor.past_attempts(); !past.empty())
-        end->sentence += fmt::format("{}; this was {}, after an end: {}",
-                                     end->cause == Cause::stopped ? " again" : "", attempts.progress(),
-                                     past.back().sentence);
+        end->sentence +=
+            fmt::format("{}; this was {}, after an end: {}", end->cause == Cause::stopped ? " again" : "",
+                        attempts.progress(), past.back().sentence);
       co_return co_await conclude(run, *end, &job);
     }
     if (run.only_wait) {

@@ -192,8 +192,8 @@ awaitable<void> WholeJob::finish(const Run& run, Verdict& verdict, const supervi
     verdict.sentence = stop_->sentence() + "; this node was ended for it: " + verdict.sentence;
   const auto* signal = std::get_if<supervise::Received>(&end);
   if (signal != nullptr && (starts_again || (!stop_ && verdict.cause != Cause::stopped)))
-    verdict.sentence += fmt::format("; {} came while it waited for the other nodes",
-                                    supervise::signal_name(signal->number));
+    verdict.sentence +=
+        fmt::format("; {} came while it waited for the other nodes", supervise::signal_name(signal->number));
   if (signal != nullptr && (starts_again || (!stop_ && verdict.code == 0))) {
     run.signals.drop();
     verdict.code = exit_code::signal_base + signal->number;
