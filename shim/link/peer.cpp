@@ -45,7 +45,8 @@ Peer::Peer(asio::io_context& io, Options options)
       random_(static_cast<unsigned>(std::hash<std::string>()(options_.self.instance))),
       next_report_(now()),
       changed_(io.get_executor()),
-      answered_(io.get_executor()) {}
+      answered_(io.get_executor()),
+      ping_(io.get_executor()) {}
 
 Peer::~Peer() {
   if (connection_) connection_->abandon();
@@ -284,23 +285,24 @@ asio::awaitable<Met> Peer::gather(Time deadline) {
     start_connecting_again();
   } else if (welcome_->seen != connection_->local_address() ||
              welcome_->address != connection_->remote_address()) {
-    asio::co_spawn(io_, [self] { return self->keep_alive(); }, asio::detached);
+    asio::co_spawn(io_, keep_alive(weak_from_this()), asio::detached);
   }
   co_return met_by(*verdict_);
 }
 
 // ---- running ----
 
-/// A proxy between the nodes closes connections on which nothing is said.
-asio::awaitable<void> Peer::keep_alive() {
-  const std::weak_ptr<Peer> weak = weak_from_this();
-  loop::Timer timer(io_.get_executor());
+/// A proxy between the nodes closes connections on which nothing is said. The peer may go while this waits.
+asio::awaitable<void> Peer::keep_alive(std::weak_ptr<Peer> peer) {
   while (true) {
-    const auto self = weak.lock();
+    auto self = peer.lock();
     if (!self || self->is_over()) co_return;
     if (self->connection_) self->connection_->send(Ping{});
+    loop::Timer& timer = self->ping_;
     timer.expires_after(self->options_.timing.ping);
-    co_await timer.async_wait(asio::use_awaitable);
+    self.reset();
+    boost::system::error_code ignored;
+    co_await timer.async_wait(asio::redirect_error(asio::use_awaitable, ignored));
   }
 }
 

@@ -140,6 +140,9 @@ TEST_CASE("what cannot be one job is refused on all nodes within a second, with 
        "node 2 (host host-2, 10.0.0.2) has launcher native, node 0 (host host-0) has torchrun; set "
        "RANKSHIM_LAUNCHER to "
        "the same on all nodes"},
+      {"job restarts", [](Hello& hello) { hello.job_restarts = "3/1h"; },
+       "node 2 (host host-2, 10.0.0.2) has job_restarts 3/1h, node 0 (host host-0) has none; set "
+       "RANKSHIM_JOB_RESTARTS to the same on all nodes"},
       {"job", [](Hello& hello) { hello.run = "other"; },
        "node 2 (host host-2, 10.0.0.2) belongs to the job other, node 0 (host host-0) to the job job: the "
        "master's name "

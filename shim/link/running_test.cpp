@@ -201,6 +201,15 @@ TEST_CASE("through a proxy a node says something now and then", "[link]") {
   job.all_launch();
   const std::size_t before = relay.passed;
   CHECK(job.run_until([&] { return relay.passed > before + 100; }));
+  job.options[1].timing.ping = 300s;
+  TestJob other;
+  Relay its_relay(other);
+  other.options[1] = job.options[1];
+  other.options[1].master.port = its_relay.number();
+  other.options[1].self.port = other.port.number();
+  other.all_launch();
+  const std::weak_ptr<Link> link = std::exchange(other.links[1], nullptr);
+  CHECK(link.expired());  // a job that is started again has one for each attempt
 }
 
 }  // namespace

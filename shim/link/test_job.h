@@ -170,10 +170,8 @@ struct Relay {
                               passed += size;
                               pass(from, to);
                             };
-                            if (holds)
-                              held.emplace_back(pass_on);
-                            else
-                              pass_on();
+                            if (!holds) return pass_on();
+                            held.emplace_back(pass_on);
                           });
   }
   /// From now on nothing comes through, until let_go().

@@ -135,7 +135,8 @@ bool is_tried_again(Attempts& attempts, const WholeJob* whole, Verdict& verdict,
   if (!stop || !stop->again) return false;
   const bool stopped = (ending.stop_signal && ending.stopped_because.empty()) || ending.signal_after_order ||
                        ending.late_signal || verdict.cause == Cause::stopped;
-  if (stopped) verdict.sentence += "; it is not started again: this node was asked to stop";
+  if (stopped)
+    verdict.sentence += "; it is not started again: this node was asked to stop";
   else if (!ending.left_behind.empty())
     verdict.sentence += "; it is not started again: not even KILL has ended all of its processes";
   return !stopped && ending.left_behind.empty();
@@ -256,9 +257,9 @@ awaitable<int> run_stages(const Run& run, const std::vector<std::string>& argume
     auto joined = co_await join_job(run, job, attempts);
     if (auto* end = std::get_if<Verdict>(&joined)) {
       if (const auto& past = run.monitor.past_attempts(); !past.empty())
-        end->sentence += fmt::format("{}; this was {}, after an end: {}",
-                                     end->cause == Cause::stopped ? " again" : "", attempts.progress(),
-                                     past.back().sentence);
+        end->sentence +=
+            fmt::format("{}; this was {}, after an end: {}", end->cause == Cause::stopped ? " again" : "",
+                        attempts.progress(), past.back().sentence);
       co_return co_await conclude(run, *end, &job);
     }
     if (run.only_wait) {

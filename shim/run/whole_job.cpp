@@ -136,6 +136,11 @@ awaitable<std::variant<std::unique_ptr<WholeJob>, Verdict>> meet_nodes(const Run
 
 awaitable<std::variant<Membership, Verdict>> join_job(const Run& run, Job& job, Attempts& attempts) {
   Membership membership;
+  if (attempts.number() != 0) {  // what came in between is not for the next command
+    const auto signal = co_await run.signals.next_ending(steady_clock::now());
+    if (signal.number != 0) run.signals.drop();
+    if (signal.number != 0) co_return stopped_before_start(signal.number, "before the next attempt");
+  }
   attempts.begin(attempts.number(), steady_clock::now());
   const bool links = is_linked(run, job, attempts);
   std::vector<std::string> addresses;
@@ -193,17 +198,19 @@ awaitable<void> WholeJob::finish(const Run& run, Verdict& verdict, const supervi
   const bool has_own_stop =
       ending.signal_after_order || (ending.stop_signal && ending.stopped_because.empty());
   const bool is_for_another = stop_ && stop_->culprit.node != node_rank_ && !has_own_stop;
-  const std::string reason =
-      is_for_another ? stop_->sentence() + "; this node was ended for it: " : std::string();
-  if (const auto* signal = std::get_if<supervise::Received>(&end);
-      signal != nullptr && (stop_ ? is_for_another && stop_->again : verdict.code == 0)) {
+  const bool starts_again = is_for_another && stop_->again;
+  if (is_for_another)
+    verdict.sentence = stop_->sentence() + "; this node was ended for it: " + verdict.sentence;
+  const auto* signal = std::get_if<supervise::Received>(&end);
+  if (signal != nullptr && (starts_again || (!stop_ && verdict.cause != Cause::stopped)))
+    verdict.sentence +=
+        fmt::format("; {} came while it waited for the other nodes", supervise::signal_name(signal->number));
+  if (signal != nullptr && (starts_again || (!stop_ && verdict.code == 0))) {
     run.signals.drop();
     verdict.code = exit_code::signal_base + signal->number;
     verdict.cause = Cause::stopped;
     verdict.failed = false;
     verdict.root.reset();
-    verdict.sentence = fmt::format("{}{}; {} came while it waited for the other nodes", reason,
-                                   verdict.sentence, supervise::signal_name(signal->number));
     co_return;
   }
   if (stop_ && gathers_ && verdict.code != 0 && !has_own_stop) {
@@ -216,7 +223,6 @@ awaitable<void> WholeJob::finish(const Run& run, Verdict& verdict, const supervi
   verdict.failed = true;
   verdict.root.reset();
   verdict.ended_for = stop_;
-  verdict.sentence = reason + verdict.sentence;
 }
 
 }  // namespace rankshim
