@@ -4,6 +4,7 @@ import re
 import signal
 
 import pytest
+
 from examples.controllers import pods
 from examples.test_manifests import EXAMPLES, command_of, documents, environment_of, host_of
 from lib.documents import shape, shell, shown
@@ -68,7 +69,7 @@ def train(network, rankshim, tmp_path):
         for node in running:
             assert node.wait(LONG) == 0, node.transcript()
         if killed is not None:
-            assert all("restart 1 of 3" in running[rank].stderr for rank in {0, 1, 2} - {killed})
+            assert all("all are started again, restart 1" in running[rank].stderr for rank in {0, 1, 2} - {killed})
         return losses(before + running[0].stdout)
 
     return train
