@@ -69,7 +69,7 @@ def test_the_same_exception_of_the_same_rank_twice_within_a_minute_of_the_start_
     nodes, codes = run(start, [str(script)], "--job-restarts=5")
     assert codes == [76, 1, 76]
     for node in nodes:
-        assert "it has failed in the same way twice in a row" in last_line(node)
+        assert "the same exception has ended it twice in a row" in last_line(node)
         assert node.report()["attempt"] == 1
 
 
@@ -218,6 +218,15 @@ def test_the_next_attempt_waits_until_nothing_holds_the_accelerators(rankshim, t
         gate.write_text("go\n")
         assert node.wait(20) == 0, node.transcript()
         assert node.stdout == "UP 0\nUP 1\n"
+
+
+def test_nodes_on_one_machine_keep_one_port_in_each_attempt(rankshim):
+    """A lone native node takes another port for each attempt."""
+    nodes = [Process([rankshim, "--nnodes=2", f"--node-rank={rank}", "--nproc-per-node=1", "--master-addr=127.0.0.1", "--launcher=native",
+                      "--run-id=one-port", "--job-restarts=1", "--", *shell("echo $MASTER_PORT; exit $((RANK * (1 - RANKSHIM_ATTEMPT)))")],
+                     clean_environment()) for rank in range(2)]
+    assert [node.wait(60) for node in nodes] == [0, 0], [node.transcript() for node in nodes]
+    assert len({port for node in nodes for port in node.stdout.split()}) == 1
 
 
 @pytest.mark.parametrize(("options", "what"), [

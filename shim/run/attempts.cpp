@@ -25,12 +25,14 @@ void Attempts::begin(unsigned number, Time now) {
 void Attempts::decide(Stop& stop, Time now) {
   if (stop.why == Stop::Why::drained || !allowed()) return;
   stop.note = why_not(stop, now);
-  const link::Failure& failure = stop.culprit;
-  quick_.reset();
-  if (failure.cause == "exception" && now - began_ < std::chrono::minutes(1))
-    quick_ = Quick{failure.rank, failure.text};
+  exception_ = quick_exception(stop, now);
   stop.again = stop.note.empty();
-  if (stop.again) restarts_.push_back(now);
+}
+
+/// If every rank raises it, another one may be the first each time: the rank does not count.
+std::string Attempts::quick_exception(const Stop& stop, Time now) const {
+  const bool quick = stop.culprit.cause == "exception" && now - began_ < std::chrono::minutes(1);
+  return quick ? stop.culprit.text : std::string();
 }
 
 std::string Attempts::why_not(const Stop& stop, Time now) const {
@@ -42,9 +44,8 @@ std::string Attempts::why_not(const Stop& stop, Time now) const {
   if (permanent_.contains(cause, code))
     return fmt::format("an end by {} is not tried again (--permanent)",
                        permanent_.contains("", code) ? "code " + std::to_string(code) : cause);
-  if (quick_ && cause == "exception" && quick_->rank == rank && quick_->text == text &&
-      now - began_ < std::chrono::minutes(1))
-    return "it has failed in the same way twice in a row, each time within a minute of its start";
+  if (const std::string text = quick_exception(stop, now); !text.empty() && text == exception_)
+    return "the same exception has ended it twice in a row, each time within a minute of its start";
   if (used < limit_.most) return "";
   return fmt::format("{} of {} restarts{} are used (--job-restarts)", used, limit_.most,
                      limit_.within ? " within " + format_time(*limit_.within) : "");

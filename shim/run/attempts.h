@@ -1,9 +1,8 @@
 #pragma once
 
 #include <chrono>
-#include <deque>
-#include <optional>
 #include <string>
+#include <vector>
 
 #include "link/message.h"
 #include "plan/launch.h"
@@ -34,25 +33,25 @@ class Attempts {
   /// Decides whether the job is started again after this stop: sets its `again`, or its `note`.
   void decide(link::Stop& stop, Time now);
   /// The job is started again.
-  void next() { ++number_; }
+  void next(Time now) {
+    ++number_;
+    restarts_.push_back(now);
+  }
 
   /// "restart 2 of 3", for the attempt to come.
   [[nodiscard]] std::string progress() const;
 
  private:
   [[nodiscard]] std::string why_not(const link::Stop& stop, Time now) const;
+  [[nodiscard]] std::string quick_exception(const link::Stop& stop, Time now) const;
 
   RestartLimit limit_;
   bool of_the_job_ = false;
   Ends permanent_;
   unsigned number_ = 0;
   Time began_;
-  std::deque<Time> restarts_;  ///< as this node decided them
-  struct Quick {               ///< an exception within a minute of an attempt's start
-    std::optional<unsigned> rank;
-    std::string text;
-  };
-  std::optional<Quick> quick_;
+  std::vector<Time> restarts_;  ///< that this container has seen
+  std::string exception_;       ///< that ended the last attempt within a minute of its start; empty: none
 };
 
 /// What ended a node that is the whole job, as if node 0 had told it.

@@ -211,7 +211,7 @@ awaitable<std::optional<int>> run_attempt(const Run& run, const Job& job, Attemp
     if (membership.whole) co_await membership.whole->finish(run, verdict, end.ending);
     if (!is_tried_again(all.attempts, membership.whole.get(), verdict, end.ending))
       co_return co_await conclude(run, verdict, &job, &end);
-    all.attempts.next();
+    all.attempts.next(steady_clock::now());
     log::warn("{}; all are started again, {}", verdict.sentence, all.attempts.progress());
     run.monitor.end_attempt(verdict, end.ending);
     co_await wait_for_accelerators(run);

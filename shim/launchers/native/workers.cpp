@@ -30,7 +30,7 @@ std::string make_log_folder(const std::string& log_dir, std::string_view run_id)
 }
 
 unsigned port_of_attempt(const StaticJob& job, const Node& node) {
-  if (job.attempt == 0 || !is_loopback(job.master_addr)) return job.master_port;
+  if (job.attempt == 0 || job.nodes > 1 || !is_loopback(job.master_addr)) return job.master_port;
   constexpr unsigned tries = 100;
   const unsigned first = job.master_port + job.attempt;
   for (unsigned port = first; port < first + tries && port <= UINT16_MAX; ++port)
