@@ -34,6 +34,7 @@ JOBS = {
     "leaderworkerset/lws.yaml": ("leaderworkerset", 3, "1", "mnist-0.mnist.default"),
     "modelarts-lite/job.yaml": ("modelarts", 6, "8", "llm-worker-0.llm"),
     "openmmlab/job.yaml": ("kubeflow-pytorchjob", 3, "1", "resnet-master-0"),
+    "restart/job.yaml": ("indexed-job", 3, "1", "mnist-0.mnist.default.svc.cluster.local"),
     "volcano/pytorch.yaml": ("volcano-pytorch", 3, "1", "mnist-master-0.mnist"),
     "volcano/svc-env.yaml": ("volcano", 3, "1", "mnist-worker-0.mnist"),
 }

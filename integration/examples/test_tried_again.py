@@ -81,6 +81,7 @@ OTHERS = {
     "kubeflow-v2/trainjob.yaml": "the runtime decides",
     "leaderworkerset/lws.yaml": "it starts the whole group again, whatever the code is",
     "mpi/mpijob.yaml": "nothing is tried again",
+    "restart/job.yaml": "its kubelets start the containers again, whatever the code is, up to backoffLimit",
 }
 PATHS = [path for path in sorted([*EXAMPLES.glob("*/*.yaml"), RUNTIME])
          if templates(documents(path)) and str(path.relative_to(path.parents[1])) not in OTHERS]
