@@ -2,6 +2,7 @@
 
 import os
 import pathlib
+import re
 import subprocess
 from xml.etree import ElementTree
 
@@ -76,8 +77,10 @@ def test_scale_measures_the_waiting_of_many_nodes_and_long_lists(rankshim, names
     done = script("scale", "--nodes", "8", "--seconds", "1", "--hosts", "64", "--linked", "16", rankshim)
     assert done.code == 0, done.transcript()
     rows = [line.split("|")[1].strip() for line in done.stdout.splitlines() if line.startswith("| ")]
-    assert len(rows) == 1 + 4 + 4 + 3
+    assert len(rows) == 1 + 4 + 4 + 6 + 3
     assert any("8 nodes, a short name" in row for row in rows) and any("64 hosts" in row for row in rows)
+    peaks = [int(peak) for peak in re.findall(r"^\| simulated questions .*at most (\d+)", done.stdout, re.MULTILINE)]
+    assert len(peaks) == 3 and max(peaks) < 2500  # of 256, 1,024 and 4,096 nodes
 
 
 def test_a_script_refuses_an_argument_that_it_does_not_know():

@@ -38,7 +38,7 @@ class Resolver {
     std::string resolv_conf;
     std::string hosts;
   };
-  /// `chance` is the node's place, from 0 to 1, among those that look for the first time.
+  /// `chance` is the node's turn, from 0 to 1, among the nodes that look for the first time.
   Resolver(boost::asio::any_io_executor executor, std::string name, Files files, const Schedule& schedule,
            double chance = 0);
 

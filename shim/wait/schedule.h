@@ -14,7 +14,6 @@ class Schedule {
  public:
   using Duration = std::chrono::microseconds;
 
-  // NOLINTNEXTLINE(google-explicit-constructor): a lone node has nothing but its timing
   Schedule(const Timing& timing, unsigned nodes = 1) : timing_(timing), nodes_(nodes) {}
   [[nodiscard]] const Timing& timing() const { return timing_; }
 
