@@ -28,7 +28,8 @@ void set_log(const Settings& settings) {
 }
 
 bool runs_job(Subcommand subcommand) {
-  return subcommand == Subcommand::run || subcommand == Subcommand::wait;
+  return subcommand == Subcommand::run || subcommand == Subcommand::wait ||
+         subcommand == Subcommand::preflight;
 }
 
 int main(int argc, char** argv) {
@@ -59,6 +60,7 @@ int main(int argc, char** argv) {
   switch (invocation.subcommand) {
     case Subcommand::run:
     case Subcommand::wait:
+    case Subcommand::preflight:
       return run_job(invocation, node);
     case Subcommand::explain:
       return cli::explain_job(invocation, node);

@@ -22,7 +22,7 @@ def pod(spec):
 def container(fragment):
     """A Pod with these keys of its container, and its own."""
     own = {**IMAGE, **fragment}
-    grace = {key: own.pop(key) for key in ("terminationGracePeriodSeconds",) if key in own}
+    grace = {key: own.pop(key) for key in ("terminationGracePeriodSeconds", "initContainers") if key in own}
     return pod({**grace, "containers": [own]})
 
 

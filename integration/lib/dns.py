@@ -68,6 +68,10 @@ class Dnsmasq:
                     found.append(f"{word[6:-1]} {words[at + 1]}")
         return found
 
+    def query_times(self):
+        """When the server told of each query so far, by time.monotonic()."""
+        return [line.at for line in list(self._server.lines) if "query[" in line.text]
+
     def close(self):
         self._server.kill()
 

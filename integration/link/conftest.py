@@ -21,12 +21,12 @@ def cluster(network):
 def start(cluster, rankshim, tmp_path):
     """start(RANK, COMMAND, OPTION..., VARIABLE=VALUE): one node's rankshim."""
 
-    def start(rank, command, *options, place=None, nodes=3, **variables):
+    def start(rank, command, *options, place=None, nodes=3, dashes=True, **variables):
         node = cluster[rank if place is None else place]
         environment = {"RANKSHIM_NODE_RANK": str(rank), "RANKSHIM_NNODES": str(nodes), "RANKSHIM_NPROC_PER_NODE": "1",
                        "RANKSHIM_MASTER_ADDR": MASTER, "RANKSHIM_MASTER_PORT": str(PORT), "RANKSHIM_LINK": "auto",
                        "RANKSHIM_LAUNCHER": "native", "RANKSHIM_REPORT": f"{tmp_path}/{node.hostname}.json", **variables}
-        process = node.start([rankshim, *options, "--", *command], environment)
+        process = node.start([rankshim, *options, *(["--"] if dashes else []), *command], environment)
         process.report = lambda: json.loads((tmp_path / f"{node.hostname}.json").read_text())
         return process
 

@@ -1,10 +1,12 @@
 """The whole job is started again in place (--job-restarts): the same pods, the same port, all nodes together."""
 
+import json
 import os
 import signal
 import textwrap
 
 import pytest
+from lib.events import until
 from lib.process import Process, clean_environment, last_line, shell
 
 LONG = 120
@@ -95,19 +97,99 @@ def test_a_stop_from_outside_is_not_tried_again(start):
     assert all("started again" not in node.stderr for node in nodes)
 
 
-def test_a_stop_while_a_node_waits_for_the_next_attempt_ends_it_and_the_others_name_it(start, tmp_path):
-    """The worker of node 0 takes its time to stop; the other nodes have ended meanwhile."""
-    go = tmp_path / "go"
-    script = shell(f"echo UP; case $RANK in 0) trap 'echo LATE; until [ -e {go} ]; do sleep 0.05; done; exit 0' TERM;; "
-                   "1) exit 3;; esac; while :; do sleep 0.05; done")
-    nodes = [start(rank, script, "--job-restarts=5", f"--wait-timeout={'8s' if rank == 0 else '80s'}") for rank in range(3)]
+@pytest.mark.parametrize(("rank", "number", "launcher", "code", "why"), [
+    (1, signal.SIGTERM, "native", 3, "it ended with code 3"),
+    (2, signal.SIGTERM, "native", 143, "node 1 (host job-node-1) failed"),
+    (2, signal.SIGINT, "native", 130, "node 1 (host job-node-1) failed"),
+    (2, signal.SIGTERM, "none", 143, "node 1 (host job-node-1) failed"),
+])
+def test_a_stop_of_a_node_that_waits_for_node_0_is_its_end_and_the_others_name_it(
+        start, shim, tmp_path, rank, number, launcher, code, why):
+    """Node 0 takes its time to stop. The program of node 2 has ended with 0 meanwhile, as one that saves does."""
+    slow = f"trap 'echo LATE; until [ -e {tmp_path}/go ]; do sleep 0.05; done; exit 0' TERM; touch {tmp_path}/0"
+    fails = f"until [ -e {tmp_path}/0 ] && [ -e {tmp_path}/2 ]; do sleep 0.05; done; exit 3"
+    saves = f"trap 'exit 0' TERM; touch {tmp_path}/2"
+    script = shell(f"case $NODE_RANK in 0) {slow};; 1) {fails};; 2) {saves};; esac; while :; do sleep 0.05; done")
+    folders = [tmp_path / f"run{rank}" for rank in range(3)]
+    for folder in folders:
+        folder.mkdir()
+    nodes = [start(node, script, "--job-restarts=5", f"--wait-timeout={60 if node else 2}s", f"--run-dir={folders[node]}",
+                   RANKSHIM_LAUNCHER=launcher) for node in range(3)]
     nodes[0].wait_line("LATE", 30)
-    nodes[2].signal(signal.SIGTERM)
-    assert nodes[2].wait(30) == 143, nodes[2].transcript()
-    go.touch()
-    for node in nodes[:2]:
-        assert node.wait(90) == 75, node.transcript()
-        assert last_line(node).endswith("rank 2")
+
+    def has_ended():
+        status = shim("status", f"--run-dir={folders[0]}")
+        return status.wait(20) == 0 and "exit_code" in json.loads(status.stdout)["nodes"][rank]
+
+    until(has_ended, "node 0 knows that the node has ended")
+    stopped = nodes.pop(rank)
+    stopped.signal(number)
+    assert stopped.wait(30) == code, stopped.transcript()
+    assert f"{number.name} came while it waited for the other nodes" in last_line(stopped)
+    assert why in last_line(stopped)
+    (tmp_path / "go").touch()
+    for node in nodes:
+        assert node.wait(30) == 75, node.transcript()
+        assert f"did not come in time: rank {rank}; this was restart 1 of 5, after an end: " in last_line(node)
+        assert "with code 3" in last_line(node)
+
+
+def test_different_numbers_of_restarts_are_refused(start):
+    """Else the nodes that are started again would wait for the others in vain."""
+    nodes = [start(rank, shell("echo UP"), *(["--job-restarts=2"] if rank != 2 else [])) for rank in range(3)]
+    for node in nodes:
+        assert node.wait(30) == 78, node.transcript()
+        assert 'has job_restarts none, node 0 (host job-node-0) has 2' in last_line(node).replace('"', "")
+
+
+def test_each_attempt_inherits_the_same_descriptors_and_limits(cluster, rankshim, tmp_path):
+    """The link raises the limit of open files on node 0, and the secondary work closes what was passed on."""
+    folders = [tmp_path / f"run{rank}" for rank in range(2)]
+    nodes = []
+    for rank, folder in enumerate(folders):
+        folder.mkdir()
+        inner = (f"echo $RANKSHIM_ATTEMPT $(ulimit -Sn) >&7; until {rankshim} status --run-dir={folder} >&2; do sleep 0.05; done; "
+                 "[ $RANKSHIM_ATTEMPT = 1 ] || exit 3; exit 0")
+        options = f"--job-restarts=1 --run-dir={folder} --nnodes=2 --node-rank={rank} --master-addr=job-node-0"
+        nodes.append(cluster[rank].start(
+            ["bash", "-c", f"ulimit -Sn 100; exec 7>>{folder}/seven; exec {rankshim} {options} -- sh -c '{inner}'"], {}))
+    for node in nodes:
+        assert node.wait(LONG) == 0, node.transcript()
+    for folder in folders:
+        assert (folder / "seven").read_text() == "0 100\n1 100\n"
+
+
+ACCELERATOR_IN_USE = """
+mkdir {0}; mount -t tmpfs none {0}; cp -a /dev/null /dev/urandom {0}; touch {0}/nvidia0; mount --bind {0} /dev
+sleep 1000 < /dev/nvidia0 & exec "$@"
+"""  # by a process of the container that is not the command's
+
+
+@pytest.mark.parametrize("end", ["it is free", "a stop comes"])
+def test_before_the_next_attempt_rankshim_waits_for_an_accelerator_that_is_in_use(cluster, rankshim, tmp_path, end):
+    script = shell("echo UP $RANKSHIM_ATTEMPT; [ $RANKSHIM_ATTEMPT = 1 ] || exit 3")
+    node = cluster[0].start(["bash", "-c", ACCELERATOR_IN_USE.format(tmp_path / "dev"), "bash", rankshim, "--job-restarts=1",
+                             "--nnodes=1", "--", *script], {})
+    node.wait_line(r"for the accelerators, which are in use \(/dev/nvidia0: sleep \(pid \d+\)\)", 30)
+    if end == "it is free":
+        os.kill(next(pid for pid, command in node.tree().items() if command.startswith("sleep")), signal.SIGKILL)
+        assert node.wait(30) == 0, node.transcript()
+        assert node.stdout == "UP 0\nUP 1\n"
+    else:
+        node.signal(signal.SIGTERM)
+        assert node.wait(30) == 143, node.transcript()
+        assert node.stdout == "UP 0\n"
+        assert last_line(node).endswith("SIGTERM before the next attempt; nothing was started again; this was restart 1 of 1, "
+                                        "after an end: sh ended with code 3 after 0.0 s")
+
+
+def test_the_termination_log_says_nothing_of_an_attempt_that_is_over(start, tmp_path):
+    """If the container is killed now, its kubelet would show that."""
+    script = shell("echo UP $RANKSHIM_ATTEMPT; [ $RANKSHIM_ATTEMPT != 0 ] || [ $RANK != 1 ] || exit 3; exec sleep 1000")
+    nodes = [start(rank, script, "--job-restarts=1", f"--termination-log={tmp_path}/log{rank}") for rank in range(3)]
+    for node in nodes:
+        node.wait_line("UP 1", 30)
+    assert (tmp_path / "log2").read_text() == ""
 
 
 def test_fifty_restarts_in_a_row_leave_nothing_behind(start):

@@ -17,6 +17,7 @@ import os, torch, torch.distributed as dist
 dist.init_process_group("gloo")
 dist.all_reduce(torch.ones(1))
 print("REDUCED", os.environ["WORLD_SIZE"], flush=True)
+dist.destroy_process_group()
 """
 # A mesh's proxy: it has the port 15001, accepts every connection, and closes those for which nobody listens.
 MESH = """

@@ -207,3 +207,35 @@ def test_with_torchrun_the_failure_of_a_worker_ends_the_others_with_its_exceptio
     for node in nodes[:2]:
         assert node.wait(LONG) == 76, node.transcript()
         assert "node 2 (host job-node-2) failed: rank 2 ended with code 1 (ValueError: boom); this node was ended for it" in last_line(node)
+
+
+SAVES_TOGETHER = """\
+import os, signal, sys, torch, torch.distributed as dist
+asked = []
+signal.signal(signal.SIGTERM, lambda *_: asked.append(True))
+dist.init_process_group("gloo")
+for step in range(10**6):
+    stops = torch.tensor([len(asked)])
+    dist.all_reduce(stops)
+    if stops.item():
+        open(os.path.join(sys.argv[1], os.environ["RANK"]), "w").write(str(step))
+        print("SAVED", step, flush=True)
+        break
+    if step == 0:
+        print("UP", flush=True)
+dist.barrier()
+"""
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("launcher", ["native", "torchrun"])
+def test_a_drain_of_one_node_lets_all_nodes_save_one_checkpoint_together(start, tmp_path, torch, launcher):
+    script = tmp_path / "train.py"
+    script.write_text(SAVES_TOGETHER)
+    nodes = [start(rank, [str(script), str(tmp_path)], "--grace=60s", RANKSHIM_LAUNCHER=launcher) for rank in range(3)]
+    for node in nodes:
+        node.wait_line("UP", LONG)
+    nodes[1].signal(signal.SIGTERM)
+    codes = [node.wait(LONG) for node in nodes]
+    assert codes == [76, 143, 76], [node.transcript() for node in nodes]
+    assert len({(tmp_path / str(rank)).read_text() for rank in range(3)}) == 1

@@ -229,7 +229,7 @@ def shared_memory(workload: Workload, each: Reviewed, cluster: Cluster, binary: 
 
 
 def restarts(workload: Workload, each: Reviewed, cluster: Cluster, binary: Binary) -> Said:
-    """A restart policy that repeats what never heals, or what rankshim repeats itself."""
+    """A restart policy that repeats what never heals, or that keeps a node from the next attempt (docs/whole-job.md)."""
     field = workload.restart or Field(None, workload.field.file, workload.field.line)
     policy = field.text(workload.restart_default).lower()
     if each.pod.bypasses or workload.kind in ("Deployment", "StatefulSet", "RayCluster", "RayJob"):
@@ -241,14 +241,12 @@ def restarts(workload: Workload, each: Reviewed, cluster: Cluster, binary: Binar
                   "Volcano Job": "restartPolicy: Never with policies and maxRetry",
                   "compose": "restart: \"no\", or on-failure:N"}.get(workload.kind, "restartPolicy: Never")
         yield "warning", field, f"{by_itself[policy]} repeats {NEVER_HEAL} too, which never heal, without a limit: {better}"
-    if attempts.isdigit() and int(attempts) > 0:
-        if policy in by_itself:
-            yield "warning", field, f"{by_itself[policy]} starts the container again when the --job-restarts={attempts} of " \
-                "rankshim are used up, and they count from 0 then; restartPolicy: Never"
-        elif policy == "exitcode" and "peer" not in each.settings.get("exit-map", "") \
-                and "76" not in each.settings.get("exit-map", ""):
-            yield "warning", field, f"ExitCode fails the job on 1 to 127, and after --job-restarts={attempts} the other nodes " \
-                "end with 76: --exit-map peer=143"
+    # A Job makes a pod in the place of one that failed.
+    made_anew = workload.kind == "Job" and workload.field.get("spec", "backoffLimit").value != 0
+    if attempts.isdigit() and int(attempts) > 0 and workload.nodes > 1 and policy in ("never", "no") and not made_anew:
+        yield "warning", field, f"--job-restarts={attempts} starts the job again in the same containers, and with " \
+            f"{field.text('Never')} one that is killed does not come back: " \
+            "the others wait for it until --wait-timeout, and end with 75; OnFailure lets it join"
 
 
 def host_network(workload: Workload, each: Reviewed, cluster: Cluster, binary: Binary) -> Said:

@@ -53,6 +53,8 @@ Hub::Hub(asio::io_context& io, Options options)
       changed_(io.get_executor()) {}
 
 Hub::~Hub() {
+  if (inherited_limit_ && setrlimit(RLIMIT_NOFILE, &*inherited_limit_) != 0)
+    log::debug("the limit of open files stays raised");
   for (auto& [id, member] : members_) member.connection->abandon();
 }
 

@@ -26,8 +26,9 @@ struct Timing {
   std::chrono::milliseconds welcome{3'000};  ///< for the hub's answer, before the peer connects again
   std::chrono::milliseconds doubt{250};      ///< of it: after this the peer asks whether it is torch's store
   std::chrono::milliseconds connect{3'000};
-  std::chrono::milliseconds retry{100};       ///< between two tries to connect; more with many nodes
-  std::chrono::milliseconds look_up{5'000};   ///< between two questions for the master's address
+  std::chrono::milliseconds retry{100};  ///< between two tries to connect; more with many nodes
+  std::chrono::milliseconds look_up{
+      5'000};  ///< between two questions for the master's address; more with many nodes
   std::chrono::milliseconds farewell{1'000};  ///< for the last words, at most
   std::chrono::milliseconds ping{300'000};    ///< through a proxy, which would close a silent connection
 };
@@ -35,7 +36,8 @@ struct Timing {
 struct Options {
   /// What this node says of itself. `instance`, `address`, `session` and `nonce` are the link's own.
   Hello self;
-  wait::Master master;  ///< only its name and port count
+  wait::Master master;                 ///< only its name and port count
+  std::vector<std::string> addresses;  ///< literal ones of the master, if it was just looked up
   std::optional<Key> token;
   std::chrono::milliseconds timeout{30'000};  ///< `--link-timeout`
   wait::Limits dns;                           ///< where names are looked up

@@ -85,6 +85,16 @@ TEST_CASE("without a hub a node waits, and says why", "[link]") {
             " was not reached in time: port closed (connection refused)");
 }
 
+TEST_CASE("a master that was just looked up is not looked up again", "[link]") {
+  TestJob job(2);
+  job.options[1].master.host = "no.such.name.example.";
+  job.options[1].addresses = {"127.0.0.1"};
+  job.options[1].dns.resolv_conf = "/nonexistent";
+  job.start_all();
+  REQUIRE(job.all_met());
+  CHECK(std::holds_alternative<Launch>(*job.met[1]));
+}
+
 TEST_CASE("a port that accepts and is silent, or closes, is no hub's", "[link]") {
   for (const bool closes : {false, true}) {
     TestJob job;

@@ -25,6 +25,7 @@ void each_member(Members& to, Hello& hello) {
   to("run", hello.run);
   to("attempt", hello.attempt);
   to("restarts", hello.restarts);
+  to("job_restarts", hello.job_restarts);
   to("instance", hello.instance);
   to("session", hello.session);
   to("rank", hello.rank);

@@ -16,9 +16,10 @@ namespace rankshim::link {
 /// What a node says of itself. `instance` and `session` are random numbers of processes: the node's own, and
 /// that of the hub it was linked with before, if it comes back.
 struct Hello {
-  std::string run;      ///< the run id
-  std::string attempt;  ///< the platform's count of the job's attempts; empty if it has none
-  unsigned restarts = 0;  ///< how often the job was started again in place, as far as this node knows
+  std::string run;           ///< the run id
+  std::string attempt;       ///< the platform's count of the job's attempts; empty if it has none
+  unsigned restarts = 0;     ///< how often the job was started again in place, as far as this node knows
+  std::string job_restarts;  ///< --job-restarts; empty if it is never started again
   std::string instance;
   std::string session;
   unsigned rank = 0;
@@ -70,8 +71,8 @@ struct Unlink {
 /// All are here and agree: launch.
 struct Go {
   unsigned attempt = 0;  ///< how often the job was started again in place
-  unsigned offset = 0;  ///< the rank of this node's first worker
-  unsigned world = 0;   ///< the number of workers in the job
+  unsigned offset = 0;   ///< the rank of this node's first worker
+  unsigned world = 0;    ///< the number of workers in the job
 };
 
 /// A node's end, or what is about to become it. Its own node fills `rank` to `age`, the hub the rest.

@@ -2,9 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cctype>
-#include <map>
-#include <set>
 
 #include "base/text.h"
 
@@ -42,23 +41,27 @@ Range whole(std::string_view text, std::size_t at, std::size_t size) {
 }  // namespace
 
 std::string with_node_names(std::string_view text, const std::vector<Node>& nodes) {
-  std::map<std::string_view, std::set<const Node*>> owners;
-  for (const Node& node : nodes) {
-    for (const std::string& address : {std::cref(node.seen), std::cref(node.hello.address)})
-      if (text.find(address) != std::string_view::npos && !address.empty()) owners[address].insert(&node);
-  }
+  const auto has = [](const Node& node, const std::string& address) {
+    return node.seen == address || node.hello.address == address;
+  };
   std::string named(text);
-  for (const auto& [address, of] : owners) {
-    if (of.size() != 1) continue;
-    const Hello& hello = (*of.begin())->hello;
-    const std::string name =
-        hello.host.empty() ? fmt::format("node {} ({})", hello.rank, address)
-                           : fmt::format("node {} (host {}, {})", hello.rank, in_quotes(hello.host), address);
-    for (auto at = named.find(address); at != std::string::npos; at = named.find(address, at)) {
-      const Range range = whole(named, at, address.size());
-      const bool found = range.end != 0;
-      if (found) named.replace(range.begin, range.end - range.begin, name);
-      at = found ? range.begin + name.size() : at + address.size();
+  for (const Node& node : nodes) {
+    for (const std::string* address : {&node.seen, &node.hello.address}) {
+      if (address->empty() || text.find(*address) == std::string_view::npos) continue;
+      if (std::ranges::any_of(nodes,
+                              [&](const Node& other) { return &other != &node && has(other, *address); }))
+        continue;
+      if (address == &node.hello.address && *address == node.seen) continue;  // done
+      const Hello& hello = node.hello;
+      const std::string name =
+          fmt::format("node {} ({}{})", hello.rank,
+                      hello.host.empty() ? "" : "host " + in_quotes(hello.host) + ", ", *address);
+      for (auto at = named.find(*address); at != std::string::npos; at = named.find(*address, at)) {
+        const Range range = whole(named, at, address->size());
+        const bool found = range.end != 0;
+        if (found) named.replace(range.begin, range.end - range.begin, name);
+        at = found ? range.begin + name.size() : at + address->size();
+      }
     }
   }
   return named;

@@ -14,6 +14,7 @@
 #include "base/text.h"
 #include "link/store.h"
 #include "wait/port.h"
+#include "wait/schedule.h"
 
 namespace rankshim::link {
 
@@ -44,7 +45,8 @@ Peer::Peer(asio::io_context& io, Options options)
       random_(static_cast<unsigned>(std::hash<std::string>()(options_.self.instance))),
       next_report_(now()),
       changed_(io.get_executor()),
-      answered_(io.get_executor()) {}
+      answered_(io.get_executor()),
+      ping_(io.get_executor()) {}
 
 Peer::~Peer() {
   if (connection_) connection_->abandon();
@@ -201,12 +203,17 @@ asio::awaitable<std::optional<Met>> Peer::seek(Time deadline) {
   master.until = Until::name;
   const milliseconds between = options_.timing.retry + milliseconds(options_.self.nnodes / 4);
   unsigned silent = 0, closed = 0;
+  const auto between_look_ups =
+      wait::Schedule(options_.dns.timing, options_.self.nnodes).between_checks(options_.timing.look_up);
   std::vector<ip::address> addresses;
-  Time looked_up;
+  for (const std::string& address : std::exchange(options_.addresses, {}))
+    addresses.push_back(ip::make_address(address));
+  Time looked_up = now();
   while (now() < deadline) {
-    if (addresses.empty() || now() - looked_up > options_.timing.look_up) {
+    if (addresses.empty() || now() - looked_up > between_look_ups) {
       wait::Limits limits = options_.dns;
       limits.timeout = std::chrono::ceil<milliseconds>(deadline - now());
+      limits.nodes = options_.self.nnodes;
       const wait::Result found = co_await wait::wait_for(master, limits);
       if (const auto* unreachable = std::get_if<wait::Unreachable>(&found))
         co_return TimedOut{unreachable->what};
@@ -278,23 +285,24 @@ asio::awaitable<Met> Peer::gather(Time deadline) {
     start_connecting_again();
   } else if (welcome_->seen != connection_->local_address() ||
              welcome_->address != connection_->remote_address()) {
-    asio::co_spawn(io_, [self] { return self->keep_alive(); }, asio::detached);
+    asio::co_spawn(io_, keep_alive(weak_from_this()), asio::detached);
   }
   co_return met_by(*verdict_);
 }
 
 // ---- running ----
 
-/// A proxy between the nodes closes connections on which nothing is said.
-asio::awaitable<void> Peer::keep_alive() {
-  const std::weak_ptr<Peer> weak = weak_from_this();
-  loop::Timer timer(io_.get_executor());
+/// A proxy between the nodes closes connections on which nothing is said. The peer may go while this waits.
+asio::awaitable<void> Peer::keep_alive(std::weak_ptr<Peer> peer) {
   while (true) {
-    const auto self = weak.lock();
+    auto self = peer.lock();
     if (!self || self->is_over()) co_return;
     if (self->connection_) self->connection_->send(Ping{});
+    loop::Timer& timer = self->ping_;
     timer.expires_after(self->options_.timing.ping);
-    co_await timer.async_wait(asio::use_awaitable);
+    self.reset();
+    boost::system::error_code ignored;
+    co_await timer.async_wait(asio::redirect_error(asio::use_awaitable, ignored));
   }
 }
 
@@ -337,6 +345,7 @@ void Peer::lose() {
                   .node = 0,
                   .host = welcome_->host},
       .why = Stop::Why::lost};
+  if (!failures_.empty()) stop_ = Stop{.culprit = failures_.front()};  // the first that this node knows of
   if (options_.rules.decide) options_.rules.decide(*stop_);
   tell_stop();
   changed_.signal();
@@ -370,8 +379,10 @@ void Peer::tell_stop() const {
 asio::awaitable<JobEnd> Peer::part(int code) {
   const auto self = shared_from_this();
   say(Done{code});
-  // A node that failed waits for node 0's word whether the job is started again.
-  const Time word = code == 0 ? Time::max() : options_.rules.decide ? now() + options_.rules.relink : now();
+  // A node that failed waits for node 0's word: whether the job is started again, or how the others' check
+  // ended. If the network has failed too, that is known after the link's own timeouts.
+  const bool asks = options_.rules.gathers || (options_.rules.decide && !failures_.empty());
+  const Time word = code == 0 || asks ? Time::max() : now();
   while (!is_over() && now() < word) co_await changed_.wait(word);
   done_badly_ = true;
   if (stop_ && stop_->again)  // node 0 closes the connection when all that it started has ended, too

@@ -37,7 +37,7 @@ class Peer final : public Link, public Connection::Owner, public std::enable_sha
   boost::asio::awaitable<void> pause(std::chrono::milliseconds about, Time deadline);
   boost::asio::awaitable<void> connect_again();
   void start_connecting_again();
-  boost::asio::awaitable<void> keep_alive();
+  static boost::asio::awaitable<void> keep_alive(std::weak_ptr<Peer> peer);
   void welcomed(Connection& connection, const Welcome& welcome, const Frame& frame);
   void report(const std::string& reason);
   [[nodiscard]] TimedOut timed_out() const;
@@ -59,8 +59,9 @@ class Peer final : public Link, public Connection::Owner, public std::enable_sha
   std::string reason_;  ///< why there is no connection
   std::string reported_;
   Time next_report_;
-  Event changed_;   ///< for meet() and finish()
-  Event answered_;  ///< for connect()
+  Event changed_;     ///< for meet() and finish()
+  Event answered_;    ///< for connect()
+  loop::Timer ping_;  ///< for keep_alive()
   bool launched_ = false;
   bool connecting_again_ = false;
   std::vector<Message> said_;  ///< since the launch; a new connection begins with it

@@ -53,7 +53,10 @@ std::string_view word(Node::State state) {
 }
 
 Roster::Roster(Hello own, Rules rules, Time now)
-    : rules_(std::move(rules)), nodes_(own.nnodes), last_arrival_(now), next_report_(now + rules_.first_report) {
+    : rules_(std::move(rules)),
+      nodes_(own.nnodes),
+      last_arrival_(now),
+      next_report_(now + rules_.first_report) {
   nodes_[0].hello = std::move(own);
   nodes_[0].connection = myself;
   nodes_[0].state = Node::State::here;
@@ -93,6 +96,9 @@ std::optional<Roster::Fault> Roster::fault_of(const Hello& hello, const std::str
   if (hello.port != own.port) return differs("master port", hello.port, own.port, "RANKSHIM_MASTER_PORT");
   if (hello.launcher != own.launcher)
     return differs("launcher", shown(hello.launcher), shown(own.launcher), "RANKSHIM_LAUNCHER");
+  if (hello.job_restarts != own.job_restarts)
+    return differs("job_restarts", shown(hello.job_restarts), shown(own.job_restarts),
+                   "RANKSHIM_JOB_RESTARTS");
   if (rules_.equal_workers && hello.workers != own.workers)
     return differs("workers per node", hello.workers, own.workers, "RANKSHIM_NPROC_PER_NODE");
   return std::nullopt;
@@ -307,15 +313,16 @@ void Roster::said(ConnectionId id, const Message& message, Time now) {
   } else if (const auto* done = std::get_if<Done>(&message)) {
     const bool again = node.code.has_value();  // it came back, and says it once more
     node.code = done->code;
-    if (again || node.state != Node::State::running) return;
+    if (again || node.state != Node::State::running) return tell_gathered();
     if (stop_) {
       node.state = done->code == 0 ? Node::State::done : Node::State::stopped;
     } else if (done->code != 0) {
       fail(node, {.cause = "exit", .code = done->code, .text = ""}, now);
+      tell_gathered();
     } else {
       node.state = Node::State::done;
-      if (!all_done()) return;
-      send_all(End{});
+      tell_gathered();
+      if (all_done()) send_all(End{});
     }
   }
 }
@@ -330,7 +337,19 @@ void Roster::fail(Node& node, Failure failure, Time now) {
   failure.age = std::clamp<std::int64_t>(failure.age, 0, oldest);
   node.failures.push_back({failure, now - milliseconds(failure.age)});
   if (node.state == Node::State::running) node.state = Node::State::failed;
-  stop_all({.culprit = failure});
+  if (!rules_.gathers) stop_all({.culprit = failure});
+}
+
+/// Tells of all failures, once each node has ended.
+void Roster::tell_gathered() {
+  constexpr std::size_t most = 5;
+  std::vector<Failure> all = failures();
+  if (!rules_.gathers || stop_ || all.empty() || !all_ended()) return;
+  Failure& first = all.front();
+  for (std::size_t i = 1; i < std::min(all.size(), most); ++i)
+    first.text += fmt::format("; {} too: {}", node_name(all[i].node, all[i].host), all[i].text);
+  if (all.size() > most) first.text += fmt::format("; and {} more", all.size() - most);
+  stop_all({.culprit = first});
 }
 
 void Roster::stop_all(Stop stop) {

@@ -68,6 +68,8 @@ class Roster {
         500};  ///< for the older of two nodes with one rank to show that it lives
     std::chrono::milliseconds settle{800};       ///< after the last arrival, before the job is refused
     std::chrono::milliseconds patience{10'000};  ///< the same while nodes are missing as well
+    /// A failure ends no other node: all are told of the failures when each node has ended by itself.
+    bool gathers = false;
     /// Decides what Stop::again says, once for each stop. Null: the job is never started again.
     std::function<void(Stop&)> decide;
   };
@@ -140,6 +142,7 @@ class Roster {
   void end_meeting(const Message& verdict);
   void fail(Node& node, Failure failure, Time now);
   void stop_all(Stop stop);
+  void tell_gathered();
   void send(ConnectionId to, Message message, bool close = false) {
     outgoing_.push_back({{to}, std::move(message), close});
   }

@@ -140,6 +140,9 @@ TEST_CASE("what cannot be one job is refused on all nodes within a second, with 
        "node 2 (host host-2, 10.0.0.2) has launcher native, node 0 (host host-0) has torchrun; set "
        "RANKSHIM_LAUNCHER to "
        "the same on all nodes"},
+      {"job restarts", [](Hello& hello) { hello.job_restarts = "3/1h"; },
+       "node 2 (host host-2, 10.0.0.2) has job_restarts 3/1h, node 0 (host host-0) has none; set "
+       "RANKSHIM_JOB_RESTARTS to the same on all nodes"},
       {"job", [](Hello& hello) { hello.run = "other"; },
        "node 2 (host host-2, 10.0.0.2) belongs to the job other, node 0 (host host-0) to the job job: the "
        "master's name "
@@ -323,6 +326,23 @@ TEST_CASE("whether the job is started again is decided once, and told with the s
   story.say(2, Fail{{.code = 1}});
   CHECK(decided == 1);
   for (const ConnectionId id : {0U, 1U, 2U}) CHECK(story.told<Stop>(id)->again);
+}
+
+TEST_CASE("where failures are gathered, all are told when each node has ended", "[link]") {
+  Story story(hello_of(0), {.gathers = true});
+  story.all_launch();
+  story.say(2, Fail{{.code = 6, .text = "ended with code 6"}});
+  story.say(2, Done{6});
+  story.now += 1ms;
+  story.say(1, Fail{{.code = 3, .text = "ended with code 3"}});
+  story.say(1, Done{3});
+  CHECK_FALSE(story.told<Stop>(1));
+  story.say(0, Done{0});
+  for (const ConnectionId id : {0U, 1U, 2U}) {
+    REQUIRE(story.told<Stop>(id));
+    CHECK(story.told<Stop>(id)->sentence() ==
+          "node 2 (host host-2) failed: ended with code 6; node 1 (host host-1) too: ended with code 3");
+  }
 }
 
 TEST_CASE("all nodes make the attempt that the one which knows of most restarts makes", "[link]") {

@@ -127,6 +127,56 @@ TEST_CASE("a lost connection is made again, harms nothing, and loses nothing", "
   CHECK_FALSE(job.ended[1]->stop);
 }
 
+TEST_CASE("a node that failed waits for node 0's word even where the network is silent", "[link]") {
+  TestJob job;
+  Relay relay(job);
+  for (Options& options : job.options) options.rules.decide = [](Stop& stop) { stop.again = true; };
+  job.options[1].master.port = relay.number();
+  job.options[1].self.port = job.port.number();
+  job.all_launch();
+  relay.hold();
+  job.links[1]->report_failure({.rank = 2, .code = 3});
+  job.end(1, 3);
+  job.io.run_for(job.options[1].rules.relink * 3 / 2);
+  REQUIRE_FALSE(job.ended[1]);
+  relay.let_go();
+  REQUIRE(job.told(2));
+  CHECK(job.stops[2]->again);
+  for (const unsigned rank : {0U, 2U}) job.end(rank, 143);
+  REQUIRE(job.run_until([&] { return job.ended[0].has_value(); }));
+  job.links[0].reset();  // it meets the others again
+  REQUIRE(job.run_until([&] { return job.ended[1].has_value(); }));
+  CHECK(job.ended[1]->stop->again);
+}
+
+TEST_CASE("a node that failed and loses node 0 decides itself, and says that it failed", "[link]") {
+  TestJob job;
+  job.options[1].rules.decide = [](Stop& stop) { stop.again = true; };
+  job.all_launch();
+  job.links[0].reset();
+  job.links[1]->report_failure({.rank = 2, .code = 3});
+  job.end(1, 3);
+  REQUIRE(job.run_until([&] { return job.ended[1].has_value(); }));
+  REQUIRE(job.ended[1]->stop);
+  CHECK(job.ended[1]->stop->again);
+  CHECK(job.ended[1]->stop->sentence() == "node 1 (host host-1) failed: rank 2 ended with code 3");
+}
+
+TEST_CASE("the limit of open files is what it was once node 0's link is gone", "[link]") {
+  rlimit before{}, after{};
+  REQUIRE(getrlimit(RLIMIT_NOFILE, &before) == 0);
+  const rlimit low{100, before.rlim_max};
+  REQUIRE(setrlimit(RLIMIT_NOFILE, &low) == 0);
+  {
+    TestJob job;
+    job.all_launch();
+    CHECK(job.links[0]->inherited_limit()->rlim_cur == 100);
+  }
+  CHECK(getrlimit(RLIMIT_NOFILE, &after) == 0);
+  CHECK(setrlimit(RLIMIT_NOFILE, &before) == 0);
+  CHECK(after.rlim_cur == 100);
+}
+
 TEST_CASE("the command inherits no socket of the link", "[link]") {
   TestJob job;
   job.all_launch();
@@ -151,6 +201,15 @@ TEST_CASE("through a proxy a node says something now and then", "[link]") {
   job.all_launch();
   const std::size_t before = relay.passed;
   CHECK(job.run_until([&] { return relay.passed > before + 100; }));
+  job.options[1].timing.ping = 300s;
+  TestJob other;
+  Relay its_relay(other);
+  other.options[1] = job.options[1];
+  other.options[1].master.port = its_relay.number();
+  other.options[1].self.port = other.port.number();
+  other.all_launch();
+  const std::weak_ptr<Link> link = std::exchange(other.links[1], nullptr);
+  CHECK(link.expired());  // a job that is started again has one for each attempt
 }
 
 }  // namespace

@@ -16,16 +16,16 @@ namespace asio = boost::asio;
 
 namespace {
 
-asio::awaitable<bool> answers(tcp::socket& socket, tcp::endpoint endpoint) {
+asio::awaitable<void> ask(tcp::socket& socket, tcp::endpoint endpoint, bool& answers) {
   boost::system::error_code error;
   co_await socket.async_connect(endpoint, asio::redirect_error(asio::use_awaitable, error));
-  if (error) co_return false;
+  if (error) co_return;
   socket.non_blocking(true, error);
   const std::string question = std::string(store_greeting) + store_question;
-  if (socket.write_some(asio::buffer(question), error) != question.size()) co_return false;
+  if (socket.write_some(asio::buffer(question), error) != question.size()) co_return;
   std::array<char, sizeof(std::uint64_t)> number{};
   co_await asio::async_read(socket, asio::buffer(number), asio::redirect_error(asio::use_awaitable, error));
-  co_return !error;
+  answers = !error;
 }
 
 }  // namespace
@@ -35,8 +35,9 @@ asio::awaitable<bool> is_store(asio::any_io_executor executor, tcp::endpoint end
   tcp::socket socket(executor);
   if (open_socket(socket, endpoint.protocol()) != 0) co_return false;
   loop::Timer timer(executor, until);
-  const auto first = co_await (answers(socket, endpoint) || timer.async_wait(asio::use_awaitable));
-  co_return first.index() == 0 && std::get<0>(first);
+  bool answers = false;
+  co_await (ask(socket, endpoint, answers) || timer.async_wait(asio::use_awaitable));
+  co_return answers;
 }
 
 }  // namespace rankshim::link

@@ -164,10 +164,21 @@ struct Relay {
                           [=, this](boost::system::error_code error, std::size_t size) {
                             boost::system::error_code ignored;
                             if (error) return void(to->close(ignored));
-                            asio::write(*to, asio::buffer(buffer->data(), size), ignored);
-                            passed += size;
-                            pass(from, to);
+                            const auto pass_on = [=, this] {
+                              boost::system::error_code failed;
+                              asio::write(*to, asio::buffer(buffer->data(), size), failed);
+                              passed += size;
+                              pass(from, to);
+                            };
+                            if (!holds) return pass_on();
+                            held.emplace_back(pass_on);
                           });
+  }
+  /// From now on nothing comes through, until let_go().
+  void hold() { holds = true; }
+  void let_go() {
+    holds = false;
+    for (const auto& pass_on : std::exchange(held, {})) pass_on();
   }
   void cut() {
     for (const auto& end : ends) end->close();
@@ -175,6 +186,8 @@ struct Relay {
   TestJob& job;
   tcp::acceptor acceptor;
   std::vector<std::shared_ptr<tcp::socket>> ends;
+  std::vector<std::function<void()>> held;
+  bool holds = false;
   std::size_t passed = 0;
 };
 

@@ -250,9 +250,9 @@ std::string as_json(const ExitReport& report) {
   const auto& first = report.past_attempts.empty() ? report.phases : report.past_attempts.front().phases;
   if (!first.empty()) object.raw("started", moment(first.front().begin));
   object.raw("ended", moment(report.end));
-  object.object("phases", phases_json(report.phases, report.end,
-                                      report.ending != nullptr ? report.ending->workers.first_at
-                                                               : std::nullopt));
+  object.object("phases",
+                phases_json(report.phases, report.end,
+                            report.ending != nullptr ? report.ending->workers.first_at : std::nullopt));
   if (ending != nullptr) {
     if (ending->stop_signal) object.text("stop_signal", supervise::signal_name(*ending->stop_signal));
     if (!ending->workers.trains_alone.empty()) object.text("trains_alone", ending->workers.trains_alone);

@@ -43,7 +43,7 @@ struct ExitReport {
   std::string host;
   std::vector<Phase> phases;  ///< of the last attempt
   std::vector<PastAttempt> past_attempts;
-  unsigned attempt = 0;  ///< the number of the last one
+  unsigned attempt = 0;           ///< the number of the last one
   std::vector<link::Node> nodes;  ///< of the whole job, by rank, where this node knows them
   std::chrono::steady_clock::time_point end;
 };

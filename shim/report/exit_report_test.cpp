@@ -161,6 +161,9 @@ TEST_CASE("the termination log is written in place, and a provisional word is ta
   CHECK(content(path) == "why");
   log.finish("");
   CHECK(content(path).empty());
+  log.take_back();
+  log.provisional("of the next attempt");
+  CHECK(content(path) == "of the next attempt\n");
   replace_file(path, "report");
   CHECK(content(path) == "report");
   TerminationLog("none").provisional("x");

@@ -175,6 +175,10 @@ void TerminationLog::finish(std::string_view text) {
   write(text);
 }
 
+void TerminationLog::take_back() {
+  if (!std::exchange(provisional_, {}).empty()) write({});
+}
+
 void TerminationLog::write(std::string_view text) {
   if (path_.empty()) return;
   const std::optional<int> kept = kept_file_at(path_);

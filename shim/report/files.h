@@ -35,6 +35,8 @@ class TerminationLog {
 
   /// Writes the final text; on success that is empty, which removes a provisional line.
   void finish(std::string_view text);
+  /// Removes what is provisional; more may follow.
+  void take_back();
 
  private:
   void write(std::string_view text);

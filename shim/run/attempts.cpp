@@ -52,7 +52,8 @@ std::string Attempts::why_not(const Stop& stop, Time now) const {
 
 std::string Attempts::progress() const {
   if (limit_.within)
-    return fmt::format("restart {} (at most {} within {})", number_, limit_.most, format_time(*limit_.within));
+    return fmt::format("restart {} (at most {} within {})", number_, limit_.most,
+                       format_time(*limit_.within));
   return fmt::format("restart {} of {}", number_, limit_.most);
 }
 

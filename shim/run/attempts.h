@@ -13,9 +13,9 @@
 
 namespace rankshim {
 
-/// The attempts of a job that is started again in place: which one this is, and which failures are followed by
-/// another. By --job-restarts for the whole job; on a lone node also by --max-restarts of the native launcher,
-/// which restarts after every failure. Pure: times come in.
+/// The attempts of a job that is started again in place: which one this is, and which failures are followed
+/// by another. By --job-restarts for the whole job; on a lone node also by --max-restarts of the native
+/// launcher, which restarts after every failure. Pure: times come in.
 class Attempts {
  public:
   using Time = std::chrono::steady_clock::time_point;

@@ -60,6 +60,12 @@ void expect_place(wait::Master& master, const Topology& topology) {
   }
 }
 
+unsigned how_many_wait(const Topology& topology) {
+  if (const auto* elastic = topology.as<ElasticNode>()) return elastic->most;
+  const auto* process = topology.as<CreatedProcess>();
+  return process != nullptr ? process->world_size : topology.nodes().value_or(1);
+}
+
 /// The exit codes of look_for_torch: there is no torch; it has torch.distributed.launch and no torchrun; and
 /// this number more than an option's index if torchrun does not know that option.
 constexpr int no_torch = 100;
@@ -192,7 +198,7 @@ awaitable<std::variant<FoundTorch, Verdict>> check_python(const Run& run, const 
 }
 
 awaitable<std::optional<Verdict>> wait_for_master(const Run& run, Topology& topology, Until until,
-                                                  std::optional<std::string>& address) {
+                                                  std::vector<std::string>& addresses) {
   using namespace boost::asio::experimental::awaitable_operators;
   if (until == Until::none) co_return std::nullopt;
   const Master& known = *topology.master();
@@ -203,6 +209,8 @@ awaitable<std::optional<Verdict>> wait_for_master(const Run& run, Topology& topo
   expect_place(master, topology);
   wait::Limits limits;
   limits.timeout = *run.settings.time(Option::wait_timeout);
+  limits.nodes = how_many_wait(topology);
+  limits.spread = !topology.hosts_master().value_or(false);
 
   const auto first =
       co_await (wait::wait_for(std::move(master), std::move(limits)) || run.signals.next_ending());
@@ -214,7 +222,7 @@ awaitable<std::optional<Verdict>> wait_for_master(const Run& run, Topology& topo
   if (const auto* unreachable = std::get_if<wait::Unreachable>(&first))
     co_return ended_before_start(exit_code::unreachable, Cause::wait, unreachable->what);
   const auto& reached = std::get<wait::Reached>(first);
-  if (!reached.addresses.empty()) address = reached.addresses.front();
+  if (!reached.addresses.empty()) addresses = reached.addresses;
   // Only now it is known which node hosts an elastic job without ranks.
   auto* elastic = std::get_if<ElasticNode>(&topology.part);
   if (elastic != nullptr && !elastic->hosts_master) elastic->hosts_master = reached.mine;

@@ -37,10 +37,10 @@ boost::asio::awaitable<std::variant<Job, Faults, Verdict>> resolve_when_ready(
 boost::asio::awaitable<std::variant<FoundTorch, Verdict>> check_python(const Run& run, const Job& job);
 
 /// Waits for the master as chosen. Returns a verdict if the run ends here: the master never came, or a signal
-/// did. Otherwise `address` becomes the master's, if it was looked up, and the topology knows which node
+/// did. Otherwise `addresses` become the master's, if it was looked up, and the topology knows which node
 /// hosts it.
 boost::asio::awaitable<std::optional<Verdict>> wait_for_master(const Run& run, Topology& topology,
                                                                Until until,
-                                                               std::optional<std::string>& address);
+                                                               std::vector<std::string>& addresses);
 
 }  // namespace rankshim

@@ -44,12 +44,11 @@ link::Failure ErrorFiles::failure_of(const supervise::WorkerEnd& worker, const s
   constexpr std::size_t longest = 300;
   const bool signalled = WIFSIGNALED(worker.status);
   const int number = signalled ? WTERMSIG(worker.status) : WEXITSTATUS(worker.status);
-  link::Failure failure{
-      .rank = worker.rank,
-      .cause = signalled ? "signal" : "exit",
-      .code = signalled ? exit_code::signal_base + number : number,
-      .text = signalled ? "was ended by " + supervise::signal_name(number)
-                        : "ended with code " + std::to_string(number)};
+  link::Failure failure{.rank = worker.rank,
+                        .cause = signalled ? "signal" : "exit",
+                        .code = signalled ? exit_code::signal_base + number : number,
+                        .text = signalled ? "was ended by " + supervise::signal_name(number)
+                                          : "ended with code " + std::to_string(number)};
   const bool killed = signalled && number == SIGKILL;
   const MemoryReading memory = killed ? run_.monitor.memory() : MemoryReading{};
   std::string why;

@@ -16,7 +16,8 @@ std::unique_ptr<supervise::Launcher> make_launcher(boost::asio::io_context& io, 
                                                    const Settings& settings, const std::string& log_folder,
                                                    const Node& node, unsigned attempt);
 
-/// The folder for the launcher's logs in all attempts. `wanted` is the user's or a temporary one; empty: none.
+/// The folder for the launcher's logs in all attempts. `wanted` is the user's or a temporary one; empty:
+/// none.
 std::string make_log_folder(const Job& job, const std::string& wanted);
 
 }  // namespace rankshim

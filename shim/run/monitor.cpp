@@ -86,6 +86,7 @@ void Monitor::held() {
 /// Called a moment after the command's start, or at its start if the moment is over by then.
 void Monitor::on_command() {
   report_oom_group();
+  if (!is_last_) return;  // the next attempt gets the same descriptors
   for (const Option file : {Option::report, Option::termination_log}) {
     const std::string_view path = settings_.text(file);  // of a shell's >(COMMAND): written at the end
     if (path.starts_with("/dev/fd/") || path.starts_with("/proc/self/fd/")) return;
@@ -138,9 +139,10 @@ void Monitor::started(pid_t command) {
   begin();
 }
 
-void Monitor::begin_attempt(unsigned number, const supervise::Launcher* launcher) {
+void Monitor::begin_attempt(unsigned number, bool is_last, const supervise::Launcher* launcher) {
   launcher_ = launcher;
   attempt_ = number;
+  is_last_ = is_last;
   command_ = 0;
   if (memory_before_) memory_before_ = read_memory(node_, memory_group_);  // kills count from here
 }
@@ -154,6 +156,7 @@ void Monitor::end_attempt(const Verdict& verdict, const supervise::Ending& endin
                             .phases = std::exchange(phases_, {}),
                             .first_worker_at = ending.workers.first_at,
                             .end = steady_clock::now()});
+  termination_log_.take_back();  // it was true of the attempt that has ended
   enter("restart");
 }
 

@@ -48,8 +48,8 @@ class Monitor final : private status::Source {
   void set_link(const link::Link* link) { link_ = link; }
   /// From now on answers include its workers; null: none. It must live until then.
   void set_launcher(const supervise::Launcher* launcher) { launcher_ = launcher; }
-  /// This attempt's command is about to be started, by this launcher.
-  void begin_attempt(unsigned number, const supervise::Launcher* launcher);
+  /// This attempt's command is about to be started, by this launcher. `is_last`: no other one can follow.
+  void begin_attempt(unsigned number, bool is_last, const supervise::Launcher* launcher);
   /// The attempt has ended so, and another one follows.
   void end_attempt(const Verdict& verdict, const supervise::Ending& ending);
 
@@ -83,6 +83,7 @@ class Monitor final : private status::Source {
   std::vector<Phase> phases_;
   std::vector<PastAttempt> past_attempts_;
   unsigned attempt_ = 0;
+  bool is_last_ = true;
   std::string waiting_for_;
   bool failed_ = false;
   bool begun_ = false;

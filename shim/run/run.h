@@ -17,6 +17,7 @@ struct Run {
   const Node& node;
   Monitor& monitor;
   bool only_wait = false;  ///< `rankshim wait`, which has no hooks and is not held
+  bool preflight = false;  ///< the command is the check of `rankshim preflight`
 };
 
 }  // namespace rankshim

@@ -73,6 +73,16 @@ Invocation with_absolute_paths(Invocation invocation) {
   return invocation;
 }
 
+/// The check is a program that runs once on each node, and once only, whatever the job's settings say.
+void be_check(Invocation& invocation) {
+  Settings& settings = invocation.settings;
+  invocation.arguments = {"/bin/sh", "-c", std::string(settings.text(Option::check))};
+  settings[Option::launcher] = Setting{{"none", Origin::fallback, ""}, {}};
+  settings[Option::job_restarts] = Setting{{"0", Origin::fallback, ""}, RestartLimit{}};
+  for (const Option option : {Option::log_dir, Option::tee, Option::prefix, Option::post_stop})
+    settings[option].reset();
+}
+
 /// Waits until the workers' last output is written. A signal ends that, and is left to what comes next.
 awaitable<void> write_last_output(const Run& run, const supervise::Launcher& launcher) {
   constexpr std::chrono::seconds patience{5};
@@ -110,7 +120,8 @@ class Watchers final : public supervise::Observer {
 
 /// Whether everything is started again after this end. A node that was asked to stop, or that could not end
 /// its processes, takes no further part.
-bool is_tried_again(Attempts& attempts, const WholeJob* whole, Verdict& verdict, const supervise::Ending& ending) {
+bool is_tried_again(Attempts& attempts, const WholeJob* whole, Verdict& verdict,
+                    const supervise::Ending& ending) {
   if (!attempts.allowed() || verdict.code == 0) return false;
   std::optional<link::Stop> stop;
   if (whole != nullptr) {
@@ -121,9 +132,14 @@ bool is_tried_again(Attempts& attempts, const WholeJob* whole, Verdict& verdict,
   }
   if (stop && attempts.of_the_job() && !stop->note.empty())
     verdict.sentence += "; it is not started again: " + stop->note;
-  const bool stopped = ending.stop_signal && ending.stopped_because.empty();
-  return stop && stop->again && !stopped && !ending.signal_after_order && !ending.late_signal &&
-         verdict.cause != Cause::stopped && ending.left_behind.empty();
+  if (!stop || !stop->again) return false;
+  const bool stopped = (ending.stop_signal && ending.stopped_because.empty()) || ending.signal_after_order ||
+                       ending.late_signal || verdict.cause == Cause::stopped;
+  if (stopped)
+    verdict.sentence += "; it is not started again: this node was asked to stop";
+  else if (!ending.left_behind.empty())
+    verdict.sentence += "; it is not started again: not even KILL has ended all of its processes";
+  return !stopped && ending.left_behind.empty();
 }
 
 /// Waits until no process of this container holds an accelerator any more: its memory is free only then. The
@@ -173,8 +189,7 @@ awaitable<std::optional<int>> run_attempt(const Run& run, const Job& job, Attemp
   supervise::Command command{plan.argv, plan.environment.apply(run.node.environment()).entries()};
   if (membership.whole) command.open_files = membership.whole->link().inherited_limit();
   const ErrorFiles error_files(run, job, plan, folder.own());
-  const auto launcher =
-      make_launcher(run.io, job, run.settings, log_folder, run.node, all.attempts.number());
+  const auto launcher = make_launcher(run.io, job, run.settings, log_folder, run.node, all.attempts.number());
   supervise::Policy policy = plan_supervision(job.choice, run.settings);
   policy.launcher = launcher.get();
   Watchers watchers(run.monitor, membership.whole.get(), error_files, *launcher);
@@ -182,7 +197,7 @@ awaitable<std::optional<int>> run_attempt(const Run& run, const Job& job, Attemp
   supervise::Orders orders;
   policy.orders = &orders;
   if (membership.whole) membership.whole->begin(orders);
-  run.monitor.begin_attempt(all.attempts.number(), launcher.get());
+  run.monitor.begin_attempt(all.attempts.number(), !all.attempts.allowed(), launcher.get());
   CommandEnd end;
   std::optional<int> code;  // of the command, once it has ended: it is true whatever fails after that
   try {
@@ -209,7 +224,7 @@ awaitable<std::optional<int>> run_attempt(const Run& run, const Job& job, Attemp
 }
 
 awaitable<int> run_stages(const Run& run, const std::vector<std::string>& arguments) {
-  if (!run.only_wait) {
+  if (!run.only_wait && !run.preflight) {
     if (const auto end = co_await run_pre_start(run)) co_return co_await conclude(run, *end);
   }
   run.monitor.enter("resolve");
@@ -240,7 +255,13 @@ awaitable<int> run_stages(const Run& run, const std::vector<std::string>& argume
   Attempted all{.arguments = arguments, .torch = torch, .attempts = attempts, .log_folder = {}};
   for (;;) {
     auto joined = co_await join_job(run, job, attempts);
-    if (const auto* end = std::get_if<Verdict>(&joined)) co_return co_await conclude(run, *end, &job);
+    if (auto* end = std::get_if<Verdict>(&joined)) {
+      if (const auto& past = run.monitor.past_attempts(); !past.empty())
+        end->sentence +=
+            fmt::format("{}; this was {}, after an end: {}", end->cause == Cause::stopped ? " again" : "",
+                        attempts.progress(), past.back().sentence);
+      co_return co_await conclude(run, *end, &job);
+    }
     if (run.only_wait) {
       run.monitor.termination_log().finish({});
       co_return exit_code::ok;
@@ -266,13 +287,20 @@ awaitable<int> run_whole(const Run& run, const std::vector<std::string>& argumen
 }  // namespace
 
 int run_job(const Invocation& given, const Node& node) {
-  const Invocation invocation = with_absolute_paths(given);
+  Invocation invocation = with_absolute_paths(given);
+  if (given.subcommand == Subcommand::preflight) be_check(invocation);
   const Settings& settings = invocation.settings;
   boost::asio::io_context io;
   supervise::SignalQueue signals(io);
   if (const auto signal = settings.get<int>(Option::parent_death_signal)) supervise::end_with_parent(*signal);
   Monitor monitor(io, settings, node);
-  const Run run{io, signals, settings, node, monitor, invocation.subcommand == Subcommand::wait};
+  const Run run{.io = io,
+                .signals = signals,
+                .settings = settings,
+                .node = node,
+                .monitor = monitor,
+                .only_wait = invocation.subcommand == Subcommand::wait,
+                .preflight = invocation.subcommand == Subcommand::preflight};
   return loop::run_to_end(io, run_whole(run, invocation.arguments));
 }
 

@@ -21,8 +21,9 @@ namespace rankshim {
 class WholeJob {
  public:
   /// `restarts`: the launcher starts its workers again when one has failed, so that only its end counts.
-  WholeJob(std::shared_ptr<link::Link> link, unsigned node_rank, bool restarts)
-      : link_(std::move(link)), node_rank_(node_rank), restarts_(restarts) {}
+  /// `gathers`: a node whose command has failed keeps that end, whatever ends the others.
+  WholeJob(std::shared_ptr<link::Link> link, unsigned node_rank, bool restarts, bool gathers)
+      : link_(std::move(link)), node_rank_(node_rank), restarts_(restarts), gathers_(gathers) {}
 
   /// All nodes are here. `orders` gets what the others cause from now on.
   void begin(supervise::Orders& orders);
@@ -47,6 +48,7 @@ class WholeJob {
   std::shared_ptr<link::Link> link_;
   const unsigned node_rank_;
   const bool restarts_;
+  const bool gathers_;
   std::optional<link::Stop> stop_;
   bool told_ = false;  // of a failure or a stop of this node
 };

@@ -128,6 +128,10 @@ void SettingsReader::check_subcommand() {
               "name one: rankshim [OPTIONS] [--] COMMAND [ARG...], or see rankshim --help");
       }
       break;
+    case Subcommand::preflight:
+      if (!invocation_.settings[Option::check] && rejected_.faults.empty())
+        usage("preflight needs a check", "rankshim preflight --check 'nvidia-smi'");
+      [[fallthrough]];
     case Subcommand::env:
     case Subcommand::wait:
     case Subcommand::status:

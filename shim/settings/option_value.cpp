@@ -252,9 +252,8 @@ std::optional<Ends> Ends::parse(std::string_view text) {
 
 bool Ends::contains(std::string_view cause, int code) const {
   return std::ranges::find(causes_, cause) != causes_.end() ||
-         std::ranges::any_of(codes_, [code](const auto& range) {
-           return range.first <= code && code <= range.second;
-         });
+         std::ranges::any_of(
+             codes_, [code](const auto& range) { return range.first <= code && code <= range.second; });
 }
 
 }  // namespace rankshim

@@ -39,6 +39,7 @@ enum class Option : std::uint8_t {
   job_token_file,
   job_restarts,
   permanent,
+  check,
   signal_scope,
   grace,
   leftover_grace,
@@ -188,6 +189,8 @@ inline constexpr std::array options = {
                "2,64-78,126,127",
                "with --job-restarts: the ends that are not tried again; CAUSE is oom, exception, signal or "
                "lost"},
+    OptionInfo{Option::check, "", "check", ValueKind::text, "CMD", "",
+               "for preflight: the command that /bin/sh runs on each node"},
 
     OptionInfo{Option::signal_scope, "Signals and exit codes", "signal-scope", ValueKind::choice,
                "auto|child|group|tree", "auto",

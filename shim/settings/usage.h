@@ -14,6 +14,7 @@ enum class Subcommand : std::uint8_t {
   demo,
   env,
   wait,
+  preflight,
   platforms,
   install,
   status,
@@ -49,6 +50,10 @@ inline constexpr std::array usages = {
           "The job and this node;export-pet;Output and configuration"},
     Usage{Subcommand::wait, "wait", "[OPTIONS]", "wait for the master, and do nothing else",
           "The job and this node;Waiting for the master;Output and configuration"},
+    Usage{Subcommand::preflight, "preflight", "--check CMD [OPTIONS]",
+          "run a check on all nodes, and fail on all of them if it fails on one",
+          "The job and this node;check;link-timeout;job-token-file;wait-timeout;Signals and exit codes;"
+          "Reports;Output and configuration"},
     Usage{Subcommand::platforms, "platforms", "[NAME]", "list the profiles, or print one", "profile"},
     Usage{Subcommand::platforms, "platforms", "check FILE", "check that FILE is a profile", ""},
     Usage{Subcommand::install, "install", "DIR", "copy this binary to DIR", ""},

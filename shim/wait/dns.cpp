@@ -24,10 +24,6 @@ using std::chrono::milliseconds;
 
 namespace {
 
-/// The time for the second address family once the first has answered (RFC 8305 §3 recommends 50 ms): a
-/// server that answers A and drops AAAA must not cost seconds.
-constexpr milliseconds second_family{50};
-
 QueryStatus status_of(ares_status_t status) {
   switch (status) {
     case ARES_SUCCESS:

@@ -50,6 +50,10 @@ struct Reply {
 /// Adds the addresses, and a negative answer's TTL, of a name server's answer.
 void read_record(const ares_dns_record_t& record, Reply& reply);
 
+/// The time for the second address family once the first has answered (RFC 8305 §3 recommends 50 ms): a
+/// server that answers A and drops AAAA must not cost seconds.
+inline constexpr std::chrono::milliseconds second_family{50};
+
 enum class Families : std::uint8_t { both, v4, v6 };
 
 /// Sends queries to the name servers of one resolv.conf, by c-ares. It is made for each look and destroyed

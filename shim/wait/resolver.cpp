@@ -4,11 +4,14 @@
 
 #include <algorithm>
 #include <array>
+#include <boost/asio/use_awaitable.hpp>
+#include <iterator>
 #include <utility>
 
 #include "base/files.h"
 #include "base/log.h"
 #include "base/text.h"
+#include "loop/timer.h"
 #include "node/addresses.h"
 #include "wait/names.h"
 
@@ -56,8 +59,13 @@ std::string Answer::account() const {
   return text;
 }
 
-Resolver::Resolver(asio::any_io_executor executor, std::string name, Files files, Timing timing)
-    : executor_(std::move(executor)), name_(std::move(name)), files_(std::move(files)), timing_(timing) {}
+Resolver::Resolver(asio::any_io_executor executor, std::string name, Files files, const Schedule& schedule,
+                   double chance)
+    : executor_(std::move(executor)),
+      name_(std::move(name)),
+      files_(std::move(files)),
+      schedule_(schedule),
+      chance_(chance) {}
 
 /// hosts(5) and resolv.conf(5) treat a file that cannot be read as an empty one.
 std::string Resolver::content_of(const std::string& path) {
@@ -94,43 +102,75 @@ struct Resolver::Round {
 /// A full search queries the whole search list. Between two of them, while the result is "not yet", only the
 /// likeliest name is queried, by one query: NXDOMAIN holds for A and AAAA alike (RFC 8020). So rankshim looks
 /// twenty times as often as an `until nslookup` loop and still sends fewer queries in the long run, which a
-/// name server notices when 4,096 nodes wait.
+/// name server notices when hundreds of nodes wait; a large job's first look is such a query, too.
 asio::awaitable<void> Resolver::ask_servers(Clock::time_point deadline) {
   valid_for_ = std::chrono::milliseconds(0);
+  const bool is_first = names_.empty();
+  if (const auto turn = schedule_.before_first_look(chance_); is_first && turn.count() > 0) {
+    loop::Timer timer(executor_, std::min(deadline, Clock::now() + turn));
+    co_await timer.async_wait(asio::use_awaitable);
+  }
   const ResolvConf conf = read_resolv_conf(content_of(files_.resolv_conf), own_host_name());
   std::vector<std::string> names = candidates(name_, conf);
   if (names.empty()) {
     answer_ = {{}, QueryStatus::bad_name, {}, {}};
     co_return;
   }
+  if (is_first) next_search_ = Clock::now() + schedule_.before_first_search(names.size(), chance_);
   const std::size_t likely = likeliest(name_, conf, names);
-  Round round{std::move(names), likely, {executor_, conf, timing_.query_timeout}, {}, deadline};
+  Round round{std::move(names), likely, {executor_, conf, schedule_.timing().query_timeout}, {}, deadline};
   round.servers = round.client.servers();
   if (conf.servers.empty()) round.servers += " (no nameserver in " + files_.resolv_conf + ")";
   const bool is_enough = likeliest_is_enough(round) && co_await query_likeliest(round);
   if (!is_enough) co_await search_all(round);
+  names_ = std::move(round.names);
 }
 
 bool Resolver::likeliest_is_enough(const Round& round) const {
-  return Clock::now() < next_search_ && answer_.addresses.empty() && answer_.servers == round.servers &&
-         std::ranges::equal(round.names, answer_.asked, {}, {}, &Reply::name) &&
-         is_negative(answer_.asked[round.likely].status);
+  if (Clock::now() >= next_search_ || !answer_.addresses.empty()) return false;
+  if (names_.empty()) return true;  // the first look
+  return answer_.servers == round.servers && names_ == round.names &&
+         (is_negative(answer_.status) || schedule_.is_large());
+}
+
+/// Whether no name before the likeliest has an address, as far as the last search has shown.
+bool Resolver::comes_first(const Round& round) const {
+  return round.likely == 0 || (names_ == round.names && answer_.asked.size() == names_.size() &&
+                               std::all_of(answer_.asked.begin(),
+                                           answer_.asked.begin() + static_cast<std::ptrdiff_t>(round.likely),
+                                           [](const Reply& reply) { return is_negative(reply.status); }));
 }
 
 /// Queries the likeliest name alone; false if a full search is needed.
 asio::awaitable<bool> Resolver::query_likeliest(Round& round) {
   const std::span<const std::string> name(&round.names[round.likely], 1);
   Reply reply = (co_await round.client.ask(name, Families::v4, round.deadline)).front();
-  if (reply.status == QueryStatus::no_address) {
-    reply = (co_await round.client.ask(name, Families::v6, round.deadline)).front();
-    if (reply.status == QueryStatus::no_name)
-      reply.status = QueryStatus::no_address;  // the answer for A shows that it exists
+  const bool has_v4 = reply.status == QueryStatus::found;
+  if (has_v4 || reply.status == QueryStatus::no_address) {
+    const auto end = has_v4 ? std::min(round.deadline, Clock::now() + second_family) : round.deadline;
+    Reply v6 = (co_await round.client.ask(name, Families::v6, end)).front();
+    if (v6.status == QueryStatus::no_name)
+      v6.status = QueryStatus::no_address;  // the answer for A shows that it exists
+    if (has_v4)
+      std::ranges::move(v6.addresses, std::back_inserter(reply.addresses));
+    else
+      reply = std::move(v6);
   }
-  if (reply.status == QueryStatus::found) co_return false;
-  if (reply.status != QueryStatus::silent || Clock::now() < round.deadline) {
-    answer_.asked[round.likely].status = answer_.status = reply.status;
-    note_negative_ttl(reply.negative_ttl);
+  if (reply.status == QueryStatus::found && comes_first(round)) {
+    answer_ = {reply.addresses, QueryStatus::found, round.servers, {}};
+    co_return true;
   }
+  if (reply.status == QueryStatus::found || reply.status == QueryStatus::bad_name) co_return false;
+  if (reply.status == QueryStatus::silent && Clock::now() >= round.deadline && !answer_.asked.empty())
+    co_return true;  // cut short: the earlier result is better
+  note_negative_ttl(reply.negative_ttl);
+  answer_.status = reply.status;
+  answer_.servers = round.servers;
+  const auto known = std::ranges::find(answer_.asked, reply.name, &Reply::name);
+  if (known != answer_.asked.end())
+    known->status = reply.status;
+  else
+    answer_.asked.push_back(std::move(reply));
   co_return true;
 }
 
@@ -150,7 +190,7 @@ asio::awaitable<void> Resolver::search_all(Round& round) {
     co_return;  // cut short: the earlier result is better
   // If a part of the list takes seconds (a forwarder without an upstream), it must not delay the quick
   // queries.
-  next_search_ = end + std::max<Clock::duration>(timing_.search_interval, 10 * (end - begin));
+  next_search_ = end + std::max<Clock::duration>(schedule_.between_searches(all.size()), 10 * (end - begin));
 
   answer_ = {{}, replies[std::min(round.likely, replies.size() - 1)].status, round.servers, {}};
   for (const Reply& reply : replies)
@@ -166,16 +206,12 @@ asio::awaitable<void> Resolver::search_all(Round& round) {
 
 /// A caching server counts the SOA's TTL down, and until zero its answer stays the same (RFC 2308 §5). An
 /// authoritative server always sends the full TTL, and its answer may change at any time, so a TTL has no
-/// meaning until a longer one was seen. One second is subtracted because TTLs are whole seconds. No TTL makes
-/// the wait longer than Timing::longest_interval: several replicas behind one address have separate caches,
-/// and another one may have the new record already.
+/// meaning until a longer one was seen. One second is subtracted because TTLs are whole seconds.
 void Resolver::note_negative_ttl(std::optional<std::uint32_t> ttl) {
   valid_for_ = std::chrono::milliseconds(0);
   if (!ttl) return;
   longest_ttl_ = std::max(longest_ttl_, *ttl);
-  if (*ttl < longest_ttl_ && *ttl > 1)
-    valid_for_ =
-        std::min<std::chrono::milliseconds>(std::chrono::seconds(*ttl - 1), timing_.longest_interval);
+  if (*ttl < longest_ttl_ && *ttl > 1) valid_for_ = std::chrono::seconds(*ttl - 1);
 }
 
 }  // namespace rankshim::wait

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "wait/dns.h"
+#include "wait/schedule.h"
 #include "wait/timing.h"
 
 namespace rankshim::wait {
@@ -37,14 +38,17 @@ class Resolver {
     std::string resolv_conf;
     std::string hosts;
   };
-  Resolver(boost::asio::any_io_executor executor, std::string name, Files files, Timing timing);
+  /// `chance` is the node's place, from 0 to 1, among those that look for the first time.
+  Resolver(boost::asio::any_io_executor executor, std::string name, Files files, const Schedule& schedule,
+           double chance = 0);
 
   /// Looks once; the result is answer(). A server that has not answered by `deadline` counts as silent; but
   /// if the deadline interrupts a look, an earlier answer is kept.
   boost::asio::awaitable<void> look(Clock::time_point deadline);
   [[nodiscard]] const Answer& answer() const { return answer_; }
 
-  /// How long the last negative answer is certain to be valid; zero if it may change at any time.
+  /// How long the last negative answer is certain to be valid, as far as one name server goes; zero if it may
+  /// change at any time.
   [[nodiscard]] std::chrono::milliseconds valid_for() const { return valid_for_; }
 
  private:
@@ -52,6 +56,7 @@ class Resolver {
   boost::asio::awaitable<void> ask_servers(Clock::time_point deadline);
   [[nodiscard]] bool likeliest_is_enough(const Round& round) const;
   boost::asio::awaitable<bool> query_likeliest(Round& round);
+  [[nodiscard]] bool comes_first(const Round& round) const;
   boost::asio::awaitable<void> search_all(Round& round);
   std::string content_of(const std::string& path);
   void note_negative_ttl(std::optional<std::uint32_t> ttl);
@@ -59,8 +64,10 @@ class Resolver {
   boost::asio::any_io_executor executor_;
   std::string name_;
   Files files_;
-  Timing timing_;
+  Schedule schedule_;
+  double chance_;
   Answer answer_;
+  std::vector<std::string> names_;   // of the last look
   std::set<std::string> warned_of_;  // files that cannot be read
   Clock::time_point next_search_;
   std::uint32_t longest_ttl_ = 0;

@@ -10,9 +10,11 @@ using Clock = std::chrono::steady_clock;  // CLOCK_MONOTONIC in libstdc++ and li
 struct Timing {
   std::chrono::milliseconds shortest_interval{100};  ///< between looks, at the beginning …
   std::chrono::milliseconds longest_interval{
-      2000};  ///< … and at the end; in between it is a 20th of the time waited
+      2000};                              ///< … and at the end; in between it is a 20th of the time waited
+  std::chrono::milliseconds late{60000};  ///< after this time a large job's looks …
+  std::chrono::milliseconds late_interval{5000};  ///< … have this interval
   std::chrono::milliseconds search_interval{
-      5000};  ///< between looks that query every name of the search list
+      5000};  ///< between looks that query every name of the search list; more in a large job
   std::chrono::milliseconds query_timeout{
       1000};  ///< for a name server's answer to the first try; the second try has twice as long
   std::chrono::milliseconds connect_timeout{

@@ -19,6 +19,7 @@
 #include "node/addresses.h"
 #include "wait/port.h"
 #include "wait/resolver.h"
+#include "wait/schedule.h"
 
 namespace rankshim::wait {
 
@@ -48,11 +49,13 @@ class Waiting {
       : executor_(std::move(executor)),
         master_(std::move(master)),
         limits_(std::move(limits)),
-        resolver_(executor_, master_.host, {limits_.resolv_conf, limits_.hosts}, limits_.timing),
         begin_(Clock::now()),
         step_begin_(begin_),
         deadline_(begin_ + std::min<milliseconds>(limits_.timeout, std::chrono::years(1))),
-        random_(static_cast<unsigned>(begin_.time_since_epoch().count() ^ getpid())) {
+        random_(static_cast<unsigned>(begin_.time_since_epoch().count() ^ getpid())),
+        schedule_(limits_.timing, limits_.nodes),
+        resolver_(executor_, master_.host, {limits_.resolv_conf, limits_.hosts}, schedule_,
+                  limits_.spread ? chance() : 0) {
     if (master_.until != Until::port) return;
     const std::uint16_t sidecar = find_sidecar();
     if (sidecar == 0) return;
@@ -68,7 +71,8 @@ class Waiting {
   asio::awaitable<bool> look() {
     // While waiting for the port, the name is looked up now and then: a pod may come back with another
     // address.
-    if (addresses_.empty() || Clock::now() - last_lookup_ >= limits_.timing.search_interval)
+    if (addresses_.empty() ||
+        Clock::now() - last_lookup_ >= schedule_.between_checks(limits_.timing.search_interval))
       co_await look_up();
     if (addresses_.empty()) co_return false;
     if (master_.until == Until::name || (mine_ && master_.may_be_mine)) co_return true;
@@ -80,17 +84,11 @@ class Waiting {
 
   [[nodiscard]] bool over() const { return hopeless() || Clock::now() >= deadline_; }
 
-  /// When to look next. The interval is short at first, when a record or a port is about to appear, and
-  /// grows, because a job that has waited minutes can wait two seconds more. It differs a little on each
-  /// node, so that thousands do not query at the same moment. The SOA of a negative answer can extend it, but
-  /// never beyond Timing::longest_interval.
   [[nodiscard]] Clock::time_point next_look() {
-    const Timing& timing = limits_.timing;
-    milliseconds sleep =
-        std::clamp(since(step_begin_) / 20, timing.shortest_interval, timing.longest_interval);
-    if (addresses_.empty()) sleep = std::max(sleep, resolver_.valid_for());
-    const auto jitter = static_cast<int>(random_() % 201) - 100;  // ± 10 %
-    return std::min(deadline_, Clock::now() + std::chrono::microseconds(sleep) * (1000 + jitter) / 1000);
+    const milliseconds waited = since(step_begin_);
+    const auto sleep = addresses_.empty() ? schedule_.between_looks(waited, resolver_.valid_for(), chance())
+                                          : schedule_.between_tries(waited, chance());
+    return std::min(deadline_, Clock::now() + sleep);
   }
 
   /// Logs why it is not reached yet. Each text is logged once between two reports, so that an answer that
@@ -138,6 +136,8 @@ class Waiting {
   }
 
  private:
+  [[nodiscard]] double chance() { return std::uniform_real_distribution<double>()(random_); }
+
   [[nodiscard]] std::string name() const {
     const auto address = literal(master_.host);
     const std::string host = address ? address->to_string() : master_.host;
@@ -194,14 +194,15 @@ class Waiting {
   asio::any_io_executor executor_;
   Master master_;
   Limits limits_;
-  Resolver resolver_;
   Clock::time_point begin_;
   Clock::time_point step_begin_;
   Clock::time_point deadline_;
+  std::minstd_rand random_;
+  Schedule schedule_;
+  Resolver resolver_;
   Clock::time_point last_lookup_;
   Clock::time_point last_report_;
   std::vector<std::string> logged_;  // since then
-  std::minstd_rand random_;
   std::vector<ip::address> addresses_;
   std::string useless_;  // what the name resolves to, if no other node can have that address
   std::string ever_resolved_;

@@ -30,8 +30,8 @@ struct OutputPlan {
 std::string make_log_folder(const std::string& log_dir, std::string_view run_id);
 
 /// Another port for a job on one machine that is started again, so that no worker meets the store of the
-/// attempt before. If the master is not on loopback, the port stays: other nodes may have opened only this one
-/// (a Service), and the store that used it is gone with its worker.
+/// attempt before. If the master is not on loopback, the port stays: other nodes may have opened only this
+/// one (a Service), and the store that used it is gone with its worker.
 unsigned port_of_attempt(const StaticJob& job, const Node& node);
 
 /// rankshim itself as the launcher: the workers are its children, so the kernel reports how each ended.
