@@ -30,7 +30,7 @@ def test_the_two_commands_of_the_page_print_equal_losses(rankshim, namespaces, t
     (tmp_path / "bin" / "rankshim").symlink_to(rankshim)
     (tmp_path / "examples").symlink_to(EXAMPLES)
     environment = clean_environment({"PATH": f"{tmp_path}/bin:{PATH}", "TMPDIR": str(tmp_path)})
-    done = run(["bash", "-ec", shell(PAGE, "See it").text], environment, timeout=2 * LONG, cwd=tmp_path)
+    done = run(["bash", "-ec", shell("examples/restart/README.md", "See it").text], environment, timeout=2 * LONG, cwd=tmp_path)
     assert (done.code, done.stdout) == (0, "The losses are equal.\n"), done.transcript()
     assert list(losses((tmp_path / "undisturbed.txt").read_text())) == [str(step) for step in range(STEPS)]
     assert "all are started again, restart 1 of 3" in done.stderr

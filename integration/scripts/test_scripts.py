@@ -62,7 +62,7 @@ def test_bench_measures_all_three_inits_in_one_table_and_draws_them(rankshim, na
     assert (size == "**not met**") == (pathlib.Path(rankshim).stat().st_size > 1 << 20)
     assert [cell.strip() for cell in rows[0][1:4]] == ["rankshim", "tini-static", "catatonit"]
     named = " ".join(row[0] for row in rows)
-    for what in ("size", "start of /bin/true", "idle memory", "wake-ups", "system calls"):
+    for what in ("size", "start of /bin/true", "idle memory", "wake-ups", "system calls", "a worker's death"):
         assert what in named
     texts = [text.text for text in ElementTree.parse(drawn).iter("{http://www.w3.org/2000/svg}text")]
     # Of each figure its name and, for each program, that of the program and its number.
