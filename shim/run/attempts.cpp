@@ -44,7 +44,7 @@ std::string Attempts::why_not(const Stop& stop, Time now) const {
   if (permanent_.contains(cause, code))
     return fmt::format("an end by {} is not tried again (--permanent)",
                        permanent_.contains("", code) ? "code " + std::to_string(code) : cause);
-  if (const std::string text = quick_exception(stop, now); !text.empty() && text == exception_)
+  if (const std::string quick = quick_exception(stop, now); !quick.empty() && quick == exception_)
     return "the same exception has ended it twice in a row, each time within a minute of its start";
   if (used < limit_.most) return "";
   return fmt::format("{} of {} restarts{} are used (--job-restarts)", used, limit_.most,

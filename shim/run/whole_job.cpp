@@ -98,9 +98,9 @@ awaitable<std::variant<std::unique_ptr<WholeJob>, Verdict>> meet_nodes(const Run
   } catch (const boost::system::system_error& error) {
     if (attempts.of_the_job())
       co_return ended_before_start(exit_code::system, Cause::none,
-                                   "the system refused what the link of the nodes needs, which "
-                                   "--job-restarts asks for: " +
-                                       loop::reason(error));
+                                   fmt::format("the system refused what the link of the nodes needs, which "
+                                               "--job-restarts asks for: {}",
+                                               loop::reason(error)));
     log::warn("the job goes on without a link between its nodes: {}", loop::reason(error));
     co_return nullptr;
   }
