@@ -32,7 +32,7 @@ def agent(process):
 
 @pytest.mark.alone
 def test_a_term_in_the_rendezvous_ends_the_container_within_two_seconds(master, rankshim):
-    process = master.start([rankshim, "--", STOPPING, "plain"], operator_1_5(0, 2, MASTER))
+    process = master.start([rankshim, "--link=off", "--", STOPPING, "plain"], operator_1_5(0, 2, MASTER))
     until(lambda: process.listens(int(PORT)), "the agent waits for its peer", START)
     assert agent(process), "torchrun as PID 1's child ignores nothing, but the store's wait does not return"
     sent = time.monotonic()
@@ -43,7 +43,7 @@ def test_a_term_in_the_rendezvous_ends_the_container_within_two_seconds(master, 
 
 @pytest.mark.alone
 def test_a_term_while_torchrun_is_still_loading_does_too(master, rankshim):
-    process = master.start([rankshim, "--", STOPPING, "plain"], operator_1_5(0, 2, MASTER))
+    process = master.start([rankshim, "--link=off", "--", STOPPING, "plain"], operator_1_5(0, 2, MASTER))
     until(lambda: agent(process), "the agent's process exists", START)
     sent = time.monotonic()
     process.signal(signal.SIGTERM)

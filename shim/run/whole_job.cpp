@@ -90,17 +90,20 @@ awaitable<std::variant<std::unique_ptr<WholeJob>, Verdict>> meet_nodes(const Run
       co_return ended_before_start(exit_code::configuration, Cause::config, to_line(faults->front()));
     token = std::get<link::Key>(read);
   }
-  const bool must = run.settings.text(Option::link) == "on";
+  const char* must = run.settings.text(Option::link) == "on" ? "--link=on"
+                     : attempts.of_the_job()                 ? "--job-restarts"
+                     : run.preflight                         ? "preflight"
+                                                             : nullptr;
   StaticNode& node = std::get<StaticNode>(job.topology.part);
   std::shared_ptr<link::Link> link;
   try {
     link = link::Link::make(run.io, plan_link(run, job, node, token, attempts, std::move(addresses)));
   } catch (const boost::system::system_error& error) {
-    if (attempts.of_the_job())
-      co_return ended_before_start(exit_code::system, Cause::none,
-                                   fmt::format("the system refused what the link of the nodes needs, which "
-                                               "--job-restarts asks for: {}",
-                                               loop::reason(error)));
+    if (must != nullptr)
+      co_return ended_before_start(
+          exit_code::system, Cause::none,
+          fmt::format("the system refused what the link of the nodes needs, which {} asks for: {}", must,
+                      loop::reason(error)));
     log::warn("the job goes on without a link between its nodes: {}", loop::reason(error));
     co_return nullptr;
   }
@@ -126,13 +129,9 @@ awaitable<std::variant<std::unique_ptr<WholeJob>, Verdict>> meet_nodes(const Run
   if (const auto* late = std::get_if<link::TimedOut>(&met))
     co_return ended_before_start(exit_code::unreachable, Cause::wait, late->sentence);
   const std::string& why = std::get<link::NoLink>(met).why;
-  const char* asks = must                    ? "--link=on"
-                     : attempts.of_the_job() ? "--job-restarts"
-                     : run.preflight         ? "preflight"
-                                             : nullptr;
-  if (asks != nullptr)
+  if (must != nullptr)
     co_return ended_before_start(exit_code::configuration, Cause::config,
-                                 fmt::format("the nodes cannot be linked, which {} asks for: {}", asks, why));
+                                 fmt::format("the nodes cannot be linked, which {} asks for: {}", must, why));
   log::info("the job goes on without a link between its nodes: {}", why);
   co_return nullptr;
 }
