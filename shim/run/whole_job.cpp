@@ -2,6 +2,7 @@
 
 #include <boost/asio/experimental/awaitable_operators.hpp>
 #include <chrono>
+#include <csignal>
 #include <utility>
 
 #include "base/fault.h"
