@@ -37,9 +37,8 @@ std::string Attempts::quick_exception(const Stop& stop, Time now) const {
 
 std::string Attempts::why_not(const Stop& stop, Time now) const {
   const auto& [rank, cause, code, text, age, node, host] = stop.culprit;
-  const auto recent = std::ranges::count_if(
-      restarts_, [&](Time restart) { return !limit_.within || now - restart < *limit_.within; });
-  const auto used = limit_.within ? static_cast<unsigned>(recent) : number_;
+  const auto counts = [&](Time restart) { return now - restart < *limit_.within; };
+  const auto used = limit_.within ? static_cast<unsigned>(std::ranges::count_if(restarts_, counts)) : number_;
   if (!of_the_job_) return used < limit_.most ? "" : "all restarts are used (--max-restarts)";
   if (permanent_.contains(cause, code))
     return fmt::format("an end by {} is not tried again (--permanent)",

@@ -148,7 +148,7 @@ void Monitor::begin_attempt(unsigned number, bool is_last, const supervise::Laun
 }
 
 void Monitor::end_attempt(const Verdict& verdict, const supervise::Ending& ending) {
-  constexpr std::size_t most = 100;  // a report stays readable
+  constexpr std::size_t most = 100;  // a report stays readable; the first one, where the run began, is kept
   if (past_attempts_.size() == most) past_attempts_.erase(past_attempts_.begin() + 1);
   past_attempts_.push_back({.number = attempt_,
                             .code = verdict.code,

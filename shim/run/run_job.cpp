@@ -165,7 +165,7 @@ struct Attempted {
   const std::vector<std::string>& arguments;
   const FoundTorch& torch;
   Attempts& attempts;
-  std::optional<std::string> log_folder;  // where the user keeps logs: one for all attempts, once it is made
+  std::optional<std::string> log_folder;  // the launcher's: where the user keeps logs, one for all attempts
 };
 
 /// Starts the command and follows it to its end. Returns the exit code once the end is reported; nothing if
@@ -177,8 +177,8 @@ awaitable<std::optional<int>> run_attempt(const Run& run, const Job& job, Attemp
   run.monitor.enter(job.choice.launches() ? "launch" : "run");
   const LaunchInput input{job.topology, run.settings, all.arguments, run.node};
   const TemporaryFolder folder(job.choice, plan_site(job.choice, input, master_address), run.node);
-  if (!all.log_folder) all.log_folder = make_log_folder(job, folder.log_folder());
-  const std::string& log_folder = job.choice.log_dir.empty() ? folder.log_folder() : *all.log_folder;
+  if (!all.log_folder || job.choice.log_dir.empty())
+    all.log_folder = make_log_folder(job, folder.log_folder());
   const LaunchPlan plan =
       plan_launch(job.choice, input,
                   {.torch = all.torch,
@@ -189,7 +189,8 @@ awaitable<std::optional<int>> run_attempt(const Run& run, const Job& job, Attemp
   supervise::Command command{plan.argv, plan.environment.apply(run.node.environment()).entries()};
   if (membership.whole) command.open_files = membership.whole->link().inherited_limit();
   const ErrorFiles error_files(run, job, plan, folder.own());
-  const auto launcher = make_launcher(run.io, job, run.settings, log_folder, run.node, all.attempts.number());
+  const auto launcher =
+      make_launcher(run.io, job, run.settings, *all.log_folder, run.node, all.attempts.number());
   supervise::Policy policy = plan_supervision(job.choice, run.settings);
   policy.launcher = launcher.get();
   Watchers watchers(run.monitor, membership.whole.get(), error_files, *launcher);

@@ -40,6 +40,7 @@ struct StaticJob {
 
 StaticJob static_job(const Topology& topology, const Settings& settings);
 
+/// One of this node's workers.
 struct Worker {
   unsigned local_rank = 0;
   std::string error_file;  ///< the file for its exception; empty: none
