@@ -54,7 +54,7 @@ struct TestJob {
     }
   }
 
-  void start(unsigned rank, std::chrono::milliseconds time = 10'000ms) {
+  void start(unsigned rank, std::chrono::milliseconds time = 100'000ms) {
     links[rank] = Link::make(io, options[rank]);
     asio::co_spawn(io, links[rank]->meet(std::chrono::steady_clock::now() + time),
                    [this, rank](const std::exception_ptr& thrown, Met result) {
@@ -69,10 +69,10 @@ struct TestJob {
       if (!thrown) ended[rank] = std::move(end);
     });
   }
-  /// Runs the loop until something holds; false if it does not within 15 s.
+  /// Runs the loop until something holds; false if it does not within 100 s.
   bool run_until(const std::function<bool()>& holds) {
     bool late = false;
-    loop::Timer limit(io.get_executor(), std::chrono::steady_clock::now() + 15'000ms);
+    loop::Timer limit(io.get_executor(), std::chrono::steady_clock::now() + 100'000ms);
     limit.async_wait([&](boost::system::error_code error) { late = !error; });
     while (!holds() && !late) io.run_one_for(20ms);
     limit.cancel();

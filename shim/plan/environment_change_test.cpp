@@ -1,7 +1,7 @@
 #include "plan/environment_change.h"
 
 #include <catch2/catch.hpp>
-#include <chrono>
+#include <ctime>
 
 #include "run/plan_for_test.h"
 
@@ -142,10 +142,10 @@ TEST_CASE("many empty PET_ variables are taken out in one pass", "[attack]") {
   std::vector<std::string> variables;
   for (int i = 0; i < 40'000; ++i) variables.push_back("PET_NOBODYS_" + std::to_string(i) + "=");
   const FakeNode node(variables);
-  const auto begin = std::chrono::steady_clock::now();
+  const std::clock_t begin = std::clock();
   const Environment left =
       environment_of(planned(node, {"--nnodes=4", "--node-rank=0", "--master-addr=m", "bash"}), node);
-  CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(30));  // before: a minute
+  CHECK(std::clock() - begin < 30 * CLOCKS_PER_SEC);  // before: a minute
   CHECK(left.entries().size() < 20);
 }
 

@@ -274,12 +274,12 @@ inline DnsServer::Handler always(DnsAnswer answer) {
 }
 
 /// Everything a hundred times faster than in production.
-inline Timing quick() {
+inline Timing quick(std::chrono::milliseconds query_timeout = std::chrono::seconds(30)) {
   using std::chrono::milliseconds;
   return {.shortest_interval = milliseconds(1),
           .longest_interval = milliseconds(10),
           .search_interval = milliseconds(20),
-          .query_timeout = milliseconds(30),
+          .query_timeout = query_timeout,
           .connect_timeout = milliseconds(100),
           .settle_time = milliseconds(20),
           .report_interval = std::chrono::seconds(30)};
