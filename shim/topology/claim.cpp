@@ -140,8 +140,7 @@ Fault contradiction(const Claim& winner, const Claim& loser, const Circumstances
         "--master-addr (RANKSHIM_NNODES, …)";
   } else {
     fault.what = fmt::format("{} contradicts {}", mine, its);
-    fault.fix =
-        fmt::format("correct one of them, or settle it with {} ({})", option_for(fact), variable_for(fact));
+    fault.fix = fmt::format("correct one of them, or {}", settle(fact));
   }
   return fault;
 }
@@ -167,14 +166,13 @@ Fault flag_contradicts(const std::string& flag, const std::string& other, const 
                       option.substr(0, option.find('=')), name)};
 }
 
-std::string option_for(Fact fact) {
-  for (const auto& [candidate, option] : user_facts) {
-    if (candidate == fact) return fmt::format("--{}", info(option).name);
-  }
-  return fmt::format("the {} of the platform", name(fact));
+std::string settle(Fact fact) {
+  const auto* const found = std::ranges::find(user_facts, fact, &std::pair<Fact, Option>::first);
+  return fmt::format("settle it with {} (RANKSHIM_{})",
+                     found != user_facts.end() ? fmt::format("--{}", info(found->second).name)
+                                               : fmt::format("the {} of the platform", name(fact)),
+                     upper_case(name(fact)));
 }
-
-std::string variable_for(Fact fact) { return "RANKSHIM_" + upper_case(name(fact)); }
 
 std::string name_of(Fact fact, const Value& value) {
   return value.detail.empty() ? std::string(name(fact)) : value.detail;

@@ -9,6 +9,9 @@
 namespace rankshim {
 namespace {
 
+constexpr const char* set_master_addr =
+    "set MASTER_ADDR to node 0's name or address, or --master-addr (RANKSHIM_MASTER_ADDR)";
+
 /// What a program writes for a text that it does not have.
 bool names_nothing(std::string_view host) {
   return std::ranges::any_of(std::array<std::string_view, 3>{"none", "null", "nil"},
@@ -52,17 +55,13 @@ bool check_nnodes(Resolution& r) {
   const auto [least, most] = min_and_max(nnodes->text);
   const auto min = parse_count(least), max = parse_count(most);
   if (!min || !max || *min == 0 || *max < *min) {
-    const char* why =
-        min && max && *min != 0 ? "has MIN above MAX" : "is not a number of nodes, N or MIN:MAX";
-    r.fault(fmt::format("{} {}", in_words(Fact::nnodes, *nnodes), why), {name_of(Fact::nnodes, *nnodes)},
-            "correct it, or settle it with --nnodes (RANKSHIM_NNODES)");
+    r.wrong(Fact::nnodes,
+            min && max && *min != 0 ? "has MIN above MAX" : "is not a number of nodes, N or MIN:MAX");
     return false;
   }
   if (*min < *max) {
     if (backend && backend->text == "static") {
-      r.fault(fmt::format("{} is a range, but {}", in_words(Fact::nnodes, *nnodes),
-                          in_words(Fact::rdzv_backend, *backend)),
-              {name_of(Fact::nnodes, *nnodes), name_of(Fact::rdzv_backend, *backend)},
+      r.clash(Fact::nnodes, "is a range, but", Fact::rdzv_backend,
               "set --nnodes (RANKSHIM_NNODES) to one number, or --rdzv-backend=c10d (RANKSHIM_RDZV_BACKEND)");
       return false;
     }
@@ -89,7 +88,7 @@ bool shows_others(Resolution& r) {
     if (known == Fact::node_rank && r.torchrun != nullptr && r.torchrun->facts.has(known) &&
         value->text == "0")
       continue;
-    add(in_words(known, *value), name_of(known, *value));
+    add(r.words(known), r.source(known));
   }
   if (names.empty()) return false;
   // An address of this node has no name.
@@ -129,9 +128,7 @@ bool platform_lacks_nnodes(Resolution& r) {
 
 void complete_single(Resolution& r) {
   if (const auto& rank = r.fact(Fact::node_rank); rank && rank->text != "0") {
-    r.fault(fmt::format("{} is not below {}", in_words(Fact::node_rank, *rank),
-                        in_words(Fact::nnodes, *r.fact(Fact::nnodes))),
-            {name_of(Fact::node_rank, *rank), name_of(Fact::nnodes, *r.fact(Fact::nnodes))}, settle_nodes);
+    r.clash(Fact::node_rank, "is not below", Fact::nnodes, settle_nodes);
     return;
   }
   if (!r.fact(Fact::node_rank)) r.fact(Fact::node_rank) = Value{"0", Origin::fallback, ""};
@@ -151,10 +148,10 @@ void complete_single(Resolution& r) {
 }
 
 void complete_static(Resolution& r) {
-  const Value nnodes = *r.fact(Fact::nnodes);
+  const Value& nnodes = *r.fact(Fact::nnodes);
   const auto& rank = r.fact(Fact::node_rank);
   if (!rank) {
-    std::vector<std::string> names = {name_of(Fact::nnodes, nnodes), "NODE_RANK", "RANK"};
+    std::vector<std::string> names = {r.source(Fact::nnodes), "NODE_RANK", "RANK"};
     Missing missing = why_missing(r, Fact::node_rank, names);
     if (const auto& endpoint = r.fact(Fact::rdzv_endpoint); endpoint && !r.fact(Fact::rdzv_backend)) {
       missing.why += fmt::format(", and without PET_RDZV_BACKEND the nodes do not rank themselves at {}",
@@ -162,31 +159,25 @@ void complete_static(Resolution& r) {
       missing.remedy += "set --rdzv-backend (RANKSHIM_RDZV_BACKEND), or ";
       names.emplace_back("PET_RDZV_BACKEND");
     }
-    r.fault(fmt::format("{}, but this node's rank is unknown{}", in_words(Fact::nnodes, nnodes), missing.why),
-            names,
-            nnodes.detail == "WORLD_SIZE"
-                ? fmt::format("{}set NNODES and NODE_RANK (0 on the master), or --nnodes and --node-rank "
-                              "(RANKSHIM_NNODES, RANKSHIM_NODE_RANK)",
-                              missing.remedy)
-                : fmt::format("{}set NODE_RANK (0 on the master), or --node-rank (RANKSHIM_NODE_RANK)",
-                              missing.remedy));
-  } else if (const auto number = parse_count(rank->text); !number || *number >= *parse_count(nnodes.text)) {
-    r.fault(number ? fmt::format("{} is not below {}", in_words(Fact::node_rank, *rank),
-                                 in_words(Fact::nnodes, nnodes))
-                   : fmt::format("{} is not a number", in_words(Fact::node_rank, *rank)),
-            {name_of(Fact::node_rank, *rank), name_of(Fact::nnodes, nnodes)}, settle_nodes);
+    r.fault(fmt::format("{}, but this node's rank is unknown{}", r.words(Fact::nnodes), missing.why), names,
+            missing.remedy + (nnodes.detail == "WORLD_SIZE"
+                                  ? "set NNODES and NODE_RANK (0 on the master), or --nnodes and --node-rank "
+                                    "(RANKSHIM_NNODES, RANKSHIM_NODE_RANK)"
+                                  : "set NODE_RANK (0 on the master), or --node-rank (RANKSHIM_NODE_RANK)"));
+  } else if (const auto number = parse_count(rank->text); !number) {
+    r.fault(r.words(Fact::node_rank) + " is not a number",
+            {r.source(Fact::node_rank), r.source(Fact::nnodes)}, settle_nodes);
+  } else if (*number >= *parse_count(nnodes.text)) {
+    r.clash(Fact::node_rank, "is not below", Fact::nnodes, settle_nodes);
   } else {
     r.hosts_master = *number == 0;
   }
   if (!r.fact(Fact::master_addr) && r.platform.command_finds_master) return;
   if (!r.fact(Fact::master_addr)) {
-    std::vector<std::string> names = {name_of(Fact::nnodes, nnodes), "MASTER_ADDR"};
+    std::vector<std::string> names = {r.source(Fact::nnodes), "MASTER_ADDR"};
     const Missing missing = why_missing(r, Fact::master_addr, names);
-    r.fault(
-        fmt::format("{}, but the master's address is unknown{}", in_words(Fact::nnodes, nnodes), missing.why),
-        names,
-        fmt::format("{}set MASTER_ADDR to node 0's name or address, or --master-addr (RANKSHIM_MASTER_ADDR)",
-                    missing.remedy));
+    r.fault(fmt::format("{}, but the master's address is unknown{}", r.words(Fact::nnodes), missing.why),
+            names, missing.remedy + set_master_addr);
     return;
   }
   if (!check_master_addr(r)) return;
@@ -238,10 +229,7 @@ void check_elastic_rank(Resolution& r) {
   if (r.fact(Fact::nnodes)->from_user() && !rank->from_user())
     return rank.reset();  // torch assigns the ranks
   // training-operator counts only the workers in PET_NNODES, but gives the master a rank too (elastic.go).
-  r.fault(fmt::format("{} is not below {}", in_words(Fact::node_rank, *rank),
-                      in_words(Fact::nnodes, *r.fact(Fact::nnodes))),
-          {name_of(Fact::node_rank, *rank), name_of(Fact::nnodes, *r.fact(Fact::nnodes))},
-          "correct one of them, or settle it with --nnodes (RANKSHIM_NNODES)");
+  r.clash(Fact::node_rank, "is not below", Fact::nnodes, "correct one of them, or " + settle(Fact::nnodes));
 }
 
 void complete_elastic(Resolution& r) {
@@ -251,15 +239,10 @@ void complete_elastic(Resolution& r) {
   if (has_endpoint) {
     const auto [host, port] = split_host_port(endpoint->text);
     const bool c10d = r.fact(Fact::rdzv_backend)->text == "c10d";
-    if (host.empty() || names_nothing(host) ||
-        (c10d && (!is_host(host) || (!port.empty() && !is_port(port))))) {
-      r.fault(host.empty() || names_nothing(host)
-                  ? fmt::format("{} does not name a host", in_words(Fact::rdzv_endpoint, *endpoint))
-                  : fmt::format("{} is not HOST:PORT", in_words(Fact::rdzv_endpoint, *endpoint)),
-              {name_of(Fact::rdzv_endpoint, *endpoint)},
-              "correct it to HOST:PORT, or set --rdzv-endpoint (RANKSHIM_RDZV_ENDPOINT)");
-      return;
-    }
+    const bool is_nobody = host.empty() || names_nothing(host);
+    if (is_nobody || (c10d && (!is_host(host) || (!port.empty() && !is_port(port)))))
+      return r.wrong(Fact::rdzv_endpoint, is_nobody ? "does not name a host" : "is not HOST:PORT",
+                     "correct it to HOST:PORT, or set --rdzv-endpoint (RANKSHIM_RDZV_ENDPOINT)");
     r.fact(Fact::master_addr) = Value{std::string(host), Origin::derived, "rdzv_endpoint"};
     r.fact(Fact::master_port).reset();
     if (!port.empty()) {
@@ -270,11 +253,10 @@ void complete_elastic(Resolution& r) {
     }
     normalise(r);
   } else if (!r.fact(Fact::master_addr)) {
-    const Value nnodes = *r.fact(Fact::nnodes);
-    std::vector<std::string> names = {name_of(Fact::nnodes, nnodes), "PET_RDZV_ENDPOINT"};
+    std::vector<std::string> names = {r.source(Fact::nnodes), "PET_RDZV_ENDPOINT"};
     const Missing missing = why_missing(r, Fact::master_addr, names);
     r.fault(fmt::format("{} is an elastic job, but its rendezvous endpoint is unknown{}",
-                        in_words(Fact::nnodes, nnodes), missing.why),
+                        r.words(Fact::nnodes), missing.why),
             names, "set --rdzv-endpoint (RANKSHIM_RDZV_ENDPOINT) to HOST:PORT of one node");
     return;
   } else if (!check_master_addr(r)) {
@@ -299,16 +281,13 @@ bool check_master_addr(Resolution& r) {
   auto& master = r.fact(Fact::master_addr);
   master->text = std::string(without_brackets(master->text));
   if (names_nothing(master->text)) {
-    r.fault(fmt::format("{} is what a program writes for an address that it does not have",
-                        in_words(Fact::master_addr, *master)),
-            {name_of(Fact::master_addr, *master)},
-            "set MASTER_ADDR to node 0's name or address, or --master-addr (RANKSHIM_MASTER_ADDR)");
+    r.wrong(Fact::master_addr, "is what a program writes for an address that it does not have",
+            set_master_addr);
     return false;
   }
   if (is_host(master->text)) return true;
-  r.fault(fmt::format("{} is neither a host name nor an address", in_words(Fact::master_addr, *master)),
-          {name_of(Fact::master_addr, *master)},
-          "correct it (the port is MASTER_PORT's), or settle it with --master-addr (RANKSHIM_MASTER_ADDR)");
+  r.wrong(Fact::master_addr, "is neither a host name nor an address",
+          "correct it (the port is MASTER_PORT's), or " + settle(Fact::master_addr));
   return false;
 }
 
@@ -317,16 +296,13 @@ void check_loopback(Resolution& r) {
   const auto& master = r.fact(Fact::master_addr);
   if (!master || !is_loopback(master->text) || master->from_user()) return;
   if (is_localhost_name(master->text)) {
-    r.fault(
-        fmt::format("{} on node {} is this node itself, not the master", in_words(Fact::master_addr, *master),
-                    r.topology.facts.text(Fact::node_rank)),
-        {name_of(Fact::master_addr, *master)},
-        "set MASTER_ADDR to node 0's name or address, or --master-addr (RANKSHIM_MASTER_ADDR); 127.0.0.1 for "
-        "a trial with all nodes on one machine");
+    r.wrong(
+        Fact::master_addr,
+        fmt::format("on node {} is this node itself, not the master", r.topology.facts.text(Fact::node_rank)),
+        fmt::format("{}; 127.0.0.1 for a trial with all nodes on one machine", set_master_addr));
   } else {
-    r.topology.warnings.push_back(
-        fmt::format("{} is this machine itself, which is right only if all nodes are on it",
-                    in_words(Fact::master_addr, *master)));
+    r.topology.warnings.push_back(r.words(Fact::master_addr) +
+                                  " is this machine itself, which is right only if all nodes are on it");
   }
 }
 

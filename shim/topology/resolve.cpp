@@ -22,6 +22,16 @@ void Resolution::fault(std::string what, const std::vector<std::string>& names, 
   faults.push_back({std::move(what), std::move(each), std::move(fix)});
 }
 
+void Resolution::wrong(Fact fact, std::string_view why, std::string fix) {
+  if (fix.empty()) fix = "correct it, or " + settle(fact);
+  fault(fmt::format("{} {}", words(fact), why), {source(fact)}, std::move(fix));
+}
+
+void Resolution::clash(Fact one, std::string_view verb, Fact other, std::string fix) {
+  fault(fmt::format("{} {} {}", words(one), verb, words(other)), {source(one), source(other)},
+        std::move(fix));
+}
+
 bool user_says_alone(const Resolution& r) {
   const auto& nnodes = r.settings[Option::nnodes];
   return nnodes && parse_count(nnodes->text) == 1U && !r.settings[Option::rdzv_endpoint];
@@ -164,10 +174,10 @@ void become_launcher(Resolution& r) {
     return;  // it would differ on other nodes
   auto& node_rank = r.fact(Fact::node_rank);
   if (node_rank && !node_rank->from_user() && !same_value(Fact::node_rank, node_rank->text, rank->text)) {
-    r.fault(fmt::format("{} contradicts {}, the one process of its node",
-                        in_words(Fact::node_rank, *node_rank), in_words(Fact::rank, *rank)),
-            {name_of(Fact::node_rank, *node_rank), name_of(Fact::rank, *rank)},
-            "correct one of them, or settle it with --node-rank (RANKSHIM_NODE_RANK)");
+    r.fault(fmt::format("{} contradicts {}, the one process of its node", r.words(Fact::node_rank),
+                        r.words(Fact::rank)),
+            {r.source(Fact::node_rank), r.source(Fact::rank)},
+            "correct one of them, or " + settle(Fact::node_rank));
     return;
   }
   if (!nnodes) nnodes = world;
@@ -231,7 +241,7 @@ void warn_of_links_as_port(Resolution& r) {
   if (!r.fact(Fact::master_port)) return;
   for (std::string& warning : r.topology.warnings) {
     if (warning.ends_with(platform::link_ignored) && warning.find("PORT=") != std::string::npos)
-      warning += "; " + in_words(Fact::master_port, *r.fact(Fact::master_port)) + " is used";
+      warning += "; " + r.words(Fact::master_port) + " is used";
   }
 }
 

@@ -10,7 +10,7 @@
 #include <csignal>
 #include <thread>
 
-#include "supervise/supervised.h"
+#include "supervise/supervised_for_test.h"
 
 using namespace rankshim::supervise;
 using namespace rankshim::torchrun;
