@@ -82,23 +82,11 @@ void SettingsReader::read_config(const std::string& path, const std::string& doc
             "shorten it"});
     return;
   }
-  if (const auto line = line_of_too_many_dots(document)) {
-    reject(exit_code::configuration,
-           {fmt::format("{}:{}: there are more dots outside strings than a configuration needs", path, *line),
-            {path},
-            "write one key on each line"});
-    return;
-  }
-  const toml::parse_result parsed = toml::parse(document, path);
-  if (!parsed) {
-    const toml::parse_error& error = parsed.error();
-    reject(exit_code::configuration,
-           {fmt::format("{}:{}: {}", path, error.source().begin.line, error.description()),
-            {path},
-            fmt::format("correct {}", path)});
-    return;
-  }
-  for (const auto& [key, node] : parsed.table()) {
+  Faults faults;
+  const auto top = TomlDocument(path, faults).parse(document, largest_file);
+  for (Fault& fault : faults) reject(exit_code::configuration, std::move(fault));
+  if (!top) return;
+  for (const auto& [key, node] : *top) {
     const OptionInfo* option = find_option(key.str());
     read_key(path, node.source().begin.line, key.str(),
              option == nullptr ? std::nullopt : key_text(*option, node));
