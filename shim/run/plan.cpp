@@ -9,7 +9,6 @@
 #include "launchers/native/native_plan.h"
 #include "launchers/torchrun/temporary_folder.h"
 #include "plan/launch.h"
-#include "topology/python_words.h"
 
 namespace rankshim {
 namespace {

@@ -12,7 +12,6 @@
 #include "supervise/kernel.h"
 #include "supervise/launcher.h"
 #include "supervise/signal_queue.h"
-#include "supervise/stop_walk.h"
 #include "supervise/tree.h"
 
 namespace rankshim::supervise {

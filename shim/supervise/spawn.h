@@ -91,4 +91,9 @@ class Spawn {
 /// stay. Without /proc this does nothing.
 void close_what_was_passed_on();
 
+/// What the kernel does not find when it executes this file, which is there: the interpreter of its first
+/// line
+/// ("#!/bin/bash"), that one's own, or the dynamic loader of a program. Empty if it is not known.
+std::string missing_interpreter(std::string file);
+
 }  // namespace rankshim::supervise

@@ -11,7 +11,6 @@
 
 #include "base/duration.h"
 #include "base/log.h"
-#include "node/program_path.h"
 #include "supervise/kernel.h"
 #include "supervise/signals.h"
 

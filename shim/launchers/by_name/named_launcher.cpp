@@ -9,7 +9,6 @@
 #include "base/text.h"
 #include "launchers/native/native_plan.h"
 #include "node/process.h"
-#include "topology/python_words.h"
 
 namespace rankshim::by_name {
 namespace {

@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "base/text.h"
-#include "topology/python_words.h"
+#include "plan/launch.h"
 
 namespace rankshim {
 namespace {
