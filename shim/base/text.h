@@ -103,6 +103,13 @@ constexpr std::string_view take_part(std::string_view& text, std::string_view se
   return part;
 }
 
+/// Whether `part` is one of the parts of `list` between separators.
+constexpr bool has_part(std::string_view list, std::string_view part, std::string_view separator) {
+  while (!list.empty())
+    if (take_part(list, separator) == part) return true;
+  return false;
+}
+
 /// MIN and MAX of MIN:MAX; a text without a colon is both.
 std::pair<std::string_view, std::string_view> min_and_max(std::string_view range);
 

@@ -76,10 +76,8 @@ void set_node(EnvironmentChange& change, const Topology& topology, const Node& n
 void set_trimmed(EnvironmentChange& change, const Facts& facts, const Environment& environment) {
   std::vector<std::string> read = {"RANK",      "WORLD_SIZE",     "LOCAL_RANK",  "LOCAL_WORLD_SIZE", "NNODES",
                                    "NODE_RANK", "NPROC_PER_NODE", "MASTER_ADDR", "MASTER_PORT"};
-  for (std::size_t i = 0; i < fact_count; ++i) {
-    const auto fact = static_cast<Fact>(i);
+  for (const Fact fact : all_facts)
     if (facts.has(fact)) facts[fact]->append_inputs(name(fact), read);
-  }
   for (const std::string& entry : environment.entries()) {
     const std::string_view name = entry_name(entry);
     const std::string_view value = std::string_view(entry).substr(name.size() + (name.empty() ? 0 : 1));

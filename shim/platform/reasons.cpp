@@ -1,7 +1,11 @@
 #include "platform/reasons.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <array>
 #include <iterator>
+#include <utility>
 
 #include "base/text.h"
 
@@ -51,40 +55,31 @@ void add_unusable(const Value& what, std::string why, Lack& lack, const std::str
   }
 }
 
-/// What is wrong with the first argument.
+/// What is wrong with the first argument; {} is the second.
+constexpr auto complaints = std::to_array<std::pair<Function, std::string_view>>({
+    {Function::slurm_hosts, "is not a Slurm host list"},
+    {Function::hosts, "does not name a host"},
+    {Function::first_host, "does not name a host"},
+    {Function::host, "does not name a host"},
+    {Function::count, "lists nothing"},
+    {Function::entry, "has no entry {}"},
+    {Function::position, "is not in {}"},
+    {Function::field, "has no {} in it"},
+    {Function::ordinal, "does not end in a number"},
+    {Function::port, "has no port"},
+    {Function::before, "has no '{}' in it"},
+    {Function::after, "has no '{}' in it"},
+    {Function::until, "has no '{}' in it"},
+    {Function::slurm_tasks, "does not give the tasks of node {}"},
+    {Function::divide, "is not a multiple of {}"},
+});
+
 std::string complaint(Function function, const std::vector<Value>& arguments) {
-  const auto second = [&] { return arguments.size() > 1 ? shown(arguments[1]) : std::string(); };
-  switch (function) {
-    case Function::slurm_hosts:
-      return "is not a Slurm host list";
-    case Function::hosts:
-    case Function::first_host:
-      return "does not name a host";
-    case Function::count:
-      return "lists nothing";
-    case Function::entry:
-      return "has no entry " + second();
-    case Function::position:
-      return "is not in " + second();
-    case Function::field:
-      return "has no " + second() + " in it";
-    case Function::ordinal:
-      return "does not end in a number";
-    case Function::host:
-      return "does not name a host";
-    case Function::port:
-      return "has no port";
-    case Function::before:
-    case Function::after:
-    case Function::until:
-      return "has no '" + second() + "' in it";
-    case Function::slurm_tasks:
-      return "does not give the tasks of node " + second();
-    case Function::divide:
-      return "is not a multiple of " + second();
-    default:
-      return arguments.size() > 1 ? "does not fit " + second() : "cannot be used";
-  }
+  const auto* const known = std::ranges::find(complaints, function, &decltype(complaints)::value_type::first);
+  const std::string_view text = known != complaints.end() ? known->second
+                                : arguments.size() > 1    ? "does not fit {}"
+                                                          : "cannot be used";
+  return fmt::format(fmt::runtime(text), arguments.size() > 1 ? shown(arguments[1]) : std::string());
 }
 
 /// Finds why expressions of one profile yield nothing.

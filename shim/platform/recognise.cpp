@@ -77,10 +77,8 @@ Facts read_kind(ProfileKind kind, std::span<const Profile> profiles, const Node&
   for (const Profile& profile : profiles) {
     if (profile.kind != kind) continue;
     Facts its = platform::read_facts(profile, node, warnings);
-    for (std::size_t i = 0; i < fact_count; ++i) {
-      const auto fact = static_cast<Fact>(i);
+    for (const Fact fact : all_facts)
       if (!facts.has(fact)) facts[fact] = std::move(its[fact]);
-    }
   }
   return facts;
 }

@@ -112,52 +112,29 @@ void SettingsReader::check_subcommand() {
   const auto usage = [&](std::string what, std::string fix) {
     reject(exit_code::usage, {std::move(what), {}, std::move(fix)});
   };
-  const bool takes_command = invocation_.subcommand == Subcommand::run ||
-                             invocation_.subcommand == Subcommand::explain ||
-                             invocation_.subcommand == Subcommand::doctor;
+  const auto is = [&](auto... these) { return ((invocation_.subcommand == these) || ...); };
+  using enum Subcommand;
   const std::string_view first =
-      takes_command && !arguments.empty() ? std::string_view(arguments[0]) : std::string_view{};
+      is(run, explain, doctor) && !arguments.empty() ? std::string_view(arguments[0]) : std::string_view{};
   if (first.starts_with("--") && find_option(first.substr(2, first.substr(2).find('='))) != nullptr) {
     usage(fmt::format("the command begins with {}, which is an option of rankshim", first),
           "give the options before --, and the command after it");
   }
-  switch (invocation_.subcommand) {
-    case Subcommand::run:
-      if (arguments.empty() && rejected_.faults.empty()) {
-        usage("no command was given",
-              "name one: rankshim [OPTIONS] [--] COMMAND [ARG...], or see rankshim --help");
-      }
-      break;
-    case Subcommand::preflight:
-      if (!invocation_.settings[Option::check] && rejected_.faults.empty())
-        usage("preflight needs a check", "rankshim preflight --check 'nvidia-smi'");
-      [[fallthrough]];
-    case Subcommand::env:
-    case Subcommand::wait:
-    case Subcommand::status:
-    case Subcommand::demo:
-    case Subcommand::version:
-      if (!arguments.empty())
-        usage(fmt::format("unexpected argument {}", in_quotes(arguments[0])), "see rankshim --help");
-      break;
-    case Subcommand::platforms:
-      if (!arguments.empty() && arguments[0] == "check") {
-        if (arguments.size() != 2) usage("platforms check needs one file", "rankshim platforms check FILE");
-      } else if (arguments.size() > 1)
-        usage(fmt::format("unexpected argument {}", in_quotes(arguments[1])), "name one profile");
-      break;
-    case Subcommand::install:
-      if (arguments.size() != 1 || arguments[0].empty())
-        usage("install needs one folder", "rankshim install DIR");
-      break;
-    case Subcommand::explain:
-    case Subcommand::doctor:
-    case Subcommand::licenses:
-      break;
-    case Subcommand::help:
-      check_help();
-      break;
+  if (is(run) && arguments.empty() && rejected_.faults.empty())
+    usage("no command was given",
+          "name one: rankshim [OPTIONS] [--] COMMAND [ARG...], or see rankshim --help");
+  if (is(preflight) && !invocation_.settings[Option::check] && rejected_.faults.empty())
+    usage("preflight needs a check", "rankshim preflight --check 'nvidia-smi'");
+  if (is(preflight, env, wait, status, demo, version) && !arguments.empty())
+    usage(fmt::format("unexpected argument {}", in_quotes(arguments[0])), "see rankshim --help");
+  if (is(platforms) && !arguments.empty() && arguments[0] == "check") {
+    if (arguments.size() != 2) usage("platforms check needs one file", "rankshim platforms check FILE");
+  } else if (is(platforms) && arguments.size() > 1) {
+    usage(fmt::format("unexpected argument {}", in_quotes(arguments[1])), "name one profile");
   }
+  if (is(install) && (arguments.size() != 1 || arguments[0].empty()))
+    usage("install needs one folder", "rankshim install DIR");
+  if (is(help)) check_help();
   check_format();
 }
 

@@ -118,11 +118,7 @@ const Rule& rule_of(ValueKind kind) { return *std::ranges::find(value_rules, kin
 
 }  // namespace
 
-bool is_one_of(std::string_view value, std::string_view choices) {
-  while (!choices.empty())
-    if (take_part(choices, "|") == value) return true;
-  return false;
-}
+bool is_one_of(std::string_view value, std::string_view choices) { return has_part(choices, value, "|"); }
 
 std::string with_commas(std::string_view choices) {
   std::string text(choices);

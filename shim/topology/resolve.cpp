@@ -152,9 +152,9 @@ void take_winners(Resolution& r) {
   circumstances.started_process = r.is_started_process;
   circumstances.names_nnodes = r.torchrun == nullptr || r.torchrun->names_nnodes;
   circumstances.settled_by_user = user_sets_numbers(r);
-  for (std::size_t i = 0; i < fact_count; ++i) {
-    Decision decision = decide(static_cast<Fact>(i), r.claims, circumstances);
-    if (decision.winner != nullptr) r.fact(static_cast<Fact>(i)) = decision.winner->value;
+  for (const Fact fact : all_facts) {
+    Decision decision = decide(fact, r.claims, circumstances);
+    if (decision.winner != nullptr) r.fact(fact) = decision.winner->value;
     std::move(decision.faults.begin(), decision.faults.end(), std::back_inserter(r.faults));
     std::move(decision.warnings.begin(), decision.warnings.end(), std::back_inserter(r.topology.warnings));
   }

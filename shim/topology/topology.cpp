@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <boost/crc.hpp>
 
 #include "base/text.h"
 #include "node/addresses.h"
@@ -106,12 +107,9 @@ std::optional<unsigned> Topology::nodes() const {
 }
 
 std::uint16_t default_port(std::string_view run_id) {
-  std::uint32_t crc = 0xFFFFFFFFU;
-  for (const char c : run_id) {
-    crc ^= static_cast<unsigned char>(c);
-    for (int bit = 0; bit < 8; ++bit) crc = (crc >> 1U) ^ (0xEDB88320U & (0U - (crc & 1U)));
-  }
-  return static_cast<std::uint16_t>(20000 + (crc ^ 0xFFFFFFFFU) % 10000);
+  boost::crc_32_type crc;
+  crc.process_bytes(run_id.data(), run_id.size());
+  return static_cast<std::uint16_t>(20000 + crc.checksum() % 10000);
 }
 
 std::optional<unsigned> parse_count(std::string_view text) {

@@ -83,23 +83,10 @@ inline std::string hostfile(const OwnFolder& folder) { return folder.path + "/ho
 std::vector<std::string> torchrun_argv(const LaunchChoice& choice, const LaunchInput& input,
                                        const KnownAtStart& known);
 
-/// Unsets the PET_* that would describe another job.
-void hide_other_job(EnvironmentChange& change, const LaunchChoice& choice, const LaunchInput& input);
-
-/// Sets the other variables that torchrun reads.
-void change_for_torchrun(EnvironmentChange& change, const LaunchChoice& choice, const LaunchInput& input,
-                         const OwnFolder& folder);
-
-/// Gives a script on a lone node the free port as PORT where its text reads that beside torch's launcher
-/// (OpenMMLab's tools/dist_train.sh); other programs read PORT as their web server's.
-void change_for_script(EnvironmentChange& change, const LaunchChoice& choice, const LaunchInput& input);
-
-/// Makes Python processes load sitecustomize.py.
-void change_for_site(EnvironmentChange& change, const LaunchChoice& choice, const LaunchInput& input,
-                     const OwnFolder& folder);
-
-/// Sets how the launcher's workers and torchrun end, as far as the user has not.
-void change_for_stop(EnvironmentChange& change, const LaunchChoice& choice, const LaunchInput& input);
+/// Changes what torchrun and Python in the command read: of the job, of rankshim's folder, and of how they
+/// end.
+void change_for_torch(EnvironmentChange& change, const LaunchChoice& choice, const LaunchInput& input,
+                      const OwnFolder& folder);
 
 /// The file in rankshim's folder for the agent's error.
 std::string agent_error_file(const std::string& folder);
