@@ -36,11 +36,7 @@ void SettingsReader::read_key(const std::string& path, std::size_t line_number, 
   const std::string where = fmt::format("{}:{}", path, key);
   const std::string line = fmt::format("{}:{}", path, line_number);
   if (option == nullptr || !option->has_key) {
-    std::vector<std::string_view> known;
-    for (const OptionInfo& candidate : options) {
-      if (candidate.has_key) known.push_back(candidate.name);
-    }
-    const std::string_view near = nearest(key, known);
+    const std::string_view near = nearest_option(key, &OptionInfo::has_key);
     reject(exit_code::configuration,
            {fmt::format("{}: unknown key {}{}", line, in_quotes(key), and_nearest(near)),
             {where},

@@ -65,10 +65,6 @@ void SignalForwarder::pass_on(const Received& signal, bool stop) {
       log::debug("{} is kept: {}", signal_name(signal.number), std::strerror(-done));
     }
   }
-  keep(signal, stop);
-}
-
-void SignalForwarder::keep(const Received& signal, bool stop) {
   kept_.push_back({signal, stop});
   kept_numbers_ |= bit(signal.number);
   if (kept_.size() == most_kept) signals_.hold_real_time(true);

@@ -82,7 +82,6 @@ class SignalForwarder {
   std::optional<int> walk(const Received& signal);
   int deliver_to_workers(const Received& signal);
   int walk_group(pid_t group, int signal, const kernel::Payload& payload);
-  void keep(const Received& signal, bool stop);
   void set_due(bool progress);
 
   SignalQueue& signals_;

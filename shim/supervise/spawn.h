@@ -43,9 +43,6 @@ class Spawn {
   /// so that a signal sent to it from now on is never lost. Whether exec succeeds is not waited for; but
   /// without a terminal this process is suspended as long as exec takes (which a slow image or file system
   /// can make long).
-  std::optional<SpawnFailure> start(int terminal) { return start(Start{.terminal = terminal}); }
-
-  /// The same with more to do in the child.
   struct Start {
     int terminal = -1;
     bool new_session = false;  ///< with stdin as its controlling terminal, instead of a new group

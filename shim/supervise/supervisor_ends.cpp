@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/duration.h"
+#include "base/fault.h"
 #include "base/log.h"
 #include "supervise/kernel.h"
 #include "supervise/stacks.h"
@@ -25,6 +26,18 @@ constexpr milliseconds kill_patience{5000};  // a process that is left after tha
 constexpr unsigned reaped_at_once = 1000;    // then signals get their turn
 
 }  // namespace
+
+int exit_code_of(const Ending& ending) {
+  using Kind = Ending::Kind;
+  if (ending.kind == Kind::exited) return ending.number;
+  if (ending.kind == Kind::signalled)
+    return exit_code::signal_base + (ending.killed_by_us ? SIGKILL : ending.number);
+  if (ending.kind == Kind::withheld || ending.failed_call != "execve") return exit_code::system;
+  const int error = ending.number;
+  if (error == ENOENT || error == ENOTDIR) return exit_code::not_found;
+  return error == ENOMEM || error == EMFILE || error == ENFILE ? exit_code::system
+                                                               : exit_code::not_executable;
+}
 
 void Supervisor::reap() {
   for (unsigned reaped = 0; reaped < reaped_at_once; ++reaped) {

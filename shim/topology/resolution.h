@@ -26,7 +26,7 @@ constexpr const char* settle_elastic =
     "give the rendezvous with --nnodes, --rdzv-backend and --rdzv-endpoint (RANKSHIM_NNODES, …)";
 
 /// What is known while the claims of all sources (claim.h) become a topology or faults. resolve.cpp has the
-/// order of steps; node.cpp, process.cpp, alone.cpp, defaults.cpp and missing.cpp have the steps.
+/// order of steps; node.cpp, process.cpp, alone.cpp and defaults.cpp have the steps.
 struct Resolution {
   const Settings& settings;
   const platform::Platform& platform;
