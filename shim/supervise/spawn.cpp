@@ -2,6 +2,7 @@
 
 #include <elf.h>
 #include <fcntl.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -136,7 +137,7 @@ Spawn::~Spawn() {
 
 std::optional<SpawnFailure> Spawn::start(const Start& how) {
   int ends[2];
-  const int piped = kernel::make_pipe(ends);
+  const int piped = kernel::result(pipe2(ends, O_CLOEXEC | O_NONBLOCK));
   if (piped < 0) return SpawnFailure{"pipe", {}, -piped};
   // vfork is quicker, but suspends this process until exec: on a terminal a Ctrl-Z just before it would stop
   // both, so fork is used there. The child makes system calls only and does not return from here, so it may
@@ -154,7 +155,7 @@ std::optional<SpawnFailure> Spawn::start(const Start& how) {
   // The group is set in both processes, so that it exists for each of them from the next line on. Here it
   // fails if the child was quicker and has already executed the command, which does no harm. A group's leader
   // cannot start a session.
-  if (!how.new_session && !how.detached) kernel::set_process_group(pid_, pid_);
+  if (!how.new_session && !how.detached) setpgid(pid_, pid_);
   read_reports();
   return std::nullopt;
 }
@@ -163,8 +164,8 @@ std::optional<SpawnFailure> Spawn::start(const Start& how) {
 void Spawn::become_command(int report, const Start& how) {
   // SIGTTOU is still blocked, so a background process may set the foreground.
   const bool session = how.new_session || how.detached;
-  int done = session ? kernel::start_session() : kernel::set_process_group(0, 0);
-  if (how.new_session && done >= 0) done = kernel::take_controlling_terminal(STDIN_FILENO);
+  int done = kernel::result(session ? setsid() : setpgid(0, 0));
+  if (how.new_session && done >= 0) done = kernel::result(ioctl(STDIN_FILENO, TIOCSCTTY, 0));
   if (!session) done = how.terminal < 0 ? 0 : kernel::set_foreground_group(how.terminal, getpid());
   if (done < 0) write_report(report, {Report::Stage::terminal, -done, 0, false});
   if (affinity_) {

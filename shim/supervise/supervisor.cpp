@@ -1,6 +1,7 @@
 #include "supervise/supervisor.h"
 
 #include <poll.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -18,7 +19,7 @@ namespace rankshim::supervise {
 
 bool Supervisor::start() {
   if (getpid() != 1) {
-    const int done = kernel::become_subreaper();
+    const int done = kernel::result(prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0));
     if (done < 0) {
       log::warn(
           "cannot become the reaper of orphans ({}): processes that leave the command's process tree will "
