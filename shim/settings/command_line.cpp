@@ -17,6 +17,13 @@ const Usage* find_subcommand(std::string_view word) {
   return found == usages.end() || word.empty() ? nullptr : found;
 }
 
+std::string_view nearest_subcommand(std::string_view word, std::optional<std::size_t> most_steps = {}) {
+  std::vector<std::string_view> known;
+  for (const Usage& usage : usages)
+    if (!usage.name.empty()) known.push_back(usage.name);
+  return nearest(word, known, most_steps);
+}
+
 /// The option of this name that prints a text.
 const Usage* find_text_option(std::string_view word) {
   const std::string_view name = word == "-h" ? "--help" : word == "-V" ? "--version" : word;
@@ -45,10 +52,7 @@ void SettingsReader::unknown_option(std::string_view name) {
 
 void SettingsReader::check_misspelt(const std::string& word) {
   constexpr std::size_t long_enough = 6;  // for two slips
-  std::vector<std::string_view> known;
-  known.reserve(std::size(usages));
-  for (const Usage& usage : usages) known.push_back(usage.name);
-  const std::string_view near = nearest(word, known, word.size() < long_enough ? 1 : 2);
+  const std::string_view near = nearest_subcommand(word, word.size() < long_enough ? 1 : 2);
   if (near.empty() || word.find_first_of("/.") != std::string::npos || node_.find_program(word)) return;
   reject(exit_code::usage, {fmt::format("{} is neither a subcommand nor a program in PATH{}", in_quotes(word),
                                         and_nearest(near)),
@@ -140,13 +144,9 @@ void SettingsReader::check_subcommand() {
 
 void SettingsReader::check_help() {
   const auto& arguments = invocation_.arguments;
-  if (arguments.empty()) return;
-  std::vector<std::string_view> known;
-  for (const Usage& usage : usages)
-    if (!usage.name.empty()) known.push_back(usage.name);
-  if (arguments.size() == 1 && std::ranges::find(known, arguments[0]) != known.end()) return;
+  if (arguments.empty() || (arguments.size() == 1 && find_subcommand(arguments[0]) != nullptr)) return;
   reject(exit_code::usage, {fmt::format("there is no subcommand {}{}", in_quotes(arguments[0]),
-                                        and_nearest(nearest(arguments[0], known))),
+                                        and_nearest(nearest_subcommand(arguments[0]))),
                             {},
                             "see rankshim --help"});
 }

@@ -14,6 +14,7 @@
 #include "base/log.h"
 #include "supervise/kernel.h"
 #include "supervise/signals.h"
+#include "supervise/working_directory.h"
 
 namespace rankshim::supervise {
 
@@ -51,7 +52,7 @@ bool Supervisor::start() {
   orders_.set_wake([this] { signals_.wake(); });
   launcher_.connect(orders_, policy_.observer);
   secondary([&] {
-    if (!policy_.hook) working_directory_.leave();  // hooks are short
+    if (!policy_.hook) working_directory_ = leave_working_directory();  // hooks are short
     launcher_.started(io_, pids, started_, command_.environment);
   });
   forwarder_.begin(std::move(pids));
@@ -76,7 +77,7 @@ Ending Supervisor::end() {
   orders_.set_wake({});
   while (orders_.take()) continue;
   terminal_.take_back();
-  working_directory_.come_back();
+  come_back_to(working_directory_);
   if (ending_.failed_interpreter) ending_.interpreter = missing_interpreter(ending_.failed_path);
   return ending_;
 }

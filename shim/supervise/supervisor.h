@@ -6,6 +6,7 @@
 #include <exception>
 #include <memory>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -19,7 +20,6 @@
 #include "supervise/spawn.h"
 #include "supervise/supervise.h"
 #include "supervise/terminal.h"
-#include "supervise/working_directory.h"
 
 /// The parts of supervise(): supervisor.cpp has its steps, its deadlines and the effects of signals,
 /// supervisor_ends.cpp how everything ends.
@@ -141,7 +141,7 @@ class Supervisor {
   Deadline kill_;          // the first KILL, and those that follow
   Deadline leave_behind_;  // not even KILL helps
 
-  WorkingDirectory working_directory_;
+  std::string working_directory_;  // that was left
   bool observed_ = false;
   bool warned_reap_ = false;
   bool warned_traced_ = false;
