@@ -149,6 +149,16 @@ std::optional<Number> parse_number(std::string_view text, int base = 10) {
   return text.empty() ? number : std::nullopt;
 }
 
+/// N and M of N-M; a text N is both. Returns nothing if the text has neither form, or M is below N.
+template <std::integral Number>
+std::optional<std::pair<Number, Number>> number_range(std::string_view text) {
+  const auto dash = text.find('-');
+  const auto low = parse_number<Number>(text.substr(0, dash));
+  const auto high = dash == std::string_view::npos ? low : parse_number<Number>(text.substr(dash + 1));
+  if (!low || !high || *low > *high) return std::nullopt;
+  return std::pair(*low, *high);
+}
+
 /// Whether the whole text matches the glob: `*` is any run of characters, `?` any one, each other character
 /// itself. It takes time in the order of the two lengths' product at most. fnmatch(3) is not used, because in
 /// it brackets have a meaning, and because it takes C strings: the hundreds of comparisons at the start would

@@ -157,12 +157,9 @@ std::optional<DeviceCount> intel(const Node& node) {
 
 /// The number of devices in one entry of a runtime's list: 4 of "0-3", else 1.
 unsigned in_range(std::string_view entry) {
-  const auto first = take_number<unsigned>(entry);
-  if (!first || !entry.starts_with('-')) return 1;
-  entry.remove_prefix(1);
-  const auto last = take_number<unsigned>(entry);
   constexpr unsigned most = 1U << 16U;
-  return last && entry.empty() && *last >= *first ? std::min(*last - *first, most) + 1 : 1;
+  const auto range = number_range<unsigned>(entry);
+  return range ? std::min(range->second - range->first, most) + 1 : 1;
 }
 
 }  // namespace

@@ -51,17 +51,7 @@ std::optional<Variables> parse_variables(std::string_view text) {
   return variables;
 }
 
-/// An exit code, 0 to 255.
-std::optional<int> exit_code_in(std::string_view text) { return parse_number<std::uint8_t>(text); }
-
-/// One code, or FROM-TO.
-std::optional<std::pair<int, int>> exit_codes_in(std::string_view text) {
-  const auto dash = text.find('-');
-  const auto low = exit_code_in(text.substr(0, dash));
-  const auto high = dash == std::string_view::npos ? low : exit_code_in(text.substr(dash + 1));
-  if (!low || !high || *low > *high) return std::nullopt;
-  return std::pair(*low, *high);
-}
+using ExitCode = std::uint8_t;
 
 constexpr std::array<std::pair<std::string_view, Cause>, 5> causes = {{{"oom", Cause::oom},
                                                                        {"wait", Cause::wait},
@@ -152,7 +142,7 @@ std::optional<ExitMap> ExitMap::parse(std::string_view text) {
     const auto equals = item.find('=');
     if (equals == std::string_view::npos) return std::nullopt;
     const std::string_view from = item.substr(0, equals);
-    const auto code = exit_code_in(item.substr(equals + 1));
+    const auto code = parse_number<ExitCode>(item.substr(equals + 1));
     if (!code) return std::nullopt;
 
     Rule rule;
@@ -161,7 +151,7 @@ std::optional<ExitMap> ExitMap::parse(std::string_view text) {
       if (from == word) rule.cause = cause;
     }
     if (rule.cause == Cause::none) {
-      const auto codes = exit_codes_in(from);
+      const auto codes = number_range<ExitCode>(from);
       if (!codes) return std::nullopt;
       std::tie(rule.from, rule.to) = *codes;
     }
@@ -196,7 +186,7 @@ std::optional<Ends> Ends::parse(std::string_view text) {
     const std::string_view item = take_part(text, ",");
     if (is_one_of(item, end_causes)) {
       ends.causes_.emplace_back(item);
-    } else if (const auto codes = exit_codes_in(item)) {
+    } else if (const auto codes = number_range<ExitCode>(item)) {
       ends.codes_.push_back(*codes);
     } else {
       return std::nullopt;
