@@ -88,6 +88,21 @@ def test_a_node_whose_pid_1_is_killed_comes_back_and_joins_the_next_attempt(star
         assert node.report()["attempt"] == 1
 
 
+def test_node_0_may_come_back_in_another_place(start, cluster, network):
+    """All but node 0 seek it where it was, before they ask for its name again."""
+    waits_once = shell("echo UP $RANK $RANKSHIM_ATTEMPT; [ $RANKSHIM_ATTEMPT != 0 ] || exec sleep 1000")
+    nodes = [start(rank, waits_once, "--job-restarts=1") for rank in range(3)]
+    for node in nodes:
+        node.wait_line("UP", 30)
+    cluster.append(network.node("job-node-0"))
+    nodes[0].signal(signal.SIGKILL)
+    nodes[0].wait(20)
+    network.records.publish("job-node-0", cluster[3])
+    nodes[0] = start(0, waits_once, "--job-restarts=1", place=3)
+    for node in nodes:
+        assert node.wait(LONG) == 0, node.transcript()
+
+
 def test_a_stop_from_outside_is_not_tried_again(start):
     nodes = [start(rank, shell("echo UP; exec sleep 1000"), "--job-restarts=5") for rank in range(3)]
     for node in nodes:

@@ -210,6 +210,8 @@ asio::awaitable<std::optional<Met>> Peer::seek(Time deadline) {
   wait::Master master = options_.master;
   master.until = Until::name;
   const milliseconds between = options_.timing.retry + milliseconds(options_.self.nnodes / 4);
+  // When all start again, node 0 listens a moment after it has closed the connections.
+  milliseconds next = is_again() ? std::min(between, milliseconds(10 + options_.self.nnodes / 16)) : between;
   unsigned silent = 0, closed = 0;
   const auto between_look_ups =
       wait::Schedule(options_.dns.timing, options_.self.nnodes).between_checks(options_.timing.look_up);
@@ -262,7 +264,8 @@ asio::awaitable<std::optional<Met>> Peer::seek(Time deadline) {
         co_await connect(hub_, welcome_->port, deadline) == Greeting::welcome)
       co_return std::nullopt;
     report(reason_);
-    co_await pause(between, deadline);
+    co_await pause(next, deadline);
+    next = std::min(between, 2 * next);
   }
   co_return timed_out();
 }
@@ -270,7 +273,7 @@ asio::awaitable<std::optional<Met>> Peer::seek(Time deadline) {
 asio::awaitable<Met> Peer::gather(Time deadline) {
   const auto self = shared_from_this();
   constexpr unsigned small = 64;
-  if (options_.self.nnodes > small)  // else all would come at the same moment
+  if (options_.self.nnodes > small && !is_again())  // else all would come at the same moment
     co_await pause(milliseconds(options_.self.nnodes / 4), deadline);
   while (!verdict_) {
     if (!connection_) {

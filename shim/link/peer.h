@@ -42,6 +42,8 @@ class Peer final : public Link, public Connection::Owner, public std::enable_sha
   void welcomed(Connection& connection, const Welcome& welcome, const Frame& frame);
   void report(const std::string& reason);
   [[nodiscard]] NotMet timed_out() const;
+  /// All nodes of the attempt before are known to be about to come.
+  [[nodiscard]] bool is_again() const { return options_.self.restarts != 0; }
   [[nodiscard]] bool is_over() const { return stop_ || ended_well_ || unlinked_ || done_badly_; }
   void say(const Message& message);
   void lose();

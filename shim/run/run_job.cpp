@@ -256,8 +256,9 @@ awaitable<int> run_stages(const Run& run, const std::vector<std::string>& argume
   }
   Attempts attempts(run.settings, job);
   Attempted all{.arguments = arguments, .torch = torch, .attempts = attempts, .log_folder = {}};
+  wait::Reached reached;
   for (;;) {
-    auto joined = co_await join_job(run, job, attempts);
+    auto joined = co_await join_job(run, job, attempts, reached);
     if (auto* end = std::get_if<Verdict>(&joined)) {
       if (const auto& past = run.monitor.past_attempts(); !past.empty())
         end->sentence +=

@@ -140,7 +140,8 @@ std::vector<link::WorkerDone> ends_of(const supervise::Ending& ending) {
 
 }  // namespace
 
-awaitable<std::variant<Membership, Verdict>> join_job(const Run& run, Job& job, Attempts& attempts) {
+awaitable<std::variant<Membership, Verdict>> join_job(const Run& run, Job& job, Attempts& attempts,
+                                                      wait::Reached& reached) {
   Membership membership;
   if (attempts.number() != 0) {  // what came in between is not for the next command
     const auto signal = co_await next_end(run, steady_clock::now());
@@ -149,9 +150,12 @@ awaitable<std::variant<Membership, Verdict>> join_job(const Run& run, Job& job, 
   }
   attempts.begin(attempts.number(), steady_clock::now());
   const bool links = job.choice.links;
-  wait::Reached reached;
-  if (auto end = co_await wait_for_master(run, job.topology, links ? Until::name : job.choice.wait, reached))
-    co_return std::move(*end);
+  // The nodes of a job that is started again would all ask for the name at one moment: they seek node 0 where it was
+  // first, and ask if it is not there.
+  if (!links || reached.addresses.empty()) {
+    const Until until = links ? Until::name : job.choice.wait;
+    if (auto end = co_await wait_for_master(run, job.topology, until, reached)) co_return std::move(*end);
+  }
   if (!reached.addresses.empty()) membership.master_address = reached.addresses.front();
   if (!links) co_return membership;
   auto met = co_await meet_nodes(run, job, attempts, reached);

@@ -12,6 +12,7 @@
 #include "run/attempts.h"
 #include "run/run.h"
 #include "supervise/launcher.h"
+#include "wait/wait.h"
 
 /// The whole job: this node linked with the others (link/).
 namespace rankshim {
@@ -64,8 +65,10 @@ struct Membership {
 
 /// Waits for the master as chosen or, linked (--link), for all nodes. Returns a verdict if the run ends here:
 /// somebody never came, the nodes do not agree, or a signal came. The topology then knows which node hosts
-/// the master. To be called before each of the attempts, and these know which one it is afterwards.
+/// the master. To be called before each of the attempts, and these know which one it is afterwards; `reached`
+/// is where the last one found the master, and becomes where this one does.
 boost::asio::awaitable<std::variant<Membership, Verdict>> join_job(const Run& run, Job& job,
-                                                                   Attempts& attempts);
+                                                                   Attempts& attempts,
+                                                                   wait::Reached& reached);
 
 }  // namespace rankshim
