@@ -150,8 +150,8 @@ awaitable<std::variant<Membership, Verdict>> join_job(const Run& run, Job& job, 
   }
   attempts.begin(attempts.number(), steady_clock::now());
   const bool links = job.choice.links;
-  // The nodes of a job that is started again would all ask for the name at one moment: they seek node 0 where it was
-  // first, and ask if it is not there.
+  // The nodes of a job that is started again would all ask for the name at one moment: they seek node 0 where
+  // it was first, and ask if it is not there.
   if (!links || reached.addresses.empty()) {
     const Until until = links ? Until::name : job.choice.wait;
     if (auto end = co_await wait_for_master(run, job.topology, until, reached)) co_return std::move(*end);
