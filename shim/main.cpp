@@ -98,10 +98,10 @@ int main(int argc, char** argv) {
   } catch (const std::bad_alloc&) {
     rankshim::cli::print_error(
         "rankshim: error: the system refused memory: raise the limit (ulimit -v, or the container's "
-        "limit)\n");
+        "limit) [R40]\n");
   } catch (const std::exception& error) {
-    rankshim::log::error("the system refused a resource that supervising a process needs: {}",
-                         rankshim::loop::reason(error));
+    rankshim::log::error("the system refused a resource that supervising a process needs: {}{}",
+                         rankshim::loop::reason(error), rankshim::reference(rankshim::Anchor::system));
   }
   return rankshim::exit_code::system;
 }

@@ -50,7 +50,7 @@ def test_a_python_without_torch_is_named(rankshim, environment, tmp_path):
     done = run(["env", "-i", "PATH=/usr/bin:/bin", rankshim, "demo", "--python", "/usr/bin/python3"], environment)
     assert done.code == 78
     assert done.stderr == ("rankshim: error: /usr/bin/python3 has no torch, which the demonstration needs; "
-                           "name an interpreter that has it with --python\n")
+                           "name an interpreter that has it with --python [R25]\n")
 
 
 def test_no_python_at_all_is_an_error_of_configuration(rankshim, environment):

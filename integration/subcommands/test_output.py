@@ -15,7 +15,7 @@ def test_what_cannot_be_written_is_an_error(rankshim, words):
     with open("/dev/full", "w") as full:
         done = subprocess.run([rankshim, *words], check=False, env=clean_environment(), stdout=full, stderr=subprocess.PIPE,
                               text=True, timeout=60)
-    assert (done.returncode, done.stderr.splitlines()[0]) == (71, "rankshim: error: stdout cannot be written: No space left on device")
+    assert (done.returncode, done.stderr.splitlines()[0]) == (71, "rankshim: error: stdout cannot be written: No space left on device [R41]")
 
 
 def test_the_status_too(rankshim):

@@ -26,13 +26,13 @@ int start_demo(const Settings& settings, const Node& node) {
   const std::string wanted = find_interpreter(settings, node);
   const auto found = node.find_program(wanted);
   if (!found) {
-    log::error("{} was not found, and the demonstration needs a Python with torch; name it with --python",
-               wanted);
+    log::error("{} was not found, and the demonstration needs a Python with torch; name it with --python{}",
+               wanted, reference(Anchor::python));
     return exit_code::configuration;
   }
   std::array<char, PATH_MAX> own{};
   if (readlink("/proc/self/exe", own.data(), own.size() - 1) < 0) {
-    log::error("cannot read /proc/self/exe: {}", std::strerror(errno));
+    log::error("cannot read /proc/self/exe: {}{}", std::strerror(errno), reference(Anchor::system));
     return exit_code::system;
   }
   std::string program = *found;

@@ -58,7 +58,7 @@ std::string install(const std::string& folder) {
 int install_binary(const std::string& folder) {
   const std::string what = install(folder);
   if (what.empty()) return exit_code::ok;
-  log::error("{}", what);
+  log::error("{}{}", what, reference(Anchor::not_written));
   return exit_code::system;
 }
 

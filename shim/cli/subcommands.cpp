@@ -124,8 +124,8 @@ int print_platforms(const Invocation& invocation, const Node& node) {
   if (document.empty()) {
     std::vector<std::string_view> known;
     for (const auto& profile : set.profiles()) known.push_back(profile.name());
-    log::error("no profile is named {}{}; rankshim platforms lists them", in_quotes(arguments[0]),
-               and_nearest(nearest(arguments[0], known)));
+    log::error("no profile is named {}{}; rankshim platforms lists them{}", in_quotes(arguments[0]),
+               and_nearest(nearest(arguments[0], known)), reference(Anchor::unknown_platform));
     return exit_code::usage;
   }
   return print(explain::profile_text(document));

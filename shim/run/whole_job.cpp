@@ -88,7 +88,8 @@ awaitable<std::variant<std::unique_ptr<WholeJob>, Verdict>> meet_nodes(const Run
   if (const std::string file(run.settings.text(Option::job_token_file)); !file.empty()) {
     auto read = link::read_token(file);
     if (const auto* faults = std::get_if<Faults>(&read))
-      co_return ended_before_start(exit_code::configuration, Cause::config, to_line(faults->front()));
+      co_return ended_before_start(exit_code::configuration, Cause::config, Anchor::none,
+                                   to_line(faults->front()));
     token = std::get<link::Key>(read);
   }
   const char* must = run.settings.text(Option::link) == "on" ? "--link=on"
@@ -102,7 +103,7 @@ awaitable<std::variant<std::unique_ptr<WholeJob>, Verdict>> meet_nodes(const Run
   } catch (const boost::system::system_error& error) {
     if (must != nullptr)
       co_return ended_before_start(
-          exit_code::system, Cause::none,
+          exit_code::system, Cause::none, Anchor::no_link,
           fmt::format("the system refused what the link of the nodes needs, which {} asks for: {}", must,
                       loop::reason(error)));
     log::warn("the job goes on without a link between its nodes: {}", loop::reason(error));
@@ -126,12 +127,13 @@ awaitable<std::variant<std::unique_ptr<WholeJob>, Verdict>> meet_nodes(const Run
   }
   run.monitor.set_link(nullptr);
   if (const auto* refused = std::get_if<link::Refused>(&met))
-    co_return ended_before_start(exit_code::configuration, Cause::config, refused->sentence);
+    co_return ended_before_start(exit_code::configuration, Cause::config, Anchor::nodes_differ,
+                                 refused->sentence);
   if (const auto* late = std::get_if<link::TimedOut>(&met))
-    co_return ended_before_start(exit_code::unreachable, Cause::wait, late->sentence);
+    co_return ended_before_start(exit_code::unreachable, Cause::wait, Anchor::nodes_missing, late->sentence);
   const std::string& why = std::get<link::NoLink>(met).why;
   if (must != nullptr)
-    co_return ended_before_start(exit_code::configuration, Cause::config,
+    co_return ended_before_start(exit_code::configuration, Cause::config, Anchor::no_link,
                                  fmt::format("the nodes cannot be linked, which {} asks for: {}", must, why));
   log::info("the job goes on without a link between its nodes: {}", why);
   co_return nullptr;
@@ -214,6 +216,7 @@ awaitable<void> WholeJob::finish(const Run& run, Verdict& verdict, const supervi
     run.signals.drop();
     verdict.code = exit_code::signal_base + signal->number;
     verdict.cause = Cause::stopped;
+    verdict.anchor = Anchor::none;
     verdict.failed = false;
     verdict.root.reset();
     co_return;
@@ -225,6 +228,9 @@ awaitable<void> WholeJob::finish(const Run& run, Verdict& verdict, const supervi
   if (!is_for_another) co_return;
   verdict.code = exit_code::peer;
   verdict.cause = Cause::peer;
+  verdict.anchor = stop_->why == link::Stop::Why::failed    ? Anchor::node_failed
+                   : stop_->why == link::Stop::Why::drained ? Anchor::node_stopped
+                                                            : Anchor::node_lost;
   verdict.failed = true;
   verdict.root.reset();
   verdict.ended_for = stop_;

@@ -107,7 +107,7 @@ TEST_CASE("an option that takes a list may be given again, any other only with t
             .settings.text(Option::wait) == "dns");
   const auto twice = refused(read({"--wait=dns", "--wait=port", "x"}));
   CHECK(twice.exit_code == exit_code::usage);
-  CHECK(to_line(twice.faults.front()) == "--wait=port comes after --wait=dns; give it once");
+  CHECK(to_line(twice.faults.front()) == "--wait=port comes after --wait=dns; give it once [R1]");
   for (std::vector<std::string> line : {std::vector<std::string>{"--stacks", "--no-stacks", "x"},
                                         {"--worker-signals=none", "--worker-signals=USR1", "x"}})
     CHECK(refused(read(line)).exit_code == exit_code::usage);

@@ -123,7 +123,7 @@ def train(rankshim, folder, began):
 def main(rankshim, version):
     if importlib.util.find_spec("torch") is None:
         print(f"rankshim: error: {sys.executable} has no torch, which the demonstration needs; "
-              "name an interpreter that has it with --python", file=sys.stderr)
+              "name an interpreter that has it with --python [R25]", file=sys.stderr)
         return 78
     show(f"rankshim {version}: two nodes on loopback train one model with {sys.executable}")
     began = time.monotonic()

@@ -110,7 +110,7 @@ Faults check(const LaunchInput& input, bool is_torchrun) {
   const auto& chosen = *input.settings[Option::launcher];
   const std::string native = chosen.detail + "=native";
   const auto fault = [&](std::string what, std::string fix) {
-    return Faults{{std::move(what), {chosen.detail}, std::move(fix)}};
+    return Faults{{Anchor::launcher, std::move(what), {chosen.detail}, std::move(fix)}};
   };
   if (topology.is<ElasticNode>()) {
     return fault(fmt::format("{} starts a fixed number of nodes, but this job is elastic", native),

@@ -60,7 +60,7 @@ TEST_CASE("what only the native launcher can do is refused under torchrun, and a
   CHECK(
       refusal({"--bind=numa", "torchrun", "train.py"}) ==
       "--bind=numa, but torchrun starts the workers; leave it out, or set --launcher (RANKSHIM_LAUNCHER) to "
-      "native, or use torchrun's own: --torchrun-args=--numa-binding=node");
+      "native, or use torchrun's own: --torchrun-args=--numa-binding=node [R23]");
   FakeNode node(kubeflow);
   node.programs = {"/usr/bin/python3"};
   CHECK(planned(node, {"--bind=none", "train.py"}).by_torchrun());
@@ -154,7 +154,7 @@ TEST_CASE("only the native launcher can put a prefix before lines", "[native]") 
   REQUIRE(std::holds_alternative<Faults>(outcome));
   CHECK(to_line(std::get<Faults>(outcome).front()) ==
         "--prefix=true, but torchrun starts the workers; leave it out, or set --launcher (RANKSHIM_LAUNCHER) "
-        "to native");
+        "to native [R23]");
 }
 
 TEST_CASE("the native launcher is offered only where it does all that torchrun would do", "[native]") {
