@@ -189,9 +189,6 @@ Outcome<LaunchChoice> choose_launch(const LaunchInput& input,
   if (choice.by_torchrun()) choose_for_torchrun(choice, input);
   if (choice.launcher == LauncherKind::native) native::choose_for_workers(choice, input);
   if (input.command.empty()) return choice;
-  choice.native_would_serve = input.settings.text(Option::launcher) == "auto" &&
-                              choice.launcher == LauncherKind::torchrun && !choice.torchrun &&
-                              native::would_serve(input);
   if (launcher.file) {
     by_name::choose_for_launcher(choice, input, launcher);
   } else if (!choice.launches()) {

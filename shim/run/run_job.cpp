@@ -232,6 +232,8 @@ awaitable<int> run_stages(const Run& run, const std::vector<std::string>& argume
   auto resolved = co_await resolve_when_ready(run, arguments);
   if (const auto* end = std::get_if<Verdict>(&resolved)) co_return co_await conclude(run, *end);
   if (const auto* faults = std::get_if<Faults>(&resolved)) {
+    log::context().exit_code = exit_code::configuration;
+    log::context().cause = word(Cause::config);
     for (const Fault& fault : *faults) log::error("{}", to_line(fault));
     Verdict end =
         ended_before_start(exit_code::configuration, Cause::config, Anchor::none, to_line(faults->front()));

@@ -20,14 +20,6 @@ using std::chrono::steady_clock;
 
 namespace {
 
-/// What the nodes must have in common: what starts their workers.
-std::string launcher_of(const Job& job) {
-  const LaunchChoice& choice = job.choice;
-  if (choice.launcher == LauncherKind::native) return "native";
-  if (choice.launches()) return "torchrun";
-  return choice.filled_by.empty() ? "none" : choice.filled_by;
-}
-
 link::Options plan_link(const Run& run, const Job& job, const StaticNode& node,
                         const std::optional<link::Key>& token, Attempts& attempts,
                         std::vector<std::string> addresses) {
@@ -43,7 +35,7 @@ link::Options plan_link(const Run& run, const Job& job, const StaticNode& node,
   options.self.rank = node.rank;
   options.self.nnodes = node.nodes;
   options.self.workers = node.workers;
-  options.self.launcher = launcher_of(job);
+  options.self.launcher = job.choice.launcher_name();
   options.self.host = run.node.host_name();
   options.self.pod = variable("POD_NAME");
   options.self.platform_node = variable("NODE_NAME");

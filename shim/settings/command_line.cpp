@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstddef>
@@ -181,7 +182,10 @@ void SettingsReader::check_help() {
 void SettingsReader::check_format() {
   auto& format = invocation_.settings[Option::format];
   std::string_view choices;
-  if (invocation_.subcommand == Subcommand::explain) choices = "text|json";
+  if (invocation_.subcommand == Subcommand::explain || invocation_.subcommand == Subcommand::doctor)
+    choices = "text|json";
+  if (invocation_.subcommand == Subcommand::status)
+    choices = isatty(STDOUT_FILENO) == 1 ? "text|json" : "json|text";  // a program reads what is no terminal
   if (invocation_.subcommand == Subcommand::env) choices = "sh|json|dotenv";
   if (!format) {
     if (!choices.empty())
@@ -191,7 +195,7 @@ void SettingsReader::check_format() {
   if (is_one_of(format->text, choices)) return;
   reject(exit_code::usage,
          {Anchor::command_line,
-          choices.empty() ? "--format is for explain and env"
+          choices.empty() ? "--format is for explain, env, doctor and status"
                           : fmt::format("--format={} is not one of {}{}", in_quotes(format->text),
                                         with_commas(choices), and_nearest_choice(format->text, choices)),
           {"--format"},

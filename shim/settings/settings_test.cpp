@@ -217,7 +217,7 @@ TEST_CASE("what cannot be used is refused with the right code, the name and the 
       {{}, {}, "", exit_code::usage, "no command was given"},
       {{"env", "x"}, {}, "", exit_code::usage, "unexpected argument x"},
       {{"install", ""}, {}, "", exit_code::usage, "install needs one folder"},
-      {{"--format=json", "x"}, {}, "", exit_code::usage, "--format is for explain and env"},
+      {{"--format=json", "x"}, {}, "", exit_code::usage, "--format is for explain, env, doctor and status"},
       {{"explain", "--format=xml"},
        {},
        "",

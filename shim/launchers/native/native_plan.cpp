@@ -135,16 +135,6 @@ Faults check(const LaunchInput& input, bool is_torchrun) {
   return {};
 }
 
-bool would_serve(const LaunchInput& input) {
-  // What only torchrun does with its workers (torch/distributed/run.py, get_args_parser).
-  constexpr std::array<std::string_view, 7> torchruns = {
-      "PET_LOG_DIR",   "PET_REDIRECTS",          "PET_TEE",         "PET_LOCAL_RANKS_FILTER",
-      "PET_NO_PYTHON", "PET_VIRTUAL_LOCAL_RANK", "PET_NUMA_BINDING"};
-  return check(input, false).empty() && std::ranges::none_of(torchruns, [&](std::string_view name) {
-           return input.node.environment().get(name).has_value();
-         });
-}
-
 void choose_for_workers(LaunchChoice& choice, const LaunchInput& input) {
   // torch/distributed/run.py, config_from_args
   const auto workers_own = input.node.environment().get("PYTHON_EXEC");

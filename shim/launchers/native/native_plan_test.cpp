@@ -157,23 +157,6 @@ TEST_CASE("only the native launcher can put a prefix before lines", "[native]") 
         "to native [R23]");
 }
 
-TEST_CASE("the native launcher is offered only where it does all that torchrun would do", "[native]") {
-  const auto offered = [](Words line, Words more = {}) {
-    Words environment = kubeflow;
-    environment.insert(environment.end(), more.begin(), more.end());
-    FakeNode node(environment);
-    node.programs = {"/usr/bin/python3", "/usr/bin/torchrun"};
-    return planned(node, std::move(line)).native_would_serve;
-  };
-  CHECK(offered({"train.py"}));
-  CHECK(offered({"-m", "module"}));
-  for (const Words& line : {Words{"--launcher=torchrun", "train.py"}, Words{"--launcher=native", "train.py"},
-                            Words{"--nnodes=2:3", "train.py"}, Words{"--max-restarts=1", "train.py"},
-                            Words{"torchrun", "train.py"}, Words{"bash", "run.sh"}})
-    CHECK_FALSE(offered(line));
-  CHECK_FALSE(offered({"train.py"}, {"PET_TEE=3"}));
-}
-
 namespace {
 
 const native::Placeholders values = {{"rank", "9"}, {"local_rank", "1"}, {"world_size", "16"}};
