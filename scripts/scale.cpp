@@ -80,7 +80,7 @@ int run_hub(unsigned nodes, std::chrono::milliseconds late) {
                 static_cast<double>(resident() - before) / 1024 / nodes);
     std::fflush(stdout);
     hub->on_stop([&](const Stop&) {
-      asio::co_spawn(io, hub->finish(143), [&](const std::exception_ptr&, const JobEnd&) { over = true; });
+      asio::co_spawn(io, hub->finish({.code = 143}), [&](const std::exception_ptr&, const JobEnd&) { over = true; });
     });
   });
   loop::run_until(io, over);

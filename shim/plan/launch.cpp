@@ -89,6 +89,27 @@ void choose_wait(LaunchChoice& choice, const LaunchInput& input) {
     choice.wait = Until::name;  // this node opens the port
 }
 
+void choose_link(LaunchChoice& choice, const LaunchInput& input) {
+  const auto& [topology, settings, command, node] = input;
+  const std::string_view wanted = settings.text(Option::link);
+  if (command.empty() || wanted == "off") return;
+  if (wanted == "on") {
+    choice.link_demanded_by = "--link=on";
+  } else if (settings.get<RestartLimit>(Option::job_restarts)->most != 0) {
+    choice.link_demanded_by = "--job-restarts";
+  }
+  const auto* one = topology.as<StaticNode>();
+  const bool is_possible = one != nullptr && one->master;
+  const std::string_view wait = settings.text(Option::wait);
+  const bool would_wait = wait == "auto" || wait == "port";
+  const bool is_useful = (choice.launches() || choice.joins_nodes) && would_wait;
+  choice.links = is_possible && (is_useful || !choice.link_demanded_by.empty());
+  if (wanted == "on" && !is_possible && !topology.is_alone())
+    choice.warnings.emplace_back(
+        "only nodes that have their numbers and a master from the beginning can be linked: this one goes on "
+        "without a link");
+}
+
 /// A program that waits for nothing is executed at once, and the failure of that has the better message.
 std::string find_missing(const LaunchChoice& choice, const LaunchInput& input, const std::string& script) {
   const Node& node = input.node;

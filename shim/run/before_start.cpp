@@ -15,7 +15,6 @@
 #include "run/policy.h"
 #include "run/resolve.h"
 #include "supervise/supervise.h"
-#include "wait/wait.h"
 
 namespace rankshim {
 
@@ -117,6 +116,15 @@ Verdict stopped_before_start(int signal, std::string_view meanwhile) {
       fmt::format("{} {}; nothing was started", supervise::signal_name(signal), meanwhile));
 }
 
+awaitable<supervise::Received> next_end(const Run& run, supervise::SignalQueue::Deadline deadline) {
+  while (true) {
+    const supervise::Received signal = co_await run.signals.next_ending(deadline);
+    if (signal.number == 0 || run.monitor.past_attempts().empty() || supervise::asks_to_stop(signal.number))
+      co_return signal;
+    run.signals.drop();
+  }
+}
+
 awaitable<std::optional<Verdict>> run_pre_start(const Run& run) {
   const std::string command(run.settings.text(Option::pre_start));
   if (command.empty()) co_return std::nullopt;
@@ -202,7 +210,7 @@ awaitable<std::variant<FoundTorch, Verdict>> check_python(const Run& run, const 
 }
 
 awaitable<std::optional<Verdict>> wait_for_master(const Run& run, Topology& topology, Until until,
-                                                  std::vector<std::string>& addresses) {
+                                                  wait::Reached& reached) {
   using namespace boost::asio::experimental::awaitable_operators;
   if (until == Until::none) co_return std::nullopt;
   const Master& known = *topology.master();
@@ -216,8 +224,7 @@ awaitable<std::optional<Verdict>> wait_for_master(const Run& run, Topology& topo
   limits.nodes = how_many_wait(topology);
   limits.spread = !topology.hosts_master().value_or(false);
 
-  const auto first =
-      co_await (wait::wait_for(std::move(master), std::move(limits)) || run.signals.next_ending());
+  const auto first = co_await (wait::wait_for(std::move(master), std::move(limits)) || next_end(run));
   const auto* signal = std::get_if<supervise::Received>(&first);
   if (signal != nullptr) {
     run.signals.drop();
@@ -225,8 +232,7 @@ awaitable<std::optional<Verdict>> wait_for_master(const Run& run, Topology& topo
   }
   if (const auto* unreachable = std::get_if<wait::Unreachable>(&first))
     co_return ended_before_start(exit_code::unreachable, Cause::wait, unreachable->anchor, unreachable->what);
-  const auto& reached = std::get<wait::Reached>(first);
-  if (!reached.addresses.empty()) addresses = reached.addresses;
+  reached = std::get<wait::Reached>(first);
   // Only now it is known which node hosts an elastic job without ranks.
   auto* elastic = std::get_if<ElasticNode>(&topology.part);
   if (elastic != nullptr && !elastic->hosts_master) elastic->hosts_master = reached.mine;

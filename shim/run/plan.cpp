@@ -195,6 +195,7 @@ Outcome<LaunchChoice> choose_launch(const LaunchInput& input,
     for (std::string& warning : program_warnings(input.topology, input.settings, input.command, input.node))
       choice.warnings.push_back(std::move(warning));
   }
+  choose_link(choice, input);
   choice.missing = find_missing(choice, input, script_of(choice, input.command));
   return choice;
 }

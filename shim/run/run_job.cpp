@@ -79,6 +79,7 @@ void be_check(Invocation& invocation) {
   invocation.arguments = {"/bin/sh", "-c", std::string(settings.text(Option::check))};
   settings[Option::launcher] = Setting{{"none", Origin::fallback, ""}, {}};
   settings[Option::job_restarts] = Setting{{"0", Origin::fallback, ""}, RestartLimit{}};
+  settings[Option::link] = Setting{{"on", Origin::fallback, ""}, {}};
   for (const Option option : {Option::log_dir, Option::tee, Option::prefix, Option::post_stop})
     settings[option].reset();
 }
@@ -134,7 +135,8 @@ bool is_tried_again(Attempts& attempts, const WholeJob* whole, Verdict& verdict,
     verdict.sentence += "; it is not started again: " + stop->note;
   if (!stop || !stop->again) return false;
   const bool stopped = (ending.stop_signal && ending.stopped_because.empty()) || ending.signal_after_order ||
-                       ending.late_signal || verdict.cause == Cause::stopped;
+                       (ending.late_signal && supervise::asks_to_stop(*ending.late_signal)) ||
+                       verdict.cause == Cause::stopped;
   if (stopped)
     verdict.sentence += "; it is not started again: this node was asked to stop";
   else if (!ending.left_behind.empty())

@@ -253,8 +253,8 @@ inline constexpr std::array options = {
     OptionInfo{Option::config, "", "config", ValueKind::text, "FILE", "/etc/rankshim.toml",
                "the configuration file; the default file need not exist", true, false},
     OptionInfo{Option::format, "", "format", ValueKind::text, "text|json|sh|dotenv", "",
-               "explain, doctor: text or json; env: sh, json or dotenv; status: text, on a terminal, or json, "
-               "elsewhere",
+               "explain, doctor: text or json; env: sh, json or dotenv; status: text or json, the default is "
+               "text on a terminal",
                false, false},
 };
 inline constexpr std::size_t option_count = options.size();
