@@ -68,7 +68,7 @@ def test_a_node_that_never_comes_is_named_on_every_node(start):
     nodes = [start(rank, WAITS, RANKSHIM_WAIT_TIMEOUT=PATIENCE[rank]) for rank in (0, 1)]
     for node in nodes:
         assert node.wait(90) == 75, node.transcript()
-        assert last_line(node).endswith("rank 2")
+        assert last_line(node).endswith("rank 2 [R31]")
         assert not node.stdout
 
 
@@ -183,7 +183,7 @@ def test_a_node_without_the_jobs_token_takes_no_part(start, tmp_path):
     assert "token" in nodes[2].stderr
     for node in nodes[:2]:
         assert node.wait(90) == 75, node.transcript()
-        assert last_line(node).endswith("rank 2")
+        assert last_line(node).endswith("rank 2 [R31]")
         assert not node.stdout
 
 

@@ -110,10 +110,7 @@ std::string as_text(const Job& job, const LaunchPlan& plan, const Settings& sett
     out += fmt::format("  {:<16}  {:<{}}  {}\n", name(fact), printable(value.text), widest,
                        printable(value.source()));
   out += fmt::format("\nwaits for    {}\n", printable(waiting(job, settings)));
-  if (choice.native_would_serve)
-    out +=
-        "launcher     torchrun; --launcher native would start the workers without an agent, which imports "
-        "torch too\n";
+  if (choice.launches()) out += fmt::format("launcher     {}\n", choice.launcher_name());
   if (!choice.filled_by.empty())
     out += fmt::format("launcher     its own; {} fills in what the command leaves out\n",
                        printable(choice.filled_by));
@@ -164,7 +161,7 @@ std::string as_json(const Job& job, const LaunchPlan& plan, const Settings& sett
   if (!unused.empty()) object.objects("unused", unused);
   object.object("wait", json_waiting(job, settings));
   object.object("environment", json_environment(plan.environment));
-  object.texts("command", plan.argv);
+  object.text("launcher", choice.launcher_name()).texts("command", plan.argv);
   if (!choice.filled_by.empty()) object.text("filled_in_by", choice.filled_by);
   std::vector<json::Object> workers;
   for (const WorkerPlan& worker : plan.workers) {

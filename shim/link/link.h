@@ -13,6 +13,7 @@
 #include <variant>
 #include <vector>
 
+#include "base/fault.h"
 #include "link/message.h"
 #include "link/proof.h"
 #include "link/roster.h"
@@ -52,6 +53,7 @@ using Launch = Go;
 struct NotMet {
   int code;
   std::string sentence;
+  Anchor anchor = Anchor::none;  ///< of a name or an address that cannot be had
 };
 /// The job goes on as it would without a link.
 struct NoLink {

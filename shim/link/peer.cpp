@@ -226,7 +226,7 @@ asio::awaitable<std::optional<Met>> Peer::seek(Time deadline) {
       limits.nodes = options_.self.nnodes;
       const wait::Result found = co_await wait::wait_for(master, limits);
       if (const auto* unreachable = std::get_if<wait::Unreachable>(&found))
-        co_return NotMet{exit_code::unreachable, unreachable->what};
+        co_return NotMet{exit_code::unreachable, unreachable->what, unreachable->anchor};
       addresses.clear();
       for (const std::string& address : std::get<wait::Reached>(found).addresses)
         addresses.push_back(ip::make_address(address));

@@ -54,7 +54,8 @@ std::optional<Fault> check_idle_role(LaunchChoice& choice, const LaunchInput& in
     choice.warnings.push_back(what + ", which does not train; the program runs as it is");
     return std::nullopt;
   }
-  return Fault{fmt::format("{}, where {} would train alone", what, input.command[0]), idle->names,
+  return Fault{Anchor::role, fmt::format("{}, where {} would train alone", what, input.command[0]),
+               idle->names,
                fmt::format("{}, or describe this node with --platform=generic, --nnodes, "
                            "--node-rank and --master-addr (RANKSHIM_PLATFORM, …)",
                            idle->fix.empty() ? "start it where the job's training tasks run" : idle->fix)};

@@ -71,9 +71,13 @@ struct LaunchChoice {
   std::vector<std::string> filled;  ///< the command with those flags; empty: it is as the user gave it
   Variables variables;              ///< those variables
   std::string hostfile;             ///< the content of the file of hosts that such a launcher gets
-  bool native_would_serve = false;  ///< torchrun was not asked for, and the native launcher does the same
 
   [[nodiscard]] bool launches() const { return launcher != LauncherKind::none; }
+  /// "torchrun", "native", the file of a launcher that is filled in, or "none".
+  [[nodiscard]] std::string launcher_name() const {
+    if (!launches()) return filled_by.empty() ? "none" : filled_by;
+    return by_torchrun() ? "torchrun" : "native";
+  }
   [[nodiscard]] bool by_torchrun() const { return launches() && launcher != LauncherKind::native; }
 };
 

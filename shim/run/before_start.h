@@ -17,7 +17,7 @@
 namespace rankshim {
 
 /// The verdict for an end before the command was started.
-Verdict ended_before_start(int code, Cause cause, std::string sentence, bool failed = true);
+Verdict ended_before_start(int code, Cause cause, Anchor anchor, std::string sentence);
 
 /// The verdict for an end by this signal; `meanwhile` is "while waiting for the master".
 Verdict stopped_before_start(int signal, std::string_view meanwhile);

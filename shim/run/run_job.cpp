@@ -234,8 +234,11 @@ awaitable<int> run_stages(const Run& run, const std::vector<std::string>& argume
   auto resolved = co_await resolve_when_ready(run, arguments);
   if (const auto* end = std::get_if<Verdict>(&resolved)) co_return co_await conclude(run, *end);
   if (const auto* faults = std::get_if<Faults>(&resolved)) {
+    log::context().exit_code = exit_code::configuration;
+    log::context().cause = word(Cause::config);
     for (const Fault& fault : *faults) log::error("{}", to_line(fault));
-    Verdict end = ended_before_start(exit_code::configuration, Cause::config, to_line(faults->front()));
+    Verdict end =
+        ended_before_start(exit_code::configuration, Cause::config, Anchor::none, to_line(faults->front()));
     end.is_logged = true;
     co_return co_await conclude(run, end);
   }
@@ -247,7 +250,8 @@ awaitable<int> run_stages(const Run& run, const std::vector<std::string>& argume
   FoundTorch torch;
   if (!run.only_wait) {
     if (!job.choice.missing.empty()) {
-      const Verdict end = ended_before_start(exit_code::not_found, Cause::none, job.choice.missing);
+      const Verdict end =
+          ended_before_start(exit_code::not_found, Cause::none, Anchor::none, job.choice.missing);
       co_return co_await conclude(run, end, &job);
     }
     auto checked = co_await check_python(run, job);
@@ -285,7 +289,8 @@ awaitable<int> run_whole(const Run& run, const std::vector<std::string>& argumen
   } catch (const boost::system::system_error& error) {
     refused += loop::reason(error);
   }
-  co_return co_await conclude(run, ended_before_start(exit_code::system, Cause::none, refused));
+  co_return co_await conclude(run,
+                              ended_before_start(exit_code::system, Cause::none, Anchor::system, refused));
 }
 
 }  // namespace

@@ -21,14 +21,6 @@ using std::chrono::steady_clock;
 
 namespace {
 
-/// What the nodes must have in common: what starts their workers.
-std::string launcher_of(const Job& job) {
-  const LaunchChoice& choice = job.choice;
-  if (choice.launcher == LauncherKind::native) return "native";
-  if (choice.launches()) return "torchrun";
-  return choice.filled_by.empty() ? "none" : choice.filled_by;
-}
-
 link::Options plan_link(const Run& run, const Job& job, const StaticNode& node,
                         const std::optional<link::Key>& token, Attempts& attempts,
                         const wait::Reached& reached) {
@@ -44,7 +36,7 @@ link::Options plan_link(const Run& run, const Job& job, const StaticNode& node,
   options.self.rank = node.rank;
   options.self.nnodes = node.nodes;
   options.self.workers = node.workers;
-  options.self.launcher = launcher_of(job);
+  options.self.launcher = job.choice.launcher_name();
   options.self.host = run.node.host_name();
   options.self.pod = variable("POD_NAME");
   options.self.platform_node = variable("NODE_NAME");
@@ -71,7 +63,8 @@ awaitable<std::variant<std::unique_ptr<WholeJob>, Verdict>> meet_nodes(const Run
   if (const std::string file(run.settings.text(Option::job_token_file)); !file.empty()) {
     auto read = link::read_token(file);
     if (const auto* faults = std::get_if<Faults>(&read))
-      co_return ended_before_start(exit_code::configuration, Cause::config, to_line(faults->front()));
+      co_return ended_before_start(exit_code::configuration, Cause::config, Anchor::none,
+                                   to_line(faults->front()));
     token = std::get<link::Key>(read);
   }
   const std::string_view must = run.preflight ? "preflight" : job.choice.link_demanded_by;
@@ -82,7 +75,7 @@ awaitable<std::variant<std::unique_ptr<WholeJob>, Verdict>> meet_nodes(const Run
   } catch (const boost::system::system_error& error) {
     if (!must.empty())
       co_return ended_before_start(
-          exit_code::system, Cause::none,
+          exit_code::system, Cause::none, Anchor::no_link,
           fmt::format("the system refused what the link of the nodes needs, which {} asks for: {}", must,
                       loop::reason(error)));
     log::warn("the job goes on without a link between its nodes: {}", loop::reason(error));
@@ -114,11 +107,15 @@ awaitable<std::variant<std::unique_ptr<WholeJob>, Verdict>> meet_nodes(const Run
     const Cause cause = not_met->code == exit_code::peer          ? Cause::peer
                         : not_met->code == exit_code::unreachable ? Cause::wait
                                                                   : Cause::config;
-    co_return ended_before_start(not_met->code, cause, not_met->sentence);
+    const Anchor anchor = not_met->anchor != Anchor::none           ? not_met->anchor
+                          : not_met->code == exit_code::peer        ? Anchor::node_stopped
+                          : not_met->code == exit_code::unreachable ? Anchor::nodes_missing
+                                                                    : Anchor::nodes_differ;
+    co_return ended_before_start(not_met->code, cause, anchor, not_met->sentence);
   }
   const std::string& why = std::get<link::NoLink>(met).why;
   if (!must.empty())
-    co_return ended_before_start(exit_code::configuration, Cause::config,
+    co_return ended_before_start(exit_code::configuration, Cause::config, Anchor::no_link,
                                  fmt::format("the nodes cannot be linked, which {} asks for: {}", must, why));
   log::info("the job goes on without a link between its nodes: {}", why);
   co_return nullptr;
@@ -214,6 +211,7 @@ awaitable<void> WholeJob::finish(const Run& run, Verdict& verdict, const supervi
       run.signals.drop();
       verdict.code = exit_code::signal_base + signal->number;
       verdict.cause = Cause::stopped;
+      verdict.anchor = Anchor::none;
       verdict.failed = false;
       verdict.root.reset();
       co_return;
@@ -224,6 +222,9 @@ awaitable<void> WholeJob::finish(const Run& run, Verdict& verdict, const supervi
   } else if (is_for_another) {
     verdict.code = exit_code::peer;
     verdict.cause = Cause::peer;
+    verdict.anchor = stop_->why == link::Stop::Why::failed    ? Anchor::node_failed
+                     : stop_->why == link::Stop::Why::drained ? Anchor::node_stopped
+                                                              : Anchor::node_lost;
     verdict.failed = true;
     verdict.root.reset();
     verdict.ended_for = stop_;

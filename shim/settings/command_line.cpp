@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstddef>
@@ -37,7 +38,8 @@ void SettingsReader::unknown_option(std::string_view name) {
   for (const OptionInfo& option : options) known.push_back(option.name);
   const std::string_view near = nearest(name.substr(std::min<std::size_t>(2, name.size())), known);
   reject(exit_code::usage,
-         {fmt::format("unknown option {}{}", in_quotes(name),
+         {Anchor::command_line,
+          fmt::format("unknown option {}{}", in_quotes(name),
                       and_nearest(near.empty() ? std::string() : fmt::format("--{}", near))),
           {std::string(name)},
           "see rankshim --help"});
@@ -50,7 +52,8 @@ void SettingsReader::check_misspelt(const std::string& word) {
   for (const Usage& usage : usages) known.push_back(usage.name);
   const std::string_view near = nearest(word, known, word.size() < long_enough ? 1 : 2);
   if (near.empty() || word.find_first_of("/.") != std::string::npos || node_.find_program(word)) return;
-  reject(exit_code::usage, {fmt::format("{} is neither a subcommand nor a program in PATH{}", in_quotes(word),
+  reject(exit_code::usage, {Anchor::command_line,
+                            fmt::format("{} is neither a subcommand nor a program in PATH{}", in_quotes(word),
                                         and_nearest(near)),
                             {word},
                             fmt::format("write rankshim {}, or see rankshim --help", near)});
@@ -97,7 +100,8 @@ void SettingsReader::read_command_line(const std::vector<std::string>& arguments
     } else if (at + 1 < arguments.size()) {
       take(*option, arguments[++at], Origin::option, detail);
     } else {
-      reject(exit_code::usage, {fmt::format("{} needs a value", detail),
+      reject(exit_code::usage, {Anchor::command_line,
+                                fmt::format("{} needs a value", detail),
                                 {detail},
                                 fmt::format("give {}={}", detail, option->argument)});
     }
@@ -110,7 +114,7 @@ void SettingsReader::read_command_line(const std::vector<std::string>& arguments
 void SettingsReader::check_subcommand() {
   const auto& arguments = invocation_.arguments;
   const auto usage = [&](std::string what, std::string fix) {
-    reject(exit_code::usage, {std::move(what), {}, std::move(fix)});
+    reject(exit_code::usage, {Anchor::command_line, std::move(what), {}, std::move(fix)});
   };
   const bool takes_command = invocation_.subcommand == Subcommand::run ||
                              invocation_.subcommand == Subcommand::explain ||
@@ -168,7 +172,8 @@ void SettingsReader::check_help() {
   for (const Usage& usage : usages)
     if (!usage.name.empty()) known.push_back(usage.name);
   if (arguments.size() == 1 && std::ranges::find(known, arguments[0]) != known.end()) return;
-  reject(exit_code::usage, {fmt::format("there is no subcommand {}{}", in_quotes(arguments[0]),
+  reject(exit_code::usage, {Anchor::command_line,
+                            fmt::format("there is no subcommand {}{}", in_quotes(arguments[0]),
                                         and_nearest(nearest(arguments[0], known))),
                             {},
                             "see rankshim --help"});
@@ -177,7 +182,10 @@ void SettingsReader::check_help() {
 void SettingsReader::check_format() {
   auto& format = invocation_.settings[Option::format];
   std::string_view choices;
-  if (invocation_.subcommand == Subcommand::explain) choices = "text|json";
+  if (invocation_.subcommand == Subcommand::explain || invocation_.subcommand == Subcommand::doctor)
+    choices = "text|json";
+  if (invocation_.subcommand == Subcommand::status)
+    choices = isatty(STDOUT_FILENO) == 1 ? "text|json" : "json|text";  // a program reads what is no terminal
   if (invocation_.subcommand == Subcommand::env) choices = "sh|json|dotenv";
   if (!format) {
     if (!choices.empty())
@@ -186,7 +194,8 @@ void SettingsReader::check_format() {
   }
   if (is_one_of(format->text, choices)) return;
   reject(exit_code::usage,
-         {choices.empty() ? "--format is for explain and env"
+         {Anchor::command_line,
+          choices.empty() ? "--format is for explain, env, doctor and status"
                           : fmt::format("--format={} is not one of {}{}", in_quotes(format->text),
                                         with_commas(choices), and_nearest_choice(format->text, choices)),
           {"--format"},

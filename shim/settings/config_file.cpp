@@ -42,7 +42,8 @@ void SettingsReader::read_key(const std::string& path, std::size_t line_number, 
     }
     const std::string_view near = nearest(key, known);
     reject(exit_code::configuration,
-           {fmt::format("{}: unknown key {}{}", line, in_quotes(key), and_nearest(near)),
+           {Anchor::unknown_setting,
+            fmt::format("{}: unknown key {}{}", line, in_quotes(key), and_nearest(near)),
             {where},
             fmt::format("{} {} in {}", near.empty() ? "remove" : "correct or remove", in_quotes(key), path)});
     return;
@@ -51,7 +52,8 @@ void SettingsReader::read_key(const std::string& path, std::size_t line_number, 
     if (!text->empty()) take(*option, *text, Origin::config, where);
     return;
   }
-  reject(exit_code::configuration, {fmt::format("{}: {} must be {}", line, key, wanted(*option)),
+  reject(exit_code::configuration, {Anchor::value,
+                                    fmt::format("{}: {} must be {}", line, key, wanted(*option)),
                                     {where},
                                     fmt::format("correct {} in {}", key, path)});
 }
@@ -65,7 +67,8 @@ void SettingsReader::read_config() {
     using Kind = Unreadable::Kind;
     if (!chosen && refusal->kind == Kind::absent) return;
     reject(refusal->kind == Kind::out_of_memory ? exit_code::system : exit_code::configuration,
-           {fmt::format("the configuration file {} cannot be read ({})", in_quotes(path), refusal->why()),
+           {Anchor::config_file,
+            fmt::format("the configuration file {} cannot be read ({})", in_quotes(path), refusal->why()),
             {chosen ? chosen->detail : path},
             chosen ? fmt::format("correct {}", chosen->detail)
                    : fmt::format("make {} readable, or remove it", path)});
@@ -77,14 +80,16 @@ void SettingsReader::read_config() {
 void SettingsReader::read_config(const std::string& path, const std::string& document) {
   if (document.size() > largest_file) {
     reject(exit_code::configuration,
-           {fmt::format("the configuration file {} is larger than 1 MiB", in_quotes(path)),
+           {Anchor::config_file,
+            fmt::format("the configuration file {} is larger than 1 MiB", in_quotes(path)),
             {path},
             "shorten it"});
     return;
   }
   if (const auto line = line_of_too_many_dots(document)) {
     reject(exit_code::configuration,
-           {fmt::format("{}:{}: there are more dots outside strings than a configuration needs", path, *line),
+           {Anchor::config_file,
+            fmt::format("{}:{}: there are more dots outside strings than a configuration needs", path, *line),
             {path},
             "write one key on each line"});
     return;
@@ -93,7 +98,8 @@ void SettingsReader::read_config(const std::string& path, const std::string& doc
   if (!parsed) {
     const toml::parse_error& error = parsed.error();
     reject(exit_code::configuration,
-           {fmt::format("{}:{}: {}", path, error.source().begin.line, error.description()),
+           {Anchor::config_file,
+            fmt::format("{}:{}: {}", path, error.source().begin.line, error.description()),
             {path},
             fmt::format("correct {}", path)});
     return;

@@ -80,6 +80,11 @@ constexpr std::string_view end_causes = "oom|exception|signal|lost";
 
 }  // namespace
 
+std::string_view word(Cause cause) {
+  const auto* const found = std::ranges::find(causes, cause, &std::pair<std::string_view, Cause>::second);
+  return found == causes.end() ? std::string_view() : found->first;
+}
+
 bool is_one_of(std::string_view value, std::string_view choices) {
   while (!choices.empty())
     if (take_part(choices, "|") == value) return true;

@@ -11,11 +11,13 @@ void check_nproc(Resolution& r, const Value& nproc, const std::optional<DeviceCo
   const auto number = parse_count(nproc.text);
   if (!number || *number == 0) {
     r.fault(
+        Anchor::no_number,
         fmt::format("{} is not a number of workers, auto, gpu or cpu", in_words(Fact::nproc_per_node, nproc)),
         {name_of(Fact::nproc_per_node, nproc)},
         "correct it, or settle it with --nproc-per-node (RANKSHIM_NPROC_PER_NODE)");
   } else if (visible && *number > visible->count) {
-    r.fault(fmt::format("{}, but only {} accelerators are visible here ({})",
+    r.fault(Anchor::devices,
+            fmt::format("{}, but only {} accelerators are visible here ({})",
                         in_words(Fact::nproc_per_node, nproc), visible->count, visible->what),
             {name_of(Fact::nproc_per_node, nproc), visible->what},
             "give the container its devices, or set --nproc-per-node (RANKSHIM_NPROC_PER_NODE)");
@@ -57,6 +59,7 @@ void complete_nproc(Resolution& r) {
   if (wanted != "auto" && wanted != "gpu") return check_nproc(r, *nproc, visible);
   if (!visible && wanted == "gpu") {
     r.fault(
+        Anchor::devices,
         fmt::format("{}, but this node has no visible accelerator", in_words(Fact::nproc_per_node, *nproc)),
         {name_of(Fact::nproc_per_node, *nproc)},
         "give the container its devices, or set --nproc-per-node (RANKSHIM_NPROC_PER_NODE)");
@@ -73,7 +76,7 @@ void complete_torchruns(Resolution& r) {
   if (!restarts) {
     restarts = Value{"0", Origin::fallback, ""};
   } else if (!parse_count(restarts->text)) {
-    r.fault(fmt::format("{} is not a number", in_words(Fact::max_restarts, *restarts)),
+    r.fault(Anchor::no_number, fmt::format("{} is not a number", in_words(Fact::max_restarts, *restarts)),
             {name_of(Fact::max_restarts, *restarts)},
             "correct it, or settle it with --max-restarts (RANKSHIM_MAX_RESTARTS)");
   }
@@ -95,7 +98,7 @@ void complete_run_id(Resolution& r) {
 bool check_port(Resolution& r) {
   const auto& port = r.fact(Fact::master_port);
   if (!port || is_port(port->text)) return true;
-  r.fault(fmt::format("{} is not a port, 1 to 65535", in_words(Fact::master_port, *port)),
+  r.fault(Anchor::no_number, fmt::format("{} is not a port, 1 to 65535", in_words(Fact::master_port, *port)),
           {name_of(Fact::master_port, *port)},
           "correct it, or settle it with --master-port (RANKSHIM_MASTER_PORT)");
   return false;

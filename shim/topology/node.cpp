@@ -54,13 +54,14 @@ bool check_nnodes(Resolution& r) {
   if (!min || !max || *min == 0 || *max < *min) {
     const char* why =
         min && max && *min != 0 ? "has MIN above MAX" : "is not a number of nodes, N or MIN:MAX";
-    r.fault(fmt::format("{} {}", in_words(Fact::nnodes, *nnodes), why), {name_of(Fact::nnodes, *nnodes)},
-            "correct it, or settle it with --nnodes (RANKSHIM_NNODES)");
+    r.fault(Anchor::no_number, fmt::format("{} {}", in_words(Fact::nnodes, *nnodes), why),
+            {name_of(Fact::nnodes, *nnodes)}, "correct it, or settle it with --nnodes (RANKSHIM_NNODES)");
     return false;
   }
   if (*min < *max) {
     if (backend && backend->text == "static") {
-      r.fault(fmt::format("{} is a range, but {}", in_words(Fact::nnodes, *nnodes),
+      r.fault(Anchor::contradiction,
+              fmt::format("{} is a range, but {}", in_words(Fact::nnodes, *nnodes),
                           in_words(Fact::rdzv_backend, *backend)),
               {name_of(Fact::nnodes, *nnodes), name_of(Fact::rdzv_backend, *backend)},
               "set --nnodes (RANKSHIM_NNODES) to one number, or --rdzv-backend=c10d (RANKSHIM_RDZV_BACKEND)");
@@ -102,7 +103,8 @@ bool shows_others(Resolution& r) {
   const Missing missing = why_missing(r, Fact::nnodes, names);
   for (const char* generic : {"NNODES", "WORLD_SIZE"}) names.emplace_back(generic);
   const char* says = shown_by.find(", ") == std::string::npos ? "says" : "say";
-  r.fault(fmt::format("{} {} that there are other nodes, but their number is unknown{}", shown_by, says,
+  r.fault(Anchor::nnodes_unknown,
+          fmt::format("{} {} that there are other nodes, but their number is unknown{}", shown_by, says,
                       missing.why),
           names,
           fmt::format("{}set NNODES on every node, or --nnodes (RANKSHIM_NNODES=1 if this node is alone)",
@@ -119,7 +121,8 @@ bool platform_lacks_nnodes(Resolution& r) {
   if (!missing.is_expected) return false;
   const platform::Causes causes = causes_of_platform(r);
   names.insert(names.end(), causes.names.begin(), causes.names.end());
-  r.fault(fmt::format("this is {} ({}), but the number of nodes is unknown{}", r.platform.name, causes.text,
+  r.fault(Anchor::nnodes_unknown,
+          fmt::format("this is {} ({}), but the number of nodes is unknown{}", r.platform.name, causes.text,
                       missing.why),
           names,
           fmt::format("{}set NNODES on every node, or --nnodes (RANKSHIM_NNODES=1 if this node is alone)",
@@ -129,7 +132,8 @@ bool platform_lacks_nnodes(Resolution& r) {
 
 void complete_single(Resolution& r) {
   if (const auto& rank = r.fact(Fact::node_rank); rank && rank->text != "0") {
-    r.fault(fmt::format("{} is not below {}", in_words(Fact::node_rank, *rank),
+    r.fault(Anchor::not_below,
+            fmt::format("{} is not below {}", in_words(Fact::node_rank, *rank),
                         in_words(Fact::nnodes, *r.fact(Fact::nnodes))),
             {name_of(Fact::node_rank, *rank), name_of(Fact::nnodes, *r.fact(Fact::nnodes))}, settle_nodes);
     return;
@@ -162,7 +166,8 @@ void complete_static(Resolution& r) {
       missing.remedy += "set --rdzv-backend (RANKSHIM_RDZV_BACKEND), or ";
       names.emplace_back("PET_RDZV_BACKEND");
     }
-    r.fault(fmt::format("{}, but this node's rank is unknown{}", in_words(Fact::nnodes, nnodes), missing.why),
+    r.fault(Anchor::rank_unknown,
+            fmt::format("{}, but this node's rank is unknown{}", in_words(Fact::nnodes, nnodes), missing.why),
             names,
             nnodes.detail == "WORLD_SIZE"
                 ? fmt::format("{}set NNODES and NODE_RANK (0 on the master), or --nnodes and --node-rank "
@@ -171,7 +176,8 @@ void complete_static(Resolution& r) {
                 : fmt::format("{}set NODE_RANK (0 on the master), or --node-rank (RANKSHIM_NODE_RANK)",
                               missing.remedy));
   } else if (const auto number = parse_count(rank->text); !number || *number >= *parse_count(nnodes.text)) {
-    r.fault(number ? fmt::format("{} is not below {}", in_words(Fact::node_rank, *rank),
+    r.fault(Anchor::not_below,
+            number ? fmt::format("{} is not below {}", in_words(Fact::node_rank, *rank),
                                  in_words(Fact::nnodes, nnodes))
                    : fmt::format("{} is not a number", in_words(Fact::node_rank, *rank)),
             {name_of(Fact::node_rank, *rank), name_of(Fact::nnodes, nnodes)}, settle_nodes);
@@ -183,6 +189,7 @@ void complete_static(Resolution& r) {
     std::vector<std::string> names = {name_of(Fact::nnodes, nnodes), "MASTER_ADDR"};
     const Missing missing = why_missing(r, Fact::master_addr, names);
     r.fault(
+        Anchor::master_unknown,
         fmt::format("{}, but the master's address is unknown{}", in_words(Fact::nnodes, nnodes), missing.why),
         names,
         fmt::format("{}set MASTER_ADDR to node 0's name or address, or --master-addr (RANKSHIM_MASTER_ADDR)",
@@ -238,7 +245,8 @@ void check_elastic_rank(Resolution& r) {
   if (r.fact(Fact::nnodes)->from_user() && !rank->from_user())
     return rank.reset();  // torch assigns the ranks
   // training-operator counts only the workers in PET_NNODES, but gives the master a rank too (elastic.go).
-  r.fault(fmt::format("{} is not below {}", in_words(Fact::node_rank, *rank),
+  r.fault(Anchor::not_below,
+          fmt::format("{} is not below {}", in_words(Fact::node_rank, *rank),
                       in_words(Fact::nnodes, *r.fact(Fact::nnodes))),
           {name_of(Fact::node_rank, *rank), name_of(Fact::nnodes, *r.fact(Fact::nnodes))},
           "correct one of them, or settle it with --nnodes (RANKSHIM_NNODES)");
@@ -253,7 +261,8 @@ void complete_elastic(Resolution& r) {
     const bool c10d = r.fact(Fact::rdzv_backend)->text == "c10d";
     if (host.empty() || names_nothing(host) ||
         (c10d && (!is_host(host) || (!port.empty() && !is_port(port))))) {
-      r.fault(host.empty() || names_nothing(host)
+      r.fault(Anchor::no_host,
+              host.empty() || names_nothing(host)
                   ? fmt::format("{} does not name a host", in_words(Fact::rdzv_endpoint, *endpoint))
                   : fmt::format("{} is not HOST:PORT", in_words(Fact::rdzv_endpoint, *endpoint)),
               {name_of(Fact::rdzv_endpoint, *endpoint)},
@@ -273,7 +282,8 @@ void complete_elastic(Resolution& r) {
     const Value nnodes = *r.fact(Fact::nnodes);
     std::vector<std::string> names = {name_of(Fact::nnodes, nnodes), "PET_RDZV_ENDPOINT"};
     const Missing missing = why_missing(r, Fact::master_addr, names);
-    r.fault(fmt::format("{} is an elastic job, but its rendezvous endpoint is unknown{}",
+    r.fault(Anchor::master_unknown,
+            fmt::format("{} is an elastic job, but its rendezvous endpoint is unknown{}",
                         in_words(Fact::nnodes, nnodes), missing.why),
             names, "set --rdzv-endpoint (RANKSHIM_RDZV_ENDPOINT) to HOST:PORT of one node");
     return;
@@ -299,14 +309,16 @@ bool check_master_addr(Resolution& r) {
   auto& master = r.fact(Fact::master_addr);
   master->text = std::string(without_brackets(master->text));
   if (names_nothing(master->text)) {
-    r.fault(fmt::format("{} is what a program writes for an address that it does not have",
+    r.fault(Anchor::no_host,
+            fmt::format("{} is what a program writes for an address that it does not have",
                         in_words(Fact::master_addr, *master)),
             {name_of(Fact::master_addr, *master)},
             "set MASTER_ADDR to node 0's name or address, or --master-addr (RANKSHIM_MASTER_ADDR)");
     return false;
   }
   if (is_host(master->text)) return true;
-  r.fault(fmt::format("{} is neither a host name nor an address", in_words(Fact::master_addr, *master)),
+  r.fault(Anchor::no_host,
+          fmt::format("{} is neither a host name nor an address", in_words(Fact::master_addr, *master)),
           {name_of(Fact::master_addr, *master)},
           "correct it (the port is MASTER_PORT's), or settle it with --master-addr (RANKSHIM_MASTER_ADDR)");
   return false;
@@ -318,6 +330,7 @@ void check_loopback(Resolution& r) {
   if (!master || !is_loopback(master->text) || master->from_user()) return;
   if (is_localhost_name(master->text)) {
     r.fault(
+        Anchor::own_address,
         fmt::format("{} on node {} is this node itself, not the master", in_words(Fact::master_addr, *master),
                     r.topology.facts.text(Fact::node_rank)),
         {name_of(Fact::master_addr, *master)},

@@ -12,6 +12,7 @@ void check_below(Resolution& r, Fact smaller, Fact larger) {
   const unsigned limit = r.number(larger);
   if (r.number(smaller) < limit) return;
   r.fault(
+      Anchor::not_below,
       fmt::format("{} is not below {}", in_words(smaller, *r.fact(smaller)),
                   in_words(larger, *r.fact(larger))),
       {name_of(smaller, *r.fact(smaller)), name_of(larger, *r.fact(larger))},
@@ -25,7 +26,8 @@ bool check_local_size(Resolution& r) {
   const auto contradicts = [&](Fact other, const std::string& more, const std::string& settled) {
     const Value &mine = *r.fact(Fact::local_world_size), &its = *r.fact(other);
     if (mine.from_user() || its.from_user()) return;  // a value that the user set needs no warning
-    r.fault(fmt::format("{} contradicts {}{}", in_words(Fact::local_world_size, mine), in_words(other, its),
+    r.fault(Anchor::contradiction,
+            fmt::format("{} contradicts {}{}", in_words(Fact::local_world_size, mine), in_words(other, its),
                         more),
             {name_of(Fact::local_world_size, mine), name_of(other, its)}, settled);
   };
@@ -51,14 +53,15 @@ void complete_process(Resolution& r) {
     if (value && parse_count(value->text)) continue;
     std::vector<std::string> names = {value ? name_of(needed, *value) : upper_case(name(needed))};
     if (value) {
-      r.fault(fmt::format("{} is not a number", in_words(needed, *value)), names,
+      r.fault(Anchor::no_number, fmt::format("{} is not a number", in_words(needed, *value)), names,
               fmt::format("correct it, or {}", settle_process));
       continue;
     }
     const Missing missing = why_missing(r, needed, names);
     const platform::Causes causes = causes_of_platform(r);
     names.insert(names.end(), causes.names.begin(), causes.names.end());
-    r.fault(fmt::format("{} ({}) has started one process per accelerator, but {} is unknown{}",
+    r.fault(Anchor::rank_unknown,
+            fmt::format("{} ({}) has started one process per accelerator, but {} is unknown{}",
                         r.topology.platform, causes.text, name(needed), missing.why),
             names,
             missing.unset.empty()
@@ -73,7 +76,8 @@ void complete_process(Resolution& r) {
   });
   if (user_says_alone(r) && !one_node && here != 0 && here < world) {
     const Value &all = *r.fact(Fact::world_size), &own = *r.fact(Fact::local_world_size);
-    r.fault(fmt::format("{}, but {} of {} processes are on this node ({}), so there are other nodes",
+    r.fault(Anchor::not_alone,
+            fmt::format("{}, but {} of {} processes are on this node ({}), so there are other nodes",
                         in_words(Fact::nnodes, *r.fact(Fact::nnodes)), here, in_words(Fact::world_size, all),
                         in_words(Fact::local_world_size, own)),
             {name_of(Fact::world_size, all), name_of(Fact::local_world_size, own)},
@@ -82,7 +86,8 @@ void complete_process(Resolution& r) {
   }
   check_below(r, Fact::rank, Fact::world_size);
   if (r.number(Fact::rank) < r.number(Fact::local_rank))
-    r.fault(fmt::format("{} is below {}, but a node has no more processes than the job",
+    r.fault(Anchor::not_below,
+            fmt::format("{} is below {}, but a node has no more processes than the job",
                         in_words(Fact::rank, *r.fact(Fact::rank)),
                         in_words(Fact::local_rank, *r.fact(Fact::local_rank))),
             {name_of(Fact::rank, *r.fact(Fact::rank)), name_of(Fact::local_rank, *r.fact(Fact::local_rank))},
@@ -114,7 +119,8 @@ void complete_process(Resolution& r) {
       const Missing missing = why_missing(r, Fact::master_addr, names);
       why_missing(r, Fact::nnodes, names);  // on one node it would not matter
       why_missing(r, Fact::local_world_size, names);
-      r.fault(fmt::format("{}, but the address of rank 0 is unknown{}",
+      r.fault(Anchor::master_unknown,
+              fmt::format("{}, but the address of rank 0 is unknown{}",
                           in_words(Fact::world_size, *r.fact(Fact::world_size)), missing.why),
               names,
               fmt::format("{}set MASTER_ADDR to the name or address of rank 0's node, or --master-addr "

@@ -28,7 +28,8 @@ struct RankVariable {
     if (value) return;
     // Ascend's operator writes LOCAL_RANK="0,1,2,3": this is no number, but no mistake either.
     if (name == "LOCAL_RANK") return;
-    faults.push_back({fmt::format("{}={} is not a number", name, in_quotes(*text)),
+    faults.push_back({Anchor::no_number,
+                      fmt::format("{}={} is not a number", name, in_quotes(*text)),
                       {name},
                       fmt::format("correct or unset {}, or settle it with --nnodes and --node-rank "
                                   "(RANKSHIM_NNODES, RANKSHIM_NODE_RANK)",
@@ -104,7 +105,8 @@ class RankReader {
 
   void read_nodes() {
     if (world_size_.value == 0U && !(facts_.has(Fact::nnodes) && facts_[Fact::nnodes]->from_user())) {
-      faults_.push_back({"WORLD_SIZE=0 is not a number of nodes",
+      faults_.push_back({Anchor::no_number,
+                         "WORLD_SIZE=0 is not a number of nodes",
                          {"WORLD_SIZE"},
                          "correct or unset WORLD_SIZE, or settle it with --nnodes (RANKSHIM_NNODES)"});
       return;
@@ -118,7 +120,8 @@ class RankReader {
   void read_first_worker() {
     const std::optional<unsigned> per_node = nproc_ ? nproc_ : local_world_size_.value;
     if (!per_node || *per_node == 0) {
-      faults_.push_back({fmt::format("--rank-unit=process, but the number of processes on a node is unknown"),
+      faults_.push_back({Anchor::rank_unit,
+                         fmt::format("--rank-unit=process, but the number of processes on a node is unknown"),
                          {"RANK", "WORLD_SIZE"},
                          "set --nproc-per-node (RANKSHIM_NPROC_PER_NODE)"});
       return;
@@ -132,7 +135,8 @@ class RankReader {
     if (already || !number.value) return;
     if (*number.value % per_node != 0) {
       faults_.push_back(
-          {fmt::format("{} is not a multiple of the {} workers of a node", number.shown(), per_node),
+          {Anchor::rank_unit,
+           fmt::format("{} is not a multiple of the {} workers of a node", number.shown(), per_node),
            {number.name, "NPROC_PER_NODE"},
            "correct --nproc-per-node (RANKSHIM_NPROC_PER_NODE), or set --rank-unit=node "
            "(RANKSHIM_RANK_UNIT)"});
@@ -157,7 +161,8 @@ class RankReader {
   }
 
   void refuse_world_size() {
-    faults_.push_back({fmt::format("cannot tell whether {} counts nodes or processes, beside {}",
+    faults_.push_back({Anchor::rank_unit,
+                       fmt::format("cannot tell whether {} counts nodes or processes, beside {}",
                                    world_size_.shown(), in_words(Fact::node_rank, *facts_[Fact::node_rank])),
                        {"NODE_RANK", "WORLD_SIZE"},
                        fmt::format("set NNODES (--nnodes), or {}", settle_unit)});
@@ -179,13 +184,15 @@ class RankReader {
       names.push_back(name);
     }
     faults_.push_back(
-        {fmt::format("cannot tell whether RANK and WORLD_SIZE count nodes or processes: {}", all),
+        {Anchor::rank_unit,
+         fmt::format("cannot tell whether RANK and WORLD_SIZE count nodes or processes: {}", all),
          std::move(names), settle_unit});
   }
 
   void contradiction(Fact fact, const RankVariable& number) {
     faults_.push_back(
-        {fmt::format("{} contradicts {}", in_words(fact, *facts_[fact]), number.shown()),
+        {Anchor::contradiction,
+         fmt::format("{} contradicts {}", in_words(fact, *facts_[fact]), number.shown()),
          {name_of(facts_, fact), number.name},
          fact == Fact::nnodes ? "correct one of them, or settle it with --nnodes (RANKSHIM_NNODES)"
          : nproc_ ? "correct one of them, or describe this node with --nnodes and --node-rank "
@@ -265,7 +272,8 @@ class RankChecker {
       return;  // the fact comes from this variable
     names.emplace_back(variable);
     faults_.push_back(
-        {fmt::format("{}, by {}, contradicts {}={}", in_words(fact, *facts_[fact]), platform_, variable,
+        {Anchor::contradiction,
+         fmt::format("{}, by {}, contradicts {}={}", in_words(fact, *facts_[fact]), platform_, variable,
                      in_quotes(node_.environment().get(variable).value_or(""))),
          std::move(names),
          facts_.has(Fact::world_size)
@@ -287,7 +295,8 @@ class RankChecker {
       node += fmt::format("{}{}", node.empty() ? "" : ", ", in_words(fact, *facts_[fact]));
     }
     faults_.push_back(
-        {fmt::format("RANK={}, WORLD_SIZE={} and LOCAL_RANK={} number no process of this node ({})",
+        {Anchor::left_over,
+         fmt::format("RANK={}, WORLD_SIZE={} and LOCAL_RANK={} number no process of this node ({})",
                      *ranks_.rank, *ranks_.world_size, *ranks_.local_rank, node),
          std::move(names),
          "unset LOCAL_RANK if it is left over, or describe this node with --nnodes and --node-rank "

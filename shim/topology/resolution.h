@@ -51,7 +51,7 @@ struct Resolution {
   }
   /// Adds a fault. An element of `names` may be a list, joined by commas, of all that a value was derived
   /// from: each is added separately.
-  void fault(std::string what, const std::vector<std::string>& names, std::string fix);
+  void fault(Anchor anchor, std::string what, const std::vector<std::string>& names, std::string fix);
 };
 
 /// The user says outright that there is only this node.

@@ -12,14 +12,15 @@ namespace rankshim {
 
 using platform::Granularity;
 
-void Resolution::fault(std::string what, const std::vector<std::string>& names, std::string fix) {
+void Resolution::fault(Anchor anchor, std::string what, const std::vector<std::string>& names,
+                       std::string fix) {
   std::vector<std::string> each;
   for (const std::string& name : names) Value{{}, Origin::derived, name}.append_inputs({}, each);
   for (auto one = each.begin(); one != each.end();)
     one = std::find(each.begin(), one, *one) == one ? one + 1 : each.erase(one);
   constexpr std::string_view of_two = "correct one of them";
   if (each.size() == 1 && fix.starts_with(of_two)) fix.replace(0, of_two.size(), "correct " + each.front());
-  faults.push_back({std::move(what), std::move(each), std::move(fix)});
+  faults.push_back({anchor, std::move(what), std::move(each), std::move(fix)});
 }
 
 bool user_says_alone(const Resolution& r) {
@@ -125,6 +126,7 @@ void recognise_started_process(Resolution& r) {
       return;
     case StartedProcess::unclear:
       r.fault(
+          Anchor::left_over,
           fmt::format("cannot tell whether RANK={}, WORLD_SIZE={} and LOCAL_RANK={} are left over, or number "
                       "a process that something has started on this node",
                       *ranks.rank, *ranks.world_size, *ranks.local_rank),
@@ -164,7 +166,8 @@ void become_launcher(Resolution& r) {
     return;  // it would differ on other nodes
   auto& node_rank = r.fact(Fact::node_rank);
   if (node_rank && !node_rank->from_user() && !same_value(Fact::node_rank, node_rank->text, rank->text)) {
-    r.fault(fmt::format("{} contradicts {}, the one process of its node",
+    r.fault(Anchor::contradiction,
+            fmt::format("{} contradicts {}, the one process of its node",
                         in_words(Fact::node_rank, *node_rank), in_words(Fact::rank, *rank)),
             {name_of(Fact::node_rank, *node_rank), name_of(Fact::rank, *rank)},
             "correct one of them, or settle it with --node-rank (RANKSHIM_NODE_RANK)");
@@ -278,7 +281,8 @@ Outcome<Topology> resolve_topology(const Settings& settings, const platform::Pla
   r.topology.warnings = platform.warnings;
   r.reads_variables = platform.name != "none";
   if (!user_says_alone(r) && r.platform.pending) {
-    r.faults.push_back({fmt::format("{} ({}), so the facts of {} are not complete yet",
+    r.faults.push_back({Anchor::document,
+                        fmt::format("{} ({}), so the facts of {} are not complete yet",
                                     r.platform.pending->name, r.platform.pending->because, r.platform.name),
                         r.platform.pending->names,
                         "wait until it is complete, as run and wait do up to --wait-timeout "
@@ -293,7 +297,8 @@ Outcome<Topology> resolve_topology(const Settings& settings, const platform::Pla
                              : elastic                             ? settle_elastic
                                                                    : settle_node;
     for (const Fault& doubt : r.platform.doubts)
-      r.faults.push_back({doubt.what, doubt.names, fmt::format("{}, or {}", doubt.fix, settles_it)});
+      r.faults.push_back(
+          {doubt.anchor, doubt.what, doubt.names, fmt::format("{}, or {}", doubt.fix, settles_it)});
     return std::move(r.faults);
   }
   recognise_started_process(r);
