@@ -67,7 +67,13 @@ def groups(tables):
 
 def words(option):
     """The values that can be typed as they are: auto and none of "auto|none|NAME"."""
-    return [word for word in option["argument"].split("|") if re.fullmatch(r"[a-z0-9-]+", word)]
+    found = [word for word in option["argument"].split("|") if re.fullmatch(r"[a-z0-9-]+", word)]
+    return found + (platforms() if option["name"] == "platform" else [])
+
+
+def platforms():
+    """The names of the profiles that are built in."""
+    return sorted(path.stem for path in (ROOT / "config" / "platforms").glob("*.toml"))
 
 
 def is_boolean(option):
@@ -184,6 +190,8 @@ def bash(tables):
             *)
               if [[ $current == -* ]]; then
                 COMPREPLY=($(compgen -W '{options}' -- "$current"))
+              elif [[ $previous == platforms ]]; then
+                COMPREPLY=($(compgen -W 'check {platforms}' -- "$current"))
               elif [[ $COMP_CWORD == 1 ]]; then
                 COMPREPLY=($(compgen -W '{subcommands}' -- "$current") $(compgen -c -- "$current"))
               elif [[ $first == 1 ]]; then
@@ -194,7 +202,7 @@ def bash(tables):
         }}
         complete -o default -F _rankshim rankshim
         """).format(subcommands=" ".join(subcommands(tables)), takes_value=takes_value, values="\n".join(values),
-                    files="|".join(files), options=" ".join(options))
+                    files="|".join(files), options=" ".join(options), platforms=" ".join(platforms()))
 
 
 def zsh(tables):
@@ -223,11 +231,12 @@ def zsh(tables):
         if [[ -n ${{(M)subcommands:#$words[2]:*}} ]]; then
           shift words
           ((CURRENT -= 1))
+          [[ $words[1] == platforms ]] && ((CURRENT == 2)) && compadd check {platforms} && return
           _arguments -S $options '*:file:_files'
         else
           _arguments -S -A '-*' $options '(-)1:command:_command_names -e' '*::argument:_normal'
         fi
-        """).format(described=described, options="\n  ".join(specifications))
+        """).format(described=described, options="\n  ".join(specifications), platforms=" ".join(platforms()))
 
 
 def zsh_text(text):
@@ -239,6 +248,8 @@ def fish(tables):
     lines = ["# fish completion for rankshim"]
     for name, help_text in subcommands(tables).items():
         lines.append(f"complete -c rankshim -n __fish_use_subcommand -a {name} -d {fish_text(help_text)}")
+    lines.append("complete -c rankshim -n '__fish_seen_subcommand_from platforms' -a "
+                 + fish_text(" ".join(["check", *platforms()])))
     for option in tables["options"]:
         name, help_text = option["name"], fish_text(option["help"])
         if is_boolean(option):

@@ -51,9 +51,10 @@ long resident() {
   return pages * sysconf(_SC_PAGESIZE);
 }
 
-Options options_of(unsigned rank, unsigned nodes) {
+Options options_of(unsigned rank, unsigned nodes, unsigned restarts = 0) {
   Options options;
   options.self = {.run = "scale",
+                  .restarts = restarts,
                   .rank = rank,
                   .nnodes = nodes,
                   .workers = 8,
@@ -64,14 +65,16 @@ Options options_of(unsigned rank, unsigned nodes) {
   options.self.platform_node = "ip-10-0-12-" + std::to_string(rank) + ".eu-central-1.compute.internal";
   options.master.host = "127.0.0.1";
   options.master.port = port;
+  options.addresses = {"127.0.0.1"};
+  options.rules.decide = [](Stop& stop) { stop.again = true; };
   return options;
 }
 
-/// The hub, until all have ended. Its memory is printed when all are there.
+/// The hub, until it is killed: all start again once. Its memory is printed when all are there.
 int run_hub(unsigned nodes, std::chrono::milliseconds late) {
   std::this_thread::sleep_for(late);
   asio::io_context io(1);
-  const auto hub = Link::make(io, options_of(0, nodes));
+  auto hub = Link::make(io, options_of(0, nodes));
   const long before = resident();
   bool over = false;
   asio::co_spawn(io, hub->meet(now() + longest), [&](const std::exception_ptr& thrown, const Met& met) {
@@ -80,7 +83,11 @@ int run_hub(unsigned nodes, std::chrono::milliseconds late) {
                 static_cast<double>(resident() - before) / 1024 / nodes);
     std::fflush(stdout);
     hub->on_stop([&](const Stop&) {
-      asio::co_spawn(io, hub->finish(143), [&](const std::exception_ptr&, const JobEnd&) { over = true; });
+      asio::co_spawn(io, hub->finish({.code = 143}), [&](const std::exception_ptr&, const JobEnd&) {
+        hub.reset();
+        hub = Link::make(io, options_of(0, nodes, 1));
+        asio::co_spawn(io, hub->meet(now() + longest), [](const std::exception_ptr&, const Met&) {});
+      });
     });
   });
   loop::run_until(io, over);
@@ -110,6 +117,7 @@ int run_peers(unsigned nodes, bool is_late) {
     while (!holds() && !late && failed == 0) io.run_one();
     if (late || failed > 0) {
       std::printf("| link of %u nodes | %u launched, %u failed |\n", nodes, launched, failed);
+      std::fflush(stdout);
       std::_Exit(1);
     }
   };
@@ -140,17 +148,34 @@ int run_peers(unsigned nodes, bool is_late) {
   run([&] { return told == nodes - 2; });
   std::printf("| link of %u nodes: from a failure to the last node that knows | %.1f ms |\n", nodes,
               milliseconds_since(failure));
+  // The commands end at once, and all meet again.
+  const Time again = now();
+  launched = 0;
+  peers.resize(nodes - 1);
+  asio::write(socket, asio::buffer(Frame{11, false, to_json(Done{137})}.bytes()));
+  const auto meet_again = [&](unsigned rank) {
+    peers[rank - 1] = Link::make(io, options_of(rank, nodes, 1));
+    asio::co_spawn(io, peers[rank - 1]->meet(now() + longest), [&](const std::exception_ptr& thrown, const Met& met) {
+      !thrown&& std::holds_alternative<Launch>(met) ? ++launched : ++failed;
+    });
+  };
+  for (unsigned rank = 1; rank + 1 < nodes; ++rank)
+    asio::co_spawn(io, peers[rank - 1]->finish({.code = 143}),
+                   [&, rank](const std::exception_ptr&, const JobEnd&) { meet_again(rank); });
+  meet_again(nodes - 1);
+  run([&] { return launched == nodes - 1; });
+  std::printf("| link of %u nodes: from a failure that all know to the last launch of the next attempt | %.1f ms |\n", nodes,
+              milliseconds_since(again));
   std::fflush(stdout);
-  std::_Exit(0);  // without a farewell: node 0 has its own
+  std::_Exit(0);  // without a farewell
 }
 
-/// The nodes start at the same moment, the master's name appears after two minutes, and a name server answers
-/// at once. The name is short, the first of the search list's four.
-int simulate_questions(unsigned nodes) {
+/// The nodes start at the same moment, the master's name appears after a while, and a name server answers at
+/// once. The name is short, the first of the search list's four.
+void simulate_questions(unsigned nodes, std::chrono::seconds there) {
   using Duration = wait::Schedule::Duration;
   using std::chrono::seconds;
   constexpr std::size_t names = 4;
-  constexpr seconds there(120);
   const wait::Schedule schedule({}, nodes);
   std::minstd_rand random(nodes);
   const auto chance = [&] { return std::uniform_real_distribution<double>()(random); };
@@ -173,6 +198,12 @@ int simulate_questions(unsigned nodes) {
     ask(when, 2);
     found.push_back(std::chrono::duration<double>(when - there).count());
   }
+  const unsigned most = *std::max_element(asked.begin(), asked.end());
+  if (there == seconds(0)) {
+    std::printf("| simulated questions in a second: %u nodes, a short name that exists already | at most %u |\n", nodes,
+                most);
+    return;
+  }
   const auto mean = [&](unsigned from, unsigned to) {
     return std::accumulate(asked.begin() + from, asked.begin() + to, 0U) / (to - from);
   };
@@ -182,16 +213,18 @@ int simulate_questions(unsigned nodes) {
       "| at most %u, on average %u in the first 30 s and %u in the last |\n"
       "| simulated time from the record to the look that finds it: %u nodes | median %.1f s, the last %.1f s "
       "|\n",
-      nodes, *std::max_element(asked.begin(), asked.end()), mean(0, 30), mean(90, 120), nodes,
+      nodes, most, mean(0, 30), mean(90, 120), nodes,
       found[nodes / 2], found.back());
-  return 0;
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc > 2 && argv[1] == std::string("--questions"))
-    return simulate_questions(static_cast<unsigned>(std::atoi(argv[2])));
+  if (argc > 2 && argv[1] == std::string("--questions")) {
+    for (const int there : {0, 120})
+      simulate_questions(static_cast<unsigned>(std::atoi(argv[2])), std::chrono::seconds(there));
+    return 0;
+  }
   supervise::kernel::set_signal_mask(0, nullptr);  // block_early.cpp is a part of every program of ours
   const unsigned nodes = argc > 1 ? static_cast<unsigned>(std::atoi(argv[1])) : 16;
   const std::chrono::milliseconds late(argc > 2 ? std::atoi(argv[2]) : 0);
@@ -208,8 +241,8 @@ int main(int argc, char** argv) {
   for (const pid_t child : {peers, hub}) {
     int status = 0;
     waitpid(child, &status, 0);
-    bad |= status;
-    if (child == peers && status != 0) kill(hub, SIGKILL);
+    if (child == peers) kill(hub, SIGKILL);
+    bad |= child == peers ? status : 0;
   }
   return bad == 0 ? 0 : 1;
 }

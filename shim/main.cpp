@@ -24,6 +24,7 @@ namespace {
 
 void set_log(const Settings& settings) {
   log::set_json(settings.text(Option::log_format) == "json");
+  log::set_time(settings.flag(Option::log_time));
   log::set_level(settings.text(Option::log_level));
 }
 
@@ -41,6 +42,7 @@ int main(int argc, char** argv) {
     Redactor redactor(node.environment());
     rejected->faults = redacted(std::move(rejected->faults), redactor);
     set_log(understood.settings);
+    log::context().exit_code = rejected->exit_code;
     if (arguments.empty() && rejected->exit_code == exit_code::usage &&
         understood.settings.text(Option::log_format) != "json") {
       cli::print_error(short_help());
@@ -98,10 +100,10 @@ int main(int argc, char** argv) {
   } catch (const std::bad_alloc&) {
     rankshim::cli::print_error(
         "rankshim: error: the system refused memory: raise the limit (ulimit -v, or the container's "
-        "limit)\n");
+        "limit) [R40]\n");
   } catch (const std::exception& error) {
-    rankshim::log::error("the system refused a resource that supervising a process needs: {}",
-                         rankshim::loop::reason(error));
+    rankshim::log::error("the system refused a resource that supervising a process needs: {}{}",
+                         rankshim::loop::reason(error), rankshim::reference(rankshim::Anchor::system));
   }
   return rankshim::exit_code::system;
 }

@@ -204,7 +204,7 @@ def test_a_name_that_never_appears_ends_in_75_with_what_was_asked(cluster, ranks
     assert worker.code == UNREACHABLE
     assert worker.stdout == ""
     last = worker.stderr.splitlines()[-1]
-    assert MASTER in last and DNS_ADDRESS in last and re.search("(?i)NXDOMAIN|no such name", last)
+    assert MASTER in last and DNS_ADDRESS in last and re.search("(?i)(NXDOMAIN|no such name).* \\[R26]$", last)
 
 
 def test_a_port_that_never_opens_ends_in_75_with_the_port(cluster, rankshim):
@@ -212,7 +212,7 @@ def test_a_port_that_never_opens_ends_in_75_with_the_port(cluster, rankshim):
     worker = cluster.worker.run([rankshim, "--wait-timeout=3s", *NEVER_STARTED], worker_env())
     assert worker.code == UNREACHABLE
     last = worker.stderr.splitlines()[-1]
-    assert PORT in last and MASTER in last and re.search("(?i)refused", last)
+    assert PORT in last and MASTER in last and re.search("(?i)refused.* \\[R28]$", last)
 
 
 @pytest.mark.parametrize("behaviour, words", [("servfail", "(?i)servfail|server failure"),
@@ -223,7 +223,7 @@ def test_a_broken_name_server_is_distinguished_from_an_unknown_name(cluster, ran
     dns.wait_query(f"{MASTER}.default.svc.cluster.local")
     assert worker.wait() == UNREACHABLE
     last = worker.stderr.splitlines()[-1]
-    assert DNS_ADDRESS in last and re.search(words, last), last
+    assert DNS_ADDRESS in last and re.search(words, last) and last.endswith(" [R27]"), last
     assert not re.search("(?i)NXDOMAIN|no such name", last)
 
 

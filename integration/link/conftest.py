@@ -14,6 +14,7 @@ def cluster(network):
     dns = network.dns()
     for node in nodes:
         dns.publish(node.hostname, node)
+    network.records = dns
     return nodes
 
 

@@ -88,6 +88,21 @@ def test_a_node_whose_pid_1_is_killed_comes_back_and_joins_the_next_attempt(star
         assert node.report()["attempt"] == 1
 
 
+def test_node_0_may_come_back_in_another_place(start, cluster, network):
+    """All but node 0 seek it where it was, before they ask for its name again."""
+    waits_once = shell("echo UP $RANK $RANKSHIM_ATTEMPT; [ $RANKSHIM_ATTEMPT != 0 ] || exec sleep 1000")
+    nodes = [start(rank, waits_once, "--job-restarts=1") for rank in range(3)]
+    for node in nodes:
+        node.wait_line("UP", 30)
+    cluster.append(network.node("job-node-0"))
+    nodes[0].signal(signal.SIGKILL)
+    nodes[0].wait(20)
+    network.records.publish("job-node-0", cluster[3])
+    nodes[0] = start(0, waits_once, "--job-restarts=1", place=3)
+    for node in nodes:
+        assert node.wait(LONG) == 0, node.transcript()
+
+
 def test_a_stop_from_outside_is_not_tried_again(start):
     nodes = [start(rank, shell("echo UP; exec sleep 1000"), "--job-restarts=5") for rank in range(3)]
     for node in nodes:
@@ -113,8 +128,7 @@ def test_a_stop_of_a_node_that_waits_for_node_0_is_its_end_and_the_others_name_i
     folders = [tmp_path / f"run{rank}" for rank in range(3)]
     for folder in folders:
         folder.mkdir()
-    nodes = [start(node, script, "--job-restarts=5", f"--wait-timeout={60 if node else 2}s", f"--run-dir={folders[node]}",
-                   RANKSHIM_LAUNCHER=launcher) for node in range(3)]
+    nodes = [start(node, script, "--job-restarts=5", f"--run-dir={folders[node]}", RANKSHIM_LAUNCHER=launcher) for node in range(3)]
     nodes[0].wait_line("LATE", 30)
 
     def has_ended():
@@ -129,9 +143,28 @@ def test_a_stop_of_a_node_that_waits_for_node_0_is_its_end_and_the_others_name_i
     assert why in last_line(stopped)
     (tmp_path / "go").touch()
     for node in nodes:
-        assert node.wait(30) == 75, node.transcript()
-        assert f"did not come in time: rank {rank}; this was restart 1 of 5, after an end: " in last_line(node)
+        assert node.wait(30) in (3, 76), node.transcript()
+        assert f"it is not started again: node {rank} (host job-node-{rank}) was asked to stop ({number.name})" in last_line(node)
         assert "with code 3" in last_line(node)
+
+
+@pytest.mark.parametrize("stopped", [0, 2])
+def test_a_node_that_is_stopped_while_all_meet_again_is_named_by_the_others(start, cluster, stopped):
+    """Node 1 does not come back, so that the others wait. A signal that is no stop was for the last command."""
+    script = shell("echo UP $RANK $RANKSHIM_ATTEMPT; exec sleep 1000")
+    nodes = [start(rank, script, "--job-restarts=5") for rank in range(3)]
+    for node in nodes:
+        node.wait_line("UP", 30)
+    nodes[1].signal(signal.SIGKILL)
+    for node in (nodes[0], nodes[2]):
+        node.wait_line("waiting for 1 of 3 nodes: rank 1", 60)
+    nodes[stopped].signal(signal.SIGUSR1)
+    nodes[stopped].signal(signal.SIGTERM)
+    assert nodes[stopped].wait(30) == 143, nodes[stopped].transcript()
+    assert "SIGTERM while waiting for the other nodes" in last_line(nodes[stopped])
+    other = nodes[2 - stopped]
+    assert other.wait(30) == 76, other.transcript()
+    assert f"node {stopped} (host job-node-{stopped}) was asked to stop (SIGTERM)" in last_line(other)
 
 
 def test_different_numbers_of_restarts_are_refused(start):

@@ -2,11 +2,13 @@
 
 import os
 import signal
+import subprocess
 import sys
 import time
 
 import pytest
 
+from lib.events import until
 from lib.process import last_line, shell
 from link.conftest import MASTER, PORT
 
@@ -196,6 +198,75 @@ signal.signal(signal.SIGTERM, stop)
 print("UP", flush=True)
 while True: signal.pause()
 """
+
+
+@pytest.mark.torch
+def test_under_torchrun_nodes_of_different_sizes_are_refused(start, script):
+    nodes = [start(rank, [script], RANKSHIM_LAUNCHER="torchrun", RANKSHIM_PYTHON=sys.executable,
+                   RANKSHIM_NPROC_PER_NODE="2" if rank == 2 else "1") for rank in range(3)]
+    for node in nodes:
+        assert node.wait(LONG) == 78, node.transcript()
+        assert "has workers per node 2, node 0 (host job-node-0) has 1; set RANKSHIM_NPROC_PER_NODE to the same" in last_line(node)
+
+
+RELAY = """
+import socket, sys, threading
+server = socket.create_server(("", int(sys.argv[1])))
+print("listening", flush=True)
+
+def copy(source, target):
+    while data := source.recv(4096):
+        target.sendall(data)
+    target.shutdown(socket.SHUT_WR)
+
+while True:
+    near = server.accept()[0]
+    far = socket.create_connection(("127.0.0.1", int(sys.argv[2])))
+    for ends in ((near, far), (far, near)):
+        threading.Thread(target=copy, args=ends, daemon=True).start()
+"""
+
+
+@pytest.mark.alone
+@pytest.mark.parametrize(("variables", "says"), [
+    ({"RANKSHIM_RUN_ID": "another"}, "belongs to the job another"),
+    ({"RANKSHIM_NNODES": "4"}, "has nnodes 4"),
+    ({"RANKSHIM_NODE_RANK": "1"}, "two nodes have the rank 1"),
+    ({"RANKSHIM_NODE_RANK": "0"}, "two nodes have the rank 0"),
+    ({"RANKSHIM_NODE_RANK": "3", "RANKSHIM_NNODES": "4"}, "has nnodes 4"),
+    ({"RANKSHIM_LAUNCHER": "torchrun"}, "has launcher torchrun"),
+    ({"RANKSHIM_MASTER_PORT": "31000"}, "has master port 31000"),  # a Service's port: it leads to node 0's
+    ({"RANKSHIM_JOB_RESTARTS": "2"}, "has job_restarts 2"),
+], ids=lambda value: "" if isinstance(value, str) else " ".join(value))
+def test_a_second_after_the_last_node_came_all_are_refused(start, cluster, rankshim, script, variables, says):
+    relay = cluster[0].start_beside(["python3", "-c", RELAY, "31000", str(PORT)], name="a Service")
+    relay.wait_line("listening", 20)
+    took = []
+    for _ in range(3):
+        nodes = [start(rank, [script], "--run-dir=/run", RANKSHIM_PYTHON=sys.executable) for rank in range(2)]
+        status = ["nsenter", "--pid", "--mount", f"--target={nodes[0].init}", rankshim, "status", "--run-dir=/run"]
+        until(lambda status=status: b"waiting for 1 of 3 nodes: rank 2" in subprocess.run(status, capture_output=True, check=False).stdout,
+              "the other two are there")
+        began = time.monotonic()
+        nodes.append(start(2, [script], RANKSHIM_PYTHON=sys.executable, **variables))
+        for node in nodes:
+            assert node.wait(LONG) == 78, node.transcript()
+            assert says in last_line(node)
+            assert not node.stdout
+        took.append(time.monotonic() - began)
+    print(f"from the start of the last node to the end of all: {', '.join(f'{one:.2f} s' for one in sorted(took))}")
+    assert min(took) < 1, took
+
+
+def test_a_node_of_an_earlier_attempt_is_turned_away_and_the_others_start(start):
+    requeued = {"SLURM_JOB_ID": "7", "SLURM_STEP_ID": "0", "SLURM_JOB_NUM_NODES": "3", "SLURM_STEP_NUM_NODES": "3",
+                "SLURM_STEP_NODELIST": "job-node-[0-2]", "SLURM_NTASKS": "3", "RANKSHIM_LAUNCHER": "native"}
+    nodes = [start(rank, shell("echo UP"), SLURM_RESTART_COUNT="1", **requeued) for rank in range(2)]
+    old = start(2, shell("echo UP"), SLURM_RESTART_COUNT="0", **requeued)
+    assert old.wait(LONG) == 78, old.transcript()
+    assert "belongs to attempt 0 of the job, node 0 (host job-node-0) to attempt 1" in last_line(old)
+    nodes.append(start(2, shell("echo UP"), SLURM_RESTART_COUNT="1", **requeued))
+    assert [node.wait(LONG) for node in nodes] == [0, 0, 0]
 
 
 @pytest.mark.parametrize(("variable", "value", "says"), [

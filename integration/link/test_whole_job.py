@@ -30,6 +30,8 @@ def test_all_launch_together_when_the_last_one_is_here_and_end_well_together(sta
         assert node.stdout == f"UP {rank} 3\n"
     report = first.report()
     assert [(node["host"], node["state"]) for node in report["nodes"]] == [(f"job-node-{rank}", "done") for rank in range(3)]
+    assert [[(worker["rank"], worker["exit_code"]) for worker in node["worker_ends"]] for node in report["nodes"]] == [
+        [(rank, 0)] for rank in range(3)]
 
 
 def test_nodes_of_different_sizes_have_ranks_that_follow_each_other(start):
@@ -66,7 +68,7 @@ def test_a_node_that_never_comes_is_named_on_every_node(start):
     nodes = [start(rank, WAITS, RANKSHIM_WAIT_TIMEOUT=PATIENCE[rank]) for rank in (0, 1)]
     for node in nodes:
         assert node.wait(90) == 75, node.transcript()
-        assert last_line(node).endswith("rank 2")
+        assert last_line(node).endswith("rank 2 [R31]")
         assert not node.stdout
 
 
@@ -77,6 +79,15 @@ def test_a_rank_given_twice_is_refused_on_all_nodes_with_both_names(start):
         assert "two nodes have the rank 1" in last_line(node)
         assert "job-node-1" in last_line(node) and "job-node-2" in last_line(node)
         assert not node.stdout, "nothing was launched"
+
+
+def test_two_nodes_with_the_rank_0_are_both_told(start, cluster):
+    """The second one listens too; where the master's name leads it learns of the first."""
+    nodes = [start(0, WAITS), start(0, WAITS, place=1), start(2, WAITS)]
+    for node in nodes:
+        assert node.wait(30) == 78, node.transcript()
+        assert f"two nodes have the rank 0: node 0 (host job-node-0, {cluster[0].address}) and node 0 (host job-node-1," in last_line(node)
+        assert not node.stdout
 
 
 def test_nodes_that_disagree_about_their_number_are_refused(start):
@@ -172,7 +183,7 @@ def test_a_node_without_the_jobs_token_takes_no_part(start, tmp_path):
     assert "token" in nodes[2].stderr
     for node in nodes[:2]:
         assert node.wait(90) == 75, node.transcript()
-        assert last_line(node).endswith("rank 2")
+        assert last_line(node).endswith("rank 2 [R31]")
         assert not node.stdout
 
 

@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -410,6 +411,26 @@ def test_the_log_can_be_json(rankshim, tmp_path):
     assert lines[-1]["time"].endswith("Z")
     assert [line["phase"] for line in lines] == ["resolve", "wind-down"]
     assert (lines[-1]["node_rank"], lines[-1]["run_id"]) == (0, "rankshim")
+    assert [(line["nnodes"], line["platform"], line.get("exit_code")) for line in lines] == [(1, "single-node", None), (1, "single-node", 3)]
+    refused = run([rankshim, "--log-format=json", "--", "true"], clean_environment({"NODE_RANK": "1"}))
+    last = json.loads(refused.stderr.splitlines()[-1])
+    assert (last["exit_code"], last["cause"]) == (78, "config")
+
+
+def test_on_a_terminal_the_status_is_for_a_reader(rankshim, tmp_path):
+    """The container's own: a pipe, as a probe's, gets JSON."""
+    asked = f"{rankshim} status --run-dir={tmp_path}"
+    done = run([rankshim, f"--run-dir={tmp_path}", "--", "sh", "-c", f"until {asked} >/dev/null; do :; done; script -qec '{asked}' /dev/null"],
+               clean_environment())
+    assert re.search(r"^phase +run\s*$", done.stdout, re.M) and re.search(r"^node_rank +0\s*$", done.stdout, re.M), done.transcript()
+    text = run([rankshim, f"--run-dir={tmp_path}", "--", "sh", "-c", f"until {asked} >/dev/null; do :; done; {asked} --format text"],
+               clean_environment())
+    assert re.search(r"^phase +run$", text.stdout, re.M)
+
+
+def test_a_line_of_text_has_the_time_where_it_is_wanted(shim):
+    line = shim("--log-time", "--", "sh", "-c", "exit 3").stderr.splitlines()[-1]
+    assert re.match(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z rankshim: error: sh ended with code 3", line)
 
 
 @pytest.mark.attack

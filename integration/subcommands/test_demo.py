@@ -2,6 +2,7 @@
 
 import pathlib
 import re
+import shutil
 import signal
 import sys
 
@@ -32,13 +33,28 @@ def test_one_command_trains_two_nodes_together_and_leaves_nothing(rankshim, torc
     assert found[0][3:5] == found[1][3:5] and float(found[0][3]) > 0
     assert done.stdout.count("rankshim: all 2 nodes are here") == 2
     assert list((tmp_path / "tmp").iterdir()) == []
-    assert shown_in_readme() <= set(map(without_numbers, done.stdout.splitlines()))
+    # What node 1 waits for differs, and a test has a long folder and no name server (of which torch warns); all else is what README.md shows.
+    usual = [line for line in done.stdout.splitlines() if not re.search("waiting for|File name too long|\[W\d", line)]
+    assert {line for line in shown_in_readme() if "waiting for" not in line} == set(map(without_numbers, usual))
 
 
 def shown_in_readme():
     """The lines of the demonstration in README.md."""
     block = re.search(r"^rankshim demo\n```\n\n```text\n(.*?)^```", (REPOSITORY / "README.md").read_text(), re.M | re.S)[1]
     return set(map(without_numbers, block.splitlines()))
+
+
+@pytest.mark.torch
+def test_a_virtual_environment_has_its_own_python(rankshim, torch, environment, tmp_path):
+    """Which need not be activated: PATH has another Python."""
+    (tmp_path / "venv" / "bin").mkdir(parents=True)
+    (tmp_path / "venv" / "pyvenv.cfg").touch()
+    shutil.copy(rankshim, tmp_path / "venv/bin/rankshim")
+    own = tmp_path / "venv/bin/python3"
+    own.write_text('#!/bin/sh\necho "own $1"\n')
+    own.chmod(0o755)
+    assert run([tmp_path / "venv/bin/rankshim", "demo"], environment).stdout == "own -c\n"
+    assert "own" not in run([tmp_path / "venv/bin/rankshim", "demo", "--python=/nowhere/python3"], environment).stdout
 
 
 def without_numbers(line):
@@ -50,7 +66,7 @@ def test_a_python_without_torch_is_named(rankshim, environment, tmp_path):
     done = run(["env", "-i", "PATH=/usr/bin:/bin", rankshim, "demo", "--python", "/usr/bin/python3"], environment)
     assert done.code == 78
     assert done.stderr == ("rankshim: error: /usr/bin/python3 has no torch, which the demonstration needs; "
-                           "name an interpreter that has it with --python\n")
+                           "name an interpreter that has it with --python [R25]\n")
 
 
 def test_no_python_at_all_is_an_error_of_configuration(rankshim, environment):

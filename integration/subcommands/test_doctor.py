@@ -1,5 +1,6 @@
 """`rankshim doctor` on this machine, with one thing spoilt for real."""
 
+import json
 import sys
 
 import pytest
@@ -11,7 +12,7 @@ def diagnosed(rankshim, *options, variables=None, before=()):
     """The exit code and {subject: (level, text)}; the first line where there are several."""
     done = run([*before, rankshim, "doctor", *options], clean_environment(variables or {}), timeout=60)
     found = {}
-    for line in done.stdout.splitlines():
+    for line in done.stdout.splitlines()[:-1]:
         level, subject, text = line[:8].strip(), line[9:25].strip(), line[26:]
         found.setdefault(subject, (level, text))
     return done.code, found
@@ -26,6 +27,22 @@ def test_every_check_has_a_line_and_the_exit_code_shows_whether_one_is_a_problem
     assert list(found) == SUBJECTS
     assert code == (78 if any(level == "problem" for level, _ in found.values()) else 0)
     assert {level for level, _ in found.values()} <= {"ok", "warning", "problem"}
+
+
+def test_the_last_line_counts_and_programs_get_the_same_lines(shim):
+    text, json_ = shim("doctor", timeout=60), shim("doctor", "--format=json", timeout=60)
+    *lines, summary = text.stdout.splitlines()
+    count = {level: sum(line.startswith(level) for line in lines) for level in ("problem", "warning")}
+    parts = [f"{number} {level}{'s' if number > 1 else ''}" for level, number in count.items() if number]
+    assert summary == (", ".join(parts) or "all is well")
+    found = json.loads(json_.stdout)["findings"]
+    assert [f"{one['severity']:<8} {one['subject']:<16} " for one in found] == [line[:26] for line in lines]
+    assert text.code == json_.code
+
+
+def test_a_masters_address_needs_no_line_that_says_so(rankshim):
+    _, found = diagnosed(rankshim, variables={"NNODES": "2", "NODE_RANK": "1", "MASTER_ADDR": "127.0.0.1"})
+    assert found["job"] == ("ok", "node 1 of 2 nodes on generic, master 127.0.0.1") and "master's name" not in found
 
 
 @pytest.mark.torch

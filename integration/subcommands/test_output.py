@@ -1,5 +1,8 @@
 """What a subcommand prints arrives as a whole, or the exit code says that it did not."""
 
+import json
+import os
+import pty
 import subprocess
 
 import pytest
@@ -15,7 +18,7 @@ def test_what_cannot_be_written_is_an_error(rankshim, words):
     with open("/dev/full", "w") as full:
         done = subprocess.run([rankshim, *words], check=False, env=clean_environment(), stdout=full, stderr=subprocess.PIPE,
                               text=True, timeout=60)
-    assert (done.returncode, done.stderr.splitlines()[0]) == (71, "rankshim: error: stdout cannot be written: No space left on device")
+    assert (done.returncode, done.stderr.splitlines()[0]) == (71, "rankshim: error: stdout cannot be written: No space left on device [R41]")
 
 
 def test_the_status_too(rankshim):
@@ -45,3 +48,47 @@ def test_a_profile_that_is_not_there_has_a_nearest_name(shim):
     done = shim("platforms", "kubeflow")
     assert done.code == 64
     assert "no profile is named kubeflow, the nearest is kubeflow-" in done.stderr and "; rankshim platforms lists them" in done.stderr
+
+
+# Variables, an option, and what the log's line is on a terminal.
+COLOURS = {
+    "a terminal": ({}, [], "rankshim: \x1b[31merror:\x1b[m unknown option"),
+    "a terminal, NO_COLOR is empty": ({"NO_COLOR": ""}, [], "rankshim: \x1b[31merror:\x1b[m unknown option"),
+    "NO_COLOR": ({"NO_COLOR": "1"}, [], "rankshim: error: unknown option"),
+    "a terminal that is dumb": ({"TERM": "dumb"}, [], "rankshim: error: unknown option"),
+    "JSON": ({}, ["--log-format=json"], '{"time":'),
+}
+
+
+@pytest.mark.parametrize("variables, options, shown", COLOURS.values(), ids=COLOURS.keys())
+def test_only_a_terminal_shows_colours_and_only_to_who_wants_them(rankshim, variables, options, shown):
+    master, slave = pty.openpty()
+    subprocess.run([rankshim, *options, "--nosuch"], env=clean_environment({"TERM": "xterm"} | variables), stderr=slave, timeout=60)
+    os.close(slave)
+    assert os.read(master, 4096).decode().startswith(shown)
+    os.close(master)
+
+
+def test_a_pipe_gets_no_colours(shim):
+    assert "\x1b" not in shim("--nosuch").stderr
+
+
+def test_a_warning_is_yellow(rankshim):
+    master, slave = pty.openpty()
+    subprocess.run([rankshim, "explain"], env=clean_environment({"NNODES": "1", "NODE_RANKS": "1", "FOO_NODE_RANK": "1"}), stderr=slave,
+                   stdout=subprocess.DEVNULL, timeout=60)
+    os.close(slave)
+    assert os.read(master, 4096).decode().startswith("rankshim: \x1b[33mwarning:\x1b[m ")
+    os.close(master)
+
+
+def test_install_says_what_it_did(shim, tmp_path):
+    done = shim("install", str(tmp_path))
+    version = shim("version").stdout.strip()
+    assert (done.code, done.stdout, done.stderr) == (0, f"{tmp_path}/rankshim is {version} now\n", "")
+
+
+def test_explain_has_the_launcher_for_programs_and_for_readers(shim):
+    for line, launcher in {("train.py",): "torchrun", ("--launcher=native", "train.py"): "native", ("true",): "none"}.items():
+        assert json.loads(shim("explain", "--format=json", *line).stdout)["launcher"] == launcher
+        assert (f"launcher     {launcher}\n" in shim("explain", *line).stdout) == (launcher != "none")

@@ -24,7 +24,7 @@ def test_memory_refused_before_the_command_runs_is_71_with_a_message(rankshim, t
     done = subprocess.run(["prlimit", "--as=4000000", rankshim, "explain", "--config", config], check=False,
                           env=clean_environment(), capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (
-        71, "rankshim: error: the system refused memory: raise the limit (ulimit -v, or the container's limit)\n")
+        71, "rankshim: error: the system refused memory: raise the limit (ulimit -v, or the container's limit) [R40]\n")
 
 
 def test_refused_while_the_command_runs_signals_and_the_exit_code_are_still_true(rankshim):

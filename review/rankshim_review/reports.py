@@ -83,6 +83,15 @@ class Cause:
 
 
 @dataclass(frozen=True)
+class WorkerEnd:
+    """What node 0 of linked nodes knows of another node's worker."""
+
+    rank: int
+    exit_code: int
+    time: int
+
+
+@dataclass(frozen=True)
 class KnownNode:
     """What node 0 of linked nodes knows of a node."""
 
@@ -91,6 +100,7 @@ class KnownNode:
     host: str
     exit_code: int | None
     failure: str
+    worker_ends: tuple[WorkerEnd, ...]
 
     @property
     def name(self) -> str:
@@ -306,7 +316,7 @@ def _report(path: str, top: _Object) -> Report:
         attempt=top.count("attempt", 0),
         past_attempts=attempts,
         cause=_cause(top.object("root_cause"), ended) if top.value.get("root_cause") is not None else None,
-        nodes=tuple(_known_node(node) for node in top.objects("nodes")),
+        nodes=tuple(_known_node(node, ended) for node in top.objects("nodes")),
     )
 
 
@@ -362,11 +372,13 @@ def _cause(root: _Object, ended: int) -> Cause:
     )
 
 
-def _known_node(node: _Object) -> KnownNode:
+def _known_node(node: _Object, ended: int) -> KnownNode:
     return KnownNode(
         node_rank=node.count("node_rank"),
         state=node.text("state"),
         host=node.text("host", ""),
         exit_code=node.count("exit_code", None, most=255),
         failure=node.text("failure", ""),
+        worker_ends=tuple(WorkerEnd(worker.count("rank"), worker.count("exit_code", most=255), min(worker.time("time"), ended))
+                          for worker in node.objects("worker_ends")),
     )

@@ -171,7 +171,7 @@ def _worker(worker: Worker, begin: int, restarts: int) -> Bar:
 
 
 def _told_lane(node: KnownNode, hub: Report) -> Lane:
-    """A node without a report here: it launched when node 0 did, and its state is what node 0 was told at last."""
+    """A node without a report here: it launched when node 0 did, and its state, and its workers' ends, are what node 0 was told at last."""
     cause = hub.cause
     is_cause = cause is not None and cause.who == "node" and cause.node_rank == node.node_rank
     end = node.state if not node.exit_code else f"{node.state}, exit code {node.exit_code}"
@@ -179,7 +179,11 @@ def _told_lane(node: KnownNode, hub: Report) -> Lane:
     if hub.launched_at is not None and node.state != "missing":
         arguments = {"failure": node.failure, "known": "by node 0's report only; the node's own report has its times"}
         bars.append(Bar(node.failure or node.state, "told", hub.launched_at, hub.failed_at if is_cause else hub.ended, arguments))
-    return Lane(node, [Row("phases", end, is_cause, bars)])
+    rows = [Row("phases", end, is_cause, bars)]
+    for worker in sorted(node.worker_ends, key=lambda worker: worker.rank):
+        begin, how = min(hub.launched_at or worker.time, worker.time), f"exit code {worker.exit_code}"
+        rows.append(Row(f"rank {worker.rank}", how, False, [Bar(f"rank {worker.rank}: {how}", "told", begin, worker.time)]))
+    return Lane(node, rows)
 
 
 def _mark(lanes: Sequence[Lane], first: Report) -> Mark:

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <utility>
 #include <variant>
@@ -7,9 +8,62 @@
 
 namespace rankshim {
 
+/// Where docs/when-it-fails.md says what to do. Errors that are handled alike have one anchor. A number that
+/// a release has printed keeps its meaning; a new one is added at the end.
+enum class Anchor : std::uint8_t {
+  none = 0,
+  command_line = 1,
+  value = 2,
+  unknown_setting = 3,
+  config_file = 4,
+  profile_file = 5,
+  unknown_platform = 6,
+  nnodes_unknown = 7,
+  rank_unknown = 8,
+  master_unknown = 9,
+  contradiction = 10,
+  rank_unit = 11,
+  left_over = 12,
+  no_number = 13,
+  not_below = 14,
+  no_host = 15,
+  own_address = 16,
+  not_alone = 17,
+  looks_like_several = 18,
+  platform_state = 19,
+  document = 20,
+  devices = 21,
+  role = 22,
+  launcher = 23,
+  job_restarts = 24,
+  python = 25,
+  no_such_name = 26,
+  name_server = 27,
+  port_closed = 28,
+  port_silent = 29,
+  placeholder = 30,
+  nodes_missing = 31,
+  nodes_differ = 32,
+  job_token = 33,
+  no_link = 34,
+  rendezvous = 35,
+  trains_alone = 36,
+  node_failed = 37,
+  node_stopped = 38,
+  node_lost = 39,
+  system = 40,
+  not_written = 41,
+};
+
+/// " [R17]", the end of a line; empty for `none`.
+inline std::string reference(Anchor anchor) {
+  return anchor == Anchor::none ? "" : " [R" + std::to_string(static_cast<unsigned>(anchor)) + "]";
+}
+
 /// Something wrong that the user can put right. Faults are values: a stage collects all that it finds and
 /// returns them, so that one run shows every mistake.
 struct Fault {
+  Anchor anchor;                   ///< never `none`
   std::string what;                ///< what is wrong, with the values that show it
   std::vector<std::string> names;  ///< the variables, options, keys or files concerned
   std::string fix;                 ///< what to do, ending with the option or variable that settles it
@@ -23,7 +77,9 @@ template <class Value>
 using Outcome = std::variant<Value, Faults>;
 
 /// The fault as the one line for stderr: what is wrong, then what to do.
-inline std::string to_line(const Fault& fault) { return fault.what + "; " + fault.fix; }
+inline std::string to_line(const Fault& fault) {
+  return fault.what + "; " + fault.fix + reference(fault.anchor);
+}
 
 /// rankshim's exit codes (sysexits.h and the shell's convention). A command that ran ends with its exit code,
 /// or with 128 + the signal's number.

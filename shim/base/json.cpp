@@ -184,14 +184,23 @@ void append(std::string& list, std::string_view entry) {
 
 bool is_scalar(yyjson_val* value) { return !yyjson_is_ctn(value); }
 
+/// Calls `visit` with the name and the value of each member.
+template <class Visit>
+void each_member(yyjson_val* object, const Visit& visit) {
+  std::size_t index = 0, count = 0;
+  yyjson_val *name = nullptr, *value = nullptr;
+  yyjson_obj_foreach(object, index, count, name, value)
+      visit(std::string_view(yyjson_get_str(name), yyjson_get_len(name)), value);
+}
+
 /// Calls `visit` with each member or element.
 template <class Visit>
 void each(yyjson_val* container, const Visit& visit) {
-  std::size_t index = 0, count = 0;
-  yyjson_val *name = nullptr, *value = nullptr;
   if (yyjson_is_obj(container)) {
-    yyjson_obj_foreach(container, index, count, name, value) visit(value);
+    each_member(container, [&](std::string_view, yyjson_val* value) { visit(value); });
   } else {
+    std::size_t index = 0, count = 0;
+    yyjson_val* value = nullptr;
     yyjson_arr_foreach(container, index, count, value) visit(value);
   }
 }
@@ -232,6 +241,25 @@ std::string at_path(yyjson_val* value, std::string_view path) {
 }
 
 }  // namespace
+
+std::string as_lines(std::string_view object) {
+  const OwnedDocument read(object);
+  std::string lines;
+  const auto line = [&](std::string_view name, std::string_view text) {
+    lines += fmt::format("{:<14} {}\n", name, printable(text));
+  };
+  each_member(read.root(), [&](std::string_view name, yyjson_val* value) {
+    if (!yyjson_is_arr(value)) return line(name, text_of(value));
+    each(value, [&](yyjson_val* element) {
+      std::string all;
+      each_member(element, [&](std::string_view inner, yyjson_val* its) {
+        all += fmt::format("{}{} {}", all.empty() ? "" : ", ", inner, text_of(its));
+      });
+      line(name.substr(0, name.size() - 1), all);
+    });
+  });
+  return lines;
+}
 
 std::string error(std::string_view document) {
   const OwnedDocument read(document);

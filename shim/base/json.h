@@ -27,6 +27,11 @@ std::string number_of_seconds(std::chrono::milliseconds time);
 /// object.
 std::string ascii_object(std::string_view text);
 
+/// A JSON object as text: a line for each member, and one for each element of a list, named without its last
+/// letter
+/// ("workers": "worker  rank 4, pid 17"). Strings have the escapes of the text.
+std::string as_lines(std::string_view object);
+
 /// A JSON object, built member by member.
 class Object {
  public:

@@ -13,6 +13,7 @@
 #include <cerrno>
 #include <chrono>
 #include <climits>
+#include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <optional>
@@ -30,20 +31,28 @@ constexpr std::size_t longest_line = 4096;
 std::uint64_t dropped_lines = 0;
 
 bool as_json = false;
+bool with_time = false;
 
-/// What a JSON line holds beside the message.
-struct Context {
-  std::string phase;
-  std::optional<unsigned> node_rank;
-  std::string run_id;
-};
-Context context;  // NOLINT(cert-err58-cpp)
+/// Whether stderr shows colours, and the user wants them (no-color.org).
+bool has_colours() {
+  const auto variable = [](const char* name) {
+    const char* const value = std::getenv(name);
+    return std::string_view(value == nullptr ? "" : value);
+  };
+  return variable("NO_COLOR").empty() && variable("TERM") != "dumb" && isatty(STDERR_FILENO) == 1;
+}
 
 std::string plain_line(Level level, std::string_view text) {
-  std::string line = "rankshim: ";
-  if (level == Level::warn) line += "warning: ";
-  if (level >= Level::err) line += "error: ";
-  return line.append(text);
+  std::string line;
+  if (with_time) line = json::moment(std::chrono::system_clock::now()).append(" ");
+  std::erase(line, '"');
+  line += "rankshim: ";
+  if (level < Level::warn) return line.append(text);
+  static const bool coloured = has_colours();  // no call to the kernel before the first such line
+  const std::string_view word = level == Level::warn ? "warning:" : "error:";
+  const std::string_view colour = level == Level::warn ? "\x1b[33m" : "\x1b[31m";
+  if (!coloured) return line.append(word).append(" ").append(text);
+  return line.append(colour).append(word).append("\x1b[m ").append(text);
 }
 
 std::string json_line(Level level, std::string_view text) {
@@ -52,9 +61,14 @@ std::string json_line(Level level, std::string_view text) {
     json::Object object;
     object.raw("time", json::moment(std::chrono::system_clock::now()));
     object.text("level", {name.data(), name.size()}).text("message", text);
-    if (!context.phase.empty()) object.text("phase", context.phase);
-    if (context.node_rank) object.number("node_rank", *context.node_rank);
-    if (!context.run_id.empty()) object.text("run_id", context.run_id);
+    const Context& known = context();
+    if (!known.phase.empty()) object.text("phase", known.phase);
+    if (known.node_rank) object.number("node_rank", *known.node_rank);
+    if (known.nnodes) object.number("nnodes", *known.nnodes);
+    if (!known.platform.empty()) object.text("platform", known.platform);
+    if (!known.run_id.empty()) object.text("run_id", known.run_id);
+    if (known.exit_code) object.number("exit_code", *known.exit_code);
+    if (!known.cause.empty()) object.text("cause", known.cause);
     std::string line = object.str();
     if (line.size() < longest_line) return line;
     text = cut(text, text.size() / 2);  // cut inside, so that it is still an object
@@ -97,10 +111,10 @@ spdlog::logger& logger() {
 
 void set_level(std::string_view name) { logger().set_level(spdlog::level::from_str(std::string(name))); }
 void set_json(bool json) { as_json = json; }
-void set_phase(std::string_view phase) { context.phase = phase; }
-void set_node(std::optional<unsigned> node_rank, std::string_view run_id) {
-  context.node_rank = node_rank;
-  context.run_id = run_id;
+void set_time(bool time) { with_time = time; }
+Context& context() {
+  static Context known;
+  return known;
 }
 std::uint64_t dropped() { return dropped_lines; }
 

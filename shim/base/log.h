@@ -5,6 +5,7 @@
 #include <spdlog/logger.h>
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <utility>
 
@@ -19,18 +20,29 @@ using Level = spdlog::level::level_enum;
 /// "debug", "info", "warn" or "error".
 void set_level(std::string_view name);
 
-/// Makes each line a JSON object with "time", "level" and "message", and those of "phase", "node_rank" and
-/// "run_id" that are known.
+/// Makes each line a JSON object with "time", "level" and "message", and the members of context() that are
+/// known.
 void set_json(bool json);
-void set_phase(std::string_view phase);
-void set_node(std::optional<unsigned> node_rank, std::string_view run_id);
+
+/// Puts the time in front of each line that is text.
+void set_time(bool time);
+
+/// What a JSON line holds beside the message. Whoever learns of it sets it.
+struct Context {
+  std::string phase;
+  std::optional<unsigned> node_rank, nnodes;
+  std::string run_id, platform;
+  std::optional<int> exit_code;  ///< rankshim's own, of the lines at its end
+  std::string cause;             ///< as --exit-map names it
+};
+Context& context();
 
 /// The number of lines that stderr could not take so far, or for which there was no memory.
 [[nodiscard]] std::uint64_t dropped();
 
-/// The logger. Its sink writes "rankshim: TEXT", with the level in front of the text for warnings and errors;
-/// see set_json. Control characters are escaped, so that a line is always one line and cannot control a
-/// terminal.
+/// The logger. Its sink writes "rankshim: TEXT", with the level in front of the text for warnings and errors,
+/// in colour on a terminal; see set_json. Control characters are escaped, so that a line is always one line
+/// and cannot control a terminal.
 spdlog::logger& logger();
 
 template <class... Args>

@@ -23,17 +23,20 @@ constexpr EmbeddedFile demo[] = {
 }  // namespace
 
 int start_demo(const Settings& settings, const Node& node) {
-  const std::string wanted = find_interpreter(settings, node);
-  const auto found = node.find_program(wanted);
-  if (!found) {
-    log::error("{} was not found, and the demonstration needs a Python with torch; name it with --python",
-               wanted);
-    return exit_code::configuration;
-  }
   std::array<char, PATH_MAX> own{};
   if (readlink("/proc/self/exe", own.data(), own.size() - 1) < 0) {
-    log::error("cannot read /proc/self/exe: {}", std::strerror(errno));
+    log::error("cannot read /proc/self/exe: {}{}", std::strerror(errno), reference(Anchor::system));
     return exit_code::system;
+  }
+  // In a virtual environment, which need not be activated, its Python is the one that was meant (PEP 405).
+  const std::string folder(own.data(), std::string_view(own.data()).rfind('/') + 1);
+  const bool of_environment = !settings[Option::python] && node.file(folder + "../pyvenv.cfg");
+  const std::string wanted = of_environment ? folder + "python3" : find_interpreter(settings, node);
+  const auto found = node.find_program(wanted);
+  if (!found) {
+    log::error("{} was not found, and the demonstration needs a Python with torch; name it with --python{}",
+               wanted, reference(Anchor::python));
+    return exit_code::configuration;
   }
   std::string program = *found;
   std::string option = "-c";

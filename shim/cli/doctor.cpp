@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <string_view>
 
+#include "base/json.h"
 #include "base/text.h"
 #include "node/cgroup.h"
 #include "topology/topology.h"
@@ -255,15 +256,36 @@ std::vector<Finding> diagnose(const JobNeeds& job, const Node& node, const Surro
   return findings;
 }
 
+namespace {
+
+std::string_view word(Severity severity) {
+  return severity == Severity::ok ? "ok" : severity == Severity::warning ? "warning" : "problem";
+}
+
+}  // namespace
+
 std::string as_text(const std::vector<Finding>& findings) {
-  std::string text;
-  for (const Finding& finding : findings) {
-    const std::string_view severity = finding.severity == Severity::ok        ? "ok"
-                                      : finding.severity == Severity::warning ? "warning"
-                                                                              : "problem";
-    text += fmt::format("{:<8} {:<16} {}\n", severity, finding.subject, printable(finding.text));
+  std::string text, summary;
+  for (const Finding& finding : findings)
+    text +=
+        fmt::format("{:<8} {:<16} {}\n", word(finding.severity), finding.subject, printable(finding.text));
+  for (const Severity severity : {Severity::problem, Severity::warning}) {
+    const auto count = std::ranges::count(findings, severity, &Finding::severity);
+    if (count != 0) summary += (summary.empty() ? "" : ", ") + counted(std::to_string(count), word(severity));
   }
-  return text;
+  return text + (summary.empty() ? "all is well" : summary) + "\n";
+}
+
+std::string as_json(const std::vector<Finding>& findings) {
+  std::vector<json::Object> all;
+  for (const Finding& finding : findings) {
+    all.emplace_back();
+    all.back()
+        .text("severity", word(finding.severity))
+        .text("subject", finding.subject)
+        .text("text", finding.text);
+  }
+  return json::Object().objects("findings", all).lines();
 }
 
 }  // namespace rankshim::doctor

@@ -56,7 +56,7 @@ Surroundings look_around(const Node& node, const Settings& settings, const std::
 /// The job as far as it was resolved; it decides what else is needed.
 struct JobNeeds {
   std::vector<Finding> findings;  ///< "node 1 of 2 on kubeflow-pytorchjob", or why it cannot be resolved
-  std::string master;             ///< the master's name, if it is another node
+  std::string master;             ///< the master's name, if it is another node and no address
   unsigned workers = 1;           ///< on this node
   bool several_nodes = false;
   bool needs_torch = true;  ///< a Python script is started, or no command was given
@@ -65,7 +65,10 @@ struct JobNeeds {
 /// Makes all checks, in the order in which they are printed; pure.
 std::vector<Finding> diagnose(const JobNeeds& job, const Node& node, const Surroundings& surroundings);
 
-/// One line for each finding; warnings and problems are marked.
+/// One line for each finding, with warnings and problems marked, and a line that counts them.
 std::string as_text(const std::vector<Finding>& findings);
+
+/// The same for programs.
+std::string as_json(const std::vector<Finding>& findings);
 
 }  // namespace rankshim::doctor

@@ -23,11 +23,14 @@ std::string_view granularity_name(const Topology& topology) {
   return topology.is<CreatedProcess>() ? "process" : "node";
 }
 
-std::string waiting(const Topology& topology, Until wait, const Settings& settings) {
-  if (wait == Until::none) return "nothing";
+std::string waiting(const Job& job, const Settings& settings) {
+  const auto& [topology, choice] = job;
+  if (choice.wait == Until::none && !choice.links) return "nothing";
   const Master& master = *topology.master();
   const std::string limit = format_time(*settings.time(Option::wait_timeout));
-  if (wait == Until::name) return fmt::format("the name {}, at most {}", master.host, limit);
+  if (choice.links)
+    return fmt::format("all {} nodes, which meet at {}, at most {}", *topology.nodes(), master.text(), limit);
+  if (choice.wait == Until::name) return fmt::format("the name {}, at most {}", master.host, limit);
   return fmt::format("{} to answer, at most {}", master.text(), limit);
 }
 
@@ -39,15 +42,16 @@ json::Object json_environment(const EnvironmentChange& change) {
   return object;
 }
 
-json::Object json_waiting(const Topology& topology, Until wait, const Settings& settings) {
+json::Object json_waiting(const Job& job, const Settings& settings) {
+  const auto& [topology, choice] = job;
   json::Object object;
-  if (wait == Until::none) {
+  if (choice.wait == Until::none && !choice.links) {
     object.text("for", "nothing");
     return object;
   }
-  object.text("for", wait == Until::name ? "name" : "port");
+  object.text("for", choice.links ? "nodes" : choice.wait == Until::name ? "name" : "port");
   object.text("host", topology.master()->host);
-  if (wait == Until::port) object.number("port", topology.master()->port);
+  if (choice.links || choice.wait == Until::port) object.number("port", topology.master()->port);
   object.raw("timeout_seconds", json::number_of_seconds(*settings.time(Option::wait_timeout)));
   return object;
 }
@@ -105,11 +109,8 @@ std::string as_text(const Job& job, const LaunchPlan& plan, const Settings& sett
   for (const auto& [fact, value] : topology.unused)
     out += fmt::format("  {:<16}  {:<{}}  {}\n", name(fact), printable(value.text), widest,
                        printable(value.source()));
-  out += fmt::format("\nwaits for    {}\n", printable(waiting(topology, choice.wait, settings)));
-  if (choice.native_would_serve)
-    out +=
-        "launcher     torchrun; --launcher native would start the workers without an agent, which imports "
-        "torch too\n";
+  out += fmt::format("\nwaits for    {}\n", printable(waiting(job, settings)));
+  if (choice.launches()) out += fmt::format("launcher     {}\n", choice.launcher_name());
   if (!choice.filled_by.empty())
     out += fmt::format("launcher     its own; {} fills in what the command leaves out\n",
                        printable(choice.filled_by));
@@ -158,9 +159,9 @@ std::string as_json(const Job& job, const LaunchPlan& plan, const Settings& sett
     unused.back().text("fact", name(fact)).text("value", value.text).text("source", value.source());
   }
   if (!unused.empty()) object.objects("unused", unused);
-  object.object("wait", json_waiting(topology, choice.wait, settings));
+  object.object("wait", json_waiting(job, settings));
   object.object("environment", json_environment(plan.environment));
-  object.texts("command", plan.argv);
+  object.text("launcher", choice.launcher_name()).texts("command", plan.argv);
   if (!choice.filled_by.empty()) object.text("filled_in_by", choice.filled_by);
   std::vector<json::Object> workers;
   for (const WorkerPlan& worker : plan.workers) {

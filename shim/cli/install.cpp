@@ -12,6 +12,7 @@
 
 #include "base/fault.h"
 #include "base/log.h"
+#include "cli/print.h"
 #include "cli/subcommands.h"
 
 namespace rankshim::cli {
@@ -57,8 +58,8 @@ std::string install(const std::string& folder) {
 
 int install_binary(const std::string& folder) {
   const std::string what = install(folder);
-  if (what.empty()) return exit_code::ok;
-  log::error("{}", what);
+  if (what.empty()) return print(fmt::format("{}/rankshim is rankshim " RANKSHIM_VERSION " now\n", folder));
+  log::error("{}{}", what, reference(Anchor::not_written));
   return exit_code::system;
 }
 

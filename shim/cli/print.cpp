@@ -30,7 +30,7 @@ int print_to(int descriptor, std::string_view text) {
 int print(std::string_view text) {
   const int error = print_to(STDOUT_FILENO, text);
   if (error == 0) return exit_code::ok;
-  log::error("stdout cannot be written: {}", std::strerror(error));
+  log::error("stdout cannot be written: {}{}", std::strerror(error), reference(Anchor::not_written));
   return exit_code::system;
 }
 

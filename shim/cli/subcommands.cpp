@@ -6,6 +6,7 @@
 #include <variant>
 
 #include "base/fault.h"
+#include "base/json.h"
 #include "base/log.h"
 #include "base/text.h"
 #include "cli/doctor.h"
@@ -55,7 +56,8 @@ doctor::JobNeeds resolve_for_doctor(const Invocation& invocation, const Node& no
   if (!choice.missing.empty()) add(Severity::problem, choice.missing);
   found.workers = std::max(1U, topology.workers());
   found.several_nodes = !topology.is_alone();
-  if (master != nullptr && !topology.hosts_master().value_or(false)) found.master = master->host;
+  if (master != nullptr && !topology.hosts_master().value_or(false) && !is_literal(master->host))
+    found.master = master->host;
   found.needs_torch = invocation.arguments.empty() || !choice.python.empty();
   return found;
 }
@@ -124,8 +126,8 @@ int print_platforms(const Invocation& invocation, const Node& node) {
   if (document.empty()) {
     std::vector<std::string_view> known;
     for (const auto& profile : set.profiles()) known.push_back(profile.name());
-    log::error("no profile is named {}{}; rankshim platforms lists them", in_quotes(arguments[0]),
-               and_nearest(nearest(arguments[0], known)));
+    log::error("no profile is named {}{}; rankshim platforms lists them{}", in_quotes(arguments[0]),
+               and_nearest(nearest(arguments[0], known)), reference(Anchor::unknown_platform));
     return exit_code::usage;
   }
   return print(explain::profile_text(document));
@@ -138,17 +140,22 @@ int print_status(const Settings& settings, const Node& node) {
     log::error(
         "no rankshim of this container or job answers; check that one is running, and that it has the same "
         "--run-dir");
-  else if (const int code = print(answer + "\n"); code != exit_code::ok)
+  else if (const int code =
+               print(settings.text(Option::format) == "json" ? answer + "\n" : json::as_lines(answer));
+           code != exit_code::ok)
     return code;
   return status::is_well(answer) ? exit_code::ok : exit_code::not_well;
 }
 
 int run_doctor(const Invocation& invocation, const Node& node) {
   const doctor::JobNeeds job = resolve_for_doctor(invocation, node);
-  const auto findings =
-      doctor::diagnose(job, node, doctor::look_around(node, invocation.settings, job.master));
+  auto findings = doctor::diagnose(job, node, doctor::look_around(node, invocation.settings, job.master));
   Redactor redactor(node.environment());
-  if (const int code = print(redactor.whole(doctor::as_text(findings))); code != exit_code::ok) return code;
+  for (doctor::Finding& finding : findings) finding.text = redactor.whole(finding.text);
+  const bool json = invocation.settings.text(Option::format) == "json";
+  if (const int code = print(json ? doctor::as_json(findings) : doctor::as_text(findings));
+      code != exit_code::ok)
+    return code;
   return std::ranges::any_of(
              findings, [](const auto& finding) { return finding.severity == doctor::Severity::problem; })
              ? exit_code::configuration

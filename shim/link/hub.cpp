@@ -1,8 +1,10 @@
 #include "link/hub.h"
 
 #include <algorithm>
+#include <boost/asio/experimental/awaitable_operators.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/this_coro.hpp>
+#include <boost/asio/use_awaitable.hpp>
 #include <cerrno>
 #include <cstring>
 #include <utility>
@@ -10,10 +12,12 @@
 #include "base/fault.h"
 #include "base/log.h"
 #include "base/text.h"
+#include "link/peer.h"
 
 namespace rankshim::link {
 
 namespace asio = boost::asio;
+using namespace boost::asio::experimental::awaitable_operators;
 using std::chrono::milliseconds;
 
 namespace {
@@ -60,21 +64,26 @@ Hub::~Hub() {
 
 // ---- connections ----
 
-/// Returns why there is no listener; empty: there is one.
-std::string Hub::listen() {
+/// Returns why there is no listener; empty: there is one. When all start again, something of the attempt
+/// before may still have the port.
+asio::awaitable<std::string> Hub::listen(Time deadline) {
   inherited_limit_ = raise_descriptors(options_.self.nnodes + most_unknown);
   timer_.expires_at(Time::max());  // their descriptors, while there are some
   accept_later_.expires_at(Time::max());
-  if (const int error = open_listener(port_, options_.master.port, backlog))
-    return "cannot listen on the master's port " + std::to_string(options_.master.port) + ": " +
-           std::strerror(error);
+  while (const int error = open_listener(port_, options_.master.port, backlog)) {
+    std::string why =
+        fmt::format("cannot listen on the master's port {}: {}", options_.master.port, std::strerror(error));
+    if (error != EADDRINUSE || options_.self.restarts == 0 || now() >= deadline) co_return why;
+    log::debug("the link: {}", why);
+    co_await changed_.wait(std::min(deadline, now() + options_.timing.retry));
+  }
   if (open_listener(way_back_, 0, backlog) == 0) {
     boost::system::error_code ignored;
     way_back_port_ = way_back_.local_endpoint(ignored).port();
     accept_from(way_back_);
   }
   accept_from(port_);
-  return {};
+  co_return std::string();
 }
 
 void Hub::accept_from(tcp::acceptor& acceptor) {
@@ -196,8 +205,9 @@ void Hub::greet(Member& member, const Hello& hello, const Frame& frame) {
 }
 
 void Hub::prove(Member& member, const Hello& hello) {
-  member.proven = true;
   Connection& connection = *member.connection;
+  if (hello.instance == options_.self.instance) return connection.finish();  // ask_other_node_0() led here
+  member.proven = true;
   const ConnectionId id = connection.id();
   std::erase_if(limited_, [&](const Limited& entry) { return entry.id == id; });
   roster_.is_at(connection.local_address());
@@ -288,15 +298,12 @@ void Hub::set_timer() {
 
 asio::awaitable<Met> Hub::gather(Time deadline) {
   const auto self = shared_from_this();
-  if (std::string why = listen(); !why.empty()) co_return NoLink{std::move(why)};
+  if (std::string why = co_await listen(deadline); !why.empty()) co_return NoLink{std::move(why)};
   process();
-  while (!verdict_) {
-    if (now() >= deadline) {
-      roster_.give_up();
-      process();
-    } else {
-      co_await changed_.wait(deadline);
-    }
+  if (options_.leads_elsewhere) {
+    co_await (wait_for_verdict(deadline) || ask_other_node_0(deadline));
+  } else {
+    co_await wait_for_verdict(deadline);
   }
   if (std::holds_alternative<Go>(*verdict_)) co_return met_by(*verdict_);
   boost::system::error_code ignored;
@@ -306,10 +313,36 @@ asio::awaitable<Met> Hub::gather(Time deadline) {
   co_return met_by(*verdict_);
 }
 
+asio::awaitable<void> Hub::wait_for_verdict(Time deadline) {
+  while (!verdict_) {
+    if (now() >= deadline) {
+      roster_.give_up();
+      process();
+    } else {
+      co_await changed_.wait(deadline);
+    }
+  }
+}
+
+/// The master's name leads to another machine. If another node of rank 0 listens there, it refuses this one,
+/// and then neither can have the others. If it leads here after all, as a Service's does, all is well.
+asio::awaitable<void> Hub::ask_other_node_0(Time deadline) {
+  const auto there = std::make_shared<Peer>(io_, options_);
+  const Met met = co_await there->meet(deadline);
+  const auto* refused = std::get_if<NotMet>(&met);
+  if (refused != nullptr && refused->code == exit_code::configuration && !verdict_) {
+    roster_.refuse(refused->sentence);
+    process();
+  }
+  loop::Timer never(io_.get_executor(), Time::max());
+  co_await never.async_wait(asio::use_awaitable);
+}
+
 /// Waits until the others have closed their connections (then no state of the connection stays at this port),
-/// or have said that they have ended; not for long.
+/// or have said that they have ended; not for long, unless all start again.
 asio::awaitable<void> Hub::farewell(bool of_all) {
-  const Time until = now() + options_.timing.farewell;
+  const Time soon = now() + options_.timing.farewell;
+  const auto until = [&] { return roster_.stop() && roster_.stop()->again ? Time::max() : soon; };
   for (auto& [id, member] : members_)
     if (of_all) member.connection->finish();
   const auto is_over = [&] {
@@ -318,7 +351,7 @@ asio::awaitable<void> Hub::farewell(bool of_all) {
              return entry.second.connection->unsent();
            }));
   };
-  while (!is_over() && now() < until) co_await changed_.wait(until);
+  while (!is_over() && now() < until()) co_await changed_.wait(until());
 }
 
 void Hub::on_stop(std::function<void(const Stop&)> told) {
@@ -327,9 +360,9 @@ void Hub::on_stop(std::function<void(const Stop&)> told) {
   if (stop && stop->culprit.node != 0 && !std::exchange(told_already_, true)) told_(*stop);
 }
 
-asio::awaitable<JobEnd> Hub::part(int code) {
+asio::awaitable<JobEnd> Hub::part(Done done) {
   const auto self = shared_from_this();
-  say(Done{code});
+  say(done);
   while (!roster_.stop() && !roster_.all_done()) co_await changed_.wait(Time::max());
   co_await farewell(!roster_.stop());
   co_return JobEnd{roster_.stop(), roster_.failures()};

@@ -30,7 +30,8 @@ class Hub final : public Link, public Connection::Owner, public std::enable_shar
 
  private:
   boost::asio::awaitable<Met> gather(Time deadline) override;
-  boost::asio::awaitable<JobEnd> part(int code) override;
+  boost::asio::awaitable<JobEnd> part(Done done) override;
+  boost::asio::awaitable<void> part_early() override { return farewell(true); }
 
   struct Member {
     std::shared_ptr<Connection> connection;
@@ -38,7 +39,9 @@ class Hub final : public Link, public Connection::Owner, public std::enable_shar
     bool proven = false;
   };
 
-  [[nodiscard]] std::string listen();
+  boost::asio::awaitable<std::string> listen(Time deadline);
+  boost::asio::awaitable<void> wait_for_verdict(Time deadline);
+  boost::asio::awaitable<void> ask_other_node_0(Time deadline);
   void accept_from(tcp::acceptor& acceptor);
   void accept_again(tcp::acceptor& acceptor);
   void add(tcp::socket socket);

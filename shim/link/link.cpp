@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "base/fault.h"
-
 #include "base/log.h"
 #include "link/hub.h"
 #include "link/peer.h"
@@ -30,8 +29,8 @@ Met met_by(const Message& verdict) {
   if (const auto* go = std::get_if<Go>(&verdict)) return *go;
   if (const auto* unlink = std::get_if<Unlink>(&verdict)) return NoLink{unlink->why};
   const Refuse& refuse = std::get<Refuse>(verdict);
-  if (refuse.code == exit_code::unreachable) return TimedOut{refuse.sentence};
-  return Refused{refuse.sentence};
+  const bool is_known = refuse.code == exit_code::unreachable || refuse.code == exit_code::peer;
+  return NotMet{is_known ? refuse.code : exit_code::configuration, refuse.sentence};
 }
 
 std::shared_ptr<Link> Link::make(boost::asio::io_context& io, Options options) {
@@ -50,9 +49,18 @@ asio::awaitable<Met> Link::meet(Time deadline) {
   }
 }
 
-asio::awaitable<JobEnd> Link::finish(int code) {
+asio::awaitable<void> Link::leave(int signal) {
   try {
-    co_return co_await part(code);
+    report_stop(signal);
+    co_await part_early();
+  } catch (const std::exception& error) {
+    log::debug("the link: {}", refused(error));
+  }
+}
+
+asio::awaitable<JobEnd> Link::finish(Done done) {
+  try {
+    co_return co_await part(std::move(done));
   } catch (const std::exception& error) {
     log::warn("the link: {}; this node ends without the others", refused(error));
     co_return JobEnd{};

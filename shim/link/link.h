@@ -13,6 +13,7 @@
 #include <variant>
 #include <vector>
 
+#include "base/fault.h"
 #include "link/message.h"
 #include "link/proof.h"
 #include "link/roster.h"
@@ -38,6 +39,7 @@ struct Options {
   Hello self;
   wait::Master master;                 ///< only its name and port count
   std::vector<std::string> addresses;  ///< literal ones of the master, if it was just looked up
+  bool leads_elsewhere = false;        ///< for node 0: none of them is its own
   std::optional<Key> token;
   std::chrono::milliseconds timeout{30'000};  ///< `--link-timeout`
   wait::Limits dns;                           ///< where names are looked up
@@ -47,19 +49,17 @@ struct Options {
 
 /// Everybody may launch.
 using Launch = Go;
-/// The job cannot run as it is: exit code 78.
-struct Refused {
+/// The job cannot run as it is (78), not everybody came (75), or a node was asked to stop (76).
+struct NotMet {
+  int code;
   std::string sentence;
-};
-/// Not everybody came: exit code 75.
-struct TimedOut {
-  std::string sentence;
+  Anchor anchor = Anchor::none;  ///< of a name or an address that cannot be had
 };
 /// The job goes on as it would without a link.
 struct NoLink {
   std::string why;
 };
-using Met = std::variant<Launch, Refused, TimedOut, NoLink>;
+using Met = std::variant<Launch, NotMet, NoLink>;
 
 /// How the meeting ended by node 0's word: a `Go`, an `Unlink` or a `Refuse`.
 Met met_by(const Message& verdict);
@@ -86,6 +86,10 @@ class Link {
   /// ends it at once; the link is of no use then. What the system refuses means no link.
   boost::asio::awaitable<Met> meet(Time deadline);
 
+  /// After a meet() that was cancelled: tells the others that this node was asked to stop, so that they do
+  /// not wait for it. Cancelling it ends it at once.
+  boost::asio::awaitable<void> leave(int signal);
+
   /// `told` is called, once, when this node is to end because of another one: now, if that is known already.
   virtual void on_stop(std::function<void(const Stop&)> told) = 0;
   /// A worker of this node has failed. Its `age` counts from now.
@@ -93,9 +97,9 @@ class Link {
   /// This node was asked to stop from outside.
   virtual void report_stop(int signal) = 0;
 
-  /// The command and all that it left have ended with that code. A node that ended well waits for the others'
+  /// The command and all that it left have ended. A node that ended well waits for the others'
   /// end; any other only until its last words are sent. Cancelling it ends it at once.
-  boost::asio::awaitable<JobEnd> finish(int code);
+  boost::asio::awaitable<JobEnd> finish(Done done);
 
   /// Node 0: all nodes, by rank. Others: nothing.
   [[nodiscard]] virtual std::vector<Node> nodes() const = 0;
@@ -107,7 +111,8 @@ class Link {
 
  private:
   virtual boost::asio::awaitable<Met> gather(Time deadline) = 0;
-  virtual boost::asio::awaitable<JobEnd> part(int code) = 0;
+  virtual boost::asio::awaitable<JobEnd> part(Done done) = 0;
+  virtual boost::asio::awaitable<void> part_early() = 0;
 };
 
 }  // namespace rankshim::link

@@ -4,7 +4,9 @@
 #include <boost/asio/detached.hpp>
 #include <boost/asio/read.hpp>
 #include <boost/asio/use_awaitable.hpp>
+#include <csignal>
 
+#include "base/fault.h"
 #include "link/frame.h"
 #include "link/store.h"
 #include "link/test_job.h"
@@ -56,6 +58,39 @@ TEST_CASE("a refusal is the same on all nodes", "[link]") {
   CHECK(job.refusal(2) == job.refusal(0));
 }
 
+TEST_CASE("a master's name that leads to node 0 by way of another machine is right", "[link]") {
+  for (const bool with_token : {false, true}) {
+    TestJob job;
+    for (Options& options : job.options)
+      if (with_token) options.token = Key("the token of this job");
+    job.options[0].leads_elsewhere = true;  // a Service's address, which leads here
+    job.options[0].addresses = {"127.0.0.1"};
+    job.start(0), job.start(1);
+    REQUIRE(job.run_until([&] { return job.links[0]->waiting().count == 1; }));
+    for (int i = 0; i < 20; ++i) job.io.run_one_for(10ms);
+    CHECK_FALSE(job.met[0]);
+    job.start(2);
+    REQUIRE(job.all_met());
+    for (const auto& met : job.met) CHECK(std::holds_alternative<Launch>(*met));
+  }
+}
+
+TEST_CASE("a node that leaves the meeting is named to those that wait for it", "[link]") {
+  for (const unsigned leaver : {0U, 1U}) {
+    TestJob job;
+    job.start(0), job.start(1);
+    REQUIRE(job.run_until(
+        [&] { return job.links[1]->waiting().nnodes != 0 || job.links[0]->waiting().count == 1; }));
+    bool left = false;
+    asio::co_spawn(job.io, job.links[leaver]->leave(SIGTERM),
+                   [&](const std::exception_ptr&) { left = true; });
+    REQUIRE(job.run_until([&] { return left && job.met[1 - leaver]; }));
+    CHECK(job.refusal(1 - leaver) == "node " + std::to_string(leaver) + " (host host-" +
+                                         std::to_string(leaver) + ") was asked to stop (SIGTERM)");
+    CHECK(std::get<NotMet>(*job.met[1 - leaver]).code == exit_code::peer);
+  }
+}
+
 TEST_CASE("a rank twice is refused once the older node has answered", "[link]") {
   TestJob job;
   job.options[2].self.rank = 1;
@@ -71,8 +106,8 @@ TEST_CASE("who is missing is known on all nodes, and ends the meeting in time", 
   job.start(0, 600ms);
   job.start(1);
   REQUIRE(job.all_met());
-  CHECK(std::get<TimedOut>(*job.met[0]).sentence == "1 of 3 nodes did not come in time: rank 2");
-  CHECK(std::get<TimedOut>(*job.met[1]).sentence == "1 of 3 nodes did not come in time: rank 2");
+  CHECK(std::get<NotMet>(*job.met[0]).sentence == "1 of 3 nodes did not come in time: rank 2");
+  CHECK(std::get<NotMet>(*job.met[1]).sentence == "1 of 3 nodes did not come in time: rank 2");
   CHECK(job.links[1]->waiting().missing == std::vector<unsigned>{2});
 }
 
@@ -80,7 +115,7 @@ TEST_CASE("without a hub a node waits, and says why", "[link]") {
   TestJob job;
   job.start(1, 300ms);
   REQUIRE(job.all_met());
-  CHECK(std::get<TimedOut>(*job.met[1]).sentence ==
+  CHECK(std::get<NotMet>(*job.met[1]).sentence ==
         "node 0 at 127.0.0.1:" + std::to_string(job.port.number()) +
             " was not reached in time: port closed (connection refused)");
 }

@@ -18,6 +18,8 @@ constexpr std::size_t longest_name = 260;  // of a host, a pod, a service
 constexpr std::size_t longest_text = 512;  // what a failure says
 constexpr std::size_t longest_sentence = 1024;
 constexpr std::size_t most_missing = 10;
+constexpr std::size_t most_workers = 64;
+constexpr std::int64_t longest_age = 366LL * 86'400'000;  // ms
 
 /// The members of each message, for the writer and the reader alike.
 template <class Members>
@@ -102,6 +104,7 @@ void each_member(Members& to, Stopping& stopping) {
 template <class Members>
 void each_member(Members& to, Done& done) {
   to("code", done.code);
+  to("workers", done.workers);
 }
 template <class Members, class Nothing>
   requires std::is_empty_v<Nothing>
@@ -129,6 +132,13 @@ class Writer {
     std::string list;
     for (const unsigned number : numbers) list += (list.empty() ? "[" : ",") + std::to_string(number);
     object_.raw(name, list.empty() ? "[]" : list + ']');
+  }
+  void operator()(std::string_view name, const std::vector<WorkerDone>& workers) {
+    std::string list;
+    for (std::size_t i = 0; i < std::min(workers.size(), most_workers); ++i)
+      list += fmt::format("{}[{},{},{}]", i == 0 ? "" : ",", workers[i].local_rank, workers[i].code,
+                          workers[i].age);
+    if (!list.empty()) object_.raw(name, '[' + list + ']');
   }
   [[nodiscard]] std::string str() const { return object_.str(); }
 
@@ -169,6 +179,19 @@ class Reader {
     good_ = good_ && yyjson_is_arr(list);
     for (std::size_t i = 0; i < std::min(yyjson_arr_size(list), most_missing); ++i)
       take(yyjson_arr_get(list, i), numbers.emplace_back());
+  }
+  void operator()(const char* name, std::vector<WorkerDone>& workers) {
+    yyjson_val* list = member(name);
+    if (list == nullptr) return;
+    good_ = good_ && yyjson_is_arr(list);
+    for (std::size_t i = 0; i < std::min(yyjson_arr_size(list), most_workers); ++i) {
+      yyjson_val* row = yyjson_arr_get(list, i);
+      WorkerDone& worker = workers.emplace_back();
+      take(yyjson_arr_get(row, 0), worker.local_rank);
+      take(yyjson_arr_get(row, 1), worker.code);
+      take(yyjson_arr_get(row, 2), worker.age);
+      worker.age = std::clamp<std::int64_t>(worker.age, 0, longest_age);
+    }
   }
 
  private:

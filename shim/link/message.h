@@ -110,9 +110,17 @@ struct Stopping {
   int signal = 0;
 };
 
+/// The end of a worker.
+struct WorkerDone {
+  unsigned local_rank = 0;
+  int code = 0;          ///< as an exit code
+  std::int64_t age = 0;  ///< how long ago it was, in ms
+};
+
 /// The command of this node, and all that it left, has ended.
 struct Done {
   int code = 0;
+  std::vector<WorkerDone> workers;  ///< those whose end is known
 };
 
 /// Every node has ended well.

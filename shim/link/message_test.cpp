@@ -35,7 +35,12 @@ TEST_CASE("a message comes back as it was", "[link]") {
   CHECK(stop.culprit.node == 2);
   CHECK(stop.why == Stop::Why::lost);
   CHECK_FALSE(there_and_back(Fail{{.code = 1}}).failure.rank);
-  CHECK(there_and_back(Done{143}).code == 143);
+  const Done done = there_and_back(Done{143, {{0, 143, 12}, {7, 1, 1500}}});
+  CHECK(done.code == 143);
+  REQUIRE(done.workers.size() == 2);
+  CHECK(done.workers[1].local_rank == 7);
+  CHECK(done.workers[1].code == 1);
+  CHECK(done.workers[1].age == 1500);
 }
 
 TEST_CASE("each type has the number that the protocol says", "[link]") {

@@ -120,6 +120,10 @@ void Peer::welcomed(Connection& connection, const Welcome& welcome, const Frame&
           hub + " has another token, or belongs to another job; give all nodes the same --job-token-file");
     connection.send(Proof{});
   }
+  if (welcome.session == options_.self.instance) {
+    verdict_ = Unlink{"it is this node itself"};
+    return connection.drop("it is this node itself");
+  }
   if (launched_ && welcome.session != welcome_->session) return refuse(hub + " was started anew");
   welcome_ = welcome;
   is_welcome_ = true;
@@ -149,6 +153,9 @@ void Peer::heard(Connection& connection, const Frame& frame) {
     if (!stop_) {
       stop_ = *stop;
       if (launched_) tell_stop();
+    } else if (!stop->again) {  // it was to be started again, and a node has been asked to stop since
+      stop_->again = false;
+      stop_->note = stop->note;
     }
   } else if (std::holds_alternative<End>(*message)) {
     ended_well_ = true;
@@ -181,20 +188,21 @@ asio::awaitable<void> Peer::pause(milliseconds about, Time deadline) {
 }
 
 void Peer::report(const std::string& reason) {
-  if (reason == reported_ && now() < next_report_) return;
+  if (options_.self.rank == 0 || (reason == reported_ && now() < next_report_)) return;
   log::info("waiting for node 0 at {}: {}",
             host_port(options_.master.host, std::to_string(options_.master.port)), reason);
   reported_ = reason;
   next_report_ = now() + report_interval;
 }
 
-TimedOut Peer::timed_out() const {
+NotMet Peer::timed_out() const {
   const std::string master = host_port(options_.master.host, std::to_string(options_.master.port));
   if (waiting_.count > 0)
-    return {"node 0 at " + master + " was reached, but " + waiting_line(waiting_) +
-            ", which did not come in time"};
-  return {welcome_ ? "node 0 at " + master + " was reached, but not all nodes came in time"
-                   : "node 0 at " + master + " was not reached in time: " + reason_};
+    return {exit_code::unreachable, "node 0 at " + master + " was reached, but " + waiting_line(waiting_) +
+                                        ", which did not come in time"};
+  return {exit_code::unreachable, welcome_
+                                      ? "node 0 at " + master + " was reached, but not all nodes came in time"
+                                      : "node 0 at " + master + " was not reached in time: " + reason_};
 }
 
 /// Looks for the hub until there is a connection that was welcome. Returns an end of the meeting, or nothing.
@@ -202,6 +210,8 @@ asio::awaitable<std::optional<Met>> Peer::seek(Time deadline) {
   wait::Master master = options_.master;
   master.until = Until::name;
   const milliseconds between = options_.timing.retry + milliseconds(options_.self.nnodes / 4);
+  // When all start again, node 0 listens a moment after it has closed the connections.
+  milliseconds next = is_again() ? std::min(between, milliseconds(10 + options_.self.nnodes / 16)) : between;
   unsigned silent = 0, closed = 0;
   const auto between_look_ups =
       wait::Schedule(options_.dns.timing, options_.self.nnodes).between_checks(options_.timing.look_up);
@@ -216,7 +226,7 @@ asio::awaitable<std::optional<Met>> Peer::seek(Time deadline) {
       limits.nodes = options_.self.nnodes;
       const wait::Result found = co_await wait::wait_for(master, limits);
       if (const auto* unreachable = std::get_if<wait::Unreachable>(&found))
-        co_return TimedOut{unreachable->what};
+        co_return NotMet{exit_code::unreachable, unreachable->what, unreachable->anchor};
       addresses.clear();
       for (const std::string& address : std::get<wait::Reached>(found).addresses)
         addresses.push_back(ip::make_address(address));
@@ -254,7 +264,8 @@ asio::awaitable<std::optional<Met>> Peer::seek(Time deadline) {
         co_await connect(hub_, welcome_->port, deadline) == Greeting::welcome)
       co_return std::nullopt;
     report(reason_);
-    co_await pause(between, deadline);
+    co_await pause(next, deadline);
+    next = std::min(between, 2 * next);
   }
   co_return timed_out();
 }
@@ -262,7 +273,7 @@ asio::awaitable<std::optional<Met>> Peer::seek(Time deadline) {
 asio::awaitable<Met> Peer::gather(Time deadline) {
   const auto self = shared_from_this();
   constexpr unsigned small = 64;
-  if (options_.self.nnodes > small)  // else all would come at the same moment
+  if (options_.self.nnodes > small && !is_again())  // else all would come at the same moment
     co_await pause(milliseconds(options_.self.nnodes / 4), deadline);
   while (!verdict_) {
     if (!connection_) {
@@ -376,20 +387,25 @@ void Peer::tell_stop() const {
   if (told_ && stop_->culprit.node != options_.self.rank) told_(*stop_);
 }
 
-asio::awaitable<JobEnd> Peer::part(int code) {
+asio::awaitable<void> Peer::part_early() {
   const auto self = shared_from_this();
-  say(Done{code});
+  const Time until = now() + options_.timing.farewell;
+  if (connection_) connection_->finish();
+  while (connection_ && now() < until) co_await changed_.wait(until);
+}
+
+asio::awaitable<JobEnd> Peer::part(Done done) {
+  const auto self = shared_from_this();
+  say(done);
   // A node that failed waits for node 0's word: whether the job is started again, or how the others' check
   // ended. If the network has failed too, that is known after the link's own timeouts.
   const bool asks = options_.rules.gathers || (options_.rules.decide && !failures_.empty());
-  const Time word = code == 0 || asks ? Time::max() : now();
+  const Time word = done.code == 0 || asks ? Time::max() : now();
   while (!is_over() && now() < word) co_await changed_.wait(word);
   done_badly_ = true;
   if (stop_ && stop_->again)  // node 0 closes the connection when all that it started has ended, too
     while (connection_) co_await changed_.wait(Time::max());
-  const Time until = now() + options_.timing.farewell;
-  if (connection_) connection_->finish();
-  while (connection_ && now() < until) co_await changed_.wait(until);
+  co_await part_early();
   co_return JobEnd{stop_, failures_};
 }
 

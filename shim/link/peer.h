@@ -27,7 +27,8 @@ class Peer final : public Link, public Connection::Owner, public std::enable_sha
 
  private:
   boost::asio::awaitable<Met> gather(Time deadline) override;
-  boost::asio::awaitable<JobEnd> part(int code) override;
+  boost::asio::awaitable<JobEnd> part(Done done) override;
+  boost::asio::awaitable<void> part_early() override;
 
   /// How far a connection has come.
   enum class Greeting : std::uint8_t { unreachable, silent, closed, store, welcome };
@@ -40,7 +41,9 @@ class Peer final : public Link, public Connection::Owner, public std::enable_sha
   static boost::asio::awaitable<void> keep_alive(std::weak_ptr<Peer> peer);
   void welcomed(Connection& connection, const Welcome& welcome, const Frame& frame);
   void report(const std::string& reason);
-  [[nodiscard]] TimedOut timed_out() const;
+  [[nodiscard]] NotMet timed_out() const;
+  /// All nodes of the attempt before are known to be about to come.
+  [[nodiscard]] bool is_again() const { return options_.self.restarts != 0; }
   [[nodiscard]] bool is_over() const { return stop_ || ended_well_ || unlinked_ || done_badly_; }
   void say(const Message& message);
   void lose();

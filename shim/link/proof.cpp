@@ -50,7 +50,8 @@ bool same_tag(std::string_view one, std::string_view other) {
 Outcome<Key> read_token(const std::string& path) {
   constexpr std::size_t shortest = 16;
   const auto fault = [&](const std::string& why) {
-    return Faults{{"the job's token cannot be had from the file " + in_quotes(path) + ": " + why,
+    return Faults{{Anchor::job_token,
+                   "the job's token cannot be had from the file " + in_quotes(path) + ": " + why,
                    {path},
                    "write a secret of at least 16 bytes into it, the same on all nodes, or leave "
                    "--job-token-file out"}};

@@ -207,8 +207,10 @@ void Roster::refuse_or_unlink() {
   std::string sentence = first_faults();
   if (wrong_.size() > most_sentences)
     sentence += fmt::format("; and {} more", wrong_.size() - most_sentences);
-  end_meeting(Refuse{exit_code::configuration, sentence});
+  refuse(sentence);
 }
+
+void Roster::refuse(const std::string& why) { end_meeting(Refuse{exit_code::configuration, why}); }
 
 void Roster::unlink(const std::string& why) { end_meeting(Unlink{why}); }
 
@@ -297,22 +299,18 @@ void Roster::said(ConnectionId id, const Message& message, Time now) {
     last_arrival_ = now;
     send(myself, waiting());
   }
-  if (phase_ != Phase::running) return;
   Node& node = nodes_[found->second];
+  const auto* stopping = std::get_if<Stopping>(&message);
+  if (phase_ != Phase::refused && stopping != nullptr) return stop_node(node, stopping->signal);
+  if (phase_ != Phase::running) return;
   if (const auto* failed = std::get_if<Fail>(&message)) {
     fail(node, failed->failure, now);
-  } else if (const auto* stopping = std::get_if<Stopping>(&message)) {
-    if (node.state == Node::State::running) node.state = Node::State::drained;
-    const int signal = std::clamp(stopping->signal, 1, supervise::last_signal);
-    stop_all({.culprit = {.cause = "stopped",
-                          .code = exit_code::signal_base + signal,
-                          .text = supervise::signal_name(signal),
-                          .node = node.hello.rank,
-                          .host = node.hello.host},
-              .why = Stop::Why::drained});
   } else if (const auto* done = std::get_if<Done>(&message)) {
     const bool again = node.code.has_value();  // it came back, and says it once more
     node.code = done->code;
+    node.workers.clear();
+    for (const auto& [local_rank, code, age] : done->workers)
+      node.workers.push_back({local_rank, code, now - milliseconds(age)});
     if (again || node.state != Node::State::running) return tell_gathered();
     if (stop_) {
       node.state = done->code == 0 ? Node::State::done : Node::State::stopped;
@@ -325,6 +323,22 @@ void Roster::said(ConnectionId id, const Message& message, Time now) {
       if (all_done()) send_all(End{});
     }
   }
+}
+
+void Roster::stop_node(Node& node, int number) {
+  const int signal = std::clamp(number, 1, supervise::last_signal);
+  const Stop stop{.culprit = {.cause = "stopped",
+                              .code = exit_code::signal_base + signal,
+                              .text = supervise::signal_name(signal),
+                              .node = node.hello.rank,
+                              .host = node.hello.host},
+                  .why = Stop::Why::drained};
+  if (phase_ == Phase::meeting) return end_meeting(Refuse{exit_code::peer, stop.sentence()});
+  if (node.state == Node::State::running) node.state = Node::State::drained;
+  if (!stop_ || !stop_->again) return stop_all(stop);
+  stop_->again = false;  // it takes no further part
+  stop_->note = stop.sentence();
+  send_all(*stop_);
 }
 
 void Roster::fail(Node& node, Failure failure, Time now) {

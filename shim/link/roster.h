@@ -35,6 +35,11 @@ struct Node {
     Failure failure;
     Time when;  ///< by node 0's clock
   };
+  struct EndedWorker {
+    unsigned local_rank;
+    int code;
+    Time when;  ///< by node 0's clock
+  };
 
   State state = State::missing;
   Hello hello;
@@ -42,6 +47,7 @@ struct Node {
   std::optional<ConnectionId> connection;  ///< nothing: it is not connected
   std::vector<Failed> failures;            ///< in the order in which they were told
   std::optional<int> code;                 ///< of its command, once that has ended
+  std::vector<EndedWorker> workers;        ///< those whose end is known, once that has ended
   Time lost_at = Time::max();              ///< when it counts as lost, if it does not come back
 };
 
@@ -96,6 +102,8 @@ class Roster {
   void launch();
   /// Tells everybody to go on without a link.
   void unlink(const std::string& why);
+  /// Tells everybody that the job cannot start.
+  void refuse(const std::string& why);
   /// Tells everybody that the time for meeting is over.
   void give_up();
 
@@ -140,6 +148,7 @@ class Roster {
   void refuse_or_unlink();
   [[nodiscard]] std::string first_faults() const;
   void end_meeting(const Message& verdict);
+  void stop_node(Node& node, int signal);
   void fail(Node& node, Failure failure, Time now);
   void stop_all(Stop stop);
   void tell_gathered();

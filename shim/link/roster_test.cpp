@@ -328,6 +328,39 @@ TEST_CASE("whether the job is started again is decided once, and told with the s
   for (const ConnectionId id : {0U, 1U, 2U}) CHECK(story.told<Stop>(id)->again);
 }
 
+TEST_CASE("a node that is asked to stop while all end to start again keeps them from it", "[link]") {
+  Story story(hello_of(0), {.decide = [](Stop& stop) { stop.again = true; }});
+  story.all_launch();
+  story.say(1, Fail{{.code = 137}});
+  story.say(2, Stopping{15});
+  for (const ConnectionId id : {0U, 1U, 2U}) {
+    CHECK_FALSE(story.told<Stop>(id)->again);
+    CHECK(story.told<Stop>(id)->culprit.node == 1);
+    CHECK(story.told<Stop>(id)->note == "node 2 (host host-2) was asked to stop (SIGTERM)");
+  }
+}
+
+TEST_CASE("a node that is asked to stop while the others still come ends the meeting", "[link]") {
+  Story story;
+  story.arrive(1);
+  story.say(1, Stopping{15});
+  for (const ConnectionId id : {0U, 1U}) {
+    CHECK(story.refusal(id) == "node 1 (host host-1) was asked to stop (SIGTERM)");
+    CHECK(story.told<Refuse>(id)->code == exit_code::peer);
+  }
+}
+
+TEST_CASE("node 0 knows the end of each worker", "[link]") {
+  Story story;
+  story.all_launch();
+  story.say(2, Done{1, {{0, 143, 20}, {1, 1, 500}}});
+  const auto& workers = story.roster.nodes()[2].workers;
+  REQUIRE(workers.size() == 2);
+  CHECK(workers[1].local_rank == 1);
+  CHECK(workers[1].code == 1);
+  CHECK(workers[1].when == story.now - 500ms);
+}
+
 TEST_CASE("where failures are gathered, all are told when each node has ended", "[link]") {
   Story story(hello_of(0), {.gathers = true});
   story.all_launch();

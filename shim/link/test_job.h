@@ -65,9 +65,10 @@ struct TestJob {
     for (unsigned rank = 0; rank < nnodes; ++rank) start(rank);
   }
   void end(unsigned rank, int code) {
-    asio::co_spawn(io, links[rank]->finish(code), [this, rank](const std::exception_ptr& thrown, JobEnd end) {
-      if (!thrown) ended[rank] = std::move(end);
-    });
+    asio::co_spawn(io, links[rank]->finish({.code = code}),
+                   [this, rank](const std::exception_ptr& thrown, JobEnd end) {
+                     if (!thrown) ended[rank] = std::move(end);
+                   });
   }
   /// Runs the loop until something holds; false if it does not within 100 s.
   bool run_until(const std::function<bool()>& holds) {
@@ -95,7 +96,7 @@ struct TestJob {
     }
   }
   std::string refusal(unsigned rank) {
-    const auto* refused = met[rank] ? std::get_if<Refused>(&*met[rank]) : nullptr;
+    const auto* refused = met[rank] ? std::get_if<NotMet>(&*met[rank]) : nullptr;
     return refused == nullptr ? "" : refused->sentence;
   }
   bool told(unsigned rank) {

@@ -94,7 +94,8 @@ std::optional<Fault> check_idle_role(LaunchChoice& choice, const LaunchInput& in
     choice.warnings.push_back(what + ", which does not train; the program runs as it is");
     return std::nullopt;
   }
-  return Fault{fmt::format("{}, where {} would train alone", what, input.command[0]), idle->names,
+  return Fault{Anchor::role, fmt::format("{}, where {} would train alone", what, input.command[0]),
+               idle->names,
                fmt::format("{}, or describe this node with --platform=generic, --nnodes, "
                            "--node-rank and --master-addr (RANKSHIM_PLATFORM, …)",
                            idle->fix.empty() ? "start it where the job's training tasks run" : idle->fix)};
@@ -126,6 +127,27 @@ void choose_wait(LaunchChoice& choice, const LaunchInput& input) {
   }
   if (choice.wait == Until::port && topology.hosts_master().value_or(false))
     choice.wait = Until::name;  // this node opens the port
+}
+
+void choose_link(LaunchChoice& choice, const LaunchInput& input) {
+  const auto& [topology, settings, command, node] = input;
+  const std::string_view wanted = settings.text(Option::link);
+  if (command.empty() || wanted == "off") return;
+  if (wanted == "on") {
+    choice.link_demanded_by = "--link=on";
+  } else if (settings.get<RestartLimit>(Option::job_restarts)->most != 0) {
+    choice.link_demanded_by = "--job-restarts";
+  }
+  const auto* one = topology.as<StaticNode>();
+  const bool is_possible = one != nullptr && one->master;
+  const std::string_view wait = settings.text(Option::wait);
+  const bool would_wait = wait == "auto" || wait == "port";
+  const bool is_useful = (choice.launches() || choice.joins_nodes) && would_wait;
+  choice.links = is_possible && (is_useful || !choice.link_demanded_by.empty());
+  if (wanted == "on" && !is_possible && !topology.is_alone())
+    choice.warnings.emplace_back(
+        "only nodes that have their numbers and a master from the beginning can be linked: this one goes on "
+        "without a link");
 }
 
 /// A program that waits for nothing is executed at once, and the failure of that has the better message.

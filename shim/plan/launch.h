@@ -50,6 +50,9 @@ struct LaunchChoice {
   LauncherKind launcher = LauncherKind::none;
   supervise::SignalScope scope = supervise::SignalScope::handlers;
   Until wait = Until::none;
+  /// The nodes meet before the launch (link/), and go on without a link if they cannot.
+  bool links = false;
+  std::string_view link_demanded_by;  ///< the option without which it would do; empty: none
   /// With a launcher, the user's folder for the workers' logs; empty: a temporary folder.
   std::string log_dir;
   /// The user's command, if it is a torchrun (launchers/torchrun/torchrun_command.h) that is the launcher;
@@ -69,9 +72,13 @@ struct LaunchChoice {
   std::vector<std::string> filled;  ///< the command with those flags; empty: it is as the user gave it
   Variables variables;              ///< those variables
   std::string hostfile;             ///< the content of the file of hosts that such a launcher gets
-  bool native_would_serve = false;  ///< torchrun was not asked for, and the native launcher does the same
 
   [[nodiscard]] bool launches() const { return launcher != LauncherKind::none; }
+  /// "torchrun", "native", the file of a launcher that is filled in, or "none".
+  [[nodiscard]] std::string launcher_name() const {
+    if (!launches()) return filled_by.empty() ? "none" : filled_by;
+    return by_torchrun() ? "torchrun" : "native";
+  }
   [[nodiscard]] bool by_torchrun() const { return launches() && launcher != LauncherKind::native; }
 };
 
@@ -117,6 +124,8 @@ std::optional<Fault> check_idle_role(LaunchChoice& choice, const LaunchInput& in
 
 void choose_scope(LaunchChoice& choice, const Settings& settings);
 void choose_wait(LaunchChoice& choice, const LaunchInput& input);
+/// To be called once it is known what starts the workers.
+void choose_link(LaunchChoice& choice, const LaunchInput& input);
 
 /// Finds what would otherwise fail only after the waiting, or in Python with a different exit code. `script`
 /// is the Python script to run, empty if there is none.

@@ -224,7 +224,8 @@ std::optional<Value> Evaluation::ask(Function function, const std::vector<std::s
 void Evaluation::check_document(const Value& from, const std::string& document) {
   const std::string error = json::error(document);
   if (error.empty()) return;
-  Fault fault{from.detail + " is not JSON (" + error + ")",
+  Fault fault{Anchor::document,
+              from.detail + " is not JSON (" + error + ")",
               {},
               "correct it, or describe this node with --platform=generic, --nnodes, --node-rank and "
               "--master-addr (RANKSHIM_PLATFORM, …)"};
@@ -280,7 +281,8 @@ std::optional<Value> Evaluation::file(const std::string& path) {
   const auto content = on_.node.file(path);
   if (!content) return std::nullopt;
   if (content->size() > largest_file) {  // a list that is cut would count too few nodes
-    add_unreadable({path + " is larger than 1 MiB",
+    add_unreadable({Anchor::document,
+                    path + " is larger than 1 MiB",
                     {path},
                     "shorten it, or describe this node with --platform=generic, --nnodes, --node-rank and "
                     "--master-addr (RANKSHIM_PLATFORM, …)"});

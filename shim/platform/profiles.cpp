@@ -47,7 +47,10 @@ std::string ProfileSet::document(std::string_view name) const {
 }
 
 Fault unreadable_profile(const std::string& path) {
-  return {path + ": cannot be read", {path}, "name a readable file with --profile (RANKSHIM_PROFILE)"};
+  return {Anchor::profile_file,
+          path + ": cannot be read",
+          {path},
+          "name a readable file with --profile (RANKSHIM_PROFILE)"};
 }
 
 std::vector<std::string> users_files(std::string_view file, bool of_launchers, const Node& node) {
@@ -99,7 +102,8 @@ Faults check_profile(const std::string& path, const Node& node) {
     if (std::any_of(others.begin(), others.end(), [&](const std::string& name) { return fits(name, glob); }))
       continue;
     const std::vector<std::string_view> known(others.begin(), others.end());
-    faults.push_back({path + ": no profile fits '" + std::string(glob) + "' in 'supersedes'" +
+    faults.push_back({Anchor::profile_file,
+                      path + ": no profile fits '" + std::string(glob) + "' in 'supersedes'" +
                           and_nearest(nearest(glob, known)),
                       {path},
                       "write a name that `rankshim platforms` lists, or leave it out"});

@@ -86,5 +86,5 @@ TEST_CASE("a check finds a profile that supersedes none that there is") {
   REQUIRE(faults.size() == 1);
   CHECK(to_line(faults[0]) ==
         "/etc/rankshim.d/a.toml: no profile fits 'kubeflow-pytorchjobb' in 'supersedes', the nearest is "
-        "kubeflow-pytorchjob; write a name that `rankshim platforms` lists, or leave it out");
+        "kubeflow-pytorchjob; write a name that `rankshim platforms` lists, or leave it out [R5]");
 }

@@ -175,7 +175,7 @@ TEST_CASE("what was surely meant otherwise is refused") {
   CHECK(to_line(std::get<Faults>(unknown).at(0)) ==
         "x:4: nnodes: 'frist(${A})', character 1: there is no function 'frist', the nearest is first_host; "
         "correct the "
-        "expression");
+        "expression [R5]");
 }
 
 TEST_CASE("hostile documents are faults, never a crash or endless work") {

@@ -99,7 +99,8 @@ Fault unknown_platform(std::span<const Profile> profiles, std::string_view wante
   std::string family;
   for (const std::string_view name : names)
     if (name.starts_with(begin)) family += (family.empty() ? "" : ", ") + std::string(name);
-  return {"there is no platform " + in_quotes(wanted) +
+  return {Anchor::unknown_platform,
+          "there is no platform " + in_quotes(wanted) +
               (family.empty() ? and_nearest(nearest(wanted, names)) : ", only " + family),
           {"--platform"},
           "choose one that `rankshim platforms` lists, with --platform"};
@@ -210,8 +211,8 @@ Outcome<Platform> recognise(std::span<const Profile> profiles, std::string_view 
   if (auto refused = state(*winner, winner->refusals())) {
     if (refused->fix.empty())
       refused->fix = refused->names.size() == 1 ? "correct " + refused->names[0] : "correct one of them";
-    result.doubts.push_back(
-        {refused->name + " (" + refused->because + ")", std::move(refused->names), refused->fix});
+    result.doubts.push_back({Anchor::platform_state, refused->name + " (" + refused->because + ")",
+                             std::move(refused->names), refused->fix});
   }
   for (const Match& match : matches) {
     const Profile& profile = *match.profile;

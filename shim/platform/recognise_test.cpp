@@ -122,7 +122,7 @@ TEST_CASE("an unknown platform is a fault that names the nearest") {
   CHECK(to_line(std::get<Faults>(outcome).at(0)) ==
         "there is no platform vulcano, the nearest is volcano; choose one that `rankshim platforms` lists, "
         "with "
-        "--platform");
+        "--platform [R6]");
   profiles.add("kubeflow-a", match("\"B\"")).add("kubeflow-b", match("\"C\""));
   const auto family = recognise(profiles, "kubeflow", FakeNode({}));
   CHECK_THAT(std::get<Faults>(family).at(0).what, Catch::EndsWith("kubeflow, only kubeflow-a, kubeflow-b"));

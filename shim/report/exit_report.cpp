@@ -200,7 +200,7 @@ bool only_a_code(const ExitReport& report) {
   return !killed && report.details->memory.oom_kills == 0;
 }
 
-json::Object node_json(const link::Node& node, unsigned rank) {
+json::Object node_json(const link::Node& node, unsigned rank, unsigned first_rank) {
   json::Object object;
   object.number("node_rank", rank).text("state", link::word(node.state));
   if (node.state == link::Node::State::missing) return object;
@@ -210,6 +210,12 @@ json::Object node_json(const link::Node& node, unsigned rank) {
   if (!node.seen.empty()) object.text("address", node.seen);
   object.number("workers", node.hello.workers);
   if (node.code) object.number("exit_code", *node.code);
+  std::vector<json::Object> ends;
+  for (const auto& [local_rank, code, when] : node.workers) {
+    ends.emplace_back();
+    ends.back().number("rank", first_rank + local_rank).number("exit_code", code).raw("time", moment(when));
+  }
+  if (!ends.empty()) object.objects("worker_ends", ends);
   if (!node.failures.empty()) object.text("failure", node.failures.front().failure.text);
   return object;
 }
@@ -229,7 +235,11 @@ ExitReport common_report(const Verdict& verdict, int exit_code, const Details& d
 std::vector<json::Object> nodes_json(const std::vector<link::Node>& nodes) {
   std::vector<json::Object> list;
   list.reserve(nodes.size());
-  for (const link::Node& node : nodes) list.push_back(node_json(node, static_cast<unsigned>(list.size())));
+  unsigned first_rank = 0;
+  for (const link::Node& node : nodes) {
+    list.push_back(node_json(node, static_cast<unsigned>(list.size()), first_rank));
+    first_rank += node.hello.workers;
+  }
   return list;
 }
 

@@ -44,6 +44,7 @@ Verdict judge_failed_start(const Ending& ending, const std::string& program) {
   verdict.code = exit_code_of(ending);
   const char* reason = std::strerror(ending.number);
   if (ending.failed_call != "execve") {
+    verdict.anchor = Anchor::system;
     verdict.sentence =
         fmt::format("the system refused to start {}: {}: {}", program, ending.failed_call, reason);
   } else if (verdict.code == exit_code::not_found) {
@@ -51,6 +52,7 @@ Verdict judge_failed_start(const Ending& ending, const std::string& program) {
                            ? without_interpreter(ending)
                            : fmt::format("{} was not found: {}{}", program, reason, subcommand_hint(program));
   } else if (verdict.code == exit_code::system) {
+    verdict.anchor = Anchor::system;
     verdict.sentence = fmt::format("the system refused to start {}: {}", program, reason);
   } else if (ending.number == ENOEXEC) {
     verdict.sentence = fmt::format(
@@ -67,6 +69,7 @@ Verdict withheld(const Ending& ending, const std::string& program) {
   Verdict verdict;
   verdict.failed = true;
   verdict.code = exit_code_of(ending);
+  verdict.anchor = Anchor::system;
   verdict.sentence = fmt::format("{} has ended, and the system does not report how: wait4: {}", program,
                                  std::strerror(ending.number));
   return verdict;
@@ -345,6 +348,7 @@ Verdict judge(const Ending& ending, const LaunchChoice& choice, const LaunchPlan
   if (ending.workers.never_met) {
     verdict.code = exit_code::unreachable;
     verdict.cause = Cause::wait;
+    verdict.anchor = Anchor::rendezvous;
     verdict.failed = true;
     verdict.sentence = "the other nodes did not join in time; " + verdict.sentence;
     return verdict;
@@ -374,6 +378,7 @@ Verdict judge(const Ending& ending, const LaunchChoice& choice, const LaunchPlan
   if (verdict.root && launcher && never_met(ending, *verdict.root)) {
     verdict.code = exit_code::unreachable;
     verdict.cause = Cause::wait;
+    verdict.anchor = Anchor::rendezvous;
     verdict.sentence = "the other nodes did not join in time; " + verdict.sentence;
   }
   verdict.failed = verdict.code != 0 && verdict.root.has_value();
@@ -390,6 +395,7 @@ Verdict judge(const Ending& ending, const LaunchChoice& choice, const LaunchPlan
   if (ending.workers.ended_for_it) {
     verdict.code = exit_code::configuration;
     verdict.cause = Cause::config;
+    verdict.anchor = Anchor::trains_alone;
     verdict.failed = true;
     verdict.sentence =
         ending.workers.trains_alone + ", and --strict does not allow that; " + verdict.sentence;

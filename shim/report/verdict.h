@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/fault.h"
 #include "launchers/torchrun/error_file.h"
 #include "link/message.h"
 #include "node/cgroup.h"
@@ -50,9 +51,10 @@ struct RootCause {
 struct Verdict {
   int code = 0;
   Cause cause = Cause::none;
-  std::string sentence;    ///< "train.py ended with code 3 after 12 s"
-  bool failed = false;     ///< whether it is logged as an error
-  bool is_logged = false;  ///< stderr has the sentence already
+  std::string sentence;          ///< "train.py ended with code 3 after 12 s"
+  bool failed = false;           ///< whether it is logged as an error
+  Anchor anchor = Anchor::none;  ///< of an end that rankshim explains, for the end of the last line
+  bool is_logged = false;        ///< stderr has the sentence already
   std::optional<RootCause> root;
   std::optional<link::Stop> ended_for;  ///< the other node that this one was ended for
 };

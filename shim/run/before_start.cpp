@@ -15,7 +15,6 @@
 #include "run/policy.h"
 #include "run/resolve.h"
 #include "supervise/supervise.h"
-#include "wait/wait.h"
 
 namespace rankshim {
 
@@ -101,19 +100,29 @@ awaitable<supervise::Ending> ask_for_torch(const Run& run, const std::vector<std
 
 }  // namespace
 
-Verdict ended_before_start(int code, Cause cause, std::string sentence, bool failed) {
+Verdict ended_before_start(int code, Cause cause, Anchor anchor, std::string sentence) {
   Verdict verdict;
   verdict.code = code;
   verdict.cause = cause;
+  verdict.anchor = anchor;
   verdict.sentence = std::move(sentence);
-  verdict.failed = failed;
+  verdict.failed = cause != Cause::stopped;
   return verdict;
 }
 
 Verdict stopped_before_start(int signal, std::string_view meanwhile) {
   return ended_before_start(
-      exit_code::signal_base + signal, Cause::stopped,
-      fmt::format("{} {}; nothing was started", supervise::signal_name(signal), meanwhile), false);
+      exit_code::signal_base + signal, Cause::stopped, Anchor::none,
+      fmt::format("{} {}; nothing was started", supervise::signal_name(signal), meanwhile));
+}
+
+awaitable<supervise::Received> next_end(const Run& run, supervise::SignalQueue::Deadline deadline) {
+  while (true) {
+    const supervise::Received signal = co_await run.signals.next_ending(deadline);
+    if (signal.number == 0 || run.monitor.past_attempts().empty() || supervise::asks_to_stop(signal.number))
+      co_return signal;
+    run.signals.drop();
+  }
 }
 
 awaitable<std::optional<Verdict>> run_pre_start(const Run& run) {
@@ -128,7 +137,7 @@ awaitable<std::optional<Verdict>> run_pre_start(const Run& run) {
   if (hook.leftovers != 0)
     log::warn("the processes that the pre-start hook left running were stopped: start them from the command");
   if (exit_code_of_hook(hook) == 0) co_return std::nullopt;
-  co_return ended_before_start(exit_code_of_hook(hook), Cause::none,
+  co_return ended_before_start(exit_code_of_hook(hook), Cause::none, Anchor::none,
                                "the pre-start hook " + describe(hook, limit) + "; nothing was started");
 }
 
@@ -147,7 +156,9 @@ awaitable<std::variant<Job, Faults, Verdict>> resolve_when_ready(const Run& run,
       run.monitor.begin();
     }
     const auto now = std::chrono::steady_clock::now();
-    if (now >= end) co_return ended_before_start(exit_code::unreachable, Cause::wait, faults.front().what);
+    if (now >= end)
+      co_return ended_before_start(exit_code::unreachable, Cause::wait, faults.front().anchor,
+                                   faults.front().what);
     // No event shows that a file of a ConfigMap was written.
     const supervise::Received signal = co_await run.signals.next_ending(now + std::chrono::seconds(1));
     if (signal.number == 0) continue;
@@ -193,12 +204,13 @@ awaitable<std::variant<FoundTorch, Verdict>> check_python(const Run& run, const 
             "torch in {} is older than torchrun (1.9), which elastic jobs and restarts need", python);
     }
     if (sentence.empty()) co_return found;
-    co_return ended_before_start(exit_code::configuration, Cause::config, std::move(sentence));
+    co_return ended_before_start(exit_code::configuration, Cause::config, Anchor::python,
+                                 std::move(sentence));
   }
 }
 
 awaitable<std::optional<Verdict>> wait_for_master(const Run& run, Topology& topology, Until until,
-                                                  std::vector<std::string>& addresses) {
+                                                  wait::Reached& reached) {
   using namespace boost::asio::experimental::awaitable_operators;
   if (until == Until::none) co_return std::nullopt;
   const Master& known = *topology.master();
@@ -212,17 +224,15 @@ awaitable<std::optional<Verdict>> wait_for_master(const Run& run, Topology& topo
   limits.nodes = how_many_wait(topology);
   limits.spread = !topology.hosts_master().value_or(false);
 
-  const auto first =
-      co_await (wait::wait_for(std::move(master), std::move(limits)) || run.signals.next_ending());
+  const auto first = co_await (wait::wait_for(std::move(master), std::move(limits)) || next_end(run));
   const auto* signal = std::get_if<supervise::Received>(&first);
   if (signal != nullptr) {
     run.signals.drop();
     co_return stopped_before_start(signal->number, "while waiting for the master");
   }
   if (const auto* unreachable = std::get_if<wait::Unreachable>(&first))
-    co_return ended_before_start(exit_code::unreachable, Cause::wait, unreachable->what);
-  const auto& reached = std::get<wait::Reached>(first);
-  if (!reached.addresses.empty()) addresses = reached.addresses;
+    co_return ended_before_start(exit_code::unreachable, Cause::wait, unreachable->anchor, unreachable->what);
+  reached = std::get<wait::Reached>(first);
   // Only now it is known which node hosts an elastic job without ranks.
   auto* elastic = std::get_if<ElasticNode>(&topology.part);
   if (elastic != nullptr && !elastic->hosts_master) elastic->hosts_master = reached.mine;

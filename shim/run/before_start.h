@@ -11,15 +11,21 @@
 #include "plan/launch.h"
 #include "report/verdict.h"
 #include "run/run.h"
+#include "wait/wait.h"
 
 /// The steps before the command's start. Each may end the run, also because of a signal that came meanwhile.
 namespace rankshim {
 
 /// The verdict for an end before the command was started.
-Verdict ended_before_start(int code, Cause cause, std::string sentence, bool failed = true);
+Verdict ended_before_start(int code, Cause cause, Anchor anchor, std::string sentence);
 
 /// The verdict for an end by this signal; `meanwhile` is "while waiting for the master".
 Verdict stopped_before_start(int signal, std::string_view meanwhile);
+
+/// The next signal that ends the run before its command starts; number 0 if none came before `deadline`. When
+/// all are started again only a stop does, for the others were the last command's. It stays in the queue.
+boost::asio::awaitable<supervise::Received> next_end(const Run& run,
+                                                     supervise::SignalQueue::Deadline deadline = {});
 
 /// Runs the hook that comes before anything is read. Returns a verdict if the run ends here.
 boost::asio::awaitable<std::optional<Verdict>> run_pre_start(const Run& run);
@@ -37,10 +43,9 @@ boost::asio::awaitable<std::variant<Job, Faults, Verdict>> resolve_when_ready(
 boost::asio::awaitable<std::variant<FoundTorch, Verdict>> check_python(const Run& run, const Job& job);
 
 /// Waits for the master as chosen. Returns a verdict if the run ends here: the master never came, or a signal
-/// did. Otherwise `addresses` become the master's, if it was looked up, and the topology knows which node
+/// did. Otherwise `reached` tells where the master is, if it was looked up, and the topology knows which node
 /// hosts it.
 boost::asio::awaitable<std::optional<Verdict>> wait_for_master(const Run& run, Topology& topology,
-                                                               Until until,
-                                                               std::vector<std::string>& addresses);
+                                                               Until until, wait::Reached& reached);
 
 }  // namespace rankshim

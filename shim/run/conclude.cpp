@@ -67,6 +67,9 @@ awaitable<int> conclude(const Run& run, Verdict verdict, const Job* job, const C
   const Settings& settings = run.settings;
   const int code = exit_code_of(verdict, settings);
   if (code != verdict.code) verdict.sentence += "; --exit-map makes the exit code " + std::to_string(code);
+  verdict.sentence += reference(verdict.anchor);
+  log::context().exit_code = code;
+  log::context().cause = word(verdict.cause);
   if (!verdict.is_logged) say_verdict(verdict);
   if (log::dropped() != 0)
     log::warn("{} lines of rankshim were lost because stderr could not take them", log::dropped());

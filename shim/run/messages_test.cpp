@@ -38,22 +38,22 @@ TEST_CASE("what is set but cannot be used is named with its value and why") {
        "SLURM_NNODES=2, but the master's address is unknown: SLURM_JOB_NODELIST='[]' is not a Slurm host "
        "list; "
        "SLURM_STEP_NODELIST is not set; correct SLURM_JOB_NODELIST, or set MASTER_ADDR to node 0's name or "
-       "address, or --master-addr (RANKSHIM_MASTER_ADDR)"},
+       "address, or --master-addr (RANKSHIM_MASTER_ADDR) [R9]"},
       {{"PBS_JOBID=1", "PBS_NODEFILE=/var/spool/x"},
        "this is pbs (PBS_JOBID=1, PBS_NODEFILE=/var/spool/x), but the number of nodes is unknown: "
        "PBS_NODEFILE=/var/spool/x cannot be read "
        "here; PBS_NUM_NODES is not set; mount /var/spool/x, or set NNODES on every node, or --nnodes "
-       "(RANKSHIM_NNODES=1 if this node is alone)"},
+       "(RANKSHIM_NNODES=1 if this node is alone) [R7]"},
       {{"SKYPILOT_NODE_RANK=", "SKYPILOT_NODE_IPS=a\nb", "SKYPILOT_NUM_NODES=2"},
        "SKYPILOT_NUM_NODES=2, but this node's rank is unknown: SKYPILOT_NODE_RANK is empty; "
        "correct "
-       "SKYPILOT_NODE_RANK, or set NODE_RANK (0 on the master), or --node-rank (RANKSHIM_NODE_RANK)"},
+       "SKYPILOT_NODE_RANK, or set NODE_RANK (0 on the master), or --node-rank (RANKSHIM_NODE_RANK) [R8]"},
       {{"LSB_JOBID=7", "LSB_MCPU_HOSTS=n1 8 n2 8"},
        "nnodes=2 (derived from LSB_MCPU_HOSTS), but this node's rank is unknown: this node's "
        "name "
        "some-host is not in LSB_MCPU_HOSTS='n1 8 n2 8'; LSB_DJOB_HOSTFILE, LSB_HOSTS are not set; set "
        "NODE_RANK (0 "
-       "on the master), or --node-rank (RANKSHIM_NODE_RANK)"},
+       "on the master), or --node-rank (RANKSHIM_NODE_RANK) [R8]"},
   };
   for (const Message& message : messages) CHECK(line_for(message) == message.line);
 }
@@ -63,7 +63,7 @@ TEST_CASE("a number of nodes by a name that others use for something else is a h
         "NODE_RANK=1, MASTER_ADDR=m say that there are other nodes, but their number is unknown: NUM_NODES=2 "
         "may give it, but not for certain; set NNODES on every node, or --nnodes (RANKSHIM_NNODES=1 if this "
         "node "
-        "is alone)");
+        "is alone) [R7]");
   CHECK(line_for({{"JOB_COMPLETION_INDEX=1", "NODE_COUNT=2"}, ""}).find("NODE_COUNT=2 may give it") !=
         std::string::npos);
 }
@@ -76,11 +76,11 @@ TEST_CASE(
         "SLURM_STEP_ID is not set, SLURM_STEP_NUM_NODES is not set, SLURM_STEP_NODELIST is not set), where "
         "train.py "
         "would train alone; start it with srun, or describe this node with --platform=generic, --nnodes, "
-        "--node-rank and --master-addr (RANKSHIM_PLATFORM, …)");
+        "--node-rank and --master-addr (RANKSHIM_PLATFORM, …) [R22]");
   CHECK(line_for({{"MLP_ROLE=server", "MLP_ROLE_INDEX=0", "MLP_WORKER_NUM=2", "MLP_WORKER_0_HOST=a"}, ""}) ==
         "this container's role on volcengine-mlp is 'parameter server or scheduler' (MLP_ROLE=server), where "
         "train.py would train alone; start it where the job's training tasks run, or describe this node with "
-        "--platform=generic, --nnodes, --node-rank and --master-addr (RANKSHIM_PLATFORM, …)");
+        "--platform=generic, --nnodes, --node-rank and --master-addr (RANKSHIM_PLATFORM, …) [R22]");
 }
 
 TEST_CASE("--platform none names the rank variables that it ignores, and only those") {

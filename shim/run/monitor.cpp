@@ -45,12 +45,16 @@ Monitor::Monitor(boost::asio::io_context& io, const Settings& settings, const No
 void Monitor::enter(std::string_view phase, std::string waiting_for) {
   phases_.push_back({phase, steady_clock::now()});
   waiting_for_ = std::move(waiting_for);
-  log::set_phase(phase);
+  log::context().phase = phase;
 }
 
 void Monitor::set_job(const Job& job) {
   job_ = &job;
-  log::set_node(job.topology.node_rank(), job.topology.facts.text(Fact::run_id));
+  log::Context& known = log::context();
+  known.node_rank = job.topology.node_rank();
+  known.nnodes = job.topology.nodes();
+  known.platform = job.topology.platform;
+  known.run_id = job.topology.facts.text(Fact::run_id);
 }
 
 void Monitor::begin() {

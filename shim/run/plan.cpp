@@ -34,7 +34,8 @@ Faults choose_launcher(LaunchChoice& choice, const LaunchInput& input, bool is_n
   if (!choice.launches()) return {};
   const auto& chosen = *settings[Option::launcher];
   if (!per_node) {
-    return {{fmt::format("{}={}, but the platform {} has already started one process per accelerator",
+    return {{Anchor::launcher,
+             fmt::format("{}={}, but the platform {} has already started one process per accelerator",
                          chosen.detail, wanted, topology.platform),
              {chosen.detail},
              "leave --launcher (RANKSHIM_LAUNCHER) at auto"}};
@@ -42,7 +43,8 @@ Faults choose_launcher(LaunchChoice& choice, const LaunchInput& input, bool is_n
   if (choice.launcher == LauncherKind::native) return native::check(input, choice.torchrun != nullptr);
   if (Faults faults = check_torchrun_args(settings); !faults.empty()) return faults;
   if (!command.empty() && !is_script(command) && !choice.torchrun) {
-    return {{fmt::format("{}={} starts a script, but {} is a program", chosen.detail, wanted, command[0]),
+    return {{Anchor::launcher,
+             fmt::format("{}={} starts a script, but {} is a program", chosen.detail, wanted, command[0]),
              {chosen.detail},
              "give script.py or -m MODULE, or leave --launcher (RANKSHIM_LAUNCHER) at auto"}};
   }
@@ -51,7 +53,10 @@ Faults choose_launcher(LaunchChoice& choice, const LaunchInput& input, bool is_n
 
 Faults refused(const Settings& settings, Option option, std::string_view why, std::string fix) {
   const Value& value = *settings[option];
-  return {{fmt::format("{}={}, but {}", value.detail, value.text, why), {value.detail}, std::move(fix)}};
+  return {{option == Option::job_restarts ? Anchor::job_restarts : Anchor::launcher,
+           fmt::format("{}={}, but {}", value.detail, value.text, why),
+           {value.detail},
+           std::move(fix)}};
 }
 
 /// What is asked of the workers' output and cannot be done.
@@ -183,15 +188,13 @@ Outcome<LaunchChoice> choose_launch(const LaunchInput& input,
   if (choice.by_torchrun()) choose_for_torchrun(choice, input);
   if (choice.launcher == LauncherKind::native) native::choose_for_workers(choice, input);
   if (input.command.empty()) return choice;
-  choice.native_would_serve = input.settings.text(Option::launcher) == "auto" &&
-                              choice.launcher == LauncherKind::torchrun && !choice.torchrun &&
-                              native::would_serve(input);
   if (launcher.file) {
     by_name::choose_for_launcher(choice, input, launcher);
   } else if (!choice.launches()) {
     for (std::string& warning : program_warnings(input.topology, input.settings, input.command, input.node))
       choice.warnings.push_back(std::move(warning));
   }
+  choose_link(choice, input);
   choice.missing = find_missing(choice, input, script_of(choice, input.command));
   return choice;
 }

@@ -79,6 +79,7 @@ void be_check(Invocation& invocation) {
   invocation.arguments = {"/bin/sh", "-c", std::string(settings.text(Option::check))};
   settings[Option::launcher] = Setting{{"none", Origin::fallback, ""}, {}};
   settings[Option::job_restarts] = Setting{{"0", Origin::fallback, ""}, RestartLimit{}};
+  settings[Option::link] = Setting{{"on", Origin::fallback, ""}, {}};
   for (const Option option : {Option::log_dir, Option::tee, Option::prefix, Option::post_stop})
     settings[option].reset();
 }
@@ -134,7 +135,8 @@ bool is_tried_again(Attempts& attempts, const WholeJob* whole, Verdict& verdict,
     verdict.sentence += "; it is not started again: " + stop->note;
   if (!stop || !stop->again) return false;
   const bool stopped = (ending.stop_signal && ending.stopped_because.empty()) || ending.signal_after_order ||
-                       ending.late_signal || verdict.cause == Cause::stopped;
+                       (ending.late_signal && supervise::asks_to_stop(*ending.late_signal)) ||
+                       verdict.cause == Cause::stopped;
   if (stopped)
     verdict.sentence += "; it is not started again: this node was asked to stop";
   else if (!ending.left_behind.empty())
@@ -232,8 +234,11 @@ awaitable<int> run_stages(const Run& run, const std::vector<std::string>& argume
   auto resolved = co_await resolve_when_ready(run, arguments);
   if (const auto* end = std::get_if<Verdict>(&resolved)) co_return co_await conclude(run, *end);
   if (const auto* faults = std::get_if<Faults>(&resolved)) {
+    log::context().exit_code = exit_code::configuration;
+    log::context().cause = word(Cause::config);
     for (const Fault& fault : *faults) log::error("{}", to_line(fault));
-    Verdict end = ended_before_start(exit_code::configuration, Cause::config, to_line(faults->front()));
+    Verdict end =
+        ended_before_start(exit_code::configuration, Cause::config, Anchor::none, to_line(faults->front()));
     end.is_logged = true;
     co_return co_await conclude(run, end);
   }
@@ -245,7 +250,8 @@ awaitable<int> run_stages(const Run& run, const std::vector<std::string>& argume
   FoundTorch torch;
   if (!run.only_wait) {
     if (!job.choice.missing.empty()) {
-      const Verdict end = ended_before_start(exit_code::not_found, Cause::none, job.choice.missing);
+      const Verdict end =
+          ended_before_start(exit_code::not_found, Cause::none, Anchor::none, job.choice.missing);
       co_return co_await conclude(run, end, &job);
     }
     auto checked = co_await check_python(run, job);
@@ -254,8 +260,9 @@ awaitable<int> run_stages(const Run& run, const std::vector<std::string>& argume
   }
   Attempts attempts(run.settings, job);
   Attempted all{.arguments = arguments, .torch = torch, .attempts = attempts, .log_folder = {}};
+  wait::Reached reached;
   for (;;) {
-    auto joined = co_await join_job(run, job, attempts);
+    auto joined = co_await join_job(run, job, attempts, reached);
     if (auto* end = std::get_if<Verdict>(&joined)) {
       if (const auto& past = run.monitor.past_attempts(); !past.empty())
         end->sentence +=
@@ -282,7 +289,8 @@ awaitable<int> run_whole(const Run& run, const std::vector<std::string>& argumen
   } catch (const boost::system::system_error& error) {
     refused += loop::reason(error);
   }
-  co_return co_await conclude(run, ended_before_start(exit_code::system, Cause::none, refused));
+  co_return co_await conclude(run,
+                              ended_before_start(exit_code::system, Cause::none, Anchor::system, refused));
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 #include "run/whole_job.h"
 
+#include <sys/wait.h>
 #include <boost/asio/experimental/awaitable_operators.hpp>
 #include <chrono>
 #include <csignal>
@@ -20,17 +21,9 @@ using std::chrono::steady_clock;
 
 namespace {
 
-/// What the nodes must have in common: what starts their workers.
-std::string launcher_of(const Job& job) {
-  const LaunchChoice& choice = job.choice;
-  if (choice.launcher == LauncherKind::native) return "native";
-  if (choice.launches()) return "torchrun";
-  return choice.filled_by.empty() ? "none" : choice.filled_by;
-}
-
 link::Options plan_link(const Run& run, const Job& job, const StaticNode& node,
                         const std::optional<link::Key>& token, Attempts& attempts,
-                        std::vector<std::string> addresses) {
+                        const wait::Reached& reached) {
   const Environment& environment = run.node.environment();
   const auto variable = [&](std::string_view name) {
     return std::string(environment.get(name).value_or(""));
@@ -43,14 +36,15 @@ link::Options plan_link(const Run& run, const Job& job, const StaticNode& node,
   options.self.rank = node.rank;
   options.self.nnodes = node.nodes;
   options.self.workers = node.workers;
-  options.self.launcher = launcher_of(job);
+  options.self.launcher = job.choice.launcher_name();
   options.self.host = run.node.host_name();
   options.self.pod = variable("POD_NAME");
   options.self.platform_node = variable("NODE_NAME");
   options.self.version = RANKSHIM_VERSION;
   options.master.host = node.master->host;
   options.master.port = node.master->port;
-  options.addresses = std::move(addresses);
+  options.addresses = reached.addresses;
+  options.leads_elsewhere = !reached.addresses.empty() && !reached.mine;
   options.token = token;
   options.timeout = *run.settings.time(Option::link_timeout);
   options.rules.equal_workers = job.choice.by_torchrun();
@@ -60,49 +54,28 @@ link::Options plan_link(const Run& run, const Job& job, const StaticNode& node,
   return options;
 }
 
-/// Whether this node links with the others: it is asked for, and it is possible.
-bool is_linked(const Run& run, const Job& job, const Attempts& attempts) {
-  if (run.only_wait) return false;
-  const std::string_view wanted = run.settings.text(Option::link);
-  if (wanted == "off" && !run.preflight) return false;
-  const auto* node = job.topology.as<StaticNode>();
-  const bool possible = node != nullptr && node->master;
-  const bool launches = job.choice.launches() || job.choice.joins_nodes;
-  const std::string_view wait = run.settings.text(Option::wait);
-  const bool waits = wait == "auto" || wait == "port";
-  const bool must = wanted == "on" || attempts.of_the_job() || run.preflight;
-  if (possible && (must || (launches && waits))) return true;
-  if (wanted == "on" && !possible && !job.topology.is_alone())
-    log::warn(
-        "--link=on: only nodes that have their numbers and a master from the beginning can be linked; this "
-        "one goes on without a link");
-  return false;
-}
-
 /// Meets the other nodes: returns the link, null if the job goes on without one, or how the run ends here.
 awaitable<std::variant<std::unique_ptr<WholeJob>, Verdict>> meet_nodes(const Run& run, Job& job,
                                                                        Attempts& attempts,
-                                                                       std::vector<std::string> addresses) {
+                                                                       const wait::Reached& reached) {
   using namespace boost::asio::experimental::awaitable_operators;
   std::optional<link::Key> token;
   if (const std::string file(run.settings.text(Option::job_token_file)); !file.empty()) {
     auto read = link::read_token(file);
     if (const auto* faults = std::get_if<Faults>(&read))
-      co_return ended_before_start(exit_code::configuration, Cause::config, to_line(faults->front()));
+      co_return ended_before_start(exit_code::configuration, Cause::config, Anchor::none,
+                                   to_line(faults->front()));
     token = std::get<link::Key>(read);
   }
-  const char* must = run.settings.text(Option::link) == "on" ? "--link=on"
-                     : attempts.of_the_job()                 ? "--job-restarts"
-                     : run.preflight                         ? "preflight"
-                                                             : nullptr;
+  const std::string_view must = run.preflight ? "preflight" : job.choice.link_demanded_by;
   StaticNode& node = std::get<StaticNode>(job.topology.part);
   std::shared_ptr<link::Link> link;
   try {
-    link = link::Link::make(run.io, plan_link(run, job, node, token, attempts, std::move(addresses)));
+    link = link::Link::make(run.io, plan_link(run, job, node, token, attempts, reached));
   } catch (const boost::system::system_error& error) {
-    if (must != nullptr)
+    if (!must.empty())
       co_return ended_before_start(
-          exit_code::system, Cause::none,
+          exit_code::system, Cause::none, Anchor::no_link,
           fmt::format("the system refused what the link of the nodes needs, which {} asks for: {}", must,
                       loop::reason(error)));
     log::warn("the job goes on without a link between its nodes: {}", loop::reason(error));
@@ -111,11 +84,16 @@ awaitable<std::variant<std::unique_ptr<WholeJob>, Verdict>> meet_nodes(const Run
   run.monitor.enter("meet", "the other nodes");
   run.monitor.begin();
   run.monitor.set_link(link.get());
-  const auto deadline = steady_clock::now() + *run.settings.time(Option::wait_timeout);
-  const auto met = co_await (link->meet(deadline) || run.signals.next_ending());
+  const bool again = attempts.number() != 0;
+  auto deadline = steady_clock::now() + *run.settings.time(Option::wait_timeout);
+  if (again)  // the others may still need it to end
+    deadline += run.settings.time(Option::grace).value_or(std::chrono::seconds(30));
+  const auto met = co_await (link->meet(deadline) || next_end(run));
   if (const auto* signal = std::get_if<supervise::Received>(&met)) {
     run.monitor.set_link(nullptr);
     run.signals.drop();
+    // A node that comes for the first time can be replaced by another; of a running job it is a part.
+    if (again) co_await (link->leave(signal->number) || next_end(run));
     co_return stopped_before_start(signal->number, "while waiting for the other nodes");
   }
   if (const auto* launch = std::get_if<link::Launch>(&met)) {
@@ -125,42 +103,65 @@ awaitable<std::variant<std::unique_ptr<WholeJob>, Verdict>> meet_nodes(const Run
     co_return std::make_unique<WholeJob>(std::move(link), node.rank, node.max_restarts != 0, run.preflight);
   }
   run.monitor.set_link(nullptr);
-  if (const auto* refused = std::get_if<link::Refused>(&met))
-    co_return ended_before_start(exit_code::configuration, Cause::config, refused->sentence);
-  if (const auto* late = std::get_if<link::TimedOut>(&met))
-    co_return ended_before_start(exit_code::unreachable, Cause::wait, late->sentence);
+  if (const auto* not_met = std::get_if<link::NotMet>(&met)) {
+    const Cause cause = not_met->code == exit_code::peer          ? Cause::peer
+                        : not_met->code == exit_code::unreachable ? Cause::wait
+                                                                  : Cause::config;
+    const Anchor anchor = not_met->anchor != Anchor::none           ? not_met->anchor
+                          : not_met->code == exit_code::peer        ? Anchor::node_stopped
+                          : not_met->code == exit_code::unreachable ? Anchor::nodes_missing
+                                                                    : Anchor::nodes_differ;
+    co_return ended_before_start(not_met->code, cause, anchor, not_met->sentence);
+  }
   const std::string& why = std::get<link::NoLink>(met).why;
-  if (must != nullptr)
-    co_return ended_before_start(exit_code::configuration, Cause::config,
+  if (!must.empty())
+    co_return ended_before_start(exit_code::configuration, Cause::config, Anchor::no_link,
                                  fmt::format("the nodes cannot be linked, which {} asks for: {}", must, why));
   log::info("the job goes on without a link between its nodes: {}", why);
   co_return nullptr;
 }
 
+/// This node's workers whose end is known.
+std::vector<link::WorkerDone> ends_of(const supervise::Ending& ending) {
+  std::vector<link::WorkerDone> ends;
+  for (const supervise::WorkerEnd& worker : ending.workers.ends) {
+    if (!worker.status_known) continue;
+    const auto age = std::chrono::duration_cast<std::chrono::milliseconds>(steady_clock::now() - worker.when);
+    ends.push_back({worker.local_rank,
+                    WIFSIGNALED(worker.status) ? exit_code::signal_base + WTERMSIG(worker.status)
+                                               : WEXITSTATUS(worker.status),
+                    age.count()});
+  }
+  return ends;
+}
+
 }  // namespace
 
-awaitable<std::variant<Membership, Verdict>> join_job(const Run& run, Job& job, Attempts& attempts) {
+awaitable<std::variant<Membership, Verdict>> join_job(const Run& run, Job& job, Attempts& attempts,
+                                                      wait::Reached& reached) {
   Membership membership;
   if (attempts.number() != 0) {  // what came in between is not for the next command
-    const auto signal = co_await run.signals.next_ending(steady_clock::now());
+    const auto signal = co_await next_end(run, steady_clock::now());
     if (signal.number != 0) run.signals.drop();
     if (signal.number != 0) co_return stopped_before_start(signal.number, "before the next attempt");
   }
   attempts.begin(attempts.number(), steady_clock::now());
-  const bool links = is_linked(run, job, attempts);
-  std::vector<std::string> addresses;
-  if (auto end =
-          co_await wait_for_master(run, job.topology, links ? Until::name : job.choice.wait, addresses))
-    co_return std::move(*end);
-  if (!addresses.empty()) membership.master_address = addresses.front();
+  const bool links = job.choice.links;
+  // The nodes of a job that is started again would all ask for the name at one moment: they seek node 0 where
+  // it was first, and ask if it is not there.
+  if (!links || reached.addresses.empty()) {
+    const Until until = links ? Until::name : job.choice.wait;
+    if (auto end = co_await wait_for_master(run, job.topology, until, reached)) co_return std::move(*end);
+  }
+  if (!reached.addresses.empty()) membership.master_address = reached.addresses.front();
   if (!links) co_return membership;
-  auto met = co_await meet_nodes(run, job, attempts, addresses);
+  auto met = co_await meet_nodes(run, job, attempts, reached);
   if (auto* end = std::get_if<Verdict>(&met)) co_return std::move(*end);
   membership.whole = std::move(std::get<std::unique_ptr<WholeJob>>(met));
   if (membership.whole == nullptr) {
-    if (auto end = co_await wait_for_master(run, job.topology, job.choice.wait, addresses))
+    if (auto end = co_await wait_for_master(run, job.topology, job.choice.wait, reached))
       co_return std::move(*end);
-    if (!addresses.empty()) membership.master_address = addresses.front();
+    if (!reached.addresses.empty()) membership.master_address = reached.addresses.front();
   }
   co_return membership;
 }
@@ -176,58 +177,68 @@ void WholeJob::begin(supervise::Orders& orders) {
 }
 
 void WholeJob::worker_failed(const link::Failure& failure) {
-  told_ = true;
+  told_failure_ = true;
   link_->report_failure(failure);
 }
 
 void WholeJob::stopping(int signal) {
-  if (std::exchange(told_, true) || stop_) return;
+  if (stop_ || told_failure_ || std::exchange(told_stop_, true)) return;
   link_->report_stop(signal);
 }
 
 awaitable<void> WholeJob::finish(const Run& run, Verdict& verdict, const supervise::Ending& ending) {
   using namespace boost::asio::experimental::awaitable_operators;
-  if (verdict.code != 0 && !stop_ && !std::exchange(told_, true)) {
-    const bool stopped = verdict.cause == Cause::stopped;
-    if (stopped) {
-      link_->report_stop(ending.stop_signal.value_or(SIGTERM));
-    } else {
-      link_->report_failure(stop_of(verdict).culprit);
-    }
-  }
+  const auto own_stop = ending.signal_after_order        ? ending.signal_after_order
+                        : ending.stopped_because.empty() ? ending.stop_signal
+                                                         : std::nullopt;
+  const bool late = ending.late_signal && supervise::asks_to_stop(*ending.late_signal);
+  if (verdict.code != 0) tell_end(verdict, late ? ending.late_signal : own_stop);
   verdict.sentence = link::with_node_names(verdict.sentence, link_->nodes());
   if (verdict.code == 0 && !stop_) run.monitor.enter("finish", "the other nodes' ends");
-  const auto end = co_await (link_->finish(verdict.code) || run.signals.next_ending());
+  const auto end = co_await (link_->finish({verdict.code, ends_of(ending)}) || next_end(run));
   const auto* job = std::get_if<link::JobEnd>(&end);
-  if (job != nullptr && job->stop && !stop_) stop_ = job->stop;
-  const bool has_own_stop =
-      ending.signal_after_order || (ending.stop_signal && ending.stopped_because.empty());
-  const bool is_for_another = stop_ && stop_->culprit.node != node_rank_ && !has_own_stop;
+  if (job != nullptr && job->stop) stop_ = job->stop;
+  const bool is_for_another = stop_ && stop_->culprit.node != node_rank_ && !own_stop;
   const bool starts_again = is_for_another && stop_->again;
   if (is_for_another)
     verdict.sentence = stop_->sentence() + "; this node was ended for it: " + verdict.sentence;
-  const auto* signal = std::get_if<supervise::Received>(&end);
-  if (signal != nullptr && (starts_again || (!stop_ && verdict.cause != Cause::stopped)))
-    verdict.sentence +=
-        fmt::format("; {} came while it waited for the other nodes", supervise::signal_name(signal->number));
-  if (signal != nullptr && (starts_again || (!stop_ && verdict.code == 0))) {
-    run.signals.drop();
-    verdict.code = exit_code::signal_base + signal->number;
-    verdict.cause = Cause::stopped;
-    verdict.failed = false;
-    verdict.root.reset();
-    co_return;
+  if (const auto* signal = std::get_if<supervise::Received>(&end)) {
+    if (starts_again || (!stop_ && verdict.cause != Cause::stopped))
+      verdict.sentence += fmt::format("; {} came while it waited for the other nodes",
+                                      supervise::signal_name(signal->number));
+    if (stop_ || verdict.code != 0) link_->report_stop(signal->number);  // else they would wait for this node
+    if (starts_again || (!stop_ && verdict.code == 0)) {
+      run.signals.drop();
+      verdict.code = exit_code::signal_base + signal->number;
+      verdict.cause = Cause::stopped;
+      verdict.anchor = Anchor::none;
+      verdict.failed = false;
+      verdict.root.reset();
+      co_return;
+    }
   }
-  if (stop_ && gathers_ && verdict.code != 0 && !has_own_stop) {
+  if (stop_ && gathers_ && verdict.code != 0 && !own_stop) {
     verdict.sentence = stop_->sentence();
-    co_return;
+  } else if (is_for_another) {
+    verdict.code = exit_code::peer;
+    verdict.cause = Cause::peer;
+    verdict.anchor = stop_->why == link::Stop::Why::failed    ? Anchor::node_failed
+                     : stop_->why == link::Stop::Why::drained ? Anchor::node_stopped
+                                                              : Anchor::node_lost;
+    verdict.failed = true;
+    verdict.root.reset();
+    verdict.ended_for = stop_;
   }
-  if (!is_for_another) co_return;
-  verdict.code = exit_code::peer;
-  verdict.cause = Cause::peer;
-  verdict.failed = true;
-  verdict.root.reset();
-  verdict.ended_for = stop_;
+}
+
+/// Tells the others of an end that is not well, unless they know. A stop after a failure matters where all
+/// would be started again.
+void WholeJob::tell_end(const Verdict& verdict, std::optional<int> stop_signal) {
+  const bool stopped = verdict.cause == Cause::stopped;
+  if (!stop_ && !told_stop_ && !stopped && !std::exchange(told_failure_, true))
+    link_->report_failure(stop_of(verdict).culprit);
+  if ((stop_signal || (stopped && !stop_)) && !std::exchange(told_stop_, true))
+    link_->report_stop(stop_signal.value_or(SIGTERM));
 }
 
 }  // namespace rankshim

@@ -12,6 +12,7 @@
 #include "run/attempts.h"
 #include "run/run.h"
 #include "supervise/launcher.h"
+#include "wait/wait.h"
 
 /// The whole job: this node linked with the others (link/).
 namespace rankshim {
@@ -29,7 +30,7 @@ class WholeJob {
   void begin(supervise::Orders& orders);
   /// Whether the others are to be told of this end, by worker_failed().
   [[nodiscard]] bool counts(const supervise::WorkerEnd& worker) const {
-    return !restarts_ && !told_ && !stop_ && worker.status_known && worker.status != 0;
+    return !restarts_ && !told_failure_ && !told_stop_ && !stop_ && worker.status_known && worker.status != 0;
   }
   /// A worker of this node has failed: its end counts().
   void worker_failed(const link::Failure& failure);
@@ -45,12 +46,15 @@ class WholeJob {
   boost::asio::awaitable<void> finish(const Run& run, Verdict& verdict, const supervise::Ending& ending);
 
  private:
+  void tell_end(const Verdict& verdict, std::optional<int> stop_signal);
+
   std::shared_ptr<link::Link> link_;
   const unsigned node_rank_;
   const bool restarts_;
   const bool gathers_;
   std::optional<link::Stop> stop_;
-  bool told_ = false;  // of a failure or a stop of this node
+  bool told_failure_ = false;
+  bool told_stop_ = false;
 };
 
 /// This node as a part of the job, when its command may start.
@@ -61,8 +65,10 @@ struct Membership {
 
 /// Waits for the master as chosen or, linked (--link), for all nodes. Returns a verdict if the run ends here:
 /// somebody never came, the nodes do not agree, or a signal came. The topology then knows which node hosts
-/// the master. To be called before each of the attempts, and these know which one it is afterwards.
+/// the master. To be called before each of the attempts, and these know which one it is afterwards; `reached`
+/// is where the last one found the master, and becomes where this one does.
 boost::asio::awaitable<std::variant<Membership, Verdict>> join_job(const Run& run, Job& job,
-                                                                   Attempts& attempts);
+                                                                   Attempts& attempts,
+                                                                   wait::Reached& reached);
 
 }  // namespace rankshim

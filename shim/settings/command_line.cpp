@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstddef>
@@ -44,7 +45,8 @@ void SettingsReader::unknown_option(std::string_view name) {
   for (const OptionInfo& option : options) known.push_back(option.name);
   const std::string_view near = nearest(name.substr(std::min<std::size_t>(2, name.size())), known);
   reject(exit_code::usage,
-         {fmt::format("unknown option {}{}", in_quotes(name),
+         {Anchor::command_line,
+          fmt::format("unknown option {}{}", in_quotes(name),
                       and_nearest(near.empty() ? std::string() : fmt::format("--{}", near))),
           {std::string(name)},
           "see rankshim --help"});
@@ -54,7 +56,8 @@ void SettingsReader::check_misspelt(const std::string& word) {
   constexpr std::size_t long_enough = 6;  // for two slips
   const std::string_view near = nearest_subcommand(word, word.size() < long_enough ? 1 : 2);
   if (near.empty() || word.find_first_of("/.") != std::string::npos || node_.find_program(word)) return;
-  reject(exit_code::usage, {fmt::format("{} is neither a subcommand nor a program in PATH{}", in_quotes(word),
+  reject(exit_code::usage, {Anchor::command_line,
+                            fmt::format("{} is neither a subcommand nor a program in PATH{}", in_quotes(word),
                                         and_nearest(near)),
                             {word},
                             fmt::format("write rankshim {}, or see rankshim --help", near)});
@@ -101,7 +104,8 @@ void SettingsReader::read_command_line(const std::vector<std::string>& arguments
     } else if (at + 1 < arguments.size()) {
       take(*option, arguments[++at], Origin::option, detail);
     } else {
-      reject(exit_code::usage, {fmt::format("{} needs a value", detail),
+      reject(exit_code::usage, {Anchor::command_line,
+                                fmt::format("{} needs a value", detail),
                                 {detail},
                                 fmt::format("give {}={}", detail, option->argument)});
     }
@@ -114,7 +118,7 @@ void SettingsReader::read_command_line(const std::vector<std::string>& arguments
 void SettingsReader::check_subcommand() {
   const auto& arguments = invocation_.arguments;
   const auto usage = [&](std::string what, std::string fix) {
-    reject(exit_code::usage, {std::move(what), {}, std::move(fix)});
+    reject(exit_code::usage, {Anchor::command_line, std::move(what), {}, std::move(fix)});
   };
   const auto is = [&](auto... these) { return ((invocation_.subcommand == these) || ...); };
   using enum Subcommand;
@@ -145,7 +149,8 @@ void SettingsReader::check_subcommand() {
 void SettingsReader::check_help() {
   const auto& arguments = invocation_.arguments;
   if (arguments.empty() || (arguments.size() == 1 && find_subcommand(arguments[0]) != nullptr)) return;
-  reject(exit_code::usage, {fmt::format("there is no subcommand {}{}", in_quotes(arguments[0]),
+  reject(exit_code::usage, {Anchor::command_line,
+                            fmt::format("there is no subcommand {}{}", in_quotes(arguments[0]),
                                         and_nearest(nearest_subcommand(arguments[0]))),
                             {},
                             "see rankshim --help"});
@@ -154,7 +159,10 @@ void SettingsReader::check_help() {
 void SettingsReader::check_format() {
   auto& format = invocation_.settings[Option::format];
   std::string_view choices;
-  if (invocation_.subcommand == Subcommand::explain) choices = "text|json";
+  if (invocation_.subcommand == Subcommand::explain || invocation_.subcommand == Subcommand::doctor)
+    choices = "text|json";
+  if (invocation_.subcommand == Subcommand::status)
+    choices = isatty(STDOUT_FILENO) == 1 ? "text|json" : "json|text";  // a program reads what is no terminal
   if (invocation_.subcommand == Subcommand::env) choices = "sh|json|dotenv";
   if (!format) {
     if (!choices.empty())
@@ -163,7 +171,8 @@ void SettingsReader::check_format() {
   }
   if (is_one_of(format->text, choices)) return;
   reject(exit_code::usage,
-         {choices.empty() ? "--format is for explain and env"
+         {Anchor::command_line,
+          choices.empty() ? "--format is for explain, env, doctor and status"
                           : fmt::format("--format={} is not one of {}{}", in_quotes(format->text),
                                         with_commas(choices), and_nearest_choice(format->text, choices)),
           {"--format"},

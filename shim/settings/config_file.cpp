@@ -38,7 +38,8 @@ void SettingsReader::read_key(const std::string& path, std::size_t line_number, 
   if (option == nullptr || !option->has_key) {
     const std::string_view near = nearest_option(key, &OptionInfo::has_key);
     reject(exit_code::configuration,
-           {fmt::format("{}: unknown key {}{}", line, in_quotes(key), and_nearest(near)),
+           {Anchor::unknown_setting,
+            fmt::format("{}: unknown key {}{}", line, in_quotes(key), and_nearest(near)),
             {where},
             fmt::format("{} {} in {}", near.empty() ? "remove" : "correct or remove", in_quotes(key), path)});
     return;
@@ -47,7 +48,8 @@ void SettingsReader::read_key(const std::string& path, std::size_t line_number, 
     if (!text->empty()) take(*option, *text, Origin::config, where);
     return;
   }
-  reject(exit_code::configuration, {fmt::format("{}: {} must be {}", line, key, wanted(*option)),
+  reject(exit_code::configuration, {Anchor::value,
+                                    fmt::format("{}: {} must be {}", line, key, wanted(*option)),
                                     {where},
                                     fmt::format("correct {} in {}", key, path)});
 }
@@ -61,7 +63,8 @@ void SettingsReader::read_config() {
     using Kind = Unreadable::Kind;
     if (!chosen && refusal->kind == Kind::absent) return;
     reject(refusal->kind == Kind::out_of_memory ? exit_code::system : exit_code::configuration,
-           {fmt::format("the configuration file {} cannot be read ({})", in_quotes(path), refusal->why()),
+           {Anchor::config_file,
+            fmt::format("the configuration file {} cannot be read ({})", in_quotes(path), refusal->why()),
             {chosen ? chosen->detail : path},
             chosen ? fmt::format("correct {}", chosen->detail)
                    : fmt::format("make {} readable, or remove it", path)});
@@ -73,14 +76,18 @@ void SettingsReader::read_config() {
 void SettingsReader::read_config(const std::string& path, const std::string& document) {
   if (document.size() > largest_file) {
     reject(exit_code::configuration,
-           {fmt::format("the configuration file {} is larger than 1 MiB", in_quotes(path)),
+           {Anchor::config_file,
+            fmt::format("the configuration file {} is larger than 1 MiB", in_quotes(path)),
             {path},
             "shorten it"});
     return;
   }
   Faults faults;
   const auto top = TomlDocument(path, faults).parse(document, largest_file);
-  for (Fault& fault : faults) reject(exit_code::configuration, std::move(fault));
+  for (Fault& fault : faults) {
+    fault.anchor = Anchor::config_file;
+    reject(exit_code::configuration, std::move(fault));
+  }
   if (!top) return;
   for (const auto& [key, node] : *top) {
     const OptionInfo* option = find_option(key.str());

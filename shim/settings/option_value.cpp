@@ -108,6 +108,11 @@ const Rule& rule_of(ValueKind kind) { return *std::ranges::find(value_rules, kin
 
 }  // namespace
 
+std::string_view word(Cause cause) {
+  const auto* const found = std::ranges::find(causes, cause, &std::pair<std::string_view, Cause>::second);
+  return found == causes.end() ? std::string_view() : found->first;
+}
+
 bool is_one_of(std::string_view value, std::string_view choices) { return has_part(choices, value, "|"); }
 
 std::string with_commas(std::string_view choices) {

@@ -27,6 +27,9 @@ enum class Cause : std::uint8_t {
   peer,     ///< a worker of another node was lost (lost_peer.h)
 };
 
+/// As `--exit-map` names it; empty for `none`.
+std::string_view word(Cause cause);
+
 /// `--exit-map`: FROM[-TO]=CODE or CAUSE=CODE, separated by commas. The rule for a cause comes before one for
 /// a number; of several rules that match, the first is used.
 class ExitMap {

@@ -60,6 +60,7 @@ enum class Option : std::uint8_t {
   post_stop_timeout,
   log_level,
   log_format,
+  log_time,
   config,
   format,
 };
@@ -247,10 +248,14 @@ inline constexpr std::array options = {
                "the least important messages to print; at info, a run that works prints 2 or 3 lines"},
     OptionInfo{Option::log_format, "", "log-format", ValueKind::choice, "text|json", "text",
                "json: one object per line, for a collector of logs"},
+    OptionInfo{Option::log_time, "", "log-time", ValueKind::boolean, "", "false",
+               "put the time in front of each line of text, where nothing that collects the log does"},
     OptionInfo{Option::config, "", "config", ValueKind::text, "FILE", "/etc/rankshim.toml",
                "the configuration file; the default file need not exist", true, false},
-    OptionInfo{Option::format, "", "format", ValueKind::text, "FORMAT", "",
-               "explain: text|json; env: sh|json|dotenv", false, false},
+    OptionInfo{Option::format, "", "format", ValueKind::text, "text|json|sh|dotenv", "",
+               "explain, doctor: text or json; env: sh, json or dotenv; status: text or json, the default is "
+               "text on a terminal",
+               false, false},
 };
 inline constexpr std::size_t option_count = options.size();
 

@@ -67,7 +67,8 @@ void SettingsReader::take(const OptionInfo& option, std::string_view text, Origi
     if (!meaning) return reject_value(option, value->text, origin, detail);
     value->meaning = std::move(*meaning);
   } else if (again && value->text != text) {
-    reject(exit_code::usage, {fmt::format("{}={} comes after {}={}", detail, in_quotes(text), value->detail,
+    reject(exit_code::usage, {Anchor::command_line,
+                              fmt::format("{}={} comes after {}={}", detail, in_quotes(text), value->detail,
                                           in_quotes(value->text)),
                               {detail},
                               "give it once"});
@@ -82,7 +83,10 @@ void SettingsReader::reject_value(const OptionInfo& option, std::string_view tex
   std::string what = fmt::format("{}={} is not {}", detail, in_quotes(text), wanted(option));
   if (option.kind == ValueKind::choice) what += and_nearest_choice(text, option.argument);
   reject(typed ? exit_code::usage : exit_code::configuration,
-         {std::move(what), {detail}, fmt::format("correct{} {}", typed ? "" : " or unset", detail)});
+         {Anchor::value,
+          std::move(what),
+          {detail},
+          fmt::format("correct{} {}", typed ? "" : " or unset", detail)});
 }
 
 std::string_view nearest_option(std::string_view name, bool OptionInfo::* has) {
@@ -114,7 +118,8 @@ void SettingsReader::unknown_variable(std::string_view name) {
   const OptionInfo* near =
       find_option(nearest_option(name.substr(variable_prefix.size()), &OptionInfo::has_variable));
   reject(exit_code::configuration,
-         {fmt::format("unknown variable {}{}", in_quotes(name),
+         {Anchor::unknown_setting,
+          fmt::format("unknown variable {}{}", in_quotes(name),
                       and_nearest(near == nullptr ? std::string() : variable_name(*near))),
           {std::string(name)},
           fmt::format("{} {}; rankshim --help lists the settings",

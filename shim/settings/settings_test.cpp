@@ -107,7 +107,7 @@ TEST_CASE("an option that takes a list may be given again, any other only with t
             .settings.text(Option::wait) == "dns");
   const auto twice = refused(read({"--wait=dns", "--wait=port", "x"}));
   CHECK(twice.exit_code == exit_code::usage);
-  CHECK(to_line(twice.faults.front()) == "--wait=port comes after --wait=dns; give it once");
+  CHECK(to_line(twice.faults.front()) == "--wait=port comes after --wait=dns; give it once [R1]");
   for (std::vector<std::string> line : {std::vector<std::string>{"--stacks", "--no-stacks", "x"},
                                         {"--worker-signals=none", "--worker-signals=USR1", "x"}})
     CHECK(refused(read(line)).exit_code == exit_code::usage);
@@ -217,7 +217,7 @@ TEST_CASE("what cannot be used is refused with the right code, the name and the 
       {{}, {}, "", exit_code::usage, "no command was given"},
       {{"env", "x"}, {}, "", exit_code::usage, "unexpected argument x"},
       {{"install", ""}, {}, "", exit_code::usage, "install needs one folder"},
-      {{"--format=json", "x"}, {}, "", exit_code::usage, "--format is for explain and env"},
+      {{"--format=json", "x"}, {}, "", exit_code::usage, "--format is for explain, env, doctor and status"},
       {{"explain", "--format=xml"},
        {},
        "",

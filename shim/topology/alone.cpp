@@ -95,7 +95,7 @@ void weigh_alone(Resolution& r) {
     std::ranges::copy_if(names, std::back_inserter(there), [&](const std::string& name) {
       return name.starts_with('/') || r.node.environment().get(name);
     });
-    r.fault(fmt::format("{}, but {}", r.words(Fact::nnodes), proof), all,
+    r.fault(Anchor::not_alone, fmt::format("{}, but {}", r.words(Fact::nnodes), proof), all,
             fmt::format("unset {} if this node is alone, or {}", joined(there, " and "), settle_alone));
   }
   if (!r.faults.empty()) return;
@@ -139,7 +139,7 @@ void weigh_alone(Resolution& r) {
   const bool only_empty = signs.empty() && std::all_of(misses.begin(), misses.end(),
                                                        [](const NearMiss& miss) { return miss.is_empty; });
   if (r.settings.flag(Option::strict) && !only_empty)
-    r.fault(std::move(what), names, fix);
+    r.fault(Anchor::looks_like_several, std::move(what), names, fix);
   else
     r.topology.warnings.push_back(what + "; " + fix);
 }

@@ -121,7 +121,7 @@ Fault contradiction(const Claim& winner, const Claim& loser, const Circumstances
     const bool by_name = fact != Fact::nnodes || circumstances.names_nnodes;  // or by --standalone
     return flag_contradicts(by_name ? mine : winner.value.detail, its, name_of(fact, loser.value));
   }
-  Fault fault;
+  Fault fault{Anchor::contradiction, {}, {}, {}};
   winner.value.append_inputs(name(fact), fault.names);
   loser.value.append_inputs(name(fact), fault.names);
   if (loser.source == Source::other) {
@@ -150,7 +150,8 @@ bool are_by_hand(const platform::Platform& platform) {
 
 Fault flag_contradicts(const std::string& flag, const std::string& other, const std::string& name) {
   const std::string option = flag.substr(flag.find(' ') + 1);
-  return {fmt::format("{} contradicts {}", flag, other),
+  return {Anchor::contradiction,
+          fmt::format("{} contradicts {}", flag, other),
           {flag.substr(0, flag.find('=')), name},
           fmt::format("take {} out of the command, because rankshim fills in what is missing, or correct {}; "
                       "--launcher=none (RANKSHIM_LAUNCHER) leaves the command as it is",

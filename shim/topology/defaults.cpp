@@ -13,9 +13,10 @@ constexpr const char* give_devices =
 void check_nproc(Resolution& r, const std::optional<DeviceCount>& visible) {
   const auto number = parse_count(r.topology.facts.text(Fact::nproc_per_node));
   if (!number || *number == 0) {
-    r.wrong(Fact::nproc_per_node, "is not a number of workers, auto, gpu or cpu");
+    r.wrong(Anchor::no_number, Fact::nproc_per_node, "is not a number of workers, auto, gpu or cpu");
   } else if (visible && *number > visible->count) {
-    r.fault(fmt::format("{}, but only {} accelerators are visible here ({})", r.words(Fact::nproc_per_node),
+    r.fault(Anchor::devices,
+            fmt::format("{}, but only {} accelerators are visible here ({})", r.words(Fact::nproc_per_node),
                         visible->count, visible->what),
             {r.source(Fact::nproc_per_node), visible->what}, give_devices);
   }
@@ -55,7 +56,8 @@ void complete_nproc(Resolution& r) {
   const auto visible = r.node.accelerators();
   if (wanted != "auto" && wanted != "gpu") return check_nproc(r, visible);
   if (!visible && wanted == "gpu")
-    return r.fault(r.words(Fact::nproc_per_node) + ", but this node has no visible accelerator",
+    return r.fault(Anchor::devices,
+                   r.words(Fact::nproc_per_node) + ", but this node has no visible accelerator",
                    {r.source(Fact::nproc_per_node)}, give_devices);
   if (!nproc) warn_of_near_misses(r, "NPROC_PER_NODE");
   nproc = visible ? Value{fmt::format("{}", visible->count), Origin::devices, visible->what}
@@ -66,7 +68,7 @@ void complete_torchruns(Resolution& r) {
   for (const Fact wanted : {Fact::max_restarts, Fact::rdzv_conf}) take_flag(r, wanted);
   auto& restarts = r.fact(Fact::max_restarts);
   if (!restarts) restarts = Value{"0", Origin::fallback, ""};
-  if (!parse_count(restarts->text)) r.wrong(Fact::max_restarts, "is not a number");
+  if (!parse_count(restarts->text)) r.wrong(Anchor::no_number, Fact::max_restarts, "is not a number");
 }
 
 void complete_run_id(Resolution& r) {
@@ -85,7 +87,7 @@ void complete_run_id(Resolution& r) {
 bool check_port(Resolution& r) {
   const auto& port = r.fact(Fact::master_port);
   if (!port || is_port(port->text)) return true;
-  r.wrong(Fact::master_port, "is not a port, 1 to 65535");
+  r.wrong(Anchor::no_number, Fact::master_port, "is not a port, 1 to 65535");
   return false;
 }
 

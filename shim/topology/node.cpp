@@ -59,13 +59,13 @@ bool check_nnodes(Resolution& r) {
   const auto [least, most] = min_and_max(nnodes->text);
   const auto min = parse_count(least), max = parse_count(most);
   if (!min || !max || *min == 0 || *max < *min) {
-    r.wrong(Fact::nnodes,
+    r.wrong(Anchor::no_number, Fact::nnodes,
             min && max && *min != 0 ? "has MIN above MAX" : "is not a number of nodes, N or MIN:MAX");
     return false;
   }
   if (*min < *max) {
     if (backend && backend->text == "static") {
-      r.clash(Fact::nnodes, "is a range, but", Fact::rdzv_backend,
+      r.clash(Anchor::contradiction, Fact::nnodes, "is a range, but", Fact::rdzv_backend,
               "set --nnodes (RANKSHIM_NNODES) to one number, or --rdzv-backend=c10d (RANKSHIM_RDZV_BACKEND)");
       return false;
     }
@@ -105,7 +105,8 @@ bool shows_others(Resolution& r) {
   const Missing missing = why_missing(r, Fact::nnodes, names);
   for (const char* generic : {"NNODES", "WORLD_SIZE"}) names.emplace_back(generic);
   const char* says = shown_by.find(", ") == std::string::npos ? "says" : "say";
-  r.fault(fmt::format("{} {} that there are other nodes, but their number is unknown{}", shown_by, says,
+  r.fault(Anchor::nnodes_unknown,
+          fmt::format("{} {} that there are other nodes, but their number is unknown{}", shown_by, says,
                       missing.why),
           names, missing.remedy + set_nnodes);
   return true;
@@ -120,7 +121,8 @@ bool platform_lacks_nnodes(Resolution& r) {
   if (!missing.is_expected) return false;
   const platform::Causes causes = causes_of_platform(r);
   names.insert(names.end(), causes.names.begin(), causes.names.end());
-  r.fault(fmt::format("this is {} ({}), but the number of nodes is unknown{}", r.platform.name, causes.text,
+  r.fault(Anchor::nnodes_unknown,
+          fmt::format("this is {} ({}), but the number of nodes is unknown{}", r.platform.name, causes.text,
                       missing.why),
           names, missing.remedy + set_nnodes);
   return true;
@@ -128,7 +130,7 @@ bool platform_lacks_nnodes(Resolution& r) {
 
 void complete_single(Resolution& r) {
   if (const auto& rank = r.fact(Fact::node_rank); rank && rank->text != "0") {
-    r.clash(Fact::node_rank, "is not below", Fact::nnodes, settle_nodes);
+    r.clash(Anchor::not_below, Fact::node_rank, "is not below", Fact::nnodes, settle_nodes);
     return;
   }
   if (!r.fact(Fact::node_rank)) r.fact(Fact::node_rank) = Value{"0", Origin::fallback, ""};
@@ -159,16 +161,17 @@ void complete_static(Resolution& r) {
       missing.remedy += "set --rdzv-backend (RANKSHIM_RDZV_BACKEND), or ";
       names.emplace_back("PET_RDZV_BACKEND");
     }
-    r.fault(fmt::format("{}, but this node's rank is unknown{}", r.words(Fact::nnodes), missing.why), names,
+    r.fault(Anchor::rank_unknown,
+            fmt::format("{}, but this node's rank is unknown{}", r.words(Fact::nnodes), missing.why), names,
             missing.remedy + (nnodes.detail == "WORLD_SIZE"
                                   ? "set NNODES and NODE_RANK (0 on the master), or --nnodes and --node-rank "
                                     "(RANKSHIM_NNODES, RANKSHIM_NODE_RANK)"
                                   : "set NODE_RANK (0 on the master), or --node-rank (RANKSHIM_NODE_RANK)"));
   } else if (const auto number = parse_count(rank->text); !number) {
-    r.fault(r.words(Fact::node_rank) + " is not a number",
+    r.fault(Anchor::not_below, r.words(Fact::node_rank) + " is not a number",
             {r.source(Fact::node_rank), r.source(Fact::nnodes)}, settle_nodes);
   } else if (*number >= *parse_count(nnodes.text)) {
-    r.clash(Fact::node_rank, "is not below", Fact::nnodes, settle_nodes);
+    r.clash(Anchor::not_below, Fact::node_rank, "is not below", Fact::nnodes, settle_nodes);
   } else {
     r.hosts_master = *number == 0;
   }
@@ -176,7 +179,8 @@ void complete_static(Resolution& r) {
   if (!r.fact(Fact::master_addr)) {
     std::vector<std::string> names = {r.source(Fact::nnodes), "MASTER_ADDR"};
     const Missing missing = why_missing(r, Fact::master_addr, names);
-    r.fault(fmt::format("{}, but the master's address is unknown{}", r.words(Fact::nnodes), missing.why),
+    r.fault(Anchor::master_unknown,
+            fmt::format("{}, but the master's address is unknown{}", r.words(Fact::nnodes), missing.why),
             names, missing.remedy + set_master_addr);
     return;
   }
@@ -229,7 +233,8 @@ void check_elastic_rank(Resolution& r) {
   if (r.fact(Fact::nnodes)->from_user() && !rank->from_user())
     return rank.reset();  // torch assigns the ranks
   // training-operator counts only the workers in PET_NNODES, but gives the master a rank too (elastic.go).
-  r.clash(Fact::node_rank, "is not below", Fact::nnodes, "correct one of them, or " + settle(Fact::nnodes));
+  r.clash(Anchor::not_below, Fact::node_rank, "is not below", Fact::nnodes,
+          "correct one of them, or " + settle(Fact::nnodes));
 }
 
 void complete_elastic(Resolution& r) {
@@ -241,7 +246,8 @@ void complete_elastic(Resolution& r) {
     const bool c10d = r.fact(Fact::rdzv_backend)->text == "c10d";
     const bool is_nobody = host.empty() || names_nothing(host);
     if (is_nobody || (c10d && (!is_host(host) || (!port.empty() && !is_port(port)))))
-      return r.wrong(Fact::rdzv_endpoint, is_nobody ? "does not name a host" : "is not HOST:PORT",
+      return r.wrong(Anchor::no_host, Fact::rdzv_endpoint,
+                     is_nobody ? "does not name a host" : "is not HOST:PORT",
                      "correct it to HOST:PORT, or set --rdzv-endpoint (RANKSHIM_RDZV_ENDPOINT)");
     r.fact(Fact::master_addr) = Value{std::string(host), Origin::derived, "rdzv_endpoint"};
     r.fact(Fact::master_port).reset();
@@ -255,7 +261,8 @@ void complete_elastic(Resolution& r) {
   } else if (!r.fact(Fact::master_addr)) {
     std::vector<std::string> names = {r.source(Fact::nnodes), "PET_RDZV_ENDPOINT"};
     const Missing missing = why_missing(r, Fact::master_addr, names);
-    r.fault(fmt::format("{} is an elastic job, but its rendezvous endpoint is unknown{}",
+    r.fault(Anchor::master_unknown,
+            fmt::format("{} is an elastic job, but its rendezvous endpoint is unknown{}",
                         r.words(Fact::nnodes), missing.why),
             names, "set --rdzv-endpoint (RANKSHIM_RDZV_ENDPOINT) to HOST:PORT of one node");
     return;
@@ -305,12 +312,12 @@ bool check_master_addr(Resolution& r) {
   auto& master = r.fact(Fact::master_addr);
   master->text = std::string(without_brackets(master->text));
   if (names_nothing(master->text)) {
-    r.wrong(Fact::master_addr, "is what a program writes for an address that it does not have",
-            set_master_addr);
+    r.wrong(Anchor::no_host, Fact::master_addr,
+            "is what a program writes for an address that it does not have", set_master_addr);
     return false;
   }
   if (is_host(master->text)) return true;
-  r.wrong(Fact::master_addr, "is neither a host name nor an address",
+  r.wrong(Anchor::no_host, Fact::master_addr, "is neither a host name nor an address",
           "correct it (the port is MASTER_PORT's), or " + settle(Fact::master_addr));
   return false;
 }
@@ -321,7 +328,7 @@ void check_loopback(Resolution& r) {
   if (!master || !is_loopback(master->text) || master->from_user()) return;
   if (is_localhost_name(master->text)) {
     r.wrong(
-        Fact::master_addr,
+        Anchor::own_address, Fact::master_addr,
         fmt::format("on node {} is this node itself, not the master", r.topology.facts.text(Fact::node_rank)),
         fmt::format("{}; 127.0.0.1 for a trial with all nodes on one machine", set_master_addr));
   } else {

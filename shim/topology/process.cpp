@@ -11,7 +11,7 @@ namespace {
 void check_below(Resolution& r, Fact smaller, Fact larger) {
   if (r.number(smaller) < r.number(larger)) return;
   r.clash(
-      smaller, "is not below", larger,
+      Anchor::not_below, smaller, "is not below", larger,
       smaller == Fact::node_rank ? settle_nodes : fmt::format("correct one of them, or {}", settle_process));
 }
 
@@ -22,7 +22,8 @@ bool check_local_size(Resolution& r) {
   const auto contradicts = [&](Fact other, const std::string& more) {
     if (r.fact(Fact::local_world_size)->from_user() || r.fact(other)->from_user())
       return;  // a value that the user set needs no warning
-    r.fault(fmt::format("{} contradicts {}{}", r.words(Fact::local_world_size), r.words(other), more),
+    r.fault(Anchor::contradiction,
+            fmt::format("{} contradicts {}{}", r.words(Fact::local_world_size), r.words(other), more),
             {r.source(Fact::local_world_size), r.source(other)}, "correct one of them, or " + settle(other));
   };
   const auto nnodes = parse_count(r.topology.facts.text(Fact::nnodes)),
@@ -42,14 +43,15 @@ void complete_process(Resolution& r) {
     const auto& value = r.fact(needed);
     if (value && parse_count(value->text)) continue;
     if (value) {
-      r.wrong(needed, "is not a number", fmt::format("correct it, or {}", settle_process));
+      r.wrong(Anchor::no_number, needed, "is not a number", fmt::format("correct it, or {}", settle_process));
       continue;
     }
     std::vector<std::string> names = {upper_case(name(needed))};
     const Missing missing = why_missing(r, needed, names);
     const platform::Causes causes = causes_of_platform(r);
     names.insert(names.end(), causes.names.begin(), causes.names.end());
-    r.fault(fmt::format("{} ({}) has started one process per accelerator, but {} is unknown{}",
+    r.fault(Anchor::rank_unknown,
+            fmt::format("{} ({}) has started one process per accelerator, but {} is unknown{}",
                         r.topology.platform, causes.text, name(needed), missing.why),
             names,
             missing.unset.empty()
@@ -64,6 +66,7 @@ void complete_process(Resolution& r) {
   });
   if (user_says_alone(r) && !one_node && here != 0 && here < world) {
     r.fault(
+        Anchor::not_alone,
         fmt::format("{}, but {} of {} processes are on this node ({}), so there are other nodes",
                     r.words(Fact::nnodes), here, r.words(Fact::world_size), r.words(Fact::local_world_size)),
         {r.source(Fact::world_size), r.source(Fact::local_world_size)},
@@ -72,7 +75,8 @@ void complete_process(Resolution& r) {
   }
   check_below(r, Fact::rank, Fact::world_size);
   if (r.number(Fact::rank) < r.number(Fact::local_rank))
-    r.fault(fmt::format("{} is below {}, but a node has no more processes than the job", r.words(Fact::rank),
+    r.fault(Anchor::not_below,
+            fmt::format("{} is below {}, but a node has no more processes than the job", r.words(Fact::rank),
                         r.words(Fact::local_rank)),
             {r.source(Fact::rank), r.source(Fact::local_rank)},
             has_own_words(r) ? fmt::format("correct one of them, or {}", settle_process)
@@ -104,6 +108,7 @@ void complete_process(Resolution& r) {
       why_missing(r, Fact::nnodes, names);  // on one node it would not matter
       why_missing(r, Fact::local_world_size, names);
       r.fault(
+          Anchor::master_unknown,
           fmt::format("{}, but the address of rank 0 is unknown{}", r.words(Fact::world_size), missing.why),
           names,
           missing.remedy +

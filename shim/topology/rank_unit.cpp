@@ -70,7 +70,8 @@ class RankReader {
   void check_numbers() {
     for (const char* name : {"RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE"})
       if (const auto text = node_.environment().get(name); text && !parse_count(*text))
-        faults_.push_back({fmt::format("{}={} is not a number", name, in_quotes(*text)),
+        faults_.push_back({Anchor::no_number,
+                           fmt::format("{}={} is not a number", name, in_quotes(*text)),
                            {name},
                            fmt::format("correct or unset {}, or settle it with --nnodes and --node-rank "
                                        "(RANKSHIM_NNODES, RANKSHIM_NODE_RANK)",
@@ -85,7 +86,8 @@ class RankReader {
 
   void read_nodes() {
     if (ranks_.world_size == 0U && !is_users(facts_, Fact::nnodes)) {
-      faults_.push_back({"WORLD_SIZE=0 is not a number of nodes",
+      faults_.push_back({Anchor::no_number,
+                         "WORLD_SIZE=0 is not a number of nodes",
                          {"WORLD_SIZE"},
                          "correct or unset WORLD_SIZE, or " + settle(Fact::nnodes)});
       return;
@@ -98,7 +100,8 @@ class RankReader {
   void read_first_worker() {
     const unsigned per_node = (workers_ ? workers_ : ranks_.local_world_size).value_or(0);
     if (per_node == 0) {
-      faults_.push_back({"--rank-unit=process, but the number of processes on a node is unknown",
+      faults_.push_back({Anchor::rank_unit,
+                         "--rank-unit=process, but the number of processes on a node is unknown",
                          {"RANK", "WORLD_SIZE"},
                          "set --nproc-per-node (RANKSHIM_NPROC_PER_NODE)"});
       return;
@@ -111,7 +114,8 @@ class RankReader {
     if (known(facts_, fact) || !number) return;
     if (*number % per_node != 0) {
       faults_.push_back(
-          {fmt::format("{}={} is not a multiple of the {} workers of a node", variable, *number, per_node),
+          {Anchor::rank_unit,
+           fmt::format("{}={} is not a multiple of the {} workers of a node", variable, *number, per_node),
            {variable, "NPROC_PER_NODE"},
            "correct --nproc-per-node (RANKSHIM_NPROC_PER_NODE), or set --rank-unit=node "
            "(RANKSHIM_RANK_UNIT)"});
@@ -133,7 +137,8 @@ class RankReader {
   }
 
   void refuse_world_size() {
-    faults_.push_back({fmt::format("cannot tell whether WORLD_SIZE={} counts nodes or processes, beside {}",
+    faults_.push_back({Anchor::rank_unit,
+                       fmt::format("cannot tell whether WORLD_SIZE={} counts nodes or processes, beside {}",
                                    *ranks_.world_size, in_words(Fact::node_rank, *facts_[Fact::node_rank])),
                        {"NODE_RANK", "WORLD_SIZE"},
                        fmt::format("set NNODES (--nnodes), or {}", settle_unit)});
@@ -152,7 +157,8 @@ class RankReader {
       all.push_back(fmt::format("{}={}", name, in_quotes(*value)));
       names.emplace_back(name);
     }
-    faults_.push_back({fmt::format("cannot tell whether RANK and WORLD_SIZE count nodes or processes: {}",
+    faults_.push_back({Anchor::rank_unit,
+                       fmt::format("cannot tell whether RANK and WORLD_SIZE count nodes or processes: {}",
                                    fmt::join(all, " ")),
                        std::move(names), settle_unit});
   }
@@ -160,7 +166,8 @@ class RankReader {
   void contradiction(Fact fact, const char* variable, const std::optional<unsigned>& number) {
     const Value& value = *facts_[fact];
     const bool is_named = value.origin == Origin::variable || value.origin == Origin::option;
-    faults_.push_back({fmt::format("{} contradicts {}={}", in_words(fact, value), variable, *number),
+    faults_.push_back({Anchor::contradiction,
+                       fmt::format("{} contradicts {}={}", in_words(fact, value), variable, *number),
                        {is_named ? value.detail : std::string(name(fact)), variable},
                        fact == Fact::nnodes ? "correct one of them, or " + settle(fact)
                        : workers_ ? fmt::format("correct one of them, or {}", describe_node)
@@ -226,7 +233,8 @@ class RankChecker {
     if (std::find(names.begin(), names.end(), variable) != names.end())
       return;  // the fact comes from this variable
     names.emplace_back(variable);
-    faults_.push_back({fmt::format("{}, by {}, contradicts {}={}", in_words(fact, *facts_[fact]), platform_,
+    faults_.push_back({Anchor::contradiction,
+                       fmt::format("{}, by {}, contradicts {}={}", in_words(fact, *facts_[fact]), platform_,
                                    variable, in_quotes(node_.environment().get(variable).value_or(""))),
                        std::move(names),
                        facts_.has(Fact::world_size)
@@ -246,7 +254,8 @@ class RankChecker {
       node += fmt::format("{}{}", node.empty() ? "" : ", ", in_words(fact, *facts_[fact]));
     }
     faults_.push_back(
-        {fmt::format("RANK={}, WORLD_SIZE={} and LOCAL_RANK={} number no process of this node ({})",
+        {Anchor::left_over,
+         fmt::format("RANK={}, WORLD_SIZE={} and LOCAL_RANK={} number no process of this node ({})",
                      *ranks_.rank, *ranks_.world_size, *ranks_.local_rank, node),
          std::move(names),
          fmt::format("unset LOCAL_RANK if it is left over, or {}, or set --rank-unit=process "

@@ -63,33 +63,33 @@ TEST_CASE(
        {},
        "auto",
        "cannot tell whether RANK and WORLD_SIZE count nodes or processes: RANK=3 WORLD_SIZE=4 LOCAL_RANK=1 "
-       "LOCAL_WORLD_SIZE=2; set --rank-unit=node or --rank-unit=process (RANKSHIM_RANK_UNIT)"},
+       "LOCAL_WORLD_SIZE=2; set --rank-unit=node or --rank-unit=process (RANKSHIM_RANK_UNIT) [R11]"},
       {{"RANK=8", "WORLD_SIZE=16"}, {"", "", "8"}, "process", "node nnodes=2 node_rank=1"},
       {{"RANK=1", "WORLD_SIZE=0"},
        {},
        "node",
        "WORLD_SIZE=0 is not a number of nodes; correct or unset WORLD_SIZE, or settle it with --nnodes "
-       "(RANKSHIM_NNODES)"},
+       "(RANKSHIM_NNODES) [R13]"},
       {{"RANK=x", "WORLD_SIZE=2"},
        {},
        "auto",
        "RANK=x is not a number; correct or unset RANK, or settle it with --nnodes and --node-rank "
-       "(RANKSHIM_NNODES, RANKSHIM_NODE_RANK)"},
+       "(RANKSHIM_NNODES, RANKSHIM_NODE_RANK) [R13]"},
       {{"RANK=1", "WORLD_SIZE=3"},
        {"2", "1"},
        "auto",
        "NNODES=2 contradicts WORLD_SIZE=3; correct one of them, or settle it with --nnodes "
-       "(RANKSHIM_NNODES)"},
+       "(RANKSHIM_NNODES) [R10]"},
       {{"RANK=8", "WORLD_SIZE=16"},
        {},
        "process",
        "--rank-unit=process, but the number of processes on a node is unknown; set --nproc-per-node "
-       "(RANKSHIM_NPROC_PER_NODE)"},
+       "(RANKSHIM_NPROC_PER_NODE) [R11]"},
       {{"RANK=9", "WORLD_SIZE=16"},
        {"", "", "8"},
        "process",
        "RANK=9 is not a multiple of the 8 workers of a node; correct --nproc-per-node "
-       "(RANKSHIM_NPROC_PER_NODE), or set --rank-unit=node (RANKSHIM_RANK_UNIT)"},
+       "(RANKSHIM_NPROC_PER_NODE), or set --rank-unit=node (RANKSHIM_RANK_UNIT) [R11]"},
   };
   for (const Case& one : cases) {
     INFO(joined(one.variables));

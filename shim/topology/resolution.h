@@ -56,12 +56,12 @@ struct Resolution {
 
   /// Adds a fault. An element of `names` may be a list, joined by commas, of all that a value was derived
   /// from: each is added separately.
-  void fault(std::string what, const std::vector<std::string>& names, std::string fix);
+  void fault(Anchor anchor, std::string what, const std::vector<std::string>& names, std::string fix);
   /// The fault of a fact that cannot be right: "MASTER_PORT=0 is not a port"; corrected, or settled by its
   /// option.
-  void wrong(Fact fact, std::string_view why, std::string fix = {});
+  void wrong(Anchor anchor, Fact fact, std::string_view why, std::string fix = {});
   /// The fault of two facts that cannot be true together: "NODE_RANK=2 is not below NNODES=2".
-  void clash(Fact one, std::string_view verb, Fact other, std::string fix);
+  void clash(Anchor anchor, Fact one, std::string_view verb, Fact other, std::string fix);
 };
 
 /// The user says outright that there is only this node.

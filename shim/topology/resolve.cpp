@@ -12,23 +12,24 @@ namespace rankshim {
 
 using platform::Granularity;
 
-void Resolution::fault(std::string what, const std::vector<std::string>& names, std::string fix) {
+void Resolution::fault(Anchor anchor, std::string what, const std::vector<std::string>& names,
+                       std::string fix) {
   std::vector<std::string> each;
   for (const std::string& name : names) Value{{}, Origin::derived, name}.append_inputs({}, each);
   for (auto one = each.begin(); one != each.end();)
     one = std::find(each.begin(), one, *one) == one ? one + 1 : each.erase(one);
   constexpr std::string_view of_two = "correct one of them";
   if (each.size() == 1 && fix.starts_with(of_two)) fix.replace(0, of_two.size(), "correct " + each.front());
-  faults.push_back({std::move(what), std::move(each), std::move(fix)});
+  faults.push_back({anchor, std::move(what), std::move(each), std::move(fix)});
 }
 
-void Resolution::wrong(Fact fact, std::string_view why, std::string fix) {
+void Resolution::wrong(Anchor anchor, Fact fact, std::string_view why, std::string fix) {
   if (fix.empty()) fix = "correct it, or " + settle(fact);
-  fault(fmt::format("{} {}", words(fact), why), {source(fact)}, std::move(fix));
+  fault(anchor, fmt::format("{} {}", words(fact), why), {source(fact)}, std::move(fix));
 }
 
-void Resolution::clash(Fact one, std::string_view verb, Fact other, std::string fix) {
-  fault(fmt::format("{} {} {}", words(one), verb, words(other)), {source(one), source(other)},
+void Resolution::clash(Anchor anchor, Fact one, std::string_view verb, Fact other, std::string fix) {
+  fault(anchor, fmt::format("{} {} {}", words(one), verb, words(other)), {source(one), source(other)},
         std::move(fix));
 }
 
@@ -135,6 +136,7 @@ void recognise_started_process(Resolution& r) {
       return;
     case StartedProcess::unclear:
       r.fault(
+          Anchor::left_over,
           fmt::format("cannot tell whether RANK={}, WORLD_SIZE={} and LOCAL_RANK={} are left over, or number "
                       "a process that something has started on this node",
                       *ranks.rank, *ranks.world_size, *ranks.local_rank),
@@ -174,7 +176,8 @@ void become_launcher(Resolution& r) {
     return;  // it would differ on other nodes
   auto& node_rank = r.fact(Fact::node_rank);
   if (node_rank && !node_rank->from_user() && !same_value(Fact::node_rank, node_rank->text, rank->text)) {
-    r.fault(fmt::format("{} contradicts {}, the one process of its node", r.words(Fact::node_rank),
+    r.fault(Anchor::contradiction,
+            fmt::format("{} contradicts {}, the one process of its node", r.words(Fact::node_rank),
                         r.words(Fact::rank)),
             {r.source(Fact::node_rank), r.source(Fact::rank)},
             "correct one of them, or " + settle(Fact::node_rank));
@@ -288,7 +291,8 @@ Outcome<Topology> resolve_topology(const Settings& settings, const platform::Pla
   r.topology.warnings = platform.warnings;
   r.reads_variables = platform.name != "none";
   if (!user_says_alone(r) && r.platform.pending) {
-    r.faults.push_back({fmt::format("{} ({}), so the facts of {} are not complete yet",
+    r.faults.push_back({Anchor::document,
+                        fmt::format("{} ({}), so the facts of {} are not complete yet",
                                     r.platform.pending->name, r.platform.pending->because, r.platform.name),
                         r.platform.pending->names,
                         "wait until it is complete, as run and wait do up to --wait-timeout "
@@ -303,7 +307,8 @@ Outcome<Topology> resolve_topology(const Settings& settings, const platform::Pla
                              : elastic                             ? settle_elastic
                                                                    : settle_node;
     for (const Fault& doubt : r.platform.doubts)
-      r.faults.push_back({doubt.what, doubt.names, fmt::format("{}, or {}", doubt.fix, settles_it)});
+      r.faults.push_back(
+          {doubt.anchor, doubt.what, doubt.names, fmt::format("{}, or {}", doubt.fix, settles_it)});
     return std::move(r.faults);
   }
   recognise_started_process(r);

@@ -28,12 +28,9 @@ Duration Schedule::share(std::size_t questions) const {
   return is_large() ? Duration(std::chrono::seconds(questions * nodes_)) / most_questions : Duration(0);
 }
 
-Duration Schedule::before_first_look(double chance) const {
-  constexpr unsigned starts_in_a_second = 2000;
-  constexpr Duration longest = std::chrono::seconds(2);
-  if (!is_large()) return Duration(0);
-  return times(std::min(longest, Duration(std::chrono::seconds(nodes_)) / starts_in_a_second), chance);
-}
+/// It asks two questions if the name exists.
+/// A tenth more than their share, because by chance some seconds get more.
+Duration Schedule::before_first_look(double chance) const { return times(share(families), 1.1 * chance); }
 
 /// A look asks one question, and two if the name exists: two thirds of the job's share. A third is for the
 /// searches.
@@ -42,7 +39,7 @@ Duration Schedule::between_looks(Duration waited, Duration valid_for, double cha
   const Duration longest = is_late ? timing_.late_interval : timing_.longest_interval;
   const Duration usual = std::clamp<Duration>(waited / 20, timing_.shortest_interval, longest);
   const Duration least = share(3);
-  // The nodes of a large job begin within 2 s; until they are spread over the interval they come in waves.
+  // The nodes of a large job begin at one moment; until they are spread over the interval they come in waves.
   return varied(std::max({usual, least, std::min(valid_for, longest)}), least > usual ? 0.5 : 0.1, chance);
 }
 

@@ -63,12 +63,12 @@ TEST_CASE("chance changes an interval by a tenth, and by half where the nodes wo
   CHECK(large.between_tries(0s, 1) == 110ms);  // the port is no name server
 }
 
-TEST_CASE("the first looks of a large job are spread over 2 s at most, its first searches over an interval") {
+TEST_CASE("the first looks of a large job are spread, and its first searches over an interval") {
   CHECK(Schedule({}, 64).before_first_look(1) == 0s);
   CHECK(Schedule({}, 64).before_first_search(4, 1) == 0s);
-  CHECK(Schedule({}, 1000).before_first_look(1) == 500ms);
-  CHECK(Schedule({}, 4096).before_first_look(1) == 2s);
-  CHECK(Schedule({}, 4096).before_first_look(0.25) == 500ms);
+  CHECK(Schedule({}, 1000).before_first_look(1) == 880ms);
+  CHECK(Schedule({}, 4096).before_first_look(1) == 3'604'480us);
+  CHECK(Schedule({}, 4096).before_first_look(0.25) == 901'120us);
   CHECK(Schedule({}, 4096).before_first_look(0) == 0s);
   CHECK(Schedule({}, 4096).before_first_search(4, 1) == Schedule({}, 4096).between_searches(4));
   CHECK(Schedule({}, 4096).before_first_search(4, 0) == 0s);

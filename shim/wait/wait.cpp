@@ -126,13 +126,15 @@ class Waiting {
 
   [[nodiscard]] Unreachable unreachable() const {
     if (hopeless())
-      return {fmt::format("master {}: '{}' is neither a host name nor an address", name(), master_.host)};
+      return {Anchor::no_host,
+              fmt::format("master {}: '{}' is neither a host name nor an address", name(), master_.host)};
     std::string why = reason();
     if (addresses_.empty() && useless_.empty())
       why = (ever_resolved_.empty() ? "its name never resolved: "
                                     : fmt::format("its name resolved to {} and is gone: ", ever_resolved_)) +
             resolver_.answer().account();
-    return {fmt::format("master {} not reached in {}: {}", name(), short_seconds(since(begin_)), why)};
+    return {anchor(),
+            fmt::format("master {} not reached in {}: {}", name(), short_seconds(since(begin_)), why)};
   }
 
  private:
@@ -150,6 +152,13 @@ class Waiting {
     if (addresses_.empty()) return resolver_.answer().reason();
     const std::string port = port_ ? port_->reason() : "not tried yet";
     return literal(master_.host) ? port : "resolves to " + list(addresses_) + ", " + port;
+  }
+
+  [[nodiscard]] Anchor anchor() const {
+    if (!useless_.empty()) return Anchor::placeholder;
+    if (addresses_.empty())
+      return is_negative(resolver_.answer().status) ? Anchor::no_such_name : Anchor::name_server;
+    return port_ && port_->state == PortState::closed ? Anchor::port_closed : Anchor::port_silent;
   }
 
   [[nodiscard]] bool hopeless() const { return resolver_.answer().status == QueryStatus::bad_name; }

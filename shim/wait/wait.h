@@ -8,6 +8,7 @@
 #include <variant>
 #include <vector>
 
+#include "base/fault.h"
 #include "plan/until.h"
 #include "wait/timing.h"
 
@@ -48,6 +49,7 @@ struct Reached {
 /// The time was over, or the name can never be valid. `what` is one line for messages: the step that never
 /// succeeded, the queries and their servers, and the last answer.
 struct Unreachable {
+  Anchor anchor = Anchor::none;
   std::string what;
 };
 

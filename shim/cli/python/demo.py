@@ -57,7 +57,8 @@ class Node:
         self.waits = threading.Event()
         run_dir = os.path.join(folder, f"run-{rank}")
         os.mkdir(run_dir)
-        command = [rankshim, "--config=/dev/null", f"--run-dir={run_dir}", "--termination-log=none",
+        # The address is said outright, because on a cluster loopback would be wrong.
+        command = [rankshim, "--config=/dev/null", f"--run-dir={run_dir}", "--termination-log=none", "--master-addr=127.0.0.1",
                    f"--python={sys.executable}", "--", os.path.join(folder, "train.py")]
         self.process = subprocess.Popen(command, env=variables | {"RANK": str(rank)}, stdin=subprocess.DEVNULL,
                                         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace")
@@ -66,8 +67,9 @@ class Node:
 
     def read(self):
         for line in self.process.stdout:
-            show(f"  {time.monotonic() - self.began:6.2f} s  {self.name}  {line.rstrip()}")
             self.lines.append(line)
+            if not line.startswith("RESULT "):
+                show(f"  {time.monotonic() - self.began:6.2f} s  {self.name}  {line.rstrip()}")
             if "waiting" in line.lower():
                 self.waits.set()
         self.waits.set()
@@ -105,7 +107,7 @@ def train(rankshim, folder, began):
     variables |= job | {"OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo", "CUDA_VISIBLE_DEVICES": ""}
     show("Each has RANK=0 or RANK=1, " +
          ", ".join(f"{name}={job[name]}" for name in ("WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")) + ", which count nodes.")
-    show("torchrun alone reads none of them: without rankshim each node would train alone and end with 0.\n")
+    show("Without rankshim each node would train alone and end with 0, because torchrun reads none of them.\n")
     nodes = []
     try:
         # Node 1 first: it has to wait for node 0, as on a cluster.
@@ -123,7 +125,7 @@ def train(rankshim, folder, began):
 def main(rankshim, version):
     if importlib.util.find_spec("torch") is None:
         print(f"rankshim: error: {sys.executable} has no torch, which the demonstration needs; "
-              "name an interpreter that has it with --python", file=sys.stderr)
+              "name an interpreter that has it with --python [R25]", file=sys.stderr)
         return 78
     show(f"rankshim {version}: two nodes on loopback train one model with {sys.executable}")
     began = time.monotonic()

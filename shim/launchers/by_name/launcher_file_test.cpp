@@ -41,7 +41,7 @@ TEST_CASE("every file of config/launchers is right, and is in the binary as it i
 TEST_CASE("what is wrong with a launcher's file is named with its line") {
   CHECK(faults_of("flags = ['--x']\n") ==
         std::vector<std::string>{
-            "x.launcher.toml:1: 'starts' is missing or empty; write the words that start the launcher"});
+            "x.launcher.toml:1: 'starts' is missing or empty; write the words that start the launcher [R5]"});
   CHECK_THAT(
       faults_of("starts = ['x']\nflag = ['--x']\n").at(0),
       Catch::Contains("x.launcher.toml:2: there is no key 'flag' here, the nearest is flags; use one of "));

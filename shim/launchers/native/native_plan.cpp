@@ -110,7 +110,7 @@ Faults check(const LaunchInput& input, bool is_torchrun) {
   const auto& chosen = *input.settings[Option::launcher];
   const std::string native = chosen.detail + "=native";
   const auto fault = [&](std::string what, std::string fix) {
-    return Faults{{std::move(what), {chosen.detail}, std::move(fix)}};
+    return Faults{{Anchor::launcher, std::move(what), {chosen.detail}, std::move(fix)}};
   };
   if (topology.is<ElasticNode>()) {
     return fault(fmt::format("{} starts a fixed number of nodes, but this job is elastic", native),
@@ -133,16 +133,6 @@ Faults check(const LaunchInput& input, bool is_torchrun) {
                  "leave --ctty (RANKSHIM_CTTY) off, or --launcher (RANKSHIM_LAUNCHER) at auto");
   }
   return {};
-}
-
-bool would_serve(const LaunchInput& input) {
-  // What only torchrun does with its workers (torch/distributed/run.py, get_args_parser).
-  constexpr std::array<std::string_view, 7> torchruns = {
-      "PET_LOG_DIR",   "PET_REDIRECTS",          "PET_TEE",         "PET_LOCAL_RANKS_FILTER",
-      "PET_NO_PYTHON", "PET_VIRTUAL_LOCAL_RANK", "PET_NUMA_BINDING"};
-  return check(input, false).empty() && std::ranges::none_of(torchruns, [&](std::string_view name) {
-           return input.node.environment().get(name).has_value();
-         });
 }
 
 void choose_for_workers(LaunchChoice& choice, const LaunchInput& input) {

@@ -69,9 +69,6 @@ Placeholders placeholders_of(const StaticJob& job, const Worker& worker);
 /// Why rankshim cannot start this job's workers itself; nothing if it can.
 Faults check(const LaunchInput& input, bool is_torchrun);
 
-/// Whether this launcher gives the workers of a script all that torchrun would give them.
-bool would_serve(const LaunchInput& input);
-
 /// The script's interpreter, chosen as torchrun chooses that of its workers, and the folder for logs.
 void choose_for_workers(LaunchChoice& choice, const LaunchInput& input);
 

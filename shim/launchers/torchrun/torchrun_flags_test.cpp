@@ -67,7 +67,8 @@ TEST_CASE("an IPv6 address has brackets in every endpoint, and none as master_ad
     const auto& shown = std::get<ShownPlan>(found.plan);
     return explain::as_text({found.topology, shown}, shown, std::get<Invocation>(read).settings);
   };
-  CHECK_THAT(text({"train.py"}), Catch::Contains("waits for    [fd00::1]:1234 to answer"));
+  CHECK_THAT(text({"train.py"}),
+             Catch::Contains("waits for    all 3 nodes, which meet at [fd00::1]:1234, at most"));
 }
 
 TEST_CASE("torch waits for the other nodes as long as --wait-timeout") {

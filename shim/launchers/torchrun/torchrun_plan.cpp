@@ -246,7 +246,7 @@ Faults check_torchrun_args(const Settings& settings) {
   Faults faults;
   const auto reject = [&](const std::string& what, std::string fix) {
     const std::string& name = settings[Option::torchrun_args]->detail;
-    faults.push_back({fmt::format("{} has {}", name, what), {name}, std::move(fix)});
+    faults.push_back({Anchor::launcher, fmt::format("{} has {}", name, what), {name}, std::move(fix)});
   };
   for (const auto& flag : torchrun.flags) {
     const bool is_completed = flag.name == "rdzv_conf" || flag.name == "local_addr";

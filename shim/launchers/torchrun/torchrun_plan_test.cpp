@@ -184,7 +184,7 @@ TEST_CASE("--log-dir for another folder than torchrun's is refused, and for a pr
   const auto* faults = std::get_if<Faults>(&planned_both);
   REQUIRE(faults != nullptr);
   CHECK(to_line(faults->front()) ==
-        "--log-dir=/logs, but the command's --log_dir is /own; give only one of them");
+        "--log-dir=/logs, but the command's --log_dir is /own; give only one of them [R23]");
   CHECK(shell_quote(planned(node, {"--log-dir=/logs", "--tee", "train.py"}).argv)
             .ends_with(" --log_dir=/logs --tee=3 train.py"));
   const ShownPlan program = planned(node, {"--log-dir=/logs", "bash", "run.sh"});
