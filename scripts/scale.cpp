@@ -21,8 +21,6 @@
 #include <cstdlib>
 #include <fstream>
 #include <functional>
-#include <numeric>
-#include <random>
 #include <string>
 #include <thread>
 #include <vector>
@@ -33,7 +31,7 @@
 #include "link/link.h"
 #include "loop/loop.h"
 #include "supervise/kernel.h"
-#include "wait/schedule.h"
+#include "wait/questions_for_test.h"
 
 namespace {
 
@@ -170,59 +168,25 @@ int run_peers(unsigned nodes, bool is_late) {
   std::_Exit(0);  // without a farewell
 }
 
-/// The nodes start at the same moment, the master's name appears after a while, and a name server answers at
-/// once. The name is short, the first of the search list's four.
-void simulate_questions(unsigned nodes, std::chrono::seconds there) {
-  using Duration = wait::Schedule::Duration;
-  using std::chrono::seconds;
-  constexpr std::size_t names = 4;
-  const wait::Schedule schedule({}, nodes);
-  std::minstd_rand random(nodes);
-  const auto chance = [&] { return std::uniform_real_distribution<double>()(random); };
-  std::vector<unsigned> asked;  // in each second
-  std::vector<double> found;
-  const auto ask = [&](Duration when, unsigned questions) {
-    const auto second = static_cast<std::size_t>(when / seconds(1));
-    asked.resize(std::max(asked.size(), second + 1));
-    asked[second] += questions;
-  };
-  for (unsigned rank = 0; rank < nodes; ++rank) {
-    const double place = rank == 0 ? 0 : chance();
-    Duration when = schedule.before_first_look(place);
-    Duration search = when + schedule.before_first_search(names, place);
-    for (; when < there; when += schedule.between_looks(when, Duration(0), chance())) {
-      const bool all = when >= search;
-      ask(when, all ? 2 * names : 1);
-      if (all) search = when + schedule.between_searches(names);
-    }
-    ask(when, 2);
-    found.push_back(std::chrono::duration<double>(when - there).count());
-  }
-  const unsigned most = *std::max_element(asked.begin(), asked.end());
-  if (there == seconds(0)) {
-    std::printf("| simulated questions in a second: %u nodes, a short name that exists already | at most %u |\n", nodes,
-                most);
-    return;
-  }
-  const auto mean = [&](unsigned from, unsigned to) {
-    return std::accumulate(asked.begin() + from, asked.begin() + to, 0U) / (to - from);
-  };
-  std::sort(found.begin(), found.end());
+/// The nodes start at the same moment, and a name server answers at once. The name is short, the first of the
+/// search list's four.
+void print_questions(unsigned nodes) {
+  const unsigned at_once = wait::test::simulate_questions(nodes, std::chrono::seconds(0)).most();
+  std::printf("| simulated questions in a second: %u nodes, a short name that exists already | at most %u |\n", nodes, at_once);
+  const auto late = wait::test::simulate_questions(nodes, std::chrono::seconds(120));
   std::printf(
       "| simulated questions in a second: %u nodes, a short name that does not exist for 120 s "
       "| at most %u, on average %u in the first 30 s and %u in the last |\n"
       "| simulated time from the record to the look that finds it: %u nodes | median %.1f s, the last %.1f s "
       "|\n",
-      nodes, most, mean(0, 30), mean(90, 120), nodes,
-      found[nodes / 2], found.back());
+      nodes, late.most(), late.mean(0, 30), late.mean(90, 120), nodes, late.found[nodes / 2], late.found.back());
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
   if (argc > 2 && argv[1] == std::string("--questions")) {
-    for (const int there : {0, 120})
-      simulate_questions(static_cast<unsigned>(std::atoi(argv[2])), std::chrono::seconds(there));
+    print_questions(static_cast<unsigned>(std::atoi(argv[2])));
     return 0;
   }
   supervise::kernel::set_signal_mask(0, nullptr);  // block_early.cpp is a part of every program of ours

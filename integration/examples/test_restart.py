@@ -75,8 +75,8 @@ def train(network, rankshim, tmp_path):
     return train
 
 
-def test_a_pod_whose_first_process_is_killed_comes_back_and_the_losses_are_those_of_an_undisturbed_training(train):
+@pytest.mark.parametrize("killed", [0, pytest.param(1, marks=pytest.mark.nightly)])  # the page's commands kill node 1
+def test_a_pod_whose_first_process_is_killed_comes_back_and_the_losses_are_those_of_an_undisturbed_training(train, killed):
     undisturbed = train()
     assert list(undisturbed) == [str(step) for step in range(STEPS)]
-    assert train(killed=1) == undisturbed
-    assert train(killed=0) == undisturbed
+    assert train(killed) == undisturbed

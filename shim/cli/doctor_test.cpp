@@ -3,7 +3,7 @@
 
 #include "base/json.h"
 #include "cli/doctor.h"
-#include "node/fake_node.h"
+#include "node/fake_node_for_test.h"
 
 namespace rankshim::doctor {
 namespace {

@@ -68,12 +68,12 @@ std::string written(const OwnedTables& tables) {
     return "{" + value("Sign", one.sign) + ", " + value(one.root) + ", " + value(one.glob) + "}";
   });
   out += table("Alternative", "all_alternatives", tables.alternatives,
-               [](const Alternative& one) { return "{" + value(one.conditions) + "}"; });
+               [](const Alternative& one) { return value(one); });
   out += table("FactExpression", "all_expressions", tables.expressions, [](const FactExpression& one) {
     return "{" + value("Fact", one.fact) + ", " + value(one.root) + "}";
   });
   out += table("Role", "all_roles", tables.roles, [](const Role& one) {
-    return "{" + value(one.name) + ", " + value(one.fix) + ", {" + value(one.when.conditions) + "}}";
+    return "{" + value(one.name) + ", " + value(one.fix) + ", " + value(one.when) + "}";
   });
   return out +
          "constexpr Tables all_tables = {all_steps, all_children, all_texts, all_conditions,\n"

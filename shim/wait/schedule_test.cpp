@@ -2,6 +2,8 @@
 
 #include <catch2/catch.hpp>
 
+#include "wait/questions_for_test.h"
+
 namespace rankshim::wait {
 namespace {
 
@@ -93,6 +95,15 @@ TEST_CASE("looks that ask two questions and searches together stay below 2,500 q
       };
       CHECK(rate(2, schedule.between_looks(waited, 0s, middle)) + rate(8, schedule.between_searches(4)) <
             2500);
+    }
+  }
+}
+
+TEST_CASE("many nodes that start at one moment ask fewer than 2,500 questions in any second") {
+  for (const unsigned nodes : {256U, 1024U, 4096U}) {
+    for (const auto there : {0s, 120s}) {
+      CAPTURE(nodes, there.count());
+      CHECK(test::simulate_questions(nodes, there).most() < 2500);
     }
   }
 }
