@@ -148,6 +148,22 @@ def test_a_stop_of_a_node_that_waits_for_node_0_is_its_end_and_the_others_name_i
         assert "with code 3" in last_line(node)
 
 
+def test_a_stop_of_a_program_that_then_ends_with_0_keeps_all_from_starting_again(start, tmp_path):
+    """It has had a TERM because of node 1 before, and the signal that is no stop ends nothing."""
+    saves = f"trap 'echo LATE' TERM; trap 'echo USR' USR1; until [ -e {tmp_path}/go ]; do sleep 0.05; done; exit 0"
+    script = shell(f"case $NODE_RANK in 0) touch {tmp_path}/0; {saves};; 1) until [ -e {tmp_path}/0 ]; do sleep 0.05; done; exit 3;; "
+                   "2) exec sleep 1000;; esac")
+    nodes = [start(rank, script, "--job-restarts=5", RANKSHIM_LAUNCHER="none", RANKSHIM_LINK="on") for rank in range(3)]
+    nodes[0].wait_line("LATE", 30)
+    nodes[1].signal(signal.SIGUSR1)
+    nodes[0].signal(signal.SIGTERM)
+    nodes[0].wait_line("LATE", 30, since=len(nodes[0].lines))
+    (tmp_path / "go").touch()
+    assert [node.wait(30) for node in nodes] == [0, 3, 76], [node.transcript() for node in nodes]
+    for node in nodes[1:]:
+        assert "it is not started again: node 0 (host job-node-0) was asked to stop (SIGTERM)" in last_line(node)
+
+
 @pytest.mark.parametrize("stopped", [0, 2])
 def test_a_node_that_is_stopped_while_all_meet_again_is_named_by_the_others(start, cluster, stopped):
     """Node 1 does not come back, so that the others wait. A signal that is no stop was for the last command."""
@@ -216,6 +232,24 @@ def test_before_the_next_attempt_rankshim_waits_for_an_accelerator_that_is_in_us
         assert node.stdout == "UP 0\n"
         assert last_line(node).endswith("SIGTERM before the next attempt; nothing was started again; this was restart 1 of 1, "
                                         "after an end: sh ended with code 3 after 0.0 s")
+
+
+@pytest.mark.parametrize("stopped", [0, 2])
+def test_a_node_that_is_stopped_before_all_meet_again_is_named_by_the_others(cluster, rankshim, tmp_path, stopped):
+    """It has left the last attempt, and waits for an accelerator before it joins the next."""
+    script = shell("[ $RANK != 1 ] || exit 3; exec sleep 1000")
+    nodes = []
+    for rank in range(3):
+        waits = ["bash", "-c", ACCELERATOR_IN_USE.format(tmp_path / "dev"), "bash"] if rank == stopped else []
+        nodes.append(cluster[rank].start([*waits, rankshim, "--job-restarts=5", "--launcher=native", "--nnodes=3", f"--node-rank={rank}",
+                                          "--nproc-per-node=1", "--master-addr=job-node-0", "--", *script], {}))
+    nodes[stopped].wait_line("for the accelerators", 30)
+    nodes[stopped].signal(signal.SIGUSR1)  # which was for the last command
+    nodes[stopped].signal(signal.SIGTERM)
+    for rank, node in enumerate(nodes):
+        assert node.wait(30) == (143 if rank == stopped else 76), node.transcript()
+        if rank != stopped:
+            assert f"node {stopped} (host job-node-{stopped}) was asked to stop (SIGTERM)" in last_line(node)
 
 
 def test_the_termination_log_says_nothing_of_an_attempt_that_is_over(start, tmp_path):

@@ -90,6 +90,19 @@ def test_two_nodes_with_the_rank_0_are_both_told(start, cluster):
         assert not node.stdout
 
 
+def test_a_node_0_whose_masters_name_leads_to_another_job_for_a_while_harms_neither(start, cluster, network):
+    cluster[0].hosts("127.0.0.1 localhost\n")
+    network.records.publish("job-node-0", cluster[2])
+    other = start(0, WAITS, place=2, nodes=2, RANKSHIM_RUN_ID="another", RANKSHIM_MASTER_ADDR="job-node-2")
+    other.wait_line("waiting for 1 of 2 nodes", 30)
+    stale = start(0, WAITS, nodes=2, RANKSHIM_LOG_LEVEL="debug")
+    stale.wait_line("leads to no other node 0 of this job: node 0 .* belongs to the job", 30)
+    network.records.publish("job-node-0", cluster[0])
+    nodes = [stale, start(1, WAITS, nodes=2), other, start(1, WAITS, place=1, nodes=2, RANKSHIM_RUN_ID="another", RANKSHIM_MASTER_ADDR="job-node-2")]
+    for node in nodes:
+        node.wait_line("UP", 30)
+
+
 def test_nodes_that_disagree_about_their_number_are_refused(start):
     nodes = [start(0, WAITS), start(1, WAITS, nodes=4), start(2, WAITS)]
     for node in nodes:

@@ -74,7 +74,7 @@ asio::awaitable<std::string> Hub::listen(Time deadline) {
     std::string why =
         fmt::format("cannot listen on the master's port {}: {}", options_.master.port, std::strerror(error));
     if (error != EADDRINUSE || options_.self.restarts == 0 || now() >= deadline) co_return why;
-    log::debug("the link: {}", why);
+    if (!std::exchange(waits_for_port_, true)) log::info("waiting to meet the other nodes again: {}", why);
     co_await changed_.wait(std::min(deadline, now() + options_.timing.retry));
   }
   if (open_listener(way_back_, 0, backlog) == 0) {
@@ -306,6 +306,8 @@ asio::awaitable<Met> Hub::gather(Time deadline) {
     co_await wait_for_verdict(deadline);
   }
   if (std::holds_alternative<Go>(*verdict_)) co_return met_by(*verdict_);
+  if (const auto* refuse = std::get_if<Refuse>(&*verdict_); refuse && refuse->code == exit_code::peer)
+    co_await tell_those_to_come();
   boost::system::error_code ignored;
   port_.close(ignored);
   way_back_.close(ignored);
@@ -334,6 +336,8 @@ asio::awaitable<void> Hub::ask_other_node_0(Time deadline) {
     roster_.refuse(refused->sentence);
     process();
   }
+  if (const auto* none = std::get_if<NoLink>(&met))
+    log::debug("the link: the master's name leads to no other node 0 of this job: {}", none->why);
   loop::Timer never(io_.get_executor(), Time::max());
   co_await never.async_wait(asio::use_awaitable);
 }
@@ -352,6 +356,20 @@ asio::awaitable<void> Hub::farewell(bool of_all) {
            }));
   };
   while (!is_over() && now() < until()) co_await changed_.wait(until());
+}
+
+/// A node was asked to stop while all meet again. Those that come a moment later would look for this one
+/// until their time is over.
+asio::awaitable<void> Hub::tell_those_to_come() {
+  const Time until = now() + options_.timing.leave;
+  if (!port_.is_open()) co_await listen(until);
+  while (port_.is_open() && !roster_.all_came() && now() < until) co_await changed_.wait(until);
+}
+
+asio::awaitable<void> Hub::part_early() {
+  const auto self = shared_from_this();
+  if (!roster_.launched()) co_await tell_those_to_come();
+  co_await farewell(true);
 }
 
 void Hub::on_stop(std::function<void(const Stop&)> told) {

@@ -31,7 +31,7 @@ class Hub final : public Link, public Connection::Owner, public std::enable_shar
  private:
   boost::asio::awaitable<Met> gather(Time deadline) override;
   boost::asio::awaitable<JobEnd> part(Done done) override;
-  boost::asio::awaitable<void> part_early() override { return farewell(true); }
+  boost::asio::awaitable<void> part_early() override;
 
   struct Member {
     std::shared_ptr<Connection> connection;
@@ -42,6 +42,7 @@ class Hub final : public Link, public Connection::Owner, public std::enable_shar
   boost::asio::awaitable<std::string> listen(Time deadline);
   boost::asio::awaitable<void> wait_for_verdict(Time deadline);
   boost::asio::awaitable<void> ask_other_node_0(Time deadline);
+  boost::asio::awaitable<void> tell_those_to_come();
   void accept_from(tcp::acceptor& acceptor);
   void accept_again(tcp::acceptor& acceptor);
   void add(tcp::socket socket);
@@ -80,6 +81,7 @@ class Hub final : public Link, public Connection::Owner, public std::enable_shar
   bool told_already_ = false;
   bool short_of_descriptors_ = false;
   bool warned_of_token_ = false;
+  bool waits_for_port_ = false;
 };
 
 }  // namespace rankshim::link

@@ -31,7 +31,8 @@ struct Timing {
   std::chrono::milliseconds look_up{
       5'000};  ///< between two questions for the master's address; more with many nodes
   std::chrono::milliseconds farewell{1'000};  ///< for the last words, at most
-  std::chrono::milliseconds ping{300'000};    ///< through a proxy, which would close a silent connection
+  std::chrono::milliseconds leave{3'000};   ///< for a node that was asked to stop to meet those that it tells
+  std::chrono::milliseconds ping{300'000};  ///< through a proxy, which would close a silent connection
 };
 
 struct Options {
@@ -87,7 +88,7 @@ class Link {
   boost::asio::awaitable<Met> meet(Time deadline);
 
   /// After a meet() that was cancelled: tells the others that this node was asked to stop, so that they do
-  /// not wait for it. Cancelling it ends it at once.
+  /// not wait for it; also those that are about to come. Cancelling it ends it at once.
   boost::asio::awaitable<void> leave(int signal);
 
   /// `told` is called, once, when this node is to end because of another one: now, if that is known already.

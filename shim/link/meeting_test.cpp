@@ -8,6 +8,7 @@
 
 #include "base/fault.h"
 #include "link/frame.h"
+#include "link/peer.h"
 #include "link/store.h"
 #include "link/test_job.h"
 
@@ -72,6 +73,43 @@ TEST_CASE("a master's name that leads to node 0 by way of another machine is rig
     job.start(2);
     REQUIRE(job.all_met());
     for (const auto& met : job.met) CHECK(std::holds_alternative<Launch>(*met));
+  }
+}
+
+TEST_CASE("a node that leaves the meeting before it has met anybody is named to those that come", "[link]") {
+  for (const unsigned leaver : {0U, 1U}) {
+    TestJob job;
+    job.links[leaver] = Link::make(job.io, job.options[leaver]);
+    bool left = false;
+    asio::co_spawn(job.io, job.links[leaver]->leave(SIGTERM),
+                   [&](const std::exception_ptr&) { left = true; });
+    for (int i = 0; i < 20; ++i) job.io.run_one_for(10ms);
+    CHECK_FALSE(left);
+    job.start(1 - leaver);
+    if (leaver == 0) job.start(2);  // else all would be here, and launch
+    REQUIRE(job.run_until([&] { return left && job.met[1 - leaver]; }));
+    CHECK(std::get<NotMet>(*job.met[1 - leaver]).code == exit_code::peer);
+    CHECK(job.refusal(1 - leaver) == "node " + std::to_string(leaver) + " (host host-" +
+                                         std::to_string(leaver) + ") was asked to stop (SIGTERM)");
+  }
+}
+
+TEST_CASE("a node 0 whose master's name leads to one without its token is not refused by that one",
+          "[link]") {
+  for (const bool with_token : {false, true}) {
+    TestJob job;
+    if (!with_token) job.options[0].token = Key("the token of another job");
+    job.start(0);
+    Options asks = job.options[0];
+    asks.token.reset();
+    if (with_token) asks.token = Key("the token of this job");
+    const auto asking = std::make_shared<Peer>(job.io, asks);
+    std::optional<Met> met;
+    asio::co_spawn(job.io, asking->meet(now() + 100s),
+                   [&](const std::exception_ptr&, Met result) { met = std::move(result); });
+    REQUIRE(job.run_until([&] { return met.has_value(); }));
+    CHECK(std::holds_alternative<NoLink>(*met));
+    CHECK_FALSE(job.met[0]);
   }
 }
 

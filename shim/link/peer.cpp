@@ -104,11 +104,17 @@ asio::awaitable<Peer::Greeting> Peer::connect(ip::address address, unsigned port
   co_return fails(Greeting::silent, "the port accepts the connection and does not answer");
 }
 
+/// For another node 0, one that does not know this job's token is another job's.
+Message Peer::refused(const Refuse& refuse, bool welcome) const {
+  if (options_.self.rank == 0 && !welcome) return Unlink{refuse.sentence};
+  return refuse;
+}
+
 void Peer::welcomed(Connection& connection, const Welcome& welcome, const Frame& frame) {
   const std::string hub =
       "node 0 (host " + in_quotes(welcome.host) + ", " + connection.remote_address() + ")";
   const auto refuse = [&](const std::string& sentence) {
-    if (!launched_) verdict_ = Refuse{exit_code::configuration, sentence};
+    if (!launched_) verdict_ = refused({exit_code::configuration, sentence}, false);
     connection.drop(sentence);
   };
   if (options_.token) {
@@ -142,13 +148,17 @@ void Peer::heard(Connection& connection, const Frame& frame) {
   const auto* refuse = std::get_if<Refuse>(&*message);
   if (!is_welcome_ && (refuse == nullptr || options_.token)) return connection.drop("no welcome");
   if (refuse != nullptr) {
-    if (!launched_ && !verdict_) verdict_ = *message;
+    if (!launched_ && !verdict_) verdict_ = refused(*refuse, is_welcome_);
     connection.drop(refuse->sentence);
   } else if (std::holds_alternative<Go>(*message) || std::holds_alternative<Unlink>(*message)) {
     if (!verdict_) verdict_ = *message;
   } else if (const auto* waiting = std::get_if<Waiting>(&*message)) {
     waiting_ = *waiting;
-    log::info("{}", waiting_line(waiting_));
+    if (options_.self.rank != 0) {
+      log::info("{}", waiting_line(waiting_));
+    } else if (!waiting_.note.empty()) {
+      log::warn("{}", waiting_.note);
+    }
   } else if (const auto* stop = std::get_if<Stop>(&*message)) {
     if (!stop_) {
       stop_ = *stop;
@@ -263,8 +273,8 @@ asio::awaitable<std::optional<Met>> Peer::seek(Time deadline) {
     if (welcome_ && welcome_->port != 0 && !hub_.is_unspecified() &&
         co_await connect(hub_, welcome_->port, deadline) == Greeting::welcome)
       co_return std::nullopt;
+    co_await pause(next, deadline);  // a cancelled try is no reason
     report(reason_);
-    co_await pause(next, deadline);
     next = std::min(between, 2 * next);
   }
   co_return timed_out();
@@ -389,6 +399,11 @@ void Peer::tell_stop() const {
 
 asio::awaitable<void> Peer::part_early() {
   const auto self = shared_from_this();
+  if (!launched_ && !verdict_ && !is_welcome_) {  // who is welcome says again what it has said
+    if (connection_) connection_->abandon();
+    connection_.reset();
+    co_await seek(now() + options_.timing.leave);
+  }
   const Time until = now() + options_.timing.farewell;
   if (connection_) connection_->finish();
   while (connection_ && now() < until) co_await changed_.wait(until);

@@ -39,6 +39,7 @@ class Peer final : public Link, public Connection::Owner, public std::enable_sha
   boost::asio::awaitable<void> connect_again();
   void start_connecting_again();
   static boost::asio::awaitable<void> keep_alive(std::weak_ptr<Peer> peer);
+  [[nodiscard]] Message refused(const Refuse& refuse, bool welcome) const;
   void welcomed(Connection& connection, const Welcome& welcome, const Frame& frame);
   void report(const std::string& reason);
   [[nodiscard]] NotMet timed_out() const;

@@ -111,11 +111,18 @@ std::string Roster::twice(const Hello& hello, const std::string& seen) const {
 }
 
 void Roster::arrived(ConnectionId id, const Hello& hello, const std::string& seen, Time now) {
-  if (phase_ != Phase::meeting) return come_back(id, hello);
+  if (phase_ == Phase::running) return come_back(id, hello);
+  if (phase_ == Phase::refused) {
+    if (hello.rank < nodes_.size()) nodes_[hello.rank].state = Node::State::here;
+    return send(id, *verdict_, true);
+  }
   if (wrong_.size() > nodes_.size() + most_strangers) return outgoing_.push_back({{id}, std::nullopt, true});
   last_arrival_ = now;
   if (const auto fault = fault_of(hello, seen)) {
     if (fault->turned_away) return send(id, Refuse{exit_code::configuration, fault->sentence}, true);
+    if (fault->foreign &&
+        hello.rank == 0)  // its job's name leads here for a while; that is no fault of either
+      return send(id, Unlink{fault->sentence}, true);
     wrong_.push_back({id, hello, seen, fault->sentence, fault->foreign});
     if (wrong_.size() <= most_sentences) send(myself, waiting());  // it is logged at once
     return;
@@ -223,6 +230,7 @@ void Roster::give_up() {
 
 void Roster::end_meeting(const Message& verdict) {
   phase_ = Phase::refused;
+  verdict_ = verdict;
   send_all(verdict, true);
   for (const Wrong& wrong : wrong_) send(wrong.id, verdict, true);
 }
@@ -276,7 +284,7 @@ void Roster::launch() {
 
 void Roster::come_back(ConnectionId id, const Hello& hello) {
   Node* node = hello.rank < nodes_.size() ? &nodes_[hello.rank] : nullptr;
-  if (phase_ != Phase::running || node == nullptr || hello.session != nodes_[0].hello.instance ||
+  if (node == nullptr || hello.session != nodes_[0].hello.instance ||
       hello.instance != node->hello.instance || node->state == Node::State::lost) {
     return send(
         id, Refuse{exit_code::configuration, fmt::format("the job has started without {}", who(hello, ""))},
@@ -371,6 +379,10 @@ void Roster::stop_all(Stop stop) {
   stop_ = std::move(stop);
   if (rules_.decide) rules_.decide(*stop_);
   send_all(*stop_);
+}
+
+bool Roster::all_came() const {
+  return std::ranges::none_of(nodes_, [](const Node& node) { return node.state == Node::State::missing; });
 }
 
 bool Roster::all_done() const {

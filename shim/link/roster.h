@@ -114,6 +114,10 @@ class Roster {
   [[nodiscard]] const std::vector<Node>& nodes() const { return nodes_; }
   /// What ends the job; nothing: nothing does.
   [[nodiscard]] const std::optional<Stop>& stop() const { return stop_; }
+  /// Whether all were told to launch.
+  [[nodiscard]] bool launched() const { return phase_ == Phase::running; }
+  /// Whether every node was here at some time.
+  [[nodiscard]] bool all_came() const;
   /// Whether every node has ended well.
   [[nodiscard]] bool all_done() const;
   /// Whether no node has anything left to tell.
@@ -166,6 +170,7 @@ class Roster {
   std::vector<Wrong> wrong_;
   std::vector<std::string> store_clients_;
   std::vector<Outgoing> outgoing_;
+  std::optional<Message> verdict_;  ///< how the meeting ended; nothing: with all nodes' launch, or not yet
   std::optional<Stop> stop_;
   Time last_arrival_;
   Time next_report_;

@@ -350,6 +350,32 @@ TEST_CASE("a node that is asked to stop while the others still come ends the mee
   }
 }
 
+TEST_CASE("a node that comes after the meeting has ended is told how it ended", "[link]") {
+  Story story;
+  story.arrive(1);
+  story.say(myself, Stopping{15});
+  CHECK_FALSE(story.roster.all_came());
+  story.arrive(2);
+  CHECK(story.refusal(2) == "node 0 (host host-0) was asked to stop (SIGTERM)");
+  CHECK(story.closed[2]);
+  CHECK(story.roster.all_came());
+}
+
+TEST_CASE("another job's node 0, whose master's name leads here for a while, is sent away and harms nothing",
+          "[link]") {
+  Story story;
+  story.arrive(1);
+  Hello other = hello_of(0);
+  other.run = "another";
+  story.arrive(7, other);
+  CHECK(story.told<Unlink>(7) != nullptr);
+  CHECK(story.closed[7]);
+  story.pass(60s);
+  CHECK(story.refusal(1).empty());
+  story.arrive(2);
+  CHECK(story.roster.ready());
+}
+
 TEST_CASE("node 0 knows the end of each worker", "[link]") {
   Story story;
   story.all_launch();

@@ -116,11 +116,12 @@ Verdict stopped_before_start(int signal, std::string_view meanwhile) {
       fmt::format("{} {}; nothing was started", supervise::signal_name(signal), meanwhile));
 }
 
-awaitable<supervise::Received> next_end(const Run& run, supervise::SignalQueue::Deadline deadline) {
+awaitable<supervise::Received> next_end(const Run& run, supervise::SignalQueue::Deadline deadline,
+                                        bool between) {
   while (true) {
     const supervise::Received signal = co_await run.signals.next_ending(deadline);
-    if (signal.number == 0 || run.monitor.past_attempts().empty() || supervise::asks_to_stop(signal.number))
-      co_return signal;
+    between = between || !run.monitor.past_attempts().empty();
+    if (signal.number == 0 || !between || supervise::asks_to_stop(signal.number)) co_return signal;
     run.signals.drop();
   }
 }

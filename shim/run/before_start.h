@@ -23,9 +23,11 @@ Verdict ended_before_start(int code, Cause cause, Anchor anchor, std::string sen
 Verdict stopped_before_start(int signal, std::string_view meanwhile);
 
 /// The next signal that ends the run before its command starts; number 0 if none came before `deadline`. When
-/// all are started again only a stop does, for the others were the last command's. It stays in the queue.
+/// all are started again, or may be (`between`), only a stop does, for the others were the last command's. It
+/// stays in the queue.
 boost::asio::awaitable<supervise::Received> next_end(const Run& run,
-                                                     supervise::SignalQueue::Deadline deadline = {});
+                                                     supervise::SignalQueue::Deadline deadline = {},
+                                                     bool between = false);
 
 /// Runs the hook that comes before anything is read. Returns a verdict if the run ends here.
 boost::asio::awaitable<std::optional<Verdict>> run_pre_start(const Run& run);

@@ -157,7 +157,7 @@ awaitable<void> wait_for_accelerators(const Run& run) {
             joined(left));
   const auto end = steady_clock::now() + patience;
   for (; !left.empty() && steady_clock::now() < end; left = holders())
-    if ((co_await run.signals.next_ending(steady_clock::now() + between_looks)).number != 0) co_return;
+    if ((co_await next_end(run, steady_clock::now() + between_looks)).number != 0) co_return;
   if (!left.empty())
     log::warn("{}: the accelerators are still in use; the next attempt may lack memory", joined(left));
 }

@@ -100,7 +100,8 @@ awaitable<std::variant<std::unique_ptr<WholeJob>, Verdict>> meet_nodes(const Run
     node.told = {launch->offset, launch->world};
     attempts.begin(launch->attempt, steady_clock::now());
     log::info("all {} nodes are here", node.nodes);
-    co_return std::make_unique<WholeJob>(std::move(link), node.rank, node.max_restarts != 0, run.preflight);
+    co_return std::make_unique<WholeJob>(std::move(link), node.rank, node.max_restarts != 0, run.preflight,
+                                         attempts.allowed());
   }
   run.monitor.set_link(nullptr);
   if (const auto* not_met = std::get_if<link::NotMet>(&met)) {
@@ -142,8 +143,10 @@ awaitable<std::variant<Membership, Verdict>> join_job(const Run& run, Job& job, 
   Membership membership;
   if (attempts.number() != 0) {  // what came in between is not for the next command
     const auto signal = co_await next_end(run, steady_clock::now());
-    if (signal.number != 0) run.signals.drop();
-    if (signal.number != 0) co_return stopped_before_start(signal.number, "before the next attempt");
+    if (signal.number != 0 && !job.choice.links) {  // else the other nodes have to be told
+      run.signals.drop();
+      co_return stopped_before_start(signal.number, "before the next attempt");
+    }
   }
   attempts.begin(attempts.number(), steady_clock::now());
   const bool links = job.choice.links;
@@ -192,10 +195,11 @@ awaitable<void> WholeJob::finish(const Run& run, Verdict& verdict, const supervi
                         : ending.stopped_because.empty() ? ending.stop_signal
                                                          : std::nullopt;
   const bool late = ending.late_signal && supervise::asks_to_stop(*ending.late_signal);
-  if (verdict.code != 0) tell_end(verdict, late ? ending.late_signal : own_stop);
+  if (verdict.code != 0 || stop_) tell_end(verdict, late ? ending.late_signal : own_stop);
   verdict.sentence = link::with_node_names(verdict.sentence, link_->nodes());
   if (verdict.code == 0 && !stop_) run.monitor.enter("finish", "the other nodes' ends");
-  const auto end = co_await (link_->finish({verdict.code, ends_of(ending)}) || next_end(run));
+  const auto end =
+      co_await (link_->finish({verdict.code, ends_of(ending)}) || next_end(run, {}, tried_again_));
   const auto* job = std::get_if<link::JobEnd>(&end);
   if (job != nullptr && job->stop) stop_ = job->stop;
   const bool is_for_another = stop_ && stop_->culprit.node != node_rank_ && !own_stop;

@@ -23,8 +23,14 @@ class WholeJob {
  public:
   /// `restarts`: the launcher starts its workers again when one has failed, so that only its end counts.
   /// `gathers`: a node whose command has failed keeps that end, whatever ends the others.
-  WholeJob(std::shared_ptr<link::Link> link, unsigned node_rank, bool restarts, bool gathers)
-      : link_(std::move(link)), node_rank_(node_rank), restarts_(restarts), gathers_(gathers) {}
+  /// `tried_again`: the job may be started again, so that after the command's end only stops count.
+  WholeJob(std::shared_ptr<link::Link> link, unsigned node_rank, bool restarts, bool gathers,
+           bool tried_again)
+      : link_(std::move(link)),
+        node_rank_(node_rank),
+        restarts_(restarts),
+        gathers_(gathers),
+        tried_again_(tried_again) {}
 
   /// All nodes are here. `orders` gets what the others cause from now on.
   void begin(supervise::Orders& orders);
@@ -52,6 +58,7 @@ class WholeJob {
   const unsigned node_rank_;
   const bool restarts_;
   const bool gathers_;
+  const bool tried_again_;
   std::optional<link::Stop> stop_;
   bool told_failure_ = false;
   bool told_stop_ = false;
