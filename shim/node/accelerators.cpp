@@ -226,8 +226,9 @@ std::optional<DeviceCount> visible_accelerators(const Node& node) {
     // A machine has no device files before the first use of a driver. A container without them has no card,
     // although its /proc shows the machine's cards (canonical/lxd issue 7840).
     if (i == nvidia && present == 0 && devices.kmsg) {
-      what = "/proc/driver/nvidia/gpus";
-      node.each_name(what.data(), [&](std::string_view) { ++present; });
+      constexpr const char* cards = "/proc/driver/nvidia/gpus";
+      what = cards;
+      node.each_name(cards, [&](std::string_view) { ++present; });
     } else if (i == habana && present == 0 && devices.accel) {
       what = "/dev/accel/accel[0-9]*";
       present = count_where(node, "/dev/accel", is_habana);

@@ -79,12 +79,7 @@ bool check_nnodes(Resolution& r) {
 /// Whether something indicates other nodes although their number is not known; if so, adds a fault about
 /// what is missing.
 bool shows_others(Resolution& r) {
-  std::string shown_by;
-  std::vector<std::string> names;
-  const auto add = [&](std::string_view text, std::string variable) {
-    shown_by += fmt::format("{}{}", shown_by.empty() ? "" : ", ", text);
-    names.push_back(std::move(variable));
-  };
+  std::vector<std::string> shown, names;
   for (const Fact known : {Fact::node_rank, Fact::master_addr, Fact::rdzv_endpoint}) {
     const auto& value = r.fact(known);
     if (!value || (known == Fact::master_addr && is_loopback(value->text))) continue;
@@ -92,9 +87,11 @@ bool shows_others(Resolution& r) {
     if (known == Fact::node_rank && r.torchrun != nullptr && r.torchrun->facts.has(known) &&
         value->text == "0")
       continue;
-    add(r.words(known), r.source(known));
+    shown.push_back(r.words(known));
+    names.push_back(r.source(known));
   }
   if (names.empty()) return false;
+  std::string shown_by = joined(shown);
   // An address of this node has no name.
   if (r.topology.facts.has(Fact::master_addr) && r.fact(Fact::master_addr)->origin == Origin::derived &&
       has_own_words(r)) {
@@ -104,10 +101,9 @@ bool shows_others(Resolution& r) {
   }
   const Missing missing = why_missing(r, Fact::nnodes, names);
   for (const char* generic : {"NNODES", "WORLD_SIZE"}) names.emplace_back(generic);
-  const char* says = shown_by.find(", ") == std::string::npos ? "says" : "say";
   r.fault(Anchor::nnodes_unknown,
-          fmt::format("{} {} that there are other nodes, but their number is unknown{}", shown_by, says,
-                      missing.why),
+          fmt::format("{} {} that there are other nodes, but their number is unknown{}", shown_by,
+                      shown_by.find(", ") == std::string::npos ? "says" : "say", missing.why),
           names, missing.remedy + set_nnodes);
   return true;
 }
