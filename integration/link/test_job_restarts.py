@@ -36,6 +36,14 @@ def test_a_worker_that_fails_once_makes_all_nodes_start_again_and_the_job_ends_w
         assert "ended with code 3" in past[0]["verdict"]
 
 
+def test_the_lines_for_programs_have_the_attempt(start):
+    nodes, codes = run(start, fails("[ $RANKSHIM_ATTEMPT = 0 ]"), "--job-restarts=3", "--log-format=json")
+    assert codes == [0, 0, 0], [node.transcript() for node in nodes]
+    for node in nodes:
+        lines = [json.loads(line) for line in node.stderr.splitlines()]
+        assert "attempt" not in lines[0] and lines[-1]["attempt"] == 1
+
+
 def test_a_worker_that_always_fails_ends_the_job_when_the_restarts_are_used(start):
     nodes, codes = run(start, fails("true"), "--job-restarts=2")
     assert codes == [76, 3, 76]

@@ -67,6 +67,7 @@ std::string json_line(Level level, std::string_view text) {
     if (known.nnodes) object.number("nnodes", *known.nnodes);
     if (!known.platform.empty()) object.text("platform", known.platform);
     if (!known.run_id.empty()) object.text("run_id", known.run_id);
+    if (known.attempt != 0) object.number("attempt", known.attempt);
     if (known.exit_code) object.number("exit_code", *known.exit_code);
     if (!known.cause.empty()) object.text("cause", known.cause);
     std::string line = object.str();

@@ -31,6 +31,7 @@ void set_time(bool time);
 struct Context {
   std::string phase;
   std::optional<unsigned> node_rank, nnodes;
+  unsigned attempt = 0;  ///< how often the job was started again in place
   std::string run_id, platform;
   std::optional<int> exit_code;  ///< rankshim's own, of the lines at its end
   std::string cause;             ///< as --exit-map names it

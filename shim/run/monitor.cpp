@@ -146,6 +146,7 @@ void Monitor::started(pid_t command) {
 void Monitor::begin_attempt(unsigned number, bool is_last, const supervise::Launcher* launcher) {
   launcher_ = launcher;
   attempt_ = number;
+  log::context().attempt = number;
   is_last_ = is_last;
   command_ = 0;
   if (memory_before_) memory_before_ = read_memory(node_, memory_group_);  // kills count from here
