@@ -1,6 +1,6 @@
 /// The configuration file, NUL, variables and words of the command line.
 
-#include "node/fake_node.h"
+#include "node/fake_node_for_test.h"
 #include "settings/settings.h"
 #include "target.h"
 

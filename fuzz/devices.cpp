@@ -3,7 +3,7 @@
 
 #include "node/accelerators.h"
 #include "node/cgroup.h"
-#include "node/fake_node.h"
+#include "node/fake_node_for_test.h"
 #include "target.h"
 
 int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

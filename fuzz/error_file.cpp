@@ -2,7 +2,7 @@
 
 #include "launchers/torchrun/error_file.h"
 
-#include "node/fake_node.h"
+#include "node/fake_node_for_test.h"
 #include "base/json.h"
 #include "target.h"
 

@@ -4,7 +4,7 @@
 
 #include "base/json.h"
 #include "cli/explain.h"
-#include "node/fake_node.h"
+#include "node/fake_node_for_test.h"
 #include "run/plan.h"
 #include "run/resolve.h"
 #include "target.h"

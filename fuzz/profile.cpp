@@ -1,6 +1,6 @@
 /// A user's profile: the document, then, behind the first NUL, the variables that it is tried on.
 
-#include "node/fake_node.h"
+#include "node/fake_node_for_test.h"
 #include "platform/reader.h"
 #include "platform/recognise.h"
 #include "target.h"

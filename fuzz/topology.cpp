@@ -2,7 +2,7 @@
 
 #include "topology/topology.h"
 
-#include "node/fake_node.h"
+#include "node/fake_node_for_test.h"
 #include "platform/profiles.h"
 #include "target.h"
 

@@ -56,14 +56,23 @@ def test_the_sums_are_of_every_file(release, documented):
     assert {line.split(":")[0] for line in listed.splitlines()} == {*os.listdir(release)} - {"SHA256SUMS"}
 
 
-def test_a_wheel_puts_the_binary_itself_on_path(release, documented, tmp_path):
-    """The environment has no pip: that of .venv works for it, and asks no index."""
-    must(PYTHON, "-m", "venv", "--without-pip", tmp_path / "venv")
-    python, pip = tmp_path / "venv/bin/python", tmp_path / "venv/bin/pip"
-    pip.write_text(f'#!/bin/sh\nexec {PYTHON} -m pip --python {python} "$@"\n')
-    pip.chmod(0o755)
-    must(*documented("pip install "), cwd=release, env={"PATH": f"{pip.parent}:/usr/bin:/bin", "PIP_NO_INDEX": "1"})
-    binary = tmp_path / "venv/bin/rankshim"
+@pytest.fixture
+def bin(tmp_path):
+    """The programs of a new environment. It has no pip: that of .venv works for it, and asks no index."""
+    bin = tmp_path / "venv/bin"
+    must(PYTHON, "-m", "venv", "--without-pip", bin.parent)
+    (bin / "pip").write_text(f'#!/bin/sh\nexec {PYTHON} -m pip --python {bin}/python "$@"\n')
+    (bin / "pip").chmod(0o755)
+    return bin
+
+
+def pip_install(command, release, bin, **variables):
+    must(*command, cwd=release, env={"PATH": f"{bin}:/usr/bin:/bin", "PIP_NO_INDEX": "1", **variables})
+
+
+def test_a_wheel_puts_the_binary_itself_on_path(release, documented, bin):
+    pip_install(documented("pip install rankshim"), release, bin)
+    python, binary = bin / "python", bin / "rankshim"
     assert binary.read_bytes()[:4] == b"\x7fELF"
     assert must(python, "-m", "rankshim", "--version") == must(binary, "--version")
     # It becomes the binary: no Python stays in between.
@@ -73,10 +82,9 @@ def test_a_wheel_puts_the_binary_itself_on_path(release, documented, tmp_path):
     assert gone.returncode == 1 and "no rankshim in" in gone.stderr
 
 
-def test_the_wheel_brings_rankshim_review_which_asks_the_wheels_binary(only, tmp_path):
-    must(PYTHON, "-m", "venv", "--without-pip", tmp_path / "venv")
-    bin, (packages,) = tmp_path / "venv/bin", (tmp_path / "venv").glob("lib/python*/site-packages")
-    must(PYTHON, "-m", "pip", "--python", bin / "python", "install", "--quiet", "--no-index", only(f"*_{os.uname().machine}.whl"))
+def test_the_wheel_brings_rankshim_review_which_asks_the_wheels_binary(release, documented, bin):
+    pip_install(documented('pip install "'), release, bin, PIP_NO_DEPS="1")
+    (packages,) = bin.parent.glob("lib/python*/site-packages")
     example = REPOSITORY / "examples/kubeflow-v1/job.yaml"
     lacks = subprocess.run([bin / "rankshim-review", example], capture_output=True, text=True)
     assert (lacks.returncode, lacks.stderr) == (

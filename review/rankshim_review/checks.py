@@ -66,13 +66,10 @@ class Reviewed:
             return "the image's"
         if self.pod.bypasses:
             return f"{base_name(self.pod.command.before[0]) if self.pod.command.before else '?'}, without rankshim"
-        if document.get("workers"):
-            return "native"
         if document.get("granularity") == "process":
             return "processes are there"
-        if any(word in ("torch.distributed.run", "torch.distributed.launch") for word in words):
-            return "torchrun"
-        return own or "not known"
+        chosen = document.get("launcher", "none")
+        return chosen if chosen in ("torchrun", "native") else own or "not known"
 
     def is_alone(self) -> bool:
         """One node, and not because its user said so outright."""

@@ -1,4 +1,4 @@
-"""The cases name what is found in them, at its line: `# error: CHECK, CHECK` (`until --OPTION`: of an older binary)."""
+"""The cases name what is found in them, at its line: `# error: CHECK, CHECK`."""
 
 import json
 import pathlib
@@ -11,12 +11,11 @@ REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
 CASES = sorted((REPOSITORY / "review" / "tests" / "cases").iterdir())
 
 
-def expected(path, binary):
+def expected(path):
     found = []
     for number, line in enumerate(path.read_text().splitlines(), 1):
-        for level, checks, option in re.findall(r"# (error|warning): ([\w, ]+?)(?: until --([\w-]+))?$", line):
-            if not option or f"--{option} " not in binary.help:
-                found += [(level, check.strip(), number) for check in checks.split(",")]
+        for level, checks in re.findall(r"# (error|warning): ([\w, ]+)$", line):
+            found += [(level, check.strip(), number) for check in checks.split(",")]
     return sorted(found)
 
 
@@ -27,15 +26,15 @@ def found_in(path, review):
 
 
 @pytest.mark.parametrize("path", CASES, ids=lambda path: path.name)
-def test_a_case_has_what_its_comments_say_and_nothing_else(path, binary, review):
+def test_a_case_has_what_its_comments_say_and_nothing_else(path, review):
     code, document = found_in(path, review)
     found = sorted((each["level"], each["check"], each["line"]) for each in document["findings"])
-    assert found == expected(path, binary), json.dumps(document["findings"], indent=1)
+    assert found == expected(path), json.dumps(document["findings"], indent=1)
     assert code == (78 if "error" in [level for level, _, _ in found] else 0)
 
 
-def test_every_check_has_a_case(binary):
-    named = {check for path in CASES for _, check, _ in expected(path, binary)}
+def test_every_check_has_a_case():
+    named = {check for path in CASES for _, check, _ in expected(path)}
     # A machine that lets nobody set a host name: test_review.py
     assert {check.__name__ for check in PER_POD} - {"unseen"} | {"agree", "note", "unreadable"} == named
 

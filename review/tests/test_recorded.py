@@ -182,7 +182,7 @@ def pods(text):
 
 
 def recorded(path):
-    """{variable: value}, {file: text} and the host name of shim/platform/testdata: recording.h has the form."""
+    """{variable: value}, {file: text} and the host name of shim/platform/testdata: recording_for_test.h has the form."""
     variables, files, host = {}, {}, ""
     for line in path.read_text().partition("\n=>")[0].splitlines():
         if line.startswith("file "):

@@ -5,25 +5,10 @@
 namespace rankshim {
 
 std::string Value::source() const {
-  switch (origin) {
-    case Origin::option:
-      return "option " + detail;
-    case Origin::variable:
-      return "env " + detail;
-    case Origin::file:
-      return "file " + detail;
-    case Origin::config:
-      return "config " + detail;
-    case Origin::hostname:
-      return "hostname";
-    case Origin::devices:
-      return "devices " + detail;
-    case Origin::derived:
-      return "derived from " + detail;
-    case Origin::fallback:
-      break;
-  }
-  return "default";
+  static constexpr std::array<std::string_view, 8> kinds = {
+      "option ", "env ", "file ", "config ", "hostname", "devices ", "derived from ", "default"};
+  const bool is_all = origin == Origin::hostname || origin == Origin::fallback;
+  return std::string(kinds[static_cast<std::size_t>(origin)]) + (is_all ? "" : detail);
 }
 
 void Value::append_inputs(std::string_view fact, std::vector<std::string>& names) const {

@@ -35,6 +35,11 @@ inline constexpr std::array<std::string_view, 16> fact_names = {
     "attempt", "rdzv_backend", "rdzv_endpoint",  "rdzv_id",         "rdzv_conf",   "max_restarts",
     "rank",    "world_size",   "local_rank",     "local_world_size"};
 inline constexpr std::size_t fact_count = fact_names.size();
+inline constexpr auto all_facts = [] {
+  std::array<Fact, fact_count> all{};
+  for (std::size_t i = 0; i < fact_count; ++i) all[i] = static_cast<Fact>(i);
+  return all;
+}();
 
 constexpr std::string_view name(Fact fact) { return fact_names[static_cast<std::size_t>(fact)]; }
 

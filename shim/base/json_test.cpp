@@ -32,6 +32,19 @@ TEST_CASE("an object of somebody else's becomes one line that a terminal can sho
 }
 
 }  // namespace
+TEST_CASE("an object as text has a line for each member and for each element of a list") {
+  CHECK(as_lines(
+            R"({"phase":"run","pid":7,"failed":false,"workers":[{"rank":4,"pid":9},{"rank":5,"pid":10}]})") ==
+        "phase          run\n"
+        "pid            7\n"
+        "failed         false\n"
+        "worker         rank 4, pid 9\n"
+        "worker         rank 5, pid 10\n");
+  CHECK(as_lines(R"({"phase":"\u001b[2J"})").find('\x1b') == std::string::npos);
+  CHECK(as_lines("{}").empty());
+  CHECK(as_lines("no JSON").empty());
+}
+
 }  // namespace rankshim::json
 
 namespace json = rankshim::json;

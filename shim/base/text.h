@@ -103,6 +103,13 @@ constexpr std::string_view take_part(std::string_view& text, std::string_view se
   return part;
 }
 
+/// Whether `part` is one of the parts of `list` between separators.
+constexpr bool has_part(std::string_view list, std::string_view part, std::string_view separator) {
+  while (!list.empty())
+    if (take_part(list, separator) == part) return true;
+  return false;
+}
+
 /// MIN and MAX of MIN:MAX; a text without a colon is both.
 std::pair<std::string_view, std::string_view> min_and_max(std::string_view range);
 
@@ -140,6 +147,16 @@ template <std::integral Number>
 std::optional<Number> parse_number(std::string_view text, int base = 10) {
   const std::optional<Number> number = take_number<Number>(text, base);
   return text.empty() ? number : std::nullopt;
+}
+
+/// N and M of N-M; a text N is both. Returns nothing if the text has neither form, or M is below N.
+template <std::integral Number>
+std::optional<std::pair<Number, Number>> number_range(std::string_view text) {
+  const auto dash = text.find('-');
+  const auto low = parse_number<Number>(text.substr(0, dash));
+  const auto high = dash == std::string_view::npos ? low : parse_number<Number>(text.substr(dash + 1));
+  if (!low || !high || *low > *high) return std::nullopt;
+  return std::pair(*low, *high);
 }
 
 /// Whether the whole text matches the glob: `*` is any run of characters, `?` any one, each other character

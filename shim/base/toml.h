@@ -41,11 +41,6 @@
 
 namespace rankshim {
 
-/// The line on which a TOML document has its 257th dot outside strings and comments; nothing if it has fewer.
-/// toml++ 3.3 nests dotted keys without a limit, and recurses when it parses and when it frees them, so this
-/// check comes before parsing. None of rankshim's documents needs as many dots.
-std::optional<std::size_t> line_of_too_many_dots(std::string_view document);
-
 /// Reads a user's TOML document and collects what is wrong with it. Every fault begins with "PATH:LINE: " and
 /// names the path.
 class TomlDocument {
@@ -55,8 +50,9 @@ class TomlDocument {
 
   TomlDocument(std::string_view path, Faults& faults) : path_(path), faults_(faults) {}
 
-  /// The document's tables; nothing, and a fault, if it is no TOML, too long or too deep.
-  std::optional<toml::table> parse(std::string_view document);
+  /// The document's tables; nothing, and a fault, if it is no TOML, too long or too deep: toml++ 3.3 nests
+  /// dotted keys without a limit, and recurses when it parses and when it frees them.
+  std::optional<toml::table> parse(std::string_view document, std::size_t most_bytes = longest);
 
   void fault(const toml::node& where, const std::string& what, const std::string& fix) {
     fault(where.source(), what, fix);

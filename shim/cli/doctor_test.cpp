@@ -1,8 +1,9 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 
+#include "base/json.h"
 #include "cli/doctor.h"
-#include "node/fake_node.h"
+#include "node/fake_node_for_test.h"
 
 namespace rankshim::doctor {
 namespace {
@@ -159,6 +160,24 @@ TEST_CASE("what is found of the job comes first, and a control character in it i
   it.job.findings = {{Severity::problem, "job", "RANK=\x1b is no number; set it"}};
   const std::string text = as_text(diagnose(it.job, it.node, it.surroundings));
   CHECK(text.starts_with("problem  job              RANK=\\x1b is no number; set it\nok"));
+}
+
+TEST_CASE("the doctor's last line counts problems and warnings") {
+  struct Row {
+    std::vector<Severity> severities;
+    std::string line;
+  };
+  using enum Severity;
+  for (const Row& row : std::vector<Row>{{{ok, ok}, "all is well"},
+                                         {{}, "all is well"},
+                                         {{warning, ok}, "1 warning"},
+                                         {{problem, warning, problem}, "2 problems, 1 warning"}}) {
+    std::vector<Finding> findings;
+    for (const Severity severity : row.severities) findings.push_back({severity, "clock", "is shown"});
+    CHECK_THAT(as_text(findings), Catch::EndsWith(row.line + "\n"));
+  }
+  CHECK(json::field(as_json({{problem, "clock", "is wrong"}}), "findings.0") ==
+        R"({"severity":"problem","subject":"clock","text":"is wrong"})");
 }
 
 }  // namespace

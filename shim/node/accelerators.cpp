@@ -59,8 +59,6 @@ Devices devices_in_dev(const Node& node) {
   return seen;
 }
 
-bool is_any(const Node& /*node*/, std::string_view /*name*/) { return true; }
-
 /// Counts the names in a folder for which `fits` holds.
 unsigned count_where(const Node& node, const char* folder, bool (*fits)(const Node&, std::string_view name)) {
   unsigned count = 0;
@@ -106,44 +104,36 @@ bool is_amd_with_render_node(const Node& node, std::string_view name) {
   return is_render_node(node, name) && has_vendor(node, path, "0x1002");
 }
 
+/// The devices that are left of those that are there, by the lists of the runtime and of the process.
 class Counter {
  public:
-  explicit Counter(const Node& node) : environment_(node.environment()) {}
+  Counter(const Node& node, unsigned present, std::string_view what)
+      : environment_(node.environment()), left_{present, std::string(what)} {}
 
-  void begin(unsigned present, std::string_view what) {
-    count_ = present;
-    what_ = what;
-  }
   /// Applies the container runtime's list. An empty list counts as not set.
   void mounted(std::string_view variable) {
-    if (const auto list = environment_.get(variable)) limit(count_mounted(*list, count_), variable);
+    if (const auto list = environment_.get(variable)) limit(count_mounted(*list, left_.count), variable);
   }
   /// Applies the process's list. An empty list hides all devices. Returns false if there is no list.
   bool shown(std::string_view variable, bool indexed) {
     if (!environment_.has(variable)) return false;
-    limit(count_shown(environment_.get(variable).value_or(""), count_, indexed), variable);
+    limit(count_shown(environment_.get(variable).value_or(""), left_.count, indexed), variable);
     return true;
   }
-  [[nodiscard]] bool is_empty() const { return count_ == 0; }
   [[nodiscard]] std::optional<DeviceCount> result() const {
-    if (is_empty()) return std::nullopt;
-    return DeviceCount{count_, std::string(what_)};
+    return left_.count == 0 ? std::nullopt : std::optional(left_);
   }
 
  private:
   void limit(unsigned count, std::string_view variable) {
-    if (count == count_ || count_ == 0) return;
-    count_ = count;
-    what_ = variable;
+    if (count != left_.count && left_.count != 0) left_ = {count, std::string(variable)};
   }
 
   const Environment& environment_;
-  unsigned count_ = 0;
-  std::string_view what_;
+  DeviceCount left_;
 };
 
 std::optional<DeviceCount> amd(const Node& node, bool dri) {
-  Counter counter(node);
   unsigned present = count_where(node, "/sys/class/kfd/kfd/topology/nodes", is_amd);
   if (dri) {
     // A container may have only some of the cards. If no driver tells which cards have render nodes, all
@@ -151,7 +141,7 @@ std::optional<DeviceCount> amd(const Node& node, bool dri) {
     const unsigned mine = count_where(node, "/dev/dri", is_amd_with_render_node);
     if (mine != 0) present = std::min(present, mine);
   }
-  counter.begin(present, "/dev/kfd");
+  Counter counter(node, present, "/dev/kfd");
   counter.mounted("AMD_VISIBLE_DEVICES");
   counter.shown("ROCR_VISIBLE_DEVICES", true);
   // HIP uses CUDA's list if it has no HIP_VISIBLE_DEVICES (ROCm documentation, "GPU isolation techniques").
@@ -160,20 +150,16 @@ std::optional<DeviceCount> amd(const Node& node, bool dri) {
 }
 
 std::optional<DeviceCount> intel(const Node& node) {
-  Counter counter(node);
-  counter.begin(count_where(node, "/dev/dri", is_intel), "/dev/dri/renderD*");
+  Counter counter(node, count_where(node, "/dev/dri", is_intel), "/dev/dri/renderD*");
   counter.shown("ZE_AFFINITY_MASK", true);
   return counter.result();
 }
 
 /// The number of devices in one entry of a runtime's list: 4 of "0-3", else 1.
 unsigned in_range(std::string_view entry) {
-  const auto first = take_number<unsigned>(entry);
-  if (!first || !entry.starts_with('-')) return 1;
-  entry.remove_prefix(1);
-  const auto last = take_number<unsigned>(entry);
   constexpr unsigned most = 1U << 16U;
-  return last && entry.empty() && *last >= *first ? std::min(*last - *first, most) + 1 : 1;
+  const auto range = number_range<unsigned>(entry);
+  return range ? std::min(range->second - range->first, most) + 1 : 1;
 }
 
 }  // namespace
@@ -235,17 +221,20 @@ std::optional<DeviceCount> visible_accelerators(const Node& node) {
   const Devices devices = devices_in_dev(node);
   for (std::size_t i = 0; i < kinds.size(); ++i) {
     const AcceleratorKind& kind = kinds[i];
-    Counter counter(node);
-    counter.begin(devices.counts[i], kind.what);
+    unsigned present = devices.counts[i];
+    std::string_view what = kind.what;
     // A machine has no device files before the first use of a driver. A container without them has no card,
     // although its /proc shows the machine's cards (canonical/lxd issue 7840).
-    if (i == nvidia && devices.counts[i] == 0 && devices.kmsg) {
+    if (i == nvidia && present == 0 && devices.kmsg) {
       constexpr const char* cards = "/proc/driver/nvidia/gpus";
-      counter.begin(count_where(node, cards, is_any), cards);
-    } else if (i == habana && devices.counts[i] == 0 && devices.accel) {
-      counter.begin(count_where(node, "/dev/accel", is_habana), "/dev/accel/accel[0-9]*");
+      what = cards;
+      node.each_name(cards, [&](std::string_view) { ++present; });
+    } else if (i == habana && present == 0 && devices.accel) {
+      what = "/dev/accel/accel[0-9]*";
+      present = count_where(node, "/dev/accel", is_habana);
     }
-    if (counter.is_empty()) continue;
+    if (present == 0) continue;
+    Counter counter(node, present, what);
     counter.mounted(kind.mounted);
     counter.shown(kind.shown, kind.indexed);
     if (auto count = counter.result()) return count;

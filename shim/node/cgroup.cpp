@@ -28,12 +28,6 @@ std::optional<long> cpu_limit(const Node& node, const std::string& folder, bool 
   return cpus(*quota, *period);
 }
 
-bool is_in(std::string_view list, std::string_view wanted) {
-  while (!list.empty())
-    if (take_part(list, ",") == wanted) return true;
-  return false;
-}
-
 /// Finds this process's cgroup in the content of /proc/self/cgroup (cgroups(7)): in the v1 hierarchy of a
 /// controller, or in v2's for "". Returns nothing if it is in none.
 std::optional<std::string_view> find_cgroup(std::string_view self_cgroup, std::string_view controller) {
@@ -43,7 +37,7 @@ std::optional<std::string_view> find_cgroup(std::string_view self_cgroup, std::s
     take_part(path, ":");
     if (path.find(':') == std::string_view::npos) continue;
     const std::string_view controllers = take_part(path, ":");
-    if (controller.empty() ? controllers.empty() : is_in(controllers, controller)) found = path;
+    if (controller.empty() ? controllers.empty() : has_part(controllers, controller, ",")) found = path;
   }
   return found;
 }

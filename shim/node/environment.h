@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -59,5 +60,16 @@ bool is_service_link(std::string_view value);
 
 /// Whether Kubernetes set a variable RANKSHIM_… for a Service of that name, so that it is not a setting.
 bool is_service_link_name(std::string_view name);
+
+/// Where a program is searched for if PATH is not set: musl's default, a superset of glibc's.
+inline constexpr std::string_view default_path = "/usr/local/bin:/bin:/usr/bin";
+
+/// The files that execvp(3) tries for a program, in its order: the name in each folder of `path`, where an
+/// empty folder is the working directory. A name with a slash is the only candidate itself.
+std::vector<std::string> executable_candidates(std::string_view program, std::string_view path);
+
+/// The index of the folder of `path` that a file is in, where the file is written as executable_candidates
+/// writes it; the number of folders if it is in none.
+std::size_t place_in_path(const std::string& file, std::string_view path);
 
 }  // namespace rankshim

@@ -17,7 +17,6 @@
 #include "node/accelerators.h"
 #include "node/addresses.h"
 #include "node/cgroup.h"
-#include "node/program_path.h"
 
 namespace rankshim {
 namespace {

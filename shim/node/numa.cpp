@@ -82,12 +82,10 @@ cpu_set_t read_set(std::string_view text) {
   cpu_set_t set;
   CPU_ZERO(&set);
   while (!text.empty()) {
-    std::string_view range = take_part(text, ",");
-    const auto first = take_number<std::size_t>(range);
-    if (!first) continue;
-    if (range.starts_with('-')) range.remove_prefix(1);
-    const std::size_t last = first_number<std::size_t>(range).value_or(*first);
-    for (std::size_t number = *first; number <= last && number < CPU_SETSIZE; ++number) CPU_SET(number, &set);
+    const auto range = number_range<std::size_t>(trimmed(take_part(text, ",")));
+    if (!range) continue;
+    for (std::size_t number = range->first; number <= range->second && number < CPU_SETSIZE; ++number)
+      CPU_SET(number, &set);
   }
   return set;
 }

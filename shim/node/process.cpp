@@ -25,26 +25,14 @@ constexpr std::string_view nul("\0", 1);  // ends each entry of environ and cmdl
 
 /// "PID (NAME) STATE PPID PGRP …": the fields from STATE on, of which proc(5) says the numbers. The name may
 /// contain blanks and parentheses.
-class StatFields {
- public:
-  explicit StatFields(std::string_view line) {
-    const auto name_end = line.rfind(") ");
-    if (name_end == std::string_view::npos || line.find(" (") == std::string_view::npos) return;
-    for (std::string_view rest = line.substr(name_end + 2); !rest.empty();)
-      fields_.push_back(take_word(rest));
-  }
-  [[nodiscard]] std::string_view text(std::size_t number) const {
-    constexpr std::size_t first = 3;
-    return number - first < fields_.size() ? fields_[number - first] : std::string_view();
-  }
-  template <class Number>
-  [[nodiscard]] std::optional<Number> get(std::size_t number) const {
-    return parse_number<Number>(text(number));
-  }
-
- private:
-  std::vector<std::string_view> fields_;
-};
+std::string_view stat_field(std::string_view line, unsigned number) {
+  constexpr unsigned first = 3;
+  const auto name_end = line.rfind(") ");
+  if (name_end == std::string_view::npos || line.find(" (") == std::string_view::npos) return {};
+  std::string_view rest = line.substr(name_end + 2);
+  for (unsigned before = first; before < number; ++before) take_word(rest);
+  return take_word(rest);
+}
 
 /// Whether the file is in the process's memory: reading it waits for a lock that a process which hangs in the
 /// kernel holds (because of a dead file server or a driver).
@@ -75,13 +63,13 @@ std::optional<std::vector<Process>> all_processes() {
 }  // namespace
 
 std::optional<Process> parse_stat(std::string_view line) {
-  const StatFields fields(line);
   const auto pid = parse_number<pid_t>(line.substr(0, line.find(" (")));
-  const auto parent = fields.get<pid_t>(4), group = fields.get<pid_t>(5);
-  const auto start = fields.get<std::uint64_t>(22);
+  const auto parent = parse_number<pid_t>(stat_field(line, 4)),
+             group = parse_number<pid_t>(stat_field(line, 5));
+  const auto start = parse_number<std::uint64_t>(stat_field(line, 22));
   if (!pid || !parent || !group || !start) return std::nullopt;
   return Process{
-      .pid = *pid, .parent = *parent, .group = *group, .state = fields.text(3)[0], .start = *start};
+      .pid = *pid, .parent = *parent, .group = *group, .state = stat_field(line, 3)[0], .start = *start};
 }
 
 std::optional<Process> read_process(pid_t pid) {
@@ -187,9 +175,8 @@ bool is_shell(std::string_view name) {
 
 std::optional<int> zombie_status(pid_t pid) {
   const std::string line = read_proc(pid, "stat", longest_stat).value_or("");
-  const StatFields fields(line);
-  if (fields.text(3) != "Z") return std::nullopt;
-  const auto status = fields.get<int>(52);
+  if (stat_field(line, 3) != "Z") return std::nullopt;
+  const auto status = parse_number<int>(stat_field(line, 52));
   if (status != 0) return status;
   struct stat owner{};
   const std::string folder = "/proc/" + std::to_string(pid);

@@ -1,7 +1,7 @@
 #include "plan/environment_change.h"
 
 #include <algorithm>
-#include <array>
+#include <initializer_list>
 #include <string>
 #include <vector>
 
@@ -13,26 +13,28 @@
 namespace rankshim {
 namespace {
 
-/// torchrun's variables for facts of the topology (torch/distributed/argparse_util.py: PET_ + flag).
-constexpr std::array<std::pair<std::string_view, Fact>, 5> pet_facts = {
-    {{"PET_NNODES", Fact::nnodes},
-     {"PET_NODE_RANK", Fact::node_rank},
-     {"PET_NPROC_PER_NODE", Fact::nproc_per_node},
-     {"PET_MASTER_ADDR", Fact::master_addr},
-     {"PET_MASTER_PORT", Fact::master_port}}};
+using Names = std::initializer_list<std::pair<std::string_view, Fact>>;
+
+/// A node's variables; with PET_ before them they are torchrun's (torch/distributed/argparse_util.py).
+constexpr Names of_node = {{"NNODES", Fact::nnodes},
+                           {"NODE_RANK", Fact::node_rank},
+                           {"NPROC_PER_NODE", Fact::nproc_per_node},
+                           {"MASTER_ADDR", Fact::master_addr},
+                           {"MASTER_PORT", Fact::master_port}};
+/// torch's variables for a process that exists already.
+constexpr Names of_process = {{"RANK", Fact::rank},
+                              {"WORLD_SIZE", Fact::world_size},
+                              {"LOCAL_RANK", Fact::local_rank},
+                              {"LOCAL_WORLD_SIZE", Fact::local_world_size},
+                              {"MASTER_ADDR", Fact::master_addr},
+                              {"MASTER_PORT", Fact::master_port}};
 
 void set_known(EnvironmentChange& change, const Facts& facts, std::string_view name, Fact fact) {
   if (facts.has(fact)) change.set.emplace_back(name, facts.text(fact));
 }
 
-/// Sets torch's variables for a process that exists already.
-void set_process(EnvironmentChange& change, const Facts& facts) {
-  set_known(change, facts, "RANK", Fact::rank);
-  set_known(change, facts, "WORLD_SIZE", Fact::world_size);
-  set_known(change, facts, "LOCAL_RANK", Fact::local_rank);
-  set_known(change, facts, "LOCAL_WORLD_SIZE", Fact::local_world_size);
-  set_known(change, facts, "MASTER_ADDR", Fact::master_addr);
-  set_known(change, facts, "MASTER_PORT", Fact::master_port);
+void set_known(EnvironmentChange& change, const Facts& facts, Names names) {
+  for (const auto& [name, fact] : names) set_known(change, facts, name, fact);
 }
 
 /// Sets what scripts for elastic jobs read, because NNODES is no number in such a job (LLaMA-Factory,
@@ -46,11 +48,7 @@ void set_elastic(EnvironmentChange& change, const Facts& facts) {
 
 void set_node(EnvironmentChange& change, const Topology& topology, const Node& node) {
   const Facts& facts = topology.facts;
-  set_known(change, facts, "NNODES", Fact::nnodes);
-  set_known(change, facts, "NODE_RANK", Fact::node_rank);
-  set_known(change, facts, "NPROC_PER_NODE", Fact::nproc_per_node);
-  set_known(change, facts, "MASTER_ADDR", Fact::master_addr);
-  set_known(change, facts, "MASTER_PORT", Fact::master_port);
+  set_known(change, facts, of_node);
   const Environment& environment = node.environment();
   if (topology.is<ElasticNode>()) set_elastic(change, facts);
   const auto* lone = topology.as<LoneNode>();
@@ -71,40 +69,38 @@ void set_node(EnvironmentChange& change, const Topology& topology, const Node& n
   }
 }
 
+bool sets(const EnvironmentChange& change, std::string_view name) {
+  return std::ranges::any_of(change.set, [&](const auto& one) { return one.first == name; });
+}
+
 /// What was read without the blanks and line ends around it (RANK=1\r of a file from Windows), the command
 /// gets so too.
 void set_trimmed(EnvironmentChange& change, const Facts& facts, const Environment& environment) {
   std::vector<std::string> read = {"RANK",      "WORLD_SIZE",     "LOCAL_RANK",  "LOCAL_WORLD_SIZE", "NNODES",
                                    "NODE_RANK", "NPROC_PER_NODE", "MASTER_ADDR", "MASTER_PORT"};
-  for (std::size_t i = 0; i < fact_count; ++i) {
-    const auto fact = static_cast<Fact>(i);
+  for (const Fact fact : all_facts)
     if (facts.has(fact)) facts[fact]->append_inputs(name(fact), read);
-  }
   for (const std::string& entry : environment.entries()) {
     const std::string_view name = entry_name(entry);
     const std::string_view value = std::string_view(entry).substr(name.size() + (name.empty() ? 0 : 1));
     const std::string_view plain = trimmed(value);
     if (plain == value || plain.empty()) continue;
     const bool is_read = name.starts_with("PET_") || std::find(read.begin(), read.end(), name) != read.end();
-    const bool is_set = std::ranges::any_of(change.set, [&](const auto& set) { return set.first == name; });
-    if (is_read && !is_set) change.set.emplace_back(name, plain);
+    if (is_read && !sets(change, name)) change.set.emplace_back(name, plain);
   }
 }
 
 /// Makes the platform's PET_* agree with rankshim's facts; torchrun fails on empty ones (int('')).
 void set_pet(EnvironmentChange& change, const Topology& topology, bool add, const Environment& environment) {
-  for (const auto& [name, fact] : pet_facts) {
-    if (topology.facts.has(fact) && (add || environment.get(name)))
+  for (const auto& [plain, fact] : of_node)
+    if (const std::string name = "PET_" + std::string(plain); add || environment.get(name))
       set_known(change, topology.facts, name, fact);
-  }
   const platform::VariableIndex variables(environment);
   for (const std::string& entry : environment.entries()) {
     if (!entry.starts_with("PET_")) continue;
     const std::string_view name = entry_name(entry);
     if (name.empty() || variables.get(name)) continue;
-    const bool is_set =
-        std::any_of(change.set.begin(), change.set.end(), [&](const auto& s) { return s.first == name; });
-    if (!is_set) change.unset.emplace_back(name);
+    if (!sets(change, name)) change.unset.emplace_back(name);
   }
 }
 
@@ -141,11 +137,10 @@ Environment EnvironmentChange::apply(const Environment& environment) const {
 EnvironmentChange environment_change(const Topology& topology, const Node& node, bool with_pet) {
   EnvironmentChange change;
   if (topology.is<Idle>()) return change;
-  if (topology.is<CreatedProcess>()) {
-    set_process(change, topology.facts);
-  } else {
+  if (topology.is<CreatedProcess>())
+    set_known(change, topology.facts, of_process);
+  else
     set_node(change, topology, node);
-  }
   set_pet(change, topology, with_pet, node.environment());
   set_trimmed(change, topology.facts, node.environment());
   return change;

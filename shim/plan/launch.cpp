@@ -6,12 +6,18 @@
 #include <variant>
 
 #include "base/text.h"
-#include "node/program_path.h"
-#include "topology/python_words.h"
 #include "topology/rank_unit.h"
 
 namespace rankshim {
 namespace {
+
+/// python, python3, python3.11.
+bool is_interpreter(std::string_view word) {
+  constexpr std::string_view name = "python";
+  const std::string_view base = base_name(word);
+  return base.starts_with(name) &&
+         base.find_first_not_of("0123456789.", name.size()) == std::string_view::npos;
+}
 
 /// Most programs never read both variables; only a script that joins by itself gets the warning.
 void warn_of_env(const Topology& topology, const PythonWords& python, const Node& node,
@@ -30,6 +36,40 @@ void warn_of_env(const Topology& topology, const PythonWords& python, const Node
 }
 
 }  // namespace
+
+std::optional<PythonWords> read_python(const std::vector<std::string>& command) {
+  if (command.empty()) return std::nullopt;
+  if (command[0] == "-m" && command.size() > 1) return PythonWords{command[1], true, 2, {}};
+  if (command[0].ends_with(".py")) return PythonWords{command[0], false, 1, {}};
+  if (!is_interpreter(command[0])) return std::nullopt;
+  const auto words_before = [&](std::size_t at) {
+    return std::vector(command.begin(), command.begin() + static_cast<std::ptrdiff_t>(at));
+  };
+  for (std::size_t at = 1; at < command.size(); ++at) {
+    const std::string& word = command[at];
+    if (word == "--check-hash-based-pycs") {
+      ++at;
+      continue;
+    }
+    if (word.size() < 2 || word[0] != '-' || word.starts_with("--")) {
+      if (word.starts_with('-')) return std::nullopt;
+      return PythonWords{word, false, at + 1, words_before(at)};
+    }
+    const auto letter = word.find_first_of("mcWX", 1);
+    if (letter == std::string::npos) continue;
+    if (word[letter] == 'c') return std::nullopt;
+    const bool apart = letter + 1 == word.size();  // -m MODULE, not -mMODULE
+    if (word[letter] == 'm') {
+      if (apart && at + 1 == command.size()) return std::nullopt;
+      PythonWords words{apart ? command[at + 1] : word.substr(letter + 1), true, at + (apart ? 2 : 1),
+                        words_before(at)};
+      if (letter > 1) words.interpreter.push_back(word.substr(0, letter));  // -um: -u is an option
+      return words;
+    }
+    if (apart) ++at;
+  }
+  return std::nullopt;
+}
 
 bool is_script(const std::vector<std::string>& command) {
   return !command.empty() && (command[0] == "-m" || command[0].ends_with(".py"));

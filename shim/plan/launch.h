@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -95,6 +96,21 @@ struct LaunchPlan {
   std::vector<WorkerPlan> workers;           ///< only where the plan is shown; sorted by local rank
   std::string_view agent_name = "torchrun";  ///< torchrun's name for messages, if it is the launcher
 };
+
+/// What a command that starts Python runs.
+struct PythonWords {
+  std::string what;      ///< the module's name, or the script's path
+  bool module = false;   ///< by -m
+  std::size_t rest = 0;  ///< the index of the first argument for it
+  /// The interpreter with its options; empty if the command leaves it to rankshim (-m MODULE, x.py).
+  std::vector<std::string> interpreter;
+};
+
+/// Reads `python[3[.x]] [OPTIONS] -m MODULE|SCRIPT …`, with or without a path, and `-m MODULE …` and `x.py
+/// …`, for which rankshim chooses the interpreter. Returns nothing for any other command, and for one without
+/// module and script (-c, stdin). The options are those of CPython 3 (Python documentation, "Command line and
+/// environment").
+std::optional<PythonWords> read_python(const std::vector<std::string>& command);
 
 /// Whether the command's first word is a Python script: x.py or -m MODULE.
 bool is_script(const std::vector<std::string>& command);

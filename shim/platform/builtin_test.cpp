@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "platform/recognise.h"
-#include "platform/recording.h"
+#include "platform/recording_for_test.h"
 
 using namespace rankshim;
 using namespace rankshim::platform;

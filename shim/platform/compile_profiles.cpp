@@ -19,24 +19,8 @@
 namespace rankshim::platform {
 namespace {
 
-/// A C++ string literal of the text, one source line per line of it.
-std::string literal(std::string_view text) {
-  std::string result = "\"";
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    const auto c = static_cast<unsigned char>(text[i]);
-    if (c == '"' || c == '\\')
-      result.append(1, '\\').append(1, text[i]);
-    else if (c == '\n')
-      result += i + 1 < text.size() ? "\\n\"\n    \"" : "\\n";
-    else if (c == '\t')
-      result += "\\t";
-    else if (c == '\r')
-      result += "\\r";
-    else
-      result += text[i];  // TOML allows no other control characters; UTF-8 is unchanged
-  }
-  return result + "\"sv";
-}
+/// The text as it is, as a C++ string literal.
+std::string literal(const std::string& text) { return "R\"text(" + text + ")text\"sv"; }
 
 /// `constexpr TYPE NAME[] = {…};`, with what `write` makes of each row.
 template <class Row, class Write>
@@ -68,12 +52,12 @@ std::string written(const OwnedTables& tables) {
     return "{" + value("Sign", one.sign) + ", " + value(one.root) + ", " + value(one.glob) + "}";
   });
   out += table("Alternative", "all_alternatives", tables.alternatives,
-               [](const Alternative& one) { return "{" + value(one.conditions) + "}"; });
+               [](const Alternative& one) { return value(one); });
   out += table("FactExpression", "all_expressions", tables.expressions, [](const FactExpression& one) {
     return "{" + value("Fact", one.fact) + ", " + value(one.root) + "}";
   });
   out += table("Role", "all_roles", tables.roles, [](const Role& one) {
-    return "{" + value(one.name) + ", " + value(one.fix) + ", {" + value(one.when.conditions) + "}}";
+    return "{" + value(one.name) + ", " + value(one.fix) + ", " + value(one.when) + "}";
   });
   return out +
          "constexpr Tables all_tables = {all_steps, all_children, all_texts, all_conditions,\n"
@@ -117,8 +101,7 @@ int compile(const std::string& output, std::vector<std::filesystem::path> files)
   const std::string out =
       "// Written by compile_profiles from config/platforms/*.toml; not to be edited.\n\n" + written(tables) +
       table("Profile", "all_profiles", profiles, [](const Profile& one) { return written(one); }) +
-      table("std::string_view", "all_documents", documents,
-            [](const std::string& one) { return "R\"document(" + one + ")document\"sv"; });
+      table("std::string_view", "all_documents", documents, literal);
   return write(output, out) ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 

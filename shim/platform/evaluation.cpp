@@ -120,11 +120,11 @@ bool Evaluation::is_unset(const Step& step) {
 }
 
 std::optional<std::string_view> Evaluation::variable(std::string_view name) {
-  const auto value = variables_.get(name);
+  const auto value = on_.variables.get(name);
   if (!value || !is_service_link(*value)) return value;
   std::string warning = in_quotes(name) + "=" + in_quotes(*value) + std::string(link_ignored);
-  if (std::find(warnings_.begin(), warnings_.end(), warning) == warnings_.end())
-    warnings_.push_back(std::move(warning));
+  if (std::find(on_.warnings.begin(), on_.warnings.end(), warning) == on_.warnings.end())
+    on_.warnings.push_back(std::move(warning));
   return std::nullopt;
 }
 
@@ -194,16 +194,16 @@ std::optional<Value> Evaluation::call(const Step& step) {
 std::optional<Value> Evaluation::ask(Function function, const std::vector<std::string>& arguments) {
   switch (function) {
     case Function::hostname:
-      return something({node_.host_name(), Origin::hostname, {}});
+      return something({on_.node.host_name(), Origin::hostname, {}});
     case Function::hostname_like: {
-      std::string name = node_.host_name();
+      std::string name = on_.node.host_name();
       if (!fits(name, arguments[0])) return std::nullopt;
       return something({std::move(name), Origin::hostname, {}});
     }
     case Function::domain:
       return domain();
     case Function::address: {
-      auto own = node_.address_towards({});
+      auto own = on_.node.address_towards({});
       return own ? something({std::move(*own), Origin::derived, "this node's own address"}) : std::nullopt;
     }
     case Function::file:
@@ -231,19 +231,19 @@ void Evaluation::check_document(const Value& from, const std::string& document) 
               "--master-addr (RANKSHIM_PLATFORM, …)"};
   from.append_inputs("a document", fault.names);
   // The platform may be writing the file now; an incomplete file becomes complete.
-  fault.transient = !profile_.pending().empty() && node_.file(fault.names.back()).has_value();
+  fault.transient = !profile_.pending().empty() && on_.node.file(fault.names.back()).has_value();
   add_unreadable(std::move(fault));
 }
 
 void Evaluation::add_unreadable(Fault fault) {
-  const bool is_known = std::any_of(unreadable_.begin(), unreadable_.end(),
+  const bool is_known = std::any_of(on_.unreadable.begin(), on_.unreadable.end(),
                                     [&](const Fault& other) { return other.what == fault.what; });
-  if (!is_known) unreadable_.push_back(std::move(fault));
+  if (!is_known) on_.unreadable.push_back(std::move(fault));
 }
 
 std::optional<Value> Evaluation::all_variables(std::string_view glob) {
   Value names{{}, Origin::derived, std::string(glob)};
-  for (const std::string& entry : node_.environment().entries()) {
+  for (const std::string& entry : on_.node.environment().entries()) {
     const std::string_view name = entry_name(entry);
     if (name.empty() || !fits(name, glob)) continue;
     const auto text = variable(name);
@@ -256,7 +256,7 @@ std::optional<Value> Evaluation::all_variables(std::string_view glob) {
 
 std::optional<Value> Evaluation::only_variable(std::string_view glob) {
   std::string_view found;
-  for (const std::string& entry : node_.environment().entries()) {
+  for (const std::string& entry : on_.node.environment().entries()) {
     const std::string_view name = entry_name(entry);
     if (name.empty() || name == found || !fits(name, glob) || !variable(name)) continue;
     if (!found.empty()) return std::nullopt;
@@ -269,16 +269,16 @@ std::optional<Value> Evaluation::only_variable(std::string_view glob) {
 /// With setHostnameAsFQDN a pod's host name is its full name; else a pod with a subdomain has the full name
 /// in /etc/hosts, where the kubelet writes it (Kubernetes documentation, "DNS for Services and Pods").
 std::optional<Value> Evaluation::domain() {
-  const std::string own = node_.host_name();
+  const std::string own = on_.node.host_name();
   if (const auto dot = own.find('.'); dot != std::string::npos)
     return something({own.substr(dot + 1), Origin::hostname, {}});
-  const auto content = node_.file("/etc/hosts");
+  const auto content = on_.node.file("/etc/hosts");
   return content ? something({domain_in_hosts(*content, own), Origin::file, "/etc/hosts"}) : std::nullopt;
 }
 
 std::optional<Value> Evaluation::file(const std::string& path) {
   if (!path.starts_with('/')) return std::nullopt;
-  const auto content = node_.file(path);
+  const auto content = on_.node.file(path);
   if (!content) return std::nullopt;
   if (content->size() > largest_file) {  // a list that is cut would count too few nodes
     add_unreadable({Anchor::document,

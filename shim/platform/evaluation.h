@@ -31,23 +31,23 @@ class VariableIndex {
 /// The end of the warning about a Kubernetes service link, which begins with the variable.
 inline constexpr std::string_view link_ignored = " is a Kubernetes service link and is ignored";
 
+/// What the evaluations on one node share.
+struct Reading {
+  const Node& node;
+  VariableIndex variables{node.environment()};
+  std::vector<std::string> warnings;  ///< of ignored service links, each once
+  Faults unreadable;                  ///< JSON and files that exist and cannot be read
+};
+
 /// Evaluates the expressions of one profile on one node. All arguments must outlive this object. The parser
 /// bounds the depth of the recursion and the work (expression.h).
 ///
 /// A value's source is "env NAME" for a bare variable, "file PATH" for file(PATH), "hostname" for hostname(),
 /// "default" for a text, else "derived from" the variables and files that were used. Variables whose value is
-/// a Kubernetes service link count as not set; a warning about each is appended to `warnings` once. JSON and
-/// files that exist and cannot be read are appended to `unreadable`.
+/// a Kubernetes service link count as not set.
 class Evaluation {
  public:
-  Evaluation(const Profile& profile, const Node& node, const VariableIndex& variables,
-             std::vector<std::string>& warnings, Faults& unreadable)
-      : profile_(profile),
-        tables_(*profile.tables),
-        node_(node),
-        variables_(variables),
-        warnings_(warnings),
-        unreadable_(unreadable) {}
+  Evaluation(const Profile& profile, Reading& on) : profile_(profile), tables_(*profile.tables), on_(on) {}
 
   /// The value of the expression with that root.
   std::optional<Value> value(std::uint16_t root);
@@ -87,10 +87,7 @@ class Evaluation {
 
   const Profile& profile_;
   const Tables& tables_;
-  const Node& node_;
-  const VariableIndex& variables_;
-  std::vector<std::string>& warnings_;
-  Faults& unreadable_;
+  Reading& on_;
 };
 
 }  // namespace rankshim::platform

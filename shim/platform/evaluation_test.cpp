@@ -3,7 +3,7 @@
 #include <catch2/catch.hpp>
 
 #include "base/files.h"
-#include "node/fake_node.h"
+#include "node/fake_node_for_test.h"
 #include "platform/profiles_for_test.h"
 #include "platform/recognise.h"
 

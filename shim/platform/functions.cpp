@@ -14,6 +14,15 @@ using Number = std::optional<std::uint64_t>;
 
 Text something(std::string_view text) { return text.empty() ? Text{} : Text{std::string(text)}; }
 
+template <class Whole>
+Text written(const std::optional<Whole>& number) {
+  return number ? Text{std::to_string(*number)} : Text{};
+}
+
+Text by_comma(const std::optional<std::vector<std::string>>& hosts) {
+  return hosts ? Text{joined(*hosts, ",")} : Text{};
+}
+
 Number to_number(std::string_view text) { return parse_number<std::uint64_t>(trimmed(text)); }
 
 Number calculate(Function function, std::uint64_t a, std::uint64_t b) {
@@ -43,15 +52,14 @@ Text calculate(Function function, std::span<const std::string> arguments) {
     if (!result || !next) return std::nullopt;
     result = calculate(function, *result, *next);
   }
-  return result ? Text{std::to_string(*result)} : Text{};
+  return written(result);
 }
 
 Text ordinal(std::string_view name) {
   name = name.substr(0, name.find('.'));
   const auto dash = name.rfind('-');
   if (dash == std::string_view::npos || !all_digits(name.substr(dash + 1))) return std::nullopt;
-  const Number number = to_number(name.substr(dash + 1));
-  return number ? Text{std::to_string(*number)} : Text{};
+  return written(to_number(name.substr(dash + 1)));
 }
 
 std::vector<std::string_view> entries(std::string_view list) {
@@ -113,22 +121,16 @@ std::optional<std::string> compute(Function function, std::span<const std::strin
       const auto hosts = host_list(first);
       return hosts.empty() ? Text{} : Text{std::string(hosts.front())};
     }
-    case Function::position: {
-      const auto index = position(first, second);
-      return index ? Text{std::to_string(*index)} : Text{};
-    }
+    case Function::position:
+      return written(position(first, second));
     case Function::count: {
       const std::size_t number = entries(first).size();
       return number == 0 ? Text{} : Text{std::to_string(number)};
     }
-    case Function::slurm_hosts: {
-      const auto hosts = expand_slurm(first);
-      return hosts ? Text{joined(*hosts, ",")} : Text{};
-    }
-    case Function::orte_hosts: {
-      const auto hosts = expand_orte(first);
-      return hosts ? Text{joined(*hosts, ",")} : Text{};
-    }
+    case Function::slurm_hosts:
+      return by_comma(expand_slurm(first));
+    case Function::orte_hosts:
+      return by_comma(expand_orte(first));
     case Function::entry: {
       const Number number = to_number(second);
       const auto all = entries(first);
@@ -162,21 +164,9 @@ std::optional<std::string> compute(Function function, std::span<const std::strin
       const bool same = first == second || (number && number == to_number(second));
       return same ? Text{} : Text{first};
     }
-    case Function::none:
-    case Function::hostname:
-    case Function::hostname_like:
-    case Function::domain:
-    case Function::address:
-    case Function::file:
-    case Function::variable:
-    case Function::only_variable:
-    case Function::variables:
-    case Function::only_if:
-    case Function::positive:
-    case Function::unless:
-      break;
+    default:
+      return std::nullopt;
   }
-  return std::nullopt;
 }
 
 }  // namespace rankshim::platform

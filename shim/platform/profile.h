@@ -65,9 +65,7 @@ struct Condition {
 };
 
 /// Conditions that must all hold: one way to be recognised, or when a role is this node's.
-struct Alternative {
-  Slice conditions;
-};
+using Alternative = Slice;
 
 /// An expression that may provide a fact, by the index of its root. The fact's value is that of its first
 /// expression that yields a text that is not empty.
@@ -101,7 +99,7 @@ struct Tables {
     return children.subspan(step.index + std::size_t{1}, children[step.index]);
   }
   [[nodiscard]] std::span<const Condition> conditions_of(const Alternative& alternative) const {
-    return part(conditions, alternative.conditions);
+    return part(conditions, alternative);
   }
   template <class Row>
   static std::span<const Row> part(std::span<const Row> rows, Slice range) {

@@ -93,13 +93,13 @@ class ProfileReader : public TomlDocument {
     if (!std::ranges::all_of(list, &Condition::is_positive))
       fault(*top.get("signs"), "a sign is a condition that something is set",
             "write what must not be set in 'unless', and conditions that belong together in [[match]]");
-    return added(list).conditions;
+    return added(list);
   }
 
   /// `unless`: none may hold.
   Slice unless(const toml::table& top) {
     if (!top.contains("unless")) return {};
-    return added(conditions(top, "unless")).conditions;
+    return added(conditions(top, "unless"));
   }
 
   /// The tables of `[[key]]`.
@@ -221,13 +221,13 @@ class ProfileReader : public TomlDocument {
   Slice expressions(const toml::table& facts, ProfileKind kind) {
     const std::size_t first = tables_.expressions.size();
     reject_unknown(facts, fact_names);
-    for (std::size_t i = 0; i < fact_count; ++i) {
-      const toml::node* node = facts.get(fact_names[i]);
+    for (const Fact fact : all_facts) {
+      const toml::node* node = facts.get(name(fact));
       if (node == nullptr) continue;
-      if (static_cast<Fact>(i) >= Fact::rank && kind == ProfileKind::platform)
-        fault(*node, std::string(fact_names[i]) + " is a fact of a process, and a platform has none",
+      if (fact >= Fact::rank && kind == ProfileKind::platform)
+        fault(*node, std::string(name(fact)) + " is a fact of a process, and a platform has none",
               "write kind = \"launcher\" if there is one process per worker, else node_rank and nnodes");
-      expressions_of(static_cast<Fact>(i), *node);
+      expressions_of(fact, *node);
     }
     return range(tables_.expressions, first);
   }
@@ -334,7 +334,7 @@ class ProfileReader : public TomlDocument {
   Alternative added(const std::vector<Condition>& conditions) {
     const std::size_t first = tables_.conditions.size();
     tables_.conditions.insert(tables_.conditions.end(), conditions.begin(), conditions.end());
-    return {range(tables_.conditions, first)};
+    return range(tables_.conditions, first);
   }
 
   /// The rows from `first` on.

@@ -1,7 +1,11 @@
 #include "platform/reasons.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <array>
 #include <iterator>
+#include <utility>
 
 #include "base/text.h"
 
@@ -51,40 +55,31 @@ void add_unusable(const Value& what, std::string why, Lack& lack, const std::str
   }
 }
 
-/// What is wrong with the first argument.
+/// What is wrong with the first argument; {} is the second.
+constexpr auto complaints = std::to_array<std::pair<Function, std::string_view>>({
+    {Function::slurm_hosts, "is not a Slurm host list"},
+    {Function::hosts, "does not name a host"},
+    {Function::first_host, "does not name a host"},
+    {Function::host, "does not name a host"},
+    {Function::count, "lists nothing"},
+    {Function::entry, "has no entry {}"},
+    {Function::position, "is not in {}"},
+    {Function::field, "has no {} in it"},
+    {Function::ordinal, "does not end in a number"},
+    {Function::port, "has no port"},
+    {Function::before, "has no '{}' in it"},
+    {Function::after, "has no '{}' in it"},
+    {Function::until, "has no '{}' in it"},
+    {Function::slurm_tasks, "does not give the tasks of node {}"},
+    {Function::divide, "is not a multiple of {}"},
+});
+
 std::string complaint(Function function, const std::vector<Value>& arguments) {
-  const auto second = [&] { return arguments.size() > 1 ? shown(arguments[1]) : std::string(); };
-  switch (function) {
-    case Function::slurm_hosts:
-      return "is not a Slurm host list";
-    case Function::hosts:
-    case Function::first_host:
-      return "does not name a host";
-    case Function::count:
-      return "lists nothing";
-    case Function::entry:
-      return "has no entry " + second();
-    case Function::position:
-      return "is not in " + second();
-    case Function::field:
-      return "has no " + second() + " in it";
-    case Function::ordinal:
-      return "does not end in a number";
-    case Function::host:
-      return "does not name a host";
-    case Function::port:
-      return "has no port";
-    case Function::before:
-    case Function::after:
-    case Function::until:
-      return "has no '" + second() + "' in it";
-    case Function::slurm_tasks:
-      return "does not give the tasks of node " + second();
-    case Function::divide:
-      return "is not a multiple of " + second();
-    default:
-      return arguments.size() > 1 ? "does not fit " + second() : "cannot be used";
-  }
+  const auto* const known = std::ranges::find(complaints, function, &decltype(complaints)::value_type::first);
+  const std::string_view text = known != complaints.end() ? known->second
+                                : arguments.size() > 1    ? "does not fit {}"
+                                                          : "cannot be used";
+  return fmt::format(fmt::runtime(text), arguments.size() > 1 ? shown(arguments[1]) : std::string());
 }
 
 /// Finds why expressions of one profile yield nothing.
@@ -172,16 +167,16 @@ bool asks_the_host_name(const Tables& tables, std::uint16_t root) {
 
 /// The variables and files that make a condition hold: "ROLE=launcher", "STEP_ID is not set".
 std::vector<std::string> found_by(const Condition& condition, const std::vector<std::string>& inputs,
-                                  const Node& node, const VariableIndex& variables) {
+                                  const Reading& on) {
   std::vector<std::string> found;
   for (const std::string& name : inputs)
-    for (const std::string& entry : node.environment().entries())
-      if (const auto its = entry_name(entry); !its.empty() && fits(its, name) && variables.get(its))
-        found.push_back(shown(its, *variables.get(its)));
+    for (const std::string& entry : on.node.environment().entries())
+      if (const auto its = entry_name(entry); !its.empty() && fits(its, name) && on.variables.get(its))
+        found.push_back(shown(its, *on.variables.get(its)));
   if (!found.empty()) return found;
   for (const std::string& name : inputs) {
     const bool is_file = name.front() == '/';
-    if (is_file && node.file(name))
+    if (is_file && on.node.file(name))
       found.push_back(name);
     else if (!condition.is_positive())
       found.push_back(is_file ? "there is no " + name : name + " is not set");
@@ -189,28 +184,18 @@ std::vector<std::string> found_by(const Condition& condition, const std::vector<
   return found;
 }
 
-/// An evaluation of one profile on one node, whose warnings and faults are known already.
-struct Asked {
-  const Profile& profile;
-  const Node& node;
-  VariableIndex variables{node.environment()};
-  std::vector<std::string> warnings;
-  Faults unreadable;
-  Evaluation evaluation{profile, node, variables, warnings, unreadable};
-};
-
 }  // namespace
 
-Causes causes_of(std::span<const Condition> conditions, const Profile& profile, const Node& node,
-                 const VariableIndex& variables, Evaluation evaluation) {
+Causes causes_of(std::span<const Condition> conditions, const Profile& profile, Reading& on) {
+  Evaluation evaluation(profile, on);
   Causes causes;
   std::vector<std::string> texts;
   for (const Condition& condition : conditions) {
     std::vector<std::string> inputs;
     evaluation.add_inputs(condition.root, true, inputs);
-    for (std::string& one : found_by(condition, inputs, node, variables)) add_once(std::move(one), texts);
+    for (std::string& one : found_by(condition, inputs, on)) add_once(std::move(one), texts);
     if (asks_the_host_name(*profile.tables, condition.root))
-      add_once("this node's name is " + in_quotes(node.host_name()), texts);
+      add_once("this node's name is " + in_quotes(on.node.host_name()), texts);
     for (std::string& one : inputs) add_once(std::move(one), causes.names);
   }
   causes.text = joined(texts);
@@ -218,23 +203,25 @@ Causes causes_of(std::span<const Condition> conditions, const Profile& profile, 
 }
 
 Causes causes_of(const Profile& profile, const Node& node) {
-  Asked asked{profile, node};
+  Reading on{node};
+  Evaluation evaluation(profile, on);
   std::vector<Condition> conditions;
   for (const Condition& sign : profile.signs())
-    if (asked.evaluation.holds(sign)) conditions.push_back(sign);
-  const auto way = std::ranges::find_if(profile.match(),
-                                        [&](const Alternative& one) { return asked.evaluation.holds(one); });
+    if (evaluation.holds(sign)) conditions.push_back(sign);
+  const auto way =
+      std::ranges::find_if(profile.match(), [&](const Alternative& one) { return evaluation.holds(one); });
   if (way != profile.match().end())
     std::ranges::copy_if(profile.tables->conditions_of(*way), std::back_inserter(conditions),
                          &Condition::is_positive);
-  return causes_of(conditions, profile, node, asked.variables, asked.evaluation);
+  return causes_of(conditions, profile, on);
 }
 
 std::vector<std::string> inputs_of(const Profile& profile, const Node& node) {
-  Asked asked{profile, node};
+  Reading on{node};
+  Evaluation evaluation(profile, on);
   std::vector<std::string> names;
   const auto add = [&](std::span<const Condition> conditions) {
-    for (const Condition& condition : conditions) asked.evaluation.add_inputs(condition.root, true, names);
+    for (const Condition& condition : conditions) evaluation.add_inputs(condition.root, true, names);
   };
   add(profile.signs());
   add(profile.unless());
@@ -242,18 +229,19 @@ std::vector<std::string> inputs_of(const Profile& profile, const Node& node) {
   for (const auto& states : {profile.roles(), profile.refusals(), profile.pending()})
     for (const Role& state : states) add(profile.tables->conditions_of(state.when));
   for (const FactExpression& expression : profile.expressions())
-    asked.evaluation.add_inputs(expression.root, true, names);
+    evaluation.add_inputs(expression.root, true, names);
   return names;
 }
 
 Lack lack_of(const Profile& profile, Fact fact, const Node& node) {
-  Asked asked{profile, node};
+  Reading on{node};
+  Evaluation evaluation(profile, on);
   Lack lack;
-  LackFinder finder(profile, node, asked.evaluation, lack);
+  LackFinder finder(profile, node, evaluation, lack);
   for (const FactExpression& expression : profile.expressions()) {
     if (expression.fact != fact) continue;
     finder.add(expression.root);
-    asked.evaluation.add_inputs(expression.root, false, lack.names);
+    evaluation.add_inputs(expression.root, false, lack.names);
   }
   if (!lack.remedy.empty()) lack.remedy += ", or ";
   return lack;

@@ -19,8 +19,7 @@ struct Causes {
 };
 
 /// Why these conditions of a profile hold.
-Causes causes_of(std::span<const Condition> conditions, const Profile& profile, const Node& node,
-                 const VariableIndex& variables, Evaluation evaluation);
+Causes causes_of(std::span<const Condition> conditions, const Profile& profile, Reading& on);
 
 /// Why the profile was recognised: the signs that hold, and the conditions of the first [[match]] that is
 /// fulfilled.

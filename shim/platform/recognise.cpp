@@ -71,16 +71,13 @@ Facts read_facts(const Profile& profile, Evaluation evaluation) {
 constexpr auto decisive = std::to_array<Fact>({Fact::nnodes, Fact::node_rank, Fact::rank, Fact::world_size});
 
 /// The facts of all profiles of that kind; the first profile that has a fact provides it.
-Facts read_kind(ProfileKind kind, std::span<const Profile> profiles, const Node& node,
-                std::vector<std::string>& warnings) {
+Facts read_kind(ProfileKind kind, std::span<const Profile> profiles, Reading& on) {
   Facts facts;
   for (const Profile& profile : profiles) {
     if (profile.kind != kind) continue;
-    Facts its = platform::read_facts(profile, node, warnings);
-    for (std::size_t i = 0; i < fact_count; ++i) {
-      const auto fact = static_cast<Fact>(i);
+    Facts its = platform::read_facts(profile, on.node, on.warnings);
+    for (const Fact fact : all_facts)
       if (!facts.has(fact)) facts[fact] = std::move(its[fact]);
-    }
   }
   return facts;
 }
@@ -89,10 +86,10 @@ Facts read_kind(ProfileKind kind, std::span<const Profile> profiles, const Node&
 bool is_one(std::string_view nnodes) { return nnodes.empty() || nnodes == "1"; }
 
 /// Reads generic names and a launcher's flags, which anyone may have set beside the platform's.
-void read_names(std::span<const Profile> profiles, const Node& node, Platform& platform) {
+void read_names(std::span<const Profile> profiles, Reading& on, Platform& platform) {
   if (platform.profile == nullptr || platform.profile->kind != ProfileKind::names)
-    platform.names = read_kind(ProfileKind::names, profiles, node, platform.warnings);
-  platform.flags = read_kind(ProfileKind::flags, profiles, node, platform.warnings);
+    platform.names = read_kind(ProfileKind::names, profiles, on);
+  platform.flags = read_kind(ProfileKind::flags, profiles, on);
 }
 
 Fault unknown_platform(std::span<const Profile> profiles, std::string_view wanted) {
@@ -112,9 +109,10 @@ Fault unknown_platform(std::span<const Profile> profiles, std::string_view wante
 }  // namespace
 
 Facts read_facts(const Profile& profile, const Node& node, std::vector<std::string>& warnings) {
-  Faults unreadable;  // found while the profile was recognised, if that happened
-  const VariableIndex variables(node.environment());
-  return read_facts(profile, Evaluation(profile, node, variables, warnings, unreadable));
+  Reading on{.node = node, .warnings = std::move(warnings)};
+  Facts facts = read_facts(profile, Evaluation(profile, on));
+  warnings = std::move(on.warnings);
+  return facts;
 }
 
 const Profile* find(std::span<const Profile> profiles, std::string_view name) {
@@ -128,11 +126,10 @@ bool is_agent(const Profile& profile, std::string_view program) {
 }
 
 std::vector<std::string> ignored_variables(std::span<const Profile> profiles, const Node& node) {
-  const VariableIndex variables(node.environment());
-  std::vector<std::string> warnings, inputs, names;
-  Faults unreadable;
+  Reading on{node};
+  std::vector<std::string> inputs, names;
   for (const Profile& profile : profiles) {
-    Evaluation evaluation(profile, node, variables, warnings, unreadable);
+    Evaluation evaluation(profile, on);
     if (profile.opt_in || !fulfilled(profile, evaluation)) continue;
     for (const FactExpression& expression : profile.expressions())
       if (expression.fact == Fact::master_addr ||
@@ -141,7 +138,7 @@ std::vector<std::string> ignored_variables(std::span<const Profile> profiles, co
   }
   for (const char* name : {"RANK", "WORLD_SIZE", "LOCAL_RANK"}) inputs.emplace_back(name);
   for (std::string& name : inputs)
-    if (variables.get(name) && std::find(names.begin(), names.end(), name) == names.end())
+    if (on.variables.get(name) && std::find(names.begin(), names.end(), name) == names.end())
       names.push_back(std::move(name));
   return names;
 }
@@ -157,25 +154,25 @@ Outcome<Platform> recognise(std::span<const Profile> profiles, std::string_view 
                                 "; unless options give the other nodes, this node trains alone");
     return result;
   }
-  const VariableIndex variables(node.environment(), users_nnodes);
-  Faults unreadable;
-  const auto evaluation_of = [&](const Profile& profile) {
-    return Evaluation(profile, node, variables, result.warnings, unreadable);
+  Reading on{.node = node, .variables = VariableIndex(node.environment(), users_nnodes)};
+  const auto whole = [&] {
+    result.warnings = std::move(on.warnings);
+    return std::move(result);
   };
   std::vector<Match> matches;
   const Profile* winner = nullptr;
   if (wanted == "auto") {
     for (const Profile& profile : profiles) {
       if (profile.opt_in) continue;
-      if (const auto signs = fulfilled(profile, evaluation_of(profile))) {
+      if (const auto signs = fulfilled(profile, Evaluation(profile, on))) {
         const Match match{&profile, *signs, &profile < profiles.data() + own};
         matches.insert(std::upper_bound(matches.begin(), matches.end(), match), match);
       }
     }
-    if (!unreadable.empty()) return unreadable;
+    if (!on.unreadable.empty()) return on.unreadable;
     if (matches.empty()) {
-      read_names(profiles, node, result);
-      return result;
+      read_names(profiles, on, result);
+      return whole();
     }
     const auto first = std::find_if(matches.begin(), matches.end(), [&](const Match& match) {
       return std::none_of(matches.begin(), matches.end(),
@@ -194,26 +191,24 @@ Outcome<Platform> recognise(std::span<const Profile> profiles, std::string_view 
   result.profile = winner;
   result.name = winner->name();
   result.granularity = winner->granularity();
-  result.facts = read_facts(*winner, evaluation_of(*winner));
-  read_names(profiles, node, result);
-  Evaluation evaluation = evaluation_of(*winner);
-  const auto state = [&](const Profile& profile, Evaluation& evaluation,
-                         std::span<const Role> states) -> std::optional<State> {
+  result.facts = read_facts(*winner, Evaluation(*winner, on));
+  read_names(profiles, on, result);
+  const auto state = [&](const Profile& profile, std::span<const Role> states) -> std::optional<State> {
+    Evaluation evaluation(profile, on);
     const auto found = std::find_if(states.begin(), states.end(),
                                     [&](const Role& role) { return evaluation.holds(role.when); });
     if (found == states.end()) return std::nullopt;
-    Causes causes =
-        causes_of(profile.tables->conditions_of(found->when), profile, node, variables, evaluation);
+    Causes causes = causes_of(profile.tables->conditions_of(found->when), profile, on);
     return State{std::string(profile.tables->text(found->name)), std::move(causes.text),
                  std::string(profile.tables->text(found->fix)), std::move(causes.names)};
   };
-  if (!unreadable.empty()) return unreadable;
-  result.idle = state(*winner, evaluation, winner->roles());
-  result.pending = state(*winner, evaluation, winner->pending());
-  if (!unreadable.empty()) return unreadable;
-  if (wanted != "auto" || result.idle || result.pending) return result;
+  if (!on.unreadable.empty()) return on.unreadable;
+  result.idle = state(*winner, winner->roles());
+  result.pending = state(*winner, winner->pending());
+  if (!on.unreadable.empty()) return on.unreadable;
+  if (wanted != "auto" || result.idle || result.pending) return whole();
 
-  if (auto refused = state(*winner, evaluation, winner->refusals())) {
+  if (auto refused = state(*winner, winner->refusals())) {
     if (refused->fix.empty())
       refused->fix = refused->names.size() == 1 ? "correct " + refused->names[0] : "correct one of them";
     result.doubts.push_back({Anchor::platform_state, refused->name + " (" + refused->because + ")",
@@ -225,18 +220,17 @@ Outcome<Platform> recognise(std::span<const Profile> profiles, std::string_view 
     if (&profile == winner || profile.kind == ProfileKind::names || profile.kind == ProfileKind::part ||
         supersedes(*winner, profile))
       continue;
-    Evaluation its = evaluation_of(profile);
-    Other other{&profile, read_facts(profile, its), {}, {}};
+    Other other{&profile, read_facts(profile, Evaluation(profile, on)), {}, {}};
     if (profile.kind == ProfileKind::foreign) {
       const Causes causes = causes_of(profile, node);
-      const bool counts = !state(profile, its, profile.refusals()) && is_one(other.facts.text(Fact::nnodes));
+      const bool counts = !state(profile, profile.refusals()) && is_one(other.facts.text(Fact::nnodes));
       if (!counts) other.several = causes.text;
       other.names = causes.names;
     }
     result.others.push_back(std::move(other));
   }
-  if (!unreadable.empty()) return unreadable;
-  return result;
+  if (!on.unreadable.empty()) return on.unreadable;
+  return whole();
 }
 
 }  // namespace rankshim::platform

@@ -2,7 +2,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "node/fake_node.h"
+#include "node/fake_node_for_test.h"
 #include "platform/profiles_for_test.h"
 
 using namespace rankshim;

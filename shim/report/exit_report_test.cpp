@@ -9,7 +9,7 @@
 
 #include "base/json.h"
 #include "base/text.h"
-#include "node/fake_node.h"
+#include "node/fake_node_for_test.h"
 #include "report/files.h"
 
 using namespace rankshim;

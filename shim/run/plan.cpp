@@ -9,7 +9,6 @@
 #include "launchers/native/native_plan.h"
 #include "launchers/torchrun/temporary_folder.h"
 #include "plan/launch.h"
-#include "topology/python_words.h"
 
 namespace rankshim {
 namespace {
@@ -208,13 +207,8 @@ LaunchPlan plan_launch(const LaunchChoice& choice, const LaunchInput& input, con
   change = environment_change(topology, node);
   change.set.insert(change.set.end(), choice.variables.begin(), choice.variables.end());
   if (topology.is_alone() && topology.platform == "none" && !choice.launches()) change.set.clear();
-  if (choice.launches()) hide_other_job(change, choice, input);
-  if (choice.by_torchrun()) change_for_torchrun(change, choice, input, known.folder);
   if (choice.launcher == LauncherKind::native) native::change_for_workers(change, input);
-  change_for_script(change, choice, input);
-  change_for_site(change, choice, input, known.folder);
-  share_cpus(change, choice, input);
-  if (choice.launches()) change_for_stop(change, choice, input);
+  change_for_torch(change, choice, input, known.folder);
   hide_own_settings(change, node.environment());
   if (settings.get<RestartLimit>(Option::job_restarts)->most != 0) {
     const std::string attempt = std::to_string(known.attempt);

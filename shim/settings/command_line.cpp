@@ -18,6 +18,13 @@ const Usage* find_subcommand(std::string_view word) {
   return found == usages.end() || word.empty() ? nullptr : found;
 }
 
+std::string_view nearest_subcommand(std::string_view word, std::optional<std::size_t> most_steps = {}) {
+  std::vector<std::string_view> known;
+  for (const Usage& usage : usages)
+    if (!usage.name.empty()) known.push_back(usage.name);
+  return nearest(word, known, most_steps);
+}
+
 /// The option of this name that prints a text.
 const Usage* find_text_option(std::string_view word) {
   const std::string_view name = word == "-h" ? "--help" : word == "-V" ? "--version" : word;
@@ -47,10 +54,7 @@ void SettingsReader::unknown_option(std::string_view name) {
 
 void SettingsReader::check_misspelt(const std::string& word) {
   constexpr std::size_t long_enough = 6;  // for two slips
-  std::vector<std::string_view> known;
-  known.reserve(std::size(usages));
-  for (const Usage& usage : usages) known.push_back(usage.name);
-  const std::string_view near = nearest(word, known, word.size() < long_enough ? 1 : 2);
+  const std::string_view near = nearest_subcommand(word, word.size() < long_enough ? 1 : 2);
   if (near.empty() || word.find_first_of("/.") != std::string::npos || node_.find_program(word)) return;
   reject(exit_code::usage, {Anchor::command_line,
                             fmt::format("{} is neither a subcommand nor a program in PATH{}", in_quotes(word),
@@ -116,65 +120,38 @@ void SettingsReader::check_subcommand() {
   const auto usage = [&](std::string what, std::string fix) {
     reject(exit_code::usage, {Anchor::command_line, std::move(what), {}, std::move(fix)});
   };
-  const bool takes_command = invocation_.subcommand == Subcommand::run ||
-                             invocation_.subcommand == Subcommand::explain ||
-                             invocation_.subcommand == Subcommand::doctor;
+  const auto is = [&](auto... these) { return ((invocation_.subcommand == these) || ...); };
+  using enum Subcommand;
   const std::string_view first =
-      takes_command && !arguments.empty() ? std::string_view(arguments[0]) : std::string_view{};
+      is(run, explain, doctor) && !arguments.empty() ? std::string_view(arguments[0]) : std::string_view{};
   if (first.starts_with("--") && find_option(first.substr(2, first.substr(2).find('='))) != nullptr) {
     usage(fmt::format("the command begins with {}, which is an option of rankshim", first),
           "give the options before --, and the command after it");
   }
-  switch (invocation_.subcommand) {
-    case Subcommand::run:
-      if (arguments.empty() && rejected_.faults.empty()) {
-        usage("no command was given",
-              "name one: rankshim [OPTIONS] [--] COMMAND [ARG...], or see rankshim --help");
-      }
-      break;
-    case Subcommand::preflight:
-      if (!invocation_.settings[Option::check] && rejected_.faults.empty())
-        usage("preflight needs a check", "rankshim preflight --check 'nvidia-smi'");
-      [[fallthrough]];
-    case Subcommand::env:
-    case Subcommand::wait:
-    case Subcommand::status:
-    case Subcommand::demo:
-    case Subcommand::version:
-      if (!arguments.empty())
-        usage(fmt::format("unexpected argument {}", in_quotes(arguments[0])), "see rankshim --help");
-      break;
-    case Subcommand::platforms:
-      if (!arguments.empty() && arguments[0] == "check") {
-        if (arguments.size() != 2) usage("platforms check needs one file", "rankshim platforms check FILE");
-      } else if (arguments.size() > 1)
-        usage(fmt::format("unexpected argument {}", in_quotes(arguments[1])), "name one profile");
-      break;
-    case Subcommand::install:
-      if (arguments.size() != 1 || arguments[0].empty())
-        usage("install needs one folder", "rankshim install DIR");
-      break;
-    case Subcommand::explain:
-    case Subcommand::doctor:
-    case Subcommand::licenses:
-      break;
-    case Subcommand::help:
-      check_help();
-      break;
+  if (is(run) && arguments.empty() && rejected_.faults.empty())
+    usage("no command was given",
+          "name one: rankshim [OPTIONS] [--] COMMAND [ARG...], or see rankshim --help");
+  if (is(preflight) && !invocation_.settings[Option::check] && rejected_.faults.empty())
+    usage("preflight needs a check", "rankshim preflight --check 'nvidia-smi'");
+  if (is(preflight, env, wait, status, demo, version) && !arguments.empty())
+    usage(fmt::format("unexpected argument {}", in_quotes(arguments[0])), "see rankshim --help");
+  if (is(platforms) && !arguments.empty() && arguments[0] == "check") {
+    if (arguments.size() != 2) usage("platforms check needs one file", "rankshim platforms check FILE");
+  } else if (is(platforms) && arguments.size() > 1) {
+    usage(fmt::format("unexpected argument {}", in_quotes(arguments[1])), "name one profile");
   }
+  if (is(install) && (arguments.size() != 1 || arguments[0].empty()))
+    usage("install needs one folder", "rankshim install DIR");
+  if (is(help)) check_help();
   check_format();
 }
 
 void SettingsReader::check_help() {
   const auto& arguments = invocation_.arguments;
-  if (arguments.empty()) return;
-  std::vector<std::string_view> known;
-  for (const Usage& usage : usages)
-    if (!usage.name.empty()) known.push_back(usage.name);
-  if (arguments.size() == 1 && std::ranges::find(known, arguments[0]) != known.end()) return;
+  if (arguments.empty() || (arguments.size() == 1 && find_subcommand(arguments[0]) != nullptr)) return;
   reject(exit_code::usage, {Anchor::command_line,
                             fmt::format("there is no subcommand {}{}", in_quotes(arguments[0]),
-                                        and_nearest(nearest(arguments[0], known))),
+                                        and_nearest(nearest_subcommand(arguments[0]))),
                             {},
                             "see rankshim --help"});
 }

@@ -36,11 +36,7 @@ void SettingsReader::read_key(const std::string& path, std::size_t line_number, 
   const std::string where = fmt::format("{}:{}", path, key);
   const std::string line = fmt::format("{}:{}", path, line_number);
   if (option == nullptr || !option->has_key) {
-    std::vector<std::string_view> known;
-    for (const OptionInfo& candidate : options) {
-      if (candidate.has_key) known.push_back(candidate.name);
-    }
-    const std::string_view near = nearest(key, known);
+    const std::string_view near = nearest_option(key, &OptionInfo::has_key);
     reject(exit_code::configuration,
            {Anchor::unknown_setting,
             fmt::format("{}: unknown key {}{}", line, in_quotes(key), and_nearest(near)),
@@ -86,25 +82,14 @@ void SettingsReader::read_config(const std::string& path, const std::string& doc
             "shorten it"});
     return;
   }
-  if (const auto line = line_of_too_many_dots(document)) {
-    reject(exit_code::configuration,
-           {Anchor::config_file,
-            fmt::format("{}:{}: there are more dots outside strings than a configuration needs", path, *line),
-            {path},
-            "write one key on each line"});
-    return;
+  Faults faults;
+  const auto top = TomlDocument(path, faults).parse(document, largest_file);
+  for (Fault& fault : faults) {
+    fault.anchor = Anchor::config_file;
+    reject(exit_code::configuration, std::move(fault));
   }
-  const toml::parse_result parsed = toml::parse(document, path);
-  if (!parsed) {
-    const toml::parse_error& error = parsed.error();
-    reject(exit_code::configuration,
-           {Anchor::config_file,
-            fmt::format("{}:{}: {}", path, error.source().begin.line, error.description()),
-            {path},
-            fmt::format("correct {}", path)});
-    return;
-  }
-  for (const auto& [key, node] : parsed.table()) {
+  if (!top) return;
+  for (const auto& [key, node] : *top) {
     const OptionInfo* option = find_option(key.str());
     read_key(path, node.source().begin.line, key.str(),
              option == nullptr ? std::nullopt : key_text(*option, node));

@@ -53,13 +53,6 @@ void add_option(std::string& out, const OptionInfo& option) {
   wrap(out, head.size(), help);
 }
 
-/// Whether `name` is one of the parts of `list` between semicolons.
-bool has_part(std::string_view list, std::string_view name) {
-  while (!list.empty())
-    if (take_part(list, ";") == name) return true;
-  return false;
-}
-
 /// The lines about one subcommand, and the options that it takes.
 std::string help_of_subcommand(std::string_view subcommand) {
   std::string out, takes;
@@ -71,7 +64,7 @@ std::string help_of_subcommand(std::string_view subcommand) {
   std::string_view group, last_group;
   for (const OptionInfo& option : options) {
     if (!option.group.empty()) group = option.group;
-    if (!has_part(takes, group) && !has_part(takes, option.name)) continue;
+    if (!has_part(takes, group, ";") && !has_part(takes, option.name, ";")) continue;
     if (group != std::exchange(last_group, group)) out += fmt::format("\n{}:\n", group);
     add_option(out, option);
   }

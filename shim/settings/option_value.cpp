@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <tuple>
+#include <type_traits>
 #include <utility>
 
 #include "base/duration.h"
@@ -11,28 +12,21 @@
 namespace rankshim {
 namespace {
 
-/// The parsed value; nothing if it could not be parsed.
-template <class Parsed>
-std::optional<Meaning> as_meaning(std::optional<Parsed> parsed) {
-  return parsed ? std::optional<Meaning>(std::move(*parsed)) : std::nullopt;
-}
+bool is_anything(std::string_view /*text*/) { return true; }
 
-/// A fact's value, which the topology reads as a text because it can come from elsewhere too.
-std::optional<Meaning> plain(bool is_right) {
-  return is_right ? std::optional<Meaning>(std::monostate{}) : std::nullopt;
-}
+bool is_number(std::string_view text) { return parse_number<unsigned>(text).has_value(); }
 
-bool is_count(std::string_view text, unsigned least = 0) {
-  const auto number = parse_number<unsigned>(text);
-  return number && *number >= least;
-}
+bool is_count(std::string_view text) { return parse_number<unsigned>(text).value_or(0) != 0; }
 
 /// N, or MIN:MAX.
 bool is_nodes(std::string_view text) {
   const auto [least, most] = min_and_max(text);
-  return is_count(least, 1) && is_count(most, 1) &&
-         *parse_number<unsigned>(least) <= *parse_number<unsigned>(most);
+  return is_count(least) && is_count(most) && *parse_number<unsigned>(least) <= *parse_number<unsigned>(most);
 }
+
+bool is_workers(std::string_view text) { return is_count(text) || is_one_of(text, "auto|gpu|cpu"); }
+
+bool is_port(std::string_view text) { return is_count(text) && parse_number<std::uint16_t>(text); }
 
 std::optional<bool> parse_truth(std::string_view text) {
   if (text == "1" || text == "true") return true;
@@ -40,7 +34,7 @@ std::optional<bool> parse_truth(std::string_view text) {
   return std::nullopt;
 }
 
-std::vector<std::string> parse_words(std::string_view text) {
+std::optional<std::vector<std::string>> parse_words(std::string_view text) {
   std::vector<std::string> words;
   for (std::string_view word = take_word(text); !word.empty(); word = take_word(text))
     words.emplace_back(word);
@@ -57,17 +51,7 @@ std::optional<Variables> parse_variables(std::string_view text) {
   return variables;
 }
 
-/// An exit code, 0 to 255.
-std::optional<int> exit_code_in(std::string_view text) { return parse_number<std::uint8_t>(text); }
-
-/// One code, or FROM-TO.
-std::optional<std::pair<int, int>> exit_codes_in(std::string_view text) {
-  const auto dash = text.find('-');
-  const auto low = exit_code_in(text.substr(0, dash));
-  const auto high = dash == std::string_view::npos ? low : exit_code_in(text.substr(dash + 1));
-  if (!low || !high || *low > *high) return std::nullopt;
-  return std::pair(*low, *high);
-}
+using ExitCode = std::uint8_t;
 
 constexpr std::array<std::pair<std::string_view, Cause>, 5> causes = {{{"oom", Cause::oom},
                                                                        {"wait", Cause::wait},
@@ -78,6 +62,50 @@ constexpr std::array<std::pair<std::string_view, Cause>, 5> causes = {{{"oom", C
 /// What a failure is called on the link (link/message.h).
 constexpr std::string_view end_causes = "oom|exception|signal|lost";
 
+/// What a function reads from a text. One that only checks it is for a fact's value, which the topology reads
+/// as a text because it can come from elsewhere too.
+template <auto read>
+std::optional<Meaning> as(std::string_view text) {
+  if constexpr (std::is_same_v<decltype(read(text)), bool>) {
+    return read(text) ? std::optional<Meaning>(std::monostate{}) : std::nullopt;
+  } else {
+    auto parsed = read(text);
+    return parsed ? std::optional<Meaning>(std::move(*parsed)) : std::nullopt;
+  }
+}
+
+/// What an option of a kind takes.
+struct Rule {
+  ValueKind kind;
+  char separator;         ///< of a list; '\0' if it is none
+  std::string_view form;  ///< for a message such as "… is not a number"; empty: the option's argument
+  std::optional<Meaning> (*parse)(std::string_view text);
+};
+constexpr auto value_rules = std::to_array<Rule>({
+    {ValueKind::text, '\0', "", as<is_anything>},
+    {ValueKind::choice, '\0', "", as<is_anything>},
+    {ValueKind::count, '\0', "a number", as<is_number>},
+    {ValueKind::nodes, '\0', "a number of nodes, N or MIN:MAX", as<is_nodes>},
+    {ValueKind::workers, '\0', "a number of workers, auto, gpu or cpu", as<is_workers>},
+    {ValueKind::port, '\0', "a port, 1 to 65535", as<is_port>},
+    {ValueKind::time, '\0', "a time such as 90s, 10m, 2h or a number of seconds", as<parse_time>},
+    {ValueKind::boolean, '\0', "1, 0, true or false", as<parse_truth>},
+    {ValueKind::exit_map, ',',
+     "FROM[-TO]=CODE,... with codes from 0 to 255, or oom=, wait=, config=, stopped=, peer=CODE",
+     as<ExitMap::parse>},
+    {ValueKind::restarts, '\0', "a number of restarts, or N/TIME such as 3/1h", as<RestartLimit::parse>},
+    {ValueKind::ends, ',', "exit codes and causes such as 2,64-78,oom (causes: oom, exception, signal, lost)",
+     as<Ends::parse>},
+    {ValueKind::signal, '\0', "a signal such as TERM, SIGUSR1, RTMIN+3 or 15", as<supervise::parse_signal>},
+    {ValueKind::signals, ',', "signals such as USR1,RTMIN+3,15, or none", as<supervise::parse_signals>},
+    {ValueKind::signal_map, ',', "FROM=TO,... with signals such as TERM, RTMIN+3 or 15; TO may be none",
+     as<supervise::SignalMap::parse>},
+    {ValueKind::words, ' ', "", as<parse_words>},
+    {ValueKind::variables, '\n', "NAME=VALUE, one on each line", as<parse_variables>},
+});
+
+const Rule& rule_of(ValueKind kind) { return *std::ranges::find(value_rules, kind, &Rule::kind); }
+
 }  // namespace
 
 std::string_view word(Cause cause) {
@@ -85,11 +113,7 @@ std::string_view word(Cause cause) {
   return found == causes.end() ? std::string_view() : found->first;
 }
 
-bool is_one_of(std::string_view value, std::string_view choices) {
-  while (!choices.empty())
-    if (take_part(choices, "|") == value) return true;
-  return false;
-}
+bool is_one_of(std::string_view value, std::string_view choices) { return has_part(choices, value, "|"); }
 
 std::string with_commas(std::string_view choices) {
   std::string text(choices);
@@ -104,96 +128,17 @@ std::string and_nearest_choice(std::string_view value, std::string_view choices)
 }
 
 std::optional<Meaning> parse(const OptionInfo& option, std::string_view text) {
-  switch (option.kind) {
-    case ValueKind::text:
-      return plain(true);
-    case ValueKind::choice:
-      return plain(is_one_of(text, option.argument));
-    case ValueKind::count:
-      return plain(is_count(text));
-    case ValueKind::nodes:
-      return plain(is_nodes(text));
-    case ValueKind::workers:
-      return plain(is_count(text, 1) || is_one_of(text, "auto|gpu|cpu"));
-    case ValueKind::port:
-      return plain(is_count(text, 1) && parse_number<std::uint16_t>(text));
-    case ValueKind::time:
-      return as_meaning(parse_time(text));
-    case ValueKind::boolean:
-      return as_meaning(parse_truth(text));
-    case ValueKind::exit_map:
-      return as_meaning(ExitMap::parse(text));
-    case ValueKind::restarts:
-      return as_meaning(RestartLimit::parse(text));
-    case ValueKind::ends:
-      return as_meaning(Ends::parse(text));
-    case ValueKind::signal:
-      return as_meaning(supervise::parse_signal(text));
-    case ValueKind::signals:
-      return as_meaning(supervise::parse_signals(text));
-    case ValueKind::signal_map:
-      return as_meaning(supervise::SignalMap::parse(text));
-    case ValueKind::words:
-      return parse_words(text);
-    case ValueKind::variables:
-      return as_meaning(parse_variables(text));
-  }
-  return std::nullopt;
+  if (option.kind == ValueKind::choice && !is_one_of(text, option.argument)) return std::nullopt;
+  return rule_of(option.kind).parse(text);
 }
 
 std::string wanted(const OptionInfo& option) {
-  switch (option.kind) {
-    case ValueKind::choice:
-      return "one of " + with_commas(option.argument);
-    case ValueKind::count:
-      return "a number";
-    case ValueKind::nodes:
-      return "a number of nodes, N or MIN:MAX";
-    case ValueKind::workers:
-      return "a number of workers, auto, gpu or cpu";
-    case ValueKind::port:
-      return "a port, 1 to 65535";
-    case ValueKind::time:
-      return "a time such as 90s, 10m, 2h or a number of seconds";
-    case ValueKind::boolean:
-      return "1, 0, true or false";
-    case ValueKind::exit_map:
-      return "FROM[-TO]=CODE,... with codes from 0 to 255, or oom=, wait=, config=, "
-             "stopped=, peer=CODE";
-    case ValueKind::restarts:
-      return "a number of restarts, or N/TIME such as 3/1h";
-    case ValueKind::ends:
-      return "exit codes and causes such as 2,64-78,oom (causes: " + with_commas(end_causes) + ")";
-    case ValueKind::signal:
-      return "a signal such as TERM, SIGUSR1, RTMIN+3 or 15";
-    case ValueKind::signals:
-      return "signals such as USR1,RTMIN+3,15, or none";
-    case ValueKind::signal_map:
-      return "FROM=TO,... with signals such as TERM, RTMIN+3 or 15; TO may be none";
-    case ValueKind::variables:
-      return "NAME=VALUE, one on each line";
-    case ValueKind::text:
-    case ValueKind::words:
-      break;
-  }
-  return std::string(option.argument);
+  if (option.kind == ValueKind::choice) return "one of " + with_commas(option.argument);
+  const std::string_view form = rule_of(option.kind).form;
+  return std::string(form.empty() ? option.argument : form);
 }
 
-char separator(ValueKind kind) {
-  switch (kind) {
-    case ValueKind::exit_map:
-    case ValueKind::ends:
-    case ValueKind::signals:
-    case ValueKind::signal_map:
-      return ',';
-    case ValueKind::variables:
-      return '\n';
-    case ValueKind::words:
-      return ' ';
-    default:
-      return '\0';
-  }
-}
+char separator(ValueKind kind) { return rule_of(kind).separator; }
 
 std::optional<ExitMap> ExitMap::parse(std::string_view text) {
   ExitMap map;
@@ -202,7 +147,7 @@ std::optional<ExitMap> ExitMap::parse(std::string_view text) {
     const auto equals = item.find('=');
     if (equals == std::string_view::npos) return std::nullopt;
     const std::string_view from = item.substr(0, equals);
-    const auto code = exit_code_in(item.substr(equals + 1));
+    const auto code = parse_number<ExitCode>(item.substr(equals + 1));
     if (!code) return std::nullopt;
 
     Rule rule;
@@ -211,7 +156,7 @@ std::optional<ExitMap> ExitMap::parse(std::string_view text) {
       if (from == word) rule.cause = cause;
     }
     if (rule.cause == Cause::none) {
-      const auto codes = exit_codes_in(from);
+      const auto codes = number_range<ExitCode>(from);
       if (!codes) return std::nullopt;
       std::tie(rule.from, rule.to) = *codes;
     }
@@ -246,7 +191,7 @@ std::optional<Ends> Ends::parse(std::string_view text) {
     const std::string_view item = take_part(text, ",");
     if (is_one_of(item, end_causes)) {
       ends.causes_.emplace_back(item);
-    } else if (const auto codes = exit_codes_in(item)) {
+    } else if (const auto codes = number_range<ExitCode>(item)) {
       ends.codes_.push_back(*codes);
     } else {
       return std::nullopt;

@@ -89,6 +89,13 @@ void SettingsReader::reject_value(const OptionInfo& option, std::string_view tex
           fmt::format("correct{} {}", typed ? "" : " or unset", detail)});
 }
 
+std::string_view nearest_option(std::string_view name, bool OptionInfo::* has) {
+  std::vector<std::string_view> known;
+  for (const OptionInfo& option : options)
+    if (option.*has) known.push_back(option.name);
+  return nearest(name, known);
+}
+
 void SettingsReader::read_variables() {
   for (const std::string& entry : node_.environment().entries()) {
     if (!entry.starts_with(variable_prefix)) continue;
@@ -108,13 +115,8 @@ void SettingsReader::read_variables() {
 }
 
 void SettingsReader::unknown_variable(std::string_view name) {
-  const OptionInfo* near = nullptr;
-  std::vector<std::string_view> known;
-  for (const OptionInfo& option : options) {
-    if (option.has_variable) known.push_back(option.name);
-  }
-  if (const auto found = nearest(name.substr(variable_prefix.size()), known); !found.empty())
-    near = find_option(found);
+  const OptionInfo* near =
+      find_option(nearest_option(name.substr(variable_prefix.size()), &OptionInfo::has_variable));
   reject(exit_code::configuration,
          {Anchor::unknown_setting,
           fmt::format("unknown variable {}{}", in_quotes(name),

@@ -14,6 +14,9 @@ namespace rankshim {
 /// The option of that name, without "--"; null if there is none.
 const OptionInfo* find_option(std::string_view name);
 
+/// The name of the nearest option, of those that have this (a variable, a key); empty if none is near.
+std::string_view nearest_option(std::string_view name, bool OptionInfo::* has);
+
 /// Reads one invocation. The sources are read in order of precedence, and the first that sets an option
 /// decides it. Each source has its file: command_line.cpp (which also checks
 /// what cannot be combined), settings.cpp (variables), config_file.cpp.

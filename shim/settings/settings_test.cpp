@@ -7,7 +7,7 @@
 #include "base/fault.h"
 #include "base/files.h"
 #include "base/toml.h"
-#include "node/fake_node.h"
+#include "node/fake_node_for_test.h"
 #include "settings/option_value.h"
 
 namespace rankshim {

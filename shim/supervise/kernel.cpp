@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/ioctl.h>
-#include <sys/prctl.h>
 #include <sys/ptrace.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
@@ -26,8 +25,6 @@ struct Action {
   void (*restorer)() = nullptr;
   SignalSet mask = 0;
 };
-
-int result(long value) { return value < 0 ? -errno : static_cast<int>(value); }
 
 siginfo_t to_siginfo(int signal, const Payload& payload) {
   siginfo_t info{};
@@ -116,18 +113,6 @@ int has_children() {
   return done == 0 ? 1 : done == -ECHILD ? 0 : done;
 }
 
-int set_process_group(pid_t process, pid_t group) { return result(setpgid(process, group)); }
-
-int become_subreaper() { return result(prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)); }
-
-int start_session() { return result(setsid()); }
-
-int take_controlling_terminal(int terminal) { return result(ioctl(terminal, TIOCSCTTY, 0)); }
-
-int leave_controlling_terminal(int terminal) { return result(ioctl(terminal, TIOCNOTTY, 0)); }
-
-int set_parent_death_signal(int signal) { return result(prctl(PR_SET_PDEATHSIG, signal, 0, 0, 0)); }
-
 int stop_self() {
   constexpr SignalSet all = ~SignalSet{0};
   constexpr SignalSet stop = SignalSet{1} << (SIGTSTP - 1);
@@ -163,8 +148,6 @@ int prefer_memory(int node) {
   CPU_SET(static_cast<std::size_t>(node), &nodes);
   return result(syscall(SYS_set_mempolicy, preferred, &nodes, 8 * sizeof nodes));
 }
-
-int make_pipe(int (&ends)[2]) { return result(pipe2(ends, O_CLOEXEC | O_NONBLOCK)); }
 
 void reserve_standard_descriptors() {
   int descriptor = -1;

@@ -3,16 +3,18 @@
 #include <sched.h>
 #include <sys/types.h>
 
-#include <chrono>
+#include <cerrno>
 #include <cstdint>
 
 #include "base/signals.h"
 
-/// The system calls for signals, processes and terminals, one small function each. A function returns what
-/// the kernel returns: 0 or more, or −errno. The calls bypass libc where it interferes: musl hides the
-/// signals 32 to 34, and both libcs do additional work. All of them may be used in a child between vfork and
-/// exec.
+/// The system calls for signals, processes and terminals that libc has not, or does otherwise: musl hides the
+/// signals 32 to 34, and both libcs do additional work. A function returns what the kernel returns: 0 or
+/// more, or −errno. All of them may be used in a child between vfork and exec.
 namespace rankshim::supervise::kernel {
+
+/// The same of a call by libc: 0 or more, or −errno.
+inline int result(long value) { return value < 0 ? -errno : static_cast<int>(value); }
 
 /// Replaces the mask of blocked signals; `before` may be null.
 int set_signal_mask(SignalSet blocked, SignalSet* before);
@@ -57,21 +59,6 @@ pid_t reap(int& status, bool stopped_too, bool& let_go);
 /// Whether there is any child, ended or not: 1 or 0.
 int has_children();
 
-int set_process_group(pid_t process, pid_t group);
-int become_subreaper();
-
-/// Starts a session for this process, which must not lead a group, with `terminal` as its controlling
-/// terminal.
-int start_session();
-int take_controlling_terminal(int terminal);
-/// Gives up the controlling terminal of this process, which leads its session. The kernel then sends HUP and
-/// CONT to the terminal's foreground group.
-int leave_controlling_terminal(int terminal);
-
-/// Sets the signal that this process gets when its parent ends; 0 for none. A child's setting survives its
-/// exec only if that changes no rights.
-int set_parent_death_signal(int signal);
-
 /// Stops this process, as Ctrl-Z would, until SIGCONT. The kernel does not stop a process that nothing could
 /// continue (in an orphaned group, or PID 1). Returns 1 if it was stopped and continued, 0 if it was not
 /// stopped.
@@ -91,9 +78,6 @@ int set_cpus(const cpu_set_t& cpus);
 /// From now on this process takes memory from this NUMA node, and from others if it is full
 /// (MPOL_PREFERRED).
 int prefer_memory(int node);
-
-/// A close-on-exec, non-blocking pipe.
-int make_pipe(int (&ends)[2]);
 
 /// Gives the closed descriptors among 0 to 2 to files that cannot be read, written or polled, so that no file
 /// of rankshim gets those numbers: a log line must not go to a socket that happens to be number 2. The

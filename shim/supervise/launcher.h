@@ -152,9 +152,9 @@ class Launcher {
   [[nodiscard]] virtual bool stops_workers() const { return false; }
   /// Whether this signal goes to the workers instead of the command.
   [[nodiscard]] virtual bool is_for_workers(int /*signal*/) const { return false; }
-  /// The processes that take such a signal now. If there are none, because there is no worker yet or one is
-  /// not ready, the signal is kept.
-  [[nodiscard]] virtual std::vector<Process> receivers(int /*signal*/) const { return {}; }
+  /// The workers that run now and get such a signal. As long as there are none, or one of them cannot take
+  /// it, the signal is kept.
+  [[nodiscard]] virtual std::vector<Process> receivers() const { return {}; }
 
   /// The workers that get this stop instead of the launcher, which then follows their ends; none: the
   /// launcher gets it itself.

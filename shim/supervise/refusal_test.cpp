@@ -3,7 +3,7 @@
 #include <csignal>
 #include <new>
 
-#include "supervise/supervised.h"
+#include "supervise/supervised_for_test.h"
 
 using namespace rankshim::supervise;
 

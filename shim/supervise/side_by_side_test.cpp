@@ -7,7 +7,7 @@
 #include <new>
 
 #include "base/text.h"
-#include "supervise/supervised.h"
+#include "supervise/supervised_for_test.h"
 
 /// Several workers that are started instead of the command.
 

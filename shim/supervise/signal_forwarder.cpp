@@ -65,10 +65,6 @@ void SignalForwarder::pass_on(const Received& signal, bool stop) {
       log::debug("{} is kept: {}", signal_name(signal.number), std::strerror(-done));
     }
   }
-  keep(signal, stop);
-}
-
-void SignalForwarder::keep(const Received& signal, bool stop) {
   kept_.push_back({signal, stop});
   kept_numbers_ |= bit(signal.number);
   if (kept_.size() == most_kept) signals_.hold_real_time(true);
@@ -169,8 +165,10 @@ std::optional<int> SignalForwarder::walk(const Received& signal) try {
 
 /// −EAGAIN while no worker can take it.
 int SignalForwarder::deliver_to_workers(const Received& signal) {
-  const std::vector<Process> workers = launcher_.receivers(signal.number);
-  if (workers.empty()) return -EAGAIN;
+  const std::vector<Process> workers = launcher_.receivers();
+  const bool ready =
+      std::ranges::all_of(workers, [&](const Process& worker) { return can_take(worker, signal.number); });
+  if (workers.empty() || !ready) return -EAGAIN;
   const kernel::Payload payload = payload_of(signal);
   const int sent = send_each(workers, signal.number, is_queued(signal) ? &payload : nullptr);
   if (sent < 0) {

@@ -12,7 +12,6 @@
 #include "supervise/kernel.h"
 #include "supervise/launcher.h"
 #include "supervise/signal_queue.h"
-#include "supervise/stop_walk.h"
 #include "supervise/tree.h"
 
 namespace rankshim::supervise {
@@ -83,7 +82,6 @@ class SignalForwarder {
   std::optional<int> walk(const Received& signal);
   int deliver_to_workers(const Received& signal);
   int walk_group(pid_t group, int signal, const kernel::Payload& payload);
-  void keep(const Received& signal, bool stop);
   void set_due(bool progress);
 
   SignalQueue& signals_;

@@ -1,5 +1,6 @@
 #include "supervise/signals.h"
 
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #include <csignal>
@@ -51,7 +52,7 @@ bool is_of_our_own_making(const Received& signal) {
 
 void end_with_parent(int signal) {
   const pid_t parent = getppid();
-  const int done = kernel::set_parent_death_signal(signal);
+  const int done = kernel::result(prctl(PR_SET_PDEATHSIG, signal, 0, 0, 0));
   if (done < 0)
     log::warn("rankshim cannot ask for {} at the end of its parent: {}", signal_name(signal),
               std::strerror(-done));

@@ -2,6 +2,7 @@
 
 #include <elf.h>
 #include <fcntl.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -15,7 +16,7 @@
 #include "base/files.h"
 #include "base/log.h"
 #include "base/text.h"
-#include "node/program_path.h"
+#include "node/environment.h"
 #include "supervise/kernel.h"
 #include "supervise/signals.h"
 
@@ -49,6 +50,55 @@ bool is_program(const char* path) {
   const bool whole = read(file, magic, sizeof(magic)) == static_cast<ssize_t>(sizeof(magic));
   close(file);
   return whole && std::memcmp(magic, ELFMAG, SELFMAG) == 0;
+}
+
+std::string read_at(int file, off_t at, std::size_t size) {
+  std::string text(size, '\0');
+  const ssize_t got = pread(file, text.data(), size, at);
+  text.resize(got > 0 ? static_cast<std::size_t>(got) : 0);
+  return text;
+}
+
+/// The dynamic loader of an ELF file (elf(5), PT_INTERP); empty if it has none.
+template <class Header, class Segment>
+std::string loader(int file) {
+  Header header{};
+  const std::string start = read_at(file, 0, sizeof header);
+  if (start.size() != sizeof header) return {};
+  std::memcpy(&header, start.data(), sizeof header);
+  constexpr std::size_t longest_path = 4096;
+  for (unsigned index = 0; index < header.e_phnum; ++index) {
+    Segment segment{};
+    const std::string text = read_at(
+        file, static_cast<off_t>(header.e_phoff + std::uint64_t{index} * header.e_phentsize), sizeof segment);
+    if (text.size() != sizeof segment) return {};
+    std::memcpy(&segment, text.data(), sizeof segment);
+    if (segment.p_type != PT_INTERP) continue;
+    const std::string path = read_at(file, static_cast<off_t>(segment.p_offset),
+                                     std::min<std::size_t>(segment.p_filesz, longest_path));
+    return path.substr(0, path.find('\0'));
+  }
+  return {};
+}
+
+/// What the kernel executes for this file: the word after "#!", or the dynamic loader.
+std::string interpreter_of(const std::string& path) {
+  constexpr std::size_t longest_line = 256;  // BINPRM_BUF_SIZE
+  const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (file < 0) return {};
+  const std::string start = read_at(file, 0, longest_line);
+  std::string found;
+  if (start.starts_with("#!")) {
+    std::string_view line = std::string_view(start).substr(2);
+    line = line.substr(0, line.find('\n'));
+    line.remove_prefix(std::min(line.find_first_not_of(" \t"), line.size()));
+    found = line.substr(0, line.find_first_of(std::string_view(" \t\0", 3)));
+  } else if (start.starts_with(ELFMAG) && start.size() > EI_CLASS) {
+    found = start[EI_CLASS] == ELFCLASS64 ? loader<Elf64_Ehdr, Elf64_Phdr>(file)
+                                          : loader<Elf32_Ehdr, Elf32_Phdr>(file);
+  }
+  close(file);
+  return found;
 }
 
 }  // namespace
@@ -87,7 +137,7 @@ Spawn::~Spawn() {
 
 std::optional<SpawnFailure> Spawn::start(const Start& how) {
   int ends[2];
-  const int piped = kernel::make_pipe(ends);
+  const int piped = kernel::result(pipe2(ends, O_CLOEXEC | O_NONBLOCK));
   if (piped < 0) return SpawnFailure{"pipe", {}, -piped};
   // vfork is quicker, but suspends this process until exec: on a terminal a Ctrl-Z just before it would stop
   // both, so fork is used there. The child makes system calls only and does not return from here, so it may
@@ -105,7 +155,7 @@ std::optional<SpawnFailure> Spawn::start(const Start& how) {
   // The group is set in both processes, so that it exists for each of them from the next line on. Here it
   // fails if the child was quicker and has already executed the command, which does no harm. A group's leader
   // cannot start a session.
-  if (!how.new_session && !how.detached) kernel::set_process_group(pid_, pid_);
+  if (!how.new_session && !how.detached) setpgid(pid_, pid_);
   read_reports();
   return std::nullopt;
 }
@@ -114,8 +164,8 @@ std::optional<SpawnFailure> Spawn::start(const Start& how) {
 void Spawn::become_command(int report, const Start& how) {
   // SIGTTOU is still blocked, so a background process may set the foreground.
   const bool session = how.new_session || how.detached;
-  int done = session ? kernel::start_session() : kernel::set_process_group(0, 0);
-  if (how.new_session && done >= 0) done = kernel::take_controlling_terminal(STDIN_FILENO);
+  int done = kernel::result(session ? setsid() : setpgid(0, 0));
+  if (how.new_session && done >= 0) done = kernel::result(ioctl(STDIN_FILENO, TIOCSCTTY, 0));
   if (!session) done = how.terminal < 0 ? 0 : kernel::set_foreground_group(how.terminal, getpid());
   if (done < 0) write_report(report, {Report::Stage::terminal, -done, 0, false});
   if (affinity_) {
@@ -192,6 +242,15 @@ std::optional<SpawnFailure> Spawn::failure() {
   const bool not_found = failure_->error == ENOENT && !failure_->exists;
   return SpawnFailure{"execve", not_found ? name_ : candidates_[failure_->candidate], failure_->error,
                       failure_->exists};
+}
+
+std::string missing_interpreter(std::string file) {
+  constexpr unsigned deepest = 5;  // the kernel's own limit (fs/exec.c)
+  for (unsigned depth = 0; depth < deepest; ++depth) {
+    file = interpreter_of(file);
+    if (file.empty() || access(file.c_str(), F_OK) != 0) return file;
+  }
+  return {};
 }
 
 }  // namespace rankshim::supervise

@@ -43,9 +43,6 @@ class Spawn {
   /// so that a signal sent to it from now on is never lost. Whether exec succeeds is not waited for; but
   /// without a terminal this process is suspended as long as exec takes (which a slow image or file system
   /// can make long).
-  std::optional<SpawnFailure> start(int terminal) { return start(Start{.terminal = terminal}); }
-
-  /// The same with more to do in the child.
   struct Start {
     int terminal = -1;
     bool new_session = false;  ///< with stdin as its controlling terminal, instead of a new group
@@ -90,5 +87,10 @@ class Spawn {
 /// then sees its end when the command closes it. Descriptors that rankshim opened are all close-on-exec, and
 /// stay. Without /proc this does nothing.
 void close_what_was_passed_on();
+
+/// What the kernel does not find when it executes this file, which is there: the interpreter of its first
+/// line
+/// ("#!/bin/bash"), that one's own, or the dynamic loader of a program. Empty if it is not known.
+std::string missing_interpreter(std::string file);
 
 }  // namespace rankshim::supervise

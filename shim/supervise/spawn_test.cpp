@@ -7,7 +7,7 @@
 #include <cstdlib>
 #include <fstream>
 
-#include "supervise/supervised.h"
+#include "supervise/supervised_for_test.h"
 
 using namespace rankshim::supervise;
 using Kind = Ending::Kind;

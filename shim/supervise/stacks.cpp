@@ -1,34 +1,37 @@
 #include "supervise/stacks.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <csignal>
+#include <span>
 
+#include "base/text.h"
 #include "supervise/kernel.h"
 
 namespace rankshim::supervise {
 namespace {
 
 /// A list of which only the first few are shown.
-struct ShortList {
-  static constexpr std::size_t most = 5;
-  std::size_t count = 0;
-  std::string list;
-
-  void add(const std::string& name) {
-    if (++count <= most) list += (list.empty() ? "" : ", ") + name;
-  }
-  [[nodiscard]] std::string text() const {
-    return count > most ? list + " and " + std::to_string(count - most) + " more" : list;
-  }
-};
-
-std::string name_of(pid_t process) {
-  std::string name = read_proc(process, "comm", 64).value_or("?");
-  while (name.ends_with('\n')) name.pop_back();
-  return name;
+std::string first_few(const std::vector<std::string>& names) {
+  constexpr std::size_t most = 5;
+  const std::string first = joined(std::span(names).first(std::min(names.size(), most)));
+  return names.size() > most ? fmt::format("{} and {} more", first, names.size() - most) : first;
 }
 
 std::string wait_channel(pid_t process) { return read_proc(process, "wchan", 64).value_or("?"); }
+
+/// "17 (python3, HOW)" for each of them that lives.
+template <class How>
+std::string with_names(const std::vector<Process>& processes, const How& how) {
+  std::vector<std::string> names;
+  for (const Process& process : processes) {
+    if (!process.alive()) continue;
+    const std::string name = read_proc(process.pid, "comm", 64).value_or("?");
+    names.push_back(fmt::format("{} ({}, {})", process.pid, trimmed(name), how(process)));
+  }
+  return first_few(names);
+}
 
 /// "state S, in futex_do_wait"; for a running process, "state R".
 std::string how_it_waits(const Process& process) {
@@ -57,31 +60,19 @@ void ask_for_stacks(const std::vector<Process>& processes) {
 }
 
 std::string describe_hanging(const std::vector<Process>& processes, const std::vector<WorkerState>& workers) {
-  ShortList names;
+  std::vector<std::string> names;
   for (const WorkerState& worker : workers) {
     const auto process = std::ranges::find(processes, worker.pid, &Process::pid);
     if (worker.ended || process == processes.end() || !process->alive()) continue;
-    std::string name = "worker " + std::to_string(worker.local_rank) + " (";
-    if (worker.rank) name += "rank " + std::to_string(*worker.rank) + ", ";
-    names.add(name + "pid " + std::to_string(worker.pid) + ", " + how_it_waits(*process) + ")");
+    names.push_back(fmt::format("worker {} ({}pid {}, {})", worker.local_rank,
+                                worker.rank ? fmt::format("rank {}, ", *worker.rank) : "", worker.pid,
+                                how_it_waits(*process)));
   }
-  if (names.count != 0) return names.text();
-  for (const Process& process : processes) {
-    if (process.alive())
-      names.add(std::to_string(process.pid) + " (" + name_of(process.pid) + ", " + how_it_waits(process) +
-                ")");
-  }
-  return names.text();
+  return names.empty() ? with_names(processes, how_it_waits) : first_few(names);
 }
 
 std::string where_they_wait(const std::vector<Process>& processes) {
-  ShortList names;
-  for (const Process& process : processes) {
-    if (process.alive())
-      names.add(std::to_string(process.pid) + " (" + name_of(process.pid) + ", " + wait_channel(process.pid) +
-                ")");
-  }
-  return names.text();
+  return with_names(processes, [](const Process& process) { return wait_channel(process.pid); });
 }
 
 }  // namespace rankshim::supervise

@@ -10,7 +10,7 @@
 #include <thread>
 
 #include "supervise/kernel.h"
-#include "supervise/supervised.h"
+#include "supervise/supervised_for_test.h"
 
 using namespace rankshim::supervise;
 using namespace std::chrono_literals;

@@ -14,7 +14,7 @@
 
 #include "loop/loop.h"
 #include "supervise/kernel.h"
-#include "supervise/supervised.h"
+#include "supervise/supervised_for_test.h"
 #include "supervise/tree.h"
 
 namespace rankshim::supervise {

@@ -1,22 +1,26 @@
 #include "supervise/supervisor.h"
 
 #include <poll.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <csignal>
 #include <cstring>
+#include <string>
 #include <utility>
 
+#include "base/duration.h"
 #include "base/log.h"
-#include "node/program_path.h"
 #include "supervise/kernel.h"
-#include "supervise/supervise.h"
+#include "supervise/signals.h"
+#include "supervise/working_directory.h"
 
 namespace rankshim::supervise {
 
 bool Supervisor::start() {
   if (getpid() != 1) {
-    const int done = kernel::become_subreaper();
+    const int done = kernel::result(prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0));
     if (done < 0) {
       log::warn(
           "cannot become the reaper of orphans ({}): processes that leave the command's process tree will "
@@ -44,11 +48,11 @@ bool Supervisor::start() {
   processes_.resize(pids.size());
   workers_ = {};  // their environments may be large
   ending_.pid = command_pid();
-  if (policy_.time_limit) due_[kill] = started_ + *policy_.time_limit;
+  if (policy_.time_limit) kill_ = started_ + *policy_.time_limit;
   orders_.set_wake([this] { signals_.wake(); });
   launcher_.connect(orders_, policy_.observer);
   secondary([&] {
-    if (!policy_.hook) working_directory_.leave();  // hooks are short
+    if (!policy_.hook) working_directory_ = leave_working_directory();  // hooks are short
     launcher_.started(io_, pids, started_, command_.environment);
   });
   forwarder_.begin(std::move(pids));
@@ -73,63 +77,146 @@ Ending Supervisor::end() {
   orders_.set_wake({});
   while (orders_.take()) continue;
   terminal_.take_back();
-  working_directory_.come_back();
+  come_back_to(working_directory_);
   if (ending_.failed_interpreter) ending_.interpreter = missing_interpreter(ending_.failed_path);
   return ending_;
 }
 
 void Supervisor::step() {
-  for (const auto act :
-       {&Supervisor::notify_observer, &Supervisor::take_signals, &Supervisor::take_orders,
-        &Supervisor::act_on_deadlines, &Supervisor::reap_if_due, &Supervisor::finish_launcher}) {
-    (this->*act)();
-  }
-}
-
-void Supervisor::notify_observer() {
   if (policy_.observer != nullptr && !std::exchange(observed_, true))
     secondary([this] { policy_.observer->started(command_pid()); });
-}
-
-void Supervisor::take_signals() {
   for (Received signal = signals_.take(); signal.number != 0; signal = signals_.take()) on_signal(signal);
-}
-
-void Supervisor::reap_if_due() {
+  take_orders();
+  act_on_deadlines();
   if (reap_due_) reap();
-}
-
-void Supervisor::finish_launcher() {
-  if (progress_ != Progress::finished) return;
+  if (!finished()) return;
   secondary([this] {
     launcher_.finish();
     ending_.workers = launcher_.record();
   });
 }
 
-/// Updates the deadlines of other objects: when there is something to do for them.
-void Supervisor::ask_when() { due_[deliver_again] = forwarder_.due(); }
-
 SignalQueue::Deadline Supervisor::due() {
   if (reap_due_ || orders_.any()) return Clock::now();  // other events get their turn
-  ask_when();
   Deadline next;
-  for (const Deadline& due : due_) {
+  for (const Deadline& due : {reap_again_, forwarder_.due(), kill_, leave_behind_})
     if (due && (!next || *due < *next)) next = due;
-  }
   return next;
 }
 
 void Supervisor::act_on_deadlines() {
-  ask_when();
   const Clock::time_point now = Clock::now();
-  constexpr std::array<void (Supervisor::*)(), rows> acts = {&Supervisor::on_reap_again,
-                                                             &Supervisor::on_deliver_again,
-                                                             &Supervisor::on_kill_due, &Supervisor::give_up};
-  for (std::size_t row = 0; row < rows; ++row) {
-    if (!due_[row] || *due_[row] > now) continue;
-    due_[row].reset();
-    (this->*acts[row])();
+  const auto passed = [now](Deadline& due) {
+    const bool is_over = due && *due <= now;
+    if (is_over) due.reset();
+    return is_over;
+  };
+  if (passed(reap_again_)) reap_due_ = true;
+  if (forwarder_.due() && *forwarder_.due() <= now) forwarder_.try_again();
+  if (passed(kill_)) on_kill_due();
+  if (passed(leave_behind_)) give_up();
+}
+
+void Supervisor::on_signal(const Received& arrived) {
+  if (arrived.number == SIGCHLD) {
+    reap_due_ = true;
+    return;
+  }
+  // The HUP of a terminal that rankshim gave up.
+  const bool gave_up =
+      policy_.ctty && (arrived.number == SIGHUP || arrived.number == SIGCONT) && arrived.sender == getpid();
+  if (gave_up || is_of_our_own_making(arrived)) return;
+  Received signal = arrived;
+  signal.number = policy_.rewrite.apply(arrived.number);
+  if (signal.number == 0) return;
+  const bool stop = (asks_to_stop(arrived.number) && !inherited_as_ignored(arrived.number)) ||
+                    (signal.number != arrived.number && asks_to_stop(signal.number));
+  // Between the command's end and the look at what it left: this signal did not stop the command.
+  const Progress progress =
+      command_ended_ && progress_ == Progress::running ? Progress::leftovers : progress_;
+  const bool first =
+      !ending_.late_signal || (asks_to_stop(arrived.number) && !asks_to_stop(*ending_.late_signal));
+  if ((policy_.hook || progress != Progress::running) && first && ends_by_default(arrived.number) &&
+      !inherited_as_ignored(arrived.number))
+    ending_.late_signal = arrived.number;
+  switch (progress) {
+    case Progress::running:
+      on_running_signal(signal, stop, arrived.number);
+      return;
+    case Progress::leftovers:
+      if (!stop) return;
+      if (arrived.number == SIGINT || arrived.number == SIGQUIT) {
+        kill_all(fmt::format("{} arrived while waiting for what the command left behind",
+                             signal_name(arrived.number)));
+      } else if (policy_.grace) {
+        const Deadline before = kill_;
+        kill_by(Clock::now(), *policy_.grace);
+        if (kill_ != before)
+          log::info("{} received; what the command left behind is killed in {}", signal_name(arrived.number),
+                    seconds(*policy_.grace));
+      }
+      return;
+    case Progress::killing:
+    case Progress::finished:
+      return;
+  }
+}
+
+void Supervisor::on_running_signal(const Received& signal, bool stop, int arrived) {
+  if (signal.number == SIGCONT && command_stopped_) return continue_command();
+  // It would end what nohup has to keep running.
+  if (!stop && launcher_.stops_workers() && asks_to_stop(signal.number) &&
+      !launcher_.is_for_workers(signal.number))
+    return;
+  if (!stop) return forwarder_.pass_on(signal);
+  if (!ending_.stopped_because.empty() && !ending_.signal_after_order) ending_.signal_after_order = arrived;
+  const bool interrupted = std::exchange(interrupted_, interrupted_ || arrived == SIGINT);
+  if (!ending_.stop_signal) {
+    forwarder_.pass_on(signal, true);
+    secondary([this] { launcher_.stop_came(); });
+    std::string what = signal_name(arrived) + " received and passed on";
+    if (signal.number != arrived) what += " as " + signal_name(signal.number);
+    if (policy_.grace) what += "; what is left in " + seconds(*policy_.grace) + " is killed";
+    log::info("{}", what);
+    return begin_stop(arrived, policy_.grace);
+  }
+  const bool launches = launcher_.stops_workers() || starts_workers_;
+  if (launches && interrupted && arrived == SIGINT) return kill_all("a second SIGINT");
+  if (launcher_.stops_workers()) {
+    log::debug("{} is not passed on: the launcher would start its waiting again", signal_name(signal.number));
+  } else {
+    forwarder_.pass_on(signal, true);
+  }
+}
+
+/// The first stop was passed on.
+void Supervisor::begin_stop(int signal, std::optional<std::chrono::milliseconds> grace) {
+  stopping_ = true;
+  ending_.stop_signal = signal;
+  ending_.stopped_at = Clock::now();
+  if (grace) kill_by(*ending_.stopped_at, *grace);
+  secondary([&] { launcher_.stop_passed_on(signal, policy_.grace); });
+  if (policy_.observer != nullptr) secondary([&] { policy_.observer->stopping(signal); });
+}
+
+void Supervisor::take_orders() {
+  while (std::optional<Order> order = orders_.take()) {
+    if (progress_ != Progress::running || command_ended_) continue;
+    switch (order->kind) {
+      case Order::Kind::name_hanging:
+        if (const std::optional<std::vector<Process>> left = forwarder_.everything())
+          name_hanging(*left, order->why);
+        break;
+      case Order::Kind::stop:
+        if (ending_.stop_signal) break;
+        ending_.stopped_because = std::move(order->why);
+        forwarder_.pass_on({.number = SIGTERM}, true);
+        begin_stop(SIGTERM, policy_.grace.value_or(grace_after_stop));
+        break;
+      case Order::Kind::kill:
+        kill_all(order->why);
+        break;
+    }
   }
 }
 

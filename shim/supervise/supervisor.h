@@ -1,12 +1,12 @@
 #pragma once
 
-#include <array>
 #include <boost/asio/io_context.hpp>
 #include <chrono>
 #include <cstdint>
 #include <exception>
 #include <memory>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -20,10 +20,9 @@
 #include "supervise/spawn.h"
 #include "supervise/supervise.h"
 #include "supervise/terminal.h"
-#include "supervise/working_directory.h"
 
-/// The parts of supervise(): supervisor.cpp has its steps and its deadlines, supervisor_signals.cpp the
-/// effects of signals, supervisor_ends.cpp how everything ends.
+/// The parts of supervise(): supervisor.cpp has its steps, its deadlines and the effects of signals,
+/// supervisor_ends.cpp how everything ends.
 namespace rankshim::supervise {
 
 /// The grace for leftovers, and for the other workers when one has failed, if there is no --grace.
@@ -68,15 +67,6 @@ class Supervisor {
 
   enum class Progress : std::uint8_t { running, leftovers, killing, finished };
 
-  /// The rows of the table of deadlines, in the order in which they are checked.
-  enum Row : std::size_t {
-    reap_again,     ///< the kernel refused to report ends
-    deliver_again,  ///< the kernel refused a signal
-    kill,           ///< the first, and those that follow
-    leave_behind,   ///< not even KILL helps
-    rows,
-  };
-
   /// One process of the command: itself, or a worker that is started in its place.
   struct Started {
     std::unique_ptr<Spawn> spawn;
@@ -86,19 +76,11 @@ class Supervisor {
   std::optional<SpawnFailure> start(Spawn& spawn) const;
   [[nodiscard]] pid_t command_pid() const { return processes_.front().spawn->pid(); }
   [[nodiscard]] Started* find_process(pid_t pid);
-  void notify_observer();
-  void take_signals();
-  void reap_if_due();
-  void finish_launcher();
-  void ask_when();
   void act_on_deadlines();
-  void on_reap_again() { reap_due_ = true; }
-  void on_deliver_again() { forwarder_.try_again(); }
 
   void on_signal(const Received& arrived);
   void on_running_signal(const Received& signal, bool stop, int arrived);
-  void on_stop(int arrived, int passed_on);
-  void stop_was_passed_on();
+  void begin_stop(int signal, std::optional<std::chrono::milliseconds> grace);
   void take_orders();
 
   void reap();
@@ -110,9 +92,7 @@ class Supervisor {
   [[nodiscard]] bool was_killed(int status) const;
   void on_command_stopped(int signal);
   void continue_command();
-  void stop_as_by_term(std::string why);
   void record_failed_start(const SpawnFailure& failed);
-  void record_withheld_end(int error);
   void begin_leftovers();
   void kill_by(Clock::time_point start, std::chrono::milliseconds grace);
   bool asks_for_stacks();
@@ -120,8 +100,6 @@ class Supervisor {
   void name_hanging(const std::vector<Process>& left, std::string_view what_now);
   void kill_all(std::string_view why);
   void give_up();
-
-  void warn_once(bool& warned, std::string_view what, int error) const;
 
   /// Does what the command's end does not depend on. An exception is logged, the first time.
   template <class Act>
@@ -158,9 +136,12 @@ class Supervisor {
   std::chrono::milliseconds time_for_stacks_{0};
   bool looked_at_leftovers_ = false;
 
-  std::array<Deadline, rows> due_;
+  // The deadlines, in the order in which they are checked; forwarder_ has one more.
+  Deadline reap_again_;    // the kernel refused to report ends
+  Deadline kill_;          // the first KILL, and those that follow
+  Deadline leave_behind_;  // not even KILL helps
 
-  WorkingDirectory working_directory_;
+  std::string working_directory_;  // that was left
   bool observed_ = false;
   bool warned_reap_ = false;
   bool warned_traced_ = false;

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/duration.h"
+#include "base/fault.h"
 #include "base/log.h"
 #include "supervise/kernel.h"
 #include "supervise/stacks.h"
@@ -26,17 +27,27 @@ constexpr unsigned reaped_at_once = 1000;    // then signals get their turn
 
 }  // namespace
 
+int exit_code_of(const Ending& ending) {
+  using Kind = Ending::Kind;
+  if (ending.kind == Kind::exited) return ending.number;
+  if (ending.kind == Kind::signalled)
+    return exit_code::signal_base + (ending.killed_by_us ? SIGKILL : ending.number);
+  if (ending.kind == Kind::withheld || ending.failed_call != "execve") return exit_code::system;
+  const int error = ending.number;
+  if (error == ENOENT || error == ENOTDIR) return exit_code::not_found;
+  return error == ENOMEM || error == EMFILE || error == ENFILE ? exit_code::system
+                                                               : exit_code::not_executable;
+}
+
 void Supervisor::reap() {
   for (unsigned reaped = 0; reaped < reaped_at_once; ++reaped) {
     int status = 0;
     bool let_go = false;
     const pid_t pid = kernel::reap(status, terminal_.is_there(), let_go);
-    if (let_go) {
-      if (!std::exchange(warned_traced_, true))
-        log::warn(
-            "a process asked rankshim to trace it (PTRACE_TRACEME): rankshim traces nothing and detaches "
-            "from it");
-    }
+    if (let_go && !std::exchange(warned_traced_, true))
+      log::warn(
+          "a process asked rankshim to trace it (PTRACE_TRACEME): rankshim traces nothing and detaches from "
+          "it");
     if (pid > 0) {
       Started* const process = find_process(pid);
       if (WIFSTOPPED(status)) {
@@ -52,12 +63,16 @@ void Supervisor::reap() {
     reap_due_ = false;
     if (pid == -ECHILD) {
       // Without a child there will be no report of the command's end: that must not look like success.
-      if (!command_ended_ && !failed_at_) record_withheld_end(ECHILD);
+      if (!command_ended_ && !failed_at_) {
+        ending_.kind = Ending::Kind::withheld;
+        ending_.number = ECHILD;
+      }
       ending_.leftovers = std::max(ending_.leftovers, ending_.leftovers_killed);
       progress_ = Progress::finished;
     } else if (pid < 0) {
-      due_[reap_again] = Clock::now() + try_again;
-      warn_once(warned_reap_, "cannot ask for ended processes", pid);
+      reap_again_ = Clock::now() + try_again;
+      if (!std::exchange(warned_reap_, true))
+        log::warn("cannot ask for ended processes: {}", std::strerror(-pid));
     } else if (command_ended_ && forwarder_.nothing_left()) {
       progress_ = Progress::finished;
     } else if (command_ended_ && progress_ == Progress::running) {
@@ -117,9 +132,7 @@ void Supervisor::end_other_workers() {
   if (stopping_) return;
   const milliseconds patience = policy_.grace.value_or(grace_after_stop);
   kill_by(Clock::now(), patience);
-  Received term;
-  term.number = SIGTERM;
-  forwarder_.pass_on(term, true);
+  forwarder_.pass_on({.number = SIGTERM}, true);
   forwarder_.to_stopped(SIGCONT);  // which could not follow
   log::info("a worker has failed; the others are asked to stop, and are killed in {}", seconds(patience));
 }
@@ -158,11 +171,6 @@ void Supervisor::record_end(Started& process, int status) {
   }
 }
 
-void Supervisor::record_withheld_end(int error) {
-  ending_.kind = Ending::Kind::withheld;
-  ending_.number = error;
-}
-
 void Supervisor::record_failed_start(const SpawnFailure& failed) {
   ending_.kind = Ending::Kind::not_started;
   ending_.number = failed.error;
@@ -192,8 +200,8 @@ void Supervisor::begin_leftovers() {
 
 /// An earlier deadline is kept.
 void Supervisor::kill_by(Clock::time_point start, milliseconds grace) {
-  if (due_[kill] && *due_[kill] < start + grace) return;
-  due_[kill] = start + grace;
+  if (kill_ && *kill_ < start + grace) return;
+  kill_ = start + grace;
   time_for_stacks_ = time_for_stacks(grace);
 }
 
@@ -210,7 +218,7 @@ bool Supervisor::asks_for_stacks() {
   if (able.empty()) return false;
   name_hanging(*left, ": asked for stacks by SIGABRT, then killed");
   ask_for_stacks(able);
-  due_[kill] = Clock::now() + time_for_stacks_;
+  kill_ = Clock::now() + time_for_stacks_;
   return true;
 }
 
@@ -228,8 +236,8 @@ void Supervisor::name_hanging(const std::vector<Process>& left, std::string_view
 void Supervisor::kill_all(std::string_view why) {
   progress_ = Progress::killing;
   const Clock::time_point now = Clock::now();
-  due_[kill] = now + kill_again;
-  due_[leave_behind] = now + kill_patience;
+  kill_ = now + kill_again;
+  leave_behind_ = now + kill_patience;
   forwarder_.to_all(SIGKILL);
   log::warn("{}: rankshim kills everything", why);
 }
@@ -252,14 +260,9 @@ void Supervisor::give_up() {
             seconds(kill_patience), ending_.left_behind.empty() ? "" : ": ", ending_.left_behind);
 }
 
-void Supervisor::warn_once(bool& warned, std::string_view what, int error) const {
-  if (!warned) log::warn("{}: {}", what, std::strerror(-error));
-  warned = true;
-}
-
 void Supervisor::on_kill_due() {
   if (progress_ == Progress::killing) {
-    due_[kill] = Clock::now() + kill_again;
+    kill_ = Clock::now() + kill_again;
     forwarder_.to_all(SIGKILL);
     return;
   }

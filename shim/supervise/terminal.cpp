@@ -1,6 +1,7 @@
 #include "supervise/terminal.h"
 
 #include <fcntl.h>
+#include <sys/ioctl.h>
 #include <termios.h>
 #include <unistd.h>
 
@@ -14,7 +15,7 @@ namespace rankshim::supervise {
 
 Terminal::Terminal(bool command_has_its_own, bool keep) {
   if (command_has_its_own) {
-    kernel::leave_controlling_terminal(STDIN_FILENO);
+    ioctl(STDIN_FILENO, TIOCNOTTY, 0);  // the kernel sends HUP and CONT to the terminal's foreground group
     return;
   }
   int candidate = STDIN_FILENO;

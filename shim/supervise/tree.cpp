@@ -2,9 +2,12 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <csignal>
 #include <cstddef>
 #include <ctime>
+#include <iterator>
 #include <string>
 #include <string_view>
 
@@ -31,6 +34,47 @@ std::optional<SignalSet> signals_in(std::string_view status, std::string_view fi
   std::string_view rest = status.substr(at + field.size());
   constexpr int hexadecimal = 16;
   return take_number<SignalSet>(rest, hexadecimal);
+}
+
+bool is_same(const Process& one, const Process& other) {
+  return one.pid == other.pid && one.start == other.start;
+}
+
+/// By the name that it was called by, which for a script is its interpreter's.
+bool runs_shell(pid_t pid) {
+  const std::vector<std::string> words = read_command_line(pid);
+  if (words.empty()) return false;
+  std::string_view name = base_name(words.front());
+  if (name.starts_with('-')) name.remove_prefix(1);  // a login shell
+  return is_shell(name);
+}
+
+/// Whether the signal goes on to this child though its parent takes it.
+bool goes_on(const Process& parent, const SignalMasks& masks, const Process& child, bool by_shell,
+             int signal) {
+  if (child.group != parent.group) return false;
+  const std::optional<SignalMasks> childs = signal_masks(child.pid);
+  if (!childs) return false;
+  if (by_shell) {  // what a shell starts in the background ignores both
+    constexpr SignalSet both = bit(SIGINT) | bit(SIGQUIT);
+    return (childs->ignored & both) != both || (masks.ignored & both) == both;
+  }
+  return (masks.ignored & bit(signal)) != 0 && (childs->ignored & bit(signal)) == 0;
+}
+
+std::vector<Process> next_after(const Process& process, const std::vector<Process>& all, int signal) {
+  std::vector<Process> next;
+  std::ranges::copy_if(all, std::back_inserter(next),
+                       [&](const Process& other) { return other.parent == process.pid; });
+  // Read after the signal was sent: whoever handles it by now has got it in its handler, and whoever does not
+  // is already ending.
+  const std::optional<SignalMasks> masks = signal_masks(process.pid);
+  if (next.empty() || !masks || !masks->take(signal)) return next;
+  const bool by_shell = runs_shell(process.pid);
+  if (!by_shell && signal != SIGINT && signal != SIGQUIT) return {};
+  std::erase_if(next,
+                [&](const Process& child) { return !goes_on(process, *masks, child, by_shell, signal); });
+  return next;
 }
 
 }  // namespace
@@ -79,6 +123,39 @@ bool can_take(const Process& worker, int signal) {
   if (age_in_seconds(worker) >= startup_seconds) return true;
   const std::optional<SignalMasks> masks = signal_masks(worker.pid);
   return masks && masks->take(signal);
+}
+
+bool StopWalk::is_possible() { return signal_masks(getpid()).has_value(); }
+
+int StopWalk::pass(const std::vector<Process>& all, const std::vector<Process>& roots, int signal,
+                   const kernel::Payload* payload) {
+  int refused = -ESRCH;
+  bool reached = false;
+  std::vector<Process> next = roots;
+  for (std::size_t at = 0; at < next.size(); ++at) {  // it grows
+    const Process process = next[at];
+    const bool again = std::ranges::any_of(reached_, [&](const Reached& earlier) {
+      return earlier.signal == signal && is_same(earlier.process, process);
+    });
+    const int sent = again ? 0 : send_to(process, signal, payload);
+    if (at < roots.size()) {
+      reached = reached || sent >= 0;
+      if (sent < 0 && sent != -ESRCH) refused = sent;
+    }
+    if (sent < 0 && sent != -ESRCH) continue;
+    if (!again) reached_.push_back({process, signal});
+    std::ranges::copy(next_after(process, all, signal), std::back_inserter(next));
+  }
+  return reached ? 0 : refused;
+}
+
+void StopWalk::forget(int signal) {
+  std::erase_if(reached_, [signal](const Reached& earlier) { return earlier.signal == signal; });
+}
+
+bool StopWalk::has_reached(const Process& process) const {
+  return std::ranges::any_of(reached_,
+                             [&](const Reached& earlier) { return is_same(earlier.process, process); });
 }
 
 }  // namespace rankshim::supervise

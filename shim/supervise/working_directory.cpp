@@ -22,15 +22,15 @@ std::string working_directory() {
 
 }  // namespace
 
-void WorkingDirectory::leave() {
-  path_ = working_directory();
-  if (!path_.empty() && chdir("/") != 0) path_.clear();
+std::string leave_working_directory() {
+  std::string path = working_directory();
+  if (!path.empty() && chdir("/") != 0) path.clear();
+  return path;
 }
 
-void WorkingDirectory::come_back() {
-  if (!path_.empty() && chdir(path_.c_str()) != 0)
-    log::warn("the working directory {} no longer exists ({})", path_, std::strerror(errno));
-  path_.clear();
+void come_back_to(const std::string& path) {
+  if (!path.empty() && chdir(path.c_str()) != 0)
+    log::warn("the working directory {} no longer exists ({})", path, std::strerror(errno));
 }
 
 std::string absolute_path(std::string path) {

@@ -3,7 +3,7 @@
 #include <optional>
 #include <set>
 
-#include "platform/recording.h"
+#include "platform/recording_for_test.h"
 #include "topology/resolve_for_test.h"
 
 /// Every refusal's advice is tested: following its fix has to lead to the right numbers.

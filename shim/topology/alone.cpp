@@ -89,13 +89,13 @@ void weigh_alone(Resolution& r) {
   if (!r.reads_variables || user_says_alone(r)) return;
   const Value& nnodes = *r.fact(Fact::nnodes);
   for (const auto& [proof, names] : proofs_of_others(r)) {
-    std::vector<std::string> all = {name_of(Fact::nnodes, nnodes)};
+    std::vector<std::string> all = {r.source(Fact::nnodes)};
     all.insert(all.end(), names.begin(), names.end());
     std::vector<std::string> there;
     std::ranges::copy_if(names, std::back_inserter(there), [&](const std::string& name) {
       return name.starts_with('/') || r.node.environment().get(name);
     });
-    r.fault(Anchor::not_alone, fmt::format("{}, but {}", in_words(Fact::nnodes, nnodes), proof), all,
+    r.fault(Anchor::not_alone, fmt::format("{}, but {}", r.words(Fact::nnodes), proof), all,
             fmt::format("unset {} if this node is alone, or {}", joined(there, " and "), settle_alone));
   }
   if (!r.faults.empty()) return;
@@ -105,7 +105,7 @@ void weigh_alone(Resolution& r) {
     r.topology.warnings.push_back(
         fmt::format("{} names another machine, but {} and WORLD_SIZE is the number of its workers, so this "
                     "node trains alone; {}",
-                    in_words(Fact::master_addr, *master), in_words(Fact::nnodes, nnodes), settle_alone));
+                    r.words(Fact::master_addr), r.words(Fact::nnodes), settle_alone));
 
   if (const auto part = std::ranges::find(r.claims, Source::part, &Claim::source);
       part != r.claims.end() && part->by == r.topology.platform && nnodes.detail == part->value.detail)
@@ -133,7 +133,7 @@ void weigh_alone(Resolution& r) {
   }
   what +=
       misses.empty() ? ", and this node is treated as a lone node" : "; this node is treated as a lone node";
-  if (nnodes.origin != Origin::fallback) what += fmt::format(" ({})", in_words(Fact::nnodes, nnodes));
+  if (nnodes.origin != Origin::fallback) what += fmt::format(" ({})", r.words(Fact::nnodes));
   const std::string fix = fmt::format(
       "{} or with a profile of your own (--profile), or set RANKSHIM_NNODES=1 if it is alone", settle_alone);
   const bool only_empty = signs.empty() && std::all_of(misses.begin(), misses.end(),

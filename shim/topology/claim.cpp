@@ -41,7 +41,14 @@ constexpr unsigned decisive = of(Fact::nnodes) | of(Fact::node_rank) | of(Fact::
 constexpr unsigned only_torchruns = of(Fact::run_id) | of(Fact::rdzv_conf) | of(Fact::max_restarts);
 
 /// What has to be so for a rule to apply.
-enum class When : std::uint8_t { always, elastic, started_process, loser_is_derived, settled_by_user };
+using When = bool (*)(const Claim& loser, const Circumstances& now);
+constexpr When always = [](const Claim&, const Circumstances&) { return true; };
+constexpr When elastic = [](const Claim&, const Circumstances& now) { return now.elastic; };
+constexpr When started_process = [](const Claim&, const Circumstances& now) { return now.started_process; };
+constexpr When settled_by_user = [](const Claim&, const Circumstances& now) { return now.settled_by_user; };
+constexpr When loser_is_derived = [](const Claim& loser, const Circumstances&) {
+  return loser.value.origin != Origin::variable;
+};
 
 struct Rule {
   unsigned facts, winners, losers;
@@ -52,42 +59,26 @@ struct Rule {
 /// The first rule that fits counts.
 constexpr auto rules = std::to_array<Rule>({
     // facts, winner, loser, when, what becomes of the loser
-    {anything, anyone, of(Source::part), When::always, Loss::dropped},
-    {anything, of(Source::user), anyone & ~of(Source::flag), When::always, Loss::dropped},
-    {only_torchruns, of(Source::flag), anyone & ~of(Source::user), When::always, Loss::dropped},
-    {address_facts, of(Source::flag), anyone & ~of(Source::user), When::loser_is_derived, Loss::dropped},
-    {anything, of(Source::flag), of(Source::other), When::always, Loss::dropped},
-    {address_facts, of(Source::generic), of(Source::platform), When::started_process, Loss::dropped},
-    {address_facts, of(Source::generic), of(Source::platform), When::always, Loss::warned},
+    {anything, anyone, of(Source::part), always, Loss::dropped},
+    {anything, of(Source::user), anyone & ~of(Source::flag), always, Loss::dropped},
+    {only_torchruns, of(Source::flag), anyone & ~of(Source::user), always, Loss::dropped},
+    {address_facts, of(Source::flag), anyone & ~of(Source::user), loser_is_derived, Loss::dropped},
+    {anything, of(Source::flag), of(Source::other), always, Loss::dropped},
+    {address_facts, of(Source::generic), of(Source::platform), started_process, Loss::dropped},
+    {address_facts, of(Source::generic), of(Source::platform), always, Loss::warned},
     // c10d meets at the endpoint; a static job would use MASTER_ADDR.
-    {address_facts, of(Source::platform), of(Source::generic), When::elastic, Loss::dropped},
-    {address_facts, anyone, of(Source::torchrun), When::always, Loss::warned},
-    {decisive, anyone, of(Source::other), When::settled_by_user, Loss::dropped},
-    {decisive, of(Source::platform), of(Source::other), When::always, Loss::refused},
-    {anything, anyone, of(Source::other), When::always, Loss::dropped},
-    {anything, anyone, anyone, When::always, Loss::refused},
+    {address_facts, of(Source::platform), of(Source::generic), elastic, Loss::dropped},
+    {address_facts, anyone, of(Source::torchrun), always, Loss::warned},
+    {decisive, anyone, of(Source::other), settled_by_user, Loss::dropped},
+    {decisive, of(Source::platform), of(Source::other), always, Loss::refused},
+    {anything, anyone, of(Source::other), always, Loss::dropped},
+    {anything, anyone, anyone, always, Loss::refused},
 });
-
-bool holds(When when, const Claim& loser, const Circumstances& circumstances) {
-  switch (when) {
-    case When::always:
-      return true;
-    case When::elastic:
-      return circumstances.elastic;
-    case When::started_process:
-      return circumstances.started_process;
-    case When::loser_is_derived:
-      return loser.value.origin != Origin::variable;
-    case When::settled_by_user:
-      return circumstances.settled_by_user;
-  }
-  return false;
-}
 
 Loss loss_of(const Claim& winner, const Claim& loser, const Circumstances& circumstances) {
   const auto* const rule = std::find_if(rules.begin(), rules.end(), [&](const Rule& one) {
     return (one.facts & of(winner.fact)) != 0 && (one.winners & of(winner.source)) != 0 &&
-           (one.losers & of(loser.source)) != 0 && holds(one.when, loser, circumstances);
+           (one.losers & of(loser.source)) != 0 && one.when(loser, circumstances);
   });
   return rule == rules.end() ? Loss::refused : rule->loss;
 }
@@ -140,8 +131,7 @@ Fault contradiction(const Claim& winner, const Claim& loser, const Circumstances
         "--master-addr (RANKSHIM_NNODES, …)";
   } else {
     fault.what = fmt::format("{} contradicts {}", mine, its);
-    fault.fix =
-        fmt::format("correct one of them, or settle it with {} ({})", option_for(fact), variable_for(fact));
+    fault.fix = fmt::format("correct one of them, or {}", settle(fact));
   }
   return fault;
 }
@@ -168,14 +158,13 @@ Fault flag_contradicts(const std::string& flag, const std::string& other, const 
                       option.substr(0, option.find('=')), name)};
 }
 
-std::string option_for(Fact fact) {
-  for (const auto& [candidate, option] : user_facts) {
-    if (candidate == fact) return fmt::format("--{}", info(option).name);
-  }
-  return fmt::format("the {} of the platform", name(fact));
+std::string settle(Fact fact) {
+  const auto* const found = std::ranges::find(user_facts, fact, &std::pair<Fact, Option>::first);
+  return fmt::format("settle it with {} (RANKSHIM_{})",
+                     found != user_facts.end() ? fmt::format("--{}", info(found->second).name)
+                                               : fmt::format("the {} of the platform", name(fact)),
+                     upper_case(name(fact)));
 }
-
-std::string variable_for(Fact fact) { return "RANKSHIM_" + upper_case(name(fact)); }
 
 std::string name_of(Fact fact, const Value& value) {
   return value.detail.empty() ? std::string(name(fact)) : value.detail;
@@ -192,10 +181,8 @@ Claims collect_claims(const Settings& settings, const platform::Platform& platfo
                       const LauncherFlags* torchrun) {
   Claims claims;
   const auto add = [&](const Facts& facts, Source source, std::string_view by) {
-    for (std::size_t i = 0; i < fact_count; ++i) {
-      const auto fact = static_cast<Fact>(i);
+    for (const Fact fact : all_facts)
       if (facts.has(fact)) claims.push_back({fact, source, *facts[fact], by});
-    }
   };
   if (torchrun != nullptr) add(torchrun->facts, Source::flag, {});
   for (const auto& [fact, option] : user_facts)

@@ -75,10 +75,7 @@ bool same_value(Fact fact, std::string_view a, std::string_view b);
 /// The source of a value as a fault names it: the variable, option or file.
 std::string name_of(Fact fact, const Value& value);
 
-/// The option for a fact: "--nnodes".
-std::string option_for(Fact fact);
-
-/// The variable that a user would set for a fact.
-std::string variable_for(Fact fact);
+/// What a user does to decide a fact: "settle it with --nnodes (RANKSHIM_NNODES)".
+std::string settle(Fact fact);
 
 }  // namespace rankshim

@@ -3,7 +3,7 @@
 #include <catch2/catch.hpp>
 
 #include "base/text.h"
-#include "node/fake_node.h"
+#include "node/fake_node_for_test.h"
 #include "topology/resolve_for_test.h"
 
 namespace rankshim {

@@ -6,21 +6,19 @@
 namespace rankshim {
 namespace {
 
+constexpr const char* give_devices =
+    "give the container its devices, or set --nproc-per-node (RANKSHIM_NPROC_PER_NODE)";
+
 /// For a node that is only described: its devices cannot be counted here.
-void check_nproc(Resolution& r, const Value& nproc, const std::optional<DeviceCount>& visible) {
-  const auto number = parse_count(nproc.text);
+void check_nproc(Resolution& r, const std::optional<DeviceCount>& visible) {
+  const auto number = parse_count(r.topology.facts.text(Fact::nproc_per_node));
   if (!number || *number == 0) {
-    r.fault(
-        Anchor::no_number,
-        fmt::format("{} is not a number of workers, auto, gpu or cpu", in_words(Fact::nproc_per_node, nproc)),
-        {name_of(Fact::nproc_per_node, nproc)},
-        "correct it, or settle it with --nproc-per-node (RANKSHIM_NPROC_PER_NODE)");
+    r.wrong(Anchor::no_number, Fact::nproc_per_node, "is not a number of workers, auto, gpu or cpu");
   } else if (visible && *number > visible->count) {
     r.fault(Anchor::devices,
-            fmt::format("{}, but only {} accelerators are visible here ({})",
-                        in_words(Fact::nproc_per_node, nproc), visible->count, visible->what),
-            {name_of(Fact::nproc_per_node, nproc), visible->what},
-            "give the container its devices, or set --nproc-per-node (RANKSHIM_NPROC_PER_NODE)");
+            fmt::format("{}, but only {} accelerators are visible here ({})", r.words(Fact::nproc_per_node),
+                        visible->count, visible->what),
+            {r.source(Fact::nproc_per_node), visible->what}, give_devices);
   }
 }
 
@@ -56,15 +54,11 @@ void complete_nproc(Resolution& r) {
   const bool number = parse_count(wanted).value_or(0) != 0;
   if (number && (nproc->from_user() || wanted == "1")) return;
   const auto visible = r.node.accelerators();
-  if (wanted != "auto" && wanted != "gpu") return check_nproc(r, *nproc, visible);
-  if (!visible && wanted == "gpu") {
-    r.fault(
-        Anchor::devices,
-        fmt::format("{}, but this node has no visible accelerator", in_words(Fact::nproc_per_node, *nproc)),
-        {name_of(Fact::nproc_per_node, *nproc)},
-        "give the container its devices, or set --nproc-per-node (RANKSHIM_NPROC_PER_NODE)");
-    return;
-  }
+  if (wanted != "auto" && wanted != "gpu") return check_nproc(r, visible);
+  if (!visible && wanted == "gpu")
+    return r.fault(Anchor::devices,
+                   r.words(Fact::nproc_per_node) + ", but this node has no visible accelerator",
+                   {r.source(Fact::nproc_per_node)}, give_devices);
   if (!nproc) warn_of_near_misses(r, "NPROC_PER_NODE");
   nproc = visible ? Value{fmt::format("{}", visible->count), Origin::devices, visible->what}
                   : Value{"1", Origin::fallback, ""};
@@ -73,13 +67,8 @@ void complete_nproc(Resolution& r) {
 void complete_torchruns(Resolution& r) {
   for (const Fact wanted : {Fact::max_restarts, Fact::rdzv_conf}) take_flag(r, wanted);
   auto& restarts = r.fact(Fact::max_restarts);
-  if (!restarts) {
-    restarts = Value{"0", Origin::fallback, ""};
-  } else if (!parse_count(restarts->text)) {
-    r.fault(Anchor::no_number, fmt::format("{} is not a number", in_words(Fact::max_restarts, *restarts)),
-            {name_of(Fact::max_restarts, *restarts)},
-            "correct it, or settle it with --max-restarts (RANKSHIM_MAX_RESTARTS)");
-  }
+  if (!restarts) restarts = Value{"0", Origin::fallback, ""};
+  if (!parse_count(restarts->text)) r.wrong(Anchor::no_number, Fact::max_restarts, "is not a number");
 }
 
 void complete_run_id(Resolution& r) {
@@ -98,9 +87,7 @@ void complete_run_id(Resolution& r) {
 bool check_port(Resolution& r) {
   const auto& port = r.fact(Fact::master_port);
   if (!port || is_port(port->text)) return true;
-  r.fault(Anchor::no_number, fmt::format("{} is not a port, 1 to 65535", in_words(Fact::master_port, *port)),
-          {name_of(Fact::master_port, *port)},
-          "correct it, or settle it with --master-port (RANKSHIM_MASTER_PORT)");
+  r.wrong(Anchor::no_number, Fact::master_port, "is not a port, 1 to 65535");
   return false;
 }
 

@@ -1,6 +1,6 @@
 #include <catch2/catch.hpp>
 
-#include "platform/recording.h"
+#include "platform/recording_for_test.h"
 #include "topology/resolve_for_test.h"
 
 namespace rankshim {

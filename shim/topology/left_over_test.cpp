@@ -1,6 +1,6 @@
 #include <catch2/catch.hpp>
 
-#include "platform/recording.h"
+#include "platform/recording_for_test.h"
 #include "topology/resolve_for_test.h"
 
 /// What an image or a shell left over from a lone process does not hide a platform.

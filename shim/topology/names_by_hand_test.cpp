@@ -1,6 +1,6 @@
 #include <catch2/catch.hpp>
 
-#include "node/fake_node.h"
+#include "node/fake_node_for_test.h"
 #include "topology/resolve_for_test.h"
 
 namespace rankshim {

@@ -1,7 +1,5 @@
 #include "topology/near_miss.h"
 
-#include <arpa/inet.h>
-
 #include <fmt/format.h>
 #include <algorithm>
 #include <array>
@@ -11,6 +9,7 @@
 #include <utility>
 
 #include "base/text.h"
+#include "node/addresses.h"
 #include "topology/topology.h"
 
 namespace rankshim {
@@ -110,37 +109,34 @@ bool is_other(std::string_view name) {
   return false;
 }
 
-/// AF_INET or AF_INET6 of a literal address, with a port or without; 0 for anything else.
-int family(std::string_view text) {
-  const std::string host(text.find_first_not_of("0123456789abcdefABCDEF:") == std::string_view::npos
-                             ? text
-                             : split_host_port(text).first);
-  in6_addr address{};
-  for (const int one : {AF_INET, AF_INET6})
-    if (inet_pton(one, host.c_str(), &address) == 1) return one;
-  return 0;
+/// A literal address, with a port or without.
+std::optional<boost::asio::ip::address> address_in(std::string_view text) {
+  const auto whole = literal(text);
+  return whole ? whole : literal(split_host_port(text).first);
 }
 
 /// Whether the value, HOST or HOST:PORT, is another place than this machine's loopback.
 bool is_a_place(std::string_view value) {
-  const std::string_view host = family(value) == AF_INET6 ? value : split_host_port(value).first;
-  return !host.empty() && !small_number(host) && !is_localhost(host) && !host.starts_with("127.") &&
-         host != "::1" && host != "0.0.0.0" && host.find('/') == std::string_view::npos;
+  if (const auto address = address_in(value)) return !address->is_loopback() && !address->is_unspecified();
+  const std::string_view host = split_host_port(value).first;
+  return !host.empty() && !small_number(host) && !is_localhost(host) &&
+         host.find('/') == std::string_view::npos;
 }
 
 /// Whether the value lists two different addresses of one family. (A pod with two families has one of each.)
 bool lists_addresses(std::string_view value) {
   constexpr std::string_view separators = ", \t\r\n\"";
   if (value.starts_with("[\"") && value.ends_with("\"]")) value = value.substr(1, value.size() - 2);  // JSON
-  std::string_view first;
+  std::optional<boost::asio::ip::address> first;
   while (!value.empty()) {
     const auto end = std::min(value.find_first_of(separators), value.size());
     const std::string_view entry = value.substr(0, end);
     value.remove_prefix(std::min(end + 1, value.size()));
     if (entry.empty()) continue;
-    if (family(entry) == 0) return false;
-    if (first.empty()) first = entry;
-    if (entry != first && family(entry) == family(first)) return true;
+    const auto address = address_in(entry);
+    if (!address) return false;
+    if (!first) first = address;
+    if (address != first && address->is_v4() == first->is_v4()) return true;
   }
   return false;
 }

@@ -2,12 +2,19 @@
 
 #include <algorithm>
 #include <array>
+#include <span>
 
 #include "base/text.h"
+#include "topology/near_miss.h"
 #include "topology/resolution.h"
 
 namespace rankshim {
 namespace {
+
+constexpr const char* set_nnodes =
+    "set NNODES on every node, or --nnodes (RANKSHIM_NNODES=1 if this node is alone)";
+constexpr const char* set_master_addr =
+    "set MASTER_ADDR to node 0's name or address, or --master-addr (RANKSHIM_MASTER_ADDR)";
 
 /// What a program writes for a text that it does not have.
 bool names_nothing(std::string_view host) {
@@ -52,18 +59,13 @@ bool check_nnodes(Resolution& r) {
   const auto [least, most] = min_and_max(nnodes->text);
   const auto min = parse_count(least), max = parse_count(most);
   if (!min || !max || *min == 0 || *max < *min) {
-    const char* why =
-        min && max && *min != 0 ? "has MIN above MAX" : "is not a number of nodes, N or MIN:MAX";
-    r.fault(Anchor::no_number, fmt::format("{} {}", in_words(Fact::nnodes, *nnodes), why),
-            {name_of(Fact::nnodes, *nnodes)}, "correct it, or settle it with --nnodes (RANKSHIM_NNODES)");
+    r.wrong(Anchor::no_number, Fact::nnodes,
+            min && max && *min != 0 ? "has MIN above MAX" : "is not a number of nodes, N or MIN:MAX");
     return false;
   }
   if (*min < *max) {
     if (backend && backend->text == "static") {
-      r.fault(Anchor::contradiction,
-              fmt::format("{} is a range, but {}", in_words(Fact::nnodes, *nnodes),
-                          in_words(Fact::rdzv_backend, *backend)),
-              {name_of(Fact::nnodes, *nnodes), name_of(Fact::rdzv_backend, *backend)},
+      r.clash(Anchor::contradiction, Fact::nnodes, "is a range, but", Fact::rdzv_backend,
               "set --nnodes (RANKSHIM_NNODES) to one number, or --rdzv-backend=c10d (RANKSHIM_RDZV_BACKEND)");
       return false;
     }
@@ -77,12 +79,7 @@ bool check_nnodes(Resolution& r) {
 /// Whether something indicates other nodes although their number is not known; if so, adds a fault about
 /// what is missing.
 bool shows_others(Resolution& r) {
-  std::string shown_by;
-  std::vector<std::string> names;
-  const auto add = [&](std::string_view text, std::string variable) {
-    shown_by += fmt::format("{}{}", shown_by.empty() ? "" : ", ", text);
-    names.push_back(std::move(variable));
-  };
+  std::vector<std::string> shown, names;
   for (const Fact known : {Fact::node_rank, Fact::master_addr, Fact::rdzv_endpoint}) {
     const auto& value = r.fact(known);
     if (!value || (known == Fact::master_addr && is_loopback(value->text))) continue;
@@ -90,9 +87,11 @@ bool shows_others(Resolution& r) {
     if (known == Fact::node_rank && r.torchrun != nullptr && r.torchrun->facts.has(known) &&
         value->text == "0")
       continue;
-    add(in_words(known, *value), name_of(known, *value));
+    shown.push_back(r.words(known));
+    names.push_back(r.source(known));
   }
   if (names.empty()) return false;
+  std::string shown_by = joined(shown);
   // An address of this node has no name.
   if (r.topology.facts.has(Fact::master_addr) && r.fact(Fact::master_addr)->origin == Origin::derived &&
       has_own_words(r)) {
@@ -102,13 +101,10 @@ bool shows_others(Resolution& r) {
   }
   const Missing missing = why_missing(r, Fact::nnodes, names);
   for (const char* generic : {"NNODES", "WORLD_SIZE"}) names.emplace_back(generic);
-  const char* says = shown_by.find(", ") == std::string::npos ? "says" : "say";
   r.fault(Anchor::nnodes_unknown,
-          fmt::format("{} {} that there are other nodes, but their number is unknown{}", shown_by, says,
-                      missing.why),
-          names,
-          fmt::format("{}set NNODES on every node, or --nnodes (RANKSHIM_NNODES=1 if this node is alone)",
-                      missing.remedy));
+          fmt::format("{} {} that there are other nodes, but their number is unknown{}", shown_by,
+                      shown_by.find(", ") == std::string::npos ? "says" : "say", missing.why),
+          names, missing.remedy + set_nnodes);
   return true;
 }
 
@@ -124,18 +120,13 @@ bool platform_lacks_nnodes(Resolution& r) {
   r.fault(Anchor::nnodes_unknown,
           fmt::format("this is {} ({}), but the number of nodes is unknown{}", r.platform.name, causes.text,
                       missing.why),
-          names,
-          fmt::format("{}set NNODES on every node, or --nnodes (RANKSHIM_NNODES=1 if this node is alone)",
-                      missing.remedy));
+          names, missing.remedy + set_nnodes);
   return true;
 }
 
 void complete_single(Resolution& r) {
   if (const auto& rank = r.fact(Fact::node_rank); rank && rank->text != "0") {
-    r.fault(Anchor::not_below,
-            fmt::format("{} is not below {}", in_words(Fact::node_rank, *rank),
-                        in_words(Fact::nnodes, *r.fact(Fact::nnodes))),
-            {name_of(Fact::node_rank, *rank), name_of(Fact::nnodes, *r.fact(Fact::nnodes))}, settle_nodes);
+    r.clash(Anchor::not_below, Fact::node_rank, "is not below", Fact::nnodes, settle_nodes);
     return;
   }
   if (!r.fact(Fact::node_rank)) r.fact(Fact::node_rank) = Value{"0", Origin::fallback, ""};
@@ -155,10 +146,10 @@ void complete_single(Resolution& r) {
 }
 
 void complete_static(Resolution& r) {
-  const Value nnodes = *r.fact(Fact::nnodes);
+  const Value& nnodes = *r.fact(Fact::nnodes);
   const auto& rank = r.fact(Fact::node_rank);
   if (!rank) {
-    std::vector<std::string> names = {name_of(Fact::nnodes, nnodes), "NODE_RANK", "RANK"};
+    std::vector<std::string> names = {r.source(Fact::nnodes), "NODE_RANK", "RANK"};
     Missing missing = why_missing(r, Fact::node_rank, names);
     if (const auto& endpoint = r.fact(Fact::rdzv_endpoint); endpoint && !r.fact(Fact::rdzv_backend)) {
       missing.why += fmt::format(", and without PET_RDZV_BACKEND the nodes do not rank themselves at {}",
@@ -167,33 +158,26 @@ void complete_static(Resolution& r) {
       names.emplace_back("PET_RDZV_BACKEND");
     }
     r.fault(Anchor::rank_unknown,
-            fmt::format("{}, but this node's rank is unknown{}", in_words(Fact::nnodes, nnodes), missing.why),
-            names,
-            nnodes.detail == "WORLD_SIZE"
-                ? fmt::format("{}set NNODES and NODE_RANK (0 on the master), or --nnodes and --node-rank "
-                              "(RANKSHIM_NNODES, RANKSHIM_NODE_RANK)",
-                              missing.remedy)
-                : fmt::format("{}set NODE_RANK (0 on the master), or --node-rank (RANKSHIM_NODE_RANK)",
-                              missing.remedy));
-  } else if (const auto number = parse_count(rank->text); !number || *number >= *parse_count(nnodes.text)) {
-    r.fault(Anchor::not_below,
-            number ? fmt::format("{} is not below {}", in_words(Fact::node_rank, *rank),
-                                 in_words(Fact::nnodes, nnodes))
-                   : fmt::format("{} is not a number", in_words(Fact::node_rank, *rank)),
-            {name_of(Fact::node_rank, *rank), name_of(Fact::nnodes, nnodes)}, settle_nodes);
+            fmt::format("{}, but this node's rank is unknown{}", r.words(Fact::nnodes), missing.why), names,
+            missing.remedy + (nnodes.detail == "WORLD_SIZE"
+                                  ? "set NNODES and NODE_RANK (0 on the master), or --nnodes and --node-rank "
+                                    "(RANKSHIM_NNODES, RANKSHIM_NODE_RANK)"
+                                  : "set NODE_RANK (0 on the master), or --node-rank (RANKSHIM_NODE_RANK)"));
+  } else if (const auto number = parse_count(rank->text); !number) {
+    r.fault(Anchor::not_below, r.words(Fact::node_rank) + " is not a number",
+            {r.source(Fact::node_rank), r.source(Fact::nnodes)}, settle_nodes);
+  } else if (*number >= *parse_count(nnodes.text)) {
+    r.clash(Anchor::not_below, Fact::node_rank, "is not below", Fact::nnodes, settle_nodes);
   } else {
     r.hosts_master = *number == 0;
   }
   if (!r.fact(Fact::master_addr) && r.platform.command_finds_master) return;
   if (!r.fact(Fact::master_addr)) {
-    std::vector<std::string> names = {name_of(Fact::nnodes, nnodes), "MASTER_ADDR"};
+    std::vector<std::string> names = {r.source(Fact::nnodes), "MASTER_ADDR"};
     const Missing missing = why_missing(r, Fact::master_addr, names);
-    r.fault(
-        Anchor::master_unknown,
-        fmt::format("{}, but the master's address is unknown{}", in_words(Fact::nnodes, nnodes), missing.why),
-        names,
-        fmt::format("{}set MASTER_ADDR to node 0's name or address, or --master-addr (RANKSHIM_MASTER_ADDR)",
-                    missing.remedy));
+    r.fault(Anchor::master_unknown,
+            fmt::format("{}, but the master's address is unknown{}", r.words(Fact::nnodes), missing.why),
+            names, missing.remedy + set_master_addr);
     return;
   }
   if (!check_master_addr(r)) return;
@@ -245,11 +229,8 @@ void check_elastic_rank(Resolution& r) {
   if (r.fact(Fact::nnodes)->from_user() && !rank->from_user())
     return rank.reset();  // torch assigns the ranks
   // training-operator counts only the workers in PET_NNODES, but gives the master a rank too (elastic.go).
-  r.fault(Anchor::not_below,
-          fmt::format("{} is not below {}", in_words(Fact::node_rank, *rank),
-                      in_words(Fact::nnodes, *r.fact(Fact::nnodes))),
-          {name_of(Fact::node_rank, *rank), name_of(Fact::nnodes, *r.fact(Fact::nnodes))},
-          "correct one of them, or settle it with --nnodes (RANKSHIM_NNODES)");
+  r.clash(Anchor::not_below, Fact::node_rank, "is not below", Fact::nnodes,
+          "correct one of them, or " + settle(Fact::nnodes));
 }
 
 void complete_elastic(Resolution& r) {
@@ -259,16 +240,11 @@ void complete_elastic(Resolution& r) {
   if (has_endpoint) {
     const auto [host, port] = split_host_port(endpoint->text);
     const bool c10d = r.fact(Fact::rdzv_backend)->text == "c10d";
-    if (host.empty() || names_nothing(host) ||
-        (c10d && (!is_host(host) || (!port.empty() && !is_port(port))))) {
-      r.fault(Anchor::no_host,
-              host.empty() || names_nothing(host)
-                  ? fmt::format("{} does not name a host", in_words(Fact::rdzv_endpoint, *endpoint))
-                  : fmt::format("{} is not HOST:PORT", in_words(Fact::rdzv_endpoint, *endpoint)),
-              {name_of(Fact::rdzv_endpoint, *endpoint)},
-              "correct it to HOST:PORT, or set --rdzv-endpoint (RANKSHIM_RDZV_ENDPOINT)");
-      return;
-    }
+    const bool is_nobody = host.empty() || names_nothing(host);
+    if (is_nobody || (c10d && (!is_host(host) || (!port.empty() && !is_port(port)))))
+      return r.wrong(Anchor::no_host, Fact::rdzv_endpoint,
+                     is_nobody ? "does not name a host" : "is not HOST:PORT",
+                     "correct it to HOST:PORT, or set --rdzv-endpoint (RANKSHIM_RDZV_ENDPOINT)");
     r.fact(Fact::master_addr) = Value{std::string(host), Origin::derived, "rdzv_endpoint"};
     r.fact(Fact::master_port).reset();
     if (!port.empty()) {
@@ -279,12 +255,11 @@ void complete_elastic(Resolution& r) {
     }
     normalise(r);
   } else if (!r.fact(Fact::master_addr)) {
-    const Value nnodes = *r.fact(Fact::nnodes);
-    std::vector<std::string> names = {name_of(Fact::nnodes, nnodes), "PET_RDZV_ENDPOINT"};
+    std::vector<std::string> names = {r.source(Fact::nnodes), "PET_RDZV_ENDPOINT"};
     const Missing missing = why_missing(r, Fact::master_addr, names);
     r.fault(Anchor::master_unknown,
             fmt::format("{} is an elastic job, but its rendezvous endpoint is unknown{}",
-                        in_words(Fact::nnodes, nnodes), missing.why),
+                        r.words(Fact::nnodes), missing.why),
             names, "set --rdzv-endpoint (RANKSHIM_RDZV_ENDPOINT) to HOST:PORT of one node");
     return;
   } else if (!check_master_addr(r)) {
@@ -303,24 +278,43 @@ void complete_elastic(Resolution& r) {
   decide_elastic_host(r);
 }
 
+/// Names that some people and platforms use for the number of nodes, and others for something else.
+constexpr auto count_hints = std::to_array<const char*>({"NODE_COUNT", "NUM_NODES", "WORLD_SIZE"});
+constexpr auto rank_hints = std::to_array<const char*>({"NODE_INDEX", "NODE_ID", "RANK"});
+
+/// The generic variables for a fact.
+std::vector<std::string_view> names_for(Fact fact) {
+  switch (fact) {
+    case Fact::nnodes:
+      return {"NNODES", "WORLD_SIZE"};
+    case Fact::node_rank:
+      return {"NODE_RANK", "RANK"};
+    case Fact::master_addr:
+      return {"MASTER_ADDR"};
+    case Fact::rank:
+      return {"RANK"};
+    case Fact::world_size:
+      return {"WORLD_SIZE"};
+    case Fact::local_rank:
+      return {"LOCAL_RANK"};
+    default:
+      return {};
+  }
+}
+
 }  // namespace
 
 bool check_master_addr(Resolution& r) {
   auto& master = r.fact(Fact::master_addr);
   master->text = std::string(without_brackets(master->text));
   if (names_nothing(master->text)) {
-    r.fault(Anchor::no_host,
-            fmt::format("{} is what a program writes for an address that it does not have",
-                        in_words(Fact::master_addr, *master)),
-            {name_of(Fact::master_addr, *master)},
-            "set MASTER_ADDR to node 0's name or address, or --master-addr (RANKSHIM_MASTER_ADDR)");
+    r.wrong(Anchor::no_host, Fact::master_addr,
+            "is what a program writes for an address that it does not have", set_master_addr);
     return false;
   }
   if (is_host(master->text)) return true;
-  r.fault(Anchor::no_host,
-          fmt::format("{} is neither a host name nor an address", in_words(Fact::master_addr, *master)),
-          {name_of(Fact::master_addr, *master)},
-          "correct it (the port is MASTER_PORT's), or settle it with --master-addr (RANKSHIM_MASTER_ADDR)");
+  r.wrong(Anchor::no_host, Fact::master_addr, "is neither a host name nor an address",
+          "correct it (the port is MASTER_PORT's), or " + settle(Fact::master_addr));
   return false;
 }
 
@@ -329,17 +323,13 @@ void check_loopback(Resolution& r) {
   const auto& master = r.fact(Fact::master_addr);
   if (!master || !is_loopback(master->text) || master->from_user()) return;
   if (is_localhost_name(master->text)) {
-    r.fault(
-        Anchor::own_address,
-        fmt::format("{} on node {} is this node itself, not the master", in_words(Fact::master_addr, *master),
-                    r.topology.facts.text(Fact::node_rank)),
-        {name_of(Fact::master_addr, *master)},
-        "set MASTER_ADDR to node 0's name or address, or --master-addr (RANKSHIM_MASTER_ADDR); 127.0.0.1 for "
-        "a trial with all nodes on one machine");
+    r.wrong(
+        Anchor::own_address, Fact::master_addr,
+        fmt::format("on node {} is this node itself, not the master", r.topology.facts.text(Fact::node_rank)),
+        fmt::format("{}; 127.0.0.1 for a trial with all nodes on one machine", set_master_addr));
   } else {
-    r.topology.warnings.push_back(
-        fmt::format("{} is this machine itself, which is right only if all nodes are on it",
-                    in_words(Fact::master_addr, *master)));
+    r.topology.warnings.push_back(r.words(Fact::master_addr) +
+                                  " is this machine itself, which is right only if all nodes are on it");
   }
 }
 
@@ -359,6 +349,40 @@ void complete_node(Resolution& r) {
   }
   r.is_elastic ? complete_elastic(r) : complete_static(r);
   check_loopback(r);
+}
+
+Missing why_missing(const Resolution& r, Fact fact, std::vector<std::string>& names) {
+  Missing missing;
+  platform::Lack lack;
+  if (r.platform.profile != nullptr && !is_mere_names(r))
+    lack = platform::lack_of(*r.platform.profile, fact, r.node);
+  names.insert(names.end(), lack.names.begin(), lack.names.end());
+  missing.remedy = lack.remedy;
+  missing.unset = fmt::format("{}", fmt::join(lack.unset, " or "));
+  std::vector<std::string>& reasons = lack.unusable;
+  const auto add = [&](const std::vector<std::string>& all, const char* one, const char* many) {
+    if (!all.empty())
+      reasons.push_back(fmt::format("{} {}", fmt::join(all, ", "), all.size() == 1 ? one : many));
+  };
+  add(lack.unset, "is not set", "are not set");
+  add(lack.absent, "is not there", "are not there");
+  std::span<const char* const> hints;
+  if (fact == Fact::nnodes) hints = count_hints;
+  if (fact == Fact::node_rank) hints = rank_hints;
+  for (const char* hint : hints) {
+    const auto text = r.node.environment().get(hint);
+    if (!text || std::find(names.begin(), names.end(), hint) != names.end()) continue;
+    reasons.push_back(fmt::format("{}={} may give it, but not for certain", hint, *text));
+    names.emplace_back(hint);
+  }
+  missing.is_expected = !reasons.empty();
+  for (NearMiss& miss : near_misses(r.node.environment(), names_for(fact))) {
+    if (std::find(lack.unset.begin(), lack.unset.end(), miss.name) != lack.unset.end()) continue;
+    reasons.push_back(std::move(miss.text));
+    names.push_back(std::move(miss.name));
+  }
+  if (!reasons.empty()) missing.why = fmt::format(": {}", fmt::join(reasons, "; "));
+  return missing;
 }
 
 }  // namespace rankshim

@@ -9,13 +9,9 @@ namespace rankshim {
 namespace {
 
 void check_below(Resolution& r, Fact smaller, Fact larger) {
-  const unsigned limit = r.number(larger);
-  if (r.number(smaller) < limit) return;
-  r.fault(
-      Anchor::not_below,
-      fmt::format("{} is not below {}", in_words(smaller, *r.fact(smaller)),
-                  in_words(larger, *r.fact(larger))),
-      {name_of(smaller, *r.fact(smaller)), name_of(larger, *r.fact(larger))},
+  if (r.number(smaller) < r.number(larger)) return;
+  r.clash(
+      Anchor::not_below, smaller, "is not below", larger,
       smaller == Fact::node_rank ? settle_nodes : fmt::format("correct one of them, or {}", settle_process));
 }
 
@@ -23,25 +19,20 @@ void check_below(Resolution& r, Fact smaller, Fact larger) {
 bool check_local_size(Resolution& r) {
   const unsigned world = r.number(Fact::world_size), local = r.number(Fact::local_world_size);
   if (local == 0) return true;
-  const auto contradicts = [&](Fact other, const std::string& more, const std::string& settled) {
-    const Value &mine = *r.fact(Fact::local_world_size), &its = *r.fact(other);
-    if (mine.from_user() || its.from_user()) return;  // a value that the user set needs no warning
+  const auto contradicts = [&](Fact other, const std::string& more) {
+    if (r.fact(Fact::local_world_size)->from_user() || r.fact(other)->from_user())
+      return;  // a value that the user set needs no warning
     r.fault(Anchor::contradiction,
-            fmt::format("{} contradicts {}{}", in_words(Fact::local_world_size, mine), in_words(other, its),
-                        more),
-            {name_of(Fact::local_world_size, mine), name_of(other, its)}, settled);
+            fmt::format("{} contradicts {}{}", r.words(Fact::local_world_size), r.words(other), more),
+            {r.source(Fact::local_world_size), r.source(other)}, "correct one of them, or " + settle(other));
   };
   const auto nnodes = parse_count(r.topology.facts.text(Fact::nnodes)),
              nproc = parse_count(r.topology.facts.text(Fact::nproc_per_node));
   // Every other node has at least one; they need not be spread evenly.
   if (nnodes && *nnodes != 0 && (*nnodes == 1 ? local != world : local + *nnodes - 1 > world))
-    contradicts(Fact::nnodes, fmt::format(" and {}", in_words(Fact::world_size, *r.fact(Fact::world_size))),
-                "correct one of them, or settle it with --nnodes (RANKSHIM_NNODES)");
+    contradicts(Fact::nnodes, " and " + r.words(Fact::world_size));
   const bool even = !nnodes || *nnodes * local == world;
-  if (nproc && *nproc != local && even)
-    contradicts(Fact::nproc_per_node, "",
-                fmt::format("correct one of them, or settle it with --nproc-per-node "
-                            "(RANKSHIM_NPROC_PER_NODE)"));
+  if (nproc && *nproc != local && even) contradicts(Fact::nproc_per_node, "");
   return r.faults.empty();
 }
 
@@ -51,12 +42,11 @@ void complete_process(Resolution& r) {
   for (const Fact needed : {Fact::rank, Fact::world_size, Fact::local_rank}) {
     const auto& value = r.fact(needed);
     if (value && parse_count(value->text)) continue;
-    std::vector<std::string> names = {value ? name_of(needed, *value) : upper_case(name(needed))};
     if (value) {
-      r.fault(Anchor::no_number, fmt::format("{} is not a number", in_words(needed, *value)), names,
-              fmt::format("correct it, or {}", settle_process));
+      r.wrong(Anchor::no_number, needed, "is not a number", fmt::format("correct it, or {}", settle_process));
       continue;
     }
+    std::vector<std::string> names = {upper_case(name(needed))};
     const Missing missing = why_missing(r, needed, names);
     const platform::Causes causes = causes_of_platform(r);
     names.insert(names.end(), causes.names.begin(), causes.names.end());
@@ -75,22 +65,20 @@ void complete_process(Resolution& r) {
     return claim.fact == Fact::nnodes && claim.source != Source::user && claim.value.text == "1";
   });
   if (user_says_alone(r) && !one_node && here != 0 && here < world) {
-    const Value &all = *r.fact(Fact::world_size), &own = *r.fact(Fact::local_world_size);
-    r.fault(Anchor::not_alone,
-            fmt::format("{}, but {} of {} processes are on this node ({}), so there are other nodes",
-                        in_words(Fact::nnodes, *r.fact(Fact::nnodes)), here, in_words(Fact::world_size, all),
-                        in_words(Fact::local_world_size, own)),
-            {name_of(Fact::world_size, all), name_of(Fact::local_world_size, own)},
-            "start this node's processes alone, or take RANKSHIM_NNODES (--nnodes) out");
+    r.fault(
+        Anchor::not_alone,
+        fmt::format("{}, but {} of {} processes are on this node ({}), so there are other nodes",
+                    r.words(Fact::nnodes), here, r.words(Fact::world_size), r.words(Fact::local_world_size)),
+        {r.source(Fact::world_size), r.source(Fact::local_world_size)},
+        "start this node's processes alone, or take RANKSHIM_NNODES (--nnodes) out");
     return;
   }
   check_below(r, Fact::rank, Fact::world_size);
   if (r.number(Fact::rank) < r.number(Fact::local_rank))
     r.fault(Anchor::not_below,
-            fmt::format("{} is below {}, but a node has no more processes than the job",
-                        in_words(Fact::rank, *r.fact(Fact::rank)),
-                        in_words(Fact::local_rank, *r.fact(Fact::local_rank))),
-            {name_of(Fact::rank, *r.fact(Fact::rank)), name_of(Fact::local_rank, *r.fact(Fact::local_rank))},
+            fmt::format("{} is below {}, but a node has no more processes than the job", r.words(Fact::rank),
+                        r.words(Fact::local_rank)),
+            {r.source(Fact::rank), r.source(Fact::local_rank)},
             has_own_words(r) ? fmt::format("correct one of them, or {}", settle_process)
                              : "correct one of them, or describe this node with --nnodes and --node-rank "
                                "(RANKSHIM_NNODES, RANKSHIM_NODE_RANK)");
@@ -115,17 +103,17 @@ void complete_process(Resolution& r) {
   }
   if (!r.fact(Fact::master_addr)) {
     if (world > 1 && r.topology.facts.text(Fact::nnodes) != "1") {
-      std::vector<std::string> names = {name_of(Fact::world_size, *r.fact(Fact::world_size)), "MASTER_ADDR"};
+      std::vector<std::string> names = {r.source(Fact::world_size), "MASTER_ADDR"};
       const Missing missing = why_missing(r, Fact::master_addr, names);
       why_missing(r, Fact::nnodes, names);  // on one node it would not matter
       why_missing(r, Fact::local_world_size, names);
-      r.fault(Anchor::master_unknown,
-              fmt::format("{}, but the address of rank 0 is unknown{}",
-                          in_words(Fact::world_size, *r.fact(Fact::world_size)), missing.why),
-              names,
-              fmt::format("{}set MASTER_ADDR to the name or address of rank 0's node, or --master-addr "
-                          "(RANKSHIM_MASTER_ADDR)",
-                          missing.remedy));
+      r.fault(
+          Anchor::master_unknown,
+          fmt::format("{}, but the address of rank 0 is unknown{}", r.words(Fact::world_size), missing.why),
+          names,
+          missing.remedy +
+              "set MASTER_ADDR to the name or address of rank 0's node, or --master-addr "
+              "(RANKSHIM_MASTER_ADDR)");
       return;
     }
     r.fact(Fact::master_addr) = Value{"127.0.0.1", Origin::fallback, ""};

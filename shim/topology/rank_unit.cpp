@@ -16,38 +16,12 @@ namespace {
 
 constexpr const char* settle_unit = "set --rank-unit=node or --rank-unit=process (RANKSHIM_RANK_UNIT)";
 
-/// A variable that should be a number.
-struct RankVariable {
-  std::string name;
-  std::optional<unsigned> value;
+constexpr const char* describe_node =
+    "describe this node with --nnodes and --node-rank (RANKSHIM_NNODES, RANKSHIM_NODE_RANK)";
 
-  RankVariable(std::string variable, const Node& node, Faults& faults) : name(std::move(variable)) {
-    const auto text = node.environment().get(name);
-    if (!text) return;
-    value = parse_count(*text);
-    if (value) return;
-    // Ascend's operator writes LOCAL_RANK="0,1,2,3": this is no number, but no mistake either.
-    if (name == "LOCAL_RANK") return;
-    faults.push_back({Anchor::no_number,
-                      fmt::format("{}={} is not a number", name, in_quotes(*text)),
-                      {name},
-                      fmt::format("correct or unset {}, or settle it with --nnodes and --node-rank "
-                                  "(RANKSHIM_NNODES, RANKSHIM_NODE_RANK)",
-                                  name)});
-  }
+std::optional<unsigned> known(const Facts& facts, Fact fact) { return parse_count(facts.text(fact)); }
 
-  [[nodiscard]] std::string shown() const { return fmt::format("{}={}", name, *value); }
-  [[nodiscard]] Value as_value(unsigned number) const {
-    if (value == number) return {fmt::format("{}", number), Origin::variable, name};
-    return {fmt::format("{}", number), Origin::derived, name};
-  }
-};
-
-std::string name_of(const Facts& facts, Fact fact) {
-  const Value& value = *facts[fact];
-  return value.origin == Origin::variable || value.origin == Origin::option ? value.detail
-                                                                            : std::string(name(fact));
-}
+bool is_users(const Facts& facts, Fact fact) { return facts.has(fact) && facts[fact]->from_user(); }
 
 class RankReader {
  public:
@@ -59,16 +33,18 @@ class RankReader {
         facts_(facts),
         granularity_(granularity),
         faults_(faults),
-        rank_("RANK", node, faults),
-        world_size_("WORLD_SIZE", node, faults),
-        local_rank_("LOCAL_RANK", node, faults),
-        local_world_size_("LOCAL_WORLD_SIZE", node, faults),
-        nnodes_(known(Fact::nnodes)),
-        node_rank_(known(Fact::node_rank)),
-        nproc_(known(Fact::nproc_per_node)) {}
+        workers_(known(facts, Fact::nproc_per_node)) {}
 
   void read() {
-    switch (meaning_of(ranks_, known_node(), unit_)) {
+    check_numbers();
+    KnownNode node;
+    node.nnodes = known(facts_, Fact::nnodes);
+    node.node_rank = known(facts_, Fact::node_rank);
+    node.workers = workers_;
+    node.has_nnodes = facts_.has(Fact::nnodes);
+    node.nnodes_is_certain = is_users(facts_, Fact::nnodes);
+    node.node_rank_is_certain = is_users(facts_, Fact::node_rank);
+    switch (meaning_of(ranks_, node, unit_)) {
       case RankMeaning::nothing:
       case RankMeaning::known_processes:
         return;
@@ -83,122 +59,121 @@ class RankReader {
       case RankMeaning::unclear_world_size:
         return refuse_world_size();
       case RankMeaning::wrong_nnodes:
-        return contradiction(Fact::nnodes, world_size_);
+        return contradiction(Fact::nnodes, "WORLD_SIZE", ranks_.world_size);
       case RankMeaning::wrong_node_rank:
-        return contradiction(Fact::node_rank, rank_);
+        return contradiction(Fact::node_rank, "RANK", ranks_.rank);
     }
   }
 
  private:
-  [[nodiscard]] std::optional<unsigned> known(Fact fact) const { return parse_count(facts_.text(fact)); }
+  /// Ascend's operator writes LOCAL_RANK="0,1,2,3": this is no number, but no mistake either.
+  void check_numbers() {
+    for (const char* name : {"RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE"})
+      if (const auto text = node_.environment().get(name); text && !parse_count(*text))
+        faults_.push_back({Anchor::no_number,
+                           fmt::format("{}={} is not a number", name, in_quotes(*text)),
+                           {name},
+                           fmt::format("correct or unset {}, or settle it with --nnodes and --node-rank "
+                                       "(RANKSHIM_NNODES, RANKSHIM_NODE_RANK)",
+                                       name)});
+  }
 
-  [[nodiscard]] KnownNode known_node() const {
-    const auto& node_rank = facts_[Fact::node_rank];
-    return {nnodes_,
-            node_rank_,
-            nproc_,
-            facts_.has(Fact::nnodes),
-            facts_.has(Fact::nnodes) && facts_[Fact::nnodes]->from_user(),
-            node_rank && node_rank->from_user(),
-            false};
+  /// Takes a fact that is not known yet from the variable.
+  void take(Fact fact, const char* variable, const std::optional<unsigned>& number) {
+    if (number && !facts_.has(fact))
+      facts_[fact] = Value{std::to_string(*number), Origin::variable, variable};
   }
 
   void read_nodes() {
-    if (world_size_.value == 0U && !(facts_.has(Fact::nnodes) && facts_[Fact::nnodes]->from_user())) {
+    if (ranks_.world_size == 0U && !is_users(facts_, Fact::nnodes)) {
       faults_.push_back({Anchor::no_number,
                          "WORLD_SIZE=0 is not a number of nodes",
                          {"WORLD_SIZE"},
-                         "correct or unset WORLD_SIZE, or settle it with --nnodes (RANKSHIM_NNODES)"});
+                         "correct or unset WORLD_SIZE, or " + settle(Fact::nnodes)});
       return;
     }
-    if (!facts_.has(Fact::nnodes) && world_size_.value)
-      facts_[Fact::nnodes] = world_size_.as_value(*world_size_.value);
-    if (rank_.value && !facts_.has(Fact::node_rank)) facts_[Fact::node_rank] = rank_.as_value(*rank_.value);
+    take(Fact::nnodes, "WORLD_SIZE", ranks_.world_size);
+    take(Fact::node_rank, "RANK", ranks_.rank);
   }
 
   /// There is one launcher per node, and the platform numbered its first worker.
   void read_first_worker() {
-    const std::optional<unsigned> per_node = nproc_ ? nproc_ : local_world_size_.value;
-    if (!per_node || *per_node == 0) {
+    const unsigned per_node = (workers_ ? workers_ : ranks_.local_world_size).value_or(0);
+    if (per_node == 0) {
       faults_.push_back({Anchor::rank_unit,
-                         fmt::format("--rank-unit=process, but the number of processes on a node is unknown"),
+                         "--rank-unit=process, but the number of processes on a node is unknown",
                          {"RANK", "WORLD_SIZE"},
                          "set --nproc-per-node (RANKSHIM_NPROC_PER_NODE)"});
       return;
     }
-    divide(Fact::nnodes, nnodes_, world_size_, *per_node);
-    divide(Fact::node_rank, node_rank_, rank_, *per_node);
+    divide(Fact::nnodes, "WORLD_SIZE", ranks_.world_size, per_node);
+    divide(Fact::node_rank, "RANK", ranks_.rank, per_node);
   }
 
-  void divide(Fact fact, const std::optional<unsigned>& already, const RankVariable& number,
-              unsigned per_node) {
-    if (already || !number.value) return;
-    if (*number.value % per_node != 0) {
+  void divide(Fact fact, const char* variable, const std::optional<unsigned>& number, unsigned per_node) {
+    if (known(facts_, fact) || !number) return;
+    if (*number % per_node != 0) {
       faults_.push_back(
           {Anchor::rank_unit,
-           fmt::format("{} is not a multiple of the {} workers of a node", number.shown(), per_node),
-           {number.name, "NPROC_PER_NODE"},
+           fmt::format("{}={} is not a multiple of the {} workers of a node", variable, *number, per_node),
+           {variable, "NPROC_PER_NODE"},
            "correct --nproc-per-node (RANKSHIM_NPROC_PER_NODE), or set --rank-unit=node "
            "(RANKSHIM_RANK_UNIT)"});
       return;
     }
-    facts_[fact] = {fmt::format("{}", *number.value / per_node), Origin::derived,
-                    fmt::format("{} and {} workers per node", number.name, per_node)};
+    facts_[fact] = {std::to_string(*number / per_node), Origin::derived,
+                    fmt::format("{} and {} workers per node", variable, per_node)};
   }
 
   void read_existing_process() {
     granularity_ = platform::Granularity::process;
-    const auto put = [&](Fact fact, const RankVariable& number) {
-      if (number.value && !facts_.has(fact)) facts_[fact] = number.as_value(*number.value);
-    };
-    put(Fact::rank, rank_);
-    put(Fact::world_size, world_size_);
-    put(Fact::local_rank, local_rank_);
-    if (local_world_size_.value != 0U) put(Fact::local_world_size, local_world_size_);
-    if (!facts_.has(Fact::local_world_size) && nproc_) {
+    take(Fact::rank, "RANK", ranks_.rank);
+    take(Fact::world_size, "WORLD_SIZE", ranks_.world_size);
+    take(Fact::local_rank, "LOCAL_RANK", ranks_.local_rank);
+    if (ranks_.local_world_size != 0U)
+      take(Fact::local_world_size, "LOCAL_WORLD_SIZE", ranks_.local_world_size);
+    if (!facts_.has(Fact::local_world_size) && workers_)
       facts_[Fact::local_world_size] = facts_[Fact::nproc_per_node];
-    }
   }
 
   void refuse_world_size() {
     faults_.push_back({Anchor::rank_unit,
-                       fmt::format("cannot tell whether {} counts nodes or processes, beside {}",
-                                   world_size_.shown(), in_words(Fact::node_rank, *facts_[Fact::node_rank])),
+                       fmt::format("cannot tell whether WORLD_SIZE={} counts nodes or processes, beside {}",
+                                   *ranks_.world_size, in_words(Fact::node_rank, *facts_[Fact::node_rank])),
                        {"NODE_RANK", "WORLD_SIZE"},
                        fmt::format("set NNODES (--nnodes), or {}", settle_unit)});
   }
 
   void refuse() {
-    std::string all;
-    std::vector<std::string> names;
+    std::vector<std::string> all, names;
     for (const Fact fact : {Fact::nnodes, Fact::node_rank}) {
       if (!facts_.has(fact)) continue;
-      all += fmt::format("{}{}", all.empty() ? "" : " ", in_words(fact, *facts_[fact]));
+      all.push_back(in_words(fact, *facts_[fact]));
       facts_[fact]->append_inputs(name(fact), names);
     }
-    for (const std::string name :
-         {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "NPROC_PER_NODE"}) {
+    for (const char* name : {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "NPROC_PER_NODE"}) {
       const auto value = node_.environment().get(name);
       if (!value) continue;
-      all += fmt::format("{}{}={}", all.empty() ? "" : " ", name, in_quotes(*value));
-      names.push_back(name);
+      all.push_back(fmt::format("{}={}", name, in_quotes(*value)));
+      names.emplace_back(name);
     }
-    faults_.push_back(
-        {Anchor::rank_unit,
-         fmt::format("cannot tell whether RANK and WORLD_SIZE count nodes or processes: {}", all),
-         std::move(names), settle_unit});
+    faults_.push_back({Anchor::rank_unit,
+                       fmt::format("cannot tell whether RANK and WORLD_SIZE count nodes or processes: {}",
+                                   fmt::join(all, " ")),
+                       std::move(names), settle_unit});
   }
 
-  void contradiction(Fact fact, const RankVariable& number) {
-    faults_.push_back(
-        {Anchor::contradiction,
-         fmt::format("{} contradicts {}", in_words(fact, *facts_[fact]), number.shown()),
-         {name_of(facts_, fact), number.name},
-         fact == Fact::nnodes ? "correct one of them, or settle it with --nnodes (RANKSHIM_NNODES)"
-         : nproc_ ? "correct one of them, or describe this node with --nnodes and --node-rank "
-                    "(RANKSHIM_NNODES, RANKSHIM_NODE_RANK)"
-                  : "set NPROC_PER_NODE (--nproc-per-node) if RANK counts processes, or describe "
-                    "this node with --nnodes and --node-rank (RANKSHIM_NNODES, RANKSHIM_NODE_RANK)"});
+  void contradiction(Fact fact, const char* variable, const std::optional<unsigned>& number) {
+    const Value& value = *facts_[fact];
+    const bool is_named = value.origin == Origin::variable || value.origin == Origin::option;
+    faults_.push_back({Anchor::contradiction,
+                       fmt::format("{} contradicts {}={}", in_words(fact, value), variable, *number),
+                       {is_named ? value.detail : std::string(name(fact)), variable},
+                       fact == Fact::nnodes ? "correct one of them, or " + settle(fact)
+                       : workers_ ? fmt::format("correct one of them, or {}", describe_node)
+                                  : fmt::format("set NPROC_PER_NODE (--nproc-per-node) if RANK counts "
+                                                "processes, or {}",
+                                                describe_node)});
   }
 
   std::string_view unit_;
@@ -207,13 +182,7 @@ class RankReader {
   Facts& facts_;
   platform::Granularity& granularity_;
   Faults& faults_;
-  RankVariable rank_;
-  RankVariable world_size_;
-  RankVariable local_rank_;
-  RankVariable local_world_size_;
-  std::optional<unsigned> nnodes_;
-  std::optional<unsigned> node_rank_;
-  std::optional<unsigned> nproc_;
+  std::optional<unsigned> workers_;  // on a node
 };
 
 /// Compares torch's variables with the facts of a platform.
@@ -233,11 +202,10 @@ class RankChecker {
   void check_node() {
     if (facts_.has(Fact::rdzv_backend)) return;
     KnownNode known_node;
-    known_node.nnodes = known(Fact::nnodes);
-    known_node.node_rank = known_node.nnodes == 1U ? std::optional<unsigned>(0) : known(Fact::node_rank);
+    known_node.nnodes = known(facts_, Fact::nnodes);
+    known_node.node_rank = known_node.nnodes == 1U ? 0 : known(facts_, Fact::node_rank);
     // WORLD_SIZE is the platform's, even if the user sets the number of workers.
-    const auto& workers = facts_[Fact::nproc_per_node];
-    if (!workers || !workers->from_user()) known_node.workers = known(Fact::nproc_per_node);
+    if (!is_users(facts_, Fact::nproc_per_node)) known_node.workers = known(facts_, Fact::nproc_per_node);
     switch (clash_of(ranks_, known_node)) {
       case RankClash::none:
         return;
@@ -251,15 +219,9 @@ class RankChecker {
   }
 
  private:
-  [[nodiscard]] std::optional<unsigned> known(Fact fact) const { return parse_count(facts_.text(fact)); }
-
-  /// The variable as a number; nothing if the fact was read from this variable.
-  [[nodiscard]] std::optional<unsigned> number(std::string_view variable) const {
-    return parse_count(node_.environment().get(variable).value_or(""));
-  }
-
   void check_same(Fact fact, std::string_view variable) {
-    const auto mine = known(fact), theirs = number(variable);
+    const auto mine = known(facts_, fact),
+               theirs = parse_count(node_.environment().get(variable).value_or(""));
     if (mine && theirs && *mine != *theirs) contradiction(fact, variable);
   }
 
@@ -271,18 +233,15 @@ class RankChecker {
     if (std::find(names.begin(), names.end(), variable) != names.end())
       return;  // the fact comes from this variable
     names.emplace_back(variable);
-    faults_.push_back(
-        {Anchor::contradiction,
-         fmt::format("{}, by {}, contradicts {}={}", in_words(fact, *facts_[fact]), platform_, variable,
-                     in_quotes(node_.environment().get(variable).value_or(""))),
-         std::move(names),
-         facts_.has(Fact::world_size)
-             ? fmt::format("unset {} if it is left over, or use the platform's value with "
-                           "--platform={} (RANKSHIM_PLATFORM)",
-                           variable, platform_)
-             : fmt::format("unset {} if it is left over, or describe this node with --nnodes and "
-                           "--node-rank (RANKSHIM_NNODES, RANKSHIM_NODE_RANK)",
-                           variable)});
+    faults_.push_back({Anchor::contradiction,
+                       fmt::format("{}, by {}, contradicts {}={}", in_words(fact, *facts_[fact]), platform_,
+                                   variable, in_quotes(node_.environment().get(variable).value_or(""))),
+                       std::move(names),
+                       facts_.has(Fact::world_size)
+                           ? fmt::format("unset {} if it is left over, or use the platform's value with "
+                                         "--platform={} (RANKSHIM_PLATFORM)",
+                                         variable, platform_)
+                           : fmt::format("unset {} if it is left over, or {}", variable, describe_node)});
   }
 
   void no_process_of_this_node() {
@@ -299,9 +258,9 @@ class RankChecker {
          fmt::format("RANK={}, WORLD_SIZE={} and LOCAL_RANK={} number no process of this node ({})",
                      *ranks_.rank, *ranks_.world_size, *ranks_.local_rank, node),
          std::move(names),
-         "unset LOCAL_RANK if it is left over, or describe this node with --nnodes and --node-rank "
-         "(RANKSHIM_NNODES, RANKSHIM_NODE_RANK), or set --rank-unit=process (RANKSHIM_RANK_UNIT) if "
-         "something has started this process"});
+         fmt::format("unset LOCAL_RANK if it is left over, or {}, or set --rank-unit=process "
+                     "(RANKSHIM_RANK_UNIT) if something has started this process",
+                     describe_node)});
   }
 
   const RankVariables& ranks_;

@@ -26,7 +26,7 @@ constexpr const char* settle_elastic =
     "give the rendezvous with --nnodes, --rdzv-backend and --rdzv-endpoint (RANKSHIM_NNODES, …)";
 
 /// What is known while the claims of all sources (claim.h) become a topology or faults. resolve.cpp has the
-/// order of steps; node.cpp, process.cpp, alone.cpp, defaults.cpp and missing.cpp have the steps.
+/// order of steps; node.cpp, process.cpp, alone.cpp and defaults.cpp have the steps.
 struct Resolution {
   const Settings& settings;
   const platform::Platform& platform;
@@ -49,9 +49,19 @@ struct Resolution {
   [[nodiscard]] unsigned number(Fact fact) const {
     return parse_count(topology.facts.text(fact)).value_or(0);
   }
+  /// A fact that is known, with its value and source, for a sentence.
+  [[nodiscard]] std::string words(Fact fact) const { return in_words(fact, *topology.facts[fact]); }
+  /// The source of a fact that is known.
+  [[nodiscard]] std::string source(Fact fact) const { return name_of(fact, *topology.facts[fact]); }
+
   /// Adds a fault. An element of `names` may be a list, joined by commas, of all that a value was derived
   /// from: each is added separately.
   void fault(Anchor anchor, std::string what, const std::vector<std::string>& names, std::string fix);
+  /// The fault of a fact that cannot be right: "MASTER_PORT=0 is not a port"; corrected, or settled by its
+  /// option.
+  void wrong(Anchor anchor, Fact fact, std::string_view why, std::string fix = {});
+  /// The fault of two facts that cannot be true together: "NODE_RANK=2 is not below NNODES=2".
+  void clash(Anchor anchor, Fact one, std::string_view verb, Fact other, std::string fix);
 };
 
 /// The user says outright that there is only this node.

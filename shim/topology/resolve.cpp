@@ -23,6 +23,16 @@ void Resolution::fault(Anchor anchor, std::string what, const std::vector<std::s
   faults.push_back({anchor, std::move(what), std::move(each), std::move(fix)});
 }
 
+void Resolution::wrong(Anchor anchor, Fact fact, std::string_view why, std::string fix) {
+  if (fix.empty()) fix = "correct it, or " + settle(fact);
+  fault(anchor, fmt::format("{} {}", words(fact), why), {source(fact)}, std::move(fix));
+}
+
+void Resolution::clash(Anchor anchor, Fact one, std::string_view verb, Fact other, std::string fix) {
+  fault(anchor, fmt::format("{} {} {}", words(one), verb, words(other)), {source(one), source(other)},
+        std::move(fix));
+}
+
 bool user_says_alone(const Resolution& r) {
   const auto& nnodes = r.settings[Option::nnodes];
   return nnodes && parse_count(nnodes->text) == 1U && !r.settings[Option::rdzv_endpoint];
@@ -144,9 +154,9 @@ void take_winners(Resolution& r) {
   circumstances.started_process = r.is_started_process;
   circumstances.names_nnodes = r.torchrun == nullptr || r.torchrun->names_nnodes;
   circumstances.settled_by_user = user_sets_numbers(r);
-  for (std::size_t i = 0; i < fact_count; ++i) {
-    Decision decision = decide(static_cast<Fact>(i), r.claims, circumstances);
-    if (decision.winner != nullptr) r.fact(static_cast<Fact>(i)) = decision.winner->value;
+  for (const Fact fact : all_facts) {
+    Decision decision = decide(fact, r.claims, circumstances);
+    if (decision.winner != nullptr) r.fact(fact) = decision.winner->value;
     std::move(decision.faults.begin(), decision.faults.end(), std::back_inserter(r.faults));
     std::move(decision.warnings.begin(), decision.warnings.end(), std::back_inserter(r.topology.warnings));
   }
@@ -167,10 +177,10 @@ void become_launcher(Resolution& r) {
   auto& node_rank = r.fact(Fact::node_rank);
   if (node_rank && !node_rank->from_user() && !same_value(Fact::node_rank, node_rank->text, rank->text)) {
     r.fault(Anchor::contradiction,
-            fmt::format("{} contradicts {}, the one process of its node",
-                        in_words(Fact::node_rank, *node_rank), in_words(Fact::rank, *rank)),
-            {name_of(Fact::node_rank, *node_rank), name_of(Fact::rank, *rank)},
-            "correct one of them, or settle it with --node-rank (RANKSHIM_NODE_RANK)");
+            fmt::format("{} contradicts {}, the one process of its node", r.words(Fact::node_rank),
+                        r.words(Fact::rank)),
+            {r.source(Fact::node_rank), r.source(Fact::rank)},
+            "correct one of them, or " + settle(Fact::node_rank));
     return;
   }
   if (!nnodes) nnodes = world;
@@ -234,7 +244,7 @@ void warn_of_links_as_port(Resolution& r) {
   if (!r.fact(Fact::master_port)) return;
   for (std::string& warning : r.topology.warnings) {
     if (warning.ends_with(platform::link_ignored) && warning.find("PORT=") != std::string::npos)
-      warning += "; " + in_words(Fact::master_port, *r.fact(Fact::master_port)) + " is used";
+      warning += "; " + r.words(Fact::master_port) + " is used";
   }
 }
 

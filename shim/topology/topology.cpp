@@ -1,31 +1,22 @@
 #include "topology/topology.h"
 
-#include <arpa/inet.h>
 #include <fmt/format.h>
-#include <netinet/in.h>
 
 #include <algorithm>
-#include <array>
-#include <cstring>
+#include <boost/crc.hpp>
 
 #include "base/text.h"
+#include "node/addresses.h"
 
 namespace rankshim {
 namespace {
 
-/// The host in lower case, without brackets and trailing dot; an IPv6 literal in its canonical form.
+/// The host in lower case, without brackets and trailing dot; a literal in its canonical form.
 std::string canonical(std::string_view host) {
   host = without_brackets(host);
   if (host.size() > 1 && host.ends_with('.')) host.remove_suffix(1);
-  std::string text = lower_case(host);
-  if (text.find(':') == std::string::npos) return text;
-  in6_addr v6{};
-  std::array<char, INET6_ADDRSTRLEN> out{};
-  if (inet_pton(AF_INET6, text.c_str(), &v6) == 1 &&
-      inet_ntop(AF_INET6, &v6, out.data(), out.size()) != nullptr) {
-    return out.data();
-  }
-  return text;
+  const auto address = literal(host);
+  return address ? address->to_string() : lower_case(host);
 }
 
 }  // namespace
@@ -41,11 +32,7 @@ bool is_host(std::string_view text) {
          (bare.find(':') == std::string_view::npos || is_literal(bare));
 }
 
-bool is_literal(std::string_view host) {
-  const std::string text = canonical(host);
-  in6_addr address{};
-  return inet_pton(text.find(':') == std::string::npos ? AF_INET : AF_INET6, text.c_str(), &address) == 1;
-}
+bool is_literal(std::string_view host) { return literal(canonical(host)).has_value(); }
 
 bool is_localhost_name(std::string_view host) {
   const std::string name = canonical(host);
@@ -54,11 +41,8 @@ bool is_localhost_name(std::string_view host) {
 }
 
 bool is_loopback(std::string_view host) {
-  if (is_localhost_name(host)) return true;
-  const std::string name = canonical(host);
-  in_addr v4{};
-  if (inet_pton(AF_INET, name.c_str(), &v4) == 1) return (ntohl(v4.s_addr) >> 24U) == 127;
-  return name == "::1" || name.starts_with("::ffff:127.");
+  const auto address = literal(canonical(host));
+  return is_localhost_name(host) || (address && unmapped(*address).is_loopback());
 }
 
 bool same_host(std::string_view a, std::string_view b) {
@@ -123,12 +107,9 @@ std::optional<unsigned> Topology::nodes() const {
 }
 
 std::uint16_t default_port(std::string_view run_id) {
-  std::uint32_t crc = 0xFFFFFFFFU;
-  for (const char c : run_id) {
-    crc ^= static_cast<unsigned char>(c);
-    for (int bit = 0; bit < 8; ++bit) crc = (crc >> 1U) ^ (0xEDB88320U & (0U - (crc & 1U)));
-  }
-  return static_cast<std::uint16_t>(20000 + (crc ^ 0xFFFFFFFFU) % 10000);
+  boost::crc_32_type crc;
+  crc.process_bytes(run_id.data(), run_id.size());
+  return static_cast<std::uint16_t>(20000 + crc.checksum() % 10000);
 }
 
 std::optional<unsigned> parse_count(std::string_view text) {

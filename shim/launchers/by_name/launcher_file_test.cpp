@@ -5,7 +5,7 @@
 #include <fstream>
 #include <iterator>
 
-#include "node/fake_node.h"
+#include "node/fake_node_for_test.h"
 
 namespace rankshim::by_name {
 namespace {

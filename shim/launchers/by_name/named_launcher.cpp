@@ -9,7 +9,6 @@
 #include "base/text.h"
 #include "launchers/native/native_plan.h"
 #include "node/process.h"
-#include "topology/python_words.h"
 
 namespace rankshim::by_name {
 namespace {
@@ -32,12 +31,6 @@ std::size_t end_of_words(const std::vector<std::string>& command, std::size_t at
   return at;
 }
 
-bool is_one_of(std::string_view word, std::string_view words) {
-  while (!words.empty())
-    if (take_word(words) == word) return true;
-  return false;
-}
-
 bool is_assignment(std::string_view word) {
   const auto equals = word.find('=');
   return equals != 0 && equals != std::string_view::npos && !word.starts_with('-');
@@ -56,15 +49,17 @@ class Finder {
       const std::string_view word = command[at], name = base_name(word);
       if (is_shell(name)) return find_in_shell(command, at);
       // Each executes what follows its options and at most one argument (`conda run`, `gosu USER`).
-      if (is_one_of(name,
-                    "env nohup nice ionice chrt taskset timeout time setsid gosu su-exec setpriv sudo tini "
-                    "catatonit dumb-init uv numactl nsys ncu strace conda mamba micromamba stdbuf")) {
+      constexpr std::string_view wrappers =
+          "env nohup nice ionice chrt taskset timeout time setsid gosu su-exec setpriv sudo tini catatonit "
+          "dumb-init uv numactl nsys ncu strace conda mamba micromamba stdbuf";
+      if (has_part(wrappers, name, " ")) {
         wrapped = value = true;
         continue;
       }
       const bool option = wrapped && word.starts_with('-');
       const bool number = wrapped && !word.empty() && is_digit(word[0]);
-      if (!value && !option && !number && !is_assignment(word) && !is_one_of(name, "exec then do else if !"))
+      if (!value && !option && !number && !is_assignment(word) &&
+          !has_part("exec then do else if !", name, " "))
         return false;
       value = option && word.find('=') == std::string_view::npos;
     }

@@ -129,16 +129,13 @@ void Workers::reaped(pid_t process, int status) {
   tell_end(record_.ends.back());
 }
 
-std::vector<Process> Workers::receivers(int signal) const {
+std::vector<Process> Workers::receivers() const {
   std::vector<Process> receivers = descendants(getpid()).value_or(std::vector<Process>{});
   std::erase_if(receivers, [this](const Process& process) {
     return !process.alive() || std::ranges::none_of(workers_, [&](const WorkerState& worker) {
       return worker.pid == process.pid && !worker.ended;
     });
   });
-  const bool ready = std::ranges::all_of(
-      receivers, [signal](const Process& worker) { return supervise::can_take(worker, signal); });
-  if (!ready) receivers.clear();
   return receivers;
 }
 

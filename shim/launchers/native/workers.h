@@ -62,7 +62,7 @@ class Workers final : public supervise::Launcher {
   [[nodiscard]] bool is_for_workers(int signal) const override {
     return (worker_signals_ & supervise::bit(signal)) != 0;
   }
-  [[nodiscard]] std::vector<Process> receivers(int signal) const override;
+  [[nodiscard]] std::vector<Process> receivers() const override;
 
   void started(boost::asio::io_context& io, const std::vector<pid_t>& processes, Clock::time_point when,
                const std::vector<std::string>& environment) override;

@@ -58,14 +58,6 @@ supervise::WorkerRecord Agent::record() const {
 
 bool Agent::is_for_workers(int signal) const { return (plan_.worker_signals & supervise::bit(signal)) != 0; }
 
-std::vector<Process> Agent::receivers(int signal) const {
-  std::vector<Process> workers = workers_of(command(), environment());
-  const bool ready = std::ranges::all_of(
-      workers, [signal](const auto& worker) { return supervise::can_take(worker, signal); });
-  if (!ready) workers.clear();
-  return workers;
-}
-
 /// All of a whole set, if each of them runs and handles the signal.
 std::vector<Process> Agent::receivers_of_stop(int signal) {
   if (!watch_) return {};

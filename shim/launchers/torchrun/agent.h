@@ -6,6 +6,7 @@
 #include <string>
 
 #include "base/signals.h"
+#include "launchers/torchrun/find_workers.h"
 #include "launchers/torchrun/meeting.h"
 #include "launchers/torchrun/program.h"
 #include "launchers/torchrun/worker_watch.h"
@@ -40,7 +41,9 @@ class Agent final : public Program {
 
   [[nodiscard]] bool stops_workers() const override { return true; }
   [[nodiscard]] bool is_for_workers(int signal) const override;
-  [[nodiscard]] std::vector<Process> receivers(int signal) const override;
+  [[nodiscard]] std::vector<Process> receivers() const override {
+    return workers_of(command(), environment());
+  }
   [[nodiscard]] std::vector<Process> receivers_of_stop(int signal) override;
 
   void started(boost::asio::io_context& io, const std::vector<pid_t>& processes, Clock::time_point when,

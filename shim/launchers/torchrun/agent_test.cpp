@@ -10,7 +10,7 @@
 #include <csignal>
 #include <thread>
 
-#include "supervise/supervised.h"
+#include "supervise/supervised_for_test.h"
 
 using namespace rankshim::supervise;
 using namespace rankshim::torchrun;
@@ -125,7 +125,7 @@ while True: signal.pause()
     }
     command.signal(SIGUSR1);
     do line = command.line();
-    while (line.find("still loads") != std::string::npos);
+    while (line.find("still importing") != std::string::npos);
     if (line.find("has no worker yet") != std::string::npos) {  // not on its first look after the limit
       CHECK(line.starts_with("rankshim: waiting for the other nodes: torchrun has no worker yet, "));
       CHECK(line.ends_with(" after its start; at most 100 ms"));

@@ -4,7 +4,7 @@
 
 #include "base/files.h"
 #include "base/json.h"
-#include "node/fake_node.h"
+#include "node/fake_node_for_test.h"
 
 using namespace rankshim;
 

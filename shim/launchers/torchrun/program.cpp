@@ -10,7 +10,7 @@
 #include "base/text.h"
 #include "launchers/torchrun/find_workers.h"
 #include "launchers/torchrun/torchrun_command.h"
-#include "topology/python_words.h"
+#include "plan/launch.h"
 #include "topology/topology.h"
 
 namespace rankshim::torchrun {

@@ -3,7 +3,6 @@
 #include <optional>
 #include <string>
 
-#include "launchers/torchrun/python_site.h"
 #include "launchers/torchrun/torchrun_plan.h"
 #include "plan/launch.h"
 
@@ -11,7 +10,7 @@ namespace rankshim {
 
 /// A temporary folder for the files that a command needs from rankshim, as long as this object lives: the
 /// launcher's logs with their error files (torchrun would otherwise make a folder under /tmp that nothing
-/// removes), and sitecustomize.py (python_site.h). A file in it is locked as long as this object lives, and
+/// removes), and sitecustomize.py (torchrun_plan.h). A file in it is locked as long as this object lives, and
 /// folders of this user beside it whose file is not locked are removed: their rankshim was killed, and
 /// /dev/shm is memory. A lock shows that in every PID namespace that shares the folder.
 class TemporaryFolder {

@@ -8,7 +8,7 @@
 #include <fstream>
 #include <iterator>
 
-#include "node/fake_node.h"
+#include "node/fake_node_for_test.h"
 
 namespace rankshim {
 namespace {

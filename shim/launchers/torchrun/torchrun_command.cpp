@@ -10,41 +10,18 @@
 #include <utility>
 
 #include "base/text.h"
-#include "topology/python_words.h"
+#include "plan/launch.h"
 
 namespace rankshim {
 namespace {
 
 // Every flag of torch.distributed.run and .launch, to distinguish a flag's value from the script.
-constexpr auto value_flags = std::to_array<std::string_view>({"nnodes",
-                                                              "nproc_per_node",
-                                                              "rdzv_backend",
-                                                              "rdzv_endpoint",
-                                                              "rdzv_id",
-                                                              "rdzv_conf",
-                                                              "max_restarts",
-                                                              "monitor_interval",
-                                                              "start_method",
-                                                              "event_log_handler",
-                                                              "role",
-                                                              "log_dir",
-                                                              "redirects",
-                                                              "tee",
-                                                              "local_ranks_filter",
-                                                              "duplicate_stdout_filters",
-                                                              "duplicate_stderr_filters",
-                                                              "node_rank",
-                                                              "master_addr",
-                                                              "master_port",
-                                                              "local_addr",
-                                                              "logs_specs",
-                                                              "numa_binding",
-                                                              "signals_to_handle",
-                                                              "shutdown_timeout",
-                                                              "log_line_prefix_template",
-                                                              "print_completion"});
-constexpr auto switches = std::to_array<std::string_view>(
-    {"standalone", "module", "no_python", "run_path", "virtual_local_rank", "use_env"});
+constexpr std::string_view value_flags =
+    "nnodes nproc_per_node rdzv_backend rdzv_endpoint rdzv_id rdzv_conf max_restarts monitor_interval "
+    "start_method event_log_handler role log_dir redirects tee local_ranks_filter duplicate_stdout_filters "
+    "duplicate_stderr_filters node_rank master_addr master_port local_addr logs_specs numa_binding "
+    "signals_to_handle shutdown_timeout log_line_prefix_template print_completion";
+constexpr std::string_view switches = "standalone module no_python run_path virtual_local_rank use_env";
 
 constexpr std::array<std::pair<std::string_view, Fact>, 10> fact_flags = {
     {{"nnodes", Fact::nnodes},
@@ -88,10 +65,9 @@ std::string_view full_name(std::string_view option) {
   std::string name(option.substr(2));
   std::ranges::replace(name, '-', '_');
   std::vector<std::string_view> found;
-  for (const auto flag : value_flags)
-    if (flag.starts_with(name)) found.push_back(flag);
-  for (const auto flag : switches)
-    if (flag.starts_with(name)) found.push_back(flag);
+  for (std::string_view flags : {value_flags, switches})
+    for (auto flag = take_word(flags); !flag.empty(); flag = take_word(flags))
+      if (flag.starts_with(name)) found.push_back(flag);
   const auto exact = std::ranges::find(found, name);
   if (exact != found.end()) return *exact;
   return found.size() == 1 ? found.front() : std::string_view();
@@ -114,7 +90,7 @@ void read_flags(TorchrunCommand& torchrun) {
       flag.value = word.substr(equals + 1);
     } else if (!is_long && word.size() > 2) {
       flag.value = word.substr(2);  // -r3
-    } else if (std::ranges::find(value_flags, known) != value_flags.end() && at + 1 < words.size()) {
+    } else if (has_part(value_flags, known, " ") && at + 1 < words.size()) {
       flag.value = words[at + 1];
       flag.words = 2;
     }

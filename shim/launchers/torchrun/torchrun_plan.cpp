@@ -1,14 +1,15 @@
 #include "launchers/torchrun/torchrun_plan.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
 
+#include "base/files.h"
 #include "base/text.h"
 #include "launchers/torchrun/temporary_folder.h"
 #include "launchers/torchrun/torchrun_command.h"
-#include "topology/python_words.h"
 
 namespace rankshim {
 namespace {
@@ -110,7 +111,134 @@ void warn_script(LaunchChoice& choice, const LaunchInput& input) {
       script));
 }
 
+constexpr EmbeddedFile module[] = {
+#include "python_site.inc"
+};
+
+/// A literal for Python 2 and 3. Bytes that are not plain ASCII are escaped, as torchrun reads them.
+std::string python_literal(std::string_view text) {
+  constexpr std::string_view hex = "0123456789abcdef";
+  std::string literal = "\"";
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (byte < 0x20 || byte >= 0x7f || c == '"' || c == '\\') {
+      literal += "\\x";
+      literal += hex[byte >> 4U];
+      literal += hex[byte & 15U];
+    } else {
+      literal += c;
+    }
+  }
+  return literal + "\"";
+}
+
+std::string_view truth(bool value) { return value ? "True" : "False"; }
+
+/// Unsets the PET_* that would describe another job.
+void hide_other_job(EnvironmentChange& change, const LaunchChoice& choice, const LaunchInput& input) {
+  const Environment& environment = input.node.environment();
+  auto& [set, unset] = change;
+  for (const std::string_view flag : flags_of_job()) {
+    const std::string name = "PET_" + upper_case(flag);
+    if (!environment.has(name)) continue;
+    // The user's variables for how, and not where, the user's torchrun starts the script are kept.
+    const bool is_how = flag == "module" || flag == "no_python" || flag == "run_path";
+    if (choice.torchrun && is_how && environment.get(name)) continue;
+    std::erase_if(set, [&](const auto& entry) { return entry.first == name; });
+    if (std::ranges::find(unset, name) == unset.end()) unset.push_back(name);
+  }
+}
+
+/// Sets the other variables that torchrun reads.
+void change_for_torchrun(EnvironmentChange& change, const LaunchChoice& choice, const LaunchInput& input,
+                         const OwnFolder& folder) {
+  const Environment& environment = input.node.environment();
+  auto& set = change.set;
+  // A rank 0 that survives could not admit a new node: MASTER_ADDR is not published for the new round (torch
+  // 2.13).
+  constexpr std::string_view share = "TORCH_DISABLE_SHARE_RDZV_TCP_STORE";
+  if (input.topology.is<ElasticNode>() && !environment.get(share)) set.emplace_back(share, "1");
+  if (!environment.get(agent_error_variable) && choice.log_dir.empty() && !folder.path.empty())
+    set.emplace_back(agent_error_variable, agent_error_file(folder.path));
+}
+
+/// Gives a script on a lone node the free port as PORT where its text reads that beside torch's launcher
+/// (OpenMMLab's tools/dist_train.sh); other programs read PORT as their web server's.
+void change_for_script(EnvironmentChange& change, const LaunchChoice& choice, const LaunchInput& input) {
+  const Topology& topology = input.topology;
+  if (!topology.is_alone() || topology.platform == "none" || choice.launches() || topology.is<Idle>() ||
+      input.node.environment().get("PORT"))
+    return;
+  const std::string text = text_of(input);
+  if (starts_torchrun(text) && reads_port(text))
+    change.set.emplace_back("PORT", topology.facts.text(Fact::master_port));
+}
+
+/// Makes Python processes load sitecustomize.py.
+void change_for_site(EnvironmentChange& change, const LaunchChoice& choice, const LaunchInput& input,
+                     const OwnFolder& folder) {
+  const Environment& environment = input.node.environment();
+  if (may_start_torchrun(choice, input) && needs_plain_variables(input, folder.has_site)) {
+    for (auto& [name, value] : torchrun_job(input.topology, change.apply(environment)))
+      change.set.emplace_back(name, value);
+  }
+  if (!folder.has_site) return;
+  const auto path = environment.get(python_path_variable);
+  auto& set = change.set;
+  set.emplace_back(python_path_variable, folder.path + (path ? ":" + std::string(*path) : ""));
+  const bool created = input.topology.is<CreatedProcess>();
+  if (created && !environment.get(agent_error_variable))
+    set.emplace_back(agent_error_variable, agent_error_file(folder.path));
+}
+
+/// Gives torchrun the same grace for its workers as rankshim gives torchrun
+/// (torch/distributed/launcher/api.py, whole seconds), and makes workers that hang show their stacks
+/// (faulthandler in Python's library).
+void change_for_stop(EnvironmentChange& change, const LaunchChoice& choice, const LaunchInput& input) {
+  const Environment& environment = input.node.environment();
+  auto& set = change.set;
+  constexpr std::string_view timeout = "TORCH_ELASTIC_SHUTDOWN_TIMEOUT";
+  const auto grace = input.settings.time(Option::grace);
+  if (choice.by_torchrun() && grace && !environment.get(timeout))
+    set.emplace_back(timeout, std::to_string(std::max<std::int64_t>(1, (grace->count() + 999) / 1000)));
+  constexpr std::string_view handler = "PYTHONFAULTHANDLER";
+  if (input.settings.flag(Option::stacks) && !environment.has(handler)) set.emplace_back(handler, "1");
+}
+
 }  // namespace
+
+Variables torchrun_job(const Topology& topology, const Environment& environment) {
+  const Facts& facts = topology.facts;
+  Variables job;
+  const auto set = [&](std::string_view name, std::string_view value) {
+    if (!value.empty() && !environment.get(name)) job.emplace_back(name, value);
+  };
+  const std::string_view host = without_brackets(facts.text(Fact::master_addr));
+  set("PET_NNODES", facts.text(Fact::nnodes));
+  set("PET_NPROC_PER_NODE", facts.text(Fact::nproc_per_node));
+  set("PET_NODE_RANK", facts.text(Fact::node_rank));
+  set("PET_MASTER_ADDR", host);
+  set("PET_MASTER_PORT", facts.text(Fact::master_port));
+  set("PET_RDZV_BACKEND", facts.text(Fact::rdzv_backend));
+  set("PET_RDZV_ENDPOINT", host_port(host, facts.text(Fact::master_port)));
+  set("PET_RDZV_ID", facts.text(topology.is<ElasticNode>() ? Fact::rdzv_id : Fact::run_id));
+  const std::string conf(facts.text(Fact::rdzv_conf));
+  const auto hosts = topology.hosts_master();
+  set("PET_RDZV_CONF", hosts ? with_host(conf, *hosts) : conf);
+  return job;
+}
+
+std::string python_site_text(const PythonSite& site) {
+  std::string job = "None";
+  if (site.job) {
+    job = "{";
+    for (const auto& [name, value] : *site.job)
+      job += python_literal(name) + ": " + python_literal(value) + ", ";
+    job += "}";
+  }
+  return fmt::format("{}\n\nserve({}, {}, {}, {}, {})\n", module[0].text, truth(site.had_path), job,
+                     python_literal(site.master), truth(site.records), getpid());
+}
 
 Faults check_torchrun_args(const Settings& settings) {
   const TorchrunCommand torchrun = read_torchrun_args(settings);
@@ -186,70 +314,14 @@ std::optional<PythonSite> plan_site(const LaunchChoice& choice, const LaunchInpu
   return site;
 }
 
-void hide_other_job(EnvironmentChange& change, const LaunchChoice& choice, const LaunchInput& input) {
-  const Environment& environment = input.node.environment();
-  auto& [set, unset] = change;
-  for (const std::string_view flag : flags_of_job()) {
-    const std::string name = "PET_" + upper_case(flag);
-    if (!environment.has(name)) continue;
-    // The user's variables for how, and not where, the user's torchrun starts the script are kept.
-    const bool is_how = flag == "module" || flag == "no_python" || flag == "run_path";
-    if (choice.torchrun && is_how && environment.get(name)) continue;
-    std::erase_if(set, [&](const auto& entry) { return entry.first == name; });
-    if (std::ranges::find(unset, name) == unset.end()) unset.push_back(name);
-  }
-}
-
-void change_for_torchrun(EnvironmentChange& change, const LaunchChoice& choice, const LaunchInput& input,
-                         const OwnFolder& folder) {
-  const Environment& environment = input.node.environment();
-  auto& set = change.set;
-  // A rank 0 that survives could not admit a new node: MASTER_ADDR is not published for the new round (torch
-  // 2.13).
-  constexpr std::string_view share = "TORCH_DISABLE_SHARE_RDZV_TCP_STORE";
-  if (input.topology.is<ElasticNode>() && !environment.get(share)) set.emplace_back(share, "1");
-  if (!environment.get(agent_error_variable) && choice.log_dir.empty() && !folder.path.empty())
-    set.emplace_back(agent_error_variable, agent_error_file(folder.path));
-}
-
-void change_for_script(EnvironmentChange& change, const LaunchChoice& choice, const LaunchInput& input) {
-  const Topology& topology = input.topology;
-  if (!topology.is_alone() || topology.platform == "none" || choice.launches() || topology.is<Idle>() ||
-      input.node.environment().get("PORT"))
-    return;
-  const std::string text = text_of(input);
-  if (starts_torchrun(text) && reads_port(text))
-    change.set.emplace_back("PORT", topology.facts.text(Fact::master_port));
-}
-
-void change_for_site(EnvironmentChange& change, const LaunchChoice& choice, const LaunchInput& input,
-                     const OwnFolder& folder) {
-  const Environment& environment = input.node.environment();
-  if (may_start_torchrun(choice, input) && needs_plain_variables(input, folder.has_site)) {
-    for (auto& [name, value] : torchrun_job(input.topology, change.apply(environment)))
-      change.set.emplace_back(name, value);
-  }
-  if (!folder.has_site) return;
-  const auto path = environment.get(python_path_variable);
-  auto& set = change.set;
-  set.emplace_back(python_path_variable, folder.path + (path ? ":" + std::string(*path) : ""));
-  const bool created = input.topology.is<CreatedProcess>();
-  if (created && !environment.get(agent_error_variable))
-    set.emplace_back(agent_error_variable, agent_error_file(folder.path));
-}
-
-/// Gives torchrun the same grace for its workers as rankshim gives torchrun
-/// (torch/distributed/launcher/api.py, whole seconds), and makes workers that hang show their stacks
-/// (faulthandler in Python's library).
-void change_for_stop(EnvironmentChange& change, const LaunchChoice& choice, const LaunchInput& input) {
-  const Environment& environment = input.node.environment();
-  auto& set = change.set;
-  constexpr std::string_view timeout = "TORCH_ELASTIC_SHUTDOWN_TIMEOUT";
-  const auto grace = input.settings.time(Option::grace);
-  if (choice.by_torchrun() && grace && !environment.get(timeout))
-    set.emplace_back(timeout, std::to_string(std::max<std::int64_t>(1, (grace->count() + 999) / 1000)));
-  constexpr std::string_view handler = "PYTHONFAULTHANDLER";
-  if (input.settings.flag(Option::stacks) && !environment.has(handler)) set.emplace_back(handler, "1");
+void change_for_torch(EnvironmentChange& change, const LaunchChoice& choice, const LaunchInput& input,
+                      const OwnFolder& folder) {
+  if (choice.launches()) hide_other_job(change, choice, input);
+  if (choice.by_torchrun()) change_for_torchrun(change, choice, input, folder);
+  change_for_script(change, choice, input);
+  change_for_site(change, choice, input, folder);
+  share_cpus(change, choice, input);
+  if (choice.launches()) change_for_stop(change, choice, input);
 }
 
 std::vector<std::string> torchrun_argv(const LaunchChoice& choice, const LaunchInput& input,

@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "launchers/torchrun/python_site.h"
+#include "plan/environment_change.h"
 #include "plan/launch.h"
 
 /// torchrun's part of a launch plan; pure.
@@ -20,6 +20,29 @@ void choose_for_torchrun(LaunchChoice& choice, const LaunchInput& input);
 
 /// What is wrong with --torchrun-args: a word that is no option, or an option that rankshim sets itself.
 Faults check_torchrun_args(const Settings& settings);
+
+/// Where Python looks for modules first. For the command it begins with rankshim's folder.
+inline constexpr std::string_view python_path_variable = "PYTHONPATH";
+
+/// rankshim's part in the start of each Python process of the command (python/sitecustomize.py).
+struct PythonSite {
+  bool had_path = false;  ///< the user has a PYTHONPATH
+  /// The PET_* variables for a torchrun that the command starts, as far as they are not in the command's
+  /// environment: they replace what its command line leaves out. Nothing if such a torchrun must not be
+  /// changed.
+  std::optional<Variables> job;
+  std::string master;    ///< its address, IPv4 or IPv6, without brackets; empty if it is not known
+  bool records = false;  ///< whether exceptions are recorded: of workers, and of a Python that is the command
+};
+
+/// The variables with which a torchrun inside a program joins the job: PET_ and the flag's name
+/// (torch/distributed/argparse_util.py), for a static rendezvous and for c10d, except those in `environment`
+/// and this node's address. The torchrun's command line decides which of them it needs
+/// (python/sitecustomize.py).
+Variables torchrun_job(const Topology& topology, const Environment& environment);
+
+/// The text of the module sitecustomize.py for this site.
+std::string python_site_text(const PythonSite& site);
 
 /// The contents of sitecustomize.py, if there is a worker to record or a torchrun that could train alone.
 /// `master_address` is the master's literal address, known after the waiting.
@@ -60,23 +83,10 @@ inline std::string hostfile(const OwnFolder& folder) { return folder.path + "/ho
 std::vector<std::string> torchrun_argv(const LaunchChoice& choice, const LaunchInput& input,
                                        const KnownAtStart& known);
 
-/// Unsets the PET_* that would describe another job.
-void hide_other_job(EnvironmentChange& change, const LaunchChoice& choice, const LaunchInput& input);
-
-/// Sets the other variables that torchrun reads.
-void change_for_torchrun(EnvironmentChange& change, const LaunchChoice& choice, const LaunchInput& input,
-                         const OwnFolder& folder);
-
-/// Gives a script on a lone node the free port as PORT where its text reads that beside torch's launcher
-/// (OpenMMLab's tools/dist_train.sh); other programs read PORT as their web server's.
-void change_for_script(EnvironmentChange& change, const LaunchChoice& choice, const LaunchInput& input);
-
-/// Makes Python processes load sitecustomize.py.
-void change_for_site(EnvironmentChange& change, const LaunchChoice& choice, const LaunchInput& input,
-                     const OwnFolder& folder);
-
-/// Sets how the launcher's workers and torchrun end, as far as the user has not.
-void change_for_stop(EnvironmentChange& change, const LaunchChoice& choice, const LaunchInput& input);
+/// Changes what torchrun and Python in the command read: of the job, of rankshim's folder, and of how they
+/// end.
+void change_for_torch(EnvironmentChange& change, const LaunchChoice& choice, const LaunchInput& input,
+                      const OwnFolder& folder);
 
 /// The file in rankshim's folder for the agent's error.
 std::string agent_error_file(const std::string& folder);

@@ -12,6 +12,7 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 #include <utility>
 
 #include "base/files.h"
@@ -61,14 +62,6 @@ std::optional<int> reaped_status(int pidfd) {
   const long done = syscall(SYS_ioctl, pidfd, pidfd_get_info, &info);
   if (done != 0 || (info.mask & pidfd_info_exit) == 0) return std::nullopt;
   return info.exit_code;
-}
-
-/// Takes the last part off a path and returns it.
-std::string_view take_name(std::string_view& path) {
-  const auto slash = path.rfind('/');
-  const std::string_view name = path.substr(slash == std::string_view::npos ? 0 : slash + 1);
-  path = path.substr(0, slash == std::string_view::npos ? 0 : slash);
-  return name;
 }
 
 /// Whether the folder belongs to the user that the launcher runs as, which is rankshim's. In a log folder
@@ -184,11 +177,9 @@ bool WorkerWatch::may_be_ours(const std::string& run) const {
 /// A worker's environment shows which folder is the launcher's (torch/distributed/elastic/agent/server/
 /// local_elastic_agent.py: TORCHELASTIC_ERROR_FILE is RUN/ATTEMPT/LOCAL_RANK/error.json).
 void WorkerWatch::take_folder_of(std::string_view environment) {
-  std::string_view path = value_in(environment, "TORCHELASTIC_ERROR_FILE");
-  take_name(path);
-  take_name(path);
-  const std::string attempt(take_name(path));
-  const std::string run(take_name(path));
+  const std::filesystem::path file(value_in(environment, "TORCHELASTIC_ERROR_FILE"));
+  const std::filesystem::path folder = file.parent_path().parent_path();
+  const std::string attempt = folder.filename(), run = folder.parent_path().filename();
   if (run.empty() || !attempt.starts_with("attempt_")) return;
   run_ = run;
   run_is_known_ = true;
@@ -200,9 +191,7 @@ void WorkerWatch::take_folder_of(std::string_view environment) {
 /// after a change of membership, when the earlier workers have ended, torchrun removes the folder and makes
 /// it again for the new workers, which is not a further attempt.
 void WorkerWatch::begin_attempt(const std::string& folder) {
-  std::string_view rest = folder;
-  take_name(rest);
-  const std::string run(take_name(rest));
+  const std::string run = std::filesystem::path(folder).parent_path().filename();
   if (!may_be_ours(run)) return;
   const bool again = folder == record_.error_folder;
   if (again && (workers_.empty() || !all_have_ended())) return;

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "node/fake_node.h"
+#include "node/fake_node_for_test.h"
 
 /// The recorded environments: testdata/PROFILE/CASE.txt. All files are read, so that a new platform needs
 /// only its TOML file and these. Above the line `=>` are variables as `env` prints them, `hostname: NAME` and
