@@ -345,8 +345,11 @@ asio::awaitable<void> Hub::ask_other_node_0(Time deadline) {
 /// Waits until the others have closed their connections (then no state of the connection stays at this port),
 /// or have said that they have ended; not for long, unless all start again.
 asio::awaitable<void> Hub::farewell(bool of_all) {
-  const Time soon = now() + options_.timing.farewell;
-  const auto until = [&] { return roster_.stop() && roster_.stop()->again ? Time::max() : soon; };
+  const Time began = now();
+  const auto until = [&] {
+    const bool again = roster_.stop() && roster_.stop()->again;
+    return began + (again ? options_.timing.end : options_.timing.farewell);
+  };
   for (auto& [id, member] : members_)
     if (of_all) member.connection->finish();
   const auto is_over = [&] {

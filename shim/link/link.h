@@ -32,6 +32,7 @@ struct Timing {
       5'000};  ///< between two questions for the master's address; more with many nodes
   std::chrono::milliseconds farewell{1'000};  ///< for the last words, at most
   std::chrono::milliseconds leave{3'000};   ///< for a node that was asked to stop to meet those that it tells
+  std::chrono::milliseconds end{600'000};   ///< for all nodes' commands to end, when all start again
   std::chrono::milliseconds ping{300'000};  ///< through a proxy, which would close a silent connection
 };
 
@@ -101,6 +102,10 @@ class Link {
   /// The command and all that it left have ended. A node that ended well waits for the others'
   /// end; any other only until its last words are sent. Cancelling it ends it at once.
   boost::asio::awaitable<JobEnd> finish(Done done);
+
+  /// After report_stop() and a finish() that was cancelled: if node 0 closed the connection because all start
+  /// again, before it heard of the stop, that start; else nothing.
+  virtual boost::asio::awaitable<std::optional<Stop>> unheard() { co_return std::nullopt; }
 
   /// Node 0: all nodes, by rank. Others: nothing.
   [[nodiscard]] virtual std::vector<Node> nodes() const = 0;

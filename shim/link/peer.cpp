@@ -409,6 +409,13 @@ asio::awaitable<void> Peer::part_early() {
   while (connection_ && now() < until) co_await changed_.wait(until);
 }
 
+asio::awaitable<std::optional<Stop>> Peer::unheard() {
+  const auto self = shared_from_this();
+  const Time until = now() + options_.timing.farewell;
+  while (connection_ && stop_ && stop_->again && now() < until) co_await changed_.wait(until);
+  co_return !connection_ && stop_ && stop_->again ? stop_ : std::nullopt;
+}
+
 asio::awaitable<JobEnd> Peer::part(Done done) {
   const auto self = shared_from_this();
   say(done);

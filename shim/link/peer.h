@@ -29,6 +29,7 @@ class Peer final : public Link, public Connection::Owner, public std::enable_sha
   boost::asio::awaitable<Met> gather(Time deadline) override;
   boost::asio::awaitable<JobEnd> part(Done done) override;
   boost::asio::awaitable<void> part_early() override;
+  boost::asio::awaitable<std::optional<Stop>> unheard() override;
 
   /// How far a connection has come.
   enum class Greeting : std::uint8_t { unreachable, silent, closed, store, welcome };

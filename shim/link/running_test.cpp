@@ -1,6 +1,7 @@
 #include <fcntl.h>
 #include <sys/socket.h>
 
+#include <csignal>
 #include <filesystem>
 
 #include "link/test_job.h"
@@ -147,6 +148,27 @@ TEST_CASE("a node that failed waits for node 0's word even where the network is 
   job.links[0].reset();  // it meets the others again
   REQUIRE(job.run_until([&] { return job.ended[1].has_value(); }));
   CHECK(job.ended[1]->stop->again);
+}
+
+TEST_CASE("a stop that node 0 does not hear, because it has just closed to start again, is known", "[link]") {
+  for (const bool hears : {true, false}) {
+    TestJob job;
+    for (Options& options : job.options) options.rules.decide = [](Stop& stop) { stop.again = true; };
+    job.all_launch();
+    job.links[1]->report_failure({.rank = 2, .code = 1});
+    REQUIRE(job.told(2));
+    for (unsigned rank = 0; rank < (hears ? 2U : 3U); ++rank) job.end(rank, 1);
+    if (!hears) {
+      REQUIRE(job.run_until([&] { return job.ended[0].has_value(); }));
+      job.links[0].reset();  // it meets the others again
+    }
+    job.links[2]->report_stop(SIGTERM);
+    std::optional<std::optional<Stop>> unheard;
+    asio::co_spawn(job.io, job.links[2]->unheard(),
+                   [&](const std::exception_ptr&, auto stop) { unheard = std::move(stop); });
+    REQUIRE(job.run_until([&] { return unheard.has_value(); }));
+    CHECK(unheard->has_value() != hears);
+  }
 }
 
 TEST_CASE("a node that failed and loses node 0 decides itself, and says that it failed", "[link]") {

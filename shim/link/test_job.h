@@ -48,7 +48,8 @@ struct TestJob {
       of_node.master.port = port.number();
       of_node.rules = {
           .relink = 1000ms, .first_report = 200ms, .answer = 100ms, .settle = 100ms, .patience = 300ms};
-      of_node.timing = {.hello = 300ms, .welcome = 200ms, .doubt = 100ms, .retry = 20ms, .farewell = 500ms};
+      of_node.timing = {
+          .hello = 300ms, .welcome = 200ms, .doubt = 100ms, .retry = 20ms, .farewell = 500ms, .end = 2000ms};
       options.push_back(of_node);
       links.emplace_back();
     }

@@ -21,6 +21,12 @@ using std::chrono::steady_clock;
 
 namespace {
 
+/// For the others, when all start again: they may still need the grace to end.
+std::chrono::milliseconds time_to_come(const Run& run) {
+  return *run.settings.time(Option::wait_timeout) +
+         run.settings.time(Option::grace).value_or(std::chrono::seconds(30));
+}
+
 link::Options plan_link(const Run& run, const Job& job, const StaticNode& node,
                         const std::optional<link::Key>& token, Attempts& attempts,
                         const wait::Reached& reached) {
@@ -47,6 +53,7 @@ link::Options plan_link(const Run& run, const Job& job, const StaticNode& node,
   options.leads_elsewhere = !reached.addresses.empty() && !reached.mine;
   options.token = token;
   options.timeout = *run.settings.time(Option::link_timeout);
+  options.timing.end = time_to_come(run);
   options.rules.equal_workers = job.choice.by_torchrun();
   options.rules.gathers = run.preflight;
   if (attempts.of_the_job())
@@ -85,9 +92,8 @@ awaitable<std::variant<std::unique_ptr<WholeJob>, Verdict>> meet_nodes(const Run
   run.monitor.begin();
   run.monitor.set_link(link.get());
   const bool again = attempts.number() != 0;
-  auto deadline = steady_clock::now() + *run.settings.time(Option::wait_timeout);
-  if (again)  // the others may still need it to end
-    deadline += run.settings.time(Option::grace).value_or(std::chrono::seconds(30));
+  const auto deadline =
+      steady_clock::now() + (again ? time_to_come(run) : *run.settings.time(Option::wait_timeout));
   const auto met = co_await (link->meet(deadline) || next_end(run));
   if (const auto* signal = std::get_if<supervise::Received>(&met)) {
     run.monitor.set_link(nullptr);
@@ -198,8 +204,11 @@ awaitable<void> WholeJob::finish(const Run& run, Verdict& verdict, const supervi
   if (verdict.code != 0 || stop_) tell_end(verdict, late ? ending.late_signal : own_stop);
   verdict.sentence = link::with_node_names(verdict.sentence, link_->nodes());
   if (verdict.code == 0 && !stop_) run.monitor.enter("finish", "the other nodes' ends");
-  const auto end =
-      co_await (link_->finish({verdict.code, ends_of(ending)}) || next_end(run, {}, tried_again_));
+  auto end = co_await (link_->finish({verdict.code, ends_of(ending)}) || next_end(run, {}, tried_again_));
+  if (const auto* signal = std::get_if<supervise::Received>(&end); signal != nullptr && tried_again_) {
+    link_->report_stop(signal->number);
+    if (auto stop = co_await link_->unheard()) end = link::JobEnd{stop, {}};  // the next meeting is told
+  }
   const auto* job = std::get_if<link::JobEnd>(&end);
   if (job != nullptr && job->stop) stop_ = job->stop;
   const bool is_for_another = stop_ && stop_->culprit.node != node_rank_ && !own_stop;
