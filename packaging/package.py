@@ -108,10 +108,8 @@ class Architecture:
         self.tree(self._work / "rpm/tree/usr")
         folder = self._work / "rpm"
         run("rpmbuild", "-bb", "--quiet", f"--target={self._architecture}-linux", f"--define=_topdir {folder}/build",
-            f"--define=_rpmdir {folder}", "--define=_rpmfilename %{NAME}-%{VERSION}-%{RELEASE}.%{ARCH}.rpm",
+            f"--define=_rpmdir {self._release}", "--define=_rpmfilename %{NAME}-%{VERSION}-%{RELEASE}.%{ARCH}.rpm",
             f"--define=version {VERSION}", f"--define=tree {folder}/tree", ROOT / "packaging/rankshim.spec")
-        for package in folder.glob("*.rpm"):
-            package.rename(self._release / package.name)
 
     def wheel(self):
         hatchling(self._release, "wheel", RANKSHIM_BINARY=str(self._binary.resolve()), RANKSHIM_ARCH=self._architecture)
