@@ -7,7 +7,7 @@ import subprocess
 from ingredients import ROOT, ingredients, os_release, output
 
 # The programs whose versions can change a byte of what is released, pip's packages aside.
-TOOLS = ("cmake", "dpkg-deb", "g++", "gzip", "ninja", "podman", "python3", "rpmbuild", "tar", "xz")
+TOOLS = ("cmake", "dpkg-deb", "gzip", "ninja", "podman", "python3", "rpmbuild", "tar", "xz")
 
 
 def text(version, architectures):
