@@ -187,6 +187,7 @@ bool is_scalar(yyjson_val* value) { return !yyjson_is_ctn(value); }
 /// Calls `visit` with the name and the value of each member.
 template <class Visit>
 void each_member(yyjson_val* object, const Visit& visit) {
+  if (!yyjson_is_obj(object)) return;  // the macro computes with a null pointer
   std::size_t index = 0, count = 0;
   yyjson_val *name = nullptr, *value = nullptr;
   yyjson_obj_foreach(object, index, count, name, value)
@@ -198,7 +199,7 @@ template <class Visit>
 void each(yyjson_val* container, const Visit& visit) {
   if (yyjson_is_obj(container)) {
     each_member(container, [&](std::string_view, yyjson_val* value) { visit(value); });
-  } else {
+  } else if (yyjson_is_arr(container)) {
     std::size_t index = 0, count = 0;
     yyjson_val* value = nullptr;
     yyjson_arr_foreach(container, index, count, value) visit(value);
