@@ -1,5 +1,6 @@
 """What an idle process waits for."""
 
+import contextlib
 import pathlib
 import re
 
@@ -19,7 +20,10 @@ def sleeps(pid):
 
 def timers_of(pid):
     """In how many ms each timer of the process is due, if it is set."""
-    texts = [info.read_text() for info in pathlib.Path(f"/proc/{pid}/fdinfo").iterdir()]
+    texts = []
+    for info in pathlib.Path(f"/proc/{pid}/fdinfo").iterdir():
+        with contextlib.suppress(FileNotFoundError):  # it has been closed meanwhile
+            texts.append(info.read_text())
     values = [re.search(r"^it_value: \((\d+), (\d+)\)$", text, re.MULTILINE) for text in texts]
     times = [int(value[1]) * 1000 + int(value[2]) / 1e6 for value in values if value]
     return [time for time in times if time != 0]
