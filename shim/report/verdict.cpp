@@ -75,11 +75,6 @@ Verdict withheld(const Ending& ending, const std::string& program) {
   return verdict;
 }
 
-/// The exit code for a wait status, in the shell's convention.
-int code_of(int status) {
-  return WIFSIGNALED(status) ? exit_code::signal_base + WTERMSIG(status) : WEXITSTATUS(status);
-}
-
 /// The message of a Python process whose child was killed because memory ran out: torch's DataLoader
 /// (torch/utils/data/_utils/signal_handling.py).
 constexpr std::string_view loader_killed = "killed by signal: Killed";
@@ -151,7 +146,7 @@ std::optional<RootCause> failed_worker(const Ending& ending, const Details& deta
     if (worker.status_known) {
       if (worker.status == 0) continue;
       root.source = "kernel";
-      root.code = code_of(worker.status);
+      root.code = supervise::exit_code_of_status(worker.status);
       if (WIFSIGNALED(worker.status)) root.signal = WTERMSIG(worker.status);
     } else if (details.told_by_torchrun && details.told_by_torchrun->local_rank == worker.local_rank) {
       return told(*details.told_by_torchrun, details);

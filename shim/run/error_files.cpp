@@ -5,7 +5,6 @@
 
 #include <csignal>
 
-#include "base/fault.h"
 #include "base/signals.h"
 #include "base/text.h"
 #include "launchers/torchrun/temporary_folder.h"
@@ -46,7 +45,7 @@ link::Failure ErrorFiles::failure_of(const supervise::WorkerEnd& worker, const s
   const int number = signalled ? WTERMSIG(worker.status) : WEXITSTATUS(worker.status);
   link::Failure failure{.rank = worker.rank,
                         .cause = signalled ? "signal" : "exit",
-                        .code = signalled ? exit_code::signal_base + number : number,
+                        .code = supervise::exit_code_of_status(worker.status),
                         .text = signalled ? "was ended by " + supervise::signal_name(number)
                                           : "ended with code " + std::to_string(number)};
   const bool killed = signalled && number == SIGKILL;

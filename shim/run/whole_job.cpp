@@ -1,6 +1,5 @@
 #include "run/whole_job.h"
 
-#include <sys/wait.h>
 #include <boost/asio/experimental/awaitable_operators.hpp>
 #include <chrono>
 #include <csignal>
@@ -134,10 +133,7 @@ std::vector<link::WorkerDone> ends_of(const supervise::Ending& ending) {
   for (const supervise::WorkerEnd& worker : ending.workers.ends) {
     if (!worker.status_known) continue;
     const auto age = std::chrono::duration_cast<std::chrono::milliseconds>(steady_clock::now() - worker.when);
-    ends.push_back({worker.local_rank,
-                    WIFSIGNALED(worker.status) ? exit_code::signal_base + WTERMSIG(worker.status)
-                                               : WEXITSTATUS(worker.status),
-                    age.count()});
+    ends.push_back({worker.local_rank, supervise::exit_code_of_status(worker.status), age.count()});
   }
   return ends;
 }
@@ -219,7 +215,6 @@ awaitable<void> WholeJob::finish(const Run& run, Verdict& verdict, const supervi
     if (starts_again || (!stop_ && verdict.cause != Cause::stopped))
       verdict.sentence += fmt::format("; {} came while it waited for the other nodes",
                                       supervise::signal_name(signal->number));
-    if (stop_ || verdict.code != 0) link_->report_stop(signal->number);  // else they would wait for this node
     if (starts_again || (!stop_ && verdict.code == 0)) {
       run.signals.drop();
       verdict.code = exit_code::signal_base + signal->number;

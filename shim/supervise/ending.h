@@ -52,4 +52,7 @@ struct Ending {
 /// or cannot be executed, 71 if the system refused to start it or does not report how it ended.
 int exit_code_of(const Ending& ending);
 
+/// The same for a wait status, as wait(2) gives it.
+int exit_code_of_status(int status);
+
 }  // namespace rankshim::supervise

@@ -39,6 +39,10 @@ int exit_code_of(const Ending& ending) {
                                                                : exit_code::not_executable;
 }
 
+int exit_code_of_status(int status) {
+  return WIFSIGNALED(status) ? exit_code::signal_base + WTERMSIG(status) : WEXITSTATUS(status);
+}
+
 void Supervisor::reap() {
   for (unsigned reaped = 0; reaped < reaped_at_once; ++reaped) {
     int status = 0;
