@@ -128,6 +128,7 @@ def submitted(script, tmp_path):
 
 @pytest.mark.torch
 @pytest.mark.usefixtures("torch")
+@pytest.mark.nightly
 def test_the_pods_that_arena_makes_are_one_job(job, tmp_path):
     halves = shell("examples/arena/README.md", "What to change").halves()
     assert job(submitted(halves["before"], tmp_path)) == results(3, ["--epochs", "10"])
@@ -160,6 +161,7 @@ def cube_studio(block):
 
 @pytest.mark.torch
 @pytest.mark.usefixtures("torch")
+@pytest.mark.nightly
 def test_the_command_of_cube_studios_page_and_the_new_one_start_the_same_workers(job):
     before = job(cube_studio(shell("examples/cube-studio/README.md", "cube-studio")))
     assert [line.split(" [")[0] for line in before] == [f"RESULT {rank} of 4" for rank in range(4)]

@@ -23,6 +23,7 @@ def losses(text):
     return dict(re.findall(r"^step (\d+) loss (\S+)$", text, re.M))
 
 
+@pytest.mark.nightly
 def test_the_two_commands_of_the_page_print_equal_losses(rankshim, namespaces, tmp_path):
     if namespaces:
         cannot(namespaces)
@@ -75,7 +76,8 @@ def train(network, rankshim, tmp_path):
     return train
 
 
-@pytest.mark.parametrize("killed", [0, pytest.param(1, marks=pytest.mark.nightly)])  # the page's commands kill node 1
+@pytest.mark.nightly
+@pytest.mark.parametrize("killed", [0, 1])
 def test_a_pod_whose_first_process_is_killed_comes_back_and_the_losses_are_those_of_an_undisturbed_training(train, killed):
     undisturbed = train()
     assert list(undisturbed) == [str(step) for step in range(STEPS)]

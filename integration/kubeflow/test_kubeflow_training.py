@@ -28,6 +28,7 @@ def pods(network):
     return network
 
 
+@pytest.mark.nightly
 def test_two_pods_train_together_though_the_masters_record_comes_late(pods, rankshim):
     master, worker = start_job(pods.pods, MASTER, [rankshim, "--", DDP])
     worker.wait_line(rf"(?i)wait.*{MASTER}", stream="stderr")
@@ -51,6 +52,7 @@ def test_the_newer_operators_pods_train_with_two_workers_each_and_an_empty_pet_s
     assert [found[rank]["local_rank"] for rank in range(4)] == ["0", "1", "0", "1"]
 
 
+@pytest.mark.nightly
 def test_the_oldest_operators_pods_meet_though_the_masters_address_is_localhost(pods, rankshim):
     pods.server.publish(MASTER, pods.pods[0])
     processes = [
@@ -60,6 +62,7 @@ def test_the_oldest_operators_pods_meet_though_the_masters_address_is_localhost(
     together(processes)
 
 
+@pytest.mark.nightly
 def test_an_elastic_job_without_a_master_meets_at_the_first_worker(network, rankshim):
     nodes = [network.node("job-worker-0"), network.node("job-worker-1")]
     network.dns().publish("job-worker-0", nodes[0])
@@ -76,6 +79,7 @@ def test_a_plain_python_program_joins_by_the_operators_own_variables(pods, ranks
     assert found[0]["local_rank"] == "None", "LOCAL_RANK is never set for a program"
 
 
+@pytest.mark.nightly
 def test_two_elastic_torchruns_of_the_users_meet_on_one_machine(rankshim):
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))

@@ -69,7 +69,7 @@ TORCH = {"RANKSHIM_LAUNCHER": "auto", "OMP_NUM_THREADS": "1", "RANKSHIM_PYTHON":
 
 
 @pytest.mark.torch
-@pytest.mark.parametrize("without", [0, 1])
+@pytest.mark.parametrize("without", [0, pytest.param(1, marks=pytest.mark.nightly)])
 def test_a_node_without_rankshim_is_recognised_and_all_train(start, cluster, script, without):
     plain = cluster[without].start(torchrun(without, script), {"OMP_NUM_THREADS": "1"})
     node = start(1 - without, [script], nodes=2, **TORCH)
@@ -81,6 +81,7 @@ def test_a_node_without_rankshim_is_recognised_and_all_train(start, cluster, scr
 
 
 @pytest.mark.torch
+@pytest.mark.nightly
 @pytest.mark.parametrize("off", [0, 1])
 def test_a_node_that_was_told_not_to_link_is_recognised_and_all_train(start, script, off):
     nodes = [start(rank, [script], nodes=2, **TORCH, RANKSHIM_LINK="off" if rank == off else "auto") for rank in (0, 1)]
@@ -122,6 +123,7 @@ def test_through_a_mesh_that_accepts_everything_the_nodes_meet_when_node_0_is_th
 
 
 @pytest.mark.torch
+@pytest.mark.nightly
 def test_through_a_mesh_a_node_0_without_rankshim_is_recognised(start, cluster, mesh, script):
     node = start(1, [script], nodes=2, **TORCH)
     mesh.wait_line("nobody", LONG)

@@ -212,7 +212,7 @@ def test_a_node_whose_network_is_cut_is_lost_and_ends_itself_too(start, cluster)
 
 
 @pytest.mark.torch
-@pytest.mark.parametrize("command", [[], ["torchrun"]], ids=["a script", "torchrun by its name"])
+@pytest.mark.parametrize("command", [pytest.param([], id="a script", marks=pytest.mark.nightly), pytest.param(["torchrun"], id="torchrun by its name")])
 def test_with_torchrun_the_failure_of_a_worker_ends_the_others_with_its_exception(start, tmp_path, torch, command):
     script = tmp_path / "train.py"
     script.write_text("import os, signal, time\n"
@@ -252,7 +252,7 @@ dist.barrier()
 
 
 @pytest.mark.torch
-@pytest.mark.parametrize("launcher", ["native", "torchrun"])
+@pytest.mark.parametrize("launcher", ["native", pytest.param("torchrun", marks=pytest.mark.nightly)])
 def test_a_drain_of_one_node_lets_all_nodes_save_one_checkpoint_together(start, tmp_path, torch, launcher):
     script = tmp_path / "train.py"
     script.write_text(SAVES_TOGETHER)

@@ -18,7 +18,7 @@ OPEN_MPI = ("mpirun.openmpi", "--allow-run-as-root", "--oversubscribe")
 MPICH = ("mpiexec.mpich",)
 
 
-@pytest.fixture(params=["open-mpi", "mpich"])
+@pytest.fixture(params=["open-mpi", pytest.param("mpich", marks=pytest.mark.nightly)])
 def mpi(request):
     """The launcher's name, as the profiles have it."""
     program = (OPEN_MPI if request.param == "open-mpi" else MPICH)[0]

@@ -98,6 +98,7 @@ dist.destroy_process_group()
 """
 
 
+@pytest.mark.nightly
 def test_each_restart_has_a_store_of_its_own(rankshim):
     command = [rankshim, "--platform=none", "--launcher=native", "--nproc-per-node=2", "--max-restarts=2", "--grace=20s",
                "--", str(WORKERS / "again.py")]

@@ -59,6 +59,7 @@ torchrun --nnodes=2 --nproc_per_node=1 --rdzv_backend=c10d --rdzv_endpoint=$MAST
 """
 
 
+@pytest.mark.nightly
 def test_a_script_with_c10d_trains_together_though_the_nodes_own_names_lead_nowhere(strangers, rankshim, tmp_path):
     (tmp_path / "lone.py").write_text("import os\nprint('LONE', os.environ['WORLD_SIZE'], flush=True)\n")
     (tmp_path / "run.sh").write_text(SCRIPT.replace("ALLREDUCE", ALLREDUCE))

@@ -47,6 +47,7 @@ def debian(tmp_path):
         yield engine
 
 
+@pytest.mark.nightly
 def test_apt_get_install_in_a_fresh_debian_and_one_command_train_on_two_nodes(release, documented, patience, debian):
     demo = debian.podman(
         "run", "--rm", "--network=none", f"--volume={release}:/release:ro", "--workdir=/release",

@@ -35,8 +35,8 @@ DOORS = {
     "a script with its own backend": ("bash RUN", "set -eu\nenv NODE_RANK=0 torchrun --rdzv_backend=c10d TRAIN\n"),
 }
 REALLY_TRAINS = ("torchrun", "a script that becomes torchrun")
-# What differs from another one in words alone, which the tests of reading them know.
-NIGHTLY = ("a path", "an unbuffered module", "env")
+# What differs from another one in words, which the tests of reading them know.
+NIGHTLY = ("a path", "an unbuffered module", "launch", "env", "a script that becomes torchrun", "a script with a module")
 
 
 def world(process):
@@ -44,10 +44,6 @@ def world(process):
     assert process.wait(LONG) == 0, process.transcript()
     (result,) = results(process).values()
     return result["world"]
-
-
-def doors(nightly):
-    return pytest.mark.parametrize("door", [pytest.param(door, marks=pytest.mark.nightly) if nightly(door) else door for door in DOORS])
 
 
 @pytest.fixture
@@ -65,11 +61,12 @@ def nodes(pods, tmp_path, door):
     return worlds
 
 
-@doors(lambda door: door in NIGHTLY)
+@pytest.mark.parametrize("door", [pytest.param(door, marks=pytest.mark.nightly) if door in NIGHTLY else door for door in DOORS])
 def test_through_every_door_two_nodes_train_together(nodes, rankshim):
     assert nodes(rankshim, "--") == ["2", "2"]
 
 
-@doors(lambda door: door != "torchrun")
+@pytest.mark.nightly
+@pytest.mark.parametrize("door", DOORS)
 def test_without_rankshim_each_node_trains_alone(nodes):
     assert nodes() == ["1", "1"], "what rankshim is there for"

@@ -130,7 +130,7 @@ def test_for_a_worker_that_lost_its_peer_the_report_names_a_probable_failure_of_
     assert "GLHF" not in first.last_line and ".cc:" not in first.last_line
 
 
-@pytest.mark.parametrize("link", ["auto", "off"])
+@pytest.mark.parametrize("link", ["auto", pytest.param("off", marks=pytest.mark.nightly)])
 def test_the_peer_of_a_drained_node_is_tried_again_by_kubeflows_exit_code_policy(nodes, link):
     """kubeflow/training-operator@v1.9.4:pkg/util/train/train_util.go IsRetryableExitCode: 128 and above."""
     job = yaml.safe_load((REPOSITORY / "examples/kubeflow-v1/job.yaml").read_text())["spec"]["pytorchReplicaSpecs"]

@@ -150,7 +150,7 @@ def test_a_handler_that_is_installed_at_the_last_moment_counts(start):
     (("--launcher=none",), (), 0),
     (("--launcher=native", "--nproc-per-node=2"), (), 143),
     (("--launcher=torchrun", "--nproc-per-node=2"), (), 143),
-    (("--launcher=torchrun", "--nproc-per-node=2", "--grace=60s"), (), 143),
+    pytest.param(("--launcher=torchrun", "--nproc-per-node=2", "--grace=60s"), (), 143, marks=pytest.mark.nightly),
     ((), ("bash", "-c", 'python "$@"; exit 5', "bash"), 143),
 ], ids=["program", "none", "native", "torchrun", "torchrun with a grace", "script of a shell"])
 def test_a_checkpoint_is_saved_with_the_helpers_of_the_data_loader(rankshim, tmp_path, options, command, code):

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <filesystem>
+#include <system_error>
 #include <variant>
 
 #include "base/text.h"
@@ -158,9 +160,7 @@ std::string find_missing(const LaunchChoice& choice, const LaunchInput& input, c
   // A file that exists and cannot be executed is a different case: executing it gives the reason.
   const bool is_path = program.find('/') != std::string::npos;
   if (!node.find_program(program) && !(is_path && node.file(program))) {
-    if (!is_script(input.command))
-      return fmt::format("{} was not found{}{}", program, is_path ? "" : " in PATH",
-                         subcommand_hint(program));
+    if (!is_script(input.command)) return not_found(program);
     const auto& chosen = input.settings[Option::python];
     return chosen ? fmt::format("{}={} was not found", chosen->detail, chosen->text)
                   : "neither python3 nor python is in PATH; set RANKSHIM_PYTHON (--python)";
@@ -170,7 +170,10 @@ std::string find_missing(const LaunchChoice& choice, const LaunchInput& input, c
   const auto read = node.read(script);
   const auto* refusal = std::get_if<Unreadable>(&read);
   if (refusal == nullptr || node.file(script + "/__main__.py")) return {};
-  return fmt::format("the script {} cannot be read ({})", script, refusal->why());
+  std::error_code unknown;
+  const std::string folder = script.starts_with('/') ? "" : std::filesystem::current_path(unknown).string();
+  return fmt::format("the script {} cannot be read ({}){}{}", script, refusal->why(),
+                     folder.empty() ? "" : "; the working directory is ", folder);
 }
 
 std::vector<std::string> program_warnings(const Topology& topology, const Settings& settings,

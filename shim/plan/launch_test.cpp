@@ -1,6 +1,8 @@
 #include "plan/launch.h"
 
+#include <fmt/format.h>
 #include <catch2/catch.hpp>
+#include <filesystem>
 
 #include "run/plan_for_test.h"
 
@@ -36,6 +38,13 @@ TEST_CASE("the interpreter is the option's, else python3 or python, whichever PA
   CHECK_THAT(nothing.missing, Catch::Contains("neither python3 nor python is in PATH"));
 }
 
+/// What is said of a script that is not below the working directory.
+std::string unreadable(std::string_view script) {
+  return fmt::format(
+      "the script {} cannot be read (No such file or directory); the working directory is {}", script,
+      std::filesystem::current_path().string());
+}
+
 TEST_CASE("what is not there is found before anything is waited for") {
   FakeNode node(kubeflow);
   node.programs = {"/usr/bin/python3", "/usr/bin/torchrun", "/usr/bin/bash"};
@@ -46,18 +55,22 @@ TEST_CASE("what is not there is found before anything is waited for") {
   CHECK(missing({"torchrun", "--nnodes", "3", "train.py"}).empty());
   CHECK(missing({"torchrun", "--no_python", "none.py"}).empty());
   CHECK(missing({"no-such"}) == "no-such was not found in PATH");
-  CHECK(missing({"none.py"}) == "the script none.py cannot be read (No such file or directory)");
-  CHECK(missing({"torchrun", "none.py"}) == "the script none.py cannot be read (No such file or directory)");
+  CHECK(missing({"none.py"}) == unreadable("none.py"));
+  CHECK(missing({"torchrun", "none.py"}) == unreadable("none.py"));
   for (const Words& line : {Words{"python3", "-u", "none.py"}, {"bash", "none.py"}})
     CHECK(missing(line).empty() == (line[0] == "bash"));
   CHECK(missing({"python3", "train.py"}).empty());
   CHECK(missing({"python3", "-m", "none"}).empty());
-  CHECK(missing({"bash", "./none"}) == "the script ./none cannot be read (No such file or directory)");
-  CHECK(missing({"bash", "none.sh"}) == "the script none.sh cannot be read (No such file or directory)");
+  CHECK(missing({"bash", "./none"}) == unreadable("./none"));
+  CHECK(missing({"bash", "none.sh"}) == unreadable("none.sh"));
   CHECK(missing({"bash", "-c", "./none"}).empty());
   CHECK(missing({"--python=/no/python", "train.py"}) == "--python=/no/python was not found");
   CHECK(missing({"--", "status"}) ==
         "status was not found in PATH; a subcommand is the first word: rankshim status [OPTIONS]");
+  node.programs = {"/usr/bin/python3"};
+  CHECK(missing({"torchrun", "train.py"}) ==
+        "torchrun was not found in PATH; it is beside torch's Python: install torch in this image, or add that "
+        "folder to PATH");
 }
 
 TEST_CASE("on a lone node a script that is not there is found too, and a program is just executed") {
@@ -65,9 +78,9 @@ TEST_CASE("on a lone node a script that is not there is found too, and a program
   node.programs = {"/usr/bin/python3", "/usr/bin/torchrun"};
   node.files["folder.py/__main__.py"] = "";
   const auto missing = [&](Words line) { return planned(node, std::move(line)).missing; };
-  CHECK(missing({"none.py"}) == "the script none.py cannot be read (No such file or directory)");
+  CHECK(missing({"none.py"}) == unreadable("none.py"));
   CHECK(missing({"--launcher=none", "none.py"}) ==
-        "the script none.py cannot be read (No such file or directory)");
+        unreadable("none.py"));
   CHECK(missing({"folder.py"}).empty());
   CHECK(missing({"torchrun", "/dev/fd/63"}).empty());
   CHECK(missing({"no-such"}).empty());

@@ -50,7 +50,7 @@ Verdict judge_failed_start(const Ending& ending, const std::string& program) {
   } else if (verdict.code == exit_code::not_found) {
     verdict.sentence = ending.failed_interpreter
                            ? without_interpreter(ending)
-                           : fmt::format("{} was not found: {}{}", program, reason, subcommand_hint(program));
+                           : not_found(program);
   } else if (verdict.code == exit_code::system) {
     verdict.anchor = Anchor::system;
     verdict.sentence = fmt::format("the system refused to start {}: {}", program, reason);

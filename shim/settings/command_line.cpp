@@ -179,10 +179,14 @@ void SettingsReader::check_format() {
           choices.empty() ? "leave it out" : "correct --format"});
 }
 
-std::string subcommand_hint(std::string_view command) {
-  return find_subcommand(command) == nullptr
-             ? std::string()
-             : fmt::format("; a subcommand is the first word: rankshim {0} [OPTIONS]", command);
+std::string not_found(std::string_view program) {
+  const bool is_path = program.find('/') != std::string_view::npos;
+  std::string advice;
+  if (find_subcommand(program) != nullptr)
+    advice = fmt::format("; a subcommand is the first word: rankshim {} [OPTIONS]", program);
+  if (program == "torchrun")
+    advice = "; it is beside torch's Python: install torch in this image, or add that folder to PATH";
+  return fmt::format("{} was not found{}{}", program, is_path ? "" : " in PATH", advice);
 }
 
 }  // namespace rankshim

@@ -64,9 +64,9 @@ struct Rejected {
 /// it finds; a fault of the command line decides the exit code.
 std::variant<Invocation, Rejected> read_settings(const std::vector<std::string>& arguments, const Node& node);
 
-/// What to write instead of a command that was not found, if it is the name of a subcommand that follows an
-/// option. The caller appends the text to the message. It is empty for every other command.
-std::string subcommand_hint(std::string_view command);
+/// "PROGRAM was not found in PATH", and what to do where that is known: about torchrun, and about a subcommand
+/// that follows an option.
+std::string not_found(std::string_view program);
 
 /// `--help`, for 80 columns: everything, or what one subcommand takes.
 std::string help_text(std::string_view subcommand = {});

@@ -236,8 +236,8 @@ std::string python_site_text(const PythonSite& site) {
       job += python_literal(name) + ": " + python_literal(value) + ", ";
     job += "}";
   }
-  return fmt::format("{}\n\nserve({}, {}, {}, {}, {})\n", module[0].text, truth(site.had_path), job,
-                     python_literal(site.master), truth(site.records), getpid());
+  return std::string(module[0].text) + fmt::format("\n\nserve({}, {}, {}, {}, {})\n", truth(site.had_path), job,
+                                                   python_literal(site.master), truth(site.records), getpid());
 }
 
 Faults check_torchrun_args(const Settings& settings) {
