@@ -303,6 +303,75 @@ void judge_workers(const Ending& ending, const Details& details,
   }
 }
 
+/// The command itself, with no worker to name, is the cause of its end.
+void judge_command(const Ending& ending, const Details& details,
+                   const std::optional<supervise::NodeNumbers>& numbers, bool launcher, Verdict& verdict) {
+  RootCause& root = verdict.root.emplace(failed_command(ending, verdict, launcher, details));
+  root.lost_peer = lost_peer(root, numbers);
+  verdict.sentence = point_of_victim(root, false) + verdict.sentence + explanation(root, details);
+  if (launcher && !ending.workers.ends.empty() && launcher_failed(ending, details))
+    verdict.sentence += "; it ended its workers itself";
+}
+
+/// A command that ended with 0 hides the failure of a torchrun in it.
+void tell_hidden(const Details& details, bool strict, Verdict& verdict) {
+  verdict.root = told(*details.told_by_torchrun, details);
+  verdict.sentence +=
+      fmt::format(", although {} of a torchrun in it had failed: it {}{}", name_of(*verdict.root),
+                  end_of(*verdict.root), strict ? "; --strict makes that the exit code" : "");
+  if (strict) verdict.code = verdict.root->code;
+}
+
+/// "torchrun ended with code 1 after 3 s; SIGTERM had asked it to stop"
+std::string end_in_words(const Ending& ending, const std::string& name, bool several) {
+  std::string text = name;
+  const bool remains = !ending.ended_at && !ending.left_behind.empty();
+  if (remains)
+    text += " did not end even on SIGKILL,";
+  else if (ending.kind == Ending::Kind::signalled)
+    text += (several ? " were ended by " : " was ended by ") + supervise::signal_name(ending.number);
+  else
+    text += " ended with code " + std::to_string(ending.number);
+  text += " after " + hours_and_minutes(ending.ran);
+  if (ending.killed_by_us && !remains) {
+    text += ending.number == SIGABRT
+                ? ", by which rankshim asked for stacks, because of what had not stopped"
+            : ending.workers.never_met ? ", killed by rankshim"
+            : several                  ? ", killed by rankshim because they had not stopped"
+                                       : ", killed by rankshim because it had not stopped";
+  }
+  if (ending.stop_signal)
+    text += "; " + supervise::signal_name(*ending.stop_signal) + " had asked " + (several ? "them" : "it") +
+            " to stop";
+  return text;
+}
+
+/// "; 2 of 3 processes that it left behind had to be killed"
+std::string leftovers_in_words(const Ending& ending) {
+  const bool killed = ending.leftovers_killed != 0, one = ending.leftovers == 1;
+  if (!killed && ending.leftovers == 0) return {};
+  if (one)
+    return fmt::format("; a process that it left behind {}", killed ? "had to be killed" : "was stopped");
+  if (killed)
+    return fmt::format("; {} of {} processes that it left behind had to be killed", ending.leftovers_killed,
+                       ending.leftovers);
+  return fmt::format("; {} processes that it left behind were stopped", ending.leftovers);
+}
+
+/// The run ended for a reason that only rankshim knows.
+void give_reason(Verdict& verdict, int code, Cause cause, Anchor anchor, const std::string& reason) {
+  verdict.code = code;
+  verdict.cause = cause;
+  verdict.anchor = anchor;
+  verdict.failed = true;
+  verdict.sentence = reason + "; " + verdict.sentence;
+}
+
+void give_reason_that_they_never_met(Verdict& verdict) {
+  give_reason(verdict, exit_code::unreachable, Cause::wait, Anchor::rendezvous,
+              "the other nodes did not join in time");
+}
+
 }  // namespace
 
 Verdict judge(const Ending& ending, const LaunchChoice& choice, const LaunchPlan& plan,
@@ -311,90 +380,36 @@ Verdict judge(const Ending& ending, const LaunchChoice& choice, const LaunchPlan
   if (ending.kind == Ending::Kind::not_started) return judge_failed_start(ending, program);
   if (ending.kind == Ending::Kind::withheld) return withheld(ending, program);
 
-  Verdict verdict;
-  const bool signalled = ending.kind == Ending::Kind::signalled;
-  const bool launcher = choice.launches();
-  const std::string after = hours_and_minutes(ending.ran);
-  const std::string name = choice.by_torchrun() ? std::string(plan.agent_name)
-                           : launcher           ? "the workers"
-                                                : program;
-  const bool several = launcher && !choice.by_torchrun();
+  const bool launcher = choice.launches(), by_torchrun = choice.by_torchrun();
+  const std::string name = by_torchrun ? std::string(plan.agent_name) : launcher ? "the workers" : program;
   const int own_code = exit_code_of(ending);
+  Verdict verdict;
   verdict.code = own_code;
-  const bool remains = !ending.ended_at && !ending.left_behind.empty();
-  verdict.sentence =
-      name +
-      (remains     ? " did not end even on SIGKILL,"
-       : signalled ? (several ? " were ended by " : " was ended by ") + supervise::signal_name(ending.number)
-                   : " ended with code " + std::to_string(ending.number)) +
-      " after " + after;
-  if (ending.killed_by_us && !remains) {
-    verdict.sentence += ending.number == SIGABRT
-                            ? ", by which rankshim asked for stacks, because of what had not stopped"
-                        : ending.workers.never_met ? ", killed by rankshim"
-                        : several                  ? ", killed by rankshim because they had not stopped"
-                                                   : ", killed by rankshim because it had not stopped";
-  }
-  if (ending.stop_signal) {
-    verdict.cause = Cause::stopped;
-    verdict.sentence += "; " + supervise::signal_name(*ending.stop_signal) + " had asked " +
-                        (several ? "them" : "it") + " to stop";
-  }
+  verdict.sentence = end_in_words(ending, name, launcher && !by_torchrun);
+  if (ending.stop_signal) verdict.cause = Cause::stopped;
   if (ending.workers.never_met) {
-    verdict.code = exit_code::unreachable;
-    verdict.cause = Cause::wait;
-    verdict.anchor = Anchor::rendezvous;
-    verdict.failed = true;
-    verdict.sentence = "the other nodes did not join in time; " + verdict.sentence;
+    give_reason_that_they_never_met(verdict);
     return verdict;
   }
   if (!ending.did_not_stop.empty()) verdict.sentence += "; " + ending.did_not_stop;
-  if (launcher) judge_workers(ending, details, numbers, choice.by_torchrun(), verdict);
-  if (!verdict.root && own_code != 0 && !ending.stop_signal) {
-    verdict.root = failed_command(ending, verdict, launcher, details);
-    verdict.root->lost_peer = lost_peer(*verdict.root, numbers);
-    verdict.sentence =
-        point_of_victim(*verdict.root, false) + verdict.sentence + explanation(*verdict.root, details);
-    if (launcher && !ending.workers.ends.empty() && launcher_failed(ending, details))
-      verdict.sentence += "; it ended its workers itself";
-  }
-  if (!launcher && own_code == 0 && !signalled && !ending.stop_signal && details.told_by_torchrun) {
-    verdict.root = told(*details.told_by_torchrun, details);
-    verdict.sentence +=
-        fmt::format(", although {} of a torchrun in it had failed: it {}{}", name_of(*verdict.root),
-                    end_of(*verdict.root), strict ? "; --strict makes that the exit code" : "");
-    if (strict) verdict.code = verdict.root->code;
+  if (launcher) judge_workers(ending, details, numbers, by_torchrun, verdict);
+  if (!verdict.root && !ending.stop_signal) {
+    if (own_code != 0)
+      judge_command(ending, details, numbers, launcher, verdict);
+    else if (!launcher && details.told_by_torchrun)
+      tell_hidden(details, strict, verdict);
   }
   if (verdict.root) {
     verdict.cause = verdict.root->out_of_memory ? Cause::oom
                     : verdict.root->lost_peer   ? Cause::peer
                                                 : Cause::none;
   }
-  if (verdict.root && launcher && never_met(ending, *verdict.root)) {
-    verdict.code = exit_code::unreachable;
-    verdict.cause = Cause::wait;
-    verdict.anchor = Anchor::rendezvous;
-    verdict.sentence = "the other nodes did not join in time; " + verdict.sentence;
-  }
   verdict.failed = verdict.code != 0 && verdict.root.has_value();
-  if (ending.leftovers_killed != 0) {
-    verdict.sentence += ending.leftovers == 1
-                            ? "; a process that it left behind had to be killed"
-                            : fmt::format("; {} of {} processes that it left behind had to be killed",
-                                          ending.leftovers_killed, ending.leftovers);
-  } else if (ending.leftovers != 0) {
-    verdict.sentence += ending.leftovers == 1 ? "; a process that it left behind was stopped"
-                                              : fmt::format("; {} processes that it left behind were stopped",
-                                                            ending.leftovers);
-  }
-  if (ending.workers.ended_for_it) {
-    verdict.code = exit_code::configuration;
-    verdict.cause = Cause::config;
-    verdict.anchor = Anchor::trains_alone;
-    verdict.failed = true;
-    verdict.sentence =
-        ending.workers.trains_alone + ", and --strict does not allow that; " + verdict.sentence;
-  }
+  if (verdict.root && launcher && never_met(ending, *verdict.root)) give_reason_that_they_never_met(verdict);
+  verdict.sentence += leftovers_in_words(ending);
+  if (ending.workers.ended_for_it)
+    give_reason(verdict, exit_code::configuration, Cause::config, Anchor::trains_alone,
+                ending.workers.trains_alone + ", and --strict does not allow that");
   if (!ending.left_behind.empty())
     verdict.sentence += "; SIGKILL did not end " + ending.left_behind + ", which waits in the kernel";
   return verdict;

@@ -1,5 +1,7 @@
 #include "run/whole_job.h"
 
+#include <algorithm>
+#include <array>
 #include <boost/asio/experimental/awaitable_operators.hpp>
 #include <chrono>
 #include <csignal>
@@ -60,6 +62,35 @@ link::Options plan_link(const Run& run, const Job& job, const StaticNode& node,
   return options;
 }
 
+/// What the exit code of a meeting that failed stands for.
+struct NotMetReason {
+  int code;
+  Cause cause;
+  Anchor anchor;
+};
+
+const NotMetReason& reason_of(int code) {
+  static constexpr std::array reasons = {
+      NotMetReason{exit_code::peer, Cause::peer, Anchor::node_stopped},
+      NotMetReason{exit_code::unreachable, Cause::wait, Anchor::nodes_missing},
+      NotMetReason{exit_code::configuration, Cause::config, Anchor::nodes_differ},
+  };
+  const auto* found = std::ranges::find(reasons, code, &NotMetReason::code);
+  return found == reasons.end() ? reasons.back() : *found;
+}
+
+Anchor anchor_of(link::Stop::Why why) {
+  switch (why) {
+    case link::Stop::Why::drained:
+      return Anchor::node_stopped;
+    case link::Stop::Why::lost:
+      return Anchor::node_lost;
+    case link::Stop::Why::failed:
+      break;
+  }
+  return Anchor::node_failed;
+}
+
 /// Meets the other nodes: returns the link, null if the job goes on without one, or how the run ends here.
 awaitable<std::variant<std::unique_ptr<WholeJob>, Verdict>> meet_nodes(const Run& run, Job& job,
                                                                        Attempts& attempts,
@@ -110,14 +141,9 @@ awaitable<std::variant<std::unique_ptr<WholeJob>, Verdict>> meet_nodes(const Run
   }
   run.monitor.set_link(nullptr);
   if (const auto* not_met = std::get_if<link::NotMet>(&met)) {
-    const Cause cause = not_met->code == exit_code::peer          ? Cause::peer
-                        : not_met->code == exit_code::unreachable ? Cause::wait
-                                                                  : Cause::config;
-    const Anchor anchor = not_met->anchor != Anchor::none           ? not_met->anchor
-                          : not_met->code == exit_code::peer        ? Anchor::node_stopped
-                          : not_met->code == exit_code::unreachable ? Anchor::nodes_missing
-                                                                    : Anchor::nodes_differ;
-    co_return ended_before_start(not_met->code, cause, anchor, not_met->sentence);
+    const NotMetReason& reason = reason_of(not_met->code);
+    const Anchor anchor = not_met->anchor != Anchor::none ? not_met->anchor : reason.anchor;
+    co_return ended_before_start(not_met->code, reason.cause, anchor, not_met->sentence);
   }
   const std::string& why = std::get<link::NoLink>(met).why;
   if (!must.empty())
@@ -191,8 +217,23 @@ void WholeJob::stopping(int signal) {
   link_->report_stop(signal);
 }
 
-awaitable<void> WholeJob::finish(const Run& run, Verdict& verdict, const supervise::Ending& ending) {
+awaitable<std::optional<int>> WholeJob::wait_for_others(const Run& run, const link::Done& done) {
   using namespace boost::asio::experimental::awaitable_operators;
+  auto end = co_await (link_->finish(done) || next_end(run, {}, tried_again_));
+  if (const auto* job = std::get_if<link::JobEnd>(&end)) {
+    if (job->stop) stop_ = job->stop;
+    co_return std::nullopt;
+  }
+  const int signal = std::get<supervise::Received>(end).number;
+  if (!tried_again_) co_return signal;
+  link_->report_stop(signal);
+  const auto unheard = co_await link_->unheard();  // the next meeting is told
+  if (!unheard) co_return signal;
+  stop_ = unheard;
+  co_return std::nullopt;
+}
+
+awaitable<void> WholeJob::finish(const Run& run, Verdict& verdict, const supervise::Ending& ending) {
   const auto own_stop = ending.signal_after_order        ? ending.signal_after_order
                         : ending.stopped_because.empty() ? ending.stop_signal
                                                          : std::nullopt;
@@ -200,39 +241,28 @@ awaitable<void> WholeJob::finish(const Run& run, Verdict& verdict, const supervi
   if (verdict.code != 0 || stop_) tell_end(verdict, late ? ending.late_signal : own_stop);
   verdict.sentence = link::with_node_names(verdict.sentence, link_->nodes());
   if (verdict.code == 0 && !stop_) run.monitor.enter("finish", "the other nodes' ends");
-  auto end = co_await (link_->finish({verdict.code, ends_of(ending)}) || next_end(run, {}, tried_again_));
-  if (const auto* signal = std::get_if<supervise::Received>(&end); signal != nullptr && tried_again_) {
-    link_->report_stop(signal->number);
-    if (auto stop = co_await link_->unheard()) end = link::JobEnd{stop, {}};  // the next meeting is told
-  }
-  const auto* job = std::get_if<link::JobEnd>(&end);
-  if (job != nullptr && job->stop) stop_ = job->stop;
+  const std::optional<int> signal = co_await wait_for_others(run, {verdict.code, ends_of(ending)});
+
   const bool is_for_another = stop_ && stop_->culprit.node != node_rank_ && !own_stop;
   const bool starts_again = is_for_another && stop_->again;
   if (is_for_another)
     verdict.sentence = stop_->sentence() + "; this node was ended for it: " + verdict.sentence;
-  if (const auto* signal = std::get_if<supervise::Received>(&end)) {
-    if (starts_again || (!stop_ && verdict.cause != Cause::stopped))
-      verdict.sentence += fmt::format("; {} came while it waited for the other nodes",
-                                      supervise::signal_name(signal->number));
-    if (starts_again || (!stop_ && verdict.code == 0)) {
-      run.signals.drop();
-      verdict.code = exit_code::signal_base + signal->number;
-      verdict.cause = Cause::stopped;
-      verdict.anchor = Anchor::none;
-      verdict.failed = false;
-      verdict.root.reset();
-      co_return;
-    }
-  }
-  if (stop_ && gathers_ && verdict.code != 0 && !own_stop) {
+  if (signal && (starts_again || (!stop_ && verdict.cause != Cause::stopped)))
+    verdict.sentence +=
+        fmt::format("; {} came while it waited for the other nodes", supervise::signal_name(*signal));
+  if (signal && (starts_again || (!stop_ && verdict.code == 0))) {
+    run.signals.drop();
+    verdict.code = exit_code::signal_base + *signal;
+    verdict.cause = Cause::stopped;
+    verdict.anchor = Anchor::none;
+    verdict.failed = false;
+    verdict.root.reset();
+  } else if (stop_ && gathers_ && verdict.code != 0 && !own_stop) {
     verdict.sentence = stop_->sentence();
   } else if (is_for_another) {
     verdict.code = exit_code::peer;
     verdict.cause = Cause::peer;
-    verdict.anchor = stop_->why == link::Stop::Why::failed    ? Anchor::node_failed
-                     : stop_->why == link::Stop::Why::drained ? Anchor::node_stopped
-                                                              : Anchor::node_lost;
+    verdict.anchor = anchor_of(stop_->why);
     verdict.failed = true;
     verdict.root.reset();
     verdict.ended_for = stop_;

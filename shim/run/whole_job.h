@@ -52,6 +52,8 @@ class WholeJob {
   boost::asio::awaitable<void> finish(const Run& run, Verdict& verdict, const supervise::Ending& ending);
 
  private:
+  /// The signal that ended the wait, if one did. What ended the job is in stop_ afterwards.
+  boost::asio::awaitable<std::optional<int>> wait_for_others(const Run& run, const link::Done& done);
   void tell_end(const Verdict& verdict, std::optional<int> stop_signal);
 
   std::shared_ptr<link::Link> link_;
