@@ -111,9 +111,9 @@ std::string as_text(const Job& job, const LaunchPlan& plan, const Settings& sett
                        printable(value.source()));
   out += fmt::format("\nwaits for    {}\n", printable(waiting(job, settings)));
   if (choice.launches()) out += fmt::format("launcher     {}\n", choice.launcher_name());
-  if (!choice.filled_by.empty())
+  if (const auto* filled = choice.as<FilledLauncher>())
     out += fmt::format("launcher     its own; {} fills in what the command leaves out\n",
-                       printable(choice.filled_by));
+                       printable(filled->file));
 
   std::size_t widest_name = 0;
   for (const auto& [name, value] : plan.environment.set) widest_name = std::max(widest_name, name.size());
@@ -162,7 +162,7 @@ std::string as_json(const Job& job, const LaunchPlan& plan, const Settings& sett
   object.object("wait", json_waiting(job, settings));
   object.object("environment", json_environment(plan.environment));
   object.text("launcher", choice.launcher_name()).texts("command", plan.argv);
-  if (!choice.filled_by.empty()) object.text("filled_in_by", choice.filled_by);
+  if (const auto* filled = choice.as<FilledLauncher>()) object.text("filled_in_by", filled->file);
   std::vector<json::Object> workers;
   for (const WorkerPlan& worker : plan.workers) {
     json::Object own;

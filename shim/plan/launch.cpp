@@ -144,7 +144,7 @@ void choose_link(LaunchChoice& choice, const LaunchInput& input) {
   const bool is_possible = one != nullptr && one->master;
   const std::string_view wait = settings.text(Option::wait);
   const bool would_wait = wait == "auto" || wait == "port";
-  const bool is_useful = (choice.launches() || choice.joins_nodes) && would_wait;
+  const bool is_useful = (choice.launches() || choice.joins_nodes()) && would_wait;
   choice.links = is_possible && (is_useful || !choice.link_demanded_by.empty());
   if (wanted == "on" && !is_possible && !topology.is_alone())
     choice.warnings.emplace_back(

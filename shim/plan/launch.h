@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <variant>
 #include <vector>
 
 #include "base/fault.h"
@@ -21,11 +22,28 @@ namespace rankshim {
 
 struct TorchrunCommand;
 
-enum class LauncherKind : std::uint8_t {
-  none,      ///< the command itself, or a script by the interpreter alone
-  torchrun,  ///< python -m torch.distributed.run
-  launch,    ///< torchrun too, with --local_rank for the script, as torch.distributed.launch does
-  native,    ///< rankshim itself
+/// Nothing but the command starts workers; a script runs by its interpreter alone.
+struct NoLauncher {};
+
+/// `python -m torch.distributed.run`.
+struct TorchrunLauncher {
+  /// The script gets --local_rank, as from torch.distributed.launch.
+  bool tells_local_rank = false;
+  /// The user's command, if it is a torchrun itself (launchers/torchrun/torchrun_command.h); else null.
+  std::shared_ptr<const TorchrunCommand> own;
+  std::vector<std::string> more;  ///< --torchrun-args: each option as --name or --name=value
+};
+
+/// rankshim itself starts the workers.
+struct NativeLauncher {};
+
+/// The command is a launcher by another name than torchrun's, and gets what the user left out.
+struct FilledLauncher {
+  std::string file;          ///< that describes it
+  bool joins_nodes = false;  ///< it runs on each of a fixed set of nodes, and fails if one of them does
+  std::vector<std::string> command;  ///< with the flags; empty: it is as the user gave it
+  Variables variables;
+  std::string hostfile;  ///< the content of the file of hosts
 };
 
 /// The input from which a launch is planned.
@@ -44,10 +62,12 @@ struct WorkerPlan {
   std::string bound;  ///< with --bind, the CPUs and the memory that it gets, or why none
 };
 
+using Launcher = std::variant<NoLauncher, TorchrunLauncher, NativeLauncher, FilledLauncher>;
+
 /// What is decided before anything is waited for. It does not change afterwards; only secrets are removed
 /// from its texts.
 struct LaunchChoice {
-  LauncherKind launcher = LauncherKind::none;
+  Launcher launcher;
   supervise::SignalScope scope = supervise::SignalScope::handlers;
   Until wait = Until::none;
   /// The nodes meet before the launch (link/), and go on without a link if they cannot.
@@ -55,31 +75,30 @@ struct LaunchChoice {
   std::string_view link_demanded_by;  ///< the option without which it would do; empty: none
   /// With a launcher, the user's folder for the workers' logs; empty: a temporary folder.
   std::string log_dir;
-  /// The user's command, if it is a torchrun (launchers/torchrun/torchrun_command.h) that is the launcher;
-  /// else null.
-  std::shared_ptr<const TorchrunCommand> torchrun;
   std::string interpreter;  ///< of a script: python3; empty for a program
   /// The interpreter that needs torch, with its options; empty if it is not known or if none needs it.
   std::vector<std::string> python;
-  /// --torchrun-args: each option as --name or --name=value.
-  std::vector<std::string> torchrun_args;
   /// A sentence about what is missing of what is to be started; empty if nothing is known to be missing.
   std::string missing;
   std::vector<std::string> warnings;
-  /// The file of a launcher that gets flags or variables which the user left out; else empty.
-  std::string filled_by;
-  bool joins_nodes = false;  ///< it runs on each of a fixed set of nodes, and fails if one of them does
-  std::vector<std::string> filled;  ///< the command with those flags; empty: it is as the user gave it
-  Variables variables;              ///< those variables
-  std::string hostfile;             ///< the content of the file of hosts that such a launcher gets
 
-  [[nodiscard]] bool launches() const { return launcher != LauncherKind::none; }
+  template <class Kind>
+  [[nodiscard]] const Kind* as() const {
+    return std::get_if<Kind>(&launcher);
+  }
+  [[nodiscard]] bool by_torchrun() const { return as<TorchrunLauncher>() != nullptr; }
+  [[nodiscard]] bool natively() const { return as<NativeLauncher>() != nullptr; }
+  /// rankshim starts torchrun or the workers.
+  [[nodiscard]] bool launches() const { return by_torchrun() || natively(); }
+  [[nodiscard]] bool joins_nodes() const {
+    const auto* filled = as<FilledLauncher>();
+    return filled != nullptr && filled->joins_nodes;
+  }
   /// "torchrun", "native", the file of a launcher that is filled in, or "none".
   [[nodiscard]] std::string launcher_name() const {
-    if (!launches()) return filled_by.empty() ? "none" : filled_by;
-    return by_torchrun() ? "torchrun" : "native";
+    if (const auto* filled = as<FilledLauncher>()) return filled->file;
+    return by_torchrun() ? "torchrun" : natively() ? "native" : "none";
   }
-  [[nodiscard]] bool by_torchrun() const { return launches() && launcher != LauncherKind::native; }
 };
 
 /// What this node has to do: the result of all steps before the first one that has effects outside this

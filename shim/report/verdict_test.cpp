@@ -28,9 +28,9 @@ Ending torchrun(std::vector<WorkerEnd> workers) {
   return ending;
 }
 
-LaunchChoice chosen(LauncherKind launcher) {
+LaunchChoice chosen(Launcher launcher) {
   LaunchChoice choice;
-  choice.launcher = launcher;
+  choice.launcher = std::move(launcher);
   return choice;
 }
 
@@ -82,7 +82,7 @@ TEST_CASE("a node that --strict ended because it trains alone is 78, whatever th
 TEST_CASE("the first worker that failed by itself is the cause, with its own code", "[verdict]") {
   const Ending ending = torchrun({worker(0, 0, 1s), worker(1, exited(42), 2s), worker(0, SIGTERM, 3s)});
   const Details details;
-  const Verdict verdict = judge(ending, chosen(LauncherKind::torchrun), train, details);
+  const Verdict verdict = judge(ending, chosen(TorchrunLauncher{}), train, details);
   CHECK(verdict.code == 42);
   CHECK(verdict.failed);
   REQUIRE(verdict.root);
@@ -98,7 +98,7 @@ TEST_CASE("each of several nodes reports only on itself, and names another that 
           "[verdict]") {
   const std::optional<supervise::NodeNumbers> numbers{{.node_rank = 1, .nodes = 2}};
   const Verdict own =
-      judge(torchrun({worker(1, exited(42), 2s)}), chosen(LauncherKind::torchrun), train, {}, numbers);
+      judge(torchrun({worker(1, exited(42), 2s)}), chosen(TorchrunLauncher{}), train, {}, numbers);
   CHECK(own.sentence ==
         "worker 1 (rank 9, pid 101) failed first on node 1 of 2: it ended with code 42; torchrun ended "
         "with code 1 after 10.0 s");
@@ -107,18 +107,17 @@ TEST_CASE("each of several nodes reports only on itself, and names another that 
   const Details gloo = with_error(
       1, "RuntimeError: [../gloo/transport/tcp/pair.cc:547] Connection closed by peer [10.0.0.1]:4711");
   const Ending raised = torchrun({worker(1, exited(1), 2s)});
-  const Verdict lost = judge(raised, chosen(LauncherKind::torchrun), train, gloo, numbers);
+  const Verdict lost = judge(raised, chosen(TorchrunLauncher{}), train, gloo, numbers);
   CHECK(lost.root.value().lost_peer);
   CHECK(lost.cause == Cause::peer);
   CHECK(
       lost.sentence ==
       "lost its peer 10.0.0.1; see that node's report: worker 1 (rank 9, pid 101) on node 1 of 2 ended with "
       "code 1 after 10.0 s (RuntimeError: Connection closed by peer [10.0.0.1]:4711)");
-  CHECK_FALSE(
-      judge(raised, chosen(LauncherKind::torchrun), train, gloo).root.value().lost_peer);  // a node alone
+  CHECK_FALSE(judge(raised, chosen(TorchrunLauncher{}), train, gloo).root.value().lost_peer);  // a node alone
 
   const Verdict watchdog =
-      judge(torchrun({worker(0, SIGABRT, 2s)}), chosen(LauncherKind::torchrun), train, {}, numbers);
+      judge(torchrun({worker(0, SIGABRT, 2s)}), chosen(TorchrunLauncher{}), train, {}, numbers);
   CHECK(watchdog.sentence ==
         "aborted, by itself or by NCCL's watchdog because another node failed; see the other nodes' reports: "
         "worker 0 (rank 8, pid 100) on node 1 of 2 was ended by SIGABRT after 10.0 s");
@@ -127,7 +126,7 @@ TEST_CASE("each of several nodes reports only on itself, and names another that 
 TEST_CASE("an exception of a worker that a signal ended is told in order", "[verdict]") {
   const Details details = with_error(1, "RuntimeError: boom");
   CHECK(
-      judge(torchrun({worker(1, SIGTERM, 2s)}), chosen(LauncherKind::torchrun), train, details).sentence ==
+      judge(torchrun({worker(1, SIGTERM, 2s)}), chosen(TorchrunLauncher{}), train, details).sentence ==
       "worker 1 (rank 9, pid 101) failed first: it was ended by SIGTERM, after RuntimeError: boom; torchrun "
       "ended with code 1 after 10.0 s");
 }
@@ -135,14 +134,14 @@ TEST_CASE("an exception of a worker that a signal ended is told in order", "[ver
 TEST_CASE("workers of the native launcher are several", "[verdict]") {
   Ending ending = torchrun({worker(0, 0, 6s), worker(1, 0, 7s)});
   ending.number = 0;
-  CHECK(judge(ending, chosen(LauncherKind::native), train, {}).sentence ==
+  CHECK(judge(ending, chosen(NativeLauncher{}), train, {}).sentence ==
         "the workers ended with code 0 after 10.0 s");
   ending.stop_signal = SIGTERM;
   ending.stopped_at = start + 5s;
-  CHECK(judge(ending, chosen(LauncherKind::native), train, {}).sentence ==
+  CHECK(judge(ending, chosen(NativeLauncher{}), train, {}).sentence ==
         "the workers ended with code 0 after 10.0 s; SIGTERM had asked them to stop");
   const Ending failed = torchrun({worker(1, exited(1), 2s)});
-  CHECK(judge(failed, chosen(LauncherKind::native), train, {}).sentence ==
+  CHECK(judge(failed, chosen(NativeLauncher{}), train, {}).sentence ==
         "worker 1 (rank 9, pid 101) failed first: it ended with code 1 after 10.0 s");
 }
 
@@ -152,7 +151,7 @@ TEST_CASE("what ends after the agent or after a stop is no cause", "[verdict]") 
   killed.kind = Ending::Kind::signalled;
   killed.number = SIGKILL;
   killed.leftovers = 2;
-  const Verdict verdict = judge(killed, chosen(LauncherKind::torchrun), train, details);
+  const Verdict verdict = judge(killed, chosen(TorchrunLauncher{}), train, details);
   CHECK(verdict.code == 137);
   REQUIRE(verdict.root);
   CHECK(verdict.root->who == "launcher");
@@ -162,7 +161,7 @@ TEST_CASE("what ends after the agent or after a stop is no cause", "[verdict]") 
   Ending stopped = torchrun({worker(0, exited(3), 6s), worker(1, 0, 6s)});
   stopped.stop_signal = SIGTERM;
   stopped.stopped_at = start + 5s;
-  const Verdict after = judge(stopped, chosen(LauncherKind::torchrun), train, details);
+  const Verdict after = judge(stopped, chosen(TorchrunLauncher{}), train, details);
   CHECK(after.code == 143);
   CHECK_FALSE(after.failed);
   CHECK_FALSE(after.root);
@@ -176,7 +175,7 @@ TEST_CASE("a launcher that was asked to stop is stopped, whatever its workers ma
   saved.stopped_at = start + 5s;
   for (const int code : {0, 1}) {  // 0: the signal was --worker-signals'
     saved.number = code;
-    const Verdict verdict = judge(saved, chosen(LauncherKind::torchrun), train, details);
+    const Verdict verdict = judge(saved, chosen(TorchrunLauncher{}), train, details);
     CHECK(verdict.code == 143);
     CHECK(verdict.cause == Cause::stopped);
     CHECK_FALSE(verdict.failed);
@@ -186,18 +185,18 @@ TEST_CASE("a launcher that was asked to stop is stopped, whatever its workers ma
   Ending failed = torchrun({worker(0, exited(3), 4s), worker(1, 0, 6s)});
   failed.stop_signal = SIGTERM;
   failed.stopped_at = start + 5s;
-  CHECK(judge(failed, chosen(LauncherKind::torchrun), train, details).code == 3);
+  CHECK(judge(failed, chosen(TorchrunLauncher{}), train, details).code == 3);
 
   Ending done = torchrun({worker(0, 0, 3s), worker(1, 0, 4s)});  // while torchrun waited for other nodes
   done.stop_signal = SIGTERM;
   done.stopped_at = start + 5s;
-  const Verdict verdict = judge(done, chosen(LauncherKind::torchrun), train, details);
+  const Verdict verdict = judge(done, chosen(TorchrunLauncher{}), train, details);
   CHECK(verdict.code == 0);
   CHECK(verdict.cause == Cause::none);
 
   Ending program;
   program.stop_signal = SIGTERM;
-  CHECK(judge(program, chosen(LauncherKind::none), train, details).code == 0);
+  CHECK(judge(program, chosen(NoLauncher{}), train, details).code == 0);
 }
 
 TEST_CASE("a worker that failed because the rendezvous' host was lost is reported with that", "[verdict]") {
@@ -206,7 +205,7 @@ TEST_CASE("a worker that failed because the rendezvous' host was lost is reporte
   details.agent_writes_error = true;
   details.agent.message = "RendezvousConnectionError: The connection to the C10d store has failed.";
   const Verdict verdict =
-      judge(torchrun({worker(1, exited(1), 2s)}), chosen(LauncherKind::torchrun), train, details, numbers);
+      judge(torchrun({worker(1, exited(1), 2s)}), chosen(TorchrunLauncher{}), train, details, numbers);
   CHECK(verdict.root.value().lost_peer);
   CHECK(verdict.sentence ==
         "lost the node that hosts the rendezvous; see its report: worker 1 (rank 9, pid 101) on node 1 of 2 "
@@ -219,7 +218,7 @@ TEST_CASE("a launcher that failed itself and ended its workers is the cause", "[
   Details store;
   store.agent_writes_error = true;
   store.agent.message = "RendezvousConnectionError: The connection to the C10d store has failed.";
-  const Verdict verdict = judge(ended, chosen(LauncherKind::torchrun), train, store, numbers);
+  const Verdict verdict = judge(ended, chosen(TorchrunLauncher{}), train, store, numbers);
   CHECK(verdict.code == 1);
   REQUIRE(verdict.root);
   CHECK(verdict.root->who == "launcher");
@@ -230,46 +229,45 @@ TEST_CASE("a launcher that failed itself and ended its workers is the cause", "[
         "itself");
 
   // A worker that failed before torchrun did, over the same.
-  CHECK(judge(torchrun({worker(1, exited(42), 2s), worker(0, SIGTERM, 9s)}), chosen(LauncherKind::torchrun),
+  CHECK(judge(torchrun({worker(1, exited(42), 2s), worker(0, SIGTERM, 9s)}), chosen(TorchrunLauncher{}),
               train, store)
             .code == 42);
   // A copy of a worker's exception.
   Details copied = with_error(0, "SystemExit: 143");
   copied.agent_writes_error = true;
   copied.agent.message = "SystemExit: 143";
-  CHECK(judge(torchrun({worker(0, exited(143), 2s)}), chosen(LauncherKind::torchrun), train, copied)
+  CHECK(judge(torchrun({worker(0, exited(143), 2s)}), chosen(TorchrunLauncher{}), train, copied)
             .root.value()
             .who == "worker");
 
   // If torchrun would have written an error and did not, another process sent the TERM.
   const Ending terminated = torchrun({worker(0, SIGTERM, 9s), worker(1, SIGTERM, 9s)});
   Details silent;
-  CHECK(judge(terminated, chosen(LauncherKind::torchrun), train, silent).code == 1);
+  CHECK(judge(terminated, chosen(TorchrunLauncher{}), train, silent).code == 1);
   silent.agent_writes_error = true;
-  CHECK(judge(terminated, chosen(LauncherKind::torchrun), train, silent).code == 143);
+  CHECK(judge(terminated, chosen(TorchrunLauncher{}), train, silent).code == 143);
 }
 
 TEST_CASE("a KILL is reported as out of memory only if the kernel counted one", "[verdict]") {
   const Ending ending = torchrun({worker(1, SIGKILL, 2s)});
   const Details none = with_kills(0);
   const Details one = with_kills(1);
-  CHECK(judge(ending, chosen(LauncherKind::torchrun), train, none).cause == Cause::none);
-  const Verdict verdict = judge(ending, chosen(LauncherKind::torchrun), train, one);
+  CHECK(judge(ending, chosen(TorchrunLauncher{}), train, none).cause == Cause::none);
+  const Verdict verdict = judge(ending, chosen(TorchrunLauncher{}), train, one);
   CHECK(verdict.cause == Cause::oom);
   CHECK(verdict.code == 137);
   CHECK(verdict.sentence.find("SIGKILL (out of memory: the limit is 512 MiB)") != std::string::npos);
 
   Ending program;
   program.number = 137;  // a shell that reports how its child ended
-  CHECK(judge(program, chosen(LauncherKind::none), train, one).cause == Cause::oom);
+  CHECK(judge(program, chosen(NoLauncher{}), train, one).cause == Cause::oom);
   program.number = 1;
-  const Verdict other = judge(program, chosen(LauncherKind::none), train, one);
+  const Verdict other = judge(program, chosen(NoLauncher{}), train, one);
   CHECK(other.cause == Cause::none);
   CHECK(other.sentence.ends_with(
       " (the kernel killed a process because the memory limit was reached: the limit is 512 MiB)"));
-  CHECK(
-      judge(program, chosen(LauncherKind::none), train, with_kills(2)).sentence.find("killed 2 processes") !=
-      std::string::npos);
+  CHECK(judge(program, chosen(NoLauncher{}), train, with_kills(2)).sentence.find("killed 2 processes") !=
+        std::string::npos);
 }
 
 TEST_CASE("a data loader that was killed for its memory is out of memory", "[verdict]") {
@@ -277,7 +275,7 @@ TEST_CASE("a data loader that was killed for its memory is out of memory", "[ver
   details.workers.resize(1);
   details.workers[0].message = "RuntimeError: DataLoader worker (pid 12) is killed by signal: Killed. \nmore";
   const Verdict verdict =
-      judge(torchrun({worker(0, exited(1), 2s)}), chosen(LauncherKind::torchrun), train, details);
+      judge(torchrun({worker(0, exited(1), 2s)}), chosen(TorchrunLauncher{}), train, details);
   CHECK(verdict.cause == Cause::oom);
   CHECK(verdict.code == 1);
 }
@@ -285,7 +283,7 @@ TEST_CASE("a data loader that was killed for its memory is out of memory", "[ver
 TEST_CASE("where the kernel does not tell, the error file does", "[verdict]") {
   const Ending ending = torchrun({worker(0, 0, 1s, false), worker(1, 0, 2s, false)});
   const Details details = with_error(1, "ValueError: boom\nmore");
-  const Verdict verdict = judge(ending, chosen(LauncherKind::torchrun), train, details);
+  const Verdict verdict = judge(ending, chosen(TorchrunLauncher{}), train, details);
   REQUIRE(verdict.root);
   CHECK(verdict.root->local_rank == 1U);
   CHECK(verdict.root->source == "error file");
@@ -296,7 +294,7 @@ TEST_CASE("where the kernel does not tell, the error file does", "[verdict]") {
 TEST_CASE("the agent's error is reported if no worker failed", "[verdict]") {
   Details details;
   details.agent.message = "DistStoreError: Timed out";
-  const Verdict verdict = judge(torchrun({}), chosen(LauncherKind::torchrun), train, details);
+  const Verdict verdict = judge(torchrun({}), chosen(TorchrunLauncher{}), train, details);
   CHECK(verdict.code == 1);
   CHECK(verdict.sentence == "torchrun ended with code 1 after 10.0 s (DistStoreError: Timed out)");
 }
@@ -305,7 +303,7 @@ TEST_CASE("a bus error names what is left of /dev/shm", "[verdict]") {
   Details details;
   details.shm = "/dev/shm has 0 MiB of 64 MiB left";
   const Verdict verdict =
-      judge(torchrun({worker(0, SIGBUS, 1s)}), chosen(LauncherKind::torchrun), train, details);
+      judge(torchrun({worker(0, SIGBUS, 1s)}), chosen(TorchrunLauncher{}), train, details);
   CHECK(verdict.sentence.find("SIGBUS (/dev/shm has 0 MiB of 64 MiB left)") != std::string::npos);
 }
 
@@ -319,12 +317,12 @@ TEST_CASE("nodes that never came give 75, whichever program gave up", "[verdict]
     details.agent.message = given_up;
     Ending ending = torchrun({});
     ending.workers.attempts = 0;
-    const Verdict verdict = judge(ending, chosen(LauncherKind::torchrun), train, details);
+    const Verdict verdict = judge(ending, chosen(TorchrunLauncher{}), train, details);
     CHECK(verdict.code == 75);
     CHECK(verdict.cause == Cause::wait);
     CHECK(verdict.sentence.starts_with(
         "the other nodes did not join in time; torchrun ended with code 1 after"));
-    CHECK(judge(torchrun({}), chosen(LauncherKind::torchrun), train, details).code ==
+    CHECK(judge(torchrun({}), chosen(TorchrunLauncher{}), train, details).code ==
           1);  // later, for its next workers
   }
 
@@ -333,7 +331,7 @@ TEST_CASE("nodes that never came give 75, whichever program gave up", "[verdict]
   killed.number = SIGKILL;
   killed.killed_by_us = true;
   killed.workers.never_met = true;
-  const Verdict verdict = judge(killed, chosen(LauncherKind::torchrun), train, {});
+  const Verdict verdict = judge(killed, chosen(TorchrunLauncher{}), train, {});
   CHECK(verdict.code == 75);
   CHECK(verdict.failed);
   CHECK(verdict.cause == Cause::wait);
@@ -346,7 +344,7 @@ TEST_CASE("the verdict names what did not stop", "[verdict]") {
   Ending ending = torchrun({});
   ending.stop_signal = SIGTERM;
   ending.did_not_stop = "worker 0 (rank 8, pid 17, state S, in futex_do_wait) did not stop in 1.6 s";
-  CHECK(judge(ending, chosen(LauncherKind::torchrun), train, {})
+  CHECK(judge(ending, chosen(TorchrunLauncher{}), train, {})
             .sentence.ends_with("; SIGTERM had asked it to stop; worker 0 (rank 8, pid 17, state S, in "
                                 "futex_do_wait) did not stop in 1.6 s"));
 }
@@ -377,12 +375,11 @@ TEST_CASE("a worker whose end no kernel shows is known from torchrun", "[verdict
   Details details;
   details.told_by_torchrun = FailedWorker{.rank = 9, .local_rank = 1, .pid = 101, .exitcode = -SIGKILL};
   for (const Ending& ending : {torchrun({worker(0, 0, 1s, false), worker(1, 0, 2s, false)}), torchrun({})}) {
-    const Verdict verdict = judge(ending, chosen(LauncherKind::torchrun), train, details);
+    const Verdict verdict = judge(ending, chosen(TorchrunLauncher{}), train, details);
     CHECK(verdict.code == 137);
     CHECK(verdict.root.value().signal == SIGKILL);
     CHECK(verdict.sentence.starts_with("worker 1 (rank 9, pid 101) failed first: it was ended by SIGKILL; "));
   }
   // What the kernel shows is better.
-  CHECK(judge(torchrun({worker(1, exited(42), 2s)}), chosen(LauncherKind::torchrun), train, details).code ==
-        42);
+  CHECK(judge(torchrun({worker(1, exited(42), 2s)}), chosen(TorchrunLauncher{}), train, details).code == 42);
 }

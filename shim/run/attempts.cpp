@@ -14,7 +14,7 @@ Attempts::Attempts(const Settings& settings, const Job& job)
     : limit_(*settings.get<RestartLimit>(Option::job_restarts)),
       of_the_job_(allowed()),
       permanent_(*settings.get<Ends>(Option::permanent)) {
-  if (!of_the_job_ && job.choice.launcher == LauncherKind::native) limit_.most = job.topology.max_restarts();
+  if (!of_the_job_ && job.choice.natively()) limit_.most = job.topology.max_restarts();
 }
 
 void Attempts::begin(unsigned number, Time now) {

@@ -12,7 +12,7 @@ using std::chrono::seconds;
 
 const Attempts::Time start{};
 
-Attempts attempts(std::vector<std::string> words, LauncherKind launcher = LauncherKind::none) {
+Attempts attempts(std::vector<std::string> words, Launcher launcher = {}) {
   const FakeNode node({});
   Job job;
   job.topology.part = LoneNode{.max_restarts = 2};
@@ -109,8 +109,8 @@ TEST_CASE("a stop from outside is never followed by another attempt, and needs n
 }
 
 TEST_CASE("--max-restarts counts for the native launcher alone, and nothing is permanent then") {
-  CHECK_FALSE(attempts({}, LauncherKind::torchrun).allowed());
-  Attempts job = attempts({}, LauncherKind::native);
+  CHECK_FALSE(attempts({}, TorchrunLauncher{}).allowed());
+  Attempts job = attempts({}, NativeLauncher{});
   CHECK(job.allowed());
   CHECK_FALSE(job.of_the_job());
   link::Stop stop = failure("exit", 2);

@@ -173,7 +173,8 @@ awaitable<std::variant<FoundTorch, Verdict>> check_python(const Run& run, const 
   FoundTorch found;
   if (choice.python.empty()) co_return found;
   const std::string python = run.node.find_program(choice.python.front()).value_or(choice.python.front());
-  std::vector<std::string> wanted = choice.torchrun_args;
+  std::vector<std::string> wanted;
+  if (const auto* torchrun = choice.as<TorchrunLauncher>()) wanted = torchrun->more;
   for (;;) {
     const supervise::Ending asked = co_await ask_for_torch(run, choice.python, wanted);
     if (const auto signal = asked_to_stop(asked))

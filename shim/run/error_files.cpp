@@ -71,10 +71,10 @@ Details ErrorFiles::gather(const supervise::Ending& ending) const {
     for (unsigned worker = 0; worker < job_.topology.workers(); ++worker)
       details.workers.push_back(read(error_file_of(ending.workers.error_folder, worker)));
   }
-  if (job_.choice.launcher == LauncherKind::native)
-    details.agent_writes_error = true;  // there is none that could fail
+  if (job_.choice.natively()) details.agent_writes_error = true;  // there is none that could fail
   if (!launchers_.empty() && !ending.stop_signal) {
-    details.agent_writes_error = job_.choice.launcher == LauncherKind::torchrun;
+    const auto* torchrun = job_.choice.as<TorchrunLauncher>();
+    details.agent_writes_error = torchrun != nullptr && !torchrun->tells_local_rank;
     if (state_of(launchers_) != launchers_before_) details.agent = read(launchers_);
   }
   details.shm = describe_shm();

@@ -50,7 +50,7 @@ std::unique_ptr<supervise::Launcher> make_launcher(boost::asio::io_context& io, 
                                                    const Settings& settings, const std::string& log_folder,
                                                    const Node& node, unsigned attempt) {
   const auto worker_signals = settings.get<supervise::SignalSet>(Option::worker_signals).value();
-  if (job.choice.launcher == LauncherKind::native) {
+  if (job.choice.natively()) {
     native::StaticJob workers = native::static_job(job.topology, settings);
     const native::OutputPlan output{.to_files = !job.choice.log_dir.empty(),
                                     .tee = settings.flag(Option::tee),
@@ -72,8 +72,7 @@ std::unique_ptr<supervise::Launcher> make_launcher(boost::asio::io_context& io, 
 }
 
 std::string make_log_folder(const Job& job, const std::string& wanted) {
-  if (job.choice.launcher != LauncherKind::native || job.choice.log_dir.empty() || wanted.empty())
-    return wanted;
+  if (!job.choice.natively() || job.choice.log_dir.empty() || wanted.empty()) return wanted;
   return native::make_log_folder(wanted, job.topology.facts.text(Fact::run_id));
 }
 

@@ -14,23 +14,24 @@ namespace rankshim {
 namespace {
 
 /// Chooses the launcher. There is none if another one has created the processes already, or if the command is
-/// one by another name than torchrun's (`is_named`).
-Faults choose_launcher(LaunchChoice& choice, const LaunchInput& input, bool is_named) {
+/// one by another name than torchrun's (`is_named`). `own` is the torchrun that the command is; it becomes
+/// null where that is just a program.
+Faults choose_launcher(LaunchChoice& choice, const LaunchInput& input,
+                       std::shared_ptr<const TorchrunCommand>& own, bool is_named) {
   const auto& [topology, settings, command, node] = input;
   const std::string_view wanted = settings.text(Option::launcher);
   const bool per_node = !topology.is<CreatedProcess>();
-  const bool can_launch = is_script(command) || choice.torchrun;
-  if (wanted == "torchrun") choice.launcher = LauncherKind::torchrun;
-  if (wanted == "launch") choice.launcher = LauncherKind::launch;
-  if (wanted == "native") choice.launcher = LauncherKind::native;
-  if (wanted == "auto" && can_launch && per_node && !is_named) choice.launcher = LauncherKind::torchrun;
-  if (choice.torchrun && !per_node) {
+  const bool can_launch = is_script(command) || own;
+  if (own && !per_node) {
     choice.warnings.push_back(
         fmt::format("{} has already started one process per accelerator, and torchrun would start workers "
                     "in each of them; give the script to rankshim instead (rankshim -- train.py)",
                     topology.platform));
-    choice.torchrun.reset();
+    own.reset();
   }
+  if (wanted == "native") choice.launcher = NativeLauncher{};
+  if (wanted == "torchrun" || wanted == "launch" || (wanted == "auto" && can_launch && per_node && !is_named))
+    choice.launcher = TorchrunLauncher{.tells_local_rank = wanted == "launch", .own = own, .more = {}};
   if (!choice.launches()) return {};
   const auto& chosen = *settings[Option::launcher];
   if (!per_node) {
@@ -40,9 +41,9 @@ Faults choose_launcher(LaunchChoice& choice, const LaunchInput& input, bool is_n
              {chosen.detail},
              "leave --launcher (RANKSHIM_LAUNCHER) at auto"}};
   }
-  if (choice.launcher == LauncherKind::native) return native::check(input, choice.torchrun != nullptr);
+  if (choice.natively()) return native::check(input, own != nullptr);
   if (Faults faults = check_torchrun_args(settings); !faults.empty()) return faults;
-  if (!command.empty() && !is_script(command) && !choice.torchrun) {
+  if (!command.empty() && !is_script(command) && !own) {
     return {{Anchor::launcher,
              fmt::format("{}={} starts a script, but {} is a program", chosen.detail, wanted, command[0]),
              {chosen.detail},
@@ -75,13 +76,14 @@ Faults check_output(LaunchChoice& choice, const LaunchInput& input) {
   }
   if (tee && !log_dir)
     return refused(settings, Option::tee, "--log-dir is not set", "set --log-dir (RANKSHIM_LOG_DIR)");
-  if (prefix && choice.launcher != LauncherKind::native)
+  if (prefix && !choice.natively())
     return refused(settings, Option::prefix, "torchrun starts the workers",
                    "leave it out, or set --launcher (RANKSHIM_LAUNCHER) to native");
   if (prefix && log_dir && !tee)
     return refused(settings, Option::prefix, "with --log-dir nothing is printed",
                    "set --tee (RANKSHIM_TEE) too");
-  const auto* flag = choice.torchrun ? choice.torchrun->find("log_dir") : nullptr;
+  const auto* torchrun = choice.as<TorchrunLauncher>();
+  const auto* flag = torchrun != nullptr && torchrun->own ? torchrun->own->find("log_dir") : nullptr;
   if (flag == nullptr || !log_dir || flag->value == log_dir->text) return {};
   return refused(settings, Option::log_dir, fmt::format("the command's --log_dir is {}", flag->value),
                  "give only one of them");
@@ -90,7 +92,7 @@ Faults check_output(LaunchChoice& choice, const LaunchInput& input) {
 /// What only the native launcher can do with its workers.
 Faults check_native_only(LaunchChoice& choice, const LaunchInput& input) {
   const Settings& settings = input.settings;
-  if (settings.text(Option::bind) == "none" || choice.launcher == LauncherKind::native) return {};
+  if (settings.text(Option::bind) == "none" || choice.natively()) return {};
   if (choice.launches())
     return refused(settings, Option::bind, "torchrun starts the workers",
                    "leave it out, or set --launcher (RANKSHIM_LAUNCHER) to native, or use torchrun's own: "
@@ -131,7 +133,7 @@ Faults check_job_restarts(const LaunchInput& input) {
 /// Sets the user's variables for a command that is one process, or for a launcher's. The native launcher sets
 /// them for each worker.
 void set_user_variables(EnvironmentChange& change, const LaunchChoice& choice, const LaunchInput& input) {
-  if (choice.launcher == LauncherKind::native) return;
+  if (choice.natively()) return;
   for (const auto& [name, value] : user_variables(input.settings)) change.replace(name, value);
 }
 
@@ -146,7 +148,8 @@ by_name::NamedLauncher find_named(const LaunchInput& input, bool is_torchrun, Fa
 
 /// The script that will run: Python's, or a shell's that is named by its path.
 std::string script_of(const LaunchChoice& choice, const std::vector<std::string>& command) {
-  if (choice.torchrun) return choice.torchrun->script();
+  const auto* torchrun = choice.as<TorchrunLauncher>();
+  if (torchrun != nullptr && torchrun->own) return torchrun->own->script();
   if (const auto python = read_python(command)) return python->module ? std::string() : python->what;
   const std::string_view name = base_name(command[0]);
   const bool shell = name == "bash" || name == "sh";
@@ -158,8 +161,10 @@ std::string script_of(const LaunchChoice& choice, const std::vector<std::string>
 /// The command itself, or a named launcher's with what the user left out.
 std::vector<std::string> command_argv(const LaunchChoice& choice, const LaunchInput& input,
                                       const OwnFolder& folder) {
-  std::vector<std::string> words = choice.filled.empty() ? input.command : choice.filled;
-  if (!choice.hostfile.empty()) {
+  const auto* filled = choice.as<FilledLauncher>();
+  const bool has_words = filled != nullptr && !filled->command.empty();
+  std::vector<std::string> words = has_words ? filled->command : input.command;
+  if (filled != nullptr && !filled->hostfile.empty()) {
     for (std::string& word : words) word = native::filled_in(word, {{"hostfile", hostfile(folder)}});
   }
   if (!choice.interpreter.empty()) words.insert(words.begin(), {choice.interpreter, "-u"});
@@ -171,12 +176,11 @@ std::vector<std::string> command_argv(const LaunchChoice& choice, const LaunchIn
 Outcome<LaunchChoice> choose_launch(const LaunchInput& input,
                                     std::shared_ptr<const TorchrunCommand> torchrun) {
   LaunchChoice choice;
-  choice.torchrun = std::move(torchrun);
   Faults faults;
-  const by_name::NamedLauncher launcher = find_named(input, choice.torchrun != nullptr, faults);
-  for (Fault& fault : choose_launcher(choice, input, launcher.file.has_value()))
+  const by_name::NamedLauncher launcher = find_named(input, torchrun != nullptr, faults);
+  for (Fault& fault : choose_launcher(choice, input, torchrun, launcher.file.has_value()))
     faults.push_back(std::move(fault));
-  if (auto fault = check_idle_role(choice, input, is_script(input.command) || choice.torchrun))
+  if (auto fault = check_idle_role(choice, input, is_script(input.command) || torchrun))
     faults.push_back(std::move(*fault));
   for (auto& found :
        {check_output(choice, input), check_native_only(choice, input), check_job_restarts(input)})
@@ -185,8 +189,8 @@ Outcome<LaunchChoice> choose_launch(const LaunchInput& input,
   if (is_script(input.command)) choice.interpreter = find_interpreter(input.settings, input.node);
   choose_scope(choice, input.settings);
   choose_wait(choice, input);
-  if (choice.by_torchrun()) choose_for_torchrun(choice, input);
-  if (choice.launcher == LauncherKind::native) native::choose_for_workers(choice, input);
+  if (auto* by = std::get_if<TorchrunLauncher>(&choice.launcher)) choose_for_torchrun(choice, *by, input);
+  if (choice.natively()) native::choose_for_workers(choice, input);
   if (input.command.empty()) return choice;
   if (launcher.file) {
     by_name::choose_for_launcher(choice, input, launcher);
@@ -205,32 +209,33 @@ LaunchPlan plan_launch(const LaunchChoice& choice, const LaunchInput& input, con
   plan.agent_name = known.torch.agent_name();
   EnvironmentChange& change = plan.environment;
   change = environment_change(topology, node);
-  change.set.insert(change.set.end(), choice.variables.begin(), choice.variables.end());
+  if (const auto* filled = choice.as<FilledLauncher>())
+    change.set.insert(change.set.end(), filled->variables.begin(), filled->variables.end());
   if (topology.is_alone() && topology.platform == "none" && !choice.launches()) change.set.clear();
-  if (choice.launcher == LauncherKind::native) native::change_for_workers(change, input);
+  if (choice.natively()) native::change_for_workers(change, input);
   change_for_torch(change, choice, input, known.folder);
   hide_own_settings(change, node.environment());
   if (settings.get<RestartLimit>(Option::job_restarts)->most != 0) {
     const std::string attempt = std::to_string(known.attempt);
     change.set.emplace_back("RANKSHIM_ATTEMPT", attempt);
     // A torchrun sets it anew for its workers, to its own restarts.
-    if (choice.launcher != LauncherKind::native)
-      change.set.emplace_back("TORCHELASTIC_RESTART_COUNT", attempt);
+    if (!choice.natively()) change.set.emplace_back("TORCHELASTIC_RESTART_COUNT", attempt);
   }
   change.set.insert(change.set.end(), known.network_interface.begin(), known.network_interface.end());
   set_user_variables(change, choice, input);
   if (command.empty()) return plan;
-  plan.argv =
-      choice.by_torchrun() ? torchrun_argv(choice, input, known) : command_argv(choice, input, known.folder);
+  const auto* torchrun = choice.as<TorchrunLauncher>();
+  plan.argv = torchrun != nullptr ? torchrun_argv(choice, *torchrun, input, known)
+                                  : command_argv(choice, input, known.folder);
   return plan;
 }
 
 LaunchPlan plan_shown_launch(const LaunchChoice& choice, const LaunchInput& input) {
-  const std::string folder = temporary_folder_template(input.node, choice.launcher);
+  const std::string folder = temporary_folder_template(input.node, choice.launches());
   KnownAtStart known;
   known.folder = {.path = folder, .has_site = plan_site(choice, input, std::nullopt).has_value()};
   LaunchPlan plan = plan_launch(choice, input, known);
-  if (choice.launcher == LauncherKind::native && !plan.argv.empty())
+  if (choice.natively() && !plan.argv.empty())
     plan.workers = native::shown_workers(plan, choice, input, folder);
   return plan;
 }

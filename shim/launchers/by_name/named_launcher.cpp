@@ -130,11 +130,12 @@ class Filler {
     if (!launcher_.in_shell) add_flags();
     for (const auto& [name, value] : file_.set) {
       if (input_.node.environment().get(name)) continue;
-      choice_.variables.emplace_back(name, filled_in(value, values_));
-      choice_.filled_by = file_.path;
+      filled_.variables.emplace_back(name, filled_in(value, values_));
+      filled_.file = file_.path;
     }
-    choice_.joins_nodes =
-        !choice_.filled_by.empty() && !launcher_.in_shell && !file_.elastic && file_.warning.empty();
+    if (filled_.file.empty()) return;
+    filled_.joins_nodes = !launcher_.in_shell && !file_.elastic && file_.warning.empty();
+    choice_.launcher = std::move(filled_);
   }
 
  private:
@@ -243,10 +244,10 @@ class Filler {
       for (const DescribedFlag& flag : own_role) add_flag(flag, added);
     }
     if (added.empty()) return;
-    choice_.filled_by = file_.path;
-    choice_.filled = launcher_.words;
-    choice_.filled.insert(choice_.filled.begin() + static_cast<std::ptrdiff_t>(launcher_.flags_at),
-                          added.begin(), added.end());
+    filled_.file = file_.path;
+    filled_.command = launcher_.words;
+    filled_.command.insert(filled_.command.begin() + static_cast<std::ptrdiff_t>(launcher_.flags_at),
+                           added.begin(), added.end());
   }
 
   void add_flag(const DescribedFlag& flag, std::vector<std::string>& added) {
@@ -262,7 +263,7 @@ class Filler {
   void write_hostfile() {
     native::StaticJob other = job_;
     for (other.node_rank = 0; other.node_rank < job_.nodes; ++other.node_rank)
-      (choice_.hostfile += filled_in(file_.hostfile, values_of(other))) += '\n';
+      (filled_.hostfile += filled_in(file_.hostfile, values_of(other))) += '\n';
   }
 
   LaunchChoice& choice_;
@@ -271,6 +272,7 @@ class Filler {
   const LauncherFile& file_;
   native::StaticJob job_;
   Values values_;
+  FilledLauncher filled_;
 };
 
 }  // namespace

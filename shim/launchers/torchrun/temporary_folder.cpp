@@ -83,8 +83,8 @@ std::string safe_template(const std::string& wanted) {
 
 }  // namespace
 
-std::string temporary_folder_template(const Node& node, LauncherKind launcher) {
-  const std::string_view usual = launcher == LauncherKind::none ? "/dev/shm" : "/tmp";
+std::string temporary_folder_template(const Node& node, bool launches) {
+  const std::string_view usual = launches ? "/tmp" : "/dev/shm";
   std::string_view chosen = node.environment().get("TMPDIR").value_or(usual);
   while (chosen.size() > 1 && chosen.ends_with('/')) chosen.remove_suffix(1);
   return std::string(chosen.starts_with('/') ? chosen : usual) + "/rankshim-XXXXXX";
@@ -94,8 +94,10 @@ TemporaryFolder::TemporaryFolder(const LaunchChoice& choice, const std::optional
                                  const Node& node) {
   if (!choice.log_dir.empty()) use_log_folder_of_user(choice.log_dir);
   const bool logs = choice.launches() && choice.log_dir.empty();
-  if (!logs && !site && choice.hostfile.empty()) return;
-  const std::string wanted = temporary_folder_template(node, choice.launcher);
+  const auto* filled = choice.as<FilledLauncher>();
+  const bool hosts = filled != nullptr && !filled->hostfile.empty();
+  if (!logs && !site && !hosts) return;
+  const std::string wanted = temporary_folder_template(node, choice.launches());
   const bool made = make(safe_template(wanted)) || (wanted.starts_with("/dev/shm/") && make(in_tmp));
   if (!made && logs) {
     log::warn(
@@ -105,7 +107,7 @@ TemporaryFolder::TemporaryFolder(const LaunchChoice& choice, const std::optional
   }
   if (logs) log_folder_ = own_.path;
   own_.has_site = made && site && write_site(own_.path, *site);
-  if (!choice.hostfile.empty() && !(made && write_hostfile(own_, choice.hostfile)))
+  if (hosts && !(made && write_hostfile(own_, filled->hostfile)))
     log::warn("cannot write the file of hosts for the launcher ({}); set TMPDIR", std::strerror(errno));
 }
 

@@ -39,6 +39,6 @@ class TemporaryFolder {
 /// The pattern of the folder's name: in TMPDIR if set. Otherwise a launcher's is in /tmp, because it may
 /// contain its workers' logs, and a program's in /dev/shm, where a few small files take a tenth of the time,
 /// or in /tmp if /dev/shm is missing or not writable.
-std::string temporary_folder_template(const Node& node, LauncherKind launcher);
+std::string temporary_folder_template(const Node& node, bool launches);
 
 }  // namespace rankshim

@@ -27,7 +27,7 @@ struct Place {
 
 LaunchChoice torchrun_chosen() {
   LaunchChoice choice;
-  choice.launcher = LauncherKind::torchrun;
+  choice.launcher = TorchrunLauncher{};
   return choice;
 }
 
@@ -86,10 +86,10 @@ TEST_CASE("without a place for a temporary folder there is none") {
 }
 
 TEST_CASE("a program's files are in memory, a launcher's on disk, and all in TMPDIR if that is set") {
-  CHECK(temporary_folder_template(FakeNode({}), LauncherKind::none) == "/dev/shm/rankshim-XXXXXX");
-  CHECK(temporary_folder_template(FakeNode({}), LauncherKind::torchrun) == "/tmp/rankshim-XXXXXX");
-  for (const LauncherKind launcher : {LauncherKind::none, LauncherKind::torchrun})
-    CHECK(temporary_folder_template(FakeNode({"TMPDIR=/a/"}), launcher) == "/a/rankshim-XXXXXX");
+  CHECK(temporary_folder_template(FakeNode({}), false) == "/dev/shm/rankshim-XXXXXX");
+  CHECK(temporary_folder_template(FakeNode({}), true) == "/tmp/rankshim-XXXXXX");
+  for (const bool launches : {false, true})
+    CHECK(temporary_folder_template(FakeNode({"TMPDIR=/a/"}), launches) == "/a/rankshim-XXXXXX");
 }
 
 TEST_CASE("where others could replace the temporary folder it is made in /tmp") {

@@ -100,9 +100,9 @@ bool needs_plain_variables(const LaunchInput& input, bool has_site) {
   return starts_torchrun(text) && !chooses && (!has_site || has("PYTHONPATH=") || has("unset PYTHONPATH"));
 }
 
-void warn_script(LaunchChoice& choice, const LaunchInput& input) {
+void warn_script(LaunchChoice& choice, const TorchrunLauncher& torchrun, const LaunchInput& input) {
   const std::string& script = input.command[0];
-  if (choice.launcher == LauncherKind::launch || script == "-m") return;
+  if (torchrun.tells_local_rank || script == "-m") return;
   const auto source = input.node.file(script);
   if (!source) return;
   if (!reads_local_rank_argument(*source) || source->find("LOCAL_RANK") != std::string::npos) return;
@@ -138,12 +138,13 @@ std::string_view truth(bool value) { return value ? "True" : "False"; }
 void hide_other_job(EnvironmentChange& change, const LaunchChoice& choice, const LaunchInput& input) {
   const Environment& environment = input.node.environment();
   auto& [set, unset] = change;
+  const auto* torchrun = choice.as<TorchrunLauncher>();
   for (const std::string_view flag : flags_of_job()) {
     const std::string name = "PET_" + upper_case(flag);
     if (!environment.has(name)) continue;
     // The user's variables for how, and not where, the user's torchrun starts the script are kept.
     const bool is_how = flag == "module" || flag == "no_python" || flag == "run_path";
-    if (choice.torchrun && is_how && environment.get(name)) continue;
+    if (torchrun != nullptr && torchrun->own && is_how && environment.get(name)) continue;
     std::erase_if(set, [&](const auto& entry) { return entry.first == name; });
     if (std::ranges::find(unset, name) == unset.end()) unset.push_back(name);
   }
@@ -236,8 +237,9 @@ std::string python_site_text(const PythonSite& site) {
       job += python_literal(name) + ": " + python_literal(value) + ", ";
     job += "}";
   }
-  return std::string(module[0].text) + fmt::format("\n\nserve({}, {}, {}, {}, {})\n", truth(site.had_path), job,
-                                                   python_literal(site.master), truth(site.records), getpid());
+  return std::string(module[0].text) + fmt::format("\n\nserve({}, {}, {}, {}, {})\n", truth(site.had_path),
+                                                   job, python_literal(site.master), truth(site.records),
+                                                   getpid());
 }
 
 Faults check_torchrun_args(const Settings& settings) {
@@ -261,12 +263,11 @@ Faults check_torchrun_args(const Settings& settings) {
   return faults;
 }
 
-void choose_for_torchrun(LaunchChoice& choice, const LaunchInput& input) {
-  const TorchrunCommand* own = choice.torchrun.get();
+void choose_for_torchrun(LaunchChoice& choice, TorchrunLauncher& torchrun, const LaunchInput& input) {
+  const TorchrunCommand* own = torchrun.own.get();
   const TorchrunCommand more = read_torchrun_args(input.settings);
   for (const auto& flag : more.flags)
-    choice.torchrun_args.push_back(
-        fmt::format("--{}{}{}", flag.name, flag.value.empty() ? "" : "=", flag.value));
+    torchrun.more.push_back(fmt::format("--{}{}{}", flag.name, flag.value.empty() ? "" : "=", flag.value));
   const auto* logs = own != nullptr ? own->find("log_dir") : nullptr;
   if (logs == nullptr) logs = more.find("log_dir");
   const auto& ours = input.settings[Option::log_dir];
@@ -275,7 +276,7 @@ void choose_for_torchrun(LaunchChoice& choice, const LaunchInput& input) {
                                    : std::string(input.node.environment().get("PET_LOG_DIR").value_or(""));
   if (input.command.empty()) return;
   if (!choice.interpreter.empty()) choice.python = {choice.interpreter, "-u"};
-  if (own == nullptr) return warn_script(choice, input);
+  if (own == nullptr) return warn_script(choice, torchrun, input);
   if (choice.interpreter.empty()) choice.python = own->interpreter;
   if (!own->program.empty()) choice.python = interpreter_of(own->program, input.node);
 }
@@ -299,7 +300,7 @@ std::optional<PythonSite> plan_site(const LaunchChoice& choice, const LaunchInpu
   // the command could not be executed (execve(2), MAX_ARG_STRLEN).
   constexpr std::size_t longest_path = std::size_t{120} << 10U;
   const bool two_folders =
-      temporary_folder_template(input.node, choice.launcher).find(':') != std::string::npos;
+      temporary_folder_template(input.node, choice.launches()).find(':') != std::string::npos;
   if (two_folders || (path && path->size() > longest_path)) return std::nullopt;
   PythonSite site{.had_path = path.has_value(), .job = {}, .master = {}, .records = records};
   if (joins) {
@@ -324,13 +325,13 @@ void change_for_torch(EnvironmentChange& change, const LaunchChoice& choice, con
   if (choice.launches()) change_for_stop(change, choice, input);
 }
 
-std::vector<std::string> torchrun_argv(const LaunchChoice& choice, const LaunchInput& input,
-                                       const KnownAtStart& known) {
+std::vector<std::string> torchrun_argv(const LaunchChoice& choice, const TorchrunLauncher& torchrun,
+                                       const LaunchInput& input, const KnownAtStart& known) {
   const std::vector<std::string>& command = input.command;
   const bool has_only_launch = known.torch.has_only_launch;
   std::vector<std::string> argv;
   if (!choice.interpreter.empty()) argv = {choice.interpreter, "-u"};
-  std::vector<std::string> more = choice.torchrun_args;
+  std::vector<std::string> more = torchrun.more;
   auto flags = torchrun_flags(input.topology, input.settings, input.node, known.master_address,
                               choice.log_dir.empty() ? known.folder.path : std::string(), more);
   if (const auto& log_dir = input.settings[Option::log_dir]) {
@@ -342,8 +343,8 @@ std::vector<std::string> torchrun_argv(const LaunchChoice& choice, const LaunchI
   std::erase_if(more, [&](const std::string& option) {
     return std::ranges::find(known.torch.rejected, option) != known.torch.rejected.end();
   });
-  if (choice.torchrun) {
-    const auto words = fill_in(*choice.torchrun, input.topology, std::move(flags), more);
+  if (torchrun.own) {
+    const auto words = fill_in(*torchrun.own, input.topology, std::move(flags), more);
     argv.insert(argv.end(), words.begin(), words.end());
     return argv;
   }
@@ -352,10 +353,10 @@ std::vector<std::string> torchrun_argv(const LaunchChoice& choice, const LaunchI
   argv.insert(argv.end(), more.begin(), more.end());
   const std::string text = script_text(command, input.node);
   // It passes --local_rank=N to every script, unless it gets --use_env.
-  if (has_only_launch && choice.launcher != LauncherKind::launch && !reads_local_rank_argument(text))
+  if (has_only_launch && !torchrun.tells_local_rank && !reads_local_rank_argument(text))
     argv.emplace_back("--use_env");
   argv.insert(argv.end(), command.begin(), command.end());
-  if (choice.launcher != LauncherKind::launch || has_only_launch) return argv;
+  if (!torchrun.tells_local_rank || has_only_launch) return argv;
   // Appended after the script, as torch.distributed.launch does; torchrun replaces the placeholder by the
   // number (torch/distributed/elastic/utils/api.py, macros).
   const auto script = argv.end() - static_cast<std::ptrdiff_t>(command.size());
@@ -367,7 +368,7 @@ std::string agent_error_file(const std::string& folder) { return folder + "/erro
 
 std::string find_agent_error_file(const LaunchChoice& choice, const LaunchPlan& plan, const Node& node,
                                   const OwnFolder& folder) {
-  if (choice.launcher == LauncherKind::native || (!choice.launches() && !folder.has_site)) return {};
+  if (choice.natively() || (!choice.launches() && !folder.has_site)) return {};
   const Environment environment = plan.environment.apply(node.environment());
   const std::string path(environment.get(agent_error_variable).value_or(""));
   return path.empty() && folder.has_site ? agent_error_file(folder.path) : path;

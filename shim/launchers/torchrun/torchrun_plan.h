@@ -14,9 +14,9 @@ namespace rankshim {
 /// The file into which a process under torch's @record, such as the agent, writes why it failed.
 inline constexpr std::string_view agent_error_variable = "TORCHELASTIC_ERROR_FILE";
 
-/// Completes the choice if torchrun is the launcher: the log folder, the interpreter that needs torch,
+/// Completes the choice whose launcher is `torchrun`: the log folder, the interpreter that needs torch,
 /// warnings.
-void choose_for_torchrun(LaunchChoice& choice, const LaunchInput& input);
+void choose_for_torchrun(LaunchChoice& choice, TorchrunLauncher& torchrun, const LaunchInput& input);
 
 /// What is wrong with --torchrun-args: a word that is no option, or an option that rankshim sets itself.
 Faults check_torchrun_args(const Settings& settings);
@@ -80,8 +80,8 @@ inline std::string hostfile(const OwnFolder& folder) { return folder.path + "/ho
 
 /// torchrun's command line. A c10d job needs the master's address to find the local address that peers can
 /// reach.
-std::vector<std::string> torchrun_argv(const LaunchChoice& choice, const LaunchInput& input,
-                                       const KnownAtStart& known);
+std::vector<std::string> torchrun_argv(const LaunchChoice& choice, const TorchrunLauncher& torchrun,
+                                       const LaunchInput& input, const KnownAtStart& known);
 
 /// Changes what torchrun and Python in the command read: of the job, of rankshim's folder, and of how they
 /// end.
