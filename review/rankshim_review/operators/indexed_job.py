@@ -22,7 +22,7 @@ def workload(cluster: Cluster, document: Field) -> Workload:
         made.pods = pods(cluster, spec.get("template"), job, completions, namespace=namespace, labels=labels)
         if at_once < completions:
             made.notes.append((spec.get("parallelism"), f"{completions} pods are nodes of one job, and parallelism lets only "
-                               f"{at_once} of them run: they wait for each other for ever"))
+                               f"{at_once} of them run: they wait for the others until --wait-timeout, and end with 75"))
     else:
         made.total = made.nodes = min(at_once, completions)
         made.pods = [make_pod(cluster, spec.get("template"), f"{job}-{index:05}", namespace=namespace, labels=labels)
