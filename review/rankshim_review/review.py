@@ -56,6 +56,9 @@ def main(arguments: list[str]) -> int:
         binary = Binary(options.rankshim or find())
     except Unusable as error:
         return _fail(str(error), SYSTEM)
+    except IsADirectoryError as error:
+        folder = str(error.filename).rstrip("/")
+        return _fail(f"{folder} is a folder; name the files in it: rankshim-review {folder}/*.yaml", USAGE)
     except OSError as error:
         return _fail(f"{error.filename}: {error.strerror}", USAGE)
     jobs: list[Job] = []
