@@ -20,7 +20,7 @@ from examples.test_manifests import documents
 from lib.mpi import OPEN_MPI, ssh
 from lib.process import PATH, clean_environment
 from lib.requirements import cannot
-from review.running import CASES, node, pods, said, words, workloads
+from review.running import CASES, node, pods, review, said, words, workloads
 from slurm.conftest import HERE as SLURM
 from slurm.conftest import Cluster
 from slurm.conftest import slurm as slurm  # a fixture
@@ -98,7 +98,7 @@ dist.init_process_group("gloo", init_method="tcp://" + given["dist-init-addr"], 
 """ + JOIN.replace('dist.init_process_group("gloo")\n', "")
 
 
-def run(network, path, environment, folder, before=()):
+def run(network, path, environment, folder, change=list):
     """Runs the pods of a manifest to their end by their own commands, with join.py as each script: what each one prints."""
     (folder / "join.py").write_text(JOIN)
     processes = []
@@ -107,7 +107,7 @@ def run(network, path, environment, folder, before=()):
         variables = {**pod.environment, **environment, "OMP_NUM_THREADS": "1"}
         if variables.get("PET_NPROC_PER_NODE") == "auto":  # a process for the GPU, and not one for each CPU of this machine
             variables["PET_NPROC_PER_NODE"] = "1"
-        processes.append(place.start([*before, *command], variables, cwd=folder))
+        processes.append(place.start(change(command), variables, cwd=folder))
     for process in processes:
         assert process.wait(LONG) == 0, process.transcript()
     return [sorted(line for line in process.stdout.splitlines() if line.startswith("rank ")) for process in processes]
@@ -131,12 +131,28 @@ def test_a_public_manifest_really_trains_as_the_review_says(name, network, ranks
     check(run(network, case(name), environment, tmp_path), OWN[name][3])
 
 
+def test_a_jobsets_pods_with_rankshim_are_refused_as_the_review_says(network, rankshim, tmp_path):
+    _, document = review(rankshim, case("jobset-resnet"))
+    (finding,) = document["findings"]
+    assert "put exec rankshim -- before torchrun; rankshim would then refuse this pod: JOB_COMPLETION_INDEX=0" in finding["text"]
+    environment = {"PATH": programs(tmp_path, rankshim)}
+    processes = [place.start(with_rankshim(words(workload, pod)), {**pod.environment, **environment})
+                 for workload, pod, place in pods(network, case("jobset-resnet"), True)]
+    assert [process.wait() for process in processes] == [78] * 4
+
+
+def with_rankshim(command):
+    """As the check `bypass` advises."""
+    if command[0] == "bash":
+        return [word.replace("torchrun ", "exec rankshim -- torchrun ") for word in command]
+    return ["rankshim", "--", *command]
+
+
 @really
-@pytest.mark.parametrize("name", ("operator-simple", "operator-deepspeed", "jobset-resnet"))
-def test_a_command_that_begins_with_rankshim_trains_together(name, network, rankshim, tmp_path):
-    """What the check `bypass` advises; a JobSet's pods are told of their number by nobody else."""
-    environment = {"PATH": programs(tmp_path, rankshim), **({"NNODES": "4"} if name.startswith("jobset") else {})}
-    check(run(network, case(name), environment, tmp_path, before=["rankshim", "--"]), "together")
+@pytest.mark.parametrize("name", ("operator-simple", "operator-deepspeed", "trainer-multi-node", "jobset-mnist", "jobset-resnet"))
+def test_a_command_with_rankshim_trains_together(name, network, rankshim, tmp_path):
+    environment = {"PATH": programs(tmp_path, rankshim), **({"NNODES": "4"} if name == "jobset-resnet" else {})}
+    check(run(network, case(name), environment, tmp_path, change=with_rankshim), "together")
 
 
 # The image's ENTRYPOINT is not in the manifest: the two that it may have.
@@ -145,7 +161,8 @@ def test_a_command_that_begins_with_rankshim_trains_together(name, network, rank
 def test_arguments_alone_are_those_of_the_images_entrypoint(entrypoint, network, rankshim, tmp_path):
     assert said(rankshim, case("operator-mnist")) == {("warning", "restarts"), ("warning", "shared_memory")}
     (tmp_path / "mnist.py").write_text(JOIN)
-    check(run(network, case("operator-mnist"), {"PATH": programs(tmp_path, rankshim)}, tmp_path, before=entrypoint.split()), "together")
+    check(run(network, case("operator-mnist"), {"PATH": programs(tmp_path, rankshim)}, tmp_path,
+              change=lambda arguments: entrypoint.split() + arguments), "together")
 
 
 @really
@@ -188,18 +205,20 @@ def test_a_deployments_pod_starts_its_server_and_waits_for_nobody(network, ranks
     assert (process.code, process.stdout) == (0, "[] 1\n"), process.transcript()
 
 
-# An sbatch script of several real nodes: what is said, the number of nodes, and what the script prints.
+# An sbatch script of several real nodes: what is said, the number of nodes, and what its processes print, as it is and as advised.
+PAIR, FOUR = ([f"rank {rank} of {size}, {size} together" for rank in range(size)] for size in (2, 4))
 SBATCH = {
-    "torchrun-in-srun": (ALONE, 4, ["rank 0 of 1, 1 together"] * 4),
-    "ddp": (BYPASS, 2, ["rank 0 of 2, 2 together", "rank 1 of 2, 2 together"]),
-    "tasks": (None, 2, [f"rank {rank} of 4, 4 together" for rank in range(4)]),
+    "torchrun-in-srun": (ALONE, 4, ["rank 0 of 1, 1 together"] * 4, FOUR),
+    "ddp": (BYPASS, 2, PAIR, PAIR),
+    "tasks": (None, 2, FOUR, None),
 }
 
 
 @really
-@pytest.mark.parametrize("name", SBATCH)
-def test_a_public_batch_script_really_trains_as_the_review_says(name, network, slurm, rankshim, tmp_path):
-    expected, nodes, happens = SBATCH[name]
+@pytest.mark.parametrize(("name", "advised"), [("torchrun-in-srun", False), ("torchrun-in-srun", True), ("ddp", False), ("ddp", True),
+                                               ("tasks", False)])
+def test_a_public_batch_script_really_trains_as_the_review_says(name, advised, network, slurm, rankshim, tmp_path):
+    expected, nodes, *happens = SBATCH[name]
     assert said(rankshim, case(name)) == ({expected} if expected else set())
     (tmp_path / "join.py").write_text(JOIN)
     if shutil.which("cc") is None or not pathlib.Path("/usr/include/slurm/spank.h").exists():
@@ -211,16 +230,17 @@ def test_a_public_batch_script_really_trains_as_the_review_says(name, network, s
     script = re.sub(r"[\w./]*\b\w+\.py\b", str(tmp_path / "join.py"), case(name).read_text())
     # There is no GPU here; two tasks of eight, and one process of eight.
     for written, here in (("#SBATCH --gpus-per-node=8\n", ""), ("--ntasks-per-node=8", "--ntasks-per-node=2"),
-                          ("--nproc_per_node=8", "--nproc_per_node=1")):
+                          ("--nproc_per_node=8", "--nproc_per_node=1"), ("torchrun ", "rankshim -- torchrun " if advised else "torchrun ")):
         script = script.replace(written, here)
     code, lines = cluster.batch(script, environment={"PATH": programs(tmp_path, rankshim)}, nodes=nodes)
     assert code == 0, lines
-    assert sorted(line.partition("rank ")[2] for line in lines if " together" in line) == [line[5:] for line in happens], lines
+    assert sorted(line.partition("rank ")[2] for line in lines if " together" in line) == [line[5:] for line in happens[advised]], lines
 
 
-# The processes of Open MPI have no master; the launcher's first worker is one.
+# In place of Horovod, which finds its processes by MPI; torch's need a master, and the first worker is one.
 HOROVOD = """import os
-os.environ.update(RANK=os.environ["OMPI_COMM_WORLD_RANK"], WORLD_SIZE=os.environ["OMPI_COMM_WORLD_SIZE"], MASTER_PORT="29500")
+os.environ.update(RANK=os.environ["OMPI_COMM_WORLD_RANK"], WORLD_SIZE=os.environ["OMPI_COMM_WORLD_SIZE"])
+os.environ.update(MASTER_ADDR="FIRST", MASTER_PORT="29500")
 """ + JOIN
 PI = "#!/bin/sh\necho process $OMPI_COMM_WORLD_RANK of $OMPI_COMM_WORLD_SIZE on $(hostname)\n"
 KEEP = {"OMPI_MCA_orte_keep_fqdn_hostnames": "true"}
@@ -243,7 +263,7 @@ def test_a_real_mpirun_does_what_the_review_says(name, network, rankshim, tmp_pa
     if (mpirun := shutil.which(OPEN_MPI[0], path=PATH)) is None:
         cannot(f"missing: {OPEN_MPI[0]} (scripts/setup installs it)")
     assert said(rankshim, CASES / file) == expected
-    ((workload),) = workloads(CASES / file)
+    (workload,) = workloads(CASES / file)
     launcher, server = workload.pods[0], network.dns()
     first = node(network, launcher)
     hosts = {}
@@ -257,16 +277,15 @@ def test_a_real_mpirun_does_what_the_review_says(name, network, rankshim, tmp_pa
     # The operator's /etc/mpi/hostfile; the launcher's root is this machine's.
     (tmp_path / "hostfile").write_text("".join(f"{host} slots=1\n" for host in hosts if host.endswith(".svc")))
     for script, text in (("mnist.py", HOROVOD), ("train.py", JOIN), ("pi", PI)):
-        (tmp_path / script).write_text(text)
+        (tmp_path / script).write_text(text.replace("FIRST", list(hosts.values())[0].address))
         (tmp_path / script).chmod(0o755)
-    environment = {**launcher.environment, "PATH": programs(tmp_path, rankshim, mpirun=mpirun), "OMP_NUM_THREADS": "1",
-                   "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "RANKSHIM_WAIT_TIMEOUT": "5s",
-                   "OMPI_MCA_plm_rsh_agent": ssh(tmp_path / "ssh", hosts), "MASTER_ADDR": list(hosts.values())[0].address, **more}
-    environment.pop("OMPI_MCA_plm_rsh_args", None)
+    there = {"PATH": programs(tmp_path, rankshim, mpirun=mpirun), "OMP_NUM_THREADS": "1",
+             "RANKSHIM_WAIT_TIMEOUT": "5s" if code else "10m"}
+    environment = {**launcher.environment, **there, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+                   "OMPI_MCA_plm_rsh_agent": ssh(tmp_path / "ssh", hosts, there), **more}
+    environment.pop("OMPI_MCA_plm_rsh_args", None)  # those of the real ssh
     if workload.kind == "MPIJob":
         environment["OMPI_MCA_orte_default_hostfile"] = str(tmp_path / "hostfile")
-    else:
-        environment.pop("MASTER_ADDR")
     command = [re.sub(r"(/examples/|/home/mpiuser/|(?<= )(?=train\.py))", f"{tmp_path}/", word) for word in words(workload, launcher)]
     exact = [f"{variable}={value}" for variable, value in clean_environment(environment).items()]
     process = first.start_beside(["env", "-i", *exact, *command], name="launcher")

@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from examples.test_install import tool
+from examples.test_install import merged_by_kyverno, tool
 from lib.events import PATIENCE
 from lib.process import clean_environment, run
 from review.running import CASES, EXAMPLES, INSTALL, REPOSITORY, pods, reviewing, said
@@ -111,26 +111,42 @@ def test_a_pod_does_what_the_review_says(path, network, rankshim):
     assert ended == happens, "\n".join(process.transcript() for process in processes)
 
 
-def reviewed(rankshim, text):
-    """The jobs that are found in what another program prints."""
+def printed_by(name, folder):
+    """What is reviewed of install/: the output of another program, or a TrainJob with the runtime that it names."""
+    if name == "helm":
+        shutil.copytree(INSTALL / "helm", folder / "helm")
+        tool("helm")("dependency", "build", cwd=folder / "helm" / "example")
+        return tool("helm")("template", "mnist", ".", cwd=folder / "helm" / "example")
+    if name == "kustomize":
+        return tool("kubectl")("kustomize", str(INSTALL / "kustomize" / "example"))
+    if name == "kyverno":
+        return json.dumps(merged_by_kyverno(folder, {}, {}))
+    return (INSTALL / "kubeflow-trainer" / "runtime.yaml").read_text() + """---
+apiVersion: trainer.kubeflow.org/v1alpha1
+kind: TrainJob
+metadata: {name: mnist}
+spec: {runtimeRef: {name: torch-rankshim}, trainer: {numNodes: 3, args: [train.py]}}
+"""
+
+
+PRINTED = {"helm": told(3, "mnist-master-0"), "kustomize": told(3, "mnist-master-0"),
+           "kubeflow-trainer": told(3, "mnist-node-0-0.mnist"), "kyverno": told(1, "127.0.0.1")}
+
+
+@pytest.mark.parametrize("name", PRINTED)
+def test_a_pod_of_what_another_program_prints_does_what_the_review_says(name, network, rankshim, tmp_path):
+    text = printed_by(name, tmp_path)
     done = subprocess.run([sys.executable, "-m", "rankshim_review", "--rankshim", rankshim, "--format", "json", "-"], input=text,
                           env=clean_environment({"PYTHONPATH": str(REPOSITORY / "review")}), capture_output=True, text=True, timeout=PATIENCE)
     assert done.returncode == 0, done.stdout + done.stderr
-    return json.loads(done.stdout)
-
-
-def test_what_helm_and_kustomize_print_is_reviewed(rankshim, tmp_path):
-    shutil.copytree(REPOSITORY / "install" / "helm", tmp_path / "helm")
-    helm, kubectl = tool("helm"), tool("kubectl")
-    helm("dependency", "build", cwd=tmp_path / "helm" / "example")
-    printed = {"helm": helm("template", "mnist", ".", cwd=tmp_path / "helm" / "example"),
-               "kustomize": kubectl("kustomize", str(REPOSITORY / "install" / "kustomize" / "example"))}
-    for name, text in printed.items():
-        document = reviewed(rankshim, text)
-        (job,) = document["jobs"]
-        assert [(pod["node_rank"], pod["nnodes"], pod["master"], pod["launcher"]) for pod in job["pods"]] == [
-            (str(rank), "3", "mnist-master-0", "torchrun") for rank in range(3)], name
-        assert "bypass" not in [finding["check"] for finding in document["findings"]], name
+    document = json.loads(done.stdout)
+    assert {finding["check"] for finding in document["findings"]} == ({"restarts"} if name == "kyverno" else set())
+    (job,) = document["jobs"]
+    assert [f"node {pod['node_rank']} of {pod['nnodes']} at {pod['master']}" for pod in job["pods"]] == [line for _, line in PRINTED[name]]
+    path = tmp_path / "printed.yaml"
+    path.write_text(text)
+    ended, processes = run_pods(network, rankshim, path, name != "kyverno")
+    assert ended == PRINTED[name], "\n".join(process.transcript() for process in processes)
 
 
 def test_a_readiness_by_phase_is_never_ready_while_the_pod_waits(network, rankshim, tmp_path):

@@ -144,12 +144,18 @@ def bypass(workload: Workload, each: Reviewed, cluster: Cluster, binary: Binary)
     reads_nnodes = any(re.fullmatch(r"dist_(train|test)\.sh", base_name(word)) for word in words)
     why = "the script starts no rankshim" if workload.kind == "Slurm job" else \
         "the command bypasses the image's ENTRYPOINT, so rankshim does not run"
+    name = next((base_name(word) for word in words if re.search(r"torchrun|dist_|torch\.distributed", word)), "the launcher")
+    advice = "begin the command with rankshim --"
+    if is_torchrun and workload.kind == "Slurm job":
+        advice = f"put rankshim -- before {name}"
+    elif is_torchrun and pod.command.in_shell:  # whose words may say what no variable does
+        advice = f"put exec rankshim -- before {base_name(words[0])}"
+    if each.answer.errors:
+        advice += f"; rankshim would then refuse this pod: {each.answer.errors[0]}"
     if (lacks and not pod.environment.get("PET_NNODES")) or (reads_nnodes and not pod.environment.get("NNODES")):
-        name = next((base_name(word) for word in words if re.search(r"torchrun|dist_|torch\.distributed", word)), "the launcher")
-        yield "error", place, f"{pod.name} would train alone: {why}, and {name} is told of one node; begin the command with " \
-            "rankshim --"
+        yield "error", place, f"{pod.name} would train alone: {why}, and {name} is told of one node; {advice}"
     else:
-        yield "warning", place, f"{why}; begin the command with rankshim --"
+        yield "warning", place, f"{why}; {advice}"
 
 
 def master(workload: Workload, each: Reviewed, cluster: Cluster, binary: Binary) -> Said:

@@ -39,12 +39,10 @@ def pods(  # what JobSet and TrainJob add
     added = list(added)
     made = []
     for index in shown(completions):
-        pod = make_pod(
+        # The Job's controller comes last, and leaves what is there.
+        made.append(make_pod(
             cluster, template, f"{job}-{index}", namespace=namespace, hostname=f"{job}-{index}", subdomain=subdomain,
             added=added, labels=labels, container=container, override=override,
-            annotations={**(annotations or {}), COMPLETION_INDEX: str(index)},
-        )
-        # The Job's controller comes last, and leaves what is there.
-        pod.environment.setdefault("JOB_COMPLETION_INDEX", str(index))
-        made.append(pod)
+            annotations={**(annotations or {}), COMPLETION_INDEX: str(index)}, last=[("JOB_COMPLETION_INDEX", str(index))],
+        ))
     return made
