@@ -37,6 +37,8 @@ def workloads(path):
 
 def words(workload, pod):
     """The container's own command and arguments, as the kubelet expands them; a TrainJob has its own."""
+    if workload.kind == "compose":
+        return [*pod.command.before, pod.command.rankshim, *pod.command.after]
     trainer = workload.field.get("spec", "trainer")
     found = []
     for key in ("command", "args"):

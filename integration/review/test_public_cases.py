@@ -20,7 +20,7 @@ from examples.test_manifests import documents
 from lib.mpi import OPEN_MPI, ssh
 from lib.process import PATH, clean_environment
 from lib.requirements import cannot
-from review.running import CASES, node, pods, review, said, words, workloads
+from review.running import CASES, EXAMPLES, INSTALL, node, pods, review, said, words, workloads
 from slurm.conftest import HERE as SLURM
 from slurm.conftest import Cluster
 from slurm.conftest import slurm as slurm  # a fixture
@@ -103,7 +103,8 @@ def run(network, path, environment, folder, change=list):
     (folder / "join.py").write_text(JOIN)
     processes = []
     for workload, pod, place in pods(network, path, True):
-        command = [re.sub(r"[\w./]*\b\w+\.py\b", str(folder / "join.py"), word) for word in words(workload, pod)]
+        command = [re.sub(r"[\w./]*\b\w+\.py\b", str(folder / "join.py"), word).replace("/rankshim/rankshim", "rankshim")
+                   for word in words(workload, pod)]
         variables = {**pod.environment, **environment, "OMP_NUM_THREADS": "1"}
         if variables.get("PET_NPROC_PER_NODE") == "auto":  # a process for the GPU, and not one for each CPU of this machine
             variables["PET_NPROC_PER_NODE"] = "1"
@@ -165,6 +166,23 @@ def test_arguments_alone_are_those_of_the_images_entrypoint(entrypoint, network,
               change=lambda arguments: entrypoint.split() + arguments), "together")
 
 
+TRAIN = [*(EXAMPLES / name for name in (
+    "kubeflow-v1/job.yaml", "kubeflow-v1/elastic.yaml", "kubeflow-v2/trainjob.yaml", "kueue/job.yaml", "cube-studio/job.yaml",
+    "restart/job.yaml", "modelarts-lite/job.yaml", "volcano/svc-env.yaml", "volcano/pytorch.yaml", "leaderworkerset/lws.yaml",
+    "jobset/jobset.yaml", "indexed-job/job.yaml", "docker-compose/compose.yaml")),
+         INSTALL / "compose/compose.yaml", INSTALL / "kustomize/example/job.yaml"]  # the last one is without rankshim
+
+
+@really
+@pytest.mark.parametrize("path", TRAIN, ids=lambda path: f"{path.parent.name}-{path.stem}")
+def test_an_example_really_trains(path, network, rankshim, tmp_path):
+    """One process on each node, where the example has a GPU for each of eight."""
+    (tmp_path / "wget").write_text("#!/bin/sh\necho true >bootstrap.sh\n")  # of what comes before the start
+    (tmp_path / "wget").chmod(0o755)
+    environment = {"PATH": programs(tmp_path, rankshim), "RANKSHIM_NPROC_PER_NODE": "1"}
+    check(run(network, path, environment, tmp_path), "together")
+
+
 @really
 def test_the_trainers_runtime_trains_with_its_processes(network, rankshim, tmp_path):
     found = run(network, case("trainer-runtime"), {"PATH": programs(tmp_path, rankshim)}, tmp_path)
@@ -175,8 +193,8 @@ def test_the_trainers_runtime_trains_with_its_processes(network, rankshim, tmp_p
 def test_torchruns_master_waits_for_the_node_that_is_refused(network, rankshim, tmp_path):
     (tmp_path / "train.py").write_text(JOIN)
     environment = {"PATH": programs(tmp_path, rankshim), "OMP_NUM_THREADS": "1", "RANKSHIM_WAIT_TIMEOUT": "5s"}
-    master, worker = (node.start(pod.command.before + ["rankshim", *pod.command.after], {**pod.environment, **environment}, cwd=tmp_path)
-                      for _, pod, node in pods(network, case("compose-torchrun"), True))
+    master, worker = (node.start(words(workload, pod), {**pod.environment, **environment}, cwd=tmp_path)
+                      for workload, pod, node in pods(network, case("compose-torchrun"), True))
     assert worker.wait() == 78
     assert master.wait() == 75 and "1 of 2 nodes did not come in time" in master.stderr
 
