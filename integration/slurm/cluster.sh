@@ -6,9 +6,13 @@
 set -euo pipefail
 folder=$1 shared=$2 line=$3
 shift 3
-nodes="NodeName=node[0-1] NodeHostname=$(hostname) NodeAddr=127.0.0.1 Port=[6820-6821]" count=2 address=127.0.0.1
-if (($#)); then nodes="NodeName=node[1-$#] NodeAddr=$(IFS=,; echo "$*")" count=$# address=$(hostname -i); fi
-mkdir -p "$folder"/{state,run,node0,node1,node2,node3,node4}
+if (($#)); then
+  nodes="NodeName=node[1-$#] NodeAddr=$(IFS=,; echo "$*") CPUs=16" count=$# address=$(hostname -i)
+else
+  nodes="NodeName=node[0-1] NodeHostname=$(hostname) NodeAddr=127.0.0.1 Port=[6820-6821] CPUs=4" count=2 address=127.0.0.1
+fi
+mkdir -p "$folder"/{state,run}
+for number in $(seq 0 "$count"); do mkdir -p "$folder/node$number"; done
 chmod 755 "$folder" "$folder/run"
 if [[ -n $shared ]]; then
   mount -t tmpfs tmpfs /opt
@@ -49,7 +53,7 @@ SlurmdParameters=config_overrides
 InactiveLimit=0
 PlugStackConfig=$folder/plugstack.conf
 KillWait=5
-$nodes CPUs=16 RealMemory=500 State=UNKNOWN
+$nodes RealMemory=500 State=UNKNOWN
 PartitionName=all Nodes=ALL Default=YES MaxTime=INFINITE State=UP OverSubscribe=YES
 END
 export SLURM_CONF=$folder/slurm.conf
