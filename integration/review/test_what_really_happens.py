@@ -136,8 +136,9 @@ PRINTED = {"helm": told(3, "mnist-master-0"), "kustomize": told(3, "mnist-master
 @pytest.mark.parametrize("name", PRINTED)
 def test_a_pod_of_what_another_program_prints_does_what_the_review_says(name, network, rankshim, tmp_path):
     text = printed_by(name, tmp_path)
+    environment = clean_environment({"PYTHONPATH": str(REPOSITORY / "review")})
     done = subprocess.run([sys.executable, "-m", "rankshim_review", "--rankshim", rankshim, "--format", "json", "-"], input=text,
-                          env=clean_environment({"PYTHONPATH": str(REPOSITORY / "review")}), capture_output=True, text=True, timeout=PATIENCE)
+                          env=environment, capture_output=True, text=True, timeout=PATIENCE)
     assert done.returncode == 0, done.stdout + done.stderr
     document = json.loads(done.stdout)
     assert {finding["check"] for finding in document["findings"]} == ({"restarts"} if name == "kyverno" else set())
