@@ -5,7 +5,7 @@ import shutil
 
 import pytest
 
-from lib.network import BECOME_NODE
+from lib.mpi import OPEN_MPI, ssh
 from lib.process import clean_environment
 from lib.requirements import cannot
 from lib.results import results
@@ -14,7 +14,6 @@ pytestmark = [pytest.mark.torch, pytest.mark.usefixtures("torch")]
 
 ALLREDUCE = str(pathlib.Path(__file__).resolve().parents[1] / "kubeflow" / "workers" / "allreduce.py")
 JOB = 180
-OPEN_MPI = ("mpirun.openmpi", "--allow-run-as-root", "--oversubscribe")
 MPICH = ("mpiexec.mpich",)
 
 
@@ -54,17 +53,12 @@ def test_processes_of_one_node_train_together(mpi, network, rankshim):
 
 def test_the_one_process_of_each_node_is_its_launcher(mpi, network, rankshim, tmp_path):
     nodes = [network.node("first"), network.node("second")]
-    shell = tmp_path / "ssh"  # in place of ssh: HOST COMMAND..., for whoever is asked to go to a node
-    shell.write_text("#!/bin/bash\nwhile [[ $1 == -* ]]; do shift; done\nhost=$1\nshift\ncase $host in\n" + "".join(
-        f"  {node.address}) exec {' '.join(node.namespace.entry)} unshare --mount --uts -- "
-        f"sh -c '{BECOME_NODE}' become-node {node._etc} {node.hostname} bash -c \"$*\" ;;\n" for node in nodes
-    ) + "esac\n")
-    shell.chmod(0o755)
+    shell = ssh(tmp_path / "ssh", {node.address: node for node in nodes})
     hosts = [node.address for node in nodes]
     if mpi == "open-mpi":
-        launcher = [*OPEN_MPI, "--mca", "plm_rsh_agent", str(shell), "--host", ",".join(f"{host}:1" for host in hosts)]
+        launcher = [*OPEN_MPI, "--mca", "plm_rsh_agent", shell, "--host", ",".join(f"{host}:1" for host in hosts)]
     else:
-        launcher = [*MPICH, "-launcher", "ssh", "-launcher-exec", str(shell), "-hosts", ",".join(hosts), "-ppn", "1"]
+        launcher = [*MPICH, "-launcher", "ssh", "-launcher-exec", shell, "-hosts", ",".join(hosts), "-ppn", "1"]
     # Neither has the address of rank 0.
     lost = start(nodes[0], [*launcher, "-n", "2", rankshim, "--", ALLREDUCE], {})
     assert lost.wait(JOB) == 78, lost.transcript()

@@ -39,6 +39,21 @@ def test_an_uncommitted_change_is_refused_and_named(tmp_path):
     assert done.stderr == "release: not committed, so no release could name its source: ?? new\n"
 
 
+def test_a_release_that_fails_leaves_no_folder_behind(tmp_path):
+    """What makes the packages is in the clone one that fails when it has begun; building takes minutes."""
+    clone = clone_into(tmp_path / "clone")
+    for script in ("build", "setup"):
+        (clone / "scripts" / script).write_text("#!/bin/sh\n")
+    (clone / "packaging" / "package.py").write_text("import os, sys\nos.makedirs(sys.argv[1])\nsys.exit('no binary')\n")
+    (clone / ".venv" / "bin").mkdir(parents=True)
+    (clone / ".venv" / "bin" / "python").symlink_to(PYTHON)
+    git = ["git", "-C", clone, "-c", "user.name=test", "-c", "user.email=test@localhost"]
+    subprocess.run([*git, "commit", "-qam", "Nothing is built"], check=True)
+    done = release(clone, version(clone), "x86_64")
+    assert (done.returncode, done.stderr) == (1, "no binary\n")
+    assert not list((clone / "dist").iterdir())
+
+
 @pytest.fixture(scope="module")
 def two_releases(tmp_path_factory):
     """SHA256SUMS of two whole releases, built in two fresh clones. A fixture: building has no limit of time."""

@@ -3,7 +3,9 @@
 import os
 import pathlib
 import re
+import shutil
 import subprocess
+import sys
 from xml.etree import ElementTree
 
 import pytest
@@ -47,6 +49,20 @@ def test_the_demonstration_trains_two_nodes_together_and_prints_what_happened(to
     assert [worker[i] for i in (3, 4, 7)] == ["1", "2", "0"]
     assert master[5:7] == worker[5:7]
     assert "warning" not in done.stdout
+
+
+def test_the_setup_ends_with_a_line_of_its_own_where_there_is_no_network(namespaces, tmp_path):
+    if namespaces:
+        cannot(namespaces)
+    shutil.copytree(REPOSITORY / "scripts", tmp_path / "scripts")
+    (tmp_path / ".venv" / "bin").mkdir(parents=True)
+    (tmp_path / ".venv" / "bin" / "pip").symlink_to(pathlib.Path(sys.executable).with_name("pip"))
+    environment = clean_environment({"PIP_RETRIES": "0", "PIP_CONFIG_FILE": "/dev/null"})
+    done = run(["unshare", "--net", str(tmp_path / "scripts" / "setup"), "sources"], environment, timeout=SECONDS)
+    assert done.code != 0
+    last = done.stderr.splitlines()[-1]
+    assert last.startswith("setup: error: could not do this: the sources of c-ares"), done.transcript()
+    assert last.endswith("what is done already stays")
 
 
 @pytest.mark.nightly

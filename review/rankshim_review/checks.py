@@ -144,12 +144,18 @@ def bypass(workload: Workload, each: Reviewed, cluster: Cluster, binary: Binary)
     reads_nnodes = any(re.fullmatch(r"dist_(train|test)\.sh", base_name(word)) for word in words)
     why = "the script starts no rankshim" if workload.kind == "Slurm job" else \
         "the command bypasses the image's ENTRYPOINT, so rankshim does not run"
+    name = next((base_name(word) for word in words if re.search(r"torchrun|dist_|torch\.distributed", word)), "the launcher")
+    advice = "begin the command with rankshim --"
+    if is_torchrun and workload.kind == "Slurm job":
+        advice = f"put rankshim -- before {name}"
+    elif is_torchrun and pod.command.in_shell:  # whose words may say what no variable does
+        advice = f"put exec rankshim -- before {base_name(words[0])}"
+    if each.answer.errors:
+        advice += f"; rankshim would then refuse this pod: {each.answer.errors[0]}"
     if (lacks and not pod.environment.get("PET_NNODES")) or (reads_nnodes and not pod.environment.get("NNODES")):
-        name = next((base_name(word) for word in words if re.search(r"torchrun|dist_|torch\.distributed", word)), "the launcher")
-        yield "error", place, f"{pod.name} would train alone: {why}, and {name} is told of one node; begin the command with " \
-            "rankshim --"
+        yield "error", place, f"{pod.name} would train alone: {why}, and {name} is told of one node; {advice}"
     else:
-        yield "warning", place, f"{why}; begin the command with rankshim --"
+        yield "warning", place, f"{why}; {advice}"
 
 
 def master(workload: Workload, each: Reviewed, cluster: Cluster, binary: Binary) -> Said:
@@ -213,16 +219,18 @@ def grace(workload: Workload, each: Reviewed, cluster: Cluster, binary: Binary) 
 
 
 def shared_memory(workload: Workload, each: Reviewed, cluster: Cluster, binary: Binary) -> Said:
-    """/dev/shm has 64 MiB unless a volume is there."""
+    """/dev/shm has 64 MiB unless a volume is there; KubeRay mounts one. PyTorch 2.13 takes all of a tensor's memory at once,
+    and says "No space left on device"; an older one is ended by SIGBUS."""
     spec, container = each.pod.spec, each.pod.container
+    small = "/dev/shm has 64 MiB, in which a DataLoader's workers fail (No space left on device, or SIGBUS)"
     if workload.kind == "compose":
         if each.pod.has_devices and not (container.get("shm_size") or container.get("ipc")):
-            yield "warning", container, "/dev/shm has 64 MiB, in which a DataLoader's workers end by SIGBUS: set shm_size or ipc: host"
+            yield "warning", container, f"{small}: set shm_size or ipc: host"
         return
     mounts = [mount.get("mountPath").text().rstrip("/") for mount in container.get("volumeMounts").entries()]
-    if each.pod.has_devices and workload.kind != "Slurm job" and "/dev/shm" not in mounts and not spec.get("hostIPC").flag():
-        yield "warning", container, "/dev/shm has 64 MiB, in which a DataLoader's workers end by SIGBUS: mount an emptyDir " \
-            "with medium: Memory there"
+    has_its_own = workload.kind in ("Slurm job", "RayCluster", "RayJob") or "/dev/shm" in mounts or spec.get("hostIPC").flag()
+    if each.pod.has_devices and not has_its_own:
+        yield "warning", container, f"{small}: mount an emptyDir with medium: Memory there"
 
 
 def restarts(workload: Workload, each: Reviewed, cluster: Cluster, binary: Binary) -> Said:
@@ -281,7 +289,8 @@ def probe(workload: Workload, each: Reviewed, cluster: Cluster, binary: Binary) 
         elif "grep" in text and kind != "livenessProbe":
             yield "warning", field, f"{kind} waits for a phase: a pod that waits for the others is then not ready, and a Service " \
                 "that publishes only ready pods never publishes the master's name; `rankshim status` alone is right"
-        elif each.settings.get("run-dir") and "run-dir" not in text:
+        elif each.settings.get("run-dir", "/run").rstrip("/") not in ("/run", "/dev/shm", each.pod.environment.get("TMPDIR", "/tmp")) \
+                and "run-dir" not in text:  # where `status` looks by itself
             yield "warning", field, f"{kind}: rankshim has --run-dir={each.settings['run-dir']}, and `status` has not: it asks nobody"
         elif at is not None and words[at + 1:at + 2] == ["status"] and binary.isolates:  # nothing else is ever started
             done = binary.run(words[at + 1:], {}, host="probe")
@@ -319,15 +328,17 @@ def agree(workload: Workload, reviewed: list[Reviewed]) -> Said:
     nodes = {each.value("nnodes") for each in known}
     if len(nodes) == 1 and (number := nodes.pop()).isdigit() and int(number) > max(1, workload.nodes):
         yield "warning", workload.field, f"the pods are told of {number} nodes, and there are {workload.nodes}: they wait for the others " \
-            "for ever"
+            "until --wait-timeout, and end with 75"
 
 
 def _idle(each: Reviewed) -> bool:
     return any("does not train" in str(warning) for warning in each.answer.document.get("warnings", []))
 
 
-def differs(reviewed: list[Reviewed], column: str) -> set[int]:
-    """The pods that have another value in a column than most (at a tie: than the first)."""
+def differs(workload: Workload, reviewed: list[Reviewed], column: str) -> set[int]:
+    """The pods that have another value in a column than most (at a tie: than the first), where they are nodes of one job."""
+    if workload.nodes < 2:
+        return set()
     values = [each.value(column) for each in reviewed]
     if column == "node rank":
         return {at for at, value in enumerate(values) if value.isdigit() and values.count(value) > 1}

@@ -19,6 +19,7 @@ class Command:
     after: list[str] = dataclasses.field(default_factory=list)
     environment: dict[str, str] = dataclasses.field(default_factory=dict)
     rankshim: str = ""  # as the command names it
+    in_shell: bool = False  # of `sh -c …`
 
 
 def base_name(word: str) -> str:
@@ -44,7 +45,7 @@ def parse(words: list[str], environment: dict[str, str]) -> Command:
                 rest = words[at + 1:]
                 if rest[0] == "--":  # KubeRay's `bash -c -- …`
                     rest = rest[1:]
-                return script(rest[0] if rest else "", environment)
+                return dataclasses.replace(script(rest[0] if rest else "", environment), in_shell=True)
     return _statement(words, {})
 
 

@@ -94,9 +94,11 @@ def make_pod(  # what a controller changes, by name
     cluster: Cluster, template: Field, name: str, *, namespace: str = "default", added: Added = (), first: bool = False,
     keep: bool = False, hostname: str = "", subdomain: str = "", container: str = "", labels: dict[str, str] | None = None,
     annotations: dict[str, str] | None = None, files: dict[str, str] | None = None, override: Field | None = None,
+    last: Added = (),
 ) -> Pod:
     """`added` are the controller's variables, after those of the template (`first`: before them); theirs count, unless
-    `keep` says that a variable which is there stays. `override` is a TrainJob's trainer."""
+    `keep` says that a variable which is there stays. `last` are those of a controller after it, and leave what is there.
+    `override` is a TrainJob's trainer."""
     spec = template.get("spec")
     box = _container(spec, container)
     on_host = spec.get("hostNetwork").flag()
@@ -134,6 +136,7 @@ def make_pod(  # what a controller changes, by name
         entries += [*mine, *own]
     else:
         entries += [*own, *mine]
+    entries += [(key, value) for key, value in last if key not in {name for name, _ in entries}]
     for key, value in entries:
         _set(cluster, pod, key, value, metadata, resources)
     _mounted(cluster, pod, namespace)

@@ -37,7 +37,7 @@ def as_text(jobs: list[Job], findings: list[Finding], out: TextIO) -> None:
         table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_edge=False, header_style="dim")
         for column in ("  pod", *COLUMNS):
             table.add_column(column, no_wrap=not is_terminal)
-        marked = {column: differs(reviewed, column) for column in COLUMNS}
+        marked = {column: differs(workload, reviewed, column) for column in COLUMNS}
         for at, each in enumerate(reviewed):
             cells = [Text("  " + printable(each.pod.name))]
             for column in COLUMNS:
@@ -66,7 +66,7 @@ def as_json(jobs: list[Job], findings: list[Finding], out: TextIO) -> None:
                 "name": each.pod.name, "host": each.pod.host, "domain": each.pod.domain,
                 "platform": each.answer.document.get("platform", ""),
                 **{column.replace(" ", "_"): each.value(column) for column in COLUMNS},
-                "differs": [column.replace(" ", "_") for column in COLUMNS if at in differs(reviewed, column)],
+                "differs": [column.replace(" ", "_") for column in COLUMNS if at in differs(workload, reviewed, column)],
             } for at, each in enumerate(reviewed)],
         } for workload, reviewed in jobs],
         "findings": [vars(finding) for finding in findings],

@@ -56,6 +56,9 @@ def main(arguments: list[str]) -> int:
         binary = Binary(options.rankshim or find())
     except Unusable as error:
         return _fail(str(error), SYSTEM)
+    except IsADirectoryError as error:
+        folder = str(error.filename).rstrip("/")
+        return _fail(f"{folder} is a folder; name the files in it: rankshim-review {folder}/*.yaml", USAGE)
     except OSError as error:
         return _fail(f"{error.filename}: {error.strerror}", USAGE)
     jobs: list[Job] = []
@@ -196,8 +199,11 @@ def _review(workload: Workload, binary: Binary, most: int) -> list[Reviewed]:
         if arguments and arguments[0] in binary.subcommands:
             continue  # `rankshim wait`, `rankshim install`: it starts nothing
         if pod.command.rankshim and any(base_name(word) in ("mpirun", "mpiexec") for word in pod.command.before):
+            # Without it, the processes know the first host's short name alone, which nobody publishes.
+            whole = "keep_fqdn_hostnames" in " ".join([*pod.command.before, *environment])
             workload.notes.append((pod.place, "not reviewed: mpirun starts rankshim's processes, and only in an MPIJob with Open MPI is it "
-                                   "known where"))
+                                   "known where" + ("" if whole or workload.kind != "Volcano Job" else "; Open MPI 4 cuts the hosts' names "
+                                   "off, and rankshim then finds no master: mpirun --mca orte_keep_fqdn_hostnames true")))
             continue
         answer = binary.explain(arguments, environment, host=pod.host, domain=pod.domain, devices=pod.devices, files=pod.files)
         made.append(Reviewed(pod, answer, binary.settings(arguments, environment) if pod.command.rankshim else {}))

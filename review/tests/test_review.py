@@ -263,6 +263,37 @@ def test_the_module_is_a_command(rankshim, binary):
     assert done.returncode == 78 and "would train alone" in done.stdout and done.stderr == ""
 
 
+def test_a_folder_is_refused_with_what_to_name_instead(review):
+    assert review(f"{CASES}/") == (64, "", f"rankshim-review: error: {CASES} is a folder; name the files in it: "
+                                          f"rankshim-review {CASES}/*.yaml\n")
+
+
+def test_pods_that_are_no_nodes_of_one_job_do_not_differ(review):
+    assert "(differs)" not in review(CASES / "public-raycluster.yaml")[1]
+    assert "(differs)" in review(CASES / "alone.yaml")[1]
+
+
+def test_the_index_of_a_job_is_known_in_a_shells_words(review):
+    (job,) = json.loads(review("--format", "json", CASES / "public-jobset-mnist.yaml")[1])["jobs"]
+    assert [(pod["node_rank"], pod["nnodes"]) for pod in job["pods"]] == [(str(rank), "4") for rank in range(4)]
+
+
+@pytest.mark.parametrize("place", ["pod", "cluster"])
+def test_kuberay_keeps_a_command_by_an_annotation_of_the_pod_too(place, review, write):
+    text = (CASES / "public-raycluster.yaml").read_text()
+    annotation = '{annotations: {ray.io/overwrite-container-cmd: "true"}'
+    text = text.replace("metadata: {name: ray}", f"metadata: {annotation}, name: ray}}") if place == "cluster" else \
+        text.replace("      template:\n        spec:\n          containers:\n            - name: worker",
+                     f"      template:\n        metadata: {annotation}}}\n        spec:\n          containers:\n            - name: worker")
+    assert "KubeRay" not in review(write(text))[1]
+
+
+@pytest.mark.parametrize(("options", "advice"), [("", True), ("--mca orte_keep_fqdn_hostnames true ", False)])
+def test_an_mpirun_in_volcano_is_told_to_keep_the_hosts_names(options, advice, review, write):
+    path = write((CASES / "mpirun-in-volcano.yaml").read_text().replace("mpirun --host", f"mpirun {options}--host"))
+    assert ("--mca orte_keep_fqdn_hostnames true" in review("--format", "github", path)[1]) == advice
+
+
 @pytest.fixture
 def without_namespaces(rankshim, binary):
     """Runs rankshim-review as in a container without CAP_SYS_ADMIN, whose user may have no user namespace."""

@@ -22,7 +22,7 @@ def workload(cluster: Cluster, document: Field) -> Workload:
         made.pods = pods(cluster, spec.get("template"), job, completions, namespace=namespace, labels=labels)
         if at_once < completions:
             made.notes.append((spec.get("parallelism"), f"{completions} pods are nodes of one job, and parallelism lets only "
-                               f"{at_once} of them run: they wait for each other for ever"))
+                               f"{at_once} of them run: they wait for the others until --wait-timeout, and end with 75"))
     else:
         made.total = made.nodes = min(at_once, completions)
         made.pods = [make_pod(cluster, spec.get("template"), f"{job}-{index:05}", namespace=namespace, labels=labels)
@@ -39,12 +39,10 @@ def pods(  # what JobSet and TrainJob add
     added = list(added)
     made = []
     for index in shown(completions):
-        pod = make_pod(
+        # The Job's controller comes last, and leaves what is there.
+        made.append(make_pod(
             cluster, template, f"{job}-{index}", namespace=namespace, hostname=f"{job}-{index}", subdomain=subdomain,
             added=added, labels=labels, container=container, override=override,
-            annotations={**(annotations or {}), COMPLETION_INDEX: str(index)},
-        )
-        # The Job's controller comes last, and leaves what is there.
-        pod.environment.setdefault("JOB_COMPLETION_INDEX", str(index))
-        made.append(pod)
+            annotations={**(annotations or {}), COMPLETION_INDEX: str(index)}, last=[("JOB_COMPLETION_INDEX", str(index))],
+        ))
     return made
