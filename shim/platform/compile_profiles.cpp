@@ -8,73 +8,80 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <map>
+#include <span>
 #include <string>
-#include <type_traits>
 #include <vector>
 
+#include "base/text.h"
 #include "base/toml.h"
-#include "platform/expression.h"
 #include "platform/reader.h"
 
 namespace rankshim::platform {
 namespace {
 
 /// The text as it is, as a C++ string literal.
-std::string literal(const std::string& text) { return "R\"text(" + text + ")text\"sv"; }
+std::string literal(std::string_view text) { return "R\"text(" + std::string(text) + ")text\"sv"; }
 
-/// `constexpr TYPE NAME[] = {…};`, with what `write` makes of each row.
-template <class Row, class Write>
-std::string table(const std::string& type, const std::string& name, const std::vector<Row>& rows,
-                  const Write& write) {
-  std::string out = "constexpr " + type + " " + name + "[] = {\n";
-  for (const Row& row : rows) out += "    " + std::string(write(row)) + ",\n";
-  return out + "};\n";
-}
-
-/// The values of a row: numbers, enumerators of their types, slices.
-std::string value(std::size_t number) { return std::to_string(number); }
-std::string value(Slice slice) { return "{" + value(slice.first) + ", " + value(slice.count) + "}"; }
 template <class Enum>
-  requires std::is_enum_v<Enum>
-std::string value(const char* type, Enum one) {
+std::string enumerator(const char* type, Enum one) {
   return std::string(type) + "{" + std::to_string(static_cast<unsigned>(one)) + "}";
 }
 
-std::string written(const OwnedTables& tables) {
-  std::string out;
-  out += table("Step", "all_steps", tables.steps, [](const Step& one) {
-    return "{" + value("Op", one.op) + ", " + value("Function", one.function) + ", " + value(one.index) + "}";
-  });
-  out += table("std::uint16_t", "all_children", tables.children, [](std::size_t one) { return value(one); });
-  out += table("Piece", "all_texts", tables.texts,
-               [](const Piece& one) { return "{" + value(one.at) + ", " + value(one.size) + "}"; });
-  out += table("Condition", "all_conditions", tables.conditions, [](const Condition& one) {
-    return "{" + value("Sign", one.sign) + ", " + value(one.root) + ", " + value(one.glob) + "}";
-  });
-  out += table("Alternative", "all_alternatives", tables.alternatives,
-               [](const Alternative& one) { return value(one); });
-  out += table("FactExpression", "all_expressions", tables.expressions, [](const FactExpression& one) {
-    return "{" + value("Fact", one.fact) + ", " + value(one.root) + "}";
-  });
-  out += table("Role", "all_roles", tables.roles, [](const Role& one) {
-    return "{" + value(one.name) + ", " + value(one.fix) + ", " + value(one.when) + "}";
-  });
-  return out +
-         "constexpr Tables all_tables = {all_steps, all_children, all_texts, all_conditions,\n"
-         "    all_alternatives, all_expressions, all_roles,\n    " +
-         literal(tables.pool) + "};\n";
+/// `constexpr TYPE NAME[] = {…};`
+std::string table(const std::string& type, const std::string& name, const std::vector<std::string>& rows) {
+  return "constexpr " + type + " " + name + "[] = {\n    " + joined(rows, ",\n    ") + "};\n";
 }
 
-std::string written(const Profile& one) {
-  std::string row = "{&all_tables";
-  for (const TextIndex text : {one.name_text, one.title_text, one.supersedes_text, one.agents_text})
-    row += ", " + value(text);
-  row += ", " + value("ProfileKind", one.kind) + (one.opt_in ? ", true" : ", false");
-  for (const Slice slice : {one.signs_range, one.unless_range, one.match_range, one.expressions_range,
-                            one.roles_range, one.refusals_range, one.pending_range})
-    row += ", " + value(slice);
-  return row + "}";
-}
+/// Writes what a profile consists of as constants, each list with a name of its own.
+class Writer {
+ public:
+  std::string lists;
+
+  std::string profile(const Profile& one) {
+    const auto written = [&](const auto& row) { return this->row(row); };
+    return row_of({literal(one.name), literal(one.title), enumerator("ProfileKind", one.kind),
+                   one.opt_in ? "true" : "false", list("std::string_view", one.supersedes, literal),
+                   list("std::string_view", one.agents, literal), list("Condition", one.signs, written),
+                   list("Condition", one.unless, written), list("Alternative", one.match, written),
+                   list("FactExpression", one.facts, written), list("Role", one.idle_roles, written),
+                   list("Role", one.refusals, written), list("Role", one.pending, written)});
+  }
+
+ private:
+  static std::string row_of(const std::vector<std::string>& values) { return "{" + joined(values) + "}"; }
+
+  std::string row(const Expression& one) {
+    return row_of({enumerator("Function", one.function), literal(one.text),
+                   list("Expression", one.children, [&](const Expression& child) { return row(child); })});
+  }
+  std::string row(const Condition& one) {
+    return row_of({one.is_negative ? "true" : "false", row(one.expression), literal(one.glob)});
+  }
+  std::string row(const Alternative& one) {
+    return list("Condition", one, [&](const Condition& condition) { return row(condition); });
+  }
+  std::string row(const FactExpression& one) {
+    return row_of({enumerator("Fact", one.fact), row(one.expression)});
+  }
+  std::string row(const Role& one) { return row_of({literal(one.name), literal(one.fix), row(one.when)}); }
+
+  /// The name of a list; a [let]'s children are written once, however often it is used.
+  template <class Row, class Write>
+  std::string list(const std::string& type, std::span<const Row> rows, const Write& write) {
+    if (rows.empty()) return "{}";
+    std::string& name = names_[rows.data()];
+    if (!name.empty()) return name;
+    std::vector<std::string> written;
+    for (const Row& row : rows) written.push_back(write(row));
+    name = "list_" + std::to_string(++count_);
+    lists += table(type, name, written);
+    return name;
+  }
+
+  std::map<const void*, std::string> names_;
+  std::size_t count_ = 0;
+};
 
 bool write(const std::string& path, const std::string& text) {
   std::ofstream stream(path, std::ios::binary);
@@ -86,22 +93,27 @@ bool write(const std::string& path, const std::string& text) {
 
 int compile(const std::string& output, std::vector<std::filesystem::path> files) {
   std::sort(files.begin(), files.end(), [](const auto& a, const auto& b) { return a.stem() < b.stem(); });
-  OwnedTables tables;
-  std::vector<Profile> profiles;
-  std::vector<std::string> documents;
+  std::vector<OwnedProfile> read;  // the addresses of their lists tell these apart
+  std::vector<std::string> profiles, documents;
   Faults faults;
+  Writer writer;
   for (const auto& file : files) {
     std::ifstream in(file, std::ios::binary);
-    documents.emplace_back(std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>());
-    if (auto profile = read_profile(file.stem().string(), documents.back(), file.string(), tables, faults))
-      profiles.push_back(*profile);
+    std::string document{std::istreambuf_iterator<char>(in), {}};
+    auto outcome = read_profile(file.stem().string(), std::move(document), file.string());
+    if (const auto* wrong = std::get_if<Faults>(&outcome)) {
+      faults.insert(faults.end(), wrong->begin(), wrong->end());
+      continue;
+    }
+    read.push_back(std::move(std::get<OwnedProfile>(outcome)));
+    profiles.push_back(writer.profile(read.back().profile));
+    documents.push_back(literal(read.back().document));
   }
   for (const Fault& fault : faults) std::fprintf(stderr, "%s\n", to_line(fault).c_str());
   if (!faults.empty()) return EXIT_FAILURE;
   const std::string out =
-      "// Written by compile_profiles from config/platforms/*.toml; not to be edited.\n\n" + written(tables) +
-      table("Profile", "all_profiles", profiles, [](const Profile& one) { return written(one); }) +
-      table("std::string_view", "all_documents", documents, literal);
+      "// Written by compile_profiles from config/platforms/*.toml; not to be edited.\n\n" + writer.lists +
+      table("Profile", "all_profiles", profiles) + table("std::string_view", "all_documents", documents);
   return write(output, out) ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 
@@ -113,8 +125,8 @@ int compile_words(const std::string& output, const std::string& file) {
   std::string out = "// Written by compile_profiles; not to be edited.\n\n";
   for (const auto& [key, list] : lists.value_or(toml::table())) {
     std::vector<std::string> words;
-    for (const toml::node& word : *list.as_array()) words.emplace_back(word.value_or(""));
-    out += table("std::string_view", std::string(key.str()), words, literal);
+    for (const toml::node& word : *list.as_array()) words.push_back(literal(word.value_or("")));
+    out += table("std::string_view", std::string(key.str()), words);
   }
   for (const Fault& fault : faults) std::fprintf(stderr, "%s\n", to_line(fault).c_str());
   return lists && write(output, out) ? EXIT_SUCCESS : EXIT_FAILURE;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -47,33 +48,29 @@ struct Reading {
 /// a Kubernetes service link count as not set.
 class Evaluation {
  public:
-  Evaluation(const Profile& profile, Reading& on) : profile_(profile), tables_(*profile.tables), on_(on) {}
+  Evaluation(const Profile& profile, Reading& on) : profile_(profile), on_(on) {}
 
-  /// The value of the expression with that root.
-  std::optional<Value> value(std::uint16_t root);
+  std::optional<Value> value(const Expression& expression);
+
+  /// The facts of the profile, whether it is recognised or not.
+  [[nodiscard]] Facts facts();
 
   [[nodiscard]] bool holds(const Condition& condition);
-  [[nodiscard]] bool holds(const Alternative& alternative);
+  [[nodiscard]] bool holds(Alternative conditions);
 
   /// Appends the variables and files that an expression reads, each once: all of them, or those that are
   /// missing.
-  void add_inputs(std::uint16_t root, bool all, std::vector<std::string>& names);
+  void add_inputs(const Expression& expression, bool all, std::vector<std::string>& names);
 
  private:
-  [[nodiscard]] bool holds(const Condition& condition, std::optional<std::string_view> value) const;
-  [[nodiscard]] std::uint16_t child(const Step& step, std::size_t index) const {
-    return tables_.children_of(step)[index];
-  }
-  [[nodiscard]] bool is_unset(const Step& step);
-  std::optional<std::string_view> variable(std::string_view name);
+  using Expressions = std::span<const Expression>;
 
-  std::optional<Value> either(const Step& step);
-  std::optional<Value> join(const Step& step);
-  std::optional<Value> only_if(const Step& step);
-  std::optional<Value> positive(const Step& step);
-  std::optional<Value> call(const Step& step);
-  /// Evaluates a function that reads from this node.
-  std::optional<Value> ask(Function function, const std::vector<std::string>& arguments);
+  std::optional<std::string_view> variable(std::string_view name);
+  std::optional<Value> variable_value(std::string_view name);
+  std::optional<Value> join(Expressions parts);
+  std::optional<Value> only_if(Expressions arguments);
+  std::optional<Value> positive(const Expression& number);
+  std::optional<Value> call(Function function, Expressions children);
 
   std::optional<Value> all_variables(std::string_view glob);
   std::optional<Value> only_variable(std::string_view glob);
@@ -86,7 +83,6 @@ class Evaluation {
   void add_unreadable(Fault fault);
 
   const Profile& profile_;
-  const Tables& tables_;
   Reading& on_;
 };
 

@@ -197,15 +197,15 @@ Claims collect_claims(const Settings& settings, const platform::Platform& platfo
       if (platform.flags.has(fact)) claims.push_back({fact, Source::torchrun, *platform.flags[fact], {}});
   for (const platform::Other& other : platform.others) {
     if (other.profile->kind != platform::ProfileKind::foreign) {
-      add(other.facts, Source::other, other.profile->name());
+      add(other.facts, Source::other, other.profile->name);
     } else if (other.facts.has(Fact::nnodes) && other.facts.text(Fact::nnodes) != "1") {
       // It counts the nodes, and its user has set the rest.
       for (const Fact fact :
            {Fact::nnodes, Fact::node_rank, Fact::nproc_per_node, Fact::master_addr, Fact::master_port})
         if (other.facts.has(fact))
-          claims.push_back({fact, Source::part, *other.facts[fact], other.profile->name()});
+          claims.push_back({fact, Source::part, *other.facts[fact], other.profile->name});
       if (const auto& rank = other.facts[Fact::node_rank])
-        claims.push_back({Fact::node_rank, Source::other, *rank, other.profile->name()});
+        claims.push_back({Fact::node_rank, Source::other, *rank, other.profile->name});
     }
   }
   return claims;

@@ -88,9 +88,8 @@ bool platform_sets_all(const Resolution& r) {
 bool platform_has_words(const Resolution& r) {
   if (!has_own_words(r) || r.settings.text(Option::rank_unit) != "auto") return false;
   const auto provides = [&](Fact fact) {
-    const auto expressions = r.platform.profile->expressions();
-    return std::any_of(expressions.begin(), expressions.end(),
-                       [&](const platform::FactExpression& expression) { return expression.fact == fact; });
+    const auto facts = r.platform.profile->facts;
+    return std::ranges::find(facts, fact, &platform::FactExpression::fact) != facts.end();
   };
   return provides(Fact::nnodes) && provides(Fact::node_rank);
 }
