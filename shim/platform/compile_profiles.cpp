@@ -33,54 +33,49 @@ std::string table(const std::string& type, const std::string& name, const std::v
   return "constexpr " + type + " " + name + "[] = {\n    " + joined(rows, ",\n    ") + "};\n";
 }
 
-/// Writes what a profile consists of as constants, each list with a name of its own.
+/// Writes what profiles consist of as constants.
 class Writer {
  public:
-  std::string lists;
+  std::string lists;  ///< each with a name of its own, the inner ones first
 
   std::string profile(const Profile& one) {
-    const auto written = [&](const auto& row) { return this->row(row); };
     return row_of({literal(one.name), literal(one.title), enumerator("ProfileKind", one.kind),
-                   one.opt_in ? "true" : "false", list("std::string_view", one.supersedes, literal),
-                   list("std::string_view", one.agents, literal), list("Condition", one.signs, written),
-                   list("Condition", one.unless, written), list("Alternative", one.match, written),
-                   list("FactExpression", one.facts, written), list("Role", one.idle_roles, written),
-                   list("Role", one.refusals, written), list("Role", one.pending, written)});
+                   one.opt_in ? "true" : "false", list("std::string_view", one.supersedes),
+                   list("std::string_view", one.agents), list("Condition", one.signs),
+                   list("Condition", one.unless), list("Alternative", one.match),
+                   list("FactExpression", one.facts), list("Role", one.idle_roles),
+                   list("Role", one.refusals), list("Role", one.pending)});
   }
 
  private:
   static std::string row_of(const std::vector<std::string>& values) { return "{" + joined(values) + "}"; }
-
+  static std::string row(std::string_view one) { return literal(one); }
   std::string row(const Expression& one) {
-    return row_of({enumerator("Function", one.function), literal(one.text),
-                   list("Expression", one.children, [&](const Expression& child) { return row(child); })});
+    return row_of({enumerator("Function", one.function), literal(one.text), list("Expression", one.children)});
   }
   std::string row(const Condition& one) {
     return row_of({one.is_negative ? "true" : "false", row(one.expression), literal(one.glob)});
   }
-  std::string row(const Alternative& one) {
-    return list("Condition", one, [&](const Condition& condition) { return row(condition); });
-  }
+  std::string row(Alternative one) { return list("Condition", one); }
   std::string row(const FactExpression& one) {
     return row_of({enumerator("Fact", one.fact), row(one.expression)});
   }
   std::string row(const Role& one) { return row_of({literal(one.name), literal(one.fix), row(one.when)}); }
 
-  /// The name of a list; a [let]'s children are written once, however often it is used.
-  template <class Row, class Write>
-  std::string list(const std::string& type, std::span<const Row> rows, const Write& write) {
+  /// The name of a list. Equal ones are written once, such as what each use of a [let] consists of.
+  template <class Row>
+  std::string list(const std::string& type, std::span<const Row> rows) {
     if (rows.empty()) return "{}";
-    std::string& name = names_[rows.data()];
-    if (!name.empty()) return name;
     std::vector<std::string> written;
-    for (const Row& row : rows) written.push_back(write(row));
-    name = "list_" + std::to_string(++count_);
+    for (const Row& one : rows) written.push_back(row(one));
+    std::string& name = names_[type + joined(written)];
+    if (!name.empty()) return name;
+    name = "list_" + std::to_string(names_.size());
     lists += table(type, name, written);
     return name;
   }
 
-  std::map<const void*, std::string> names_;
-  std::size_t count_ = 0;
+  std::map<std::string, std::string> names_;  // of the lists
 };
 
 bool write(const std::string& path, const std::string& text) {
@@ -93,7 +88,6 @@ bool write(const std::string& path, const std::string& text) {
 
 int compile(const std::string& output, std::vector<std::filesystem::path> files) {
   std::sort(files.begin(), files.end(), [](const auto& a, const auto& b) { return a.stem() < b.stem(); });
-  std::vector<OwnedProfile> read;  // the addresses of their lists tell these apart
   std::vector<std::string> profiles, documents;
   Faults faults;
   Writer writer;
@@ -105,9 +99,9 @@ int compile(const std::string& output, std::vector<std::filesystem::path> files)
       faults.insert(faults.end(), wrong->begin(), wrong->end());
       continue;
     }
-    read.push_back(std::move(std::get<OwnedProfile>(outcome)));
-    profiles.push_back(writer.profile(read.back().profile));
-    documents.push_back(literal(read.back().document));
+    const auto& read = std::get<OwnedProfile>(outcome);
+    profiles.push_back(writer.profile(read.profile));
+    documents.push_back(literal(read.document));
   }
   for (const Fault& fault : faults) std::fprintf(stderr, "%s\n", to_line(fault).c_str());
   if (!faults.empty()) return EXIT_FAILURE;

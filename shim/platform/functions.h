@@ -24,16 +24,17 @@ enum class Function : std::uint8_t {
 
   hostname,       ///< hostname()           this node's host name
   hostname_like,  ///< hostname_like(GLOB)  the same, if it matches the glob
-  domain,    ///< domain()             what follows the host name's first label, in the name or in /etc/hosts
-  address,   ///< address()            this node's address on its default route
-  file,      ///< file(PATH)           the file's content, without blanks around it; PATH is absolute
-  named_variable,  ///< variable(NAME)  the variable of a name that is put together: variable(VC_${ROLE}_HOSTS)
-  only_variable,  ///< only_variable(GLOB)  the variable whose name matches the glob, if it is the only one
-  variables,      ///< variables(GLOB)      the names of the variables that match and are not 0, by comma
-  join,           ///< join(A, B, …)  the texts joined, and ${A}-${B}
-  only_if,        ///< only_if(TEXT, GLOB, RESULT)  RESULT if TEXT matches the glob
-  positive,       ///< positive(A)                  A if it is a number above 0
-  unless,         ///< unless(EXPRESSION, RESULT)   RESULT if EXPRESSION yields nothing
+  domain,   ///< domain()             what follows the host name's first label, in the name or in /etc/hosts
+  address,  ///< address()            this node's address on its default route
+  file,     ///< file(PATH)           the file's content, without blanks around it; PATH is absolute
+  named_variable,  ///< variable(NAME)  the variable of a name that is put together:
+                   ///< variable(VC_${ROLE}_HOSTS)
+  only_variable,   ///< only_variable(GLOB)  the variable whose name matches the glob, if it is the only one
+  variables,       ///< variables(GLOB)      the names of the variables that match and are not 0, by comma
+  join,            ///< join(A, B, …)  the texts joined, and ${A}-${B}
+  only_if,         ///< only_if(TEXT, GLOB, RESULT)  RESULT if TEXT matches the glob
+  positive,        ///< positive(A)                  A if it is a number above 0
+  unless,          ///< unless(EXPRESSION, RESULT)   RESULT if EXPRESSION yields nothing
 
   // These depend on the texts alone.
 
@@ -128,7 +129,8 @@ constexpr bool takes_number(Function function, std::size_t at) {
 /// Whether the function's argument number `at`, from 0, is a value that depends on the node. A name in
 /// capitals there was meant as ${NAME}; elsewhere it may be a glob, a result or the like.
 constexpr bool takes_value(Function function, std::size_t at) {
-  return function > Function::join && (at == 0 || function == Function::hosts || function == Function::position);
+  return function > Function::join &&
+         (at == 0 || function == Function::hosts || function == Function::position);
 }
 
 /// Whether the function reads from the node and is evaluated by evaluation.cpp; the others depend on texts

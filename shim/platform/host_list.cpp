@@ -42,7 +42,7 @@ bool append_hosts(const std::string& prefix, std::string_view entry, Notation no
       width = range.substr(0, range.find('-')).size();
       if (range.ends_with('-')) range.remove_suffix(1);  // Slurm takes `1-` for 1
     }
-    const auto numbers = number_range<std::uint32_t>(range);
+    const auto numbers = number_range<std::uint64_t>(range);
     if (!numbers) return false;
     for (std::uint64_t number = numbers->first; number <= numbers->second; ++number) {
       std::string digits = std::to_string(number);

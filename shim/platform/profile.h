@@ -33,7 +33,8 @@ void each_part(const Expression& expression, const See& see) {
 struct Condition {
   bool is_negative = false;
   Expression expression;
-  std::string_view glob;  ///< what it yields has to fit this (functions.h: fits): EXPR=GLOB; empty if anything counts
+  std::string_view
+      glob;  ///< what it yields has to fit this (functions.h: fits): EXPR=GLOB; empty if anything counts
 };
 
 /// Conditions that must all hold: one way to be recognised, or when a role is this node's.
@@ -80,13 +81,14 @@ struct Profile {
   bool opt_in = false;  ///< recognised by name only (`--platform NAME`), never automatically
   Globs supersedes;     ///< profiles that are less specific, whatever their conditions, and need not agree
   Globs agents;         ///< programs that find the master through the platform, and need no address
-  std::span<const Condition> signs;       ///< it is recognised if one holds; the more hold, the surer
-  std::span<const Condition> unless;      ///< it is not recognised if one holds, whatever else does
-  std::span<const Alternative> match;     ///< further ways to be recognised
-  std::span<const FactExpression> facts;  ///< by fact; the expressions of one fact are in the document's order
-  std::span<const Role> idle_roles;       ///< the roles that do not train
-  std::span<const Role> refusals;         ///< states that can mean two things; rankshim does not guess which
-  std::span<const Role> pending;          ///< states that have to end before the facts are right
+  std::span<const Condition> signs;    ///< it is recognised if one holds; the more hold, the surer
+  std::span<const Condition> unless;   ///< it is not recognised if one holds, whatever else does
+  std::span<const Alternative> match;  ///< further ways to be recognised
+  std::span<const FactExpression>
+      facts;                         ///< by fact; the expressions of one fact are in the document's order
+  std::span<const Role> idle_roles;  ///< the roles that do not train
+  std::span<const Role> refusals;    ///< states that can mean two things; rankshim does not guess which
+  std::span<const Role> pending;     ///< states that have to end before the facts are right
 
   /// Whether its variables belong to this process or to the node.
   [[nodiscard]] Granularity granularity() const {

@@ -70,8 +70,7 @@ TEST_CASE("a profile is read from TOML, and stays readable when it is moved") {
   CHECK(profile.facts[3].expression.function == Function::ordinal);
   CHECK(profile.facts[4].expression.function == Function::either);
   REQUIRE(profile.refusals.size() == 1);
-  CHECK(profile.refusals[0].name ==
-        "INVENTED_SIZE and TABLE both say nnodes, and contradict each other");
+  CHECK(profile.refusals[0].name == "INVENTED_SIZE and TABLE both say nnodes, and contradict each other");
   REQUIRE(profile.idle_roles.size() == 1);
   CHECK(profile.idle_roles[0].name == "parameter server");
   CHECK(profile.idle_roles[0].when[0].glob == "ps");

@@ -103,10 +103,12 @@ class LackFinder {
     if (function == Function::named_variable || function == Function::variables ||
         function == Function::only_variable)
       return add_unset(arguments[0].text);
-    const std::string_view complaint = std::ranges::find(signatures, function, &Signature::function)->complaint;
+    const std::string_view complaint =
+        std::ranges::find(signatures, function, &Signature::function)->complaint;
     if (arguments.empty() || complaint.empty()) return;
     const std::string second = arguments.size() > 1 ? shown(arguments[1]) : "";
-    add_unusable(arguments[0], shown(arguments[0]) + " " + fmt::format(fmt::runtime(complaint), second), lack_);
+    add_unusable(arguments[0], shown(arguments[0]) + " " + fmt::format(fmt::runtime(complaint), second),
+                 lack_);
     for (const Value& argument : arguments)
       if (argument.origin != Origin::fallback && argument.origin != Origin::hostname)
         argument.append_inputs({}, lack_.names);
@@ -181,9 +183,8 @@ Causes causes_of(const Profile& profile, const Node& node) {
   Evaluation evaluation(profile, on);
   std::vector<Condition> conditions;
   const auto add = [&](std::span<const Condition> all) {
-    std::ranges::copy_if(all, std::back_inserter(conditions), [&](const Condition& one) {
-      return !one.is_negative && evaluation.holds(one);
-    });
+    std::ranges::copy_if(all, std::back_inserter(conditions),
+                         [&](const Condition& one) { return !one.is_negative && evaluation.holds(one); });
   };
   add(profile.signs);
   const auto way =

@@ -21,8 +21,7 @@ std::vector<std::pair<std::string, std::vector<std::string>>> proofs_of_others(c
   for (const platform::Other& other : r.platform.others) {
     if (!other.several.empty())
       proofs.emplace_back(
-          fmt::format("{} shows several processes of {}", other.several, other.profile->title),
-          other.names);
+          fmt::format("{} shows several processes of {}", other.several, other.profile->title), other.names);
     if (!other.profile->has_own_words() || other.facts.has(Fact::nnodes)) continue;
     // It does not say how many nodes there are, but that there are others.
     for (const Fact known : {Fact::node_rank, Fact::master_addr}) {
