@@ -51,7 +51,8 @@ class Writer {
   static std::string row_of(const std::vector<std::string>& values) { return "{" + joined(values) + "}"; }
   static std::string row(std::string_view one) { return literal(one); }
   std::string row(const Expression& one) {
-    return row_of({enumerator("Function", one.function), literal(one.text), list("Expression", one.children)});
+    return row_of(
+        {enumerator("Function", one.function), literal(one.text), list("Expression", one.children)});
   }
   std::string row(const Condition& one) {
     return row_of({one.is_negative ? "true" : "false", row(one.expression), literal(one.glob)});

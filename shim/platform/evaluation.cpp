@@ -23,10 +23,10 @@ std::optional<Value> something(Value value) {
 void note_source(Value& derived, const Value& part) {
   std::string_view rest = part.origin == Origin::hostname ? "hostname" : std::string_view(part.detail);
   while (!rest.empty()) {  // may itself be derived from several
-    const std::string name(take_part(rest, ", "));
+    const std::string_view name = take_part(rest, ", ");
     derived.origin = Origin::derived;
-    if ((", " + derived.detail + ", ").find(", " + name + ", ") != std::string::npos) continue;
-    derived.detail += (derived.detail.empty() ? "" : ", ") + name;
+    if (!has_part(derived.detail, name, ", "))
+      derived.detail.append(derived.detail.empty() ? "" : ", ").append(name);
   }
 }
 
@@ -167,22 +167,19 @@ std::optional<Value> Evaluation::positive(const Expression& number) {
 }
 
 std::optional<Value> Evaluation::call(Function function, Expressions children) {
-  Value result;
-  Value first;  // the source of the first argument
-  std::vector<std::string> arguments;
+  std::vector<Value> arguments;
   for (const Expression& one : children) {
     auto argument = value(one);
     if (!argument) return std::nullopt;
-    note_source(result, *argument);
-    if (arguments.empty()) note_source(first, *argument);
-    arguments.push_back(std::move(argument->text));
+    arguments.push_back(std::move(*argument));
   }
   switch (function) {
     case Function::hostname:
       return something({on_.node.host_name(), Origin::hostname, {}});
     case Function::hostname_like: {
       std::string name = on_.node.host_name();
-      return fits(name, arguments[0]) ? something({std::move(name), Origin::hostname, {}}) : std::nullopt;
+      return fits(name, arguments[0].text) ? something({std::move(name), Origin::hostname, {}})
+                                           : std::nullopt;
     }
     case Function::domain:
       return domain();
@@ -191,26 +188,34 @@ std::optional<Value> Evaluation::call(Function function, Expressions children) {
       return own ? something({std::move(*own), Origin::derived, "this node's own address"}) : std::nullopt;
     }
     case Function::file:
-      return file(arguments[0]);
+      return file(arguments[0].text);
     case Function::named_variable:
-      return variable_value(arguments[0]);
+      return variable_value(arguments[0].text);
     case Function::only_variable:
-      return only_variable(arguments[0]);
+      return only_variable(arguments[0].text);
     case Function::variables:
-      return all_variables(arguments[0]);
+      return all_variables(arguments[0].text);
     default:
       break;
   }
-  auto text = compute(function, arguments);
-  if (!text && function == Function::field) check_document(first, arguments[0]);
+  Value result;
+  std::vector<std::string> texts;
+  for (const Value& argument : arguments) {
+    note_source(result, argument);
+    texts.push_back(argument.text);
+  }
+  auto text = compute(function, texts);
+  if (!text && function == Function::field) check_document(arguments[0]);
   if (!text) return std::nullopt;
   result.text = std::move(*text);
   return something(std::move(result));
 }
 
-void Evaluation::check_document(const Value& from, const std::string& document) {
-  const std::string error = json::error(document);
+void Evaluation::check_document(const Value& document) {
+  const std::string error = json::error(document.text);
   if (error.empty()) return;
+  Value from;
+  note_source(from, document);
   Fault fault{Anchor::document,
               from.detail + " is not JSON (" + error + ")",
               {},

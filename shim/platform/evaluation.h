@@ -77,9 +77,8 @@ class Evaluation {
   std::optional<Value> domain();
   std::optional<Value> file(const std::string& path);
 
-  /// Reports a document that exists and cannot be read: ignoring it might mean to train alone. `from` has its
-  /// source.
-  void check_document(const Value& from, const std::string& document);
+  /// Reports a document that exists and cannot be read: ignoring it might mean to train alone.
+  void check_document(const Value& document);
   void add_unreadable(Fault fault);
 
   const Profile& profile_;

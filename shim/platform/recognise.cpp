@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <tuple>
 
 #include "base/text.h"
 #include "platform/evaluation.h"
@@ -9,24 +10,18 @@
 namespace rankshim::platform {
 namespace {
 
-/// The order in which kinds count; a platform and a launcher are compared by their conditions.
-constexpr ProfileKind order(ProfileKind kind) {
-  return kind == ProfileKind::launcher ? ProfileKind::platform : kind;
-}
-
 struct Match {
   const Profile* profile;
-  std::size_t signs;
+  std::ptrdiff_t signs;
   bool own;
 
-  [[nodiscard]] bool operator<(const Match& other) const {
-    const auto& a = *profile;
-    const auto& b = *other.profile;
-    if (order(a.kind) != order(b.kind)) return order(a.kind) < order(b.kind);
-    if (own != other.own) return own;
-    if (a.granularity() != b.granularity()) return a.granularity() == Granularity::process;
-    if (signs != other.signs) return signs > other.signs;
-    return a.name < b.name;
+  /// The more specific comes first. A platform and a launcher are of one rank, and compared by the rest.
+  [[nodiscard]] bool operator<(const Match& other) const { return order() < other.order(); }
+
+ private:
+  [[nodiscard]] std::tuple<ProfileKind, bool, bool, std::ptrdiff_t, std::string_view> order() const {
+    const bool is_launcher = profile->kind == ProfileKind::launcher;
+    return {is_launcher ? ProfileKind::platform : profile->kind, !own, !is_launcher, -signs, profile->name};
   }
 };
 
@@ -40,44 +35,36 @@ bool supersedes(const Profile& profile, const Profile& other) {
 
 /// How many signs hold, or how many positive conditions of the most specific [[match]] that is fulfilled;
 /// nothing if the profile is not recognised.
-std::optional<std::size_t> fulfilled(const Profile& profile, Evaluation evaluation) {
+std::optional<std::ptrdiff_t> fulfilled(const Profile& profile, Evaluation evaluation) {
   const auto holds = [&](const Condition& condition) { return evaluation.holds(condition); };
   // These come first, because they are variables, while a sign may be a file.
   if (std::ranges::any_of(profile.unless, holds)) return std::nullopt;
-  std::optional<std::size_t> best;
-  if (const auto there = std::ranges::count_if(profile.signs, holds); there != 0)
-    best = static_cast<std::size_t>(there);
-  for (const Alternative& alternative : profile.match) {
-    if (!evaluation.holds(alternative)) continue;
-    const auto positive = std::ranges::count(alternative, false, &Condition::is_negative);
-    best = std::max(best.value_or(0), static_cast<std::size_t>(positive));
-  }
+  std::optional<std::ptrdiff_t> best;
+  if (const auto there = std::ranges::count_if(profile.signs, holds); there != 0) best = there;
+  for (const Alternative& alternative : profile.match)
+    if (evaluation.holds(alternative))
+      best = std::max(best.value_or(0), std::ranges::count(alternative, false, &Condition::is_negative));
   return best;
 }
 
 /// Numbers on which two platforms of one job cannot differ.
 constexpr auto decisive = std::to_array<Fact>({Fact::nnodes, Fact::node_rank, Fact::rank, Fact::world_size});
 
-/// The facts of all profiles of that kind; the first profile that has a fact provides it.
-Facts read_kind(ProfileKind kind, std::span<const Profile> profiles, Reading& on) {
-  Facts facts;
+/// Whether a number of nodes that may be unknown is at most one.
+bool is_one(std::string_view nnodes) { return nnodes.empty() || nnodes == "1"; }
+
+/// Reads generic names and a launcher's flags, which anyone may have set beside the platform's. The first
+/// profile that has a fact provides it.
+void read_names(std::span<const Profile> profiles, Reading& on, Platform& platform) {
+  const bool is_names = platform.profile != nullptr && platform.profile->kind == ProfileKind::names;
   for (const Profile& profile : profiles) {
-    if (profile.kind != kind) continue;
+    const bool has_names = profile.kind == ProfileKind::names && !is_names;
+    if (!has_names && profile.kind != ProfileKind::flags) continue;
+    Facts& facts = has_names ? platform.names : platform.flags;
     Facts its = Evaluation(profile, on).facts();
     for (const Fact fact : all_facts)
       if (!facts.has(fact)) facts[fact] = std::move(its[fact]);
   }
-  return facts;
-}
-
-/// Whether a number of nodes that may be unknown is at most one.
-bool is_one(std::string_view nnodes) { return nnodes.empty() || nnodes == "1"; }
-
-/// Reads generic names and a launcher's flags, which anyone may have set beside the platform's.
-void read_names(std::span<const Profile> profiles, Reading& on, Platform& platform) {
-  if (platform.profile == nullptr || platform.profile->kind != ProfileKind::names)
-    platform.names = read_kind(ProfileKind::names, profiles, on);
-  platform.flags = read_kind(ProfileKind::flags, profiles, on);
 }
 
 Fault unknown_platform(std::span<const Profile> profiles, std::string_view wanted) {

@@ -204,7 +204,7 @@ void decide_elastic_host(Resolution& r) {
     return;
   }
   const std::string& host = r.fact(Fact::master_addr)->text;
-  const auto rank = parse_count(r.topology.facts.text(Fact::node_rank));
+  const auto rank = r.known(Fact::node_rank);
   if (rank && !rank_0_is_elsewhere(r, host)) {
     r.hosts_master = *rank == 0;
   } else if (is_this_node(r, host)) {
