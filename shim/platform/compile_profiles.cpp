@@ -1,5 +1,5 @@
 /// Build-time tool: compile_profiles OUT.inc FILE.toml... reads the profiles by the rules of reader.h and
-/// writes them as constexpr tables, which profiles.cpp includes. Faults go to stderr as PATH:LINE: …, exit 1.
+/// writes them as constants, which profiles.cpp includes. Faults go to stderr as PATH:LINE: …, exit 1.
 /// compile_profiles --words OUT.inc FILE.toml writes each list of words as a table of its name.
 
 #include <algorithm>

@@ -13,7 +13,7 @@ namespace {
 
 using namespace std::string_view_literals;
 
-// The profiles are tables made at build time. Reading their documents at the start would cost 25 million
+// The profiles are constants made at build time. Reading their documents at the start would cost 25 million
 // instructions (callgrind), eleven times what all of `rankshim env` takes with a PyTorchJob's environment.
 #include "builtin_profiles.inc"
 
