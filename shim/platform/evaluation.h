@@ -63,7 +63,7 @@ class Evaluation {
   std::optional<Value> value(const Expression& expression);
 
   /// The facts of the profile, whether it is recognised or not.
-  [[nodiscard]] Facts facts();
+  Facts facts();
 
   [[nodiscard]] bool holds(const Condition& condition);
   [[nodiscard]] bool holds(Alternative conditions);
