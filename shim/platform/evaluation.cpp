@@ -85,16 +85,12 @@ Facts Evaluation::facts() {
 }
 
 bool Evaluation::holds(const Condition& condition) {
-  const Expression& expression = condition.expression;
-  std::optional<Value> computed;
-  std::optional<std::string_view> text;
-  // Almost all conditions test a variable; they need no copy of it.
-  if (expression.function == Function::variable)
-    text = variable(expression.text);
-  else if ((computed = value(expression)))
-    text = computed->text;
-  const bool is_positive = text && (condition.glob.empty() || fits(*text, condition.glob));
-  return is_positive != condition.is_negative;
+  const auto& [is_negative, expression, glob] = condition;
+  // Almost all conditions are that a variable is set; they need no copy of it.
+  if (expression.function == Function::variable && glob.empty())
+    return variable(expression.text).has_value() != is_negative;
+  const auto found = value(expression);
+  return (found && (glob.empty() || fits(found->text, glob))) != is_negative;
 }
 
 bool Evaluation::holds(Alternative conditions) {

@@ -103,8 +103,8 @@ class Parser {
   Expression call(std::string_view name) {
     const auto* const signature = std::ranges::find(signatures, name, &Signature::name);
     if (signature == signatures.end()) {
-      std::vector<std::string_view> known;
-      for (const Signature& one : signatures) known.push_back(one.name);
+      std::vector<std::string_view> known(signatures.size());
+      std::ranges::transform(signatures, known.begin(), &Signature::name);
       return fail("there is no function " + shown(name) + and_nearest(nearest(name, known)));
     }
     at_ += name.size() + 1;
