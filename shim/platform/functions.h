@@ -20,7 +20,7 @@ enum class Function : std::uint8_t {
   variable,  ///< the environment variable of that name
   either,    ///< the first child that yields something: ${NAME:-…}, or a [let] that is a list
 
-  // These evaluation.cpp evaluates; from here to `variables` they read from the node.
+  // evaluation.cpp evaluates those below; up to `variables` they read from the node.
 
   hostname,       ///< hostname()           this node's host name
   hostname_like,  ///< hostname_like(GLOB)  the same, if it matches the glob
@@ -31,7 +31,7 @@ enum class Function : std::uint8_t {
                    ///< variable(VC_${ROLE}_HOSTS)
   only_variable,   ///< only_variable(GLOB)  the variable whose name matches the glob, if it is the only one
   variables,       ///< variables(GLOB)      the names of the variables that match and are not 0, by comma
-  join,            ///< join(A, B, …)  the texts joined, and ${A}-${B}
+  join,            ///< join(A, B, …)  the texts one after the other; ${A}-${B} is one too
   only_if,         ///< only_if(TEXT, GLOB, RESULT)  RESULT if TEXT matches the glob
   positive,        ///< positive(A)                  A if it is a number above 0
   unless,          ///< unless(EXPRESSION, RESULT)   RESULT if EXPRESSION yields nothing
@@ -133,8 +133,7 @@ constexpr bool takes_value(Function function, std::size_t at) {
          (at == 0 || function == Function::hosts || function == Function::position);
 }
 
-/// Whether the function reads from the node and is evaluated by evaluation.cpp; the others depend on texts
-/// alone.
+/// Whether a call of the function reads from the node, whatever its arguments are.
 constexpr bool asks_the_node(Function function) {
   return function >= Function::hostname && function <= Function::variables;
 }
