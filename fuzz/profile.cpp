@@ -1,8 +1,8 @@
 /// A user's profile: the document, then, behind the first NUL, the variables that it is tried on.
 
 #include "node/fake_node_for_test.h"
+#include "platform/evaluation.h"
 #include "platform/reader.h"
-#include "platform/recognise.h"
 #include "target.h"
 
 int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
@@ -16,7 +16,7 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   }
   parts.erase(parts.begin());
   const FakeNode node(std::move(parts));
-  std::vector<std::string> warnings;
-  platform::read_facts(std::get<platform::OwnedProfile>(read).profile(), node, warnings);
+  platform::Reading on{node};
+  platform::Evaluation(std::get<platform::OwnedProfile>(read).profile, on).facts();
   return 0;
 }

@@ -205,11 +205,11 @@ std::string environment(const EnvironmentChange& change, std::string_view format
 
 std::string profile_list(std::span<const platform::Profile> profiles) {
   std::size_t widest = 0;
-  for (const auto& profile : profiles) widest = std::max(widest, printable(profile.name()).size());
+  for (const auto& profile : profiles) widest = std::max(widest, printable(profile.name).size());
   std::string out;
   for (const auto& profile : profiles) {
-    const std::string name = printable(profile.name());
-    out += fmt::format("{:<{}}  {}{}\n", name, widest, printable(profile.title()),
+    const std::string name = printable(profile.name);
+    out += fmt::format("{:<{}}  {}{}\n", name, widest, printable(profile.title),
                        profile.opt_in ? fmt::format(" (only by --platform {})", name) : "");
   }
   return out;

@@ -27,7 +27,7 @@ TEST_CASE("a user's own profile cannot control the terminal that lists or shows 
       "title = \"A\\u001b]0;t\\u0007\\nB\" # \xC2\x9B\r\nsigns = [\"A\"]\n[facts]\nnnodes = \"${A}\"";
   const auto read = platform::read_profile("own\x1b[2J", document, "own.toml");
   REQUIRE(std::holds_alternative<platform::OwnedProfile>(read));
-  const platform::Profile profile = std::get<platform::OwnedProfile>(read).profile();
+  const platform::Profile profile = std::get<platform::OwnedProfile>(read).profile;
   CHECK(explain::profile_list({&profile, 1}) == "own\\x1b[2J  A\\x1b]0;t\\x07\\nB\n");
   CHECK(explain::profile_text(document) ==
         "title = \"A\\u001b]0;t\\u0007\\nB\" # \\xc2\\x9b\nsigns = [\"A\"]\n[facts]\nnnodes = \"${A}\"\n");

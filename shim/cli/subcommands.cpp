@@ -125,7 +125,7 @@ int print_platforms(const Invocation& invocation, const Node& node) {
   const std::string document = set.document(arguments[0]);
   if (document.empty()) {
     std::vector<std::string_view> known;
-    for (const auto& profile : set.profiles()) known.push_back(profile.name());
+    for (const auto& profile : set.profiles()) known.push_back(profile.name);
     log::error("no profile is named {}{}; rankshim platforms lists them{}", in_quotes(arguments[0]),
                and_nearest(nearest(arguments[0], known)), reference(Anchor::unknown_platform));
     return exit_code::usage;

@@ -8,7 +8,7 @@
 #include <variant>
 
 #include "base/text.h"
-#include "topology/rank_unit.h"
+#include "topology/ranks.h"
 
 namespace rankshim {
 namespace {

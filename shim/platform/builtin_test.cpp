@@ -36,7 +36,7 @@ std::vector<std::string> described(const Platform& platform) {
 
 std::string document_file(const Profile& profile) {
   std::ifstream in(std::filesystem::path(RANKSHIM_SOURCE_DIR) / "config/platforms" /
-                   (std::string(profile.name()) + ".toml"));
+                   (std::string(profile.name) + ".toml"));
   return {std::istreambuf_iterator<char>(in), {}};
 }
 
@@ -68,10 +68,10 @@ TEST_CASE("every recorded environment is recognised and gives its facts") {
 
 TEST_CASE("every built-in profile has a recorded environment, a title and a source") {
   for (const Profile& profile : builtin_profiles()) {
-    INFO(profile.name());
+    INFO(profile.name);
     CHECK(std::filesystem::is_directory(std::filesystem::path(RANKSHIM_SOURCE_DIR) /
-                                        "shim/platform/testdata" / std::string(profile.name())));
-    CHECK_FALSE(profile.title().empty());
+                                        "shim/platform/testdata" / std::string(profile.name)));
+    CHECK_FALSE(profile.title.empty());
     CHECK(document_file(profile).find("ource") != std::string::npos);
   }
 }
@@ -79,7 +79,7 @@ TEST_CASE("every built-in profile has a recorded environment, a title and a sour
 TEST_CASE(
     "a built-in profile has no line above 120 columns, and no call twice that is longer than its [let]") {
   for (const Profile& profile : builtin_profiles()) {
-    INFO(profile.name());
+    INFO(profile.name);
     const std::string document = document_file(profile);
     std::istringstream lines(document);
     std::vector<std::string> calls;
@@ -107,12 +107,12 @@ TEST_CASE(
 
 TEST_CASE("a built-in profile's document is its file, as it is") {
   for (const Profile& profile : builtin_profiles())
-    CHECK(ProfileSet().document(profile.name()) == document_file(profile));
+    CHECK(ProfileSet().document(profile.name) == document_file(profile));
   CHECK(ProfileSet().document("no such platform").empty());
 }
 
 TEST_CASE("the built-in profiles are sorted by name, and each is there once") {
   const auto profiles = builtin_profiles();
   REQUIRE_FALSE(profiles.empty());
-  for (std::size_t i = 1; i < profiles.size(); ++i) CHECK(profiles[i - 1].name() < profiles[i].name());
+  for (std::size_t i = 1; i < profiles.size(); ++i) CHECK(profiles[i - 1].name < profiles[i].name);
 }

@@ -1,5 +1,5 @@
 /// Build-time tool: compile_profiles OUT.inc FILE.toml... reads the profiles by the rules of reader.h and
-/// writes them as constexpr tables, which profiles.cpp includes. Faults go to stderr as PATH:LINE: …, exit 1.
+/// writes them as constants, which profiles.cpp includes. Faults go to stderr as PATH:LINE: …, exit 1.
 /// compile_profiles --words OUT.inc FILE.toml writes each list of words as a table of its name.
 
 #include <algorithm>
@@ -8,73 +8,76 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <map>
+#include <span>
 #include <string>
-#include <type_traits>
 #include <vector>
 
+#include "base/text.h"
 #include "base/toml.h"
-#include "platform/expression.h"
 #include "platform/reader.h"
 
 namespace rankshim::platform {
 namespace {
 
 /// The text as it is, as a C++ string literal.
-std::string literal(const std::string& text) { return "R\"text(" + text + ")text\"sv"; }
+std::string literal(std::string_view text) { return "R\"text(" + std::string(text) + ")text\"sv"; }
 
-/// `constexpr TYPE NAME[] = {…};`, with what `write` makes of each row.
-template <class Row, class Write>
-std::string table(const std::string& type, const std::string& name, const std::vector<Row>& rows,
-                  const Write& write) {
-  std::string out = "constexpr " + type + " " + name + "[] = {\n";
-  for (const Row& row : rows) out += "    " + std::string(write(row)) + ",\n";
-  return out + "};\n";
-}
-
-/// The values of a row: numbers, enumerators of their types, slices.
-std::string value(std::size_t number) { return std::to_string(number); }
-std::string value(Slice slice) { return "{" + value(slice.first) + ", " + value(slice.count) + "}"; }
 template <class Enum>
-  requires std::is_enum_v<Enum>
-std::string value(const char* type, Enum one) {
+std::string enumerator(const char* type, Enum one) {
   return std::string(type) + "{" + std::to_string(static_cast<unsigned>(one)) + "}";
 }
 
-std::string written(const OwnedTables& tables) {
-  std::string out;
-  out += table("Step", "all_steps", tables.steps, [](const Step& one) {
-    return "{" + value("Op", one.op) + ", " + value("Function", one.function) + ", " + value(one.index) + "}";
-  });
-  out += table("std::uint16_t", "all_children", tables.children, [](std::size_t one) { return value(one); });
-  out += table("Piece", "all_texts", tables.texts,
-               [](const Piece& one) { return "{" + value(one.at) + ", " + value(one.size) + "}"; });
-  out += table("Condition", "all_conditions", tables.conditions, [](const Condition& one) {
-    return "{" + value("Sign", one.sign) + ", " + value(one.root) + ", " + value(one.glob) + "}";
-  });
-  out += table("Alternative", "all_alternatives", tables.alternatives,
-               [](const Alternative& one) { return value(one); });
-  out += table("FactExpression", "all_expressions", tables.expressions, [](const FactExpression& one) {
-    return "{" + value("Fact", one.fact) + ", " + value(one.root) + "}";
-  });
-  out += table("Role", "all_roles", tables.roles, [](const Role& one) {
-    return "{" + value(one.name) + ", " + value(one.fix) + ", " + value(one.when) + "}";
-  });
-  return out +
-         "constexpr Tables all_tables = {all_steps, all_children, all_texts, all_conditions,\n"
-         "    all_alternatives, all_expressions, all_roles,\n    " +
-         literal(tables.pool) + "};\n";
+/// `constexpr TYPE NAME[] = {…};`
+std::string table(const std::string& type, const std::string& name, const std::vector<std::string>& rows) {
+  return "constexpr " + type + " " + name + "[] = {\n    " + joined(rows, ",\n    ") + "};\n";
 }
 
-std::string written(const Profile& one) {
-  std::string row = "{&all_tables";
-  for (const TextIndex text : {one.name_text, one.title_text, one.supersedes_text, one.agents_text})
-    row += ", " + value(text);
-  row += ", " + value("ProfileKind", one.kind) + (one.opt_in ? ", true" : ", false");
-  for (const Slice slice : {one.signs_range, one.unless_range, one.match_range, one.expressions_range,
-                            one.roles_range, one.refusals_range, one.pending_range})
-    row += ", " + value(slice);
-  return row + "}";
-}
+/// Writes what profiles consist of as constants.
+class Writer {
+ public:
+  std::string lists;  ///< each with a name of its own, the inner ones first
+
+  std::string profile(const Profile& one) {
+    return row_of({literal(one.name), literal(one.title), enumerator("ProfileKind", one.kind),
+                   one.opt_in ? "true" : "false", list("std::string_view", one.supersedes),
+                   list("std::string_view", one.agents), list("Condition", one.signs),
+                   list("Condition", one.unless), list("Alternative", one.match),
+                   list("FactExpression", one.facts), list("Role", one.idle_roles),
+                   list("Role", one.refusals), list("Role", one.pending)});
+  }
+
+ private:
+  static std::string row_of(const std::vector<std::string>& values) { return "{" + joined(values) + "}"; }
+  static std::string row(std::string_view one) { return literal(one); }
+  std::string row(const Expression& one) {
+    return row_of(
+        {enumerator("Function", one.function), literal(one.text), list("Expression", one.children)});
+  }
+  std::string row(const Condition& one) {
+    return row_of({one.is_negative ? "true" : "false", row(one.expression), literal(one.glob)});
+  }
+  std::string row(Alternative one) { return list("Condition", one); }
+  std::string row(const FactExpression& one) {
+    return row_of({enumerator("Fact", one.fact), row(one.expression)});
+  }
+  std::string row(const Role& one) { return row_of({literal(one.name), literal(one.fix), row(one.when)}); }
+
+  /// The name of a list. Equal ones are written once, such as what each use of a [let] consists of.
+  template <class Row>
+  std::string list(const std::string& type, std::span<const Row> rows) {
+    if (rows.empty()) return "{}";
+    std::vector<std::string> written;
+    for (const Row& one : rows) written.push_back(row(one));
+    std::string& name = names_[type + joined(written)];
+    if (!name.empty()) return name;
+    name = "list_" + std::to_string(names_.size());
+    lists += table(type, name, written);
+    return name;
+  }
+
+  std::map<std::string, std::string> names_;  // of the lists
+};
 
 bool write(const std::string& path, const std::string& text) {
   std::ofstream stream(path, std::ios::binary);
@@ -86,22 +89,26 @@ bool write(const std::string& path, const std::string& text) {
 
 int compile(const std::string& output, std::vector<std::filesystem::path> files) {
   std::sort(files.begin(), files.end(), [](const auto& a, const auto& b) { return a.stem() < b.stem(); });
-  OwnedTables tables;
-  std::vector<Profile> profiles;
-  std::vector<std::string> documents;
+  std::vector<std::string> profiles, documents;
   Faults faults;
+  Writer writer;
   for (const auto& file : files) {
     std::ifstream in(file, std::ios::binary);
-    documents.emplace_back(std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>());
-    if (auto profile = read_profile(file.stem().string(), documents.back(), file.string(), tables, faults))
-      profiles.push_back(*profile);
+    std::string document{std::istreambuf_iterator<char>(in), {}};
+    auto outcome = read_profile(file.stem().string(), std::move(document), file.string());
+    if (const auto* wrong = std::get_if<Faults>(&outcome)) {
+      faults.insert(faults.end(), wrong->begin(), wrong->end());
+      continue;
+    }
+    const auto& read = std::get<OwnedProfile>(outcome);
+    profiles.push_back(writer.profile(read.profile));
+    documents.push_back(literal(read.document));
   }
   for (const Fault& fault : faults) std::fprintf(stderr, "%s\n", to_line(fault).c_str());
   if (!faults.empty()) return EXIT_FAILURE;
   const std::string out =
-      "// Written by compile_profiles from config/platforms/*.toml; not to be edited.\n\n" + written(tables) +
-      table("Profile", "all_profiles", profiles, [](const Profile& one) { return written(one); }) +
-      table("std::string_view", "all_documents", documents, literal);
+      "// Written by compile_profiles from config/platforms/*.toml; not to be edited.\n\n" + writer.lists +
+      table("Profile", "all_profiles", profiles) + table("std::string_view", "all_documents", documents);
   return write(output, out) ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 
@@ -113,8 +120,8 @@ int compile_words(const std::string& output, const std::string& file) {
   std::string out = "// Written by compile_profiles; not to be edited.\n\n";
   for (const auto& [key, list] : lists.value_or(toml::table())) {
     std::vector<std::string> words;
-    for (const toml::node& word : *list.as_array()) words.emplace_back(word.value_or(""));
-    out += table("std::string_view", std::string(key.str()), words, literal);
+    for (const toml::node& word : *list.as_array()) words.push_back(literal(word.value_or("")));
+    out += table("std::string_view", std::string(key.str()), words);
   }
   for (const Fault& fault : faults) std::fprintf(stderr, "%s\n", to_line(fault).c_str());
   return lists && write(output, out) ? EXIT_SUCCESS : EXIT_FAILURE;

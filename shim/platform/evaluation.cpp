@@ -23,10 +23,10 @@ std::optional<Value> something(Value value) {
 void note_source(Value& derived, const Value& part) {
   std::string_view rest = part.origin == Origin::hostname ? "hostname" : std::string_view(part.detail);
   while (!rest.empty()) {  // may itself be derived from several
-    const std::string name(take_part(rest, ", "));
+    const std::string_view name = take_part(rest, ", ");
     derived.origin = Origin::derived;
-    if ((", " + derived.detail + ", ").find(", " + name + ", ") != std::string::npos) continue;
-    derived.detail += (derived.detail.empty() ? "" : ", ") + name;
+    if (!has_part(derived.detail, name, ", "))
+      derived.detail.append(derived.detail.empty() ? "" : ", ").append(name);
   }
 }
 
@@ -34,89 +34,93 @@ void note_source(Value& derived, const Value& part) {
 
 VariableIndex::VariableIndex(const Environment& environment, std::string_view users_nnodes) {
   values_.reserve(environment.entries().size() + 1);
-  if (!users_nnodes.empty()) values_.emplace("RANKSHIM_NNODES", users_nnodes);
+  if (!users_nnodes.empty()) add("RANKSHIM_NNODES", users_nnodes);
   for (const std::string_view entry : environment.entries()) {
     const std::string_view name = entry_name(entry);  // of one that occurs twice, the first counts
-    if (!name.empty()) values_.emplace(name, entry.substr(name.size() + 1));
+    if (!name.empty()) add(name, entry.substr(name.size() + 1));
   }
 }
 
+void VariableIndex::add(std::string_view name, std::string_view value) {
+  values_.emplace(name, value);
+  slots_.set(slot(name));
+}
+
 std::optional<std::string_view> VariableIndex::get(std::string_view name) const {
+  if (name.empty() || !slots_[slot(name)]) return std::nullopt;
   const auto found = values_.find(name);
   const std::string_view value = found == values_.end() ? std::string_view() : trimmed(found->second);
   return value.empty() ? std::nullopt : std::optional(value);
 }
 
-std::optional<Value> Evaluation::value(std::uint16_t root) {
-  const Step& step = tables_.steps[root];
-  switch (step.op) {
-    case Op::text:
-      return something({std::string(tables_.text(step.index)), Origin::fallback, {}});
-    case Op::variable:
-      if (const auto text = variable(tables_.text(step.index)))
-        return Value{std::string(*text), Origin::variable, std::string(tables_.text(step.index))};
+std::optional<Value> Evaluation::value(const Expression& expression) {
+  const auto children = expression.children;
+  switch (expression.function) {
+    case Function::text:
+      return something({std::string(expression.text), Origin::fallback, {}});
+    case Function::variable:
+      return variable_value(expression.text);
+    case Function::either:
+      for (const Expression& one : children)
+        if (auto first = value(one)) return first;
       return std::nullopt;
-    case Op::either:
-      return either(step);
-    case Op::join:
-      return join(step);
-    case Op::call:
-      return call(step);
+    case Function::join:
+      return join(children);
+    case Function::only_if:
+      return only_if(children);
+    case Function::positive:
+      return positive(children[0]);
+    case Function::unless:
+      return value(children[0]) ? std::nullopt : value(children[1]);
+    default:
+      return call(expression.function, children);
   }
-  return std::nullopt;
+}
+
+Facts Evaluation::facts() {
+  Facts facts;
+  for (const FactExpression& one : profile_.facts)
+    if (!facts.has(one.fact)) facts[one.fact] = value(one.expression);
+  return facts;
 }
 
 bool Evaluation::holds(const Condition& condition) {
-  const Step& step = tables_.steps[condition.root];
-  // Almost all conditions test a variable; they need no copy of it.
-  if (step.op == Op::variable) return holds(condition, variable(tables_.text(step.index)));
-  const auto result = value(condition.root);
-  return holds(condition, result ? std::optional<std::string_view>(result->text) : std::nullopt);
+  const auto& [is_negative, expression, glob] = condition;
+  // Almost all conditions are that a variable is set; they need no copy of it.
+  if (expression.function == Function::variable && glob.empty())
+    return variable(expression.text).has_value() != is_negative;
+  const auto found = value(expression);
+  return (found && (glob.empty() || fits(found->text, glob))) != is_negative;
 }
 
-bool Evaluation::holds(const Alternative& alternative) {
-  const auto conditions = tables_.conditions_of(alternative);
-  return std::all_of(conditions.begin(), conditions.end(),
-                     [&](const Condition& condition) { return holds(condition); });
+bool Evaluation::holds(Alternative conditions) {
+  return std::ranges::all_of(conditions, [&](const Condition& condition) { return holds(condition); });
 }
 
-bool Evaluation::holds(const Condition& condition, std::optional<std::string_view> value) const {
-  switch (condition.sign) {
-    case Sign::set:
-      return value.has_value();
-    case Sign::not_set:
-      return !value;
-    case Sign::like:
-      return value && fits(*value, tables_.text(condition.glob));
-    case Sign::unlike:
-      return !value || !fits(*value, tables_.text(condition.glob));
-  }
-  return false;
-}
-
-void Evaluation::add_inputs(std::uint16_t root, bool all, std::vector<std::string>& names) {
-  const Step& step = tables_.steps[root];
-  const auto add = [&](std::string_view name, bool there) {
-    if ((all || !there) && std::find(names.begin(), names.end(), name) == names.end())
-      names.emplace_back(name);
+void Evaluation::add_inputs(const Expression& expression, bool all, std::vector<std::string>& names) {
+  const auto children = expression.children;
+  const auto add = [&](std::string_view name) {
+    const bool is_wanted = all || expression.function == Function::variables || !value(expression);
+    if (is_wanted && std::ranges::find(names, name) == names.end()) names.emplace_back(name);
   };
-  if (step.op == Op::variable) {
-    add(tables_.text(step.index), variable(tables_.text(step.index)).has_value());
-  } else if (step.function == Function::variables) {
-    if (const auto glob = value(child(step, 0))) add(glob->text, false);
-  } else if (step.function == Function::file || step.function == Function::variable ||
-             step.function == Function::only_variable) {
-    if (const auto name = value(child(step, 0))) add(name->text, value(root).has_value());
+  switch (expression.function) {
+    case Function::variable:
+      add(expression.text);
+      break;
+    case Function::file:
+    case Function::named_variable:
+    case Function::only_variable:
+    case Function::variables:
+      if (const auto name = value(children[0])) add(name->text);
+      break;
+    case Function::either:
+      // A part that may be missing, because another text replaces it, does not count as missing.
+      if (!all && children.back().function == Function::text) return;
+      break;
+    default:
+      break;
   }
-  if (step.op == Op::text || step.op == Op::variable) return;
-  // A part that may be missing, because another text replaces it, does not count as missing.
-  const auto children = tables_.children_of(step);
-  if (step.op == Op::either && !all && tables_.steps[children.back()].op == Op::text) return;
-  for (const std::uint16_t one : children) add_inputs(one, all, names);
-}
-
-bool Evaluation::is_unset(const Step& step) {
-  return step.op == Op::variable && !variable(tables_.text(step.index));
+  for (const Expression& one : children) add_inputs(one, all, names);
 }
 
 std::optional<std::string_view> Evaluation::variable(std::string_view name) {
@@ -128,15 +132,14 @@ std::optional<std::string_view> Evaluation::variable(std::string_view name) {
   return std::nullopt;
 }
 
-std::optional<Value> Evaluation::either(const Step& step) {
-  for (const std::uint16_t one : tables_.children_of(step))
-    if (auto first = value(one)) return first;
-  return std::nullopt;
+std::optional<Value> Evaluation::variable_value(std::string_view name) {
+  const auto text = variable(name);
+  return text ? std::optional(Value{std::string(*text), Origin::variable, std::string(name)}) : std::nullopt;
 }
 
-std::optional<Value> Evaluation::join(const Step& step) {
+std::optional<Value> Evaluation::join(Expressions parts) {
   Value result;
-  for (const std::uint16_t one : tables_.children_of(step)) {
+  for (const Expression& one : parts) {
     const auto part = value(one);
     if (!part || result.text.size() + part->text.size() > longest_value) return std::nullopt;
     result.text += part->text;
@@ -145,12 +148,12 @@ std::optional<Value> Evaluation::join(const Step& step) {
   return something(std::move(result));
 }
 
-std::optional<Value> Evaluation::only_if(const Step& step) {
-  const auto condition = value(child(step, 0));
+std::optional<Value> Evaluation::only_if(Expressions arguments) {
+  const auto condition = value(arguments[0]);
   if (!condition) return std::nullopt;
-  const auto glob = value(child(step, 1));
+  const auto glob = value(arguments[1]);
   if (!glob || !fits(condition->text, glob->text)) return std::nullopt;
-  auto chosen = value(child(step, 2));
+  auto chosen = value(arguments[2]);
   // A text has no source: the source of the choice is used.
   if (chosen && chosen->origin == Origin::fallback) {
     note_source(*chosen, *condition);
@@ -159,46 +162,26 @@ std::optional<Value> Evaluation::only_if(const Step& step) {
   return chosen;
 }
 
-std::optional<Value> Evaluation::positive(const Step& step) {
-  auto number = value(child(step, 0));
-  const bool above = number && compute(Function::larger, std::array<std::string, 2>{number->text, "0"});
-  return above ? number : std::nullopt;
+std::optional<Value> Evaluation::positive(const Expression& number) {
+  auto result = value(number);
+  const bool is_above = result && compute(Function::larger, std::array<std::string, 2>{result->text, "0"});
+  return is_above ? result : std::nullopt;
 }
 
-std::optional<Value> Evaluation::call(const Step& step) {
-  if (step.function == Function::only_if) return only_if(step);
-  if (step.function == Function::positive) return positive(step);
-  if (step.function == Function::unless) return value(child(step, 0)) ? std::nullopt : value(child(step, 1));
-  const auto children = tables_.children_of(step);
-  // Most calls have a variable that is not set.
-  if (!children.empty() && is_unset(tables_.steps[children.front()])) return std::nullopt;
-  Value result;
-  Value first;  // the source of the first argument
-  std::vector<std::string> arguments;
-  arguments.reserve(children.size());
-  for (const std::uint16_t one : children) {
+std::optional<Value> Evaluation::call(Function function, Expressions children) {
+  std::vector<Value> arguments;
+  for (const Expression& one : children) {
     auto argument = value(one);
     if (!argument) return std::nullopt;
-    note_source(result, *argument);
-    if (arguments.empty()) note_source(first, *argument);
-    arguments.push_back(std::move(argument->text));
+    arguments.push_back(std::move(*argument));
   }
-  if (asks_the_node(step.function)) return ask(step.function, arguments);
-  auto text = compute(step.function, arguments);
-  if (!text && step.function == Function::field) check_document(first, arguments[0]);
-  if (!text) return std::nullopt;
-  result.text = std::move(*text);
-  return something(std::move(result));
-}
-
-std::optional<Value> Evaluation::ask(Function function, const std::vector<std::string>& arguments) {
   switch (function) {
     case Function::hostname:
       return something({on_.node.host_name(), Origin::hostname, {}});
     case Function::hostname_like: {
       std::string name = on_.node.host_name();
-      if (!fits(name, arguments[0])) return std::nullopt;
-      return something({std::move(name), Origin::hostname, {}});
+      return fits(name, arguments[0].text) ? something({std::move(name), Origin::hostname, {}})
+                                           : std::nullopt;
     }
     case Function::domain:
       return domain();
@@ -207,23 +190,34 @@ std::optional<Value> Evaluation::ask(Function function, const std::vector<std::s
       return own ? something({std::move(*own), Origin::derived, "this node's own address"}) : std::nullopt;
     }
     case Function::file:
-      return file(arguments[0]);
-    case Function::variable: {
-      const auto text = variable(arguments[0]);
-      return text ? std::optional(Value{std::string(*text), Origin::variable, arguments[0]}) : std::nullopt;
-    }
+      return file(arguments[0].text);
+    case Function::named_variable:
+      return variable_value(arguments[0].text);
     case Function::only_variable:
-      return only_variable(arguments[0]);
+      return only_variable(arguments[0].text);
     case Function::variables:
-      return all_variables(arguments[0]);
+      return all_variables(arguments[0].text);
     default:
-      return std::nullopt;
+      break;
   }
+  Value result;
+  std::vector<std::string> texts;
+  for (const Value& argument : arguments) {
+    note_source(result, argument);
+    texts.push_back(argument.text);
+  }
+  auto text = compute(function, texts);
+  if (!text && function == Function::field) check_document(arguments[0]);
+  if (!text) return std::nullopt;
+  result.text = std::move(*text);
+  return something(std::move(result));
 }
 
-void Evaluation::check_document(const Value& from, const std::string& document) {
-  const std::string error = json::error(document);
+void Evaluation::check_document(const Value& document) {
+  const std::string error = json::error(document.text);
   if (error.empty()) return;
+  Value from;
+  note_source(from, document);
   Fault fault{Anchor::document,
               from.detail + " is not JSON (" + error + ")",
               {},
@@ -231,7 +225,7 @@ void Evaluation::check_document(const Value& from, const std::string& document) 
               "--master-addr (RANKSHIM_PLATFORM, …)"};
   from.append_inputs("a document", fault.names);
   // The platform may be writing the file now; an incomplete file becomes complete.
-  fault.transient = !profile_.pending().empty() && on_.node.file(fault.names.back()).has_value();
+  fault.transient = !profile_.pending.empty() && on_.node.file(fault.names.back()).has_value();
   add_unreadable(std::move(fault));
 }
 
@@ -262,8 +256,7 @@ std::optional<Value> Evaluation::only_variable(std::string_view glob) {
     if (!found.empty()) return std::nullopt;
     found = name;
   }
-  if (found.empty()) return std::nullopt;
-  return Value{std::string(*variable(found)), Origin::variable, std::string(found)};
+  return variable_value(found);
 }
 
 /// With setHostnameAsFQDN a pod's host name is its full name; else a pod with a subdomain has the full name

@@ -17,9 +17,9 @@ std::string found(const std::string& expression, const Node& node,
                   std::vector<std::string>* warnings = nullptr) {
   Profiles profiles;
   profiles.add("x", match("\"X\"", "nnodes = '" + expression + "'"));
-  std::vector<std::string> own;
-  const auto value = read_facts(std::span<const Profile>(profiles)[0], node,
-                                warnings == nullptr ? own : *warnings)[Fact::nnodes];
+  Reading on{node};
+  const auto value = Evaluation(std::span<const Profile>(profiles)[0], on).facts()[Fact::nnodes];
+  if (warnings != nullptr) *warnings = on.warnings;
   return value ? value->text + " (" + value->source() + ")" : "(nothing)";
 }
 

@@ -1,11 +1,12 @@
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "platform/profile.h"
@@ -23,52 +24,42 @@
 /// commas, parentheses, semicolons and quotes, nor, within a default, a closing brace.
 namespace rankshim::platform {
 
-/// The tables of profiles, and the memory that holds them.
-struct OwnedTables {
-  std::vector<Step> steps;
-  std::vector<std::uint16_t> sizes;  ///< for each step, the most steps that its evaluation takes
-  std::vector<std::uint16_t> children;
-  std::vector<Piece> texts;
-  std::vector<Condition> conditions;
-  std::vector<Alternative> alternatives;
-  std::vector<FactExpression> expressions;
-  std::vector<Role> roles;
-  std::string pool;
-
-  /// Valid until something is added.
-  [[nodiscard]] Tables view() const {
-    return {steps, children, texts, conditions, alternatives, expressions, roles, pool};
+/// The memory of what a profile is a view of.
+class Store {
+ public:
+  template <class Thing>
+  const Thing& keep(Thing thing) {
+    auto kept = std::make_shared<const Thing>(std::move(thing));
+    things_.push_back(kept);
+    return *kept;
   }
+
+ private:
+  std::vector<std::shared_ptr<const void>> things_;
 };
 
-/// The expressions of [let]: their roots, by name.
-using Lets = std::map<std::string, std::uint16_t, std::less<>>;
+/// The expressions of [let], by name.
+using Lets = std::map<std::string, Expression, std::less<>>;
 
 /// Whether a plain text is spelt as a variable with several words (A_SIZE), or as a function.
 bool was_meant_as_value(std::string_view text);
 
-/// Adds a text; nothing if there are more texts than an index can count.
-std::optional<TextIndex> add_text(std::string_view text, OwnedTables& tables);
-
-/// Adds a step over others. Returns nothing, and sets `error`, if the tables or the expression become too
-/// large.
-std::optional<std::uint16_t> add_step(Op op, Function function, const std::vector<std::uint16_t>& children,
-                                      OwnedTables& tables, std::string& error);
-
 /// The limit on the nesting of calls.
 inline constexpr unsigned deepest_nesting = 16;
 
-/// The limit on the steps of an expression, including those of the [let]s that it uses: it bounds the work
+/// The limit on the parts of an expression, including those of the [let]s that it uses: it bounds the work
 /// and the depth of evaluation.
-inline constexpr std::uint16_t largest_expression = 1000;
+inline constexpr std::size_t largest_expression = 1000;
 
-/// Parses an expression and appends its steps. Returns the index of its root, or nothing and a message in
-/// `error`.
-std::optional<std::uint16_t> parse_expression(std::string_view expression, const Lets& lets,
-                                              OwnedTables& tables, std::string& error);
+/// The function on those children. Sets `error` if that is too large.
+Expression combined(Function function, std::vector<Expression> children, Store& store, std::string& error);
+
+/// Parses an expression. Returns nothing and a message in `error` if it is wrong.
+std::optional<Expression> parse_expression(std::string_view expression, const Lets& lets, Store& store,
+                                           std::string& error);
 
 /// Parses a condition: `[!]EXPR` or `[!]EXPR=GLOB`, where EXPR is a variable's name, a call or a `$LET`.
-std::optional<Condition> parse_condition(std::string_view condition, const Lets& lets, OwnedTables& tables,
+std::optional<Condition> parse_condition(std::string_view condition, const Lets& lets, Store& store,
                                          std::string& error);
 
 }  // namespace rankshim::platform

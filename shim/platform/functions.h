@@ -9,25 +9,32 @@
 #include <string_view>
 #include <vector>
 
-/// The named functions that a profile's expressions may call. Each yields a text or nothing; if an argument
-/// is nothing, so is the result. Lists are separated by commas, blanks or newlines.
+/// What a profile's expressions consist of: mostly functions that they call by name. Each yields a text or
+/// nothing; if an argument is nothing, so is the result. Lists are separated by commas, blanks or newlines.
 namespace rankshim::platform {
 
 enum class Function : std::uint8_t {
-  none,
-  // These read from the node; evaluation.cpp evaluates them.
+  // These have no name: expression.h has the grammar.
+
+  text,      ///< the text itself
+  variable,  ///< the environment variable of that name
+  either,    ///< the first child that yields something: ${NAME:-…}, or a [let] that is a list
+
+  // evaluation.cpp evaluates those below; up to `variables` they read from the node.
 
   hostname,       ///< hostname()           this node's host name
   hostname_like,  ///< hostname_like(GLOB)  the same, if it matches the glob
-  domain,    ///< domain()             what follows the host name's first label, in the name or in /etc/hosts
-  address,   ///< address()            this node's address on its default route
-  file,      ///< file(PATH)           the file's content, without blanks around it; PATH is absolute
-  variable,  ///< variable(NAME)       the variable of a name that is put together: variable(VC_${ROLE}_HOSTS)
-  only_variable,  ///< only_variable(GLOB)  the variable whose name matches the glob, if it is the only one
-  variables,      ///< variables(GLOB)      the names of the variables that match and are not 0, by comma
-  only_if,        ///< only_if(TEXT, GLOB, RESULT)  RESULT if TEXT matches the glob
-  positive,       ///< positive(A)                  A if it is a number above 0
-  unless,         ///< unless(EXPRESSION, RESULT)   RESULT if EXPRESSION yields nothing
+  domain,   ///< domain()             what follows the host name's first label, in the name or in /etc/hosts
+  address,  ///< address()            this node's address on its default route
+  file,     ///< file(PATH)           the file's content, without blanks around it; PATH is absolute
+  named_variable,  ///< variable(NAME)  the variable of a name that is put together:
+                   ///< variable(VC_${ROLE}_HOSTS)
+  only_variable,   ///< only_variable(GLOB)  the variable whose name matches the glob, if it is the only one
+  variables,       ///< variables(GLOB)      the names of the variables that match and are not 0, by comma
+  join,            ///< join(A, B, …)  the texts one after the other; ${A}-${B} is one too
+  only_if,         ///< only_if(TEXT, GLOB, RESULT)  RESULT if TEXT matches the glob
+  positive,        ///< positive(A)                  A if it is a number above 0
+  unless,          ///< unless(EXPRESSION, RESULT)   RESULT if EXPRESSION yields nothing
 
   // These depend on the texts alone.
 
@@ -63,12 +70,14 @@ enum class Function : std::uint8_t {
   differ,  ///< differ(A, B)   A if the two are neither the same text nor the same number
 };
 
-/// A function's name and its number of arguments.
+/// A function's name, its number of arguments, and what a message says of the first argument if it yields
+/// nothing; {} is the second. Nothing is said of one that decides whether an expression applies at all.
 struct Signature {
   std::string_view name;
   Function function;
   std::uint8_t least;
   std::uint8_t most;
+  std::string_view complaint = "cannot be used";
 };
 
 inline constexpr std::uint8_t any_count = 32;
@@ -78,36 +87,37 @@ inline constexpr auto signatures = std::to_array<Signature>({
     {"domain", Function::domain, 0, 0},
     {"address", Function::address, 0, 0},
     {"file", Function::file, 1, 1},
-    {"variable", Function::variable, 1, 1},
+    {"variable", Function::named_variable, 1, 1},
     {"only_variable", Function::only_variable, 1, 1},
     {"variables", Function::variables, 1, 1},
+    {"join", Function::join, 2, any_count},
     {"only_if", Function::only_if, 3, 3},
-    {"positive", Function::positive, 1, 1},
+    {"positive", Function::positive, 1, 1, ""},
     {"unless", Function::unless, 2, 2},
-    {"before", Function::before, 2, 2},
-    {"after", Function::after, 2, 2},
-    {"until", Function::until, 2, 2},
-    {"ordinal", Function::ordinal, 1, 1},
-    {"host", Function::host, 1, 1},
-    {"port", Function::port, 1, 1},
-    {"hosts", Function::hosts, 1, any_count},
-    {"first_host", Function::first_host, 1, 1},
-    {"position", Function::position, 2, 2},
-    {"count", Function::count, 1, 1},
-    {"slurm_hosts", Function::slurm_hosts, 1, 1},
+    {"before", Function::before, 2, 2, "has no '{}' in it"},
+    {"after", Function::after, 2, 2, "has no '{}' in it"},
+    {"until", Function::until, 2, 2, "has no '{}' in it"},
+    {"ordinal", Function::ordinal, 1, 1, "does not end in a number"},
+    {"host", Function::host, 1, 1, "does not name a host"},
+    {"port", Function::port, 1, 1, "has no port"},
+    {"hosts", Function::hosts, 1, any_count, "does not name a host"},
+    {"first_host", Function::first_host, 1, 1, "does not name a host"},
+    {"position", Function::position, 2, 2, "is not in {}"},
+    {"count", Function::count, 1, 1, "lists nothing"},
+    {"slurm_hosts", Function::slurm_hosts, 1, 1, "is not a Slurm host list"},
     {"orte_hosts", Function::orte_hosts, 1, 1},
-    {"entry", Function::entry, 2, 2},
-    {"index", Function::index, 2, 2},
+    {"entry", Function::entry, 2, 2, "has no entry {}"},
+    {"index", Function::index, 2, 2, "does not fit {}"},
     {"rest", Function::rest, 1, 1},
-    {"field", Function::field, 2, 2},
-    {"slurm_tasks", Function::slurm_tasks, 2, 2},
-    {"add", Function::add, 2, any_count},
-    {"subtract", Function::subtract, 2, 2},
-    {"multiply", Function::multiply, 2, any_count},
-    {"divide", Function::divide, 2, 2},
-    {"modulo", Function::modulo, 2, 2},
-    {"larger", Function::larger, 2, 2},
-    {"differ", Function::differ, 2, 2},
+    {"field", Function::field, 2, 2, "has no {} in it"},
+    {"slurm_tasks", Function::slurm_tasks, 2, 2, "does not give the tasks of node {}"},
+    {"add", Function::add, 2, any_count, "does not fit {}"},
+    {"subtract", Function::subtract, 2, 2, "does not fit {}"},
+    {"multiply", Function::multiply, 2, any_count, "does not fit {}"},
+    {"divide", Function::divide, 2, 2, "is not a multiple of {}"},
+    {"modulo", Function::modulo, 2, 2, "does not fit {}"},
+    {"larger", Function::larger, 2, 2, ""},
+    {"differ", Function::differ, 2, 2, ""},
 });
 
 /// Whether the function's argument number `at`, from 0, has to be a number if it is a text.
@@ -119,13 +129,11 @@ constexpr bool takes_number(Function function, std::size_t at) {
 /// Whether the function's argument number `at`, from 0, is a value that depends on the node. A name in
 /// capitals there was meant as ${NAME}; elsewhere it may be a glob, a result or the like.
 constexpr bool takes_value(Function function, std::size_t at) {
-  const bool by_name = function == Function::hostname_like || function == Function::file ||
-                       (function >= Function::variable && function <= Function::variables);
-  return !by_name && (at == 0 || function == Function::hosts || function == Function::position);
+  return function > Function::join &&
+         (at == 0 || function == Function::hosts || function == Function::position);
 }
 
-/// Whether the function reads from the node and is evaluated by evaluation.cpp; the others depend on texts
-/// alone.
+/// Whether a call of the function reads from the node, whatever its arguments are.
 constexpr bool asks_the_node(Function function) {
   return function >= Function::hostname && function <= Function::variables;
 }

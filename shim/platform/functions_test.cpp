@@ -13,11 +13,12 @@ std::string call(Function function, std::vector<std::string> arguments) {
 }  // namespace
 
 TEST_CASE("every function has one signature, and none is left out") {
+  const auto first = static_cast<std::size_t>(Function::either) + 1;
   for (std::size_t i = 0; i < signatures.size(); ++i) {
-    CHECK(static_cast<std::size_t>(signatures[i].function) == i + 1);
+    CHECK(static_cast<std::size_t>(signatures[i].function) == first + i);
     CHECK(signatures[i].least <= signatures[i].most);
   }
-  CHECK(static_cast<std::size_t>(Function::differ) == signatures.size());
+  CHECK(static_cast<std::size_t>(Function::differ) == first + signatures.size() - 1);
 }
 
 TEST_CASE("a function of the texts yields its text or nothing") {

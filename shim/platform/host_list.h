@@ -24,9 +24,8 @@ std::optional<std::size_t> position(std::string_view host, std::string_view list
 
 /// Writes Slurm's host list (`n[1-3,07],gpu[0-1]x[2-3]`) out as `scontrol show hostnames` does: in the list's
 /// order, with the last of several brackets changing fastest, numbers as wide as the low end of their range,
-/// and the suffix after a bracket kept. `n[000x133]` is a box on a machine with several dimensions: every
-/// digit goes from the low corner's to the high corner's in base 36, the last fastest. Returns nothing if the
-/// list is malformed or has more than 65,536 hosts.
+/// and the suffix after a bracket kept. Returns nothing if the list is malformed or has more than 65,536
+/// hosts.
 std::optional<std::vector<std::string>> expand_slurm(std::string_view list);
 
 /// The hosts of Open MPI's orte_node_regex (2 to 4; open-mpi/ompi@v4.1.x:orte/mca/regx/base/

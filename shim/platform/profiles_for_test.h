@@ -1,7 +1,6 @@
 #pragma once
 
 #include <catch2/catch.hpp>
-#include <deque>
 #include <span>
 #include <string>
 #include <utility>
@@ -12,20 +11,20 @@
 
 namespace rankshim::platform {
 
-/// For tests: profiles made of documents; a deque, for profiles are views into what owns them.
+/// For tests: profiles made of documents.
 class Profiles {
  public:
   Profiles& add(std::string name, std::string document) {
     auto outcome = read_profile(name, std::move(document), name + ".toml");
     if (const auto* faults = std::get_if<Faults>(&outcome)) FAIL(to_line(faults->front()));
     owned_.push_back(std::move(std::get<OwnedProfile>(outcome)));
-    profiles_.push_back(owned_.back().profile());
+    profiles_.push_back(owned_.back().profile);
     return *this;
   }
   operator std::span<const Profile>() const { return profiles_; }
 
  private:
-  std::deque<OwnedProfile> owned_;
+  std::vector<OwnedProfile> owned_;
   std::vector<Profile> profiles_;
 };
 

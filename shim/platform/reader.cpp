@@ -1,7 +1,6 @@
 #include "platform/reader.h"
 
 #include <algorithm>
-#include <limits>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -24,6 +23,30 @@ bool looks_like_variable(Fact fact, std::string_view text) {
   return is_shell_name(text) && text != "auto" && text != "gpu" && text != "cpu";
 }
 
+/// Whether the value of an expression depends on the node.
+bool reads_something(const Expression& expression) {
+  bool reads = false;
+  each_part(expression, [&](const Expression& part) {
+    reads |= part.function == Function::variable || asks_the_node(part.function);
+  });
+  return reads;
+}
+
+/// The variables of an expression, or that it is a file's.
+std::string inputs_of(const Expression& expression) {
+  std::vector<std::string_view> names;
+  each_part(expression, [&](const Expression& part) {
+    if (part.function == Function::variable && std::ranges::find(names, part.text) == names.end())
+      names.push_back(part.text);
+  });
+  return names.empty() ? "a file" : joined(names);
+}
+
+/// How long it takes to decide a condition.
+int cost(const Condition& condition) {
+  return (condition.expression.function == Function::variable ? 0 : 2) + (condition.is_negative ? 1 : 0);
+}
+
 constexpr auto top_keys =
     std::to_array<std::string_view>({"title", "kind", "opt_in", "signs", "unless", "supersedes", "agents",
                                      "let", "match", "facts", "idle_role", "refuse", "pending"});
@@ -31,26 +54,12 @@ constexpr auto top_keys =
 /// Goes through one parsed document and collects faults.
 class ProfileReader : public TomlDocument {
  public:
-  ProfileReader(std::string_view path, OwnedTables& tables, Faults& faults)
-      : TomlDocument(path, faults), tables_(tables) {}
+  ProfileReader(std::string_view path, Store& store, Faults& faults)
+      : TomlDocument(path, faults), store_(store), faults_(faults) {}
 
-  TextIndex required_text(const toml::table& table, std::string_view key, std::string_view advice) {
-    const auto* text = get<toml::value<std::string>>(table, key, "a string");
-    if (text != nullptr && !text->get().empty()) return text_index(text->get());
-    fault(std::max(table.source().begin.line, toml::source_index{1}),
-          "'" + std::string(key) + "' is missing or empty", std::string(advice));
-    return {};
-  }
-
-  TextIndex text_index(std::string_view text) {
-    const auto index = add_text(text, tables_);
-    if (!index) too_large();
-    return index.value_or(0);
-  }
-
-  /// Reads the keys that concern the profile as a whole.
-  void head(const toml::table& top, Profile& profile) {
-    profile.title_text = required_text(top, "title", "describe the platform in a few words");
+  void read(const toml::table& top, Profile& profile) {
+    reject_unknown(top, top_keys);
+    profile.title = required_text(top, "title", "describe the platform in a few words");
     if (const auto* kind = get<toml::value<std::string>>(top, "kind", "a string")) {
       const auto found = std::find(kind_names.begin(), kind_names.end(), kind->get());
       if (found == kind_names.end())
@@ -60,6 +69,50 @@ class ProfileReader : public TomlDocument {
     }
     if (const auto* opt_in = get<toml::value<bool>>(top, "opt_in", "true or false"))
       profile.opt_in = opt_in->get();
+    profile.supersedes = globs(top, "supersedes", "profiles' names");
+    profile.agents = globs(top, "agents", "programs' names");
+    lets(top);
+    if (top.contains("unless")) profile.unless = store_.keep(conditions(top, "unless"));
+    if (top.contains("signs")) profile.signs = store_.keep(conditions(top, "signs"));
+    if (std::ranges::any_of(profile.signs, &Condition::is_negative))
+      fault(*top.get("signs"), "a sign is a condition that something is set",
+            "write what must not be set in 'unless', and conditions that belong together in [[match]]");
+    profile.match = alternatives(top);
+    if (profile.signs.empty() && profile.match.empty() && !profile.opt_in && faults_.empty())
+      fault(1, "there is nothing to recognise the platform by", "write signs, [[match]] or opt_in = true");
+    if (const auto* table = get<toml::table>(top, "facts", "a table, [facts]"))
+      profile.facts = facts(*table, profile.kind);
+    profile.idle_roles = roles(top, "idle_role");
+    profile.refusals = roles(top, "refuse");
+    profile.pending = roles(top, "pending");
+    if (profile.facts.empty() && faults_.empty())
+      fault(1, "there are no facts", "write at least one in [facts]");
+  }
+
+ private:
+  static constexpr std::size_t most_conditions = 100;
+
+  std::string_view kept(std::string text) { return store_.keep(std::move(text)); }
+
+  std::string_view required_text(const toml::table& table, std::string_view key, std::string_view advice) {
+    const auto* text = get<toml::value<std::string>>(table, key, "a string");
+    if (text != nullptr && !text->get().empty()) return kept(text->get());
+    fault(std::max(table.source().begin.line, toml::source_index{1}),
+          "'" + std::string(key) + "' is missing or empty", std::string(advice));
+    return {};
+  }
+
+  Globs globs(const toml::table& table, std::string_view key, const std::string& what) {
+    const auto* array = get<toml::array>(table, key, "a list of " + what);
+    if (array == nullptr) return {};
+    std::vector<std::string_view> result;
+    for (const toml::node& element : *array) {
+      if (const auto* text = element.as_string())
+        result.push_back(kept(text->get()));
+      else
+        fault(element, "'" + std::string(key) + "' has an entry that is not a string", "write " + what);
+    }
+    return store_.keep(std::move(result));
   }
 
   /// Reads [let], in the document's order: each expression may use those above it.
@@ -73,33 +126,16 @@ class ProfileReader : public TomlDocument {
     });
     for (const auto& [name, node] : in_order) {
       if (!is_shell_name(name)) fault(*node, "'" + name + "' is no name", "use letters, digits and _");
-      std::vector<std::uint16_t> roots;
+      std::vector<Expression> choices;
       each(*node, [&](const toml::node& one) {
-        if (const auto root = expression(name, one)) roots.push_back(*root);
+        if (const auto choice = expression(name, one)) choices.push_back(*choice);
       });
+      if (choices.empty()) continue;
       std::string error;
-      const auto root = roots.size() == 1 ? std::optional(roots.front())
-                        : roots.empty()   ? std::nullopt
-                                          : add_step(Op::either, Function::none, roots, tables_, error);
+      lets_[name] = choices.size() == 1 ? choices.front()
+                                        : combined(Function::either, std::move(choices), store_, error);
       if (!error.empty()) fault(*node, std::string(name).append(": ").append(error), "shorten it");
-      if (root) lets_[name] = *root;
     }
-  }
-
-  /// `signs`: one is enough.
-  Slice signs(const toml::table& top) {
-    if (!top.contains("signs")) return {};
-    const std::vector<Condition> list = conditions(top, "signs");
-    if (!std::ranges::all_of(list, &Condition::is_positive))
-      fault(*top.get("signs"), "a sign is a condition that something is set",
-            "write what must not be set in 'unless', and conditions that belong together in [[match]]");
-    return added(list);
-  }
-
-  /// `unless`: none may hold.
-  Slice unless(const toml::table& top) {
-    if (!top.contains("unless")) return {};
-    return added(conditions(top, "unless"));
   }
 
   /// The tables of `[[key]]`.
@@ -120,13 +156,39 @@ class ProfileReader : public TomlDocument {
     return result;
   }
 
-  /// The `all` of each [[match]], alone or combined with each of its `any`.
-  Slice alternatives(const toml::table& top) {
+  /// The `all` of each [[match]], alone or combined with each of its `any`. The conditions that are quickest
+  /// to decide come first, because most alternatives of most profiles do not hold.
+  std::span<const Alternative> alternatives(const toml::table& top) {
     static constexpr auto keys = std::to_array<std::string_view>({"all", "any"});
-    const std::size_t first = tables_.alternatives.size();
-    for (const toml::table* one : tables_of(top, "match", keys))
-      for (const auto& all : each_with_any(*one, "all")) alternative(all);
-    return range(tables_.alternatives, first);
+    std::vector<Alternative> result;
+    for (const toml::table* one : tables_of(top, "match", keys)) {
+      for (const auto& all : each_with_any(*one, "all")) {
+        std::vector<Condition> sorted;
+        for (const Condition& condition : all)
+          sorted.insert(std::ranges::upper_bound(sorted, cost(condition), {}, cost), condition);
+        result.emplace_back(store_.keep(std::move(sorted)));
+      }
+    }
+    return store_.keep(std::move(result));
+  }
+
+  std::span<const Role> roles(const toml::table& top, std::string_view key) {
+    static constexpr auto keys = std::to_array<std::string_view>({"name", "fix", "when", "any"});
+    std::vector<Role> result;
+    for (const toml::table* one : tables_of(top, key, keys)) {
+      const auto* fix = get<toml::value<std::string>>(*one, "fix", "a string");
+      const std::string_view name = required_text(*one, "name", "describe the situation in a few words");
+      const std::string_view advice = kept(fix == nullptr ? "" : fix->get());
+      for (auto& when : each_with_any(*one, "when")) {
+        if (!when.empty() && std::ranges::none_of(when, reads_something, &Condition::expression))
+          fault(*one, "'when' reads no variable and no file, so a message cannot give the reason",
+                "add a condition on a variable or a file");
+        result.push_back({name, advice, store_.keep(std::move(when))});
+      }
+    }
+    // The refusals of `same`: two expressions of one fact that differ.
+    if (key == "refuse") result.insert(result.end(), differing_.begin(), differing_.end());
+    return store_.keep(std::move(result));
   }
 
   /// The conditions of `key`, which must all hold, combined with each of `any`; one of the two may be
@@ -140,55 +202,6 @@ class ProfileReader : public TomlDocument {
     for (const Condition& any : conditions(table, "any")) {
       result.push_back({any});
       result.back().insert(result.back().end(), all.begin(), all.end());
-    }
-    return result;
-  }
-
-  /// Sorts the conditions that are quickest to decide to the front, because most alternatives of most
-  /// profiles do not hold.
-  void alternative(const std::vector<Condition>& all) {
-    const auto cost = [&](const Condition& one) {
-      const bool is_call = tables_.steps[one.root].op != Op::variable;
-      return (is_call ? 2 : 0) + (one.is_positive() ? 0 : 1);
-    };
-    std::vector<Condition> cheapest_first;
-    for (int wanted = 0; wanted <= 3; ++wanted) {
-      for (const Condition& one : all) {
-        if (cost(one) == wanted) cheapest_first.push_back(one);
-      }
-    }
-    tables_.alternatives.push_back(added(cheapest_first));
-  }
-
-  Slice roles(const toml::table& top, std::string_view key) {
-    static constexpr auto keys = std::to_array<std::string_view>({"name", "fix", "when", "any"});
-    const std::size_t first = tables_.roles.size();
-    for (const toml::table* one : tables_of(top, key, keys)) {
-      const auto* fix = get<toml::value<std::string>>(*one, "fix", "a string");
-      const TextIndex name = required_text(*one, "name", "describe the situation in a few words");
-      const TextIndex advice = text_index(fix == nullptr ? "" : fix->get());
-      for (const auto& when : each_with_any(*one, "when")) {
-        if (!when.empty() && std::none_of(when.begin(), when.end(),
-                                          [&](const Condition& one) { return reads_something(one.root); }))
-          fault(*one, "'when' reads no variable and no file, so a message cannot give the reason",
-                "add a condition on a variable or a file");
-        tables_.roles.push_back({name, advice, added(when)});
-      }
-    }
-    // The refusals of `same`: two expressions of one fact that differ.
-    if (key == "refuse") tables_.roles.insert(tables_.roles.end(), differing_.begin(), differing_.end());
-    return range(tables_.roles, first);
-  }
-
-  std::string globs(const toml::table& table, std::string_view key, const std::string& what) {
-    std::string result;
-    const auto* array = get<toml::array>(table, key, "a list of " + what);
-    if (array == nullptr) return result;
-    for (const toml::node& element : *array) {
-      if (const auto* text = element.as_string())
-        result.append(result.empty() ? "" : ",").append(text->get());
-      else
-        fault(element, "'" + std::string(key) + "' has an entry that is not a string", "write " + what);
     }
     return result;
   }
@@ -209,7 +222,7 @@ class ProfileReader : public TomlDocument {
       const auto* text = element.as_string();
       std::string error = "a condition is a string";
       const auto condition =
-          text == nullptr ? std::nullopt : parse_condition(text->get(), lets_, tables_, error);
+          text == nullptr ? std::nullopt : parse_condition(text->get(), lets_, store_, error);
       if (condition)
         result.push_back(*condition);
       else
@@ -218,22 +231,19 @@ class ProfileReader : public TomlDocument {
     return result;
   }
 
-  Slice expressions(const toml::table& facts, ProfileKind kind) {
-    const std::size_t first = tables_.expressions.size();
-    reject_unknown(facts, fact_names);
+  std::span<const FactExpression> facts(const toml::table& table, ProfileKind kind) {
+    std::vector<FactExpression> result;
+    reject_unknown(table, fact_names);
     for (const Fact fact : all_facts) {
-      const toml::node* node = facts.get(name(fact));
+      const toml::node* node = table.get(name(fact));
       if (node == nullptr) continue;
       if (fact >= Fact::rank && kind == ProfileKind::platform)
         fault(*node, std::string(name(fact)) + " is a fact of a process, and a platform has none",
               "write kind = \"launcher\" if there is one process per worker, else node_rank and nnodes");
-      expressions_of(fact, *node);
+      for (const Expression& one : expressions(fact, *node)) result.push_back({fact, one});
     }
-    return range(tables_.expressions, first);
+    return store_.keep(std::move(result));
   }
-
- private:
-  static constexpr std::size_t most_conditions = 100;
 
   /// Calls use(NODE) with the node or, if it is a list, with each of its elements.
   template <class Use>
@@ -244,156 +254,76 @@ class ProfileReader : public TomlDocument {
   }
 
   /// Parses the expression of a fact or of a let of that name.
-  std::optional<std::uint16_t> expression(std::string_view name, const toml::node& node) {
+  std::optional<Expression> expression(std::string_view name, const toml::node& node) {
     const auto* text = node.as_string();
     std::string error = "an expression is a string";
-    const auto root = text == nullptr ? std::nullopt : parse_expression(text->get(), lets_, tables_, error);
-    if (!root) fault(node, std::string(name) + ": " + error, "correct the expression");
-    return root;
+    const auto parsed = text == nullptr ? std::nullopt : parse_expression(text->get(), lets_, store_, error);
+    if (!parsed) fault(node, std::string(name) + ": " + error, "correct the expression");
+    return parsed;
   }
 
   /// Reads a fact's expression, list of expressions, or { same = [expressions] }, whose expressions must
   /// agree.
-  void expressions_of(Fact fact, const toml::node& node) {
-    bool is_certain = false;  // expressions after a text are never read
-    const auto add = [&](const toml::node& one) -> std::optional<std::uint16_t> {
-      if (is_certain)
-        fault(one, std::string(name(fact)) + ": the expression before this one always yields something",
+  std::vector<Expression> expressions(Fact fact, const toml::node& node) {
+    const std::string begin = std::string(name(fact)) + ": ";
+    std::vector<Expression> result;
+    const auto add = [&](const toml::node& one) {
+      if (!result.empty() && result.back().function == Function::text)
+        fault(one, begin + "the expression before this one always yields something",
               "put it before that one, or leave it out");
-      const auto root = expression(name(fact), one);
-      if (root) tables_.expressions.push_back({fact, *root});
-      is_certain = root && tables_.steps[*root].op == Op::text;
-      if (is_certain && looks_like_variable(fact, trimmed(one.as_string()->get())))
-        fault(one, std::string(name(fact)) + ": this is a text, and not the value of a variable",
+      const auto parsed = expression(name(fact), one);
+      if (!parsed) return;
+      if (parsed->function == Function::text && looks_like_variable(fact, parsed->text))
+        fault(one, begin + "this is a text, and not the value of a variable",
               "write ${NAME} for a variable, and name() for a function");
-      return root;
+      result.push_back(*parsed);
     };
     each(node, [&](const toml::node& one) {
       const auto* table = one.as_table();
-      if (table == nullptr) {
-        add(one);
-        return;
-      }
+      if (table == nullptr) return add(one);
       static constexpr auto keys = std::to_array<std::string_view>({"same"});
       reject_unknown(*table, keys);
-      const auto* same = get<toml::array>(*table, "same", "a list of expressions");
-      std::vector<std::uint16_t> roots;
-      for (std::size_t i = 0; same != nullptr && i < same->size(); ++i)
-        if (const auto root = add((*same)[i])) roots.push_back(*root);
-      if (roots.size() < 2)
-        fault(one, std::string(name(fact)) + ": 'same' has fewer than two expressions",
-              "write { same = [A, B] }");
-      must_agree(fact, roots, one);
+      const std::size_t first = result.size();
+      if (const auto* same = get<toml::array>(*table, "same", "a list of expressions")) each(*same, add);
+      if (result.size() - first < 2)
+        fault(one, begin + "'same' has fewer than two expressions", "write { same = [A, B] }");
+      must_agree(fact, std::span(result).subspan(first), one);
     });
+    return result;
   }
 
   /// Adds a refusal for each two of the expressions, because they may yield different values.
-  void must_agree(Fact fact, const std::vector<std::uint16_t>& roots, const toml::node& where) {
-    for (std::size_t i = 0; i < roots.size(); ++i) {
-      for (std::size_t j = i + 1; j < roots.size(); ++j) {
+  void must_agree(Fact fact, std::span<const Expression> expressions, const toml::node& where) {
+    for (; expressions.size() > 1; expressions = expressions.subspan(1)) {
+      for (const Expression& other : expressions.subspan(1)) {
+        const Expression& one = expressions.front();
         std::string error;
-        const auto differ = add_step(Op::call, Function::differ, {roots[i], roots[j]}, tables_, error);
-        if (!differ) return fault(where, error, "shorten it");
-        const std::string what = inputs_of(roots[i]) + " and " + inputs_of(roots[j]) + " both say " +
-                                 std::string(name(fact)) + ", and contradict each other";
-        differing_.push_back({text_index(what), text_index(""), added({{Sign::set, *differ, 0}})});
+        const Expression differ = combined(Function::differ, {one, other}, store_, error);
+        if (!error.empty()) return fault(where, error, "shorten it");
+        differing_.push_back({kept(inputs_of(one) + " and " + inputs_of(other) + " both say " +
+                                   std::string(name(fact)) + ", and contradict each other"),
+                              {},
+                              store_.keep(std::vector<Condition>{{false, differ, {}}})});
       }
     }
   }
 
-  /// The variables of an expression, or its first function.
-  std::string inputs_of(std::uint16_t root) {
-    std::vector<std::string_view> names;
-    add_variables(root, names);
-    return names.empty() ? "a file" : joined(names);
-  }
-
-  void add_variables(std::uint16_t root, std::vector<std::string_view>& names) {
-    const Step& step = tables_.steps[root];
-    const Tables view = tables_.view();
-    if (step.op == Op::variable) {
-      const std::string_view name = view.text(step.index);
-      if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
-    }
-    if (step.op == Op::variable || step.op == Op::text) return;
-    for (const std::uint16_t child : view.children_of(step)) add_variables(child, names);
-  }
-
-  /// Whether the value of an expression depends on the node.
-  [[nodiscard]] bool reads_something(std::uint16_t root) const {
-    const Step& step = tables_.steps[root];
-    if (step.op == Op::text) return false;
-    if (step.op == Op::variable) return true;
-    const auto children = tables_.view().children_of(step);
-    const bool is_call = step.op == Op::call;
-    return (is_call && asks_the_node(step.function)) ||
-           std::any_of(children.begin(), children.end(),
-                       [&](std::uint16_t child) { return reads_something(child); });
-  }
-
-  Alternative added(const std::vector<Condition>& conditions) {
-    const std::size_t first = tables_.conditions.size();
-    tables_.conditions.insert(tables_.conditions.end(), conditions.begin(), conditions.end());
-    return range(tables_.conditions, first);
-  }
-
-  /// The rows from `first` on.
-  template <class Row>
-  Slice range(const std::vector<Row>& rows, std::size_t first) {
-    if (rows.size() > std::numeric_limits<std::uint16_t>::max()) too_large();
-    return {static_cast<std::uint16_t>(first), static_cast<std::uint16_t>(rows.size() - first)};
-  }
-
-  void too_large() { fault(1, "the profile is too large", "shorten it"); }
-
-  OwnedTables& tables_;
+  Store& store_;
+  Faults& faults_;
   Lets lets_;
   std::vector<Role> differing_;
 };
 
 }  // namespace
 
-std::optional<Profile> read_profile(std::string_view name, std::string_view document, std::string_view path,
-                                    OwnedTables& tables, Faults& faults) {
-  const std::size_t known = faults.size();
-  const auto is_good = [&] { return faults.size() == known; };
-  ProfileReader reader(path, tables, faults);
-  const auto parsed = reader.parse(document);
-  if (!parsed) return std::nullopt;
-  const toml::table& top = *parsed;
-  reader.reject_unknown(top, top_keys);
-  Profile profile;
-  profile.name_text = reader.text_index(name);
-  reader.head(top, profile);
-  profile.supersedes_text = reader.text_index(reader.globs(top, "supersedes", "profiles' names"));
-  profile.agents_text = reader.text_index(reader.globs(top, "agents", "programs' names"));
-  reader.lets(top);
-  profile.unless_range = reader.unless(top);
-  profile.signs_range = reader.signs(top);
-  profile.match_range = reader.alternatives(top);
-  if (profile.signs_range.count == 0 && profile.match_range.count == 0 && !profile.opt_in && is_good())
-    reader.fault(1, "there is nothing to recognise the platform by",
-                 "write signs, [[match]] or opt_in = true");
-
-  if (const auto* facts = reader.get<toml::table>(top, "facts", "a table, [facts]"))
-    profile.expressions_range = reader.expressions(*facts, profile.kind);
-  profile.roles_range = reader.roles(top, "idle_role");
-  profile.refusals_range = reader.roles(top, "refuse");
-  profile.pending_range = reader.roles(top, "pending");
-  if (profile.expressions_range.count == 0 && is_good())
-    reader.fault(1, "there are no facts", "write at least one in [facts]");
-  return is_good() ? std::optional(profile) : std::nullopt;
-}
-
 Outcome<OwnedProfile> read_profile(std::string_view name, std::string document, std::string_view path) {
   OwnedProfile result;
-  OwnedProfile::Storage& storage = *result.storage_;
   Faults faults;
-  const auto profile = read_profile(name, document, path, storage.owned, faults);
-  if (!profile) return faults;
-  storage = {std::move(document), std::move(storage.owned), {}, *profile};
-  storage.tables = storage.owned.view();
-  storage.profile.tables = &storage.tables;
+  ProfileReader reader(path, result.store, faults);
+  if (const auto parsed = reader.parse(document)) reader.read(*parsed, result.profile);
+  if (!faults.empty()) return faults;
+  result.profile.name = result.store.keep(std::string(name));
+  result.document = std::move(document);
   return result;
 }
 

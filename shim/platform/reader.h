@@ -1,8 +1,5 @@
 #pragma once
 
-#include <cstddef>
-#include <memory>
-#include <optional>
 #include <string>
 #include <string_view>
 
@@ -12,22 +9,11 @@
 
 namespace rankshim::platform {
 
-/// A profile and the memory that holds its tables.
-class OwnedProfile {
- public:
-  [[nodiscard]] const Profile& profile() const { return storage_->profile; }
-  [[nodiscard]] std::string_view document() const { return storage_->document; }
-
- private:
-  friend Outcome<OwnedProfile> read_profile(std::string_view name, std::string document,
-                                            std::string_view path);
-  struct Storage {
-    std::string document;
-    OwnedTables owned;
-    Tables tables;  // of `owned`
-    Profile profile;
-  };
-  std::unique_ptr<Storage> storage_ = std::make_unique<Storage>();
+/// A profile and the memory that it is a view of.
+struct OwnedProfile {
+  Profile profile;
+  std::string document;
+  Store store;
 };
 
 /// Reads one TOML document; `name` is the file's name without .toml. Every fault begins with "PATH:LINE: "
@@ -68,9 +54,5 @@ class OwnedProfile {
 ///     when = ["field($table, status)=initializing"]
 // clang-format on
 Outcome<OwnedProfile> read_profile(std::string_view name, std::string document, std::string_view path);
-
-/// The same into tables that several profiles share; the profile does not point to them yet.
-std::optional<Profile> read_profile(std::string_view name, std::string_view document, std::string_view path,
-                                    OwnedTables& tables, Faults& faults);
 
 }  // namespace rankshim::platform

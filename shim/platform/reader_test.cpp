@@ -47,35 +47,33 @@ TEST_CASE("a profile is read from TOML, and stays readable when it is moved") {
   auto outcome = read_profile("invented", good, "invented.toml");
   REQUIRE(std::holds_alternative<OwnedProfile>(outcome));
   const OwnedProfile owned = std::move(std::get<OwnedProfile>(outcome));
-  const Profile& profile = owned.profile();
-  CHECK(profile.name() == "invented");
-  CHECK(profile.title() == "Invented");
-  CHECK(owned.document() == good);
+  const Profile& profile = owned.profile;
+  CHECK(profile.name == "invented");
+  CHECK(profile.title == "Invented");
+  CHECK(owned.document == good);
   CHECK(profile.kind == ProfileKind::platform);
   CHECK(profile.granularity() == Granularity::node);
   CHECK_FALSE(profile.opt_in);
-  const Tables& tables = *profile.tables;
-  REQUIRE(profile.signs().size() == 2);
-  CHECK(tables.text(tables.steps[profile.signs()[1].root].index) == "INVENTED_SIZE");
-  REQUIRE(profile.unless().size() == 1);
-  CHECK(tables.text(tables.steps[profile.unless()[0].root].index) == "LOCAL_RANK");
-  REQUIRE(profile.match().size() == 1);
-  const auto conditions = tables.conditions_of(profile.match()[0]);
+  REQUIRE(profile.signs.size() == 2);
+  CHECK(profile.signs[1].expression.text == "INVENTED_SIZE");
+  REQUIRE(profile.unless.size() == 1);
+  CHECK(profile.unless[0].expression.text == "LOCAL_RANK");
+  REQUIRE(profile.match.size() == 1);
+  const auto conditions = profile.match[0];
   REQUIRE(conditions.size() == 2);
-  CHECK(conditions[1].sign == Sign::not_set);
-  CHECK(tables.text(tables.steps[conditions[1].root].index) == "INVENTED_ALONE");
-  REQUIRE(profile.expressions().size() == 5);
-  CHECK(profile.expressions()[0].fact == Fact::nnodes);
-  CHECK(profile.expressions()[1].fact == Fact::nnodes);
-  CHECK(tables.text(tables.steps[profile.expressions()[2].root].index) == "INVENTED_RANK");
-  CHECK(tables.steps[profile.expressions()[3].root].function == Function::ordinal);
-  CHECK(tables.steps[profile.expressions()[4].root].op == Op::either);
-  REQUIRE(profile.refusals().size() == 1);
-  CHECK(tables.text(profile.refusals()[0].name) ==
-        "INVENTED_SIZE and TABLE both say nnodes, and contradict each other");
-  REQUIRE(profile.roles().size() == 1);
-  CHECK(tables.text(profile.roles()[0].name) == "parameter server");
-  CHECK(tables.text(tables.conditions_of(profile.roles()[0].when)[0].glob) == "ps");
+  CHECK(conditions[1].is_negative);
+  CHECK(conditions[1].expression.text == "INVENTED_ALONE");
+  REQUIRE(profile.facts.size() == 5);
+  CHECK(profile.facts[0].fact == Fact::nnodes);
+  CHECK(profile.facts[1].fact == Fact::nnodes);
+  CHECK(profile.facts[2].expression.text == "INVENTED_RANK");
+  CHECK(profile.facts[3].expression.function == Function::ordinal);
+  CHECK(profile.facts[4].expression.function == Function::either);
+  REQUIRE(profile.refusals.size() == 1);
+  CHECK(profile.refusals[0].name == "INVENTED_SIZE and TABLE both say nnodes, and contradict each other");
+  REQUIRE(profile.idle_roles.size() == 1);
+  CHECK(profile.idle_roles[0].name == "parameter server");
+  CHECK(profile.idle_roles[0].when[0].glob == "ps");
 }
 
 TEST_CASE("kind and opt_in are read") {
@@ -87,7 +85,7 @@ rank = "${X}"
 )",
                                     "x.toml");
   REQUIRE(std::holds_alternative<OwnedProfile>(outcome));
-  const Profile& profile = std::get<OwnedProfile>(outcome).profile();
+  const Profile& profile = std::get<OwnedProfile>(outcome).profile;
   CHECK(profile.kind == ProfileKind::launcher);
   CHECK(profile.granularity() == Granularity::process);
   CHECK(profile.opt_in);

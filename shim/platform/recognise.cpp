@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <tuple>
 
 #include "base/text.h"
 #include "platform/evaluation.h"
@@ -9,92 +10,66 @@
 namespace rankshim::platform {
 namespace {
 
-/// The order in which kinds count; a platform and a launcher are compared by their conditions.
-constexpr ProfileKind order(ProfileKind kind) {
-  return kind == ProfileKind::launcher ? ProfileKind::platform : kind;
-}
-
 struct Match {
   const Profile* profile;
-  std::size_t signs;
+  std::ptrdiff_t signs;
   bool own;
 
-  [[nodiscard]] bool operator<(const Match& other) const {
-    const auto& a = *profile;
-    const auto& b = *other.profile;
-    if (order(a.kind) != order(b.kind)) return order(a.kind) < order(b.kind);
-    if (own != other.own) return own;
-    if (a.granularity() != b.granularity()) return a.granularity() == Granularity::process;
-    if (signs != other.signs) return signs > other.signs;
-    return a.name() < b.name();
+  /// The more specific comes first. A platform and a launcher are of one rank, and compared by the rest.
+  [[nodiscard]] bool operator<(const Match& other) const { return order() < other.order(); }
+
+ private:
+  [[nodiscard]] std::tuple<ProfileKind, bool, bool, std::ptrdiff_t, std::string_view> order() const {
+    const bool is_launcher = profile->kind == ProfileKind::launcher;
+    return {is_launcher ? ProfileKind::platform : profile->kind, !own, !is_launcher, -signs, profile->name};
   }
 };
 
-bool fits_any(std::string_view text, std::string_view globs) {
-  while (!globs.empty())
-    if (fits(text, take_part(globs, ","))) return true;
-  return false;
+bool fits_any(std::string_view text, Globs globs) {
+  return std::ranges::any_of(globs, [&](std::string_view glob) { return fits(text, glob); });
 }
 
 bool supersedes(const Profile& profile, const Profile& other) {
-  return &profile != &other && fits_any(other.name(), profile.supersedes());
+  return &profile != &other && fits_any(other.name, profile.supersedes);
 }
 
 /// How many signs hold, or how many positive conditions of the most specific [[match]] that is fulfilled;
 /// nothing if the profile is not recognised.
-std::optional<std::size_t> fulfilled(const Profile& profile, Evaluation evaluation) {
+std::optional<std::ptrdiff_t> fulfilled(const Profile& profile, Evaluation evaluation) {
   const auto holds = [&](const Condition& condition) { return evaluation.holds(condition); };
   // These come first, because they are variables, while a sign may be a file.
-  const auto unless = profile.unless();
-  if (std::any_of(unless.begin(), unless.end(), holds)) return std::nullopt;
-  const auto signs = profile.signs();
-  std::optional<std::size_t> best;
-  if (const auto there = std::count_if(signs.begin(), signs.end(), holds); there != 0)
-    best = static_cast<std::size_t>(there);
-  for (const Alternative& alternative : profile.match()) {
-    if (!evaluation.holds(alternative)) continue;
-    const auto conditions = profile.tables->conditions_of(alternative);
-    const auto positive = std::ranges::count_if(conditions, &Condition::is_positive);
-    best = std::max(best.value_or(0), static_cast<std::size_t>(positive));
-  }
+  if (std::ranges::any_of(profile.unless, holds)) return std::nullopt;
+  std::optional<std::ptrdiff_t> best;
+  if (const auto there = std::ranges::count_if(profile.signs, holds); there != 0) best = there;
+  for (const Alternative& alternative : profile.match)
+    if (evaluation.holds(alternative))
+      best = std::max(best.value_or(0), std::ranges::count(alternative, false, &Condition::is_negative));
   return best;
-}
-
-Facts read_facts(const Profile& profile, Evaluation evaluation) {
-  Facts facts;
-  for (const FactExpression& expression : profile.expressions())
-    if (!facts.has(expression.fact)) facts[expression.fact] = evaluation.value(expression.root);
-  return facts;
 }
 
 /// Numbers on which two platforms of one job cannot differ.
 constexpr auto decisive = std::to_array<Fact>({Fact::nnodes, Fact::node_rank, Fact::rank, Fact::world_size});
 
-/// The facts of all profiles of that kind; the first profile that has a fact provides it.
-Facts read_kind(ProfileKind kind, std::span<const Profile> profiles, Reading& on) {
-  Facts facts;
-  for (const Profile& profile : profiles) {
-    if (profile.kind != kind) continue;
-    Facts its = platform::read_facts(profile, on.node, on.warnings);
-    for (const Fact fact : all_facts)
-      if (!facts.has(fact)) facts[fact] = std::move(its[fact]);
-  }
-  return facts;
-}
-
 /// Whether a number of nodes that may be unknown is at most one.
 bool is_one(std::string_view nnodes) { return nnodes.empty() || nnodes == "1"; }
 
-/// Reads generic names and a launcher's flags, which anyone may have set beside the platform's.
+/// Reads generic names and a launcher's flags, which anyone may have set beside the platform's. The first
+/// profile that has a fact provides it.
 void read_names(std::span<const Profile> profiles, Reading& on, Platform& platform) {
-  if (platform.profile == nullptr || platform.profile->kind != ProfileKind::names)
-    platform.names = read_kind(ProfileKind::names, profiles, on);
-  platform.flags = read_kind(ProfileKind::flags, profiles, on);
+  const bool is_names = platform.profile != nullptr && platform.profile->kind == ProfileKind::names;
+  for (const Profile& profile : profiles) {
+    const bool has_names = profile.kind == ProfileKind::names && !is_names;
+    if (!has_names && profile.kind != ProfileKind::flags) continue;
+    Facts& facts = has_names ? platform.names : platform.flags;
+    Facts its = Evaluation(profile, on).facts();
+    for (const Fact fact : all_facts)
+      if (!facts.has(fact)) facts[fact] = std::move(its[fact]);
+  }
 }
 
 Fault unknown_platform(std::span<const Profile> profiles, std::string_view wanted) {
   std::vector<std::string_view> names = {"auto", "none"};
-  for (const Profile& profile : profiles) names.push_back(profile.name());
+  for (const Profile& profile : profiles) names.push_back(profile.name);
   const std::string begin = std::string(wanted) + "-";
   std::string family;
   for (const std::string_view name : names)
@@ -108,21 +83,13 @@ Fault unknown_platform(std::span<const Profile> profiles, std::string_view wante
 
 }  // namespace
 
-Facts read_facts(const Profile& profile, const Node& node, std::vector<std::string>& warnings) {
-  Reading on{.node = node, .warnings = std::move(warnings)};
-  Facts facts = read_facts(profile, Evaluation(profile, on));
-  warnings = std::move(on.warnings);
-  return facts;
-}
-
 const Profile* find(std::span<const Profile> profiles, std::string_view name) {
-  const auto found = std::find_if(profiles.begin(), profiles.end(),
-                                  [&](const Profile& profile) { return profile.name() == name; });
+  const auto found = std::ranges::find(profiles, name, &Profile::name);
   return found == profiles.end() ? nullptr : &*found;
 }
 
 bool is_agent(const Profile& profile, std::string_view program) {
-  return fits_any(base_name(program), profile.agents());
+  return fits_any(base_name(program), profile.agents);
 }
 
 std::vector<std::string> ignored_variables(std::span<const Profile> profiles, const Node& node) {
@@ -131,10 +98,9 @@ std::vector<std::string> ignored_variables(std::span<const Profile> profiles, co
   for (const Profile& profile : profiles) {
     Evaluation evaluation(profile, on);
     if (profile.opt_in || !fulfilled(profile, evaluation)) continue;
-    for (const FactExpression& expression : profile.expressions())
-      if (expression.fact == Fact::master_addr ||
-          std::find(decisive.begin(), decisive.end(), expression.fact) != decisive.end())
-        evaluation.add_inputs(expression.root, true, inputs);
+    for (const FactExpression& one : profile.facts)
+      if (one.fact == Fact::master_addr || std::ranges::find(decisive, one.fact) != decisive.end())
+        evaluation.add_inputs(one.expression, true, inputs);
   }
   for (const char* name : {"RANK", "WORLD_SIZE", "LOCAL_RANK"}) inputs.emplace_back(name);
   for (std::string& name : inputs)
@@ -182,33 +148,33 @@ Outcome<Platform> recognise(std::span<const Profile> profiles, std::string_view 
     winner = matches.front().profile;
     for (const Match& other : std::span(matches).subspan(1))
       if (other.profile->has_own_words() || winner->kind == ProfileKind::foreign)
-        result.also_matched.emplace_back(other.profile->name());
+        result.also_matched.emplace_back(other.profile->name);
   } else {
     winner = find(profiles, wanted);
     if (winner == nullptr) return Faults{unknown_platform(profiles, wanted)};
   }
 
   result.profile = winner;
-  result.name = winner->name();
+  result.name = winner->name;
   result.granularity = winner->granularity();
-  result.facts = read_facts(*winner, Evaluation(*winner, on));
+  result.facts = Evaluation(*winner, on).facts();
   read_names(profiles, on, result);
   const auto state = [&](const Profile& profile, std::span<const Role> states) -> std::optional<State> {
     Evaluation evaluation(profile, on);
-    const auto found = std::find_if(states.begin(), states.end(),
-                                    [&](const Role& role) { return evaluation.holds(role.when); });
+    const auto found =
+        std::ranges::find_if(states, [&](Alternative when) { return evaluation.holds(when); }, &Role::when);
     if (found == states.end()) return std::nullopt;
-    Causes causes = causes_of(profile.tables->conditions_of(found->when), profile, on);
-    return State{std::string(profile.tables->text(found->name)), std::move(causes.text),
-                 std::string(profile.tables->text(found->fix)), std::move(causes.names)};
+    Causes causes = causes_of(found->when, profile, on);
+    return State{std::string(found->name), std::move(causes.text), std::string(found->fix),
+                 std::move(causes.names)};
   };
   if (!on.unreadable.empty()) return on.unreadable;
-  result.idle = state(*winner, winner->roles());
-  result.pending = state(*winner, winner->pending());
+  result.idle = state(*winner, winner->idle_roles);
+  result.pending = state(*winner, winner->pending);
   if (!on.unreadable.empty()) return on.unreadable;
   if (wanted != "auto" || result.idle || result.pending) return whole();
 
-  if (auto refused = state(*winner, winner->refusals())) {
+  if (auto refused = state(*winner, winner->refusals)) {
     if (refused->fix.empty())
       refused->fix = refused->names.size() == 1 ? "correct " + refused->names[0] : "correct one of them";
     result.doubts.push_back({Anchor::platform_state, refused->name + " (" + refused->because + ")",
@@ -220,10 +186,10 @@ Outcome<Platform> recognise(std::span<const Profile> profiles, std::string_view 
     if (&profile == winner || profile.kind == ProfileKind::names || profile.kind == ProfileKind::part ||
         supersedes(*winner, profile))
       continue;
-    Other other{&profile, read_facts(profile, Evaluation(profile, on)), {}, {}};
+    Other other{&profile, Evaluation(profile, on).facts(), {}, {}};
     if (profile.kind == ProfileKind::foreign) {
       const Causes causes = causes_of(profile, node);
-      const bool counts = !state(profile, profile.refusals()) && is_one(other.facts.text(Fact::nnodes));
+      const bool counts = !state(profile, profile.refusals) && is_one(other.facts.text(Fact::nnodes));
       if (!counts) other.several = causes.text;
       other.names = causes.names;
     }

@@ -70,10 +70,6 @@ Outcome<Platform> recognise(std::span<const Profile> profiles, std::string_view 
 /// `--platform none` ignores.
 std::vector<std::string> ignored_variables(std::span<const Profile> profiles, const Node& node);
 
-/// The values of the profile's expressions on this node, whether the profile is recognised or not. Warnings
-/// are appended, each once.
-Facts read_facts(const Profile& profile, const Node& node, std::vector<std::string>& warnings);
-
 /// The profile of that name; nullptr if there is none.
 const Profile* find(std::span<const Profile> profiles, std::string_view name);
 

@@ -151,6 +151,6 @@ TEST_CASE("a profile is found by its name") {
   Profiles profiles;
   profiles.add("a", match("\"A\"")).add("b", match("\"B\""));
   REQUIRE(find(profiles, "b") != nullptr);
-  CHECK(find(profiles, "b")->name() == "b");
+  CHECK(find(profiles, "b")->name == "b");
   CHECK(find(profiles, "c") == nullptr);
 }

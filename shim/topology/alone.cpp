@@ -21,8 +21,7 @@ std::vector<std::pair<std::string, std::vector<std::string>>> proofs_of_others(c
   for (const platform::Other& other : r.platform.others) {
     if (!other.several.empty())
       proofs.emplace_back(
-          fmt::format("{} shows several processes of {}", other.several, other.profile->title()),
-          other.names);
+          fmt::format("{} shows several processes of {}", other.several, other.profile->title), other.names);
     if (!other.profile->has_own_words() || other.facts.has(Fact::nnodes)) continue;
     // It does not say how many nodes there are, but that there are others.
     for (const Fact known : {Fact::node_rank, Fact::master_addr}) {
@@ -35,7 +34,7 @@ std::vector<std::pair<std::string, std::vector<std::string>>> proofs_of_others(c
       std::vector<std::string> names;
       its->append_inputs(name(known), names);
       proofs.emplace_back(
-          fmt::format("{} of {} shows other nodes", in_words(known, *its), other.profile->name()), names);
+          fmt::format("{} of {} shows other nodes", in_words(known, *its), other.profile->name), names);
       break;
     }
   }
@@ -112,7 +111,7 @@ void weigh_alone(Resolution& r) {
     r.topology.warnings.push_back(fmt::format(
         "this is {}, and nothing says whether the others train with this one, so this node trains alone; "
         "{}, or set RANKSHIM_NNODES=1 if it is alone",
-        r.platform.profile->title(), settle_alone));
+        r.platform.profile->title, settle_alone));
 
   const auto signs = unknown_signs(r);
   const auto misses = near_misses_of_several_nodes(r.node.environment());

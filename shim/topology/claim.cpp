@@ -25,6 +25,10 @@ constexpr std::array<std::pair<Fact, Option>, 9> user_facts = {
      {Fact::rdzv_endpoint, Option::rdzv_endpoint},
      {Fact::max_restarts, Option::max_restarts}}};
 
+/// What is said of one node of a static job.
+constexpr auto of_a_node = std::to_array<Fact>(
+    {Fact::nnodes, Fact::node_rank, Fact::nproc_per_node, Fact::master_addr, Fact::master_port});
+
 /// What becomes of a claim that differs from the one that wins.
 enum class Loss : std::uint8_t {
   dropped,  ///< `rankshim explain` lists it
@@ -80,7 +84,7 @@ Loss loss_of(const Claim& winner, const Claim& loser, const Circumstances& circu
     return (one.facts & of(winner.fact)) != 0 && (one.winners & of(winner.source)) != 0 &&
            (one.losers & of(loser.source)) != 0 && one.when(loser, circumstances);
   });
-  return rule == rules.end() ? Loss::refused : rule->loss;
+  return rule->loss;  // the last one always fits
 }
 
 /// Whether both can be true.
@@ -180,32 +184,25 @@ bool same_value(Fact fact, std::string_view a, std::string_view b) {
 Claims collect_claims(const Settings& settings, const platform::Platform& platform,
                       const LauncherFlags* torchrun) {
   Claims claims;
-  const auto add = [&](const Facts& facts, Source source, std::string_view by) {
-    for (const Fact fact : all_facts)
+  const auto add = [&](const Facts& facts, std::span<const Fact> which, Source source, std::string_view by) {
+    for (const Fact fact : which)
       if (facts.has(fact)) claims.push_back({fact, source, *facts[fact], by});
   };
-  if (torchrun != nullptr) add(torchrun->facts, Source::flag, {});
+  if (torchrun != nullptr) add(torchrun->facts, all_facts, Source::flag, {});
   for (const auto& [fact, option] : user_facts)
     if (const Value* value = settings[option] ? &*settings[option] : nullptr)
       claims.push_back({fact, Source::user, *value, {}});
   const bool is_part = platform.profile != nullptr && platform.profile->kind == platform::ProfileKind::part;
-  add(platform.facts, is_part ? Source::part : Source::platform, platform.name);
-  add(platform.names, Source::generic, {});
-  if (are_by_hand(platform))
-    for (const Fact fact :
-         {Fact::nnodes, Fact::node_rank, Fact::nproc_per_node, Fact::master_addr, Fact::master_port})
-      if (platform.flags.has(fact)) claims.push_back({fact, Source::torchrun, *platform.flags[fact], {}});
+  add(platform.facts, all_facts, is_part ? Source::part : Source::platform, platform.name);
+  add(platform.names, all_facts, Source::generic, {});
+  if (are_by_hand(platform)) add(platform.flags, of_a_node, Source::torchrun, {});
   for (const platform::Other& other : platform.others) {
     if (other.profile->kind != platform::ProfileKind::foreign) {
-      add(other.facts, Source::other, other.profile->name());
+      add(other.facts, all_facts, Source::other, other.profile->name);
     } else if (other.facts.has(Fact::nnodes) && other.facts.text(Fact::nnodes) != "1") {
       // It counts the nodes, and its user has set the rest.
-      for (const Fact fact :
-           {Fact::nnodes, Fact::node_rank, Fact::nproc_per_node, Fact::master_addr, Fact::master_port})
-        if (other.facts.has(fact))
-          claims.push_back({fact, Source::part, *other.facts[fact], other.profile->name()});
-      if (const auto& rank = other.facts[Fact::node_rank])
-        claims.push_back({Fact::node_rank, Source::other, *rank, other.profile->name()});
+      add(other.facts, of_a_node, Source::part, other.profile->name);
+      add(other.facts, std::array{Fact::node_rank}, Source::other, other.profile->name);
     }
   }
   return claims;

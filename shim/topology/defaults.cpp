@@ -11,7 +11,7 @@ constexpr const char* give_devices =
 
 /// For a node that is only described: its devices cannot be counted here.
 void check_nproc(Resolution& r, const std::optional<DeviceCount>& visible) {
-  const auto number = parse_count(r.topology.facts.text(Fact::nproc_per_node));
+  const auto number = r.known(Fact::nproc_per_node);
   if (!number || *number == 0) {
     r.wrong(Anchor::no_number, Fact::nproc_per_node, "is not a number of workers, auto, gpu or cpu");
   } else if (visible && *number > visible->count) {

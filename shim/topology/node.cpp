@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <span>
 
 #include "base/text.h"
 #include "topology/near_miss.h"
@@ -204,7 +203,7 @@ void decide_elastic_host(Resolution& r) {
     return;
   }
   const std::string& host = r.fact(Fact::master_addr)->text;
-  const auto rank = parse_count(r.topology.facts.text(Fact::node_rank));
+  const auto rank = r.known(Fact::node_rank);
   if (rank && !rank_0_is_elsewhere(r, host)) {
     r.hosts_master = *rank == 0;
   } else if (is_this_node(r, host)) {
@@ -278,25 +277,26 @@ void complete_elastic(Resolution& r) {
   decide_elastic_host(r);
 }
 
-/// Names that some people and platforms use for the number of nodes, and others for something else.
-constexpr auto count_hints = std::to_array<const char*>({"NODE_COUNT", "NUM_NODES", "WORLD_SIZE"});
-constexpr auto rank_hints = std::to_array<const char*>({"NODE_INDEX", "NODE_ID", "RANK"});
+/// The generic variables for a fact, and names that some people and platforms use for it, and others for
+/// something else.
+struct Generic {
+  std::vector<std::string_view> names, hints;
+};
 
-/// The generic variables for a fact.
-std::vector<std::string_view> names_for(Fact fact) {
+Generic generic(Fact fact) {
   switch (fact) {
     case Fact::nnodes:
-      return {"NNODES", "WORLD_SIZE"};
+      return {{"NNODES", "WORLD_SIZE"}, {"NODE_COUNT", "NUM_NODES", "WORLD_SIZE"}};
     case Fact::node_rank:
-      return {"NODE_RANK", "RANK"};
+      return {{"NODE_RANK", "RANK"}, {"NODE_INDEX", "NODE_ID", "RANK"}};
     case Fact::master_addr:
-      return {"MASTER_ADDR"};
+      return {{"MASTER_ADDR"}, {}};
     case Fact::rank:
-      return {"RANK"};
+      return {{"RANK"}, {}};
     case Fact::world_size:
-      return {"WORLD_SIZE"};
+      return {{"WORLD_SIZE"}, {}};
     case Fact::local_rank:
-      return {"LOCAL_RANK"};
+      return {{"LOCAL_RANK"}, {}};
     default:
       return {};
   }
@@ -366,17 +366,15 @@ Missing why_missing(const Resolution& r, Fact fact, std::vector<std::string>& na
   };
   add(lack.unset, "is not set", "are not set");
   add(lack.absent, "is not there", "are not there");
-  std::span<const char* const> hints;
-  if (fact == Fact::nnodes) hints = count_hints;
-  if (fact == Fact::node_rank) hints = rank_hints;
-  for (const char* hint : hints) {
+  const Generic known = generic(fact);
+  for (const std::string_view hint : known.hints) {
     const auto text = r.node.environment().get(hint);
     if (!text || std::find(names.begin(), names.end(), hint) != names.end()) continue;
     reasons.push_back(fmt::format("{}={} may give it, but not for certain", hint, *text));
     names.emplace_back(hint);
   }
   missing.is_expected = !reasons.empty();
-  for (NearMiss& miss : near_misses(r.node.environment(), names_for(fact))) {
+  for (NearMiss& miss : near_misses(r.node.environment(), known.names)) {
     if (std::find(lack.unset.begin(), lack.unset.end(), miss.name) != lack.unset.end()) continue;
     reasons.push_back(std::move(miss.text));
     names.push_back(std::move(miss.name));

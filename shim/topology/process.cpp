@@ -26,8 +26,7 @@ bool check_local_size(Resolution& r) {
             fmt::format("{} contradicts {}{}", r.words(Fact::local_world_size), r.words(other), more),
             {r.source(Fact::local_world_size), r.source(other)}, "correct one of them, or " + settle(other));
   };
-  const auto nnodes = parse_count(r.topology.facts.text(Fact::nnodes)),
-             nproc = parse_count(r.topology.facts.text(Fact::nproc_per_node));
+  const auto nnodes = r.known(Fact::nnodes), nproc = r.known(Fact::nproc_per_node);
   // Every other node has at least one; they need not be spread evenly.
   if (nnodes && *nnodes != 0 && (*nnodes == 1 ? local != world : local + *nnodes - 1 > world))
     contradicts(Fact::nnodes, " and " + r.words(Fact::world_size));
@@ -83,8 +82,7 @@ void complete_process(Resolution& r) {
                              : "correct one of them, or describe this node with --nnodes and --node-rank "
                                "(RANKSHIM_NNODES, RANKSHIM_NODE_RANK)");
   if (r.fact(Fact::local_world_size)) check_below(r, Fact::local_rank, Fact::local_world_size);
-  if (parse_count(r.topology.facts.text(Fact::node_rank)) && parse_count(r.topology.facts.text(Fact::nnodes)))
-    check_below(r, Fact::node_rank, Fact::nnodes);
+  if (r.known(Fact::node_rank) && r.known(Fact::nnodes)) check_below(r, Fact::node_rank, Fact::nnodes);
   if (!r.faults.empty() || !check_local_size(r)) return;
 
   r.hosts_master = r.number(Fact::rank) == 0;

@@ -1,9 +1,8 @@
-#include "topology/rank_unit.h"
-
 #include <catch2/catch.hpp>
 
 #include "base/text.h"
 #include "node/fake_node_for_test.h"
+#include "topology/resolution.h"
 
 namespace rankshim {
 namespace {
@@ -30,12 +29,14 @@ Facts facts_of(const Known& known) {
 /// "node nnodes=2 node_rank=1", or the first fault's line.
 std::string read(const Given& variables, const Known& known, std::string_view unit) {
   const FakeNode node(variables);
-  Facts facts = facts_of(known);
-  auto granularity = Granularity::node;
-  Faults faults;
-  read_ranks(unit, rank_variables(node.environment()), node, facts, granularity, faults);
-  if (!faults.empty()) return to_line(faults.front());
-  std::string text = granularity == Granularity::node ? "node" : "process";
+  const Settings settings;
+  const platform::Platform platform;
+  Resolution r{settings, platform, node};
+  r.topology.facts = facts_of(known);
+  read_ranks(r, unit);
+  if (!r.faults.empty()) return to_line(r.faults.front());
+  const Facts& facts = r.topology.facts;
+  std::string text = r.granularity == Granularity::node ? "node" : "process";
   for (const Fact fact : {Fact::nnodes, Fact::node_rank, Fact::rank, Fact::world_size, Fact::local_rank,
                           Fact::local_world_size})
     if (facts.has(fact)) text.append(" ").append(name(fact)).append("=").append(facts.text(fact));
@@ -99,10 +100,14 @@ TEST_CASE(
 
 TEST_CASE("RANK, WORLD_SIZE and similar variables are compared with a platform's own variables") {
   const auto fault = [](const Given& variables, Granularity granularity, const Facts& facts) {
-    Faults faults;
     const FakeNode node(variables);
-    check_ranks(rank_variables(node.environment()), node, facts, granularity, "skypilot", faults);
-    return faults.empty() ? std::string() : faults.front().what;
+    const Settings settings;
+    const platform::Platform platform;
+    Resolution r{settings, platform, node, nullptr, granularity};
+    r.topology.platform = "skypilot";
+    r.topology.facts = facts;
+    check_ranks(r);
+    return r.faults.empty() ? std::string() : r.faults.front().what;
   };
   const Facts node = facts_of({"2", "1", "8"});
   for (const Given& good : std::vector<Given>{

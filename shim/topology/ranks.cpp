@@ -1,5 +1,7 @@
 #include "topology/ranks.h"
 
+#include "topology/topology.h"
+
 namespace rankshim {
 namespace {
 
@@ -48,6 +50,17 @@ bool can_be_process_of(const RankVariables& ranks, const KnownNode& node) {
 }
 
 }  // namespace
+
+RankVariables rank_variables(const Environment& environment) {
+  const auto number = [&](std::string_view name) { return parse_count(environment.get(name).value_or("")); };
+  return {number("RANK"),
+          number("WORLD_SIZE"),
+          number("LOCAL_RANK"),
+          number("LOCAL_WORLD_SIZE"),
+          environment.get("LOCAL_RANK").has_value(),
+          environment.get("PET_NODE_RANK").has_value(),
+          environment.get("LOCAL_SIZE").has_value()};
+}
 
 RankMeaning meaning_of(const RankVariables& ranks, const KnownNode& node, std::string_view unit) {
   const bool by_itself = unit == "auto";

@@ -4,6 +4,8 @@
 #include <optional>
 #include <string_view>
 
+#include "node/environment.h"
+
 /// The meaning of RANK, WORLD_SIZE and LOCAL_RANK. Some platforms and launchers number nodes by them and some
 /// number processes (training-operator has done both), so they are interpreted together with what else is
 /// known of the node. These functions are the only ones that decide it; rank_unit.cpp reads and checks by
@@ -17,6 +19,9 @@ struct RankVariables {
   bool has_pet_node_rank = false;  ///< PET_NODE_RANK is set: training-operator from 1.7 on
   bool has_local_size = false;     ///< LOCAL_SIZE is set: DeepSpeed's launcher, for its processes
 };
+
+/// The variables of an environment.
+RankVariables rank_variables(const Environment& environment);
 
 /// What other sources tell about the node: the user, the platform, generic names, a launcher's flags.
 struct KnownNode {

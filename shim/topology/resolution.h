@@ -26,13 +26,14 @@ constexpr const char* settle_elastic =
     "give the rendezvous with --nnodes, --rdzv-backend and --rdzv-endpoint (RANKSHIM_NNODES, …)";
 
 /// What is known while the claims of all sources (claim.h) become a topology or faults. resolve.cpp has the
-/// order of steps; node.cpp, process.cpp, alone.cpp and defaults.cpp have the steps.
+/// order of steps; rank_unit.cpp, node.cpp, process.cpp, alone.cpp
+/// and defaults.cpp have the steps.
 struct Resolution {
   const Settings& settings;
   const platform::Platform& platform;
   const Node& node;
   const LauncherFlags* torchrun = nullptr;  ///< null once this is known to be a process
-  platform::Granularity granularity;
+  platform::Granularity granularity = platform::Granularity::node;
   std::optional<platform::State> idle;
   Topology topology = {};
   Faults faults;
@@ -45,10 +46,12 @@ struct Resolution {
   std::optional<bool> hosts_master;
 
   std::optional<Value>& fact(Fact fact) { return topology.facts[fact]; }
-  /// 0 if it is absent or no plain number.
-  [[nodiscard]] unsigned number(Fact fact) const {
-    return parse_count(topology.facts.text(fact)).value_or(0);
+  /// Nothing if it is absent or no plain number.
+  [[nodiscard]] std::optional<unsigned> known(Fact fact) const {
+    return parse_count(topology.facts.text(fact));
   }
+  /// The same as 0.
+  [[nodiscard]] unsigned number(Fact fact) const { return known(fact).value_or(0); }
   /// A fact that is known, with its value and source, for a sentence.
   [[nodiscard]] std::string words(Fact fact) const { return in_words(fact, *topology.facts[fact]); }
   /// The source of a fact that is known.
@@ -80,6 +83,22 @@ bool platform_is_elastic(const Resolution& r);
 
 /// RANK and its like, without a LOCAL_RANK that is left over.
 RankVariables rank_variables(const Resolution& r);
+
+/// Reads RANK and WORLD_SIZE, if they are needed: for nnodes and node_rank if those are not known yet, or, if
+/// they number processes that exist already, for rank, world_size, local_rank and local_world_size (then the
+/// granularity becomes process). `unit` is --rank-unit. If this node alone cannot decide what they count, the
+/// fault names --rank-unit; if they contradict known facts, the fault names both.
+void read_ranks(Resolution& r, std::string_view unit);
+
+/// Checks whether RANK, WORLD_SIZE, LOCAL_RANK and LOCAL_WORLD_SIZE can be true together with the facts of a
+/// platform that has its own variables: they must be the same numbers or, in granularity node, those of one
+/// of the node's processes. A contradiction is a fault that names both sides: the variables may be left over
+/// from an outer platform, or this is one of several processes that exist already.
+void check_ranks(Resolution& r);
+
+/// Returns a fault if RANK and WORLD_SIZE agree with torchrun's flags neither as numbers of nodes nor as
+/// numbers of processes.
+std::optional<Fault> check_beside_flags(const Resolution& r, std::string_view unit);
 
 /// Whether the host is this node, by its name or one of its addresses.
 bool is_this_node(const Resolution& r, std::string_view host);

@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "base/text.h"
-#include "topology/rank_unit.h"
 #include "topology/resolution.h"
 
 namespace rankshim {
@@ -88,9 +87,8 @@ bool platform_sets_all(const Resolution& r) {
 bool platform_has_words(const Resolution& r) {
   if (!has_own_words(r) || r.settings.text(Option::rank_unit) != "auto") return false;
   const auto provides = [&](Fact fact) {
-    const auto expressions = r.platform.profile->expressions();
-    return std::any_of(expressions.begin(), expressions.end(),
-                       [&](const platform::FactExpression& expression) { return expression.fact == fact; });
+    const auto facts = r.platform.profile->facts;
+    return std::ranges::find(facts, fact, &platform::FactExpression::fact) != facts.end();
   };
   return provides(Fact::nnodes) && provides(Fact::node_rank);
 }
@@ -196,23 +194,20 @@ void take_ranks(Resolution& r) {
   if (r.is_started_process) {
     auto& workers = r.fact(Fact::nproc_per_node);  // the platform's; it has started as many as were requested
     if (workers && !workers->from_user() && workers->detail != "NPROC_PER_NODE") workers.reset();
-    read_ranks("process", rank_variables(r), r.node, r.topology.facts, r.granularity, r.faults);
+    read_ranks(r, "process");
   } else if (r.reads_variables && !r.idle && r.granularity == Granularity::node && !platform_sets_all(r) &&
              !platform_has_words(r) && !user_sets_numbers(r)) {
-    const auto wrong = r.torchrun == nullptr
-                           ? std::nullopt
-                           : check_beside_flags(*r.torchrun, r.topology.facts, unit, rank_variables(r));
-    if (wrong) {
+    if (const auto wrong = r.torchrun == nullptr ? std::nullopt : check_beside_flags(r, unit)) {
       r.faults = {*wrong};
       return;
     }
-    read_ranks(unit, rank_variables(r), r.node, r.topology.facts, r.granularity, r.faults);
+    read_ranks(r, unit);
   }
   if (!r.idle) become_launcher(r);
   if (r.granularity == Granularity::process) r.torchrun = nullptr;
   if (!r.idle && r.settings.text(Option::platform) == "auto" && unit == "auto" && !r.is_started_process &&
       !user_says_alone(r) && (has_own_words(r) || r.node.environment().get("LOCAL_RANK")))
-    check_ranks(rank_variables(r), r.node, r.topology.facts, r.granularity, r.topology.platform, r.faults);
+    check_ranks(r);
 }
 
 /// The user says that there is one node, which settles all else: another number, another master, a role
@@ -251,7 +246,6 @@ void warn_of_links_as_port(Resolution& r) {
 /// What was found, as the type that has just what exists.
 Part part_of(const Resolution& r) {
   const Facts& facts = r.topology.facts;
-  const auto known = [&](Fact fact) { return parse_count(facts.text(fact)); };
   Master master{std::string(without_brackets(facts.text(Fact::master_addr))),
                 static_cast<std::uint16_t>(r.number(Fact::master_port))};
   if (r.granularity == Granularity::process)
@@ -259,9 +253,9 @@ Part part_of(const Resolution& r) {
                           .rank = r.number(Fact::rank),
                           .world_size = r.number(Fact::world_size),
                           .local_rank = r.number(Fact::local_rank),
-                          .local_world_size = known(Fact::local_world_size),
-                          .nodes = known(Fact::nnodes),
-                          .node_rank = known(Fact::node_rank)};
+                          .local_world_size = r.known(Fact::local_world_size),
+                          .nodes = r.known(Fact::nnodes),
+                          .node_rank = r.known(Fact::node_rank)};
   const unsigned workers = r.number(Fact::nproc_per_node), restarts = r.number(Fact::max_restarts);
   if (r.is_alone) return LoneNode{std::move(master), workers, restarts, r.is_alone_by_user};
   const auto [least, most] = min_and_max(facts.text(Fact::nnodes));
@@ -270,7 +264,7 @@ Part part_of(const Resolution& r) {
                        .backend = std::string(facts.text(Fact::rdzv_backend)),
                        .least = parse_count(least).value_or(1),
                        .most = parse_count(most).value_or(1),
-                       .rank = known(Fact::node_rank),
+                       .rank = r.known(Fact::node_rank),
                        .hosts_master = r.hosts_master,
                        .workers = workers,
                        .max_restarts = restarts};
