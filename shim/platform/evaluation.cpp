@@ -34,20 +34,14 @@ void note_source(Value& derived, const Value& part) {
 
 VariableIndex::VariableIndex(const Environment& environment, std::string_view users_nnodes) {
   values_.reserve(environment.entries().size() + 1);
-  if (!users_nnodes.empty()) add("RANKSHIM_NNODES", users_nnodes);
+  if (!users_nnodes.empty()) values_.emplace("RANKSHIM_NNODES", users_nnodes);
   for (const std::string_view entry : environment.entries()) {
     const std::string_view name = entry_name(entry);  // of one that occurs twice, the first counts
-    if (!name.empty()) add(name, entry.substr(name.size() + 1));
+    if (!name.empty()) values_.emplace(name, entry.substr(name.size() + 1));
   }
 }
 
-void VariableIndex::add(std::string_view name, std::string_view value) {
-  values_.emplace(name, value);
-  slots_.set(slot(name));
-}
-
 std::optional<std::string_view> VariableIndex::get(std::string_view name) const {
-  if (name.empty() || !slots_[slot(name)]) return std::nullopt;
   const auto found = values_.find(name);
   const std::string_view value = found == values_.end() ? std::string_view() : trimmed(found->second);
   return value.empty() ? std::nullopt : std::optional(value);

@@ -1,7 +1,5 @@
 #pragma once
 
-#include <bitset>
-#include <cstddef>
 #include <optional>
 #include <span>
 #include <string>
@@ -28,15 +26,7 @@ class VariableIndex {
   [[nodiscard]] std::optional<std::string_view> get(std::string_view name) const;
 
  private:
-  static std::size_t slot(std::string_view name) {
-    return (name.size() % 64) * 32 + static_cast<unsigned char>(name.front()) % 32;
-  }
-  void add(std::string_view name, std::string_view value);
-
   std::unordered_map<std::string_view, std::string_view> values_;
-  /// The names by length and first letter: most of those that profiles ask for are not there, which this says
-  /// in a tenth of the time that a hash takes.
-  std::bitset<std::size_t{64} * 32> slots_;
 };
 
 /// The end of the warning about a Kubernetes service link, which begins with the variable.
