@@ -6,7 +6,6 @@
 #include "cli/explain.h"
 #include "node/fake_node_for_test.h"
 #include "run/plan.h"
-#include "run/resolve.h"
 #include "target.h"
 
 int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

@@ -3,9 +3,10 @@
 
 #include <array>
 #include <cerrno>
-#include <climits>
 #include <cstring>
+#include <filesystem>
 #include <string>
+#include <system_error>
 
 #include "base/fault.h"
 #include "base/files.h"
@@ -23,13 +24,14 @@ constexpr EmbeddedFile demo[] = {
 }  // namespace
 
 int start_demo(const Settings& settings, const Node& node) {
-  std::array<char, PATH_MAX> own{};
-  if (readlink("/proc/self/exe", own.data(), own.size() - 1) < 0) {
-    log::error("cannot read /proc/self/exe: {}{}", std::strerror(errno), reference(Anchor::system));
+  std::error_code error;
+  std::string own = std::filesystem::read_symlink("/proc/self/exe", error);
+  if (error) {
+    log::error("cannot read /proc/self/exe: {}{}", error.message(), reference(Anchor::system));
     return exit_code::system;
   }
   // In a virtual environment, which need not be activated, its Python is the one that was meant (PEP 405).
-  const std::string folder(own.data(), std::string_view(own.data()).rfind('/') + 1);
+  const std::string folder = own.substr(0, own.rfind('/') + 1);
   const bool of_environment = !settings[Option::python] && node.file(folder + "../pyvenv.cfg");
   const std::string wanted = of_environment ? folder + "python3" : find_interpreter(settings, node);
   const auto found = node.find_program(wanted);

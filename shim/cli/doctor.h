@@ -45,7 +45,7 @@ struct Surroundings {
   bool clock_is_synchronised = true;  ///< adjtimex(2): no STA_UNSYNC
   std::int64_t now = 0;               ///< seconds since 1970
   Python python;
-  /// Processes that have an accelerator's file open, "4711 (python3)".
+  /// Processes that have an accelerator's file open, "/dev/nvidia0: python3 (pid 4711)".
   std::vector<std::string> holders;
 };
 

@@ -9,10 +9,9 @@
 #include <cerrno>
 #include <ctime>
 
-#include "base/files.h"
 #include "base/text.h"
 #include "cli/doctor.h"
-#include "node/accelerators.h"
+#include "node/process.h"
 #include "plan/launch.h"
 
 namespace rankshim::doctor {
@@ -82,30 +81,6 @@ Python ask_python(const Node& node, const Settings& settings) {
   return python;
 }
 
-bool holds_accelerator(const std::string& descriptors) {
-  Folder folder(descriptors.c_str());  // other users' processes cannot be inspected
-  while (const char* descriptor = folder.next()) {
-    std::array<char, 64> target{};
-    const ssize_t size = readlinkat(folder.descriptor(), descriptor, target.data(), target.size());
-    if (size > 0 && is_accelerator_file({target.data(), static_cast<std::size_t>(size)})) return true;
-  }
-  return false;
-}
-
-std::vector<std::string> find_holders(const Node& node) {
-  constexpr std::size_t most = 4;
-  std::vector<std::string> found;
-  node.each_name("/proc", [&](std::string_view name) {
-    const auto pid = parse_number<pid_t>(name);
-    if (!pid || *pid == getpid() || found.size() >= most) return;
-    const std::string folder = "/proc/" + std::string(name);
-    if (!holds_accelerator(folder + "/fd")) return;
-    const std::string command = node.file(folder + "/comm").value_or("");
-    found.push_back(std::string(name) + " (" + printable(trimmed(command)) + ")");
-  });
-  return found;
-}
-
 }  // namespace
 
 Surroundings look_around(const Node& node, const Settings& settings, const std::string& master) {
@@ -123,7 +98,7 @@ Surroundings look_around(const Node& node, const Settings& settings, const std::
   surroundings.clock_is_synchronised = state < 0 || (clock.status & STA_UNSYNC) == 0;
   surroundings.now = time(nullptr);
   surroundings.python = ask_python(node, settings);
-  surroundings.holders = find_holders(node);
+  surroundings.holders = holders_of_accelerators(false);
   return surroundings;
 }
 

@@ -133,10 +133,10 @@ TEST_CASE("the doctor names what is wrong, with its value and what to do") {
           }},
       Row{"accelerators", Severity::problem, "1 visible (/dev/nvidia[0-9]*), fewer than the 2 workers",
           [](Case& it) { it.node.devices = DeviceCount{1, "/dev/nvidia[0-9]*"}; }},
-      Row{"accelerators", Severity::warning, "held open by other processes: 4711 (python3)",
+      Row{"accelerators", Severity::warning, "held open by other processes: /dev/nvidia0: python3 (pid 4711)",
           [](Case& it) {
             it.node.devices = DeviceCount{2, "/dev/nvidia[0-9]*"};
-            it.surroundings.holders = {"4711 (python3)"};
+            it.surroundings.holders = {"/dev/nvidia0: python3 (pid 4711)"};
           }},
       Row{"temporary files", Severity::problem, "cannot be written to /tmp",
           [](Case& it) { it.surroundings.temporary_is_writable = false; }},

@@ -155,8 +155,8 @@ std::string as_json(const Job& job, const LaunchPlan& plan, const Settings& sett
   object.text("granularity", granularity_name(topology)).object("topology", facts);
   std::vector<json::Object> unused;
   for (const auto& [fact, value] : topology.unused) {
-    unused.emplace_back();
-    unused.back().text("fact", name(fact)).text("value", value.text).text("source", value.source());
+    unused.push_back(std::move(
+        json::Object().text("fact", name(fact)).text("value", value.text).text("source", value.source())));
   }
   if (!unused.empty()) object.objects("unused", unused);
   object.object("wait", json_waiting(job, settings));
@@ -177,10 +177,9 @@ std::string as_json(const Job& job, const LaunchPlan& plan, const Settings& sett
 
 std::string as_json(const Faults& faults) {
   std::vector<json::Object> errors;
-  for (const Fault& fault : faults) {
-    errors.emplace_back();
-    errors.back().text("what", fault.what).texts("names", fault.names).text("fix", fault.fix);
-  }
+  for (const Fault& fault : faults)
+    errors.push_back(std::move(
+        json::Object().text("what", fault.what).texts("names", fault.names).text("fix", fault.fix)));
   return json::Object().objects("errors", errors).str() + "\n";
 }
 

@@ -1,32 +1,40 @@
 #include "cli/subcommands.h"
 
 #include <fmt/format.h>
+#include <poll.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
 #include <variant>
 
 #include "base/fault.h"
+#include "base/files.h"
 #include "base/json.h"
 #include "base/log.h"
 #include "base/text.h"
 #include "cli/doctor.h"
 #include "cli/explain.h"
-#include "cli/print.h"
 #include "launchers/by_name/launcher_file.h"
 #include "plan/environment_change.h"
 #include "platform/profiles.h"
 #include "report/redact.h"
-#include "run/ask_status.h"
 #include "run/plan.h"
-#include "run/resolve.h"
+#include "run/status.h"
 
 namespace rankshim::cli {
 namespace {
 
-/// eval "$(…)" ignores the exit code, so the failure has to be in the text that the shell reads.
-int fail_in_shell(const Settings& settings, int code) {
-  const bool unsaid = settings.text(Option::format) == "sh" && print(fmt::format("exit {}\n", code)) != 0;
-  return unsaid ? exit_code::system : code;
+/// Returns 0 or an errno.
+int print_to(int descriptor, std::string_view text) {
+  while (!text.empty()) {
+    const ssize_t written = write(descriptor, text.data(), text.size());
+    pollfd ready{descriptor, POLLOUT, 0};
+    if (written < 0 && errno != EINTR && (errno != EAGAIN || poll(&ready, 1, -1) < 0)) return errno;
+    if (written > 0) text.remove_prefix(static_cast<std::size_t>(written));
+  }
+  return 0;
 }
 
 /// The job as far as it can be resolved, for the checks of `rankshim doctor`.
@@ -64,13 +72,34 @@ doctor::JobNeeds resolve_for_doctor(const Invocation& invocation, const Node& no
 
 }  // namespace
 
+int print(std::string_view text) {
+  const int error = print_to(STDOUT_FILENO, text);
+  if (error == 0) return exit_code::ok;
+  log::error("stdout cannot be written: {}{}", std::strerror(error), reference(Anchor::not_written));
+  return exit_code::system;
+}
+
+void print_error(std::string_view text) { print_to(STDERR_FILENO, text); }
+
+int report(const Faults& faults, bool json) {
+  for (const Fault& fault : faults) log::error("{}", to_line(fault));
+  if (json) static_cast<void>(print(explain::as_json(faults)));  // the code is no success either
+  return exit_code::configuration;
+}
+
+std::string licenses() {
+  constexpr EmbeddedFile files[] = {
+#include "licenses.inc"
+  };
+  std::string text;
+  for (const EmbeddedFile& file : files) text.append(file.text) += '\n';
+  return text;
+}
+
 int explain_job(const Invocation& invocation, const Node& node) {
   const bool json = invocation.settings.text(Option::format) == "json";
   auto resolved = resolve_job(invocation.settings, invocation.arguments, node);
-  if (const auto* faults = std::get_if<Faults>(&resolved)) {
-    report(*faults, json);
-    return exit_code::configuration;
-  }
+  if (const auto* faults = std::get_if<Faults>(&resolved)) return report(*faults, json);
   Job& job = std::get<Job>(resolved);
   LaunchPlan plan =
       plan_shown_launch(job.choice, {job.topology, invocation.settings, invocation.arguments, node});
@@ -91,8 +120,10 @@ int print_environment(const Invocation& invocation, const Node& node) {
   const auto resolved = resolve_job(invocation.settings, {}, node);
   const std::string_view format = invocation.settings.text(Option::format);
   if (const auto* faults = std::get_if<Faults>(&resolved)) {
-    report(*faults, format == "json");
-    return fail_in_shell(invocation.settings, exit_code::configuration);
+    const int code = report(*faults, format == "json");
+    // eval "$(…)" ignores the exit code, so the failure has to be in the text that the shell reads.
+    return format == "sh" && print(fmt::format("exit {}\n", code)) != exit_code::ok ? exit_code::system
+                                                                                    : code;
   }
   const Topology& topology = std::get<Job>(resolved).topology;
   for (const std::string& warning : topology.warnings) log::warn("{}", warning);
@@ -111,15 +142,11 @@ int print_platforms(const Invocation& invocation, const Node& node) {
       by_name::read_launcher_file(path, node, faults);
     else
       faults = platform::check_profile(path, node);
-    report(faults, false);
-    if (!faults.empty()) return exit_code::configuration;
+    if (!faults.empty()) return report(faults);
     return print(fmt::format("{} is {}\n", path, of_launcher ? "a launcher's file" : "a profile"));
   }
   const auto read = platform::read_profiles(invocation.settings.text(Option::profile), node);
-  if (const auto* faults = std::get_if<Faults>(&read)) {
-    report(*faults, false);
-    return exit_code::configuration;
-  }
+  if (const auto* faults = std::get_if<Faults>(&read)) return report(*faults);
   const auto& set = std::get<platform::ProfileSet>(read);
   if (arguments.empty()) return print(explain::profile_list(set.profiles()));
   const std::string document = set.document(arguments[0]);

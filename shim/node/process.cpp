@@ -16,6 +16,7 @@
 
 #include "base/files.h"
 #include "base/text.h"
+#include "node/accelerators.h"
 
 namespace rankshim {
 namespace {
@@ -146,19 +147,20 @@ std::vector<std::string> read_command_line(pid_t pid) {
   return words;
 }
 
-std::vector<std::string> holders_of_devices(const std::vector<std::string_view>& prefixes) {
+std::vector<std::string> holders_of_accelerators(bool in_own_cgroup) {
   constexpr std::size_t enough = 1024;
   const pid_t own = getpid();
   const auto cgroup = read_proc(own, "cgroup", enough);
   std::vector<std::string> holders;
   for (const Process& process : all_processes().value_or(std::vector<Process>{})) {
-    if (process.pid == own || read_proc(process.pid, "cgroup", enough) != cgroup) continue;
+    if (process.pid == own) continue;
+    if (in_own_cgroup && read_proc(process.pid, "cgroup", enough) != cgroup) continue;
     const std::string files = "/proc/" + std::to_string(process.pid) + "/fd";
     Folder folder(files.c_str());  // none: it has just ended, or is another user's
     while (const char* file = folder.next()) {
       std::error_code unknown;
       const std::string path = std::filesystem::read_symlink(files + "/" + file, unknown);
-      if (std::ranges::none_of(prefixes, [&](auto prefix) { return path.starts_with(prefix); })) continue;
+      if (!is_accelerator_file(path)) continue;
       const std::string name = read_proc(process.pid, "comm", enough).value_or("?");
       holders.push_back(fmt::format("{}: {} (pid {})", path, trimmed(name), process.pid));
       break;

@@ -47,9 +47,9 @@ std::string_view value_in(std::string_view environment, std::string_view name);
 /// read_proc.
 std::vector<std::string> read_command_line(pid_t pid);
 
-/// The processes of this one's cgroup, without itself, that have a device open whose path begins with one of
-/// `prefixes`, each as "/dev/nvidia0: python3 (pid 17)"; as far as /proc shows them.
-std::vector<std::string> holders_of_devices(const std::vector<std::string_view>& prefixes);
+/// The processes without this one, all or those of its cgroup, that have an accelerator's file open, each as
+/// "/dev/nvidia0: python3 (pid 17)"; as far as /proc shows them.
+std::vector<std::string> holders_of_accelerators(bool in_own_cgroup);
 
 /// Whether a program of that name, without its folder, is a shell.
 bool is_shell(std::string_view name);

@@ -13,27 +13,27 @@
 namespace rankshim {
 namespace {
 
-using Names = std::initializer_list<std::pair<std::string_view, Fact>>;
+using FactNames = std::initializer_list<std::pair<std::string_view, Fact>>;
 
 /// A node's variables; with PET_ before them they are torchrun's (torch/distributed/argparse_util.py).
-constexpr Names of_node = {{"NNODES", Fact::nnodes},
-                           {"NODE_RANK", Fact::node_rank},
-                           {"NPROC_PER_NODE", Fact::nproc_per_node},
-                           {"MASTER_ADDR", Fact::master_addr},
-                           {"MASTER_PORT", Fact::master_port}};
+constexpr FactNames of_node = {{"NNODES", Fact::nnodes},
+                               {"NODE_RANK", Fact::node_rank},
+                               {"NPROC_PER_NODE", Fact::nproc_per_node},
+                               {"MASTER_ADDR", Fact::master_addr},
+                               {"MASTER_PORT", Fact::master_port}};
 /// torch's variables for a process that exists already.
-constexpr Names of_process = {{"RANK", Fact::rank},
-                              {"WORLD_SIZE", Fact::world_size},
-                              {"LOCAL_RANK", Fact::local_rank},
-                              {"LOCAL_WORLD_SIZE", Fact::local_world_size},
-                              {"MASTER_ADDR", Fact::master_addr},
-                              {"MASTER_PORT", Fact::master_port}};
+constexpr FactNames of_process = {{"RANK", Fact::rank},
+                                  {"WORLD_SIZE", Fact::world_size},
+                                  {"LOCAL_RANK", Fact::local_rank},
+                                  {"LOCAL_WORLD_SIZE", Fact::local_world_size},
+                                  {"MASTER_ADDR", Fact::master_addr},
+                                  {"MASTER_PORT", Fact::master_port}};
 
 void set_known(EnvironmentChange& change, const Facts& facts, std::string_view name, Fact fact) {
   if (facts.has(fact)) change.set.emplace_back(name, facts.text(fact));
 }
 
-void set_known(EnvironmentChange& change, const Facts& facts, Names names) {
+void set_known(EnvironmentChange& change, const Facts& facts, FactNames names) {
   for (const auto& [name, fact] : names) set_known(change, facts, name, fact);
 }
 

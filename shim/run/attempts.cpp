@@ -40,9 +40,10 @@ std::string Attempts::why_not(const Stop& stop, Time now) const {
   const auto counts = [&](Time restart) { return now - restart < *limit_.within; };
   const auto used = limit_.within ? static_cast<unsigned>(std::ranges::count_if(restarts_, counts)) : number_;
   if (!of_the_job_) return used < limit_.most ? "" : "all restarts are used (--max-restarts)";
-  if (permanent_.contains(cause, code))
+  const bool by_code = permanent_.has_code(code);
+  if (by_code || permanent_.has_cause(cause))
     return fmt::format("an end by {} is not tried again (--permanent)",
-                       permanent_.contains("", code) ? "code " + std::to_string(code) : cause);
+                       by_code ? "code " + std::to_string(code) : cause);
   if (const std::string quick = quick_exception(stop, now); !quick.empty() && quick == exception_)
     return "the same exception has ended it twice in a row, each time within a minute of its start";
   if (used < limit_.most) return "";

@@ -12,8 +12,7 @@
 #include "base/signals.h"
 #include "base/text.h"
 #include "run/hooks.h"
-#include "run/policy.h"
-#include "run/resolve.h"
+#include "run/plan.h"
 #include "supervise/supervise.h"
 
 namespace rankshim {
@@ -91,30 +90,45 @@ awaitable<supervise::Ending> ask_for_torch(const Run& run, const std::vector<std
   supervise::Command command{python, run.node.environment().entries()};
   command.argv.insert(command.argv.end(), {"-c", look_for_torch});
   command.argv.insert(command.argv.end(), torchrun_args.begin(), torchrun_args.end());
-  supervise::Policy policy = plan_supervision(run.settings);
-  policy.hook = true;
-  policy.time_limit =
-      std::min<std::chrono::milliseconds>(std::chrono::seconds(20), *run.settings.time(Option::wait_timeout));
-  co_return co_await supervise::supervise(run.io, run.signals, command, policy);
+  return run_helper(run, std::move(command),
+                    std::min<std::chrono::milliseconds>(std::chrono::seconds(20),
+                                                        *run.settings.time(Option::wait_timeout)));
 }
 
 }  // namespace
 
-Verdict ended_before_start(int code, Cause cause, Anchor anchor, std::string sentence) {
+EarlyEnd early_end(int code, Cause cause, Anchor anchor, std::string sentence) {
   Verdict verdict;
   verdict.code = code;
   verdict.cause = cause;
   verdict.anchor = anchor;
   verdict.sentence = std::move(sentence);
   verdict.failed = cause != Cause::stopped;
-  return verdict;
+  return {std::move(verdict)};
 }
 
-Verdict stopped_before_start(int signal, std::string_view meanwhile) {
-  return ended_before_start(
-      exit_code::signal_base + signal, Cause::stopped, Anchor::none,
-      fmt::format("{} {}; nothing was started", supervise::signal_name(signal), meanwhile));
+EarlyEnd stopped_early(int signal, std::string_view meanwhile) {
+  return early_end(exit_code::signal_base + signal, Cause::stopped, Anchor::none,
+                   fmt::format("{} {}; nothing was started", supervise::signal_name(signal), meanwhile));
 }
+
+namespace {
+
+/// The end by what is wrong, all of which is logged.
+EarlyEnd refused(const Faults& faults) {
+  log::context().exit_code = exit_code::configuration;
+  log::context().cause = word(Cause::config);
+  for (const Fault& fault : faults) log::error("{}", to_line(fault));
+  EarlyEnd end = early_end(exit_code::configuration, Cause::config, Anchor::none, to_line(faults.front()));
+  end.verdict.is_logged = true;
+  return end;
+}
+
+EarlyEnd lacks(std::string sentence) {
+  return early_end(exit_code::configuration, Cause::config, Anchor::python, std::move(sentence));
+}
+
+}  // namespace
 
 awaitable<supervise::Received> next_end(const Run& run, supervise::SignalQueue::Deadline deadline,
                                         bool between) {
@@ -126,49 +140,45 @@ awaitable<supervise::Received> next_end(const Run& run, supervise::SignalQueue::
   }
 }
 
-awaitable<std::optional<Verdict>> run_pre_start(const Run& run) {
+awaitable<void> run_pre_start(const Run& run) {
   const std::string command(run.settings.text(Option::pre_start));
-  if (command.empty()) co_return std::nullopt;
+  if (command.empty()) co_return;
   run.monitor.enter("pre-start");
   run.monitor.begin();
   const auto limit = *run.settings.time(Option::pre_start_timeout);
   const supervise::Ending hook = co_await run_hook(run, command, run.node.environment(), limit);
-  if (const auto signal = asked_to_stop(hook))
-    co_return stopped_before_start(*signal, "during the pre-start hook");
+  if (const auto signal = asked_to_stop(hook)) throw stopped_early(*signal, "during the pre-start hook");
   if (hook.leftovers != 0)
     log::warn("the processes that the pre-start hook left running were stopped: start them from the command");
-  if (exit_code_of_hook(hook) == 0) co_return std::nullopt;
-  co_return ended_before_start(exit_code_of_hook(hook), Cause::none, Anchor::none,
-                               "the pre-start hook " + describe(hook, limit) + "; nothing was started");
+  if (const int code = exit_code_of_hook(hook); code != 0)
+    throw early_end(code, Cause::none, Anchor::none,
+                    "the pre-start hook " + describe(hook, limit) + "; nothing was started");
 }
 
-awaitable<std::variant<Job, Faults, Verdict>> resolve_when_ready(const Run& run,
-                                                                 const std::vector<std::string>& command) {
+awaitable<Job> resolve_when_ready(const Run& run, const std::vector<std::string>& command) {
   const auto limit = *run.settings.time(Option::wait_timeout);
   const auto end = std::chrono::steady_clock::now() + limit;
   for (bool waits = false;;) {
     auto resolved = resolve_job(run.settings, command, run.node);
     if (auto* job = std::get_if<Job>(&resolved)) co_return std::move(*job);
-    auto& faults = std::get<Faults>(resolved);
-    if (!faults.front().transient) co_return std::move(faults);
+    const auto& faults = std::get<Faults>(resolved);
+    const Fault& first = faults.front();
+    if (!first.transient) throw refused(faults);
     if (!std::exchange(waits, true)) {
-      log::info("waiting at most {}: {}", format_time(limit), faults.front().what);
-      run.monitor.enter("wait", faults.front().what);
-      run.monitor.begin();
+      log::info("waiting at most {}: {}", format_time(limit), first.what);
+      run.monitor.enter("wait", first.what);
     }
     const auto now = std::chrono::steady_clock::now();
-    if (now >= end)
-      co_return ended_before_start(exit_code::unreachable, Cause::wait, faults.front().anchor,
-                                   faults.front().what);
+    if (now >= end) throw early_end(exit_code::unreachable, Cause::wait, first.anchor, first.what);
     // No event shows that a file of a ConfigMap was written.
     const supervise::Received signal = co_await run.signals.next_ending(now + std::chrono::seconds(1));
     if (signal.number == 0) continue;
     run.signals.drop();
-    co_return stopped_before_start(signal.number, "while waiting for the platform");
+    throw stopped_early(signal.number, "while waiting for the platform");
   }
 }
 
-awaitable<std::variant<FoundTorch, Verdict>> check_python(const Run& run, const Job& job) {
+awaitable<FoundTorch> check_python(const Run& run, const Job& job) {
   const LaunchChoice& choice = job.choice;
   FoundTorch found;
   if (choice.python.empty()) co_return found;
@@ -178,7 +188,7 @@ awaitable<std::variant<FoundTorch, Verdict>> check_python(const Run& run, const 
   for (;;) {
     const supervise::Ending asked = co_await ask_for_torch(run, choice.python, wanted);
     if (const auto signal = asked_to_stop(asked))
-      co_return stopped_before_start(*signal, "while the interpreter was checked");
+      throw stopped_early(*signal, "while the interpreter was checked");
     const int code = asked.kind == supervise::Ending::Kind::exited ? asked.number : 0;
     const auto unknown = static_cast<std::size_t>(code - first_unknown);
     if (code >= first_unknown && unknown < wanted.size()) {
@@ -188,12 +198,11 @@ awaitable<std::variant<FoundTorch, Verdict>> check_python(const Run& run, const 
       wanted.erase(option);
       continue;
     }
-    std::string sentence;
     if (code == no_torch)
-      sentence = fmt::format(
-          "no torch in {}: install it there, or name the interpreter that has it with "
-          "--python (RANKSHIM_PYTHON)",
-          python);
+      throw lacks(
+          fmt::format("no torch in {}: install it there, or name the interpreter that has it with "
+                      "--python (RANKSHIM_PYTHON)",
+                      python));
     if (code == no_torchrun) {
       found.has_only_launch = true;
       log::info("torch in {} has no torchrun: torch.distributed.launch starts the workers", python);
@@ -202,22 +211,18 @@ awaitable<std::variant<FoundTorch, Verdict>> check_python(const Run& run, const 
         found.rejected.push_back(std::move(option));
       }
       if (job.topology.is<ElasticNode>() || job.topology.max_restarts() != 0)
-        sentence = fmt::format(
-            "torch in {} is older than torchrun (1.9), which elastic jobs and restarts need", python);
+        throw lacks(fmt::format(
+            "torch in {} is older than torchrun (1.9), which elastic jobs and restarts need", python));
     }
-    if (sentence.empty()) co_return found;
-    co_return ended_before_start(exit_code::configuration, Cause::config, Anchor::python,
-                                 std::move(sentence));
+    co_return found;
   }
 }
 
-awaitable<std::optional<Verdict>> wait_for_master(const Run& run, Topology& topology, Until until,
-                                                  wait::Reached& reached) {
+awaitable<void> wait_for_master(const Run& run, Topology& topology, Until until, wait::Reached& reached) {
   using namespace boost::asio::experimental::awaitable_operators;
-  if (until == Until::none) co_return std::nullopt;
+  if (until == Until::none) co_return;
   const Master& known = *topology.master();
   run.monitor.enter("wait", what_is_awaited(known, until));
-  run.monitor.begin();
   wait::Master master{known.host, known.port, until, !topology.hosts_master(),
                       is_elsewhere(topology, run.node)};
   expect_place(master, topology);
@@ -230,15 +235,14 @@ awaitable<std::optional<Verdict>> wait_for_master(const Run& run, Topology& topo
   const auto* signal = std::get_if<supervise::Received>(&first);
   if (signal != nullptr) {
     run.signals.drop();
-    co_return stopped_before_start(signal->number, "while waiting for the master");
+    throw stopped_early(signal->number, "while waiting for the master");
   }
   if (const auto* unreachable = std::get_if<wait::Unreachable>(&first))
-    co_return ended_before_start(exit_code::unreachable, Cause::wait, unreachable->anchor, unreachable->what);
+    throw early_end(exit_code::unreachable, Cause::wait, unreachable->anchor, unreachable->what);
   reached = std::get<wait::Reached>(first);
   // Only now it is known which node hosts an elastic job without ranks.
   auto* elastic = std::get_if<ElasticNode>(&topology.part);
   if (elastic != nullptr && !elastic->hosts_master) elastic->hosts_master = reached.mine;
-  co_return std::nullopt;
 }
 
 }  // namespace rankshim

@@ -1,9 +1,8 @@
 #pragma once
 
 #include <boost/asio/awaitable.hpp>
-#include <optional>
 #include <string>
-#include <variant>
+#include <string_view>
 #include <vector>
 
 #include "base/fault.h"
@@ -16,11 +15,15 @@
 /// The steps before the command's start. Each may end the run, also because of a signal that came meanwhile.
 namespace rankshim {
 
-/// The verdict for an end before the command was started.
-Verdict ended_before_start(int code, Cause cause, Anchor anchor, std::string sentence);
+/// How a run ends before its command starts: what such a step throws.
+struct EarlyEnd {
+  Verdict verdict;
+};
 
-/// The verdict for an end by this signal; `meanwhile` is "while waiting for the master".
-Verdict stopped_before_start(int signal, std::string_view meanwhile);
+EarlyEnd early_end(int code, Cause cause, Anchor anchor, std::string sentence);
+
+/// The end by this signal; `meanwhile` is "while waiting for the master".
+EarlyEnd stopped_early(int signal, std::string_view meanwhile);
 
 /// The next signal that ends the run before its command starts; number 0 if none came before `deadline`. When
 /// all are started again, or may be (`between`), only a stop does, for the others were the last command's. It
@@ -29,25 +32,21 @@ boost::asio::awaitable<supervise::Received> next_end(const Run& run,
                                                      supervise::SignalQueue::Deadline deadline = {},
                                                      bool between = false);
 
-/// Runs the hook that comes before anything is read. Returns a verdict if the run ends here.
-boost::asio::awaitable<std::optional<Verdict>> run_pre_start(const Run& run);
+/// Runs the hook that comes before anything is read.
+boost::asio::awaitable<void> run_pre_start(const Run& run);
 
-/// Resolves the job once the platform has written all that it still has to write. Returns a verdict if that
-/// never happens.
-boost::asio::awaitable<std::variant<Job, Faults, Verdict>> resolve_when_ready(
-    const Run& run, const std::vector<std::string>& command);
+/// Resolves the job once the platform has written all that it still has to write.
+boost::asio::awaitable<Job> resolve_when_ready(const Run& run, const std::vector<std::string>& command);
 
 /// Runs the launcher's interpreter to check that it finds torch, which without importing it takes
 /// milliseconds. Otherwise a node that waits for others would learn too late that it cannot take part, and a
-/// node alone would end with Python's code 1. Returns a verdict if the run ends here; an interpreter that
-/// does not answer does not end it, and lacks nothing. Otherwise returns what its torch lacks: an option in
-/// --torchrun-args, or torchrun itself.
-boost::asio::awaitable<std::variant<FoundTorch, Verdict>> check_python(const Run& run, const Job& job);
+/// node alone would end with Python's code 1. An interpreter that does not answer does not end the run, and
+/// lacks nothing. Returns what its torch lacks: an option in --torchrun-args, or torchrun itself.
+boost::asio::awaitable<FoundTorch> check_python(const Run& run, const Job& job);
 
-/// Waits for the master as chosen. Returns a verdict if the run ends here: the master never came, or a signal
-/// did. Otherwise `reached` tells where the master is, if it was looked up, and the topology knows which node
-/// hosts it.
-boost::asio::awaitable<std::optional<Verdict>> wait_for_master(const Run& run, Topology& topology,
-                                                               Until until, wait::Reached& reached);
+/// Waits for the master as chosen. `reached` tells then where the master is, if it was looked up, and the
+/// topology knows which node hosts it.
+boost::asio::awaitable<void> wait_for_master(const Run& run, Topology& topology, Until until,
+                                             wait::Reached& reached);
 
 }  // namespace rankshim

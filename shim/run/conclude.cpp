@@ -1,4 +1,4 @@
-#include "run/conclude.h"
+#include "run/run.h"
 
 #include <unistd.h>
 
@@ -63,7 +63,8 @@ awaitable<void> hold(const Run& run, std::chrono::milliseconds time) {
 
 }  // namespace
 
-awaitable<int> conclude(const Run& run, Verdict verdict, const Job* job, const CommandEnd* command) {
+awaitable<int> conclude(const Run& run, Verdict verdict, const Job* job, const supervise::Ending* ending,
+                        const Details& details) {
   const Settings& settings = run.settings;
   const int code = exit_code_of(verdict, settings);
   if (code != verdict.code) verdict.sentence += "; --exit-map makes the exit code " + std::to_string(code);
@@ -81,19 +82,15 @@ awaitable<int> conclude(const Run& run, Verdict verdict, const Job* job, const C
     run.monitor.termination_log().finish({});
     co_return code;
   }
-  const Details none;
-  ExitReport report = common_report(verdict, code, command != nullptr ? command->details : none, run.node);
+  ExitReport report = common_report(verdict, code, details, run.node);
   report.job = job;
-  report.ending = command != nullptr ? &command->ending : nullptr;
-  report.phases = run.monitor.phases();
-  report.past_attempts = run.monitor.past_attempts();
-  report.attempt = run.monitor.attempt();
-  report.nodes = run.monitor.nodes();
+  report.ending = ending;
+  run.monitor.add_to(report);
   const std::string json = path.empty() && !hook ? std::string() : as_json(report);
   const bool written = !path.empty() && replace_file(path, json);
   run.monitor.termination_log().finish(termination_message(report));
   // A user who asked to stop, at whatever moment, does not want to inspect the container.
-  bool stopped = command != nullptr && was_asked_to_stop(command->ending);
+  bool stopped = ending != nullptr && was_asked_to_stop(*ending);
   if (hook) {
     const std::string there = written ? path : std::string();
     stopped |= co_await run_post_stop(run, json, there);

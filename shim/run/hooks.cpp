@@ -4,29 +4,24 @@
 
 #include "base/duration.h"
 #include "base/fault.h"
-#include "run/policy.h"
+#include "run/launcher.h"
 #include "supervise/supervise.h"
 
 namespace rankshim {
 
 using supervise::Ending;
 
-namespace {
-
-/// A function, because in a coroutine g++ 12 destroys an initialiser list's strings twice.
-supervise::Command shell_command(const std::string& command, const Environment& environment) {
-  return {{"/bin/sh", "-c", command}, environment.entries()};
-}
-
-}  // namespace
-
-boost::asio::awaitable<Ending> run_hook(const Run& run, const std::string& command,
-                                        const Environment& environment, std::chrono::milliseconds limit) {
+boost::asio::awaitable<Ending> run_helper(const Run& run, supervise::Command command,
+                                          std::chrono::milliseconds limit) {
   supervise::Policy policy = plan_supervision(run.settings);
   policy.hook = true;
   policy.time_limit = limit;
-  const supervise::Command shell = shell_command(command, environment);
-  co_return co_await supervise::supervise(run.io, run.signals, shell, policy);
+  co_return co_await supervise::supervise(run.io, run.signals, command, policy);
+}
+
+boost::asio::awaitable<Ending> run_hook(const Run& run, const std::string& command,
+                                        const Environment& environment, std::chrono::milliseconds limit) {
+  return run_helper(run, {{"/bin/sh", "-c", command}, environment.entries()}, limit);
 }
 
 std::optional<int> asked_to_stop(const Ending& hook) {

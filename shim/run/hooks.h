@@ -8,12 +8,17 @@
 #include "node/environment.h"
 #include "run/run.h"
 #include "supervise/ending.h"
+#include "supervise/spawn.h"
 
 namespace rankshim {
 
-/// Runs `command` by /bin/sh -c to its end, by the rules that the settings define for any command: signals
-/// are passed on to its process group, after a stop it has --grace, after `limit` it is killed, and what it
-/// leaves behind is ended.
+/// Runs a command that is not the job to its end, by the rules that the settings define for any command:
+/// signals are passed on to its process group, after a stop it has --grace, after `limit` it is killed, and
+/// what it leaves behind is ended.
+boost::asio::awaitable<supervise::Ending> run_helper(const Run& run, supervise::Command command,
+                                                     std::chrono::milliseconds limit);
+
+/// Runs `command` by /bin/sh -c.
 boost::asio::awaitable<supervise::Ending> run_hook(const Run& run, const std::string& command,
                                                    const Environment& environment,
                                                    std::chrono::milliseconds limit);

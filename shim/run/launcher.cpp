@@ -46,7 +46,16 @@ std::optional<torchrun::MeetingPlan> plan_meeting(const Job& job, const Settings
 
 }  // namespace
 
-std::unique_ptr<supervise::Launcher> make_launcher(boost::asio::io_context& io, const Job& job,
+supervise::Policy plan_supervision(const Settings& settings) {
+  supervise::Policy policy;
+  policy.grace = settings.time(Option::grace);
+  policy.leftover_grace = *settings.time(Option::leftover_grace);
+  if (const auto map = settings.get<supervise::SignalMap>(Option::rewrite_signal)) policy.rewrite = *map;
+  policy.warn_on_reap = settings.flag(Option::warn_on_reap);
+  return policy;
+}
+
+std::shared_ptr<supervise::Launcher> make_launcher(boost::asio::io_context& io, const Job& job,
                                                    const Settings& settings, const std::string& log_folder,
                                                    const Node& node, unsigned attempt) {
   const auto worker_signals = settings.get<supervise::SignalSet>(Option::worker_signals).value();
@@ -57,18 +66,18 @@ std::unique_ptr<supervise::Launcher> make_launcher(boost::asio::io_context& io, 
                                     .prefix = settings.flag(Option::prefix)};
     workers.attempt = attempt;
     workers.master_port = native::port_of_attempt(workers, node);
-    return std::make_unique<native::Workers>(io, std::move(workers), log_folder, output, worker_signals,
+    return std::make_shared<native::Workers>(io, std::move(workers), log_folder, output, worker_signals,
                                              node);
   }
   const torchrun::JobSize size = size_of(job.topology, node);
   const bool strict = settings.flag(Option::strict);
-  if (!job.choice.launches()) return std::make_unique<torchrun::Program>(size, strict);
+  if (!job.choice.launches()) return std::make_shared<torchrun::Program>(size, strict);
   torchrun::AgentPlan plan;
   plan.log_folder = log_folder;
   plan.workers = job.topology.workers();
   plan.worker_signals = worker_signals;
   plan.meeting = plan_meeting(job, settings);
-  return std::make_unique<torchrun::Agent>(std::move(plan), size, strict);
+  return std::make_shared<torchrun::Agent>(std::move(plan), size, strict);
 }
 
 std::string make_log_folder(const Job& job, const std::string& wanted) {

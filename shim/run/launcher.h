@@ -6,13 +6,16 @@
 #include "node/node.h"
 #include "plan/launch.h"
 #include "settings/settings.h"
-#include "supervise/launcher.h"
+#include "supervise/supervise.h"
 
 namespace rankshim {
 
+/// The part of the supervisor's policy that applies to hooks too.
+supervise::Policy plan_supervision(const Settings& settings);
+
 /// Makes the object that answers the supervisor's questions about the command's workers, by what starts them.
 /// `log_folder` is the launcher's; empty: none. It serves one attempt. `io` and `node` must outlive it.
-std::unique_ptr<supervise::Launcher> make_launcher(boost::asio::io_context& io, const Job& job,
+std::shared_ptr<supervise::Launcher> make_launcher(boost::asio::io_context& io, const Job& job,
                                                    const Settings& settings, const std::string& log_folder,
                                                    const Node& node, unsigned attempt);
 

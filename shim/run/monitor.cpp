@@ -40,11 +40,12 @@ Monitor::Monitor(boost::asio::io_context& io, const Settings& settings, const No
       termination_log_(std::string(settings.text(Option::termination_log))),
       timer_(io.get_executor()),
       memory_events_(io),
-      socket_(io, *this) {}
+      socket_(io, [this] { return status(); }) {}
 
 void Monitor::enter(std::string_view phase, std::string waiting_for) {
   phases_.push_back({phase, steady_clock::now()});
   waiting_for_ = std::move(waiting_for);
+  if (!waiting_for_.empty()) begin();
   log::context().phase = phase;
 }
 
@@ -89,23 +90,20 @@ void Monitor::held() {
 
 /// Called a moment after the command's start, or at its start if the moment is over by then.
 void Monitor::on_command() {
-  report_oom_group();
+  if (memory_before_->kills_all) {
+    const std::string what =
+        "memory.oom.group is set: a process over " + the_limit(*memory_before_) + " ends the whole container";
+    log::info("{}", what);
+    // At once: a process that takes the last of the memory in one step leaves no time between the limit and
+    // KILL.
+    termination_log_.provisional(killed_meanwhile(what));
+  }
   if (!is_last_) return;  // the next attempt gets the same descriptors
   for (const Option file : {Option::report, Option::termination_log}) {
     const std::string_view path = settings_.text(file);  // of a shell's >(COMMAND): written at the end
     if (path.starts_with("/dev/fd/") || path.starts_with("/proc/self/fd/")) return;
   }
   supervise::close_what_was_passed_on();
-}
-
-/// Written at once: a process that takes the last of the memory in one step leaves no time between the limit
-/// and the KILL.
-void Monitor::report_oom_group() {
-  if (!memory_before_->kills_all) return;
-  const std::string what =
-      "memory.oom.group is set: a process over " + the_limit(*memory_before_) + " ends the whole container";
-  log::info("{}", what);
-  termination_log_.provisional(killed_meanwhile(what));
 }
 
 /// The kernel reports a change of memory.events as a modification (cgroup-v2.rst, "memory.events").
@@ -143,7 +141,8 @@ void Monitor::started(pid_t command) {
   begin();
 }
 
-void Monitor::begin_attempt(unsigned number, bool is_last, const supervise::Launcher* launcher) {
+void Monitor::begin_attempt(unsigned number, bool is_last,
+                            const std::shared_ptr<supervise::Launcher>& launcher) {
   launcher_ = launcher;
   attempt_ = number;
   log::context().attempt = number;
@@ -175,17 +174,26 @@ void Monitor::command_ended() {
   if (phases_.back().name != "wind-down") enter("wind-down");
 }
 
+void Monitor::add_to(ExitReport& report) const {
+  report.phases = phases_;
+  report.past_attempts = past_attempts_;
+  report.attempt = attempt_;
+  if (const auto link = link_.lock()) report.nodes = link->nodes();
+}
+
 std::string Monitor::status() const {
   const Phase& phase = phases_.back();
-  const bool follows = launcher_ != nullptr && launcher_->follows_workers();
-  const supervise::WorkerRecord record = follows ? launcher_->record() : supervise::WorkerRecord{};
+  const auto launcher = launcher_.lock();
+  const bool follows = launcher != nullptr && launcher->follows_workers();
+  const supervise::WorkerRecord record = follows ? launcher->record() : supervise::WorkerRecord{};
   const bool launched = phase.name == "launch" && record.seen != 0;
   const auto begin = launched ? record.first_at.value_or(phase.begin) : phase.begin;
   const auto past = std::chrono::duration_cast<milliseconds>(steady_clock::now() - begin);
   json::Object object;
   object.number("version", 1).text("phase", launched ? "run" : phase.name).flag("failed", failed_);
   object.raw("since", json::moment(system_clock::now() - past)).raw("seconds", json::number_of_seconds(past));
-  const link::Waiting missing = link_ != nullptr ? link_->waiting() : link::Waiting{};
+  const auto link = link_.lock();
+  const link::Waiting missing = link != nullptr ? link->waiting() : link::Waiting{};
   const std::string waiting_for = missing.count != 0 ? link::waiting_line(missing) : waiting_for_;
   if (!waiting_for.empty()) object.text("waiting_for", waiting_for);
   object.number("pid", getpid());
@@ -196,7 +204,7 @@ std::string Monitor::status() const {
   std::vector<json::Object> workers;
   if (follows) {
     object.number("restarts", record.attempts == 0 ? 0 : record.attempts - 1);
-    for (const supervise::WorkerState& worker : launcher_->workers()) {
+    for (const supervise::WorkerState& worker : launcher->workers()) {
       json::Object one;
       one.number("local_rank", worker.local_rank);
       if (worker.rank) one.number("rank", *worker.rank);
@@ -205,7 +213,8 @@ std::string Monitor::status() const {
     }
   }
   object.objects("workers", workers);
-  if (const auto all = nodes(); !all.empty()) object.objects("nodes", nodes_json(all));
+  const auto all = link != nullptr ? link->nodes() : std::vector<link::Node>{};
+  if (!all.empty()) object.objects("nodes", nodes_json(all));
   return object.str() + "\n";
 }
 

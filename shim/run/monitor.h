@@ -3,6 +3,7 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/posix/stream_descriptor.hpp>
 #include <chrono>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -25,17 +26,18 @@ namespace rankshim {
 /// the termination log, and the answers to `rankshim status`. It does nothing of this at first, so that a
 /// command that ends quickly costs nothing. If there is something to wait for, it begins a moment after the
 /// waiting has begun, otherwise a moment after the command's start.
-class Monitor final : private status::Source {
+class Monitor {
  public:
   Monitor(boost::asio::io_context& io, const Settings& settings, const Node& node);
 
-  /// A phase begins. `waiting_for` names what is waited for, in a phase of waiting.
+  /// A phase begins. `waiting_for` names what is waited for, in a phase of waiting; the secondary work begins
+  /// a moment after it.
   void enter(std::string_view phase, std::string waiting_for = {});
 
   /// Sets the job of this run; it must outlive the monitor.
   void set_job(const Job& job);
 
-  /// Begins the secondary work a moment from now. To be called once.
+  /// Begins the secondary work a moment from now, if it has not begun.
   void begin();
 
   /// The run has failed and the container is kept: all answers include that from now on.
@@ -44,23 +46,16 @@ class Monitor final : private status::Source {
   void started(pid_t command);
   void stopping(int signal);
   void command_ended();
-  /// From now on answers include the other nodes; null: none. It must live until then.
-  void set_link(const link::Link* link) { link_ = link; }
-  /// From now on answers include its workers; null: none. It must live until then.
-  void set_launcher(const supervise::Launcher* launcher) { launcher_ = launcher; }
-  /// This attempt's command is about to be started, by this launcher. `is_last`: no other one can follow.
-  void begin_attempt(unsigned number, bool is_last, const supervise::Launcher* launcher);
+  /// Answers include the other nodes as long as the link lives.
+  void set_link(const std::shared_ptr<link::Link>& link) { link_ = link; }
+  /// This attempt's command is about to be started, by this launcher: answers include its workers as long as
+  /// it lives. `is_last`: no other one can follow.
+  void begin_attempt(unsigned number, bool is_last, const std::shared_ptr<supervise::Launcher>& launcher);
   /// The attempt has ended so, and another one follows.
   void end_attempt(const Verdict& verdict, const supervise::Ending& ending);
 
-  /// All nodes of the job by rank, on node 0 of linked nodes.
-  [[nodiscard]] std::vector<link::Node> nodes() const {
-    return link_ != nullptr ? link_->nodes() : std::vector<link::Node>{};
-  }
-  /// Of the current attempt.
-  [[nodiscard]] const std::vector<Phase>& phases() const { return phases_; }
-  /// The number of the current attempt, or the last one.
-  [[nodiscard]] unsigned attempt() const { return attempt_; }
+  /// Adds what happened to the report: the phases, the attempts, and on node 0 of linked nodes all nodes.
+  void add_to(ExitReport& report) const;
   /// The attempts that another one has followed.
   [[nodiscard]] const std::vector<PastAttempt>& past_attempts() const { return past_attempts_; }
   TerminationLog& termination_log() { return termination_log_; }
@@ -69,11 +64,10 @@ class Monitor final : private status::Source {
   [[nodiscard]] MemoryReading memory() const;
 
  private:
-  [[nodiscard]] std::string status() const override;
+  [[nodiscard]] std::string status() const;
   void look_around();
   void open_socket();
   void on_command();
-  void report_oom_group();
   void watch_memory();
   void on_memory_event();
 
@@ -88,8 +82,8 @@ class Monitor final : private status::Source {
   bool failed_ = false;
   bool begun_ = false;
   pid_t command_ = 0;
-  const supervise::Launcher* launcher_ = nullptr;
-  const link::Link* link_ = nullptr;
+  std::weak_ptr<const supervise::Launcher> launcher_;
+  std::weak_ptr<const link::Link> link_;
 
   TerminationLog termination_log_;
   MemoryGroup memory_group_;

@@ -9,9 +9,20 @@
 #include "launchers/native/native_plan.h"
 #include "launchers/torchrun/temporary_folder.h"
 #include "plan/launch.h"
+#include "platform/profiles.h"
+#include "platform/recognise.h"
+#include "report/redact.h"
 
 namespace rankshim {
 namespace {
+
+Faults refused(const Settings& settings, Option option, std::string_view why, std::string fix) {
+  const Value& value = *settings[option];
+  return {{option == Option::job_restarts ? Anchor::job_restarts : Anchor::launcher,
+           fmt::format("{}={}, but {}", value.detail, value.text, why),
+           {value.detail},
+           std::move(fix)}};
+}
 
 /// Chooses the launcher. There is none if another one has created the processes already, or if the command is
 /// one by another name than torchrun's (`is_named`). `own` is the torchrun that the command is; it becomes
@@ -35,11 +46,10 @@ Faults choose_launcher(LaunchChoice& choice, const LaunchInput& input,
   if (!choice.launches()) return {};
   const auto& chosen = *settings[Option::launcher];
   if (!per_node) {
-    return {{Anchor::launcher,
-             fmt::format("{}={}, but the platform {} has already started one process per accelerator",
-                         chosen.detail, wanted, topology.platform),
-             {chosen.detail},
-             "leave --launcher (RANKSHIM_LAUNCHER) at auto"}};
+    return refused(
+        settings, Option::launcher,
+        fmt::format("the platform {} has already started one process per accelerator", topology.platform),
+        "leave --launcher (RANKSHIM_LAUNCHER) at auto");
   }
   if (choice.natively()) return native::check(input, own != nullptr);
   if (Faults faults = check_torchrun_args(settings); !faults.empty()) return faults;
@@ -50,14 +60,6 @@ Faults choose_launcher(LaunchChoice& choice, const LaunchInput& input,
              "give script.py or -m MODULE, or leave --launcher (RANKSHIM_LAUNCHER) at auto"}};
   }
   return {};
-}
-
-Faults refused(const Settings& settings, Option option, std::string_view why, std::string fix) {
-  const Value& value = *settings[option];
-  return {{option == Option::job_restarts ? Anchor::job_restarts : Anchor::launcher,
-           fmt::format("{}={}, but {}", value.detail, value.text, why),
-           {value.detail},
-           std::move(fix)}};
 }
 
 /// What is asked of the workers' output and cannot be done.
@@ -130,13 +132,6 @@ Faults check_job_restarts(const LaunchInput& input) {
   return {};
 }
 
-/// Sets the user's variables for a command that is one process, or for a launcher's. The native launcher sets
-/// them for each worker.
-void set_user_variables(EnvironmentChange& change, const LaunchChoice& choice, const LaunchInput& input) {
-  if (choice.natively()) return;
-  for (const auto& [name, value] : user_variables(input.settings)) change.replace(name, value);
-}
-
 /// The launcher that the command is by another name than torchrun's, if that could make a difference.
 by_name::NamedLauncher find_named(const LaunchInput& input, bool is_torchrun, Faults& faults) {
   const auto& [topology, settings, command, node] = input;
@@ -169,6 +164,27 @@ std::vector<std::string> command_argv(const LaunchChoice& choice, const LaunchIn
   }
   if (!choice.interpreter.empty()) words.insert(words.begin(), {choice.interpreter, "-u"});
   return words;
+}
+
+Outcome<Job> resolve(const Settings& settings, const std::vector<std::string>& command, const Node& node) {
+  auto set = platform::read_profiles(settings.text(Option::profile), node);
+  if (auto* faults = std::get_if<Faults>(&set)) return std::move(*faults);
+  const auto& known = std::get<platform::ProfileSet>(set);
+  const auto profiles = known.profiles();
+  auto platform = platform::recognise(profiles, settings.text(Option::platform), node, known.own(),
+                                      settings.text(Option::nnodes));
+  if (auto* faults = std::get_if<Faults>(&platform)) return std::move(*faults);
+  auto& found = std::get<platform::Platform>(platform);
+  found.command_finds_master =
+      !command.empty() && found.profile != nullptr && platform::is_agent(*found.profile, command.front());
+
+  const auto torchrun = own_torchrun(settings, command);
+  auto topology = resolve_topology(settings, found, node, torchrun ? &torchrun->given : nullptr);
+  if (auto* faults = std::get_if<Faults>(&topology)) return std::move(*faults);
+
+  auto choice = choose_launch({std::get<Topology>(topology), settings, command, node}, torchrun);
+  if (auto* faults = std::get_if<Faults>(&choice)) return std::move(*faults);
+  return Job{std::move(std::get<Topology>(topology)), std::move(std::get<LaunchChoice>(choice))};
 }
 
 }  // namespace
@@ -222,7 +238,9 @@ LaunchPlan plan_launch(const LaunchChoice& choice, const LaunchInput& input, con
     if (!choice.natively()) change.set.emplace_back("TORCHELASTIC_RESTART_COUNT", attempt);
   }
   change.set.insert(change.set.end(), known.network_interface.begin(), known.network_interface.end());
-  set_user_variables(change, choice, input);
+  if (!choice.natively()) {  // which sets them for each worker
+    for (const auto& [name, value] : user_variables(settings)) change.replace(name, value);
+  }
   if (command.empty()) return plan;
   const auto* torchrun = choice.as<TorchrunLauncher>();
   plan.argv = torchrun != nullptr ? torchrun_argv(choice, *torchrun, input, known)
@@ -238,6 +256,21 @@ LaunchPlan plan_shown_launch(const LaunchChoice& choice, const LaunchInput& inpu
   if (choice.natively() && !plan.argv.empty())
     plan.workers = native::shown_workers(plan, choice, input, folder);
   return plan;
+}
+
+Outcome<Job> resolve_job(const Settings& settings, const std::vector<std::string>& command,
+                         const Node& node) {
+  auto resolved = resolve(settings, command, node);
+  auto* const faults = std::get_if<Faults>(&resolved);
+  auto* const job = std::get_if<Job>(&resolved);
+  const bool silent = job != nullptr && job->topology.warnings.empty() && job->choice.warnings.empty();
+  if (silent)
+    return resolved;  // as in nearly every start; searching for secrets would be noticeable in its time
+  Redactor redactor(node.environment());
+  if (faults != nullptr) return redacted(std::move(*faults), redactor);
+  for (auto* warnings : {&job->topology.warnings, &job->choice.warnings})
+    for (std::string& warning : *warnings) warning = redactor.whole(warning);
+  return resolved;
 }
 
 }  // namespace rankshim

@@ -9,6 +9,10 @@
 
 namespace rankshim {
 
+/// Makes settings, platform, topology and choice for `command` (empty: only the environment and the waiting);
+/// pure. Faults and warnings are redacted (report/redact.h).
+Outcome<Job> resolve_job(const Settings& settings, const std::vector<std::string>& command, const Node& node);
+
 /// Chooses what starts the workers, and everything else that is known before the waiting; pure. `torchrun` is
 /// the command as own_torchrun() has read it.
 Outcome<LaunchChoice> choose_launch(const LaunchInput& input,

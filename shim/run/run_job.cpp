@@ -1,4 +1,4 @@
-#include "run/run_job.h"
+#include "run/run.h"
 
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/io_context.hpp>
@@ -7,7 +7,6 @@
 #include <optional>
 #include <string>
 #include <utility>
-#include <variant>
 
 #include "base/fault.h"
 #include "base/log.h"
@@ -19,11 +18,9 @@
 #include "plan/environment_change.h"
 #include "run/attempts.h"
 #include "run/before_start.h"
-#include "run/conclude.h"
 #include "run/error_files.h"
 #include "run/launcher.h"
 #include "run/plan.h"
-#include "run/policy.h"
 #include "run/whole_job.h"
 #include "supervise/supervise.h"
 #include "supervise/working_directory.h"
@@ -64,24 +61,23 @@ std::optional<supervise::NodeNumbers> numbers_of(const supervise::Ending& ending
   return supervise::NodeNumbers{*topology.node_rank(), topology.nodes().value_or(0)};
 }
 
-/// While the command runs, rankshim's working directory is another one (supervise/working_directory.h).
-Invocation with_absolute_paths(Invocation invocation) {
+/// The settings as a run needs them.
+Invocation prepared(Invocation invocation) {
+  Settings& settings = invocation.settings;
+  // While the command runs, rankshim's working directory is another one (supervise/working_directory.h).
   for (const Option option : {Option::report, Option::termination_log, Option::run_dir}) {
-    auto& path = invocation.settings[option];
+    auto& path = settings[option];
     if (path && path->text != "none") path->text = supervise::absolute_path(std::move(path->text));
   }
-  return invocation;
-}
-
-/// The check is a program that runs once on each node, and once only, whatever the job's settings say.
-void be_check(Invocation& invocation) {
-  Settings& settings = invocation.settings;
+  if (invocation.subcommand != Subcommand::preflight) return invocation;
+  // The check is a program that runs once on each node, and once only, whatever the job's settings say.
   invocation.arguments = {"/bin/sh", "-c", std::string(settings.text(Option::check))};
   settings[Option::launcher] = Setting{{"none", Origin::fallback, ""}, {}};
   settings[Option::job_restarts] = Setting{{"0", Origin::fallback, ""}, RestartLimit{}};
   settings[Option::link] = Setting{{"on", Origin::fallback, ""}, {}};
   for (const Option option : {Option::log_dir, Option::tee, Option::prefix, Option::post_stop})
     settings[option].reset();
+  return invocation;
 }
 
 /// Waits until the workers' last output is written. A signal ends that, and is left to what comes next.
@@ -149,32 +145,33 @@ bool is_tried_again(Attempts& attempts, const WholeJob* whole, Verdict& verdict,
 awaitable<void> wait_for_accelerators(const Run& run) {
   constexpr std::chrono::seconds patience{10};
   constexpr milliseconds between_looks{100};
-  const auto holders = [] { return holders_of_devices({"/dev/nvidia", "/dev/davinci", "/dev/kfd"}); };
-  auto left = holders();
+  auto left = holders_of_accelerators(true);
   if (left.empty()) co_return;
   run.monitor.enter("restart", "the accelerators to be free");
   log::info("waiting at most {} s for the accelerators, which are in use ({})", patience.count(),
             joined(left));
   const auto end = steady_clock::now() + patience;
-  for (; !left.empty() && steady_clock::now() < end; left = holders())
+  for (; !left.empty() && steady_clock::now() < end; left = holders_of_accelerators(true))
     if ((co_await next_end(run, steady_clock::now() + between_looks)).number != 0) co_return;
   if (!left.empty())
     log::warn("{}: the accelerators are still in use; the next attempt may lack memory", joined(left));
 }
 
 /// What one run has in common for all its attempts.
-struct Attempted {
+struct Common {
   const std::vector<std::string>& arguments;
   const FoundTorch& torch;
-  Attempts& attempts;
+  Attempts attempts;
+  wait::Reached reached;                  // where the master is, if it was looked up
   std::optional<std::string> log_folder;  // the launcher's: where the user keeps logs, one for all attempts
 };
 
-/// Starts the command and follows it to its end. Returns the exit code once the end is reported; nothing if
-/// all nodes start again.
-awaitable<std::optional<int>> run_attempt(const Run& run, const Job& job, Attempted& all,
-                                          const Membership& membership) {
-  const std::optional<std::string>& master_address = membership.master_address;
+/// Starts the command and follows it to its end. `whole` is null if the nodes are not linked. Returns the
+/// exit code once the end is reported; nothing if all nodes start again.
+awaitable<std::optional<int>> run_attempt(const Run& run, const Job& job, Common& all,
+                                          std::unique_ptr<WholeJob> whole) {
+  std::optional<std::string> master_address;
+  if (!all.reached.addresses.empty()) master_address = all.reached.addresses.front();
   announce(job, all.torch, all.arguments);
   run.monitor.enter(job.choice.launches() ? "launch" : "run");
   const LaunchInput input{job.topology, run.settings, all.arguments, run.node};
@@ -189,34 +186,36 @@ awaitable<std::optional<int>> run_attempt(const Run& run, const Job& job, Attemp
                    .network_interface = network_interface(job.topology, run.node, master_address),
                    .attempt = all.attempts.number()});
   supervise::Command command{plan.argv, plan.environment.apply(run.node.environment()).entries()};
-  if (membership.whole) command.open_files = membership.whole->link().inherited_limit();
+  if (whole) command.open_files = whole->link().inherited_limit();
   const ErrorFiles error_files(run, job, plan, folder.own());
-  const auto launcher =
-      make_launcher(run.io, job, run.settings, *all.log_folder, run.node, all.attempts.number());
-  supervise::Policy policy = plan_supervision(job.choice, run.settings);
+  auto launcher = make_launcher(run.io, job, run.settings, *all.log_folder, run.node, all.attempts.number());
+  supervise::Policy policy = plan_supervision(run.settings);
+  policy.scope = job.choice.scope;
+  policy.stacks = run.settings.flag(Option::stacks);
+  policy.ctty = run.settings.flag(Option::ctty);
   policy.launcher = launcher.get();
-  Watchers watchers(run.monitor, membership.whole.get(), error_files, *launcher);
+  Watchers watchers(run.monitor, whole.get(), error_files, *launcher);
   policy.observer = &watchers;
   supervise::Orders orders;
   policy.orders = &orders;
-  if (membership.whole) membership.whole->begin(orders);
-  run.monitor.begin_attempt(all.attempts.number(), !all.attempts.allowed(), launcher.get());
-  CommandEnd end;
+  if (whole) whole->begin(orders);
+  run.monitor.begin_attempt(all.attempts.number(), !all.attempts.allowed(), launcher);
+  supervise::Ending ending;
   std::optional<int> code;  // of the command, once it has ended: it is true whatever fails after that
   try {
-    end.ending = co_await supervise::supervise(run.io, run.signals, command, policy);
-    code = supervise::exit_code_of(end.ending);
+    ending = co_await supervise::supervise(run.io, run.signals, command, policy);
+    code = supervise::exit_code_of(ending);
     co_await write_last_output(run, *launcher);
-    run.monitor.set_launcher(nullptr);
-    end.details = error_files.gather(end.ending);
-    Verdict verdict = judge(end.ending, job.choice, plan, end.details, numbers_of(end.ending, job),
-                            run.settings.flag(Option::strict));
-    if (membership.whole) co_await membership.whole->finish(run, verdict, end.ending);
-    if (!is_tried_again(all.attempts, membership.whole.get(), verdict, end.ending))
-      co_return co_await conclude(run, verdict, &job, &end);
+    launcher.reset();
+    const Details details = error_files.gather(ending);
+    Verdict verdict =
+        judge(ending, job.choice, plan, details, numbers_of(ending, job), run.settings.flag(Option::strict));
+    if (whole) co_await whole->finish(run, verdict, ending);
+    if (!is_tried_again(all.attempts, whole.get(), verdict, ending))
+      co_return co_await conclude(run, verdict, &job, &ending, details);
     all.attempts.next(steady_clock::now());
     log::warn("{}; all are started again, {}", verdict.sentence, all.attempts.progress());
-    run.monitor.end_attempt(verdict, end.ending);
+    run.monitor.end_attempt(verdict, ending);
     co_await wait_for_accelerators(run);
     co_return std::nullopt;
   } catch (const std::exception& error) {
@@ -226,78 +225,68 @@ awaitable<std::optional<int>> run_attempt(const Run& run, const Job& job, Attemp
   co_return *code;
 }
 
-awaitable<int> run_stages(const Run& run, const std::vector<std::string>& arguments) {
-  if (!run.only_wait && !run.preflight) {
-    if (const auto end = co_await run_pre_start(run)) co_return co_await conclude(run, *end);
-  }
+/// Sets `job` once it is known.
+awaitable<int> run_stages(const Run& run, const std::vector<std::string>& arguments,
+                          std::optional<Job>& job) {
+  if (!run.only_wait && !run.preflight) co_await run_pre_start(run);
   run.monitor.enter("resolve");
-  auto resolved = co_await resolve_when_ready(run, arguments);
-  if (const auto* end = std::get_if<Verdict>(&resolved)) co_return co_await conclude(run, *end);
-  if (const auto* faults = std::get_if<Faults>(&resolved)) {
-    log::context().exit_code = exit_code::configuration;
-    log::context().cause = word(Cause::config);
-    for (const Fault& fault : *faults) log::error("{}", to_line(fault));
-    Verdict end =
-        ended_before_start(exit_code::configuration, Cause::config, Anchor::none, to_line(faults->front()));
-    end.is_logged = true;
-    co_return co_await conclude(run, end);
-  }
-  Job& job = std::get<Job>(resolved);
-  run.monitor.set_job(job);
-  for (const std::string& warning : job.topology.warnings) log::warn("{}", warning);
-  for (const std::string& warning : job.choice.warnings) log::warn("{}", warning);
-
+  job = co_await resolve_when_ready(run, arguments);
+  run.monitor.set_job(*job);
+  for (const auto* warnings : {&job->topology.warnings, &job->choice.warnings})
+    for (const std::string& warning : *warnings) log::warn("{}", warning);
   FoundTorch torch;
   if (!run.only_wait) {
-    if (!job.choice.missing.empty()) {
-      const Verdict end =
-          ended_before_start(exit_code::not_found, Cause::none, Anchor::none, job.choice.missing);
-      co_return co_await conclude(run, end, &job);
-    }
-    auto checked = co_await check_python(run, job);
-    if (const auto* end = std::get_if<Verdict>(&checked)) co_return co_await conclude(run, *end, &job);
-    torch = std::move(std::get<FoundTorch>(checked));
+    if (!job->choice.missing.empty())
+      throw early_end(exit_code::not_found, Cause::none, Anchor::none, job->choice.missing);
+    torch = co_await check_python(run, *job);
   }
-  Attempts attempts(run.settings, job);
-  Attempted all{.arguments = arguments, .torch = torch, .attempts = attempts, .log_folder = {}};
-  wait::Reached reached;
-  for (;;) {
-    auto joined = co_await join_job(run, job, attempts, reached);
-    if (auto* end = std::get_if<Verdict>(&joined)) {
+  Common all{.arguments = arguments,
+             .torch = torch,
+             .attempts = Attempts(run.settings, *job),
+             .reached = {},
+             .log_folder = {}};
+  std::optional<int> code;
+  while (!code) {
+    std::unique_ptr<WholeJob> whole;
+    try {
+      whole = co_await join_job(run, *job, all.attempts, all.reached);
+    } catch (EarlyEnd& end) {
       if (const auto& past = run.monitor.past_attempts(); !past.empty())
-        end->sentence +=
-            fmt::format("{}; this was {}, after an end: {}", end->cause == Cause::stopped ? " again" : "",
-                        attempts.progress(), past.back().sentence);
-      co_return co_await conclude(run, *end, &job);
+        end.verdict.sentence += fmt::format("{}; this was {}, after an end: {}",
+                                            end.verdict.cause == Cause::stopped ? " again" : "",
+                                            all.attempts.progress(), past.back().sentence);
+      throw;
     }
     if (run.only_wait) {
       run.monitor.termination_log().finish({});
       co_return exit_code::ok;
     }
-    const auto code = co_await run_attempt(run, job, all, std::get<Membership>(joined));
-    run.monitor.set_link(nullptr);
-    if (code) co_return *code;
+    code = co_await run_attempt(run, *job, all, std::move(whole));
   }
+  co_return *code;
 }
 
-/// What Asio throws before the command runs is a verdict. (Refused memory is one of main's lines: a report
-/// would need more of it.)
+/// What a step throws before the command runs is a verdict, and so is what Asio throws. (Refused memory is
+/// one of main's lines: a report would need more of it.)
 awaitable<int> run_whole(const Run& run, const std::vector<std::string>& arguments) {
-  std::string refused = "the system refused a resource that supervising a process needs: ";
+  std::optional<Job> job;
+  EarlyEnd end;
   try {
-    co_return co_await run_stages(run, arguments);
+    co_return co_await run_stages(run, arguments, job);
+  } catch (EarlyEnd& thrown) {
+    end = std::move(thrown);
   } catch (const boost::system::system_error& error) {
-    refused += loop::reason(error);
+    end = early_end(exit_code::system, Cause::none, Anchor::system,
+                    fmt::format("the system refused a resource that supervising a process needs: {}",
+                                loop::reason(error)));
   }
-  co_return co_await conclude(run,
-                              ended_before_start(exit_code::system, Cause::none, Anchor::system, refused));
+  co_return co_await conclude(run, end.verdict, job ? &*job : nullptr);
 }
 
 }  // namespace
 
 int run_job(const Invocation& given, const Node& node) {
-  Invocation invocation = with_absolute_paths(given);
-  if (given.subcommand == Subcommand::preflight) be_check(invocation);
+  const Invocation invocation = prepared(given);
   const Settings& settings = invocation.settings;
   boost::asio::io_context io;
   supervise::SignalQueue signals(io);

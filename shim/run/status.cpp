@@ -28,25 +28,20 @@ namespace {
 
 using std::chrono::steady_clock;
 
-constexpr std::string_view plain_name = "/rankshim.sock";
 constexpr int backlog = 8;
-constexpr std::chrono::seconds patience{5};  // for the whole exchange
+constexpr timeval patience{5, 0};
 constexpr std::size_t longest_answer = std::size_t{64} << 10U;
 constexpr std::chrono::milliseconds a_moment{500};  // an instance that has just begun has no socket yet
 
-/// The address of a path; its length is 0 if the path is too long for one.
-struct Address {
-  sockaddr_un place{};
-  socklen_t length = 0;
-
-  explicit Address(const std::string& path) {
-    place.sun_family = AF_UNIX;
-    if (path.size() >= sizeof place.sun_path) return;
-    std::memcpy(place.sun_path, path.c_str(), path.size() + 1);
-    length = sizeof place;
+/// Calls bind(2) or connect(2) with the address of a path; −1 and errno if that fails.
+int call(int (*with_address)(int, const sockaddr*, socklen_t), int socket, const std::string& path) {
+  sockaddr_un address{.sun_family = AF_UNIX, .sun_path = {}};
+  if (path.copy(address.sun_path, sizeof address.sun_path) == sizeof address.sun_path) {
+    errno = ENAMETOOLONG;
+    return -1;
   }
-  [[nodiscard]] const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&place); }
-};
+  return with_address(socket, reinterpret_cast<const sockaddr*>(&address), sizeof address);
+}
 
 /// The credentials of the other side; nothing if the kernel does not give them.
 std::optional<ucred> peer_of(int connection) {
@@ -72,46 +67,34 @@ bool may_answer(int connection) {
          (stat("/proc/1", &first) == 0 && first.st_uid == peer->uid);
 }
 
-/// A time in the form of the socket's options, never 0, which means for ever.
-timeval as_timeval(steady_clock::duration time) {
-  const auto left =
-      std::max<std::int64_t>(1, std::chrono::duration_cast<std::chrono::microseconds>(time).count());
-  return {left / 1'000'000, left % 1'000'000};
-}
-
-/// A connection to the socket at that path, or −1.
-int connect_to(const std::string& path, int flags, steady_clock::duration time) {
-  const Address address(path);
-  if (address.length == 0) return -1;
+/// A connection to the socket at that path, or −1. connect(2) waits if the queue is full, as read(2) does,
+/// and each for `patience` at most.
+int connect_to(const std::string& path, int flags) {
   const int connection = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | flags, 0);
   if (connection < 0) return -1;
-  // connect(2) has this limit too: it waits if the queue is full.
-  const timeval limit = as_timeval(time);
-  setsockopt(connection, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
-  if (connect(connection, address.get(), address.length) == 0) return connection;
+  for (const int waiting : {SO_SNDTIMEO, SO_RCVTIMEO})
+    setsockopt(connection, SOL_SOCKET, waiting, &patience, sizeof patience);
+  if (call(::connect, connection, path) == 0) return connection;
   const int error = errno;
   close(connection);
   errno = error;
   return -1;
 }
 
-/// The answer of an instance of this container until `end`, as JSON that is safe on a terminal; empty if it
-/// is not one object.
-std::string answer_at(const std::string& path, steady_clock::time_point end) {
-  const int connection = connect_to(path, 0, end - steady_clock::now());
+/// The answer of an instance of this container, as JSON that is safe on a terminal; empty if it is not one
+/// object.
+std::string answer_at(const std::string& path) {
+  const int connection = connect_to(path, 0);
   if (connection < 0) return {};
   std::string answer;
   std::array<char, 4096> buffer{};
-  while (may_answer(connection) && answer.size() <= longest_answer) {
-    const timeval time = as_timeval(end - steady_clock::now());
-    setsockopt(connection, SOL_SOCKET, SO_RCVTIMEO, &time, sizeof time);
-    const ssize_t got = read(connection, buffer.data(), buffer.size());
-    if (got < 0) answer.clear();
-    if (got <= 0) break;
-    answer.append(buffer.data(), static_cast<std::size_t>(got));
+  ssize_t got = may_answer(connection) ? 1 : 0;
+  while (got > 0 && answer.size() <= longest_answer) {
+    got = read(connection, buffer.data(), buffer.size());
+    answer.append(buffer.data(), static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
   }
   close(connection);
-  return answer.size() > longest_answer ? std::string() : json::ascii_object(answer);
+  return got != 0 ? std::string() : json::ascii_object(answer);
 }
 
 /// Whether that is a socket of this user's; any other file must not be removed.
@@ -120,26 +103,20 @@ bool is_own_socket(const std::string& path) {
   return lstat(path.c_str(), &status) == 0 && S_ISSOCK(status.st_mode) && status.st_uid == geteuid();
 }
 
-/// "pid:[4026531836]" as a socket's name that only this PID namespace has; empty if /proc is missing.
+/// A name for the socket that only this PID namespace has (namespaces(7): the inode's number is the
+/// namespace's); empty if /proc is missing.
 std::string namespace_name() {
-  std::array<char, 64> link{};
-  const ssize_t length = readlink("/proc/self/ns/pid", link.data(), link.size());
-  std::string_view number(link.data(), static_cast<std::size_t>(std::max<ssize_t>(length, 0)));
-  if (!number.starts_with("pid:[") || !number.ends_with("]")) return {};
-  number = number.substr(5, number.size() - 6);
-  return "/rankshim-" + std::string(number) + ".sock";
-}
-
-/// Whether this machine's processes have numbers of their own container: where they have, whatever instance
-/// answers is this container's.
-bool has_own_namespace() {
-  constexpr std::string_view of_the_machine = "/rankshim-4026531836.sock";  // proc_ns.h, PROC_PID_INIT_INO
-  return namespace_name() != of_the_machine;
+  struct stat numbers{};
+  if (stat("/proc/self/ns/pid", &numbers) != 0) return {};
+  return fmt::format("/rankshim-{}.sock", numbers.st_ino);
 }
 
 /// Whether several instances may be this user's, of several jobs: each has a socket of its own. A folder that
-/// the user has named is for one.
-bool is_shared(const std::vector<std::string>& folders) { return folders.size() > 1 && !has_own_namespace(); }
+/// the user has named is for one, and so is a PID namespace of a container.
+bool is_shared(const std::vector<std::string>& folders) {
+  constexpr std::string_view of_the_machine = "/rankshim-4026531836.sock";  // proc_ns.h, PROC_PID_INIT_INO
+  return folders.size() > 1 && namespace_name() == of_the_machine;
+}
 
 std::string name_of(pid_t instance) { return fmt::format("/rankshim-process-{}.sock", instance); }
 
@@ -149,12 +126,9 @@ void each_instance(const std::vector<std::string>& folders, const See& see) {
   for (const std::string& folder : folders) {
     Folder names(folder.c_str());
     while (const char* name = names.next()) {
-      std::string_view rest = name;
-      constexpr std::string_view begin = "rankshim-process-";
-      if (!rest.starts_with(begin)) continue;
-      rest.remove_prefix(begin.size());
-      const auto pid = take_number<pid_t>(rest);
-      if (pid && rest == ".sock") see(*pid, folder + "/" + name);
+      const std::string path = folder + "/" + name;
+      const auto pid = first_number<pid_t>(text_after(name, "rankshim-process-"));
+      if (pid && path == folder + name_of(*pid)) see(*pid, path);
     }
   }
 }
@@ -227,15 +201,12 @@ void remove_left_sockets(const std::vector<std::string>& folders) {
 
 /// Where this instance may listen.
 std::vector<std::string> paths_in(const std::vector<std::string>& folders) {
+  std::vector<std::string> names = {"/rankshim.sock", namespace_name()};
+  if (is_shared(folders)) names = {name_of(getpid())};
   std::vector<std::string> paths;
-  if (is_shared(folders)) {
-    for (const std::string& folder : folders) paths.push_back(folder + name_of(getpid()));
-    return paths;
-  }
-  const std::string own = namespace_name();
-  for (const std::string_view name : {plain_name, std::string_view(own)}) {
+  for (const std::string& name : names) {
     for (const std::string& folder : folders)
-      if (!name.empty()) paths.push_back(folder + std::string(name));
+      if (!name.empty()) paths.push_back(folder + name);
   }
   return paths;
 }
@@ -247,15 +218,11 @@ std::vector<std::string> socket_folders(std::string_view run_dir, const Environm
   return {"/run", "/dev/shm", std::string(environment.get("TMPDIR").value_or("/tmp"))};
 }
 
-Socket::~Socket() { close(); }
-
-void Socket::close() {
-  if (path_.empty()) return;
+/// Removes the file if it is still this instance's.
+Socket::~Socket() {
   struct stat now{};
-  if (lstat(path_.c_str(), &now) == 0 && now.st_dev == device_ && now.st_ino == inode_) unlink(path_.c_str());
-  path_.clear();
-  boost::system::error_code ignored;
-  listener_.close(ignored);
+  if (!path_.empty() && lstat(path_.c_str(), &now) == 0 && now.st_dev == device_ && now.st_ino == inode_)
+    unlink(path_.c_str());
 }
 
 void Socket::open(const std::vector<std::string>& folders) {
@@ -297,20 +264,18 @@ void Socket::warn_of_keeper(const std::string& path) const {
 }
 
 int Socket::open_at(const std::string& path) {
-  const Address address(path);
-  if (address.length == 0) return ENAMETOOLONG;
   const int descriptor = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   if (descriptor < 0) return errno;
-  int error = bind(descriptor, address.get(), address.length) == 0 ? 0 : errno;
+  int error = call(::bind, descriptor, path) == 0 ? 0 : errno;
   if (error == EADDRINUSE) {
-    const int other = connect_to(path, SOCK_NONBLOCK, patience);
+    const int other = connect_to(path, SOCK_NONBLOCK);
     if (other >= 0) {
       const auto peer = peer_of(other);
       keeper_ = peer ? peer->pid : 0;
       if (keeper_ == 0) error = EBUSY;  // it has no number in this PID namespace
       ::close(other);
     } else if (errno == ECONNREFUSED && is_own_socket(path) && unlink(path.c_str()) == 0) {
-      error = bind(descriptor, address.get(), address.length) == 0 ? 0 : errno;
+      error = call(::bind, descriptor, path) == 0 ? 0 : errno;
     } else if (errno != EAGAIN) {  // which means that its queue is full
       error = EEXIST;
     }
@@ -334,20 +299,18 @@ void Socket::listen() {
 
 /// The text fits into the socket's buffer, so a client that does not read cannot delay rankshim.
 void Socket::answer() {
+  boost::system::error_code error;
   const int connection = accept4(listener_.native_handle(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
   if (connection < 0) {
     if (errno == EAGAIN || errno == ECONNABORTED || errno == EINTR) return;
     log::warn("rankshim status no longer works: {}", std::strerror(errno));
-    boost::system::error_code ignored;
-    listener_.close(
-        ignored);  // out of descriptors: otherwise the loop would spin on a connection that it cannot accept
+    // Out of descriptors: otherwise the loop would spin on a connection that it cannot accept.
+    listener_.close(error);
     return;
   }
-  if (may_ask(connection)) {
-    const std::string text = source_.status();
-    if (send(connection, text.data(), text.size(), MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
-      log::debug("a client did not read the answer to its status request");
-  }
+  const std::string text = may_ask(connection) ? status_() : std::string();
+  if (send(connection, text.data(), text.size(), MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
+    log::debug("a client did not read the answer to its status request");
   ::close(connection);
 }
 
@@ -355,7 +318,7 @@ std::string ask(const std::vector<std::string>& folders) {
   const auto begin = steady_clock::now();
   while (true) {
     for (const std::string& path : is_shared(folders) ? paths_of_ours(folders) : paths_in(folders)) {
-      std::string answer = answer_at(path, begin + patience);
+      std::string answer = answer_at(path);
       if (!answer.empty()) return answer;
     }
     if (steady_clock::now() - begin >= a_moment) return {};

@@ -1,6 +1,6 @@
 #include <catch2/catch.hpp>
 
-#include "run/ask_status.h"
+#include "run/status.h"
 
 namespace rankshim::status {
 namespace {

@@ -80,28 +80,19 @@ const NotMetReason& reason_of(int code) {
 }
 
 Anchor anchor_of(link::Stop::Why why) {
-  switch (why) {
-    case link::Stop::Why::drained:
-      return Anchor::node_stopped;
-    case link::Stop::Why::lost:
-      return Anchor::node_lost;
-    case link::Stop::Why::failed:
-      break;
-  }
-  return Anchor::node_failed;
+  if (why == link::Stop::Why::drained) return Anchor::node_stopped;
+  return why == link::Stop::Why::lost ? Anchor::node_lost : Anchor::node_failed;
 }
 
-/// Meets the other nodes: returns the link, null if the job goes on without one, or how the run ends here.
-awaitable<std::variant<std::unique_ptr<WholeJob>, Verdict>> meet_nodes(const Run& run, Job& job,
-                                                                       Attempts& attempts,
-                                                                       const wait::Reached& reached) {
+/// Meets the other nodes: returns the link, or null if the job goes on without one.
+awaitable<std::unique_ptr<WholeJob>> meet_nodes(const Run& run, Job& job, Attempts& attempts,
+                                                const wait::Reached& reached) {
   using namespace boost::asio::experimental::awaitable_operators;
   std::optional<link::Key> token;
   if (const std::string file(run.settings.text(Option::job_token_file)); !file.empty()) {
     auto read = link::read_token(file);
     if (const auto* faults = std::get_if<Faults>(&read))
-      co_return ended_before_start(exit_code::configuration, Cause::config, Anchor::none,
-                                   to_line(faults->front()));
+      throw early_end(exit_code::configuration, Cause::config, Anchor::none, to_line(faults->front()));
     token = std::get<link::Key>(read);
   }
   const std::string_view must = run.preflight ? "preflight" : job.choice.link_demanded_by;
@@ -111,7 +102,7 @@ awaitable<std::variant<std::unique_ptr<WholeJob>, Verdict>> meet_nodes(const Run
     link = link::Link::make(run.io, plan_link(run, job, node, token, attempts, reached));
   } catch (const boost::system::system_error& error) {
     if (!must.empty())
-      co_return ended_before_start(
+      throw early_end(
           exit_code::system, Cause::none, Anchor::no_link,
           fmt::format("the system refused what the link of the nodes needs, which {} asks for: {}", must,
                       loop::reason(error)));
@@ -119,18 +110,16 @@ awaitable<std::variant<std::unique_ptr<WholeJob>, Verdict>> meet_nodes(const Run
     co_return nullptr;
   }
   run.monitor.enter("meet", "the other nodes");
-  run.monitor.begin();
-  run.monitor.set_link(link.get());
+  run.monitor.set_link(link);
   const bool again = attempts.number() != 0;
   const auto deadline =
       steady_clock::now() + (again ? time_to_come(run) : *run.settings.time(Option::wait_timeout));
   const auto met = co_await (link->meet(deadline) || next_end(run));
   if (const auto* signal = std::get_if<supervise::Received>(&met)) {
-    run.monitor.set_link(nullptr);
     run.signals.drop();
     // A node that comes for the first time can be replaced by another; of a running job it is a part.
     if (again) co_await (link->leave(signal->number) || next_end(run));
-    co_return stopped_before_start(signal->number, "while waiting for the other nodes");
+    throw stopped_early(signal->number, "while waiting for the other nodes");
   }
   if (const auto* launch = std::get_if<link::Launch>(&met)) {
     node.told = {launch->offset, launch->world};
@@ -139,16 +128,15 @@ awaitable<std::variant<std::unique_ptr<WholeJob>, Verdict>> meet_nodes(const Run
     co_return std::make_unique<WholeJob>(std::move(link), node.rank, node.max_restarts != 0, run.preflight,
                                          attempts.allowed());
   }
-  run.monitor.set_link(nullptr);
   if (const auto* not_met = std::get_if<link::NotMet>(&met)) {
     const NotMetReason& reason = reason_of(not_met->code);
     const Anchor anchor = not_met->anchor != Anchor::none ? not_met->anchor : reason.anchor;
-    co_return ended_before_start(not_met->code, reason.cause, anchor, not_met->sentence);
+    throw early_end(not_met->code, reason.cause, anchor, not_met->sentence);
   }
   const std::string& why = std::get<link::NoLink>(met).why;
   if (!must.empty())
-    co_return ended_before_start(exit_code::configuration, Cause::config, Anchor::no_link,
-                                 fmt::format("the nodes cannot be linked, which {} asks for: {}", must, why));
+    throw early_end(exit_code::configuration, Cause::config, Anchor::no_link,
+                    fmt::format("the nodes cannot be linked, which {} asks for: {}", must, why));
   log::info("the job goes on without a link between its nodes: {}", why);
   co_return nullptr;
 }
@@ -166,35 +154,25 @@ std::vector<link::WorkerDone> ends_of(const supervise::Ending& ending) {
 
 }  // namespace
 
-awaitable<std::variant<Membership, Verdict>> join_job(const Run& run, Job& job, Attempts& attempts,
-                                                      wait::Reached& reached) {
-  Membership membership;
+awaitable<std::unique_ptr<WholeJob>> join_job(const Run& run, Job& job, Attempts& attempts,
+                                              wait::Reached& reached) {
+  const bool links = job.choice.links;
   if (attempts.number() != 0) {  // what came in between is not for the next command
     const auto signal = co_await next_end(run, steady_clock::now());
-    if (signal.number != 0 && !job.choice.links) {  // else the other nodes have to be told
+    if (signal.number != 0 && !links) {  // else the other nodes have to be told
       run.signals.drop();
-      co_return stopped_before_start(signal.number, "before the next attempt");
+      throw stopped_early(signal.number, "before the next attempt");
     }
   }
   attempts.begin(attempts.number(), steady_clock::now());
-  const bool links = job.choice.links;
   // The nodes of a job that is started again would all ask for the name at one moment: they seek node 0 where
   // it was first, and ask if it is not there.
-  if (!links || reached.addresses.empty()) {
-    const Until until = links ? Until::name : job.choice.wait;
-    if (auto end = co_await wait_for_master(run, job.topology, until, reached)) co_return std::move(*end);
+  if (links && reached.addresses.empty()) co_await wait_for_master(run, job.topology, Until::name, reached);
+  if (links) {
+    if (auto whole = co_await meet_nodes(run, job, attempts, reached)) co_return whole;
   }
-  if (!reached.addresses.empty()) membership.master_address = reached.addresses.front();
-  if (!links) co_return membership;
-  auto met = co_await meet_nodes(run, job, attempts, reached);
-  if (auto* end = std::get_if<Verdict>(&met)) co_return std::move(*end);
-  membership.whole = std::move(std::get<std::unique_ptr<WholeJob>>(met));
-  if (membership.whole == nullptr) {
-    if (auto end = co_await wait_for_master(run, job.topology, job.choice.wait, reached))
-      co_return std::move(*end);
-    if (!reached.addresses.empty()) membership.master_address = reached.addresses.front();
-  }
-  co_return membership;
+  co_await wait_for_master(run, job.topology, job.choice.wait, reached);
+  co_return nullptr;
 }
 
 void WholeJob::begin(supervise::Orders& orders) {
@@ -252,19 +230,12 @@ awaitable<void> WholeJob::finish(const Run& run, Verdict& verdict, const supervi
         fmt::format("; {} came while it waited for the other nodes", supervise::signal_name(*signal));
   if (signal && (starts_again || (!stop_ && verdict.code == 0))) {
     run.signals.drop();
-    verdict.code = exit_code::signal_base + *signal;
-    verdict.cause = Cause::stopped;
-    verdict.anchor = Anchor::none;
-    verdict.failed = false;
-    verdict.root.reset();
+    verdict =
+        early_end(exit_code::signal_base + *signal, Cause::stopped, Anchor::none, verdict.sentence).verdict;
   } else if (stop_ && gathers_ && verdict.code != 0 && !own_stop) {
     verdict.sentence = stop_->sentence();
   } else if (is_for_another) {
-    verdict.code = exit_code::peer;
-    verdict.cause = Cause::peer;
-    verdict.anchor = anchor_of(stop_->why);
-    verdict.failed = true;
-    verdict.root.reset();
+    verdict = early_end(exit_code::peer, Cause::peer, anchor_of(stop_->why), verdict.sentence).verdict;
     verdict.ended_for = stop_;
   }
 }

@@ -4,7 +4,6 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <variant>
 
 #include "link/link.h"
 #include "plan/launch.h"
@@ -66,18 +65,12 @@ class WholeJob {
   bool told_stop_ = false;
 };
 
-/// This node as a part of the job, when its command may start.
-struct Membership {
-  std::optional<std::string> master_address;  ///< if it was looked up
-  std::unique_ptr<WholeJob> whole;            ///< null: the nodes are not linked
-};
-
-/// Waits for the master as chosen or, linked (--link), for all nodes. Returns a verdict if the run ends here:
-/// somebody never came, the nodes do not agree, or a signal came. The topology then knows which node hosts
-/// the master. To be called before each of the attempts, and these know which one it is afterwards; `reached`
-/// is where the last one found the master, and becomes where this one does.
-boost::asio::awaitable<std::variant<Membership, Verdict>> join_job(const Run& run, Job& job,
-                                                                   Attempts& attempts,
-                                                                   wait::Reached& reached);
+/// Waits for the master as chosen or, linked (--link), for all nodes; throws an EarlyEnd if somebody never
+/// came, the nodes do not agree, or a signal came. The topology then knows which node hosts the master. To be
+/// called before each of the attempts, and these know which one it is afterwards; `reached` is where the last
+/// one found the master, and becomes where this one does, if it was looked up. Returns null if the nodes are
+/// not linked.
+boost::asio::awaitable<std::unique_ptr<WholeJob>> join_job(const Run& run, Job& job, Attempts& attempts,
+                                                           wait::Reached& reached);
 
 }  // namespace rankshim

@@ -53,45 +53,31 @@ void add_option(std::string& out, const OptionInfo& option) {
   wrap(out, head.size(), help);
 }
 
-/// The lines about one subcommand, and the options that it takes.
-std::string help_of_subcommand(std::string_view subcommand) {
+}  // namespace
+
+std::string help_text(std::string_view subcommand) {
+  const bool all = subcommand.empty();
   std::string out, takes;
+  if (all) out = "rankshim: a container's entrypoint that launches PyTorch on any platform\n\n";
+  std::string_view before = "usage: ";
   for (const Usage& usage : usages) {
-    if (usage.name != subcommand) continue;
-    add_usage(out, out.empty() ? "usage: " : "       ", usage);
+    if (!all && usage.name != subcommand) continue;
+    add_usage(out, std::exchange(before, "       "), usage);
     takes.append(usage.takes).append(";");
+  }
+  if (all) {
+    before = "       rankshim ";
+    for (const Usage& text : text_options) out.append(std::exchange(before, " | ")).append(text.name);
+    out.append("\n\n").append(names_text);
   }
   std::string_view group, last_group;
   for (const OptionInfo& option : options) {
     if (!option.group.empty()) group = option.group;
-    if (!has_part(takes, group, ";") && !has_part(takes, option.name, ";")) continue;
+    if (!all && !has_part(takes, group, ";") && !has_part(takes, option.name, ";")) continue;
     if (group != std::exchange(last_group, group)) out += fmt::format("\n{}:\n", group);
     add_option(out, option);
   }
-  return out + "\nrankshim --help lists all options.\n";
-}
-
-}  // namespace
-
-std::string help_text(std::string_view subcommand) {
-  if (!subcommand.empty()) return help_of_subcommand(subcommand);
-  std::string out = "rankshim: a container's entrypoint that launches PyTorch on any platform\n\n";
-  for (const Usage& usage : usages) add_usage(out, &usage == usages.data() ? "usage: " : "       ", usage);
-  std::string_view before = "       rankshim ";
-  for (const Usage& text : text_options) {
-    out += before;
-    out += text.name;
-    before = " | ";
-  }
-  out += "\n\n";
-  out += names_text;
-  for (const OptionInfo& option : options) {
-    if (!option.group.empty()) out += fmt::format("\n{}:\n", option.group);
-    add_option(out, option);
-  }
-  out += '\n';
-  out += exit_codes_text;
-  return out;
+  return out.append("\n").append(all ? exit_codes_text : "rankshim --help lists all options.\n");
 }
 
 std::string_view short_help() {

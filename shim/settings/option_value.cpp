@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <tuple>
 #include <type_traits>
 #include <utility>
 
@@ -53,14 +52,13 @@ std::optional<Variables> parse_variables(std::string_view text) {
 
 using ExitCode = std::uint8_t;
 
-constexpr std::array<std::pair<std::string_view, Cause>, 5> causes = {{{"oom", Cause::oom},
-                                                                       {"wait", Cause::wait},
-                                                                       {"config", Cause::config},
-                                                                       {"stopped", Cause::stopped},
-                                                                       {"peer", Cause::peer}}};
+constexpr std::array<std::string_view, 6> cause_words = {"", "oom", "wait", "config", "stopped", "peer"};
 
-/// What a failure is called on the link (link/message.h).
-constexpr std::string_view end_causes = "oom|exception|signal|lost";
+/// An end by one of these, as a failure is called on the link (link/message.h), need not be tried again.
+std::optional<Ends> parse_permanent(std::string_view text) {
+  constexpr std::array<std::string_view, 4> causes = {"oom", "exception", "signal", "lost"};
+  return Ends::parse(text, causes);
+}
 
 /// What a function reads from a text. One that only checks it is for a fact's value, which the topology reads
 /// as a text because it can come from elsewhere too.
@@ -95,7 +93,7 @@ constexpr auto value_rules = std::to_array<Rule>({
      as<ExitMap::parse>},
     {ValueKind::restarts, '\0', "a number of restarts, or N/TIME such as 3/1h", as<RestartLimit::parse>},
     {ValueKind::ends, ',', "exit codes and causes such as 2,64-78,oom (causes: oom, exception, signal, lost)",
-     as<Ends::parse>},
+     as<parse_permanent>},
     {ValueKind::signal, '\0', "a signal such as TERM, SIGUSR1, RTMIN+3 or 15", as<supervise::parse_signal>},
     {ValueKind::signals, ',', "signals such as USR1,RTMIN+3,15, or none", as<supervise::parse_signals>},
     {ValueKind::signal_map, ',', "FROM=TO,... with signals such as TERM, RTMIN+3 or 15; TO may be none",
@@ -108,10 +106,7 @@ const Rule& rule_of(ValueKind kind) { return *std::ranges::find(value_rules, kin
 
 }  // namespace
 
-std::string_view word(Cause cause) {
-  const auto* const found = std::ranges::find(causes, cause, &std::pair<std::string_view, Cause>::second);
-  return found == causes.end() ? std::string_view() : found->first;
-}
+std::string_view word(Cause cause) { return cause_words[static_cast<std::size_t>(cause)]; }
 
 bool is_one_of(std::string_view value, std::string_view choices) { return has_part(choices, value, "|"); }
 
@@ -140,38 +135,48 @@ std::string wanted(const OptionInfo& option) {
 
 char separator(ValueKind kind) { return rule_of(kind).separator; }
 
+std::optional<Ends> Ends::parse(std::string_view text, std::span<const std::string_view> causes) {
+  Ends ends;
+  while (!text.empty()) {
+    const std::string_view item = take_part(text, ",");
+    if (const auto codes = number_range<ExitCode>(item)) {
+      ends.codes_.push_back(*codes);
+    } else if (!item.empty() && std::ranges::find(causes, item) != causes.end()) {
+      ends.causes_.emplace_back(item);
+    } else {
+      return std::nullopt;
+    }
+  }
+  return ends;
+}
+
+bool Ends::has_code(int code) const {
+  return std::ranges::any_of(
+      codes_, [code](const auto& range) { return range.first <= code && code <= range.second; });
+}
+
+bool Ends::has_cause(std::string_view cause) const {
+  return std::ranges::find(causes_, cause) != causes_.end();
+}
+
 std::optional<ExitMap> ExitMap::parse(std::string_view text) {
   ExitMap map;
   while (!text.empty()) {
-    const std::string_view item = take_part(text, ",");
-    const auto equals = item.find('=');
-    if (equals == std::string_view::npos) return std::nullopt;
-    const std::string_view from = item.substr(0, equals);
-    const auto code = parse_number<ExitCode>(item.substr(equals + 1));
-    if (!code) return std::nullopt;
-
-    Rule rule;
-    rule.code = *code;
-    for (const auto& [word, cause] : causes) {
-      if (from == word) rule.cause = cause;
-    }
-    if (rule.cause == Cause::none) {
-      const auto codes = number_range<ExitCode>(from);
-      if (!codes) return std::nullopt;
-      std::tie(rule.from, rule.to) = *codes;
-    }
-    map.rules_.push_back(rule);
+    std::string_view to = take_part(text, ",");
+    const std::string_view from = take_part(to, "=");
+    const auto code = parse_number<ExitCode>(to);
+    auto ends = Ends::parse(from, cause_words);
+    if (from.empty() || !ends || !code) return std::nullopt;
+    map.rules_.emplace_back(std::move(*ends), *code);
   }
   return map;
 }
 
 int ExitMap::apply(Cause cause, int code) const {
-  for (const Rule& rule : rules_) {
-    if (cause != Cause::none && rule.cause == cause) return rule.code;
-  }
-  for (const Rule& rule : rules_) {
-    if (rule.cause == Cause::none && rule.from <= code && code <= rule.to) return rule.code;
-  }
+  for (const auto& [ends, to] : rules_)
+    if (ends.has_cause(word(cause))) return to;
+  for (const auto& [ends, to] : rules_)
+    if (ends.has_code(code)) return to;
   return code;
 }
 
@@ -183,27 +188,6 @@ std::optional<RestartLimit> RestartLimit::parse(std::string_view text) {
   const auto within = parse_time(text.substr(count.size() + 1));
   if (!within || within->count() == 0) return std::nullopt;
   return RestartLimit{.most = *most, .within = within};
-}
-
-std::optional<Ends> Ends::parse(std::string_view text) {
-  Ends ends;
-  while (!text.empty()) {
-    const std::string_view item = take_part(text, ",");
-    if (is_one_of(item, end_causes)) {
-      ends.causes_.emplace_back(item);
-    } else if (const auto codes = number_range<ExitCode>(item)) {
-      ends.codes_.push_back(*codes);
-    } else {
-      return std::nullopt;
-    }
-  }
-  return ends;
-}
-
-bool Ends::contains(std::string_view cause, int code) const {
-  return std::ranges::find(causes_, cause) != causes_.end() ||
-         std::ranges::any_of(
-             codes_, [code](const auto& range) { return range.first <= code && code <= range.second; });
 }
 
 }  // namespace rankshim

@@ -3,6 +3,7 @@
 #include <chrono>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -30,6 +31,20 @@ enum class Cause : std::uint8_t {
 /// As `--exit-map` names it; empty for `none`.
 std::string_view word(Cause cause);
 
+/// `--permanent`: exit codes, ranges of them and causes, separated by commas.
+class Ends {
+ public:
+  /// Returns nothing if the text does not have that form.
+  static std::optional<Ends> parse(std::string_view text, std::span<const std::string_view> causes);
+
+  [[nodiscard]] bool has_code(int code) const;
+  [[nodiscard]] bool has_cause(std::string_view cause) const;
+
+ private:
+  std::vector<std::pair<int, int>> codes_;
+  std::vector<std::string> causes_;
+};
+
 /// `--exit-map`: FROM[-TO]=CODE or CAUSE=CODE, separated by commas. The rule for a cause comes before one for
 /// a number; of several rules that match, the first is used.
 class ExitMap {
@@ -41,13 +56,7 @@ class ExitMap {
   [[nodiscard]] int apply(Cause cause, int code) const;
 
  private:
-  struct Rule {
-    Cause cause = Cause::none;
-    int from = 0;
-    int to = 0;
-    int code = 0;
-  };
-  std::vector<Rule> rules_;
+  std::vector<std::pair<Ends, int>> rules_;
 };
 
 /// `--job-restarts`: N, or N/TIME: at most N within that time.
@@ -57,20 +66,6 @@ struct RestartLimit {
 
   /// Returns nothing if the text does not have that form.
   static std::optional<RestartLimit> parse(std::string_view text);
-};
-
-/// `--permanent`: exit codes, ranges of them and causes, separated by commas.
-class Ends {
- public:
-  /// Returns nothing if the text does not have that form.
-  static std::optional<Ends> parse(std::string_view text);
-
-  /// Whether an end with this code, or of this cause ("oom", "exception", "signal", "lost"), is one of them.
-  [[nodiscard]] bool contains(std::string_view cause, int code) const;
-
- private:
-  std::vector<std::pair<int, int>> codes_;
-  std::vector<std::string> causes_;
 };
 
 /// What a value means: nothing more than its text for a text, a choice and a fact of the topology; for every

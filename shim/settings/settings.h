@@ -28,7 +28,10 @@ class Settings {
   [[nodiscard]] std::optional<Setting>& operator[](Option option) { return values_[index(option)]; }
 
   /// The value as it was written; empty if there is none.
-  [[nodiscard]] std::string_view text(Option option) const;
+  [[nodiscard]] std::string_view text(Option option) const {
+    const auto& value = (*this)[option];
+    return value ? std::string_view(value->text) : std::string_view{};
+  }
   /// What the value of an option of that kind means; nothing if there is none.
   template <class Kind>
   [[nodiscard]] std::optional<Kind> get(Option option) const {

@@ -47,8 +47,10 @@ constexpr unsigned only_torchruns = of(Fact::run_id) | of(Fact::rdzv_conf) | of(
 /// What has to be so for a rule to apply.
 using When = bool (*)(const Claim& loser, const Circumstances& now);
 constexpr When always = [](const Claim&, const Circumstances&) { return true; };
-constexpr When elastic = [](const Claim&, const Circumstances& now) { return now.elastic; };
-constexpr When started_process = [](const Claim&, const Circumstances& now) { return now.started_process; };
+constexpr When is_elastic = [](const Claim&, const Circumstances& now) { return now.elastic; };
+constexpr When is_started_process = [](const Claim&, const Circumstances& now) {
+  return now.started_process;
+};
 constexpr When settled_by_user = [](const Claim&, const Circumstances& now) { return now.settled_by_user; };
 constexpr When loser_is_derived = [](const Claim& loser, const Circumstances&) {
   return loser.value.origin != Origin::variable;
@@ -68,10 +70,10 @@ constexpr auto rules = std::to_array<Rule>({
     {only_torchruns, of(Source::flag), anyone & ~of(Source::user), always, Loss::dropped},
     {address_facts, of(Source::flag), anyone & ~of(Source::user), loser_is_derived, Loss::dropped},
     {anything, of(Source::flag), of(Source::other), always, Loss::dropped},
-    {address_facts, of(Source::generic), of(Source::platform), started_process, Loss::dropped},
+    {address_facts, of(Source::generic), of(Source::platform), is_started_process, Loss::dropped},
     {address_facts, of(Source::generic), of(Source::platform), always, Loss::warned},
     // c10d meets at the endpoint; a static job would use MASTER_ADDR.
-    {address_facts, of(Source::platform), of(Source::generic), elastic, Loss::dropped},
+    {address_facts, of(Source::platform), of(Source::generic), is_elastic, Loss::dropped},
     {address_facts, anyone, of(Source::torchrun), always, Loss::warned},
     {decisive, anyone, of(Source::other), settled_by_user, Loss::dropped},
     {decisive, of(Source::platform), of(Source::other), always, Loss::refused},
