@@ -95,6 +95,20 @@ awaitable<supervise::Ending> ask_for_torch(const Run& run, const std::vector<std
                                                         *run.settings.time(Option::wait_timeout)));
 }
 
+/// The end by what is wrong, all of which is logged.
+EarlyEnd refused(const Faults& faults) {
+  log::context().exit_code = exit_code::configuration;
+  log::context().cause = word(Cause::config);
+  for (const Fault& fault : faults) log::error("{}", to_line(fault));
+  EarlyEnd end = early_end(exit_code::configuration, Cause::config, Anchor::none, to_line(faults.front()));
+  end.verdict.is_logged = true;
+  return end;
+}
+
+EarlyEnd lacks(std::string sentence) {
+  return early_end(exit_code::configuration, Cause::config, Anchor::python, std::move(sentence));
+}
+
 }  // namespace
 
 EarlyEnd early_end(int code, Cause cause, Anchor anchor, std::string sentence) {
@@ -111,24 +125,6 @@ EarlyEnd stopped_early(int signal, std::string_view meanwhile) {
   return early_end(exit_code::signal_base + signal, Cause::stopped, Anchor::none,
                    fmt::format("{} {}; nothing was started", supervise::signal_name(signal), meanwhile));
 }
-
-namespace {
-
-/// The end by what is wrong, all of which is logged.
-EarlyEnd refused(const Faults& faults) {
-  log::context().exit_code = exit_code::configuration;
-  log::context().cause = word(Cause::config);
-  for (const Fault& fault : faults) log::error("{}", to_line(fault));
-  EarlyEnd end = early_end(exit_code::configuration, Cause::config, Anchor::none, to_line(faults.front()));
-  end.verdict.is_logged = true;
-  return end;
-}
-
-EarlyEnd lacks(std::string sentence) {
-  return early_end(exit_code::configuration, Cause::config, Anchor::python, std::move(sentence));
-}
-
-}  // namespace
 
 awaitable<supervise::Received> next_end(const Run& run, supervise::SignalQueue::Deadline deadline,
                                         bool between) {

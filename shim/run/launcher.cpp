@@ -55,9 +55,9 @@ supervise::Policy plan_supervision(const Settings& settings) {
   return policy;
 }
 
-std::shared_ptr<supervise::Launcher> make_launcher(boost::asio::io_context& io, const Job& job,
-                                                   const Settings& settings, const std::string& log_folder,
-                                                   const Node& node, unsigned attempt) {
+std::shared_ptr<supervise::Launcher> make_launcher(const Run& run, const Job& job,
+                                                   const std::string& log_folder, unsigned attempt) {
+  const Settings& settings = run.settings;
   const auto worker_signals = settings.get<supervise::SignalSet>(Option::worker_signals).value();
   if (job.choice.natively()) {
     native::StaticJob workers = native::static_job(job.topology, settings);
@@ -65,11 +65,11 @@ std::shared_ptr<supervise::Launcher> make_launcher(boost::asio::io_context& io, 
                                     .tee = settings.flag(Option::tee),
                                     .prefix = settings.flag(Option::prefix)};
     workers.attempt = attempt;
-    workers.master_port = native::port_of_attempt(workers, node);
-    return std::make_shared<native::Workers>(io, std::move(workers), log_folder, output, worker_signals,
-                                             node);
+    workers.master_port = native::port_of_attempt(workers, run.node);
+    return std::make_shared<native::Workers>(run.io, std::move(workers), log_folder, output, worker_signals,
+                                             run.node);
   }
-  const torchrun::JobSize size = size_of(job.topology, node);
+  const torchrun::JobSize size = size_of(job.topology, run.node);
   const bool strict = settings.flag(Option::strict);
   if (!job.choice.launches()) return std::make_shared<torchrun::Program>(size, strict);
   torchrun::AgentPlan plan;

@@ -3,9 +3,8 @@
 #include <memory>
 #include <string>
 
-#include "node/node.h"
 #include "plan/launch.h"
-#include "settings/settings.h"
+#include "run/run.h"
 #include "supervise/supervise.h"
 
 namespace rankshim {
@@ -14,10 +13,9 @@ namespace rankshim {
 supervise::Policy plan_supervision(const Settings& settings);
 
 /// Makes the object that answers the supervisor's questions about the command's workers, by what starts them.
-/// `log_folder` is the launcher's; empty: none. It serves one attempt. `io` and `node` must outlive it.
-std::shared_ptr<supervise::Launcher> make_launcher(boost::asio::io_context& io, const Job& job,
-                                                   const Settings& settings, const std::string& log_folder,
-                                                   const Node& node, unsigned attempt);
+/// `log_folder` is the launcher's; empty: none. It serves one attempt.
+std::shared_ptr<supervise::Launcher> make_launcher(const Run& run, const Job& job,
+                                                   const std::string& log_folder, unsigned attempt);
 
 /// The folder for the launcher's logs in all attempts. `wanted` is the user's or a temporary one; empty:
 /// none.

@@ -188,7 +188,7 @@ awaitable<std::optional<int>> run_attempt(const Run& run, const Job& job, Common
   supervise::Command command{plan.argv, plan.environment.apply(run.node.environment()).entries()};
   if (whole) command.open_files = whole->link().inherited_limit();
   const ErrorFiles error_files(run, job, plan, folder.own());
-  auto launcher = make_launcher(run.io, job, run.settings, *all.log_folder, run.node, all.attempts.number());
+  auto launcher = make_launcher(run, job, *all.log_folder, all.attempts.number());
   supervise::Policy policy = plan_supervision(run.settings);
   policy.scope = job.choice.scope;
   policy.stacks = run.settings.flag(Option::stacks);
