@@ -9,6 +9,8 @@
 #include <variant>
 #include <vector>
 
+#include "base/fault.h"
+
 /// The whole job's link: node 0 (the hub) and the others (its peers) say who they are, agree, and tell each
 /// other how it ends. docs/protocol.md specifies what is on the wire.
 namespace rankshim::link {
@@ -57,10 +59,12 @@ struct Waiting {
   std::string note;               ///< what else is wrong
 };
 
-/// The job cannot start as it is: the exit code and the sentence for everybody.
+/// The job cannot run as it is (78), not everybody came (75), or a node was asked to stop (76): the exit code
+/// and the sentence for everybody.
 struct Refuse {
   int code = 0;
   std::string sentence;
+  Anchor anchor = Anchor::none;  ///< of a name or an address that cannot be had; not on the wire
 };
 
 /// The job goes on without a link.
@@ -74,6 +78,9 @@ struct Go {
   unsigned offset = 0;   ///< the rank of this node's first worker
   unsigned world = 0;    ///< the number of workers in the job
 };
+
+/// How the meeting of the nodes ended.
+using Met = std::variant<Go, Refuse, Unlink>;
 
 /// A node's end, or what is about to become it. Its own node fills `rank` to `age`, the hub the rest.
 struct Failure {
@@ -152,7 +159,7 @@ std::string missing_ranks(const Waiting& waiting);
 /// "waiting for 2 of 16 nodes: ranks 5, 9".
 std::string waiting_line(const Waiting& waiting);
 
-/// "node 3 (host e)".
-std::string node_name(unsigned rank, std::string_view host);
+/// "node 3 (host e, 10.0.0.9)"; what is empty is left out.
+std::string node_name(unsigned rank, std::string_view host, std::string_view address = {});
 
 }  // namespace rankshim::link
