@@ -140,7 +140,7 @@ int run_peers(unsigned nodes, bool is_late) {
   const Time failure = now();
   const std::string fail =
       Frame{8, false,
-            to_json(Fail{{.rank = 7, .cause = "signal", .code = 137, .text = "was killed by SIGKILL"}})}
+            to_json(Failure{.rank = 7, .cause = "signal", .code = 137, .text = "was killed by SIGKILL"})}
           .bytes();
   asio::write(socket, asio::buffer(fail));
   run([&] { return told == nodes - 2; });

@@ -133,7 +133,9 @@ void Connection::handle_frames() {
     const auto frame = decoder_.next();
     if (!frame) break;
     if (key_ && !check(*frame)) return drop("a frame without the right tag");
-    owner_->heard(*this, *frame);
+    const auto message = from_json(frame->type, frame->body);
+    if (!message) return drop("a message that is none");
+    owner_->heard(*this, *message, *frame);
   }
   if (owner_ != nullptr && decoder_.broken() != Broken::no) drop("a frame above the limit");
 }

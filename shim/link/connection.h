@@ -54,7 +54,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
     virtual ~Owner() = default;
     Owner(const Owner&) = delete;
     Owner& operator=(const Owner&) = delete;
-    virtual void heard(Connection& connection, const Frame& frame) = 0;
+    /// `frame`: in which the message came.
+    virtual void heard(Connection& connection, const Message& message, const Frame& frame) = 0;
     virtual void ended(Connection& connection, const std::string& why) = 0;
   };
 

@@ -148,20 +148,18 @@ void Hub::ended(Connection& connection, const std::string& why) {
   changed_.signal();
 }
 
-void Hub::heard(Connection& connection, const Frame& frame) {
+void Hub::heard(Connection& connection, const Message& message, const Frame& frame) {
   const auto found = members_.find(connection.id());
   if (found == members_.end()) return connection.abandon();
   Member& member = found->second;
-  const auto message = from_json(frame.type, frame.body);
-  if (!message) return connection.drop("a message that is none");
-  const auto* hello = std::get_if<Hello>(&*message);
+  const auto* hello = std::get_if<Hello>(&message);
   if (hello != nullptr && !member.proven && !member.unproven) return greet(member, *hello, frame);
-  if (std::holds_alternative<Proof>(*message) && member.unproven) {
+  if (std::holds_alternative<Proof>(message) && member.unproven) {
     const std::unique_ptr<Hello> first = std::move(member.unproven);
     return prove(member, *first);
   }
   if (!member.proven) return connection.drop("no hello");
-  roster_.said(connection.id(), *message, now());
+  roster_.said(connection.id(), message, now());
   process();
   changed_.signal();
 }

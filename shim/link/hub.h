@@ -22,7 +22,7 @@ class Hub final : public Link, public Connection::Owner {
   [[nodiscard]] Waiting waiting() const override { return roster_.waiting(); }
   [[nodiscard]] std::optional<rlimit> inherited_limit() const override { return inherited_limit_; }
 
-  void heard(Connection& connection, const Frame& frame) override;
+  void heard(Connection& connection, const Message& message, const Frame& frame) override;
   void ended(Connection& connection, const std::string& why) override;
 
  private:

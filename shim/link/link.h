@@ -71,7 +71,7 @@ class Link : public std::enable_shared_from_this<Link> {
   /// `told` is called, once, when this node is to end because of another one: now, if that is known already.
   void on_stop(std::function<void(const Stop&)> told);
   /// A worker of this node has failed. Its `age` counts from now.
-  void report_failure(const Failure& failure) { say(Fail{failure}); }
+  void report_failure(const Failure& failure) { say(failure); }
   /// This node was asked to stop from outside.
   void report_stop(int signal) { say(Stopping{signal}); }
 

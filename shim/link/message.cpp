@@ -76,7 +76,6 @@ void each_member(auto& to, Failure& failure) {
   to("node", failure.node);
   to("host", failure.host);
 }
-void each_member(auto& to, Fail& fail) { each_member(to, fail.failure); }
 void each_member(auto& to, Stop& stop) {
   each_member(to, stop.culprit);
   auto why = static_cast<unsigned>(stop.why);

@@ -82,7 +82,7 @@ struct Go {
 /// How the meeting of the nodes ended.
 using Met = std::variant<Go, Refuse, Unlink>;
 
-/// A node's end, or what is about to become it. Its own node fills `rank` to `age`, the hub the rest.
+/// A node's end, or what is about to become it. Its own node tells `rank` to `age`, the hub fills the rest.
 struct Failure {
   std::optional<unsigned> rank;  ///< of the worker in the whole job; nothing: it was no single worker
   std::string cause;             ///< a word of the report: "oom", "signal", "exception", "exit", …
@@ -91,9 +91,6 @@ struct Failure {
   std::int64_t age = 0;          ///< how long ago it happened, in ms
   unsigned node = 0;
   std::string host;
-};
-struct Fail {
-  Failure failure;
 };
 
 /// Everybody ends what runs, because of `culprit`.
@@ -138,8 +135,8 @@ struct Ping {};
 struct Pong {};
 
 /// Each type's number on the wire is its place in this list, from 1.
-using Message = std::variant<Hello, Welcome, Proof, Waiting, Refuse, Unlink, Go, Fail, Stop, Stopping, Done,
-                             End, Ping, Pong>;
+using Message = std::variant<Hello, Welcome, Proof, Waiting, Refuse, Unlink, Go, Failure, Stop, Stopping,
+                             Done, End, Ping, Pong>;
 
 inline constexpr std::size_t longest_body = 4096;
 

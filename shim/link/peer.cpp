@@ -124,30 +124,28 @@ void Peer::welcomed(Connection& connection, const Welcome& welcome, const Frame&
   answered_.signal();
 }
 
-void Peer::heard(Connection& connection, const Frame& frame) {
+void Peer::heard(Connection& connection, const Message& message, const Frame& frame) {
   if (&connection != connection_.get()) return connection.abandon();
-  const auto message = from_json(frame.type, frame.body);
-  if (!message) return connection.drop("a message that is none");
-  if (const auto* welcome = std::get_if<Welcome>(&*message)) {
+  if (const auto* welcome = std::get_if<Welcome>(&message)) {
     if (!is_welcome_) welcomed(connection, *welcome, frame);
     return;
   }
-  const auto* refuse = std::get_if<Refuse>(&*message);
+  const auto* refuse = std::get_if<Refuse>(&message);
   if (!is_welcome_ && (refuse == nullptr || options_.token)) return connection.drop("no welcome");
   if (refuse != nullptr) {
     refused(connection, *refuse);
-  } else if (const auto* go = std::get_if<Go>(&*message)) {
+  } else if (const auto* go = std::get_if<Go>(&message)) {
     if (!met_) met_ = *go;
-  } else if (const auto* unlink = std::get_if<Unlink>(&*message)) {
+  } else if (const auto* unlink = std::get_if<Unlink>(&message)) {
     if (!met_) met_ = *unlink;
-  } else if (const auto* waiting = std::get_if<Waiting>(&*message)) {
+  } else if (const auto* waiting = std::get_if<Waiting>(&message)) {
     waiting_ = *waiting;
     if (options_.self.rank != 0) {
       log::info("{}", waiting_line(waiting_));
     } else if (!waiting_.note.empty()) {
       log::warn("{}", waiting_.note);
     }
-  } else if (const auto* stop = std::get_if<Stop>(&*message)) {
+  } else if (const auto* stop = std::get_if<Stop>(&message)) {
     if (!stop_) {
       stop_ = *stop;
       tell_stop();
@@ -155,9 +153,9 @@ void Peer::heard(Connection& connection, const Frame& frame) {
       stop_->again = false;
       stop_->note = stop->note;
     }
-  } else if (std::holds_alternative<End>(*message)) {
+  } else if (std::holds_alternative<End>(message)) {
     is_over_ = true;
-  } else if (std::holds_alternative<Ping>(*message)) {
+  } else if (std::holds_alternative<Ping>(message)) {
     connection.send(Pong{});
   }
   answered_.signal();
@@ -318,7 +316,7 @@ asio::awaitable<void> Peer::connect_again() {
 
 const Failure* Peer::first_failure() const {
   for (const Message& message : said_)
-    if (const auto* fail = std::get_if<Fail>(&message)) return &fail->failure;
+    if (const auto* failure = std::get_if<Failure>(&message)) return failure;
   return nullptr;
 }
 

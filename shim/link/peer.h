@@ -20,7 +20,7 @@ class Peer final : public Link, public Connection::Owner {
   [[nodiscard]] std::vector<Node> nodes() const override { return {}; }
   [[nodiscard]] Waiting waiting() const override { return launched_ ? Waiting{} : waiting_; }
 
-  void heard(Connection& connection, const Frame& frame) override;
+  void heard(Connection& connection, const Message& message, const Frame& frame) override;
   void ended(Connection& connection, const std::string& why) override;
 
  private:

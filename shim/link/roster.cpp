@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <ranges>
 #include <utility>
 
 #include "base/fault.h"
@@ -219,7 +220,6 @@ void Roster::give_up() {
 void Roster::end_meeting(const std::variant<Refuse, Unlink>& verdict) {
   met_ = std::visit([](const auto& message) { return Met(message); }, verdict);
   send_all(as_message(verdict), true);
-  for (const Wrong& wrong : wrong_) send(wrong.id, as_message(verdict), true);
 }
 
 Waiting Roster::waiting() const {
@@ -234,16 +234,7 @@ Waiting Roster::waiting() const {
 }
 
 std::string Roster::first_faults() const {
-  std::string sentences;
-  for (std::size_t i = 0; i < std::min(wrong_.size(), most_sentences); ++i)
-    sentences += (sentences.empty() ? "" : "; ") + wrong_[i].sentence;
-  return sentences;
-}
-
-void Roster::report() {
-  const Waiting missing = waiting();
-  send_all(missing);
-  for (const Wrong& wrong : wrong_) send(wrong.id, missing);
+  return joined(wrong_ | std::views::take(most_sentences) | std::views::transform(&Wrong::sentence), "; ");
 }
 
 // ---- running ----
@@ -259,7 +250,8 @@ Go Roster::go_for(unsigned rank) const {
 }
 
 void Roster::launch() {
-  for (const Wrong& wrong : wrong_) send(wrong.id, Refuse{exit_code::configuration, wrong.sentence}, true);
+  for (const Wrong& wrong : std::exchange(wrong_, {}))
+    send(wrong.id, Refuse{exit_code::configuration, wrong.sentence}, true);
   Go go = go_for(0);
   met_ = go;
   for (Node& node : nodes_) {
@@ -298,25 +290,22 @@ void Roster::said(ConnectionId id, const Message& message, Time now) {
   const auto* stopping = std::get_if<Stopping>(&message);
   if (stopping != nullptr && (!met_ || launched())) return stop_node(node, stopping->signal);
   if (!launched()) return;
-  if (const auto* failed = std::get_if<Fail>(&message)) {
-    fail(node, failed->failure, now);
+  if (const auto* failure = std::get_if<Failure>(&message)) {
+    fail(node, *failure, now);
   } else if (const auto* done = std::get_if<Done>(&message)) {
     const bool again = node.code.has_value();  // it came back, and says it once more
     node.code = done->code;
     node.workers.clear();
     for (const auto& [local_rank, code, age] : done->workers)
       node.workers.push_back({local_rank, code, now - milliseconds(age)});
-    if (again || node.state != Node::State::running) return tell_gathered();
-    if (stop_) {
-      node.state = done->code == 0 ? Node::State::done : Node::State::stopped;
-    } else if (done->code != 0) {
-      fail(node, {.cause = "exit", .code = done->code, .text = ""}, now);
-      tell_gathered();
-    } else {
-      node.state = Node::State::done;
-      tell_gathered();
-      if (all_done()) send_all(End{});
+    if (!again && node.state == Node::State::running) {
+      if (!stop_ && done->code != 0)
+        fail(node, {.cause = "exit", .code = done->code}, now);
+      else
+        node.state = done->code == 0 ? Node::State::done : Node::State::stopped;
+      if (!stop_ && all_done()) send_all(End{});
     }
+    tell_gathered();
   }
 }
 
@@ -415,7 +404,7 @@ void Roster::tick(Time now) {
     if (!ready() && refused_at() <= now) refuse_or_unlink();
     if (!met_ && next_report_ <= now) {
       next_report_ = now + rules_.report;
-      if (!ready()) report();
+      if (!ready()) send_all(waiting());
     }
   } else if (launched() && !stop_) {
     for (Node& node : nodes_) {
@@ -432,10 +421,11 @@ void Roster::tick(Time now) {
   }
 }
 
-/// To all nodes that are connected.
+/// To all nodes that are connected, also to those that cannot be a part of the job.
 void Roster::send_all(Message message, bool close) {
   Outgoing outgoing{{}, std::move(message), close};
   for (const auto& [id, rank] : rank_of_) outgoing.to.push_back(id);
+  for (const Wrong& wrong : wrong_) outgoing.to.push_back(wrong.id);
   outgoing_.push_back(std::move(outgoing));
 }
 

@@ -155,7 +155,6 @@ class Roster {
     outgoing_.push_back({{to}, std::move(message), close});
   }
   void send_all(Message message, bool close = false);
-  void report();
   [[nodiscard]] Go go_for(unsigned rank) const;
 
   Rules rules_;

@@ -82,13 +82,16 @@ awaitable<int> conclude(const Run& run, Verdict verdict, const Job* job, const C
     co_return code;
   }
   const Details none;
-  ExitReport report = common_report(verdict, code, command != nullptr ? command->details : none, run.node);
-  report.job = job;
-  report.ending = command != nullptr ? &command->ending : nullptr;
-  report.phases = run.monitor.phases();
-  report.past_attempts = run.monitor.past_attempts();
-  report.attempt = run.monitor.attempt();
-  report.nodes = run.monitor.nodes();
+  const ExitReport report{.verdict = &verdict,
+                          .exit_code = code,
+                          .job = job,
+                          .ending = command != nullptr ? &command->ending : nullptr,
+                          .details = command != nullptr ? &command->details : &none,
+                          .host = run.node.host_name(),
+                          .phases = run.monitor.phases(),
+                          .past_attempts = run.monitor.past_attempts(),
+                          .attempt = run.monitor.attempt(),
+                          .nodes = run.monitor.nodes()};
   const std::string json = path.empty() && !hook ? std::string() : as_json(report);
   const bool written = !path.empty() && replace_file(path, json);
   run.monitor.termination_log().finish(termination_message(report));

@@ -60,9 +60,8 @@ void SettingsReader::read_config() {
   const std::string path = chosen ? chosen->text : std::string(info(Option::config).fallback);
   const auto read = node_.read(path);
   if (const auto* refusal = std::get_if<Unreadable>(&read)) {
-    using Kind = Unreadable::Kind;
-    if (!chosen && refusal->kind == Kind::absent) return;
-    reject(refusal->kind == Kind::out_of_memory ? exit_code::system : exit_code::configuration,
+    if (!chosen && refusal->is_absent()) return;
+    reject(refusal->is_for_want() ? exit_code::system : exit_code::configuration,
            {Anchor::config_file,
             fmt::format("the configuration file {} cannot be read ({})", in_quotes(path), refusal->why()),
             {chosen ? chosen->detail : path},
