@@ -76,12 +76,12 @@ int run_hub(unsigned nodes, std::chrono::milliseconds late) {
   const long before = resident();
   bool over = false;
   asio::co_spawn(io, hub->meet(now() + longest), [&](const std::exception_ptr& thrown, const Met& met) {
-    if (thrown || !std::holds_alternative<Launch>(met)) std::_Exit(1);
+    if (thrown || !std::holds_alternative<Go>(met)) std::_Exit(1);
     std::printf("| link of %u nodes: memory of node 0 for each | %.2f kB |\n", nodes,
                 static_cast<double>(resident() - before) / 1024 / nodes);
     std::fflush(stdout);
     hub->on_stop([&](const Stop&) {
-      asio::co_spawn(io, hub->finish({.code = 143}), [&](const std::exception_ptr&, const JobEnd&) {
+      asio::co_spawn(io, hub->finish({.code = 143}), [&](const std::exception_ptr&) {
         hub.reset();
         hub = Link::make(io, options_of(0, nodes, 1));
         asio::co_spawn(io, hub->meet(now() + longest), [](const std::exception_ptr&, const Met&) {});
@@ -105,7 +105,7 @@ int run_peers(unsigned nodes, bool is_late) {
     peers.push_back(Link::make(io, options_of(rank, nodes)));
     asio::co_spawn(io, peers.back()->meet(now() + longest),
                    [&](const std::exception_ptr& thrown, const Met& met) {
-                     !thrown&& std::holds_alternative<Launch>(met) ? ++launched : ++failed;
+                     !thrown&& std::holds_alternative<Go>(met) ? ++launched : ++failed;
                    });
   }
   bool late = false;
@@ -140,7 +140,7 @@ int run_peers(unsigned nodes, bool is_late) {
   const Time failure = now();
   const std::string fail =
       Frame{8, false,
-            to_json(Fail{{.rank = 7, .cause = "signal", .code = 137, .text = "was killed by SIGKILL"}})}
+            to_json(Failure{.rank = 7, .cause = "signal", .code = 137, .text = "was killed by SIGKILL"})}
           .bytes();
   asio::write(socket, asio::buffer(fail));
   run([&] { return told == nodes - 2; });
@@ -154,12 +154,12 @@ int run_peers(unsigned nodes, bool is_late) {
   const auto meet_again = [&](unsigned rank) {
     peers[rank - 1] = Link::make(io, options_of(rank, nodes, 1));
     asio::co_spawn(io, peers[rank - 1]->meet(now() + longest), [&](const std::exception_ptr& thrown, const Met& met) {
-      !thrown&& std::holds_alternative<Launch>(met) ? ++launched : ++failed;
+      !thrown&& std::holds_alternative<Go>(met) ? ++launched : ++failed;
     });
   };
   for (unsigned rank = 1; rank + 1 < nodes; ++rank)
     asio::co_spawn(io, peers[rank - 1]->finish({.code = 143}),
-                   [&, rank](const std::exception_ptr&, const JobEnd&) { meet_again(rank); });
+                   [&, rank](const std::exception_ptr&) { meet_again(rank); });
   meet_again(nodes - 1);
   run([&] { return launched == nodes - 1; });
   std::printf("| link of %u nodes: from a failure that all know to the last launch of the next attempt | %.1f ms |\n", nodes,

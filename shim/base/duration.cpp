@@ -17,6 +17,10 @@ struct Unit {
 };
 constexpr std::array<Unit, 4> units = {{{"ms", 1}, {"s", 1000}, {"m", 60'000}, {"h", 3'600'000}}};
 
+std::string seconds_and_tenths(std::chrono::milliseconds time) {
+  return fmt::format("{}.{} s", time.count() / 1000, time.count() / 100 % 10);
+}
+
 }  // namespace
 
 std::optional<std::chrono::milliseconds> parse_time(std::string_view text) {
@@ -40,11 +44,6 @@ std::string format_time(std::chrono::milliseconds time) {
 std::string seconds(std::chrono::milliseconds time) {
   return time.count() % 1000 == 0 ? fmt::format("{} s", time.count() / 1000)
                                   : fmt::format("{} ms", time.count());
-}
-
-std::string seconds_and_tenths(std::chrono::milliseconds time) {
-  const auto tenths = time.count() / 100;
-  return fmt::format("{}.{} s", tenths / 10, tenths % 10);
 }
 
 std::string short_seconds(std::chrono::milliseconds time) {

@@ -19,9 +19,6 @@ std::string format_time(std::chrono::milliseconds time);
 /// A duration for a sentence: "30 s", or "1500 ms" if it is not a whole number of seconds.
 std::string seconds(std::chrono::milliseconds time);
 
-/// A measured duration in seconds, cut to tenths: "0.0 s", "3.2 s", "75.0 s".
-std::string seconds_and_tenths(std::chrono::milliseconds time);
-
 /// A measured duration in seconds, with tenths only below ten seconds and only if they are not 0: "3.2 s",
 /// "3 s", "42 s".
 std::string short_seconds(std::chrono::milliseconds time);

@@ -24,34 +24,13 @@ int refusal(int descriptor) {
 
 }  // namespace
 
-Unreadable::Unreadable(int number) : error(number) {
-  switch (number) {
-    case ENOENT:
-    case ENOTDIR:
-      kind = Kind::absent;
-      break;
-    case EINVAL:
-    case EISDIR:
-      kind = Kind::not_regular;
-      break;
-    case ENOMEM:
-    case EMFILE:
-    case ENFILE:
-    case ENOSYS:
-      kind = Kind::out_of_memory;
-      break;
-    default:
-      break;
-  }
-}
-
 std::string Unreadable::why() const {
   return error == EINVAL ? "it is not a regular file" : std::strerror(error);
 }
 
 std::variant<std::string, Unreadable> read_file(const std::string& path) {
   const int descriptor = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
-  if (descriptor < 0) return Unreadable(errno);
+  if (descriptor < 0) return Unreadable{errno};
   int error = refusal(descriptor);
   std::string content;
   std::array<char, 4096> chunk{};
@@ -62,7 +41,7 @@ std::variant<std::string, Unreadable> read_file(const std::string& path) {
     content.append(chunk.data(), std::min(static_cast<std::size_t>(got), largest_file + 1 - content.size()));
   }
   close(descriptor);
-  if (error != 0) return Unreadable(error);
+  if (error != 0) return Unreadable{error};
   return content;
 }
 

@@ -2,8 +2,8 @@
 
 #include <dirent.h>
 
+#include <cerrno>
 #include <cstddef>
-#include <cstdint>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -16,16 +16,15 @@ constexpr std::size_t largest_file = std::size_t{1} << 20U;
 
 /// Why a file cannot be read.
 struct Unreadable {
-  enum class Kind : std::uint8_t {
-    absent,         ///< there is nothing of that name
-    not_regular,    ///< reading it could block or consume it: a FIFO, a terminal, a folder
-    out_of_memory,  ///< the system has no memory or descriptor, or forbids the call: not the file's fault
-    refused,        ///< anything else: a permission, a broken disk
-  };
-  Kind kind = Kind::refused;
-  int error = 0;  ///< errno
+  int error;  ///< errno; EINVAL or EISDIR where reading could block or consume it: a FIFO, a terminal, a
+              ///< folder
 
-  explicit Unreadable(int number);
+  /// There is nothing of that name.
+  [[nodiscard]] bool is_absent() const { return error == ENOENT || error == ENOTDIR; }
+  /// The system has no memory or descriptor, or forbids the call: that is not the file's fault.
+  [[nodiscard]] bool is_for_want() const {
+    return error == ENOMEM || error == EMFILE || error == ENFILE || error == ENOSYS;
+  }
   /// The reason for a message to a user who named the file: "Permission denied", "it is not a regular file".
   [[nodiscard]] std::string why() const;
 };

@@ -36,18 +36,18 @@ TEST_CASE("only a file is read, and of a large one what shows that it is too lar
   const std::string fifo = folder + "/fifo", large = folder + "/large", small = folder + "/small";
 
   REQUIRE(mkfifo(fifo.c_str(), 0600) == 0);
-  using Kind = Unreadable::Kind;
   // Without a writer a FIFO would look empty, with one it would be eaten.
-  CHECK(refusal(fifo).kind == Kind::not_regular);
   CHECK(refusal(fifo).why() == "it is not a regular file");
-  CHECK(refusal(folder).kind == Kind::not_regular);
-  CHECK(refusal(folder + "/none").kind == Kind::absent);
-  CHECK(refusal("/dev/null/none").kind == Kind::absent);
+  CHECK(refusal(folder).error == EISDIR);
+  CHECK(refusal(folder + "/none").is_absent());
+  CHECK(refusal("/dev/null/none").is_absent());
   CHECK(content("/dev/null").empty());
-  CHECK(refusal("/dev/zero").kind == Kind::not_regular);
-  for (const int error : {ENOMEM, EMFILE, ENFILE, ENOSYS})
-    CHECK(Unreadable(error).kind == Kind::out_of_memory);
-  for (const int error : {EACCES, EIO, ELOOP}) CHECK(Unreadable(error).kind == Kind::refused);
+  CHECK(refusal("/dev/zero").why() == "it is not a regular file");
+  for (const int error : {ENOMEM, EMFILE, ENFILE, ENOSYS}) CHECK(Unreadable{error}.is_for_want());
+  for (const int error : {EACCES, EIO, ELOOP, EINVAL}) {
+    CHECK_FALSE(Unreadable{error}.is_absent());
+    CHECK_FALSE(Unreadable{error}.is_for_want());
+  }
 
   std::ofstream(small) << "text";
   CHECK(content(small) == "text");

@@ -54,14 +54,10 @@ std::string moment(std::chrono::system_clock::time_point when) {
   const auto midnight = std::chrono::floor<std::chrono::days>(now);
   const std::chrono::year_month_day date(midnight);
   const std::chrono::hh_mm_ss time(now - midnight);
-  return fmt::format("\"{:04}-{:02}-{:02}T{:02}:{:02}:{:02}.{:03}Z\"", static_cast<int>(date.year()),
+  return fmt::format("{:04}-{:02}-{:02}T{:02}:{:02}:{:02}.{:03}Z", static_cast<int>(date.year()),
                      static_cast<unsigned>(date.month()), static_cast<unsigned>(date.day()),
                      time.hours().count(), time.minutes().count(), time.seconds().count(),
                      time.subseconds().count());
-}
-
-std::string number_of_seconds(std::chrono::milliseconds time) {
-  return fmt::format("{}.{:03}", time.count() / 1000, time.count() % 1000);
 }
 
 std::string ascii_object(std::string_view text) {
@@ -95,6 +91,10 @@ Object& Object::texts(std::string_view name, const std::vector<std::string>& val
 Object& Object::number(std::string_view name, std::int64_t value) {
   add(document_.get(), name, yyjson_mut_sint(document_.get(), value));
   return *this;
+}
+
+Object& Object::seconds(std::string_view name, std::chrono::milliseconds time) {
+  return raw(name, fmt::format("{}.{:03}", time.count() / 1000, time.count() % 1000));
 }
 
 Object& Object::flag(std::string_view name, bool value) {

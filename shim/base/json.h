@@ -17,11 +17,8 @@ namespace rankshim::json {
 /// A JSON string with its quotes.
 std::string quote(std::string_view text);
 
-/// A moment as a JSON string, RFC 3339 in UTC: "2026-11-22T01:02:03.456Z".
+/// A moment by RFC 3339 in UTC: 2026-11-22T01:02:03.456Z.
 std::string moment(std::chrono::system_clock::time_point when);
-
-/// A duration as a JSON number of seconds: 1.234.
-std::string number_of_seconds(std::chrono::milliseconds time);
 
 /// The JSON object in the text, as one line of ASCII that is safe on a terminal. Empty if the text is no JSON
 /// object.
@@ -39,6 +36,8 @@ class Object {
   Object& text(std::string_view name, std::string_view value);
   Object& texts(std::string_view name, const std::vector<std::string>& values);
   Object& number(std::string_view name, std::int64_t value);
+  /// A duration as a number of seconds: 1.234.
+  Object& seconds(std::string_view name, std::chrono::milliseconds time);
   Object& flag(std::string_view name, bool value);
   Object& object(std::string_view name, const Object& value);
   Object& objects(std::string_view name, const std::vector<Object>& values);

@@ -16,10 +16,7 @@ TEST_CASE("an object is written member by member, with others inside") {
   std::vector<Object> list(1);
   list.front().number("n", -1);
   Object object;
-  object.text("a\n", "b")
-      .texts("c", {"d", "e"})
-      .flag("f", true)
-      .raw("g", number_of_seconds(std::chrono::seconds(1)));
+  object.text("a\n", "b").texts("c", {"d", "e"}).flag("f", true).seconds("g", std::chrono::seconds(1));
   object.object("h", Object()).objects("i", list);
   CHECK(object.str() == R"({"a\n":"b","c":["d","e"],"f":true,"g":1.000,"h":{},"i":[{"n":-1}]})");
   CHECK(Object().number("a", 1).lines() == "{\n  \"a\": 1\n}\n");

@@ -45,7 +45,6 @@ bool has_colours() {
 std::string plain_line(Level level, std::string_view text) {
   std::string line;
   if (with_time) line = json::moment(std::chrono::system_clock::now()).append(" ");
-  std::erase(line, '"');
   line += "rankshim: ";
   if (level < Level::warn) return line.append(text);
   static const bool coloured = has_colours();  // no call to the kernel before the first such line
@@ -59,7 +58,7 @@ std::string json_line(Level level, std::string_view text) {
   const auto name = spdlog::level::to_string_view(level);
   while (true) {
     json::Object object;
-    object.raw("time", json::moment(std::chrono::system_clock::now()));
+    object.text("time", json::moment(std::chrono::system_clock::now()));
     object.text("level", {name.data(), name.size()}).text("message", text);
     const Context& known = context();
     if (!known.phase.empty()) object.text("phase", known.phase);
@@ -85,7 +84,7 @@ class StderrSink final : public spdlog::sinks::sink {
     std::string line = as_json ? json_line(message.level, text) : plain_line(message.level, text);
     if (line.size() >= longest_line) line.resize(cut(line, longest_line - 1).size());
     line += '\n';
-    if (!write_without_waiting(STDERR_FILENO, line)) ++dropped_lines;
+    if (write_what_fits(STDERR_FILENO, line) < 0) ++dropped_lines;
     errno = saved;
   }
   void flush() override {}
@@ -96,7 +95,7 @@ class StderrSink final : public spdlog::sinks::sink {
 /// For a line that cannot be made: there is no memory for it.
 void on_error(const std::string& /*what*/) {
   if (dropped_lines++ == 0)
-    write_without_waiting(STDERR_FILENO, "rankshim: error: the system refused memory for a log line\n");
+    write_what_fits(STDERR_FILENO, "rankshim: error: the system refused memory for a log line\n");
 }
 
 }  // namespace
@@ -157,10 +156,6 @@ ssize_t write_by_own_description(int descriptor, std::string_view line) {
 }
 
 }  // namespace
-
-bool write_without_waiting(int descriptor, std::string_view line) {
-  return write_what_fits(descriptor, line) >= 0;
-}
 
 ssize_t write_what_fits(int descriptor, std::string_view text) {
   const ssize_t written = write_now(descriptor, text);

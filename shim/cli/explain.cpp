@@ -52,7 +52,7 @@ json::Object json_waiting(const Job& job, const Settings& settings) {
   object.text("for", choice.links ? "nodes" : choice.wait == Until::name ? "name" : "port");
   object.text("host", topology.master()->host);
   if (choice.links || choice.wait == Until::port) object.number("port", topology.master()->port);
-  object.raw("timeout_seconds", json::number_of_seconds(*settings.time(Option::wait_timeout)));
+  object.seconds("timeout_seconds", *settings.time(Option::wait_timeout));
   return object;
 }
 

@@ -6,9 +6,9 @@
 
 #include <algorithm>
 #include <array>
+#include <boost/asio/ip/v6_only.hpp>
 #include <boost/asio/redirect_error.hpp>
 #include <boost/asio/use_awaitable.hpp>
-#include <cerrno>
 #include <utility>
 
 namespace rankshim::link {
@@ -37,71 +37,42 @@ void watch_silence(int socket, milliseconds timeout) {
   set(socket, IPPROTO_TCP, TCP_NODELAY, 1);
 }
 
-int new_socket(const tcp& protocol) {
-  return ::socket(protocol.family(), SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-}
+/// Nothing forks between the socket's making and this, because rankshim has one thread.
+void keep_from_command(int socket) { fcntl(socket, F_SETFD, FD_CLOEXEC); }
 
-/// Binds a new socket to the port of all addresses, of both families where the kernel has IPv6. Returns the
-/// descriptor, or −errno.
-int bound_socket(std::uint16_t port, tcp& protocol) {
-  for (const tcp& family : {tcp::v6(), tcp::v4()}) {
-    const int socket = new_socket(family);
-    if (socket < 0) {
-      if (family == tcp::v6() && errno == EAFNOSUPPORT) continue;
-      return -errno;
-    }
-    set(socket, SOL_SOCKET, SO_REUSEADDR, 1);
-    if (family == tcp::v6()) set(socket, IPPROTO_IPV6, IPV6_V6ONLY, 0);
-    const tcp::endpoint all(family, port);
-    protocol = family;
-    if (::bind(socket, all.data(), static_cast<socklen_t>(all.size())) == 0) return socket;
-    const int error = errno;
-    ::close(socket);
-    if (family == tcp::v4() || error == EADDRINUSE || error == EACCES) return -error;
-  }
-  return -EAFNOSUPPORT;
+boost::system::error_code open(auto& socket, const tcp& protocol) {
+  boost::system::error_code error;
+  socket.open(protocol, error);
+  if (!error) keep_from_command(socket.native_handle());
+  return error;
 }
 
 }  // namespace
 
-int open_socket(tcp::socket& socket, const tcp& protocol) {
-  const int descriptor = new_socket(protocol);
-  if (descriptor < 0) return errno;
-  boost::system::error_code error;
-  socket.assign(protocol, descriptor, error);
-  if (error) ::close(descriptor);
-  return error.value();
+boost::system::error_code open_socket(tcp::socket& socket, const tcp& protocol) {
+  return open(socket, protocol);
 }
 
-int open_listener(tcp::acceptor& acceptor, std::uint16_t port, int backlog) {
-  tcp protocol = tcp::v4();
-  const int descriptor = bound_socket(port, protocol);
-  if (descriptor < 0) return -descriptor;
-  boost::system::error_code error;
-  acceptor.assign(protocol, descriptor, error);
-  if (error) ::close(descriptor);
+boost::system::error_code bind_to(tcp::acceptor& acceptor, std::uint16_t port) {
+  boost::system::error_code error, ignored;
+  for (const tcp& family : {tcp::v6(), tcp::v4()}) {
+    error = open(acceptor, family);
+    if (error) continue;
+    acceptor.set_option(tcp::acceptor::reuse_address(true), ignored);
+    if (family == tcp::v6()) acceptor.set_option(ip::v6_only(false), ignored);
+    acceptor.bind({family, port}, error);
+    if (!error) break;
+    acceptor.close(ignored);
+    if (error == asio::error::address_in_use || error == asio::error::access_denied) break;
+  }
+  return error;
+}
+
+boost::system::error_code open_listener(tcp::acceptor& acceptor, std::uint16_t port, int backlog) {
+  boost::system::error_code error = bind_to(acceptor, port), ignored;
   if (!error) acceptor.listen(backlog, error);
-  if (error && acceptor.is_open()) acceptor.close();
-  return error.value();
-}
-
-int accept_socket(tcp::acceptor& acceptor, tcp::socket& socket) {
-  sockaddr_storage from{};
-  socklen_t size = sizeof from;
-  const int descriptor = ::accept4(acceptor.native_handle(), reinterpret_cast<sockaddr*>(&from), &size,
-                                   SOCK_CLOEXEC | SOCK_NONBLOCK);
-  if (descriptor < 0) return errno;
-  boost::system::error_code error;
-  socket.assign(from.ss_family == AF_INET6 ? tcp::v6() : tcp::v4(), descriptor, error);
-  if (error) ::close(descriptor);
-  return error.value();
-}
-
-bool can_bind(std::uint16_t port) {
-  tcp protocol = tcp::v4();
-  const int socket = bound_socket(port, protocol);
-  if (socket >= 0) ::close(socket);
-  return socket >= 0;
+  if (error) acceptor.close(ignored);
+  return error;
 }
 
 std::string address_of(const tcp::endpoint& endpoint) {
@@ -120,6 +91,7 @@ asio::awaitable<void> Event::wait(Time until) {
 Connection::Connection(tcp::socket socket, Owner& owner, Side side, ConnectionId id)
     : socket_(std::move(socket)), owner_(&owner), id_(id), side_(side) {
   boost::system::error_code ignored;
+  keep_from_command(socket_.native_handle());
   socket_.non_blocking(true, ignored);
   remote_ = socket_.remote_endpoint(ignored);
 }
@@ -161,7 +133,9 @@ void Connection::handle_frames() {
     const auto frame = decoder_.next();
     if (!frame) break;
     if (key_ && !check(*frame)) return drop("a frame without the right tag");
-    owner_->heard(*this, *frame);
+    const auto message = from_json(frame->type, frame->body);
+    if (!message) return drop("a message that is none");
+    owner_->heard(*this, *message, *frame);
   }
   if (owner_ != nullptr && decoder_.broken() != Broken::no) drop("a frame above the limit");
 }

@@ -20,13 +20,12 @@ using boost::asio::ip::tcp;
 
 inline Time now() { return std::chrono::steady_clock::now(); }
 
-/// A TCP socket that the command does not inherit (Asio's own are). Returns errno, or 0.
-int open_socket(tcp::socket& socket, const tcp& protocol);
-int open_listener(tcp::acceptor& acceptor, std::uint16_t port, int backlog);
-/// Accepts a connection that waits. Returns errno, EAGAIN if there is none.
-int accept_socket(tcp::acceptor& acceptor, tcp::socket& socket);
-/// Whether a listener's port can be bound while connections of it are open: the job's store will do it.
-bool can_bind(std::uint16_t port);
+/// Opens a TCP socket that the command does not inherit (those that Asio opens or accepts are inherited).
+boost::system::error_code open_socket(tcp::socket& socket, const tcp& protocol);
+/// Binds to the port of all addresses, of both families where the kernel has IPv6. That works while
+/// connections of the port are open.
+boost::system::error_code bind_to(tcp::acceptor& acceptor, std::uint16_t port);
+boost::system::error_code open_listener(tcp::acceptor& acceptor, std::uint16_t port, int backlog);
 
 /// The address without its port; an IPv4 address in IPv6's clothes is plain.
 std::string address_of(const tcp::endpoint& endpoint);
@@ -55,7 +54,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
     virtual ~Owner() = default;
     Owner(const Owner&) = delete;
     Owner& operator=(const Owner&) = delete;
-    virtual void heard(Connection& connection, const Frame& frame) = 0;
+    /// `frame`: in which the message came.
+    virtual void heard(Connection& connection, const Message& message, const Frame& frame) = 0;
     virtual void ended(Connection& connection, const std::string& why) = 0;
   };
 
@@ -82,7 +82,6 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
   [[nodiscard]] ConnectionId id() const { return id_; }
   [[nodiscard]] Broken broken() const { return decoder_.broken(); }
-  [[nodiscard]] bool greeted() const { return decoder_.greeted(); }
   [[nodiscard]] bool unsent() const { return !out_.empty(); }
   [[nodiscard]] std::string local_address() const;
   [[nodiscard]] std::string remote_address() const { return address_of(remote_); }

@@ -45,8 +45,6 @@ class Decoder {
   std::optional<Frame> next();
 
   [[nodiscard]] Broken broken() const { return broken_; }
-  /// Whether the greeting was read.
-  [[nodiscard]] bool greeted() const { return greeted_; }
 
  private:
   void read_greeting();

@@ -1,12 +1,11 @@
 #include "link/hub.h"
 
 #include <algorithm>
+#include <boost/asio/co_spawn.hpp>
 #include <boost/asio/experimental/awaitable_operators.hpp>
 #include <boost/asio/post.hpp>
-#include <boost/asio/this_coro.hpp>
+#include <boost/asio/redirect_error.hpp>
 #include <boost/asio/use_awaitable.hpp>
-#include <cerrno>
-#include <cstring>
 #include <utility>
 
 #include "base/fault.h"
@@ -24,7 +23,6 @@ namespace {
 
 constexpr int backlog = 4096;
 constexpr std::size_t most_unknown = 64;  // unproven connections beyond the job's own nodes
-constexpr int most_at_once = 256;         // accepted before other events have their turn
 constexpr milliseconds accept_pause{100};
 
 /// Raises the soft limit of open files so that `needed` more can be opened, as far as the hard one allows.
@@ -47,14 +45,11 @@ std::optional<rlimit> raise_descriptors(rlim_t needed) {
 }  // namespace
 
 Hub::Hub(asio::io_context& io, Options options)
-    : io_(io),
-      options_(std::move(options)),
+    : Link(io, std::move(options)),
       roster_(options_.self, options_.rules, now()),
       port_(io),
       way_back_(io),
-      timer_(io.get_executor()),
-      accept_later_(io.get_executor()),
-      changed_(io.get_executor()) {}
+      timer_(io.get_executor()) {}
 
 Hub::~Hub() {
   if (inherited_limit_ && setrlimit(RLIMIT_NOFILE, &*inherited_limit_) != 0)
@@ -68,52 +63,44 @@ Hub::~Hub() {
 /// before may still have the port.
 asio::awaitable<std::string> Hub::listen(Time deadline) {
   inherited_limit_ = raise_descriptors(options_.self.nnodes + most_unknown);
-  timer_.expires_at(Time::max());  // their descriptors, while there are some
-  accept_later_.expires_at(Time::max());
-  while (const int error = open_listener(port_, options_.master.port, backlog)) {
+  timer_.expires_at(Time::max());  // its descriptor, while there are some; and those of the others
+  loop::Timer later(io_.get_executor(), Time::max()), way_back_later(io_.get_executor(), Time::max());
+  while (const auto error = open_listener(port_, options_.master.port, backlog)) {
     std::string why =
-        fmt::format("cannot listen on the master's port {}: {}", options_.master.port, std::strerror(error));
-    if (error != EADDRINUSE || options_.self.restarts == 0 || now() >= deadline) co_return why;
+        fmt::format("cannot listen on the master's port {}: {}", options_.master.port, error.message());
+    if (error != asio::error::address_in_use || options_.self.restarts == 0 || now() >= deadline)
+      co_return why;
     if (!std::exchange(waits_for_port_, true)) log::info("waiting to meet the other nodes again: {}", why);
     co_await changed_.wait(std::min(deadline, now() + options_.timing.retry));
   }
-  if (open_listener(way_back_, 0, backlog) == 0) {
+  const auto log_thrown = [](const std::exception_ptr& thrown) {
+    if (thrown) std::rethrow_exception(thrown);  // the loop logs it
+  };
+  if (!open_listener(way_back_, 0, backlog)) {
     boost::system::error_code ignored;
     way_back_port_ = way_back_.local_endpoint(ignored).port();
-    accept_from(way_back_);
+    asio::co_spawn(io_, accept_from(weak_from_this(), way_back_, std::move(way_back_later)), log_thrown);
   }
-  accept_from(port_);
+  asio::co_spawn(io_, accept_from(weak_from_this(), port_, std::move(later)), log_thrown);
   co_return std::string();
 }
 
-void Hub::accept_from(tcp::acceptor& acceptor) {
-  acceptor.async_wait(tcp::acceptor::wait_read,
-                      [weak = weak_from_this(), &acceptor](boost::system::error_code error) {
-                        const auto self = weak.lock();
-                        if (self && !error) self->accept_again(acceptor);
-                      });
-}
-
-void Hub::accept_again(tcp::acceptor& acceptor) {
-  for (int i = 0; i < most_at_once && acceptor.is_open(); ++i) {
-    tcp::socket socket(io_);
-    const int error = accept_socket(acceptor, socket);
-    if (error == 0) {
+/// Until the listener is closed. The hub may go while this waits.
+asio::awaitable<void> Hub::accept_from(std::weak_ptr<Link> weak, tcp::acceptor& acceptor, loop::Timer later) {
+  boost::system::error_code error;
+  tcp::socket socket(io_);
+  while (!weak.expired() && acceptor.is_open()) {
+    co_await acceptor.async_accept(socket, asio::redirect_error(asio::use_awaitable, error));
+    if (weak.expired() || error == asio::error::operation_aborted) co_return;
+    if (!error) {
       add(std::move(socket));
-    } else if (error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM || error == ENOSPC) {
-      if (!std::exchange(short_of_descriptors_, true))
-        log::warn("the link: a connection cannot be accepted yet: {}", std::strerror(error));
-      accept_later_.expires_after(accept_pause);
-      accept_later_.async_wait([weak = weak_from_this(), &acceptor](boost::system::error_code cancelled) {
-        const auto self = weak.lock();
-        if (self && !cancelled && acceptor.is_open()) self->accept_again(acceptor);
-      });
-      return;
-    } else if (error == EAGAIN || error == EBADF || error == EINVAL) {
-      break;
+      continue;
     }
+    if (!std::exchange(short_of_descriptors_, true))
+      log::warn("the link: a connection cannot be accepted yet: {}", error.message());
+    later.expires_after(accept_pause);
+    co_await later.async_wait(asio::redirect_error(asio::use_awaitable, error));
   }
-  if (acceptor.is_open()) accept_from(acceptor);
 }
 
 void Hub::add(tcp::socket socket) {
@@ -161,20 +148,18 @@ void Hub::ended(Connection& connection, const std::string& why) {
   changed_.signal();
 }
 
-void Hub::heard(Connection& connection, const Frame& frame) {
+void Hub::heard(Connection& connection, const Message& message, const Frame& frame) {
   const auto found = members_.find(connection.id());
   if (found == members_.end()) return connection.abandon();
   Member& member = found->second;
-  const auto message = from_json(frame.type, frame.body);
-  if (!message) return connection.drop("a message that is none");
-  const auto* hello = std::get_if<Hello>(&*message);
+  const auto* hello = std::get_if<Hello>(&message);
   if (hello != nullptr && !member.proven && !member.unproven) return greet(member, *hello, frame);
-  if (std::holds_alternative<Proof>(*message) && member.unproven) {
+  if (std::holds_alternative<Proof>(message) && member.unproven) {
     const std::unique_ptr<Hello> first = std::move(member.unproven);
     return prove(member, *first);
   }
   if (!member.proven) return connection.drop("no hello");
-  roster_.said(connection.id(), *message, now());
+  roster_.said(connection.id(), message, now());
   process();
   changed_.signal();
 }
@@ -217,13 +202,9 @@ void Hub::prove(Member& member, const Hello& hello) {
 
 // ---- what the roster says ----
 
-void Hub::say(const Message& message) {
-  try {
-    roster_.said(myself, message, now());
-    process();
-  } catch (const std::exception& error) {
-    log::warn("the link: {}", error.what());
-  }
+void Hub::send(const Message& message) {
+  roster_.said(myself, message, now());
+  process();
 }
 
 void Hub::process() {
@@ -245,20 +226,17 @@ void Hub::process() {
   }
   set_timer();
   if (!roster_.ready()) return;
-  asio::post(io_, [weak = weak_from_this()] {  // who said hello and has closed is read to its end first
+  asio::post(io_, [this, weak = weak_from_this()] {  // who said hello and has closed is read to its end first
     const auto self = weak.lock();
-    if (self && self->roster_.ready()) self->launch();
+    if (self && roster_.ready()) launch();
   });
 }
 
 void Hub::deliver(const Message& message) {
   if (const auto* waiting = std::get_if<Waiting>(&message)) {
     waiting->note.empty() ? log::info("{}", waiting_line(*waiting)) : log::warn("{}", waiting_line(*waiting));
-  } else if (const auto* stop = std::get_if<Stop>(&message)) {
-    if (stop->culprit.node != 0 && told_ && !std::exchange(told_already_, true)) told_(*stop);
-  } else if (std::holds_alternative<Go>(message) || std::holds_alternative<Refuse>(message) ||
-             std::holds_alternative<Unlink>(message)) {
-    if (!verdict_) verdict_ = message;
+  } else if (std::holds_alternative<Stop>(message)) {
+    tell_stop();
   }
   changed_.signal();
 }
@@ -268,11 +246,11 @@ void Hub::deliver(const Message& message) {
 void Hub::launch() {
   boost::system::error_code ignored;
   port_.close(ignored);
-  if (options_.self.nnodes == 1 || can_bind(options_.master.port)) {
+  if (tcp::acceptor store(io_); options_.self.nnodes == 1 || !bind_to(store, options_.master.port)) {
     roster_.launch();
   } else {
-    roster_.unlink("the master's port " + std::to_string(options_.master.port) +
-                   " cannot be bound while connections of it are open");
+    roster_.end_meeting(Unlink{fmt::format(
+        "the master's port {} cannot be bound while connections of it are open", options_.master.port)});
   }
   process();
 }
@@ -284,39 +262,39 @@ void Hub::set_timer() {
   timer_at_ = next;
   if (next == Time::max()) return timer_.cancel();
   timer_.expires_at(next);
-  timer_.async_wait([weak = weak_from_this()](boost::system::error_code cancelled) {
+  timer_.async_wait([this, weak = weak_from_this()](boost::system::error_code cancelled) {
     const auto self = weak.lock();
-    if (!self || cancelled || now() < self->timer_at_) return;
-    self->timer_at_ = Time::max();
-    while (!self->limited_.empty() && self->limited_.front().until <= now()) self->drop_oldest();
-    self->roster_.tick(now());
-    self->process();
+    if (!self || cancelled || now() < timer_at_) return;
+    timer_at_ = Time::max();
+    while (!limited_.empty() && limited_.front().until <= now()) drop_oldest();
+    roster_.tick(now());
+    process();
   });
 }
 
 // ---- the node's own story ----
 
 asio::awaitable<Met> Hub::gather(Time deadline) {
-  const auto self = shared_from_this();
-  if (std::string why = co_await listen(deadline); !why.empty()) co_return NoLink{std::move(why)};
+  if (std::string why = co_await listen(deadline); !why.empty()) co_return Unlink{std::move(why)};
   process();
   if (options_.leads_elsewhere) {
     co_await (wait_for_verdict(deadline) || ask_other_node_0(deadline));
   } else {
     co_await wait_for_verdict(deadline);
   }
-  if (std::holds_alternative<Go>(*verdict_)) co_return met_by(*verdict_);
-  if (const auto* refuse = std::get_if<Refuse>(&*verdict_); refuse && refuse->code == exit_code::peer)
-    co_await tell_those_to_come();
-  boost::system::error_code ignored;
-  port_.close(ignored);
-  way_back_.close(ignored);
-  co_await farewell(true);
-  co_return met_by(*verdict_);
+  if (!roster_.launched()) {
+    const auto* refuse = std::get_if<Refuse>(&*roster_.met());
+    if (refuse != nullptr && refuse->code == exit_code::peer) co_await tell_those_to_come();
+    boost::system::error_code ignored;
+    port_.close(ignored);
+    way_back_.close(ignored);
+    co_await farewell(true);
+  }
+  co_return *roster_.met();
 }
 
 asio::awaitable<void> Hub::wait_for_verdict(Time deadline) {
-  while (!verdict_) {
+  while (!roster_.met()) {
     if (now() >= deadline) {
       roster_.give_up();
       process();
@@ -331,12 +309,12 @@ asio::awaitable<void> Hub::wait_for_verdict(Time deadline) {
 asio::awaitable<void> Hub::ask_other_node_0(Time deadline) {
   const auto there = std::make_shared<Peer>(io_, options_);
   const Met met = co_await there->meet(deadline);
-  const auto* refused = std::get_if<NotMet>(&met);
-  if (refused != nullptr && refused->code == exit_code::configuration && !verdict_) {
-    roster_.refuse(refused->sentence);
+  const auto* refused = std::get_if<Refuse>(&met);
+  if (refused != nullptr && refused->code == exit_code::configuration && !roster_.met()) {
+    roster_.end_meeting(*refused);
     process();
   }
-  if (const auto* none = std::get_if<NoLink>(&met))
+  if (const auto* none = std::get_if<Unlink>(&met))
     log::debug("the link: the master's name leads to no other node 0 of this job: {}", none->why);
   loop::Timer never(io_.get_executor(), Time::max());
   co_await never.async_wait(asio::use_awaitable);
@@ -347,7 +325,7 @@ asio::awaitable<void> Hub::ask_other_node_0(Time deadline) {
 asio::awaitable<void> Hub::farewell(bool of_all) {
   const Time began = now();
   const auto until = [&] {
-    const bool again = roster_.stop() && roster_.stop()->again;
+    const bool again = stop() && stop()->again;
     return began + (again ? options_.timing.end : options_.timing.farewell);
   };
   for (auto& [id, member] : members_)
@@ -370,23 +348,13 @@ asio::awaitable<void> Hub::tell_those_to_come() {
 }
 
 asio::awaitable<void> Hub::part_early() {
-  const auto self = shared_from_this();
   if (!roster_.launched()) co_await tell_those_to_come();
   co_await farewell(true);
 }
 
-void Hub::on_stop(std::function<void(const Stop&)> told) {
-  told_ = std::move(told);
-  const auto& stop = roster_.stop();
-  if (stop && stop->culprit.node != 0 && !std::exchange(told_already_, true)) told_(*stop);
-}
-
-asio::awaitable<JobEnd> Hub::part(Done done) {
-  const auto self = shared_from_this();
-  say(done);
-  while (!roster_.stop() && !roster_.all_done()) co_await changed_.wait(Time::max());
-  co_await farewell(!roster_.stop());
-  co_return JobEnd{roster_.stop(), roster_.failures()};
+asio::awaitable<void> Hub::part(bool /*well*/) {
+  while (!stop() && !roster_.all_done()) co_await changed_.wait(Time::max());
+  co_await farewell(!stop());
 }
 
 }  // namespace rankshim::link

@@ -25,14 +25,6 @@ std::string refused(const std::exception& error) {
 
 }  // namespace
 
-Met met_by(const Message& verdict) {
-  if (const auto* go = std::get_if<Go>(&verdict)) return *go;
-  if (const auto* unlink = std::get_if<Unlink>(&verdict)) return NoLink{unlink->why};
-  const Refuse& refuse = std::get<Refuse>(verdict);
-  const bool is_known = refuse.code == exit_code::unreachable || refuse.code == exit_code::peer;
-  return NotMet{is_known ? refuse.code : exit_code::configuration, refuse.sentence};
-}
-
 std::shared_ptr<Link> Link::make(boost::asio::io_context& io, Options options) {
   options.self.instance = random_number();
   if (options.self.port == 0) options.self.port = options.master.port;
@@ -41,15 +33,20 @@ std::shared_ptr<Link> Link::make(boost::asio::io_context& io, Options options) {
   return std::make_shared<Peer>(io, std::move(options));
 }
 
+Link::Link(asio::io_context& io, Options options)
+    : io_(io), options_(std::move(options)), changed_(io.get_executor()) {}
+
 asio::awaitable<Met> Link::meet(Time deadline) {
+  const auto self = shared_from_this();
   try {
     co_return co_await gather(deadline);
   } catch (const std::exception& error) {
-    co_return NoLink{refused(error)};
+    co_return Unlink{refused(error)};
   }
 }
 
 asio::awaitable<void> Link::leave(int signal) {
+  const auto self = shared_from_this();
   try {
     report_stop(signal);
     co_await part_early();
@@ -58,13 +55,31 @@ asio::awaitable<void> Link::leave(int signal) {
   }
 }
 
-asio::awaitable<JobEnd> Link::finish(Done done) {
+asio::awaitable<void> Link::finish(Done done) {
+  const auto self = shared_from_this();
   try {
-    co_return co_await part(std::move(done));
+    say(done);
+    co_await part(done.code == 0);
   } catch (const std::exception& error) {
     log::warn("the link: {}; this node ends without the others", refused(error));
-    co_return JobEnd{};
   }
+}
+
+void Link::say(const Message& message) {
+  try {
+    send(message);
+  } catch (const std::exception& error) {
+    log::warn("the link: {}", error.what());
+  }
+}
+
+void Link::on_stop(std::function<void(const Stop&)> told) {
+  told_ = std::move(told);
+  tell_stop();
+}
+
+void Link::tell_stop() {
+  if (told_ && stop() && stop()->culprit.node != options_.self.rank) std::exchange(told_, nullptr)(*stop());
 }
 
 }  // namespace rankshim::link

@@ -5,15 +5,14 @@
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/io_context.hpp>
 #include <chrono>
-#include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <string>
-#include <variant>
 #include <vector>
 
 #include "base/fault.h"
+#include "link/connection.h"
 #include "link/message.h"
 #include "link/proof.h"
 #include "link/roster.h"
@@ -49,37 +48,14 @@ struct Options {
   Timing timing;
 };
 
-/// Everybody may launch.
-using Launch = Go;
-/// The job cannot run as it is (78), not everybody came (75), or a node was asked to stop (76).
-struct NotMet {
-  int code;
-  std::string sentence;
-  Anchor anchor = Anchor::none;  ///< of a name or an address that cannot be had
-};
-/// The job goes on as it would without a link.
-struct NoLink {
-  std::string why;
-};
-using Met = std::variant<Launch, NotMet, NoLink>;
-
-/// How the meeting ended by node 0's word: a `Go`, an `Unlink` or a `Refuse`.
-Met met_by(const Message& verdict);
-
-/// How the whole job ended.
-struct JobEnd {
-  std::optional<Stop> stop;       ///< what ended it; nothing: all ended well, or nobody knows
-  std::vector<Failure> failures;  ///< that this node knows of, the first first
-};
-
 /// This node's part of the link: node 0 listens (the hub), the others connect to it. All of it happens on the
 /// event loop. After meet() nothing of it throws, and a link that breaks harms nothing.
-class Link {
+class Link : public std::enable_shared_from_this<Link> {
  public:
   /// Node 0's if `options.self.rank` is 0. Throws what the system refuses.
   static std::shared_ptr<Link> make(boost::asio::io_context& io, Options options);
 
-  Link() = default;
+  Link(boost::asio::io_context& io, Options options);
   virtual ~Link() = default;
   Link(const Link&) = delete;
   Link& operator=(const Link&) = delete;
@@ -93,20 +69,22 @@ class Link {
   boost::asio::awaitable<void> leave(int signal);
 
   /// `told` is called, once, when this node is to end because of another one: now, if that is known already.
-  virtual void on_stop(std::function<void(const Stop&)> told) = 0;
+  void on_stop(std::function<void(const Stop&)> told);
   /// A worker of this node has failed. Its `age` counts from now.
-  virtual void report_failure(const Failure& failure) = 0;
+  void report_failure(const Failure& failure) { say(failure); }
   /// This node was asked to stop from outside.
-  virtual void report_stop(int signal) = 0;
+  void report_stop(int signal) { say(Stopping{signal}); }
 
   /// The command and all that it left have ended. A node that ended well waits for the others'
   /// end; any other only until its last words are sent. Cancelling it ends it at once.
-  boost::asio::awaitable<JobEnd> finish(Done done);
+  boost::asio::awaitable<void> finish(Done done);
 
   /// After report_stop() and a finish() that was cancelled: if node 0 closed the connection because all start
   /// again, before it heard of the stop, that start; else nothing.
   virtual boost::asio::awaitable<std::optional<Stop>> unheard() { co_return std::nullopt; }
 
+  /// What ends the job, as far as this node knows; nothing: all ended well, or nobody knows.
+  [[nodiscard]] virtual const std::optional<Stop>& stop() const = 0;
   /// Node 0: all nodes, by rank. Others: nothing.
   [[nodiscard]] virtual std::vector<Node> nodes() const = 0;
   /// Who is missing, as far as this node knows; `nnodes` is 0 if it knows nothing.
@@ -115,10 +93,23 @@ class Link {
   /// raised as long as it holds the connections. Nothing: it is not.
   [[nodiscard]] virtual std::optional<rlimit> inherited_limit() const { return std::nullopt; }
 
+ protected:
+  /// The stop() has become known.
+  void tell_stop();
+
+  boost::asio::io_context& io_;
+  Options options_;
+  Event changed_;  ///< for gather() and part()
+
  private:
+  void say(const Message& message);
+  virtual void send(const Message& message) = 0;
   virtual boost::asio::awaitable<Met> gather(Time deadline) = 0;
-  virtual boost::asio::awaitable<JobEnd> part(Done done) = 0;
+  /// `well`: the command has ended with 0.
+  virtual boost::asio::awaitable<void> part(bool well) = 0;
   virtual boost::asio::awaitable<void> part_early() = 0;
+
+  std::function<void(const Stop&)> told_;
 };
 
 }  // namespace rankshim::link

@@ -30,14 +30,14 @@ TEST_CASE("three nodes meet, launch at once, and end well together", "[link]") {
       if (with_token) options.token = Key("the token of this job");
     job.options[1].self.workers = 4;
     job.all_launch();
-    CHECK(std::get<Launch>(*job.met[0]).offset == 0);
-    CHECK(std::get<Launch>(*job.met[2]).offset == 6);
-    CHECK(std::get<Launch>(*job.met[2]).world == 8);
+    CHECK(std::get<Go>(*job.met[0]).offset == 0);
+    CHECK(std::get<Go>(*job.met[2]).offset == 6);
+    CHECK(std::get<Go>(*job.met[2]).world == 8);
     CHECK(job.links[0]->nodes()[2].hello.host == "host-2");
     CHECK(job.links[0]->nodes()[2].seen == "127.0.0.1");
     // The job's store can have the port.
     tcp::acceptor store(job.io);
-    CHECK(open_listener(store, job.port.number(), 1) == 0);
+    CHECK_FALSE(open_listener(store, job.port.number(), 1));
     job.end(1, 0);
     job.end(0, 0);
     CHECK_FALSE(job.ended[1]);
@@ -72,7 +72,7 @@ TEST_CASE("a master's name that leads to node 0 by way of another machine is rig
     CHECK_FALSE(job.met[0]);
     job.start(2);
     REQUIRE(job.all_met());
-    for (const auto& met : job.met) CHECK(std::holds_alternative<Launch>(*met));
+    for (const auto& met : job.met) CHECK(std::holds_alternative<Go>(*met));
   }
 }
 
@@ -88,7 +88,7 @@ TEST_CASE("a node that leaves the meeting before it has met anybody is named to 
     job.start(1 - leaver);
     if (leaver == 0) job.start(2);  // else all would be here, and launch
     REQUIRE(job.run_until([&] { return left && job.met[1 - leaver]; }));
-    CHECK(std::get<NotMet>(*job.met[1 - leaver]).code == exit_code::peer);
+    CHECK(std::get<Refuse>(*job.met[1 - leaver]).code == exit_code::peer);
     CHECK(job.refusal(1 - leaver) == "node " + std::to_string(leaver) + " (host host-" +
                                          std::to_string(leaver) + ") was asked to stop (SIGTERM)");
   }
@@ -108,7 +108,7 @@ TEST_CASE("a node 0 whose master's name leads to one without its token is not re
     asio::co_spawn(job.io, asking->meet(now() + 100s),
                    [&](const std::exception_ptr&, Met result) { met = std::move(result); });
     REQUIRE(job.run_until([&] { return met.has_value(); }));
-    CHECK(std::holds_alternative<NoLink>(*met));
+    CHECK(std::holds_alternative<Unlink>(*met));
     CHECK_FALSE(job.met[0]);
   }
 }
@@ -125,7 +125,7 @@ TEST_CASE("a node that leaves the meeting is named to those that wait for it", "
     REQUIRE(job.run_until([&] { return left && job.met[1 - leaver]; }));
     CHECK(job.refusal(1 - leaver) == "node " + std::to_string(leaver) + " (host host-" +
                                          std::to_string(leaver) + ") was asked to stop (SIGTERM)");
-    CHECK(std::get<NotMet>(*job.met[1 - leaver]).code == exit_code::peer);
+    CHECK(std::get<Refuse>(*job.met[1 - leaver]).code == exit_code::peer);
   }
 }
 
@@ -144,8 +144,8 @@ TEST_CASE("who is missing is known on all nodes, and ends the meeting in time", 
   job.start(0, 600ms);
   job.start(1);
   REQUIRE(job.all_met());
-  CHECK(std::get<NotMet>(*job.met[0]).sentence == "1 of 3 nodes did not come in time: rank 2");
-  CHECK(std::get<NotMet>(*job.met[1]).sentence == "1 of 3 nodes did not come in time: rank 2");
+  CHECK(std::get<Refuse>(*job.met[0]).sentence == "1 of 3 nodes did not come in time: rank 2");
+  CHECK(std::get<Refuse>(*job.met[1]).sentence == "1 of 3 nodes did not come in time: rank 2");
   CHECK(job.links[1]->waiting().missing == std::vector<unsigned>{2});
 }
 
@@ -153,7 +153,7 @@ TEST_CASE("without a hub a node waits, and says why", "[link]") {
   TestJob job;
   job.start(1, 300ms);
   REQUIRE(job.all_met());
-  CHECK(std::get<NotMet>(*job.met[1]).sentence ==
+  CHECK(std::get<Refuse>(*job.met[1]).sentence ==
         "node 0 at 127.0.0.1:" + std::to_string(job.port.number()) +
             " was not reached in time: port closed (connection refused)");
 }
@@ -165,14 +165,14 @@ TEST_CASE("a master that was just looked up is not looked up again", "[link]") {
   job.options[1].dns.resolv_conf = "/nonexistent";
   job.start_all();
   REQUIRE(job.all_met());
-  CHECK(std::holds_alternative<Launch>(*job.met[1]));
+  CHECK(std::holds_alternative<Go>(*job.met[1]));
 }
 
 TEST_CASE("a port that accepts and is silent, or closes, is no hub's", "[link]") {
   for (const bool closes : {false, true}) {
     TestJob job;
     tcp::acceptor store(job.io);
-    REQUIRE(open_listener(store, job.port.number(), 16) == 0);
+    REQUIRE_FALSE(open_listener(store, job.port.number(), 16));
     std::vector<tcp::socket> held;
     std::function<void()> accept = [&] {
       store.async_accept([&](boost::system::error_code error, tcp::socket socket) {
@@ -184,7 +184,7 @@ TEST_CASE("a port that accepts and is silent, or closes, is no hub's", "[link]")
     accept();
     job.start(1);
     REQUIRE(job.all_met());
-    CHECK(std::get<NoLink>(*job.met[1]).why.find("but not as rankshim") != std::string::npos);
+    CHECK(std::get<Unlink>(*job.met[1]).why.find("but not as rankshim") != std::string::npos);
     store.close();
     job.io.poll();
   }
@@ -209,12 +209,12 @@ asio::awaitable<void> be_store(tcp::acceptor& acceptor, unsigned& connections) {
 TEST_CASE("torch's store in the hub's place is recognised by the first try", "[link]") {
   TestJob job;
   tcp::acceptor store(job.io);
-  REQUIRE(open_listener(store, job.port.number(), 16) == 0);
+  REQUIRE_FALSE(open_listener(store, job.port.number(), 16));
   unsigned connections = 0;
   asio::co_spawn(job.io, be_store(store, connections), asio::detached);
   job.start(1);
   REQUIRE(job.all_met());
-  CHECK(std::get<NoLink>(*job.met[1]).why ==
+  CHECK(std::get<Unlink>(*job.met[1]).why ==
         "node 0 answers at 127.0.0.1:" + std::to_string(job.port.number()) +
             ", but not as rankshim: torch's store answers there");
   CHECK(connections == 2);
@@ -237,7 +237,7 @@ TEST_CASE("a hub that is slow to answer takes the question for a store from no n
   CHECK_FALSE(job.met[0]);
   job.start(1);
   REQUIRE(job.all_met());
-  CHECK(std::holds_alternative<Launch>(*job.met[0]));
+  CHECK(std::holds_alternative<Go>(*job.met[0]));
 }
 
 TEST_CASE("a client of torch's store is closed at once, and makes it a job without a link",
@@ -250,7 +250,7 @@ TEST_CASE("a client of torch's store is closed at once, and makes it a job witho
   CHECK(client.is_closed());
   CHECK(client.received.empty());
   REQUIRE(job.all_met());
-  CHECK(std::get<NoLink>(*job.met[0]).why.find("without rankshim") != std::string::npos);
+  CHECK(std::get<Unlink>(*job.met[0]).why.find("without rankshim") != std::string::npos);
 }
 
 TEST_CASE("strangers do not keep the nodes from meeting", "[link][attack]") {
@@ -286,7 +286,7 @@ TEST_CASE("strangers do not keep the nodes from meeting", "[link][attack]") {
   }
   job.start(1);
   REQUIRE(job.all_met());
-  CHECK(std::holds_alternative<Launch>(*job.met[0]));
+  CHECK(std::holds_alternative<Go>(*job.met[0]));
 }
 
 TEST_CASE("who has said hello and is gone is waited for", "[link]") {
@@ -300,7 +300,7 @@ TEST_CASE("who has said hello and is gone is waited for", "[link]") {
   CHECK_FALSE(job.met[0]);
   job.start(1);
   REQUIRE(job.all_met());
-  CHECK(std::holds_alternative<Launch>(*job.met[0]));
+  CHECK(std::holds_alternative<Go>(*job.met[0]));
 }
 
 TEST_CASE("who comes after the launch is refused, and does not stay", "[link][attack]") {
@@ -388,7 +388,7 @@ TEST_CASE("a connection lost before the launch is made again", "[link]") {
   REQUIRE(job.run_until([&] { return job.links[0]->waiting().count == 2; }));
   job.start(2);
   REQUIRE(job.all_met());
-  CHECK(std::holds_alternative<Launch>(*job.met[1]));
+  CHECK(std::holds_alternative<Go>(*job.met[1]));
 }
 
 struct KeptLimit {
@@ -442,7 +442,7 @@ TEST_CASE("a port that is taken means no link", "[link]") {
   other.listen();
   job.start(0);
   REQUIRE(job.all_met());
-  CHECK(std::get<NoLink>(*job.met[0]).why.starts_with("cannot listen on the master's port"));
+  CHECK(std::get<Unlink>(*job.met[0]).why.starts_with("cannot listen on the master's port"));
 }
 
 }  // namespace

@@ -4,8 +4,9 @@
 #include <yyjson.h>
 
 #include <algorithm>
-#include <array>
+#include <boost/mp11/algorithm.hpp>
 #include <memory>
+#include <ranges>
 #include <utility>
 
 #include "base/json.h"
@@ -22,8 +23,7 @@ constexpr std::size_t most_workers = 64;
 constexpr std::int64_t longest_age = 366LL * 86'400'000;  // ms
 
 /// The members of each message, for the writer and the reader alike.
-template <class Members>
-void each_member(Members& to, Hello& hello) {
+void each_member(auto& to, Hello& hello) {
   to("run", hello.run);
   to("attempt", hello.attempt);
   to("restarts", hello.restarts);
@@ -43,8 +43,7 @@ void each_member(Members& to, Hello& hello) {
   to("version", hello.version);
   to("nonce", hello.nonce);
 }
-template <class Members>
-void each_member(Members& to, Welcome& welcome) {
+void each_member(auto& to, Welcome& welcome) {
   to("session", welcome.session);
   to("host", welcome.host);
   to("address", welcome.address);
@@ -52,30 +51,23 @@ void each_member(Members& to, Welcome& welcome) {
   to("port", welcome.port);
   to("nonce", welcome.nonce);
 }
-template <class Members>
-void each_member(Members& to, Waiting& waiting) {
+void each_member(auto& to, Waiting& waiting) {
   to("nnodes", waiting.nnodes);
   to("count", waiting.count);
   to("missing", waiting.missing);
   to("note", waiting.note, longest_sentence);
 }
-template <class Members>
-void each_member(Members& to, Refuse& refuse) {
+void each_member(auto& to, Refuse& refuse) {
   to("code", refuse.code);
   to("sentence", refuse.sentence, longest_sentence);
 }
-template <class Members>
-void each_member(Members& to, Unlink& unlink) {
-  to("why", unlink.why, longest_sentence);
-}
-template <class Members>
-void each_member(Members& to, Go& go) {
+void each_member(auto& to, Unlink& unlink) { to("why", unlink.why, longest_sentence); }
+void each_member(auto& to, Go& go) {
   to("attempt", go.attempt);
   to("offset", go.offset);
   to("world", go.world);
 }
-template <class Members>
-void each_member(Members& to, Failure& failure) {
+void each_member(auto& to, Failure& failure) {
   to("rank", failure.rank);
   to("cause", failure.cause);
   to("code", failure.code);
@@ -84,12 +76,7 @@ void each_member(Members& to, Failure& failure) {
   to("node", failure.node);
   to("host", failure.host);
 }
-template <class Members>
-void each_member(Members& to, Fail& fail) {
-  each_member(to, fail.failure);
-}
-template <class Members>
-void each_member(Members& to, Stop& stop) {
+void each_member(auto& to, Stop& stop) {
   each_member(to, stop.culprit);
   auto why = static_cast<unsigned>(stop.why);
   to("why", why);
@@ -97,18 +84,14 @@ void each_member(Members& to, Stop& stop) {
   to("again", stop.again);
   to("note", stop.note, longest_text);
 }
-template <class Members>
-void each_member(Members& to, Stopping& stopping) {
-  to("signal", stopping.signal);
-}
-template <class Members>
-void each_member(Members& to, Done& done) {
+void each_member(auto& to, Stopping& stopping) { to("signal", stopping.signal); }
+void each_member(auto& to, Done& done) {
   to("code", done.code);
   to("workers", done.workers);
 }
-template <class Members, class Nothing>
+template <class Nothing>
   requires std::is_empty_v<Nothing>
-void each_member(Members& /*to*/, Nothing& /*none*/) {}
+void each_member(auto& /*to*/, Nothing& /*none*/) {}
 
 /// Adds members to an object. A text has at most `longest`/`divisor` bytes.
 class Writer {
@@ -129,16 +112,13 @@ class Writer {
     if (number) object_.number(name, *number);
   }
   void operator()(std::string_view name, const std::vector<unsigned>& numbers) {
-    std::string list;
-    for (const unsigned number : numbers) list += (list.empty() ? "[" : ",") + std::to_string(number);
-    object_.raw(name, list.empty() ? "[]" : list + ']');
+    object_.raw(name, fmt::format("[{}]", fmt::join(numbers, ",")));
   }
   void operator()(std::string_view name, const std::vector<WorkerDone>& workers) {
-    std::string list;
-    for (std::size_t i = 0; i < std::min(workers.size(), most_workers); ++i)
-      list += fmt::format("{}[{},{},{}]", i == 0 ? "" : ",", workers[i].local_rank, workers[i].code,
-                          workers[i].age);
-    if (!list.empty()) object_.raw(name, '[' + list + ']');
+    std::vector<std::string> rows;
+    for (const auto& [local_rank, code, age] : workers | std::views::take(most_workers))
+      rows.push_back(fmt::format("[{},{},{}]", local_rank, code, age));
+    if (!rows.empty()) object_.raw(name, '[' + joined(rows, ",") + ']');
   }
   [[nodiscard]] std::string str() const { return object_.str(); }
 
@@ -154,50 +134,45 @@ class Reader {
   [[nodiscard]] bool good() const { return good_; }
 
   void operator()(const char* name, std::string& text, std::size_t longest = longest_name) {
-    yyjson_val* value = member(name);
-    if (value == nullptr) return;
-    good_ = good_ && yyjson_is_str(value);
-    if (good_) text = cut(printable({yyjson_get_str(value), yyjson_get_len(value)}), longest);
+    yyjson_val* value = member(name, yyjson_is_str);
+    if (value != nullptr) text = cut(printable({yyjson_get_str(value), yyjson_get_len(value)}), longest);
   }
   void operator()(const char* name, bool& flag) {
-    yyjson_val* value = member(name);
-    if (value == nullptr) return;
-    good_ = good_ && yyjson_is_bool(value);
-    flag = good_ && yyjson_get_bool(value);
+    if (yyjson_val* value = member(name, yyjson_is_bool)) flag = yyjson_get_bool(value);
   }
   template <class Number>
     requires std::is_integral_v<Number>
   void operator()(const char* name, Number& number) {
-    if (yyjson_val* value = member(name)) take(value, number);
+    if (yyjson_val* value = member(name, yyjson_is_int)) take(value, number);
   }
   void operator()(const char* name, std::optional<unsigned>& number) {
-    if (yyjson_val* value = member(name)) take(value, number.emplace());
+    if (yyjson_val* value = member(name, yyjson_is_int)) take(value, number.emplace());
   }
-  void operator()(const char* name, std::vector<unsigned>& numbers) {
-    yyjson_val* list = member(name);
-    if (list == nullptr) return;
-    good_ = good_ && yyjson_is_arr(list);
-    for (std::size_t i = 0; i < std::min(yyjson_arr_size(list), most_missing); ++i)
-      take(yyjson_arr_get(list, i), numbers.emplace_back());
-  }
-  void operator()(const char* name, std::vector<WorkerDone>& workers) {
-    yyjson_val* list = member(name);
-    if (list == nullptr) return;
-    good_ = good_ && yyjson_is_arr(list);
-    for (std::size_t i = 0; i < std::min(yyjson_arr_size(list), most_workers); ++i) {
-      yyjson_val* row = yyjson_arr_get(list, i);
-      WorkerDone& worker = workers.emplace_back();
-      take(yyjson_arr_get(row, 0), worker.local_rank);
-      take(yyjson_arr_get(row, 1), worker.code);
-      take(yyjson_arr_get(row, 2), worker.age);
-      worker.age = std::clamp<std::int64_t>(worker.age, 0, longest_age);
-    }
-  }
+  void operator()(const char* name, std::vector<unsigned>& numbers) { take(name, numbers, most_missing); }
+  void operator()(const char* name, std::vector<WorkerDone>& workers) { take(name, workers, most_workers); }
 
  private:
-  [[nodiscard]] yyjson_val* member(const char* name) const { return yyjson_obj_get(object_, name); }
+  /// Null if there is none, or it is of another kind.
+  yyjson_val* member(const char* name, bool (*is_kind)(yyjson_val*)) {
+    yyjson_val* value = yyjson_obj_get(object_, name);
+    good_ = good_ && (value == nullptr || is_kind(value));
+    return good_ ? value : nullptr;
+  }
 
+  template <class Element>
+  void take(const char* name, std::vector<Element>& list, std::size_t most) {
+    yyjson_val* value = member(name, yyjson_is_arr);
+    for (std::size_t i = 0; i < std::min(yyjson_arr_size(value), most); ++i)
+      take(yyjson_arr_get(value, i), list.emplace_back());
+  }
+  void take(yyjson_val* row, WorkerDone& worker) {
+    take(yyjson_arr_get(row, 0), worker.local_rank);
+    take(yyjson_arr_get(row, 1), worker.code);
+    take(yyjson_arr_get(row, 2), worker.age);
+    worker.age = std::clamp<std::int64_t>(worker.age, 0, longest_age);
+  }
   template <class Number>
+    requires std::is_integral_v<Number>
   void take(yyjson_val* value, Number& number) {
     good_ = good_ && yyjson_is_int(value) && (yyjson_is_sint(value) || yyjson_get_uint(value) <= INT64_MAX) &&
             std::in_range<Number>(yyjson_get_sint(value));
@@ -207,13 +182,6 @@ class Reader {
   yyjson_val* object_;
   bool good_ = true;
 };
-
-template <std::size_t... Index>
-std::optional<Message> empty_message(std::size_t wanted, std::index_sequence<Index...> /*all*/) {
-  std::optional<Message> message;
-  ((wanted == Index ? (message.emplace(std::in_place_index<Index>), 0) : 0), ...);
-  return message;
-}
 
 }  // namespace
 
@@ -230,26 +198,28 @@ std::string to_json(const Message& message) {
 }
 
 std::optional<Message> from_json(std::uint8_t type, std::string_view body) {
-  auto message =
-      empty_message(std::size_t{type} - 1, std::make_index_sequence<std::variant_size_v<Message>>());
+  if (type == 0 || type > std::variant_size_v<Message>) return std::nullopt;
+  Message message = boost::mp11::mp_with_index<std::variant_size_v<Message>>(
+      std::size_t{type} - 1, [](auto index) { return Message(std::in_place_index<index>); });
   const std::unique_ptr<yyjson_doc, decltype(&yyjson_doc_free)> document(
       yyjson_read(body.data(), body.size(), YYJSON_READ_NOFLAG), &yyjson_doc_free);
   yyjson_val* object = yyjson_doc_get_root(document.get());
-  if (!message || !yyjson_is_obj(object)) return std::nullopt;
+  if (!yyjson_is_obj(object)) return std::nullopt;
   Reader reader(object);
-  std::visit([&](auto& inner) { each_member(reader, inner); }, *message);
-  return reader.good() ? std::move(message) : std::nullopt;
+  std::visit([&](auto& inner) { each_member(reader, inner); }, message);
+  return reader.good() ? std::optional(std::move(message)) : std::nullopt;
 }
 
-std::string node_name(unsigned rank, std::string_view host) {
-  return host.empty() ? fmt::format("node {}", rank)
-                      : fmt::format("node {} (host {})", rank, in_quotes(host));
+std::string node_name(unsigned rank, std::string_view host, std::string_view address) {
+  std::vector<std::string> more;
+  if (!host.empty()) more.push_back("host " + in_quotes(host));
+  if (!address.empty()) more.emplace_back(address);
+  return more.empty() ? fmt::format("node {}", rank) : fmt::format("node {} ({})", rank, joined(more));
 }
 
 std::string missing_ranks(const Waiting& waiting) {
-  std::string text;
-  for (const unsigned rank : waiting.missing) text += (text.empty() ? "" : ", ") + std::to_string(rank);
-  text.insert(0, waiting.count == 1 ? "rank " : "ranks ");
+  std::string text =
+      fmt::format("{} {}", waiting.count == 1 ? "rank" : "ranks", fmt::join(waiting.missing, ", "));
   if (waiting.count > waiting.missing.size())
     text += fmt::format(" and {} more", waiting.count - waiting.missing.size());
   return text;

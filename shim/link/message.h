@@ -9,6 +9,8 @@
 #include <variant>
 #include <vector>
 
+#include "base/fault.h"
+
 /// The whole job's link: node 0 (the hub) and the others (its peers) say who they are, agree, and tell each
 /// other how it ends. docs/protocol.md specifies what is on the wire.
 namespace rankshim::link {
@@ -57,10 +59,12 @@ struct Waiting {
   std::string note;               ///< what else is wrong
 };
 
-/// The job cannot start as it is: the exit code and the sentence for everybody.
+/// The job cannot run as it is (78), not everybody came (75), or a node was asked to stop (76): the exit code
+/// and the sentence for everybody.
 struct Refuse {
   int code = 0;
   std::string sentence;
+  Anchor anchor = Anchor::none;  ///< of a name or an address that cannot be had; not on the wire
 };
 
 /// The job goes on without a link.
@@ -75,7 +79,10 @@ struct Go {
   unsigned world = 0;    ///< the number of workers in the job
 };
 
-/// A node's end, or what is about to become it. Its own node fills `rank` to `age`, the hub the rest.
+/// How the meeting of the nodes ended.
+using Met = std::variant<Go, Refuse, Unlink>;
+
+/// A node's end, or what is about to become it. Its own node tells `rank` to `age`, the hub fills the rest.
 struct Failure {
   std::optional<unsigned> rank;  ///< of the worker in the whole job; nothing: it was no single worker
   std::string cause;             ///< a word of the report: "oom", "signal", "exception", "exit", …
@@ -84,9 +91,6 @@ struct Failure {
   std::int64_t age = 0;          ///< how long ago it happened, in ms
   unsigned node = 0;
   std::string host;
-};
-struct Fail {
-  Failure failure;
 };
 
 /// Everybody ends what runs, because of `culprit`.
@@ -131,8 +135,8 @@ struct Ping {};
 struct Pong {};
 
 /// Each type's number on the wire is its place in this list, from 1.
-using Message = std::variant<Hello, Welcome, Proof, Waiting, Refuse, Unlink, Go, Fail, Stop, Stopping, Done,
-                             End, Ping, Pong>;
+using Message = std::variant<Hello, Welcome, Proof, Waiting, Refuse, Unlink, Go, Failure, Stop, Stopping,
+                             Done, End, Ping, Pong>;
 
 inline constexpr std::size_t longest_body = 4096;
 
@@ -152,7 +156,7 @@ std::string missing_ranks(const Waiting& waiting);
 /// "waiting for 2 of 16 nodes: ranks 5, 9".
 std::string waiting_line(const Waiting& waiting);
 
-/// "node 3 (host e)".
-std::string node_name(unsigned rank, std::string_view host);
+/// "node 3 (host e, 10.0.0.9)"; what is empty is left out.
+std::string node_name(unsigned rank, std::string_view host, std::string_view address = {});
 
 }  // namespace rankshim::link

@@ -34,7 +34,7 @@ TEST_CASE("a message comes back as it was", "[link]") {
   CHECK(stop.culprit.rank == 17);
   CHECK(stop.culprit.node == 2);
   CHECK(stop.why == Stop::Why::lost);
-  CHECK_FALSE(there_and_back(Fail{{.code = 1}}).failure.rank);
+  CHECK_FALSE(there_and_back(Failure{.code = 1}).rank);
   const Done done = there_and_back(Done{143, {{0, 143, 12}, {7, 1, 1500}}});
   CHECK(done.code == 143);
   REQUIRE(done.workers.size() == 2);
@@ -85,7 +85,7 @@ TEST_CASE("texts are bounded and printable", "[link]") {
     *text = std::string(300, '"');
   CHECK(to_json(hello).size() <= longest_body);
   there_and_back(hello);
-  CHECK(there_and_back(Fail{{.text = "a\x1b[31m\n" + std::string(600, 'x')}}).failure.text.size() == 512);
+  CHECK(there_and_back(Failure{.text = "a\x1b[31m\n" + std::string(600, 'x')}).text.size() == 512);
   CHECK(there_and_back(Refuse{78, "a\nb"}).sentence == "a\\nb");
   CHECK(std::get<Refuse>(*from_json(5, R"({"sentence":"\u001b[0m"})")).sentence == "\\x1b[0m");
 }

@@ -6,7 +6,6 @@
 #include <boost/asio/experimental/awaitable_operators.hpp>
 #include <boost/asio/redirect_error.hpp>
 #include <boost/asio/use_awaitable.hpp>
-#include <cstring>
 #include <utility>
 
 #include "base/fault.h"
@@ -28,31 +27,24 @@ namespace {
 constexpr unsigned enough_answers = 3;  // of a port that is no hub's
 constexpr milliseconds report_interval{30'000};
 
-std::exception_ptr logged(const std::exception_ptr& thrown) {
-  try {
-    if (thrown) std::rethrow_exception(thrown);
-  } catch (const std::exception& error) {
-    log::debug("the link: {}", error.what());
-  }
-  return thrown;
-}
-
 }  // namespace
 
 Peer::Peer(asio::io_context& io, Options options)
-    : io_(io),
-      options_(std::move(options)),
+    : Link(io, std::move(options)),
+      master_(host_port(options_.master.host, std::to_string(options_.master.port))),
       random_(static_cast<unsigned>(std::hash<std::string>()(options_.self.instance))),
       next_report_(now()),
-      changed_(io.get_executor()),
       answered_(io.get_executor()),
       ping_(io.get_executor()) {}
 
-Peer::~Peer() {
-  if (connection_) connection_->abandon();
-}
+Peer::~Peer() { disconnect(); }
 
 // ---- one connection ----
+
+void Peer::disconnect() {
+  if (connection_) connection_->abandon();
+  connection_.reset();
+}
 
 asio::awaitable<Peer::Greeting> Peer::connect(ip::address address, unsigned port, Time deadline) {
   const tcp::endpoint endpoint(address, static_cast<std::uint16_t>(port));
@@ -61,9 +53,8 @@ asio::awaitable<Peer::Greeting> Peer::connect(ip::address address, unsigned port
     return how;
   };
   tcp::socket socket(io_);
-  if (const int error = open_socket(socket, endpoint.protocol()))
-    co_return fails(Greeting::unreachable, std::strerror(error));
-  boost::system::error_code error;
+  boost::system::error_code error = open_socket(socket, endpoint.protocol());
+  if (error) co_return fails(Greeting::unreachable, error.message());
   loop::Timer timer(io_.get_executor(), std::min(deadline, now() + options_.timing.connect));
   const auto first =
       co_await (socket.async_connect(endpoint, asio::redirect_error(asio::use_awaitable, error)) ||
@@ -76,7 +67,7 @@ asio::awaitable<Peer::Greeting> Peer::connect(ip::address address, unsigned port
   if (socket.local_endpoint(error) ==
       socket.remote_endpoint(error))  // the kernel can connect a socket to itself
     co_return fails(Greeting::unreachable, "port closed");
-  if (connection_) connection_->abandon();
+  disconnect();
   is_welcome_ = false;
   hub_ = address;
   connection_ = std::make_shared<Connection>(std::move(socket), *this, Connection::Side::peer, 1);
@@ -88,35 +79,31 @@ asio::awaitable<Peer::Greeting> Peer::connect(ip::address address, unsigned port
   hello_ = connection_->send(hello);
   const Time until = std::min(deadline, now() + options_.timing.welcome),
              doubt = std::min(until, now() + options_.timing.doubt);
-  const auto is_answered = [this] { return is_welcome_ || (verdict_ && !launched_); };
+  const auto is_answered = [this] { return is_welcome_ || (met_ && !launched_); };
   while (connection_ && !is_answered() && now() < doubt) co_await answered_.wait(doubt);
   if (!is_answered() && !launched_ &&
       co_await is_store(io_.get_executor(), endpoint, now() + options_.timing.doubt)) {
-    if (connection_) connection_->abandon();
-    connection_.reset();
+    disconnect();
     co_return fails(Greeting::store, "torch's store answers there");
   }
   while (connection_ && !is_answered() && now() < until) co_await answered_.wait(until);
   if (is_answered()) co_return Greeting::welcome;
   if (!connection_) co_return fails(Greeting::closed, "the port accepts and closes the connection");
-  connection_->abandon();
-  connection_.reset();
+  disconnect();
   co_return fails(Greeting::silent, "the port accepts the connection and does not answer");
 }
 
 /// For another node 0, one that does not know this job's token is another job's.
-Message Peer::refused(const Refuse& refuse, bool welcome) const {
-  if (options_.self.rank == 0 && !welcome) return Unlink{refuse.sentence};
-  return refuse;
+void Peer::refused(Connection& connection, const Refuse& refuse) {
+  const bool is_known = refuse.code == exit_code::unreachable || refuse.code == exit_code::peer;
+  if (!met_ && options_.self.rank == 0 && !is_welcome_) met_ = Unlink{refuse.sentence};
+  if (!met_) met_ = Refuse{is_known ? refuse.code : exit_code::configuration, refuse.sentence};
+  connection.drop(refuse.sentence);
 }
 
 void Peer::welcomed(Connection& connection, const Welcome& welcome, const Frame& frame) {
-  const std::string hub =
-      "node 0 (host " + in_quotes(welcome.host) + ", " + connection.remote_address() + ")";
-  const auto refuse = [&](const std::string& sentence) {
-    if (!launched_) verdict_ = refused({exit_code::configuration, sentence}, false);
-    connection.drop(sentence);
-  };
+  const std::string hub = node_name(0, welcome.host, connection.remote_address());
+  const auto refuse = [&](const std::string& sentence) { refused(connection, {.sentence = sentence}); };
   if (options_.token) {
     if (welcome.nonce.empty() || !frame.tagged)
       return refuse(hub + " has no token, and this node has one; set --job-token-file on all nodes");
@@ -127,7 +114,7 @@ void Peer::welcomed(Connection& connection, const Welcome& welcome, const Frame&
     connection.send(Proof{});
   }
   if (welcome.session == options_.self.instance) {
-    verdict_ = Unlink{"it is this node itself"};
+    met_ = Unlink{"it is this node itself"};
     return connection.drop("it is this node itself");
   }
   if (launched_ && welcome.session != welcome_->session) return refuse(hub + " was started anew");
@@ -137,39 +124,38 @@ void Peer::welcomed(Connection& connection, const Welcome& welcome, const Frame&
   answered_.signal();
 }
 
-void Peer::heard(Connection& connection, const Frame& frame) {
+void Peer::heard(Connection& connection, const Message& message, const Frame& frame) {
   if (&connection != connection_.get()) return connection.abandon();
-  const auto message = from_json(frame.type, frame.body);
-  if (!message) return connection.drop("a message that is none");
-  if (const auto* welcome = std::get_if<Welcome>(&*message)) {
+  if (const auto* welcome = std::get_if<Welcome>(&message)) {
     if (!is_welcome_) welcomed(connection, *welcome, frame);
     return;
   }
-  const auto* refuse = std::get_if<Refuse>(&*message);
+  const auto* refuse = std::get_if<Refuse>(&message);
   if (!is_welcome_ && (refuse == nullptr || options_.token)) return connection.drop("no welcome");
   if (refuse != nullptr) {
-    if (!launched_ && !verdict_) verdict_ = refused(*refuse, is_welcome_);
-    connection.drop(refuse->sentence);
-  } else if (std::holds_alternative<Go>(*message) || std::holds_alternative<Unlink>(*message)) {
-    if (!verdict_) verdict_ = *message;
-  } else if (const auto* waiting = std::get_if<Waiting>(&*message)) {
+    refused(connection, *refuse);
+  } else if (const auto* go = std::get_if<Go>(&message)) {
+    if (!met_) met_ = *go;
+  } else if (const auto* unlink = std::get_if<Unlink>(&message)) {
+    if (!met_) met_ = *unlink;
+  } else if (const auto* waiting = std::get_if<Waiting>(&message)) {
     waiting_ = *waiting;
     if (options_.self.rank != 0) {
       log::info("{}", waiting_line(waiting_));
     } else if (!waiting_.note.empty()) {
       log::warn("{}", waiting_.note);
     }
-  } else if (const auto* stop = std::get_if<Stop>(&*message)) {
+  } else if (const auto* stop = std::get_if<Stop>(&message)) {
     if (!stop_) {
       stop_ = *stop;
-      if (launched_) tell_stop();
+      tell_stop();
     } else if (!stop->again) {  // it was to be started again, and a node has been asked to stop since
       stop_->again = false;
       stop_->note = stop->note;
     }
-  } else if (std::holds_alternative<End>(*message)) {
-    ended_well_ = true;
-  } else if (std::holds_alternative<Ping>(*message)) {
+  } else if (std::holds_alternative<End>(message)) {
+    is_over_ = true;
+  } else if (std::holds_alternative<Ping>(message)) {
     connection.send(Pong{});
   }
   answered_.signal();
@@ -180,13 +166,12 @@ void Peer::ended(Connection& connection, const std::string& why) {
   if (&connection != connection_.get()) return;
   const std::shared_ptr<Connection> last = std::exchange(connection_, nullptr);  // it still runs
   const bool was_welcome = std::exchange(is_welcome_, false);
-  if (connection.broken() == Broken::version && !launched_)
-    verdict_ = Unlink{"the rankshim of node 0 speaks another version of the link"};
+  if (connection.broken() == Broken::version && !met_)
+    met_ = Unlink{"the rankshim of node 0 speaks another version of the link"};
   reason_ = why;
   answered_.signal();
   changed_.signal();
-  if (!launched_ || !was_welcome || is_over()) return;
-  start_connecting_again();
+  if (launched_ && was_welcome && !is_over()) start_connecting_again();
 }
 
 // ---- meeting ----
@@ -199,20 +184,20 @@ asio::awaitable<void> Peer::pause(milliseconds about, Time deadline) {
 
 void Peer::report(const std::string& reason) {
   if (options_.self.rank == 0 || (reason == reported_ && now() < next_report_)) return;
-  log::info("waiting for node 0 at {}: {}",
-            host_port(options_.master.host, std::to_string(options_.master.port)), reason);
+  log::info("waiting for node 0 at {}: {}", master_, reason);
   reported_ = reason;
   next_report_ = now() + report_interval;
 }
 
-NotMet Peer::timed_out() const {
-  const std::string master = host_port(options_.master.host, std::to_string(options_.master.port));
+Refuse Peer::timed_out() const {
+  std::string sentence = "node 0 at " + master_;
   if (waiting_.count > 0)
-    return {exit_code::unreachable, "node 0 at " + master + " was reached, but " + waiting_line(waiting_) +
-                                        ", which did not come in time"};
-  return {exit_code::unreachable, welcome_
-                                      ? "node 0 at " + master + " was reached, but not all nodes came in time"
-                                      : "node 0 at " + master + " was not reached in time: " + reason_};
+    sentence += " was reached, but " + waiting_line(waiting_) + ", which did not come in time";
+  else if (welcome_)
+    sentence += " was reached, but not all nodes came in time";
+  else
+    sentence += " was not reached in time: " + reason_;
+  return {exit_code::unreachable, sentence};
 }
 
 /// Looks for the hub until there is a connection that was welcome. Returns an end of the meeting, or nothing.
@@ -222,12 +207,10 @@ asio::awaitable<std::optional<Met>> Peer::seek(Time deadline) {
   const milliseconds between = options_.timing.retry + milliseconds(options_.self.nnodes / 4);
   // When all start again, node 0 listens a moment after it has closed the connections.
   milliseconds next = is_again() ? std::min(between, milliseconds(10 + options_.self.nnodes / 16)) : between;
-  unsigned silent = 0, closed = 0;
+  unsigned answers = 0;  // that no hub gives
   const auto between_look_ups =
       wait::Schedule(options_.dns.timing, options_.self.nnodes).between_checks(options_.timing.look_up);
-  std::vector<ip::address> addresses;
-  for (const std::string& address : std::exchange(options_.addresses, {}))
-    addresses.push_back(ip::make_address(address));
+  std::vector<std::string> addresses = std::exchange(options_.addresses, {});
   Time looked_up = now();
   while (now() < deadline) {
     if (addresses.empty() || now() - looked_up > between_look_ups) {
@@ -236,39 +219,24 @@ asio::awaitable<std::optional<Met>> Peer::seek(Time deadline) {
       limits.nodes = options_.self.nnodes;
       const wait::Result found = co_await wait::wait_for(master, limits);
       if (const auto* unreachable = std::get_if<wait::Unreachable>(&found))
-        co_return NotMet{exit_code::unreachable, unreachable->what, unreachable->anchor};
-      addresses.clear();
-      for (const std::string& address : std::get<wait::Reached>(found).addresses)
-        addresses.push_back(ip::make_address(address));
+        co_return Refuse{exit_code::unreachable, unreachable->what, unreachable->anchor};
+      addresses = std::get<wait::Reached>(found).addresses;
       looked_up = now();
     }
-    bool answers = false;
-    for (const ip::address& address : addresses) {
-      switch (co_await connect(address, options_.master.port, deadline)) {
-        case Greeting::welcome:
-          co_return std::nullopt;
-        case Greeting::store:
-          silent += enough_answers;
-          answers = true;
-          break;
-        case Greeting::silent:
-          ++silent;
-          answers = true;
-          break;
-        case Greeting::closed:
-          closed += wait::find_sidecar() == 0 ? 1 : 0;  // a mesh accepts for those who do not listen yet
-          answers = true;
-          break;
-        case Greeting::unreachable:
-          break;
-      }
+    bool is_there = false;
+    for (const std::string& address : addresses) {
+      const Greeting greeting = co_await connect(ip::make_address(address), options_.master.port, deadline);
+      if (greeting == Greeting::welcome) co_return std::nullopt;
+      is_there = is_there || greeting != Greeting::unreachable;
+      // A mesh accepts for those who do not listen yet.
+      const bool counts =
+          greeting == Greeting::silent || (greeting == Greeting::closed && wait::find_sidecar() == 0);
+      answers += greeting == Greeting::store ? enough_answers : counts ? 1 : 0;
     }
-    if (!answers) silent = closed = 0;
+    if (!is_there) answers = 0;
     // What is left of the attempt before may still be at the port.
-    if (!welcome_ && !options_.rules.decide && silent + closed >= enough_answers)
-      co_return NoLink{"node 0 answers at " +
-                       host_port(options_.master.host, std::to_string(options_.master.port)) +
-                       ", but not as rankshim: " + reason_};
+    if (!welcome_ && !options_.rules.decide && answers >= enough_answers)
+      co_return Unlink{"node 0 answers at " + master_ + ", but not as rankshim: " + reason_};
     // It may have said go while the connection was lost; then it listens elsewhere.
     if (welcome_ && welcome_->port != 0 && !hub_.is_unspecified() &&
         co_await connect(hub_, welcome_->port, deadline) == Greeting::welcome)
@@ -281,127 +249,104 @@ asio::awaitable<std::optional<Met>> Peer::seek(Time deadline) {
 }
 
 asio::awaitable<Met> Peer::gather(Time deadline) {
-  const auto self = shared_from_this();
   constexpr unsigned small = 64;
   if (options_.self.nnodes > small && !is_again())  // else all would come at the same moment
     co_await pause(milliseconds(options_.self.nnodes / 4), deadline);
-  while (!verdict_) {
+  while (!met_) {
     if (!connection_) {
-      if (auto end = co_await seek(deadline)) co_return *std::move(end);
+      if (auto end = co_await seek(deadline)) met_ = std::move(end);
     } else if (now() >= deadline) {
-      connection_->abandon();
-      connection_.reset();
-      co_return timed_out();
+      met_ = timed_out();
     } else {
       co_await changed_.wait(deadline);
     }
   }
-  launched_ = std::holds_alternative<Go>(*verdict_);
-  if (!launched_ && connection_) {
-    connection_->abandon();
-    connection_.reset();
-  } else if (!launched_) {
-    co_return met_by(*verdict_);
+  launched_ = std::holds_alternative<Go>(*met_);
+  if (!launched_) {
+    disconnect();
   } else if (!connection_) {  // it was lost at this moment
     start_connecting_again();
   } else if (welcome_->seen != connection_->local_address() ||
              welcome_->address != connection_->remote_address()) {
     asio::co_spawn(io_, keep_alive(weak_from_this()), asio::detached);
   }
-  co_return met_by(*verdict_);
+  co_return *met_;
 }
 
 // ---- running ----
 
 /// A proxy between the nodes closes connections on which nothing is said. The peer may go while this waits.
-asio::awaitable<void> Peer::keep_alive(std::weak_ptr<Peer> peer) {
-  while (true) {
-    auto self = peer.lock();
-    if (!self || self->is_over()) co_return;
-    if (self->connection_) self->connection_->send(Ping{});
-    loop::Timer& timer = self->ping_;
-    timer.expires_after(self->options_.timing.ping);
-    self.reset();
+asio::awaitable<void> Peer::keep_alive(std::weak_ptr<Link> weak) {
+  while (!weak.expired() && !is_over()) {
+    if (connection_) connection_->send(Ping{});
+    ping_.expires_after(options_.timing.ping);
     boost::system::error_code ignored;
-    co_await timer.async_wait(asio::redirect_error(asio::use_awaitable, ignored));
+    co_await ping_.async_wait(asio::redirect_error(asio::use_awaitable, ignored));
   }
 }
 
 void Peer::start_connecting_again() {
   if (welcome_->port == 0) {
-    unlinked_ = true;
+    is_over_ = true;
     return log::warn("the link to node 0 has ended ({}); the job goes on without it", reason_);
   }
   if (std::exchange(connecting_again_, true)) return;
   log::debug("the link to node 0 has ended ({}); connecting again", reason_);
-  asio::co_spawn(
-      io_, [self = shared_from_this()] { return self->connect_again(); },
-      [self = shared_from_this()](const std::exception_ptr& thrown) {
-        self->connecting_again_ = false;
-        if (logged(thrown)) {
-          self->lose();
-        } else if (!self->connection_ && !self->is_over()) {
-          self->start_connecting_again();  // it was lost again just as it was made
-        }
-      });
+  asio::co_spawn(io_, connect_again(), [this, self = shared_from_this()](const std::exception_ptr&) {
+    connecting_again_ = false;
+    if (!connection_ && !is_over()) start_connecting_again();  // it was lost again just as it was made
+  });
 }
 
 asio::awaitable<void> Peer::connect_again() {
   const Time deadline = now() + options_.rules.relink;
-  while (now() < deadline && !is_over()) {
-    if (co_await connect(hub_, welcome_->port, deadline) == Greeting::welcome && connection_) {
-      log::debug("the link to node 0 is made again");
-      co_return;
+  try {
+    while (now() < deadline && !is_over()) {
+      if (co_await connect(hub_, welcome_->port, deadline) == Greeting::welcome && connection_) {
+        log::debug("the link to node 0 is made again");
+        co_return;
+      }
+      co_await pause(options_.timing.retry + milliseconds(options_.self.nnodes / 4), deadline);
     }
-    co_await pause(options_.timing.retry + milliseconds(options_.self.nnodes / 4), deadline);
+  } catch (const std::exception& error) {
+    reason_ = error.what();
   }
   if (!is_over()) lose();
 }
 
+const Failure* Peer::first_failure() const {
+  for (const Message& message : said_)
+    if (const auto* failure = std::get_if<Failure>(&message)) return failure;
+  return nullptr;
+}
+
 void Peer::lose() {
-  stop_ = Stop{
-      .culprit = {.cause = "lost",
-                  .text = fmt::format("its connection ended, and it could not be made again within {} s: {}",
-                                      options_.rules.relink.count() / 1000, reason_),
-                  .node = 0,
-                  .host = welcome_->host},
-      .why = Stop::Why::lost};
-  if (!failures_.empty()) stop_ = Stop{.culprit = failures_.front()};  // the first that this node knows of
+  if (const Failure* own = first_failure()) {  // the first that this node knows of
+    stop_ = Stop{.culprit = *own};
+    stop_->culprit.node = options_.self.rank;
+    stop_->culprit.host = options_.self.host;
+  } else {
+    stop_ = Stop{.culprit = {.cause = "lost",
+                             .text = fmt::format(
+                                 "its connection ended, and it could not be made again within {} s: {}",
+                                 options_.rules.relink.count() / 1000, reason_),
+                             .node = 0,
+                             .host = welcome_->host},
+                 .why = Stop::Why::lost};
+  }
   if (options_.rules.decide) options_.rules.decide(*stop_);
   tell_stop();
   changed_.signal();
 }
 
-void Peer::say(const Message& message) {
-  try {
-    said_.push_back(message);
-    if (connection_ && is_welcome_) connection_->send(message);
-  } catch (const std::exception& error) {
-    log::warn("the link: {}", error.what());
-  }
-}
-
-void Peer::report_failure(const Failure& failure) {
-  failures_.push_back(failure);
-  failures_.back().node = options_.self.rank;
-  failures_.back().host = options_.self.host;
-  say(Fail{failure});
-}
-
-void Peer::on_stop(std::function<void(const Stop&)> told) {
-  told_ = std::move(told);
-  if (stop_) tell_stop();
-}
-
-void Peer::tell_stop() const {
-  if (told_ && stop_->culprit.node != options_.self.rank) told_(*stop_);
+void Peer::send(const Message& message) {
+  said_.push_back(message);
+  if (connection_ && is_welcome_) connection_->send(message);
 }
 
 asio::awaitable<void> Peer::part_early() {
-  const auto self = shared_from_this();
-  if (!launched_ && !verdict_ && !is_welcome_) {  // who is welcome says again what it has said
-    if (connection_) connection_->abandon();
-    connection_.reset();
+  if (!met_ && !is_welcome_) {  // who is welcome says again what it has said
+    disconnect();
     co_await seek(now() + options_.timing.leave);
   }
   const Time until = now() + options_.timing.farewell;
@@ -416,19 +361,15 @@ asio::awaitable<std::optional<Stop>> Peer::unheard() {
   co_return !connection_ && stop_ && stop_->again ? stop_ : std::nullopt;
 }
 
-asio::awaitable<JobEnd> Peer::part(Done done) {
-  const auto self = shared_from_this();
-  say(done);
+asio::awaitable<void> Peer::part(bool well) {
   // A node that failed waits for node 0's word: whether the job is started again, or how the others' check
   // ended. If the network has failed too, that is known after the link's own timeouts.
-  const bool asks = options_.rules.gathers || (options_.rules.decide && !failures_.empty());
-  const Time word = done.code == 0 || asks ? Time::max() : now();
-  while (!is_over() && now() < word) co_await changed_.wait(word);
-  done_badly_ = true;
+  if (well || options_.rules.gathers || (options_.rules.decide && first_failure() != nullptr))
+    while (!is_over()) co_await changed_.wait(Time::max());
+  is_over_ = true;
   if (stop_ && stop_->again)  // node 0 closes the connection when all that it started has ended, too
     while (connection_) co_await changed_.wait(Time::max());
   co_await part_early();
-  co_return JobEnd{stop_, failures_};
 }
 
 }  // namespace rankshim::link

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <ranges>
 #include <utility>
 
 #include "base/fault.h"
@@ -19,11 +21,12 @@ constexpr std::size_t most_failures = 8;  // of one node
 constexpr std::size_t most_sentences = 3;
 constexpr std::size_t most_strangers = 64;
 
-/// "node 2 (host c, 10.0.0.3)".
 std::string who(const Hello& hello, const std::string& seen) {
-  const std::string host = hello.host.empty() ? "" : "host " + in_quotes(hello.host);
-  const std::string both = host + (host.empty() || seen.empty() ? "" : ", ") + seen;
-  return fmt::format("node {}{}", hello.rank, both.empty() ? "" : " (" + both + ")");
+  return node_name(hello.rank, hello.host, seen);
+}
+
+Message as_message(const auto& verdict) {
+  return std::visit([](const auto& message) { return Message(message); }, verdict);
 }
 
 std::string shown(const std::string& text) { return text.empty() ? "none" : in_quotes(text); }
@@ -31,25 +34,9 @@ std::string shown(const std::string& text) { return text.empty() ? "none" : in_q
 }  // namespace
 
 std::string_view word(Node::State state) {
-  switch (state) {
-    case Node::State::missing:
-      return "missing";
-    case Node::State::here:
-      return "here";
-    case Node::State::running:
-      return "running";
-    case Node::State::failed:
-      return "failed";
-    case Node::State::drained:
-      return "asked to stop";
-    case Node::State::lost:
-      return "lost";
-    case Node::State::stopped:
-      return "stopped";
-    case Node::State::done:
-      break;
-  }
-  return "done";
+  static constexpr std::array<std::string_view, 8> words = {"missing",       "here", "running", "failed",
+                                                            "asked to stop", "lost", "stopped", "done"};
+  return words[static_cast<std::size_t>(state)];
 }
 
 Roster::Roster(Hello own, Rules rules, Time now)
@@ -65,34 +52,41 @@ Roster::Roster(Hello own, Rules rules, Time now)
 
 // ---- meeting ----
 
-std::optional<Roster::Fault> Roster::fault_of(const Hello& hello, const std::string& seen) const {
+/// Whether it is none of the job's: the job can start without it.
+bool Roster::is_foreign(const Hello& hello) const {
+  const Hello& own = nodes_[0].hello;
+  return hello.attempt != own.attempt || hello.run != own.run;
+}
+
+/// Whether it is about to be removed.
+bool Roster::is_of_earlier_attempt(const Hello& hello) const {
+  const auto theirs = parse_number<std::uint64_t>(hello.attempt);
+  const auto ours = parse_number<std::uint64_t>(nodes_[0].hello.attempt);
+  return theirs && ours && *theirs < *ours;
+}
+
+/// Why the node cannot be a part of the job; empty: it can.
+std::string Roster::fault_of(const Hello& hello, const std::string& seen) const {
   const Hello& own = nodes_[0].hello;
   const std::string name = who(hello, seen), hub = who(own, "");
-  if (hello.attempt != own.attempt) {
-    const auto theirs = parse_number<std::uint64_t>(hello.attempt),
-               ours = parse_number<std::uint64_t>(own.attempt);
-    return Fault{.sentence = fmt::format("{} belongs to attempt {} of the job, {} to attempt {}", name,
-                                         shown(hello.attempt), hub, shown(own.attempt)),
-                 .foreign = true,
-                 .turned_away = theirs && ours && *theirs < *ours};  // it is about to be removed
-  }
-  if (hello.run != own.run) {
-    return Fault{
-        .sentence = fmt::format("{} belongs to the job {}, {} to the job {}: the master's name {} leads to "
-                                "another job, or RANKSHIM_RUN_ID is not the same on all nodes",
-                                name, shown(hello.run), hub, shown(own.run), in_quotes(hello.master)),
-        .foreign = true};
-  }
+  if (hello.attempt != own.attempt)
+    return fmt::format("{} belongs to attempt {} of the job, {} to attempt {}", name, shown(hello.attempt),
+                       hub, shown(own.attempt));
+  if (hello.run != own.run)
+    return fmt::format(
+        "{} belongs to the job {}, {} to the job {}: the master's name {} leads to another "
+        "job, or RANKSHIM_RUN_ID is not the same on all nodes",
+        name, shown(hello.run), hub, shown(own.run), in_quotes(hello.master));
   const auto differs = [&](std::string_view what, const auto& theirs, const auto& ours,
                            std::string_view option) {
-    return Fault{fmt::format("{} has {} {}, {} has {}; set {} to the same on all nodes", name, what, theirs,
-                             hub, ours, option)};
+    return fmt::format("{} has {} {}, {} has {}; set {} to the same on all nodes", name, what, theirs, hub,
+                       ours, option);
   };
   if (hello.nnodes != own.nnodes) return differs("nnodes", hello.nnodes, own.nnodes, "RANKSHIM_NNODES");
   if (hello.rank >= own.nnodes)
-    return Fault{fmt::format("{} is out of range: {} nodes have the ranks 0 to {}; set RANKSHIM_NODE_RANK",
-                             name, own.nnodes, own.nnodes - 1)};
-  if (hello.rank == 0) return Fault{twice(hello, seen)};
+    return fmt::format("{} is out of range: {} nodes have the ranks 0 to {}; set RANKSHIM_NODE_RANK", name,
+                       own.nnodes, own.nnodes - 1);
+  if (hello.rank == 0) return twice(hello, seen);
   if (hello.port != own.port) return differs("master port", hello.port, own.port, "RANKSHIM_MASTER_PORT");
   if (hello.launcher != own.launcher)
     return differs("launcher", shown(hello.launcher), shown(own.launcher), "RANKSHIM_LAUNCHER");
@@ -101,7 +95,7 @@ std::optional<Roster::Fault> Roster::fault_of(const Hello& hello, const std::str
                    "RANKSHIM_JOB_RESTARTS");
   if (rules_.equal_workers && hello.workers != own.workers)
     return differs("workers per node", hello.workers, own.workers, "RANKSHIM_NPROC_PER_NODE");
-  return std::nullopt;
+  return {};
 }
 
 std::string Roster::twice(const Hello& hello, const std::string& seen) const {
@@ -111,25 +105,24 @@ std::string Roster::twice(const Hello& hello, const std::string& seen) const {
 }
 
 void Roster::arrived(ConnectionId id, const Hello& hello, const std::string& seen, Time now) {
-  if (phase_ == Phase::running) return come_back(id, hello);
-  if (phase_ == Phase::refused) {
+  if (launched()) return come_back(id, hello);
+  if (met_) {
     if (hello.rank < nodes_.size()) nodes_[hello.rank].state = Node::State::here;
-    return send(id, *verdict_, true);
+    return send(id, as_message(*met_), true);
   }
   if (wrong_.size() > nodes_.size() + most_strangers) return outgoing_.push_back({{id}, std::nullopt, true});
   last_arrival_ = now;
-  if (const auto fault = fault_of(hello, seen)) {
-    if (fault->turned_away) return send(id, Refuse{exit_code::configuration, fault->sentence}, true);
-    if (fault->foreign &&
-        hello.rank == 0)  // its job's name leads here for a while; that is no fault of either
-      return send(id, Unlink{fault->sentence}, true);
-    wrong_.push_back({id, hello, seen, fault->sentence, fault->foreign});
+  if (const std::string fault = fault_of(hello, seen); !fault.empty()) {
+    if (is_of_earlier_attempt(hello)) return send(id, Refuse{exit_code::configuration, fault}, true);
+    if (is_foreign(hello) && hello.rank == 0)  // its job's name leads here for a while: no fault of either
+      return send(id, Unlink{fault}, true);
+    wrong_.push_back({id, hello, seen, fault});
     if (wrong_.size() <= most_sentences) send(myself, waiting());  // it is logged at once
     return;
   }
   const Node& node = nodes_[hello.rank];
   if (!node.connection || node.hello.instance == hello.instance) return take_place(id, hello, seen);
-  wrong_.push_back({id, hello, seen, twice(hello, seen), false, now + rules_.answer});
+  wrong_.push_back({id, hello, seen, twice(hello, seen), now + rules_.answer});
   send(*node.connection, Ping{});
 }
 
@@ -159,7 +152,7 @@ void Roster::gone(ConnectionId id, Time now) {
   rank_of_.erase(found);
   Node& node = nodes_[rank];
   node.connection.reset();
-  if (phase_ == Phase::meeting) {
+  if (!met_) {
     node.state = Node::State::missing;
     come_again(rank, now);
   } else if (node.state == Node::State::running && stop_) {
@@ -178,15 +171,15 @@ void Roster::come_again(unsigned rank, Time now) {
 }
 
 void Roster::store_client(const std::string& address, Time now) {
-  if (phase_ != Phase::meeting || std::ranges::find(store_clients_, address) != store_clients_.end()) return;
+  if (met_ || std::ranges::find(store_clients_, address) != store_clients_.end()) return;
   if (store_clients_.size() >= nodes_.size()) return;
   store_clients_.push_back(address);
   last_arrival_ = now;
 }
 
 bool Roster::ready() const {
-  return phase_ == Phase::meeting && rank_of_.size() == nodes_.size() &&
-         std::ranges::all_of(wrong_, &Wrong::foreign);
+  return !met_ && rank_of_.size() == nodes_.size() &&
+         std::ranges::all_of(wrong_, [&](const Wrong& wrong) { return is_foreign(wrong.hello); });
 }
 
 /// When what is wrong ends the meeting: at once if nobody else can come, else if nobody has come for a while.
@@ -196,8 +189,8 @@ Time Roster::refused_at() const {
   bool foreign = store_clients_.empty();
   for (const Wrong& wrong : wrong_) {
     if (wrong.contest != Time::max()) return Time::max();  // soon it is clear
-    foreign = foreign && wrong.foreign;
-    if (wrong.foreign) continue;
+    if (is_foreign(wrong.hello)) continue;
+    foreign = false;
     most = std::max<std::size_t>(most, wrong.hello.nnodes);
     least = std::min<std::size_t>(least, wrong.hello.nnodes);
   }
@@ -209,17 +202,13 @@ Time Roster::refused_at() const {
 
 void Roster::refuse_or_unlink() {
   if (wrong_.empty())
-    return unlink("a node without rankshim, or without its link, came to the master's port: " +
-                  joined(store_clients_));
+    return end_meeting(Unlink{"a node without rankshim, or without its link, came to the master's port: " +
+                              joined(store_clients_)});
   std::string sentence = first_faults();
   if (wrong_.size() > most_sentences)
     sentence += fmt::format("; and {} more", wrong_.size() - most_sentences);
-  refuse(sentence);
+  end_meeting(Refuse{exit_code::configuration, sentence});
 }
-
-void Roster::refuse(const std::string& why) { end_meeting(Refuse{exit_code::configuration, why}); }
-
-void Roster::unlink(const std::string& why) { end_meeting(Unlink{why}); }
 
 void Roster::give_up() {
   const Waiting missing = waiting();
@@ -228,11 +217,9 @@ void Roster::give_up() {
                                  missing_ranks(missing), missing.note.empty() ? "" : "; " + missing.note)});
 }
 
-void Roster::end_meeting(const Message& verdict) {
-  phase_ = Phase::refused;
-  verdict_ = verdict;
-  send_all(verdict, true);
-  for (const Wrong& wrong : wrong_) send(wrong.id, verdict, true);
+void Roster::end_meeting(const std::variant<Refuse, Unlink>& verdict) {
+  met_ = std::visit([](const auto& message) { return Met(message); }, verdict);
+  send_all(as_message(verdict), true);
 }
 
 Waiting Roster::waiting() const {
@@ -247,16 +234,7 @@ Waiting Roster::waiting() const {
 }
 
 std::string Roster::first_faults() const {
-  std::string sentences;
-  for (std::size_t i = 0; i < std::min(wrong_.size(), most_sentences); ++i)
-    sentences += (sentences.empty() ? "" : "; ") + wrong_[i].sentence;
-  return sentences;
-}
-
-void Roster::report() {
-  const Waiting missing = waiting();
-  send_all(missing);
-  for (const Wrong& wrong : wrong_) send(wrong.id, missing);
+  return joined(wrong_ | std::views::take(most_sentences) | std::views::transform(&Wrong::sentence), "; ");
 }
 
 // ---- running ----
@@ -272,9 +250,10 @@ Go Roster::go_for(unsigned rank) const {
 }
 
 void Roster::launch() {
-  phase_ = Phase::running;
-  for (const Wrong& wrong : wrong_) send(wrong.id, Refuse{exit_code::configuration, wrong.sentence}, true);
+  for (const Wrong& wrong : std::exchange(wrong_, {}))
+    send(wrong.id, Refuse{exit_code::configuration, wrong.sentence}, true);
   Go go = go_for(0);
+  met_ = go;
   for (Node& node : nodes_) {
     node.state = Node::State::running;
     send(*node.connection, go);
@@ -301,7 +280,7 @@ void Roster::said(ConnectionId id, const Message& message, Time now) {
   if (std::holds_alternative<Ping>(message)) return send(id, Pong{});
   const auto found = rank_of_.find(id);
   if (found == rank_of_.end()) return;
-  if (phase_ == Phase::meeting && std::holds_alternative<Pong>(message)) {
+  if (!met_ && std::holds_alternative<Pong>(message)) {
     for (Wrong& wrong : wrong_)
       if (wrong.hello.rank == found->second) wrong.contest = Time::max();
     last_arrival_ = now;
@@ -309,27 +288,24 @@ void Roster::said(ConnectionId id, const Message& message, Time now) {
   }
   Node& node = nodes_[found->second];
   const auto* stopping = std::get_if<Stopping>(&message);
-  if (phase_ != Phase::refused && stopping != nullptr) return stop_node(node, stopping->signal);
-  if (phase_ != Phase::running) return;
-  if (const auto* failed = std::get_if<Fail>(&message)) {
-    fail(node, failed->failure, now);
+  if (stopping != nullptr && (!met_ || launched())) return stop_node(node, stopping->signal);
+  if (!launched()) return;
+  if (const auto* failure = std::get_if<Failure>(&message)) {
+    fail(node, *failure, now);
   } else if (const auto* done = std::get_if<Done>(&message)) {
     const bool again = node.code.has_value();  // it came back, and says it once more
     node.code = done->code;
     node.workers.clear();
     for (const auto& [local_rank, code, age] : done->workers)
       node.workers.push_back({local_rank, code, now - milliseconds(age)});
-    if (again || node.state != Node::State::running) return tell_gathered();
-    if (stop_) {
-      node.state = done->code == 0 ? Node::State::done : Node::State::stopped;
-    } else if (done->code != 0) {
-      fail(node, {.cause = "exit", .code = done->code, .text = ""}, now);
-      tell_gathered();
-    } else {
-      node.state = Node::State::done;
-      tell_gathered();
-      if (all_done()) send_all(End{});
+    if (!again && node.state == Node::State::running) {
+      if (!stop_ && done->code != 0)
+        fail(node, {.cause = "exit", .code = done->code}, now);
+      else
+        node.state = done->code == 0 ? Node::State::done : Node::State::stopped;
+      if (!stop_ && all_done()) send_all(End{});
     }
+    tell_gathered();
   }
 }
 
@@ -341,7 +317,7 @@ void Roster::stop_node(Node& node, int number) {
                               .node = node.hello.rank,
                               .host = node.hello.host},
                   .why = Stop::Why::drained};
-  if (phase_ == Phase::meeting) return end_meeting(Refuse{exit_code::peer, stop.sentence()});
+  if (!met_) return end_meeting(Refuse{exit_code::peer, stop.sentence()});
   if (node.state == Node::State::running) node.state = Node::State::drained;
   if (!stop_ || !stop_->again) return stop_all(stop);
   stop_->again = false;  // it takes no further part
@@ -407,17 +383,17 @@ std::vector<Failure> Roster::failures() const {
 
 Time Roster::next_tick() const {
   Time next = Time::max();
-  if (phase_ == Phase::meeting) {
+  if (!met_) {
     next = std::min(next_report_, refused_at());
     for (const Wrong& wrong : wrong_) next = std::min(next, wrong.contest);
-  } else if (phase_ == Phase::running && !stop_) {
+  } else if (launched() && !stop_) {
     for (const Node& node : nodes_) next = std::min(next, node.lost_at);
   }
   return next;
 }
 
 void Roster::tick(Time now) {
-  if (phase_ == Phase::meeting) {
+  if (!met_) {
     const auto unanswered = [&](const Wrong& wrong) { return wrong.contest <= now; };
     for (auto it = wrong_.begin(); (it = std::ranges::find_if(wrong_, unanswered)) != wrong_.end();) {
       const Wrong newer = std::move(*it);
@@ -426,11 +402,11 @@ void Roster::tick(Time now) {
       come_again(newer.hello.rank, now);  // a third one is asked about this one
     }
     if (!ready() && refused_at() <= now) refuse_or_unlink();
-    if (phase_ == Phase::meeting && next_report_ <= now) {
+    if (!met_ && next_report_ <= now) {
       next_report_ = now + rules_.report;
-      if (!ready()) report();
+      if (!ready()) send_all(waiting());
     }
-  } else if (phase_ == Phase::running && !stop_) {
+  } else if (launched() && !stop_) {
     for (Node& node : nodes_) {
       if (node.lost_at > now) continue;
       node.lost_at = Time::max();
@@ -445,10 +421,11 @@ void Roster::tick(Time now) {
   }
 }
 
-/// To all nodes that are connected.
+/// To all nodes that are connected, also to those that cannot be a part of the job.
 void Roster::send_all(Message message, bool close) {
   Outgoing outgoing{{}, std::move(message), close};
   for (const auto& [id, rank] : rank_of_) outgoing.to.push_back(id);
+  for (const Wrong& wrong : wrong_) outgoing.to.push_back(wrong.id);
   outgoing_.push_back(std::move(outgoing));
 }
 

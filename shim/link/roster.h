@@ -7,6 +7,7 @@
 #include <string>
 #include <unordered_map>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "link/message.h"
@@ -100,10 +101,8 @@ class Roster {
   [[nodiscard]] bool ready() const;
   /// Tells everybody to launch.
   void launch();
-  /// Tells everybody to go on without a link.
-  void unlink(const std::string& why);
-  /// Tells everybody that the job cannot start.
-  void refuse(const std::string& why);
+  /// Tells everybody that the job cannot start, or that it goes on without a link.
+  void end_meeting(const std::variant<Refuse, Unlink>& verdict);
   /// Tells everybody that the time for meeting is over.
   void give_up();
 
@@ -112,10 +111,12 @@ class Roster {
 
   [[nodiscard]] Waiting waiting() const;
   [[nodiscard]] const std::vector<Node>& nodes() const { return nodes_; }
+  /// How the meeting ended for node 0; nothing: it goes on.
+  [[nodiscard]] const std::optional<Met>& met() const { return met_; }
+  /// Whether all were told to launch.
+  [[nodiscard]] bool launched() const { return met_ && std::holds_alternative<Go>(*met_); }
   /// What ends the job; nothing: nothing does.
   [[nodiscard]] const std::optional<Stop>& stop() const { return stop_; }
-  /// Whether all were told to launch.
-  [[nodiscard]] bool launched() const { return phase_ == Phase::running; }
   /// Whether every node was here at some time.
   [[nodiscard]] bool all_came() const;
   /// Whether every node has ended well.
@@ -126,23 +127,18 @@ class Roster {
   [[nodiscard]] std::vector<Failure> failures() const;
 
  private:
-  enum class Phase : std::uint8_t { meeting, running, refused };
   /// A node that cannot be a part of the job as it is.
   struct Wrong {
     ConnectionId id;
     Hello hello;
     std::string seen;
     std::string sentence;
-    bool foreign = false;  ///< it is none of the job's: the job can start without it
     /// Until then the older node with its rank can show that it lives; max: it has, or there is none.
     Time contest = Time::max();
   };
-  struct Fault {
-    std::string sentence;
-    bool foreign = false;
-    bool turned_away = false;
-  };
-  [[nodiscard]] std::optional<Fault> fault_of(const Hello& hello, const std::string& seen) const;
+  [[nodiscard]] bool is_foreign(const Hello& hello) const;
+  [[nodiscard]] bool is_of_earlier_attempt(const Hello& hello) const;
+  [[nodiscard]] std::string fault_of(const Hello& hello, const std::string& seen) const;
   [[nodiscard]] std::string twice(const Hello& hello, const std::string& seen) const;
   void take_place(ConnectionId id, const Hello& hello, const std::string& seen);
   void connect(Node& node, ConnectionId id);
@@ -151,7 +147,6 @@ class Roster {
   [[nodiscard]] Time refused_at() const;
   void refuse_or_unlink();
   [[nodiscard]] std::string first_faults() const;
-  void end_meeting(const Message& verdict);
   void stop_node(Node& node, int signal);
   void fail(Node& node, Failure failure, Time now);
   void stop_all(Stop stop);
@@ -160,17 +155,15 @@ class Roster {
     outgoing_.push_back({{to}, std::move(message), close});
   }
   void send_all(Message message, bool close = false);
-  void report();
   [[nodiscard]] Go go_for(unsigned rank) const;
 
   Rules rules_;
-  Phase phase_ = Phase::meeting;
   std::vector<Node> nodes_;
   std::unordered_map<ConnectionId, unsigned> rank_of_;
   std::vector<Wrong> wrong_;
   std::vector<std::string> store_clients_;
   std::vector<Outgoing> outgoing_;
-  std::optional<Message> verdict_;  ///< how the meeting ended; nothing: with all nodes' launch, or not yet
+  std::optional<Met> met_;
   std::optional<Stop> stop_;
   Time last_arrival_;
   Time next_report_;

@@ -303,8 +303,9 @@ TEST_CASE("a failure ends all nodes, and is told to the culprit's own too", "[li
   for (const ConnectionId culprit : {0U, 1U, 2U}) {
     Story story;
     story.all_launch();
-    story.say(culprit,
-              Fail{{.rank = 3, .cause = "signal", .code = 137, .text = "was killed by SIGKILL", .node = 77}});
+    story.say(
+        culprit,
+        Failure{.rank = 3, .cause = "signal", .code = 137, .text = "was killed by SIGKILL", .node = 77});
     for (const ConnectionId id : {0U, 1U, 2U}) {
       REQUIRE(story.told<Stop>(id));
       CHECK(story.told<Stop>(id)->culprit.node == culprit);
@@ -322,8 +323,8 @@ TEST_CASE("whether the job is started again is decided once, and told with the s
                 stop.again = stop.culprit.code == 137;
               }});
   story.all_launch();
-  story.say(1, Fail{{.code = 137}});
-  story.say(2, Fail{{.code = 1}});
+  story.say(1, Failure{.code = 137});
+  story.say(2, Failure{.code = 1});
   CHECK(decided == 1);
   for (const ConnectionId id : {0U, 1U, 2U}) CHECK(story.told<Stop>(id)->again);
 }
@@ -331,7 +332,7 @@ TEST_CASE("whether the job is started again is decided once, and told with the s
 TEST_CASE("a node that is asked to stop while all end to start again keeps them from it", "[link]") {
   Story story(hello_of(0), {.decide = [](Stop& stop) { stop.again = true; }});
   story.all_launch();
-  story.say(1, Fail{{.code = 137}});
+  story.say(1, Failure{.code = 137});
   story.say(2, Stopping{15});
   for (const ConnectionId id : {0U, 1U, 2U}) {
     CHECK_FALSE(story.told<Stop>(id)->again);
@@ -390,10 +391,10 @@ TEST_CASE("node 0 knows the end of each worker", "[link]") {
 TEST_CASE("where failures are gathered, all are told when each node has ended", "[link]") {
   Story story(hello_of(0), {.gathers = true});
   story.all_launch();
-  story.say(2, Fail{{.code = 6, .text = "ended with code 6"}});
+  story.say(2, Failure{.code = 6, .text = "ended with code 6"});
   story.say(2, Done{6});
   story.now += 1ms;
-  story.say(1, Fail{{.code = 3, .text = "ended with code 3"}});
+  story.say(1, Failure{.code = 3, .text = "ended with code 3"});
   story.say(1, Done{3});
   CHECK_FALSE(story.told<Stop>(1));
   story.say(0, Done{0});
@@ -417,9 +418,9 @@ TEST_CASE("all nodes make the attempt that the one which knows of most restarts 
 TEST_CASE("of two failures the first by node 0's clock comes first, and both are known", "[link]") {
   Story story;
   story.all_launch();
-  story.say(1, Fail{{.rank = 2, .code = 1, .age = 10}});
+  story.say(1, Failure{.rank = 2, .code = 1, .age = 10});
   story.now += 5ms;
-  story.say(2, Fail{{.rank = 4, .code = 1, .age = 200}});
+  story.say(2, Failure{.rank = 4, .code = 1, .age = 200});
   CHECK(story.told<Stop>(2)->culprit.node == 1);
   const auto failures = story.roster.failures();
   REQUIRE(failures.size() == 2);
@@ -465,7 +466,7 @@ TEST_CASE("a node that comes back within 10 s is not lost, and learns what it mi
   story.all_launch();
   story.leave(1);
   story.pass(5s);
-  story.say(2, Fail{{.code = 1}});
+  story.say(2, Failure{.code = 1});
   Hello back = hello_of(1);
   back.session = "instance-0";
   story.arrive(8, back);
@@ -521,7 +522,7 @@ TEST_CASE("a failure reaches a node that has ended well", "[link]") {
   Story story;
   story.all_launch();
   story.say(1, Done{0});
-  story.say(2, Fail{{.rank = 5, .code = 1}});
+  story.say(2, Failure{.rank = 5, .code = 1});
   CHECK(story.told<Stop>(1));
 }
 

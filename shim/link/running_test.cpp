@@ -46,8 +46,11 @@ TEST_CASE("two failures are both known to node 0", "[link]") {
   REQUIRE(job.told(0));
   for (unsigned rank = 0; rank < 3; ++rank) job.end(rank, 1);
   REQUIRE(job.run_until([&] { return job.ended[0].has_value(); }));
-  REQUIRE(job.ended[0]->failures.size() == 2);
-  CHECK(job.ended[0]->failures[0].text == "two");
+  const std::vector<Node> nodes = job.links[0]->nodes();
+  REQUIRE(nodes[1].failures.size() == 1);
+  REQUIRE(nodes[2].failures.size() == 1);
+  CHECK(nodes[2].failures[0].failure.text == "two");
+  CHECK(nodes[2].failures[0].when < nodes[1].failures[0].when);
 }
 
 TEST_CASE("node 0's own failure is told", "[link]") {

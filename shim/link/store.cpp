@@ -33,7 +33,7 @@ asio::awaitable<void> ask(tcp::socket& socket, tcp::endpoint endpoint, bool& ans
 asio::awaitable<bool> is_store(asio::any_io_executor executor, tcp::endpoint endpoint, Time until) {
   using namespace boost::asio::experimental::awaitable_operators;
   tcp::socket socket(executor);
-  if (open_socket(socket, endpoint.protocol()) != 0) co_return false;
+  if (open_socket(socket, endpoint.protocol())) co_return false;
   loop::Timer timer(executor, until);
   bool answers = false;
   co_await (ask(socket, endpoint, answers) || timer.async_wait(asio::use_awaitable));

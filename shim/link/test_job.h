@@ -33,6 +33,11 @@ struct KeptPort {
   tcp::acceptor acceptor;
 };
 
+/// How the job ended for a node.
+struct Ended {
+  std::optional<Stop> stop;
+};
+
 /// A few nodes on one event loop, each with a link of its own, over loopback.
 struct TestJob {
   explicit TestJob(unsigned count = 3) : nnodes(count), met(count), ended(count), stops(count) {
@@ -67,8 +72,8 @@ struct TestJob {
   }
   void end(unsigned rank, int code) {
     asio::co_spawn(io, links[rank]->finish({.code = code}),
-                   [this, rank](const std::exception_ptr& thrown, JobEnd end) {
-                     if (!thrown) ended[rank] = std::move(end);
+                   [this, rank, link = links[rank]](const std::exception_ptr& thrown) {
+                     if (!thrown) ended[rank] = Ended{link->stop()};
                    });
   }
   /// Runs the loop until something holds; false if it does not within 100 s.
@@ -92,12 +97,12 @@ struct TestJob {
     start_all();
     REQUIRE(all_met());
     for (unsigned rank = 0; rank < nnodes; ++rank) {
-      REQUIRE(std::holds_alternative<Launch>(*met[rank]));
+      REQUIRE(std::holds_alternative<Go>(*met[rank]));
       links[rank]->on_stop([this, rank](const Stop& stop) { stops[rank] = stop; });
     }
   }
   std::string refusal(unsigned rank) {
-    const auto* refused = met[rank] ? std::get_if<NotMet>(&*met[rank]) : nullptr;
+    const auto* refused = met[rank] ? std::get_if<Refuse>(&*met[rank]) : nullptr;
     return refused == nullptr ? "" : refused->sentence;
   }
   bool told(unsigned rank) {
@@ -109,7 +114,7 @@ struct TestJob {
   asio::io_context io{1};
   std::vector<Options> options;
   std::vector<std::optional<Met>> met;
-  std::vector<std::optional<JobEnd>> ended;
+  std::vector<std::optional<Ended>> ended;
   std::vector<std::optional<Stop>> stops;
   std::vector<std::shared_ptr<Link>> links;
 };
@@ -145,7 +150,7 @@ struct Stranger {
 /// Passes bytes on between the peers and the hub, until it is told to cut.
 struct Relay {
   explicit Relay(TestJob& of) : job(of), acceptor(of.io) {
-    REQUIRE(open_listener(acceptor, 0, 16) == 0);
+    REQUIRE_FALSE(open_listener(acceptor, 0, 16));
     accept();
   }
   [[nodiscard]] std::uint16_t number() const { return acceptor.local_endpoint().port(); }

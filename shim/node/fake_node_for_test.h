@@ -29,7 +29,7 @@ class FakeNode final : public Node {
   [[nodiscard]] std::variant<std::string, Unreadable> read(const std::string& path) const override {
     if (const auto found = files.find(path); found != files.end()) return found->second;
     const auto refused = unreadable.find(path);
-    return Unreadable(refused == unreadable.end() ? ENOENT : refused->second);
+    return Unreadable{refused == unreadable.end() ? ENOENT : refused->second};
   }
   void each_name(const char* folder, const std::function<void(std::string_view name)>& see) const override {
     const std::string prefix = std::string(folder) + "/";

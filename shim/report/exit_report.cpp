@@ -29,8 +29,8 @@ std::string moment(steady_clock::time_point when) {
                       duration_cast<system_clock::duration>(when - steady_clock::now()));
 }
 
-std::string since(steady_clock::time_point begin, steady_clock::time_point end) {
-  return json::number_of_seconds(std::max(milliseconds(0), duration_cast<milliseconds>(end - begin)));
+milliseconds between(steady_clock::time_point begin, steady_clock::time_point end) {
+  return std::max(milliseconds(0), duration_cast<milliseconds>(end - begin));
 }
 
 /// How the command ended; null if it was never started.
@@ -95,7 +95,7 @@ json::Object root_json(const ExitReport& report, const RootCause& root) {
   object.number("pid", root.pid);
   add_end(object, root.signal, root.code);
   object.flag("out_of_memory", root.out_of_memory).flag("lost_peer", root.lost_peer);
-  if (root.when) object.raw("time", moment(*root.when));
+  if (root.when) object.text("time", moment(*root.when));
   object.text("source", root.source);
   if (root.error != nullptr) {
     object.text("exception", root.error->message);
@@ -126,7 +126,8 @@ std::vector<json::Object> workers_json(const ExitReport& report) {
     if (worker.status_known)
       add_end(object, signalled ? std::optional(WTERMSIG(worker.status)) : std::nullopt,
               WEXITSTATUS(worker.status));
-    object.raw("time", moment(worker.when)).raw("seconds", since(report.ending->started_at, worker.when));
+    object.text("time", moment(worker.when));
+    object.seconds("seconds", between(report.ending->started_at, worker.when));
     list.push_back(std::move(object));
   }
   return list;
@@ -140,7 +141,7 @@ json::Object phases_json(const std::vector<Phase>& phases, steady_clock::time_po
   const auto add = [&](std::string_view name, steady_clock::time_point begin, steady_clock::time_point end) {
     auto same = std::ranges::find(times, name, &std::pair<std::string_view, milliseconds>::first);
     if (same == times.end()) same = times.insert(times.end(), {name, milliseconds(0)});
-    same->second += std::max(milliseconds(0), duration_cast<milliseconds>(end - begin));
+    same->second += between(begin, end);
   };
   for (std::size_t at = 0; at < phases.size(); ++at) {
     const Phase& phase = phases[at];
@@ -151,7 +152,7 @@ json::Object phases_json(const std::vector<Phase>& phases, steady_clock::time_po
     if (has_run) add("run", first, end);
   }
   json::Object object;
-  for (const auto& [name, time] : times) object.raw(name, json::number_of_seconds(time));
+  for (const auto& [name, time] : times) object.seconds(name, time);
   return object;
 }
 
@@ -161,7 +162,7 @@ std::vector<json::Object> past_attempts_json(const ExitReport& report) {
     json::Object& object = list.emplace_back();
     object.number("attempt", attempt.number).number("exit_code", attempt.code);
     object.text("verdict", attempt.sentence);
-    object.raw("started", moment(attempt.phases.front().begin)).raw("ended", moment(attempt.end));
+    object.text("started", moment(attempt.phases.front().begin)).text("ended", moment(attempt.end));
     object.object("phases", phases_json(attempt.phases, attempt.end, attempt.first_worker_at));
   }
   return list;
@@ -176,8 +177,8 @@ json::Object resources_json() {
     return milliseconds(static_cast<std::int64_t>(time.tv_sec) * 1000 + time.tv_usec / 1000);
   };
   object.number("max_rss_bytes", static_cast<std::int64_t>(used.ru_maxrss) * 1024);
-  object.raw("user_seconds", json::number_of_seconds(milliseconds_of(used.ru_utime)));
-  object.raw("system_seconds", json::number_of_seconds(milliseconds_of(used.ru_stime)));
+  object.seconds("user_seconds", milliseconds_of(used.ru_utime));
+  object.seconds("system_seconds", milliseconds_of(used.ru_stime));
   return object;
 }
 
@@ -213,7 +214,7 @@ json::Object node_json(const link::Node& node, unsigned rank, unsigned first_ran
   std::vector<json::Object> ends;
   for (const auto& [local_rank, code, when] : node.workers) {
     ends.emplace_back();
-    ends.back().number("rank", first_rank + local_rank).number("exit_code", code).raw("time", moment(when));
+    ends.back().number("rank", first_rank + local_rank).number("exit_code", code).text("time", moment(when));
   }
   if (!ends.empty()) object.objects("worker_ends", ends);
   if (!node.failures.empty()) object.text("failure", node.failures.front().failure.text);
@@ -221,16 +222,6 @@ json::Object node_json(const link::Node& node, unsigned rank, unsigned first_ran
 }
 
 }  // namespace
-
-ExitReport common_report(const Verdict& verdict, int exit_code, const Details& details, const Node& node) {
-  ExitReport report;
-  report.verdict = &verdict;
-  report.exit_code = exit_code;
-  report.details = &details;
-  report.host = node.host_name();
-  report.end = steady_clock::now();
-  return report;
-}
 
 std::vector<json::Object> nodes_json(const std::vector<link::Node>& nodes) {
   std::vector<json::Object> list;
@@ -258,8 +249,8 @@ std::string as_json(const ExitReport& report) {
     object.raw("root_cause", "null");
   }
   const auto& first = report.past_attempts.empty() ? report.phases : report.past_attempts.front().phases;
-  if (!first.empty()) object.raw("started", moment(first.front().begin));
-  object.raw("ended", moment(report.end));
+  if (!first.empty()) object.text("started", moment(first.front().begin));
+  object.text("ended", moment(report.end));
   object.object("phases",
                 phases_json(report.phases, report.end,
                             report.ending != nullptr ? report.ending->workers.first_at : std::nullopt));
@@ -308,11 +299,13 @@ int conclude_rejected(const Rejected& rejected, const Node& node) {
   verdict.sentence = to_line(rejected.faults.front());
   verdict.failed = true;
   const Details details;
-  const ExitReport report = common_report(verdict, exit_code_of(verdict, settings), details, node);
+  const int code = exit_code_of(verdict, settings);
+  const ExitReport report{
+      .verdict = &verdict, .exit_code = code, .details = &details, .host = node.host_name()};
   if (const std::string path(settings.text(Option::report)); !path.empty())
     replace_file(path, as_json(report));
   TerminationLog(std::string(settings.text(Option::termination_log))).finish(termination_message(report));
-  return report.exit_code;
+  return code;
 }
 
 }  // namespace rankshim

@@ -45,12 +45,8 @@ struct ExitReport {
   std::vector<PastAttempt> past_attempts;
   unsigned attempt = 0;           ///< the number of the last one
   std::vector<link::Node> nodes;  ///< of the whole job, by rank, where this node knows them
-  std::chrono::steady_clock::time_point end;
+  std::chrono::steady_clock::time_point end = std::chrono::steady_clock::now();
 };
-
-/// The part that all reports have in common, those for refused settings included. The report keeps pointers
-/// to the verdict and the details. Its `end` is the current time.
-ExitReport common_report(const Verdict& verdict, int exit_code, const Details& details, const Node& node);
 
 /// All nodes of the whole job by rank, for the report and the status.
 std::vector<json::Object> nodes_json(const std::vector<link::Node>& nodes);

@@ -184,12 +184,10 @@ void TerminationLog::write(std::string_view text) {
   const std::optional<int> kept = kept_file_at(path_);
   const std::string_view message = cut(text, longest);
   const int error = kept ? write_to(*kept, path_, message) : rewrite(path_, message, make_);
-  if (error != 0 && (error != ENOENT || make_)) warn(error);
-}
-
-void TerminationLog::warn(int error) const {
-  log::warn("the termination log {} cannot be written ({}); set --termination-log (RANKSHIM_TERMINATION_LOG)",
-            path_, why(error));
+  if (error != 0 && (error != ENOENT || make_))
+    log::warn(
+        "the termination log {} cannot be written ({}); set --termination-log (RANKSHIM_TERMINATION_LOG)",
+        path_, why(error));
 }
 
 }  // namespace rankshim

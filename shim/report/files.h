@@ -40,7 +40,6 @@ class TerminationLog {
 
  private:
   void write(std::string_view text);
-  void warn(int error) const;
 
   std::string path_;
   bool make_ = false;

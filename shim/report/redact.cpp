@@ -42,12 +42,7 @@ void add_secret(auto& secrets, std::string_view value) {
   while (!value.empty() && (value.back() == '\n' || value.back() == '\r')) value.remove_suffix(1);
   if (value.size() < shortest_secret) return;
   secrets.emplace(value);
-  std::string before(value);
-  for (const char quote : {'\'', '"', '\0'}) {
-    std::string shown = as_repr(value, quote);
-    if (shown != value && shown != before) secrets.insert(shown);
-    before = std::move(shown);
-  }
+  for (const char quote : {'\'', '"', '\0'}) secrets.insert(as_repr(value, quote));
   if (value.find('\n') == std::string_view::npos) return;
   while (!value.empty()) {
     std::string_view line = take_line(value);

@@ -82,9 +82,12 @@ awaitable<int> conclude(const Run& run, Verdict verdict, const Job* job, const s
     run.monitor.termination_log().finish({});
     co_return code;
   }
-  ExitReport report = common_report(verdict, code, details, run.node);
-  report.job = job;
-  report.ending = ending;
+  ExitReport report{.verdict = &verdict,
+                    .exit_code = code,
+                    .job = job,
+                    .ending = ending,
+                    .details = &details,
+                    .host = run.node.host_name()};
   run.monitor.add_to(report);
   const std::string json = path.empty() && !hook ? std::string() : as_json(report);
   const bool written = !path.empty() && replace_file(path, json);

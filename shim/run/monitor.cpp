@@ -24,7 +24,7 @@ std::string now() { return json::moment(system_clock::now()); }
 
 /// The text that a kubelet shows if rankshim was killed before it could write more.
 std::string killed_meanwhile(const std::string& what) {
-  return "rankshim, at " + now().substr(1, 19) + "Z: " + what +
+  return "rankshim, at " + now().substr(0, 19) + "Z: " + what +
          "; if nothing follows, the container was killed before rankshim could write more";
 }
 
@@ -191,7 +191,7 @@ std::string Monitor::status() const {
   const auto past = std::chrono::duration_cast<milliseconds>(steady_clock::now() - begin);
   json::Object object;
   object.number("version", 1).text("phase", launched ? "run" : phase.name).flag("failed", failed_);
-  object.raw("since", json::moment(system_clock::now() - past)).raw("seconds", json::number_of_seconds(past));
+  object.text("since", json::moment(system_clock::now() - past)).seconds("seconds", past);
   const auto link = link_.lock();
   const link::Waiting missing = link != nullptr ? link->waiting() : link::Waiting{};
   const std::string waiting_for = missing.count != 0 ? link::waiting_line(missing) : waiting_for_;

@@ -63,19 +63,19 @@ link::Options plan_link(const Run& run, const Job& job, const StaticNode& node,
 }
 
 /// What the exit code of a meeting that failed stands for.
-struct NotMetReason {
+struct RefuseReason {
   int code;
   Cause cause;
   Anchor anchor;
 };
 
-const NotMetReason& reason_of(int code) {
+const RefuseReason& reason_of(int code) {
   static constexpr std::array reasons = {
-      NotMetReason{exit_code::peer, Cause::peer, Anchor::node_stopped},
-      NotMetReason{exit_code::unreachable, Cause::wait, Anchor::nodes_missing},
-      NotMetReason{exit_code::configuration, Cause::config, Anchor::nodes_differ},
+      RefuseReason{exit_code::peer, Cause::peer, Anchor::node_stopped},
+      RefuseReason{exit_code::unreachable, Cause::wait, Anchor::nodes_missing},
+      RefuseReason{exit_code::configuration, Cause::config, Anchor::nodes_differ},
   };
-  const auto* found = std::ranges::find(reasons, code, &NotMetReason::code);
+  const auto* found = std::ranges::find(reasons, code, &RefuseReason::code);
   return found == reasons.end() ? reasons.back() : *found;
 }
 
@@ -121,19 +121,19 @@ awaitable<std::unique_ptr<WholeJob>> meet_nodes(const Run& run, Job& job, Attemp
     if (again) co_await (link->leave(signal->number) || next_end(run));
     throw stopped_early(signal->number, "while waiting for the other nodes");
   }
-  if (const auto* launch = std::get_if<link::Launch>(&met)) {
-    node.told = {launch->offset, launch->world};
-    attempts.begin(launch->attempt, steady_clock::now());
+  if (const auto* go = std::get_if<link::Go>(&met)) {
+    node.told = {go->offset, go->world};
+    attempts.begin(go->attempt, steady_clock::now());
     log::info("all {} nodes are here", node.nodes);
     co_return std::make_unique<WholeJob>(std::move(link), node.rank, node.max_restarts != 0, run.preflight,
                                          attempts.allowed());
   }
-  if (const auto* not_met = std::get_if<link::NotMet>(&met)) {
-    const NotMetReason& reason = reason_of(not_met->code);
-    const Anchor anchor = not_met->anchor != Anchor::none ? not_met->anchor : reason.anchor;
-    throw early_end(not_met->code, reason.cause, anchor, not_met->sentence);
+  if (const auto* refuse = std::get_if<link::Refuse>(&met)) {
+    const RefuseReason& reason = reason_of(refuse->code);
+    const Anchor anchor = refuse->anchor != Anchor::none ? refuse->anchor : reason.anchor;
+    throw early_end(refuse->code, reason.cause, anchor, refuse->sentence);
   }
-  const std::string& why = std::get<link::NoLink>(met).why;
+  const std::string& why = std::get<link::Unlink>(met).why;
   if (!must.empty())
     throw early_end(exit_code::configuration, Cause::config, Anchor::no_link,
                     fmt::format("the nodes cannot be linked, which {} asks for: {}", must, why));
@@ -197,12 +197,13 @@ void WholeJob::stopping(int signal) {
 
 awaitable<std::optional<int>> WholeJob::wait_for_others(const Run& run, const link::Done& done) {
   using namespace boost::asio::experimental::awaitable_operators;
-  auto end = co_await (link_->finish(done) || next_end(run, {}, tried_again_));
-  if (const auto* job = std::get_if<link::JobEnd>(&end)) {
-    if (job->stop) stop_ = job->stop;
+  const auto end = co_await (link_->finish(done) || next_end(run, {}, tried_again_));
+  const auto* received = std::get_if<supervise::Received>(&end);
+  if (received == nullptr) {
+    if (link_->stop()) stop_ = link_->stop();
     co_return std::nullopt;
   }
-  const int signal = std::get<supervise::Received>(end).number;
+  const int signal = received->number;
   if (!tried_again_) co_return signal;
   link_->report_stop(signal);
   const auto unheard = co_await link_->unheard();  // the next meeting is told

@@ -322,10 +322,9 @@ void read_config(Draft& draft) {
   const std::string path = chosen ? chosen->text : std::string(info(Option::config).fallback);
   const auto read = draft.node.read(path);
   if (const auto* refusal = std::get_if<Unreadable>(&read)) {
-    using Kind = Unreadable::Kind;
-    if (!chosen && refusal->kind == Kind::absent) return;
+    if (!chosen && refusal->is_absent()) return;
     draft.reject(
-        refusal->kind == Kind::out_of_memory ? exit_code::system : exit_code::configuration,
+        refusal->is_for_want() ? exit_code::system : exit_code::configuration,
         {Anchor::config_file,
          fmt::format("the configuration file {} cannot be read ({})", in_quotes(path), refusal->why()),
          {chosen ? chosen->detail : path},

@@ -232,7 +232,7 @@ void Supervisor::name_hanging(const std::vector<Process>& left, std::string_view
   const Clock::time_point since = command_ended_ ? ending_.ended_at.value_or(started_)
                                                  : ending_.stopped_at.value_or(failed_at_.value_or(started_));
   const auto time = std::chrono::duration_cast<milliseconds>(Clock::now() - since);
-  const std::string what = fmt::format("{} did not stop in {}", hanging, seconds_and_tenths(time));
+  const std::string what = fmt::format("{} did not stop in {}", hanging, hours_and_minutes(time));
   if (!command_ended_) ending_.did_not_stop = what;
   log::warn("{}{}", what, what_now);
 }

@@ -72,7 +72,7 @@ std::string Resolver::content_of(const std::string& path) {
   auto read = read_file(path);
   if (auto* content = std::get_if<std::string>(&read)) return std::move(*content);
   const auto& refusal = std::get<Unreadable>(read);
-  if (refusal.kind != Unreadable::Kind::absent && warned_of_.insert(path).second)
+  if (!refusal.is_absent() && warned_of_.insert(path).second)
     log::warn("{} cannot be read ({}): it counts as empty", path, refusal.why());
   return {};
 }
