@@ -238,7 +238,12 @@ def test_a_stale_socket_is_replaced_and_a_living_one_is_left(shim, start, tmp_pa
 def test_a_status_command_that_waits_for_a_stopped_instance_can_be_ended(start, rankshim, tmp_path):
     program = start(f"--run-dir={tmp_path}", "--", "sleep", "1000", env=JOB)
     place = str(tmp_path / "rankshim.sock")
-    until(lambda: os.path.exists(place), "the socket")
+
+    def listens():
+        with socket.socket(socket.AF_UNIX) as one:
+            return one.connect_ex(place) == 0
+
+    until(listens, "the socket")
     program.signal(signal.SIGSTOP)
     with contextlib.ExitStack() as stack:
         asking = 0
