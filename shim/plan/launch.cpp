@@ -103,14 +103,6 @@ std::optional<Fault> check_idle_role(LaunchChoice& choice, const LaunchInput& in
                            idle->fix.empty() ? "start it where the job's training tasks run" : idle->fix)};
 }
 
-void choose_scope(LaunchChoice& choice, const Settings& settings) {
-  using supervise::SignalScope;
-  const std::string_view wanted = settings.text(Option::signal_scope);
-  if (wanted == "child") choice.scope = SignalScope::child;
-  if (wanted == "group") choice.scope = SignalScope::group;
-  if (wanted == "tree") choice.scope = SignalScope::tree;
-}
-
 void choose_wait(LaunchChoice& choice, const LaunchInput& input) {
   const Topology& topology = input.topology;
   const std::string_view wanted = input.settings.text(Option::wait);
