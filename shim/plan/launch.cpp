@@ -108,19 +108,15 @@ void choose_wait(LaunchChoice& choice, const LaunchInput& input) {
   const std::string_view wanted = input.settings.text(Option::wait);
   const Master* master = topology.master();
   if (master == nullptr || wanted == "none") return;
-  if (wanted == "auto") {
-    // `rankshim wait` has no command: its purpose is the master itself, not only its name.
-    const bool joins = choice.by_torchrun() || (choice.launches() && is_script(input.command)) ||
-                       input.command.empty() || topology.is<CreatedProcess>();
-    const bool needs_no_wait =
-        topology.is_alone() && (is_literal(master->host) || is_localhost_name(master->host));
-    if (topology.platform == "none" || needs_no_wait) return;
-    choice.wait = joins ? Until::port : Until::name;
-  } else {
-    choice.wait = wanted == "port" ? Until::port : Until::name;
-  }
-  if (choice.wait == Until::port && topology.hosts_master().value_or(false))
-    choice.wait = Until::name;  // this node opens the port
+  // `rankshim wait` has no command: its purpose is the master itself, not only its name.
+  const bool joins = choice.by_torchrun() || (choice.launches() && is_script(input.command)) ||
+                     input.command.empty() || topology.is<CreatedProcess>();
+  const bool needs_no_wait =
+      topology.is_alone() && (is_literal(master->host) || is_localhost_name(master->host));
+  if (wanted == "auto" && (topology.platform == "none" || needs_no_wait)) return;
+  const bool opens_port = topology.hosts_master().value_or(false);
+  const bool to_port = wanted == "port" || (wanted == "auto" && joins);
+  choice.wait = to_port && !opens_port ? Until::port : Until::name;
 }
 
 void choose_link(LaunchChoice& choice, const LaunchInput& input) {

@@ -29,10 +29,9 @@ bool is_launchs(std::string_view flag) {
 std::vector<std::string> interpreter_of(const std::string& program, const Node& node) {
   const std::string text = node.file(node.find_program(program).value_or("")).value_or("");
   const std::string line = text.substr(0, text.find('\n'));
-  if (!line.starts_with("#!") || line.find(' ') != std::string::npos) return {};
-  std::vector<std::string> python = {line.substr(2)};
-  if (!base_name(python[0]).starts_with("python")) return {};
-  return python;
+  const bool python =
+      line.starts_with("#!") && line.find(' ') == std::string::npos && base_name(line).starts_with("python");
+  return python ? std::vector{line.substr(2)} : std::vector<std::string>();
 }
 
 /// The text of a script, or of a module below the working directory; empty if it cannot be read.
@@ -120,17 +119,10 @@ constexpr EmbeddedFile module[] = {
 
 /// A literal for Python 2 and 3. Bytes that are not plain ASCII are escaped, as torchrun reads them.
 std::string python_literal(std::string_view text) {
-  constexpr std::string_view hex = "0123456789abcdef";
   std::string literal = "\"";
   for (const char c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (byte < 0x20 || byte >= 0x7f || c == '"' || c == '\\') {
-      literal += "\\x";
-      literal += hex[byte >> 4U];
-      literal += hex[byte & 15U];
-    } else {
-      literal += c;
-    }
+    const bool plain = c >= ' ' && c <= '~' && c != '"' && c != '\\';
+    literal += plain ? std::string(1, c) : fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
   }
   return literal + "\"";
 }
@@ -290,15 +282,14 @@ std::optional<PythonSite> plan_site(const LaunchChoice& choice, const LaunchInpu
                                     const std::optional<std::string>& master_address) {
   const Topology& topology = input.topology;
   if (input.command.empty()) return std::nullopt;
-  const bool created = topology.is<CreatedProcess>();
   const bool records = input.settings.flag(Option::record);
-  const bool worker = records && (choice.launches() || (created && is_script(input.command)));
   const bool joins = may_start_torchrun(choice, input);
-  const bool python =
-      records && !choice.launches() && !topology.is<Idle>() &&
-      (!choice.interpreter.empty() || base_name(input.command.front()).starts_with("python") ||
-       starts_torchrun(text_of(input)));
-  if (!worker && !joins && !python) return std::nullopt;
+  const auto runs_python = [&] {
+    return !topology.is<Idle>() &&
+           (!choice.interpreter.empty() || base_name(input.command.front()).starts_with("python") ||
+            starts_torchrun(text_of(input)));
+  };
+  if (!joins && !(records && (choice.launches() || runs_python()))) return std::nullopt;
   const Environment& environment = input.node.environment();
   const auto path = environment.get(python_path_variable);
   // A folder with a colon would be two entries of PYTHONPATH, and with a variable above the kernel's limit

@@ -72,6 +72,9 @@ bool is_own_folder(const std::string& path) {
   return lstat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode) && status.st_uid == geteuid();
 }
 
+/// The launcher's folder, in which each attempt has one.
+std::string folder_of(const std::string& attempt) { return std::filesystem::path(attempt).parent_path(); }
+
 }  // namespace
 
 WorkerWatch::WorkerWatch(boost::asio::io_context& io, pid_t agent, std::string log_folder, unsigned workers,
@@ -113,7 +116,7 @@ void WorkerWatch::watch_folder(const std::string& folder) {
 void WorkerWatch::drop_watches(std::size_t most) {
   for (auto next = folders_.begin(); next != folders_.end() && folders_.size() > most;) {
     const auto folder = next++;
-    if (folder->second == log_folder_ || folder->second == log_folder_ + "/" + run_) continue;
+    if (folder->second == log_folder_ || folder->second == folder_of(record_.error_folder)) continue;
     inotify_rm_watch(inotify_.native_handle(), folder->first);
     folders_.erase(folder);
   }
@@ -156,18 +159,17 @@ bool WorkerWatch::read_events() {
 void WorkerWatch::on_entry(const std::string& folder, const std::string& name) {
   if (folder == log_folder_) {
     const std::string path = folder + "/" + name;
-    if (may_be_ours(name) && is_own_folder(path)) watch_folder(path);
-  } else if (name.starts_with("attempt_")) {
-    const std::string run = folder.substr(log_folder_.size() + 1);
-    if (finished_ || !may_be_ours(run)) return;
+    if (may_be_ours(path) && is_own_folder(path)) watch_folder(path);
+  } else if (name.starts_with("attempt_") && may_be_ours(folder) && !finished_) {
     noted_ = folder + "/" + name;
     look_soon();
   }
 }
 
-/// Whether the folder may be the launcher's; other launchers may use the same log folder at the same time.
-bool WorkerWatch::may_be_ours(const std::string& run) const {
-  return run == run_ || (!run_is_known_ && record_.states.empty());
+/// Whether a folder in the log folder may be the launcher's; other launchers may use the same log folder at
+/// the same time.
+bool WorkerWatch::may_be_ours(const std::string& folder) const {
+  return folder == folder_of(record_.error_folder) || (!folder_is_known_ && record_.states.empty());
 }
 
 /// A worker's environment shows which folder is the launcher's (torch/distributed/elastic/agent/server/
@@ -177,8 +179,7 @@ void WorkerWatch::take_folder_of(std::string_view environment) {
   const std::filesystem::path folder = file.parent_path().parent_path();
   const std::string attempt = folder.filename(), run = folder.parent_path().filename();
   if (run.empty() || !attempt.starts_with("attempt_")) return;
-  run_ = run;
-  run_is_known_ = true;
+  folder_is_known_ = true;
   record_.error_folder = log_folder_ + "/" + run + "/" + attempt;
   drop_watches(0);
 }
@@ -187,14 +188,12 @@ void WorkerWatch::take_folder_of(std::string_view environment) {
 /// after a change of membership, when the earlier workers have ended, torchrun removes the folder and makes
 /// it again for the new workers, which is not a further attempt.
 void WorkerWatch::begin_attempt(const std::string& folder) {
-  const std::string run = std::filesystem::path(folder).parent_path().filename();
-  if (!may_be_ours(run)) return;
+  if (!may_be_ours(folder_of(folder))) return;
   const bool again = folder == record_.error_folder;
   const std::vector<WorkerState>& before = record_.states;
   if (again && (before.empty() || !all_have_ended())) return;
   restarted_ = !again && !before.empty();
   if (record_.attempts == 0 || restarted_) ++record_.attempts;
-  run_ = run;
   record_.error_folder = folder;
   if (!before.empty()) {  // if no worker was seen, the earlier ones are still the last set
     std::erase_if(earlier_, [](pid_t pid) { return !read_process(pid); });
@@ -280,7 +279,7 @@ void WorkerWatch::add_worker(const Process& process) {
     if (!now || now->alive()) return;  // it is gone, not ready yet, or no worker
     local_rank = static_cast<unsigned>(record_.states.size());
   }
-  if (!run_is_known_) take_folder_of(candidate.environment);
+  if (!folder_is_known_) take_folder_of(candidate.environment);
   if (!record_.first_at) record_.first_at = steady_clock::now();
   if (record_.states.empty()) take_numbers(candidate);
   record_.states.push_back({pid, *local_rank, candidate.number("RANK"), false});

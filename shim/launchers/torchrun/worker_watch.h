@@ -59,7 +59,7 @@ class WorkerWatch {
   void begin_attempt(const std::string& folder);
   [[nodiscard]] bool all_have_ended() const;
   void take_numbers(const Candidate& worker);
-  [[nodiscard]] bool may_be_ours(const std::string& run) const;
+  [[nodiscard]] bool may_be_ours(const std::string& folder) const;
   void take_folder_of(std::string_view environment);
   void look_soon();
   void look_for_workers();
@@ -82,10 +82,9 @@ class WorkerWatch {
   std::chrono::steady_clock::time_point begun_;  // when the search for the present set began
   std::map<pid_t, boost::asio::posix::stream_descriptor> pidfds_;  // of the workers that are followed
   std::vector<pid_t> earlier_;                                     // of the earlier sets
-  bool restarted_ = false;   // the set that is searched for is a restart's
-  unsigned most_nodes_ = 0;  // the most that the job ever had
-  std::string run_;  // the name of the launcher's folder in the log folder, which other runs may share
-  bool run_is_known_ = false;  // from a worker's environment
+  bool restarted_ = false;        // the set that is searched for is a restart's
+  unsigned most_nodes_ = 0;       // the most that the job ever had
+  bool folder_is_known_ = false;  // the launcher's in the log folder, from a worker's environment
   bool finished_ = false;
 };
 
