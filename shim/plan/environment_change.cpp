@@ -128,6 +128,11 @@ void EnvironmentChange::replace(std::string name, std::string value) {
   set.emplace_back(std::move(name), std::move(value));
 }
 
+void EnvironmentChange::remove(const std::string& name, const Environment& environment) {
+  std::erase_if(set, [&](const auto& entry) { return entry.first == name; });
+  if (environment.has(name) && std::ranges::find(unset, name) == unset.end()) unset.push_back(name);
+}
+
 Environment EnvironmentChange::apply(const Environment& environment) const {
   Environment changed = environment.without(unset, set.size());
   for (const auto& [name, value] : set) changed.set(name, value);

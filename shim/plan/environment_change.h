@@ -18,6 +18,9 @@ struct EnvironmentChange {
   /// Sets a variable, whatever was to become of it.
   void replace(std::string name, std::string value);
 
+  /// Removes a variable, whatever was to become of it.
+  void remove(const std::string& name, const Environment& environment);
+
   /// `environment` with the change.
   [[nodiscard]] Environment apply(const Environment& environment) const;
 };

@@ -103,32 +103,20 @@ std::optional<Fault> check_idle_role(LaunchChoice& choice, const LaunchInput& in
                            idle->fix.empty() ? "start it where the job's training tasks run" : idle->fix)};
 }
 
-void choose_scope(LaunchChoice& choice, const Settings& settings) {
-  using supervise::SignalScope;
-  const std::string_view wanted = settings.text(Option::signal_scope);
-  if (wanted == "child") choice.scope = SignalScope::child;
-  if (wanted == "group") choice.scope = SignalScope::group;
-  if (wanted == "tree") choice.scope = SignalScope::tree;
-}
-
 void choose_wait(LaunchChoice& choice, const LaunchInput& input) {
   const Topology& topology = input.topology;
   const std::string_view wanted = input.settings.text(Option::wait);
   const Master* master = topology.master();
   if (master == nullptr || wanted == "none") return;
-  if (wanted == "auto") {
-    // `rankshim wait` has no command: its purpose is the master itself, not only its name.
-    const bool joins = choice.by_torchrun() || (choice.launches() && is_script(input.command)) ||
-                       input.command.empty() || topology.is<CreatedProcess>();
-    const bool needs_no_wait =
-        topology.is_alone() && (is_literal(master->host) || is_localhost_name(master->host));
-    if (topology.platform == "none" || needs_no_wait) return;
-    choice.wait = joins ? Until::port : Until::name;
-  } else {
-    choice.wait = wanted == "port" ? Until::port : Until::name;
-  }
-  if (choice.wait == Until::port && topology.hosts_master().value_or(false))
-    choice.wait = Until::name;  // this node opens the port
+  // `rankshim wait` has no command: its purpose is the master itself, not only its name.
+  const bool joins = choice.by_torchrun() || (choice.launches() && is_script(input.command)) ||
+                     input.command.empty() || topology.is<CreatedProcess>();
+  const bool needs_no_wait =
+      topology.is_alone() && (is_literal(master->host) || is_localhost_name(master->host));
+  if (wanted == "auto" && (topology.platform == "none" || needs_no_wait)) return;
+  const bool opens_port = topology.hosts_master().value_or(false);
+  const bool to_port = wanted == "port" || (wanted == "auto" && joins);
+  choice.wait = to_port && !opens_port ? Until::port : Until::name;
 }
 
 void choose_link(LaunchChoice& choice, const LaunchInput& input) {

@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "base/fault.h"
-#include "base/signals.h"
 #include "node/node.h"
 #include "plan/environment_change.h"
 #include "plan/until.h"
@@ -68,7 +67,6 @@ using Launcher = std::variant<NoLauncher, TorchrunLauncher, NativeLauncher, Fill
 /// from its texts.
 struct LaunchChoice {
   Launcher launcher;
-  supervise::SignalScope scope = supervise::SignalScope::handlers;
   Until wait = Until::none;
   /// The nodes meet before the launch (link/), and go on without a link if they cannot.
   bool links = false;
@@ -141,7 +139,6 @@ std::string find_interpreter(const Settings& settings, const Node& node);
 /// train alone (`can_train`).
 std::optional<Fault> check_idle_role(LaunchChoice& choice, const LaunchInput& input, bool can_train);
 
-void choose_scope(LaunchChoice& choice, const Settings& settings);
 void choose_wait(LaunchChoice& choice, const LaunchInput& input);
 /// To be called once it is known what starts the workers.
 void choose_link(LaunchChoice& choice, const LaunchInput& input);

@@ -40,9 +40,8 @@ TEST_CASE("the interpreter is the option's, else python3 or python, whichever PA
 
 /// What is said of a script that is not below the working directory.
 std::string unreadable(std::string_view script) {
-  return fmt::format(
-      "the script {} cannot be read (No such file or directory); the working directory is {}", script,
-      std::filesystem::current_path().string());
+  return fmt::format("the script {} cannot be read (No such file or directory); the working directory is {}",
+                     script, std::filesystem::current_path().string());
 }
 
 TEST_CASE("what is not there is found before anything is waited for") {
@@ -68,9 +67,10 @@ TEST_CASE("what is not there is found before anything is waited for") {
   CHECK(missing({"--", "status"}) ==
         "status was not found in PATH; a subcommand is the first word: rankshim status [OPTIONS]");
   node.programs = {"/usr/bin/python3"};
-  CHECK(missing({"torchrun", "train.py"}) ==
-        "torchrun was not found in PATH; it is beside torch's Python: install torch in this image, or add that "
-        "folder to PATH");
+  CHECK(
+      missing({"torchrun", "train.py"}) ==
+      "torchrun was not found in PATH; it is beside torch's Python: install torch in this image, or add that "
+      "folder to PATH");
 }
 
 TEST_CASE("on a lone node a script that is not there is found too, and a program is just executed") {
@@ -79,8 +79,7 @@ TEST_CASE("on a lone node a script that is not there is found too, and a program
   node.files["folder.py/__main__.py"] = "";
   const auto missing = [&](Words line) { return planned(node, std::move(line)).missing; };
   CHECK(missing({"none.py"}) == unreadable("none.py"));
-  CHECK(missing({"--launcher=none", "none.py"}) ==
-        unreadable("none.py"));
+  CHECK(missing({"--launcher=none", "none.py"}) == unreadable("none.py"));
   CHECK(missing({"folder.py"}).empty());
   CHECK(missing({"torchrun", "/dev/fd/63"}).empty());
   CHECK(missing({"no-such"}).empty());

@@ -48,9 +48,7 @@ Verdict judge_failed_start(const Ending& ending, const std::string& program) {
     verdict.sentence =
         fmt::format("the system refused to start {}: {}: {}", program, ending.failed_call, reason);
   } else if (verdict.code == exit_code::not_found) {
-    verdict.sentence = ending.failed_interpreter
-                           ? without_interpreter(ending)
-                           : not_found(program);
+    verdict.sentence = ending.failed_interpreter ? without_interpreter(ending) : not_found(program);
   } else if (verdict.code == exit_code::system) {
     verdict.anchor = Anchor::system;
     verdict.sentence = fmt::format("the system refused to start {}: {}", program, reason);
@@ -101,7 +99,7 @@ bool launcher_failed(const Ending& ending, const Details& details) {
                                 [&message](const PythonError& worker) { return worker.message == message; });
   }
   if (details.agent_writes_error || ending.workers.ends.empty()) return false;
-  return ending.workers.ends.size() == ending.workers.seen &&
+  return ending.workers.ends.size() == ending.workers.states.size() &&
          std::ranges::all_of(ending.workers.ends, [](const supervise::WorkerEnd& worker) {
            return worker.status_known && WIFSIGNALED(worker.status) && WTERMSIG(worker.status) == SIGTERM;
          });
@@ -205,7 +203,7 @@ std::string explanation(const RootCause& root, const Details& details) {
 }
 
 bool all_workers_succeeded(const Ending& ending) {
-  return ending.workers.seen != 0 && ending.workers.ends.size() == ending.workers.seen &&
+  return !ending.workers.states.empty() && ending.workers.ends.size() == ending.workers.states.size() &&
          std::all_of(ending.workers.ends.begin(), ending.workers.ends.end(),
                      [](const auto& worker) { return worker.status_known && worker.status == 0; });
 }
@@ -334,8 +332,7 @@ std::string end_in_words(const Ending& ending, const std::string& name, bool sev
     text += " ended with code " + std::to_string(ending.number);
   text += " after " + hours_and_minutes(ending.ran);
   if (ending.killed_by_us && !remains) {
-    text += ending.number == SIGABRT
-                ? ", by which rankshim asked for stacks, because of what had not stopped"
+    text += ending.number == SIGABRT ? ", by which rankshim asked for stacks, because of what had not stopped"
             : ending.workers.never_met ? ", killed by rankshim"
             : several                  ? ", killed by rankshim because they had not stopped"
                                        : ", killed by rankshim because it had not stopped";

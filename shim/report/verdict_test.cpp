@@ -23,7 +23,7 @@ Ending torchrun(std::vector<WorkerEnd> workers) {
   ending.ended_at = start + 10s;
   ending.ran = 10s;
   ending.workers.ends = std::move(workers);
-  ending.workers.seen = 2;
+  ending.workers.states.resize(2);
   ending.workers.attempts = 1;
   return ending;
 }

@@ -29,7 +29,7 @@ ErrorFiles::ErrorFiles(const Run& run, const Job& job, const LaunchPlan& plan, c
       job_(job),
       failure_(folder.has_site ? folder.path + "/failure.json" : std::string()),
       launchers_(find_agent_error_file(job.choice, plan, run.node, folder)),
-      launchers_before_(is_in(folder, launchers_) ? FileState{} : state_of(launchers_)) {}
+      launchers_before_(is_in(folder, launchers_) ? std::string() : run.node.file(launchers_).value_or("")) {}
 
 PythonError ErrorFiles::read(const std::string& path) const {
   Environment known = run_.node.environment();
@@ -75,7 +75,7 @@ Details ErrorFiles::gather(const supervise::Ending& ending) const {
   if (!launchers_.empty() && !ending.stop_signal) {
     const auto* torchrun = job_.choice.as<TorchrunLauncher>();
     details.agent_writes_error = torchrun != nullptr && !torchrun->tells_local_rank;
-    if (state_of(launchers_) != launchers_before_) details.agent = read(launchers_);
+    if (run_.node.file(launchers_).value_or("") != launchers_before_) details.agent = read(launchers_);
   }
   details.shm = describe_shm();
   return details;

@@ -31,9 +31,9 @@ class ErrorFiles {
 
   const Run& run_;
   const Job& job_;
-  const std::string failure_;    // torchrun's; empty: there is none
-  const std::string launchers_;  // empty: it is not read
-  const FileState launchers_before_;
+  const std::string failure_;           // torchrun's; empty: there is none
+  const std::string launchers_;         // empty: it is not read
+  const std::string launchers_before_;  // its content
 };
 
 }  // namespace rankshim

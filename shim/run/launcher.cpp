@@ -1,14 +1,18 @@
 #include "run/launcher.h"
 
 #include <cstdint>
+#include <filesystem>
 #include <optional>
+#include <system_error>
 #include <utility>
 
+#include "base/log.h"
 #include "base/signals.h"
 #include "base/text.h"
 #include "launchers/native/workers.h"
 #include "launchers/torchrun/agent.h"
 #include "launchers/torchrun/program.h"
+#include "supervise/working_directory.h"
 
 namespace rankshim {
 namespace {
@@ -55,34 +59,42 @@ supervise::Policy plan_supervision(const Settings& settings) {
   return policy;
 }
 
+supervise::SignalScope signal_scope(const Settings& settings) {
+  using supervise::SignalScope;
+  const std::string_view wanted = settings.text(Option::signal_scope);
+  if (wanted == "child") return SignalScope::child;
+  if (wanted == "group") return SignalScope::group;
+  return wanted == "tree" ? SignalScope::tree : SignalScope::handlers;
+}
+
 std::shared_ptr<supervise::Launcher> make_launcher(const Run& run, const Job& job,
                                                    const std::string& log_folder, unsigned attempt) {
   const Settings& settings = run.settings;
-  const auto worker_signals = settings.get<supervise::SignalSet>(Option::worker_signals).value();
-  if (job.choice.natively()) {
-    native::StaticJob workers = native::static_job(job.topology, settings);
-    const native::OutputPlan output{.to_files = !job.choice.log_dir.empty(),
-                                    .tee = settings.flag(Option::tee),
-                                    .prefix = settings.flag(Option::prefix)};
-    workers.attempt = attempt;
-    workers.master_port = native::port_of_attempt(workers, run.node);
-    return std::make_shared<native::Workers>(run.io, std::move(workers), log_folder, output, worker_signals,
-                                             run.node);
-  }
+  if (job.choice.natively())
+    return std::make_shared<native::Workers>(run.io, job.topology, settings, log_folder, run.node, attempt);
   const torchrun::JobSize size = size_of(job.topology, run.node);
   const bool strict = settings.flag(Option::strict);
   if (!job.choice.launches()) return std::make_shared<torchrun::Program>(size, strict);
   torchrun::AgentPlan plan;
   plan.log_folder = log_folder;
   plan.workers = job.topology.workers();
-  plan.worker_signals = worker_signals;
+  plan.worker_signals = settings.get<supervise::SignalSet>(Option::worker_signals).value();
   plan.meeting = plan_meeting(job, settings);
   return std::make_shared<torchrun::Agent>(std::move(plan), size, strict);
 }
 
-std::string make_log_folder(const Job& job, const std::string& wanted) {
-  if (!job.choice.natively() || job.choice.log_dir.empty() || wanted.empty()) return wanted;
-  return native::make_log_folder(wanted, job.topology.facts.text(Fact::run_id));
+std::string make_log_folder(const Job& job, const std::string& temporary) {
+  if (job.choice.log_dir.empty()) return temporary;
+  std::string folder = supervise::absolute_path(job.choice.log_dir);
+  std::error_code error;  // torchrun would make it too, but only just before its workers
+  std::filesystem::create_directories(folder, error);
+  if (error) {
+    log::warn("cannot make the folder {} ({}): the workers' own exit codes will not be known", folder,
+              error.message());
+    return {};
+  }
+  return job.choice.natively() ? native::make_log_folder(folder, job.topology.facts.text(Fact::run_id))
+                               : folder;
 }
 
 }  // namespace rankshim

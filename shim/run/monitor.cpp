@@ -184,9 +184,8 @@ void Monitor::add_to(ExitReport& report) const {
 std::string Monitor::status() const {
   const Phase& phase = phases_.back();
   const auto launcher = launcher_.lock();
-  const bool follows = launcher != nullptr && launcher->follows_workers();
-  const supervise::WorkerRecord record = follows ? launcher->record() : supervise::WorkerRecord{};
-  const bool launched = phase.name == "launch" && record.seen != 0;
+  const supervise::WorkerRecord record = launcher != nullptr ? launcher->record() : supervise::WorkerRecord{};
+  const bool launched = phase.name == "launch" && !record.states.empty();
   const auto begin = launched ? record.first_at.value_or(phase.begin) : phase.begin;
   const auto past = std::chrono::duration_cast<milliseconds>(steady_clock::now() - begin);
   json::Object object;
@@ -202,9 +201,9 @@ std::string Monitor::status() const {
   if (const auto rank = job_ != nullptr ? job_->topology.node_rank() : std::nullopt)
     object.number("node_rank", *rank);
   std::vector<json::Object> workers;
-  if (follows) {
+  if (record.followed) {
     object.number("restarts", record.attempts == 0 ? 0 : record.attempts - 1);
-    for (const supervise::WorkerState& worker : launcher->workers()) {
+    for (const supervise::WorkerState& worker : record.states) {
       json::Object one;
       one.number("local_rank", worker.local_rank);
       if (worker.rank) one.number("rank", *worker.rank);

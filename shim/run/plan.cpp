@@ -203,7 +203,6 @@ Outcome<LaunchChoice> choose_launch(const LaunchInput& input,
     faults.insert(faults.end(), found.begin(), found.end());
   if (!faults.empty()) return faults;
   if (is_script(input.command)) choice.interpreter = find_interpreter(input.settings, input.node);
-  choose_scope(choice, input.settings);
   choose_wait(choice, input);
   if (auto* by = std::get_if<TorchrunLauncher>(&choice.launcher)) choose_for_torchrun(choice, *by, input);
   if (choice.natively()) native::choose_for_workers(choice, input);

@@ -6,6 +6,7 @@
 
 #include "platform/profiles.h"
 #include "platform/recognise.h"
+#include "run/launcher.h"
 #include "settings/settings.h"
 
 namespace rankshim::for_test {
@@ -25,7 +26,8 @@ Planned plan(const Node& node, Words line) {
   auto chosen = choose_launch(input, torchrun);
   if (auto* faults = std::get_if<Faults>(&chosen)) return {known, std::move(*faults)};
   const auto& choice = std::get<LaunchChoice>(chosen);
-  return {known, ShownPlan{choice, plan_shown_launch(choice, input), plan_site(choice, input, std::nullopt)}};
+  return {known, ShownPlan{choice, plan_shown_launch(choice, input), plan_site(choice, input, std::nullopt),
+                           signal_scope(invocation.settings)}};
 }
 
 ShownPlan planned(const Node& node, Words line) {

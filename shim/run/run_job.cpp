@@ -176,8 +176,7 @@ awaitable<std::optional<int>> run_attempt(const Run& run, const Job& job, Common
   run.monitor.enter(job.choice.launches() ? "launch" : "run");
   const LaunchInput input{job.topology, run.settings, all.arguments, run.node};
   const TemporaryFolder folder(job.choice, plan_site(job.choice, input, master_address), run.node);
-  if (!all.log_folder || job.choice.log_dir.empty())
-    all.log_folder = make_log_folder(job, folder.log_folder());
+  if (!all.log_folder || job.choice.log_dir.empty()) all.log_folder = make_log_folder(job, folder.own().path);
   const LaunchPlan plan =
       plan_launch(job.choice, input,
                   {.torch = all.torch,
@@ -190,7 +189,7 @@ awaitable<std::optional<int>> run_attempt(const Run& run, const Job& job, Common
   const ErrorFiles error_files(run, job, plan, folder.own());
   auto launcher = make_launcher(run, job, *all.log_folder, all.attempts.number());
   supervise::Policy policy = plan_supervision(run.settings);
-  policy.scope = job.choice.scope;
+  policy.scope = signal_scope(run.settings);
   policy.stacks = run.settings.flag(Option::stacks);
   policy.ctty = run.settings.flag(Option::ctty);
   policy.launcher = launcher.get();

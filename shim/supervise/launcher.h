@@ -49,8 +49,9 @@ struct NodeNumbers {
 
 /// What a launcher knows about its workers.
 struct WorkerRecord {
-  std::vector<WorkerEnd> ends;         ///< of the last set, in the order of their ends
-  unsigned seen = 0;                   ///< how many that set had
+  bool followed = false;               ///< they are followed; if not, only the last three members can be set
+  std::vector<WorkerState> states;     ///< the last set, in the order in which its workers were seen
+  std::vector<WorkerEnd> ends;         ///< of that set, in the order of their ends
   std::optional<NodeNumbers> numbers;  ///< of this node in that set
   std::optional<std::chrono::steady_clock::time_point> first_at;  ///< when the first worker was seen
   std::string error_folder;   ///< a worker of the last set left its error in LOCAL_RANK/error.json below it
@@ -137,11 +138,7 @@ class Launcher {
 
   // ---- which processes are workers, and how each ended ----
 
-  /// Whether workers() and record() return anything.
-  [[nodiscard]] virtual bool follows_workers() const { return false; }
-  /// The current set, sorted by process number.
-  [[nodiscard]] virtual std::vector<WorkerState> workers() const { return {}; }
-  [[nodiscard]] virtual WorkerRecord record() const { return {}; }
+  [[nodiscard]] const WorkerRecord& record() const { return record_; }
 
   // ---- which signals go to them ----
 
@@ -194,6 +191,8 @@ class Launcher {
   void tell_end(const WorkerEnd& worker) const {
     if (observer_ != nullptr) observer_->worker_ended(worker);
   }
+
+  WorkerRecord record_;
 
  private:
   Orders* orders_ = nullptr;

@@ -227,7 +227,7 @@ bool Supervisor::asks_for_stacks() {
 }
 
 void Supervisor::name_hanging(const std::vector<Process>& left, std::string_view what_now) {
-  const std::string hanging = describe_hanging(left, launcher_.workers());
+  const std::string hanging = describe_hanging(left, launcher_.record().states);
   if (hanging.empty()) return;
   const Clock::time_point since = command_ended_ ? ending_.ended_at.value_or(started_)
                                                  : ending_.stopped_at.value_or(failed_at_.value_or(started_));

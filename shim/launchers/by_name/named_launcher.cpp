@@ -119,8 +119,9 @@ class Filler {
         input_(input),
         launcher_(launcher),
         file_(*launcher.file),
-        job_(native::static_job(input.topology, input.settings)),
-        values_(values_of(job_)) {}
+        values_(native::placeholders_of(native::static_job(input.topology, input.settings))) {
+    values_["master"] = host_port(values_["master_addr"], values_["master_port"]);
+  }
 
   void fill() {
     if (has_one_of(file_.unless)) return;
@@ -141,12 +142,6 @@ class Filler {
  private:
   void warn(std::string_view what) const {
     choice_.warnings.push_back(fmt::format("{}: {}", launcher_.name, what));
-  }
-
-  static Values values_of(const native::StaticJob& job) {
-    Values values = native::placeholders_of(job, {});
-    values.emplace_back("master", host_port(job.master_addr, std::to_string(job.master_port)));
-    return values;
   }
 
   [[nodiscard]] std::optional<std::string_view> given(const DescribedFlag& flag) const {
@@ -184,23 +179,19 @@ class Filler {
     Values given;
     for (const auto* flags : {&file_.flags, &file_.first, &file_.others})
       for (const DescribedFlag& flag : *flags) take_given(flag, given);
-    for (const auto& [name, text] : given) {
-      const unsigned number = parse_count(text).value_or(0);
-      if (name == "nnodes") job_.nodes = number;
-      if (name == "node_rank") job_.node_rank = number;
-      if (name == "local_world_size") job_.workers = number;
-      if (name == "master_port") job_.master_port = number;
-      if (name == "master_addr") job_.master_addr = text;
-    }
-    if (!given.empty()) {
-      job_.first_rank = job_.node_rank * job_.workers;
-      job_.world_size = job_.nodes * job_.workers;
-    }
-    values_ = values_of(job_);
-    for (const auto& [name, text] : given) {
-      for (auto& value : values_)
-        if (value.first == name) value.second = text;
-    }
+    if (given.empty()) return;
+    for (const auto& [name, text] : given) values_[name] = text;
+    const auto follows = [&](std::string_view name, std::string text) {
+      if (!given.contains(name)) values_[name] = std::move(text);
+    };
+    const unsigned workers = number("local_world_size");
+    follows("rank", std::to_string(number("node_rank") * workers));
+    follows("world_size", std::to_string(number("nnodes") * workers));
+    follows("master", host_port(values_["master_addr"], values_["master_port"]));
+  }
+
+  [[nodiscard]] unsigned number(std::string_view name) const {
+    return parse_count(values_.at(name)).value_or(0);
   }
 
   void take_given(const DescribedFlag& flag, Values& all) const {
@@ -216,7 +207,7 @@ class Filler {
           "value is used",
           flag.name(), *value, expected));
     }
-    if (!name.empty()) all.emplace_back(name, *value);
+    if (!name.empty()) all[name] = *value;
   }
 
   /// Whether the value is rankshim's own guess, which may differ from what the user wrote.
@@ -232,14 +223,14 @@ class Filler {
   }
 
   void add_flags() {
-    const bool first = job_.node_rank == 0;
+    const bool first = number("node_rank") == 0;
     const auto& own_role = first ? file_.first : file_.others;
     const auto& other_role = first ? file_.others : file_.first;
     std::vector<std::string> added;
     for (const DescribedFlag& flag : file_.flags) add_flag(flag, added);
     if (!other_role.empty() && given(other_role.front())) {
-      warn(
-          fmt::format("{} is not for node {}, where it is given", other_role.front().name(), job_.node_rank));
+      warn(fmt::format("{} is not for node {}, where it is given", other_role.front().name(),
+                       values_["node_rank"]));
     } else {
       for (const DescribedFlag& flag : own_role) add_flag(flag, added);
     }
@@ -261,16 +252,17 @@ class Filler {
 
   /// One line for each node.
   void write_hostfile() {
-    native::StaticJob other = job_;
-    for (other.node_rank = 0; other.node_rank < job_.nodes; ++other.node_rank)
-      (filled_.hostfile += filled_in(file_.hostfile, values_of(other))) += '\n';
+    Values other = values_;
+    for (unsigned node = 0; node < number("nnodes"); ++node) {
+      other["node_rank"] = std::to_string(node);
+      (filled_.hostfile += filled_in(file_.hostfile, other)) += '\n';
+    }
   }
 
   LaunchChoice& choice_;
   const LaunchInput& input_;
   const NamedLauncher& launcher_;
   const LauncherFile& file_;
-  native::StaticJob job_;
   Values values_;
   FilledLauncher filled_;
 };

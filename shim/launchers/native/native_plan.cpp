@@ -14,9 +14,13 @@ namespace {
 
 std::string text(unsigned number) { return std::to_string(number); }
 
-void replace(Variables& variables, Variables::value_type variable) {
-  std::erase_if(variables, [&](const auto& one) { return one.first == variable.first; });
-  variables.push_back(std::move(variable));
+/// A node without numbers of its own is one of an elastic job.
+StaticNode static_node(const Topology& topology) {
+  if (const auto* node = topology.as<StaticNode>()) return *node;
+  return {.nodes = topology.nodes().value_or(0),
+          .rank = topology.node_rank().value_or(0),
+          .workers = topology.workers(),
+          .max_restarts = topology.max_restarts()};
 }
 
 }  // namespace
@@ -31,7 +35,7 @@ std::string filled_in(std::string_view word, const Placeholders& placeholders) {
     const std::string_view name = at == std::string_view::npos
                                       ? std::string_view()
                                       : rest.substr(doubled ? 1 : 0, at - (doubled ? 1 : 0));
-    const auto found = std::ranges::find(placeholders, name, &Placeholders::value_type::first);
+    const auto found = placeholders.find(name);
     const bool of_shell = brace > 0 && word[brace - 1] == '$';
     const bool macro = of_shell && !doubled && name == "local_rank";
     out += word.substr(0, macro ? brace - 1 : brace);
@@ -53,21 +57,12 @@ std::vector<std::string> filled_in(std::vector<std::string> words, const Placeho
 
 StaticJob static_job(const Topology& topology, const Settings& settings) {
   const Master* master = topology.master();
-  const auto* node = topology.as<StaticNode>();
-  return {.nodes = topology.nodes().value_or(0),
-          .node_rank = topology.node_rank().value_or(0),
-          .workers = topology.workers(),
-          .first_rank = node != nullptr ? node->first_rank() : 0,
-          .world_size = node != nullptr ? node->world_size() : topology.workers(),
-          .max_restarts = topology.max_restarts(),
-          .master_addr = master != nullptr ? master->host : std::string(),
-          .master_port = master != nullptr ? master->port : 0U,
+  return {.node = static_node(topology),
+          .master = master != nullptr ? *master : Master{},
           .run_id = std::string(topology.facts.text(Fact::run_id)),
           .binds = settings.text(Option::bind) == "numa",
           .variables = user_variables(settings)};
 }
-
-unsigned rank_of(const StaticJob& job, const Worker& worker) { return job.first_rank + worker.local_rank; }
 
 std::string log_folder_template(const std::string& log_dir, std::string_view run_id) {
   std::string name(run_id);
@@ -81,27 +76,28 @@ std::string worker_folder(const std::string& folder, unsigned attempt, unsigned 
 
 std::string error_file(const std::string& worker_folder) { return worker_folder + "/error.json"; }
 
-Variables worker_variables(const StaticJob& job, const Worker& worker) {
-  const std::string rank = text(rank_of(job, worker));
-  Variables variables = {{"RANK", rank},
-                         {"LOCAL_RANK", text(worker.local_rank)},
-                         {"ROLE_RANK", rank},
-                         {"TORCHELASTIC_RESTART_COUNT", text(job.attempt)}};
-  if (!worker.error_file.empty()) variables.emplace_back("TORCHELASTIC_ERROR_FILE", worker.error_file);
-  const Placeholders placeholders = placeholders_of(job, worker);
-  for (const auto& [name, value] : job.variables) replace(variables, {name, filled_in(value, placeholders)});
-  return variables;
+Variables worker_variables(const StaticJob& job, unsigned local_rank, const std::string& error_file) {
+  const std::string rank = text(job.node.first_rank() + local_rank);
+  EnvironmentChange own{.set = {{"RANK", rank},
+                                {"LOCAL_RANK", text(local_rank)},
+                                {"ROLE_RANK", rank},
+                                {"TORCHELASTIC_RESTART_COUNT", text(job.attempt)}},
+                        .unset = {}};
+  if (!error_file.empty()) own.set.emplace_back("TORCHELASTIC_ERROR_FILE", error_file);
+  const Placeholders placeholders = placeholders_of(job, local_rank);
+  for (const auto& [name, value] : job.variables) own.replace(name, filled_in(value, placeholders));
+  return own.set;
 }
 
-Placeholders placeholders_of(const StaticJob& job, const Worker& worker) {
-  return {{"rank", text(rank_of(job, worker))},
-          {"world_size", text(job.world_size)},
-          {"local_rank", text(worker.local_rank)},
-          {"local_world_size", text(job.workers)},
-          {"node_rank", text(job.node_rank)},
-          {"nnodes", text(job.nodes)},
-          {"master_addr", job.master_addr},
-          {"master_port", text(job.master_port)},
+Placeholders placeholders_of(const StaticJob& job, unsigned local_rank) {
+  return {{"rank", text(job.node.first_rank() + local_rank)},
+          {"world_size", text(job.node.world_size())},
+          {"local_rank", text(local_rank)},
+          {"local_world_size", text(job.node.workers)},
+          {"node_rank", text(job.node.rank)},
+          {"nnodes", text(job.node.nodes)},
+          {"master_addr", job.master.host},
+          {"master_port", text(job.master.port)},
           {"run_id", job.run_id}};
 }
 
@@ -145,26 +141,23 @@ void choose_for_workers(LaunchChoice& choice, const LaunchInput& input) {
 void change_for_workers(EnvironmentChange& change, const LaunchInput& input) {
   const Environment& environment = input.node.environment();
   const StaticJob job = static_job(input.topology, input.settings);
-  const Variables common = {{"WORLD_SIZE", text(job.world_size)},
-                            {"LOCAL_WORLD_SIZE", text(job.workers)},
-                            {"GROUP_RANK", text(job.node_rank)},
-                            {"GROUP_WORLD_SIZE", text(job.nodes)},
+  const Variables common = {{"WORLD_SIZE", text(job.node.world_size())},
+                            {"LOCAL_WORLD_SIZE", text(job.node.workers)},
+                            {"GROUP_RANK", text(job.node.rank)},
+                            {"GROUP_WORLD_SIZE", text(job.node.nodes)},
                             {"ROLE_NAME", std::string(environment.get("PET_ROLE").value_or("default"))},
-                            {"ROLE_WORLD_SIZE", text(job.world_size)},
-                            {"MASTER_ADDR", job.master_addr},
-                            {"MASTER_PORT", text(job.master_port)},
+                            {"ROLE_WORLD_SIZE", text(job.node.world_size())},
+                            {"MASTER_ADDR", job.master.host},
+                            {"MASTER_PORT", text(job.master.port)},
                             {"TORCHELASTIC_RUN_ID", job.run_id},
-                            {"TORCHELASTIC_MAX_RESTARTS", text(job.max_restarts)}};
-  auto& [set, unset] = change;
-  for (const auto& variable : common) replace(set, variable);
-  constexpr std::string_view async_errors = "TORCH_NCCL_ASYNC_ERROR_HANDLING";
-  if (!environment.has(async_errors)) replace(set, {std::string(async_errors), "1"});
+                            {"TORCHELASTIC_MAX_RESTARTS", text(job.node.max_restarts)}};
+  for (const auto& [name, value] : common) change.replace(name, value);
+  constexpr const char* async_errors = "TORCH_NCCL_ASYNC_ERROR_HANDLING";
+  if (!environment.has(async_errors)) change.replace(async_errors, "1");
   // Each worker gets a different value of these, or they belong to an agent.
-  for (const std::string_view name : {"RANK", "LOCAL_RANK", "ROLE_RANK", "TORCHELASTIC_RESTART_COUNT",
-                                      "TORCHELASTIC_ERROR_FILE", "TORCHELASTIC_USE_AGENT_STORE"}) {
-    std::erase_if(set, [&](const auto& entry) { return entry.first == name; });
-    if (environment.has(name)) unset.emplace_back(name);
-  }
+  for (const char* const name : {"RANK", "LOCAL_RANK", "ROLE_RANK", "TORCHELASTIC_RESTART_COUNT",
+                                 "TORCHELASTIC_ERROR_FILE", "TORCHELASTIC_USE_AGENT_STORE"})
+    change.remove(name, environment);
 }
 
 std::vector<WorkerPlan> shown_workers(const LaunchPlan& plan, const LaunchChoice& choice,
@@ -173,15 +166,12 @@ std::vector<WorkerPlan> shown_workers(const LaunchPlan& plan, const LaunchChoice
   const StaticJob job = static_job(input.topology, input.settings);
   const std::string jobs = choice.log_dir.empty() ? folder : log_folder_template(choice.log_dir, job.run_id);
   const Environment common = plan.environment.apply(input.node.environment());
-  for (unsigned local_rank = 0; local_rank < job.workers; ++local_rank) {
-    const Worker worker{.local_rank = local_rank,
-                        .error_file = error_file(worker_folder(jobs, 0, local_rank))};
-    WorkerPlan shown{worker_variables(job, worker), filled_in(plan.argv, placeholders_of(job, worker)), {}};
-    if (job.binds) {
-      Environment environment = common;
-      for (const auto& [name, value] : shown.environment) environment.set(name, value);
-      shown.bound = near_accelerator(input.node, environment, local_rank).text;
-    }
+  for (unsigned local_rank = 0; local_rank < job.node.workers; ++local_rank) {
+    WorkerPlan shown{worker_variables(job, local_rank, error_file(worker_folder(jobs, 0, local_rank))),
+                     filled_in(plan.argv, placeholders_of(job, local_rank)),
+                     {}};
+    const Environment environment = EnvironmentChange{shown.environment, {}}.apply(common);
+    if (job.binds) shown.bound = near_accelerator(input.node, environment, local_rank).text;
     workers.push_back(std::move(shown));
   }
   return workers;

@@ -1,8 +1,8 @@
 #pragma once
 
+#include <map>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "base/fault.h"
@@ -13,7 +13,7 @@
 namespace rankshim::native {
 
 /// Names without braces, and their values.
-using Placeholders = std::vector<std::pair<std::string_view, std::string>>;
+using Placeholders = std::map<std::string_view, std::string>;
 
 /// A word of a command with its placeholders filled in: {NAME} becomes the value of that name, and {{NAME}}
 /// the text {NAME}. Everything else is unchanged, other names in braces too, so that JSON and templates
@@ -22,32 +22,17 @@ using Placeholders = std::vector<std::pair<std::string_view, std::string>>;
 std::string filled_in(std::string_view word, const Placeholders& placeholders);
 std::vector<std::string> filled_in(std::vector<std::string> words, const Placeholders& placeholders);
 
-/// A job whose nodes and ranks are known from the beginning, and whose nodes have equally many workers.
+/// A job whose nodes and ranks are known from the beginning.
 struct StaticJob {
-  unsigned nodes = 1;
-  unsigned node_rank = 0;
-  unsigned workers = 1;     ///< on this node
-  unsigned first_rank = 0;  ///< of these
-  unsigned world_size = 1;
-  unsigned max_restarts = 0;
-  unsigned attempt = 0;     ///< how often this job was started again
-  std::string master_addr;  ///< without brackets
-  unsigned master_port = 0;
+  StaticNode node;  ///< a node alone is one of one
+  Master master;    ///< empty if the command asks the platform for it
   std::string run_id;
-  bool binds = false;   ///< each worker runs near its accelerator
-  Variables variables;  ///< the user's for each worker; their values may have placeholders
+  unsigned attempt = 0;  ///< how often this job was started again
+  bool binds = false;    ///< each worker runs near its accelerator
+  Variables variables;   ///< the user's for each worker; their values may have placeholders
 };
 
 StaticJob static_job(const Topology& topology, const Settings& settings);
-
-/// One of this node's workers.
-struct Worker {
-  unsigned local_rank = 0;
-  std::string error_file;  ///< the file for its exception; empty: none
-};
-
-/// The worker's rank in the whole job: a node's ranks follow each other.
-unsigned rank_of(const StaticJob& job, const Worker& worker);
 
 /// The pattern of the name of a job's folder in the user's folder for logs. It is a new one for each run, and
 /// its content has torchrun's layout (torch/distributed/elastic/multiprocessing/api.py, DefaultLogsSpecs).
@@ -59,12 +44,12 @@ std::string worker_folder(const std::string& folder, unsigned attempt, unsigned 
 std::string error_file(const std::string& worker_folder);
 
 /// The variables of each worker besides those that all have in common (change_for_workers). They include the
-/// user's, which replace others.
-Variables worker_variables(const StaticJob& job, const Worker& worker);
+/// user's, which replace others. `error_file` is for its exception; empty: none.
+Variables worker_variables(const StaticJob& job, unsigned local_rank, const std::string& error_file);
 
 /// The placeholders of this worker: {rank}, {world_size}, {local_rank}, {local_world_size}, {node_rank},
 /// {nnodes}, {master_addr}, {master_port}, {run_id}.
-Placeholders placeholders_of(const StaticJob& job, const Worker& worker);
+Placeholders placeholders_of(const StaticJob& job, unsigned local_rank = 0);
 
 /// Why rankshim cannot start this job's workers itself; nothing if it can.
 Faults check(const LaunchInput& input, bool is_torchrun);

@@ -149,9 +149,7 @@ void Relay::read(Stream& stream) {
 }
 
 void Relay::add_lines(Stream& stream, std::string_view text) {
-  // Without a prefix, many lines are as one.
-  const auto end_of = [&] { return stream.prefix.empty() ? text.rfind('\n') : text.find('\n'); };
-  for (auto end = end_of(); end != std::string_view::npos; end = end_of()) {
+  for (auto end = text.find('\n'); end != std::string_view::npos; end = text.find('\n')) {
     stream.console->text.append(stream.prefix).append(stream.unfinished).append(text.substr(0, end + 1));
     stream.unfinished.clear();
     text.remove_prefix(end + 1);
@@ -168,15 +166,11 @@ void Relay::end_line(Stream& stream) {
 
 void Relay::write(Console& console) {
   while (!console.text.empty()) {
-    const ssize_t written =
-        log::write_what_fits(console.descriptor, std::string_view(console.text).substr(console.written));
+    const ssize_t written = log::write_what_fits(console.descriptor, console.text);
     if (written < 0 && errno == EAGAIN && wait_for(console)) return;
     if (written < 0 && !std::exchange(console.warned, true))
       log::warn("what the workers print is lost: {}", std::strerror(errno));
-    console.written += static_cast<std::size_t>(std::max<ssize_t>(written, 0));
-    if (written > 0 && console.written < console.text.size()) continue;
-    console.text.clear();
-    console.written = 0;
+    console.text.erase(0, written > 0 ? static_cast<std::size_t>(written) : console.text.size());
   }
 }
 

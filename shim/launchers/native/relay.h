@@ -45,8 +45,7 @@ class Relay {
   struct Console {
     int descriptor;
     Descriptor full;   // a duplicate of it, open while it takes nothing
-    std::string text;  // whole lines
-    std::size_t written = 0;
+    std::string text;  // whole lines, without what is written already
     bool warned = false;
   };
   /// What is read.

@@ -18,36 +18,18 @@
 
 namespace rankshim::native {
 
-/// What is wanted of the workers' output.
-struct OutputPlan {
-  bool to_files = false;
-  bool tee = false;     ///< to rankshim's stdout and stderr too
-  bool prefix = false;  ///< there, each line begins with the worker's rank
-};
-
 /// Makes the job's folder in the user's folder for logs, by log_folder_template. Empty if that is refused,
 /// which is a warning.
 std::string make_log_folder(const std::string& log_dir, std::string_view run_id);
-
-/// Another port for a job on one machine that is started again, so that no worker meets the store of the
-/// attempt before. If the master is not on loopback, the port stays: other nodes may have opened only this
-/// one (a Service), and the store that used it is gone with its worker.
-unsigned port_of_attempt(const StaticJob& job, const Node& node);
 
 /// rankshim itself as the launcher: the workers are its children, so the kernel reports how each ended.
 class Workers final : public supervise::Launcher {
  public:
   /// In `folder`, a worker writes its exception to attempt_N/LOCAL_RANK/error.json, and its output to files
-  /// beside it if that is planned; empty: to no file. `worker_signals` go to the workers' processes, and only
-  /// once each of them can take it.
-  Workers(boost::asio::io_context& io, StaticJob job, std::string folder, const OutputPlan& output,
-          supervise::SignalSet worker_signals, const Node& node)
-      : io_(io),
-        job_(std::move(job)),
-        folder_(std::move(folder)),
-        output_(output),
-        worker_signals_(worker_signals),
-        node_(node) {}
+  /// beside it with --log-dir; empty: to no file. Signals for workers go to their processes, and only once
+  /// each of them can take it.
+  Workers(boost::asio::io_context& io, const Topology& topology, const Settings& settings, std::string folder,
+          const Node& node, unsigned attempt);
 
   ~Workers() override { close_workers_ends(); }
   Workers(const Workers&) = delete;
@@ -55,12 +37,8 @@ class Workers final : public supervise::Launcher {
 
   [[nodiscard]] std::vector<supervise::Command> workers_to_start(const supervise::Command& command) override;
 
-  [[nodiscard]] bool follows_workers() const override { return true; }
-  [[nodiscard]] std::vector<supervise::WorkerState> workers() const override { return workers_; }
-  [[nodiscard]] supervise::WorkerRecord record() const override { return record_; }
-
   [[nodiscard]] bool is_for_workers(int signal) const override {
-    return (worker_signals_ & supervise::bit(signal)) != 0;
+    return (*settings_.get<supervise::SignalSet>(Option::worker_signals) & supervise::bit(signal)) != 0;
   }
   [[nodiscard]] std::vector<Process> receivers() const override;
 
@@ -79,15 +57,15 @@ class Workers final : public supervise::Launcher {
   void close_workers_ends();
 
   boost::asio::io_context& io_;
-  const StaticJob job_;
-  const std::string folder_;
-  const OutputPlan output_;
-  const supervise::SignalSet worker_signals_;
+  const Settings& settings_;
   const Node& node_;
+  StaticJob job_;
+  const std::string folder_;
+  const bool to_files_;
+  const bool tee_;                 // to rankshim's stdout and stderr too
+  const bool prefix_;              // there, each line begins with the worker's rank
   std::vector<int> workers_ends_;  // of their stdout and stderr, until they are started
   std::unique_ptr<Relay> relay_;
-  std::vector<supervise::WorkerState> workers_;
-  supervise::WorkerRecord record_;
 };
 
 }  // namespace rankshim::native

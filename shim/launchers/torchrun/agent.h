@@ -2,16 +2,25 @@
 
 #include <boost/asio/io_context.hpp>
 #include <chrono>
+#include <cstdint>
 #include <optional>
 #include <string>
 
 #include "base/signals.h"
-#include "launchers/torchrun/find_workers.h"
-#include "launchers/torchrun/meeting.h"
+#include "launchers/torchrun/launcher_in_proc.h"
 #include "launchers/torchrun/program.h"
 #include "launchers/torchrun/worker_watch.h"
 
 namespace rankshim::torchrun {
+
+/// How an agent waits that starts its workers only when other nodes are there.
+struct MeetingPlan {
+  std::uint16_t port = 0;  ///< of the store where they meet
+  /// The time from the agent's start after which it is killed. Nothing: until the agent gives up, as in an
+  /// elastic job, where only the agent can know whether enough nodes are there.
+  std::optional<std::chrono::milliseconds> limit;
+  std::chrono::milliseconds log_interval{30'000};  ///< the interval of log lines
+};
 
 /// What is known of torchrun's agent before its start.
 struct AgentPlan {
@@ -35,10 +44,6 @@ class Agent final : public Program {
  public:
   Agent(AgentPlan plan, const JobSize& job, bool strict) : Program(job, strict), plan_(std::move(plan)) {}
 
-  [[nodiscard]] bool follows_workers() const override { return watch_.has_value(); }
-  [[nodiscard]] std::vector<supervise::WorkerState> workers() const override;
-  [[nodiscard]] supervise::WorkerRecord record() const override;
-
   [[nodiscard]] bool stops_workers() const override { return true; }
   [[nodiscard]] bool is_for_workers(int signal) const override;
   [[nodiscard]] std::vector<Process> receivers() const override {
@@ -55,31 +60,22 @@ class Agent final : public Program {
   void finish() override;
 
  private:
-  [[nodiscard]] std::optional<Clock::time_point> due() const override;
-  void look() override;
-  [[nodiscard]] bool had_workers() const { return watch_ && watch_->record().first_at; }
-  [[nodiscard]] bool waits_for_nodes() const { return meeting_ && !had_workers(); }
+  [[nodiscard]] bool had_workers() const { return record_.first_at.has_value(); }
   [[nodiscard]] std::chrono::milliseconds time_of_workers() const;
   void look_at_meeting();
-  void on_late();
-  void on_worker_change();
+  void on_worker_change(const supervise::WorkerEnd* ended);
   void stop_agent();
   void expect_end();
   void expect_end_within(std::chrono::milliseconds patience);
+  void end_late(std::chrono::milliseconds patience);
 
   const AgentPlan plan_;
   std::optional<WorkerWatch> watch_;
-  std::optional<Meeting> meeting_;  // until the first worker or a stop
-  bool never_met_ = false;
-  int passed_on_ = 0;    // to the workers
-  int stop_signal_ = 0;  // the one that was passed on
+  Clock::time_point meeting_logged_at_;  // the last log line about it, or the agent's start
+  int passed_on_ = 0;                    // to the workers
+  int stop_signal_ = 0;                  // the one that was passed on
   std::optional<std::chrono::milliseconds> grace_;
-  bool stops_alone_ = false;                    // the workers got the stop, and the agent has not got it yet
-  unsigned stopped_set_ = 0;                    // the set of these workers
-  std::optional<Clock::time_point> agent_due_;  // when it gets the stop at the latest
-  std::optional<Clock::time_point> late_due_;   // when it has failed to follow that
-  std::chrono::milliseconds late_patience_{0};
-  std::optional<Clock::time_point> hangs_due_;  // just before it kills the workers that have not stopped
+  bool stops_alone_ = false;  // the workers got the stop, and the agent has not got it yet
 };
 
 }  // namespace rankshim::torchrun

@@ -1,6 +1,6 @@
 #include "launchers/torchrun/error_file.h"
 
-#include <sys/stat.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
@@ -12,38 +12,21 @@
 namespace rankshim {
 namespace {
 
-/// Closes what is open at the end of the text, which cuts no escape or character.
-std::string with_ends(std::string_view beginning) {
-  std::string closers;  // the innermost is last
-  bool in_string = false, is_key = false, key_next = false;
-  for (std::size_t i = 0; i < beginning.size(); ++i) {
-    const char c = beginning[i];
-    if (in_string) {
-      if (c == '\\') ++i;
-      in_string = c != '"';
-    } else if (c == '"') {
-      in_string = true;
-      is_key = key_next;
-    } else if (c == '{' || c == '[') {
-      closers += c == '{' ? '}' : ']';
-      key_next = c == '{';
-    } else if ((c == '}' || c == ']') && !closers.empty()) {
-      closers.pop_back();
-      key_next = false;
-    } else if (c == ':') {
-      key_next = false;
-    } else if (c == ',') {
-      key_next = closers.ends_with('}');
-    }
+/// The text of the first member `name` that has one, as far as an unfinished document has it. What the end
+/// cuts in two (an escape, a character) is left out.
+std::string beginning_of_text(std::string_view document, std::string_view name) {
+  const std::string before = fmt::format("\"{}\": \"", name);
+  const auto found = document.find(before);
+  if (found == std::string_view::npos) return {};
+  const std::string_view text = document.substr(found + before.size());
+  std::size_t end = 0;
+  while (end < text.size() && text[end] != '"') end += text[end] == '\\' ? 2 : 1;
+  end = std::min(end, text.size());
+  constexpr std::size_t longest_escape = 11;  // \ud83d\ude0
+  for (const std::size_t least = end - std::min(end, longest_escape); end > least; --end) {
+    if (auto read = json::field(fmt::format("[\"{}\"]", text.substr(0, end)), "0")) return *std::move(read);
   }
-  std::string text(in_string ? beginning : trimmed(beginning));
-  if (in_string) text += '"';
-  if (text.ends_with(':'))
-    text += "null";
-  else if (text.ends_with('"') && is_key && (in_string || key_next))
-    text += ":null";
-  std::ranges::reverse(closers);
-  return text + closers;
+  return {};
 }
 
 /// Each with the file that writes it (pytorch/pytorch@v2.13.0, its third_party/gloo and NVIDIA/nccl).
@@ -83,25 +66,13 @@ bool is_place(std::string_view word) {
 
 }  // namespace
 
-std::string closed_json(std::string_view beginning) {
-  constexpr std::size_t longest_escape = 11;  // \ud83d\ude0
-  std::string text;
-  for (std::size_t left_out = 0; left_out <= longest_escape; ++left_out) {
-    text = with_ends(beginning.substr(0, beginning.size() - std::min(left_out, beginning.size())));
-    if (json::error(text).empty()) break;
-  }
-  return text;
-}
-
 PythonError read_error_file(const Node& node, const std::string& path) {
-  std::string document = node.file(path).value_or("");
-  PythonError error;
-  if (document.empty()) return error;
-  if (!json::error(document).empty()) document = closed_json(document);
-  error.traceback = json::field(document, "message.extraInfo.py_callstack").value_or("");
-  error.message = json::field(document, "message.message").value_or("");
-  if (error.message.empty()) error.message = json::field(document, "message").value_or("");
-  return error;
+  const std::string document = node.file(path).value_or("");
+  if (!json::error(document).empty())
+    return {beginning_of_text(document, "message"), beginning_of_text(document, "py_callstack")};
+  const auto message = json::field(document, "message.message");
+  return {message ? *message : json::field(document, "message").value_or(""),
+          json::field(document, "message.extraInfo.py_callstack").value_or("")};
 }
 
 std::string_view peer_in(std::string_view exception) {
@@ -166,12 +137,6 @@ std::optional<FailedWorker> read_failure(const Node& node, const std::string& pa
   if (!rank || !local_rank || !pid || !exitcode || std::min({*rank, *local_rank, *pid}) < 0)
     return std::nullopt;
   return FailedWorker{static_cast<unsigned>(*rank), static_cast<unsigned>(*local_rank), *pid, *exitcode};
-}
-
-FileState state_of(const std::string& path) {
-  struct stat status{};
-  if (path.empty() || stat(path.c_str(), &status) != 0) return {};
-  return {status.st_dev, status.st_ino, status.st_size, status.st_mtim.tv_sec, status.st_mtim.tv_nsec};
 }
 
 }  // namespace rankshim

@@ -2,7 +2,6 @@
 
 #include <sys/types.h>
 
-#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -23,11 +22,6 @@ struct PythonError {
 /// incomplete is read as far as possible. Such a file comes from a script's @record, from rankshim's
 /// sitecustomize.py or from an exception of the agent.
 PythonError read_error_file(const Node& node, const std::string& path);
-
-/// Completes the beginning of a JSON document: closes the string, lists and objects that are open at its end.
-/// What the end cuts in two (an escape, a character, a literal) is removed, and a member without a value
-/// becomes null. The result of other texts is not valid JSON either.
-std::string closed_json(std::string_view beginning);
 
 /// Whether this text, an exception's one line, is the error of a worker whose peer has gone: torch's backends
 /// then report an error of their connection. An error that has other causes too (a broken pipe to a data
@@ -60,14 +54,5 @@ struct FailedWorker {
 
 /// Nothing if there is no such file.
 std::optional<FailedWorker> read_failure(const Node& node, const std::string& path);
-
-/// The state of a file, without opening it; all 0 if it does not exist. If two states differ, the file was
-/// written in between, regardless of the clocks of the machines that share it.
-struct FileState {
-  std::uint64_t device = 0, inode = 0;
-  std::int64_t size = 0, seconds = 0, nanoseconds = 0;
-  bool operator==(const FileState&) const = default;
-};
-FileState state_of(const std::string& path);
 
 }  // namespace rankshim

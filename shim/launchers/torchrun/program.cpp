@@ -5,10 +5,11 @@
 #include <algorithm>
 #include <array>
 #include <set>
+#include <utility>
 
 #include "base/log.h"
 #include "base/text.h"
-#include "launchers/torchrun/find_workers.h"
+#include "launchers/torchrun/launcher_in_proc.h"
 #include "launchers/torchrun/torchrun_command.h"
 #include "plan/launch.h"
 #include "topology/topology.h"
@@ -51,8 +52,7 @@ std::string describe(std::string_view what, const SeenProcess& process, const st
   std::string text = fmt::format("{} {}", what, process.pid);
   auto parent = parent_of(process);
   if (parent == all.end()) return text;
-  const bool worker = process.world_size != 0 || process.spawned_world != 0;
-  if (!worker) return fmt::format("{} (started by {})", text, parent->name);
+  if (process.world_size == 0) return fmt::format("{} (started by {})", text, parent->name);
   const auto starter = parent_of(*parent);
   text += " (" + parent->name;
   if (starter != all.end()) text += ", started by " + starter->name;
@@ -63,12 +63,12 @@ std::string describe(std::string_view what, const SeenProcess& process, const st
 /// parent set WORLD_SIZE while it ran, and it is their number.
 const SeenProcess* spawned_alone(const std::vector<SeenProcess>& processes, const JobSize& job) {
   for (const SeenProcess& process : processes) {
-    const unsigned world = process.spawned_world;
+    const unsigned world = process.spawned_world();
     if (world < 2 || world > job.workers) continue;
     const auto parent = std::ranges::find(processes, process.parent, &SeenProcess::pid);
-    if (parent == processes.end() || parent->spawned_world == world) continue;
+    if (parent == processes.end() || parent->spawned_world() == world) continue;
     const auto siblings = std::ranges::count_if(processes, [&](const SeenProcess& other) {
-      return other.parent == process.parent && other.spawned_world == world;
+      return other.parent == process.parent && other.spawned_world() == world;
     });
     if (siblings >= world) return &process;
   }
@@ -91,14 +91,11 @@ std::vector<SeenProcess> see_processes(pid_t command, const std::vector<std::str
     SeenProcess& one = seen.emplace_back(seen_by_words(read_command_line(process.pid), own_name));
     one.pid = process.pid;
     one.parent = process.parent;
-    const unsigned world_size = candidate.number("WORLD_SIZE").value_or(0);
-    if (candidate.presence != Presence::some) {
-      one.spawned_world = world_size;
-    } else if (!marked) {
-      one.local_rank = candidate.number("LOCAL_RANK").value_or(0);
-      one.world_size = world_size;
-      one.local_world_size = candidate.number("LOCAL_WORLD_SIZE").value_or(0);
-    }
+    const bool is_worker = candidate.presence == Presence::some;
+    if (is_worker && marked) continue;
+    one.world_size = candidate.number("WORLD_SIZE").value_or(0);
+    one.local_world_size = candidate.number("LOCAL_WORLD_SIZE").value_or(0);
+    if (is_worker) one.local_rank = candidate.number("LOCAL_RANK").value_or(0);
   }
   return seen;
 }
@@ -111,13 +108,13 @@ std::string lone_training(const std::vector<SeenProcess>& processes, const JobSi
   const SeenProcess* smaller = nullptr;  // of a job of fewer nodes
   unsigned own = 0;
   for (const SeenProcess& process : processes) {
-    if (process.world_size == 0) continue;
+    if (!process.local_rank || process.world_size == 0) continue;
     unsigned here = process.local_world_size;
     if (here ==
         0) {  // its launcher does not set it: use the workers beside it, or the job's number for this node
       std::set<unsigned> ranks;
       for (const SeenProcess& other : processes) {
-        if (other.world_size == process.world_size) ranks.insert(other.local_rank);
+        if (other.local_rank && other.world_size == process.world_size) ranks.insert(*other.local_rank);
       }
       here = std::max(static_cast<unsigned>(ranks.size()), job.workers);
     }
@@ -143,8 +140,7 @@ std::string lone_training(const std::vector<SeenProcess>& processes, const JobSi
   }
   if (lone != nullptr) {
     return fmt::format("this node trains alone: {} has WORLD_SIZE={}, but the job has {}",
-                       describe("worker", *lone, processes), std::max(lone->world_size, lone->spawned_world),
-                       job.nodes * own);
+                       describe("worker", *lone, processes), lone->world_size, job.nodes * own);
   }
   const auto agent = std::ranges::find_if(processes, [&](const auto& process) {
     return !process.alone_by.empty() && !(process.meets_on_loopback && job.on_loopback);
@@ -182,45 +178,50 @@ void Program::started(boost::asio::io_context& io, const std::vector<pid_t>& pro
   command_ = processes.front();
   started_ = when;
   environment_ = &environment;
-  if (job_.nodes > 1) look_due_ = when + looks_after.front();
+  if (job_.nodes > 1) plan_look();
   timer_.emplace(io.get_executor());
   arm();
 }
 
+void Program::plan(Task task, Clock::time_point when, std::function<void()> act) {
+  const auto [planned, is_new] = planned_.try_emplace(task);
+  if (!is_new && planned->second.when <= when) return;
+  planned->second = {when, std::move(act)};
+  arm();
+}
+
+void Program::drop(Task task) {
+  if (planned_.erase(task) != 0) arm();
+}
+
+std::map<Program::Task, Program::Planned>::iterator Program::next() {
+  return std::ranges::min_element(planned_, {}, [](const auto& one) { return one.second.when; });
+}
+
 void Program::arm() {
   if (!timer_) return;
-  const auto next = due();
-  if (!next) return timer_->cancel();
-  timer_->expires_at(*next);
+  if (planned_.empty()) return timer_->cancel();
+  timer_->expires_at(next()->second.when);
   timer_->async_wait([this](const boost::system::error_code& error) {
     if (error) return;
-    look();
+    if (!planned_.empty() && next()->second.when <= Clock::now()) planned_.extract(next()).mapped().act();
     arm();
   });
 }
 
-void Program::stop_came() {
-  look_due_.reset();
-  arm();
+void Program::plan_look() {
+  plan(Task::look, started_ + looks_after[looks_++], [this] { look(); });
 }
 
 void Program::look() {
-  if (!look_due_ || *look_due_ > Clock::now()) return;
-  look_due_.reset();
-  trains_alone_ = lone_training(see_processes(command_, *environment_, job_.own_name), job_);
-  if (trains_alone_.empty()) {
-    if (++looks_ < looks_after.size()) look_due_ = started_ + looks_after[looks_];
-    return;
+  record_.trains_alone = lone_training(see_processes(command_, *environment_, job_.own_name), job_);
+  if (!record_.trains_alone.empty()) {
+    log::warn("{}", record_.trains_alone);
+    record_.ended_for_it = strict_;
+    if (strict_) give({.kind = Order::Kind::stop, .why = record_.trains_alone});
+  } else if (looks_ < looks_after.size()) {
+    plan_look();
   }
-  log::warn("{}", trains_alone_);
-  if (strict_) give({.kind = Order::Kind::stop, .why = trains_alone_});
-}
-
-supervise::WorkerRecord Program::record() const {
-  supervise::WorkerRecord record;
-  record.trains_alone = trains_alone_;
-  record.ended_for_it = strict_ && !trains_alone_.empty();
-  return record;
 }
 
 }  // namespace rankshim::torchrun

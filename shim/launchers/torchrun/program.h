@@ -4,6 +4,9 @@
 
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -28,14 +31,15 @@ struct JobSize {
 struct SeenProcess {
   pid_t pid = 0;
   pid_t parent = 0;
-  std::string name;  ///< "torchrun", "run.sh": for messages
-  /// WORLD_SIZE of a worker, which is a process that also has a LOCAL_RANK; 0 for other processes.
-  unsigned world_size = 0;
-  unsigned local_rank = 0;
-  unsigned local_world_size = 0;  ///< 0 if it is not set
-  unsigned spawned_world = 0;  ///< WORLD_SIZE of a process without a LOCAL_RANK, which may have any meaning
-  std::string alone_by;        ///< for a torchrun: the flag on its command line that keeps it on this node
+  std::string name;         ///< "torchrun", "run.sh": for messages
+  unsigned world_size = 0;  ///< 0 if it is not set; of a process that is no worker, it may have any meaning
+  std::optional<unsigned> local_rank;  ///< of a worker
+  unsigned local_world_size = 0;       ///< 0 if it is not set
+  std::string alone_by;  ///< for a torchrun: the flag on its command line that keeps it on this node
   bool meets_on_loopback = false;  ///< that flag is an endpoint on loopback
+
+  /// WORLD_SIZE of a process without a LOCAL_RANK.
+  [[nodiscard]] unsigned spawned_world() const { return local_rank ? 0 : world_size; }
 };
 
 /// The name and, for a torchrun, the flag that keeps it on its node. `own_name` as in JobSize.
@@ -53,34 +57,41 @@ class Program : public supervise::Launcher {
  public:
   Program(const JobSize& job, bool strict) : job_(job), strict_(strict) {}
 
-  [[nodiscard]] supervise::WorkerRecord record() const override;
-
   void started(boost::asio::io_context& io, const std::vector<pid_t>& processes, Clock::time_point when,
                const std::vector<std::string>& environment) override;
-  void stop_came() override;
+  void stop_came() override { drop(Task::look); }
   void command_ended() override { timer_.reset(); }
 
  protected:
-  /// When look() is to be called; nothing: never.
-  [[nodiscard]] virtual std::optional<Clock::time_point> due() const { return look_due_; }
-  /// Does what is due.
-  virtual void look();
-  /// To be called when due() may have become earlier.
-  void arm();
+  /// What is done at a moment while the command runs.
+  enum class Task : std::uint8_t { look, meet, stop_agent, name_hanging, end_late };
+  /// Does it at `when`, unless an earlier moment is planned for it.
+  void plan(Task task, Clock::time_point when, std::function<void()> act);
+  void drop(Task task);
 
   [[nodiscard]] pid_t command() const { return command_; }
+  [[nodiscard]] Clock::time_point started_at() const { return started_; }
   [[nodiscard]] const std::vector<std::string>& environment() const { return *environment_; }
 
  private:
+  struct Planned {
+    Clock::time_point when;
+    std::function<void()> act;
+  };
+
+  [[nodiscard]] std::map<Task, Planned>::iterator next();
+  void arm();
+  void plan_look();
+  void look();
+
   const JobSize job_;
   const bool strict_;
   pid_t command_ = 0;
   Clock::time_point started_;
   const std::vector<std::string>* environment_ = nullptr;
   std::optional<loop::Timer> timer_;  // while the command runs
-  std::optional<Clock::time_point> look_due_;
+  std::map<Task, Planned> planned_;
   std::size_t looks_ = 0;  // so far
-  std::string trains_alone_;
 };
 
 }  // namespace rankshim::torchrun

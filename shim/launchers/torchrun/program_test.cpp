@@ -22,7 +22,7 @@ SeenProcess worker(pid_t pid, pid_t parent, unsigned world, unsigned local_rank,
 }
 
 SeenProcess spawned(pid_t pid, pid_t parent, unsigned world) {
-  return {.pid = pid, .parent = parent, .name = "python3", .spawned_world = world};
+  return {.pid = pid, .parent = parent, .name = "python3", .world_size = world};
 }
 
 /// The words of a command line.

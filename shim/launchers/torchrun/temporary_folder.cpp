@@ -15,39 +15,32 @@
 
 #include "base/files.h"
 #include "base/log.h"
-#include "supervise/working_directory.h"
 
 namespace rankshim {
 namespace {
 
 std::string site_file(const std::string& folder) { return folder + "/sitecustomize.py"; }
 
-/// Writes a new file with that mode, whatever the umask.
-bool write_new_file(const std::string& path, const std::string& text, mode_t mode) {
+/// Writes a new file into the folder, whatever the umask. The processes of a command that rankshim runs as
+/// root may belong to another user (gosu, su): they may read it if it is `shared`.
+bool write_new_file(const std::string& folder, const std::string& path, const std::string& text,
+                    bool shared) {
+  const bool for_others = shared && geteuid() == 0;
   const int descriptor = open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
   if (descriptor < 0) return false;
   const bool written = write(descriptor, text.data(), text.size()) == static_cast<ssize_t>(text.size()) &&
-                       (mode == 0600 || fchmod(descriptor, mode) == 0);
-  return close(descriptor) == 0 && written;
+                       (!for_others || fchmod(descriptor, 0644) == 0);
+  return close(descriptor) == 0 && written && (!for_others || chmod(folder.c_str(), 0755) == 0);
 }
 
-/// Writes sitecustomize.py. The processes of a command that rankshim runs as root may belong to another user
-/// (gosu, su): they may read it.
 bool write_site(const std::string& folder, const PythonSite& site) {
   // Not a rendezvous' configuration, which may contain a password.
   const auto is_private = [](const auto& entry) {
     return entry.first == "PET_RDZV_CONF" && entry.second != "is_host=true" &&
            entry.second != "is_host=false";
   };
-  const bool shared = site.job && geteuid() == 0 && std::ranges::none_of(*site.job, is_private);
-  return write_new_file(site_file(folder), python_site_text(site), shared ? 0644 : 0600) &&
-         (!shared || chmod(folder.c_str(), 0755) == 0);
-}
-
-/// Writes the launcher's file of hosts, for another user too.
-bool write_hostfile(const OwnFolder& folder, const std::string& hosts) {
-  return write_new_file(hostfile(folder), hosts, 0644) &&
-         (geteuid() != 0 || chmod(folder.path.c_str(), 0755) == 0);
+  const bool shared = site.job && std::ranges::none_of(*site.job, is_private);
+  return write_new_file(folder, site_file(folder), python_site_text(site), shared);
 }
 
 constexpr const char* in_tmp = "/tmp/rankshim-XXXXXX";
@@ -92,7 +85,6 @@ std::string temporary_folder_template(const Node& node, bool launches) {
 
 TemporaryFolder::TemporaryFolder(const LaunchChoice& choice, const std::optional<PythonSite>& site,
                                  const Node& node) {
-  if (!choice.log_dir.empty()) use_log_folder_of_user(choice.log_dir);
   const bool logs = choice.launches() && choice.log_dir.empty();
   const auto* filled = choice.as<FilledLauncher>();
   const bool hosts = filled != nullptr && !filled->hostfile.empty();
@@ -105,41 +97,20 @@ TemporaryFolder::TemporaryFolder(const LaunchChoice& choice, const std::optional
         "set TMPDIR",
         wanted, std::strerror(errno));
   }
-  if (logs) log_folder_ = own_.path;
   own_.has_site = made && site && write_site(own_.path, *site);
-  if (hosts && !(made && write_hostfile(own_, filled->hostfile)))
+  if (hosts && !(made && write_new_file(own_.path, hostfile(own_), filled->hostfile, true)))
     log::warn("cannot write the file of hosts for the launcher ({}); set TMPDIR", std::strerror(errno));
 }
 
-void TemporaryFolder::use_log_folder_of_user(std::string folder) {
-  folder = supervise::absolute_path(std::move(folder));
-  std::error_code error;  // torchrun would make it too, but only just before its workers
-  std::filesystem::create_directories(folder, error);
-  if (!error)
-    log_folder_ = std::move(folder);
-  else
-    log::warn("cannot make the folder {} ({}): the workers' own exit codes will not be known", folder,
-              error.message());
-}
-
-bool TemporaryFolder::make(const std::string& wanted) {
-  remove_abandoned(wanted.substr(0, wanted.rfind('/')));
-  constexpr int tries = 3;
-  for (int i = 0; i < tries; ++i) {
-    std::string path = wanted;
-    if (mkdtemp(path.data()) == nullptr) return false;
-    mark_ = open(mark_in(path).c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, S_IRUSR | S_IWUSR);
-    struct stat status{};
-    // Another start may have taken it for abandoned before it was locked.
-    const bool lost =
-        mark_ >= 0 && flock(mark_, LOCK_EX) == 0 && fstat(mark_, &status) == 0 && status.st_nlink == 0;
-    if (!lost) {
-      own_.path = std::move(path);
-      return true;
-    }
-    close(std::exchange(mark_, -1));
-  }
-  return false;
+bool TemporaryFolder::make(std::string path) {
+  remove_abandoned(path.substr(0, path.rfind('/')));
+  if (mkdtemp(path.data()) == nullptr) return false;
+  // The mark gets its name only when it is locked: before, another start would take the folder for abandoned.
+  const std::string unlocked = path + "/.unlocked";
+  mark_ = open(unlocked.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, S_IRUSR | S_IWUSR);
+  if (mark_ >= 0 && flock(mark_, LOCK_EX) == 0) rename(unlocked.c_str(), mark_in(path).c_str());
+  own_.path = std::move(path);
+  return true;
 }
 
 TemporaryFolder::~TemporaryFolder() {

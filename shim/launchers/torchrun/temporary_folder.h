@@ -24,16 +24,11 @@ class TemporaryFolder {
 
   [[nodiscard]] const OwnFolder& own() const { return own_; }
 
-  /// The launcher's log folder: the user's, or the temporary one. Empty if there is none.
-  [[nodiscard]] const std::string& log_folder() const { return log_folder_; }
-
  private:
-  void use_log_folder_of_user(std::string folder);
-  bool make(const std::string& wanted);
+  bool make(std::string path);
 
   OwnFolder own_;
   int mark_ = -1;  // the locked file
-  std::string log_folder_;
 };
 
 /// The pattern of the folder's name: in TMPDIR if set. Otherwise a launcher's is in /tmp, because it may

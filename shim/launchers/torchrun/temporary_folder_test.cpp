@@ -44,7 +44,7 @@ TEST_CASE("a command's temporary folder holds our part in Python's start, and go
   const Place place;
   {
     const TemporaryFolder folder(torchrun_chosen(), site_for(), place.node);
-    const std::string path = folder.log_folder();
+    const std::string path = folder.own().path;
     REQUIRE(fs::is_directory(path));
     CHECK(folder.own().path == path);
     CHECK(folder.own().has_site);
@@ -62,7 +62,7 @@ TEST_CASE(
   const pid_t killed = fork();
   if (killed == 0) {
     const TemporaryFolder folder(torchrun_chosen(), site_for(), place.node);
-    fs::create_directories(folder.log_folder() + "/attempt_0/0");
+    fs::create_directories(folder.own().path + "/attempt_0/0");
     _exit(0);
   }
   REQUIRE(waitpid(killed, nullptr, 0) == killed);
@@ -73,14 +73,13 @@ TEST_CASE(
   const TemporaryFolder living(torchrun_chosen(), site_for(), place.node);
   CHECK_FALSE(fs::exists(left));
   const TemporaryFolder next(torchrun_chosen(), site_for(), place.node);
-  CHECK(fs::exists(living.log_folder() + "/sitecustomize.py"));
+  CHECK(fs::exists(living.own().path + "/sitecustomize.py"));
   CHECK(fs::exists(not_ours));
 }
 
 TEST_CASE("without a place for a temporary folder there is none") {
   const FakeNode node({"TMPDIR=/proc/nowhere"});
   const TemporaryFolder folder(torchrun_chosen(), site_for(), node);
-  CHECK(folder.log_folder().empty());
   CHECK(folder.own().path.empty());
   CHECK_FALSE(folder.own().has_site);
 }
@@ -95,26 +94,24 @@ TEST_CASE("a program's files are in memory, a launcher's on disk, and all in TMP
 TEST_CASE("where others could replace the temporary folder it is made in /tmp") {
   const Place place;
   fs::permissions(place.path, fs::perms::all);
-  CHECK(
-      TemporaryFolder(torchrun_chosen(), site_for(), place.node).log_folder().starts_with("/tmp/rankshim-"));
+  CHECK(TemporaryFolder(torchrun_chosen(), site_for(), place.node).own().path.starts_with("/tmp/rankshim-"));
   fs::permissions(place.path, fs::perms::all | fs::perms::sticky_bit);
-  CHECK(TemporaryFolder(torchrun_chosen(), site_for(), place.node)
-            .log_folder()
-            .starts_with(place.path.string()));
+  CHECK(
+      TemporaryFolder(torchrun_chosen(), site_for(), place.node).own().path.starts_with(place.path.string()));
 }
 
 TEST_CASE("a rendezvous' configuration is shown to no other user") {
   const Place place;
   const TemporaryFolder folder(torchrun_chosen(),
                                site_for(Variables{{"PET_RDZV_CONF", "is_host=true,password=x"}}), place.node);
-  CHECK((fs::status(folder.log_folder()).permissions() & fs::perms::all) == fs::perms::owner_all);
+  CHECK((fs::status(folder.own().path).permissions() & fs::perms::all) == fs::perms::owner_all);
 }
 
 TEST_CASE("a torchrun that another user's process may start can read our part") {
   const Place place;
   const TemporaryFolder folder(
       torchrun_chosen(), site_for(Variables{{"PET_NNODES", "2"}, {"PET_RDZV_ID", "a\"b\\\n"}}), place.node);
-  const std::string path = folder.log_folder();
+  const std::string path = folder.own().path;
   CHECK(content(path + "/sitecustomize.py")
             .ends_with("serve(True, {\"PET_NNODES\": \"2\", \"PET_RDZV_ID\": \"a\\x22b\\x5c\\x0a\", }, "
                        "\"10.0.0.1\", True, " +

@@ -214,19 +214,18 @@ std::string with_host(std::string conf, bool is_host) {
   return fmt::format("is_host={}{}{}", is_host, conf.empty() ? "" : ",", conf);
 }
 
-std::vector<TorchrunFlag> torchrun_flags(const Topology& topology, const Settings& settings, const Node& node,
+std::vector<TorchrunFlag> torchrun_flags(const LaunchInput& input,
                                          const std::optional<std::string>& master_address,
-                                         const std::string& log_dir, std::vector<std::string>& more) {
+                                         const std::string& log_dir, const std::vector<std::string>& more) {
+  const auto& [topology, settings, command, node] = input;
   std::vector<TorchrunFlag> flags;
   const auto text = [&](Fact fact) { return topology.facts.text(fact); };
   const auto add = [&](std::string_view name, std::string_view value) {
     flags.push_back({name, std::string(value)});
   };
-  constexpr std::string_view conf_option = "--rdzv_conf=";
   std::string conf(text(Fact::rdzv_conf));
   for (const std::string& option : more)
     if (option.starts_with(conf_option)) conf = option.substr(conf_option.size());
-  std::erase_if(more, [&](const std::string& option) { return option.starts_with(conf_option); });
   conf = rendezvous_conf(std::move(conf), topology, settings);
 
   const std::string_view master = without_brackets(text(Fact::master_addr));

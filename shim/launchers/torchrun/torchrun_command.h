@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "node/node.h"
+#include "plan/launch.h"
 #include "settings/settings.h"
 #include "topology/claim.h"
 #include "topology/topology.h"
@@ -61,6 +62,9 @@ TorchrunCommand read_torchrun_args(const Settings& settings);
 /// would describe another job (torch/distributed/run.py, check_env and env): rankshim sets them.
 std::vector<std::string_view> flags_of_job();
 
+/// How an --rdzv_conf among the options of --torchrun-args begins.
+inline constexpr std::string_view conf_option = "--rdzv_conf=";
+
 /// --NAME=VALUE
 struct TorchrunFlag {
   std::string_view name;  ///< underscores and full names: the spelling that every version of torch takes
@@ -69,10 +73,10 @@ struct TorchrunFlag {
 
 /// The flags that give torchrun the topology. `log_dir` is where it keeps its workers' logs; empty if the
 /// user has set it. `master_address` is that of plan_site. `more` are the options in --torchrun-args: an
-/// --rdzv_conf among them counts instead of the platform's, and is taken out because the flags have it.
-std::vector<TorchrunFlag> torchrun_flags(const Topology& topology, const Settings& settings, const Node& node,
+/// --rdzv_conf among them counts instead of the platform's, and is in the flags.
+std::vector<TorchrunFlag> torchrun_flags(const LaunchInput& input,
                                          const std::optional<std::string>& master_address,
-                                         const std::string& log_dir, std::vector<std::string>& more);
+                                         const std::string& log_dir, const std::vector<std::string>& more);
 
 /// The user's torchrun command, with the missing ones of `flags` added after torchrun's name, and `more`
 /// words before them. Two of the user's flags are replaced: an --nproc_per_node without a number, because

@@ -14,6 +14,12 @@
 namespace rankshim {
 namespace {
 
+/// The file into which a process under torch's @record, such as the agent, writes why it failed.
+constexpr std::string_view agent_error_variable = "TORCHELASTIC_ERROR_FILE";
+
+/// Where Python looks for modules first. For the command it begins with rankshim's folder.
+constexpr std::string_view python_path_variable = "PYTHONPATH";
+
 /// The flags that torch.distributed.launch has had since its beginning.
 bool is_launchs(std::string_view flag) {
   return flag == "nnodes" || flag == "nproc_per_node" || flag == "node_rank" || flag.starts_with("master_");
@@ -23,10 +29,9 @@ bool is_launchs(std::string_view flag) {
 std::vector<std::string> interpreter_of(const std::string& program, const Node& node) {
   const std::string text = node.file(node.find_program(program).value_or("")).value_or("");
   const std::string line = text.substr(0, text.find('\n'));
-  if (!line.starts_with("#!") || line.find(' ') != std::string::npos) return {};
-  std::vector<std::string> python = {line.substr(2)};
-  if (!base_name(python[0]).starts_with("python")) return {};
-  return python;
+  const bool python =
+      line.starts_with("#!") && line.find(' ') == std::string::npos && base_name(line).starts_with("python");
+  return python ? std::vector{line.substr(2)} : std::vector<std::string>();
 }
 
 /// The text of a script, or of a module below the working directory; empty if it cannot be read.
@@ -78,9 +83,7 @@ bool starts_torchrun(std::string_view text) {
 
 /// Whether a shell's text reads the variable PORT.
 bool reads_port(std::string_view text) {
-  const auto in_name = [](char c) {
-    return c == '_' || is_digit(c) || (to_lower(c) >= 'a' && to_lower(c) <= 'z');
-  };
+  const auto in_name = [](char c) { return c == '_' || is_letter_or_digit(c); };
   for (const std::string_view form : {"$PORT", "${PORT"}) {
     for (auto at = text.find(form); at != std::string_view::npos; at = text.find(form, at + 1)) {
       const auto end = at + form.size();
@@ -103,9 +106,8 @@ bool needs_plain_variables(const LaunchInput& input, bool has_site) {
 void warn_script(LaunchChoice& choice, const TorchrunLauncher& torchrun, const LaunchInput& input) {
   const std::string& script = input.command[0];
   if (torchrun.tells_local_rank || script == "-m") return;
-  const auto source = input.node.file(script);
-  if (!source) return;
-  if (!reads_local_rank_argument(*source) || source->find("LOCAL_RANK") != std::string::npos) return;
+  const std::string source = script_text(input.command, input.node);
+  if (!reads_local_rank_argument(source) || source.find("LOCAL_RANK") != std::string::npos) return;
   choice.warnings.push_back(fmt::format(
       "{} mentions --local_rank and not LOCAL_RANK; if it needs the argument, use --launcher=launch",
       script));
@@ -117,50 +119,69 @@ constexpr EmbeddedFile module[] = {
 
 /// A literal for Python 2 and 3. Bytes that are not plain ASCII are escaped, as torchrun reads them.
 std::string python_literal(std::string_view text) {
-  constexpr std::string_view hex = "0123456789abcdef";
   std::string literal = "\"";
   for (const char c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (byte < 0x20 || byte >= 0x7f || c == '"' || c == '\\') {
-      literal += "\\x";
-      literal += hex[byte >> 4U];
-      literal += hex[byte & 15U];
-    } else {
-      literal += c;
-    }
+    const bool plain = c >= ' ' && c <= '~' && c != '"' && c != '\\';
+    literal += plain ? std::string(1, c) : fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
   }
   return literal + "\"";
 }
 
 std::string_view truth(bool value) { return value ? "True" : "False"; }
 
+/// The variables with which a torchrun inside a program joins the job: PET_ and the flag's name
+/// (torch/distributed/argparse_util.py), for a static rendezvous and for c10d, except those in `environment`
+/// and this node's address. The torchrun's command line decides which of them it needs
+/// (python/sitecustomize.py).
+Variables torchrun_job(const Topology& topology, const Environment& environment) {
+  const Facts& facts = topology.facts;
+  Variables job;
+  const auto set = [&](std::string_view name, std::string_view value) {
+    if (!value.empty() && !environment.get(name)) job.emplace_back(name, value);
+  };
+  const std::string_view host = without_brackets(facts.text(Fact::master_addr));
+  set("PET_NNODES", facts.text(Fact::nnodes));
+  set("PET_NPROC_PER_NODE", facts.text(Fact::nproc_per_node));
+  set("PET_NODE_RANK", facts.text(Fact::node_rank));
+  set("PET_MASTER_ADDR", host);
+  set("PET_MASTER_PORT", facts.text(Fact::master_port));
+  set("PET_RDZV_BACKEND", facts.text(Fact::rdzv_backend));
+  set("PET_RDZV_ENDPOINT", host_port(host, facts.text(Fact::master_port)));
+  set("PET_RDZV_ID", facts.text(topology.is<ElasticNode>() ? Fact::rdzv_id : Fact::run_id));
+  const std::string conf(facts.text(Fact::rdzv_conf));
+  const auto hosts = topology.hosts_master();
+  set("PET_RDZV_CONF", hosts ? with_host(conf, *hosts) : conf);
+  return job;
+}
+
 /// Unsets the PET_* that would describe another job.
 void hide_other_job(EnvironmentChange& change, const LaunchChoice& choice, const LaunchInput& input) {
   const Environment& environment = input.node.environment();
-  auto& [set, unset] = change;
   const auto* torchrun = choice.as<TorchrunLauncher>();
   for (const std::string_view flag : flags_of_job()) {
     const std::string name = "PET_" + upper_case(flag);
-    if (!environment.has(name)) continue;
     // The user's variables for how, and not where, the user's torchrun starts the script are kept.
     const bool is_how = flag == "module" || flag == "no_python" || flag == "run_path";
     if (torchrun != nullptr && torchrun->own && is_how && environment.get(name)) continue;
-    std::erase_if(set, [&](const auto& entry) { return entry.first == name; });
-    if (std::ranges::find(unset, name) == unset.end()) unset.push_back(name);
+    change.remove(name, environment);
   }
+}
+
+/// Has a process under @record write its error into rankshim's folder.
+void set_error_file(EnvironmentChange& change, const Environment& environment, const OwnFolder& folder) {
+  if (!environment.get(agent_error_variable) && !folder.path.empty())
+    change.set.emplace_back(agent_error_variable, agent_error_file(folder.path));
 }
 
 /// Sets the other variables that torchrun reads.
 void change_for_torchrun(EnvironmentChange& change, const LaunchChoice& choice, const LaunchInput& input,
                          const OwnFolder& folder) {
   const Environment& environment = input.node.environment();
-  auto& set = change.set;
   // A rank 0 that survives could not admit a new node: MASTER_ADDR is not published for the new round (torch
   // 2.13).
   constexpr std::string_view share = "TORCH_DISABLE_SHARE_RDZV_TCP_STORE";
-  if (input.topology.is<ElasticNode>() && !environment.get(share)) set.emplace_back(share, "1");
-  if (!environment.get(agent_error_variable) && choice.log_dir.empty() && !folder.path.empty())
-    set.emplace_back(agent_error_variable, agent_error_file(folder.path));
+  if (input.topology.is<ElasticNode>() && !environment.get(share)) change.set.emplace_back(share, "1");
+  if (choice.log_dir.empty()) set_error_file(change, environment, folder);
 }
 
 /// Gives a script on a lone node the free port as PORT where its text reads that beside torch's launcher
@@ -185,11 +206,8 @@ void change_for_site(EnvironmentChange& change, const LaunchChoice& choice, cons
   }
   if (!folder.has_site) return;
   const auto path = environment.get(python_path_variable);
-  auto& set = change.set;
-  set.emplace_back(python_path_variable, folder.path + (path ? ":" + std::string(*path) : ""));
-  const bool created = input.topology.is<CreatedProcess>();
-  if (created && !environment.get(agent_error_variable))
-    set.emplace_back(agent_error_variable, agent_error_file(folder.path));
+  change.set.emplace_back(python_path_variable, folder.path + (path ? ":" + std::string(*path) : ""));
+  if (input.topology.is<CreatedProcess>()) set_error_file(change, environment, folder);
 }
 
 /// Gives torchrun the same grace for its workers as rankshim gives torchrun
@@ -207,27 +225,6 @@ void change_for_stop(EnvironmentChange& change, const LaunchChoice& choice, cons
 }
 
 }  // namespace
-
-Variables torchrun_job(const Topology& topology, const Environment& environment) {
-  const Facts& facts = topology.facts;
-  Variables job;
-  const auto set = [&](std::string_view name, std::string_view value) {
-    if (!value.empty() && !environment.get(name)) job.emplace_back(name, value);
-  };
-  const std::string_view host = without_brackets(facts.text(Fact::master_addr));
-  set("PET_NNODES", facts.text(Fact::nnodes));
-  set("PET_NPROC_PER_NODE", facts.text(Fact::nproc_per_node));
-  set("PET_NODE_RANK", facts.text(Fact::node_rank));
-  set("PET_MASTER_ADDR", host);
-  set("PET_MASTER_PORT", facts.text(Fact::master_port));
-  set("PET_RDZV_BACKEND", facts.text(Fact::rdzv_backend));
-  set("PET_RDZV_ENDPOINT", host_port(host, facts.text(Fact::master_port)));
-  set("PET_RDZV_ID", facts.text(topology.is<ElasticNode>() ? Fact::rdzv_id : Fact::run_id));
-  const std::string conf(facts.text(Fact::rdzv_conf));
-  const auto hosts = topology.hosts_master();
-  set("PET_RDZV_CONF", hosts ? with_host(conf, *hosts) : conf);
-  return job;
-}
 
 std::string python_site_text(const PythonSite& site) {
   std::string job = "None";
@@ -285,15 +282,14 @@ std::optional<PythonSite> plan_site(const LaunchChoice& choice, const LaunchInpu
                                     const std::optional<std::string>& master_address) {
   const Topology& topology = input.topology;
   if (input.command.empty()) return std::nullopt;
-  const bool created = topology.is<CreatedProcess>();
   const bool records = input.settings.flag(Option::record);
-  const bool worker = records && (choice.launches() || (created && is_script(input.command)));
   const bool joins = may_start_torchrun(choice, input);
-  const bool python =
-      records && !choice.launches() && !topology.is<Idle>() &&
-      (!choice.interpreter.empty() || base_name(input.command.front()).starts_with("python") ||
-       starts_torchrun(text_of(input)));
-  if (!worker && !joins && !python) return std::nullopt;
+  const auto runs_python = [&] {
+    return !topology.is<Idle>() &&
+           (!choice.interpreter.empty() || base_name(input.command.front()).starts_with("python") ||
+            starts_torchrun(text_of(input)));
+  };
+  if (!joins && !(records && (choice.launches() || runs_python()))) return std::nullopt;
   const Environment& environment = input.node.environment();
   const auto path = environment.get(python_path_variable);
   // A folder with a colon would be two entries of PYTHONPATH, and with a variable above the kernel's limit
@@ -332,7 +328,7 @@ std::vector<std::string> torchrun_argv(const LaunchChoice& choice, const Torchru
   std::vector<std::string> argv;
   if (!choice.interpreter.empty()) argv = {choice.interpreter, "-u"};
   std::vector<std::string> more = torchrun.more;
-  auto flags = torchrun_flags(input.topology, input.settings, input.node, known.master_address,
+  auto flags = torchrun_flags(input, known.master_address,
                               choice.log_dir.empty() ? known.folder.path : std::string(), more);
   if (const auto& log_dir = input.settings[Option::log_dir]) {
     flags.push_back({"log_dir", log_dir->text});
@@ -341,7 +337,8 @@ std::vector<std::string> torchrun_argv(const LaunchChoice& choice, const Torchru
   }
   if (has_only_launch) std::erase_if(flags, [](const auto& flag) { return !is_launchs(flag.name); });
   std::erase_if(more, [&](const std::string& option) {
-    return std::ranges::find(known.torch.rejected, option) != known.torch.rejected.end();
+    return option.starts_with(conf_option) ||
+           std::ranges::find(known.torch.rejected, option) != known.torch.rejected.end();
   });
   if (torchrun.own) {
     const auto words = fill_in(*torchrun.own, input.topology, std::move(flags), more);

@@ -11,18 +11,12 @@
 /// torchrun's part of a launch plan; pure.
 namespace rankshim {
 
-/// The file into which a process under torch's @record, such as the agent, writes why it failed.
-inline constexpr std::string_view agent_error_variable = "TORCHELASTIC_ERROR_FILE";
-
 /// Completes the choice whose launcher is `torchrun`: the log folder, the interpreter that needs torch,
 /// warnings.
 void choose_for_torchrun(LaunchChoice& choice, TorchrunLauncher& torchrun, const LaunchInput& input);
 
 /// What is wrong with --torchrun-args: a word that is no option, or an option that rankshim sets itself.
 Faults check_torchrun_args(const Settings& settings);
-
-/// Where Python looks for modules first. For the command it begins with rankshim's folder.
-inline constexpr std::string_view python_path_variable = "PYTHONPATH";
 
 /// rankshim's part in the start of each Python process of the command (python/sitecustomize.py).
 struct PythonSite {
@@ -34,12 +28,6 @@ struct PythonSite {
   std::string master;    ///< its address, IPv4 or IPv6, without brackets; empty if it is not known
   bool records = false;  ///< whether exceptions are recorded: of workers, and of a Python that is the command
 };
-
-/// The variables with which a torchrun inside a program joins the job: PET_ and the flag's name
-/// (torch/distributed/argparse_util.py), for a static rendezvous and for c10d, except those in `environment`
-/// and this node's address. The torchrun's command line decides which of them it needs
-/// (python/sitecustomize.py).
-Variables torchrun_job(const Topology& topology, const Environment& environment);
 
 /// The text of the module sitecustomize.py for this site.
 std::string python_site_text(const PythonSite& site);

@@ -13,6 +13,7 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <iterator>
 #include <utility>
 
 #include "base/files.h"
@@ -71,20 +72,22 @@ bool is_own_folder(const std::string& path) {
   return lstat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode) && status.st_uid == geteuid();
 }
 
+/// The launcher's folder, in which each attempt has one.
+std::string folder_of(const std::string& attempt) { return std::filesystem::path(attempt).parent_path(); }
+
 }  // namespace
 
-WorkerWatch::WorkerWatch(boost::asio::io_context& io, std::string log_folder, unsigned workers)
+WorkerWatch::WorkerWatch(boost::asio::io_context& io, pid_t agent, std::string log_folder, unsigned workers,
+                         WorkerRecord& record, std::function<void(const WorkerEnd*)> changed)
     : io_(io),
+      agent_(agent),
       log_folder_(std::move(log_folder)),
       expected_(workers),
+      record_(record),
+      changed_(std::move(changed)),
       inotify_(io),
-      timer_(io.get_executor()) {}
-
-void WorkerWatch::begin(pid_t agent, std::function<void()> changed,
-                        std::function<void(const WorkerEnd&)> ended) {
-  agent_ = agent;
-  changed_ = std::move(changed);
-  ended_ = std::move(ended);
+      timer_(io.get_executor()) {
+  record_.followed = true;
   const int descriptor = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
   if (const int error = descriptor < 0 ? errno : loop::adopt(inotify_, descriptor)) {
     log::warn("cannot watch the launcher's workers ({}): only the launcher's own exit code will be known",
@@ -102,24 +105,20 @@ void WorkerWatch::watch_folder(const std::string& folder) {
   folders_[watch] = folder;
   // Other programs in the log folder must not use up the kernel's limit on watches: the oldest is removed.
   constexpr std::size_t most_watches = 64;
-  if (folders_.size() > most_watches) drop_watches(folders_.size() - most_watches);
+  drop_watches(most_watches);
   if (folder == log_folder_) return;  // it may hold other runs
   Folder entries(folder.c_str());
   while (const char* name = entries.next()) on_entry(folder, name);
 }
 
-/// Removes that many watches of folders that are not the launcher's, the oldest first; the kernel's numbers
-/// increase.
+/// Removes watches of folders that are not the launcher's, the oldest first, until no more than `most` are
+/// left; the kernel's numbers increase.
 void WorkerWatch::drop_watches(std::size_t most) {
-  for (auto folder = folders_.begin(); folder != folders_.end() && most > 0;) {
-    const bool is_needed = folder->second == log_folder_ || folder->second == log_folder_ + "/" + run_;
-    if (is_needed) {
-      ++folder;
-      continue;
-    }
+  for (auto next = folders_.begin(); next != folders_.end() && folders_.size() > most;) {
+    const auto folder = next++;
+    if (folder->second == log_folder_ || folder->second == folder_of(record_.error_folder)) continue;
     inotify_rm_watch(inotify_.native_handle(), folder->first);
-    folder = folders_.erase(folder);
-    --most;
+    folders_.erase(folder);
   }
 }
 
@@ -160,18 +159,17 @@ bool WorkerWatch::read_events() {
 void WorkerWatch::on_entry(const std::string& folder, const std::string& name) {
   if (folder == log_folder_) {
     const std::string path = folder + "/" + name;
-    if (may_be_ours(name) && is_own_folder(path)) watch_folder(path);
-  } else if (name.starts_with("attempt_")) {
-    const std::string run = folder.substr(log_folder_.size() + 1);
-    if (finished_ || !may_be_ours(run)) return;
+    if (may_be_ours(path) && is_own_folder(path)) watch_folder(path);
+  } else if (name.starts_with("attempt_") && may_be_ours(folder) && !finished_) {
     noted_ = folder + "/" + name;
     look_soon();
   }
 }
 
-/// Whether the folder may be the launcher's; other launchers may use the same log folder at the same time.
-bool WorkerWatch::may_be_ours(const std::string& run) const {
-  return run == run_ || (!run_is_known_ && workers_.empty());
+/// Whether a folder in the log folder may be the launcher's; other launchers may use the same log folder at
+/// the same time.
+bool WorkerWatch::may_be_ours(const std::string& folder) const {
+  return folder == folder_of(record_.error_folder) || (!folder_is_known_ && record_.states.empty());
 }
 
 /// A worker's environment shows which folder is the launcher's (torch/distributed/elastic/agent/server/
@@ -181,40 +179,37 @@ void WorkerWatch::take_folder_of(std::string_view environment) {
   const std::filesystem::path folder = file.parent_path().parent_path();
   const std::string attempt = folder.filename(), run = folder.parent_path().filename();
   if (run.empty() || !attempt.starts_with("attempt_")) return;
-  run_ = run;
-  run_is_known_ = true;
+  folder_is_known_ = true;
   record_.error_folder = log_folder_ + "/" + run + "/" + attempt;
-  drop_watches(folders_.size());
+  drop_watches(0);
 }
 
 /// A folder may be reported twice at its beginning, by the watch and by the look at what existed before. And
 /// after a change of membership, when the earlier workers have ended, torchrun removes the folder and makes
 /// it again for the new workers, which is not a further attempt.
 void WorkerWatch::begin_attempt(const std::string& folder) {
-  const std::string run = std::filesystem::path(folder).parent_path().filename();
-  if (!may_be_ours(run)) return;
+  if (!may_be_ours(folder_of(folder))) return;
   const bool again = folder == record_.error_folder;
-  if (again && (workers_.empty() || !all_have_ended())) return;
-  restarted_ = !again && !workers_.empty();
+  const std::vector<WorkerState>& before = record_.states;
+  if (again && (before.empty() || !all_have_ended())) return;
+  restarted_ = !again && !before.empty();
   if (record_.attempts == 0 || restarted_) ++record_.attempts;
-  run_ = run;
   record_.error_folder = folder;
-  if (!workers_.empty()) {  // if no worker was seen, the earlier ones are still the last set
+  if (!before.empty()) {  // if no worker was seen, the earlier ones are still the last set
     std::erase_if(earlier_, [](pid_t pid) { return !read_process(pid); });
-    for (const auto& [pid, worker] : workers_) earlier_.push_back(pid);
+    std::ranges::transform(before, std::back_inserter(earlier_), &WorkerState::pid);
   }
-  workers_.clear();
-  record_.seen = 0;
+  pidfds_.clear();
+  record_.states.clear();
   record_.ends.clear();
   begun_ = steady_clock::now();
-  ++sets_;
-  if (changed_) changed_();
+  changed_(nullptr);
 }
 
 bool WorkerWatch::all_have_ended() const {
-  return std::ranges::all_of(workers_, [](const auto& entry) {
-    if (entry.second.ended) return true;
-    const std::optional<Process> process = read_process(entry.first);
+  return std::ranges::all_of(record_.states, [](const WorkerState& worker) {
+    if (worker.ended) return true;
+    const std::optional<Process> process = read_process(worker.pid);
     return !process || !process->alive();
   });
 }
@@ -260,12 +255,13 @@ void WorkerWatch::look_for_workers() {
   ++looks_;
   if (const std::optional<std::vector<Process>> below = descendants(agent_)) {
     for (const Process& process : *below) {
-      if (process.parent != agent_ || workers_.contains(process.pid)) continue;
-      if (std::find(earlier_.begin(), earlier_.end(), process.pid) != earlier_.end()) continue;
-      add_worker(process);
+      const bool is_known =
+          std::ranges::find(record_.states, process.pid, &WorkerState::pid) != record_.states.end() ||
+          std::ranges::find(earlier_, process.pid) != earlier_.end();
+      if (process.parent == agent_ && !is_known) add_worker(process);
     }
   }
-  if (workers_.size() >= expected_) {
+  if (record_.states.size() >= expected_) {
     gap_ = first_gap;  // for the next set
   } else if (steady_clock::now() < begun_ + look_at_most) {
     look_soon();
@@ -281,56 +277,42 @@ void WorkerWatch::add_worker(const Process& process) {
     // starts workers in the order of their ranks.
     const std::optional<Process> now = read_process(pid);
     if (!now || now->alive()) return;  // it is gone, not ready yet, or no worker
-    local_rank = static_cast<unsigned>(workers_.size());
+    local_rank = static_cast<unsigned>(record_.states.size());
   }
-  if (!run_is_known_) take_folder_of(candidate.environment);
+  if (!folder_is_known_) take_folder_of(candidate.environment);
   if (!record_.first_at) record_.first_at = steady_clock::now();
-  if (workers_.empty()) take_numbers(candidate);
-  Worker& worker = workers_[pid];
-  static_cast<WorkerState&>(worker) = {pid, *local_rank, candidate.number("RANK"), false};
-  record_.seen = static_cast<unsigned>(workers_.size());
+  if (record_.states.empty()) take_numbers(candidate);
+  record_.states.push_back({pid, *local_rank, candidate.number("RANK"), false});
   const int descriptor = kernel::pidfd_open(pid);
-  if (descriptor < 0) {
-    if (descriptor != -ESRCH) log::debug("cannot follow worker {} ({})", pid, std::strerror(-descriptor));
-    return;
-  }
-  worker.pidfd = std::make_unique<boost::asio::posix::stream_descriptor>(io_);
-  if (const int error = loop::adopt(*worker.pidfd, descriptor)) {
+  auto& pidfd = pidfds_.try_emplace(pid, io_).first->second;
+  if (const int error = descriptor < 0 ? -descriptor : loop::adopt(pidfd, descriptor)) {
     log::debug("cannot follow worker {} ({})", pid, std::strerror(error));
-    worker.pidfd.reset();
+    pidfds_.erase(pid);
     return;
   }
-  worker.pidfd->async_wait(boost::asio::posix::stream_descriptor::wait_read,
-                           [this, pid](const boost::system::error_code& error) {
-                             if (!error) on_end(pid);
-                           });
+  pidfd.async_wait(boost::asio::posix::stream_descriptor::wait_read,
+                   [this, pid](const boost::system::error_code& error) {
+                     if (!error) on_end(pid);
+                   });
 }
 
 void WorkerWatch::on_end(pid_t pid, std::optional<int> status) {
-  const auto found = workers_.find(pid);
-  if (found == workers_.end() || !found->second.pidfd) return;
-  Worker& worker = found->second;
+  const auto pidfd = pidfds_.find(pid);
+  if (pidfd == pidfds_.end()) return;
+  WorkerState& worker = *std::ranges::find(record_.states, pid, &WorkerState::pid);
   worker.ended = true;
   if (!status) status = zombie_status(pid);
-  if (!status) status = reaped_status(worker.pidfd->native_handle());
+  if (!status) status = reaped_status(pidfd->second.native_handle());
+  pidfds_.erase(pidfd);
   record_.ends.push_back(
       {pid, worker.local_rank, worker.rank, status.value_or(0), status.has_value(), steady_clock::now()});
   log::debug("worker {} (pid {}) ended with wait status {}", worker.local_rank, pid,
              status ? std::to_string(*status) : std::string("unknown"));
-  worker.pidfd.reset();
-  if (ended_) ended_(record_.ends.back());
-  if (changed_) changed_();
+  changed_(&record_.ends.back());
 }
 
 bool WorkerWatch::some_run() const {
-  return std::ranges::any_of(workers_, [](const auto& entry) { return !entry.second.ended; });
-}
-
-std::vector<WorkerState> WorkerWatch::states() const {
-  std::vector<WorkerState> states;
-  states.reserve(workers_.size());
-  for (const auto& [pid, worker] : workers_) states.push_back(worker);
-  return states;
+  return std::ranges::any_of(record_.states, [](const WorkerState& worker) { return !worker.ended; });
 }
 
 void WorkerWatch::look() {
@@ -338,10 +320,10 @@ void WorkerWatch::look() {
     for (unsigned taken = 0; taken < buffers_at_once && read_events();) ++taken;
     if (!noted_.empty()) look_for_workers();
   }
-  for (auto& [pid, worker] : workers_) {
-    if (worker.ended || !worker.pidfd) continue;
-    pollfd ready{worker.pidfd->native_handle(), POLLIN, 0};
-    if (poll(&ready, 1, 0) == 1) on_end(pid);
+  for (auto pidfd = pidfds_.begin(); pidfd != pidfds_.end();) {
+    const auto worker = pidfd++;
+    pollfd ready{worker->second.native_handle(), POLLIN, 0};
+    if (poll(&ready, 1, 0) == 1) on_end(worker->first);
   }
 }
 
@@ -355,7 +337,7 @@ void WorkerWatch::agent_ended() {
 
 void WorkerWatch::finish() {
   agent_ended();
-  for (auto& [pid, worker] : workers_) worker.pidfd.reset();
+  pidfds_.clear();
 }
 
 }  // namespace rankshim::torchrun

@@ -8,12 +8,11 @@
 #include <cstdint>
 #include <functional>
 #include <map>
-#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "launchers/torchrun/find_workers.h"
+#include "launchers/torchrun/launcher_in_proc.h"
 #include "loop/timer.h"
 #include "supervise/launcher.h"
 
@@ -28,14 +27,11 @@ namespace rankshim::torchrun {
 /// other effect.
 class WorkerWatch {
  public:
-  /// `log_folder` is the launcher's --log_dir, which exists. `workers` is how many one attempt starts on this
-  /// node.
-  WorkerWatch(boost::asio::io_context& io, std::string log_folder, unsigned workers);
-
-  /// The agent runs now. To be called once. `changed` is called when a worker has ended, and when a further
-  /// set begins; `ended` before that, with the worker.
-  void begin(pid_t agent, std::function<void()> changed = {},
-             std::function<void(const supervise::WorkerEnd&)> ended = {});
+  /// The agent runs now. `log_folder` is its --log_dir, which exists. `workers` is how many one attempt
+  /// starts on this node. `record` gets what is known of the workers of the last set. `changed` is called
+  /// when a worker has ended, with its end, and when a further set begins, with null.
+  WorkerWatch(boost::asio::io_context& io, pid_t agent, std::string log_folder, unsigned workers,
+              supervise::WorkerRecord& record, std::function<void(const supervise::WorkerEnd*)> changed);
 
   /// Handles everything that has happened since the last call.
   void look();
@@ -49,22 +45,12 @@ class WorkerWatch {
   /// Looks once more, then stops watching.
   void finish();
 
-  /// What is known of the workers of the last set.
-  [[nodiscard]] const supervise::WorkerRecord& record() const { return record_; }
-  /// Whether one of those still runs.
+  /// Whether one of the last set still runs.
   [[nodiscard]] bool some_run() const;
-  /// Those same workers, by process number.
-  [[nodiscard]] std::vector<supervise::WorkerState> states() const;
-  /// The number of sets: 1 plus the agent's restarts and the changes of membership.
-  [[nodiscard]] unsigned sets() const { return sets_; }
   /// How often /proc was searched for workers.
   [[nodiscard]] std::uint64_t looks() const { return looks_; }
 
  private:
-  struct Worker : supervise::WorkerState {
-    std::unique_ptr<boost::asio::posix::stream_descriptor> pidfd;
-  };
-
   void watch_folder(const std::string& folder);
   void drop_watches(std::size_t most);
   void listen();
@@ -73,7 +59,7 @@ class WorkerWatch {
   void begin_attempt(const std::string& folder);
   [[nodiscard]] bool all_have_ended() const;
   void take_numbers(const Candidate& worker);
-  [[nodiscard]] bool may_be_ours(const std::string& run) const;
+  [[nodiscard]] bool may_be_ours(const std::string& folder) const;
   void take_folder_of(std::string_view environment);
   void look_soon();
   void look_for_workers();
@@ -81,11 +67,11 @@ class WorkerWatch {
   void on_end(pid_t pid, std::optional<int> status = std::nullopt);
 
   boost::asio::io_context& io_;
-  std::string log_folder_;
-  unsigned expected_;
-  std::function<void()> changed_;
-  std::function<void(const supervise::WorkerEnd&)> ended_;
-  pid_t agent_ = 0;
+  const pid_t agent_;
+  const std::string log_folder_;
+  const unsigned expected_;
+  supervise::WorkerRecord& record_;
+  const std::function<void(const supervise::WorkerEnd*)> changed_;
   boost::asio::posix::stream_descriptor inotify_;
   std::map<int, std::string> folders_;  // by inotify's watch descriptor
   loop::Timer timer_;
@@ -94,14 +80,11 @@ class WorkerWatch {
   std::uint64_t looks_ = 0;
   std::chrono::milliseconds gap_{1};             // between two looks
   std::chrono::steady_clock::time_point begun_;  // when the search for the present set began
-  std::map<pid_t, Worker> workers_;
-  std::vector<pid_t> earlier_;  // of the earlier sets
-  supervise::WorkerRecord record_;
-  unsigned sets_ = 0;
-  bool restarted_ = false;   // the set that is searched for is a restart's
-  unsigned most_nodes_ = 0;  // the most that the job ever had
-  std::string run_;  // the name of the launcher's folder in the log folder, which other runs may share
-  bool run_is_known_ = false;  // from a worker's environment
+  std::map<pid_t, boost::asio::posix::stream_descriptor> pidfds_;  // of the workers that are followed
+  std::vector<pid_t> earlier_;                                     // of the earlier sets
+  bool restarted_ = false;        // the set that is searched for is a restart's
+  unsigned most_nodes_ = 0;       // the most that the job ever had
+  bool folder_is_known_ = false;  // the launcher's in the log folder, from a worker's environment
   bool finished_ = false;
 };
 

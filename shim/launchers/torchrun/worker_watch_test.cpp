@@ -120,41 +120,41 @@ TEST_CASE("new workers are followed after a change of membership, in the folder 
           "[worker_watch]") {
   const Folder folder;
   boost::asio::io_context io;
-  WorkerWatch watch(io, folder.path, 2);
   const Agent agent(folder.path);
-  watch.begin(agent.pid());
+  WorkerRecord record;
+  WorkerWatch watch(io, agent.pid(), folder.path, 2, record, [](const WorkerEnd*) {});
   agent.step("start(0, 0, 1)");
-  run_until(io, [&] { return watch.record().seen == 2; });
-  CHECK(watch.record().attempts == 1);
-  CHECK(watch.record().numbers.value().nodes == 1);
-  const std::vector<WorkerState> before = watch.states();
+  run_until(io, [&] { return record.states.size() == 2; });
+  CHECK(record.attempts == 1);
+  CHECK(record.numbers.value().nodes == 1);
+  const std::vector<WorkerState> before = record.states;
 
   agent.step("end(); start(0, 1, 2)");
-  run_until(io, [&] { return watch.record().numbers.value().nodes == 2 && watch.record().seen == 2; });
-  CHECK(watch.record().attempts == 1);
-  CHECK(watch.record().numbers.value().node_rank == 1);
-  CHECK(watch.record().ends.empty());
-  CHECK(watch.states()[0].pid != before[0].pid);
-  CHECK(watch.states()[0].rank == 2U);
+  run_until(io, [&] { return record.numbers.value().nodes == 2 && record.states.size() == 2; });
+  CHECK(record.attempts == 1);
+  CHECK(record.numbers.value().node_rank == 1);
+  CHECK(record.ends.empty());
+  CHECK(record.states[0].pid != before[0].pid);
+  CHECK(record.states[0].rank == 2U);
 
   agent.step("end(); start(1, 0, 1)");
-  run_until(io, [&] { return watch.record().numbers.value().nodes == 1 && watch.record().seen == 2; });
-  CHECK(watch.record().attempts == 2);
-  CHECK(watch.record().error_folder == folder.path + "/run_x/attempt_1");
+  run_until(io, [&] { return record.numbers.value().nodes == 1 && record.states.size() == 2; });
+  CHECK(record.attempts == 2);
+  CHECK(record.error_folder == folder.path + "/run_x/attempt_1");
 
   agent.step("end()");
-  run_until(io, [&] { return watch.record().ends.size() == 2; });
-  CHECK(watch.record().ends[0].status == SIGTERM);
+  run_until(io, [&] { return record.ends.size() == 2; });
+  CHECK(record.ends[0].status == SIGTERM);
   watch.finish();
 }
 
 TEST_CASE("a flood of attempt folders costs four looks and then one every 10 ms at most", "[worker_watch]") {
   const Folder folder;
   boost::asio::io_context io;
-  WorkerWatch watch(io, folder.path, 2);
   const Agent agent(folder.path);
   const auto begun = std::chrono::steady_clock::now();
-  watch.begin(agent.pid());
+  WorkerRecord record;
+  WorkerWatch watch(io, agent.pid(), folder.path, 2, record, [](const WorkerEnd*) {});
   const std::string run = folder.path + "/run_y";
   REQUIRE(mkdir(run.c_str(), 0700) == 0);
   io.run_one();  // it is watched now
@@ -163,16 +163,16 @@ TEST_CASE("a flood of attempt folders costs four looks and then one every 10 ms 
 
   // Some of them in a piece: others are served in between.
   io.run_one();
-  CHECK(watch.record().error_folder != run + "/attempt_599");
-  run_until(io, [&] { return watch.record().error_folder == run + "/attempt_599"; });
+  CHECK(record.error_folder != run + "/attempt_599");
+  run_until(io, [&] { return record.error_folder == run + "/attempt_599"; });
   const auto took = std::chrono::steady_clock::now() - begun;
   CHECK(watch.looks() >= 1);
   CHECK(watch.looks() <= 4 + static_cast<std::uint64_t>(took / 10ms));
-  CHECK(watch.record().attempts == 1);
+  CHECK(record.attempts == 1);
 
   agent.step("start(0, 0, 1)");  // in a new folder, which its workers name
-  run_until(io, [&] { return watch.record().seen == 2; });
-  CHECK(watch.record().error_folder == folder.path + "/run_x/attempt_0");
+  run_until(io, [&] { return record.states.size() == 2; });
+  CHECK(record.error_folder == folder.path + "/run_x/attempt_0");
   watch.finish();
 }
 
@@ -181,9 +181,9 @@ TEST_CASE(
     "[worker_watch][attack]") {
   const Folder folder;
   boost::asio::io_context io;
-  WorkerWatch watch(io, folder.path, 2);
   const Agent agent(folder.path);
-  watch.begin(agent.pid());
+  WorkerRecord record;
+  WorkerWatch watch(io, agent.pid(), folder.path, 2, record, [](const WorkerEnd*) {});
   for (int run = 0; run < 1000; ++run)
     REQUIRE(mkdir((folder.path + "/run_" + std::to_string(run)).c_str(), 0700) == 0);
   run_until(io, [&] { return watches() > 1; });
@@ -191,8 +191,8 @@ TEST_CASE(
   CHECK(watches() > 1);
   CHECK(watches() <= 64);
   agent.step("start(0, 0, 1)");
-  run_until(io, [&] { return watch.record().seen == 2; });
-  CHECK(watch.record().error_folder == folder.path + "/run_x/attempt_0");
+  run_until(io, [&] { return record.states.size() == 2; });
+  CHECK(record.error_folder == folder.path + "/run_x/attempt_0");
   CHECK(watches() == 2);  // the log folder's and run_x's
   watch.finish();
 }
@@ -204,16 +204,16 @@ TEST_CASE("a folder of another user is none of the launcher's", "[worker_watch]"
   }
   const Folder folder;
   boost::asio::io_context io;
-  WorkerWatch watch(io, folder.path, 2);
   const Agent agent(folder.path);
-  watch.begin(agent.pid());
+  WorkerRecord record;
+  WorkerWatch watch(io, agent.pid(), folder.path, 2, record, [](const WorkerEnd*) {});
   REQUIRE(mkdir((folder.path + "/other").c_str(), 0700) == 0);
   REQUIRE(chown((folder.path + "/other").c_str(), 65534, 65534) == 0);
   REQUIRE(mkdir((folder.path + "/other/attempt_0").c_str(), 0700) == 0);
   watch.look();
   CHECK(watch.looks() == 0);
-  CHECK(watch.record().error_folder.empty());
+  CHECK(record.error_folder.empty());
   agent.step("start(0, 0, 1)");
-  run_until(io, [&] { return watch.record().seen == 2; });
+  run_until(io, [&] { return record.states.size() == 2; });
   watch.finish();
 }

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <sys/types.h>
+
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -8,7 +10,7 @@
 
 #include "node/process.h"
 
-/// The one finder of a launcher's workers: descendants whose environment has LOCAL_RANK, which the launcher
+/// What /proc shows of a launcher. Its workers are the descendants whose environment has LOCAL_RANK, which it
 /// sets for each worker and does not have itself.
 namespace rankshim::torchrun {
 
@@ -40,5 +42,14 @@ Presence find_worker(pid_t launcher, const std::vector<std::string>& environment
 /// The launcher's workers now, without their descendants; if it has a LOCAL_RANK itself, its children. None
 /// if /proc does not show it.
 std::vector<Process> workers_of(pid_t launcher, const std::vector<std::string>& environment);
+
+/// Whether a launcher's agent waits for the other nodes, as far as it can be seen from outside: the agent, or
+/// a process that it started, listens at the port of the store or is connected to it. Before that it imports
+/// torch, which on a cold image takes minutes. False if /proc does not show it.
+bool is_in_rendezvous(pid_t agent, std::uint16_t port);
+
+/// The numbers (inodes) of the sockets that listen at `port` or are connected to it, from a table of
+/// /proc/PID/net (tcp, tcp6; proc(5)).
+std::vector<std::uint64_t> sockets_at(std::string_view table, std::uint16_t port);
 
 }  // namespace rankshim::torchrun
