@@ -154,6 +154,7 @@ std::string as_json(const Job& job, const LaunchPlan& plan, const Settings& sett
   if (!topology.also_matched.empty()) object.texts("also_matched", topology.also_matched);
   object.text("granularity", granularity_name(topology)).object("topology", facts);
   std::vector<json::Object> unused;
+  unused.reserve(topology.unused.size());
   for (const auto& [fact, value] : topology.unused) {
     unused.push_back(std::move(
         json::Object().text("fact", name(fact)).text("value", value.text).text("source", value.source())));

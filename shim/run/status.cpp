@@ -7,7 +7,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <chrono>
 #include <csignal>
@@ -67,7 +66,7 @@ bool may_answer(int connection) {
          (stat("/proc/1", &first) == 0 && first.st_uid == peer->uid);
 }
 
-/// A connection to the socket at that path, or −1. connect(2) waits if the queue is full, as read(2) does,
+/// A connection to the socket at that path, or −1. connect(2) waits if the queue is full, as recv(2) does,
 /// and each for `patience` at most.
 int connect_to(const std::string& path, int flags) {
   const int connection = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | flags, 0);
@@ -86,15 +85,12 @@ int connect_to(const std::string& path, int flags) {
 std::string answer_at(const std::string& path) {
   const int connection = connect_to(path, 0);
   if (connection < 0) return {};
-  std::string answer;
-  std::array<char, 4096> buffer{};
-  ssize_t got = may_answer(connection) ? 1 : 0;
-  while (got > 0 && answer.size() <= longest_answer) {
-    got = read(connection, buffer.data(), buffer.size());
-    answer.append(buffer.data(), static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
-  }
+  std::string answer(longest_answer + 1, '\0');
+  const ssize_t got =
+      may_answer(connection) ? recv(connection, answer.data(), answer.size(), MSG_WAITALL) : 0;
   close(connection);
-  return got != 0 ? std::string() : json::ascii_object(answer);
+  answer.resize(static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
+  return answer.size() > longest_answer ? std::string() : json::ascii_object(answer);
 }
 
 /// Whether that is a socket of this user's; any other file must not be removed.

@@ -67,8 +67,8 @@ struct Rejected {
 /// it finds; a fault of the command line decides the exit code.
 std::variant<Invocation, Rejected> read_settings(const std::vector<std::string>& arguments, const Node& node);
 
-/// "PROGRAM was not found in PATH", and what to do where that is known: about torchrun, and about a subcommand
-/// that follows an option.
+/// "PROGRAM was not found in PATH", and what to do where that is known: about torchrun, and about a
+/// subcommand that follows an option.
 std::string not_found(std::string_view program);
 
 /// `--help`, for 80 columns: everything, or what one subcommand takes.
