@@ -107,13 +107,13 @@ class Observer {
   Observer& operator=(const Observer&) = delete;
 
   /// The command runs.
-  virtual void started(pid_t command) = 0;
+  virtual void started(pid_t /*command*/) {}
   /// A worker has ended, as soon as the kernel shows it.
   virtual void worker_ended(const WorkerEnd& /*worker*/) {}
   /// The first stop signal was passed on.
-  virtual void stopping(int signal) = 0;
+  virtual void stopping(int /*signal*/) {}
   /// The command has ended; what it left behind may still run.
-  virtual void command_ended() = 0;
+  virtual void command_ended() {}
 };
 
 /// What supervise() asks about a command that may have workers. This base class is a program without workers;
@@ -181,22 +181,20 @@ class Launcher {
 
   // ---- what it tells ----
 
-  /// To be called before started(). Both outlive the command; the observer may be null.
-  void connect(Orders& orders, Observer* observer) {
-    orders_ = &orders;
-    observer_ = observer;
-  }
+  /// What the supervisor of this command has to do, for the launcher or for other nodes.
+  [[nodiscard]] Orders& orders() { return orders_; }
+  /// To be called before started(). The observer outlives the command.
+  void set_observer(Observer& observer) { observer_ = &observer; }
 
  protected:
-  /// Asks the supervisor for something.
-  void give(Order order) const { orders_->give(std::move(order)); }
+  void give(Order order) { orders_.give(std::move(order)); }
   /// Says at once that a worker has ended.
   void tell_end(const WorkerEnd& worker) const {
     if (observer_ != nullptr) observer_->worker_ended(worker);
   }
 
  private:
-  Orders* orders_ = nullptr;
+  Orders orders_;
   Observer* observer_ = nullptr;
 };
 

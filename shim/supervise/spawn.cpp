@@ -114,10 +114,8 @@ void close_what_was_passed_on() {
 }
 
 Spawn::Spawn(const Command& command)
-    : name_(command.argv.front()),
-      output_(command.output),
-      affinity_(command.affinity),
-      open_files_(command.open_files),
+    : command_(command),
+      name_(command.argv.front()),
       candidates_(executable_candidates(command.argv.front(), path_of(command.environment))) {
   shell_argv_ = {const_cast<char*>(shell), nullptr};  // NOLINT(cppcoreguidelines-pro-type-const-cast)
   for (const std::string& argument : command.argv) {
@@ -166,17 +164,18 @@ void Spawn::become_command(int report, const Start& how) {
   const bool session = how.new_session || how.detached;
   int done = kernel::result(session ? setsid() : setpgid(0, 0));
   if (how.new_session && done >= 0) done = kernel::result(ioctl(STDIN_FILENO, TIOCSCTTY, 0));
-  if (!session) done = how.terminal < 0 ? 0 : kernel::set_foreground_group(how.terminal, getpid());
+  if (!session) done = how.terminal < 0 ? 0 : kernel::result(tcsetpgrp(how.terminal, getpid()));
   if (done < 0) write_report(report, {Report::Stage::terminal, -done, 0, false});
-  if (affinity_) {
-    done = kernel::set_cpus(affinity_->cpus);
+  if (const auto& affinity = command_.affinity) {
+    done = kernel::result(sched_setaffinity(0, sizeof affinity->cpus, &affinity->cpus));
     if (done < 0) write_report(report, {Report::Stage::cpus, -done, 0, false});
-    done = affinity_->memory_node < 0 ? 0 : kernel::prefer_memory(affinity_->memory_node);
+    done = affinity->memory_node < 0 ? 0 : kernel::prefer_memory(affinity->memory_node);
     if (done < 0) write_report(report, {Report::Stage::memory, -done, 0, false});
   }
-  if (open_files_) setrlimit(RLIMIT_NOFILE, &*open_files_);  // to lower one's own limit is always allowed
+  if (command_.open_files)
+    setrlimit(RLIMIT_NOFILE, &*command_.open_files);  // to lower one's own limit is always allowed
   int target = STDOUT_FILENO;
-  for (const int output : output_) {
+  for (const int output : command_.output) {
     if (output >= 0 && dup2(output, target) < 0)
       write_report(report, {Report::Stage::output, errno, 0, false});
     target = STDERR_FILENO;
@@ -206,7 +205,7 @@ void Spawn::become_command(int report, const Start& how) {
     if (!look_further(error)) break;
   }
   write_report(report, failure);
-  kernel::exit_now(127);
+  _exit(127);
 }
 
 void Spawn::write_report(int report, const Report& what) {

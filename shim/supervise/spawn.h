@@ -22,11 +22,11 @@ struct Command {
 
 /// Why a command was not started.
 struct SpawnFailure {
-  std::string call;  ///< the call that was refused: "pipe", "fork", "prctl", "execve"
-  std::string path;  ///< for execve: the file
+  std::string call;  ///< the call that was refused: "pipe", "fork", "execve"
+  std::string path;  ///< for execve: the file that was found and refused, or the name that was not found
   int error = 0;     ///< errno
-  bool interpreter =
-      false;  ///< ENOENT although `path` exists: the interpreter or loader that it names does not
+  /// ENOENT although `path` exists: the interpreter or loader that it names does not.
+  bool interpreter = false;
 };
 
 /// A command that is being started in a new process.
@@ -67,10 +67,8 @@ class Spawn {
   void read_reports();
   [[noreturn]] void become_command(int report, const Start& how);
 
+  const Command& command_;  // until start() has returned
   const std::string name_;  // as the command has it
-  const std::array<int, 2> output_;
-  const std::optional<Affinity> affinity_;
-  const std::optional<rlimit> open_files_;
   std::vector<std::string> candidates_;
   std::vector<char*> argv_;
   std::vector<char*> shell_argv_;  // for a file that is no program: /bin/sh FILE ARG…

@@ -56,7 +56,7 @@ void ask_for_stacks(const std::vector<Process>& processes) {
     // If its number belongs to another process by now, this does no harm.
     if (process.alive()) kernel::forbid_core(process.pid);
   }
-  send_each(processes, SIGABRT, nullptr);
+  send_each(processes, {SIGABRT});
 }
 
 std::string describe_hanging(const std::vector<Process>& processes, const std::vector<WorkerState>& workers) {

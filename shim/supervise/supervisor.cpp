@@ -37,8 +37,8 @@ bool Supervisor::start() {
   std::vector<pid_t> pids;
   pids.reserve(processes_.size());
   for (const Started& process : processes_) {
-    if (const std::optional<SpawnFailure> failed = start(*process.spawn)) {
-      secondary([&] { record_failed_start(*failed); });
+    if (std::optional<SpawnFailure> failed = start(*process.spawn)) {
+      record_failed_start(*std::move(failed));
       if (pids.empty()) return false;
       failed_at_ = Clock::now();
       break;
@@ -49,8 +49,8 @@ bool Supervisor::start() {
   workers_ = {};  // their environments may be large
   ending_.pid = command_pid();
   if (policy_.time_limit) kill_ = started_ + *policy_.time_limit;
-  orders_.set_wake([this] { signals_.wake(); });
-  launcher_.connect(orders_, policy_.observer);
+  launcher_.orders().set_wake([this] { signals_.wake(); });
+  launcher_.set_observer(observer_);
   secondary([&] {
     if (!policy_.hook) working_directory_ = leave_working_directory();  // hooks are short
     launcher_.started(io_, pids, started_, command_.environment);
@@ -74,18 +74,17 @@ Supervisor::Started* Supervisor::find_process(pid_t pid) {
 }
 
 Ending Supervisor::end() {
-  orders_.set_wake({});
-  while (orders_.take()) continue;
+  launcher_.orders().set_wake({});
+  while (launcher_.orders().take()) continue;
   terminal_.take_back();
   come_back_to(working_directory_);
-  if (ending_.failed_interpreter) ending_.interpreter = missing_interpreter(ending_.failed_path);
+  if (ending_.failure.interpreter) ending_.interpreter = missing_interpreter(ending_.failure.path);
   return ending_;
 }
 
 void Supervisor::step() {
-  if (policy_.observer != nullptr && !std::exchange(observed_, true))
-    secondary([this] { policy_.observer->started(command_pid()); });
-  for (Received signal = signals_.take(); signal.number != 0; signal = signals_.take()) on_signal(signal);
+  if (!std::exchange(observed_, true)) secondary([this] { observer_.started(command_pid()); });
+  for (Signal signal = signals_.take(); signal.number != 0; signal = signals_.take()) on_signal(signal);
   take_orders();
   act_on_deadlines();
   if (reap_due_) reap();
@@ -97,7 +96,7 @@ void Supervisor::step() {
 }
 
 SignalQueue::Deadline Supervisor::due() {
-  if (reap_due_ || orders_.any()) return Clock::now();  // other events get their turn
+  if (reap_due_ || launcher_.orders().any()) return Clock::now();  // other events get their turn
   Deadline next;
   for (const Deadline& due : {reap_again_, forwarder_.due(), kill_, leave_behind_})
     if (due && (!next || *due < *next)) next = due;
@@ -117,7 +116,7 @@ void Supervisor::act_on_deadlines() {
   if (passed(leave_behind_)) give_up();
 }
 
-void Supervisor::on_signal(const Received& arrived) {
+void Supervisor::on_signal(const Signal& arrived) {
   if (arrived.number == SIGCHLD) {
     reap_due_ = true;
     return;
@@ -126,7 +125,7 @@ void Supervisor::on_signal(const Received& arrived) {
   const bool gave_up =
       policy_.ctty && (arrived.number == SIGHUP || arrived.number == SIGCONT) && arrived.sender == getpid();
   if (gave_up || is_of_our_own_making(arrived)) return;
-  Received signal = arrived;
+  Signal signal = arrived;
   signal.number = policy_.rewrite.apply(arrived.number);
   if (signal.number == 0) return;
   const bool stop = (asks_to_stop(arrived.number) && !inherited_as_ignored(arrived.number)) ||
@@ -162,7 +161,7 @@ void Supervisor::on_signal(const Received& arrived) {
   }
 }
 
-void Supervisor::on_running_signal(const Received& signal, bool stop, int arrived) {
+void Supervisor::on_running_signal(const Signal& signal, bool stop, int arrived) {
   if (signal.number == SIGCONT && command_stopped_) return continue_command();
   // It would end what nohup has to keep running.
   if (!stop && launcher_.stops_workers() && asks_to_stop(signal.number) &&
@@ -191,16 +190,15 @@ void Supervisor::on_running_signal(const Received& signal, bool stop, int arrive
 
 /// The first stop was passed on.
 void Supervisor::begin_stop(int signal, std::optional<std::chrono::milliseconds> grace) {
-  stopping_ = true;
   ending_.stop_signal = signal;
   ending_.stopped_at = Clock::now();
   if (grace) kill_by(*ending_.stopped_at, *grace);
   secondary([&] { launcher_.stop_passed_on(signal, policy_.grace); });
-  if (policy_.observer != nullptr) secondary([&] { policy_.observer->stopping(signal); });
+  secondary([&] { observer_.stopping(signal); });
 }
 
 void Supervisor::take_orders() {
-  while (std::optional<Order> order = orders_.take()) {
+  while (std::optional<Order> order = launcher_.orders().take()) {
     if (progress_ != Progress::running || command_ended_) continue;
     switch (order->kind) {
       case Order::Kind::name_hanging:

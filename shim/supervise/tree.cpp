@@ -12,6 +12,7 @@
 #include <string_view>
 
 #include "base/text.h"
+#include "supervise/kernel.h"
 
 namespace rankshim::supervise {
 namespace {
@@ -79,7 +80,7 @@ std::vector<Process> next_after(const Process& process, const std::vector<Proces
 
 }  // namespace
 
-int send_to(const Process& process, int signal, const kernel::Payload* payload) {
+int send_to(const Process& process, const Signal& signal) {
   const int descriptor = kernel::pidfd_open(process.pid);
   if (descriptor == -ESRCH) return -ESRCH;
   // The descriptor is opened first and the process compared then: if it is still the same, so is the
@@ -88,22 +89,19 @@ int send_to(const Process& process, int signal, const kernel::Payload* payload) 
   if (!now && errno != ENOENT && errno != ESRCH) now = read_process(process.pid);
   int sent = -ESRCH;
   if (now && now->start == process.start) {
-    sent = descriptor >= 0 ? kernel::pidfd_send(descriptor, signal, payload) : -ENOSYS;
-    if (sent == -ENOSYS || sent == -EPERM || sent == -EINVAL) {
-      // There is no pidfd (old kernels, seccomp): the comparison just made has to do.
-      sent = payload == nullptr ? kernel::send(process.pid, signal)
-                                : kernel::queue(process.pid, signal, *payload);
-    }
+    sent = descriptor >= 0 ? kernel::pidfd_send(descriptor, signal) : -ENOSYS;
+    // If there is no pidfd (old kernels, seccomp), the comparison just made has to do.
+    if (sent == -ENOSYS || sent == -EPERM || sent == -EINVAL) sent = kernel::send(process.pid, signal);
   }
   if (descriptor >= 0) close(descriptor);
   return sent;
 }
 
-int send_each(const std::vector<Process>& processes, int signal, const kernel::Payload* payload) {
+int send_each(const std::vector<Process>& processes, const Signal& signal) {
   int refused = 0;
   for (const Process& process : processes) {
     if (!process.alive()) continue;
-    const int sent = send_to(process, signal, payload);
+    const int sent = send_to(process, signal);
     if (sent < 0 && sent != -ESRCH && refused == 0) refused = sent;
   }
   return refused;
@@ -127,24 +125,23 @@ bool can_take(const Process& worker, int signal) {
 
 bool StopWalk::is_possible() { return signal_masks(getpid()).has_value(); }
 
-int StopWalk::pass(const std::vector<Process>& all, const std::vector<Process>& roots, int signal,
-                   const kernel::Payload* payload) {
+int StopWalk::pass(const std::vector<Process>& all, const std::vector<Process>& roots, const Signal& signal) {
   int refused = -ESRCH;
   bool reached = false;
   std::vector<Process> next = roots;
   for (std::size_t at = 0; at < next.size(); ++at) {  // it grows
     const Process process = next[at];
     const bool again = std::ranges::any_of(reached_, [&](const Reached& earlier) {
-      return earlier.signal == signal && is_same(earlier.process, process);
+      return earlier.signal == signal.number && is_same(earlier.process, process);
     });
-    const int sent = again ? 0 : send_to(process, signal, payload);
+    const int sent = again ? 0 : send_to(process, signal);
     if (at < roots.size()) {
       reached = reached || sent >= 0;
       if (sent < 0 && sent != -ESRCH) refused = sent;
     }
     if (sent < 0 && sent != -ESRCH) continue;
-    if (!again) reached_.push_back({process, signal});
-    std::ranges::copy(next_after(process, all, signal), std::back_inserter(next));
+    if (!again) reached_.push_back({process, signal.number});
+    std::ranges::copy(next_after(process, all, signal.number), std::back_inserter(next));
   }
   return reached ? 0 : refused;
 }
