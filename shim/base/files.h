@@ -30,9 +30,9 @@ struct Unreadable {
   [[nodiscard]] std::string why() const;
 };
 
-/// The content of a regular file (or of /dev/null): at most largest_file and one byte more, which shows that
-/// the file is larger.
-std::variant<std::string, Unreadable> read_file(const std::string& path);
+/// The content of a regular file (or of /dev/null): at most `most` bytes and one more, which shows that the
+/// file is larger.
+std::variant<std::string, Unreadable> read_file(const std::string& path, std::size_t most = largest_file);
 
 /// An open folder, whose entries are read one by one. std::filesystem's iterator has no descriptor, which
 /// openat(2) and readlinkat(2) need, and would make the binary 10 kB larger (measured).

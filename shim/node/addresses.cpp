@@ -7,6 +7,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <boost/asio/ip/udp.hpp>
 #include <cstring>
@@ -70,15 +71,16 @@ bool is_nobodys(const ip::address& address) {
   return plain.is_unspecified() || plain.is_multicast() || plain == ip::address_v4::broadcast();
 }
 
-std::vector<std::string_view> addresses_in_hosts(std::string_view file, std::string_view name) {
+std::vector<ip::address> addresses_in_hosts(std::string_view file, std::string_view name) {
   if (name.ends_with('.')) name.remove_suffix(1);
-  std::vector<std::string_view> found;
+  std::vector<ip::address> found;
   while (!file.empty()) {
     std::string_view line = take_entry(file);
-    const std::string_view address = take_word(line);
+    const std::optional<ip::address> address = literal(take_word(line));
     std::string_view alias = take_word(line);
     while (!alias.empty() && !same_but_case(alias, name)) alias = take_word(line);
-    if (!alias.empty()) found.push_back(address);
+    if (!alias.empty() && address && std::ranges::find(found, *address) == found.end())
+      found.push_back(*address);
   }
   return found;
 }

@@ -52,30 +52,24 @@ bool is_program(const char* path) {
   return whole && std::memcmp(magic, ELFMAG, SELFMAG) == 0;
 }
 
-std::string read_at(int file, off_t at, std::size_t size) {
-  std::string text(size, '\0');
-  const ssize_t got = pread(file, text.data(), size, at);
-  text.resize(got > 0 ? static_cast<std::size_t>(got) : 0);
-  return text;
+/// Copies a part of a file's content; false if it is not all there.
+template <class Part>
+bool read_at(std::string_view file, std::uint64_t at, Part& part) {
+  if (at > file.size() || file.size() - at < sizeof part) return false;
+  std::memcpy(&part, file.data() + at, sizeof part);
+  return true;
 }
 
 /// The dynamic loader of an ELF file (elf(5), PT_INTERP); empty if it has none.
 template <class Header, class Segment>
-std::string loader(int file) {
+std::string_view loader(std::string_view file) {
   Header header{};
-  const std::string start = read_at(file, 0, sizeof header);
-  if (start.size() != sizeof header) return {};
-  std::memcpy(&header, start.data(), sizeof header);
-  constexpr std::size_t longest_path = 4096;
+  if (!read_at(file, 0, header)) return {};
   for (unsigned index = 0; index < header.e_phnum; ++index) {
     Segment segment{};
-    const std::string text = read_at(
-        file, static_cast<off_t>(header.e_phoff + std::uint64_t{index} * header.e_phentsize), sizeof segment);
-    if (text.size() != sizeof segment) return {};
-    std::memcpy(&segment, text.data(), sizeof segment);
-    if (segment.p_type != PT_INTERP) continue;
-    const std::string path = read_at(file, static_cast<off_t>(segment.p_offset),
-                                     std::min<std::size_t>(segment.p_filesz, longest_path));
+    if (!read_at(file, header.e_phoff + std::uint64_t{index} * header.e_phentsize, segment)) return {};
+    if (segment.p_type != PT_INTERP || segment.p_offset > file.size()) continue;
+    const std::string_view path = file.substr(segment.p_offset, segment.p_filesz);
     return path.substr(0, path.find('\0'));
   }
   return {};
@@ -84,21 +78,19 @@ std::string loader(int file) {
 /// What the kernel executes for this file: the word after "#!", or the dynamic loader.
 std::string interpreter_of(const std::string& path) {
   constexpr std::size_t longest_line = 256;  // BINPRM_BUF_SIZE
-  const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (file < 0) return {};
-  const std::string start = read_at(file, 0, longest_line);
-  std::string found;
-  if (start.starts_with("#!")) {
-    std::string_view line = std::string_view(start).substr(2);
-    line = line.substr(0, line.find('\n'));
+  const auto read = read_file(path);
+  const auto* content = std::get_if<std::string>(&read);
+  if (content == nullptr) return {};
+  const std::string_view file = *content;
+  if (file.starts_with("#!")) {
+    std::string_view line = file.substr(2, longest_line - 2);
+    line = take_line(line);
     line.remove_prefix(std::min(line.find_first_not_of(" \t"), line.size()));
-    found = line.substr(0, line.find_first_of(std::string_view(" \t\0", 3)));
-  } else if (start.starts_with(ELFMAG) && start.size() > EI_CLASS) {
-    found = start[EI_CLASS] == ELFCLASS64 ? loader<Elf64_Ehdr, Elf64_Phdr>(file)
-                                          : loader<Elf32_Ehdr, Elf32_Phdr>(file);
+    return std::string(line.substr(0, line.find_first_of(std::string_view(" \t\0", 3))));
   }
-  close(file);
-  return found;
+  if (!file.starts_with(ELFMAG) || file.size() <= EI_CLASS) return {};
+  return std::string(file[EI_CLASS] == ELFCLASS64 ? loader<Elf64_Ehdr, Elf64_Phdr>(file)
+                                                  : loader<Elf32_Ehdr, Elf32_Phdr>(file));
 }
 
 }  // namespace

@@ -33,11 +33,14 @@ bool Supervisor::start() {
   ending_.started_at = started_;
   if (!starts_workers_) processes_.push_back({.spawn = std::make_unique<Spawn>(command_)});
   for (const Command& worker : workers_) processes_.push_back({.spawn = std::make_unique<Spawn>(worker)});
+  const Spawn::Start how{.terminal = starts_workers_ ? -1 : terminal_.descriptor(),
+                         .new_session = policy_.ctty && !starts_workers_,
+                         .detached = starts_workers_};
   // From the first start on nothing may throw: an exception would leave the command alone.
   std::vector<pid_t> pids;
   pids.reserve(processes_.size());
   for (const Started& process : processes_) {
-    if (std::optional<SpawnFailure> failed = start(*process.spawn)) {
+    if (std::optional<SpawnFailure> failed = process.spawn->start(how)) {
       record_failed_start(*std::move(failed));
       if (pids.empty()) return false;
       failed_at_ = Clock::now();
@@ -59,12 +62,6 @@ bool Supervisor::start() {
   if (failed_at_) end_other_workers();
   reap_due_ = true;  // children from before rankshim's exec may have ended
   return true;
-}
-
-std::optional<SpawnFailure> Supervisor::start(Spawn& spawn) const {
-  return spawn.start({.terminal = starts_workers_ ? -1 : terminal_.descriptor(),
-                      .new_session = policy_.ctty && !starts_workers_,
-                      .detached = starts_workers_});
 }
 
 Supervisor::Started* Supervisor::find_process(pid_t pid) {

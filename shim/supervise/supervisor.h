@@ -73,7 +73,6 @@ class Supervisor {
     bool ended = false;  // and reaped
   };
 
-  std::optional<SpawnFailure> start(Spawn& spawn) const;
   [[nodiscard]] pid_t command_pid() const { return processes_.front().spawn->pid(); }
   [[nodiscard]] Started* find_process(pid_t pid);
   void act_on_deadlines();

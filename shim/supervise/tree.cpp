@@ -37,10 +37,6 @@ std::optional<SignalSet> signals_in(std::string_view status, std::string_view fi
   return take_number<SignalSet>(rest, hexadecimal);
 }
 
-bool is_same(const Process& one, const Process& other) {
-  return one.pid == other.pid && one.start == other.start;
-}
-
 /// By the name that it was called by, which for a script is its interpreter's.
 bool runs_shell(pid_t pid) {
   const std::vector<std::string> words = read_command_line(pid);
@@ -108,8 +104,7 @@ int send_each(const std::vector<Process>& processes, const Signal& signal) {
 }
 
 std::optional<SignalMasks> signal_masks(pid_t pid) {
-  constexpr std::size_t longest_status = 8192;
-  const std::string status = read_proc(pid, "status", longest_status).value_or("");
+  const std::string status = read_proc(pid, "status").value_or("");
   const auto caught = signals_in(status, "\nSigCgt:\t");
   const auto ignored = signals_in(status, "\nSigIgn:\t");
   const auto blocked = signals_in(status, "\nSigBlk:\t");
@@ -132,7 +127,7 @@ int StopWalk::pass(const std::vector<Process>& all, const std::vector<Process>& 
   for (std::size_t at = 0; at < next.size(); ++at) {  // it grows
     const Process process = next[at];
     const bool again = std::ranges::any_of(reached_, [&](const Reached& earlier) {
-      return earlier.signal == signal.number && is_same(earlier.process, process);
+      return earlier.signal == signal.number && earlier.process.is(process);
     });
     const int sent = again ? 0 : send_to(process, signal);
     if (at < roots.size()) {
@@ -151,8 +146,7 @@ void StopWalk::forget(int signal) {
 }
 
 bool StopWalk::has_reached(const Process& process) const {
-  return std::ranges::any_of(reached_,
-                             [&](const Reached& earlier) { return is_same(earlier.process, process); });
+  return std::ranges::any_of(reached_, [&](const Reached& earlier) { return earlier.process.is(process); });
 }
 
 }  // namespace rankshim::supervise

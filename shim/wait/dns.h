@@ -5,6 +5,7 @@
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/ip/address.hpp>
+#include <boost/asio/posix/stream_descriptor.hpp>
 #include <chrono>
 #include <cstdint>
 #include <memory>
@@ -84,8 +85,9 @@ class DnsClient {
   boost::asio::awaitable<void> step(Clock::time_point deadline);
 
   loop::Timer timer_;
-  std::vector<ares_fd_events_t> sockets_;  // c-ares reports its sockets here until the channel is destroyed …
-  std::vector<Reply> replies_;             // … and its answers to these, so both outlive it
+  boost::asio::posix::stream_descriptor
+      sockets_;                 // an epoll that has c-ares's sockets until the channel is …
+  std::vector<Reply> replies_;  // … destroyed; its answers come to these until then
   std::unique_ptr<ares_channel_t, Destroy> channel_;
   std::string servers_;
 };

@@ -3,11 +3,8 @@
 #include <algorithm>
 
 #include "base/text.h"
-#include "node/addresses.h"
 
 namespace rankshim::wait {
-
-namespace ip = boost::asio::ip;
 
 namespace {
 
@@ -29,15 +26,6 @@ void read_option(std::string_view option, ResolvConf& conf) {
 }
 
 }  // namespace
-
-std::vector<ip::address> in_hosts(std::string_view file, std::string_view name) {
-  std::vector<ip::address> found;
-  for (const std::string_view text : addresses_in_hosts(file, name)) {
-    const std::optional<ip::address> address = literal(text);
-    if (address && std::find(found.begin(), found.end(), *address) == found.end()) found.push_back(*address);
-  }
-  return found;
-}
 
 ResolvConf read_resolv_conf(std::string_view file, std::string_view host_name) {
   ResolvConf conf;

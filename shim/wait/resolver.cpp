@@ -81,7 +81,8 @@ asio::awaitable<void> Resolver::look(Clock::time_point deadline) {
   std::vector<ip::address> known;
   if (const auto address = literal(name_)) {
     known.push_back(*address);
-  } else if (known = in_hosts(content_of(files_.hosts), name_); known.empty() && is_localhost(name_)) {
+  } else if (known = addresses_in_hosts(content_of(files_.hosts), name_);
+             known.empty() && is_localhost(name_)) {
     known = {ip::address_v4::loopback(), ip::address_v6::loopback()};
   }
   if (known.empty())

@@ -13,7 +13,7 @@ std::optional<unsigned> Candidate::number(std::string_view name) const {
 
 Candidate look_at(const Process& process) {
   if (!process.alive()) return {};
-  std::optional<std::string> environment = read_environment(process.pid);
+  std::optional<std::string> environment = read_proc(process.pid, "environ");
   // A process that has ended meanwhile is no worker: a launcher starts short-lived helpers first.
   if (!environment) return {errno == ENOENT || errno == ESRCH ? Presence::none : Presence::hidden, {}};
   const Presence presence = environment->empty()                           ? Presence::perhaps

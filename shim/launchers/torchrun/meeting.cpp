@@ -19,9 +19,6 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds time_to_import{1000};  // if the time is over while it still imports
 
-constexpr std::size_t longest_table = std::size_t{16}
-                                      << 20U;  // for a host's network with all its connections
-
 /// "0100007F:5FD8": the address in hexadecimal, and the port.
 bool has_port(std::string_view address, std::uint16_t port) {
   const auto colon = address.rfind(':');
@@ -65,8 +62,7 @@ std::vector<std::uint64_t> sockets_at(std::string_view table, std::uint16_t port
 bool is_in_rendezvous(pid_t agent, std::uint16_t port) {
   std::vector<std::uint64_t> sockets;
   for (const char* const table : {"net/tcp", "net/tcp6"}) {
-    const std::vector<std::uint64_t> found =
-        sockets_at(read_proc(agent, table, longest_table).value_or(""), port);
+    const std::vector<std::uint64_t> found = sockets_at(read_proc(agent, table).value_or(""), port);
     sockets.insert(sockets.end(), found.begin(), found.end());
   }
   if (sockets.empty()) return false;
