@@ -5,7 +5,6 @@
 #include <netinet/in.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -14,6 +13,7 @@
 #include <memory>
 #include <span>
 
+#include "base/files.h"
 #include "base/text.h"
 
 namespace rankshim {
@@ -28,20 +28,7 @@ std::string_view take_entry(std::string_view& file) {
   return line.substr(0, line.find('#'));
 }
 
-/// A socket that is closed at the end of its scope.
-class Probe {
- public:
-  explicit Probe(int family) : number_(socket(family, SOCK_DGRAM | SOCK_CLOEXEC, 0)) {}
-  ~Probe() {
-    if (number_ >= 0) close(number_);
-  }
-  Probe(const Probe&) = delete;
-  Probe& operator=(const Probe&) = delete;
-  [[nodiscard]] int number() const { return number_; }
-
- private:
-  int number_;
-};
+Descriptor open_probe(int family) { return Descriptor(socket(family, SOCK_DGRAM | SOCK_CLOEXEC, 0)); }
 
 /// An interface's address; the unspecified one for other families than IPv4 and IPv6.
 ip::address address_of(const sockaddr& address) {
@@ -104,7 +91,7 @@ std::string own_host_name() {
 bool is_own(const ip::address& address) {
   if (is_nobodys(address)) return false;  // these can be bound, too
   const ip::udp::endpoint endpoint(address, 0);
-  const Probe probe(endpoint.protocol().family());
+  const Descriptor probe = open_probe(endpoint.protocol().family());
   return probe.number() >= 0 &&
          bind(probe.number(), endpoint.data(), static_cast<socklen_t>(endpoint.size())) == 0;
 }
@@ -118,7 +105,7 @@ std::optional<ip::address> source_towards(std::string_view peer) {
     if (!address) continue;
     ip::udp::endpoint endpoint(*address, 9);
     auto length = static_cast<socklen_t>(endpoint.size());
-    const Probe probe(endpoint.protocol().family());
+    const Descriptor probe = open_probe(endpoint.protocol().family());
     if (probe.number() >= 0 && connect(probe.number(), endpoint.data(), length) == 0 &&
         getsockname(probe.number(), endpoint.data(), &length) == 0)
       return endpoint.address();
@@ -129,7 +116,7 @@ std::optional<ip::address> source_towards(std::string_view peer) {
 // For IPv4 this takes one call: getifaddrs reads all details of all interfaces from the kernel, which takes
 // longer than rankshim's whole start.
 std::string interface_with(const ip::address& own) {
-  const Probe probe(AF_INET);
+  const Descriptor probe = open_probe(AF_INET);
   std::array<ifreq, 64> requests{};
   ifconf found{};
   found.ifc_len = sizeof requests;

@@ -23,16 +23,14 @@ namespace {
 
 /// Whether a listener could bind the port now on every address, as torch's store does.
 bool can_listen(std::uint16_t port) {
-  const int probe = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  if (probe < 0) return true;  // then no IPv4 listener can exist either
-  const int on = 1;            // torch's listener sets this too: a port in TIME_WAIT counts as free
-  setsockopt(probe, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+  const Descriptor probe(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  if (probe.number() < 0) return true;  // then no IPv4 listener can exist either
+  const int on = 1;                     // torch's listener sets this too: a port in TIME_WAIT counts as free
+  setsockopt(probe.number(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
   sockaddr_in address{};
   address.sin_family = AF_INET;
   address.sin_port = htons(port);
-  const bool bound = bind(probe, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
-  close(probe);
-  return bound;
+  return bind(probe.number(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
 }
 
 /// Claims the port by an abstract socket, which like a port has the scope of one network namespace (unix(7)).

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <boost/core/noncopyable.hpp>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -21,12 +22,10 @@ struct DeviceCount {
 
 /// The node that this process runs on, as seen from inside: everything that the pure stages may read from the
 /// system. Nothing here uses the network. Tests replace it.
-class Node {
+class Node : boost::noncopyable {
  public:
   explicit Node(Environment environment) : environment_(std::move(environment)) {}
   virtual ~Node() = default;
-  Node(const Node&) = delete;
-  Node& operator=(const Node&) = delete;
 
   [[nodiscard]] const Environment& environment() const { return environment_; }
 

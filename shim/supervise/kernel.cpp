@@ -13,6 +13,8 @@
 #include <csignal>
 #include <cstring>
 
+#include "base/files.h"
+
 namespace rankshim::supervise::kernel {
 namespace {
 
@@ -78,11 +80,11 @@ int send(pid_t process, const Signal& signal) {
 
 int queue_to_group(pid_t leader, const Signal& signal) {
   constexpr unsigned to_process_group = 4;  // PIDFD_SIGNAL_PROCESS_GROUP, newer than our headers
-  const int descriptor = pidfd_open(leader);
-  if (descriptor < 0) return -ENOSYS;
+  const Descriptor descriptor(pidfd_open(leader));
+  if (descriptor.number() < 0) return -ENOSYS;
   const siginfo_t info = to_siginfo(signal);
-  const int sent = result(syscall(SYS_pidfd_send_signal, descriptor, signal.number, &info, to_process_group));
-  close(descriptor);
+  const int sent =
+      result(syscall(SYS_pidfd_send_signal, descriptor.number(), signal.number, &info, to_process_group));
   return sent == -EINVAL ? -ENOSYS : sent;
 }
 

@@ -2,6 +2,7 @@
 
 #include <sys/types.h>
 
+#include <boost/core/noncopyable.hpp>
 #include <chrono>
 #include <cstdint>
 #include <functional>
@@ -99,12 +100,9 @@ class Orders {
 
 /// Gets to know what happens while the command runs. Every call comes from the event loop and returns at
 /// once. What an observer cannot do changes nothing for the command.
-class Observer {
+class Observer : boost::noncopyable {
  public:
-  Observer() = default;
   virtual ~Observer() = default;
-  Observer(const Observer&) = delete;
-  Observer& operator=(const Observer&) = delete;
 
   /// The command runs.
   virtual void started(pid_t /*command*/) {}
@@ -119,14 +117,11 @@ class Observer {
 /// What supervise() asks about a command that may have workers. This base class is a program without workers;
 /// a launcher overrides it. All calls come from the event loop, between the command's start and the end of
 /// everything that it started, and none may block.
-class Launcher {
+class Launcher : boost::noncopyable {
  public:
   using Clock = std::chrono::steady_clock;
 
-  Launcher() = default;
   virtual ~Launcher() = default;
-  Launcher(const Launcher&) = delete;
-  Launcher& operator=(const Launcher&) = delete;
 
   // ---- what is started ----
 
@@ -168,9 +163,7 @@ class Launcher {
                        Clock::time_point /*when*/, const std::vector<std::string>& /*environment*/) {}
   /// A process was reaped, with this wait status: a worker, or a process that the command had left.
   virtual void reaped(pid_t /*process*/, int /*status*/) {}
-  /// A stop signal has come.
-  virtual void stop_came() {}
-  /// A stop signal was passed on to the command. Processes that are left after `grace` are killed.
+  /// The first stop signal was passed on to the command. Processes that are left after `grace` are killed.
   virtual void stop_passed_on(int /*signal*/, std::optional<std::chrono::milliseconds> /*grace*/) {}
   /// The command itself has ended; workers may be left.
   virtual void command_ended() {}

@@ -45,11 +45,8 @@ bool look_further(int error) {
 /// Whether the file is a program, for this machine or another. Runs between fork and exec: system calls only.
 bool is_program(const char* path) {
   char magic[SELFMAG] = {};
-  const int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (file < 0) return false;
-  const bool whole = read(file, magic, sizeof(magic)) == static_cast<ssize_t>(sizeof(magic));
-  close(file);
-  return whole && std::memcmp(magic, ELFMAG, SELFMAG) == 0;
+  const Descriptor file(open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  return read(file.number(), magic, sizeof magic) == sizeof magic && std::memcmp(magic, ELFMAG, SELFMAG) == 0;
 }
 
 /// Copies a part of a file's content; false if it is not all there.
@@ -121,10 +118,6 @@ Spawn::Spawn(const Command& command)
   for (auto* list : {&argv_, &shell_argv_, &environment_}) list->push_back(nullptr);
 }
 
-Spawn::~Spawn() {
-  if (report_ >= 0) close(report_);
-}
-
 std::optional<SpawnFailure> Spawn::start(const Start& how) {
   int ends[2];
   const int piped = kernel::result(pipe2(ends, O_CLOEXEC | O_NONBLOCK));
@@ -140,7 +133,7 @@ std::optional<SpawnFailure> Spawn::start(const Start& how) {
   const int error = errno;
   close(ends[1]);
   pid_ = child;
-  report_ = ends[0];
+  report_ = Descriptor(ends[0]);
   if (child < 0) return SpawnFailure{"fork", {}, error};
   // The group is set in both processes, so that it exists for each of them from the next line on. Here it
   // fails if the child was quicker and has already executed the command, which does no harm. A group's leader
@@ -214,7 +207,7 @@ void Spawn::read_reports() {
       "a worker is bound to its CPUs, but the kernel refuses a memory policy",
       "a worker writes to the stdout or stderr of rankshim"};
   Report report{};
-  while (read(report_, &report, sizeof(report)) == static_cast<ssize_t>(sizeof(report))) {
+  while (read(report_.number(), &report, sizeof(report)) == static_cast<ssize_t>(sizeof(report))) {
     const auto stage = static_cast<std::size_t>(report.stage);
     if (stage < warnings.size())
       log::warn("{}: {}", warnings[stage], std::strerror(report.error));
@@ -224,11 +217,8 @@ void Spawn::read_reports() {
 }
 
 std::optional<SpawnFailure> Spawn::failure() {
-  if (report_ >= 0) {
-    read_reports();
-    close(report_);
-    report_ = -1;
-  }
+  if (report_.number() >= 0) read_reports();
+  report_ = Descriptor();
   if (!failure_) return std::nullopt;
   const bool not_found = failure_->error == ENOENT && !failure_->exists;
   return SpawnFailure{"execve", not_found ? name_ : candidates_[failure_->candidate], failure_->error,

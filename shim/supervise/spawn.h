@@ -4,10 +4,12 @@
 #include <sys/types.h>
 
 #include <array>
+#include <boost/core/noncopyable.hpp>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "base/files.h"
 #include "node/numa.h"
 
 namespace rankshim::supervise {
@@ -30,13 +32,10 @@ struct SpawnFailure {
 };
 
 /// A command that is being started in a new process.
-class Spawn {
+class Spawn : boost::noncopyable {
  public:
   /// The command must live until start() has returned.
   explicit Spawn(const Command& command);
-  ~Spawn();
-  Spawn(const Spawn&) = delete;
-  Spawn& operator=(const Spawn&) = delete;
 
   /// Starts it in a new process group, with the inherited signal mask and ignored signals, and in the
   /// foreground of `terminal` unless that is −1. All signals are blocked in the child until just before exec,
@@ -77,7 +76,7 @@ class Spawn {
   /// it becomes the command.
   std::array<char, 32> listen_pid_{"LISTEN_PID="};
   pid_t pid_ = 0;
-  int report_ = -1;
+  Descriptor report_;
   std::optional<Report> failure_;
 };
 

@@ -169,7 +169,6 @@ void Supervisor::on_running_signal(const Signal& signal, bool stop, int arrived)
   const bool interrupted = std::exchange(interrupted_, interrupted_ || arrived == SIGINT);
   if (!ending_.stop_signal) {
     forwarder_.pass_on(signal, true);
-    secondary([this] { launcher_.stop_came(); });
     std::string what = signal_name(arrived) + " received and passed on";
     if (signal.number != arrived) what += " as " + signal_name(signal.number);
     if (policy_.grace) what += "; what is left in " + seconds(*policy_.grace) + " is killed";

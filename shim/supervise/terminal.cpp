@@ -21,14 +21,11 @@ Terminal::Terminal(bool command_has_its_own, bool keep) {
   int candidate = STDIN_FILENO;
   pid_t foreground = tcgetpgrp(candidate);
   if (foreground < 0 && getsid(0) == getpid()) {
-    candidate = open("/dev/tty", O_RDWR | O_NOCTTY | O_CLOEXEC);
-    if (candidate < 0) return;
+    opened_ = Descriptor(open("/dev/tty", O_RDWR | O_NOCTTY | O_CLOEXEC));
+    candidate = opened_.number();
     foreground = tcgetpgrp(candidate);
   }
-  if (foreground < 0) {
-    if (candidate != STDIN_FILENO) close(candidate);
-    return;
-  }
+  if (foreground < 0) return;
   descriptor_ = candidate;
   group_ = getpgrp();
   // In a PID namespace below the terminal's both are 0, because the groups are outside of it. Then rankshim
@@ -36,10 +33,6 @@ Terminal::Terminal(bool command_has_its_own, bool keep) {
   termios settings{};
   keep_ = keep && tcgetattr(candidate, &settings) == 0 && (settings.c_lflag & TOSTOP) == 0;
   lent_ = foreground == group_ && !keep_;
-}
-
-Terminal::~Terminal() {
-  if (descriptor_ > STDIN_FILENO) close(descriptor_);
 }
 
 void Terminal::lend(pid_t group) {

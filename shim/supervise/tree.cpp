@@ -11,6 +11,7 @@
 #include <string>
 #include <string_view>
 
+#include "base/files.h"
 #include "base/text.h"
 #include "supervise/kernel.h"
 
@@ -77,20 +78,18 @@ std::vector<Process> next_after(const Process& process, const std::vector<Proces
 }  // namespace
 
 int send_to(const Process& process, const Signal& signal) {
-  const int descriptor = kernel::pidfd_open(process.pid);
-  if (descriptor == -ESRCH) return -ESRCH;
+  const int opened = kernel::pidfd_open(process.pid);
+  if (opened == -ESRCH) return -ESRCH;
+  const Descriptor descriptor(opened);
   // The descriptor is opened first and the process compared then: if it is still the same, so is the
   // descriptor's.
   std::optional<Process> now = read_process(process.pid);
   if (!now && errno != ENOENT && errno != ESRCH) now = read_process(process.pid);
-  int sent = -ESRCH;
-  if (now && now->start == process.start) {
-    sent = descriptor >= 0 ? kernel::pidfd_send(descriptor, signal) : -ENOSYS;
-    // If there is no pidfd (old kernels, seccomp), the comparison just made has to do.
-    if (sent == -ENOSYS || sent == -EPERM || sent == -EINVAL) sent = kernel::send(process.pid, signal);
-  }
-  if (descriptor >= 0) close(descriptor);
-  return sent;
+  if (!now || !now->is(process)) return -ESRCH;
+  const int sent = opened >= 0 ? kernel::pidfd_send(opened, signal) : -ENOSYS;
+  // If there is no pidfd (old kernels, seccomp), the comparison just made has to do.
+  const bool no_pidfd = sent == -ENOSYS || sent == -EPERM || sent == -EINVAL;
+  return no_pidfd ? kernel::send(process.pid, signal) : sent;
 }
 
 int send_each(const std::vector<Process>& processes, const Signal& signal) {

@@ -85,21 +85,6 @@ void must_have_memory(ares_status_t status) {
   if (status == ARES_ENOMEM) throw std::bad_alloc();
 }
 
-/// "[fd00::a]:53,10.0.0.1:53" in the form for messages.
-std::string readable(std::string_view servers) {
-  constexpr std::string_view usual_port = ":53";
-  std::string text;
-  while (!servers.empty()) {
-    std::string_view server = take_part(servers, ",");
-    if (server.ends_with(usual_port)) {
-      server.remove_suffix(usual_port.size());
-      server = without_brackets(server);
-    }
-    text.append(text.empty() ? "" : ", ").append(server);
-  }
-  return text;
-}
-
 }  // namespace
 
 void read_record(const ares_dns_record_t& record, Reply& reply) {
@@ -145,16 +130,14 @@ DnsClient::DnsClient(const asio::any_io_executor& executor, const ResolvConf& co
   must_have_memory(made ? ARES_SUCCESS : ARES_ENOMEM);  // with these options nothing else can fail
   channel_.reset(channel);
 
-  std::string list;
+  std::vector<std::string> servers;
   for (const std::string& server : conf.servers) {  // one by one: an invalid word has no effect on the others
-    const std::string longer = std::string(list).append(list.empty() ? "" : ",").append(server);
-    if (ares_set_servers_csv(channel, longer.c_str()) == ARES_SUCCESS) list = longer;
+    servers.push_back(server);
+    if (ares_set_servers_csv(channel, joined(servers, ",").c_str()) != ARES_SUCCESS) servers.pop_back();
   }
-  if (list.empty()) list = "127.0.0.1";  // resolv.conf(5)
-  ares_set_servers_csv(channel, list.c_str());
-  const std::unique_ptr<char, decltype(&ares_free_string)> csv(ares_get_servers_csv(channel),
-                                                               [](void* text) { ares_free_string(text); });
-  servers_ = csv ? readable(csv.get()) : list;
+  if (servers.empty()) servers = {"127.0.0.1"};  // resolv.conf(5)
+  ares_set_servers_csv(channel, joined(servers, ",").c_str());
+  servers_ = joined(servers);
 }
 
 void DnsClient::send(Reply& reply, ares_dns_rec_type_t type) {

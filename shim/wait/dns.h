@@ -6,6 +6,7 @@
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/ip/address.hpp>
 #include <boost/asio/posix/stream_descriptor.hpp>
+#include <boost/core/noncopyable.hpp>
 #include <chrono>
 #include <cstdint>
 #include <memory>
@@ -60,13 +61,11 @@ enum class Families : std::uint8_t { both, v4, v6 };
 /// Sends queries to the name servers of one resolv.conf, by c-ares. It is made for each look and destroyed
 /// afterwards: so the file's content is always current, and destroying this object is all that cancelling
 /// takes.
-class DnsClient {
+class DnsClient : boost::noncopyable {
  public:
   /// Throws what the system refuses.
   DnsClient(const boost::asio::any_io_executor& executor, const ResolvConf& conf,
             std::chrono::milliseconds answer);
-  DnsClient(const DnsClient&) = delete;
-  DnsClient& operator=(const DnsClient&) = delete;
 
   /// The name servers for messages: "10.96.0.10, 10.96.0.11".
   [[nodiscard]] const std::string& servers() const { return servers_; }

@@ -136,10 +136,9 @@ bool Resolver::likeliest_is_enough(const Round& round) const {
 
 /// Whether no name before the likeliest has an address, as far as the last search has shown.
 bool Resolver::comes_first(const Round& round) const {
-  return round.likely == 0 || (names_ == round.names && answer_.asked.size() == names_.size() &&
-                               std::all_of(answer_.asked.begin(),
-                                           answer_.asked.begin() + static_cast<std::ptrdiff_t>(round.likely),
-                                           [](const Reply& reply) { return is_negative(reply.status); }));
+  return round.likely == 0 ||
+         (names_ == round.names && answer_.asked.size() == names_.size() &&
+          std::ranges::all_of(std::span(answer_.asked).first(round.likely), is_negative, &Reply::status));
 }
 
 /// Queries the likeliest name alone; false if a full search is needed.

@@ -199,7 +199,7 @@ void Program::arm() {
   });
 }
 
-void Program::stop_came() {
+void Program::stop_passed_on(int /*signal*/, std::optional<milliseconds> /*grace*/) {
   look_due_.reset();
   arm();
 }
