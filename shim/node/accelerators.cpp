@@ -100,60 +100,42 @@ unsigned count_amd(const Node& node) {
   return count;
 }
 
-/// The devices that are left of those that are there, by the lists of the runtime and of the process.
-class Counter {
- public:
-  Counter(const Node& node, unsigned present, std::string what)
-      : environment_(node.environment()), left_{present, std::move(what)} {}
+void limit(DeviceCount& devices, unsigned count, std::string_view variable) {
+  if (count != devices.count && devices.count != 0) devices = {count, std::string(variable)};
+}
 
-  /// Applies the container runtime's list. An empty list counts as not set.
-  void mounted(std::string_view variable) {
-    if (const auto list = environment_.get(variable)) limit(count_mounted(*list, left_.count), variable);
-  }
-  /// Applies the process's list. An empty list hides all devices. Returns false if there is no list.
-  bool shown(std::string_view variable, bool indexed) {
-    if (!environment_.has(variable)) return false;
-    limit(count_shown(environment_.get(variable).value_or(""), left_.count, indexed), variable);
-    return true;
-  }
-  [[nodiscard]] std::optional<DeviceCount> result() const {
-    return left_.count == 0 ? std::nullopt : std::optional(left_);
-  }
+/// Leaves those of the container runtime's list. An empty list counts as not set.
+void leave_mounted(DeviceCount& devices, const Environment& environment, std::string_view variable) {
+  if (const auto list = environment.get(variable))
+    limit(devices, count_mounted(*list, devices.count), variable);
+}
 
- private:
-  void limit(unsigned count, std::string_view variable) {
-    if (count != left_.count && left_.count != 0) left_ = {count, std::string(variable)};
-  }
+/// Leaves those of the process's list. An empty list hides all devices. Returns false if there is no list.
+bool leave_shown(DeviceCount& devices, const Environment& environment, std::string_view variable,
+                 bool indexed = true) {
+  if (!environment.has(variable)) return false;
+  limit(devices, count_shown(environment.get(variable).value_or(""), devices.count, indexed), variable);
+  return true;
+}
 
-  const Environment& environment_;
-  DeviceCount left_;
-};
-
-std::optional<DeviceCount> count_visible_amd(const Node& node, bool dri) {
-  unsigned present = count_amd(node);
+DeviceCount visible_amd(const Node& node, bool dri) {
+  DeviceCount devices{count_amd(node), "/dev/kfd"};
   // A container may have only some of the cards: those with a render node in /dev. If no driver tells which
   // cards have render nodes, all count.
   const unsigned mine = dri ? count_render_nodes(node, amd) : 0;
-  if (mine != 0) present = std::min(present, mine);
-  Counter counter(node, present, "/dev/kfd");
-  counter.mounted("AMD_VISIBLE_DEVICES");
-  counter.shown("ROCR_VISIBLE_DEVICES", true);
+  if (mine != 0) devices.count = std::min(devices.count, mine);
+  leave_mounted(devices, node.environment(), "AMD_VISIBLE_DEVICES");
+  leave_shown(devices, node.environment(), "ROCR_VISIBLE_DEVICES");
   // HIP uses CUDA's list if it has no HIP_VISIBLE_DEVICES (ROCm documentation, "GPU isolation techniques").
-  if (!counter.shown("HIP_VISIBLE_DEVICES", true)) counter.shown("CUDA_VISIBLE_DEVICES", true);
-  return counter.result();
+  if (!leave_shown(devices, node.environment(), "HIP_VISIBLE_DEVICES"))
+    leave_shown(devices, node.environment(), "CUDA_VISIBLE_DEVICES");
+  return devices;
 }
 
-std::optional<DeviceCount> count_visible_intel(const Node& node) {
-  Counter counter(node, count_render_nodes(node, intel), "/dev/dri/renderD*");
-  counter.shown("ZE_AFFINITY_MASK", true);
-  return counter.result();
-}
-
-/// The number of devices in one entry of a runtime's list: 4 of "0-3", else 1.
-unsigned in_range(std::string_view entry) {
-  constexpr unsigned most = 1U << 16U;
-  const auto range = number_range<unsigned>(entry);
-  return range ? std::min(range->second - range->first, most) + 1 : 1;
+DeviceCount visible_intel(const Node& node) {
+  DeviceCount devices{count_render_nodes(node, intel), "/dev/dri/renderD*"};
+  leave_shown(devices, node.environment(), "ZE_AFFINITY_MASK");
+  return devices;
 }
 
 }  // namespace
@@ -178,7 +160,8 @@ unsigned count_mounted(std::string_view list, unsigned present) {
     if (entry.empty()) continue;
     slices = slices || entry.starts_with("MIG-") ||
              (is_digit(entry.front()) && entry.find(':') != std::string_view::npos);
-    count += in_range(entry);
+    const auto range = number_range<unsigned>(entry);
+    count += range ? std::min(range->second - range->first, most) + 1 : 1;
   }
   return slices && present != 0 ? count : std::min(count, present);
 }
@@ -212,31 +195,29 @@ unsigned count_shown(std::string_view list, unsigned present, bool indexed) {
 }
 
 std::optional<DeviceCount> visible_accelerators(const Node& node) {
-  const Devices devices = devices_in_dev(node);
+  const Devices seen = devices_in_dev(node);
   for (std::size_t i = 0; i < kinds.size(); ++i) {
     const AcceleratorKind& kind = kinds[i];
-    unsigned present = devices.counts[i];
-    std::string_view elsewhere;
+    DeviceCount devices{seen.counts[i], {}};
     // A machine has no device files before the first use of a driver. A container without them has no card,
     // although its /proc shows the machine's cards (canonical/lxd issue 7840).
-    if (i == nvidia && present == 0 && devices.kmsg) {
-      elsewhere = "/proc/driver/nvidia/gpus";
-      node.each_name(elsewhere.data(), [&](std::string_view) { ++present; });
-    } else if (i == habana && present == 0 && devices.accel) {
-      elsewhere = "/dev/accel/accel[0-9]*";
-      present = count_of_vendor(node, "/dev/accel", "accel", "/sys/class/accel", intel_habana);
+    if (i == nvidia && devices.count == 0 && seen.kmsg) {
+      devices.what = "/proc/driver/nvidia/gpus";
+      node.each_name(devices.what.c_str(), [&](std::string_view) { ++devices.count; });
+    } else if (i == habana && devices.count == 0 && seen.accel) {
+      devices = {count_of_vendor(node, "/dev/accel", "accel", "/sys/class/accel", intel_habana),
+                 "/dev/accel/accel[0-9]*"};
     }
-    if (present == 0) continue;
-    Counter counter(node, present,
-                    elsewhere.empty() ? fmt::format("/dev/{}[0-9]*", kind.prefix) : std::string(elsewhere));
-    counter.mounted(kind.mounted);
-    counter.shown(kind.shown, kind.indexed);
-    if (auto count = counter.result()) return count;
+    if (devices.count == 0) continue;
+    if (devices.what.empty()) devices.what = fmt::format("/dev/{}[0-9]*", kind.prefix);
+    leave_mounted(devices, node.environment(), kind.mounted);
+    leave_shown(devices, node.environment(), kind.shown, kind.indexed);
+    if (devices.count != 0) return devices;
   }
-  if (devices.kfd) {
-    if (auto count = count_visible_amd(node, devices.dri)) return count;
-  }
-  return devices.dri ? count_visible_intel(node) : std::nullopt;
+  DeviceCount devices;
+  if (seen.kfd) devices = visible_amd(node, seen.dri);
+  if (seen.dri && devices.count == 0) devices = visible_intel(node);
+  return devices.count == 0 ? std::nullopt : std::optional(devices);
 }
 
 }  // namespace rankshim

@@ -29,8 +29,7 @@ bool Supervisor::start() {
     }
   }
   forwarder_.leave_alone_present_children();
-  started_ = Clock::now();
-  ending_.started_at = started_;
+  ending_.started_at = Clock::now();
   if (!starts_workers_) processes_.push_back({.spawn = std::make_unique<Spawn>(command_)});
   for (const Command& worker : workers_) processes_.push_back({.spawn = std::make_unique<Spawn>(worker)});
   const Spawn::Start how{.terminal = starts_workers_ ? -1 : terminal_.descriptor(),
@@ -51,12 +50,12 @@ bool Supervisor::start() {
   processes_.resize(pids.size());
   workers_ = {};  // their environments may be large
   ending_.pid = command_pid();
-  if (policy_.time_limit) kill_ = started_ + *policy_.time_limit;
+  if (policy_.time_limit) kill_ = ending_.started_at + *policy_.time_limit;
   launcher_.orders().set_wake([this] { signals_.wake(); });
   launcher_.set_observer(observer_);
   secondary([&] {
     if (!policy_.hook) working_directory_ = leave_working_directory();  // hooks are short
-    launcher_.started(io_, pids, started_, command_.environment);
+    launcher_.started(io_, pids, ending_.started_at, command_.environment);
   });
   forwarder_.begin(std::move(pids));
   if (failed_at_) end_other_workers();
@@ -72,7 +71,6 @@ Supervisor::Started* Supervisor::find_process(pid_t pid) {
 
 Ending Supervisor::end() {
   launcher_.orders().set_wake({});
-  while (launcher_.orders().take()) continue;
   terminal_.take_back();
   come_back_to(working_directory_);
   if (ending_.failure.interpreter) ending_.interpreter = missing_interpreter(ending_.failure.path);

@@ -127,7 +127,6 @@ class Supervisor {
   bool command_ended_ = false;  // and reaped: its number may belong to another process
   Deadline failed_at_;          // when the first of its processes had failed, which is how the command ends
   bool reap_due_ = false;
-  Clock::time_point started_;
   bool interrupted_ = false;      // by INT
   bool command_stopped_ = false;  // by the terminal
   bool asked_for_stacks_ = false;

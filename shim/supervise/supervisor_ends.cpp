@@ -144,7 +144,7 @@ void Supervisor::end_other_workers() {
 void Supervisor::on_command_end(int status) {
   command_ended_ = true;
   forwarder_.command_ended();
-  ending_.ran = std::chrono::duration_cast<milliseconds>(Clock::now() - started_);
+  ending_.ran = std::chrono::duration_cast<milliseconds>(Clock::now() - ending_.started_at);
   // The terminal signalled the command, and not rankshim.
   if (WIFSIGNALED(status) && (WTERMSIG(status) == SIGINT || WTERMSIG(status) == SIGQUIT) &&
       (terminal_.descriptor() >= 0 || policy_.ctty) && !starts_workers_ && !ending_.stop_signal) {
@@ -224,8 +224,9 @@ bool Supervisor::asks_for_stacks() {
 void Supervisor::name_hanging(const std::vector<Process>& left, std::string_view what_now) {
   const std::string hanging = describe_hanging(left, launcher_.workers());
   if (hanging.empty()) return;
-  const Clock::time_point since = command_ended_ ? ending_.ended_at.value_or(started_)
-                                                 : ending_.stopped_at.value_or(failed_at_.value_or(started_));
+  const Clock::time_point since = command_ended_
+                                      ? ending_.ended_at.value_or(ending_.started_at)
+                                      : ending_.stopped_at.value_or(failed_at_.value_or(ending_.started_at));
   const auto time = std::chrono::duration_cast<milliseconds>(Clock::now() - since);
   const std::string what = fmt::format("{} did not stop in {}", hanging, seconds_and_tenths(time));
   if (!command_ended_) ending_.did_not_stop = what;
@@ -249,7 +250,7 @@ void Supervisor::give_up() {
     ending_.kind = Ending::Kind::signalled;
     ending_.number = SIGKILL;
     ending_.killed_by_us = true;
-    ending_.ran = std::chrono::duration_cast<milliseconds>(Clock::now() - started_);
+    ending_.ran = std::chrono::duration_cast<milliseconds>(Clock::now() - ending_.started_at);
   }
   const std::optional<std::vector<Process>> left = forwarder_.everything();
   if (!left && getpid() != 1)

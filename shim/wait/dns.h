@@ -17,7 +17,7 @@
 
 #include "loop/timer.h"
 #include "wait/names.h"
-#include "wait/timing.h"
+#include "wait/schedule.h"
 
 namespace rankshim::wait {
 

@@ -59,14 +59,6 @@ std::string Answer::account() const {
   return text;
 }
 
-Resolver::Resolver(asio::any_io_executor executor, std::string name, Files files, const Schedule& schedule,
-                   double chance)
-    : executor_(std::move(executor)),
-      name_(std::move(name)),
-      files_(std::move(files)),
-      schedule_(schedule),
-      chance_(chance) {}
-
 /// hosts(5) and resolv.conf(5) treat a file that cannot be read as an empty one.
 std::string Resolver::content_of(const std::string& path) {
   auto read = read_file(path);
