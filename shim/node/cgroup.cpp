@@ -83,12 +83,12 @@ MemoryGroup find_memory_group(const Node& node) {
   const std::string groups = node.file("/proc/self/cgroup").value_or("");
   const auto v1 = find_cgroup(groups, "memory");
   const auto path = v1 ? v1 : find_cgroup(groups, "");
-  const MemoryGroup none{.folder = {}, .v2 = !v1};
-  if (!path) return none;
-  const MemoryFiles& files = files_of(none);
+  MemoryGroup group{.folder = {}, .v2 = !v1};
+  if (!path) return group;
+  const MemoryFiles& files = files_of(group);
   for (const std::string& folder : {folder_of(files.root, *path), std::string(files.root)})
-    if (node.file(folder + files.events)) return {folder, none.v2};
-  return none;
+    if (group.folder.empty() && node.file(folder + files.events)) group.folder = folder;
+  return group;
 }
 
 MemoryReading read_memory(const Node& node, const MemoryGroup& group) {
