@@ -11,7 +11,7 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string& name = parts.front();
   const std::string& file = parts.back();
   (void)literal(name);
-  (void)wait::in_hosts(file, name);
+  (void)addresses_in_hosts(file, name);
   const auto conf = wait::read_resolv_conf(file, name);
   const auto candidates = wait::candidates(name, conf);
   if (!candidates.empty()) fuzz::must(wait::likeliest(name, conf, candidates) < candidates.size());

@@ -153,17 +153,19 @@ int run_peers(unsigned nodes, bool is_late) {
   asio::write(socket, asio::buffer(Frame{11, false, to_json(Done{137})}.bytes()));
   const auto meet_again = [&](unsigned rank) {
     peers[rank - 1] = Link::make(io, options_of(rank, nodes, 1));
-    asio::co_spawn(io, peers[rank - 1]->meet(now() + longest), [&](const std::exception_ptr& thrown, const Met& met) {
-      !thrown&& std::holds_alternative<Go>(met) ? ++launched : ++failed;
-    });
+    asio::co_spawn(io, peers[rank - 1]->meet(now() + longest),
+                   [&](const std::exception_ptr& thrown, const Met& met) {
+                     !thrown&& std::holds_alternative<Go>(met) ? ++launched : ++failed;
+                   });
   };
   for (unsigned rank = 1; rank + 1 < nodes; ++rank)
     asio::co_spawn(io, peers[rank - 1]->finish({.code = 143}),
                    [&, rank](const std::exception_ptr&) { meet_again(rank); });
   meet_again(nodes - 1);
   run([&] { return launched == nodes - 1; });
-  std::printf("| link of %u nodes: from a failure that all know to the last launch of the next attempt | %.1f ms |\n", nodes,
-              milliseconds_since(again));
+  std::printf(
+      "| link of %u nodes: from a failure that all know to the last launch of the next attempt | %.1f ms |\n",
+      nodes, milliseconds_since(again));
   std::fflush(stdout);
   std::_Exit(0);  // without a farewell
 }
@@ -172,14 +174,17 @@ int run_peers(unsigned nodes, bool is_late) {
 /// search list's four.
 void print_questions(unsigned nodes) {
   const unsigned at_once = wait::test::simulate_questions(nodes, std::chrono::seconds(0)).most();
-  std::printf("| simulated questions in a second: %u nodes, a short name that exists already | at most %u |\n", nodes, at_once);
+  std::printf(
+      "| simulated questions in a second: %u nodes, a short name that exists already | at most %u |\n", nodes,
+      at_once);
   const auto late = wait::test::simulate_questions(nodes, std::chrono::seconds(120));
   std::printf(
       "| simulated questions in a second: %u nodes, a short name that does not exist for 120 s "
       "| at most %u, on average %u in the first 30 s and %u in the last |\n"
       "| simulated time from the record to the look that finds it: %u nodes | median %.1f s, the last %.1f s "
       "|\n",
-      nodes, late.most(), late.mean(0, 30), late.mean(90, 120), nodes, late.found[nodes / 2], late.found.back());
+      nodes, late.most(), late.mean(0, 30), late.mean(90, 120), nodes, late.found[nodes / 2],
+      late.found.back());
 }
 
 }  // namespace

@@ -33,7 +33,7 @@ bool runs_job(Subcommand subcommand) {
 }
 
 int main(int argc, char** argv) {
-  const RealNode node(Environment::from(environ));
+  const Node node(Environment::from(environ));
   const std::vector<std::string> arguments(argv + (argc > 0 ? 1 : 0), argv + argc);
   auto read = read_settings(arguments, node);
   if (auto* rejected = std::get_if<Rejected>(&read)) {

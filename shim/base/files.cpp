@@ -28,19 +28,18 @@ std::string Unreadable::why() const {
   return error == EINVAL ? "it is not a regular file" : std::strerror(error);
 }
 
-std::variant<std::string, Unreadable> read_file(const std::string& path) {
-  const int descriptor = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
-  if (descriptor < 0) return Unreadable{errno};
-  int error = refusal(descriptor);
+std::variant<std::string, Unreadable> read_file(const std::string& path, std::size_t most) {
+  const Descriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK));
+  if (file.number() < 0) return Unreadable{errno};
+  int error = refusal(file.number());
   std::string content;
   std::array<char, 4096> chunk{};
-  while (error == 0 && content.size() <= largest_file) {
-    const ssize_t got = read(descriptor, chunk.data(), chunk.size());
+  while (error == 0 && content.size() <= most) {
+    const ssize_t got = read(file.number(), chunk.data(), chunk.size());
     if (got < 0) error = errno;
     if (got <= 0) break;
-    content.append(chunk.data(), std::min(static_cast<std::size_t>(got), largest_file + 1 - content.size()));
+    content.append(chunk.data(), std::min(static_cast<std::size_t>(got), most + 1 - content.size()));
   }
-  close(descriptor);
   if (error != 0) return Unreadable{error};
   return content;
 }

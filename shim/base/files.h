@@ -1,15 +1,35 @@
 #pragma once
 
 #include <dirent.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <cstddef>
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <variant>
 
 namespace rankshim {
+
+/// An open descriptor, which is closed at the end of its scope; −1 is none.
+class Descriptor {
+ public:
+  explicit Descriptor(int number = -1) : number_(number) {}
+  Descriptor(Descriptor&& other) noexcept : number_(std::exchange(other.number_, -1)) {}
+  Descriptor& operator=(Descriptor&& other) noexcept {
+    std::swap(number_, other.number_);
+    return *this;
+  }
+  ~Descriptor() {
+    if (number_ >= 0) close(number_);
+  }
+  [[nodiscard]] int number() const { return number_; }
+
+ private:
+  int number_;
+};
 
 /// rankshim reads at most this much of a file: 1 MiB.
 constexpr std::size_t largest_file = std::size_t{1} << 20U;
@@ -29,9 +49,9 @@ struct Unreadable {
   [[nodiscard]] std::string why() const;
 };
 
-/// The content of a regular file (or of /dev/null): at most largest_file and one byte more, which shows that
-/// the file is larger.
-std::variant<std::string, Unreadable> read_file(const std::string& path);
+/// The content of a regular file (or of /dev/null): at most `most` bytes and one more, which shows that the
+/// file is larger.
+std::variant<std::string, Unreadable> read_file(const std::string& path, std::size_t most = largest_file);
 
 /// An open folder, whose entries are read one by one. std::filesystem's iterator has no descriptor, which
 /// openat(2) and readlinkat(2) need, and would make the binary 10 kB larger (measured).

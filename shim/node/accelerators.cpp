@@ -1,5 +1,7 @@
 #include "node/accelerators.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <bitset>
@@ -12,7 +14,6 @@ namespace {
 /// Devices that are numbered files in /dev.
 struct AcceleratorKind {
   std::string_view prefix;   ///< of the file's name, before its number
-  std::string_view what;     ///< for messages
   std::string_view mounted;  ///< the container runtime's variable
   std::string_view shown;    ///< the process's variable
   bool indexed;              ///< the numbers in `shown` are below the number of devices
@@ -23,15 +24,20 @@ struct AcceleratorKind {
 /// cambricon-k8s-device-plugin (MLU_VISIBLE_DEVICES); Moore Threads MUSA SDK and mt-container-toolkit
 /// documentation.
 constexpr std::array<AcceleratorKind, 6> kinds = {{
-    {"nvidia", "/dev/nvidia[0-9]*", "NVIDIA_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES", true},
-    {"davinci", "/dev/davinci[0-9]*", "ASCEND_VISIBLE_DEVICES", "ASCEND_RT_VISIBLE_DEVICES", false},
-    {"vdavinci", "/dev/vdavinci[0-9]*", "ASCEND_VISIBLE_DEVICES", "ASCEND_RT_VISIBLE_DEVICES", false},
-    {"hl", "/dev/hl[0-9]*", "HABANA_VISIBLE_DEVICES", "HABANA_VISIBLE_MODULES", false},
-    {"cambricon_dev", "/dev/cambricon_dev[0-9]*", "CAMBRICON_VISIBLE_DEVICES", "MLU_VISIBLE_DEVICES", true},
-    {"mtgpu.", "/dev/mtgpu.[0-9]*", "MTHREADS_VISIBLE_DEVICES", "MUSA_VISIBLE_DEVICES", true},
+    {"nvidia", "NVIDIA_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES", true},
+    {"davinci", "ASCEND_VISIBLE_DEVICES", "ASCEND_RT_VISIBLE_DEVICES", false},
+    {"vdavinci", "ASCEND_VISIBLE_DEVICES", "ASCEND_RT_VISIBLE_DEVICES", false},
+    {"hl", "HABANA_VISIBLE_DEVICES", "HABANA_VISIBLE_MODULES", false},
+    {"cambricon_dev", "CAMBRICON_VISIBLE_DEVICES", "MLU_VISIBLE_DEVICES", true},
+    {"mtgpu.", "MTHREADS_VISIBLE_DEVICES", "MUSA_VISIBLE_DEVICES", true},
 }};
 constexpr std::size_t nvidia = 0;
 constexpr std::size_t habana = 3;
+
+// PCI vendors. Intel's own NPUs have accel devices too (linux:drivers/accel/habanalabs).
+constexpr std::string_view intel_habana = "0x1da3";
+constexpr std::string_view amd = "0x1002";
+constexpr std::string_view intel = "0x8086";
 
 bool is_numbered(std::string_view name, std::string_view prefix) {
   return name.starts_with(prefix) && all_digits(name.substr(prefix.size()));
@@ -59,107 +65,77 @@ Devices devices_in_dev(const Node& node) {
   return seen;
 }
 
-/// Counts the names in a folder for which `fits` holds.
-unsigned count_where(const Node& node, const char* folder, bool (*fits)(const Node&, std::string_view name)) {
+/// Counts the numbered files in a folder of /dev whose devices, which are in a folder of /sys by the same
+/// name, are of this PCI vendor.
+unsigned count_of_vendor(const Node& node, const char* folder, std::string_view prefix, std::string_view sys,
+                         std::string_view vendor) {
   unsigned count = 0;
-  node.each_name(folder, [&](std::string_view name) { count += fits(node, name) ? 1U : 0U; });
+  node.each_name(folder, [&](std::string_view name) {
+    if (!is_numbered(name, prefix)) return;
+    const std::string device = fmt::format("{}/{}/device", sys, name);
+    if (!node.file(device + "/vendor").value_or("").starts_with(vendor)) return;
+    // The card in this slot is the processor's integrated graphics, which nobody trains on.
+    const bool integrated =
+        vendor == intel &&
+        node.file(device + "/uevent").value_or("").find("PCI_SLOT_NAME=0000:00:02.0") != std::string::npos;
+    if (!integrated) ++count;
+  });
   return count;
 }
 
-bool has_vendor(const Node& node, std::string path, std::string_view vendor) {
-  const auto text = node.file(path.append("/device/vendor"));
-  return text && text->starts_with(vendor);
+unsigned count_render_nodes(const Node& node, std::string_view vendor) {
+  return count_of_vendor(node, "/dev/dri", "renderD", "/sys/class/drm", vendor);
 }
 
-/// Whether this is Intel's Habana, not one of Intel's NPUs: PCI vendor 1da3 (linux:drivers/accel/habanalabs).
-bool is_habana(const Node& node, std::string_view name) {
-  constexpr std::string_view vendor = "0x1da3";
-  return is_numbered(name, "accel") &&
-         has_vendor(node, std::string("/sys/class/accel/").append(name), vendor);
+/// A node of the topology is a GPU if it has SIMDs (a processor has 0). The device cgroup's rules cannot be
+/// read (linux:drivers/gpu/drm/amd/amdkfd/kfd_topology.c node_show).
+unsigned count_amd(const Node& node) {
+  constexpr const char* topology = "/sys/class/kfd/kfd/topology/nodes";
+  unsigned count = 0;
+  node.each_name(topology, [&](std::string_view name) {
+    const auto properties = node.file(fmt::format("{}/{}/properties", topology, name));
+    if (properties && first_number<unsigned>(text_after(*properties, "simd_count ")).value_or(0) != 0)
+      ++count;
+  });
+  return count;
 }
 
-bool is_render_node(const Node& /*node*/, std::string_view name) { return is_numbered(name, "renderD"); }
-
-/// Whether this is an Intel card. The card in PCI slot 00:02.0 is the processor's integrated graphics, which
-/// nobody trains on.
-bool is_intel(const Node& node, std::string_view name) {
-  constexpr std::string_view vendor = "0x8086";
-  const std::string path = std::string("/sys/class/drm/").append(name);
-  if (!is_render_node(node, name) || !has_vendor(node, path, vendor)) return false;
-  const auto properties = node.file(path + "/device/uevent");
-  return !properties || properties->find("PCI_SLOT_NAME=0000:00:02.0") == std::string::npos;
+void limit(DeviceCount& devices, unsigned count, std::string_view variable) {
+  if (count != devices.count && devices.count != 0) devices = {count, std::string(variable)};
 }
 
-/// A node of the topology is a GPU if it has SIMDs (a processor has 0), and belongs to this container if its
-/// render node is in /dev. The device cgroup's rules cannot be read
-/// (linux:drivers/gpu/drm/amd/amdkfd/kfd_topology.c node_show).
-bool is_amd(const Node& node, std::string_view name) {
-  const auto properties =
-      node.file(std::string("/sys/class/kfd/kfd/topology/nodes/").append(name).append("/properties"));
-  return properties && first_number<unsigned>(text_after(*properties, "simd_count ")).value_or(0) != 0;
+/// Leaves those of the container runtime's list. An empty list counts as not set.
+void leave_mounted(DeviceCount& devices, const Environment& environment, std::string_view variable) {
+  if (const auto list = environment.get(variable))
+    limit(devices, count_mounted(*list, devices.count), variable);
 }
 
-bool is_amd_with_render_node(const Node& node, std::string_view name) {
-  const std::string path = std::string("/sys/class/drm/").append(name);
-  return is_render_node(node, name) && has_vendor(node, path, "0x1002");
+/// Leaves those of the process's list. An empty list hides all devices. Returns false if there is no list.
+bool leave_shown(DeviceCount& devices, const Environment& environment, std::string_view variable,
+                 bool indexed = true) {
+  if (!environment.has(variable)) return false;
+  limit(devices, count_shown(environment.get(variable).value_or(""), devices.count, indexed), variable);
+  return true;
 }
 
-/// The devices that are left of those that are there, by the lists of the runtime and of the process.
-class Counter {
- public:
-  Counter(const Node& node, unsigned present, std::string_view what)
-      : environment_(node.environment()), left_{present, std::string(what)} {}
-
-  /// Applies the container runtime's list. An empty list counts as not set.
-  void mounted(std::string_view variable) {
-    if (const auto list = environment_.get(variable)) limit(count_mounted(*list, left_.count), variable);
-  }
-  /// Applies the process's list. An empty list hides all devices. Returns false if there is no list.
-  bool shown(std::string_view variable, bool indexed) {
-    if (!environment_.has(variable)) return false;
-    limit(count_shown(environment_.get(variable).value_or(""), left_.count, indexed), variable);
-    return true;
-  }
-  [[nodiscard]] std::optional<DeviceCount> result() const {
-    return left_.count == 0 ? std::nullopt : std::optional(left_);
-  }
-
- private:
-  void limit(unsigned count, std::string_view variable) {
-    if (count != left_.count && left_.count != 0) left_ = {count, std::string(variable)};
-  }
-
-  const Environment& environment_;
-  DeviceCount left_;
-};
-
-std::optional<DeviceCount> amd(const Node& node, bool dri) {
-  unsigned present = count_where(node, "/sys/class/kfd/kfd/topology/nodes", is_amd);
-  if (dri) {
-    // A container may have only some of the cards. If no driver tells which cards have render nodes, all
-    // count.
-    const unsigned mine = count_where(node, "/dev/dri", is_amd_with_render_node);
-    if (mine != 0) present = std::min(present, mine);
-  }
-  Counter counter(node, present, "/dev/kfd");
-  counter.mounted("AMD_VISIBLE_DEVICES");
-  counter.shown("ROCR_VISIBLE_DEVICES", true);
+DeviceCount visible_amd(const Node& node, bool dri) {
+  DeviceCount devices{count_amd(node), "/dev/kfd"};
+  // A container may have only some of the cards: those with a render node in /dev. If no driver tells which
+  // cards have render nodes, all count.
+  const unsigned mine = dri ? count_render_nodes(node, amd) : 0;
+  if (mine != 0) devices.count = std::min(devices.count, mine);
+  leave_mounted(devices, node.environment(), "AMD_VISIBLE_DEVICES");
+  leave_shown(devices, node.environment(), "ROCR_VISIBLE_DEVICES");
   // HIP uses CUDA's list if it has no HIP_VISIBLE_DEVICES (ROCm documentation, "GPU isolation techniques").
-  if (!counter.shown("HIP_VISIBLE_DEVICES", true)) counter.shown("CUDA_VISIBLE_DEVICES", true);
-  return counter.result();
+  if (!leave_shown(devices, node.environment(), "HIP_VISIBLE_DEVICES"))
+    leave_shown(devices, node.environment(), "CUDA_VISIBLE_DEVICES");
+  return devices;
 }
 
-std::optional<DeviceCount> intel(const Node& node) {
-  Counter counter(node, count_where(node, "/dev/dri", is_intel), "/dev/dri/renderD*");
-  counter.shown("ZE_AFFINITY_MASK", true);
-  return counter.result();
-}
-
-/// The number of devices in one entry of a runtime's list: 4 of "0-3", else 1.
-unsigned in_range(std::string_view entry) {
-  constexpr unsigned most = 1U << 16U;
-  const auto range = number_range<unsigned>(entry);
-  return range ? std::min(range->second - range->first, most) + 1 : 1;
+DeviceCount visible_intel(const Node& node) {
+  DeviceCount devices{count_render_nodes(node, intel), "/dev/dri/renderD*"};
+  leave_shown(devices, node.environment(), "ZE_AFFINITY_MASK");
+  return devices;
 }
 
 }  // namespace
@@ -184,7 +160,8 @@ unsigned count_mounted(std::string_view list, unsigned present) {
     if (entry.empty()) continue;
     slices = slices || entry.starts_with("MIG-") ||
              (is_digit(entry.front()) && entry.find(':') != std::string_view::npos);
-    count += in_range(entry);
+    const auto range = number_range<unsigned>(entry);
+    count += range ? std::min(range->second - range->first, most) + 1 : 1;
   }
   return slices && present != 0 ? count : std::min(count, present);
 }
@@ -218,31 +195,29 @@ unsigned count_shown(std::string_view list, unsigned present, bool indexed) {
 }
 
 std::optional<DeviceCount> visible_accelerators(const Node& node) {
-  const Devices devices = devices_in_dev(node);
+  const Devices seen = devices_in_dev(node);
   for (std::size_t i = 0; i < kinds.size(); ++i) {
     const AcceleratorKind& kind = kinds[i];
-    unsigned present = devices.counts[i];
-    std::string_view what = kind.what;
+    DeviceCount devices{seen.counts[i], {}};
     // A machine has no device files before the first use of a driver. A container without them has no card,
     // although its /proc shows the machine's cards (canonical/lxd issue 7840).
-    if (i == nvidia && present == 0 && devices.kmsg) {
-      constexpr const char* cards = "/proc/driver/nvidia/gpus";
-      what = cards;
-      node.each_name(cards, [&](std::string_view) { ++present; });
-    } else if (i == habana && present == 0 && devices.accel) {
-      what = "/dev/accel/accel[0-9]*";
-      present = count_where(node, "/dev/accel", is_habana);
+    if (i == nvidia && devices.count == 0 && seen.kmsg) {
+      devices.what = "/proc/driver/nvidia/gpus";
+      node.each_name(devices.what.c_str(), [&](std::string_view) { ++devices.count; });
+    } else if (i == habana && devices.count == 0 && seen.accel) {
+      devices = {count_of_vendor(node, "/dev/accel", "accel", "/sys/class/accel", intel_habana),
+                 "/dev/accel/accel[0-9]*"};
     }
-    if (present == 0) continue;
-    Counter counter(node, present, what);
-    counter.mounted(kind.mounted);
-    counter.shown(kind.shown, kind.indexed);
-    if (auto count = counter.result()) return count;
+    if (devices.count == 0) continue;
+    if (devices.what.empty()) devices.what = fmt::format("/dev/{}[0-9]*", kind.prefix);
+    leave_mounted(devices, node.environment(), kind.mounted);
+    leave_shown(devices, node.environment(), kind.shown, kind.indexed);
+    if (devices.count != 0) return devices;
   }
-  if (devices.kfd) {
-    if (auto count = amd(node, devices.dri)) return count;
-  }
-  return devices.dri ? intel(node) : std::nullopt;
+  DeviceCount devices;
+  if (seen.kfd) devices = visible_amd(node, seen.dri);
+  if (seen.dri && devices.count == 0) devices = visible_intel(node);
+  return devices.count == 0 ? std::nullopt : std::optional(devices);
 }
 
 }  // namespace rankshim

@@ -5,14 +5,15 @@
 #include <netinet/in.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <boost/asio/ip/udp.hpp>
 #include <cstring>
 #include <memory>
 #include <span>
 
+#include "base/files.h"
 #include "base/text.h"
 
 namespace rankshim {
@@ -27,20 +28,7 @@ std::string_view take_entry(std::string_view& file) {
   return line.substr(0, line.find('#'));
 }
 
-/// A socket that is closed at the end of its scope.
-class Probe {
- public:
-  explicit Probe(int family) : number_(socket(family, SOCK_DGRAM | SOCK_CLOEXEC, 0)) {}
-  ~Probe() {
-    if (number_ >= 0) close(number_);
-  }
-  Probe(const Probe&) = delete;
-  Probe& operator=(const Probe&) = delete;
-  [[nodiscard]] int number() const { return number_; }
-
- private:
-  int number_;
-};
+Descriptor open_probe(int family) { return Descriptor(socket(family, SOCK_DGRAM | SOCK_CLOEXEC, 0)); }
 
 /// An interface's address; the unspecified one for other families than IPv4 and IPv6.
 ip::address address_of(const sockaddr& address) {
@@ -70,15 +58,16 @@ bool is_nobodys(const ip::address& address) {
   return plain.is_unspecified() || plain.is_multicast() || plain == ip::address_v4::broadcast();
 }
 
-std::vector<std::string_view> addresses_in_hosts(std::string_view file, std::string_view name) {
+std::vector<ip::address> addresses_in_hosts(std::string_view file, std::string_view name) {
   if (name.ends_with('.')) name.remove_suffix(1);
-  std::vector<std::string_view> found;
+  std::vector<ip::address> found;
   while (!file.empty()) {
     std::string_view line = take_entry(file);
-    const std::string_view address = take_word(line);
+    const std::optional<ip::address> address = literal(take_word(line));
     std::string_view alias = take_word(line);
     while (!alias.empty() && !same_but_case(alias, name)) alias = take_word(line);
-    if (!alias.empty()) found.push_back(address);
+    if (!alias.empty() && address && std::ranges::find(found, *address) == found.end())
+      found.push_back(*address);
   }
   return found;
 }
@@ -102,7 +91,7 @@ std::string own_host_name() {
 bool is_own(const ip::address& address) {
   if (is_nobodys(address)) return false;  // these can be bound, too
   const ip::udp::endpoint endpoint(address, 0);
-  const Probe probe(endpoint.protocol().family());
+  const Descriptor probe = open_probe(endpoint.protocol().family());
   return probe.number() >= 0 &&
          bind(probe.number(), endpoint.data(), static_cast<socklen_t>(endpoint.size())) == 0;
 }
@@ -116,7 +105,7 @@ std::optional<ip::address> source_towards(std::string_view peer) {
     if (!address) continue;
     ip::udp::endpoint endpoint(*address, 9);
     auto length = static_cast<socklen_t>(endpoint.size());
-    const Probe probe(endpoint.protocol().family());
+    const Descriptor probe = open_probe(endpoint.protocol().family());
     if (probe.number() >= 0 && connect(probe.number(), endpoint.data(), length) == 0 &&
         getsockname(probe.number(), endpoint.data(), &length) == 0)
       return endpoint.address();
@@ -127,7 +116,7 @@ std::optional<ip::address> source_towards(std::string_view peer) {
 // For IPv4 this takes one call: getifaddrs reads all details of all interfaces from the kernel, which takes
 // longer than rankshim's whole start.
 std::string interface_with(const ip::address& own) {
-  const Probe probe(AF_INET);
+  const Descriptor probe = open_probe(AF_INET);
   std::array<ifreq, 64> requests{};
   ifconf found{};
   found.ifc_len = sizeof requests;

@@ -19,9 +19,9 @@ namespace rankshim {
 /// Whether no host can have that address: an unspecified, broadcast or multicast one.
 [[nodiscard]] bool is_nobodys(const boost::asio::ip::address& address);
 
-/// The address fields of the lines in a hosts(5) file that have the name (ignoring case), in the file's
-/// order. They need not be valid addresses. The results are views into `file`.
-[[nodiscard]] std::vector<std::string_view> addresses_in_hosts(std::string_view file, std::string_view name);
+/// All addresses that a hosts(5) file gives the name (ignoring case), in the file's order, each once.
+[[nodiscard]] std::vector<boost::asio::ip::address> addresses_in_hosts(std::string_view file,
+                                                                       std::string_view name);
 
 /// The domain of the first name in a hosts(5) file that is `host` followed by a domain; empty if there is
 /// none.

@@ -5,6 +5,14 @@
 namespace rankshim {
 namespace {
 
+using Texts = std::vector<std::string>;
+
+Texts hosts(std::string_view file, std::string_view name) {
+  Texts texts;
+  for (const auto& address : addresses_in_hosts(file, name)) texts.push_back(address.to_string());
+  return texts;
+}
+
 constexpr std::string_view file =
     "# 10.0.0.9 train-3\n127.0.0.1\tlocalhost\n10.1.2.3  train-3.svc.ns\tTrain-3 # 10.0.0.8 train-3\n"
     "\n10.1.2.4\nfd00::3 other train-3\r\n";
@@ -21,11 +29,31 @@ TEST_CASE("a literal address is one with and without brackets, IPv4 and IPv6, wi
 }
 
 TEST_CASE("a hosts file gives every address of a name, in its order") {
-  using Addresses = std::vector<std::string_view>;
-  CHECK(addresses_in_hosts(file, "train-3") == Addresses{"10.1.2.3", "fd00::3"});
-  CHECK(addresses_in_hosts(file, "TRAIN-3.svc.ns.") == Addresses{"10.1.2.3"});
-  CHECK(addresses_in_hosts(file, "10.1.2.4").empty());
-  CHECK(addresses_in_hosts(file, "train").empty());
+  CHECK(hosts(file, "train-3") == Texts{"10.1.2.3", "fd00::3"});
+  CHECK(hosts(file, "TRAIN-3.svc.ns.") == Texts{"10.1.2.3"});
+  CHECK(hosts(file, "10.1.2.4").empty());
+  CHECK(hosts(file, "train").empty());
+}
+
+TEST_CASE("the hosts file gives every address of a name, letter case aside") {
+  constexpr std::string_view hosts_file =
+      "# Kubernetes-managed hosts file.\n"
+      "127.0.0.1\tlocalhost\n"
+      "::1 localhost ip6-localhost\n"
+      "10.1.2.3   Job-Master-0.job.ns.svc.cluster.local\tjob-master-0 # the pod\n"
+      "fd00::3 job-master-0\n"
+      "10.1.2.3 job-master-0\n"
+      "# 10.9.9.9 job-master-1\n"
+      "10.1.2.4\n"
+      "nonsense job-master-1\n"
+      "10.1.2.5 last";
+  CHECK(hosts(hosts_file, "localhost") == Texts{"127.0.0.1", "::1"});
+  CHECK(hosts(hosts_file, "JOB-MASTER-0") == Texts{"10.1.2.3", "fd00::3"});
+  CHECK(hosts(hosts_file, "job-master-0.job.ns.svc.cluster.local.") == Texts{"10.1.2.3"});
+  CHECK(hosts(hosts_file, "job-master-1").empty());
+  CHECK(hosts(hosts_file, "the").empty());
+  CHECK(hosts(hosts_file, "last") == Texts{"10.1.2.5"});
+  CHECK(hosts("", "last").empty());
 }
 
 TEST_CASE("a hosts file gives the domain of a host name") {

@@ -8,24 +8,14 @@ namespace rankshim {
 namespace {
 
 /// QUOTA / PERIOD, rounded up; nothing if one is not a number ("max") or means no limit (v1: -1).
-std::optional<long> cpus(std::string_view quota_text, std::string_view period_text) {
-  const auto quota = take_number<long>(quota_text);
-  const auto period = take_number<long>(period_text);
+std::optional<long> cpu_limit(const Node& node, const std::string& folder, bool v2) {
+  std::string both = node.file(folder + (v2 ? "/cpu.max" : "/cpu.cfs_quota_us")).value_or("");
+  if (!v2 && !both.empty()) both += ' ' + node.file(folder + "/cpu.cfs_period_us").value_or("");
+  std::string_view rest = both;
+  const auto quota = parse_number<long>(take_word(rest));
+  const auto period = parse_number<long>(take_word(rest));
   if (!quota || !period || *quota <= 0 || *period <= 0) return std::nullopt;
   return *quota / *period + (*quota % *period != 0 ? 1 : 0);
-}
-
-std::optional<long> cpu_limit(const Node& node, const std::string& folder, bool v2) {
-  if (v2) {  // "QUOTA PERIOD"
-    const auto max = node.file(folder + "/cpu.max");
-    const auto blank = max ? max->find(' ') : std::string::npos;
-    if (blank == std::string::npos) return std::nullopt;
-    return cpus(*max, std::string_view(*max).substr(blank + 1));
-  }
-  const auto quota = node.file(folder + "/cpu.cfs_quota_us");
-  const auto period = quota ? node.file(folder + "/cpu.cfs_period_us") : std::nullopt;
-  if (!period) return std::nullopt;
-  return cpus(*quota, *period);
 }
 
 /// Finds this process's cgroup in the content of /proc/self/cgroup (cgroups(7)): in the v1 hierarchy of a
@@ -42,15 +32,28 @@ std::optional<std::string_view> find_cgroup(std::string_view self_cgroup, std::s
   return found;
 }
 
+std::string folder_of(std::string_view root, std::string_view group) {
+  return std::string(root).append(group == "/" ? "" : group);
+}
+
 /// The limit in effect in this process's group, which is below `root`.
-std::optional<long> cpus_below(const Node& node, const std::string& root, std::string_view groups, bool v2) {
-  const std::string path(find_cgroup(groups, v2 ? "" : "cpu").value_or(""));
-  return smallest_limit(root, root + (path == "/" ? "" : path),
+std::optional<long> cpus_below(const Node& node, std::string_view root, std::string_view groups, bool v2) {
+  return smallest_limit(root, folder_of(root, find_cgroup(groups, v2 ? "" : "cpu").value_or("")),
                         [&](const std::string& folder) { return cpu_limit(node, folder, v2); });
 }
 
-constexpr std::string_view v1_root = "/sys/fs/cgroup/memory";
-constexpr std::string_view v2_root = "/sys/fs/cgroup";
+/// Where the memory controller's files are, and their names.
+struct MemoryFiles {
+  std::string_view root;
+  const char* events;
+  const char* limit;
+  const char* peak;
+};
+constexpr MemoryFiles v1_files = {"/sys/fs/cgroup/memory", "/memory.oom_control", "/memory.limit_in_bytes",
+                                  "/memory.max_usage_in_bytes"};
+constexpr MemoryFiles v2_files = {"/sys/fs/cgroup", "/memory.events", "/memory.max", "/memory.peak"};
+const MemoryFiles& files_of(const MemoryGroup& group) { return group.v2 ? v2_files : v1_files; }
+
 // v1 writes "no limit" as the largest number of whole pages.
 constexpr std::uint64_t no_limit = std::uint64_t{1} << 60U;
 
@@ -60,9 +63,9 @@ std::optional<std::uint64_t> number_of(const Node& node, const std::string& path
 
 /// The limit in effect, as far as the cgroups above this one are visible.
 std::optional<std::uint64_t> memory_limit(const Node& node, const MemoryGroup& group) {
-  const std::string file = group.v2 ? "/memory.max" : "/memory.limit_in_bytes";
-  return smallest_limit(group.v2 ? v2_root : v1_root, group.folder, [&](const std::string& folder) {
-    const auto limit = number_of(node, folder + file);
+  const MemoryFiles& files = files_of(group);
+  return smallest_limit(files.root, group.folder, [&](const std::string& folder) {
+    const auto limit = number_of(node, folder + files.limit);
     return limit && *limit < no_limit ? limit : std::nullopt;
   });
 }
@@ -78,28 +81,21 @@ std::optional<long> cgroup_cpus(const Node& node) {
 
 MemoryGroup find_memory_group(const Node& node) {
   const std::string groups = node.file("/proc/self/cgroup").value_or("");
-  const std::string_view v1 = find_cgroup(groups, "memory").value_or("");
-  const std::string_view v2 = find_cgroup(groups, "").value_or("");
-  MemoryGroup group;
-  group.v2 = v1.empty();
-  if (v1.empty() && v2.empty()) return group;
-  const std::string root(group.v2 ? v2_root : v1_root);
-  const std::string_view path = group.v2 ? v2 : v1;
-  const std::string probe = group.v2 ? "/memory.events" : "/memory.oom_control";
-  for (const std::string& folder : {root + std::string(path == "/" ? "" : path), root}) {
-    if (node.file(folder + probe)) {
-      group.folder = folder;
-      return group;
-    }
-  }
+  const auto v1 = find_cgroup(groups, "memory");
+  const auto path = v1 ? v1 : find_cgroup(groups, "");
+  MemoryGroup group{.folder = {}, .v2 = !v1};
+  if (!path) return group;
+  const MemoryFiles& files = files_of(group);
+  for (const std::string& folder : {folder_of(files.root, *path), std::string(files.root)})
+    if (group.folder.empty() && node.file(folder + files.events)) group.folder = folder;
   return group;
 }
 
 MemoryReading read_memory(const Node& node, const MemoryGroup& group) {
   MemoryReading reading;
   if (group.folder.empty()) return reading;
-  const std::string events =
-      node.file(group.folder + (group.v2 ? "/memory.events" : "/memory.oom_control")).value_or("");
+  const MemoryFiles& files = files_of(group);
+  const std::string events = node.file(group.folder + files.events).value_or("");
   const auto number_after = [&](std::string_view key) {
     return first_number<std::uint64_t>(text_after(events, key));
   };
@@ -107,13 +103,10 @@ MemoryReading read_memory(const Node& node, const MemoryGroup& group) {
   reading.known = kills.has_value();
   reading.oom_kills = kills.value_or(0);
   reading.limit = memory_limit(node, group);
-  if (group.v2) {
-    reading.pressed = number_after("max ").value_or(0) + number_after("oom ").value_or(0);
-    reading.peak = number_of(node, group.folder + "/memory.peak");
-    reading.kills_all = number_of(node, group.folder + "/memory.oom.group") == 1U;
-  } else {
-    reading.peak = number_of(node, group.folder + "/memory.max_usage_in_bytes");
-  }
+  reading.peak = number_of(node, group.folder + files.peak);
+  // v1 has neither.
+  reading.pressed = number_after("max ").value_or(0) + number_after("oom ").value_or(0);
+  reading.kills_all = number_of(node, group.folder + "/memory.oom.group") == 1U;
   return reading;
 }
 

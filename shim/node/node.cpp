@@ -23,16 +23,14 @@ namespace {
 
 /// Whether a listener could bind the port now on every address, as torch's store does.
 bool can_listen(std::uint16_t port) {
-  const int probe = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  if (probe < 0) return true;  // then no IPv4 listener can exist either
-  const int on = 1;            // torch's listener sets this too: a port in TIME_WAIT counts as free
-  setsockopt(probe, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+  const Descriptor probe(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  if (probe.number() < 0) return true;  // then no IPv4 listener can exist either
+  const int on = 1;                     // torch's listener sets this too: a port in TIME_WAIT counts as free
+  setsockopt(probe.number(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
   sockaddr_in address{};
   address.sin_family = AF_INET;
   address.sin_port = htons(port);
-  const bool bound = bind(probe, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
-  close(probe);
-  return bound;
+  return bind(probe.number(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
 }
 
 /// Claims the port by an abstract socket, which like a port has the scope of one network namespace (unix(7)).
@@ -53,21 +51,19 @@ bool claim_port(std::uint16_t port) {
 
 }  // namespace
 
-std::variant<std::string, Unreadable> RealNode::read(const std::string& path) const {
-  return read_file(path);
-}
+std::variant<std::string, Unreadable> Node::read(const std::string& path) const { return read_file(path); }
 
-void RealNode::each_name(const char* folder, const std::function<void(std::string_view name)>& see) const {
+void Node::each_name(const char* folder, const std::function<void(std::string_view name)>& see) const {
   Folder entries(folder);
   while (const char* name = entries.next())
     if (*name != '.') see(name);
 }
 
-std::string RealNode::host_name() const { return own_host_name(); }
+std::string Node::host_name() const { return own_host_name(); }
 
-std::optional<DeviceCount> RealNode::accelerators() const { return visible_accelerators(*this); }
+std::optional<DeviceCount> Node::accelerators() const { return visible_accelerators(*this); }
 
-DeviceCount RealNode::cpus() const {
+DeviceCount Node::cpus() const {
   cpu_set_t set;
   CPU_ZERO(&set);
   long count = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : sysconf(_SC_NPROCESSORS_ONLN);
@@ -79,29 +75,29 @@ DeviceCount RealNode::cpus() const {
   return {count < 1 ? 1U : static_cast<unsigned>(count), what};
 }
 
-bool RealNode::take_port(std::uint16_t port) const {
+bool Node::take_port(std::uint16_t port) const {
   if (port == taken_port_) return true;
   if (!can_listen(port) || !claim_port(port)) return false;
   taken_port_ = port;
   return true;
 }
 
-bool RealNode::owns_address(std::string_view address) const {
+bool Node::owns_address(std::string_view address) const {
   const auto known = literal(address);
   return known && is_own(*known);
 }
 
-std::optional<std::string> RealNode::address_towards(std::string_view peer) const {
+std::optional<std::string> Node::address_towards(std::string_view peer) const {
   const auto own = source_towards(peer);
   return own ? std::optional(own->to_string()) : std::nullopt;
 }
 
-std::string RealNode::interface_towards(std::string_view peer) const {
+std::string Node::interface_towards(std::string_view peer) const {
   const auto own = source_towards(peer);
   return own ? interface_with(*own) : std::string();
 }
 
-std::optional<std::string> RealNode::find_program(std::string_view program) const {
+std::optional<std::string> Node::find_program(std::string_view program) const {
   const auto runs = [](const std::string& path) {
     struct stat status{};
     return stat(path.c_str(), &status) == 0 && S_ISREG(status.st_mode) && access(path.c_str(), X_OK) == 0;

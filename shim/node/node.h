@@ -1,5 +1,6 @@
 #pragma once
 
+#include <boost/core/noncopyable.hpp>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -19,19 +20,17 @@ struct DeviceCount {
   std::string what;
 };
 
-/// This node as seen from inside: everything that the pure stages may read from the system. Nothing here uses
-/// the network. Tests implement it themselves.
-class Node {
+/// The node that this process runs on, as seen from inside: everything that the pure stages may read from the
+/// system. Nothing here uses the network. Tests replace it.
+class Node : boost::noncopyable {
  public:
   explicit Node(Environment environment) : environment_(std::move(environment)) {}
   virtual ~Node() = default;
-  Node(const Node&) = delete;
-  Node& operator=(const Node&) = delete;
 
   [[nodiscard]] const Environment& environment() const { return environment_; }
 
   /// The file's content, or why it cannot be read (base/files.h).
-  [[nodiscard]] virtual std::variant<std::string, Unreadable> read(const std::string& path) const = 0;
+  [[nodiscard]] virtual std::variant<std::string, Unreadable> read(const std::string& path) const;
 
   /// The same if the reason does not matter.
   [[nodiscard]] std::optional<std::string> file(const std::string& path) const {
@@ -42,57 +41,39 @@ class Node {
 
   /// Calls `see` with each name in a folder, in no order, except those that begin with a dot. Calls it for
   /// none if the folder cannot be read.
-  virtual void each_name(const char* folder, const std::function<void(std::string_view name)>& see) const = 0;
+  virtual void each_name(const char* folder, const std::function<void(std::string_view name)>& see) const;
 
   /// gethostname(2); empty if it fails.
-  [[nodiscard]] virtual std::string host_name() const = 0;
+  [[nodiscard]] virtual std::string host_name() const;
 
   /// The accelerators that a worker could use (accelerators.h); nothing if there are none.
-  [[nodiscard]] virtual std::optional<DeviceCount> accelerators() const = 0;
+  [[nodiscard]] virtual std::optional<DeviceCount> accelerators() const;
 
   /// The CPUs this container may use: its cgroup's quota, rounded up, or its affinity, at least 1.
-  [[nodiscard]] virtual DeviceCount cpus() const = 0;
+  [[nodiscard]] virtual DeviceCount cpus() const;
 
   /// Claims 127.0.0.1:PORT for the command, which binds it seconds later. Returns false if a listener could
   /// not bind it now, or if another rankshim in this network namespace has claimed it. The end of this
   /// process releases the claim.
-  [[nodiscard]] virtual bool take_port(std::uint16_t port) const = 0;
+  [[nodiscard]] virtual bool take_port(std::uint16_t port) const;
 
   /// Whether an interface of this node has this literal address.
-  [[nodiscard]] virtual bool owns_address(std::string_view address) const = 0;
+  [[nodiscard]] virtual bool owns_address(std::string_view address) const;
 
   /// The local address from which packets to the literal address `peer` would leave (if `peer` is empty, by
   /// the default route); nothing if there is no route. This reads the kernel's routing table and sends
   /// nothing.
-  [[nodiscard]] virtual std::optional<std::string> address_towards(std::string_view peer) const = 0;
+  [[nodiscard]] virtual std::optional<std::string> address_towards(std::string_view peer) const;
 
   /// The name of the interface that has the address which address_towards(peer) returns; empty if there is
   /// none.
-  [[nodiscard]] virtual std::string interface_towards(std::string_view peer) const = 0;
+  [[nodiscard]] virtual std::string interface_towards(std::string_view peer) const;
 
   /// The full path that running `program` by PATH would execute (execvp(3)); nothing if there is none.
-  [[nodiscard]] virtual std::optional<std::string> find_program(std::string_view program) const = 0;
+  [[nodiscard]] virtual std::optional<std::string> find_program(std::string_view program) const;
 
  private:
   Environment environment_;
-};
-
-/// The node that this process runs on.
-class RealNode final : public Node {
- public:
-  using Node::Node;
-  [[nodiscard]] std::variant<std::string, Unreadable> read(const std::string& path) const override;
-  void each_name(const char* folder, const std::function<void(std::string_view name)>& see) const override;
-  [[nodiscard]] std::string host_name() const override;
-  [[nodiscard]] std::optional<DeviceCount> accelerators() const override;
-  [[nodiscard]] DeviceCount cpus() const override;
-  [[nodiscard]] bool take_port(std::uint16_t port) const override;
-  [[nodiscard]] bool owns_address(std::string_view address) const override;
-  [[nodiscard]] std::optional<std::string> address_towards(std::string_view peer) const override;
-  [[nodiscard]] std::string interface_towards(std::string_view peer) const override;
-  [[nodiscard]] std::optional<std::string> find_program(std::string_view program) const override;
-
- private:
   mutable std::uint16_t taken_port_ = 0;
 };
 

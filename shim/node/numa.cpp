@@ -106,7 +106,6 @@ std::string write_set(const cpu_set_t& set) {
 }  // namespace
 
 NearAccelerator near_accelerator(const Node& node, const Environment& environment, unsigned local_rank) {
-  NearAccelerator near;
   Names cards = cards_of(node, nvidia_driver);
   const bool is_nvidia = !cards.empty();
   if (!is_nvidia) {
@@ -115,39 +114,29 @@ NearAccelerator near_accelerator(const Node& node, const Environment& environmen
   }
   if (is_nvidia || !show_only(cards, environment, "HIP_VISIBLE_DEVICES"))
     show_only(cards, environment, "CUDA_VISIBLE_DEVICES");
-  if (cards.empty()) {
-    near.text = "not bound: no accelerator is known that it can use";
-    return near;
-  }
+  if (cards.empty()) return {{}, "not bound: no accelerator is known that it can use"};
   std::string_view rest = cards[local_rank % cards.size()];
-  const std::string_view card = take_part(rest, " ");
-  const std::string_view maker = is_nvidia ? "NVIDIA" : "AMD";
-  const std::string numa = is_nvidia ? content(node, fmt::format("/sys/bus/pci/devices/{}/numa_node", card))
-                                     : content(node, fmt::format("/sys/class/drm/{}/device/numa_node", card));
+  const std::string_view address = take_part(rest, " ");
+  const std::string card = fmt::format("{} {}", is_nvidia ? "NVIDIA" : "AMD", address);
+  const std::string numa =
+      content(node, is_nvidia ? fmt::format("/sys/bus/pci/devices/{}/numa_node", address)
+                              : fmt::format("/sys/class/drm/{}/device/numa_node", address));
   const auto number = parse_number<unsigned>(trimmed(numa));
-  if (!number || *number >= CPU_SETSIZE) {
-    near.text = fmt::format("not bound: the kernel names no NUMA node of {} {}", maker, card);
-    return near;
-  }
+  if (!number || *number >= CPU_SETSIZE)
+    return {{}, fmt::format("not bound: the kernel names no NUMA node of {}", card)};
   const std::string status = content(node, "/proc/self/status");
   const cpu_set_t there =
       read_set(content(node, fmt::format("/sys/devices/system/node/node{}/cpulist", *number)));
   const cpu_set_t allowed = read_set(trimmed(text_after(status, "Cpus_allowed_list:")));
-  Affinity affinity{.cpus = {}, .memory_node = -1};
-  CPU_AND(&affinity.cpus, &there, &allowed);
-  const std::string cpus = write_set(affinity.cpus);
-  if (cpus.empty()) {
-    near.text =
-        fmt::format("not bound: this container may use no CPU of NUMA node {} ({} {})", *number, maker, card);
-    return near;
-  }
   const cpu_set_t memory = read_set(trimmed(text_after(status, "Mems_allowed_list:")));
   const bool has_memory = CPU_ISSET(*number, &memory);
-  if (has_memory) affinity.memory_node = static_cast<int>(*number);
-  near.affinity = affinity;
-  near.text = fmt::format("NUMA node {}, CPUs {} ({} {}){}", *number, cpus, maker, card,
-                          has_memory ? "" : ", without its memory, which this container may not use");
-  return near;
+  Affinity near{.cpus = {}, .memory_node = has_memory ? static_cast<int>(*number) : -1};
+  CPU_AND(&near.cpus, &there, &allowed);
+  const std::string cpus = write_set(near.cpus);
+  if (cpus.empty())
+    return {{}, fmt::format("not bound: this container may use no CPU of NUMA node {} ({})", *number, card)};
+  return {near, fmt::format("NUMA node {}, CPUs {} ({}){}", *number, cpus, card,
+                            has_memory ? "" : ", without its memory, which this container may not use")};
 }
 
 }  // namespace rankshim

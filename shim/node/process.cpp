@@ -1,6 +1,5 @@
 #include "node/process.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -9,10 +8,11 @@
 #include <array>
 #include <cerrno>
 #include <cstddef>
-#include <cstdio>
 #include <filesystem>
 #include <iterator>
 #include <system_error>
+#include <utility>
+#include <variant>
 
 #include "base/files.h"
 #include "base/text.h"
@@ -21,7 +21,6 @@
 namespace rankshim {
 namespace {
 
-constexpr std::size_t longest_stat = 1024;
 constexpr std::string_view nul("\0", 1);  // ends each entry of environ and cmdline
 
 /// "PID (NAME) STATE PPID PGRP …": the fields from STATE on, of which proc(5) says the numbers. The name may
@@ -35,15 +34,10 @@ std::string_view stat_field(std::string_view line, unsigned number) {
   return take_word(rest);
 }
 
-/// Whether the file is in the process's memory: reading it waits for a lock that a process which hangs in the
-/// kernel holds (because of a dead file server or a driver).
-bool reads_memory(std::string_view file) { return file == "environ" || file == "cmdline"; }
-
 /// Whether /proc shows the numbers of this PID namespace.
 bool proc_is_ours() {
-  std::array<char, 16> target{};
-  const ssize_t length = readlink("/proc/self", target.data(), target.size());
-  return length > 0 && parse_number<pid_t>({target.data(), static_cast<std::size_t>(length)}) == getpid();
+  std::error_code unknown;
+  return std::filesystem::read_symlink("/proc/self", unknown) == std::to_string(getpid());
 }
 
 std::optional<std::vector<Process>> all_processes() {
@@ -74,7 +68,7 @@ std::optional<Process> parse_stat(std::string_view line) {
 }
 
 std::optional<Process> read_process(pid_t pid) {
-  const std::optional<std::string> line = read_proc(pid, "stat", longest_stat);
+  const std::optional<std::string> line = read_proc(pid, "stat");
   return line ? parse_stat(*line) : std::nullopt;
 }
 
@@ -82,9 +76,7 @@ std::optional<std::vector<Process>> descendants(pid_t ancestor, const std::vecto
   std::optional<std::vector<Process>> all = all_processes();
   if (!all) return std::nullopt;
   const auto excepted = [&](const Process& process) {
-    return std::ranges::any_of(except, [&](const Process& other) {
-      return other.pid == process.pid && other.start == process.start;
-    });
+    return std::ranges::any_of(except, [&](const Process& other) { return other.is(process); });
   };
   const auto descends = [&](const Process& process) {
     const Process* at = &process;
@@ -102,37 +94,23 @@ std::optional<std::vector<Process>> descendants(pid_t ancestor, const std::vecto
   return found;
 }
 
-std::optional<std::string> read_proc(pid_t pid, const char* file, std::size_t limit) {
-  if (reads_memory(file)) {
+std::optional<std::string> read_proc(pid_t pid, std::string_view file) {
+  // Reading its memory waits for a lock that a process which hangs in the kernel holds (because of a dead
+  // file server or a driver).
+  if (file == "environ" || file == "cmdline") {
     const std::optional<Process> process = read_process(pid);
     if (process && process->state == 'D') {
       errno = EBUSY;
       return std::nullopt;
     }
   }
-  std::array<char, 64> path{};
-  std::snprintf(path.data(), path.size(), "/proc/%d/%s", pid, file);
-  const int descriptor = open(path.data(), O_RDONLY | O_CLOEXEC);
-  if (descriptor < 0) return std::nullopt;
-  std::string content;
-  ssize_t got = 0;
-  do {
-    const std::size_t before = content.size();
-    content.resize(std::min(limit, before + std::max<std::size_t>(before, longest_stat)));
-    got = read(descriptor, content.data() + before, content.size() - before);
-    content.resize(before + static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
-  } while (got > 0 && content.size() < limit);
-  const int error = errno;
-  close(descriptor);
-  errno = error;
-  return got < 0 ? std::nullopt : std::optional(content);
-}
-
-std::optional<std::string> read_environment(pid_t pid) {
-  // The kernel's limit on arguments and environment together is a quarter of the stack's, 2 MiB unless
-  // raised.
-  constexpr std::size_t longest = std::size_t{8} << 20U;
-  return read_proc(pid, "environ", longest);
+  // For a host's network with all its connections. The kernel limits arguments and environment together to
+  // a quarter of the stack, 2 MiB unless raised.
+  constexpr std::size_t most = std::size_t{16} << 20U;
+  auto read = read_file(fmt::format("/proc/{}/{}", pid, file), most);
+  if (auto* content = std::get_if<std::string>(&read)) return std::move(*content);
+  errno = std::get<Unreadable>(read).error;
+  return std::nullopt;
 }
 
 std::string_view value_in(std::string_view environment, std::string_view name) {
@@ -140,28 +118,26 @@ std::string_view value_in(std::string_view environment, std::string_view name) {
 }
 
 std::vector<std::string> read_command_line(pid_t pid) {
-  constexpr std::size_t longest = std::size_t{64} << 10U;
-  const std::string text = read_proc(pid, "cmdline", longest).value_or("");
+  const std::string text = read_proc(pid, "cmdline").value_or("");
   std::vector<std::string> words;
   for (std::string_view rest = text; !rest.empty();) words.emplace_back(take_part(rest, nul));
   return words;
 }
 
 std::vector<std::string> holders_of_accelerators(bool in_own_cgroup) {
-  constexpr std::size_t enough = 1024;
   const pid_t own = getpid();
-  const auto cgroup = read_proc(own, "cgroup", enough);
+  const auto cgroup = read_proc(own, "cgroup");
   std::vector<std::string> holders;
   for (const Process& process : all_processes().value_or(std::vector<Process>{})) {
     if (process.pid == own) continue;
-    if (in_own_cgroup && read_proc(process.pid, "cgroup", enough) != cgroup) continue;
+    if (in_own_cgroup && read_proc(process.pid, "cgroup") != cgroup) continue;
     const std::string files = "/proc/" + std::to_string(process.pid) + "/fd";
     Folder folder(files.c_str());  // none: it has just ended, or is another user's
     while (const char* file = folder.next()) {
       std::error_code unknown;
       const std::string path = std::filesystem::read_symlink(files + "/" + file, unknown);
       if (!is_accelerator_file(path)) continue;
-      const std::string name = read_proc(process.pid, "comm", enough).value_or("?");
+      const std::string name = read_proc(process.pid, "comm").value_or("?");
       holders.push_back(fmt::format("{}: {} (pid {})", path, trimmed(name), process.pid));
       break;
     }
@@ -176,7 +152,7 @@ bool is_shell(std::string_view name) {
 }
 
 std::optional<int> zombie_status(pid_t pid) {
-  const std::string line = read_proc(pid, "stat", longest_stat).value_or("");
+  const std::string line = read_proc(pid, "stat").value_or("");
   if (stat_field(line, 3) != "Z") return std::nullopt;
   const auto status = parse_number<int>(stat_field(line, 52));
   if (status != 0) return status;

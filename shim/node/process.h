@@ -18,6 +18,7 @@ struct Process {
   pid_t group = 0;
   char state = '?';         ///< proc(5): R S D Z T …
   std::uint64_t start = 0;  ///< in clock ticks since boot; together with pid it identifies a process uniquely
+  [[nodiscard]] bool is(const Process& other) const { return pid == other.pid && start == other.start; }
   [[nodiscard]] bool alive() const { return state != 'Z' && state != 'X'; }
 };
 
@@ -31,20 +32,15 @@ std::optional<Process> read_process(pid_t pid);
 /// the descendants of those; nothing if /proc does not show them.
 std::optional<std::vector<Process>> descendants(pid_t ancestor, const std::vector<Process>& except = {});
 
-/// A file of /proc/PID, at most `limit` bytes of it; nothing if it cannot be read, and errno has the reason.
-/// For files in the process's memory (environ, cmdline) that is EBUSY while the process waits in the kernel
-/// without accepting signals (state D): reading them could block for ever.
-std::optional<std::string> read_proc(pid_t pid, const char* file, std::size_t limit);
+/// A file of /proc/PID; nothing if it cannot be read, and errno has the reason. For files in the process's
+/// memory (environ, cmdline) that is EBUSY while the process waits in the kernel without accepting signals
+/// (state D): reading them could block for ever.
+std::optional<std::string> read_proc(pid_t pid, std::string_view file);
 
-/// The environment that the process was started with, each entry ended by a zero byte; nothing as for
-/// read_proc.
-std::optional<std::string> read_environment(pid_t pid);
-
-/// The value of a variable in such an environment; empty if it is not set.
+/// The value of a variable in a process's "environ"; empty if it is not set.
 std::string_view value_in(std::string_view environment, std::string_view name);
 
-/// The words of the command line that the process was started with, at most 64 KiB of them; none as for
-/// read_proc.
+/// The words of the command line that the process was started with; none as for read_proc.
 std::vector<std::string> read_command_line(pid_t pid);
 
 /// The processes without this one, all or those of its cgroup, that have an accelerator's file open, each as

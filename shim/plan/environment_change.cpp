@@ -109,14 +109,13 @@ void set_pet(EnvironmentChange& change, const Topology& topology, bool add, cons
 /// interface is right for it too.
 bool own_name_is_reachable(const Node& node) {
   const std::string hosts = node.file("/etc/hosts").value_or("");
-  auto addresses = addresses_in_hosts(hosts, node.host_name());
-  std::erase_if(addresses, [](std::string_view address) { return !is_literal(address); });
+  const auto addresses = addresses_in_hosts(hosts, node.host_name());
   // In a file from the kubelet, the pod's address is the pod's (Kubernetes documentation, "Adding entries to
   // Pod /etc/hosts with HostAliases"); on the host network the kubelet copies the node's file, with another
   // header. A check by the kernel (socket, bind and close) would take 8 µs.
   const bool own = hosts.starts_with("# Kubernetes-managed hosts file.\n");
-  return !addresses.empty() && std::all_of(addresses.begin(), addresses.end(), [&](std::string_view address) {
-    return !is_loopback(address) && (own || node.owns_address(address));
+  return !addresses.empty() && std::ranges::all_of(addresses, [&](const auto& address) {
+    return !unmapped(address).is_loopback() && (own || node.owns_address(address.to_string()));
   });
 }
 

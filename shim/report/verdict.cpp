@@ -28,13 +28,13 @@ std::string without_interpreter(const Ending& ending) {
     return fmt::format(
         "{} cannot be executed: it exists, but not the interpreter that its first line names, or its dynamic "
         "loader",
-        ending.failed_path);
+        ending.failure.path);
   const std::string_view hint = missing.ends_with('\r')
                                     ? "; the file has Windows line ends: remove them (dos2unix)"
                                 : missing.find("/ld-") != std::string::npos
                                     ? "; that is its dynamic loader: it was built for another distribution"
                                     : "";
-  return fmt::format("{} cannot be executed: its interpreter {} was not found{}", ending.failed_path,
+  return fmt::format("{} cannot be executed: its interpreter {} was not found{}", ending.failure.path,
                      in_quotes(missing), hint);
 }
 
@@ -43,12 +43,12 @@ Verdict judge_failed_start(const Ending& ending, const std::string& program) {
   verdict.failed = true;
   verdict.code = exit_code_of(ending);
   const char* reason = std::strerror(ending.number);
-  if (ending.failed_call != "execve") {
+  if (ending.failure.call != "execve") {
     verdict.anchor = Anchor::system;
     verdict.sentence =
-        fmt::format("the system refused to start {}: {}: {}", program, ending.failed_call, reason);
+        fmt::format("the system refused to start {}: {}: {}", program, ending.failure.call, reason);
   } else if (verdict.code == exit_code::not_found) {
-    verdict.sentence = ending.failed_interpreter ? without_interpreter(ending) : not_found(program);
+    verdict.sentence = ending.failure.interpreter ? without_interpreter(ending) : not_found(program);
   } else if (verdict.code == exit_code::system) {
     verdict.anchor = Anchor::system;
     verdict.sentence = fmt::format("the system refused to start {}: {}", program, reason);
@@ -56,7 +56,7 @@ Verdict judge_failed_start(const Ending& ending, const std::string& program) {
     verdict.sentence = fmt::format(
         "{} cannot be executed: this machine does not know its format; check the architecture that it was "
         "built for",
-        ending.failed_path);
+        ending.failure.path);
   } else {
     verdict.sentence = fmt::format("{} cannot be executed: {}", program, reason);
   }

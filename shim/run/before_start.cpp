@@ -126,10 +126,10 @@ EarlyEnd stopped_early(int signal, std::string_view meanwhile) {
                    fmt::format("{} {}; nothing was started", supervise::signal_name(signal), meanwhile));
 }
 
-awaitable<supervise::Received> next_end(const Run& run, supervise::SignalQueue::Deadline deadline,
-                                        bool between) {
+awaitable<supervise::Signal> next_end(const Run& run, supervise::SignalQueue::Deadline deadline,
+                                      bool between) {
   while (true) {
-    const supervise::Received signal = co_await run.signals.next_ending(deadline);
+    const supervise::Signal signal = co_await run.signals.next_ending(deadline);
     between = between || !run.monitor.past_attempts().empty();
     if (signal.number == 0 || !between || supervise::asks_to_stop(signal.number)) co_return signal;
     run.signals.drop();
@@ -167,7 +167,7 @@ awaitable<Job> resolve_when_ready(const Run& run, const std::vector<std::string>
     const auto now = std::chrono::steady_clock::now();
     if (now >= end) throw early_end(exit_code::unreachable, Cause::wait, first.anchor, first.what);
     // No event shows that a file of a ConfigMap was written.
-    const supervise::Received signal = co_await run.signals.next_ending(now + std::chrono::seconds(1));
+    const supervise::Signal signal = co_await run.signals.next_ending(now + std::chrono::seconds(1));
     if (signal.number == 0) continue;
     run.signals.drop();
     throw stopped_early(signal.number, "while waiting for the platform");
@@ -228,7 +228,7 @@ awaitable<void> wait_for_master(const Run& run, Topology& topology, Until until,
   limits.spread = !topology.hosts_master().value_or(false);
 
   const auto first = co_await (wait::wait_for(std::move(master), std::move(limits)) || next_end(run));
-  const auto* signal = std::get_if<supervise::Received>(&first);
+  const auto* signal = std::get_if<supervise::Signal>(&first);
   if (signal != nullptr) {
     run.signals.drop();
     throw stopped_early(signal->number, "while waiting for the master");

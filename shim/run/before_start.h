@@ -28,9 +28,9 @@ EarlyEnd stopped_early(int signal, std::string_view meanwhile);
 /// The next signal that ends the run before its command starts; number 0 if none came before `deadline`. When
 /// all are started again, or may be (`between`), only a stop does, for the others were the last command's. It
 /// stays in the queue.
-boost::asio::awaitable<supervise::Received> next_end(const Run& run,
-                                                     supervise::SignalQueue::Deadline deadline = {},
-                                                     bool between = false);
+boost::asio::awaitable<supervise::Signal> next_end(const Run& run,
+                                                   supervise::SignalQueue::Deadline deadline = {},
+                                                   bool between = false);
 
 /// Runs the hook that comes before anything is read.
 boost::asio::awaitable<void> run_pre_start(const Run& run);

@@ -31,7 +31,7 @@ std::optional<int> asked_to_stop(const Ending& hook) {
 std::string describe(const Ending& hook, std::chrono::milliseconds limit) {
   switch (hook.kind) {
     case Ending::Kind::not_started:
-      return "cannot be started: " + hook.failed_call + ": " + std::strerror(hook.number);
+      return "cannot be started: " + hook.failure.call + ": " + std::strerror(hook.number);
     case Ending::Kind::exited:
       return "ended with code " + std::to_string(hook.number);
     case Ending::Kind::withheld:

@@ -32,7 +32,7 @@ TEST_CASE("a hook's end is a code and a sentence") {
   Ending stopped = killed;
   stopped.stop_signal = SIGTERM;
   Ending refused = ending(Ending::Kind::not_started, ENOMEM);
-  refused.failed_call = "fork";
+  refused.failure.call = "fork";
   const std::vector<Case> cases = {
       {ending(Ending::Kind::exited, 0), 0, "ended with code 0"},
       {ending(Ending::Kind::exited, 3), 3, "ended with code 3"},

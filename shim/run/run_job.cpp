@@ -195,9 +195,7 @@ awaitable<std::optional<int>> run_attempt(const Run& run, const Job& job, Common
   policy.launcher = launcher.get();
   Watchers watchers(run.monitor, whole.get(), error_files, *launcher);
   policy.observer = &watchers;
-  supervise::Orders orders;
-  policy.orders = &orders;
-  if (whole) whole->begin(orders);
+  if (whole) whole->begin(launcher);
   run.monitor.begin_attempt(all.attempts.number(), !all.attempts.allowed(), launcher);
   supervise::Ending ending;
   std::optional<int> code;  // of the command, once it has ended: it is true whatever fails after that

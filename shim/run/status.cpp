@@ -131,7 +131,7 @@ void each_instance(const std::vector<std::string>& folders, const See& see) {
 
 /// The Slurm job that a process was started in; empty if it was in none, or is another user's.
 std::string slurm_job_of(pid_t pid) {
-  return std::string(value_in(read_environment(pid).value_or(""), "SLURM_JOB_ID"));
+  return std::string(value_in(read_proc(pid, "environ").value_or(""), "SLURM_JOB_ID"));
 }
 
 /// What a process's cgroups show of its job: Slurm's ("/job_7"), or else the groups; empty if it is in none.

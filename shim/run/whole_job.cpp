@@ -115,7 +115,7 @@ awaitable<std::unique_ptr<WholeJob>> meet_nodes(const Run& run, Job& job, Attemp
   const auto deadline =
       steady_clock::now() + (again ? time_to_come(run) : *run.settings.time(Option::wait_timeout));
   const auto met = co_await (link->meet(deadline) || next_end(run));
-  if (const auto* signal = std::get_if<supervise::Received>(&met)) {
+  if (const auto* signal = std::get_if<supervise::Signal>(&met)) {
     run.signals.drop();
     // A node that comes for the first time can be replaced by another; of a running job it is a part.
     if (again) co_await (link->leave(signal->number) || next_end(run));
@@ -175,13 +175,14 @@ awaitable<std::unique_ptr<WholeJob>> join_job(const Run& run, Job& job, Attempts
   co_return nullptr;
 }
 
-void WholeJob::begin(supervise::Orders& orders) {
-  link_->on_stop([this, &orders](const link::Stop& stop) {
+void WholeJob::begin(const std::shared_ptr<supervise::Launcher>& launcher) {
+  link_->on_stop([this, watched = std::weak_ptr(launcher)](const link::Stop& stop) {
     stop_ = stop;
     if (gathers_ && stop.why == link::Stop::Why::failed) return;  // each node's command has ended
     const std::string why = stop.sentence();
     log::warn("{}; this node stops too", why);
-    orders.give({.kind = supervise::Order::Kind::stop, .why = why});
+    if (const auto launcher = watched.lock())
+      launcher->orders().give({.kind = supervise::Order::Kind::stop, .why = why});
   });
 }
 
@@ -198,7 +199,7 @@ void WholeJob::stopping(int signal) {
 awaitable<std::optional<int>> WholeJob::wait_for_others(const Run& run, const link::Done& done) {
   using namespace boost::asio::experimental::awaitable_operators;
   const auto end = co_await (link_->finish(done) || next_end(run, {}, tried_again_));
-  const auto* received = std::get_if<supervise::Received>(&end);
+  const auto* received = std::get_if<supervise::Signal>(&end);
   if (received == nullptr) {
     if (link_->stop()) stop_ = link_->stop();
     co_return std::nullopt;

@@ -31,8 +31,8 @@ class WholeJob {
         gathers_(gathers),
         tried_again_(tried_again) {}
 
-  /// All nodes are here. `orders` gets what the others cause from now on.
-  void begin(supervise::Orders& orders);
+  /// All nodes are here. This launcher gets what the others cause from now on, as long as it is there.
+  void begin(const std::shared_ptr<supervise::Launcher>& launcher);
   /// Whether the others are to be told of this end, by worker_failed().
   [[nodiscard]] bool counts(const supervise::WorkerEnd& worker) const {
     return !restarts_ && !told_failure_ && !told_stop_ && !stop_ && worker.status_known && worker.status != 0;

@@ -16,18 +16,15 @@ struct Ending {
   enum class Kind : std::uint8_t {
     exited,       ///< `number` is its exit code
     signalled,    ///< `number` is the signal that ended it
-    not_started,  ///< `number` is the errno; `failed_call` names the call ("pipe", "fork", "prctl", "execve")
+    not_started,  ///< `failure` says why; `number` is its errno
     withheld,     ///< it ran, and the kernel does not report how it ended; `number` is the errno of wait4
   };
   Kind kind = Kind::exited;
   int number = 0;
-  std::string failed_call;
-  std::string
-      failed_path;  ///< for "execve": the file that was found and refused, or the name that was not found
-  bool failed_interpreter = false;  ///< that file exists, but not the interpreter that it names
-  std::string interpreter;          ///< this one, if it is known
-  std::optional<int>
-      stop_signal;  ///< the first signal that requested a stop while the command ran, before Policy::rewrite
+  SpawnFailure failure;
+  std::string interpreter;  ///< the one that is missing (SpawnFailure::interpreter), if it is known
+  /// The first signal that requested a stop while the command ran, before Policy::rewrite.
+  std::optional<int> stop_signal;
   std::string stopped_because;  ///< why an order stopped it, as if stop_signal had come; empty: a signal did
   std::optional<int> signal_after_order;  ///< a stop signal that came after that order
   /// The first signal after the command's end that would have ended rankshim, or a stop signal that was not

@@ -34,6 +34,6 @@ TEST_CASE("each way to end has its exit code", "[exit code]") {
   Ending ending;
   ending.kind = row.kind;
   ending.number = row.number;
-  ending.failed_call = row.failed_call;
+  ending.failure.call = row.failed_call;
   CHECK(exit_code_of(ending) == row.exit_code);
 }

@@ -1,18 +1,19 @@
 #include "supervise/kernel.h"
 
 #include <fcntl.h>
+#include <sched.h>
 #include <signal.h>
-#include <sys/ioctl.h>
 #include <sys/ptrace.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
-#include <termios.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <csignal>
 #include <cstring>
+
+#include "base/files.h"
 
 namespace rankshim::supervise::kernel {
 namespace {
@@ -26,14 +27,14 @@ struct Action {
   SignalSet mask = 0;
 };
 
-siginfo_t to_siginfo(int signal, const Payload& payload) {
+siginfo_t to_siginfo(const Signal& signal) {
   siginfo_t info{};
-  info.si_signo = signal;
-  info.si_code = payload.code;
-  info.si_pid = payload.sender;
-  info.si_uid = payload.user;
-  static_assert(sizeof(info.si_value) == sizeof(payload.value));
-  std::memcpy(&info.si_value, &payload.value, sizeof(payload.value));
+  info.si_signo = signal.number;
+  info.si_code = signal.code;
+  info.si_pid = static_cast<pid_t>(signal.sender);
+  info.si_uid = signal.user;
+  static_assert(sizeof(info.si_value) == sizeof(signal.value));
+  std::memcpy(&info.si_value, &signal.value, sizeof(signal.value));
   return info;
 }
 
@@ -69,34 +70,30 @@ int signal_descriptor(int existing, SignalSet signals) {
   return result(syscall(SYS_signalfd4, existing, &signals, sizeof(SignalSet), O_CLOEXEC | O_NONBLOCK));
 }
 
-void exit_now(int code) {
-  while (true) syscall(SYS_exit_group, code);
-}
-
 int send(pid_t target, int signal) { return result(syscall(SYS_kill, target, signal)); }
 
-int queue(pid_t process, int signal, const Payload& payload) {
-  const siginfo_t info = to_siginfo(signal, payload);
-  return result(syscall(SYS_rt_sigqueueinfo, process, signal, &info));
+int send(pid_t process, const Signal& signal) {
+  if (!signal.is_queued()) return send(process, signal.number);
+  const siginfo_t info = to_siginfo(signal);
+  return result(syscall(SYS_rt_sigqueueinfo, process, signal.number, &info));
 }
 
-int queue_to_group(pid_t leader, int signal, const Payload& payload) {
-  constexpr unsigned to_process_group =
-      4;  // PIDFD_SIGNAL_PROCESS_GROUP (linux/pidfd.h), newer than our headers
-  const int descriptor = pidfd_open(leader);
-  if (descriptor < 0) return -ENOSYS;
-  const siginfo_t info = to_siginfo(signal, payload);
-  const int sent = result(syscall(SYS_pidfd_send_signal, descriptor, signal, &info, to_process_group));
-  close(descriptor);
+int queue_to_group(pid_t leader, const Signal& signal) {
+  constexpr unsigned to_process_group = 4;  // PIDFD_SIGNAL_PROCESS_GROUP, newer than our headers
+  const Descriptor descriptor(pidfd_open(leader));
+  if (descriptor.number() < 0) return -ENOSYS;
+  const siginfo_t info = to_siginfo(signal);
+  const int sent =
+      result(syscall(SYS_pidfd_send_signal, descriptor.number(), signal.number, &info, to_process_group));
   return sent == -EINVAL ? -ENOSYS : sent;
 }
 
 int pidfd_open(pid_t process) { return result(syscall(SYS_pidfd_open, process, 0)); }
 
-int pidfd_send(int pidfd, int signal, const Payload* payload) {
-  if (payload == nullptr) return result(syscall(SYS_pidfd_send_signal, pidfd, signal, nullptr, 0));
-  const siginfo_t info = to_siginfo(signal, *payload);
-  return result(syscall(SYS_pidfd_send_signal, pidfd, signal, &info, 0));
+int pidfd_send(int pidfd, const Signal& signal) {
+  const siginfo_t info = to_siginfo(signal);
+  return result(
+      syscall(SYS_pidfd_send_signal, pidfd, signal.number, signal.is_queued() ? &info : nullptr, 0));
 }
 
 pid_t reap(int& status, bool stopped_too, bool& let_go) {
@@ -130,16 +127,6 @@ int forbid_core(pid_t process) {
   limit.rlim_cur = limit.rlim_max == 0 ? 0 : 1;
   return result(prlimit(process, RLIMIT_CORE, &limit, nullptr));
 }
-
-pid_t foreground_group(int terminal) {
-  pid_t group = 0;
-  const int done = result(ioctl(terminal, TIOCGPGRP, &group));
-  return done < 0 ? done : group;
-}
-
-int set_foreground_group(int terminal, pid_t group) { return result(ioctl(terminal, TIOCSPGRP, &group)); }
-
-int set_cpus(const cpu_set_t& cpus) { return result(syscall(SYS_sched_setaffinity, 0, sizeof cpus, &cpus)); }
 
 int prefer_memory(int node) {
   constexpr int preferred = 1;  // MPOL_PREFERRED (linux/mempolicy.h)

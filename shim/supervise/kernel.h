@@ -1,14 +1,14 @@
 #pragma once
 
-#include <sched.h>
 #include <sys/types.h>
 
 #include <cerrno>
 #include <cstdint>
 
 #include "base/signals.h"
+#include "supervise/signals.h"
 
-/// The system calls for signals, processes and terminals that libc has not, or does otherwise: musl hides the
+/// The system calls for signals and processes that libc has not, or does otherwise: musl hides the
 /// signals 32 to 34, and both libcs do additional work. A function returns what the kernel returns: 0 or
 /// more, or −errno. All of them may be used in a child between vfork and exec.
 namespace rankshim::supervise::kernel {
@@ -28,27 +28,18 @@ int set_ignored(int signal, bool ignored);
 /// A close-on-exec, non-blocking signalfd for these signals, or the existing descriptor with another set.
 int signal_descriptor(int existing, SignalSet signals);
 
-/// Ends this process at once, even if it shares its memory with its parent.
-[[noreturn]] void exit_now(int code);
-
 /// kill(2): 0 and negative numbers mean groups, and −1 means every process.
 int send(pid_t target, int signal);
 
-/// What a queued signal carries to its receiver (sigqueue(3)).
-struct Payload {
-  int code = 0;  ///< si_code, negative: the kernel lets no process send a code of the kernel's
-  pid_t sender = 0;
-  uid_t user = 0;
-  std::uint64_t value = 0;
-};
-int queue(pid_t process, int signal, const Payload& payload);
+/// To one process: kill(2), or sigqueue(3) for a queued signal.
+int send(pid_t process, const Signal& signal);
 
-/// Sends to each member of the group whose leader is this child, which may have ended. −ENOSYS before Linux
-/// 6.9.
-int queue_to_group(pid_t leader, int signal, const Payload& payload);
+/// Sends a queued signal to each member of the group whose leader is this child, which may have ended.
+/// −ENOSYS before Linux 6.9.
+int queue_to_group(pid_t leader, const Signal& signal);
 
 int pidfd_open(pid_t process);
-int pidfd_send(int pidfd, int signal, const Payload* payload);
+int pidfd_send(int pidfd, const Signal& signal);
 
 /// Reaps one ended child. Returns its number, 0 if none has ended, −ECHILD if there is none. With
 /// `stopped_too` it also reports each stop of a child once, without reaping it (WIFSTOPPED). A child that
@@ -67,13 +58,6 @@ int stop_self();
 /// Sets the limit on the size of core files to 1 byte. The kernel then writes no core, and pipes none to a
 /// program either (core(5) names only 0 for that, but a pipe ignores 0). Sets it to 0 if 1 is not allowed.
 int forbid_core(pid_t process);
-
-/// The terminal's foreground process group; −ENOTTY and the like if it is not the controlling terminal.
-pid_t foreground_group(int terminal);
-int set_foreground_group(int terminal, pid_t group);
-
-/// Sets the CPUs on which this process may run.
-int set_cpus(const cpu_set_t& cpus);
 
 /// From now on this process takes memory from this NUMA node, and from others if it is full
 /// (MPOL_PREFERRED).

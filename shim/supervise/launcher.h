@@ -2,6 +2,7 @@
 
 #include <sys/types.h>
 
+#include <boost/core/noncopyable.hpp>
 #include <chrono>
 #include <cstdint>
 #include <functional>
@@ -100,34 +101,28 @@ class Orders {
 
 /// Gets to know what happens while the command runs. Every call comes from the event loop and returns at
 /// once. What an observer cannot do changes nothing for the command.
-class Observer {
+class Observer : boost::noncopyable {
  public:
-  Observer() = default;
   virtual ~Observer() = default;
-  Observer(const Observer&) = delete;
-  Observer& operator=(const Observer&) = delete;
 
   /// The command runs.
-  virtual void started(pid_t command) = 0;
+  virtual void started(pid_t /*command*/) {}
   /// A worker has ended, as soon as the kernel shows it.
   virtual void worker_ended(const WorkerEnd& /*worker*/) {}
   /// The first stop signal was passed on.
-  virtual void stopping(int signal) = 0;
+  virtual void stopping(int /*signal*/) {}
   /// The command has ended; what it left behind may still run.
-  virtual void command_ended() = 0;
+  virtual void command_ended() {}
 };
 
 /// What supervise() asks about a command that may have workers. This base class is a program without workers;
 /// a launcher overrides it. All calls come from the event loop, between the command's start and the end of
 /// everything that it started, and none may block.
-class Launcher {
+class Launcher : boost::noncopyable {
  public:
   using Clock = std::chrono::steady_clock;
 
-  Launcher() = default;
   virtual ~Launcher() = default;
-  Launcher(const Launcher&) = delete;
-  Launcher& operator=(const Launcher&) = delete;
 
   // ---- what is started ----
 
@@ -165,9 +160,7 @@ class Launcher {
                        Clock::time_point /*when*/, const std::vector<std::string>& /*environment*/) {}
   /// A process was reaped, with this wait status: a worker, or a process that the command had left.
   virtual void reaped(pid_t /*process*/, int /*status*/) {}
-  /// A stop signal has come.
-  virtual void stop_came() {}
-  /// A stop signal was passed on to the command. Processes that are left after `grace` are killed.
+  /// The first stop signal was passed on to the command. Processes that are left after `grace` are killed.
   virtual void stop_passed_on(int /*signal*/, std::optional<std::chrono::milliseconds> /*grace*/) {}
   /// The command itself has ended; workers may be left.
   virtual void command_ended() {}
@@ -178,15 +171,13 @@ class Launcher {
 
   // ---- what it tells ----
 
-  /// To be called before started(). Both outlive the command; the observer may be null.
-  void connect(Orders& orders, Observer* observer) {
-    orders_ = &orders;
-    observer_ = observer;
-  }
+  /// What the supervisor of this command has to do, for the launcher or for other nodes.
+  [[nodiscard]] Orders& orders() { return orders_; }
+  /// To be called before started(). The observer outlives the command.
+  void set_observer(Observer& observer) { observer_ = &observer; }
 
  protected:
-  /// Asks the supervisor for something.
-  void give(Order order) const { orders_->give(std::move(order)); }
+  void give(Order order) { orders_.give(std::move(order)); }
   /// Says at once that a worker has ended.
   void tell_end(const WorkerEnd& worker) const {
     if (observer_ != nullptr) observer_->worker_ended(worker);
@@ -195,7 +186,7 @@ class Launcher {
   WorkerRecord record_;
 
  private:
-  Orders* orders_ = nullptr;
+  Orders orders_;
   Observer* observer_ = nullptr;
 };
 

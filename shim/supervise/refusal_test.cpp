@@ -26,7 +26,6 @@ class RefusedLauncher final : public Launcher {
                Clock::time_point /*when*/, const std::vector<std::string>& /*environment*/) override {
     throw std::bad_alloc();
   }
-  void stop_came() override { throw std::bad_alloc(); }
   void stop_passed_on(int /*signal*/, std::optional<std::chrono::milliseconds> /*grace*/) override {
     throw std::bad_alloc();
   }

@@ -164,7 +164,7 @@ TEST_CASE("a worker that cannot be executed ends those that were started before 
     const Ending ending = workers->ending();
     CHECK(ending.kind == Kind::not_started);
     CHECK(ending.number == ENOENT);
-    CHECK(ending.failed_path == "/no/such/program");
+    CHECK(ending.failure.path == "/no/such/program");
   }
 }
 

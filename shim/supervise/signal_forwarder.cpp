@@ -9,6 +9,7 @@
 #include <new>
 
 #include "base/log.h"
+#include "supervise/kernel.h"
 
 namespace rankshim::supervise {
 namespace {
@@ -21,14 +22,11 @@ constexpr std::size_t most_kept =
     10'000;                            // more stay in the kernel's queue, whose limit their sender notices
 constexpr unsigned most_refusals = 8;  // over more than a second
 
-/// Whether it was sent with a value, by sigqueue(3) or a similar call.
-bool is_queued(const Received& signal) { return signal.code < 0 && signal.code != SI_TKILL; }
-
-kernel::Payload payload_of(const Received& signal) {
-  return {.code = is_queued(signal) ? signal.code : SI_QUEUE,
-          .sender = static_cast<pid_t>(signal.sender),
-          .user = signal.user,
-          .value = signal.value};
+/// A real-time signal is always queued: kill(2) would silently merge it with others if the receiver's queue
+/// is full.
+Signal unmerged(Signal signal) {
+  if (signal.number >= first_real_time_signal && !signal.is_queued()) signal.code = SI_QUEUE;
+  return signal;
 }
 
 }  // namespace
@@ -38,7 +36,6 @@ void SignalForwarder::leave_alone_present_children() {
 }
 
 void SignalForwarder::command_ended() {
-  command_ended_ = true;
   if (kept_.size() >= most_kept) signals_.hold_real_time(false);
   SignalSet named = 0;
   for (const Kept& kept : kept_) {
@@ -48,12 +45,12 @@ void SignalForwarder::command_ended() {
     named |= bit(number);
   }
   kept_.clear();
-  kept_numbers_ = 0;
   due_.reset();
 }
 
-void SignalForwarder::pass_on(const Received& signal, bool stop) {
-  const bool waits = (kept_numbers_ & bit(signal.number)) != 0;
+void SignalForwarder::pass_on(const Signal& signal, bool stop) {
+  const bool waits =
+      std::ranges::any_of(kept_, [&signal](const Kept& kept) { return kept.signal.number == signal.number; });
   if (waits && signal.number < first_real_time_signal) return;  // merged, as the kernel would do
   if (!waits) {
     if (stop) stop_walk_.forget(signal.number);
@@ -66,7 +63,6 @@ void SignalForwarder::pass_on(const Received& signal, bool stop) {
     }
   }
   kept_.push_back({signal, stop});
-  kept_numbers_ |= bit(signal.number);
   if (kept_.size() == most_kept) signals_.hold_real_time(true);
   if (!due_) set_due(true);
 }
@@ -96,26 +92,22 @@ void SignalForwarder::try_again() {
     waiting |= bit(number);
     return false;
   });
-  kept_numbers_ = waiting;
   if (before >= most_kept && kept_.size() < most_kept) signals_.hold_real_time(false);
   set_due(kept_.size() < before);
 }
 
 /// Delivers only while the command is not reaped: until then its process number, and its group's, cannot be
 /// reused.
-int SignalForwarder::deliver(const Received& signal, bool stop) try {
+int SignalForwarder::deliver(const Signal& signal, bool stop) try {
   if (launcher_.is_for_workers(signal.number)) return deliver_to_workers(signal);
   if (stop && scope_ == SignalScope::handlers) {
-    if (const std::optional<int> done = walk(signal)) return *done;
+    if (const std::optional<int> done = walk(unmerged(signal))) return *done;
   }
-  if (scope_ == SignalScope::tree) {
-    const kernel::Payload payload = payload_of(signal);
-    return to_all(signal.number, is_queued(signal) ? &payload : nullptr);
-  }
+  if (scope_ == SignalScope::tree) return to_all(signal);
   int refused = -ESRCH;
   bool reached = false;
   for (const pid_t process : processes_) {
-    const int done = deliver_to(process, signal);
+    const int done = deliver_to(process, unmerged(signal));
     reached = reached || done >= 0;
     if (done < 0 && done != -ESRCH) refused = done;
   }
@@ -126,27 +118,21 @@ int SignalForwarder::deliver(const Received& signal, bool stop) try {
   return -EAGAIN;
 }
 
-int SignalForwarder::deliver_to(pid_t process, const Received& signal) {
-  const bool queued = is_queued(signal);
-  // A real-time signal is always queued: kill(2) would silently merge it with others if the receiver's queue
-  // is full.
-  const bool real_time = signal.number >= first_real_time_signal;
-  const kernel::Payload payload = payload_of(signal);
+int SignalForwarder::deliver_to(pid_t process, const Signal& signal) {
   const bool to_group =
       scope_ == SignalScope::group || (scope_ == SignalScope::handlers && !launcher_.stops_workers());
   if (to_group) {
-    int done = queued || real_time ? kernel::queue_to_group(process, signal.number, payload) : -ENOSYS;
-    if (done == -ENOSYS && queued) done = walk_group(process, signal.number, payload);
+    int done = signal.is_queued() ? kernel::queue_to_group(process, signal) : -ENOSYS;
+    if (done == -ENOSYS && signal.is_queued()) done = walk_group(process, signal);
     if (done == -ENOSYS) done = kernel::send(-process, signal.number);
     if (done != -ESRCH) return done;  // otherwise the process has moved to another group
   }
-  return queued || real_time ? kernel::queue(process, signal.number, payload)
-                             : kernel::send(process, signal.number);
+  return kernel::send(process, signal);
 }
 
 /// Passes a stop down the tree; nothing if /proc does not show the command, or what processes do with
-/// signals, or there is no memory for it.
-std::optional<int> SignalForwarder::walk(const Received& signal) try {
+/// signals.
+std::optional<int> SignalForwarder::walk(const Signal& signal) {
   const std::optional<std::vector<Process>> all = everything();
   if (!all || !StopWalk::is_possible()) return std::nullopt;
   std::vector<Process> roots = launcher_.receivers_of_stop(signal.number);
@@ -156,21 +142,16 @@ std::optional<int> SignalForwarder::walk(const Received& signal) try {
     });
     if (roots.size() != processes_.size()) return std::nullopt;
   }
-  const bool with_payload = is_queued(signal) || signal.number >= first_real_time_signal;
-  const kernel::Payload payload = payload_of(signal);
-  return stop_walk_.pass(*all, roots, signal.number, with_payload ? &payload : nullptr);
-} catch (const std::bad_alloc&) {
-  return std::nullopt;
+  return stop_walk_.pass(*all, roots, signal);
 }
 
 /// −EAGAIN while no worker can take it.
-int SignalForwarder::deliver_to_workers(const Received& signal) {
+int SignalForwarder::deliver_to_workers(const Signal& signal) {
   const std::vector<Process> workers = launcher_.receivers();
   const bool ready =
       std::ranges::all_of(workers, [&](const Process& worker) { return can_take(worker, signal.number); });
   if (workers.empty() || !ready) return -EAGAIN;
-  const kernel::Payload payload = payload_of(signal);
-  const int sent = send_each(workers, signal.number, is_queued(signal) ? &payload : nullptr);
+  const int sent = send_each(workers, signal);
   if (sent < 0) {
     log::warn("{} did not reach every worker: {}", signal_name(signal.number), std::strerror(-sent));
   } else {
@@ -181,49 +162,45 @@ int SignalForwarder::deliver_to_workers(const Received& signal) {
 }
 
 /// For kernels before 6.9, which can send values only to single processes.
-int SignalForwarder::walk_group(pid_t group, int signal, const kernel::Payload& payload) {
+int SignalForwarder::walk_group(pid_t group, const Signal& signal) {
   std::optional<std::vector<Process>> members = everything();
   if (!members) return -ENOSYS;
   std::erase_if(*members, [group](const Process& process) { return process.group != group; });
-  return members->empty() ? -ESRCH : send_each(*members, signal, &payload);
+  return members->empty() ? -ESRCH : send_each(*members, signal);
 }
 
-int SignalForwarder::to_all(int signal, const kernel::Payload* payload) {
-  if (pid_1_ && before_us_.empty() && payload == nullptr) return kernel::send(-1, signal);
-  if (const std::optional<std::vector<Process>> all = everything()) return send_each(*all, signal, payload);
-  if (pid_1_) return kernel::send(-1, signal);
-  if (command_ended_) return -ESRCH;  // without /proc it is not known what is left
-  int done = -ESRCH;
+int SignalForwarder::to_all(const Signal& signal) {
+  if (pid_1_ && before_us_.empty() && !signal.is_queued()) return kernel::send(-1, signal.number);
+  if (const std::optional<std::vector<Process>> all = everything()) return send_each(*all, signal);
+  if (pid_1_) return kernel::send(-1, signal.number);
+  int done = -ESRCH;  // without /proc it is not known what is left when the command has ended
   for (const pid_t process : processes_) {
-    const int sent = kernel::send(-process, signal);
-    done = std::max(done, sent == -ESRCH ? kernel::send(process, signal) : sent);
+    const int sent = kernel::send(-process, signal.number);
+    done = std::max(done, sent == -ESRCH ? kernel::send(process, signal.number) : sent);
   }
   return done;
 }
 
-void SignalForwarder::stop_what_is_left(int signal) {
+void SignalForwarder::stop_what_is_left() {
   const bool first = !std::exchange(asked_what_is_left_, true);
   const std::optional<std::vector<Process>> all =
       scope_ == SignalScope::handlers && StopWalk::is_possible() ? everything() : std::nullopt;
   if (!all) {
-    if (first) to_all(signal);
+    if (first) to_all({SIGTERM});
     return;
   }
   std::vector<Process> roots;
   std::ranges::copy_if(*all, std::back_inserter(roots), [this](const Process& process) {
     return process.parent == getpid() && !stop_walk_.has_reached(process);
   });
-  stop_walk_.pass(*all, roots, signal, nullptr);
+  stop_walk_.pass(*all, roots, {SIGTERM});
 }
 
-void SignalForwarder::to_stopped(int signal) {
+void SignalForwarder::continue_stopped() {
   std::optional<std::vector<Process>> all = everything();
-  if (!all) {
-    to_all(signal);
-    return;
-  }
+  if (!all) return void(to_all({SIGCONT}));
   std::erase_if(*all, [](const Process& process) { return process.state != 'T' && process.state != 't'; });
-  send_each(*all, signal, nullptr);
+  send_each(*all, {SIGCONT});
 }
 
 /// Without memory for a list of them it is as without /proc.

@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "base/signals.h"
-#include "supervise/kernel.h"
 #include "supervise/launcher.h"
 #include "supervise/signal_queue.h"
 #include "supervise/tree.h"
@@ -45,7 +44,7 @@ class SignalForwarder {
   void command_ended();
 
   /// Passes a signal on, now or as soon as possible. `stop`: it asks the command to stop.
-  void pass_on(const Received& signal, bool stop = false);
+  void pass_on(const Signal& signal, bool stop = false);
 
   /// When try_again() is to be called; nothing if no signal is kept.
   [[nodiscard]] const std::optional<Clock::time_point>& due() const { return due_; }
@@ -53,15 +52,14 @@ class SignalForwarder {
 
   /// Sends to everything that the command started: by one call to all of a PID namespace if rankshim is its
   /// PID 1, otherwise to all descendants. Returns 0 or −errno.
-  int to_all(int signal, const kernel::Payload* payload = nullptr);
+  int to_all(const Signal& signal);
 
   /// Asks what the command has left behind to stop. To be called again when one of it has ended: its children
   /// have not been asked if it handled the signal, and are asked now.
-  void stop_what_is_left(int signal);
+  void stop_what_is_left();
 
-  /// Sends to those of them that are stopped (by job control or a debugger), or to all if /proc does not show
-  /// it.
-  void to_stopped(int signal);
+  /// Continues those that are stopped (by job control or a debugger): only then they can follow a signal.
+  void continue_stopped();
 
   /// Everything that the command started and left, by /proc; nothing if that does not show it.
   [[nodiscard]] std::optional<std::vector<Process>> everything() const;
@@ -72,16 +70,16 @@ class SignalForwarder {
 
  private:
   struct Kept {
-    Received signal;
+    Signal signal;
     bool stop = false;
     unsigned refused = 0;  ///< how often the kernel refused it
   };
 
-  int deliver(const Received& signal, bool stop);
-  int deliver_to(pid_t process, const Received& signal);
-  std::optional<int> walk(const Received& signal);
-  int deliver_to_workers(const Received& signal);
-  int walk_group(pid_t group, int signal, const kernel::Payload& payload);
+  int deliver(const Signal& signal, bool stop);
+  int deliver_to(pid_t process, const Signal& signal);
+  std::optional<int> walk(const Signal& signal);
+  int deliver_to_workers(const Signal& signal);
+  int walk_group(pid_t group, const Signal& signal);
   void set_due(bool progress);
 
   SignalQueue& signals_;
@@ -89,12 +87,10 @@ class SignalForwarder {
   Launcher& launcher_;
   const bool pid_1_ = getpid() == 1;
   std::vector<pid_t> processes_;  // the command's that have not ended
-  bool command_ended_ = false;
   std::vector<Process> before_us_;
   StopWalk stop_walk_;
   bool asked_what_is_left_ = false;
   std::vector<Kept> kept_;  // in the order of their arrival
-  SignalSet kept_numbers_ = 0;
   std::chrono::milliseconds delay_{0};
   std::optional<Clock::time_point> due_;
 };

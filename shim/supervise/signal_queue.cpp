@@ -1,8 +1,8 @@
 #include "supervise/signal_queue.h"
 
+#include <sys/signalfd.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <boost/asio/redirect_error.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <cerrno>
@@ -38,28 +38,21 @@ int open_signal_descriptor() {
 SignalQueue::SignalQueue(boost::asio::io_context& io)
     : descriptor_(io, open_signal_descriptor()), timer_(io.get_executor()) {}
 
-Received SignalQueue::take() {
-  if (!fill()) return {};
-  const Received signal = front();
-  ++first_;
-  return signal;
+Signal SignalQueue::take() {
+  fill();
+  return std::exchange(next_, {}).value_or(Signal{});
 }
 
-boost::asio::awaitable<Received> SignalQueue::next_ending(Deadline deadline) {
+boost::asio::awaitable<Signal> SignalQueue::next_ending(Deadline deadline) {
   while (true) {
     for (; fill(); drop()) {
-      const Received signal = front();
-      if (ends_by_default(signal.number) && !inherited_as_ignored(signal.number) &&
-          !is_of_our_own_making(signal))
-        co_return signal;
+      if (ends_by_default(next_->number) && !inherited_as_ignored(next_->number) &&
+          !is_of_our_own_making(*next_))
+        co_return *next_;
     }
-    if (deadline && *deadline <= Clock::now()) co_return Received{};
+    if (deadline && *deadline <= Clock::now()) co_return Signal{};
     co_await wait(deadline);
   }
-}
-
-void SignalQueue::drop() {
-  if (first_ != end_) ++first_;
 }
 
 void SignalQueue::hold_real_time(bool hold) {
@@ -70,17 +63,26 @@ void SignalQueue::hold_real_time(bool hold) {
 // A signal that was read is in a member before any caller gets it. This reads first, and only then a caller
 // waits: a read that is refused once is repeated when the descriptor is readable.
 bool SignalQueue::fill() {
-  if (first_ != end_) return true;
-  const ssize_t got = read(descriptor_.native_handle(), read_.data(), sizeof(read_));
-  if (got <= 0) return false;
-  first_ = 0;
-  end_ = static_cast<std::size_t>(got) / sizeof(signalfd_siginfo);
-  return true;
+  signalfd_siginfo info{};
+  if (!next_ && read(descriptor_.native_handle(), &info, sizeof info) == sizeof info)
+    next_ = Signal{.number = static_cast<int>(info.ssi_signo),
+                   .code = info.ssi_code,
+                   .sender = info.ssi_pid,
+                   .user = info.ssi_uid,
+                   .value = info.ssi_ptr};
+  return next_.has_value();
 }
 
 boost::asio::awaitable<void> SignalQueue::wait(Deadline deadline) {
-  if (first_ != end_) co_return;
-  set_timer(deadline);
+  if (next_) co_return;
+  if (deadline) {
+    timer_.expires_at(*deadline);
+    timer_.async_wait([this](const boost::system::error_code& error) {
+      if (error != boost::asio::error::operation_aborted) wake();  // also where the wait was refused
+    });
+  } else {
+    timer_.cancel();
+  }
   woken_ = false;
   boost::system::error_code error;
   co_await descriptor_.async_wait(boost::asio::posix::stream_descriptor::wait_read,
@@ -88,33 +90,10 @@ boost::asio::awaitable<void> SignalQueue::wait(Deadline deadline) {
   if (error && !woken_) throw boost::system::system_error(error);  // cancelled, or refused
 }
 
-/// If an earlier timer is set already, it only wakes up too early.
-void SignalQueue::set_timer(Deadline deadline) {
-  if (deadline == timer_set_for_) return;
-  timer_set_for_.reset();
-  if (!deadline) return timer_.cancel();
-  timer_.expires_at(*deadline);
-  timer_set_for_ = deadline;
-  timer_.async_wait([this](const boost::system::error_code& error) {
-    if (error == boost::asio::error::operation_aborted) return;
-    timer_set_for_.reset();  // also where the wait was refused: it is set again
-    wake();
-  });
-}
-
 void SignalQueue::wake() {
   woken_ = true;
   boost::system::error_code ignored;
   descriptor_.cancel(ignored);
-}
-
-Received SignalQueue::front() const {
-  const signalfd_siginfo& info = read_[first_];
-  return {.number = static_cast<int>(info.ssi_signo),
-          .code = info.ssi_code,
-          .sender = info.ssi_pid,
-          .user = info.ssi_uid,
-          .value = info.ssi_ptr};
 }
 
 }  // namespace rankshim::supervise

@@ -1,17 +1,12 @@
 #pragma once
 
-#include <sys/signalfd.h>
-
-#include <array>
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/posix/stream_descriptor.hpp>
 #include <chrono>
-#include <cstddef>
 #include <optional>
 
 #include "loop/timer.h"
-#include "supervise/kernel.h"
 #include "supervise/signals.h"
 
 namespace rankshim::supervise {
@@ -28,7 +23,7 @@ class SignalQueue {
   explicit SignalQueue(boost::asio::io_context& io);
 
   /// The next signal that has come, SIGCHLD included; number 0 if there is none.
-  Received take();
+  Signal take();
 
   /// Waits until a signal has come or `deadline` has passed; without a deadline, until a signal comes. May
   /// return earlier. To cancel it loses no signal.
@@ -38,10 +33,10 @@ class SignalQueue {
   /// dropped. This is for the time before the command exists. The signal stays in the queue, so that one
   /// which arrives together with the end of the waiting still reaches the command. Number 0 if none came
   /// before `deadline`.
-  boost::asio::awaitable<Received> next_ending(Deadline deadline = {});
+  boost::asio::awaitable<Signal> next_ending(Deadline deadline = {});
 
   /// Drops the signal that next_ending() returned: it was handled, and must not be passed on.
-  void drop();
+  void drop() { next_.reset(); }
 
   /// Ends a wait that goes on.
   void wake();
@@ -52,15 +47,10 @@ class SignalQueue {
 
  private:
   bool fill();  ///< whether there is a signal
-  void set_timer(Deadline deadline);
-  [[nodiscard]] Received front() const;
 
-  std::array<signalfd_siginfo, 8> read_{};
-  std::size_t first_ = 0;
-  std::size_t end_ = 0;
+  std::optional<Signal> next_;  // that was read and not taken yet
   boost::asio::posix::stream_descriptor descriptor_;
   loop::Timer timer_;
-  Deadline timer_set_for_;
   bool woken_ = false;
 };
 

@@ -46,7 +46,7 @@ bool asks_to_stop(int signal) {
   return signal == SIGTERM || signal == SIGINT || signal == SIGHUP || signal == SIGQUIT;
 }
 
-bool is_of_our_own_making(const Received& signal) {
+bool is_of_our_own_making(const Signal& signal) {
   return (signal.number == SIGPIPE || signal.number == SIGXFSZ) && signal.sender == getpid();
 }
 

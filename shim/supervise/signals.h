@@ -1,5 +1,6 @@
 #pragma once
 
+#include <csignal>
 #include <cstdint>
 
 #include "base/signals.h"
@@ -9,12 +10,16 @@
 /// container engines.
 namespace rankshim::supervise {
 
-struct Received {
+/// One that was received, or that is to be sent.
+struct Signal {
   int number = 0;
   int code = 0;             ///< si_code
   std::int64_t sender = 0;  ///< pid; 0 if it is outside this PID namespace or the kernel
   std::uint32_t user = 0;   ///< the sender's uid
   std::uint64_t value = 0;  ///< si_value of a queued signal
+
+  /// Whether it is sent with a sender and a value, by sigqueue(3) or a similar call.
+  [[nodiscard]] bool is_queued() const { return code < 0 && code != SI_TKILL; }
 };
 
 /// The inherited mask of blocked signals, stored before main and all other initialisers, when all signals
@@ -36,7 +41,7 @@ bool ends_by_default(int signal);
 bool asks_to_stop(int signal);
 
 /// Whether a log line of rankshim caused it: a write into a broken pipe, or into a file that is full.
-bool is_of_our_own_making(const Received& signal);
+bool is_of_our_own_making(const Signal& signal);
 
 /// From now on the kernel sends rankshim this signal when its parent ends; it is then passed on like any
 /// other. A parent that ended during the call counts. A refusal is logged as a warning.

@@ -26,7 +26,7 @@ bool in_own_process(const std::function<bool()>& check) {
   const pid_t child = fork();
   if (child == 0) {
     kernel::set_signal_mask(~SignalSet{0}, nullptr);
-    kernel::exit_now(check() ? 0 : 1);
+    _exit(check() ? 0 : 1);
   }
   int status = 1;
   waitpid(child, &status, 0);
@@ -34,10 +34,10 @@ bool in_own_process(const std::function<bool()>& check) {
 }
 
 /// The signal that `ask` waits for, which is there already.
-Received take(boost::asio::io_context& io, boost::asio::awaitable<Received> ask) {
-  Received received;
-  boost::asio::co_spawn(io, std::move(ask), [&](std::exception_ptr error, Received signal) {
-    if (error) kernel::exit_now(97);
+Signal take(boost::asio::io_context& io, boost::asio::awaitable<Signal> ask) {
+  Signal received;
+  boost::asio::co_spawn(io, std::move(ask), [&](std::exception_ptr error, Signal signal) {
+    if (error) _exit(97);
     received = signal;
   });
   io.restart();
@@ -70,7 +70,7 @@ TEST_CASE("which signals end a process is what the kernel does", "[signals]") {
       kernel::set_signal_mask(0, nullptr);
       kernel::set_ignored(signal, false);  // Catch has handlers
       kernel::send(getpid(), signal);
-      kernel::exit_now(0);
+      _exit(0);
     }
     int status = 0;
     REQUIRE(waitpid(child, &status, WUNTRACED) == child);
@@ -89,9 +89,9 @@ TEST_CASE("all 64 signals are queued, with their sender and value", "[signals]")
     SignalQueue queue(io);
     for (int signal = 1; signal <= last_signal; ++signal) {
       if (signal == SIGKILL || signal == SIGSTOP) continue;
-      kernel::queue(getpid(), signal,
-                    {SI_QUEUE, getpid(), getuid(), 0x1234567890ULL + static_cast<unsigned>(signal)});
-      const Received got = queue.take();
+      kernel::send(getpid(),
+                   {signal, SI_QUEUE, getpid(), getuid(), 0x1234567890ULL + static_cast<unsigned>(signal)});
+      const Signal got = queue.take();
       if (got.number != signal || got.code != SI_QUEUE || got.sender != getpid() ||
           got.value != 0x1234567890ULL + static_cast<unsigned>(signal)) {
         return false;

@@ -45,37 +45,28 @@ bool look_further(int error) {
 /// Whether the file is a program, for this machine or another. Runs between fork and exec: system calls only.
 bool is_program(const char* path) {
   char magic[SELFMAG] = {};
-  const int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (file < 0) return false;
-  const bool whole = read(file, magic, sizeof(magic)) == static_cast<ssize_t>(sizeof(magic));
-  close(file);
-  return whole && std::memcmp(magic, ELFMAG, SELFMAG) == 0;
+  const Descriptor file(open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  return read(file.number(), magic, sizeof magic) == sizeof magic && std::memcmp(magic, ELFMAG, SELFMAG) == 0;
 }
 
-std::string read_at(int file, off_t at, std::size_t size) {
-  std::string text(size, '\0');
-  const ssize_t got = pread(file, text.data(), size, at);
-  text.resize(got > 0 ? static_cast<std::size_t>(got) : 0);
-  return text;
+/// Copies a part of a file's content; false if it is not all there.
+template <class Part>
+bool read_at(std::string_view file, std::uint64_t at, Part& part) {
+  if (at > file.size() || file.size() - at < sizeof part) return false;
+  std::memcpy(&part, file.data() + at, sizeof part);
+  return true;
 }
 
 /// The dynamic loader of an ELF file (elf(5), PT_INTERP); empty if it has none.
 template <class Header, class Segment>
-std::string loader(int file) {
+std::string_view loader(std::string_view file) {
   Header header{};
-  const std::string start = read_at(file, 0, sizeof header);
-  if (start.size() != sizeof header) return {};
-  std::memcpy(&header, start.data(), sizeof header);
-  constexpr std::size_t longest_path = 4096;
+  if (!read_at(file, 0, header)) return {};
   for (unsigned index = 0; index < header.e_phnum; ++index) {
     Segment segment{};
-    const std::string text = read_at(
-        file, static_cast<off_t>(header.e_phoff + std::uint64_t{index} * header.e_phentsize), sizeof segment);
-    if (text.size() != sizeof segment) return {};
-    std::memcpy(&segment, text.data(), sizeof segment);
-    if (segment.p_type != PT_INTERP) continue;
-    const std::string path = read_at(file, static_cast<off_t>(segment.p_offset),
-                                     std::min<std::size_t>(segment.p_filesz, longest_path));
+    if (!read_at(file, header.e_phoff + std::uint64_t{index} * header.e_phentsize, segment)) return {};
+    if (segment.p_type != PT_INTERP || segment.p_offset > file.size()) continue;
+    const std::string_view path = file.substr(segment.p_offset, segment.p_filesz);
     return path.substr(0, path.find('\0'));
   }
   return {};
@@ -84,21 +75,19 @@ std::string loader(int file) {
 /// What the kernel executes for this file: the word after "#!", or the dynamic loader.
 std::string interpreter_of(const std::string& path) {
   constexpr std::size_t longest_line = 256;  // BINPRM_BUF_SIZE
-  const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (file < 0) return {};
-  const std::string start = read_at(file, 0, longest_line);
-  std::string found;
-  if (start.starts_with("#!")) {
-    std::string_view line = std::string_view(start).substr(2);
-    line = line.substr(0, line.find('\n'));
+  const auto read = read_file(path);
+  const auto* content = std::get_if<std::string>(&read);
+  if (content == nullptr) return {};
+  const std::string_view file = *content;
+  if (file.starts_with("#!")) {
+    std::string_view line = file.substr(2, longest_line - 2);
+    line = take_line(line);
     line.remove_prefix(std::min(line.find_first_not_of(" \t"), line.size()));
-    found = line.substr(0, line.find_first_of(std::string_view(" \t\0", 3)));
-  } else if (start.starts_with(ELFMAG) && start.size() > EI_CLASS) {
-    found = start[EI_CLASS] == ELFCLASS64 ? loader<Elf64_Ehdr, Elf64_Phdr>(file)
-                                          : loader<Elf32_Ehdr, Elf32_Phdr>(file);
+    return std::string(line.substr(0, line.find_first_of(std::string_view(" \t\0", 3))));
   }
-  close(file);
-  return found;
+  if (!file.starts_with(ELFMAG) || file.size() <= EI_CLASS) return {};
+  return std::string(file[EI_CLASS] == ELFCLASS64 ? loader<Elf64_Ehdr, Elf64_Phdr>(file)
+                                                  : loader<Elf32_Ehdr, Elf32_Phdr>(file));
 }
 
 }  // namespace
@@ -114,10 +103,8 @@ void close_what_was_passed_on() {
 }
 
 Spawn::Spawn(const Command& command)
-    : name_(command.argv.front()),
-      output_(command.output),
-      affinity_(command.affinity),
-      open_files_(command.open_files),
+    : command_(command),
+      name_(command.argv.front()),
       candidates_(executable_candidates(command.argv.front(), path_of(command.environment))) {
   shell_argv_ = {const_cast<char*>(shell), nullptr};  // NOLINT(cppcoreguidelines-pro-type-const-cast)
   for (const std::string& argument : command.argv) {
@@ -129,10 +116,6 @@ Spawn::Spawn(const Command& command)
     environment_.push_back(entry == ours ? listen_pid_.data() : pointer(entry));
   }
   for (auto* list : {&argv_, &shell_argv_, &environment_}) list->push_back(nullptr);
-}
-
-Spawn::~Spawn() {
-  if (report_ >= 0) close(report_);
 }
 
 std::optional<SpawnFailure> Spawn::start(const Start& how) {
@@ -150,7 +133,7 @@ std::optional<SpawnFailure> Spawn::start(const Start& how) {
   const int error = errno;
   close(ends[1]);
   pid_ = child;
-  report_ = ends[0];
+  report_ = Descriptor(ends[0]);
   if (child < 0) return SpawnFailure{"fork", {}, error};
   // The group is set in both processes, so that it exists for each of them from the next line on. Here it
   // fails if the child was quicker and has already executed the command, which does no harm. A group's leader
@@ -166,17 +149,18 @@ void Spawn::become_command(int report, const Start& how) {
   const bool session = how.new_session || how.detached;
   int done = kernel::result(session ? setsid() : setpgid(0, 0));
   if (how.new_session && done >= 0) done = kernel::result(ioctl(STDIN_FILENO, TIOCSCTTY, 0));
-  if (!session) done = how.terminal < 0 ? 0 : kernel::set_foreground_group(how.terminal, getpid());
+  if (!session) done = how.terminal < 0 ? 0 : kernel::result(tcsetpgrp(how.terminal, getpid()));
   if (done < 0) write_report(report, {Report::Stage::terminal, -done, 0, false});
-  if (affinity_) {
-    done = kernel::set_cpus(affinity_->cpus);
+  if (const auto& affinity = command_.affinity) {
+    done = kernel::result(sched_setaffinity(0, sizeof affinity->cpus, &affinity->cpus));
     if (done < 0) write_report(report, {Report::Stage::cpus, -done, 0, false});
-    done = affinity_->memory_node < 0 ? 0 : kernel::prefer_memory(affinity_->memory_node);
+    done = affinity->memory_node < 0 ? 0 : kernel::prefer_memory(affinity->memory_node);
     if (done < 0) write_report(report, {Report::Stage::memory, -done, 0, false});
   }
-  if (open_files_) setrlimit(RLIMIT_NOFILE, &*open_files_);  // to lower one's own limit is always allowed
+  if (command_.open_files)
+    setrlimit(RLIMIT_NOFILE, &*command_.open_files);  // to lower one's own limit is always allowed
   int target = STDOUT_FILENO;
-  for (const int output : output_) {
+  for (const int output : command_.output) {
     if (output >= 0 && dup2(output, target) < 0)
       write_report(report, {Report::Stage::output, errno, 0, false});
     target = STDERR_FILENO;
@@ -206,7 +190,7 @@ void Spawn::become_command(int report, const Start& how) {
     if (!look_further(error)) break;
   }
   write_report(report, failure);
-  kernel::exit_now(127);
+  _exit(127);
 }
 
 void Spawn::write_report(int report, const Report& what) {
@@ -223,7 +207,7 @@ void Spawn::read_reports() {
       "a worker is bound to its CPUs, but the kernel refuses a memory policy",
       "a worker writes to the stdout or stderr of rankshim"};
   Report report{};
-  while (read(report_, &report, sizeof(report)) == static_cast<ssize_t>(sizeof(report))) {
+  while (read(report_.number(), &report, sizeof(report)) == static_cast<ssize_t>(sizeof(report))) {
     const auto stage = static_cast<std::size_t>(report.stage);
     if (stage < warnings.size())
       log::warn("{}: {}", warnings[stage], std::strerror(report.error));
@@ -233,11 +217,8 @@ void Spawn::read_reports() {
 }
 
 std::optional<SpawnFailure> Spawn::failure() {
-  if (report_ >= 0) {
-    read_reports();
-    close(report_);
-    report_ = -1;
-  }
+  if (report_.number() >= 0) read_reports();
+  report_ = Descriptor();
   if (!failure_) return std::nullopt;
   const bool not_found = failure_->error == ENOENT && !failure_->exists;
   return SpawnFailure{"execve", not_found ? name_ : candidates_[failure_->candidate], failure_->error,

@@ -4,10 +4,12 @@
 #include <sys/types.h>
 
 #include <array>
+#include <boost/core/noncopyable.hpp>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "base/files.h"
 #include "node/numa.h"
 
 namespace rankshim::supervise {
@@ -22,21 +24,18 @@ struct Command {
 
 /// Why a command was not started.
 struct SpawnFailure {
-  std::string call;  ///< the call that was refused: "pipe", "fork", "prctl", "execve"
-  std::string path;  ///< for execve: the file
+  std::string call;  ///< the call that was refused: "pipe", "fork", "execve"
+  std::string path;  ///< for execve: the file that was found and refused, or the name that was not found
   int error = 0;     ///< errno
-  bool interpreter =
-      false;  ///< ENOENT although `path` exists: the interpreter or loader that it names does not
+  /// ENOENT although `path` exists: the interpreter or loader that it names does not.
+  bool interpreter = false;
 };
 
 /// A command that is being started in a new process.
-class Spawn {
+class Spawn : boost::noncopyable {
  public:
   /// The command must live until start() has returned.
   explicit Spawn(const Command& command);
-  ~Spawn();
-  Spawn(const Spawn&) = delete;
-  Spawn& operator=(const Spawn&) = delete;
 
   /// Starts it in a new process group, with the inherited signal mask and ignored signals, and in the
   /// foreground of `terminal` unless that is −1. All signals are blocked in the child until just before exec,
@@ -67,10 +66,8 @@ class Spawn {
   void read_reports();
   [[noreturn]] void become_command(int report, const Start& how);
 
+  const Command& command_;  // until start() has returned
   const std::string name_;  // as the command has it
-  const std::array<int, 2> output_;
-  const std::optional<Affinity> affinity_;
-  const std::optional<rlimit> open_files_;
   std::vector<std::string> candidates_;
   std::vector<char*> argv_;
   std::vector<char*> shell_argv_;  // for a file that is no program: /bin/sh FILE ARG…
@@ -79,7 +76,7 @@ class Spawn {
   /// it becomes the command.
   std::array<char, 32> listen_pid_{"LISTEN_PID="};
   pid_t pid_ = 0;
-  int report_ = -1;
+  Descriptor report_;
   std::optional<Report> failure_;
 };
 

@@ -58,10 +58,10 @@ TEST_CASE("a failed execution names the file and the reason", "[spawn]") {
       const Ending ending =
           Supervised(mode, std::vector<std::string>{wanted.command, "argument"}, {}).ending();
       CHECK(ending.kind == Kind::not_started);
-      CHECK(ending.failed_call == "execve");
+      CHECK(ending.failure.call == "execve");
       CHECK(ending.number == wanted.error);
-      CHECK(ending.failed_path == wanted.path);
-      CHECK(ending.failed_interpreter == (wanted.command == orphaned));
+      CHECK(ending.failure.path == wanted.path);
+      CHECK(ending.failure.interpreter == (wanted.command == orphaned));
     }
   }
 }
@@ -87,7 +87,7 @@ TEST_CASE("PATH is searched as execvp does", "[spawn]") {
       Supervised(mode, tool, {}, path("/no/such:" + folder.path + ":" + second.path)).ending();
   CHECK(refused.kind == Kind::not_started);
   CHECK(refused.number == EACCES);
-  CHECK(refused.failed_path == folder.path + "/tool");
+  CHECK(refused.failure.path == folder.path + "/tool");
   second.file("tool", "#!/bin/sh\nexit 9\n", 0755);
   CHECK(Supervised(mode, tool, {}, path("/no/such:" + folder.path + ":" + second.path)).ending().number == 9);
 }

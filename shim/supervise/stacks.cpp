@@ -19,7 +19,7 @@ std::string first_few(const std::vector<std::string>& names) {
   return names.size() > most ? fmt::format("{} and {} more", first, names.size() - most) : first;
 }
 
-std::string wait_channel(pid_t process) { return read_proc(process, "wchan", 64).value_or("?"); }
+std::string wait_channel(pid_t process) { return read_proc(process, "wchan").value_or("?"); }
 
 /// "17 (python3, HOW)" for each of them that lives.
 template <class How>
@@ -27,7 +27,7 @@ std::string with_names(const std::vector<Process>& processes, const How& how) {
   std::vector<std::string> names;
   for (const Process& process : processes) {
     if (!process.alive()) continue;
-    const std::string name = read_proc(process.pid, "comm", 64).value_or("?");
+    const std::string name = read_proc(process.pid, "comm").value_or("?");
     names.push_back(fmt::format("{} ({}, {})", process.pid, trimmed(name), how(process)));
   }
   return first_few(names);
@@ -56,7 +56,7 @@ void ask_for_stacks(const std::vector<Process>& processes) {
     // If its number belongs to another process by now, this does no harm.
     if (process.alive()) kernel::forbid_core(process.pid);
   }
-  send_each(processes, SIGABRT, nullptr);
+  send_each(processes, {SIGABRT});
 }
 
 std::string describe_hanging(const std::vector<Process>& processes, const std::vector<WorkerState>& workers) {

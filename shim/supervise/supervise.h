@@ -30,8 +30,6 @@ struct Policy {
   std::optional<std::chrono::milliseconds> time_limit;
   /// Gets the events; may be null.
   Observer* observer = nullptr;
-  /// Orders from outside; null: there are none. They are given to the launcher too.
-  Orders* orders = nullptr;
   /// Which signals are replaced before they are passed on. A signal stops the command if it, or its
   /// replacement, asks to stop; one that is not passed on has no effect.
   SignalMap rewrite;

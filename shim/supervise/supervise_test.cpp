@@ -333,7 +333,7 @@ TEST_CASE("a child from before our time is neither waited for nor ended", "[supe
       close(pipe[1]);
       char byte = 0;
       [[maybe_unused]] const auto at_our_end = read(pipe[0], &byte, 1);
-      kernel::exit_now(0);
+      _exit(0);
     });
     const Ending ending = command.ending();
     CHECK(ending.number == 3);
@@ -348,8 +348,8 @@ namespace {
 int leave_orphan() {
   const pid_t child = vfork();
   if (child == 0) {
-    if (vfork() < 0) kernel::exit_now(1);
-    kernel::exit_now(0);  // both
+    if (vfork() < 0) _exit(1);
+    _exit(0);  // both
   }
   int status = 1;
   waitpid(child, &status, 0);
@@ -422,8 +422,6 @@ TEST_CASE("a stop signal that was inherited as ignored stops nothing", "[supervi
 TEST_CASE("a deadline that passes while the last process is reaped kills nothing again", "[supervise]") {
   // Longer than what lies between two KILLs.
   struct SlowObserver : Observer {
-    void started(pid_t) override {}
-    void stopping(int) override {}
     void command_ended() override { std::this_thread::sleep_for(150ms); }
   } observer;
   Policy policy;
@@ -471,14 +469,12 @@ TEST_CASE("an order from outside stops the command as a TERM would, and its reas
   struct OtherNode : Observer {
     explicit OtherNode(Orders& of) : orders(of) {}
     void started(pid_t) override { orders.give({.kind = Order::Kind::stop, .why = "node 3 has failed"}); }
-    void stopping(int) override {}
-    void command_ended() override {}
     Orders& orders;
   };
-  Orders orders;
-  OtherNode other(orders);
+  Launcher launcher;
+  OtherNode other(launcher.orders());
   Policy policy;
-  policy.orders = &orders;
+  policy.launcher = &launcher;
   policy.observer = &other;
   for (const Mode mode : modes()) {
     INFO(name(mode));

@@ -53,9 +53,9 @@ FlatEnding flatten(const Ending& ending) {
                   {},
                   {},
                   {},
-                  ending.failed_interpreter};
-  ending.failed_call.copy(flat.call, sizeof(flat.call) - 1);
-  ending.failed_path.copy(flat.path, sizeof(flat.path) - 1);
+                  ending.failure.interpreter};
+  ending.failure.call.copy(flat.call, sizeof(flat.call) - 1);
+  ending.failure.path.copy(flat.path, sizeof(flat.path) - 1);
   ending.stopped_because.copy(flat.because, sizeof(flat.because) - 1);
   return flat;
 }
@@ -72,7 +72,7 @@ bool own_proc() {
 
 bool permitted(Mode mode) {
   const pid_t child = fork_into(mode);
-  if (child == 0) kernel::exit_now(mode == Mode::pid_1 && !own_proc() ? 1 : 0);
+  if (child == 0) _exit(mode == Mode::pid_1 && !own_proc() ? 1 : 0);
   int status = 1;
   if (child > 0) waitpid(child, &status, 0);
   return status == 0;
@@ -86,7 +86,7 @@ std::vector<std::string> environment() {
 
 [[noreturn]] void supervise_here(Mode mode, const std::vector<std::string>& argv, const Policy& policy,
                                  const std::function<void()>& before, int output, int result) {
-  if (mode == Mode::pid_1 && !own_proc()) kernel::exit_now(99);
+  if (mode == Mode::pid_1 && !own_proc()) _exit(99);
   dup2(output, STDOUT_FILENO);
   if (before) before();
   // What the constructor before main does in the program; what is inherited is what it found in the test
@@ -97,7 +97,7 @@ std::vector<std::string> environment() {
   const Command command{argv, environment()};
   const FlatEnding flat = flatten(loop::run_to_end(io, supervise(io, signals, command, policy)));
   [[maybe_unused]] const auto written = write(result, &flat, sizeof(flat));
-  kernel::exit_now(0);
+  _exit(0);
 }
 
 void wait_readable(int descriptor, const char* what) {
@@ -153,8 +153,7 @@ Supervised::~Supervised() {
 void Supervised::signal(int number) const { REQUIRE(kernel::send(pid_, number) == 0); }
 
 void Supervised::queue(int number, int value) const {
-  const kernel::Payload payload{SI_QUEUE, getpid(), getuid(), static_cast<std::uint64_t>(value)};
-  REQUIRE(kernel::queue(pid_, number, payload) == 0);
+  REQUIRE(kernel::send(pid_, {number, SI_QUEUE, getpid(), getuid(), static_cast<std::uint64_t>(value)}) == 0);
 }
 
 std::string Supervised::line() {
@@ -178,10 +177,10 @@ Ending Supervised::ending() {
   Ending ending;
   ending.kind = flat.kind;
   ending.number = flat.number;
-  ending.failed_call = flat.call;
-  ending.failed_path = flat.path;
+  ending.failure.call = flat.call;
+  ending.failure.path = flat.path;
   ending.stopped_because = flat.because;
-  ending.failed_interpreter = flat.interpreter;
+  ending.failure.interpreter = flat.interpreter;
   if (flat.stop_signal != 0) ending.stop_signal = flat.stop_signal;
   ending.killed_by_us = flat.killed_by_us;
   ending.workers.never_met = flat.never_met;

@@ -29,16 +29,18 @@ bool Supervisor::start() {
     }
   }
   forwarder_.leave_alone_present_children();
-  started_ = Clock::now();
-  ending_.started_at = started_;
+  ending_.started_at = Clock::now();
   if (!starts_workers_) processes_.push_back({.spawn = std::make_unique<Spawn>(command_)});
   for (const Command& worker : workers_) processes_.push_back({.spawn = std::make_unique<Spawn>(worker)});
+  const Spawn::Start how{.terminal = starts_workers_ ? -1 : terminal_.descriptor(),
+                         .new_session = policy_.ctty && !starts_workers_,
+                         .detached = starts_workers_};
   // From the first start on nothing may throw: an exception would leave the command alone.
   std::vector<pid_t> pids;
   pids.reserve(processes_.size());
   for (const Started& process : processes_) {
-    if (const std::optional<SpawnFailure> failed = start(*process.spawn)) {
-      secondary([&] { record_failed_start(*failed); });
+    if (std::optional<SpawnFailure> failed = process.spawn->start(how)) {
+      record_failed_start(*std::move(failed));
       if (pids.empty()) return false;
       failed_at_ = Clock::now();
       break;
@@ -48,23 +50,17 @@ bool Supervisor::start() {
   processes_.resize(pids.size());
   workers_ = {};  // their environments may be large
   ending_.pid = command_pid();
-  if (policy_.time_limit) kill_ = started_ + *policy_.time_limit;
-  orders_.set_wake([this] { signals_.wake(); });
-  launcher_.connect(orders_, policy_.observer);
+  if (policy_.time_limit) kill_ = ending_.started_at + *policy_.time_limit;
+  launcher_.orders().set_wake([this] { signals_.wake(); });
+  launcher_.set_observer(observer_);
   secondary([&] {
     if (!policy_.hook) working_directory_ = leave_working_directory();  // hooks are short
-    launcher_.started(io_, pids, started_, command_.environment);
+    launcher_.started(io_, pids, ending_.started_at, command_.environment);
   });
   forwarder_.begin(std::move(pids));
   if (failed_at_) end_other_workers();
   reap_due_ = true;  // children from before rankshim's exec may have ended
   return true;
-}
-
-std::optional<SpawnFailure> Supervisor::start(Spawn& spawn) const {
-  return spawn.start({.terminal = starts_workers_ ? -1 : terminal_.descriptor(),
-                      .new_session = policy_.ctty && !starts_workers_,
-                      .detached = starts_workers_});
 }
 
 Supervisor::Started* Supervisor::find_process(pid_t pid) {
@@ -74,18 +70,16 @@ Supervisor::Started* Supervisor::find_process(pid_t pid) {
 }
 
 Ending Supervisor::end() {
-  orders_.set_wake({});
-  while (orders_.take()) continue;
+  launcher_.orders().set_wake({});
   terminal_.take_back();
   come_back_to(working_directory_);
-  if (ending_.failed_interpreter) ending_.interpreter = missing_interpreter(ending_.failed_path);
+  if (ending_.failure.interpreter) ending_.interpreter = missing_interpreter(ending_.failure.path);
   return ending_;
 }
 
 void Supervisor::step() {
-  if (policy_.observer != nullptr && !std::exchange(observed_, true))
-    secondary([this] { policy_.observer->started(command_pid()); });
-  for (Received signal = signals_.take(); signal.number != 0; signal = signals_.take()) on_signal(signal);
+  if (!std::exchange(observed_, true)) secondary([this] { observer_.started(command_pid()); });
+  for (Signal signal = signals_.take(); signal.number != 0; signal = signals_.take()) on_signal(signal);
   take_orders();
   act_on_deadlines();
   if (reap_due_) reap();
@@ -97,7 +91,7 @@ void Supervisor::step() {
 }
 
 SignalQueue::Deadline Supervisor::due() {
-  if (reap_due_ || orders_.any()) return Clock::now();  // other events get their turn
+  if (reap_due_ || launcher_.orders().any()) return Clock::now();  // other events get their turn
   Deadline next;
   for (const Deadline& due : {reap_again_, forwarder_.due(), kill_, leave_behind_})
     if (due && (!next || *due < *next)) next = due;
@@ -117,7 +111,7 @@ void Supervisor::act_on_deadlines() {
   if (passed(leave_behind_)) give_up();
 }
 
-void Supervisor::on_signal(const Received& arrived) {
+void Supervisor::on_signal(const Signal& arrived) {
   if (arrived.number == SIGCHLD) {
     reap_due_ = true;
     return;
@@ -126,7 +120,7 @@ void Supervisor::on_signal(const Received& arrived) {
   const bool gave_up =
       policy_.ctty && (arrived.number == SIGHUP || arrived.number == SIGCONT) && arrived.sender == getpid();
   if (gave_up || is_of_our_own_making(arrived)) return;
-  Received signal = arrived;
+  Signal signal = arrived;
   signal.number = policy_.rewrite.apply(arrived.number);
   if (signal.number == 0) return;
   const bool stop = (asks_to_stop(arrived.number) && !inherited_as_ignored(arrived.number)) ||
@@ -162,7 +156,7 @@ void Supervisor::on_signal(const Received& arrived) {
   }
 }
 
-void Supervisor::on_running_signal(const Received& signal, bool stop, int arrived) {
+void Supervisor::on_running_signal(const Signal& signal, bool stop, int arrived) {
   if (signal.number == SIGCONT && command_stopped_) return continue_command();
   // It would end what nohup has to keep running.
   if (!stop && launcher_.stops_workers() && asks_to_stop(signal.number) &&
@@ -173,7 +167,6 @@ void Supervisor::on_running_signal(const Received& signal, bool stop, int arrive
   const bool interrupted = std::exchange(interrupted_, interrupted_ || arrived == SIGINT);
   if (!ending_.stop_signal) {
     forwarder_.pass_on(signal, true);
-    secondary([this] { launcher_.stop_came(); });
     std::string what = signal_name(arrived) + " received and passed on";
     if (signal.number != arrived) what += " as " + signal_name(signal.number);
     if (policy_.grace) what += "; what is left in " + seconds(*policy_.grace) + " is killed";
@@ -191,16 +184,15 @@ void Supervisor::on_running_signal(const Received& signal, bool stop, int arrive
 
 /// The first stop was passed on.
 void Supervisor::begin_stop(int signal, std::optional<std::chrono::milliseconds> grace) {
-  stopping_ = true;
   ending_.stop_signal = signal;
   ending_.stopped_at = Clock::now();
   if (grace) kill_by(*ending_.stopped_at, *grace);
   secondary([&] { launcher_.stop_passed_on(signal, policy_.grace); });
-  if (policy_.observer != nullptr) secondary([&] { policy_.observer->stopping(signal); });
+  secondary([&] { observer_.stopping(signal); });
 }
 
 void Supervisor::take_orders() {
-  while (std::optional<Order> order = orders_.take()) {
+  while (std::optional<Order> order = launcher_.orders().take()) {
     if (progress_ != Progress::running || command_ended_) continue;
     switch (order->kind) {
       case Order::Kind::name_hanging:

@@ -41,7 +41,7 @@ class Supervisor {
         command_(command),
         policy_(policy),
         launcher_(policy.launcher != nullptr ? *policy.launcher : program_),
-        orders_(policy.orders != nullptr ? *policy.orders : own_orders_),
+        observer_(policy.observer != nullptr ? *policy.observer : nobody_),
         workers_(launcher_.workers_to_start(command)),
         starts_workers_(!workers_.empty()),
         terminal_(policy.ctty, launcher_.stops_workers() || starts_workers_),
@@ -73,13 +73,12 @@ class Supervisor {
     bool ended = false;  // and reaped
   };
 
-  std::optional<SpawnFailure> start(Spawn& spawn) const;
   [[nodiscard]] pid_t command_pid() const { return processes_.front().spawn->pid(); }
   [[nodiscard]] Started* find_process(pid_t pid);
   void act_on_deadlines();
 
-  void on_signal(const Received& arrived);
-  void on_running_signal(const Received& signal, bool stop, int arrived);
+  void on_signal(const Signal& arrived);
+  void on_running_signal(const Signal& signal, bool stop, int arrived);
   void begin_stop(int signal, std::optional<std::chrono::milliseconds> grace);
   void take_orders();
 
@@ -92,7 +91,7 @@ class Supervisor {
   [[nodiscard]] bool was_killed(int status) const;
   void on_command_stopped(int signal);
   void continue_command();
-  void record_failed_start(const SpawnFailure& failed);
+  void record_failed_start(SpawnFailure failed);
   void begin_leftovers();
   void kill_by(Clock::time_point start, std::chrono::milliseconds grace);
   bool asks_for_stacks();
@@ -117,8 +116,8 @@ class Supervisor {
   const Policy policy_;
   Launcher program_;  // for a command without workers
   Launcher& launcher_;
-  Orders own_orders_;  // if there are none from outside
-  Orders& orders_;
+  Observer nobody_;
+  Observer& observer_;
   std::vector<Command> workers_;  // these are started instead of the command
   const bool starts_workers_;
   Terminal terminal_;
@@ -128,8 +127,6 @@ class Supervisor {
   bool command_ended_ = false;  // and reaped: its number may belong to another process
   Deadline failed_at_;          // when the first of its processes had failed, which is how the command ends
   bool reap_due_ = false;
-  Clock::time_point started_;
-  bool stopping_ = false;         // a stop signal came while the command ran
   bool interrupted_ = false;      // by INT
   bool command_stopped_ = false;  // by the terminal
   bool asked_for_stacks_ = false;

@@ -32,7 +32,7 @@ int exit_code_of(const Ending& ending) {
   if (ending.kind == Kind::exited) return ending.number;
   if (ending.kind == Kind::signalled)
     return exit_code::signal_base + (ending.killed_by_us ? SIGKILL : ending.number);
-  if (ending.kind == Kind::withheld || ending.failed_call != "execve") return exit_code::system;
+  if (ending.kind == Kind::withheld || ending.failure.call != "execve") return exit_code::system;
   const int error = ending.number;
   if (error == ENOENT || error == ENOTDIR) return exit_code::not_found;
   return error == ENOMEM || error == EMFILE || error == ENFILE ? exit_code::system
@@ -82,7 +82,7 @@ void Supervisor::reap() {
     } else if (command_ended_ && progress_ == Progress::running) {
       begin_leftovers();
     } else if (progress_ == Progress::leftovers && reaped != 0) {
-      forwarder_.stop_what_is_left(SIGTERM);
+      forwarder_.stop_what_is_left();
     }
     return;
   }
@@ -133,39 +133,36 @@ void Supervisor::on_process_end(Started& process, int status) {
 
 /// The other workers would wait for one that is gone. A stop that was passed on has reached them already.
 void Supervisor::end_other_workers() {
-  if (stopping_) return;
+  if (ending_.stop_signal) return;
   const milliseconds patience = policy_.grace.value_or(grace_after_stop);
   kill_by(Clock::now(), patience);
   forwarder_.pass_on({.number = SIGTERM}, true);
-  forwarder_.to_stopped(SIGCONT);  // which could not follow
+  forwarder_.continue_stopped();
   log::info("a worker has failed; the others are asked to stop, and are killed in {}", seconds(patience));
 }
 
 void Supervisor::on_command_end(int status) {
   command_ended_ = true;
   forwarder_.command_ended();
-  ending_.ran = std::chrono::duration_cast<milliseconds>(Clock::now() - started_);
+  ending_.ran = std::chrono::duration_cast<milliseconds>(Clock::now() - ending_.started_at);
   // The terminal signalled the command, and not rankshim.
   if (WIFSIGNALED(status) && (WTERMSIG(status) == SIGINT || WTERMSIG(status) == SIGQUIT) &&
       (terminal_.descriptor() >= 0 || policy_.ctty) && !starts_workers_ && !ending_.stop_signal) {
     ending_.stop_signal = WTERMSIG(status);
     ending_.stopped_at = Clock::now();
-    stopping_ = true;
     if (policy_.grace) kill_by(*ending_.stopped_at, *policy_.grace);
   }
-  ending_.ended_at = Clock::now();
   secondary([this] { launcher_.command_ended(); });
-  ending_.ended_at = Clock::now();  // the launcher has handled the workers that ended earlier, so their times
-                                    // are before this one
+  // The launcher has handled the workers that ended earlier, so their times are before this one.
+  ending_.ended_at = Clock::now();
   terminal_.take_back();  // otherwise what is left would get a Ctrl-C that is meant for rankshim now
-  if (policy_.observer != nullptr) secondary([this] { policy_.observer->command_ended(); });
+  secondary([this] { observer_.command_ended(); });
 }
 
 void Supervisor::record_end(Started& process, int status) {
   ending_.pid = process.spawn->pid();
-  if (const std::optional<SpawnFailure> failed = process.spawn->failure()) {
-    ending_.kind = Ending::Kind::not_started;
-    secondary([&] { record_failed_start(*failed); });
+  if (std::optional<SpawnFailure> failed = process.spawn->failure()) {
+    record_failed_start(*std::move(failed));
   } else if (WIFSIGNALED(status)) {
     ending_.kind = Ending::Kind::signalled;
     ending_.killed_by_us = was_killed(status);
@@ -175,19 +172,17 @@ void Supervisor::record_end(Started& process, int status) {
   }
 }
 
-void Supervisor::record_failed_start(const SpawnFailure& failed) {
+void Supervisor::record_failed_start(SpawnFailure failed) {
   ending_.kind = Ending::Kind::not_started;
   ending_.number = failed.error;
-  ending_.failed_call = failed.call;
-  ending_.failed_path = failed.path;
-  ending_.failed_interpreter = failed.interpreter;
+  ending_.failure = std::move(failed);
 }
 
 void Supervisor::begin_leftovers() {
   progress_ = Progress::leftovers;
   looked_at_leftovers_ = true;
   const Clock::time_point now = Clock::now();
-  if (!stopping_) {
+  if (!ending_.stop_signal) {
     kill_by(now, policy_.leftover_grace);
   } else if (!policy_.grace) {
     kill_by(now, grace_after_stop);
@@ -195,9 +190,9 @@ void Supervisor::begin_leftovers() {
   if (const std::optional<std::vector<Process>> left = forwarder_.everything()) {
     ending_.leftovers = static_cast<unsigned>(std::ranges::count_if(*left, &Process::alive));
   }
-  forwarder_.stop_what_is_left(SIGTERM);
-  forwarder_.to_stopped(SIGCONT);  // which could not stop
-  if (stopping_ && !policy_.grace)
+  forwarder_.stop_what_is_left();
+  forwarder_.continue_stopped();
+  if (ending_.stop_signal && !policy_.grace)
     log::info("what the command left behind is asked to stop, and is killed in {}",
               seconds(grace_after_stop));
 }
@@ -229,8 +224,9 @@ bool Supervisor::asks_for_stacks() {
 void Supervisor::name_hanging(const std::vector<Process>& left, std::string_view what_now) {
   const std::string hanging = describe_hanging(left, launcher_.record().states);
   if (hanging.empty()) return;
-  const Clock::time_point since = command_ended_ ? ending_.ended_at.value_or(started_)
-                                                 : ending_.stopped_at.value_or(failed_at_.value_or(started_));
+  const Clock::time_point since = command_ended_
+                                      ? ending_.ended_at.value_or(ending_.started_at)
+                                      : ending_.stopped_at.value_or(failed_at_.value_or(ending_.started_at));
   const auto time = std::chrono::duration_cast<milliseconds>(Clock::now() - since);
   const std::string what = fmt::format("{} did not stop in {}", hanging, hours_and_minutes(time));
   if (!command_ended_) ending_.did_not_stop = what;
@@ -242,7 +238,7 @@ void Supervisor::kill_all(std::string_view why) {
   const Clock::time_point now = Clock::now();
   kill_ = now + kill_again;
   leave_behind_ = now + kill_patience;
-  forwarder_.to_all(SIGKILL);
+  forwarder_.to_all({SIGKILL});
   log::warn("{}: rankshim kills everything", why);
 }
 
@@ -254,7 +250,7 @@ void Supervisor::give_up() {
     ending_.kind = Ending::Kind::signalled;
     ending_.number = SIGKILL;
     ending_.killed_by_us = true;
-    ending_.ran = std::chrono::duration_cast<milliseconds>(Clock::now() - started_);
+    ending_.ran = std::chrono::duration_cast<milliseconds>(Clock::now() - ending_.started_at);
   }
   const std::optional<std::vector<Process>> left = forwarder_.everything();
   if (!left && getpid() != 1)
@@ -267,7 +263,7 @@ void Supervisor::give_up() {
 void Supervisor::on_kill_due() {
   if (progress_ == Progress::killing) {
     kill_ = Clock::now() + kill_again;
-    forwarder_.to_all(SIGKILL);
+    forwarder_.to_all({SIGKILL});
     return;
   }
   bool asks = false;

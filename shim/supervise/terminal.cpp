@@ -5,11 +5,11 @@
 #include <termios.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstring>
 #include <utility>
 
 #include "base/log.h"
-#include "supervise/kernel.h"
 
 namespace rankshim::supervise {
 
@@ -19,16 +19,13 @@ Terminal::Terminal(bool command_has_its_own, bool keep) {
     return;
   }
   int candidate = STDIN_FILENO;
-  pid_t foreground = kernel::foreground_group(candidate);
+  pid_t foreground = tcgetpgrp(candidate);
   if (foreground < 0 && getsid(0) == getpid()) {
-    candidate = open("/dev/tty", O_RDWR | O_NOCTTY | O_CLOEXEC);
-    if (candidate < 0) return;
-    foreground = kernel::foreground_group(candidate);
+    opened_ = Descriptor(open("/dev/tty", O_RDWR | O_NOCTTY | O_CLOEXEC));
+    candidate = opened_.number();
+    foreground = tcgetpgrp(candidate);
   }
-  if (foreground < 0) {
-    if (candidate != STDIN_FILENO) close(candidate);
-    return;
-  }
+  if (foreground < 0) return;
   descriptor_ = candidate;
   group_ = getpgrp();
   // In a PID namespace below the terminal's both are 0, because the groups are outside of it. Then rankshim
@@ -38,18 +35,10 @@ Terminal::Terminal(bool command_has_its_own, bool keep) {
   lent_ = foreground == group_ && !keep_;
 }
 
-Terminal::~Terminal() {
-  if (descriptor_ > STDIN_FILENO) close(descriptor_);
-}
-
 void Terminal::lend(pid_t group) {
-  if (descriptor_ < 0 || keep_ || lent_ || kernel::foreground_group(descriptor_) != group_) return;
-  const int done = kernel::set_foreground_group(descriptor_, group);
-  if (done < 0) {
-    log::warn("the terminal cannot be given to the command: {}", std::strerror(-done));
-  } else {
-    lent_ = true;
-  }
+  if (descriptor_ < 0 || keep_ || lent_ || tcgetpgrp(descriptor_) != group_) return;
+  lent_ = tcsetpgrp(descriptor_, group) == 0;
+  if (!lent_) log::warn("the terminal cannot be given to the command: {}", std::strerror(errno));
 }
 
 bool Terminal::share(pid_t group) {
@@ -61,8 +50,8 @@ bool Terminal::share(pid_t group) {
 void Terminal::take_back() {
   if (!lent_ || group_ == 0) return;
   lent_ = false;
-  const int done = kernel::set_foreground_group(descriptor_, group_);
-  if (done < 0) log::warn("the terminal cannot be taken back: {}", std::strerror(-done));
+  if (tcsetpgrp(descriptor_, group_) != 0)
+    log::warn("the terminal cannot be taken back: {}", std::strerror(errno));
 }
 
 }  // namespace rankshim::supervise

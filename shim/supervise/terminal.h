@@ -2,13 +2,17 @@
 
 #include <sys/types.h>
 
+#include <boost/core/noncopyable.hpp>
+
+#include "base/files.h"
+
 namespace rankshim::supervise {
 
 /// rankshim's controlling terminal. If rankshim is in its foreground, the command's group gets the
 /// foreground. While that group is stopped (Ctrl-Z), rankshim takes it back for the shell, and lends it again
 /// when it is continued in the foreground (fg). Without a terminal all functions do nothing; a refusal is a
 /// warning.
-class Terminal {
+class Terminal : boost::noncopyable {
  public:
   /// Uses stdin, or /dev/tty if stdin is something else and rankshim leads the session. (If it does not lead
   /// it, a shell may have other programs of a pipeline in the same group, which must keep the terminal.)
@@ -17,9 +21,6 @@ class Terminal {
   /// `keep`: the command gets no foreground, so that Ctrl-C sends its signal to rankshim. This does not apply
   /// if a background process that writes is stopped (stty tostop).
   Terminal(bool command_has_its_own, bool keep);
-  ~Terminal();
-  Terminal(const Terminal&) = delete;
-  Terminal& operator=(const Terminal&) = delete;
 
   /// The descriptor to lend to the command at its start, or −1.
   [[nodiscard]] int descriptor() const { return lent_ ? descriptor_ : -1; }
@@ -37,6 +38,7 @@ class Terminal {
   void take_back();
 
  private:
+  Descriptor opened_;
   int descriptor_ = -1;
   pid_t group_ = 0;
   bool keep_ = false;

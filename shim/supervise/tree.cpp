@@ -11,7 +11,9 @@
 #include <string>
 #include <string_view>
 
+#include "base/files.h"
 #include "base/text.h"
+#include "supervise/kernel.h"
 
 namespace rankshim::supervise {
 namespace {
@@ -34,10 +36,6 @@ std::optional<SignalSet> signals_in(std::string_view status, std::string_view fi
   std::string_view rest = status.substr(at + field.size());
   constexpr int hexadecimal = 16;
   return take_number<SignalSet>(rest, hexadecimal);
-}
-
-bool is_same(const Process& one, const Process& other) {
-  return one.pid == other.pid && one.start == other.start;
 }
 
 /// By the name that it was called by, which for a script is its interpreter's.
@@ -79,39 +77,33 @@ std::vector<Process> next_after(const Process& process, const std::vector<Proces
 
 }  // namespace
 
-int send_to(const Process& process, int signal, const kernel::Payload* payload) {
-  const int descriptor = kernel::pidfd_open(process.pid);
-  if (descriptor == -ESRCH) return -ESRCH;
+int send_to(const Process& process, const Signal& signal) {
+  const int opened = kernel::pidfd_open(process.pid);
+  if (opened == -ESRCH) return -ESRCH;
+  const Descriptor descriptor(opened);
   // The descriptor is opened first and the process compared then: if it is still the same, so is the
   // descriptor's.
   std::optional<Process> now = read_process(process.pid);
   if (!now && errno != ENOENT && errno != ESRCH) now = read_process(process.pid);
-  int sent = -ESRCH;
-  if (now && now->start == process.start) {
-    sent = descriptor >= 0 ? kernel::pidfd_send(descriptor, signal, payload) : -ENOSYS;
-    if (sent == -ENOSYS || sent == -EPERM || sent == -EINVAL) {
-      // There is no pidfd (old kernels, seccomp): the comparison just made has to do.
-      sent = payload == nullptr ? kernel::send(process.pid, signal)
-                                : kernel::queue(process.pid, signal, *payload);
-    }
-  }
-  if (descriptor >= 0) close(descriptor);
-  return sent;
+  if (!now || !now->is(process)) return -ESRCH;
+  const int sent = opened >= 0 ? kernel::pidfd_send(opened, signal) : -ENOSYS;
+  // If there is no pidfd (old kernels, seccomp), the comparison just made has to do.
+  const bool no_pidfd = sent == -ENOSYS || sent == -EPERM || sent == -EINVAL;
+  return no_pidfd ? kernel::send(process.pid, signal) : sent;
 }
 
-int send_each(const std::vector<Process>& processes, int signal, const kernel::Payload* payload) {
+int send_each(const std::vector<Process>& processes, const Signal& signal) {
   int refused = 0;
   for (const Process& process : processes) {
     if (!process.alive()) continue;
-    const int sent = send_to(process, signal, payload);
+    const int sent = send_to(process, signal);
     if (sent < 0 && sent != -ESRCH && refused == 0) refused = sent;
   }
   return refused;
 }
 
 std::optional<SignalMasks> signal_masks(pid_t pid) {
-  constexpr std::size_t longest_status = 8192;
-  const std::string status = read_proc(pid, "status", longest_status).value_or("");
+  const std::string status = read_proc(pid, "status").value_or("");
   const auto caught = signals_in(status, "\nSigCgt:\t");
   const auto ignored = signals_in(status, "\nSigIgn:\t");
   const auto blocked = signals_in(status, "\nSigBlk:\t");
@@ -127,24 +119,23 @@ bool can_take(const Process& worker, int signal) {
 
 bool StopWalk::is_possible() { return signal_masks(getpid()).has_value(); }
 
-int StopWalk::pass(const std::vector<Process>& all, const std::vector<Process>& roots, int signal,
-                   const kernel::Payload* payload) {
+int StopWalk::pass(const std::vector<Process>& all, const std::vector<Process>& roots, const Signal& signal) {
   int refused = -ESRCH;
   bool reached = false;
   std::vector<Process> next = roots;
   for (std::size_t at = 0; at < next.size(); ++at) {  // it grows
     const Process process = next[at];
     const bool again = std::ranges::any_of(reached_, [&](const Reached& earlier) {
-      return earlier.signal == signal && is_same(earlier.process, process);
+      return earlier.signal == signal.number && earlier.process.is(process);
     });
-    const int sent = again ? 0 : send_to(process, signal, payload);
+    const int sent = again ? 0 : send_to(process, signal);
     if (at < roots.size()) {
       reached = reached || sent >= 0;
       if (sent < 0 && sent != -ESRCH) refused = sent;
     }
     if (sent < 0 && sent != -ESRCH) continue;
-    if (!again) reached_.push_back({process, signal});
-    std::ranges::copy(next_after(process, all, signal), std::back_inserter(next));
+    if (!again) reached_.push_back({process, signal.number});
+    std::ranges::copy(next_after(process, all, signal.number), std::back_inserter(next));
   }
   return reached ? 0 : refused;
 }
@@ -154,8 +145,7 @@ void StopWalk::forget(int signal) {
 }
 
 bool StopWalk::has_reached(const Process& process) const {
-  return std::ranges::any_of(reached_,
-                             [&](const Reached& earlier) { return is_same(earlier.process, process); });
+  return std::ranges::any_of(reached_, [&](const Reached& earlier) { return earlier.process.is(process); });
 }
 
 }  // namespace rankshim::supervise

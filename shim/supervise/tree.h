@@ -7,18 +7,18 @@
 
 #include "base/signals.h"
 #include "node/process.h"
-#include "supervise/kernel.h"
+#include "supervise/signals.h"
 
 /// Signals to processes that /proc shows, and what these do with them.
 namespace rankshim::supervise {
 
 /// Sends a signal to this process, and never to another one that has got its number since. Returns 0 or
 /// −errno.
-int send_to(const Process& process, int signal, const kernel::Payload* payload);
+int send_to(const Process& process, const Signal& signal);
 
 /// Sends a signal to each of these, and never to another process that has got one's number since. Processes
 /// that have ended are skipped. Returns the first refusal as −errno, else 0.
-int send_each(const std::vector<Process>& processes, int signal, const kernel::Payload* payload);
+int send_each(const std::vector<Process>& processes, const Signal& signal);
 
 /// What a process does with signals (proc(5), SigCgt, SigIgn, SigBlk).
 struct SignalMasks {
@@ -52,8 +52,7 @@ class StopWalk {
   /// Begins at the roots, which are among `all`. A process that has got this signal on an earlier walk since
   /// forget() is left out. Returns the first refusal by a root as −errno, −ESRCH if there is none of them any
   /// more, else 0.
-  int pass(const std::vector<Process>& all, const std::vector<Process>& roots, int signal,
-           const kernel::Payload* payload);
+  int pass(const std::vector<Process>& all, const std::vector<Process>& roots, const Signal& signal);
 
   /// The signal may go to the same processes once more.
   void forget(int signal);

@@ -2,10 +2,10 @@
 
 #include <unistd.h>
 
-#include <array>
 #include <cerrno>
-#include <climits>
 #include <cstring>
+#include <filesystem>
+#include <system_error>
 
 #include "base/log.h"
 
@@ -15,9 +15,9 @@ namespace {
 /// The path; empty if there is none: the folder was removed, or is outside the root ("(unreachable)/…",
 /// getcwd(3)).
 std::string working_directory() {
-  std::array<char, PATH_MAX> path{};
-  if (getcwd(path.data(), path.size()) == nullptr || path[0] != '/') return {};
-  return path.data();
+  std::error_code none;
+  std::string path = std::filesystem::current_path(none);
+  return path.starts_with('/') ? path : std::string();
 }
 
 }  // namespace

@@ -1,15 +1,14 @@
 #include "wait/dns.h"
 
 #include <netinet/in.h>
+#include <sys/epoll.h>
 
 #include <algorithm>
-#include <boost/asio/deferred.hpp>
-#include <boost/asio/experimental/parallel_group.hpp>
-#include <boost/asio/posix/stream_descriptor.hpp>
-#include <boost/asio/this_coro.hpp>
+#include <array>
+#include <boost/asio/experimental/awaitable_operators.hpp>
 #include <boost/asio/use_awaitable.hpp>
+#include <cerrno>
 #include <cstring>
-#include <list>
 #include <new>
 #include <utility>
 
@@ -19,6 +18,7 @@ namespace rankshim::wait {
 
 namespace asio = boost::asio;
 namespace ip = boost::asio::ip;
+using namespace boost::asio::experimental::awaitable_operators;
 using asio::posix::stream_descriptor;
 using std::chrono::milliseconds;
 
@@ -62,47 +62,28 @@ void on_answer(void* argument, ares_status_t status, std::size_t /*timeouts*/,
   reply.status = reply.addresses.empty() ? std::min(reply.status, result) : QueryStatus::found;
 }
 
-/// A socket is watched for other events than before, for none if c-ares is about to close it. Its memory was
-/// reserved.
+/// A socket is watched for other events than before, for none if c-ares is about to close it.
 void on_socket(void* argument, ares_socket_t socket, int readable, int writable) noexcept {
-  auto& sockets = *static_cast<std::vector<ares_fd_events_t>*>(argument);
-  std::erase_if(sockets, [socket](const ares_fd_events_t& other) { return other.fd == socket; });
-  const unsigned events =
-      (readable != 0 ? ARES_FD_EVENT_READ : 0U) | (writable != 0 ? ARES_FD_EVENT_WRITE : 0U);
-  if (events != 0) sockets.push_back({socket, events});
+  const int watch = static_cast<stream_descriptor*>(argument)->native_handle();
+  epoll_event event{};
+  event.events = (readable != 0 ? EPOLLIN : 0U) | (writable != 0 ? EPOLLOUT : 0U);
+  event.data.fd = socket;
+  if (event.events == 0)
+    epoll_ctl(watch, EPOLL_CTL_DEL, socket, nullptr);
+  else if (epoll_ctl(watch, EPOLL_CTL_ADD, socket, &event) != 0 && errno == EEXIST)
+    epoll_ctl(watch, EPOLL_CTL_MOD, socket, &event);
+}
+
+int open_watch() {
+  const int watch = epoll_create1(EPOLL_CLOEXEC);
+  if (watch < 0) throw boost::system::system_error(errno, boost::system::system_category(), "epoll");
+  return watch;
 }
 
 /// Refused memory must not look like a server that does not answer.
 void must_have_memory(ares_status_t status) {
   if (status == ARES_ENOMEM) throw std::bad_alloc();
 }
-
-/// "[fd00::a]:53,10.0.0.1:53" in the form for messages.
-std::string readable(std::string_view servers) {
-  constexpr std::string_view usual_port = ":53";
-  std::string text;
-  while (!servers.empty()) {
-    std::string_view server = take_part(servers, ",");
-    if (server.ends_with(usual_port)) {
-      server.remove_suffix(usual_port.size());
-      server = without_brackets(server);
-    }
-    text.append(text.empty() ? "" : ", ").append(server);
-  }
-  return text;
-}
-
-/// A socket of c-ares's, of which the event loop knows for as long as this object is there. It is not open if
-/// the loop cannot watch it.
-struct Lent : stream_descriptor {
-  Lent(const asio::any_io_executor& executor, int socket) : stream_descriptor(executor) {
-    boost::system::error_code error;
-    assign(socket, error);
-  }
-  ~Lent() {
-    if (is_open()) release();
-  }
-};
 
 }  // namespace
 
@@ -131,7 +112,7 @@ void read_record(const ares_dns_record_t& record, Reply& reply) {
 }
 
 DnsClient::DnsClient(const asio::any_io_executor& executor, const ResolvConf& conf, milliseconds answer)
-    : timer_(executor) {
+    : timer_(executor), sockets_(executor, open_watch()) {
   constexpr int wanted = ARES_OPT_FLAGS | ARES_OPT_TIMEOUTMS | ARES_OPT_TRIES | ARES_OPT_UDP_MAX_QUERIES |
                          ARES_OPT_RESOLVCONF | ARES_OPT_SOCK_STATE_CB;
   std::string no_file = "/dev/null";  // names.h has read it: c-ares drops search lines above 512 characters
@@ -149,16 +130,14 @@ DnsClient::DnsClient(const asio::any_io_executor& executor, const ResolvConf& co
   must_have_memory(made ? ARES_SUCCESS : ARES_ENOMEM);  // with these options nothing else can fail
   channel_.reset(channel);
 
-  std::string list;
+  std::vector<std::string> servers;
   for (const std::string& server : conf.servers) {  // one by one: an invalid word has no effect on the others
-    const std::string longer = std::string(list).append(list.empty() ? "" : ",").append(server);
-    if (ares_set_servers_csv(channel, longer.c_str()) == ARES_SUCCESS) list = longer;
+    servers.push_back(server);
+    if (ares_set_servers_csv(channel, joined(servers, ",").c_str()) != ARES_SUCCESS) servers.pop_back();
   }
-  if (list.empty()) list = "127.0.0.1";  // resolv.conf(5)
-  ares_set_servers_csv(channel, list.c_str());
-  const std::unique_ptr<char, decltype(&ares_free_string)> csv(ares_get_servers_csv(channel),
-                                                               [](void* text) { ares_free_string(text); });
-  servers_ = csv ? readable(csv.get()) : list;
+  if (servers.empty()) servers = {"127.0.0.1"};  // resolv.conf(5)
+  ares_set_servers_csv(channel, joined(servers, ",").c_str());
+  servers_ = joined(servers);
 }
 
 void DnsClient::send(Reply& reply, ares_dns_rec_type_t type) {
@@ -168,42 +147,29 @@ void DnsClient::send(Reply& reply, ares_dns_rec_type_t type) {
       ares_query_dnsrec(channel_.get(), reply.name.c_str(), ARES_CLASS_IN, type, on_answer, &reply, nullptr));
 }
 
-/// Waits until one of c-ares's sockets is ready, or it is time for its next try, or for ours.
+/// Waits until one of c-ares's sockets is ready, or it is time for its next try, or for ours. If the system
+/// has refused to watch a socket, its server counts as silent.
 asio::awaitable<void> DnsClient::step(Clock::time_point deadline) {
-  constexpr milliseconds until_watched{10};
   timeval most{};
   if (ares_timeout(channel_.get(), nullptr, &most) != nullptr)
     deadline = std::min(
         deadline, Clock::now() + std::chrono::seconds(most.tv_sec) + std::chrono::microseconds(most.tv_usec));
 
-  const auto executor = co_await asio::this_coro::executor;
-  std::list<Lent> lent;
-  std::vector<decltype(timer_.async_wait(asio::deferred))> waits;
-  std::vector<ares_fd_events_t> ready;  // what each of them waits for
-  for (const auto& [socket, events] : sockets_) {
-    Lent& descriptor = lent.emplace_back(executor, socket);
-    if (!descriptor.is_open()) deadline = std::min(deadline, Clock::now() + until_watched);
-    for (const auto& [event, kind] : {std::pair(ARES_FD_EVENT_READ, stream_descriptor::wait_read),
-                                      std::pair(ARES_FD_EVENT_WRITE, stream_descriptor::wait_write)}) {
-      if ((events & event) == 0 || !descriptor.is_open()) continue;
-      waits.push_back(descriptor.async_wait(kind, asio::deferred));
-      ready.push_back({socket, event});
-    }
-  }
+  constexpr unsigned ready_to_read = ARES_FD_EVENT_READ;  // or to find an error
+  constexpr unsigned ready_to_write = ARES_FD_EVENT_READ | ARES_FD_EVENT_WRITE;
   timer_.expires_at(deadline);
-  waits.push_back(timer_.async_wait(asio::deferred));
-  const auto [order, errors] = co_await asio::experimental::make_parallel_group(std::move(waits))
-                                   .async_wait(asio::experimental::wait_for_one(), asio::use_awaitable);
-  lent.clear();
-  std::size_t at = 0;
-  std::erase_if(ready, [&](const ares_fd_events_t&) { return static_cast<bool>(errors[at++]); });
+  co_await (sockets_.async_wait(stream_descriptor::wait_read, asio::use_awaitable) ||
+            timer_.async_wait(asio::use_awaitable));
+  std::array<epoll_event, 16> events{};
+  const int count = epoll_wait(sockets_.native_handle(), events.data(), events.size(), 0);
+  std::vector<ares_fd_events_t> ready;
+  for (const epoll_event& event : std::span(events).first(static_cast<std::size_t>(std::max(count, 0))))
+    ready.push_back({event.data.fd, (event.events & EPOLLOUT) != 0 ? ready_to_write : ready_to_read});
   must_have_memory(ares_process_fds(channel_.get(), ready.data(), ready.size(), ARES_PROCESS_FLAG_NONE));
 }
 
 asio::awaitable<std::vector<Reply>> DnsClient::ask(std::span<const std::string> names, Families families,
                                                    Clock::time_point deadline) {
-  constexpr std::size_t sockets_of_a_name = 8;  // two families, two tries, and TCP
-  sockets_.reserve(names.size() * sockets_of_a_name);
   replies_.clear();
   for (const std::string& name : names) replies_.push_back({.name = name});
   for (Reply& reply : replies_) {

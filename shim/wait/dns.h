@@ -5,6 +5,8 @@
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/ip/address.hpp>
+#include <boost/asio/posix/stream_descriptor.hpp>
+#include <boost/core/noncopyable.hpp>
 #include <chrono>
 #include <cstdint>
 #include <memory>
@@ -15,7 +17,7 @@
 
 #include "loop/timer.h"
 #include "wait/names.h"
-#include "wait/timing.h"
+#include "wait/schedule.h"
 
 namespace rankshim::wait {
 
@@ -59,13 +61,11 @@ enum class Families : std::uint8_t { both, v4, v6 };
 /// Sends queries to the name servers of one resolv.conf, by c-ares. It is made for each look and destroyed
 /// afterwards: so the file's content is always current, and destroying this object is all that cancelling
 /// takes.
-class DnsClient {
+class DnsClient : boost::noncopyable {
  public:
   /// Throws what the system refuses.
   DnsClient(const boost::asio::any_io_executor& executor, const ResolvConf& conf,
             std::chrono::milliseconds answer);
-  DnsClient(const DnsClient&) = delete;
-  DnsClient& operator=(const DnsClient&) = delete;
 
   /// The name servers for messages: "10.96.0.10, 10.96.0.11".
   [[nodiscard]] const std::string& servers() const { return servers_; }
@@ -84,8 +84,9 @@ class DnsClient {
   boost::asio::awaitable<void> step(Clock::time_point deadline);
 
   loop::Timer timer_;
-  std::vector<ares_fd_events_t> sockets_;  // c-ares reports its sockets here until the channel is destroyed …
-  std::vector<Reply> replies_;             // … and its answers to these, so both outlive it
+  boost::asio::posix::stream_descriptor
+      sockets_;                 // an epoll that has c-ares's sockets until the channel is …
+  std::vector<Reply> replies_;  // … destroyed; its answers come to these until then
   std::unique_ptr<ares_channel_t, Destroy> channel_;
   std::string servers_;
 };

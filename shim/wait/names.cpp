@@ -3,11 +3,8 @@
 #include <algorithm>
 
 #include "base/text.h"
-#include "node/addresses.h"
 
 namespace rankshim::wait {
-
-namespace ip = boost::asio::ip;
 
 namespace {
 
@@ -20,24 +17,7 @@ std::string_view without_dots(std::string_view domain) {
   return domain;
 }
 
-void read_option(std::string_view option, ResolvConf& conf) {
-  constexpr std::string_view ndots = "ndots:";
-  if (option == "use-vc") conf.tcp = true;
-  if (!option.starts_with(ndots)) return;
-  option.remove_prefix(ndots.size());
-  if (const auto value = take_number<unsigned>(option)) conf.ndots = std::min(*value, most_ndots);
-}
-
 }  // namespace
-
-std::vector<ip::address> in_hosts(std::string_view file, std::string_view name) {
-  std::vector<ip::address> found;
-  for (const std::string_view text : addresses_in_hosts(file, name)) {
-    const std::optional<ip::address> address = literal(text);
-    if (address && std::find(found.begin(), found.end(), *address) == found.end()) found.push_back(*address);
-  }
-  return found;
-}
 
 ResolvConf read_resolv_conf(std::string_view file, std::string_view host_name) {
   ResolvConf conf;
@@ -58,7 +38,9 @@ ResolvConf read_resolv_conf(std::string_view file, std::string_view host_name) {
       } else if (domain || keyword == "search") {
         conf.search.emplace_back(without_dots(word));
       } else if (keyword == "options") {
-        read_option(word, conf);
+        if (word == "use-vc") conf.tcp = true;
+        if (const auto ndots = first_number<unsigned>(text_after(word, "ndots:")))
+          conf.ndots = std::min(*ndots, most_ndots);
       }
       if (domain || keyword == "nameserver") break;
     }

@@ -1,17 +1,12 @@
 #pragma once
 
-#include <boost/asio/ip/address.hpp>
 #include <cstddef>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
-/// The names and addresses that a host may mean, before any query. Pure.
+/// The names that a host may mean, before any query. Pure.
 namespace rankshim::wait {
-
-/// All addresses that a hosts(5) file gives the name, in the file's order, each once.
-[[nodiscard]] std::vector<boost::asio::ip::address> in_hosts(std::string_view file, std::string_view name);
 
 /// The used part of resolv.conf(5). Time-outs, attempts and rotation are rankshim's.
 struct ResolvConf {

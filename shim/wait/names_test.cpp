@@ -7,33 +7,6 @@ namespace {
 
 using Names = std::vector<std::string>;
 
-std::vector<std::string> hosts(std::string_view file, std::string_view name) {
-  std::vector<std::string> texts;
-  for (const auto& address : in_hosts(file, name)) texts.push_back(address.to_string());
-  return texts;
-}
-
-TEST_CASE("the hosts file gives every address of a name, letter case aside") {
-  constexpr std::string_view file =
-      "# Kubernetes-managed hosts file.\n"
-      "127.0.0.1\tlocalhost\n"
-      "::1 localhost ip6-localhost\n"
-      "10.1.2.3   Job-Master-0.job.ns.svc.cluster.local\tjob-master-0 # the pod\n"
-      "fd00::3 job-master-0\n"
-      "10.1.2.3 job-master-0\n"
-      "# 10.9.9.9 job-master-1\n"
-      "10.1.2.4\n"
-      "nonsense job-master-1\n"
-      "10.1.2.5 last";
-  CHECK(hosts(file, "localhost") == Names{"127.0.0.1", "::1"});
-  CHECK(hosts(file, "JOB-MASTER-0") == Names{"10.1.2.3", "fd00::3"});
-  CHECK(hosts(file, "job-master-0.job.ns.svc.cluster.local.") == Names{"10.1.2.3"});
-  CHECK(hosts(file, "job-master-1").empty());
-  CHECK(hosts(file, "the").empty());
-  CHECK(hosts(file, "last") == Names{"10.1.2.5"});
-  CHECK(hosts("", "last").empty());
-}
-
 TEST_CASE("resolv.conf is read as glibc reads it") {
   const ResolvConf conf = read_resolv_conf(
       "# comment\n; comment\n"

@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-#include "wait/timing.h"
+#include "wait/schedule.h"
 
 namespace rankshim::wait {
 

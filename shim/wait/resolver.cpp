@@ -59,14 +59,6 @@ std::string Answer::account() const {
   return text;
 }
 
-Resolver::Resolver(asio::any_io_executor executor, std::string name, Files files, const Schedule& schedule,
-                   double chance)
-    : executor_(std::move(executor)),
-      name_(std::move(name)),
-      files_(std::move(files)),
-      schedule_(schedule),
-      chance_(chance) {}
-
 /// hosts(5) and resolv.conf(5) treat a file that cannot be read as an empty one.
 std::string Resolver::content_of(const std::string& path) {
   auto read = read_file(path);
@@ -81,7 +73,8 @@ asio::awaitable<void> Resolver::look(Clock::time_point deadline) {
   std::vector<ip::address> known;
   if (const auto address = literal(name_)) {
     known.push_back(*address);
-  } else if (known = in_hosts(content_of(files_.hosts), name_); known.empty() && is_localhost(name_)) {
+  } else if (known = addresses_in_hosts(content_of(files_.hosts), name_);
+             known.empty() && is_localhost(name_)) {
     known = {ip::address_v4::loopback(), ip::address_v6::loopback()};
   }
   if (known.empty())
@@ -135,10 +128,9 @@ bool Resolver::likeliest_is_enough(const Round& round) const {
 
 /// Whether no name before the likeliest has an address, as far as the last search has shown.
 bool Resolver::comes_first(const Round& round) const {
-  return round.likely == 0 || (names_ == round.names && answer_.asked.size() == names_.size() &&
-                               std::all_of(answer_.asked.begin(),
-                                           answer_.asked.begin() + static_cast<std::ptrdiff_t>(round.likely),
-                                           [](const Reply& reply) { return is_negative(reply.status); }));
+  return round.likely == 0 ||
+         (names_ == round.names && answer_.asked.size() == names_.size() &&
+          std::ranges::all_of(std::span(answer_.asked).first(round.likely), is_negative, &Reply::status));
 }
 
 /// Queries the likeliest name alone; false if a full search is needed.

@@ -8,11 +8,11 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "wait/dns.h"
 #include "wait/schedule.h"
-#include "wait/timing.h"
 
 namespace rankshim::wait {
 
@@ -40,7 +40,12 @@ class Resolver {
   };
   /// `chance` is the node's turn, from 0 to 1, among the nodes that look for the first time.
   Resolver(boost::asio::any_io_executor executor, std::string name, Files files, const Schedule& schedule,
-           double chance = 0);
+           double chance = 0)
+      : executor_(std::move(executor)),
+        name_(std::move(name)),
+        files_(std::move(files)),
+        schedule_(schedule),
+        chance_(chance) {}
 
   /// Looks once; the result is answer(). A server that has not answered by `deadline` counts as silent; but
   /// if the deadline interrupts a look, an earlier answer is kept.

@@ -27,7 +27,7 @@
 #include <utility>
 #include <vector>
 
-#include "wait/timing.h"
+#include "wait/schedule.h"
 
 /// Helpers of the tests of waiting: a name server on loopback, files, and stderr as text.
 namespace rankshim::wait::test {

@@ -238,14 +238,10 @@ asio::awaitable<Result> wait_for(Master master, Limits limits) {
 }
 
 LookedUp look_up(std::string_view host, milliseconds timeout) {
-  Master master;
-  master.host = host;
-  master.until = Until::name;
-  Limits limits;
-  limits.timeout = timeout;
   try {
     asio::io_context io(1);
-    const Result result = loop::run_to_end(io, wait_for(std::move(master), std::move(limits)));
+    const Result result = loop::run_to_end(
+        io, wait_for({.host = std::string(host), .until = Until::name}, {.timeout = timeout}));
     if (const auto* reached = std::get_if<Reached>(&result)) return {reached->addresses, ""};
     return {{}, std::get<Unreachable>(result).what};
   } catch (const boost::system::system_error& error) {

@@ -10,7 +10,7 @@
 
 #include "base/fault.h"
 #include "plan/until.h"
-#include "wait/timing.h"
+#include "wait/schedule.h"
 
 namespace rankshim::wait {
 

@@ -103,11 +103,6 @@ void Agent::reaped(pid_t process, int status) {
   if (watch_) watch_->on_reaped(process, status);
 }
 
-void Agent::stop_came() {
-  drop(Task::meet);
-  Program::stop_came();
-}
-
 /// The time that it gives its workers after a stop (torch/distributed/launcher/api.py, whole seconds).
 milliseconds Agent::time_of_workers() const {
   const std::optional<std::string_view> set =
@@ -116,6 +111,8 @@ milliseconds Agent::time_of_workers() const {
 }
 
 void Agent::stop_passed_on(int signal, std::optional<milliseconds> grace) {
+  drop(Task::meet);
+  Program::stop_passed_on(signal, grace);
   stop_signal_ = signal;
   grace_ = grace;
   if (!stops_alone_) {

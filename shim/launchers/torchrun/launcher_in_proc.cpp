@@ -15,8 +15,6 @@ namespace rankshim::torchrun {
 namespace {
 
 // For a host's network with all its connections.
-constexpr std::size_t longest_table = std::size_t{16} << 20U;
-
 /// "0100007F:5FD8": the address in hexadecimal, and the port.
 bool has_port(std::string_view address, std::uint16_t port) {
   const auto colon = address.rfind(':');
@@ -44,7 +42,7 @@ std::optional<unsigned> Candidate::number(std::string_view name) const {
 
 Candidate look_at(const Process& process) {
   if (!process.alive()) return {};
-  std::optional<std::string> environment = read_environment(process.pid);
+  std::optional<std::string> environment = read_proc(process.pid, "environ");
   // A process that has ended meanwhile is no worker: a launcher starts short-lived helpers first.
   if (!environment) return {errno == ENOENT || errno == ESRCH ? Presence::none : Presence::hidden, {}};
   const Presence presence = environment->empty()                           ? Presence::perhaps
@@ -104,8 +102,7 @@ std::vector<std::uint64_t> sockets_at(std::string_view table, std::uint16_t port
 bool is_in_rendezvous(pid_t agent, std::uint16_t port) {
   std::vector<std::uint64_t> sockets;
   for (const char* const table : {"net/tcp", "net/tcp6"})
-    std::ranges::copy(sockets_at(read_proc(agent, table, longest_table).value_or(""), port),
-                      std::back_inserter(sockets));
+    std::ranges::copy(sockets_at(read_proc(agent, table).value_or(""), port), std::back_inserter(sockets));
   if (sockets.empty()) return false;
   std::vector<Process> processes = descendants(agent).value_or(std::vector<Process>{});
   processes.push_back({.pid = agent});

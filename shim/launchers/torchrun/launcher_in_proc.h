@@ -24,7 +24,7 @@ enum class Presence : std::uint8_t {
 /// Whether a process below a launcher is a worker.
 struct Candidate {
   Presence presence = Presence::none;
-  std::string environment;  ///< as read_environment() gives it; empty if it is not known
+  std::string environment;  ///< as /proc gives it; empty if it is not known
 
   /// The number in a variable that the launcher has set for it.
   [[nodiscard]] std::optional<unsigned> number(std::string_view name) const;

@@ -59,7 +59,9 @@ class Program : public supervise::Launcher {
 
   void started(boost::asio::io_context& io, const std::vector<pid_t>& processes, Clock::time_point when,
                const std::vector<std::string>& environment) override;
-  void stop_came() override { drop(Task::look); }
+  void stop_passed_on(int /*signal*/, std::optional<std::chrono::milliseconds> /*grace*/) override {
+    drop(Task::look);
+  }
   void command_ended() override { timer_.reset(); }
 
  protected:
