@@ -24,7 +24,8 @@ def node(network, rankshim):
     if not RAY.exists():
         cannot(f"missing: {RAY} (scripts/setup makes it)")
     server = network.dns()
-    environment = {"PATH": f"{os.path.dirname(rankshim)}:{RAY}:{PATH}", "OMP_NUM_THREADS": "1"}
+    environment = {"PATH": f"{os.path.dirname(rankshim)}:{RAY}:{PATH}", "OMP_NUM_THREADS": "1",
+                   "HOME": "/tmp"}  # where Ray would find the token of another cluster
 
     def start(name, script):
         node = network.node(name)

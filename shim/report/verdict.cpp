@@ -195,8 +195,9 @@ std::string explanation(const RootCause& root, const Details& details) {
   const std::string error = root.error == nullptr ? std::string() : in_plain_words(root.error->message);
   const std::string_view shown = cut(error, longest);
   if (!shown.empty() && !root.signal) text += (text.empty() ? "" : "; ") + std::string(shown);
-  const bool bus = root.signal == SIGBUS || error.find("Bus error") != std::string::npos;
-  if (bus && !details.shm.empty()) text += (text.empty() ? "" : "; ") + details.shm;
+  const auto says = [&error](std::string_view words) { return error.find(words) != std::string::npos; };
+  const bool shm = root.signal == SIGBUS || says("Bus error") || says("unable to allocate shared memory");
+  if (shm && !details.shm.empty()) text += (text.empty() ? "" : "; ") + details.shm;
   if (!text.empty()) text = " (" + text + ")";
   if (!shown.empty() && root.signal) text += ", after " + std::string(shown);
   return text;
@@ -361,12 +362,12 @@ void give_reason(Verdict& verdict, int code, Cause cause, Anchor anchor, const s
   verdict.cause = cause;
   verdict.anchor = anchor;
   verdict.failed = true;
-  verdict.sentence = reason + "; " + verdict.sentence;
+  verdict.sentence = reason + verdict.sentence;
 }
 
 void give_reason_that_they_never_met(Verdict& verdict) {
   give_reason(verdict, exit_code::unreachable, Cause::wait, Anchor::rendezvous,
-              "the other nodes did not join in time");
+              "the other nodes did not join in time; ");
 }
 
 }  // namespace
@@ -406,7 +407,7 @@ Verdict judge(const Ending& ending, const LaunchChoice& choice, const LaunchPlan
   verdict.sentence += leftovers_in_words(ending);
   if (ending.workers.ended_for_it)
     give_reason(verdict, exit_code::configuration, Cause::config, Anchor::trains_alone,
-                ending.workers.trains_alone + ", and --strict does not allow that");
+                ending.workers.trains_alone + ", and --strict does not allow that; ");
   if (!ending.left_behind.empty())
     verdict.sentence += "; SIGKILL did not end " + ending.left_behind + ", which waits in the kernel";
   return verdict;

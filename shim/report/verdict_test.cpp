@@ -299,12 +299,16 @@ TEST_CASE("the agent's error is reported if no worker failed", "[verdict]") {
   CHECK(verdict.sentence == "torchrun ended with code 1 after 10.0 s (DistStoreError: Timed out)");
 }
 
-TEST_CASE("a bus error names what is left of /dev/shm", "[verdict]") {
+TEST_CASE("a bus error, or shared memory that cannot be had, names what is left of /dev/shm", "[verdict]") {
   Details details;
   details.shm = "/dev/shm has 0 MiB of 64 MiB left";
   const Verdict verdict =
       judge(torchrun({worker(0, SIGBUS, 1s)}), chosen(TorchrunLauncher{}), train, details);
   CHECK(verdict.sentence.find("SIGBUS (/dev/shm has 0 MiB of 64 MiB left)") != std::string::npos);
+  details.workers = {
+      {"RuntimeError: unable to allocate shared memory(shm) for file </torch_1>: No space", ""}};
+  CHECK(judge(torchrun({worker(0, exited(1), 1s)}), chosen(TorchrunLauncher{}), train, details)
+            .sentence.find("No space; /dev/shm has 0 MiB of 64 MiB left)") != std::string::npos);
 }
 
 TEST_CASE("nodes that never came give 75, whichever program gave up", "[verdict]") {

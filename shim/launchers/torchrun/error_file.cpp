@@ -64,6 +64,23 @@ bool is_place(std::string_view word) {
   return file.ends_with(".cc") || file.ends_with(".cpp") || file.ends_with(".hpp") || file.ends_with(".h");
 }
 
+/// What an exception says that torch has caught in another process or thread and raises again, and where that
+/// was: "ValueError: boom (in DataLoader worker process 0)" (torch/_utils.py, ExceptionWrapper). Empty if it
+/// is none.
+std::string caught_elsewhere(std::string_view exception) {
+  const auto caught = exception.find(": Caught "), original = exception.find(".\nOriginal Traceback ");
+  if (caught == std::string_view::npos || original == std::string_view::npos || original < caught) return {};
+  std::string_view where = exception.substr(0, original);
+  where.remove_prefix(caught + std::string_view(": Caught ").size());
+  const std::string_view kind = take_part(where, " ");
+  std::string_view last;
+  for (std::string_view rest = exception.substr(original + 2); !rest.empty();) {
+    const std::string_view line = take_line(rest);
+    if (!line.starts_with(' ') && line.substr(0, line.find(':')).ends_with(kind)) last = line;
+  }
+  return last.empty() ? std::string() : fmt::format("{} ({})", last, where);
+}
+
 }  // namespace
 
 PythonError read_error_file(const Node& node, const std::string& path) {
@@ -94,7 +111,9 @@ std::string_view peer_in(std::string_view exception) {
 }
 
 std::string in_plain_words(std::string_view exception) {
-  std::string_view text = exception.substr(0, exception.find('\n'));
+  const std::string caught = caught_elsewhere(exception);
+  std::string_view text =
+      caught.empty() ? exception.substr(0, exception.find('\n')) : std::string_view(caught);
   text = trimmed(text.substr(0, text.find("GLHF!")));
   std::string plain;
   while (!text.empty()) {

@@ -41,7 +41,8 @@ bool is_error_of_no_meeting(std::string_view exception);
 std::string_view peer_in(std::string_view exception);
 
 /// The exception's one line without the places in torch's sources where it was made ("[…/pair.cc:547] ",
-/// "… in: …/NCCLUtils.cpp:94, ") and without gloo's "GLHF! 🏖️".
+/// "… in: …/NCCLUtils.cpp:94, ") and without gloo's "GLHF! 🏖️". Of one that torch has caught in another
+/// process and raises again (a DataLoader's worker), what that said.
 std::string in_plain_words(std::string_view exception);
 
 /// A worker that failed first, as torchrun tells it (python/sitecustomize.py, tell_failure).

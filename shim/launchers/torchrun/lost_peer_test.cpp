@@ -92,3 +92,22 @@ TEST_CASE("an exception's line loses the places in torch's sources") {
         "2.21.5");
   CHECK(in_plain_words("ValueError: train.py:12 is [a:1] fine") == "ValueError: train.py:12 is [a:1] fine");
 }
+
+TEST_CASE("an exception that torch raises again says what it was in the process where it was raised") {
+  constexpr std::string_view traceback =
+      "Original Traceback (most recent call last):\n"
+      "  File \"/app/data.py\", line 7, in __getitem__\n    raise DecodeError(name)\n";
+  const auto raised = [&](std::string_view first, std::string_view last) {
+    return in_plain_words(std::string(first) + "\n" + std::string(traceback) + std::string(last));
+  };
+  CHECK(raised("ValueError: Caught ValueError in DataLoader worker process 0.", "ValueError: boom\n") ==
+        "ValueError: boom (in DataLoader worker process 0)");
+  CHECK(raised("RuntimeError: Caught DecodeError in DataLoader worker process 1.",
+               "images.DecodeError: a: b\nof two lines\n") ==
+        "images.DecodeError: a: b (in DataLoader worker process 1)");
+  CHECK(raised("KeyError: Caught KeyError in pin memory thread for device 0.", "KeyError\n") ==
+        "KeyError (in pin memory thread for device 0)");
+  constexpr std::string_view cut = "ValueError: Caught ValueError in DataLoader worker process 0.";
+  CHECK(raised(cut, "") == cut);  // at the end of a file that was too large
+  CHECK(in_plain_words("ValueError: Caught nothing") == "ValueError: Caught nothing");
+}
