@@ -23,6 +23,7 @@ namespace {
 
 constexpr int backlog = 4096;
 constexpr std::size_t most_unknown = 64;  // unproven connections beyond the job's own nodes
+constexpr int most_at_once = 256;         // accepted before other events have their turn
 constexpr milliseconds accept_pause{100};
 
 /// Raises the soft limit of open files so that `needed` more can be opened, as far as the hard one allows.
@@ -85,17 +86,19 @@ asio::awaitable<std::string> Hub::listen(Time deadline) {
   co_return std::string();
 }
 
-/// Until the listener is closed. The hub may go while this waits.
+/// Until the listener is closed. The hub may go while this waits. The loop itself must not accept: the
+/// command could start, and inherit the connection, before this knows of it.
 asio::awaitable<void> Hub::accept_from(std::weak_ptr<Link> weak, tcp::acceptor& acceptor, loop::Timer later) {
   boost::system::error_code error;
-  tcp::socket socket(io_);
   while (!weak.expired() && acceptor.is_open()) {
-    co_await acceptor.async_accept(socket, asio::redirect_error(asio::use_awaitable, error));
+    co_await acceptor.async_wait(tcp::acceptor::wait_read, asio::redirect_error(asio::use_awaitable, error));
     if (weak.expired() || error == asio::error::operation_aborted) co_return;
-    if (!error) {
-      add(std::move(socket));
-      continue;
+    for (int i = 0; i < most_at_once && !error; ++i) {
+      tcp::socket socket(io_);
+      acceptor.accept(socket, error);
+      if (!error) add(std::move(socket));
     }
+    if (!error || error == asio::error::would_block || error == asio::error::connection_aborted) continue;
     if (!std::exchange(short_of_descriptors_, true))
       log::warn("the link: a connection cannot be accepted yet: {}", error.message());
     later.expires_after(accept_pause);
