@@ -71,8 +71,9 @@ boost::system::error_code bind_to(tcp::acceptor& acceptor, std::uint16_t port) {
 boost::system::error_code open_listener(tcp::acceptor& acceptor, std::uint16_t port, int backlog) {
   boost::system::error_code error = bind_to(acceptor, port), ignored;
   if (!error) acceptor.listen(backlog, error);
+  // accept() must not wait: neither for a connection nor after one that has gone meanwhile.
   if (!error) acceptor.non_blocking(true, error);
-  acceptor.set_option(tcp::acceptor::enable_connection_aborted(true), ignored);  // else accept() would wait
+  if (!error) acceptor.set_option(tcp::acceptor::enable_connection_aborted(true), error);
   if (error) acceptor.close(ignored);
   return error;
 }

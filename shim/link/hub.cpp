@@ -64,7 +64,8 @@ Hub::~Hub() {
 /// before may still have the port.
 asio::awaitable<std::string> Hub::listen(Time deadline) {
   inherited_limit_ = raise_descriptors(options_.self.nnodes + most_unknown);
-  timer_.expires_at(Time::max());  // its descriptor, while there are some; and those of the others
+  // The timers get their descriptors now: when a connection cannot be accepted, there may be none left.
+  timer_.expires_at(Time::max());
   loop::Timer later(io_.get_executor(), Time::max()), way_back_later(io_.get_executor(), Time::max());
   while (const auto error = open_listener(port_, options_.master.port, backlog)) {
     std::string why =
