@@ -30,36 +30,27 @@ class Socket {
   Socket(const Socket&) = delete;
   Socket& operator=(const Socket&) = delete;
 
-  /// Listens at `rankshim.sock` (on a machine without a PID namespace of its own `rankshim-process-PID.sock`,
-  /// because several jobs may run there) in the first of these folders where that is possible, or if there is
-  /// no room in any, at `rankshim-N.sock`, where N is the PID namespace's number. Logs a warning about
-  /// obstacles, and if it listens nowhere. Does nothing if it listens already. If another instance of this
-  /// container listens, it keeps its socket and this one has none; if one of another container does (in a
-  /// shared /dev/shm), it keeps its socket and the next folder is tried. Only a socket that an instance of
-  /// this user left when it ended is replaced.
+  /// Listens at `rankshim-NAMESPACE-PID.sock` in the first of these folders where that is possible; logs a
+  /// warning if it is in none. Removes the sockets of instances that were killed. Does nothing if it listens
+  /// already.
   void open(const std::vector<std::string>& folders);
 
  private:
-  /// 0, or an errno: EADDRINUSE if another instance of this container answers; its process is then `keeper_`.
-  int open_at(const std::string& path);
-  void warn_of_keeper(const std::string& path) const;
+  int open_at(const std::string& path);  ///< 0, or an errno
   void listen();
   void answer();
 
   std::function<std::string()> status_;
   boost::asio::posix::stream_descriptor listener_;
   std::string path_;
-  dev_t device_ = 0;  // of the file at path_
-  ino_t inode_ = 0;
-  pid_t keeper_ = 0;
 };
 
-/// The asking side: the answer of the first instance that answers in these folders, one JSON object in ASCII.
-/// On a machine without a PID namespace of its own, where several jobs run, and unless the user has named the
-/// folder, that is the nearest ancestor's, or else one of this process's session or cgroup. Empty if none
-/// does within half a second, because an instance opens its socket a moment after its start. An instance that
-/// answers has five seconds and 64 KiB. An instance of another PID namespace does not count, nor one of a
-/// user other than root, this process's user and the user of PID 1.
+/// The asking side: the answer of an instance in these folders, one JSON object in ASCII: of the nearest
+/// ancestor that is one, else of the first that answers. On a machine without a PID namespace of its own,
+/// where several jobs run, and unless the user has named the folder, only one of this process's Slurm job or
+/// session is asked. Empty if none answers within half a second, because an instance opens its socket a
+/// moment after its start. An instance that answers has five seconds and 64 KiB. An instance of another PID
+/// namespace does not count, nor one of a user other than root, this process's user and the user of PID 1.
 std::string ask(const std::vector<std::string>& folders);
 
 /// Whether that answer is one of an instance that has not failed.
