@@ -33,6 +33,7 @@ def node(play):
     return run
 
 
+@pytest.mark.nightly
 def test_two_pods_train_together_though_the_master_pod_comes_late(engine, node):
     worker = node(WORKER, 1)
     worker.wait_line(f"(?i)wait.*{MASTER}")

@@ -36,6 +36,7 @@ def node(network, rankshim):
     return start
 
 
+@pytest.mark.nightly
 def test_a_node_joins_rays_cluster_without_rankshim_and_with_it_which_ends_at_a_term(node):
     halves = shell("examples/ray/README.md", "What to change").halves()
     head = node("head", HEAD)

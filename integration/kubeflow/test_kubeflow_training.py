@@ -41,6 +41,7 @@ def test_two_pods_train_together_though_the_masters_record_comes_late(pods, rank
         assert not [line for line in ours if "error" in line.lower()]
 
 
+@pytest.mark.nightly
 def test_the_newer_operators_pods_train_with_two_workers_each_and_an_empty_pet_standalone(pods, rankshim):
     pods.server.publish(MASTER, pods.pods[0])
     processes = [

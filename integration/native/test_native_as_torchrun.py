@@ -74,6 +74,7 @@ def test_the_environment_is_torchruns_for_every_variable_but_the_documented_ones
                     assert values[0] == values[1], name
 
 
+@pytest.mark.nightly
 def test_two_nodes_train_to_equal_losses(network, rankshim):
     together(start(pods_of(network), rankshim, "native", "--", ALLREDUCE), workers_per_node=2)
 

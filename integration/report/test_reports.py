@@ -240,7 +240,7 @@ def test_the_first_instance_answers_and_a_killed_ones_socket_is_removed(shim, st
 
 def test_within_two_instances_the_nearest_answers(rankshim, tmp_path):
     folder = f"--run-dir={tmp_path}"
-    ask = f'echo $PPID; until [ $(ls {tmp_path} | wc -l) = 2 ]; do :; done; until "$0" status {folder}; do :; done'
+    ask = f'echo $PPID; until [ $(ls {tmp_path} | wc -l) = 2 ]; do sleep 0.01; done; until "$0" status {folder}; do :; done'
     done = run([rankshim, folder, "--", rankshim, folder, "--", "sh", "-c", ask, rankshim], clean_environment())
     parent, answer = done.stdout.splitlines()
     assert json.loads(answer)["pid"] == int(parent)

@@ -6,6 +6,7 @@
 #include "base/json.h"
 #include "base/log.h"
 #include "loop/loop.h"
+#include "node/instance.h"
 #include "supervise/signals.h"
 #include "supervise/spawn.h"
 
@@ -76,7 +77,11 @@ void Monitor::look_around() {
 }
 
 void Monitor::open_socket() {
-  socket_.open(status::socket_folders(settings_.text(Option::run_dir), node_.environment()));
+  const std::string_view chosen = settings_.text(Option::run_dir);
+  std::vector<std::string> folders = status::socket_folders({}, node_.environment());
+  folders.emplace_back(chosen);
+  remove_what_was_left(folders);
+  socket_.open(status::socket_folders(chosen, node_.environment()));
 }
 
 void Monitor::held() {

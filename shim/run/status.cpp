@@ -9,7 +9,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
-#include <csignal>
 #include <cstring>
 #include <filesystem>
 #include <optional>
@@ -20,6 +19,7 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "loop/loop.h"
+#include "node/instance.h"
 #include "node/process.h"
 
 namespace rankshim::status {
@@ -82,14 +82,6 @@ std::string answer_at(const std::string& path) {
   return answer.size() > longest_answer ? std::string() : json::ascii_object(answer);
 }
 
-/// The beginning of the sockets' names in this PID namespace (namespaces(7): the inode's number is the
-/// namespace's), for containers may share a folder.
-std::string name_in_namespace() {
-  struct stat numbers{};
-  if (stat("/proc/self/ns/pid", &numbers) != 0) numbers.st_ino = 0;
-  return fmt::format("rankshim-{}-", numbers.st_ino);
-}
-
 /// Whether this user's instances may be of several jobs. A folder that the user has named is for one, and so
 /// is a PID namespace of a container.
 bool is_shared(const std::vector<std::string>& folders) {
@@ -105,14 +97,12 @@ struct Instance {
 
 /// All of them, the oldest first, as far as their numbers show it.
 std::vector<Instance> find_instances(const std::vector<std::string>& folders) {
-  const std::string beginning = name_in_namespace();
   std::vector<Instance> found;
   for (const std::string& folder : folders) {
     Folder names(folder.c_str());
     while (const char* name = names.next()) {
-      const auto pid = first_number<pid_t>(text_after(name, beginning));
-      if (pid && name == fmt::format("{}{}.sock", beginning, *pid))
-        found.push_back({*pid, folder + "/" + name});
+      const auto pid = instance_of(name);
+      if (pid && std::string_view(name).ends_with(".sock")) found.push_back({*pid, folder + "/" + name});
     }
   }
   std::ranges::sort(found, {}, &Instance::pid);
@@ -166,9 +156,7 @@ Socket::~Socket() {
 
 void Socket::open(const std::vector<std::string>& folders) {
   if (!path_.empty()) return;
-  for (const Instance& one : find_instances(folders))
-    if (kill(one.pid, 0) != 0 && errno == ESRCH) unlink(one.path.c_str());  // it was killed
-  const std::string name = fmt::format("/{}{}.sock", name_in_namespace(), getpid());
+  const std::string name = "/" + name_of_instance() + ".sock";
   int first_error = 0;
   for (const std::string& folder : folders) {
     const int error = open_at(folder + name);

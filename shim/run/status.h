@@ -31,8 +31,7 @@ class Socket {
   Socket& operator=(const Socket&) = delete;
 
   /// Listens at `rankshim-NAMESPACE-PID.sock` in the first of these folders where that is possible; logs a
-  /// warning if it is in none. Removes the sockets of instances that were killed. Does nothing if it listens
-  /// already.
+  /// warning if it is in none. Does nothing if it listens already.
   void open(const std::vector<std::string>& folders);
 
  private:
