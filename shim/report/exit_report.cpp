@@ -135,21 +135,17 @@ std::vector<json::Object> workers_json(const ExitReport& report) {
 
 /// Times by name; a phase that was entered twice is added up. torchrun's start is the time until its first
 /// worker.
-json::Object phases_json(const std::vector<Phase>& phases, steady_clock::time_point last_end,
+json::Object phases_json(std::vector<Phase> phases, steady_clock::time_point end,
                          const std::optional<steady_clock::time_point>& first_worker_at) {
+  phases.push_back({"", end});
+  const auto launch = std::ranges::find(phases, "launch", &Phase::name);
+  if (first_worker_at && launch != phases.end() && *first_worker_at < (launch + 1)->begin)
+    phases.insert(launch + 1, {"run", *first_worker_at});
   std::vector<std::pair<std::string_view, milliseconds>> times;
-  const auto add = [&](std::string_view name, steady_clock::time_point begin, steady_clock::time_point end) {
-    auto same = std::ranges::find(times, name, &std::pair<std::string_view, milliseconds>::first);
-    if (same == times.end()) same = times.insert(times.end(), {name, milliseconds(0)});
-    same->second += between(begin, end);
-  };
-  for (std::size_t at = 0; at < phases.size(); ++at) {
-    const Phase& phase = phases[at];
-    const auto end = at + 1 < phases.size() ? phases[at + 1].begin : last_end;
-    const auto first = first_worker_at.value_or(end);
-    const bool has_run = phase.name == "launch" && first < end;
-    add(phase.name, phase.begin, has_run ? first : end);
-    if (has_run) add("run", first, end);
+  for (std::size_t at = 0; at + 1 < phases.size(); ++at) {
+    auto same = std::ranges::find(times, phases[at].name, &decltype(times)::value_type::first);
+    if (same == times.end()) same = times.insert(same, {phases[at].name, milliseconds(0)});
+    same->second += between(phases[at].begin, phases[at + 1].begin);
   }
   json::Object object;
   for (const auto& [name, time] : times) object.seconds(name, time);
