@@ -172,16 +172,16 @@ std::optional<RootCause> failed_command(const Ending& ending, const Details& det
 /// What a reader needs besides the exit code or signal: " (ValueError: boom)".
 std::string explanation(const RootCause& root, const Details& details) {
   constexpr std::size_t longest = 300;
-  const auto& [known, kills, pressed, limit, peak, kills_all] = details.memory;
+  const MemoryReading& memory = details.memory;
   std::vector<std::string> reasons;
-  if (root.out_of_memory || kills != 0) {
+  if (root.out_of_memory || memory.oom_kills != 0) {
     // If it is no root cause, only the program knows whose they were, and whether they are the reason.
-    std::string& memory = reasons.emplace_back("out of memory");
+    std::string& what = reasons.emplace_back("out of memory");
     if (!root.out_of_memory)
-      memory = fmt::format("the kernel killed {} because the memory limit was reached",
-                           kills == 1 ? "a process" : std::to_string(kills) + " processes");
-    if (limit) memory += ": the limit is " + mebibytes(*limit);
-    if (peak) memory += ", the peak was " + mebibytes(*peak);
+      what = fmt::format("the kernel killed {} because the memory limit was reached",
+                         memory.oom_kills == 1 ? "a process" : fmt::format("{} processes", memory.oom_kills));
+    if (memory.limit) what += ": the limit is " + mebibytes(*memory.limit);
+    if (memory.peak) what += ", the peak was " + mebibytes(*memory.peak);
   }
   const std::string error = root.error == nullptr ? std::string() : in_plain_words(root.error->message);
   const std::string shown(cut(error, longest));

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <boost/asio/ip/host_name.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <iterator>
 #include <utility>
@@ -103,7 +104,8 @@ asio::awaitable<void> Resolver::ask_servers(Clock::time_point deadline) {
     loop::Timer timer(executor_, std::min(deadline, Clock::now() + turn));
     co_await timer.async_wait(asio::use_awaitable);
   }
-  const ResolvConf conf = read_resolv_conf(content_of(files_.resolv_conf), own_host_name());
+  boost::system::error_code no_name;
+  const ResolvConf conf = read_resolv_conf(content_of(files_.resolv_conf), ip::host_name(no_name));
   std::vector<std::string> names = candidates(name_, conf);
   if (names.empty()) {
     answer_ = {{}, QueryStatus::bad_name, {}, {}};
