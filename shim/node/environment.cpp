@@ -65,19 +65,14 @@ bool is_service_link(std::string_view value) {
 }
 
 bool is_service_link_name(std::string_view name) {
-  if (name.ends_with("_SERVICE_HOST") || name.ends_with("_SERVICE_PORT") || name == "RANKSHIM_SERVICE_HOST")
+  if (name.ends_with("_SERVICE_HOST") || name.ends_with("_SERVICE_PORT") ||
+      name.find("_SERVICE_PORT_") != std::string_view::npos)  // a named port
     return true;
-  if (name.find("_SERVICE_PORT_") != std::string_view::npos) return true;  // a named port
-  const auto port = name.find("_PORT_");  // NAME_PORT_80_TCP[_PROTO|_PORT|_ADDR]
-  if (port == std::string_view::npos) return false;
-  std::string_view rest = name.substr(port + 6);
-  if (!all_digits(take_part(rest, "_"))) return false;
-  for (const std::string_view protocol : {"TCP", "UDP", "SCTP"}) {
-    if (!rest.starts_with(protocol)) continue;
-    const std::string_view tail = rest.substr(protocol.size());
-    return tail.empty() || tail == "_PROTO" || tail == "_PORT" || tail == "_ADDR";
-  }
-  return false;
+  take_part(name, "_PORT_");  // NAME_PORT_80_TCP[_PROTO|_PORT|_ADDR]
+  const bool has_number = all_digits(take_part(name, "_"));
+  const std::string_view protocol = take_part(name, "_");
+  return has_number && has_part("TCP,UDP,SCTP", protocol, ",") &&
+         (name.empty() || has_part("PROTO,PORT,ADDR", name, ","));
 }
 
 std::vector<std::string> executable_candidates(std::string_view program, std::string_view path) {
@@ -90,11 +85,6 @@ std::vector<std::string> executable_candidates(std::string_view program, std::st
     candidates.push_back(candidate.append(program));
   }
   return candidates;
-}
-
-std::size_t place_in_path(const std::string& file, std::string_view path) {
-  const auto candidates = executable_candidates(base_name(file), path);
-  return static_cast<std::size_t>(std::ranges::find(candidates, file) - candidates.begin());
 }
 
 }  // namespace rankshim

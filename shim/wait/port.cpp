@@ -12,6 +12,7 @@
 #include <cerrno>
 #include <cstring>
 #include <exception>
+#include <initializer_list>
 #include <utility>
 #include <vector>
 
@@ -31,24 +32,12 @@ constexpr std::size_t most_at_once = 16;
 
 /// What an errno of a connection shows.
 PortLook failed(const ip::address& address, int error) {
-  switch (error) {
-    case ECONNREFUSED:
-      return {PortState::closed, address};
-    case ECONNRESET:
-    case ECONNABORTED:
-    case EPIPE:
-    case ENOTCONN:
-      return {PortState::hung_up, address};
-    case ETIMEDOUT:
-      return {PortState::silent, address};
-    case EHOSTUNREACH:
-    case EHOSTDOWN:
-    case ENETDOWN:
-    case ENETUNREACH:
-      return {PortState::no_route, address};
-    default:
-      return {PortState::failed, address, error};
-  }
+  const auto is = [error](std::initializer_list<int> any) { return std::ranges::count(any, error) != 0; };
+  if (error == ECONNREFUSED) return {PortState::closed, address};
+  if (error == ETIMEDOUT) return {PortState::silent, address};
+  if (is({ECONNRESET, ECONNABORTED, EPIPE, ENOTCONN})) return {PortState::hung_up, address};
+  if (is({EHOSTUNREACH, EHOSTDOWN, ENETDOWN, ENETUNREACH})) return {PortState::no_route, address};
+  return {PortState::failed, address, error};
 }
 
 /// One connection, until it counts as open or has failed.

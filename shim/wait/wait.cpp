@@ -86,9 +86,9 @@ class Waiting {
 
   [[nodiscard]] Clock::time_point next_look() {
     const milliseconds waited = since(step_begin_);
-    const auto sleep = addresses_.empty() ? schedule_.between_looks(waited, resolver_.valid_for(), chance())
-                                          : schedule_.between_tries(waited, chance());
-    return std::min(deadline_, Clock::now() + sleep);
+    // No name server notices a try of the port.
+    const Schedule schedule = addresses_.empty() ? schedule_ : Schedule(limits_.timing);
+    return std::min(deadline_, Clock::now() + schedule.between_looks(waited, chance()));
   }
 
   /// Logs why it is not reached yet. Each text is logged once between two reports, so that an answer that
@@ -129,7 +129,7 @@ class Waiting {
       return {Anchor::no_host,
               fmt::format("master {}: '{}' is neither a host name nor an address", name(), master_.host)};
     std::string why = reason();
-    if (addresses_.empty() && useless_.empty())
+    if (addresses_.empty() && !is_placeholder())
       why = (ever_resolved_.empty() ? "its name never resolved: "
                                     : fmt::format("its name resolved to {} and is gone: ", ever_resolved_)) +
             resolver_.answer().account();
@@ -147,18 +147,24 @@ class Waiting {
   }
 
   [[nodiscard]] std::string reason() const {
-    if (!useless_.empty())
-      return fmt::format("resolves to {}, which is not the address of another node", useless_);
+    if (is_placeholder())
+      return fmt::format("resolves to {}, which is not the address of another node",
+                         list(resolver_.answer().addresses));
     if (addresses_.empty()) return resolver_.answer().reason();
     const std::string port = port_ ? port_->reason() : "not tried yet";
     return literal(master_.host) ? port : "resolves to " + list(addresses_) + ", " + port;
   }
 
   [[nodiscard]] Anchor anchor() const {
-    if (!useless_.empty()) return Anchor::placeholder;
+    if (is_placeholder()) return Anchor::placeholder;
     if (addresses_.empty())
       return is_negative(resolver_.answer().status) ? Anchor::no_such_name : Anchor::name_server;
     return port_ && port_->state == PortState::closed ? Anchor::port_closed : Anchor::port_silent;
+  }
+
+  /// The name has only addresses that no other node can have.
+  [[nodiscard]] bool is_placeholder() const {
+    return addresses_.empty() && !resolver_.answer().addresses.empty();
   }
 
   [[nodiscard]] bool hopeless() const { return resolver_.answer().status == QueryStatus::bad_name; }
@@ -180,12 +186,7 @@ class Waiting {
       mine_ = std::any_of(useful.begin(), useful.end(), is_own);
       warn_of_wrong_place(useful);
       addresses_ = std::move(useful);
-      useless_.clear();
-    } else if (!answer.addresses.empty()) {
-      useless_ = list(answer.addresses);
-      addresses_.clear();
-    } else if (is_negative(answer.status)) {
-      useless_.clear();
+    } else if (!answer.addresses.empty() || is_negative(answer.status)) {
       addresses_.clear();  // gone; but the failure of a name server does not concern the master
     }
   }
@@ -213,7 +214,6 @@ class Waiting {
   Clock::time_point last_report_;
   std::vector<std::string> logged_;  // since then
   std::vector<ip::address> addresses_;
-  std::string useless_;  // what the name resolves to, if no other node can have that address
   std::string ever_resolved_;
   std::optional<PortLook> port_;
   bool mine_ = false;
