@@ -1,6 +1,6 @@
 #include "node/node.h"
 
-#include <ifaddrs.h>
+#include <fmt/format.h>
 #include <net/if.h>
 #include <sched.h>
 #include <sys/ioctl.h>
@@ -15,7 +15,6 @@
 #include <boost/asio/local/datagram_protocol.hpp>
 #include <cerrno>
 #include <cstring>
-#include <memory>
 #include <span>
 
 #include "base/files.h"
@@ -76,37 +75,21 @@ std::optional<ip::address> source_towards(std::string_view peer) {
   return std::nullopt;
 }
 
-/// An interface's address; the unspecified one for other families than IPv4 and IPv6.
-ip::address address_of(const sockaddr& address) {
-  ip::udp::endpoint endpoint;
-  const std::size_t size = address.sa_family == AF_INET    ? sizeof(sockaddr_in)
-                           : address.sa_family == AF_INET6 ? sizeof(sockaddr_in6)
-                                                           : 0;
-  std::memcpy(endpoint.data(), &address, size);
-  return endpoint.address();
-}
-
-/// The name of the interface that has this address; empty if there is none. For IPv4 this takes one call:
-/// getifaddrs reads all details of all interfaces from the kernel, which takes
-// longer than rankshim's whole start.
-std::string interface_with(const ip::address& own) {
+/// The name of the interface that has this address; empty if there is none. (getifaddrs reads all details of
+/// all interfaces from the kernel, which takes longer than rankshim's whole start.)
+std::string interface_with(const ip::address_v4& own) {
   const Descriptor probe(open_socket(AF_INET, SOCK_DGRAM));
-  std::array<ifreq, 64> requests{};
+  std::array<ifreq, 128> requests{};
   ifconf found{};
   found.ifc_len = sizeof requests;
   found.ifc_req = requests.data();
-  if (own.is_v4() && ioctl(probe.number(), SIOCGIFCONF, &found) == 0 &&
-      static_cast<std::size_t>(found.ifc_len) < sizeof requests) {
-    for (const ifreq& one :
-         std::span(requests).first(static_cast<std::size_t>(found.ifc_len) / sizeof(ifreq)))
-      if (address_of(one.ifr_addr) == own) return one.ifr_name;
-    return {};
+  if (ioctl(probe.number(), SIOCGIFCONF, &found) != 0) return {};
+  for (const ifreq& one :
+       std::span(requests).first(static_cast<std::size_t>(found.ifc_len) / sizeof(ifreq))) {
+    ip::udp::endpoint endpoint(ip::udp::v4(), 0);
+    std::memcpy(endpoint.data(), &one.ifr_addr, endpoint.size());
+    if (endpoint.address() == own) return one.ifr_name;
   }
-  ifaddrs* list = nullptr;
-  if (getifaddrs(&list) != 0) return {};
-  const std::unique_ptr<ifaddrs, void (*)(ifaddrs*)> owner(list, freeifaddrs);
-  for (const ifaddrs* entry = list; entry != nullptr; entry = entry->ifa_next)
-    if (entry->ifa_addr != nullptr && address_of(*entry->ifa_addr) == own) return entry->ifa_name;
   return {};
 }
 
@@ -161,7 +144,12 @@ std::optional<std::string> Node::address_towards(std::string_view peer) const {
 
 std::string Node::interface_towards(std::string_view peer) const {
   const auto own = source_towards(peer);
-  return own ? interface_with(*own) : std::string();
+  if (!own) return {};
+  if (own->is_v4()) return interface_with(own->to_v4());
+  std::string address;
+  for (const unsigned char byte : own->to_v6().to_bytes()) address += fmt::format("{:02x}", byte);
+  const std::string line = field("/proc/self/net/if_inet6", address);  // … NAME (linux:net/ipv6/addrconf.c)
+  return line.substr(line.rfind(' ') + 1);
 }
 
 std::optional<std::string> Node::find_program(std::string_view program) const {

@@ -33,15 +33,8 @@ milliseconds between(steady_clock::time_point begin, steady_clock::time_point en
   return std::max(milliseconds(0), duration_cast<milliseconds>(end - begin));
 }
 
-/// How the command ended; null if it was never started.
-const supervise::Ending* end_of_command(const ExitReport& report) {
-  const supervise::Ending* const ending = report.ending;
-  const bool never = ending != nullptr && ending->kind == supervise::Ending::Kind::not_started;
-  return never ? nullptr : ending;
-}
-
 std::string_view outcome(const ExitReport& report) {
-  if (report.verdict->failed) return end_of_command(report) == nullptr ? "not started" : "failed";
+  if (report.verdict->failed) return report.ending == nullptr ? "not started" : "failed";
   if (report.verdict->cause == Cause::stopped) return "stopped";
   return report.verdict->code == 0 ? "succeeded" : "failed";
 }
@@ -61,18 +54,17 @@ std::vector<std::string> lines_of(std::string_view text) {
 
 /// The rank in the job, if it is known or follows from the node's.
 std::optional<unsigned> rank_of(std::optional<unsigned> rank, unsigned local_rank, const ExitReport& report) {
-  if (rank || report.job == nullptr) return rank;
-  const Topology& topology = report.job->topology;
-  if (topology.is<LoneNode>()) return local_rank;
-  const auto* node = topology.as<StaticNode>();
+  if (rank || report.topology == nullptr) return rank;
+  if (report.topology->is<LoneNode>()) return local_rank;
+  const auto* node = report.topology->as<StaticNode>();
   return node != nullptr ? std::optional(node->first_rank() + local_rank) : rank;
 }
 
 json::Object node_json(const ExitReport& report) {
   json::Object node;
   node.text("host", report.host);
-  if (report.job == nullptr) return node;
-  const Topology& topology = report.job->topology;
+  if (report.topology == nullptr) return node;
+  const Topology& topology = *report.topology;
   node.text("platform", topology.platform);
   if (topology.facts.has(Fact::run_id)) node.text("run_id", topology.facts.text(Fact::run_id));
   if (topology.facts.has(Fact::nnodes)) node.text("nnodes", topology.facts.text(Fact::nnodes));
@@ -83,7 +75,7 @@ json::Object node_json(const ExitReport& report) {
 json::Object root_json(const ExitReport& report, const RootCause& root) {
   json::Object object;
   object.text("who", root.who).text("host", report.host);
-  const Topology* topology = report.job != nullptr ? &report.job->topology : nullptr;
+  const Topology* const topology = report.topology;
   const auto* process = topology != nullptr ? topology->as<CreatedProcess>() : nullptr;
   if (topology != nullptr && topology->node_rank()) object.number("node_rank", *topology->node_rank());
   if (root.local_rank) {
@@ -190,7 +182,7 @@ json::Object memory_json(const MemoryReading& memory) {
 /// Whether only an exit code is known, which the command chose: the container's log has more information.
 bool only_a_code(const ExitReport& report) {
   const Verdict& verdict = *report.verdict;
-  const supervise::Ending* const ending = end_of_command(report);
+  const supervise::Ending* const ending = report.ending;
   if (ending == nullptr || !verdict.root || verdict.root->error != nullptr || verdict.root->signal)
     return false;
   const bool killed = ending->leftovers_killed != 0 || !ending->left_behind.empty();
@@ -231,7 +223,7 @@ std::vector<json::Object> nodes_json(const std::vector<link::Node>& nodes) {
 }
 
 std::string as_json(const ExitReport& report) {
-  const supervise::Ending* const ending = end_of_command(report);
+  const supervise::Ending* const ending = report.ending;
   json::Object object;
   object.number("version", report_version).text("rankshim", RANKSHIM_VERSION);
   object.text("outcome", outcome(report)).number("exit_code", report.exit_code);
@@ -247,9 +239,8 @@ std::string as_json(const ExitReport& report) {
   const auto& first = report.past_attempts.empty() ? report.phases : report.past_attempts.front().phases;
   if (!first.empty()) object.text("started", moment(first.front().begin));
   object.text("ended", moment(report.end));
-  object.object("phases",
-                phases_json(report.phases, report.end,
-                            report.ending != nullptr ? report.ending->workers.first_at : std::nullopt));
+  object.object("phases", phases_json(report.phases, report.end,
+                                      ending != nullptr ? ending->workers.first_at : std::nullopt));
   if (ending != nullptr) {
     if (ending->stop_signal) object.text("stop_signal", supervise::signal_name(*ending->stop_signal));
     if (!ending->workers.trains_alone.empty()) object.text("trains_alone", ending->workers.trains_alone);

@@ -23,19 +23,14 @@ using supervise::Ending;
 
 /// A file that is there and cannot be executed because what has to read or load it is not.
 std::string without_interpreter(const Ending& ending) {
-  const std::string& missing = ending.interpreter;
-  if (missing.empty())
-    return fmt::format(
-        "{} cannot be executed: it exists, but not the interpreter that its first line names, or its dynamic "
-        "loader",
-        ending.failure.path);
-  const std::string_view hint = missing.ends_with('\r')
-                                    ? "; the file has Windows line ends: remove them (dos2unix)"
-                                : missing.find("/ld-") != std::string::npos
-                                    ? "; that is its dynamic loader: it was built for another distribution"
-                                    : "";
+  const std::string& missing = ending.interpreter;  // empty: not known
+  const char* const hint = missing.ends_with('\r')
+                               ? "; the file has Windows line ends: remove them (dos2unix)"
+                           : missing.find("/ld-") != std::string::npos
+                               ? "; that is its dynamic loader: it was built for another distribution"
+                               : "";
   return fmt::format("{} cannot be executed: its interpreter {} was not found{}", ending.failure.path,
-                     in_quotes(missing), hint);
+                     missing.empty() ? "or dynamic loader" : in_quotes(missing), hint);
 }
 
 /// The command was not started, or the system does not report how it ended.

@@ -157,7 +157,7 @@ void Monitor::end_attempt(const Verdict& verdict, const supervise::Ending& endin
                             .phases = std::exchange(phases_, {}),
                             .first_worker_at = ending.workers.first_at,
                             .end = steady_clock::now()});
-  termination_log_.take_back();  // it was true of the attempt that has ended
+  termination_log_.finish({});  // it was true of the attempt that has ended
   enter("restart");
 }
 
