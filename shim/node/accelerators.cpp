@@ -34,8 +34,8 @@ constexpr std::array<AcceleratorKind, 6> kinds = {{
     {"cambricon_dev", "CAMBRICON_VISIBLE_DEVICES", "MLU_VISIBLE_DEVICES", true},
     {"mtgpu.", "MTHREADS_VISIBLE_DEVICES", "MUSA_VISIBLE_DEVICES", true},
 }};
-constexpr std::size_t nvidia = 0;
-constexpr std::size_t habana = 3;
+constexpr const AcceleratorKind& nvidia = kinds[0];
+constexpr const AcceleratorKind& habana = kinds[3];
 
 // PCI vendors. Intel's own NPUs have accel devices too (linux:drivers/accel/habanalabs).
 constexpr std::string_view intel_habana = "0x1da3";
@@ -56,27 +56,13 @@ bool is_numbered(std::string_view name, std::string_view prefix) {
   return name.starts_with(prefix) && all_digits(name.substr(prefix.size()));
 }
 
-/// What the one pass over /dev sees.
-struct Devices {
-  std::array<unsigned, kinds.size()> counts{};
-  bool kmsg = false;   ///< the kernel's log: this /dev is the machine's or as good as that, not a container's
-  bool kfd = false;    ///< AMD's compute driver
-  bool dri = false;    ///< graphics cards, Intel's and AMD's among them
-  bool accel = false;  ///< the kernel's compute accelerators: Habana's newer driver, others' NPUs
-};
-
-Devices devices_in_dev(const Node& node) {
-  Devices seen;
-  node.each_name("/dev", [&](std::string_view name) {
-    seen.accel = seen.accel || name == "accel";
-    seen.dri = seen.dri || name == "dri";
-    seen.kfd = seen.kfd || name == "kfd";
-    seen.kmsg = seen.kmsg || name == "kmsg";
-    for (std::size_t i = 0; i < kinds.size(); ++i)
-      if (is_numbered(name, kinds[i].prefix)) ++seen.counts[i];
-  });
-  return seen;
+Names names_in(const Node& node, const char* folder) {
+  Names names;
+  node.each_name(folder, [&](std::string_view name) { names.emplace_back(name); });
+  return names;
 }
+
+bool has(const Names& names, std::string_view name) { return std::ranges::find(names, name) != names.end(); }
 
 /// Counts the numbered files in a folder of /dev whose devices, which are in a folder of /sys by the same
 /// name, are of this PCI vendor.
@@ -153,25 +139,18 @@ struct Driver {
 constexpr Driver nvidia_driver = {nvidia_cards, "information", "Device Minor:", "/dev", "nvidia"};
 constexpr Driver amd_driver = {amd_cards, "properties", "drm_render_minor ", "/dev/dri", "renderD"};
 
-/// The names in a folder. Numbers without leading zeros are in their order.
-Names names_in(const Node& node, const char* folder) {
-  Names names;
-  node.each_name(folder, [&](std::string_view name) { names.emplace_back(name); });
-  std::ranges::sort(names, [](const std::string& one, const std::string& other) {
-    return one.size() != other.size() ? one.size() < other.size() : one < other;
-  });
-  return names;
-}
-
-bool has(const Names& names, std::string_view name) { return std::ranges::find(names, name) != names.end(); }
-
-/// The cards that have a device file: each as its name in /sys and, after a blank, its UUID.
+/// The cards that have a device file: each as its name in /sys and, after a blank, its UUID. They are in the
+/// order of their addresses, or of their numbers, which have no leading zeros.
 Names cards_of(const Node& node, const Driver& driver) {
   const Names files = names_in(node, driver.devices);
   // A machine has no device files before the first use of NVIDIA's driver.
   const bool unused = has(files, "kmsg") && !has(files, "nvidiactl");
+  Names names = names_in(node, driver.cards);
+  std::ranges::sort(names, [](const std::string& one, const std::string& other) {
+    return one.size() != other.size() ? one.size() < other.size() : one < other;
+  });
   Names cards;
-  for (const std::string& name : names_in(node, driver.cards)) {
+  for (const std::string& name : names) {
     const std::string about = fmt::format("{}/{}/{}", driver.cards, name, driver.file);
     const std::string file = std::string(driver.device) + node.field(about, driver.number);
     if (unused || has(files, file))
@@ -262,27 +241,28 @@ unsigned count_shown(std::string_view list, unsigned present, bool indexed) {
 }
 
 std::optional<DeviceCount> visible_accelerators(const Node& node) {
-  const Devices seen = devices_in_dev(node);
+  const Names dev = names_in(node, "/dev");
   const Environment& environment = node.environment();
   DeviceCount devices;
-  for (std::size_t i = 0; i < kinds.size() && devices.count == 0; ++i) {
-    const AcceleratorKind& kind = kinds[i];
-    devices = {seen.counts[i], fmt::format("/dev/{}[0-9]*", kind.prefix)};
-    // A machine has no device files before the first use of a driver. A container without them has no card,
-    // although its /proc shows the machine's cards (canonical/lxd issue 7840).
-    if (i == nvidia && devices.count == 0 && seen.kmsg) {
-      devices.what = nvidia_cards;
-      node.each_name(nvidia_cards, [&](std::string_view) { ++devices.count; });
-    } else if (i == habana && devices.count == 0 && seen.accel) {
+  for (const AcceleratorKind& kind : kinds) {
+    const auto is_one = [&](const std::string& name) { return is_numbered(name, kind.prefix); };
+    devices = {static_cast<unsigned>(std::ranges::count_if(dev, is_one)),
+               fmt::format("/dev/{}[0-9]*", kind.prefix)};
+    // A machine, whose /dev has the kernel's log, has no device files before the first use of a driver. A
+    // container without them has no card, although its /proc shows the machine's (canonical/lxd issue 7840).
+    if (&kind == &nvidia && devices.count == 0 && has(dev, "kmsg"))
+      devices = {static_cast<unsigned>(names_in(node, nvidia_cards).size()), nvidia_cards};
+    if (&kind == &habana && devices.count == 0 && has(dev, "accel"))  // its newer driver's
       devices = {count_of_vendor(node, "/dev/accel", "accel", "/sys/class/accel", intel_habana),
                  "/dev/accel/accel[0-9]*"};
-    }
     devices = visible(devices, environment, kind.mounted, {kind.shown}, kind.indexed);
+    if (devices.count != 0) return devices;
   }
-  if (seen.kfd && devices.count == 0)
-    devices = visible({count_amd(node, seen.dri), "/dev/kfd"}, environment, "AMD_VISIBLE_DEVICES",
+  const bool has_dri = has(dev, "dri");
+  if (has(dev, "kfd"))
+    devices = visible({count_amd(node, has_dri), "/dev/kfd"}, environment, "AMD_VISIBLE_DEVICES",
                       lists_of_amd(environment));
-  if (seen.dri && devices.count == 0)
+  if (has_dri && devices.count == 0)
     devices = visible({count_render_nodes(node, intel), "/dev/dri/renderD*"}, environment, "",
                       {"ZE_AFFINITY_MASK"});
   return devices.count == 0 ? std::nullopt : std::optional(devices);
@@ -292,7 +272,7 @@ NearAccelerator near_accelerator(const Node& node, const Environment& environmen
   Names cards = cards_of(node, nvidia_driver);
   const bool is_nvidia = !cards.empty();
   if (!is_nvidia) cards = cards_of(node, amd_driver);
-  for (const std::string_view list : is_nvidia ? Words{kinds[nvidia].shown} : lists_of_amd(environment))
+  for (const std::string_view list : is_nvidia ? Words{nvidia.shown} : lists_of_amd(environment))
     show_only(cards, environment, list);
   if (cards.empty()) return {{}, "not bound: no accelerator is known that it can use"};
   std::string_view rest = cards[local_rank % cards.size()];

@@ -59,14 +59,6 @@ std::optional<Number> cpu_limit(const Node& node, const std::string& folder) {
   return *quota / *period + (*quota % *period != 0 ? 1 : 0);
 }
 
-/// A memory controller's root, and the files in its folders.
-struct MemoryFiles {
-  std::string root;
-  const char* events;
-  const char* limit;
-  const char* peak;
-};
-
 // v1 writes "no limit" as the largest number of whole pages.
 constexpr Number no_limit = Number{1} << 60U;
 
@@ -92,21 +84,19 @@ MemoryReading read_memory(const Node& node) {
   if (v2) group = find_cgroup(node, "");
   MemoryReading reading;
   if (!group) return reading;
-  const MemoryFiles files =
-      v2 ? MemoryFiles{"/sys/fs/cgroup", "/memory.events", "/memory.max", "/memory.peak"}
-         : MemoryFiles{"/sys/fs/cgroup/memory", "/memory.oom_control", "/memory.limit_in_bytes",
-                       "/memory.max_usage_in_bytes"};
-  std::string folder = files.root + *group;
-  if (!node.file(folder + files.events)) folder = files.root;
-  const std::string events = folder + files.events;
+  const std::string root = v2 ? "/sys/fs/cgroup" : "/sys/fs/cgroup/memory";
+  const char* const counters = v2 ? "/memory.events" : "/memory.oom_control";
+  std::string folder = root + *group;
+  if (!node.file(folder + counters)) folder = root;
+  const std::string events = folder + counters;
   const auto kills = number_in(node, events, "oom_kill ");
   reading.known = kills.has_value();
   reading.oom_kills = kills.value_or(0);
-  reading.limit = smallest_limit(files.root, folder, [&](const std::string& one) {
-    const auto limit = number_in(node, one + files.limit);
+  reading.limit = smallest_limit(root, folder, [&](const std::string& one) {
+    const auto limit = number_in(node, one + (v2 ? "/memory.max" : "/memory.limit_in_bytes"));
     return limit && *limit < no_limit ? limit : std::nullopt;
   });
-  reading.peak = number_in(node, folder + files.peak);
+  reading.peak = number_in(node, folder + (v2 ? "/memory.peak" : "/memory.max_usage_in_bytes"));
   if (!v2 || !kills) return reading;
   reading.pressed = number_in(node, events, "max ").value_or(0) + number_in(node, events, "oom ").value_or(0);
   reading.kills_all = number_in(node, folder + "/memory.oom.group") == 1U;

@@ -75,14 +75,6 @@ asio::awaitable<PortLook> try_address(ip::address address, std::uint16_t port, T
   co_return PortLook{PortState::open, address};
 }
 
-/// The other attempts are cancelled once one is open.
-struct UntilOpen {
-  asio::cancellation_type operator()(const std::exception_ptr& /*none*/,
-                                     const PortLook& look) const noexcept {
-    return look.state == PortState::open ? asio::cancellation_type::all : asio::cancellation_type::none;
-  }
-};
-
 }  // namespace
 
 std::string PortLook::reason() const {
@@ -105,8 +97,11 @@ asio::awaitable<PortLook> look_at_port(asio::any_io_executor executor, std::span
   std::vector<decltype(attempt(addresses.front()))> attempts;
   for (const ip::address& address : addresses.first(std::min(addresses.size(), most_at_once)))
     attempts.push_back(attempt(address));
+  const auto until_open = [](const std::exception_ptr& /*none*/, const PortLook& look) {
+    return look.state == PortState::open ? asio::cancellation_type::all : asio::cancellation_type::none;
+  };
   const auto [order, thrown, looks] = co_await asio::experimental::make_parallel_group(std::move(attempts))
-                                          .async_wait(UntilOpen(), asio::use_awaitable);
+                                          .async_wait(until_open, asio::use_awaitable);
   const auto best =
       std::ranges::max_element(looks, {}, &PortLook::state);  // the first of those that are equal
   const std::exception_ptr& of_best = thrown[static_cast<std::size_t>(best - looks.begin())];

@@ -113,14 +113,14 @@ class Waiting {
   }
 
   [[nodiscard]] Reached reached() const {
-    Reached result{{}, mine_, since(begin_)};
+    Reached result{{}, mine_};
     for (const ip::address& address : addresses_) {
       const bool first = port_ && port_->state == PortState::open && address == port_->address;
       result.addresses.insert(first ? result.addresses.begin() : result.addresses.end(), address.to_string());
     }
     const std::string how =
         port_ ? "is open" : "resolves to " + list(addresses_) + (mine_ ? ", an address of this node," : "");
-    if (!logged_.empty()) log::info("master {} {} after {}", name(), how, short_seconds(result.waited));
+    if (!logged_.empty()) log::info("master {} {} after {}", name(), how, short_seconds(since(begin_)));
     return result;
   }
 
@@ -183,7 +183,7 @@ class Waiting {
     if (!useful.empty()) {
       if (ever_resolved_.empty()) step_begin_ = last_lookup_;  // a new thing to wait for: quickly again
       ever_resolved_ = list(useful);
-      mine_ = std::any_of(useful.begin(), useful.end(), is_own);
+      mine_ = std::ranges::any_of(useful, is_own);
       warn_of_wrong_place(useful);
       addresses_ = std::move(useful);
     } else if (!answer.addresses.empty() || is_negative(answer.status)) {
@@ -193,12 +193,10 @@ class Waiting {
 
   /// Once: a node that waits for itself, or that hosts for a master elsewhere.
   void warn_of_wrong_place(const std::vector<ip::address>& addresses) {
-    const bool all_mine = mine_ && std::all_of(addresses.begin(), addresses.end(), is_own);
-    std::string wrong = all_mine ? std::exchange(master_.wrong_if_mine, {}) : std::string();
-    if (!mine_) wrong = std::exchange(master_.wrong_if_not_mine, {});
-    if (wrong.empty()) return;
+    std::string& wrong = mine_ ? master_.wrong_if_mine : master_.wrong_if_not_mine;
+    if (wrong.empty() || (mine_ && !std::ranges::all_of(addresses, is_own))) return;
     log::warn("master {} is {}, {} of this node, {}", name(), list(addresses),
-              mine_ ? "an address" : "no address", wrong);
+              mine_ ? "an address" : "no address", std::exchange(wrong, {}));
   }
 
   asio::any_io_executor executor_;
