@@ -29,22 +29,15 @@ std::optional<std::string_view> Environment::get(std::string_view name) const {
 }
 
 bool Environment::has(std::string_view name) const {
-  return std::any_of(entries_.begin(), entries_.end(),
-                     [&](const auto& entry) { return is_named(entry, name); });
+  return std::ranges::any_of(entries_, [&](const std::string& entry) { return is_named(entry, name); });
 }
 
 void Environment::set(std::string_view name, std::string_view value) {
-  std::string entry = std::string(name).append("=").append(value);
-  const auto first =
-      std::find_if(entries_.begin(), entries_.end(), [&](const auto& old) { return is_named(old, name); });
-  if (first == entries_.end()) {
-    entries_.push_back(std::move(entry));
-    return;
-  }
-  *first = std::move(entry);
-  entries_.erase(
-      std::remove_if(first + 1, entries_.end(), [&](const auto& old) { return is_named(old, name); }),
-      entries_.end());
+  const auto is_old = [&](const std::string& entry) { return is_named(entry, name); };
+  auto first = std::ranges::find_if(entries_, is_old);
+  if (first == entries_.end()) first = entries_.emplace(first);
+  *first = std::string(name).append("=").append(value);
+  entries_.erase(std::remove_if(first + 1, entries_.end(), is_old), entries_.end());
 }
 
 void Environment::unset(std::string_view name) {

@@ -110,7 +110,7 @@ json::Object culprit_json(const link::Stop& stop) {
 std::vector<json::Object> workers_json(const ExitReport& report) {
   std::vector<json::Object> list;
   for (const supervise::WorkerEnd& worker : report.ending->workers.ends) {
-    json::Object object;
+    json::Object& object = list.emplace_back();
     object.number("local_rank", worker.local_rank);
     if (const auto rank = rank_of(worker.rank, worker.local_rank, report)) object.number("rank", *rank);
     object.number("pid", worker.pid);
@@ -120,7 +120,6 @@ std::vector<json::Object> workers_json(const ExitReport& report) {
               WEXITSTATUS(worker.status));
     object.text("time", moment(worker.when));
     object.seconds("seconds", between(report.ending->started_at, worker.when));
-    list.push_back(std::move(object));
   }
   return list;
 }
@@ -200,10 +199,11 @@ json::Object node_json(const link::Node& node, unsigned rank, unsigned first_ran
   object.number("workers", node.hello.workers);
   if (node.code) object.number("exit_code", *node.code);
   std::vector<json::Object> ends;
-  for (const auto& [local_rank, code, when] : node.workers) {
-    ends.emplace_back();
-    ends.back().number("rank", first_rank + local_rank).number("exit_code", code).text("time", moment(when));
-  }
+  for (const auto& [local_rank, code, when] : node.workers)
+    ends.emplace_back()
+        .number("rank", first_rank + local_rank)
+        .number("exit_code", code)
+        .text("time", moment(when));
   if (!ends.empty()) object.objects("worker_ends", ends);
   if (!node.failures.empty()) object.text("failure", node.failures.front().failure.text);
   return object;
@@ -229,13 +229,9 @@ std::string as_json(const ExitReport& report) {
   object.text("outcome", outcome(report)).number("exit_code", report.exit_code);
   object.text("verdict", report.verdict->sentence);
   object.object("node", node_json(report));
-  if (report.verdict->root) {
-    object.object("root_cause", root_json(report, *report.verdict->root));
-  } else if (report.verdict->ended_for) {
-    object.object("root_cause", culprit_json(*report.verdict->ended_for));
-  } else {
-    object.raw("root_cause", "null");
-  }
+  object.raw("root_cause", report.verdict->root        ? root_json(report, *report.verdict->root).str()
+                           : report.verdict->ended_for ? culprit_json(*report.verdict->ended_for).str()
+                                                       : "null");
   const auto& first = report.past_attempts.empty() ? report.phases : report.past_attempts.front().phases;
   if (!first.empty()) object.text("started", moment(first.front().begin));
   object.text("ended", moment(report.end));
@@ -256,11 +252,8 @@ std::string as_json(const ExitReport& report) {
   }
   if (!report.nodes.empty()) object.objects("nodes", nodes_json(report.nodes));
   object.object("resources", resources_json());
-  if (report.details->memory.known) {
-    object.object("memory", memory_json(report.details->memory));
-  } else {
-    object.raw("memory", "null");
-  }
+  const MemoryReading& memory = report.details->memory;
+  object.raw("memory", memory.known ? memory_json(memory).str() : "null");
   return object.str() + "\n";
 }
 

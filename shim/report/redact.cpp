@@ -158,12 +158,10 @@ std::string Redactor::whole(std::string_view text) const { return lines(text, st
 
 std::string Redactor::traceback(std::string_view text) const {
   while (!text.empty() && text.back() == '\n') text.remove_suffix(1);
-  std::size_t begin = text.size();
-  for (std::size_t line = 0; line < most_lines && begin != 0; ++line) {
-    const auto before = begin == text.size() ? text.rfind('\n') : text.rfind('\n', begin - 2);
-    begin = before == std::string_view::npos ? 0 : before + 1;
-  }
-  return lines(text.substr(begin), longest_line);
+  std::size_t before = text.size();  // the line end before the last lines
+  for (std::size_t line = 0; line < most_lines && before != std::string_view::npos && before != 0; ++line)
+    before = text.rfind('\n', before - 1);
+  return lines(text.substr(std::min(before + 1, text.size())), longest_line);
 }
 
 std::string Redactor::lines(std::string_view text, std::size_t longest) const {

@@ -293,15 +293,14 @@ std::string end_in_words(const Ending& ending, const std::string& name, bool sev
   else
     text += " ended with code " + std::to_string(ending.number);
   text += " after " + hours_and_minutes(ending.ran);
-  if (ending.killed_by_us && !remains) {
+  if (ending.killed_by_us && !remains)
     text += ending.number == SIGABRT ? ", by which rankshim asked for stacks, because of what had not stopped"
-            : ending.workers.never_met ? ", killed by rankshim"
-            : several                  ? ", killed by rankshim because they had not stopped"
-                                       : ", killed by rankshim because it had not stopped";
-  }
+            : ending.workers.never_met
+                ? ", killed by rankshim"
+                : fmt::format(", killed by rankshim because {} had not stopped", several ? "they" : "it");
   if (ending.stop_signal)
-    text += "; " + supervise::signal_name(*ending.stop_signal) + " had asked " + (several ? "them" : "it") +
-            " to stop";
+    text += fmt::format("; {} had asked {} to stop", supervise::signal_name(*ending.stop_signal),
+                        several ? "them" : "it");
   return text;
 }
 

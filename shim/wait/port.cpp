@@ -58,21 +58,15 @@ asio::awaitable<PortLook> try_address(ip::address address, std::uint16_t port, T
   // connect a socket to itself.
   const ip::tcp::endpoint self = error ? ip::tcp::endpoint() : socket.local_endpoint(error);
   const ip::tcp::endpoint peer = error ? ip::tcp::endpoint() : socket.remote_endpoint(error);
-  if (!error) socket.non_blocking(true, error);
   if (error) co_return failed(address, error.value());
   if (self == peer) co_return PortLook{PortState::closed, address};
   timer.expires_after(timing.settle_time);
-  while (true) {
-    const auto settled = co_await (
-        socket.async_wait(ip::tcp::socket::wait_read, asio::redirect_error(asio::use_awaitable, error)) ||
-        timer.async_wait(asio::use_awaitable));
-    if (settled.index() == 1) break;
-    std::array<char, 1> byte{};
-    const std::size_t size = socket.receive(asio::buffer(byte), ip::tcp::socket::message_peek, error);
-    if (size > 0) break;  // a peer that sends first is there
-    if (error != asio::error::would_block) co_return PortLook{PortState::hung_up, address};
-  }
-  co_return PortLook{PortState::open, address};
+  std::array<char, 1> byte{};
+  const auto settled = co_await (socket.async_receive(asio::buffer(byte), ip::tcp::socket::message_peek,
+                                                      asio::redirect_error(asio::use_awaitable, error)) ||
+                                 timer.async_wait(asio::use_awaitable));
+  const bool hung_up = settled.index() == 0 && error;  // a peer that sends first is there
+  co_return PortLook{hung_up ? PortState::hung_up : PortState::open, address};
 }
 
 }  // namespace
@@ -89,8 +83,9 @@ std::string PortLook::reason() const {
   return reasons[static_cast<std::size_t>(state)];
 }
 
-asio::awaitable<PortLook> look_at_port(asio::any_io_executor executor, std::span<const ip::address> addresses,
-                                       std::uint16_t port, Timing timing, Clock::time_point deadline) {
+asio::awaitable<PortLook> look_at_port(std::span<const ip::address> addresses, std::uint16_t port,
+                                       Timing timing, Clock::time_point deadline) {
+  const auto executor = co_await asio::this_coro::executor;
   const auto attempt = [&](const ip::address& address) {
     return asio::co_spawn(executor, try_address(address, port, timing, deadline), asio::deferred);
   };

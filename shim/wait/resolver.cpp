@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <boost/asio/ip/host_name.hpp>
+#include <boost/asio/this_coro.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <iterator>
 #include <utility>
@@ -88,9 +89,10 @@ asio::awaitable<void> Resolver::look(Clock::time_point deadline) {
 /// loop and still sends fewer queries in the long run, which a name server notices when hundreds of nodes
 /// wait; a large job's first look is such a query, too.
 asio::awaitable<void> Resolver::ask_servers(Clock::time_point deadline) {
+  const auto executor = co_await asio::this_coro::executor;
   const bool is_first = names_.empty();
   if (const auto turn = schedule_.before_first_look(chance_); is_first && turn.count() > 0) {
-    loop::Timer timer(executor_, std::min(deadline, Clock::now() + turn));
+    loop::Timer timer(executor, std::min(deadline, Clock::now() + turn));
     co_await timer.async_wait(asio::use_awaitable);
   }
   boost::system::error_code no_name;
@@ -100,7 +102,7 @@ asio::awaitable<void> Resolver::ask_servers(Clock::time_point deadline) {
     answer_ = {{}, QueryStatus::bad_name, {}, {}};
     co_return;
   }
-  DnsClient client(executor_, conf, schedule_.timing().query_timeout);
+  DnsClient client(executor, conf, schedule_.timing().query_timeout);
   std::string servers = client.servers();
   if (conf.servers.empty()) servers += " (no nameserver in " + files_.resolv_conf + ")";
   const std::span<const std::string> all(names_);

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/ip/address.hpp>
 #include <set>
@@ -36,13 +35,8 @@ class Resolver {
     std::string hosts;
   };
   /// `chance` is the node's turn, from 0 to 1, among the nodes that look for the first time.
-  Resolver(boost::asio::any_io_executor executor, std::string name, Files files, const Schedule& schedule,
-           double chance = 0)
-      : executor_(std::move(executor)),
-        name_(std::move(name)),
-        files_(std::move(files)),
-        schedule_(schedule),
-        chance_(chance) {}
+  Resolver(std::string name, Files files, const Schedule& schedule, double chance = 0)
+      : name_(std::move(name)), files_(std::move(files)), schedule_(schedule), chance_(chance) {}
 
   /// Looks once; the result is answer(). A server that has not answered by `deadline` counts as silent; but
   /// if the deadline interrupts a look, an earlier answer is kept.
@@ -53,7 +47,6 @@ class Resolver {
   boost::asio::awaitable<void> ask_servers(Clock::time_point deadline);
   std::string content_of(const std::string& path);
 
-  boost::asio::any_io_executor executor_;
   std::string name_;
   Files files_;
   Schedule schedule_;

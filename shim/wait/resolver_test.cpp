@@ -23,8 +23,7 @@ struct Fixture {
           const Schedule& schedule = quick(), double chance = 0)
       : server(context, std::move(handler)),
         resolv_conf(std::string(conf) + "nameserver " + server.address() + "\n"),
-        resolver(context.get_executor(), std::move(name), {resolv_conf.path(), hosts.path()}, schedule,
-                 chance) {}
+        resolver(std::move(name), {resolv_conf.path(), hosts.path()}, schedule, chance) {}
 
   const Answer& look(std::chrono::milliseconds limit = std::chrono::seconds(10)) {
     run(context, one_look(limit));
@@ -210,7 +209,7 @@ TEST_CASE("the second server is asked where the first fails, is silent or is no 
 TEST_CASE("without resolv.conf the name server is this node, and we say why") {
   asio::io_context context;
   TemporaryFile hosts;
-  Resolver resolver(context.get_executor(), "job-0.", {"/nonexistent/resolv.conf", hosts.path()}, quick());
+  Resolver resolver("job-0.", {"/nonexistent/resolv.conf", hosts.path()}, quick());
   const auto look = [&]() -> asio::awaitable<int> {
     co_await resolver.look(Clock::now() + std::chrono::milliseconds(200));
     co_return 0;
@@ -384,7 +383,7 @@ TEST_CASE("a FIFO in the place of the hosts file or resolv.conf is ignored with 
     REQUIRE(mkfifo(file->path().c_str(), 0600) == 0);
   }
   CapturedStderr captured;
-  Resolver resolver(context.get_executor(), "job-0.", {conf.path(), hosts.path()}, quick());
+  Resolver resolver("job-0.", {conf.path(), hosts.path()}, quick());
   for (int look = 0; look < 2; ++look) {
     run(context, [&]() -> asio::awaitable<int> {
       co_await resolver.look(Clock::now() + std::chrono::milliseconds(50));

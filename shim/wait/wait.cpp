@@ -45,16 +45,15 @@ std::string list(const std::vector<ip::address>& addresses) {
 /// What is known of the master, and what follows from it.
 class Waiting {
  public:
-  Waiting(asio::any_io_executor executor, Master master, Limits limits)
-      : executor_(std::move(executor)),
-        master_(std::move(master)),
+  Waiting(Master master, Limits limits)
+      : master_(std::move(master)),
         limits_(std::move(limits)),
         begin_(Clock::now()),
         step_begin_(begin_),
         deadline_(begin_ + std::min<milliseconds>(limits_.timeout, std::chrono::years(1))),
         random_(static_cast<unsigned>(begin_.time_since_epoch().count() ^ getpid())),
         schedule_(limits_.timing, limits_.nodes),
-        resolver_(executor_, master_.host, {limits_.resolv_conf, limits_.hosts}, schedule_,
+        resolver_(master_.host, {limits_.resolv_conf, limits_.hosts}, schedule_,
                   limits_.spread ? chance() : 0) {
     if (master_.until != Until::port) return;
     const std::uint16_t sidecar = find_sidecar();
@@ -76,8 +75,7 @@ class Waiting {
       co_await look_up();
     if (addresses_.empty()) co_return false;
     if (master_.until == Until::name || (mine_ && master_.may_be_mine)) co_return true;
-    const PortLook port =
-        co_await look_at_port(executor_, addresses_, master_.port, limits_.timing, deadline_);
+    const PortLook port = co_await look_at_port(addresses_, master_.port, limits_.timing, deadline_);
     if (!port_ || port.state == PortState::open || Clock::now() < deadline_) port_ = port;
     co_return port.state == PortState::open;
   }
@@ -199,7 +197,6 @@ class Waiting {
               mine_ ? "an address" : "no address", std::exchange(wrong, {}));
   }
 
-  asio::any_io_executor executor_;
   Master master_;
   Limits limits_;
   Clock::time_point begin_;
@@ -221,9 +218,8 @@ class Waiting {
 
 asio::awaitable<Result> wait_for(Master master, Limits limits) {
   if (master.until == Until::none) co_return Reached{};
-  const auto executor = co_await asio::this_coro::executor;
-  Waiting waiting(executor, std::move(master), std::move(limits));
-  loop::Timer timer(executor);
+  Waiting waiting(std::move(master), std::move(limits));
+  loop::Timer timer(co_await asio::this_coro::executor);
   while (!co_await waiting.look()) {
     if (!waiting.over()) {
       waiting.log_reason();
