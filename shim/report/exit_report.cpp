@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "base/fault.h"
 #include "base/json.h"
@@ -188,36 +189,31 @@ bool only_a_code(const ExitReport& report) {
   return !killed && report.details->memory.oom_kills == 0;
 }
 
-json::Object node_json(const link::Node& node, unsigned rank, unsigned first_rank) {
-  json::Object object;
-  object.number("node_rank", rank).text("state", link::word(node.state));
-  if (node.state == link::Node::State::missing) return object;
-  object.text("host", node.hello.host);
-  if (!node.hello.pod.empty()) object.text("pod", node.hello.pod);
-  if (!node.hello.platform_node.empty()) object.text("platform_node", node.hello.platform_node);
-  if (!node.seen.empty()) object.text("address", node.seen);
-  object.number("workers", node.hello.workers);
-  if (node.code) object.number("exit_code", *node.code);
-  std::vector<json::Object> ends;
-  for (const auto& [local_rank, code, when] : node.workers)
-    ends.emplace_back()
-        .number("rank", first_rank + local_rank)
-        .number("exit_code", code)
-        .text("time", moment(when));
-  if (!ends.empty()) object.objects("worker_ends", ends);
-  if (!node.failures.empty()) object.text("failure", node.failures.front().failure.text);
-  return object;
-}
-
 }  // namespace
 
 std::vector<json::Object> nodes_json(const std::vector<link::Node>& nodes) {
   std::vector<json::Object> list;
-  list.reserve(nodes.size());
-  unsigned first_rank = 0;
+  unsigned next_rank = 0;
   for (const link::Node& node : nodes) {
-    list.push_back(node_json(node, static_cast<unsigned>(list.size()), first_rank));
-    first_rank += node.hello.workers;
+    const unsigned first_rank = std::exchange(next_rank, next_rank + node.hello.workers);
+    const auto node_rank = static_cast<std::int64_t>(list.size());
+    json::Object& object = list.emplace_back();
+    object.number("node_rank", node_rank).text("state", link::word(node.state));
+    if (node.state == link::Node::State::missing) continue;
+    object.text("host", node.hello.host);
+    if (!node.hello.pod.empty()) object.text("pod", node.hello.pod);
+    if (!node.hello.platform_node.empty()) object.text("platform_node", node.hello.platform_node);
+    if (!node.seen.empty()) object.text("address", node.seen);
+    object.number("workers", node.hello.workers);
+    if (node.code) object.number("exit_code", *node.code);
+    std::vector<json::Object> ends;
+    for (const auto& [local_rank, code, when] : node.workers)
+      ends.emplace_back()
+          .number("rank", first_rank + local_rank)
+          .number("exit_code", code)
+          .text("time", moment(when));
+    if (!ends.empty()) object.objects("worker_ends", ends);
+    if (!node.failures.empty()) object.text("failure", node.failures.front().failure.text);
   }
   return list;
 }
@@ -273,11 +269,11 @@ std::string termination_message(const ExitReport& report) {
 
 int conclude_rejected(const Rejected& rejected, const Node& node) {
   const Settings& settings = rejected.invocation.settings;
-  Verdict verdict;
-  verdict.code = rejected.exit_code;
-  verdict.cause = verdict.code == exit_code::configuration ? Cause::config : Cause::none;
-  verdict.sentence = to_line(rejected.faults.front());
-  verdict.failed = true;
+  const bool configured = rejected.exit_code == exit_code::configuration;
+  const Verdict verdict{.code = rejected.exit_code,
+                        .cause = configured ? Cause::config : Cause::none,
+                        .sentence = to_line(rejected.faults.front()),
+                        .failed = true};
   const Details details;
   const int code = exit_code_of(verdict, settings);
   const ExitReport report{

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <functional>
+#include <utility>
 
 #include "base/text.h"
 
@@ -37,16 +39,17 @@ std::string as_repr(std::string_view text, char quote) {
   return out;
 }
 
-void add_secret(auto& secrets, std::string_view value) {
+void add_secret(std::vector<std::string>& secrets, std::string_view value) {
   while (!value.empty() && (value.back() == '\n' || value.back() == '\r')) value.remove_suffix(1);
   if (value.size() < shortest_secret) return;
-  secrets.emplace(value);
-  for (const char quote : {'\'', '"', '\0'}) secrets.insert(as_repr(value, quote));
+  secrets.emplace_back(value);
+  for (const char quote : {'\'', '"', '\0'})
+    if (std::string shown = as_repr(value, quote); shown != value) secrets.push_back(std::move(shown));
   if (value.find('\n') == std::string_view::npos) return;
   while (!value.empty()) {
     std::string_view line = take_line(value);
     if (line.ends_with('\r')) line.remove_suffix(1);
-    if (line.size() >= shortest_line_of_secret && !line.starts_with("-----")) secrets.emplace(line);
+    if (line.size() >= shortest_line_of_secret && !line.starts_with("-----")) secrets.emplace_back(line);
   }
 }
 
@@ -144,6 +147,7 @@ Redactor::Redactor(const Environment& environment, std::chrono::nanoseconds time
     if (is_secret_name(name))
       add_secret(secrets_, std::string_view(entry).substr(std::min(name.size() + 1, entry.size())));
   }
+  std::ranges::sort(secrets_, std::greater(), &std::string::size);
 }
 
 std::string Redactor::message(std::string_view text) const {

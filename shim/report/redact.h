@@ -1,7 +1,6 @@
 #pragma once
 
 #include <chrono>
-#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -45,14 +44,8 @@ class Redactor {
  private:
   [[nodiscard]] std::string lines(std::string_view text, std::size_t longest) const;
 
-  /// One secret may begin with another.
-  struct LongerFirst {
-    bool operator()(const std::string& one, const std::string& other) const {
-      return one.size() != other.size() ? one.size() > other.size() : one < other;
-    }
-  };
   using Clock = std::chrono::steady_clock;
-  std::set<std::string, LongerFirst> secrets_;
+  std::vector<std::string> secrets_;  // the longer first: one may begin with another
   Clock::time_point end_;
 };
 

@@ -41,7 +41,7 @@ struct RootCause {
   int code = 0;                ///< in the shell's convention
   std::optional<int> signal;   ///< the signal that ended it
   bool out_of_memory = false;  ///< the kernel killed it, or one of its processes, at the cgroup's limit
-  bool lost_peer = false;      ///< it ended like a worker whose peer on another node is gone (lost_peer.h)
+  bool lost_peer = false;      ///< it ended like a worker whose peer on another node is gone
   const PythonError* error = nullptr;  ///< a pointer into the details; null if it left none
   std::string_view source;             ///< of this information: "kernel", "error file"
   std::optional<std::chrono::steady_clock::time_point> when;

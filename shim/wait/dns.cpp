@@ -25,6 +25,10 @@ using std::chrono::milliseconds;
 
 namespace {
 
+/// The time for the second address family once the first has answered (RFC 8305 §3 recommends 50 ms): a
+/// server that answers A and drops AAAA must not cost seconds.
+constexpr milliseconds second_family{50};
+
 constexpr std::size_t longest_name = 253;
 constexpr unsigned most_ndots = 15;  // RES_MAXNDOTS
 

@@ -74,10 +74,6 @@ struct Reply {
 /// Adds the addresses of a name server's answer.
 void read_record(const ares_dns_record_t& record, Reply& reply);
 
-/// The time for the second address family once the first has answered (RFC 8305 §3 recommends 50 ms): a
-/// server that answers A and drops AAAA must not cost seconds.
-inline constexpr std::chrono::milliseconds second_family{50};
-
 enum class Families : std::uint8_t {
   both,
   v4_first,  ///< for one name: IPv6 only if it exists, because NXDOMAIN holds for A and AAAA (RFC 8020)
