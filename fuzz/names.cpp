@@ -1,6 +1,6 @@
 /// The hosts file and resolv.conf: a name, NUL, the file.
 
-#include "wait/names.h"
+#include "wait/dns.h"
 
 #include "node/addresses.h"
 #include "target.h"

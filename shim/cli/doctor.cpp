@@ -99,7 +99,7 @@ State check_processes(const Node& node, unsigned workers) {
 }
 
 State check_memory(const Node& node, unsigned workers) {
-  const auto limit = read_memory(node, find_memory_group(node)).limit;
+  const auto limit = read_memory(node).limit;
   if (!limit) return {ok, "is not limited by the cgroup of this container"};
   const std::string shown = "is limited to " + mebibytes(*limit);
   const std::uint64_t needed = (workers + 1) * torch_memory;  // torchrun's process has imported torch, too

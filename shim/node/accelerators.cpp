@@ -4,12 +4,15 @@
 
 #include <algorithm>
 #include <array>
-#include <bitset>
+#include <vector>
 
 #include "base/text.h"
 
 namespace rankshim {
 namespace {
+
+using Names = std::vector<std::string>;
+using Words = std::vector<std::string_view>;
 
 /// Devices that are numbered files in /dev.
 struct AcceleratorKind {
@@ -31,39 +34,35 @@ constexpr std::array<AcceleratorKind, 6> kinds = {{
     {"cambricon_dev", "CAMBRICON_VISIBLE_DEVICES", "MLU_VISIBLE_DEVICES", true},
     {"mtgpu.", "MTHREADS_VISIBLE_DEVICES", "MUSA_VISIBLE_DEVICES", true},
 }};
-constexpr std::size_t nvidia = 0;
-constexpr std::size_t habana = 3;
+constexpr const AcceleratorKind& nvidia = kinds[0];
+constexpr const AcceleratorKind& habana = kinds[3];
 
 // PCI vendors. Intel's own NPUs have accel devices too (linux:drivers/accel/habanalabs).
 constexpr std::string_view intel_habana = "0x1da3";
 constexpr std::string_view amd = "0x1002";
 constexpr std::string_view intel = "0x8086";
 
+constexpr const char* nvidia_cards = "/proc/driver/nvidia/gpus";
+constexpr const char* amd_cards = "/sys/class/kfd/kfd/topology/nodes";
+
+/// AMD's lists of visible devices, of which the second is about those that the first shows. HIP uses CUDA's
+/// if it has no own (ROCm documentation, "GPU isolation techniques").
+Words lists_of_amd(const Environment& environment) {
+  return {"ROCR_VISIBLE_DEVICES",
+          environment.has("HIP_VISIBLE_DEVICES") ? "HIP_VISIBLE_DEVICES" : "CUDA_VISIBLE_DEVICES"};
+}
+
 bool is_numbered(std::string_view name, std::string_view prefix) {
   return name.starts_with(prefix) && all_digits(name.substr(prefix.size()));
 }
 
-/// What the one pass over /dev sees.
-struct Devices {
-  std::array<unsigned, kinds.size()> counts{};
-  bool kmsg = false;   ///< the kernel's log: this /dev is the machine's or as good as that, not a container's
-  bool kfd = false;    ///< AMD's compute driver
-  bool dri = false;    ///< graphics cards, Intel's and AMD's among them
-  bool accel = false;  ///< the kernel's compute accelerators: Habana's newer driver, others' NPUs
-};
-
-Devices devices_in_dev(const Node& node) {
-  Devices seen;
-  node.each_name("/dev", [&](std::string_view name) {
-    seen.accel = seen.accel || name == "accel";
-    seen.dri = seen.dri || name == "dri";
-    seen.kfd = seen.kfd || name == "kfd";
-    seen.kmsg = seen.kmsg || name == "kmsg";
-    for (std::size_t i = 0; i < kinds.size(); ++i)
-      if (is_numbered(name, kinds[i].prefix)) ++seen.counts[i];
-  });
-  return seen;
+Names names_in(const Node& node, const char* folder) {
+  Names names;
+  node.each_name(folder, [&](std::string_view name) { names.emplace_back(name); });
+  return names;
 }
+
+bool has(const Names& names, std::string_view name) { return std::ranges::find(names, name) != names.end(); }
 
 /// Counts the numbered files in a folder of /dev whose devices, which are in a folder of /sys by the same
 /// name, are of this PCI vendor.
@@ -73,12 +72,10 @@ unsigned count_of_vendor(const Node& node, const char* folder, std::string_view 
   node.each_name(folder, [&](std::string_view name) {
     if (!is_numbered(name, prefix)) return;
     const std::string device = fmt::format("{}/{}/device", sys, name);
-    if (!node.file(device + "/vendor").value_or("").starts_with(vendor)) return;
+    if (node.field(device + "/vendor") != vendor) return;
     // The card in this slot is the processor's integrated graphics, which nobody trains on.
-    const bool integrated =
-        vendor == intel &&
-        node.file(device + "/uevent").value_or("").find("PCI_SLOT_NAME=0000:00:02.0") != std::string::npos;
-    if (!integrated) ++count;
+    if (vendor == intel && node.field(device + "/uevent", "PCI_SLOT_NAME=") == "0000:00:02.0") return;
+    ++count;
   });
   return count;
 }
@@ -89,53 +86,121 @@ unsigned count_render_nodes(const Node& node, std::string_view vendor) {
 
 /// A node of the topology is a GPU if it has SIMDs (a processor has 0). The device cgroup's rules cannot be
 /// read (linux:drivers/gpu/drm/amd/amdkfd/kfd_topology.c node_show).
-unsigned count_amd(const Node& node) {
-  constexpr const char* topology = "/sys/class/kfd/kfd/topology/nodes";
+unsigned count_amd(const Node& node, bool dri) {
   unsigned count = 0;
-  node.each_name(topology, [&](std::string_view name) {
-    const auto properties = node.file(fmt::format("{}/{}/properties", topology, name));
-    if (properties && first_number<unsigned>(text_after(*properties, "simd_count ")).value_or(0) != 0)
-      ++count;
+  node.each_name(amd_cards, [&](std::string_view name) {
+    const std::string simds = node.field(fmt::format("{}/{}/properties", amd_cards, name), "simd_count ");
+    if (first_number<unsigned>(simds).value_or(0) != 0) ++count;
   });
-  return count;
-}
-
-void limit(DeviceCount& devices, unsigned count, std::string_view variable) {
-  if (count != devices.count && devices.count != 0) devices = {count, std::string(variable)};
-}
-
-/// Leaves those of the container runtime's list. An empty list counts as not set.
-void leave_mounted(DeviceCount& devices, const Environment& environment, std::string_view variable) {
-  if (const auto list = environment.get(variable))
-    limit(devices, count_mounted(*list, devices.count), variable);
-}
-
-/// Leaves those of the process's list. An empty list hides all devices. Returns false if there is no list.
-bool leave_shown(DeviceCount& devices, const Environment& environment, std::string_view variable,
-                 bool indexed = true) {
-  if (!environment.has(variable)) return false;
-  limit(devices, count_shown(environment.get(variable).value_or(""), devices.count, indexed), variable);
-  return true;
-}
-
-DeviceCount visible_amd(const Node& node, bool dri) {
-  DeviceCount devices{count_amd(node), "/dev/kfd"};
   // A container may have only some of the cards: those with a render node in /dev. If no driver tells which
   // cards have render nodes, all count.
   const unsigned mine = dri ? count_render_nodes(node, amd) : 0;
-  if (mine != 0) devices.count = std::min(devices.count, mine);
-  leave_mounted(devices, node.environment(), "AMD_VISIBLE_DEVICES");
-  leave_shown(devices, node.environment(), "ROCR_VISIBLE_DEVICES");
-  // HIP uses CUDA's list if it has no HIP_VISIBLE_DEVICES (ROCm documentation, "GPU isolation techniques").
-  if (!leave_shown(devices, node.environment(), "HIP_VISIBLE_DEVICES"))
-    leave_shown(devices, node.environment(), "CUDA_VISIBLE_DEVICES");
+  return mine == 0 ? count : std::min(count, mine);
+}
+
+/// The devices that are left by the container runtime's list, where an empty one counts as not set, and then
+/// by the process's lists, where an empty one hides all.
+DeviceCount visible(DeviceCount devices, const Environment& environment, std::string_view mounted,
+                    const Words& lists, bool indexed = true) {
+  const auto limit = [&](unsigned count, std::string_view variable) {
+    if (count != devices.count && devices.count != 0) devices = {count, std::string(variable)};
+  };
+  if (const auto list = environment.get(mounted)) limit(count_mounted(*list, devices.count), mounted);
+  for (const std::string_view shown : lists)
+    if (environment.has(shown))
+      limit(count_shown(environment.get(shown).value_or(""), devices.count, indexed), shown);
   return devices;
 }
 
-DeviceCount visible_intel(const Node& node) {
-  DeviceCount devices{count_render_nodes(node, intel), "/dev/dri/renderD*"};
-  leave_shown(devices, node.environment(), "ZE_AFFINITY_MASK");
-  return devices;
+/// The entries of a process's list up to the first invalid one; none if one occurs twice.
+Words valid_entries(std::string_view list, std::size_t present, bool indexed) {
+  constexpr std::size_t most = 1024;
+  const std::string_view prefix = list.substr(0, 4);
+  const bool unique_ids = prefix == "MIG-" || prefix == "GPU-";
+  Words entries;
+  while (!list.empty() && entries.size() < most) {
+    const std::string_view entry = trimmed(take_part(list, ","));
+    const auto number = first_number<unsigned>(entry);
+    if (unique_ids ? !entry.starts_with(prefix) : !number || (indexed && *number >= present)) break;
+    if (std::ranges::find(entries, entry) != entries.end()) return {};
+    entries.push_back(entry);
+  }
+  return entries;
+}
+
+/// Where a driver tells about its cards.
+struct Driver {
+  const char* cards;        ///< a folder with a folder for each card
+  std::string_view file;    ///< in the card's folder
+  std::string_view number;  ///< what precedes the card's number there
+  const char* devices;      ///< the folder of the cards' device files
+  std::string_view device;  ///< what precedes the number in their names
+};
+constexpr Driver nvidia_driver = {nvidia_cards, "information", "Device Minor:", "/dev", "nvidia"};
+constexpr Driver amd_driver = {amd_cards, "properties", "drm_render_minor ", "/dev/dri", "renderD"};
+
+/// The cards that have a device file: each as its name in /sys and, after a blank, its UUID. They are in the
+/// order of their addresses, or of their numbers, which have no leading zeros.
+Names cards_of(const Node& node, const Driver& driver) {
+  const Names files = names_in(node, driver.devices);
+  // A machine has no device files before the first use of NVIDIA's driver.
+  const bool unused = has(files, "kmsg") && !has(files, "nvidiactl");
+  Names names = names_in(node, driver.cards);
+  std::ranges::sort(names, [](const std::string& one, const std::string& other) {
+    return one.size() != other.size() ? one.size() < other.size() : one < other;
+  });
+  Names cards;
+  for (const std::string& name : names) {
+    const std::string about = fmt::format("{}/{}/{}", driver.cards, name, driver.file);
+    const std::string file = std::string(driver.device) + node.field(about, driver.number);
+    if (unused || has(files, file))
+      cards.push_back((&driver == &nvidia_driver ? name : file) + " " + node.field(about, "GPU UUID:"));
+  }
+  return cards;
+}
+
+/// Leaves what a process's list shows, in its order. An entry is a number, or the begin of a UUID; the first
+/// one that fits no card ends the list.
+void show_only(Names& cards, const Environment& environment, std::string_view variable) {
+  if (!environment.has(variable)) return;
+  Names shown;
+  for (const std::string_view entry :
+       valid_entries(environment.get(variable).value_or(""), cards.size(), true)) {
+    const auto number = first_number<std::ptrdiff_t>(entry);
+    const auto card =
+        number ? cards.begin() + *number : std::ranges::find_if(cards, [entry](const std::string& one) {
+          return one.find(entry) != std::string::npos;
+        });
+    if (card == cards.end()) break;
+    shown.push_back(*card);
+  }
+  cards.swap(shown);
+}
+
+/// Reads the kernel's form of a set: "0-31,64-95".
+cpu_set_t read_set(std::string_view text) {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  while (!text.empty()) {
+    const auto range = number_range<std::size_t>(trimmed(take_part(text, ",")));
+    if (!range) continue;
+    for (std::size_t number = range->first; number <= range->second && number < CPU_SETSIZE; ++number)
+      CPU_SET(number, &set);
+  }
+  return set;
+}
+
+std::string write_set(const cpu_set_t& set) {
+  std::string text;
+  for (std::size_t first = 0; first < CPU_SETSIZE; ++first) {
+    if (!CPU_ISSET(first, &set)) continue;
+    std::size_t last = first;
+    while (last + 1 < CPU_SETSIZE && CPU_ISSET(last + 1, &set)) ++last;
+    text.append(text.empty() ? "" : ",").append(std::to_string(first));
+    if (last != first) text.append("-").append(std::to_string(last));
+    first = last;
+  }
+  return text;
 }
 
 }  // namespace
@@ -167,57 +232,69 @@ unsigned count_mounted(std::string_view list, unsigned present) {
 }
 
 unsigned count_shown(std::string_view list, unsigned present, bool indexed) {
-  constexpr std::size_t most = 1024;
-  std::bitset<most> seen;
-  unsigned count = 0;
-  const std::string_view whole = list;
-  bool slices = list.starts_with("MIG-");
-  const bool unique_ids = slices || list.starts_with("GPU-");
-  while (!list.empty() && count < most) {
-    const std::string_view before = whole.substr(0, whole.size() - list.size());
-    std::string_view entry = trimmed(take_part(list, ","));
-    if (unique_ids) {
-      if (!entry.starts_with(whole.substr(0, 4))) break;
-      if (before.find(entry) != std::string_view::npos) return 0;
-    } else {
-      const auto number = take_number<unsigned>(entry);
-      if (!number || *number >= most || (indexed && *number >= present)) break;
-      if (entry.starts_with('.')) {  // Intel: a tile of the card
-        slices = true;
-      } else if (seen.test(*number)) {
-        return 0;
-      }
-      seen.set(*number);
-    }
-    ++count;
-  }
+  const Words entries = valid_entries(list, present, indexed);
+  const auto count = static_cast<unsigned>(entries.size());
+  const bool slices = std::ranges::any_of(entries, [](std::string_view entry) {
+    return entry.starts_with("MIG-") || entry.find('.') != std::string_view::npos;
+  });
   return slices && present != 0 ? count : std::min(count, present);
 }
 
 std::optional<DeviceCount> visible_accelerators(const Node& node) {
-  const Devices seen = devices_in_dev(node);
-  for (std::size_t i = 0; i < kinds.size(); ++i) {
-    const AcceleratorKind& kind = kinds[i];
-    DeviceCount devices{seen.counts[i], {}};
-    // A machine has no device files before the first use of a driver. A container without them has no card,
-    // although its /proc shows the machine's cards (canonical/lxd issue 7840).
-    if (i == nvidia && devices.count == 0 && seen.kmsg) {
-      devices.what = "/proc/driver/nvidia/gpus";
-      node.each_name(devices.what.c_str(), [&](std::string_view) { ++devices.count; });
-    } else if (i == habana && devices.count == 0 && seen.accel) {
+  const Names dev = names_in(node, "/dev");
+  const Environment& environment = node.environment();
+  DeviceCount devices;
+  for (const AcceleratorKind& kind : kinds) {
+    const auto is_one = [&](const std::string& name) { return is_numbered(name, kind.prefix); };
+    devices = {static_cast<unsigned>(std::ranges::count_if(dev, is_one)),
+               fmt::format("/dev/{}[0-9]*", kind.prefix)};
+    // A machine, whose /dev has the kernel's log, has no device files before the first use of a driver. A
+    // container without them has no card, although its /proc shows the machine's (canonical/lxd issue 7840).
+    if (&kind == &nvidia && devices.count == 0 && has(dev, "kmsg"))
+      devices = {static_cast<unsigned>(names_in(node, nvidia_cards).size()), nvidia_cards};
+    if (&kind == &habana && devices.count == 0 && has(dev, "accel"))  // its newer driver's
       devices = {count_of_vendor(node, "/dev/accel", "accel", "/sys/class/accel", intel_habana),
                  "/dev/accel/accel[0-9]*"};
-    }
-    if (devices.count == 0) continue;
-    if (devices.what.empty()) devices.what = fmt::format("/dev/{}[0-9]*", kind.prefix);
-    leave_mounted(devices, node.environment(), kind.mounted);
-    leave_shown(devices, node.environment(), kind.shown, kind.indexed);
+    devices = visible(devices, environment, kind.mounted, {kind.shown}, kind.indexed);
     if (devices.count != 0) return devices;
   }
-  DeviceCount devices;
-  if (seen.kfd) devices = visible_amd(node, seen.dri);
-  if (seen.dri && devices.count == 0) devices = visible_intel(node);
+  const bool has_dri = has(dev, "dri");
+  if (has(dev, "kfd"))
+    devices = visible({count_amd(node, has_dri), "/dev/kfd"}, environment, "AMD_VISIBLE_DEVICES",
+                      lists_of_amd(environment));
+  if (has_dri && devices.count == 0)
+    devices = visible({count_render_nodes(node, intel), "/dev/dri/renderD*"}, environment, "",
+                      {"ZE_AFFINITY_MASK"});
   return devices.count == 0 ? std::nullopt : std::optional(devices);
+}
+
+NearAccelerator near_accelerator(const Node& node, const Environment& environment, unsigned local_rank) {
+  Names cards = cards_of(node, nvidia_driver);
+  const bool is_nvidia = !cards.empty();
+  if (!is_nvidia) cards = cards_of(node, amd_driver);
+  for (const std::string_view list : is_nvidia ? Words{nvidia.shown} : lists_of_amd(environment))
+    show_only(cards, environment, list);
+  if (cards.empty()) return {{}, "not bound: no accelerator is known that it can use"};
+  std::string_view rest = cards[local_rank % cards.size()];
+  const std::string_view address = take_part(rest, " ");
+  const std::string card = fmt::format("{} {}", is_nvidia ? "NVIDIA" : "AMD", address);
+  const auto number = parse_number<unsigned>(
+      node.field(is_nvidia ? fmt::format("/sys/bus/pci/devices/{}/numa_node", address)
+                           : fmt::format("/sys/class/drm/{}/device/numa_node", address)));
+  if (!number || *number >= CPU_SETSIZE)
+    return {{}, fmt::format("not bound: the kernel names no NUMA node of {}", card)};
+  const cpu_set_t there =
+      read_set(node.field(fmt::format("/sys/devices/system/node/node{}/cpulist", *number)));
+  const cpu_set_t allowed = read_set(node.field("/proc/self/status", "Cpus_allowed_list:"));
+  const cpu_set_t memory = read_set(node.field("/proc/self/status", "Mems_allowed_list:"));
+  const bool has_memory = CPU_ISSET(*number, &memory);
+  Affinity near{.cpus = {}, .memory_node = has_memory ? static_cast<int>(*number) : -1};
+  CPU_AND(&near.cpus, &there, &allowed);
+  const std::string cpus = write_set(near.cpus);
+  if (cpus.empty())
+    return {{}, fmt::format("not bound: this container may use no CPU of NUMA node {} ({})", *number, card)};
+  return {near, fmt::format("NUMA node {}, CPUs {} ({}){}", *number, cpus, card,
+                            has_memory ? "" : ", without its memory, which this container may not use")};
 }
 
 }  // namespace rankshim

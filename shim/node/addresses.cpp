@@ -1,17 +1,9 @@
 #include "node/addresses.h"
 
-#include <ifaddrs.h>
-#include <net/if.h>
-#include <netinet/in.h>
-#include <sys/ioctl.h>
 #include <sys/socket.h>
 
 #include <algorithm>
-#include <array>
 #include <boost/asio/ip/udp.hpp>
-#include <cstring>
-#include <memory>
-#include <span>
 
 #include "base/files.h"
 #include "base/text.h"
@@ -26,18 +18,6 @@ namespace {
 std::string_view take_entry(std::string_view& file) {
   const std::string_view line = take_line(file);
   return line.substr(0, line.find('#'));
-}
-
-Descriptor open_probe(int family) { return Descriptor(socket(family, SOCK_DGRAM | SOCK_CLOEXEC, 0)); }
-
-/// An interface's address; the unspecified one for other families than IPv4 and IPv6.
-ip::address address_of(const sockaddr& address) {
-  ip::udp::endpoint endpoint;
-  const std::size_t size = address.sa_family == AF_INET    ? sizeof(sockaddr_in)
-                           : address.sa_family == AF_INET6 ? sizeof(sockaddr_in6)
-                                                           : 0;
-  std::memcpy(endpoint.data(), &address, size);
-  return endpoint.address();
 }
 
 }  // namespace
@@ -83,57 +63,12 @@ std::string domain_in_hosts(std::string_view file, std::string_view host) {
   return {};
 }
 
-std::string own_host_name() {
-  std::array<char, 256> name{};
-  return gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "";
-}
-
 bool is_own(const ip::address& address) {
   if (is_nobodys(address)) return false;  // these can be bound, too
   const ip::udp::endpoint endpoint(address, 0);
-  const Descriptor probe = open_probe(endpoint.protocol().family());
+  const Descriptor probe(socket(endpoint.protocol().family(), SOCK_DGRAM | SOCK_CLOEXEC, 0));
   return probe.number() >= 0 &&
          bind(probe.number(), endpoint.data(), static_cast<socklen_t>(endpoint.size())) == 0;
-}
-
-// Connecting a datagram socket only looks up the route (udp(7)); 192.0.2.1 and 2001:db8::1 belong to no host
-// (RFC 5737, 3849).
-std::optional<ip::address> source_towards(std::string_view peer) {
-  for (const std::string_view target :
-       {peer, std::string_view("192.0.2.1"), std::string_view("2001:db8::1")}) {
-    const auto address = literal(target);
-    if (!address) continue;
-    ip::udp::endpoint endpoint(*address, 9);
-    auto length = static_cast<socklen_t>(endpoint.size());
-    const Descriptor probe = open_probe(endpoint.protocol().family());
-    if (probe.number() >= 0 && connect(probe.number(), endpoint.data(), length) == 0 &&
-        getsockname(probe.number(), endpoint.data(), &length) == 0)
-      return endpoint.address();
-  }
-  return std::nullopt;
-}
-
-// For IPv4 this takes one call: getifaddrs reads all details of all interfaces from the kernel, which takes
-// longer than rankshim's whole start.
-std::string interface_with(const ip::address& own) {
-  const Descriptor probe = open_probe(AF_INET);
-  std::array<ifreq, 64> requests{};
-  ifconf found{};
-  found.ifc_len = sizeof requests;
-  found.ifc_req = requests.data();
-  if (own.is_v4() && ioctl(probe.number(), SIOCGIFCONF, &found) == 0 &&
-      static_cast<std::size_t>(found.ifc_len) < sizeof requests) {
-    for (const ifreq& one :
-         std::span(requests).first(static_cast<std::size_t>(found.ifc_len) / sizeof(ifreq)))
-      if (address_of(one.ifr_addr) == own) return one.ifr_name;
-    return {};
-  }
-  ifaddrs* list = nullptr;
-  if (getifaddrs(&list) != 0) return {};
-  const std::unique_ptr<ifaddrs, void (*)(ifaddrs*)> owner(list, freeifaddrs);
-  for (const ifaddrs* entry = list; entry != nullptr; entry = entry->ifa_next)
-    if (entry->ifa_addr != nullptr && address_of(*entry->ifa_addr) == own) return entry->ifa_name;
-  return {};
 }
 
 }  // namespace rankshim

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-/// Addresses: as texts, in the hosts file, and on this node.
+/// Addresses as texts and in the hosts file.
 namespace rankshim {
 
 /// The address if `host` is a literal: IPv4, or IPv6 with or without brackets and with or without a scope
@@ -27,18 +27,8 @@ namespace rankshim {
 /// none.
 [[nodiscard]] std::string domain_in_hosts(std::string_view file, std::string_view host);
 
-/// gethostname(2); empty if it fails.
-[[nodiscard]] std::string own_host_name();
-
 /// Whether an interface of this node has the address: the kernel then allows a socket to be bound to it.
 /// (With net.ipv4.ip_nonlocal_bind it allows binding any address.)
 [[nodiscard]] bool is_own(const boost::asio::ip::address& address);
-
-/// The local address from which packets to the literal address `peer` would leave; for an empty `peer`, that
-/// of the default route. Nothing if there is no route.
-[[nodiscard]] std::optional<boost::asio::ip::address> source_towards(std::string_view peer);
-
-/// The name of the interface that has this address; empty if there is none.
-[[nodiscard]] std::string interface_with(const boost::asio::ip::address& own);
 
 }  // namespace rankshim

@@ -2,6 +2,8 @@
 
 #include <catch2/catch.hpp>
 
+#include "node/node.h"
+
 namespace rankshim {
 namespace {
 
@@ -70,6 +72,12 @@ TEST_CASE("an address of this node is distinguished from a foreign one") {
   CHECK_FALSE(is_own(*literal("2001:db8::1")));
   CHECK_FALSE(is_own(*literal("0.0.0.0")));
   CHECK_FALSE(is_own(*literal("224.0.0.1")));
+}
+
+TEST_CASE("the interface of an address is named, for IPv4 and IPv6") {
+  const Node node{Environment()};
+  CHECK(node.interface_towards("127.0.0.1") == "lo");
+  if (is_own(*literal("::1"))) CHECK(node.interface_towards("::1") == "lo");
 }
 
 }  // namespace

@@ -9,26 +9,23 @@ namespace {
 
 TEST_CASE(
     "the smallest limit is looked for in a group's folder and in each folder above it, up to the root") {
-  const auto smallest = [](std::string folder, const std::map<std::string, int>& limits) {
-    std::vector<std::string> seen;
-    const std::optional<int> found = smallest_limit("/r/s", std::move(folder), [&](const std::string& one) {
-      seen.push_back(one);
-      const auto limit = limits.find(one);
-      return limit == limits.end() ? std::nullopt : std::optional(limit->second);
-    });
-    return std::pair(found, seen);
+  const auto smallest = [](const std::string& group, const std::map<std::string, std::string>& limits) {
+    FakeNode node({});
+    node.files["/proc/self/cgroup"] = "0::" + group + "\n";
+    node.files["/sys/fs/cgroup" + group + "/memory.events"] = "oom_kill 0\n";
+    for (const auto& [folder, limit] : limits) node.files[folder + "/memory.max"] = limit;
+    return read_memory(node).limit;
   };
-  using Folders = std::vector<std::string>;
-  CHECK(smallest("/r/s/a/b", {{"/r/s/a/b", 3}, {"/r/s/a", 2}, {"/r", 1}}) ==
-        std::pair(std::optional(2), Folders{"/r/s/a/b", "/r/s/a", "/r/s"}));
-  CHECK(smallest("/r/s", {{"/r/s", 3}}) == std::pair(std::optional(3), Folders{"/r/s"}));
-  CHECK_FALSE(smallest("/r/s/a", {}).first);
+  CHECK(smallest("/a/b", {{"/sys/fs/cgroup/a/b", "3"}, {"/sys/fs/cgroup/a", "2"}, {"/sys/fs", "1"}}) == 2U);
+  CHECK(smallest("/a/b", {{"/sys/fs/cgroup/a/b", "3"}, {"/sys/fs/cgroup", "1"}}) == 1U);
+  CHECK(smallest("/", {{"/sys/fs/cgroup", "3"}, {"/sys/fs", "1"}}) == 3U);
+  CHECK_FALSE(smallest("/a", {}));
 }
 
 TEST_CASE("the CPU quota is the smallest of the group's and those above it, rounded up") {
   struct Row {
     std::map<std::string, std::string> files;
-    std::optional<long> expected;
+    std::optional<std::uint64_t> expected;
   };
   const std::vector<Row> rows = {
       {{}, std::nullopt},
@@ -85,20 +82,21 @@ TEST_CASE("the memory cgroup is found under v2, v1, and where the container's ow
     FakeNode node({});
     node.files["/proc/self/cgroup"] = row.groups;
     node.files[row.file] = "oom_kill 0\n";
-    const MemoryGroup group = find_memory_group(node);
-    CHECK(group.folder == row.folder);
-    CHECK(group.v2 == row.v2);
+    const MemoryReading reading = read_memory(node);
+    CHECK(reading.known == !row.folder.empty());
+    CHECK(reading.events == (row.v2 && reading.known ? row.folder + "/memory.events" : ""));
   }
 }
 
 TEST_CASE("the smallest limit on the way up is the one that holds", "[memory]") {
   FakeNode node({});
+  node.files["/proc/self/cgroup"] = "0::/pod/c\n";
   node.files["/sys/fs/cgroup/pod/c/memory.events"] = "low 0\nhigh 0\nmax 7\noom 2\noom_kill 1\n";
   node.files["/sys/fs/cgroup/pod/c/memory.max"] = "max\n";
   node.files["/sys/fs/cgroup/pod/memory.max"] = "536870912\n";
   node.files["/sys/fs/cgroup/pod/c/memory.peak"] = "536600000\n";
   node.files["/sys/fs/cgroup/pod/c/memory.oom.group"] = "1\n";
-  const MemoryReading reading = read_memory(node, {"/sys/fs/cgroup/pod/c", true});
+  const MemoryReading reading = read_memory(node);
   CHECK(reading.known);
   CHECK(reading.oom_kills == 1);
   CHECK(reading.pressed == 9);
@@ -109,14 +107,15 @@ TEST_CASE("the smallest limit on the way up is the one that holds", "[memory]") 
 
 TEST_CASE("v1's largest number is no limit", "[memory]") {
   FakeNode node({});
+  node.files["/proc/self/cgroup"] = "4:memory:/\n";
   node.files["/sys/fs/cgroup/memory/memory.oom_control"] = "oom_kill_disable 0\nunder_oom 0\noom_kill 3\n";
   node.files["/sys/fs/cgroup/memory/memory.limit_in_bytes"] = "9223372036854771712\n";
   node.files["/sys/fs/cgroup/memory/memory.max_usage_in_bytes"] = "1048576\n";
-  const MemoryReading reading = read_memory(node, {"/sys/fs/cgroup/memory", false});
+  const MemoryReading reading = read_memory(node);
   CHECK(reading.oom_kills == 3);
   CHECK_FALSE(reading.limit);
   CHECK(reading.peak == 1048576U);
-  CHECK_FALSE(read_memory(node, {}).known);
+  CHECK_FALSE(read_memory(FakeNode({})).known);
 }
 
 }  // namespace

@@ -29,22 +29,15 @@ std::optional<std::string_view> Environment::get(std::string_view name) const {
 }
 
 bool Environment::has(std::string_view name) const {
-  return std::any_of(entries_.begin(), entries_.end(),
-                     [&](const auto& entry) { return is_named(entry, name); });
+  return std::ranges::any_of(entries_, [&](const std::string& entry) { return is_named(entry, name); });
 }
 
 void Environment::set(std::string_view name, std::string_view value) {
-  std::string entry = std::string(name).append("=").append(value);
-  const auto first =
-      std::find_if(entries_.begin(), entries_.end(), [&](const auto& old) { return is_named(old, name); });
-  if (first == entries_.end()) {
-    entries_.push_back(std::move(entry));
-    return;
-  }
-  *first = std::move(entry);
-  entries_.erase(
-      std::remove_if(first + 1, entries_.end(), [&](const auto& old) { return is_named(old, name); }),
-      entries_.end());
+  const auto is_old = [&](const std::string& entry) { return is_named(entry, name); };
+  auto first = std::ranges::find_if(entries_, is_old);
+  if (first == entries_.end()) first = entries_.emplace(first);
+  *first = std::string(name).append("=").append(value);
+  entries_.erase(std::remove_if(first + 1, entries_.end(), is_old), entries_.end());
 }
 
 void Environment::unset(std::string_view name) {
@@ -65,19 +58,14 @@ bool is_service_link(std::string_view value) {
 }
 
 bool is_service_link_name(std::string_view name) {
-  if (name.ends_with("_SERVICE_HOST") || name.ends_with("_SERVICE_PORT") || name == "RANKSHIM_SERVICE_HOST")
+  if (name.ends_with("_SERVICE_HOST") || name.ends_with("_SERVICE_PORT") ||
+      name.find("_SERVICE_PORT_") != std::string_view::npos)  // a named port
     return true;
-  if (name.find("_SERVICE_PORT_") != std::string_view::npos) return true;  // a named port
-  const auto port = name.find("_PORT_");  // NAME_PORT_80_TCP[_PROTO|_PORT|_ADDR]
-  if (port == std::string_view::npos) return false;
-  std::string_view rest = name.substr(port + 6);
-  if (!all_digits(take_part(rest, "_"))) return false;
-  for (const std::string_view protocol : {"TCP", "UDP", "SCTP"}) {
-    if (!rest.starts_with(protocol)) continue;
-    const std::string_view tail = rest.substr(protocol.size());
-    return tail.empty() || tail == "_PROTO" || tail == "_PORT" || tail == "_ADDR";
-  }
-  return false;
+  take_part(name, "_PORT_");  // NAME_PORT_80_TCP[_PROTO|_PORT|_ADDR]
+  const bool has_number = all_digits(take_part(name, "_"));
+  const std::string_view protocol = take_part(name, "_");
+  return has_number && has_part("TCP,UDP,SCTP", protocol, ",") &&
+         (name.empty() || has_part("PROTO,PORT,ADDR", name, ","));
 }
 
 std::vector<std::string> executable_candidates(std::string_view program, std::string_view path) {
@@ -90,11 +78,6 @@ std::vector<std::string> executable_candidates(std::string_view program, std::st
     candidates.push_back(candidate.append(program));
   }
   return candidates;
-}
-
-std::size_t place_in_path(const std::string& file, std::string_view path) {
-  const auto candidates = executable_candidates(base_name(file), path);
-  return static_cast<std::size_t>(std::ranges::find(candidates, file) - candidates.begin());
 }
 
 }  // namespace rankshim

@@ -68,8 +68,4 @@ inline constexpr std::string_view default_path = "/usr/local/bin:/bin:/usr/bin";
 /// empty folder is the working directory. A name with a slash is the only candidate itself.
 std::vector<std::string> executable_candidates(std::string_view program, std::string_view path);
 
-/// The index of the folder of `path` that a file is in, where the file is written as executable_candidates
-/// writes it; the number of folders if it is in none.
-std::size_t place_in_path(const std::string& file, std::string_view path);
-
 }  // namespace rankshim

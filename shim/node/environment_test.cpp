@@ -55,13 +55,5 @@ TEST_CASE("a program is looked for in the folders of PATH, in their order") {
   CHECK(executable_candidates("", "/a") == Names{""});
 }
 
-TEST_CASE("a file's place in PATH is that of its folder") {
-  CHECK(place_in_path("/a/x", "/a:/b") == 0);
-  CHECK(place_in_path("/b/x", "/a:/b:/b") == 1);
-  CHECK(place_in_path("/b//x", "/a/b:/b/:/b") == 1);
-  CHECK(place_in_path("x", "/a::/b") == 1);
-  CHECK(place_in_path("/c/x", "/a:/b") == 2);
-}
-
 }  // namespace
 }  // namespace rankshim

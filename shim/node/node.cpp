@@ -1,16 +1,21 @@
 #include "node/node.h"
 
-#include <netinet/in.h>
+#include <fmt/format.h>
+#include <net/if.h>
 #include <sched.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/un.h>
 #include <unistd.h>
 
+#include <array>
+#include <boost/asio/ip/host_name.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/ip/udp.hpp>
+#include <boost/asio/local/datagram_protocol.hpp>
 #include <cerrno>
-#include <cstddef>
-#include <cstdint>
 #include <cstring>
+#include <span>
 
 #include "base/files.h"
 #include "base/text.h"
@@ -19,34 +24,73 @@
 #include "node/cgroup.h"
 
 namespace rankshim {
+
+namespace asio = boost::asio;
+namespace ip = boost::asio::ip;
+
 namespace {
+
+int open_socket(int family, int type) { return socket(family, type | SOCK_CLOEXEC, 0); }
+
+bool binds(int socket, const auto& endpoint) {
+  return bind(socket, endpoint.data(), static_cast<socklen_t>(endpoint.size())) == 0;
+}
 
 /// Whether a listener could bind the port now on every address, as torch's store does.
 bool can_listen(std::uint16_t port) {
-  const Descriptor probe(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  const Descriptor probe(open_socket(AF_INET, SOCK_STREAM));
   if (probe.number() < 0) return true;  // then no IPv4 listener can exist either
   const int on = 1;                     // torch's listener sets this too: a port in TIME_WAIT counts as free
   setsockopt(probe.number(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_port = htons(port);
-  return bind(probe.number(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
+  return binds(probe.number(), ip::tcp::endpoint(ip::tcp::v4(), port));
 }
 
 /// Claims the port by an abstract socket, which like a port has the scope of one network namespace (unix(7)).
 /// Unlike a bound port it blocks only other instances of rankshim. It stays open as long as this process
 /// runs.
 bool claim_port(std::uint16_t port) {
-  const int claim = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  const int claim = open_socket(AF_UNIX, SOCK_DGRAM);
   if (claim < 0) return true;  // no abstract socket can be made here
-  const std::string text = "rankshim/port/" + std::to_string(port);
-  sockaddr_un name{};
-  name.sun_family = AF_UNIX;
-  std::memcpy(name.sun_path + 1, text.data(), text.size());
-  const auto length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + text.size());
-  if (bind(claim, reinterpret_cast<const sockaddr*>(&name), length) == 0 || errno != EADDRINUSE) return true;
+  const std::string name = '\0' + ("rankshim/port/" + std::to_string(port));
+  if (binds(claim, asio::local::datagram_protocol::endpoint(name)) || errno != EADDRINUSE) return true;
   close(claim);
   return false;
+}
+
+/// The local address from which packets to the literal address `peer` would leave, or else by the default
+/// route. Connecting a datagram socket only looks up the route (udp(7)); 192.0.2.1 and 2001:db8::1 belong to
+/// no host (RFC 5737, 3849).
+std::optional<ip::address> source_towards(std::string_view peer) {
+  for (const std::string_view target :
+       {peer, std::string_view("192.0.2.1"), std::string_view("2001:db8::1")}) {
+    const auto address = literal(target);
+    if (!address) continue;
+    ip::udp::endpoint endpoint(*address, 9);
+    auto length = static_cast<socklen_t>(endpoint.size());
+    const Descriptor probe(open_socket(endpoint.protocol().family(), SOCK_DGRAM));
+    if (probe.number() >= 0 && connect(probe.number(), endpoint.data(), length) == 0 &&
+        getsockname(probe.number(), endpoint.data(), &length) == 0)
+      return endpoint.address();
+  }
+  return std::nullopt;
+}
+
+/// The name of the interface that has this address; empty if there is none. (getifaddrs reads all details of
+/// all interfaces from the kernel, which takes longer than rankshim's whole start.)
+std::string interface_with(const ip::address_v4& own) {
+  const Descriptor probe(open_socket(AF_INET, SOCK_DGRAM));
+  std::array<ifreq, 128> requests{};
+  ifconf found{};
+  found.ifc_len = sizeof requests;
+  found.ifc_req = requests.data();
+  if (ioctl(probe.number(), SIOCGIFCONF, &found) != 0) return {};
+  for (const ifreq& one :
+       std::span(requests).first(static_cast<std::size_t>(found.ifc_len) / sizeof(ifreq))) {
+    ip::udp::endpoint endpoint(ip::udp::v4(), 0);
+    std::memcpy(endpoint.data(), &one.ifr_addr, endpoint.size());
+    if (endpoint.address() == own) return one.ifr_name;
+  }
+  return {};
 }
 
 }  // namespace
@@ -59,20 +103,26 @@ void Node::each_name(const char* folder, const std::function<void(std::string_vi
     if (*name != '.') see(name);
 }
 
-std::string Node::host_name() const { return own_host_name(); }
+std::string Node::field(const std::string& path, std::string_view key) const {
+  return std::string(trimmed(text_after(file(path).value_or(""), key)));
+}
+
+std::string Node::host_name() const {
+  boost::system::error_code none;
+  return ip::host_name(none);
+}
 
 std::optional<DeviceCount> Node::accelerators() const { return visible_accelerators(*this); }
 
 DeviceCount Node::cpus() const {
   cpu_set_t set;
   CPU_ZERO(&set);
-  long count = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : sysconf(_SC_NPROCESSORS_ONLN);
-  const char* what = "CPU affinity";
-  if (const auto quota = cgroup_cpus(*this); quota && *quota < count) {
-    count = *quota;
-    what = "cgroup CPU quota";
-  }
-  return {count < 1 ? 1U : static_cast<unsigned>(count), what};
+  const long count =
+      sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : sysconf(_SC_NPROCESSORS_ONLN);
+  const unsigned all = count < 1 ? 1U : static_cast<unsigned>(count);
+  const auto quota = cgroup_cpus(*this);
+  if (quota && *quota < all) return {static_cast<unsigned>(*quota), "cgroup CPU quota"};
+  return {all, "CPU affinity"};
 }
 
 bool Node::take_port(std::uint16_t port) const {
@@ -94,7 +144,12 @@ std::optional<std::string> Node::address_towards(std::string_view peer) const {
 
 std::string Node::interface_towards(std::string_view peer) const {
   const auto own = source_towards(peer);
-  return own ? interface_with(*own) : std::string();
+  if (!own) return {};
+  if (own->is_v4()) return interface_with(own->to_v4());
+  std::string address;
+  for (const unsigned char byte : own->to_v6().to_bytes()) address += fmt::format("{:02x}", byte);
+  const std::string line = field("/proc/self/net/if_inet6", address);  // … NAME (linux:net/ipv6/addrconf.c)
+  return line.substr(line.rfind(' ') + 1);
 }
 
 std::optional<std::string> Node::find_program(std::string_view program) const {

@@ -39,6 +39,10 @@ class Node : boost::noncopyable {
     return text == nullptr ? std::nullopt : std::optional(std::move(*text));
   }
 
+  /// The rest of the file's first line that begins with `key`, without the blanks around it; empty if there
+  /// is none.
+  [[nodiscard]] std::string field(const std::string& path, std::string_view key = {}) const;
+
   /// Calls `see` with each name in a folder, in no order, except those that begin with a dot. Calls it for
   /// none if the folder cannot be read.
   virtual void each_name(const char* folder, const std::function<void(std::string_view name)>& see) const;

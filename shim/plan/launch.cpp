@@ -79,12 +79,13 @@ bool is_script(const std::vector<std::string>& command) {
 
 std::string find_interpreter(const Settings& settings, const Node& node) {
   if (const auto& chosen = settings[Option::python]) return chosen->text;
-  const auto python3 = node.find_program("python3");
-  const auto python = node.find_program("python");
-  if (!python) return "python3";
-  if (!python3) return "python";
+  const auto python3 = node.find_program("python3"), python = node.find_program("python");
   const std::string_view path = node.environment().get("PATH").value_or(default_path);
-  return place_in_path(*python, path) < place_in_path(*python3, path) ? "python" : "python3";
+  for (const std::string& candidate : executable_candidates("python3", path)) {
+    if (candidate == python3) break;
+    if (python && candidate == *python + "3") return "python";
+  }
+  return "python3";
 }
 
 std::optional<Fault> check_idle_role(LaunchChoice& choice, const LaunchInput& input, bool can_train) {

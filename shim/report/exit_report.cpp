@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "base/fault.h"
 #include "base/json.h"
@@ -33,15 +34,8 @@ milliseconds between(steady_clock::time_point begin, steady_clock::time_point en
   return std::max(milliseconds(0), duration_cast<milliseconds>(end - begin));
 }
 
-/// How the command ended; null if it was never started.
-const supervise::Ending* end_of_command(const ExitReport& report) {
-  const supervise::Ending* const ending = report.ending;
-  const bool never = ending != nullptr && ending->kind == supervise::Ending::Kind::not_started;
-  return never ? nullptr : ending;
-}
-
 std::string_view outcome(const ExitReport& report) {
-  if (report.verdict->failed) return end_of_command(report) == nullptr ? "not started" : "failed";
+  if (report.verdict->failed) return report.ending == nullptr ? "not started" : "failed";
   if (report.verdict->cause == Cause::stopped) return "stopped";
   return report.verdict->code == 0 ? "succeeded" : "failed";
 }
@@ -61,18 +55,17 @@ std::vector<std::string> lines_of(std::string_view text) {
 
 /// The rank in the job, if it is known or follows from the node's.
 std::optional<unsigned> rank_of(std::optional<unsigned> rank, unsigned local_rank, const ExitReport& report) {
-  if (rank || report.job == nullptr) return rank;
-  const Topology& topology = report.job->topology;
-  if (topology.is<LoneNode>()) return local_rank;
-  const auto* node = topology.as<StaticNode>();
+  if (rank || report.topology == nullptr) return rank;
+  if (report.topology->is<LoneNode>()) return local_rank;
+  const auto* node = report.topology->as<StaticNode>();
   return node != nullptr ? std::optional(node->first_rank() + local_rank) : rank;
 }
 
 json::Object node_json(const ExitReport& report) {
   json::Object node;
   node.text("host", report.host);
-  if (report.job == nullptr) return node;
-  const Topology& topology = report.job->topology;
+  if (report.topology == nullptr) return node;
+  const Topology& topology = *report.topology;
   node.text("platform", topology.platform);
   if (topology.facts.has(Fact::run_id)) node.text("run_id", topology.facts.text(Fact::run_id));
   if (topology.facts.has(Fact::nnodes)) node.text("nnodes", topology.facts.text(Fact::nnodes));
@@ -83,7 +76,7 @@ json::Object node_json(const ExitReport& report) {
 json::Object root_json(const ExitReport& report, const RootCause& root) {
   json::Object object;
   object.text("who", root.who).text("host", report.host);
-  const Topology* topology = report.job != nullptr ? &report.job->topology : nullptr;
+  const Topology* const topology = report.topology;
   const auto* process = topology != nullptr ? topology->as<CreatedProcess>() : nullptr;
   if (topology != nullptr && topology->node_rank()) object.number("node_rank", *topology->node_rank());
   if (root.local_rank) {
@@ -118,7 +111,7 @@ json::Object culprit_json(const link::Stop& stop) {
 std::vector<json::Object> workers_json(const ExitReport& report) {
   std::vector<json::Object> list;
   for (const supervise::WorkerEnd& worker : report.ending->workers.ends) {
-    json::Object object;
+    json::Object& object = list.emplace_back();
     object.number("local_rank", worker.local_rank);
     if (const auto rank = rank_of(worker.rank, worker.local_rank, report)) object.number("rank", *rank);
     object.number("pid", worker.pid);
@@ -128,28 +121,23 @@ std::vector<json::Object> workers_json(const ExitReport& report) {
               WEXITSTATUS(worker.status));
     object.text("time", moment(worker.when));
     object.seconds("seconds", between(report.ending->started_at, worker.when));
-    list.push_back(std::move(object));
   }
   return list;
 }
 
 /// Times by name; a phase that was entered twice is added up. torchrun's start is the time until its first
 /// worker.
-json::Object phases_json(const std::vector<Phase>& phases, steady_clock::time_point last_end,
+json::Object phases_json(std::vector<Phase> phases, steady_clock::time_point end,
                          const std::optional<steady_clock::time_point>& first_worker_at) {
+  phases.push_back({"", end});
+  const auto launch = std::ranges::find(phases, "launch", &Phase::name);
+  if (first_worker_at && launch != phases.end() && *first_worker_at < (launch + 1)->begin)
+    phases.insert(launch + 1, {"run", *first_worker_at});
   std::vector<std::pair<std::string_view, milliseconds>> times;
-  const auto add = [&](std::string_view name, steady_clock::time_point begin, steady_clock::time_point end) {
-    auto same = std::ranges::find(times, name, &std::pair<std::string_view, milliseconds>::first);
-    if (same == times.end()) same = times.insert(times.end(), {name, milliseconds(0)});
-    same->second += between(begin, end);
-  };
-  for (std::size_t at = 0; at < phases.size(); ++at) {
-    const Phase& phase = phases[at];
-    const auto end = at + 1 < phases.size() ? phases[at + 1].begin : last_end;
-    const auto first = first_worker_at.value_or(end);
-    const bool has_run = phase.name == "launch" && first < end;
-    add(phase.name, phase.begin, has_run ? first : end);
-    if (has_run) add("run", first, end);
+  for (std::size_t at = 0; at + 1 < phases.size(); ++at) {
+    auto same = std::ranges::find(times, phases[at].name, &decltype(times)::value_type::first);
+    if (same == times.end()) same = times.insert(same, {phases[at].name, milliseconds(0)});
+    same->second += between(phases[at].begin, phases[at + 1].begin);
   }
   json::Object object;
   for (const auto& [name, time] : times) object.seconds(name, time);
@@ -194,66 +182,57 @@ json::Object memory_json(const MemoryReading& memory) {
 /// Whether only an exit code is known, which the command chose: the container's log has more information.
 bool only_a_code(const ExitReport& report) {
   const Verdict& verdict = *report.verdict;
-  const supervise::Ending* const ending = end_of_command(report);
+  const supervise::Ending* const ending = report.ending;
   if (ending == nullptr || !verdict.root || verdict.root->error != nullptr || verdict.root->signal)
     return false;
   const bool killed = ending->leftovers_killed != 0 || !ending->left_behind.empty();
   return !killed && report.details->memory.oom_kills == 0;
 }
 
-json::Object node_json(const link::Node& node, unsigned rank, unsigned first_rank) {
-  json::Object object;
-  object.number("node_rank", rank).text("state", link::word(node.state));
-  if (node.state == link::Node::State::missing) return object;
-  object.text("host", node.hello.host);
-  if (!node.hello.pod.empty()) object.text("pod", node.hello.pod);
-  if (!node.hello.platform_node.empty()) object.text("platform_node", node.hello.platform_node);
-  if (!node.seen.empty()) object.text("address", node.seen);
-  object.number("workers", node.hello.workers);
-  if (node.code) object.number("exit_code", *node.code);
-  std::vector<json::Object> ends;
-  for (const auto& [local_rank, code, when] : node.workers) {
-    ends.emplace_back();
-    ends.back().number("rank", first_rank + local_rank).number("exit_code", code).text("time", moment(when));
-  }
-  if (!ends.empty()) object.objects("worker_ends", ends);
-  if (!node.failures.empty()) object.text("failure", node.failures.front().failure.text);
-  return object;
-}
-
 }  // namespace
 
 std::vector<json::Object> nodes_json(const std::vector<link::Node>& nodes) {
   std::vector<json::Object> list;
-  list.reserve(nodes.size());
-  unsigned first_rank = 0;
+  unsigned next_rank = 0;
   for (const link::Node& node : nodes) {
-    list.push_back(node_json(node, static_cast<unsigned>(list.size()), first_rank));
-    first_rank += node.hello.workers;
+    const unsigned first_rank = std::exchange(next_rank, next_rank + node.hello.workers);
+    const auto node_rank = static_cast<std::int64_t>(list.size());
+    json::Object& object = list.emplace_back();
+    object.number("node_rank", node_rank).text("state", link::word(node.state));
+    if (node.state == link::Node::State::missing) continue;
+    object.text("host", node.hello.host);
+    if (!node.hello.pod.empty()) object.text("pod", node.hello.pod);
+    if (!node.hello.platform_node.empty()) object.text("platform_node", node.hello.platform_node);
+    if (!node.seen.empty()) object.text("address", node.seen);
+    object.number("workers", node.hello.workers);
+    if (node.code) object.number("exit_code", *node.code);
+    std::vector<json::Object> ends;
+    for (const auto& [local_rank, code, when] : node.workers)
+      ends.emplace_back()
+          .number("rank", first_rank + local_rank)
+          .number("exit_code", code)
+          .text("time", moment(when));
+    if (!ends.empty()) object.objects("worker_ends", ends);
+    if (!node.failures.empty()) object.text("failure", node.failures.front().failure.text);
   }
   return list;
 }
 
 std::string as_json(const ExitReport& report) {
-  const supervise::Ending* const ending = end_of_command(report);
+  const supervise::Ending* const ending = report.ending;
   json::Object object;
   object.number("version", report_version).text("rankshim", RANKSHIM_VERSION);
   object.text("outcome", outcome(report)).number("exit_code", report.exit_code);
   object.text("verdict", report.verdict->sentence);
   object.object("node", node_json(report));
-  if (report.verdict->root) {
-    object.object("root_cause", root_json(report, *report.verdict->root));
-  } else if (report.verdict->ended_for) {
-    object.object("root_cause", culprit_json(*report.verdict->ended_for));
-  } else {
-    object.raw("root_cause", "null");
-  }
+  object.raw("root_cause", report.verdict->root        ? root_json(report, *report.verdict->root).str()
+                           : report.verdict->ended_for ? culprit_json(*report.verdict->ended_for).str()
+                                                       : "null");
   const auto& first = report.past_attempts.empty() ? report.phases : report.past_attempts.front().phases;
   if (!first.empty()) object.text("started", moment(first.front().begin));
   object.text("ended", moment(report.end));
-  object.object("phases",
-                phases_json(report.phases, report.end,
-                            report.ending != nullptr ? report.ending->workers.first_at : std::nullopt));
+  object.object("phases", phases_json(report.phases, report.end,
+                                      ending != nullptr ? ending->workers.first_at : std::nullopt));
   if (ending != nullptr) {
     if (ending->stop_signal) object.text("stop_signal", supervise::signal_name(*ending->stop_signal));
     if (!ending->workers.trains_alone.empty()) object.text("trains_alone", ending->workers.trains_alone);
@@ -269,11 +248,8 @@ std::string as_json(const ExitReport& report) {
   }
   if (!report.nodes.empty()) object.objects("nodes", nodes_json(report.nodes));
   object.object("resources", resources_json());
-  if (report.details->memory.known) {
-    object.object("memory", memory_json(report.details->memory));
-  } else {
-    object.raw("memory", "null");
-  }
+  const MemoryReading& memory = report.details->memory;
+  object.raw("memory", memory.known ? memory_json(memory).str() : "null");
   return object.str() + "\n";
 }
 
@@ -293,11 +269,11 @@ std::string termination_message(const ExitReport& report) {
 
 int conclude_rejected(const Rejected& rejected, const Node& node) {
   const Settings& settings = rejected.invocation.settings;
-  Verdict verdict;
-  verdict.code = rejected.exit_code;
-  verdict.cause = verdict.code == exit_code::configuration ? Cause::config : Cause::none;
-  verdict.sentence = to_line(rejected.faults.front());
-  verdict.failed = true;
+  const bool configured = rejected.exit_code == exit_code::configuration;
+  const Verdict verdict{.code = rejected.exit_code,
+                        .cause = configured ? Cause::config : Cause::none,
+                        .sentence = to_line(rejected.faults.front()),
+                        .failed = true};
   const Details details;
   const int code = exit_code_of(verdict, settings);
   const ExitReport report{

@@ -33,11 +33,11 @@ struct PastAttempt {
   std::chrono::steady_clock::time_point end;
 };
 
-/// All that is known at the end. Pointers may be null: there was no job, or nothing was started.
+/// All that is known at the end. Pointers may be null: there was no job, or the command was not started.
 struct ExitReport {
   const Verdict* verdict = nullptr;  ///< never null
   int exit_code = 0;                 ///< after --exit-map
-  const Job* job = nullptr;
+  const Topology* topology = nullptr;
   const supervise::Ending* ending = nullptr;
   const Details* details = nullptr;  ///< never null
   std::string host;

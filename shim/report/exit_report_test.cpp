@@ -161,7 +161,7 @@ TEST_CASE("the termination log is written in place, and a provisional word is ta
   CHECK(content(path) == "why");
   log.finish("");
   CHECK(content(path).empty());
-  log.take_back();
+  log.finish("");
   log.provisional("of the next attempt");
   CHECK(content(path) == "of the next attempt\n");
   replace_file(path, "report");

@@ -25,18 +25,20 @@ constexpr mode_t everybody = 0666;
 /// leaves a readable file.
 int fill(int file, std::string_view text) {
   std::size_t done = 0;
-  while (done < text.size()) {
+  int error = 0;
+  while (done < text.size() && error == 0) {
     const ssize_t written = pwrite(file, text.data() + done, text.size() - done, static_cast<off_t>(done));
-    if (written < 0 && errno == EINTR) continue;
-    if (written <= 0) {
-      const int error = written < 0 ? errno : EIO;
-      if (ftruncate(file, static_cast<off_t>(done)) != 0)
-        log::debug("a partly written file cannot be truncated");
-      return error;
-    }
-    done += static_cast<std::size_t>(written);
+    if (written > 0) done += static_cast<std::size_t>(written);
+    if (written == 0) error = EIO;
+    if (written < 0 && errno != EINTR) error = errno;
   }
-  return ftruncate(file, static_cast<off_t>(text.size())) == 0 ? 0 : errno;
+  return ftruncate(file, static_cast<off_t>(done)) != 0 && error == 0 ? errno : error;
+}
+
+/// Fills a file that was opened for it, and closes it. −1 is one that could not be opened.
+int fill_and_close(int file, std::string_view text) {
+  const int error = file < 0 ? errno : fill(file, text);
+  return file >= 0 && close(file) != 0 && error == 0 ? errno : error;
 }
 
 /// Replaces the file atomically, so that no reader sees an incomplete one; 0 or errno. The new file gets the
@@ -48,14 +50,13 @@ int replace(const std::string& path, std::string_view text) {
   std::string temporary = path + ".XXXXXX";
   const int file = mkostemp(temporary.data(), O_CLOEXEC);
   if (file < 0) return errno;
-  int error = fill(file, text);
   const mode_t mask = umask(0);
   umask(mask);
   if (is_there && fchown(file, before.st_uid, before.st_gid) != 0)
     log::debug("{} has another owner now", path);
   if (fchmod(file, is_there ? before.st_mode & permissions : everybody & ~mask) != 0)
     log::debug("{} has another mode now", path);
-  if (close(file) != 0 && error == 0) error = errno;
+  int error = fill_and_close(file, text);
   if (error == 0 && rename(temporary.c_str(), path.c_str()) != 0) error = errno;
   if (error != 0) unlink(temporary.c_str());
   return error;
@@ -81,18 +82,14 @@ int rewrite(const std::string& path, std::string_view text, bool make) {
   return close(file) != 0 && error == 0 ? errno : error;
 }
 
-/// The descriptor that the path names.
+/// The descriptor that the path names; −1 if it names none.
 int descriptor_named(std::string_view path) {
   if (path == "/dev/stdout") return STDOUT_FILENO;
   if (path == "/dev/stderr") return STDERR_FILENO;
-  const std::string by_number = fmt::format("/proc/{}/fd/", getpid());
-  for (const std::string_view folder :
-       {std::string_view("/dev/fd/"), std::string_view("/proc/self/fd/"), std::string_view(by_number)}) {
-    if (!path.starts_with(folder)) continue;
-    path.remove_prefix(folder.size());
-    return take_number<int>(path).value_or(-1);
-  }
-  return -1;
+  const std::string_view number = base_name(path), folder = path.substr(0, path.size() - number.size());
+  const bool has_descriptors =
+      folder == "/dev/fd/" || folder == "/proc/self/fd/" || folder == fmt::format("/proc/{}/fd/", getpid());
+  return has_descriptors ? parse_number<int>(number).value_or(-1) : -1;
 }
 
 /// A target that must not be replaced: a pipe, a terminal, a device, a socket, or a file that rankshim
@@ -149,8 +146,7 @@ bool replace_file(const std::string& path, std::string_view text) {
 std::string new_file(const std::string& folder, std::string_view text) {
   std::string path = folder + "/rankshim-report-XXXXXX";
   const int file = mkostemp(path.data(), O_CLOEXEC);
-  int error = file < 0 ? errno : fill(file, text);
-  if (file >= 0 && close(file) != 0 && error == 0) error = errno;
+  const int error = fill_and_close(file, text);
   if (error == 0) return path;
   log::warn("the report for the hook cannot be written to {} ({}); set TMPDIR", folder, std::strerror(error));
   if (file >= 0) unlink(path.c_str());
@@ -165,18 +161,15 @@ bool TerminationLog::exists() const { return !path_.empty() && (make_ || access(
 
 void TerminationLog::provisional(std::string_view line) {
   if (kept_file_at(path_)) return;  // what was written to it cannot be removed
-  provisional_ += line;
-  provisional_ += '\n';
-  write(provisional_);
+  written_ += line;
+  written_ += '\n';
+  write(written_);
 }
 
 void TerminationLog::finish(std::string_view text) {
-  if (text.empty() && provisional_.empty()) return;
+  if (text.empty() && written_.empty()) return;
+  written_ = text;
   write(text);
-}
-
-void TerminationLog::take_back() {
-  if (!std::exchange(provisional_, {}).empty()) write({});
 }
 
 void TerminationLog::write(std::string_view text) {

@@ -33,17 +33,15 @@ class TerminationLog {
   /// Writes a line that remains if rankshim is killed before the end.
   void provisional(std::string_view line);
 
-  /// Writes the final text; on success that is empty, which removes a provisional line.
+  /// Replaces what was written. An empty text, that of a success, removes it; otherwise it changes nothing.
   void finish(std::string_view text);
-  /// Removes what is provisional; more may follow.
-  void take_back();
 
  private:
   void write(std::string_view text);
 
   std::string path_;
   bool make_ = false;
-  std::string provisional_;
+  std::string written_;
 };
 
 }  // namespace rankshim

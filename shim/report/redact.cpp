@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <functional>
+#include <utility>
 
 #include "base/text.h"
 
@@ -9,7 +11,6 @@ namespace rankshim {
 namespace {
 
 constexpr std::string_view redacted_mark = "[redacted]";
-constexpr std::string_view too_long = "[redacted: too long]";
 // Anywhere in the name.
 constexpr auto secret_words = std::to_array<std::string_view>(
     {"TOKEN", "SECRET", "PASSWORD", "PASSWD", "PASSPHRASE", "CREDENTIAL", "APIKEY", "API_KEY", "ACCESSKEY",
@@ -38,29 +39,29 @@ std::string as_repr(std::string_view text, char quote) {
   return out;
 }
 
-void add_secret(auto& secrets, std::string_view value) {
+void add_secret(std::vector<std::string>& secrets, std::string_view value) {
   while (!value.empty() && (value.back() == '\n' || value.back() == '\r')) value.remove_suffix(1);
   if (value.size() < shortest_secret) return;
-  secrets.emplace(value);
-  for (const char quote : {'\'', '"', '\0'}) secrets.insert(as_repr(value, quote));
+  secrets.emplace_back(value);
+  for (const char quote : {'\'', '"', '\0'})
+    if (std::string shown = as_repr(value, quote); shown != value) secrets.push_back(std::move(shown));
   if (value.find('\n') == std::string_view::npos) return;
   while (!value.empty()) {
     std::string_view line = take_line(value);
     if (line.ends_with('\r')) line.remove_suffix(1);
-    if (line.size() >= shortest_line_of_secret && !line.starts_with("-----")) secrets.emplace(line);
+    if (line.size() >= shortest_line_of_secret && !line.starts_with("-----")) secrets.emplace_back(line);
   }
 }
 
-/// Removes what `secret_at` finds around each `mark` in the text: a part behind the mark, or nothing. It gets
-/// the text in front of the mark and the text behind it.
+/// Removes what `secret_at` finds at each `mark` in the text, whose place it gets: a part that does not begin
+/// before the mark, or nothing.
 template <class SecretAt>
 std::string without(std::string_view text, std::string_view mark, const SecretAt& secret_at) {
   std::string out;
   std::size_t done = 0;
   for (auto at = text.find(mark); at != std::string_view::npos; at = text.find(mark, at)) {
-    const std::size_t behind = at + mark.size();
-    const std::string_view secret = secret_at(text.substr(0, at), text.substr(behind));
-    at = behind;
+    const std::string_view secret = secret_at(at);
+    at += mark.size();
     if (secret.empty()) continue;
     const auto begin = static_cast<std::size_t>(secret.data() - text.data());
     out.append(text, done, begin - done).append(redacted_mark);
@@ -71,7 +72,9 @@ std::string without(std::string_view text, std::string_view mark, const SecretAt
 
 /// Removes the password of each URL: `scheme://user:password@host`, and a token in the place of the user.
 std::string without_url_passwords(std::string_view text) {
-  return without(text, "://", [](std::string_view /*before*/, std::string_view behind) -> std::string_view {
+  constexpr std::string_view mark = "://";
+  return without(text, mark, [&](std::size_t at) -> std::string_view {
+    const std::string_view behind = text.substr(at + mark.size());
     // A password may contain '@': the last one before the path counts.
     const std::string_view authority = behind.substr(0, behind.find_first_of("/?#'\"` \t\n"));
     const auto host = authority.rfind('@');
@@ -85,9 +88,11 @@ std::string without_url_passwords(std::string_view text) {
 
 /// Removes the token of each HTTP header `Authorization: Bearer TOKEN` (RFC 6750, 2.1).
 std::string without_bearer_tokens(std::string_view text) {
+  constexpr std::string_view mark = "Bearer ";
   constexpr std::string_view of_token =
       "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._~+/=";
-  return without(text, "Bearer ", [&](std::string_view /*before*/, std::string_view behind) {
+  return without(text, mark, [&](std::size_t at) {
+    const std::string_view behind = text.substr(at + mark.size());
     const std::string_view token = behind.substr(0, behind.find_first_not_of(of_token));
     return token.size() < shortest_token ? std::string_view() : token;
   });
@@ -109,7 +114,8 @@ bool is_secret_option(std::string_view name) {
 /// line.
 std::string without_named_secrets(std::string_view text) {
   constexpr std::string_view of_key = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.";
-  return without(text, "=", [&](std::string_view before, std::string_view behind) {
+  return without(text, "=", [&](std::size_t at) {
+    const std::string_view before = text.substr(0, at), behind = text.substr(at + 1);
     const std::string_view key = before.substr(before.find_last_not_of(of_key) + 1);
     const std::string_view value = behind.substr(0, behind.find_first_of(" ,;&|'\"\t\n)"));
     const bool secret =
@@ -134,15 +140,17 @@ bool is_secret_name(std::string_view name) {
          std::ranges::any_of(secret_ends, [&](auto end) { return upper.ends_with(end); });
 }
 
-Redactor::Redactor(const Environment& environment, std::chrono::nanoseconds time) : left_(time) {
+Redactor::Redactor(const Environment& environment, std::chrono::nanoseconds time)
+    : end_(Clock::now() + time) {
   for (const std::string& entry : environment.entries()) {
     const std::string_view name = entry_name(entry);
     if (is_secret_name(name))
       add_secret(secrets_, std::string_view(entry).substr(std::min(name.size() + 1, entry.size())));
   }
+  std::ranges::sort(secrets_, std::greater(), &std::string::size);
 }
 
-std::string Redactor::message(std::string_view text) {
+std::string Redactor::message(std::string_view text) const {
   if (text.size() > longest_message) {
     const auto end = text.rfind('\n', longest_message);
     text = text.substr(0, end == std::string_view::npos ? longest_message : end);
@@ -150,36 +158,34 @@ std::string Redactor::message(std::string_view text) {
   return lines(text, longest_line);
 }
 
-std::string Redactor::whole(std::string_view text) { return lines(text, std::string_view::npos); }
+std::string Redactor::whole(std::string_view text) const { return lines(text, std::string_view::npos); }
 
-std::string Redactor::traceback(std::string_view text) {
+std::string Redactor::traceback(std::string_view text) const {
   while (!text.empty() && text.back() == '\n') text.remove_suffix(1);
-  std::size_t begin = text.size();
-  for (std::size_t line = 0; line < most_lines && begin != 0; ++line) {
-    const auto before = begin == text.size() ? text.rfind('\n') : text.rfind('\n', begin - 2);
-    begin = before == std::string_view::npos ? 0 : before + 1;
-  }
-  return lines(text.substr(begin), longest_line);
+  std::size_t before = text.size();  // the line end before the last lines
+  for (std::size_t line = 0; line < most_lines && before != std::string_view::npos && before != 0; ++line)
+    before = text.rfind('\n', before - 1);
+  return lines(text.substr(std::min(before + 1, text.size())), longest_line);
 }
 
-std::string Redactor::lines(std::string_view text, std::size_t longest) {
-  const auto begin = Clock::now();
-  end_ = begin + std::chrono::duration_cast<Clock::duration>(left_);
-  auto kept = without_secrets(without_bearer_tokens(without_url_passwords(text)));
+std::string Redactor::lines(std::string_view text, std::size_t longest) const {
+  std::string kept = without_bearer_tokens(without_url_passwords(text));
+  for (const std::string& secret : secrets_) {
+    if (Clock::now() >= end_) return "[redacted: too long]";
+    kept = without(kept, secret,
+                   [&](std::size_t at) { return std::string_view(kept).substr(at, secret.size()); });
+  }
   std::string out;
-  for (std::string_view rest = kept ? std::string_view(*kept) : std::string_view(); kept && !rest.empty();) {
-    const std::string_view whole = rest.substr(0, rest.find('\n'));
+  for (std::string_view rest = kept; !rest.empty();) {
+    const std::string_view whole = rest.substr(0, rest.find('\n')), line = cut_line(whole, longest);
     rest.remove_prefix(whole.size());
-    const std::string_view line = cut_line(whole, longest);
-    out += line;
-    if (line.size() < whole.size()) out += " [cut]";
+    out.append(line).append(line.size() < whole.size() ? " [cut]" : "");
     if (!rest.empty()) out += '\n', rest.remove_prefix(1);
   }
-  left_ = std::max(end_ - Clock::now(), Clock::duration::zero());
-  return kept ? out : std::string(too_long);
+  return out;
 }
 
-std::vector<std::string> Redactor::words(std::vector<std::string> command) {
+std::vector<std::string> Redactor::words(std::vector<std::string> command) const {
   bool is_secret = false;  // the word before it announces a secret
   for (std::string& word : command) {
     const bool is_option = word.starts_with('-');
@@ -197,21 +203,9 @@ std::vector<std::string> Redactor::words(std::vector<std::string> command) {
   return command;
 }
 
-Faults redacted(Faults faults, Redactor& redactor) {
+Faults redacted(Faults faults, const Redactor& redactor) {
   for (Fault& fault : faults) fault.what = redactor.whole(fault.what);
   return faults;
-}
-
-std::optional<std::string> Redactor::without_secrets(std::string text) const {
-  for (const std::string& secret : secrets_) {
-    if (Clock::now() >= end_) return std::nullopt;
-    std::string out;
-    std::size_t from = 0;
-    for (std::size_t at = 0; (at = text.find(secret, from)) != std::string::npos; from = at + secret.size())
-      out.append(text, from, at - from).append(redacted_mark);
-    if (from != 0) text = out.append(text, from);
-  }
-  return text;
 }
 
 }  // namespace rankshim

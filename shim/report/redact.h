@@ -1,8 +1,6 @@
 #pragma once
 
 #include <chrono>
-#include <optional>
-#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -25,42 +23,34 @@ class Redactor {
   static constexpr std::size_t most_lines = 50;
   static constexpr std::chrono::milliseconds most_time{500};
 
-  /// `time` is the limit for all redactions of this object together.
+  /// `time` is how long this object redacts.
   explicit Redactor(const Environment& environment, std::chrono::nanoseconds time = most_time);
 
   /// The text with "[redacted]" for each secret, at most `longest_message` bytes of its beginning. A line
   /// above `longest_line` is cut after a word, so that no half of a secret is left. Once the time of this
-  /// object is used up, the result is "[redacted: too long]".
-  [[nodiscard]] std::string message(std::string_view text);
+  /// object is over, the result is "[redacted: too long]".
+  [[nodiscard]] std::string message(std::string_view text) const;
 
   /// The same for the last `most_lines` lines of a traceback.
-  [[nodiscard]] std::string traceback(std::string_view text);
+  [[nodiscard]] std::string traceback(std::string_view text) const;
 
   /// The same for a text of rankshim or of this node's user, without cutting anything.
-  [[nodiscard]] std::string whole(std::string_view text);
+  [[nodiscard]] std::string whole(std::string_view text) const;
 
   /// The words of a command line. The value of an option or key whose name suggests a secret is redacted too:
   /// `--token X`, `--api-key=X`, `protocol=https,password=X`.
-  [[nodiscard]] std::vector<std::string> words(std::vector<std::string> command);
+  [[nodiscard]] std::vector<std::string> words(std::vector<std::string> command) const;
 
  private:
-  [[nodiscard]] std::string lines(std::string_view text, std::size_t longest);
-  [[nodiscard]] std::optional<std::string> without_secrets(std::string text) const;
+  [[nodiscard]] std::string lines(std::string_view text, std::size_t longest) const;
 
-  /// One secret may begin with another.
-  struct LongerFirst {
-    bool operator()(const std::string& one, const std::string& other) const {
-      return one.size() != other.size() ? one.size() > other.size() : one < other;
-    }
-  };
-  std::set<std::string, LongerFirst> secrets_;
   using Clock = std::chrono::steady_clock;
-  std::chrono::nanoseconds left_;
+  std::vector<std::string> secrets_;  // the longer first: one may begin with another
   Clock::time_point end_;
 };
 
 /// The faults in the form for a log or a report.
-Faults redacted(Faults faults, Redactor& redactor);
+Faults redacted(Faults faults, const Redactor& redactor);
 
 /// Whether a variable of that name holds a secret: AWS_SECRET_ACCESS_KEY, HF_TOKEN, DB_PASS, SENTRY_DSN.
 bool is_secret_name(std::string_view name);

@@ -23,69 +23,58 @@ using supervise::Ending;
 
 /// A file that is there and cannot be executed because what has to read or load it is not.
 std::string without_interpreter(const Ending& ending) {
-  const std::string& missing = ending.interpreter;
-  if (missing.empty())
-    return fmt::format(
-        "{} cannot be executed: it exists, but not the interpreter that its first line names, or its dynamic "
-        "loader",
-        ending.failure.path);
-  const std::string_view hint = missing.ends_with('\r')
-                                    ? "; the file has Windows line ends: remove them (dos2unix)"
-                                : missing.find("/ld-") != std::string::npos
-                                    ? "; that is its dynamic loader: it was built for another distribution"
-                                    : "";
+  const std::string& missing = ending.interpreter;  // empty: not known
+  const char* const hint = missing.ends_with('\r')
+                               ? "; the file has Windows line ends: remove them (dos2unix)"
+                           : missing.find("/ld-") != std::string::npos
+                               ? "; that is its dynamic loader: it was built for another distribution"
+                               : "";
   return fmt::format("{} cannot be executed: its interpreter {} was not found{}", ending.failure.path,
-                     in_quotes(missing), hint);
+                     missing.empty() ? "or dynamic loader" : in_quotes(missing), hint);
 }
 
-Verdict judge_failed_start(const Ending& ending, const std::string& program) {
-  Verdict verdict;
-  verdict.failed = true;
-  verdict.code = exit_code_of(ending);
+/// The command was not started, or the system does not report how it ended.
+Verdict judge_unseen_end(const Ending& ending, const std::string& program) {
+  Verdict verdict{.code = exit_code_of(ending), .failed = true};
   const char* reason = std::strerror(ending.number);
-  if (ending.failure.call != "execve") {
-    verdict.anchor = Anchor::system;
+  if (ending.kind == Ending::Kind::withheld)
+    verdict.sentence =
+        fmt::format("{} has ended, and the system does not report how: wait4: {}", program, reason);
+  else if (verdict.code == exit_code::system)
     verdict.sentence =
         fmt::format("the system refused to start {}: {}: {}", program, ending.failure.call, reason);
-  } else if (verdict.code == exit_code::not_found) {
-    verdict.sentence = ending.failure.interpreter ? without_interpreter(ending) : not_found(program);
-  } else if (verdict.code == exit_code::system) {
-    verdict.anchor = Anchor::system;
-    verdict.sentence = fmt::format("the system refused to start {}: {}", program, reason);
-  } else if (ending.number == ENOEXEC) {
+  else if (ending.failure.interpreter)
+    verdict.sentence = without_interpreter(ending);
+  else if (verdict.code == exit_code::not_found)
+    verdict.sentence = not_found(program);
+  else if (ending.number == ENOEXEC)
     verdict.sentence = fmt::format(
         "{} cannot be executed: this machine does not know its format; check the architecture that it was "
         "built for",
         ending.failure.path);
-  } else {
+  else
     verdict.sentence = fmt::format("{} cannot be executed: {}", program, reason);
-  }
+  if (verdict.code == exit_code::system) verdict.anchor = Anchor::system;
   return verdict;
 }
 
-Verdict withheld(const Ending& ending, const std::string& program) {
-  Verdict verdict;
-  verdict.failed = true;
-  verdict.code = exit_code_of(ending);
-  verdict.anchor = Anchor::system;
-  verdict.sentence = fmt::format("{} has ended, and the system does not report how: wait4: {}", program,
-                                 std::strerror(ending.number));
-  return verdict;
-}
-
-/// The message of a Python process whose child was killed because memory ran out: torch's DataLoader
-/// (torch/utils/data/_utils/signal_handling.py).
-constexpr std::string_view loader_killed = "killed by signal: Killed";
-
-void add_error(const PythonError* error, RootCause& root) {
+/// Adds the exception that it left, and whether the kernel's counter of out-of-memory kills explains its end.
+void add_evidence(RootCause& root, const PythonError* error, const Details& details) {
+  // torch's DataLoader whose child was killed (torch/utils/data/_utils/signal_handling.py).
+  constexpr std::string_view loader_killed = "killed by signal: Killed";
   if (error != nullptr && !error->message.empty()) root.error = error;
+  const bool killed = root.code == exit_code::signal_base + SIGKILL ||
+                      (root.error != nullptr && root.error->message.find(loader_killed) != std::string::npos);
+  root.out_of_memory = killed && details.memory.oom_kills != 0;
 }
 
-/// Whether the kernel's counter of out-of-memory kills explains this end.
-bool out_of_memory(const RootCause& root, const Details& details) {
-  if (!details.memory.known || details.memory.oom_kills == 0) return false;
-  if (root.code == exit_code::signal_base + SIGKILL) return true;
-  return root.error != nullptr && root.error->message.find(loader_killed) != std::string::npos;
+/// Whether all workers of the last set have ended with this wait status.
+bool all_ended_with(int status, const Ending& ending) {
+  const auto& ends = ending.workers.ends;
+  return !ends.empty() && ends.size() == ending.workers.states.size() &&
+         std::ranges::all_of(ends, [status](const supervise::WorkerEnd& worker) {
+           return worker.status_known && worker.status == status;
+         });
 }
 
 /// Whether the launcher failed by itself and ended its workers, as it does when its rendezvous' store is
@@ -94,15 +83,8 @@ bool out_of_memory(const RootCause& root, const Details& details) {
 /// all workers ended by a TERM that rankshim did not send.
 bool launcher_failed(const Ending& ending, const Details& details) {
   const std::string& message = details.agent.message;
-  if (!message.empty()) {
-    return std::ranges::none_of(details.workers,
-                                [&message](const PythonError& worker) { return worker.message == message; });
-  }
-  if (details.agent_writes_error || ending.workers.ends.empty()) return false;
-  return ending.workers.ends.size() == ending.workers.states.size() &&
-         std::ranges::all_of(ending.workers.ends, [](const supervise::WorkerEnd& worker) {
-           return worker.status_known && WIFSIGNALED(worker.status) && WTERMSIG(worker.status) == SIGTERM;
-         });
+  if (message.empty()) return !details.agent_writes_error && all_ended_with(SIGTERM, ending);
+  return std::ranges::find(details.workers, message, &PythonError::message) == details.workers.end();
 }
 
 /// Whether it ended like a worker that the launcher stops: by TERM, or by KILL 30 s later.
@@ -111,108 +93,99 @@ bool ended_by_launcher(const RootCause& root) {
          (root.code == exit_code::signal_base + SIGTERM || root.code == exit_code::signal_base + SIGKILL);
 }
 
-RootCause of_worker(unsigned local_rank, std::optional<unsigned> rank, pid_t pid, const Details& details) {
-  RootCause root;
-  root.who = "worker";
-  root.local_rank = local_rank;
-  root.rank = rank;
-  root.pid = pid;
-  if (local_rank < details.workers.size()) add_error(&details.workers[local_rank], root);
+/// A worker's end as the cause. `source` is who tells of it.
+RootCause of_worker(const supervise::WorkerEnd& worker, std::string_view source, const Details& details) {
+  RootCause root{.who = "worker",
+                 .local_rank = worker.local_rank,
+                 .rank = worker.rank,
+                 .pid = worker.pid,
+                 .code = supervise::exit_code_of_status(worker.status),
+                 .source = source};
+  if (WIFSIGNALED(worker.status)) root.signal = WTERMSIG(worker.status);
+  const bool has_file = worker.local_rank < details.workers.size();
+  add_evidence(root, has_file ? &details.workers[worker.local_rank] : nullptr, details);
   return root;
 }
 
+constexpr int status_of_exit(int code) { return code << 8; }
+
 /// A worker whose end the kernel has not shown, as torchrun tells it.
 RootCause told(const FailedWorker& worker, const Details& details) {
-  RootCause root = of_worker(worker.local_rank, worker.rank, worker.pid, details);
-  root.source = "torchrun";
-  root.code = worker.exitcode < 0 ? exit_code::signal_base - worker.exitcode : worker.exitcode;
-  if (worker.exitcode < 0) root.signal = -worker.exitcode;
-  root.out_of_memory = out_of_memory(root, details);
-  return root;
+  const int status = worker.exitcode < 0 ? -worker.exitcode : status_of_exit(worker.exitcode);
+  return of_worker(
+      {.pid = worker.pid, .local_rank = worker.local_rank, .rank = worker.rank, .status = status}, "torchrun",
+      details);
+}
+
+/// What is known of a worker's end; nothing if it ended well, as far as that is known.
+std::optional<RootCause> failure_of(supervise::WorkerEnd worker, const Details& details) {
+  const auto& by_torchrun = details.told_by_torchrun;
+  if (worker.status_known) {
+    if (worker.status == 0) return std::nullopt;
+    return of_worker(worker, "kernel", details);
+  }
+  if (by_torchrun && by_torchrun->local_rank == worker.local_rank) return told(*by_torchrun, details);
+  worker.status = status_of_exit(1);  // Python's code for an uncaught exception
+  const RootCause root = of_worker(worker, "error file", details);
+  return root.error == nullptr ? std::nullopt : std::optional(root);
 }
 
 /// The first worker of the last set that failed by itself. Workers that the agent then ended, that a stop
 /// ended or that ended because their agent was gone are not considered.
 std::optional<RootCause> failed_worker(const Ending& ending, const Details& details) {
   if (ending.kind == Ending::Kind::exited && ending.number == 0) return std::nullopt;
-  const bool launcher_first = launcher_failed(ending, details);
-  for (const supervise::WorkerEnd& worker : ending.workers.ends) {
-    if (ending.stopped_at && worker.when >= *ending.stopped_at) return std::nullopt;
-    if (ending.ended_at && worker.when > *ending.ended_at) return std::nullopt;
-    RootCause root = of_worker(worker.local_rank, worker.rank, worker.pid, details);
-    root.when = worker.when;
-    if (worker.status_known) {
-      if (worker.status == 0) continue;
-      root.source = "kernel";
-      root.code = supervise::exit_code_of_status(worker.status);
-      if (WIFSIGNALED(worker.status)) root.signal = WTERMSIG(worker.status);
-    } else if (details.told_by_torchrun && details.told_by_torchrun->local_rank == worker.local_rank) {
-      return told(*details.told_by_torchrun, details);
-    } else {
-      if (root.error == nullptr) continue;
-      root.source = "error file";
-      root.code = 1;  // Python's code for an uncaught exception
-    }
-    root.out_of_memory = out_of_memory(root, details);
-    if (launcher_first && ended_by_launcher(root)) continue;
-    return root;
-  }
   if (ending.workers.ends.empty() && !ending.stop_signal && details.told_by_torchrun)
     return told(*details.told_by_torchrun, details);  // the kernel shows no ends
+  const bool launcher_first = launcher_failed(ending, details);
+  for (const supervise::WorkerEnd& worker : ending.workers.ends) {
+    if (ending.stopped_at && worker.when >= *ending.stopped_at) break;
+    if (ending.ended_at && worker.when > *ending.ended_at) break;
+    std::optional<RootCause> root = failure_of(worker, details);
+    if (!root || (launcher_first && ended_by_launcher(*root))) continue;
+    root->when = worker.when;
+    return root;
+  }
   return std::nullopt;
 }
 
-/// The command itself as the cause of its end.
-RootCause failed_command(const Ending& ending, const Verdict& verdict, bool launcher,
-                         const Details& details) {
-  RootCause root;
-  root.who = launcher ? "launcher" : "program";
-  root.pid = ending.pid;
-  root.code = verdict.code;
-  root.when = ending.ended_at;
-  root.source = "kernel";
+/// The command itself, with no worker to name, as the cause of its end; nothing if it ended well or was
+/// stopped.
+std::optional<RootCause> failed_command(const Ending& ending, const Details& details, bool launches) {
+  const int code = exit_code_of(ending);
+  if (code == 0 || ending.stop_signal) return std::nullopt;
+  RootCause root{.who = launches ? "launcher" : "program",
+                 .pid = ending.pid,
+                 .code = code,
+                 .source = "kernel",
+                 .when = ending.ended_at};
   if (ending.kind == Ending::Kind::signalled) root.signal = ending.number;
-  add_error(&details.agent, root);
-  root.out_of_memory = !ending.killed_by_us && out_of_memory(root, details);
+  add_evidence(root, &details.agent, details);
+  root.out_of_memory = root.out_of_memory && !ending.killed_by_us;
   return root;
 }
 
 /// What a reader needs besides the exit code or signal: " (ValueError: boom)".
 std::string explanation(const RootCause& root, const Details& details) {
   constexpr std::size_t longest = 300;
-  std::string text;
-  const std::uint64_t kills = details.memory.known ? details.memory.oom_kills : 0;
-  if (root.out_of_memory) {
-    text = "out of memory";
-  } else if (kills != 0) {  // only the program knows whose they were, and whether they are the reason
-    text = "the kernel killed " + (kills == 1 ? "a process" : std::to_string(kills) + " processes") +
-           " because the memory limit was reached";
-  }
-  if (!text.empty()) {
-    if (details.memory.limit) text += ": the limit is " + mebibytes(*details.memory.limit);
-    if (details.memory.peak) text += ", the peak was " + mebibytes(*details.memory.peak);
+  const MemoryReading& memory = details.memory;
+  std::vector<std::string> reasons;
+  if (root.out_of_memory || memory.oom_kills != 0) {
+    // If it is no root cause, only the program knows whose they were, and whether they are the reason.
+    std::string& what = reasons.emplace_back("out of memory");
+    if (!root.out_of_memory)
+      what = fmt::format("the kernel killed {} because the memory limit was reached",
+                         memory.oom_kills == 1 ? "a process" : fmt::format("{} processes", memory.oom_kills));
+    if (memory.limit) what += ": the limit is " + mebibytes(*memory.limit);
+    if (memory.peak) what += ", the peak was " + mebibytes(*memory.peak);
   }
   const std::string error = root.error == nullptr ? std::string() : in_plain_words(root.error->message);
-  const std::string_view shown = cut(error, longest);
-  if (!shown.empty() && !root.signal) text += (text.empty() ? "" : "; ") + std::string(shown);
+  const std::string shown(cut(error, longest));
+  if (!shown.empty() && !root.signal) reasons.push_back(shown);
   const auto says = [&error](std::string_view words) { return error.find(words) != std::string::npos; };
   const bool shm = root.signal == SIGBUS || says("Bus error") || says("unable to allocate shared memory");
-  if (shm && !details.shm.empty()) text += (text.empty() ? "" : "; ") + details.shm;
-  if (!text.empty()) text = " (" + text + ")";
-  if (!shown.empty() && root.signal) text += ", after " + std::string(shown);
-  return text;
-}
-
-bool all_workers_succeeded(const Ending& ending) {
-  return !ending.workers.states.empty() && ending.workers.ends.size() == ending.workers.states.size() &&
-         std::all_of(ending.workers.ends.begin(), ending.workers.ends.end(),
-                     [](const auto& worker) { return worker.status_known && worker.status == 0; });
-}
-
-/// Whether the training was over when the stop came, while the launcher waited for the other nodes' ends.
-bool were_done_before_stop(const Ending& ending) {
-  return all_workers_succeeded(ending) && ending.stopped_at &&
-         ending.workers.ends.back().when < *ending.stopped_at;
+  if (shm && !details.shm.empty()) reasons.push_back(details.shm);
+  const std::string text = reasons.empty() ? "" : " (" + joined(reasons, "; ") + ")";
+  return shown.empty() || !root.signal ? text : text + ", after " + shown;
 }
 
 /// "worker 1 (rank 9, pid 17)"
@@ -231,8 +204,7 @@ std::string end_of(const RootCause& root) {
 /// Whether the cause is probably on another node: the exception shows it, or the worker ended by ABRT, as
 /// NCCL's watchdog ends a worker whose collective does not finish
 /// (torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp, TORCH_NCCL_ASYNC_ERROR_HANDLING).
-bool lost_peer(const RootCause& root, const std::optional<supervise::NodeNumbers>& numbers) {
-  if (!numbers || numbers->nodes < 2) return false;
+bool lost_peer(const RootCause& root) {
   return root.signal == SIGABRT || (root.error != nullptr && is_error_of_lost_peer(root.error->message));
 }
 
@@ -248,12 +220,6 @@ std::string point_of_victim(const RootCause& root, bool host_is_lost) {
                       : fmt::format("lost its peer {}; see that node's report: ", printable(peer));
 }
 
-/// " on node 1 of 2"
-std::string on_node(const std::optional<supervise::NodeNumbers>& numbers) {
-  if (!numbers || numbers->nodes < 2) return {};
-  return fmt::format(" on node {} of {}", numbers->node_rank, numbers->nodes);
-}
-
 /// Whether torchrun could not start its workers again because the node that hosts the rendezvous is gone.
 bool lost_host(const Ending& ending, const Details& details) {
   return is_error_of_lost_host(details.agent.message) && launcher_failed(ending, details);
@@ -267,49 +233,44 @@ bool never_met(const Ending& ending, const RootCause& root) {
   return is_error_of_lost_peer(message) || is_error_of_no_meeting(message);
 }
 
-/// Judges by torchrun's workers, because torchrun's exit code says nothing about them.
-void judge_workers(const Ending& ending, const Details& details,
-                   const std::optional<supervise::NodeNumbers>& numbers, bool by_torchrun, Verdict& verdict) {
-  if (verdict.code == 0 && !ending.stop_signal) return;
-  verdict.root = failed_worker(ending, details);
-  if (verdict.root) {
-    RootCause& root = *verdict.root;
-    const bool host_is_lost = lost_host(ending, details);
-    root.lost_peer = host_is_lost || lost_peer(root, numbers);
-    verdict.code = root.code;
-    const std::string end = end_of(root);
-    const std::string point = point_of_victim(root, host_is_lost);
-    const std::string after = " after " + hours_and_minutes(ending.ran);
-    const std::string first = fmt::format("{} failed first{}: it {}", name_of(root), on_node(numbers), end);
-    const std::string why = explanation(root, details);
-    if (!point.empty()) {
-      verdict.sentence = point + name_of(root) + on_node(numbers) + " " + end + after + why;
-    } else if (by_torchrun) {
-      verdict.sentence = first + why + "; " + verdict.sentence;
-    } else {  // its end is the end of all
-      verdict.sentence = first + after + why;
-    }
-    if ((!point.empty() || !by_torchrun) && !ending.did_not_stop.empty())
-      verdict.sentence += "; " + ending.did_not_stop;
-  } else if (ending.stop_signal && were_done_before_stop(ending)) {
-    verdict.code = 0;
-    verdict.cause = Cause::none;
-    if (by_torchrun) verdict.sentence = "all workers had already ended with code 0; " + verdict.sentence;
-  } else if (ending.stop_signal) {
-    verdict.code = exit_code::signal_base + *ending.stop_signal;
-    if (by_torchrun && all_workers_succeeded(ending))
-      verdict.sentence = "all workers then ended with code 0; " + verdict.sentence;
+/// Begins the sentence about the command's end with what failed first, and says why.
+void tell_root(const Ending& ending, const Details& details,
+               const std::optional<supervise::NodeNumbers>& numbers, bool by_torchrun, Verdict& verdict) {
+  RootCause& root = *verdict.root;
+  const bool several = numbers && numbers->nodes > 1;
+  const bool is_worker = root.local_rank.has_value();
+  const bool host_is_lost = is_worker && lost_host(ending, details);
+  root.lost_peer = host_is_lost || (several && lost_peer(root));
+  verdict.code = root.code;
+  const std::string point = point_of_victim(root, host_is_lost);
+  const std::string why = explanation(root, details);
+  if (!is_worker) {
+    verdict.sentence = point + verdict.sentence + why;
+    if (root.who == "launcher" && !ending.workers.ends.empty() && launcher_failed(ending, details))
+      verdict.sentence += "; it ended its workers itself";
+    return;
   }
+  const bool first = point.empty();
+  const std::string on_node =
+      several ? fmt::format(" on node {} of {}", numbers->node_rank, numbers->nodes) : "";
+  const std::string worker = fmt::format("{}{}{}{} {}", name_of(root), first ? " failed first" : "", on_node,
+                                         first ? ": it" : "", end_of(root));
+  if (first && by_torchrun)
+    verdict.sentence = worker + why + "; " + verdict.sentence;
+  else  // the command's end adds nothing
+    verdict.sentence = point + worker + " after " + hours_and_minutes(ending.ran) + why;
 }
 
-/// The command itself, with no worker to name, is the cause of its end.
-void judge_command(const Ending& ending, const Details& details,
-                   const std::optional<supervise::NodeNumbers>& numbers, bool launcher, Verdict& verdict) {
-  RootCause& root = verdict.root.emplace(failed_command(ending, verdict, launcher, details));
-  root.lost_peer = lost_peer(root, numbers);
-  verdict.sentence = point_of_victim(root, false) + verdict.sentence + explanation(root, details);
-  if (launcher && !ending.workers.ends.empty() && launcher_failed(ending, details))
-    verdict.sentence += "; it ended its workers itself";
+/// The workers were stopped: the job is not done, however they ended then. But it was over if all of them
+/// had ended with 0 before, and the launcher was waiting for the other nodes' ends.
+void judge_stop(const Ending& ending, bool by_torchrun, Verdict& verdict) {
+  const bool done = all_ended_with(0, ending);
+  const bool was_over = done && ending.stopped_at && ending.workers.ends.back().when < *ending.stopped_at;
+  verdict.code = was_over ? 0 : exit_code::signal_base + *ending.stop_signal;
+  if (was_over) verdict.cause = Cause::none;
+  if (done && by_torchrun)
+    verdict.sentence = fmt::format("all workers {} ended with code 0; {}", was_over ? "had already" : "then",
+                                   verdict.sentence);
 }
 
 /// A command that ended with 0 hides the failure of a torchrun in it.
@@ -332,28 +293,26 @@ std::string end_in_words(const Ending& ending, const std::string& name, bool sev
   else
     text += " ended with code " + std::to_string(ending.number);
   text += " after " + hours_and_minutes(ending.ran);
-  if (ending.killed_by_us && !remains) {
+  if (ending.killed_by_us && !remains)
     text += ending.number == SIGABRT ? ", by which rankshim asked for stacks, because of what had not stopped"
-            : ending.workers.never_met ? ", killed by rankshim"
-            : several                  ? ", killed by rankshim because they had not stopped"
-                                       : ", killed by rankshim because it had not stopped";
-  }
+            : ending.workers.never_met
+                ? ", killed by rankshim"
+                : fmt::format(", killed by rankshim because {} had not stopped", several ? "they" : "it");
   if (ending.stop_signal)
-    text += "; " + supervise::signal_name(*ending.stop_signal) + " had asked " + (several ? "them" : "it") +
-            " to stop";
+    text += fmt::format("; {} had asked {} to stop", supervise::signal_name(*ending.stop_signal),
+                        several ? "them" : "it");
   return text;
 }
 
 /// "; 2 of 3 processes that it left behind had to be killed"
 std::string leftovers_in_words(const Ending& ending) {
-  const bool killed = ending.leftovers_killed != 0, one = ending.leftovers == 1;
-  if (!killed && ending.leftovers == 0) return {};
-  if (one)
-    return fmt::format("; a process that it left behind {}", killed ? "had to be killed" : "was stopped");
-  if (killed)
-    return fmt::format("; {} of {} processes that it left behind had to be killed", ending.leftovers_killed,
-                       ending.leftovers);
-  return fmt::format("; {} processes that it left behind were stopped", ending.leftovers);
+  const unsigned found = ending.leftovers, killed = ending.leftovers_killed;
+  if (found == 0) return {};
+  const std::string which = found == 1    ? "a process"
+                            : killed == 0 ? fmt::format("{} processes", found)
+                                          : fmt::format("{} of {} processes", killed, found);
+  const char* end = killed != 0 ? "had to be killed" : found == 1 ? "was stopped" : "were stopped";
+  return fmt::format("; {} that it left behind {}", which, end);
 }
 
 /// The run ended for a reason that only rankshim knows.
@@ -362,12 +321,7 @@ void give_reason(Verdict& verdict, int code, Cause cause, Anchor anchor, const s
   verdict.cause = cause;
   verdict.anchor = anchor;
   verdict.failed = true;
-  verdict.sentence = reason + verdict.sentence;
-}
-
-void give_reason_that_they_never_met(Verdict& verdict) {
-  give_reason(verdict, exit_code::unreachable, Cause::wait, Anchor::rendezvous,
-              "the other nodes did not join in time; ");
+  verdict.sentence = reason + "; " + verdict.sentence;
 }
 
 }  // namespace
@@ -375,39 +329,37 @@ void give_reason_that_they_never_met(Verdict& verdict) {
 Verdict judge(const Ending& ending, const LaunchChoice& choice, const LaunchPlan& plan,
               const Details& details, const std::optional<supervise::NodeNumbers>& numbers, bool strict) {
   const std::string& program = plan.argv.front();
-  if (ending.kind == Ending::Kind::not_started) return judge_failed_start(ending, program);
-  if (ending.kind == Ending::Kind::withheld) return withheld(ending, program);
+  if (ending.kind == Ending::Kind::not_started || ending.kind == Ending::Kind::withheld)
+    return judge_unseen_end(ending, program);
 
-  const bool launcher = choice.launches(), by_torchrun = choice.by_torchrun();
-  const std::string name = by_torchrun ? std::string(plan.agent_name) : launcher ? "the workers" : program;
-  const int own_code = exit_code_of(ending);
-  Verdict verdict;
-  verdict.code = own_code;
-  verdict.sentence = end_in_words(ending, name, launcher && !by_torchrun);
-  if (ending.stop_signal) verdict.cause = Cause::stopped;
-  if (ending.workers.never_met) {
-    give_reason_that_they_never_met(verdict);
-    return verdict;
-  }
-  if (!ending.did_not_stop.empty()) verdict.sentence += "; " + ending.did_not_stop;
-  if (launcher) judge_workers(ending, details, numbers, by_torchrun, verdict);
-  if (!verdict.root && !ending.stop_signal) {
-    if (own_code != 0)
-      judge_command(ending, details, numbers, launcher, verdict);
-    else if (!launcher && details.told_by_torchrun)
-      tell_hidden(details, strict, verdict);
-  }
+  const bool launches = choice.launches(), by_torchrun = choice.by_torchrun();
+  const bool several = launches && !by_torchrun;
+  const std::string name = several ? "the workers" : by_torchrun ? std::string(plan.agent_name) : program;
+  Verdict verdict{.code = exit_code_of(ending),
+                  .cause = ending.stop_signal ? Cause::stopped : Cause::none,
+                  .sentence = end_in_words(ending, name, several)};
+  if (launches) verdict.root = failed_worker(ending, details);
+  if (!verdict.root) verdict.root = failed_command(ending, details, launches);
+  if (verdict.root)
+    tell_root(ending, details, numbers, by_torchrun, verdict);
+  else if (launches && ending.stop_signal)
+    judge_stop(ending, by_torchrun, verdict);
+  else if (!launches && !ending.stop_signal && details.told_by_torchrun)
+    tell_hidden(details, strict, verdict);
   if (verdict.root) {
     verdict.cause = verdict.root->out_of_memory ? Cause::oom
                     : verdict.root->lost_peer   ? Cause::peer
                                                 : Cause::none;
+    verdict.failed = verdict.code != 0;
   }
-  verdict.failed = verdict.code != 0 && verdict.root.has_value();
-  if (verdict.root && launcher && never_met(ending, *verdict.root)) give_reason_that_they_never_met(verdict);
+  if (ending.workers.never_met || (launches && verdict.root && never_met(ending, *verdict.root)))
+    give_reason(verdict, exit_code::unreachable, Cause::wait, Anchor::rendezvous,
+                "the other nodes did not join in time");
+  if (!ending.did_not_stop.empty()) verdict.sentence += "; " + ending.did_not_stop;
   verdict.sentence += leftovers_in_words(ending);
   if (ending.workers.ended_for_it)
     give_reason(verdict, exit_code::configuration, Cause::config, Anchor::trains_alone,
-                ending.workers.trains_alone + ", and --strict does not allow that; ");
+                ending.workers.trains_alone + ", and --strict does not allow that");
   if (!ending.left_behind.empty())
     verdict.sentence += "; SIGKILL did not end " + ending.left_behind + ", which waits in the kernel";
   return verdict;

@@ -41,7 +41,7 @@ struct RootCause {
   int code = 0;                ///< in the shell's convention
   std::optional<int> signal;   ///< the signal that ended it
   bool out_of_memory = false;  ///< the kernel killed it, or one of its processes, at the cgroup's limit
-  bool lost_peer = false;      ///< it ended like a worker whose peer on another node is gone (lost_peer.h)
+  bool lost_peer = false;      ///< it ended like a worker whose peer on another node is gone
   const PythonError* error = nullptr;  ///< a pointer into the details; null if it left none
   std::string_view source;             ///< of this information: "kernel", "error file"
   std::optional<std::chrono::steady_clock::time_point> when;
@@ -59,14 +59,13 @@ struct Verdict {
   std::optional<link::Stop> ended_for;  ///< the other node that this one was ended for
 };
 
-/// The command's end counts, after a stop too. torchrun's exit code is 1 whatever happened, so with torchrun
-/// the result is, in this order: that of the first worker of the last set that failed by itself before any
-/// stop and before the agent's end; 0 if all workers had ended with 0 before a stop; 128 + the stop's signal,
-/// however the workers ended then, because a job that was stopped is not done; torchrun's exit code, also if
-/// torchrun failed and ended its workers. If --strict ended a node that trains alone, that is the cause, with
-/// code 78. A command that ends with 0 although a torchrun in it has failed hides
-/// that: it is told, and with `strict` the code is the worker's. `numbers` is this node's numbers in the job;
-/// nothing if it is alone. `details` must outlive the verdict.
+/// The command's end counts, after a stop too. A launcher's exit code says nothing about its workers, so with
+/// one the result is, in this order: that of the first worker of the last set that failed by itself before
+/// any stop and before the launcher's end; 0 if all workers had ended with 0 before a stop; 128 + the stop's
+/// signal, however the workers ended then, because a job that was stopped is not done; the launcher's own. If
+/// --strict ended a node that trains alone, that is the cause, with code 78. A command that ends with 0
+/// although a torchrun in it has failed hides that: it is told, and with `strict` the code is the worker's.
+/// `numbers` are this node's in the job; nothing if it is alone. `details` must outlive the verdict.
 Verdict judge(const supervise::Ending& ending, const LaunchChoice& choice, const LaunchPlan& plan,
               const Details& details, const std::optional<supervise::NodeNumbers>& numbers = std::nullopt,
               bool strict = false);

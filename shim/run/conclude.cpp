@@ -82,10 +82,11 @@ awaitable<int> conclude(const Run& run, Verdict verdict, const Job* job, const s
     run.monitor.termination_log().finish({});
     co_return code;
   }
+  const bool has_run = ending != nullptr && ending->kind != supervise::Ending::Kind::not_started;
   ExitReport report{.verdict = &verdict,
                     .exit_code = code,
-                    .job = job,
-                    .ending = ending,
+                    .topology = job != nullptr ? &job->topology : nullptr,
+                    .ending = has_run ? ending : nullptr,
                     .details = &details,
                     .host = run.node.host_name()};
   run.monitor.add_to(report);

@@ -69,10 +69,9 @@ void Monitor::begin() {
 }
 
 void Monitor::look_around() {
-  memory_group_ = find_memory_group(node_);
-  memory_before_ = read_memory(node_, memory_group_);
+  memory_before_ = read_memory(node_);
   if (command_ != 0) on_command();
-  if (memory_group_.v2 && memory_before_->known && termination_log_.exists()) watch_memory();
+  if (!memory_before_->events.empty() && termination_log_.exists()) watch_memory();
   open_socket();
 }
 
@@ -115,8 +114,7 @@ void Monitor::on_command() {
 void Monitor::watch_memory() {
   const int descriptor = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
   if (descriptor < 0 || loop::adopt(memory_events_, descriptor) != 0) return;
-  const std::string file = memory_group_.folder + "/memory.events";
-  if (inotify_add_watch(descriptor, file.c_str(), IN_MODIFY) < 0) return;
+  if (inotify_add_watch(descriptor, memory_before_->events.c_str(), IN_MODIFY) < 0) return;
   memory_events_.async_wait(boost::asio::posix::stream_descriptor::wait_read,
                             [this](const boost::system::error_code& error) {
                               if (!error) on_memory_event();
@@ -127,15 +125,14 @@ void Monitor::watch_memory() {
 void Monitor::on_memory_event() {
   boost::system::error_code ignored;
   memory_events_.close(ignored);
-  const MemoryReading reading = read_memory(node_, memory_group_);
+  const MemoryReading reading = read_memory(node_);
   if (reading.pressed <= memory_before_->pressed) return watch_memory();  // another counter changed
   termination_log_.provisional(killed_meanwhile(the_limit(reading) + " was reached"));
 }
 
 MemoryReading Monitor::memory() const {
-  if (!memory_before_) return {};
-  MemoryReading reading = read_memory(node_, memory_group_);
-  reading.known = reading.known && memory_before_->known;
+  if (!memory_before_ || !memory_before_->known) return {};
+  MemoryReading reading = read_memory(node_);
   reading.oom_kills -= std::min(memory_before_->oom_kills, reading.oom_kills);
   return reading;
 }
@@ -153,7 +150,7 @@ void Monitor::begin_attempt(unsigned number, bool is_last,
   log::context().attempt = number;
   is_last_ = is_last;
   command_ = 0;
-  if (memory_before_) memory_before_ = read_memory(node_, memory_group_);  // kills count from here
+  if (memory_before_) memory_before_ = read_memory(node_);  // kills count from here
 }
 
 void Monitor::end_attempt(const Verdict& verdict, const supervise::Ending& ending) {
@@ -165,7 +162,7 @@ void Monitor::end_attempt(const Verdict& verdict, const supervise::Ending& endin
                             .phases = std::exchange(phases_, {}),
                             .first_worker_at = ending.workers.first_at,
                             .end = steady_clock::now()});
-  termination_log_.take_back();  // it was true of the attempt that has ended
+  termination_log_.finish({});  // it was true of the attempt that has ended
   enter("restart");
 }
 

@@ -86,7 +86,6 @@ class Monitor {
   std::weak_ptr<const link::Link> link_;
 
   TerminationLog termination_log_;
-  MemoryGroup memory_group_;
   std::optional<MemoryReading> memory_before_;
   loop::Timer timer_;
   boost::asio::posix::stream_descriptor memory_events_;

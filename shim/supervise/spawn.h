@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "base/files.h"
-#include "node/numa.h"
+#include "node/accelerators.h"
 
 namespace rankshim::supervise {
 

@@ -9,6 +9,7 @@
 #include <boost/asio/use_awaitable.hpp>
 #include <cerrno>
 #include <cstring>
+#include <initializer_list>
 #include <new>
 #include <utility>
 
@@ -24,33 +25,31 @@ using std::chrono::milliseconds;
 
 namespace {
 
+/// The time for the second address family once the first has answered (RFC 8305 §3 recommends 50 ms): a
+/// server that answers A and drops AAAA must not cost seconds.
+constexpr milliseconds second_family{50};
+
+constexpr std::size_t longest_name = 253;
+constexpr unsigned most_ndots = 15;  // RES_MAXNDOTS
+
+std::string without_dots(std::string_view domain) {
+  while (domain.starts_with('.')) domain.remove_prefix(1);
+  while (domain.ends_with('.')) domain.remove_suffix(1);
+  return std::string(domain);
+}
+
 QueryStatus status_of(ares_status_t status) {
-  switch (status) {
-    case ARES_SUCCESS:
-    case ARES_ENODATA:
-      return QueryStatus::no_address;
-    case ARES_ENOTFOUND:
-      return QueryStatus::no_name;
-    case ARES_ESERVFAIL:
-      return QueryStatus::server_failure;
-    case ARES_EREFUSED:
-    case ARES_ENOTIMP:
-      return QueryStatus::refused;
-    case ARES_EBADNAME:
-    case ARES_EBADQUERY:
-    case ARES_EBADSTR:
-      return QueryStatus::bad_name;
-    case ARES_ECONNREFUSED:
-    case ARES_ENOSERVER:
-      return QueryStatus::unreachable;
-    case ARES_ETIMEOUT:
-    case ARES_ECANCELLED:
-    case ARES_EDESTRUCTION:
-    case ARES_ENOMEM:
-      return QueryStatus::silent;
-    default:
-      return QueryStatus::malformed;
-  }
+  const auto is = [status](std::initializer_list<ares_status_t> any) {
+    return std::ranges::count(any, status) != 0;
+  };
+  if (is({ARES_SUCCESS, ARES_ENODATA})) return QueryStatus::no_address;
+  if (is({ARES_ENOTFOUND})) return QueryStatus::no_name;
+  if (is({ARES_ESERVFAIL})) return QueryStatus::server_failure;
+  if (is({ARES_EREFUSED, ARES_ENOTIMP})) return QueryStatus::refused;
+  if (is({ARES_EBADNAME, ARES_EBADQUERY, ARES_EBADSTR})) return QueryStatus::bad_name;
+  if (is({ARES_ECONNREFUSED, ARES_ENOSERVER})) return QueryStatus::unreachable;
+  if (is({ARES_ETIMEOUT, ARES_ECANCELLED, ARES_EDESTRUCTION, ARES_ENOMEM})) return QueryStatus::silent;
+  return QueryStatus::malformed;
 }
 
 void on_answer(void* argument, ares_status_t status, std::size_t /*timeouts*/,
@@ -68,10 +67,8 @@ void on_socket(void* argument, ares_socket_t socket, int readable, int writable)
   epoll_event event{};
   event.events = (readable != 0 ? EPOLLIN : 0U) | (writable != 0 ? EPOLLOUT : 0U);
   event.data.fd = socket;
-  if (event.events == 0)
-    epoll_ctl(watch, EPOLL_CTL_DEL, socket, nullptr);
-  else if (epoll_ctl(watch, EPOLL_CTL_ADD, socket, &event) != 0 && errno == EEXIST)
-    epoll_ctl(watch, EPOLL_CTL_MOD, socket, &event);
+  epoll_ctl(watch, EPOLL_CTL_DEL, socket, nullptr);
+  if (event.events != 0) epoll_ctl(watch, EPOLL_CTL_ADD, socket, &event);
 }
 
 int open_watch() {
@@ -86,6 +83,67 @@ void must_have_memory(ares_status_t status) {
 }
 
 }  // namespace
+
+ResolvConf read_resolv_conf(std::string_view file, std::string_view host_name) {
+  ResolvConf conf;
+  const std::size_t dot = host_name.find('.');
+  if (dot != std::string_view::npos) conf.search = {without_dots(host_name.substr(dot))};
+  while (!file.empty()) {
+    std::string_view line = take_line(file);
+    line = line.substr(0, line.find_first_of("#;"));
+    const std::string_view keyword = take_word(line);
+    const bool domain = keyword == "domain", search = keyword == "search";
+    if (domain || search) conf.search.clear();  // the last of these lines counts
+    if (domain || keyword == "nameserver") line = take_word(line);
+    for (std::string_view word = take_word(line); !word.empty(); word = take_word(line)) {
+      if (keyword == "nameserver") conf.servers.emplace_back(word);
+      if (domain || search) conf.search.push_back(without_dots(word));
+      if (keyword != "options") continue;
+      if (word == "use-vc") conf.tcp = true;
+      if (const auto ndots = first_number<unsigned>(text_after(word, "ndots:")))
+        conf.ndots = std::min(*ndots, most_ndots);
+    }
+  }
+  return conf;
+}
+
+std::vector<std::string> candidates(std::string_view name, const ResolvConf& conf) {
+  std::vector<std::string> names;
+  const auto add = [&names](std::string candidate) {
+    const bool known = std::find(names.begin(), names.end(), candidate) != names.end();
+    if (!known && !candidate.empty() && candidate.size() <= longest_name)
+      names.push_back(std::move(candidate));
+  };
+  if (name.ends_with('.')) {
+    name.remove_suffix(1);
+    add(std::string(name));
+    return names;
+  }
+  const auto dots = static_cast<std::size_t>(std::count(name.begin(), name.end(), '.'));
+  if (dots >= conf.ndots) add(std::string(name));
+  for (const std::string& domain : conf.search) {
+    std::string candidate(name);
+    if (!domain.empty()) candidate.append(1, '.').append(domain);
+    add(std::move(candidate));
+  }
+  add(std::string(name));
+  return names;
+}
+
+std::size_t likeliest(std::string_view name, const ResolvConf& conf,
+                      const std::vector<std::string>& candidates) {
+  if (name.ends_with('.')) return 0;
+  for (std::size_t dot = name.find('.'); dot != std::string_view::npos; dot = name.find('.', dot + 1)) {
+    const std::string_view end = name.substr(dot + 1);
+    for (const std::string& domain : conf.search) {
+      if (!domain.starts_with(end) || (domain.size() > end.size() && domain[end.size()] != '.')) continue;
+      const std::string whole = std::string(name).append(domain, end.size(), std::string::npos);
+      const auto found = std::find(candidates.begin(), candidates.end(), whole);
+      if (found != candidates.end()) return static_cast<std::size_t>(found - candidates.begin());
+    }
+  }
+  return 0;
+}
 
 void read_record(const ares_dns_record_t& record, Reply& reply) {
   // All addresses of the answer, whatever name they belong to: a CNAME's target follows it in the same
@@ -104,18 +162,13 @@ void read_record(const ares_dns_record_t& record, Reply& reply) {
       }
     }
   }
-  for (std::size_t i = 0; i < ares_dns_record_rr_cnt(&record, ARES_SECTION_AUTHORITY); ++i) {
-    const ares_dns_rr_t* rr = ares_dns_record_rr_get_const(&record, ARES_SECTION_AUTHORITY, i);
-    if (ares_dns_rr_get_type(rr) == ARES_REC_TYPE_SOA)
-      reply.negative_ttl = std::min(ares_dns_rr_get_ttl(rr), ares_dns_rr_get_u32(rr, ARES_RR_SOA_MINIMUM));
-  }
 }
 
 DnsClient::DnsClient(const asio::any_io_executor& executor, const ResolvConf& conf, milliseconds answer)
     : timer_(executor), sockets_(executor, open_watch()) {
   constexpr int wanted = ARES_OPT_FLAGS | ARES_OPT_TIMEOUTMS | ARES_OPT_TRIES | ARES_OPT_UDP_MAX_QUERIES |
                          ARES_OPT_RESOLVCONF | ARES_OPT_SOCK_STATE_CB;
-  std::string no_file = "/dev/null";  // names.h has read it: c-ares drops search lines above 512 characters
+  std::string no_file = "/dev/null";  // it was read above: c-ares drops search lines above 512 characters
   ares_options options{};
   options.flags = ARES_FLAG_NOSEARCH | (conf.tcp ? ARES_FLAG_USEVC : 0);  // no EDNS, like glibc and musl
   options.timeout = static_cast<int>(answer.count());
@@ -173,11 +226,15 @@ asio::awaitable<std::vector<Reply>> DnsClient::ask(std::span<const std::string> 
   replies_.clear();
   for (const std::string& name : names) replies_.push_back({.name = name});
   for (Reply& reply : replies_) {
-    if (families != Families::v6) send(reply, ARES_REC_TYPE_A);
-    if (families != Families::v4) send(reply, ARES_REC_TYPE_AAAA);
+    send(reply, ARES_REC_TYPE_A);
+    if (families == Families::both) send(reply, ARES_REC_TYPE_AAAA);
   }
   const Reply* halfway = nullptr;
   while (Clock::now() < deadline) {
+    if (families == Families::v4_first && replies_.front().open == 0) {
+      families = Families::both;
+      if (replies_.front().status <= QueryStatus::no_address) send(replies_.front(), ARES_REC_TYPE_AAAA);
+    }
     const auto first = std::ranges::find_if(
         replies_, [](const Reply& reply) { return reply.open != 0 || !reply.addresses.empty(); });
     if (first == replies_.end() || first->open == 0) break;

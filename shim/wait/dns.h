@@ -8,18 +8,41 @@
 #include <boost/asio/posix/stream_descriptor.hpp>
 #include <boost/core/noncopyable.hpp>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "loop/timer.h"
-#include "wait/names.h"
 #include "wait/schedule.h"
 
+/// The names that a host may mean, and what name servers say of them.
 namespace rankshim::wait {
+
+/// The used part of resolv.conf(5). Time-outs, attempts and rotation are rankshim's.
+struct ResolvConf {
+  std::vector<std::string> servers;  ///< as in the file, unchecked
+  std::vector<std::string> search;   ///< without dots at either end; "" is the root
+  unsigned ndots = 1;                ///< 15 at most, as in glibc
+  bool tcp = false;                  ///< options use-vc
+};
+
+/// `host_name` provides the search domain if the file has none. An empty file means the same as a missing
+/// one.
+[[nodiscard]] ResolvConf read_resolv_conf(std::string_view file, std::string_view host_name);
+
+/// The absolute names that glibc would query, in its order, without the last dot. A name with a dot at its
+/// end means only itself. Empty if the name is too long for a query (253 octets, RFC 1035 §2.3.4).
+[[nodiscard]] std::vector<std::string> candidates(std::string_view name, const ResolvConf& conf);
+
+/// The index of the candidate that should be queried often: the one in which the name's end and a search
+/// domain's beginning overlap (search ns.svc.cluster.local, svc.cluster.local, cluster.local: a.ns and
+/// a.ns.svc are a.ns.svc.cluster.local), else the first. Only the intervals depend on this guess.
+[[nodiscard]] std::size_t likeliest(std::string_view name, const ResolvConf& conf,
+                                    const std::vector<std::string>& candidates);
 
 /// The result of querying a name. Of those for A and AAAA the one that comes first here counts: an address is
 /// better than anything, an answer better than none (some servers fail on AAAA alone).
@@ -44,19 +67,17 @@ inline bool is_negative(QueryStatus status) {
 struct Reply {
   std::string name;  ///< absolute, without the last dot
   QueryStatus status = QueryStatus::silent;
-  std::vector<boost::asio::ip::address> addresses;
-  std::optional<std::uint32_t> negative_ttl;  ///< of the SOA that came with a negative answer (RFC 2308 §5)
-  unsigned open = 0;                          ///< queries without a result
+  std::vector<boost::asio::ip::address> addresses;  ///< IPv4 before IPv6
+  unsigned open = 0;                                ///< queries without a result
 };
 
-/// Adds the addresses, and a negative answer's TTL, of a name server's answer.
+/// Adds the addresses of a name server's answer.
 void read_record(const ares_dns_record_t& record, Reply& reply);
 
-/// The time for the second address family once the first has answered (RFC 8305 §3 recommends 50 ms): a
-/// server that answers A and drops AAAA must not cost seconds.
-inline constexpr std::chrono::milliseconds second_family{50};
-
-enum class Families : std::uint8_t { both, v4, v6 };
+enum class Families : std::uint8_t {
+  both,
+  v4_first,  ///< for one name: IPv6 only if it exists, because NXDOMAIN holds for A and AAAA (RFC 8020)
+};
 
 /// Sends queries to the name servers of one resolv.conf, by c-ares. It is made for each look and destroyed
 /// afterwards: so the file's content is always current, and destroying this object is all that cancelling

@@ -12,6 +12,7 @@
 #include <cerrno>
 #include <cstring>
 #include <exception>
+#include <initializer_list>
 #include <utility>
 #include <vector>
 
@@ -31,24 +32,12 @@ constexpr std::size_t most_at_once = 16;
 
 /// What an errno of a connection shows.
 PortLook failed(const ip::address& address, int error) {
-  switch (error) {
-    case ECONNREFUSED:
-      return {PortState::closed, address};
-    case ECONNRESET:
-    case ECONNABORTED:
-    case EPIPE:
-    case ENOTCONN:
-      return {PortState::hung_up, address};
-    case ETIMEDOUT:
-      return {PortState::silent, address};
-    case EHOSTUNREACH:
-    case EHOSTDOWN:
-    case ENETDOWN:
-    case ENETUNREACH:
-      return {PortState::no_route, address};
-    default:
-      return {PortState::failed, address, error};
-  }
+  const auto is = [error](std::initializer_list<int> any) { return std::ranges::count(any, error) != 0; };
+  if (error == ECONNREFUSED) return {PortState::closed, address};
+  if (error == ETIMEDOUT) return {PortState::silent, address};
+  if (is({ECONNRESET, ECONNABORTED, EPIPE, ENOTCONN})) return {PortState::hung_up, address};
+  if (is({EHOSTUNREACH, EHOSTDOWN, ENETDOWN, ENETUNREACH})) return {PortState::no_route, address};
+  return {PortState::failed, address, error};
 }
 
 /// One connection, until it counts as open or has failed.
@@ -69,30 +58,16 @@ asio::awaitable<PortLook> try_address(ip::address address, std::uint16_t port, T
   // connect a socket to itself.
   const ip::tcp::endpoint self = error ? ip::tcp::endpoint() : socket.local_endpoint(error);
   const ip::tcp::endpoint peer = error ? ip::tcp::endpoint() : socket.remote_endpoint(error);
-  if (!error) socket.non_blocking(true, error);
   if (error) co_return failed(address, error.value());
   if (self == peer) co_return PortLook{PortState::closed, address};
   timer.expires_after(timing.settle_time);
-  while (true) {
-    const auto settled = co_await (
-        socket.async_wait(ip::tcp::socket::wait_read, asio::redirect_error(asio::use_awaitable, error)) ||
-        timer.async_wait(asio::use_awaitable));
-    if (settled.index() == 1) break;
-    std::array<char, 1> byte{};
-    const std::size_t size = socket.receive(asio::buffer(byte), ip::tcp::socket::message_peek, error);
-    if (size > 0) break;  // a peer that sends first is there
-    if (error != asio::error::would_block) co_return PortLook{PortState::hung_up, address};
-  }
-  co_return PortLook{PortState::open, address};
+  std::array<char, 1> byte{};
+  const auto settled = co_await (socket.async_receive(asio::buffer(byte), ip::tcp::socket::message_peek,
+                                                      asio::redirect_error(asio::use_awaitable, error)) ||
+                                 timer.async_wait(asio::use_awaitable));
+  const bool hung_up = settled.index() == 0 && error;  // a peer that sends first is there
+  co_return PortLook{hung_up ? PortState::hung_up : PortState::open, address};
 }
-
-/// The other attempts are cancelled once one is open.
-struct UntilOpen {
-  asio::cancellation_type operator()(const std::exception_ptr& /*none*/,
-                                     const PortLook& look) const noexcept {
-    return look.state == PortState::open ? asio::cancellation_type::all : asio::cancellation_type::none;
-  }
-};
 
 }  // namespace
 
@@ -108,16 +83,20 @@ std::string PortLook::reason() const {
   return reasons[static_cast<std::size_t>(state)];
 }
 
-asio::awaitable<PortLook> look_at_port(asio::any_io_executor executor, std::span<const ip::address> addresses,
-                                       std::uint16_t port, Timing timing, Clock::time_point deadline) {
+asio::awaitable<PortLook> look_at_port(std::span<const ip::address> addresses, std::uint16_t port,
+                                       Timing timing, Clock::time_point deadline) {
+  const auto executor = co_await asio::this_coro::executor;
   const auto attempt = [&](const ip::address& address) {
     return asio::co_spawn(executor, try_address(address, port, timing, deadline), asio::deferred);
   };
   std::vector<decltype(attempt(addresses.front()))> attempts;
   for (const ip::address& address : addresses.first(std::min(addresses.size(), most_at_once)))
     attempts.push_back(attempt(address));
+  const auto until_open = [](const std::exception_ptr& /*none*/, const PortLook& look) {
+    return look.state == PortState::open ? asio::cancellation_type::all : asio::cancellation_type::none;
+  };
   const auto [order, thrown, looks] = co_await asio::experimental::make_parallel_group(std::move(attempts))
-                                          .async_wait(UntilOpen(), asio::use_awaitable);
+                                          .async_wait(until_open, asio::use_awaitable);
   const auto best =
       std::ranges::max_element(looks, {}, &PortLook::state);  // the first of those that are equal
   const std::exception_ptr& of_best = thrown[static_cast<std::size_t>(best - looks.begin())];

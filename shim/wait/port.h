@@ -1,6 +1,5 @@
 #pragma once
 
-#include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/ip/address.hpp>
 #include <cstdint>
@@ -35,8 +34,7 @@ struct PortLook {
 /// takes for a peer that went away. Ends with the first connection that stays open for Timing::settle_time: a
 /// mesh's proxy accepts every connection, and closes it if it finds no listener. The deadline and
 /// Timing::connect_timeout limit the connecting. There has to be an address.
-boost::asio::awaitable<PortLook> look_at_port(boost::asio::any_io_executor executor,
-                                              std::span<const boost::asio::ip::address> addresses,
+boost::asio::awaitable<PortLook> look_at_port(std::span<const boost::asio::ip::address> addresses,
                                               std::uint16_t port, Timing timing, Clock::time_point deadline);
 
 /// The port of a mesh's proxy that listens in this network namespace and takes what leaves it; 0 if there is

@@ -23,7 +23,7 @@ using Addresses = std::vector<asio::ip::address>;
 
 PortLook look(asio::io_context& context, const Addresses& addresses, std::uint16_t port,
               std::chrono::milliseconds limit = std::chrono::seconds(10), Timing timing = quick()) {
-  return run(context, look_at_port(context.get_executor(), addresses, port, timing, Clock::now() + limit));
+  return run(context, look_at_port(addresses, port, timing, Clock::now() + limit));
 }
 
 /// A port that is bound without a listener: connections are refused, and no other process gets it.

@@ -41,7 +41,7 @@ inline Questions simulate_questions(unsigned nodes, std::chrono::seconds there) 
     const double place = rank == 0 ? 0 : chance();
     Duration when = schedule.before_first_look(place);
     Duration search = when + schedule.before_first_search(names, place);
-    for (; when < there; when += schedule.between_looks(when, Duration(0), chance())) {
+    for (; when < there; when += schedule.between_looks(when, chance())) {
       const bool all = when >= search;
       ask(when, all ? 2 * names : 1);
       if (all) search = when + schedule.between_searches(names);

@@ -1,11 +1,7 @@
 #pragma once
 
-#include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/ip/address.hpp>
-#include <chrono>
-#include <cstdint>
-#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -39,34 +35,18 @@ class Resolver {
     std::string hosts;
   };
   /// `chance` is the node's turn, from 0 to 1, among the nodes that look for the first time.
-  Resolver(boost::asio::any_io_executor executor, std::string name, Files files, const Schedule& schedule,
-           double chance = 0)
-      : executor_(std::move(executor)),
-        name_(std::move(name)),
-        files_(std::move(files)),
-        schedule_(schedule),
-        chance_(chance) {}
+  Resolver(std::string name, Files files, const Schedule& schedule, double chance = 0)
+      : name_(std::move(name)), files_(std::move(files)), schedule_(schedule), chance_(chance) {}
 
   /// Looks once; the result is answer(). A server that has not answered by `deadline` counts as silent; but
   /// if the deadline interrupts a look, an earlier answer is kept.
   boost::asio::awaitable<void> look(Clock::time_point deadline);
   [[nodiscard]] const Answer& answer() const { return answer_; }
 
-  /// How long the last negative answer is certain to be valid, as far as one name server goes; zero if it may
-  /// change at any time.
-  [[nodiscard]] std::chrono::milliseconds valid_for() const { return valid_for_; }
-
  private:
-  struct Round;
   boost::asio::awaitable<void> ask_servers(Clock::time_point deadline);
-  [[nodiscard]] bool likeliest_is_enough(const Round& round) const;
-  boost::asio::awaitable<bool> query_likeliest(Round& round);
-  [[nodiscard]] bool comes_first(const Round& round) const;
-  boost::asio::awaitable<void> search_all(Round& round);
   std::string content_of(const std::string& path);
-  void note_negative_ttl(std::optional<std::uint32_t> ttl);
 
-  boost::asio::any_io_executor executor_;
   std::string name_;
   Files files_;
   Schedule schedule_;
@@ -75,8 +55,6 @@ class Resolver {
   std::vector<std::string> names_;   // of the last look
   std::set<std::string> warned_of_;  // files that cannot be read
   Clock::time_point next_search_;
-  std::uint32_t longest_ttl_ = 0;
-  std::chrono::milliseconds valid_for_{0};
 };
 
 }  // namespace rankshim::wait

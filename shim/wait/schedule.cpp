@@ -14,11 +14,6 @@ constexpr std::size_t families = 2;
 
 Duration times(Duration time, double factor) { return std::chrono::duration_cast<Duration>(time * factor); }
 
-/// The time ± that part of it.
-Duration varied(Duration time, double part, double chance) {
-  return times(time, 1 + part * (2 * chance - 1));
-}
-
 }  // namespace
 
 bool Schedule::is_large() const { return nodes_ > small; }
@@ -34,18 +29,14 @@ Duration Schedule::before_first_look(double chance) const { return times(share(f
 
 /// A look asks one question, and two if the name exists: two thirds of the job's share. A third is for the
 /// searches.
-Duration Schedule::between_looks(Duration waited, Duration valid_for, double chance) const {
+Duration Schedule::between_looks(Duration waited, double chance) const {
   const bool is_late = is_large() && waited >= timing_.late;
   const Duration longest = is_late ? timing_.late_interval : timing_.longest_interval;
   const Duration usual = std::clamp<Duration>(waited / 20, timing_.shortest_interval, longest);
   const Duration least = share(3);
   // The nodes of a large job begin at one moment; until they are spread over the interval they come in waves.
-  return varied(std::max({usual, least, std::min(valid_for, longest)}), least > usual ? 0.5 : 0.1, chance);
-}
-
-Duration Schedule::between_tries(Duration waited, double chance) const {
-  return varied(std::clamp<Duration>(waited / 20, timing_.shortest_interval, timing_.longest_interval), 0.1,
-                chance);
+  const double most_by_chance = least > usual ? 0.5 : 0.1;
+  return times(std::max(usual, least), 1 + most_by_chance * (2 * chance - 1));
 }
 
 Duration Schedule::before_first_search(std::size_t names, double chance) const {

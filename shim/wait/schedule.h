@@ -9,21 +9,17 @@ using Clock = std::chrono::steady_clock;  // CLOCK_MONOTONIC in libstdc++ and li
 
 /// The intervals and timeouts of the waiting. One struct, so that tests can shorten all of them.
 struct Timing {
-  std::chrono::milliseconds shortest_interval{100};  ///< between looks, at the beginning …
-  std::chrono::milliseconds longest_interval{
-      2000};                              ///< … and at the end; in between it is a 20th of the time waited
-  std::chrono::milliseconds late{60000};  ///< after this time a large job's looks …
-  std::chrono::milliseconds late_interval{5000};  ///< … have this interval
-  std::chrono::milliseconds search_interval{
-      5000};  ///< between looks that query every name of the search list; more in a large job
-  std::chrono::milliseconds query_timeout{
-      1000};  ///< for a name server's answer to the first try; the second try has twice as long
-  std::chrono::milliseconds connect_timeout{
-      3000};                                   ///< so that dropped SYNs do not delay the wait by two minutes
-  std::chrono::milliseconds settle_time{250};  ///< how long a connection must stay open to count
-  std::chrono::milliseconds sidecar_settle_time{
-      3000};  ///< the same behind a mesh's sidecar, which asks another one before it hangs up
-  std::chrono::milliseconds report_interval{30000};  ///< between log lines while nothing changes
+  using Time = std::chrono::milliseconds;
+  Time shortest_interval{100};     ///< between looks, at the beginning …
+  Time longest_interval{2000};     ///< … and at the end; in between it is a 20th of the time waited
+  Time late{60000};                ///< after this time a large job's looks …
+  Time late_interval{5000};        ///< … have this interval
+  Time search_interval{5000};      ///< between looks at every name of the search list; more in a large job
+  Time query_timeout{1000};        ///< for a name server's first answer; the second try has twice as long
+  Time connect_timeout{3000};      ///< so that dropped SYNs do not delay the wait by two minutes
+  Time settle_time{250};           ///< how long a connection must stay open to count
+  Time sidecar_settle_time{3000};  ///< the same behind a mesh's sidecar, which asks another one first
+  Time report_interval{30000};     ///< between log lines while nothing changes
 };
 
 /// When a node asks for the master's name, so that all nodes of a large job together ask fewer than 2,500
@@ -42,13 +38,8 @@ class Schedule {
 
   /// From a look at the name that found nothing to the next. The interval is short at first, when a record is
   /// about to appear, and grows, because a job that has waited minutes can wait some seconds more. It differs
-  /// a little on each node, so that thousands do not query at the same moment. A negative answer that is
-  /// `valid_for` a time extends it, but never beyond the longest interval: several replicas behind one
-  /// address have separate caches, and another one may have the new record already.
-  [[nodiscard]] Duration between_looks(Duration waited, Duration valid_for, double chance) const;
-
-  /// From a try of the port, which no name server notices, to the next.
-  [[nodiscard]] Duration between_tries(Duration waited, double chance) const;
+  /// a little on each node, so that thousands do not query at the same moment.
+  [[nodiscard]] Duration between_looks(Duration waited, double chance) const;
 
   /// Before the first look that queries every name of the search list, and between two of them.
   [[nodiscard]] Duration before_first_search(std::size_t names, double chance) const;

@@ -45,16 +45,15 @@ std::string list(const std::vector<ip::address>& addresses) {
 /// What is known of the master, and what follows from it.
 class Waiting {
  public:
-  Waiting(asio::any_io_executor executor, Master master, Limits limits)
-      : executor_(std::move(executor)),
-        master_(std::move(master)),
+  Waiting(Master master, Limits limits)
+      : master_(std::move(master)),
         limits_(std::move(limits)),
         begin_(Clock::now()),
         step_begin_(begin_),
         deadline_(begin_ + std::min<milliseconds>(limits_.timeout, std::chrono::years(1))),
         random_(static_cast<unsigned>(begin_.time_since_epoch().count() ^ getpid())),
         schedule_(limits_.timing, limits_.nodes),
-        resolver_(executor_, master_.host, {limits_.resolv_conf, limits_.hosts}, schedule_,
+        resolver_(master_.host, {limits_.resolv_conf, limits_.hosts}, schedule_,
                   limits_.spread ? chance() : 0) {
     if (master_.until != Until::port) return;
     const std::uint16_t sidecar = find_sidecar();
@@ -76,8 +75,7 @@ class Waiting {
       co_await look_up();
     if (addresses_.empty()) co_return false;
     if (master_.until == Until::name || (mine_ && master_.may_be_mine)) co_return true;
-    const PortLook port =
-        co_await look_at_port(executor_, addresses_, master_.port, limits_.timing, deadline_);
+    const PortLook port = co_await look_at_port(addresses_, master_.port, limits_.timing, deadline_);
     if (!port_ || port.state == PortState::open || Clock::now() < deadline_) port_ = port;
     co_return port.state == PortState::open;
   }
@@ -86,9 +84,9 @@ class Waiting {
 
   [[nodiscard]] Clock::time_point next_look() {
     const milliseconds waited = since(step_begin_);
-    const auto sleep = addresses_.empty() ? schedule_.between_looks(waited, resolver_.valid_for(), chance())
-                                          : schedule_.between_tries(waited, chance());
-    return std::min(deadline_, Clock::now() + sleep);
+    // No name server notices a try of the port.
+    const Schedule schedule = addresses_.empty() ? schedule_ : Schedule(limits_.timing);
+    return std::min(deadline_, Clock::now() + schedule.between_looks(waited, chance()));
   }
 
   /// Logs why it is not reached yet. Each text is logged once between two reports, so that an answer that
@@ -113,14 +111,14 @@ class Waiting {
   }
 
   [[nodiscard]] Reached reached() const {
-    Reached result{{}, mine_, since(begin_)};
+    Reached result{{}, mine_};
     for (const ip::address& address : addresses_) {
       const bool first = port_ && port_->state == PortState::open && address == port_->address;
       result.addresses.insert(first ? result.addresses.begin() : result.addresses.end(), address.to_string());
     }
     const std::string how =
         port_ ? "is open" : "resolves to " + list(addresses_) + (mine_ ? ", an address of this node," : "");
-    if (!logged_.empty()) log::info("master {} {} after {}", name(), how, short_seconds(result.waited));
+    if (!logged_.empty()) log::info("master {} {} after {}", name(), how, short_seconds(since(begin_)));
     return result;
   }
 
@@ -129,7 +127,7 @@ class Waiting {
       return {Anchor::no_host,
               fmt::format("master {}: '{}' is neither a host name nor an address", name(), master_.host)};
     std::string why = reason();
-    if (addresses_.empty() && useless_.empty())
+    if (addresses_.empty() && !is_placeholder())
       why = (ever_resolved_.empty() ? "its name never resolved: "
                                     : fmt::format("its name resolved to {} and is gone: ", ever_resolved_)) +
             resolver_.answer().account();
@@ -147,18 +145,24 @@ class Waiting {
   }
 
   [[nodiscard]] std::string reason() const {
-    if (!useless_.empty())
-      return fmt::format("resolves to {}, which is not the address of another node", useless_);
+    if (is_placeholder())
+      return fmt::format("resolves to {}, which is not the address of another node",
+                         list(resolver_.answer().addresses));
     if (addresses_.empty()) return resolver_.answer().reason();
     const std::string port = port_ ? port_->reason() : "not tried yet";
     return literal(master_.host) ? port : "resolves to " + list(addresses_) + ", " + port;
   }
 
   [[nodiscard]] Anchor anchor() const {
-    if (!useless_.empty()) return Anchor::placeholder;
+    if (is_placeholder()) return Anchor::placeholder;
     if (addresses_.empty())
       return is_negative(resolver_.answer().status) ? Anchor::no_such_name : Anchor::name_server;
     return port_ && port_->state == PortState::closed ? Anchor::port_closed : Anchor::port_silent;
+  }
+
+  /// The name has only addresses that no other node can have.
+  [[nodiscard]] bool is_placeholder() const {
+    return addresses_.empty() && !resolver_.answer().addresses.empty();
   }
 
   [[nodiscard]] bool hopeless() const { return resolver_.answer().status == QueryStatus::bad_name; }
@@ -177,30 +181,22 @@ class Waiting {
     if (!useful.empty()) {
       if (ever_resolved_.empty()) step_begin_ = last_lookup_;  // a new thing to wait for: quickly again
       ever_resolved_ = list(useful);
-      mine_ = std::any_of(useful.begin(), useful.end(), is_own);
+      mine_ = std::ranges::any_of(useful, is_own);
       warn_of_wrong_place(useful);
       addresses_ = std::move(useful);
-      useless_.clear();
-    } else if (!answer.addresses.empty()) {
-      useless_ = list(answer.addresses);
-      addresses_.clear();
-    } else if (is_negative(answer.status)) {
-      useless_.clear();
+    } else if (!answer.addresses.empty() || is_negative(answer.status)) {
       addresses_.clear();  // gone; but the failure of a name server does not concern the master
     }
   }
 
   /// Once: a node that waits for itself, or that hosts for a master elsewhere.
   void warn_of_wrong_place(const std::vector<ip::address>& addresses) {
-    const bool all_mine = mine_ && std::all_of(addresses.begin(), addresses.end(), is_own);
-    std::string wrong = all_mine ? std::exchange(master_.wrong_if_mine, {}) : std::string();
-    if (!mine_) wrong = std::exchange(master_.wrong_if_not_mine, {});
-    if (wrong.empty()) return;
+    std::string& wrong = mine_ ? master_.wrong_if_mine : master_.wrong_if_not_mine;
+    if (wrong.empty() || (mine_ && !std::ranges::all_of(addresses, is_own))) return;
     log::warn("master {} is {}, {} of this node, {}", name(), list(addresses),
-              mine_ ? "an address" : "no address", wrong);
+              mine_ ? "an address" : "no address", std::exchange(wrong, {}));
   }
 
-  asio::any_io_executor executor_;
   Master master_;
   Limits limits_;
   Clock::time_point begin_;
@@ -213,7 +209,6 @@ class Waiting {
   Clock::time_point last_report_;
   std::vector<std::string> logged_;  // since then
   std::vector<ip::address> addresses_;
-  std::string useless_;  // what the name resolves to, if no other node can have that address
   std::string ever_resolved_;
   std::optional<PortLook> port_;
   bool mine_ = false;
@@ -223,9 +218,8 @@ class Waiting {
 
 asio::awaitable<Result> wait_for(Master master, Limits limits) {
   if (master.until == Until::none) co_return Reached{};
-  const auto executor = co_await asio::this_coro::executor;
-  Waiting waiting(executor, std::move(master), std::move(limits));
-  loop::Timer timer(executor);
+  Waiting waiting(std::move(master), std::move(limits));
+  loop::Timer timer(co_await asio::this_coro::executor);
   while (!co_await waiting.look()) {
     if (!waiting.over()) {
       waiting.log_reason();

@@ -43,7 +43,6 @@ struct Limits {
 struct Reached {
   std::vector<std::string> addresses;  ///< literal addresses of the master, the one that answered first
   bool mine = false;                   ///< one of them is this node's, if the name was looked up
-  std::chrono::milliseconds waited{0};
 };
 
 /// The time was over, or the name can never be valid. `what` is one line for messages: the step that never

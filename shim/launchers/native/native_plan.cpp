@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "base/text.h"
-#include "node/numa.h"
+#include "node/accelerators.h"
 
 namespace rankshim::native {
 namespace {

@@ -1,4 +1,4 @@
-#include "wait/names.h"
+#include "wait/dns.h"
 
 #include <catch2/catch.hpp>
 
