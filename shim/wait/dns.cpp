@@ -162,6 +162,11 @@ void read_record(const ares_dns_record_t& record, Reply& reply) {
       }
     }
   }
+  for (std::size_t i = 0; i < ares_dns_record_rr_cnt(&record, ARES_SECTION_AUTHORITY); ++i) {
+    const ares_dns_rr_t* rr = ares_dns_record_rr_get_const(&record, ARES_SECTION_AUTHORITY, i);
+    if (ares_dns_rr_get_type(rr) == ARES_REC_TYPE_SOA)
+      reply.negative_ttl = std::min(ares_dns_rr_get_ttl(rr), ares_dns_rr_get_u32(rr, ARES_RR_SOA_MINIMUM));
+  }
 }
 
 DnsClient::DnsClient(const asio::any_io_executor& executor, const ResolvConf& conf, milliseconds answer)

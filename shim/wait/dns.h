@@ -68,10 +68,11 @@ struct Reply {
   std::string name;  ///< absolute, without the last dot
   QueryStatus status = QueryStatus::silent;
   std::vector<boost::asio::ip::address> addresses;  ///< IPv4 before IPv6
-  unsigned open = 0;                                ///< queries without a result
+  std::uint32_t negative_ttl = 0;  ///< of the SOA that came with a negative answer (RFC 2308 §5), in seconds
+  unsigned open = 0;               ///< queries without a result
 };
 
-/// Adds the addresses of a name server's answer.
+/// Adds the addresses, and a negative answer's TTL, of a name server's answer.
 void read_record(const ares_dns_record_t& record, Reply& reply);
 
 enum class Families : std::uint8_t {

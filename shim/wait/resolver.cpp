@@ -144,11 +144,18 @@ asio::awaitable<void> Resolver::ask_servers(Clock::time_point deadline) {
   }
   answer_.servers = servers;
   answer_.addresses.clear();
+  answer_.valid_for = {};
   if (found != replies.end()) {
     answer_.addresses = found->addresses;
     answer_.status = QueryStatus::found;
   } else {
-    answer_.status = replies[searches ? likely : 0].status;
+    const Reply& denial = replies[searches ? likely : 0];
+    answer_.status = denial.status;
+    // A caching server counts the TTL down, and until zero its answer stays the same. An authoritative one
+    // always sends the full TTL, so it has no meaning until a longer one was seen. TTLs are whole seconds.
+    longest_ttl_ = std::max(longest_ttl_, denial.negative_ttl);
+    if (denial.negative_ttl < longest_ttl_ && denial.negative_ttl > 1)
+      answer_.valid_for = std::chrono::seconds(denial.negative_ttl - 1);
     for (const Reply& reply : replies)
       if (answer_.status == QueryStatus::bad_name) answer_.status = reply.status;
   }

@@ -2,6 +2,8 @@
 
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/ip/address.hpp>
+#include <chrono>
+#include <cstdint>
 #include <set>
 #include <string>
 #include <utility>
@@ -18,6 +20,7 @@ struct Answer {
   QueryStatus status = QueryStatus::silent;         ///< of the likeliest name
   std::string servers;                              ///< the servers that were queried, for messages
   std::vector<Reply> asked;                         ///< in the order of the search list
+  std::chrono::seconds valid_for{0};                ///< a denial that the server has cached stays so
 
   /// A few words for the log line about what is waited for.
   [[nodiscard]] std::string reason() const;
@@ -55,6 +58,7 @@ class Resolver {
   std::vector<std::string> names_;   // of the last look
   std::set<std::string> warned_of_;  // files that cannot be read
   Clock::time_point next_search_;
+  std::uint32_t longest_ttl_ = 0;  // of negative answers, in seconds
 };
 
 }  // namespace rankshim::wait

@@ -375,6 +375,24 @@ TEST_CASE("a look cut short leaves the last answer alone") {
   CHECK(fixture.look(std::chrono::milliseconds(5)).status == QueryStatus::no_name);
 }
 
+TEST_CASE("a negative answer is valid only while its TTL is seen to run down") {
+  std::uint32_t ttl = 30;
+  Fixture fixture("job-0.",
+                  [&](const DnsQuestion&) -> DnsAnswer { return {.rcode = nxdomain, .soa_ttl = ttl}; });
+  struct Row {
+    std::uint32_t ttl;
+    std::chrono::milliseconds valid_for;
+  };
+  using std::chrono::seconds;
+  for (const Row& row : {Row{30, seconds(0)}, Row{30, seconds(0)}, Row{20, seconds(19)}, Row{2, seconds(1)},
+                         Row{1, seconds(0)}, Row{30, seconds(0)}, Row{29, seconds(28)}}) {
+    CAPTURE(row.ttl);
+    ttl = row.ttl;
+    fixture.look();
+    CHECK(fixture.resolver.answer().valid_for == row.valid_for);
+  }
+}
+
 TEST_CASE("a FIFO in the place of the hosts file or resolv.conf is ignored with a warning", "[attack]") {
   asio::io_context context;
   const TemporaryFile hosts, conf;

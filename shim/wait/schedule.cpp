@@ -29,14 +29,14 @@ Duration Schedule::before_first_look(double chance) const { return times(share(f
 
 /// A look asks one question, and two if the name exists: two thirds of the job's share. A third is for the
 /// searches.
-Duration Schedule::between_looks(Duration waited, double chance) const {
+Duration Schedule::between_looks(Duration waited, double chance, Duration valid_for) const {
   const bool is_late = is_large() && waited >= timing_.late;
   const Duration longest = is_late ? timing_.late_interval : timing_.longest_interval;
   const Duration usual = std::clamp<Duration>(waited / 20, timing_.shortest_interval, longest);
   const Duration least = share(3);
   // The nodes of a large job begin at one moment; until they are spread over the interval they come in waves.
   const double most_by_chance = least > usual ? 0.5 : 0.1;
-  return times(std::max(usual, least), 1 + most_by_chance * (2 * chance - 1));
+  return times(std::max({usual, least, std::min(valid_for, longest)}), 1 + most_by_chance * (2 * chance - 1));
 }
 
 Duration Schedule::before_first_search(std::size_t names, double chance) const {

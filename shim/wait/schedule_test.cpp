@@ -40,6 +40,21 @@ TEST_CASE("the interval between looks grows with the time waited, and in a large
   }
 }
 
+TEST_CASE("a cached denial is slept out, up to the longest interval of the moment") {
+  struct Row {
+    unsigned nodes;
+    Duration waited;
+    Duration valid_for;
+    Duration expected;
+  };
+  for (const Row& row :
+       {Row{2, 0s, 1s, 1s}, Row{2, 0s, 29s, 2s}, Row{2, 600s, 29s, 2s}, Row{256, 0s, 29s, 2s},
+        Row{256, 61s, 4s, 4s}, Row{256, 61s, 29s, 5s}, Row{4096, 0s, 1s, 4'915'200us}}) {
+    CAPTURE(row.nodes, row.waited.count(), row.valid_for.count());
+    CHECK(Schedule({}, row.nodes).between_looks(row.waited, middle, row.valid_for) == row.expected);
+  }
+}
+
 TEST_CASE("chance changes an interval by a tenth, and by half where the nodes would come in waves") {
   const Schedule small({}, 64), large({}, 4096);
   CHECK(small.between_looks(0s, 0) == 90ms);

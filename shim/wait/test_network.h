@@ -47,6 +47,7 @@ struct DnsAnswer {
   Rcode rcode = noerror;
   std::vector<std::string> addresses = {};  ///< those of the asked family are sent
   std::string cname = {};                   ///< if set, the addresses belong to this name
+  std::optional<std::uint32_t> soa_ttl = {};
   bool truncated = false;
   bool silent = false;
 };
@@ -139,11 +140,20 @@ class DnsServer {
       put_record(records, owner, question.type, 5, data);
       ++count;
     }
+    const bool with_soa = answer.soa_ttl && answer.addresses.empty();
+    if (with_soa) {
+      std::string soa;
+      put_name(soa, "ns.zone");
+      put_name(soa, "admin.zone");
+      for (const std::uint32_t value : {1U, 3600U, 600U, 86400U, 3600U}) put32(soa, value);
+      put_record(records, "zone", 6, *answer.soa_ttl, soa);
+    }
     std::string out(query.substr(0, 2));
     put16(out, 0x8180U | (answer.truncated ? 0x0200U : 0U) | answer.rcode);
     put16(out, 1);
     put16(out, answer.truncated ? 0 : count);
-    put32(out, 0);
+    put16(out, with_soa ? 1 : 0);
+    put16(out, 0);
     return out + asked_text + (answer.truncated ? "" : records);
   }
 

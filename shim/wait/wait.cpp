@@ -86,7 +86,8 @@ class Waiting {
     const milliseconds waited = since(step_begin_);
     // No name server notices a try of the port.
     const Schedule schedule = addresses_.empty() ? schedule_ : Schedule(limits_.timing);
-    return std::min(deadline_, Clock::now() + schedule.between_looks(waited, chance()));
+    const auto valid_for = addresses_.empty() ? resolver_.answer().valid_for : std::chrono::seconds(0);
+    return std::min(deadline_, Clock::now() + schedule.between_looks(waited, chance(), valid_for));
   }
 
   /// Logs why it is not reached yet. Each text is logged once between two reports, so that an answer that
