@@ -5,7 +5,6 @@
 #include <string_view>
 
 #include "settings/options.h"
-#include "settings/usage.h"
 
 namespace {
 

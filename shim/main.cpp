@@ -22,9 +22,8 @@ namespace rankshim {
 namespace {
 
 void set_log(const Settings& settings) {
-  log::set_json(settings.text(Option::log_format) == "json");
-  log::set_time(settings.flag(Option::log_time));
-  log::set_level(settings.text(Option::log_level));
+  log::configure(settings.text(Option::log_level), settings.text(Option::log_format) == "json",
+                 settings.flag(Option::log_time));
 }
 
 bool runs_job(Subcommand subcommand) {

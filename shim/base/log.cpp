@@ -30,8 +30,8 @@ constexpr std::size_t longest_line = 4096;
 
 std::uint64_t dropped_lines = 0;
 
-bool as_json = false;
-bool with_time = false;
+bool json_lines = false;
+bool time_in_front = false;
 
 /// Whether stderr shows colours, and the user wants them (no-color.org).
 bool has_colours() {
@@ -44,7 +44,7 @@ bool has_colours() {
 
 std::string plain_line(Level level, std::string_view text) {
   std::string line;
-  if (with_time) line = json::moment(std::chrono::system_clock::now()).append(" ");
+  if (time_in_front) line = json::moment(std::chrono::system_clock::now()).append(" ");
   line += "rankshim: ";
   if (level < Level::warn) return line.append(text);
   static const bool coloured = has_colours();  // no call to the kernel before the first such line
@@ -81,7 +81,7 @@ class StderrSink final : public spdlog::sinks::sink {
   void log(const spdlog::details::log_msg& message) override {
     const int saved = errno;  // a line between a failed call and the check of errno must not change it
     const std::string text = printable({message.payload.data(), message.payload.size()});
-    std::string line = as_json ? json_line(message.level, text) : plain_line(message.level, text);
+    std::string line = json_lines ? json_line(message.level, text) : plain_line(message.level, text);
     if (line.size() >= longest_line) line.resize(cut(line, longest_line - 1).size());
     line += '\n';
     if (write_what_fits(STDERR_FILENO, line) < 0) ++dropped_lines;
@@ -109,9 +109,12 @@ spdlog::logger& logger() {
   return instance;
 }
 
-void set_level(std::string_view name) { logger().set_level(spdlog::level::from_str(std::string(name))); }
-void set_json(bool json) { as_json = json; }
-void set_time(bool time) { with_time = time; }
+void configure(std::string_view level, bool as_json, bool with_time) {
+  logger().set_level(spdlog::level::from_str(std::string(level)));
+  json_lines = as_json;
+  time_in_front = with_time;
+}
+
 Context& context() {
   static Context known;
   return known;

@@ -39,14 +39,14 @@ struct State {
   std::string text;
 };
 
-State check_shm(const Surroundings& surroundings, unsigned workers, const Accelerators& devices) {
+State check_shm(const Surroundings& surroundings, const Accelerators& devices) {
   constexpr std::string_view fix =
       "mount an emptyDir of medium Memory there (Kubernetes), or start with --shm-size=8g (docker, podman)";
   if (!surroundings.shm)
     return {problem, fmt::format("is not mounted: DataLoader workers and NCCL need it; {}", fix)};
   const std::string size = fmt::format("has {} in all", mebibytes(*surroundings.shm));
   if (*surroundings.shm > default_shm) return {ok, size};
-  const bool collective = workers > 1 && devices.has_value();
+  const bool collective = surroundings.workers > 1 && devices.has_value();
   return {collective ? problem : warning,
           fmt::format("{}: {}; {}", size,
                       collective ? "too little for NCCL among the accelerators of this node"
@@ -119,25 +119,26 @@ State check_temporary(const Surroundings& surroundings) {
                       folder)};
 }
 
-State check_own_name(const JobNeeds& job, const Node& node, const Surroundings& surroundings) {
+State check_own_name(const Surroundings& surroundings, const Node& node) {
   const std::string host = node.host_name();
   const std::vector<std::string>& addresses = surroundings.own_name.addresses;
   if (addresses.empty())
-    return {job.several_nodes ? problem : warning,
+    return {surroundings.several_nodes ? problem : warning,
             fmt::format("{} has no address, and gloo looks its own address up by it: add it to /etc/hosts, "
                         "or set GLOO_SOCKET_IFNAME to the interface of this node",
                         host)};
   const std::string shown = fmt::format("{} is {}", host, addresses.front());
-  if (!job.several_nodes || !std::ranges::all_of(addresses, is_loopback)) return {ok, shown};
+  if (!surroundings.several_nodes || !std::ranges::all_of(addresses, is_loopback)) return {ok, shown};
   return {warning,
           shown +
               ", which no other node can reach, and gloo would give it to them: set GLOO_SOCKET_IFNAME to "
               "the interface of this node"};
 }
 
-State check_master(const JobNeeds& job, const wait::LookedUp& master) {
-  if (master.addresses.empty()) return {problem, master.why};
-  return {ok, fmt::format("{} is {}", job.master, joined(master.addresses))};
+State check_master(const Surroundings& surroundings) {
+  const auto& [addresses, why] = surroundings.masters_name;
+  if (addresses.empty()) return {problem, why};
+  return {ok, fmt::format("{} is {}", surroundings.master, joined(addresses))};
 }
 
 State check_clock(const Surroundings& surroundings) {
@@ -175,14 +176,14 @@ State check_torch(const Python& python, Severity missing, const Accelerators& de
           python.torch.empty() ? "was found; its version is not known" : "has the version " + python.torch};
 }
 
-State check_accelerators(const JobNeeds& job, const Surroundings& surroundings, const Accelerators& devices) {
+State check_accelerators(const Surroundings& surroundings, const Accelerators& devices) {
   if (!devices) return {ok, "none are visible; workers run on the CPU"};
   const std::string seen = fmt::format("{} visible ({})", devices->count, devices->what);
-  if (devices->count < job.workers)
+  if (devices->count < surroundings.workers)
     return {problem,
             fmt::format("{}, fewer than the {} workers of this node: request as many accelerators, or set "
                         "--nproc-per-node (RANKSHIM_NPROC_PER_NODE)",
-                        seen, job.workers)};
+                        seen, surroundings.workers)};
   if (surroundings.holders.empty()) return {ok, seen + "; no other process in sight holds them"};
   return {warning, fmt::format("{}; held open by other processes: {}; their memory may be taken", seen,
                                joined(surroundings.holders))};
@@ -222,25 +223,25 @@ State check_signals(std::string_view status) {
 
 }  // namespace
 
-std::vector<Finding> diagnose(const JobNeeds& job, const Node& node, const Surroundings& surroundings) {
+std::vector<Finding> diagnose(const Surroundings& surroundings, const Node& node) {
   const Accelerators devices = node.accelerators();
   const Python& python = surroundings.python;
-  const Severity missing = job.needs_torch ? problem : warning;
+  const Severity missing = surroundings.needs_torch ? problem : warning;
   const std::string status = node.file("/proc/self/status").value_or("");
-  std::vector<Finding> findings = job.findings;
+  std::vector<Finding> findings = surroundings.job;
   const auto add = [&](const char* subject, State state) {
     findings.push_back({state.severity, subject, std::move(state.text)});
   };
-  add("own name", check_own_name(job, node, surroundings));
-  if (!job.master.empty()) add("master's name", check_master(job, surroundings.master));
+  add("own name", check_own_name(surroundings, node));
+  if (!surroundings.master.empty()) add("master's name", check_master(surroundings));
   add("python", check_python(python, missing));
   if (!python.version.empty()) add("torch", check_torch(python, missing, devices));
-  add("accelerators", check_accelerators(job, surroundings, devices));
-  add("/dev/shm", check_shm(surroundings, job.workers, devices));
-  add("memory", check_memory(node, job.workers));
+  add("accelerators", check_accelerators(surroundings, devices));
+  add("/dev/shm", check_shm(surroundings, devices));
+  add("memory", check_memory(node, surroundings.workers));
   add("locked memory", check_locked_memory(node));
   add("open files", check_open_files(node));
-  add("processes", check_processes(node, job.workers));
+  add("processes", check_processes(node, surroundings.workers));
   add("temporary files", check_temporary(surroundings));
   add("clock", check_clock(surroundings));
   add("seccomp", check_seccomp(status));
@@ -263,10 +264,9 @@ std::string as_text(const std::vector<Finding>& findings) {
 
 std::string as_json(const std::vector<Finding>& findings) {
   std::vector<json::Object> all;
-  all.reserve(findings.size());
   for (const auto& [severity, subject, text] : findings)
-    all.push_back(std::move(
-        json::Object().text("severity", word(severity)).text("subject", subject).text("text", text)));
+    all.push_back(
+        json::Object().text("severity", word(severity)).text("subject", subject).text("text", text));
   return json::Object().objects("findings", all).lines();
 }
 

@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "node/node.h"
-#include "settings/settings.h"
 #include "wait/wait.h"
 
 /// `rankshim doctor`: finds what makes jobs fail before they start.
@@ -35,13 +34,19 @@ struct Python {
   bool for_accelerators = false;  ///< that torch was built for CUDA, ROCm or another accelerator
 };
 
-/// Facts that come from the system rather than from the node. Tests make them up.
+/// What the checks need to know beside the node. Tests make it up.
 struct Surroundings {
+  std::vector<Finding> job;  ///< "node 1 of 2 on kubeflow-pytorchjob", or why it cannot be resolved
+  std::string master;        ///< the master's name, if it is another node and no address
+  unsigned workers = 1;      ///< on this node
+  bool several_nodes = false;
+  bool needs_torch = true;  ///< a Python script is started, or no command was given
+
   std::optional<std::uint64_t> shm;  ///< the size of /dev/shm in bytes; nothing if there is none
   std::string temporary;             ///< the folder for temporary files
   bool temporary_is_writable = true;
   wait::LookedUp own_name;            ///< of the host name
-  wait::LookedUp master;              ///< of the master's name, if the master is another node
+  wait::LookedUp masters_name;        ///< of `master`, if there is one
   bool clock_is_synchronised = true;  ///< adjtimex(2): no STA_UNSYNC
   std::int64_t now = 0;               ///< seconds since 1970
   Python python;
@@ -49,21 +54,8 @@ struct Surroundings {
   std::vector<std::string> holders;
 };
 
-/// Collects the facts. `master` is looked up if it is not empty; that and the look-up of the host name take
-/// at most 5 s each.
-Surroundings look_around(const Node& node, const Settings& settings, const std::string& master);
-
-/// The job as far as it was resolved; it decides what else is needed.
-struct JobNeeds {
-  std::vector<Finding> findings;  ///< "node 1 of 2 on kubeflow-pytorchjob", or why it cannot be resolved
-  std::string master;             ///< the master's name, if it is another node and no address
-  unsigned workers = 1;           ///< on this node
-  bool several_nodes = false;
-  bool needs_torch = true;  ///< a Python script is started, or no command was given
-};
-
 /// Makes all checks, in the order in which they are printed; pure.
-std::vector<Finding> diagnose(const JobNeeds& job, const Node& node, const Surroundings& surroundings);
+std::vector<Finding> diagnose(const Surroundings& surroundings, const Node& node);
 
 /// One line for each finding, with warnings and problems marked, and a line that counts them.
 std::string as_text(const std::vector<Finding>& findings);

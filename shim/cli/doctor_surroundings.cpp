@@ -1,18 +1,21 @@
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <spawn.h>
 #include <sys/statvfs.h>
 #include <sys/timex.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <ctime>
 
 #include "base/text.h"
 #include "cli/doctor.h"
+#include "cli/subcommands.h"
 #include "node/process.h"
-#include "plan/launch.h"
+#include "run/plan.h"
 
 namespace rankshim::doctor {
 namespace {
@@ -81,25 +84,67 @@ Python ask_python(const Node& node, const Settings& settings) {
   return python;
 }
 
-}  // namespace
+/// Adds the job, as far as it can be resolved.
+void resolve(Surroundings& surroundings, const Invocation& invocation, const Node& node) {
+  const auto add = [&](Severity severity, std::string text) {
+    surroundings.job.push_back({severity, "job", std::move(text)});
+  };
+  const auto resolved = resolve_job(invocation.settings, invocation.arguments, node);
+  if (const auto* faults = std::get_if<Faults>(&resolved)) {
+    for (const Fault& fault : *faults) add(Severity::problem, to_line(fault));
+    return;
+  }
+  const auto& [topology, choice] = std::get<Job>(resolved);
+  const Master* master = topology.master();
+  add(Severity::ok, topology.is_alone() ? fmt::format("this node is the only one ({})", topology.platform)
+                                        : fmt::format("node {} of {} nodes on {}, master {}",
+                                                      topology.facts.has(Fact::node_rank)
+                                                          ? topology.facts.text(Fact::node_rank)
+                                                          : "(ranked by torch)",
+                                                      topology.facts.text(Fact::nnodes), topology.platform,
+                                                      master == nullptr ? "unknown" : master->host));
+  for (const auto* warnings : {&topology.warnings, &choice.warnings})
+    for (const std::string& warning : *warnings) add(Severity::warning, warning);
+  if (!choice.missing.empty()) add(Severity::problem, choice.missing);
+  surroundings.workers = std::max(1U, topology.workers());
+  surroundings.several_nodes = !topology.is_alone();
+  if (master != nullptr && !topology.hosts_master().value_or(false) && !is_literal(master->host))
+    surroundings.master = master->host;
+  surroundings.needs_torch = invocation.arguments.empty() || !choice.python.empty();
+}
 
-Surroundings look_around(const Node& node, const Settings& settings, const std::string& master) {
+/// Collects everything. Each look-up takes at most 5 s.
+Surroundings look_around(const Invocation& invocation, const Node& node) {
   Surroundings surroundings;
+  resolve(surroundings, invocation, node);
   struct statvfs shm{};
   if (statvfs("/dev/shm", &shm) == 0 && shm.f_blocks != 0)
     surroundings.shm = static_cast<std::uint64_t>(shm.f_blocks) * shm.f_frsize;
-  const auto temporary = node.environment().get("TMPDIR");
-  surroundings.temporary = temporary && !temporary->empty() ? std::string(*temporary) : "/tmp";
+  surroundings.temporary = node.environment().get("TMPDIR").value_or("/tmp");
   surroundings.temporary_is_writable = access(surroundings.temporary.c_str(), W_OK | X_OK) == 0;
   surroundings.own_name = wait::look_up(node.host_name(), look_up_time);
-  if (!master.empty()) surroundings.master = wait::look_up(master, look_up_time);
+  if (!surroundings.master.empty())
+    surroundings.masters_name = wait::look_up(surroundings.master, look_up_time);
   struct timex clock{};
   const int state = adjtimex(&clock);  // modes 0: it only reads
   surroundings.clock_is_synchronised = state < 0 || (clock.status & STA_UNSYNC) == 0;
   surroundings.now = time(nullptr);
-  surroundings.python = ask_python(node, settings);
+  surroundings.python = ask_python(node, invocation.settings);
   surroundings.holders = holders_of_accelerators(false);
   return surroundings;
 }
 
+}  // namespace
 }  // namespace rankshim::doctor
+
+int rankshim::cli::run_doctor(const Invocation& invocation, const Node& node) {
+  auto findings = doctor::diagnose(doctor::look_around(invocation, node), node);
+  Redactor redactor(node.environment());
+  for (doctor::Finding& finding : findings) finding.text = redactor.whole(finding.text);
+  const bool json = invocation.settings.text(Option::format) == "json";
+  if (print(json ? doctor::as_json(findings) : doctor::as_text(findings)) != exit_code::ok)
+    return exit_code::system;
+  const bool is_well =
+      std::ranges::find(findings, doctor::Severity::problem, &doctor::Finding::severity) == findings.end();
+  return is_well ? exit_code::ok : exit_code::configuration;
+}

@@ -11,42 +11,26 @@ namespace {
 constexpr std::size_t width = 80;
 constexpr std::size_t help_column = 28;
 
-/// Appends `text` to a line that already has `used` columns, broken at blanks so that no line exceeds the
+/// Appends `text` to a line that already has `column` columns, broken at blanks so that no line exceeds the
 /// width.
-void wrap(std::string& out, std::size_t used, std::string_view text) {
-  if (used + 1 >= help_column) {
-    out += '\n';
-    used = 0;
-  }
-  out.append(help_column - used, ' ');
-  std::size_t column = help_column;
-  while (!text.empty()) {
-    const auto blank = text.find(' ');
-    const std::string_view word = text.substr(0, blank);
-    if (column > help_column && column + 1 + word.size() > width) {
+void wrap(std::string& out, std::size_t column, std::string_view text) {
+  if (column + 1 >= help_column) column = width;
+  for (auto word = take_word(text); !word.empty(); word = take_word(text)) {
+    if (column + 1 + word.size() > width) {
       out += '\n';
-      out.append(help_column, ' ');
-      column = help_column;
-    } else if (column > help_column) {
-      out += ' ';
-      ++column;
+      column = 0;
     }
-    out += word;
-    column += word.size();
-    text = blank == std::string_view::npos ? std::string_view{} : text.substr(blank + 1);
+    const std::size_t gap = column < help_column ? help_column - column : 1;
+    out.append(gap, ' ').append(word);
+    column += gap + word.size();
   }
   out += '\n';
 }
 
-void add_usage(std::string& out, std::string_view before, const Usage& usage) {
-  out += fmt::format("{}rankshim{}{}{}{}\n         {}\n", before, usage.name.empty() ? "" : " ", usage.name,
-                     usage.arguments.empty() ? "" : " ", usage.arguments, usage.help);
-}
-
 void add_option(std::string& out, const OptionInfo& option) {
-  const bool boolean = option.kind == ValueKind::boolean;
-  std::string head = fmt::format("  --{}{}", boolean ? "[no-]" : "", option.name);
-  if (!boolean) head += fmt::format(" {}", option.argument);
+  const std::string head = option.kind == ValueKind::boolean
+                               ? fmt::format("  --[no-]{}", option.name)
+                               : fmt::format("  --{} {}", option.name, option.argument);
   out += head;
   std::string help(option.help);
   if (!option.fallback.empty()) help += fmt::format(" [{}]", option.fallback);
@@ -62,7 +46,9 @@ std::string help_text(std::string_view subcommand) {
   std::string_view before = "usage: ";
   for (const Usage& usage : usages) {
     if (!all && usage.name != subcommand) continue;
-    add_usage(out, std::exchange(before, "       "), usage);
+    out += fmt::format("{}rankshim{}{}{}{}\n         {}\n", std::exchange(before, "       "),
+                       usage.name.empty() ? "" : " ", usage.name, usage.arguments.empty() ? "" : " ",
+                       usage.arguments, usage.help);
     takes.append(usage.takes).append(";");
   }
   if (all) {

@@ -23,7 +23,7 @@ bool is_nodes(std::string_view text) {
   return is_count(least) && is_count(most) && *parse_number<unsigned>(least) <= *parse_number<unsigned>(most);
 }
 
-bool is_workers(std::string_view text) { return is_count(text) || is_one_of(text, "auto|gpu|cpu"); }
+bool is_workers(std::string_view text) { return is_count(text) || has_part("auto|gpu|cpu", text, "|"); }
 
 bool is_port(std::string_view text) { return is_count(text) && parse_number<std::uint16_t>(text); }
 
@@ -108,27 +108,19 @@ const Rule& rule_of(ValueKind kind) { return *std::ranges::find(value_rules, kin
 
 std::string_view word(Cause cause) { return cause_words[static_cast<std::size_t>(cause)]; }
 
-bool is_one_of(std::string_view value, std::string_view choices) { return has_part(choices, value, "|"); }
-
-std::string with_commas(std::string_view choices) {
-  std::string text(choices);
-  for (std::size_t at = 0; (at = text.find('|', at)) != std::string::npos; at += 2) text.replace(at, 1, ", ");
-  return text;
-}
-
-std::string and_nearest_choice(std::string_view value, std::string_view choices) {
+std::string one_of(std::string_view choices, std::string_view instead) {
   std::vector<std::string_view> known;
   while (!choices.empty()) known.push_back(take_part(choices, "|"));
-  return and_nearest(nearest(value, known));
+  return "one of " + joined(known) + and_nearest(nearest(instead, known));
 }
 
 std::optional<Meaning> parse(const OptionInfo& option, std::string_view text) {
-  if (option.kind == ValueKind::choice && !is_one_of(text, option.argument)) return std::nullopt;
+  if (option.kind == ValueKind::choice && !has_part(option.argument, text, "|")) return std::nullopt;
   return rule_of(option.kind).parse(text);
 }
 
-std::string wanted(const OptionInfo& option) {
-  if (option.kind == ValueKind::choice) return "one of " + with_commas(option.argument);
+std::string wanted(const OptionInfo& option, std::string_view instead) {
+  if (option.kind == ValueKind::choice) return one_of(option.argument, instead);
   const std::string_view form = rule_of(option.kind).form;
   return std::string(form.empty() ? option.argument : form);
 }

@@ -82,19 +82,13 @@ struct Setting : Value {
 /// What the text means; nothing if the kind does not allow it.
 std::optional<Meaning> parse(const OptionInfo& option, std::string_view text);
 
-/// A description of what the kind allows, for a message such as "… is not a number".
-std::string wanted(const OptionInfo& option);
+/// What the option allows, for a message such as "… is not a number"; of choices also which is the nearest.
+std::string wanted(const OptionInfo& option, std::string_view instead = {});
 
 /// The separator of an option that takes a list; '\0' if it takes none.
 char separator(ValueKind kind);
 
-/// Whether the value is one of the choices, "text|json".
-bool is_one_of(std::string_view value, std::string_view choices);
-
-/// "text, json" of "text|json".
-std::string with_commas(std::string_view choices);
-
-/// ", the nearest is json" where one of the choices is near; else nothing.
-std::string and_nearest_choice(std::string_view value, std::string_view choices);
+/// "one of text, json" of "text|json", and where one of them is near, ", the nearest is json".
+std::string one_of(std::string_view choices, std::string_view instead);
 
 }  // namespace rankshim

@@ -13,7 +13,6 @@
 #include "node/node.h"
 #include "settings/option_value.h"
 #include "settings/options.h"
-#include "settings/usage.h"
 
 namespace rankshim {
 

@@ -292,7 +292,7 @@ TEST_CASE("a configuration that is too large, too deep or not to be read is refu
   FakeNode node({});
   accepted(read_settings({"x"}, node));
   node.files["/etc/rankshim.toml"] = "wait = \"none\"\n#" + std::string(largest_file, 'x');
-  CHECK_THAT(fault(node), Catch::Contains("/etc/rankshim.toml is larger than 1 MiB"));
+  CHECK_THAT(fault(node), Catch::Contains("/etc/rankshim.toml:1: the file is longer than 1024 KiB"));
   std::string key = "\n\na";
   for (int i = 0; i < 250'000; ++i) key += ".b";
   node.files["/etc/rankshim.toml"] = key + " = 1\n";
