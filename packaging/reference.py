@@ -77,7 +77,7 @@ def platforms():
 
 
 def is_boolean(option):
-    return option["kind"] == "boolean"
+    return not option["argument"]
 
 
 def takes_file(option):

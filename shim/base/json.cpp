@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <ctime>
 #include <memory>
 #include <new>
 
@@ -32,26 +33,19 @@ std::string written(yyjson_val* value, yyjson_write_flag flags) {
 
 /// The code unit of the escape `\uXXXX` at `at`; 0 if there is no such escape.
 unsigned code_unit(std::string_view text, std::size_t at) {
-  const std::string_view escape = text.substr(std::min(at, text.size()), 6);
-  if (escape.size() != 6 || !escape.starts_with("\\u")) return 0;
-  return parse_number<unsigned>(escape.substr(2), 16).value_or(0);
+  if (at + 6 > text.size() || !text.substr(at).starts_with("\\u")) return 0;
+  return parse_number<unsigned>(text.substr(at + 2, 4), 16).value_or(0);
 }
 
 /// Replaces each half of a surrogate pair that has no other half: it is no character, and yyjson would refuse
 /// the whole document for it. Python writes one when a text was cut between the two.
 void mend_halves(std::string& text) {
+  const auto is_half = [](unsigned unit, unsigned first) { return unit >= first && unit < first + 0x400; };
   for (std::size_t at = 0; (at = text.find('\\', at)) != std::string::npos;) {
-    const unsigned first = code_unit(text, at);
-    const unsigned second = code_unit(text, at + 6);
-    const bool high = first >= 0xD800 && first < 0xDC00, low = second >= 0xDC00 && second < 0xE000;
-    if (high && low) {
-      at += 12;
-    } else if (first >= 0xD800 && first < 0xE000) {
-      text.replace(at, 6, "\\ufffd");
-      at += 6;
-    } else {
-      at += 2;  // a backslash and the character that it escapes
-    }
+    const unsigned unit = code_unit(text, at);
+    const bool high = is_half(unit, 0xD800), pair = high && is_half(code_unit(text, at + 6), 0xDC00);
+    if (!pair && (high || is_half(unit, 0xDC00))) text.replace(at, 6, "\\ufffd");
+    at += pair ? 12 : 2;  // a backslash and the character that it escapes
   }
 }
 
@@ -135,14 +129,12 @@ std::string quote(std::string_view text) {
 }
 
 std::string moment(std::chrono::system_clock::time_point when) {
-  const auto now = std::chrono::floor<std::chrono::milliseconds>(when);
-  const auto midnight = std::chrono::floor<std::chrono::days>(now);
-  const std::chrono::year_month_day date(midnight);
-  const std::chrono::hh_mm_ss time(now - midnight);
-  return fmt::format("{:04}-{:02}-{:02}T{:02}:{:02}:{:02}.{:03}Z", static_cast<int>(date.year()),
-                     static_cast<unsigned>(date.month()), static_cast<unsigned>(date.day()),
-                     time.hours().count(), time.minutes().count(), time.seconds().count(),
-                     time.subseconds().count());
+  const auto now = std::chrono::floor<std::chrono::milliseconds>(when.time_since_epoch()).count();
+  const std::time_t seconds = now / 1000;
+  std::tm utc{};
+  gmtime_r(&seconds, &utc);
+  return fmt::format("{:04}-{:02}-{:02}T{:02}:{:02}:{:02}.{:03}Z", utc.tm_year + 1900, utc.tm_mon + 1,
+                     utc.tm_mday, utc.tm_hour, utc.tm_min, utc.tm_sec, now % 1000);
 }
 
 std::string ascii_object(std::string_view text) {

@@ -13,8 +13,7 @@ namespace rankshim::supervise {
 using SignalSet = std::uint64_t;
 
 inline constexpr int last_signal = 64;
-inline constexpr int first_real_time_signal =
-    32;  ///< the kernel's; libcs reserve 32 and 33, but those can be sent
+inline constexpr int first_real_time_signal = 32;  ///< the kernel's; libcs reserve 32 and 33
 constexpr SignalSet bit(int signal) { return SignalSet{1} << (signal - 1); }
 
 /// "SIGTERM", "SIGRTMIN+3", "signal 32".

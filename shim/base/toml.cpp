@@ -44,7 +44,7 @@ std::optional<toml::table> TomlDocument::parse(std::string_view document, std::s
   }
   toml::parse_result parsed = toml::parse(document);
   if (!parsed) {
-    fault(parsed.error().source(), std::string(parsed.error().description()), "correct the TOML");
+    fault(parsed.error().source().begin.line, std::string(parsed.error().description()), "correct the TOML");
     return std::nullopt;
   }
   return std::move(parsed).table();

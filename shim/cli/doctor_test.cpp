@@ -2,7 +2,7 @@
 #include <catch2/catch.hpp>
 
 #include "base/json.h"
-#include "cli/doctor.h"
+#include "cli/subcommands.h"
 #include "node/fake_node_for_test.h"
 
 namespace rankshim::doctor {

@@ -214,7 +214,7 @@ namespace rankshim::cli {
 int explain_job(const Invocation& invocation, const Node& node) {
   const bool json = invocation.settings.text(Option::format) == "json";
   auto resolved = resolve_job(invocation.settings, invocation.arguments, node);
-  if (const auto* faults = std::get_if<Faults>(&resolved)) return report(*faults, json);
+  if (const auto* faults = std::get_if<Faults>(&resolved)) return report(*faults, invocation);
   Job& job = std::get<Job>(resolved);
   LaunchPlan plan =
       plan_shown_launch(job.choice, {job.topology, invocation.settings, invocation.arguments, node});
@@ -231,18 +231,13 @@ int explain_job(const Invocation& invocation, const Node& node) {
 
 int print_environment(const Invocation& invocation, const Node& node) {
   const auto resolved = resolve_job(invocation.settings, {}, node);
-  const std::string_view format = invocation.settings.text(Option::format);
-  if (const auto* faults = std::get_if<Faults>(&resolved)) {
-    const int code = report(*faults, format == "json");
-    // eval "$(…)" ignores the exit code, so the failure has to be in the text that the shell reads.
-    return format == "sh" && print(fmt::format("exit {}\n", code)) != exit_code::ok ? exit_code::system
-                                                                                    : code;
-  }
+  if (const auto* faults = std::get_if<Faults>(&resolved)) return report(*faults, invocation);
   const Topology& topology = std::get<Job>(resolved).topology;
   for (const std::string& warning : topology.warnings) log::warn("{}", warning);
   const auto& pet = invocation.settings[Option::export_pet];
   const bool with_pet = pet->from_user() && invocation.settings.flag(Option::export_pet);
-  return print(explain::environment(environment_change(topology, node, with_pet), format));
+  return print(explain::environment(environment_change(topology, node, with_pet),
+                                    invocation.settings.text(Option::format)));
 }
 
 }  // namespace rankshim::cli

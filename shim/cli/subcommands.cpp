@@ -13,7 +13,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
-#include <system_error>
+#include <ranges>
 #include <variant>
 
 #include "base/files.h"
@@ -26,17 +26,6 @@
 
 namespace rankshim::cli {
 namespace {
-
-/// Returns 0 or an errno.
-int print_to(int descriptor, std::string_view text) {
-  while (!text.empty()) {
-    const ssize_t written = write(descriptor, text.data(), text.size());
-    pollfd ready{descriptor, POLLOUT, 0};
-    if (written < 0 && errno != EINTR && (errno != EAGAIN || poll(&ready, 1, -1) < 0)) return errno;
-    if (written > 0) text.remove_prefix(static_cast<std::size_t>(written));
-  }
-  return 0;
-}
 
 constexpr EmbeddedFile demo[] = {
 #include "demo.inc"
@@ -65,27 +54,33 @@ int install(const std::string& target) {
 }  // namespace
 
 int print(std::string_view text) {
-  const int error = print_to(STDOUT_FILENO, text);
-  if (error == 0) return exit_code::ok;
-  log::error("stdout cannot be written: {}{}", std::strerror(error), reference(Anchor::not_written));
-  return exit_code::system;
+  while (!text.empty()) {
+    const ssize_t written = write(STDOUT_FILENO, text.data(), text.size());
+    pollfd ready{STDOUT_FILENO, POLLOUT, 0};
+    if (written < 0 && errno != EINTR && (errno != EAGAIN || poll(&ready, 1, -1) < 0)) {
+      log::error("stdout cannot be written: {}{}", std::strerror(errno), reference(Anchor::not_written));
+      return exit_code::system;
+    }
+    if (written > 0) text.remove_prefix(static_cast<std::size_t>(written));
+  }
+  return exit_code::ok;
 }
 
-void print_error(std::string_view text) { print_to(STDERR_FILENO, text); }
-
-int report(const Faults& faults, bool json) {
+int report(const Faults& faults, const Invocation& invocation, int code) {
   for (const Fault& fault : faults) log::error("{}", to_line(fault));
-  if (json) static_cast<void>(print(explain::as_json(faults)));  // the code is no success either
-  return exit_code::configuration;
+  const std::string_view format = invocation.settings.text(Option::format);
+  const bool evaluated = invocation.subcommand == Subcommand::env && format != "dotenv";
+  const std::string text = format == "json" ? explain::as_json(faults)
+                           : evaluated      ? fmt::format("exit {}\n", code)
+                                            : std::string();
+  return print(text) == exit_code::ok ? code : exit_code::system;
 }
 
 std::string licenses() {
   constexpr EmbeddedFile files[] = {
 #include "licenses.inc"
   };
-  std::string text;
-  for (const EmbeddedFile& file : files) text.append(file.text) += '\n';
-  return text;
+  return joined(files | std::views::transform(&EmbeddedFile::text), "\n") + "\n";
 }
 
 int print_platforms(const Invocation& invocation, const Node& node) {
@@ -98,11 +93,11 @@ int print_platforms(const Invocation& invocation, const Node& node) {
       by_name::read_launcher_file(path, node, faults);
     else
       faults = platform::check_profile(path, node);
-    if (!faults.empty()) return report(faults);
+    if (!faults.empty()) return report(faults, invocation);
     return print(fmt::format("{} is {}\n", path, of_launcher ? "a launcher's file" : "a profile"));
   }
   const auto read = platform::read_profiles(invocation.settings.text(Option::profile), node);
-  if (const auto* faults = std::get_if<Faults>(&read)) return report(*faults);
+  if (const auto* faults = std::get_if<Faults>(&read)) return report(*faults, invocation);
   const auto& set = std::get<platform::ProfileSet>(read);
   if (arguments.empty()) return print(explain::profile_list(set.profiles()));
   const std::string document = set.document(arguments[0]);
@@ -119,14 +114,13 @@ int print_platforms(const Invocation& invocation, const Node& node) {
 int print_status(const Settings& settings, const Node& node) {
   const std::string answer =
       status::ask(status::socket_folders(settings.text(Option::run_dir), node.environment()));
+  const bool json = settings.text(Option::format) == "json";
   if (answer.empty())
     log::error(
         "no rankshim of this container or job answers; check that one is running, and that it has the same "
         "--run-dir");
-  else if (const int code =
-               print(settings.text(Option::format) == "json" ? answer + "\n" : json::as_lines(answer));
-           code != exit_code::ok)
-    return code;
+  else if (print(json ? answer + "\n" : json::as_lines(answer)) != exit_code::ok)
+    return exit_code::system;
   return status::is_well(answer) ? exit_code::ok : exit_code::not_well;
 }
 
@@ -139,12 +133,7 @@ int install_binary(const std::string& folder) {
 }
 
 int start_demo(const Settings& settings, const Node& node) {
-  std::error_code error;
-  std::string own = std::filesystem::read_symlink("/proc/self/exe", error);
-  if (error) {
-    log::error("cannot read /proc/self/exe: {}{}", error.message(), reference(Anchor::system));
-    return exit_code::system;
-  }
+  std::string own = std::filesystem::read_symlink("/proc/self/exe");
   // In a virtual environment, which need not be activated, its Python is the one that was meant (PEP 405).
   const std::string folder = own.substr(0, own.rfind('/') + 1);
   const bool of_environment = !settings[Option::python] && node.file(folder + "../pyvenv.cfg");

@@ -14,41 +14,22 @@ enum class Option : std::uint8_t {
 #undef OPTION
 };
 
-/// The form that a value must have (option_value.h).
-enum class ValueKind : std::uint8_t {
-  text,
-  choice,
-  count,    ///< a number, 0 or more
-  nodes,    ///< N or MIN:MAX
-  workers,  ///< N, auto, gpu or cpu
-  port,
-  time,
-  boolean,
-  exit_map,
-  restarts,  ///< N or N/TIME
-  ends,      ///< codes, FROM-TO and causes
-  signal,
-  signals,     ///< a list, or none
-  signal_map,  ///< FROM=TO,...
-  words,       ///< a list with blanks between its parts
-  variables,   ///< NAME=VALUE, one on each line
-};
-
 struct OptionInfo {
   Option option;
-  std::string_view group;  ///< heading in --help, set for the first option of a group
-  std::string_view name;   ///< "master-addr"
-  ValueKind kind;
-  std::string_view argument;  ///< for --help: "HOST", or choices: "auto|port|dns|none"
+  std::string_view group;     ///< heading in --help, set for the first option of a group
+  std::string_view name;      ///< "master-addr"
+  std::string_view argument;  ///< for --help: "HOST", or choices: "auto|port|dns|none"; empty for --[no-]name
   std::string_view fallback;  ///< the built-in default as text; empty if there is none
   std::string_view help;
   bool has_variable = true;  ///< whether RANKSHIM_NAME exists
   bool has_key = true;       ///< whether the configuration file has the key
+
+  [[nodiscard]] constexpr bool is_boolean() const { return argument.empty(); }
 };
 
 /// All of them, by the enum and in the order of `--help`.
 inline constexpr std::array options = {
-#define OPTION(option, ...) OptionInfo{Option::option, __VA_ARGS__},
+#define OPTION(option, group, name, kind, ...) OptionInfo{Option::option, group, name, __VA_ARGS__},
 #include "settings/option_table.h"
 #undef OPTION
 };

@@ -7,6 +7,7 @@
 #include <array>
 #include <cstddef>
 #include <ranges>
+#include <utility>
 
 #include "base/files.h"
 #include "base/text.h"
@@ -42,11 +43,6 @@ std::string_view nearest_in(auto table, std::string_view name, std::optional<std
   return nearest(name, known, most_steps);
 }
 
-/// The option of this name that prints a text.
-const Usage* find_text_option(std::string_view word) {
-  return find(text_options, word == "-h" ? "--help" : word == "-V" ? "--version" : word);
-}
-
 /// A string, number, boolean or list of these as the text that a variable would hold.
 std::optional<std::string> key_text(const OptionInfo& option, const toml::node& node) {
   if (const auto* text = node.as_string()) return text->get();
@@ -54,7 +50,7 @@ std::optional<std::string> key_text(const OptionInfo& option, const toml::node& 
   if (const auto* truth = node.as_boolean()) return truth->get() ? "true" : "false";
   const toml::array* list = node.as_array();
   if (list == nullptr) return std::nullopt;
-  const char between = separator(option.kind);
+  const char between = separator(option);
   std::vector<std::string> items;
   for (const toml::node& item : *list) {
     auto text = item.is_array() ? std::nullopt : key_text(option, item);
@@ -68,239 +64,247 @@ std::optional<std::string> key_text(const OptionInfo& option, const toml::node& 
 class Reader {
  public:
   explicit Reader(const Node& node) : node_(node) {}
-  std::variant<Invocation, Rejected> read(const std::vector<std::string>& arguments);
+
+  std::variant<Invocation, Rejected> read(const std::vector<std::string>& arguments) {
+    read_command_line(arguments);
+    using enum Subcommand;
+    if (const Subcommand asked = invocation_.subcommand;
+        asked != help && asked != version && asked != licenses) {
+      read_variables();
+      read_config();
+    }
+    for (const OptionInfo& option : options) {
+      auto& value = invocation_.settings[option.option];
+      if (!value && !option.fallback.empty())
+        value = Setting{{std::string(option.fallback), Origin::fallback, ""},
+                        parse(option, option.fallback).value()};
+    }
+    check_arguments();
+    check_format();
+    if (result_.faults.empty()) return std::move(invocation_);
+    return std::move(result_);
+  }
 
  private:
-  void reject(int code, Anchor anchor, std::string what, std::string name, std::string fix);
+  void reject(int code, Anchor anchor, std::string what, std::string name, std::string fix) {
+    if (result_.exit_code == 0 || code == exit_code::usage) result_.exit_code = code;
+    std::vector<std::string> names;
+    if (!name.empty()) names.push_back(std::move(name));
+    result_.faults.push_back({anchor, std::move(what), std::move(names), std::move(fix)});
+  }
+
   /// Rejects the command line.
-  void misuse(std::string what, std::string fix, std::string name = {});
+  void misuse(std::string what, std::string fix, std::string name = {}) {
+    reject(exit_code::usage, Anchor::command_line, std::move(what), std::move(name), std::move(fix));
+  }
+
   /// Sets an option unless an earlier source has set it. `source` is the option as it was written, a variable
   /// or "PATH:KEY". On the command line, a list option that is given again is extended.
-  void take(const OptionInfo& option, std::string_view given, Origin origin, const std::string& source);
-  void read_command_line(const std::vector<std::string>& arguments);
-  void read_variables();
-  void read_config();
-  void read_key(const std::string& path, std::string_view key, const toml::node& node);
-  void check_arguments();
-  void check_format();
+  void take(const OptionInfo& option, std::string_view given, Origin origin, const std::string& source) {
+    const bool typed = origin == Origin::option;
+    auto& value = invocation_.settings[option.option];
+    std::string text(trimmed(given));
+    const char between = separator(option);
+    const bool extends = typed && value && between != '\0';
+    if (extends) text = value->text + between + text;
+    auto meaning = parse(option, text);
+    if (!meaning)
+      return reject(typed ? exit_code::usage : exit_code::configuration, Anchor::value,
+                    fmt::format("{}={} is not {}", source, in_quotes(text), wanted(option, text)), source,
+                    fmt::format("correct{} {}", typed ? "" : " or unset", source));
+    if (const bool* truth = std::get_if<bool>(&*meaning)) text = *truth ? "true" : "false";
+    if (!value || extends) {
+      value = Setting{{std::move(text), origin, source}, *std::move(meaning)};
+    } else if (typed && value->text != text) {
+      misuse(fmt::format("{}={} comes after {}={}", source, in_quotes(text), value->detail,
+                         in_quotes(value->text)),
+             "give it once", source);
+    }
+  }
+
+  void read_command_line(const std::vector<std::string>& arguments) {
+    const Usage* usage = arguments.empty() ? nullptr : find(usages, arguments[0]);
+    if (usage != nullptr) invocation_.subcommand = usage->subcommand;
+    std::size_t at = usage == nullptr ? 0 : 1;
+    for (; at < arguments.size(); ++at) {
+      const std::string_view word = arguments[at];
+      if (word == "--") {
+        ++at;
+        break;
+      }
+      if (word == "-m" || word.size() < 2 || word[0] != '-') break;  // the command begins here
+      if (const Usage* text = find(text_options, word == "-h"   ? "--help"
+                                                 : word == "-V" ? "--version"
+                                                                : word)) {
+        if (text->subcommand == Subcommand::help && usage != nullptr) invocation_.arguments = {arguments[0]};
+        invocation_.subcommand = text->subcommand;
+        return;
+      }
+      const auto equals = word.find('=');
+      const std::string name(word.substr(0, equals));
+      const OptionInfo* option = name.starts_with("--") ? find(options, name.substr(2)) : nullptr;
+      std::string_view truth = "true";
+      if (option == nullptr && name.starts_with("--no-") && equals == std::string_view::npos) {
+        option = find(options, name.substr(5));
+        if (option != nullptr && !option->is_boolean()) option = nullptr;
+        truth = "false";
+      }
+      if (option == nullptr) {
+        const std::string_view near = nearest_in(options, name.substr(std::min<std::size_t>(2, name.size())));
+        misuse(fmt::format("unknown option {}{}", in_quotes(name),
+                           and_nearest(near.empty() ? "" : fmt::format("--{}", near))),
+               "see rankshim --help", name);
+      } else if (equals != std::string_view::npos) {
+        take(*option, word.substr(equals + 1), Origin::option, name);
+      } else if (option->is_boolean()) {
+        take(*option, truth, Origin::option, name);
+      } else if (at + 1 < arguments.size()) {
+        take(*option, arguments[++at], Origin::option, name);
+      } else {
+        misuse(name + " needs a value", fmt::format("give {}={}", name, option->argument), name);
+      }
+    }
+    invocation_.arguments.assign(arguments.begin() + static_cast<std::ptrdiff_t>(at), arguments.end());
+    if (at != 0 || arguments.empty()) return;
+    // The first word may be nearly a subcommand, and no program.
+    const std::string& word = arguments[0];
+    const std::string_view near = nearest_in(usages, word, word.size() < 6 ? 1 : 2);
+    if (!near.empty() && word.find_first_of("/.") == std::string::npos && !node_.find_program(word))
+      misuse(fmt::format("{} is neither a subcommand nor a program in PATH{}", in_quotes(word),
+                         and_nearest(near)),
+             fmt::format("write rankshim {}, or see rankshim --help", near), word);
+  }
+
+  void read_variables() {
+    for (const std::string& entry : node_.environment().entries()) {
+      if (!entry.starts_with(variable_prefix)) continue;
+      const std::string name(entry_name(entry));
+      if (name.empty() || std::ranges::find(no_settings, name) != no_settings.end()) continue;
+      const std::string_view value = std::string_view(entry).substr(name.size() + 1);
+      if (value.empty() || is_service_link(value)) continue;
+      const auto* const option = std::ranges::find_if(options, [&](const OptionInfo& candidate) {
+        return candidate.has_variable && variable_name(candidate.name) == name;
+      });
+      if (option != options.end()) {
+        take(*option, value, Origin::variable, name);
+      } else if (!is_service_link_name(name)) {
+        const std::string_view near = nearest_in(options | std::views::filter(&OptionInfo::has_variable),
+                                                 name.substr(variable_prefix.size()));
+        reject(exit_code::configuration, Anchor::unknown_setting,
+               fmt::format("unknown variable {}{}", in_quotes(name),
+                           and_nearest(near.empty() ? "" : variable_name(near))),
+               name, fmt::format("correct or unset {}; rankshim --help lists the settings", in_quotes(name)));
+      }
+    }
+  }
+
+  void read_config() {
+    // The key `config` does not exist in the file, so the command line and the variable have already been
+    // read.
+    const auto& chosen = invocation_.settings[Option::config];
+    const std::string path(chosen ? chosen->text : info(Option::config).fallback);
+    const auto read = node_.read(path);
+    if (const auto* refusal = std::get_if<Unreadable>(&read)) {
+      if (chosen || !refusal->is_absent())
+        reject(refusal->is_for_want() ? exit_code::system : exit_code::configuration, Anchor::config_file,
+               fmt::format("the configuration file {} cannot be read ({})", in_quotes(path), refusal->why()),
+               chosen ? chosen->detail : path,
+               chosen ? fmt::format("correct {}", chosen->detail)
+                      : fmt::format("make {} readable, or remove it", path));
+      return;
+    }
+    Faults faults;
+    const auto top = TomlDocument(path, faults).parse(std::get<std::string>(read), largest_file);
+    for (const Fault& fault : faults)
+      reject(exit_code::configuration, Anchor::config_file, fault.what, path, fault.fix);
+    if (!top) return;
+    for (const auto& [key, node] : *top) read_key(path, key.str(), node);
+  }
+
+  void read_key(const std::string& path, std::string_view key, const toml::node& node) {
+    const OptionInfo* option = find(options, key);
+    const std::string where = fmt::format("{}:{}", path, key);
+    const std::string line = fmt::format("{}:{}", path, node.source().begin.line);
+    if (option == nullptr || !option->has_key) {
+      const std::string_view near = nearest_in(options | std::views::filter(&OptionInfo::has_key), key);
+      reject(exit_code::configuration, Anchor::unknown_setting,
+             fmt::format("{}: unknown key {}{}", line, in_quotes(key), and_nearest(near)), where,
+             fmt::format("correct or remove {} in {}", in_quotes(key), path));
+    } else if (const auto text = key_text(*option, node); !text) {
+      reject(exit_code::configuration, Anchor::value,
+             fmt::format("{}: {} must be {}", line, key, wanted(*option)), where,
+             fmt::format("correct {} in {}", key, path));
+    } else if (!text->empty()) {
+      take(*option, *text, Origin::config, where);
+    }
+  }
+
+  void check_arguments() {
+    const auto& arguments = invocation_.arguments;
+    const std::string_view first = arguments.empty() ? std::string_view{} : arguments[0];
+    const auto is = [&](auto... these) { return ((invocation_.subcommand == these) || ...); };
+    using enum Subcommand;
+    const bool checks_file = is(platforms) && first == "check";
+    const std::size_t most = checks_file ? 2 : is(platforms, install, help) ? 1 : 0;
+    if (is(run, explain, doctor)) {
+      if (first.starts_with("--") && find(options, first.substr(2, first.substr(2).find('='))) != nullptr)
+        misuse(fmt::format("the command begins with {}, which is an option of rankshim", first),
+               "give the options before --, and the command after it");
+    } else if (arguments.size() > most) {
+      misuse(fmt::format("unexpected argument {}", in_quotes(arguments[most])), "see rankshim --help");
+    }
+    if (is(run) && arguments.empty() && result_.faults.empty())
+      misuse("no command was given",
+             "name one: rankshim [OPTIONS] [--] COMMAND [ARG...], or see rankshim --help");
+    if (is(preflight) && !invocation_.settings[Option::check] && result_.faults.empty())
+      misuse("preflight needs a check", "rankshim preflight --check 'nvidia-smi'");
+    if (checks_file && arguments.size() == 1)
+      misuse("platforms check needs one file", "rankshim platforms check FILE");
+    if (is(install) && first.empty()) misuse("install needs one folder", "rankshim install DIR");
+    if (is(help) && !first.empty() && find(usages, first) == nullptr)
+      misuse(fmt::format("there is no subcommand {}{}", in_quotes(first),
+                         and_nearest(nearest_in(usages, first))),
+             "see rankshim --help");
+  }
+
+  void check_format() {
+    auto& format = invocation_.settings[Option::format];
+    const auto* const usage = std::ranges::find(usages, invocation_.subcommand, &Usage::subcommand);
+    const std::string_view formats = usage == usages.end() ? std::string_view() : usage->formats;
+    if (formats.empty()) {
+      if (format) misuse("--format is for explain, env, doctor and status", "leave it out", "--format");
+    } else if (!format) {
+      const bool for_program = invocation_.subcommand == Subcommand::status && isatty(STDOUT_FILENO) != 1;
+      const std::string_view first = for_program ? "json" : formats.substr(0, formats.find('|'));
+      format = Setting{{std::string(first), Origin::fallback, ""}, {}};
+    } else if (!has_part(formats, format->text, "|")) {
+      misuse(fmt::format("--format={} is not {}", in_quotes(format->text), one_of(formats, format->text)),
+             "correct --format", "--format");
+    }
+  }
 
   const Node& node_;
   Rejected result_;
   Invocation& invocation_ = result_.invocation;
 };
 
-void Reader::reject(int code, Anchor anchor, std::string what, std::string name, std::string fix) {
-  if (result_.exit_code == 0 || code == exit_code::usage) result_.exit_code = code;
-  std::vector<std::string> names;
-  if (!name.empty()) names.push_back(std::move(name));
-  result_.faults.push_back({anchor, std::move(what), std::move(names), std::move(fix)});
-}
+constexpr std::size_t width = 80;
+constexpr std::size_t help_column = 28;
 
-void Reader::misuse(std::string what, std::string fix, std::string name) {
-  reject(exit_code::usage, Anchor::command_line, std::move(what), std::move(name), std::move(fix));
-}
-
-void Reader::take(const OptionInfo& option, std::string_view given, Origin origin,
-                  const std::string& source) {
-  const bool typed = origin == Origin::option;
-  auto& value = invocation_.settings[option.option];
-  std::string text(trimmed(given));
-  const char between = separator(option.kind);
-  const bool extends = typed && value && between != '\0';
-  if (extends) text = value->text + between + text;
-  auto meaning = parse(option, text);
-  if (!meaning)
-    return reject(typed ? exit_code::usage : exit_code::configuration, Anchor::value,
-                  fmt::format("{}={} is not {}", source, in_quotes(text), wanted(option, text)), source,
-                  fmt::format("correct{} {}", typed ? "" : " or unset", source));
-  if (const bool* truth = std::get_if<bool>(&*meaning)) text = *truth ? "true" : "false";
-  if (!value || extends) {
-    value = Setting{{std::move(text), origin, source}, *std::move(meaning)};
-  } else if (typed && value->text != text) {
-    misuse(fmt::format("{}={} comes after {}={}", source, in_quotes(text), value->detail,
-                       in_quotes(value->text)),
-           "give it once", source);
-  }
-}
-
-void Reader::read_command_line(const std::vector<std::string>& arguments) {
-  const Usage* usage = arguments.empty() ? nullptr : find(usages, arguments[0]);
-  if (usage != nullptr) invocation_.subcommand = usage->subcommand;
-  std::size_t at = usage == nullptr ? 0 : 1;
-  for (; at < arguments.size(); ++at) {
-    const std::string_view word = arguments[at];
-    if (word == "--") {
-      ++at;
-      break;
+/// Appends `text` to a line that already has `column` columns, broken at blanks so that no line exceeds the
+/// width.
+void wrap(std::string& out, std::size_t column, std::string_view text) {
+  if (column + 1 >= help_column) column = width;
+  for (auto word = take_word(text); !word.empty(); word = take_word(text)) {
+    if (column + 1 + word.size() > width) {
+      out += '\n';
+      column = 0;
     }
-    if (word == "-m" || word.size() < 2 || word[0] != '-') break;  // the command begins here
-    if (const Usage* text = find_text_option(word)) {
-      if (text->subcommand == Subcommand::help && usage != nullptr) invocation_.arguments = {arguments[0]};
-      invocation_.subcommand = text->subcommand;
-      return;
-    }
-    const auto equals = word.find('=');
-    const std::string name(word.substr(0, equals));
-    const OptionInfo* option = name.starts_with("--") ? find(options, name.substr(2)) : nullptr;
-    std::string_view truth = "true";
-    if (option == nullptr && name.starts_with("--no-") && equals == std::string_view::npos) {
-      option = find(options, name.substr(5));
-      if (option != nullptr && option->kind != ValueKind::boolean) option = nullptr;
-      truth = "false";
-    }
-    if (option == nullptr) {
-      const std::string_view near = nearest_in(options, name.substr(std::min<std::size_t>(2, name.size())));
-      misuse(fmt::format("unknown option {}{}", in_quotes(name),
-                         and_nearest(near.empty() ? "" : fmt::format("--{}", near))),
-             "see rankshim --help", name);
-    } else if (equals != std::string_view::npos) {
-      take(*option, word.substr(equals + 1), Origin::option, name);
-    } else if (option->kind == ValueKind::boolean) {
-      take(*option, truth, Origin::option, name);
-    } else if (at + 1 < arguments.size()) {
-      take(*option, arguments[++at], Origin::option, name);
-    } else {
-      misuse(name + " needs a value", fmt::format("give {}={}", name, option->argument), name);
-    }
+    const std::size_t gap = column < help_column ? help_column - column : 1;
+    out.append(gap, ' ').append(word);
+    column += gap + word.size();
   }
-  invocation_.arguments.assign(arguments.begin() + static_cast<std::ptrdiff_t>(at), arguments.end());
-  if (at != 0 || arguments.empty()) return;
-  // The first word may be nearly a subcommand, and no program.
-  const std::string& word = arguments[0];
-  const std::string_view near = nearest_in(usages, word, word.size() < 6 ? 1 : 2);
-  if (!near.empty() && word.find_first_of("/.") == std::string::npos && !node_.find_program(word))
-    misuse(
-        fmt::format("{} is neither a subcommand nor a program in PATH{}", in_quotes(word), and_nearest(near)),
-        fmt::format("write rankshim {}, or see rankshim --help", near), word);
-}
-
-void Reader::read_variables() {
-  for (const std::string& entry : node_.environment().entries()) {
-    if (!entry.starts_with(variable_prefix)) continue;
-    const std::string name(entry_name(entry));
-    if (name.empty() || std::ranges::find(no_settings, name) != no_settings.end()) continue;
-    const std::string_view value = std::string_view(entry).substr(name.size() + 1);
-    if (value.empty() || is_service_link(value)) continue;
-    const auto* const option = std::ranges::find_if(options, [&](const OptionInfo& candidate) {
-      return candidate.has_variable && variable_name(candidate.name) == name;
-    });
-    if (option != options.end()) {
-      take(*option, value, Origin::variable, name);
-    } else if (!is_service_link_name(name)) {
-      const std::string_view near = nearest_in(options | std::views::filter(&OptionInfo::has_variable),
-                                               name.substr(variable_prefix.size()));
-      reject(exit_code::configuration, Anchor::unknown_setting,
-             fmt::format("unknown variable {}{}", in_quotes(name),
-                         and_nearest(near.empty() ? "" : variable_name(near))),
-             name,
-             fmt::format("{} {}; rankshim --help lists the settings",
-                         near.empty() ? "unset" : "correct or unset", in_quotes(name)));
-    }
-  }
-}
-
-void Reader::read_config() {
-  // The key `config` does not exist in the file, so the command line and the variable have already been read.
-  const auto& chosen = invocation_.settings[Option::config];
-  const std::string path(chosen ? chosen->text : info(Option::config).fallback);
-  const auto read = node_.read(path);
-  if (const auto* refusal = std::get_if<Unreadable>(&read)) {
-    if (chosen || !refusal->is_absent())
-      reject(refusal->is_for_want() ? exit_code::system : exit_code::configuration, Anchor::config_file,
-             fmt::format("the configuration file {} cannot be read ({})", in_quotes(path), refusal->why()),
-             chosen ? chosen->detail : path,
-             chosen ? fmt::format("correct {}", chosen->detail)
-                    : fmt::format("make {} readable, or remove it", path));
-    return;
-  }
-  Faults faults;
-  const auto top = TomlDocument(path, faults).parse(std::get<std::string>(read), largest_file);
-  for (const Fault& fault : faults)
-    reject(exit_code::configuration, Anchor::config_file, fault.what, path, fault.fix);
-  if (!top) return;
-  for (const auto& [key, node] : *top) read_key(path, key.str(), node);
-}
-
-void Reader::read_key(const std::string& path, std::string_view key, const toml::node& node) {
-  const OptionInfo* option = find(options, key);
-  const std::string where = fmt::format("{}:{}", path, key);
-  const std::string line = fmt::format("{}:{}", path, node.source().begin.line);
-  if (option == nullptr || !option->has_key) {
-    const std::string_view near = nearest_in(options | std::views::filter(&OptionInfo::has_key), key);
-    reject(exit_code::configuration, Anchor::unknown_setting,
-           fmt::format("{}: unknown key {}{}", line, in_quotes(key), and_nearest(near)), where,
-           fmt::format("{} {} in {}", near.empty() ? "remove" : "correct or remove", in_quotes(key), path));
-  } else if (const auto text = key_text(*option, node); !text) {
-    reject(exit_code::configuration, Anchor::value,
-           fmt::format("{}: {} must be {}", line, key, wanted(*option)), where,
-           fmt::format("correct {} in {}", key, path));
-  } else if (!text->empty()) {
-    take(*option, *text, Origin::config, where);
-  }
-}
-
-void Reader::check_arguments() {
-  const auto& arguments = invocation_.arguments;
-  const std::string_view first = arguments.empty() ? std::string_view{} : arguments[0];
-  const auto is = [&](auto... these) { return ((invocation_.subcommand == these) || ...); };
-  using enum Subcommand;
-  const bool checks_file = is(platforms) && first == "check";
-  const std::size_t most = checks_file ? 2 : is(platforms, install, help) ? 1 : 0;
-  if (is(run, explain, doctor)) {
-    if (first.starts_with("--") && find(options, first.substr(2, first.substr(2).find('='))) != nullptr)
-      misuse(fmt::format("the command begins with {}, which is an option of rankshim", first),
-             "give the options before --, and the command after it");
-  } else if (arguments.size() > most) {
-    misuse(fmt::format("unexpected argument {}", in_quotes(arguments[most])), "see rankshim --help");
-  }
-  if (is(run) && arguments.empty() && result_.faults.empty())
-    misuse("no command was given",
-           "name one: rankshim [OPTIONS] [--] COMMAND [ARG...], or see rankshim --help");
-  if (is(preflight) && !invocation_.settings[Option::check] && result_.faults.empty())
-    misuse("preflight needs a check", "rankshim preflight --check 'nvidia-smi'");
-  if (checks_file && arguments.size() == 1)
-    misuse("platforms check needs one file", "rankshim platforms check FILE");
-  if (is(install) && first.empty()) misuse("install needs one folder", "rankshim install DIR");
-  if (is(help) && !first.empty() && find(usages, first) == nullptr)
-    misuse(
-        fmt::format("there is no subcommand {}{}", in_quotes(first), and_nearest(nearest_in(usages, first))),
-        "see rankshim --help");
-}
-
-void Reader::check_format() {
-  auto& format = invocation_.settings[Option::format];
-  const auto* const usage = std::ranges::find(usages, invocation_.subcommand, &Usage::subcommand);
-  const std::string_view formats = usage == usages.end() ? std::string_view() : usage->formats;
-  if (formats.empty()) {
-    if (format) misuse("--format is for explain, env, doctor and status", "leave it out", "--format");
-  } else if (!format) {
-    const bool for_program = invocation_.subcommand == Subcommand::status && isatty(STDOUT_FILENO) != 1;
-    const std::string_view first = for_program ? "json" : formats.substr(0, formats.find('|'));
-    format = Setting{{std::string(first), Origin::fallback, ""}, {}};
-  } else if (!has_part(formats, format->text, "|")) {
-    misuse(fmt::format("--format={} is not {}", in_quotes(format->text), one_of(formats, format->text)),
-           "correct --format", "--format");
-  }
-}
-
-std::variant<Invocation, Rejected> Reader::read(const std::vector<std::string>& arguments) {
-  read_command_line(arguments);
-  using enum Subcommand;
-  if (const Subcommand asked = invocation_.subcommand;
-      asked != help && asked != version && asked != licenses) {
-    read_variables();
-    read_config();
-  }
-  for (const OptionInfo& option : options) {
-    auto& value = invocation_.settings[option.option];
-    if (!value && !option.fallback.empty())
-      value = Setting{{std::string(option.fallback), Origin::fallback, ""},
-                      parse(option, option.fallback).value()};
-  }
-  check_arguments();
-  check_format();
-  if (result_.faults.empty()) return std::move(invocation_);
-  return std::move(result_);
+  out += '\n';
 }
 
 }  // namespace
@@ -318,6 +322,47 @@ std::string not_found(std::string_view program) {
 std::variant<Invocation, Rejected> read_settings(const std::vector<std::string>& arguments,
                                                  const Node& node) {
   return Reader(node).read(arguments);
+}
+
+std::string help_text(std::string_view subcommand) {
+  const bool all = subcommand.empty();
+  std::string out, takes;
+  if (all) out = "rankshim: a container's entrypoint that launches PyTorch on any platform\n\n";
+  std::string_view before = "usage: ";
+  for (const Usage& usage : usages) {
+    if (!all && usage.name != subcommand) continue;
+    out += fmt::format("{}rankshim{}{}{}{}\n         {}\n", std::exchange(before, "       "),
+                       usage.name.empty() ? "" : " ", usage.name, usage.arguments.empty() ? "" : " ",
+                       usage.arguments, usage.help);
+    takes.append(usage.takes).append(";");
+  }
+  if (all) {
+    before = "       rankshim ";
+    for (const Usage& text : text_options) out.append(std::exchange(before, " | ")).append(text.name);
+    out.append("\n\n").append(names_text);
+  }
+  std::string_view group, last_group;
+  for (const OptionInfo& option : options) {
+    if (!option.group.empty()) group = option.group;
+    if (!all && !has_part(takes, group, ";") && !has_part(takes, option.name, ";")) continue;
+    if (group != std::exchange(last_group, group)) out += fmt::format("\n{}:\n", group);
+    const std::string head = option.is_boolean() ? fmt::format("  --[no-]{}", option.name)
+                                                 : fmt::format("  --{} {}", option.name, option.argument);
+    std::string help(option.help);
+    if (!option.fallback.empty()) help += fmt::format(" [{}]", option.fallback);
+    out += head;
+    wrap(out, head.size(), help);
+  }
+  return out.append("\n").append(all ? exit_codes_text : "rankshim --help lists all options.\n");
+}
+
+std::string_view short_help() {
+  return "rankshim: no command was given. As a container's entrypoint, rankshim starts PyTorch on this "
+         "node of a job:\n"
+         "  rankshim -- train.py --epochs 3    launch a script as the platform describes the job\n"
+         "  rankshim -- bash run.sh            run a program with the job's variables\n"
+         "  rankshim explain -- train.py       print what would happen and why\n"
+         "  rankshim --help                    list all options\n";
 }
 
 }  // namespace rankshim

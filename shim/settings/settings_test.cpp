@@ -8,7 +8,6 @@
 #include "base/files.h"
 #include "base/toml.h"
 #include "node/fake_node_for_test.h"
-#include "settings/option_value.h"
 
 namespace rankshim {
 namespace {
@@ -344,7 +343,7 @@ TEST_CASE("the help fits 80 columns and names every option") {
   std::istringstream lines(help_text());
   for (std::string line; std::getline(lines, line);) CHECK(line.size() <= 80);
   for (const OptionInfo& option : options) {
-    const std::string no = option.kind == ValueKind::boolean ? "[no-]" : "";
+    const std::string no = option.is_boolean() ? "[no-]" : "";
     CHECK(help_text().find("  --" + no + std::string(option.name)) != std::string::npos);
   }
 }
