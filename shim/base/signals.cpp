@@ -16,7 +16,7 @@ constexpr std::array<std::string_view, first_real_time_signal> names = {
     "TTOU", "URG",  "XCPU", "XFSZ", "VTALRM", "PROF",   "WINCH", "IO",   "PWR",  "SYS"};
 
 /// A real-time signal's name: "SIGRTMIN", "SIGRTMIN+3".
-std::string at_distance(std::string name, char sign, int distance) {
+std::string at_distance(const std::string& name, char sign, int distance) {
   return distance == 0 ? name : name + sign + std::to_string(distance);
 }
 

@@ -272,6 +272,7 @@ std::string as_text(const std::vector<Finding>& findings) {
 
 std::string as_json(const std::vector<Finding>& findings) {
   std::vector<json::Object> all;
+  all.reserve(findings.size());
   for (const auto& [severity, subject, text] : findings)
     all.push_back(
         json::Object().text("severity", word(severity)).text("subject", subject).text("text", text));
