@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/json.h"
-#include "cli/explain.h"
+#include "cli/subcommands.h"
 #include "node/fake_node_for_test.h"
 #include "run/plan.h"
 #include "target.h"

@@ -1,21 +1,14 @@
 // Prints the tables behind the command line as JSON, for packaging/reference.py. The system's compiler builds
 // it: the headers need nothing but the standard library, and the released binary carries none of this.
-#include <array>
 #include <iostream>
 #include <string_view>
 
 #include "settings/options.h"
-#include "settings/usage.h"
 
 namespace {
 
 using rankshim::OptionInfo;
 using rankshim::Usage;
-
-/// In the order of ValueKind.
-constexpr std::array<std::string_view, 16> kind_names = {
-    "text",     "choice",   "count", "nodes",  "workers", "port",       "time",  "boolean",
-    "exit-map", "restarts", "ends",  "signal", "signals", "signal-map", "words", "variables"};
 
 struct Quoted {
   std::string_view text;
@@ -41,7 +34,6 @@ std::ostream& operator<<(std::ostream& out, const Usage& usage) {
 
 std::ostream& operator<<(std::ostream& out, const OptionInfo& option) {
   return out << R"({"group": )" << Quoted{option.group} << R"(, "name": )" << Quoted{option.name}
-             << R"(, "kind": )" << Quoted{kind_names[static_cast<std::size_t>(option.kind)]}
              << R"(, "argument": )" << Quoted{option.argument} << R"(, "default": )"
              << Quoted{option.fallback} << R"(, "help": )" << Quoted{option.help} << R"(, "variable": )"
              << option.has_variable << R"(, "key": )" << option.has_key << "}";

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes the documentation of rankshim's options, from the tables that --help is made of (shim/settings/options.h, usage.h).
+"""Writes the documentation of rankshim's options, from the tables that --help is made of (shim/settings/options.h).
 
     packaging/reference.py FOLDER          the man page and the completions for bash, zsh and fish, into FOLDER
     packaging/reference.py --docs [FILE]   docs/configuration.md, or the same into FILE (a test compares them)
@@ -77,7 +77,7 @@ def platforms():
 
 
 def is_boolean(option):
-    return option["kind"] == "boolean"
+    return not option["argument"]
 
 
 def takes_file(option):
@@ -270,7 +270,7 @@ def fish_text(text):
 
 def document(tables):
     lines = ["# Configuration reference", "",
-             "<!-- Written by packaging/reference.py --docs from shim/settings/options.h. -->", "",
+             "<!-- Written by packaging/reference.py --docs from shim/settings/option_table.h. -->", "",
              *textwrap.wrap(one_line(tables["names"]).removesuffix(" Defaults are in brackets."), 120), "",
              "Times are `90s`, `10m`, `2h` or `250ms`; a bare number is in seconds. On the command line",
              "`--no-NAME` sets an option to false; variables and the file have `true`, `false`, `1` and `0`.",

@@ -199,7 +199,7 @@ int main(int argc, char** argv) {
   const std::chrono::milliseconds late(argc > 2 ? std::atoi(argv[2]) : 0);
   rlimit limit{};
   getrlimit(RLIMIT_NOFILE, &limit);
-  log::set_level("error");
+  log::configure("error");
   const pid_t hub = fork();
   if (hub == 0) std::_Exit(run_hub(nodes, late));
   limit.rlim_cur = limit.rlim_max;

@@ -21,68 +21,56 @@
 namespace rankshim {
 namespace {
 
-void set_log(const Settings& settings) {
-  log::set_json(settings.text(Option::log_format) == "json");
-  log::set_time(settings.flag(Option::log_time));
-  log::set_level(settings.text(Option::log_level));
-}
-
-bool runs_job(Subcommand subcommand) {
-  return subcommand == Subcommand::run || subcommand == Subcommand::wait ||
-         subcommand == Subcommand::preflight;
-}
-
 int main(int argc, char** argv) {
   const Node node(Environment::from(environ));
   const std::vector<std::string> arguments(argv + (argc > 0 ? 1 : 0), argv + argc);
   auto read = read_settings(arguments, node);
-  if (auto* rejected = std::get_if<Rejected>(&read)) {
-    const Invocation& understood = rejected->invocation;
+  auto* const rejected = std::get_if<Rejected>(&read);
+  const Invocation& invocation = rejected != nullptr ? rejected->invocation : std::get<Invocation>(read);
+  const Settings& settings = invocation.settings;
+  const bool logs_json = settings.text(Option::log_format) == "json";
+  log::configure(settings.text(Option::log_level), logs_json, settings.flag(Option::log_time));
+  using enum Subcommand;
+  const Subcommand asked = invocation.subcommand;
+  const bool runs_job = asked == run || asked == wait || asked == preflight;
+  if (rejected != nullptr) {
     Redactor redactor(node.environment());
     rejected->faults = redacted(std::move(rejected->faults), redactor);
-    set_log(understood.settings);
-    log::context().exit_code = rejected->exit_code;
-    if (arguments.empty() && rejected->exit_code == exit_code::usage &&
-        understood.settings.text(Option::log_format) != "json") {
-      cli::print_error(short_help());
+    int code = rejected->exit_code;
+    log::context().exit_code = code;
+    if (arguments.empty() && code == exit_code::usage && !logs_json) {
+      log::write_what_fits(STDERR_FILENO, short_help());
     } else {
-      cli::report(rejected->faults, understood.settings.text(Option::format) == "json");
+      code = cli::report(rejected->faults, invocation, code);
     }
-    if (understood.subcommand == Subcommand::env &&
-        cli::print(fmt::format("exit {}\n", rejected->exit_code)) != exit_code::ok)
-      return exit_code::system;
-    return runs_job(understood.subcommand) ? conclude_rejected(*rejected, node) : rejected->exit_code;
+    return runs_job ? conclude_rejected(*rejected, node) : code;
   }
-  const Invocation& invocation = std::get<Invocation>(read);
-  set_log(invocation.settings);
   // All signals were blocked at the very start, for the subcommands that supervise.
-  if (!runs_job(invocation.subcommand))
-    supervise::kernel::set_signal_mask(supervise::inherited_mask(), nullptr);
-  switch (invocation.subcommand) {
-    case Subcommand::run:
-    case Subcommand::wait:
-    case Subcommand::preflight:
+  if (!runs_job) supervise::kernel::set_signal_mask(supervise::inherited_mask(), nullptr);
+  switch (asked) {
+    case run:
+    case wait:
+    case preflight:
       return run_job(invocation, node);
-    case Subcommand::explain:
+    case explain:
       return cli::explain_job(invocation, node);
-    case Subcommand::env:
+    case env:
       return cli::print_environment(invocation, node);
-    case Subcommand::platforms:
+    case platforms:
       return cli::print_platforms(invocation, node);
-    case Subcommand::install:
+    case install:
       return cli::install_binary(invocation.arguments.front());
-    case Subcommand::doctor:
+    case doctor:
       return cli::run_doctor(invocation, node);
-    case Subcommand::demo:
-      return cli::start_demo(invocation.settings, node);
-    case Subcommand::status:
-      return cli::print_status(invocation.settings, node);
-    case Subcommand::help:
-      return cli::print(
-          help_text(invocation.arguments.empty() ? std::string_view() : invocation.arguments[0]));
-    case Subcommand::version:
+    case demo:
+      return cli::start_demo(settings, node);
+    case status:
+      return cli::print_status(settings, node);
+    case help:
+      return cli::print(help_text(invocation.arguments.empty() ? "" : invocation.arguments[0]));
+    case version:
       return cli::print("rankshim " RANKSHIM_VERSION "\n");
-    case Subcommand::licenses:
+    case licenses:
       return cli::print(cli::licenses());
   }
   return exit_code::usage;
@@ -97,7 +85,8 @@ int main(int argc, char** argv) {
   try {
     return rankshim::main(argc, argv);
   } catch (const std::bad_alloc&) {
-    rankshim::cli::print_error(
+    rankshim::log::write_what_fits(
+        STDERR_FILENO,
         "rankshim: error: the system refused memory: raise the limit (ulimit -v, or the container's "
         "limit) [R40]\n");
   } catch (const std::exception& error) {

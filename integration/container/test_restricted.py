@@ -80,4 +80,4 @@ def test_without_root_rankshim_cannot_install_into_a_folder_of_roots_and_says_so
     tmp_path.chmod(0o755)
     container = start(SHIM_IMAGE, "install", "/target", options=["--read-only", "--cap-drop=ALL", f"--volume={tmp_path}:/target"])
     assert container.wait() == 71, container.transcript()
-    assert "cannot create /target/rankshim." in container.stderr and "Permission denied" in container.stderr
+    assert "cannot create /target/rankshim: " in container.stderr and "Permission denied" in container.stderr

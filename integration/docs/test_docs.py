@@ -160,4 +160,4 @@ def test_the_configuration_reference_is_what_the_tables_say(tmp_path):
                              capture_output=True, text=True)
     assert written.returncode == 0, written.stderr
     assert now.read_text() == (REPOSITORY / "docs/configuration.md").read_text(), (
-        "options.h or usage.h has changed: packaging/reference.py --docs")
+        "options.h or option_table.h has changed: packaging/reference.py --docs")

@@ -27,8 +27,7 @@ std::optional<std::chrono::milliseconds> parse_time(std::string_view text) {
   const auto number = take_number<std::int64_t>(text);
   if (!number || *number < 0) return std::nullopt;
   const std::string_view suffix = text.empty() ? "s" : text;
-  const auto unit =
-      std::find_if(units.begin(), units.end(), [&](const Unit& u) { return u.suffix == suffix; });
+  const auto* const unit = std::ranges::find(units, suffix, &Unit::suffix);
   constexpr std::int64_t longest = std::int64_t{100} * 365 * 24 * 3'600'000;
   if (unit == units.end() || *number > longest / unit->milliseconds) return std::nullopt;
   return std::chrono::milliseconds(*number * unit->milliseconds);

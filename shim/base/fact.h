@@ -8,6 +8,8 @@
 #include <string_view>
 #include <vector>
 
+#include "base/text.h"
+
 namespace rankshim {
 
 /// What can be known of a node's part in the job. The names are those of `explain --format json`.
@@ -63,32 +65,50 @@ struct Value {
 
   /// The source as `explain` prints it: "env PET_NNODES", "option --nnodes", "derived from master_addr",
   /// "default" …
-  [[nodiscard]] std::string source() const;
+  [[nodiscard]] std::string source() const {
+    static constexpr std::array<std::string_view, 8> words = {
+        "option ", "env ", "file ", "config ", "hostname", "devices ", "derived from ", "default"};
+    const bool is_all = origin == Origin::hostname || origin == Origin::fallback;
+    return std::string(words[static_cast<std::size_t>(origin)]) + (is_all ? "" : detail);
+  }
 
   /// Appends the variables and files that the value comes from, or `fact` if there is none.
-  void append_inputs(std::string_view fact, std::vector<std::string>& names) const;
+  void append_inputs(std::string_view fact, std::vector<std::string>& names) const {
+    std::string_view rest = detail.empty() ? fact : std::string_view(detail);
+    while (!rest.empty()) names.emplace_back(take_part(rest, ", "));
+  }
 
   /// Whether the user set it: by the command line, RANKSHIM_* or the configuration file.
-  [[nodiscard]] bool from_user() const;
+  [[nodiscard]] bool from_user() const {
+    return origin == Origin::option || origin == Origin::config ||
+           (origin == Origin::variable && std::string_view(detail).starts_with("RANKSHIM_"));
+  }
 };
 
 /// A fact, its value and its source for a sentence: "NODE_RANK=1", "--nnodes=2", "nnodes=2 (derived from …)".
-std::string in_words(Fact fact, const Value& value);
+inline std::string in_words(Fact fact, const Value& value) {
+  if (value.origin == Origin::variable || value.origin == Origin::option)
+    return printable(value.detail) + "=" + in_quotes(value.text);
+  return std::string(name(fact)) + "=" + in_quotes(value.text) + " (" + value.source() + ")";
+}
 
-/// Facts by their enum. A fact that is not known is absent.
-class Facts {
+/// Values by an enum. One that is not known is absent.
+template <class Key, class Entry, std::size_t count>
+class ByKey {
  public:
-  [[nodiscard]] const std::optional<Value>& operator[](Fact fact) const { return values_[index(fact)]; }
-  [[nodiscard]] std::optional<Value>& operator[](Fact fact) { return values_[index(fact)]; }
-  [[nodiscard]] bool has(Fact fact) const { return values_[index(fact)].has_value(); }
-  /// The fact's text; empty if the fact is absent.
-  [[nodiscard]] std::string_view text(Fact fact) const {
-    return has(fact) ? std::string_view(values_[index(fact)]->text) : std::string_view{};
+  [[nodiscard]] const std::optional<Entry>& operator[](Key key) const { return entries_[index(key)]; }
+  [[nodiscard]] std::optional<Entry>& operator[](Key key) { return entries_[index(key)]; }
+  [[nodiscard]] bool has(Key key) const { return entries_[index(key)].has_value(); }
+  /// The value's text; empty if it is absent.
+  [[nodiscard]] std::string_view text(Key key) const {
+    return has(key) ? std::string_view(entries_[index(key)]->text) : std::string_view{};
   }
 
  private:
-  static constexpr std::size_t index(Fact fact) { return static_cast<std::size_t>(fact); }
-  std::array<std::optional<Value>, fact_count> values_;
+  static constexpr std::size_t index(Key key) { return static_cast<std::size_t>(key); }
+  std::array<std::optional<Entry>, count> entries_;
 };
+
+using Facts = ByKey<Fact, Value, fact_count>;
 
 }  // namespace rankshim

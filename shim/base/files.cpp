@@ -44,14 +44,6 @@ std::variant<std::string, Unreadable> read_file(const std::string& path, std::si
   return content;
 }
 
-Folder::Folder(const char* path) : folder_(opendir(path), closedir) {}
-
-Folder::Folder(int descriptor) : folder_(descriptor < 0 ? nullptr : fdopendir(descriptor), closedir) {
-  if (folder_ == nullptr && descriptor >= 0) close(descriptor);
-}
-
-int Folder::descriptor() const { return folder_ == nullptr ? -1 : dirfd(folder_.get()); }
-
 const char* Folder::next() {
   if (folder_ == nullptr) return nullptr;
   while (const dirent* entry = readdir(folder_.get())) {

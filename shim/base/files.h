@@ -36,8 +36,7 @@ constexpr std::size_t largest_file = std::size_t{1} << 20U;
 
 /// Why a file cannot be read.
 struct Unreadable {
-  int error;  ///< errno; EINVAL or EISDIR where reading could block or consume it: a FIFO, a terminal, a
-              ///< folder
+  int error;  ///< errno; EINVAL or EISDIR where reading could block or consume it: a terminal, a folder
 
   /// There is nothing of that name.
   [[nodiscard]] bool is_absent() const { return error == ENOENT || error == ENOTDIR; }
@@ -54,17 +53,15 @@ struct Unreadable {
 std::variant<std::string, Unreadable> read_file(const std::string& path, std::size_t most = largest_file);
 
 /// An open folder, whose entries are read one by one. std::filesystem's iterator has no descriptor, which
-/// openat(2) and readlinkat(2) need, and would make the binary 10 kB larger (measured).
+/// readlinkat(2) needs, and would make the binary 10 kB larger (measured).
 class Folder {
  public:
-  explicit Folder(const char* path);
-  /// Takes the descriptor over, and closes it even if it is no folder's.
-  explicit Folder(int descriptor);
+  explicit Folder(const char* path) : folder_(opendir(path), closedir) {}
 
-  /// Whether it could be opened. If not, it has no entries, and after the constructor by path errno says why.
+  /// Whether it could be opened. If not, it has no entries, and after the constructor errno says why.
   explicit operator bool() const { return folder_ != nullptr; }
   /// -1 if it could not be opened.
-  [[nodiscard]] int descriptor() const;
+  [[nodiscard]] int descriptor() const { return folder_ == nullptr ? -1 : dirfd(folder_.get()); }
 
   /// The name of the next entry in no order, without "." and "..", valid until the next call. Null after the
   /// last, and if the system refuses to read on.

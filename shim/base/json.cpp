@@ -5,166 +5,59 @@
 
 #include <algorithm>
 #include <cstdlib>
-
-#include "base/text.h"
+#include <ctime>
+#include <memory>
+#include <new>
 
 namespace rankshim::json {
 namespace {
 
-using ReadDocument = std::unique_ptr<yyjson_doc, void (*)(yyjson_doc*)>;
-using MutableDocument = std::unique_ptr<yyjson_mut_doc, void (*)(yyjson_mut_doc*)>;
-
-MutableDocument new_document() { return {yyjson_mut_doc_new(nullptr), yyjson_mut_doc_free}; }
-
-yyjson_mut_val* string(yyjson_mut_doc* document, std::string_view text) {
-  const std::string utf8 = as_utf8(text);
-  return yyjson_mut_strncpy(document, utf8.data(), utf8.size());
-}
-
-void add(yyjson_mut_doc* document, std::string_view name, yyjson_mut_val* value) {
-  yyjson_mut_obj_add(yyjson_mut_doc_get_root(document), string(document, name), value);
-}
-
-std::string write_document(const yyjson_mut_doc* document, yyjson_write_flag flags) {
+/// The JSON text of a new document's root, which `make` makes in it.
+template <class Make>
+std::string write(const Make& make, yyjson_write_flag flags) {
+  const std::unique_ptr<yyjson_mut_doc, void (*)(yyjson_mut_doc*)> document(yyjson_mut_doc_new(nullptr),
+                                                                            yyjson_mut_doc_free);
+  yyjson_mut_doc_set_root(document.get(), make(document.get()));
   std::size_t size = 0;
-  char* text = yyjson_mut_write(document, flags, &size);
-  std::string out(text == nullptr ? "" : text, size);
-  std::free(text);
-  return out;
+  const std::unique_ptr<char, void (*)(void*)> text(yyjson_mut_write(document.get(), flags, &size),
+                                                    std::free);
+  if (text == nullptr) throw std::bad_alloc();
+  return {text.get(), size};
 }
 
-/// The JSON text of a value that was read; empty if a string in it is invalid and the flags do not allow
-/// that. yyjson's own writer of such values would be 15 kB more than this copy.
+/// The JSON text of a value that was read. yyjson's own writer of such values would be 15 kB more than this
+/// copy.
 std::string written(yyjson_val* value, yyjson_write_flag flags) {
-  const MutableDocument document = new_document();
-  yyjson_mut_doc_set_root(document.get(), yyjson_val_mut_copy(document.get(), value));
-  return write_document(document.get(), flags);
+  return write([value](yyjson_mut_doc* into) { return yyjson_val_mut_copy(into, value); }, flags);
 }
-
-}  // namespace
-
-std::string quote(std::string_view text) {
-  const MutableDocument document = new_document();
-  yyjson_mut_doc_set_root(document.get(), string(document.get(), text));
-  return write_document(document.get(), YYJSON_WRITE_NOFLAG);
-}
-
-std::string moment(std::chrono::system_clock::time_point when) {
-  const auto now = std::chrono::floor<std::chrono::milliseconds>(when);
-  const auto midnight = std::chrono::floor<std::chrono::days>(now);
-  const std::chrono::year_month_day date(midnight);
-  const std::chrono::hh_mm_ss time(now - midnight);
-  return fmt::format("{:04}-{:02}-{:02}T{:02}:{:02}:{:02}.{:03}Z", static_cast<int>(date.year()),
-                     static_cast<unsigned>(date.month()), static_cast<unsigned>(date.day()),
-                     time.hours().count(), time.minutes().count(), time.seconds().count(),
-                     time.subseconds().count());
-}
-
-std::string ascii_object(std::string_view text) {
-  std::string copy(text);
-  const ReadDocument document(
-      yyjson_read_opts(copy.data(), copy.size(), YYJSON_READ_NUMBER_AS_RAW, nullptr, nullptr),
-      yyjson_doc_free);
-  if (!yyjson_is_obj(yyjson_doc_get_root(document.get()))) return {};
-  std::string out;
-  for (const char c : written(yyjson_doc_get_root(document.get()), YYJSON_WRITE_ESCAPE_UNICODE))
-    out += c == '\x7F' ? std::string("\\u007f") : std::string(1, c);  // DEL is ASCII
-  return out;
-}
-
-Object::Object() : document_(new_document()) {
-  yyjson_mut_doc_set_root(document_.get(), yyjson_mut_obj(document_.get()));
-}
-
-Object& Object::text(std::string_view name, std::string_view value) {
-  add(document_.get(), name, string(document_.get(), value));
-  return *this;
-}
-
-Object& Object::texts(std::string_view name, const std::vector<std::string>& values) {
-  yyjson_mut_val* list = yyjson_mut_arr(document_.get());
-  for (const std::string& value : values) yyjson_mut_arr_append(list, string(document_.get(), value));
-  add(document_.get(), name, list);
-  return *this;
-}
-
-Object& Object::number(std::string_view name, std::int64_t value) {
-  add(document_.get(), name, yyjson_mut_sint(document_.get(), value));
-  return *this;
-}
-
-Object& Object::seconds(std::string_view name, std::chrono::milliseconds time) {
-  return raw(name, fmt::format("{}.{:03}", time.count() / 1000, time.count() % 1000));
-}
-
-Object& Object::flag(std::string_view name, bool value) {
-  add(document_.get(), name, yyjson_mut_bool(document_.get(), value));
-  return *this;
-}
-
-Object& Object::object(std::string_view name, const Object& value) {
-  add(document_.get(), name,
-      yyjson_mut_val_mut_copy(document_.get(), yyjson_mut_doc_get_root(value.document_.get())));
-  return *this;
-}
-
-Object& Object::objects(std::string_view name, const std::vector<Object>& values) {
-  yyjson_mut_val* list = yyjson_mut_arr(document_.get());
-  for (const Object& value : values)
-    yyjson_mut_arr_append(
-        list, yyjson_mut_val_mut_copy(document_.get(), yyjson_mut_doc_get_root(value.document_.get())));
-  add(document_.get(), name, list);
-  return *this;
-}
-
-Object& Object::raw(std::string_view name, std::string_view value) {
-  add(document_.get(), name, yyjson_mut_rawncpy(document_.get(), value.data(), value.size()));
-  return *this;
-}
-
-std::string Object::str() const { return write_document(document_.get(), YYJSON_WRITE_NOFLAG); }
-
-std::string Object::lines() const {
-  return write_document(document_.get(), YYJSON_WRITE_PRETTY_TWO_SPACES | YYJSON_WRITE_NEWLINE_AT_END);
-}
-
-namespace {
 
 /// The code unit of the escape `\uXXXX` at `at`; 0 if there is no such escape.
 unsigned code_unit(std::string_view text, std::size_t at) {
-  const std::string_view escape = text.substr(std::min(at, text.size()), 6);
-  if (escape.size() != 6 || !escape.starts_with("\\u")) return 0;
-  return parse_number<unsigned>(escape.substr(2), 16).value_or(0);
+  if (at + 6 > text.size() || !text.substr(at).starts_with("\\u")) return 0;
+  return parse_number<unsigned>(text.substr(at + 2, 4), 16).value_or(0);
 }
 
 /// Replaces each half of a surrogate pair that has no other half: it is no character, and yyjson would refuse
 /// the whole document for it. Python writes one when a text was cut between the two.
 void mend_halves(std::string& text) {
+  const auto is_half = [](unsigned unit, unsigned first) { return unit >= first && unit < first + 0x400; };
   for (std::size_t at = 0; (at = text.find('\\', at)) != std::string::npos;) {
-    const unsigned first = code_unit(text, at);
-    const unsigned second = code_unit(text, at + 6);
-    const bool high = first >= 0xD800 && first < 0xDC00, low = second >= 0xDC00 && second < 0xE000;
-    if (high && low) {
-      at += 12;
-    } else if (first >= 0xD800 && first < 0xE000) {
-      text.replace(at, 6, "\\ufffd");
-      at += 6;
-    } else {
-      at += 2;  // a backslash and the character that it escapes
-    }
+    const unsigned unit = code_unit(text, at);
+    const bool high = is_half(unit, 0xD800), pair = high && is_half(code_unit(text, at + 6), 0xDC00);
+    if (!pair && (high || is_half(unit, 0xDC00))) text.replace(at, 6, "\\ufffd");
+    at += pair ? 12 : 2;  // a backslash and the character that it escapes
   }
 }
 
-/// A document and the memory that holds it.
-class OwnedDocument {
+/// A document that was read, and the memory that holds it.
+class Document {
  public:
-  explicit OwnedDocument(std::string_view text) : text_(text) {
+  explicit Document(std::string_view text, yyjson_read_flag more = YYJSON_READ_ALLOW_INVALID_UNICODE)
+      : text_(text) {
     mend_halves(text_);
     text_.append(YYJSON_PADDING_SIZE, '\0');
-    document_.reset(
-        yyjson_read_opts(text_.data(), text.size(),
-                         YYJSON_READ_INSITU | YYJSON_READ_NUMBER_AS_RAW | YYJSON_READ_ALLOW_INVALID_UNICODE,
-                         nullptr, &error_));
+    document_.reset(yyjson_read_opts(
+        text_.data(), text.size(), YYJSON_READ_INSITU | YYJSON_READ_NUMBER_AS_RAW | more, nullptr, &error_));
   }
   /// A null pointer if the text is no JSON.
   [[nodiscard]] yyjson_val* root() const { return yyjson_doc_get_root(document_.get()); }
@@ -173,7 +66,7 @@ class OwnedDocument {
  private:
   std::string text_;
   yyjson_read_err error_{};
-  ReadDocument document_{nullptr, yyjson_doc_free};
+  std::unique_ptr<yyjson_doc, void (*)(yyjson_doc*)> document_{nullptr, yyjson_doc_free};
 };
 
 void append(std::string& list, std::string_view entry) {
@@ -182,45 +75,31 @@ void append(std::string& list, std::string_view entry) {
   list += entry;
 }
 
-bool is_scalar(yyjson_val* value) { return !yyjson_is_ctn(value); }
-
-/// Calls `visit` with the name and the value of each member.
-template <class Visit>
-void each_member(yyjson_val* object, const Visit& visit) {
-  if (!yyjson_is_obj(object)) return;  // the macro computes with a null pointer
-  std::size_t index = 0, count = 0;
-  yyjson_val *name = nullptr, *value = nullptr;
-  yyjson_obj_foreach(object, index, count, name, value)
-      visit(std::string_view(yyjson_get_str(name), yyjson_get_len(name)), value);
-}
-
-/// Calls `visit` with each member or element.
+/// Calls `visit` with each member or element and its name; an element has none.
 template <class Visit>
 void each(yyjson_val* container, const Visit& visit) {
-  if (yyjson_is_obj(container)) {
-    each_member(container, [&](std::string_view, yyjson_val* value) { visit(value); });
+  std::size_t index = 0, count = 0;
+  yyjson_val *name = nullptr, *value = nullptr;
+  if (yyjson_is_obj(container)) {  // the macro computes with a null pointer
+    yyjson_obj_foreach(container, index, count, name, value)
+        visit(std::string_view(yyjson_get_str(name), yyjson_get_len(name)), value);
   } else if (yyjson_is_arr(container)) {
-    std::size_t index = 0, count = 0;
-    yyjson_val* value = nullptr;
-    yyjson_arr_foreach(container, index, count, value) visit(value);
+    yyjson_arr_foreach(container, index, count, value) visit(std::string_view(), value);
   }
 }
-
-constexpr yyjson_write_flag as_it_is = YYJSON_WRITE_ALLOW_INVALID_UNICODE;
 
 std::string text_of(yyjson_val* value) {
   if (yyjson_is_null(value)) return {};
   if (yyjson_is_bool(value)) return yyjson_get_bool(value) ? "true" : "false";
-  if (is_scalar(value))
-    return {yyjson_is_str(value) ? yyjson_get_str(value) : yyjson_get_raw(value), yyjson_get_len(value)};
-  if (yyjson_is_obj(value)) return written(value, as_it_is);
+  if (yyjson_is_str(value)) return {yyjson_get_str(value), yyjson_get_len(value)};
+  if (yyjson_is_raw(value)) return {yyjson_get_raw(value), yyjson_get_len(value)};
   std::string text;
-  bool scalars = true;
-  each(value, [&](yyjson_val* element) {
-    scalars = scalars && is_scalar(element);
+  bool scalars = yyjson_is_arr(value);
+  each(value, [&](std::string_view, yyjson_val* element) {
+    scalars = scalars && !yyjson_is_ctn(element);
     if (scalars) append(text, text_of(element));
   });
-  return scalars ? text : written(value, as_it_is);
+  return scalars ? text : written(value, YYJSON_WRITE_ALLOW_INVALID_UNICODE);
 }
 
 yyjson_val* member(yyjson_val* container, std::string_view name) {
@@ -237,23 +116,55 @@ std::string at_path(yyjson_val* value, std::string_view path) {
     return inner == nullptr ? std::string() : at_path(inner, path);
   }
   std::string text;
-  each(value, [&](yyjson_val* inner) { append(text, at_path(inner, path)); });
+  each(value, [&](std::string_view, yyjson_val* inner) { append(text, at_path(inner, path)); });
   return text;
 }
 
 }  // namespace
 
+std::string quote(std::string_view text) {
+  const std::string utf8 = as_utf8(text);
+  return write([&](yyjson_mut_doc* into) { return yyjson_mut_strn(into, utf8.data(), utf8.size()); },
+               YYJSON_WRITE_NOFLAG);
+}
+
+std::string moment(std::chrono::system_clock::time_point when) {
+  const auto now = std::chrono::floor<std::chrono::milliseconds>(when.time_since_epoch()).count();
+  const std::time_t seconds = now / 1000;
+  std::tm utc{};
+  gmtime_r(&seconds, &utc);
+  return fmt::format("{:04}-{:02}-{:02}T{:02}:{:02}:{:02}.{:03}Z", utc.tm_year + 1900, utc.tm_mon + 1,
+                     utc.tm_mday, utc.tm_hour, utc.tm_min, utc.tm_sec, now % 1000);
+}
+
+std::string ascii_object(std::string_view text) {
+  const Document read(text, YYJSON_READ_NOFLAG);
+  if (!yyjson_is_obj(read.root())) return {};
+  std::string out;
+  for (const char c : written(read.root(), YYJSON_WRITE_ESCAPE_UNICODE))
+    out += c == '\x7F' ? std::string("\\u007f") : std::string(1, c);  // DEL is ASCII
+  return out;
+}
+
+Object& Object::seconds(std::string_view name, std::chrono::milliseconds time) {
+  return raw(name, fmt::format("{}.{:03}", time.count() / 1000, time.count() % 1000));
+}
+
+std::string Object::lines() const {
+  return written(Document(str()).root(), YYJSON_WRITE_PRETTY_TWO_SPACES | YYJSON_WRITE_NEWLINE_AT_END);
+}
+
 std::string as_lines(std::string_view object) {
-  const OwnedDocument read(object);
+  const Document read(object);
   std::string lines;
   const auto line = [&](std::string_view name, std::string_view text) {
     lines += fmt::format("{:<14} {}\n", name, printable(text));
   };
-  each_member(read.root(), [&](std::string_view name, yyjson_val* value) {
+  each(read.root(), [&](std::string_view name, yyjson_val* value) {
     if (!yyjson_is_arr(value)) return line(name, text_of(value));
-    each(value, [&](yyjson_val* element) {
+    each(value, [&](std::string_view, yyjson_val* element) {
       std::string all;
-      each_member(element, [&](std::string_view inner, yyjson_val* its) {
+      each(element, [&](std::string_view inner, yyjson_val* its) {
         all += fmt::format("{}{} {}", all.empty() ? "" : ", ", inner, text_of(its));
       });
       line(name.substr(0, name.size() - 1), all);
@@ -263,7 +174,7 @@ std::string as_lines(std::string_view object) {
 }
 
 std::string error(std::string_view document) {
-  const OwnedDocument read(document);
+  const Document read(document);
   if (read.root() != nullptr) return {};
   return std::string(read.error().msg) + " at byte " + std::to_string(read.error().pos);
 }
@@ -271,7 +182,7 @@ std::string error(std::string_view document) {
 std::optional<std::string> field(std::string_view document, std::string_view path) {
   constexpr unsigned most_dots = 32;
   if (std::ranges::count(path, '.') > most_dots) return std::nullopt;
-  const OwnedDocument read(document);
+  const Document read(document);
   if (read.root() == nullptr) return std::nullopt;
   std::string text = at_path(read.root(), path);
   return text.empty() ? std::nullopt : std::optional(std::move(text));

@@ -2,16 +2,16 @@
 
 #include <chrono>
 #include <cstdint>
-#include <memory>
 #include <optional>
+#include <ranges>
 #include <string>
 #include <string_view>
 #include <vector>
 
-struct yyjson_mut_doc;
+#include "base/text.h"
 
-/// Writes JSON, by yyjson. Texts may hold any bytes: a byte that is not UTF-8 is taken as Latin-1, so that a
-/// document is always valid.
+/// Reads and writes JSON, by yyjson. Texts may hold any bytes: a byte that is not UTF-8 is taken as Latin-1,
+/// so that a document is always valid.
 namespace rankshim::json {
 
 /// A JSON string with its quotes.
@@ -25,32 +25,37 @@ std::string moment(std::chrono::system_clock::time_point when);
 std::string ascii_object(std::string_view text);
 
 /// A JSON object as text: a line for each member, and one for each element of a list, named without its last
-/// letter
-/// ("workers": "worker  rank 4, pid 17"). Strings have the escapes of the text.
+/// letter ("workers": "worker  rank 4, pid 17"). Strings have the escapes of the text.
 std::string as_lines(std::string_view object);
 
 /// A JSON object, built member by member.
 class Object {
  public:
-  Object();
-  Object& text(std::string_view name, std::string_view value);
-  Object& texts(std::string_view name, const std::vector<std::string>& values);
-  Object& number(std::string_view name, std::int64_t value);
+  /// Adds a member whose `value` is JSON already.
+  Object& raw(std::string_view name, std::string_view value) {
+    members_.append(members_.empty() ? "" : ",").append(quote(name)).append(":").append(value);
+    return *this;
+  }
+  Object& text(std::string_view name, std::string_view value) { return raw(name, quote(value)); }
+  Object& texts(std::string_view name, const std::vector<std::string>& values) {
+    return raw(name, "[" + joined(values | std::views::transform(quote), ",") + "]");
+  }
+  Object& number(std::string_view name, std::int64_t value) { return raw(name, std::to_string(value)); }
   /// A duration as a number of seconds: 1.234.
   Object& seconds(std::string_view name, std::chrono::milliseconds time);
-  Object& flag(std::string_view name, bool value);
-  Object& object(std::string_view name, const Object& value);
-  Object& objects(std::string_view name, const std::vector<Object>& values);
-  /// Adds a member whose `value` is JSON already.
-  Object& raw(std::string_view name, std::string_view value);
+  Object& flag(std::string_view name, bool value) { return raw(name, value ? "true" : "false"); }
+  Object& object(std::string_view name, const Object& value) { return raw(name, value.str()); }
+  Object& objects(std::string_view name, const std::vector<Object>& values) {
+    return raw(name, "[" + joined(values | std::views::transform(&Object::str), ",") + "]");
+  }
 
-  /// The object on one line, without a line end. Empty if the system refuses memory.
-  [[nodiscard]] std::string str() const;
+  /// The object on one line, without a line end.
+  [[nodiscard]] std::string str() const { return "{" + members_ + "}"; }
   /// The object for a reader: one line for each value, with a line end.
   [[nodiscard]] std::string lines() const;
 
  private:
-  std::unique_ptr<yyjson_mut_doc, void (*)(yyjson_mut_doc*)> document_;
+  std::string members_;
 };
 
 /// Why the text is no JSON document (RFC 8259), such as "unexpected end of data at byte 17"; empty if it is

@@ -14,11 +14,10 @@
 #include <chrono>
 #include <climits>
 #include <cstdlib>
-#include <cstring>
 #include <memory>
-#include <optional>
 #include <string>
 
+#include "base/files.h"
 #include "base/json.h"
 #include "base/text.h"
 
@@ -29,29 +28,52 @@ namespace {
 constexpr std::size_t longest_line = 4096;
 
 std::uint64_t dropped_lines = 0;
+bool json_lines = false;
+bool time_in_front = false;
 
-bool as_json = false;
-bool with_time = false;
+#ifndef RWF_NOWAIT
+constexpr int RWF_NOWAIT = 8;
+#endif
+
+/// pwritev2(2) at the descriptor's current offset; by its number, because musl has it only since 1.2.5. Pipes
+/// and devices accept RWF_NOWAIT since Linux 6.x; terminals and most file systems do not.
+ssize_t write_now(int descriptor, std::string_view line) {
+  const iovec part{const_cast<char*>(line.data()), line.size()};
+  return syscall(SYS_pwritev2, descriptor, &part, 1, -1L, -1L, RWF_NOWAIT);
+}
+
+/// Opens the file anew, so that the open file description has separate flags.
+ssize_t write_by_own_description(int descriptor, std::string_view line) {
+  const std::string path = "/proc/self/fd/" + std::to_string(descriptor);
+  const Descriptor own(open(path.c_str(), O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
+  if (own.number() >= 0) return ::write(own.number(), line.data(), line.size());
+  // Without /proc, or if the file belongs to another user, poll and hope that no other process fills the pipe
+  // in between. A pipe that is writable takes PIPE_BUF bytes, and one without a reader is an error at once.
+  pollfd ready{descriptor, POLLOUT, 0};
+  errno = EAGAIN;
+  if (poll(&ready, 1, 0) != 1) return -1;
+  return ::write(descriptor, line.data(), std::min<std::size_t>(line.size(), PIPE_BUF));
+}
 
 /// Whether stderr shows colours, and the user wants them (no-color.org).
 bool has_colours() {
-  const auto variable = [](const char* name) {
-    const char* const value = std::getenv(name);
-    return std::string_view(value == nullptr ? "" : value);
-  };
-  return variable("NO_COLOR").empty() && variable("TERM") != "dumb" && isatty(STDERR_FILENO) == 1;
+  const char *const no_colour = std::getenv("NO_COLOR"), *const term = std::getenv("TERM");
+  const bool refused =
+      (no_colour != nullptr && *no_colour != '\0') || (term != nullptr && term == std::string_view("dumb"));
+  return !refused && isatty(STDERR_FILENO) == 1;
 }
 
 std::string plain_line(Level level, std::string_view text) {
   std::string line;
-  if (with_time) line = json::moment(std::chrono::system_clock::now()).append(" ");
+  if (time_in_front) line = json::moment(std::chrono::system_clock::now()).append(" ");
   line += "rankshim: ";
-  if (level < Level::warn) return line.append(text);
-  static const bool coloured = has_colours();  // no call to the kernel before the first such line
-  const std::string_view word = level == Level::warn ? "warning:" : "error:";
-  const std::string_view colour = level == Level::warn ? "\x1b[33m" : "\x1b[31m";
-  if (!coloured) return line.append(word).append(" ").append(text);
-  return line.append(colour).append(word).append("\x1b[m ").append(text);
+  if (level >= Level::warn) {
+    static const bool coloured = has_colours();  // no call to the kernel before the first such line
+    const bool warns = level == Level::warn;
+    line.append(!coloured ? "" : warns ? "\x1b[33m" : "\x1b[31m").append(warns ? "warning:" : "error:");
+    line.append(coloured ? "\x1b[m " : " ");
+  }
+  return line.append(text);
 }
 
 std::string json_line(Level level, std::string_view text) {
@@ -81,7 +103,7 @@ class StderrSink final : public spdlog::sinks::sink {
   void log(const spdlog::details::log_msg& message) override {
     const int saved = errno;  // a line between a failed call and the check of errno must not change it
     const std::string text = printable({message.payload.data(), message.payload.size()});
-    std::string line = as_json ? json_line(message.level, text) : plain_line(message.level, text);
+    std::string line = json_lines ? json_line(message.level, text) : plain_line(message.level, text);
     if (line.size() >= longest_line) line.resize(cut(line, longest_line - 1).size());
     line += '\n';
     if (write_what_fits(STDERR_FILENO, line) < 0) ++dropped_lines;
@@ -109,62 +131,24 @@ spdlog::logger& logger() {
   return instance;
 }
 
-void set_level(std::string_view name) { logger().set_level(spdlog::level::from_str(std::string(name))); }
-void set_json(bool json) { as_json = json; }
-void set_time(bool time) { with_time = time; }
+void configure(std::string_view level, bool as_json, bool with_time) {
+  logger().set_level(spdlog::level::from_str(std::string(level)));
+  json_lines = as_json;
+  time_in_front = with_time;
+}
+
 Context& context() {
   static Context known;
   return known;
 }
 std::uint64_t dropped() { return dropped_lines; }
 
-namespace {
-
-#ifndef RWF_NOWAIT
-constexpr int RWF_NOWAIT = 8;
-#endif
-
-/// pwritev2(2) at the descriptor's current offset; by its number, because musl has it only since 1.2.5. Pipes
-/// and devices accept RWF_NOWAIT since Linux 6.x; terminals and most file systems do not.
-ssize_t write_now(int descriptor, std::string_view line) {
-  const iovec part{const_cast<char*>(line.data()),
-                   line.size()};  // NOLINT(cppcoreguidelines-pro-type-const-cast)
-  return syscall(SYS_pwritev2, descriptor, &part, 1, -1L, -1L, RWF_NOWAIT);
-}
-
-bool is_refused(int error) {
-  return error == EOPNOTSUPP || error == ENOSYS || error == EINVAL || error == EPERM;
-}
-
-/// Opens the file anew, so that the open file description has separate flags.
-ssize_t write_by_own_description(int descriptor, std::string_view line) {
-  const std::string path = "/proc/self/fd/" + std::to_string(descriptor);
-  const int own = open(path.c_str(), O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
-  if (own >= 0) {
-    const ssize_t written = ::write(own, line.data(), line.size());
-    const int error = errno;
-    close(own);
-    errno = error;
-    return written;
-  }
-  // Without /proc, or if the file belongs to another user, poll and hope that no other process fills the pipe
-  // in between. A pipe that is writable takes PIPE_BUF bytes.
-  pollfd ready{descriptor, POLLOUT, 0};
-  errno = EAGAIN;
-  if (poll(&ready, 1, 0) != 1 || (ready.revents & POLLOUT) == 0) return -1;
-  return ::write(descriptor, line.data(), std::min<std::size_t>(line.size(), PIPE_BUF));
-}
-
-}  // namespace
-
 ssize_t write_what_fits(int descriptor, std::string_view text) {
   const ssize_t written = write_now(descriptor, text);
   if (written >= 0) return written;
-  const bool refused = is_refused(errno);
   struct stat status{};
-  if ((!refused && errno != EAGAIN) || fstat(descriptor, &status) != 0) return -1;
+  if (fstat(descriptor, &status) != 0) return -1;
   if (S_ISREG(status.st_mode)) return ::write(descriptor, text.data(), text.size());
-  if (!refused) return -1;
   if (S_ISSOCK(status.st_mode))
     return send(descriptor, text.data(), text.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
   return write_by_own_description(descriptor, text);

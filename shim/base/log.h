@@ -17,15 +17,10 @@ namespace rankshim::log {
 
 using Level = spdlog::level::level_enum;
 
-/// "debug", "info", "warn" or "error".
-void set_level(std::string_view name);
-
-/// Makes each line a JSON object with "time", "level" and "message", and the members of context() that are
-/// known.
-void set_json(bool json);
-
-/// Puts the time in front of each line that is text.
-void set_time(bool time);
+/// `level` is the least that is shown: "debug", "info", "warn" or "error". A line is text, `with_time` with
+/// the time in front; or as JSON an object with "time", "level", "message" and the members of context() that
+/// are known.
+void configure(std::string_view level, bool as_json = false, bool with_time = false);
 
 /// What a JSON line holds beside the message. Whoever learns of it sets it.
 struct Context {
@@ -42,7 +37,7 @@ Context& context();
 [[nodiscard]] std::uint64_t dropped();
 
 /// The logger. Its sink writes "rankshim: TEXT", with the level in front of the text for warnings and errors,
-/// in colour on a terminal; see set_json. Control characters are escaped, so that a line is always one line
+/// in colour on a terminal. Control characters are escaped, so that a line is always one line
 /// and cannot control a terminal.
 spdlog::logger& logger();
 

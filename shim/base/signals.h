@@ -1,7 +1,7 @@
 #pragma once
 
-#include <array>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -13,8 +13,7 @@ namespace rankshim::supervise {
 using SignalSet = std::uint64_t;
 
 inline constexpr int last_signal = 64;
-inline constexpr int first_real_time_signal =
-    32;  ///< the kernel's; libcs reserve 32 and 33, but those can be sent
+inline constexpr int first_real_time_signal = 32;  ///< the kernel's; libcs reserve 32 and 33
 constexpr SignalSet bit(int signal) { return SignalSet{1} << (signal - 1); }
 
 /// "SIGTERM", "SIGRTMIN+3", "signal 32".
@@ -36,24 +35,18 @@ class SignalMap {
 
   /// The signal to pass on for this one; 0 for none.
   [[nodiscard]] int apply(int signal) const {
-    const int to = to_[static_cast<std::size_t>(signal)];
-    return to == unchanged ? signal : to;
+    const auto found = changed_.find(signal);
+    return found == changed_.end() ? signal : found->second;
   }
 
  private:
-  static constexpr std::uint8_t unchanged = 255;
-  std::array<std::uint8_t, last_signal + 1> to_ = [] {
-    std::array<std::uint8_t, last_signal + 1> same{};
-    same.fill(unchanged);
-    return same;
-  }();
+  std::map<int, int> changed_;
 };
 
 /// Which processes get a signal that rankshim passes on.
 enum class SignalScope : std::uint8_t {
   /// A stop goes down the command's tree to the processes that handle it (supervise/tree.h); any other signal
-  /// goes
-  /// to the command's process group, or to a launcher that stops its workers itself alone.
+  /// goes to the command's process group, or to a launcher that stops its workers itself alone.
   handlers,
   child,  ///< the command alone
   group,  ///< the command's process group

@@ -1,27 +1,20 @@
 #include "base/text.h"
 
-#include <arpa/inet.h>
-#include <netinet/in.h>
-
 #include <algorithm>
 #include <boost/locale/utf.hpp>
 #include <cstddef>
-#include <numeric>
+#include <iterator>
+#include <ranges>
 #include <tuple>
-#include <utility>
 #include <vector>
 
 namespace rankshim {
 namespace {
 
-constexpr std::string_view blanks = " \t\n\v\f\r";
+namespace utf = boost::locale::utf;
+using Utf8 = utf::utf_traits<char>;
 
-/// Whether the UTF-8 character of `length` bytes at the start of `text` is a control character.
-bool is_control(std::string_view text, std::size_t length) {
-  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
-  if (length == 1) return byte(0) < 0x20 || byte(0) == 0x7F;
-  return length == 2 && byte(0) == 0xC2 && byte(1) < 0xA0;  // C1: U+0080 to U+009F
-}
+constexpr std::string_view blanks = " \t\n\v\f\r";
 
 /// The text in single quotes, as any POSIX shell reads it back: 'it'\''s'.
 std::string in_single_quotes(std::string_view text) {
@@ -30,52 +23,40 @@ std::string in_single_quotes(std::string_view text) {
   return out + "'";
 }
 
-/// Calls `keep` with each printable character, and `escape` with each byte of the others.
-template <class Keep, class Escape>
-void each_character(std::string_view text, const Keep& keep, const Escape& escape) {
-  while (!text.empty()) {
-    const std::size_t length = utf8_length(text);
-    const std::size_t taken = std::max<std::size_t>(length, 1);
-    if (length != 0 && !is_control(text, length)) {
-      keep(text.substr(0, length));
-    } else {
-      for (const char c : text.substr(0, taken)) escape(c);
+/// The text with what `replacement` makes of each byte that belongs to no character or to an unwanted one.
+template <class IsUnwanted, class Replacement>
+std::string replaced(std::string_view text, const IsUnwanted& is_unwanted, const Replacement& replacement) {
+  std::string out;
+  const char* at = text.data();
+  for (const char* const end = at + text.size(); at != end;) {
+    const char* const begin = at;
+    const utf::code_point character = Utf8::decode(at, end);
+    if (!utf::is_valid_codepoint(character)) {
+      at = begin + 1;
+    } else if (!is_unwanted(character)) {
+      out.append(begin, at);
+      continue;
     }
-    text.remove_prefix(taken);
+    std::for_each(begin, at, [&](char c) { out += replacement(c); });
   }
+  return out;
 }
 
 }  // namespace
 
 std::string_view trimmed(std::string_view text) {
-  const auto begin = text.find_first_not_of(blanks);
-  return begin == std::string_view::npos ? std::string_view()
-                                         : text.substr(begin, text.find_last_not_of(blanks) - begin + 1);
-}
-
-std::size_t utf8_length(std::string_view text) {
-  namespace utf = boost::locale::utf;
-  const char* at = text.data();
-  return utf::is_valid_codepoint(utf::utf_traits<char>::decode(at, text.data() + text.size()))
-             ? static_cast<std::size_t>(at - text.data())
-             : 0;
+  text.remove_prefix(std::min(text.find_first_not_of(blanks), text.size()));
+  return text.substr(0, text.find_last_not_of(blanks) + 1);  // npos + 1 is 0
 }
 
 std::string as_utf8(std::string_view text) {
-  std::string out;
-  out.reserve(text.size());
-  while (!text.empty()) {
-    const std::size_t length = utf8_length(text);
-    const auto byte = static_cast<unsigned char>(text[0]);
-    if (length != 0) {
-      out += text.substr(0, length);
-    } else {
-      out += static_cast<char>(0xC0U | (byte >> 6U));
-      out += static_cast<char>(0x80U | (byte & 0x3FU));
-    }
-    text.remove_prefix(std::max<std::size_t>(length, 1));
-  }
-  return out;
+  return replaced(
+      text, [](utf::code_point) { return false; },
+      [](char c) {
+        std::string latin_1;
+        Utf8::encode(static_cast<unsigned char>(c), std::back_inserter(latin_1));
+        return latin_1;
+      });
 }
 
 std::string escaped(char c) {
@@ -88,55 +69,38 @@ std::string escaped(char c) {
 }
 
 std::string printable(std::string_view text) {
-  // Nearly always this is all of it, and rankshim prints two lines in every start.
-  const auto plain = std::find_if_not(text.begin(), text.end(), [](char c) { return c >= ' ' && c <= '~'; });
-  std::string out(text.begin(), plain);
-  text.remove_prefix(out.size());
-  each_character(
-      text, [&](std::string_view character) { out += character; },
-      [&](char c) { out += c == '\t' ? std::string(1, c) : escaped(c); });
-  return out;
+  const auto is_control = [](utf::code_point c) {
+    return (c < 0x20 && c != '\t') || (c >= 0x7F && c < 0xA0);
+  };
+  return replaced(text, is_control, escaped);
 }
 
 std::string in_quotes(std::string_view text) {
-  constexpr std::string_view special = " '\"\\$`!#&*()[]{}<>|;?~";
-  bool plain = !text.empty();
-  bool shown = true;
-  std::string inside;  // the text inside $'...'
-  each_character(
-      text,
-      [&](std::string_view character) {
-        plain = plain && special.find(character) == std::string_view::npos;
-        if (character == "'" || character == "\\") inside += '\\';
-        inside += character;
-      },
-      [&](char c) {
-        shown = false;
-        inside += escaped(c);
-      });
-  if (!shown) return "$'" + inside + "'";
-  return plain ? std::string(text) : in_single_quotes(text);
+  if (text.find('\t') == std::string_view::npos && printable(text) == text) {
+    const bool plain =
+        !text.empty() && text.find_first_of(" '\"\\$`!#&*()[]{}<>|;?~") == std::string_view::npos;
+    return plain ? std::string(text) : in_single_quotes(text);
+  }
+  std::string inside;
+  for (const char c : text) {
+    if (c == '\'' || c == '\\') inside += '\\';
+    inside += c == '\t' ? escaped(c) : std::string(1, c);
+  }
+  return "$'" + printable(inside) + "'";
 }
 
 std::string shell_quote(std::string_view word) {
-  constexpr std::string_view plain =
-      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-./:=,+@%";
-  const bool is_plain = !word.empty() && word.find_first_not_of(plain) == std::string_view::npos;
-  return is_plain ? std::string(word) : in_single_quotes(word);
+  return in_quotes(word) == word ? std::string(word) : in_single_quotes(word);
 }
 
 std::string shell_quote(const std::vector<std::string>& words) {
-  std::string line;
-  for (const std::string& word : words) line.append(line.empty() ? "" : " ").append(shell_quote(word));
-  return line;
+  return joined(words | std::views::transform([](const std::string& word) { return shell_quote(word); }),
+                " ");
 }
 
 std::string host_port(std::string_view host, std::string_view port) {
-  in6_addr address{};
-  const std::string bare(host.substr(0, host.find('%')));
-  std::string out(host);
-  if (inet_pton(AF_INET6, bare.c_str(), &address) == 1) out = "[" + out + "]";
-  return out.append(":").append(port);
+  const bool bare = !host.starts_with('[') && std::ranges::count(host, ':') > 1;
+  return (bare ? "[" : "") + std::string(host).append(bare ? "]:" : ":").append(port);
 }
 
 std::pair<std::string_view, std::string_view> split_host_port(std::string_view address) {
@@ -144,21 +108,17 @@ std::pair<std::string_view, std::string_view> split_host_port(std::string_view a
     const auto end = address.find(']');
     if (end == std::string_view::npos) return {};
     const std::string_view rest = address.substr(end + 1);
-    if (!rest.empty() && !rest.starts_with(':')) return {};
+    if (!rest.empty() && rest[0] != ':') return {};
     return {address.substr(1, end - 1), rest.empty() ? rest : rest.substr(1)};
   }
-  const auto colon = address.find(':');
-  const bool many = colon != std::string_view::npos && address.find(':', colon + 1) != std::string_view::npos;
-  if (colon == std::string_view::npos || many) return {address, {}};  // a name, or a bare V6 address
-  return {address.substr(0, colon), address.substr(colon + 1)};
+  if (std::ranges::count(address, ':') != 1) return {address, {}};  // a name, or a bare V6 address
+  const std::string_view host = take_part(address, ":");
+  return {host, address};
 }
 
 bool is_localhost(std::string_view name) {
-  constexpr std::string_view localhost = "localhost";
   if (name.ends_with('.')) name.remove_suffix(1);
-  if (name.size() < localhost.size()) return false;
-  const std::size_t at = name.size() - localhost.size();
-  return same_but_case(name.substr(at), localhost) && (at == 0 || name[at - 1] == '.');
+  return ("." + lower_case(name)).ends_with(".localhost");
 }
 
 std::string_view cut(std::string_view text, std::size_t size) {
@@ -168,29 +128,26 @@ std::string_view cut(std::string_view text, std::size_t size) {
 }
 
 bool same_but_case(std::string_view a, std::string_view b) {
-  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
-                    [](char x, char y) { return to_lower(x) == to_lower(y); });
+  return std::ranges::equal(a, b, {}, to_lower, to_lower);
 }
 
 std::string lower_case(std::string_view text) {
   std::string out(text);
-  std::transform(out.begin(), out.end(), out.begin(), to_lower);
+  std::ranges::transform(out, out.begin(), to_lower);
   return out;
 }
 
 std::string upper_case(std::string_view text) {
   std::string out(text);
-  std::transform(out.begin(), out.end(), out.begin(), to_upper);
+  std::ranges::transform(out, out.begin(), to_upper);
   return out;
 }
 
-bool all_digits(std::string_view text) {
-  return !text.empty() && std::all_of(text.begin(), text.end(), is_digit);
-}
+bool all_digits(std::string_view text) { return !text.empty() && std::ranges::all_of(text, is_digit); }
 
 bool is_shell_name(std::string_view text) {
   return !text.empty() && !is_digit(text.front()) &&
-         std::all_of(text.begin(), text.end(), [](char c) { return c == '_' || is_letter_or_digit(c); });
+         std::ranges::all_of(text, [](char c) { return c == '_' || is_letter_or_digit(c); });
 }
 
 std::string_view without_brackets(std::string_view host) {
@@ -201,8 +158,7 @@ std::string_view base_name(std::string_view path) { return path.substr(path.rfin
 
 std::pair<std::string_view, std::string_view> min_and_max(std::string_view range) {
   const auto colon = range.find(':');
-  if (colon == std::string_view::npos) return {range, range};
-  return {range.substr(0, colon), range.substr(colon + 1)};
+  return {range.substr(0, colon), range.substr(colon + 1)};  // npos + 1 is 0
 }
 
 std::string_view text_after(std::string_view text, std::string_view key, std::string_view separator) {
@@ -246,36 +202,27 @@ bool fits(std::string_view text, std::string_view glob) {
 
 namespace {
 
-constexpr std::size_t shortest_beginning = 3;  // a shorter one begins too many names
-
-/// Whether two characters are the same in an option's name, in either spelling.
-bool same(char a, char b) {
-  if (a == '_') a = '-';
-  if (b == '_') b = '-';
-  return to_lower(a) == to_lower(b);
+/// The name in the one spelling that counts.
+std::string spelt_alike(std::string_view name) {
+  std::string out = lower_case(name);
+  std::ranges::replace(out, '_', '-');
+  return out;
 }
 
 /// For each beginning of `known`, the steps to it from `wrong`: a character too much, one too few, another
 /// one, or two neighbours in the wrong order.
 std::vector<std::size_t> steps_to_beginnings(std::string_view wrong, std::string_view known) {
-  std::vector<std::size_t> before, last(known.size() + 1), row(known.size() + 1);
-  std::iota(row.begin(), row.end(), std::size_t{0});
-  for (std::size_t i = 1; i <= wrong.size(); ++i) {
-    before = std::exchange(last, row);
-    row[0] = i;
-    for (std::size_t j = 1; j <= known.size(); ++j) {
-      const std::size_t replaced = last[j - 1] + (same(wrong[i - 1], known[j - 1]) ? 0 : 1);
-      row[j] = std::min({last[j] + 1, row[j - 1] + 1, replaced});
-      const bool swapped =
-          i > 1 && j > 1 && same(wrong[i - 1], known[j - 2]) && same(wrong[i - 2], known[j - 1]);
-      if (swapped) row[j] = std::min(row[j], before[j - 2] + 1);
+  std::vector steps(wrong.size() + 1, std::vector<std::size_t>(known.size() + 1));
+  for (std::size_t i = 0; i <= wrong.size(); ++i)
+    for (std::size_t j = 0; j <= known.size(); ++j) {
+      std::size_t& least = steps[i][j] = i + j;
+      if (i == 0 || j == 0) continue;
+      const std::size_t other = wrong[i - 1] == known[j - 1] ? 0 : 1;
+      least = std::min({steps[i - 1][j] + 1, steps[i][j - 1] + 1, steps[i - 1][j - 1] + other});
+      if (i > 1 && j > 1 && wrong[i - 1] == known[j - 2] && wrong[i - 2] == known[j - 1])
+        least = std::min(least, steps[i - 2][j - 2] + 1);
     }
-  }
-  return row;
-}
-
-bool begins_with(std::string_view name, std::string_view begin) {
-  return name.size() >= begin.size() && std::equal(begin.begin(), begin.end(), name.begin(), same);
+  return steps.back();
 }
 
 }  // namespace
@@ -283,19 +230,21 @@ bool begins_with(std::string_view name, std::string_view begin) {
 std::string_view nearest(std::string_view wrong, std::span<const std::string_view> known,
                          std::optional<std::size_t> most_steps) {
   constexpr std::size_t longest = 64;  // a longer name is no typing mistake, and the time is quadratic
+  constexpr std::size_t shortest_beginning = 3;  // a shorter one begins too many names
   if (wrong.size() > longest) return {};
   // What counts, in this order: whether it begins the name, the steps, and whether they lead to a whole name.
   using Distance = std::tuple<bool, std::size_t, bool>;
   std::string_view best;
   Distance least(true, most_steps.value_or(wrong.size() / 3 + 1) + 1, false);
+  const std::string written = spelt_alike(wrong);
+  const bool is_long = wrong.size() >= shortest_beginning;
   for (const std::string_view candidate : known) {
-    const bool is_long = wrong.size() >= shortest_beginning;
-    const bool begins_none = !is_long || !begins_with(candidate, wrong);
-    const auto steps = steps_to_beginnings(wrong, candidate);
+    const std::string name = spelt_alike(candidate);
+    const bool begins_none = !is_long || !name.starts_with(written);
+    const auto steps = steps_to_beginnings(written, name);
     Distance far(begins_none, steps.back(), false);
-    for (std::size_t end = 0; is_long && end < candidate.size(); ++end)
-      if (same(candidate[end], '-') && steps[end] <= 1)
-        far = std::min(far, Distance(begins_none, steps[end], true));
+    for (std::size_t end = 0; is_long && end < name.size(); ++end)
+      if (name[end] == '-' && steps[end] <= 1) far = std::min(far, Distance(begins_none, steps[end], true));
     if (far >= least) continue;
     least = far;
     best = candidate;

@@ -18,10 +18,7 @@ namespace rankshim {
 /// The text without the blanks, tabs and line ends around it.
 std::string_view trimmed(std::string_view text);
 
-/// The length of the well-formed UTF-8 sequence at the start of `text` (RFC 3629); 0 if there is none.
-std::size_t utf8_length(std::string_view text);
-
-/// The text as well-formed UTF-8: a byte that belongs to no character is taken as Latin-1.
+/// The text as well-formed UTF-8 (RFC 3629): a byte that belongs to no character is taken as Latin-1.
 std::string as_utf8(std::string_view text);
 
 /// A byte as \t, \n, \r or \xNN, as Python's repr() and bash's $'' write it.
@@ -154,7 +151,7 @@ template <std::integral Number>
 std::optional<std::pair<Number, Number>> number_range(std::string_view text) {
   const auto dash = text.find('-');
   const auto low = parse_number<Number>(text.substr(0, dash));
-  const auto high = dash == std::string_view::npos ? low : parse_number<Number>(text.substr(dash + 1));
+  const auto high = parse_number<Number>(text.substr(dash + 1));  // npos + 1 is 0
   if (!low || !high || *low > *high) return std::nullopt;
   return std::pair(*low, *high);
 }

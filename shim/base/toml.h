@@ -55,10 +55,7 @@ class TomlDocument {
   std::optional<toml::table> parse(std::string_view document, std::size_t most_bytes = longest);
 
   void fault(const toml::node& where, const std::string& what, const std::string& fix) {
-    fault(where.source(), what, fix);
-  }
-  void fault(const toml::source_region& where, const std::string& what, const std::string& fix) {
-    fault(where.begin.line, what, fix);
+    fault(where.source().begin.line, what, fix);
   }
   void fault(std::size_t line, const std::string& what, const std::string& fix);
 

@@ -1,14 +1,22 @@
-#include "cli/doctor.h"
-
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <spawn.h>
+#include <sys/statvfs.h>
+#include <sys/timex.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
-#include <string_view>
+#include <array>
+#include <ctime>
 
+#include "base/files.h"
 #include "base/json.h"
 #include "base/text.h"
+#include "cli/subcommands.h"
 #include "node/cgroup.h"
-#include "topology/topology.h"
+#include "node/process.h"
+#include "run/plan.h"
 
 namespace rankshim::doctor {
 namespace {
@@ -39,14 +47,14 @@ struct State {
   std::string text;
 };
 
-State check_shm(const Surroundings& surroundings, unsigned workers, const Accelerators& devices) {
+State check_shm(const Surroundings& surroundings, const Accelerators& devices) {
   constexpr std::string_view fix =
       "mount an emptyDir of medium Memory there (Kubernetes), or start with --shm-size=8g (docker, podman)";
   if (!surroundings.shm)
     return {problem, fmt::format("is not mounted: DataLoader workers and NCCL need it; {}", fix)};
   const std::string size = fmt::format("has {} in all", mebibytes(*surroundings.shm));
   if (*surroundings.shm > default_shm) return {ok, size};
-  const bool collective = workers > 1 && devices.has_value();
+  const bool collective = surroundings.workers > 1 && devices.has_value();
   return {collective ? problem : warning,
           fmt::format("{}: {}; {}", size,
                       collective ? "too little for NCCL among the accelerators of this node"
@@ -119,25 +127,26 @@ State check_temporary(const Surroundings& surroundings) {
                       folder)};
 }
 
-State check_own_name(const JobNeeds& job, const Node& node, const Surroundings& surroundings) {
+State check_own_name(const Surroundings& surroundings, const Node& node) {
   const std::string host = node.host_name();
   const std::vector<std::string>& addresses = surroundings.own_name.addresses;
   if (addresses.empty())
-    return {job.several_nodes ? problem : warning,
+    return {surroundings.several_nodes ? problem : warning,
             fmt::format("{} has no address, and gloo looks its own address up by it: add it to /etc/hosts, "
                         "or set GLOO_SOCKET_IFNAME to the interface of this node",
                         host)};
   const std::string shown = fmt::format("{} is {}", host, addresses.front());
-  if (!job.several_nodes || !std::ranges::all_of(addresses, is_loopback)) return {ok, shown};
+  if (!surroundings.several_nodes || !std::ranges::all_of(addresses, is_loopback)) return {ok, shown};
   return {warning,
           shown +
               ", which no other node can reach, and gloo would give it to them: set GLOO_SOCKET_IFNAME to "
               "the interface of this node"};
 }
 
-State check_master(const JobNeeds& job, const wait::LookedUp& master) {
-  if (master.addresses.empty()) return {problem, master.why};
-  return {ok, fmt::format("{} is {}", job.master, joined(master.addresses))};
+State check_master(const Surroundings& surroundings) {
+  const auto& [addresses, why] = surroundings.masters_name;
+  if (addresses.empty()) return {problem, why};
+  return {ok, fmt::format("{} is {}", surroundings.master, joined(addresses))};
 }
 
 State check_clock(const Surroundings& surroundings) {
@@ -175,14 +184,14 @@ State check_torch(const Python& python, Severity missing, const Accelerators& de
           python.torch.empty() ? "was found; its version is not known" : "has the version " + python.torch};
 }
 
-State check_accelerators(const JobNeeds& job, const Surroundings& surroundings, const Accelerators& devices) {
+State check_accelerators(const Surroundings& surroundings, const Accelerators& devices) {
   if (!devices) return {ok, "none are visible; workers run on the CPU"};
   const std::string seen = fmt::format("{} visible ({})", devices->count, devices->what);
-  if (devices->count < job.workers)
+  if (devices->count < surroundings.workers)
     return {problem,
             fmt::format("{}, fewer than the {} workers of this node: request as many accelerators, or set "
                         "--nproc-per-node (RANKSHIM_NPROC_PER_NODE)",
-                        seen, job.workers)};
+                        seen, surroundings.workers)};
   if (surroundings.holders.empty()) return {ok, seen + "; no other process in sight holds them"};
   return {warning, fmt::format("{}; held open by other processes: {}; their memory may be taken", seen,
                                joined(surroundings.holders))};
@@ -222,25 +231,25 @@ State check_signals(std::string_view status) {
 
 }  // namespace
 
-std::vector<Finding> diagnose(const JobNeeds& job, const Node& node, const Surroundings& surroundings) {
+std::vector<Finding> diagnose(const Surroundings& surroundings, const Node& node) {
   const Accelerators devices = node.accelerators();
   const Python& python = surroundings.python;
-  const Severity missing = job.needs_torch ? problem : warning;
+  const Severity missing = surroundings.needs_torch ? problem : warning;
   const std::string status = node.file("/proc/self/status").value_or("");
-  std::vector<Finding> findings = job.findings;
+  std::vector<Finding> findings = surroundings.job;
   const auto add = [&](const char* subject, State state) {
     findings.push_back({state.severity, subject, std::move(state.text)});
   };
-  add("own name", check_own_name(job, node, surroundings));
-  if (!job.master.empty()) add("master's name", check_master(job, surroundings.master));
+  add("own name", check_own_name(surroundings, node));
+  if (!surroundings.master.empty()) add("master's name", check_master(surroundings));
   add("python", check_python(python, missing));
   if (!python.version.empty()) add("torch", check_torch(python, missing, devices));
-  add("accelerators", check_accelerators(job, surroundings, devices));
-  add("/dev/shm", check_shm(surroundings, job.workers, devices));
-  add("memory", check_memory(node, job.workers));
+  add("accelerators", check_accelerators(surroundings, devices));
+  add("/dev/shm", check_shm(surroundings, devices));
+  add("memory", check_memory(node, surroundings.workers));
   add("locked memory", check_locked_memory(node));
   add("open files", check_open_files(node));
-  add("processes", check_processes(node, job.workers));
+  add("processes", check_processes(node, surroundings.workers));
   add("temporary files", check_temporary(surroundings));
   add("clock", check_clock(surroundings));
   add("seccomp", check_seccomp(status));
@@ -265,9 +274,134 @@ std::string as_json(const std::vector<Finding>& findings) {
   std::vector<json::Object> all;
   all.reserve(findings.size());
   for (const auto& [severity, subject, text] : findings)
-    all.push_back(std::move(
-        json::Object().text("severity", word(severity)).text("subject", subject).text("text", text)));
+    all.push_back(
+        json::Object().text("severity", word(severity)).text("subject", subject).text("text", text));
   return json::Object().objects("findings", all).lines();
 }
 
+namespace {
+
+constexpr std::chrono::seconds look_up_time{5};
+
+/// Finds torch without importing it, which would take a second or more. Prints one line for each of: Python's
+/// version, whether torch was found, torch's version, and whether it was built for accelerators
+/// (torch/version.py names which).
+constexpr const char* probe = R"(
+import importlib.util, os, sys
+print(sys.version.split()[0])
+found = importlib.util.find_spec("torch")
+print(found is not None)
+version = {}
+try:
+    exec(open(os.path.join(os.path.dirname(found.origin), "version.py")).read(), version)
+except Exception:
+    pass
+print(version.get("__version__", ""))
+print(any(version.get(name) for name in ("cuda", "hip", "xpu")))
+)";
+
+/// The output of `python -c probe`; empty if it cannot be run or fails.
+std::string run_probe(const std::string& program) {
+  std::array<int, 2> ends{};
+  if (pipe2(ends.data(), O_CLOEXEC) != 0) return {};
+  const Descriptor reader(ends[0]);
+  Descriptor writer(ends[1]);
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_adddup2(&actions, writer.number(), STDOUT_FILENO);
+  posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
+  std::string name = program;
+  std::string option = "-c";
+  std::string text = probe;
+  std::array<char*, 4> arguments = {name.data(), option.data(), text.data(), nullptr};
+  pid_t child = 0;
+  const int error = posix_spawn(&child, program.c_str(), &actions, nullptr, arguments.data(), environ);
+  posix_spawn_file_actions_destroy(&actions);
+  writer = Descriptor();
+  if (error != 0) return {};
+  std::string printed;
+  std::array<char, 512> chunk{};
+  for (ssize_t got = 0; (got = read(reader.number(), chunk.data(), chunk.size())) > 0;)
+    printed.append(chunk.data(), static_cast<std::size_t>(got));
+  int status = 0;
+  return waitpid(child, &status, 0) == child && status == 0 ? printed : std::string();
+}
+
+Python ask_python(const Node& node, const Settings& settings) {
+  Python python;
+  const auto program = node.find_program(find_interpreter(settings, node));
+  if (!program) return python;
+  python.program = *program;
+  const std::string printed = run_probe(*program);
+  std::string_view rest = printed;
+  python.version = take_line(rest);
+  python.has_torch = take_line(rest) == "True";
+  python.torch = take_line(rest);
+  python.for_accelerators = take_line(rest) == "True";
+  return python;
+}
+
+/// Adds the job, as far as it can be resolved.
+void resolve(Surroundings& surroundings, const Invocation& invocation, const Node& node) {
+  const auto add = [&](Severity severity, std::string text) {
+    surroundings.job.push_back({severity, "job", std::move(text)});
+  };
+  const auto resolved = resolve_job(invocation.settings, invocation.arguments, node);
+  if (const auto* faults = std::get_if<Faults>(&resolved)) {
+    for (const Fault& fault : *faults) add(Severity::problem, to_line(fault));
+    return;
+  }
+  const auto& [topology, choice] = std::get<Job>(resolved);
+  const Master* master = topology.master();
+  const bool ranked = topology.facts.has(Fact::node_rank);
+  add(Severity::ok, topology.is_alone()
+                        ? fmt::format("this node is the only one ({})", topology.platform)
+                        : fmt::format("node {} of {} nodes on {}, master {}",
+                                      ranked ? topology.facts.text(Fact::node_rank) : "(ranked by torch)",
+                                      topology.facts.text(Fact::nnodes), topology.platform,
+                                      master == nullptr ? "unknown" : master->host));
+  for (const auto* warnings : {&topology.warnings, &choice.warnings})
+    for (const std::string& warning : *warnings) add(Severity::warning, warning);
+  if (!choice.missing.empty()) add(Severity::problem, choice.missing);
+  surroundings.workers = std::max(1U, topology.workers());
+  surroundings.several_nodes = !topology.is_alone();
+  if (master != nullptr && !topology.hosts_master().value_or(false) && !is_literal(master->host))
+    surroundings.master = master->host;
+  surroundings.needs_torch = invocation.arguments.empty() || !choice.python.empty();
+}
+
+/// Collects everything. Each look-up takes at most 5 s.
+Surroundings look_around(const Invocation& invocation, const Node& node) {
+  Surroundings surroundings;
+  resolve(surroundings, invocation, node);
+  struct statvfs shm{};
+  if (statvfs("/dev/shm", &shm) == 0 && shm.f_blocks != 0)
+    surroundings.shm = static_cast<std::uint64_t>(shm.f_blocks) * shm.f_frsize;
+  surroundings.temporary = node.environment().get("TMPDIR").value_or("/tmp");
+  surroundings.temporary_is_writable = access(surroundings.temporary.c_str(), W_OK | X_OK) == 0;
+  surroundings.own_name = wait::look_up(node.host_name(), look_up_time);
+  if (!surroundings.master.empty())
+    surroundings.masters_name = wait::look_up(surroundings.master, look_up_time);
+  struct timex clock{};
+  const int state = adjtimex(&clock);  // modes 0: it only reads
+  surroundings.clock_is_synchronised = state < 0 || (clock.status & STA_UNSYNC) == 0;
+  surroundings.now = time(nullptr);
+  surroundings.python = ask_python(node, invocation.settings);
+  surroundings.holders = holders_of_accelerators(false);
+  return surroundings;
+}
+
+}  // namespace
 }  // namespace rankshim::doctor
+
+int rankshim::cli::run_doctor(const Invocation& invocation, const Node& node) {
+  auto findings = doctor::diagnose(doctor::look_around(invocation, node), node);
+  Redactor redactor(node.environment());
+  for (doctor::Finding& finding : findings) finding.text = redactor.whole(finding.text);
+  const bool json = invocation.settings.text(Option::format) == "json";
+  if (print(json ? doctor::as_json(findings) : doctor::as_text(findings)) != exit_code::ok)
+    return exit_code::system;
+  const bool is_well =
+      std::ranges::find(findings, doctor::Severity::problem, &doctor::Finding::severity) == findings.end();
+  return is_well ? exit_code::ok : exit_code::configuration;
+}

@@ -2,16 +2,15 @@
 #include <catch2/catch.hpp>
 
 #include "base/json.h"
-#include "cli/doctor.h"
+#include "cli/subcommands.h"
 #include "node/fake_node_for_test.h"
 
 namespace rankshim::doctor {
 namespace {
 
-/// A node, a job and surroundings at which nothing is wrong; a test spoils one thing.
+/// A node and surroundings at which nothing is wrong; a test spoils one thing.
 struct Case {
   FakeNode node{{}};
-  JobNeeds job;
   Surroundings surroundings;
 
   Case() {
@@ -31,11 +30,11 @@ struct Case {
     surroundings.own_name.addresses = {"10.0.0.7"};
     surroundings.now = 1800000000;
     surroundings.python = {"/usr/bin/python3", "3.11.7", true, "2.13.0", true};
-    job.workers = 2;
+    surroundings.workers = 2;
   }
 
   [[nodiscard]] Finding about(std::string_view subject) const {
-    const auto findings = diagnose(job, node, surroundings);
+    const auto findings = diagnose(surroundings, node);
     const auto found = std::ranges::find(findings, subject, &Finding::subject);
     REQUIRE(found != findings.end());
     return *found;
@@ -48,11 +47,11 @@ void limit(Case& it, std::string_view name, std::string_view value) {
 
 TEST_CASE("where nothing is wrong every line of the doctor is ok") {
   Case it;
-  it.job.several_nodes = true;
-  it.job.master = "job-master-0";
-  it.surroundings.master.addresses = {"10.0.0.1"};
+  it.surroundings.several_nodes = true;
+  it.surroundings.master = "job-master-0";
+  it.surroundings.masters_name.addresses = {"10.0.0.1"};
   it.node.devices = DeviceCount{2, "/dev/nvidia[0-9]*"};
-  for (const Finding& finding : diagnose(it.job, it.node, it.surroundings)) {
+  for (const Finding& finding : diagnose(it.surroundings, it.node)) {
     INFO(finding.subject << ": " << finding.text);
     CHECK(finding.severity == Severity::ok);
   }
@@ -103,17 +102,17 @@ TEST_CASE("the doctor names what is wrong, with its value and what to do") {
       Row{"own name", Severity::problem, "fake-host has no address",
           [](Case& it) {
             it.surroundings.own_name = {};
-            it.job.several_nodes = true;
+            it.surroundings.several_nodes = true;
           }},
       Row{"own name", Severity::warning, "fake-host is 127.0.1.1, which no other node can reach",
           [](Case& it) {
             it.surroundings.own_name.addresses = {"127.0.1.1"};
-            it.job.several_nodes = true;
+            it.surroundings.several_nodes = true;
           }},
       Row{"master's name", Severity::problem, "job-master-0 does not resolve",
           [](Case& it) {
-            it.job.master = "job-master-0";
-            it.surroundings.master.why = "job-master-0 does not resolve";
+            it.surroundings.master = "job-master-0";
+            it.surroundings.masters_name.why = "job-master-0 does not resolve";
           }},
       Row{"python", Severity::problem, "was not found in PATH",
           [](Case& it) { it.surroundings.python = {}; }},
@@ -124,7 +123,7 @@ TEST_CASE("the doctor names what is wrong, with its value and what to do") {
       Row{"torch", Severity::warning, "was not found by /usr/bin/python3",
           [](Case& it) {
             it.surroundings.python.has_torch = false;
-            it.job.needs_torch = false;
+            it.surroundings.needs_torch = false;
           }},
       Row{"torch", Severity::warning, "2.13.0 was built for the CPU only",
           [](Case& it) {
@@ -157,8 +156,8 @@ TEST_CASE("the doctor names what is wrong, with its value and what to do") {
 
 TEST_CASE("what is found of the job comes first, and a control character in it is escaped") {
   Case it;
-  it.job.findings = {{Severity::problem, "job", "RANK=\x1b is no number; set it"}};
-  const std::string text = as_text(diagnose(it.job, it.node, it.surroundings));
+  it.surroundings.job = {{Severity::problem, "job", "RANK=\x1b is no number; set it"}};
+  const std::string text = as_text(diagnose(it.surroundings, it.node));
   CHECK(text.starts_with("problem  job              RANK=\\x1b is no number; set it\nok"));
 }
 

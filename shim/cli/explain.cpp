@@ -1,5 +1,3 @@
-#include "cli/explain.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -7,7 +5,11 @@
 
 #include "base/duration.h"
 #include "base/json.h"
+#include "base/log.h"
 #include "base/text.h"
+#include "cli/subcommands.h"
+#include "plan/environment_change.h"
+#include "run/plan.h"
 
 namespace rankshim::explain {
 namespace {
@@ -34,26 +36,31 @@ std::string waiting(const Job& job, const Settings& settings) {
   return fmt::format("{} to answer, at most {}", master.text(), limit);
 }
 
-json::Object json_environment(const EnvironmentChange& change) {
-  json::Object set;
-  for (const auto& [name, value] : change.set) set.text(name, value);
-  json::Object object;
-  object.object("set", set).texts("unset", change.unset);
-  return object;
-}
-
 json::Object json_waiting(const Job& job, const Settings& settings) {
   const auto& [topology, choice] = job;
+  if (choice.wait == Until::none && !choice.links) return json::Object().text("for", "nothing");
   json::Object object;
-  if (choice.wait == Until::none && !choice.links) {
-    object.text("for", "nothing");
-    return object;
-  }
   object.text("for", choice.links ? "nodes" : choice.wait == Until::name ? "name" : "port");
   object.text("host", topology.master()->host);
   if (choice.links || choice.wait == Until::port) object.number("port", topology.master()->port);
-  object.seconds("timeout_seconds", *settings.time(Option::wait_timeout));
+  return object.seconds("timeout_seconds", *settings.time(Option::wait_timeout));
+}
+
+json::Object json_variables(const Variables& variables) {
+  json::Object object;
+  for (const auto& [name, value] : variables) object.text(name, value);
   return object;
+}
+
+json::Object json_environment(const EnvironmentChange& change) {
+  return json::Object().object("set", json_variables(change.set)).texts("unset", change.unset);
+}
+
+std::vector<std::string> warnings_of(const Job& job) {
+  std::vector<std::string> warnings = job.topology.warnings;
+  warnings.insert(warnings.end(), job.choice.warnings.begin(), job.choice.warnings.end());
+  if (!job.choice.missing.empty()) warnings.push_back(job.choice.missing);
+  return warnings;
 }
 
 /// What a job of several nodes would have to set, if nothing shows that there is one.
@@ -90,43 +97,31 @@ std::string as_text(const Job& job, const LaunchPlan& plan, const Settings& sett
   const auto& [topology, choice] = job;
   std::string out = fmt::format("platform     {}\ngranularity  {}\n", printable(topology.platform),
                                 granularity_name(topology));
-  if (!topology.also_matched.empty()) {
-    out += "also matched ";
-    for (const std::string& other : topology.also_matched)
-      out += (&other == &topology.also_matched.front() ? "" : ", ") + printable(other);
-    out += '\n';
-  }
+  if (!topology.also_matched.empty())
+    out += fmt::format("also matched {}\n", printable(joined(topology.also_matched)));
   out += '\n';
-  std::size_t widest = 0;
-  const auto text_of = [&](Fact fact) { return printable(topology.facts.text(fact)); };
-  for (const Fact fact : shown_facts) widest = std::max(widest, text_of(fact).size());
-  for (const Fact fact : shown_facts) {
-    if (const auto& value = topology.facts[fact])
-      out += fmt::format("  {:<16}  {:<{}}  {}\n", name(fact), text_of(fact), widest,
-                         printable(value->source()));
-  }
-  if (!topology.unused.empty()) out += "not used\n";
-  for (const auto& [fact, value] : topology.unused)
+  std::size_t widest = 0, widest_name = 0;
+  for (const Fact fact : shown_facts) widest = std::max(widest, printable(topology.facts.text(fact)).size());
+  const auto add_fact = [&](Fact fact, const Value& value) {
     out += fmt::format("  {:<16}  {:<{}}  {}\n", name(fact), printable(value.text), widest,
                        printable(value.source()));
+  };
+  for (const Fact fact : shown_facts)
+    if (const auto& value = topology.facts[fact]) add_fact(fact, *value);
+  if (!topology.unused.empty()) out += "not used\n";
+  for (const auto& [fact, value] : topology.unused) add_fact(fact, value);
   out += fmt::format("\nwaits for    {}\n", printable(waiting(job, settings)));
   if (choice.launches()) out += fmt::format("launcher     {}\n", choice.launcher_name());
   if (const auto* filled = choice.as<FilledLauncher>())
     out += fmt::format("launcher     its own; {} fills in what the command leaves out\n",
                        printable(filled->file));
 
-  std::size_t widest_name = 0;
-  for (const auto& [name, value] : plan.environment.set) widest_name = std::max(widest_name, name.size());
-  if (plan.environment.set.empty() && plan.environment.unset.empty()) {
-    out += "environment  unchanged\n";
-  } else {
-    out += "environment\n";
-    for (const auto& [name, value] : plan.environment.set) {
-      out += fmt::format("  set    {:<{}}  {}\n", name, widest_name, printable(shell_quote(value)));
-    }
-    for (const std::string& name : plan.environment.unset)
-      out += fmt::format("  unset  {}\n", printable(name));
-  }
+  const auto& [set, unset] = plan.environment;
+  out += set.empty() && unset.empty() ? "environment  unchanged\n" : "environment\n";
+  for (const auto& [name, value] : set) widest_name = std::max(widest_name, name.size());
+  for (const auto& [name, value] : set)
+    out += fmt::format("  set    {:<{}}  {}\n", name, widest_name, printable(shell_quote(value)));
+  for (const std::string& name : unset) out += fmt::format("  unset  {}\n", printable(name));
   if (!plan.argv.empty()) out += fmt::format("command\n  {}\n", printable(shell_quote(plan.argv)));
   if (!plan.workers.empty()) out += "workers\n";
   for (const WorkerPlan& worker : plan.workers) {
@@ -141,64 +136,51 @@ std::string as_text(const Job& job, const LaunchPlan& plan, const Settings& sett
 
 std::string as_json(const Job& job, const LaunchPlan& plan, const Settings& settings) {
   const auto& [topology, choice] = job;
-  json::Object facts;
-  for (const Fact fact : shown_facts) {
+  json::Object facts, object;
+  for (const Fact fact : shown_facts)
     if (const auto& value = topology.facts[fact])
       facts.object(name(fact), json::Object().text("value", value->text).text("source", value->source()));
+  std::vector<json::Object> unused, workers;
+  for (const auto& [fact, value] : topology.unused)
+    unused.push_back(
+        json::Object().text("fact", name(fact)).text("value", value.text).text("source", value.source()));
+  for (const auto& [environment, argv, bound] : plan.workers) {
+    workers.push_back(
+        json::Object().object("environment", json_variables(environment)).texts("command", argv));
+    if (!bound.empty()) workers.back().text("bound", bound);
   }
-  std::vector<std::string> warnings = topology.warnings;
-  warnings.insert(warnings.end(), choice.warnings.begin(), choice.warnings.end());
-  if (!choice.missing.empty()) warnings.push_back(choice.missing);
-  json::Object object;
   object.text("platform", topology.platform);
   if (!topology.also_matched.empty()) object.texts("also_matched", topology.also_matched);
   object.text("granularity", granularity_name(topology)).object("topology", facts);
-  std::vector<json::Object> unused;
-  unused.reserve(topology.unused.size());
-  for (const auto& [fact, value] : topology.unused) {
-    unused.push_back(std::move(
-        json::Object().text("fact", name(fact)).text("value", value.text).text("source", value.source())));
-  }
   if (!unused.empty()) object.objects("unused", unused);
   object.object("wait", json_waiting(job, settings));
   object.object("environment", json_environment(plan.environment));
   object.text("launcher", choice.launcher_name()).texts("command", plan.argv);
   if (const auto* filled = choice.as<FilledLauncher>()) object.text("filled_in_by", filled->file);
-  std::vector<json::Object> workers;
-  for (const WorkerPlan& worker : plan.workers) {
-    json::Object own;
-    for (const auto& [name, value] : worker.environment) own.text(name, value);
-    workers.emplace_back();
-    workers.back().object("environment", own).texts("command", worker.argv);
-    if (!worker.bound.empty()) workers.back().text("bound", worker.bound);
-  }
   if (!workers.empty()) object.objects("workers", workers);
-  return object.texts("warnings", warnings).lines();
+  return object.texts("warnings", warnings_of(job)).lines();
 }
 
 std::string as_json(const Faults& faults) {
   std::vector<json::Object> errors;
   for (const Fault& fault : faults)
-    errors.push_back(std::move(
-        json::Object().text("what", fault.what).texts("names", fault.names).text("fix", fault.fix)));
+    errors.push_back(
+        json::Object().text("what", fault.what).texts("names", fault.names).text("fix", fault.fix));
   return json::Object().objects("errors", errors).str() + "\n";
 }
 
 std::string environment(const EnvironmentChange& change, std::string_view format) {
   if (format == "json") return json_environment(change).str() + "\n";
+  const bool sh = format == "sh";
   std::string out;
-  if (format == "sh") {
-    for (const std::string& name : change.unset)
-      if (is_shell_name(name)) out += fmt::format("unset {}\n", name);
-  }
+  for (const std::string& name : change.unset)
+    if (sh && is_shell_name(name)) out += fmt::format("unset {}\n", name);
   for (const auto& [name, value] : change.set) {
     if (!is_shell_name(name)) continue;
+    // Readers of .env files agree only on plain words and on double quotes.
     const std::string quoted = shell_quote(value);
-    if (format == "sh") {
-      out += fmt::format("export {}={}\n", name, quoted);
-    } else {  // readers of .env files agree only on plain words and on double quotes
-      out += fmt::format("{}={}\n", name, quoted == value ? value : json::quote(value));
-    }
+    out += fmt::format("{}{}={}\n", sh ? "export " : "", name,
+                       sh || quoted == value ? quoted : json::quote(value));
   }
   return out;
 }
@@ -226,3 +208,36 @@ std::string profile_text(std::string_view document) {
 }
 
 }  // namespace rankshim::explain
+
+namespace rankshim::cli {
+
+int explain_job(const Invocation& invocation, const Node& node) {
+  const bool json = invocation.settings.text(Option::format) == "json";
+  auto resolved = resolve_job(invocation.settings, invocation.arguments, node);
+  if (const auto* faults = std::get_if<Faults>(&resolved)) return report(*faults, invocation);
+  Job& job = std::get<Job>(resolved);
+  LaunchPlan plan =
+      plan_shown_launch(job.choice, {job.topology, invocation.settings, invocation.arguments, node});
+  Environment known = plan.environment.apply(node.environment());
+  for (const WorkerPlan& worker : plan.workers)
+    for (const auto& [name, value] : worker.environment) known.set(name, value);
+  Redactor redactor(known);
+  explain::redact(job, plan, redactor);
+  if (json) return print(explain::as_json(job, plan, invocation.settings));
+  const int code = print(explain::as_text(job, plan, invocation.settings));
+  for (const std::string& warning : explain::warnings_of(job)) log::warn("{}", warning);
+  return code;
+}
+
+int print_environment(const Invocation& invocation, const Node& node) {
+  const auto resolved = resolve_job(invocation.settings, {}, node);
+  if (const auto* faults = std::get_if<Faults>(&resolved)) return report(*faults, invocation);
+  const Topology& topology = std::get<Job>(resolved).topology;
+  for (const std::string& warning : topology.warnings) log::warn("{}", warning);
+  const auto& pet = invocation.settings[Option::export_pet];
+  const bool with_pet = pet->from_user() && invocation.settings.flag(Option::export_pet);
+  return print(explain::environment(environment_change(topology, node, with_pet),
+                                    invocation.settings.text(Option::format)));
+}
+
+}  // namespace rankshim::cli

@@ -1,4 +1,4 @@
-#include "cli/explain.h"
+#include "cli/subcommands.h"
 
 #include <catch2/catch.hpp>
 

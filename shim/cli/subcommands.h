@@ -1,23 +1,29 @@
 #pragma once
 
+#include <cstdint>
+#include <optional>
+#include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/fault.h"
 #include "node/node.h"
+#include "plan/launch.h"
+#include "platform/profile.h"
+#include "report/redact.h"
 #include "settings/settings.h"
+#include "wait/wait.h"
 
 namespace rankshim::cli {
 
 /// Writes all of `text` to stdout. Returns the exit code: 71, with a line on stderr, if that fails, because
 /// half an answer must not look like a whole one.
 [[nodiscard]] int print(std::string_view text);
-/// Writes to stderr what can be written.
-void print_error(std::string_view text);
 
-/// Writes one line per fault to stderr, and, if `json` is set, JSON for programs to stdout. Returns the exit
-/// code for what is wrong with the job.
-int report(const Faults& faults, bool json = false);
+/// Writes one line per fault to stderr, and to stdout JSON if that was asked for. For `env` it prints `exit`,
+/// because eval "$(…)" ignores the exit code. Returns the code.
+int report(const Faults& faults, const Invocation& invocation, int code = exit_code::configuration);
 
 /// The notices of everything that is linked into this binary, as `--licenses` prints them. Made at build time
 /// from licenses/.
@@ -28,7 +34,7 @@ std::string licenses();
 /// Prints what would happen, and why.
 int explain_job(const Invocation& invocation, const Node& node);
 
-/// Prints the resolved variables, for `eval`; for a failure it prints `exit` as well.
+/// Prints the resolved variables, for `eval`.
 int print_environment(const Invocation& invocation, const Node& node);
 
 /// Prints the list of profiles or one profile in full, or checks a file.
@@ -49,3 +55,88 @@ int run_doctor(const Invocation& invocation, const Node& node);
 int start_demo(const Settings& settings, const Node& node);
 
 }  // namespace rankshim::cli
+
+/// The output of explain, env and platforms. All texts end with a newline.
+namespace rankshim::explain {
+
+/// Removes secrets from all values that are shown, and from the command.
+void redact(Job& job, LaunchPlan& plan, Redactor& redactor);
+
+/// For a reader: what was found and from which source, what will be waited for, the environment, and a
+/// command line to copy.
+std::string as_text(const Job& job, const LaunchPlan& plan, const Settings& settings);
+
+/// For programs; the form is a contract (see docs/explain.md).
+std::string as_json(const Job& job, const LaunchPlan& plan, const Settings& settings);
+
+/// {"errors": [{"what", "names", "fix"}]}
+std::string as_json(const Faults& faults);
+
+/// The variables for `eval`, as JSON, or for a .env file; `format` is sh, json or dotenv. A name that no
+/// shell variable can have, and that `eval` would execute, is in JSON only.
+std::string environment(const EnvironmentChange& change, std::string_view format);
+
+/// One line per profile. Control characters, which a user's profile may have in its name and title, are
+/// escaped.
+std::string profile_list(std::span<const platform::Profile> profiles);
+
+/// A profile's document, escaped likewise.
+std::string profile_text(std::string_view document);
+
+}  // namespace rankshim::explain
+
+/// `rankshim doctor`: finds what makes jobs fail before they start.
+namespace rankshim::doctor {
+
+enum class Severity : std::uint8_t {
+  ok,
+  warning,  ///< it may be right for this job
+  problem,  ///< the job cannot work: exit 78
+};
+
+/// One line of the result.
+struct Finding {
+  Severity severity = Severity::ok;
+  std::string subject;  ///< "/dev/shm"
+  std::string text;     ///< the state; for a warning or a problem also what to do
+};
+
+/// What the interpreter for scripts reports of itself, and of torch, which it finds without importing it.
+struct Python {
+  std::string program;            ///< the full path; empty if no interpreter was found
+  std::string version;            ///< "3.11.7"; empty if it could not be run
+  bool has_torch = false;         ///< the package torch was found
+  std::string torch;              ///< torch's version; empty if it is not known
+  bool for_accelerators = false;  ///< that torch was built for CUDA, ROCm or another accelerator
+};
+
+/// What the checks need to know beside the node. Tests make it up.
+struct Surroundings {
+  std::vector<Finding> job;  ///< "node 1 of 2 on kubeflow-pytorchjob", or why it cannot be resolved
+  std::string master;        ///< the master's name, if it is another node and no address
+  unsigned workers = 1;      ///< on this node
+  bool several_nodes = false;
+  bool needs_torch = true;  ///< a Python script is started, or no command was given
+
+  std::optional<std::uint64_t> shm;  ///< the size of /dev/shm in bytes; nothing if there is none
+  std::string temporary;             ///< the folder for temporary files
+  bool temporary_is_writable = true;
+  wait::LookedUp own_name;            ///< of the host name
+  wait::LookedUp masters_name;        ///< of `master`, if there is one
+  bool clock_is_synchronised = true;  ///< adjtimex(2): no STA_UNSYNC
+  std::int64_t now = 0;               ///< seconds since 1970
+  Python python;
+  /// Processes that have an accelerator's file open, "/dev/nvidia0: python3 (pid 4711)".
+  std::vector<std::string> holders;
+};
+
+/// Makes all checks, in the order in which they are printed; pure.
+std::vector<Finding> diagnose(const Surroundings& surroundings, const Node& node);
+
+/// One line for each finding, with warnings and problems marked, and a line that counts them.
+std::string as_text(const std::vector<Finding>& findings);
+
+/// The same for programs.
+std::string as_json(const std::vector<Finding>& findings);
+
+}  // namespace rankshim::doctor

@@ -14,7 +14,6 @@
 #include "link/message.h"
 #include "node/cgroup.h"
 #include "plan/launch.h"
-#include "settings/option_value.h"
 #include "settings/settings.h"
 #include "supervise/ending.h"
 

@@ -7,7 +7,6 @@
 #include "link/message.h"
 #include "plan/launch.h"
 #include "report/verdict.h"
-#include "settings/option_value.h"
 #include "settings/settings.h"
 
 namespace rankshim {

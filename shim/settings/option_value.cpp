@@ -1,4 +1,4 @@
-#include "settings/option_value.h"
+#include "settings/settings.h"
 
 #include <algorithm>
 #include <array>
@@ -23,7 +23,7 @@ bool is_nodes(std::string_view text) {
   return is_count(least) && is_count(most) && *parse_number<unsigned>(least) <= *parse_number<unsigned>(most);
 }
 
-bool is_workers(std::string_view text) { return is_count(text) || is_one_of(text, "auto|gpu|cpu"); }
+bool is_workers(std::string_view text) { return is_count(text) || has_part("auto|gpu|cpu", text, "|"); }
 
 bool is_port(std::string_view text) { return is_count(text) && parse_number<std::uint16_t>(text); }
 
@@ -74,66 +74,70 @@ std::optional<Meaning> as(std::string_view text) {
 
 /// What an option of a kind takes.
 struct Rule {
-  ValueKind kind;
-  char separator;         ///< of a list; '\0' if it is none
   std::string_view form;  ///< for a message such as "… is not a number"; empty: the option's argument
   std::optional<Meaning> (*parse)(std::string_view text);
+  char separator = '\0';  ///< of a list
 };
-constexpr auto value_rules = std::to_array<Rule>({
-    {ValueKind::text, '\0', "", as<is_anything>},
-    {ValueKind::choice, '\0', "", as<is_anything>},
-    {ValueKind::count, '\0', "a number", as<is_number>},
-    {ValueKind::nodes, '\0', "a number of nodes, N or MIN:MAX", as<is_nodes>},
-    {ValueKind::workers, '\0', "a number of workers, auto, gpu or cpu", as<is_workers>},
-    {ValueKind::port, '\0', "a port, 1 to 65535", as<is_port>},
-    {ValueKind::time, '\0', "a time such as 90s, 10m, 2h or a number of seconds", as<parse_time>},
-    {ValueKind::boolean, '\0', "1, 0, true or false", as<parse_truth>},
-    {ValueKind::exit_map, ',',
-     "FROM[-TO]=CODE,... with codes from 0 to 255, or oom=, wait=, config=, stopped=, peer=CODE",
-     as<ExitMap::parse>},
-    {ValueKind::restarts, '\0', "a number of restarts, or N/TIME such as 3/1h", as<RestartLimit::parse>},
-    {ValueKind::ends, ',', "exit codes and causes such as 2,64-78,oom (causes: oom, exception, signal, lost)",
-     as<parse_permanent>},
-    {ValueKind::signal, '\0', "a signal such as TERM, SIGUSR1, RTMIN+3 or 15", as<supervise::parse_signal>},
-    {ValueKind::signals, ',', "signals such as USR1,RTMIN+3,15, or none", as<supervise::parse_signals>},
-    {ValueKind::signal_map, ',', "FROM=TO,... with signals such as TERM, RTMIN+3 or 15; TO may be none",
-     as<supervise::SignalMap::parse>},
-    {ValueKind::words, ' ', "", as<parse_words>},
-    {ValueKind::variables, '\n', "NAME=VALUE, one on each line", as<parse_variables>},
-});
 
-const Rule& rule_of(ValueKind kind) { return *std::ranges::find(value_rules, kind, &Rule::kind); }
+/// The kinds, by the names in option_table.h.
+namespace kinds {
+
+constexpr Rule text{"", as<is_anything>};
+constexpr Rule choice{"", as<is_anything>};
+constexpr Rule count{"a number", as<is_number>};
+constexpr Rule nodes{"a number of nodes, N or MIN:MAX", as<is_nodes>};
+constexpr Rule workers{"a number of workers, auto, gpu or cpu", as<is_workers>};
+constexpr Rule port{"a port, 1 to 65535", as<is_port>};
+constexpr Rule time{"a time such as 90s, 10m, 2h or a number of seconds", as<parse_time>};
+constexpr Rule boolean{"1, 0, true or false", as<parse_truth>};
+constexpr Rule exit_map{
+    "FROM[-TO]=CODE,... with codes from 0 to 255, or oom=, wait=, config=, stopped=, peer=CODE",
+    as<ExitMap::parse>, ','};
+constexpr Rule restarts{"a number of restarts, or N/TIME such as 3/1h", as<RestartLimit::parse>};
+constexpr Rule ends{"exit codes and causes such as 2,64-78,oom (causes: oom, exception, signal, lost)",
+                    as<parse_permanent>, ','};
+constexpr Rule signal{"a signal such as TERM, SIGUSR1, RTMIN+3 or 15", as<supervise::parse_signal>};
+constexpr Rule signals{"signals such as USR1,RTMIN+3,15, or none", as<supervise::parse_signals>, ','};
+constexpr Rule signal_map{"FROM=TO,... with signals such as TERM, RTMIN+3 or 15; TO may be none",
+                          as<supervise::SignalMap::parse>, ','};
+constexpr Rule words{"", as<parse_words>, ' '};
+constexpr Rule variables{"NAME=VALUE, one on each line", as<parse_variables>, '\n'};
+
+}  // namespace kinds
+
+const Rule& rule_of(const OptionInfo& option) {
+  static constexpr std::array<const Rule*, option_count> rules = {
+#define OPTION(option, group, name, kind, ...) &kinds::kind,
+#include "settings/option_table.h"
+#undef OPTION
+  };
+  return *rules[static_cast<std::size_t>(option.option)];
+}
+
+bool is_choice(const OptionInfo& option) { return &rule_of(option) == &kinds::choice; }
 
 }  // namespace
 
 std::string_view word(Cause cause) { return cause_words[static_cast<std::size_t>(cause)]; }
 
-bool is_one_of(std::string_view value, std::string_view choices) { return has_part(choices, value, "|"); }
-
-std::string with_commas(std::string_view choices) {
-  std::string text(choices);
-  for (std::size_t at = 0; (at = text.find('|', at)) != std::string::npos; at += 2) text.replace(at, 1, ", ");
-  return text;
-}
-
-std::string and_nearest_choice(std::string_view value, std::string_view choices) {
+std::string one_of(std::string_view choices, std::string_view instead) {
   std::vector<std::string_view> known;
   while (!choices.empty()) known.push_back(take_part(choices, "|"));
-  return and_nearest(nearest(value, known));
+  return "one of " + joined(known) + and_nearest(nearest(instead, known));
 }
 
 std::optional<Meaning> parse(const OptionInfo& option, std::string_view text) {
-  if (option.kind == ValueKind::choice && !is_one_of(text, option.argument)) return std::nullopt;
-  return rule_of(option.kind).parse(text);
+  if (is_choice(option) && !has_part(option.argument, text, "|")) return std::nullopt;
+  return rule_of(option).parse(text);
 }
 
-std::string wanted(const OptionInfo& option) {
-  if (option.kind == ValueKind::choice) return "one of " + with_commas(option.argument);
-  const std::string_view form = rule_of(option.kind).form;
+std::string wanted(const OptionInfo& option, std::string_view instead) {
+  if (is_choice(option)) return one_of(option.argument, instead);
+  const std::string_view form = rule_of(option).form;
   return std::string(form.empty() ? option.argument : form);
 }
 
-char separator(ValueKind kind) { return rule_of(kind).separator; }
+char separator(const OptionInfo& option) { return rule_of(option).separator; }
 
 std::optional<Ends> Ends::parse(std::string_view text, std::span<const std::string_view> causes) {
   Ends ends;

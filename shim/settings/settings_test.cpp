@@ -8,7 +8,6 @@
 #include "base/files.h"
 #include "base/toml.h"
 #include "node/fake_node_for_test.h"
-#include "settings/option_value.h"
 
 namespace rankshim {
 namespace {
@@ -292,7 +291,7 @@ TEST_CASE("a configuration that is too large, too deep or not to be read is refu
   FakeNode node({});
   accepted(read_settings({"x"}, node));
   node.files["/etc/rankshim.toml"] = "wait = \"none\"\n#" + std::string(largest_file, 'x');
-  CHECK_THAT(fault(node), Catch::Contains("/etc/rankshim.toml is larger than 1 MiB"));
+  CHECK_THAT(fault(node), Catch::Contains("/etc/rankshim.toml:1: the file is longer than 1024 KiB"));
   std::string key = "\n\na";
   for (int i = 0; i < 250'000; ++i) key += ".b";
   node.files["/etc/rankshim.toml"] = key + " = 1\n";
@@ -344,7 +343,7 @@ TEST_CASE("the help fits 80 columns and names every option") {
   std::istringstream lines(help_text());
   for (std::string line; std::getline(lines, line);) CHECK(line.size() <= 80);
   for (const OptionInfo& option : options) {
-    const std::string no = option.kind == ValueKind::boolean ? "[no-]" : "";
+    const std::string no = option.is_boolean() ? "[no-]" : "";
     CHECK(help_text().find("  --" + no + std::string(option.name)) != std::string::npos);
   }
 }

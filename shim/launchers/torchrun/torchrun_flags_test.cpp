@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 
-#include "cli/explain.h"
+#include "cli/subcommands.h"
 #include "run/plan_for_test.h"
 
 namespace rankshim {
