@@ -101,12 +101,13 @@ class Parser {
   }
 
   Expression call(std::string_view name) {
-    const auto* const signature = std::ranges::find(signatures, name, &Signature::name);
-    if (signature == signatures.end()) {
+    const auto function = function_named(name);
+    if (!function) {
       std::vector<std::string_view> known(signatures.size());
       std::ranges::transform(signatures, known.begin(), &Signature::name);
       return fail("there is no function " + shown(name) + and_nearest(nearest(name, known)));
     }
+    const auto& [named, least, most, complaint, compute, first_number] = signature(*function);
     at_ += name.size() + 1;
     std::vector<Expression> arguments;
     skip_blanks();
@@ -114,23 +115,21 @@ class Parser {
       if (!arguments.empty() && !take(",")) return fail("',' or ')' is expected here");
       arguments.push_back(part(argument_stops));
     }
-    const auto [least, most] = std::pair(signature->least, signature->most);
     if (arguments.size() < least || arguments.size() > most)
       return fail(shown(name) + " takes " + std::to_string(least) +
-                  (most == least       ? ""
-                   : most == any_count ? " or more"
-                                       : " to " + std::to_string(most)) +
+                  (most == least                  ? ""
+                   : most == Signature::any_count ? " or more"
+                                                  : " to " + std::to_string(most)) +
                   " arguments, not " + std::to_string(arguments.size()));
     for (std::size_t i = 0; i < arguments.size(); ++i) {
       if (arguments[i].function != Function::text) continue;
       const std::string_view text = arguments[i].text;
-      if (takes_number(signature->function, i) && !all_digits(text))
-        return fail(shown(text) + " is no number");
-      if (takes_value(signature->function, i) && was_meant_as_value(text))
+      if (i >= first_number && !all_digits(text)) return fail(shown(text) + " is no number");
+      if (takes_value(*function, i) && was_meant_as_value(text))
         return fail(shown(text) +
                     " is a text, and not the value of a variable: write ${NAME}, or name() for a function");
     }
-    return combine(signature->function, std::move(arguments));
+    return combine(*function, std::move(arguments));
   }
 
   Expression combine(Function function, std::vector<Expression> children) {
@@ -189,8 +188,15 @@ std::size_t size(const Expression& expression) {
 
 }  // namespace
 
+void add_variables(const Expression& expression, std::vector<std::string_view>& names) {
+  each_part(expression, [&](const Expression& part) {
+    if (part.function == Function::variable && std::ranges::find(names, part.text) == names.end())
+      names.push_back(part.text);
+  });
+}
+
 bool was_meant_as_value(std::string_view text) {
-  if (std::ranges::find(signatures, text, &Signature::name) != signatures.end()) return true;
+  if (function_named(text)) return true;
   return is_shell_name(text) && text.find('_') != std::string_view::npos &&
          std::none_of(text.begin(), text.end(), [](char c) { return c >= 'a' && c <= 'z'; });
 }
@@ -209,49 +215,43 @@ std::optional<Expression> parse_expression(std::string_view expression, const Le
   return error.empty() ? std::optional(root) : std::nullopt;
 }
 
-std::optional<Condition> parse_condition(std::string_view condition, const Lets& lets, Store& store,
-                                         std::string& error) {
-  error.clear();
+std::optional<Expression> parse_condition(std::string_view condition, const Lets& lets, Store& store,
+                                          std::string& error) {
   const auto fail = [&](const char* what) {
     error = shown(condition) + ": " + what;
     return std::nullopt;
   };
-  Condition result;
-  std::string_view expression = trimmed(condition);
-  result.is_negative = expression.starts_with('!');
-  if (result.is_negative) expression.remove_prefix(1);
-  if (const std::size_t equals = find_equals(expression); equals != std::string_view::npos) {
-    const std::string_view glob = expression.substr(equals + 1);
-    expression = expression.substr(0, equals);
+  std::string_view asked = trimmed(condition), glob;
+  const bool is_negative = asked.starts_with('!');
+  if (is_negative) asked.remove_prefix(1);
+  if (const std::size_t equals = find_equals(asked); equals != std::string_view::npos) {
+    glob = asked.substr(equals + 1);
+    asked = asked.substr(0, equals);
     constexpr std::size_t longest_glob = 256;  // bounds the work of matching
     if (glob.empty())
       return fail("a glob is expected after '='; write !NAME for a variable that is not set or is empty");
-    if (glob.size() > longest_glob) return fail("the glob is longer than 256 characters");
-    if (glob.starts_with('=') || expression.ends_with('!'))
+    if (glob.starts_with('=') || asked.ends_with('!'))
       return fail("write NAME=GLOB with one '=', and !NAME=GLOB where it must not fit");
-    if (trimmed(glob) != glob || trimmed(expression) != expression)
-      return fail("write it without blanks around '=', because values have no blanks around them");
-    if (glob.find_first_of("\"'") != std::string_view::npos) return fail("a glob has no quotes");
+    if (glob.size() > longest_glob || trimmed(glob) != glob || trimmed(asked) != asked ||
+        glob.find_first_of("\"'") != std::string_view::npos)
+      return fail("a glob has no quotes, no blanks around it or '=', and at most 256 characters");
     if (glob.find('$') != std::string_view::npos)
       return fail("a glob has no variables; differ(A, B) and only_if(A, GLOB, RESULT) compare expressions");
-    result.glob = store.keep(std::string(glob));
   }
-  if (is_shell_name(expression)) {
-    result.expression = {Function::variable, store.keep(std::string(expression)), {}};
-    return result;
-  }
-  const bool is_let = expression.starts_with('$');
-  if (is_let && !std::all_of(expression.begin() + 1, expression.end(), is_name_part))
+  const bool is_name = is_shell_name(asked);
+  const bool is_let = asked.starts_with('$') && std::all_of(asked.begin() + 1, asked.end(), is_name_part);
+  const bool is_call = !asked.starts_with('$') && asked.find('(') != std::string_view::npos;
+  if (!is_name && !is_let && !is_call)
     return fail(
         "a condition is a variable's name without ${}, a function call or a $LET, with ! before it or "
         "=GLOB after it");
-  if (!is_let && expression.find('(') == std::string_view::npos)
-    return fail(
-        "a condition is a variable's name, a function call or a $LET, with ! before it or =GLOB after it");
-  const auto parsed = parse_expression(expression, lets, store, error);
-  if (!parsed) return std::nullopt;
-  result.expression = *parsed;
-  return result;
+  auto result = parse_expression(is_name ? "${" + std::string(asked) + "}" : asked, lets, store, error);
+  const auto wrap = [&](Function function, std::string_view text) {
+    if (result) result = combined(function, {*result, {Function::text, text, {}}}, store, error);
+  };
+  if (!glob.empty()) wrap(Function::only_if, store.keep(std::string(glob)));
+  if (is_negative) wrap(Function::unless, "yes");
+  return error.empty() ? result : std::nullopt;
 }
 
 }  // namespace rankshim::platform

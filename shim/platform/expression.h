@@ -2,11 +2,9 @@
 
 #include <cstddef>
 #include <map>
-#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "platform/profile.h"
@@ -24,22 +22,11 @@
 /// commas, parentheses, semicolons and quotes, nor, within a default, a closing brace.
 namespace rankshim::platform {
 
-/// The memory of what a profile is a view of.
-class Store {
- public:
-  template <class Thing>
-  const Thing& keep(Thing thing) {
-    auto kept = std::make_shared<const Thing>(std::move(thing));
-    things_.push_back(kept);
-    return *kept;
-  }
-
- private:
-  std::vector<std::shared_ptr<const void>> things_;
-};
-
 /// The expressions of [let], by name.
 using Lets = std::map<std::string, Expression, std::less<>>;
+
+/// Adds the variables that the expression mentions, each once, whether they are set or not.
+void add_variables(const Expression& expression, std::vector<std::string_view>& names);
 
 /// Whether a plain text is spelt as a variable with several words (A_SIZE), or as a function.
 bool was_meant_as_value(std::string_view text);
@@ -59,7 +46,7 @@ std::optional<Expression> parse_expression(std::string_view expression, const Le
                                            std::string& error);
 
 /// Parses a condition: `[!]EXPR` or `[!]EXPR=GLOB`, where EXPR is a variable's name, a call or a `$LET`.
-std::optional<Condition> parse_condition(std::string_view condition, const Lets& lets, Store& store,
-                                         std::string& error);
+std::optional<Expression> parse_condition(std::string_view condition, const Lets& lets, Store& store,
+                                          std::string& error);
 
 }  // namespace rankshim::platform

@@ -1,12 +1,14 @@
 #include "platform/reader.h"
 
 #include <algorithm>
+#include <map>
 #include <optional>
 #include <utility>
 #include <vector>
 
 #include "base/text.h"
 #include "base/toml.h"
+#include "platform/expression.h"
 
 namespace rankshim::platform {
 
@@ -17,9 +19,9 @@ bool counts_something(Fact fact) {
          fact == Fact::master_port || fact == Fact::attempt || fact >= Fact::max_restarts;
 }
 
-/// Whether the fact's plain text was meant to be a variable's value.
-bool looks_like_variable(Fact fact, std::string_view text) {
-  if (!counts_something(fact)) return was_meant_as_value(text);
+/// Whether a plain text was meant to be a variable's value.
+bool looks_like_variable(std::string_view text, bool is_count) {
+  if (!is_count) return was_meant_as_value(text);
   return is_shell_name(text) && text != "auto" && text != "gpu" && text != "cpu";
 }
 
@@ -35,21 +37,23 @@ bool reads_something(const Expression& expression) {
 /// The variables of an expression, or that it is a file's.
 std::string inputs_of(const Expression& expression) {
   std::vector<std::string_view> names;
-  each_part(expression, [&](const Expression& part) {
-    if (part.function == Function::variable && std::ranges::find(names, part.text) == names.end())
-      names.push_back(part.text);
-  });
+  add_variables(expression, names);
   return names.empty() ? "a file" : joined(names);
 }
 
-/// How long it takes to decide a condition.
-int cost(const Condition& condition) {
-  return (condition.expression.function == Function::variable ? 0 : 2) + (condition.is_negative ? 1 : 0);
+/// How long it takes to decide a condition: most ask one variable.
+int cost(const Expression& condition) {
+  const auto is_variable = [](const Expression& one) { return one.function == Function::variable; };
+  if (is_variable(condition)) return 0;
+  return !condition.children.empty() && is_variable(condition.children[0]) ? 1 : 2;
 }
 
 constexpr auto top_keys =
     std::to_array<std::string_view>({"title", "kind", "opt_in", "signs", "unless", "supersedes", "agents",
                                      "let", "match", "facts", "idle_role", "refuse", "pending"});
+constexpr auto match_keys = std::to_array<std::string_view>({"all", "any"});
+constexpr auto role_keys = std::to_array<std::string_view>({"name", "fix", "when", "any"});
+constexpr auto same_keys = std::to_array<std::string_view>({"same"});
 
 /// Goes through one parsed document and collects faults.
 class ProfileReader : public TomlDocument {
@@ -61,7 +65,7 @@ class ProfileReader : public TomlDocument {
     reject_unknown(top, top_keys);
     profile.title = required_text(top, "title", "describe the platform in a few words");
     if (const auto* kind = get<toml::value<std::string>>(top, "kind", "a string")) {
-      const auto found = std::find(kind_names.begin(), kind_names.end(), kind->get());
+      const auto found = std::ranges::find(kind_names, kind->get());
       if (found == kind_names.end())
         fault(*kind, "there is no kind '" + kind->get() + "'", "use one of " + joined(kind_names));
       else
@@ -74,14 +78,13 @@ class ProfileReader : public TomlDocument {
     lets(top);
     if (top.contains("unless")) profile.unless = store_.keep(conditions(top, "unless"));
     if (top.contains("signs")) profile.signs = store_.keep(conditions(top, "signs"));
-    if (std::ranges::any_of(profile.signs, &Condition::is_negative))
+    if (std::ranges::any_of(profile.signs, &Expression::is_negative))
       fault(*top.get("signs"), "a sign is a condition that something is set",
             "write what must not be set in 'unless', and conditions that belong together in [[match]]");
-    profile.match = alternatives(top);
+    profile.match = ways(top);
     if (profile.signs.empty() && profile.match.empty() && !profile.opt_in && faults_.empty())
       fault(1, "there is nothing to recognise the platform by", "write signs, [[match]] or opt_in = true");
-    if (const auto* table = get<toml::table>(top, "facts", "a table, [facts]"))
-      profile.facts = facts(*table, profile.kind);
+    profile.facts = facts(top, profile.kind);
     profile.idle_roles = roles(top, "idle_role");
     profile.refusals = roles(top, "refuse");
     profile.pending = roles(top, "pending");
@@ -90,8 +93,6 @@ class ProfileReader : public TomlDocument {
   }
 
  private:
-  static constexpr std::size_t most_conditions = 100;
-
   std::string_view kept(std::string text) { return store_.keep(std::move(text)); }
 
   std::string_view required_text(const toml::table& table, std::string_view key, std::string_view advice) {
@@ -103,14 +104,14 @@ class ProfileReader : public TomlDocument {
   }
 
   Globs globs(const toml::table& table, std::string_view key, const std::string& what) {
-    const auto* array = get<toml::array>(table, key, "a list of " + what);
-    if (array == nullptr) return {};
     std::vector<std::string_view> result;
-    for (const toml::node& element : *array) {
-      if (const auto* text = element.as_string())
-        result.push_back(kept(text->get()));
-      else
-        fault(element, "'" + std::string(key) + "' has an entry that is not a string", "write " + what);
+    if (const auto* array = get<toml::array>(table, key, "a list of " + what)) {
+      for (const toml::node& element : *array) {
+        if (const auto* text = element.as_string())
+          result.push_back(kept(text->get()));
+        else
+          fault(element, "'" + std::string(key) + "' has an entry that is not a string", "write " + what);
+      }
     }
     return store_.keep(std::move(result));
   }
@@ -119,22 +120,12 @@ class ProfileReader : public TomlDocument {
   void lets(const toml::table& top) {
     const auto* table = get<toml::table>(top, "let", "a table, [let]");
     if (table == nullptr) return;
-    std::vector<std::pair<std::string, const toml::node*>> in_order;
-    for (const auto& [key, node] : *table) in_order.emplace_back(std::string(std::string_view(key)), &node);
-    std::ranges::sort(in_order, [](const auto& a, const auto& b) {
-      return a.second->source().begin < b.second->source().begin;
-    });
-    for (const auto& [name, node] : in_order) {
-      if (!is_shell_name(name)) fault(*node, "'" + name + "' is no name", "use letters, digits and _");
-      std::vector<Expression> choices;
-      each(*node, [&](const toml::node& one) {
-        if (const auto choice = expression(name, one)) choices.push_back(*choice);
-      });
-      if (choices.empty()) continue;
-      std::string error;
-      lets_[name] = choices.size() == 1 ? choices.front()
-                                        : combined(Function::either, std::move(choices), store_, error);
-      if (!error.empty()) fault(*node, std::string(name).append(": ").append(error), "shorten it");
+    std::map<toml::source_position, std::string> in_order;
+    for (const auto& [key, node] : *table) in_order.emplace(node.source().begin, key.str());
+    for (const auto& [where, name] : in_order) {
+      const toml::node& node = *table->get(name);
+      if (!is_shell_name(name)) fault(node, "'" + name + "' is no name", "use letters, digits and _");
+      if (const auto its = expression(name, false, node)) lets_[name] = *its;
     }
   }
 
@@ -156,66 +147,53 @@ class ProfileReader : public TomlDocument {
     return result;
   }
 
-  /// The `all` of each [[match]], alone or combined with each of its `any`. The conditions that are quickest
-  /// to decide come first, because most alternatives of most profiles do not hold.
-  std::span<const Alternative> alternatives(const toml::table& top) {
-    static constexpr auto keys = std::to_array<std::string_view>({"all", "any"});
-    std::vector<Alternative> result;
-    for (const toml::table* one : tables_of(top, "match", keys)) {
-      for (const auto& all : each_with_any(*one, "all")) {
-        std::vector<Condition> sorted;
-        for (const Condition& condition : all)
-          sorted.insert(std::ranges::upper_bound(sorted, cost(condition), {}, cost), condition);
-        result.emplace_back(store_.keep(std::move(sorted)));
-      }
+  std::span<const Conditions> ways(const toml::table& top) {
+    std::vector<Conditions> result;
+    for (const toml::table* one : tables_of(top, "match", match_keys)) {
+      auto [all, any] = all_and_any(*one, "all");
+      // Those that are quickest to decide come first, because most ways of most profiles do not hold.
+      std::ranges::sort(all, {}, cost);
+      result.push_back({store_.keep(std::move(all)), store_.keep(std::move(any))});
     }
     return store_.keep(std::move(result));
   }
 
   std::span<const Role> roles(const toml::table& top, std::string_view key) {
-    static constexpr auto keys = std::to_array<std::string_view>({"name", "fix", "when", "any"});
     std::vector<Role> result;
-    for (const toml::table* one : tables_of(top, key, keys)) {
+    for (const toml::table* one : tables_of(top, key, role_keys)) {
       const auto* fix = get<toml::value<std::string>>(*one, "fix", "a string");
       const std::string_view name = required_text(*one, "name", "describe the situation in a few words");
-      const std::string_view advice = kept(fix == nullptr ? "" : fix->get());
-      for (auto& when : each_with_any(*one, "when")) {
-        if (!when.empty() && std::ranges::none_of(when, reads_something, &Condition::expression))
-          fault(*one, "'when' reads no variable and no file, so a message cannot give the reason",
-                "add a condition on a variable or a file");
-        result.push_back({name, advice, store_.keep(std::move(when))});
-      }
+      auto [all, any] = all_and_any(*one, "when");
+      const bool reads = std::ranges::any_of(all, reads_something) ||
+                         (!any.empty() && std::ranges::all_of(any, reads_something));
+      if (!reads && all.size() + any.size() > 0)
+        fault(*one, "'when' reads no variable and no file, so a message cannot give the reason",
+              "add a condition on a variable or a file");
+      result.push_back({name,
+                        kept(fix == nullptr ? "" : fix->get()),
+                        {store_.keep(std::move(all)), store_.keep(std::move(any))}});
     }
     // The refusals of `same`: two expressions of one fact that differ.
     if (key == "refuse") result.insert(result.end(), differing_.begin(), differing_.end());
     return store_.keep(std::move(result));
   }
 
-  /// The conditions of `key`, which must all hold, combined with each of `any`; one of the two may be
-  /// missing.
-  std::vector<std::vector<Condition>> each_with_any(const toml::table& table, std::string_view key) {
+  /// The conditions of `key`, which must all hold, and of `any`; one of the two may be missing.
+  std::pair<std::vector<Expression>, std::vector<Expression>> all_and_any(const toml::table& table,
+                                                                          std::string_view key) {
+    std::pair<std::vector<Expression>, std::vector<Expression>> result;
     const bool has_any = table.contains("any");
-    std::vector<Condition> all;
-    if (!has_any || table.contains(key)) all = conditions(table, key);
-    if (!has_any) return {all};
-    std::vector<std::vector<Condition>> result;
-    for (const Condition& any : conditions(table, "any")) {
-      result.push_back({any});
-      result.back().insert(result.back().end(), all.begin(), all.end());
-    }
+    if (!has_any || table.contains(key)) result.first = conditions(table, key);
+    if (has_any) result.second = conditions(table, "any");
     return result;
   }
 
-  std::vector<Condition> conditions(const toml::table& table, std::string_view key) {
-    std::vector<Condition> result;
+  std::vector<Expression> conditions(const toml::table& table, std::string_view key) {
+    std::vector<Expression> result;
     const auto* array = get<toml::array>(table, key, "a list of conditions");
+    if (array == nullptr && table.contains(key)) return result;
     if (array == nullptr || array->empty()) {
-      if (array != nullptr || !table.contains(key))
-        fault(table, "'" + std::string(key) + "' is missing or empty", "list at least one condition");
-      return result;
-    }
-    if (array->size() > most_conditions) {
-      fault(table, "'" + std::string(key) + "' has more than 100 conditions", "shorten it");
+      fault(table, "'" + std::string(key) + "' is missing or empty", "list at least one condition");
       return result;
     }
     for (const toml::node& element : *array) {
@@ -231,16 +209,19 @@ class ProfileReader : public TomlDocument {
     return result;
   }
 
-  std::span<const FactExpression> facts(const toml::table& table, ProfileKind kind) {
+  std::span<const FactExpression> facts(const toml::table& top, ProfileKind kind) {
     std::vector<FactExpression> result;
-    reject_unknown(table, fact_names);
+    const auto* table = get<toml::table>(top, "facts", "a table, [facts]");
+    if (table == nullptr) return {};
+    reject_unknown(*table, fact_names);
     for (const Fact fact : all_facts) {
-      const toml::node* node = table.get(name(fact));
+      const toml::node* node = table->get(name(fact));
       if (node == nullptr) continue;
       if (fact >= Fact::rank && kind == ProfileKind::platform)
         fault(*node, std::string(name(fact)) + " is a fact of a process, and a platform has none",
               "write kind = \"launcher\" if there is one process per worker, else node_rank and nnodes");
-      for (const Expression& one : expressions(fact, *node)) result.push_back({fact, one});
+      if (const auto its = expression(name(fact), counts_something(fact), *node))
+        result.push_back({fact, *its});
     }
     return store_.keep(std::move(result));
   }
@@ -253,59 +234,58 @@ class ProfileReader : public TomlDocument {
     for (const toml::node& element : *array) use(element);
   }
 
-  /// Parses the expression of a fact or of a let of that name.
-  std::optional<Expression> expression(std::string_view name, const toml::node& node) {
-    const auto* text = node.as_string();
-    std::string error = "an expression is a string";
-    const auto parsed = text == nullptr ? std::nullopt : parse_expression(text->get(), lets_, store_, error);
-    if (!parsed) fault(node, std::string(name) + ": " + error, "correct the expression");
-    return parsed;
-  }
-
-  /// Reads a fact's expression, list of expressions, or { same = [expressions] }, whose expressions must
-  /// agree.
-  std::vector<Expression> expressions(Fact fact, const toml::node& node) {
-    const std::string begin = std::string(name(fact)) + ": ";
-    std::vector<Expression> result;
+  /// The expression of a fact or of a [let]: a string, { same = [expressions] }, whose expressions must
+  /// agree, or a list of these, of which the first that yields something counts.
+  std::optional<Expression> expression(std::string_view name, bool is_count, const toml::node& node) {
+    const std::string begin = std::string(name) + ": ";
+    std::vector<Expression> choices;
     const auto add = [&](const toml::node& one) {
-      if (!result.empty() && result.back().function == Function::text)
+      if (!choices.empty() && choices.back().function == Function::text)
         fault(one, begin + "the expression before this one always yields something",
               "put it before that one, or leave it out");
-      const auto parsed = expression(name(fact), one);
-      if (!parsed) return;
-      if (parsed->function == Function::text && looks_like_variable(fact, parsed->text))
+      const auto* text = one.as_string();
+      std::string error = "an expression is a string";
+      const auto parsed =
+          text == nullptr ? std::nullopt : parse_expression(text->get(), lets_, store_, error);
+      if (!parsed) return fault(one, begin + error, "correct the expression");
+      if (parsed->function == Function::text && looks_like_variable(parsed->text, is_count))
         fault(one, begin + "this is a text, and not the value of a variable",
               "write ${NAME} for a variable, and name() for a function");
-      result.push_back(*parsed);
+      choices.push_back(*parsed);
     };
     each(node, [&](const toml::node& one) {
       const auto* table = one.as_table();
       if (table == nullptr) return add(one);
-      static constexpr auto keys = std::to_array<std::string_view>({"same"});
-      reject_unknown(*table, keys);
-      const std::size_t first = result.size();
+      reject_unknown(*table, same_keys);
+      const std::size_t first = choices.size();
       if (const auto* same = get<toml::array>(*table, "same", "a list of expressions")) each(*same, add);
-      if (result.size() - first < 2)
+      if (choices.size() - first < 2)
         fault(one, begin + "'same' has fewer than two expressions", "write { same = [A, B] }");
-      must_agree(fact, std::span(result).subspan(first), one);
+      must_agree(name, std::span(choices).subspan(first), one);
     });
-    return result;
+    if (choices.empty()) return std::nullopt;
+    return choices.size() == 1 ? choices.front() : combine(Function::either, std::move(choices), node);
   }
 
   /// Adds a refusal for each two of the expressions, because they may yield different values.
-  void must_agree(Fact fact, std::span<const Expression> expressions, const toml::node& where) {
+  void must_agree(std::string_view name, std::span<const Expression> expressions, const toml::node& where) {
     for (; expressions.size() > 1; expressions = expressions.subspan(1)) {
       for (const Expression& other : expressions.subspan(1)) {
         const Expression& one = expressions.front();
-        std::string error;
-        const Expression differ = combined(Function::differ, {one, other}, store_, error);
-        if (!error.empty()) return fault(where, error, "shorten it");
+        const std::vector<Expression> differ{combine(Function::differ, {one, other}, where)};
         differing_.push_back({kept(inputs_of(one) + " and " + inputs_of(other) + " both say " +
-                                   std::string(name(fact)) + ", and contradict each other"),
+                                   std::string(name) + ", and contradict each other"),
                               {},
-                              store_.keep(std::vector<Condition>{{false, differ, {}}})});
+                              {store_.keep(differ), {}}});
       }
     }
+  }
+
+  Expression combine(Function function, std::vector<Expression> children, const toml::node& where) {
+    std::string error;
+    const Expression result = combined(function, std::move(children), store_, error);
+    if (!error.empty()) fault(where, error, "shorten it");
+    return result;
   }
 
   Store& store_;
@@ -316,15 +296,16 @@ class ProfileReader : public TomlDocument {
 
 }  // namespace
 
-Outcome<OwnedProfile> read_profile(std::string_view name, std::string document, std::string_view path) {
-  OwnedProfile result;
+Outcome<Profile> read_profile(std::string_view name, std::string document, std::string_view path,
+                              Store& store) {
+  Profile profile;
+  profile.name = store.keep(std::string(name));
+  profile.document = store.keep(std::move(document));
   Faults faults;
-  ProfileReader reader(path, result.store, faults);
-  if (const auto parsed = reader.parse(document)) reader.read(*parsed, result.profile);
+  ProfileReader reader(path, store, faults);
+  if (const auto parsed = reader.parse(profile.document)) reader.read(*parsed, profile);
   if (!faults.empty()) return faults;
-  result.profile.name = result.store.keep(std::string(name));
-  result.document = std::move(document);
-  return result;
+  return profile;
 }
 
 }  // namespace rankshim::platform

@@ -4,21 +4,14 @@
 #include <string_view>
 
 #include "base/fault.h"
-#include "platform/expression.h"
 #include "platform/profile.h"
 
 namespace rankshim::platform {
 
-/// A profile and the memory that it is a view of.
-struct OwnedProfile {
-  Profile profile;
-  std::string document;
-  Store store;
-};
-
 /// Reads one TOML document; `name` is the file's name without .toml. Every fault begins with "PATH:LINE: "
 /// and names `path`. The build uses it for the built-in profiles, and the program at run time for a user's
-/// profile, so that both follow the same rules. Any document results in a profile or faults.
+/// profile, so that both follow the same rules. Any document results in a profile, of which `store` has the
+/// memory, or faults.
 ///
 // clang-format off
 ///     title      = "for a person"              required
@@ -53,6 +46,7 @@ struct OwnedProfile {
 ///     name = "the table is initializing"
 ///     when = ["field($table, status)=initializing"]
 // clang-format on
-Outcome<OwnedProfile> read_profile(std::string_view name, std::string document, std::string_view path);
+Outcome<Profile> read_profile(std::string_view name, std::string document, std::string_view path,
+                              Store& store);
 
 }  // namespace rankshim::platform
