@@ -86,8 +86,6 @@ Facts Evaluation::facts() {
 bool Evaluation::holds(const Expression& condition) {
   // Almost all conditions are that a variable is set; they need no copy of it.
   switch (condition.function) {
-    case Function::text:
-      return true;
     case Function::variable:
       return variable(condition.text).has_value();
     case Function::unless:
@@ -172,7 +170,8 @@ std::optional<Value> Evaluation::call(Function function, Expressions children) {
   }
   switch (function) {
     case Function::hostname:
-      return host_name();
+      if (trace_ != nullptr) trace_->host_name();
+      return something({on_.node.host_name(), Origin::hostname, {}});
     case Function::domain:
       return domain();
     case Function::address: {
@@ -183,10 +182,16 @@ std::optional<Value> Evaluation::call(Function function, Expressions children) {
       return file(arguments[0]);
     case Function::named_variable:
       return variable_value(arguments[0].text);
-    case Function::only_variable:
-      return only_variable(arguments[0].text);
-    case Function::variables:
-      return all_variables(arguments[0].text);
+    case Function::only_variable: {
+      const auto names = names_like(arguments[0].text);
+      const bool is_one = !names.empty() && std::ranges::count(names, names[0]) == std::ssize(names);
+      return is_one ? variable_value(names[0]) : std::nullopt;
+    }
+    case Function::variables: {
+      auto names = names_like(arguments[0].text);
+      std::erase_if(names, [&](const std::string& name) { return on_.variables.get(name) == "0"; });
+      return something({joined(names, ","), Origin::derived, arguments[0].text});
+    }
     default:
       break;
   }
@@ -211,13 +216,11 @@ std::optional<Value> Evaluation::call(Function function, Expressions children) {
 void Evaluation::check_document(const Value& document) {
   const std::string error = json::error(document.text);
   if (error.empty()) return;
-  Value from;
-  note_source(from, document);
   std::vector<std::string> names;
-  from.append_inputs("a document", names);
+  document.append_inputs("a document", names);
   // The platform may be writing the file now; an incomplete file becomes complete.
   const bool is_transient = !profile_.pending.empty() && on_.node.file(names.back()).has_value();
-  add_unreadable(from.detail + " is not JSON (" + error + ")", names, "correct it", is_transient);
+  add_unreadable(joined(names) + " is not JSON (" + error + ")", names, "correct it", is_transient);
 }
 
 void Evaluation::add_unreadable(std::string what, std::vector<std::string> names, std::string fix,
@@ -230,35 +233,14 @@ void Evaluation::add_unreadable(std::string what, std::vector<std::string> names
       {Anchor::document, std::move(what), std::move(names), std::move(fix), is_transient});
 }
 
-std::optional<Value> Evaluation::host_name() {
-  if (trace_ != nullptr) trace_->host_name();
-  return something({on_.node.host_name(), Origin::hostname, {}});
-}
-
-std::optional<Value> Evaluation::all_variables(std::string_view glob) {
-  Value names{{}, Origin::derived, std::string(glob)};
+std::vector<std::string> Evaluation::names_like(std::string_view glob) {
+  std::vector<std::string> names;
   for (const std::string& entry : on_.node.environment().entries()) {
     const std::string_view name = entry_name(entry);
-    if (name.empty() || !fits(name, glob)) continue;
-    const auto text = variable(name);
-    if (!text || *text == "0") continue;
-    if (!names.text.empty()) names.text += ',';
-    names.text += name;
+    if (!name.empty() && fits(name, glob) && variable(name)) names.emplace_back(name);
   }
-  if (trace_ != nullptr && names.text.empty()) trace_->variable(glob, {});
-  return something(std::move(names));
-}
-
-std::optional<Value> Evaluation::only_variable(std::string_view glob) {
-  std::string_view found;
-  bool is_only = true;
-  for (const std::string& entry : on_.node.environment().entries()) {
-    const std::string_view name = entry_name(entry);
-    if (name.empty() || name == found || !fits(name, glob) || !variable(name)) continue;
-    is_only = found.empty();
-    found = name;
-  }
-  return variable_value(is_only && !found.empty() ? found : glob);
+  if (trace_ != nullptr) trace_->variables(glob, !names.empty());
+  return names;
 }
 
 /// With setHostnameAsFQDN a pod's host name is its full name; else a pod with a subdomain has the full name

@@ -74,9 +74,8 @@ class Evaluation {
   std::optional<Value> unless(Expressions arguments);
   std::optional<Value> call(Function function, Expressions children);
 
-  std::optional<Value> host_name();
-  std::optional<Value> all_variables(std::string_view glob);
-  std::optional<Value> only_variable(std::string_view glob);
+  /// The names of the variables that are set and match the glob.
+  std::vector<std::string> names_like(std::string_view glob);
   std::optional<Value> domain();
   std::optional<Value> file(const Value& path);
 

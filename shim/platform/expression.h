@@ -26,7 +26,7 @@ namespace rankshim::platform {
 using Lets = std::map<std::string, Expression, std::less<>>;
 
 /// Adds the variables that the expression mentions, each once, whether they are set or not.
-void add_variables(const Expression& expression, std::vector<std::string_view>& names);
+void add_variables(const Expression& expression, std::vector<std::string>& names);
 
 /// Whether a plain text is spelt as a variable with several words (A_SIZE), or as a function.
 bool was_meant_as_value(std::string_view text);
@@ -34,12 +34,13 @@ bool was_meant_as_value(std::string_view text);
 /// The limit on the nesting of calls.
 inline constexpr unsigned deepest_nesting = 16;
 
-/// The limit on the parts of an expression, including those of the [let]s that it uses: it bounds the work
-/// and the depth of evaluation.
-inline constexpr std::size_t largest_expression = 1000;
+/// The function on those children.
+Expression combined(Function function, std::vector<Expression> children, Store& store);
 
-/// The function on those children. Sets `error` if that is too large.
-Expression combined(Function function, std::vector<Expression> children, Store& store, std::string& error);
+/// Whether it has more than 1000 parts, including those of the [let]s that it uses: the limit bounds the work
+/// and the depth of evaluation.
+bool is_too_large(const Expression& expression);
+inline constexpr const char* too_large = "the expression takes more than 1000 steps";
 
 /// Parses an expression. Returns nothing and a message in `error` if it is wrong.
 std::optional<Expression> parse_expression(std::string_view expression, const Lets& lets, Store& store,

@@ -60,11 +60,16 @@ TEST_CASE("a mistake in an expression is reported with its position") {
   CHECK(parsed("$tabel").ends_with(
       "in [let] above this, the nearest is table (a variable is written ${NAME})"));
   CHECK(parsed("$1") == "error: '$1', character 2: '$' begins a variable and is written ${NAME}");
-  CHECK(parsed("{RANK}") == "error: '{RANK}', character 1: a variable is written ${NAME}");
-  CHECK(parsed("add({A}, 1)") == "error: 'add({A}, 1)', character 5: a variable is written ${NAME}");
+  CHECK(parsed("{RANK}") ==
+        "error: '{RANK}', character 1: a text has no brace; a variable is written ${NAME}");
+  CHECK(parsed("add({A}, 1)") ==
+        "error: 'add({A}, 1)', character 5: a text has no brace; a variable is written ${NAME}");
   CHECK(parsed("before(${A}, '-')") ==
-        "error: 'before(${A}, '-')', character 14: a text within a call has no quotes");
-  CHECK(parsed("add(${A};1)") == "error: 'add(${A};1)', character 9: arguments are separated by ','");
+        "error: 'before(${A}, '-')', character 14: a text within a call has no quotes, and arguments are "
+        "separated by ','");
+  CHECK(parsed("add(${A};1)") ==
+        "error: 'add(${A};1)', character 9: a text within a call has no quotes, and arguments are separated "
+        "by ','");
   CHECK(parsed("${RANK") == "error: '${RANK', character 7: '}' or ':-' is expected here");
   CHECK(parsed("${}") == "error: '${}', character 3: a variable's name is expected here");
   CHECK(parsed("${1A}") == "error: '${1A}', character 3: a variable's name is expected here");

@@ -49,8 +49,7 @@ Text of_numbers(Texts texts) {
 Text ordinal(std::string_view name) {
   name = name.substr(0, name.find('.'));
   const auto dash = name.rfind('-');
-  if (dash == std::string_view::npos || !all_digits(name.substr(dash + 1))) return std::nullopt;
-  return written(to_number(name.substr(dash + 1)));
+  return dash == std::string_view::npos ? Text{} : written(parse_number<Whole>(name.substr(dash + 1)));
 }
 
 std::vector<std::string_view> entries(std::string_view list) {
@@ -69,20 +68,14 @@ std::vector<std::string_view> entries(std::string_view list) {
 std::vector<std::string_view> host_list(std::string_view list) {
   std::vector<std::string_view> hosts;
   std::set<std::string_view> seen;
-  for (std::size_t at = list.find_first_not_of(list_separators); at != std::string_view::npos;
-       at = list.find_first_not_of(list_separators, at)) {
-    if (list[at] == '#') {
-      at = list.find('\n', at);
-      if (at == std::string_view::npos) break;
-      continue;
+  while (!list.empty()) {
+    for (const std::string_view entry : entries(take_line(list))) {
+      if (entry.starts_with('#')) break;
+      if (entry.find('=') != std::string_view::npos || all_digits(entry)) continue;
+      const auto [host, slots] = split_host_port(entry);
+      if (host.find('[') != std::string_view::npos) return {};  // Slurm's brackets: not a list of this kind
+      if (!host.empty() && seen.insert(host).second) hosts.push_back(host);
     }
-    const std::string_view entry = list.substr(at, list.find_first_of(list_separators, at) - at);
-    at += entry.size();
-    if (entry.find('=') != std::string_view::npos || all_digits(entry)) continue;
-    const auto [host, slots] = split_host_port(entry);
-    if (host.find('[') != std::string_view::npos) return {};  // Slurm's brackets: not a list of this kind
-    if (host.empty() || (!hosts.empty() && hosts.back() == host) || !seen.insert(host).second) continue;
-    hosts.push_back(host);
   }
   return hosts;
 }
@@ -93,15 +86,15 @@ Number position(std::string_view host, std::string_view list) {
   const auto hosts = host_list(list);
   const auto same = std::ranges::find_if(hosts, [&](auto other) { return same_but_case(host, other); });
   if (same != hosts.end()) return static_cast<Whole>(same - hosts.begin());
+  if (all_digits(host.substr(0, host.find('.')))) return std::nullopt;  // a part of an address is no name
+  const auto is_start = [](std::string_view name, std::string_view full) {
+    return full.size() > name.size() && full[name.size()] == '.' &&
+           same_but_case(full.substr(0, name.size()), name);
+  };
   Number found;
   for (std::size_t i = 0; i < hosts.size(); ++i) {
-    const std::string_view shorter = host.size() < hosts[i].size() ? host : hosts[i];
-    const std::string_view longer = host.size() < hosts[i].size() ? hosts[i] : host;
-    const bool is_full_name = longer.size() > shorter.size() && longer[shorter.size()] == '.' &&
-                              same_but_case(longer.substr(0, shorter.size()), shorter);
-    if (!is_full_name) continue;
-    if (all_digits(shorter.substr(0, shorter.find('.'))) || found)
-      return std::nullopt;  // a part of an address is no name
+    if (!is_start(host, hosts[i]) && !is_start(hosts[i], host)) continue;
+    if (found) return std::nullopt;
     found = i;
   }
   return found;
@@ -165,27 +158,17 @@ Text slurm_hosts(std::string_view list) {
 
 /// The number of tasks on node `node` in Slurm's notation `2(x3),1`.
 Text slurm_tasks(std::string_view list, Whole node) {
-  while (true) {
-    const std::string_view entry = list.substr(0, list.find(','));
-    const auto open = entry.find("(x");
-    Number repeated = 1;
-    if (open != std::string_view::npos)
-      repeated =
-          entry.ends_with(')') ? to_number(entry.substr(open + 2, entry.size() - open - 3)) : std::nullopt;
-    const Number tasks = to_number(entry.substr(0, open));
-    if (!tasks || !repeated) return std::nullopt;
-    if (node < *repeated) return std::to_string(*tasks);
-    if (entry.size() == list.size()) return std::nullopt;
-    node -= *repeated;
-    list.remove_prefix(entry.size() + 1);
+  while (!list.empty()) {
+    std::string_view entry = take_part(list, ",");
+    const bool is_repeated = entry.ends_with(')');
+    if (is_repeated) entry.remove_suffix(1);
+    const Number tasks = to_number(is_repeated ? take_part(entry, "(x") : entry);
+    const Number times = is_repeated ? to_number(entry) : 1;
+    if (!tasks || !times) return std::nullopt;
+    if (node < *times) return written(tasks);
+    node -= *times;
   }
-}
-
-/// All but the first line, or all but the first entry if there is one line.
-Text rest(std::string_view list) {
-  const auto line = list.find('\n');
-  const auto end = line == std::string_view::npos ? list.find_first_of(list_separators) : line;
-  return end == std::string_view::npos ? Text{} : something(list.substr(end + 1));
+  return std::nullopt;
 }
 
 constexpr std::uint8_t many = Signature::any_count;
@@ -270,7 +253,6 @@ constexpr Signature functions[] = {
        const auto found = std::ranges::find(all, texts[0]);
        return found == all.end() ? Text{} : Text{std::to_string(found - all.begin())};
      }},
-    {"rest", 1, 1, "cannot be used", [](Texts texts) { return rest(texts[0]); }},
     {"add", 2, many, "does not fit {}", of_numbers<add>, 0},
     {"subtract", 2, 2, "does not fit {}", of_numbers<subtract>, 0},
     {"multiply", 2, many, "does not fit {}", of_numbers<multiply>, 0},

@@ -61,13 +61,4 @@ inline const Signature& signature(Function function) {
 /// The function of that name; nothing if there is none.
 std::optional<Function> function_named(std::string_view name);
 
-/// Whether the function's argument number `at`, from 0, is a value that depends on the node. A name in
-/// capitals there was meant as ${NAME}; elsewhere it may be a glob, a result or the like.
-constexpr bool takes_value(Function function, std::size_t at) { return function > Function::join && at == 0; }
-
-/// Whether a call of the function reads from the node, whatever its arguments are.
-constexpr bool asks_the_node(Function function) {
-  return function >= Function::hostname && function <= Function::variables;
-}
-
 }  // namespace rankshim::platform

@@ -4,11 +4,13 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include "base/fact.h"
+#include "base/fault.h"
 #include "platform/functions.h"
 
 /// The model of a profile, as config/platforms/*.toml describes it. It consists of views: the built-in
@@ -111,5 +113,12 @@ struct Profile {
     return kind == ProfileKind::platform || kind == ProfileKind::launcher;
   }
 };
+
+/// Reads one TOML document in the form that docs/platforms.md describes; `name` is the file's name without
+/// .toml. Every fault begins with "PATH:LINE: " and names `path`. The build uses it for the built-in
+/// profiles, and the program at run time for a user's profile, so that both follow the same rules. Any
+/// document results in a profile, of which `store` has the memory, or faults.
+Outcome<Profile> read_profile(std::string_view name, std::string document, std::string_view path,
+                              Store& store);
 
 }  // namespace rankshim::platform

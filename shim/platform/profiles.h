@@ -7,7 +7,7 @@
 
 #include "base/fault.h"
 #include "node/node.h"
-#include "platform/reader.h"
+#include "platform/profile.h"
 
 namespace rankshim::platform {
 
@@ -28,7 +28,7 @@ struct ProfileSet {
   Store store;
 };
 
-/// Reads `file`, if it is not empty, and every *.toml of profile_folder by the rules of reader.h, except
+/// Reads `file`, if it is not empty, and every *.toml of profile_folder by the rules of profile.h, except
 /// launchers' files. A profile's name is its file's name without .toml; of two with the same name, `file` is
 /// used. Every mistake in every file is a fault.
 Outcome<ProfileSet> read_profiles(std::string_view file, const Node& node);

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "platform/reader.h"
+#include "platform/profile.h"
 #include "platform/recognise.h"
 
 namespace rankshim::platform {

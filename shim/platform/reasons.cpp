@@ -53,6 +53,11 @@ void Trace::variable(std::string_view name, std::optional<std::string_view> valu
   add_once(std::string(name), lack.names);
 }
 
+void Trace::variables(std::string_view glob, bool are_there) {
+  if (!are_there) return variable(glob, {});
+  inputs.push_back({std::string(glob), {}, true});
+}
+
 void Trace::file(const Value& path, const std::optional<std::string>& content) {
   const bool is_usual_path = path.origin == Origin::fallback;
   inputs.push_back({path.text, is_usual_path ? path.text : "", content.has_value()});
@@ -102,6 +107,7 @@ Causes causes_of(std::span<const Expression> conditions, const Profile& profile,
     Evaluation(profile, on, &trace).holds(condition);
     const bool has_read = std::ranges::any_of(
         trace.inputs, [](const Trace::Input& one) { return one.is_there && !one.name.empty(); });
+    add_variables(condition, causes.names);
     for (auto& [name, shown, is_there] : trace.inputs) {
       const bool is_file = name.starts_with('/');
       if (is_there && !shown.empty()) add_once(std::move(shown), texts);
@@ -129,30 +135,27 @@ Causes causes_of(const Profile& profile, const Node& node) {
   return causes_of(conditions, profile, on);
 }
 
-std::vector<std::string_view> variables_of(const Profile& profile) {
-  std::vector<std::string_view> names;
-  const auto add = [&](std::span<const Expression> expressions) {
-    for (const Expression& one : expressions) add_variables(one, names);
-  };
-  const auto add_all = [&](const Conditions& conditions) {
-    add(conditions.all);
-    add(conditions.any);
-  };
-  add(profile.signs);
-  add(profile.unless);
-  std::ranges::for_each(profile.match, add_all);
-  for (const auto& states : {profile.idle_roles, profile.refusals, profile.pending})
-    std::ranges::for_each(states, add_all, &Role::when);
-  for (const FactExpression& one : profile.facts) add_variables(one.expression, names);
-  return names;
+bool mentions(const Profile& profile, std::string_view name) {
+  const auto is_name_part = [](char c) { return c == '_' || is_letter_or_digit(c); };
+  const std::string_view text = profile.document;
+  for (std::size_t at = text.find(name); at != std::string_view::npos; at = text.find(name, at + 1)) {
+    const std::size_t end = at + name.size();
+    const bool is_longer =
+        (at > 0 && is_name_part(text[at - 1])) || (end < text.size() && is_name_part(text[end]));
+    if (!is_longer) return true;
+  }
+  return false;
 }
 
 Lack lack_of(const Profile& profile, Fact fact, const Node& node) {
   Reading on{node};
   Trace trace(node);
-  if (const auto found = std::ranges::find(profile.facts, fact, &FactExpression::fact);
-      found != profile.facts.end())
-    Evaluation(profile, on, &trace).value(found->expression);
+  const auto found = std::ranges::find(profile.facts, fact, &FactExpression::fact);
+  if (found == profile.facts.end()) return {};
+  add_variables(found->expression, trace.lack.names);
+  std::erase_if(trace.lack.names,
+                [&](const std::string& name) { return on.variables.get(name).has_value(); });
+  Evaluation(profile, on, &trace).value(found->expression);
   if (!trace.lack.remedy.empty()) trace.lack.remedy += ", or ";
   return trace.lack;
 }

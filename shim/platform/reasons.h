@@ -35,8 +35,9 @@ class Trace {
 
   explicit Trace(const Node& node) : node_(node) {}
 
-  /// A variable, or a glob that fits none, is asked for.
   void variable(std::string_view name, std::optional<std::string_view> value);
+  /// All variables that match a glob, after each of them.
+  void variables(std::string_view glob, bool are_there);
   void file(const Value& path, const std::optional<std::string>& content);
   void host_name();
   /// The function yields nothing of these.
@@ -64,8 +65,8 @@ Causes causes_of(std::span<const Expression> conditions, const Profile& profile,
 /// fulfilled.
 Causes causes_of(const Profile& profile, const Node& node);
 
-/// The variables that the profile mentions, whether they are set or not.
-std::vector<std::string_view> variables_of(const Profile& profile);
+/// Whether the profile's document mentions the variable.
+bool mentions(const Profile& profile, std::string_view name);
 
 /// Why the fact's expression yields nothing; each reason once.
 Lack lack_of(const Profile& profile, Fact fact, const Node& node);

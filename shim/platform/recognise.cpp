@@ -79,6 +79,23 @@ Fault unknown_platform(std::span<const Profile> profiles, std::string_view wante
           "choose one that `rankshim platforms` lists, with --platform"};
 }
 
+/// The variables that are set and by which this node would be recognised and get its numbers: those that
+/// `--platform none` ignores.
+std::vector<std::string> ignored_variables(std::span<const Profile> profiles, const Node& node) {
+  Reading on{node};
+  std::vector<std::string> inputs;
+  for (const Profile& profile : profiles) {
+    if (profile.opt_in || !fulfilled(profile, Evaluation(profile, on))) continue;
+    for (const FactExpression& one : profile.facts)
+      if (one.fact == Fact::master_addr || std::ranges::find(decisive, one.fact) != decisive.end())
+        add_variables(one.expression, inputs);
+  }
+  for (const char* name : {"RANK", "WORLD_SIZE", "LOCAL_RANK"})
+    add_variables({Function::variable, name, {}}, inputs);
+  std::erase_if(inputs, [&](const std::string& name) { return !on.variables.get(name); });
+  return inputs;
+}
+
 std::optional<State> state(const Profile& profile, std::span<const Role> states, Reading& on) {
   for (const Role& one : states) {
     const auto met = Evaluation(profile, on).met(one.when);
@@ -90,15 +107,6 @@ std::optional<State> state(const Profile& profile, std::span<const Role> states,
   return std::nullopt;
 }
 
-/// What the platform's profile says.
-void use(const Profile& profile, Platform& platform, Reading& on) {
-  platform.name = profile.name;
-  platform.granularity = profile.granularity();
-  platform.facts = Evaluation(profile, on).facts();
-  platform.idle = state(profile, profile.idle_roles, on);
-  platform.pending = state(profile, profile.pending, on);
-}
-
 /// What speaks against the platform: that its state can mean two things, and the others that are recognised.
 void weigh(std::span<const Match> matches, Platform& platform, Reading& on) {
   const Profile& winner = *platform.profile;
@@ -108,10 +116,10 @@ void weigh(std::span<const Match> matches, Platform& platform, Reading& on) {
     platform.doubts.push_back({Anchor::platform_state, refused->name + " (" + refused->because + ")",
                                std::move(refused->names), refused->fix});
   }
-  for (const Match& match : matches.subspan(1)) {
+  for (const Match& match : matches) {
     const Profile& profile = *match.profile;
     // Generic names are claims of their own; a part says nothing about other nodes.
-    if (profile.kind == ProfileKind::names || profile.kind == ProfileKind::part ||
+    if (&profile == &winner || profile.kind == ProfileKind::names || profile.kind == ProfileKind::part ||
         supersedes(winner, profile))
       continue;
     Other other{&profile, Evaluation(profile, on).facts(), {}, {}};
@@ -134,21 +142,6 @@ const Profile* find(std::span<const Profile> profiles, std::string_view name) {
 
 bool is_agent(const Profile& profile, std::string_view program) {
   return fits_any(base_name(program), profile.agents);
-}
-
-std::vector<std::string> ignored_variables(std::span<const Profile> profiles, const Node& node) {
-  Reading on{node};
-  std::vector<std::string_view> inputs;
-  for (const Profile& profile : profiles) {
-    if (profile.opt_in || !fulfilled(profile, Evaluation(profile, on))) continue;
-    for (const FactExpression& one : profile.facts)
-      if (one.fact == Fact::master_addr || std::ranges::find(decisive, one.fact) != decisive.end())
-        add_variables(one.expression, inputs);
-  }
-  for (const char* name : {"RANK", "WORLD_SIZE", "LOCAL_RANK"})
-    add_variables({Function::variable, name, {}}, inputs);
-  std::erase_if(inputs, [&](std::string_view name) { return !on.variables.get(name); });
-  return {inputs.begin(), inputs.end()};
 }
 
 Outcome<Platform> recognise(std::span<const Profile> profiles, std::string_view wanted, const Node& node,
@@ -178,18 +171,22 @@ Outcome<Platform> recognise(std::span<const Profile> profiles, std::string_view 
       return std::ranges::none_of(
           matches, [&](const Match& other) { return supersedes(*other.profile, *match.profile); });
     });
-    if (first != matches.end()) std::rotate(matches.begin(), first, first + 1);
-    for (const Match& match : matches) {
-      if (result.profile == nullptr)
-        result.profile = match.profile;
-      else if (match.profile->has_own_words() || result.profile->kind == ProfileKind::foreign)
+    if (!matches.empty()) result.profile = (first == matches.end() ? matches.begin() : first)->profile;
+    for (const auto& match : matches)
+      if (match.profile != result.profile &&
+          (match.profile->has_own_words() || result.profile->kind == ProfileKind::foreign))
         result.also_matched.emplace_back(match.name);
-    }
   } else {
     result.profile = find(profiles, wanted);
     if (result.profile == nullptr) return Faults{unknown_platform(profiles, wanted)};
   }
-  if (result.profile != nullptr) use(*result.profile, result, on);
+  if (const Profile* profile = result.profile) {
+    result.name = profile->name;
+    result.granularity = profile->granularity();
+    result.facts = Evaluation(*profile, on).facts();
+    result.idle = state(*profile, profile->idle_roles, on);
+    result.pending = state(*profile, profile->pending, on);
+  }
   read_names(profiles, on, result);
   if (result.profile != nullptr && wanted == "auto" && !result.idle && !result.pending)
     weigh(matches, result, on);

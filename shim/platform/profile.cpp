@@ -1,4 +1,4 @@
-#include "platform/reader.h"
+#include "platform/profile.h"
 
 #include <algorithm>
 #include <map>
@@ -25,27 +25,11 @@ bool looks_like_variable(std::string_view text, bool is_count) {
   return is_shell_name(text) && text != "auto" && text != "gpu" && text != "cpu";
 }
 
-/// Whether the value of an expression depends on the node.
-bool reads_something(const Expression& expression) {
-  bool reads = false;
-  each_part(expression, [&](const Expression& part) {
-    reads |= part.function == Function::variable || asks_the_node(part.function);
-  });
-  return reads;
-}
-
 /// The variables of an expression, or that it is a file's.
 std::string inputs_of(const Expression& expression) {
-  std::vector<std::string_view> names;
+  std::vector<std::string> names;
   add_variables(expression, names);
   return names.empty() ? "a file" : joined(names);
-}
-
-/// How long it takes to decide a condition: most ask one variable.
-int cost(const Expression& condition) {
-  const auto is_variable = [](const Expression& one) { return one.function == Function::variable; };
-  if (is_variable(condition)) return 0;
-  return !condition.children.empty() && is_variable(condition.children[0]) ? 1 : 2;
 }
 
 constexpr auto top_keys =
@@ -76,8 +60,8 @@ class ProfileReader : public TomlDocument {
     profile.supersedes = globs(top, "supersedes", "profiles' names");
     profile.agents = globs(top, "agents", "programs' names");
     lets(top);
-    if (top.contains("unless")) profile.unless = store_.keep(conditions(top, "unless"));
-    if (top.contains("signs")) profile.signs = store_.keep(conditions(top, "signs"));
+    if (top.contains("unless")) profile.unless = conditions(top, "unless");
+    if (top.contains("signs")) profile.signs = conditions(top, "signs");
     if (std::ranges::any_of(profile.signs, &Expression::is_negative))
       fault(*top.get("signs"), "a sign is a condition that something is set",
             "write what must not be set in 'unless', and conditions that belong together in [[match]]");
@@ -122,11 +106,8 @@ class ProfileReader : public TomlDocument {
     if (table == nullptr) return;
     std::map<toml::source_position, std::string> in_order;
     for (const auto& [key, node] : *table) in_order.emplace(node.source().begin, key.str());
-    for (const auto& [where, name] : in_order) {
-      const toml::node& node = *table->get(name);
-      if (!is_shell_name(name)) fault(node, "'" + name + "' is no name", "use letters, digits and _");
-      if (const auto its = expression(name, false, node)) lets_[name] = *its;
-    }
+    for (const auto& [where, name] : in_order)
+      if (const auto its = expression(name, false, *table->get(name))) lets_[name] = *its;
   }
 
   /// The tables of `[[key]]`.
@@ -149,12 +130,8 @@ class ProfileReader : public TomlDocument {
 
   std::span<const Conditions> ways(const toml::table& top) {
     std::vector<Conditions> result;
-    for (const toml::table* one : tables_of(top, "match", match_keys)) {
-      auto [all, any] = all_and_any(*one, "all");
-      // Those that are quickest to decide come first, because most ways of most profiles do not hold.
-      std::ranges::sort(all, {}, cost);
-      result.push_back({store_.keep(std::move(all)), store_.keep(std::move(any))});
-    }
+    for (const toml::table* one : tables_of(top, "match", match_keys))
+      result.push_back(all_and_any(*one, "all"));
     return store_.keep(std::move(result));
   }
 
@@ -162,51 +139,32 @@ class ProfileReader : public TomlDocument {
     std::vector<Role> result;
     for (const toml::table* one : tables_of(top, key, role_keys)) {
       const auto* fix = get<toml::value<std::string>>(*one, "fix", "a string");
-      const std::string_view name = required_text(*one, "name", "describe the situation in a few words");
-      auto [all, any] = all_and_any(*one, "when");
-      const bool reads = std::ranges::any_of(all, reads_something) ||
-                         (!any.empty() && std::ranges::all_of(any, reads_something));
-      if (!reads && all.size() + any.size() > 0)
-        fault(*one, "'when' reads no variable and no file, so a message cannot give the reason",
-              "add a condition on a variable or a file");
-      result.push_back({name,
-                        kept(fix == nullptr ? "" : fix->get()),
-                        {store_.keep(std::move(all)), store_.keep(std::move(any))}});
+      result.push_back({required_text(*one, "name", "describe the situation in a few words"),
+                        kept(fix == nullptr ? "" : fix->get()), all_and_any(*one, "when")});
     }
     // The refusals of `same`: two expressions of one fact that differ.
     if (key == "refuse") result.insert(result.end(), differing_.begin(), differing_.end());
     return store_.keep(std::move(result));
   }
 
-  /// The conditions of `key`, which must all hold, and of `any`; one of the two may be missing.
-  std::pair<std::vector<Expression>, std::vector<Expression>> all_and_any(const toml::table& table,
-                                                                          std::string_view key) {
-    std::pair<std::vector<Expression>, std::vector<Expression>> result;
+  /// The conditions of `key` and of `any`; one of the two may be missing.
+  Conditions all_and_any(const toml::table& table, std::string_view key) {
+    Conditions result;
     const bool has_any = table.contains("any");
-    if (!has_any || table.contains(key)) result.first = conditions(table, key);
-    if (has_any) result.second = conditions(table, "any");
+    if (!has_any || table.contains(key)) result.all = conditions(table, key);
+    if (has_any) result.any = conditions(table, "any");
     return result;
   }
 
-  std::vector<Expression> conditions(const toml::table& table, std::string_view key) {
+  std::span<const Expression> conditions(const toml::table& table, std::string_view key) {
     std::vector<Expression> result;
     const auto* array = get<toml::array>(table, key, "a list of conditions");
-    if (array == nullptr && table.contains(key)) return result;
-    if (array == nullptr || array->empty()) {
+    if (array == nullptr ? !table.contains(key) : array->empty())
       fault(table, "'" + std::string(key) + "' is missing or empty", "list at least one condition");
-      return result;
-    }
-    for (const toml::node& element : *array) {
-      const auto* text = element.as_string();
-      std::string error = "a condition is a string";
-      const auto condition =
-          text == nullptr ? std::nullopt : parse_condition(text->get(), lets_, store_, error);
-      if (condition)
-        result.push_back(*condition);
-      else
-        fault(element, error, "correct the condition");
-    }
-    return result;
+    if (array == nullptr) return {};
+    for (const toml::node& element : *array)
+      if (const auto condition = parsed(element, parse_condition, {})) result.push_back(*condition);
+    return store_.keep(std::move(result));
   }
 
   std::span<const FactExpression> facts(const toml::table& top, ProfileKind kind) {
@@ -243,15 +201,12 @@ class ProfileReader : public TomlDocument {
       if (!choices.empty() && choices.back().function == Function::text)
         fault(one, begin + "the expression before this one always yields something",
               "put it before that one, or leave it out");
-      const auto* text = one.as_string();
-      std::string error = "an expression is a string";
-      const auto parsed =
-          text == nullptr ? std::nullopt : parse_expression(text->get(), lets_, store_, error);
-      if (!parsed) return fault(one, begin + error, "correct the expression");
-      if (parsed->function == Function::text && looks_like_variable(parsed->text, is_count))
+      const auto choice = parsed(one, parse_expression, begin);
+      if (!choice) return;
+      if (choice->function == Function::text && looks_like_variable(choice->text, is_count))
         fault(one, begin + "this is a text, and not the value of a variable",
               "write ${NAME} for a variable, and name() for a function");
-      choices.push_back(*parsed);
+      choices.push_back(*choice);
     };
     each(node, [&](const toml::node& one) {
       const auto* table = one.as_table();
@@ -261,31 +216,35 @@ class ProfileReader : public TomlDocument {
       if (const auto* same = get<toml::array>(*table, "same", "a list of expressions")) each(*same, add);
       if (choices.size() - first < 2)
         fault(one, begin + "'same' has fewer than two expressions", "write { same = [A, B] }");
-      must_agree(name, std::span(choices).subspan(first), one);
+      must_agree(name, std::span(choices).subspan(first));
     });
-    if (choices.empty()) return std::nullopt;
-    return choices.size() == 1 ? choices.front() : combine(Function::either, std::move(choices), node);
+    if (choices.size() < 2) return choices.empty() ? std::nullopt : std::optional(choices.front());
+    const Expression either = combined(Function::either, std::move(choices), store_);
+    if (is_too_large(either)) fault(node, begin + too_large, "shorten it");
+    return either;
+  }
+
+  std::optional<Expression> parsed(const toml::node& node, decltype(parse_expression)& parse,
+                                   const std::string& begin) {
+    const auto* text = node.as_string();
+    std::string error = "this is not a string";
+    const auto expression = text == nullptr ? std::nullopt : parse(text->get(), lets_, store_, error);
+    if (!expression) fault(node, begin + error, "correct it");
+    return expression;
   }
 
   /// Adds a refusal for each two of the expressions, because they may yield different values.
-  void must_agree(std::string_view name, std::span<const Expression> expressions, const toml::node& where) {
+  void must_agree(std::string_view name, std::span<const Expression> expressions) {
     for (; expressions.size() > 1; expressions = expressions.subspan(1)) {
       for (const Expression& other : expressions.subspan(1)) {
         const Expression& one = expressions.front();
-        const std::vector<Expression> differ{combine(Function::differ, {one, other}, where)};
+        const std::vector<Expression> differ{combined(Function::differ, {one, other}, store_)};
         differing_.push_back({kept(inputs_of(one) + " and " + inputs_of(other) + " both say " +
                                    std::string(name) + ", and contradict each other"),
                               {},
                               {store_.keep(differ), {}}});
       }
     }
-  }
-
-  Expression combine(Function function, std::vector<Expression> children, const toml::node& where) {
-    std::string error;
-    const Expression result = combined(function, std::move(children), store_, error);
-    if (!error.empty()) fault(where, error, "shorten it");
-    return result;
   }
 
   Store& store_;
