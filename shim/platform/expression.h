@@ -18,7 +18,7 @@
 /// `${A}-${B:-0}` joins texts. `first_host(${HOSTS})` calls a function of functions.h, and so does `join(…)`,
 /// which joins texts that contain calls. `$table` is the expression of that name in [let]. A variable that is
 /// not set (or is empty) yields nothing, and then whatever contains it yields nothing either, unless there is
-/// a default. Blanks around an expression are ignored. A text may not contain `$`, nor, within a call,
+/// a default. Blanks around an expression are ignored. A text may not contain `$` and `{`, nor, within a call,
 /// commas, parentheses, semicolons and quotes, nor, within a default, a closing brace.
 namespace rankshim::platform {
 
@@ -31,7 +31,7 @@ void add_variables(const Expression& expression, std::vector<std::string>& names
 /// Whether a plain text is spelt as a variable with several words (A_SIZE), or as a function.
 bool was_meant_as_value(std::string_view text);
 
-/// The limit on the nesting of calls.
+/// The limit on the nesting of calls and defaults.
 inline constexpr unsigned deepest_nesting = 16;
 
 /// The function on those children.

@@ -43,7 +43,7 @@ struct Signature {
   std::uint8_t most;
   /// What a message says of the first argument if the function yields nothing; {} is the second. Nothing is
   /// said of one that decides whether an expression applies at all.
-  std::string_view complaint = {};
+  std::string_view complaint;
   /// What the function makes of its arguments' texts; null if evaluation.cpp evaluates it.
   std::optional<std::string> (*compute)(std::span<const std::string> texts) = nullptr;
   std::uint8_t first_number = any_count;  ///< the first argument that has to be a number if it is a text
