@@ -1,7 +1,7 @@
 #include "platform/evaluation.h"
 
 #include <algorithm>
-#include <array>
+#include <utility>
 
 #include "base/files.h"
 #include "base/json.h"

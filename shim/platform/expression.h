@@ -18,8 +18,8 @@
 /// `${A}-${B:-0}` joins texts. `first_host(${HOSTS})` calls a function of functions.h, and so does `join(…)`,
 /// which joins texts that contain calls. `$table` is the expression of that name in [let]. A variable that is
 /// not set (or is empty) yields nothing, and then whatever contains it yields nothing either, unless there is
-/// a default. Blanks around an expression are ignored. A text may not contain `$` and `{`, nor, within a call,
-/// commas, parentheses, semicolons and quotes, nor, within a default, a closing brace.
+/// a default. Blanks around an expression are ignored. A text may not contain `$` and `{`, nor, within a
+/// call, commas, parentheses, semicolons and quotes, nor, within a default, a closing brace.
 namespace rankshim::platform {
 
 /// The expressions of [let], by name.

@@ -16,7 +16,7 @@ namespace {
 struct Match {
   ProfileKind rank;
   bool is_builtin, is_no_launcher;
-  std::ptrdiff_t missing_signs;
+  std::ptrdiff_t minus_signs;
   std::string_view name;
   const Profile* profile;
 
@@ -96,6 +96,7 @@ std::vector<std::string> ignored_variables(std::span<const Profile> profiles, co
   return inputs;
 }
 
+/// The first of the states that is this node's.
 std::optional<State> state(const Profile& profile, std::span<const Role> states, Reading& on) {
   for (const Role& one : states) {
     const auto met = Evaluation(profile, on).met(one.when);
