@@ -1,15 +1,16 @@
 /// A user's profile: the document, then, behind the first NUL, the variables that it is tried on.
 
+#include "platform/profile.h"
 #include "node/fake_node_for_test.h"
 #include "platform/evaluation.h"
-#include "platform/reader.h"
 #include "target.h"
 
 int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace rankshim;
   constexpr std::size_t most_variables = 64;
   auto parts = fuzz::split(fuzz::text_of(data, size), '\0', most_variables);
-  const auto read = platform::read_profile("x", std::move(parts.front()), "x.toml");
+  platform::Store store;
+  const auto read = platform::read_profile("x", std::move(parts.front()), "x.toml", store);
   if (const auto* faults = std::get_if<Faults>(&read)) {
     fuzz::must(!faults->empty());
     return 0;
@@ -17,6 +18,6 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   parts.erase(parts.begin());
   const FakeNode node(std::move(parts));
   platform::Reading on{node};
-  platform::Evaluation(std::get<platform::OwnedProfile>(read).profile, on).facts();
+  platform::Evaluation(std::get<platform::Profile>(read), on).facts();
   return 0;
 }

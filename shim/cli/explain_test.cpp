@@ -4,7 +4,7 @@
 
 #include "base/json.h"
 #include "base/text.h"
-#include "platform/reader.h"
+#include "platform/profile.h"
 
 namespace rankshim {
 namespace {
@@ -25,9 +25,10 @@ TEST_CASE("faults have a form for programs") {
 TEST_CASE("a user's own profile cannot control the terminal that lists or shows it", "[attack]") {
   const std::string document =
       "title = \"A\\u001b]0;t\\u0007\\nB\" # \xC2\x9B\r\nsigns = [\"A\"]\n[facts]\nnnodes = \"${A}\"";
-  const auto read = platform::read_profile("own\x1b[2J", document, "own.toml");
-  REQUIRE(std::holds_alternative<platform::OwnedProfile>(read));
-  const platform::Profile profile = std::get<platform::OwnedProfile>(read).profile;
+  platform::Store store;
+  const auto read = platform::read_profile("own\x1b[2J", document, "own.toml", store);
+  REQUIRE(std::holds_alternative<platform::Profile>(read));
+  const platform::Profile profile = std::get<platform::Profile>(read);
   CHECK(explain::profile_list({&profile, 1}) == "own\\x1b[2J  A\\x1b]0;t\\x07\\nB\n");
   CHECK(explain::profile_text(document) ==
         "title = \"A\\u001b]0;t\\u0007\\nB\" # \\xc2\\x9b\nsigns = [\"A\"]\n[facts]\nnnodes = \"${A}\"\n");

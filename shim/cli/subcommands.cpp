@@ -22,6 +22,7 @@
 #include "base/text.h"
 #include "launchers/by_name/launcher_file.h"
 #include "platform/profiles.h"
+#include "platform/recognise.h"
 #include "run/status.h"
 
 namespace rankshim::cli {
@@ -99,16 +100,16 @@ int print_platforms(const Invocation& invocation, const Node& node) {
   const auto read = platform::read_profiles(invocation.settings.text(Option::profile), node);
   if (const auto* faults = std::get_if<Faults>(&read)) return report(*faults, invocation);
   const auto& set = std::get<platform::ProfileSet>(read);
-  if (arguments.empty()) return print(explain::profile_list(set.profiles()));
-  const std::string document = set.document(arguments[0]);
-  if (document.empty()) {
+  if (arguments.empty()) return print(explain::profile_list(set.profiles));
+  const platform::Profile* profile = platform::find(set.profiles, arguments[0]);
+  if (profile == nullptr) {
     std::vector<std::string_view> known;
-    for (const auto& profile : set.profiles()) known.push_back(profile.name);
+    for (const auto& one : set.profiles) known.push_back(one.name);
     log::error("no profile is named {}{}; rankshim platforms lists them{}", in_quotes(arguments[0]),
                and_nearest(nearest(arguments[0], known)), reference(Anchor::unknown_platform));
     return exit_code::usage;
   }
-  return print(explain::profile_text(document));
+  return print(explain::profile_text(profile->document));
 }
 
 int print_status(const Settings& settings, const Node& node) {

@@ -1,7 +1,7 @@
 #include "platform/evaluation.h"
 
 #include <algorithm>
-#include <array>
+#include <utility>
 
 #include "base/files.h"
 #include "base/json.h"
@@ -48,6 +48,14 @@ std::optional<std::string_view> VariableIndex::get(std::string_view name) const 
 }
 
 std::optional<Value> Evaluation::value(const Expression& expression) {
+  if (trace_ == nullptr) return evaluate(expression);
+  const Lack before = trace_->lack;
+  auto result = evaluate(expression);
+  if (result) trace_->lack = before;  // what yields something lacks nothing
+  return result;
+}
+
+std::optional<Value> Evaluation::evaluate(const Expression& expression) {
   const auto children = expression.children;
   switch (expression.function) {
     case Function::text:
@@ -62,10 +70,8 @@ std::optional<Value> Evaluation::value(const Expression& expression) {
       return join(children);
     case Function::only_if:
       return only_if(children);
-    case Function::positive:
-      return positive(children[0]);
     case Function::unless:
-      return value(children[0]) ? std::nullopt : value(children[1]);
+      return unless(children);
     default:
       return call(expression.function, children);
   }
@@ -73,57 +79,46 @@ std::optional<Value> Evaluation::value(const Expression& expression) {
 
 Facts Evaluation::facts() {
   Facts facts;
-  for (const FactExpression& one : profile_.facts)
-    if (!facts.has(one.fact)) facts[one.fact] = value(one.expression);
+  for (const FactExpression& one : profile_.facts) facts[one.fact] = value(one.expression);
   return facts;
 }
 
-bool Evaluation::holds(const Condition& condition) {
-  const auto& [is_negative, expression, glob] = condition;
+bool Evaluation::holds(const Expression& condition) {
   // Almost all conditions are that a variable is set; they need no copy of it.
-  if (expression.function == Function::variable && glob.empty())
-    return variable(expression.text).has_value() != is_negative;
-  const auto found = value(expression);
-  return (found && (glob.empty() || fits(found->text, glob))) != is_negative;
-}
-
-bool Evaluation::holds(Alternative conditions) {
-  return std::ranges::all_of(conditions, [&](const Condition& condition) { return holds(condition); });
-}
-
-void Evaluation::add_inputs(const Expression& expression, bool all, std::vector<std::string>& names) {
-  const auto children = expression.children;
-  const auto add = [&](std::string_view name) {
-    const bool is_wanted = all || expression.function == Function::variables || !value(expression);
-    if (is_wanted && std::ranges::find(names, name) == names.end()) names.emplace_back(name);
-  };
-  switch (expression.function) {
+  switch (condition.function) {
     case Function::variable:
-      add(expression.text);
-      break;
-    case Function::file:
-    case Function::named_variable:
-    case Function::only_variable:
-    case Function::variables:
-      if (const auto name = value(children[0])) add(name->text);
-      break;
-    case Function::either:
-      // A part that may be missing, because another text replaces it, does not count as missing.
-      if (!all && children.back().function == Function::text) return;
-      break;
+      return variable(condition.text).has_value();
+    case Function::unless:
+      return !holds(condition.children[0]) && holds(condition.children[1]);
     default:
-      break;
+      return value(condition).has_value();
   }
-  for (const Expression& one : children) add_inputs(one, all, names);
+}
+
+std::vector<Expression> Evaluation::met(const Conditions& conditions) {
+  const auto [all, any] = conditions;
+  const auto is_met = [&](const Expression& condition) { return holds(condition); };
+  if (!std::ranges::all_of(all, is_met)) return {};
+  const auto one = std::ranges::find_if(any, is_met);
+  std::vector<Expression> met;
+  if (one != any.end())
+    met.push_back(*one);
+  else if (!any.empty())
+    return {};
+  met.insert(met.end(), all.begin(), all.end());
+  return met;
 }
 
 std::optional<std::string_view> Evaluation::variable(std::string_view name) {
-  const auto value = on_.variables.get(name);
-  if (!value || !is_service_link(*value)) return value;
-  std::string warning = in_quotes(name) + "=" + in_quotes(*value) + std::string(link_ignored);
-  if (std::find(on_.warnings.begin(), on_.warnings.end(), warning) == on_.warnings.end())
-    on_.warnings.push_back(std::move(warning));
-  return std::nullopt;
+  auto value = on_.variables.get(name);
+  if (value && is_service_link(*value)) {
+    std::string warning = in_quotes(name) + "=" + in_quotes(*value) + std::string(link_ignored);
+    if (std::ranges::find(on_.warnings, warning) == on_.warnings.end())
+      on_.warnings.push_back(std::move(warning));
+    value.reset();
+  }
+  if (trace_ != nullptr) trace_->variable(name, value);
+  return value;
 }
 
 std::optional<Value> Evaluation::variable_value(std::string_view name) {
@@ -133,33 +128,37 @@ std::optional<Value> Evaluation::variable_value(std::string_view name) {
 
 std::optional<Value> Evaluation::join(Expressions parts) {
   Value result;
-  for (const Expression& one : parts) {
+  bool is_whole = true;
+  for (const Expression& one : parts) {  // all of them, for the trace
     const auto part = value(one);
-    if (!part || result.text.size() + part->text.size() > longest_value) return std::nullopt;
+    is_whole = is_whole && part && result.text.size() + part->text.size() <= longest_value;
+    if (!is_whole) continue;
     result.text += part->text;
     note_source(result, *part);
   }
-  return something(std::move(result));
+  return is_whole ? something(std::move(result)) : std::nullopt;
 }
 
 std::optional<Value> Evaluation::only_if(Expressions arguments) {
-  const auto condition = value(arguments[0]);
-  if (!condition) return std::nullopt;
+  auto text = value(arguments[0]);
+  if (!text) return std::nullopt;
   const auto glob = value(arguments[1]);
-  if (!glob || !fits(condition->text, glob->text)) return std::nullopt;
+  if (!glob || !fits(text->text, glob->text)) return std::nullopt;
+  if (arguments.size() == 2) return text;
   auto chosen = value(arguments[2]);
   // A text has no source: the source of the choice is used.
   if (chosen && chosen->origin == Origin::fallback) {
-    note_source(*chosen, *condition);
+    note_source(*chosen, *text);
     note_source(*chosen, *glob);
   }
   return chosen;
 }
 
-std::optional<Value> Evaluation::positive(const Expression& number) {
-  auto result = value(number);
-  const bool is_above = result && compute(Function::larger, std::array<std::string, 2>{result->text, "0"});
-  return is_above ? result : std::nullopt;
+std::optional<Value> Evaluation::unless(Expressions arguments) {
+  Trace* const trace = std::exchange(trace_, nullptr);  // what should be absent is not lacking
+  const bool is_there = holds(arguments[0]);
+  trace_ = trace;
+  return is_there ? std::nullopt : value(arguments[1]);
 }
 
 std::optional<Value> Evaluation::call(Function function, Expressions children) {
@@ -171,12 +170,8 @@ std::optional<Value> Evaluation::call(Function function, Expressions children) {
   }
   switch (function) {
     case Function::hostname:
+      if (trace_ != nullptr) trace_->host_name();
       return something({on_.node.host_name(), Origin::hostname, {}});
-    case Function::hostname_like: {
-      std::string name = on_.node.host_name();
-      return fits(name, arguments[0].text) ? something({std::move(name), Origin::hostname, {}})
-                                           : std::nullopt;
-    }
     case Function::domain:
       return domain();
     case Function::address: {
@@ -184,13 +179,19 @@ std::optional<Value> Evaluation::call(Function function, Expressions children) {
       return own ? something({std::move(*own), Origin::derived, "this node's own address"}) : std::nullopt;
     }
     case Function::file:
-      return file(arguments[0].text);
+      return file(arguments[0]);
     case Function::named_variable:
       return variable_value(arguments[0].text);
-    case Function::only_variable:
-      return only_variable(arguments[0].text);
-    case Function::variables:
-      return all_variables(arguments[0].text);
+    case Function::only_variable: {
+      const auto names = names_like(arguments[0].text);
+      const bool is_one = !names.empty() && std::ranges::count(names, names[0]) == std::ssize(names);
+      return is_one ? variable_value(names[0]) : std::nullopt;
+    }
+    case Function::variables: {
+      auto names = names_like(arguments[0].text);
+      std::erase_if(names, [&](const std::string& name) { return on_.variables.get(name) == "0"; });
+      return something({joined(names, ","), Origin::derived, arguments[0].text});
+    }
     default:
       break;
   }
@@ -200,57 +201,46 @@ std::optional<Value> Evaluation::call(Function function, Expressions children) {
     note_source(result, argument);
     texts.push_back(argument.text);
   }
-  auto text = compute(function, texts);
-  if (!text && function == Function::field) check_document(arguments[0]);
-  if (!text) return std::nullopt;
-  result.text = std::move(*text);
-  return something(std::move(result));
+  auto text =
+      function == Function::field ? json::field(texts[0], texts[1]) : signature(function).compute(texts);
+  if (text && function == Function::positive) return std::move(arguments[0]);
+  if (text) {
+    result.text = std::move(*text);
+    return something(std::move(result));
+  }
+  if (function == Function::field) check_document(arguments[0]);
+  if (trace_ != nullptr) trace_->failed(function, arguments);
+  return std::nullopt;
 }
 
 void Evaluation::check_document(const Value& document) {
   const std::string error = json::error(document.text);
   if (error.empty()) return;
-  Value from;
-  note_source(from, document);
-  Fault fault{Anchor::document,
-              from.detail + " is not JSON (" + error + ")",
-              {},
-              "correct it, or describe this node with --platform=generic, --nnodes, --node-rank and "
-              "--master-addr (RANKSHIM_PLATFORM, …)"};
-  from.append_inputs("a document", fault.names);
+  std::vector<std::string> names;
+  document.append_inputs("a document", names);
   // The platform may be writing the file now; an incomplete file becomes complete.
-  fault.transient = !profile_.pending.empty() && on_.node.file(fault.names.back()).has_value();
-  add_unreadable(std::move(fault));
+  const bool is_transient = !profile_.pending.empty() && on_.node.file(names.back()).has_value();
+  add_unreadable(joined(names) + " is not JSON (" + error + ")", names, "correct it", is_transient);
 }
 
-void Evaluation::add_unreadable(Fault fault) {
-  const bool is_known = std::any_of(on_.unreadable.begin(), on_.unreadable.end(),
-                                    [&](const Fault& other) { return other.what == fault.what; });
-  if (!is_known) on_.unreadable.push_back(std::move(fault));
+void Evaluation::add_unreadable(std::string what, std::vector<std::string> names, std::string fix,
+                                bool is_transient) {
+  if (std::ranges::find(on_.unreadable, what, &Fault::what) != on_.unreadable.end()) return;
+  fix +=
+      ", or describe this node with --platform=generic, --nnodes, --node-rank and --master-addr "
+      "(RANKSHIM_PLATFORM, …)";
+  on_.unreadable.push_back(
+      {Anchor::document, std::move(what), std::move(names), std::move(fix), is_transient});
 }
 
-std::optional<Value> Evaluation::all_variables(std::string_view glob) {
-  Value names{{}, Origin::derived, std::string(glob)};
+std::vector<std::string> Evaluation::names_like(std::string_view glob) {
+  std::vector<std::string> names;
   for (const std::string& entry : on_.node.environment().entries()) {
     const std::string_view name = entry_name(entry);
-    if (name.empty() || !fits(name, glob)) continue;
-    const auto text = variable(name);
-    if (!text || *text == "0") continue;
-    if (!names.text.empty()) names.text += ',';
-    names.text += name;
+    if (!name.empty() && fits(name, glob) && variable(name)) names.emplace_back(name);
   }
-  return something(std::move(names));
-}
-
-std::optional<Value> Evaluation::only_variable(std::string_view glob) {
-  std::string_view found;
-  for (const std::string& entry : on_.node.environment().entries()) {
-    const std::string_view name = entry_name(entry);
-    if (name.empty() || name == found || !fits(name, glob) || !variable(name)) continue;
-    if (!found.empty()) return std::nullopt;
-    found = name;
-  }
-  return variable_value(found);
+  if (trace_ != nullptr) trace_->variables(glob, !names.empty());
+  return names;
 }
 
 /// With setHostnameAsFQDN a pod's host name is its full name; else a pod with a subdomain has the full name
@@ -263,19 +253,15 @@ std::optional<Value> Evaluation::domain() {
   return content ? something({domain_in_hosts(*content, own), Origin::file, "/etc/hosts"}) : std::nullopt;
 }
 
-std::optional<Value> Evaluation::file(const std::string& path) {
-  if (!path.starts_with('/')) return std::nullopt;
-  const auto content = on_.node.file(path);
+std::optional<Value> Evaluation::file(const Value& path) {
+  auto content = path.text.starts_with('/') ? on_.node.file(path.text) : std::nullopt;
+  if (trace_ != nullptr) trace_->file(path, content);
   if (!content) return std::nullopt;
-  if (content->size() > largest_file) {  // a list that is cut would count too few nodes
-    add_unreadable({Anchor::document,
-                    path + " is larger than 1 MiB",
-                    {path},
-                    "shorten it, or describe this node with --platform=generic, --nnodes, --node-rank and "
-                    "--master-addr (RANKSHIM_PLATFORM, …)"});
-    return std::nullopt;
-  }
-  return something({std::string(trimmed(*content)), Origin::file, path});
+  if (content->size() <= largest_file)
+    return something({std::string(trimmed(*content)), Origin::file, path.text});
+  // A list that is cut would count too few nodes.
+  add_unreadable(path.text + " is larger than 1 MiB", {path.text}, "shorten it", false);
+  return std::nullopt;
 }
 
 }  // namespace rankshim::platform

@@ -11,6 +11,7 @@
 #include "base/fault.h"
 #include "node/node.h"
 #include "platform/profile.h"
+#include "platform/reasons.h"
 
 namespace rankshim::platform {
 
@@ -48,41 +49,43 @@ struct Reading {
 /// a Kubernetes service link count as not set.
 class Evaluation {
  public:
-  Evaluation(const Profile& profile, Reading& on) : profile_(profile), on_(on) {}
+  /// `trace` gets what is read and what is lacking, if it is not null.
+  Evaluation(const Profile& profile, Reading& on, Trace* trace = nullptr)
+      : profile_(profile), on_(on), trace_(trace) {}
 
   std::optional<Value> value(const Expression& expression);
 
   /// The facts of the profile, whether it is recognised or not.
   Facts facts();
 
-  [[nodiscard]] bool holds(const Condition& condition);
-  [[nodiscard]] bool holds(Alternative conditions);
+  bool holds(const Expression& condition);
 
-  /// Appends the variables and files that an expression reads, each once: all of them, or those that are
-  /// missing.
-  void add_inputs(const Expression& expression, bool all, std::vector<std::string>& names);
+  /// The conditions that make these hold, the one of `any` first; none if they do not hold.
+  [[nodiscard]] std::vector<Expression> met(const Conditions& conditions);
 
  private:
   using Expressions = std::span<const Expression>;
 
+  std::optional<Value> evaluate(const Expression& expression);
   std::optional<std::string_view> variable(std::string_view name);
   std::optional<Value> variable_value(std::string_view name);
   std::optional<Value> join(Expressions parts);
   std::optional<Value> only_if(Expressions arguments);
-  std::optional<Value> positive(const Expression& number);
+  std::optional<Value> unless(Expressions arguments);
   std::optional<Value> call(Function function, Expressions children);
 
-  std::optional<Value> all_variables(std::string_view glob);
-  std::optional<Value> only_variable(std::string_view glob);
+  /// The names of the variables that are set and match the glob.
+  std::vector<std::string> names_like(std::string_view glob);
   std::optional<Value> domain();
-  std::optional<Value> file(const std::string& path);
+  std::optional<Value> file(const Value& path);
 
   /// Reports a document that exists and cannot be read: ignoring it might mean to train alone.
   void check_document(const Value& document);
-  void add_unreadable(Fault fault);
+  void add_unreadable(std::string what, std::vector<std::string> names, std::string fix, bool is_transient);
 
   const Profile& profile_;
   Reading& on_;
+  Trace* trace_;
 };
 
 }  // namespace rankshim::platform

@@ -52,8 +52,8 @@ TEST_CASE("an expression's value carries its source") {
   CHECK(found("first_host(${LIST})", node) == "h1 (derived from LIST)");
   CHECK(found("first_host(${NONE})", node) == "(nothing)");
   CHECK(found("hostname()", node) == "job-worker-3 (hostname)");
-  CHECK(found("hostname_like(*-worker-*)", node) == "job-worker-3 (hostname)");
-  CHECK(found("hostname_like(*-master-*)", node) == "(nothing)");
+  CHECK(found("only_if(hostname(), *-worker-*)", node) == "job-worker-3 (hostname)");
+  CHECK(found("only_if(hostname(), *-master-*)", node) == "(nothing)");
   CHECK(found("ordinal(hostname())", node) == "3 (derived from hostname)");
   CHECK(found("file(/etc/hosts.list)", node) == "h7\nh8 (file /etc/hosts.list)");
   CHECK(found("first_host(file(/etc/hosts.list))", node) == "h7 (derived from /etc/hosts.list)");

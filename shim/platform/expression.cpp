@@ -13,7 +13,6 @@ constexpr std::string_view argument_stops = ",()";
 constexpr std::string_view default_stops = "}";
 
 bool is_name_part(char c) { return c == '_' || is_letter_or_digit(c); }
-bool begins_name(char c) { return is_name_part(c) && !is_digit(c); }
 
 /// A part of the profile, as a message shows it.
 std::string shown(std::string_view text) { return "'" + std::string(text) + "'"; }
@@ -30,7 +29,43 @@ class Parser {
     return root;
   }
 
+  /// Parses [!]EXPR or [!]EXPR=GLOB.
+  Expression condition() {
+    const bool is_negative = take("!");
+    Expression result = asked();
+    if (take("=")) result = combined(Function::only_if, {result, {Function::text, glob(), {}}}, store_);
+    if (at_ != text_.size()) fail(condition_form);
+    return is_negative ? combined(Function::unless, {result, {Function::text, "yes", {}}}, store_) : result;
+  }
+
  private:
+  static constexpr const char* condition_form =
+      "a condition is a variable's name without ${}, a function call or a $LET, with ! before it or =GLOB "
+      "after it, and without blanks between them";
+
+  /// What a condition asks: a variable by its name, a call or a $LET.
+  Expression asked() {
+    const std::string_view name = name_here();
+    if (name.empty()) return take("$") && !name_here().empty() ? let(name_here()) : fail(condition_form);
+    if (text_.substr(at_ + name.size()).starts_with('(')) return call(name);
+    at_ += name.size();
+    return {Function::variable, name, {}};
+  }
+
+  std::string_view glob() {
+    const std::string_view glob = text_.substr(at_);
+    constexpr std::size_t longest_glob = 256;  // bounds the work of matching
+    if (glob.empty())
+      fail("a glob is expected after '='; write !NAME for a variable that is not set or is empty");
+    else if (glob.find('$') != std::string_view::npos)
+      fail("a glob has no variables; differ(A, B) and only_if(A, GLOB, RESULT) compare expressions");
+    else if (glob.find_first_of("\"'") != std::string_view::npos ||
+             blanks.find(glob[0]) != std::string_view::npos || glob[0] == '=' || glob.size() > longest_glob)
+      fail("a glob has no quotes, no blank and no '=' at its start, and at most 256 characters");
+    at_ = text_.size();
+    return glob;
+  }
+
   /// Parses an expression up to one of the stop characters or the end.
   Expression part(std::string_view stops) {
     if (depth_ == deepest_nesting)
@@ -55,25 +90,18 @@ class Parser {
       if (last.empty()) parts.pop_back();
     }
     if (parts.empty()) return fail("an expression is expected here");
-    return parts.size() == 1 ? parts.front() : combine(Function::join, std::move(parts));
+    return parts.size() == 1 ? parts.front() : combined(Function::join, std::move(parts), store_);
   }
 
   Expression literal(std::string_view stops) {
     const std::size_t start = at_;
     for (; at_ < text_.size() && text_[at_] != '$' && stops.find(text_[at_]) == std::string_view::npos;
          ++at_) {
-      if (text_[at_] == '{' && is_variable_ahead()) return fail("a variable is written ${NAME}");
-      if (stops != argument_stops) continue;
-      if (text_[at_] == ';') return fail("arguments are separated by ','");
-      if (text_[at_] == '"' || text_[at_] == '\'') return fail("a text within a call has no quotes");
+      if (text_[at_] == '{') return fail("a text has no brace; a variable is written ${NAME}");
+      if (stops == argument_stops && std::string_view(";\"'").find(text_[at_]) != std::string_view::npos)
+        return fail("a text within a call has no quotes, and arguments are separated by ','");
     }
     return {Function::text, text_.substr(start, at_ - start), {}};
-  }
-
-  /// Whether a {NAME} begins here.
-  [[nodiscard]] bool is_variable_ahead() const {
-    const std::size_t end = text_.find('}', at_);
-    return end != std::string_view::npos && is_shell_name(text_.substr(at_ + 1, end - at_ - 1));
   }
 
   Expression variable() {
@@ -84,7 +112,7 @@ class Parser {
     if (name.empty()) return fail("a variable's name is expected here");
     at_ += name.size();
     Expression result{Function::variable, name, {}};
-    if (take(":-")) result = combine(Function::either, {result, part(default_stops)});
+    if (take(":-")) result = combined(Function::either, {result, part(default_stops)}, store_);
     return take("}") ? result : fail("'}' or ':-' is expected here");
   }
 
@@ -101,12 +129,13 @@ class Parser {
   }
 
   Expression call(std::string_view name) {
-    const auto* const signature = std::ranges::find(signatures, name, &Signature::name);
-    if (signature == signatures.end()) {
+    const auto function = function_named(name);
+    if (!function) {
       std::vector<std::string_view> known(signatures.size());
       std::ranges::transform(signatures, known.begin(), &Signature::name);
       return fail("there is no function " + shown(name) + and_nearest(nearest(name, known)));
     }
+    const auto& [named, least, most, complaint, compute, first_number] = signature(*function);
     at_ += name.size() + 1;
     std::vector<Expression> arguments;
     skip_blanks();
@@ -114,29 +143,22 @@ class Parser {
       if (!arguments.empty() && !take(",")) return fail("',' or ')' is expected here");
       arguments.push_back(part(argument_stops));
     }
-    const auto [least, most] = std::pair(signature->least, signature->most);
     if (arguments.size() < least || arguments.size() > most)
       return fail(shown(name) + " takes " + std::to_string(least) +
-                  (most == least       ? ""
-                   : most == any_count ? " or more"
-                                       : " to " + std::to_string(most)) +
+                  (most == least                  ? ""
+                   : most == Signature::any_count ? " or more"
+                                                  : " to " + std::to_string(most)) +
                   " arguments, not " + std::to_string(arguments.size()));
     for (std::size_t i = 0; i < arguments.size(); ++i) {
       if (arguments[i].function != Function::text) continue;
       const std::string_view text = arguments[i].text;
-      if (takes_number(signature->function, i) && !all_digits(text))
-        return fail(shown(text) + " is no number");
-      if (takes_value(signature->function, i) && was_meant_as_value(text))
+      if (i >= first_number && !all_digits(text)) return fail(shown(text) + " is no number");
+      // The first argument of most functions depends on the node. Others may be globs, results or the like.
+      if (i == 0 && *function > Function::join && was_meant_as_value(text))
         return fail(shown(text) +
                     " is a text, and not the value of a variable: write ${NAME}, or name() for a function");
     }
-    return combine(signature->function, std::move(arguments));
-  }
-
-  Expression combine(Function function, std::vector<Expression> children) {
-    std::string error;
-    const Expression result = combined(function, std::move(children), store_, error);
-    return error.empty() ? result : fail(error);
+    return combined(*function, std::move(arguments), store_);
   }
 
   Expression fail(const std::string& what) {
@@ -153,10 +175,10 @@ class Parser {
   }
 
   [[nodiscard]] std::string_view name_here() const {
-    if (at_ == text_.size() || !begins_name(text_[at_])) return {};
     std::size_t end = at_;
     while (end < text_.size() && is_name_part(text_[end])) ++end;
-    return text_.substr(at_, end - at_);
+    const std::string_view name = text_.substr(at_, end - at_);
+    return is_shell_name(name) ? name : std::string_view();
   }
 
   void skip_blanks() { at_ = std::min(text_.find_first_not_of(blanks, at_), text_.size()); }
@@ -169,89 +191,54 @@ class Parser {
   unsigned depth_ = 0;
 };
 
-/// The position of the '=' in EXPR=GLOB; calls are skipped.
-std::size_t find_equals(std::string_view condition) {
-  unsigned open = 0;
-  for (std::size_t i = 0; i < condition.size(); ++i) {
-    if (condition[i] == '(') ++open;
-    if (condition[i] == ')' && open > 0) --open;
-    if (condition[i] == '=' && open == 0) return i;
-  }
-  return std::string_view::npos;
+/// Counts the parts of an expression off `left`; false if there are more.
+bool takes(std::size_t& left, const Expression& expression) {
+  if (left == 0) return false;
+  --left;
+  return std::ranges::all_of(expression.children,
+                             [&](const Expression& child) { return takes(left, child); });
 }
 
-/// The parts of an expression that are evaluated at most.
-std::size_t size(const Expression& expression) {
-  std::size_t sum = 0;
-  each_part(expression, [&](const Expression&) { ++sum; });
-  return sum;
+std::optional<Expression> parsed(std::string_view text, Expression (Parser::*as)(), const Lets& lets,
+                                 Store& store, std::string& error) {
+  error.clear();
+  const Expression root = (Parser(store.keep(std::string(trimmed(text))), lets, store, error).*as)();
+  if (error.empty() && is_too_large(root)) error = shown(text) + ": " + too_large;
+  return error.empty() ? std::optional(root) : std::nullopt;
 }
 
 }  // namespace
 
+void add_variables(const Expression& expression, std::vector<std::string>& names) {
+  each_part(expression, [&](const Expression& part) {
+    if (part.function == Function::variable && std::ranges::find(names, part.text) == names.end())
+      names.emplace_back(part.text);
+  });
+}
+
 bool was_meant_as_value(std::string_view text) {
-  if (std::ranges::find(signatures, text, &Signature::name) != signatures.end()) return true;
+  if (function_named(text)) return true;
   return is_shell_name(text) && text.find('_') != std::string_view::npos &&
          std::none_of(text.begin(), text.end(), [](char c) { return c >= 'a' && c <= 'z'; });
 }
 
-Expression combined(Function function, std::vector<Expression> children, Store& store, std::string& error) {
-  const Expression result{function, {}, store.keep(std::move(children))};
-  if (size(result) > largest_expression)
-    error = "the expression takes more than " + std::to_string(largest_expression) + " steps";
-  return result;
+Expression combined(Function function, std::vector<Expression> children, Store& store) {
+  return {function, {}, store.keep(std::move(children))};
+}
+
+bool is_too_large(const Expression& expression) {
+  std::size_t left = 1000;
+  return !takes(left, expression);
 }
 
 std::optional<Expression> parse_expression(std::string_view expression, const Lets& lets, Store& store,
                                            std::string& error) {
-  error.clear();
-  const Expression root = Parser(store.keep(std::string(trimmed(expression))), lets, store, error).whole();
-  return error.empty() ? std::optional(root) : std::nullopt;
+  return parsed(expression, &Parser::whole, lets, store, error);
 }
 
-std::optional<Condition> parse_condition(std::string_view condition, const Lets& lets, Store& store,
-                                         std::string& error) {
-  error.clear();
-  const auto fail = [&](const char* what) {
-    error = shown(condition) + ": " + what;
-    return std::nullopt;
-  };
-  Condition result;
-  std::string_view expression = trimmed(condition);
-  result.is_negative = expression.starts_with('!');
-  if (result.is_negative) expression.remove_prefix(1);
-  if (const std::size_t equals = find_equals(expression); equals != std::string_view::npos) {
-    const std::string_view glob = expression.substr(equals + 1);
-    expression = expression.substr(0, equals);
-    constexpr std::size_t longest_glob = 256;  // bounds the work of matching
-    if (glob.empty())
-      return fail("a glob is expected after '='; write !NAME for a variable that is not set or is empty");
-    if (glob.size() > longest_glob) return fail("the glob is longer than 256 characters");
-    if (glob.starts_with('=') || expression.ends_with('!'))
-      return fail("write NAME=GLOB with one '=', and !NAME=GLOB where it must not fit");
-    if (trimmed(glob) != glob || trimmed(expression) != expression)
-      return fail("write it without blanks around '=', because values have no blanks around them");
-    if (glob.find_first_of("\"'") != std::string_view::npos) return fail("a glob has no quotes");
-    if (glob.find('$') != std::string_view::npos)
-      return fail("a glob has no variables; differ(A, B) and only_if(A, GLOB, RESULT) compare expressions");
-    result.glob = store.keep(std::string(glob));
-  }
-  if (is_shell_name(expression)) {
-    result.expression = {Function::variable, store.keep(std::string(expression)), {}};
-    return result;
-  }
-  const bool is_let = expression.starts_with('$');
-  if (is_let && !std::all_of(expression.begin() + 1, expression.end(), is_name_part))
-    return fail(
-        "a condition is a variable's name without ${}, a function call or a $LET, with ! before it or "
-        "=GLOB after it");
-  if (!is_let && expression.find('(') == std::string_view::npos)
-    return fail(
-        "a condition is a variable's name, a function call or a $LET, with ! before it or =GLOB after it");
-  const auto parsed = parse_expression(expression, lets, store, error);
-  if (!parsed) return std::nullopt;
-  result.expression = *parsed;
-  return result;
+std::optional<Expression> parse_condition(std::string_view condition, const Lets& lets, Store& store,
+                                          std::string& error) {
+  return parsed(condition, &Parser::condition, lets, store, error);
 }
 
 }  // namespace rankshim::platform

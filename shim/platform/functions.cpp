@@ -1,56 +1,47 @@
 #include "platform/functions.h"
 
 #include <algorithm>
+#include <set>
+#include <vector>
 
-#include "base/json.h"
 #include "base/text.h"
-#include "platform/host_list.h"
 
 namespace rankshim::platform {
 namespace {
 
 using Text = std::optional<std::string>;
-using Number = std::optional<std::uint64_t>;
+using Texts = std::span<const std::string>;
+using Whole = std::uint64_t;
+using Number = std::optional<Whole>;
+
+constexpr std::string_view list_separators = ", \t\r\n";
+constexpr std::size_t most_hosts = 65'536;      // more than any Slurm cluster has nodes
+constexpr std::size_t longest_host_name = 253;  // DNS
 
 Text something(std::string_view text) { return text.empty() ? Text{} : Text{std::string(text)}; }
 
-template <class Whole>
-Text written(const std::optional<Whole>& number) {
-  return number ? Text{std::to_string(*number)} : Text{};
+Text written(Number number) { return number ? Text{std::to_string(*number)} : Text{}; }
+
+Number to_number(std::string_view text) { return parse_number<Whole>(trimmed(text)); }
+
+Number add(Whole a, Whole b) { return a + b < a ? Number{} : a + b; }
+Number subtract(Whole a, Whole b) { return a < b ? Number{} : a - b; }
+Number multiply(Whole a, Whole b) {
+  Whole product = 0;
+  return __builtin_mul_overflow(a, b, &product) ? Number{} : product;
 }
+Number divide(Whole a, Whole b) { return b == 0 || a % b != 0 ? Number{} : a / b; }
+Number modulo(Whole a, Whole b) { return b == 0 ? Number{} : a % b; }
+Number larger(Whole a, Whole b) { return a > b ? Number{a} : Number{}; }
 
-Text by_comma(const std::optional<std::vector<std::string>>& hosts) {
-  return hosts ? Text{joined(*hosts, ",")} : Text{};
-}
-
-Number to_number(std::string_view text) { return parse_number<std::uint64_t>(trimmed(text)); }
-
-Number calculate(Function function, std::uint64_t a, std::uint64_t b) {
-  std::uint64_t result = 0;
-  switch (function) {
-    case Function::add:
-      return __builtin_add_overflow(a, b, &result) ? Number{} : result;
-    case Function::multiply:
-      return __builtin_mul_overflow(a, b, &result) ? Number{} : result;
-    case Function::subtract:
-      return a < b ? Number{} : a - b;
-    case Function::divide:
-      return b == 0 || a % b != 0 ? Number{} : a / b;
-    case Function::modulo:
-      return b == 0 ? Number{} : a % b;
-    case Function::larger:
-      return a > b ? Number{a} : Number{};
-    default:
-      return std::nullopt;
-  }
-}
-
-Text calculate(Function function, std::span<const std::string> arguments) {
-  Number result = to_number(arguments[0]);
-  for (const std::string& argument : arguments.subspan(1)) {
-    const Number next = to_number(argument);
+/// What that makes of the numbers, from left to right; nothing if one is no whole number of up to 64 bits.
+template <Number (*calculate)(Whole a, Whole b)>
+Text of_numbers(Texts texts) {
+  Number result = to_number(texts[0]);
+  for (const std::string& text : texts.subspan(1)) {
+    const Number next = to_number(text);
     if (!result || !next) return std::nullopt;
-    result = calculate(function, *result, *next);
+    result = calculate(*result, *next);
   }
   return written(result);
 }
@@ -58,8 +49,7 @@ Text calculate(Function function, std::span<const std::string> arguments) {
 Text ordinal(std::string_view name) {
   name = name.substr(0, name.find('.'));
   const auto dash = name.rfind('-');
-  if (dash == std::string_view::npos || !all_digits(name.substr(dash + 1))) return std::nullopt;
-  return written(to_number(name.substr(dash + 1)));
+  return dash == std::string_view::npos ? Text{} : written(parse_number<Whole>(name.substr(dash + 1)));
 }
 
 std::vector<std::string_view> entries(std::string_view list) {
@@ -72,101 +62,214 @@ std::vector<std::string_view> entries(std::string_view list) {
   return all;
 }
 
-/// The number of tasks on node `node` in Slurm's notation `2(x3),1`.
-Text tasks_of(std::string_view list, std::uint64_t node) {
-  while (true) {
-    const std::string_view entry = list.substr(0, list.find(','));
-    const auto open = entry.find("(x");
-    Number repeated = 1;
-    if (open != std::string_view::npos)
-      repeated =
-          entry.ends_with(')') ? to_number(entry.substr(open + 2, entry.size() - open - 3)) : std::nullopt;
-    const Number tasks = to_number(entry.substr(0, open));
-    if (!tasks || !repeated) return std::nullopt;
-    if (node < *repeated) return std::to_string(*tasks);
-    if (entry.size() == list.size()) return std::nullopt;
-    node -= *repeated;
-    list.remove_prefix(entry.size() + 1);
+/// The hosts of a list or host file, in their order, each once. An entry may end with `:PORT` or `:SLOTS` and
+/// have brackets around a V6 address. `slots=8` and the like, bare numbers (LSF's `h1 8 h2 8`) and comments
+/// from `#` to the end of the line are no hosts and are left out.
+std::vector<std::string_view> host_list(std::string_view list) {
+  std::vector<std::string_view> hosts;
+  std::set<std::string_view> seen;
+  while (!list.empty()) {
+    for (const std::string_view entry : entries(take_line(list))) {
+      if (entry.starts_with('#')) break;
+      if (entry.find('=') != std::string_view::npos || all_digits(entry)) continue;
+      const auto [host, slots] = split_host_port(entry);
+      if (host.find('[') != std::string_view::npos) return {};  // Slurm's brackets: not a list of this kind
+      if (!host.empty() && seen.insert(host).second) hosts.push_back(host);
+    }
   }
+  return hosts;
 }
+
+/// Whole names are compared first, ignoring case. If none is equal, one name may be the start of the other up
+/// to a dot (a name and its full name), if that holds for only one host of the list.
+Number position(std::string_view host, std::string_view list) {
+  const auto hosts = host_list(list);
+  const auto same = std::ranges::find_if(hosts, [&](auto other) { return same_but_case(host, other); });
+  if (same != hosts.end()) return static_cast<Whole>(same - hosts.begin());
+  if (all_digits(host.substr(0, host.find('.')))) return std::nullopt;  // a part of an address is no name
+  const auto is_start = [](std::string_view name, std::string_view full) {
+    return full.size() > name.size() && full[name.size()] == '.' &&
+           same_but_case(full.substr(0, name.size()), name);
+  };
+  Number found;
+  for (std::size_t i = 0; i < hosts.size(); ++i) {
+    if (!is_start(host, hosts[i]) && !is_start(hosts[i], host)) continue;
+    if (found) return std::nullopt;
+    found = i;
+  }
+  return found;
+}
+
+/// Appends every host of an entry with ranges in brackets to `hosts`, each after `prefix`; false if the entry
+/// is malformed, or they are too many or too long.
+bool append_hosts(const std::string& prefix, std::string_view entry, std::vector<std::string>& hosts) {
+  const auto open = entry.find('[');
+  const std::string base = prefix + std::string(entry.substr(0, open));
+  if (base.size() > longest_host_name || base.find(']') != std::string::npos) return false;
+  if (open == std::string_view::npos) {
+    if (base.empty() || hosts.size() == most_hosts) return false;
+    hosts.push_back(base);
+    return true;
+  }
+  const auto close = entry.find(']', open);
+  if (close == std::string_view::npos) return false;
+  std::string_view ranges = entry.substr(open + 1, close - open - 1);
+  std::optional<std::size_t> width;  // of Open MPI's n[2:1-3]; else as wide as the low end
+  if (ranges.find(':') != std::string_view::npos) {
+    width = parse_number<std::size_t>(take_part(ranges, ":"));
+    if (!width || *width > longest_host_name) return false;
+  }
+  for (bool is_last = false; !is_last;) {
+    is_last = ranges.find(',') == std::string_view::npos;
+    std::string_view range = take_part(ranges, ",");
+    const std::size_t least = width.value_or(range.substr(0, range.find('-')).size());
+    if (range.ends_with('-')) range.remove_suffix(1);  // Slurm takes `1-` for 1
+    const auto numbers = number_range<Whole>(range);
+    if (!numbers) return false;
+    for (Whole number = numbers->first; number <= numbers->second; ++number) {
+      std::string digits = std::to_string(number);
+      if (digits.size() < least) digits.insert(0, least - digits.size(), '0');
+      if (!append_hosts(base + digits, entry.substr(close + 1), hosts)) return false;
+    }
+  }
+  return true;
+}
+
+/// Writes Slurm's host list (`n[1-3,07],gpu[0-1]x[2-3]`) out as `scontrol show hostnames` does: in the list's
+/// order, with the last of several brackets changing fastest, numbers as wide as the low end of their range,
+/// and the suffix after a bracket kept. Open MPI's orte_node_regex (2 to 4; open-mpi/ompi@v4.1.x:orte/mca/
+/// regx/base/regx_base_default_fns.c orte_regx_base_extract_node_names) is one too up to its `@`, but that it
+/// has the width in the bracket: `n[2:1-3]` is n01, n02, n03. Nothing if the list is malformed or has more
+/// than 65,536 hosts.
+Text slurm_hosts(std::string_view list) {
+  std::vector<std::string> hosts;
+  while (!list.empty()) {
+    bool inside = false;
+    const auto end = std::ranges::find_if(list, [&](char c) {  // a separator outside brackets
+      if (c == '[' || c == ']') inside = c == '[';
+      return !inside && list_separators.find(c) != std::string_view::npos;
+    });
+    const std::string_view entry(list.begin(), end);
+    list.remove_prefix(std::min(entry.size() + 1, list.size()));
+    if (!entry.empty() && !append_hosts({}, entry, hosts)) return std::nullopt;
+  }
+  return something(joined(hosts, ","));
+}
+
+/// The number of tasks on node `node` in Slurm's notation `2(x3),1`.
+Text slurm_tasks(std::string_view list, Whole node) {
+  while (!list.empty()) {
+    std::string_view entry = take_part(list, ",");
+    const bool is_repeated = entry.ends_with(')');
+    if (is_repeated) entry.remove_suffix(1);
+    const Number tasks = to_number(is_repeated ? take_part(entry, "(x") : entry);
+    const Number times = is_repeated ? to_number(entry) : 1;
+    if (!tasks || !times) return std::nullopt;
+    if (node < *times) return written(tasks);
+    node -= *times;
+  }
+  return std::nullopt;
+}
+
+constexpr std::uint8_t many = Signature::any_count;
+constexpr Signature functions[] = {
+    // In the order of Function.
+    {"hostname", 0, 0},
+    {"domain", 0, 0},
+    {"address", 0, 0},
+    {"file", 1, 1},
+    {"variable", 1, 1},
+    {"only_variable", 1, 1},
+    {"variables", 1, 1},
+    {"join", 2, many},
+    {"only_if", 2, 3},
+    {"unless", 2, 2},
+    {"field", 2, 2, "has no {} in it"},
+    {"positive", 1, 1, "",
+     [](Texts texts) { return to_number(texts[0]).value_or(0) > 0 ? Text{texts[0]} : Text{}; }},
+    {"differ", 2, 2, "",
+     [](Texts texts) {
+       const Number number = to_number(texts[0]);
+       const bool same = texts[0] == texts[1] || (number && number == to_number(texts[1]));
+       return same ? Text{} : Text{texts[0]};
+     }},
+    // before(TEXT, MARK): the part of TEXT before its last MARK
+    {"before", 2, 2, "has no '{}' in it",
+     [](Texts texts) {
+       const auto mark = texts[0].rfind(texts[1]);
+       return mark == std::string::npos ? Text{} : something(texts[0].substr(0, mark));
+     }},
+    // after(TEXT, MARK): the part of TEXT after its last MARK
+    {"after", 2, 2, "has no '{}' in it",
+     [](Texts texts) {
+       const auto mark = texts[0].rfind(texts[1]);
+       return mark == std::string::npos ? Text{} : something(texts[0].substr(mark + texts[1].size()));
+     }},
+    // until(TEXT, MARK): the part of TEXT before its first MARK, or all of it
+    {"until", 2, 2, "has no '{}' in it",
+     [](Texts texts) { return something(texts[0].substr(0, texts[0].find(texts[1]))); }},
+    // ordinal(NAME): N of NAME-N; a domain after it is ignored
+    {"ordinal", 1, 1, "does not end in a number", [](Texts texts) { return ordinal(texts[0]); }},
+    // host(ADDRESS) and port(ADDRESS): HOST and PORT of HOST, HOST:PORT, [V6] or [V6]:PORT
+    {"host", 1, 1, "does not name a host",
+     [](Texts texts) { return something(split_host_port(texts[0]).first); }},
+    {"port", 1, 1, "has no port", [](Texts texts) { return something(split_host_port(texts[0]).second); }},
+    // hosts(LIST, …): the hosts of the lists or host files, by comma
+    {"hosts", 1, many, "does not name a host",
+     [](Texts texts) { return something(joined(host_list(joined(texts, "\n")), ",")); }},
+    // first_host(LIST): the first of hosts(LIST)
+    {"first_host", 1, 1, "does not name a host",
+     [](Texts texts) {
+       const auto hosts = host_list(texts[0]);
+       return hosts.empty() ? Text{} : something(hosts.front());
+     }},
+    // position(HOST, LIST): the index of HOST in hosts(LIST), from 0
+    {"position", 2, 2, "is not in {}", [](Texts texts) { return written(position(texts[0], texts[1])); }},
+    {"slurm_hosts", 1, 1, "is not a Slurm host list", [](Texts texts) { return slurm_hosts(texts[0]); }},
+    {"slurm_tasks", 2, 2, "does not give the tasks of node {}",
+     [](Texts texts) {
+       const Number node = to_number(texts[1]);
+       return node ? slurm_tasks(texts[0], *node) : Text{};
+     },
+     1},
+    // count(LIST): the number of entries, repeated ones included
+    {"count", 1, 1, "lists nothing",
+     [](Texts texts) {
+       const std::size_t number = entries(texts[0]).size();
+       return number == 0 ? Text{} : written(number);
+     }},
+    // entry(LIST, N): the list's entry of that number, from 0
+    {"entry", 2, 2, "has no entry {}",
+     [](Texts texts) {
+       const auto all = entries(texts[0]);
+       const Number number = to_number(texts[1]);
+       return number && *number < all.size() ? something(all[*number]) : Text{};
+     },
+     1},
+    // index(TEXT, LIST): the number of the list's first entry that equals the text, from 0
+    {"index", 2, 2, "does not fit {}",
+     [](Texts texts) {
+       const auto all = entries(texts[1]);
+       const auto found = std::ranges::find(all, texts[0]);
+       return found == all.end() ? Text{} : Text{std::to_string(found - all.begin())};
+     }},
+    {"add", 2, many, "does not fit {}", of_numbers<add>, 0},
+    {"subtract", 2, 2, "does not fit {}", of_numbers<subtract>, 0},
+    {"multiply", 2, many, "does not fit {}", of_numbers<multiply>, 0},
+    {"divide", 2, 2, "is not a multiple of {}", of_numbers<divide>, 0},  // nothing if there is a remainder
+    {"modulo", 2, 2, "does not fit {}", of_numbers<modulo>, 0},
+    {"larger", 2, 2, "", of_numbers<larger>, 0},  // A if A > B
+};
 
 }  // namespace
 
-std::optional<std::string> compute(Function function, std::span<const std::string> arguments) {
-  const std::string_view first = arguments.empty() ? std::string_view{} : std::string_view(arguments[0]);
-  const std::string_view second = arguments.size() < 2 ? std::string_view{} : std::string_view(arguments[1]);
-  switch (function) {
-    case Function::before: {
-      const auto mark = first.rfind(second);
-      return mark == std::string_view::npos ? Text{} : something(first.substr(0, mark));
-    }
-    case Function::after: {
-      const auto mark = first.rfind(second);
-      return mark == std::string_view::npos ? Text{} : something(first.substr(mark + second.size()));
-    }
-    case Function::until:
-      return something(first.substr(0, first.find(second)));
-    case Function::ordinal:
-      return ordinal(first);
-    case Function::host:
-      return something(split_host_port(first).first);
-    case Function::port:
-      return something(split_host_port(first).second);
-    case Function::hosts: {
-      std::string all;
-      for (const std::string& list : arguments) all += list + '\n';
-      return something(joined(host_list(all), ","));
-    }
-    case Function::first_host: {
-      const auto hosts = host_list(first);
-      return hosts.empty() ? Text{} : Text{std::string(hosts.front())};
-    }
-    case Function::position:
-      return written(position(first, second));
-    case Function::count: {
-      const std::size_t number = entries(first).size();
-      return number == 0 ? Text{} : Text{std::to_string(number)};
-    }
-    case Function::slurm_hosts:
-      return by_comma(expand_slurm(first));
-    case Function::orte_hosts:
-      return by_comma(expand_orte(first));
-    case Function::entry: {
-      const Number number = to_number(second);
-      const auto all = entries(first);
-      return number && *number < all.size() ? Text{std::string(all[*number])} : Text{};
-    }
-    case Function::index: {
-      const auto all = entries(second);
-      const auto found = std::ranges::find(all, first);
-      return found == all.end() ? Text{} : Text{std::to_string(found - all.begin())};
-    }
-    case Function::rest: {
-      const auto line = first.find('\n');
-      const auto end = line == std::string_view::npos ? first.find_first_of(list_separators) : line;
-      return end == std::string_view::npos ? Text{} : something(first.substr(end + 1));
-    }
-    case Function::field:
-      return json::field(first, second);
-    case Function::slurm_tasks: {
-      const Number node = to_number(second);
-      return node ? tasks_of(first, *node) : std::nullopt;
-    }
-    case Function::add:
-    case Function::subtract:
-    case Function::multiply:
-    case Function::divide:
-    case Function::modulo:
-    case Function::larger:
-      return calculate(function, arguments);
-    case Function::differ: {
-      const Number number = to_number(first);
-      const bool same = first == second || (number && number == to_number(second));
-      return same ? Text{} : Text{first};
-    }
-    default:
-      return std::nullopt;
-  }
+constinit const std::span<const Signature> signatures = functions;
+
+std::optional<Function> function_named(std::string_view name) {
+  const auto found = std::ranges::find(signatures, name, &Signature::name);
+  if (found == signatures.end()) return std::nullopt;
+  return static_cast<Function>(static_cast<std::ptrdiff_t>(Function::hostname) +
+                               (found - signatures.begin()));
 }
 
 }  // namespace rankshim::platform

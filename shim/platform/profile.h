@@ -1,24 +1,45 @@
 #pragma once
 
-#include <algorithm>
 #include <array>
 #include <cstdint>
+#include <memory>
 #include <span>
+#include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "base/fact.h"
+#include "base/fault.h"
 #include "platform/functions.h"
 
 /// The model of a profile, as config/platforms/*.toml describes it. It consists of views: the built-in
-/// profiles are constants, made at build time, and a user's profile, read at run time, has a Store
-/// (expression.h).
+/// profiles are constants, made at build time, and a user's profile, read at run time, has a Store.
 namespace rankshim::platform {
 
-/// expression.h has the grammar.
+/// The memory of what a profile is a view of.
+class Store {
+ public:
+  template <class Thing>
+  const Thing& keep(Thing thing) {
+    auto kept = std::make_shared<const Thing>(std::move(thing));
+    things_.push_back(kept);
+    return *kept;
+  }
+
+ private:
+  std::vector<std::shared_ptr<const void>> things_;
+};
+
+/// expression.h has the grammar. A condition is one too, which holds if it yields something: NAME is the
+/// variable, EXPR=GLOB is only_if(EXPR, GLOB), and !EXPR is unless(EXPR, yes).
 struct Expression {
   Function function = Function::text;
   std::string_view text;  ///< of Function::text, and the name of Function::variable
   std::span<const Expression> children;
+
+  /// Whether it is a condition that something is absent.
+  [[nodiscard]] bool is_negative() const { return function == Function::unless; }
 };
 
 /// Calls see(EXPRESSION) with the expression and with everything that it consists of.
@@ -28,20 +49,12 @@ void each_part(const Expression& expression, const See& see) {
   for (const Expression& child : expression.children) each_part(child, see);
 }
 
-/// A sign by which a platform is recognised. Its expression is a variable or a function call, and has to
-/// yield something, or nothing if the condition is negative: EXPR or !EXPR.
-struct Condition {
-  bool is_negative = false;
-  Expression expression;
-  std::string_view
-      glob;  ///< what it yields has to fit this (functions.h: fits): EXPR=GLOB; empty if anything counts
+/// What has to hold for a way to be recognised, or for a role to be this node's: `all`, and one of `any`
+/// unless that is empty.
+struct Conditions {
+  std::span<const Expression> all, any;
 };
 
-/// Conditions that must all hold: one way to be recognised, or when a role is this node's.
-using Alternative = std::span<const Condition>;
-
-/// An expression that may provide a fact. The fact's value is that of its first expression that yields a text
-/// that is not empty.
 struct FactExpression {
   Fact fact = Fact::nnodes;
   Expression expression;
@@ -52,7 +65,7 @@ struct FactExpression {
 struct Role {
   std::string_view name;  ///< for messages: "MPI launcher", "the rank table /user/… is initializing"
   std::string_view fix;   ///< what to do, for messages; empty if the platform has no advice
-  Alternative when;
+  Conditions when;
 };
 
 enum class Granularity : std::uint8_t { node, process };
@@ -75,20 +88,20 @@ inline constexpr std::array<std::string_view, 6> kind_names = {"platform", "laun
 using Globs = std::span<const std::string_view>;
 
 struct Profile {
-  std::string_view name;   ///< the file's name without .toml
-  std::string_view title;  ///< for messages
+  std::string_view name;      ///< the file's name without .toml
+  std::string_view document;  ///< the file's text
+  std::string_view title;     ///< for messages
   ProfileKind kind = ProfileKind::platform;
   bool opt_in = false;  ///< recognised by name only (`--platform NAME`), never automatically
   Globs supersedes;     ///< profiles that are less specific, whatever their conditions, and need not agree
   Globs agents;         ///< programs that find the master through the platform, and need no address
-  std::span<const Condition> signs;    ///< it is recognised if one holds; the more hold, the surer
-  std::span<const Condition> unless;   ///< it is not recognised if one holds, whatever else does
-  std::span<const Alternative> match;  ///< further ways to be recognised
-  std::span<const FactExpression>
-      facts;                         ///< by fact; the expressions of one fact are in the document's order
-  std::span<const Role> idle_roles;  ///< the roles that do not train
-  std::span<const Role> refusals;    ///< states that can mean two things; rankshim does not guess which
-  std::span<const Role> pending;     ///< states that have to end before the facts are right
+  std::span<const Expression> signs;      ///< it is recognised if one holds; the more hold, the surer
+  std::span<const Expression> unless;     ///< it is not recognised if one holds, whatever else does
+  std::span<const Conditions> match;      ///< further ways to be recognised
+  std::span<const FactExpression> facts;  ///< at most one for each fact
+  std::span<const Role> idle_roles;       ///< the roles that do not train
+  std::span<const Role> refusals;         ///< states that can mean two things; rankshim does not guess which
+  std::span<const Role> pending;          ///< states that have to end before the facts are right
 
   /// Whether its variables belong to this process or to the node.
   [[nodiscard]] Granularity granularity() const {
@@ -100,5 +113,12 @@ struct Profile {
     return kind == ProfileKind::platform || kind == ProfileKind::launcher;
   }
 };
+
+/// Reads one TOML document in the form that docs/platforms.md describes; `name` is the file's name without
+/// .toml. Every fault begins with "PATH:LINE: " and names `path`. The build uses it for the built-in
+/// profiles, and the program at run time for a user's profile, so that both follow the same rules. Any
+/// document results in a profile, of which `store` has the memory, or faults.
+Outcome<Profile> read_profile(std::string_view name, std::string document, std::string_view path,
+                              Store& store);
 
 }  // namespace rankshim::platform

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <functional>
+#include <iterator>
 #include <utility>
 
 #include "base/text.h"
@@ -25,26 +25,15 @@ std::string name_of(std::string_view path) {
   return std::string(path);
 }
 
-Outcome<OwnedProfile> read(const std::string& path, const Node& node) {
+Outcome<Profile> read(const std::string& path, const Node& node, Store& store) {
   auto document = node.file(path);
   if (!document) return Faults{unreadable_profile(path)};
-  return read_profile(name_of(path), std::move(*document), path);
+  return read_profile(name_of(path), std::move(*document), path, store);
 }
 
 }  // namespace
 
 std::span<const Profile> builtin_profiles() { return all_profiles; }
-
-std::span<const Profile> ProfileSet::profiles() const {
-  return all_.empty() ? builtin_profiles() : std::span<const Profile>(all_);
-}
-
-std::string ProfileSet::document(std::string_view name) const {
-  for (const OwnedProfile& one : owned_)
-    if (one.profile.name == name) return one.document;
-  const Profile* builtin = find(all_profiles, name);
-  return builtin == nullptr ? std::string() : std::string(all_documents[builtin - all_profiles]);
-}
 
 Fault unreadable_profile(const std::string& path) {
   return {Anchor::profile_file,
@@ -68,25 +57,29 @@ std::vector<std::string> users_files(std::string_view file, bool of_launchers, c
 Outcome<ProfileSet> read_profiles(std::string_view file, const Node& node) {
   const std::vector<std::string> paths = users_files(file, false, node);
   ProfileSet set;
+  std::vector<Profile> all;
   Faults faults;
   for (const std::string& path : paths) {
     if (!file.empty() && path != paths.front() && name_of(path) == name_of(file)) continue;
-    auto outcome = read(path, node);
-    if (auto* wrong = std::get_if<Faults>(&outcome))
+    const auto outcome = read(path, node, set.store);
+    if (const auto* wrong = std::get_if<Faults>(&outcome))
       faults.insert(faults.end(), wrong->begin(), wrong->end());
     else
-      set.owned_.push_back(std::move(std::get<OwnedProfile>(outcome)));
+      all.push_back(std::get<Profile>(outcome));
   }
   if (!faults.empty()) return faults;
-  if (set.owned_.empty()) return set;
-  for (const OwnedProfile& one : set.owned_) set.all_.push_back(one.profile);
-  for (const Profile& one : builtin_profiles())
-    if (find(std::span(set.all_).first(set.owned_.size()), one.name) == nullptr) set.all_.push_back(one);
+  if (all.empty()) return set;
+  set.own = all.size();
+  std::ranges::copy_if(builtin_profiles(), std::back_inserter(all), [&](const Profile& one) {
+    return find(std::span(all).first(set.own), one.name) == nullptr;
+  });
+  set.profiles = set.store.keep(std::move(all));
   return set;
 }
 
 Faults check_profile(const std::string& path, const Node& node) {
-  const auto outcome = read(path, node);
+  Store store;
+  const auto outcome = read(path, node, store);
   if (const auto* faults = std::get_if<Faults>(&outcome)) return *faults;
   std::vector<std::string> others;
   const auto add = [&](std::string_view entry) { others.push_back(name_of(entry)); };
@@ -96,7 +89,7 @@ Faults check_profile(const std::string& path, const Node& node) {
   for (const Profile& other : builtin_profiles()) others.emplace_back(other.name);
   std::erase(others, name_of(path));
   Faults faults;
-  for (const std::string_view glob : std::get<OwnedProfile>(outcome).profile.supersedes) {
+  for (const std::string_view glob : std::get<Profile>(outcome).supersedes) {
     if (std::ranges::any_of(others, [&](const std::string& name) { return fits(name, glob); })) continue;
     const std::vector<std::string_view> known(others.begin(), others.end());
     faults.push_back({Anchor::profile_file,

@@ -7,7 +7,7 @@
 
 #include "base/fault.h"
 #include "node/node.h"
-#include "platform/reader.h"
+#include "platform/profile.h"
 
 namespace rankshim::platform {
 
@@ -21,21 +21,14 @@ inline constexpr const char* profile_folder = "/etc/rankshim.d";
 /// platform.
 inline constexpr std::string_view launcher_extension = ".launcher.toml";
 
-/// All profiles: the users' first, then the built-in ones that no user's profile of the same name replaces.
-class ProfileSet {
- public:
-  [[nodiscard]] std::span<const Profile> profiles() const;
-  [[nodiscard]] std::size_t own() const { return owned_.size(); }  ///< how many of the first are users'
-  /// The TOML document of the profile of that name; empty if there is none.
-  [[nodiscard]] std::string document(std::string_view name) const;
-
- private:
-  friend Outcome<ProfileSet> read_profiles(std::string_view file, const Node& node);
-  std::vector<OwnedProfile> owned_;
-  std::vector<Profile> all_;  // empty if there are no users' profiles
+struct ProfileSet {
+  /// All: the users' first, then the built-in ones that no user's profile of the same name replaces.
+  std::span<const Profile> profiles = builtin_profiles();
+  std::size_t own = 0;  ///< how many of the first are users'
+  Store store;
 };
 
-/// Reads `file`, if it is not empty, and every *.toml of profile_folder by the rules of reader.h, except
+/// Reads `file`, if it is not empty, and every *.toml of profile_folder by the rules of profile.h, except
 /// launchers' files. A profile's name is its file's name without .toml; of two with the same name, `file` is
 /// used. Every mistake in every file is a fault.
 Outcome<ProfileSet> read_profiles(std::string_view file, const Node& node);

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "platform/reader.h"
+#include "platform/profile.h"
 #include "platform/recognise.h"
 
 namespace rankshim::platform {
@@ -15,16 +15,15 @@ namespace rankshim::platform {
 class Profiles {
  public:
   Profiles& add(std::string name, std::string document) {
-    auto outcome = read_profile(name, std::move(document), name + ".toml");
+    const auto outcome = read_profile(name, std::move(document), name + ".toml", store_);
     if (const auto* faults = std::get_if<Faults>(&outcome)) FAIL(to_line(faults->front()));
-    owned_.push_back(std::move(std::get<OwnedProfile>(outcome)));
-    profiles_.push_back(owned_.back().profile);
+    profiles_.push_back(std::get<Profile>(outcome));
     return *this;
   }
   operator std::span<const Profile>() const { return profiles_; }
 
  private:
-  std::vector<OwnedProfile> owned_;
+  Store store_;
   std::vector<Profile> profiles_;
 };
 

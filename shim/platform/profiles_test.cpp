@@ -18,6 +18,11 @@ nnodes = "${INVENTED_SIZE}"
 node_rank = "${INVENTED_RANK}"
 )";
 
+std::string_view document(const ProfileSet& set, std::string_view name) {
+  const Profile* profile = find(set.profiles, name);
+  return profile == nullptr ? std::string_view() : profile->document;
+}
+
 ProfileSet read(const Node& node, std::string_view file = {}) {
   auto outcome = read_profiles(file, node);
   if (const auto* faults = std::get_if<Faults>(&outcome)) FAIL(to_line(faults->front()));
@@ -29,10 +34,10 @@ ProfileSet read(const Node& node, std::string_view file = {}) {
 TEST_CASE("without profiles of users the built-in ones are all there are") {
   const FakeNode node({});
   const ProfileSet set = read(node);
-  CHECK(set.own() == 0);
-  CHECK(set.profiles().data() == builtin_profiles().data());
-  CHECK(set.document("dstack").starts_with("# dstack"));
-  CHECK(set.document("dstak").empty());
+  CHECK(set.own == 0);
+  CHECK(set.profiles.data() == builtin_profiles().data());
+  CHECK(document(set, "dstack").starts_with("# dstack"));
+  CHECK(document(set, "dstak").empty());
 }
 
 TEST_CASE("users' profiles come first and replace built-in ones by name") {
@@ -43,10 +48,10 @@ TEST_CASE("users' profiles come first and replace built-in ones by name") {
   node.files["/etc/rankshim.d/notes.txt"] = "not a profile";
   node.files["/etc/rankshim.d/ours.launcher.toml"] = "not a profile";
   const ProfileSet set = read(node);
-  CHECK(set.own() == 2);
-  CHECK(set.profiles().size() == builtin_profiles().size() + 1);
-  CHECK(set.document("dstack").starts_with("title = \"x\""));
-  const auto outcome = recognise(set.profiles(), "auto", node, set.own());
+  CHECK(set.own == 2);
+  CHECK(set.profiles.size() == builtin_profiles().size() + 1);
+  CHECK(document(set, "dstack").starts_with("title = \"x\""));
+  const auto outcome = recognise(set.profiles, "auto", node, set.own);
   REQUIRE(std::holds_alternative<Platform>(outcome));
   CHECK(std::get<Platform>(outcome).name == "invented");
 }
@@ -55,7 +60,8 @@ TEST_CASE("--profile adds one file, and wins over the folder's of the same name"
   FakeNode node({});
   node.files["/here/invented.toml"] = invented;
   node.files["/etc/rankshim.d/invented.toml"] = "not read";
-  CHECK(read(node, "/here/invented.toml").document("invented") == invented);
+  const ProfileSet set = read(node, "/here/invented.toml");
+  CHECK(document(set, "invented") == invented);
 }
 
 TEST_CASE("every mistake in every profile is a fault that names its file and line") {

@@ -2,27 +2,25 @@
 
 #include <algorithm>
 #include <array>
-#include <tuple>
+#include <compare>
 
 #include "base/text.h"
 #include "platform/evaluation.h"
+#include "platform/expression.h"
 
 namespace rankshim::platform {
 namespace {
 
+/// A profile that is recognised, after what makes it more specific than another: that comes first. A platform
+/// and a launcher are of one rank, and compared by the rest.
 struct Match {
+  ProfileKind rank;
+  bool is_builtin, is_no_launcher;
+  std::ptrdiff_t minus_signs;
+  std::string_view name;
   const Profile* profile;
-  std::ptrdiff_t signs;
-  bool own;
 
-  /// The more specific comes first. A platform and a launcher are of one rank, and compared by the rest.
-  [[nodiscard]] bool operator<(const Match& other) const { return order() < other.order(); }
-
- private:
-  [[nodiscard]] std::tuple<ProfileKind, bool, bool, std::ptrdiff_t, std::string_view> order() const {
-    const bool is_launcher = profile->kind == ProfileKind::launcher;
-    return {is_launcher ? ProfileKind::platform : profile->kind, !own, !is_launcher, -signs, profile->name};
-  }
+  auto operator<=>(const Match&) const = default;
 };
 
 bool fits_any(std::string_view text, Globs globs) {
@@ -36,14 +34,14 @@ bool supersedes(const Profile& profile, const Profile& other) {
 /// How many signs hold, or how many positive conditions of the most specific [[match]] that is fulfilled;
 /// nothing if the profile is not recognised.
 std::optional<std::ptrdiff_t> fulfilled(const Profile& profile, Evaluation evaluation) {
-  const auto holds = [&](const Condition& condition) { return evaluation.holds(condition); };
+  const auto holds = [&](const Expression& condition) { return evaluation.holds(condition); };
   // These come first, because they are variables, while a sign may be a file.
   if (std::ranges::any_of(profile.unless, holds)) return std::nullopt;
   std::optional<std::ptrdiff_t> best;
   if (const auto there = std::ranges::count_if(profile.signs, holds); there != 0) best = there;
-  for (const Alternative& alternative : profile.match)
-    if (evaluation.holds(alternative))
-      best = std::max(best.value_or(0), std::ranges::count(alternative, false, &Condition::is_negative));
+  for (const Conditions& way : profile.match)
+    if (const auto met = evaluation.met(way); !met.empty())
+      best = std::max(best.value_or(0), std::ranges::count(met, false, &Expression::is_negative));
   return best;
 }
 
@@ -81,6 +79,61 @@ Fault unknown_platform(std::span<const Profile> profiles, std::string_view wante
           "choose one that `rankshim platforms` lists, with --platform"};
 }
 
+/// The variables that are set and by which this node would be recognised and get its numbers: those that
+/// `--platform none` ignores.
+std::vector<std::string> ignored_variables(std::span<const Profile> profiles, const Node& node) {
+  Reading on{node};
+  std::vector<std::string> inputs;
+  for (const Profile& profile : profiles) {
+    if (profile.opt_in || !fulfilled(profile, Evaluation(profile, on))) continue;
+    for (const FactExpression& one : profile.facts)
+      if (one.fact == Fact::master_addr || std::ranges::find(decisive, one.fact) != decisive.end())
+        add_variables(one.expression, inputs);
+  }
+  for (const char* name : {"RANK", "WORLD_SIZE", "LOCAL_RANK"})
+    add_variables({Function::variable, name, {}}, inputs);
+  std::erase_if(inputs, [&](const std::string& name) { return !on.variables.get(name); });
+  return inputs;
+}
+
+/// The first of the states that is this node's.
+std::optional<State> state(const Profile& profile, std::span<const Role> states, Reading& on) {
+  for (const Role& one : states) {
+    const auto met = Evaluation(profile, on).met(one.when);
+    if (met.empty()) continue;
+    Causes causes = causes_of(met, profile, on);
+    return State{std::string(one.name), std::move(causes.text), std::string(one.fix),
+                 std::move(causes.names)};
+  }
+  return std::nullopt;
+}
+
+/// What speaks against the platform: that its state can mean two things, and the others that are recognised.
+void weigh(std::span<const Match> matches, Platform& platform, Reading& on) {
+  const Profile& winner = *platform.profile;
+  if (auto refused = state(winner, winner.refusals, on)) {
+    if (refused->fix.empty())
+      refused->fix = refused->names.size() == 1 ? "correct " + refused->names[0] : "correct one of them";
+    platform.doubts.push_back({Anchor::platform_state, refused->name + " (" + refused->because + ")",
+                               std::move(refused->names), refused->fix});
+  }
+  for (const Match& match : matches) {
+    const Profile& profile = *match.profile;
+    // Generic names are claims of their own; a part says nothing about other nodes.
+    if (&profile == &winner || profile.kind == ProfileKind::names || profile.kind == ProfileKind::part ||
+        supersedes(winner, profile))
+      continue;
+    Other other{&profile, Evaluation(profile, on).facts(), {}, {}};
+    if (profile.kind == ProfileKind::foreign) {
+      Causes causes = causes_of(profile, on.node);
+      const bool counts = !state(profile, profile.refusals, on) && is_one(other.facts.text(Fact::nnodes));
+      if (!counts) other.several = std::move(causes.text);
+      other.names = std::move(causes.names);
+    }
+    platform.others.push_back(std::move(other));
+  }
+}
+
 }  // namespace
 
 const Profile* find(std::span<const Profile> profiles, std::string_view name) {
@@ -90,23 +143,6 @@ const Profile* find(std::span<const Profile> profiles, std::string_view name) {
 
 bool is_agent(const Profile& profile, std::string_view program) {
   return fits_any(base_name(program), profile.agents);
-}
-
-std::vector<std::string> ignored_variables(std::span<const Profile> profiles, const Node& node) {
-  Reading on{node};
-  std::vector<std::string> inputs, names;
-  for (const Profile& profile : profiles) {
-    Evaluation evaluation(profile, on);
-    if (profile.opt_in || !fulfilled(profile, evaluation)) continue;
-    for (const FactExpression& one : profile.facts)
-      if (one.fact == Fact::master_addr || std::ranges::find(decisive, one.fact) != decisive.end())
-        evaluation.add_inputs(one.expression, true, inputs);
-  }
-  for (const char* name : {"RANK", "WORLD_SIZE", "LOCAL_RANK"}) inputs.emplace_back(name);
-  for (std::string& name : inputs)
-    if (on.variables.get(name) && std::find(names.begin(), names.end(), name) == names.end())
-      names.push_back(std::move(name));
-  return names;
 }
 
 Outcome<Platform> recognise(std::span<const Profile> profiles, std::string_view wanted, const Node& node,
@@ -121,82 +157,43 @@ Outcome<Platform> recognise(std::span<const Profile> profiles, std::string_view 
     return result;
   }
   Reading on{.node = node, .variables = VariableIndex(node.environment(), users_nnodes)};
-  const auto whole = [&] {
-    result.warnings = std::move(on.warnings);
-    return std::move(result);
-  };
   std::vector<Match> matches;
-  const Profile* winner = nullptr;
   if (wanted == "auto") {
     for (const Profile& profile : profiles) {
       if (profile.opt_in) continue;
-      if (const auto signs = fulfilled(profile, Evaluation(profile, on))) {
-        const Match match{&profile, *signs, &profile < profiles.data() + own};
-        matches.insert(std::upper_bound(matches.begin(), matches.end(), match), match);
-      }
+      const auto signs = fulfilled(profile, Evaluation(profile, on));
+      if (!signs) continue;
+      const bool is_launcher = profile.kind == ProfileKind::launcher;
+      matches.push_back({is_launcher ? ProfileKind::platform : profile.kind,
+                         &profile >= profiles.data() + own, !is_launcher, -*signs, profile.name, &profile});
     }
-    if (!on.unreadable.empty()) return on.unreadable;
-    if (matches.empty()) {
-      read_names(profiles, on, result);
-      return whole();
-    }
-    const auto first = std::find_if(matches.begin(), matches.end(), [&](const Match& match) {
-      return std::none_of(matches.begin(), matches.end(),
-                          [&](const Match& other) { return supersedes(*other.profile, *match.profile); });
+    std::ranges::sort(matches);
+    const auto first = std::ranges::find_if(matches, [&](const Match& match) {
+      return std::ranges::none_of(
+          matches, [&](const Match& other) { return supersedes(*other.profile, *match.profile); });
     });
-    if (first != matches.end()) std::rotate(matches.begin(), first, first + 1);
-    winner = matches.front().profile;
-    for (const Match& other : std::span(matches).subspan(1))
-      if (other.profile->has_own_words() || winner->kind == ProfileKind::foreign)
-        result.also_matched.emplace_back(other.profile->name);
+    if (!matches.empty()) result.profile = (first == matches.end() ? matches.begin() : first)->profile;
+    for (const auto& match : matches)
+      if (match.profile != result.profile &&
+          (match.profile->has_own_words() || result.profile->kind == ProfileKind::foreign))
+        result.also_matched.emplace_back(match.name);
   } else {
-    winner = find(profiles, wanted);
-    if (winner == nullptr) return Faults{unknown_platform(profiles, wanted)};
+    result.profile = find(profiles, wanted);
+    if (result.profile == nullptr) return Faults{unknown_platform(profiles, wanted)};
   }
-
-  result.profile = winner;
-  result.name = winner->name;
-  result.granularity = winner->granularity();
-  result.facts = Evaluation(*winner, on).facts();
+  if (const Profile* profile = result.profile) {
+    result.name = profile->name;
+    result.granularity = profile->granularity();
+    result.facts = Evaluation(*profile, on).facts();
+    result.idle = state(*profile, profile->idle_roles, on);
+    result.pending = state(*profile, profile->pending, on);
+  }
   read_names(profiles, on, result);
-  const auto state = [&](const Profile& profile, std::span<const Role> states) -> std::optional<State> {
-    Evaluation evaluation(profile, on);
-    const auto found =
-        std::ranges::find_if(states, [&](Alternative when) { return evaluation.holds(when); }, &Role::when);
-    if (found == states.end()) return std::nullopt;
-    Causes causes = causes_of(found->when, profile, on);
-    return State{std::string(found->name), std::move(causes.text), std::string(found->fix),
-                 std::move(causes.names)};
-  };
+  if (result.profile != nullptr && wanted == "auto" && !result.idle && !result.pending)
+    weigh(matches, result, on);
   if (!on.unreadable.empty()) return on.unreadable;
-  result.idle = state(*winner, winner->idle_roles);
-  result.pending = state(*winner, winner->pending);
-  if (!on.unreadable.empty()) return on.unreadable;
-  if (wanted != "auto" || result.idle || result.pending) return whole();
-
-  if (auto refused = state(*winner, winner->refusals)) {
-    if (refused->fix.empty())
-      refused->fix = refused->names.size() == 1 ? "correct " + refused->names[0] : "correct one of them";
-    result.doubts.push_back({Anchor::platform_state, refused->name + " (" + refused->because + ")",
-                             std::move(refused->names), refused->fix});
-  }
-  for (const Match& match : matches) {
-    const Profile& profile = *match.profile;
-    // Generic names are claims of their own; a part says nothing about other nodes.
-    if (&profile == winner || profile.kind == ProfileKind::names || profile.kind == ProfileKind::part ||
-        supersedes(*winner, profile))
-      continue;
-    Other other{&profile, Evaluation(profile, on).facts(), {}, {}};
-    if (profile.kind == ProfileKind::foreign) {
-      const Causes causes = causes_of(profile, node);
-      const bool counts = !state(profile, profile.refusals) && is_one(other.facts.text(Fact::nnodes));
-      if (!counts) other.several = causes.text;
-      other.names = causes.names;
-    }
-    result.others.push_back(std::move(other));
-  }
-  if (!on.unreadable.empty()) return on.unreadable;
-  return whole();
+  result.warnings = std::move(on.warnings);
+  return result;
 }
 
 }  // namespace rankshim::platform

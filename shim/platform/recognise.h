@@ -66,10 +66,6 @@ struct Platform {
 Outcome<Platform> recognise(std::span<const Profile> profiles, std::string_view wanted, const Node& node,
                             std::size_t own = 0, std::string_view users_nnodes = {});
 
-/// The variables that are set and by which this node would be recognised and get its numbers: those that
-/// `--platform none` ignores.
-std::vector<std::string> ignored_variables(std::span<const Profile> profiles, const Node& node);
-
 /// The profile of that name; nullptr if there is none.
 const Profile* find(std::span<const Profile> profiles, std::string_view name);
 

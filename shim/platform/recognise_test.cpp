@@ -14,7 +14,7 @@ TEST_CASE("conditions are fulfilled by what is there and what is not") {
   node.files = {{"/etc/x", "x"}};
   for (const char* fulfilled :
        {"A", "!EMPTY", "!NONE", "A=o*", "!A=x", "!NONE=x", "hostname()=*-master-0", "file(/etc/x)",
-        "larger(${N}, ${M})", "!larger(${M}, ${N})", "hostname_like(job-*)"}) {
+        "larger(${N}, ${M})", "!larger(${M}, ${N})", "only_if(hostname(), job-*)"}) {
     Profiles profiles;
     profiles.add("x", match("\"" + std::string(fulfilled) + "\""));
     CAPTURE(fulfilled);

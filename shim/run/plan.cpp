@@ -170,8 +170,7 @@ Outcome<Job> resolve(const Settings& settings, const std::vector<std::string>& c
   auto set = platform::read_profiles(settings.text(Option::profile), node);
   if (auto* faults = std::get_if<Faults>(&set)) return std::move(*faults);
   const auto& known = std::get<platform::ProfileSet>(set);
-  const auto profiles = known.profiles();
-  auto platform = platform::recognise(profiles, settings.text(Option::platform), node, known.own(),
+  auto platform = platform::recognise(known.profiles, settings.text(Option::platform), node, known.own,
                                       settings.text(Option::nnodes));
   if (auto* faults = std::get_if<Faults>(&platform)) return std::move(*faults);
   auto& found = std::get<platform::Platform>(platform);

@@ -65,15 +65,13 @@ std::vector<std::pair<std::string, std::vector<std::string>>> proofs_of_others(c
 /// Variables of no recognised profile that look like a job of several nodes.
 std::vector<std::string> unknown_signs(const Resolution& r) {
   auto signs = signs_of_several_nodes(r.node.environment());
-  std::vector<std::string> known = {"RANK", "WORLD_SIZE"};  // these were weighed
-  const auto add = [&](const platform::Profile& profile) {
-    for (std::string& name : platform::inputs_of(profile, r.node)) known.push_back(std::move(name));
-  };
-  if (signs.empty()) return signs;
-  if (has_own_words(r)) add(*r.platform.profile);
-  for (const platform::Other& other : r.platform.others) add(*other.profile);
   std::erase_if(signs, [&](const std::string& sign) {
-    return std::find(known.begin(), known.end(), entry_name(sign)) != known.end();
+    const std::string_view name = entry_name(sign);
+    return name == "RANK" || name == "WORLD_SIZE" ||  // these were weighed
+           (has_own_words(r) && platform::mentions(*r.platform.profile, name)) ||
+           std::ranges::any_of(r.platform.others, [&](const platform::Other& other) {
+             return platform::mentions(*other.profile, name);
+           });
   });
   return signs;
 }

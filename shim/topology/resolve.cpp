@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/text.h"
+#include "platform/evaluation.h"
 #include "topology/resolution.h"
 
 namespace rankshim {
