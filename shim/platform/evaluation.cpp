@@ -120,7 +120,8 @@ void Evaluation::add_inputs(const Expression& expression, bool all, std::vector<
 std::optional<std::string_view> Evaluation::variable(std::string_view name) {
   const auto value = on_.variables.get(name);
   if (!value || !is_service_link(*value)) return value;
-  std::string warning = in_quotes(name) + "=" + in_quotes(*value) + std::string(link_ignored);
+  std::string warning =
+      in_quotes(name) + "=" + in_quotes(*value) + " is a Kubernetes service link and is ignored";
   if (std::find(on_.warnings.begin(), on_.warnings.end(), warning) == on_.warnings.end())
     on_.warnings.push_back(std::move(warning));
   return std::nullopt;
