@@ -13,16 +13,15 @@ namespace rankshim {
 namespace {
 
 /// Facts that the user can set, and the option for each.
-constexpr std::array<std::pair<Fact, Option>, 9> user_facts = {
-    {{Fact::nnodes, Option::nnodes},
-     {Fact::node_rank, Option::node_rank},
-     {Fact::nproc_per_node, Option::nproc_per_node},
-     {Fact::master_addr, Option::master_addr},
-     {Fact::master_port, Option::master_port},
-     {Fact::run_id, Option::run_id},
-     {Fact::rdzv_backend, Option::rdzv_backend},
-     {Fact::rdzv_endpoint, Option::rdzv_endpoint},
-     {Fact::max_restarts, Option::max_restarts}}};
+constexpr std::pair<Fact, Option> user_facts[] = {{Fact::nnodes, Option::nnodes},
+                                                  {Fact::node_rank, Option::node_rank},
+                                                  {Fact::nproc_per_node, Option::nproc_per_node},
+                                                  {Fact::master_addr, Option::master_addr},
+                                                  {Fact::master_port, Option::master_port},
+                                                  {Fact::run_id, Option::run_id},
+                                                  {Fact::rdzv_backend, Option::rdzv_backend},
+                                                  {Fact::rdzv_endpoint, Option::rdzv_endpoint},
+                                                  {Fact::max_restarts, Option::max_restarts}};
 
 /// What is said of one node of a static job.
 constexpr auto of_a_node = std::to_array<Fact>(
@@ -43,34 +42,47 @@ constexpr unsigned address_facts = of(Fact::master_addr) | of(Fact::master_port)
 constexpr unsigned decisive = of(Fact::nnodes) | of(Fact::node_rank) | of(Fact::rank) | of(Fact::world_size);
 constexpr unsigned only_torchruns = of(Fact::run_id) | of(Fact::rdzv_conf) | of(Fact::max_restarts);
 
-/// What has to be so for a rule to apply.
-using When = bool (*)(const Claim& first, const Claim& other, const Circumstances& now);
-constexpr When always = [](const Claim&, const Claim&, const Circumstances&) { return true; };
-constexpr When job_is_elastic = [](const Claim&, const Claim&, const Circumstances& now) {
-  return now.elastic;
+/// Two claims of one fact; `first` is before in the order of sources.
+struct Pair {
+  const Claim &first, &other;
+  const Circumstances& now;
 };
-constexpr When is_started_process = [](const Claim&, const Claim&, const Circumstances& now) {
-  return now.started_process;
-};
-constexpr When settled_by_user = [](const Claim&, const Claim&, const Circumstances& now) {
-  return now.settled_by_user;
-};
-constexpr When other_is_derived = [](const Claim&, const Claim& other, const Circumstances&) {
-  return other.value.origin != Origin::variable;
-};
-constexpr When only_other_is_number = [](const Claim& first, const Claim& other, const Circumstances&) {
-  return !parse_count(first.value.text) && parse_count(other.value.text).has_value();
-};
+
+/// Whether both can be true.
+bool agree(const Pair& pair) {
+  const auto& [first, other, now] = pair;
+  const std::string &text = first.value.text, &its = other.value.text;
+  if (same_value(first.fact, text, its)) return true;
+  if (first.fact == Fact::nproc_per_node && other.source != Source::user)  // "auto" leaves the number open
+    return !parse_count(text) || !parse_count(its);
+  if (first.fact != Fact::nnodes) return false;
+  const auto [least, most] = min_and_max(text);
+  const auto [its_least, its_most] = min_and_max(its);
+  const auto min = parse_count(least), max = parse_count(most), number = parse_count(its_least);
+  return min && max && number && number == parse_count(its_most) && min <= number && number <= max &&
+         (min == max || (first.source == Source::flag && other.source != Source::user));  // 2 is 2:2
+}
+
 /// What a profile only derived (the first host of a list) is a guess beside a variable, or less of a name.
-constexpr When first_is_a_guess = [](const Claim& first, const Claim& other, const Circumstances& now) {
-  return first.value.origin != Origin::variable && !now.elastic &&
-         (!same_value(first.fact, first.value.text, other.value.text) ||
-          other.value.text.size() > first.value.text.size());
-};
+bool first_is_a_guess(const Pair& pair) {
+  const Value &first = pair.first.value, &other = pair.other.value;
+  return first.origin != Origin::variable && !pair.now.elastic &&
+         (!same_value(pair.first.fact, first.text, other.text) || other.text.size() > first.text.size());
+}
+
+bool only_other_is_number(const Pair& pair) {
+  return !parse_count(pair.first.value.text) && parse_count(pair.other.value.text);
+}
+
+bool other_is_derived(const Pair& pair) { return pair.other.value.origin != Origin::variable; }
+bool job_is_elastic(const Pair& pair) { return pair.now.elastic; }
+bool is_started_process(const Pair& pair) { return pair.now.started_process; }
+bool settled_by_user(const Pair& pair) { return pair.now.settled_by_user; }
+bool always(const Pair&) { return true; }
 
 struct Rule {
   unsigned facts, first, other;
-  When when;
+  bool (*when)(const Pair&);
   Fate fate;
 };
 
@@ -81,6 +93,7 @@ constexpr auto rules = std::to_array<Rule>({
      only_other_is_number, Fate::wins},
     {address_facts, of(Source::platform), of(Source::generic), is_started_process, Fate::wins},
     {address_facts, of(Source::platform), of(Source::generic), first_is_a_guess, Fate::wins},
+    {anything, anyone, anyone, agree, Fate::dropped},
     {anything, anyone, of(Source::part), always, Fate::dropped},
     {anything, of(Source::user), anyone & ~of(Source::flag), always, Fate::dropped},
     // torchrun takes its flags before its variables, which name no other job than the platform's.
@@ -99,27 +112,14 @@ constexpr auto rules = std::to_array<Rule>({
     {anything, anyone, anyone, always, Fate::refused},
 });
 
-Fate fate_of(const Claim& first, const Claim& other, const Circumstances& now) {
-  const auto* const rule = std::ranges::find_if(rules, [&](const Rule& one) {
-    return (one.facts & of(first.fact)) != 0 && (one.first & of(first.source)) != 0 &&
-           (one.other & of(other.source)) != 0 && one.when(first, other, now);
-  });
-  return rule->fate;  // the last one always fits
-}
-
-/// Whether both can be true.
-bool agree(const Claim& winner, const Claim& other) {
-  const std::string &text = winner.value.text, &its = other.value.text;
-  if (same_value(winner.fact, text, its)) return true;
-  if (winner.fact == Fact::nproc_per_node && other.source != Source::user)  // "auto" leaves the number open
-    return !parse_count(text) || !parse_count(its);
-  if (winner.fact != Fact::nnodes) return false;
-  const auto [least, most] = min_and_max(text);
-  const auto [its_least, its_most] = min_and_max(its);
-  const auto min = parse_count(least), max = parse_count(most), number = parse_count(its_least);
-  if (!min || !max || !number || number != parse_count(its_most)) return false;
-  if (min == max) return min == number;  // 2 is 2:2
-  return winner.source == Source::flag && other.source != Source::user && *min <= *number && *number <= *max;
+Fate fate_of(const Pair& pair) {
+  return std::ranges::find_if(rules,
+                              [&](const Rule& rule) {  // the last one always fits
+                                return (rule.facts & of(pair.first.fact)) != 0 &&
+                                       (rule.first & of(pair.first.source)) != 0 &&
+                                       (rule.other & of(pair.other.source)) != 0 && rule.when(pair);
+                              })
+      ->fate;
 }
 
 Fault contradiction(const Claim& winner, const Claim& loser) {
@@ -228,12 +228,12 @@ Decision decide(Fact fact, std::span<const Claim> claims, const Circumstances& c
   for (const Claim& claim : claims) {
     if (claim.fact != fact || claim.source == Source::other) continue;
     if (winner == nullptr || claim.source < winner->source ||
-        fate_of(*winner, claim, circumstances) == Fate::wins)
+        fate_of({*winner, claim, circumstances}) == Fate::wins)
       winner = &claim;
   }
   for (const Claim& claim : claims) {
-    if (claim.fact != fact || &claim == winner || winner == nullptr || agree(*winner, claim)) continue;
-    const Fate fate = fate_of(*winner, claim, circumstances);
+    if (winner == nullptr || &claim == winner || claim.fact != fact) continue;
+    const Fate fate = fate_of({*winner, claim, circumstances});
     if (fate == Fate::warned)
       decision.warnings.push_back(fmt::format("{} is used instead of {}", in_words(fact, winner->value),
                                               in_words(fact, claim.value)));

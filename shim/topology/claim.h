@@ -23,6 +23,8 @@ struct Said {
       : text(std::move(words)), names(std::move(named)) {}
   Said(const char* words) : text(words) {}
   Said& operator+=(const Said& more);
+  /// Appends it after a comma, if anything is before it.
+  Said& list(const Said& more) { return *this += (text.empty() ? "" : ", ") + more; }
   friend Said operator+(Said left, const Said& right) { return std::move(left += right); }
 };
 

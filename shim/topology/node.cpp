@@ -105,31 +105,26 @@ void complete_nproc(Resolution& r) {
 /// variable for that did not set it; if so, adds a fault about what is missing. Guessing one node would be
 /// wrong.
 bool lacks_nnodes(Resolution& r) {
-  std::vector<std::string> shown;
-  Said what("");
+  Said shown("");
   for (const Fact known : {Fact::node_rank, Fact::master_addr, Fact::rdzv_endpoint}) {
     if (!r.has(known) || (known == Fact::master_addr && is_loopback(r.text(known)))) continue;
     // The flags of a torchrun on a single node are often complete: --node_rank=0 without --nnodes.
     if (known == Fact::node_rank && r.is_flag(known) && r.text(known) == "0") continue;
-    Said one = r.said(known);
-    shown.push_back(std::move(one.text));
-    std::ranges::move(one.names, std::back_inserter(what.names));
+    shown.list(r.said(known));
   }
-  if (shown.empty() && !r.has_own_words()) return false;
+  const bool shows = !shown.text.empty();
+  if (!shows && !r.has_own_words()) return false;
   const Missing missing = why_missing(r, Fact::nnodes);
-  if (!shown.empty()) {
-    what.text = joined(shown);
-    // An address of this node has no name.
-    if (r.has_own_words() && r.has(Fact::master_addr) && r.fact(Fact::master_addr)->origin == Origin::derived)
-      what += " of " + r.recognised();
-    what += fmt::format(" {} that there are other nodes, but their number is unknown",
-                        what.text.find(", ") == std::string::npos ? "says" : "say");
-  } else if (missing.is_expected) {
-    what = "this is " + r.recognised() + ", but the number of nodes is unknown";
-  } else {
-    return false;
-  }
-  r.refuse(Anchor::nnodes_unknown, what + missing.why, missing.remedy + set_nnodes);
+  if (!shows && !missing.is_expected) return false;
+  // An address of this node has no name.
+  if (r.has_own_words() && r.has(Fact::master_addr) && r.fact(Fact::master_addr)->origin == Origin::derived)
+    shown += " of " + r.recognised();
+  const char* says = shown.text.find(", ") == std::string::npos ? " says" : " say";
+  r.refuse(Anchor::nnodes_unknown,
+           (shows ? shown + says + " that there are other nodes, but their number is unknown"
+                  : "this is " + r.recognised() + ", but the number of nodes is unknown") +
+               missing.why,
+           missing.remedy + set_nnodes);
   return true;
 }
 

@@ -86,14 +86,14 @@ void read_existing_process(Resolution& r) {
 Said node_in_words(const Resolution& r) {
   Said all("");
   for (const Fact fact : {Fact::nnodes, Fact::node_rank})
-    if (r.has(fact)) all += (all.text.empty() ? "" : " ") + r.said(fact);
+    if (r.has(fact)) all.list(r.said(fact));
   return all;
 }
 
 void refuse_unclear(Resolution& r) {
   Said all = node_in_words(r);
   for (const char* name : {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "NPROC_PER_NODE"})
-    if (r.node.environment().get(name)) all += (all.text.empty() ? "" : " ") + r.variable(name);
+    if (r.node.environment().get(name)) all.list(r.variable(name));
   r.refuse(Anchor::rank_unit, "cannot tell whether RANK and WORLD_SIZE count nodes or processes: " + all,
            fmt::format("{}, or {}", settle_nodes, settle_unit));
 }

@@ -63,7 +63,8 @@ TEST_CASE(
       {{"RANK=3", "WORLD_SIZE=4", "LOCAL_RANK=1", "LOCAL_WORLD_SIZE=2"},
        {},
        "auto",
-       "cannot tell whether RANK and WORLD_SIZE count nodes or processes: RANK=3 WORLD_SIZE=4 LOCAL_RANK=1 "
+       "cannot tell whether RANK and WORLD_SIZE count nodes or processes: RANK=3, WORLD_SIZE=4, "
+       "LOCAL_RANK=1, "
        "LOCAL_WORLD_SIZE=2; describe this node with --nnodes and --node-rank (RANKSHIM_NNODES, "
        "RANKSHIM_NODE_RANK), or set --rank-unit=node or --rank-unit=process (RANKSHIM_RANK_UNIT) [R11]"},
       {{"RANK=8", "WORLD_SIZE=16"}, {"", "", "8"}, "process", "node nnodes=2 node_rank=1"},

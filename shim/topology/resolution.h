@@ -14,9 +14,6 @@ namespace rankshim {
 constexpr const char* settle_process =
     "set RANK, WORLD_SIZE and LOCAL_RANK with --platform=generic (RANKSHIM_PLATFORM)";
 
-/// What settles an elastic job, and where node 0 is.
-constexpr const char* settle_elastic =
-    "give the rendezvous with --nnodes, --rdzv-backend and --rdzv-endpoint (RANKSHIM_NNODES, …)";
 constexpr const char* set_master_addr =
     "set MASTER_ADDR to node 0's name or address, or --master-addr (RANKSHIM_MASTER_ADDR)";
 
@@ -68,16 +65,14 @@ struct Resolution {
   void warn(std::string what) { topology.warnings.push_back(std::move(what)); }
 };
 
-/// Reads RANK and WORLD_SIZE, if they are needed: for nnodes and node_rank if those are not known yet, or, if
-/// they number processes that exist already, for rank, world_size, local_rank and local_world_size (then the
-/// granularity becomes process). `unit` is --rank-unit. If this node alone cannot decide what they count, the
-/// fault names --rank-unit; if they contradict known facts, the fault names both.
+/// Reads RANK and WORLD_SIZE: for nnodes and node_rank if those are not known yet, or, if they number
+/// processes that exist already, for rank, world_size, local_rank and local_world_size (then the granularity
+/// becomes process). `unit` is --rank-unit. A fault if they contradict known facts, or can mean both.
 void read_ranks(Resolution& r, std::string_view unit);
 
-/// Checks whether RANK, WORLD_SIZE, LOCAL_RANK and LOCAL_WORLD_SIZE can be true together with the facts of a
-/// platform that has its own variables: they must be the same numbers or, in granularity node, those of one
-/// of the node's processes. The fault names both sides: the variables may be left over from an outer
-/// platform, or this is one of several processes that exist already.
+/// Checks that RANK, WORLD_SIZE, LOCAL_RANK and LOCAL_WORLD_SIZE are the same numbers as those of a platform
+/// that has its own variables or, in granularity node, those of one of the node's processes. Else they may be
+/// left over from an outer platform, or this is one of several processes that exist already.
 void check_ranks(Resolution& r);
 
 /// Decides whether this is a process that something (DeepSpeed, Ray Train) has started, and not a node's

@@ -68,11 +68,13 @@ void check_platform(Resolution& r) {
     const Facts& own = r.platform.facts;
     const bool elastic = own.has(Fact::rdzv_backend) || own.has(Fact::rdzv_endpoint);
     for (const Fault& doubt : r.platform.doubts)
-      r.refuse(doubt.anchor, {doubt.what, doubt.names},
-               fmt::format("{}, or {}", doubt.fix,
-                           r.granularity == Granularity::process ? settle_process
-                           : elastic                             ? settle_elastic
-                                                                 : settle_node));
+      r.refuse(
+          doubt.anchor, {doubt.what, doubt.names},
+          fmt::format("{}, or {}", doubt.fix,
+                      r.granularity == Granularity::process ? settle_process
+                      : elastic ? "give the rendezvous with --nnodes, --rdzv-backend and --rdzv-endpoint "
+                                  "(RANKSHIM_NNODES, …)"
+                                : settle_node));
   }
 }
 

@@ -154,7 +154,7 @@ TEST_CASE(
       {{"NNODES=1", "NODE_RANK=1"}, {"NODE_RANK", "NNODES"}, "is not below NNODES=1", "--node-rank"},
       {{"NODE_RANK=1", "WORLD_SIZE=16", "MASTER_ADDR=m"},
        {"NODE_RANK", "WORLD_SIZE"},
-       "count nodes or processes: NODE_RANK=1 WORLD_SIZE=16",
+       "count nodes or processes: NODE_RANK=1, WORLD_SIZE=16",
        "--rank-unit"},
       {{"NNODES=2", "NODE_RANK=1", "MASTER_ADDR=[]"},
        {"MASTER_ADDR"},
