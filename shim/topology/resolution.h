@@ -25,11 +25,11 @@ struct Resolution {
   const Node& node;
   const LauncherFlags* torchrun = nullptr;  ///< null once this is known to be a process
   platform::Granularity granularity = platform::Granularity::node;
-  std::optional<platform::State> idle = {};
+  std::optional<platform::State> idle;
   RankVariables ranks = rank_variables(node.environment());  ///< without a LOCAL_RANK that is left over
   Topology topology = {};
-  Faults faults = {};
-  Claims claims = {};
+  Faults faults;
+  Claims claims;
   bool is_started_process = false;
 
   std::optional<Value>& fact(Fact fact) { return topology.facts[fact]; }
