@@ -129,8 +129,7 @@ void choose_link(LaunchChoice& choice, const LaunchInput& input) {
   } else if (settings.get<RestartLimit>(Option::job_restarts)->most != 0) {
     choice.link_demanded_by = "--job-restarts";
   }
-  const auto* one = topology.as<StaticNode>();
-  const bool is_possible = one != nullptr && one->master;
+  const bool is_possible = topology.is<StaticNode>() && topology.master() != nullptr;
   const std::string_view wait = settings.text(Option::wait);
   const bool would_wait = wait == "auto" || wait == "port";
   const bool is_useful = (choice.launches() || choice.joins_nodes()) && would_wait;

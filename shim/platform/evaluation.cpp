@@ -112,7 +112,8 @@ std::vector<Expression> Evaluation::met(const Conditions& conditions) {
 std::optional<std::string_view> Evaluation::variable(std::string_view name) {
   auto value = on_.variables.get(name);
   if (value && is_service_link(*value)) {
-    std::string warning = in_quotes(name) + "=" + in_quotes(*value) + std::string(link_ignored);
+    std::string warning =
+        in_quotes(name) + "=" + in_quotes(*value) + " is a Kubernetes service link and is ignored";
     if (std::ranges::find(on_.warnings, warning) == on_.warnings.end())
       on_.warnings.push_back(std::move(warning));
     value.reset();

@@ -30,9 +30,6 @@ class VariableIndex {
   std::unordered_map<std::string_view, std::string_view> values_;
 };
 
-/// The end of the warning about a Kubernetes service link, which begins with the variable.
-inline constexpr std::string_view link_ignored = " is a Kubernetes service link and is ignored";
-
 /// What the evaluations on one node share.
 struct Reading {
   const Node& node;

@@ -15,7 +15,7 @@ const Attempts::Time start{};
 Attempts attempts(std::vector<std::string> words, Launcher launcher = {}) {
   const FakeNode node({});
   Job job;
-  job.topology.part = LoneNode{.max_restarts = 2};
+  job.topology.facts[Fact::max_restarts] = Value{"2"};
   job.choice.launcher = launcher;
   words.insert(words.end(), {"--", "train.py"});
   const auto read = read_settings(words, node);

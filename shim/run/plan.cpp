@@ -125,8 +125,7 @@ Faults check_job_restarts(const LaunchInput& input) {
                   "leave it out, or start one rankshim on each node");
   if (topology.has_other_nodes() && settings.text(Option::link) == "off")
     return refuse("--link is off, and all nodes have to know of a failure", "leave --link at auto");
-  const auto* one = topology.as<StaticNode>();
-  if (one != nullptr && !one->master)
+  if (topology.is<StaticNode>() && topology.master() == nullptr)
     return refuse("the nodes cannot be linked: nothing says where the master is",
                   "set --master-addr (RANKSHIM_MASTER_ADDR)");
   return {};

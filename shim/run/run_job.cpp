@@ -39,7 +39,7 @@ void announce(const Job& job, const FoundTorch& torch, const std::vector<std::st
   if (job.topology.is<Idle>() || job.topology.platform == "none") return log::info("starting {}", what);
   if (const auto* process = job.topology.as<CreatedProcess>())
     return log::info("rank {} of {} on {}, master {}; starting {}", process->rank, process->world_size,
-                     job.topology.platform, process->master.text(), what);
+                     job.topology.platform, job.topology.master()->text(), what);
   const std::string workers = counted(facts.text(Fact::nproc_per_node), "worker");
   if (job.topology.is<LoneNode>() && !job.choice.launches()) return log::info("one node; starting {}", what);
   if (job.topology.is<LoneNode>()) return log::info("one node, {}; starting {}", workers, what);

@@ -48,8 +48,8 @@ link::Options plan_link(const Run& run, const Job& job, const StaticNode& node,
   options.self.pod = variable("POD_NAME");
   options.self.platform_node = variable("NODE_NAME");
   options.self.version = RANKSHIM_VERSION;
-  options.master.host = node.master->host;
-  options.master.port = node.master->port;
+  options.master.host = job.topology.master()->host;
+  options.master.port = job.topology.master()->port;
   options.addresses = reached.addresses;
   options.leads_elsewhere = !reached.addresses.empty() && !reached.mine;
   options.token = token;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <span>
 
 #include "base/text.h"
 #include "topology/near_miss.h"
@@ -10,55 +11,36 @@
 namespace rankshim {
 namespace {
 
-constexpr const char* settle_alone =
-    "describe this node with --nnodes, --node-rank and --master-addr (RANKSHIM_NNODES, RANKSHIM_NODE_RANK, "
-    "RANKSHIM_MASTER_ADDR)";
-
-/// What cannot be true if this node is alone, each with its variables and files.
-std::vector<std::pair<std::string, std::vector<std::string>>> proofs_of_others(const Resolution& r) {
-  std::vector<std::pair<std::string, std::vector<std::string>>> proofs;
-  const Facts& mine = r.topology.facts;
+/// What cannot be true if this node is alone.
+std::vector<Said> proofs_of_others(const Resolution& r) {
+  std::vector<Said> proofs;
   for (const platform::Other& other : r.platform.others) {
     if (!other.several.empty())
       proofs.emplace_back(
           fmt::format("{} shows several processes of {}", other.several, other.profile->title), other.names);
     if (!other.profile->has_own_words() || other.facts.has(Fact::nnodes)) continue;
     // It does not say how many nodes there are, but that there are others.
-    for (const Fact known : {Fact::node_rank, Fact::master_addr}) {
-      const auto& its = other.facts[known];
-      if (!its) continue;
-      const bool is_another = known == Fact::node_rank
-                                  ? parse_count(its->text).value_or(0) > 0
-                                  : !is_this_node(r, its->text) && !same_host(its->text, mine.text(known));
-      if (!is_another) continue;
-      std::vector<std::string> names;
-      its->append_inputs(name(known), names);
-      proofs.emplace_back(
-          fmt::format("{} of {} shows other nodes", in_words(known, *its), other.profile->name), names);
-      break;
-    }
+    const auto& rank = other.facts[Fact::node_rank];
+    const auto& master = other.facts[Fact::master_addr];
+    const std::string of_it = fmt::format(" of {} shows other nodes", other.profile->name);
+    if (rank && parse_count(rank->text).value_or(0) > 0)
+      proofs.push_back(said(Fact::node_rank, *rank) + of_it);
+    else if (master && !r.is_this_node(master->text) && !same_host(master->text, r.text(Fact::master_addr)))
+      proofs.push_back(said(Fact::master_addr, *master) + of_it);
   }
   // As many processes as this node has workers are its own.
-  const RankVariables ranks = rank_variables(r);
-  const unsigned world = ranks.world_size.value_or(1);
+  const unsigned world = r.ranks.world_size.value_or(1);
   const auto is_as_many = [&](const Value& workers) {
     return parse_count(workers.text) == world && workers.detail.find("WORLD_SIZE") == std::string::npos;
   };
-  const bool is_own = is_as_many(*mine[Fact::nproc_per_node]) ||
-                      std::any_of(r.claims.begin(), r.claims.end(), [&](const Claim& claim) {
+  const bool is_own = is_as_many(*r.topology.facts[Fact::nproc_per_node]) ||
+                      std::ranges::any_of(r.claims, [&](const Claim& claim) {
                         return claim.fact == Fact::nproc_per_node && is_as_many(claim.value);
                       });
-  if (world > 1 && !is_own) {
-    std::vector<std::string> names = {"WORLD_SIZE"};
-    std::string text = fmt::format("WORLD_SIZE={}", world);
-    if (ranks.rank) {
-      names.insert(names.begin(), "RANK");
-      text = fmt::format("RANK={} of {}", *ranks.rank, text);
-    }
-    proofs.emplace_back(fmt::format("{} shows other nodes, or more than the {} of this one", text,
-                                    counted(mine.text(Fact::nproc_per_node), "worker")),
-                        names);
-  }
+  if (world > 1 && !is_own)
+    proofs.push_back((r.ranks.rank ? r.variable("RANK") + " of " : "") + r.variable("WORLD_SIZE") +
+                     fmt::format(" shows other nodes, or more than the {} of this one",
+                                 counted(r.text(Fact::nproc_per_node), "worker")));
   return proofs;
 }
 
@@ -68,7 +50,7 @@ std::vector<std::string> unknown_signs(const Resolution& r) {
   std::erase_if(signs, [&](const std::string& sign) {
     const std::string_view name = entry_name(sign);
     return name == "RANK" || name == "WORLD_SIZE" ||  // these were weighed
-           (has_own_words(r) && platform::mentions(*r.platform.profile, name)) ||
+           (r.has_own_words() && platform::mentions(*r.platform.profile, name)) ||
            std::ranges::any_of(r.platform.others, [&](const platform::Other& other) {
              return platform::mentions(*other.profile, name);
            });
@@ -76,69 +58,67 @@ std::vector<std::string> unknown_signs(const Resolution& r) {
   return signs;
 }
 
-}  // namespace
-
-bool is_this_node(const Resolution& r, std::string_view host) {
-  return is_loopback(host) || same_host(host, r.node.host_name()) || r.node.owns_address(host);
-}
-
-void weigh_alone(Resolution& r) {
-  if (!r.reads_variables || user_says_alone(r)) return;
-  const Value& nnodes = *r.fact(Fact::nnodes);
-  for (const auto& [proof, names] : proofs_of_others(r)) {
-    std::vector<std::string> all = {r.source(Fact::nnodes)};
-    all.insert(all.end(), names.begin(), names.end());
-    std::vector<std::string> there;
-    std::ranges::copy_if(names, std::back_inserter(there), [&](const std::string& name) {
-      return name.starts_with('/') || r.node.environment().get(name);
-    });
-    r.fault(Anchor::not_alone, fmt::format("{}, but {}", r.words(Fact::nnodes), proof), all,
-            fmt::format("unset {} if this node is alone, or {}", joined(there, " and "), settle_alone));
-  }
-  if (!r.faults.empty()) return;
-  if (const auto& master = r.fact(Fact::master_addr); master && rank_variables(r).rank &&
-                                                      rank_variables(r).world_size.value_or(1) > 1 &&
-                                                      !is_this_node(r, master->text))
-    r.topology.warnings.push_back(
+/// Warns of what speaks for other nodes, and is not certain.
+void weigh_claims(Resolution& r) {
+  const std::string& nnodes_by = r.fact(Fact::nnodes)->detail;
+  if (r.has(Fact::master_addr) && r.ranks.rank && r.ranks.world_size.value_or(1) > 1 &&
+      !r.is_this_node(r.text(Fact::master_addr)))
+    r.warn(
         fmt::format("{} names another machine, but {} and WORLD_SIZE is the number of its workers, so this "
                     "node trains alone; {}",
-                    r.words(Fact::master_addr), r.words(Fact::nnodes), settle_alone));
+                    r.said(Fact::master_addr).text, r.said(Fact::nnodes).text, settle_node));
+  const auto part = std::ranges::find(r.claims, Source::part, &Claim::source);
+  if (part != r.claims.end() && part->by == r.topology.platform && nnodes_by == part->value.detail)
+    r.warn(
+        fmt::format("this is {}, and nothing says whether the others train with this one, so this node "
+                    "trains alone; {}, or set RANKSHIM_NNODES=1 if it is alone",
+                    r.platform.profile->title, settle_node));
+}
 
-  if (const auto part = std::ranges::find(r.claims, Source::part, &Claim::source);
-      part != r.claims.end() && part->by == r.topology.platform && nnodes.detail == part->value.detail)
-    r.topology.warnings.push_back(fmt::format(
-        "this is {}, and nothing says whether the others train with this one, so this node trains alone; "
-        "{}, or set RANKSHIM_NNODES=1 if it is alone",
-        r.platform.profile->title, settle_alone));
-
+/// Warns of, or refuses, what only looks like a job of several nodes.
+void weigh_signs(Resolution& r) {
   const auto signs = unknown_signs(r);
   const auto misses = near_misses_of_several_nodes(r.node.environment());
   if (signs.empty() && misses.empty()) return;
-  std::string what;
-  std::vector<std::string> names;
-  for (const std::string& sign : signs) {
+  std::vector<std::string> parts, names;
+  if (!signs.empty()) {
     constexpr std::size_t most = 5;
-    if (names.size() < most) what += fmt::format("{}{}", what.empty() ? "" : ", ", sign);
-    names.emplace_back(entry_name(sign));
+    parts.push_back(fmt::format("{} {} like a job of several nodes{}",
+                                joined(std::span(signs).first(std::min(signs.size(), most))),
+                                signs.size() == 1 ? "looks" : "look",
+                                r.platform.profile == nullptr ? ", but no platform is recognised" : ""));
   }
-  if (!signs.empty())
-    what += fmt::format(" {} like a job of several nodes", signs.size() == 1 ? "looks" : "look");
-  if (!signs.empty() && r.platform.profile == nullptr) what += ", but no platform is recognised";
+  for (const std::string& sign : signs) names.emplace_back(entry_name(sign));
   for (const NearMiss& miss : misses) {
-    what += fmt::format("{}{}", what.empty() ? "" : "; ", miss.text);
+    parts.push_back(miss.text);
     names.push_back(miss.name);
   }
-  what +=
-      misses.empty() ? ", and this node is treated as a lone node" : "; this node is treated as a lone node";
-  if (nnodes.origin != Origin::fallback) what += fmt::format(" ({})", r.words(Fact::nnodes));
+  std::string what = joined(parts, "; ") + ", and this node is treated as a lone node";
+  if (r.fact(Fact::nnodes)->origin != Origin::fallback)
+    what += fmt::format(" ({})", r.said(Fact::nnodes).text);
   const std::string fix = fmt::format(
-      "{} or with a profile of your own (--profile), or set RANKSHIM_NNODES=1 if it is alone", settle_alone);
-  const bool only_empty = signs.empty() && std::all_of(misses.begin(), misses.end(),
-                                                       [](const NearMiss& miss) { return miss.is_empty; });
-  if (r.settings.flag(Option::strict) && !only_empty)
-    r.fault(Anchor::looks_like_several, std::move(what), names, fix);
+      "{} or with a profile of your own (--profile), or set RANKSHIM_NNODES=1 if it is alone", settle_node);
+  if (r.settings.flag(Option::strict) && !(signs.empty() && std::ranges::all_of(misses, &NearMiss::is_empty)))
+    r.refuse(Anchor::looks_like_several, {std::move(what), std::move(names)}, fix);
   else
-    r.topology.warnings.push_back(what + "; " + fix);
+    r.warn(what + "; " + fix);
+}
+
+}  // namespace
+
+void weigh_alone(Resolution& r) {
+  if (!r.reads_variables() || r.user_says_alone()) return;
+  for (const Said& proof : proofs_of_others(r)) {
+    std::vector<std::string> there = proof.names;
+    std::erase_if(there, [&](const std::string& name) {
+      return !name.starts_with('/') && !r.node.environment().get(name);
+    });
+    r.refuse(Anchor::not_alone, r.said(Fact::nnodes) + ", but " + proof,
+             fmt::format("unset {} if this node is alone, or {}", joined(there, " and "), settle_node));
+  }
+  if (!r.faults.empty()) return;
+  weigh_claims(r);
+  weigh_signs(r);
 }
 
 }  // namespace rankshim

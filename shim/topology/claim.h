@@ -4,6 +4,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/fact.h"
@@ -13,18 +14,44 @@
 
 namespace rankshim {
 
+/// A part of a sentence, and the variables, options and files that it names.
+struct Said {
+  std::string text;
+  std::vector<std::string> names;
+
+  Said(std::string words, std::vector<std::string> named = {})
+      : text(std::move(words)), names(std::move(named)) {}
+  Said(const char* words) : text(words) {}
+  Said& operator+=(const Said& more);
+  /// Appends it after a comma, if anything is before it.
+  Said& list(const Said& more) { return *this += (text.empty() ? "" : ", ") + more; }
+  friend Said operator+(Said left, const Said& right) { return std::move(left += right); }
+};
+
+/// A fact with its value and source: "NODE_RANK=1".
+Said said(Fact fact, const Value& value);
+
+/// Every fault of this folder. "correct one of them" becomes "correct A" where only A is named.
+Fault fault(Anchor anchor, Said what, std::string fix);
+
+/// What settles a number of nodes, all of a node's numbers, and one fact ("settle it with --nnodes …").
+constexpr const char* settle_nodes =
+    "describe this node with --nnodes and --node-rank (RANKSHIM_NNODES, RANKSHIM_NODE_RANK)";
+constexpr const char* settle_node =
+    "describe this node with --nnodes, --node-rank and --master-addr (RANKSHIM_NNODES, RANKSHIM_NODE_RANK, "
+    "RANKSHIM_MASTER_ADDR)";
+std::string settle(Fact fact);
+
 /// The topology according to the flags of a command that is a launcher itself.
 struct LauncherFlags {
   /// Each option is named as it is in the command, "torchrun --nnodes". For a launcher that meets no other
   /// node this has nnodes 1 and nothing else about the rendezvous.
   Facts facts;
   bool meets_itself = false;  ///< it makes a rendezvous for one node
-  bool names_nnodes = false;  ///< by the flag for that, not by one that implies 1 (--standalone)
 };
 
-/// The fault of a flag ("torchrun --nnodes=1") that cannot be true together with `other` ("PET_NNODES=2"),
-/// whose name is `name`.
-Fault flag_contradicts(const std::string& flag, const std::string& other, const std::string& name);
+/// The fault of torchrun's flag that cannot be true together with a variable.
+Fault flag_contradicts(Fact fact, const Value& flag, const Said& other);
 
 /// Who makes a claim. The order is that in which they win, except where decide() says otherwise.
 enum class Source : std::uint8_t {
@@ -55,7 +82,6 @@ Claims collect_claims(const Settings& settings, const platform::Platform& platfo
 struct Circumstances {
   bool elastic = false;          ///< the platform's job meets at an endpoint
   bool started_process = false;  ///< something has started this process, and has set MASTER_ADDR for it
-  bool names_nnodes = true;      ///< torchrun's flag for nnodes is --nnodes, and not one that implies it
   bool settled_by_user = false;  ///< the user has set the node's numbers: platforms need not agree on them
 };
 
@@ -71,11 +97,5 @@ Decision decide(Fact fact, std::span<const Claim> claims, const Circumstances& c
 
 /// Whether two texts mean the same value of a fact: 02 is 2, and a host has several spellings.
 bool same_value(Fact fact, std::string_view a, std::string_view b);
-
-/// The source of a value as a fault names it: the variable, option or file.
-std::string name_of(Fact fact, const Value& value);
-
-/// What a user does to decide a fact: "settle it with --nnodes (RANKSHIM_NNODES)".
-std::string settle(Fact fact);
 
 }  // namespace rankshim

@@ -1,10 +1,12 @@
 #include "topology/near_miss.h"
 
 #include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <span>
 #include <utility>
 
@@ -15,39 +17,31 @@
 namespace rankshim {
 namespace {
 
-/// Other common spellings, without underscores. Spellings with the name's letters are found without this
-/// list.
-constexpr auto spellings =
-    std::to_array<std::pair<std::string_view, std::string_view>>({{"NNODE", "NNODES"},
-                                                                  {"NODERANKS", "NODE_RANK"},
-                                                                  {"MASTERADDRESS", "MASTER_ADDR"},
-                                                                  {"MASTERADRESS", "MASTER_ADDR"},
-                                                                  {"MASTERADR", "MASTER_ADDR"},
-                                                                  {"NPROCSPERNODE", "NPROC_PER_NODE"},
-                                                                  {"NPROCPERNOD", "NPROC_PER_NODE"}});
+/// Other common spellings, without underscores. Those with the name's letters are found without this list.
+constexpr std::pair<std::string_view, std::string_view> spellings[] = {{"NNODE", "NNODES"},
+                                                                       {"NODERANKS", "NODE_RANK"},
+                                                                       {"MASTERADDRESS", "MASTER_ADDR"},
+                                                                       {"MASTERADRESS", "MASTER_ADDR"},
+                                                                       {"MASTERADR", "MASTER_ADDR"},
+                                                                       {"NPROCSPERNODE", "NPROC_PER_NODE"},
+                                                                       {"NPROCPERNOD", "NPROC_PER_NODE"}};
 
 /// Variables for a node's part in the job.
 constexpr auto job_names =
     std::to_array<std::string_view>({"NNODES", "WORLD_SIZE", "NODE_RANK", "RANK", "MASTER_ADDR"});
 
-/// Whether both have the same letters, ignoring underscores and case.
-bool same_letters(std::string_view a, std::string_view b) {
-  while (true) {
-    while (a.starts_with('_')) a.remove_prefix(1);
-    while (b.starts_with('_')) b.remove_prefix(1);
-    if (a.empty() || b.empty()) return a.empty() && b.empty();
-    if (to_upper(a.front()) != to_upper(b.front())) return false;
-    a.remove_prefix(1);
-    b.remove_prefix(1);
-  }
+/// The name's letters, which are compared: without underscores, and in upper case.
+std::string letters(std::string_view name) {
+  std::string all = upper_case(name);
+  std::erase(all, '_');
+  return all;
 }
 
 bool is_nearly(std::string_view name, std::string_view wanted) {
   if (name.empty() || to_upper(name.front()) != wanted.front()) return false;  // true of nearly all variables
-  return same_letters(name, wanted) ||
-         std::any_of(spellings.begin(), spellings.end(), [&](const auto& spelling) {
-           return spelling.second == wanted && same_letters(name, spelling.first);
-         });
+  const std::string mine = letters(name);
+  return mine == letters(wanted) ||
+         std::ranges::find(spellings, std::pair(std::string_view(mine), wanted)) != std::end(spellings);
 }
 
 /// Whether a node that is alone would not have this value.
@@ -109,34 +103,24 @@ bool is_other(std::string_view name) {
   return false;
 }
 
-/// A literal address, with a port or without.
-std::optional<boost::asio::ip::address> address_in(std::string_view text) {
-  const auto whole = literal(text);
-  return whole ? whole : literal(split_host_port(text).first);
-}
-
-/// Whether the value, HOST or HOST:PORT, is another place than this machine's loopback.
-bool is_a_place(std::string_view value) {
-  if (const auto address = address_in(value)) return !address->is_loopback() && !address->is_unspecified();
-  const std::string_view host = split_host_port(value).first;
-  return !host.empty() && !small_number(host) && !is_localhost(host) &&
-         host.find('/') == std::string_view::npos;
+/// The host of HOST or HOST:PORT.
+std::string_view host_in(std::string_view text) {
+  return is_literal(text) ? text : split_host_port(text).first;
 }
 
 /// Whether the value lists two different addresses of one family. (A pod with two families has one of each.)
 bool lists_addresses(std::string_view value) {
-  constexpr std::string_view separators = ", \t\r\n\"";
   if (value.starts_with("[\"") && value.ends_with("\"]")) value = value.substr(1, value.size() - 2);  // JSON
-  std::optional<boost::asio::ip::address> first;
-  while (!value.empty()) {
-    const auto end = std::min(value.find_first_of(separators), value.size());
-    const std::string_view entry = value.substr(0, end);
-    value.remove_prefix(std::min(end + 1, value.size()));
-    if (entry.empty()) continue;
-    const auto address = address_in(entry);
+  std::string list(value);
+  for (const char separator : {',', '"'}) std::ranges::replace(list, separator, ' ');
+  std::array<std::set<boost::asio::ip::address>, 2> seen;
+  std::string_view rest = list;
+  for (auto entry = take_word(rest); !entry.empty(); entry = take_word(rest)) {
+    const auto address = literal(host_in(entry));
     if (!address) return false;
-    if (!first) first = address;
-    if (address != first && address->is_v4() == first->is_v4()) return true;
+    auto& family = seen[address->is_v4() ? 0 : 1];
+    family.insert(*address);
+    if (family.size() > 1) return true;
   }
   return false;
 }
@@ -163,13 +147,12 @@ bool has_number_above(std::string_view name, std::uint32_t index, const Environm
 }
 
 bool is_sign(std::string_view name, std::string_view value, const Environment& environment) {
-  if (const auto number = small_number(value)) {
-    if (contains(words::other_name, name)) return has_number_above(name, *number, environment);
+  if (const auto number = small_number(value))
     return (*number > 0 && ends_with_any(name, words::index)) ||
            (*number > 1 && ends_with_any(name, words::number)) ||
            has_number_above(name, *number, environment);
-  }
-  return (ends_with_any(name, words::meeting) && is_a_place(value)) ||
+  const std::string_view host = host_in(value);
+  return (ends_with_any(name, words::meeting) && is_host(host) && !is_loopback(host)) ||
          (ends_with_any(name, words::list) && lists_addresses(value));
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 
 #include "base/text.h"
 #include "topology/near_miss.h"
@@ -12,325 +13,281 @@ namespace {
 
 constexpr const char* set_nnodes =
     "set NNODES on every node, or --nnodes (RANKSHIM_NNODES=1 if this node is alone)";
-constexpr const char* set_master_addr =
-    "set MASTER_ADDR to node 0's name or address, or --master-addr (RANKSHIM_MASTER_ADDR)";
-
-/// What a program writes for a text that it does not have.
-bool names_nothing(std::string_view host) {
-  return std::ranges::any_of(std::array<std::string_view, 3>{"none", "null", "nil"},
-                             [host](std::string_view nothing) { return same_but_case(host, nothing); });
-}
+constexpr const char* give_devices =
+    "give the container its devices, or set --nproc-per-node (RANKSHIM_NPROC_PER_NODE)";
 
 /// A torchrun on a single node that makes its rendezvous itself (--standalone, c10d without an endpoint)
 /// needs none from rankshim.
 void leave_own_rendezvous(Resolution& r) {
   if (r.torchrun == nullptr) return;
-  const auto& nnodes = r.fact(Fact::nnodes);
-  if (nnodes && nnodes->text != "1" && nnodes->text != "1:1") return;
-  const bool nowhere = r.torchrun->facts.has(Fact::rdzv_backend) && !r.fact(Fact::rdzv_endpoint) &&
-                       !r.fact(Fact::master_addr) && !r.fact(Fact::node_rank);
+  if (r.has(Fact::nnodes) && r.text(Fact::nnodes) != "1" && r.text(Fact::nnodes) != "1:1") return;
+  const bool nowhere = r.is_flag(Fact::rdzv_backend) && !r.has(Fact::rdzv_endpoint) &&
+                       !r.has(Fact::master_addr) && !r.has(Fact::node_rank);
   if (!r.torchrun->meets_itself && !nowhere) return;
   r.fact(Fact::rdzv_backend).reset();
   r.fact(Fact::rdzv_endpoint).reset();
+}
+
+/// The number of nodes is a range, or the rendezvous is not static.
+bool is_elastic(const Resolution& r) {
+  if (r.has(Fact::rdzv_backend)) return r.text(Fact::rdzv_backend) != "static";
+  const auto [least, most] = min_and_max(r.text(Fact::nnodes));
+  return parse_count(least) != parse_count(most);
 }
 
 /// torchrun's static rendezvous is at --rdzv_endpoint if that is given (torch/distributed/run.py,
 /// get_rdzv_endpoint, and elastic/rendezvous/static_tcp_rendezvous.py).
 void use_static_endpoint(Resolution& r) {
   auto& endpoint = r.fact(Fact::rdzv_endpoint);
-  if (r.torchrun == nullptr || !r.torchrun->facts.has(Fact::rdzv_endpoint) || !endpoint) return;
-  const auto& backend = r.fact(Fact::rdzv_backend);
-  const auto& nnodes = r.fact(Fact::nnodes);
-  if (backend ? backend->text != "static" : nnodes && nnodes->text.find(':') != std::string::npos) return;
+  if (!r.is_flag(Fact::rdzv_endpoint) || !endpoint || is_elastic(r)) return;
   const auto [host, port] = split_host_port(endpoint->text);
-  r.fact(Fact::master_addr) = Value{std::string(host.empty() ? std::string_view(endpoint->text) : host),
-                                    endpoint->origin, endpoint->detail};
-  if (!port.empty()) r.fact(Fact::master_port) = Value{std::string(port), endpoint->origin, endpoint->detail};
+  r.fact(Fact::master_addr) = {std::string(host.empty() ? std::string_view(endpoint->text) : host),
+                               endpoint->origin, endpoint->detail};
+  if (!port.empty()) r.fact(Fact::master_port) = {std::string(port), endpoint->origin, endpoint->detail};
   endpoint.reset();
 }
 
-/// nnodes is "N" or "MIN:MAX"; decides whether the job is elastic. Returns false if it is invalid.
+/// nnodes is "N" or "MIN:MAX". Returns false, after a fault, if it is invalid.
 bool check_nnodes(Resolution& r) {
-  const auto& backend = r.fact(Fact::rdzv_backend);
-  r.is_elastic = backend && backend->text != "static";
-  auto& nnodes = r.fact(Fact::nnodes);
-  if (!nnodes) return true;
-  const auto [least, most] = min_and_max(nnodes->text);
+  if (!r.has(Fact::nnodes)) return true;
+  const auto [least, most] = min_and_max(r.text(Fact::nnodes));
   const auto min = parse_count(least), max = parse_count(most);
   if (!min || !max || *min == 0 || *max < *min) {
-    r.wrong(Anchor::no_number, Fact::nnodes,
-            min && max && *min != 0 ? "has MIN above MAX" : "is not a number of nodes, N or MIN:MAX");
+    r.refuse(Anchor::no_number,
+             r.said(Fact::nnodes) +
+                 (min && max && *min != 0 ? " has MIN above MAX" : " is not a number of nodes, N or MIN:MAX"),
+             "correct it, or " + settle(Fact::nnodes));
     return false;
   }
-  if (*min < *max) {
-    if (backend && backend->text == "static") {
-      r.clash(Anchor::contradiction, Fact::nnodes, "is a range, but", Fact::rdzv_backend,
-              "set --nnodes (RANKSHIM_NNODES) to one number, or --rdzv-backend=c10d (RANKSHIM_RDZV_BACKEND)");
-      return false;
-    }
-    r.is_elastic = true;
-  } else if (!r.is_elastic) {
-    nnodes->text = fmt::format("{}", *min);
+  if (*min < *max && r.text(Fact::rdzv_backend) == "static") {
+    r.refuse(Anchor::contradiction, r.said(Fact::nnodes) + " is a range, but " + r.said(Fact::rdzv_backend),
+             "set --nnodes (RANKSHIM_NNODES) to one number, or --rdzv-backend=c10d (RANKSHIM_RDZV_BACKEND)");
+    return false;
   }
+  if (!is_elastic(r)) r.fact(Fact::nnodes)->text = std::to_string(*min);
   return true;
 }
 
-/// Whether something indicates other nodes although their number is not known; if so, adds a fault about
-/// what is missing.
-bool shows_others(Resolution& r) {
-  std::vector<std::string> shown, names;
+/// Makes "auto", "gpu" and "cpu" numbers.
+void complete_nproc(Resolution& r) {
+  auto& nproc = r.fact(Fact::nproc_per_node);
+  const std::string wanted = nproc ? nproc->text : "auto";
+  if (wanted == "cpu") {
+    const DeviceCount cpus = r.node.cpus();
+    nproc = {std::to_string(cpus.count), Origin::devices, cpus.what};
+    return;
+  }
+  // What the user sets is final, and one worker needs no accelerator: there is nothing to look for.
+  const unsigned number = parse_count(wanted).value_or(0);
+  if (number != 0 && (nproc->from_user() || number == 1)) return;
+  const auto visible = r.node.accelerators();
+  if (wanted == "auto" || (wanted == "gpu" && visible)) {
+    if (!nproc) warn_of_near_misses(r, "NPROC_PER_NODE");
+    nproc = visible ? Value{std::to_string(visible->count), Origin::devices, visible->what} : Value{"1"};
+  } else if (wanted == "gpu") {
+    r.refuse(Anchor::devices, r.said(Fact::nproc_per_node) + ", but this node has no visible accelerator",
+             give_devices);
+  } else if (number == 0) {
+    r.refuse(Anchor::no_number,
+             r.said(Fact::nproc_per_node) + " is not a number of workers, auto, gpu or cpu",
+             "correct it, or " + settle(Fact::nproc_per_node));
+  } else if (visible && number > visible->count) {
+    r.refuse(
+        Anchor::devices,
+        r.said(Fact::nproc_per_node) + Said(fmt::format(", but only {} accelerators are visible here ({})",
+                                                        visible->count, visible->what),
+                                            {visible->what}),
+        give_devices);
+  }
+}
+
+/// Whether something indicates other nodes although their number is not known, or a platform with its own
+/// variable for that did not set it; if so, adds a fault about what is missing. Guessing one node would be
+/// wrong.
+bool lacks_nnodes(Resolution& r) {
+  Said shown("");
   for (const Fact known : {Fact::node_rank, Fact::master_addr, Fact::rdzv_endpoint}) {
-    const auto& value = r.fact(known);
-    if (!value || (known == Fact::master_addr && is_loopback(value->text))) continue;
+    if (!r.has(known) || (known == Fact::master_addr && is_loopback(r.text(known)))) continue;
     // The flags of a torchrun on a single node are often complete: --node_rank=0 without --nnodes.
-    if (known == Fact::node_rank && r.torchrun != nullptr && r.torchrun->facts.has(known) &&
-        value->text == "0")
-      continue;
-    shown.push_back(r.words(known));
-    names.push_back(r.source(known));
+    if (known == Fact::node_rank && r.is_flag(known) && r.text(known) == "0") continue;
+    shown.list(r.said(known));
   }
-  if (names.empty()) return false;
-  std::string shown_by = joined(shown);
+  const bool shows = !shown.text.empty();
+  if (!shows && !r.has_own_words()) return false;
+  const Missing missing = why_missing(r, Fact::nnodes);
+  if (!shows && !missing.is_expected) return false;
   // An address of this node has no name.
-  if (r.topology.facts.has(Fact::master_addr) && r.fact(Fact::master_addr)->origin == Origin::derived &&
-      has_own_words(r)) {
-    const platform::Causes causes = causes_of_platform(r);
-    shown_by += fmt::format(" of {} ({})", r.platform.name, causes.text);
-    names.insert(names.end(), causes.names.begin(), causes.names.end());
-  }
-  const Missing missing = why_missing(r, Fact::nnodes, names);
-  for (const char* generic : {"NNODES", "WORLD_SIZE"}) names.emplace_back(generic);
-  r.fault(Anchor::nnodes_unknown,
-          fmt::format("{} {} that there are other nodes, but their number is unknown{}", shown_by,
-                      shown_by.find(", ") == std::string::npos ? "says" : "say", missing.why),
-          names, missing.remedy + set_nnodes);
-  return true;
-}
-
-/// Whether a platform with its own variable for the number of nodes did not set it: guessing one node would
-/// be wrong.
-bool platform_lacks_nnodes(Resolution& r) {
-  if (!has_own_words(r)) return false;
-  std::vector<std::string> names;
-  const Missing missing = why_missing(r, Fact::nnodes, names);
-  if (!missing.is_expected) return false;
-  const platform::Causes causes = causes_of_platform(r);
-  names.insert(names.end(), causes.names.begin(), causes.names.end());
-  r.fault(Anchor::nnodes_unknown,
-          fmt::format("this is {} ({}), but the number of nodes is unknown{}", r.platform.name, causes.text,
-                      missing.why),
-          names, missing.remedy + set_nnodes);
+  if (r.has_own_words() && r.has(Fact::master_addr) && r.fact(Fact::master_addr)->origin == Origin::derived)
+    shown += " of " + r.recognised();
+  const char* says = shown.text.find(", ") == std::string::npos ? " says" : " say";
+  r.refuse(Anchor::nnodes_unknown,
+           (shows ? shown + says + " that there are other nodes, but their number is unknown"
+                  : "this is " + r.recognised() + ", but the number of nodes is unknown") +
+               missing.why,
+           missing.remedy + set_nnodes);
   return true;
 }
 
 void complete_single(Resolution& r) {
-  if (const auto& rank = r.fact(Fact::node_rank); rank && rank->text != "0") {
-    r.clash(Anchor::not_below, Fact::node_rank, "is not below", Fact::nnodes, settle_nodes);
-    return;
-  }
-  if (!r.fact(Fact::node_rank)) r.fact(Fact::node_rank) = Value{"0", Origin::fallback, ""};
-  if (!r.fact(Fact::master_addr)) r.fact(Fact::master_addr) = Value{"127.0.0.1", Origin::fallback, ""};
-  r.hosts_master = true;
-  r.is_alone = true;
-  complete_run_id(r);
-  if (check_port(r) && !r.fact(Fact::master_port)) {
-    constexpr std::uint16_t torch_port = 29500;
-    constexpr std::uint16_t last_tried = torch_port + 100;
-    std::uint16_t port = torch_port;
-    while (port < last_tried && !r.node.take_port(port)) ++port;
-    r.fact(Fact::master_port) =
-        port == torch_port ? Value{"29500", Origin::fallback, ""}
-                           : Value{fmt::format("{}", port), Origin::derived, "29500, which is in use"};
-  }
+  weigh_alone(r);
+  r.fill(Fact::node_rank, {"0"});
+  r.fill(Fact::master_addr, {"127.0.0.1"});
+  check_below(r, Fact::node_rank, Fact::nnodes);
+  r.topology.part = LoneNode{r.user_says_alone()};
+  complete_meeting(r, true);
 }
 
 void complete_static(Resolution& r) {
-  const Value& nnodes = *r.fact(Fact::nnodes);
-  const auto& rank = r.fact(Fact::node_rank);
-  if (!rank) {
-    std::vector<std::string> names = {r.source(Fact::nnodes), "NODE_RANK", "RANK"};
-    Missing missing = why_missing(r, Fact::node_rank, names);
-    if (const auto& endpoint = r.fact(Fact::rdzv_endpoint); endpoint && !r.fact(Fact::rdzv_backend)) {
-      missing.why += fmt::format(", and without PET_RDZV_BACKEND the nodes do not rank themselves at {}",
-                                 endpoint->text);
-      missing.remedy += "set --rdzv-backend (RANKSHIM_RDZV_BACKEND), or ";
-      names.emplace_back("PET_RDZV_BACKEND");
-    }
-    r.fault(Anchor::rank_unknown,
-            fmt::format("{}, but this node's rank is unknown{}", r.words(Fact::nnodes), missing.why), names,
-            missing.remedy + (nnodes.detail == "WORLD_SIZE"
-                                  ? "set NNODES and NODE_RANK (0 on the master), or --nnodes and --node-rank "
-                                    "(RANKSHIM_NNODES, RANKSHIM_NODE_RANK)"
-                                  : "set NODE_RANK (0 on the master), or --node-rank (RANKSHIM_NODE_RANK)"));
-  } else if (const auto number = parse_count(rank->text); !number) {
-    r.fault(Anchor::not_below, r.words(Fact::node_rank) + " is not a number",
-            {r.source(Fact::node_rank), r.source(Fact::nnodes)}, settle_nodes);
-  } else if (*number >= *parse_count(nnodes.text)) {
-    r.clash(Anchor::not_below, Fact::node_rank, "is not below", Fact::nnodes, settle_nodes);
+  if (r.has(Fact::node_rank)) {
+    check_below(r, Fact::node_rank, Fact::nnodes);
   } else {
-    r.hosts_master = *number == 0;
+    Missing missing = why_missing(r, Fact::node_rank);
+    if (r.has(Fact::rdzv_endpoint) && !r.has(Fact::rdzv_backend)) {
+      missing.why += Said(fmt::format(", and without PET_RDZV_BACKEND the nodes do not rank themselves at {}",
+                                      r.text(Fact::rdzv_endpoint)),
+                          {"PET_RDZV_BACKEND"});
+      missing.remedy += "set --rdzv-backend (RANKSHIM_RDZV_BACKEND), or ";
+    }
+    r.refuse(
+        Anchor::rank_unknown, r.said(Fact::nnodes) + ", but this node's rank is unknown" + missing.why,
+        missing.remedy + (r.fact(Fact::nnodes)->detail == "WORLD_SIZE"
+                              ? fmt::format("set NNODES and NODE_RANK (0 on the master), or {}", settle_nodes)
+                              : "set NODE_RANK (0 on the master), or --node-rank (RANKSHIM_NODE_RANK)"));
   }
-  if (!r.fact(Fact::master_addr) && r.platform.command_finds_master) return;
-  if (!r.fact(Fact::master_addr)) {
-    std::vector<std::string> names = {r.source(Fact::nnodes), "MASTER_ADDR"};
-    const Missing missing = why_missing(r, Fact::master_addr, names);
-    r.fault(Anchor::master_unknown,
-            fmt::format("{}, but the master's address is unknown{}", r.words(Fact::nnodes), missing.why),
-            names, missing.remedy + set_master_addr);
-    return;
+  r.topology.part = StaticNode{.nodes = r.number(Fact::nnodes),
+                               .rank = r.number(Fact::node_rank),
+                               .workers = r.number(Fact::nproc_per_node),
+                               .max_restarts = r.number(Fact::max_restarts)};
+  if (!r.has(Fact::master_addr) && r.platform.command_finds_master) return;
+  if (!r.has(Fact::master_addr)) {
+    const Missing missing = why_missing(r, Fact::master_addr);
+    return r.refuse(Anchor::master_unknown,
+                    r.said(Fact::nnodes) + ", but the master's address is unknown" + missing.why,
+                    missing.remedy + set_master_addr);
   }
-  if (!check_master_addr(r)) return;
-  complete_run_id(r);
-  complete_port(r);
+  if (check_master_addr(r)) complete_meeting(r, r.known(Fact::node_rank).value_or(0) == 0);
 }
 
 /// Whether node 0 is another host than the endpoint's: an elastic PyTorchJob with a master gives the master
 /// rank 0, but meets at its first worker (kubeflow/trainer@v1.9.4:pkg/controller.v1/pytorch/elastic.go).
-bool rank_0_is_elsewhere(const Resolution& r, std::string_view endpoint) {
-  if (!r.reads_variables) return false;
-  for (const char* variable : {"PET_MASTER_ADDR", "MASTER_ADDR"}) {
-    const auto address = r.node.environment().get(variable);
-    if (address && !is_loopback(*address) && !same_host(*address, endpoint)) return true;
-  }
-  return false;
+bool rank_0_is_elsewhere(const Resolution& r) {
+  return r.reads_variables() &&
+         std::ranges::any_of(std::array{"PET_MASTER_ADDR", "MASTER_ADDR"}, [&](const char* variable) {
+           const auto address = r.node.environment().get(variable);
+           return address && !is_loopback(*address) && !same_host(*address, r.text(Fact::master_addr));
+         });
 }
 
 /// The store of c10d is at the endpoint: node 0 if there are ranks, else the node whose name or address it
-/// is.
-void decide_elastic_host(Resolution& r) {
-  if (r.fact(Fact::rdzv_backend)->text != "c10d") {
-    r.hosts_master = false;  // etcd is a separate service
-    return;
-  }
-  const std::string& host = r.fact(Fact::master_addr)->text;
-  const auto rank = r.known(Fact::node_rank);
-  if (rank && !rank_0_is_elsewhere(r, host)) {
-    r.hosts_master = *rank == 0;
-  } else if (is_this_node(r, host)) {
-    r.hosts_master = true;
-  }
+/// is. Nothing if neither says so. etcd is a separate service.
+std::optional<bool> hosts_rendezvous(const Resolution& r) {
+  if (r.text(Fact::rdzv_backend) != "c10d") return false;
+  if (const auto rank = r.known(Fact::node_rank); rank && !rank_0_is_elsewhere(r)) return *rank == 0;
+  return r.is_this_node(r.text(Fact::master_addr)) ? std::optional(true) : std::nullopt;
 }
 
 void check_elastic_rank(Resolution& r) {
-  auto& rank = r.fact(Fact::node_rank);
-  if (!rank) return;
+  if (!r.has(Fact::node_rank)) return;
   // A rank that the platform does not give is none: left over, it would make each node the host.
-  const auto says = [&](Fact fact, Source source) {
-    return std::any_of(r.claims.begin(), r.claims.end(),
-                       [&](const Claim& claim) { return claim.fact == fact && claim.source == source; });
-  };
-  if (platform_is_elastic(r) && !rank->from_user() && !says(Fact::node_rank, Source::platform) &&
-      !says(Fact::node_rank, Source::flag))
-    return rank.reset();
-  const auto max = parse_count(min_and_max(r.fact(Fact::nnodes)->text).second);
-  const auto number = parse_count(rank->text);
-  if (number && *number < max.value_or(0)) return;
-  if (r.fact(Fact::nnodes)->from_user() && !rank->from_user())
-    return rank.reset();  // torch assigns the ranks
+  const bool is_platforms = std::ranges::any_of(r.claims, [](const Claim& claim) {
+    return claim.fact == Fact::node_rank && claim.source == Source::platform;
+  });
+  const auto number = r.known(Fact::node_rank);
+  const bool is_below = number && number < parse_count(min_and_max(r.text(Fact::nnodes)).second);
+  if (!r.is_users(Fact::node_rank) && ((r.platform_is_elastic() && !is_platforms) ||
+                                       (!is_below && r.is_users(Fact::nnodes))))  // torch assigns the ranks
+    return r.fact(Fact::node_rank).reset();
   // training-operator counts only the workers in PET_NNODES, but gives the master a rank too (elastic.go).
-  r.clash(Anchor::not_below, Fact::node_rank, "is not below", Fact::nnodes,
-          "correct one of them, or " + settle(Fact::nnodes));
+  check_below(r, Fact::node_rank, Fact::nnodes, settle(Fact::nnodes));
+}
+
+/// Takes the master from the endpoint. Returns false, after a fault, if it names none.
+bool use_endpoint(Resolution& r) {
+  const auto [host, port] = split_host_port(r.text(Fact::rdzv_endpoint));
+  if (!is_host(host) || (!port.empty() && !is_port(port))) {
+    r.refuse(Anchor::no_host, r.said(Fact::rdzv_endpoint) + " does not name a host as HOST:PORT",
+             "correct it to HOST:PORT, or set --rdzv-endpoint (RANKSHIM_RDZV_ENDPOINT)");
+    return false;
+  }
+  r.fact(Fact::master_addr) = {std::string(host), Origin::derived, "rdzv_endpoint"};
+  r.fact(Fact::master_port).reset();
+  if (!port.empty())
+    r.fact(Fact::master_port) = {std::string(port), Origin::derived, "rdzv_endpoint"};
+  else if (r.text(Fact::rdzv_backend) == "c10d" && r.is_flag(Fact::rdzv_endpoint))
+    r.fill(Fact::master_port, {"29400"});  // elastic/rendezvous/c10d_rendezvous_backend.py
+  return true;
 }
 
 void complete_elastic(Resolution& r) {
-  if (!r.fact(Fact::rdzv_backend)) r.fact(Fact::rdzv_backend) = Value{"c10d", Origin::derived, "nnodes"};
-  auto& endpoint = r.fact(Fact::rdzv_endpoint);
-  const bool has_endpoint = endpoint.has_value();
-  if (has_endpoint) {
-    const auto [host, port] = split_host_port(endpoint->text);
-    const bool c10d = r.fact(Fact::rdzv_backend)->text == "c10d";
-    const bool is_nobody = host.empty() || names_nothing(host);
-    if (is_nobody || (c10d && (!is_host(host) || (!port.empty() && !is_port(port)))))
-      return r.wrong(Anchor::no_host, Fact::rdzv_endpoint,
-                     is_nobody ? "does not name a host" : "is not HOST:PORT",
-                     "correct it to HOST:PORT, or set --rdzv-endpoint (RANKSHIM_RDZV_ENDPOINT)");
-    r.fact(Fact::master_addr) = Value{std::string(host), Origin::derived, "rdzv_endpoint"};
-    r.fact(Fact::master_port).reset();
-    if (!port.empty()) {
-      r.fact(Fact::master_port) = Value{std::string(port), Origin::derived, "rdzv_endpoint"};
-    } else if (c10d && r.torchrun != nullptr && r.torchrun->facts.has(Fact::rdzv_endpoint)) {
-      // torchrun's default (elastic/rendezvous/c10d_rendezvous_backend.py).
-      r.fact(Fact::master_port) = Value{"29400", Origin::fallback, ""};
-    }
-    normalise(r);
-  } else if (!r.fact(Fact::master_addr)) {
-    std::vector<std::string> names = {r.source(Fact::nnodes), "PET_RDZV_ENDPOINT"};
-    const Missing missing = why_missing(r, Fact::master_addr, names);
-    r.fault(Anchor::master_unknown,
-            fmt::format("{} is an elastic job, but its rendezvous endpoint is unknown{}",
-                        r.words(Fact::nnodes), missing.why),
-            names, "set --rdzv-endpoint (RANKSHIM_RDZV_ENDPOINT) to HOST:PORT of one node");
-    return;
-  } else if (!check_master_addr(r)) {
-    return;
+  r.fill(Fact::rdzv_backend, {"c10d", Origin::derived, "nnodes"});
+  if (!r.has(Fact::rdzv_endpoint) && !r.has(Fact::master_addr)) {
+    const Missing missing = why_missing(r, Fact::master_addr);
+    return r.refuse(
+        Anchor::master_unknown,
+        r.said(Fact::nnodes) +
+            Said(" is an elastic job, but its rendezvous endpoint is unknown", {"PET_RDZV_ENDPOINT"}) +
+            missing.why,
+        "set --rdzv-endpoint (RANKSHIM_RDZV_ENDPOINT) to HOST:PORT of one node");
   }
+  if (!(r.has(Fact::rdzv_endpoint) ? use_endpoint(r) : check_master_addr(r))) return;
   check_elastic_rank(r);
-  complete_run_id(r);
-  r.fact(Fact::rdzv_id) = Value{r.fact(Fact::run_id)->text, Origin::derived, "run_id"};
-  complete_port(r);
-  if (!r.fact(Fact::master_port)) return;
-  const std::string text = host_port(r.fact(Fact::master_addr)->text, r.fact(Fact::master_port)->text);
-  if (!has_endpoint)
-    endpoint = Value{text, Origin::derived, "master_addr and master_port"};
-  else if (endpoint->text != text)
-    *endpoint = Value{text, Origin::derived, endpoint->detail};
-  decide_elastic_host(r);
-}
-
-/// The generic variables for a fact, and names that some people and platforms use for it, and others for
-/// something else.
-struct Generic {
-  std::vector<std::string_view> names, hints;
-};
-
-Generic generic(Fact fact) {
-  switch (fact) {
-    case Fact::nnodes:
-      return {{"NNODES", "WORLD_SIZE"}, {"NODE_COUNT", "NUM_NODES", "WORLD_SIZE"}};
-    case Fact::node_rank:
-      return {{"NODE_RANK", "RANK"}, {"NODE_INDEX", "NODE_ID", "RANK"}};
-    case Fact::master_addr:
-      return {{"MASTER_ADDR"}, {}};
-    case Fact::rank:
-      return {{"RANK"}, {}};
-    case Fact::world_size:
-      return {{"WORLD_SIZE"}, {}};
-    case Fact::local_rank:
-      return {{"LOCAL_RANK"}, {}};
-    default:
-      return {};
-  }
+  const auto [least, most] = min_and_max(r.text(Fact::nnodes));
+  const auto hosts = hosts_rendezvous(r);
+  r.topology.part = ElasticNode{.backend = std::string(r.text(Fact::rdzv_backend)),
+                                .least = parse_count(least).value_or(1),
+                                .most = parse_count(most).value_or(1),
+                                .hosts_master = hosts};
+  complete_meeting(r, hosts.value_or(true));
+  r.fact(Fact::rdzv_id) = {std::string(r.text(Fact::run_id)), Origin::derived, "run_id"};
+  r.fill(Fact::rdzv_endpoint, {"", Origin::derived, "master_addr and master_port"});
+  const std::string meeting = host_port(r.text(Fact::master_addr), r.text(Fact::master_port));
+  if (auto& endpoint = *r.fact(Fact::rdzv_endpoint); endpoint.text != meeting)
+    endpoint = {meeting, Origin::derived, endpoint.detail};
 }
 
 }  // namespace
 
-bool check_master_addr(Resolution& r) {
-  auto& master = r.fact(Fact::master_addr);
-  master->text = std::string(without_brackets(master->text));
-  if (names_nothing(master->text)) {
-    r.wrong(Anchor::no_host, Fact::master_addr,
-            "is what a program writes for an address that it does not have", set_master_addr);
-    return false;
+Missing why_missing(const Resolution& r, Fact fact) {
+  const std::string own = upper_case(name(fact));
+  std::vector<std::string_view> generic = {own};
+  // What some people and platforms use for it, and others for something else.
+  std::vector<const char*> hints;
+  if (fact == Fact::nnodes) hints = {"NODE_COUNT", "NUM_NODES", "WORLD_SIZE"};
+  if (fact == Fact::nnodes) generic.emplace_back("WORLD_SIZE");
+  if (fact == Fact::node_rank) hints = {"NODE_INDEX", "NODE_ID"};
+  if (fact == Fact::node_rank) generic.emplace_back("RANK");
+
+  platform::Lack lack;
+  if (r.platform.profile != nullptr && r.platform.profile->kind != platform::ProfileKind::names)
+    lack = platform::lack_of(*r.platform.profile, fact, r.node);
+  std::vector<std::string>& reasons = lack.unusable;
+  std::vector<std::string>& names = lack.names;
+  const auto add = [&](const std::vector<std::string>& all, const char* one, const char* many) {
+    if (!all.empty()) reasons.push_back(fmt::format("{} {}", joined(all), all.size() == 1 ? one : many));
+  };
+  add(lack.unset, "is not set", "are not set");
+  add(lack.absent, "is not there", "are not there");
+  for (const char* hint : hints) {
+    const auto text = r.node.environment().get(hint);
+    if (!text || std::ranges::find(names, hint) != names.end()) continue;
+    reasons.push_back(fmt::format("{}={} may give it, but not for certain", hint, *text));
+    names.emplace_back(hint);
   }
-  if (is_host(master->text)) return true;
-  r.wrong(Anchor::no_host, Fact::master_addr, "is neither a host name nor an address",
-          "correct it (the port is MASTER_PORT's), or " + settle(Fact::master_addr));
-  return false;
+  const bool is_expected = !reasons.empty();
+  for (NearMiss& miss : near_misses(r.node.environment(), generic)) {
+    if (std::ranges::find(lack.unset, miss.name) != lack.unset.end()) continue;
+    reasons.push_back(std::move(miss.text));
+    names.push_back(std::move(miss.name));
+  }
+  names.insert(names.end(), generic.begin(), generic.end());
+  return {Said(reasons.empty() ? "" : ": " + joined(reasons, "; "), std::move(names)), lack.remedy,
+          joined(lack.unset, " or "), is_expected};
 }
 
-void check_loopback(Resolution& r) {
-  if (!r.faults.empty() || r.hosts_master.value_or(true)) return;
-  const auto& master = r.fact(Fact::master_addr);
-  if (!master || !is_loopback(master->text) || master->from_user()) return;
-  if (is_localhost_name(master->text)) {
-    r.wrong(
-        Anchor::own_address, Fact::master_addr,
-        fmt::format("on node {} is this node itself, not the master", r.topology.facts.text(Fact::node_rank)),
-        fmt::format("{}; 127.0.0.1 for a trial with all nodes on one machine", set_master_addr));
-  } else {
-    r.topology.warnings.push_back(r.words(Fact::master_addr) +
-                                  " is this machine itself, which is right only if all nodes are on it");
-  }
+void warn_of_near_misses(Resolution& r, std::string_view variable) {
+  if (!r.reads_variables()) return;
+  for (const NearMiss& miss : near_misses(r.node.environment(), {&variable, 1}))
+    r.warn(miss.text + "; it is ignored");
 }
 
 void complete_node(Resolution& r) {
@@ -338,49 +295,14 @@ void complete_node(Resolution& r) {
   use_static_endpoint(r);
   if (!check_nnodes(r)) return;
   complete_nproc(r);
-  complete_torchruns(r);
-  if (!r.fact(Fact::nnodes)) {
-    if (shows_others(r) || platform_lacks_nnodes(r)) return;
-    r.fact(Fact::nnodes) = Value{"1", Origin::fallback, ""};
-  }
-  if (r.fact(Fact::nnodes)->text == "1" && !r.is_elastic) {
-    weigh_alone(r);
-    return complete_single(r);
-  }
-  r.is_elastic ? complete_elastic(r) : complete_static(r);
-  check_loopback(r);
-}
-
-Missing why_missing(const Resolution& r, Fact fact, std::vector<std::string>& names) {
-  Missing missing;
-  platform::Lack lack;
-  if (r.platform.profile != nullptr && !is_mere_names(r))
-    lack = platform::lack_of(*r.platform.profile, fact, r.node);
-  names.insert(names.end(), lack.names.begin(), lack.names.end());
-  missing.remedy = lack.remedy;
-  missing.unset = fmt::format("{}", fmt::join(lack.unset, " or "));
-  std::vector<std::string>& reasons = lack.unusable;
-  const auto add = [&](const std::vector<std::string>& all, const char* one, const char* many) {
-    if (!all.empty())
-      reasons.push_back(fmt::format("{} {}", fmt::join(all, ", "), all.size() == 1 ? one : many));
-  };
-  add(lack.unset, "is not set", "are not set");
-  add(lack.absent, "is not there", "are not there");
-  const Generic known = generic(fact);
-  for (const std::string_view hint : known.hints) {
-    const auto text = r.node.environment().get(hint);
-    if (!text || std::find(names.begin(), names.end(), hint) != names.end()) continue;
-    reasons.push_back(fmt::format("{}={} may give it, but not for certain", hint, *text));
-    names.emplace_back(hint);
-  }
-  missing.is_expected = !reasons.empty();
-  for (NearMiss& miss : near_misses(r.node.environment(), known.names)) {
-    if (std::find(lack.unset.begin(), lack.unset.end(), miss.name) != lack.unset.end()) continue;
-    reasons.push_back(std::move(miss.text));
-    names.push_back(std::move(miss.name));
-  }
-  if (!reasons.empty()) missing.why = fmt::format(": {}", fmt::join(reasons, "; "));
-  return missing;
+  r.fill(Fact::max_restarts, {"0"});
+  if (!r.known(Fact::max_restarts))
+    r.refuse(Anchor::no_number, r.said(Fact::max_restarts) + " is not a number",
+             "correct it, or " + settle(Fact::max_restarts));
+  if (!r.has(Fact::nnodes) && lacks_nnodes(r)) return;
+  r.fill(Fact::nnodes, {"1"});
+  if (is_elastic(r)) return complete_elastic(r);
+  r.text(Fact::nnodes) == "1" ? complete_single(r) : complete_static(r);
 }
 
 }  // namespace rankshim

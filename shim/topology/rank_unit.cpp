@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <optional>
 
 #include "base/text.h"
@@ -8,230 +9,265 @@
 namespace rankshim {
 namespace {
 
-constexpr const char* settle_unit = "set --rank-unit=node or --rank-unit=process (RANKSHIM_RANK_UNIT)";
+using platform::Granularity;
 
-constexpr const char* describe_node =
-    "describe this node with --nnodes and --node-rank (RANKSHIM_NNODES, RANKSHIM_NODE_RANK)";
+constexpr const char* settle_unit = "set --rank-unit=node or --rank-unit=process (RANKSHIM_RANK_UNIT)";
 
 using Number = std::optional<unsigned>;
 
-bool is_users(const Resolution& r, Fact fact) {
-  return r.topology.facts.has(fact) && r.topology.facts[fact]->from_user();
+KnownNode known_node(const Facts& facts) {
+  const auto is_users = [&](Fact fact) { return facts.has(fact) && facts[fact]->from_user(); };
+  KnownNode node;
+  node.nnodes = parse_count(facts.text(Fact::nnodes));
+  node.node_rank = parse_count(facts.text(Fact::node_rank));
+  node.workers = parse_count(facts.text(Fact::nproc_per_node));
+  node.has_nnodes = facts.has(Fact::nnodes);
+  node.nnodes_is_certain = is_users(Fact::nnodes);
+  node.node_rank_is_certain = is_users(Fact::node_rank);
+  return node;
 }
 
 /// Ascend's operator writes LOCAL_RANK="0,1,2,3": this is no number, but no mistake either.
 void check_numbers(Resolution& r) {
-  for (const char* name : {"RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE"})
+  for (const std::string name : {"RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE"})
     if (const auto text = r.node.environment().get(name); text && !parse_count(*text))
-      r.fault(Anchor::no_number, fmt::format("{}={} is not a number", name, in_quotes(*text)), {name},
-              fmt::format("correct or unset {}, or settle it with --nnodes and --node-rank "
-                          "(RANKSHIM_NNODES, RANKSHIM_NODE_RANK)",
-                          name));
+      r.refuse(Anchor::no_number, r.variable(name) + " is not a number",
+               fmt::format("correct or unset {}, or {}", name, settle_nodes));
 }
 
 /// Takes a fact that is not known yet from the variable.
 void take(Resolution& r, Fact fact, const char* variable, const Number& number) {
-  if (number && !r.fact(fact)) r.fact(fact) = Value{std::to_string(*number), Origin::variable, variable};
+  if (number) r.fill(fact, {std::to_string(*number), Origin::variable, variable});
 }
 
-void read_nodes(Resolution& r, const RankVariables& ranks) {
-  if (ranks.world_size == 0U && !is_users(r, Fact::nnodes))
-    return r.fault(Anchor::no_number, "WORLD_SIZE=0 is not a number of nodes", {"WORLD_SIZE"},
-                   "correct or unset WORLD_SIZE, or " + settle(Fact::nnodes));
-  take(r, Fact::nnodes, "WORLD_SIZE", ranks.world_size);
-  take(r, Fact::node_rank, "RANK", ranks.rank);
+void read_nodes(Resolution& r) {
+  if (r.ranks.world_size == 0U && !r.is_users(Fact::nnodes))
+    return r.refuse(Anchor::no_number, r.variable("WORLD_SIZE") + " is not a number of nodes",
+                    fmt::format("correct or unset WORLD_SIZE, or {}", settle_nodes));
+  take(r, Fact::nnodes, "WORLD_SIZE", r.ranks.world_size);
+  take(r, Fact::node_rank, "RANK", r.ranks.rank);
 }
 
 void divide(Resolution& r, Fact fact, const char* variable, const Number& number, unsigned per_node) {
   if (r.known(fact) || !number) return;
   if (*number % per_node != 0)
-    return r.fault(
+    return r.refuse(
         Anchor::rank_unit,
-        fmt::format("{}={} is not a multiple of the {} workers of a node", variable, *number, per_node),
-        {variable, "NPROC_PER_NODE"},
+        r.variable(variable) +
+            Said(fmt::format(" is not a multiple of the {} workers of a node", per_node), {"NPROC_PER_NODE"}),
         "correct --nproc-per-node (RANKSHIM_NPROC_PER_NODE), or set --rank-unit=node (RANKSHIM_RANK_UNIT)");
   r.fact(fact) = {std::to_string(*number / per_node), Origin::derived,
                   fmt::format("{} and {} workers per node", variable, per_node)};
 }
 
 /// There is one launcher per node, and the platform numbered its first worker.
-void read_first_worker(Resolution& r, const RankVariables& ranks) {
+void read_first_worker(Resolution& r) {
   const Number workers = r.known(Fact::nproc_per_node);
-  const unsigned per_node = (workers ? workers : ranks.local_world_size).value_or(0);
+  const unsigned per_node = (workers ? workers : r.ranks.local_world_size).value_or(0);
   if (per_node == 0)
-    return r.fault(Anchor::rank_unit, "--rank-unit=process, but the number of processes on a node is unknown",
-                   {"RANK", "WORLD_SIZE"}, "set --nproc-per-node (RANKSHIM_NPROC_PER_NODE)");
-  divide(r, Fact::nnodes, "WORLD_SIZE", ranks.world_size, per_node);
-  divide(r, Fact::node_rank, "RANK", ranks.rank, per_node);
+    return r.refuse(
+        Anchor::rank_unit,
+        {"--rank-unit=process, but the number of processes on a node is unknown", {"RANK", "WORLD_SIZE"}},
+        "set --nproc-per-node (RANKSHIM_NPROC_PER_NODE)");
+  divide(r, Fact::nnodes, "WORLD_SIZE", r.ranks.world_size, per_node);
+  divide(r, Fact::node_rank, "RANK", r.ranks.rank, per_node);
 }
 
-void read_existing_process(Resolution& r, const RankVariables& ranks) {
-  r.granularity = platform::Granularity::process;
-  take(r, Fact::rank, "RANK", ranks.rank);
-  take(r, Fact::world_size, "WORLD_SIZE", ranks.world_size);
-  take(r, Fact::local_rank, "LOCAL_RANK", ranks.local_rank);
-  if (ranks.local_world_size != 0U)
-    take(r, Fact::local_world_size, "LOCAL_WORLD_SIZE", ranks.local_world_size);
-  if (!r.fact(Fact::local_world_size) && r.known(Fact::nproc_per_node))
-    r.fact(Fact::local_world_size) = r.fact(Fact::nproc_per_node);
+void read_existing_process(Resolution& r) {
+  r.granularity = Granularity::process;
+  take(r, Fact::rank, "RANK", r.ranks.rank);
+  take(r, Fact::world_size, "WORLD_SIZE", r.ranks.world_size);
+  take(r, Fact::local_rank, "LOCAL_RANK", r.ranks.local_rank);
+  if (r.ranks.local_world_size != 0U)
+    take(r, Fact::local_world_size, "LOCAL_WORLD_SIZE", r.ranks.local_world_size);
+  if (r.known(Fact::nproc_per_node)) r.fill(Fact::local_world_size, *r.fact(Fact::nproc_per_node));
 }
 
-void refuse(Resolution& r) {
-  std::vector<std::string> all, names;
-  for (const Fact fact : {Fact::nnodes, Fact::node_rank}) {
-    if (!r.fact(fact)) continue;
-    all.push_back(r.words(fact));
-    names.push_back(r.source(fact));
+/// The facts of the node that are known, for a sentence.
+Said node_in_words(const Resolution& r) {
+  Said all("");
+  for (const Fact fact : {Fact::nnodes, Fact::node_rank})
+    if (r.has(fact)) all.list(r.said(fact));
+  return all;
+}
+
+void refuse_unclear(Resolution& r) {
+  Said all = node_in_words(r);
+  for (const char* name : {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "NPROC_PER_NODE"})
+    if (r.node.environment().get(name)) all.list(r.variable(name));
+  r.refuse(Anchor::rank_unit, "cannot tell whether RANK and WORLD_SIZE count nodes or processes: " + all,
+           fmt::format("{}, or {}", settle_nodes, settle_unit));
+}
+
+/// The variable contradicts a fact. A value that the user set needs no warning, and one that comes from this
+/// variable cannot differ.
+void contradicts(Resolution& r, Fact fact, const std::string& variable) {
+  if (!r.has(fact)) fact = Fact::nnodes;  // the rank of the only node may be missing
+  if (r.is_users(fact) || has_part(r.fact(fact)->detail, variable, ", ")) return;
+  r.refuse(Anchor::contradiction, r.said(fact) + " contradicts " + r.variable(variable),
+           r.granularity == Granularity::node
+               ? fmt::format("correct or unset {}, or {}", variable, settle_nodes)
+               : fmt::format("unset {} if it is left over, or use the platform's value with --platform={} "
+                             "(RANKSHIM_PLATFORM)",
+                             variable, r.topology.platform));
+}
+
+void no_process_of_this_node(Resolution& r) {
+  if (r.is_users(Fact::nnodes) || r.is_users(Fact::node_rank)) return;
+  r.refuse(Anchor::left_over,
+           r.variable("RANK") + ", " + r.variable("WORLD_SIZE") + " and " + r.variable("LOCAL_RANK") +
+               " number no process of this node (" + node_in_words(r) + ")",
+           fmt::format("unset LOCAL_RANK if it is left over, or {}, or set --rank-unit=process "
+                       "(RANKSHIM_RANK_UNIT) if something has started this process",
+                       settle_nodes));
+}
+
+/// Takes what the variables say.
+void take_meaning(Resolution& r, RankMeaning meaning) {
+  switch (meaning) {
+    case RankMeaning::nothing:
+      return;
+    case RankMeaning::nodes:
+      return read_nodes(r);
+    case RankMeaning::this_process:
+      return read_existing_process(r);
+    case RankMeaning::first_worker:
+      return read_first_worker(r);
+    case RankMeaning::left_over:
+      r.warn(fmt::format(
+          "LOCAL_RANK={} is ignored: RANK={} and WORLD_SIZE={} are the node's; unset LOCAL_RANK, or set "
+          "--rank-unit=process (RANKSHIM_RANK_UNIT) if something has started this process",
+          *r.ranks.local_rank, *r.ranks.rank, *r.ranks.world_size));
+      r.ranks.local_rank.reset();
+      r.ranks.has_local_rank = false;
+      return;
+    case RankMeaning::unclear:
+      return refuse_unclear(r);
+    case RankMeaning::wrong_nnodes:
+      return contradicts(r, Fact::nnodes, "WORLD_SIZE");
+    case RankMeaning::wrong_node_rank:
+      return contradicts(r, Fact::node_rank, "RANK");
+    case RankMeaning::wrong_process:
+      return no_process_of_this_node(r);
   }
-  for (const char* name : {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "NPROC_PER_NODE"}) {
-    const auto value = r.node.environment().get(name);
-    if (!value) continue;
-    all.push_back(fmt::format("{}={}", name, in_quotes(*value)));
-    names.emplace_back(name);
+}
+
+/// Whether RANK and WORLD_SIZE agree with torchrun's flags, as numbers of nodes or of processes. That fault
+/// stands for all others.
+bool agrees_with_flags(Resolution& r, std::string_view unit) {
+  if (r.torchrun == nullptr) return true;
+  const Facts& flags = r.torchrun->facts;
+  KnownNode node = known_node(flags);
+  if (!node.has_nnodes) {
+    node.nnodes = r.known(Fact::nnodes);
+    node.has_nnodes = r.has(Fact::nnodes);
   }
-  r.fault(Anchor::rank_unit,
-          fmt::format("cannot tell whether RANK and WORLD_SIZE count nodes or processes: {}",
-                      fmt::join(all, " ")),
-          names, settle_unit);
+  const Number by_unit = unit == "process" ? Number(r.number(Fact::nproc_per_node)) : std::nullopt;
+  const RankMeaning meaning = clash_with_flags(r.ranks, node, by_unit);
+  if (meaning == RankMeaning::nothing) return true;
+  const bool size = meaning == RankMeaning::wrong_nnodes;
+  const Fact fact = size ? Fact::nnodes : Fact::node_rank;
+  r.faults = {flag_contradicts(fact, *flags[fact], r.variable(size ? "WORLD_SIZE" : "RANK"))};
+  return false;
 }
 
-/// The variable contradicts a fact that is known without it.
-void contradiction(Resolution& r, Fact fact, const char* variable, const Number& number) {
-  const Value& value = *r.fact(fact);
-  const bool is_named = value.origin == Origin::variable || value.origin == Origin::option;
-  r.fault(Anchor::contradiction, fmt::format("{} contradicts {}={}", r.words(fact), variable, *number),
-          {is_named ? value.detail : std::string(name(fact)), variable},
-          fact == Fact::nnodes            ? "correct one of them, or " + settle(fact)
-          : r.known(Fact::nproc_per_node) ? fmt::format("correct one of them, or {}", describe_node)
-                                          : fmt::format("set NPROC_PER_NODE (--nproc-per-node) if RANK "
-                                                        "counts processes, or {}",
-                                                        describe_node));
+/// RANK and WORLD_SIZE are no substitute for the platform's own variables for the nodes. Where those are set,
+/// RANK and WORLD_SIZE may count anything: training-operator from 1.7 on counts processes in them, and all
+/// pods if PET_NNODES does not include the master. Where they are not, that is the fault.
+bool platform_numbers_nodes(const Resolution& r) {
+  const auto* profile = r.platform.profile;
+  const Facts& own = r.platform.facts;
+  if (profile != nullptr && profile->kind == platform::ProfileKind::names) return false;
+  if (own.has(Fact::nnodes) && own.has(Fact::node_rank)) return true;
+  const auto provides = [&](Fact fact) {
+    return std::ranges::find(profile->facts, fact, &platform::FactExpression::fact) != profile->facts.end();
+  };
+  return r.has_own_words() && r.settings.text(Option::rank_unit) == "auto" && provides(Fact::nnodes) &&
+         provides(Fact::node_rank);
 }
 
-/// The variable contradicts a fact of the platform.
-void contradicts_platform(Resolution& r, Fact fact, std::string_view variable) {
-  if (!r.fact(fact)) fact = Fact::nnodes;  // the rank of the only node may be missing
-  // A value that the user set needs no warning, and one that comes from this variable cannot differ.
-  if (is_users(r, fact) || has_part(r.source(fact), variable, ", ")) return;
-  const std::string& platform = r.topology.platform;
-  r.fault(Anchor::contradiction,
-          fmt::format("{}, by {}, contradicts {}={}", r.words(fact), platform, variable,
-                      in_quotes(r.node.environment().get(variable).value_or(""))),
-          {r.source(fact), std::string(variable)},
-          r.fact(Fact::world_size)
-              ? fmt::format("unset {} if it is left over, or use the platform's value with "
-                            "--platform={} (RANKSHIM_PLATFORM)",
-                            variable, platform)
-              : fmt::format("unset {} if it is left over, or {}", variable, describe_node));
-}
-
-void check_same(Resolution& r, Fact fact, std::string_view variable) {
-  const Number mine = r.known(fact), its = parse_count(r.node.environment().get(variable).value_or(""));
-  if (mine && its && *mine != *its) contradicts_platform(r, fact, variable);
-}
-
-void no_process_of_this_node(Resolution& r, const RankVariables& ranks) {
-  std::vector<std::string> names = {"RANK", "WORLD_SIZE", "LOCAL_RANK"}, node;
-  for (const Fact fact : {Fact::nnodes, Fact::node_rank}) {
-    if (!r.fact(fact)) continue;
-    if (is_users(r, fact)) return;  // a value that the user set needs no warning
-    names.push_back(r.source(fact));
-    node.push_back(r.words(fact));
-  }
-  r.fault(Anchor::left_over,
-          fmt::format("RANK={}, WORLD_SIZE={} and LOCAL_RANK={} number no process of this node ({})",
-                      *ranks.rank, *ranks.world_size, *ranks.local_rank, joined(node)),
-          names,
-          fmt::format("unset LOCAL_RANK if it is left over, or {}, or set --rank-unit=process "
-                      "(RANKSHIM_RANK_UNIT) if something has started this process",
-                      describe_node));
+/// A process that MPI has started is the node's launcher if it is the only one on its node: its rank is the
+/// node's.
+void become_launcher(Resolution& r) {
+  if (r.granularity != Granularity::process || r.settings.text(Option::rank_unit) == "process" ||
+      r.text(Fact::local_world_size) != "1" || r.number(Fact::world_size) == 0 || !r.known(Fact::rank) ||
+      (r.has(Fact::local_rank) && r.fact(Fact::local_rank)->detail == "LOCAL_RANK"))  // torch's worker
+    return;
+  const Value world = *r.fact(Fact::world_size), rank = *r.fact(Fact::rank);
+  if (r.has(Fact::nnodes) && !same_value(Fact::nnodes, r.text(Fact::nnodes), world.text))
+    return;  // it would differ on other nodes
+  if (r.has(Fact::node_rank) && !r.is_users(Fact::node_rank) && r.text(Fact::node_rank) != rank.text)
+    return r.refuse(
+        Anchor::contradiction,
+        r.said(Fact::node_rank) + " contradicts " + r.said(Fact::rank) + ", the one process of its node",
+        "correct one of them, or " + settle(Fact::node_rank));
+  r.fill(Fact::nnodes, world);
+  r.fill(Fact::node_rank, rank);
+  r.granularity = Granularity::node;
+  for (const Fact of_process : {Fact::rank, Fact::world_size, Fact::local_rank, Fact::local_world_size})
+    r.fact(of_process).reset();
 }
 
 }  // namespace
 
-void read_ranks(Resolution& r, std::string_view unit) {
-  const RankVariables ranks = rank_variables(r);
-  check_numbers(r);
-  KnownNode node;
-  node.nnodes = r.known(Fact::nnodes);
-  node.node_rank = r.known(Fact::node_rank);
-  node.workers = r.known(Fact::nproc_per_node);
-  node.has_nnodes = r.topology.facts.has(Fact::nnodes);
-  node.nnodes_is_certain = is_users(r, Fact::nnodes);
-  node.node_rank_is_certain = is_users(r, Fact::node_rank);
-  switch (meaning_of(ranks, node, unit)) {
-    case RankMeaning::nothing:
-    case RankMeaning::known_processes:
-      return;
-    case RankMeaning::nodes:
-      return read_nodes(r, ranks);
-    case RankMeaning::this_process:
-      return read_existing_process(r, ranks);
-    case RankMeaning::first_worker:
-      return read_first_worker(r, ranks);
-    case RankMeaning::unclear:
-      return refuse(r);
-    case RankMeaning::unclear_world_size:
-      return r.fault(Anchor::rank_unit,
-                     fmt::format("cannot tell whether WORLD_SIZE={} counts nodes or processes, beside {}",
-                                 *ranks.world_size, r.words(Fact::node_rank)),
-                     {"NODE_RANK", "WORLD_SIZE"}, fmt::format("set NNODES (--nnodes), or {}", settle_unit));
-    case RankMeaning::wrong_nnodes:
-      return contradiction(r, Fact::nnodes, "WORLD_SIZE", ranks.world_size);
-    case RankMeaning::wrong_node_rank:
-      return contradiction(r, Fact::node_rank, "RANK", ranks.rank);
-  }
+void recognise_started_process(Resolution& r) {
+  if (!r.reads_variables() || r.idle || r.granularity != Granularity::node ||
+      r.settings.text(Option::rank_unit) != "auto" || r.settings[Option::node_rank] ||
+      r.platform_is_elastic() || (r.settings.text(Option::platform) != "auto" && r.has_own_words()))
+    return;
+  Facts said = r.platform.facts;
+  for (const Fact fact : {Fact::nnodes, Fact::node_rank, Fact::nproc_per_node})
+    if (!said.has(fact)) said[fact] = r.platform.names[fact];
+  KnownNode node = known_node(said);
+  if (node.nnodes == 1U) node.node_rank = 0;
+  node.is_numbered_by_platform = r.has_own_words();
+  node.is_read_from_rank = r.has_own_words() && r.platform.facts.has(Fact::node_rank) &&
+                           r.platform.facts[Fact::node_rank]->detail == "RANK";
+  const RankMeaning meaning = started_process(r.ranks, node);
+  r.is_started_process = meaning == RankMeaning::this_process;
+  if (r.is_started_process)
+    r.torchrun = nullptr;
+  else
+    take_meaning(r, meaning);
 }
 
-std::optional<Fault> check_beside_flags(const Resolution& r, std::string_view unit) {
-  const RankVariables ranks = rank_variables(r);
-  const LauncherFlags& flags = *r.torchrun;
-  KnownNode node;
-  node.nnodes = r.known(Fact::nnodes);
-  node.has_nnodes = r.topology.facts.has(Fact::nnodes);
-  node.nnodes_is_certain = flags.facts.has(Fact::nnodes);
-  node.node_rank = parse_count(flags.facts.text(Fact::node_rank));
-  node.workers = parse_count(flags.facts.text(Fact::nproc_per_node));
-  Number workers_by_unit;
-  if (unit == "process") workers_by_unit = r.number(Fact::nproc_per_node);
-  switch (clash_with_flags(ranks, node, workers_by_unit)) {
-    case RankClash::nnodes:
-      return flag_contradicts(flags.names_nnodes ? r.words(Fact::nnodes) : r.source(Fact::nnodes),
-                              fmt::format("WORLD_SIZE={}", *ranks.world_size), "WORLD_SIZE");
-    case RankClash::node_rank:
-      return flag_contradicts(in_words(Fact::node_rank, *flags.facts[Fact::node_rank]),
-                              fmt::format("RANK={}", *ranks.rank), "RANK");
-    case RankClash::none:
-    case RankClash::process:  // a flag's node may have any of its processes
-      break;
-  }
-  return std::nullopt;
+void read_ranks(Resolution& r, std::string_view unit) {
+  check_numbers(r);
+  take_meaning(r, meaning_of(r.ranks, known_node(r.topology.facts), unit));
 }
 
 void check_ranks(Resolution& r) {
-  if (r.granularity == platform::Granularity::process) {
-    check_same(r, Fact::rank, "RANK");
-    check_same(r, Fact::world_size, "WORLD_SIZE");
-    check_same(r, Fact::local_rank, "LOCAL_RANK");
-    return check_same(r, Fact::local_world_size, "LOCAL_WORLD_SIZE");
+  if (r.granularity == Granularity::process) {
+    for (const Fact fact : {Fact::rank, Fact::world_size, Fact::local_rank, Fact::local_world_size}) {
+      const std::string variable = upper_case(name(fact));
+      const Number mine = r.known(fact), its = parse_count(r.node.environment().get(variable).value_or(""));
+      if (mine && its && *mine != *its) contradicts(r, fact, variable);
+    }
+  } else if (!r.has(Fact::rdzv_backend)) {
+    KnownNode node = known_node(r.topology.facts);
+    if (node.nnodes == 1U) node.node_rank = 0;
+    // WORLD_SIZE is the platform's, even if the user sets the number of workers.
+    if (r.is_users(Fact::nproc_per_node)) node.workers.reset();
+    take_meaning(r, clash_of(r.ranks, node));
   }
-  if (r.fact(Fact::rdzv_backend)) return;
-  const RankVariables ranks = rank_variables(r);
-  KnownNode node;
-  node.nnodes = r.known(Fact::nnodes);
-  node.node_rank = node.nnodes == 1U ? 0 : r.known(Fact::node_rank);
-  // WORLD_SIZE is the platform's, even if the user sets the number of workers.
-  if (!is_users(r, Fact::nproc_per_node)) node.workers = r.known(Fact::nproc_per_node);
-  switch (clash_of(ranks, node)) {
-    case RankClash::none:
-      return;
-    case RankClash::nnodes:
-      return contradicts_platform(r, Fact::nnodes, "WORLD_SIZE");
-    case RankClash::node_rank:
-      return contradicts_platform(r, Fact::node_rank, "RANK");
-    case RankClash::process:
-      return no_process_of_this_node(r, ranks);
+}
+
+void take_ranks(Resolution& r, bool by_user) {
+  const std::string_view unit = r.settings.text(Option::rank_unit);
+  if (r.is_started_process) {
+    auto& workers = r.fact(Fact::nproc_per_node);  // the platform's; it has started as many as were requested
+    if (workers && !workers->from_user() && workers->detail != "NPROC_PER_NODE") workers.reset();
+    read_ranks(r, "process");
+  } else if (r.reads_variables() && !r.idle && r.granularity == Granularity::node &&
+             !platform_numbers_nodes(r) && !by_user) {
+    if (!agrees_with_flags(r, unit)) return;
+    read_ranks(r, unit);
   }
+  if (!r.idle) become_launcher(r);
+  if (r.granularity == Granularity::process) r.torchrun = nullptr;
+  if (!r.idle && r.settings.text(Option::platform) == "auto" && unit == "auto" && !r.is_started_process &&
+      !r.user_says_alone() && (r.has_own_words() || r.node.environment().get("LOCAL_RANK")))
+    check_ranks(r);
 }
 
 }  // namespace rankshim

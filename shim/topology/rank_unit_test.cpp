@@ -63,24 +63,26 @@ TEST_CASE(
       {{"RANK=3", "WORLD_SIZE=4", "LOCAL_RANK=1", "LOCAL_WORLD_SIZE=2"},
        {},
        "auto",
-       "cannot tell whether RANK and WORLD_SIZE count nodes or processes: RANK=3 WORLD_SIZE=4 LOCAL_RANK=1 "
-       "LOCAL_WORLD_SIZE=2; set --rank-unit=node or --rank-unit=process (RANKSHIM_RANK_UNIT) [R11]"},
+       "cannot tell whether RANK and WORLD_SIZE count nodes or processes: RANK=3, WORLD_SIZE=4, "
+       "LOCAL_RANK=1, "
+       "LOCAL_WORLD_SIZE=2; describe this node with --nnodes and --node-rank (RANKSHIM_NNODES, "
+       "RANKSHIM_NODE_RANK), or set --rank-unit=node or --rank-unit=process (RANKSHIM_RANK_UNIT) [R11]"},
       {{"RANK=8", "WORLD_SIZE=16"}, {"", "", "8"}, "process", "node nnodes=2 node_rank=1"},
       {{"RANK=1", "WORLD_SIZE=0"},
        {},
        "node",
-       "WORLD_SIZE=0 is not a number of nodes; correct or unset WORLD_SIZE, or settle it with --nnodes "
-       "(RANKSHIM_NNODES) [R13]"},
+       "WORLD_SIZE=0 is not a number of nodes; correct or unset WORLD_SIZE, or describe this node with "
+       "--nnodes and --node-rank (RANKSHIM_NNODES, RANKSHIM_NODE_RANK) [R13]"},
       {{"RANK=x", "WORLD_SIZE=2"},
        {},
        "auto",
-       "RANK=x is not a number; correct or unset RANK, or settle it with --nnodes and --node-rank "
+       "RANK=x is not a number; correct or unset RANK, or describe this node with --nnodes and --node-rank "
        "(RANKSHIM_NNODES, RANKSHIM_NODE_RANK) [R13]"},
       {{"RANK=1", "WORLD_SIZE=3"},
        {"2", "1"},
        "auto",
-       "NNODES=2 contradicts WORLD_SIZE=3; correct one of them, or settle it with --nnodes "
-       "(RANKSHIM_NNODES) [R10]"},
+       "NNODES=2 contradicts WORLD_SIZE=3; correct or unset WORLD_SIZE, or describe this node with --nnodes "
+       "and --node-rank (RANKSHIM_NNODES, RANKSHIM_NODE_RANK) [R10]"},
       {{"RANK=8", "WORLD_SIZE=16"},
        {},
        "process",
@@ -115,15 +117,12 @@ TEST_CASE("RANK, WORLD_SIZE and similar variables are compared with a platform's
     INFO(joined(good));
     CHECK(fault(good, Granularity::node, node).empty());
   }
-  CHECK(fault({"RANK=0", "WORLD_SIZE=2"}, Granularity::node, node) ==
-        "NODE_RANK=1, by skypilot, contradicts RANK=0");
-  CHECK(fault({"RANK=1", "WORLD_SIZE=3"}, Granularity::node, node) ==
-        "NNODES=2, by skypilot, contradicts WORLD_SIZE=3");
+  CHECK(fault({"RANK=0", "WORLD_SIZE=2"}, Granularity::node, node) == "NODE_RANK=1 contradicts RANK=0");
+  CHECK(fault({"RANK=1", "WORLD_SIZE=3"}, Granularity::node, node) == "NNODES=2 contradicts WORLD_SIZE=3");
   Facts process;
   process[Fact::rank] = Value{"3", Origin::variable, "SLURM_PROCID"};
   CHECK(fault({"RANK=3"}, Granularity::process, process).empty());
-  CHECK(fault({"RANK=2"}, Granularity::process, process) ==
-        "SLURM_PROCID=3, by skypilot, contradicts RANK=2");
+  CHECK(fault({"RANK=2"}, Granularity::process, process) == "SLURM_PROCID=3 contradicts RANK=2");
   process[Fact::rank]->detail = "RANK";
   CHECK(fault({"RANK=2"}, Granularity::process, process).empty());  // it was read from that
 }

@@ -68,7 +68,7 @@ RankMeaning meaning_of(const RankVariables& ranks, const KnownNode& node, std::s
   // WORLD_SIZE counts processes even if PET_NNODES is missing, so the number of nodes is not known.
   if (by_itself && !node.has_nnodes && ranks.has_pet_node_rank) return RankMeaning::nothing;
   const bool asks = by_itself && !node.has_nnodes && node.node_rank && ranks.world_size.value_or(1) > 1;
-  if (asks && !ranks.rank && node.workers != 1U) return RankMeaning::unclear_world_size;
+  if (asks && !ranks.rank && node.workers != 1U) return RankMeaning::unclear;  // MosaicML, Lightning, ClearML
   // The rank of the node's first process, which is node 0's number too.
   const unsigned each = node.workers.value_or(1);
   if (asks && each > 1 && *ranks.world_size % each == 0 && !node.node_rank_is_certain &&
@@ -84,7 +84,7 @@ RankMeaning meaning_of(const RankVariables& ranks, const KnownNode& node, std::s
     if (node.node_rank && !ranks.local_rank && !node.node_rank_is_certain && !fits_node_rank(ranks, node))
       return RankMeaning::wrong_node_rank;
   }
-  if (node.nnodes && node.node_rank) return RankMeaning::known_processes;
+  if (node.nnodes && node.node_rank) return RankMeaning::nothing;
   if (node.nnodes && ranks.rank == 0U)
     return as_nodes(ranks, node);  // the first process is on the first node
   // A single process is the same in both units.
@@ -92,56 +92,60 @@ RankMeaning meaning_of(const RankVariables& ranks, const KnownNode& node, std::s
   return RankMeaning::unclear;
 }
 
-RankClash clash_of(const RankVariables& ranks, const KnownNode& node) {
-  if (!node.nnodes || *node.nnodes == 0 || !node.node_rank) return RankClash::none;
-  if (!fits_nnodes(ranks, node)) return RankClash::nnodes;
+RankMeaning clash_of(const RankVariables& ranks, const KnownNode& node) {
+  if (!node.nnodes || *node.nnodes == 0 || !node.node_rank) return RankMeaning::nothing;
+  if (!fits_nnodes(ranks, node)) return RankMeaning::wrong_nnodes;
   const bool counts_nodes = ranks.world_size == node.nnodes;
-  if (counts_nodes && ranks.rank && ranks.rank != node.node_rank) return RankClash::node_rank;
+  if (counts_nodes && ranks.rank && ranks.rank != node.node_rank) return RankMeaning::wrong_node_rank;
   // This is one of several processes, of this node or another.
   const bool is_complete = ranks.rank && ranks.world_size && ranks.local_rank;
-  if (is_complete && (!counts_nodes || *ranks.local_rank != 0)) return RankClash::process;
-  return fits_node_rank(ranks, node) ? RankClash::none : RankClash::node_rank;
+  if (is_complete && (!counts_nodes || *ranks.local_rank != 0)) return RankMeaning::wrong_process;
+  return fits_node_rank(ranks, node) ? RankMeaning::nothing : RankMeaning::wrong_node_rank;
 }
 
-RankClash clash_with_flags(const RankVariables& ranks, const KnownNode& node,
-                           std::optional<unsigned> workers_by_unit) {
-  if (node.has_nnodes && node.nnodes.value_or(0) == 0) return RankClash::none;
+RankMeaning clash_with_flags(const RankVariables& ranks, const KnownNode& node,
+                             std::optional<unsigned> workers_by_unit) {
+  if (node.has_nnodes && node.nnodes.value_or(0) == 0) return RankMeaning::nothing;
   unsigned each = 1;  // processes on each node, if RANK can be that of a process
   if (node.nnodes && ranks.world_size) {
     const unsigned world = *ranks.world_size, nodes = *node.nnodes;
     const bool processes = node.workers ? nodes * *node.workers == world : nodes > 1 && world % nodes == 0;
-    if (node.nnodes_is_certain && world != nodes && !processes) return RankClash::nnodes;
+    if (node.nnodes_is_certain && world != nodes && !processes) return RankMeaning::wrong_nnodes;
     if (processes) each = world / nodes;
   } else if (ranks.has_local_rank || ranks.local_world_size) {
-    return RankClash::none;  // RANK is that of a process, and too little is known of it
+    return RankMeaning::nothing;  // RANK is that of a process, and too little is known of it
   } else if (workers_by_unit) {
     each = *workers_by_unit;
-    if (each == 0) return RankClash::none;
+    if (each == 0) return RankMeaning::nothing;
   }
-  if (!node.node_rank || !ranks.rank || ranks.rank == node.node_rank) return RankClash::none;
-  return each > 1 && *ranks.rank / each == *node.node_rank ? RankClash::none : RankClash::node_rank;
+  if (!node.node_rank || !ranks.rank || ranks.rank == node.node_rank) return RankMeaning::nothing;
+  return each > 1 && *ranks.rank / each == *node.node_rank ? RankMeaning::nothing
+                                                           : RankMeaning::wrong_node_rank;
 }
 
-StartedProcess started_process(const RankVariables& ranks, const KnownNode& node) {
-  using enum StartedProcess;
-  if (!ranks.rank || !ranks.world_size || !ranks.local_rank) return no;
+RankMeaning started_process(const RankVariables& ranks, const KnownNode& node) {
+  using enum RankMeaning;
+  if (!ranks.rank || !ranks.world_size || !ranks.local_rank) return nothing;
   const unsigned rank = *ranks.rank, world = *ranks.world_size;
   const bool is_nodes_rank = ranks.rank == node.node_rank;
   const bool is_the_nodes = is_nodes_rank && ranks.world_size == node.nnodes && *ranks.local_rank == 0;
   const bool shows_it = *ranks.local_rank != 0 || ranks.local_world_size || ranks.has_local_size;
   if (is_the_nodes && node.is_read_from_rank && !shows_it) return left_over;
-  if (is_the_nodes && node.is_numbered_by_platform) return no;  // as the platform has it
-  if (shows_it || (node.node_rank && !is_nodes_rank)) return can_be_process_of(ranks, node) ? yes : no;
+  if (is_the_nodes && node.is_numbered_by_platform) return nothing;  // as the platform has it
+  if (shows_it || (node.node_rank && !is_nodes_rank))
+    return can_be_process_of(ranks, node) ? this_process : nothing;
   const unsigned workers = node.workers.value_or(1);
   if (!node.node_rank) {
-    if (workers <= 1) return yes;
+    if (workers <= 1) return this_process;
     const bool in_blocks = rank % workers == 0, in_turn = rank < world / workers;
     return world % workers == 0 && (in_blocks || in_turn) ? unclear : left_over;
   }
-  if (!node.nnodes || world == *node.nnodes) return workers > 1 ? left_over : yes;
-  if (*node.nnodes == 0 || world % *node.nnodes != 0) return can_be_process_of(ranks, node) ? yes : no;
-  if (rank == 0) return ranks.has_pet_node_rank ? left_over : node.is_numbered_by_platform ? unclear : yes;
-  return node.is_numbered_by_platform || world / *node.nnodes == workers ? left_over : yes;
+  if (!node.nnodes || world == *node.nnodes) return workers > 1 ? left_over : this_process;
+  if (*node.nnodes == 0 || world % *node.nnodes != 0)
+    return can_be_process_of(ranks, node) ? this_process : nothing;
+  if (rank == 0)
+    return ranks.has_pet_node_rank ? left_over : node.is_numbered_by_platform ? unclear : this_process;
+  return node.is_numbered_by_platform || world / *node.nnodes == workers ? left_over : this_process;
 }
 
 bool units_differ(const RankVariables& ranks, const KnownNode& node) {

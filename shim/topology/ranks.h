@@ -33,52 +33,37 @@ struct KnownNode {
   bool is_read_from_rank = false;                      ///< the platform's RANK is its node_rank
 };
 
+/// What the variables say, or what is wrong with them.
 enum class RankMeaning : std::uint8_t {
-  nothing,             ///< they are not set, or do not concern this node
-  nodes,               ///< they count nodes
-  known_processes,     ///< they count processes, and add nothing to what is known about the node
-  this_process,        ///< they number this process, which exists already
-  first_worker,        ///< they number the first worker of this node, which is to be started
-  unclear,             ///< nodes or processes: this node alone cannot tell
-  unclear_world_size,  ///< WORLD_SIZE with only NODE_RANK: MosaicML, Lightning and ClearML count processes
-  wrong_nnodes,        ///< WORLD_SIZE is neither the number of nodes nor of their processes
-  wrong_node_rank,     ///< RANK is neither this node's nor its first process's
+  nothing,          ///< they are not set, do not concern this node, or add nothing to what is known about it
+  nodes,            ///< they count nodes
+  this_process,     ///< they number this process, which something (DeepSpeed, Ray Train) has started
+  first_worker,     ///< they number the first worker of this node, which is to be started
+  left_over,        ///< RANK and WORLD_SIZE are the node's, and LOCAL_RANK=0 is left over
+  unclear,          ///< nodes or processes: this node alone cannot tell
+  wrong_nnodes,     ///< WORLD_SIZE is neither the number of nodes nor of their processes
+  wrong_node_rank,  ///< RANK is neither this node's nor its first process's
+  wrong_process,    ///< LOCAL_RANK shows one of several processes, and not of this node
 };
 
-/// How the variables are read. `unit` is --rank-unit: auto, node or process.
+/// How the variables are read where the platform has none of its own. `unit` is --rank-unit: auto, node or
+/// process.
 RankMeaning meaning_of(const RankVariables& ranks, const KnownNode& node, std::string_view unit);
 
-/// The known fact that the variables contradict.
-enum class RankClash : std::uint8_t {
-  none,
-  nnodes,
-  node_rank,
-  process,  ///< LOCAL_RANK shows one of several processes, and not of this node
-};
+/// What is wrong beside a platform's own variables, whose nnodes and node_rank must be known: RANK and
+/// WORLD_SIZE must be the node's, or those of its first process.
+RankMeaning clash_of(const RankVariables& ranks, const KnownNode& node);
 
-/// Compares the variables with the facts of a platform that has its own variables for the node. The
-/// platform's nnodes and node_rank must be known. The variables must be the node's, or those of its first
-/// process.
-RankClash clash_of(const RankVariables& ranks, const KnownNode& node);
+/// What is wrong beside torchrun's flags: the variables must be the node's, or those of any of its processes.
+/// The number of nodes may come from elsewhere; it is certain if a flag sets it. `workers_by_unit` is the
+/// number of processes on a node if --rank-unit=process makes RANK count them.
+RankMeaning clash_with_flags(const RankVariables& ranks, const KnownNode& node,
+                             std::optional<unsigned> workers_by_unit);
 
-/// Compares the variables with torchrun's flags. The variables must be the node's, or those of any of its
-/// processes. The number of nodes may come from elsewhere; it is certain if a flag sets it. `workers_by_unit`
-/// is the number of processes on a node if --rank-unit=process makes RANK count them.
-RankClash clash_with_flags(const RankVariables& ranks, const KnownNode& node,
-                           std::optional<unsigned> workers_by_unit);
-
-/// Whether something (DeepSpeed, Ray Train) has started this process on its node.
-enum class StartedProcess : std::uint8_t {
-  no,
-  yes,
-  left_over,  ///< no: RANK and WORLD_SIZE are the node's, and LOCAL_RANK=0 is left over
-  unclear,    ///< node 0, or process 0 on it
-};
-
-/// RANK, WORLD_SIZE and LOCAL_RANK together number a process, with ranks in blocks or in turn over the nodes.
-/// But LOCAL_RANK=0 is also what images and scripts leave behind, so alone it shows no process where RANK is
-/// the node's and the node has several workers.
-StartedProcess started_process(const RankVariables& ranks, const KnownNode& node);
+/// RANK, WORLD_SIZE and LOCAL_RANK together number this process, with ranks in blocks or in turn over the
+/// nodes. But LOCAL_RANK=0 is also what images and scripts leave behind, so alone it shows no process where
+/// RANK is the node's and the node has several workers.
+RankMeaning started_process(const RankVariables& ranks, const KnownNode& node);
 
 /// Whether RANK counts nodes but WORLD_SIZE their processes, so that torch's env:// would wait for ever for
 /// ranks that nobody has.

@@ -33,8 +33,8 @@ TEST_CASE("RANK, WORLD_SIZE and LOCAL_RANK get their meaning beside what is know
       {"the same numbers as the node's", variables(1, 2), known(2, 1), RankMeaning::nodes},
       {"another node than the known one", variables(0, 2), known(2, 1), RankMeaning::wrong_node_rank},
       {"another node, of WORLD_SIZE nodes", variables(0, 2), known(none, 1), RankMeaning::wrong_node_rank},
-      {"two nodes of 8", variables(8, 16), known(2, 1, 8), RankMeaning::known_processes},
-      {"two nodes of any number", variables(8, 16), known(2, 1), RankMeaning::known_processes},
+      {"two nodes of 8", variables(8, 16), known(2, 1, 8), RankMeaning::nothing},
+      {"two nodes of any number", variables(8, 16), known(2, 1), RankMeaning::nothing},
       {"the second node's second process", variables(9, 16), known(2, 1, 8), RankMeaning::wrong_node_rank},
       {"16 are not 2 times 4", variables(8, 16), known(2, 1, 4), RankMeaning::wrong_nnodes},
       {"3 are not spread over 2", variables(1, 3), known(2, 1), RankMeaning::wrong_nnodes},
@@ -47,7 +47,7 @@ TEST_CASE("RANK, WORLD_SIZE and LOCAL_RANK get their meaning beside what is know
       {"node 0, or process 0", variables(0, 16), known(none, 0, 8), RankMeaning::unclear},
       {"the node's rank", variables(1, 16), known(none, 1, 8), RankMeaning::nodes},
       {"2 is no number of processes", variables(0, 2), known(none, 0, 8), RankMeaning::nodes},
-      {"LOCAL_RANK beside a known node", variables(9, 16, 1), known(2, 1, 8), RankMeaning::known_processes},
+      {"LOCAL_RANK beside a known node", variables(9, 16, 1), known(2, 1, 8), RankMeaning::nothing},
   };
   for (const Case& one : cases) {
     INFO(one.what);
@@ -64,13 +64,13 @@ TEST_CASE("--rank-unit decides what is unclear") {
 TEST_CASE("what the user has set is not contradicted") {
   KnownNode node = known(2, 1);
   node.nnodes_is_certain = node.node_rank_is_certain = true;
-  CHECK(meaning_of(variables(0, 3), node, "auto") == RankMeaning::known_processes);
+  CHECK(meaning_of(variables(0, 3), node, "auto") == RankMeaning::nothing);
   CHECK(meaning_of(variables(0, 2), node, "auto") == RankMeaning::nodes);
 }
 
 TEST_CASE("WORLD_SIZE alone is not read where it may count processes") {
   KnownNode node = known(none, 1);
-  CHECK(meaning_of(variables(none, 16), node, "auto") == RankMeaning::unclear_world_size);
+  CHECK(meaning_of(variables(none, 16), node, "auto") == RankMeaning::unclear);
   node.workers = 1;
   CHECK(meaning_of(variables(none, 16), node, "auto") == RankMeaning::nodes);
   RankVariables kubeflow = variables(1, 16);
@@ -83,18 +83,19 @@ TEST_CASE("RANK, WORLD_SIZE and LOCAL_RANK are checked beside a platform's own w
     const char* what;
     RankVariables ranks;
     KnownNode node;
-    RankClash clash;
+    RankMeaning clash;
   };
   const std::vector<Case> cases = {
-      {"the node's own numbers", variables(1, 2), known(2, 1), RankClash::none},
-      {"the node's first process", variables(8, 16), known(2, 1, 8), RankClash::none},
-      {"the node's one process", variables(1, 2, 0), known(2, 1, 8), RankClash::none},
-      {"RANK alone, of the node", variables(1, none), known(2, 1), RankClash::none},
-      {"RANK alone, of no node", variables(5, none), known(2, 1), RankClash::node_rank},
-      {"another number of nodes", variables(0, 3), known(2, 0), RankClash::nnodes},
-      {"another node", variables(0, 2), known(2, 1), RankClash::node_rank},
-      {"one of the node's processes, which exists", variables(9, 16, 1), known(2, 1, 8), RankClash::process},
-      {"too little is known", variables(9, 16), known(2, none), RankClash::none},
+      {"the node's own numbers", variables(1, 2), known(2, 1), RankMeaning::nothing},
+      {"the node's first process", variables(8, 16), known(2, 1, 8), RankMeaning::nothing},
+      {"the node's one process", variables(1, 2, 0), known(2, 1, 8), RankMeaning::nothing},
+      {"RANK alone, of the node", variables(1, none), known(2, 1), RankMeaning::nothing},
+      {"RANK alone, of no node", variables(5, none), known(2, 1), RankMeaning::wrong_node_rank},
+      {"another number of nodes", variables(0, 3), known(2, 0), RankMeaning::wrong_nnodes},
+      {"another node", variables(0, 2), known(2, 1), RankMeaning::wrong_node_rank},
+      {"one of the node's processes, which exists", variables(9, 16, 1), known(2, 1, 8),
+       RankMeaning::wrong_process},
+      {"too little is known", variables(9, 16), known(2, none), RankMeaning::nothing},
   };
   for (const Case& one : cases) {
     INFO(one.what);
@@ -105,22 +106,23 @@ TEST_CASE("RANK, WORLD_SIZE and LOCAL_RANK are checked beside a platform's own w
 TEST_CASE("beside torchrun's flags RANK may be that of any process of the node") {
   KnownNode flags = known(2, 1, 8);
   flags.nnodes_is_certain = true;
-  CHECK(clash_with_flags(variables(9, 16), flags, none) == RankClash::none);
-  CHECK(clash_with_flags(variables(7, 16), flags, none) == RankClash::node_rank);
-  CHECK(clash_with_flags(variables(1, 3), flags, none) == RankClash::nnodes);
-  CHECK(clash_with_flags(variables(9, none), known(none, 1), 8) == RankClash::none);
-  CHECK(clash_with_flags(variables(9, none), known(none, 1), none) == RankClash::node_rank);
-  CHECK(clash_with_flags(variables(9, none, 1), known(none, 0), none) == RankClash::none);
+  CHECK(clash_with_flags(variables(9, 16), flags, none) == RankMeaning::nothing);
+  CHECK(clash_with_flags(variables(7, 16), flags, none) == RankMeaning::wrong_node_rank);
+  CHECK(clash_with_flags(variables(1, 3), flags, none) == RankMeaning::wrong_nnodes);
+  CHECK(clash_with_flags(variables(9, none), known(none, 1), 8) == RankMeaning::nothing);
+  CHECK(clash_with_flags(variables(9, none), known(none, 1), none) == RankMeaning::wrong_node_rank);
+  CHECK(clash_with_flags(variables(9, none, 1), known(none, 0), none) == RankMeaning::nothing);
 }
 
 TEST_CASE("RANK, WORLD_SIZE and LOCAL_RANK are a started process's, or LOCAL_RANK=0 is left over") {
-  using enum StartedProcess;
+  using enum RankMeaning;
+  constexpr RankMeaning no = nothing, yes = this_process;
   struct Case {
     const char* what;
     RankVariables ranks;
     KnownNode node;
     bool by_platform;
-    StartedProcess answer;
+    RankMeaning answer;
   };
   const std::vector<Case> cases = {
       {"nothing else is known", variables(9, 16, 1), known(none, none), false, yes},

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <boost/crc.hpp>
 
 #include "base/text.h"
@@ -27,8 +28,10 @@ bool is_host(std::string_view text) {
   const bool letters = std::all_of(host.begin(), host.end(), [](char c) {
     return is_letter_or_digit(c) || std::string_view(".-_:%").find(c) != std::string_view::npos;
   });
+  const bool is_nothing = std::ranges::any_of(
+      std::array{"none", "null", "nil"}, [&](const char* nothing) { return same_but_case(host, nothing); });
   // getaddrinfo takes 1 for 0.0.0.1.
-  return letters && !bare.empty() && !parse_count(host) &&
+  return letters && !is_nothing && !bare.empty() && !parse_count(host) &&
          (bare.find(':') == std::string_view::npos || is_literal(bare));
 }
 
@@ -68,42 +71,9 @@ std::optional<bool> Topology::hosts_master() const {
   return is<LoneNode>() ? std::optional(true) : std::nullopt;
 }
 
-const Master* Topology::master() const {
-  if (const auto* node = as<StaticNode>()) return node->master ? &*node->master : nullptr;
-  if (const auto* node = as<ElasticNode>()) return &node->master;
-  if (const auto* process = as<CreatedProcess>()) return &process->master;
-  const auto* lone = as<LoneNode>();
-  return lone != nullptr ? &lone->master : nullptr;
-}
-
-unsigned Topology::workers() const {
-  if (const auto* node = as<LoneNode>()) return node->workers;
-  if (const auto* node = as<StaticNode>()) return node->workers;
-  if (const auto* node = as<ElasticNode>()) return node->workers;
-  const auto* process = as<CreatedProcess>();
-  return process != nullptr ? process->local_world_size.value_or(0) : 0;
-}
-
-unsigned Topology::max_restarts() const {
-  if (const auto* node = as<LoneNode>()) return node->max_restarts;
-  if (const auto* node = as<StaticNode>()) return node->max_restarts;
-  const auto* node = as<ElasticNode>();
-  return node != nullptr ? node->max_restarts : 0;
-}
-
-std::optional<unsigned> Topology::node_rank() const {
-  if (const auto* node = as<StaticNode>()) return node->rank;
-  if (const auto* node = as<ElasticNode>()) return node->rank;
-  if (const auto* process = as<CreatedProcess>()) return process->node_rank;
-  return is<LoneNode>() ? std::optional(0U) : std::nullopt;
-}
-
-std::optional<unsigned> Topology::nodes() const {
-  if (const auto* node = as<StaticNode>()) return node->nodes;
-  if (const auto* process = as<CreatedProcess>()) return process->nodes;
-  const auto* elastic = as<ElasticNode>();
-  if (elastic != nullptr && elastic->least == elastic->most) return elastic->most;
-  return is<LoneNode>() ? std::optional(1U) : std::nullopt;
+std::optional<unsigned> Topology::number(Fact fact) const {
+  const auto [least, most] = min_and_max(facts.text(fact));
+  return is<Idle>() || least != most ? std::nullopt : parse_count(least);
 }
 
 std::uint16_t default_port(std::string_view run_id) {

@@ -27,16 +27,12 @@ struct Master {
 
 /// There are no other nodes, so there is nothing to wait for.
 struct LoneNode {
-  Master master;
-  unsigned workers = 1;
-  unsigned max_restarts = 0;
   /// The user says so, whatever the platform's RANK and WORLD_SIZE are: those are another job's.
   bool by_user = false;
 };
 
 /// One of two or more nodes, each with its number.
 struct StaticNode {
-  std::optional<Master> master;  ///< nothing: the command asks the platform for it
   unsigned nodes = 2;
   unsigned rank = 0;
   unsigned workers = 1;
@@ -54,21 +50,15 @@ struct StaticNode {
 
 /// The number of nodes is MIN:MAX, or the rendezvous is not static: torch assigns the ranks.
 struct ElasticNode {
-  Master master;  ///< the endpoint
   std::string backend;
   unsigned least = 1, most = 1;  ///< MIN and MAX
-  std::optional<unsigned> rank;  ///< the platform's
   /// Whether c10d's store is on this node; nothing if that is known only once the endpoint's name resolves.
   std::optional<bool> hosts_master;
-  unsigned workers = 1;
-  unsigned max_restarts = 0;
 };
 
 /// A worker that something else (mpirun, srun, DeepSpeed) has started.
 struct CreatedProcess {
-  Master master;
   unsigned rank = 0, world_size = 1, local_rank = 0;
-  std::optional<unsigned> local_world_size, nodes, node_rank;
 };
 
 /// Nothing trains in this container: its role ("MPI launcher"), and why.
@@ -80,8 +70,9 @@ using Part = std::variant<LoneNode, StaticNode, ElasticNode, CreatedProcess, Idl
 struct Topology {
   std::string platform;
   Part part;
-  /// The same as it was said, each with its source, and what else is known: for `explain`, the environment
-  /// and torchrun's flags.
+  /// Where the job meets; nothing if the command asks the platform for it, or nothing trains here.
+  std::optional<Master> meeting;
+  /// What was said, each with its source.
   Facts facts;
   std::vector<std::string> also_matched;  ///< other platforms that were recognised, the most specific first
   std::vector<std::string> warnings;
@@ -103,11 +94,19 @@ struct Topology {
   [[nodiscard]] bool has_other_nodes() const { return is<StaticNode>() || is<ElasticNode>(); }
   /// Whether the master listens on this node; nothing if that is not known yet, or nothing trains here.
   [[nodiscard]] std::optional<bool> hosts_master() const;
-  [[nodiscard]] const Master* master() const;  ///< nullptr if it is not known, or nothing trains here
-  [[nodiscard]] unsigned workers() const;      ///< on this node; 0 if that is not known
-  [[nodiscard]] unsigned max_restarts() const;
-  [[nodiscard]] std::optional<unsigned> node_rank() const;
-  [[nodiscard]] std::optional<unsigned> nodes() const;  ///< nothing if that is not known or not fixed
+  [[nodiscard]] const Master* master() const { return meeting ? &*meeting : nullptr; }
+  /// A fact that is a number; nothing if it is not known or not fixed, or nothing trains here.
+  [[nodiscard]] std::optional<unsigned> number(Fact fact) const;
+  [[nodiscard]] std::optional<unsigned> node_rank() const { return number(Fact::node_rank); }
+  [[nodiscard]] std::optional<unsigned> nodes() const { return number(Fact::nnodes); }
+  /// On this node; 0 if that is not known.
+  [[nodiscard]] unsigned workers() const {
+    return number(is<CreatedProcess>() ? Fact::local_world_size : Fact::nproc_per_node).value_or(0);
+  }
+  /// torchrun's or ours; a process that exists already has none.
+  [[nodiscard]] unsigned max_restarts() const {
+    return is<CreatedProcess>() ? 0 : number(Fact::max_restarts).value_or(0);
+  }
 };
 
 /// Combines the values of the user, the platform and generic variables, finds contradictions and missing
@@ -127,7 +126,8 @@ std::optional<unsigned> parse_count(std::string_view text);
 /// host too (ip(7), RFC 4291 2.5.2). False for 127.0.0.1.
 bool is_localhost_name(std::string_view host);
 
-/// Whether the text can be a host's name or address (possibly with a zone, RFC 4007 11).
+/// Whether the text can be a host's name or address (possibly with a zone, RFC 4007 11). "None", "null" and
+/// "nil" are what a program writes for a text that it does not have.
 bool is_host(std::string_view text);
 
 /// A literal IPv4 or IPv6 address, with or without brackets.

@@ -123,7 +123,6 @@ void read_facts(TorchrunCommand& torchrun) {
   const auto* standalone = torchrun.find("standalone");
   const auto* endpoint = torchrun.find("rdzv_endpoint");
   const bool own = endpoint != nullptr && is_own_endpoint(endpoint->value);
-  torchrun.given.names_nnodes = torchrun.find("nnodes") != nullptr;
   torchrun.given.meets_itself = standalone != nullptr || own;
   if (!torchrun.given.meets_itself) return;
   for (const Fact other : {Fact::node_rank, Fact::master_addr, Fact::master_port, Fact::run_id,
