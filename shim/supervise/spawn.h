@@ -57,10 +57,10 @@ class Spawn : boost::noncopyable {
  private:
   /// What the child writes to the close-on-exec pipe; shorter than PIPE_BUF, so that it arrives whole.
   struct Report {
-    enum class Stage : int { terminal, cpus, memory, output, exec } stage;
+    const char* warning;  // a literal, which both processes have at one address; null: exec has failed
     int error;
-    std::size_t candidate;
-    bool exists;  // the candidate, although the error is ENOENT
+    std::size_t candidate = 0;
+    bool exists = false;  // the candidate, although the error is ENOENT
   };
   static void write_report(int report, const Report& what);
   void read_reports();

@@ -15,7 +15,7 @@
 #include <string>
 #include <vector>
 
-#include "loop/timer.h"
+#include "loop/loop.h"
 #include "wait/names.h"
 #include "wait/schedule.h"
 

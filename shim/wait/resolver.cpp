@@ -11,7 +11,7 @@
 #include "base/files.h"
 #include "base/log.h"
 #include "base/text.h"
-#include "loop/timer.h"
+#include "loop/loop.h"
 #include "node/addresses.h"
 #include "wait/names.h"
 

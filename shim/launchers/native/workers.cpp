@@ -149,14 +149,4 @@ void Workers::reaped(pid_t process, int status) {
   tell_end(record_.ends.back());
 }
 
-std::vector<Process> Workers::receivers() const {
-  std::vector<Process> receivers = descendants(getpid()).value_or(std::vector<Process>{});
-  std::erase_if(receivers, [this](const Process& process) {
-    return !process.alive() || std::ranges::none_of(record_.states, [&](const WorkerState& worker) {
-      return worker.pid == process.pid && !worker.ended;
-    });
-  });
-  return receivers;
-}
-
 }  // namespace rankshim::native
