@@ -5,7 +5,6 @@
 #include <sys/ptrace.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -93,12 +92,6 @@ bool detach(pid_t process, int signal) {
   const bool by_exec = signal == SIGTRAP && known && info.si_code == SI_USER && info.si_pid == process;
   // NOLINTNEXTLINE(performance-no-int-to-ptr): ptrace(2) takes the signal as a pointer
   return ptrace(PTRACE_DETACH, process, nullptr, reinterpret_cast<void*>(by_exec ? 0L : long{signal})) == 0;
-}
-
-int has_children() {
-  siginfo_t info;
-  const int done = result(waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT));
-  return done == 0 ? 1 : done == -ECHILD ? 0 : done;
 }
 
 int forbid_core(pid_t process) {

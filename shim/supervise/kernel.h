@@ -65,9 +65,6 @@ int pidfd_send(int pidfd, const Signal& signal, unsigned flags = 0);
 /// process would ever continue it.
 bool detach(pid_t process, int signal);
 
-/// Whether there is any child, ended or not: 1 or 0.
-int has_children();
-
 /// Sets the limit on the size of core files to 1 byte. The kernel then writes no core, and pipes none to a
 /// program either (core(5) names only 0 for that, but a pipe ignores 0). Sets it to 0 if 1 is not allowed.
 int forbid_core(pid_t process);

@@ -1,5 +1,7 @@
 #include "supervise/signal_forwarder.h"
 
+#include <sys/wait.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
@@ -18,20 +20,13 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds first_delay{5};
 constexpr milliseconds longest_delay{5000};  // workers may come after hours of waiting for peers
-constexpr std::size_t most_kept =
-    10'000;  // more stay in the kernel's queue, whose limit their sender notices
-
-/// A real-time signal is always queued: kill(2) would silently merge it with others if the receiver's queue
-/// is full.
-Signal unmerged(Signal signal) {
-  if (signal.number >= first_real_time_signal && !signal.is_queued()) signal.code = SI_QUEUE;
-  return signal;
-}
+constexpr std::size_t most_kept = 10'000;    // then the kernel's queue fills, which its sender notices
 
 }  // namespace
 
 void SignalForwarder::leave_alone_present_children() {
-  if (kernel::has_children() == 1) before_us_ = everything();
+  siginfo_t info;
+  if (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0) before_us_ = everything();
 }
 
 void SignalForwarder::drop_kept() {
@@ -47,20 +42,22 @@ void SignalForwarder::drop_kept() {
   due_.reset();
 }
 
-void SignalForwarder::pass_on(const Signal& signal, bool stop) {
+void SignalForwarder::pass_on(Signal signal, bool stop) {
+  // kill(2) would silently merge a real-time signal with others if the receiver's queue is full.
+  if (signal.number >= first_real_time_signal && !signal.is_queued()) signal.code = SI_QUEUE;
   const bool waits =
       std::ranges::any_of(kept_, [&signal](const Kept& kept) { return kept.signal.number == signal.number; });
   if (waits && signal.number < first_real_time_signal) return;  // merged, as the kernel would do
   if (stop && !waits)
     std::erase_if(stopped_, [&signal](const Stopped& earlier) { return earlier.signal == signal.number; });
-  const int done = waits ? -EAGAIN : deliver(unmerged(signal), stop);
+  const int done = waits ? -EAGAIN : deliver(signal, stop);
   if (done >= 0 || done == -ESRCH) return;
   if (done != -EAGAIN) {
     log::warn("{} cannot be passed on yet: {}", signal_name(signal.number), std::strerror(-done));
   } else if (!waits && is_for_workers(signal.number)) {
     log::info("{} is kept until the launcher's workers can take it", signal_name(signal.number));
   }
-  kept_.push_back({unmerged(signal), stop});
+  kept_.push_back({signal, stop});
   if (kept_.size() == most_kept) signals_.hold_real_time(true);
   if (!due_) set_due(true);
 }
@@ -183,8 +180,7 @@ int SignalForwarder::to_all(const Signal& signal) {
   return pid_1_ ? kernel::send(-1, signal.number) : to_command(signal, true);
 }
 
-void SignalForwarder::stop_what_is_left() {
-  const bool first = !std::exchange(asked_what_is_left_, true);
+void SignalForwarder::stop_what_is_left(bool first) {
   const std::vector<Process> all = walkable();
   if (all.empty() && first) to_all({SIGTERM});
   std::vector<Process> roots = all;

@@ -33,7 +33,7 @@ class SignalForwarder {
   void leave_alone_present_children();
 
   /// Passes a signal on, now or as soon as possible. `stop`: it asks the command to stop.
-  void pass_on(const Signal& signal, bool stop = false);
+  void pass_on(Signal signal, bool stop = false);
 
   /// When try_again() is to be called; nothing if no signal is kept.
   [[nodiscard]] const std::optional<Clock::time_point>& due() const { return due_; }
@@ -46,9 +46,9 @@ class SignalForwarder {
   /// PID 1, otherwise to all descendants. Returns 0 or −errno.
   int to_all(const Signal& signal);
 
-  /// Asks what the command has left behind to stop. To be called again when one of it has ended: its children
-  /// have not been asked if it handled the signal, and are asked now.
-  void stop_what_is_left();
+  /// Asks what the command has left behind to stop. To be called again, not as the `first` time, when one of
+  /// it has ended: its children have not been asked if it handled the signal, and are asked now.
+  void stop_what_is_left(bool first);
 
   /// Continues those that are stopped (by job control or a debugger): only then they can follow a signal.
   void continue_stopped();
@@ -89,8 +89,7 @@ class SignalForwarder {
   const bool pid_1_ = getpid() == 1;
   std::vector<Process> before_us_;
   std::vector<Stopped> stopped_;  // who has got a stop
-  bool asked_what_is_left_ = false;
-  std::vector<Kept> kept_;  // in the order of their arrival
+  std::vector<Kept> kept_;        // in the order of their arrival
   std::chrono::milliseconds delay_{0};
   std::optional<Clock::time_point> due_;
 };

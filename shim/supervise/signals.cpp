@@ -16,7 +16,6 @@ namespace rankshim::supervise {
 namespace {
 
 constexpr SignalSet all_signals = ~SignalSet{0};
-constexpr SignalSet real_time_signals = all_signals << (first_real_time_signal - 1);
 
 // Zero by constant initialisation, so that no later initialiser overwrites the mask that this one stores.
 constinit SignalSet mask_before = 0;
@@ -75,7 +74,8 @@ boost::asio::awaitable<Signal> SignalQueue::next_ending(Deadline deadline) {
 }
 
 void SignalQueue::hold_real_time(bool hold) {
-  kernel::signal_descriptor(descriptor_.native_handle(), hold ? ~real_time_signals : all_signals);
+  kernel::signal_descriptor(descriptor_.native_handle(),
+                            hold ? bit(first_real_time_signal) - 1 : all_signals);
 }
 
 // A signal that was read is in a member before any caller gets it. This reads first, and only then a caller

@@ -154,8 +154,11 @@ std::optional<SpawnFailure> Spawn::start(const Start& how) {
 
 // Runs between fork and exec, possibly in the parent's memory: system calls only, no allocation, no return.
 void Spawn::become_command(int report, const Start& how) {
-  const auto expect = [report](int done, const char* otherwise) {
-    if (done < 0) write_report(report, {otherwise, -done});
+  const auto tell = [report](const Report& what) {
+    [[maybe_unused]] const auto written = write(report, &what, sizeof(what));
+  };
+  const auto expect = [&tell](int done, const char* otherwise) {
+    if (done < 0) tell({otherwise, -done});
   };
   // SIGTTOU is still blocked, so a background process may set the foreground.
   const bool session = how.new_session || how.detached;
@@ -203,12 +206,8 @@ void Spawn::become_command(int report, const Start& how) {
     }
     if (!look_further(error)) break;
   }
-  write_report(report, failure);
+  tell(failure);
   _exit(127);
-}
-
-void Spawn::write_report(int report, const Report& what) {
-  [[maybe_unused]] const auto written = write(report, &what, sizeof(what));
 }
 
 /// Reads what the child has written so far. That is everything if it shared this process's memory until it

@@ -62,7 +62,6 @@ class Spawn : boost::noncopyable {
     std::size_t candidate = 0;
     bool exists = false;  // the candidate, although the error is ENOENT
   };
-  static void write_report(int report, const Report& what);
   void read_reports();
   [[noreturn]] void become_command(int report, const Start& how);
 
@@ -86,8 +85,7 @@ class Spawn : boost::noncopyable {
 void close_what_was_passed_on();
 
 /// What the kernel does not find when it executes this file, which is there: the interpreter of its first
-/// line
-/// ("#!/bin/bash"), that one's own, or the dynamic loader of a program. Empty if it is not known.
+/// line ("#!/bin/bash"), that one's own, or the dynamic loader of a program. Empty if it is not known.
 std::string missing_interpreter(std::string file);
 
 }  // namespace rankshim::supervise

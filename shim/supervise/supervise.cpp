@@ -1,7 +1,6 @@
 #include "supervise/supervise.h"
 
 #include <poll.h>
-#include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -121,8 +120,7 @@ class Supervisor {
   }
   template <class Event>
   void tell(const Event& event) {
-    secondary([&] { event(static_cast<Observer&>(launcher_)); });
-    secondary([&] { event(observer_); });
+    for (Observer* one : {static_cast<Observer*>(&launcher_), &observer_}) secondary([&] { event(*one); });
   }
 
   boost::asio::io_context& io_;
@@ -341,21 +339,18 @@ void Supervisor::reap() {
   } else if (progress_ == Progress::leftovers && !looked_at_leftovers_) {
     begin_leftovers();
   } else if (progress_ == Progress::leftovers && reaped != 0) {
-    forwarder_.stop_what_is_left();
+    forwarder_.stop_what_is_left(false);
   }
 }
 
 /// A child has ended and was reaped, or was stopped.
 void Supervisor::on_child(pid_t pid, int status) {
   if (WIFSTOPPED(status)) {
-    const bool is_command = !starts_workers_ && !command_ended() && pid == command_pid();
-    if (!kernel::detach(pid, WSTOPSIG(status))) {
-      if (is_command) terminal_.command_stopped(pid, WSTOPSIG(status));
-    } else if (!std::exchange(warned_traced_, true)) {
-      log::warn(
-          "a process asked rankshim to trace it (PTRACE_TRACEME): rankshim traces nothing and detaches from "
-          "it");
-    }
+    const bool traced = kernel::detach(pid, WSTOPSIG(status));
+    if (traced && !std::exchange(warned_traced_, true))
+      log::warn("a process asked rankshim to trace it (PTRACE_TRACEME): rankshim detaches from it");
+    if (!traced && !starts_workers_ && !command_ended() && pid == command_pid())
+      terminal_.command_stopped(pid, WSTOPSIG(status));
     return;
   }
   secondary([&] { launcher_.reaped(pid, status); });
@@ -425,7 +420,7 @@ void Supervisor::begin_leftovers() {
   kill_in(ending_.stop_signal ? patience() : policy_.leftover_grace);  // there is one grace for all
   const std::vector<Process> left = forwarder_.everything();
   ending_.leftovers = static_cast<unsigned>(std::ranges::count_if(left, &Process::alive));
-  forwarder_.stop_what_is_left();
+  forwarder_.stop_what_is_left(true);
   forwarder_.continue_stopped();
   if (ending_.stop_signal && !policy_.grace)
     log::info("what the command left behind is asked to stop, and is killed in {}",
@@ -449,11 +444,11 @@ void Supervisor::on_kill_due() {
   }
   bool asked = false;
   secondary([&] { asked = asks_for_stacks(); });
-  if (asked) return;
-  kill_all(command_ended()       ? "what the command left behind did not end in time"
-           : ending_.stop_signal ? "the grace is over"
-           : failed_at_          ? "the other workers did not stop in time"
-                                 : "its time is over");
+  if (!asked)
+    kill_all(command_ended()       ? "what the command left behind did not end in time"
+             : ending_.stop_signal ? "the grace is over"
+             : failed_at_          ? "the other workers did not stop in time"
+                                   : "its time is over");
 }
 
 /// Names what has not stopped, and asks those for their stacks that have a handler for ABRT: Python has one

@@ -157,8 +157,8 @@ struct Policy {
 /// A stop signal that was inherited as ignored (nohup) is passed on and stops nothing; a launcher that would
 /// stop nevertheless does not get it. Once the command has ended, a TERM or HUP can only shorten the
 /// remaining time, to Policy::grace, because everything has got its TERM by then; INT (Ctrl-C) or QUIT
-/// kills what is left at once. If the command had the terminal, its end by INT or QUIT
-/// counts as a stop. `command` and `policy` must live until the end.
+/// kills what is left at once. If the command had the terminal, its end by INT or QUIT counts as a stop.
+/// `command` and `policy` must live until the end.
 boost::asio::awaitable<Ending> supervise(boost::asio::io_context& io, SignalQueue& signals,
                                          const Command& command, const Policy& policy);
 

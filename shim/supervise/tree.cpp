@@ -20,16 +20,6 @@
 namespace rankshim::supervise {
 namespace {
 
-constexpr std::uint64_t startup_seconds = 60;
-constexpr std::uint64_t ticks_per_second = 100;  // USER_HZ, the same on x86 and Arm
-
-/// Whether it is young enough that it may still import what it needs.
-bool may_be_starting(const Process& process) {
-  timespec now{};
-  clock_gettime(CLOCK_BOOTTIME, &now);
-  return process.start / ticks_per_second + startup_seconds > static_cast<std::uint64_t>(now.tv_sec);
-}
-
 /// By the name that it was called by, which for a script is its interpreter's.
 bool runs_shell(pid_t pid) {
   const std::vector<std::string> words = read_command_line(pid);
@@ -96,7 +86,12 @@ std::optional<SignalMasks> signal_masks(pid_t pid) {
 }
 
 bool can_take(const Process& worker, int signal) {
-  if (!may_be_starting(worker)) return true;
+  constexpr std::uint64_t ticks_per_second = 100;  // USER_HZ, the same on x86 and Arm
+  constexpr std::uint64_t startup_seconds = 60;
+  timespec now{};
+  clock_gettime(CLOCK_BOOTTIME, &now);
+  if (static_cast<std::uint64_t>(now.tv_sec) >= worker.start / ticks_per_second + startup_seconds)
+    return true;
   const std::optional<SignalMasks> masks = signal_masks(worker.pid);
   return masks && masks->take(signal);
 }
