@@ -18,6 +18,7 @@
 #include <system_error>
 
 #include "base/duration.h"
+#include "base/fault.h"
 #include "base/log.h"
 #include "loop/loop.h"
 #include "supervise/signal_forwarder.h"

@@ -48,7 +48,6 @@ std::string make_log_folder(const std::string& log_dir, std::string_view run_id)
 Workers::Workers(boost::asio::io_context& io, const Topology& topology, const Settings& settings,
                  std::string folder, const Node& node, unsigned attempt)
     : io_(io),
-      settings_(settings),
       node_(node),
       job_(static_job(topology, settings)),
       folder_(std::move(folder)),

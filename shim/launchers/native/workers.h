@@ -50,7 +50,6 @@ class Workers final : public supervise::Launcher {
   void close_workers_ends();
 
   boost::asio::io_context& io_;
-  const Settings& settings_;
   const Node& node_;
   StaticJob job_;
   const std::string folder_;
