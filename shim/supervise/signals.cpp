@@ -6,7 +6,6 @@
 
 #include <boost/asio/redirect_error.hpp>
 #include <boost/asio/use_awaitable.hpp>
-#include <csignal>
 #include <cstring>
 #include <utility>
 
