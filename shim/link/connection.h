@@ -12,7 +12,7 @@
 #include "link/message.h"
 #include "link/proof.h"
 #include "link/roster.h"
-#include "loop/timer.h"
+#include "loop/loop.h"
 
 namespace rankshim::link {
 

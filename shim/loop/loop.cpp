@@ -1,17 +1,41 @@
 #include "loop/loop.h"
 
+#include <sys/timerfd.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cerrno>
 #include <new>
 
 #include "base/log.h"
 
 namespace rankshim::loop {
+namespace {
+
+/// Zero disarms it.
+int set(int timer, Clock::duration when) {
+  const auto seconds = std::chrono::floor<std::chrono::seconds>(when);
+  itimerspec time{};
+  time.it_value.tv_sec = static_cast<time_t>(seconds.count());
+  time.it_value.tv_nsec = static_cast<long>(std::chrono::nanoseconds(when - seconds).count());
+  return timerfd_settime(timer, TFD_TIMER_ABSTIME, &time, nullptr) == 0 ? 0 : -errno;
+}
+
+}  // namespace
 
 std::string_view reason(const std::exception& error) {
   if (dynamic_cast<const std::bad_alloc*>(&error) != nullptr) return "the system refused memory";
   const std::string_view what = error.what();
   return what.substr(0, what.find(" ["));  // Boost's texts end with " [system:24]"
+}
+
+void go_on_after(const std::exception& error) {
+  static bool logged = false;
+  if (!std::exchange(logged, true)) log::error("{}; rankshim goes on", reason(error));
+}
+
+void must(int result, const char* call) {
+  if (result < 0) throw boost::system::system_error(-result, boost::system::system_category(), call);
 }
 
 int adopt(boost::asio::posix::stream_descriptor& owner, int descriptor) {
@@ -21,13 +45,29 @@ int adopt(boost::asio::posix::stream_descriptor& owner, int descriptor) {
   return error.value();
 }
 
+void Timer::expires_at(Clock::time_point when) {
+  if (descriptor_.is_open()) {
+    descriptor_.cancel();
+  } else {
+    const int timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+    must(timer < 0 ? -errno : -adopt(descriptor_, timer), "timerfd");
+  }
+  must(set(descriptor_.native_handle(), std::max(when.time_since_epoch(), Clock::duration(1))),
+       "timerfd_settime");
+}
+
+void Timer::cancel() {
+  if (!descriptor_.is_open()) return;
+  descriptor_.cancel();
+  set(descriptor_.native_handle(), {});
+}
+
 void run_until(boost::asio::io_context& io, const bool& over) {
-  bool logged = false;
   while (!over) {
     try {
       io.run_one();
     } catch (const std::exception& error) {
-      if (!std::exchange(logged, true)) log::error("{}; rankshim goes on", reason(error));
+      go_on_after(error);
     }
   }
 }

@@ -1,9 +1,11 @@
 #pragma once
 
+#include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/posix/stream_descriptor.hpp>
+#include <chrono>
 #include <exception>
 #include <optional>
 #include <string_view>
@@ -12,16 +14,53 @@
 /// The event loop: Asio's, with what rankshim expects of it.
 namespace rankshim::loop {
 
+using Clock = std::chrono::steady_clock;  // CLOCK_MONOTONIC in libstdc++ and libc++
+
 /// What an exception says about the system, for a log line: "the system refused memory", "epoll: No space
 /// left on device".
 std::string_view reason(const std::exception& error);
+
+/// Logs the first exception after which its caller, whoever that is, goes on.
+void go_on_after(const std::exception& error);
+
+/// Throws boost::system::system_error if `result` is −errno.
+void must(int result, const char* call);
 
 /// Gives `descriptor` to `owner`. Returns errno if the loop cannot watch it (epoll_ctl(2): no memory, too
 /// many watches), and closes it then; else 0.
 int adopt(boost::asio::posix::stream_descriptor& owner, int descriptor);
 
+/// A moment as an event of the loop, by a timerfd of its own, which is made for the first moment. Asio's own
+/// timers are not used: after the first of them has passed, the loop would wake up every 5 minutes for ever
+/// (boost/asio/detail/impl/epoll_reactor.ipp, get_timeout).
+class Timer {
+ public:
+  explicit Timer(const boost::asio::any_io_executor& executor) : descriptor_(executor) {}
+  Timer(const boost::asio::any_io_executor& executor, Clock::time_point when) : Timer(executor) {
+    expires_at(when);
+  }
+
+  /// Sets the moment. A wait that goes on ends with operation_aborted. Throws boost::system::system_error if
+  /// the kernel refuses it.
+  void expires_at(Clock::time_point when);
+  void expires_after(Clock::duration time) { expires_at(Clock::now() + time); }
+
+  /// Ends a wait with operation_aborted, and forgets the moment.
+  void cancel();
+
+  /// Completes at the moment, or at once if it has passed: a handler gets the error_code alone.
+  template <class Token>
+  auto async_wait(Token&& token) {
+    return descriptor_.async_wait(boost::asio::posix::stream_descriptor::wait_read,
+                                  std::forward<Token>(token));
+  }
+
+ private:
+  boost::asio::posix::stream_descriptor descriptor_;
+};
+
 /// Runs `io` until one of its handlers sets `over`. An exception that leaves a handler (refused memory, a
-/// refused call of Asio) is logged, the first time, and the loop goes on.
+/// refused call of Asio) is logged, and the loop goes on.
 void run_until(boost::asio::io_context& io, const bool& over);
 
 /// Runs the coroutine to its end, together with the other work of `io`. Returns what the coroutine does, and

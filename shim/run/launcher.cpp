@@ -12,7 +12,6 @@
 #include "launchers/native/workers.h"
 #include "launchers/torchrun/agent.h"
 #include "launchers/torchrun/program.h"
-#include "supervise/working_directory.h"
 
 namespace rankshim {
 namespace {
@@ -78,16 +77,15 @@ std::shared_ptr<supervise::Launcher> make_launcher(const Run& run, const Job& jo
   torchrun::AgentPlan plan;
   plan.log_folder = log_folder;
   plan.workers = job.topology.workers();
-  plan.worker_signals = settings.get<supervise::SignalSet>(Option::worker_signals).value();
   plan.meeting = plan_meeting(job, settings);
   return std::make_shared<torchrun::Agent>(std::move(plan), size, strict);
 }
 
 std::string make_log_folder(const Job& job, const std::string& temporary) {
   if (job.choice.log_dir.empty()) return temporary;
-  std::string folder = supervise::absolute_path(job.choice.log_dir);
-  std::error_code error;  // torchrun would make it too, but only just before its workers
-  std::filesystem::create_directories(folder, error);
+  std::error_code error;
+  std::string folder = std::filesystem::current_path(error) / job.choice.log_dir;
+  std::filesystem::create_directories(folder, error);  // else torchrun would, just before its workers
   if (error) {
     log::warn("cannot make the folder {} ({}): the workers' own exit codes will not be known", folder,
               error.message());

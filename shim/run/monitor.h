@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "link/link.h"
-#include "loop/timer.h"
+#include "loop/loop.h"
 #include "node/cgroup.h"
 #include "node/node.h"
 #include "plan/launch.h"
@@ -18,7 +18,7 @@
 #include "report/files.h"
 #include "run/status.h"
 #include "settings/settings.h"
-#include "supervise/launcher.h"
+#include "supervise/supervise.h"
 
 namespace rankshim {
 

@@ -9,7 +9,7 @@
 #include "run/monitor.h"
 #include "settings/settings.h"
 #include "supervise/ending.h"
-#include "supervise/signal_queue.h"
+#include "supervise/signals.h"
 
 namespace rankshim {
 

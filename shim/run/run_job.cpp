@@ -3,9 +3,11 @@
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/io_context.hpp>
 #include <chrono>
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
+#include <system_error>
 #include <utility>
 
 #include "base/fault.h"
@@ -23,7 +25,6 @@
 #include "run/plan.h"
 #include "run/whole_job.h"
 #include "supervise/supervise.h"
-#include "supervise/working_directory.h"
 
 namespace rankshim {
 namespace {
@@ -64,10 +65,12 @@ std::optional<supervise::NodeNumbers> numbers_of(const supervise::Ending& ending
 /// The settings as a run needs them.
 Invocation prepared(Invocation invocation) {
   Settings& settings = invocation.settings;
-  // While the command runs, rankshim's working directory is another one (supervise/working_directory.h).
+  // While the command runs, rankshim's working directory is another one.
+  std::error_code unknown;
+  const std::filesystem::path here = std::filesystem::current_path(unknown);
   for (const Option option : {Option::report, Option::termination_log, Option::run_dir}) {
     auto& path = settings[option];
-    if (path && path->text != "none") path->text = supervise::absolute_path(std::move(path->text));
+    if (path && !path->text.empty() && path->text != "none") path->text = here / path->text;
   }
   if (invocation.subcommand != Subcommand::preflight) return invocation;
   // The check is a program that runs once on each node, and once only, whatever the job's settings say.
@@ -97,12 +100,15 @@ class Watchers final : public supervise::Observer {
  public:
   Watchers(Monitor& monitor, WholeJob* whole, const ErrorFiles& errors, const supervise::Launcher& launcher)
       : monitor_(monitor), whole_(whole), errors_(errors), launcher_(launcher) {}
-  void started(pid_t command) override { monitor_.started(command); }
+  void started(boost::asio::io_context& /*io*/, const std::vector<pid_t>& processes,
+               Clock::time_point /*when*/, const std::vector<std::string>& /*environment*/) override {
+    monitor_.started(processes.front());
+  }
   void worker_ended(const supervise::WorkerEnd& worker) override {
     if (whole_ == nullptr || !whole_->counts(worker)) return;
     whole_->worker_failed(errors_.failure_of(worker, launcher_.record().error_folder));
   }
-  void stopping(int signal) override {
+  void stop_passed_on(int signal, std::optional<milliseconds> /*grace*/) override {
     if (whole_ != nullptr) whole_->stopping(signal);
     monitor_.stopping(signal);
   }
@@ -193,6 +199,8 @@ awaitable<std::optional<int>> run_attempt(const Run& run, const Job& job, Common
   policy.stacks = run.settings.flag(Option::stacks);
   policy.ctty = run.settings.flag(Option::ctty);
   policy.launcher = launcher.get();
+  if (job.choice.launches())
+    policy.worker_signals = *run.settings.get<supervise::SignalSet>(Option::worker_signals);
   Watchers watchers(run.monitor, whole.get(), error_files, *launcher);
   policy.observer = &watchers;
   if (whole) whole->begin(launcher);

@@ -182,7 +182,7 @@ void WholeJob::begin(const std::shared_ptr<supervise::Launcher>& launcher) {
     const std::string why = stop.sentence();
     log::warn("{}; this node stops too", why);
     if (const auto launcher = watched.lock())
-      launcher->orders().give({.kind = supervise::Order::Kind::stop, .why = why});
+      launcher->give({.kind = supervise::Order::Kind::stop, .why = why});
   });
 }
 

@@ -10,7 +10,7 @@
 #include "report/verdict.h"
 #include "run/attempts.h"
 #include "run/run.h"
-#include "supervise/launcher.h"
+#include "supervise/supervise.h"
 #include "wait/wait.h"
 
 /// The whole job: this node linked with the others (link/).

@@ -6,10 +6,50 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
-#include "supervise/launcher.h"
+#include "supervise/spawn.h"
 
 namespace rankshim::supervise {
+
+/// How one worker ended.
+struct WorkerEnd {
+  pid_t pid = 0;
+  unsigned local_rank = 0;
+  std::optional<unsigned> rank;  ///< in the whole job, if its environment could be read
+  int status = 0;                ///< as wait(2) gives it
+  bool status_known = false;     ///< the kernel reported it; otherwise it is only known to have ended
+  std::chrono::steady_clock::time_point when;
+};
+
+/// A worker of the current set.
+struct WorkerState {
+  pid_t pid = 0;
+  unsigned local_rank = 0;
+  std::optional<unsigned> rank;
+  bool ended = false;
+};
+
+/// This node's numbers when the launcher started its last set of workers: an elastic job's nodes come and go.
+struct NodeNumbers {
+  unsigned node_rank = 0;
+  unsigned nodes = 0;
+};
+
+/// What a launcher knows about its workers.
+struct WorkerRecord {
+  bool followed = false;               ///< they are followed; if not, only the last three members can be set
+  std::vector<WorkerState> states;     ///< the last set, in the order in which its workers were seen
+  std::vector<WorkerEnd> ends;         ///< of that set, in the order of their ends
+  std::optional<NodeNumbers> numbers;  ///< of this node in that set
+  std::optional<std::chrono::steady_clock::time_point> first_at;  ///< when the first worker was seen
+  std::string error_folder;   ///< a worker of the last set left its error in LOCAL_RANK/error.json below it
+  unsigned attempts = 0;      ///< 1 + the launcher's restarts; 0 if no worker was seen
+  bool never_met = false;     ///< the other nodes did not come, and the command was killed for that
+  std::string trains_alone;   ///< "this node trains alone: worker 12 has WORLD_SIZE=8, but …"; empty if there
+                              ///< is no sign
+  bool ended_for_it = false;  ///< the command was stopped because of trains_alone
+};
 
 /// How the command ended.
 struct Ending {
@@ -36,7 +76,7 @@ struct Ending {
   /// The processes that had not stopped in time, before stacks and KILL: "worker 0 (rank 8, pid 17, state S,
   /// in futex_do_wait) did not stop in 1.6 s".
   std::string did_not_stop;
-  std::string left_behind;  ///< what not even KILL ended, for messages: "PID (NAME, WAIT CHANNEL), …"
+  std::string left_behind;  ///< what not even KILL ended: "17 (dd, state D, in folio_wait_bit), …"
   pid_t pid = 0;            ///< the command's; 0 if it was not started
   std::chrono::milliseconds ran{0};
   std::chrono::steady_clock::time_point started_at;                 ///< just before the command was started

@@ -3,14 +3,31 @@
 #include <sys/types.h>
 
 #include <cerrno>
+#include <csignal>
 #include <cstdint>
 
 #include "base/signals.h"
-#include "supervise/signals.h"
 
-/// The system calls for signals and processes that libc has not, or does otherwise: musl hides the
-/// signals 32 to 34, and both libcs do additional work. A function returns what the kernel returns: 0 or
-/// more, or −errno. All of them may be used in a child between vfork and exec.
+namespace rankshim::supervise {
+
+/// A signal that was received, or that is to be sent.
+struct Signal {
+  int number = 0;
+  int code = 0;             ///< si_code
+  std::int64_t sender = 0;  ///< pid; 0 if it is outside this PID namespace or the kernel
+  std::uint32_t user = 0;   ///< the sender's uid
+  std::uint64_t value = 0;  ///< si_value of a queued signal
+
+  /// Whether it is sent with a sender and a value, by sigqueue(3) or a similar call.
+  [[nodiscard]] bool is_queued() const { return code < 0 && code != SI_TKILL; }
+};
+
+}  // namespace rankshim::supervise
+
+/// The system calls for signals and processes that libc has not, or does otherwise: musl hides the signals 32
+/// to 34 from its functions, so sets are plain 64 bits here, and both libcs do additional work. A function
+/// returns what the kernel returns: 0 or more, or −errno. All of them may be used in a child between vfork
+/// and exec.
 namespace rankshim::supervise::kernel {
 
 /// The same of a call by libc: 0 or more, or −errno.
@@ -22,7 +39,8 @@ int set_signal_mask(SignalSet blocked, SignalSet* before);
 /// Whether the signal's disposition is "ignored": 1 or 0.
 int is_ignored(int signal);
 
-/// Sets the disposition to "ignored" or the default; this program has no handlers.
+/// Sets the disposition to "ignored" or the default; this program has no handlers. Returns as is_ignored()
+/// what it was before.
 int set_ignored(int signal, bool ignored);
 
 /// A close-on-exec, non-blocking signalfd for these signals, or the existing descriptor with another set.
@@ -39,29 +57,17 @@ int send(pid_t process, const Signal& signal);
 int queue_to_group(pid_t leader, const Signal& signal);
 
 int pidfd_open(pid_t process);
-int pidfd_send(int pidfd, const Signal& signal);
+/// `flags` as in pidfd_send_signal(2).
+int pidfd_send(int pidfd, const Signal& signal, unsigned flags = 0);
 
-/// Reaps one ended child. Returns its number, 0 if none has ended, −ECHILD if there is none. With
-/// `stopped_too` it also reports each stop of a child once, without reaping it (WIFSTOPPED). A child that
-/// made this process its tracer (PTRACE_TRACEME, as programs do that prevent debugging) and stopped for that
-/// is continued with its signal, and `let_go` is set: no other process would ever continue it.
-pid_t reap(int& status, bool stopped_too, bool& let_go);
-
-/// Whether there is any child, ended or not: 1 or 0.
-int has_children();
-
-/// Stops this process, as Ctrl-Z would, until SIGCONT. The kernel does not stop a process that nothing could
-/// continue (in an orphaned group, or PID 1). Returns 1 if it was stopped and continued, 0 if it was not
-/// stopped.
-int stop_self();
+/// Detaches from a stopped child that made this process its tracer (PTRACE_TRACEME, as programs do that
+/// prevent debugging); returns whether it had. The child continues with the signal that stopped it: no other
+/// process would ever continue it.
+bool detach(pid_t process, int signal);
 
 /// Sets the limit on the size of core files to 1 byte. The kernel then writes no core, and pipes none to a
 /// program either (core(5) names only 0 for that, but a pipe ignores 0). Sets it to 0 if 1 is not allowed.
 int forbid_core(pid_t process);
-
-/// From now on this process takes memory from this NUMA node, and from others if it is full
-/// (MPOL_PREFERRED).
-int prefer_memory(int node);
 
 /// Gives the closed descriptors among 0 to 2 to files that cannot be read, written or polled, so that no file
 /// of rankshim gets those numbers: a log line must not go to a socket that happens to be number 2. The

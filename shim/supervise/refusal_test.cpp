@@ -12,8 +12,11 @@ namespace {
 /// As if memory were refused, or a call of Asio, whenever something is told.
 class Refusal final : public Observer {
  public:
-  void started(pid_t /*command*/) override { throw std::bad_alloc(); }
-  void stopping(int /*signal*/) override {
+  void started(boost::asio::io_context& /*io*/, const std::vector<pid_t>& /*processes*/,
+               Clock::time_point /*when*/, const std::vector<std::string>& /*environment*/) override {
+    throw std::bad_alloc();
+  }
+  void stop_passed_on(int /*signal*/, std::optional<std::chrono::milliseconds> /*grace*/) override {
     throw boost::system::system_error(ENOSPC, boost::system::system_category(), "epoll");
   }
   void command_ended() override { throw std::bad_alloc(); }

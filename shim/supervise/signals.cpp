@@ -1,19 +1,20 @@
 #include "supervise/signals.h"
 
 #include <sys/prctl.h>
+#include <sys/signalfd.h>
 #include <unistd.h>
 
-#include <csignal>
+#include <boost/asio/redirect_error.hpp>
+#include <boost/asio/use_awaitable.hpp>
 #include <cstring>
+#include <utility>
 
 #include "base/log.h"
-#include "supervise/kernel.h"
 
 namespace rankshim::supervise {
 namespace {
 
-constexpr SignalSet harmless_by_default = bit(SIGCHLD) | bit(SIGCONT) | bit(SIGSTOP) | bit(SIGTSTP) |
-                                          bit(SIGTTIN) | bit(SIGTTOU) | bit(SIGURG) | bit(SIGWINCH);
+constexpr SignalSet all_signals = ~SignalSet{0};
 
 // Zero by constant initialisation, so that no later initialiser overwrites the mask that this one stores.
 constinit SignalSet mask_before = 0;
@@ -21,10 +22,21 @@ constinit SignalSet mask_before = 0;
 /// For PID 1 the kernel drops every signal that arrives before it is blocked. 101 is the earliest priority
 /// that a program may request: this runs before malloc and all other initialisers, on static musl as the
 /// third system call.
-[[gnu::constructor(101)]] void block_all_signals() { kernel::set_signal_mask(~SignalSet{0}, &mask_before); }
+[[gnu::constructor(101)]] void block_all_signals() { kernel::set_signal_mask(all_signals, &mask_before); }
 
-// The setting that stop_ignoring_children() has changed, kept for the command.
+// What the queue has changed, kept for the command.
 bool child_signal_was_ignored = false;
+
+int open_signal_descriptor() {
+  kernel::reserve_standard_descriptors();
+  // Block again: a refusal of the call before main (seccomp) could not be reported, and without the mask no
+  // child's end would be noticed.
+  loop::must(kernel::set_signal_mask(all_signals, nullptr), "sigprocmask");
+  const int descriptor = kernel::signal_descriptor(-1, all_signals);
+  loop::must(descriptor, "signalfd");
+  child_signal_was_ignored = kernel::set_ignored(SIGCHLD, false) == 1;
+  return descriptor;
+}
 
 }  // namespace
 
@@ -34,22 +46,6 @@ bool inherited_as_ignored(int signal) {
   return signal == SIGCHLD ? child_signal_was_ignored : kernel::is_ignored(signal) == 1;
 }
 
-void stop_ignoring_children() {
-  if (kernel::is_ignored(SIGCHLD) != 1) return;
-  child_signal_was_ignored = true;
-  kernel::set_ignored(SIGCHLD, false);
-}
-
-bool ends_by_default(int signal) { return (harmless_by_default & bit(signal)) == 0; }
-
-bool asks_to_stop(int signal) {
-  return signal == SIGTERM || signal == SIGINT || signal == SIGHUP || signal == SIGQUIT;
-}
-
-bool is_of_our_own_making(const Signal& signal) {
-  return (signal.number == SIGPIPE || signal.number == SIGXFSZ) && signal.sender == getpid();
-}
-
 void end_with_parent(int signal) {
   const pid_t parent = getppid();
   const int done = kernel::result(prctl(PR_SET_PDEATHSIG, signal, 0, 0, 0));
@@ -57,6 +53,67 @@ void end_with_parent(int signal) {
     log::warn("rankshim cannot ask for {} at the end of its parent: {}", signal_name(signal),
               std::strerror(-done));
   if (getppid() != parent) kernel::send(getpid(), signal);
+}
+
+SignalQueue::SignalQueue(boost::asio::io_context& io)
+    : descriptor_(io, open_signal_descriptor()), timer_(io.get_executor()) {}
+
+Signal SignalQueue::take() {
+  fill();
+  return std::exchange(next_, {}).value_or(Signal{});
+}
+
+boost::asio::awaitable<Signal> SignalQueue::next_ending(Deadline deadline) {
+  while (true) {
+    for (; fill(); drop())
+      if (ends_by_default(next_->number) && !inherited_as_ignored(next_->number)) co_return *next_;
+    if (deadline && *deadline <= Clock::now()) co_return Signal{};
+    co_await wait(deadline);
+  }
+}
+
+void SignalQueue::hold_real_time(bool hold) {
+  kernel::signal_descriptor(descriptor_.native_handle(),
+                            hold ? bit(first_real_time_signal) - 1 : all_signals);
+}
+
+// A signal that was read is in a member before any caller gets it. This reads first, and only then a caller
+// waits: a read that is refused once is repeated when the descriptor is readable.
+bool SignalQueue::fill() {
+  signalfd_siginfo info{};
+  while (!next_ && read(descriptor_.native_handle(), &info, sizeof info) == sizeof info) {
+    const bool by_write = info.ssi_signo == SIGPIPE || info.ssi_signo == SIGXFSZ;
+    if (by_write && info.ssi_code == SI_USER && static_cast<pid_t>(info.ssi_pid) == getpid()) continue;
+    next_ = Signal{.number = static_cast<int>(info.ssi_signo),
+                   .code = info.ssi_code,
+                   .sender = info.ssi_pid,
+                   .user = info.ssi_uid,
+                   .value = info.ssi_ptr};
+  }
+  return next_.has_value();
+}
+
+boost::asio::awaitable<void> SignalQueue::wait(Deadline deadline) {
+  if (next_ || std::exchange(woken_, false)) co_return;
+  if (deadline) {
+    timer_.expires_at(*deadline);
+    timer_.async_wait([this](const boost::system::error_code& error) {
+      if (error != boost::asio::error::operation_aborted) wake();  // also where the wait was refused
+    });
+  } else {
+    timer_.cancel();
+  }
+  boost::system::error_code error;
+  co_await descriptor_.async_wait(boost::asio::posix::stream_descriptor::wait_read,
+                                  boost::asio::redirect_error(boost::asio::use_awaitable, error));
+  if (!std::exchange(woken_, false) && error)
+    throw boost::system::system_error(error);  // cancelled, or refused
+}
+
+void SignalQueue::wake() {
+  woken_ = true;
+  boost::system::error_code ignored;
+  descriptor_.cancel(ignored);
 }
 
 }  // namespace rankshim::supervise

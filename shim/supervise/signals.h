@@ -1,26 +1,17 @@
 #pragma once
 
+#include <boost/asio/awaitable.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/posix/stream_descriptor.hpp>
+#include <chrono>
 #include <csignal>
-#include <cstdint>
+#include <optional>
 
-#include "base/signals.h"
+#include "loop/loop.h"
+#include "supervise/kernel.h"
 
-/// Signals by the kernel's numbers, 1 to 64. musl hides 32 to 34 from its functions and numbers SIGRTMIN 35,
-/// so sets are plain 64 bits and the calls bypass libc. RTMIN here is 34, as for kill(1), systemd and
-/// container engines.
+/// The signals that rankshim gets. Their numbers are the kernel's, 1 to 64.
 namespace rankshim::supervise {
-
-/// One that was received, or that is to be sent.
-struct Signal {
-  int number = 0;
-  int code = 0;             ///< si_code
-  std::int64_t sender = 0;  ///< pid; 0 if it is outside this PID namespace or the kernel
-  std::uint32_t user = 0;   ///< the sender's uid
-  std::uint64_t value = 0;  ///< si_value of a queued signal
-
-  /// Whether it is sent with a sender and a value, by sigqueue(3) or a similar call.
-  [[nodiscard]] bool is_queued() const { return code < 0 && code != SI_TKILL; }
-};
 
 /// The inherited mask of blocked signals, stored before main and all other initialisers, when all signals
 /// were blocked.
@@ -30,21 +21,64 @@ SignalSet inherited_mask();
 /// call.
 bool inherited_as_ignored(int signal);
 
-/// Sets an ignored SIGCHLD to its default, because otherwise no child's end could be waited for.
-/// inherited_as_ignored() still returns the inherited setting.
-void stop_ignoring_children();
-
 /// Whether the signal's default action ends a process (signal(7)).
-bool ends_by_default(int signal);
+constexpr bool ends_by_default(int signal) {
+  return ((bit(SIGCHLD) | bit(SIGCONT) | bit(SIGSTOP) | bit(SIGTSTP) | bit(SIGTTIN) | bit(SIGTTOU) |
+           bit(SIGURG) | bit(SIGWINCH)) &
+          bit(signal)) == 0;
+}
 
 /// TERM, INT, HUP and QUIT: the signals by which platforms, terminals and people ask to stop.
-bool asks_to_stop(int signal);
-
-/// Whether a log line of rankshim caused it: a write into a broken pipe, or into a file that is full.
-bool is_of_our_own_making(const Signal& signal);
+constexpr bool asks_to_stop(int signal) {
+  return ((bit(SIGTERM) | bit(SIGINT) | bit(SIGHUP) | bit(SIGQUIT)) & bit(signal)) != 0;
+}
 
 /// From now on the kernel sends rankshim this signal when its parent ends; it is then passed on like any
 /// other. A parent that ended during the call counts. A refusal is logged as a warning.
 void end_with_parent(int signal);
+
+/// The blocked signals, read one by one in the kernel's order through a signalfd. To be made once, before any
+/// other descriptor is opened and before the first child: it reserves the closed descriptors among 0–2, and
+/// sets an ignored SIGCHLD to its default, because otherwise no child's end could be waited for.
+class SignalQueue {
+ public:
+  using Clock = std::chrono::steady_clock;
+  using Deadline = std::optional<Clock::time_point>;
+
+  /// Throws boost::system::system_error if the kernel refuses the descriptor.
+  explicit SignalQueue(boost::asio::io_context& io);
+
+  /// The next signal that has come, SIGCHLD included; number 0 if there is none. Those that a log line of
+  /// rankshim caused, by a write into a broken pipe or into a file that is full, are left out.
+  Signal take();
+
+  /// Waits until a signal has come or `deadline` has passed; without a deadline, until a signal comes. May
+  /// return earlier. To cancel it loses no signal.
+  boost::asio::awaitable<void> wait(Deadline deadline);
+
+  /// The next signal that would end a process without a handler and was not inherited as ignored; others are
+  /// dropped. This is for the time before the command exists. The signal stays in the queue, so that one
+  /// which arrives together with the end of the waiting still reaches the command. Number 0 if none came
+  /// before `deadline`.
+  boost::asio::awaitable<Signal> next_ending(Deadline deadline = {});
+
+  /// Drops the signal that next_ending() returned: it was handled, and must not be passed on.
+  void drop() { next_.reset(); }
+
+  /// Ends a wait that goes on, or else the next one.
+  void wake();
+
+  /// Leaves real-time signals in the kernel's queue, whose limit tells their sender to stop, until called
+  /// with false. For a receiver that takes no more.
+  void hold_real_time(bool hold);
+
+ private:
+  bool fill();  ///< whether there is a signal
+
+  std::optional<Signal> next_;  // that was read and not taken yet
+  boost::asio::posix::stream_descriptor descriptor_;
+  loop::Timer timer_;
+  bool woken_ = false;
+};
 
 }  // namespace rankshim::supervise

@@ -15,7 +15,6 @@
 #include <set>
 
 #include "supervise/kernel.h"
-#include "supervise/signal_queue.h"
 
 using namespace rankshim::supervise;
 

@@ -2,10 +2,13 @@
 
 #include <elf.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <sys/ioctl.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <bit>
 #include <cerrno>
 #include <csignal>
 #include <cstddef>
@@ -42,6 +45,15 @@ bool look_further(int error) {
          error == ETIMEDOUT;
 }
 
+/// From now on this process takes memory from this NUMA node, and from others if it is full.
+int prefer_memory(int node) {
+  constexpr int preferred = 1;  // MPOL_PREFERRED (linux/mempolicy.h)
+  cpu_set_t nodes;
+  CPU_ZERO(&nodes);
+  CPU_SET(static_cast<std::size_t>(node), &nodes);
+  return kernel::result(syscall(SYS_set_mempolicy, preferred, &nodes, 8 * sizeof nodes));
+}
+
 /// Whether the file is a program, for this machine or another. Runs between fork and exec: system calls only.
 bool is_program(const char* path) {
   char magic[SELFMAG] = {};
@@ -49,22 +61,20 @@ bool is_program(const char* path) {
   return read(file.number(), magic, sizeof magic) == sizeof magic && std::memcmp(magic, ELFMAG, SELFMAG) == 0;
 }
 
-/// Copies a part of a file's content; false if it is not all there.
+/// A part of a file's content; zero where the file has ended.
 template <class Part>
-bool read_at(std::string_view file, std::uint64_t at, Part& part) {
-  if (at > file.size() || file.size() - at < sizeof part) return false;
-  std::memcpy(&part, file.data() + at, sizeof part);
-  return true;
+Part part_at(std::string_view file, std::uint64_t at) {
+  std::array<char, sizeof(Part)> bytes{};
+  file.substr(std::min<std::uint64_t>(at, file.size())).copy(bytes.data(), bytes.size());
+  return std::bit_cast<Part>(bytes);
 }
 
 /// The dynamic loader of an ELF file (elf(5), PT_INTERP); empty if it has none.
 template <class Header, class Segment>
 std::string_view loader(std::string_view file) {
-  Header header{};
-  if (!read_at(file, 0, header)) return {};
+  const auto header = part_at<Header>(file, 0);
   for (unsigned index = 0; index < header.e_phnum; ++index) {
-    Segment segment{};
-    if (!read_at(file, header.e_phoff + std::uint64_t{index} * header.e_phentsize, segment)) return {};
+    const auto segment = part_at<Segment>(file, header.e_phoff + std::uint64_t{index} * header.e_phentsize);
     if (segment.p_type != PT_INTERP || segment.p_offset > file.size()) continue;
     const std::string_view path = file.substr(segment.p_offset, segment.p_filesz);
     return path.substr(0, path.find('\0'));
@@ -81,9 +91,8 @@ std::string interpreter_of(const std::string& path) {
   const std::string_view file = *content;
   if (file.starts_with("#!")) {
     std::string_view line = file.substr(2, longest_line - 2);
-    line = take_line(line);
     line.remove_prefix(std::min(line.find_first_not_of(" \t"), line.size()));
-    return std::string(line.substr(0, line.find_first_of(std::string_view(" \t\0", 3))));
+    return std::string(line.substr(0, line.find_first_of(std::string_view(" \t\n\0", 4))));
   }
   if (!file.starts_with(ELFMAG) || file.size() <= EI_CLASS) return {};
   return std::string(file[EI_CLASS] == ELFCLASS64 ? loader<Elf64_Ehdr, Elf64_Phdr>(file)
@@ -145,31 +154,39 @@ std::optional<SpawnFailure> Spawn::start(const Start& how) {
 
 // Runs between fork and exec, possibly in the parent's memory: system calls only, no allocation, no return.
 void Spawn::become_command(int report, const Start& how) {
+  const auto tell = [report](const Report& what) {
+    [[maybe_unused]] const auto written = write(report, &what, sizeof(what));
+  };
+  const auto expect = [&tell](int done, const char* otherwise) {
+    if (done < 0) tell({otherwise, -done});
+  };
   // SIGTTOU is still blocked, so a background process may set the foreground.
   const bool session = how.new_session || how.detached;
   int done = kernel::result(session ? setsid() : setpgid(0, 0));
   if (how.new_session && done >= 0) done = kernel::result(ioctl(STDIN_FILENO, TIOCSCTTY, 0));
   if (!session) done = how.terminal < 0 ? 0 : kernel::result(tcsetpgrp(how.terminal, getpid()));
-  if (done < 0) write_report(report, {Report::Stage::terminal, -done, 0, false});
+  expect(done, "the terminal cannot be given to the command");
   if (const auto& affinity = command_.affinity) {
-    done = kernel::result(sched_setaffinity(0, sizeof affinity->cpus, &affinity->cpus));
-    if (done < 0) write_report(report, {Report::Stage::cpus, -done, 0, false});
-    done = affinity->memory_node < 0 ? 0 : kernel::prefer_memory(affinity->memory_node);
-    if (done < 0) write_report(report, {Report::Stage::memory, -done, 0, false});
+    expect(kernel::result(sched_setaffinity(0, sizeof affinity->cpus, &affinity->cpus)),
+           "a worker is not bound to its CPUs");
+    // Docker's default seccomp profile forbids a memory policy (moby:profiles/seccomp/default.json). The
+    // kernel's own default is the node of the CPU that uses the memory first.
+    if (affinity->memory_node >= 0)
+      expect(prefer_memory(affinity->memory_node),
+             "a worker is bound to its CPUs, but the kernel refuses a memory policy");
   }
   if (command_.open_files)
     setrlimit(RLIMIT_NOFILE, &*command_.open_files);  // to lower one's own limit is always allowed
-  int target = STDOUT_FILENO;
-  for (const int output : command_.output) {
-    if (output >= 0 && dup2(output, target) < 0)
-      write_report(report, {Report::Stage::output, errno, 0, false});
+  for (int target = STDOUT_FILENO; const int output : command_.output) {
+    if (output >= 0)
+      expect(kernel::result(dup2(output, target)), "a worker writes to the stdout or stderr of rankshim");
     target = STDERR_FILENO;
   }
   *std::to_chars(listen_pid_.data() + std::strlen("LISTEN_PID="), listen_pid_.end() - 1, getpid()).ptr = 0;
   if (inherited_as_ignored(SIGCHLD)) kernel::set_ignored(SIGCHLD, true);
   kernel::set_signal_mask(inherited_mask(), nullptr);
 
-  Report failure{Report::Stage::exec, ENOENT, 0, false};
+  Report failure{nullptr, ENOENT};
   for (std::size_t candidate = 0; candidate < candidates_.size(); ++candidate) {
     const char* path = candidates_[candidate].c_str();
     execve(path, argv_.data(), environment_.data());
@@ -185,32 +202,21 @@ void Spawn::become_command(int report, const Start& how) {
     // that runs.
     if (!look_further(error) || (error == EACCES && failure.error != EACCES) ||
         (no_interpreter && failure.error == ENOENT && !failure.exists)) {
-      failure = {Report::Stage::exec, error, candidate, no_interpreter};
+      failure = {nullptr, error, candidate, no_interpreter};
     }
     if (!look_further(error)) break;
   }
-  write_report(report, failure);
+  tell(failure);
   _exit(127);
-}
-
-void Spawn::write_report(int report, const Report& what) {
-  [[maybe_unused]] const auto written = write(report, &what, sizeof(what));
 }
 
 /// Reads what the child has written so far. That is everything if it shared this process's memory until it
 /// executed the command.
 void Spawn::read_reports() {
-  // Docker's default seccomp profile forbids a memory policy (moby:profiles/seccomp/default.json). The
-  // kernel's own default is the node of the CPU that uses the memory first.
-  constexpr std::array<const char*, 4> warnings = {
-      "the terminal cannot be given to the command", "a worker is not bound to its CPUs",
-      "a worker is bound to its CPUs, but the kernel refuses a memory policy",
-      "a worker writes to the stdout or stderr of rankshim"};
   Report report{};
   while (read(report_.number(), &report, sizeof(report)) == static_cast<ssize_t>(sizeof(report))) {
-    const auto stage = static_cast<std::size_t>(report.stage);
-    if (stage < warnings.size())
-      log::warn("{}: {}", warnings[stage], std::strerror(report.error));
+    if (report.warning != nullptr)
+      log::warn("{}: {}", report.warning, std::strerror(report.error));
     else
       failure_ = report;
   }

@@ -57,12 +57,11 @@ class Spawn : boost::noncopyable {
  private:
   /// What the child writes to the close-on-exec pipe; shorter than PIPE_BUF, so that it arrives whole.
   struct Report {
-    enum class Stage : int { terminal, cpus, memory, output, exec } stage;
+    const char* warning;  // a literal, which both processes have at one address; null: exec has failed
     int error;
-    std::size_t candidate;
-    bool exists;  // the candidate, although the error is ENOENT
+    std::size_t candidate = 0;
+    bool exists = false;  // the candidate, although the error is ENOENT
   };
-  static void write_report(int report, const Report& what);
   void read_reports();
   [[noreturn]] void become_command(int report, const Start& how);
 
@@ -86,8 +85,7 @@ class Spawn : boost::noncopyable {
 void close_what_was_passed_on();
 
 /// What the kernel does not find when it executes this file, which is there: the interpreter of its first
-/// line
-/// ("#!/bin/bash"), that one's own, or the dynamic loader of a program. Empty if it is not known.
+/// line ("#!/bin/bash"), that one's own, or the dynamic loader of a program. Empty if it is not known.
 std::string missing_interpreter(std::string file);
 
 }  // namespace rankshim::supervise

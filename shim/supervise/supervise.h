@@ -1,17 +1,122 @@
 #pragma once
 
+#include <sys/types.h>
+
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/io_context.hpp>
+#include <boost/core/noncopyable.hpp>
 #include <chrono>
+#include <cstdint>
+#include <functional>
 #include <optional>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "base/signals.h"
+#include "node/process.h"
 #include "supervise/ending.h"
-#include "supervise/launcher.h"
-#include "supervise/signal_queue.h"
+#include "supervise/signals.h"
 #include "supervise/spawn.h"
 
+/// PID 1, and its interface to whatever starts workers: it knows no launcher.
 namespace rankshim::supervise {
+
+/// Gets to know what happens while the command runs. Every call comes from the event loop and returns at
+/// once. What an observer cannot do changes nothing for the command.
+class Observer : boost::noncopyable {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  virtual ~Observer() = default;
+
+  /// The command runs since `when` with this environment, which stays valid. `processes` has its process
+  /// number, or those of the workers that were started instead: fewer than planned if the system refused one.
+  virtual void started(boost::asio::io_context& /*io*/, const std::vector<pid_t>& /*processes*/,
+                       Clock::time_point /*when*/, const std::vector<std::string>& /*environment*/) {}
+  /// A worker has ended, as soon as the kernel shows it. This comes from the launcher.
+  virtual void worker_ended(const WorkerEnd& /*worker*/) {}
+  /// The first stop signal was passed on to the command. Processes that are left after `grace` are killed.
+  virtual void stop_passed_on(int /*signal*/, std::optional<std::chrono::milliseconds> /*grace*/) {}
+  /// The command itself has ended; workers, and what else it left behind, may still run.
+  virtual void command_ended() {}
+};
+
+/// Something that the supervisor of a running command has to do.
+struct Order {
+  enum class Kind : std::uint8_t {
+    name_hanging,  ///< log what has not stopped; `why` follows it in the line
+    stop,          ///< as if a TERM had come
+    kill,          ///< kill everything
+  };
+  Kind kind = Kind::stop;
+  std::string why;
+};
+
+/// What supervise() asks about a command that may have workers. This base class is a program without workers;
+/// a launcher overrides it. All calls come from the event loop, between the command's start and the end of
+/// everything that it started, and none may block.
+class Launcher : public Observer {
+ public:
+  /// The workers to start instead of the command, sorted by local rank, each in a new session. The first that
+  /// fails ends the others, and its end counts as the command's. None: the command itself is started. Called
+  /// once.
+  [[nodiscard]] virtual std::vector<Command> workers_to_start(const Command& /*command*/) { return {}; }
+
+  /// Which processes are workers, and how each ended.
+  [[nodiscard]] const WorkerRecord& record() const { return record_; }
+
+  /// Whether the command starts its workers itself, and stops them when it gets a stop signal. If so, it gets
+  /// no second one and none that it should ignore; a second INT kills everything. It is not in the terminal's
+  /// foreground, so that Ctrl-C sends its signal to rankshim and not to the workers as well. As long as
+  /// workers hang, its stacks are not shown.
+  [[nodiscard]] virtual bool stops_workers() const { return false; }
+  /// Then: the workers that run now and get one of Policy::worker_signals.
+  [[nodiscard]] virtual std::vector<Process> receivers() const { return {}; }
+  /// And those that get this stop instead of the command, whose ends it follows; none: it gets the stop.
+  [[nodiscard]] virtual std::vector<Process> receivers_of_stop(int /*signal*/) { return {}; }
+
+  /// A process was reaped, with this wait status: the command, a worker, or one that the command had left.
+  virtual void reaped(pid_t /*process*/, int /*status*/) {}
+  /// Everything has ended, and nothing is watched any more.
+  virtual void finish() {}
+  /// Whether the workers' last output is still being written, after everything has ended.
+  [[nodiscard]] virtual bool has_output() const { return false; }
+
+  /// An order of the launcher or of other nodes, to be given on the event loop. It is carried out in the
+  /// supervisor's next step. One that comes before the command's start is carried out when it runs, and one
+  /// that comes when it is being killed or has ended is dropped.
+  void give(Order order) {
+    orders_.push_back(std::move(order));
+    if (wake_) wake_();
+  }
+  /// The oldest order that was not taken yet; nothing if there is none.
+  std::optional<Order> take_order() {
+    if (orders_.empty()) return std::nullopt;
+    Order order = std::move(orders_.front());
+    orders_.erase(orders_.begin());
+    return order;
+  }
+  /// For the supervisor: `wake` is called for each order, and makes it take its next step; `observer` gets
+  /// the ends of workers. It outlives the command.
+  void attach(std::function<void()> wake, Observer* observer) {
+    wake_ = std::move(wake);
+    observer_ = observer;
+  }
+
+ protected:
+  /// Says at once that a worker has ended.
+  void tell_end(const WorkerEnd& worker) const {
+    if (observer_ != nullptr) observer_->worker_ended(worker);
+  }
+
+  WorkerRecord record_;
+
+ private:
+  std::vector<Order> orders_;
+  std::function<void()> wake_;
+  Observer* observer_ = nullptr;
+};
 
 /// How a command is supervised.
 struct Policy {
@@ -23,8 +128,11 @@ struct Policy {
   std::chrono::milliseconds leftover_grace{5000};
   /// The interface to what starts workers; null for a program that has none.
   Launcher* launcher = nullptr;
+  /// These go to the workers instead of the command. As long as there are none, or one of them cannot take
+  /// it, such a signal is kept.
+  SignalSet worker_signals = 0;
   /// The command is not the job but a hook or a helper: a signal that comes while it runs is also reported as
-  /// Ending::late_signal, and the last resort does not supervise it.
+  /// Ending::late_signal.
   bool hook = false;
   /// How long the command may run before everything is killed; nothing: without a limit.
   std::optional<std::chrono::milliseconds> time_limit;
@@ -33,7 +141,7 @@ struct Policy {
   /// Which signals are replaced before they are passed on. A signal stops the command if it, or its
   /// replacement, asks to stop; one that is not passed on has no effect.
   SignalMap rewrite;
-  /// A process that did not stop shows its stacks before it is killed (stacks.h).
+  /// A process that did not stop shows its stacks before it is killed (tree.h).
   bool stacks = false;
   bool warn_on_reap = false;  ///< a line for each orphan that was reaped
   /// The command gets a new session, with stdin as its controlling terminal.
@@ -49,8 +157,8 @@ struct Policy {
 /// A stop signal that was inherited as ignored (nohup) is passed on and stops nothing; a launcher that would
 /// stop nevertheless does not get it. Once the command has ended, a TERM or HUP can only shorten the
 /// remaining time, to Policy::grace, because everything has got its TERM by then; INT (Ctrl-C) or QUIT
-/// kills what is left at once. If the command had the terminal, its end by INT or QUIT
-/// counts as a stop. `command` and `policy` must live until the end.
+/// kills what is left at once. If the command had the terminal, its end by INT or QUIT counts as a stop.
+/// `command` and `policy` must live until the end.
 boost::asio::awaitable<Ending> supervise(boost::asio::io_context& io, SignalQueue& signals,
                                          const Command& command, const Policy& policy);
 

@@ -467,12 +467,15 @@ TEST_CASE("of two orders in one moment neither is forgotten", "[supervise]") {
 TEST_CASE("an order from outside stops the command as a TERM would, and its reason is known", "[supervise]") {
   /// As the link to the other nodes does.
   struct OtherNode : Observer {
-    explicit OtherNode(Orders& of) : orders(of) {}
-    void started(pid_t) override { orders.give({.kind = Order::Kind::stop, .why = "node 3 has failed"}); }
-    Orders& orders;
+    explicit OtherNode(Launcher& of) : launcher(of) {}
+    void started(boost::asio::io_context& /*io*/, const std::vector<pid_t>& /*processes*/,
+                 Clock::time_point /*when*/, const std::vector<std::string>& /*environment*/) override {
+      launcher.give({.kind = Order::Kind::stop, .why = "node 3 has failed"});
+    }
+    Launcher& launcher;
   };
   Launcher launcher;
-  OtherNode other(launcher.orders());
+  OtherNode other(launcher);
   Policy policy;
   policy.launcher = &launcher;
   policy.observer = &other;

@@ -2,16 +2,33 @@
 
 #include <fcntl.h>
 #include <sys/ioctl.h>
+#include <sys/syscall.h>
 #include <termios.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <csignal>
 #include <cstring>
 #include <utility>
 
 #include "base/log.h"
+#include "supervise/kernel.h"
 
 namespace rankshim::supervise {
+namespace {
+
+/// Stops this process, as Ctrl-Z would, until SIGCONT; returns whether. The kernel does not stop a process
+/// that nothing could continue (in an orphaned group, or PID 1).
+bool stop_self() {
+  SignalSet pending = 0;
+  kernel::set_signal_mask(~bit(SIGTSTP), nullptr);
+  kernel::send(getpid(), SIGTSTP);  // the process stops here
+  kernel::set_signal_mask(~SignalSet{0}, nullptr);
+  syscall(SYS_rt_sigpending, &pending, sizeof pending);
+  return (pending & bit(SIGCONT)) != 0;
+}
+
+}  // namespace
 
 Terminal::Terminal(bool command_has_its_own, bool keep) {
   if (command_has_its_own) {
@@ -35,16 +52,31 @@ Terminal::Terminal(bool command_has_its_own, bool keep) {
   lent_ = foreground == group_ && !keep_;
 }
 
-void Terminal::lend(pid_t group) {
-  if (descriptor_ < 0 || keep_ || lent_ || tcgetpgrp(descriptor_) != group_) return;
-  lent_ = tcsetpgrp(descriptor_, group) == 0;
-  if (!lent_) log::warn("the terminal cannot be given to the command: {}", std::strerror(errno));
+void Terminal::command_stopped(pid_t group, int signal) {
+  if (descriptor_ < 0 || (signal != SIGTSTP && signal != SIGTTIN && signal != SIGTTOU)) return;
+  stopped_ = true;
+  // A launcher that reads from the terminal, or lets its workers read (torch 1.13), needs it after all.
+  const bool needs_it = signal != SIGTSTP && std::exchange(keep_, false);
+  if (needs_it) lend(group);
+  if (!needs_it || !lent_) {
+    take_back();
+    if (stop_self()) return;
+  }
+  continue_command(group);
 }
 
-bool Terminal::share(pid_t group) {
-  if (!std::exchange(keep_, false)) return false;
+bool Terminal::continue_command(pid_t group) {
+  if (!std::exchange(stopped_, false)) return false;
   lend(group);
-  return lent_;
+  kernel::send(-group, SIGCONT);
+  return true;
+}
+
+/// Gives the foreground to the command's group if rankshim has it now.
+void Terminal::lend(pid_t group) {
+  if (keep_ || lent_ || tcgetpgrp(descriptor_) != group_) return;
+  lent_ = tcsetpgrp(descriptor_, group) == 0;
+  if (!lent_) log::warn("the terminal cannot be given to the command: {}", std::strerror(errno));
 }
 
 void Terminal::take_back() {

@@ -9,9 +9,7 @@
 namespace rankshim::supervise {
 
 /// rankshim's controlling terminal. If rankshim is in its foreground, the command's group gets the
-/// foreground. While that group is stopped (Ctrl-Z), rankshim takes it back for the shell, and lends it again
-/// when it is continued in the foreground (fg). Without a terminal all functions do nothing; a refusal is a
-/// warning.
+/// foreground. Without a terminal all functions do nothing; a refusal is a warning.
 class Terminal : boost::noncopyable {
  public:
   /// Uses stdin, or /dev/tty if stdin is something else and rankshim leads the session. (If it does not lead
@@ -25,24 +23,27 @@ class Terminal : boost::noncopyable {
   /// The descriptor to lend to the command at its start, or −1.
   [[nodiscard]] int descriptor() const { return lent_ ? descriptor_ : -1; }
 
-  /// Whether rankshim stops when the command does.
-  [[nodiscard]] bool is_there() const { return descriptor_ >= 0; }
+  /// The command was stopped. If that was Ctrl-Z, or because it reads or writes in the background, rankshim
+  /// takes the terminal back and stops too, so that its parent sees it. If nothing could ever continue
+  /// rankshim, the kernel does not let it stop, and the command must not stop either.
+  void command_stopped(pid_t group, int signal);
 
-  /// Gives the foreground to the command's group if rankshim has it now.
-  void lend(pid_t group);
-
-  /// The command needs the foreground after all. Returns whether it has it now.
-  bool share(pid_t group);
+  /// Continues the command after such a stop, and lends the terminal again if rankshim has it (fg). Returns
+  /// whether it was stopped.
+  bool continue_command(pid_t group);
 
   /// Takes the foreground back for rankshim's group.
   void take_back();
 
  private:
+  void lend(pid_t group);
+
   Descriptor opened_;
   int descriptor_ = -1;
   pid_t group_ = 0;
   bool keep_ = false;
   bool lent_ = false;
+  bool stopped_ = false;
 };
 
 }  // namespace rankshim::supervise

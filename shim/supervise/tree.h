@@ -2,22 +2,31 @@
 
 #include <sys/types.h>
 
+#include <chrono>
 #include <optional>
+#include <string>
 #include <vector>
 
-#include "base/signals.h"
 #include "node/process.h"
-#include "supervise/signals.h"
+#include "supervise/ending.h"
+#include "supervise/kernel.h"
 
-/// Signals to processes that /proc shows, and what these do with them.
+/// The command's processes, as far as /proc shows them: signals to them, what they do with these, and where
+/// they hang.
 namespace rankshim::supervise {
+
+/// What became of a signal to two receivers, as kill(2) has it for a group: 0 if one has got it, −ESRCH if
+/// neither is there, else a refusal as −errno.
+inline int either(int one, int other) {
+  if (one >= 0 || other >= 0) return 0;
+  return one == -ESRCH ? other : one;
+}
 
 /// Sends a signal to this process, and never to another one that has got its number since. Returns 0 or
 /// −errno.
 int send_to(const Process& process, const Signal& signal);
 
-/// Sends a signal to each of these, and never to another process that has got one's number since. Processes
-/// that have ended are skipped. Returns the first refusal as −errno, else 0.
+/// The same for each of these that lives; returns either() of all.
 int send_each(const std::vector<Process>& processes, const Signal& signal);
 
 /// What a process does with signals (proc(5), SigCgt, SigIgn, SigBlk).
@@ -37,35 +46,24 @@ std::optional<SignalMasks> signal_masks(pid_t pid);
 /// has none will have none.
 bool can_take(const Process& worker, int signal);
 
-/// A stop's way down the command's tree. A process that does not handle the signal is ended by it, and the
-/// signal goes on to its children. One that catches, ignores or blocks it answers for its children: a script
-/// that saves when it is asked to stop keeps the helpers that it needs for that.
+/// The processes among `all` to which a stop goes on from this one, which has got it: it goes down the
+/// command's tree. A process that does not handle the signal is ended by it, and the signal goes on to its
+/// children. One that catches, ignores or blocks it answers for its children: a script that saves when it is
+/// asked to stop keeps the helpers that it needs for that.
 ///
 /// A shell is no answer for the command that runs in its foreground, because it runs its trap only when that
 /// has ended. And for INT and QUIT, which a terminal sends to the whole group, a process that ignores them
 /// may only be waiting for a child that does not (system(3), time(1)).
-class StopWalk {
- public:
-  /// Whether /proc shows what processes do with signals.
-  static bool is_possible();
+std::vector<Process> next_after(const Process& process, const std::vector<Process>& all, int signal);
 
-  /// Begins at the roots, which are among `all`. A process that has got this signal on an earlier walk since
-  /// forget() is left out. Returns the first refusal by a root as −errno, −ESRCH if there is none of them any
-  /// more, else 0.
-  int pass(const std::vector<Process>& all, const std::vector<Process>& roots, const Signal& signal);
+/// How long a process may write its stacks before it is killed: a fifth of its grace, at most a second.
+/// Python's fault handler needs milliseconds.
+std::chrono::milliseconds time_for_stacks(std::chrono::milliseconds grace);
 
-  /// The signal may go to the same processes once more.
-  void forget(int signal);
-
-  /// Whether a stop has reached this process already, by whatever signal.
-  [[nodiscard]] bool has_reached(const Process& process) const;
-
- private:
-  struct Reached {
-    Process process;
-    int signal = 0;
-  };
-  std::vector<Reached> reached_;
-};
+/// The processes that have not stopped, for messages: "worker 1 (rank 9, pid 17, state S, in futex_do_wait),
+/// …" for the workers that still run, else "17 (python3, state S, in futex_do_wait), …" for all processes; ""
+/// for none. The state is that of proc(5): R running, S sleeping, D in the kernel, T stopped.
+std::string describe_hanging(const std::vector<Process>& processes,
+                             const std::vector<WorkerState>& workers = {});
 
 }  // namespace rankshim::supervise

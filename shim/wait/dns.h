@@ -16,7 +16,7 @@
 #include <string_view>
 #include <vector>
 
-#include "loop/timer.h"
+#include "loop/loop.h"
 #include "wait/schedule.h"
 
 /// The names that a host may mean, and what name servers say of them.

@@ -18,7 +18,7 @@
 
 #include "base/files.h"
 #include "base/text.h"
-#include "loop/timer.h"
+#include "loop/loop.h"
 
 namespace rankshim::wait {
 

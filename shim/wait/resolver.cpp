@@ -13,7 +13,7 @@
 #include "base/files.h"
 #include "base/log.h"
 #include "base/text.h"
-#include "loop/timer.h"
+#include "loop/loop.h"
 #include "node/addresses.h"
 
 namespace rankshim::wait {

@@ -15,7 +15,6 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "loop/loop.h"
-#include "loop/timer.h"
 #include "node/addresses.h"
 #include "wait/port.h"
 #include "wait/resolver.h"

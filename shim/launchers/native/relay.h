@@ -9,7 +9,7 @@
 #include <string>
 #include <string_view>
 
-#include "loop/timer.h"
+#include "loop/loop.h"
 
 namespace rankshim::native {
 

@@ -48,7 +48,6 @@ std::string make_log_folder(const std::string& log_dir, std::string_view run_id)
 Workers::Workers(boost::asio::io_context& io, const Topology& topology, const Settings& settings,
                  std::string folder, const Node& node, unsigned attempt)
     : io_(io),
-      settings_(settings),
       node_(node),
       job_(static_job(topology, settings)),
       folder_(std::move(folder)),
@@ -147,16 +146,6 @@ void Workers::reaped(pid_t process, int status) {
   found->ended = true;
   record_.ends.push_back({process, found->local_rank, found->rank, status, true, Clock::now()});
   tell_end(record_.ends.back());
-}
-
-std::vector<Process> Workers::receivers() const {
-  std::vector<Process> receivers = descendants(getpid()).value_or(std::vector<Process>{});
-  std::erase_if(receivers, [this](const Process& process) {
-    return !process.alive() || std::ranges::none_of(record_.states, [&](const WorkerState& worker) {
-      return worker.pid == process.pid && !worker.ended;
-    });
-  });
-  return receivers;
 }
 
 }  // namespace rankshim::native

@@ -10,11 +10,10 @@
 #include <utility>
 #include <vector>
 
-#include "base/signals.h"
 #include "launchers/native/native_plan.h"
 #include "launchers/native/relay.h"
 #include "node/node.h"
-#include "supervise/launcher.h"
+#include "supervise/supervise.h"
 
 namespace rankshim::native {
 
@@ -26,8 +25,7 @@ std::string make_log_folder(const std::string& log_dir, std::string_view run_id)
 class Workers final : public supervise::Launcher {
  public:
   /// In `folder`, a worker writes its exception to attempt_N/LOCAL_RANK/error.json, and its output to files
-  /// beside it with --log-dir; empty: to no file. Signals for workers go to their processes, and only once
-  /// each of them can take it.
+  /// beside it with --log-dir; empty: to no file.
   Workers(boost::asio::io_context& io, const Topology& topology, const Settings& settings, std::string folder,
           const Node& node, unsigned attempt);
 
@@ -36,11 +34,6 @@ class Workers final : public supervise::Launcher {
   Workers& operator=(const Workers&) = delete;
 
   [[nodiscard]] std::vector<supervise::Command> workers_to_start(const supervise::Command& command) override;
-
-  [[nodiscard]] bool is_for_workers(int signal) const override {
-    return (*settings_.get<supervise::SignalSet>(Option::worker_signals) & supervise::bit(signal)) != 0;
-  }
-  [[nodiscard]] std::vector<Process> receivers() const override;
 
   void started(boost::asio::io_context& io, const std::vector<pid_t>& processes, Clock::time_point when,
                const std::vector<std::string>& environment) override;
@@ -57,7 +50,6 @@ class Workers final : public supervise::Launcher {
   void close_workers_ends();
 
   boost::asio::io_context& io_;
-  const Settings& settings_;
   const Node& node_;
   StaticJob job_;
   const std::string folder_;

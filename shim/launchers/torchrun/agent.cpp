@@ -12,7 +12,6 @@
 #include "base/text.h"
 #include "launchers/torchrun/launcher_in_proc.h"
 #include "supervise/kernel.h"
-#include "supervise/stacks.h"
 #include "supervise/tree.h"
 
 namespace rankshim::torchrun {
@@ -46,8 +45,6 @@ void Agent::started(boost::asio::io_context& io, const std::vector<pid_t>& proce
   watch_.emplace(io, command(), plan_.log_folder, plan_.workers, record_,
                  [this](const supervise::WorkerEnd* ended) { on_worker_change(ended); });
 }
-
-bool Agent::is_for_workers(int signal) const { return (plan_.worker_signals & supervise::bit(signal)) != 0; }
 
 /// All of a whole set, if each of them runs and handles the signal.
 std::vector<Process> Agent::receivers_of_stop(int signal) {

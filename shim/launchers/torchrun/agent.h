@@ -6,7 +6,6 @@
 #include <optional>
 #include <string>
 
-#include "base/signals.h"
 #include "launchers/torchrun/launcher_in_proc.h"
 #include "launchers/torchrun/program.h"
 #include "launchers/torchrun/worker_watch.h"
@@ -27,8 +26,6 @@ struct AgentPlan {
   /// Its --log_dir, which exists and by which its workers are followed. Empty: they are not followed.
   std::string log_folder;
   unsigned workers = 0;  ///< how many it starts on this node
-  /// These signals go to its workers instead.
-  supervise::SignalSet worker_signals = 0;
   /// How it waits for other nodes before it starts its first worker; nothing if it waits for none.
   std::optional<MeetingPlan> meeting;
 };
@@ -45,7 +42,6 @@ class Agent final : public Program {
   Agent(AgentPlan plan, const JobSize& job, bool strict) : Program(job, strict), plan_(std::move(plan)) {}
 
   [[nodiscard]] bool stops_workers() const override { return true; }
-  [[nodiscard]] bool is_for_workers(int signal) const override;
   [[nodiscard]] std::vector<Process> receivers() const override {
     return workers_of(command(), environment());
   }

@@ -12,8 +12,8 @@
 #include <string_view>
 #include <vector>
 
-#include "loop/timer.h"
-#include "supervise/launcher.h"
+#include "loop/loop.h"
+#include "supervise/supervise.h"
 
 /// Any command of a job, and whether its processes train on this node alone although the job has several
 /// nodes. This works with any launcher, because the workers' variables show it.

@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "launchers/torchrun/launcher_in_proc.h"
-#include "loop/timer.h"
-#include "supervise/launcher.h"
+#include "loop/loop.h"
+#include "supervise/supervise.h"
 
 /// Finds the launcher's workers, and how each ended: torchrun exits with 1 however they ended, and they are
 /// torchrun's children, not rankshim's.

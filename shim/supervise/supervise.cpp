@@ -1,0 +1,551 @@
+#include "supervise/supervise.h"
+
+#include <poll.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <cstdint>
+#include <cstring>
+#include <exception>
+#include <filesystem>
+#include <iterator>
+#include <list>
+#include <string_view>
+#include <system_error>
+
+#include "base/duration.h"
+#include "base/fault.h"
+#include "base/log.h"
+#include "loop/loop.h"
+#include "supervise/signal_forwarder.h"
+#include "supervise/terminal.h"
+#include "supervise/tree.h"
+
+namespace rankshim::supervise {
+namespace {
+
+using std::chrono::milliseconds;
+using Clock = SignalQueue::Clock;
+using Deadline = SignalQueue::Deadline;
+
+/// The grace for leftovers, and for the other workers when one has failed, if there is no --grace.
+constexpr milliseconds grace_after_stop{30'000};
+constexpr milliseconds kill_again{100};      // a fork during a walk of the tree may have been missed
+constexpr milliseconds kill_patience{5000};  // a process that is left after that hangs in the kernel
+constexpr milliseconds try_again{5};         // what the system refuses
+constexpr unsigned reaped_at_once = 1000;    // then signals get their turn
+
+/// Goes to /, and returns the working directory from which: it keeps its file system busy, and nobody could
+/// unmount it while the command runs, even after the command has left it. Stays, and returns nothing, if its
+/// path is not known, because there would be no way back.
+std::string leave_working_directory() {
+  std::error_code unknown;
+  std::string path = std::filesystem::current_path(unknown);
+  return !path.empty() && chdir("/") == 0 ? path : std::string();
+}
+
+/// One command from its start to the end of everything it started. What is still to be done is stored in
+/// members (the deadlines, the signals in `forwarder_`) before it is tried, so that a refused call, or one
+/// that throws, loses none of it.
+class Supervisor {
+ public:
+  Supervisor(boost::asio::io_context& io, SignalQueue& signals, const Command& command, const Policy& policy)
+      : io_(io),
+        signals_(signals),
+        command_(command),
+        policy_(policy),
+        launcher_(policy.launcher != nullptr ? *policy.launcher : program_),
+        observer_(policy.observer != nullptr ? *policy.observer : nobody_),
+        workers_(launcher_.workers_to_start(command)),
+        starts_workers_(!workers_.empty()),
+        terminal_(policy.ctty, launcher_.stops_workers() || starts_workers_),
+        forwarder_(signals, policy, launcher_, running_) {}
+
+  /// Starts the command; finished() if that failed.
+  void start();
+
+  /// Does everything that is due: signals that have come, orders, deadlines that have passed, children that
+  /// have ended. Once the command runs, only its end may end this.
+  void step();
+  [[nodiscard]] bool finished() const { return progress_ == Progress::finished; }
+
+  /// When there is something to do that no signal announces.
+  [[nodiscard]] Deadline due() const;
+
+  /// Takes back what was lent to the command. Returns how it ended.
+  Ending end();
+
+ private:
+  /// `leftovers`: the command has ended. `killing` begins before or after its end.
+  enum class Progress : std::uint8_t { running, leftovers, killing, finished };
+
+  [[nodiscard]] pid_t command_pid() const { return spawns_.front().pid(); }
+  [[nodiscard]] bool command_ended() const { return running_.empty(); }
+  [[nodiscard]] milliseconds patience() const { return policy_.grace.value_or(grace_after_stop); }
+  [[nodiscard]] bool was_killed(int status) const;
+
+  void on_signal(const Signal& arrived);
+  void on_running_signal(const Signal& signal, bool stop, int arrived);
+  void hurry(int signal);
+  void begin_stop(int signal, std::optional<milliseconds> grace);
+  void take_orders();
+
+  void reap();
+  void on_child(pid_t pid, int status);
+  void on_process_end(pid_t pid, int status);
+  void record_end(pid_t pid, int status);
+  void record_failed_start(SpawnFailure failed);
+  void end_other_workers();
+  void on_command_end(int status);
+  void begin_leftovers();
+
+  bool kill_in(milliseconds grace);
+  void on_kill_due();
+  bool asks_for_stacks();
+  void name_hanging(const std::vector<Process>& left, std::string_view what_now);
+  void kill_all(std::string_view why);
+  void give_up();
+
+  /// Does what the command's end does not depend on. An exception is logged.
+  template <class Act>
+  void secondary(const Act& act) {
+    try {
+      act();
+    } catch (const std::exception& error) {
+      loop::go_on_after(error);
+    }
+  }
+  template <class Event>
+  void tell(const Event& event) {
+    for (Observer* one : {static_cast<Observer*>(&launcher_), &observer_}) secondary([&] { event(*one); });
+  }
+
+  boost::asio::io_context& io_;
+  SignalQueue& signals_;
+  const Command& command_;
+  const Policy& policy_;
+  Launcher program_;  // for a command without workers
+  Launcher& launcher_;
+  Observer nobody_;
+  Observer& observer_;
+  std::vector<Command> workers_;  // these are started instead of the command
+  const bool starts_workers_;
+  Terminal terminal_;
+  std::list<Spawn> spawns_;     // the command's, or those of the workers
+  std::vector<pid_t> running_;  // of these, what was started and not reaped
+  SignalForwarder forwarder_;
+  Progress progress_ = Progress::running;
+  Deadline failed_at_;        // when the first of its processes had failed, which is how the command ends
+  bool interrupted_ = false;  // by INT
+  bool looked_at_hanging_ = false;
+  bool looked_at_leftovers_ = false;
+  milliseconds time_for_stacks_{0};
+
+  // The deadlines, in the order in which they are checked; forwarder_ has one more.
+  Deadline kill_;          // the first KILL, and those that follow
+  Deadline leave_behind_;  // not even KILL helps
+  Deadline reap_;          // a child may have ended
+
+  std::string working_directory_;  // that was left
+  bool warned_traced_ = false;
+  Ending ending_;
+};
+
+void Supervisor::start() {
+  if (getpid() != 1 && prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0)
+    log::warn(
+        "cannot become the reaper of orphans ({}): processes that leave the command's process tree will not "
+        "end with it",
+        std::strerror(errno));
+  forwarder_.leave_alone_present_children();
+  ending_.started_at = Clock::now();
+  if (!starts_workers_) spawns_.emplace_back(command_);
+  for (const Command& worker : workers_) spawns_.emplace_back(worker);
+  running_.reserve(spawns_.size());
+  const Spawn::Start how{.terminal = starts_workers_ ? -1 : terminal_.descriptor(),
+                         .new_session = policy_.ctty && !starts_workers_,
+                         .detached = starts_workers_};
+  // From the first start on nothing may throw: an exception would leave the command alone.
+  for (Spawn& spawn : spawns_) {
+    if (std::optional<SpawnFailure> failed = spawn.start(how)) {
+      record_failed_start(*std::move(failed));
+      failed_at_ = Clock::now();
+      break;
+    }
+    running_.push_back(spawn.pid());
+  }
+  if (running_.empty()) {
+    progress_ = Progress::finished;
+    return;
+  }
+  workers_ = {};  // their environments may be large
+  ending_.pid = command_pid();
+  if (policy_.time_limit) kill_ = ending_.started_at + *policy_.time_limit;
+  reap_ = Clock::now();  // children from before rankshim's exec may have ended
+  launcher_.attach([this] { signals_.wake(); }, &observer_);
+  if (!policy_.hook) secondary([this] { working_directory_ = leave_working_directory(); });
+  tell([this](Observer& one) { one.started(io_, running_, ending_.started_at, command_.environment); });
+  if (failed_at_) end_other_workers();
+}
+
+Ending Supervisor::end() {
+  secondary([this] {
+    launcher_.finish();
+    ending_.workers = launcher_.record();
+  });
+  launcher_.attach({}, nullptr);
+  terminal_.take_back();
+  if (!working_directory_.empty() && chdir(working_directory_.c_str()) != 0)
+    log::warn("the working directory {} no longer exists ({})", working_directory_, std::strerror(errno));
+  if (ending_.failure.interpreter) ending_.interpreter = missing_interpreter(ending_.failure.path);
+  const Clock::time_point ended = ending_.ended_at.value_or(Clock::now());
+  ending_.ran = std::chrono::duration_cast<milliseconds>(ended - ending_.started_at);
+  return ending_;
+}
+
+void Supervisor::step() {
+  for (Signal signal = signals_.take(); signal.number != 0; signal = signals_.take()) on_signal(signal);
+  take_orders();
+  const auto is_over = [now = Clock::now()](const Deadline& due) { return due && *due <= now; };
+  if (is_over(forwarder_.due())) forwarder_.try_again();
+  if (is_over(kill_)) on_kill_due();
+  if (is_over(leave_behind_)) give_up();
+  if (is_over(reap_)) reap();
+}
+
+Deadline Supervisor::due() const {
+  Deadline next;
+  for (const Deadline& due : {forwarder_.due(), kill_, leave_behind_, reap_})
+    if (due && (!next || *due < *next)) next = due;
+  return next;
+}
+
+void Supervisor::on_signal(const Signal& arrived) {
+  if (arrived.number == SIGCHLD) {
+    reap_ = Clock::now();
+    return;
+  }
+  // The HUP of a terminal that rankshim gave up.
+  const bool gave_up = arrived.number == SIGHUP || arrived.number == SIGCONT;
+  if (gave_up && policy_.ctty && arrived.sender == getpid()) return;
+  Signal signal = arrived;
+  signal.number = policy_.rewrite.apply(arrived.number);
+  if (signal.number == 0) return;
+  const bool ignored = inherited_as_ignored(arrived.number);
+  const bool stop = (asks_to_stop(arrived.number) && !ignored) ||
+                    (signal.number != arrived.number && asks_to_stop(signal.number));
+  const bool first =
+      !ending_.late_signal || (asks_to_stop(arrived.number) && !asks_to_stop(*ending_.late_signal));
+  if ((policy_.hook || progress_ != Progress::running) && first && ends_by_default(arrived.number) &&
+      !ignored)
+    ending_.late_signal = arrived.number;
+  if (progress_ == Progress::running) {
+    on_running_signal(signal, stop, arrived.number);
+  } else if (progress_ == Progress::leftovers && stop) {
+    hurry(arrived.number);
+  }
+}
+
+void Supervisor::on_running_signal(const Signal& signal, bool stop, int arrived) {
+  if (signal.number == SIGCONT && terminal_.continue_command(command_pid())) return;
+  if (!stop) {
+    // It would end what nohup has to keep running.
+    const bool would_stop = launcher_.stops_workers() && asks_to_stop(signal.number) &&
+                            (policy_.worker_signals & bit(signal.number)) == 0;
+    if (!would_stop) forwarder_.pass_on(signal);
+    return;
+  }
+  if (!ending_.stopped_because.empty() && !ending_.signal_after_order) ending_.signal_after_order = arrived;
+  const bool interrupted = std::exchange(interrupted_, interrupted_ || arrived == SIGINT);
+  if (!ending_.stop_signal) {
+    forwarder_.pass_on(signal, true);
+    std::string what = signal_name(arrived) + " received and passed on";
+    if (signal.number != arrived) what += " as " + signal_name(signal.number);
+    if (policy_.grace) what += "; what is left in " + seconds(*policy_.grace) + " is killed";
+    log::info("{}", what);
+    begin_stop(arrived, policy_.grace);
+  } else if (interrupted && arrived == SIGINT && (launcher_.stops_workers() || starts_workers_)) {
+    kill_all("a second SIGINT");
+  } else if (launcher_.stops_workers()) {
+    log::debug("{} is not passed on: the launcher would start its waiting again", signal_name(signal.number));
+  } else {
+    forwarder_.pass_on(signal, true);
+  }
+}
+
+/// A stop that comes while what the command left behind is waited for.
+void Supervisor::hurry(int signal) {
+  if (signal == SIGINT || signal == SIGQUIT)
+    return kill_all(
+        fmt::format("{} arrived while waiting for what the command left behind", signal_name(signal)));
+  if (policy_.grace && kill_in(*policy_.grace))
+    log::info("{} received; what the command left behind is killed in {}", signal_name(signal),
+              seconds(*policy_.grace));
+}
+
+/// The first stop was passed on.
+void Supervisor::begin_stop(int signal, std::optional<milliseconds> grace) {
+  ending_.stop_signal = signal;
+  ending_.stopped_at = Clock::now();
+  if (grace) kill_in(*grace);
+  tell([&](Observer& one) { one.stop_passed_on(signal, policy_.grace); });
+}
+
+void Supervisor::take_orders() {
+  while (std::optional<Order> order = launcher_.take_order()) {
+    if (progress_ != Progress::running) continue;
+    switch (order->kind) {
+      case Order::Kind::name_hanging:
+        name_hanging(forwarder_.everything(), order->why);
+        break;
+      case Order::Kind::stop:
+        if (ending_.stop_signal) break;
+        ending_.stopped_because = std::move(order->why);
+        forwarder_.pass_on({.number = SIGTERM}, true);
+        begin_stop(SIGTERM, patience());
+        break;
+      case Order::Kind::kill:
+        kill_all(order->why);
+        break;
+    }
+  }
+}
+
+void Supervisor::reap() {
+  pid_t pid = 0;
+  unsigned reaped = 0;
+  for (; reaped < reaped_at_once; ++reaped) {
+    int status = 0;
+    pid = kernel::result(wait4(-1, &status, WNOHANG | WUNTRACED, nullptr));
+    if (pid <= 0) break;
+    on_child(pid, status);
+  }
+  if (pid > 0) return;
+  if (pid != -ECHILD) loop::must(pid, "wait4");
+  reap_.reset();
+  if (pid == -ECHILD) {
+    // Without a child there will be no report of the command's end: that must not look like success.
+    if (!command_ended() && !failed_at_) {
+      ending_.kind = Ending::Kind::withheld;
+      ending_.number = ECHILD;
+    }
+    ending_.leftovers = std::max(ending_.leftovers, ending_.leftovers_killed);
+    progress_ = Progress::finished;
+  } else if (command_ended() && forwarder_.nothing_left()) {
+    progress_ = Progress::finished;
+  } else if (progress_ == Progress::leftovers && !looked_at_leftovers_) {
+    begin_leftovers();
+  } else if (progress_ == Progress::leftovers && reaped != 0) {
+    forwarder_.stop_what_is_left(false);
+  }
+}
+
+/// A child has ended and was reaped, or was stopped.
+void Supervisor::on_child(pid_t pid, int status) {
+  if (WIFSTOPPED(status)) {
+    const bool traced = kernel::detach(pid, WSTOPSIG(status));
+    if (traced && !std::exchange(warned_traced_, true))
+      log::warn("a process asked rankshim to trace it (PTRACE_TRACEME): rankshim detaches from it");
+    if (!traced && !starts_workers_ && !command_ended() && pid == command_pid())
+      terminal_.command_stopped(pid, WSTOPSIG(status));
+    return;
+  }
+  secondary([&] { launcher_.reaped(pid, status); });
+  if (std::erase(running_, pid) != 0) return on_process_end(pid, status);
+  if (looked_at_leftovers_ && was_killed(status)) ++ending_.leftovers_killed;
+  if (policy_.warn_on_reap) log::warn("reaped an orphan: {}", pid);
+}
+
+/// Whether rankshim caused this end: by KILL, or by the ABRT for stacks.
+bool Supervisor::was_killed(int status) const {
+  if (!WIFSIGNALED(status)) return false;
+  return (WTERMSIG(status) == SIGKILL && progress_ == Progress::killing) ||
+         (WTERMSIG(status) == SIGABRT && looked_at_hanging_);
+}
+
+/// The command has ended, or one of the workers.
+void Supervisor::on_process_end(pid_t pid, int status) {
+  const bool first = status != 0 && !failed_at_;
+  if (first || (command_ended() && !failed_at_)) record_end(pid, status);
+  if (first) failed_at_ = Clock::now();
+  if (command_ended()) return on_command_end(status);
+  if (first) end_other_workers();
+}
+
+void Supervisor::record_end(pid_t pid, int status) {
+  ending_.pid = pid;
+  ending_.kind = WIFSIGNALED(status) ? Ending::Kind::signalled : Ending::Kind::exited;
+  ending_.number = WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status);
+  ending_.killed_by_us = was_killed(status);
+  Spawn& spawn = *std::ranges::find(spawns_, pid, &Spawn::pid);
+  if (std::optional<SpawnFailure> failed = spawn.failure()) record_failed_start(*std::move(failed));
+}
+
+void Supervisor::record_failed_start(SpawnFailure failed) {
+  ending_.kind = Ending::Kind::not_started;
+  ending_.number = failed.error;
+  ending_.failure = std::move(failed);
+}
+
+/// The other workers would wait for one that is gone. A stop that was passed on has reached them already.
+void Supervisor::end_other_workers() {
+  if (ending_.stop_signal) return;
+  kill_in(patience());
+  forwarder_.pass_on({.number = SIGTERM}, true);
+  forwarder_.continue_stopped();
+  log::info("a worker has failed; the others are asked to stop, and are killed in {}", seconds(patience()));
+}
+
+void Supervisor::on_command_end(int status) {
+  if (progress_ == Progress::running) progress_ = Progress::leftovers;
+  forwarder_.drop_kept();
+  // The terminal signalled the command, and not rankshim.
+  if (WIFSIGNALED(status) && (WTERMSIG(status) == SIGINT || WTERMSIG(status) == SIGQUIT) &&
+      (terminal_.descriptor() >= 0 || policy_.ctty) && !starts_workers_ && !ending_.stop_signal) {
+    ending_.stop_signal = WTERMSIG(status);
+    ending_.stopped_at = Clock::now();
+    if (policy_.grace) kill_in(*policy_.grace);
+  }
+  terminal_.take_back();  // otherwise what is left would get a Ctrl-C that is meant for rankshim now
+  tell([](Observer& one) { one.command_ended(); });
+  // The launcher has handled the workers that ended earlier, so their times are before this one.
+  ending_.ended_at = Clock::now();
+}
+
+void Supervisor::begin_leftovers() {
+  looked_at_leftovers_ = true;
+  kill_in(ending_.stop_signal ? patience() : policy_.leftover_grace);  // there is one grace for all
+  const std::vector<Process> left = forwarder_.everything();
+  ending_.leftovers = static_cast<unsigned>(std::ranges::count_if(left, &Process::alive));
+  forwarder_.stop_what_is_left(true);
+  forwarder_.continue_stopped();
+  if (ending_.stop_signal && !policy_.grace)
+    log::info("what the command left behind is asked to stop, and is killed in {}",
+              seconds(grace_after_stop));
+}
+
+/// Returns whether that is sooner: an earlier deadline is kept.
+bool Supervisor::kill_in(milliseconds grace) {
+  const Clock::time_point when = Clock::now() + grace;
+  if (kill_ && *kill_ <= when) return false;
+  kill_ = when;
+  time_for_stacks_ = time_for_stacks(grace);
+  return true;
+}
+
+void Supervisor::on_kill_due() {
+  if (progress_ == Progress::killing) {
+    kill_ = Clock::now() + kill_again;
+    forwarder_.to_all({SIGKILL});
+    return;
+  }
+  bool asked = false;
+  secondary([&] { asked = asks_for_stacks(); });
+  if (!asked)
+    kill_all(command_ended()       ? "what the command left behind did not end in time"
+             : ending_.stop_signal ? "the grace is over"
+             : failed_at_          ? "the other workers did not stop in time"
+                                   : "its time is over");
+}
+
+/// Names what has not stopped, and asks those for their stacks that have a handler for ABRT: Python has one
+/// if PYTHONFAULTHANDLER is set (faulthandler in Python's library). That is when the KILL is due and not
+/// before, because it ends them. A launcher that still has workers is not asked: it waits for them, and sees
+/// their ends.
+bool Supervisor::asks_for_stacks() {
+  if (std::exchange(looked_at_hanging_, true)) return false;
+  std::vector<Process> left = forwarder_.everything();
+  if (launcher_.stops_workers() && left.size() > 1)
+    std::erase_if(left, [this](const Process& process) { return process.pid == command_pid(); });
+  std::vector<Process> able;
+  if (policy_.stacks)
+    std::ranges::copy_if(left, std::back_inserter(able), [](const Process& process) {
+      const std::optional<SignalMasks> masks = signal_masks(process.pid);
+      return masks && (masks->caught & bit(SIGABRT)) != 0;
+    });
+  const bool is_late = (ending_.stop_signal || failed_at_) && !command_ended();
+  if (!able.empty() || (is_late && ending_.did_not_stop.empty()))
+    name_hanging(left, able.empty() ? "" : ": asked for stacks by SIGABRT, then killed");
+  if (able.empty()) return false;
+  // If a number belongs to another process by now, this does no harm.
+  for (const Process& process : able) kernel::forbid_core(process.pid);
+  send_each(able, {SIGABRT});
+  kill_ = Clock::now() + time_for_stacks_;
+  return true;
+}
+
+void Supervisor::name_hanging(const std::vector<Process>& left, std::string_view what_now) {
+  const std::string hanging = describe_hanging(left, launcher_.record().states);
+  if (hanging.empty()) return;
+  const Clock::time_point since = command_ended()
+                                      ? ending_.ended_at.value_or(ending_.started_at)
+                                      : ending_.stopped_at.value_or(failed_at_.value_or(ending_.started_at));
+  const auto time = std::chrono::duration_cast<milliseconds>(Clock::now() - since);
+  const std::string what = fmt::format("{} did not stop in {}", hanging, hours_and_minutes(time));
+  if (!command_ended()) ending_.did_not_stop = what;
+  log::warn("{}{}", what, what_now);
+}
+
+void Supervisor::kill_all(std::string_view why) {
+  progress_ = Progress::killing;
+  kill_ = Clock::now() + kill_again;
+  leave_behind_ = Clock::now() + kill_patience;
+  forwarder_.to_all({SIGKILL});
+  log::warn("{}: rankshim kills everything", why);
+}
+
+/// Not even KILL ends a process that waits in the kernel for a dead file server or a driver. It is named in a
+/// warning, and left.
+void Supervisor::give_up() {
+  progress_ = Progress::finished;
+  if (!command_ended()) {
+    ending_.kind = Ending::Kind::signalled;
+    ending_.number = SIGKILL;
+    ending_.killed_by_us = true;
+  }
+  ending_.left_behind = describe_hanging(forwarder_.everything());
+  log::warn("not even SIGKILL ended the processes that are left within {}; they are left behind: {}",
+            seconds(kill_patience),
+            ending_.left_behind.empty() ? "/proc does not show them" : ending_.left_behind);
+}
+
+}  // namespace
+
+int exit_code_of(const Ending& ending) {
+  using Kind = Ending::Kind;
+  if (ending.kind == Kind::exited) return ending.number;
+  if (ending.kind == Kind::signalled)
+    return exit_code::signal_base + (ending.killed_by_us ? SIGKILL : ending.number);
+  if (ending.kind == Kind::withheld || ending.failure.call != "execve") return exit_code::system;
+  const int error = ending.number;
+  if (error == ENOENT || error == ENOTDIR) return exit_code::not_found;
+  return error == ENOMEM || error == EMFILE || error == ENFILE ? exit_code::system
+                                                               : exit_code::not_executable;
+}
+
+int exit_code_of_status(int status) {
+  return WIFSIGNALED(status) ? exit_code::signal_base + WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+boost::asio::awaitable<Ending> supervise(boost::asio::io_context& io, SignalQueue& signals,
+                                         const Command& command, const Policy& policy) {
+  Supervisor supervisor(io, signals, command, policy);
+  supervisor.start();
+  while (!supervisor.finished()) {
+    // The command runs: what is refused now is tried again, and ends nothing.
+    try {
+      supervisor.step();
+      if (!supervisor.finished()) co_await signals.wait(supervisor.due());
+    } catch (const std::exception& error) {
+      loop::go_on_after(error);
+      poll(nullptr, 0, static_cast<int>(try_again.count()));  // not at full speed
+    }
+  }
+  co_return supervisor.end();
+}
+
+}  // namespace rankshim::supervise
