@@ -29,9 +29,6 @@ struct PythonSite {
   bool records = false;  ///< whether exceptions are recorded: of workers, and of a Python that is the command
 };
 
-/// The text of the module sitecustomize.py for this site.
-std::string python_site_text(const PythonSite& site);
-
 /// The contents of sitecustomize.py, if there is a worker to record or a torchrun that could train alone.
 /// `master_address` is the master's literal address, known after the waiting.
 std::optional<PythonSite> plan_site(const LaunchChoice& choice, const LaunchInput& input,
