@@ -38,16 +38,6 @@ torchrun::JobSize size_of(const Topology& topology, const Node& node) {
           .own_name = meets_elsewhere(topology, node.host_name()) ? node.host_name() : std::string()};
 }
 
-/// What torchrun waits for before its first worker; nothing on a node that is the whole job.
-std::optional<torchrun::MeetingPlan> plan_meeting(const Job& job, const Settings& settings) {
-  const Topology& topology = job.topology;
-  if (!job.choice.by_torchrun() || !topology.has_other_nodes()) return std::nullopt;
-  torchrun::MeetingPlan meeting;
-  if (const Master* master = topology.master()) meeting.port = master->port;
-  if (topology.is<StaticNode>()) meeting.limit = settings.time(Option::wait_timeout);
-  return meeting;
-}
-
 }  // namespace
 
 supervise::Policy plan_supervision(const Settings& settings) {
@@ -79,7 +69,11 @@ std::shared_ptr<supervise::Launcher> make_launcher(const Run& run, const Job& jo
   plan.log_folder = log_folder;
   plan.workers = job.topology.workers();
   plan.worker_signals = settings.get<supervise::SignalSet>(Option::worker_signals).value();
-  plan.meeting = plan_meeting(job, settings);
+  if (job.topology.has_other_nodes()) {
+    const Master* master = job.topology.master();
+    plan.meets_at = master != nullptr ? master->port : std::uint16_t{0};
+    if (job.topology.is<StaticNode>()) plan.limit = settings.time(Option::wait_timeout);
+  }
   return std::make_shared<torchrun::Agent>(std::move(plan), size, strict);
 }
 

@@ -139,24 +139,4 @@ void Workers::started(boost::asio::io_context& /*io*/, const std::vector<pid_t>&
   }
 }
 
-void Workers::reaped(pid_t process, int status) {
-  const auto found = std::ranges::find_if(record_.states, [process](const WorkerState& worker) {
-    return worker.pid == process && !worker.ended;
-  });
-  if (found == record_.states.end()) return;
-  found->ended = true;
-  record_.ends.push_back({process, found->local_rank, found->rank, status, true, Clock::now()});
-  tell_end(record_.ends.back());
-}
-
-std::vector<Process> Workers::receivers() const {
-  std::vector<Process> receivers = descendants(getpid()).value_or(std::vector<Process>{});
-  std::erase_if(receivers, [this](const Process& process) {
-    return !process.alive() || std::ranges::none_of(record_.states, [&](const WorkerState& worker) {
-      return worker.pid == process.pid && !worker.ended;
-    });
-  });
-  return receivers;
-}
-
 }  // namespace rankshim::native

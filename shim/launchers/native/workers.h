@@ -40,11 +40,13 @@ class Workers final : public supervise::Launcher {
   [[nodiscard]] bool is_for_workers(int signal) const override {
     return (*settings_.get<supervise::SignalSet>(Option::worker_signals) & supervise::bit(signal)) != 0;
   }
-  [[nodiscard]] std::vector<Process> receivers() const override;
+  [[nodiscard]] std::vector<Process> receivers() const override { return record_.running(); }
 
   void started(boost::asio::io_context& io, const std::vector<pid_t>& processes, Clock::time_point when,
                const std::vector<std::string>& environment) override;
-  void reaped(pid_t process, int status) override;
+  void reaped(pid_t process, int status) override {
+    if (const auto* end = record_.add_end(process, status)) tell_end(*end);
+  }
   void finish() override {
     if (relay_) relay_->finish();
   }

@@ -31,12 +31,11 @@ constexpr milliseconds time_of_execve{5};               // if a process is in th
 
 void Agent::started(boost::asio::io_context& io, const std::vector<pid_t>& processes, Clock::time_point when,
                     const std::vector<std::string>& environment) {
-  if (const auto& meeting = plan_.meeting) {
-    meeting_logged_at_ = when;
-    plan(Task::meet, when + std::min(meeting->log_interval, meeting->limit.value_or(meeting->log_interval)),
-         [this] { look_at_meeting(); });
-  }
   Program::started(io, processes, when, environment);
+  meeting_logged_at_ = when;
+  if (plan_.meets_at)
+    plan(Task::meet, when + std::min(plan_.log_interval, plan_.limit.value_or(plan_.log_interval)),
+         [this] { look_at_meeting(); });
   if (!supervise::signal_masks(getpid()))
     log::info(
         "this kernel does not show what processes do with signals, nor how they ended (gVisor): a stop goes "
@@ -47,28 +46,19 @@ void Agent::started(boost::asio::io_context& io, const std::vector<pid_t>& proce
                  [this](const supervise::WorkerEnd* ended) { on_worker_change(ended); });
 }
 
-bool Agent::is_for_workers(int signal) const { return (plan_.worker_signals & supervise::bit(signal)) != 0; }
-
 /// All of a whole set, if each of them runs and handles the signal.
 std::vector<Process> Agent::receivers_of_stop(int signal) {
   if (!watch_) return {};
   watch_->look();
-  const std::vector<supervise::WorkerState>& states = record_.states;
-  if (states.size() != plan_.workers || std::ranges::any_of(states, &supervise::WorkerState::ended))
-    return {};
   // By their numbers: the environment of one that waits in the kernel could not be read.
-  std::vector<Process> workers = descendants(command()).value_or(std::vector<Process>{});
-  std::erase_if(workers, [&](const Process& process) {
-    return !process.alive() ||
-           std::ranges::find(states, process.pid, &supervise::WorkerState::pid) == states.end();
-  });
+  std::vector<Process> workers = record_.running();
   const bool handle = std::ranges::all_of(workers, [signal](const Process& worker) {
     const auto masks = supervise::signal_masks(worker.pid);
     return masks && masks->take(signal);
   });
-  if (workers.size() != states.size() || !handle) return {};
+  if (workers.size() != plan_.workers || record_.states.size() != plan_.workers || !handle) return {};
   stops_alone_ = true;
-  passed_on_ = signal;
+  stop_signal_ = signal;
   return workers;
 }
 
@@ -81,8 +71,8 @@ void Agent::on_worker_change(const supervise::WorkerEnd* ended) {
   if (!stops_alone_) return;
   const bool restarted = ended == nullptr;
   if (restarted || (ended->status_known && ended->status != 0)) return stop_agent();
-  if (watch_->some_run()) return;
-  if (plan_.meeting) return stop_agent();
+  if (some_run()) return;
+  if (plan_.meets_at) return stop_agent();
   plan(Task::stop_agent, Clock::now() + to_see_it_itself, [this] { stop_agent(); });
 }
 
@@ -90,17 +80,13 @@ void Agent::on_worker_change(const supervise::WorkerEnd* ended) {
 void Agent::stop_agent() {
   if (!std::exchange(stops_alone_, false)) return;
   drop(Task::stop_agent);
-  log::debug("{} is passed on to torchrun itself", supervise::signal_name(passed_on_));
-  supervise::kernel::send(command(), passed_on_);
-  if (watch_->some_run()) {
+  log::debug("{} is passed on to torchrun itself", supervise::signal_name(stop_signal_));
+  supervise::kernel::send(command(), stop_signal_);
+  if (some_run()) {
     expect_end();
   } else {
     expect_end_within(patience_after_workers);
   }
-}
-
-void Agent::reaped(pid_t process, int status) {
-  if (watch_) watch_->on_reaped(process, status);
 }
 
 /// The time that it gives its workers after a stop (torch/distributed/launcher/api.py, whole seconds).
@@ -131,7 +117,7 @@ void Agent::expect_end() {
     const milliseconds patience = time_of_workers();
     if (!had_workers() || (grace_ && patience >= *grace_)) return;
     plan(Task::name_hanging, Clock::now() + patience - supervise::time_for_stacks(patience), [this] {
-      if (watch_->some_run())
+      if (some_run())
         give({.kind = Order::Kind::name_hanging,
               .why = "; the launcher kills the processes that have not stopped"});
     });
@@ -148,25 +134,21 @@ void Agent::command_ended() {
   if (watch_) watch_->agent_ended();
 }
 
-void Agent::finish() {
-  if (watch_) watch_->finish();
-}
-
 /// Logs what the agent waits for, about which torch logs nothing. It cannot be asked: all that can be seen is
 /// that it runs and has no worker. Its time is never over before it has reached its rendezvous, because on a
 /// cold image importing torch takes minutes.
 void Agent::look_at_meeting() {
   if (had_workers() || (!watch_ && find_worker(command(), environment()) == Presence::some)) return;
-  const auto& [port, limit, log_interval] = *plan_.meeting;
+  const auto& limit = plan_.limit;
   const Clock::time_point now = Clock::now();
-  const bool meets = is_in_rendezvous(command(), port);
+  const bool meets = is_in_rendezvous(command(), *plan_.meets_at);
   if (meets && limit && now >= started_at() + *limit) {
     record_.never_met = true;
     return give({.kind = Order::Kind::kill,
                  .why = fmt::format("the other nodes did not join within {}", seconds(*limit))});
   }
-  if (now >= meeting_logged_at_ + log_interval) {
-    meeting_logged_at_ += log_interval;
+  if (now >= meeting_logged_at_ + plan_.log_interval) {
+    meeting_logged_at_ += plan_.log_interval;
     const auto since = seconds(std::chrono::duration_cast<milliseconds>(meeting_logged_at_ - started_at()));
     if (meets)
       log::info("waiting for the other nodes: torchrun has no worker yet, {} after its start{}", since,
@@ -175,25 +157,22 @@ void Agent::look_at_meeting() {
       log::info("torchrun has not reached the master's port yet, {} after its start: it is still importing",
                 since);
   }
-  Clock::time_point next = meeting_logged_at_ + log_interval;
+  Clock::time_point next = meeting_logged_at_ + plan_.log_interval;
   if (limit && next > started_at() + *limit) next = std::max(started_at() + *limit, now + time_to_import);
   plan(Task::meet, next, [this] { look_at_meeting(); });
 }
 
-void Agent::expect_end_within(milliseconds patience) {
-  plan(Task::end_late, Clock::now() + patience, [this, patience] { end_late(patience); });
-}
-
-/// It has failed to follow the stop.
-void Agent::end_late(milliseconds patience) {
-  const Presence worker = find_worker(command(), environment());
-  if (worker == Presence::perhaps)
-    plan(Task::end_late, Clock::now() + time_of_execve, [this, patience] { end_late(patience); });
-  if (worker != Presence::none) return;
-  give({.kind = Order::Kind::kill,
-        .why = fmt::format("the launcher{} did not follow {} within {}",
-                           had_workers() ? ", whose workers have all ended," : " has no worker yet and",
-                           supervise::signal_name(stop_signal_), seconds(patience))});
+/// An agent that has failed to follow the stop by then is killed.
+void Agent::expect_end_at(Clock::time_point when, milliseconds patience) {
+  plan(Task::end_late, when, [this, patience] {
+    const Presence worker = find_worker(command(), environment());
+    if (worker == Presence::perhaps) expect_end_at(Clock::now() + time_of_execve, patience);
+    if (worker != Presence::none) return;
+    give({.kind = Order::Kind::kill,
+          .why = fmt::format("the launcher{} did not follow {} within {}",
+                             had_workers() ? ", whose workers have all ended," : " has no worker yet and",
+                             supervise::signal_name(stop_signal_), seconds(patience))});
+  });
 }
 
 }  // namespace rankshim::torchrun

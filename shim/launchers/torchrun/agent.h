@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <boost/asio/io_context.hpp>
 #include <chrono>
 #include <cstdint>
@@ -13,15 +14,6 @@
 
 namespace rankshim::torchrun {
 
-/// How an agent waits that starts its workers only when other nodes are there.
-struct MeetingPlan {
-  std::uint16_t port = 0;  ///< of the store where they meet
-  /// The time from the agent's start after which it is killed. Nothing: until the agent gives up, as in an
-  /// elastic job, where only the agent can know whether enough nodes are there.
-  std::optional<std::chrono::milliseconds> limit;
-  std::chrono::milliseconds log_interval{30'000};  ///< the interval of log lines
-};
-
 /// What is known of torchrun's agent before its start.
 struct AgentPlan {
   /// Its --log_dir, which exists and by which its workers are followed. Empty: they are not followed.
@@ -29,8 +21,13 @@ struct AgentPlan {
   unsigned workers = 0;  ///< how many it starts on this node
   /// These signals go to its workers instead.
   supervise::SignalSet worker_signals = 0;
-  /// How it waits for other nodes before it starts its first worker; nothing if it waits for none.
-  std::optional<MeetingPlan> meeting;
+  /// The port of the store where it meets the other nodes before it starts its first worker; nothing if it
+  /// waits for none.
+  std::optional<std::uint16_t> meets_at;
+  /// The time from its start after which it is killed if it still waits there. Nothing: until it gives up, as
+  /// in an elastic job, where only the agent can know whether enough nodes are there.
+  std::optional<std::chrono::milliseconds> limit;
+  std::chrono::milliseconds log_interval{30'000};  ///< the interval of log lines about that
 };
 
 /// torchrun as the supervisor sees it. It stops its workers itself, and a second stop signal would give them
@@ -45,7 +42,9 @@ class Agent final : public Program {
   Agent(AgentPlan plan, const JobSize& job, bool strict) : Program(job, strict), plan_(std::move(plan)) {}
 
   [[nodiscard]] bool stops_workers() const override { return true; }
-  [[nodiscard]] bool is_for_workers(int signal) const override;
+  [[nodiscard]] bool is_for_workers(int signal) const override {
+    return (plan_.worker_signals & supervise::bit(signal)) != 0;
+  }
   [[nodiscard]] std::vector<Process> receivers() const override {
     return workers_of(command(), environment());
   }
@@ -53,25 +52,33 @@ class Agent final : public Program {
 
   void started(boost::asio::io_context& io, const std::vector<pid_t>& processes, Clock::time_point when,
                const std::vector<std::string>& environment) override;
-  void reaped(pid_t process, int status) override;
+  void reaped(pid_t process, int status) override {
+    if (watch_) watch_->on_reaped(process, status);
+  }
   void stop_passed_on(int signal, std::optional<std::chrono::milliseconds> grace) override;
   void command_ended() override;
-  void finish() override;
+  void finish() override {
+    if (watch_) watch_->finish();
+  }
 
  private:
   [[nodiscard]] bool had_workers() const { return record_.first_at.has_value(); }
+  [[nodiscard]] bool some_run() const {
+    return !std::ranges::all_of(record_.states, &supervise::WorkerState::ended);
+  }
   [[nodiscard]] std::chrono::milliseconds time_of_workers() const;
   void look_at_meeting();
   void on_worker_change(const supervise::WorkerEnd* ended);
   void stop_agent();
   void expect_end();
-  void expect_end_within(std::chrono::milliseconds patience);
-  void end_late(std::chrono::milliseconds patience);
+  void expect_end_within(std::chrono::milliseconds patience) {
+    expect_end_at(Clock::now() + patience, patience);
+  }
+  void expect_end_at(Clock::time_point when, std::chrono::milliseconds patience);
 
   const AgentPlan plan_;
   std::optional<WorkerWatch> watch_;
   Clock::time_point meeting_logged_at_;  // the last log line about it, or the agent's start
-  int passed_on_ = 0;                    // to the workers
   int stop_signal_ = 0;                  // the one that was passed on
   std::optional<std::chrono::milliseconds> grace_;
   bool stops_alone_ = false;  // the workers got the stop, and the agent has not got it yet

@@ -1,37 +1,20 @@
 #include "launchers/torchrun/launcher_in_proc.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <iterator>
 
-#include "base/files.h"
 #include "base/text.h"
 
 namespace rankshim::torchrun {
 namespace {
 
-// For a host's network with all its connections.
 /// "0100007F:5FD8": the address in hexadecimal, and the port.
 bool has_port(std::string_view address, std::uint16_t port) {
   const auto colon = address.rfind(':');
   return colon != std::string_view::npos && parse_number<unsigned>(address.substr(colon + 1), 16) == port;
-}
-
-bool holds_one_of(pid_t process, const std::vector<std::uint64_t>& sockets) {
-  Folder descriptors(fmt::format("/proc/{}/fd", process).c_str());
-  while (const char* descriptor = descriptors.next()) {
-    std::array<char, 64> target{};
-    const ssize_t length = readlinkat(descriptors.descriptor(), descriptor, target.data(), target.size());
-    std::string_view name(target.data(), static_cast<std::size_t>(std::max<ssize_t>(length, 0)));
-    if (take_part(name, "[") != "socket:") continue;
-    const auto socket = take_number<std::uint64_t>(name);
-    if (socket && std::ranges::find(sockets, *socket) != sockets.end()) return true;
-  }
-  return false;
 }
 
 }  // namespace
@@ -81,33 +64,31 @@ std::vector<Process> workers_of(pid_t launcher, const std::vector<std::string>& 
   return found;
 }
 
-std::vector<std::uint64_t> sockets_at(std::string_view table, std::uint16_t port) {
-  std::vector<std::uint64_t> sockets;
+std::set<std::string> sockets_at(std::string_view table, std::uint16_t port) {
+  std::set<std::string> sockets;
   while (!table.empty()) {
     std::string_view line = take_line(table);
-    take_word(line);  // "0:"
-    const std::string_view local = take_word(line);
-    const std::string_view remote = take_word(line);
-    const std::string_view state = take_word(line);
-    constexpr std::string_view established = "01";  // include/net/tcp_states.h
-    constexpr std::string_view listening = "0A";
-    if (!(state == listening && has_port(local, port)) && !(state == established && has_port(remote, port)))
-      continue;
-    for (int column = 0; column < 5; ++column) take_word(line);  // queues, timer, retransmits, user, timeout
-    if (const auto socket = parse_number<std::uint64_t>(take_word(line))) sockets.push_back(*socket);
+    // "0:", local, remote, state, queues, timer, retransmits, user, timeout, inode
+    std::array<std::string_view, 10> columns;
+    for (std::string_view& column : columns) column = take_word(line);
+    const bool listens = columns[3] == "0A" && has_port(columns[1], port);  // include/net/tcp_states.h
+    const bool is_connected = columns[3] == "01" && has_port(columns[2], port);
+    if (listens || is_connected) sockets.insert(fmt::format("socket:[{}]", columns[9]));
   }
   return sockets;
 }
 
 bool is_in_rendezvous(pid_t agent, std::uint16_t port) {
-  std::vector<std::uint64_t> sockets;
-  for (const char* const table : {"net/tcp", "net/tcp6"})
-    std::ranges::copy(sockets_at(read_proc(agent, table).value_or(""), port), std::back_inserter(sockets));
+  std::set<std::string> sockets = sockets_at(read_proc(agent, "net/tcp").value_or(""), port);
+  sockets.merge(sockets_at(read_proc(agent, "net/tcp6").value_or(""), port));
   if (sockets.empty()) return false;
   std::vector<Process> processes = descendants(agent).value_or(std::vector<Process>{});
   processes.push_back({.pid = agent});
-  return std::ranges::any_of(processes,
-                             [&](const Process& process) { return holds_one_of(process.pid, sockets); });
+  return std::ranges::any_of(processes, [&](const Process& process) {
+    return !find_open_file(process.pid, [&](const std::string& file) {
+              return sockets.contains(file);
+            }).empty();
+  });
 }
 
 }  // namespace rankshim::torchrun

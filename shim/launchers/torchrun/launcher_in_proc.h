@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -48,8 +49,8 @@ std::vector<Process> workers_of(pid_t launcher, const std::vector<std::string>& 
 /// torch, which on a cold image takes minutes. False if /proc does not show it.
 bool is_in_rendezvous(pid_t agent, std::uint16_t port);
 
-/// The numbers (inodes) of the sockets that listen at `port` or are connected to it, from a table of
-/// /proc/PID/net (tcp, tcp6; proc(5)).
-std::vector<std::uint64_t> sockets_at(std::string_view table, std::uint16_t port);
+/// The sockets that listen at `port` or are connected to it, from a table of /proc/PID/net (tcp, tcp6;
+/// proc(5)), as /proc/PID/fd names them: "socket:[4711]".
+std::set<std::string> sockets_at(std::string_view table, std::uint16_t port);
 
 }  // namespace rankshim::torchrun

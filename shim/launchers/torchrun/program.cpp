@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <array>
+#include <boost/asio/io_context.hpp>
 #include <set>
+#include <span>
 #include <utility>
 
 #include "base/log.h"
@@ -26,22 +28,17 @@ namespace {
 constexpr std::array<milliseconds, 3> looks_after = {milliseconds(5'000), milliseconds(20'000),
                                                      milliseconds(60'000)};
 
-/// Finds the torchrun flag that keeps it on this node.
-void read_lone_flag(const TorchrunCommand& torchrun, const std::vector<std::string>& words,
-                    std::string_view own_name, SeenProcess& process) {
+/// The torchrun's flag that keeps it on this node; empty if there is none.
+std::string lone_flag(const TorchrunCommand& torchrun, const JobSize& job) {
   for (const TorchrunCommand::Flag& flag : torchrun.flags) {
-    const std::string_view value = flag.value;
     const bool is_endpoint = flag.name == "rdzv_endpoint";
-    const std::string_view host = is_endpoint ? split_host_port(value).first : std::string_view();
-    const bool alone = flag.name == "standalone" ||
-                       (flag.name == "nnodes" && (value == "1" || value == "1:1")) ||
-                       (is_endpoint && !own_name.empty() && same_host(host, own_name));
-    const bool meets_here = is_endpoint && is_loopback(host);
-    if (!alone && !meets_here) continue;
-    process.alone_by = words[flag.at] + (flag.words == 1 ? "" : " " + words[flag.at + 1]);
-    process.meets_on_loopback = !alone;
-    return;
+    const std::string_view host = is_endpoint ? split_host_port(flag.value).first : std::string_view();
+    const bool alone =
+        flag.name == "standalone" || (flag.name == "nnodes" && (flag.value == "1" || flag.value == "1:1")) ||
+        (!host.empty() && same_host(host, job.own_name)) || (is_loopback(host) && !job.on_loopback);
+    if (alone) return joined(std::span(torchrun.words).subspan(flag.at, flag.words), " ");
   }
+  return {};
 }
 
 /// "worker 4711 (torchrun, started by run.sh)"
@@ -78,17 +75,16 @@ const SeenProcess* spawned_alone(const std::vector<SeenProcess>& processes, cons
 /// The command and its descendants; none if /proc does not show them. A process that waits in the kernel is
 /// left out, because reading its environment could block.
 std::vector<SeenProcess> see_processes(pid_t command, const std::vector<std::string>& environment,
-                                       std::string_view own_name) {
-  const auto below = descendants(command);
-  if (!below) return {};
-  std::vector<Process> all = {Process{.pid = command}};
-  all.insert(all.end(), below->begin(), below->end());
+                                       const JobSize& job) {
+  auto all = descendants(command);
+  if (!all) return {};
+  all->insert(all->begin(), Process{.pid = command});
   const bool marked = has_local_rank(environment);
   std::vector<SeenProcess> seen;
-  for (const Process& process : all) {
+  for (const Process& process : *all) {
     if (!process.alive() || process.state == 'D') continue;
     const Candidate candidate = look_at(process);
-    SeenProcess& one = seen.emplace_back(seen_by_words(read_command_line(process.pid), own_name));
+    SeenProcess& one = seen.emplace_back(seen_by_words(read_command_line(process.pid), job));
     one.pid = process.pid;
     one.parent = process.parent;
     const bool is_worker = candidate.presence == Presence::some;
@@ -100,62 +96,55 @@ std::vector<SeenProcess> see_processes(pid_t command, const std::vector<std::str
   return seen;
 }
 
+/// How many workers this one's launcher has on this node. Where it does not say so: those beside it, or the
+/// job's number for this node.
+unsigned workers_here(const SeenProcess& worker, const std::vector<SeenProcess>& processes,
+                      const JobSize& job) {
+  if (worker.local_world_size != 0) return worker.local_world_size;
+  std::set<unsigned> ranks;
+  for (const SeenProcess& other : processes)
+    if (other.local_rank && other.world_size == worker.world_size) ranks.insert(*other.local_rank);
+  return std::max(static_cast<unsigned>(ranks.size()), job.workers);
+}
+
 }  // namespace
 
 std::string lone_training(const std::vector<SeenProcess>& processes, const JobSize& job) {
   if (job.nodes < 2) return {};
-  const SeenProcess* lone = nullptr;
-  const SeenProcess* smaller = nullptr;  // of a job of fewer nodes
-  unsigned own = 0;
+  const SeenProcess* found = nullptr;
+  bool met = false;  // it has met other nodes, but not all
+  unsigned own = job.workers;
   for (const SeenProcess& process : processes) {
     if (!process.local_rank || process.world_size == 0) continue;
-    unsigned here = process.local_world_size;
-    if (here ==
-        0) {  // its launcher does not set it: use the workers beside it, or the job's number for this node
-      std::set<unsigned> ranks;
-      for (const SeenProcess& other : processes) {
-        if (other.local_rank && other.world_size == process.world_size) ranks.insert(*other.local_rank);
-      }
-      here = std::max(static_cast<unsigned>(ranks.size()), job.workers);
-    }
-    if (process.world_size > here) {  // it has met other nodes
-      // Nodes may differ in their workers, but this number is a whole multiple of this node's.
-      if (process.world_size % here != 0 || process.world_size >= job.nodes * here) return {};
-      if (smaller == nullptr) {
-        smaller = &process;
-        own = here;
-      }
-    } else if (lone == nullptr && smaller == nullptr) {
-      lone = &process;
-      own = std::max(here, process.world_size);
-    }
+    const unsigned here = workers_here(process, processes, job);
+    const bool meets = process.world_size > here;
+    // Nodes may differ in their workers, but this number is a whole multiple of this node's.
+    if (meets && (process.world_size % here != 0 || process.world_size >= job.nodes * here)) return {};
+    if (found != nullptr && (met || !meets)) continue;
+    found = &process;
+    met = meets;
+    own = here;
   }
-  if (smaller != nullptr) {
-    return fmt::format("the nodes do not agree on their number: {} has WORLD_SIZE={}, this job has {}",
-                       describe("worker", *smaller, processes), smaller->world_size, job.nodes * own);
+  if (found == nullptr) found = spawned_alone(processes, job);
+  if (found != nullptr) {
+    return fmt::format("{}: {} has WORLD_SIZE={}, {} has {}",
+                       met ? "the nodes do not agree on their number" : "this node trains alone",
+                       describe("worker", *found, processes), found->world_size,
+                       met ? "this job" : "but the job", job.nodes * own);
   }
-  if (lone == nullptr) {
-    lone = spawned_alone(processes, job);
-    own = job.workers;
-  }
-  if (lone != nullptr) {
-    return fmt::format("this node trains alone: {} has WORLD_SIZE={}, but the job has {}",
-                       describe("worker", *lone, processes), lone->world_size, job.nodes * own);
-  }
-  const auto agent = std::ranges::find_if(processes, [&](const auto& process) {
-    return !process.alone_by.empty() && !(process.meets_on_loopback && job.on_loopback);
-  });
+  const auto agent =
+      std::ranges::find_if(processes, [](const SeenProcess& process) { return !process.alone_by.empty(); });
   if (agent == processes.end()) return {};
   return fmt::format("this node trains alone: {} is limited to this node ({}), but the job has {} nodes",
                      describe("torchrun", *agent, processes), agent->alone_by, job.nodes);
 }
 
-SeenProcess seen_by_words(const std::vector<std::string>& words, std::string_view own_name) {
+SeenProcess seen_by_words(const std::vector<std::string>& words, const JobSize& job) {
   SeenProcess process;
   if (words.empty()) return process;
   if (const auto torchrun = read_torchrun(words)) {
     process.name = "torchrun";
-    read_lone_flag(*torchrun, words, own_name, process);
+    process.alone_by = lone_flag(*torchrun, job);
     return process;
   }
   process.name = base_name(words[0]);
@@ -178,49 +167,32 @@ void Program::started(boost::asio::io_context& io, const std::vector<pid_t>& pro
   command_ = processes.front();
   started_ = when;
   environment_ = &environment;
-  if (job_.nodes > 1) plan_look();
-  timer_.emplace(io.get_executor());
-  arm();
+  io_ = &io;
+  if (job_.nodes > 1) plan(Task::look, started_ + looks_after.front(), [this] { look(1); });
+}
+
+void Program::command_ended() {
+  io_ = nullptr;
+  timers_.clear();
 }
 
 void Program::plan(Task task, Clock::time_point when, std::function<void()> act) {
-  const auto [planned, is_new] = planned_.try_emplace(task);
-  if (!is_new && planned->second.when <= when) return;
-  planned->second = {when, std::move(act)};
-  arm();
-}
-
-void Program::drop(Task task) {
-  if (planned_.erase(task) != 0) arm();
-}
-
-std::map<Program::Task, Program::Planned>::iterator Program::next() {
-  return std::ranges::min_element(planned_, {}, [](const auto& one) { return one.second.when; });
-}
-
-void Program::arm() {
-  if (!timer_) return;
-  if (planned_.empty()) return timer_->cancel();
-  timer_->expires_at(next()->second.when);
-  timer_->async_wait([this](const boost::system::error_code& error) {
-    if (error) return;
-    if (!planned_.empty() && next()->second.when <= Clock::now()) planned_.extract(next()).mapped().act();
-    arm();
+  if (io_ == nullptr) return;
+  loop::Timer& timer = timers_.try_emplace(task, io_->get_executor()).first->second;
+  timer.expires_at(when);
+  timer.async_wait([this, task, act = std::move(act)](const boost::system::error_code& error) {
+    if (!error && timers_.contains(task)) act();
   });
 }
 
-void Program::plan_look() {
-  plan(Task::look, started_ + looks_after[looks_++], [this] { look(); });
-}
-
-void Program::look() {
-  record_.trains_alone = lone_training(see_processes(command_, *environment_, job_.own_name), job_);
+void Program::look(std::size_t number) {
+  record_.trains_alone = lone_training(see_processes(command_, *environment_, job_), job_);
   if (!record_.trains_alone.empty()) {
     log::warn("{}", record_.trains_alone);
     record_.ended_for_it = strict_;
     if (strict_) give({.kind = Order::Kind::stop, .why = record_.trains_alone});
-  } else if (looks_ < looks_after.size()) {
-    plan_look();
+  } else if (number < looks_after.size()) {
+    plan(Task::look, started_ + looks_after.at(number), [this, number] { look(number + 1); });
   }
 }
 

@@ -36,14 +36,13 @@ struct SeenProcess {
   std::optional<unsigned> local_rank;  ///< of a worker
   unsigned local_world_size = 0;       ///< 0 if it is not set
   std::string alone_by;  ///< for a torchrun: the flag on its command line that keeps it on this node
-  bool meets_on_loopback = false;  ///< that flag is an endpoint on loopback
 
   /// WORLD_SIZE of a process without a LOCAL_RANK.
   [[nodiscard]] unsigned spawned_world() const { return local_rank ? 0 : world_size; }
 };
 
-/// The name and, for a torchrun, the flag that keeps it on its node. `own_name` as in JobSize.
-SeenProcess seen_by_words(const std::vector<std::string>& words, std::string_view own_name = {});
+/// The name and, for a torchrun, the flag that keeps it on its node.
+SeenProcess seen_by_words(const std::vector<std::string>& words, const JobSize& job = {});
 
 /// The sentence about a node that trains alone: "this node trains alone: worker 4711 (torchrun, started by
 /// run_train.sh) has WORLD_SIZE=8, but the job has 16"; or with fewer nodes than this one was told of. Empty
@@ -62,38 +61,29 @@ class Program : public supervise::Launcher {
   void stop_passed_on(int /*signal*/, std::optional<std::chrono::milliseconds> /*grace*/) override {
     drop(Task::look);
   }
-  void command_ended() override { timer_.reset(); }
+  void command_ended() override;
 
  protected:
   /// What is done at a moment while the command runs.
   enum class Task : std::uint8_t { look, meet, stop_agent, name_hanging, end_late };
-  /// Does it at `when`, unless an earlier moment is planned for it.
+  /// Does it at `when`, and not at the moment that was planned for it before.
   void plan(Task task, Clock::time_point when, std::function<void()> act);
-  void drop(Task task);
+  void drop(Task task) { timers_.erase(task); }
 
   [[nodiscard]] pid_t command() const { return command_; }
   [[nodiscard]] Clock::time_point started_at() const { return started_; }
   [[nodiscard]] const std::vector<std::string>& environment() const { return *environment_; }
 
  private:
-  struct Planned {
-    Clock::time_point when;
-    std::function<void()> act;
-  };
-
-  [[nodiscard]] std::map<Task, Planned>::iterator next();
-  void arm();
-  void plan_look();
-  void look();
+  void look(std::size_t number);
 
   const JobSize job_;
   const bool strict_;
   pid_t command_ = 0;
   Clock::time_point started_;
   const std::vector<std::string>* environment_ = nullptr;
-  std::optional<loop::Timer> timer_;  // while the command runs
-  std::map<Task, Planned> planned_;
-  std::size_t looks_ = 0;  // so far
+  boost::asio::io_context* io_ = nullptr;  // while the command runs
+  std::map<Task, loop::Timer> timers_;
 };
 
 }  // namespace rankshim::torchrun
